@@ -1,0 +1,90 @@
+# The thin entrance: each target sets up what it needs, then lets cmake and ctest do the work.
+# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC and CTEST_FLAGS may be given.
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+CLANG ?= $(firstword $(shell command -v clang-14 clang) clang)
+# ThreadSanitizer knows of fibers in both compilers; in gcc 12 making one takes 400 us, in clang 14 11 us.
+TSAN_CC ?= $(CLANG)
+# More for ctest, e.g. CTEST_FLAGS='-R timer'.
+CTEST_FLAGS ?=
+
+CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
+CONFIGURE = cmake -S . -G Ninja
+BUILD = cmake --build
+
+# ThreadSanitizer's fixed shadow does not go with every address layout: run without randomisation
+# where that is allowed.
+NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build run test bench debug asan tsan aarch64 fallbacks valgrind lint format \
+	install clean
+
+help: ## show the targets
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:
+	@tools/setup.sh build
+
+build: setup ## build the libraries and programs in build/release
+	@$(CONFIGURE) -B build/release
+	@$(BUILD) build/release -j $(JOBS)
+
+run: build ## build, then run the demo
+	@build/release/weft-demo
+
+test: build ## build, then run the whole suite
+	@$(CTEST) --test-dir build/release $(CTEST_FLAGS)
+
+bench: build ## build, then run the benchmarks
+	@build/release/weft-bench
+
+debug: setup ## the suite as a debug build with clang
+	@$(CONFIGURE) -B build/debug -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=$(CLANG) \
+		-DCMAKE_CXX_COMPILER=$(subst clang,clang++,$(notdir $(CLANG)))
+	@$(BUILD) build/debug -j $(JOBS)
+	@$(CTEST) --test-dir build/debug $(CTEST_FLAGS)
+
+asan: export WEFT_TEST_SCALE ?= 10
+asan: setup ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(CONFIGURE) -B build/asan -DWEFT_SANITIZE=address
+	@$(BUILD) build/asan -j $(JOBS)
+	@$(CTEST) --test-dir build/asan $(CTEST_FLAGS)
+
+tsan: export WEFT_TEST_SCALE ?= 2
+tsan: setup ## the suite under ThreadSanitizer
+	@$(CONFIGURE) -B build/tsan -DWEFT_SANITIZE=thread -DCMAKE_C_COMPILER=$(TSAN_CC)
+	@$(BUILD) build/tsan -j $(JOBS)
+	@$(NO_ASLR) $(CTEST) --test-dir build/tsan $(CTEST_FLAGS)
+
+aarch64: export WEFT_TEST_SCALE ?= 5
+aarch64: setup ## the suite cross-built for aarch64, under qemu
+	@$(CONFIGURE) -B build/aarch64 --toolchain cmake/aarch64.cmake
+	@$(BUILD) build/aarch64 -j $(JOBS)
+	@$(CTEST) --test-dir build/aarch64 $(CTEST_FLAGS)
+
+fallbacks: build ## the unit tests as on kernels that lack what weft would like
+	@WEFT_WITHOUT=membarrier,guard_install,epoll_pwait2 \
+		$(CTEST) --test-dir build/release -L unit $(CTEST_FLAGS)
+	@WEFT_WITHOUT=guard_install,guard_pages \
+		$(CTEST) --test-dir build/release -L unit $(CTEST_FLAGS)
+
+valgrind: export WEFT_TEST_SCALE ?= 2
+valgrind: setup ## the tests of tests/valgrind.txt under valgrind
+	@$(CONFIGURE) -B build/valgrind -DWEFT_VALGRIND=ON
+	@$(BUILD) build/valgrind -j $(JOBS)
+	@$(CTEST) --test-dir build/valgrind $(CTEST_FLAGS)
+
+lint: setup ## check the layout (clang-format) and the code (clang-tidy)
+	@tools/format.sh --check
+	@tools/lint.sh
+
+format: ## lay the code out with clang-format
+	@tools/format.sh
+
+install: build ## install to PREFIX (default /usr/local)
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean: ## remove all build trees
+	@rm -rf build

@@ -1,0 +1,56 @@
+/*
+ * weft/base.h: what every other weft header stands on.
+ *
+ * Errors. Every call that can fail returns 0 (or a count) on success and a negative errno value on
+ * failure; out-parameters are left untouched on failure. errno itself is never how weft tells you,
+ * and no call of weft changes it; it is yours across a park as well. But do not read errno after a
+ * call that can park if the same function used it before that call: a compiler may remember the
+ * address of errno, and the fiber may have moved to another thread. The codes that weft uses:
+ *
+ *   -EINVAL     an argument makes no sense
+ *   -ENOMEM     no memory, or no address space
+ *   -EAGAIN     a limit is reached for now (threads, fibers)
+ *   -ETIMEDOUT  the deadline passed
+ *   -EDEADLK    the call would wait for itself
+ *   -EBUSY      too late or too early for this call
+ *   -ECHILD     this process is a fork of one that runs weft; weft does not run here
+ *
+ * Contexts. "fiber" means code started by weft; "thread" means any other thread, main included;
+ * "signal handler" means just that. Each declaration names the contexts in which it may be called.
+ */
+#ifndef WEFT_BASE_H
+#define WEFT_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+#define WEFT_VERSION "0.1.0"
+
+#ifdef __cplusplus
+#define WEFT_BEGIN extern "C" {
+#define WEFT_END }
+#else
+#define WEFT_BEGIN
+#define WEFT_END
+#endif
+
+#define WEFT_API __attribute__((visibility("default")))
+#define WEFT_MUST_USE __attribute__((warn_unused_result))
+
+WEFT_BEGIN
+
+/* The version of the library that the program runs with, e.g. "0.1.0".
+ * Contexts: fiber, thread, signal handler. */
+WEFT_API const char *weft_version(void);
+
+/* What an error code of weft says, in English; accepts the code with either sign. The text is
+ * constant and never NULL.
+ * Contexts: fiber, thread, signal handler. */
+WEFT_API const char *weft_strerror(int error);
+
+WEFT_END
+
+#endif

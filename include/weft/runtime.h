@@ -1,0 +1,61 @@
+/*
+ * weft/runtime.h: setting the runtime up, and shutting it down. Both are optional.
+ *
+ * The runtime starts at the first call that needs it. What it uses is decided then, each value from
+ * the first of these that gives one: weft_configure, the environment, the default.
+ *
+ *   processors   WEFT_PROCS       how many fibers run at the same time. Default: the CPUs this
+ *                                 process may use (affinity), limited by the cgroup's CPU quota
+ *   stack_size   WEFT_STACK_SIZE  bytes of stack for fibers that do not ask for a size; suffix K
+ *                                 or M allowed. Default 64 KiB
+ *   max_fibers   WEFT_MAX_FIBERS  fibers alive at once; past that -EAGAIN. Default: no limit
+ *   no_fault_report               WEFT_FAULT_REPORT=0: do not install the SIGSEGV and SIGBUS
+ *                                 handlers that report a stack overflow by fiber
+ *
+ * WEFT_WITHOUT, a comma-separated list of membarrier, guard_install, guard_pages, epoll_pwait2,
+ * makes weft act as on a kernel that lacks them: for tests, and for trouble.
+ *
+ * A value that makes no sense in the environment is reported on stderr and ignored.
+ */
+#ifndef WEFT_RUNTIME_H
+#define WEFT_RUNTIME_H
+
+#include <weft/base.h>
+#include <weft/time.h>
+
+WEFT_BEGIN
+
+/* Processors at most. */
+#define WEFT_PROCS_MAX 256
+
+/* Zero means default in every field. */
+typedef struct weft_config {
+    int processors;      /* 1 to WEFT_PROCS_MAX */
+    int no_fault_report; /* not zero: leave SIGSEGV and SIGBUS alone */
+    size_t stack_size;   /* 16 KiB to 1 GiB, rounded up to a power of two */
+    int64_t max_fibers;  /* at least 1 */
+    uintptr_t reserved[8];
+} weft_config;
+
+/* Sets what the runtime will use when it starts; NULL goes back to the defaults.
+ * Returns 0; -EINVAL if a value is out of range; -EBUSY if the runtime is running already;
+ * -ECHILD in a forked child.
+ * Contexts: thread. */
+WEFT_API WEFT_MUST_USE int weft_configure(const weft_config *config);
+
+/* The number of processors in use; before the runtime has started: that it would use.
+ * Contexts: fiber, thread. */
+WEFT_API int weft_processors(void);
+
+/* Waits until every fiber has ended and every timer is closed, then ends weft's threads and frees
+ * all its memory. The next call that needs the runtime starts it again. Without a shut-down, fibers
+ * just cease when the process exits.
+ * Returns 0 (also if nothing was running); -ETIMEDOUT if fibers or timers are left at the deadline:
+ * the runtime runs on; -EDEADLK from a fiber; -EBUSY if another thread is shutting down; -ECHILD in
+ * a forked child.
+ * Contexts: thread. Undefined: other threads using weft meanwhile, or handles from before after. */
+WEFT_API WEFT_MUST_USE int weft_shutdown(int64_t deadline);
+
+WEFT_END
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * assert.c: the last words of a program that is broken.
+ *
+ * The text is built on the stack and leaves in one write, so that it works without memory and does
+ * not mix with other output.
+ */
+#include "base/assert.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/sys.h"
+
+static void say(const char *format, va_list args)
+{
+    char text[512] = "weft: ";
+    size_t used = 6;
+    int wanted = vsnprintf(text + used, sizeof text - used - 1, format, args);
+    if (wanted > 0)
+        used += (size_t)wanted < sizeof text - used - 1 ? (size_t)wanted : sizeof text - used - 2;
+    text[used++] = '\n';
+    weft__sys_write_stderr(text, used);
+}
+
+void weft__warn(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
+
+void weft__fatal(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    weft__sys_abort();
+}
+
+void weft__assert_failed(const char *condition, const char *file, int line)
+{
+    fatal("%s:%d: this must hold and does not: %s", file, line, condition);
+}

@@ -1,0 +1,40 @@
+/*
+ * compiler.h: what the compiler and the sanitizers are told, spelled once.
+ */
+#ifndef WEFT_BASE_COMPILER_H
+#define WEFT_BASE_COMPILER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define likely(condition) __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+#define noinline __attribute__((noinline))
+#define printf_like(text, first) __attribute__((format(printf, text, first)))
+
+/* Enough to keep two threads' data off each other's line, the neighbour that the hardware fetches
+ * along included. */
+#define CACHE_LINE 128
+
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+#if defined(__has_feature)
+#define WEFT_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define WEFT_HAS_FEATURE(feature) 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || WEFT_HAS_FEATURE(address_sanitizer)
+#define WEFT_ASAN 1
+#else
+#define WEFT_ASAN 0
+#endif
+
+#if defined(__SANITIZE_THREAD__) || WEFT_HAS_FEATURE(thread_sanitizer)
+#define WEFT_TSAN 1
+#else
+#define WEFT_TSAN 0
+#endif
+
+#endif

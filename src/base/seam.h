@@ -1,0 +1,32 @@
+/*
+ * seam.h: what the files of the seam (sys_*.c) share: fault injection, and leaving errno alone.
+ */
+#ifndef WEFT_BASE_SEAM_H
+#define WEFT_BASE_SEAM_H
+
+#include "base/sys.h"
+
+/* Counts one call of that kind; true if it must fail. */
+bool weft__failure_due(enum weft__sys_call call);
+
+/* errno belongs to the user's calls: a function that begins with KEEP_ERRNO leaves it as it was. */
+struct kept_errno {
+    int *address;
+    int value;
+};
+
+static inline struct kept_errno errno_keep(void)
+{
+    int *address = weft__sys_errno_address();
+    return (struct kept_errno){address, *address};
+}
+
+static inline void errno_give_back(struct kept_errno *kept)
+{
+    *kept->address = kept->value;
+}
+
+#define KEEP_ERRNO \
+    __attribute__((cleanup(errno_give_back), unused)) struct kept_errno kept_errno = errno_keep()
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * sys.h: the one seam to the operating system.
+ *
+ * Memory, mappings, threads, the clock, futexes, epoll and descriptors: everything that weft asks
+ * of libc or the kernel goes through here, returns 0 (or a value) or a negative errno, and can be
+ * made to fail by a test: weft__sys_fail(call, n) lets the n-th call of that kind fail from now on
+ * (once, or it and all after it).
+ *
+ * errno is a thread's, and a fiber moves between threads; so nobody above this file reads it, and
+ * no call here changes it. weft__sys_errno_address gives the address for the calling thread; a
+ * machine keeps it and uses it to carry errno across a switch.
+ */
+#ifndef WEFT_BASE_SYS_H
+#define WEFT_BASE_SYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/atomic.h"
+
+/* Memory. Allocations are freed by weft__sys_free; alignment is a power of two. */
+void *weft__sys_alloc(size_t size);
+void *weft__sys_alloc_zeroed(size_t size);
+void *weft__sys_alloc_aligned(size_t alignment, size_t size);
+void weft__sys_free(void *memory);
+
+/* Mappings. Reserve gives readable, writable, lazily committed memory that no swap is kept for;
+ * NULL on failure. */
+size_t weft__sys_page_size(void);
+void *weft__sys_map(size_t size);
+void weft__sys_unmap(void *memory, size_t size);
+int weft__sys_guard_install(void *memory, size_t size); /* MADV_GUARD_INSTALL */
+int weft__sys_guard_mprotect(void *memory, size_t size);
+bool weft__sys_readable(const void *memory); /* asked of the kernel; true if it cannot be asked */
+int weft__sys_decommit(void *memory, size_t size); /* pages go back; reads give zero after it */
+void weft__sys_no_huge_pages(void *memory, size_t size);
+
+/* The monotonic clock in nanoseconds. */
+int64_t weft__sys_now(void);
+/* Sleeps the thread until then. */
+void weft__sys_sleep_until(int64_t deadline);
+void weft__sys_yield(void);
+
+/* A counter that is cheap to read and grows with time, for "has enough time passed to look at the
+ * clock"; a few units a nanosecond at most. It decides how often, never what. */
+static inline uint64_t weft__sys_ticks(void)
+{
+#if defined(__x86_64__)
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+#else
+    uint64_t ticks;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+#endif
+}
+
+/* Futexes. Wait returns 0 when woken (also for no reason), -EAGAIN if *word != expected, or
+ * -ETIMEDOUT; the deadline is on the monotonic clock, INT64_MAX for none. */
+int weft__sys_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline);
+void weft__sys_futex_wake(atomic_u32 *word, int count);
+
+/* Threads. A machine's thread blocks all signals but those that a fault raises. */
+typedef unsigned long weft__sys_thread;
+int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), void *arg);
+void weft__sys_thread_join(weft__sys_thread thread);
+void weft__sys_thread_name(const char *name);
+/* Lets timed waits of the calling thread be exact instead of up to 50 us late. */
+void weft__sys_thread_exact_timers(void);
+int *weft__sys_errno_address(void);
+int weft__sys_error(void); /* the negative errno of the calling thread; for the seam itself */
+void weft__sys_thread_stack(const void **low, size_t *size);
+
+/* Calls function(arg) when the calling thread ends, once per thread. */
+int weft__sys_thread_at_exit(void (*function)(void *), void *arg);
+void weft__sys_thread_at_exit_cancel(void);
+
+/* Calls the functions around each fork, the last one in the child; registered once. */
+int weft__sys_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
+
+/* membarrier: 0 if the private expedited command can be used from now on. */
+int weft__sys_membarrier_register(void);
+void weft__sys_membarrier(void);
+
+/* Polling. */
+int weft__sys_epoll_create(void);
+int weft__sys_epoll_add(int epoll, int fd, uint32_t events, uint64_t tag);
+/* Waits until `deadline` (INT64_MAX: no deadline, one that has passed: not at all) and returns the
+ * number of tags stored, 0 at the deadline or after a signal. Waits by epoll_pwait2, or if there is
+ * no such call, -ENOSYS. */
+int weft__sys_epoll_wait_exact(int epoll, uint64_t *tags, int capacity, int64_t deadline);
+/* The same with whole milliseconds to wait, -1 for ever. */
+int weft__sys_epoll_wait_ms(int epoll, uint64_t *tags, int capacity, int milliseconds);
+int weft__sys_eventfd(void);
+int weft__sys_timerfd(void);
+int weft__sys_timerfd_set(int fd, int64_t deadline);
+void weft__sys_counter_drain(int fd); /* eventfd or timerfd */
+void weft__sys_eventfd_signal(int fd);
+void weft__sys_close(int fd);
+
+/* Files: reads at most size - 1 bytes and ends them with a zero; the number of bytes, or -errno. */
+ssize_t weft__sys_read_file(const char *path, char *text, size_t size);
+void weft__sys_write_stderr(const char *text, size_t size);
+
+/* The process. */
+_Noreturn void weft__sys_abort(void);
+_Noreturn void weft__sys_exit_now(int status);
+const char *weft__sys_getenv(const char *name);
+int weft__sys_affinity_count(void); /* CPUs that the calling thread may use, or -errno */
+const char *weft__sys_strerror(int error);
+
+/* Faults: the handler of SIGSEGV and SIGBUS, on a stack of its own per thread. */
+typedef bool (*weft__sys_fault_handler)(void *address); /* true: reported, now die of it */
+int weft__sys_fault_install(weft__sys_fault_handler handler);
+void weft__sys_fault_remove(void);
+int weft__sys_fault_stack_enter(void **stack); /* for the calling thread */
+void weft__sys_fault_stack_leave(void *stack);
+/* Writes the call chain (or one address) with symbols to stderr; for the fault handler. */
+void weft__sys_print_backtrace(void);
+void weft__sys_print_address(void *address);
+
+/* Fault injection. */
+enum weft__sys_call {
+    SYS_ALLOC,
+    SYS_MAP,
+    SYS_GUARD,
+    SYS_THREAD,
+    SYS_EPOLL,
+    SYS_EVENTFD,
+    SYS_CALLS,
+};
+/* Lets the nth call (1: the next one) of that kind fail; with `persistent`, all after it too. 0
+ * turns it off. */
+void weft__sys_fail(enum weft__sys_call call, uint32_t nth, bool persistent);
+/* How many calls of that kind there have been since weft__sys_fail was last called for it. */
+uint32_t weft__sys_calls(enum weft__sys_call call);
+
+#endif

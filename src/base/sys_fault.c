@@ -1,0 +1,105 @@
+/*
+ * sys_fault.c: SIGSEGV and SIGBUS, on an alternate stack.
+ *
+ * The handler asks whoever installed it (sched/fault.c) whether the address means something to it;
+ * then the program dies the way it would have died without weft: the action that was there before
+ * is put back, and the faulting instruction runs again into it. So a core dump shows the real
+ * place, and a handler that the program or a sanitizer had installed still gets its turn.
+ */
+#include <errno.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/seam.h"
+
+enum { FAULT_STACK_SIZE = 64 * 1024, FRAMES_MOST = 48 };
+
+static weft__sys_fault_handler report;
+static struct sigaction before_segv, before_bus;
+
+static void on_fault(int signal, siginfo_t *info, void *context)
+{
+    struct sigaction *before = signal == SIGSEGV ? &before_segv : &before_bus;
+    bool ours = report != NULL && report(info->si_addr);
+    bool was_default = !(before->sa_flags & SA_SIGINFO) && before->sa_handler == SIG_DFL;
+    if (!ours && !was_default) {
+        if (before->sa_flags & SA_SIGINFO) {
+            before->sa_sigaction(signal, info, context);
+            return;
+        }
+        if (before->sa_handler != SIG_IGN) {
+            before->sa_handler(signal);
+            return;
+        }
+    }
+    sigaction(signal, before, NULL);
+    /* A fault happens again at once; a signal sent by kill() does not, so send it again. */
+    if (info->si_code <= 0)
+        raise(signal);
+}
+
+int weft__sys_fault_install(weft__sys_fault_handler handler)
+{
+    KEEP_ERRNO;
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    report = handler;
+    /* backtrace() loads libgcc the first time, which allocates: not from a signal handler. */
+    void *frame;
+    backtrace(&frame, 1);
+    if (sigaction(SIGSEGV, &action, &before_segv) != 0)
+        return weft__sys_error();
+    if (sigaction(SIGBUS, &action, &before_bus) != 0)
+        return weft__sys_error();
+    return 0;
+}
+
+void weft__sys_fault_remove(void)
+{
+    KEEP_ERRNO;
+    struct sigaction now;
+    /* If somebody installed a handler over ours, theirs may call ours: leave both. */
+    if (sigaction(SIGSEGV, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+        now.sa_sigaction == on_fault)
+        sigaction(SIGSEGV, &before_segv, NULL);
+    if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
+        now.sa_sigaction == on_fault)
+        sigaction(SIGBUS, &before_bus, NULL);
+    report = NULL;
+}
+
+int weft__sys_fault_stack_enter(void **stack)
+{
+    void *memory = weft__sys_alloc(FAULT_STACK_SIZE);
+    if (memory == NULL)
+        return -ENOMEM;
+    stack_t alternate = {.ss_sp = memory, .ss_size = FAULT_STACK_SIZE};
+    if (sigaltstack(&alternate, NULL) != 0) {
+        int error = weft__sys_error();
+        weft__sys_free(memory);
+        return error;
+    }
+    *stack = memory;
+    return 0;
+}
+
+void weft__sys_fault_stack_leave(void *stack)
+{
+    stack_t none = {.ss_flags = SS_DISABLE};
+    sigaltstack(&none, NULL);
+    weft__sys_free(stack);
+}
+
+void weft__sys_print_backtrace(void)
+{
+    void *frames[FRAMES_MOST];
+    int count = backtrace(frames, FRAMES_MOST);
+    backtrace_symbols_fd(frames, count, STDERR_FILENO);
+}
+
+void weft__sys_print_address(void *address)
+{
+    backtrace_symbols_fd(&address, 1, STDERR_FILENO);
+}

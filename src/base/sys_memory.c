@@ -1,0 +1,102 @@
+/*
+ * sys_memory.c: the heap and mappings.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/seam.h"
+
+/* Linux 6.13; older headers do not name it. */
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+
+void *weft__sys_alloc(size_t size)
+{
+    KEEP_ERRNO;
+    return weft__failure_due(SYS_ALLOC) ? NULL : malloc(size);
+}
+
+void *weft__sys_alloc_zeroed(size_t size)
+{
+    KEEP_ERRNO;
+    return weft__failure_due(SYS_ALLOC) ? NULL : calloc(1, size);
+}
+
+void *weft__sys_alloc_aligned(size_t alignment, size_t size)
+{
+    KEEP_ERRNO;
+    void *memory;
+    if (weft__failure_due(SYS_ALLOC) || posix_memalign(&memory, alignment, size) != 0)
+        return NULL;
+    return memory;
+}
+
+void weft__sys_free(void *memory)
+{
+    free(memory);
+}
+
+size_t weft__sys_page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void *weft__sys_map(size_t size)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_MAP))
+        return NULL;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void weft__sys_unmap(void *memory, size_t size)
+{
+    KEEP_ERRNO;
+    munmap(memory, size);
+}
+
+int weft__sys_guard_install(void *memory, size_t size)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_GUARD))
+        return -ENOMEM;
+    return madvise(memory, size, MADV_GUARD_INSTALL) == 0 ? 0 : weft__sys_error();
+}
+
+bool weft__sys_readable(const void *memory)
+{
+    KEEP_ERRNO;
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd < 0)
+        return true;
+    /* The kernel reads eight bytes, and says EFAULT where we would get a signal. */
+    bool readable = write(fd, memory, sizeof(uint64_t)) >= 0 || weft__sys_error() != -EFAULT;
+    close(fd);
+    return readable;
+}
+
+int weft__sys_guard_mprotect(void *memory, size_t size)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_GUARD))
+        return -ENOMEM;
+    return mprotect(memory, size, PROT_NONE) == 0 ? 0 : weft__sys_error();
+}
+
+int weft__sys_decommit(void *memory, size_t size)
+{
+    KEEP_ERRNO;
+    return madvise(memory, size, MADV_DONTNEED) == 0 ? 0 : weft__sys_error();
+}
+
+void weft__sys_no_huge_pages(void *memory, size_t size)
+{
+    KEEP_ERRNO;
+    (void)madvise(memory, size, MADV_NOHUGEPAGE); /* a kernel without huge pages refuses: fine */
+}

@@ -1,0 +1,125 @@
+/*
+ * sys_poll.c: epoll, eventfd, timerfd.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/seam.h"
+
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
+
+enum { EVENTS_MOST = 64 };
+
+int weft__sys_epoll_create(void)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_EPOLL))
+        return -EMFILE;
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    return fd >= 0 ? fd : weft__sys_error();
+}
+
+int weft__sys_epoll_add(int epoll, int fd, uint32_t events, uint64_t tag)
+{
+    KEEP_ERRNO;
+    struct epoll_event event = {.events = events, .data.u64 = tag};
+    if (weft__failure_due(SYS_EPOLL))
+        return -ENOSPC;
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : weft__sys_error();
+}
+
+/* Stores the tags of what epoll returned, and says how many; a signal counts as nothing. */
+static int take_tags(const struct epoll_event *events, long count, uint64_t *tags)
+{
+    if (count < 0)
+        return weft__sys_error() == -EINTR ? 0 : weft__sys_error();
+    for (long i = 0; i < count; i++)
+        tags[i] = events[i].data.u64;
+    return (int)count;
+}
+
+int weft__sys_epoll_wait_exact(int epoll, uint64_t *tags, int capacity, int64_t deadline)
+{
+    KEEP_ERRNO;
+    struct epoll_event events[EVENTS_MOST];
+    struct timespec wait = {0, 0};
+    if (deadline != INT64_MAX) {
+        int64_t left = deadline - weft__sys_now();
+        if (left > 0)
+            wait = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+    }
+    if (capacity > EVENTS_MOST)
+        capacity = EVENTS_MOST;
+    long count = syscall(SYS_epoll_pwait2, epoll, events, capacity,
+                         deadline == INT64_MAX ? NULL : &wait, NULL, 0);
+    return take_tags(events, count, tags);
+}
+
+int weft__sys_epoll_wait_ms(int epoll, uint64_t *tags, int capacity, int milliseconds)
+{
+    KEEP_ERRNO;
+    struct epoll_event events[EVENTS_MOST];
+    if (capacity > EVENTS_MOST)
+        capacity = EVENTS_MOST;
+    return take_tags(events, epoll_wait(epoll, events, capacity, milliseconds), tags);
+}
+
+int weft__sys_eventfd(void)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_EVENTFD))
+        return -EMFILE;
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return fd >= 0 ? fd : weft__sys_error();
+}
+
+int weft__sys_timerfd(void)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_EVENTFD))
+        return -EMFILE;
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    return fd >= 0 ? fd : weft__sys_error();
+}
+
+int weft__sys_timerfd_set(int fd, int64_t deadline)
+{
+    KEEP_ERRNO;
+    struct itimerspec when = {{0, 0}, {0, 0}}; /* all zero would disarm it */
+    if (deadline != INT64_MAX) {
+        if (deadline < 1)
+            deadline = 1;
+        when.it_value.tv_sec = deadline / 1000000000;
+        when.it_value.tv_nsec = deadline % 1000000000;
+    }
+    return timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL) == 0 ? 0 : weft__sys_error();
+}
+
+void weft__sys_counter_drain(int fd)
+{
+    KEEP_ERRNO;
+    uint64_t count;
+    while (read(fd, &count, sizeof count) < 0 && weft__sys_error() == -EINTR)
+        continue;
+}
+
+void weft__sys_eventfd_signal(int fd)
+{
+    KEEP_ERRNO;
+    uint64_t one = 1;
+    while (write(fd, &one, sizeof one) < 0 && weft__sys_error() == -EINTR)
+        continue;
+}
+
+void weft__sys_close(int fd)
+{
+    KEEP_ERRNO;
+    close(fd);
+}

@@ -1,0 +1,86 @@
+/*
+ * sys_process.c: files, the environment, CPUs, and the ways out.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/seam.h"
+
+ssize_t weft__sys_read_file(const char *path, char *text, size_t size)
+{
+    KEEP_ERRNO;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return weft__sys_error();
+    size_t used = 0;
+    while (used + 1 < size) {
+        ssize_t got = read(fd, text + used, size - 1 - used);
+        if (got < 0 && weft__sys_error() == -EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        used += (size_t)got;
+    }
+    close(fd);
+    text[used] = '\0';
+    return (ssize_t)used;
+}
+
+void weft__sys_write_stderr(const char *text, size_t size)
+{
+    KEEP_ERRNO;
+    while (size > 0) {
+        ssize_t written = write(STDERR_FILENO, text, size);
+        if (written < 0 && weft__sys_error() == -EINTR)
+            continue;
+        if (written <= 0)
+            return;
+        text += written;
+        size -= (size_t)written;
+    }
+}
+
+void weft__sys_abort(void)
+{
+    abort();
+}
+
+void weft__sys_exit_now(int status)
+{
+    _exit(status);
+}
+
+const char *weft__sys_getenv(const char *name)
+{
+    return getenv(name); /* NOLINT(concurrency-mt-unsafe): read once, when the runtime starts */
+}
+
+int weft__sys_affinity_count(void)
+{
+    KEEP_ERRNO;
+    /* The mask may be wider than cpu_set_t on large machines: ask with more until it fits. */
+    for (int cpus = CPU_SETSIZE; cpus <= 1 << 16; cpus *= 2) {
+        cpu_set_t *set = CPU_ALLOC(cpus);
+        if (set == NULL)
+            return -ENOMEM;
+        size_t size = CPU_ALLOC_SIZE(cpus);
+        int error = sched_getaffinity(0, size, set) == 0 ? 0 : -weft__sys_error();
+        int count = error == 0 ? CPU_COUNT_S(size, set) : 0;
+        CPU_FREE(set);
+        if (error == 0)
+            return count;
+        if (error != EINVAL)
+            return -error;
+    }
+    return -EINVAL;
+}
+
+const char *weft__sys_strerror(int error)
+{
+    const char *text = strerrordesc_np(error);
+    return text != NULL ? text : "unknown error";
+}

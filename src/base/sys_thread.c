@@ -1,0 +1,175 @@
+/*
+ * sys_thread.c: the clock, futexes, threads, fork, membarrier.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/seam.h"
+
+static struct timespec to_timespec(int64_t time)
+{
+    return (struct timespec){.tv_sec = time / 1000000000, .tv_nsec = time % 1000000000};
+}
+
+int64_t weft__sys_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void weft__sys_sleep_until(int64_t deadline)
+{
+    KEEP_ERRNO;
+    struct timespec until = to_timespec(deadline < 0 ? 0 : deadline);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
+}
+
+void weft__sys_yield(void)
+{
+    KEEP_ERRNO;
+    sched_yield();
+}
+
+int weft__sys_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline)
+{
+    KEEP_ERRNO;
+    struct timespec until = to_timespec(deadline < 0 ? 0 : deadline);
+    /* FUTEX_WAIT_BITSET takes an absolute time on the monotonic clock. */
+    long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
+                          deadline == INT64_MAX ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
+    if (result == 0 || weft__sys_error() == -EINTR)
+        return 0;
+    return weft__sys_error();
+}
+
+void weft__sys_futex_wake(atomic_u32 *word, int count)
+{
+    KEEP_ERRNO;
+    syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+}
+
+int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), void *arg)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_THREAD))
+        return -EAGAIN;
+    /* The new thread inherits the mask: block all that is not raised by what the thread itself
+     * does, so that the program's handlers run on the program's threads. SIGPROF is left to
+     * profilers. */
+    static const int left[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
+        sigdelset(&blocked, left[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    pthread_t handle;
+    int error = pthread_create(&handle, NULL, function, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return -error;
+    *thread = handle;
+    return 0;
+}
+
+void weft__sys_thread_join(weft__sys_thread thread)
+{
+    pthread_join(thread, NULL);
+}
+
+void weft__sys_thread_name(const char *name)
+{
+    pthread_setname_np(pthread_self(), name);
+}
+
+void weft__sys_thread_exact_timers(void)
+{
+    prctl(PR_SET_TIMERSLACK, 1UL);
+}
+
+noinline int *weft__sys_errno_address(void)
+{
+    return &errno;
+}
+
+noinline int weft__sys_error(void)
+{
+    return -errno;
+}
+
+void weft__sys_thread_stack(const void **low, size_t *size)
+{
+    pthread_attr_t attributes;
+    void *lowest;
+    must(pthread_getattr_np(pthread_self(), &attributes) == 0);
+    pthread_attr_getstack(&attributes, &lowest, size);
+    pthread_attr_destroy(&attributes);
+    *low = lowest;
+}
+
+/* At thread exit. The value of the key is the argument; one function serves the process. */
+static pthread_key_t exit_key;
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+static int exit_error;
+static atomic_ptr exit_function;
+
+static void at_exit(void *arg)
+{
+    void (*function)(void *) = (void (*)(void *))(uintptr_t)atomic_ptr_load_acquire(&exit_function);
+    function(arg);
+}
+
+static void make_exit_key(void)
+{
+    exit_error = pthread_key_create(&exit_key, at_exit);
+}
+
+int weft__sys_thread_at_exit(void (*function)(void *), void *arg)
+{
+    KEEP_ERRNO;
+    atomic_ptr_store_release(&exit_function, (void *)(uintptr_t)function); /* pairs with at_exit */
+    pthread_once(&exit_once, make_exit_key);
+    if (exit_error != 0)
+        return -exit_error;
+    return -pthread_setspecific(exit_key, arg);
+}
+
+void weft__sys_thread_at_exit_cancel(void)
+{
+    pthread_setspecific(exit_key, NULL);
+}
+
+int weft__sys_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
+{
+    return -pthread_atfork(before, in_parent, in_child);
+}
+
+int weft__sys_membarrier_register(void)
+{
+    KEEP_ERRNO;
+    long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+    if (offered < 0)
+        return weft__sys_error();
+    if (!(offered & MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+        return -ENOSYS;
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)
+        return weft__sys_error();
+    return 0;
+}
+
+void weft__sys_membarrier(void)
+{
+    KEEP_ERRNO;
+    must(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0);
+}

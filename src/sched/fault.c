@@ -1,0 +1,43 @@
+/*
+ * fault.c: says which fiber overflowed its stack.
+ *
+ * Runs in a signal handler, on the machine's alternate stack: it only reads, and writes to stderr
+ * by system calls. After the report the process dies of the signal as it would have without weft.
+ */
+#include <stdio.h>
+
+#include "sched/sched.h"
+
+static void say_where(const char *what, void *address)
+{
+    char text[64];
+    int length = snprintf(text, sizeof text, "weft: %s ", what);
+    weft__sys_write_stderr(text, (size_t)length);
+    weft__sys_print_address(address);
+}
+
+static bool report_overflow(void *address)
+{
+    struct thread *thread = thread_self();
+    struct weft_fiber *fiber = thread != NULL ? thread->fiber : NULL;
+    if (fiber == NULL || fiber->stack == NULL || !weft__stack_in_guard(fiber->stack, address))
+        return false;
+    size_t size = (size_t)(weft__stack_top(fiber->stack) - weft__stack_low(fiber->stack));
+    weft__warn("stack overflow in fiber %llu \"%s\": all %zu bytes of its stack are used "
+               "(give it more by weft_spawn_options.stack_size or WEFT_STACK_SIZE)",
+               (unsigned long long)fiber->id, weft_fiber_name(fiber), size);
+    say_where("the fiber was spawned at", fiber->spawn_site);
+    say_where("and runs", (void *)(uintptr_t)fiber->function);
+    weft__sys_print_backtrace();
+    return true;
+}
+
+int weft__fault_start(void)
+{
+    return weft__sys_fault_install(report_overflow);
+}
+
+void weft__fault_stop(void)
+{
+    weft__sys_fault_remove();
+}

@@ -1,0 +1,334 @@
+/*
+ * fiber.c: the life of a fiber, from spawn to join.
+ *
+ *   free ---- weft_go, weft_spawn ----> ready ----> running <----> parked
+ *    ^                                    ^____________|  yield
+ *    |__ detached: at its end             running ---- end ----> ended
+ *    |__ joinable: by the joiner, or by whoever detaches it later
+ *
+ * A fiber counts as alive from spawn to end (record.c).
+ *
+ * Joining: `joinable`, `ended` and `joiner` are under join_lock. The fiber's end sets `ended`,
+ * claims the joiner and unlocks, in this order, and does not touch the record after that if it was
+ * joinable: the record belongs to the joiner, or to whoever detaches it.
+ *
+ * Lock order: join_lock, then a wheel.
+ */
+#include "sched/fiber.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "sched/sched.h"
+#include "sched/switch.h"
+
+/* Spawning. */
+
+static int limit_raise(void)
+{
+    if (likely(weft__sched.max_fibers == 0))
+        return 0;
+    if (atomic_i64_add_relaxed(&weft__sched.limited, 1) < weft__sched.max_fibers)
+        return 0;
+    atomic_i64_add_relaxed(&weft__sched.limited, -1);
+    return -EAGAIN;
+}
+
+static void limit_lower(void)
+{
+    if (unlikely(weft__sched.max_fibers != 0))
+        atomic_i64_add_relaxed(&weft__sched.limited, -1);
+}
+
+int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *arg, void *site)
+{
+    struct thread *thread = thread_self();
+    if (unlikely(thread == NULL || thread->fiber == NULL)) {
+        int error = runtime_ensure();
+        if (error != 0)
+            return error;
+        thread = (struct thread *)weft__foreign_self();
+        if (thread == NULL)
+            return -ENOMEM;
+    }
+    int error = limit_raise();
+    if (unlikely(error != 0))
+        return error;
+    struct weft_fiber *fiber = weft__fiber_new(thread->fibers);
+    if (unlikely(fiber == NULL)) {
+        limit_lower();
+        return -ENOMEM;
+    }
+    fiber->function = function;
+    fiber->arg = arg;
+    fiber->spawn_site = site;
+    fiber->stack_class = weft__sched.stack_class;
+    fiber->handed_out = false;
+    fiber->joinable = false;
+    fiber->ended = false;
+    fiber->kept = false;
+    fiber->name = NULL;
+    *out = fiber;
+    return 0;
+}
+
+void weft__fiber_discard(struct weft_fiber *fiber)
+{
+    limit_lower();
+    weft__fiber_free_any(fiber);
+}
+
+/* Counts the fiber as alive and makes it ready. */
+static void start(struct weft_fiber *fiber)
+{
+    struct thread *thread = thread_self();
+    atomic_u64_add_owner(&thread->fibers->started, 1);
+    weft__ready(fiber, true);
+}
+
+/* Fiber code must be inside the runtime to use its processor; other threads need not. */
+static struct thread *enter_if_fiber(void)
+{
+    struct thread *thread = thread_self();
+    if (thread == NULL || thread->fiber == NULL)
+        return NULL;
+    runtime_enter(thread);
+    return thread;
+}
+
+static void leave_if_fiber(struct thread *thread)
+{
+    if (thread != NULL)
+        runtime_leave(thread);
+}
+
+int weft_go(void (*function)(void *), void *arg)
+{
+    if (function == NULL)
+        return -EINVAL;
+    struct weft_fiber *fiber;
+    struct thread *thread = enter_if_fiber();
+    int error = weft__fiber_make(&fiber, function, arg, __builtin_return_address(0));
+    if (error == 0)
+        start(fiber);
+    leave_if_fiber(thread);
+    return error;
+}
+
+static int copy_name(struct weft_fiber *fiber, const char *name)
+{
+    size_t length = strnlen(name, FIBER_NAME_SIZE - 1);
+    fiber->name = weft__sys_alloc(length + 1);
+    if (fiber->name == NULL)
+        return -ENOMEM;
+    memcpy(fiber->name, name, length);
+    fiber->name[length] = '\0';
+    return 0;
+}
+
+static int check_options(const weft_spawn_options *options, int *class)
+{
+    static const weft_spawn_options none;
+    if (memcmp(options->reserved, none.reserved, sizeof none.reserved) != 0)
+        return -EINVAL;
+    if (options->stack_size != 0)
+        *class = weft__stack_class(options->stack_size);
+    return *class >= 0 ? 0 : -EINVAL;
+}
+
+int weft_spawn(weft_fiber **out, void (*function)(void *), void *arg,
+               const weft_spawn_options *options)
+{
+    static const weft_spawn_options defaults;
+    int class = 0;
+    if (options == NULL)
+        options = &defaults;
+    if (function == NULL || check_options(options, &class) != 0)
+        return -EINVAL;
+    struct weft_fiber *fiber;
+    struct thread *thread = enter_if_fiber();
+    int error = weft__fiber_make(&fiber, function, arg, __builtin_return_address(0));
+    if (error == 0 && options->name != NULL && (error = copy_name(fiber, options->name)) != 0)
+        weft__fiber_discard(fiber);
+    if (error == 0) {
+        if (options->stack_size != 0)
+            fiber->stack_class = (uint8_t) class;
+        fiber->handed_out = fiber->joinable = out != NULL;
+        if (out != NULL)
+            *out = fiber;
+        start(fiber);
+    }
+    leave_if_fiber(thread);
+    return error;
+}
+
+/* The end. */
+
+void weft__fiber_retire(struct weft_fiber *fiber)
+{
+    struct thread *thread = thread_self();
+    if (unlikely(fiber->kept)) {
+        if (weft__timer_rest(fiber))
+            weft__ready(fiber, false);
+        return;
+    }
+    limit_lower();
+    bool detached = true;
+    if (fiber->handed_out) {
+        struct waiter *joiner = NULL;
+        lock_acquire(&fiber->join_lock);
+        fiber->ended = true;
+        detached = !fiber->joinable;
+        if (fiber->joiner != NULL && waiter_claim(fiber->joiner, 0))
+            joiner = fiber->joiner;
+        fiber->joiner = NULL;
+        lock_release(&fiber->join_lock);
+        if (joiner != NULL)
+            weft__wake(joiner);
+    }
+    if (detached)
+        weft__fiber_free(thread->fibers, fiber);
+    /* Last; pairs with the acquire in weft__fiber_alive: a shut-down
+     * that sees the count may free what was touched above. */
+    atomic_u64_store_release(&thread->fibers->ended,
+                             atomic_u64_load_relaxed(&thread->fibers->ended) + 1);
+}
+
+/* Joining. */
+
+static void free_ended(struct weft_fiber *fiber)
+{
+    struct thread *thread = enter_if_fiber();
+    weft__fiber_free_any(fiber);
+    leave_if_fiber(thread);
+}
+
+static void unlock_join(void *lock)
+{
+    lock_release(lock);
+}
+
+/* Waits as the joiner; join_lock is held, and released. */
+static int wait_for_end(struct weft_fiber *fiber, int64_t deadline)
+{
+    struct waiter own;
+    fiber->joiner = weft__waiter_begin(&own);
+    int result = weft__park(fiber->joiner, unlock_join, &fiber->join_lock, deadline);
+    if (result == -ETIMEDOUT) {
+        lock_acquire(&fiber->join_lock);
+        fiber->joiner = NULL;
+        result = fiber->ended ? 0 : -ETIMEDOUT;
+        lock_release(&fiber->join_lock);
+    }
+    return result;
+}
+
+int weft_join_until(weft_fiber *fiber, int64_t deadline)
+{
+    if (fiber == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (fiber == weft_self())
+        return -EDEADLK;
+    int result = 0;
+    struct thread *thread = enter_if_fiber();
+    lock_acquire(&fiber->join_lock);
+    if (fiber->ended || fiber->joiner != NULL || deadline <= WEFT_NOW) {
+        if (!fiber->ended)
+            result = fiber->joiner != NULL ? -EBUSY : -ETIMEDOUT;
+        lock_release(&fiber->join_lock);
+    } else {
+        result = wait_for_end(fiber, deadline);
+    }
+    leave_if_fiber(thread != NULL ? thread_self() : NULL);
+    if (result == 0)
+        free_ended(fiber);
+    return result;
+}
+
+int weft_join(weft_fiber *fiber)
+{
+    return weft_join_until(fiber, WEFT_NEVER);
+}
+
+int weft_detach(weft_fiber *fiber)
+{
+    if (fiber == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    lock_acquire(&fiber->join_lock);
+    bool busy = fiber->joiner != NULL;
+    bool ended = fiber->ended;
+    if (!busy)
+        fiber->joinable = false;
+    lock_release(&fiber->join_lock);
+    if (busy)
+        return -EBUSY;
+    if (ended)
+        free_ended(fiber);
+    return 0;
+}
+
+/* Yielding. */
+
+/* Straight to the next fiber, if this processor has one and needs nothing else first. */
+static bool yield_directly(struct machine *machine)
+{
+    struct processor *processor = machine->thread.processor;
+    struct weft_fiber *self = machine->thread.fiber;
+    uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
+    if (turn % INJECT_EVERY == 0)
+        return false;
+    timers_look(processor);
+    struct weft_fiber *next = dequeue(processor);
+    if (next == NULL)
+        return weft__inject_length() == 0; /* nobody wants the processor: go on */
+    if (unlikely(ring_length(processor) == RING_SIZE ||
+                 (next->stack == NULL && !weft__machine_prepare(processor, next)))) {
+        /* No room in the ring, or no memory for a stack: the machine knows what to do. */
+        next = runnext_swap_owner(processor, next);
+        must(next == NULL);
+        return false;
+    }
+    /* Private until the next fiber leaves the runtime, so it may stand there before it is saved. */
+    must(ring_push_owner(processor, self));
+    self->state = FIBER_READY;
+    next->state = FIBER_RUNNING;
+    machine->thread.fiber = next;
+    atomic_u32_store_relaxed(&processor->turn, turn + 1);
+    switch_fibers(machine, self, next);
+    return true;
+}
+
+void weft_yield(void)
+{
+    struct thread *thread = thread_self();
+    if (unlikely(thread == NULL || thread->fiber == NULL)) {
+        weft__sys_yield();
+        return;
+    }
+    runtime_enter(thread);
+    if (!yield_directly((struct machine *)thread))
+        weft__machine_switch((struct machine *)thread, ACTION_YIELD);
+    runtime_leave(thread_self());
+}
+
+/* What a fiber is. */
+
+weft_fiber *weft_self(void)
+{
+    struct thread *thread = thread_self();
+    return thread != NULL ? thread->fiber : NULL;
+}
+
+uint64_t weft_fiber_id(const weft_fiber *fiber)
+{
+    return fiber != NULL ? fiber->id : 0;
+}
+
+const char *weft_fiber_name(const weft_fiber *fiber)
+{
+    return fiber != NULL && fiber->name != NULL ? fiber->name : "";
+}

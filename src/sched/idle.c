@@ -1,0 +1,393 @@
+/*
+ * idle.c: idle processors and machines: nothing that is ready is forgotten, and nobody burns CPU.
+ *
+ * A machine without work searches for some microseconds (steal.c), then retires: it gives its
+ * processor to the idle list and sleeps. One of the sleepers is the watcher: it sleeps in the
+ * poller until the next timer of any processor. The others doze: until they are woken, or until a
+ * timer that came after the watcher had gone to sleep.
+ *
+ * Nothing is forgotten. Whoever makes a fiber ready first publishes it and then looks for idle
+ * processors; whoever retires first shows itself as idle and then looks for work once more:
+ *
+ *     ready:   publish in a queue;  barrier_light;   idle > 0 and nobody spins: wake one
+ *     retire:  idle + 1, spinning - 1;  barrier_heavy;  any queue not empty: come back
+ *
+ * At least one of them sees the other. If somebody spins, that one will pass the retire before it
+ * sleeps. The last spinner, when it finds work, wakes another if there is more of it anywhere, so
+ * that work spreads as fast as machines wake. A processor goes into the idle list together with its
+ * machine, under the lock, so that whoever sees an idle processor also finds a machine to wake, or
+ * may make one.
+ *
+ * If nobody can be woken (no thread can be made, or the idle processor was taken meanwhile), the
+ * count of spinners was raised for nothing for a moment, and others may have relied on it: so it is
+ * lowered, and after a barrier_heavy the queues are looked at again, if there is anyone to run what
+ * is in them. If all machines are awake there is not, and each of them comes to the queues by
+ * itself.
+ *
+ * The same pair of barriers keeps timers from being forgotten: sleep_until is what is shown, the
+ * wheels are what is looked at (timers.c). Who stops sleeping for a timer, because it found work,
+ * makes sure that another does: it pokes the watcher, or wakes one if there is none.
+ *
+ * While some processor is busy the watcher wakes up every 10 ms and looks whether fibers are stuck
+ * behind one that does not come back to the runtime. When all are idle it does not.
+ *
+ * Lock order: weft__sched.lock is taken alone.
+ *
+ * Rejected: a dozer that pokes the watcher instead of keeping the time itself: each sleep of a lone
+ * fiber then costs two more wake-ups. A woken machine that always wakes the next one, as Go has it:
+ * the same, and 20 us of spinning.
+ */
+#include <errno.h>
+
+#include "sched/sched.h"
+
+#define WATCH_EVERY (10 * WEFT_MS)
+
+/* Lists; under the lock. */
+
+static void push_idle_processor(struct processor *processor)
+{
+    processor->idle_next = weft__sched.idle_processors;
+    weft__sched.idle_processors = processor;
+    atomic_u32_add_relaxed(&weft__sched.idle_count, 1);
+}
+
+static struct processor *pop_idle_processor(void)
+{
+    struct processor *processor = weft__sched.idle_processors;
+    if (processor != NULL) {
+        weft__sched.idle_processors = processor->idle_next;
+        atomic_u32_add_relaxed(&weft__sched.idle_count, (uint32_t)-1);
+    }
+    return processor;
+}
+
+static void push_idle_machine(struct machine *machine)
+{
+    machine->idle = true;
+    machine->idle_next = weft__sched.idle_machines;
+    weft__sched.idle_machines = machine;
+}
+
+static void remove_idle_machine(struct machine *machine)
+{
+    struct machine **link = &weft__sched.idle_machines;
+    while (*link != machine)
+        link = &(*link)->idle_next;
+    *link = machine->idle_next;
+    machine->idle = false;
+}
+
+/* Waking. */
+
+static void signal_machine(struct machine *machine)
+{
+    /* Pairs with the watcher's order: it shows itself, then looks at `wake`. */
+    atomic_u32_exchange_seq_cst(&machine->wake, 1);
+    if (atomic_ptr_load_seq_cst(&weft__sched.watcher) == machine)
+        weft__poller_wake();
+    else
+        weft__sys_futex_wake(&machine->wake, 1);
+}
+
+/* Called with the count of spinners raised for the new machine. */
+static bool start_machine(struct processor *processor)
+{
+    static atomic_u32 said;
+    int error = weft__machine_start(processor);
+    if (error == 0)
+        return true;
+    if (atomic_u32_exchange_acq_rel(&said, 1) == 0)
+        weft__warn("cannot start a thread (%s): going on with fewer", weft_strerror(error));
+    lock_acquire(&weft__sched.lock);
+    push_idle_processor(processor);
+    lock_release(&weft__sched.lock);
+    return false;
+}
+
+/* A machine to wake, the watcher last, since its place would have to be filled; under the lock. */
+static struct machine *sleeper(void)
+{
+    struct machine *machine = weft__sched.idle_machines;
+    if (machine != NULL && machine->idle_next != NULL &&
+        machine == atomic_ptr_load_seq_cst(&weft__sched.watcher))
+        machine = machine->idle_next;
+    return machine;
+}
+
+/* False: nobody could be woken, and while this was tried others may have relied on it. */
+static bool try_wake_one(void)
+{
+    uint32_t none = 0;
+    if (!atomic_u32_cas_seq_cst(&weft__sched.spinning, &none, 1))
+        return true;
+    lock_acquire(&weft__sched.lock);
+    struct processor *processor = pop_idle_processor();
+    struct machine *machine = processor != NULL ? sleeper() : NULL;
+    if (machine != NULL) {
+        remove_idle_machine(machine);
+        machine->assigned = processor;
+        machine->spinning = true;
+    }
+    lock_release(&weft__sched.lock);
+    if (machine != NULL) {
+        signal_machine(machine);
+        return true;
+    }
+    if (processor != NULL && start_machine(processor))
+        return true;
+    atomic_u32_sub_seq_cst(&weft__sched.spinning, 1);
+    barrier_heavy(); /* who made a fiber ready meanwhile took us for a spinner, or we see it now */
+    return false;
+}
+
+static bool queues_empty(void)
+{
+    if (weft__inject_length() > 0)
+        return false;
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+        if (ring_length(&weft__sched.processors[i]) > 0)
+            return false;
+    return true;
+}
+
+/* True if a machine sleeps that could run what is ready. */
+static bool anyone_needed(void)
+{
+    lock_acquire(&weft__sched.lock);
+    bool asleep = weft__sched.idle_machines != NULL;
+    lock_release(&weft__sched.lock);
+    return asleep && !queues_empty();
+}
+
+noinline void weft__wake_one(void)
+{
+    while (!try_wake_one() && anyone_needed())
+        continue;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The next time that somebody must be awake: for a timer, or for housekeeping. */
+static int64_t next_event(void)
+{
+    return earlier(weft__timers_next(), atomic_i64_load_relaxed(&weft__sched.housekeeping));
+}
+
+/* Makes sure that the watcher looks soon at those who are busy. */
+static void watch_soon(void)
+{
+    int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
+    if (until != NO_WATCHER && until > weft__sys_now() + WATCH_EVERY)
+        weft__poller_wake();
+}
+
+/* Spinning. */
+
+bool weft__idle_may_spin(struct machine *machine)
+{
+    if (machine->spinning)
+        return true;
+    uint32_t busy = weft__sched.processor_count - atomic_u32_load_relaxed(&weft__sched.idle_count);
+    if (2 * atomic_u32_load_relaxed(&weft__sched.spinning) >= busy)
+        return false;
+    atomic_u32_add_seq_cst(&weft__sched.spinning, 1);
+    machine->spinning = true;
+    return true;
+}
+
+void weft__idle_found(struct machine *machine)
+{
+    machine->spinning = false;
+    if (atomic_u32_sub_seq_cst(&weft__sched.spinning, 1) != 1 ||
+        atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)
+        return;
+    int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
+    if (until == NO_WATCHER || !queues_empty())
+        weft__wake_one();
+    else if (next_event() < until)
+        weft__poller_wake(); /* this machine may have slept for that, and will not now */
+    else
+        watch_soon();
+}
+
+/* Retiring. */
+
+void weft__processor_acquire(struct machine *machine, struct processor *processor)
+{
+    machine->thread.processor = processor;
+    machine->thread.fibers = &processor->fibers;
+    /* Pairs with the acquire in claim(): who sees us as the owner sees us inside. */
+    atomic_ptr_store_release(&processor->owner, &machine->thread);
+    barrier_light();
+    if (atomic_u32_load_acquire(&processor->attention) != 0)
+        weft__attend(&machine->thread);
+}
+
+/* Takes the machine back from the idle list, with a processor. False: somebody else has taken it
+ * and wakes it. */
+static bool come_back(struct machine *machine)
+{
+    struct processor *processor = NULL;
+    lock_acquire(&weft__sched.lock);
+    if (machine->idle && (processor = pop_idle_processor()) != NULL)
+        remove_idle_machine(machine);
+    lock_release(&weft__sched.lock);
+    if (processor == NULL)
+        return false;
+    atomic_u32_add_seq_cst(&weft__sched.spinning, 1);
+    machine->spinning = true;
+    machine->assigned = processor;
+    return true;
+}
+
+/* True if a processor has not changed fibers since the last look, and others wait behind it. */
+static bool anyone_stuck(void)
+{
+    bool stuck = false;
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+        struct processor *processor = &weft__sched.processors[i];
+        uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
+        if (turn == processor->watched_turn &&
+            (ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL))
+            stuck = true;
+        processor->watched_turn = turn;
+    }
+    return stuck;
+}
+
+/* Sleeps in the poller until woken, or until there is something to come back for. */
+static void watch(struct machine *machine)
+{
+    while (!atomic_u32_load_acquire(&machine->wake)) {
+        bool busy = atomic_u32_load_relaxed(&weft__sched.idle_count) < weft__sched.processor_count;
+        int64_t until = next_event();
+        if (busy)
+            until = earlier(until, weft__sys_now() + WATCH_EVERY);
+        atomic_i64_store_relaxed(&weft__sched.sleep_until, until);
+        weft__poller_wait(until);
+        atomic_i64_store_relaxed(&weft__sched.sleep_until, WHEEL_EMPTY);
+        barrier_heavy(); /* who armed a timer meanwhile saw EMPTY and pokes, or we see the timer */
+        int64_t now = weft__sys_now();
+        weft__housekeep(now);
+        if ((weft__timers_next() <= now || !queues_empty() || anyone_stuck()) && come_back(machine))
+            return;
+    }
+}
+
+/* Sleeps until woken, or until something that the watcher would sleep past. */
+static void doze(struct machine *machine)
+{
+    if (atomic_u32_load_relaxed(&weft__sched.idle_count) < weft__sched.processor_count)
+        watch_soon();
+    while (!atomic_u32_load_acquire(&machine->wake)) { /* pairs with signal_machine */
+        int64_t until = next_event();
+        if (until >= atomic_i64_load_relaxed(&weft__sched.sleep_until))
+            until = WEFT_NEVER;
+        if (weft__sys_futex_wait(&machine->wake, 0, until) != -ETIMEDOUT)
+            continue;
+        int64_t now = weft__sys_now();
+        weft__housekeep(now);
+        if (weft__timers_next() <= now && come_back(machine))
+            return;
+    }
+}
+
+/* Sleeps until there is a processor assigned to the machine, or the runtime stops. */
+static void sleep_idle(struct machine *machine)
+{
+    void *nobody = NULL;
+    bool watching = atomic_ptr_cas_seq_cst(&weft__sched.watcher, &nobody, machine);
+    if (watching)
+        atomic_i64_store_relaxed(&weft__sched.sleep_until, WHEEL_EMPTY);
+    barrier_heavy();
+    if (atomic_u32_load_relaxed(&weft__sched.draining))
+        weft__runtime_quiet();
+    if (queues_empty() || !come_back(machine)) {
+        if (watching)
+            watch(machine);
+        else
+            doze(machine);
+    }
+    if (watching) {
+        atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
+        atomic_ptr_exchange_seq_cst(&weft__sched.watcher, NULL);
+        barrier_heavy(); /* before weft__idle_found looks at the wheels */
+    }
+    atomic_u32_store_relaxed(&machine->wake, 0);
+}
+
+bool weft__idle_retire(struct machine *machine)
+{
+    struct processor *processor = machine->thread.processor;
+    weft__stack_cache_flush(&processor->stacks);
+    weft__housekeep_plan();
+    atomic_ptr_store_release(&processor->owner, NULL);
+    machine->thread.processor = NULL;
+    machine->timer_news = false; /* all wheels are looked at before it sleeps */
+    bool spun = machine->spinning;
+    machine->spinning = false; /* once it is listed this belongs to the one who wakes it */
+    lock_acquire(&weft__sched.lock);
+    machine->assigned = NULL;
+    push_idle_processor(processor);
+    push_idle_machine(machine);
+    lock_release(&weft__sched.lock);
+    if (spun)
+        atomic_u32_sub_seq_cst(&weft__sched.spinning, 1);
+    if (!atomic_u32_load_acquire(&weft__sched.stopping))
+        sleep_idle(machine);
+    if (atomic_u32_load_acquire(&weft__sched.stopping))
+        return false;
+    weft__processor_acquire(machine, machine->assigned);
+    return true;
+}
+
+void weft__idle_stop(void)
+{
+    atomic_u32_exchange_seq_cst(&weft__sched.stopping, 1);
+    lock_acquire(&weft__sched.lock);
+    for (struct machine *machine = weft__sched.machines; machine != NULL; machine = machine->next)
+        atomic_u32_exchange_seq_cst(&machine->wake, 1);
+    lock_release(&weft__sched.lock);
+    weft__poller_wake();
+    for (struct machine *machine = weft__sched.machines; machine != NULL; machine = machine->next)
+        weft__sys_futex_wake(&machine->wake, 1);
+}
+
+/* Housekeeping. */
+
+void weft__housekeep_by(int64_t time)
+{
+    int64_t planned = atomic_i64_load_relaxed(&weft__sched.housekeeping);
+    while (time < planned && !atomic_i64_cas_acq_rel(&weft__sched.housekeeping, &planned, time))
+        continue;
+}
+
+void weft__housekeep_plan(void)
+{
+    if (weft__stack_trim_wanted() &&
+        atomic_i64_load_relaxed(&weft__sched.housekeeping) == WEFT_NEVER)
+        weft__housekeep_by(weft__sys_now() + WEFT_MS);
+}
+
+void weft__housekeep(int64_t now)
+{
+    static atomic_u32 working;
+    if (atomic_i64_load_relaxed(&weft__sched.housekeeping) > now ||
+        atomic_u32_exchange_acquire(&working, 1) != 0)
+        return;
+    atomic_i64_exchange_acq_rel(&weft__sched.housekeeping, WEFT_NEVER);
+    weft__housekeep_by(weft__stack_trim(now));
+    lock_acquire(&weft__sched.lock);
+    struct chain starved = weft__sched.starved;
+    weft__sched.starved = (struct chain){NULL, NULL, 0};
+    atomic_u32_store_relaxed(&weft__sched.starving, 0);
+    lock_release(&weft__sched.lock);
+    atomic_u32_store_release(&working, 0); /* pairs with the exchange above */
+    weft__inject_push_any(starved);
+    if (starved.count > 0)
+        wake_if_idle();
+}

@@ -1,0 +1,292 @@
+/*
+ * machine.c: the loop of a machine: choose a fiber, run it, finish what it asked for.
+ *
+ * A machine has a stack of its own (its thread's) and runs fibers on theirs. A fiber leaves in one
+ * of three ways, and what follows happens here, on the machine's stack, when its context is saved:
+ *
+ *   yield   into the ring, behind the others
+ *   park    arm the deadline, then unlock what it waits for: from then on others may make it ready
+ *   end     its stack goes back, the joiner is told, the record is freed
+ *
+ * The five invariants of the scheduler, and where each is kept:
+ *
+ *  1. A ready fiber is in exactly one place: a runnext, a ring, the inject queue, the list of
+ * starved ones (which go back to the inject queue), or a hand. Fibers move only by enqueue,
+ * dequeue, the inject calls and a claim (steal.c); each takes it out of one place before it is put
+ * in another.
+ *  2. If a fiber is ready and a processor is idle, some machine is looking or is being woken:
+ * idle.c.
+ *  3. Only the owner touches a processor's private state: steal.c. A fiber's context is saved
+ * before anyone can see it as ready: the switch comes first, the finish is done here. (A yield goes
+ *     straight to the next fiber, and puts itself in the ring before its context is saved: the ring
+ *     is private until the next fiber leaves the runtime, and that is after the save.)
+ *  4. Nothing is read through thread-local storage across a switch: the thread-local word is read
+ * by two instructions of our own (arch/context.h), each time anew; errno is carried by address.
+ *  5. An idle process uses no CPU: idle.c and poller.c.
+ *
+ * The order of choice: every 61st turn the inject queue first; then due timers; then runnext, but
+ * not more than 32 times in a row while others wait; then the ring; then a share of the inject
+ * queue; then whatever idle.c and steal.c find.
+ */
+#include <errno.h>
+
+#include "sched/sched.h"
+#include "sched/switch.h"
+
+enum { SHARE_MOST = RING_SIZE / 2, HOUSEKEEP_EVERY = INJECT_EVERY * 16 };
+
+struct sched weft__sched;
+
+/* Queues. */
+
+/* Moves the older half of a full ring, and the fiber, to the inject queue. */
+static noinline void overflow(struct processor *processor, struct weft_fiber *fiber)
+{
+    struct chain chain = {NULL, NULL, 0};
+    while (chain.count < RING_SIZE / 2)
+        chain_add(&chain, ring_pop_owner(processor));
+    chain_add(&chain, fiber);
+    weft__inject_push_any(chain);
+}
+
+void weft__enqueue(struct processor *processor, struct weft_fiber *fiber)
+{
+    if (unlikely(!ring_push_owner(processor, fiber)))
+        overflow(processor, fiber);
+}
+
+struct weft_fiber *weft__take_injected(struct processor *processor)
+{
+    uint32_t length = weft__inject_length();
+    if (length == 0)
+        return NULL;
+    uint32_t share = length / weft__sched.processor_count + 1;
+    uint32_t room = RING_SIZE - ring_length(processor);
+    if (share > SHARE_MOST)
+        share = SHARE_MOST;
+    struct chain chain = weft__inject_take_any(share < room + 1 ? share : room + 1);
+    struct weft_fiber *first = chain_take(&chain);
+    for (struct weft_fiber *fiber; (fiber = chain_take(&chain)) != NULL;)
+        must(ring_push_owner(processor, fiber));
+    return first;
+}
+
+void weft__ready(struct weft_fiber *fiber, bool next)
+{
+    struct thread *thread = thread_self();
+    if (likely(thread != NULL && thread->processor != NULL)) {
+        should(atomic_u32_load_relaxed(&thread->inside));
+        if (next)
+            fiber = runnext_swap_owner(thread->processor, fiber);
+        if (fiber != NULL)
+            weft__enqueue(thread->processor, fiber);
+    } else {
+        struct chain chain = {NULL, NULL, 0};
+        chain_add(&chain, fiber);
+        weft__inject_push_any(chain);
+    }
+    wake_if_idle();
+}
+
+/* Fibers. */
+
+/* Where every fiber begins. */
+static void fiber_main(void *arg)
+{
+    struct weft_fiber *fiber = arg;
+    switch_arrive_first(fiber);
+    struct thread *thread = thread_self();
+    runtime_leave(thread);
+    fiber->function(fiber->arg);
+    if (unlikely(fiber->locals != NULL))
+        weft__locals_end(&fiber->locals);
+    thread = thread_self();
+    if (unlikely(thread == NULL || thread->fiber == NULL))
+        weft__sys_exit_now(0); /* a forked child: its only thread has ended */
+    runtime_enter(thread);
+    weft__machine_switch((struct machine *)thread, ACTION_END);
+    must(!"an ended fiber was resumed");
+}
+
+bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber)
+{
+    fiber->stack = weft__stack_get(&processor->stacks, fiber->stack_class);
+    if (unlikely(fiber->stack == NULL))
+        return false;
+    context_make(&fiber->context, weft__stack_start_at(fiber->stack), fiber_main, fiber);
+    switch_fiber_made(fiber);
+    return true;
+}
+
+/* There is no memory for the fiber's stack: it waits until another fiber ends, or some time. */
+static noinline void starve(struct weft_fiber *fiber)
+{
+    lock_acquire(&weft__sched.lock);
+    chain_add(&weft__sched.starved, fiber);
+    atomic_u32_store_relaxed(&weft__sched.starving, 1);
+    lock_release(&weft__sched.lock);
+    int64_t retry = weft__sys_now() + 10 * WEFT_MS;
+    weft__housekeep_by(retry);
+    weft__timers_news(retry);
+}
+
+static void finish_park(struct machine *machine, struct weft_fiber *fiber)
+{
+    fiber->state = FIBER_PARKED;
+    /* Once it is armed or unlocked the fiber may run elsewhere: nothing of it is touched after. */
+    void (*unlock)(void *) = machine->unlock;
+    if (machine->deadline != WEFT_NEVER) {
+        machine->timer_news = true;
+        fiber->timer.kind = TIMER_WAIT;
+        weft__wheel_arm(&machine->thread.processor->wheel, &fiber->timer, machine->deadline);
+    }
+    if (unlock != NULL)
+        unlock(machine->object);
+}
+
+static void finish_end(struct machine *machine, struct weft_fiber *fiber)
+{
+    fiber->state = FIBER_ENDED;
+    switch_fiber_gone(fiber);
+    weft__stack_put(&machine->thread.processor->stacks, fiber->stack);
+    fiber->stack = NULL;
+    weft__fiber_retire(fiber);
+    if (unlikely(atomic_u32_load_relaxed(&weft__sched.starving))) {
+        weft__housekeep_by(0); /* there is a stack now */
+        weft__housekeep(0);
+    }
+}
+
+/* Has the CPU fetch what the next fibers of the ring need: with many fibers each is a cache miss.
+ */
+static void prefetch_next(const struct processor *processor)
+{
+    uint32_t head = atomic_u32_load_relaxed(&processor->head);
+    uint32_t length = ring_length(processor);
+    if (length > 1)
+        __builtin_prefetch(processor->ring[head % RING_SIZE]->context.sp, 1);
+    if (length > 3)
+        __builtin_prefetch(&processor->ring[(head + 3) % RING_SIZE]->context);
+}
+
+/* Runs the fiber, and those that it yields to directly, until one of them needs the machine. */
+static void run(struct machine *machine, struct weft_fiber *fiber)
+{
+    struct processor *processor = machine->thread.processor;
+    if (fiber->stack == NULL && unlikely(!weft__machine_prepare(processor, fiber))) {
+        starve(fiber);
+        return;
+    }
+    atomic_u32_add_owner(&processor->turn, 1);
+    fiber->state = FIBER_RUNNING;
+    machine->thread.fiber = fiber;
+    prefetch_next(processor);
+    switch_to_fiber(machine, fiber);
+    fiber = machine->thread.fiber;
+    machine->thread.fiber = NULL;
+    switch (machine->action) {
+    case ACTION_YIELD:
+        fiber->state = FIBER_READY;
+        weft__enqueue(processor, fiber);
+        break;
+    case ACTION_PARK:
+        finish_park(machine, fiber);
+        break;
+    case ACTION_END:
+        finish_end(machine, fiber);
+        break;
+    }
+}
+
+void weft__machine_switch(struct machine *machine, enum action action)
+{
+    struct weft_fiber *fiber = machine->thread.fiber;
+    machine->action = action;
+    switch_to_machine(machine, fiber, action == ACTION_END);
+}
+
+/* The loop. */
+
+static struct weft_fiber *choose(struct machine *machine)
+{
+    struct processor *processor = machine->thread.processor;
+    uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
+    struct weft_fiber *fiber;
+    if (unlikely(atomic_u32_load_acquire(&processor->attention) != 0))
+        weft__attend(&machine->thread);
+    if (unlikely(turn % HOUSEKEEP_EVERY == 0)) {
+        weft__housekeep_plan();
+        if (atomic_i64_load_relaxed(&weft__sched.housekeeping) != WEFT_NEVER)
+            weft__housekeep(weft__sys_now());
+    }
+    if (unlikely(turn % INJECT_EVERY == 0) && weft__inject_length() > 0) {
+        struct chain chain = weft__inject_take_any(1);
+        if (chain.first != NULL)
+            return chain.first;
+    }
+    timers_look(processor);
+    if ((fiber = dequeue(processor)) != NULL)
+        return fiber;
+    return weft__take_injected(processor);
+}
+
+/* The next fiber to run; NULL when the runtime stops. */
+static struct weft_fiber *next_fiber(struct machine *machine)
+{
+    for (;;) {
+        struct weft_fiber *fiber = choose(machine);
+        if (fiber == NULL && weft__idle_may_spin(machine))
+            fiber = weft__steal(machine);
+        if (fiber != NULL) {
+            if (unlikely(machine->spinning))
+                weft__idle_found(machine);
+            if (machine->timer_news) {
+                machine->timer_news = false;
+                weft__timers_news(atomic_i64_load_relaxed(&machine->thread.processor->wheel.next));
+            }
+            return fiber;
+        }
+        if (!weft__idle_retire(machine))
+            return NULL;
+    }
+}
+
+static void *machine_main(void *arg)
+{
+    struct machine *machine = arg;
+    weft__sys_thread_name("weft");
+    weft__sys_thread_exact_timers();
+    machine->thread.errno_address = weft__sys_errno_address();
+    if (weft__sys_fault_stack_enter(&machine->fault_stack) != 0)
+        machine->fault_stack = NULL; /* an overflow will kill without a report */
+    thread_word_set(machine);
+    switch_machine_made(machine);
+    weft__processor_acquire(machine, machine->assigned);
+    for (struct weft_fiber *fiber; (fiber = next_fiber(machine)) != NULL;)
+        run(machine, fiber);
+    thread_word_set(NULL);
+    if (machine->fault_stack != NULL)
+        weft__sys_fault_stack_leave(machine->fault_stack);
+    return NULL;
+}
+
+int weft__machine_start(struct processor *processor)
+{
+    struct machine *machine = weft__sys_alloc_zeroed(sizeof *machine);
+    if (machine == NULL)
+        return -ENOMEM;
+    machine->assigned = processor;
+    machine->spinning = true; /* the caller has counted it */
+    atomic_u32_store_relaxed(&machine->thread.inside, 1);
+    /* Listed before it runs: a stop that comes now must join it. */
+    lock_acquire(&weft__sched.lock);
+    int error = weft__sys_thread_start(&machine->handle, machine_main, machine);
+    if (error == 0) {
+        machine->next = weft__sched.machines;
+        weft__sched.machines = machine;
+    }
+    lock_release(&weft__sched.lock);
+    if (error != 0)
+        weft__sys_free(machine);
+    return error;
+}

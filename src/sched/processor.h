@@ -1,0 +1,81 @@
+/*
+ * processor.h: the right to run fibers, and the state that goes with it.
+ *
+ * Everything in a processor but what stands under "shared" is touched by its owner only: the
+ * machine that holds it while that machine is inside the runtime, or a thief that has claimed it
+ * (sched/steal.c). So the run queue needs no atomic read-modify-write: head, tail and runnext are
+ * atomics only so that others may look at them from afar.
+ */
+#ifndef WEFT_SCHED_PROCESSOR_H
+#define WEFT_SCHED_PROCESSOR_H
+
+#include "base/assert.h"
+#include "base/prng.h"
+#include "sched/fiber.h"
+
+enum {
+    RING_SIZE = 256,
+    INJECT_EVERY = 61, /* turns between looks at the inject queue under full local load */
+    STREAK_MOST = 32,  /* turns in a row that runnext may take before the ring has its turn */
+};
+
+/* Bits of processor.attention. */
+enum { ATTENTION_WANTED = 1, ATTENTION_CLAIMED = 2 };
+
+struct processor {
+    /* Shared. */
+    _Alignas(CACHE_LINE) atomic_u32 attention; /* what others ask of the owner */
+    atomic_ptr owner;                          /* struct thread: who holds it, or NULL while idle */
+    _Alignas(CACHE_LINE) struct wheel wheel;   /* has a lock of its own */
+
+    /* The owner's; read by others from afar. */
+    _Alignas(CACHE_LINE) atomic_u32 head; /* of the ring: the next to run */
+    atomic_u32 tail;                      /* the next free place */
+    atomic_ptr runnext;                   /* a fiber that runs before the ring */
+    atomic_u32 turn;                      /* grows with each fiber that gets the processor */
+    struct weft_fiber *ring[RING_SIZE];
+    uint32_t streak;
+    uint32_t index;
+    uint64_t looked; /* ticks, when the clock was last read for timers */
+    struct prng prng;
+    struct stack_cache stacks;
+    struct fiber_cache fibers;
+    struct processor *idle_next; /* under the scheduler's lock */
+    uint32_t watched_turn;       /* the watcher's: the turn at its last look */
+};
+
+/* The run queue. push and pop are for the owner; the names say so. */
+
+static inline uint32_t ring_length(const struct processor *processor)
+{
+    return atomic_u32_load_relaxed(&processor->tail) - atomic_u32_load_relaxed(&processor->head);
+}
+
+static inline bool ring_push_owner(struct processor *processor, struct weft_fiber *fiber)
+{
+    uint32_t tail = atomic_u32_load_relaxed(&processor->tail);
+    if (unlikely(tail - atomic_u32_load_relaxed(&processor->head) == RING_SIZE))
+        return false;
+    processor->ring[tail % RING_SIZE] = fiber;
+    atomic_u32_store_relaxed(&processor->tail, tail + 1);
+    return true;
+}
+
+static inline struct weft_fiber *ring_pop_owner(struct processor *processor)
+{
+    uint32_t head = atomic_u32_load_relaxed(&processor->head);
+    if (head == atomic_u32_load_relaxed(&processor->tail))
+        return NULL;
+    atomic_u32_store_relaxed(&processor->head, head + 1);
+    return processor->ring[head % RING_SIZE];
+}
+
+static inline struct weft_fiber *runnext_swap_owner(struct processor *processor,
+                                                    struct weft_fiber *fiber)
+{
+    struct weft_fiber *before = atomic_ptr_load_relaxed(&processor->runnext);
+    atomic_ptr_store_relaxed(&processor->runnext, fiber);
+    return before;
+}
+
+#endif

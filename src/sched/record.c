@@ -1,0 +1,146 @@
+/*
+ * record.c: where the records of fibers come from.
+ *
+ * Records come from slabs and are not given back to the system before shut-down; a processor or a
+ * foreign thread keeps a stock of free ones and exchanges batches with the depot. `started` and
+ * `ended` are counted in the stock of whoever did it, and summed only at shut-down, so that
+ * spawning shares no line between processors.
+ *
+ * Numbers are dealt out in batches in the same way: unique, not dense.
+ *
+ * The depot's lock is taken alone.
+ */
+#include <string.h>
+
+#include "sched/sched.h"
+
+enum { SLAB_RECORDS = 84, CACHE_MOST = 128, CACHE_BATCH = 64, ID_BATCH = 1024 };
+
+struct slab {
+    struct slab *next;
+    _Alignas(64) struct weft_fiber records[SLAB_RECORDS];
+};
+
+static struct {
+    _Alignas(CACHE_LINE) struct lock lock;
+    struct weft_fiber *free;
+    struct slab *slabs;
+    uint64_t id_next;
+} depot = {.id_next = 1};
+
+static bool depot_grow(void)
+{
+    struct slab *slab = weft__sys_alloc_aligned(64, sizeof *slab);
+    if (slab == NULL)
+        return false;
+    memset(slab, 0, sizeof *slab);
+    slab->next = depot.slabs;
+    depot.slabs = slab;
+    for (int i = SLAB_RECORDS - 1; i >= 0; i--) {
+        slab->records[i].waiter.is_fiber = true;
+        slab->records[i].next = depot.free;
+        depot.free = &slab->records[i];
+    }
+    return true;
+}
+
+/* Gets what the stock lacks: records, numbers, or both. */
+static noinline bool cache_fill(struct fiber_cache *cache)
+{
+    lock_acquire(&depot.lock);
+    if (cache->free == NULL && (depot.free != NULL || depot_grow())) {
+        struct weft_fiber **end = &depot.free;
+        while (cache->count < CACHE_BATCH && *end != NULL) {
+            end = &(*end)->next;
+            cache->count++;
+        }
+        cache->free = depot.free;
+        depot.free = *end;
+        *end = NULL;
+    }
+    if (cache->id_next == cache->id_end) {
+        cache->id_next = depot.id_next;
+        cache->id_end = depot.id_next += ID_BATCH;
+    }
+    lock_release(&depot.lock);
+    return cache->free != NULL;
+}
+
+/* Moves `count` records to the depot. */
+static noinline void cache_spill(struct fiber_cache *cache, uint32_t count)
+{
+    if (count == 0)
+        return;
+    struct weft_fiber *first = cache->free, *last = first;
+    for (uint32_t i = 1; i < count; i++)
+        last = last->next;
+    cache->free = last->next;
+    cache->count -= count;
+    lock_acquire(&depot.lock);
+    last->next = depot.free;
+    depot.free = first;
+    lock_release(&depot.lock);
+}
+
+struct weft_fiber *weft__fiber_new(struct fiber_cache *cache)
+{
+    if (unlikely(cache->free == NULL || cache->id_next == cache->id_end) && !cache_fill(cache))
+        return NULL;
+    struct weft_fiber *fiber = cache->free;
+    cache->free = fiber->next;
+    cache->count--;
+    /* The next one may have ended on another CPU: have it come while this one is made. */
+    __builtin_prefetch(cache->free, 1);
+    fiber->id = cache->id_next++;
+    return fiber;
+}
+
+void weft__fiber_free(struct fiber_cache *cache, struct weft_fiber *fiber)
+{
+    if (unlikely(fiber->name != NULL))
+        weft__sys_free(fiber->name);
+    fiber->state = FIBER_NEW;
+    fiber->next = cache->free;
+    cache->free = fiber;
+    if (unlikely(++cache->count > CACHE_MOST))
+        cache_spill(cache, CACHE_BATCH);
+}
+
+void weft__fiber_free_any(struct weft_fiber *fiber)
+{
+    struct thread *thread = thread_self();
+    if (thread != NULL) {
+        weft__fiber_free(thread->fibers, fiber);
+        return;
+    }
+    struct fiber_cache none = {.free = NULL};
+    weft__fiber_free(&none, fiber);
+    weft__fiber_cache_flush(&none);
+}
+
+void weft__fiber_cache_flush(struct fiber_cache *cache)
+{
+    cache_spill(cache, cache->count);
+}
+
+void weft__fiber_stop(void)
+{
+    while (depot.slabs != NULL) {
+        struct slab *slab = depot.slabs;
+        depot.slabs = slab->next;
+        weft__sys_free(slab);
+    }
+    depot.free = NULL;
+}
+
+uint64_t weft__fiber_alive(void)
+{
+    uint64_t started, ended;
+    weft__foreign_count(&started, &ended);
+    /* Ended first: what has ended by then was started before. */
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+        ended += atomic_u64_load_acquire(&weft__sched.processors[i].fibers.ended);
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+        started += atomic_u64_load_acquire(&weft__sched.processors[i].fibers.started);
+    return started - ended;
+}

@@ -1,0 +1,244 @@
+/*
+ * runtime.c: the runtime as a whole: start, configuration, shut-down, fork.
+ *
+ *   stopped ---- first use ----> running ---- weft_shutdown ----> stopped
+ *                                   |
+ *                                   fork, in the child ----> forked, for ever
+ *
+ * The state changes under `lock`, a mutex in effect: a thread that starts weft while another does
+ * waits for it. Everyone else reads weft__runtime_running without it.
+ *
+ * Shut-down waits until every fiber has ended and every timer is closed. Nobody counts fibers while
+ * the runtime works (record.c), so the waiter asks to be told when a machine retires, and counts
+ * then:
+ *
+ *     waiter:   draining = 1; barrier_light; count
+ *     machine:  ended + 1; ... retire: barrier_heavy; if draining: quiet + 1, wake the waiter
+ *
+ * Forked child. Only the calling thread exists there; the machines, and whatever they held, are
+ * gone. So the child forgets that its thread was ever known to weft, and each call says -ECHILD.
+ * What works there none the less (fiber-local storage, this file) has its locks taken before the
+ * fork.
+ *
+ * Lock order: lock, then that of the foreign threads, then that of the fiber-local keys.
+ */
+#include <errno.h>
+
+#include "sched/config.h"
+#include "sched/sched.h"
+
+static struct lock lock;
+static weft_config configured;
+static bool stopping;
+static bool fault_started;
+static atomic_u32 forked;
+atomic_u32 weft__runtime_running;
+
+bool weft__runtime_forked(void)
+{
+    return unlikely(atomic_u32_load_relaxed(&forked) != 0);
+}
+
+/* All locks that the child may need are taken before the fork, in the lock order. */
+static void before_fork(void)
+{
+    lock_acquire(&lock);
+    weft__foreign_fork(FORK_BEFORE);
+    weft__locals_fork(FORK_BEFORE);
+}
+
+static void after_fork(enum fork_step step)
+{
+    weft__locals_fork(step);
+    weft__foreign_fork(step);
+    lock_release(&lock);
+}
+
+static void in_forking_parent(void)
+{
+    after_fork(FORK_PARENT);
+}
+
+static void in_forked_child(void)
+{
+    if (atomic_u32_load_relaxed(&weft__runtime_running)) {
+        atomic_u32_store_relaxed(&forked, 1);
+        atomic_u32_store_relaxed(&weft__runtime_running, 0);
+        if (fault_started)
+            weft__fault_stop();
+    } /* else nothing was lost: weft can start here as anywhere */
+    thread_word_set(NULL);
+    weft__sys_thread_at_exit_cancel();
+    after_fork(FORK_CHILD);
+}
+
+/* Start. */
+
+static int start_processors(const struct settings *settings)
+{
+    uint32_t count = (uint32_t)settings->processors;
+    struct processor *processors =
+        weft__sys_alloc_aligned(CACHE_LINE, count * sizeof(struct processor));
+    if (processors == NULL)
+        return -ENOMEM;
+    int64_t now = weft__sys_now();
+    for (uint32_t i = 0; i < count; i++) {
+        processors[i] = (struct processor){.index = i};
+        weft__wheel_init(&processors[i].wheel, now);
+        prng_seed(&processors[i].prng, i + (uint64_t)now);
+        processors[i].stacks.class = weft__sched.stack_class;
+        processors[i].idle_next = i + 1 < count ? &processors[i + 1] : NULL;
+    }
+    weft__sched.processors = processors;
+    weft__sched.processor_count = count;
+    /* The first machine, started below, gets the first processor; the others are idle. */
+    weft__sched.idle_processors = processors[0].idle_next;
+    atomic_u32_store_relaxed(&weft__sched.idle_count, count - 1);
+    atomic_u32_store_relaxed(&weft__sched.spinning, 1);
+    return 0;
+}
+
+static void free_all(void)
+{
+    weft__poller_stop();
+    weft__stack_stop();
+    weft__fiber_stop();
+    weft__foreign_stop();
+    weft__sys_free(weft__sched.processors);
+    weft__sched.processors = NULL;
+}
+
+static int start(void)
+{
+    static bool fork_handled;
+    struct settings settings = weft__config_settle(&configured);
+    weft__sched = (struct sched){.max_fibers = settings.max_fibers};
+    weft__sched.stack_class = (uint8_t)weft__stack_class(settings.stack_size);
+    atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
+    atomic_i64_store_relaxed(&weft__sched.housekeeping, WEFT_NEVER);
+    if (!fork_handled && weft__sys_at_fork(before_fork, in_forking_parent, in_forked_child) != 0)
+        return -ENOMEM;
+    fork_handled = true;
+    weft__barrier_choose(settings.membarrier);
+    weft__stack_start(settings.guard_install, settings.guard_pages);
+    int error = weft__poller_start(settings.epoll_pwait2);
+    if (error == 0)
+        error = start_processors(&settings);
+    if (error == 0)
+        error = weft__machine_start(&weft__sched.processors[0]);
+    if (error != 0) {
+        free_all();
+        return error;
+    }
+    fault_started = settings.fault_report && weft__fault_start() == 0;
+    return 0;
+}
+
+noinline int weft__runtime_start(void)
+{
+    if (weft__runtime_forked())
+        return -ECHILD;
+    int error = 0;
+    lock_acquire(&lock);
+    if (!atomic_u32_load_relaxed(&weft__runtime_running) && (error = start()) == 0)
+        atomic_u32_store_release(&weft__runtime_running, 1); /* pairs with runtime_ensure */
+    lock_release(&lock);
+    return error;
+}
+
+int weft_configure(const weft_config *config)
+{
+    static const weft_config defaults;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (config == NULL)
+        config = &defaults;
+    if (weft__config_check(config) != 0)
+        return -EINVAL;
+    int error = -EBUSY;
+    lock_acquire(&lock);
+    if (!atomic_u32_load_relaxed(&weft__runtime_running)) {
+        configured = *config;
+        error = 0;
+    }
+    lock_release(&lock);
+    return error;
+}
+
+int weft_processors(void)
+{
+    if (atomic_u32_load_acquire(&weft__runtime_running) || weft__runtime_forked())
+        return (int)weft__sched.processor_count;
+    lock_acquire(&lock);
+    int count = weft__config_processors(&configured, false);
+    lock_release(&lock);
+    return count;
+}
+
+/* Shut-down. */
+
+void weft__runtime_quiet(void)
+{
+    atomic_u32_add_seq_cst(&weft__sched.quiet, 1);
+    weft__sys_futex_wake(&weft__sched.quiet, INT32_MAX);
+}
+
+static int drain(int64_t deadline)
+{
+    int error = 0;
+    atomic_u32_exchange_seq_cst(&weft__sched.draining, 1);
+    for (;;) {
+        uint32_t quiet = atomic_u32_load_seq_cst(&weft__sched.quiet);
+        barrier_light();
+        if (weft__fiber_alive() == 0 && weft__timer_open_count() == 0)
+            break;
+        if (weft__sys_futex_wait(&weft__sched.quiet, quiet, deadline) == -ETIMEDOUT) {
+            error = -ETIMEDOUT;
+            break;
+        }
+    }
+    atomic_u32_exchange_seq_cst(&weft__sched.draining, 0);
+    return error;
+}
+
+static void stop(void)
+{
+    weft__idle_stop();
+    while (weft__sched.machines != NULL) {
+        struct machine *machine = weft__sched.machines;
+        weft__sched.machines = machine->next;
+        weft__sys_thread_join(machine->handle);
+        weft__sys_free(machine);
+    }
+    if (fault_started)
+        weft__fault_stop();
+    free_all();
+}
+
+int weft_shutdown(int64_t deadline)
+{
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (weft_self() != NULL)
+        return -EDEADLK;
+    lock_acquire(&lock);
+    bool running = atomic_u32_load_relaxed(&weft__runtime_running);
+    bool busy = stopping;
+    stopping |= running;
+    lock_release(&lock);
+    if (busy)
+        return -EBUSY;
+    int error = running ? drain(deadline) : 0;
+    if (running) {
+        lock_acquire(&lock);
+        if (error == 0) {
+            stop();
+            atomic_u32_store_release(&weft__runtime_running, 0);
+        }
+        stopping = false;
+        lock_release(&lock);
+    }
+    if (error == 0)
+        weft__foreign_leave();
+    return error;
+}

@@ -1,0 +1,206 @@
+/*
+ * sched.h: what the files of the scheduler share, and the calls between them.
+ *
+ *   machine.c   the loop: choose a fiber, run it, finish what it asked for
+ *   idle.c      idle processors and machines, spinning, sleeping, waking: nothing ready is
+ * forgotten steal.c     how a hungry processor gets fibers from a busy one timers.c    firing the
+ * wheels poller.c    where the watcher sleeps runtime.c   start, configuration, shut-down, fork
+ */
+#ifndef WEFT_SCHED_SCHED_H
+#define WEFT_SCHED_SCHED_H
+
+#include <weft/runtime.h>
+
+#include "base/sys.h"
+#include "sched/inject.h"
+#include "sched/thread.h"
+
+enum action { ACTION_YIELD, ACTION_PARK, ACTION_END };
+
+/* A thread of weft's own. */
+struct machine {
+    struct thread thread;
+    struct context context; /* its own stack, saved while a fiber runs */
+
+    /* What the fiber that just switched away asks for. */
+    enum action action;
+    void (*unlock)(void *);
+    void *object;
+    int64_t deadline;
+
+    bool spinning;   /* counted in weft__sched.spinning */
+    bool timer_news; /* it armed a timer and has not told the watcher yet */
+    bool idle;       /* in the list of idle machines; under the scheduler's lock */
+    struct machine *idle_next;
+    struct processor *assigned; /* by the one who woke it, before `wake` */
+    atomic_u32 wake;            /* futex */
+
+    struct machine *next; /* all machines */
+    weft__sys_thread handle;
+    void *fault_stack;
+#if WEFT_ASAN
+    void *fake_stack;
+    const void *stack_low;
+    size_t stack_size;
+#endif
+#if WEFT_TSAN
+    void *tsan_fiber;
+#endif
+};
+
+struct sched {
+    struct processor *processors;
+    uint32_t processor_count;
+    uint8_t stack_class; /* of fibers that do not ask */
+    int64_t max_fibers;  /* 0: no limit */
+
+    _Alignas(CACHE_LINE) struct lock lock;
+    struct processor *idle_processors;
+    struct machine *idle_machines;
+    struct machine *machines;
+    struct chain starved; /* fibers for which there was no stack */
+    atomic_u32 starving;  /* whether there are any */
+
+    /* Read by everyone who makes a fiber ready; changed only when machines sleep and wake. */
+    _Alignas(CACHE_LINE) atomic_u32 idle_count; /* idle processors */
+    atomic_u32 spinning;
+    atomic_i64 sleep_until; /* when the watcher wakes by itself; NO_WATCHER if there is none */
+    atomic_ptr watcher;     /* struct machine: who sleeps in the poller */
+    atomic_u32 stopping;
+    atomic_u32 draining;     /* somebody waits in weft_shutdown */
+    atomic_u32 quiet;        /* futex: grows when a machine retires while draining */
+    atomic_i64 housekeeping; /* the next time there is something to do */
+
+    _Alignas(CACHE_LINE) atomic_i64 limited; /* fibers alive, kept only if there is a limit */
+};
+
+#define NO_WATCHER INT64_MIN
+
+extern struct sched weft__sched;
+
+/* runtime.c */
+
+/* 0 once the runtime runs; starts it if need be. */
+int weft__runtime_start(void);
+extern atomic_u32 weft__runtime_running;
+static inline int runtime_ensure(void)
+{
+    /* Pairs with the release at the end of the start. */
+    return likely(atomic_u32_load_acquire(&weft__runtime_running)) ? 0 : weft__runtime_start();
+}
+/* True in a forked child, where nothing of weft works. */
+bool weft__runtime_forked(void);
+/* Tells a weft_shutdown that waits to look again. */
+void weft__runtime_quiet(void);
+
+/* machine.c */
+
+int weft__machine_start(struct processor *processor);
+/* Switches from the running fiber to its machine, which does `action`; returns when the fiber is
+ * resumed, perhaps on another machine. */
+void weft__machine_switch(struct machine *machine, enum action action);
+/* Makes a fiber ready. From a machine inside the runtime: on its own processor, next in line if
+ * `next`; from elsewhere: through the inject queue. */
+void weft__ready(struct weft_fiber *fiber, bool next);
+/* Puts a ready fiber in the ring, or what the ring cannot hold in the inject queue; wakes nobody.
+ */
+void weft__enqueue(struct processor *processor, struct weft_fiber *fiber);
+/* The next fiber that the processor has itself, or NULL: runnext, but not more than STREAK_MOST
+ * times in a row while others wait; then the ring. */
+static inline struct weft_fiber *dequeue(struct processor *processor)
+{
+    struct weft_fiber *fiber = atomic_ptr_load_relaxed(&processor->runnext);
+    if (fiber != NULL) {
+        atomic_ptr_store_relaxed(&processor->runnext, NULL);
+        if (likely(processor->streak < STREAK_MOST)) {
+            processor->streak++;
+            return fiber;
+        }
+        weft__enqueue(processor, fiber);
+    }
+    processor->streak = 0;
+    return ring_pop_owner(processor);
+}
+/* Takes a share of the inject queue: one to run, the rest into the ring. */
+struct weft_fiber *weft__take_injected(struct processor *processor);
+/* A first context on a stack; false if there is no stack to be had. */
+bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber);
+
+/* idle.c */
+
+void weft__wake_one(void);
+/* To be called after a fiber became ready: keeps invariant 2 of the scheduler. */
+static inline void wake_if_idle(void)
+{
+    barrier_light(); /* with barrier_heavy in idle.c: publish, look at idlers | idle, look at queues
+                      */
+    if (unlikely(atomic_u32_load_relaxed(&weft__sched.idle_count) > 0 &&
+                 atomic_u32_load_relaxed(&weft__sched.spinning) == 0))
+        weft__wake_one();
+}
+void weft__processor_acquire(struct machine *machine, struct processor *processor);
+/* The machine found a fiber while it was spinning. */
+void weft__idle_found(struct machine *machine);
+bool weft__idle_may_spin(struct machine *machine);
+/* The machine found nothing: gives its processor up and sleeps. True: it has a processor again;
+ * false: the runtime stops. */
+bool weft__idle_retire(struct machine *machine);
+/* Bounded clean-up work (stacks, starved fibers) if its time has come. */
+void weft__housekeep(int64_t now);
+void weft__housekeep_by(int64_t time);
+/* Plans it if there is something to do. */
+void weft__housekeep_plan(void);
+void weft__idle_stop(void);
+
+/* steal.c */
+
+struct weft_fiber *weft__steal(struct machine *machine);
+
+/* timers.c */
+
+enum timer_kind { TIMER_WAIT, TIMER_CALL };
+/* Fires what is due on the wheel of `from` into the ring of `processor`; true if that made any
+ * ready. */
+bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now);
+/* Fires the processor's own timers, if it has any that may be due. */
+void weft__timers_look(struct processor *processor);
+static inline void timers_look(struct processor *processor)
+{
+    if (atomic_i64_load_relaxed(&processor->wheel.next) != WHEEL_EMPTY)
+        weft__timers_look(processor);
+}
+/* The earliest time that any wheel needs. */
+int64_t weft__timers_next(void);
+/* A timer with this deadline was armed: makes sure that somebody wakes up for it. */
+void weft__timers_news(int64_t deadline);
+
+/* timer.c: a timer of the user's has expired (under the wheel's lock); its fiber, if that must be
+ * made ready. And: its fiber has ended; whether it must run again. */
+struct weft_fiber *weft__timer_expired(struct timer *timer);
+bool weft__timer_rest(struct weft_fiber *fiber);
+uint64_t weft__timer_open_count(void);
+
+/* poller.c */
+
+int weft__poller_start(bool allow_pwait2);
+void weft__poller_stop(void);
+/* Sleeps until the deadline or weft__poller_wake. */
+void weft__poller_wait(int64_t deadline);
+void weft__poller_wake(void);
+
+/* fault.c */
+
+int weft__fault_start(void);
+void weft__fault_stop(void);
+
+/* local.c */
+
+void weft__locals_end(struct locals **locals);
+void weft__locals_fork(enum fork_step step);
+
+/* cpus.c: CPUs that this process may use; `root` is "" or, in tests, a folder to read proc and sys
+ * in. */
+int weft__cpus_quota(const char *root);
+int weft__cpus(void);
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * steal.c: how a hungry processor gets fibers from a busy one.
+ *
+ * A run queue is private to its processor, so that pushing and popping cost plain loads and stores.
+ * The price is paid here, by the one who has nothing to do, in two steps:
+ *
+ * Ask. The thief sets WANTED on a processor that has fibers to spare. The owner sees it the next
+ * time it enters the runtime or chooses a fiber, and sheds half of its ring into the inject queue,
+ * where the thief is looking. Owners pass such a point every few hundred nanoseconds.
+ *
+ * Claim. An owner that does not answer runs a fiber that does not call weft: computing, or blocked
+ * in C code. The thief takes the processor for a moment:
+ *
+ *     thief                                       owner
+ *     attention |= CLAIMED                        inside = 1           (runtime_enter)
+ *     barrier_heavy                               barrier_light
+ *     if owner->inside: give the claim back       if attention & CLAIMED: wait
+ *     take half of the ring                       ... private state is its own ...
+ *     attention &= ~CLAIMED                       inside = 0           (runtime_leave)
+ *
+ * By the two barriers at least one sees the other: either the thief sees `inside` and backs off, or
+ * the owner sees CLAIMED and waits until the thief is done, showing `inside` 0 meanwhile. Each
+ * hand-over is a release and an acquire (attention one way, inside the other), so both see the ring
+ * as the other left it.
+ *
+ * Interleavings that matter:
+ *  - The owner gives the processor up while it is claimed: it does so inside the runtime. The thief
+ * that reads inside == 0 later checks that the owner it looked at still holds the processor; a
+ * machine that acquires a processor looks at attention before it touches it
+ * (weft__processor_acquire).
+ *  - Two thieves: the one whose or-operation found CLAIMED set already backs off.
+ *  - WANTED set and nobody hungry any more: the owner sheds into the inject queue and wakes as for
+ * any ready fiber.
+ *
+ * runnext is not given away on demand: it is about to run here, where its data is warm. Only a
+ * claim takes it, when the ring is empty and the processor has not changed fibers for the whole
+ * search.
+ *
+ * Rejected: the usual shared ring, popped by the owner with a compare-and-swap: it costs every
+ * switch 6 ns (a locked instruction) to make a steal, which is rare, cheaper.
+ */
+#include "sched/sched.h"
+
+#define SEARCH_TIME (20 * WEFT_US) /* then the thief gives up */
+#define PATIENCE (10 * WEFT_US)    /* then those who did not answer are claimed */
+
+enum {
+    LOOK_PAUSES = 16,   /* between two looks at the inject queue: its line is what pushers need */
+    CLAIM_SPINS = 1000, /* of the owner, before it yields its thread to the thief */
+};
+
+/* Owner's side. */
+
+/* Gives half of what waits to the inject queue: the larger half if a fiber runs here beside it. */
+static void shed(struct thread *thread)
+{
+    struct processor *processor = thread->processor;
+    uint32_t give = (ring_length(processor) + (thread->fiber != NULL)) / 2;
+    struct chain chain = {NULL, NULL, 0};
+    while (chain.count < give)
+        chain_add(&chain, ring_pop_owner(processor));
+    weft__inject_push_any(chain);
+    if (chain.count > 0)
+        wake_if_idle();
+}
+
+static void wait_for_claim(struct thread *thread)
+{
+    struct processor *processor = thread->processor;
+    runtime_leave(thread);
+    for (int spins = 0; atomic_u32_load_relaxed(&processor->attention) & ATTENTION_CLAIMED; spins++)
+        if (spins < CLAIM_SPINS)
+            cpu_relax();
+        else
+            weft__sys_yield();
+    atomic_u32_store_relaxed(&thread->inside, 1);
+    barrier_light();
+}
+
+noinline void weft__attend(struct thread *thread)
+{
+    struct processor *processor = thread->processor;
+    /* Pairs with the release in give_claim_back. */
+    while (atomic_u32_load_acquire(&processor->attention) & ATTENTION_CLAIMED)
+        wait_for_claim(thread);
+    if (atomic_u32_load_relaxed(&processor->attention) & ATTENTION_WANTED) {
+        atomic_u32_and_acq_rel(&processor->attention, ~(uint32_t)ATTENTION_WANTED);
+        shed(thread);
+    }
+}
+
+/* Thief's side. */
+
+static void give_claim_back(struct processor *victim)
+{
+    atomic_u32_and_release(&victim->attention, ~(uint32_t)ATTENTION_CLAIMED);
+}
+
+/* True: the victim's private state is ours until the claim is given back. */
+static bool claim(struct processor *victim)
+{
+    if (atomic_u32_or_seq_cst(&victim->attention, ATTENTION_CLAIMED) & ATTENTION_CLAIMED)
+        return false;
+    barrier_heavy();
+    struct thread *owner = atomic_ptr_load_acquire(&victim->owner);
+    if (owner != NULL && atomic_u32_load_acquire(&owner->inside) == 0 &&
+        atomic_ptr_load_acquire(&victim->owner) == owner)
+        return true;
+    give_claim_back(victim);
+    return false;
+}
+
+/* Takes half of the victim's ring, or its runnext if that is all it has: one to run, the rest into
+ * the thief's ring. */
+static struct weft_fiber *take_claimed(struct processor *thief, struct processor *victim)
+{
+    uint32_t length = ring_length(victim);
+    if (length == 0)
+        return runnext_swap_owner(victim, NULL);
+    struct weft_fiber *first = ring_pop_owner(victim);
+    for (uint32_t taken = 1; taken < (length + 1) / 2; taken++)
+        must(ring_push_owner(thief, ring_pop_owner(victim)));
+    return first;
+}
+
+static bool has_fibers(const struct processor *processor)
+{
+    return ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
+}
+
+/* Asks the others for fibers, and fires their timers if those are due: a processor may be busy with
+ * one fiber for longer than its timers can wait. */
+static struct weft_fiber *ask(struct processor *thief)
+{
+    uint32_t count = weft__sched.processor_count;
+    uint32_t start = prng_below(&thief->prng, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct processor *victim = &weft__sched.processors[(start + i) % count];
+        if (victim == thief)
+            continue;
+        if (ring_length(victim) > 0 &&
+            !(atomic_u32_load_relaxed(&victim->attention) & ATTENTION_WANTED))
+            atomic_u32_or_relaxed(&victim->attention, ATTENTION_WANTED);
+        if (atomic_i64_load_relaxed(&victim->wheel.next) != WHEEL_EMPTY &&
+            weft__timers_fire(thief, victim, weft__sys_now()))
+            return dequeue(thief);
+    }
+    return NULL;
+}
+
+/* Claims fibers of those who have not taken a turn since `turns` was noted. */
+static struct weft_fiber *demand(struct processor *thief, const uint32_t *turns)
+{
+    struct weft_fiber *fiber = NULL;
+    for (uint32_t i = 0; i < weft__sched.processor_count && fiber == NULL; i++) {
+        struct processor *victim = &weft__sched.processors[i];
+        if (victim == thief || !has_fibers(victim) ||
+            atomic_u32_load_relaxed(&victim->turn) != turns[i] || !claim(victim))
+            continue;
+        fiber = take_claimed(thief, victim);
+        give_claim_back(victim);
+    }
+    return fiber;
+}
+
+struct weft_fiber *weft__steal(struct machine *machine)
+{
+    struct processor *thief = machine->thread.processor;
+    uint32_t turns[WEFT_PROCS_MAX];
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+        turns[i] = atomic_u32_load_relaxed(&weft__sched.processors[i].turn);
+    int64_t start = weft__sys_now(), spent = 0;
+    bool demanded = false;
+    while (spent < SEARCH_TIME) {
+        struct weft_fiber *fiber = weft__take_injected(thief);
+        if (fiber == NULL)
+            fiber = ask(thief);
+        if (fiber == NULL && spent > PATIENCE && !demanded) {
+            demanded = true;
+            fiber = demand(thief, turns);
+        }
+        if (fiber != NULL)
+            return fiber;
+        for (int i = 0; i < LOOK_PAUSES; i++)
+            cpu_relax();
+        spent = weft__sys_now() - start;
+    }
+    return NULL;
+}

@@ -1,0 +1,101 @@
+/*
+ * switch.h: the context switch with what goes with it: errno, and what AddressSanitizer and
+ * ThreadSanitizer must be told. Without them each function is the bare switch.
+ */
+#ifndef WEFT_SCHED_SWITCH_H
+#define WEFT_SCHED_SWITCH_H
+
+#include "sched/sched.h"
+
+#if WEFT_ASAN
+#include <sanitizer/common_interface_defs.h>
+static inline void asan_leave(void **fake_stack, const void *low, size_t size)
+{
+    __sanitizer_start_switch_fiber(fake_stack, low, size);
+}
+static inline void asan_leave_to_fiber(void **fake_stack, const struct weft_fiber *to)
+{
+    const char *low = weft__stack_low(to->stack);
+    asan_leave(fake_stack, low, (size_t)(weft__stack_top(to->stack) - low));
+}
+#define ASAN_ONLY(statement) statement
+#else
+#define ASAN_ONLY(statement) ((void)0)
+#endif
+
+#if WEFT_TSAN
+#include <sanitizer/tsan_interface.h>
+#define TSAN_ONLY(statement) statement
+#else
+#define TSAN_ONLY(statement) ((void)0)
+#endif
+
+/* From the machine's stack to a fiber, and back. */
+static inline void switch_to_fiber(struct machine *machine, struct weft_fiber *fiber)
+{
+    TSAN_ONLY(__tsan_switch_to_fiber(fiber->tsan_fiber, 0));
+    ASAN_ONLY(asan_leave_to_fiber(&machine->fake_stack, fiber));
+    context_switch(&machine->context, &fiber->context);
+    ASAN_ONLY(__sanitizer_finish_switch_fiber(machine->fake_stack, NULL, NULL));
+}
+
+/* Called by a fiber that has just been resumed: the thread may be another one now. */
+static inline void switch_arrive(struct weft_fiber *fiber)
+{
+    ASAN_ONLY(__sanitizer_finish_switch_fiber(fiber->fake_stack, NULL, NULL));
+    *thread_self()->errno_address = fiber->saved_errno;
+}
+
+/* The same for one that runs for the first time. */
+static inline void switch_arrive_first(struct weft_fiber *fiber)
+{
+    ASAN_ONLY(__sanitizer_finish_switch_fiber(NULL, NULL, NULL));
+    *thread_self()->errno_address = 0;
+    (void)fiber;
+}
+
+/* From a fiber to its machine; returns when it is resumed, never if it has ended. */
+static inline void switch_to_machine(struct machine *machine, struct weft_fiber *fiber, bool ended)
+{
+    fiber->saved_errno = *machine->thread.errno_address;
+    TSAN_ONLY(__tsan_switch_to_fiber(machine->tsan_fiber, 0));
+    ASAN_ONLY(
+        asan_leave(ended ? NULL : &fiber->fake_stack, machine->stack_low, machine->stack_size));
+    (void)ended;
+    context_switch(&fiber->context, &machine->context);
+    switch_arrive(fiber);
+}
+
+/* From a fiber straight to another one that has run before. */
+static inline void switch_fibers(struct machine *machine, struct weft_fiber *from,
+                                 struct weft_fiber *to)
+{
+    from->saved_errno = *machine->thread.errno_address;
+    TSAN_ONLY(__tsan_switch_to_fiber(to->tsan_fiber, 0));
+    ASAN_ONLY(asan_leave_to_fiber(&from->fake_stack, to));
+    context_switch(&from->context, &to->context);
+    switch_arrive(from);
+}
+
+/* A fiber got its stack; a fiber gave it back. */
+static inline void switch_fiber_made(struct weft_fiber *fiber)
+{
+    TSAN_ONLY(fiber->tsan_fiber = __tsan_create_fiber(0));
+    (void)fiber;
+}
+
+static inline void switch_fiber_gone(struct weft_fiber *fiber)
+{
+    TSAN_ONLY(__tsan_destroy_fiber(fiber->tsan_fiber));
+    (void)fiber;
+}
+
+/* Called once by the machine, on its own stack. */
+static inline void switch_machine_made(struct machine *machine)
+{
+    TSAN_ONLY(machine->tsan_fiber = __tsan_get_current_fiber());
+    ASAN_ONLY(weft__sys_thread_stack(&machine->stack_low, &machine->stack_size));
+    (void)machine;
+}
+
+#endif

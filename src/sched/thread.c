@@ -1,0 +1,107 @@
+/*
+ * thread.c: foreign threads: any thread that uses weft and is not a machine.
+ *
+ * A record is made when the thread first needs one, and freed when the thread ends, or for the
+ * thread that shuts the runtime down, then. It holds what a processor or a fiber would hold for it:
+ * a stock of fiber records, and fiber-local values. Waiting needs no record.
+ *
+ * Lock: foreign.lock guards the list and the sums; the depot's lock may be taken under it.
+ */
+#include "sched/thread.h"
+
+#include "sched/sched.h"
+
+static struct {
+    struct lock lock;
+    struct foreign *all;
+    uint64_t started, ended; /* of threads that are gone */
+} foreign;
+
+static void forget(struct foreign *self)
+{
+    lock_acquire(&foreign.lock);
+    if (self->previous != NULL)
+        self->previous->next = self->next;
+    else
+        foreign.all = self->next;
+    if (self->next != NULL)
+        self->next->previous = self->previous;
+    foreign.started += atomic_u64_load_relaxed(&self->cache.started);
+    foreign.ended += atomic_u64_load_relaxed(&self->cache.ended);
+    weft__fiber_cache_flush(&self->cache);
+    lock_release(&foreign.lock);
+    thread_word_set(NULL);
+    weft__sys_free(self);
+}
+
+static void at_thread_exit(void *arg)
+{
+    struct foreign *self = arg;
+    thread_word_set(self); /* destructors of the user may call weft */
+    if (self->locals != NULL)
+        weft__locals_end(&self->locals);
+    forget(self);
+}
+
+noinline struct foreign *weft__foreign_self(void)
+{
+    struct foreign *self = (struct foreign *)thread_self();
+    if (self != NULL)
+        return self;
+    self = weft__sys_alloc_zeroed(sizeof *self);
+    if (self == NULL)
+        return NULL;
+    if (weft__sys_thread_at_exit(at_thread_exit, self) != 0) {
+        weft__sys_free(self);
+        return NULL;
+    }
+    self->thread.fibers = &self->cache;
+    lock_acquire(&foreign.lock);
+    self->next = foreign.all;
+    if (self->next != NULL)
+        self->next->previous = self;
+    foreign.all = self;
+    lock_release(&foreign.lock);
+    thread_word_set(self);
+    return self;
+}
+
+void weft__foreign_leave(void)
+{
+    struct foreign *self = (struct foreign *)thread_self();
+    if (self == NULL || self->locals != NULL)
+        return; /* values stay until the thread ends */
+    weft__sys_thread_at_exit_cancel();
+    forget(self);
+}
+
+void weft__foreign_count(uint64_t *started, uint64_t *ended)
+{
+    lock_acquire(&foreign.lock);
+    *started = foreign.started;
+    *ended = foreign.ended;
+    for (struct foreign *one = foreign.all; one != NULL; one = one->next) {
+        *started += atomic_u64_load_relaxed(&one->cache.started);
+        *ended += atomic_u64_load_relaxed(&one->cache.ended);
+    }
+    lock_release(&foreign.lock);
+}
+
+void weft__foreign_stop(void)
+{
+    lock_acquire(&foreign.lock);
+    for (struct foreign *one = foreign.all; one != NULL; one = one->next)
+        one->cache = (struct fiber_cache){.free = NULL};
+    foreign.started = foreign.ended = 0;
+    lock_release(&foreign.lock);
+}
+
+void weft__foreign_fork(enum fork_step step)
+{
+    if (step == FORK_BEFORE)
+        lock_acquire(&foreign.lock);
+    else
+        lock_release(&foreign.lock);
+    if (step == FORK_CHILD)
+        foreign.all = NULL; /* they are threads of the parent */
+}

@@ -1,0 +1,70 @@
+/*
+ * thread.h: what weft knows of an OS thread, and the way in and out of the runtime.
+ *
+ * The thread-local word (arch/context.h) points to the thread's record: a machine's, or a foreign
+ * thread's, made when it first needs one. Fiber code must read it anew after anything that can
+ * switch.
+ */
+#ifndef WEFT_SCHED_THREAD_H
+#define WEFT_SCHED_THREAD_H
+
+#include "arch/context.h"
+#include "base/barrier.h"
+#include "sched/fiber.h"
+#include "sched/processor.h"
+
+struct thread {
+    struct weft_fiber *fiber;    /* running on it; NULL on a foreign thread */
+    struct processor *processor; /* held by it; NULL on a foreign thread */
+    struct fiber_cache *fibers;  /* where it takes and leaves records */
+    int *errno_address;
+    /* Not 0: in the runtime, so the processor's private state may be in use. See sched/steal.c. */
+    atomic_u32 inside;
+};
+
+/* A thread that is not a machine. */
+struct foreign {
+    struct thread thread;
+    struct foreign *next, *previous; /* all of them */
+    struct fiber_cache cache;
+    struct locals *locals;
+};
+
+static inline struct thread *thread_self(void)
+{
+    return thread_word();
+}
+
+/* The record of the calling thread, which is not a machine; NULL without memory. */
+struct foreign *weft__foreign_self(void);
+/* Forgets the calling thread's record, if it has one. */
+void weft__foreign_leave(void);
+/* The sum of a counter over all foreign threads, those that are gone included. */
+void weft__foreign_count(uint64_t *started, uint64_t *ended);
+/* Lets all foreign threads forget their stock of records; the runtime has stopped. */
+void weft__foreign_stop(void);
+/* Around a fork: the locks that the child will need are held by the one thread it will have. */
+enum fork_step { FORK_BEFORE, FORK_PARENT, FORK_CHILD };
+void weft__foreign_fork(enum fork_step step);
+
+void weft__attend(struct thread *thread);
+
+/* Enters the runtime from fiber code: from here to runtime_leave the processor is this thread's
+ * alone. The order of store and load is what the claim in sched/steal.c relies on. */
+static inline void runtime_enter(struct thread *thread)
+{
+    should(thread->fiber != NULL && atomic_u32_load_relaxed(&thread->inside) == 0);
+    atomic_u32_store_relaxed(&thread->inside, 1);
+    barrier_light();
+    /* Pairs with the release by which a thief gives its claim back. */
+    if (unlikely(atomic_u32_load_acquire(&thread->processor->attention) != 0))
+        weft__attend(thread);
+}
+
+static inline void runtime_leave(struct thread *thread)
+{
+    /* Pairs with the thief's acquire: it sees the processor as we left it. */
+    atomic_u32_store_release(&thread->inside, 0);
+}
+
+#endif

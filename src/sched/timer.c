@@ -1,0 +1,231 @@
+/*
+ * timer.c: timers that call a function: see weft/timer.h.
+ *
+ * A timer owns a node for the wheel and a fiber to call its function in, both made when it is
+ * opened. The fiber is run anew for each call (or row of calls) and rests in between without a
+ * stack.
+ *
+ *   armed   the node is in a wheel
+ *   due     the wheel fired and the call has not begun; whoever takes `due` from 1 to 0 decides:
+ * the fiber calls, a stop or a new start forgets it. So no stale call can begin. active  the fiber
+ * is ready, running, or not completely at rest
+ *
+ *     fire (under the wheel's lock)         rest (on the machine's stack, the fiber has ended)
+ *     due = 1                               active = 0
+ *     active 0 -> 1: make the fiber ready   due and active 0 -> 1: run it again
+ *
+ * Both are seq_cst exchanges, so one of them sees the other: a firing is never lost, and the fiber
+ * is never made ready twice.
+ *
+ * A periodic timer is armed again by the fiber before it calls the function, for the first multiple
+ * of the period that lies in the future: no drift, and calls that were missed become one.
+ *
+ * `lock` orders start, stop, close and re-arming; the order is timer, then wheel. The fire is under
+ * the wheel's lock alone and touches only the atomics.
+ *
+ * Close. The closer stops it; if the fiber is at rest it frees the timer, else it waits for the
+ * rest, which wakes it. If the closer is the timer's own function, the rest frees it instead.
+ */
+#include <errno.h>
+#include <weft/timer.h>
+
+#include "sched/sched.h"
+
+struct weft_timer {
+    struct timer node;
+    struct lock lock;
+    bool closing;             /* lock */
+    bool orphan;              /* closed from inside its own function: the rest frees it; lock */
+    int64_t deadline, period; /* lock */
+    atomic_u32 due, active;
+    void (*function)(void *);
+    void *arg;
+    struct weft_fiber *fiber;
+    struct waiter *closer; /* lock */
+};
+
+static atomic_i64 open_count;
+
+uint64_t weft__timer_open_count(void)
+{
+    return (uint64_t)atomic_i64_load_relaxed(&open_count);
+}
+
+/* Arms it on the caller's processor, or on any; the lock is held. */
+static void arm(struct weft_timer *timer, int64_t deadline)
+{
+    struct thread *thread = thread_self();
+    struct processor *processor = thread != NULL ? thread->processor : NULL;
+    if (processor == NULL)
+        processor = &weft__sched.processors[timer->fiber->id % weft__sched.processor_count];
+    timer->deadline = deadline;
+    timer->node.kind = TIMER_CALL;
+    weft__wheel_arm(&processor->wheel, &timer->node, deadline);
+    weft__timers_news(deadline);
+}
+
+/* Forgets what is armed or due; true if there was something. The lock is held. */
+static bool disarm(struct weft_timer *timer)
+{
+    bool armed = weft__wheel_disarm(&timer->node);
+    bool due = atomic_u32_exchange_seq_cst(&timer->due, 0) != 0;
+    return armed || due;
+}
+
+struct weft_fiber *weft__timer_expired(struct timer *node)
+{
+    struct weft_timer *timer = container_of(node, struct weft_timer, node);
+    atomic_u32_exchange_seq_cst(&timer->due, 1);
+    return atomic_u32_exchange_seq_cst(&timer->active, 1) == 0 ? timer->fiber : NULL;
+}
+
+/* What the fiber runs: the calls that are due. */
+static void call(void *arg)
+{
+    struct weft_timer *timer = arg;
+    for (;;) {
+        struct thread *thread = thread_self();
+        runtime_enter(thread);
+        lock_acquire(&timer->lock);
+        bool begin = atomic_u32_exchange_seq_cst(&timer->due, 0) != 0;
+        if (begin && timer->period != 0) {
+            int64_t late = weft__sys_now() - timer->deadline;
+            int64_t next = timer->deadline + timer->period;
+            if (late > 0 && late / timer->period > 0)
+                next += late / timer->period * timer->period;
+            arm(timer, next);
+        }
+        lock_release(&timer->lock);
+        runtime_leave(thread);
+        if (!begin)
+            return;
+        timer->function(timer->arg);
+    }
+}
+
+static void free_timer(struct weft_timer *timer)
+{
+    weft__fiber_discard(timer->fiber);
+    weft__sys_free(timer);
+    atomic_i64_add_relaxed(&open_count, -1);
+    if (atomic_u32_load_relaxed(&weft__sched.draining))
+        weft__runtime_quiet();
+}
+
+bool weft__timer_rest(struct weft_fiber *fiber)
+{
+    struct weft_timer *timer = fiber->arg;
+    struct waiter *closer = NULL;
+    lock_acquire(&timer->lock);
+    bool again = false, orphan = timer->orphan;
+    if (!timer->closing) {
+        atomic_u32_exchange_seq_cst(&timer->active, 0);
+        again = atomic_u32_load_seq_cst(&timer->due) &&
+                atomic_u32_exchange_seq_cst(&timer->active, 1) == 0;
+    } else if (timer->closer != NULL && waiter_claim(timer->closer, 0)) {
+        closer = timer->closer;
+    }
+    lock_release(&timer->lock);
+    if (closer != NULL)
+        weft__wake(closer);
+    if (orphan)
+        free_timer(timer);
+    return again;
+}
+
+/* Fiber code must be inside the runtime to use its processor; a thread need not. */
+static bool enter_if_fiber(void)
+{
+    struct thread *thread = thread_self();
+    if (thread == NULL || thread->fiber == NULL)
+        return false;
+    runtime_enter(thread);
+    return true;
+}
+
+static void leave_if_fiber(bool fiber)
+{
+    if (fiber)
+        runtime_leave(thread_self());
+}
+
+int weft_timer_open(weft_timer **out, void (*function)(void *), void *arg)
+{
+    if (out == NULL || function == NULL)
+        return -EINVAL;
+    struct weft_timer *timer = weft__sys_alloc_zeroed(sizeof *timer);
+    if (timer == NULL)
+        return -ENOMEM;
+    bool fiber = enter_if_fiber();
+    int error = weft__fiber_make(&timer->fiber, call, timer, (void *)(uintptr_t)function);
+    leave_if_fiber(fiber);
+    if (error != 0) {
+        weft__sys_free(timer);
+        return error;
+    }
+    timer->function = function;
+    timer->arg = arg;
+    timer->fiber->kept = true;
+    atomic_i64_add_relaxed(&open_count, 1);
+    *out = timer;
+    return 0;
+}
+
+int weft_timer_start(weft_timer *timer, int64_t deadline, int64_t period)
+{
+    if (timer == NULL || period < 0)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    bool fiber = enter_if_fiber();
+    lock_acquire(&timer->lock);
+    bool before = disarm(timer);
+    timer->period = period;
+    if (deadline != WEFT_NEVER)
+        arm(timer, deadline > 0 ? deadline : weft__sys_now());
+    lock_release(&timer->lock);
+    leave_if_fiber(fiber);
+    return before;
+}
+
+int weft_timer_stop(weft_timer *timer)
+{
+    return weft_timer_start(timer, WEFT_NEVER, 0);
+}
+
+static void unlock_timer(void *lock)
+{
+    lock_release(lock);
+}
+
+/* Waits for the fiber to rest; the lock is held, and released. The rest unlocks before it wakes, so
+ * that nobody else touches the timer after this. */
+static void wait_for_rest(struct weft_timer *timer)
+{
+    struct waiter own;
+    timer->closer = weft__waiter_begin(&own);
+    (void)weft__park(timer->closer, unlock_timer, &timer->lock, WEFT_NEVER);
+}
+
+int weft_timer_close(weft_timer *timer)
+{
+    if (timer == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    bool own = weft_self() == timer->fiber;
+    bool fiber = enter_if_fiber();
+    lock_acquire(&timer->lock);
+    (void)disarm(timer);
+    timer->period = 0;
+    timer->closing = true;
+    timer->orphan = own;
+    if (!own && atomic_u32_load_seq_cst(&timer->active))
+        wait_for_rest(timer);
+    else
+        lock_release(&timer->lock);
+    if (!own)
+        free_timer(timer);
+    leave_if_fiber(fiber);
+    return 0;
+}

@@ -1,0 +1,85 @@
+/*
+ * timers.c: firing the wheels, and making sure that somebody wakes up for them.
+ *
+ * Each processor has a wheel (wheel.h). Its owner fires it between fibers; a machine that has
+ * nothing to do fires everybody's; the watcher (idle.c) sleeps until the earliest of them.
+ *
+ * Who wakes up for a new timer? If all processors are busy, their owners look. If a machine
+ * watches, and would sleep past the deadline, it is poked. If some processor is idle and nobody
+ * watches, a machine is woken, finds nothing, and becomes the watcher. The order (arm,
+ * barrier_light, look at sleep_until against: store sleep_until, barrier_heavy, look at the wheels)
+ * leaves no gap.
+ */
+#include <errno.h>
+
+#include "sched/sched.h"
+
+enum { FIRE_MOST = RING_SIZE / 2 };
+
+/* How much the cheap counter must have grown before the clock is read again: about 1.5 us. */
+#if defined(__x86_64__)
+enum { LOOK_TICKS = 4096 };
+#else
+enum { LOOK_TICKS = 32 };
+#endif
+
+/* Under the wheel's lock; the ring has room. */
+static void fire(struct timer *timer, void *context)
+{
+    struct weft_fiber *fiber;
+    if (timer->kind == TIMER_WAIT) {
+        fiber = container_of(timer, struct weft_fiber, timer);
+        if (!waiter_claim(&fiber->waiter, -ETIMEDOUT))
+            return;
+    } else {
+        fiber = weft__timer_expired(timer);
+        if (fiber == NULL)
+            return;
+    }
+    fiber->state = FIBER_READY;
+    must(ring_push_owner(context, fiber));
+}
+
+bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now)
+{
+    uint32_t before = ring_length(processor);
+    uint32_t room = RING_SIZE - before;
+    if (atomic_i64_load_relaxed(&from->wheel.next) > now || room == 0)
+        return false;
+    weft__wheel_fire(&from->wheel, now, room < FIRE_MOST ? room : FIRE_MOST, fire, processor);
+    if (ring_length(processor) == before)
+        return false;
+    if (ring_length(processor) > 1)
+        wake_if_idle();
+    return true;
+}
+
+void weft__timers_look(struct processor *processor)
+{
+    uint64_t ticks = weft__sys_ticks();
+    if (ticks - processor->looked < LOOK_TICKS && ring_length(processor) > 0)
+        return;
+    processor->looked = ticks;
+    (void)weft__timers_fire(processor, processor, weft__sys_now());
+}
+
+int64_t weft__timers_next(void)
+{
+    int64_t next = WHEEL_EMPTY;
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+        int64_t one = atomic_i64_load_relaxed(&weft__sched.processors[i].wheel.next);
+        if (one < next)
+            next = one;
+    }
+    return next;
+}
+
+void weft__timers_news(int64_t deadline)
+{
+    barrier_light();
+    int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
+    if (until == NO_WATCHER)
+        wake_if_idle();
+    else if (deadline < until)
+        weft__poller_wake();
+}

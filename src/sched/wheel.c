@@ -1,0 +1,206 @@
+/*
+ * wheel.c: the timing wheel.
+ *
+ * Time is cut into ticks of 4.096 us. A timer's tick is its deadline rounded up, so it never fires
+ * early, and a tick late at most. Level 0 has a slot for each of the next ticks up to the end of
+ * the current round of 64; level 1 a slot for each round up to the end of the current round of
+ * rounds; and so on. A timer goes to the level of the highest group of bits in which its tick
+ * differs from the wheel's: so all of level 0 is before all of level 1, and so on, and no slot is
+ * ever behind the hand.
+ *
+ * Advancing jumps from one occupied slot to the next, found by bit scan, over any distance. A slot
+ * of level 0 that is reached is due; a slot of a higher level is dealt out to the levels below it:
+ * each timer is moved at most once a level, and only over the levels that its distance spans.
+ *
+ * A wheel belongs to a processor, but anyone may lock it: a fiber that was woken elsewhere disarms
+ * its timer, an idle machine fires the timers of a busy processor. Firing happens under the lock,
+ * so one who disarms knows afterwards that the timer either never fires or has fired completely.
+ *
+ * Lock order: whatever a parked waiter's object is locked by, then the wheel. Nothing is locked
+ * under a wheel.
+ *
+ * Rejected: a heap (20 cache misses a timer with a million in it); a wheel that does not deal out
+ * (Linux: late by an eighth of the distance); one wheel for all processors (its lock is on every
+ * sleep).
+ */
+#include "sched/wheel.h"
+
+#include "base/assert.h"
+
+enum { SLOT_DUE = 0xffff };
+
+static uint64_t tick_of_deadline(int64_t deadline)
+{
+    if (deadline <= 0)
+        return 0;
+    return ((uint64_t)deadline + (1u << WHEEL_SHIFT) - 1) >> WHEEL_SHIFT;
+}
+
+static int64_t time_of_tick(uint64_t tick)
+{
+    return tick > (uint64_t)INT64_MAX >> WHEEL_SHIFT ? INT64_MAX - 1
+                                                     : (int64_t)(tick << WHEEL_SHIFT);
+}
+
+void weft__wheel_init(struct wheel *wheel, int64_t now)
+{
+    *wheel = (struct wheel){.tick = (uint64_t)now >> WHEEL_SHIFT};
+    wheel->due_end = &wheel->due;
+    atomic_i64_store_relaxed(&wheel->next, WHEEL_EMPTY);
+}
+
+static void link_first(struct timer **list, struct timer *timer)
+{
+    timer->next = *list;
+    timer->link = list;
+    if (timer->next != NULL)
+        timer->next->link = &timer->next;
+    *list = timer;
+}
+
+static void link_due(struct wheel *wheel, struct timer *timer)
+{
+    timer->slot = SLOT_DUE;
+    timer->next = NULL;
+    timer->link = wheel->due_end;
+    *wheel->due_end = timer;
+    wheel->due_end = &timer->next;
+}
+
+static void take_out(struct wheel *wheel, struct timer *timer)
+{
+    *timer->link = timer->next;
+    if (timer->next != NULL)
+        timer->next->link = timer->link;
+    else if (timer->slot == SLOT_DUE)
+        wheel->due_end = timer->link;
+    timer->link = NULL;
+}
+
+/* Puts the timer where it belongs, given the wheel's tick. */
+static void place(struct wheel *wheel, struct timer *timer, uint64_t tick)
+{
+    if (tick <= wheel->tick) {
+        link_due(wheel, timer);
+        return;
+    }
+    unsigned highest = 63 - (unsigned)__builtin_clzll(tick ^ wheel->tick);
+    unsigned level = highest / WHEEL_BITS;
+    unsigned index = (unsigned)(tick >> (level * WHEEL_BITS)) % WHEEL_SLOTS;
+    struct wheel_slot *slot = &wheel->slots[level][index];
+    if (slot->first == NULL) {
+        wheel->occupied[level] |= (uint64_t)1 << index;
+        slot->earliest = tick;
+    } else if (tick < slot->earliest) {
+        slot->earliest = tick;
+    }
+    timer->slot = (uint16_t)(level * WHEEL_SLOTS + index);
+    link_first(&slot->first, timer);
+}
+
+/* The first occupied slot, or NULL; *start is the tick at which its time begins. */
+static struct wheel_slot *first_slot(struct wheel *wheel, unsigned *level, unsigned *index,
+                                     uint64_t *start)
+{
+    for (*level = 0; *level < WHEEL_LEVELS; (*level)++) {
+        if (wheel->occupied[*level] == 0)
+            continue;
+        *index = (unsigned)__builtin_ctzll(wheel->occupied[*level]);
+        unsigned shift = *level * WHEEL_BITS;
+        uint64_t round = wheel->tick >> shift >> WHEEL_BITS << WHEEL_BITS;
+        *start = (round | *index) << shift;
+        return &wheel->slots[*level][*index];
+    }
+    return NULL;
+}
+
+static void publish_next(struct wheel *wheel)
+{
+    unsigned level, index;
+    uint64_t start;
+    int64_t next = WHEEL_EMPTY;
+    struct wheel_slot *slot = first_slot(wheel, &level, &index, &start);
+    if (wheel->due != NULL)
+        next = 0;
+    else if (slot != NULL)
+        next = time_of_tick(slot->earliest);
+    atomic_i64_store_relaxed(&wheel->next, next);
+}
+
+/* Takes the whole list of a slot away and leaves the slot empty. */
+static struct timer *empty_slot(struct wheel *wheel, unsigned level, unsigned index)
+{
+    struct wheel_slot *slot = &wheel->slots[level][index];
+    struct timer *list = slot->first;
+    slot->first = NULL;
+    wheel->occupied[level] &= ~((uint64_t)1 << index);
+    return list;
+}
+
+/* Moves the hand to `tick`; all that is due on the way goes to `due`. */
+static void advance(struct wheel *wheel, uint64_t tick)
+{
+    unsigned level, index;
+    uint64_t start;
+    while (first_slot(wheel, &level, &index, &start) != NULL && start <= tick) {
+        wheel->tick = start;
+        struct timer *list = empty_slot(wheel, level, index);
+        while (list != NULL) {
+            struct timer *timer = list;
+            list = timer->next;
+            place(wheel, timer, tick_of_deadline(timer->deadline));
+        }
+    }
+    if (wheel->tick < tick)
+        wheel->tick = tick;
+}
+
+void weft__wheel_arm(struct wheel *wheel, struct timer *timer, int64_t deadline)
+{
+    should(timer->link == NULL);
+    uint64_t tick = tick_of_deadline(deadline);
+    timer->deadline = deadline;
+    timer->wheel = wheel;
+    lock_acquire(&wheel->lock);
+    place(wheel, timer, tick);
+    int64_t time = time_of_tick(tick);
+    if (time < atomic_i64_load_relaxed(&wheel->next))
+        atomic_i64_store_relaxed(&wheel->next, time);
+    lock_release(&wheel->lock);
+}
+
+bool weft__wheel_disarm(struct timer *timer)
+{
+    struct wheel *wheel = timer->wheel;
+    if (wheel == NULL)
+        return false;
+    lock_acquire(&wheel->lock);
+    bool armed = timer->link != NULL;
+    if (armed) {
+        take_out(wheel, timer);
+        unsigned level = timer->slot / WHEEL_SLOTS, index = timer->slot % WHEEL_SLOTS;
+        if (timer->slot != SLOT_DUE && wheel->slots[level][index].first == NULL) {
+            (void)empty_slot(wheel, level, index);
+            publish_next(wheel);
+        }
+    }
+    lock_release(&wheel->lock);
+    return armed;
+}
+
+uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
+                          void (*fire)(struct timer *timer, void *context), void *context)
+{
+    uint32_t fired = 0;
+    lock_acquire(&wheel->lock);
+    advance(wheel, (uint64_t)now >> WHEEL_SHIFT);
+    while (wheel->due != NULL && fired < budget) {
+        struct timer *timer = wheel->due;
+        take_out(wheel, timer);
+        fire(timer, context);
+        fired++;
+    }
+    publish_next(wheel);
+    lock_release(&wheel->lock);
+    return fired;
+}

@@ -1,0 +1,61 @@
+/*
+ * wheel.h: a hierarchical timing wheel: add, remove and fire cost the same with ten timers and with
+ * a million.
+ */
+#ifndef WEFT_SCHED_WHEEL_H
+#define WEFT_SCHED_WHEEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "base/lock.h"
+
+enum {
+    WHEEL_SHIFT = 12, /* a tick is 4.096 us */
+    WHEEL_BITS = 6,
+    WHEEL_SLOTS = 1 << WHEEL_BITS,
+    WHEEL_LEVELS = 9, /* 54 bits of ticks: all of an int64_t of nanoseconds */
+};
+
+#define WHEEL_EMPTY INT64_MAX
+
+/* A timer; part of something larger. The one who arms it keeps it alive until it has fired or is
+ * disarmed. Zero-initialised is disarmed. */
+struct timer {
+    struct timer *next;
+    struct timer **link; /* what points at this timer; NULL: not armed */
+    struct wheel *wheel; /* where it is armed, or was last */
+    int64_t deadline;
+    uint16_t slot; /* level * WHEEL_SLOTS + index, or SLOT_DUE */
+    uint8_t kind;  /* the owner's, to know what it is when it fires */
+};
+
+struct wheel {
+    struct lock lock;
+    atomic_i64 next; /* no timer needs attention before this time; WHEEL_EMPTY if there is none */
+    uint64_t tick;   /* all that is due up to this tick has fired or is in `due` */
+    struct timer *due, **due_end;    /* first come, first served */
+    uint64_t occupied[WHEEL_LEVELS]; /* a bit for each slot that is not empty */
+    struct wheel_slot {
+        struct timer *first;
+        uint64_t earliest; /* tick; no timer in the slot is earlier */
+    } slots[WHEEL_LEVELS][WHEEL_SLOTS];
+};
+
+void weft__wheel_init(struct wheel *wheel, int64_t now);
+
+/* Arms a timer that is not armed. */
+void weft__wheel_arm(struct wheel *wheel, struct timer *timer, int64_t deadline);
+
+/* Disarms the timer wherever it is armed. True if that came before its firing; if not, its firing
+ * is over when this returns. The caller must be the only one to arm or disarm it. */
+bool weft__wheel_disarm(struct timer *timer);
+
+/* Fires what is due at `now`, at most `budget` timers: calls fire(timer, context) with the wheel
+ * locked and the timer disarmed. It must not touch any wheel. Returns the number fired. */
+uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
+                          void (*fire)(struct timer *timer, void *context), void *context);
+
+#endif

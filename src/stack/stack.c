@@ -1,0 +1,451 @@
+/*
+ * stack.c: arenas, guards, shelves and trimming.
+ *
+ * Stacks of one size (a class) are carved from arenas: large lazily committed mappings, so that a
+ * million stacks are a few thousand mappings, not a million. A stack, once carved, is only unmapped
+ * with its arena at shut-down. Its descriptor stands outside of it, so that a stack can be given
+ * back to the system as a whole.
+ *
+ *        carve          get                 put           period without use        given back
+ *   arena ----> in use <---- cache of a processor ----> shelf: warm ----> pending ----> cold
+ *                  ^________________________________________|_______________|____________|
+ *                                                get, in this order
+ *
+ * LIFO everywhere: the stack last used is the next one to be used, since its pages are in the
+ * cache; a fresh page costs as much as 500 switches.
+ *
+ * Trimming. A shelf notes the fewest stacks it held during a period (its low water): so many nobody
+ * needed. At the end of the period that many from its cold end become pending, and are then
+ * decommitted a batch at a time, all of their pages: deep ones with them. A process that goes idle
+ * has given everything back after two periods and then does not wake up for it any more.
+ *
+ * Colors. Frames at the same distance from the top of each stack would all fall into the same few
+ * sets of the CPU's caches. So a stack's first frame begins up to 2 KiB below its top, in 16 steps;
+ * and the guard comes on top of the size, so that tops are not a power of two apart.
+ *
+ * Guards. The page below the stack (64 KiB on aarch64) faults when touched. MADV_GUARD_INSTALL
+ * does it without splitting the mapping; mprotect splits it, which ends at half of
+ * vm.max_map_count; past that, stacks are unguarded, and that is said once.
+ *
+ * Locks: one per class; nothing else is taken while it is held.
+ *
+ * Rejected: descriptors inside the stack (a cold stack would lose its own; an overflow would
+ * corrupt it); unmapping single stacks (splits mappings); mincore to find deep stacks (as dear as
+ * giving back).
+ */
+#include "stack/stack.h"
+
+#include "base/assert.h"
+#include "base/lock.h"
+#include "base/sys.h"
+
+#if WEFT_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/lsan_interface.h>
+#endif
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define VALGRIND_STACK_REGISTER(low, high) 0u
+#define VALGRIND_STACK_DEREGISTER(id) ((void)(id))
+#endif
+
+#if defined(__aarch64__)
+enum { GUARD_SIZE = 64 * 1024 };
+#else
+enum { GUARD_SIZE = 4096 };
+#endif
+
+enum {
+    ARENA_SIZE_MIN = 1 << 20,
+    ARENA_SIZE_MAX = 1 << 26,
+    CACHE_MOVES = STACK_CACHE_MOST / 2,
+    COLORS = 16,
+    COLOR_SIZE = 128,
+    TRIM_BATCH = 64,
+};
+#define TRIM_PERIOD ((int64_t)100 * 1000 * 1000)
+#define TRIM_PAUSE ((int64_t)1000 * 1000)
+
+struct arena {
+    struct arena *next;
+    char *memory;
+    size_t size;
+    uint32_t count, carved;
+    struct stack stacks[];
+};
+
+static struct shelf {
+    _Alignas(CACHE_LINE) struct lock lock;
+    struct stack *warm, *pending, *cold;
+    uint32_t warm_count, pending_count, cold_count;
+    uint32_t low_water;
+    struct arena *arenas; /* newest first; only it may have stacks left to carve */
+    uint64_t made;
+} shelves[STACK_CLASSES];
+
+static enum stack_guard guard_kind;
+static atomic_u32 unguarded_said;
+static atomic_i64 trimmable; /* warm and pending stacks of all shelves */
+static int64_t period_end;   /* of the trim period; 0: none has begun; the trimmer's own */
+
+static size_t stride(int class)
+{
+    return ((size_t)1 << (class + STACK_LOG_MIN)) + GUARD_SIZE;
+}
+
+int weft__stack_class(size_t size)
+{
+    for (int class = 0; class < STACK_CLASSES; class ++)
+        if (size <= (size_t)1 << (class + STACK_LOG_MIN))
+            return class;
+    return -1;
+}
+
+char *weft__stack_low(const struct stack *stack)
+{
+    return stack->base + GUARD_SIZE;
+}
+
+char *weft__stack_top(const struct stack *stack)
+{
+    return stack->base + stride(stack->class);
+}
+
+char *weft__stack_start_at(const struct stack *stack)
+{
+    return weft__stack_top(stack) - stack->color;
+}
+
+bool weft__stack_in_guard(const struct stack *stack, const void *address)
+{
+    const char *byte = address;
+    return stack->guarded && byte >= stack->base && byte < stack->base + GUARD_SIZE;
+}
+
+static size_t usable(const struct stack *stack)
+{
+    return (size_t)(weft__stack_top(stack) - weft__stack_low(stack));
+}
+
+/* What Valgrind and LeakSanitizer must know: this memory is a stack, and pointers in it count. The
+ * guard is left out, since they would read it. */
+
+static void tell_tools_made(struct stack *stack)
+{
+    stack->valgrind_id = VALGRIND_STACK_REGISTER(weft__stack_low(stack), weft__stack_top(stack));
+#if WEFT_ASAN
+    __lsan_register_root_region(weft__stack_low(stack), usable(stack));
+#endif
+}
+
+static void tell_tools_gone(struct stack *stack)
+{
+    VALGRIND_STACK_DEREGISTER(stack->valgrind_id);
+#if WEFT_ASAN
+    __lsan_unregister_root_region(weft__stack_low(stack), usable(stack));
+    __asan_unpoison_memory_region(weft__stack_low(stack), usable(stack));
+#endif
+}
+
+/* Guards. */
+
+static int install_guard(char *base)
+{
+    switch (guard_kind) {
+    case STACK_GUARD_INSTALL:
+        return weft__sys_guard_install(base, GUARD_SIZE);
+    case STACK_GUARD_MPROTECT:
+        return weft__sys_guard_mprotect(base, GUARD_SIZE);
+    default:
+        return -1;
+    }
+}
+
+static void guard(struct stack *stack)
+{
+    stack->guarded = install_guard(stack->base) == 0;
+    if (!stack->guarded && atomic_u32_exchange_acq_rel(&unguarded_said, 1) == 0)
+        weft__warn("from now on stacks have no guard: an overflow will not be noticed (%s)",
+                   guard_kind == STACK_GUARD_NONE ? "guards are turned off"
+                                                  : "the kernel refuses more; vm.max_map_count?");
+}
+
+void weft__stack_start(bool allow_install, bool allow_mprotect)
+{
+    guard_kind = allow_mprotect ? STACK_GUARD_MPROTECT : STACK_GUARD_NONE;
+    if (!allow_install)
+        return;
+    void *probe = weft__sys_map(GUARD_SIZE);
+    if (probe == NULL)
+        return;
+    /* Emulators accept any advice and do nothing: see whether it worked. */
+    if (weft__sys_guard_install(probe, GUARD_SIZE) == 0 && !weft__sys_readable(probe))
+        guard_kind = STACK_GUARD_INSTALL;
+    weft__sys_unmap(probe, GUARD_SIZE);
+}
+
+enum stack_guard weft__stack_guard_kind(void)
+{
+    return guard_kind;
+}
+
+/* Arenas. Each is twice the size of the one before, so that a small program maps little. */
+
+static struct arena *arena_open(struct shelf *shelf, int class)
+{
+    size_t size = shelf->arenas != NULL ? shelf->arenas->size * 2 : ARENA_SIZE_MIN;
+    if (size > ARENA_SIZE_MAX)
+        size = ARENA_SIZE_MAX;
+    uint32_t count = (uint32_t)(size / stride(class));
+    if (count == 0)
+        count = 1;
+    size = count * stride(class);
+    struct arena *arena = weft__sys_alloc_zeroed(sizeof *arena + count * sizeof arena->stacks[0]);
+    if (arena == NULL)
+        return NULL;
+    arena->memory = weft__sys_map(size);
+    if (arena->memory == NULL) {
+        weft__sys_free(arena);
+        return NULL;
+    }
+    weft__sys_no_huge_pages(arena->memory, size);
+    arena->size = size;
+    arena->count = count;
+    arena->next = shelf->arenas;
+    shelf->arenas = arena;
+    return arena;
+}
+
+static void arena_close(struct arena *arena)
+{
+    for (uint32_t i = 0; i < arena->carved; i++)
+        tell_tools_gone(&arena->stacks[i]);
+    weft__sys_unmap(arena->memory, arena->size);
+    weft__sys_free(arena);
+}
+
+static struct stack *carve(struct shelf *shelf, int class)
+{
+    struct arena *arena = shelf->arenas;
+    if (arena == NULL || arena->carved == arena->count)
+        arena = arena_open(shelf, class);
+    if (arena == NULL)
+        return NULL;
+    struct stack *stack = &arena->stacks[arena->carved];
+    stack->base = arena->memory + arena->carved * stride(class);
+    stack->class = (uint8_t) class;
+    stack->color = (uint16_t)(arena->carved % COLORS * COLOR_SIZE);
+    arena->carved++;
+    shelf->made++;
+    return stack;
+}
+
+/* Shelves. */
+
+static struct stack *pop(struct stack **list, uint32_t *count)
+{
+    struct stack *stack = *list;
+    if (stack != NULL) {
+        *list = stack->next;
+        (*count)--;
+    }
+    return stack;
+}
+
+static void push(struct stack **list, uint32_t *count, struct stack *stack)
+{
+    stack->next = *list;
+    *list = stack;
+    (*count)++;
+}
+
+/* The best stack that the shelf has, without carving; the shelf is locked. */
+static struct stack *take_shelved(struct shelf *shelf)
+{
+    struct stack *stack = pop(&shelf->warm, &shelf->warm_count);
+    if (stack == NULL)
+        stack = pop(&shelf->pending, &shelf->pending_count);
+    if (stack != NULL)
+        atomic_i64_add_relaxed(&trimmable, -1);
+    else
+        stack = pop(&shelf->cold, &shelf->cold_count);
+    if (shelf->warm_count < shelf->low_water)
+        shelf->low_water = shelf->warm_count;
+    return stack;
+}
+
+static struct stack *shelf_get(int class)
+{
+    struct shelf *shelf = &shelves[class];
+    bool fresh = false;
+    lock_acquire(&shelf->lock);
+    struct stack *stack = take_shelved(shelf);
+    if (stack == NULL) {
+        stack = carve(shelf, class);
+        fresh = true;
+    }
+    lock_release(&shelf->lock);
+    if (fresh && stack != NULL) {
+        guard(stack);
+        tell_tools_made(stack);
+    }
+    return stack;
+}
+
+/* Puts a chain of stacks on the shelf, its first on top. */
+static void shelf_put(struct shelf *shelf, struct stack *first)
+{
+    struct stack *last = first;
+    uint32_t count = 1;
+    for (; last->next != NULL; last = last->next)
+        count++;
+    lock_acquire(&shelf->lock);
+    last->next = shelf->warm;
+    shelf->warm = first;
+    shelf->warm_count += count;
+    lock_release(&shelf->lock);
+    atomic_i64_add_relaxed(&trimmable, count);
+}
+
+struct stack *weft__stack_get(struct stack_cache *cache, int class)
+{
+    if (cache == NULL || cache->class != class)
+        return shelf_get(class);
+    struct stack *stack = pop(&cache->free, &cache->count);
+    return likely(stack != NULL) ? stack : shelf_get(class);
+}
+
+/* Moves the oldest stacks of the cache, all but `keep`, to the shelf; there are more than that. */
+static void cache_shrink(struct stack_cache *cache, uint32_t keep)
+{
+    struct stack **end = &cache->free;
+    for (uint32_t i = 0; i < keep; i++)
+        end = &(*end)->next;
+    struct stack *moved = *end;
+    *end = NULL;
+    cache->count = keep;
+    shelf_put(&shelves[cache->class], moved);
+}
+
+void weft__stack_put(struct stack_cache *cache, struct stack *stack)
+{
+#if WEFT_ASAN
+    __asan_unpoison_memory_region(weft__stack_low(stack), usable(stack));
+#endif
+    if (cache != NULL && cache->class == stack->class) {
+        push(&cache->free, &cache->count, stack);
+        if (unlikely(cache->count > STACK_CACHE_MOST))
+            cache_shrink(cache, CACHE_MOVES);
+        return;
+    }
+    stack->next = NULL;
+    shelf_put(&shelves[stack->class], stack);
+}
+
+void weft__stack_cache_flush(struct stack_cache *cache)
+{
+    if (cache->count > 0)
+        cache_shrink(cache, 0);
+}
+
+/* Trimming. */
+
+/* Ends a period: what the shelf did not need becomes pending. The shelf is locked. */
+static void end_period(struct shelf *shelf)
+{
+    uint32_t keep = shelf->warm_count - shelf->low_water;
+    struct stack **end = &shelf->warm;
+    for (uint32_t i = 0; i < keep; i++)
+        end = &(*end)->next;
+    struct stack *surplus = *end;
+    if (surplus != NULL && shelf->pending == NULL) {
+        *end = NULL;
+        shelf->pending = surplus;
+        shelf->pending_count = shelf->low_water;
+        shelf->warm_count = keep;
+    }
+    shelf->low_water = shelf->warm_count;
+}
+
+/* Gives up to TRIM_BATCH pending stacks back to the system; true if more are pending. They are off
+ * the shelf meanwhile, so that the lock is not held across system calls. */
+static bool give_back(struct shelf *shelf)
+{
+    struct stack *batch = NULL;
+    uint32_t count = 0;
+    lock_acquire(&shelf->lock);
+    while (count < TRIM_BATCH && shelf->pending != NULL) {
+        struct stack *stack = pop(&shelf->pending, &shelf->pending_count);
+        push(&batch, &count, stack);
+    }
+    lock_release(&shelf->lock);
+    atomic_i64_add_relaxed(&trimmable, -(int64_t)count);
+    for (struct stack *stack = batch; stack != NULL; stack = stack->next)
+        (void)weft__sys_decommit(weft__stack_low(stack), usable(stack));
+    lock_acquire(&shelf->lock);
+    while (batch != NULL) {
+        struct stack *stack = pop(&batch, &count);
+        push(&shelf->cold, &shelf->cold_count, stack);
+    }
+    bool more = shelf->pending != NULL;
+    lock_release(&shelf->lock);
+    return more;
+}
+
+int64_t weft__stack_trim(int64_t now)
+{
+    if (now >= period_end) {
+        period_end = now + TRIM_PERIOD;
+        for (int class = 0; class < STACK_CLASSES; class ++) {
+            struct shelf *shelf = &shelves[class];
+            lock_acquire(&shelf->lock);
+            end_period(shelf);
+            lock_release(&shelf->lock);
+        }
+    }
+    bool pending = false;
+    for (int class = 0; class < STACK_CLASSES; class ++)
+        pending |= give_back(&shelves[class]);
+    if (pending)
+        return now + TRIM_PAUSE;
+    if (weft__stack_trim_wanted())
+        return now + TRIM_PERIOD;
+    period_end = 0;
+    return STACK_TRIM_IDLE;
+}
+
+bool weft__stack_trim_wanted(void)
+{
+    return atomic_i64_load_relaxed(&trimmable) > 0;
+}
+
+struct stack_figures weft__stack_figures(void)
+{
+    struct stack_figures figures = {0, 0, 0};
+    for (int class = 0; class < STACK_CLASSES; class ++) {
+        struct shelf *shelf = &shelves[class];
+        lock_acquire(&shelf->lock);
+        figures.made += shelf->made;
+        figures.cold += shelf->cold_count;
+        figures.shelved += shelf->warm_count + shelf->pending_count + shelf->cold_count;
+        lock_release(&shelf->lock);
+    }
+    return figures;
+}
+
+void weft__stack_stop(void)
+{
+    for (int class = 0; class < STACK_CLASSES; class ++) {
+        struct shelf *shelf = &shelves[class];
+        while (shelf->arenas != NULL) {
+            struct arena *arena = shelf->arenas;
+            shelf->arenas = arena->next;
+            arena_close(arena);
+        }
+        *shelf = (struct shelf){.warm = NULL};
+    }
+    atomic_i64_store_relaxed(&trimmable, 0);
+    atomic_u32_store_relaxed(&unguarded_said, 0);
+    period_end = 0;
+}

@@ -1,0 +1,238 @@
+/*
+ * wg.c: the wait group.
+ *
+ * One word holds everything that decides: the count, whether somebody waits, and the lock of the
+ * list of waiters:
+ *
+ *     bits 32 to 63   count
+ *     bit 1           WAITERS: the list is not empty
+ *     bit 0           LOCK: of the list
+ *
+ * A wait group may be gone as soon as a wait has returned 0, and done must not touch it after that:
+ *  - A wait returns at once only if the whole word is zero: no count, and nobody about to wake
+ * others.
+ *  - A done that brings the count to zero while nobody waits is over with its one atomic operation.
+ *  - A done that brings it to zero with WAITERS set takes the lock, claims all waiters, and clears
+ * LOCK and WAITERS in one operation, its last touch. None of those waiters has returned before it
+ * is woken after that; one that lost to the clock waits on, if it finds the count at zero and
+ * itself still in the list: that done is yet to come; and one that comes new finds the word not
+ * zero, and waits.
+ */
+#include <errno.h>
+#include <weft/wg.h>
+
+#include "base/assert.h"
+#include "sched/sched.h"
+
+enum { LOCK = 1, WAITERS = 2, COUNT_SHIFT = 32, SPINS = 100 };
+
+static atomic_u64 *word_of(const weft_wg *wg)
+{
+    return (atomic_u64 *)(uintptr_t)&wg->word;
+}
+
+static int64_t count_of(uint64_t word)
+{
+    return (int64_t)word >> COUNT_SHIFT;
+}
+
+static void lock(weft_wg *wg)
+{
+    atomic_u64 *word = word_of(wg);
+    for (int spins = 0;; spins++) {
+        uint64_t before = atomic_u64_load_relaxed(word);
+        if (!(before & LOCK) && atomic_u64_cas_acquire(word, &before, before | LOCK))
+            return;
+        if (spins < SPINS)
+            cpu_relax();
+        else
+            weft__sys_yield();
+    }
+}
+
+static void unlock(void *arg)
+{
+    atomic_u64_and_release(word_of(arg), ~(uint64_t)LOCK);
+}
+
+/* The list; under the lock. */
+
+static void list_add(weft_wg *wg, struct waiter *waiter)
+{
+    waiter->previous = NULL;
+    waiter->next = wg->waiters;
+    if (waiter->next != NULL)
+        waiter->next->previous = waiter;
+    wg->waiters = waiter;
+}
+
+static void list_remove(weft_wg *wg, struct waiter *waiter)
+{
+    if (waiter->previous != NULL)
+        waiter->previous->next = waiter->next;
+    else
+        wg->waiters = waiter->next;
+    if (waiter->next != NULL)
+        waiter->next->previous = waiter->previous;
+    waiter->previous = waiter;
+}
+
+int weft_wg_init(weft_wg *wg, int64_t count)
+{
+    if (wg == NULL || count < 0 || count > WEFT_WG_MAX)
+        return -EINVAL;
+    wg->waiters = NULL;
+    atomic_u64_store_release(word_of(wg), (uint64_t)count << COUNT_SHIFT);
+    return 0;
+}
+
+/* The count has become zero and somebody waits. */
+static noinline void wake_all(weft_wg *wg)
+{
+    if (weft__runtime_forked())
+        return; /* those who wait are not in this process */
+    struct thread *thread = thread_self();
+    bool fiber = thread != NULL && thread->fiber != NULL;
+    if (fiber)
+        runtime_enter(thread);
+    lock(wg);
+    struct waiter *woken = NULL;
+    uint64_t clear = LOCK;
+    /* It may have been raised again meanwhile: then a later done does this. */
+    if (count_of(atomic_u64_load_relaxed(word_of(wg))) == 0) {
+        clear = LOCK | WAITERS;
+        struct waiter *waiter = wg->waiters;
+        wg->waiters = NULL;
+        while (waiter != NULL) {
+            struct waiter *next = waiter->next;
+            waiter->previous = waiter; /* not in the list any more */
+            if (waiter_claim(waiter, 0)) {
+                waiter->next = woken;
+                woken = waiter;
+            }
+            waiter = next;
+        }
+    }
+    atomic_u64_and_release(word_of(wg), ~clear);
+    while (woken != NULL) {
+        struct waiter *next = woken->next;
+        weft__wake(woken);
+        woken = next;
+    }
+    if (fiber)
+        runtime_leave(thread);
+}
+
+_Noreturn static void below_zero(void)
+{
+    fatal("a wait group was driven below zero: more weft_wg_done than were added");
+}
+
+int weft_wg_add(weft_wg *wg, int64_t count)
+{
+    if (wg == NULL || count > WEFT_WG_MAX)
+        return -EINVAL;
+    if (count < -WEFT_WG_MAX)
+        below_zero();
+    atomic_u64 *word = word_of(wg);
+    uint64_t before = atomic_u64_load_relaxed(word), after;
+    do {
+        int64_t sum = count_of(before) + count;
+        if (sum > WEFT_WG_MAX)
+            return -EINVAL;
+        if (sum < 0)
+            below_zero();
+        after = before + ((uint64_t)count << COUNT_SHIFT);
+        /* Release: what was done is visible to those who wait; pairs with the acquire in wait. */
+    } while (!atomic_u64_cas_acq_rel(word, &before, after));
+    if (count < 0 && count_of(after) == 0 && (after & WAITERS))
+        wake_all(wg);
+    return 0;
+}
+
+void weft_wg_done(weft_wg *wg)
+{
+    uint64_t one = (uint64_t)1 << COUNT_SHIFT;
+    uint64_t after = atomic_u64_sub_acq_rel(word_of(wg), one) - one; /* pairs as in add */
+    if (unlikely(count_of(after) < 0))
+        below_zero();
+    if (count_of(after) == 0 && (after & WAITERS))
+        wake_all(wg);
+}
+
+/* The waiter lost to the clock. Takes it out of the list and unlocks; or, if a done that reached
+ * zero is on its way to wake it, leaves it there: then the wait must go on, since that done will
+ * touch the wait group. Called and left with the lock held in the second case only. */
+static bool leave_list(weft_wg *wg, struct waiter *waiter)
+{
+    bool listed = waiter->previous != waiter;
+    uint64_t before = atomic_u64_load_relaxed(word_of(wg)), after;
+    if (listed && count_of(before) == 0)
+        return false;
+    if (listed)
+        list_remove(wg, waiter);
+    do {
+        if (listed && count_of(before) == 0) {
+            list_add(wg, waiter);
+            return false;
+        }
+        after = before & ~(uint64_t)(wg->waiters == NULL ? LOCK | WAITERS : LOCK);
+    } while (!atomic_u64_cas_acq_rel(word_of(wg), &before, after));
+    return true;
+}
+
+/* Waits in the list. The caller is inside the runtime if it is a fiber. */
+static int wait_listed(weft_wg *wg, int64_t deadline)
+{
+    struct waiter own, *waiter = weft__waiter_begin(&own);
+    lock(wg);
+    /* From here a done that reaches zero sees WAITERS; one that reached it before shows here. */
+    if (count_of(atomic_u64_or_seq_cst(word_of(wg), WAITERS)) == 0 && wg->waiters == NULL) {
+        atomic_u64_and_acq_rel(word_of(wg), ~(uint64_t)(LOCK | WAITERS));
+        return 0;
+    }
+    list_add(wg, waiter);
+    int result = weft__park(waiter, unlock, wg, deadline);
+    if (result == -ETIMEDOUT) {
+        lock(wg);
+        bool woken = waiter->previous == waiter; /* by a done, which found that the clock had won */
+        if (!leave_list(wg, waiter)) {
+            (void)weft__waiter_begin(&own);
+            result = weft__park(waiter, unlock, wg, WEFT_NEVER);
+        } else if (woken) {
+            result = 0;
+        }
+    }
+    return result;
+}
+
+int weft_wg_wait_until(weft_wg *wg, int64_t deadline)
+{
+    if (wg == NULL)
+        return -EINVAL;
+    uint64_t word = atomic_u64_load_acquire(word_of(wg)); /* pairs with the release in done */
+    if (word == 0)
+        return 0;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (deadline <= WEFT_NOW && count_of(word) != 0)
+        return -ETIMEDOUT;
+    struct thread *thread = thread_self();
+    bool fiber = thread != NULL && thread->fiber != NULL;
+    if (fiber)
+        runtime_enter(thread);
+    int result = wait_listed(wg, deadline);
+    if (fiber)
+        runtime_leave(thread_self());
+    return result;
+}
+
+int weft_wg_wait(weft_wg *wg)
+{
+    return weft_wg_wait_until(wg, WEFT_NEVER);
+}
+
+int64_t weft_wg_count(const weft_wg *wg)
+{
+    return wg != NULL ? count_of(atomic_u64_load_relaxed(word_of(wg))) : 0;
+}

@@ -1,0 +1,174 @@
+/*
+ * test.h: the harness of weft's tests: header-only, no framework.
+ *
+ * A test file is a program: static functions with CHECKs, run in turn by main.
+ *
+ *     #include "test.h"
+ *
+ *     static void counts_down(void)
+ *     {
+ *         weft_wg wg = WEFT_WG_INIT;
+ *         CHECK_EQ(weft_wg_add(&wg, 2), 0);
+ *         weft_wg_done(&wg);
+ *         CHECK_EQ(weft_wg_count(&wg), 1);
+ *     }
+ *
+ *     int main(void)
+ *     {
+ *         RUN(counts_down);
+ *         return 0;
+ *     }
+ *
+ * A CHECK may stand anywhere, in fibers too. The first one that fails prints file, line and values
+ * and ends the process at once with exit code 1: handlers of exit() would run on whatever stack the
+ * check stands on.
+ */
+#ifndef WEFT_TEST_H
+#define WEFT_TEST_H
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(condition) \
+    ((condition) ? (void)0 : test_fail(__FILE__, __LINE__, "CHECK(%s)", #condition))
+
+/* Equal as 64-bit integers; pointers are compared with CHECK_PTR. */
+#define CHECK_EQ(a, b) test_check_eq(__FILE__, __LINE__, #a, #b, (int64_t)(a), (int64_t)(b))
+
+#define CHECK_PTR(a, b) test_check_ptr(__FILE__, __LINE__, #a, #b, a, b)
+
+#define CHECK_STR(a, b) test_check_str(__FILE__, __LINE__, #a, #b, a, b)
+
+#define RUN(function) test_run(#function, function)
+
+__attribute__((noreturn, format(printf, 3, 4))) static inline void
+test_fail(const char *file, int line, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s:%d: failed: %s\n", file, line, text);
+    fflush(NULL);
+    _exit(1);
+}
+
+static inline void test_check_eq(const char *file, int line, const char *a_text, const char *b_text,
+                                 int64_t a, int64_t b)
+{
+    if (a != b)
+        test_fail(file, line, "CHECK_EQ(%s, %s): %lld and %lld", a_text, b_text, (long long)a,
+                  (long long)b);
+}
+
+static inline void test_check_ptr(const char *file, int line, const char *a_text,
+                                  const char *b_text, const void *a, const void *b)
+{
+    if (a != b)
+        test_fail(file, line, "CHECK_PTR(%s, %s): %p and %p", a_text, b_text, a, b);
+}
+
+static inline void test_check_str(const char *file, int line, const char *a_text,
+                                  const char *b_text, const char *a, const char *b)
+{
+    if (a == NULL || b == NULL ? a != b : strcmp(a, b) != 0)
+        test_fail(file, line, "CHECK_STR(%s, %s): \"%s\" and \"%s\"", a_text, b_text,
+                  a ? a : "(null)", b ? b : "(null)");
+}
+
+static inline void test_run(const char *name, void (*function)(void))
+{
+    printf("%s\n", name);
+    fflush(stdout);
+    function();
+}
+
+/* Ends the test as skipped, and says why. */
+__attribute__((noreturn)) static inline void test_skip(const char *reason)
+{
+    printf("skipped: %s\n", reason);
+    fflush(NULL);
+    _exit(77);
+}
+
+/* n, scaled down where everything is slow: WEFT_TEST_SCALE is a percentage (default 100) that runs
+ * under sanitizers, valgrind and emulators set. At least 1. */
+static inline int64_t test_scale(int64_t n)
+{
+    const char *text = getenv("WEFT_TEST_SCALE");
+    long percent = text != NULL ? strtol(text, NULL, 10) : 100;
+    if (percent <= 0)
+        test_fail(__FILE__, __LINE__, "WEFT_TEST_SCALE=%s is no percentage", text);
+    int64_t scaled = (int64_t)((double)n * (double)percent / 100.0);
+    return scaled > 0 ? scaled : 1;
+}
+
+/* int test_dies(void (*function)(void *), void *arg, const char *expected)
+ *
+ * Calls function(arg) in a forked child, which must die by a signal with `expected` somewhere on
+ * its stderr. Returns the signal. Since weft does not run in the fork of a process that runs it,
+ * call this before the test itself uses weft, or after weft_shutdown. */
+#define test_dies(function, arg, expected) test_dies_at(__FILE__, __LINE__, function, arg, expected)
+
+static inline int test_dies_at(const char *file, int line, void (*function)(void *), void *arg,
+                               const char *expected)
+{
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct rlimit no_core = {0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        function(arg);
+        _exit(0);
+    }
+    close(ends[1]);
+
+    /* What does not fit is still read, so that the child does not block on a full pipe. */
+    static char output[65536];
+    char rest[4096];
+    size_t length = 0;
+    for (;;) {
+        size_t room = sizeof output - 1 - length;
+        ssize_t got =
+            room > 0 ? read(ends[0], output + length, room) : read(ends[0], rest, sizeof rest);
+        if (got < 0 && errno == EINTR)
+            continue;
+        CHECK(got >= 0);
+        if (got == 0)
+            break;
+        if (room > 0)
+            length += (size_t)got;
+    }
+    output[length] = '\0';
+    close(ends[0]);
+
+    int status = 0;
+    pid_t waited;
+    do
+        waited = waitpid(child, &status, 0);
+    while (waited < 0 && errno == EINTR);
+    CHECK_EQ(waited, child);
+
+    fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", output);
+    if (!WIFSIGNALED(status))
+        test_fail(file, line, "test_dies: the child lived on to exit code %d", WEXITSTATUS(status));
+    if (strstr(output, expected) == NULL)
+        test_fail(file, line, "test_dies: no \"%s\" on the child's stderr", expected);
+    return WTERMSIG(status);
+}
+
+#endif

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# check-floors.sh: keeps the house as it is drawn in CONTRIBUTING.md.
+#
+#     check-floors.sh [root]
+#
+#   1. A file in src/<floor>/ includes only headers of its own floor and of those before it, written
+#      as "floor/header.h".
+#   2. Only src/base/ opens the doors to the system: the headers in `doors` below.
+#   3. Only src/base/atomic.h uses atomic builtins or atomic types.
+#
+# First it proves itself on a house with one fault of each kind, and on one without.
+set -euo pipefail
+
+floors="base arch stack sched sync pool net http observe"
+doors="sys/mman.h sys/epoll.h pthread.h threads.h semaphore.h sys/syscall.h time.h sys/time.h
+    stdlib.h malloc.h unistd.h sched.h signal.h linux/* sys/eventfd.h sys/timerfd.h fcntl.h
+    stdatomic.h"
+
+# Prints each fault as file:line: text; true if there are none.
+check() { # root
+    local files
+    files=$(cd "$1" && find src -mindepth 2 -name '*.[chS]' | LC_ALL=C sort)
+    [ -n "$files" ] || { echo "$1/src: no files"; return 1; }
+    # shellcheck disable=SC2086
+    (cd "$1" && awk -v floors="$floors" -v doors="$doors" '
+        function fault(text) {
+            print FILENAME ":" FNR ": " text
+            faults++
+        }
+        function is_door(header,    i) {
+            for (i = 1; i <= door_count; i++)
+                if (header == door[i] || (door[i] ~ /\*$/ &&
+                        index(header, substr(door[i], 1, length(door[i]) - 1)) == 1))
+                    return 1
+            return 0
+        }
+        BEGIN {
+            floor_count = split(floors, floor_name, /[ \n]+/)
+            for (i = 1; i <= floor_count; i++)
+                level[floor_name[i]] = i
+            door_count = split(doors, door, /[ \n]+/)
+        }
+        FNR == 1 {
+            split(FILENAME, part, "/")
+            own = part[2]
+            if (!(own in level))
+                fault("src/" own " is no floor")
+        }
+        /^[ \t]*#[ \t]*include[ \t]*"/ {
+            header = $0
+            sub(/^[^"]*"/, "", header)
+            sub(/".*/, "", header)
+            other = header
+            sub(/\/.*/, "", other)
+            if (other == header || !(other in level))
+                fault("\"" header "\" is not written as \"floor/header.h\"")
+            else if ((own in level) && level[other] > level[own])
+                fault(own " may not include " other ": \"" header "\"")
+        }
+        /^[ \t]*#[ \t]*include[ \t]*</ {
+            header = $0
+            sub(/^[^<]*</, "", header)
+            sub(/>.*/, "", header)
+            if (own != "base" && is_door(header))
+                fault("only src/base/ may include <" header ">")
+        }
+        FILENAME != "src/base/atomic.h" && /__(atomic|sync)_|(^|[^A-Za-z0-9_])_Atomic([^A-Za-z0-9_]|$)/ {
+            fault("atomics are for src/base/atomic.h only")
+        }
+        END { exit faults > 0 }' $files)
+}
+
+self_test() {
+    local house output
+    house=$(mktemp -d)
+    mkdir -p "$house/src/base" "$house/src/sched"
+    printf '#include <pthread.h>\n' > "$house/src/base/sys.h"
+    printf '__atomic_load_n\n' > "$house/src/base/atomic.h"
+    printf '#include "base/sys.h"\n#include <weft/base.h>\n' > "$house/src/sched/fiber.h"
+    printf '#include "sched/fiber.h"\n#include <string.h>\n' > "$house/src/sched/fiber.c"
+    output=$(check "$house") || { echo "self-test: a sound house was refused: $output"; exit 1; }
+
+    expect_fault() { # file, line of code, part of the message
+        printf '%s\n' "$2" > "$house/$1"
+        if output=$(check "$house") || [[ $output != *"$1:1: "*"$3"* ]]; then
+            echo "self-test: not found in $1: $2"
+            exit 1
+        fi
+        rm "$house/$1"
+    }
+    expect_fault src/base/bad.c '#include "sched/fiber.h"' 'base may not include sched'
+    expect_fault src/sched/bad.c '#include "fiber.h"' 'is not written as'
+    expect_fault src/sched/bad.c '#  include <sys/mman.h>' 'only src/base/ may include'
+    expect_fault src/sched/bad.h '#include <linux/futex.h>' 'only src/base/ may include'
+    expect_fault src/sched/bad.c 'x = __atomic_load_n(&y, 5);' 'atomics'
+    expect_fault src/sched/bad.c 'static _Atomic int x;' 'atomics'
+    mkdir "$house/src/cellar"
+    expect_fault src/cellar/bad.c 'int x;' 'is no floor'
+    rm -rf "$house"
+}
+
+root=${1:-$(cd "$(dirname "$0")/.." && pwd)}
+self_test
+check "$root"
+echo "the floors are in order"

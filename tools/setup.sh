@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# setup.sh: sees to it that the tools are there.
+#
+#     setup.sh build    what is needed to build and test weft (the default)
+#     setup.sh ci       that, and what the whole of .ci/run needs
+#
+# Missing packages are installed with apt-get as root or by sudo without a password; elsewhere they
+# are listed and the exit code is 1. When nothing is missing, nothing is touched.
+set -euo pipefail
+
+kind=${1:-build}
+missing=()
+
+# Each package is followed by its substitutes, best first, separated by |.
+want() { # packages, then a command that is true when they are there
+    local packages=$1
+    shift
+    "$@" > /dev/null 2>&1 || missing+=("$packages")
+}
+
+any_of() {
+    local program
+    for program in "$@"; do
+        command -v "$program" && return
+    done
+    return 1
+}
+
+compiles() { # compiler
+    printf '#include <stdio.h>\n' | "$1" -E -x c -
+}
+
+clang_has_sanitizers() {
+    local clang
+    clang=$(any_of clang-14 clang) || return 1
+    [ -e "$("$clang" -print-file-name="libclang_rt.asan-$(uname -m).a")" ] ||
+        printf 'int main(void) { return 0; }\n' | "$clang" -fsanitize=thread -x c - -o /dev/null
+}
+
+case $kind in
+build | ci)
+    want cmake any_of cmake
+    want ninja-build any_of ninja
+    want make any_of make
+    want gcc any_of cc gcc clang
+    if any_of cc > /dev/null; then
+        want libc6-dev compiles cc
+    else
+        missing+=(libc6-dev)
+    fi
+    ;;
+*)
+    echo "usage: tools/setup.sh [build|ci]" >&2
+    exit 2
+    ;;
+esac
+
+if [ "$kind" = ci ]; then
+    want gcc any_of gcc
+    want g++ any_of g++
+    want binutils any_of objdump
+    want pkg-config any_of pkg-config
+    want 'clang-14|clang' any_of clang-14 clang
+    want 'libclang-rt-14-dev|libclang-rt-dev|clang' clang_has_sanitizers
+    want 'clang-format-14|clang-format' any_of clang-format-14 clang-format
+    want 'clang-tidy-14|clang-tidy' any_of clang-tidy-14 clang-tidy
+    want 'qemu-user' any_of qemu-aarch64
+    want gcc-aarch64-linux-gnu any_of aarch64-linux-gnu-gcc
+    if [ "$(uname -m)" != aarch64 ]; then
+        want libc6-dev-arm64-cross compiles aarch64-linux-gnu-gcc
+    fi
+    want valgrind any_of valgrind
+    want gdb any_of gdb
+fi
+
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+    as_root=(sudo -n)
+fi
+if ! command -v apt-get > /dev/null || ! "${as_root[@]}" true 2> /dev/null; then
+    {
+        echo "To go on, install these packages (Debian and Ubuntu names; a|b: either will do):"
+        printf '    %s\n' "${missing[@]}"
+    } >&2
+    exit 1
+fi
+
+echo "installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+packages=()
+for names in "${missing[@]}"; do
+    IFS='|' read -ra substitutes <<< "$names"
+    chosen=
+    for name in "${substitutes[@]}"; do
+        if apt-cache show "$name" > /dev/null 2>&1; then
+            chosen=$name
+            break
+        fi
+    done
+    if [ -z "$chosen" ]; then
+        echo "no package for $names in this system's lists" >&2
+        exit 1
+    fi
+    packages+=("$chosen")
+done
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${packages[@]}"
