@@ -1,0 +1,74 @@
+/*
+ * failing.h: runs something with the first, the second, the third ... allocation, mapping, guard,
+ * thread, epoll and eventfd failing: once, or from then on.
+ *
+ *     static void attempt(void)
+ *     {
+ *         int result = weft_go(count, &ran);          with something failing
+ *         failing_off();
+ *         ...                                         what must hold now
+ *     }
+ *
+ *     failing_each(attempt, 20);
+ */
+#ifndef WEFT_TEST_FAILING_H
+#define WEFT_TEST_FAILING_H
+
+#include "base/sys.h"
+#include "test.h"
+#include <weft/weft.h>
+
+static struct {
+    enum weft__sys_call call;
+    uint32_t nth, calls;
+    bool persistent, on;
+} failing;
+
+static inline void failing_on(enum weft__sys_call call, uint32_t nth, bool persistent)
+{
+    failing.call = call;
+    failing.nth = nth;
+    failing.persistent = persistent;
+    failing.on = true;
+    weft__sys_fail(call, nth, persistent);
+}
+
+/* From here on nothing fails. */
+static inline void failing_off(void)
+{
+    if (failing.on)
+        failing.calls = weft__sys_calls(failing.call);
+    failing.on = false;
+    weft__sys_fail(failing.call, 0, false);
+}
+
+/* Calls attempt with each kind of call failing at each place that it reaches, `most` at most. The
+ * attempt must call failing_off. Says on failure where it stood. */
+static inline void failing_each(void (*attempt)(void), uint32_t most)
+{
+    static const char *const names[] = {"alloc", "map", "guard", "thread", "epoll", "eventfd"};
+    uint32_t attempts = 0;
+    for (int call = 0; call < SYS_CALLS; call++)
+        for (int persistent = 0; persistent < 2; persistent++) {
+            uint32_t nth = 0;
+            do {
+                nth++;
+                failing_on((enum weft__sys_call)call, nth, persistent);
+                attempt();
+                CHECK(!failing.on);
+                attempts++;
+            } while (failing.calls >= nth && nth < most);
+            printf("    %s, %s: %u\n", names[call], persistent ? "from then on" : "once", nth);
+        }
+    CHECK(attempts > 2 * SYS_CALLS); /* some were reached */
+}
+
+/* What a call that needs memory or the runtime may say when something fails. */
+static inline void failing_check(int result)
+{
+    if (result != 0 && result != -ENOMEM && result != -EAGAIN)
+        test_fail(__FILE__, __LINE__, "result %d with call %d failing at %u (%s)", result,
+                  failing.call, failing.nth, failing.persistent ? "from then on" : "once");
+}
+
+#endif

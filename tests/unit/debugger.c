@@ -1,0 +1,133 @@
+/*
+ * debugger.c: gdb shows the call chain of a fiber, from a breakpoint in it to its entry, after it
+ * has parked and moved to another thread.
+ */
+#include <sys/utsname.h>
+
+#include "base/compiler.h"
+#include "hop.h"
+
+/* What gdb runs. */
+
+noinline void debugger_stops_here(void);
+noinline void debugger_middle(void);
+void debugger_fiber(void *arg);
+
+noinline void debugger_stops_here(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+noinline void debugger_middle(void)
+{
+    debugger_stops_here();
+    __asm__ volatile("" ::: "memory"); /* not a tail call */
+}
+
+void debugger_fiber(void *arg)
+{
+    (void)arg;
+    weft_yield();
+    CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
+    test_hop();
+    debugger_middle();
+    test_hop();
+}
+
+static int be_debugged(void)
+{
+    weft_config config = {.processors = 2};
+    weft_fiber *fiber;
+    CHECK_EQ(weft_configure(&config), 0);
+    CHECK_EQ(weft_spawn(&fiber, debugger_fiber, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
+
+/* The other side. */
+
+/* An emulated program cannot be run by the gdb of the machine. */
+static bool emulated(void)
+{
+    char arch[64] = "";
+    struct utsname name;
+    FILE *file = fopen("/proc/sys/kernel/arch", "r");
+    CHECK_EQ(uname(&name), 0);
+    if (file == NULL)
+        return false;
+    bool read = fscanf(file, "%63s", arch) == 1;
+    fclose(file);
+#if defined(__x86_64__)
+    return read && strcmp(arch, "x86_64") != 0;
+#else
+    return read && strcmp(arch, "aarch64") != 0;
+#endif
+}
+
+static char output[65536];
+
+static void run_gdb(const char *program)
+{
+    char command[4096];
+    snprintf(command, sizeof command,
+             "gdb -nx -batch -iex 'set debuginfod enabled off' -ex 'set pagination off' -ex 'set "
+             "language c' "
+             "-ex 'break debugger_stops_here' -ex run -ex bt -ex kill "
+             "--args '%s' be-debugged 2>&1 < /dev/null",
+             program);
+    FILE *pipe = popen(command, "r");
+    CHECK(pipe != NULL);
+    size_t length = fread(output, 1, sizeof output - 1, pipe);
+    output[length] = '\0';
+    pclose(pipe);
+    printf("%s---\n", output);
+}
+
+/* The last line that begins as a frame does. */
+static const char *last_frame(void)
+{
+    const char *last = NULL;
+    for (const char *line = output; line != NULL; line = strchr(line, '\n')) {
+        line += line != output;
+        if (line[0] == '#')
+            last = line;
+    }
+    return last;
+}
+
+static void gdb_shows_the_whole_chain(void)
+{
+    char program[2048];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    CHECK(length > 0);
+    program[length] = '\0';
+    run_gdb(program);
+    if (strstr(output, "Operation not permitted") != NULL)
+        test_skip("gdb may not trace here");
+    CHECK(strstr(output, "debugger_stops_here") != NULL);
+    CHECK(strstr(output, "in debugger_middle") != NULL);
+    CHECK(strstr(output, "in debugger_fiber") != NULL);
+    CHECK(strstr(output, "corrupt stack") == NULL);
+    CHECK(strstr(output, "Backtrace stopped") == NULL);
+    const char *last = last_frame();
+    CHECK(last != NULL);
+    /* Without debug information gdb may take the two underscores for those of Ada, and show a dot.
+     */
+    const char *entry = strstr(last, "context_entry");
+    CHECK(entry != NULL && memchr(last, '\n', (size_t)(entry - last)) == NULL);
+}
+
+int main(int count, char **arguments)
+{
+    if (count == 2 && strcmp(arguments[1], "be-debugged") == 0)
+        return be_debugged();
+    if (WEFT_ASAN || WEFT_TSAN)
+        test_skip("the sanitizers have frames and threads of their own");
+    if (emulated())
+        test_skip("emulated");
+    if (system("gdb --version > /dev/null 2>&1") != 0)
+        test_skip("no gdb");
+    RUN(gdb_shows_the_whole_chain);
+    return 0;
+}

@@ -1,0 +1,313 @@
+/*
+ * sched.c: fairness, overflow of the ring, and fibers that wait behind one that does not let go.
+ *
+ * A fiber that never runs shows as a count that is too high where that can be counted, else as the
+ * test's timeout.
+ */
+#include <sched.h>
+
+#include "base/atomic.h"
+#include "test.h"
+#include <weft/weft.h>
+
+enum { SPINNERS_MOST = 8 };
+
+/* Runs the function in a fiber on a runtime with so many processors, and shuts it down. */
+static void on_processors(int count, void (*function)(void *))
+{
+    weft_config config = {.processors = count};
+    weft_fiber *fiber;
+    CHECK_EQ(weft_configure(&config), 0);
+    CHECK_EQ(weft_spawn(&fiber, function, NULL, NULL), 0);
+    CHECK_EQ(weft_processors(), count);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+/* Two fibers that wake each other, always next in line, and one behind them. */
+
+enum { ROUNDS_MOST = 100000, ROUNDS_FAIR = 1000 };
+
+static struct {
+    weft_wg turns[2];
+    int64_t rounds, rounds_seen;
+    bool over;
+} pair;
+
+static void ping(void *arg)
+{
+    size_t mine = (size_t)(uintptr_t)arg;
+    bool over = false;
+    while (!over) {
+        CHECK_EQ(weft_wg_wait(&pair.turns[mine]), 0);
+        CHECK_EQ(weft_wg_init(&pair.turns[mine], 1), 0);
+        over = pair.over || ++pair.rounds == ROUNDS_MOST;
+        weft_wg_done(&pair.turns[1 - mine]);
+    }
+}
+
+static void end_pair(void *arg)
+{
+    (void)arg;
+    pair.rounds_seen = pair.rounds;
+    pair.over = true;
+}
+
+static void spawn_pair(void *arg)
+{
+    (void)arg;
+    weft_fiber *fibers[2], *behind;
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_EQ(weft_wg_init(&pair.turns[i], 1), 0);
+        CHECK_EQ(weft_spawn(&fibers[i], ping, (void *)i, NULL), 0);
+    }
+    weft_yield(); /* both wait now */
+    CHECK_EQ(weft_spawn(&behind, end_pair, NULL, NULL), 0);
+    weft_wg_done(&pair.turns[0]); /* pushes the one behind out of its place, into the ring */
+    CHECK_EQ(weft_join(fibers[0]), 0);
+    CHECK_EQ(weft_join(fibers[1]), 0);
+    CHECK_EQ(weft_join(behind), 0);
+}
+
+static void a_pair_does_not_starve_the_ring(void)
+{
+    on_processors(1, spawn_pair);
+    CHECK(pair.over);
+    CHECK(pair.rounds_seen < ROUNDS_FAIR);
+}
+
+/* Fibers that yield to each other for ever, and one that a thread spawns. */
+
+enum { YIELDERS = 3, YIELDS_FAIR = 1000000 };
+
+static struct {
+    atomic_u32 yielding, injected, over;
+} inject;
+
+static void yield_until_over(void *arg)
+{
+    (void)arg;
+    atomic_u32_add_seq_cst(&inject.yielding, 1);
+    for (int64_t after = 0; !atomic_u32_load_acquire(&inject.over);) {
+        weft_yield();
+        if (atomic_u32_load_acquire(&inject.injected))
+            CHECK(after++ < YIELDS_FAIR);
+    }
+}
+
+static void end_yielding(void *arg)
+{
+    (void)arg;
+    atomic_u32_store_release(&inject.over, 1);
+}
+
+static void what_threads_spawn_runs_while_fibers_yield(void)
+{
+    weft_config config = {.processors = 1};
+    weft_fiber *yielders[YIELDERS], *last;
+    CHECK_EQ(weft_configure(&config), 0);
+    for (int i = 0; i < YIELDERS; i++)
+        CHECK_EQ(weft_spawn(&yielders[i], yield_until_over, NULL, NULL), 0);
+    while (atomic_u32_load_acquire(&inject.yielding) < YIELDERS)
+        weft_yield();
+    CHECK_EQ(weft_spawn(&last, end_yielding, NULL, NULL), 0);
+    atomic_u32_store_release(&inject.injected, 1);
+    CHECK_EQ(weft_join(last), 0);
+    for (int i = 0; i < YIELDERS; i++)
+        CHECK_EQ(weft_join(yielders[i]), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+/* More ready fibers than the ring holds. */
+
+enum { CROWD = 1000, CROWD_YIELDS = 10 };
+
+static atomic_u32 crowd_steps[CROWD];
+
+static void step(void *arg)
+{
+    size_t number = (size_t)(uintptr_t)arg;
+    for (int i = 0; i < CROWD_YIELDS; i++) {
+        atomic_u32_add_relaxed(&crowd_steps[number], 1);
+        weft_yield();
+    }
+}
+
+static void spawn_crowd(void *arg)
+{
+    (void)arg;
+    static weft_fiber *fibers[CROWD];
+    for (size_t i = 0; i < CROWD; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], step, (void *)i, NULL), 0);
+    for (size_t i = 0; i < CROWD; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+}
+
+static void a_crowd_runs(void)
+{
+    static const int counts[] = {1, 2, 8};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        memset(crowd_steps, 0, sizeof crowd_steps);
+        on_processors(counts[i], spawn_crowd);
+        for (size_t j = 0; j < CROWD; j++)
+            CHECK_EQ(atomic_u32_load_relaxed(&crowd_steps[j]), CROWD_YIELDS);
+    }
+}
+
+/* A yield that finds timers due, which fill the ring, while the place next in line is taken. */
+
+enum { SLEEPERS = 100, READY = 200 };
+
+static struct {
+    weft_wg left;
+    int64_t wake_up;
+} fill;
+
+static void sleep_then_done(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_sleep_until(fill.wake_up), 0);
+    weft_wg_done(&fill.left);
+}
+
+static void just_done(void *arg)
+{
+    (void)arg;
+    weft_wg_done(&fill.left);
+}
+
+static void fill_ring_by_timers(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_wg_init(&fill.left, SLEEPERS + READY), 0);
+    fill.wake_up = weft_after(20 * WEFT_MS);
+    for (int i = 0; i < SLEEPERS; i++)
+        CHECK_EQ(weft_go(sleep_then_done, NULL), 0);
+    weft_yield(); /* they sleep now */
+    for (int i = 0; i < READY; i++)
+        CHECK_EQ(weft_go(just_done, NULL), 0);
+    while (weft_now() < fill.wake_up + WEFT_MS)
+        continue;
+    weft_yield();
+    CHECK_EQ(weft_wg_wait(&fill.left), 0);
+}
+
+static void timers_may_fill_the_ring(void)
+{
+    on_processors(1, fill_ring_by_timers);
+    CHECK_EQ(weft_wg_count(&fill.left), 0);
+}
+
+/* A fiber that spins without a call of weft, and others behind it. */
+
+static atomic_u32 behind_ran;
+static uint32_t behind_count;
+
+static void run_behind(void *arg)
+{
+    (void)arg;
+    atomic_u32_add_seq_cst(&behind_ran, 1);
+}
+
+/* Spins in user code until all that it has just spawned have run. */
+static void spin_before(void *arg)
+{
+    (void)arg;
+    for (int64_t round = test_scale(300); round > 0; round--) {
+        weft_fiber *fibers[SPINNERS_MOST];
+        atomic_u32_store_release(&behind_ran, 0);
+        for (uint32_t i = 0; i < behind_count; i++)
+            CHECK_EQ(weft_spawn(&fibers[i], run_behind, NULL, NULL), 0);
+        while (atomic_u32_load_acquire(&behind_ran) < behind_count)
+            sched_yield();
+        for (uint32_t i = 0; i < behind_count; i++)
+            CHECK_EQ(weft_join(fibers[i]), 0);
+    }
+}
+
+static void a_spinner_holds_back_nobody(void)
+{
+    static const int counts[] = {2, 4, 8};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        /* 1: only the place next in line is taken; more: the ring too. */
+        for (behind_count = 1; behind_count <= 5; behind_count += 4) {
+            on_processors(counts[i], spin_before);
+            CHECK_EQ(atomic_u32_load_relaxed(&behind_ran), behind_count);
+        }
+}
+
+static void sleep_behind(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    atomic_u32_add_seq_cst(&behind_ran, 1);
+}
+
+/* The timer is armed on the spinner's own processor: others must fire it. */
+static void spin_before_timer(void *arg)
+{
+    (void)arg;
+    for (int round = 0; round < 10; round++) {
+        weft_fiber *fiber;
+        atomic_u32_store_release(&behind_ran, 0);
+        CHECK_EQ(weft_spawn(&fiber, sleep_behind, NULL, NULL), 0);
+        weft_yield();
+        while (atomic_u32_load_acquire(&behind_ran) == 0)
+            sched_yield();
+        CHECK_EQ(weft_join(fiber), 0);
+    }
+}
+
+static void a_spinner_holds_back_no_timer(void)
+{
+    static const int counts[] = {2, 4, 8};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        on_processors(counts[i], spin_before_timer);
+        CHECK_EQ(atomic_u32_load_relaxed(&behind_ran), 1);
+    }
+}
+
+/* As many fibers as processors, and each spins until all have begun. */
+
+static atomic_u32 begun;
+static uint32_t spinners;
+
+static void spin_until_all(void *arg)
+{
+    (void)arg;
+    atomic_u32_add_seq_cst(&begun, 1);
+    while (atomic_u32_load_acquire(&begun) < spinners)
+        sched_yield();
+}
+
+static void spawn_spinners(void *arg)
+{
+    weft_fiber *fibers[SPINNERS_MOST];
+    for (uint32_t i = 1; i < spinners; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], spin_until_all, NULL, NULL), 0);
+    spin_until_all(arg);
+    for (uint32_t i = 1; i < spinners; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+}
+
+static void each_processor_runs_one(void)
+{
+    for (spinners = 1; spinners <= SPINNERS_MOST; spinners++)
+        for (int64_t round = test_scale(10); round > 0; round--) {
+            atomic_u32_store_release(&begun, 0);
+            on_processors((int)spinners, spawn_spinners);
+            CHECK_EQ(atomic_u32_load_relaxed(&begun), spinners);
+        }
+}
+
+int main(void)
+{
+    RUN(a_pair_does_not_starve_the_ring);
+    RUN(what_threads_spawn_runs_while_fibers_yield);
+    RUN(a_crowd_runs);
+    RUN(timers_may_fill_the_ring);
+    RUN(a_spinner_holds_back_nobody);
+    RUN(a_spinner_holds_back_no_timer);
+    RUN(each_processor_runs_one);
+    return 0;
+}

@@ -1,0 +1,272 @@
+/*
+ * shutdown.c: the runtime ends when it is asked to, leaves nothing behind, and starts again.
+ */
+#include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
+#include <weft/weft.h>
+
+#include "base/atomic.h"
+#include "sched/thread.h"
+#include "test.h"
+
+/* The threads of the runtime: they carry its name. */
+static int threads(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    CHECK(dir != NULL);
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (file == NULL)
+            continue; /* gone, or no thread */
+        count += fgets(name, sizeof name, file) != NULL && strcmp(name, "weft\n") == 0;
+        fclose(file);
+    }
+    closedir(dir);
+    return count;
+}
+
+static int descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    CHECK(dir != NULL);
+    int count = 0;
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void nothing_runs(void)
+{
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+        CHECK_EQ(weft_shutdown(WEFT_NOW), 0);
+    }
+}
+
+/* A little of everything. */
+
+static weft_local_key key;
+static atomic_u32 ended, ticks;
+
+static void sleep_and_end(void *arg)
+{
+    void *value = malloc(100);
+    CHECK(value != NULL);
+    CHECK_EQ(weft_local_set(key, value), 0);
+    CHECK_EQ(weft_sleep((int64_t)(uintptr_t)arg * WEFT_US), 0);
+    atomic_u32_add_relaxed(&ended, 1);
+}
+
+static void tick(void *timer)
+{
+    weft_yield();
+    if (atomic_u32_add_relaxed(&ticks, 1) == 2)
+        CHECK_EQ(weft_timer_close(*(weft_timer **)timer), 0);
+}
+
+static void *use_from_thread(void *arg)
+{
+    weft_fiber *fiber;
+    weft_spawn_options options = {.name = "of another thread"};
+    CHECK_EQ(weft_spawn(&fiber, sleep_and_end, (void *)(uintptr_t)20, &options), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    return arg;
+}
+
+enum { SLEEPERS = 200 };
+static const size_t stack_sizes[] = {16 * 1024, 100 * 1000, 1 << 20, 1 << 27};
+enum { SIZES = sizeof stack_sizes / sizeof stack_sizes[0] };
+
+static void use_everything(void)
+{
+    static weft_timer *periodic;
+    weft_timer *never;
+    weft_fiber *fiber;
+    pthread_t thread;
+    atomic_u32_store_relaxed(&ended, 0);
+    atomic_u32_store_relaxed(&ticks, 0);
+    for (uintptr_t i = 0; i < SLEEPERS; i++)
+        CHECK_EQ(weft_go(sleep_and_end, (void *)(i * 10)), 0);
+    for (size_t i = 0; i < SIZES; i++) {
+        weft_spawn_options options = {.name = "of an odd size", .stack_size = stack_sizes[i]};
+        CHECK_EQ(weft_spawn(NULL, sleep_and_end, (void *)(uintptr_t)100, &options), 0);
+    }
+    CHECK_EQ(weft_spawn(&fiber, sleep_and_end, NULL, NULL), 0); /* never joined */
+    CHECK_EQ(pthread_create(&thread, NULL, use_from_thread, NULL), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(weft_timer_open(&never, tick, NULL), 0);
+    CHECK_EQ(weft_timer_start(never, weft_after(1000 * WEFT_S), 0), 0);
+    CHECK_EQ(weft_timer_close(never), 0);
+    CHECK_EQ(weft_timer_open(&periodic, tick, &periodic), 0);
+    CHECK_EQ(weft_timer_start(periodic, WEFT_NOW, 50 * WEFT_US), 0); /* closes itself */
+}
+
+/* What weft_shutdown waited for has happened, and what the runtime had is gone. */
+static void ends_and_starts_again(void)
+{
+    int descriptors_before = descriptors();
+    for (int64_t round = 0; round < test_scale(20); round++) {
+        use_everything();
+        CHECK(threads() > 0);
+        CHECK(descriptors() > descriptors_before);
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+        CHECK_EQ(atomic_u32_load_relaxed(&ended), SLEEPERS + SIZES + 2);
+        CHECK_EQ(atomic_u32_load_relaxed(&ticks), 3);
+        CHECK_EQ(descriptors(), descriptors_before);
+        while (threads() > 0) /* the kernel may need a moment after the join */
+            sched_yield();
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    }
+}
+
+static void start_and_end_at_once(void)
+{
+    weft_fiber *fiber;
+    for (int64_t round = 0; round < test_scale(200); round++) {
+        CHECK_EQ(weft_spawn(&fiber, sleep_and_end, NULL, NULL), 0);
+        if (round % 2 == 0)
+            CHECK_EQ(weft_join(fiber), 0);
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    }
+}
+
+static void end_from_inside(void *result)
+{
+    *(int *)result = weft_shutdown(WEFT_NEVER);
+}
+
+static void not_from_a_fiber(void)
+{
+    weft_fiber *fiber;
+    int result = 0;
+    CHECK_EQ(weft_spawn(&fiber, end_from_inside, &result, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(result, -EDEADLK);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+/* Fibers and timers that do not end. */
+
+static void wait_for(void *wg)
+{
+    CHECK_EQ(weft_wg_wait(wg), 0);
+}
+
+static void still_usable(void)
+{
+    weft_fiber *fiber;
+    uint32_t before = atomic_u32_load_relaxed(&ended);
+    CHECK_EQ(weft_spawn(&fiber, sleep_and_end, (void *)(uintptr_t)50, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&ended), before + 1);
+}
+
+static void times_out_with_a_parked_fiber(void)
+{
+    weft_wg gate = WEFT_WG_INIT;
+    weft_fiber *fiber;
+    CHECK_EQ(weft_wg_add(&gate, 1), 0);
+    CHECK_EQ(weft_spawn(&fiber, wait_for, &gate, NULL), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NOW), -ETIMEDOUT);
+    still_usable();
+    int64_t deadline = weft_after(5 * WEFT_MS);
+    CHECK_EQ(weft_shutdown(deadline), -ETIMEDOUT);
+    CHECK(weft_now() >= deadline);
+    still_usable();
+    CHECK_EQ(weft_join_until(fiber, WEFT_NOW), -ETIMEDOUT); /* the handle is as good as before */
+    weft_wg_done(&gate);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(weft_shutdown(weft_after(1000 * WEFT_S)), 0);
+}
+
+static void times_out_with_an_open_timer(void)
+{
+    weft_timer *timer;
+    CHECK_EQ(weft_timer_open(&timer, tick, NULL), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NOW), -ETIMEDOUT);
+    CHECK_EQ(weft_shutdown(weft_after(WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_timer_start(timer, weft_after(1000 * WEFT_S), 0), 0);
+    CHECK_EQ(weft_timer_close(timer), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+/* Two who shut down. */
+
+static atomic_u32 let_go;
+
+static void wait_to_be_let_go(void *arg)
+{
+    while (!atomic_u32_load_acquire(&let_go))
+        CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
+    (void)arg;
+}
+
+static void *shut_down(void *arg)
+{
+    int result;
+    while ((result = weft_shutdown(WEFT_NEVER)) == -EBUSY) /* the other one is asking */
+        sched_yield();
+    CHECK_EQ(result, 0);
+    return arg;
+}
+
+static void one_at_a_time(void)
+{
+    pthread_t thread;
+    int result;
+    atomic_u32_store_release(&let_go, 0);
+    CHECK_EQ(weft_go(wait_to_be_let_go, NULL), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, shut_down, NULL), 0);
+    while ((result = weft_shutdown(WEFT_NOW)) == -ETIMEDOUT) /* it has not begun */
+        sched_yield();
+    CHECK_EQ(result, -EBUSY);
+    atomic_u32_store_release(&let_go, 1);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+/* What weft keeps for the thread that shuts down goes too, whoever stopped the runtime. */
+
+static void thread_is_forgotten(void)
+{
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, sleep_and_end, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK(thread_self() != NULL);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_PTR(thread_self(), NULL);
+}
+
+static void thread_is_forgotten_also_after_another_stopped(void)
+{
+    weft_fiber *fiber;
+    pthread_t thread;
+    CHECK_EQ(weft_spawn(&fiber, sleep_and_end, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, shut_down, NULL), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_PTR(thread_self(), NULL);
+}
+
+int main(void)
+{
+    CHECK_EQ(weft_local_create(&key, free), 0);
+    RUN(nothing_runs);
+    RUN(ends_and_starts_again);
+    RUN(start_and_end_at_once);
+    RUN(not_from_a_fiber);
+    RUN(times_out_with_a_parked_fiber);
+    RUN(times_out_with_an_open_timer);
+    RUN(one_at_a_time);
+    RUN(nothing_runs);
+    RUN(thread_is_forgotten);
+    RUN(thread_is_forgotten_also_after_another_stopped);
+    CHECK_EQ(weft_local_delete(key), 0);
+    return 0;
+}

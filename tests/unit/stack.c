@@ -1,0 +1,603 @@
+/*
+ * stack.c: stacks: sizes, reuse, guards, trimming, and what happens without memory.
+ *
+ * No fiber runs here: the test takes the part of the scheduler, and of its clock.
+ */
+#include "stack/stack.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "base/sys.h"
+#include "test.h"
+
+enum { DEFAULT_CLASS = 2 /* 64 KiB */ };
+
+/* Some time of the monotonic clock; the trimmer is told what time it is. */
+#define BEGIN ((int64_t)1000 * 1000 * 1000)
+#define PERIOD ((int64_t)100 * 1000 * 1000)
+
+static size_t usable(const struct stack *stack)
+{
+    return (size_t)(weft__stack_top(stack) - weft__stack_low(stack));
+}
+
+/* The pages from low to top that are memory. */
+static size_t resident(const struct stack *stack)
+{
+    size_t page = weft__sys_page_size(), pages = usable(stack) / page, count = 0;
+    unsigned char *map = malloc(pages);
+    CHECK(map != NULL);
+    CHECK_EQ(mincore(weft__stack_low(stack), usable(stack), map), 0);
+    for (size_t i = 0; i < pages; i++)
+        count += map[i] & 1;
+    free(map);
+    return count;
+}
+
+static bool is_mapped(char *address)
+{
+    unsigned char map;
+    return mincore(address, 1, &map) == 0;
+}
+
+static void touch(const struct stack *stack, char mark)
+{
+    *weft__stack_low(stack) = mark;
+    weft__stack_top(stack)[-1] = mark;
+}
+
+/* The signal that a write there raises, 0 if none. */
+static int write_kills(char *address)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct rlimit no_core = {0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        signal(SIGSEGV, SIG_DFL);
+        signal(SIGBUS, SIG_DFL);
+        *(volatile char *)address = 1;
+        _exit(0);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* Runs function and returns what it wrote to stderr. */
+static const char *stderr_of(void (*function)(void))
+{
+    static char text[4096];
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    CHECK(file != NULL && before >= 0);
+    fflush(stderr);
+    CHECK(dup2(fileno(file), STDERR_FILENO) >= 0);
+    function();
+    CHECK(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static size_t bytes_allocated(void)
+{
+    return mallinfo2().uordblks;
+}
+
+static void classes(void)
+{
+    CHECK_EQ(weft__stack_class(0), 0);
+    CHECK_EQ(weft__stack_class(1), 0);
+    for (int class = 0; class < STACK_CLASSES; class ++) {
+        size_t size = (size_t)1 << (class + STACK_LOG_MIN);
+        CHECK_EQ(weft__stack_class(size), class);
+        CHECK_EQ(weft__stack_class(size - 1), class);
+        CHECK_EQ(weft__stack_class(size + 1), class + 1 < STACK_CLASSES ? class + 1 : -1);
+    }
+    CHECK_EQ(weft__stack_class(SIZE_MAX), -1);
+}
+
+static void every_size(void)
+{
+    struct stack *stacks[STACK_CLASSES][2];
+    weft__stack_start(true, true);
+    for (int class = 0; class < STACK_CLASSES; class ++)
+        for (int i = 0; i < 2; i++) {
+            struct stack *stack = stacks[class][i] = weft__stack_get(NULL, class);
+            size_t size = (size_t)1 << (class + STACK_LOG_MIN);
+            CHECK(stack != NULL);
+            CHECK_EQ(stack->class, class);
+            /* All of it but a page for the guard, where that stands inside. */
+            CHECK(usable(stack) >= size - weft__sys_page_size() && usable(stack) <= size);
+            CHECK_EQ((uintptr_t)weft__stack_top(stack) % 16, 0);
+            touch(stack, 'a');
+        }
+    for (int class = 0; class < STACK_CLASSES; class ++) {
+        struct stack *a = stacks[class][0], *b = stacks[class][1];
+        CHECK(weft__stack_top(a) <= b->base || weft__stack_top(b) <= a->base);
+        weft__stack_put(NULL, a);
+        weft__stack_put(NULL, b);
+    }
+    CHECK_EQ(weft__stack_figures().made, 2 * STACK_CLASSES);
+    CHECK_EQ(weft__stack_figures().shelved, 2 * STACK_CLASSES);
+    char *low = weft__stack_low(stacks[DEFAULT_CLASS][0]);
+    CHECK(is_mapped(low));
+    weft__stack_stop();
+    CHECK(!is_mapped(low));
+    CHECK_EQ(weft__stack_figures().made, 0);
+    CHECK_EQ(weft__stack_figures().shelved, 0);
+}
+
+static void last_put_is_next(void)
+{
+    struct stack_cache cache = {.class = DEFAULT_CLASS}, *caches[] = {&cache, NULL};
+    weft__stack_start(true, true);
+    for (int i = 0; i < 2; i++) {
+        struct stack *a = weft__stack_get(caches[i], DEFAULT_CLASS);
+        struct stack *b = weft__stack_get(caches[i], DEFAULT_CLASS);
+        CHECK(a != NULL && b != NULL && a != b);
+        weft__stack_put(caches[i], a);
+        weft__stack_put(caches[i], b);
+        CHECK_PTR(weft__stack_get(caches[i], DEFAULT_CLASS), b);
+        CHECK_PTR(weft__stack_get(caches[i], DEFAULT_CLASS), a);
+    }
+    weft__stack_stop();
+}
+
+static void cache_takes_its_own_class_only(void)
+{
+    struct stack_cache cache = {.class = DEFAULT_CLASS};
+    weft__stack_start(true, true);
+    struct stack *other = weft__stack_get(&cache, DEFAULT_CLASS + 1);
+    CHECK_EQ(other->class, DEFAULT_CLASS + 1);
+    weft__stack_put(&cache, other);
+    CHECK_EQ(cache.count, 0);
+    CHECK_EQ(weft__stack_figures().shelved, 1);
+    struct stack *own = weft__stack_get(&cache, DEFAULT_CLASS);
+    weft__stack_put(&cache, own);
+    CHECK_EQ(cache.count, 1);
+    CHECK_EQ(weft__stack_figures().shelved, 1);
+    CHECK_PTR(weft__stack_get(&cache, DEFAULT_CLASS + 1), other);
+    weft__stack_stop();
+}
+
+enum { MANY = STACK_CACHE_MOST + 1 };
+
+static void cache_overflows_to_the_shelf(void)
+{
+    struct stack_cache cache = {.class = DEFAULT_CLASS};
+    struct stack *stacks[MANY];
+    weft__stack_start(true, true);
+    for (int i = 0; i < MANY; i++)
+        stacks[i] = weft__stack_get(&cache, DEFAULT_CLASS);
+    for (int i = 0; i < MANY; i++) {
+        weft__stack_put(&cache, stacks[i]);
+        CHECK(cache.count <= STACK_CACHE_MOST);
+        CHECK_EQ(cache.count + weft__stack_figures().shelved, i + 1);
+    }
+    CHECK(cache.count > 0 && weft__stack_figures().shelved > 0);
+    /* What came last stayed. */
+    uint32_t kept = cache.count;
+    for (uint32_t i = 0; i < kept; i++)
+        CHECK_PTR(weft__stack_get(&cache, DEFAULT_CLASS), stacks[MANY - 1 - i]);
+    /* And what moved is still there: nothing new is carved, nothing is given out twice. */
+    for (uint32_t i = kept; i < MANY; i++) {
+        struct stack *stack = weft__stack_get(&cache, DEFAULT_CLASS);
+        int found = 0;
+        for (uint32_t j = 0; j < MANY - kept; j++)
+            if (stacks[j] == stack) {
+                stacks[j] = NULL;
+                found++;
+            }
+        CHECK_EQ(found, 1);
+    }
+    CHECK_EQ(weft__stack_figures().made, MANY);
+    weft__stack_stop();
+}
+
+static void flush_empties_the_cache(void)
+{
+    struct stack_cache cache = {.class = DEFAULT_CLASS};
+    struct stack *stacks[3];
+    weft__stack_start(true, true);
+    weft__stack_cache_flush(&cache);
+    for (int i = 0; i < 3; i++)
+        stacks[i] = weft__stack_get(&cache, DEFAULT_CLASS);
+    for (int i = 0; i < 3; i++)
+        weft__stack_put(&cache, stacks[i]);
+    CHECK(!weft__stack_trim_wanted());
+    weft__stack_cache_flush(&cache);
+    CHECK_EQ(cache.count, 0);
+    CHECK_PTR(cache.free, NULL);
+    CHECK_EQ(weft__stack_figures().shelved, 3);
+    CHECK(weft__stack_trim_wanted());
+    CHECK_EQ(weft__stack_figures().made, 3);
+    weft__stack_stop();
+    CHECK(!weft__stack_trim_wanted());
+}
+
+/* Last in, first out holds on the shelf as well: the warmest of what was moved is the next. */
+static void moved_stacks_keep_their_order(void)
+{
+    struct stack_cache cache = {.class = DEFAULT_CLASS};
+    struct stack *stacks[3];
+    weft__stack_start(true, true);
+    for (int i = 0; i < 3; i++)
+        stacks[i] = weft__stack_get(&cache, DEFAULT_CLASS);
+    for (int i = 0; i < 3; i++)
+        weft__stack_put(&cache, stacks[i]);
+    weft__stack_cache_flush(&cache);
+    for (int i = 2; i >= 0; i--)
+        CHECK_PTR(weft__stack_get(&cache, DEFAULT_CLASS), stacks[i]);
+    weft__stack_stop();
+}
+
+/* Guards. */
+
+static void faults_below(const struct stack *stack)
+{
+    CHECK(stack->guarded);
+    CHECK_EQ(write_kills(weft__stack_low(stack)), 0);
+    CHECK_EQ(write_kills(weft__stack_top(stack) - 1), 0);
+    CHECK_EQ(write_kills(weft__stack_low(stack) - 1), SIGSEGV);
+    CHECK_EQ(write_kills(stack->base), SIGSEGV);
+    CHECK(weft__stack_in_guard(stack, stack->base));
+    CHECK(weft__stack_in_guard(stack, weft__stack_low(stack) - 1));
+    CHECK(!weft__stack_in_guard(stack, stack->base - 1));
+    CHECK(!weft__stack_in_guard(stack, weft__stack_low(stack)));
+}
+
+static int64_t trim_all(int64_t now);
+
+/* With the guards that are chosen now. */
+static void guards_fault(void)
+{
+    for (int class = 0; class < 4; class ++) {
+        struct stack *first = weft__stack_get(NULL, class), *second = weft__stack_get(NULL, class);
+        touch(first, 'a');
+        touch(second, 'a');
+        faults_below(first);
+        faults_below(second);
+        weft__stack_put(NULL, first);
+        weft__stack_put(NULL, second);
+    }
+    /* A stack whose memory was given back keeps its guard. */
+    trim_all(BEGIN);
+    CHECK_EQ(weft__stack_figures().cold, 8);
+    faults_below(weft__stack_get(NULL, DEFAULT_CLASS));
+    weft__stack_stop();
+}
+
+/* Emulators are known to accept an advice that they do not carry out. */
+static bool guard_install_does_something(void)
+{
+    size_t page = weft__sys_page_size();
+    char *memory = weft__sys_map(page);
+    CHECK(memory != NULL);
+    bool works = weft__sys_guard_install(memory, page) == 0 && write_kills(memory) != 0;
+    weft__sys_unmap(memory, page);
+    return works;
+}
+
+static void guards_by_install(void)
+{
+    weft__stack_start(true, false);
+    if (!guard_install_does_something()) {
+        printf("  not tested: no MADV_GUARD_INSTALL here\n");
+        weft__stack_stop();
+        return;
+    }
+    CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_INSTALL);
+    guards_fault();
+}
+
+static void guards_by_mprotect(void)
+{
+    weft__stack_start(false, true);
+    CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
+    guards_fault();
+}
+
+static void unguarded_works(void)
+{
+    for (int i = 0; i < 3; i++) {
+        struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
+        CHECK(stack != NULL && !stack->guarded);
+        CHECK(!weft__stack_in_guard(stack, stack->base));
+        touch(stack, 'a');
+        CHECK_EQ(write_kills(stack->base), 0);
+    }
+}
+
+static void no_guards(void)
+{
+    weft__stack_start(false, false);
+    CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_NONE);
+    const char *said = stderr_of(unguarded_works);
+    CHECK(strstr(said, "guards are turned off") != NULL);
+    CHECK(strstr(strchr(said, '\n'), "guard") == NULL); /* once */
+    weft__stack_stop();
+}
+
+static void refused_install_falls_to_mprotect(void)
+{
+    weft__sys_fail(SYS_GUARD, 1, false);
+    weft__stack_start(true, true);
+    weft__sys_fail(SYS_GUARD, 0, false);
+    CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
+    weft__sys_fail(SYS_MAP, 1, false);
+    weft__stack_start(true, true);
+    weft__sys_fail(SYS_MAP, 0, false);
+    CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
+    weft__stack_stop();
+}
+
+static void refused_guards(void)
+{
+    weft__sys_fail(SYS_GUARD, 1, true);
+    unguarded_works();
+    weft__sys_fail(SYS_GUARD, 0, false);
+}
+
+static void refused_guards_are_said_once(void)
+{
+    weft__stack_start(false, true);
+    struct stack *before = weft__stack_get(NULL, DEFAULT_CLASS);
+    CHECK(before->guarded);
+    const char *said = stderr_of(refused_guards);
+    CHECK(strstr(said, "weft: from now on stacks have no guard") == said);
+    CHECK(strstr(said, "vm.max_map_count") != NULL);
+    CHECK_STR(strchr(said, '\n'), "\n");
+    /* What can be guarded again is. */
+    CHECK(before->guarded);
+    CHECK(weft__stack_get(NULL, DEFAULT_CLASS)->guarded);
+    weft__stack_stop();
+}
+
+static void many_guarded(void)
+{
+    weft__stack_start(true, true);
+    int64_t count = test_scale(100000);
+    if (weft__stack_guard_kind() != STACK_GUARD_INSTALL && count > 20000)
+        count = 20000; /* a mapping for each guard: those are limited */
+    struct stack **stacks = calloc((size_t)count, sizeof(void *));
+    CHECK(stacks != NULL);
+    for (int64_t i = 0; i < count; i++) {
+        stacks[i] = weft__stack_get(NULL, 0);
+        CHECK(stacks[i] != NULL);
+        CHECK(stacks[i]->guarded);
+    }
+    CHECK_EQ(weft__stack_figures().made, count);
+    for (int64_t i = 0; i < count; i++)
+        weft__stack_put(NULL, stacks[i]);
+    CHECK_EQ(weft__stack_figures().shelved, count);
+    for (int64_t i = count - 1; i >= 0; i--)
+        CHECK_PTR(weft__stack_get(NULL, 0), stacks[i]);
+    CHECK_EQ(weft__stack_figures().made, count);
+    free(stacks);
+    weft__stack_stop();
+}
+
+/* Trimming. */
+
+/* Does as it is told until there is nothing to do; the time at which that was. */
+static int64_t trim_all(int64_t now)
+{
+    for (int calls = 0; calls < 1000; calls++) {
+        int64_t next = weft__stack_trim(now);
+        if (next == STACK_TRIM_IDLE)
+            return now;
+        CHECK(next > now);
+        now = next;
+    }
+    test_fail(__FILE__, __LINE__, "trimming does not come to an end");
+}
+
+static void idle_stacks_are_given_back(void)
+{
+    enum { COUNT = 200 };
+    struct stack *stacks[COUNT];
+    size_t page = weft__sys_page_size();
+    weft__stack_start(true, true);
+    CHECK_EQ(weft__stack_trim(BEGIN), STACK_TRIM_IDLE);
+    for (int i = 0; i < COUNT; i++) {
+        stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
+        memset(weft__stack_low(stacks[i]), 'a', usable(stacks[i])); /* it went deep */
+        CHECK_EQ(resident(stacks[i]), usable(stacks[i]) / page);
+    }
+    for (int i = 0; i < COUNT; i++)
+        weft__stack_put(NULL, stacks[i]);
+    CHECK(weft__stack_trim_wanted());
+    int64_t end = trim_all(BEGIN);
+    CHECK(end <= BEGIN + 2 * PERIOD);
+    CHECK(!weft__stack_trim_wanted());
+    CHECK_EQ(weft__stack_figures().cold, COUNT);
+    CHECK_EQ(weft__stack_figures().shelved, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        CHECK_EQ(resident(stacks[i]), 0);
+    CHECK_EQ(weft__stack_trim(end + PERIOD), STACK_TRIM_IDLE);
+    /* They serve again, as new. */
+    for (int i = 0; i < COUNT; i++) {
+        struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
+        CHECK_EQ(*weft__stack_low(stack), 0);
+        touch(stack, 'b');
+    }
+    CHECK_EQ(weft__stack_figures().made, COUNT);
+    CHECK_EQ(weft__stack_figures().cold, 0);
+    weft__stack_stop();
+}
+
+static void nothing_is_given_back_within_a_period(void)
+{
+    weft__stack_start(true, true);
+    struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
+    touch(stack, 'a');
+    weft__stack_put(NULL, stack);
+    for (int64_t now = BEGIN; now < BEGIN + PERIOD; now += PERIOD / 10)
+        CHECK(weft__stack_trim(now) != STACK_TRIM_IDLE);
+    CHECK_EQ(weft__stack_figures().cold, 0);
+    CHECK_EQ(*weft__stack_low(stack), 'a');
+    weft__stack_stop();
+}
+
+static void one_call_does_a_bounded_piece(void)
+{
+    enum { COUNT = 1000, BATCH = 64 };
+    struct stack *stacks[COUNT];
+    weft__stack_start(true, true);
+    for (int i = 0; i < COUNT; i++)
+        stacks[i] = weft__stack_get(NULL, 0);
+    for (int i = 0; i < COUNT; i++)
+        weft__stack_put(NULL, stacks[i]);
+    int calls = 0;
+    uint64_t cold = 0;
+    for (int64_t now = BEGIN; now != STACK_TRIM_IDLE; now = weft__stack_trim(now), calls++) {
+        uint64_t more = weft__stack_figures().cold;
+        CHECK(more - cold <= BATCH);
+        cold = more;
+    }
+    CHECK_EQ(weft__stack_figures().cold, COUNT);
+    CHECK(calls >= COUNT / BATCH);
+    weft__stack_stop();
+}
+
+static void hot_stacks_stay(void)
+{
+    enum { COUNT = 10, HOT = 3 };
+    struct stack *stacks[COUNT];
+    weft__stack_start(true, true);
+    for (int i = 0; i < COUNT; i++) {
+        stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
+        touch(stacks[i], 'a');
+    }
+    for (int i = 0; i < COUNT; i++)
+        weft__stack_put(NULL, stacks[i]);
+    /* In each period three are in use at a time: always the same ones. */
+    int64_t now = BEGIN;
+    for (int periods = 0; periods < 5; periods++, now += PERIOD) {
+        struct stack *used[HOT];
+        CHECK(weft__stack_trim(now) != STACK_TRIM_IDLE);
+        for (int i = 0; i < HOT; i++) {
+            used[i] = weft__stack_get(NULL, DEFAULT_CLASS);
+            CHECK_PTR(used[i], stacks[COUNT - 1 - i]);
+            CHECK_EQ(*weft__stack_low(used[i]), 'a');
+            CHECK_EQ(resident(used[i]), 2);
+        }
+        for (int i = HOT - 1; i >= 0; i--)
+            weft__stack_put(NULL, used[i]);
+    }
+    CHECK_EQ(weft__stack_figures().cold, COUNT - HOT);
+    CHECK_EQ(weft__stack_figures().shelved, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        CHECK_EQ(resident(stacks[i]), i < COUNT - HOT ? 0 : 2);
+    /* Warm ones are given out before cold ones. */
+    for (int i = 0; i < HOT; i++)
+        CHECK(*weft__stack_low(weft__stack_get(NULL, DEFAULT_CLASS)) == 'a');
+    CHECK_EQ(*weft__stack_low(weft__stack_get(NULL, DEFAULT_CLASS)), 0);
+    weft__stack_stop();
+}
+
+/* Stacks that are pending when they are needed again are taken, with all that is in them. */
+static void pending_stacks_serve(void)
+{
+    enum { COUNT = 100 };
+    struct stack *stacks[COUNT];
+    weft__stack_start(true, true);
+    for (int i = 0; i < COUNT; i++) {
+        stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
+        touch(stacks[i], 'a');
+    }
+    for (int i = 0; i < COUNT; i++)
+        weft__stack_put(NULL, stacks[i]);
+    int64_t now = BEGIN;
+    while (weft__stack_figures().cold == 0)
+        now = weft__stack_trim(now);
+    CHECK(weft__stack_figures().cold < COUNT);
+    uint64_t warm = 0, cold = weft__stack_figures().cold;
+    for (int i = 0; i < COUNT; i++) {
+        struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
+        warm += *weft__stack_low(stack) == 'a';
+        touch(stack, 'b');
+    }
+    CHECK_EQ(warm, COUNT - cold);
+    CHECK_EQ(weft__stack_figures().made, COUNT);
+    CHECK(!weft__stack_trim_wanted());
+    trim_all(now);
+    for (int i = 0; i < COUNT; i++) /* what is in use is left alone */
+        CHECK_EQ(*weft__stack_low(stacks[i]), 'b');
+    weft__stack_stop();
+}
+
+/* Failure. */
+
+static void no_memory_no_stack(void)
+{
+    static const enum weft__sys_call calls[] = {SYS_ALLOC, SYS_MAP};
+    weft__stack_start(true, true);
+    for (int i = 0; i < 2; i++) {
+        weft__sys_fail(calls[i], 1, true);
+        size_t before = 0;
+        for (int n = 0; n < 40; n++) {
+            CHECK_PTR(weft__stack_get(NULL, DEFAULT_CLASS + i), NULL);
+            if (n == 20) /* the allocator's own cache is full by then */
+                before = bytes_allocated();
+        }
+        CHECK_EQ(bytes_allocated(), before);
+        CHECK_EQ(weft__stack_figures().made, i);
+        weft__sys_fail(calls[i], 0, false);
+        CHECK(weft__stack_get(NULL, DEFAULT_CLASS + i) != NULL);
+    }
+    weft__stack_stop();
+}
+
+static void full_arena_and_no_memory(void)
+{
+    weft__stack_start(true, true);
+    weft__sys_fail(SYS_MAP, 2, true);
+    struct stack *last = NULL, *stack;
+    uint64_t made = 0;
+    while ((stack = weft__stack_get(NULL, DEFAULT_CLASS)) != NULL) {
+        touch(stack, 'a');
+        last = stack;
+        made++;
+    }
+    CHECK(made > 0);
+    CHECK_EQ(weft__stack_figures().made, made);
+    weft__stack_put(NULL, last); /* one that ends makes room for another */
+    CHECK_PTR(weft__stack_get(NULL, DEFAULT_CLASS), last);
+    CHECK_PTR(weft__stack_get(NULL, DEFAULT_CLASS), NULL);
+    weft__sys_fail(SYS_MAP, 0, false);
+    CHECK(weft__stack_get(NULL, DEFAULT_CLASS) != NULL);
+    weft__stack_stop();
+}
+
+int main(void)
+{
+    RUN(classes);
+    RUN(every_size);
+    RUN(last_put_is_next);
+    RUN(cache_takes_its_own_class_only);
+    RUN(cache_overflows_to_the_shelf);
+    RUN(flush_empties_the_cache);
+    RUN(guards_by_install);
+    RUN(guards_by_mprotect);
+    RUN(no_guards);
+    RUN(refused_install_falls_to_mprotect);
+    RUN(refused_guards_are_said_once);
+    RUN(many_guarded);
+    RUN(idle_stacks_are_given_back);
+    RUN(nothing_is_given_back_within_a_period);
+    RUN(one_call_does_a_bounded_piece);
+    RUN(hot_stacks_stay);
+    RUN(pending_stacks_serve);
+    RUN(no_memory_no_stack);
+    RUN(full_arena_and_no_memory);
+    RUN(moved_stacks_keep_their_order);
+    return 0;
+}
