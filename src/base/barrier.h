@@ -5,9 +5,10 @@
  *     rare side:  store B;  barrier_heavy();  load A
  *
  * At least one of the two sees the other's store. The hot side pays nothing: the rare side makes
- * every thread of the process pass a full barrier (membarrier, about 0.6 us). For a thread that
- * runs, that barrier falls either before its `load B`, which then sees B, or after its `store A`,
- * which the rare side then sees; a thread that does not run passed one when it left its CPU.
+ * every thread of the process pass a full barrier (membarrier: 0.1 us if no other runs, some
+ * microseconds if others do, more on virtual machines). For a thread that runs, that barrier falls
+ * either before its `load B`, which then sees B, or after its `store A`, which the rare side then
+ * sees; a thread that does not run passed one when it left its CPU.
  *
  * Where membarrier is missing, both sides do a seq_cst read-modify-write on one shared word: those
  * are totally ordered, so whichever comes second sees what the first had stored before it. That is

@@ -41,6 +41,7 @@
 
 #include "sched/sched.h"
 
+#define WATCH_FIRST (50 * WEFT_US) /* if fibers wait on a busy processor; doubled each time */
 #define WATCH_EVERY (10 * WEFT_MS)
 
 /* Lists; under the lock. */
@@ -185,6 +186,15 @@ static void watch_soon(void)
         weft__poller_wake();
 }
 
+noinline void weft__wake_if_idle(void)
+{
+    struct thread *thread = thread_self();
+    if (thread != NULL && thread->fiber != NULL)
+        thread->wake_wanted = true;
+    else
+        weft__wake_one();
+}
+
 /* Spinning. */
 
 bool weft__idle_may_spin(struct machine *machine)
@@ -244,37 +254,49 @@ static bool come_back(struct machine *machine)
     return true;
 }
 
-/* True if a processor has not changed fibers since the last look, and others wait behind it. */
-static bool anyone_stuck(void)
+/* What the watcher finds at the busy processors. */
+enum { ALL_WELL, FIBERS_WAIT, FIBERS_STUCK };
+
+/* Fibers that wait on a processor are stuck if it has not changed fibers since the last look. */
+static int look_at_busy(void)
 {
-    bool stuck = false;
+    int found = ALL_WELL;
     for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
         struct processor *processor = &weft__sched.processors[i];
         uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
-        if (turn == processor->watched_turn &&
-            (ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL))
-            stuck = true;
+        bool wait =
+            ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
+        if (wait && turn == processor->watched_turn)
+            found = FIBERS_STUCK;
+        else if (wait && found == ALL_WELL)
+            found = FIBERS_WAIT;
         processor->watched_turn = turn;
     }
-    return stuck;
+    return found;
 }
 
-/* Sleeps in the poller until woken, or until there is something to come back for. */
+/* Sleeps in the poller until woken, or until there is something to come back for. sleep_until shows
+ * WHEEL_EMPTY, and a barrier_heavy has passed, whenever it looks before it sleeps: who arms a timer
+ * then sees that and pokes, or is seen. */
 static void watch(struct machine *machine)
 {
+    int64_t interval = look_at_busy() != ALL_WELL ? WATCH_FIRST : WATCH_EVERY;
     while (!atomic_u32_load_acquire(&machine->wake)) {
         bool busy = atomic_u32_load_relaxed(&weft__sched.idle_count) < weft__sched.processor_count;
         int64_t until = next_event();
         if (busy)
-            until = earlier(until, weft__sys_now() + WATCH_EVERY);
+            until = earlier(until, weft__sys_now() + interval);
         atomic_i64_store_relaxed(&weft__sched.sleep_until, until);
         weft__poller_wait(until);
-        atomic_i64_store_relaxed(&weft__sched.sleep_until, WHEEL_EMPTY);
-        barrier_heavy(); /* who armed a timer meanwhile saw EMPTY and pokes, or we see the timer */
         int64_t now = weft__sys_now();
         weft__housekeep(now);
-        if ((weft__timers_next() <= now || !queues_empty() || anyone_stuck()) && come_back(machine))
+        int busy_ones = look_at_busy();
+        bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || !queues_empty();
+        if (work && come_back(machine))
             return;
+        interval = busy_ones == ALL_WELL ? WATCH_EVERY : earlier(interval * 2, WATCH_EVERY);
+        atomic_i64_store_relaxed(&weft__sched.sleep_until, WHEEL_EMPTY);
+        barrier_heavy();
     }
 }
 
@@ -315,7 +337,6 @@ static void sleep_idle(struct machine *machine)
     if (watching) {
         atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
         atomic_ptr_exchange_seq_cst(&weft__sched.watcher, NULL);
-        barrier_heavy(); /* before weft__idle_found looks at the wheels */
     }
     atomic_u32_store_relaxed(&machine->wake, 0);
 }

@@ -39,9 +39,13 @@ struct chain weft__inject_take_any(uint32_t most)
     if (queue.chain.count <= most) {
         taken = queue.chain;
         queue.chain = (struct chain){NULL, NULL, 0};
-    } else {
-        while (taken.count < most)
-            chain_add(&taken, chain_take(&queue.chain));
+    } else if (most > 0) {
+        taken = (struct chain){queue.chain.first, queue.chain.first, most};
+        for (uint32_t i = 1; i < most; i++)
+            taken.last = taken.last->next;
+        queue.chain.first = taken.last->next;
+        queue.chain.count -= most;
+        taken.last->next = NULL;
     }
     atomic_u32_store_relaxed(&queue.length, queue.chain.count);
     lock_release(&queue.lock);

@@ -33,7 +33,7 @@
 #include "sched/sched.h"
 #include "sched/switch.h"
 
-enum { SHARE_MOST = RING_SIZE / 2, HOUSEKEEP_EVERY = INJECT_EVERY * 16 };
+enum { SHARE_MOST = 32, HOUSEKEEP_EVERY = INJECT_EVERY * 16 };
 
 struct sched weft__sched;
 
@@ -234,6 +234,10 @@ static struct weft_fiber *choose(struct machine *machine)
 static struct weft_fiber *next_fiber(struct machine *machine)
 {
     for (;;) {
+        if (unlikely(machine->thread.wake_wanted)) {
+            machine->thread.wake_wanted = false; /* by the fiber that has just parked */
+            weft__wake_one();
+        }
         struct weft_fiber *fiber = choose(machine);
         if (fiber == NULL && weft__idle_may_spin(machine))
             fiber = weft__steal(machine);

@@ -14,19 +14,29 @@
 
 #include "sched/sched.h"
 
-enum { SLAB_RECORDS = 84, CACHE_MOST = 128, CACHE_BATCH = 64, ID_BATCH = 1024 };
+enum { SLAB_RECORDS = 64, CACHE_MOST = 128, CACHE_BATCH = 64, ID_BATCH = 1024 };
 
 struct slab {
     struct slab *next;
     _Alignas(64) struct weft_fiber records[SLAB_RECORDS];
 };
 
+/* Free records in the depot are in batches, so that taking one does not walk through records that
+ * other CPUs have just written. The first of a batch holds it together: `arg` is the next batch,
+ * `id` the number of records. */
 static struct {
     _Alignas(CACHE_LINE) struct lock lock;
-    struct weft_fiber *free;
+    struct weft_fiber *batches;
     struct slab *slabs;
     uint64_t id_next;
 } depot = {.id_next = 1};
+
+static void depot_push(struct weft_fiber *batch, uint32_t count)
+{
+    batch->arg = depot.batches;
+    batch->id = count;
+    depot.batches = batch;
+}
 
 static bool depot_grow(void)
 {
@@ -36,11 +46,11 @@ static bool depot_grow(void)
     memset(slab, 0, sizeof *slab);
     slab->next = depot.slabs;
     depot.slabs = slab;
-    for (int i = SLAB_RECORDS - 1; i >= 0; i--) {
+    for (int i = 0; i < SLAB_RECORDS; i++) {
         slab->records[i].waiter.is_fiber = true;
-        slab->records[i].next = depot.free;
-        depot.free = &slab->records[i];
+        slab->records[i].next = i + 1 < SLAB_RECORDS ? &slab->records[i + 1] : NULL;
     }
+    depot_push(slab->records, SLAB_RECORDS);
     return true;
 }
 
@@ -48,15 +58,10 @@ static bool depot_grow(void)
 static noinline bool cache_fill(struct fiber_cache *cache)
 {
     lock_acquire(&depot.lock);
-    if (cache->free == NULL && (depot.free != NULL || depot_grow())) {
-        struct weft_fiber **end = &depot.free;
-        while (cache->count < CACHE_BATCH && *end != NULL) {
-            end = &(*end)->next;
-            cache->count++;
-        }
-        cache->free = depot.free;
-        depot.free = *end;
-        *end = NULL;
+    if (cache->free == NULL && (depot.batches != NULL || depot_grow())) {
+        cache->free = depot.batches;
+        cache->count = (uint32_t)cache->free->id;
+        depot.batches = cache->free->arg;
     }
     if (cache->id_next == cache->id_end) {
         cache->id_next = depot.id_next;
@@ -76,9 +81,9 @@ static noinline void cache_spill(struct fiber_cache *cache, uint32_t count)
         last = last->next;
     cache->free = last->next;
     cache->count -= count;
+    last->next = NULL;
     lock_acquire(&depot.lock);
-    last->next = depot.free;
-    depot.free = first;
+    depot_push(first, count);
     lock_release(&depot.lock);
 }
 
@@ -130,7 +135,7 @@ void weft__fiber_stop(void)
         depot.slabs = slab->next;
         weft__sys_free(slab);
     }
-    depot.free = NULL;
+    depot.batches = NULL;
 }
 
 uint64_t weft__fiber_alive(void)

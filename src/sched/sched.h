@@ -128,15 +128,17 @@ bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber
 
 /* idle.c */
 
-void weft__wake_one(void);
-/* To be called after a fiber became ready: keeps invariant 2 of the scheduler. */
+/* To be called after a fiber became ready: keeps invariant 2 of the scheduler. In fiber code the
+ * waking itself waits until the thread leaves the runtime: the one who is woken may take its CPU at
+ * once, and would find the processor's fibers out of reach for as long. */
+void weft__wake_if_idle(void);
 static inline void wake_if_idle(void)
 {
     barrier_light(); /* with barrier_heavy in idle.c: publish, look at idlers | idle, look at queues
                       */
     if (unlikely(atomic_u32_load_relaxed(&weft__sched.idle_count) > 0 &&
                  atomic_u32_load_relaxed(&weft__sched.spinning) == 0))
-        weft__wake_one();
+        weft__wake_if_idle();
 }
 void weft__processor_acquire(struct machine *machine, struct processor *processor);
 /* The machine found a fiber while it was spinning. */

@@ -185,5 +185,6 @@ struct weft_fiber *weft__steal(struct machine *machine)
             cpu_relax();
         spent = weft__sys_now() - start;
     }
+    weft__sys_yield(); /* in case that an owner was preempted inside the runtime, to us */
     return NULL;
 }

@@ -18,6 +18,7 @@ struct thread {
     struct processor *processor; /* held by it; NULL on a foreign thread */
     struct fiber_cache *fibers;  /* where it takes and leaves records */
     int *errno_address;
+    bool wake_wanted; /* a machine is to be woken as soon as this thread is outside */
     /* Not 0: in the runtime, so the processor's private state may be in use. See sched/steal.c. */
     atomic_u32 inside;
 };
@@ -48,6 +49,7 @@ enum fork_step { FORK_BEFORE, FORK_PARENT, FORK_CHILD };
 void weft__foreign_fork(enum fork_step step);
 
 void weft__attend(struct thread *thread);
+void weft__wake_one(void);
 
 /* Enters the runtime from fiber code: from here to runtime_leave the processor is this thread's
  * alone. The order of store and load is what the claim in sched/steal.c relies on. */
@@ -63,8 +65,12 @@ static inline void runtime_enter(struct thread *thread)
 
 static inline void runtime_leave(struct thread *thread)
 {
+    bool wake = thread->wake_wanted;
+    thread->wake_wanted = false;
     /* Pairs with the thief's acquire: it sees the processor as we left it. */
     atomic_u32_store_release(&thread->inside, 0);
+    if (unlikely(wake))
+        weft__wake_one();
 }
 
 #endif
