@@ -1,0 +1,115 @@
+/*
+ * bench.h: what the runner (main.c, run.c, report.c) and the cases share.
+ *
+ * A case measures one thing and says exactly what. Every round of it runs in a child process of its
+ * own, so that runtime and peak memory are those of that round alone; the parent never uses weft. A
+ * round measures twice and keeps the second figure, unless the case is about a cold start. The
+ * median, the lowest and the highest of the rounds are reported.
+ */
+#ifndef WEFT_BENCH_H
+#define WEFT_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    BENCH_METRICS_MOST = 2,
+    BENCH_PARAMS_SIZE = 160,
+    BENCH_NAME_SIZE = 64,
+    BENCH_ROUNDS_MOST = 1000
+};
+
+/* A round, in the child process. */
+struct bench {
+    bool quick;
+    int processors; /* that weft uses in this process */
+    double values[BENCH_METRICS_MOST];
+    char params[BENCH_PARAMS_SIZE];
+};
+
+struct bench_metric {
+    const char *suffix; /* of the case's name in the output */
+    const char *unit;
+};
+
+struct bench_case {
+    const char *name;
+    const char *what; /* is measured, and what one operation is */
+    struct bench_metric metrics[BENCH_METRICS_MOST];
+    void (*measure)(struct bench *bench, int64_t size); /* sets values and params */
+    int64_t size;                                       /* of the case: the measure knows of what */
+    bool one_processor;                                 /* else: all of them */
+    bool cold;                                          /* measured at once in a new process */
+};
+
+/* The groups of cases; each ends with a case without a name. */
+extern const struct bench_case bench_yield_cases[];
+extern const struct bench_case bench_spawn_cases[];
+extern const struct bench_case bench_sleep_cases[];
+extern const struct bench_case bench_wheel_cases[];
+extern const struct bench_case bench_flood_cases[];
+extern const struct bench_case bench_steal_cases[];
+extern const struct bench_case bench_memory_cases[];
+extern const struct bench_case bench_wake_cases[];
+extern const struct bench_case bench_wg_cases[];
+
+/* For the cases. */
+
+/* How much to do: the full amount, or with --quick a tenth. */
+int64_t bench_amount(const struct bench *bench, int64_t full);
+/* Notes the parameters, to be printed with the result. */
+void bench_params(struct bench *bench, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Ends the round as failed if error, a return value of weft, is not 0. */
+void bench_check(int error, const char *what);
+/* Zeroed memory; ends the round if there is none. */
+void *bench_alloc(int64_t count, size_t size) __attribute__((returns_nonnull));
+/* Runs function(arg) as a fiber and waits for its end. */
+void bench_in_fiber(void (*function)(void *), void *arg);
+/* Sorts samples; the one below which `share` of them lie. */
+void bench_sort(double *samples, int64_t count);
+double bench_quantile(const double *sorted, int64_t count, double share);
+
+/* For the runner. */
+
+struct bench_options {
+    int rounds;
+    int processors; /* 0: what weft chooses */
+    bool quick;
+    const char *json; /* NULL: none; "-": instead of the table */
+    int name_count;
+    char **names;
+};
+
+struct bench_spread {
+    double median, low, high;
+};
+
+struct bench_result {
+    struct bench_spread metrics[BENCH_METRICS_MOST];
+    long peak_rss_kb;                    /* the highest of the rounds */
+    char params[BENCH_PARAMS_SIZE + 32]; /* with the processors */
+};
+
+/* Runs all rounds of a case; 0, or -1 if one failed (said on stderr). */
+int bench_run(const struct bench_case *one, const struct bench_options *options,
+              struct bench_result *result);
+/* How many processors weft will use. */
+int bench_processors(const struct bench_options *options);
+
+/* Where results go. */
+struct bench_report {
+    FILE *table; /* NULL: none */
+    FILE *json;  /* NULL: none */
+    int rounds;
+    bool any;
+};
+
+int bench_report_open(struct bench_report *report, const struct bench_options *options);
+void bench_report_add(struct bench_report *report, const struct bench_case *one,
+                      const struct bench_result *result);
+int bench_report_close(struct bench_report *report);
+
+#endif

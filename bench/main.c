@@ -1,0 +1,151 @@
+/*
+ * main.c: weft-bench: the options, and which cases run. run.c measures a case, report.c prints it.
+ *
+ * Each case measures weft alone; other systems are measured by the programs in bench/peers, with
+ * the same output, so that a ratio is always one of two figures from the same machine.
+ */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+static const struct bench_case *const groups[] = {
+    bench_yield_cases, bench_spawn_cases,  bench_sleep_cases, bench_wheel_cases, bench_flood_cases,
+    bench_steal_cases, bench_memory_cases, bench_wake_cases,  bench_wg_cases,
+};
+enum { GROUPS = sizeof groups / sizeof groups[0] };
+
+static const char usage[] =
+    "usage: weft-bench [options] [case...]\n"
+    "A case is a name of --list, or its beginning: `sleep` runs sleep_10, sleep_10k, ...\n"
+    "  --list        show the cases and what each one measures\n"
+    "  --json FILE   write the results as JSON; - for stdout, instead of the table\n"
+    "  --rounds N    rounds of each case (default 5)\n"
+    "  --quick       a tenth of the work, for a first look\n"
+    "  --procs N     processors for the cases that use all\n"
+    "  --help        this\n";
+
+/* A number from low to high; -1 if the text is none. */
+static int number(const char *text, int low, int high)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    return end != text && *end == '\0' && value >= low && value <= high ? (int)value : -1;
+}
+
+static void list_cases(void)
+{
+    for (int group = 0; group < GROUPS; group++)
+        for (const struct bench_case *one = groups[group]; one->name != NULL; one++)
+            printf("%-16s %s\n", one->name, one->what);
+}
+
+static bool matches(const struct bench_case *one, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(one->name, name, length) == 0 &&
+           (one->name[length] == '\0' || one->name[length] == '_');
+}
+
+static bool wanted(const struct bench_case *one, const struct bench_options *options)
+{
+    for (int i = 0; i < options->name_count; i++)
+        if (matches(one, options->names[i]))
+            return true;
+    return options->name_count == 0;
+}
+
+static bool names_exist(const struct bench_options *options)
+{
+    for (int i = 0; i < options->name_count; i++) {
+        bool found = false;
+        for (int group = 0; group < GROUPS; group++)
+            for (const struct bench_case *one = groups[group]; one->name != NULL; one++)
+                found |= matches(one, options->names[i]);
+        if (!found) {
+            fprintf(stderr, "weft-bench: there is no case %s (see --list)\n", options->names[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One option; false if its value makes no sense. */
+static bool take_option(struct bench_options *options, int option, const char *value)
+{
+    switch (option) {
+    case 'j':
+        options->json = value;
+        return true;
+    case 'r':
+        options->rounds = number(value, 1, BENCH_ROUNDS_MOST);
+        return options->rounds > 0;
+    case 'p':
+        options->processors = number(value, 1, 256);
+        return options->processors > 0;
+    case 'q':
+        options->quick = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static struct bench_options parse(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"list", no_argument, NULL, 'l'},
+        {"json", required_argument, NULL, 'j'},
+        {"rounds", required_argument, NULL, 'r'},
+        {"procs", required_argument, NULL, 'p'},
+        {"quick", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    struct bench_options options = {.rounds = 5};
+    for (int option; (option = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
+        if (option == 'l') {
+            list_cases();
+            exit(0);
+        }
+        if (option == 'h') {
+            fputs(usage, stdout);
+            exit(0);
+        }
+        if (!take_option(&options, option, optarg)) {
+            if (option != '?')
+                fprintf(stderr, "weft-bench: %s makes no sense here\n", optarg);
+            fputs(usage, stderr);
+            exit(2);
+        }
+    }
+    options.names = argv + optind;
+    options.name_count = argc - optind;
+    if (!names_exist(&options))
+        exit(2);
+    return options;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench_options options = parse(argc, argv);
+    struct bench_report report;
+    if (bench_report_open(&report, &options) != 0)
+        return 1;
+    int failed = 0;
+    for (int group = 0; group < GROUPS; group++) {
+        for (const struct bench_case *one = groups[group]; one->name != NULL; one++) {
+            struct bench_result result;
+            if (!wanted(one, &options))
+                continue;
+            if (bench_run(one, &options, &result) == 0)
+                bench_report_add(&report, one, &result);
+            else
+                failed++;
+        }
+    }
+    if (bench_report_close(&report) != 0)
+        return 1;
+    return failed == 0 ? 0 : 1;
+}

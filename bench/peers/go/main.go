@@ -1,0 +1,252 @@
+// The cases of weft-bench that Go has too, measured in the same way and written in the same JSON.
+//
+//	go run . -rounds 5 -procs 2 > go.json
+//
+// Every round of a case runs in a process of its own, which measures twice and keeps the second
+// figure, except for the cases about a cold start (no_pool_sleep, parked). An operation is what it
+// is in the case of the same name of weft-bench. GOGC and the like are left as they are by default.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+type benchCase struct {
+	name    string
+	unit    string
+	one     bool // on one processor
+	cold    bool
+	measure func(size int) (float64, string)
+	size    int
+}
+
+type result struct {
+	Case      string  `json:"case"`
+	System    string  `json:"system"`
+	Version   string  `json:"version"`
+	Unit      string  `json:"unit"`
+	Median    float64 `json:"median"`
+	Low       float64 `json:"low"`
+	High      float64 `json:"high"`
+	PeakRSSKB int64   `json:"peak_rss_kb"`
+	Rounds    int     `json:"rounds"`
+	Params    string  `json:"params"`
+}
+
+var cases = []benchCase{
+	{name: "yield_2", unit: "ns/op", one: true, measure: yield, size: 2},
+	{name: "yield_200", unit: "ns/op", one: true, measure: yield, size: 200},
+	{name: "yield_1000", unit: "ns/op", one: true, measure: yield, size: 1000},
+	{name: "yield_all", unit: "ns/op", measure: yield, size: 1000},
+	{name: "spawn_one", unit: "ns/op", one: true, measure: spawn, size: 0},
+	{name: "spawn_all", unit: "ns/op", measure: spawn, size: 1},
+	{name: "spawn_spread", unit: "ns/op", measure: spawn, size: 0},
+	{name: "no_pool_sleep", unit: "s", cold: true, measure: flood, size: 1000000},
+	{name: "parked", unit: "bytes", cold: true, measure: parked, size: 1000000},
+}
+
+var quick = flag.Bool("quick", false, "a tenth of the work")
+
+func amount(full int) int {
+	if *quick {
+		return full / 10
+	}
+	return full
+}
+
+func yield(fibers int) (float64, string) {
+	yields := amount(10*1000*1000) / fibers
+	var done sync.WaitGroup
+	done.Add(fibers)
+	start := time.Now()
+	for i := 0; i < fibers; i++ {
+		go func() {
+			for k := 0; k < yields; k++ {
+				runtime.Gosched()
+			}
+			done.Done()
+		}()
+	}
+	done.Wait()
+	elapsed := time.Since(start)
+	return float64(elapsed.Nanoseconds()) / float64(fibers*yields),
+		fmt.Sprintf("fibers=%d yields=%d", fibers, yields)
+}
+
+const batch = 100
+
+func spawnBatches(batches int) {
+	var wg sync.WaitGroup
+	for i := 0; i < batches; i++ {
+		wg.Add(batch)
+		for k := 0; k < batch; k++ {
+			go wg.Done()
+		}
+		wg.Wait()
+	}
+}
+
+func spawn(perProcessor int) (float64, string) {
+	spawners := 1
+	if perProcessor > 0 {
+		spawners = perProcessor * runtime.GOMAXPROCS(0)
+	}
+	batches := amount(2*1000*1000) / batch / spawners
+	var finished sync.WaitGroup
+	finished.Add(spawners)
+	start := time.Now()
+	for i := 0; i < spawners; i++ {
+		go func() {
+			spawnBatches(batches)
+			finished.Done()
+		}()
+	}
+	finished.Wait()
+	elapsed := time.Since(start)
+	return float64(elapsed.Nanoseconds()) / float64(batches*batch*spawners),
+		fmt.Sprintf("spawners=%d batch=%d batches=%d", spawners, batch, batches)
+}
+
+func flood(full int) (float64, string) {
+	tasks := amount(full)
+	var wg sync.WaitGroup
+	wg.Add(tasks)
+	start := time.Now()
+	for i := 0; i < tasks; i++ {
+		go func() {
+			time.Sleep(10 * time.Millisecond)
+			wg.Done()
+		}()
+	}
+	wg.Wait()
+	return time.Since(start).Seconds(), fmt.Sprintf("tasks=%d sleep=10ms", tasks)
+}
+
+func resident() int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+func parked(full int) (float64, string) {
+	fibers := amount(full)
+	var arrived, done sync.WaitGroup
+	gate := make(chan struct{})
+	arrived.Add(fibers)
+	done.Add(fibers)
+	before := resident()
+	for i := 0; i < fibers; i++ {
+		go func() {
+			arrived.Done()
+			<-gate
+			done.Done()
+		}()
+	}
+	arrived.Wait()
+	bytes := float64(resident()-before) / float64(fibers)
+	close(gate)
+	done.Wait()
+	return bytes, fmt.Sprintf("fibers=%d", fibers)
+}
+
+// round is what the child process does.
+func round(name string) {
+	for _, one := range cases {
+		if one.name != name {
+			continue
+		}
+		if !one.cold {
+			one.measure(one.size)
+		}
+		value, params := one.measure(one.size)
+		fmt.Printf("%g %s\n", value, params)
+	}
+}
+
+// run starts a child for each round and reduces what they say.
+func run(one benchCase, rounds, procs int) (result, error) {
+	var values []float64
+	r := result{Case: one.name, System: "go", Version: strings.TrimPrefix(runtime.Version(), "go"),
+		Unit: one.unit, Rounds: rounds}
+	if one.one {
+		procs = 1
+	}
+	for i := 0; i < rounds; i++ {
+		child := exec.Command(os.Args[0], "-child", one.name, "-quick="+strconv.FormatBool(*quick))
+		child.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(procs))
+		child.Stderr = os.Stderr
+		output, err := child.Output()
+		if err != nil {
+			return r, err
+		}
+		parts := strings.SplitN(strings.TrimSpace(string(output)), " ", 2)
+		value, err := strconv.ParseFloat(parts[0], 64)
+		if err != nil {
+			return r, err
+		}
+		values = append(values, value)
+		r.Params = fmt.Sprintf("processors=%d %s", procs, parts[1])
+		usage := child.ProcessState.SysUsage().(*syscall.Rusage)
+		if usage.Maxrss > r.PeakRSSKB {
+			r.PeakRSSKB = usage.Maxrss
+		}
+	}
+	sort.Float64s(values)
+	r.Median, r.Low, r.High = values[len(values)/2], values[0], values[len(values)-1]
+	return r, nil
+}
+
+func wanted(name string) bool {
+	for _, prefix := range flag.Args() {
+		if name == prefix || strings.HasPrefix(name, prefix+"_") {
+			return true
+		}
+	}
+	return flag.NArg() == 0
+}
+
+func main() {
+	rounds := flag.Int("rounds", 5, "rounds of each case")
+	procs := flag.Int("procs", runtime.GOMAXPROCS(0), "GOMAXPROCS for the cases that use all")
+	child := flag.String("child", "", "run one round of a case; for the program's own use")
+	flag.Parse()
+	if *child != "" {
+		round(*child)
+		return
+	}
+	if *rounds < 1 || *procs < 1 {
+		fmt.Fprintln(os.Stderr, "rounds and procs must be at least 1")
+		os.Exit(2)
+	}
+	results := []result{}
+	for _, one := range cases {
+		if !wanted(one.name) {
+			continue
+		}
+		r, err := run(one, *rounds, *procs)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", one.name, err)
+			os.Exit(1)
+		}
+		results = append(results, r)
+	}
+	encoder := json.NewEncoder(os.Stdout)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(results); err != nil {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,62 @@
+/*
+ * wg.c: a million things reported as done to one wait group.
+ *
+ * An operation is one weft_wg_done; eight fibers on all processors do them, so the word of the wait
+ * group goes back and forth between the caches. One fiber waits. It does not measure spawning.
+ */
+#include <weft/weft.h>
+
+#include "bench.h"
+
+enum { FIBERS = 8 };
+
+struct fanin {
+    struct bench *bench;
+    int64_t each;
+    weft_wg start, wg;
+};
+
+static void doer(void *arg)
+{
+    struct fanin *fanin = arg;
+    int64_t each = fanin->each; /* the last done is the last touch */
+    weft_wg_wait(&fanin->start);
+    for (int64_t i = 0; i < each; i++)
+        weft_wg_done(&fanin->wg);
+}
+
+static void coordinate(void *arg)
+{
+    struct fanin *fanin = arg;
+    weft_wg_init(&fanin->wg, FIBERS * fanin->each);
+    weft_wg_init(&fanin->start, 1);
+    for (int i = 0; i < FIBERS; i++)
+        bench_check(weft_go(doer, fanin), "weft_go");
+    int64_t start = weft_now();
+    weft_wg_done(&fanin->start);
+    weft_wg_wait(&fanin->wg);
+    int64_t elapsed = weft_now() - start;
+    fanin->bench->values[0] = (double)elapsed / (double)(FIBERS * fanin->each);
+}
+
+static void measure(struct bench *bench, int64_t dones)
+{
+    struct fanin fanin = {.bench = bench, .each = bench_amount(bench, dones) / FIBERS};
+    bench_params(bench, "fibers=%d dones=%ld", FIBERS, (long)(FIBERS * fanin.each));
+    bench_in_fiber(coordinate, &fanin);
+}
+
+const struct bench_case bench_wg_cases[] = {
+    {.name = "wg_fanin",
+     .what = "one of 1,000,000 weft_wg_done by eight fibers on all processors",
+     .metrics = {{"", "ns/op"}},
+     .measure = measure,
+     .size = 1000000},
+    {.name = "wg_fanin_one",
+     .what = "the same on one processor",
+     .metrics = {{"", "ns/op"}},
+     .measure = measure,
+     .size = 1000000,
+     .one_processor = true},
+    {.name = NULL},
+};

@@ -1,0 +1,79 @@
+/*
+ * wheel.c: the timing wheel by itself, without fibers, switches or the clock.
+ *
+ * An operation is one arm and one fire of a timer 50 us ahead, in rounds of 1000 timers, while
+ * others are outstanding one to two hours ahead. Time is simulated. What a sleep costs beyond that
+ * (park, two switches, reading the clock) is in the cases sleep_*.
+ */
+#include "sched/wheel.h"
+
+#include <errno.h>
+#include <weft/time.h>
+
+#include "bench.h"
+
+enum { BATCH = 1000, HOUR = 3600 };
+
+struct state {
+    struct wheel wheel;
+    struct timer *far, near[BATCH];
+    int64_t now, fired;
+};
+
+static void fired(struct timer *timer, void *context)
+{
+    (void)timer;
+    ((struct state *)context)->fired++;
+}
+
+static struct state *fill(int64_t outstanding)
+{
+    struct state *state = bench_alloc(1, sizeof *state);
+    uint64_t random = 88172645463325252u;
+    state->far = bench_alloc(outstanding, sizeof *state->far);
+    state->now = WEFT_S;
+    weft__wheel_init(&state->wheel, state->now);
+    for (int64_t i = 0; i < outstanding; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        int64_t ahead = HOUR * WEFT_S + (int64_t)(random >> 16) % (HOUR * WEFT_S);
+        weft__wheel_arm(&state->wheel, &state->far[i], state->now + ahead);
+    }
+    return state;
+}
+
+static void measure(struct bench *bench, int64_t outstanding)
+{
+    static struct state *state; /* filled once in a process: by the warm-up */
+    int64_t rounds = bench_amount(bench, 5000);
+    if (state == NULL)
+        state = fill(outstanding);
+    state->fired = 0;
+    int64_t start = weft_now();
+    for (int64_t round = 0; round < rounds; round++) {
+        for (int i = 0; i < BATCH; i++)
+            weft__wheel_arm(&state->wheel, &state->near[i], state->now + 50 * WEFT_US + i * 30);
+        state->now += 100 * WEFT_US;
+        while (weft__wheel_fire(&state->wheel, state->now, 128, fired, state) > 0)
+            continue;
+    }
+    int64_t elapsed = weft_now() - start;
+    bench_check(state->fired == rounds * BATCH ? 0 : -EINVAL, "timers that fired");
+    bench->values[0] = (double)elapsed / (double)(rounds * BATCH);
+    bench_params(bench, "outstanding=%ld rounds=%ld of=%d", (long)outstanding, (long)rounds, BATCH);
+}
+
+const struct bench_case bench_wheel_cases[] = {
+    {.name = "wheel_10",
+     .what = "arm and fire of a timer on the wheel alone, 10 others outstanding",
+     .metrics = {{"", "ns/op"}},
+     .measure = measure,
+     .size = 10,
+     .one_processor = true},
+    {.name = "wheel_1m",
+     .what = "the same with 1,000,000 outstanding",
+     .metrics = {{"", "ns/op"}},
+     .measure = measure,
+     .size = 1000000,
+     .one_processor = true},
+    {.name = NULL},
+};

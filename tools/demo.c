@@ -1,0 +1,485 @@
+/*
+ * demo.c: weft-demo: a million tasks that sleep, each in a fiber of its own; then the same work on
+ * plain threads, scaled down so that it ends.
+ *
+ * Each part runs in a child process, so that its peak memory is its own. The parent only watches:
+ * it shares a page of counters with the child, draws a progress bar if stdout is a terminal, and
+ * puts the terminal back in order whatever happens.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <weft/weft.h>
+
+enum { TASKS_MOST = 1000000000, THREADS_MOST = 1000, THREAD_ROUNDS = 10, BAR_MOST = 50 };
+#define SLEEP_MOST (3600 * WEFT_S)
+#define REDRAW (50 * WEFT_MS)
+
+struct work {
+    int64_t tasks;
+    int64_t sleep; /* ns */
+};
+
+/* Shared between parent and child. */
+static struct counters {
+    _Atomic int64_t finished;
+    _Atomic int64_t alive;      /* a moment ago */
+    _Atomic int64_t most_alive; /* at once */
+    int64_t elapsed;            /* ns */
+    int processors;
+    int threads; /* of the process: the most */
+} * counters;
+
+struct part {
+    struct counters counters;
+    long peak_kb;
+};
+
+/* Numbers as people read them. Four texts can be in use at the same time. */
+
+static char *text_buffer(void)
+{
+    static char texts[4][64];
+    static unsigned turn;
+    return texts[turn++ % 4];
+}
+
+static const char *grouped(int64_t number)
+{
+    char digits[32], *text = text_buffer(), *out = text;
+    int length = snprintf(digits, sizeof digits, "%" PRId64, number);
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            *out++ = ',';
+        *out++ = digits[i];
+    }
+    *out = '\0';
+    return text;
+}
+
+static const char *duration(double ns)
+{
+    char *text = text_buffer();
+    if (ns < 10e6 && ns != 0)
+        snprintf(text, 64, "%.3g ms", ns / 1e6);
+    else if (ns < 1e9)
+        snprintf(text, 64, "%.0f ms", ns / 1e6);
+    else
+        snprintf(text, 64, ns < 100e9 ? "%.2f s" : "%.0f s", ns / 1e9);
+    return text;
+}
+
+static const char *megabytes(long kilobytes)
+{
+    char *text = text_buffer();
+    snprintf(text, 64, "%.1f MB", (double)kilobytes / 1024);
+    return text;
+}
+
+/* The children. */
+
+/* Notes that `started` tasks have been started. Called by the one who starts them: only that makes
+ * the number alive grow, so no peak is missed. */
+static void note_alive(int64_t started)
+{
+    int64_t alive = started - atomic_load_explicit(&counters->finished, memory_order_relaxed);
+    atomic_store_explicit(&counters->alive, alive, memory_order_relaxed);
+    if (alive > atomic_load_explicit(&counters->most_alive, memory_order_relaxed))
+        atomic_store_explicit(&counters->most_alive, alive, memory_order_relaxed);
+}
+
+static int own_threads(void)
+{
+    char line[128];
+    int count = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "Threads:", 8) == 0)
+            count = (int)strtol(line + 8, NULL, 10);
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
+static weft_wg all_done;
+static int64_t task_sleep;
+
+static void fiber_task(void *arg)
+{
+    (void)arg;
+    weft_sleep(task_sleep);
+    atomic_fetch_add_explicit(&counters->finished, 1, memory_order_relaxed);
+    weft_wg_done(&all_done);
+}
+
+static int run_fibers(const struct work *work)
+{
+    task_sleep = work->sleep;
+    weft_wg_init(&all_done, work->tasks);
+    int64_t start = weft_now();
+    for (int64_t i = 0; i < work->tasks; i++) {
+        int error = weft_go(fiber_task, NULL);
+        if (error != 0) {
+            fprintf(stderr, "weft-demo: fiber %s: %s\n", grouped(i + 1), weft_strerror(error));
+            return 1;
+        }
+        note_alive(i + 1);
+    }
+    weft_wg_wait(&all_done);
+    counters->elapsed = weft_now() - start;
+    counters->processors = weft_processors();
+    counters->threads = own_threads();
+    return 0;
+}
+
+static sem_t places; /* for threads that are alive */
+
+static void *thread_task(void *arg)
+{
+    (void)arg;
+    struct timespec left = {.tv_sec = task_sleep / WEFT_S, .tv_nsec = task_sleep % WEFT_S};
+    while (nanosleep(&left, &left) != 0)
+        continue;
+    atomic_fetch_add_explicit(&counters->finished, 1, memory_order_relaxed);
+    sem_post(&places);
+    return NULL;
+}
+
+static void take_place(void)
+{
+    while (sem_wait(&places) != 0)
+        continue;
+}
+
+static int start_thread(void)
+{
+    pthread_t thread;
+    take_place();
+    int error = pthread_create(&thread, NULL, thread_task, NULL);
+    if (error == 0)
+        pthread_detach(thread);
+    return error;
+}
+
+/* A thread for each task, THREADS_MOST at once. */
+static int run_threads(const struct work *work)
+{
+    task_sleep = work->sleep;
+    sem_init(&places, 0, THREADS_MOST);
+    int64_t start = weft_now();
+    for (int64_t i = 0; i < work->tasks; i++) {
+        int error = start_thread();
+        if (error != 0) {
+            fprintf(stderr, "weft-demo: thread %s: %s\n", grouped(i + 1), strerror(error));
+            return 1;
+        }
+        note_alive(i + 1);
+    }
+    for (int i = 0; i < THREADS_MOST; i++)
+        take_place();
+    counters->elapsed = weft_now() - start;
+    counters->threads = (int)counters->most_alive + 1;
+    return 0;
+}
+
+/* The terminal. */
+
+static bool live; /* a bar is being drawn */
+
+static void put(const char *text, size_t length)
+{
+    fflush(stdout);
+    while (length > 0) {
+        ssize_t put = write(STDOUT_FILENO, text, length);
+        if (put <= 0 && errno != EINTR)
+            return;
+        if (put > 0) {
+            text += put;
+            length -= (size_t)put;
+        }
+    }
+}
+
+static void bar_begin(void)
+{
+    static const char hide_cursor[] = "\x1b[?25l";
+    const char *terminal = getenv("TERM");
+    live = isatty(STDOUT_FILENO) && (terminal == NULL || strcmp(terminal, "dumb") != 0);
+    if (live)
+        put(hide_cursor, sizeof hide_cursor - 1);
+}
+
+static void bar_end(void)
+{
+    static const char clear_line_show_cursor[] = "\r\x1b[K\x1b[?25h";
+    if (live)
+        put(clear_line_show_cursor, sizeof clear_line_show_cursor - 1);
+    live = false;
+}
+
+static int columns(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* One write for each picture, over the one before: nothing flickers. */
+static void bar_draw(const char *title, const struct work *work)
+{
+    char figures[96], line[256];
+    int64_t finished = counters->finished;
+    int percent = (int)(100 * finished / work->tasks);
+    int digits = (int)strlen(grouped(work->tasks));
+    snprintf(figures, sizeof figures, " %3d%%  %*s done, %*s alive", percent, digits,
+             grouped(finished), digits, grouped(finished < work->tasks ? counters->alive : 0));
+    int width = columns() - (int)strlen(title) - (int)strlen(figures) - 6;
+    if (width > BAR_MOST)
+        width = BAR_MOST;
+    int length = snprintf(line, sizeof line, "\r%s", title);
+    if (width >= 10) {
+        int filled = width * percent / 100;
+        length +=
+            snprintf(line + length, sizeof line - (size_t)length, "  [%.*s%*s]", filled,
+                     "##################################################", width - filled, "");
+    }
+    length += snprintf(line + length, sizeof line - (size_t)length, "%s\x1b[K", figures);
+    put(line, (size_t)length);
+}
+
+/* The parent. */
+
+static void forget(void)
+{
+    memset(counters, 0, sizeof *counters);
+}
+
+static pid_t start_child(int (*run)(const struct work *), const struct work *work,
+                         const sigset_t *mask)
+{
+    pid_t parent = getpid();
+    fflush(NULL);
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    _exit(run(work));
+}
+
+/* The user does not want to wait any longer. */
+static void leave(pid_t child, int signal)
+{
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    bar_end();
+    exit(128 + signal);
+}
+
+/* Watches the child until it ends; its wait status. */
+static int watch(pid_t child, const char *title, const struct work *work, struct rusage *usage)
+{
+    static const struct timespec redraw = {.tv_nsec = REDRAW};
+    int status;
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGCHLD);
+    bar_begin();
+    while (wait4(child, &status, WNOHANG, usage) != child) {
+        if (live)
+            bar_draw(title, work);
+        int signal = sigtimedwait(&signals, NULL, live ? &redraw : NULL);
+        if (signal == SIGINT || signal == SIGTERM)
+            leave(child, signal);
+    }
+    bar_end();
+    return status;
+}
+
+static bool run_part(struct part *part, int (*run)(const struct work *), const char *title,
+                     const struct work *work, const sigset_t *mask)
+{
+    struct rusage usage;
+    forget();
+    pid_t child = start_child(run, work, mask);
+    if (child < 0) {
+        perror("weft-demo: fork");
+        return false;
+    }
+    int status = watch(child, title, work, &usage);
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "weft-demo: %s: %s\n", title, strsignal(WTERMSIG(status)));
+    *part = (struct part){.counters = *counters, .peak_kb = usage.ru_maxrss};
+    return status == 0;
+}
+
+/* As much of the work as threads get done in about a second: up to ten rounds of THREADS_MOST. */
+static struct work scale_down(struct work work)
+{
+    int64_t rounds = WEFT_S / (work.sleep + 1);
+    if (rounds < 1)
+        rounds = 1;
+    if (rounds > THREAD_ROUNDS)
+        rounds = THREAD_ROUNDS;
+    if (work.tasks > rounds * THREADS_MOST)
+        work.tasks = rounds * THREADS_MOST;
+    return work;
+}
+
+/* An empty column at the end leaves no blanks behind. */
+static void row(const char *name, const char *fibers, const char *threads, const char *scaled)
+{
+    printf("  %-20s %14s", name, fibers);
+    if (*threads != '\0' || *scaled != '\0')
+        printf(" %16s", threads);
+    if (*scaled != '\0')
+        printf(" %18s", scaled);
+    putchar('\n');
+}
+
+static void print_table(const struct work *work, const struct part *fibers,
+                        const struct work *scaled, const struct part *threads)
+{
+    double factor = (double)work->tasks / (double)scaled->tasks;
+    bool whole = scaled->tasks == work->tasks;
+    char extrapolated[32];
+    snprintf(extrapolated, sizeof extrapolated, "linearly, x%.4g", factor);
+    row("", "weft fibers", "plain threads", whole ? "" : "plain threads");
+    row("", "measured", "measured", whole ? "" : "extrapolated");
+    if (!whole)
+        row("", "", "scaled down", extrapolated);
+    row("tasks", grouped(work->tasks), grouped(scaled->tasks), whole ? "" : grouped(work->tasks));
+    row("processors", grouped(fibers->counters.processors), "", "");
+    row("threads, with main", grouped(fibers->counters.threads), grouped(threads->counters.threads),
+        "");
+    row("most alive at once", grouped(fibers->counters.most_alive),
+        grouped(threads->counters.most_alive), "");
+    row("time", duration((double)fibers->counters.elapsed),
+        duration((double)threads->counters.elapsed),
+        whole ? "" : duration((double)threads->counters.elapsed * factor));
+    row("peak memory", megabytes(fibers->peak_kb), megabytes(threads->peak_kb), "");
+    printf("\nPlain threads: one for each task, at most %s at once; %s of the %s tasks were run.\n",
+           grouped(THREADS_MOST), whole ? "all" : grouped(scaled->tasks), grouped(work->tasks));
+}
+
+/* Options. */
+
+static const char usage_text[] =
+    "usage: weft-demo [--tasks N] [--sleep DURATION]\n"
+    "Runs N tasks that sleep, each in a fiber of its own, and a part of them on plain threads.\n"
+    "  --tasks N          how many (default 1000000)\n"
+    "  --sleep DURATION   of each: milliseconds, or with a unit: 500us, 10ms, 2s (default 10ms)\n"
+    "  --help             this\n";
+
+static int bad_input(const char *option, const char *text, const char *wanted)
+{
+    fprintf(stderr, "weft-demo: --%s %s: %s is meant (see --help)\n", option, text, wanted);
+    return 2;
+}
+
+static bool parse_tasks(const char *text, int64_t *tasks)
+{
+    char *end;
+    errno = 0;
+    *tasks = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && *tasks >= 1 && *tasks <= TASKS_MOST;
+}
+
+static bool parse_sleep(const char *text, int64_t *sleep)
+{
+    char *unit;
+    double value = strtod(text, &unit);
+    if (unit == text || !(value >= 0))
+        return false;
+    if (strcmp(unit, "") == 0 || strcmp(unit, "ms") == 0)
+        value *= (double)WEFT_MS;
+    else if (strcmp(unit, "us") == 0)
+        value *= (double)WEFT_US;
+    else if (strcmp(unit, "s") == 0)
+        value *= (double)WEFT_S;
+    else
+        return false;
+    if (value > (double)SLEEP_MOST)
+        return false;
+    *sleep = (int64_t)value;
+    return true;
+}
+
+/* -1 to go on, or the exit code. */
+static int parse(int argc, char **argv, struct work *work)
+{
+    static const struct option longs[] = {
+        {"tasks", required_argument, NULL, 't'},
+        {"sleep", required_argument, NULL, 's'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    for (int option; (option = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
+        if (option == 'h') {
+            fputs(usage_text, stdout);
+            return 0;
+        }
+        if (option == '?') {
+            fputs(usage_text, stderr);
+            return 2;
+        }
+        if (option == 't' && !parse_tasks(optarg, &work->tasks))
+            return bad_input("tasks", optarg, "a number from 1 to 1000000000");
+        if (option == 's' && !parse_sleep(optarg, &work->sleep))
+            return bad_input("sleep", optarg, "a duration from 0 to one hour, as 500us, 10ms, 2s");
+    }
+    if (optind < argc) {
+        fprintf(stderr, "weft-demo: what is %s?\n%s", argv[optind], usage_text);
+        return 2;
+    }
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    struct work work = {.tasks = 1000000, .sleep = 10 * WEFT_MS};
+    struct part fibers, threads;
+    int code = parse(argc, argv, &work);
+    if (code >= 0)
+        return code;
+    struct work scaled = scale_down(work);
+    counters =
+        mmap(NULL, sizeof *counters, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (counters == MAP_FAILED) {
+        perror("weft-demo: mmap");
+        return 1;
+    }
+    /* Blocked, and taken one by one where it suits: in watch. */
+    sigset_t watched, mask;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGINT);
+    sigaddset(&watched, SIGTERM);
+    sigaddset(&watched, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &watched, &mask);
+
+    printf("weft %s: %s %s, %s of sleep each\n\n", weft_version(), grouped(work.tasks),
+           work.tasks == 1 ? "task" : "tasks", duration((double)work.sleep));
+    if (!run_part(&fibers, run_fibers, "fibers ", &work, &mask) ||
+        !run_part(&threads, run_threads, "threads", &scaled, &mask))
+        return 1;
+    print_table(&work, &fibers, &scaled, &threads);
+    return 0;
+}
