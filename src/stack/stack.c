@@ -24,8 +24,8 @@
  * and the guard comes on top of the size, so that tops are not a power of two apart.
  *
  * Guards. The page below the stack (64 KiB on aarch64) faults when touched. MADV_GUARD_INSTALL
- * does it without splitting the mapping; mprotect splits it, which ends at half of
- * vm.max_map_count; past that, stacks are unguarded, and that is said once.
+ * does it without splitting the mapping; mprotect splits it, so it must end well before
+ * vm.max_map_count; from then on stacks are unguarded, and that is said once.
  *
  * Locks: one per class; nothing else is taken while it is held.
  *
@@ -60,6 +60,8 @@ enum {
     ARENA_SIZE_MIN = 1 << 20,
     ARENA_SIZE_MAX = 1 << 26,
     CACHE_MOVES = STACK_CACHE_MOST / 2,
+    MAPPINGS_DEFAULT = 65530, /* vm.max_map_count where it cannot be read */
+    MAPPINGS_LEFT = 8192,
     COLORS = 16,
     COLOR_SIZE = 128,
     TRIM_BATCH = 64,
@@ -85,6 +87,7 @@ static struct shelf {
 } shelves[STACK_CLASSES];
 
 static enum stack_guard guard_kind;
+static atomic_i64 mprotect_left; /* guards that mprotect may still make */
 static atomic_u32 unguarded_said;
 static atomic_i64 trimmable; /* warm and pending stacks of all shelves */
 static int64_t period_end;   /* of the trim period; 0: none has begun; the trimmer's own */
@@ -150,12 +153,28 @@ static void tell_tools_gone(struct stack *stack)
 
 /* Guards. */
 
+/* How many guards mprotect may make. Each splits a mapping into three, and when vm.max_map_count is
+ * reached no mapping can be made at all: a good part is left to the arenas and to the program. */
+static int64_t mprotect_budget(void)
+{
+    char text[32];
+    int64_t mappings = 0;
+    if (weft__sys_read_file("/proc/sys/vm/max_map_count", text, sizeof text) > 0)
+        for (const char *at = text; *at >= '0' && *at <= '9' && mappings < INT32_MAX; at++)
+            mappings = mappings * 10 + (*at - '0');
+    if (mappings == 0)
+        mappings = MAPPINGS_DEFAULT;
+    return mappings > 2 * MAPPINGS_LEFT ? (mappings - MAPPINGS_LEFT) / 2 : mappings / 4;
+}
+
 static int install_guard(char *base)
 {
     switch (guard_kind) {
     case STACK_GUARD_INSTALL:
         return weft__sys_guard_install(base, GUARD_SIZE);
     case STACK_GUARD_MPROTECT:
+        if (atomic_i64_add_relaxed(&mprotect_left, -1) <= 0)
+            return -1;
         return weft__sys_guard_mprotect(base, GUARD_SIZE);
     default:
         return -1;
@@ -168,12 +187,13 @@ static void guard(struct stack *stack)
     if (!stack->guarded && atomic_u32_exchange_acq_rel(&unguarded_said, 1) == 0)
         weft__warn("from now on stacks have no guard: an overflow will not be noticed (%s)",
                    guard_kind == STACK_GUARD_NONE ? "guards are turned off"
-                                                  : "the kernel refuses more; vm.max_map_count?");
+                                                  : "no more mappings; see vm.max_map_count");
 }
 
 void weft__stack_start(bool allow_install, bool allow_mprotect)
 {
     guard_kind = allow_mprotect ? STACK_GUARD_MPROTECT : STACK_GUARD_NONE;
+    atomic_i64_store_relaxed(&mprotect_left, mprotect_budget());
     if (!allow_install)
         return;
     void *probe = weft__sys_map(GUARD_SIZE);
