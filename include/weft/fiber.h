@@ -31,8 +31,8 @@ typedef struct weft_fiber weft_fiber;
 typedef struct weft_spawn_options {
     /* Shown in reports; copied, at most 31 bytes of it. Default: no name. */
     const char *name;
-    /* Bytes of stack, at least. Rounded up to a power of two; 16 KiB to 1 GiB, default 64 KiB (or
-     * what weft_configure set). Only pages that are touched cost memory. */
+    /* Bytes of stack, at least: 16 KiB to 1 GiB, rounded up to a power of two. Default 64 KiB, or
+     * what weft_configure set. Only pages that are touched cost memory. */
     size_t stack_size;
     /* Must be zero. */
     uintptr_t reserved[6];

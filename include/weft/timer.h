@@ -37,7 +37,7 @@ WEFT_API WEFT_MUST_USE int weft_timer_open(weft_timer **timer, void (*function)(
 WEFT_API int weft_timer_start(weft_timer *timer, int64_t deadline, int64_t period);
 
 /* Stops the timer: after this returns, no call begins until it is started again. A call that has
- * begun goes on.
+ * begun, if only just now, goes on; weft_timer_close waits for it.
  * Returns 1 if that prevented a call, else 0; -EINVAL if timer is NULL; -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_timer_stop(weft_timer *timer);

@@ -3,7 +3,8 @@
  *
  * Zero-initialised is ready, with a count of zero. The count is raised by weft_wg_add (or set by
  * weft_wg_init), lowered by weft_wg_done; those who wait go on when it is zero. A wait group may
- * live on the stack of the one who waits: when a wait has returned 0 nobody touches it any more.
+ * live on the stack of the one who waits: when all waits have returned, one of them with 0, nobody
+ * touches it any more.
  */
 #ifndef WEFT_WG_H
 #define WEFT_WG_H

@@ -31,4 +31,17 @@ weft__context_entry:
 weft__self:
         .zero   8
 
+/* For branch target identification: every target here begins with its mark. Not for guarded control stacks (GCS), which the switch does
+ * not switch: without that mark no program that links weft gets them. */
+        .section .note.gnu.property, "a"
+        .p2align 3
+        .long   4
+        .long   16
+        .long   5
+        .asciz  "GNU"
+        .long   0xc0000000
+        .long   4
+        .long   1               /* BTI */
+        .long   0
+
         .section .note.GNU-stack, "", %progbits

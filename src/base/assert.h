@@ -1,9 +1,9 @@
 /*
  * assert.h: three levels of assertion, and the way out when the program or weft is broken.
  *
- *   must(condition)       always on, for what costs next to nothing: corruption stops where it
- * starts should(condition)     debug builds: anything cheap enough for a test run fatal(format,
- * ...)    the user's program has a bug that cannot be an error code: say it, abort
+ *   must(condition)      always on, for what costs next to nothing: corruption stops where it starts
+ *   should(condition)    debug builds: anything cheap enough for a test run
+ *   fatal(format, ...)   the user's program has a bug that cannot be an error code: say it, abort
  */
 #ifndef WEFT_BASE_ASSERT_H
 #define WEFT_BASE_ASSERT_H

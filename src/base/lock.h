@@ -6,7 +6,8 @@
  * sleep sets 2 first; the one who unlocks a 2 wakes one sleeper. A woken sleeper takes the lock as
  * 2, since it cannot know whether others sleep: at worst one wake-up too many, never one too few.
  *
- * It is held for tens of nanoseconds, never across a switch except where a park hands it to the
+ * It is held for tens of nanoseconds (the scheduler's, while a thread is made, for tens of
+ * microseconds), never across a switch except where a park hands it to the
  * machine's stack, and a thread that holds it never waits for anything but another lock further
  * down the order, which each file that nests locks states.
  */

@@ -63,13 +63,14 @@ static inline uint64_t weft__sys_ticks(void)
 int weft__sys_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline);
 void weft__sys_futex_wake(atomic_u32 *word, int count);
 
-/* Threads. A machine's thread blocks all signals but those that a fault raises. */
+/* Threads. Machines have the signal mask that the caller of weft__sys_threads_inherit had: what they run
+ * is the program's code, and what that code starts (system, popen) inherits it. */
+void weft__sys_threads_inherit(void);
 typedef unsigned long weft__sys_thread;
 int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), void *arg);
 void weft__sys_thread_join(weft__sys_thread thread);
-void weft__sys_thread_name(const char *name);
-/* Lets timed waits of the calling thread be exact instead of up to 50 us late. */
-void weft__sys_thread_exact_timers(void);
+/* The first thing that a machine calls in its own thread. */
+void weft__sys_thread_begin(void);
 int *weft__sys_errno_address(void);
 int weft__sys_error(void); /* the negative errno of the calling thread; for the seam itself */
 void weft__sys_thread_stack(const void **low, size_t *size);
@@ -92,8 +93,8 @@ int weft__sys_epoll_add(int epoll, int fd, uint32_t events, uint64_t tag);
  * number of tags stored, 0 at the deadline or after a signal. Waits by epoll_pwait2, or if there is
  * no such call, -ENOSYS. */
 int weft__sys_epoll_wait_exact(int epoll, uint64_t *tags, int capacity, int64_t deadline);
-/* The same with whole milliseconds to wait, -1 for ever. */
-int weft__sys_epoll_wait_ms(int epoll, uint64_t *tags, int capacity, int milliseconds);
+/* The same without a deadline, by the older call. */
+int weft__sys_epoll_wait(int epoll, uint64_t *tags, int capacity);
 int weft__sys_eventfd(void);
 int weft__sys_timerfd(void);
 int weft__sys_timerfd_set(int fd, int64_t deadline);

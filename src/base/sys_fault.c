@@ -16,13 +16,16 @@
 
 enum { FAULT_STACK_SIZE = 64 * 1024, FRAMES_MOST = 48 };
 
-static weft__sys_fault_handler report;
+static atomic_ptr report; /* weft__sys_fault_handler */
 static struct sigaction before_segv, before_bus;
+static bool left_segv, left_bus; /* still below a handler that was installed over ours */
 
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
     struct sigaction *before = signal == SIGSEGV ? &before_segv : &before_bus;
-    bool ours = report != NULL && report(info->si_addr);
+    weft__sys_fault_handler ask =
+        (weft__sys_fault_handler)(uintptr_t)atomic_ptr_load_acquire(&report);
+    bool ours = ask != NULL && ask(info->si_addr);
     bool was_default = !(before->sa_flags & SA_SIGINFO) && before->sa_handler == SIG_DFL;
     if (!ours && !was_default) {
         if (before->sa_flags & SA_SIGINFO) {
@@ -45,13 +48,13 @@ int weft__sys_fault_install(weft__sys_fault_handler handler)
     KEEP_ERRNO;
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
-    report = handler;
+    atomic_ptr_store_release(&report, (void *)(uintptr_t)handler);
     /* backtrace() loads libgcc the first time, which allocates: not from a signal handler. */
     void *frame;
     backtrace(&frame, 1);
-    if (sigaction(SIGSEGV, &action, &before_segv) != 0)
+    if (!left_segv && sigaction(SIGSEGV, &action, &before_segv) != 0)
         return weft__sys_error();
-    if (sigaction(SIGBUS, &action, &before_bus) != 0)
+    if (!left_bus && sigaction(SIGBUS, &action, &before_bus) != 0)
         return weft__sys_error();
     return 0;
 }
@@ -61,13 +64,15 @@ void weft__sys_fault_remove(void)
     KEEP_ERRNO;
     struct sigaction now;
     /* If somebody installed a handler over ours, theirs may call ours: leave both. */
-    if (sigaction(SIGSEGV, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
-        now.sa_sigaction == on_fault)
+    left_segv = sigaction(SIGSEGV, NULL, &now) != 0 || !(now.sa_flags & SA_SIGINFO) ||
+                now.sa_sigaction != on_fault;
+    if (!left_segv)
         sigaction(SIGSEGV, &before_segv, NULL);
-    if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) &&
-        now.sa_sigaction == on_fault)
+    left_bus = sigaction(SIGBUS, NULL, &now) != 0 || !(now.sa_flags & SA_SIGINFO) ||
+               now.sa_sigaction != on_fault;
+    if (!left_bus)
         sigaction(SIGBUS, &before_bus, NULL);
-    report = NULL;
+    atomic_ptr_store_release(&report, NULL);
 }
 
 int weft__sys_fault_stack_enter(void **stack)

@@ -37,6 +37,7 @@ void *weft__sys_alloc_aligned(size_t alignment, size_t size)
 
 void weft__sys_free(void *memory)
 {
+    KEEP_ERRNO;
     free(memory);
 }
 

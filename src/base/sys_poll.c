@@ -62,13 +62,13 @@ int weft__sys_epoll_wait_exact(int epoll, uint64_t *tags, int capacity, int64_t 
     return take_tags(events, count, tags);
 }
 
-int weft__sys_epoll_wait_ms(int epoll, uint64_t *tags, int capacity, int milliseconds)
+int weft__sys_epoll_wait(int epoll, uint64_t *tags, int capacity)
 {
     KEEP_ERRNO;
     struct epoll_event events[EVENTS_MOST];
     if (capacity > EVENTS_MOST)
         capacity = EVENTS_MOST;
-    return take_tags(events, epoll_wait(epoll, events, capacity, milliseconds), tags);
+    return take_tags(events, epoll_wait(epoll, events, capacity, -1), tags);
 }
 
 int weft__sys_eventfd(void)

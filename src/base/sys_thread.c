@@ -60,20 +60,31 @@ void weft__sys_futex_wake(atomic_u32 *word, int count)
     syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
 }
 
+static sigset_t machine_mask; /* written while no machine exists */
+
+void weft__sys_threads_inherit(void)
+{
+    pthread_sigmask(SIG_SETMASK, NULL, &machine_mask);
+}
+
+void weft__sys_thread_begin(void)
+{
+    pthread_sigmask(SIG_SETMASK, &machine_mask, NULL);
+    pthread_setname_np(pthread_self(), "weft");
+    /* The default slack of 50 us would make timed waits that much late. */
+    prctl(PR_SET_TIMERSLACK, 1UL);
+}
+
 int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), void *arg)
 {
     KEEP_ERRNO;
     if (weft__failure_due(SYS_THREAD))
         return -EAGAIN;
-    /* The new thread inherits the mask: block all that is not raised by what the thread itself
-     * does, so that the program's handlers run on the program's threads. SIGPROF is left to
-     * profilers. */
-    static const int left[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
-    sigset_t blocked, before;
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
-        sigdelset(&blocked, left[i]);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    /* The new thread begins with the mask of this one, which may be anyone's: all is blocked until it
+     * has set its own. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t handle;
     int error = pthread_create(&handle, NULL, function, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -86,16 +97,6 @@ int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), 
 void weft__sys_thread_join(weft__sys_thread thread)
 {
     pthread_join(thread, NULL);
-}
-
-void weft__sys_thread_name(const char *name)
-{
-    pthread_setname_np(pthread_self(), name);
-}
-
-void weft__sys_thread_exact_timers(void)
-{
-    prctl(PR_SET_TIMERSLACK, 1UL);
 }
 
 noinline int *weft__sys_errno_address(void)
@@ -122,6 +123,7 @@ void weft__sys_thread_stack(const void **low, size_t *size)
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 static int exit_error;
+static atomic_u32 exit_made; /* exit_key is ours; before, it is the number of somebody else's */
 static atomic_ptr exit_function;
 
 static void at_exit(void *arg)
@@ -133,6 +135,7 @@ static void at_exit(void *arg)
 static void make_exit_key(void)
 {
     exit_error = pthread_key_create(&exit_key, at_exit);
+    atomic_u32_store_release(&exit_made, exit_error == 0);
 }
 
 int weft__sys_thread_at_exit(void (*function)(void *), void *arg)
@@ -147,7 +150,8 @@ int weft__sys_thread_at_exit(void (*function)(void *), void *arg)
 
 void weft__sys_thread_at_exit_cancel(void)
 {
-    pthread_setspecific(exit_key, NULL);
+    if (atomic_u32_load_acquire(&exit_made))
+        pthread_setspecific(exit_key, NULL);
 }
 
 int weft__sys_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
@@ -171,5 +175,8 @@ int weft__sys_membarrier_register(void)
 void weft__sys_membarrier(void)
 {
     KEEP_ERRNO;
-    must(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0);
+    while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
+        must(weft__sys_error() == -ENOMEM); /* the kernel's own, for a moment */
+        sched_yield();
+    }
 }

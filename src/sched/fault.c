@@ -1,8 +1,10 @@
 /*
  * fault.c: says which fiber overflowed its stack.
  *
- * Runs in a signal handler, on the machine's alternate stack: it only reads, and writes to stderr
- * by system calls. After the report the process dies of the signal as it would have without weft.
+ * Runs in a signal handler, on the machine's alternate stack, when the process is about to die. It
+ * takes no lock of weft's and allocates nothing; the backtrace uses the loader's tables, so a fault
+ * inside the loader itself may end in a hang instead of a report. After the report the process dies
+ * of the signal as it would have without weft.
  */
 #include <stdio.h>
 
@@ -22,7 +24,7 @@ static bool report_overflow(void *address)
     struct weft_fiber *fiber = thread != NULL ? thread->fiber : NULL;
     if (fiber == NULL || fiber->stack == NULL || !weft__stack_in_guard(fiber->stack, address))
         return false;
-    size_t size = (size_t)(weft__stack_top(fiber->stack) - weft__stack_low(fiber->stack));
+    size_t size = (size_t)1 << (fiber->stack_class + STACK_LOG_MIN);
     weft__warn("stack overflow in fiber %llu \"%s\": all %zu bytes of its stack are used "
                "(give it more by weft_spawn_options.stack_size or WEFT_STACK_SIZE)",
                (unsigned long long)fiber->id, weft_fiber_name(fiber), size);

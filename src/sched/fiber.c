@@ -131,8 +131,9 @@ static int check_options(const weft_spawn_options *options, int *class)
     static const weft_spawn_options none;
     if (memcmp(options->reserved, none.reserved, sizeof none.reserved) != 0)
         return -EINVAL;
-    if (options->stack_size != 0)
-        *class = weft__stack_class(options->stack_size);
+    if (options->stack_size == 0)
+        return 0;
+    *class = weft__stack_class(options->stack_size);
     return *class >= 0 ? 0 : -EINVAL;
 }
 
@@ -283,8 +284,8 @@ static bool yield_directly(struct machine *machine)
         return false;
     timers_look(processor);
     struct weft_fiber *next = dequeue(processor);
-    if (next == NULL)
-        return weft__inject_length() == 0; /* nobody wants the processor: go on */
+    if (next == NULL && (next = weft__take_injected(processor)) == NULL)
+        return true; /* nobody wants the processor: go on */
     if (unlikely(ring_length(processor) == RING_SIZE ||
                  (next->stack == NULL && !weft__machine_prepare(processor, next)))) {
         /* No room in the ring, or no memory for a stack: the machine knows what to do. */
@@ -302,7 +303,7 @@ static bool yield_directly(struct machine *machine)
     return true;
 }
 
-void weft_yield(void)
+noinline void weft_yield(void)
 {
     struct thread *thread = thread_self();
     if (unlikely(thread == NULL || thread->fiber == NULL)) {

@@ -88,7 +88,7 @@ void weft__fiber_discard(struct weft_fiber *fiber);
  */
 void weft__fiber_retire(struct weft_fiber *fiber);
 
-/* Fibers spawned and not ended yet; exact only when nothing runs. */
+/* Fibers spawned and not ended, and timers open; never less than there are. */
 uint64_t weft__fiber_alive(void);
 
 #endif

@@ -12,24 +12,25 @@
  *     ready:   publish in a queue;  barrier_light;   idle > 0 and nobody spins: wake one
  *     retire:  idle + 1, spinning - 1;  barrier_heavy;  any queue not empty: come back
  *
- * At least one of them sees the other. If somebody spins, that one will pass the retire before it
- * sleeps. The last spinner, when it finds work, wakes another if there is more of it anywhere, so
- * that work spreads as fast as machines wake. A processor goes into the idle list together with its
- * machine, under the lock, so that whoever sees an idle processor also finds a machine to wake, or
- * may make one.
+ * At least one of them sees the other. If somebody spins, that one looks again: at the retire, or if
+ * it finds something, when it lowers the count; the last spinner then wakes another if there is more
+ * anywhere, so that work spreads as fast as machines wake. A processor goes into the idle list
+ * together with its machine, under the lock, so that whoever sees an idle processor also finds a
+ * machine to wake, or may make one.
  *
  * If nobody can be woken (no thread can be made, or the idle processor was taken meanwhile), the
  * count of spinners was raised for nothing for a moment, and others may have relied on it: so it is
- * lowered, and after a barrier_heavy the queues are looked at again, if there is anyone to run what
- * is in them. If all machines are awake there is not, and each of them comes to the queues by
- * itself.
+ * lowered, and after a barrier_heavy the queues and the watch are looked at again, if there is anyone
+ * asleep. If all machines are awake there is not, and each of them comes to the queues by itself.
  *
  * The same pair of barriers keeps timers from being forgotten: sleep_until is what is shown, the
  * wheels are what is looked at (timers.c). Who stops sleeping for a timer, because it found work,
  * makes sure that another does: it pokes the watcher, or wakes one if there is none.
  *
- * While some processor is busy the watcher wakes up every 10 ms and looks whether fibers are stuck
- * behind one that does not come back to the runtime. When all are idle it does not.
+ * While some processor is busy the watcher wakes up from time to time (after 50 us if fibers wait
+ * there, doubled each time to 10 ms) and looks whether they are stuck behind one that does not come
+ * back to the runtime: in a ring, or in a runnext, which is not looked at otherwise. When all are idle
+ * it does not.
  *
  * Lock order: weft__sched.lock is taken alone.
  *
@@ -152,21 +153,6 @@ static bool queues_empty(void)
     return true;
 }
 
-/* True if a machine sleeps that could run what is ready. */
-static bool anyone_needed(void)
-{
-    lock_acquire(&weft__sched.lock);
-    bool asleep = weft__sched.idle_machines != NULL;
-    lock_release(&weft__sched.lock);
-    return asleep && !queues_empty();
-}
-
-noinline void weft__wake_one(void)
-{
-    while (!try_wake_one() && anyone_needed())
-        continue;
-}
-
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -176,6 +162,27 @@ static int64_t earlier(int64_t a, int64_t b)
 static int64_t next_event(void)
 {
     return earlier(weft__timers_next(), atomic_i64_load_relaxed(&weft__sched.housekeeping));
+}
+
+/* True if a machine sleeps that could run what is ready, or must watch. What a last spinner would do
+ * (weft__idle_found) is done here too: it may have left it to us. */
+static bool anyone_needed(void)
+{
+    lock_acquire(&weft__sched.lock);
+    bool asleep = weft__sched.idle_machines != NULL;
+    lock_release(&weft__sched.lock);
+    int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
+    if (asleep && (until == NO_WATCHER || !queues_empty()))
+        return true;
+    if (asleep && next_event() < until)
+        weft__poller_wake();
+    return false;
+}
+
+noinline void weft__wake_one(void)
+{
+    while (!try_wake_one() && anyone_needed())
+        continue;
 }
 
 /* Makes sure that the watcher looks soon at those who are busy. */
@@ -188,6 +195,12 @@ static void watch_soon(void)
 
 noinline void weft__wake_if_idle(void)
 {
+    /* If somebody spins, that one will look again; unless it has just found something else. Its change
+     * of the count and this one are in some order: either it sees what we published, or we see that
+     * it is gone. */
+    if (atomic_u32_load_relaxed(&weft__sched.spinning) > 0 &&
+        atomic_u32_add_acq_rel(&weft__sched.spinning, 0) > 0)
+        return;
     struct thread *thread = thread_self();
     if (thread != NULL && thread->fiber != NULL)
         thread->wake_wanted = true;

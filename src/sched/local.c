@@ -42,7 +42,8 @@ int weft_local_create(weft_local_key *key, void (*destructor)(void *))
             continue;
         uint32_t generation = ++keys.places[place].generation;
         uint32_t made = place + WEFT_LOCAL_KEYS * generation;
-        atomic_ptr_store_relaxed(&keys.places[place].destructor, (void *)(uintptr_t)destructor);
+        /* Release: who reads it sees that the key before it is gone; pairs with destroy_values. */
+        atomic_ptr_store_release(&keys.places[place].destructor, (void *)(uintptr_t)destructor);
         atomic_u32_store_release(&keys.places[place].key, made); /* pairs with is_key */
         *key = made;
         result = 0;
@@ -110,9 +111,11 @@ static bool destroy_values(struct locals *locals)
         void *value = locals->entries[place].value;
         uint32_t key = locals->entries[place].key;
         locals->entries[place].value = NULL;
-        if (value == NULL || !is_key(key))
+        if (value == NULL)
             continue;
-        void *pointer = atomic_ptr_load_relaxed(&keys.places[place].destructor);
+        void *pointer = atomic_ptr_load_acquire(&keys.places[place].destructor);
+        if (!is_key(key)) /* after the load: so the destructor is that of this key */
+            continue;
         void (*destructor)(void *) = (void (*)(void *))(uintptr_t)pointer;
         if (destructor == NULL)
             continue;

@@ -11,17 +11,17 @@
  * The five invariants of the scheduler, and where each is kept:
  *
  *  1. A ready fiber is in exactly one place: a runnext, a ring, the inject queue, the list of
- * starved ones (which go back to the inject queue), or a hand. Fibers move only by enqueue,
- * dequeue, the inject calls and a claim (steal.c); each takes it out of one place before it is put
- * in another.
+ *     starved ones (which go back to the inject queue), or a hand. Fibers move only by enqueue,
+ *     dequeue, the inject calls and a claim (steal.c); each takes it out of one place before it is
+ *     put in another.
  *  2. If a fiber is ready and a processor is idle, some machine is looking or is being woken:
- * idle.c.
- *  3. Only the owner touches a processor's private state: steal.c. A fiber's context is saved
- * before anyone can see it as ready: the switch comes first, the finish is done here. (A yield goes
+ *     idle.c. A fiber in runnext is about to run; if it is not, the watcher finds it.
+ *  3. Only the owner touches a processor's private state: steal.c. A fiber's context is saved before
+ *     anyone can see it as ready: the switch comes first, the finish is done here. (A yield goes
  *     straight to the next fiber, and puts itself in the ring before its context is saved: the ring
  *     is private until the next fiber leaves the runtime, and that is after the save.)
- *  4. Nothing is read through thread-local storage across a switch: the thread-local word is read
- * by two instructions of our own (arch/context.h), each time anew; errno is carried by address.
+ *  4. Nothing is read through thread-local storage across a switch: the thread-local word is read by
+ *     instructions of our own (arch/context.h), each time anew; errno is carried by address.
  *  5. An idle process uses no CPU: idle.c and poller.c.
  *
  * The order of choice: every 61st turn the inject queue first; then due timers; then runnext, but
@@ -153,7 +153,7 @@ static void finish_end(struct machine *machine, struct weft_fiber *fiber)
     weft__fiber_retire(fiber);
     if (unlikely(atomic_u32_load_relaxed(&weft__sched.starving))) {
         weft__housekeep_by(0); /* there is a stack now */
-        weft__housekeep(0);
+        weft__housekeep(weft__sys_now());
     }
 }
 
@@ -177,6 +177,7 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
         starve(fiber);
         return;
     }
+    should(fiber->state == FIBER_NEW || fiber->state == FIBER_READY);
     atomic_u32_add_owner(&processor->turn, 1);
     fiber->state = FIBER_RUNNING;
     machine->thread.fiber = fiber;
@@ -198,7 +199,7 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
     }
 }
 
-void weft__machine_switch(struct machine *machine, enum action action)
+noinline void weft__machine_switch(struct machine *machine, enum action action)
 {
     struct weft_fiber *fiber = machine->thread.fiber;
     machine->action = action;
@@ -258,8 +259,7 @@ static struct weft_fiber *next_fiber(struct machine *machine)
 static void *machine_main(void *arg)
 {
     struct machine *machine = arg;
-    weft__sys_thread_name("weft");
-    weft__sys_thread_exact_timers();
+    weft__sys_thread_begin();
     machine->thread.errno_address = weft__sys_errno_address();
     if (weft__sys_fault_stack_enter(&machine->fault_stack) != 0)
         machine->fault_stack = NULL; /* an overflow will kill without a report */

@@ -18,10 +18,10 @@
  *
  * Invariants:
  *  - A waiter is in WAITING from weft__waiter_begin until exactly one party claims it: the object's
- * waker, or the clock. The winner, and only it, wakes it.
+ *    waker, or the clock. The winner, and only it, wakes it.
  *  - A waiter is claimed only under the lock of the object whose list it is in (or by the clock,
- * under the lock of the wheel). One that lost to the clock takes the object's lock before it
- * returns. So nobody holds a pointer to a waiter that has moved on to its next wait.
+ *    under the lock of the wheel). One that lost to the clock takes the object's lock before it
+ *    returns. So nobody holds a pointer to a waiter that has moved on to its next wait.
  *  - `unlock` runs after the fiber's context is saved, on the machine's stack: whoever can find the
  *    waiter can also run it.
  *
@@ -38,8 +38,7 @@
 #include "base/atomic.h"
 
 enum waiter_state {
-    WAITER_IDLE,
-    WAITER_WAITING,
+    WAITER_WAITING = 1,
     WAITER_CLAIMED, /* won by somebody, who will wake it */
     WAITER_WOKEN,   /* threads only: what the futex waits for */
 };

@@ -17,7 +17,7 @@ static struct {
     atomic_u32 signaled;
 } poller = {.epoll = -1, .event = -1, .timer = -1};
 
-/* -1 if the kernel has no epoll_pwait2, or it must not be used. */
+/* False if the kernel has no epoll_pwait2, or it must not be used. */
 static bool pwait2_works(bool allowed)
 {
     uint64_t tags[TAGS_MOST];
@@ -71,7 +71,7 @@ void weft__poller_wait(int64_t deadline)
         count = weft__sys_epoll_wait_exact(poller.epoll, tags, TAGS_MOST, deadline);
     } else {
         must(weft__sys_timerfd_set(poller.timer, deadline) == 0);
-        count = weft__sys_epoll_wait_ms(poller.epoll, tags, TAGS_MOST, -1);
+        count = weft__sys_epoll_wait(poller.epoll, tags, TAGS_MOST);
     }
     must(count >= 0);
     for (int i = 0; i < count; i++) {

@@ -140,12 +140,11 @@ void weft__fiber_stop(void)
 
 uint64_t weft__fiber_alive(void)
 {
-    uint64_t started, ended;
-    weft__foreign_count(&started, &ended);
+    uint64_t ended = weft__timers_closed(), started = 0;
     /* Ended first: what has ended by then was started before. */
     for (uint32_t i = 0; i < weft__sched.processor_count; i++)
         ended += atomic_u64_load_acquire(&weft__sched.processors[i].fibers.ended);
     for (uint32_t i = 0; i < weft__sched.processor_count; i++)
         started += atomic_u64_load_acquire(&weft__sched.processors[i].fibers.started);
-    return started - ended;
+    return started + weft__foreign_started() + weft__timers_opened() - ended;
 }

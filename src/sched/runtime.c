@@ -66,9 +66,9 @@ static void in_forked_child(void)
         atomic_u32_store_relaxed(&weft__runtime_running, 0);
         if (fault_started)
             weft__fault_stop();
+        thread_word_set(NULL);
+        weft__sys_thread_at_exit_cancel();
     } /* else nothing was lost: weft can start here as anywhere */
-    thread_word_set(NULL);
-    weft__sys_thread_at_exit_cancel();
     after_fork(FORK_CHILD);
 }
 
@@ -102,8 +102,8 @@ static void free_all(void)
 {
     weft__poller_stop();
     weft__stack_stop();
+    weft__foreign_stop(); /* first: a thread that ends now must not find records that are gone */
     weft__fiber_stop();
-    weft__foreign_stop();
     weft__sys_free(weft__sched.processors);
     weft__sched.processors = NULL;
 }
@@ -119,6 +119,7 @@ static int start(void)
     if (!fork_handled && weft__sys_at_fork(before_fork, in_forking_parent, in_forked_child) != 0)
         return -ENOMEM;
     fork_handled = true;
+    weft__sys_threads_inherit();
     weft__barrier_choose(settings.membarrier);
     weft__stack_start(settings.guard_install, settings.guard_pages);
     int error = weft__poller_start(settings.epoll_pwait2);
@@ -190,7 +191,7 @@ static int drain(int64_t deadline)
     for (;;) {
         uint32_t quiet = atomic_u32_load_seq_cst(&weft__sched.quiet);
         barrier_light();
-        if (weft__fiber_alive() == 0 && weft__timer_open_count() == 0)
+        if (weft__fiber_alive() == 0)
             break;
         if (weft__sys_futex_wait(&weft__sched.quiet, quiet, deadline) == -ETIMEDOUT) {
             error = -ETIMEDOUT;
@@ -204,10 +205,24 @@ static int drain(int64_t deadline)
 static void stop(void)
 {
     weft__idle_stop();
-    while (weft__sched.machines != NULL) {
+    /* All are joined before any is freed: one that still runs may look at one that has ended, or
+     * start another. */
+    struct machine *ended = NULL;
+    for (;;) {
+        lock_acquire(&weft__sched.lock);
         struct machine *machine = weft__sched.machines;
-        weft__sched.machines = machine->next;
+        if (machine != NULL)
+            weft__sched.machines = machine->next;
+        lock_release(&weft__sched.lock);
+        if (machine == NULL)
+            break;
         weft__sys_thread_join(machine->handle);
+        machine->next = ended;
+        ended = machine;
+    }
+    while (ended != NULL) {
+        struct machine *machine = ended;
+        ended = machine->next;
         weft__sys_free(machine);
     }
     if (fault_started)

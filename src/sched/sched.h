@@ -2,9 +2,11 @@
  * sched.h: what the files of the scheduler share, and the calls between them.
  *
  *   machine.c   the loop: choose a fiber, run it, finish what it asked for
- *   idle.c      idle processors and machines, spinning, sleeping, waking: nothing ready is
- * forgotten steal.c     how a hungry processor gets fibers from a busy one timers.c    firing the
- * wheels poller.c    where the watcher sleeps runtime.c   start, configuration, shut-down, fork
+ *   idle.c      idle processors and machines, sleeping and waking: nothing ready is forgotten
+ *   steal.c     how a hungry processor gets fibers from a busy one
+ *   timers.c    firing the wheels
+ *   poller.c    where the watcher sleeps
+ *   runtime.c   start, configuration, shut-down, fork
  */
 #ifndef WEFT_SCHED_SCHED_H
 #define WEFT_SCHED_SCHED_H
@@ -136,8 +138,7 @@ static inline void wake_if_idle(void)
 {
     barrier_light(); /* with barrier_heavy in idle.c: publish, look at idlers | idle, look at queues
                       */
-    if (unlikely(atomic_u32_load_relaxed(&weft__sched.idle_count) > 0 &&
-                 atomic_u32_load_relaxed(&weft__sched.spinning) == 0))
+    if (unlikely(atomic_u32_load_relaxed(&weft__sched.idle_count) > 0))
         weft__wake_if_idle();
 }
 void weft__processor_acquire(struct machine *machine, struct processor *processor);
@@ -180,7 +181,9 @@ void weft__timers_news(int64_t deadline);
  * made ready. And: its fiber has ended; whether it must run again. */
 struct weft_fiber *weft__timer_expired(struct timer *timer);
 bool weft__timer_rest(struct weft_fiber *fiber);
-uint64_t weft__timer_open_count(void);
+/* How many were ever opened, and closed: an open timer counts as alive (weft__fiber_alive). */
+uint64_t weft__timers_opened(void);
+uint64_t weft__timers_closed(void);
 
 /* poller.c */
 

@@ -25,12 +25,12 @@
  *
  * Interleavings that matter:
  *  - The owner gives the processor up while it is claimed: it does so inside the runtime. The thief
- * that reads inside == 0 later checks that the owner it looked at still holds the processor; a
- * machine that acquires a processor looks at attention before it touches it
- * (weft__processor_acquire).
+ *    that reads inside == 0 later checks that the owner it looked at still holds the processor; a
+ *    machine that acquires a processor looks at attention before it touches it
+ *    (weft__processor_acquire).
  *  - Two thieves: the one whose or-operation found CLAIMED set already backs off.
  *  - WANTED set and nobody hungry any more: the owner sheds into the inject queue and wakes as for
- * any ready fiber.
+ *    any ready fiber.
  *
  * runnext is not given away on demand: it is about to run here, where its data is warm. Only a
  * claim takes it, when the ring is empty and the processor has not changed fibers for the whole

@@ -14,7 +14,7 @@
 static struct {
     struct lock lock;
     struct foreign *all;
-    uint64_t started, ended; /* of threads that are gone */
+    uint64_t started; /* fibers, by threads that are gone */
 } foreign;
 
 static void forget(struct foreign *self)
@@ -27,7 +27,6 @@ static void forget(struct foreign *self)
     if (self->next != NULL)
         self->next->previous = self->previous;
     foreign.started += atomic_u64_load_relaxed(&self->cache.started);
-    foreign.ended += atomic_u64_load_relaxed(&self->cache.ended);
     weft__fiber_cache_flush(&self->cache);
     lock_release(&foreign.lock);
     thread_word_set(NULL);
@@ -75,16 +74,14 @@ void weft__foreign_leave(void)
     forget(self);
 }
 
-void weft__foreign_count(uint64_t *started, uint64_t *ended)
+uint64_t weft__foreign_started(void)
 {
     lock_acquire(&foreign.lock);
-    *started = foreign.started;
-    *ended = foreign.ended;
-    for (struct foreign *one = foreign.all; one != NULL; one = one->next) {
-        *started += atomic_u64_load_relaxed(&one->cache.started);
-        *ended += atomic_u64_load_relaxed(&one->cache.ended);
-    }
+    uint64_t started = foreign.started;
+    for (struct foreign *one = foreign.all; one != NULL; one = one->next)
+        started += atomic_u64_load_relaxed(&one->cache.started);
     lock_release(&foreign.lock);
+    return started;
 }
 
 void weft__foreign_stop(void)
@@ -92,16 +89,21 @@ void weft__foreign_stop(void)
     lock_acquire(&foreign.lock);
     for (struct foreign *one = foreign.all; one != NULL; one = one->next)
         one->cache = (struct fiber_cache){.free = NULL};
-    foreign.started = foreign.ended = 0;
+    foreign.started = 0;
     lock_release(&foreign.lock);
 }
 
 void weft__foreign_fork(enum fork_step step)
 {
-    if (step == FORK_BEFORE)
+    if (step == FORK_BEFORE) {
         lock_acquire(&foreign.lock);
-    else
-        lock_release(&foreign.lock);
-    if (step == FORK_CHILD)
-        foreign.all = NULL; /* they are threads of the parent */
+        return;
+    }
+    if (step == FORK_CHILD) {
+        /* All but this one are threads of the parent. */
+        foreign.all = (struct foreign *)thread_self();
+        if (foreign.all != NULL)
+            foreign.all->next = foreign.all->previous = NULL;
+    }
+    lock_release(&foreign.lock);
 }

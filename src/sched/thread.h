@@ -38,10 +38,10 @@ static inline struct thread *thread_self(void)
 
 /* The record of the calling thread, which is not a machine; NULL without memory. */
 struct foreign *weft__foreign_self(void);
-/* Forgets the calling thread's record, if it has one. */
+/* Forgets the calling thread's record, if it has one and no values are in it. */
 void weft__foreign_leave(void);
-/* The sum of a counter over all foreign threads, those that are gone included. */
-void weft__foreign_count(uint64_t *started, uint64_t *ended);
+/* How many fibers foreign threads have started, those that are gone included. */
+uint64_t weft__foreign_started(void);
 /* Lets all foreign threads forget their stock of records; the runtime has stopped. */
 void weft__foreign_stop(void);
 /* Around a fork: the locks that the child will need are held by the one thread it will have. */

@@ -7,8 +7,8 @@
  *
  *   armed   the node is in a wheel
  *   due     the wheel fired and the call has not begun; whoever takes `due` from 1 to 0 decides:
- * the fiber calls, a stop or a new start forgets it. So no stale call can begin. active  the fiber
- * is ready, running, or not completely at rest
+ *           the fiber calls, a stop or a new start forgets it. So no stale call can begin.
+ *   active  the fiber is ready, running, or not completely at rest
  *
  *     fire (under the wheel's lock)         rest (on the machine's stack, the fiber has ended)
  *     due = 1                               active = 0
@@ -44,11 +44,16 @@ struct weft_timer {
     struct waiter *closer; /* lock */
 };
 
-static atomic_i64 open_count;
+static atomic_u64 opened, closed;
 
-uint64_t weft__timer_open_count(void)
+uint64_t weft__timers_opened(void)
 {
-    return (uint64_t)atomic_i64_load_relaxed(&open_count);
+    return atomic_u64_load_acquire(&opened);
+}
+
+uint64_t weft__timers_closed(void)
+{
+    return atomic_u64_load_acquire(&closed); /* pairs with free_timer */
 }
 
 /* Arms it on the caller's processor, or on any; the lock is held. */
@@ -90,10 +95,9 @@ static void call(void *arg)
         bool begin = atomic_u32_exchange_seq_cst(&timer->due, 0) != 0;
         if (begin && timer->period != 0) {
             int64_t late = weft__sys_now() - timer->deadline;
-            int64_t next = timer->deadline + timer->period;
-            if (late > 0 && late / timer->period > 0)
-                next += late / timer->period * timer->period;
-            arm(timer, next);
+            int64_t next = timer->deadline + (late > 0 ? late / timer->period * timer->period : 0);
+            if (!__builtin_add_overflow(next, timer->period, &next) && next != WEFT_NEVER)
+                arm(timer, next);
         }
         lock_release(&timer->lock);
         runtime_leave(thread);
@@ -107,8 +111,9 @@ static void free_timer(struct weft_timer *timer)
 {
     weft__fiber_discard(timer->fiber);
     weft__sys_free(timer);
-    atomic_i64_add_relaxed(&open_count, -1);
-    if (atomic_u32_load_relaxed(&weft__sched.draining))
+    /* seq_cst: against drain, which sets draining and then counts. */
+    atomic_u64_add_seq_cst(&closed, 1);
+    if (atomic_u32_load_seq_cst(&weft__sched.draining))
         weft__runtime_quiet();
 }
 
@@ -166,7 +171,7 @@ int weft_timer_open(weft_timer **out, void (*function)(void *), void *arg)
     timer->function = function;
     timer->arg = arg;
     timer->fiber->kept = true;
-    atomic_i64_add_relaxed(&open_count, 1);
+    atomic_u64_add_relaxed(&opened, 1);
     *out = timer;
     return 0;
 }

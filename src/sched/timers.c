@@ -49,7 +49,10 @@ bool weft__timers_fire(struct processor *processor, struct processor *from, int6
     weft__wheel_fire(&from->wheel, now, room < FIRE_MOST ? room : FIRE_MOST, fire, processor);
     if (ring_length(processor) == before)
         return false;
-    if (ring_length(processor) > 1)
+    /* More than this machine will run next: beside what it holds and what goes before the ring. */
+    if (ring_length(processor) + (atomic_ptr_load_relaxed(&processor->runnext) != NULL) +
+            (thread_self()->fiber != NULL) >
+        1)
         wake_if_idle();
     return true;
 }

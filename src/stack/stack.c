@@ -21,7 +21,7 @@
  *
  * Colors. Frames at the same distance from the top of each stack would all fall into the same few
  * sets of the CPU's caches. So a stack's first frame begins up to 2 KiB below its top, in 16 steps;
- * and the guard comes on top of the size, so that tops are not a power of two apart.
+ * and guard and color space come on top of the size, so that tops are not a power of two apart.
  *
  * Guards. The page below the stack (64 KiB on aarch64) faults when touched. MADV_GUARD_INSTALL
  * does it without splitting the mapping; mprotect splits it, so it must end well before
@@ -64,6 +64,7 @@ enum {
     MAPPINGS_LEFT = 8192,
     COLORS = 16,
     COLOR_SIZE = 128,
+    COLOR_SPACE = 4096, /* at least COLORS * COLOR_SIZE, and whole pages */
     TRIM_BATCH = 64,
 };
 #define TRIM_PERIOD ((int64_t)100 * 1000 * 1000)
@@ -94,11 +95,13 @@ static int64_t period_end;   /* of the trim period; 0: none has begun; the trimm
 
 static size_t stride(int class)
 {
-    return ((size_t)1 << (class + STACK_LOG_MIN)) + GUARD_SIZE;
+    return GUARD_SIZE + ((size_t)1 << (class + STACK_LOG_MIN)) + COLOR_SPACE;
 }
 
 int weft__stack_class(size_t size)
 {
+    if (size < (size_t)1 << STACK_LOG_MIN)
+        return -1;
     for (int class = 0; class < STACK_CLASSES; class ++)
         if (size <= (size_t)1 << (class + STACK_LOG_MIN))
             return class;

@@ -8,15 +8,15 @@
  *     bit 1           WAITERS: the list is not empty
  *     bit 0           LOCK: of the list
  *
- * A wait group may be gone as soon as a wait has returned 0, and done must not touch it after that:
- *  - A wait returns at once only if the whole word is zero: no count, and nobody about to wake
- * others.
+ * A wait group may be gone as soon as all waits have returned, one of them with 0, and done must not
+ * touch it after that:
+ *  - A wait returns at once only if the whole word is zero: no count, and nobody about to wake others.
  *  - A done that brings the count to zero while nobody waits is over with its one atomic operation.
  *  - A done that brings it to zero with WAITERS set takes the lock, claims all waiters, and clears
- * LOCK and WAITERS in one operation, its last touch. None of those waiters has returned before it
- * is woken after that; one that lost to the clock waits on, if it finds the count at zero and
- * itself still in the list: that done is yet to come; and one that comes new finds the word not
- * zero, and waits.
+ *    LOCK and WAITERS in one operation, its last touch. None of those waiters has returned before it
+ *    is woken after that; one that lost to the clock waits on, if it finds the count at zero and
+ *    itself still in the list: that done is yet to come; and one that comes new finds the word not
+ *    zero, and waits.
  */
 #include <errno.h>
 #include <weft/wg.h>
@@ -162,7 +162,7 @@ void weft_wg_done(weft_wg *wg)
 
 /* The waiter lost to the clock. Takes it out of the list and unlocks; or, if a done that reached
  * zero is on its way to wake it, leaves it there: then the wait must go on, since that done will
- * touch the wait group. Called and left with the lock held in the second case only. */
+ * touch the wait group. Called with the lock held; it is still held in the second case. */
 static bool leave_list(weft_wg *wg, struct waiter *waiter)
 {
     bool listed = waiter->previous != waiter;
