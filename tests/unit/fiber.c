@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/compiler.h"
+#include "base/sys.h"
 #include "hop.h"
 
 enum { MANY = 12000 }; /* more than a batch of records or numbers */
@@ -166,6 +167,10 @@ static void refuse(void *arg)
     CHECK_EQ(weft_go(NULL, NULL), -EINVAL);
     check_refused(NULL, NULL, -EINVAL);
     check_refused(NULL, &options, -EINVAL);
+    options.stack_size = 1;
+    check_refused(nothing, &options, -EINVAL);
+    options.stack_size = (1 << 14) - 1;
+    check_refused(nothing, &options, -EINVAL);
     options.stack_size = ((size_t)1 << 30) + 1;
     check_refused(nothing, &options, -EINVAL);
     options.stack_size = SIZE_MAX;
@@ -230,9 +235,11 @@ static void stacks_are_as_large_as_asked(void)
 {
     static const struct {
         size_t asked, given;
-    } sizes[] = {{0, 1 << 16},       {1, 1 << 14},
-                 {1 << 14, 1 << 14}, {(1 << 14) + 1, 1 << 15},
-                 {1 << 20, 1 << 20}, {1 << 23, 1 << 23}};
+    } sizes[] = {{0, 1 << 16},
+                 {1 << 14, 1 << 14},
+                 {(1 << 14) + 1, 1 << 15},
+                 {1 << 20, 1 << 20},
+                 {1 << 23, 1 << 23}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         if (sizes[i].given < 2 * MARGIN)
             continue;
@@ -479,6 +486,32 @@ static void detach_many(void *arg)
         weft_yield();
 }
 
+/* Shows by what the runtime asks of the system: a record that is lost must be made anew. */
+static void records_are_reused(void)
+{
+    enum { ROUNDS = 20000, ALLOCATIONS_MOST = 50 };
+    weft_config config = {.processors = 2};
+    atomic_u32 ran = {0};
+    weft_fiber *fiber;
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_configure(&config), 0);
+    weft__sys_fail(SYS_ALLOC, 0, false); /* only to count from here */
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        CHECK_EQ(weft_spawn(&fiber, count, &ran, NULL), 0);
+        if (i % 3 == 0) /* most likely before its end; after it */
+            CHECK_EQ(weft_detach(fiber), 0);
+        while (atomic_u32_load_acquire(&ran) <= i)
+            weft_yield();
+        if (i % 3 == 1)
+            CHECK_EQ(weft_detach(fiber), 0);
+        else if (i % 3 == 2)
+            CHECK_EQ(weft_join(fiber), 0);
+    }
+    CHECK(weft__sys_calls(SYS_ALLOC) < ALLOCATIONS_MOST);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_configure(NULL), 0);
+}
+
 static void detaches_from_everywhere(void)
 {
     everywhere(detach_many);
@@ -717,6 +750,7 @@ int main(void)
     RUN(nobody_joins_itself);
     RUN(one_joiner_at_a_time);
     RUN(detaches_from_everywhere);
+    RUN(records_are_reused);
     RUN(ids_are_unique);
     RUN(yield_goes_round);
     RUN(yield_lets_the_other_run);

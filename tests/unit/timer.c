@@ -223,6 +223,41 @@ static void no_stale_call(void)
         CHECK_EQ(weft_join(fibers[i]), 0);
 }
 
+/* Starts that come while the last call is about to end, and its fiber to rest. */
+static void start_at_the_end(void *arg)
+{
+    struct prng prng;
+    weft_timer *timer;
+    atomic_u32 calls = {0};
+    (void)arg;
+    prng_seed(&prng, (uint64_t)(uintptr_t)&calls);
+    CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
+    uint32_t rounds = (uint32_t)test_scale(20000);
+    for (uint32_t round = 1; round <= rounds; round++) {
+        CHECK_EQ(weft_timer_start(timer, weft_now() - 10 * WEFT_US, 0), 0);
+        await(&calls, round); /* a call that is lost is the test's timeout */
+        for (uint32_t pauses = prng_below(&prng, 8); pauses > 0; pauses--)
+            cpu_relax();
+    }
+    CHECK_EQ(weft_timer_close(timer), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&calls), rounds);
+}
+
+static void no_call_is_lost(void)
+{
+    enum { STARTERS = 4 };
+    weft_config config = {.processors = 4};
+    weft_fiber *fibers[STARTERS];
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_configure(&config), 0);
+    for (int i = 0; i < STARTERS; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], start_at_the_end, NULL, NULL), 0);
+    for (int i = 0; i < STARTERS; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_configure(NULL), 0);
+}
+
 /* After a stop a periodic timer may finish the call that has begun, and no more. */
 static void stop_periodic(void *arg)
 {
@@ -550,6 +585,7 @@ int main(void)
     RUN(never_early);
     RUN(results_tell_what_was_prevented);
     RUN(no_stale_call);
+    RUN(no_call_is_lost);
     RUN(no_call_begins_after_stop);
     RUN(missed_calls_become_one);
     RUN(periods_do_not_drift);

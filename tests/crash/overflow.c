@@ -1,0 +1,387 @@
+/*
+ * overflow.c: a stack overflow names the fiber; other faults are left to whom they belong.
+ *
+ * Each case runs in a child, which is looked at from outside: how it ended, and what it said.
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#include "base/compiler.h"
+#include "test.h"
+#include <weft/weft.h>
+
+enum { STACK_SIZE = 32 * 1024, USER_STATUS = 42 };
+
+/* The sanitizers would take these signals over, report in their own way, and not die of them. */
+const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "handle_segv=0:handle_sigbus=0:use_sigaltstack=0";
+}
+
+const char *__tsan_default_options(void)
+{
+    return "handle_segv=0:handle_sigbus=0:use_sigaltstack=0";
+}
+
+static char output[65536];
+
+/* Runs the case in a child and returns its status; what it wrote to stderr is in `output`. */
+static int run_case(void (*function)(void))
+{
+    int ends[2], status = 0;
+    CHECK_EQ(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct rlimit no_core = {0, 0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        function();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t length = 0;
+    for (ssize_t got; (got = read(ends[0], output + length, sizeof output - 1 - length)) > 0;)
+        length += (size_t)got;
+    output[length] = '\0';
+    close(ends[0]);
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    fprintf(stderr, "--- stderr of the child:\n%s---\n", output);
+    return status;
+}
+
+static void check_dies(void (*function)(void), int signal)
+{
+    int status = run_case(function);
+    CHECK(WIFSIGNALED(status));
+    CHECK_EQ(WTERMSIG(status), signal);
+}
+
+static bool said(const char *text)
+{
+    return strstr(output, text) != NULL;
+}
+
+/* Faults. */
+
+static volatile int deepest;
+static int *volatile nowhere;
+
+static noinline int recurse(int depth)
+{
+    volatile char frame[256];
+    frame[depth % 256] = (char)depth;
+    if (depth >= 0)
+        deepest = recurse(depth + 1);
+    return frame[depth % 256] + deepest;
+}
+
+/* The fault itself is meant, not UndefinedBehaviorSanitizer's word on it. */
+__attribute__((no_sanitize("undefined"))) static noinline void touch_null(void)
+{
+    *nowhere = 1;
+}
+
+static void overflow(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+    recurse(0);
+}
+
+static void null_dereference(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+    touch_null();
+}
+
+static noinline void run_fiber(void (*function)(void *))
+{
+    weft_spawn_options options = {.name = "the deep one", .stack_size = STACK_SIZE};
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, function, NULL, &options), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+/* Cases. */
+
+static void overflow_in_fiber(void)
+{
+    run_fiber(overflow);
+}
+
+/* The number in brackets that follows the text: a code address. */
+static uintptr_t address_after(const char *text)
+{
+    const char *place = strstr(output, text);
+    CHECK(place != NULL);
+    place = strstr(place, "[0x");
+    CHECK(place != NULL);
+    return (uintptr_t)strtoull(place + 1, NULL, 16);
+}
+
+static void an_overflow_is_reported(void)
+{
+    enum { FUNCTION_MOST = 2048 };
+    char text[128];
+    check_dies(overflow_in_fiber, SIGSEGV);
+    CHECK(said("stack overflow"));
+    CHECK(said("\"the deep one\""));
+    snprintf(text, sizeof text, "all %d bytes", STACK_SIZE);
+    CHECK(said(text));
+    /* The child is a fork: its code stands where ours does. */
+    uintptr_t site = address_after("was spawned at"), function = (uintptr_t)run_fiber;
+    CHECK(site > function && site < function + FUNCTION_MOST);
+    CHECK_EQ(address_after("and runs"), (uintptr_t)overflow);
+}
+
+static void overflow_on_default_stack(void)
+{
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, overflow, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void an_overflow_without_a_name_is_reported(void)
+{
+    check_dies(overflow_on_default_stack, SIGSEGV);
+    CHECK(said("stack overflow"));
+    CHECK(said("\"\""));
+}
+
+static void null_in_fiber(void)
+{
+    run_fiber(null_dereference);
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void start_weft(void)
+{
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, nothing, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void null_on_main(void)
+{
+    start_weft();
+    touch_null();
+}
+
+static void other_faults_are_no_overflow(void)
+{
+    check_dies(null_in_fiber, SIGSEGV);
+    CHECK(!said("stack overflow in fiber"));
+    check_dies(null_on_main, SIGSEGV);
+    CHECK(!said("stack overflow in fiber"));
+}
+
+static void kill_self(void)
+{
+    start_weft();
+    raise(SIGSEGV);
+}
+
+static void ignored_before(void)
+{
+    signal(SIGSEGV, SIG_IGN);
+    run_fiber(null_dereference);
+}
+
+static void a_sent_signal_kills_too(void)
+{
+    check_dies(kill_self, SIGSEGV);
+    check_dies(ignored_before, SIGSEGV); /* a fault cannot be ignored */
+}
+
+/* Handlers of the program's own. */
+
+static void say_and_exit(const char *text)
+{
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+        _exit(1);
+    _exit(USER_STATUS);
+}
+
+static void user_info(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    say_and_exit(number == SIGSEGV && info->si_addr == NULL ? "user: null\n" : "user: elsewhere\n");
+}
+
+static void user_plain(int number)
+{
+    say_and_exit(number == SIGSEGV ? "user: plain\n" : "user: another signal\n");
+}
+
+static void install_info(void)
+{
+    struct sigaction action = {.sa_sigaction = user_info, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    CHECK_EQ(sigaction(SIGSEGV, &action, NULL), 0);
+}
+
+static void info_then_null(void)
+{
+    install_info();
+    run_fiber(null_dereference);
+}
+
+static void info_then_overflow(void)
+{
+    install_info();
+    run_fiber(overflow);
+}
+
+static void plain_then_null(void)
+{
+    signal(SIGSEGV, user_plain);
+    run_fiber(null_dereference);
+}
+
+static void plain_then_null_on_main(void)
+{
+    signal(SIGSEGV, user_plain);
+    null_on_main();
+}
+
+/* One that repairs what faulted and returns; weft's stays in its place. */
+
+static char *page;
+
+static void user_repair(int number, siginfo_t *info, void *context)
+{
+    if (info->si_addr != page)
+        user_info(number, info, context);
+    if (mprotect(page, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE) != 0)
+        _exit(1);
+}
+
+static void touch_page(void *arg)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    (void)arg;
+    page = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED);
+    for (int i = 0; i < 3; i++) {
+        *(volatile char *)page = (char)(i + 1); /* faults */
+        CHECK_EQ(*(volatile char *)page, i + 1);
+        CHECK_EQ(mprotect(page, size, PROT_NONE), 0);
+        CHECK_EQ(weft_sleep(WEFT_US), 0);
+    }
+}
+
+static void repair_then_overflow(void)
+{
+    struct sigaction action = {.sa_sigaction = user_repair, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    CHECK_EQ(sigaction(SIGSEGV, &action, NULL), 0);
+    run_fiber(touch_page);
+    run_fiber(overflow);
+}
+
+static void later_then_null(void)
+{
+    start_weft();
+    install_info(); /* over weft's */
+    run_fiber(null_dereference);
+}
+
+static void a_handler_of_the_program_is_called(void)
+{
+    static const struct {
+        void (*function)(void);
+        const char *text;
+        bool overflow;
+    } cases[] = {{info_then_null, "user: null", false},
+                 {info_then_overflow, "user: elsewhere", true},
+                 {plain_then_null, "user: plain", false},
+                 {plain_then_null_on_main, "user: plain", false},
+                 {repair_then_overflow, "user: elsewhere", true},
+                 {later_then_null, "user: null", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int status = run_case(cases[i].function);
+        CHECK(WIFEXITED(status));
+        CHECK_EQ(WEXITSTATUS(status), USER_STATUS);
+        CHECK(said(cases[i].text));
+        CHECK_EQ(said("stack overflow in fiber"), cases[i].overflow);
+    }
+}
+
+/* Turned off. */
+
+static void check_default_action(void)
+{
+    struct sigaction segv, bus;
+    CHECK_EQ(sigaction(SIGSEGV, NULL, &segv), 0);
+    CHECK_EQ(sigaction(SIGBUS, NULL, &bus), 0);
+    CHECK(segv.sa_handler == SIG_DFL && bus.sa_handler == SIG_DFL);
+}
+
+static void off_by_config(void)
+{
+    weft_config config = {.no_fault_report = 1};
+    CHECK_EQ(weft_configure(&config), 0);
+    start_weft();
+    check_default_action();
+    run_fiber(overflow);
+}
+
+static void off_by_environment(void)
+{
+    setenv("WEFT_FAULT_REPORT", "0", 1);
+    start_weft();
+    check_default_action();
+    run_fiber(overflow);
+}
+
+static void the_report_can_be_turned_off(void)
+{
+    check_dies(off_by_config, SIGSEGV);
+    CHECK(!said("weft:"));
+    check_dies(off_by_environment, SIGSEGV);
+    CHECK(!said("weft:"));
+}
+
+static void restored_after_shutdown(void)
+{
+    start_weft();
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    check_default_action();
+    signal(SIGSEGV, user_plain);
+    start_weft();
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    struct sigaction segv;
+    CHECK_EQ(sigaction(SIGSEGV, NULL, &segv), 0);
+    CHECK(segv.sa_handler == user_plain);
+}
+
+static void a_shutdown_puts_the_handlers_back(void)
+{
+    CHECK_EQ(run_case(restored_after_shutdown), 0);
+}
+
+int main(void)
+{
+    const char *without = getenv("WEFT_WITHOUT");
+    if (without != NULL && strstr(without, "guard_pages") != NULL)
+        test_skip("without guards no overflow is noticed");
+    RUN(an_overflow_is_reported);
+    RUN(an_overflow_without_a_name_is_reported);
+    RUN(other_faults_are_no_overflow);
+    RUN(a_sent_signal_kills_too);
+    RUN(a_handler_of_the_program_is_called);
+    RUN(the_report_can_be_turned_off);
+    RUN(a_shutdown_puts_the_handlers_back);
+    return 0;
+}

@@ -1,0 +1,227 @@
+/*
+ * wake_race.c: wake-ups against deadlines and ends, on fibers and on threads.
+ *
+ * Each race is run many times with deadlines that fall around the event. A wake-up that is lost
+ * shows as the test's timeout; one that comes twice, or touches what its owner has back, by the
+ * checks.
+ */
+#include <pthread.h>
+
+#include "base/atomic.h"
+#include "base/prng.h"
+#include "test.h"
+#include <weft/weft.h>
+
+/* A body that runs as a fiber or as a thread. */
+struct body {
+    void (*function)(void *);
+    void *arg;
+    bool thread;
+    weft_fiber *fiber;
+    pthread_t handle;
+};
+
+static void *thread_main(void *arg)
+{
+    struct body *body = arg;
+    body->function(body->arg);
+    return NULL;
+}
+
+static void body_start(struct body *body)
+{
+    if (body->thread)
+        CHECK_EQ(pthread_create(&body->handle, NULL, thread_main, body), 0);
+    else
+        CHECK_EQ(weft_spawn(&body->fiber, body->function, body->arg, NULL), 0);
+}
+
+static void body_join(struct body *body)
+{
+    if (body->thread)
+        CHECK_EQ(pthread_join(body->handle, NULL), 0);
+    else
+        CHECK_EQ(weft_join(body->fiber), 0);
+}
+
+static void run_bodies(struct body *bodies, int count)
+{
+    for (int i = 0; i < count; i++)
+        body_start(&bodies[i]);
+    for (int i = 0; i < count; i++)
+        body_join(&bodies[i]);
+}
+
+/* Waits until the word has that value, without ever blocking a fiber's thread. */
+static void await(const atomic_u32 *word, uint32_t value)
+{
+    while (atomic_u32_load_acquire(word) != value)
+        weft_yield();
+}
+
+/* A deadline that lies a little before or after an event that is about now. */
+static int64_t tiny_deadline(struct prng *prng)
+{
+    return weft_now() + prng_below(prng, 8000) - 1000;
+}
+
+/* A wait group that its only waiter has back as soon as a wait returns 0. */
+
+enum { PAIRS = 2 };
+
+struct reuse {
+    weft_wg wg;
+    atomic_u32 armed, finished; /* the round that may be done, and that done has returned from */
+    uint32_t rounds;
+    uint64_t seed;
+};
+
+static void reuse_wait(void *arg)
+{
+    struct reuse *reuse = arg;
+    struct prng prng;
+    prng_seed(&prng, reuse->seed);
+    for (uint32_t round = 1; round <= reuse->rounds; round++) {
+        CHECK_EQ(weft_wg_init(&reuse->wg, 1), 0);
+        atomic_u32_store_release(&reuse->armed, round);
+        int result;
+        while ((result = weft_wg_wait_until(&reuse->wg, tiny_deadline(&prng))) != 0)
+            CHECK_EQ(result, -ETIMEDOUT);
+        /* Not a wait group any more. This value is chosen so that a late waker would change it. */
+        reuse->wg = (weft_wg){2, NULL};
+        await(&reuse->finished, round);
+        CHECK_EQ(reuse->wg.word, 2);
+        CHECK_PTR(reuse->wg.waiters, NULL);
+    }
+}
+
+static void reuse_done(void *arg)
+{
+    struct reuse *reuse = arg;
+    for (uint32_t round = 1; round <= reuse->rounds; round++) {
+        await(&reuse->armed, round);
+        weft_wg_done(&reuse->wg);
+        atomic_u32_store_release(&reuse->finished, round);
+    }
+}
+
+static void a_wait_group_is_free_after_its_wait(void)
+{
+    for (int threads = 0; threads < 4; threads++) {
+        struct reuse reuses[PAIRS];
+        struct body bodies[2 * PAIRS];
+        for (int i = 0; i < PAIRS; i++) {
+            reuses[i] = (struct reuse){.rounds = (uint32_t)test_scale(1200),
+                                       .seed = (uint64_t)(threads * PAIRS + i)};
+            bodies[2 * i] = (struct body){reuse_wait, &reuses[i], threads & 1, NULL, 0};
+            bodies[2 * i + 1] = (struct body){reuse_done, &reuses[i], threads & 2, NULL, 0};
+        }
+        run_bodies(bodies, 2 * PAIRS);
+    }
+}
+
+/* Many waiters, some with deadlines, some without. */
+
+enum { WAITERS = 12 };
+
+struct herd {
+    weft_wg gate, left; /* what they wait for; who has not passed */
+    atomic_u32 round, over;
+    atomic_u32 passed;
+};
+
+static struct herd herd;
+
+static void herd_wait(void *arg)
+{
+    struct prng prng;
+    prng_seed(&prng, (uintptr_t)arg);
+    for (uint32_t round = 1;; round++) {
+        while (atomic_u32_load_acquire(&herd.round) < round)
+            if (atomic_u32_load_acquire(&herd.over))
+                return;
+            else
+                weft_yield();
+        int result;
+        do {
+            int64_t deadline = prng_below(&prng, 4) == 0 ? WEFT_NEVER : tiny_deadline(&prng);
+            result = weft_wg_wait_until(&herd.gate, deadline);
+            CHECK(result == 0 || (result == -ETIMEDOUT && deadline != WEFT_NEVER));
+        } while (result != 0);
+        atomic_u32_add_seq_cst(&herd.passed, 1);
+        weft_wg_done(&herd.left);
+    }
+}
+
+static void every_waiter_passes_once(void)
+{
+    struct body bodies[WAITERS];
+    struct prng prng;
+    prng_seed(&prng, 1);
+    for (uintptr_t i = 0; i < WAITERS; i++) {
+        bodies[i] = (struct body){herd_wait, (void *)i, i % 4 == 0, NULL, 0};
+        body_start(&bodies[i]);
+    }
+    uint32_t rounds = (uint32_t)test_scale(700);
+    for (uint32_t round = 1; round <= rounds; round++) {
+        CHECK_EQ(weft_wg_init(&herd.gate, 1), 0);
+        CHECK_EQ(weft_wg_init(&herd.left, WAITERS), 0);
+        atomic_u32_store_release(&herd.round, round);
+        for (uint32_t pauses = prng_below(&prng, 2000); pauses > 0; pauses--)
+            cpu_relax();
+        weft_wg_done(&herd.gate);
+        CHECK_EQ(weft_wg_wait(&herd.left), 0);
+        CHECK_EQ(atomic_u32_load_acquire(&herd.passed), round * WAITERS);
+    }
+    atomic_u32_store_release(&herd.over, 1);
+    for (int i = 0; i < WAITERS; i++)
+        body_join(&bodies[i]);
+}
+
+/* Joins with deadlines against the end of the fiber, and detaching against it. */
+
+static atomic_u32 joined_ran, joined_spawned;
+
+static void short_life(void *arg)
+{
+    for (uint32_t pauses = (uint32_t)(uintptr_t)arg; pauses > 0; pauses--)
+        cpu_relax();
+    atomic_u32_add_seq_cst(&joined_ran, 1);
+}
+
+static void join_many(void *arg)
+{
+    struct prng prng;
+    prng_seed(&prng, (uintptr_t)arg);
+    for (int64_t round = test_scale(3000); round > 0; round--) {
+        weft_fiber *fiber;
+        void *pauses = (void *)(uintptr_t)prng_below(&prng, 300);
+        CHECK_EQ(weft_spawn(&fiber, short_life, pauses, NULL), 0);
+        atomic_u32_add_seq_cst(&joined_spawned, 1);
+        if (prng_below(&prng, 8) == 0) {
+            CHECK_EQ(weft_detach(fiber), 0);
+            continue;
+        }
+        int result;
+        while ((result = weft_join_until(fiber, tiny_deadline(&prng))) != 0)
+            CHECK_EQ(result, -ETIMEDOUT);
+    }
+}
+
+static void every_join_ends_once(void)
+{
+    struct body bodies[6];
+    for (uintptr_t i = 0; i < 6; i++)
+        bodies[i] = (struct body){join_many, (void *)i, i % 2, NULL, 0};
+    run_bodies(bodies, 6);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* the detached ones have ended */
+    CHECK_EQ(atomic_u32_load_acquire(&joined_ran), atomic_u32_load_acquire(&joined_spawned));
+}
+
+int main(void)
+{
+    RUN(a_wait_group_is_free_after_its_wait);
+    RUN(every_waiter_passes_once);
+    RUN(every_join_ends_once);
+    return 0;
+}
