@@ -300,6 +300,45 @@ static void each_processor_runs_one(void)
         }
 }
 
+/* What a thread spawns has its turn at the next yield, not at the 61st. */
+
+struct yielder {
+    atomic_u32 up, injected, ran;
+    int yields;
+};
+
+static void note_run(void *arg)
+{
+    atomic_u32_store_release(arg, 1);
+}
+
+static void yield_until_run(void *arg)
+{
+    struct yielder *yielder = arg;
+    atomic_u32_store_release(&yielder->up, 1);
+    while (!atomic_u32_load_acquire(&yielder->injected))
+        continue;
+    while (!atomic_u32_load_acquire(&yielder->ran)) {
+        weft_yield();
+        yielder->yields++;
+    }
+}
+
+static void a_yield_serves_the_inject_queue(void)
+{
+    struct yielder yielder = {.yields = 0};
+    weft_fiber *fiber;
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
+    CHECK_EQ(weft_spawn(&fiber, yield_until_run, &yielder, NULL), 0);
+    while (!atomic_u32_load_acquire(&yielder.up))
+        continue;
+    CHECK_EQ(weft_go(note_run, &yielder.ran), 0);
+    atomic_u32_store_release(&yielder.injected, 1);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(yielder.yields, 1);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
 int main(void)
 {
     RUN(a_pair_does_not_starve_the_ring);
@@ -309,5 +348,6 @@ int main(void)
     RUN(a_spinner_holds_back_nobody);
     RUN(a_spinner_holds_back_no_timer);
     RUN(each_processor_runs_one);
+    RUN(a_yield_serves_the_inject_queue);
     return 0;
 }

@@ -254,6 +254,39 @@ static void thread_is_forgotten_also_after_another_stopped(void)
     CHECK_PTR(thread_self(), NULL);
 }
 
+/* A timer whose function spawns a fiber and then closes the timer: at no moment is nothing left. */
+
+struct heir {
+    weft_timer *timer;
+    uint32_t ended; /* read after the shut-down */
+};
+
+static void end_late(void *arg)
+{
+    struct heir *heir = arg;
+    weft_yield();
+    weft_yield();
+    heir->ended = 1;
+}
+
+static void spawn_and_close(void *arg)
+{
+    struct heir *heir = arg;
+    CHECK_EQ(weft_go(end_late, heir), 0);
+    CHECK_EQ(weft_timer_close(heir->timer), 0);
+}
+
+static void what_a_timer_leaves_is_waited_for(void)
+{
+    for (int64_t round = test_scale(300); round > 0; round--) {
+        struct heir heir = {.ended = 0};
+        CHECK_EQ(weft_timer_open(&heir.timer, spawn_and_close, &heir), 0);
+        CHECK_EQ(weft_timer_start(heir.timer, WEFT_NOW, 0), 0);
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+        CHECK_EQ(heir.ended, 1);
+    }
+}
+
 int main(void)
 {
     CHECK_EQ(weft_local_create(&key, free), 0);
@@ -268,5 +301,6 @@ int main(void)
     RUN(thread_is_forgotten);
     RUN(thread_is_forgotten_also_after_another_stopped);
     CHECK_EQ(weft_local_delete(key), 0);
+    RUN(what_a_timer_leaves_is_waited_for);
     return 0;
 }
