@@ -31,15 +31,16 @@ static void wait_with_all(void *arg)
 static int64_t memory_available(void)
 {
     char line[256];
-    long long kilobytes = 0;
+    static const char key[] = "MemAvailable:";
+    int64_t kilobytes = 0;
     FILE *file = fopen("/proc/meminfo", "r");
     if (file == NULL)
         return 0;
     while (fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "MemAvailable: %lld kB", &kilobytes) == 1)
-            break;
+        if (strncmp(line, key, strlen(key)) == 0)
+            kilobytes = strtoll(line + strlen(key), NULL, 10);
     fclose(file);
-    return (int64_t)kilobytes * 1024;
+    return kilobytes * 1024;
 }
 
 static void be_alive(int64_t fibers)

@@ -2,9 +2,8 @@
  * debugger.c: gdb shows the call chain of a fiber, from a breakpoint in it to its entry, after it
  * has parked and moved to another thread.
  */
-#include <sys/utsname.h>
-
 #include "base/compiler.h"
+#include "emulated.h"
 #include "hop.h"
 
 /* What gdb runs. */
@@ -47,24 +46,6 @@ static int be_debugged(void)
 
 /* The other side. */
 
-/* An emulated program cannot be run by the gdb of the machine. */
-static bool emulated(void)
-{
-    char arch[64] = "";
-    struct utsname name;
-    FILE *file = fopen("/proc/sys/kernel/arch", "r");
-    CHECK_EQ(uname(&name), 0);
-    if (file == NULL)
-        return false;
-    bool read = fscanf(file, "%63s", arch) == 1;
-    fclose(file);
-#if defined(__x86_64__)
-    return read && strcmp(arch, "x86_64") != 0;
-#else
-    return read && strcmp(arch, "aarch64") != 0;
-#endif
-}
-
 static char output[65536];
 
 static void run_gdb(const char *program)
@@ -76,7 +57,7 @@ static void run_gdb(const char *program)
              "-ex 'break debugger_stops_here' -ex run -ex bt -ex kill "
              "--args '%s' be-debugged 2>&1 < /dev/null",
              program);
-    FILE *pipe = popen(command, "r");
+    FILE *pipe = popen(command, "r"); /* NOLINT(cert-env33-c): a fixed command */
     CHECK(pipe != NULL);
     size_t length = fread(output, 1, sizeof output - 1, pipe);
     output[length] = '\0';
@@ -124,8 +105,9 @@ int main(int count, char **arguments)
         return be_debugged();
     if (WEFT_ASAN || WEFT_TSAN)
         test_skip("the sanitizers have frames and threads of their own");
-    if (emulated())
-        test_skip("emulated");
+    if (test_emulated())
+        test_skip("the gdb of the machine cannot run an emulated program");
+    /* NOLINTNEXTLINE(cert-env33-c): a fixed command */
     if (system("gdb --version > /dev/null 2>&1") != 0)
         test_skip("no gdb");
     RUN(gdb_shows_the_whole_chain);

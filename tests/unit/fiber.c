@@ -293,7 +293,7 @@ static void names_are_copied(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         named = (struct named){.expected = cases[i][1]};
-        strcpy(name, cases[i][0]);
+        snprintf(name, sizeof name, "%s", cases[i][0]);
         CHECK_EQ(weft_spawn(&fiber, check_name, &named, &options), 0);
         memset(name, 'x', sizeof name - 1);
         CHECK_STR(weft_fiber_name(fiber), cases[i][1]);

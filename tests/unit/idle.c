@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "base/sys.h"
 #include "stack/stack.h"
 #include "test.h"
 #include <weft/weft.h>
@@ -80,12 +81,11 @@ static void a_parked_fiber_costs_nothing(void)
 
 static int64_t resident(void)
 {
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    CHECK(file != NULL);
-    CHECK_EQ(fscanf(file, "%*d %ld", &pages), 1);
-    fclose(file);
-    return pages * sysconf(_SC_PAGESIZE);
+    char text[256];
+    CHECK(weft__sys_read_file("/proc/self/statm", text, sizeof text) > 0);
+    const char *second = strchr(text, ' ');
+    CHECK(second != NULL);
+    return strtoll(second, NULL, 10) * sysconf(_SC_PAGESIZE);
 }
 
 static struct {
