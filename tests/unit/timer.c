@@ -562,6 +562,23 @@ static void a_timer_may_start_itself(void)
     CHECK_EQ(atomic_u32_load_relaxed(&own.calls), 100);
 }
 
+/* A period that reaches past the end of the clock: there is no second call, and the timer is at rest. */
+static void a_huge_period_calls_once(void)
+{
+    static const int64_t periods[] = {WEFT_NEVER, WEFT_NEVER - 1, WEFT_NEVER / 2};
+    for (int i = 0; i < 3; i++) {
+        weft_timer *timer;
+        atomic_u32 calls = {0};
+        CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
+        CHECK_EQ(weft_timer_start(timer, WEFT_NOW, periods[i]), 0);
+        await(&calls, 1);
+        /* The last one is armed for the far future, the others are not. */
+        CHECK_EQ(weft_timer_stop(timer), i == 2);
+        CHECK_EQ(weft_timer_close(timer), 0);
+        CHECK_EQ(atomic_u32_load_relaxed(&calls), 1);
+    }
+}
+
 static void open_timers_hold_back_the_shutdown(void)
 {
     weft_timer *timer;
@@ -594,6 +611,7 @@ int main(void)
     RUN(no_call_after_close);
     RUN(what_is_due_can_be_forgotten);
     RUN(a_timer_may_start_itself);
+    RUN(a_huge_period_calls_once);
     RUN(open_timers_hold_back_the_shutdown);
     return 0;
 }
