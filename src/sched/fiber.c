@@ -86,32 +86,16 @@ static void start(struct weft_fiber *fiber)
     weft__ready(fiber, true);
 }
 
-/* Fiber code must be inside the runtime to use its processor; other threads need not. */
-static struct thread *enter_if_fiber(void)
-{
-    struct thread *thread = thread_self();
-    if (thread == NULL || thread->fiber == NULL)
-        return NULL;
-    runtime_enter(thread);
-    return thread;
-}
-
-static void leave_if_fiber(struct thread *thread)
-{
-    if (thread != NULL)
-        runtime_leave(thread);
-}
-
 int weft_go(void (*function)(void *), void *arg)
 {
     if (function == NULL)
         return -EINVAL;
     struct weft_fiber *fiber;
-    struct thread *thread = enter_if_fiber();
+    bool entered = enter_if_fiber();
     int error = weft__fiber_make(&fiber, function, arg, __builtin_return_address(0));
     if (error == 0)
         start(fiber);
-    leave_if_fiber(thread);
+    leave_if_fiber(entered);
     return error;
 }
 
@@ -147,7 +131,7 @@ int weft_spawn(weft_fiber **out, void (*function)(void *), void *arg,
     if (function == NULL || check_options(options, &class) != 0)
         return -EINVAL;
     struct weft_fiber *fiber;
-    struct thread *thread = enter_if_fiber();
+    bool entered = enter_if_fiber();
     int error = weft__fiber_make(&fiber, function, arg, __builtin_return_address(0));
     if (error == 0 && options->name != NULL && (error = copy_name(fiber, options->name)) != 0)
         weft__fiber_discard(fiber);
@@ -159,7 +143,7 @@ int weft_spawn(weft_fiber **out, void (*function)(void *), void *arg,
             *out = fiber;
         start(fiber);
     }
-    leave_if_fiber(thread);
+    leave_if_fiber(entered);
     return error;
 }
 
@@ -199,9 +183,9 @@ void weft__fiber_retire(struct weft_fiber *fiber)
 
 static void free_ended(struct weft_fiber *fiber)
 {
-    struct thread *thread = enter_if_fiber();
+    bool entered = enter_if_fiber();
     weft__fiber_free_any(fiber);
-    leave_if_fiber(thread);
+    leave_if_fiber(entered);
 }
 
 static void unlock_join(void *lock)
@@ -233,7 +217,7 @@ int weft_join_until(weft_fiber *fiber, int64_t deadline)
     if (fiber == weft_self())
         return -EDEADLK;
     int result = 0;
-    struct thread *thread = enter_if_fiber();
+    bool entered = enter_if_fiber();
     lock_acquire(&fiber->join_lock);
     if (fiber->ended || fiber->joiner != NULL || deadline <= WEFT_NOW) {
         if (!fiber->ended)
@@ -242,7 +226,7 @@ int weft_join_until(weft_fiber *fiber, int64_t deadline)
     } else {
         result = wait_for_end(fiber, deadline);
     }
-    leave_if_fiber(thread != NULL ? thread_self() : NULL);
+    leave_if_fiber(entered);
     if (result == 0)
         free_ended(fiber);
     return result;

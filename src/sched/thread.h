@@ -73,4 +73,21 @@ static inline void runtime_leave(struct thread *thread)
         weft__wake_one();
 }
 
+/* The same for calls that fibers and threads make: fiber code must be inside the runtime to use its
+ * processor, a thread has none. What enter returns is for leave, which may happen on another thread. */
+static inline bool enter_if_fiber(void)
+{
+    struct thread *thread = thread_self();
+    if (thread == NULL || thread->fiber == NULL)
+        return false;
+    runtime_enter(thread);
+    return true;
+}
+
+static inline void leave_if_fiber(bool fiber)
+{
+    if (fiber)
+        runtime_leave(thread_self());
+}
+
 #endif

@@ -138,22 +138,6 @@ bool weft__timer_rest(struct weft_fiber *fiber)
     return again;
 }
 
-/* Fiber code must be inside the runtime to use its processor; a thread need not. */
-static bool enter_if_fiber(void)
-{
-    struct thread *thread = thread_self();
-    if (thread == NULL || thread->fiber == NULL)
-        return false;
-    runtime_enter(thread);
-    return true;
-}
-
-static void leave_if_fiber(bool fiber)
-{
-    if (fiber)
-        runtime_leave(thread_self());
-}
-
 int weft_timer_open(weft_timer **out, void (*function)(void *), void *arg)
 {
     if (out == NULL || function == NULL)

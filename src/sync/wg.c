@@ -91,10 +91,7 @@ static noinline void wake_all(weft_wg *wg)
 {
     if (weft__runtime_forked())
         return; /* those who wait are not in this process */
-    struct thread *thread = thread_self();
-    bool fiber = thread != NULL && thread->fiber != NULL;
-    if (fiber)
-        runtime_enter(thread);
+    bool fiber = enter_if_fiber();
     lock(wg);
     struct waiter *woken = NULL;
     uint64_t clear = LOCK;
@@ -119,8 +116,7 @@ static noinline void wake_all(weft_wg *wg)
         weft__wake(woken);
         woken = next;
     }
-    if (fiber)
-        runtime_leave(thread);
+    leave_if_fiber(fiber);
 }
 
 _Noreturn static void below_zero(void)
@@ -217,13 +213,9 @@ int weft_wg_wait_until(weft_wg *wg, int64_t deadline)
         return -ECHILD;
     if (deadline <= WEFT_NOW && count_of(word) != 0)
         return -ETIMEDOUT;
-    struct thread *thread = thread_self();
-    bool fiber = thread != NULL && thread->fiber != NULL;
-    if (fiber)
-        runtime_enter(thread);
+    bool fiber = enter_if_fiber();
     int result = wait_listed(wg, deadline);
-    if (fiber)
-        runtime_leave(thread_self());
+    leave_if_fiber(fiber);
     return result;
 }
 
