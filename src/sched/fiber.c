@@ -153,6 +153,7 @@ void weft__fiber_retire(struct weft_fiber *fiber)
 {
     struct thread *thread = thread_self();
     if (unlikely(fiber->kept)) {
+        fiber->state = FIBER_READY; /* it may be made so while this looks: by the next firing */
         if (weft__timer_rest(fiber))
             weft__ready(fiber, false);
         return;
