@@ -283,10 +283,11 @@ static void spin_until_all(void *arg)
 static void spawn_spinners(void *arg)
 {
     weft_fiber *fibers[SPINNERS_MOST];
-    for (uint32_t i = 1; i < spinners; i++)
+    uint32_t count = spinners;
+    for (uint32_t i = 1; i < count; i++)
         CHECK_EQ(weft_spawn(&fibers[i], spin_until_all, NULL, NULL), 0);
     spin_until_all(arg);
-    for (uint32_t i = 1; i < spinners; i++)
+    for (uint32_t i = 1; i < count; i++)
         CHECK_EQ(weft_join(fibers[i]), 0);
 }
 
