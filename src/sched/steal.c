@@ -32,9 +32,8 @@
  *  - WANTED set and nobody hungry any more: the owner sheds into the inject queue and wakes as for
  *    any ready fiber.
  *
- * runnext is not given away on demand: it is about to run here, where its data is warm. Only a
- * claim takes it, when the ring is empty and the processor has not changed fibers for the whole
- * search.
+ * runnext is not given away on request: it is about to run here, where its data is warm. Only a
+ * claim takes it, when the ring is empty and the processor has not changed fibers for a while.
  *
  * Rejected: the usual shared ring, popped by the owner with a compare-and-swap: it costs every
  * switch 6 ns (a locked instruction) to make a steal, which is rare, cheaper.
@@ -42,7 +41,8 @@
 #include "sched/sched.h"
 
 #define SEARCH_TIME (20 * WEFT_US) /* then the thief gives up */
-#define PATIENCE (10 * WEFT_US)    /* then those who did not answer are claimed */
+#define SEARCH_MOST (40 * WEFT_US) /* the same, if somebody's time is nearly over */
+#define PATIENCE (10 * WEFT_US)    /* for one who does not answer; then it is claimed */
 
 enum {
     LOOK_PAUSES = 16,   /* between two looks at the inject queue: its line is what pushers need */
@@ -148,42 +148,58 @@ static struct weft_fiber *ask(struct processor *thief)
     return NULL;
 }
 
-/* Claims fibers of those who have not taken a turn since `turns` was noted. */
-static struct weft_fiber *demand(struct processor *thief, const uint32_t *turns)
+/* What a thief has seen of a victim. */
+struct seen {
+    uint32_t turn;
+    int64_t since; /* when it was first seen in this turn, with fibers waiting; 0: never */
+};
+
+/* Claims fibers of one who has not changed fibers for the time of patience. *close: one has not, but
+ * the time is not over. */
+static struct weft_fiber *demand(struct processor *thief, struct seen *seen, int64_t now,
+                                 bool *close)
 {
-    struct weft_fiber *fiber = NULL;
-    for (uint32_t i = 0; i < weft__sched.processor_count && fiber == NULL; i++) {
+    *close = false;
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
         struct processor *victim = &weft__sched.processors[i];
-        if (victim == thief || !has_fibers(victim) ||
-            atomic_u32_load_relaxed(&victim->turn) != turns[i] || !claim(victim))
+        uint32_t turn = atomic_u32_load_relaxed(&victim->turn);
+        if (victim == thief || !has_fibers(victim))
             continue;
-        fiber = take_claimed(thief, victim);
-        give_claim_back(victim);
+        bool changed = turn != seen[i].turn;
+        if (changed || seen[i].since == 0) {
+            *close |= !changed;
+            seen[i] = (struct seen){turn, now};
+        } else if (now - seen[i].since < PATIENCE) {
+            *close = true;
+        } else if (claim(victim)) {
+            struct weft_fiber *fiber = take_claimed(thief, victim);
+            give_claim_back(victim);
+            if (fiber != NULL)
+                return fiber;
+        }
     }
-    return fiber;
+    return NULL;
 }
 
 struct weft_fiber *weft__steal(struct machine *machine)
 {
     struct processor *thief = machine->thread.processor;
-    uint32_t turns[WEFT_PROCS_MAX];
+    struct seen seen[WEFT_PROCS_MAX];
+    int64_t start = weft__sys_now(), now = start;
+    bool close = false;
     for (uint32_t i = 0; i < weft__sched.processor_count; i++)
-        turns[i] = atomic_u32_load_relaxed(&weft__sched.processors[i].turn);
-    int64_t start = weft__sys_now(), spent = 0;
-    bool demanded = false;
-    while (spent < SEARCH_TIME) {
+        seen[i] = (struct seen){atomic_u32_load_relaxed(&weft__sched.processors[i].turn), 0};
+    while (now - start < SEARCH_TIME || (close && now - start < SEARCH_MOST)) {
         struct weft_fiber *fiber = weft__take_injected(thief);
         if (fiber == NULL)
             fiber = ask(thief);
-        if (fiber == NULL && spent > PATIENCE && !demanded) {
-            demanded = true;
-            fiber = demand(thief, turns);
-        }
+        if (fiber == NULL)
+            fiber = demand(thief, seen, now, &close);
         if (fiber != NULL)
             return fiber;
         for (int i = 0; i < LOOK_PAUSES; i++)
             cpu_relax();
-        spent = weft__sys_now() - start;
+        now = weft__sys_now();
     }
     weft__sys_yield(); /* in case that an owner was preempted inside the runtime, to us */
     return NULL;
