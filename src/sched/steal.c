@@ -156,11 +156,11 @@ struct seen {
 
 /* Claims fibers of one who has not changed fibers for the time of patience. *close: one has not, but
  * the time is not over. */
-static struct weft_fiber *demand(struct processor *thief, struct seen *seen, int64_t now,
-                                 bool *close)
+static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uint32_t count,
+                                 int64_t now, bool *close)
 {
     *close = false;
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct processor *victim = &weft__sched.processors[i];
         uint32_t turn = atomic_u32_load_relaxed(&victim->turn);
         if (victim == thief || !has_fibers(victim))
@@ -185,16 +185,17 @@ struct weft_fiber *weft__steal(struct machine *machine)
 {
     struct processor *thief = machine->thread.processor;
     struct seen seen[WEFT_PROCS_MAX];
+    uint32_t count = weft__sched.processor_count;
     int64_t start = weft__sys_now(), now = start;
     bool close = false;
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+    for (uint32_t i = 0; i < count; i++)
         seen[i] = (struct seen){atomic_u32_load_relaxed(&weft__sched.processors[i].turn), 0};
     while (now - start < SEARCH_TIME || (close && now - start < SEARCH_MOST)) {
         struct weft_fiber *fiber = weft__take_injected(thief);
         if (fiber == NULL)
             fiber = ask(thief);
         if (fiber == NULL)
-            fiber = demand(thief, seen, now, &close);
+            fiber = demand(thief, seen, count, now, &close);
         if (fiber != NULL)
             return fiber;
         for (int i = 0; i < LOOK_PAUSES; i++)
