@@ -46,19 +46,19 @@ debug: setup ## the suite as a debug build with clang
 	@$(BUILD) build/debug -j $(JOBS)
 	@$(CTEST) --test-dir build/debug $(CTEST_FLAGS)
 
-asan: export WEFT_TEST_SCALE ?= 10
+asan: export WEFT_TEST_SCALE ?= 25
 asan: setup ## the suite under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(CONFIGURE) -B build/asan -DWEFT_SANITIZE=address
 	@$(BUILD) build/asan -j $(JOBS)
 	@$(CTEST) --test-dir build/asan $(CTEST_FLAGS)
 
-tsan: export WEFT_TEST_SCALE ?= 2
+tsan: export WEFT_TEST_SCALE ?= 10
 tsan: setup ## the suite under ThreadSanitizer
 	@$(CONFIGURE) -B build/tsan -DWEFT_SANITIZE=thread -DCMAKE_C_COMPILER=$(TSAN_CC)
 	@$(BUILD) build/tsan -j $(JOBS)
 	@$(NO_ASLR) $(CTEST) --test-dir build/tsan $(CTEST_FLAGS)
 
-aarch64: export WEFT_TEST_SCALE ?= 5
+aarch64: export WEFT_TEST_SCALE ?= 10
 aarch64: setup ## the suite cross-built for aarch64, under qemu
 	@$(CONFIGURE) -B build/aarch64 --toolchain cmake/aarch64.cmake
 	@$(BUILD) build/aarch64 -j $(JOBS)
