@@ -84,7 +84,8 @@ format: ## lay the code out with clang-format
 	@tools/format.sh
 
 install: build ## install to PREFIX (default /usr/local)
-	@cmake --install build/release --prefix $(PREFIX)
+	@cmake --install build/release --prefix "$(PREFIX)"
+	@ldconfig 2> /dev/null || true
 
 clean: ## remove all build trees
 	@rm -rf build

@@ -5,11 +5,13 @@
  * failure; out-parameters are left untouched on failure. errno itself is never how weft tells you,
  * and no call of weft changes it; it is yours across a park as well. But do not read errno after a
  * call that can park if the same function used it before that call: a compiler may remember the
- * address of errno, and the fiber may have moved to another thread. The codes that weft uses:
+ * address of errno, and the fiber may have moved to another thread. (A small function of its own that
+ * reads errno and is not inlined is safe.) The codes that weft uses:
  *
  *   -EINVAL     an argument makes no sense
  *   -ENOMEM     no memory, or no address space
  *   -EAGAIN     a limit is reached for now (threads, fibers)
+ *   -EMFILE, -ENFILE, -ENOSPC   the runtime cannot start: it needs two or three descriptors
  *   -ETIMEDOUT  the deadline passed
  *   -EDEADLK    the call would wait for itself
  *   -EBUSY      too late or too early for this call

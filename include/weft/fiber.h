@@ -9,7 +9,7 @@
  *
  *     static void hello(void *arg) { puts(arg); }
  *     ...
- *     weft_go(hello, "hello");                        // nobody waits for it
+ *     int error = weft_go(hello, "hello");            // nobody waits for it
  *
  *     weft_fiber *fiber;
  *     weft_spawn_options options = { .name = "hello", .stack_size = 256 * 1024 };

@@ -6,9 +6,11 @@
  * it may go on on another thread.
  *
  *     static weft_local_key buffer_key;
- *     weft_local_create(&buffer_key, free);
- *     weft_local_set(buffer_key, malloc(4096));
+ *     int error = weft_local_create(&buffer_key, free);      // once
+ *     ...
  *     char *buffer = weft_local_get(buffer_key);
+ *     if (buffer == NULL && weft_local_set(buffer_key, buffer = malloc(4096)) != 0)
+ *         ...
  */
 #ifndef WEFT_LOCAL_H
 #define WEFT_LOCAL_H

@@ -15,7 +15,8 @@
  * WEFT_WITHOUT, a comma-separated list of membarrier, guard_install, guard_pages, epoll_pwait2,
  * makes weft act as on a kernel that lacks them: for tests, and for trouble.
  *
- * A value that makes no sense in the environment is reported on stderr and ignored.
+ * A value that makes no sense in the environment is reported on stderr and ignored; an empty one
+ * counts as not set.
  */
 #ifndef WEFT_RUNTIME_H
 #define WEFT_RUNTIME_H
@@ -43,7 +44,7 @@ typedef struct weft_config {
  * Contexts: thread. */
 WEFT_API WEFT_MUST_USE int weft_configure(const weft_config *config);
 
-/* The number of processors in use; before the runtime has started: that it would use.
+/* The number of processors; before the runtime has started: that it would have.
  * Contexts: fiber, thread. */
 WEFT_API int weft_processors(void);
 
@@ -53,7 +54,8 @@ WEFT_API int weft_processors(void);
  * Returns 0 (also if nothing was running); -ETIMEDOUT if fibers or timers are left at the deadline:
  * the runtime runs on; -EDEADLK from a fiber; -EBUSY if another thread is shutting down; -ECHILD in
  * a forked child.
- * Contexts: thread. Undefined: other threads using weft meanwhile, or handles from before after. */
+ * Contexts: thread. Undefined: that other threads use weft meanwhile, and any use of a handle from
+ * before the shut-down after it. */
 WEFT_API WEFT_MUST_USE int weft_shutdown(int64_t deadline);
 
 WEFT_END

@@ -5,7 +5,8 @@
  * every call of weft, weft_timer_close of its own timer included. No call is ever early.
  *
  *     weft_timer *timer;
- *     weft_timer_open(&timer, tick, NULL);
+ *     if (weft_timer_open(&timer, tick, NULL) != 0)
+ *         return 1;
  *     weft_timer_start(timer, weft_after(5 * WEFT_MS), 0);              // once
  *     weft_timer_start(timer, weft_after(WEFT_S), 100 * WEFT_MS);       // instead: every 100 ms
  *     weft_timer_stop(timer);

@@ -39,12 +39,13 @@ WEFT_API int weft_wg_init(weft_wg *wg, int64_t count);
  * Contexts: fiber, thread. Undefined: raising the count from zero while somebody waits. */
 WEFT_API int weft_wg_add(weft_wg *wg, int64_t count);
 
-/* Takes one away. Everything written before it is visible to those who waited.
+/* Takes one away. Everything written before it is visible to those who waited. A NULL is reported as
+ * the bug that it is, as is a count below zero.
  * Contexts: fiber, thread. */
 WEFT_API void weft_wg_done(weft_wg *wg);
 
 /* Waits until the count is zero.
- * Returns 0; -EINVAL if wg is NULL; -ECHILD in a forked child.
+ * Returns 0; -EINVAL if wg is NULL; -ECHILD if it would have to wait in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_wg_wait(weft_wg *wg);
 

@@ -41,8 +41,8 @@ static int64_t from_environment(const char *name, int64_t least, int64_t most, b
     if (*at == '\0' && value <= most / unit && value * unit >= least)
         return value * unit;
     if (say)
-        weft__warn("%s=%.64s is ignored: a number from %lld to %lld is wanted", name, text,
-                   (long long)least, (long long)most);
+        weft__warn("%s=%.64s is ignored: a number from %lld to %lld is wanted, K or M may follow",
+                   name, text, (long long)least, (long long)most);
     return 0;
 }
 

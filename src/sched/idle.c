@@ -45,6 +45,8 @@
 #define WATCH_FIRST (50 * WEFT_US) /* if fibers wait on a busy processor; doubled each time */
 #define WATCH_EVERY (10 * WEFT_MS)
 
+enum { STARVED_BATCH = 64 };
+
 /* Lists; under the lock. */
 
 static void push_idle_processor(struct processor *processor)
@@ -407,6 +409,19 @@ void weft__housekeep_plan(void)
         weft__housekeep_by(weft__sys_now() + WEFT_MS);
 }
 
+void weft__unstarve(uint32_t most)
+{
+    struct chain fed = {NULL, NULL, 0};
+    lock_acquire(&weft__sched.lock);
+    while (fed.count < most && weft__sched.starved.first != NULL)
+        chain_add(&fed, chain_take(&weft__sched.starved));
+    atomic_u32_store_relaxed(&weft__sched.starving, weft__sched.starved.first != NULL);
+    lock_release(&weft__sched.lock);
+    weft__inject_push_any(fed);
+    if (fed.count > 0)
+        wake_if_idle();
+}
+
 void weft__housekeep(int64_t now)
 {
     static atomic_u32 working;
@@ -415,13 +430,9 @@ void weft__housekeep(int64_t now)
         return;
     atomic_i64_exchange_acq_rel(&weft__sched.housekeeping, WEFT_NEVER);
     weft__housekeep_by(weft__stack_trim(now));
-    lock_acquire(&weft__sched.lock);
-    struct chain starved = weft__sched.starved;
-    weft__sched.starved = (struct chain){NULL, NULL, 0};
-    atomic_u32_store_relaxed(&weft__sched.starving, 0);
-    lock_release(&weft__sched.lock);
     atomic_u32_store_release(&working, 0); /* pairs with the exchange above */
-    weft__inject_push_any(starved);
-    if (starved.count > 0)
-        wake_if_idle();
+    if (atomic_u32_load_relaxed(&weft__sched.starving)) {
+        weft__housekeep_by(now + STARVED_RETRY);
+        weft__unstarve(STARVED_BATCH);
+    }
 }

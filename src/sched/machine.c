@@ -118,16 +118,19 @@ bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber
     return true;
 }
 
-/* There is no memory for the fiber's stack: it waits until another fiber ends, or some time. */
+/* There is no memory for the fiber's stack: it waits until another fiber ends, or for some time. */
 static noinline void starve(struct weft_fiber *fiber)
 {
     lock_acquire(&weft__sched.lock);
     chain_add(&weft__sched.starved, fiber);
+    bool first = !atomic_u32_load_relaxed(&weft__sched.starving);
     atomic_u32_store_relaxed(&weft__sched.starving, 1);
     lock_release(&weft__sched.lock);
-    int64_t retry = weft__sys_now() + 10 * WEFT_MS;
-    weft__housekeep_by(retry);
-    weft__timers_news(retry);
+    if (first) {
+        int64_t retry = weft__sys_now() + STARVED_RETRY;
+        weft__housekeep_by(retry);
+        weft__timers_news(retry);
+    }
 }
 
 static void finish_park(struct machine *machine, struct weft_fiber *fiber)
@@ -151,10 +154,7 @@ static void finish_end(struct machine *machine, struct weft_fiber *fiber)
     weft__stack_put(&machine->thread.processor->stacks, fiber->stack);
     fiber->stack = NULL;
     weft__fiber_retire(fiber);
-    if (unlikely(atomic_u32_load_relaxed(&weft__sched.starving))) {
-        weft__housekeep_by(0); /* there is a stack now */
-        weft__housekeep(weft__sys_now());
-    }
+    unstarve_one(); /* there is a stack now */
 }
 
 /* Has the CPU fetch what the next fibers of the ring need: with many fibers each is a cache miss.
@@ -173,9 +173,12 @@ static void prefetch_next(const struct processor *processor)
 static void run(struct machine *machine, struct weft_fiber *fiber)
 {
     struct processor *processor = machine->thread.processor;
-    if (fiber->stack == NULL && unlikely(!weft__machine_prepare(processor, fiber))) {
-        starve(fiber);
-        return;
+    if (fiber->stack == NULL) {
+        if (unlikely(!weft__machine_prepare(processor, fiber))) {
+            starve(fiber);
+            return;
+        }
+        unstarve_one(); /* where there was a stack for this one there may be more */
     }
     should(fiber->state == FIBER_NEW || fiber->state == FIBER_READY);
     atomic_u32_add_owner(&processor->turn, 1);

@@ -153,6 +153,14 @@ void weft__housekeep(int64_t now);
 void weft__housekeep_by(int64_t time);
 /* Plans it if there is something to do. */
 void weft__housekeep_plan(void);
+/* Lets up to `most` fibers that wait for a stack try again. */
+#define STARVED_RETRY (10 * WEFT_MS)
+void weft__unstarve(uint32_t most);
+static inline void unstarve_one(void)
+{
+    if (unlikely(atomic_u32_load_relaxed(&weft__sched.starving)))
+        weft__unstarve(1);
+}
 void weft__idle_stop(void);
 
 /* steal.c */

@@ -67,6 +67,7 @@ enum {
     COLOR_SPACE = 4096, /* at least COLORS * COLOR_SIZE, and whole pages */
     TRIM_BATCH = 64,
 };
+#define REFUSED_PAUSE ((int64_t)5 * 1000 * 1000)
 #define TRIM_PERIOD ((int64_t)100 * 1000 * 1000)
 #define TRIM_PAUSE ((int64_t)1000 * 1000)
 
@@ -83,7 +84,8 @@ static struct shelf {
     struct stack *warm, *pending, *cold;
     uint32_t warm_count, pending_count, cold_count;
     uint32_t low_water;
-    struct arena *arenas; /* newest first; only it may have stacks left to carve */
+    struct arena *arenas;  /* newest first; only it may have stacks left to carve */
+    int64_t refused_until; /* no arena is asked for before that */
     uint64_t made;
 } shelves[STACK_CLASSES];
 
@@ -251,10 +253,17 @@ static void arena_close(struct arena *arena)
 static struct stack *carve(struct shelf *shelf, int class)
 {
     struct arena *arena = shelf->arenas;
-    if (arena == NULL || arena->carved == arena->count)
+    if (arena == NULL || arena->carved == arena->count) {
+        /* Where the system has just refused, asking again for each of many fibers is no use. */
+        int64_t now = weft__sys_now();
+        if (now < shelf->refused_until)
+            return NULL;
         arena = arena_open(shelf, class);
-    if (arena == NULL)
-        return NULL;
+        if (arena == NULL) {
+            shelf->refused_until = now + REFUSED_PAUSE;
+            return NULL;
+        }
+    }
     struct stack *stack = &arena->stacks[arena->carved];
     stack->base = arena->memory + arena->carved * stride(class);
     stack->class = (uint8_t) class;

@@ -148,6 +148,8 @@ int weft_wg_add(weft_wg *wg, int64_t count)
 
 void weft_wg_done(weft_wg *wg)
 {
+    if (unlikely(wg == NULL))
+        fatal("weft_wg_done was given no wait group");
     uint64_t one = (uint64_t)1 << COUNT_SHIFT;
     uint64_t after = atomic_u64_sub_acq_rel(word_of(wg), one) - one; /* pairs as in add */
     if (unlikely(count_of(after) < 0))

@@ -88,6 +88,17 @@ static void done_too_often_in_a_fiber(void *arg)
     weft_join(fiber);
 }
 
+static void done_for_nothing(void *arg)
+{
+    (void)arg;
+    weft_wg_done(NULL);
+}
+
+static void done_without_a_group_aborts(void)
+{
+    test_dies(done_for_nothing, NULL, "weft: weft_wg_done was given no wait group");
+}
+
 static void below_zero_aborts(void)
 {
     static const char text[] = "weft: a wait group was driven below zero";
@@ -460,6 +471,7 @@ int main(void)
     RUN(arguments);
     RUN(counts);
     RUN(too_much_is_refused);
+    RUN(done_without_a_group_aborts);
     RUN(below_zero_aborts);
     RUN(waiting_needs_no_memory);
     RUN(asking_is_not_waiting);
