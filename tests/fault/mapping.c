@@ -144,11 +144,35 @@ static void fibers_run_without_guards(void)
         }
 }
 
+/* There are only the few stacks of the first arena, for good: all fibers get their turn on them, and the
+ * system is not asked for memory over and over. */
+static void a_few_stacks_serve_many(void)
+{
+    int64_t many = WEFT_TSAN ? 500 : 20 * MANY;
+    weft_config config = {.processors = 2};
+    weft_fiber *first;
+    CHECK_EQ(weft_configure(&config), 0);
+    atomic_u32_store_relaxed(&ran, 0);
+    CHECK_EQ(weft_spawn(&first, count, NULL, NULL), 0);
+    CHECK_EQ(weft_join(first), 0);
+    failing_on(SYS_MAP, 1, true);
+    for (int64_t i = 1; i < many; i++)
+        CHECK_EQ(weft_go(count, NULL), 0);
+    while (atomic_u32_load_acquire(&ran) < many)
+        weft__sys_sleep_until(weft_after(100 * WEFT_US));
+    /* Each fiber that found no stack, and each that ended, once asked. */
+    CHECK((int64_t)weft__sys_calls(SYS_MAP) < many);
+    failing_off();
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), many);
+}
+
 int main(void)
 {
     RUN(fibers_wait_for_stacks);
     RUN(one_fiber_waits_for_a_stack);
     RUN(stacks_that_come_free_are_used);
     RUN(fibers_run_without_guards);
+    RUN(a_few_stacks_serve_many);
     return 0;
 }
