@@ -1,12 +1,9 @@
 /*
- * fiber.c: spawn, join, detach, yield; what belongs to a fiber, and what it keeps when it moves.
+ * fiber.c: spawn, join, detach, yield, and what belongs to a fiber.
  */
-#include <fenv.h>
-#include <pthread.h>
-
 #include "base/compiler.h"
 #include "base/sys.h"
-#include "hop.h"
+#include "everywhere.h"
 
 enum { MANY = 12000 }; /* more than a batch of records or numbers */
 
@@ -24,42 +21,6 @@ static void count(void *arg)
 static void wait_gate(void *arg)
 {
     CHECK_EQ(weft_wg_wait(arg), 0);
-}
-
-static void on_processors(int number, void (*function)(void *), void *arg)
-{
-    weft_config config = {.processors = number};
-    weft_fiber *fiber;
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* what earlier tests left running */
-    CHECK_EQ(weft_configure(&config), 0);
-    CHECK_EQ(weft_spawn(&fiber, function, arg, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(NULL), 0);
-}
-
-static void *in_thread_main(void *arg)
-{
-    void (*function)(void *) = (void (*)(void *))(uintptr_t)arg;
-    function(NULL);
-    return NULL;
-}
-
-static void on_thread(void (*function)(void *))
-{
-    pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, in_thread_main, (void *)(uintptr_t)function), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
-}
-
-/* The same body on main, on another thread, in a fiber. */
-static void everywhere(void (*function)(void *))
-{
-    weft_fiber *fiber;
-    function(NULL);
-    on_thread(function);
-    CHECK_EQ(weft_spawn(&fiber, function, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
 }
 
 /* Spawning. */
@@ -573,109 +534,6 @@ static void yield_lets_the_other_run(void)
     CHECK_PTR(weft_self(), NULL);
 }
 
-/* What a fiber keeps. */
-
-static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
-
-/* Not foldable by the compiler: rounding shows in the last bit. */
-static noinline double third(void)
-{
-    volatile double one = 1.0, three = 3.0;
-    return one / three;
-}
-
-struct rounder {
-    int mode;
-    bool hop;
-};
-
-static void keep_mode(void *arg)
-{
-    const struct rounder *rounder = arg;
-    CHECK_EQ(fegetround(), FE_TONEAREST); /* not what the spawner had */
-    CHECK_EQ(fesetround(rounder->mode), 0);
-    double result = third();
-    for (int64_t i = test_scale(200); i > 0; i--) {
-        if (rounder->hop && i % 10 == 0)
-            test_hop();
-        else if (i % 2)
-            weft_yield();
-        else
-            CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
-        CHECK_EQ(fegetround(), rounder->mode);
-        CHECK(third() == result);
-    }
-}
-
-static void spawn_rounders(void *arg)
-{
-    struct rounder rounders[8];
-    weft_fiber *fibers[8];
-    bool hop = arg != NULL;
-    CHECK_EQ(fesetround(FE_UPWARD), 0);
-    for (int i = 0; i < 8; i++) {
-        rounders[i] = (struct rounder){.mode = modes[i % 4], .hop = hop && i < 2};
-        CHECK_EQ(weft_spawn(&fibers[i], keep_mode, &rounders[i], NULL), 0);
-    }
-    for (int i = 0; i < 8; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-    CHECK_EQ(fegetround(), FE_UPWARD);
-}
-
-static void rounding_is_kept(void)
-{
-    static char hop;
-    CHECK(fesetround(FE_DOWNWARD) == 0);
-    on_processors(1, spawn_rounders, NULL);
-    on_processors(3, spawn_rounders, &hop);
-    CHECK_EQ(fegetround(), FE_DOWNWARD);
-    CHECK(fesetround(FE_TONEAREST) == 0);
-}
-
-/* Calls, so that no address of errno is remembered across a park. */
-static noinline void set_errno(int value)
-{
-    errno = value;
-}
-
-static noinline int get_errno(void)
-{
-    return errno;
-}
-
-enum { HOPPERS = 3 }; /* errno below that: they hop */
-
-static void keep_errno(void *arg)
-{
-    int mine = (int)(uintptr_t)arg;
-    CHECK_EQ(get_errno(), 0);
-    set_errno(mine);
-    for (int64_t i = test_scale(200); i > 0; i--) {
-        if (mine < HOPPERS && i % 10 == 0)
-            test_hop();
-        else if (i % 2)
-            weft_yield();
-        else
-            CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
-        CHECK_EQ(get_errno(), mine);
-    }
-}
-
-static void spawn_errno_keepers(void *arg)
-{
-    weft_fiber *fibers[4];
-    (void)arg;
-    for (uintptr_t i = 0; i < 4; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], keep_errno, (void *)(1 + i), NULL), 0);
-    for (int i = 0; i < 4; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-}
-
-static void errno_is_kept(void)
-{
-    on_processors(3, spawn_errno_keepers, NULL);
-}
-
 /* No call of weft sets errno, not even where it waits or fails. */
 static void call_with_errno(void *arg)
 {
@@ -754,8 +612,6 @@ int main(void)
     RUN(ids_are_unique);
     RUN(yield_goes_round);
     RUN(yield_lets_the_other_run);
-    RUN(rounding_is_kept);
-    RUN(errno_is_kept);
     RUN(the_limit_holds);
     RUN(errno_is_not_set);
     return 0;

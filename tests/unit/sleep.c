@@ -7,27 +7,8 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "base/prng.h"
-#include "test.h"
+#include "everywhere.h"
 #include <weft/weft.h>
-
-static void *in_thread_main(void *arg)
-{
-    void (*function)(void *) = (void (*)(void *))(uintptr_t)arg;
-    function(NULL);
-    return NULL;
-}
-
-/* The same body on main, on another thread, in a fiber. */
-static void everywhere(void (*function)(void *))
-{
-    weft_fiber *fiber;
-    pthread_t thread;
-    function(NULL);
-    CHECK_EQ(pthread_create(&thread, NULL, in_thread_main, (void *)(uintptr_t)function), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
-    CHECK_EQ(weft_spawn(&fiber, function, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
-}
 
 static void the_clock_is_the_monotonic_one(void)
 {

@@ -1,0 +1,61 @@
+/*
+ * everywhere.h: runs a piece of a test on main, on another thread and in a fiber, or with a certain
+ * number of processors.
+ */
+#ifndef WEFT_TEST_EVERYWHERE_H
+#define WEFT_TEST_EVERYWHERE_H
+
+#include <pthread.h>
+#include <weft/weft.h>
+
+#include "base/compiler.h"
+#include "test.h"
+
+static inline void on_processors(int number, void (*function)(void *), void *arg)
+{
+    weft_config config = {.processors = number};
+    weft_fiber *fiber;
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* what earlier tests left running */
+    CHECK_EQ(weft_configure(&config), 0);
+    CHECK_EQ(weft_spawn(&fiber, function, arg, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_configure(NULL), 0);
+}
+
+static inline void *test_thread_main(void *arg)
+{
+    void (*function)(void *) = (void (*)(void *))(uintptr_t)arg;
+    function(NULL);
+    return NULL;
+}
+
+static inline void on_thread(void (*function)(void *))
+{
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, test_thread_main, (void *)(uintptr_t)function), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+/* The same body on main, on another thread, in a fiber. */
+static inline void everywhere(void (*function)(void *))
+{
+    weft_fiber *fiber;
+    function(NULL);
+    on_thread(function);
+    CHECK_EQ(weft_spawn(&fiber, function, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+/* Calls, so that no address of errno is remembered across a park. */
+static noinline __attribute__((unused)) void set_errno(int value)
+{
+    errno = value;
+}
+
+static noinline __attribute__((unused)) int get_errno(void)
+{
+    return errno;
+}
+
+#endif
