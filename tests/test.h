@@ -111,15 +111,10 @@ static inline int64_t test_scale(int64_t n)
     return scaled > 0 ? scaled : 1;
 }
 
-/* int test_dies(void (*function)(void *), void *arg, const char *expected)
- *
- * Calls function(arg) in a forked child, which must die by a signal with `expected` somewhere on
- * its stderr. Returns the signal. Since weft does not run in the fork of a process that runs it,
- * call this before the test itself uses weft, or after weft_shutdown. */
-#define test_dies(function, arg, expected) test_dies_at(__FILE__, __LINE__, function, arg, expected)
-
-static inline int test_dies_at(const char *file, int line, void (*function)(void *), void *arg,
-                               const char *expected)
+/* Calls function(arg) in a forked child, and returns its status as waitpid gives it; what it wrote to
+ * stderr is in *written until the next call. Since weft does not run in the fork of a process that runs
+ * it, call this before the test itself uses weft, or after weft_shutdown. */
+static inline int test_in_child(void (*function)(void *), void *arg, const char **written)
 {
     int ends[2];
     CHECK(pipe(ends) == 0);
@@ -162,13 +157,45 @@ static inline int test_dies_at(const char *file, int line, void (*function)(void
         waited = waitpid(child, &status, 0);
     while (waited < 0 && errno == EINTR);
     CHECK_EQ(waited, child);
+    *written = output;
+    return status;
+}
 
+/* int test_dies(void (*function)(void *), void *arg, const char *expected)
+ *
+ * Calls function(arg) in a forked child, which must die by a signal with `expected` somewhere on
+ * its stderr. Returns the signal. As for test_in_child, weft must not be running. */
+#define test_dies(function, arg, expected) test_dies_at(__FILE__, __LINE__, function, arg, expected)
+
+static inline int test_dies_at(const char *file, int line, void (*function)(void *), void *arg,
+                               const char *expected)
+{
+    const char *output;
+    int status = test_in_child(function, arg, &output);
     fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", output);
     if (!WIFSIGNALED(status))
         test_fail(file, line, "test_dies: the child lived on to exit code %d", WEXITSTATUS(status));
     if (strstr(output, expected) == NULL)
         test_fail(file, line, "test_dies: no \"%s\" on the child's stderr", expected);
     return WTERMSIG(status);
+}
+
+/* Runs function and returns what it wrote to stderr, valid until the next call. */
+static inline const char *test_stderr_of(void (*function)(void))
+{
+    static char text[4096];
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    CHECK(file != NULL && before >= 0);
+    fflush(stderr);
+    CHECK(dup2(fileno(file), STDERR_FILENO) >= 0);
+    function();
+    CHECK(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
 }
 
 #endif

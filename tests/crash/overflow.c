@@ -27,32 +27,17 @@ const char *__tsan_default_options(void)
     return "handle_segv=0:handle_sigbus=0:use_sigaltstack=0";
 }
 
-static char output[65536];
+static const char *output;
+
+static void call(void *function)
+{
+    ((void (*)(void))(uintptr_t)function)();
+}
 
 /* Runs the case in a child and returns its status; what it wrote to stderr is in `output`. */
 static int run_case(void (*function)(void))
 {
-    int ends[2], status = 0;
-    CHECK_EQ(pipe(ends), 0);
-    fflush(NULL);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        struct rlimit no_core = {0, 0};
-        setrlimit(RLIMIT_CORE, &no_core);
-        dup2(ends[1], STDERR_FILENO);
-        close(ends[0]);
-        close(ends[1]);
-        function();
-        _exit(0);
-    }
-    close(ends[1]);
-    size_t length = 0;
-    for (ssize_t got; (got = read(ends[0], output + length, sizeof output - 1 - length)) > 0;)
-        length += (size_t)got;
-    output[length] = '\0';
-    close(ends[0]);
-    CHECK_EQ(waitpid(child, &status, 0), child);
+    int status = test_in_child(call, (void *)(uintptr_t)function, &output);
     fprintf(stderr, "--- stderr of the child:\n%s---\n", output);
     return status;
 }

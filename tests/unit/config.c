@@ -24,30 +24,12 @@ static void settle_defaults(void)
     settled = weft__config_settle(&(weft_config){.processors = 0});
 }
 
-/* What function writes to stderr. */
-static const char *stderr_of(void (*function)(void))
-{
-    static char text[4096];
-    FILE *file = tmpfile();
-    int before = dup(STDERR_FILENO);
-    CHECK(file != NULL && before >= 0);
-    fflush(stderr);
-    CHECK(dup2(fileno(file), STDERR_FILENO) >= 0);
-    function();
-    CHECK(dup2(before, STDERR_FILENO) >= 0);
-    close(before);
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
-}
-
 /* Settles with one variable set, and says what that reported. */
 static const char *settle_with(const char *name, const char *value)
 {
     clear_environment();
     CHECK_EQ(setenv(name, value, 1), 0);
-    const char *said = stderr_of(settle_defaults);
+    const char *said = test_stderr_of(settle_defaults);
     clear_environment();
     return said;
 }
@@ -89,7 +71,7 @@ static void ranges(void)
 static void defaults(void)
 {
     clear_environment();
-    CHECK_STR(stderr_of(settle_defaults), "");
+    CHECK_STR(test_stderr_of(settle_defaults), "");
     CHECK_EQ(settled.processors, weft__cpus());
     CHECK_EQ(settled.stack_size, 64 * 1024);
     CHECK_EQ(settled.max_fibers, 0);
@@ -201,7 +183,7 @@ static void configuration_beats_the_environment(void)
     setenv("WEFT_STACK_SIZE", "128K", 1);
     setenv("WEFT_MAX_FIBERS", "1", 1);
     setenv("WEFT_FAULT_REPORT", "1", 1);
-    CHECK_STR(stderr_of(settle_configured), "");
+    CHECK_STR(test_stderr_of(settle_configured), "");
     CHECK_EQ(settled.processors, 2);
     CHECK_EQ(settled.stack_size, 32768);
     CHECK_EQ(settled.max_fibers, 9);

@@ -49,41 +49,19 @@ static void touch(const struct stack *stack, char mark)
     weft__stack_top(stack)[-1] = mark;
 }
 
+static void write_there(void *address)
+{
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGBUS, SIG_DFL);
+    *(volatile char *)address = 1;
+}
+
 /* The signal that a write there raises, 0 if none. */
 static int write_kills(char *address)
 {
-    fflush(NULL);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        struct rlimit no_core = {0, 0};
-        setrlimit(RLIMIT_CORE, &no_core);
-        signal(SIGSEGV, SIG_DFL);
-        signal(SIGBUS, SIG_DFL);
-        *(volatile char *)address = 1;
-        _exit(0);
-    }
-    int status;
-    CHECK_EQ(waitpid(child, &status, 0), child);
+    const char *written;
+    int status = test_in_child(write_there, address, &written);
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-}
-
-/* Runs function and returns what it wrote to stderr. */
-static const char *stderr_of(void (*function)(void))
-{
-    static char text[4096];
-    FILE *file = tmpfile();
-    int before = dup(STDERR_FILENO);
-    CHECK(file != NULL && before >= 0);
-    fflush(stderr);
-    CHECK(dup2(fileno(file), STDERR_FILENO) >= 0);
-    function();
-    CHECK(dup2(before, STDERR_FILENO) >= 0);
-    close(before);
-    rewind(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    return text;
 }
 
 static size_t bytes_allocated(void)
@@ -320,7 +298,7 @@ static void no_guards(void)
 {
     weft__stack_start(false, false);
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_NONE);
-    const char *said = stderr_of(unguarded_works);
+    const char *said = test_stderr_of(unguarded_works);
     CHECK(strstr(said, "guards are turned off") != NULL);
     CHECK(strstr(strchr(said, '\n'), "guard") == NULL); /* once */
     weft__stack_stop();
@@ -351,7 +329,7 @@ static void refused_guards_are_said_once(void)
     weft__stack_start(false, true);
     struct stack *before = weft__stack_get(NULL, DEFAULT_CLASS);
     CHECK(before->guarded);
-    const char *said = stderr_of(refused_guards);
+    const char *said = test_stderr_of(refused_guards);
     CHECK(strstr(said, "weft: from now on stacks have no guard") == said);
     CHECK(strstr(said, "vm.max_map_count") != NULL);
     CHECK_STR(strchr(said, '\n'), "\n");
