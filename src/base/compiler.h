@@ -11,6 +11,7 @@
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 #define noinline __attribute__((noinline))
+#define always_inline inline __attribute__((always_inline))
 #define printf_like(text, first) __attribute__((format(printf, text, first)))
 
 /* Enough to keep two threads' data off each other's line, the neighbour that the hardware fetches

@@ -1,0 +1,27 @@
+/*
+ * latch.c: the slow half of base/latch.h.
+ */
+#include "base/latch.h"
+
+#include "base/sys.h"
+
+enum { SPIN_ROUNDS = 12, SPIN_CAP = 16, YIELDS = 8 };
+
+#define NAP (20 * 1000) /* ns */
+
+void weft__latch_slow(struct latch *latch)
+{
+    uint32_t pauses = 1;
+    for (int round = 0;; round++) {
+        for (uint32_t i = 0; i < pauses; i++)
+            cpu_relax();
+        if (pauses < SPIN_CAP)
+            pauses *= 2;
+        if (atomic_u32_load_relaxed(&latch->held) == 0 && latch_try(latch))
+            return;
+        if (round >= SPIN_ROUNDS + YIELDS) /* a yield does nothing for a holder of lower priority */
+            weft__sys_sleep_until(weft__sys_now() + NAP);
+        else if (round >= SPIN_ROUNDS)
+            weft__sys_yield();
+    }
+}
