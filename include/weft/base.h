@@ -10,11 +10,13 @@
  *
  *   -EINVAL     an argument makes no sense
  *   -ENOMEM     no memory, or no address space
- *   -EAGAIN     a limit is reached for now (threads, fibers)
+ *   -EAGAIN     a limit is reached for now (threads, fibers), or a try form would have to wait
  *   -EMFILE, -ENFILE, -ENOSPC   the runtime cannot start: it needs two or three descriptors
  *   -ETIMEDOUT  the deadline passed
+ *   -ECANCELED  the caller's context was cancelled (weft/context.h)
+ *   -ESHUTDOWN  closed
  *   -EDEADLK    the call would wait for itself
- *   -EBUSY      too late or too early for this call
+ *   -EBUSY      too late or too early for this call, or somebody else has it
  *   -ECHILD     this process is a fork of one that runs weft; weft does not run here
  *
  * Contexts. "fiber" means code started by weft; "thread" means any other thread, main included;

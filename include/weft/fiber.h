@@ -34,8 +34,10 @@ typedef struct weft_spawn_options {
     /* Bytes of stack, at least: 16 KiB to 1 GiB, rounded up to a power of two. Default 64 KiB, or
      * what weft_configure set. Only pages that are touched cost memory. */
     size_t stack_size;
+    /* The context that the fiber is bound to (weft/context.h). Default: none. */
+    struct weft_context *context;
     /* Must be zero. */
-    uintptr_t reserved[6];
+    uintptr_t reserved[5];
 } weft_spawn_options;
 
 /* Starts a fiber that calls function(arg). Nobody waits for it; its memory is given back when it
@@ -47,16 +49,17 @@ typedef struct weft_spawn_options {
 WEFT_API WEFT_MUST_USE int weft_go(void (*function)(void *), void *arg);
 
 /* Starts a fiber as weft_go does, with options (NULL: all defaults), and gives a handle to it in
- * *fiber. The handle is valid until it is passed to weft_join, to weft_join_until with success, or
- * to weft_detach: one of them must happen. With fiber == NULL there is no handle, as in weft_go.
+ * *fiber. The handle is valid until weft_join, weft_join_until or weft_detach returned 0 for it: one of
+ * them must happen. With fiber == NULL there is no handle, as in weft_go.
  * Returns 0, or as weft_go; -EINVAL also for a stack size out of range or a reserved field set.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_spawn(weft_fiber **fiber, void (*function)(void *), void *arg,
                                       const weft_spawn_options *options);
 
 /* Waits until the fiber has ended, then frees the handle. What the fiber wrote is visible after it.
- * Returns 0; -EDEADLK if a fiber joins itself; -EBUSY if somebody else is joining it already;
- * -EINVAL if fiber is NULL; -ECHILD in a forked child. Only success frees the handle.
+ * Returns 0; -EDEADLK if a fiber joins itself; -EBUSY if somebody else is joining it already; -ECANCELED
+ * or -ETIMEDOUT if the caller's context (weft/context.h) is cancelled; -EINVAL if fiber is NULL; -ECHILD
+ * in a forked child. Only success frees the handle.
  * Contexts: fiber, thread. */
 WEFT_API int weft_join(weft_fiber *fiber);
 

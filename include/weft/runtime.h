@@ -11,6 +11,8 @@
  *   max_fibers   WEFT_MAX_FIBERS  fibers alive at once; past that -EAGAIN. Default: no limit
  *   no_fault_report               WEFT_FAULT_REPORT=0: do not install the SIGSEGV and SIGBUS
  *                                 handlers that report a stack overflow by fiber
+ *   no_deadlock_check             WEFT_DEADLOCK_CHECK=0: do not report and abort when every fiber and
+ *                                 every thread waits and nothing is left that could wake one
  *
  * WEFT_WITHOUT, a comma-separated list of membarrier, guard_install, guard_pages, epoll_pwait2,
  * makes weft act as on a kernel that lacks them: for tests, and for trouble.
@@ -31,10 +33,11 @@ WEFT_BEGIN
 
 /* Zero means default in every field. */
 typedef struct weft_config {
-    int processors;      /* 1 to WEFT_PROCS_MAX */
-    int no_fault_report; /* not zero: leave SIGSEGV and SIGBUS alone */
-    size_t stack_size;   /* 16 KiB to 1 GiB, rounded up to a power of two */
-    int64_t max_fibers;  /* at least 1 */
+    int processors;        /* 1 to WEFT_PROCS_MAX */
+    int no_fault_report;   /* not zero: leave SIGSEGV and SIGBUS alone */
+    int no_deadlock_check; /* not zero: let those who wait for each other wait on */
+    size_t stack_size;     /* 16 KiB to 1 GiB, rounded up to a power of two */
+    int64_t max_fibers;    /* at least 1 */
     uintptr_t reserved[8];
 } weft_config;
 

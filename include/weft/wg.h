@@ -39,13 +39,20 @@ WEFT_API int weft_wg_init(weft_wg *wg, int64_t count);
  * Contexts: fiber, thread. Undefined: raising the count from zero while somebody waits. */
 WEFT_API int weft_wg_add(weft_wg *wg, int64_t count);
 
+/* Adds one and starts a fiber that calls function(arg) and then takes one away.
+ * Returns 0; -EINVAL if wg or function is NULL or the count would be above WEFT_WG_MAX; or as weft_go.
+ * On failure nothing was added.
+ * Contexts: fiber, thread. Undefined: as for weft_wg_add. */
+WEFT_API WEFT_MUST_USE int weft_wg_go(weft_wg *wg, void (*function)(void *), void *arg);
+
 /* Takes one away. Everything written before it is visible to those who waited. A NULL is reported as
  * the bug that it is, as is a count below zero.
  * Contexts: fiber, thread. */
 WEFT_API void weft_wg_done(weft_wg *wg);
 
 /* Waits until the count is zero.
- * Returns 0; -EINVAL if wg is NULL; -ECHILD if it would have to wait in a forked child.
+ * Returns 0; -ECANCELED if the fiber's context ends first; -EINVAL if wg is NULL; -ECHILD if it would
+ * have to wait in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_wg_wait(weft_wg *wg);
 

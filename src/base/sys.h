@@ -39,6 +39,8 @@ void weft__sys_no_huge_pages(void *memory, size_t size);
 
 /* The monotonic clock in nanoseconds. */
 int64_t weft__sys_now(void);
+/* The same, some milliseconds behind, for less than half the price. */
+int64_t weft__sys_now_coarse(void);
 /* Sleeps the thread until then. */
 void weft__sys_sleep_until(int64_t deadline);
 void weft__sys_yield(void);
@@ -71,6 +73,7 @@ int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), 
 void weft__sys_thread_join(weft__sys_thread thread);
 /* The first thing that a machine calls in its own thread. */
 void weft__sys_thread_begin(void);
+uint32_t weft__sys_thread_count(void); /* of the process; 0 if that cannot be known */
 int *weft__sys_errno_address(void);
 int weft__sys_error(void); /* the negative errno of the calling thread; for the seam itself */
 void weft__sys_thread_stack(const void **low, size_t *size);

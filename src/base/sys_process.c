@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/seam.h"
@@ -83,4 +84,12 @@ const char *weft__sys_strerror(int error)
 {
     const char *text = strerrordesc_np(error);
     return text != NULL ? text : "unknown error";
+}
+
+uint32_t weft__sys_thread_count(void)
+{
+    struct stat tasks; /* a folder with one folder for each thread, and two links of its own */
+    KEEP_ERRNO;
+    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 2 ? (uint32_t)tasks.st_nlink - 2
+                                                                      : 0;
 }

@@ -28,6 +28,13 @@ int64_t weft__sys_now(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t weft__sys_now_coarse(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 void weft__sys_sleep_until(int64_t deadline)
 {
     KEEP_ERRNO;

@@ -46,14 +46,15 @@ static int64_t from_environment(const char *name, int64_t least, int64_t most, b
     return 0;
 }
 
-static bool reports_faults(void)
+/* True unless the environment says 0. */
+static bool not_turned_off(const char *name)
 {
-    const char *text = weft__sys_getenv("WEFT_FAULT_REPORT");
+    const char *text = weft__sys_getenv(name);
     if (text == NULL || *text == '\0' || strcmp(text, "1") == 0)
         return true;
     if (strcmp(text, "0") == 0)
         return false;
-    weft__warn("WEFT_FAULT_REPORT=%.64s is ignored: 0 or 1 is wanted", text);
+    weft__warn("%s=%.64s is ignored: 0 or 1 is wanted", name, text);
     return true;
 }
 
@@ -99,7 +100,8 @@ struct settings weft__config_settle(const weft_config *config)
                                 .processors = weft__config_processors(config, true),
                                 .stack_size = config->stack_size,
                                 .max_fibers = config->max_fibers};
-    settings.fault_report = !config->no_fault_report && reports_faults();
+    settings.fault_report = !config->no_fault_report && not_turned_off("WEFT_FAULT_REPORT");
+    settings.deadlock_check = !config->no_deadlock_check && not_turned_off("WEFT_DEADLOCK_CHECK");
     if (settings.stack_size == 0)
         settings.stack_size = (size_t)from_environment("WEFT_STACK_SIZE", (int64_t)STACK_SIZE_MIN,
                                                        (int64_t)STACK_SIZE_MAX, true);

@@ -63,11 +63,9 @@ int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *ar
     fiber->arg = arg;
     fiber->spawn_site = site;
     fiber->stack_class = weft__sched.stack_class;
-    fiber->handed_out = false;
+    fiber->owner = OWNER_NOBODY;
     fiber->joinable = false;
     fiber->ended = false;
-    fiber->kept = false;
-    fiber->name = NULL;
     *out = fiber;
     return 0;
 }
@@ -78,8 +76,7 @@ void weft__fiber_discard(struct weft_fiber *fiber)
     weft__fiber_free_any(fiber);
 }
 
-/* Counts the fiber as alive and makes it ready. */
-static void start(struct weft_fiber *fiber)
+void weft__fiber_start(struct weft_fiber *fiber)
 {
     struct thread *thread = thread_self();
     atomic_u64_add_owner(&thread->fibers->started, 1);
@@ -94,19 +91,23 @@ int weft_go(void (*function)(void *), void *arg)
     bool entered = enter_if_fiber();
     int error = weft__fiber_make(&fiber, function, arg, __builtin_return_address(0));
     if (error == 0)
-        start(fiber);
+        weft__fiber_start(fiber);
     leave_if_fiber(entered);
     return error;
 }
 
-static int copy_name(struct weft_fiber *fiber, const char *name)
+/* A fiber that is not started yet gets its name and is bound to its context. */
+static int apply_options(struct weft_fiber *fiber, const weft_spawn_options *options)
 {
-    size_t length = strnlen(name, FIBER_NAME_SIZE - 1);
-    fiber->name = weft__sys_alloc(length + 1);
-    if (fiber->name == NULL)
+    if (options->name == NULL && options->context == NULL)
+        return 0;
+    struct extra *extra = weft__fiber_extra(fiber);
+    if (extra == NULL)
         return -ENOMEM;
-    memcpy(fiber->name, name, length);
-    fiber->name[length] = '\0';
+    if (options->name != NULL) /* the rest is zero */
+        memcpy(extra->name, options->name, strnlen(options->name, FIBER_NAME_SIZE - 1));
+    if (options->context != NULL)
+        weft__bond_begin(fiber, (struct canceler *)options->context);
     return 0;
 }
 
@@ -133,15 +134,17 @@ int weft_spawn(weft_fiber **out, void (*function)(void *), void *arg,
     struct weft_fiber *fiber;
     bool entered = enter_if_fiber();
     int error = weft__fiber_make(&fiber, function, arg, __builtin_return_address(0));
-    if (error == 0 && options->name != NULL && (error = copy_name(fiber, options->name)) != 0)
+    if (error == 0 && (error = apply_options(fiber, options)) != 0)
         weft__fiber_discard(fiber);
     if (error == 0) {
         if (options->stack_size != 0)
             fiber->stack_class = (uint8_t) class;
-        fiber->handed_out = fiber->joinable = out != NULL;
-        if (out != NULL)
+        if (out != NULL) {
+            fiber->owner = OWNER_HANDLE;
+            fiber->joinable = true;
             *out = fiber;
-        start(fiber);
+        }
+        weft__fiber_start(fiber);
     }
     leave_if_fiber(entered);
     return error;
@@ -149,10 +152,19 @@ int weft_spawn(weft_fiber **out, void (*function)(void *), void *arg,
 
 /* The end. */
 
+void weft__fiber_end_extra(struct weft_fiber *fiber)
+{
+    struct extra *extra = fiber_extra(fiber);
+    if (extra->locals != NULL)
+        weft__locals_end(&extra->locals);
+    if (extra->bond.canceler != NULL && !weft__runtime_forked())
+        weft__bond_set(&extra->bond, NULL);
+}
+
 void weft__fiber_retire(struct weft_fiber *fiber)
 {
     struct thread *thread = thread_self();
-    if (unlikely(fiber->kept)) {
+    if (unlikely(fiber->owner == OWNER_TIMER)) {
         fiber->state = FIBER_READY; /* it may be made so while this looks: by the next firing */
         if (weft__timer_rest(fiber))
             weft__ready(fiber, false);
@@ -160,7 +172,7 @@ void weft__fiber_retire(struct weft_fiber *fiber)
     }
     limit_lower();
     bool detached = true;
-    if (fiber->handed_out) {
+    if (fiber->owner == OWNER_HANDLE) {
         struct waiter *joiner = NULL;
         lock_acquire(&fiber->join_lock);
         fiber->ended = true;
@@ -199,11 +211,12 @@ static int wait_for_end(struct weft_fiber *fiber, int64_t deadline)
 {
     struct waiter own;
     fiber->joiner = weft__waiter_begin(&own);
-    int result = weft__park(fiber->joiner, unlock_join, &fiber->join_lock, deadline);
-    if (result == -ETIMEDOUT) {
+    int result = weft__park(fiber->joiner, WAIT_JOIN, unlock_join, &fiber->join_lock, deadline);
+    if (wait_gave_up(result)) {
         lock_acquire(&fiber->join_lock);
         fiber->joiner = NULL;
-        result = fiber->ended ? 0 : -ETIMEDOUT;
+        if (fiber->ended)
+            result = 0;
         lock_release(&fiber->join_lock);
     }
     return result;
@@ -295,6 +308,8 @@ noinline void weft_yield(void)
         weft__sys_yield();
         return;
     }
+    if (unlikely(thread->spins != 0))
+        fatal("a weft_spin is held by a fiber that yields: others would spin until it comes back");
     runtime_enter(thread);
     if (!yield_directly((struct machine *)thread))
         weft__machine_switch((struct machine *)thread, ACTION_YIELD);
@@ -316,5 +331,5 @@ uint64_t weft_fiber_id(const weft_fiber *fiber)
 
 const char *weft_fiber_name(const weft_fiber *fiber)
 {
-    return fiber != NULL && fiber->name != NULL ? fiber->name : "";
+    return fiber != NULL && fiber_extra(fiber) != NULL ? fiber_extra(fiber)->name : "";
 }

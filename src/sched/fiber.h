@@ -8,11 +8,12 @@
 
 #include "arch/context.h"
 #include "base/lock.h"
+#include "sched/cancel.h"
 #include "sched/park.h"
 #include "sched/wheel.h"
 #include "stack/stack.h"
 
-enum { FIBER_NAME_SIZE = 32, FIBER_RECORD_MOST = 192 };
+enum { FIBER_NAME_SIZE = 32, FIBER_RECORD_MOST = 192, STAMP_SHIFT = 24 };
 
 enum fiber_state {
     FIBER_NEW, /* free, or spawned and not yet run */
@@ -20,6 +21,22 @@ enum fiber_state {
     FIBER_RUNNING,
     FIBER_PARKED,
     FIBER_ENDED,
+};
+
+/* Whose the record is when the fiber has ended. */
+enum fiber_owner {
+    OWNER_NOBODY, /* it goes back to a cache */
+    OWNER_HANDLE, /* who holds the handle given at spawn, unless that was given up */
+    OWNER_TIMER,  /* a timer, which runs the fiber again */
+};
+
+/* What most fibers do not have; freed with the record. */
+struct extra {
+    char name[FIBER_NAME_SIZE];
+    struct locals *locals;
+    struct bond bond;         /* to its context */
+    struct weft_group *group; /* that it is in; with what it runs: sync/group.c */
+    int (*group_function)(void *);
 };
 
 /* Written by whoever has the fiber in hand, except where a lock is named. Three lines: spawning
@@ -31,23 +48,27 @@ struct weft_fiber {
     void *arg;
     void *spawn_site; /* a code address */
     uint64_t id;
-    char *name; /* NULL: none */
+    atomic_ptr extra;      /* struct extra; NULL: none */
+    struct waiter *joiner; /* join_lock */
     struct lock join_lock;
-    bool handed_out; /* a handle was given at spawn */
-    bool joinable;   /* it has not been given up since; join_lock */
-    bool ended;      /* join_lock */
-    bool kept;       /* the record belongs to a timer and does not go back to a cache */
     uint8_t stack_class;
+    uint8_t owner; /* enum fiber_owner */
+    bool joinable; /* the handle has not been given up; join_lock */
+    bool ended;    /* join_lock */
 
     _Alignas(64) struct context context; /* saved while it does not run */
     struct stack *stack;                 /* NULL until it first runs */
     int saved_errno;
-    uint8_t state; /* enum fiber_state; for reports and assertions */
-    struct locals *locals;
-    struct waiter *joiner; /* join_lock */
+    uint32_t parked_at; /* when it parked, in units of 2^STAMP_SHIFT ns */
+    void *object;       /* what it waits for; for reports */
+    uint8_t state;      /* enum fiber_state; for reports and assertions */
+    bool bound;         /* its bond is tied to a context */
 
     struct waiter waiter;
     struct timer timer; /* the deadline of its wait */
+#ifdef WEFT_DEBUG
+    void *held; /* locks: sync/order.c */
+#endif
 #if WEFT_ASAN
     void *fake_stack;
 #endif
@@ -56,9 +77,15 @@ struct weft_fiber {
 #endif
 };
 
-#if !WEFT_ASAN && !WEFT_TSAN
+#if !WEFT_ASAN && !WEFT_TSAN && !defined(WEFT_DEBUG)
 _Static_assert(sizeof(struct weft_fiber) <= FIBER_RECORD_MOST, "a fiber that waits costs this");
 #endif
+
+static inline struct extra *fiber_extra(const struct weft_fiber *fiber)
+{
+    return atomic_ptr_load_acquire(
+        &fiber->extra); /* pairs with weft__fiber_extra: others ask for names */
+}
 
 /* A stock of free records, and numbers to give them; owned by a processor or a foreign thread. */
 struct fiber_cache {
@@ -73,6 +100,8 @@ struct weft_fiber *weft__fiber_new(struct fiber_cache *cache);
 void weft__fiber_free(struct fiber_cache *cache, struct weft_fiber *fiber);
 /* The same on any thread, known to weft or not; a fiber must have entered the runtime. */
 void weft__fiber_free_any(struct weft_fiber *fiber);
+/* Its extras, made if need be; NULL without memory. Only for the fiber itself, or one not started. */
+struct extra *weft__fiber_extra(struct weft_fiber *fiber);
 /* Gives the stock back, for others to use. */
 void weft__fiber_cache_flush(struct fiber_cache *cache);
 /* Frees all records. Called when no fiber exists. */
@@ -81,12 +110,19 @@ void weft__fiber_stop(void);
 /* Checks what spawning needs (runtime, limit) and makes a fiber that is not ready yet; the caller
  * makes it so, or discards it. */
 int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *arg, void *site);
+/* Counts a made fiber as alive and makes it ready. */
+void weft__fiber_start(struct weft_fiber *fiber);
 /* A made fiber that never was ready, or a kept one that has ended. */
 void weft__fiber_discard(struct weft_fiber *fiber);
 
+/* In a fiber that has extras, after its function has returned: ends its values and its binding. */
+void weft__fiber_end_extra(struct weft_fiber *fiber);
 /* On the machine's stack, after the fiber has ended and its stack is gone: tells the joiner, frees.
  */
 void weft__fiber_retire(struct weft_fiber *fiber);
+
+/* Calls visit for each fiber that is parked, under the depot's lock. */
+void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *context), void *context);
 
 /* Fibers spawned and not ended, and timers open; never less than there are. */
 uint64_t weft__fiber_alive(void);

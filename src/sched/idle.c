@@ -32,7 +32,7 @@
  * back to the runtime: in a ring, or in a runnext, which is not looked at otherwise. When all are idle
  * it does not.
  *
- * Lock order: weft__sched.lock is taken alone.
+ * Lock order: weft__sched.lock is the last but for that of the inject queue.
  *
  * Rejected: a dozer that pokes the watcher instead of keeping the time itself: each sleep of a lone
  * fiber then costs two more wake-ups. A woken machine that always wakes the next one, as Go has it:
@@ -80,6 +80,7 @@ static void remove_idle_machine(struct machine *machine)
         link = &(*link)->idle_next;
     *link = machine->idle_next;
     machine->idle = false;
+    weft__sched.wakes++;
 }
 
 /* Waking. */
@@ -145,7 +146,7 @@ static bool try_wake_one(void)
     return false;
 }
 
-static bool queues_empty(void)
+bool weft__idle_queues_empty(void)
 {
     if (weft__inject_length() > 0)
         return false;
@@ -174,7 +175,7 @@ static bool anyone_needed(void)
     bool asleep = weft__sched.idle_machines != NULL;
     lock_release(&weft__sched.lock);
     int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
-    if (asleep && (until == NO_WATCHER || !queues_empty()))
+    if (asleep && (until == NO_WATCHER || !weft__idle_queues_empty()))
         return true;
     if (asleep && next_event() < until)
         weft__poller_wake();
@@ -231,7 +232,7 @@ void weft__idle_found(struct machine *machine)
         atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)
         return;
     int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
-    if (until == NO_WATCHER || !queues_empty())
+    if (until == NO_WATCHER || !weft__idle_queues_empty())
         weft__wake_one();
     else if (next_event() < until)
         weft__poller_wake(); /* this machine may have slept for that, and will not now */
@@ -245,6 +246,7 @@ void weft__processor_acquire(struct machine *machine, struct processor *processo
 {
     machine->thread.processor = processor;
     machine->thread.fibers = &processor->fibers;
+    processor->stamp = (uint32_t)(weft__sys_now_coarse() >> STAMP_SHIFT);
     /* Pairs with the acquire in claim(): who sees us as the owner sees us inside. */
     atomic_ptr_store_release(&processor->owner, &machine->thread);
     barrier_light();
@@ -301,12 +303,15 @@ static void watch(struct machine *machine)
         int64_t until = next_event();
         if (busy)
             until = earlier(until, weft__sys_now() + interval);
+        else if (weft__sched.deadlock_check && weft__timers_next() == WHEEL_EMPTY)
+            until = earlier(until, weft__deadlock_check());
         atomic_i64_store_relaxed(&weft__sched.sleep_until, until);
         weft__poller_wait(until);
         int64_t now = weft__sys_now();
         weft__housekeep(now);
         int busy_ones = look_at_busy();
-        bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || !queues_empty();
+        bool work =
+            weft__timers_next() <= now || busy_ones == FIBERS_STUCK || !weft__idle_queues_empty();
         if (work && come_back(machine))
             return;
         interval = busy_ones == ALL_WELL ? WATCH_EVERY : earlier(interval * 2, WATCH_EVERY);
@@ -343,7 +348,7 @@ static void sleep_idle(struct machine *machine)
     barrier_heavy();
     if (atomic_u32_load_relaxed(&weft__sched.draining))
         weft__runtime_quiet();
-    if (queues_empty() || !come_back(machine)) {
+    if (weft__idle_queues_empty() || !come_back(machine)) {
         if (watching)
             watch(machine);
         else
@@ -415,9 +420,10 @@ void weft__unstarve(uint32_t most)
     lock_acquire(&weft__sched.lock);
     while (fed.count < most && weft__sched.starved.first != NULL)
         chain_add(&fed, chain_take(&weft__sched.starved));
+    /* Before the flag falls: who looks for a deadlock must find them in one place or the other. */
+    weft__inject_push_any(fed);
     atomic_u32_store_relaxed(&weft__sched.starving, weft__sched.starved.first != NULL);
     lock_release(&weft__sched.lock);
-    weft__inject_push_any(fed);
     if (fed.count > 0)
         wake_if_idle();
 }

@@ -67,12 +67,15 @@ int weft_local_delete(weft_local_key key)
     return found ? 0 : -EINVAL;
 }
 
-/* Where the caller's values are; NULL on a thread that weft does not know. */
+/* Where the caller's values are; NULL if there are none, or without memory. */
 static struct locals **locals_self(bool make)
 {
     struct thread *thread = thread_self();
-    if (thread != NULL && thread->fiber != NULL)
-        return &thread->fiber->locals;
+    if (thread != NULL && thread->fiber != NULL) {
+        struct weft_fiber *fiber = thread->fiber;
+        struct extra *extra = make ? weft__fiber_extra(fiber) : fiber_extra(fiber);
+        return extra != NULL ? &extra->locals : NULL;
+    }
     struct foreign *foreign = (struct foreign *)thread;
     if (foreign == NULL && make)
         foreign = weft__foreign_self();

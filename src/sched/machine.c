@@ -2,10 +2,12 @@
  * machine.c: the loop of a machine: choose a fiber, run it, finish what it asked for.
  *
  * A machine has a stack of its own (its thread's) and runs fibers on theirs. A fiber leaves in one
- * of three ways, and what follows happens here, on the machine's stack, when its context is saved:
+ * of three ways, and what follows happens when its context is saved: here, on the machine's stack; or
+ * if it went straight to the next fiber, by that one, when it arrives (switch.h):
  *
  *   yield   into the ring, behind the others
- *   park    arm the deadline, then unlock what it waits for: from then on others may make it ready
+ *   park    arm the deadline, open the wait to the fiber's context, unlock what it waits for: from
+ *           then on others may make it ready
  *   end     its stack goes back, the joiner is told, the record is freed
  *
  * The five invariants of the scheduler, and where each is kept:
@@ -98,11 +100,17 @@ static void fiber_main(void *arg)
     struct thread *thread = thread_self();
     runtime_leave(thread);
     fiber->function(fiber->arg);
-    if (unlikely(fiber->locals != NULL))
-        weft__locals_end(&fiber->locals);
+    if (unlikely(fiber_extra(fiber) != NULL))
+        weft__fiber_end_extra(fiber);
     thread = thread_self();
     if (unlikely(thread == NULL || thread->fiber == NULL))
         weft__sys_exit_now(0); /* a forked child: its only thread has ended */
+    if (unlikely(thread->spins != 0))
+        fatal("fiber %llu ended while it holds a weft_spin", (unsigned long long)fiber->id);
+#ifdef WEFT_DEBUG
+    if (fiber->held != NULL)
+        fatal("fiber %llu ended while it holds a lock", (unsigned long long)fiber->id);
+#endif
     runtime_enter(thread);
     weft__machine_switch((struct machine *)thread, ACTION_END);
     must(!"an ended fiber was resumed");
@@ -116,6 +124,20 @@ bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber
     context_make(&fiber->context, weft__stack_start_at(fiber->stack), fiber_main, fiber);
     switch_fiber_made(fiber);
     return true;
+}
+
+void weft__finish_direct(struct machine *machine, struct weft_fiber *arrived)
+{
+    struct weft_fiber *fiber = machine->parked;
+    machine->parked = NULL;
+    if (unlikely(fiber == arrived)) {
+        weft__deadlock_show(machine); /* it was resumed only for that */
+    } else if (unlikely(machine->open || machine->unlock == NULL)) {
+        weft__finish_park(machine, fiber);
+    } else { /* the same, in short */
+        fiber->state = FIBER_PARKED;
+        machine->unlock(machine->object);
+    }
 }
 
 /* There is no memory for the fiber's stack: it waits until another fiber ends, or for some time. */
@@ -133,18 +155,48 @@ static noinline void starve(struct weft_fiber *fiber)
     }
 }
 
-static void finish_park(struct machine *machine, struct weft_fiber *fiber)
+/* Opens the wait to the fiber's context. True: that is cancelled, and the wait was claimed for it. */
+static bool open_wait(struct weft_fiber *fiber, const struct canceler *canceler)
 {
-    fiber->state = FIBER_PARKED;
-    /* Once it is armed or unlocked the fiber may run elsewhere: nothing of it is touched after. */
+    uint32_t open = WAITER_OPEN;
+    /* seq_cst, both: pairs with weft__cancel, see cancel.h. */
+    atomic_u32_exchange_seq_cst(&fiber->waiter.state, WAITER_OPEN);
+    if (likely(atomic_u32_load_seq_cst(&canceler->reason) == 0) ||
+        !atomic_u32_cas_acq_rel(&fiber->waiter.state, &open, WAITER_CLAIMED))
+        return false;
+    fiber->waiter.result = -ECANCELED;
+    return true;
+}
+
+/* Once it is armed, open or unlocked, the fiber may run elsewhere. It does not go on from its wait
+ * before it had the lock of the wheel if there is a deadline, and of the object if there is one; so it
+ * may be touched, and its context too, until those are given back. If there is neither, the latch of the
+ * context does this: the fiber cannot leave it without that. */
+noinline void weft__finish_park(struct machine *machine, struct weft_fiber *fiber)
+{
     void (*unlock)(void *) = machine->unlock;
+    bool bound = machine->open, claimed = false;
+    struct canceler *canceler = bound ? fiber_extra(fiber)->bond.canceler : NULL;
+    fiber->state = FIBER_PARKED;
     if (machine->deadline != WEFT_NEVER) {
+        struct wheel *wheel = &machine->thread.processor->wheel;
         machine->timer_news = true;
         fiber->timer.kind = TIMER_WAIT;
-        weft__wheel_arm(&machine->thread.processor->wheel, &fiber->timer, machine->deadline);
+        lock_acquire(&wheel->lock);
+        weft__wheel_arm_locked(wheel, &fiber->timer, machine->deadline);
+        claimed = bound && open_wait(fiber, canceler);
+        lock_release(&wheel->lock);
+    } else if (bound) {
+        if (unlock == NULL)
+            latch_acquire(&canceler->latch);
+        claimed = open_wait(fiber, canceler);
+        if (unlock == NULL)
+            latch_release(&canceler->latch);
     }
     if (unlock != NULL)
         unlock(machine->object);
+    if (unlikely(claimed))
+        weft__wake(&fiber->waiter);
 }
 
 static void finish_end(struct machine *machine, struct weft_fiber *fiber)
@@ -194,7 +246,8 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
         weft__enqueue(processor, fiber);
         break;
     case ACTION_PARK:
-        finish_park(machine, fiber);
+        fiber->parked_at = processor->stamp = (uint32_t)(weft__sys_now_coarse() >> STAMP_SHIFT);
+        weft__finish_park(machine, fiber);
         break;
     case ACTION_END:
         finish_end(machine, fiber);

@@ -1,11 +1,13 @@
 /*
  * park.c: how anything waits: see park.h for the protocol and its invariants.
  *
- * A fiber that parks switches to its machine, which arms the deadline and unlocks. A foreign thread
- * unlocks and sleeps on its waiter's state:
+ * A fiber that parks goes straight to the next fiber of its processor, if there is one and the machine
+ * has nothing else to do first, and else to its machine; whoever arrives there arms the deadline, opens
+ * the wait to the fiber's context, and unlocks (machine.c). A foreign thread unlocks and sleeps on its
+ * waiter's state:
  *
  *   thread                                   winner
- *   state = WAITING, listed                  claim: WAITING -> CLAIMED
+ *   state = SHARED (or such), listed         claim: SHARED -> CLAIMED
  *   unlock                                   result = ...
  *   while state != WOKEN: futex wait         state = WOKEN (release), futex wake
  *   at the deadline: claim for itself;
@@ -16,54 +18,146 @@
  */
 #include "sched/park.h"
 
-#include <errno.h>
-
 #include "sched/sched.h"
+#include "sched/switch.h"
 
-struct waiter *weft__waiter_begin(struct waiter *own)
+const char *weft__wait_text(enum wait_what what)
 {
-    struct thread *thread = thread_self();
-    struct waiter *waiter = own;
-    if (likely(thread != NULL && thread->fiber != NULL))
-        waiter = &thread->fiber->waiter;
-    else
-        own->is_fiber = false;
-    waiter->result = 0;
-    /* Relaxed: published by the unlock that lets others find the waiter. */
-    atomic_u32_store_relaxed(&waiter->state, WAITER_WAITING);
-    return waiter;
+    static const char *const texts[WAIT_WHATS] = {
+        [WAIT_SLEEP] = "sleeps",
+        [WAIT_JOIN] = "joins a fiber",
+        [WAIT_TIMER_CLOSE] = "closes a timer",
+        [WAIT_WG] = "waits for a wait group",
+        [WAIT_SEND] = "sends to a channel",
+        [WAIT_RECEIVE] = "receives from a channel",
+        [WAIT_SELECT] = "selects",
+        [WAIT_MUTEX] = "locks a mutex",
+        [WAIT_READ] = "locks a read-write mutex for reading",
+        [WAIT_WRITE] = "locks a read-write mutex for writing",
+        [WAIT_COND] = "waits for a condition",
+        [WAIT_SEM] = "acquires a semaphore",
+        [WAIT_ONCE] = "waits for a once",
+        [WAIT_BARRIER] = "waits at a barrier",
+    };
+    return (unsigned)what < WAIT_WHATS ? texts[what] : "waits";
 }
 
-static int park_thread(struct waiter *waiter, int64_t deadline)
+/* Threads. */
+
+static int sleep_thread(struct waiter *waiter, int64_t deadline)
 {
     for (;;) {
         uint32_t state = atomic_u32_load_acquire(&waiter->state); /* pairs with weft__wake */
         if (state == WAITER_WOKEN)
             return waiter->result;
-        int64_t until = state == WAITER_WAITING ? deadline : WEFT_NEVER;
+        int64_t until = state != WAITER_CLAIMED ? deadline : WEFT_NEVER;
         if (weft__sys_futex_wait(&waiter->state, state, until) == -ETIMEDOUT &&
             waiter_claim(waiter, -ETIMEDOUT))
             return -ETIMEDOUT;
     }
 }
 
-int weft__park(struct waiter *waiter, void (*unlock)(void *), void *object, int64_t deadline)
+/* Shows the waiter to the thread's context, or hides it again; false if that is cancelled. */
+static bool show_to_context(struct bond *bond, struct waiter *waiter)
 {
-    if (unlikely(!waiter->is_fiber)) {
+    latch_acquire(&bond->canceler->latch);
+    bool open = waiter == NULL || canceler_error(bond->canceler) == 0;
+    if (open)
+        bond->waiter = waiter;
+    latch_release(&bond->canceler->latch);
+    return open;
+}
+
+static int park_thread(struct waiter *waiter, uint32_t what, void (*unlock)(void *), void *object,
+                       int64_t deadline)
+{
+    struct foreign *self = (struct foreign *)thread_self();
+    struct bond *bond =
+        self != NULL && self->bond.canceler != NULL && !(what & WAIT_FIRM) ? &self->bond : NULL;
+    struct thread_wait wait = {.waiter = waiter, .object = object};
+    bool sole = bond == NULL && deadline == WEFT_NEVER && !(what & WAIT_SHARED);
+    uint32_t state = bond != NULL ? WAITER_OPEN : sole ? WAITER_SOLE : WAITER_SHARED;
+    waiter->what = (uint8_t)what;
+    /* Relaxed: published by the unlock that lets others find the waiter, or by the latch. */
+    atomic_u32_store_relaxed(&waiter->state, state);
+    bool open = bond == NULL || show_to_context(bond, waiter);
+    if (!open)
+        atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
+    if (unlock != NULL)
+        unlock(object);
+    if (!open)
+        return weft__cancelled();
+    if (deadline == WEFT_NEVER)
+        weft__thread_waits(&wait);
+    int result = sleep_thread(waiter, deadline);
+    if (deadline == WEFT_NEVER)
+        weft__thread_waits_no_more(&wait);
+    if (bond == NULL)
+        return result;
+    (void)show_to_context(bond, NULL);
+    return result == -ECANCELED ? canceler_error(bond->canceler) : result;
+}
+
+/* Fibers. */
+
+/* Straight to the next fiber, if this processor has one and needs nothing else first. */
+static bool park_directly(struct machine *machine, struct weft_fiber *self)
+{
+    struct processor *processor = machine->thread.processor;
+    uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
+    if (turn % INJECT_EVERY == 0)
+        return false;
+    timers_look(processor);
+    struct weft_fiber *next = dequeue(processor);
+    if (next == NULL)
+        return false;
+    if (unlikely(next->stack == NULL && !weft__machine_prepare(processor, next))) {
+        next = runnext_swap_owner(processor, next); /* the machine knows what to do */
+        must(next == NULL);
+        return false;
+    }
+    self->parked_at = processor->stamp;
+    next->state = FIBER_RUNNING;
+    machine->thread.fiber = next;
+    machine->parked = self;
+    atomic_u32_store_relaxed(&processor->turn, turn + 1);
+    switch_fibers(machine, self, next);
+    return true;
+}
+
+int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), void *object,
+               int64_t deadline)
+{
+    struct thread *thread = thread_self();
+    if (unlikely(thread != NULL && thread->spins != 0))
+        fatal("a weft_spin is held by a caller that %s: others would spin until it is woken",
+              weft__wait_text(what & 0xff));
+    if (unlikely(!waiter->is_fiber))
+        return park_thread(waiter, what, unlock, object, deadline);
+    struct machine *machine = (struct machine *)thread;
+    struct weft_fiber *fiber = machine->thread.fiber;
+    bool open = fiber->bound && !(what & WAIT_FIRM);
+    if (unlikely(open && weft__cancelled() != 0)) {
+        atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
         if (unlock != NULL)
             unlock(object);
-        return park_thread(waiter, deadline);
+        return weft__cancelled();
     }
-    struct machine *machine = (struct machine *)thread_self();
-    struct weft_fiber *fiber = machine->thread.fiber;
+    bool sole = !open && deadline == WEFT_NEVER && !(what & WAIT_SHARED);
+    /* Relaxed: published by the unlock that lets others find the waiter. */
+    atomic_u32_store_relaxed(&waiter->state, sole ? WAITER_SOLE : WAITER_SHARED);
+    waiter->what = (uint8_t)what;
+    fiber->object = object;
     machine->unlock = unlock;
     machine->object = object;
     machine->deadline = deadline;
-    weft__machine_switch(machine, ACTION_PARK);
+    machine->open = open;
+    if (deadline != WEFT_NEVER || !park_directly(machine, fiber))
+        weft__machine_switch(machine, ACTION_PARK);
     int result = waiter->result;
     if (deadline != WEFT_NEVER && result != -ETIMEDOUT)
         (void)weft__wheel_disarm(&fiber->timer);
-    return result;
+    return unlikely(result == -ECANCELED) ? weft__cancelled() : result;
 }
 
 void weft__wake(struct waiter *waiter)
@@ -74,6 +168,6 @@ void weft__wake(struct waiter *waiter)
         weft__ready(fiber, true);
         return;
     }
-    atomic_u32_store_release(&waiter->state, WAITER_WOKEN); /* pairs with park_thread */
+    atomic_u32_store_release(&waiter->state, WAITER_WOKEN); /* pairs with sleep_thread */
     weft__sys_futex_wake(&waiter->state, 1);
 }

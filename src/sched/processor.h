@@ -37,6 +37,7 @@ struct processor {
     uint32_t streak;
     uint32_t index;
     uint64_t looked; /* ticks, when the clock was last read for timers */
+    uint32_t stamp;  /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
     struct prng prng;
     struct stack_cache stacks;
     struct fiber_cache fibers;

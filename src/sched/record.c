@@ -102,8 +102,10 @@ struct weft_fiber *weft__fiber_new(struct fiber_cache *cache)
 
 void weft__fiber_free(struct fiber_cache *cache, struct weft_fiber *fiber)
 {
-    if (unlikely(fiber->name != NULL))
-        weft__sys_free(fiber->name);
+    if (unlikely(fiber_extra(fiber) != NULL)) {
+        weft__sys_free(fiber_extra(fiber));
+        atomic_ptr_store_relaxed(&fiber->extra, NULL);
+    }
     fiber->state = FIBER_NEW;
     fiber->next = cache->free;
     cache->free = fiber;
@@ -128,11 +130,31 @@ void weft__fiber_cache_flush(struct fiber_cache *cache)
     cache_spill(cache, cache->count);
 }
 
+struct extra *weft__fiber_extra(struct weft_fiber *fiber)
+{
+    struct extra *extra = fiber_extra(fiber);
+    if (extra == NULL && (extra = weft__sys_alloc_zeroed(sizeof *extra)) != NULL)
+        atomic_ptr_store_release(&fiber->extra, extra); /* pairs with fiber_extra */
+    return extra;
+}
+
+void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *context), void *context)
+{
+    lock_acquire(&depot.lock);
+    for (struct slab *slab = depot.slabs; slab != NULL; slab = slab->next)
+        for (int i = 0; i < SLAB_RECORDS; i++)
+            if (slab->records[i].state == FIBER_PARKED)
+                visit(&slab->records[i], context);
+    lock_release(&depot.lock);
+}
+
 void weft__fiber_stop(void)
 {
     while (depot.slabs != NULL) {
         struct slab *slab = depot.slabs;
         depot.slabs = slab->next;
+        for (int i = 0; i < SLAB_RECORDS; i++)
+            weft__sys_free(fiber_extra(&slab->records[i])); /* of handles that nobody gave up */
         weft__sys_free(slab);
     }
     depot.batches = NULL;

@@ -20,7 +20,8 @@
  * What works there none the less (fiber-local storage, this file) has its locks taken before the
  * fork.
  *
- * Lock order: lock, then that of the foreign threads, then that of the fiber-local keys.
+ * Lock order: lock, then that of the foreign threads, then that of the fiber-local keys, then that of
+ * the threads that wait.
  */
 #include <errno.h>
 
@@ -31,13 +32,7 @@ static struct lock lock;
 static weft_config configured;
 static bool stopping;
 static bool fault_started;
-static atomic_u32 forked;
-atomic_u32 weft__runtime_running;
-
-bool weft__runtime_forked(void)
-{
-    return unlikely(atomic_u32_load_relaxed(&forked) != 0);
-}
+atomic_u32 weft__runtime_running, weft__forked;
 
 /* All locks that the child may need are taken before the fork, in the lock order. */
 static void before_fork(void)
@@ -45,10 +40,12 @@ static void before_fork(void)
     lock_acquire(&lock);
     weft__foreign_fork(FORK_BEFORE);
     weft__locals_fork(FORK_BEFORE);
+    weft__thread_waits_fork(FORK_BEFORE);
 }
 
 static void after_fork(enum fork_step step)
 {
+    weft__thread_waits_fork(step);
     weft__locals_fork(step);
     weft__foreign_fork(step);
     lock_release(&lock);
@@ -62,7 +59,7 @@ static void in_forking_parent(void)
 static void in_forked_child(void)
 {
     if (atomic_u32_load_relaxed(&weft__runtime_running)) {
-        atomic_u32_store_relaxed(&forked, 1);
+        atomic_u32_store_relaxed(&weft__forked, 1);
         atomic_u32_store_relaxed(&weft__runtime_running, 0);
         if (fault_started)
             weft__fault_stop();
@@ -108,17 +105,22 @@ static void free_all(void)
     weft__sched.processors = NULL;
 }
 
+/* Not only when the runtime starts: threads use fiber-local values, and wait for each other, without
+ * it. */
+__attribute__((constructor)) static void handle_forks(void)
+{
+    if (weft__sys_at_fork(before_fork, in_forking_parent, in_forked_child) != 0)
+        weft__warn("cannot handle forks: no memory");
+}
+
 static int start(void)
 {
-    static bool fork_handled;
     struct settings settings = weft__config_settle(&configured);
-    weft__sched = (struct sched){.max_fibers = settings.max_fibers};
+    weft__sched = (struct sched){.max_fibers = settings.max_fibers,
+                                 .deadlock_check = settings.deadlock_check};
     weft__sched.stack_class = (uint8_t)weft__stack_class(settings.stack_size);
     atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
     atomic_i64_store_relaxed(&weft__sched.housekeeping, WEFT_NEVER);
-    if (!fork_handled && weft__sys_at_fork(before_fork, in_forking_parent, in_forked_child) != 0)
-        return -ENOMEM;
-    fork_handled = true;
     weft__sys_threads_inherit();
     weft__barrier_choose(settings.membarrier);
     weft__stack_start(settings.guard_install, settings.guard_pages);
@@ -187,6 +189,9 @@ void weft__runtime_quiet(void)
 static int drain(int64_t deadline)
 {
     int error = 0;
+    struct thread_wait wait = {.waiter = NULL};
+    if (deadline == WEFT_NEVER)
+        weft__thread_waits(&wait);
     atomic_u32_exchange_seq_cst(&weft__sched.draining, 1);
     for (;;) {
         uint32_t quiet = atomic_u32_load_seq_cst(&weft__sched.quiet);
@@ -199,6 +204,8 @@ static int drain(int64_t deadline)
         }
     }
     atomic_u32_exchange_seq_cst(&weft__sched.draining, 0);
+    if (deadline == WEFT_NEVER)
+        weft__thread_waits_no_more(&wait);
     return error;
 }
 

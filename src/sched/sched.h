@@ -5,6 +5,7 @@
  *   idle.c      idle processors and machines, sleeping and waking: nothing ready is forgotten
  *   steal.c     how a hungry processor gets fibers from a busy one
  *   timers.c    firing the wheels
+ *   deadlock.c  noticing that nobody will ever wake anybody
  *   poller.c    where the watcher sleeps
  *   runtime.c   start, configuration, shut-down, fork
  */
@@ -29,6 +30,9 @@ struct machine {
     void (*unlock)(void *);
     void *object;
     int64_t deadline;
+    bool open; /* the wait may be ended by a context */
+    struct weft_fiber
+        *parked; /* left by going straight to the next fiber, which has to finish it */
 
     bool spinning;   /* counted in weft__sched.spinning */
     bool timer_news; /* it armed a timer and has not told the watcher yet */
@@ -55,11 +59,13 @@ struct sched {
     uint32_t processor_count;
     uint8_t stack_class; /* of fibers that do not ask */
     int64_t max_fibers;  /* 0: no limit */
+    bool deadlock_check;
 
     _Alignas(CACHE_LINE) struct lock lock;
     struct processor *idle_processors;
     struct machine *idle_machines;
     struct machine *machines;
+    uint32_t wakes;       /* how often one was taken out of the idle list */
     struct chain starved; /* fibers for which there was no stack */
     atomic_u32 starving;  /* whether there are any */
 
@@ -91,7 +97,11 @@ static inline int runtime_ensure(void)
     return likely(atomic_u32_load_acquire(&weft__runtime_running)) ? 0 : weft__runtime_start();
 }
 /* True in a forked child, where nothing of weft works. */
-bool weft__runtime_forked(void);
+extern atomic_u32 weft__forked;
+static inline bool weft__runtime_forked(void)
+{
+    return unlikely(atomic_u32_load_relaxed(&weft__forked) != 0);
+}
 /* Tells a weft_shutdown that waits to look again. */
 void weft__runtime_quiet(void);
 
@@ -101,6 +111,10 @@ int weft__machine_start(struct processor *processor);
 /* Switches from the running fiber to its machine, which does `action`; returns when the fiber is
  * resumed, perhaps on another machine. */
 void weft__machine_switch(struct machine *machine, enum action action);
+/* Does what a fiber asked for that has parked. */
+void weft__finish_park(struct machine *machine, struct weft_fiber *fiber);
+/* The same for one that left by going straight to the next fiber. */
+void weft__finish_direct(struct machine *machine, struct weft_fiber *arrived);
 /* Makes a fiber ready. From a machine inside the runtime: on its own processor, next in line if
  * `next`; from elsewhere: through the inject queue. */
 void weft__ready(struct weft_fiber *fiber, bool next);
@@ -148,6 +162,7 @@ bool weft__idle_may_spin(struct machine *machine);
 /* The machine found nothing: gives its processor up and sleeps. True: it has a processor again;
  * false: the runtime stops. */
 bool weft__idle_retire(struct machine *machine);
+bool weft__idle_queues_empty(void);
 /* Bounded clean-up work (stacks, starved fibers) if its time has come. */
 void weft__housekeep(int64_t now);
 void weft__housekeep_by(int64_t time);
@@ -200,6 +215,24 @@ void weft__poller_stop(void);
 /* Sleeps until the deadline or weft__poller_wake. */
 void weft__poller_wait(int64_t deadline);
 void weft__poller_wake(void);
+
+/* deadlock.c */
+
+/* Reports and aborts if no fiber can ever go on. Called by the watcher when it finds nothing to wait
+ * for but being woken. Returns when to ask again. */
+int64_t weft__deadlock_check(void);
+/* In a fiber that was resumed to show where it waits. */
+void weft__deadlock_show(struct machine *machine);
+/* A thread that waits in weft without a deadline; on its stack. */
+struct thread_wait {
+    struct thread_wait *next, **link;
+    struct waiter *waiter; /* NULL: in weft_shutdown */
+    void *object;
+    int64_t since;
+};
+void weft__thread_waits(struct thread_wait *wait);
+void weft__thread_waits_no_more(struct thread_wait *wait);
+void weft__thread_waits_fork(enum fork_step step);
 
 /* fault.c */
 

@@ -23,17 +23,17 @@ int weft_sleep_until(int64_t deadline)
 {
     if (weft__runtime_forked())
         return -ECHILD;
-    struct thread *thread = thread_self();
     if (deadline <= WEFT_NOW) {
         weft_yield();
-    } else if (unlikely(thread == NULL || thread->fiber == NULL)) {
-        weft__sys_sleep_until(deadline);
-    } else {
-        runtime_enter(thread);
-        (void)weft__park(weft__waiter_begin(NULL), NULL, NULL, deadline);
-        runtime_leave(thread_self());
+        return 0;
     }
-    return 0;
+    struct waiter own;
+    bool fiber = enter_if_fiber();
+    int result = weft__park(weft__waiter_begin(&own), WAIT_SLEEP, NULL, NULL, deadline);
+    leave_if_fiber(fiber);
+    if (result == -ETIMEDOUT && (weft__cancelled() == 0 || weft__sys_now() >= deadline))
+        return 0;
+    return result;
 }
 
 int weft_sleep(int64_t duration)

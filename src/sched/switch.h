@@ -39,19 +39,29 @@ static inline void switch_to_fiber(struct machine *machine, struct weft_fiber *f
     ASAN_ONLY(__sanitizer_finish_switch_fiber(machine->fake_stack, NULL, NULL));
 }
 
+/* Finishes the park of the fiber that went straight to this one. */
+static inline void switch_finish_parked(struct machine *machine, struct weft_fiber *fiber)
+{
+    if (machine->parked != NULL)
+        weft__finish_direct(machine, fiber);
+}
+
 /* Called by a fiber that has just been resumed: the thread may be another one now. */
 static inline void switch_arrive(struct weft_fiber *fiber)
 {
     ASAN_ONLY(__sanitizer_finish_switch_fiber(fiber->fake_stack, NULL, NULL));
-    *thread_self()->errno_address = fiber->saved_errno;
+    struct machine *machine = (struct machine *)thread_self();
+    *machine->thread.errno_address = fiber->saved_errno;
+    switch_finish_parked(machine, fiber);
 }
 
 /* The same for one that runs for the first time. */
 static inline void switch_arrive_first(struct weft_fiber *fiber)
 {
     ASAN_ONLY(__sanitizer_finish_switch_fiber(NULL, NULL, NULL));
-    *thread_self()->errno_address = 0;
-    (void)fiber;
+    struct machine *machine = (struct machine *)thread_self();
+    *machine->thread.errno_address = 0;
+    switch_finish_parked(machine, fiber);
 }
 
 /* From a fiber to its machine; returns when it is resumed, never if it has ended. */

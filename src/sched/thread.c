@@ -15,6 +15,7 @@ static struct {
     struct lock lock;
     struct foreign *all;
     uint64_t started; /* fibers, by threads that are gone */
+    uint32_t count;
 } foreign;
 
 static void forget(struct foreign *self)
@@ -26,6 +27,7 @@ static void forget(struct foreign *self)
         foreign.all = self->next;
     if (self->next != NULL)
         self->next->previous = self->previous;
+    foreign.count--;
     foreign.started += atomic_u64_load_relaxed(&self->cache.started);
     weft__fiber_cache_flush(&self->cache);
     lock_release(&foreign.lock);
@@ -39,6 +41,10 @@ static void at_thread_exit(void *arg)
     thread_word_set(self); /* destructors of the user may call weft */
     if (self->locals != NULL)
         weft__locals_end(&self->locals);
+    if (thread_self() != &self->thread)
+        return; /* a child that a destructor forked: all is forgotten already */
+    if (self->bond.canceler != NULL)
+        weft__bond_set(&self->bond, NULL);
     forget(self);
 }
 
@@ -60,6 +66,7 @@ noinline struct foreign *weft__foreign_self(void)
     if (self->next != NULL)
         self->next->previous = self;
     foreign.all = self;
+    foreign.count++;
     lock_release(&foreign.lock);
     thread_word_set(self);
     return self;
@@ -68,8 +75,8 @@ noinline struct foreign *weft__foreign_self(void)
 void weft__foreign_leave(void)
 {
     struct foreign *self = (struct foreign *)thread_self();
-    if (self == NULL || self->locals != NULL)
-        return; /* values stay until the thread ends */
+    if (self == NULL || self->locals != NULL || self->bond.canceler != NULL)
+        return; /* they stay until the thread ends */
     weft__sys_thread_at_exit_cancel();
     forget(self);
 }
@@ -82,6 +89,14 @@ uint64_t weft__foreign_started(void)
         started += atomic_u64_load_relaxed(&one->cache.started);
     lock_release(&foreign.lock);
     return started;
+}
+
+uint32_t weft__foreign_count(void)
+{
+    lock_acquire(&foreign.lock);
+    uint32_t count = foreign.count;
+    lock_release(&foreign.lock);
+    return count;
 }
 
 void weft__foreign_stop(void)
@@ -102,6 +117,7 @@ void weft__foreign_fork(enum fork_step step)
     if (step == FORK_CHILD) {
         /* All but this one are threads of the parent. */
         foreign.all = (struct foreign *)thread_self();
+        foreign.count = foreign.all != NULL;
         if (foreign.all != NULL)
             foreign.all->next = foreign.all->previous = NULL;
     }

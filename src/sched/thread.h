@@ -19,8 +19,12 @@ struct thread {
     struct fiber_cache *fibers;  /* where it takes and leaves records */
     int *errno_address;
     bool wake_wanted; /* a machine is to be woken as soon as this thread is outside */
+    uint32_t spins;   /* weft_spin locks held by what runs on it */
     /* Not 0: in the runtime, so the processor's private state may be in use. See sched/steal.c. */
     atomic_u32 inside;
+#ifdef WEFT_DEBUG
+    void *held; /* locks of a foreign thread: sync/order.c */
+#endif
 };
 
 /* A thread that is not a machine. */
@@ -29,6 +33,7 @@ struct foreign {
     struct foreign *next, *previous; /* all of them */
     struct fiber_cache cache;
     struct locals *locals;
+    struct bond bond; /* to its context */
 };
 
 static inline struct thread *thread_self(void)
@@ -42,6 +47,8 @@ struct foreign *weft__foreign_self(void);
 void weft__foreign_leave(void);
 /* How many fibers foreign threads have started, those that are gone included. */
 uint64_t weft__foreign_started(void);
+/* How many threads weft has a record of. */
+uint32_t weft__foreign_count(void);
 /* Lets all foreign threads forget their stock of records; the runtime has stopped. */
 void weft__foreign_stop(void);
 /* Around a fork: the locks that the child will need are held by the one thread it will have. */
@@ -73,6 +80,19 @@ static inline void runtime_leave(struct thread *thread)
         weft__wake_one();
 }
 
+#ifdef WEFT_DEBUG
+/* Where the caller's list of held locks begins; NULL without memory. */
+static inline void **weft__held(void)
+{
+    struct thread *thread = thread_self();
+    if (thread == NULL)
+        thread = (struct thread *)weft__foreign_self();
+    if (thread == NULL)
+        return NULL;
+    return thread->fiber != NULL ? &thread->fiber->held : &thread->held;
+}
+#endif
+
 /* The same for calls that fibers and threads make: fiber code must be inside the runtime to use its
  * processor, a thread has none. What enter returns is for leave, which may happen on another thread. */
 static inline bool enter_if_fiber(void)
@@ -88,6 +108,19 @@ static inline void leave_if_fiber(bool fiber)
 {
     if (fiber)
         runtime_leave(thread_self());
+}
+
+/* The waiter of the caller, ready to be put in a list: `own` if the caller is a thread. See park.h. */
+static inline struct waiter *weft__waiter_begin(struct waiter *own)
+{
+    struct thread *thread = thread_self();
+    struct waiter *waiter = own;
+    if (likely(thread != NULL && thread->fiber != NULL))
+        waiter = &thread->fiber->waiter;
+    else
+        own->is_fiber = false;
+    waiter->result = 0;
+    return waiter;
 }
 
 #endif

@@ -104,6 +104,10 @@ static void call(void *arg)
         if (!begin)
             return;
         timer->function(timer->arg);
+        if (fiber_extra(timer->fiber) != NULL)
+            weft__fiber_end_extra(timer->fiber); /* the next call begins with nothing */
+        if (weft__runtime_forked())
+            return; /* a child of the function's */
     }
 }
 
@@ -154,7 +158,7 @@ int weft_timer_open(weft_timer **out, void (*function)(void *), void *arg)
     }
     timer->function = function;
     timer->arg = arg;
-    timer->fiber->kept = true;
+    timer->fiber->owner = OWNER_TIMER;
     atomic_u64_add_relaxed(&opened, 1);
     *out = timer;
     return 0;
@@ -193,7 +197,8 @@ static void wait_for_rest(struct weft_timer *timer)
 {
     struct waiter own;
     timer->closer = weft__waiter_begin(&own);
-    (void)weft__park(timer->closer, unlock_timer, &timer->lock, WEFT_NEVER);
+    (void)weft__park(timer->closer, WAIT_TIMER_CLOSE | WAIT_FIRM, unlock_timer, &timer->lock,
+                     WEFT_NEVER);
 }
 
 int weft_timer_close(weft_timer *timer)

@@ -155,17 +155,22 @@ static void advance(struct wheel *wheel, uint64_t tick)
         wheel->tick = tick;
 }
 
-void weft__wheel_arm(struct wheel *wheel, struct timer *timer, int64_t deadline)
+void weft__wheel_arm_locked(struct wheel *wheel, struct timer *timer, int64_t deadline)
 {
     should(timer->link == NULL);
     uint64_t tick = tick_of_deadline(deadline);
     timer->deadline = deadline;
     timer->wheel = wheel;
-    lock_acquire(&wheel->lock);
     place(wheel, timer, tick);
     int64_t time = time_of_tick(tick);
     if (time < atomic_i64_load_relaxed(&wheel->next))
         atomic_i64_store_relaxed(&wheel->next, time);
+}
+
+void weft__wheel_arm(struct wheel *wheel, struct timer *timer, int64_t deadline)
+{
+    lock_acquire(&wheel->lock);
+    weft__wheel_arm_locked(wheel, timer, deadline);
     lock_release(&wheel->lock);
 }
 

@@ -49,6 +49,9 @@ void weft__wheel_init(struct wheel *wheel, int64_t now);
 /* Arms a timer that is not armed. */
 void weft__wheel_arm(struct wheel *wheel, struct timer *timer, int64_t deadline);
 
+/* The same, under the wheel's lock. */
+void weft__wheel_arm_locked(struct wheel *wheel, struct timer *timer, int64_t deadline);
+
 /* Disarms the timer wherever it is armed. True if that came before its firing; if not, its firing
  * is over when this returns. The caller must be the only one to arm or disarm it. */
 bool weft__wheel_disarm(struct timer *timer);

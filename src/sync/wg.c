@@ -14,17 +14,20 @@
  *  - A done that brings the count to zero while nobody waits is over with its one atomic operation.
  *  - A done that brings it to zero with WAITERS set takes the lock, claims all waiters, and clears
  *    LOCK and WAITERS in one operation, its last touch. None of those waiters has returned before it
- *    is woken after that; one that lost to the clock waits on, if it finds the count at zero and
+ *    is woken after that; one that gave up waits on, if it finds the count at zero and
  *    itself still in the list: that done is yet to come; and one that comes new finds the word not
  *    zero, and waits.
  */
 #include <errno.h>
+#include <weft/fiber.h>
 #include <weft/wg.h>
 
 #include "base/assert.h"
 #include "sched/sched.h"
+#include "sync/backoff.h"
+#include "sync/waiters.h"
 
-enum { LOCK = 1, WAITERS = 2, COUNT_SHIFT = 32, SPINS = 100 };
+enum { LOCK = 1, WAITERS = 2, COUNT_SHIFT = 32 };
 
 static atomic_u64 *word_of(const weft_wg *wg)
 {
@@ -39,42 +42,18 @@ static int64_t count_of(uint64_t word)
 static void lock(weft_wg *wg)
 {
     atomic_u64 *word = word_of(wg);
-    for (int spins = 0;; spins++) {
+    struct backoff backoff = {0, 0};
+    for (;;) {
         uint64_t before = atomic_u64_load_relaxed(word);
         if (!(before & LOCK) && atomic_u64_cas_acquire(word, &before, before | LOCK))
             return;
-        if (spins < SPINS)
-            cpu_relax();
-        else
-            weft__sys_yield();
+        backoff_wait(&backoff);
     }
 }
 
 static void unlock(void *arg)
 {
     atomic_u64_and_release(word_of(arg), ~(uint64_t)LOCK);
-}
-
-/* The list; under the lock. */
-
-static void list_add(weft_wg *wg, struct waiter *waiter)
-{
-    waiter->previous = NULL;
-    waiter->next = wg->waiters;
-    if (waiter->next != NULL)
-        waiter->next->previous = waiter;
-    wg->waiters = waiter;
-}
-
-static void list_remove(weft_wg *wg, struct waiter *waiter)
-{
-    if (waiter->previous != NULL)
-        waiter->previous->next = waiter->next;
-    else
-        wg->waiters = waiter->next;
-    if (waiter->next != NULL)
-        waiter->next->previous = waiter->previous;
-    waiter->previous = waiter;
 }
 
 int weft_wg_init(weft_wg *wg, int64_t count)
@@ -93,29 +72,16 @@ static noinline void wake_all(weft_wg *wg)
         return; /* those who wait are not in this process */
     bool fiber = enter_if_fiber();
     lock(wg);
-    struct waiter *woken = NULL;
+    struct woken woken;
+    woken_begin(&woken);
     uint64_t clear = LOCK;
     /* It may have been raised again meanwhile: then a later done does this. */
     if (count_of(atomic_u64_load_relaxed(word_of(wg))) == 0) {
         clear = LOCK | WAITERS;
-        struct waiter *waiter = wg->waiters;
-        wg->waiters = NULL;
-        while (waiter != NULL) {
-            struct waiter *next = waiter->next;
-            waiter->previous = waiter; /* not in the list any more */
-            if (waiter_claim(waiter, 0)) {
-                waiter->next = woken;
-                woken = waiter;
-            }
-            waiter = next;
-        }
+        (void)waiters_claim_all(&wg->waiters, 0, &woken);
     }
     atomic_u64_and_release(word_of(wg), ~clear);
-    while (woken != NULL) {
-        struct waiter *next = woken->next;
-        weft__wake(woken);
-        woken = next;
-    }
+    woken_wake(&woken);
     leave_if_fiber(fiber);
 }
 
@@ -158,20 +124,64 @@ void weft_wg_done(weft_wg *wg)
         wake_all(wg);
 }
 
-/* The waiter lost to the clock. Takes it out of the list and unlocks; or, if a done that reached
+/* Starting fibers. */
+
+struct start {
+    weft_wg *wg;
+    void (*function)(void *);
+    void *arg;
+};
+
+static void run(void *arg)
+{
+    struct start start = *(struct start *)arg;
+    weft__sys_free(arg);
+    start.function(start.arg);
+    weft_wg_done(start.wg);
+}
+
+static int spawn(struct start *start, void *site)
+{
+    struct weft_fiber *fiber;
+    bool entered = enter_if_fiber();
+    int error = weft__fiber_make(&fiber, run, start, site);
+    if (error == 0)
+        weft__fiber_start(fiber);
+    leave_if_fiber(entered);
+    return error;
+}
+
+int weft_wg_go(weft_wg *wg, void (*function)(void *), void *arg)
+{
+    if (wg == NULL || function == NULL)
+        return -EINVAL;
+    struct start *start = weft__sys_alloc(sizeof *start);
+    if (start == NULL)
+        return -ENOMEM;
+    *start = (struct start){wg, function, arg};
+    int error = weft_wg_add(wg, 1);
+    if (error == 0 && (error = spawn(start, __builtin_return_address(0))) != 0)
+        weft_wg_done(wg);
+    if (error != 0)
+        weft__sys_free(start);
+    return error;
+}
+
+/* Waiting. */
+
+/* The waiter gave up. Takes it out of the list and unlocks; or, if a done that reached
  * zero is on its way to wake it, leaves it there: then the wait must go on, since that done will
  * touch the wait group. Called with the lock held; it is still held in the second case. */
 static bool leave_list(weft_wg *wg, struct waiter *waiter)
 {
-    bool listed = waiter->previous != waiter;
+    bool listed = waiter_listed(waiter);
     uint64_t before = atomic_u64_load_relaxed(word_of(wg)), after;
     if (listed && count_of(before) == 0)
         return false;
-    if (listed)
-        list_remove(wg, waiter);
+    (void)waiters_remove(&wg->waiters, waiter);
     do {
         if (listed && count_of(before) == 0) {
-            list_add(wg, waiter);
+            waiters_add_last(&wg->waiters, waiter);
             return false;
         }
         after = before & ~(uint64_t)(wg->waiters == NULL ? LOCK | WAITERS : LOCK);
@@ -184,19 +194,24 @@ static int wait_listed(weft_wg *wg, int64_t deadline)
 {
     struct waiter own, *waiter = weft__waiter_begin(&own);
     lock(wg);
-    /* From here a done that reaches zero sees WAITERS; one that reached it before shows here. */
-    if (count_of(atomic_u64_or_seq_cst(word_of(wg), WAITERS)) == 0 && wg->waiters == NULL) {
-        atomic_u64_and_acq_rel(word_of(wg), ~(uint64_t)(LOCK | WAITERS));
+    /* From here a done that reaches zero sees WAITERS; one that reached it before shows here. Nobody must
+     * see WAITERS if there is nothing to wait for: it would come to wake, and the group may be gone. */
+    uint64_t before = atomic_u64_load_relaxed(word_of(wg)), after;
+    bool over;
+    do {
+        over = count_of(before) == 0 && wg->waiters == NULL;
+        after = over ? before & ~(uint64_t)(LOCK | WAITERS) : before | WAITERS;
+    } while (!atomic_u64_cas_acq_rel(word_of(wg), &before, after));
+    if (over)
         return 0;
-    }
-    list_add(wg, waiter);
-    int result = weft__park(waiter, unlock, wg, deadline);
-    if (result == -ETIMEDOUT) {
+    waiters_add_last(&wg->waiters, waiter);
+    int result = weft__park(waiter, WAIT_WG, unlock, wg, deadline);
+    if (wait_gave_up(result)) {
         lock(wg);
-        bool woken = waiter->previous == waiter; /* by a done, which found that the clock had won */
+        bool woken = !waiter_listed(waiter); /* by a done, which found that it had given up */
         if (!leave_list(wg, waiter)) {
             (void)weft__waiter_begin(&own);
-            result = weft__park(waiter, unlock, wg, WEFT_NEVER);
+            result = weft__park(waiter, WAIT_WG | WAIT_FIRM, unlock, wg, WEFT_NEVER);
         } else if (woken) {
             result = 0;
         }

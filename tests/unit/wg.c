@@ -356,6 +356,67 @@ static void others_give_up(void)
     CHECK_EQ(atomic_u32_load_relaxed(&door.passed), WORKERS);
 }
 
+/* Fibers that the group starts itself. */
+
+static atomic_u32 started;
+
+static void yield_and_count(void *arg)
+{
+    weft_yield();
+    atomic_u32_add_relaxed(arg, 1);
+}
+
+static void go_and_wait(void *arg)
+{
+    weft_wg wg = WEFT_WG_INIT;
+    atomic_u32_store_relaxed(&started, 0);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK_EQ(weft_wg_go(&wg, yield_and_count, &started), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&started), WORKERS);
+    (void)arg;
+}
+
+static void wait_for_gate(void *gate)
+{
+    CHECK_EQ(weft_wg_wait(gate), 0);
+}
+
+static void starts_fibers(void)
+{
+    go_and_wait(NULL);
+    in_fiber(go_and_wait, NULL);
+}
+
+static void nothing_is_added_if_none_starts(void)
+{
+    weft_wg wg = WEFT_WG_INIT;
+    CHECK_EQ(weft_wg_go(NULL, yield_and_count, NULL), -EINVAL);
+    CHECK_EQ(weft_wg_go(&wg, NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_wg_count(&wg), 0);
+    weft__sys_fail(SYS_ALLOC, 1, true);
+    CHECK_EQ(weft_wg_go(&wg, yield_and_count, NULL), -ENOMEM);
+    weft__sys_fail(SYS_ALLOC, 0, false);
+    CHECK_EQ(weft_wg_count(&wg), 0);
+
+    CHECK_EQ(weft_wg_init(&wg, WEFT_WG_MAX), 0);
+    CHECK_EQ(weft_wg_go(&wg, yield_and_count, NULL), -EINVAL);
+    CHECK_EQ(weft_wg_count(&wg), WEFT_WG_MAX);
+
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_configure(&(weft_config){.max_fibers = 1}), 0);
+    weft_wg gate;
+    CHECK_EQ(weft_wg_init(&wg, 0), 0);
+    CHECK_EQ(weft_wg_init(&gate, 1), 0);
+    CHECK_EQ(weft_wg_go(&wg, wait_for_gate, &gate), 0);
+    CHECK_EQ(weft_wg_go(&wg, yield_and_count, &started), -EAGAIN);
+    CHECK_EQ(weft_wg_count(&wg), 1);
+    weft_wg_done(&gate);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_configure(NULL), 0);
+}
+
 /* The end of a group. */
 
 /* What stands in a group's memory when it is gone: whoever still takes it for one and finishes what
@@ -482,6 +543,8 @@ int main(void)
     RUN(all_waiters_are_woken);
     RUN(deadlines);
     RUN(others_give_up);
+    RUN(starts_fibers);
+    RUN(nothing_is_added_if_none_starts);
     RUN(not_touched_after_wait);
     RUN(not_touched_after_wait_and_deadline);
     RUN(far_below_zero_aborts_too);

@@ -1,0 +1,227 @@
+/*
+ * deadlock.c: notices that nobody will ever wake anybody, says who waits for what, and aborts.
+ *
+ * Nobody can go on if all of this holds at one moment:
+ *   1. every machine is idle: no fiber runs or is ready, none waits for a stack;
+ *   2. no timer is armed;
+ *   3. every other thread of the process waits in weft, without a deadline and not woken yet.
+ * Signal handlers do not count: they may not call weft.
+ *
+ * The watcher asks when it is about to sleep without an end, and a thread that begins to wait while
+ * all machines are idle pokes it to ask again. (The thread lists itself, barrier_light, looks for idle
+ * processors; the machine shows itself idle, barrier_heavy, looks at the list: the later one of them
+ * sees the other.)
+ *
+ * One moment. Machines leave the idle list under the scheduler's lock and count that in `wakes`:
+ *
+ *     all idle, wakes = n                nobody but foreign threads can act
+ *     threads of the process = t         one that acts later than this is in t
+ *     those listed, unclaimed = t - machines
+ *     all idle, queues empty, no timer, wakes = n still
+ *
+ * If the last holds no machine ran in between. A thread that woke somebody before it listed itself has
+ * changed what the last line looks at; one that is not listed, or woken, makes the numbers differ. So
+ * this never cries wolf. It says nothing where there is no /proc, and while a thread exists that does not
+ * wait in weft: that one might wake somebody. (So also for ever after main was left by pthread_exit, whose
+ * remains count as a thread.) Nobody tells when such a thread ends: while others wait in weft, the watcher
+ * asks again now and then.
+ *
+ * Lock order: that of the waits, then the scheduler's or the depot's.
+ *
+ * Each parked fiber is resumed for a moment to print its own backtrace (switch.h): it has one only from
+ * its own stack.
+ */
+#include <stdio.h>
+
+#include "sched/sched.h"
+#include "sched/switch.h"
+
+enum { SHOWN_MOST = 1000 };
+
+#define LOOK_AGAIN_FIRST WEFT_S
+#define LOOK_AGAIN_MOST (64 * WEFT_S)
+
+static struct {
+    struct lock lock;
+    struct thread_wait *first;
+} waits;
+
+void weft__thread_waits(struct thread_wait *wait)
+{
+    wait->since = weft__sys_now();
+    lock_acquire(&waits.lock);
+    wait->next = waits.first;
+    wait->link = &waits.first;
+    if (wait->next != NULL)
+        wait->next->link = &wait->next;
+    waits.first = wait;
+    lock_release(&waits.lock);
+    /* Pairs with the start. A machine that looked at the list before this was in it has had the lock
+     * before, so it is seen that the runtime runs. */
+    if (!atomic_u32_load_acquire(&weft__runtime_running))
+        return;
+    barrier_light();
+    if (weft__sched.deadlock_check &&
+        atomic_u32_load_relaxed(&weft__sched.idle_count) == weft__sched.processor_count &&
+        weft__timers_next() == WHEEL_EMPTY)
+        weft__poller_wake();
+}
+
+void weft__thread_waits_no_more(struct thread_wait *wait)
+{
+    lock_acquire(&waits.lock);
+    *wait->link = wait->next;
+    if (wait->next != NULL)
+        wait->next->link = wait->link;
+    lock_release(&waits.lock);
+}
+
+void weft__thread_waits_fork(enum fork_step step)
+{
+    if (step == FORK_BEFORE) {
+        lock_acquire(&waits.lock);
+        return;
+    }
+    if (step == FORK_CHILD)
+        waits.first = NULL; /* threads of the parent */
+    lock_release(&waits.lock);
+}
+
+/* Machines, if all of them are idle and nothing is ready or will be by itself; else 0. */
+static uint32_t idle_machines(uint32_t *wakes)
+{
+    uint32_t machines = 0;
+    bool idle = true;
+    lock_acquire(&weft__sched.lock);
+    for (struct machine *machine = weft__sched.machines; machine != NULL; machine = machine->next) {
+        machines++;
+        idle &= machine->idle;
+    }
+    *wakes = weft__sched.wakes;
+    idle &= atomic_u32_load_relaxed(&weft__sched.idle_count) == weft__sched.processor_count &&
+            !atomic_u32_load_relaxed(&weft__sched.starving) &&
+            !atomic_u32_load_relaxed(&weft__sched.stopping);
+    lock_release(&weft__sched.lock);
+    return idle && weft__idle_queues_empty() && weft__timers_next() == WHEEL_EMPTY ? machines : 0;
+}
+
+/* Under the lock of the waits: how many threads wait and are not woken; 0 if any is. */
+static uint32_t threads_stuck(bool *draining)
+{
+    uint32_t stuck = 0;
+    *draining = false;
+    for (struct thread_wait *wait = waits.first; wait != NULL; wait = wait->next) {
+        if (wait->waiter == NULL)
+            *draining = true;
+        else if (atomic_u32_load_acquire(&wait->waiter->state) >= WAITER_CLAIMED)
+            return 0;
+        stuck++;
+    }
+    return stuck;
+}
+
+static void count_parked(struct weft_fiber *fiber, void *context)
+{
+    (void)fiber;
+    ++*(uint64_t *)context;
+}
+
+noinline void weft__deadlock_show(struct machine *machine)
+{
+    struct weft_fiber *fiber = machine->thread.fiber;
+    weft__sys_print_backtrace();
+    switch_to_machine(machine, fiber, false);
+}
+
+static void show_wait(const char *who, enum wait_what what, void *object, int64_t since)
+{
+    char where[32] = "";
+    double seconds = (double)(weft__sys_now() - since) / (double)WEFT_S;
+    if (object != NULL && what != WAIT_SELECT &&
+        what != WAIT_JOIN) /* an address that says nothing */
+        snprintf(where, sizeof where, " %p", object);
+    weft__warn("%s %s%s, for %.1f s", who, weft__wait_text(what), where,
+               seconds > 0 ? seconds : 0.0);
+}
+
+static void show_fiber(struct weft_fiber *fiber, void *context)
+{
+    static const char spawned[] = "weft:   spawned at ", calls[] = "weft:   and waits in\n";
+    uint64_t *left = context;
+    if (*left == 0)
+        return;
+    --*left;
+    char who[96];
+    int64_t now = weft__sys_now() >> STAMP_SHIFT;
+    int64_t age = (int64_t)(uint32_t)((uint32_t)now - fiber->parked_at);
+    const char *name = weft_fiber_name(fiber);
+    snprintf(who, sizeof who, *name != '\0' ? "fiber %llu \"%s\"" : "fiber %llu",
+             (unsigned long long)fiber->id, name);
+    show_wait(who, fiber->waiter.what, fiber->object, (now - age) << STAMP_SHIFT);
+    weft__sys_write_stderr(spawned, sizeof spawned - 1);
+    weft__sys_print_address(fiber->spawn_site);
+    weft__sys_write_stderr(calls, sizeof calls - 1);
+    struct machine *machine = (struct machine *)thread_self();
+    machine->thread.fiber = fiber;
+    machine->parked = fiber;
+    switch_to_fiber(machine, fiber);
+    machine->thread.fiber = NULL;
+}
+
+_Noreturn static void report(uint64_t parked, uint32_t threads)
+{
+    weft__warn(
+        "deadlock: nothing is left that could wake one of those who wait (fibers: %llu, threads: "
+        "%u)",
+        (unsigned long long)parked, threads);
+    uint64_t left = SHOWN_MOST;
+    weft__fiber_each_parked(show_fiber, &left);
+    if (parked > SHOWN_MOST)
+        weft__warn("and %llu fibers more", (unsigned long long)(parked - SHOWN_MOST));
+    for (struct thread_wait *wait = waits.first; wait != NULL; wait = wait->next)
+        if (wait->waiter != NULL)
+            show_wait("a thread", wait->waiter->what, wait->object, wait->since);
+        else
+            weft__warn("a thread is in weft_shutdown");
+    fatal("aborting; WEFT_DEADLOCK_CHECK=0 or weft_config.no_deadlock_check waits on instead");
+}
+
+/* Looks at the threads, with the machines idle since `wakes`; true if one that could act is there. */
+static bool look(uint32_t wakes)
+{
+    uint32_t wakes_then;
+    bool draining;
+    uint64_t parked = 0;
+    uint32_t known = weft__foreign_count();
+    lock_acquire(&waits.lock);
+    /* Spares asking the kernel if a thread that weft knows of does not wait. */
+    bool possible = known <= threads_stuck(&draining);
+    uint32_t all = possible ? weft__sys_thread_count() : 0;
+    uint32_t stuck = threads_stuck(&draining);
+    uint32_t machines = idle_machines(&wakes_then);
+    if (all != 0 && machines != 0 && wakes == wakes_then && all == machines + stuck) {
+        weft__fiber_each_parked(count_parked, &parked);
+        if (parked > 0 || (stuck > 0 && !draining))
+            report(parked, stuck);
+    }
+    bool again = waits.first != NULL && machines != 0 && (!possible || all > machines + stuck);
+    lock_release(&waits.lock);
+    return again;
+}
+
+int64_t weft__deadlock_check(void)
+{
+    static int64_t pause, again; /* the watcher's */
+    uint32_t wakes;
+    if (idle_machines(&wakes) == 0 || !look(wakes)) {
+        pause = 0;
+        return WEFT_NEVER;
+    }
+    int64_t now = weft__sys_now();
+    if (pause == 0)
+        pause = LOOK_AGAIN_FIRST;
+    else if (now >= again && pause < LOOK_AGAIN_MOST)
+        pause *= 2;
+    again = now + pause;
+    return again;
+}
