@@ -4,10 +4,17 @@
 #ifndef WEFT_H
 #define WEFT_H
 
+#include <weft/barrier.h>
 #include <weft/base.h>
+#include <weft/cond.h>
 #include <weft/fiber.h>
 #include <weft/local.h>
+#include <weft/mutex.h>
+#include <weft/once.h>
 #include <weft/runtime.h>
+#include <weft/rwmutex.h>
+#include <weft/sem.h>
+#include <weft/spin.h>
 #include <weft/time.h>
 #include <weft/timer.h>
 #include <weft/wg.h>

@@ -1,0 +1,104 @@
+/*
+ * barrier.c: the barrier: a latch, a count and a list.
+ *
+ * The last to arrive ends the round under the latch: the count goes back to zero, and all in the list
+ * are taken out. They belong to this round, even those that it cannot claim any more because their
+ * deadline has passed: such a one finds itself out of the list and returns as if it had been woken.
+ * One that finds itself still in the list withdraws its arrival. So each round has all its parties.
+ *
+ * One that was woken does not touch the barrier any more. The others, which have yet to come by, are
+ * counted in `leaving`, for destroy to wait for.
+ */
+#include <errno.h>
+#include <weft/barrier.h>
+
+#include "base/assert.h"
+#include "sched/sched.h"
+#include "sync/guard.h"
+#include "sync/waiters.h"
+
+int weft_barrier_init(weft_barrier *barrier, int64_t parties)
+{
+    if (barrier == NULL || parties < 1 || parties > WEFT_BARRIER_MAX)
+        return -EINVAL;
+    *barrier = (weft_barrier){.parties = (uint32_t)parties};
+    return 0;
+}
+
+/* The latch is held, and released. */
+static void end_round(weft_barrier *barrier)
+{
+    struct woken woken;
+    woken_begin(&woken);
+    barrier->arrived = 0;
+    barrier->leaving += waiters_claim_all(&barrier->waiters, 0, &woken);
+    guard_release(&barrier->latch);
+    woken_wake(&woken);
+}
+
+/* The same. */
+static int wait_for_others(weft_barrier *barrier, int64_t deadline)
+{
+    struct waiter own, *waiter = weft__waiter_begin(&own);
+    barrier->arrived++;
+    waiters_add_last(&barrier->waiters, waiter);
+    int result = weft__park(waiter, WAIT_BARRIER, guard_release_parked, &barrier->latch, deadline);
+    if (wait_gave_up(result)) {
+        guard_acquire(&barrier->latch);
+        if (waiters_remove(&barrier->waiters, waiter)) {
+            barrier->arrived--;
+        } else {
+            barrier->leaving--;
+            result = 0;
+        }
+        guard_release(&barrier->latch);
+    }
+    return result;
+}
+
+int weft_barrier_wait_until(weft_barrier *barrier, int64_t deadline)
+{
+    if (barrier == NULL || barrier->parties == 0)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return barrier->parties == 1 ? 1 : -ECHILD;
+    int result = 1;
+    bool fiber = enter_if_fiber();
+    guard_acquire(&barrier->latch);
+    if (barrier->arrived + 1 == barrier->parties) {
+        end_round(barrier);
+    } else if (deadline <= WEFT_NOW) {
+        guard_release(&barrier->latch);
+        result = -ETIMEDOUT;
+    } else {
+        result = wait_for_others(barrier, deadline);
+    }
+    leave_if_fiber(fiber);
+    return result;
+}
+
+int weft_barrier_wait(weft_barrier *barrier)
+{
+    return weft_barrier_wait_until(barrier, WEFT_NEVER);
+}
+
+/* True if nobody is left; aborts if somebody waits. */
+static bool nobody_left(weft_barrier *barrier)
+{
+    guard_acquire(&barrier->latch);
+    bool waited_for = barrier->arrived != 0, leaving = barrier->leaving != 0;
+    guard_release(&barrier->latch);
+    if (waited_for)
+        fatal("a barrier is destroyed that somebody waits for");
+    return !leaving;
+}
+
+void weft_barrier_destroy(weft_barrier *barrier)
+{
+    if (barrier == NULL)
+        fatal("weft_barrier_destroy was given no barrier");
+    if (!weft__runtime_forked())
+        while (!nobody_left(barrier))
+            weft_yield(); /* they have been made ready: they come by soon */
+    *barrier = (weft_barrier){.parties = 0};
+}

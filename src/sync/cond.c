@@ -1,0 +1,135 @@
+/*
+ * cond.c: the condition variable: a latch and a list.
+ *
+ *     wait                                      signal
+ *     latch                                     latch
+ *     list itself                               take the first that can be claimed out of the list
+ *     unlock the mutex                          unlatch
+ *     park (unlatch)                            wake it
+ *     gave up: latch, leave the list, unlatch
+ *     lock the mutex
+ *
+ * The mutex is unlocked under the latch, so nobody who has the mutex after this waiter finds the list
+ * without it: no signal is missed. Lock order: the latch, then the mutex's own (only its unlock, which
+ * waits for nobody).
+ *
+ * A waiter that gave up and finds itself out of the list was taken out by a signal that could not
+ * claim it and went on to the next: it reports the deadline, and no signal is lost.
+ *
+ * One that was woken does not touch the condition variable any more. One that gave up does: while a
+ * signal has taken such a one out, and it has not come by yet, it is counted in `leaving`, for destroy
+ * to wait for.
+ */
+#include <errno.h>
+#include <weft/cond.h>
+
+#include "base/assert.h"
+#include "sched/sched.h"
+#include "sync/guard.h"
+#include "sync/mutex.h"
+#include "sync/waiters.h"
+
+static int wait(weft_cond *cond, weft_mutex *mutex, int64_t deadline, void *site)
+{
+    struct waiter own, *waiter = weft__waiter_begin(&own);
+    guard_acquire(&cond->latch);
+    waiters_add_last(&cond->waiters, waiter);
+    weft__mutex_unlock_inside(mutex);
+    int result = weft__park(waiter, WAIT_COND, guard_release_parked, &cond->latch, deadline);
+    if (wait_gave_up(result)) {
+        guard_acquire(&cond->latch);
+        if (!waiters_remove(&cond->waiters, waiter))
+            cond->leaving--;
+        guard_release(&cond->latch);
+    }
+    weft__mutex_lock_inside(mutex, site);
+    return result;
+}
+
+static int cond_wait(weft_cond *cond, weft_mutex *mutex, int64_t deadline, void *site)
+{
+    if (cond == NULL || mutex == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (deadline <= WEFT_NOW)
+        return -ETIMEDOUT;
+    bool fiber = enter_if_fiber();
+    int result = wait(cond, mutex, deadline, site);
+    leave_if_fiber(fiber);
+    return result;
+}
+
+int weft_cond_wait(weft_cond *cond, weft_mutex *mutex)
+{
+    return cond_wait(cond, mutex, WEFT_NEVER, __builtin_return_address(0));
+}
+
+int weft_cond_wait_until(weft_cond *cond, weft_mutex *mutex, int64_t deadline)
+{
+    return cond_wait(cond, mutex, deadline, __builtin_return_address(0));
+}
+
+/* Under the latch: the first that can be claimed. */
+static void claim_one(weft_cond *cond, struct woken *woken)
+{
+    for (struct waiter *waiter; (waiter = waiters_take_first(&cond->waiters)) != NULL;) {
+        if (waiter_claim(waiter, 0)) {
+            woken_add(woken, waiter);
+            return;
+        }
+        cond->leaving++;
+    }
+}
+
+static void claim_all(weft_cond *cond, struct woken *woken)
+{
+    cond->leaving += waiters_claim_all(&cond->waiters, 0, woken);
+}
+
+static void wake_by(weft_cond *cond, void (*claim)(weft_cond *cond, struct woken *woken))
+{
+    if (cond == NULL)
+        fatal("weft_cond_signal or weft_cond_broadcast was given no condition variable");
+    if (weft__runtime_forked())
+        return; /* those who wait are not in this process */
+    struct woken woken;
+    woken_begin(&woken);
+    bool fiber = enter_if_fiber();
+    guard_acquire(&cond->latch);
+    claim(cond, &woken);
+    guard_release(&cond->latch);
+    woken_wake(&woken);
+    leave_if_fiber(fiber);
+}
+
+void weft_cond_signal(weft_cond *cond)
+{
+    wake_by(cond, claim_one);
+}
+
+void weft_cond_broadcast(weft_cond *cond)
+{
+    wake_by(cond, claim_all);
+}
+
+/* True if nobody is left; aborts if somebody waits. */
+static bool nobody_left(weft_cond *cond)
+{
+    guard_acquire(&cond->latch);
+    bool waited_for = cond->waiters != NULL, leaving = cond->leaving != 0;
+    guard_release(&cond->latch);
+    if (waited_for)
+        fatal("a condition variable is destroyed that somebody waits for");
+    return !leaving;
+}
+
+void weft_cond_destroy(weft_cond *cond)
+{
+    if (cond == NULL)
+        fatal("weft_cond_destroy was given no condition variable");
+    if (!weft__runtime_forked())
+        while (!nobody_left(cond))
+            weft_yield(); /* they have been made ready: they come by soon */
+    *cond = (weft_cond)WEFT_COND_INIT;
+}

@@ -1,0 +1,24 @@
+/*
+ * guard.c: the slow half of sync/guard.h.
+ */
+#include "sync/guard.h"
+
+#include "sched/sched.h"
+#include "sync/backoff.h"
+
+enum { ROUNDS_IN_CHILD = 200 }; /* most of them naps: some milliseconds */
+
+static noinline void acquire_in_child(struct latch *latch)
+{
+    struct backoff backoff = {0, 0};
+    while (backoff.round < ROUNDS_IN_CHILD && !latch_try(latch))
+        backoff_wait(&backoff);
+}
+
+void weft__guard_slow(struct latch *latch)
+{
+    if (weft__runtime_forked())
+        acquire_in_child(latch);
+    else
+        weft__latch_slow(latch);
+}

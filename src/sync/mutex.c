@@ -1,0 +1,407 @@
+/*
+ * mutex.c: the mutex.
+ *
+ * One word holds everything that decides:
+ *
+ *     LOCKED     somebody has it
+ *     QUEUE      the latch of the list of waiters
+ *     WAITERS    the list is not empty (or somebody is about to add to it, and has QUEUE)
+ *     WOKEN      a waiter was woken to try its luck and has not tried yet: no need to wake another
+ *     STARVING   the mutex goes from hand to hand; LOCKED is then set as well
+ *
+ * Normal mode. Unlock clears LOCKED and wakes the first waiter, which has to compete with whoever
+ * comes along: they are on a CPU, and often win, which is why this is fast. The loser goes back to
+ * the head of the list. One that has waited for more than STARVES_AFTER and loses sets STARVING.
+ *
+ * Starvation mode. Unlock leaves LOCKED set and gives the mutex to the first waiter; newcomers find
+ * it locked and go to the end of the list. It ends with a waiter that waited for less, or the last.
+ *
+ * After unlock. Once LOCKED is clear, or the next owner is awake, the mutex may be gone: the new owner
+ * may be the last user, and free it. So unlock is over with the operation that clears LOCKED. That is
+ * why the latch is a bit of the same word: LOCKED and QUEUE are cleared in one store. (As two words:
+ * between the two stores another could lock, unlock with nobody waiting, and free.) And that is why
+ * unlock may not clear LOCKED first and look at the list then, though that would be one exchange
+ * instead of a compare-and-swap. A waiter that unlock has claimed and not woken yet is inside its lock
+ * call, and nobody may free the mutex before that has returned.
+ *
+ * What others may change. The word is stable under LOCKED and QUEUE together: to lock needs LOCKED
+ * clear; to set WAITERS or STARVING, or to clear WAITERS, needs QUEUE; WOKEN is set by unlock, and
+ * cleared by the one that was woken when it locks, or queues again.
+ *
+ * No wake-up is lost: a waiter lists itself by a compare-and-swap that takes QUEUE and sees LOCKED; so
+ * there is an owner, which will see WAITERS when it unlocks. If it then wakes nobody, WOKEN was set:
+ * that waiter has yet to lock, and unlock; or to list itself in turn.
+ *
+ * Spinning pays if the owner runs at this moment, on another CPU. Nobody can know that; but where it
+ * did not pay the last times, it is tried only now and then (`spin` counts the failures in a row).
+ */
+#include "sync/mutex.h"
+
+#include <errno.h>
+
+#include "base/assert.h"
+#include "sched/sched.h"
+#include "sync/backoff.h"
+#include "sync/caller.h"
+#include "sync/order.h"
+#include "sync/waiters.h"
+
+enum { LOCKED = 1, QUEUE = 2, WAITERS = 4, WOKEN = 8, STARVING = 16 };
+
+/* What a waiter is woken with. */
+enum { TRY_AGAIN = 0, HANDED_OVER = 1 };
+
+enum { SPIN_ROUNDS = 10, SPIN_FAILURES = 4, SPIN_ANYWAY = 32 };
+
+#define STARVES_AFTER WEFT_MS
+
+static atomic_u32 *word_of(const weft_mutex *mutex)
+{
+    return (atomic_u32 *)(uintptr_t)&mutex->word;
+}
+
+/* The owner, in debug builds. Written by the owner alone; others may look. */
+
+#ifdef WEFT_DEBUG
+
+static atomic_u64 *owner_of(weft_mutex *mutex)
+{
+    return (atomic_u64 *)(void *)&mutex->owner;
+}
+
+static void owner_wants(weft_mutex *mutex, void *site)
+{
+    if (atomic_u64_load_relaxed(owner_of(mutex)) == caller_id())
+        fatal("a mutex is locked by the one that has it already: it would wait for itself");
+    weft__order_wanted(mutex, &mutex->number, site);
+}
+
+static void owner_set(weft_mutex *mutex, void *site)
+{
+    atomic_u64_store_relaxed(owner_of(mutex), caller_id());
+    weft__order_taken(mutex, &mutex->number, site);
+}
+
+static void owner_clear(weft_mutex *mutex)
+{
+    if (!(atomic_u32_load_relaxed(word_of(mutex)) & LOCKED))
+        return; /* is reported by the unlock itself */
+    if (atomic_u64_load_relaxed(owner_of(mutex)) != caller_id())
+        fatal("a mutex is unlocked by another than the one that locked it");
+    weft__order_released(&mutex->number);
+    atomic_u64_store_relaxed(owner_of(mutex), 0);
+}
+
+#else
+
+static inline void owner_wants(weft_mutex *mutex, void *site)
+{
+    (void)mutex;
+    (void)site;
+}
+
+static inline void owner_set(weft_mutex *mutex, void *site)
+{
+    (void)mutex;
+    (void)site;
+}
+
+static inline void owner_clear(weft_mutex *mutex)
+{
+    (void)mutex;
+}
+
+#endif
+
+/* The latch of the list. */
+
+static void queue_lock(weft_mutex *mutex)
+{
+    struct backoff backoff = {0, 0};
+    for (;;) {
+        uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
+        if (!(before & QUEUE) && atomic_u32_cas_acquire(word_of(mutex), &before, before | QUEUE))
+            return;
+        backoff_wait(&backoff);
+    }
+}
+
+static void queue_unlock(void *mutex)
+{
+    atomic_u32_and_release(word_of(mutex), ~(uint32_t)QUEUE); /* pairs with taking it */
+}
+
+/* Locking. */
+
+static inline bool lock_at_once(weft_mutex *mutex)
+{
+    uint32_t free = 0;
+    return atomic_u32_cas_acquire(word_of(mutex), &free, LOCKED); /* pairs with unlock */
+}
+
+static bool several_cpus(void)
+{
+    static atomic_u32 known;
+    uint32_t cpus = atomic_u32_load_relaxed(&known);
+    if (unlikely(cpus == 0)) {
+        int count = weft__sys_affinity_count();
+        cpus = count > 0 ? (uint32_t)count : 1;
+        atomic_u32_store_relaxed(&known, cpus);
+    }
+    return cpus > 1;
+}
+
+/* Returns when the mutex seems to be free, or does not seem to become so soon. */
+static void spin(weft_mutex *mutex)
+{
+    atomic_u32 *failures = (atomic_u32 *)(void *)&mutex->spin;
+    uint32_t failed = atomic_u32_load_relaxed(failures);
+    if (!several_cpus())
+        return;
+    if (failed >= SPIN_FAILURES && failed % SPIN_ANYWAY != 0) {
+        atomic_u32_store_relaxed(failures, failed + 1);
+        return;
+    }
+    struct backoff backoff = {0, 0};
+    while (backoff.round < SPIN_ROUNDS) {
+        uint32_t word = atomic_u32_load_relaxed(word_of(mutex));
+        if (!(word & LOCKED)) {
+            /* Free at the first look says nothing about spinning. */
+            if (failed != 0 && backoff.round != 0)
+                atomic_u32_store_relaxed(failures, 0);
+            return;
+        }
+        if (word & STARVING)
+            return; /* it goes to one who waits */
+        backoff_pause(&backoff);
+    }
+    atomic_u32_store_relaxed(failures, failed + 1);
+}
+
+/* The waiter gave up: takes it out of the list, if unlock has not done that. */
+static void leave(weft_mutex *mutex, struct waiter *waiter)
+{
+    queue_lock(mutex);
+    (void)waiters_remove(&mutex->waiters, waiter);
+    uint32_t clear = mutex->waiters == NULL ? QUEUE | WAITERS | STARVING : QUEUE;
+    atomic_u32_and_release(word_of(mutex), ~clear);
+}
+
+/* The mutex was handed over to the caller, which has waited for so long. */
+static void take_over(weft_mutex *mutex, bool long_enough)
+{
+    if (!long_enough || !(atomic_u32_load_relaxed(word_of(mutex)) & WAITERS))
+        atomic_u32_and_acq_rel(word_of(mutex), ~(uint32_t)STARVING);
+}
+
+static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
+{
+    struct waiter own;
+    struct backoff backoff = {0, 0};
+    int64_t since = 0;
+    uint32_t woken = 0; /* WOKEN: this call is the one that the bit speaks of */
+    uint32_t starving = 0;
+    spin(mutex);
+    for (;;) {
+        uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
+        if (!(before & LOCKED)) {
+            /* Pairs with unlock. */
+            if (atomic_u32_cas_acquire(word_of(mutex), &before, (before | LOCKED) & ~woken))
+                return 0;
+            continue;
+        }
+        if (weft__runtime_forked())
+            return -ECHILD;
+        if (before & QUEUE) {
+            backoff_wait(&backoff);
+            continue;
+        }
+        uint32_t after = (before | QUEUE | WAITERS | starving) & ~woken;
+        if (!atomic_u32_cas_acquire(word_of(mutex), &before, after))
+            continue;
+        struct waiter *waiter = weft__waiter_begin(&own);
+        if (since == 0) {
+            since = weft__sys_now();
+            waiters_add_last(&mutex->waiters, waiter);
+        } else {
+            waiters_add_first(&mutex->waiters, waiter);
+        }
+        int result = weft__park(waiter, what, queue_unlock, mutex, deadline);
+        if (wait_gave_up(result)) {
+            leave(mutex, waiter);
+            return result;
+        }
+        starving = weft__sys_now() - since > STARVES_AFTER ? STARVING : 0;
+        if (result == HANDED_OVER) {
+            take_over(mutex, starving != 0);
+            return 0;
+        }
+        woken = WOKEN;
+        backoff = (struct backoff){0, 0};
+        if (!starving)
+            spin(mutex);
+    }
+}
+
+static noinline int lock_slow(weft_mutex *mutex, uint32_t what, int64_t deadline)
+{
+    bool fiber = enter_if_fiber();
+    int result = lock_waiting(mutex, what, deadline);
+    leave_if_fiber(fiber);
+    return result;
+}
+
+_Noreturn static void cannot_wait(void)
+{
+    fatal("a mutex was locked when the process was forked: in the child nobody unlocks it");
+}
+
+void weft_mutex_lock(weft_mutex *mutex)
+{
+    if (unlikely(mutex == NULL))
+        fatal("weft_mutex_lock was given no mutex");
+    owner_wants(mutex, __builtin_return_address(0));
+    if (unlikely(!lock_at_once(mutex)) &&
+        unlikely(lock_slow(mutex, WAIT_MUTEX | WAIT_FIRM, WEFT_NEVER) != 0))
+        cannot_wait();
+    owner_set(mutex, __builtin_return_address(0));
+}
+
+void weft__mutex_lock_inside(weft_mutex *mutex, void *site)
+{
+    owner_wants(mutex, site);
+    if (!lock_at_once(mutex) && lock_waiting(mutex, WAIT_MUTEX | WAIT_FIRM, WEFT_NEVER) != 0)
+        cannot_wait();
+    owner_set(mutex, site);
+}
+
+/* Takes it if nobody has it; in starvation mode somebody always has. */
+static bool take_if_free(weft_mutex *mutex)
+{
+    uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
+    while (!(before & LOCKED))
+        if (atomic_u32_cas_acquire(word_of(mutex), &before,
+                                   before | LOCKED)) /* pairs with unlock */
+            return true;
+    return false;
+}
+
+int weft_mutex_lock_until(weft_mutex *mutex, int64_t deadline)
+{
+    if (mutex == NULL)
+        return -EINVAL;
+    int result = 0;
+    if (deadline <= WEFT_NOW) {
+        result = take_if_free(mutex) ? 0 : -ETIMEDOUT;
+    } else {
+        owner_wants(mutex, __builtin_return_address(0));
+        if (unlikely(!lock_at_once(mutex)))
+            result = lock_slow(mutex, WAIT_MUTEX, deadline);
+    }
+    if (result == 0)
+        owner_set(mutex, __builtin_return_address(0));
+    return result;
+}
+
+int weft_mutex_try_lock(weft_mutex *mutex)
+{
+    if (mutex == NULL)
+        return -EINVAL;
+    if (!take_if_free(mutex))
+        return -EBUSY;
+    owner_set(mutex, __builtin_return_address(0));
+    return 0;
+}
+
+/* Unlocking. */
+
+static inline bool unlock_at_once(weft_mutex *mutex)
+{
+    uint32_t locked = LOCKED;
+    /* Release: what was done is visible to the next owner; pairs with the acquires of locking. */
+    return atomic_u32_cas_acq_rel(word_of(mutex), &locked, 0);
+}
+
+/* With the latch held: chooses who comes next, and lets go of latch and mutex in one store. Returns
+ * the one to be woken, or NULL. */
+static struct waiter *pass_on(weft_mutex *mutex)
+{
+    uint32_t word = atomic_u32_load_relaxed(word_of(mutex));
+    bool hand_over = word & STARVING;
+    struct waiter *next = waiters_claim_first(&mutex->waiters, hand_over ? HANDED_OVER : TRY_AGAIN);
+    word &= ~(uint32_t)QUEUE;
+    if (mutex->waiters == NULL)
+        word &= ~(uint32_t)WAITERS;
+    if (next == NULL)
+        word &= ~(uint32_t)(LOCKED | STARVING);
+    else if (!hand_over)
+        word = (word & ~(uint32_t)LOCKED) | WOKEN;
+    atomic_u32_store_release(word_of(mutex), word); /* pairs as in unlock_at_once */
+    return next;
+}
+
+static struct waiter *unlock_contended(weft_mutex *mutex)
+{
+    uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
+    /* Nobody is to be woken: nobody waits, or one is on its way. */
+    while (!(before & WAITERS) || (before & (WOKEN | STARVING)) == WOKEN)
+        if (atomic_u32_cas_acq_rel(word_of(mutex), &before, before & ~(uint32_t)LOCKED))
+            return NULL;
+    queue_lock(mutex);
+    return pass_on(mutex);
+}
+
+static void check_locked(weft_mutex *mutex)
+{
+    if (!(atomic_u32_load_relaxed(word_of(mutex)) & LOCKED))
+        fatal("a mutex is unlocked that is not locked");
+}
+
+void weft__mutex_unlock_inside(weft_mutex *mutex)
+{
+    owner_clear(mutex);
+    if (unlock_at_once(mutex))
+        return;
+    check_locked(mutex);
+    struct waiter *next = unlock_contended(mutex);
+    if (next != NULL)
+        weft__wake(next);
+}
+
+static noinline void unlock_slow(weft_mutex *mutex)
+{
+    check_locked(mutex);
+    if (weft__runtime_forked()) {
+        /* Those who wait, or had the latch, are not in this process. */
+        mutex->waiters = NULL;
+        atomic_u32_store_release(word_of(mutex), 0);
+        return;
+    }
+    bool fiber = enter_if_fiber();
+    struct waiter *next = unlock_contended(mutex);
+    if (next != NULL)
+        weft__wake(next);
+    leave_if_fiber(fiber);
+}
+
+void weft_mutex_unlock(weft_mutex *mutex)
+{
+    if (unlikely(mutex == NULL))
+        fatal("weft_mutex_unlock was given no mutex");
+    owner_clear(mutex);
+    if (unlikely(!unlock_at_once(mutex)))
+        unlock_slow(mutex);
+}
+
+void weft_mutex_destroy(weft_mutex *mutex)
+{
+    if (mutex == NULL)
+        fatal("weft_mutex_destroy was given no mutex");
+    uint32_t word = atomic_u32_load_acquire(word_of(mutex)); /* pairs with unlock */
+    if (word & LOCKED)
+        fatal("a mutex is destroyed that is locked");
+    if (word != 0 && !weft__runtime_forked())
+        fatal("a mutex is destroyed that somebody waits for");
+    weft__order_forget(&mutex->number);
+    *mutex = (weft_mutex)WEFT_MUTEX_INIT;
+}

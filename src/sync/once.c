@@ -1,0 +1,112 @@
+/*
+ * once.c: do something once.
+ *
+ *     0 ----> RUNNING ----> DONE
+ *               |  ^
+ *               v  |
+ *     RUNNING | QUEUE   somebody changes the list; WAITERS is set from then on
+ *
+ * The first caller, which brings it to RUNNING, is its owner until it is DONE. DONE and the release of
+ * the list are one store: who sees DONE may take it that nobody touches the object any more, and one
+ * that was woken does not look at it again.
+ */
+#include <weft/once.h>
+
+#include "base/assert.h"
+#include "sched/sched.h"
+#include "sync/backoff.h"
+#include "sync/caller.h"
+#include "sync/waiters.h"
+
+enum { RUNNING = 1, DONE = 2, QUEUE = 4, WAITERS = 8 };
+
+static atomic_u32 *word_of(weft_once *once)
+{
+    return (atomic_u32 *)(void *)&once->word;
+}
+
+/* Written by the owner alone; others may look. */
+static atomic_u64 *owner_of(weft_once *once)
+{
+    return (atomic_u64 *)(void *)&once->owner;
+}
+
+static void queue_unlock(void *once)
+{
+    atomic_u32_and_release(word_of(once), ~(uint32_t)QUEUE); /* pairs with queue_lock */
+}
+
+/* Takes the latch of the list while it runs; false if it is done. */
+static bool queue_lock(weft_once *once)
+{
+    struct backoff backoff = {0, 0};
+    for (;;) {
+        uint32_t before = atomic_u32_load_acquire(word_of(once)); /* pairs with finish */
+        if (before & DONE)
+            return false;
+        if (!(before & QUEUE) &&
+            atomic_u32_cas_acquire(word_of(once), &before, before | QUEUE | WAITERS))
+            return true;
+        backoff_wait(&backoff);
+    }
+}
+
+/* Tells the others; the last touch. */
+static void finish(weft_once *once)
+{
+    atomic_u64_store_relaxed(owner_of(once), 0);
+    uint32_t running = RUNNING;
+    /* Release: what the function wrote is visible to who sees DONE; pairs with the loads. */
+    if (atomic_u32_cas_acq_rel(word_of(once), &running, DONE))
+        return;
+    if (weft__runtime_forked()) {
+        atomic_u32_store_release(word_of(once), DONE); /* who waits is not in this process */
+        return;
+    }
+    struct woken woken;
+    woken_begin(&woken);
+    bool fiber = enter_if_fiber();
+    must(queue_lock(once));
+    (void)waiters_claim_all(&once->waiters, 0, &woken);
+    atomic_u32_store_release(word_of(once), DONE);
+    woken_wake(&woken);
+    leave_if_fiber(fiber);
+}
+
+static void wait_until_done(weft_once *once)
+{
+    if (atomic_u64_load_relaxed(owner_of(once)) == caller_id())
+        fatal("weft_once_do was called from inside the function that it calls: it would wait for "
+              "itself");
+    if (weft__runtime_forked())
+        fatal(
+            "weft_once_do was under way when the process was forked: in the child nobody ends it");
+    struct waiter own;
+    bool fiber = enter_if_fiber();
+    if (queue_lock(once)) {
+        struct waiter *waiter = weft__waiter_begin(&own);
+        waiters_add_last(&once->waiters, waiter);
+        (void)weft__park(waiter, WAIT_ONCE | WAIT_FIRM, queue_unlock, once, WEFT_NEVER);
+    }
+    leave_if_fiber(fiber);
+}
+
+static noinline void do_slow(weft_once *once, void (*function)(void *), void *arg)
+{
+    uint32_t before = 0;
+    if (atomic_u32_cas_acq_rel(word_of(once), &before, RUNNING)) {
+        atomic_u64_store_relaxed(owner_of(once), caller_id());
+        function(arg);
+        finish(once);
+    } else if (!(before & DONE)) {
+        wait_until_done(once);
+    }
+}
+
+void weft_once_do(weft_once *once, void (*function)(void *), void *arg)
+{
+    if (unlikely(once == NULL || function == NULL))
+        fatal("weft_once_do was given no weft_once or no function");
+    if (unlikely(atomic_u32_load_acquire(word_of(once)) != DONE)) /* pairs with finish */
+        do_slow(once, function, arg);
+}

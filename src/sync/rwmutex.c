@@ -1,0 +1,334 @@
+/*
+ * rwmutex.c: the readers-writer mutex.
+ *
+ * Everything is under the latch. `active` is the number of readers that have it, or -1: a writer.
+ *
+ *     a reader gets in       if no writer has it and none waits
+ *     a writer gets in       if nobody has it
+ *     a writer unlocks       all readers in the list get in; if there are none, the first writer
+ *     the last reader        the first writer; if there is none, all readers in the list
+ *       unlocks
+ *     the last writer in     all readers in the list get in, unless a writer has it
+ *       the list gives up
+ *
+ * Who is let in is counted in `active` by the one who lets it in, before it is woken: it goes from hand
+ * to hand, and nobody who comes later can slip in between. So nobody starves: after a writer the
+ * readers that waited get in, after them the next writer.
+ *
+ * Invariants: readers wait only if a writer has it or waits; if nobody has it, both lists are empty,
+ * but for those who have given up and not left yet. Letting in passes over those, and goes on to the
+ * other list if it finds only such.
+ *
+ * The latch is a word of its own: its release is the last touch of an unlock. A reader's lock costs
+ * one atomic operation, and so does its unlock, as they would with a counter.
+ */
+#include <errno.h>
+#include <weft/rwmutex.h>
+
+#include "base/assert.h"
+#include "sched/sched.h"
+#include "sync/caller.h"
+#include "sync/guard.h"
+#include "sync/order.h"
+#include "sync/waiters.h"
+
+enum { WRITER = -1 };
+
+/* The writer, in debug builds. Written by the writer alone; others may look. */
+
+#ifdef WEFT_DEBUG
+
+static atomic_u64 *owner_of(weft_rwmutex *rwmutex)
+{
+    return (atomic_u64 *)(void *)&rwmutex->owner;
+}
+
+static void wanted(weft_rwmutex *rwmutex, void *site)
+{
+    if (atomic_u64_load_relaxed(owner_of(rwmutex)) == caller_id())
+        fatal("a readers-writer mutex is locked by its writer: it would wait for itself");
+    weft__order_wanted(rwmutex, &rwmutex->number, site);
+}
+
+static void writer_set(weft_rwmutex *rwmutex)
+{
+    atomic_u64_store_relaxed(owner_of(rwmutex), caller_id());
+}
+
+static void writer_clear(weft_rwmutex *rwmutex)
+{
+    uint64_t owner = atomic_u64_load_relaxed(owner_of(rwmutex));
+    if (owner != 0 && owner != caller_id())
+        fatal("a readers-writer mutex is unlocked by another than its writer");
+    atomic_u64_store_relaxed(owner_of(rwmutex), 0);
+}
+
+#else
+
+static inline void wanted(weft_rwmutex *rwmutex, void *site)
+{
+    (void)rwmutex;
+    (void)site;
+}
+
+static inline void writer_set(weft_rwmutex *rwmutex)
+{
+    (void)rwmutex;
+}
+
+static inline void writer_clear(weft_rwmutex *rwmutex)
+{
+    (void)rwmutex;
+}
+
+#endif
+
+/* Under the latch. In a forked child nobody waits. */
+
+static bool anybody_waits(const weft_rwmutex *rwmutex)
+{
+    return (rwmutex->readers != NULL || rwmutex->writers != NULL) && !weft__runtime_forked();
+}
+
+static bool read_enter(weft_rwmutex *rwmutex)
+{
+    if (rwmutex->active < 0 || (rwmutex->writers != NULL && !weft__runtime_forked()))
+        return false;
+    rwmutex->active++;
+    return true;
+}
+
+static bool write_enter(weft_rwmutex *rwmutex)
+{
+    if (rwmutex->active != 0)
+        return false;
+    rwmutex->active = WRITER;
+    return true;
+}
+
+static bool let_readers_in(weft_rwmutex *rwmutex, struct woken *woken)
+{
+    (void)waiters_claim_all(&rwmutex->readers, 0, woken);
+    rwmutex->active += woken->count;
+    return woken->count > 0;
+}
+
+static bool let_writer_in(weft_rwmutex *rwmutex, struct woken *woken)
+{
+    struct waiter *writer = waiters_claim_first(&rwmutex->writers, 0);
+    if (writer == NULL)
+        return false;
+    rwmutex->active = WRITER;
+    woken_add(woken, writer);
+    return true;
+}
+
+/* Locking. */
+
+static bool (*const enter_as[])(weft_rwmutex *) = {read_enter, write_enter};
+
+enum role { READ, WRITE };
+
+/* The waiter gave up: takes it out of its list, and lets those in whom it held back. */
+static void leave(weft_rwmutex *rwmutex, struct waiter *waiter, enum role role)
+{
+    struct woken woken;
+    woken_begin(&woken);
+    guard_acquire(&rwmutex->latch);
+    (void)waiters_remove(role == READ ? &rwmutex->readers : &rwmutex->writers, waiter);
+    if (rwmutex->writers == NULL && rwmutex->active >= 0)
+        (void)let_readers_in(rwmutex, &woken);
+    guard_release(&rwmutex->latch);
+    woken_wake(&woken);
+}
+
+static noinline int lock_slow(weft_rwmutex *rwmutex, enum role role, uint32_t firm,
+                              int64_t deadline)
+{
+    struct waiter own;
+    int result = 0;
+    bool fiber = enter_if_fiber();
+    guard_acquire(&rwmutex->latch);
+    if (enter_as[role](rwmutex)) {
+        guard_release(&rwmutex->latch);
+    } else {
+        struct waiter *waiter = weft__waiter_begin(&own);
+        waiters_add_last(role == READ ? &rwmutex->readers : &rwmutex->writers, waiter);
+        result = weft__park(waiter, (role == READ ? WAIT_READ : WAIT_WRITE) | firm,
+                            guard_release_parked, &rwmutex->latch, deadline);
+        if (wait_gave_up(result))
+            leave(rwmutex, waiter, role);
+    }
+    leave_if_fiber(fiber);
+    return result;
+}
+
+static bool take_if_free(weft_rwmutex *rwmutex, enum role role)
+{
+    guard_acquire(&rwmutex->latch);
+    bool taken = enter_as[role](rwmutex);
+    guard_release(&rwmutex->latch);
+    return taken;
+}
+
+static void taken(weft_rwmutex *rwmutex, enum role role, void *site)
+{
+    if (role == WRITE)
+        writer_set(rwmutex);
+    weft__order_taken(rwmutex, &rwmutex->number, site);
+}
+
+static inline int lock_until(weft_rwmutex *rwmutex, enum role role, uint32_t firm, int64_t deadline,
+                             void *site)
+{
+    int result = 0;
+    if (deadline > WEFT_NOW)
+        wanted(rwmutex, site);
+    if (unlikely(!take_if_free(rwmutex, role))) {
+        if (weft__runtime_forked())
+            return -ECHILD;
+        result = deadline <= WEFT_NOW ? -ETIMEDOUT : lock_slow(rwmutex, role, firm, deadline);
+    }
+    if (result == 0)
+        taken(rwmutex, role, site);
+    return result;
+}
+
+static inline void lock(weft_rwmutex *rwmutex, enum role role, void *site)
+{
+    if (unlikely(rwmutex == NULL))
+        fatal("weft_rwmutex_read_lock or weft_rwmutex_write_lock was given no mutex");
+    if (unlikely(lock_until(rwmutex, role, WAIT_FIRM, WEFT_NEVER, site) != 0))
+        fatal("a readers-writer mutex was locked when the process was forked: in the child nobody "
+              "unlocks it");
+}
+
+static inline int try_lock(weft_rwmutex *rwmutex, enum role role, void *site)
+{
+    if (rwmutex == NULL)
+        return -EINVAL;
+    if (!take_if_free(rwmutex, role))
+        return -EBUSY;
+    taken(rwmutex, role, site);
+    return 0;
+}
+
+void weft_rwmutex_read_lock(weft_rwmutex *rwmutex)
+{
+    lock(rwmutex, READ, __builtin_return_address(0));
+}
+
+int weft_rwmutex_read_lock_until(weft_rwmutex *rwmutex, int64_t deadline)
+{
+    if (rwmutex == NULL)
+        return -EINVAL;
+    return lock_until(rwmutex, READ, 0, deadline, __builtin_return_address(0));
+}
+
+int weft_rwmutex_try_read_lock(weft_rwmutex *rwmutex)
+{
+    return try_lock(rwmutex, READ, __builtin_return_address(0));
+}
+
+void weft_rwmutex_write_lock(weft_rwmutex *rwmutex)
+{
+    lock(rwmutex, WRITE, __builtin_return_address(0));
+}
+
+int weft_rwmutex_write_lock_until(weft_rwmutex *rwmutex, int64_t deadline)
+{
+    if (rwmutex == NULL)
+        return -EINVAL;
+    return lock_until(rwmutex, WRITE, 0, deadline, __builtin_return_address(0));
+}
+
+int weft_rwmutex_try_write_lock(weft_rwmutex *rwmutex)
+{
+    return try_lock(rwmutex, WRITE, __builtin_return_address(0));
+}
+
+/* Unlocking. */
+
+/* Under the latch, for one that is the last. */
+static void pass_on(weft_rwmutex *rwmutex, enum role role, struct woken *woken)
+{
+    rwmutex->active = 0;
+    if (role == WRITE) {
+        if (!let_readers_in(rwmutex, woken))
+            (void)let_writer_in(rwmutex, woken);
+    } else {
+        if (!let_writer_in(rwmutex, woken))
+            (void)let_readers_in(rwmutex, woken);
+    }
+}
+
+/* Under the latch: leaves, if nobody is to be woken for it. */
+static bool leave_quietly(weft_rwmutex *rwmutex)
+{
+    if (rwmutex->active > 1) {
+        rwmutex->active--;
+        return true;
+    }
+    if (anybody_waits(rwmutex))
+        return false;
+    rwmutex->active = 0;
+    return true;
+}
+
+static noinline void unlock_slow(weft_rwmutex *rwmutex, enum role role)
+{
+    struct woken woken;
+    woken_begin(&woken);
+    bool fiber = enter_if_fiber();
+    guard_acquire(&rwmutex->latch);
+    if (!leave_quietly(rwmutex))
+        pass_on(rwmutex, role, &woken);
+    guard_release(&rwmutex->latch);
+    woken_wake(&woken);
+    leave_if_fiber(fiber);
+}
+
+static inline void unlock(weft_rwmutex *rwmutex, enum role role)
+{
+    guard_acquire(&rwmutex->latch);
+    if (unlikely(role == READ ? rwmutex->active < 1 : rwmutex->active != WRITER))
+        fatal("a readers-writer mutex is unlocked for %s that is not locked for it",
+              role == READ ? "reading" : "writing");
+    if (role == WRITE)
+        writer_clear(rwmutex);
+    bool left = leave_quietly(rwmutex);
+    guard_release(&rwmutex->latch);
+    if (unlikely(!left))
+        unlock_slow(rwmutex, role);
+}
+
+void weft_rwmutex_read_unlock(weft_rwmutex *rwmutex)
+{
+    if (unlikely(rwmutex == NULL))
+        fatal("weft_rwmutex_read_unlock was given no mutex");
+    weft__order_released(&rwmutex->number);
+    unlock(rwmutex, READ);
+}
+
+void weft_rwmutex_write_unlock(weft_rwmutex *rwmutex)
+{
+    if (unlikely(rwmutex == NULL))
+        fatal("weft_rwmutex_write_unlock was given no mutex");
+    weft__order_released(&rwmutex->number);
+    unlock(rwmutex, WRITE);
+}
+
+void weft_rwmutex_destroy(weft_rwmutex *rwmutex)
+{
+    if (rwmutex == NULL)
+        fatal("weft_rwmutex_destroy was given no mutex");
+    guard_acquire(&rwmutex->latch);
+    bool locked = rwmutex->active != 0, waited_for = anybody_waits(rwmutex);
+    guard_release(&rwmutex->latch);
+    if (locked)
+        fatal("a readers-writer mutex is destroyed that is locked");
+    if (waited_for)
+        fatal("a readers-writer mutex is destroyed that somebody waits for");
+    weft__order_forget(&rwmutex->number);
+    *rwmutex = (weft_rwmutex)WEFT_RWMUTEX_INIT;
+}

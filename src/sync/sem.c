@@ -1,0 +1,217 @@
+/*
+ * sem.c: the counting semaphore.
+ *
+ * Everything is under the latch. Invariant: what the first in line wants is more than there is, or nobody
+ * is in line. So whoever comes while somebody is in line goes to the end of it, and whoever gives units
+ * back, or leaves the line, serves those at its head that can be served now: takes the units for them,
+ * and wakes them. Nobody is overtaken, and each is woken once.
+ *
+ * What one wants stands in a record on its own stack, touched by others only under the latch, while it is
+ * in line. One that gave up takes the latch before it returns; one that was served does not touch the
+ * semaphore again.
+ */
+#include "sync/sem.h"
+
+#include <errno.h>
+
+#include "base/assert.h"
+#include "sched/sched.h"
+#include "sync/guard.h"
+#include "sync/waiters.h"
+
+/* Read without the latch by weft_sem_available. */
+static atomic_i64 *available_of(const weft_sem *sem)
+{
+    return (atomic_i64 *)(uintptr_t)&sem->available;
+}
+
+static int64_t available(const weft_sem *sem)
+{
+    return atomic_i64_load_relaxed(available_of(sem));
+}
+
+static void change(weft_sem *sem, int64_t by)
+{
+    atomic_i64_add_owner(available_of(sem), by);
+}
+
+/* The line; under the latch. */
+
+static void line_add(weft_sem *sem, struct request *request)
+{
+    struct request *last = sem->last;
+    request->next = NULL;
+    request->previous = last;
+    request->listed = true;
+    if (last != NULL)
+        last->next = request;
+    else
+        sem->first = request;
+    sem->last = request;
+}
+
+static void line_remove(weft_sem *sem, struct request *request)
+{
+    if (!request->listed)
+        return;
+    request->listed = false;
+    if (request->previous != NULL)
+        request->previous->next = request->next;
+    else
+        sem->first = request->next;
+    if (request->next != NULL)
+        request->next->previous = request->previous;
+    else
+        sem->last = request->previous;
+}
+
+/* Serves those at the head of the line. */
+static void serve(weft_sem *sem, struct woken *woken)
+{
+    struct request *first;
+    while ((first = sem->first) != NULL && first->units <= available(sem)) {
+        line_remove(sem, first);
+        if (!waiter_claim(first->waiter, 0))
+            continue; /* it has given up */
+        change(sem, -first->units);
+        woken_add(woken, first->waiter);
+    }
+}
+
+/* In a forked child those in line are not there. */
+static bool anyone_in_line(const weft_sem *sem)
+{
+    return sem->first != NULL && !weft__runtime_forked();
+}
+
+static bool take(weft_sem *sem, int64_t n)
+{
+    if (anyone_in_line(sem) || available(sem) < n)
+        return false;
+    change(sem, -n);
+    return true;
+}
+
+/* Waits in line; with the latch held, which is released. */
+static int wait_in_line(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
+{
+    struct waiter own;
+    struct request request = {.waiter = weft__waiter_begin(&own), .units = n};
+    line_add(sem, &request);
+    int result = weft__park(request.waiter, what, guard_release_parked, &sem->latch, deadline);
+    if (!wait_gave_up(result))
+        return result;
+    struct woken woken;
+    woken_begin(&woken);
+    guard_acquire(&sem->latch);
+    line_remove(sem, &request);
+    serve(sem, &woken); /* those behind it may want less */
+    guard_release(&sem->latch);
+    woken_wake(&woken);
+    return result;
+}
+
+static int acquire(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
+{
+    guard_acquire(&sem->latch);
+    bool got = take(sem, n);
+    guard_release(&sem->latch);
+    if (likely(got))
+        return 0;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (deadline <= WEFT_NOW)
+        return -ETIMEDOUT;
+    int result = 0;
+    bool fiber = enter_if_fiber();
+    guard_acquire(&sem->latch);
+    if (take(sem, n))
+        guard_release(&sem->latch);
+    else
+        result = wait_in_line(sem, n, what, deadline);
+    leave_if_fiber(fiber);
+    return result;
+}
+
+int weft_sem_init(weft_sem *sem, int64_t n)
+{
+    if (sem == NULL || n < 0)
+        return -EINVAL;
+    *sem = (weft_sem)WEFT_SEM_INIT(n);
+    return 0;
+}
+
+void weft_sem_acquire(weft_sem *sem, int64_t n)
+{
+    if (unlikely(sem == NULL || n < 1))
+        fatal("weft_sem_acquire was given no semaphore, or asked for less than one unit");
+    if (unlikely(acquire(sem, n, WAIT_SEM | WAIT_FIRM, WEFT_NEVER) != 0))
+        fatal("a semaphore cannot be waited for in a forked child: nobody is there to release it");
+}
+
+int weft_sem_acquire_until(weft_sem *sem, int64_t n, int64_t deadline)
+{
+    if (sem == NULL || n < 1)
+        return -EINVAL;
+    return acquire(sem, n, WAIT_SEM, deadline);
+}
+
+int weft_sem_try_acquire(weft_sem *sem, int64_t n)
+{
+    if (sem == NULL || n < 1)
+        return -EINVAL;
+    guard_acquire(&sem->latch);
+    bool got = take(sem, n);
+    guard_release(&sem->latch);
+    return got ? 0 : -EAGAIN;
+}
+
+static void give(weft_sem *sem, int64_t n)
+{
+    if (unlikely(available(sem) > WEFT_SEM_MAX - n))
+        fatal("a semaphore was released above WEFT_SEM_MAX");
+    change(sem, n);
+}
+
+static noinline void release_slow(weft_sem *sem, int64_t n)
+{
+    struct woken woken;
+    woken_begin(&woken);
+    bool fiber = enter_if_fiber();
+    guard_acquire(&sem->latch);
+    give(sem, n);
+    serve(sem, &woken);
+    guard_release(&sem->latch);
+    woken_wake(&woken);
+    leave_if_fiber(fiber);
+}
+
+void weft_sem_release(weft_sem *sem, int64_t n)
+{
+    if (unlikely(sem == NULL || n < 1))
+        fatal("weft_sem_release was given no semaphore, or less than one unit");
+    guard_acquire(&sem->latch);
+    bool alone = !anyone_in_line(sem);
+    if (likely(alone))
+        give(sem, n);
+    guard_release(&sem->latch);
+    if (unlikely(!alone))
+        release_slow(sem, n);
+}
+
+int64_t weft_sem_available(const weft_sem *sem)
+{
+    return sem != NULL ? available(sem) : 0;
+}
+
+void weft_sem_destroy(weft_sem *sem)
+{
+    if (sem == NULL)
+        fatal("weft_sem_destroy was given no semaphore");
+    guard_acquire(&sem->latch);
+    bool waited_for = anyone_in_line(sem);
+    guard_release(&sem->latch);
+    if (waited_for)
+        fatal("a semaphore is destroyed that somebody waits for");
+    *sem = (weft_sem)WEFT_SEM_INIT(0);
+}

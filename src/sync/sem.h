@@ -1,0 +1,19 @@
+/*
+ * sem.h: the line of a semaphore, for sem.c and its test.
+ */
+#ifndef WEFT_SYNC_SEM_H
+#define WEFT_SYNC_SEM_H
+
+#include <weft/sem.h>
+
+#include "sched/park.h"
+
+/* One in line; on the stack of the call that waits. */
+struct request {
+    struct request *next, *previous;
+    struct waiter *waiter;
+    int64_t units;
+    bool listed;
+};
+
+#endif

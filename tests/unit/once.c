@@ -1,0 +1,198 @@
+/*
+ * once.c: doing something once, from fibers and from threads.
+ */
+#include "bodies.h"
+#include "everywhere.h"
+
+/* Misuse; runs before the runtime does, so that children can be forked. */
+
+static weft_once misused = WEFT_ONCE_INIT;
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void no_once(void *arg)
+{
+    weft_once_do(NULL, nothing, arg);
+}
+
+static void no_function(void *arg)
+{
+    weft_once_do(&misused, NULL, arg);
+}
+
+static void again(void *arg)
+{
+    weft_once_do(&misused, again, arg);
+}
+
+static void again_in_fiber(void *arg)
+{
+    body_run(again, arg, false);
+}
+
+static void misuse_aborts(void)
+{
+    test_dies(no_once, NULL, "weft: weft_once_do was given no weft_once or no function");
+    test_dies(no_function, NULL, "weft: weft_once_do was given no weft_once or no function");
+    test_dies(again, NULL, "weft: weft_once_do was called from inside the function that it calls");
+    test_dies(again_in_fiber, NULL, "weft: weft_once_do was called from inside the function");
+}
+
+/* Once. */
+
+enum { BODIES = 8 };
+
+static struct {
+    weft_once once;
+    atomic_u32 calls, begun;
+    int value; /* plain: the once orders it */
+    bool wait_for_all;
+} one;
+
+static void call(void *arg)
+{
+    atomic_u32_add_seq_cst(&one.calls, 1);
+    if (one.wait_for_all) {
+        await(&one.begun, BODIES);
+        for (int i = 0; i < 10; i++)
+            weft_yield(); /* most of the others wait by now */
+    }
+    one.value = *(int *)arg;
+}
+
+static void do_once(void *arg)
+{
+    set_errno(77);
+    atomic_u32_add_seq_cst(&one.begun, 1);
+    weft_once_do(&one.once, call, arg);
+    CHECK_EQ(one.value, 7);
+    weft_once_do(&one.once, call, arg);
+    CHECK_EQ(get_errno(), 77);
+}
+
+static void one_calls_all_wait(void)
+{
+    int seven = 7;
+    for (int64_t round = test_scale(300); round > 0; round--) {
+        struct body bodies[BODIES];
+        memset(&one, 0, sizeof one);
+        one.wait_for_all = round % 2;
+        for (int i = 0; i < BODIES; i++)
+            bodies[i] = (struct body){
+                .function = do_once, .arg = &seven, .thread = round % 4 == 0 && i % 2 == 0};
+        bodies_run(bodies, BODIES);
+        CHECK_EQ(atomic_u32_load_relaxed(&one.calls), 1);
+    }
+}
+
+/* Two of them, one inside the other, are no recursion. */
+
+static weft_once outer, inner;
+
+static void call_inner(void *arg)
+{
+    weft_once_do(&inner, nothing, arg);
+}
+
+static void nest(void *arg)
+{
+    outer = inner = (weft_once)WEFT_ONCE_INIT;
+    weft_once_do(&outer, call_inner, arg);
+    weft_once_do(&outer, again, arg); /* done: not called */
+}
+
+static void may_be_nested(void)
+{
+    everywhere(nest);
+}
+
+/* The end: who finds it done may take it away. */
+
+enum { DONE = 2, WAITERS = 8 }; /* the word of a once: src/sync/once.c */
+
+static void do_nothing_once(void *once)
+{
+    weft_once_do(once, nothing, NULL);
+}
+
+struct runner {
+    weft_once once;
+    atomic_u32 stage;
+};
+
+static void stay(void *stage)
+{
+    atomic_u32_store_release(stage, 1);
+    await(stage, 2);
+}
+
+static void run_once(void *arg)
+{
+    struct runner *runner = arg;
+    weft_once_do(&runner->once, stay, &runner->stage);
+}
+
+static void not_touched_when_done(void)
+{
+    for (int64_t round = test_scale(200); round > 0; round--) {
+        struct runner runner = {WEFT_ONCE_INIT, {0}};
+        const atomic_u32 *word = (const atomic_u32 *)(const void *)&runner.once.word;
+        struct body first = {.function = run_once, .arg = &runner, .thread = round % 16 == 0};
+        struct body second = {
+            .function = do_nothing_once, .arg = &runner.once, .thread = round % 16 == 8};
+        body_start(&first);
+        await(&runner.stage, 1);
+        body_start(&second);
+        while (!(atomic_u32_load_acquire(word) & WAITERS))
+            weft_yield();
+        atomic_u32_store_release(&runner.stage, 2);
+        while (atomic_u32_load_acquire(word) != DONE)
+            cpu_relax();
+        memset(&runner.once, 0x5a, sizeof runner.once);
+        body_join(&first);
+        body_join(&second);
+        for (size_t i = 0; i < sizeof runner.once; i++)
+            CHECK_EQ(((unsigned char *)&runner.once)[i], 0x5a);
+    }
+}
+
+/* A forked child. */
+
+static weft_once under_way;
+
+static void stay_once(void *arg)
+{
+    weft_once_do(&under_way, stay, arg);
+}
+
+static void in_child(void)
+{
+    weft_once once = WEFT_ONCE_INIT;
+    do_nothing_once(&once);
+    do_nothing_once(&once);
+    test_dies(do_nothing_once, &under_way, "weft: weft_once_do was under way when the process");
+}
+
+static void a_forked_child_does_not_hang(void)
+{
+    atomic_u32 stage = {0};
+    struct body body = {.function = stay_once, .arg = &stage};
+    body_start(&body);
+    await(&stage, 1);
+    in_fork(in_child);
+    atomic_u32_store_release(&stage, 2);
+    body_join(&body);
+}
+
+int main(void)
+{
+    RUN(misuse_aborts);
+    RUN(one_calls_all_wait);
+    RUN(may_be_nested);
+    RUN(not_touched_when_done);
+    RUN(a_forked_child_does_not_hang);
+    return 0;
+}

@@ -1,0 +1,256 @@
+/*
+ * order.c: locks taken in an order that can deadlock; debug builds find them.
+ *
+ * Each case runs in a child of its own: what the library has learned stays in that process.
+ */
+#include "bodies.h"
+#include "everywhere.h"
+
+#ifdef WEFT_DEBUG
+
+static weft_mutex a, b, c;
+static weft_rwmutex rw;
+
+static const char text[] = "each wanted by one that holds the other";
+
+static void both(weft_mutex *first, weft_mutex *second)
+{
+    weft_mutex_lock(first);
+    weft_mutex_lock(second);
+    weft_mutex_unlock(second);
+    weft_mutex_unlock(first);
+}
+
+static noinline void take_a_then_b(void *arg)
+{
+    both(&a, &b);
+    (void)arg;
+}
+
+static noinline void take_b_then_a(void *arg)
+{
+    both(&b, &a);
+    (void)arg;
+}
+
+static void inverted(void *arg)
+{
+    take_a_then_b(arg);
+    take_b_then_a(arg);
+}
+
+static void inverted_elsewhere(void *thread)
+{
+    body_run(take_a_then_b, NULL, *(bool *)thread);
+    body_run(take_b_then_a, NULL, !*(bool *)thread);
+}
+
+static void three_in_a_circle(void *arg)
+{
+    both(&a, &b);
+    both(&b, &c);
+    both(&c, &a);
+    (void)arg;
+}
+
+static void with_a_reader(void *arg)
+{
+    weft_mutex_lock(&a);
+    weft_rwmutex_read_lock(&rw);
+    weft_rwmutex_read_unlock(&rw);
+    weft_mutex_unlock(&a);
+    weft_rwmutex_write_lock(&rw);
+    weft_mutex_lock(&a);
+    (void)arg;
+}
+
+static void with_a_deadline(void *arg)
+{
+    take_a_then_b(arg);
+    weft_mutex_lock(&b);
+    (void)!weft_mutex_lock_until(&a, weft_after(WEFT_S));
+}
+
+/* A lock that was tried for, and is held, counts as held. */
+static void after_a_try(void *arg)
+{
+    take_a_then_b(arg);
+    CHECK_EQ(weft_mutex_try_lock(&b), 0);
+    weft_mutex_lock(&a);
+}
+
+/* Waiting for a condition takes the mutex anew, with the other one held. */
+static void by_a_condition(void *arg)
+{
+    weft_cond cond = WEFT_COND_INIT;
+    weft_mutex_lock(&a);
+    weft_mutex_lock(&b);
+    (void)!weft_cond_wait_until(&cond, &a, weft_after(WEFT_US));
+    (void)arg;
+}
+
+static void inversions_abort(void)
+{
+    bool thread = false;
+    test_dies(inverted, NULL, text);
+    test_dies(inverted_elsewhere, &thread, text);
+    thread = true;
+    test_dies(inverted_elsewhere, &thread, text);
+    test_dies(three_in_a_circle, NULL, text);
+    test_dies(with_a_reader, NULL, text);
+    test_dies(with_a_deadline, NULL, text);
+    test_dies(after_a_try, NULL, text);
+    test_dies(by_a_condition, NULL, text);
+}
+
+/* Both locks, and both ways, are in the report: an address for each lock and one for each place. */
+static void the_report_names_the_locks_and_places(void)
+{
+    const char *written;
+    char lock[2][32];
+    int status = test_in_child(inverted, NULL, &written);
+    CHECK(WIFSIGNALED(status));
+    snprintf(lock[0], sizeof lock[0], "%p", (void *)&a);
+    snprintf(lock[1], sizeof lock[1], "%p", (void *)&b);
+    CHECK(strstr(written, lock[0]) != NULL);
+    CHECK(strstr(written, lock[1]) != NULL);
+    int places = 0;
+    for (const char *at = written; (at = strstr(at, " here:\n")) != NULL; at++)
+        places++;
+    CHECK_EQ(places, 4);
+}
+
+/* What is no inversion. */
+
+static void tries(void)
+{
+    both(&a, &b);
+    weft_mutex_lock(&b);
+    CHECK_EQ(weft_mutex_try_lock(&a), 0); /* the other way round, but without waiting */
+    weft_mutex_unlock(&a);
+    CHECK_EQ(weft_mutex_lock_until(&a, WEFT_NOW), 0);
+    weft_mutex_unlock(&a);
+    weft_mutex_unlock(&b);
+    both(&a, &b); /* it has left no trace */
+}
+
+/* Unlocked in another order than locked, and not held any more. */
+static void hand_over_hand(void)
+{
+    weft_mutex_lock(&a);
+    weft_mutex_lock(&b);
+    weft_mutex_unlock(&a);
+    weft_mutex_lock(&c);
+    weft_mutex_unlock(&b);
+    weft_mutex_unlock(&c);
+    both(&a, &c);
+}
+
+/* New locks in the place of old ones. */
+static void memory_is_used_again(void)
+{
+    for (int i = 0; i < 100; i++) {
+        weft_mutex first = WEFT_MUTEX_INIT, second = WEFT_MUTEX_INIT;
+        if (i % 2)
+            both(&first, &second);
+        else
+            both(&second, &first);
+        if (i % 3 == 0) {
+            weft_mutex_destroy(&first);
+            weft_mutex_destroy(&second);
+        }
+    }
+}
+
+static void separate(void *mutex)
+{
+    weft_mutex_lock(mutex);
+    weft_yield();
+    weft_mutex_unlock(mutex);
+}
+
+/* What another holds is not what this one holds, though they share a thread. */
+static void each_has_its_own(void)
+{
+    struct body bodies[4];
+    for (int i = 0; i < 4; i++)
+        bodies[i] = (struct body){.function = separate, .arg = i % 2 ? &a : &b};
+    bodies_run(bodies, 4);
+}
+
+static void no_false_alarm(void *arg)
+{
+    tries();
+    hand_over_hand();
+    memory_is_used_again();
+    each_has_its_own();
+    for (int i = 0; i < 3; i++)
+        take_a_then_b(arg);
+}
+
+static void nothing_else_aborts(void)
+{
+    const char *written;
+    int status = test_in_child(no_false_alarm, NULL, &written);
+    fprintf(stderr, "%s", written);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+    CHECK_STR(written, "");
+}
+
+/* More than it can hold: said once, and the program goes on. */
+static void many(void *arg)
+{
+    enum { LOCKS = 300 };
+    static weft_mutex locks[LOCKS];
+    for (int i = 0; i < LOCKS; i++)
+        for (int j = i + 1; j < LOCKS; j++)
+            both(&locks[i], &locks[j]);
+    inverted(arg); /* not seen any more */
+}
+
+static void too_many_stop_the_check(void)
+{
+    const char *written;
+    int status = test_in_child(many, NULL, &written);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+    CHECK_STR(written, "weft: the order of locks is not checked from here on: too many pairs of "
+                       "locks\n");
+}
+
+/* Destroyed locks give their place back. */
+static void many_short_lives(void *arg)
+{
+    for (int i = 0; i < 40000; i++) {
+        weft_mutex first = WEFT_MUTEX_INIT, second = WEFT_MUTEX_INIT;
+        both(&first, &second);
+        weft_mutex_destroy(&first);
+        weft_mutex_destroy(&second);
+    }
+    inverted(arg);
+}
+
+static void destroyed_locks_are_forgotten(void)
+{
+    test_dies(many_short_lives, NULL, text);
+}
+
+int main(void)
+{
+    RUN(inversions_abort);
+    RUN(the_report_names_the_locks_and_places);
+    RUN(nothing_else_aborts);
+    RUN(too_many_stop_the_check);
+    RUN(destroyed_locks_are_forgotten);
+    return 0;
+}
+
+#else
+
+int main(void)
+{
+    test_skip("the order of locks is checked in debug builds only");
+}
+
+#endif

@@ -1,0 +1,470 @@
+/*
+ * rwmutex.c: the readers-writer mutex, from fibers and from threads.
+ */
+#include "bodies.h"
+#include "everywhere.h"
+
+/* Misuse; runs before the runtime does, so that children can be forked. */
+
+static weft_rwmutex misused;
+
+static void arguments(void)
+{
+    CHECK_EQ(weft_rwmutex_read_lock_until(NULL, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_rwmutex_write_lock_until(NULL, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_rwmutex_try_read_lock(NULL), -EINVAL);
+    CHECK_EQ(weft_rwmutex_try_write_lock(NULL), -EINVAL);
+}
+
+static void read_nothing(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_read_lock(NULL);
+}
+
+static void write_nothing(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_write_lock(NULL);
+}
+
+static void read_unlock_unlocked(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_read_unlock(&misused);
+}
+
+static void write_unlock_unlocked(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_write_unlock(&misused);
+}
+
+static void read_unlock_written(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_write_lock(&misused);
+    weft_rwmutex_read_unlock(&misused);
+}
+
+static void write_unlock_read(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_read_lock(&misused);
+    weft_rwmutex_write_unlock(&misused);
+}
+
+static void destroy_read(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_read_lock(&misused);
+    weft_rwmutex_destroy(&misused);
+}
+
+static void misuse_aborts(void)
+{
+    test_dies(read_nothing, NULL, "was given no mutex");
+    test_dies(write_nothing, NULL, "was given no mutex");
+    test_dies(read_unlock_unlocked, NULL, "unlocked for reading that is not locked for it");
+    test_dies(write_unlock_unlocked, NULL, "unlocked for writing that is not locked for it");
+    test_dies(read_unlock_written, NULL, "unlocked for reading that is not locked for it");
+    test_dies(write_unlock_read, NULL, "unlocked for writing that is not locked for it");
+    test_dies(destroy_read, NULL, "weft: a readers-writer mutex is destroyed that is locked");
+}
+
+static void write_twice(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_write_lock(&misused);
+    weft_rwmutex_write_lock(&misused);
+}
+
+static void read_twice(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_read_lock(&misused);
+    weft_rwmutex_read_lock(&misused);
+}
+
+static void unlock_of_another(void *arg)
+{
+    weft_rwmutex_write_lock(&misused);
+    body_run(write_unlock_unlocked, arg, true);
+}
+
+static void debug_builds_check_the_owner(void)
+{
+#ifdef WEFT_DEBUG
+    test_dies(write_twice, NULL, "a readers-writer mutex is locked by its writer");
+    test_dies(read_twice, NULL, "a lock is taken by one that has it already");
+    test_dies(unlock_of_another, NULL, "unlocked by another than its writer");
+#else
+    (void)write_twice;
+    (void)read_twice;
+    (void)unlock_of_another;
+    printf("  left out: not a debug build\n");
+#endif
+}
+
+/* The calls. */
+
+static void use_alone(void *arg)
+{
+    static const weft_rwmutex zeroed;
+    weft_rwmutex rw = WEFT_RWMUTEX_INIT;
+    CHECK_EQ(memcmp(&zeroed, &rw, sizeof rw), 0);
+    set_errno(77);
+    weft_rwmutex_read_lock(&rw);
+    CHECK_EQ(weft_rwmutex_try_read_lock(&rw), 0);
+    CHECK_EQ(weft_rwmutex_read_lock_until(&rw, WEFT_NOW), 0);
+    CHECK_EQ(weft_rwmutex_try_write_lock(&rw), -EBUSY);
+    CHECK_EQ(weft_rwmutex_write_lock_until(&rw, WEFT_NOW), -ETIMEDOUT);
+    for (int i = 0; i < 3; i++)
+        weft_rwmutex_read_unlock(&rw);
+    weft_rwmutex_write_lock(&rw);
+    CHECK_EQ(weft_rwmutex_try_read_lock(&rw), -EBUSY);
+    CHECK_EQ(weft_rwmutex_try_write_lock(&rw), -EBUSY);
+    CHECK_EQ(weft_rwmutex_read_lock_until(&rw, WEFT_NOW), -ETIMEDOUT);
+    CHECK_EQ(weft_rwmutex_write_lock_until(&rw, WEFT_NOW), -ETIMEDOUT);
+    weft_rwmutex_write_unlock(&rw);
+    CHECK_EQ(weft_rwmutex_try_write_lock(&rw), 0);
+    weft_rwmutex_write_unlock(&rw);
+    CHECK_EQ(weft_rwmutex_write_lock_until(&rw, weft_after(WEFT_S)), 0);
+    weft_rwmutex_write_unlock(&rw);
+    CHECK_EQ(weft_rwmutex_read_lock_until(&rw, weft_after(WEFT_S)), 0);
+    weft_rwmutex_read_unlock(&rw);
+    CHECK_EQ(get_errno(), 77);
+    weft_rwmutex_destroy(&rw);
+    CHECK_EQ(memcmp(&zeroed, &rw, sizeof rw), 0);
+    (void)arg;
+}
+
+static void alone(void)
+{
+    everywhere(use_alone);
+}
+
+/* Exclusion. */
+
+enum { BODIES = 8 };
+
+static struct {
+    weft_rwmutex rw;
+    int64_t a, b; /* plain: the mutex orders them */
+    atomic_u32 together;
+} shared;
+
+static void read_or_write(void *arg)
+{
+    for (int64_t i = test_scale(4000); i > 0; i--) {
+        if (i % 5 == 0) {
+            weft_rwmutex_write_lock(&shared.rw);
+            CHECK_EQ(atomic_u32_add_seq_cst(&shared.together, 1000), 0);
+            shared.a++;
+            if (i % 3 == 0)
+                weft_yield();
+            shared.b++;
+            atomic_u32_sub_seq_cst(&shared.together, 1000);
+            weft_rwmutex_write_unlock(&shared.rw);
+        } else {
+            weft_rwmutex_read_lock(&shared.rw);
+            CHECK(atomic_u32_add_seq_cst(&shared.together, 1) < BODIES);
+            if (i % 7 == 0)
+                weft_yield();
+            CHECK_EQ(shared.a, shared.b);
+            atomic_u32_sub_seq_cst(&shared.together, 1);
+            weft_rwmutex_read_unlock(&shared.rw);
+        }
+    }
+    (void)arg;
+}
+
+static void excludes(void)
+{
+    for (int threads = 0; threads <= BODIES; threads += BODIES / 2) {
+        struct body bodies[BODIES];
+        shared.a = shared.b = 0;
+        for (int i = 0; i < BODIES; i++)
+            bodies[i] = (struct body){.function = read_or_write, .thread = i < threads};
+        bodies_run(bodies, BODIES);
+        CHECK_EQ(shared.a, BODIES * (test_scale(4000) / 5));
+    }
+    weft_rwmutex_destroy(&shared.rw);
+}
+
+/* Turns. Each notes when it got in, and stays until it is let go. */
+
+static struct {
+    weft_rwmutex rw;
+} turn;
+
+struct visitor {
+    bool writes;
+    int64_t deadline;
+    int result;
+    atomic_u32 in, go;
+};
+
+static void visit(void *arg)
+{
+    struct visitor *self = arg;
+    int64_t deadline = self->deadline != 0 ? self->deadline : WEFT_NEVER;
+    self->result = self->writes ? weft_rwmutex_write_lock_until(&turn.rw, deadline)
+                                : weft_rwmutex_read_lock_until(&turn.rw, deadline);
+    atomic_u32_store_release(&self->in, 1);
+    if (self->result != 0)
+        return;
+    await(&self->go, 1);
+    if (self->writes)
+        weft_rwmutex_write_unlock(&turn.rw);
+    else
+        weft_rwmutex_read_unlock(&turn.rw);
+}
+
+static void visitor_start(struct visitor *visitor, struct body *body, bool thread)
+{
+    *body = (struct body){.function = visit, .arg = visitor, .thread = thread};
+    body_start(body);
+}
+
+static void await_readers(int count)
+{
+    await_waiters(&turn.rw.latch, &turn.rw.readers, count);
+}
+
+static void await_writers(int count)
+{
+    await_waiters(&turn.rw.latch, &turn.rw.writers, count);
+}
+
+static void let_go(struct visitor *visitor, struct body *body)
+{
+    await(&visitor->in, 1);
+    CHECK_EQ(visitor->result, 0);
+    atomic_u32_store_release(&visitor->go, 1);
+    body_join(body);
+}
+
+/* Reader, then writer, reader, writer, reader in the list: the writer holds the new readers back; after
+ * it both readers, before the second writer. */
+static void writers_and_readers_take_turns(void)
+{
+    for (int thread = 0; thread < 2; thread++) {
+        struct visitor v[5] = {{.writes = false},
+                               {.writes = true},
+                               {.writes = false},
+                               {.writes = true},
+                               {.writes = false}};
+        struct body bodies[5];
+        visitor_start(&v[0], &bodies[0], thread);
+        await(&v[0].in, 1);
+        visitor_start(&v[1], &bodies[1], !thread);
+        await_writers(1);
+        CHECK_EQ(weft_rwmutex_try_read_lock(&turn.rw), -EBUSY);
+        visitor_start(&v[2], &bodies[2], thread);
+        await_readers(1);
+        visitor_start(&v[3], &bodies[3], thread);
+        await_writers(2);
+        visitor_start(&v[4], &bodies[4], !thread);
+        await_readers(2);
+        let_go(&v[0], &bodies[0]);
+        await(&v[1].in, 1);
+        await_readers(2);
+        await_writers(1);
+        let_go(&v[1], &bodies[1]);
+        await(&v[2].in, 1);
+        await(&v[4].in, 1);
+        await_writers(1);
+        CHECK_EQ(atomic_u32_load_acquire(&v[3].in), 0);
+        let_go(&v[2], &bodies[2]);
+        CHECK_EQ(atomic_u32_load_acquire(&v[3].in), 0);
+        let_go(&v[4], &bodies[4]);
+        let_go(&v[3], &bodies[3]);
+        weft_rwmutex_destroy(&turn.rw);
+    }
+}
+
+static void a_writer_that_gives_up_lets_readers_on(void)
+{
+    for (int thread = 0; thread < 2; thread++) {
+        struct visitor reader = {.writes = false}, held_back = {.writes = false};
+        struct visitor writer = {.writes = true, .deadline = weft_after(2 * WEFT_MS)};
+        struct body bodies[3];
+        visitor_start(&reader, &bodies[0], thread);
+        await(&reader.in, 1);
+        visitor_start(&writer, &bodies[1], thread);
+        visitor_start(&held_back, &bodies[2], !thread);
+        body_join(&bodies[1]);
+        CHECK_EQ(writer.result, -ETIMEDOUT);
+        await(&held_back.in, 1); /* though the first reader still has it */
+        let_go(&held_back, &bodies[2]);
+        let_go(&reader, &bodies[0]);
+        weft_rwmutex_destroy(&turn.rw);
+    }
+}
+
+/* The same where the reader is held back for certain. */
+static void a_reader_held_back_goes_on(void)
+{
+    struct visitor reader = {.writes = false}, held_back = {.writes = false};
+    struct visitor writer = {.writes = true, .deadline = weft_after(1000 * WEFT_S)};
+    struct body bodies[3];
+    visitor_start(&reader, &bodies[0], false);
+    await(&reader.in, 1);
+    visitor_start(&writer, &bodies[1], true);
+    await_writers(1);
+    visitor_start(&held_back, &bodies[2], false);
+    await_readers(1);
+    weft__wake(end_first_wait(&turn.rw.latch, &turn.rw.writers));
+    body_join(&bodies[1]);
+    CHECK_EQ(writer.result, -ETIMEDOUT);
+    let_go(&held_back, &bodies[2]);
+    let_go(&reader, &bodies[0]);
+    weft_rwmutex_destroy(&turn.rw);
+}
+
+/* An unlock that comes when the first writer in the list has given up and has not left: it lets in who
+ * comes after that, a writer or a reader. */
+static void an_unlock_passes_over_one_that_gave_up(void)
+{
+    for (int writes = 0; writes < 2; writes++) {
+        struct visitor next = {.writes = writes};
+        struct visitor writer = {.writes = true, .deadline = weft_after(1000 * WEFT_S)};
+        struct body bodies[2];
+        CHECK_EQ(weft_rwmutex_try_read_lock(&turn.rw), 0);
+        visitor_start(&writer, &bodies[0], true);
+        await_writers(1);
+        visitor_start(&next, &bodies[1], false);
+        if (writes)
+            await_writers(2);
+        else
+            await_readers(1);
+        struct waiter *first = end_first_wait(&turn.rw.latch, &turn.rw.writers);
+        weft_rwmutex_read_unlock(&turn.rw);
+        let_go(&next, &bodies[1]);
+        weft__wake(first);
+        body_join(&bodies[0]);
+        CHECK_EQ(writer.result, -ETIMEDOUT);
+        weft_rwmutex_destroy(&turn.rw);
+    }
+}
+
+/* Deadlines of both kinds, against both kinds. */
+static void deadlines(void)
+{
+    for (int kinds = 0; kinds < 8; kinds++) {
+        struct visitor holder = {.writes = kinds & 1 || !(kinds & 2)};
+        struct visitor waiter = {.writes = kinds & 2, .deadline = weft_after(300 * WEFT_US)};
+        struct body bodies[2];
+        visitor_start(&holder, &bodies[0], kinds & 4);
+        await(&holder.in, 1);
+        visitor_start(&waiter, &bodies[1], !(kinds & 4));
+        body_join(&bodies[1]);
+        CHECK_EQ(waiter.result, -ETIMEDOUT);
+        CHECK(weft_now() >= waiter.deadline);
+        let_go(&holder, &bodies[0]);
+        weft_rwmutex_destroy(&turn.rw); /* nobody is left in a list */
+    }
+}
+
+/* The end: the last user takes it away right after its unlock. */
+
+struct counted {
+    weft_rwmutex rw;
+    int users; /* under the mutex */
+};
+
+static void use_and_drop(void *arg)
+{
+    struct counted *object = arg;
+    weft_rwmutex_read_lock(&object->rw);
+    weft_rwmutex_read_unlock(&object->rw);
+    weft_rwmutex_write_lock(&object->rw);
+    bool last = --object->users == 0;
+    weft_rwmutex_write_unlock(&object->rw);
+    if (last)
+        memset(object, 0x5a, sizeof *object);
+}
+
+static void not_touched_after_unlock(void)
+{
+    for (int64_t round = test_scale(1500); round > 0; round--) {
+        struct counted object = {WEFT_RWMUTEX_INIT, 4};
+        struct body bodies[4];
+        for (int i = 0; i < 4; i++)
+            bodies[i] = (struct body){
+                .function = use_and_drop, .arg = &object, .thread = round % 16 == 0 && i % 2};
+        bodies_run(bodies, 4);
+        for (size_t i = 0; i < sizeof object; i++)
+            CHECK_EQ(((unsigned char *)&object)[i], 0x5a);
+    }
+}
+
+/* A forked child. */
+
+static weft_rwmutex others;
+
+static void read_others(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_read_lock(&others);
+}
+
+static void in_child(void)
+{
+    CHECK_EQ(weft_rwmutex_read_lock_until(&others, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_rwmutex_write_lock_until(&others, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_rwmutex_try_read_lock(&others), -EBUSY);
+    test_dies(read_others, NULL, "was locked when the process was forked");
+    weft_rwmutex_write_unlock(&turn.rw); /* somebody waits for it, but not here */
+    weft_rwmutex_read_lock(&turn.rw);
+    weft_rwmutex_read_unlock(&turn.rw);
+    weft_rwmutex_destroy(&turn.rw);
+}
+
+static void hold_others(void *arg)
+{
+    atomic_u32 *stage = arg;
+    weft_rwmutex_write_lock(&others);
+    atomic_u32_store_release(stage, 1);
+    await(stage, 2);
+    weft_rwmutex_write_unlock(&others);
+}
+
+static void a_forked_child_does_not_hang(void)
+{
+    atomic_u32 stage = {0};
+    struct body holder = {.function = hold_others, .arg = &stage};
+    struct visitor visitors[2] = {{.writes = false}, {.writes = true}};
+    struct body bodies[2];
+    weft_rwmutex_write_lock(&turn.rw);
+    for (int i = 0; i < 2; i++)
+        visitor_start(&visitors[i], &bodies[i], false);
+    await_readers(1);
+    await_writers(1);
+    body_start(&holder);
+    await(&stage, 1);
+    in_fork(in_child);
+    atomic_u32_store_release(&stage, 2);
+    body_join(&holder);
+    weft_rwmutex_write_unlock(&turn.rw);
+    for (int i = 0; i < 2; i++)
+        let_go(&visitors[i], &bodies[i]);
+}
+
+int main(void)
+{
+    RUN(arguments);
+    RUN(misuse_aborts);
+    RUN(debug_builds_check_the_owner);
+    RUN(alone);
+    RUN(excludes);
+    RUN(writers_and_readers_take_turns);
+    RUN(a_writer_that_gives_up_lets_readers_on);
+    RUN(a_reader_held_back_goes_on);
+    RUN(an_unlock_passes_over_one_that_gave_up);
+    RUN(deadlines);
+    RUN(not_touched_after_unlock);
+    RUN(a_forked_child_does_not_hang);
+    return 0;
+}
