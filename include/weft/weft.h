@@ -6,6 +6,7 @@
 
 #include <weft/barrier.h>
 #include <weft/base.h>
+#include <weft/chan.h>
 #include <weft/cond.h>
 #include <weft/fiber.h>
 #include <weft/local.h>
@@ -13,6 +14,7 @@
 #include <weft/once.h>
 #include <weft/runtime.h>
 #include <weft/rwmutex.h>
+#include <weft/select.h>
 #include <weft/sem.h>
 #include <weft/spin.h>
 #include <weft/time.h>

@@ -1,0 +1,326 @@
+/*
+ * select.c: wait for the first of several channel operations.
+ *
+ * First without waiting: look at all channels without their latches, choose one case at random among
+ * those that look ready, and try it under that one latch. Most selects end here.
+ *
+ * Else all latches are taken, in the order of their addresses (each once, however often the channel
+ * stands in the cases). Nothing can change now: if a case is ready it is done, else a wait is put in the
+ * line of each case, and the caller parks with all latches, which are released when it is safe to find.
+ * From then on the first party to claim the one waiter of the caller decides the case.
+ *
+ * The end. The winner did the operation, noted it in the wait of its case, and took all waits of this
+ * select on its own channel out of the lines; the channel may be gone by now. From the other channels the
+ * caller takes its waits out itself, under each latch in turn. That it takes each of these latches once
+ * also means that the release of all latches at the park is over, which works on arrays on the caller's
+ * stack: its last touch of those is before the last release, and of the winner's channel's latch it is
+ * known already that it was released.
+ *
+ * A select that gave up (deadline, context) takes its waits out of all channels: the operation of none
+ * was done, since its waiter was not claimed by any.
+ */
+#include <weft/select.h>
+
+#include <errno.h>
+
+#include "base/assert.h"
+#include "sync/chan.h"
+
+enum { CASES_ON_STACK = 16 };
+
+struct selection {
+    weft_case *cases;
+    int count;
+    struct chan_wait *waits; /* one for each case */
+    int *order;              /* the enabled cases, by the addresses of their channels */
+    int enabled;
+    struct prng *prng;
+};
+
+/* The order of locking. */
+
+static weft_chan *chan_at(const struct selection *select, int place)
+{
+    return select->cases[select->order[place]].chan;
+}
+
+/* True if the case at this place is the first, or the last, of those with its channel. */
+static bool is_first(const struct selection *select, int place)
+{
+    return place == 0 || chan_at(select, place - 1) != chan_at(select, place);
+}
+
+static bool is_last(const struct selection *select, int place)
+{
+    return place + 1 == select->enabled || chan_at(select, place + 1) != chan_at(select, place);
+}
+
+static bool is_below(const struct selection *select, int a, int b)
+{
+    return (uintptr_t)chan_at(select, a) < (uintptr_t)chan_at(select, b);
+}
+
+static void swap(struct selection *select, int a, int b)
+{
+    int one = select->order[a];
+    select->order[a] = select->order[b];
+    select->order[b] = one;
+}
+
+static void sift_down(struct selection *select, int root, int count)
+{
+    for (int child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && is_below(select, child, child + 1))
+            child++;
+        if (!is_below(select, root, child))
+            return;
+        swap(select, root, child);
+    }
+}
+
+/* A heap sort: no memory, and no bad case. */
+static void order_cases(struct selection *select)
+{
+    select->enabled = 0;
+    for (int i = 0; i < select->count; i++)
+        if (select->cases[i].chan != NULL)
+            select->order[select->enabled++] = i;
+    for (int root = select->enabled / 2; root-- > 0;)
+        sift_down(select, root, select->enabled);
+    for (int last = select->enabled; last-- > 1;) {
+        swap(select, 0, last);
+        sift_down(select, 0, last);
+    }
+}
+
+static void lock_all(struct selection *select)
+{
+    for (int i = 0; i < select->enabled; i++)
+        if (is_first(select, i))
+            latch_acquire(&chan_at(select, i)->latch);
+}
+
+/* Once the last latch is released the selection may be gone. */
+static void unlock_all(void *arg)
+{
+    struct selection *select = arg;
+    for (int i = select->enabled; i-- > 0;)
+        if (is_first(select, i))
+            latch_release(&chan_at(select, i)->latch);
+}
+
+/* Choosing. */
+
+/* One of the cases that look ready, each with the same chance; -1 if none does. */
+static int choose(struct selection *select)
+{
+    int chosen = -1;
+    uint32_t ready = 0;
+    for (int i = 0; i < select->count; i++) {
+        const weft_case *one = &select->cases[i];
+        if (one->chan == NULL || !chan_ready(one->chan, one->op))
+            continue;
+        if (++ready == 1 || prng_below(select->prng, ready) == 0)
+            chosen = i;
+    }
+    return chosen;
+}
+
+/* Tries a case under its channel's latch. */
+static bool attempt(struct selection *select, int chosen, struct waiter **wake)
+{
+    weft_case *one = &select->cases[chosen];
+    int error = weft__chan_attempt(one->chan, one->op, one->element, wake);
+    if (error == -EAGAIN)
+        return false;
+    one->result = error;
+    return true;
+}
+
+/* Without waiting, and without taking more than one latch. */
+static int select_quickly(struct selection *select)
+{
+    struct waiter *wake;
+    int chosen = choose(select);
+    if (chosen < 0)
+        return -EAGAIN;
+    weft_chan *chan = select->cases[chosen].chan;
+    latch_acquire(&chan->latch);
+    bool done = attempt(select, chosen, &wake);
+    latch_release(&chan->latch);
+    if (!done)
+        return -EAGAIN;
+    if (wake != NULL)
+        weft__wake(wake);
+    return chosen;
+}
+
+/* Waiting. */
+
+static void enlist_all(struct selection *select, struct waiter *waiter)
+{
+    for (int i = 0; i < select->count; i++)
+        select->waits[i] = (struct chan_wait){
+            .waiter = waiter, .element = select->cases[i].element, .result = CHAN_WAITS};
+    for (int i = 0, first = 0; i < select->enabled; i++) {
+        int index = select->order[i];
+        if (is_first(select, i))
+            first = index;
+        int next = is_last(select, i) ? first : select->order[i + 1];
+        select->waits[index].sibling = &select->waits[next];
+        weft__chan_enlist(select->cases[index].chan, select->cases[index].op,
+                          &select->waits[index]);
+    }
+}
+
+/* The case that was done by the one who woke us. */
+static int find_done(struct selection *select)
+{
+    for (int i = 0; i < select->count; i++)
+        if (select->waits[i].result != CHAN_WAITS)
+            return i;
+    must(!"a select was woken and no case is done");
+    return -1;
+}
+
+/* Takes the waits out of the lines of all channels but one. */
+static void delist_all(struct selection *select, const weft_chan *but)
+{
+    for (int i = 0; i < select->enabled; i++) {
+        weft_chan *chan = chan_at(select, i);
+        if (chan == but)
+            continue;
+        if (is_first(select, i))
+            latch_acquire(&chan->latch);
+        weft__chan_delist(&select->waits[select->order[i]]);
+        if (is_last(select, i))
+            latch_release(&chan->latch);
+    }
+}
+
+/* All latches are held, and released. */
+static int wait_in_lines(struct selection *select, int64_t deadline)
+{
+    struct waiter own, *waiter = weft__waiter_begin(&own);
+    enlist_all(select, waiter);
+    /* Without a latch nothing keeps the selection in place until it is unlocked. */
+    int error = weft__park(waiter, WAIT_SELECT | WAIT_SHARED,
+                           select->enabled > 0 ? unlock_all : NULL, select, deadline);
+    if (wait_gave_up(error)) {
+        delist_all(select, NULL);
+        return error;
+    }
+    int chosen = find_done(select);
+    select->cases[chosen].result = select->waits[chosen].result;
+    delist_all(select, select->cases[chosen].chan);
+    return chosen;
+}
+
+static int select_locked(struct selection *select, int64_t deadline)
+{
+    struct waiter *wake;
+    order_cases(select);
+    lock_all(select);
+    for (int chosen; (chosen = choose(select)) >= 0;) {
+        if (!attempt(select, chosen, &wake))
+            continue; /* all who waited there had given up, and are out of the line now */
+        unlock_all(select);
+        if (wake != NULL)
+            weft__wake(wake);
+        return chosen;
+    }
+    if (deadline > WEFT_NOW)
+        return wait_in_lines(select, deadline);
+    unlock_all(select);
+    return -EAGAIN;
+}
+
+static int select_waiting(struct selection *select, int64_t deadline)
+{
+    if (select->count <= CASES_ON_STACK) {
+        struct chan_wait waits[CASES_ON_STACK];
+        int order[CASES_ON_STACK];
+        struct selection small = *select;
+        small.waits = waits;
+        small.order = order;
+        return select_locked(&small, deadline);
+    }
+    size_t each = sizeof *select->waits + sizeof *select->order;
+    select->waits = weft__sys_alloc((size_t)select->count * each);
+    if (select->waits == NULL)
+        return -ENOMEM;
+    select->order = (int *)(select->waits + select->count);
+    int chosen = select_locked(select, deadline);
+    weft__sys_free(select->waits);
+    return chosen;
+}
+
+/* A thread has no generator of its own: each call gets another number of one sequence, well mixed. */
+static uint64_t seed_of_thread(void)
+{
+    static atomic_u64 calls;
+    uint64_t x = atomic_u64_add_relaxed(&calls, 0x9e3779b97f4a7c15u) ^ weft__sys_ticks();
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/* The caller is inside the runtime if it is a fiber. */
+static int select_any(weft_case *cases, int count, int64_t deadline)
+{
+    struct thread *thread = thread_self();
+    struct prng own;
+    struct selection select = {.cases = cases, .count = count, .prng = &own};
+    if (thread != NULL && thread->processor != NULL)
+        select.prng = &thread->processor->prng;
+    else
+        prng_seed(&own, seed_of_thread());
+    int chosen = select_quickly(&select);
+    if (chosen >= 0 || (deadline <= WEFT_NOW && count <= 1))
+        return chosen;
+    return select_waiting(&select, deadline);
+}
+
+static bool valid(const weft_case *cases, int count)
+{
+    if (count < 0 || (cases == NULL && count > 0))
+        return false;
+    for (int i = 0; i < count; i++) {
+        const weft_case *one = &cases[i];
+        if (one->chan == NULL)
+            continue;
+        if (one->op != WEFT_RECEIVE && one->op != WEFT_SEND)
+            return false;
+        if (one->op == WEFT_SEND && one->element == NULL && one->chan->element_size != 0)
+            return false;
+    }
+    return true;
+}
+
+static int select_checked(weft_case *cases, int count, int64_t deadline)
+{
+    if (!valid(cases, count))
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    bool fiber = enter_if_fiber();
+    int chosen = select_any(cases, count, deadline);
+    leave_if_fiber(fiber);
+    return chosen;
+}
+
+int weft_select(weft_case *cases, int count)
+{
+    return select_checked(cases, count, WEFT_NEVER);
+}
+
+int weft_select_until(weft_case *cases, int count, int64_t deadline)
+{
+    int chosen = select_checked(cases, count, deadline);
+    return chosen == -EAGAIN ? -ETIMEDOUT : chosen;
+}
+
+int weft_select_try(weft_case *cases, int count)
+{
+    return select_checked(cases, count, WEFT_NOW);
+}
