@@ -8,7 +8,9 @@
 #include <weft/base.h>
 #include <weft/chan.h>
 #include <weft/cond.h>
+#include <weft/context.h>
 #include <weft/fiber.h>
+#include <weft/group.h>
 #include <weft/local.h>
 #include <weft/mutex.h>
 #include <weft/once.h>
@@ -17,6 +19,7 @@
 #include <weft/select.h>
 #include <weft/sem.h>
 #include <weft/spin.h>
+#include <weft/ticker.h>
 #include <weft/time.h>
 #include <weft/timer.h>
 #include <weft/wg.h>

@@ -1,0 +1,119 @@
+/*
+ * ticker.c: timers as channels.
+ *
+ * A ticker is a timer (sched/timer.c), whose function puts the time in a channel that holds one tick;
+ * a tick that finds it full is dropped.
+ *
+ * No stale tick. A call of the timer's function that has begun cannot be stopped, and may be of a
+ * setting that is over. So the function sends under the lock, and only if the ticker is running and its
+ * next time has come by the clock; reset and stop change both and empty the channel under the same
+ * lock. A call of an old setting that comes late finds the new time not reached, and sends nothing; or
+ * finds it reached, and sends what the call of the new setting, which will find it full or taken, would
+ * have sent.
+ *
+ * The second tick of that last case must not be sent too: the function moves the next time on by the
+ * period when it sends, as the timer does.
+ *
+ * Lock order: the ticker's, then the channel's latch and what the timer takes.
+ */
+#include <errno.h>
+#include <weft/ticker.h>
+#include <weft/timer.h>
+
+#include "base/lock.h"
+#include "sched/sched.h"
+
+struct weft_ticker {
+    struct lock lock;
+    int64_t next;   /* when the next tick is due; WEFT_NEVER: none; lock */
+    int64_t period; /* lock */
+    weft_timer *timer;
+    weft_chan *chan;
+};
+
+/* The first time after `now` that is a number of periods after `deadline`. */
+static int64_t time_after(int64_t deadline, int64_t period, int64_t now)
+{
+    int64_t next;
+    if (period == 0)
+        return WEFT_NEVER;
+    if (__builtin_add_overflow(deadline + (now - deadline) / period * period, period, &next))
+        return WEFT_NEVER;
+    return next;
+}
+
+static void tick(void *arg)
+{
+    struct weft_ticker *ticker = arg;
+    lock_acquire(&ticker->lock);
+    int64_t now = weft__sys_now();
+    if (now >= ticker->next) {
+        ticker->next = time_after(ticker->next, ticker->period, now);
+        int full = weft_chan_try_send(ticker->chan, &now);
+        (void)full; /* then this tick is dropped */
+    }
+    lock_release(&ticker->lock);
+}
+
+static int set(weft_ticker *ticker, int64_t deadline, int64_t period)
+{
+    lock_acquire(&ticker->lock);
+    while (weft_chan_try_receive(ticker->chan, NULL) == 0)
+        continue;
+    ticker->next = deadline > 0 ? deadline : weft__sys_now();
+    ticker->period = period;
+    int result = weft_timer_start(ticker->timer, ticker->next, period);
+    lock_release(&ticker->lock);
+    return result < 0 ? result : 0;
+}
+
+int weft_ticker_open(weft_ticker **out, int64_t deadline, int64_t period)
+{
+    if (out == NULL || period < 0)
+        return -EINVAL;
+    struct weft_ticker *ticker = weft__sys_alloc_zeroed(sizeof *ticker);
+    if (ticker == NULL)
+        return -ENOMEM;
+    int error = weft_chan_make(&ticker->chan, sizeof(int64_t), 1);
+    if (error == 0)
+        error = weft_timer_open(&ticker->timer, tick, ticker);
+    if (error == 0) {
+        (void)set(ticker, deadline, period);
+        *out = ticker;
+        return 0;
+    }
+    weft_chan_destroy(ticker->chan);
+    weft__sys_free(ticker);
+    return error;
+}
+
+weft_chan *weft_ticker_chan(weft_ticker *ticker)
+{
+    return ticker != NULL ? ticker->chan : NULL;
+}
+
+int weft_ticker_reset(weft_ticker *ticker, int64_t deadline, int64_t period)
+{
+    if (ticker == NULL || period < 0)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    return set(ticker, deadline, period);
+}
+
+int weft_ticker_stop(weft_ticker *ticker)
+{
+    return weft_ticker_reset(ticker, WEFT_NEVER, 0);
+}
+
+int weft_ticker_close(weft_ticker *ticker)
+{
+    if (ticker == NULL)
+        return -EINVAL;
+    int error = weft_timer_close(ticker->timer);
+    if (error != 0)
+        return error;
+    weft_chan_destroy(ticker->chan);
+    weft__sys_free(ticker);
+    return 0;
+}

@@ -1,0 +1,730 @@
+/*
+ * cancel.c: cancellations against wake-ups, deadlines and ends, for every kind of wait.
+ *
+ * Workers, fibers and threads mixed, wait again and again, each bound to a context of its own;
+ * others take those contexts at random and cancel or close them, and some have a deadline. Whatever
+ * the race, a wait either did its operation or did not: at the end all is accounted for. What is
+ * lost shows as the test's timeout or by the counts, what is doubled by the counts.
+ */
+#include <sched.h>
+#include <weft/weft.h>
+
+#include "base/prng.h"
+#include "bodies.h"
+
+enum { WORKERS = 8, FIBERS = 5, CANCELLERS = 2 };
+
+struct worker {
+    uint32_t index;
+    struct prng prng;
+    weft_context *context; /* bound to it; NULL: none */
+    weft_context *below;   /* the same, if that is its own; else NULL */
+    uint64_t done, ended;  /* operations, and waits that were ended */
+    void (*work)(struct worker *);
+};
+
+static struct {
+    struct worker workers[WORKERS];
+    atomic_ptr handles[WORKERS]; /* of the workers' contexts: whoever takes one
+                                  closes it */
+    atomic_u32 working;
+    int64_t rounds;
+} stage;
+
+static bool chance(struct worker *worker, uint32_t one_in)
+{
+    return prng_below(&worker->prng, one_in) == 0;
+}
+
+/* Contexts. */
+
+/* Bound to a context, or to one below it that nobody else knows of. */
+static void bind_anew(struct worker *worker)
+{
+    weft_context_options options = {.deadline = 0};
+    weft_context *root;
+    if (chance(worker, 3))
+        options.deadline = weft_now() + prng_below(&worker->prng, 20000);
+    CHECK_EQ(weft_context_open(&root, NULL, &options), 0);
+    worker->context = root;
+    if (chance(worker, 3))
+        CHECK_EQ(weft_context_open(&worker->below, root, NULL), 0);
+    if (worker->below != NULL)
+        worker->context = worker->below;
+    CHECK_EQ(weft_context_bind(worker->context, NULL), 0);
+    atomic_ptr_exchange_seq_cst(&stage.handles[worker->index], root);
+}
+
+/* Gives up what is its own, in any order. */
+static void unbind(struct worker *worker)
+{
+    weft_context *root = atomic_ptr_exchange_seq_cst(&stage.handles[worker->index], NULL);
+    bool early = chance(worker, 2);
+    if (early)
+        weft_context_close(root);
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    weft_context_close(worker->below);
+    if (!early)
+        weft_context_close(root);
+    worker->context = worker->below = NULL;
+}
+
+/* One wait, bound. Any error is the one that the context or the deadline of the wait gives. */
+static int wait_bound(struct worker *worker, int (*wait)(struct worker *, int64_t deadline))
+{
+    if (worker->context == NULL)
+        bind_anew(worker);
+    int64_t deadline = WEFT_NEVER;
+    if (chance(worker, 4))
+        deadline = weft_now() + 1 + prng_below(&worker->prng, 8000);
+    int result = wait(worker, deadline);
+    int reason = weft_context_error(weft_context_current());
+    if (result >= 0) {
+        worker->done++;
+    } else {
+        worker->ended++;
+        if (result != reason)
+            CHECK_EQ(result, -ETIMEDOUT);
+        if (result != reason)
+            CHECK(weft_now() >= deadline);
+    }
+    if (reason != 0 || chance(worker, 8))
+        unbind(worker);
+    return result;
+}
+
+/* Running. */
+
+static void run_worker(void *arg)
+{
+    struct worker *worker = arg;
+    worker->work(worker);
+    if (worker->context != NULL)
+        unbind(worker);
+    atomic_u32_sub_acq_rel(&stage.working, 1);
+}
+
+static void run_canceller(void *arg)
+{
+    struct prng prng;
+    prng_seed(&prng, (uintptr_t)arg + (uint64_t)weft_now());
+    while (atomic_u32_load_acquire(&stage.working) != 0) {
+        atomic_ptr *handle = &stage.handles[prng_below(&prng, WORKERS)];
+        weft_context *context = atomic_ptr_exchange_seq_cst(handle, NULL);
+        if (context != NULL && prng_below(&prng, 2) == 0)
+            weft_context_cancel(context);
+        weft_context_close(context);
+        for (uint32_t pause = prng_below(&prng, 8); pause > 0; pause--)
+            weft_yield();
+    }
+}
+
+static void run(const char *name, void (*work)(struct worker *), int64_t rounds)
+{
+    struct body bodies[WORKERS + CANCELLERS];
+    uint64_t done = 0, ended = 0;
+    atomic_u32_store_release(&stage.working, WORKERS);
+    stage.rounds = rounds;
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        stage.workers[i] = (struct worker){.index = i, .work = work};
+        prng_seed(&stage.workers[i].prng, i + (uint64_t)weft_now());
+        bodies[i] =
+            (struct body){.function = run_worker, .arg = &stage.workers[i], .thread = i >= FIBERS};
+    }
+    for (uintptr_t i = 0; i < CANCELLERS; i++)
+        bodies[WORKERS + i] =
+            (struct body){.function = run_canceller, .arg = (void *)i, .thread = i != 0};
+    bodies_run(bodies, WORKERS + CANCELLERS);
+    for (int i = 0; i < WORKERS; i++) {
+        done += stage.workers[i].done;
+        ended += stage.workers[i].ended;
+        CHECK_PTR(atomic_ptr_load_relaxed(&stage.handles[i]), NULL);
+    }
+    printf("  %s: %llu done, %llu ended\n", name, (unsigned long long)done,
+           (unsigned long long)ended);
+}
+
+/* Channels: each element that was sent is received once. Even workers send, odd ones receive. */
+
+enum { CHANS = 2, SENDERS = WORKERS / 2, MOST_ELEMENTS = 4096 };
+
+static struct {
+    weft_chan *chans[CHANS];
+    atomic_u32 received[SENDERS][MOST_ELEMENTS];
+    atomic_u32 senders;
+    uint32_t element[WORKERS];
+} post;
+
+static int send_one(struct worker *worker, int64_t deadline)
+{
+    uint32_t *element = &post.element[worker->index];
+    uint32_t which = prng_below(&worker->prng, CHANS);
+    if (chance(worker, 2))
+        return weft_chan_send_until(post.chans[which], element, deadline);
+    weft_case cases[] = {{.chan = post.chans[0], .op = WEFT_SEND, .element = element, .result = 1},
+                         {.chan = post.chans[1], .op = WEFT_SEND, .element = element, .result = 1}};
+    int chosen = weft_select_until(cases, 2, deadline);
+    if (chosen >= 0)
+        CHECK_EQ(cases[chosen].result, 0);
+    return chosen;
+}
+
+static int receive_one(struct worker *worker, int64_t deadline)
+{
+    uint32_t *element = &post.element[worker->index];
+    uint32_t which = prng_below(&worker->prng, CHANS), none = UINT32_MAX;
+    int result;
+    *element = none;
+    if (chance(worker, 4)) {
+        result = weft_chan_receive_until(post.chans[which], element, deadline);
+        if (result == -ESHUTDOWN)
+            return 0;
+    } else {
+        weft_case cases[] = {{.chan = post.chans[0], .op = WEFT_RECEIVE, .element = element},
+                             {.chan = post.chans[1], .op = WEFT_RECEIVE, .element = element}};
+        result = weft_select_until(cases, 2, deadline);
+    }
+    if (result < 0)
+        CHECK_EQ(*element, none);
+    return result;
+}
+
+static void post_work(struct worker *worker)
+{
+    uint32_t sender = worker->index / 2;
+    uint32_t *element = &post.element[worker->index];
+    if (worker->index % 2 == 0) {
+        for (int64_t i = 0; i < stage.rounds;) {
+            *element = sender * MOST_ELEMENTS + (uint32_t)i;
+            i += wait_bound(worker, send_one) >= 0;
+        }
+        if (atomic_u32_sub_acq_rel(&post.senders, 1) == 1)
+            for (int i = 0; i < CHANS; i++)
+                CHECK_EQ(weft_chan_close(post.chans[i]), 0);
+        return;
+    }
+    for (;;) {
+        if (wait_bound(worker, receive_one) < 0)
+            continue;
+        if (*element != UINT32_MAX)
+            atomic_u32_add_relaxed(
+                &post.received[*element / MOST_ELEMENTS][*element % MOST_ELEMENTS], 1);
+        else if (weft_chan_closed(post.chans[0]) && weft_chan_closed(post.chans[1]) &&
+                 weft_chan_length(post.chans[0]) + weft_chan_length(post.chans[1]) == 0)
+            return;
+    }
+}
+
+static void elements(void)
+{
+    int64_t rounds = test_scale(1000);
+    CHECK(rounds <= MOST_ELEMENTS);
+    for (size_t capacity = 0; capacity < 4; capacity += 3) {
+        memset(post.received, 0, sizeof post.received);
+        atomic_u32_store_relaxed(&post.senders, SENDERS);
+        for (int i = 0; i < CHANS; i++)
+            CHECK_EQ(weft_chan_make(&post.chans[i], sizeof(uint32_t), capacity), 0);
+        run(capacity == 0 ? "hand-over" : "buffered", post_work, rounds);
+        for (int sender = 0; sender < SENDERS; sender++)
+            for (int64_t i = 0; i < rounds; i++)
+                CHECK_EQ(atomic_u32_load_relaxed(&post.received[sender][i]), 1);
+        for (int i = 0; i < CHANS; i++)
+            weft_chan_destroy(post.chans[i]);
+    }
+}
+
+/* Semaphore: never more held than there are, and all back at the end. */
+
+enum { UNITS = 4 };
+
+static struct {
+    weft_sem sem;
+    atomic_u32 held;
+    uint32_t wanted[WORKERS];
+} units;
+
+static int acquire(struct worker *worker, int64_t deadline)
+{
+    return weft_sem_acquire_until(&units.sem, units.wanted[worker->index], deadline);
+}
+
+static void sem_work(struct worker *worker)
+{
+    for (int64_t i = 0; i < stage.rounds;) {
+        uint32_t wanted = 1 + prng_below(&worker->prng, UNITS);
+        units.wanted[worker->index] = wanted;
+        if (wait_bound(worker, acquire) < 0)
+            continue;
+        i++;
+        CHECK(atomic_u32_add_seq_cst(&units.held, wanted) + wanted <= UNITS);
+        if (chance(worker, 4))
+            weft_yield();
+        atomic_u32_sub_seq_cst(&units.held, wanted);
+        weft_sem_release(&units.sem, wanted);
+    }
+}
+
+static void semaphore(void)
+{
+    CHECK_EQ(weft_sem_init(&units.sem, UNITS), 0);
+    run("semaphore", sem_work, test_scale(600));
+    CHECK_EQ(weft_sem_available(&units.sem), UNITS);
+    CHECK_EQ(weft_sem_try_acquire(&units.sem, UNITS), 0);
+    weft_sem_destroy(&units.sem);
+}
+
+/* Mutexes. */
+
+static struct {
+    weft_mutex mutex;
+    weft_rwmutex rwmutex;
+    uint64_t count; /* under the mutex, or written under the write lock */
+    atomic_u32 readers, writers;
+} locked;
+
+static int lock(struct worker *worker, int64_t deadline)
+{
+    (void)worker;
+    return weft_mutex_lock_until(&locked.mutex, deadline);
+}
+
+static void mutex_work(struct worker *worker)
+{
+    for (int64_t i = 0; i < stage.rounds;) {
+        if (wait_bound(worker, lock) < 0)
+            continue;
+        i++;
+        uint64_t count = locked.count;
+        if (chance(worker, 8))
+            weft_yield();
+        locked.count = count + 1;
+        weft_mutex_unlock(&locked.mutex);
+    }
+}
+
+static int read_lock(struct worker *worker, int64_t deadline)
+{
+    (void)worker;
+    return weft_rwmutex_read_lock_until(&locked.rwmutex, deadline);
+}
+
+static int write_lock(struct worker *worker, int64_t deadline)
+{
+    (void)worker;
+    return weft_rwmutex_write_lock_until(&locked.rwmutex, deadline);
+}
+
+static void rwmutex_work(struct worker *worker)
+{
+    for (int64_t i = 0; i < stage.rounds;) {
+        if (chance(worker, 2)) {
+            if (wait_bound(worker, read_lock) < 0)
+                continue;
+            atomic_u32_add_seq_cst(&locked.readers, 1);
+            CHECK_EQ(atomic_u32_load_seq_cst(&locked.writers), 0);
+            if (chance(worker, 8))
+                weft_yield();
+            atomic_u32_sub_seq_cst(&locked.readers, 1);
+            weft_rwmutex_read_unlock(&locked.rwmutex);
+            continue;
+        }
+        if (wait_bound(worker, write_lock) < 0)
+            continue;
+        i++;
+        CHECK_EQ(atomic_u32_add_seq_cst(&locked.writers, 1), 0);
+        CHECK_EQ(atomic_u32_load_seq_cst(&locked.readers), 0);
+        locked.count++;
+        if (chance(worker, 8))
+            weft_yield();
+        atomic_u32_sub_seq_cst(&locked.writers, 1);
+        weft_rwmutex_write_unlock(&locked.rwmutex);
+    }
+}
+
+static void mutexes(void)
+{
+    int64_t rounds = test_scale(600);
+    locked.count = 0;
+    run("mutex", mutex_work, rounds);
+    CHECK_EQ(locked.count, WORKERS * rounds);
+    weft_mutex_destroy(&locked.mutex);
+    locked.count = 0;
+    run("read-write mutex", rwmutex_work, rounds);
+    CHECK_EQ(locked.count, WORKERS * rounds);
+    weft_rwmutex_destroy(&locked.rwmutex);
+}
+
+/* Condition: one signal for each token. The first half of the workers takes what the other half
+ * makes; among the takers is one that is never cancelled, which would wait for ever if a signal
+ * were lost to one that was. */
+
+static struct {
+    weft_mutex mutex;
+    weft_cond cond;
+    int64_t tokens, taken, made;
+} stock;
+
+static int await_token(struct worker *worker, int64_t deadline)
+{
+    (void)worker;
+    int result = 0;
+    weft_mutex_lock(&stock.mutex);
+    while (stock.tokens == 0 && result == 0)
+        result = weft_cond_wait_until(&stock.cond, &stock.mutex, deadline);
+    if (stock.tokens > 0) {
+        if (result < 0) { /* the token stays; so does its signal, with somebody else */
+            weft_mutex_unlock(&stock.mutex);
+            return result;
+        }
+        stock.tokens--;
+        stock.taken++;
+    }
+    weft_mutex_unlock(&stock.mutex);
+    return result;
+}
+
+static void cond_work(struct worker *worker)
+{
+    if (worker->index % 2 == 0) {
+        for (int64_t i = 0; i < stage.rounds; i++) {
+            weft_mutex_lock(&stock.mutex);
+            stock.tokens++;
+            stock.made++;
+            weft_mutex_unlock(&stock.mutex);
+            weft_cond_signal(&stock.cond);
+            if (chance(worker, 8)) /* so that the takers do wait */
+                CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < stage.rounds;) {
+        if (worker->index == 1 || worker->index == WORKERS - 1)
+            i += await_token(worker, WEFT_NEVER) == 0;
+        else
+            i += wait_bound(worker, await_token) == 0;
+    }
+}
+
+static void condition(void)
+{
+    int64_t rounds = test_scale(600);
+    memset(&stock, 0, sizeof stock);
+    run("condition", cond_work, rounds);
+    CHECK_EQ(stock.tokens, 0);
+    CHECK_EQ(stock.taken, WORKERS / 2 * rounds);
+    CHECK_EQ(stock.made, stock.taken);
+    weft_cond_destroy(&stock.cond);
+}
+
+/* Barrier: an arrival that was ended does not count. */
+
+static struct {
+    weft_barrier barrier;
+    atomic_u32 last;
+    atomic_u32 rounds[WORKERS];
+} meeting;
+
+static int meet(struct worker *worker, int64_t deadline)
+{
+    (void)worker;
+    return weft_barrier_wait_until(&meeting.barrier, deadline);
+}
+
+static void barrier_work(struct worker *worker)
+{
+    for (uint32_t round = 1; round <= stage.rounds; round++) {
+        int result;
+        atomic_u32_store_release(&meeting.rounds[worker->index], round);
+        while ((result = wait_bound(worker, meet)) < 0)
+            continue;
+        atomic_u32_add_relaxed(&meeting.last, (uint32_t)result);
+        for (int i = 0; i < WORKERS; i++)
+            CHECK(atomic_u32_load_acquire(&meeting.rounds[i]) >= round);
+    }
+}
+
+static void barrier(void)
+{
+    int64_t rounds = test_scale(200);
+    CHECK_EQ(weft_barrier_init(&meeting.barrier, WORKERS), 0);
+    atomic_u32_store_relaxed(&meeting.last, 0);
+    for (int i = 0; i < WORKERS; i++)
+        atomic_u32_store_relaxed(&meeting.rounds[i], 0);
+    run("barrier", barrier_work, rounds);
+    CHECK_EQ(atomic_u32_load_relaxed(&meeting.last), rounds);
+    weft_barrier_destroy(&meeting.barrier);
+}
+
+/* Wait group and join: the thing waited for may go as soon as the wait has returned 0. */
+
+static struct {
+    weft_wg wg[WORKERS];
+    weft_fiber *fiber[WORKERS];
+} ending;
+
+static int wait_for_group(struct worker *worker, int64_t deadline)
+{
+    return weft_wg_wait_until(&ending.wg[worker->index], deadline);
+}
+
+static int join(struct worker *worker, int64_t deadline)
+{
+    return weft_join_until(ending.fiber[worker->index], deadline);
+}
+
+static void finish(void *wg)
+{
+    weft_wg_done(wg);
+}
+
+static void sleep_and_finish(void *wg)
+{
+    (void)weft_sleep(1 + (int64_t)((uintptr_t)wg / sizeof(weft_wg) % 7) * WEFT_US);
+    weft_wg_done(wg);
+}
+
+static void end_work(struct worker *worker)
+{
+    /* What stands in a group's memory when it is gone: whoever still takes it for one changes
+     * it. */
+    static const weft_wg gone = {.word = 2};
+    weft_wg *wg = &ending.wg[worker->index];
+    for (int64_t i = 0; i < stage.rounds; i++) {
+        CHECK_EQ(weft_wg_init(wg, 2), 0);
+        CHECK_EQ(weft_spawn(&ending.fiber[worker->index],
+                            chance(worker, 2) ? finish : sleep_and_finish, wg, NULL),
+                 0);
+        if (chance(worker, 2))
+            weft_yield();
+        weft_wg_done(wg);
+        while (wait_bound(worker, wait_for_group) < 0)
+            continue;
+        CHECK_EQ(weft_wg_count(wg), 0);
+        *wg = gone;
+        while (wait_bound(worker, join) < 0)
+            continue;
+        CHECK_EQ(memcmp(wg, &gone, sizeof gone), 0);
+    }
+}
+
+static void ends(void)
+{
+    run("wait group and join", end_work, test_scale(500));
+}
+
+/* Sleep, and a select that nothing but a context or a deadline can end. */
+
+static int sleep_a_moment(struct worker *worker, int64_t deadline)
+{
+    if (deadline == WEFT_NEVER && chance(worker, 2))
+        deadline = weft_now() + 1 + prng_below(&worker->prng, 10000);
+    int result = weft_sleep_until(deadline);
+    if (result == 0)
+        CHECK(weft_now() >= deadline);
+    return result;
+}
+
+static int select_nothing(struct worker *worker, int64_t deadline)
+{
+    weft_case disabled = {.chan = NULL};
+    return weft_select_until(&disabled, (int)prng_below(&worker->prng, 2), deadline);
+}
+
+static int await_done(struct worker *worker, int64_t deadline)
+{
+    weft_chan *done;
+    CHECK_EQ(weft_context_done(worker->context, &done), 0);
+    int result = weft_chan_receive_until(done, NULL, deadline);
+    return result == -ESHUTDOWN ? 0 : result; /* or its own context was faster than the channel */
+}
+
+static void sleep_work(struct worker *worker)
+{
+    for (int64_t i = 0; i < stage.rounds; i++) {
+        uint32_t way = prng_below(&worker->prng, 4);
+        (void)wait_bound(worker, way == 0   ? await_done
+                                 : way == 1 ? select_nothing
+                                            : sleep_a_moment);
+    }
+}
+
+static void sleeps(void)
+{
+    run("sleep", sleep_work, test_scale(300));
+}
+
+/* Groups: what was started has ended when the group is closed, whoever cancelled it. */
+
+static struct {
+    atomic_u32 started[WORKERS], over[WORKERS];
+} members;
+
+static int be_member(void *arg)
+{
+    uintptr_t owner = (uintptr_t)arg;
+    int error = weft_sleep(5 * WEFT_US);
+    atomic_u32_add_relaxed(&members.over[owner], 1);
+    return error;
+}
+
+static int run_group(struct worker *worker, int64_t deadline)
+{
+    weft_group_options options = {.limit = prng_below(&worker->prng, 3),
+                                  .deadline = deadline == WEFT_NEVER ? 0 : deadline};
+    weft_group *group;
+    int error = 0;
+    CHECK_EQ(weft_group_open(&group, &options), 0);
+    for (int i = 0; i < 4 && error == 0; i++) {
+        error = weft_group_go(group, be_member, (void *)(uintptr_t)worker->index);
+        atomic_u32_add_relaxed(&members.started[worker->index], error == 0);
+    }
+    if (chance(worker, 8))
+        weft_group_cancel(group);
+    (void)weft_group_close(group);
+    CHECK_EQ(atomic_u32_load_relaxed(&members.started[worker->index]),
+             atomic_u32_load_relaxed(&members.over[worker->index]));
+    return 0;
+}
+
+static void group_work(struct worker *worker)
+{
+    for (int64_t i = 0; i < stage.rounds; i++)
+        (void)wait_bound(worker, run_group);
+}
+
+static void groups(void)
+{
+    run("groups", group_work, test_scale(100));
+}
+
+/* The cancellation comes just when the wait begins: one of them sees the other. What is missed is waited
+ * for ever. */
+
+struct meeting_point {
+    atomic_ptr context; /* from the one who waits to the one who cancels */
+    weft_wg never;
+    bool thread;
+};
+
+static void wait_at_point(void *arg)
+{
+    struct meeting_point *point = arg;
+    struct prng prng;
+    prng_seed(&prng, (uint64_t)weft_now());
+    for (int64_t round = test_scale(point->thread ? 3000 : 12000); round > 0; round--) {
+        weft_context *context;
+        CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+        CHECK_EQ(weft_context_bind(context, NULL), 0);
+        atomic_ptr_store_release(&point->context, context);
+        for (uint32_t pause = prng_below(&prng, 400); pause > 0; pause--)
+            compiler_barrier();
+        if (round % 3 == 0)
+            CHECK_EQ(weft_sleep_until(WEFT_NEVER), -ECANCELED);
+        else if (round % 3 == 1)
+            CHECK_EQ(weft_wg_wait(&point->never), -ECANCELED);
+        else
+            CHECK_EQ(weft_sleep(1000 * WEFT_S), -ECANCELED);
+        CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    }
+    atomic_ptr_store_release(&point->context, point); /* the end */
+}
+
+static void cancel_at_point(void *arg)
+{
+    struct meeting_point *point = arg;
+    struct prng prng;
+    prng_seed(&prng, (uint64_t)weft_now());
+    for (uint32_t spins = 0;; spins++) {
+        void *context = atomic_ptr_load_acquire(&point->context);
+        if (context == point)
+            return;
+        if (context == NULL) {
+            if (spins % 4096 == 0)
+                weft_yield();
+            continue;
+        }
+        atomic_ptr_store_release(&point->context, NULL);
+        for (uint32_t pause = prng_below(&prng, 400); pause > 0; pause--)
+            compiler_barrier();
+        weft_context_close(context);
+    }
+}
+
+static void at_the_same_time(void)
+{
+    for (int thread = 0; thread < 2; thread++) {
+        struct meeting_point point = {.thread = thread};
+        CHECK_EQ(weft_wg_init(&point.never, 1), 0);
+        struct body bodies[] = {{.function = wait_at_point, .arg = &point, .thread = thread},
+                                {.function = cancel_at_point, .arg = &point, .thread = true}};
+        bodies_run(bodies, 2);
+    }
+}
+
+/* Many who are bound to one context, in batches, while some bind themselves elsewhere. */
+
+enum { CROWD = 300 };
+
+static struct {
+    weft_context *context, *other;
+    weft_wg ready;
+    atomic_u32 ended;
+} crowd;
+
+static void join_crowd(void *arg)
+{
+    uintptr_t own = (uintptr_t)arg;
+    weft_wg_done(&crowd.ready);
+    if (own % 3 == 0) {
+        CHECK_EQ(weft_context_bind(crowd.other, NULL), 0);
+        weft_yield();
+        CHECK_EQ(weft_context_bind(crowd.context, NULL), 0);
+    }
+    if (own % 2 == 0)
+        CHECK_EQ(weft_sleep_until(WEFT_NEVER), -ECANCELED);
+    else
+        CHECK_EQ(weft_sleep(1000 * WEFT_S), -ECANCELED);
+    atomic_u32_add_relaxed(&crowd.ended, 1);
+}
+
+static void crowds(void)
+{
+    for (int64_t round = test_scale(60); round > 0; round--) {
+        weft_fiber *fibers[CROWD];
+        CHECK_EQ(weft_context_open(&crowd.context, NULL, NULL), 0);
+        CHECK_EQ(weft_context_open(&crowd.other, NULL, NULL), 0);
+        CHECK_EQ(weft_wg_init(&crowd.ready, CROWD), 0);
+        atomic_u32_store_relaxed(&crowd.ended, 0);
+        weft_spawn_options options = {.context = crowd.context};
+        for (uintptr_t i = 0; i < CROWD; i++)
+            CHECK_EQ(weft_spawn(&fibers[i], join_crowd, (void *)i, &options), 0);
+        CHECK_EQ(weft_wg_wait_until(&crowd.ready, WEFT_NEVER), 0);
+        weft_context_cancel(crowd.context); /* its handle is needed until all have bound it */
+        for (int i = 0; i < CROWD; i++)
+            CHECK_EQ(weft_join(fibers[i]), 0);
+        CHECK_EQ(atomic_u32_load_relaxed(&crowd.ended), CROWD);
+        weft_context_close(crowd.context);
+        weft_context_close(crowd.other);
+    }
+}
+
+int main(void)
+{
+    static const int processors[] = {1, 4};
+    for (int i = 0; i < 2; i++) {
+        printf("%d processors\n", processors[i]);
+        CHECK_EQ(weft_configure(&(weft_config){.processors = processors[i]}), 0);
+        RUN(elements);
+        RUN(semaphore);
+        RUN(mutexes);
+        RUN(condition);
+        RUN(barrier);
+        RUN(ends);
+        RUN(sleeps);
+        RUN(groups);
+        RUN(at_the_same_time);
+        RUN(crowds);
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    }
+    return 0;
+}
