@@ -13,6 +13,7 @@
 #include <weft/group.h>
 #include <weft/local.h>
 #include <weft/mutex.h>
+#include <weft/object_pool.h>
 #include <weft/once.h>
 #include <weft/runtime.h>
 #include <weft/rwmutex.h>

@@ -1,0 +1,556 @@
+/*
+ * object_pool.c: objects kept for reuse: see weft/object_pool.h.
+ *
+ * Each processor has a shard, used by the fibers on it; foreign threads share some more, chosen by
+ * where their stack lies. A shard has two stages, last in first out: RECENT, where put puts, and IDLE.
+ * A get takes from RECENT, then IDLE, then from other shards, and only then makes an object.
+ *
+ * The clock is a timer that runs only while something is kept. Each tick drops what is in IDLE and
+ * moves RECENT there. So what was put before a tick and is not used is dropped at the next one: after
+ * one period at least, two at most. (What a thief moves from a shard that this tick has not reached
+ * yet to one that it has passed is a tick late.)
+ *
+ * A shard is used by one at a time. Its owner is whoever holds the processor and is inside the
+ * runtime; as long as nobody else comes, it pays no locked instruction. The first other (a thief, the
+ * tick) pays for both and makes the shard shared: from then on the latch decides, for the owner too.
+ *
+ *     owner                                       other (claim)
+ *     busy = 1                                    latch
+ *     barrier_light                               if not shared: shared = 1, barrier_heavy,
+ *     if shared: busy = 0, latch                      wait until busy is 0
+ *     ... the shard is its own ...                ... the shard is its own ...
+ *     busy = 0, or release the latch              release the latch
+ *
+ * By the two barriers at least one sees the other: either the owner sees that the shard is shared and
+ * queues for the latch with busy at 0, or the other sees busy and waits for the end of a section that
+ * waits for nobody. Each hand-over is a release and an acquire (busy one way, shared or the latch the
+ * other). Whoever has the latch may clear `shared` again: the tick does at once, the owner when no thief
+ * has come for a while. So a processor whose objects are taken by others all the time costs them a
+ * latch each (and not 2 us for the barrier), and one that is left alone costs nothing.
+ *
+ * A processor that changes hands between machines carries its shard along like the rest of its private
+ * state. The shards of foreign threads are shared for ever.
+ *
+ * An owner cannot be moved to another processor in its section, since it calls nothing that switches.
+ * Nobody holds two shards at once: a thief lets go of the victim before it takes its own. Nobody
+ * enters the runtime or calls the program's code while holding one.
+ *
+ * The clock, its states and who changes them:
+ *
+ *     STOPPED --- somebody kept an object ---> SETTING ---> RUNS
+ *     RUNS --- tick ---> SETTING ---> STOPPED, and on if anything is kept
+ *     STOPPED or RUNS --- close ---> SETTING ---> GONE, or back if objects are out
+ *
+ * The timer is started in SETTING only, and stages are moved in SETTING only: so close, which waits for
+ * SETTING to end, finds nobody at the timer, and counts what is out exactly. Whenever something is kept
+ * and nobody is about to look, the clock is not STOPPED:
+ *
+ *     put, or a thief with more than it needs     tick (clock_settle)
+ *     the object is in a shard                    clock = STOPPED
+ *     barrier_light                               barrier_heavy
+ *     if clock is STOPPED: start it               if anything is kept: start it
+ *
+ * How many are out needs no count of its own: it is those made less those that shards have, or have
+ * dropped.
+ *
+ * Destroy is called by the tick after the clock is set, from a list that only ticks touch (one at a
+ * time), and by close after the timer is closed. A put by a destroy during close finds the clock GONE,
+ * and close looks again.
+ *
+ * Forked child: the locks may be held by threads that do not exist there. A fiber's thread is forgotten
+ * by the fork, so only the way of foreign threads has to look.
+ *
+ * Rejected: a latch for the owner as well: two locked instructions (12 ns) for a get and a put. One
+ * private object per processor and the rest under a latch, as Go has it: the second object in use costs
+ * what the first one saves. A list of free places per shard instead of links in the objects: a put
+ * could fail.
+ */
+#include <errno.h>
+#include <stdalign.h>
+#include <string.h>
+#include <weft/fiber.h>
+#include <weft/object_pool.h>
+#include <weft/timer.h>
+
+#include "base/assert.h"
+#include "base/latch.h"
+#include "sched/sched.h"
+
+#define IDLE_PERIOD WEFT_S
+#define OWNER_NAP (20 * WEFT_US) /* a yield does nothing for an owner of lower priority */
+
+enum {
+    FOREIGN_BITS = 2,
+    FOREIGN_SHARDS = 1 << FOREIGN_BITS,
+    STACK_SHIFT = 20,  /* stacks of threads lie further apart than this many bits tell */
+    STEAL_MOST = 32,   /* objects at once: their links are read from another CPU's cache */
+    OWNER_SPINS = 200, /* for an owner to leave its section; then it must have lost its CPU there */
+    ALONE_AFTER = 256, /* sections of the owner, if no thief has come meanwhile */
+    DESTROY_TURN = 64, /* objects that are destroyed before others have their turn */
+};
+
+enum { RECENT, IDLE, STAGES };
+
+enum { CLOCK_STOPPED, CLOCK_SETTING, CLOCK_RUNS, CLOCK_GONE };
+
+/* Stands before each object. */
+struct header {
+    struct header *next;           /* in a stage, or a list that is about to be destroyed */
+    struct weft_object_pool *pool; /* while it is out: whose it is; else NULL */
+};
+
+_Static_assert(sizeof(struct header) % alignof(max_align_t) == 0, "what follows it is aligned");
+
+struct stage {
+    struct header *first;
+    atomic_u32 count; /* looked at from afar */
+};
+
+struct shard {
+    _Alignas(CACHE_LINE) atomic_u32 busy; /* the owner is in it, without the latch */
+    atomic_u32 shared;                    /* 1: the latch decides; changed under the latch */
+    struct latch latch;
+    uint32_t alone; /* sections of the owner since the last theft, while shared */
+    struct stage stages[STAGES];
+    struct header *doomed; /* the tick's */
+    atomic_u64 dropped;    /* objects that left it to be destroyed */
+};
+
+struct weft_object_pool {
+    weft_object_pool_options options;
+    weft_timer *timer;
+    uint32_t processors, shard_count;
+    atomic_u32 clock;
+    _Alignas(CACHE_LINE) atomic_u64 made;
+    atomic_u64 destroyed;
+    struct shard shards[];
+};
+
+/* Stages; by whoever has the shard. */
+
+static inline void stage_push(struct stage *stage, struct header *first, struct header *last,
+                              uint32_t count)
+{
+    last->next = stage->first;
+    stage->first = first;
+    atomic_u32_add_owner(&stage->count, count);
+}
+
+static inline struct header *stage_pop(struct stage *stage)
+{
+    struct header *header = stage->first;
+    if (header != NULL) {
+        stage->first = header->next;
+        atomic_u32_add_owner(&stage->count, (uint32_t)-1);
+    }
+    return header;
+}
+
+static uint32_t stage_count(const struct stage *stage)
+{
+    return atomic_u32_load_relaxed(&stage->count);
+}
+
+static uint64_t shard_kept(const struct shard *shard)
+{
+    return (uint64_t)stage_count(&shard->stages[RECENT]) + stage_count(&shard->stages[IDLE]);
+}
+
+static uint64_t pool_kept(const struct weft_object_pool *pool)
+{
+    uint64_t kept = 0;
+    for (uint32_t i = 0; i < pool->shard_count; i++)
+        kept += shard_kept(&pool->shards[i]);
+    return kept;
+}
+
+/* The caller's own shard, from place_enter to place_leave. */
+
+struct place {
+    struct shard *shard; /* NULL in a forked child */
+    bool fiber;
+    bool latched;
+};
+
+static noinline void owner_queue(struct shard *shard)
+{
+    atomic_u32_store_release(&shard->busy, 0);
+    latch_acquire(&shard->latch);
+    if (++shard->alone >= ALONE_AFTER)
+        atomic_u32_store_release(&shard->shared, 0); /* pairs with owner_begin */
+}
+
+/* True: by the latch. */
+static inline bool owner_begin(struct shard *shard)
+{
+    atomic_u32_store_relaxed(&shard->busy, 1);
+    barrier_light(); /* with barrier_heavy in claim_latched */
+    bool shared = atomic_u32_load_acquire(&shard->shared) != 0;
+    if (unlikely(shared))
+        owner_queue(shard);
+    return shared;
+}
+
+static noinline struct shard *foreign_begin(struct weft_object_pool *pool)
+{
+    if (weft__runtime_forked())
+        return NULL;
+    uint64_t stack = (uintptr_t)__builtin_frame_address(0) >> STACK_SHIFT;
+    uint64_t hash = (stack * 0x9e3779b97f4a7c15u) >> (64 - FOREIGN_BITS);
+    struct shard *shard = &pool->shards[pool->processors + hash];
+    latch_acquire(&shard->latch);
+    return shard;
+}
+
+static inline struct place place_enter(struct weft_object_pool *pool)
+{
+    struct place place = {.fiber = enter_if_fiber(), .latched = true};
+    if (likely(place.fiber)) {
+        uint32_t index = thread_self()->processor->index;
+        should(index < pool->processors);
+        place.shard = &pool->shards[index];
+        place.latched = owner_begin(place.shard);
+    } else {
+        place.shard = foreign_begin(pool);
+    }
+    return place;
+}
+
+static inline void place_leave(struct place place)
+{
+    if (unlikely(place.latched))
+        latch_release(&place.shard->latch);
+    else
+        atomic_u32_store_release(&place.shard->busy, 0); /* pairs with claim_latched */
+    leave_if_fiber(place.fiber);
+}
+
+/* Another's shard, until latch_release. */
+
+/* The latch is held. True if the shard was the owner's alone until now. */
+static bool claim_latched(struct shard *shard)
+{
+    shard->alone = 0;
+    if (atomic_u32_load_relaxed(&shard->shared) != 0)
+        return false;
+    atomic_u32_store_relaxed(&shard->shared, 1);
+    barrier_heavy();
+    for (int spins = 0; atomic_u32_load_acquire(&shard->busy) != 0; spins++) /* place_leave */
+        if (spins < OWNER_SPINS)
+            cpu_relax();
+        else
+            weft__sys_sleep_until(weft__sys_now() + OWNER_NAP);
+    return true;
+}
+
+/* The clock. */
+
+static noinline void clock_start(struct weft_object_pool *pool)
+{
+    uint32_t stopped = CLOCK_STOPPED;
+    if (atomic_u32_cas_acq_rel(&pool->clock, &stopped, CLOCK_SETTING)) {
+        weft_timer_start(pool->timer, weft_after(pool->options.idle_period), 0);
+        atomic_u32_store_release(&pool->clock, CLOCK_RUNS); /* pairs with clock_take */
+    }
+}
+
+/* From SETTING, with the timer not running, to what is needed. */
+static void clock_settle(struct weft_object_pool *pool)
+{
+    atomic_u32_store_release(&pool->clock, CLOCK_STOPPED);
+    barrier_heavy(); /* with barrier_light in clock_look */
+    if (pool_kept(pool) > 0)
+        clock_start(pool);
+}
+
+/* To be called after something was kept. */
+static inline void clock_look(struct weft_object_pool *pool)
+{
+    barrier_light();
+    if (unlikely(atomic_u32_load_relaxed(&pool->clock) == CLOCK_STOPPED))
+        clock_start(pool);
+}
+
+/* To SETTING; the state before, or CLOCK_GONE. */
+static uint32_t clock_take(struct weft_object_pool *pool)
+{
+    for (;;) {
+        uint32_t state = atomic_u32_load_relaxed(&pool->clock);
+        if (state == CLOCK_GONE)
+            return state;
+        if (state != CLOCK_SETTING && atomic_u32_cas_acq_rel(&pool->clock, &state, CLOCK_SETTING))
+            return state;
+        weft_yield();
+    }
+}
+
+/* Making and destroying; outside of everything. */
+
+static int make(struct weft_object_pool *pool, void **object)
+{
+    const weft_object_pool_options *options = &pool->options;
+    struct header *header = weft__sys_alloc_zeroed(sizeof *header + options->size);
+    if (header == NULL)
+        return -ENOMEM;
+    int error = options->construct != NULL ? options->construct(header + 1, options->arg) : 0;
+    if (error != 0) {
+        weft__sys_free(header);
+        return error;
+    }
+    header->pool = pool;
+    atomic_u64_add_relaxed(&pool->made, 1);
+    *object = header + 1;
+    return 0;
+}
+
+/* Destroys a list, unless a destroy forks and this is the child: what follows is the parent's. */
+static void destroy(struct weft_object_pool *pool, struct header *list)
+{
+    for (uint32_t turn = 1; list != NULL && !weft__runtime_forked(); turn++) {
+        struct header *header = list;
+        list = header->next;
+        if (pool->options.destroy != NULL)
+            pool->options.destroy(header + 1, pool->options.arg);
+        weft__sys_free(header);
+        atomic_u64_add_relaxed(&pool->destroyed, 1);
+        if (turn % DESTROY_TURN == 0)
+            weft_yield();
+    }
+}
+
+/* Takes all that is in a stage. */
+static struct header *stage_empty(struct stage *stage, uint32_t *count)
+{
+    struct header *first = stage->first;
+    *count = stage_count(stage);
+    stage->first = NULL;
+    atomic_u32_store_relaxed(&stage->count, 0);
+    return first;
+}
+
+static void drop_idle(struct shard *shard)
+{
+    struct stage *idle = &shard->stages[IDLE];
+    uint32_t dropped, moved;
+    shard->doomed = stage_empty(idle, &dropped);
+    atomic_u64_add_owner(&shard->dropped, dropped);
+    idle->first = stage_empty(&shard->stages[RECENT], &moved);
+    atomic_u32_store_relaxed(&idle->count, moved);
+}
+
+static void destroy_doomed(struct weft_object_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->shard_count; i++) {
+        struct header *list = pool->shards[i].doomed;
+        pool->shards[i].doomed = NULL;
+        destroy(pool, list);
+    }
+}
+
+static void sweep(struct weft_object_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->shard_count; i++) {
+        struct shard *shard = &pool->shards[i];
+        if (shard_kept(shard) == 0)
+            continue;
+        latch_acquire(&shard->latch);
+        bool alone = claim_latched(shard);
+        drop_idle(shard);
+        if (alone)
+            atomic_u32_store_release(&shard->shared, 0); /* pairs with owner_begin */
+        latch_release(&shard->latch);
+    }
+}
+
+static void tick(void *arg)
+{
+    struct weft_object_pool *pool = arg;
+    if (clock_take(pool) == CLOCK_GONE)
+        return;
+    sweep(pool);
+    clock_settle(pool);
+    destroy_doomed(pool);
+}
+
+/* Opening and closing. */
+
+static bool options_make_sense(const weft_object_pool_options *options)
+{
+    static const weft_object_pool_options none;
+    return options != NULL && options->size > 0 && options->size <= PTRDIFF_MAX / 2 &&
+           options->idle_period >= 0 &&
+           memcmp(options->reserved, none.reserved, sizeof none.reserved) == 0;
+}
+
+int weft_object_pool_open(weft_object_pool **out, const weft_object_pool_options *options)
+{
+    if (out == NULL || !options_make_sense(options))
+        return -EINVAL;
+    int error = runtime_ensure();
+    if (error != 0)
+        return error;
+    uint32_t processors = weft__sched.processor_count;
+    uint32_t shard_count = processors + FOREIGN_SHARDS;
+    size_t size = sizeof(struct weft_object_pool) + shard_count * sizeof(struct shard);
+    struct weft_object_pool *pool = weft__sys_alloc_aligned(CACHE_LINE, size);
+    if (pool == NULL)
+        return -ENOMEM;
+    memset(pool, 0, size);
+    pool->options = *options;
+    if (options->idle_period == 0)
+        pool->options.idle_period = IDLE_PERIOD;
+    pool->processors = processors;
+    pool->shard_count = shard_count;
+    for (uint32_t i = processors; i < shard_count; i++)
+        atomic_u32_store_relaxed(&pool->shards[i].shared, 1);
+    error = weft_timer_open(&pool->timer, tick, pool);
+    if (error != 0) {
+        weft__sys_free(pool);
+        return error;
+    }
+    *out = pool;
+    return 0;
+}
+
+/* Exact while nobody gets, puts or sweeps. */
+static uint64_t pool_out(const struct weft_object_pool *pool)
+{
+    uint64_t in = 0;
+    for (uint32_t i = 0; i < pool->shard_count; i++) {
+        const struct shard *shard = &pool->shards[i];
+        in += shard_kept(shard) + atomic_u64_load_relaxed(&shard->dropped);
+    }
+    uint64_t made = atomic_u64_load_relaxed(&pool->made);
+    return made > in ? made - in : 0;
+}
+
+int weft_object_pool_close(weft_object_pool *pool)
+{
+    if (pool == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    uint32_t before = clock_take(pool);
+    if (pool_out(pool) > 0) {
+        if (before == CLOCK_RUNS)
+            atomic_u32_store_release(&pool->clock, CLOCK_RUNS);
+        else
+            clock_settle(pool);
+        return -EBUSY;
+    }
+    atomic_u32_store_release(&pool->clock, CLOCK_GONE);
+    weft_timer_close(pool->timer);
+    while (pool_kept(pool) > 0) {
+        sweep(pool);
+        destroy_doomed(pool);
+    }
+    weft__sys_free(pool);
+    return 0;
+}
+
+/* Get and put. */
+
+/* Puts a list into the caller's shard. In a forked child it is left alone. */
+static inline void keep(struct weft_object_pool *pool, uint32_t stage, struct header *first,
+                        struct header *last, uint32_t count)
+{
+    struct place place = place_enter(pool);
+    if (unlikely(place.shard == NULL))
+        return;
+    stage_push(&place.shard->stages[stage], first, last, count);
+    place_leave(place);
+    clock_look(pool);
+}
+
+/* Takes the first half of a stage, but not too many. */
+static struct header *stage_split(struct stage *stage, struct header **last, uint32_t *count)
+{
+    uint32_t take = (stage_count(stage) + 1) / 2;
+    if (take > STEAL_MOST)
+        take = STEAL_MOST;
+    *count = take;
+    if (take == 0)
+        return NULL;
+    struct header *first = stage->first, *end = first;
+    for (uint32_t i = 1; i < take; i++)
+        end = end->next;
+    stage->first = end->next;
+    atomic_u32_add_owner(&stage->count, -take);
+    *last = end;
+    return first;
+}
+
+/* One object from another shard; more of them move to the caller's. */
+static struct header *steal(struct weft_object_pool *pool, const struct shard *own)
+{
+    uint32_t start = (uint32_t)(own - pool->shards);
+    for (uint32_t i = 1; i < pool->shard_count; i++) {
+        struct shard *victim = &pool->shards[(start + i) % pool->shard_count];
+        if (shard_kept(victim) == 0)
+            continue;
+        latch_acquire(&victim->latch);
+        (void)claim_latched(victim);
+        struct header *last;
+        uint32_t count, stage = stage_count(&victim->stages[RECENT]) > 0 ? RECENT : IDLE;
+        struct header *first = stage_split(&victim->stages[stage], &last, &count);
+        latch_release(&victim->latch);
+        if (count > 1)
+            keep(pool, stage, first->next, last, count - 1);
+        if (count > 0)
+            return first;
+    }
+    return NULL;
+}
+
+static noinline int get_elsewhere(struct weft_object_pool *pool, const struct shard *own,
+                                  void **object)
+{
+    struct header *header = steal(pool, own);
+    if (header == NULL)
+        return make(pool, object);
+    header->pool = pool;
+    *object = header + 1;
+    return 0;
+}
+
+int weft_object_pool_get(weft_object_pool *pool, void **object)
+{
+    if (unlikely(pool == NULL || object == NULL))
+        return -EINVAL;
+    struct place place = place_enter(pool);
+    if (unlikely(place.shard == NULL))
+        return -ECHILD;
+    struct header *header = stage_pop(&place.shard->stages[RECENT]);
+    if (unlikely(header == NULL))
+        header = stage_pop(&place.shard->stages[IDLE]);
+    place_leave(place);
+    if (unlikely(header == NULL))
+        return get_elsewhere(pool, place.shard, object);
+    header->pool = pool;
+    *object = header + 1;
+    return 0;
+}
+
+void weft_object_pool_put(weft_object_pool *pool, void *object)
+{
+    if (unlikely(pool == NULL || object == NULL))
+        fatal("weft_object_pool_put was given no %s", pool == NULL ? "pool" : "object");
+    struct header *header = (struct header *)object - 1;
+    if (unlikely(header->pool != pool))
+        fatal("weft_object_pool_put was given an object that is not out of this pool: put twice?");
+    header->pool = NULL;
+    keep(pool, RECENT, header, header, 1);
+}
+
+int weft_object_pool_count(const weft_object_pool *pool, weft_object_pool_counts *counts)
+{
+    if (pool == NULL || counts == NULL)
+        return -EINVAL;
+    *counts = (weft_object_pool_counts){
+        .kept = pool_kept(pool),
+        .out = pool_out(pool),
+        .made = atomic_u64_load_relaxed(&pool->made),
+        .destroyed = atomic_u64_load_relaxed(&pool->destroyed),
+    };
+    return 0;
+}
