@@ -54,6 +54,13 @@ extern const struct bench_case bench_steal_cases[];
 extern const struct bench_case bench_memory_cases[];
 extern const struct bench_case bench_wake_cases[];
 extern const struct bench_case bench_wg_cases[];
+extern const struct bench_case bench_chan_cases[];
+extern const struct bench_case bench_select_cases[];
+extern const struct bench_case bench_mutex_cases[];
+extern const struct bench_case bench_rwmutex_cases[];
+extern const struct bench_case bench_sem_cases[];
+extern const struct bench_case bench_context_cases[];
+extern const struct bench_case bench_object_pool_cases[];
 
 /* For the cases. */
 
@@ -68,6 +75,8 @@ void bench_check(int error, const char *what);
 void *bench_alloc(int64_t count, size_t size) __attribute__((returns_nonnull));
 /* Runs function(arg) as a fiber and waits for its end. */
 void bench_in_fiber(void (*function)(void *), void *arg);
+/* Runs function(arg) in so many fibers at once, spawned by a fiber; how long until all have ended. */
+int64_t bench_in_fibers(int count, void (*function)(void *), void *arg);
 /* Sorts samples; the one below which `share` of them lie. */
 void bench_sort(double *samples, int64_t count);
 double bench_quantile(const double *sorted, int64_t count, double share);

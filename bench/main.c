@@ -11,8 +11,10 @@
 #include "bench.h"
 
 static const struct bench_case *const groups[] = {
-    bench_yield_cases, bench_spawn_cases,  bench_sleep_cases, bench_wheel_cases, bench_flood_cases,
-    bench_steal_cases, bench_memory_cases, bench_wake_cases,  bench_wg_cases,
+    bench_yield_cases,   bench_spawn_cases, bench_sleep_cases,   bench_wheel_cases,
+    bench_flood_cases,   bench_steal_cases, bench_memory_cases,  bench_wake_cases,
+    bench_wg_cases,      bench_chan_cases,  bench_select_cases,  bench_mutex_cases,
+    bench_rwmutex_cases, bench_sem_cases,   bench_context_cases, bench_object_pool_cases,
 };
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
@@ -38,7 +40,7 @@ static void list_cases(void)
 {
     for (int group = 0; group < GROUPS; group++)
         for (const struct bench_case *one = groups[group]; one->name != NULL; one++)
-            printf("%-16s %s\n", one->name, one->what);
+            printf("%-22s %s\n", one->name, one->what);
 }
 
 static bool matches(const struct bench_case *one, const char *name)

@@ -58,6 +58,31 @@ void bench_in_fiber(void (*function)(void *), void *arg)
     bench_check(weft_join(fiber), "weft_join");
 }
 
+struct crowd {
+    int count;
+    void (*function)(void *);
+    void *arg;
+    int64_t elapsed;
+};
+
+static void run_crowd(void *arg)
+{
+    struct crowd *crowd = arg;
+    weft_wg done = WEFT_WG_INIT;
+    int64_t start = weft_now();
+    for (int i = 0; i < crowd->count; i++)
+        bench_check(weft_wg_go(&done, crowd->function, crowd->arg), "weft_wg_go");
+    bench_check(weft_wg_wait(&done), "weft_wg_wait");
+    crowd->elapsed = weft_now() - start;
+}
+
+int64_t bench_in_fibers(int count, void (*function)(void *), void *arg)
+{
+    struct crowd crowd = {.count = count, .function = function, .arg = arg};
+    bench_in_fiber(run_crowd, &crowd);
+    return crowd.elapsed;
+}
+
 static int compare(const void *a, const void *b)
 {
     double left = *(const double *)a, right = *(const double *)b;

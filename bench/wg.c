@@ -1,8 +1,10 @@
 /*
  * wg.c: a million things reported as done to one wait group.
  *
- * An operation is one weft_wg_done; eight fibers on all processors do them, so the word of the wait
- * group goes back and forth between the caches. One fiber waits. It does not measure spawning.
+ * wg_fanin: an operation is one weft_wg_done; eight fibers on all processors do them, so the word of
+ * the wait group goes back and forth between the caches. One fiber waits. It does not measure spawning.
+ * wg_fibers: each of the million is a fiber of its own, spawned by the one that then waits: an
+ * operation is spawn, run and done. Records and stacks are warm, as many as are alive at once.
  */
 #include <weft/weft.h>
 
@@ -46,6 +48,32 @@ static void measure(struct bench *bench, int64_t dones)
     bench_in_fiber(coordinate, &fanin);
 }
 
+/* A fiber for each. */
+
+static void done_once(void *arg)
+{
+    struct fanin *fanin = arg;
+    weft_wg_done(&fanin->wg);
+}
+
+static void coordinate_fibers(void *arg)
+{
+    struct fanin *fanin = arg;
+    weft_wg_init(&fanin->wg, fanin->each);
+    int64_t start = weft_now();
+    for (int64_t i = 0; i < fanin->each; i++)
+        bench_check(weft_go(done_once, fanin), "weft_go");
+    weft_wg_wait(&fanin->wg);
+    fanin->bench->values[0] = (double)(weft_now() - start) / (double)fanin->each;
+}
+
+static void measure_fibers(struct bench *bench, int64_t fibers)
+{
+    struct fanin fanin = {.bench = bench, .each = bench_amount(bench, fibers)};
+    bench_params(bench, "fibers=%ld", (long)fanin.each);
+    bench_in_fiber(coordinate_fibers, &fanin);
+}
+
 const struct bench_case bench_wg_cases[] = {
     {.name = "wg_fanin",
      .what = "one of 1,000,000 weft_wg_done by eight fibers on all processors",
@@ -58,5 +86,17 @@ const struct bench_case bench_wg_cases[] = {
      .measure = measure,
      .size = 1000000,
      .one_processor = true},
+    {.name = "wg_fibers_one",
+     .what =
+         "one of 1,000,000 fibers that report to one wait group: spawn, run, done; one processor",
+     .metrics = {{"", "ns/op"}},
+     .measure = measure_fibers,
+     .size = 1000000,
+     .one_processor = true},
+    {.name = "wg_fibers_all",
+     .what = "the same on all processors",
+     .metrics = {{"", "ns/op"}},
+     .measure = measure_fibers,
+     .size = 1000000},
     {.name = NULL},
 };

@@ -54,6 +54,25 @@ var cases = []benchCase{
 	{name: "spawn_spread", unit: "ns/op", measure: spawn, size: 0},
 	{name: "no_pool_sleep", unit: "s", cold: true, measure: flood, size: 1000000},
 	{name: "parked", unit: "bytes", cold: true, measure: parked, size: 1000000},
+	{name: "wg_fanin", unit: "ns/op", measure: fanIn, size: 1000000},
+	{name: "wg_fanin_one", unit: "ns/op", one: true, measure: fanIn, size: 1000000},
+	{name: "wg_fibers_one", unit: "ns/op", one: true, measure: fanInFibers, size: 1000000},
+	{name: "wg_fibers_all", unit: "ns/op", measure: fanInFibers, size: 1000000},
+	{name: "chan_unbuffered_one", unit: "ns/op", one: true, measure: stream, size: 0},
+	{name: "chan_unbuffered_all", unit: "ns/op", measure: stream, size: 0},
+	{name: "chan_buffered_one", unit: "ns/op", one: true, measure: stream, size: 128},
+	{name: "chan_buffered_all", unit: "ns/op", measure: stream, size: 128},
+	{name: "select_ready_one", unit: "ns/op", one: true, measure: selectAny, size: 128},
+	{name: "select_ready_all", unit: "ns/op", measure: selectAny, size: 128},
+	{name: "select_wait_one", unit: "ns/op", one: true, measure: selectAny, size: 0},
+	{name: "select_wait_all", unit: "ns/op", measure: selectAny, size: 0},
+	{name: "mutex", unit: "ns/op", one: true, measure: mutex, size: 1},
+	{name: "mutex_contended_one", unit: "ns/op", one: true, measure: mutex, size: 8},
+	{name: "mutex_contended_all", unit: "ns/op", measure: mutex, size: 8},
+	{name: "mutex_yield_one", unit: "ns/op", one: true, measure: mutexYield, size: 8},
+	{name: "mutex_yield_all", unit: "ns/op", measure: mutexYield, size: 8},
+	{name: "rwmutex", unit: "ns/op", one: true, measure: rwmutex, size: 1},
+	{name: "rwmutex_all", unit: "ns/op", measure: rwmutex, size: 8},
 }
 
 var quick = flag.Bool("quick", false, "a tenth of the work")
@@ -161,6 +180,209 @@ func parked(full int) (float64, string) {
 	close(gate)
 	done.Wait()
 	return bytes, fmt.Sprintf("fibers=%d", fibers)
+}
+
+func fanIn(full int) (float64, string) {
+	const fibers = 8
+	each := amount(full) / fibers
+	var start, wg sync.WaitGroup
+	start.Add(1)
+	wg.Add(fibers * each)
+	for i := 0; i < fibers; i++ {
+		go func() {
+			start.Wait()
+			for k := 0; k < each; k++ {
+				wg.Done()
+			}
+		}()
+	}
+	began := time.Now()
+	start.Done()
+	wg.Wait()
+	elapsed := time.Since(began)
+	return float64(elapsed.Nanoseconds()) / float64(fibers*each),
+		fmt.Sprintf("fibers=%d dones=%d", fibers, fibers*each)
+}
+
+func fanInFibers(full int) (float64, string) {
+	fibers := amount(full)
+	var wg sync.WaitGroup
+	wg.Add(fibers)
+	start := time.Now()
+	for i := 0; i < fibers; i++ {
+		go wg.Done()
+	}
+	wg.Wait()
+	elapsed := time.Since(start)
+	return float64(elapsed.Nanoseconds()) / float64(fibers), fmt.Sprintf("fibers=%d", fibers)
+}
+
+// expect ends the round if what came is not what was sent.
+func expect(got, want int64) {
+	if got != want {
+		fmt.Fprintf(os.Stderr, "%d came instead of %d\n", got, want)
+		os.Exit(1)
+	}
+}
+
+func stream(capacity int) (float64, string) {
+	count := int64(amount(5 * 1000 * 1000))
+	c := make(chan int64, capacity)
+	var sum int64
+	var done sync.WaitGroup
+	done.Add(2)
+	start := time.Now()
+	go func() {
+		var received int64
+		for value := range c {
+			received += value
+		}
+		sum = received
+		done.Done()
+	}()
+	go func() {
+		for i := int64(1); i <= count; i++ {
+			c <- i
+		}
+		close(c)
+		done.Done()
+	}()
+	done.Wait()
+	elapsed := time.Since(start)
+	expect(sum, count*(count+1)/2)
+	return float64(elapsed.Nanoseconds()) / float64(count),
+		fmt.Sprintf("elements=%d capacity=%d", count, capacity)
+}
+
+const channels = 8
+
+func receiveAny(c *[channels]chan int64, count int64) int64 {
+	var value, sum int64
+	for i := int64(0); i < count; i++ {
+		select {
+		case value = <-c[0]:
+		case value = <-c[1]:
+		case value = <-c[2]:
+		case value = <-c[3]:
+		case value = <-c[4]:
+		case value = <-c[5]:
+		case value = <-c[6]:
+		case value = <-c[7]:
+		}
+		sum += value
+	}
+	return sum
+}
+
+// selectAny has a sender for each channel; or, without a capacity, one that sends to all in turn.
+func selectAny(capacity int) (float64, string) {
+	senders := channels
+	if capacity == 0 {
+		senders = 1
+	}
+	each := int64(amount(2*1000*1000) / channels)
+	var c [channels]chan int64
+	for i := range c {
+		c[i] = make(chan int64, capacity)
+	}
+	var sum int64
+	var done sync.WaitGroup
+	done.Add(1 + senders)
+	start := time.Now()
+	go func() {
+		sum = receiveAny(&c, channels*each)
+		done.Done()
+	}()
+	for k := 0; k < senders; k++ {
+		mine := c[k*channels/senders : (k+1)*channels/senders]
+		go func() {
+			for i := int64(1); i <= each; i++ {
+				for _, one := range mine {
+					one <- i
+				}
+			}
+			done.Done()
+		}()
+	}
+	done.Wait()
+	elapsed := time.Since(start)
+	expect(sum, channels*each*(each+1)/2)
+	return float64(elapsed.Nanoseconds()) / float64(channels*each),
+		fmt.Sprintf("channels=%d capacity=%d elements=%d", channels, capacity, channels*each)
+}
+
+// inFibers runs f in so many goroutines at once; how long until all have ended, by operations.
+func inFibers(fibers, operations int, f func()) float64 {
+	var done sync.WaitGroup
+	done.Add(fibers)
+	start := time.Now()
+	for i := 0; i < fibers; i++ {
+		go func() {
+			f()
+			done.Done()
+		}()
+	}
+	done.Wait()
+	return float64(time.Since(start).Nanoseconds()) / float64(operations)
+}
+
+func mutex(fibers int) (float64, string) {
+	each := amount(8*1000*1000) / fibers
+	var lock sync.Mutex
+	var counter int64
+	value := inFibers(fibers, fibers*each, func() {
+		for i := 0; i < each; i++ {
+			lock.Lock()
+			counter++
+			lock.Unlock()
+		}
+	})
+	expect(counter, int64(fibers*each))
+	return value, fmt.Sprintf("fibers=%d operations=%d", fibers, fibers*each)
+}
+
+func mutexYield(fibers int) (float64, string) {
+	each := amount(2*1000*1000) / fibers
+	var lock sync.Mutex
+	var counter int64
+	value := inFibers(fibers, fibers*each, func() {
+		for i := 0; i < each; i++ {
+			lock.Lock()
+			counter++
+			runtime.Gosched()
+			lock.Unlock()
+		}
+	})
+	expect(counter, int64(fibers*each))
+	return value, fmt.Sprintf("fibers=%d operations=%d", fibers, fibers*each)
+}
+
+func rwmutex(fibers int) (float64, string) {
+	const writeEvery = 100
+	each := amount(8*1000*1000) / fibers
+	var lock sync.RWMutex
+	var counter int64
+	value := inFibers(fibers, fibers*each, func() {
+		var last int64
+		for i := 0; i < each; i++ {
+			if i%writeEvery == 0 {
+				lock.Lock()
+				counter++
+				lock.Unlock()
+				continue
+			}
+			lock.RLock()
+			now := counter
+			lock.RUnlock()
+			if now < last {
+				expect(now, last)
+			}
+			last = now
+		}
+	})
+	expect(counter, int64(fibers*(each/writeEvery)))
+	return value,
+		fmt.Sprintf("fibers=%d operations=%d writes=1/%d", fibers, fibers*each, writeEvery)
 }
 
 // round is what the child process does.
