@@ -151,31 +151,34 @@ static bool several_cpus(void)
     return cpus > 1;
 }
 
-/* Returns when the mutex seems to be free, or does not seem to become so soon. */
-static void spin(weft_mutex *mutex)
+/* Spins for the mutex, if that has paid lately; true if it was taken. `woken`: the bit to clear then. */
+static bool spin(weft_mutex *mutex, uint32_t woken)
 {
     atomic_u32 *failures = (atomic_u32 *)(void *)&mutex->spin;
     uint32_t failed = atomic_u32_load_relaxed(failures);
     if (!several_cpus())
-        return;
+        return false;
     if (failed >= SPIN_FAILURES && failed % SPIN_ANYWAY != 0) {
         atomic_u32_store_relaxed(failures, failed + 1);
-        return;
+        return false;
     }
     struct backoff backoff = {0, 0};
     while (backoff.round < SPIN_ROUNDS) {
-        uint32_t word = atomic_u32_load_relaxed(word_of(mutex));
-        if (!(word & LOCKED)) {
+        uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
+        if (before & STARVING)
+            return false; /* it goes to one who waits */
+        /* Pairs with unlock. */
+        if (!(before & LOCKED) &&
+            atomic_u32_cas_acquire(word_of(mutex), &before, (before | LOCKED) & ~woken)) {
             /* Free at the first look says nothing about spinning. */
             if (failed != 0 && backoff.round != 0)
                 atomic_u32_store_relaxed(failures, 0);
-            return;
+            return true;
         }
-        if (word & STARVING)
-            return; /* it goes to one who waits */
         backoff_pause(&backoff);
     }
     atomic_u32_store_relaxed(failures, failed + 1);
+    return false;
 }
 
 /* The waiter gave up: takes it out of the list, if unlock has not done that. */
@@ -201,7 +204,8 @@ static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
     int64_t since = 0;
     uint32_t woken = 0; /* WOKEN: this call is the one that the bit speaks of */
     uint32_t starving = 0;
-    spin(mutex);
+    if (spin(mutex, 0))
+        return 0;
     for (;;) {
         uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
         if (!(before & LOCKED)) {
@@ -238,8 +242,8 @@ static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
         }
         woken = WOKEN;
         backoff = (struct backoff){0, 0};
-        if (!starving)
-            spin(mutex);
+        if (!starving && spin(mutex, WOKEN))
+            return 0;
     }
 }
 
