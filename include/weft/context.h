@@ -51,9 +51,9 @@ typedef struct weft_context_options {
 } weft_context_options;
 
 /* Opens a context under `parent`, or one of its own if parent is NULL.
- * Returns 0; -EINVAL if context is NULL or a reserved field is set; -ENOMEM; with a deadline also what
- * starting the runtime may return (weft_go). Under a parent that is cancelled the new one is so from
- * the start.
+ * Returns 0; -EINVAL if context is NULL or a reserved field is set; -ENOMEM; -ECHILD in a forked child; with
+ * a deadline also what starting the runtime may return (weft_go). Under a parent that is cancelled, or with
+ * a deadline that has passed, the new one is cancelled from the start.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_context_open(weft_context **context, weft_context *parent,
                                              const weft_context_options *options);

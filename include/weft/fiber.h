@@ -5,6 +5,9 @@
  * parks (sleeps, waits, yields) or ends, and may go on on another thread after that. The first call
  * that needs the runtime starts it; weft/runtime.h can set it up before.
  *
+ * C++: an exception must not leave the function, and a fiber must not park inside a catch block: what is
+ * being caught belongs to the thread.
+ *
  * A fiber that is spawned costs a small record; it gets its stack when it first runs.
  *
  *     static void hello(void *arg) { puts(arg); }

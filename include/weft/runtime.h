@@ -12,7 +12,9 @@
  *   no_fault_report               WEFT_FAULT_REPORT=0: do not install the SIGSEGV and SIGBUS
  *                                 handlers that report a stack overflow by fiber
  *   no_deadlock_check             WEFT_DEADLOCK_CHECK=0: do not report and abort when every fiber and
- *                                 every thread waits and nothing is left that could wake one
+ *                                 every thread waits and nothing is left that could wake one. (That
+ *                                 is noticed only while the runtime runs, not if plain threads
+ *                                 alone use weft; and not after main has called pthread_exit.)
  *
  * WEFT_WITHOUT, a comma-separated list of membarrier, guard_install, guard_pages, epoll_pwait2,
  * makes weft act as on a kernel that lacks them: for tests, and for trouble.

@@ -1,5 +1,5 @@
 /*
- * assert.c: the last words of a program that is broken.
+ * assert.c: the last words of a program that is broken, and where it was.
  *
  * The text is built on the stack and leaves in one write, so that it works without memory and does
  * not mix with other output.
@@ -36,6 +36,7 @@ void weft__fatal(const char *format, ...)
     va_start(args, format);
     say(format, args);
     va_end(args);
+    weft__sys_print_backtrace();
     weft__sys_abort();
 }
 

@@ -377,7 +377,7 @@ static void tick(void *arg)
 static bool options_make_sense(const weft_object_pool_options *options)
 {
     static const weft_object_pool_options none;
-    return options != NULL && options->size > 0 && options->size <= PTRDIFF_MAX / 2 &&
+    return options != NULL && options->size > 0 && options->size <= PTRDIFF_MAX >> 16 &&
            options->idle_period >= 0 &&
            memcmp(options->reserved, none.reserved, sizeof none.reserved) == 0;
 }
