@@ -31,9 +31,9 @@ typedef struct weft_barrier {
 WEFT_API WEFT_MUST_USE int weft_barrier_init(weft_barrier *barrier, int64_t parties);
 
 /* Waits until all parties of this round have arrived. What each wrote before is visible to all after.
- * Returns 1 to one of each round and 0 to the others; -ECANCELED if the fiber's context has ended:
- * then this call's arrival does not count; -EINVAL if barrier is NULL or was not initialised; -ECHILD
- * if it would have to wait in a forked child.
+ * Returns 1 to one of each round and 0 to the others; -ECANCELED or -ETIMEDOUT if the fiber's
+ * context has ended: then this call's arrival does not count; -EINVAL if barrier is NULL or was not
+ * initialised; -ECHILD if it would have to wait in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_barrier_wait(weft_barrier *barrier);
 

@@ -25,6 +25,7 @@
 #ifndef WEFT_BASE_H
 #define WEFT_BASE_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 

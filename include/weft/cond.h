@@ -36,9 +36,9 @@ typedef struct weft_cond {
 
 /* Unlocks the mutex and waits, in one step: a signal that comes once the mutex is unlocked is not
  * missed. Whatever it returns, the caller has the mutex (again).
- * Returns 0 if it was woken by a signal or a broadcast; -ECANCELED if the fiber's context has ended;
- * -EINVAL if cond or mutex is NULL; -ECHILD in a forked child. A signal is never lost to a waiter
- * that reports something else.
+ * Returns 0 if it was woken by a signal or a broadcast; -ECANCELED or -ETIMEDOUT if the fiber's
+ * context has ended; -EINVAL if cond or mutex is NULL; -ECHILD in a forked child. A signal is never
+ * lost to a waiter that reports something else.
  * Contexts: fiber, thread: who holds the mutex. Undefined: waiting with two mutexes at a time. */
 WEFT_API WEFT_MUST_USE int weft_cond_wait(weft_cond *cond, weft_mutex *mutex);
 

@@ -5,6 +5,10 @@
  * parks (sleeps, waits, yields) or ends, and may go on on another thread after that. The first call
  * that needs the runtime starts it; weft/runtime.h can set it up before.
  *
+ * A stack ends in a guard of its own; code whose single frames are larger than that should be compiled with
+ * -fstack-clash-protection, so that it cannot step over it. pthread_exit and pthread_cancel are not for
+ * fibers: they end, or not, the thread that many fibers run on.
+ *
  * C++: an exception must not leave the function, and a fiber must not park inside a catch block: what is
  * being caught belongs to the thread.
  *

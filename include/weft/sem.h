@@ -39,13 +39,14 @@ typedef struct weft_sem {
 WEFT_API int weft_sem_init(weft_sem *sem, int64_t n);
 
 /* Acquires n units; waits as long as it takes (for ever, if there will never be as many), whatever becomes
- * of the fiber's context. A NULL, an n below 1, and waiting in a forked child are reported and the process aborts.
+ * of the fiber's context. A NULL, an n below 1, and waiting in a forked child are reported and the
+ * process aborts.
  * Contexts: fiber, thread. */
 WEFT_API void weft_sem_acquire(weft_sem *sem, int64_t n);
 
 /* The same, at most until the deadline, and not beyond the end of the fiber's context.
- * Returns 0; -ETIMEDOUT; -ECANCELED; -EINVAL if sem is NULL or n below 1; -ECHILD if it would have to
- * wait in a forked child. Only 0 has taken anything. WEFT_NOW asks without waiting.
+ * Returns 0; -ETIMEDOUT; -ECANCELED; -EINVAL if sem is NULL or n below 1; -ECHILD if it would have
+ * to wait in a forked child. Only 0 has taken anything. WEFT_NOW asks without waiting.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_sem_acquire_until(weft_sem *sem, int64_t n, int64_t deadline);
 

@@ -51,8 +51,8 @@ WEFT_API WEFT_MUST_USE int weft_wg_go(weft_wg *wg, void (*function)(void *), voi
 WEFT_API void weft_wg_done(weft_wg *wg);
 
 /* Waits until the count is zero.
- * Returns 0; -ECANCELED if the fiber's context ends first; -EINVAL if wg is NULL; -ECHILD if it would
- * have to wait in a forked child.
+ * Returns 0; -ECANCELED or -ETIMEDOUT if the fiber's context ends first; -EINVAL if wg is NULL;
+ * -ECHILD if it would have to wait in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_wg_wait(weft_wg *wg);
 
