@@ -15,11 +15,14 @@
 #include <weft/mutex.h>
 #include <weft/object_pool.h>
 #include <weft/once.h>
+#include <weft/pool.h>
+#include <weft/pools.h>
 #include <weft/runtime.h>
 #include <weft/rwmutex.h>
 #include <weft/select.h>
 #include <weft/sem.h>
 #include <weft/spin.h>
+#include <weft/task.h>
 #include <weft/ticker.h>
 #include <weft/time.h>
 #include <weft/timer.h>

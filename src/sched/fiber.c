@@ -43,7 +43,7 @@ static void limit_lower(void)
 int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *arg, void *site)
 {
     struct thread *thread = thread_self();
-    if (unlikely(thread == NULL || thread->fiber == NULL)) {
+    if (unlikely(thread == NULL || thread->processor == NULL)) {
         int error = runtime_ensure();
         if (error != 0)
             return error;

@@ -37,6 +37,8 @@ struct extra {
     struct bond bond;         /* to its context */
     struct weft_group *group; /* that it is in; with what it runs: sync/group.c */
     int (*group_function)(void *);
+    struct worker *worker; /* of a pool, that it is */
+    uint32_t calls; /* tasks of pools that it runs in place of a worker, one inside the other */
 };
 
 /* Written by whoever has the fiber in hand, except where a lock is named. Three lines: spawning
@@ -60,9 +62,10 @@ struct weft_fiber {
     struct stack *stack;                 /* NULL until it first runs */
     int saved_errno;
     uint32_t parked_at; /* when it parked, in units of 2^STAMP_SHIFT ns */
-    void *object;       /* what it waits for; for reports */
+    void *object;       /* what it waits for, for reports; while it runs, see `tells` */
     uint8_t state;      /* enum fiber_state; for reports and assertions */
     bool bound;         /* its bond is tied to a context */
+    bool tells;         /* `object` is a worker of a pool that is to be told before it parks */
 
     struct waiter waiter;
     struct timer timer; /* the deadline of its wait */

@@ -292,6 +292,24 @@ static int look_at_busy(void)
     return found;
 }
 
+static struct {
+    bool (*look)(void);
+    void (*act)(void);
+    atomic_u32 set;
+} others;
+
+void weft__idle_look_too(bool (*look)(void), void (*act)(void))
+{
+    others.look = look;
+    others.act = act;
+    atomic_u32_store_release(&others.set, 1); /* pairs with looks_too */
+}
+
+static bool looks_too(void)
+{
+    return atomic_u32_load_acquire(&others.set) != 0 && others.look();
+}
+
 /* Sleeps in the poller until woken, or until there is something to come back for. sleep_until shows
  * WHEEL_EMPTY, and a barrier_heavy has passed, whenever it looks before it sleeps: who arms a timer
  * then sees that and pokes, or is seen. */
@@ -310,8 +328,9 @@ static void watch(struct machine *machine)
         int64_t now = weft__sys_now();
         weft__housekeep(now);
         int busy_ones = look_at_busy();
-        bool work =
-            weft__timers_next() <= now || busy_ones == FIBERS_STUCK || !weft__idle_queues_empty();
+        machine->acts = busy && looks_too();
+        bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || machine->acts ||
+                    !weft__idle_queues_empty();
         if (work && come_back(machine))
             return;
         interval = busy_ones == ALL_WELL ? WATCH_EVERY : earlier(interval * 2, WATCH_EVERY);
@@ -383,6 +402,10 @@ bool weft__idle_retire(struct machine *machine)
     if (atomic_u32_load_acquire(&weft__sched.stopping))
         return false;
     weft__processor_acquire(machine, machine->assigned);
+    if (machine->acts) {
+        machine->acts = false;
+        others.act();
+    }
     return true;
 }
 

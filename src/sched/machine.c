@@ -148,6 +148,9 @@ static noinline void starve(struct weft_fiber *fiber)
     bool first = !atomic_u32_load_relaxed(&weft__sched.starving);
     atomic_u32_store_relaxed(&weft__sched.starving, 1);
     lock_release(&weft__sched.lock);
+    static atomic_u32 said;
+    if (atomic_u32_exchange_acq_rel(&said, 1) == 0)
+        weft__warn("no memory for the stack of a fiber: it waits until another one ends");
     if (first) {
         int64_t retry = weft__sys_now() + STARVED_RETRY;
         weft__housekeep_by(retry);

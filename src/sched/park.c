@@ -38,9 +38,15 @@ const char *weft__wait_text(enum wait_what what)
         [WAIT_SEM] = "acquires a semaphore",
         [WAIT_ONCE] = "waits for a once",
         [WAIT_BARRIER] = "waits at a barrier",
+        [WAIT_POOL_IDLE] = "rests as a worker of a pool",
+        [WAIT_POOL_SUBMIT] = "submits to a pool",
+        [WAIT_POOL_STOP] = "waits for a pool to stop",
+        [WAIT_TASK] = "waits for a task",
     };
     return (unsigned)what < WAIT_WHATS ? texts[what] : "waits";
 }
+
+void (*weft__worker_parks)(struct worker *worker);
 
 /* Threads. */
 
@@ -136,6 +142,8 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
         return park_thread(waiter, what, unlock, object, deadline);
     struct machine *machine = (struct machine *)thread;
     struct weft_fiber *fiber = machine->thread.fiber;
+    if (unlikely(fiber->tells && !(what & WAIT_TOLD)))
+        weft__worker_parks(fiber->object);
     bool open = fiber->bound && !(what & WAIT_FIRM);
     if (unlikely(open && weft__cancelled() != 0)) {
         atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */

@@ -73,6 +73,10 @@ enum wait_what {
     WAIT_SEM,
     WAIT_ONCE,
     WAIT_BARRIER,
+    WAIT_POOL_IDLE,
+    WAIT_POOL_SUBMIT,
+    WAIT_POOL_STOP,
+    WAIT_TASK,
     WAIT_WHATS,
 };
 
@@ -80,6 +84,7 @@ enum wait_what {
 enum {
     WAIT_FIRM = 0x100,   /* no context ends this wait */
     WAIT_SHARED = 0x200, /* more than one object may wake it */
+    WAIT_TOLD = 0x400,   /* a worker of a pool has passed its baton already */
 };
 
 struct waiter {

@@ -34,6 +34,7 @@ struct machine {
     struct weft_fiber
         *parked; /* left by going straight to the next fiber, which has to finish it */
 
+    bool acts;       /* as soon as it has a processor: see weft__idle_look_too */
     bool spinning;   /* counted in weft__sched.spinning */
     bool timer_news; /* it armed a timer and has not told the watcher yet */
     bool idle;       /* in the list of idle machines; under the scheduler's lock */
@@ -105,6 +106,10 @@ static inline bool weft__runtime_forked(void)
 /* Tells a weft_shutdown that waits to look again. */
 void weft__runtime_quiet(void);
 
+/* What a worker of a pool does before its task parks; set by the pool. Both the flag and the worker stand in
+ * the part of the fiber's record that every park touches (weft_fiber.tells). */
+extern void (*weft__worker_parks)(struct worker *worker);
+
 /* machine.c */
 
 int weft__machine_start(struct processor *processor);
@@ -163,6 +168,9 @@ bool weft__idle_may_spin(struct machine *machine);
  * false: the runtime stops. */
 bool weft__idle_retire(struct machine *machine);
 bool weft__idle_queues_empty(void);
+/* What others do when a processor is busy and another idle. `look` is called by the watcher from time to
+ * time; if it says so, `act` is called by a machine with a processor. */
+void weft__idle_look_too(bool (*look)(void), void (*act)(void));
 /* Bounded clean-up work (stacks, starved fibers) if its time has come. */
 void weft__housekeep(int64_t now);
 void weft__housekeep_by(int64_t time);

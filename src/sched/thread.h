@@ -34,6 +34,7 @@ struct foreign {
     struct fiber_cache cache;
     struct locals *locals;
     struct bond bond; /* to its context */
+    uint32_t calls;   /* as in struct extra */
 };
 
 static inline struct thread *thread_self(void)

@@ -13,9 +13,10 @@
  * given back; the wait group is told, which is the last touch: the group may be gone after it. The bond
  * to the context holds that by itself, until the fiber ends.
  */
+#include "sync/group.h"
+
 #include <errno.h>
 #include <string.h>
-#include <weft/group.h>
 #include <weft/select.h>
 #include <weft/wg.h>
 
@@ -29,6 +30,9 @@ struct weft_group {
     weft_chan *done;   /* the context's; if there is a limit */
     atomic_u32 error;  /* the first; 0: none */
     bool keep_going;
+    group_starter *starter; /* NULL: each function has a fiber of its own */
+    group_waiting *waiting; /* NULL: nobody is to be told */
+    void *where;            /* theirs */
 };
 
 static void note_error(weft_group *group, int error)
@@ -53,13 +57,9 @@ static void leave(weft_group *group)
     weft_wg_done(&group->running);
 }
 
-/* What each fiber of a group runs. */
-static void run(void *arg)
+/* A function of the group has returned. */
+static void finish(struct extra *extra, int error)
 {
-    struct extra *extra = fiber_extra(weft_self());
-    int error = extra->group_function(arg);
-    if (extra->group != NULL && extra->locals != NULL)
-        weft__locals_end(&extra->locals); /* the destructors are part of what the group waits for */
     weft_group *group = extra->group;
     if (group == NULL || weft__runtime_forked())
         return; /* it has left, or this is a forked child */
@@ -67,6 +67,50 @@ static void run(void *arg)
     if (error != 0)
         note_error(group, error);
     leave(group);
+}
+
+/* What each fiber of a group runs. */
+static void run(void *arg)
+{
+    struct extra *extra = fiber_extra(weft_self());
+    int error = extra->group_function(arg);
+    if (extra->group != NULL && extra->locals != NULL)
+        weft__locals_end(&extra->locals); /* the destructors are part of what the group waits for */
+    finish(extra, error);
+}
+
+void weft__group_run(weft_group *group, int (*function)(void *), void *arg)
+{
+    weft_context *before = weft_context_current();
+    struct extra outside = {
+        .group = NULL}; /* of a thread, which runs a task that its pool has no room for */
+    struct extra *extra = weft_self() != NULL ? weft__fiber_extra(weft_self()) : &outside;
+    if (before != NULL)
+        weft__context_hold(before);
+    if (extra == NULL || weft_context_bind(group->context, NULL) != 0) {
+        note_error(group, -ENOMEM); /* then it was not bound before either */
+        leave(group);
+        return;
+    }
+    weft_group *outer = extra->group;
+    extra->group = group;
+    int error = function(arg);
+    (void)weft_context_bind(before, NULL); /* it has been bound, so there is memory for it */
+    if (before != NULL)
+        weft__context_drop(before);
+    finish(extra, error);
+    extra->group = outer;
+}
+
+void weft__group_dropped(weft_group *group)
+{
+    note_error(group, -ECANCELED);
+    leave(group);
+}
+
+void *weft__group_where(const weft_group *group)
+{
+    return group->where;
 }
 
 /* Starting. */
@@ -86,7 +130,11 @@ static int take_place(weft_group *group, bool wait)
     int error = weft_context_error(group->context);
     if (error != 0 || group->places == NULL)
         return error;
+    if (wait && group->waiting != NULL)
+        group->waiting(group, 1);
     error = wait ? wait_for_place(group) : weft_chan_try_send(group->places, NULL);
+    if (wait && group->waiting != NULL)
+        group->waiting(group, -1);
     if (error != 0)
         return error;
     /* A fiber that a cancellation has just ended may have left the place. */
@@ -125,7 +173,11 @@ static int go(weft_group *group, int (*function)(void *), void *arg, bool wait, 
     if (error != 0)
         return error;
     error = weft_wg_add(&group->running, 1);
-    if (error == 0 && (error = start(group, function, arg, site)) != 0)
+    bool added = error == 0;
+    if (error == 0)
+        error = group->starter != NULL ? group->starter(group, function, arg, wait)
+                                       : start(group, function, arg, site);
+    if (error != 0 && added)
         weft_wg_done(&group->running);
     if (error != 0)
         give_place_back(group);
@@ -181,7 +233,12 @@ static int wait_for_all(weft_group *group, int64_t deadline)
     weft_fiber *fiber = weft_self();
     if (fiber != NULL && fiber_extra(fiber) != NULL && fiber_extra(fiber)->group == group)
         return -EDEADLK;
-    return wait_firmly(group, deadline);
+    if (group->waiting != NULL)
+        group->waiting(group, 1);
+    int error = wait_firmly(group, deadline);
+    if (group->waiting != NULL)
+        group->waiting(group, -1);
+    return error;
 }
 
 static int first_error(const weft_group *group)
@@ -230,7 +287,8 @@ static int open_parts(weft_group *group, const weft_group_options *options)
     return error;
 }
 
-int weft_group_open(weft_group **out, const weft_group_options *options)
+int weft__group_open(weft_group **out, const weft_group_options *options, group_starter *starter,
+                     group_waiting *waiting, void *where)
 {
     static const weft_group_options defaults;
     if (options == NULL)
@@ -242,6 +300,9 @@ int weft_group_open(weft_group **out, const weft_group_options *options)
     if (group == NULL)
         return -ENOMEM;
     group->keep_going = options->keep_going != 0;
+    group->starter = starter;
+    group->waiting = waiting;
+    group->where = where;
     int error = open_parts(group, options);
     if (error != 0) {
         free_group(group);
@@ -249,6 +310,11 @@ int weft_group_open(weft_group **out, const weft_group_options *options)
     }
     *out = group;
     return 0;
+}
+
+int weft_group_open(weft_group **out, const weft_group_options *options)
+{
+    return weft__group_open(out, options, NULL, NULL, NULL);
 }
 
 int weft_group_close(weft_group *group)

@@ -1,0 +1,246 @@
+/*
+ * weft/pool.h: the pool: run any number of tasks, so many at once.
+ *
+ * A task is a function and an argument. At most `capacity` tasks run at the same time; one that sleeps,
+ * waits or blocks counts as running. What is submitted beyond that waits in the pool's queue, if it has
+ * one, and else whatever `when_full` says: by default the submitter waits.
+ *
+ *     weft_pool *pool;
+ *     if (weft_pool_open(&pool, &(weft_pool_options){ .capacity = 100 }) != 0)
+ *         return 1;
+ *     for (int i = 0; i < 1000000; i++)
+ *         error = weft_pool_submit(pool, task, &jobs[i]);
+ *     error = weft_pool_close(pool);          // waits until all have run
+ *
+ * Every call works from fibers, from plain threads, and from inside the pool's own tasks: a task that
+ * submits to its own full pool never hangs, it runs the new task itself.
+ *
+ * A task that is admitted (the submit returned 0) runs exactly once, unless it is dropped by policy
+ * (drop_oldest), cancelled through its handle, or the pool is aborted: then on_drop is told.
+ *
+ * Tasks run on worker fibers, made by need: tasks that do not wait are run one after the other by as many
+ * workers as there are processors, however large the capacity; only when a task waits is another worker
+ * woken or made for the next.
+ */
+#ifndef WEFT_POOL_H
+#define WEFT_POOL_H
+
+#include <weft/base.h>
+#include <weft/context.h>
+#include <weft/time.h>
+
+WEFT_BEGIN
+
+typedef struct weft_pool weft_pool;
+
+/* For capacity and queue. */
+#define WEFT_UNLIMITED INT64_MAX
+
+/* Bytes of argument that can be copied into the pool: weft_submit_options.copy. */
+#define WEFT_COPY_MAX 64
+
+/* What a submit does when capacity + queue tasks are in the pool. */
+enum {
+    WEFT_BLOCK = 0,   /* waits its turn; first come, first served */
+    WEFT_REJECT,      /* -EAGAIN */
+    WEFT_CALLER_RUNS, /* calls the task itself, and returns when it is done */
+    WEFT_DROP_NEWEST, /* forgets the new task: on_drop is told, submit returns 0 */
+    WEFT_DROP_OLDEST, /* forgets, of the tasks of the lowest priority that have not begun, the one that waits
+                         longest; if none waits, the new one */
+};
+
+/* Which idle worker gets the next task. */
+enum {
+    WEFT_LIFO = 0, /* the one that was busy last: its memory is warm, and the others can expire */
+    WEFT_FIFO,     /* the one that is idle longest */
+};
+
+/* Among tasks that wait: high before normal before low, but of nine taken at least one is not high and
+ * of ninety at least one is low, if any wait. */
+enum { WEFT_NORMAL = 0, WEFT_HIGH = 1, WEFT_LOW = -1 };
+
+/* Zero means default in every field. */
+typedef struct weft_pool_options {
+    /* Shown in reports; copied, at most 31 bytes of it. Default: no name. */
+    const char *name;
+    /* Tasks that run at the same time, at most. Default 10,000; WEFT_UNLIMITED. */
+    int64_t capacity;
+    /* Tasks that may wait in the pool beyond those. Default 0; WEFT_UNLIMITED. */
+    int64_t queue;
+    /* What to do when both are full: WEFT_BLOCK and so on. */
+    int when_full;
+    /* Which idle worker gets the next task: WEFT_LIFO or WEFT_FIFO. */
+    int reuse;
+    /* With WEFT_BLOCK: so many submitters may wait, one more gets -EAGAIN. Default 0: any number. */
+    int64_t max_blocked;
+    /* The function that weft_pool_invoke calls. */
+    void (*function)(void *arg);
+
+    /* Idle workers that never expire. Default 0. */
+    int64_t keep;
+    /* Workers made when the pool is opened; they are kept as well. Default 0. */
+    int64_t prestart;
+    /* How long a worker stays idle before it ends, by an exact clock. Default 1 s; WEFT_NEVER. */
+    int64_t expiry;
+    /* 0: each idle worker has its own clock. n: instead, every `expiry` one n-th of the idle workers
+     * beyond `keep` end, at least one: 4 gives back a quarter. */
+    int shrink;
+    /* Bytes of stack of a worker, as in weft_spawn_options. */
+    size_t stack_size;
+
+    /* Called in each worker when it starts and when it ends; *state is the worker's own, NULL at first,
+     * found by weft_pool_worker_state. If start fails (not 0) it is called again after a moment, 10 ms and
+     * doubling to a second, and no more workers are made meanwhile. */
+    int (*on_worker_start)(void **state, void *data);
+    void (*on_worker_exit)(void *state, void *data);
+    /* Told of each task that was admitted, or offered to a full pool that drops, and will not run; in the
+     * context of the one who drops it. */
+    void (*on_drop)(void (*function)(void *), void *arg, void *data);
+    /* Told of a task that panicked. */
+    void (*on_panic)(const char *message, void (*function)(void *), void *arg, void *data);
+    /* Given what the pool has to say, a line without its end. Default: stderr. */
+    void (*log)(const char *line, void *data);
+    /* Passed to all of these. */
+    void *data;
+    uintptr_t reserved[8]; /* must be zero */
+} weft_pool_options;
+
+/* Options for a pool of `workers` workers that are there from the start and stay, with a queue of as many
+ * tasks; a submitter waits when that is full. */
+WEFT_API weft_pool_options weft_pool_fixed(int64_t workers);
+
+/* Options for a pool that keeps `idle` workers, grows by need to `most`, and gives back a quarter of the
+ * idle surplus every `period`. */
+WEFT_API weft_pool_options weft_pool_scalable(int64_t idle, int64_t most, int64_t period);
+
+/* Opens a pool; options NULL: all defaults.
+ * Returns 0; -EINVAL if pool is NULL, a number is out of range or a reserved field is set; or as weft_go.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_pool_open(weft_pool **pool, const weft_pool_options *options);
+
+/* A pool with all defaults, opened at first use and never closed; NULL if it could not be opened (then
+ * the next call tries again).
+ * Contexts: fiber, thread. */
+WEFT_API weft_pool *weft_pool_default(void);
+
+/* Submits a task: function(arg) will be called in a worker.
+ * Returns 0 if the task was admitted (or, by WEFT_CALLER_RUNS, run; or, by WEFT_DROP_NEWEST, dropped);
+ * -EAGAIN if the pool is full and rejects, or max_blocked submitters wait already; -ESHUTDOWN if the pool
+ * is closed, also while this call waits; -ECANCELED or -ETIMEDOUT if the caller's context is cancelled
+ * while it would have to wait; -EINVAL if an argument is NULL; -ENOMEM; -ECHILD in a forked child. On an
+ * error the task does not run.
+ * Contexts: fiber, thread, the pool's own tasks. */
+WEFT_API WEFT_MUST_USE int weft_pool_submit(weft_pool *pool, void (*function)(void *), void *arg);
+
+/* The same with a deadline for the wait. Returns also -ETIMEDOUT. */
+WEFT_API WEFT_MUST_USE int weft_pool_submit_until(weft_pool *pool, void (*function)(void *),
+                                                  void *arg, int64_t deadline);
+
+/* The same without waiting. Returns -EAGAIN where weft_pool_submit would wait. */
+WEFT_API WEFT_MUST_USE int weft_pool_try_submit(weft_pool *pool, void (*function)(void *),
+                                                void *arg);
+
+/* The same for a pool with a function: it is called with arg. Returns -EINVAL if the pool has none. */
+WEFT_API WEFT_MUST_USE int weft_pool_invoke(weft_pool *pool, void *arg);
+WEFT_API WEFT_MUST_USE int weft_pool_invoke_until(weft_pool *pool, void *arg, int64_t deadline);
+WEFT_API WEFT_MUST_USE int weft_pool_try_invoke(weft_pool *pool, void *arg);
+
+/* Zero means default in every field. */
+typedef struct weft_submit_options {
+    /* WEFT_HIGH, WEFT_NORMAL, WEFT_LOW. */
+    int priority;
+    /* Not 0: tasks with the same key run one at a time, in the order in which they were admitted, over
+     * the pool that they share with all others. Such a task is never run by its submitter. */
+    uint64_t key;
+    /* Not 0: so many bytes (at most WEFT_COPY_MAX) are copied from arg into the pool, and the function is
+     * called with the address of the copy, which is valid until it returns. */
+    size_t copy;
+    /* For the wait when the pool is full. 0: WEFT_NEVER. */
+    int64_t deadline;
+    uintptr_t reserved[4]; /* must be zero */
+} weft_submit_options;
+
+/* Submits with options; NULL: all defaults.
+ * Returns as weft_pool_submit_until; -EINVAL also for an option out of range. */
+WEFT_API WEFT_MUST_USE int weft_pool_submit_with(weft_pool *pool, void (*function)(void *),
+                                                 void *arg, const weft_submit_options *options);
+
+/* Submits a task for each of `count` arguments, in order, waiting as need be until the deadline. A NULL
+ * function means the pool's own.
+ * Returns how many were admitted: fewer than count if the deadline passed, the pool is full and does not
+ * wait, or is closed meanwhile; or, if there was none, the error.
+ * Contexts: as weft_pool_submit. */
+WEFT_API WEFT_MUST_USE int64_t weft_pool_submit_batch(weft_pool *pool, void (*function)(void *),
+                                                      void *const *args, int64_t count,
+                                                      int64_t deadline);
+
+/* Sets how many tasks may run at the same time: 1 to WEFT_UNLIMITED. More: those who wait go on at once.
+ * Fewer: no task begins until fewer run.
+ * Returns 0; -EINVAL; -ECHILD in a forked child.
+ * Contexts: fiber, thread, the pool's own tasks. */
+WEFT_API int weft_pool_tune(weft_pool *pool, int64_t capacity);
+
+/* Lets no task begin until weft_pool_resume; those that run go on, and submits are admitted as before.
+ * Returns 0; -EINVAL if pool is NULL; -ECHILD in a forked child.
+ * Contexts: fiber, thread, the pool's own tasks. */
+WEFT_API int weft_pool_pause(weft_pool *pool);
+WEFT_API int weft_pool_resume(weft_pool *pool);
+
+/* All of one moment: submitted == completed + running + queued + dropped + cancelled. */
+typedef struct weft_pool_stats {
+    int64_t capacity;
+    int64_t running;      /* tasks that have begun and not ended */
+    int64_t queued;       /* tasks admitted and not begun */
+    int64_t blocked;      /* submitters that wait */
+    int64_t workers;      /* that exist */
+    int64_t idle;         /* workers without a task */
+    int64_t most_workers; /* that existed at once */
+    /* Since the pool was opened. */
+    int64_t submitted; /* admitted */
+    int64_t completed;
+    int64_t panicked;  /* of those */
+    int64_t rejected;  /* -EAGAIN, -ETIMEDOUT, -ECANCELED or -ESHUTDOWN */
+    int64_t dropped;   /* admitted, and dropped by policy or abort */
+    int64_t cancelled; /* admitted, and cancelled before they began */
+    int64_t stolen;    /* run by another worker than the one that had taken them */
+    uintptr_t reserved[8];
+} weft_pool_stats;
+
+/* Contexts: fiber, thread. Returns 0, or -EINVAL. */
+WEFT_API int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats);
+
+/* In a task: the state of the worker that runs it (on_worker_start); NULL elsewhere.
+ * Contexts: fiber, thread. */
+WEFT_API void *weft_pool_worker_state(void);
+
+/* Drops the tasks that have not begun, and tells on_drop of each, before it returns. Admission goes on.
+ * Returns how many there were; -EINVAL if pool is NULL.
+ * Contexts: fiber, thread, the pool's own tasks. */
+WEFT_API int64_t weft_pool_abort(weft_pool *pool);
+
+/* Ends admission (submit gives -ESHUTDOWN, also to those who wait in it), lets all tasks that were
+ * admitted run to their end, and ends all workers. A paused pool is resumed. The pool is still there: it
+ * can be asked for its figures, opened again, and must be closed.
+ * Returns 0; -ETIMEDOUT: some still run, and the pool goes on stopping; -EDEADLK from a task of the pool;
+ * -ECANCELED if the caller's context is cancelled; -EINVAL; -ECHILD.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_pool_stop(weft_pool *pool, int64_t deadline);
+
+/* Lets a stopped pool work again.
+ * Returns 0; -EBUSY if it is not stopped completely; -EINVAL; or as weft_go.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_pool_reopen(weft_pool *pool);
+
+/* Stops the pool and frees it: when it returns 0, all tasks have run and nothing of the pool is left. It
+ * is not ended by a context.
+ * Returns 0; -EDEADLK from a task of the pool; -EINVAL if pool is NULL; -ECHILD.
+ * Contexts: fiber, thread. Undefined: any use during or after it, except by its tasks, and by submitters
+ * that wait in it. */
+WEFT_API int weft_pool_close(weft_pool *pool);
+
+/* The same with a deadline. -ETIMEDOUT: the pool is still stopping, and must be closed again. */
+WEFT_API WEFT_MUST_USE int weft_pool_close_until(weft_pool *pool, int64_t deadline);
+
+WEFT_END
+
+#endif

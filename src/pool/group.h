@@ -1,0 +1,11 @@
+/*
+ * group.h: what the pool needs of groups over it.
+ */
+#ifndef WEFT_POOL_GROUP_H
+#define WEFT_POOL_GROUP_H
+
+/* The function of a task that belongs to a group; and when such a task is dropped, with its argument. */
+void weft__pool_group_run(void *arg);
+void weft__pool_group_dropped(const void *arg);
+
+#endif

@@ -1,0 +1,253 @@
+/*
+ * pool.h: what the files of the pool share.
+ *
+ *   queue.c    tasks that wait
+ *   submit.c   admission: who gets in, who waits, who is turned away
+ *   worker.c   execution: workers, who runs the next task
+ *   rescue.c   tasks in the hand of a worker that does not come back
+ *   pool.c     the life of a pool: options, open, stop, close, tune, pause, figures
+ *   task.c     tasks with a handle
+ *
+ * Everything is under the pool's latch, except that a worker runs the tasks of a chunk it has in hand
+ * without it (queue.h) and counts those that ended by itself:
+ *
+ *     admitted and not ended  ==  inside - sum over the workers of (ended - counted)
+ *
+ * so whoever needs the exact number collects first: adds up what the workers have counted. Whoever has
+ * to wait until a task ends (a submitter of a full pool, a stop) says so in `attention`, which workers
+ * look at between two tasks:
+ *
+ *     who waits, under the latch           worker
+ *     attention = 1 (seq_cst)              ended + 1
+ *     collect; enough? then go on          take the next (a seq_cst operation)
+ *     park                                 attention? then latch, collect, serve those who wait
+ *
+ * At least one sees the other.
+ */
+#ifndef WEFT_POOL_POOL_H
+#define WEFT_POOL_POOL_H
+
+#include <weft/pool.h>
+#include <weft/timer.h>
+
+#include "base/latch.h"
+#include "pool/queue.h"
+#include "sched/sched.h"
+#include "sync/waiters.h"
+
+enum { PRIORITIES = 3, SERIAL_BUCKETS = 64 };
+
+enum pool_state { POOL_OPEN, POOL_STOPPING, POOL_STOPPED };
+
+enum worker_state {
+    WORKER_LOOSE,  /* none of these, for a moment */
+    WORKER_STARTS, /* in on_worker_start: counted in `starting` */
+    WORKER_IDLE,   /* parked, in the list of idle ones */
+    WORKER_TAKES,  /* takes task after task: in the list of takers */
+    WORKER_AWAY,   /* its task waits, or has waited: others take the tasks that come next */
+};
+
+/* On the stack of its fiber. */
+struct worker {
+    weft_pool *pool;
+    struct worker *next, *previous; /* in the list of idle ones, or of takers */
+    struct waiter *waiter;          /* while idle */
+    struct chunk *chunk;            /* in hand */
+    atomic_u64 ended;               /* tasks that it ran to the end; written by the worker alone */
+    uint64_t counted;               /* of those, under the latch: taken from `inside` */
+    uint8_t state;    /* changed under the latch by its owner, or from IDLE by who wakes it */
+    bool in_task;     /* the user's code runs, not the pool's */
+    bool called;      /* counted in the pool's `called` */
+    void *user_state; /* on_worker_start's */
+};
+
+struct worker_list {
+    struct worker *first, *last;
+    int64_t length;
+};
+
+/* What is offered to the pool. */
+struct offer {
+    struct task task;
+    const void *copy;
+    uint64_t key;
+    int64_t deadline;
+    bool tries; /* -EAGAIN, where -ETIMEDOUT would be said */
+};
+
+/* A submitter that waits; on its stack. */
+struct submitter {
+    struct submitter *next, *previous;
+    struct waiter *waiter;
+    const struct offer *offer;
+    int error; /* once it was claimed */
+    bool listed;
+};
+
+/* Tasks of one key: one of them is in the pool's queue, or runs; the others wait here. */
+struct serial {
+    struct serial *next;
+    uint64_t key;
+    struct queue queue;
+};
+
+struct weft_pool {
+    struct latch latch;
+    atomic_u32 attention; /* workers are to look between two tasks */
+    atomic_u32 room;      /* a hint: there is room for one more */
+    uint8_t state;        /* enum pool_state */
+    bool paused;
+    bool mixed;                       /* tasks of different priorities have come */
+    uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
+    uint8_t since_parked;             /* tasks to take one by one, since some have parked lately */
+    int64_t capacity, queue_most, inside;
+    struct queue queues[PRIORITIES]; /* high, normal, low */
+    atomic_i64 ready;                /* tasks in them; looked at without the latch */
+    int64_t held_back;               /* tasks that wait for another of their key */
+
+    struct worker_list idle, takers;
+    int64_t workers;  /* that exist, or are being made */
+    int64_t starting; /* of those: not yet there */
+    int64_t failing;  /* of those: could not start, and will try again */
+    int64_t called;   /* takers that were woken and have not come yet */
+    int64_t away;
+    int64_t
+        visitors; /* calls that still have to do with the pool: it does not stop before they end */
+    int64_t lent; /* places of workers that wait for tasks of this pool */
+
+    struct submitter *blocked_first, *blocked_last;
+    uint64_t admitted; /* ticks: when one of them was last admitted */
+    int64_t blocked;
+    void *stoppers; /* waiters: who wait for it to be stopped */
+
+    struct serial *serials[SERIAL_BUCKETS];
+    weft_pool_stats stats; /* the totals */
+    weft_pool_options options;
+    weft_timer *shrinker; /* NULL: each worker has its own clock */
+    bool shrink_armed;
+    char name[FIBER_NAME_SIZE];
+    int stack_class;                     /* -1: the default */
+    void *site;                          /* where the pool was opened */
+    weft_pool *pools_next, **pools_link; /* all pools: rescue.c */
+};
+
+/* What is to be done after the latch is released. */
+struct errands {
+    struct waiter *first, *last; /* to be woken, linked by `next` */
+    bool make_worker;
+};
+
+static inline void errands_wake(struct errands *errands, struct waiter *waiter)
+{
+    waiter->next = NULL;
+    if (errands->first == NULL)
+        errands->first = waiter;
+    else
+        errands->last->next = waiter;
+    errands->last = waiter;
+}
+
+/* What an idle worker is woken with. */
+enum { WORKER_WORK = 0, WORKER_EXIT = 1 };
+
+/* worker.c */
+
+/* The worker that the caller runs in, in a task of its; NULL if there is none. */
+struct worker *weft__worker_self(void);
+/* The worker's task, or its start, is about to park: others may take what is ready. */
+void weft__pool_pass_baton(struct worker *worker);
+/* If the caller is a worker, its pool learns that its task is about to wait: for waits that park with
+ * WAIT_TOLD. Not under the latch of any pool; the caller has entered the runtime. */
+void weft__worker_tells(void);
+/* Under the latch: takes from `inside` what the workers have ended since the last time. */
+void weft__pool_collect(weft_pool *pool);
+/* Under the latch, after something changed: sees to it that there are workers enough for what is ready,
+ * that submitters that fit are admitted, and that a stopping pool gets stopped. */
+void weft__pool_settle(weft_pool *pool, struct errands *errands);
+/* Under the latch: whether one more is wanted who takes tasks. */
+bool weft__pool_wants_taker(const weft_pool *pool);
+/* Under the latch: wakes one, or makes one. */
+void weft__pool_call_taker(weft_pool *pool, struct errands *errands);
+/* After the latch is released; a fiber must have entered the runtime. True: no worker could be made. Then
+ * the caller, who is counted as a visitor, has to call weft__pool_do_without when it has left the
+ * runtime. */
+WEFT_MUST_USE bool weft__pool_run(weft_pool *pool, struct errands *errands);
+/* Runs what is ready, as long as there is no worker to do it; the visit ends. */
+void weft__pool_do_without(weft_pool *pool);
+/* Ends a visit; the second, inside the runtime. */
+void weft__pool_leave(weft_pool *pool);
+void weft__pool_leave_inside(weft_pool *pool);
+/* Under the latch: ends the worker that is idle longest. */
+bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands);
+/* Under the latch: what is in the hand of a worker, or of all, goes back to the queue. */
+void weft__pool_empty_hand(weft_pool *pool, struct worker *worker);
+void weft__pool_empty_hands(weft_pool *pool);
+/* Raises the capacity by so many places, while workers wait for tasks of their own pool. */
+void weft__pool_lend(weft_pool *pool, int64_t places);
+/* Makes `count` workers that are idle until they are needed; 0 or an error. */
+int weft__pool_prestart(weft_pool *pool, int64_t count);
+/* Calls a task in the caller, which is not one of the pool's workers or runs it inside another task. */
+void weft__pool_call(weft_pool *pool, struct carried *carried);
+
+static inline void change_ready(weft_pool *pool, int64_t by)
+{
+    atomic_i64_add_owner(&pool->ready, by); /* its owner is who has the latch */
+}
+
+/* pool.c */
+
+/* Stops it, whatever happens to the caller's context; 0, or -EDEADLK. */
+int weft__pool_stop_firmly(weft_pool *pool);
+
+void weft__pool_log(weft_pool *pool, const char *line);
+/* Under the latch, when a worker has come to rest: true if idle workers are to be given back in a while;
+ * then the caller starts the clock when it has released the latch. */
+bool weft__pool_shrinks_now(weft_pool *pool);
+void weft__pool_shrink_later(weft_pool *pool);
+
+/* submit.c */
+
+/* Under the latch: how many tasks may be inside. */
+static inline int64_t pool_limit(const weft_pool *pool)
+{
+    int64_t limit;
+    return __builtin_add_overflow(pool->capacity, pool->queue_most, &limit) ? INT64_MAX : limit;
+}
+/* Under the latch: a task goes into the queue of its priority, or waits for those of its key before it;
+ * false without memory. */
+bool weft__pool_put(weft_pool *pool, const struct task *task, const void *copy, uint64_t key);
+/* Under the latch: a task with a key has ended, or will never run: the next of its key may. True: there is
+ * no memory to queue that, and it is in *carried, for the caller to run. */
+bool weft__pool_serial_next(weft_pool *pool, struct serial *serial, struct carried *carried);
+/* Under the latch: the next task by priority. */
+bool weft__pool_pop(weft_pool *pool, struct carried *carried);
+/* Under the latch: takes a task that has not begun, to be dropped: the one that waits longest, of the lowest
+ * priority. *calls: as weft__pool_serial_next said, of *next. */
+bool weft__pool_forget(weft_pool *pool, struct carried *carried, struct carried *next, bool *calls);
+/* Under the latch: admits the submitters that wait and now fit. */
+void weft__pool_admit(weft_pool *pool, struct errands *errands);
+/* Offers a task; 0 or an error. */
+int weft__pool_offer(weft_pool *pool, const struct offer *offer);
+/* What the options say; false if they make no sense. */
+bool weft__offer_from(struct offer *offer, const weft_submit_options *options);
+/* Outside the latch: a task will not run. */
+void weft__pool_tell_drop(weft_pool *pool, const struct task *task);
+/* Under the latch: turns all who wait away. */
+void weft__pool_refuse(weft_pool *pool, int error, struct errands *errands);
+
+/* How many tasks the caller runs in place of a worker, one inside the other; NULL without memory. No more
+ * than DEPTH_MOST. */
+enum { DEPTH_MOST = 8 };
+uint32_t *weft__pool_depth(void);
+
+/* A guess, without the latch of the caller's: how many tasks are inside; whether one more would be admitted
+ * at once. */
+int64_t weft__pool_inside(weft_pool *pool);
+bool weft__pool_has_room(weft_pool *pool);
+
+/* rescue.c */
+
+void weft__pools_add(weft_pool *pool);
+void weft__pools_remove(weft_pool *pool);
+
+#endif

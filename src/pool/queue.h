@@ -1,0 +1,73 @@
+/*
+ * queue.h: tasks that wait, in chunks.
+ *
+ * A chunk is written by those who submit and read by those who run. While it stands in a queue it is
+ * under the pool's latch. A worker may take a whole chunk in hand and run it task by task without the
+ * latch: `taken` is then the only word that it shares, with a thief who holds the latch. Nothing is added
+ * to a chunk in hand.
+ */
+#ifndef WEFT_POOL_QUEUE_H
+#define WEFT_POOL_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <weft/pool.h>
+
+#include "base/atomic.h"
+
+struct serial;
+struct weft_task;
+
+struct task {
+    void (*function)(void *);
+    void *arg;
+    struct weft_task *handle; /* NULL: none */
+    struct serial *serial;    /* NULL: none */
+    uint16_t copied;          /* bytes of argument that follow; `arg` is set when it is taken */
+    int8_t priority;
+};
+
+/* A task on its way into or out of a queue, with its copied argument. */
+struct carried {
+    struct task task;
+    _Alignas(max_align_t) unsigned char copy[WEFT_COPY_MAX];
+};
+
+enum { CHUNK_SIZE = 1000 };
+
+struct chunk {
+    struct chunk *next;
+    uint32_t slot;    /* bytes from one task to the next: with room for a copy, or without */
+    uint32_t count;   /* tasks in it */
+    atomic_u32 taken; /* of those; may run past the end */
+    uint32_t watched; /* `taken` at the last look: rescue.c */
+    uint8_t priority; /* the index of the queue that it came from */
+    _Alignas(max_align_t) unsigned char slots[];
+};
+
+struct queue {
+    struct chunk *first, *last;
+    int64_t length;
+};
+
+static inline uint32_t chunk_left(const struct chunk *chunk)
+{
+    uint32_t taken = atomic_u32_load_relaxed(&chunk->taken);
+    return taken < chunk->count ? chunk->count - taken : 0;
+}
+
+/* The next task of a chunk in hand; false if there is none left. */
+bool weft__chunk_take(struct chunk *chunk, struct carried *carried);
+
+/* What is left of a chunk in the hand of somebody else, as a chunk of its own; NULL if there is nothing, or
+ * no memory. Each task goes to one of them. */
+struct chunk *weft__chunk_split(struct chunk *chunk);
+
+/* Adds at the end, or takes the first; false without memory, or if there is none. */
+bool weft__queue_push(struct queue *queue, const struct task *task, const void *copy);
+bool weft__queue_pop(struct queue *queue, struct carried *carried);
+/* Takes the first chunk in hand, or puts it back; what is empty is freed. */
+struct chunk *weft__queue_take_chunk(struct queue *queue);
+void weft__queue_put_back(struct queue *queue, struct chunk *chunk);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * rescue.c: tasks in the hand of a worker that does not come back.
+ *
+ * A worker takes tasks in hand by the chunk (worker.c) and counts on each being short. If one of them
+ * computes for long, or blocks its thread, those behind it would wait although a processor is idle. The
+ * scheduler's watcher, which is awake now and then while some processor is idle and another busy
+ * (sched/idle.c), looks: a chunk from which nothing was taken since its last look is emptied, and what is
+ * left in it goes back to the queue. If a worker is wanted for that, or for what stood in the queue already, a
+ * machine calls one as soon as it has the idle processor.
+ *
+ * Emptying it is one exchange of `taken`, the word that its worker takes by: each task goes to one of
+ * them.
+ *
+ * Lock order: pools.lock, then the latch of a pool.
+ */
+#include "pool/pool.h"
+
+#include "base/assert.h"
+
+static struct {
+    struct lock lock;
+    weft_pool *first;
+    bool known; /* to the scheduler */
+} pools;
+
+/* Under the latch: what is in hands that do not move goes back. */
+static void rescue(weft_pool *pool)
+{
+    for (struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next) {
+        struct chunk *chunk = worker->chunk;
+        if (chunk == NULL || chunk_left(chunk) == 0)
+            continue;
+        uint32_t taken = atomic_u32_load_relaxed(&chunk->taken);
+        if (taken == chunk->watched)
+            weft__pool_empty_hand(pool, worker);
+        chunk->watched = taken;
+    }
+}
+
+/* By the watcher: true if another worker is wanted anywhere. */
+static bool look(void)
+{
+    bool wanted = false;
+    lock_acquire(&pools.lock);
+    for (weft_pool *pool = pools.first; pool != NULL; pool = pool->pools_next) {
+        latch_acquire(&pool->latch);
+        struct errands errands = {NULL, NULL, false};
+        rescue(pool);
+        wanted |= weft__pool_wants_taker(pool);
+        weft__pool_collect(pool);
+        weft__pool_admit(pool, &errands);
+        latch_release(&pool->latch);
+        bool failed = weft__pool_run(pool, &errands);
+        must(!failed); /* it makes none */
+    }
+    lock_release(&pools.lock);
+    return wanted;
+}
+
+/* By a machine that has a processor. */
+static void act(void)
+{
+    lock_acquire(&pools.lock);
+    for (weft_pool *pool = pools.first; pool != NULL; pool = pool->pools_next) {
+        struct errands errands = {NULL, NULL, false};
+        latch_acquire(&pool->latch);
+        if (weft__pool_wants_taker(pool))
+            weft__pool_call_taker(pool, &errands); /* for the processor of this machine */
+        latch_release(&pool->latch);
+        if (weft__pool_run(pool, &errands))
+            weft__pool_leave_inside(pool); /* those who are there go on */
+    }
+    lock_release(&pools.lock);
+}
+
+void weft__pools_add(weft_pool *pool)
+{
+    lock_acquire(&pools.lock);
+    pool->pools_next = pools.first;
+    pool->pools_link = &pools.first;
+    if (pools.first != NULL)
+        pools.first->pools_link = &pool->pools_next;
+    pools.first = pool;
+    if (!pools.known) { /* once: others read these without a lock */
+        weft__idle_look_too(look, act);
+        weft__worker_parks = weft__pool_pass_baton;
+        pools.known = true;
+    }
+    lock_release(&pools.lock);
+}
+
+void weft__pools_remove(weft_pool *pool)
+{
+    lock_acquire(&pools.lock);
+    *pool->pools_link = pool->pools_next;
+    if (pool->pools_next != NULL)
+        pool->pools_next->pools_link = pool->pools_link;
+    lock_release(&pools.lock);
+}

@@ -1,0 +1,670 @@
+/*
+ * submit.c: admission: who gets in, who waits, who is turned away.
+ *
+ * At most capacity + queue tasks are inside: admitted and not ended. A submitter of a full pool that is to
+ * wait stands in a line with its task; whoever makes room puts the task into the queue in its place and
+ * wakes it: so the order of the line is the order of the tasks, and nobody overtakes.
+ *
+ * A task of the pool that submits to its own pool must not wait for it: its place is what others wait for.
+ * If the pool is full it runs the new task itself, at once, inside its own; and from some depth on, and for
+ * tasks with a key, which must wait for their turn, the task is admitted beyond the limit.
+ *
+ * Keys. Of the tasks of one key one is in the pool's queue or runs, and stands for all; the others wait in
+ * the key's own queue, in the order of their admission. When that one has ended the next one goes to the
+ * end of the pool's queue: so keys share the pool fairly. They are all inside.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "pool/group.h"
+#include "pool/pool.h"
+#include "pool/task.h"
+
+/* Some tens of microseconds. */
+#if defined(__x86_64__)
+enum { ADMIT_TICKS = 1 << 17 };
+#else
+enum { ADMIT_TICKS = 1 << 10 };
+#endif
+
+enum { PLACES_AT_ONCE = 32, SPIN_MOST = 1000, HIGH_MOST = 8, NORMAL_MOST = 9 };
+
+/* The queues; under the latch. */
+
+static int queue_of(int priority)
+{
+    return 1 - priority; /* high, normal, low */
+}
+
+/* A chunk in hand of a lower priority goes back: the new task is before it. */
+static void go_before(weft_pool *pool, int priority)
+{
+    pool->mixed |= priority != WEFT_NORMAL;
+    if (likely(!pool->mixed))
+        return;
+    for (struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next)
+        if (worker->chunk != NULL && worker->chunk->priority > queue_of(priority))
+            weft__pool_empty_hand(pool, worker);
+}
+
+static bool put_ready(weft_pool *pool, const struct task *task, const void *copy)
+{
+    go_before(pool, task->priority);
+    if (!weft__queue_push(&pool->queues[queue_of(task->priority)], task, copy))
+        return false;
+    change_ready(pool, 1);
+    return true;
+}
+
+static struct serial **find_serial(weft_pool *pool, uint64_t key)
+{
+    struct serial **link = &pool->serials[key * 0x9e3779b97f4a7c15u >> 58];
+    while (*link != NULL && (*link)->key != key)
+        link = &(*link)->next;
+    return link;
+}
+
+bool weft__pool_put(weft_pool *pool, const struct task *task, const void *copy, uint64_t key)
+{
+    if (key == 0)
+        return put_ready(pool, task, copy);
+    struct task keyed = *task;
+    struct serial **link = find_serial(pool, key);
+    keyed.serial = *link;
+    if (*link != NULL) {
+        if (!weft__queue_push(&keyed.serial->queue, &keyed, copy))
+            return false;
+        pool->held_back++;
+        return true;
+    }
+    keyed.serial = weft__sys_alloc_zeroed(sizeof *keyed.serial);
+    if (keyed.serial == NULL)
+        return false;
+    keyed.serial->key = key;
+    if (!put_ready(pool, &keyed, copy)) {
+        weft__sys_free(keyed.serial);
+        return false;
+    }
+    *link = keyed.serial;
+    return true;
+}
+
+bool weft__pool_serial_next(weft_pool *pool, struct serial *serial, struct carried *carried)
+{
+    if (!weft__queue_pop(&serial->queue, carried)) {
+        *find_serial(pool, serial->key) = serial->next;
+        weft__sys_free(serial);
+        return false;
+    }
+    pool->held_back--;
+    return !put_ready(pool, &carried->task, carried->copy);
+}
+
+bool weft__pool_pop(weft_pool *pool, struct carried *carried)
+{
+    struct queue *high = &pool->queues[0], *normal = &pool->queues[1], *low = &pool->queues[2];
+    struct queue *queue = high;
+    bool others = normal->length > 0 || low->length > 0;
+    if (high->length == 0 || (others && pool->since_high >= HIGH_MOST)) {
+        queue = normal->length == 0 || (low->length > 0 && pool->since_normal >= NORMAL_MOST)
+                    ? low
+                    : normal;
+        pool->since_high = 0;
+        pool->since_normal = queue == low ? 0 : (uint8_t)(pool->since_normal + (low->length > 0));
+    } else if (others) {
+        pool->since_high++;
+    }
+    if (!weft__queue_pop(queue, carried))
+        return false;
+    change_ready(pool, -1);
+    return true;
+}
+
+/* The line; under the latch. */
+
+static void line_add(weft_pool *pool, struct submitter *submitter)
+{
+    submitter->next = NULL;
+    submitter->previous = pool->blocked_last;
+    if (pool->blocked_last != NULL)
+        pool->blocked_last->next = submitter;
+    else
+        pool->blocked_first = submitter;
+    pool->blocked_last = submitter;
+    submitter->listed = true;
+    pool->blocked++;
+}
+
+static void line_remove(weft_pool *pool, struct submitter *submitter)
+{
+    if (!submitter->listed)
+        return;
+    if (submitter->previous != NULL)
+        submitter->previous->next = submitter->next;
+    else
+        pool->blocked_first = submitter->next;
+    if (submitter->next != NULL)
+        submitter->next->previous = submitter->previous;
+    else
+        pool->blocked_last = submitter->previous;
+    submitter->listed = false;
+    pool->blocked--;
+}
+
+static int admit(weft_pool *pool, const struct offer *offer)
+{
+    if (!weft__pool_put(pool, &offer->task, offer->copy, offer->key))
+        return -ENOMEM;
+    pool->inside++;
+    pool->stats.submitted++;
+    return 0;
+}
+
+/* To wake a submitter for each single place costs more than most tasks do. As long as plenty of tasks are
+ * ready, so that nobody waits for its task, and the last admission was just now, places are collected: the
+ * tasks that end next, or the watcher, will come by. */
+static bool worth_waking(const weft_pool *pool)
+{
+    return pool->inside + PLACES_AT_ONCE <= pool_limit(pool) ||
+           atomic_i64_load_relaxed(&pool->ready) < PLACES_AT_ONCE ||
+           weft__sys_ticks() - pool->admitted > ADMIT_TICKS;
+}
+
+/* One that has given up stays in line until it leaves by itself: so the pool is there as long as it needs
+ * it. */
+void weft__pool_admit(weft_pool *pool, struct errands *errands)
+{
+    struct submitter *next;
+    if (pool->blocked_first == NULL || pool->inside >= pool_limit(pool) || !worth_waking(pool))
+        return;
+    pool->admitted = weft__sys_ticks();
+    for (struct submitter *one = pool->blocked_first; one != NULL; one = next) {
+        next = one->next;
+        if (pool->inside >= pool_limit(pool))
+            return;
+        if (!waiter_claim(one->waiter, 0))
+            continue;
+        line_remove(pool, one);
+        one->error = admit(pool, one->offer);
+        errands_wake(errands, one->waiter);
+    }
+}
+
+void weft__pool_refuse(weft_pool *pool, int error, struct errands *errands)
+{
+    struct submitter *next;
+    for (struct submitter *one = pool->blocked_first; one != NULL; one = next) {
+        next = one->next;
+        if (!waiter_claim(one->waiter, 0))
+            continue;
+        line_remove(pool, one);
+        one->error = error;
+        pool->stats.rejected++;
+        errands_wake(errands, one->waiter);
+    }
+}
+
+/* Submitting. */
+
+static void unlock_pool(void *pool)
+{
+    latch_release(&((weft_pool *)pool)->latch);
+}
+
+void weft__pool_tell_drop(weft_pool *pool, const struct task *task)
+{
+    if (task->handle != NULL)
+        weft__task_dropped(task->handle);
+    else if (task->function == weft__pool_group_run)
+        weft__pool_group_dropped(task->arg);
+    else if (pool->options.on_drop != NULL)
+        pool->options.on_drop(task->function, task->arg, pool->options.data);
+}
+
+uint32_t *weft__pool_depth(void)
+{
+    weft_fiber *fiber = weft_self();
+    if (fiber != NULL)
+        return weft__fiber_extra(fiber) != NULL ? &fiber_extra(fiber)->calls : NULL;
+    struct foreign *foreign = weft__foreign_self();
+    return foreign != NULL ? &foreign->calls : NULL;
+}
+
+/* Whether the caller may run the task itself: not too many inside each other, and not out of the order of
+ * its key. */
+static bool callable(const struct offer *offer)
+{
+    const uint32_t *depth = weft__pool_depth();
+    return offer->key == 0 && depth != NULL && *depth < DEPTH_MOST;
+}
+
+/* Whether the caller, who has to wait, would wait for a place that it has itself. */
+static bool waits_for_itself(const struct worker *own)
+{
+    const uint32_t *depth = weft__pool_depth();
+    return own != NULL || (depth != NULL && *depth > 0);
+}
+
+/* What happens to an offer. */
+enum verdict { ADMITTED, REFUSED, WAITS, CALLS, DROPS };
+
+/* Under the latch, in a full pool that waits. `own`: the caller is one of its tasks. */
+static enum verdict judge_waiting(weft_pool *pool, const struct offer *offer,
+                                  const struct worker *own, int *error)
+{
+    if (waits_for_itself(own))
+        return callable(offer) ? CALLS : ADMITTED;
+    if (pool->options.max_blocked > 0 && pool->blocked >= pool->options.max_blocked)
+        return REFUSED;
+    if (offer->deadline > WEFT_NOW)
+        return WAITS;
+    if (!offer->tries)
+        *error = -ETIMEDOUT;
+    return REFUSED;
+}
+
+/* Under the latch; the error is for REFUSED. */
+static enum verdict judge(weft_pool *pool, const struct offer *offer, const struct worker *own,
+                          int *error)
+{
+    *error = -ESHUTDOWN;
+    /* The tasks of a pool that stops may still submit: what was admitted runs to its end. */
+    if (pool->state == POOL_STOPPED || (pool->state == POOL_STOPPING && own == NULL))
+        return REFUSED;
+    *error = -EAGAIN;
+    if (pool->inside >= pool_limit(pool))
+        weft__pool_collect(pool);
+    if (pool->inside < pool_limit(pool) && (pool->blocked == 0 || own != NULL))
+        return ADMITTED;
+    switch (pool->options.when_full) {
+    case WEFT_REJECT:
+        return REFUSED;
+    case WEFT_DROP_NEWEST:
+    case WEFT_DROP_OLDEST:
+        return DROPS;
+    case WEFT_CALLER_RUNS:
+        if (callable(offer))
+            return CALLS;
+        break;
+    default:
+        break;
+    }
+    return judge_waiting(pool, offer, own, error);
+}
+
+/* What is left to be done for an offer when the latch is released and the runtime is left. */
+struct aftermath {
+    uint32_t todo; /* of the following */
+    struct carried victim, next;
+};
+
+enum {
+    AFTER_CALL = 1,  /* `next` is to be called here: there was no memory to queue it */
+    AFTER_DROP = 2,  /* `victim` is to be told; the caller is a visitor */
+    AFTER_ALONE = 4, /* no worker could be made */
+    TOLD = 8,        /* the caller's own pool knows that it waits */
+    SPUN = 16,       /* the caller has spun for room */
+};
+
+/* Under the latch, before it waits: from here the workers look between two tasks, and what they had ended
+ * before that is counted. True if that made room, for this one or for those before it. */
+static bool look_again(weft_pool *pool, struct errands *errands)
+{
+    atomic_u32_exchange_seq_cst(&pool->attention, 1);
+    weft__pool_collect(pool);
+    weft__pool_admit(pool, errands);
+    return errands->first != NULL || (pool->blocked == 0 && pool->inside < pool_limit(pool));
+}
+
+/* Waits in line; with the latch held, which is released. */
+static int wait_in_line(weft_pool *pool, const struct offer *offer, struct aftermath *after)
+{
+    struct waiter own;
+    struct submitter submitter = {.waiter = weft__waiter_begin(&own), .offer = offer};
+    line_add(pool, &submitter);
+    int error = weft__park(submitter.waiter, WAIT_POOL_SUBMIT | WAIT_TOLD, unlock_pool, pool,
+                           offer->deadline);
+    if (!wait_gave_up(error))
+        return submitter.error;
+    struct errands errands = {NULL, NULL, false};
+    latch_acquire(&pool->latch);
+    line_remove(pool, &submitter);
+    pool->stats.rejected++;
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch);
+    if (unlikely(weft__pool_run(pool, &errands)))
+        after->todo |= AFTER_ALONE;
+    return error;
+}
+
+/* A task that waits for another of its key. */
+static bool pop_held_back(weft_pool *pool, struct carried *carried)
+{
+    for (int i = 0; pool->held_back > 0 && i < SERIAL_BUCKETS; i++)
+        for (struct serial *serial = pool->serials[i]; serial != NULL; serial = serial->next)
+            if (weft__queue_pop(&serial->queue, carried)) {
+                pool->held_back--;
+                return true;
+            }
+    return false;
+}
+
+bool weft__pool_forget(weft_pool *pool, struct carried *carried, struct carried *next, bool *calls)
+{
+    bool found = false;
+    *calls = false;
+    weft__pool_empty_hands(pool); /* what is in hand has not begun either */
+    for (int i = PRIORITIES; i-- > 0 && !found;)
+        found = weft__queue_pop(&pool->queues[i], carried);
+    if (found) {
+        change_ready(pool, -1);
+        if (carried->task.serial != NULL)
+            *calls = weft__pool_serial_next(pool, carried->task.serial, next);
+    } else {
+        found = pop_held_back(pool, carried);
+    }
+    if (found) {
+        pool->inside--;
+        pool->stats.dropped++;
+    }
+    return found;
+}
+
+static int drop(weft_pool *pool, const struct offer *offer, struct aftermath *after)
+{
+    bool calls = false;
+    after->todo |= AFTER_DROP;
+    pool->visitors++;
+    if (pool->options.when_full == WEFT_DROP_OLDEST &&
+        weft__pool_forget(pool, &after->victim, &after->next, &calls)) {
+        after->todo |= calls ? AFTER_CALL : 0;
+        return admit(pool, offer);
+    }
+    after->victim.task = offer->task;
+    if (offer->task.copied != 0) {
+        memcpy(after->victim.copy, offer->copy, offer->task.copied);
+        after->victim.task.arg = after->victim.copy;
+    }
+    pool->stats.submitted++;
+    pool->stats.dropped++;
+    return 0;
+}
+
+/* The offer is called by the caller. */
+static void call_here(weft_pool *pool, const struct offer *offer)
+{
+    struct carried carried = {.task = offer->task};
+    if (offer->task.copied != 0) {
+        memcpy(carried.copy, offer->copy, offer->task.copied);
+        carried.task.arg = carried.copy;
+    }
+    uint32_t *depth = weft__pool_depth(); /* there is one: it was asked before */
+    ++*depth;
+    weft__pool_call(pool, &carried);
+    --*depth;
+}
+
+static void finish(weft_pool *pool, struct aftermath *after)
+{
+    if (after->todo & AFTER_DROP)
+        weft__pool_tell_drop(pool, &after->victim.task);
+    if (after->todo & AFTER_CALL)
+        weft__pool_call(pool, &after->next);
+    if (after->todo & AFTER_ALONE)
+        weft__pool_do_without(pool);
+    if (after->todo & AFTER_DROP)
+        weft__pool_leave(pool);
+}
+
+static bool is_worker(void)
+{
+    weft_fiber *fiber = weft_self();
+    return fiber != NULL && fiber->tells;
+}
+
+/* What decide may return beside 0 and an error: the caller is to call the task; or it is a worker of another
+ * pool, and has to pass its baton there before it waits here (not under this latch: another may do the
+ * same the other way round). */
+enum { CALL_HERE = 1, PASS_BATON, SPIN };
+
+/* A thread that would have to sleep looks for a moment whether there is room soon: to sleep and to be woken
+ * costs more. */
+static void spin_for_room(const weft_pool *pool)
+{
+    for (int i = 0; i < SPIN_MOST && !atomic_u32_load_relaxed(&pool->room); i++)
+        cpu_relax();
+}
+
+/* Judges and acts under the latch; the caller has entered the runtime. `again`: it said SPIN or PASS_BATON
+ * before, and counts as a visitor. */
+static int decide(weft_pool *pool, const struct offer *offer, struct worker *own,
+                  struct aftermath *after, bool again)
+{
+    struct errands errands = {NULL, NULL, false};
+    int error = 0;
+    latch_acquire(&pool->latch);
+    pool->visitors -= again;
+    enum verdict verdict = judge(pool, offer, own, &error);
+    while (verdict == WAITS && look_again(pool, &errands)) {
+        pool->visitors++;
+        latch_release(&pool->latch);
+        if (weft__pool_run(pool, &errands))
+            weft__pool_leave_inside(pool); /* there are workers, whose tasks have just ended */
+        errands = (struct errands){NULL, NULL, false};
+        latch_acquire(&pool->latch);
+        pool->visitors--;
+        verdict = judge(pool, offer, own, &error);
+    }
+    switch (verdict) {
+    case ADMITTED:
+        error = admit(pool, offer);
+        break;
+    case WAITS:
+        if (!(after->todo & SPUN) && weft_self() == NULL && pool->blocked == 0 &&
+            atomic_i64_load_relaxed(&pool->ready) == 0 && weft__sched.processor_count > 1) {
+            pool->visitors++;
+            latch_release(&pool->latch);
+            return SPIN;
+        }
+        if (!(after->todo & TOLD) && is_worker()) {
+            pool->visitors++;
+            latch_release(&pool->latch);
+            return PASS_BATON;
+        }
+        return wait_in_line(pool, offer, after); /* releases the latch */
+    case DROPS:
+        error = drop(pool, offer, after);
+        break;
+    case CALLS:
+        pool->inside++;
+        pool->stats.submitted++;
+        error = CALL_HERE;
+        break;
+    case REFUSED:
+        pool->stats.rejected++;
+        break;
+    }
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch);
+    if (unlikely(weft__pool_run(pool, &errands)))
+        after->todo |= AFTER_ALONE;
+    return error;
+}
+
+int weft__pool_offer(weft_pool *pool, const struct offer *offer)
+{
+    struct aftermath after;
+    after.todo = 0;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    struct worker *own = weft__worker_self();
+    if (own != NULL && own->pool != pool)
+        own = NULL;
+    bool fiber = enter_if_fiber();
+    int error = decide(pool, offer, own, &after, false);
+    if (error == SPIN) {
+        spin_for_room(pool);
+        after.todo |= SPUN;
+        error = decide(pool, offer, own, &after, true);
+    }
+    if (error == PASS_BATON) {
+        weft__worker_tells();
+        after.todo |= TOLD;
+        error = decide(pool, offer, own, &after, true);
+    }
+    leave_if_fiber(fiber);
+    if (unlikely(after.todo & (AFTER_CALL | AFTER_DROP | AFTER_ALONE)))
+        finish(pool, &after);
+    if (error == CALL_HERE) {
+        call_here(pool, offer);
+        error = 0;
+    }
+    return error;
+}
+
+int64_t weft__pool_inside(weft_pool *pool)
+{
+    latch_acquire(&pool->latch);
+    weft__pool_collect(pool);
+    int64_t inside = pool->inside;
+    latch_release(&pool->latch);
+    return inside;
+}
+
+bool weft__pool_has_room(weft_pool *pool)
+{
+    int64_t inside = weft__pool_inside(pool);
+    latch_acquire(&pool->latch);
+    bool room = inside < pool_limit(pool) && pool->blocked == 0;
+    latch_release(&pool->latch);
+    return room;
+}
+
+/* The calls. */
+
+static int offer_plain(weft_pool *pool, void (*function)(void *), void *arg, int64_t deadline,
+                       bool tries)
+{
+    if (unlikely(pool == NULL || function == NULL))
+        return -EINVAL;
+    struct offer offer = {
+        .task = {.function = function, .arg = arg}, .deadline = deadline, .tries = tries};
+    return weft__pool_offer(pool, &offer);
+}
+
+int weft_pool_submit(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    return offer_plain(pool, function, arg, WEFT_NEVER, false);
+}
+
+int weft_pool_submit_until(weft_pool *pool, void (*function)(void *), void *arg, int64_t deadline)
+{
+    return offer_plain(pool, function, arg, deadline, false);
+}
+
+int weft_pool_try_submit(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    return offer_plain(pool, function, arg, WEFT_NOW, true);
+}
+
+static void (*bound_function(const weft_pool *pool))(void *)
+{
+    return pool != NULL ? pool->options.function : NULL;
+}
+
+int weft_pool_invoke(weft_pool *pool, void *arg)
+{
+    return offer_plain(pool, bound_function(pool), arg, WEFT_NEVER, false);
+}
+
+int weft_pool_invoke_until(weft_pool *pool, void *arg, int64_t deadline)
+{
+    return weft_pool_submit_until(pool, bound_function(pool), arg, deadline);
+}
+
+int weft_pool_try_invoke(weft_pool *pool, void *arg)
+{
+    return offer_plain(pool, bound_function(pool), arg, WEFT_NOW, true);
+}
+
+int weft_pool_submit_with(weft_pool *pool, void (*function)(void *), void *arg,
+                          const weft_submit_options *options)
+{
+    static const weft_submit_options defaults;
+    struct offer offer;
+    if (options == NULL)
+        options = &defaults;
+    if (pool == NULL || function == NULL || !weft__offer_from(&offer, options) ||
+        (options->copy != 0 && arg == NULL))
+        return -EINVAL;
+    offer.task.function = function;
+    offer.task.arg = arg;
+    offer.task.copied = (uint16_t)options->copy;
+    offer.copy = options->copy != 0 ? arg : NULL;
+    return weft__pool_offer(pool, &offer);
+}
+
+bool weft__offer_from(struct offer *offer, const weft_submit_options *options)
+{
+    static const weft_submit_options none;
+    if (options->priority < WEFT_LOW || options->priority > WEFT_HIGH ||
+        options->copy > WEFT_COPY_MAX ||
+        memcmp(options->reserved, none.reserved, sizeof none.reserved) != 0)
+        return false;
+    *offer = (struct offer){.task = {.priority = (int8_t)options->priority},
+                            .key = options->key,
+                            .deadline = options->deadline != 0 ? options->deadline : WEFT_NEVER};
+    return true;
+}
+
+/* Admits as many as there is room for, under one latch. */
+static int64_t offer_many(weft_pool *pool, void (*function)(void *), void *const *args,
+                          int64_t count)
+{
+    struct errands errands = {NULL, NULL, false};
+    int64_t done = 0;
+    if (weft__runtime_forked())
+        return 0;
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    weft__pool_collect(pool);
+    while (done < count && pool->state == POOL_OPEN && pool->blocked == 0 &&
+           pool->inside < pool_limit(pool)) {
+        struct offer offer = {.task = {.function = function, .arg = args[done]}};
+        if (admit(pool, &offer) != 0)
+            break;
+        done++;
+    }
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch);
+    bool alone = weft__pool_run(pool, &errands);
+    leave_if_fiber(fiber);
+    if (alone)
+        weft__pool_do_without(pool);
+    return done;
+}
+
+int64_t weft_pool_submit_batch(weft_pool *pool, void (*function)(void *), void *const *args,
+                               int64_t count, int64_t deadline)
+{
+    if (function == NULL)
+        function = bound_function(pool);
+    if (pool == NULL || function == NULL || count < 0 || (args == NULL && count > 0))
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    int64_t done = 0;
+    int error = 0;
+    latch_acquire(&pool->latch);
+    pool->visitors++; /* it may be closed before the last of them */
+    latch_release(&pool->latch);
+    while (done < count && error == 0) {
+        done += offer_many(pool, function, args + done, count - done);
+        if (done < count &&
+            (error = weft_pool_submit_until(pool, function, args[done], deadline)) == 0)
+            done++;
+    }
+    weft__pool_leave(pool);
+    return done > 0 || error == 0 ? done : error;
+}

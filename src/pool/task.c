@@ -1,0 +1,241 @@
+/*
+ * task.c: tasks with a handle.
+ *
+ *     WAITS ---- the pool, or one who waits for it ----> RUNS ------> ENDED
+ *       |_______ cancelled, or dropped by the pool ----> FORGOTTEN -> NEVER_RAN
+ *
+ * Whoever changes WAITS decides: a compare-and-swap. What stands in the pool's queue for a task that is
+ * not WAITS any more is an empty shell: when its turn comes nothing is called. It counts as a task that
+ * has ended.
+ *
+ * References: the handle, and the queue.
+ *
+ * A worker that waits for a task of its own pool runs it here if it has not begun. If it runs elsewhere the
+ * worker parks, and has passed its baton then; its place counts as taken still, so with as many workers
+ * waiting as the capacity allows nobody could run what they wait for. So it lends its place: the capacity
+ * is one more while it waits.
+ */
+#include "pool/task.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "pool/pool.h"
+#include "sync/context.h"
+#include "sync/waiters.h"
+
+enum { TASK_WAITS, TASK_RUNS, TASK_FORGOTTEN, TASK_ENDED, TASK_NEVER_RAN };
+
+struct weft_task {
+    struct latch latch; /* of what follows */
+    void *waiters;
+    atomic_u32 state;
+    atomic_u32 references;
+    weft_pool *pool;
+    weft_context *context;
+    int (*function)(void *, void **);
+    void *arg, *result;
+    atomic_ptr runner; /* weft_fiber: that runs it */
+    bool keyed;
+    int error;
+};
+
+static void drop(struct weft_task *task)
+{
+    /* Pairs with itself: the last one sees what the other did. */
+    if (atomic_u32_sub_acq_rel(&task->references, 1) != 1)
+        return;
+    weft_context_close(task->context);
+    weft__sys_free(task);
+}
+
+static bool leave_waiting(struct weft_task *task, uint32_t state)
+{
+    uint32_t waits = TASK_WAITS;
+    return atomic_u32_cas_acq_rel(&task->state, &waits, state);
+}
+
+/* The task has ended with an error, or 0. */
+static void end(struct weft_task *task, int error)
+{
+    struct woken woken;
+    woken_begin(&woken);
+    bool fiber = enter_if_fiber();
+    latch_acquire(&task->latch);
+    task->error = error;
+    bool ran = atomic_u32_load_relaxed(&task->state) == TASK_RUNS;
+    /* Pairs with weft_task_ended. */
+    atomic_u32_store_release(&task->state, ran ? TASK_ENDED : TASK_NEVER_RAN);
+    (void)waiters_claim_all(&task->waiters, 0, &woken);
+    latch_release(&task->latch);
+    woken_wake(&woken);
+    leave_if_fiber(fiber);
+}
+
+/* Calls the function of a task that is RUNS, bound to its context. */
+static void call(struct weft_task *task)
+{
+    weft_context *before;
+    void *result = NULL;
+
+    bool bound = weft_context_bind(task->context, &before) == 0;
+    if (bound && before != NULL)
+        weft__context_hold(before);
+    atomic_ptr_store_relaxed(&task->runner, weft_self());
+    int error = bound ? task->function(task->arg, &result) : -ENOMEM;
+    atomic_ptr_store_relaxed(&task->runner, NULL);
+    if (bound)
+        (void)weft_context_bind(before, NULL); /* it was bound, so there is memory for it */
+    if (bound && before != NULL)
+        weft__context_drop(before);
+    task->result = result;
+    end(task, error);
+}
+
+bool weft__task_call(struct weft_task *task)
+{
+    if (leave_waiting(task, TASK_RUNS))
+        call(task);
+    uint32_t state = atomic_u32_load_acquire(&task->state);
+    drop(task);
+    return state == TASK_RUNS || state == TASK_ENDED; /* if not by this, by one who waited for it */
+}
+
+void weft__task_dropped(struct weft_task *task)
+{
+    if (leave_waiting(task, TASK_FORGOTTEN))
+        end(task, -ECANCELED);
+    drop(task);
+}
+
+int weft_task_start(weft_task **out, weft_pool *pool, int (*function)(void *, void **), void *arg,
+                    const weft_submit_options *options)
+{
+    static const weft_submit_options defaults;
+    struct offer offer;
+    if (options == NULL)
+        options = &defaults;
+    if (out == NULL || pool == NULL || function == NULL || options->copy != 0 ||
+        !weft__offer_from(&offer, options))
+        return -EINVAL;
+    struct weft_task *task = weft__sys_alloc_zeroed(sizeof *task);
+    if (task == NULL)
+        return -ENOMEM;
+    task->pool = pool;
+    task->function = function;
+    task->arg = arg;
+    task->keyed = options->key != 0;
+    atomic_u32_store_relaxed(&task->references, 2);
+    int error = weft_context_open(&task->context, NULL, NULL);
+    if (error != 0) {
+        weft__sys_free(task);
+        return error;
+    }
+    offer.task.handle = task;
+    error = weft__pool_offer(pool, &offer);
+    if (error != 0) {
+        drop(task);
+        drop(task);
+        return error;
+    }
+    *out = task;
+    return 0;
+}
+
+int weft_task_ended(const weft_task *task)
+{
+    return task != NULL && atomic_u32_load_acquire(&task->state) >= TASK_ENDED; /* pairs with end */
+}
+
+int weft_task_cancel(weft_task *task)
+{
+    if (task == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (leave_waiting(task, TASK_FORGOTTEN)) {
+        end(task, -ECANCELED);
+        return 0;
+    }
+    if (weft_task_ended(task))
+        return 2;
+    weft_context_cancel(task->context);
+    return 1;
+}
+
+void weft_task_release(weft_task *task)
+{
+    if (task != NULL && !weft__runtime_forked())
+        drop(task);
+}
+
+/* Waiting. */
+
+static void unlock_task(void *task)
+{
+    latch_release(&((struct weft_task *)task)->latch);
+}
+
+static int wait_for_end(struct weft_task *task, int64_t deadline)
+{
+    struct waiter own;
+    int result = 0;
+    bool fiber = enter_if_fiber();
+    latch_acquire(&task->latch);
+    if (weft_task_ended(task)) {
+        latch_release(&task->latch);
+    } else if (deadline <= WEFT_NOW) {
+        latch_release(&task->latch);
+        result = -ETIMEDOUT;
+    } else {
+        struct waiter *waiter = weft__waiter_begin(&own);
+        waiters_add_last(&task->waiters, waiter);
+        result = weft__park(waiter, WAIT_TASK, unlock_task, task, deadline);
+        if (wait_gave_up(result)) {
+            latch_acquire(&task->latch);
+            if (!waiters_remove(&task->waiters, waiter))
+                result = 0; /* it ended at the same moment */
+            latch_release(&task->latch);
+        }
+    }
+    leave_if_fiber(fiber);
+    return result;
+}
+
+int weft_task_wait_until(weft_task *task, void **result, int64_t deadline)
+{
+    if (task == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    struct worker *own = weft__worker_self();
+    weft_fiber *self = weft_self();
+    if (self != NULL && atomic_ptr_load_relaxed(&task->runner) == self)
+        return -EDEADLK;
+    bool helps = own != NULL && own->pool == task->pool;
+    uint32_t *depth =
+        helps && !task->keyed ? weft__pool_depth() : NULL; /* those of a key have an order */
+    if (depth != NULL && *depth < DEPTH_MOST && leave_waiting(task, TASK_RUNS)) {
+        ++*depth;
+        call(task);
+        --*depth;
+    }
+    if (!weft_task_ended(task)) {
+        if (helps)
+            weft__pool_lend(task->pool, 1);
+        int error = wait_for_end(task, deadline);
+        if (helps)
+            weft__pool_lend(task->pool, -1);
+        if (error != 0)
+            return error;
+    }
+    if (result != NULL && atomic_u32_load_relaxed(&task->state) == TASK_ENDED)
+        *result = task->result;
+    return task->error;
+}
+
+int weft_task_wait(weft_task *task, void **result)
+{
+    return weft_task_wait_until(task, result, WEFT_NEVER);
+}

@@ -1,0 +1,749 @@
+/*
+ * worker.c: execution: who runs the next task.
+ *
+ * A worker is a fiber that runs tasks one after the other. The workers that look for tasks are the
+ * `takers`; there are no more of them than processors, since more could not run. A taker whose task
+ * parks passes the baton: it puts back what it has in hand, is `away` from then on, and if tasks are
+ * ready another worker is woken or made in its place. When its task ends it may become a taker again, or
+ * rests. So tasks that do not wait are run by as many workers as there are processors, and tasks that wait
+ * by as many as are allowed.
+ *
+ *     idle ---- woken ----> takes <---- task has ended, and tasks are ready ---- away
+ *      ^                     | |                                                  ^ |
+ *      |__ nothing to take __| |__________________ its task parks ________________| |
+ *      |____________________________ task has ended, nothing to take _______________|
+ *      |__ expired, or the pool stops: ends
+ *
+ * takers + away <= capacity, but for the moment after the capacity was lowered.
+ *
+ * In hand. A taker takes a whole chunk if only one priority is ready and there is enough for the other
+ * processors as well; it runs it without the latch. The tasks behind one that takes long are not lost to
+ * others: a taker that finds nothing else takes them out of the hand (a theft), and rescue.c has them put
+ * back if nobody comes.
+ *
+ * Before it rests a taker looks for a few microseconds whether something comes, if no other fiber wants its
+ * processor: to wake a worker costs more than that.
+ *
+ * A worker is made outside the latch. If that fails and nobody else is there to run what is ready, the one
+ * who tried runs it itself: nothing that was admitted is stuck.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "pool/pool.h"
+#include "pool/task.h"
+
+enum { LINGER_ROUNDS = 64, LINGER_PAUSES = 4, YIELD_EVERY = 4, ONE_BY_ONE = 32 };
+
+#define START_RETRY_FIRST (10 * WEFT_MS)
+#define START_RETRY_MOST WEFT_S
+
+/* Lists; under the latch. */
+
+static void list_add(struct worker_list *list, struct worker *worker)
+{
+    worker->next = NULL;
+    worker->previous = list->last;
+    if (list->last != NULL)
+        list->last->next = worker;
+    else
+        list->first = worker;
+    list->last = worker;
+    list->length++;
+}
+
+static void list_remove(struct worker_list *list, struct worker *worker)
+{
+    if (worker->previous != NULL)
+        worker->previous->next = worker->next;
+    else
+        list->first = worker->next;
+    if (worker->next != NULL)
+        worker->next->previous = worker->previous;
+    else
+        list->last = worker->previous;
+    list->length--;
+}
+
+/* Counting; under the latch. */
+
+static void count_ended(weft_pool *pool, struct worker *worker)
+{
+    uint64_t ended = atomic_u64_load_seq_cst(&worker->ended); /* pairs with chunk_take: pool.h */
+    int64_t more = (int64_t)(ended - worker->counted);
+    worker->counted = ended;
+    pool->inside -= more;
+    pool->stats.completed += more;
+}
+
+void weft__pool_collect(weft_pool *pool)
+{
+    for (struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next)
+        count_ended(pool, worker);
+}
+
+static int64_t busy(const weft_pool *pool)
+{
+    return pool->takers.length + pool->starting + pool->away - pool->lent;
+}
+
+bool weft__pool_wants_taker(const weft_pool *pool)
+{
+    return atomic_i64_load_relaxed(&pool->ready) > pool->starting + pool->called && !pool->paused &&
+           busy(pool) < pool->capacity &&
+           pool->takers.length + pool->starting < weft__sched.processor_count;
+}
+
+/* An idle worker, claimed with what it is to do; NULL if there is none. */
+static struct worker *claim_idle(weft_pool *pool, bool oldest, int what)
+{
+    struct worker *worker;
+    while ((worker = oldest ? pool->idle.first : pool->idle.last) != NULL) {
+        list_remove(&pool->idle, worker);
+        worker->state = WORKER_TAKES; /* not idle any more, whoever claims it */
+        if (waiter_claim(worker->waiter, what))
+            return worker;
+    }
+    return NULL;
+}
+
+void weft__pool_call_taker(weft_pool *pool, struct errands *errands)
+{
+    struct worker *worker = claim_idle(pool, pool->options.reuse == WEFT_FIFO, WORKER_WORK);
+    if (worker != NULL) {
+        list_add(&pool->takers, worker);
+        worker->called = true;
+        pool->called++;
+        errands_wake(errands, worker->waiter);
+    } else if (!errands->make_worker && pool->failing == 0) {
+        pool->workers++;
+        pool->starting++;
+        if (pool->workers > pool->stats.most_workers)
+            pool->stats.most_workers = pool->workers;
+        errands->make_worker = true;
+    }
+}
+
+bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands)
+{
+    struct worker *worker = claim_idle(pool, true, WORKER_EXIT);
+    if (worker != NULL)
+        errands_wake(errands, worker->waiter);
+    return worker != NULL;
+}
+
+static void wake_stoppers(weft_pool *pool, struct errands *errands)
+{
+    struct waiter *waiter;
+    pool->state = POOL_STOPPED;
+    while ((waiter = waiters_claim_first(&pool->stoppers, 0)) != NULL)
+        errands_wake(errands, waiter);
+}
+
+/* A stopping pool in which nothing is left is stopped. */
+static void conclude(weft_pool *pool, struct errands *errands)
+{
+    if (pool->state != POOL_STOPPING || pool->inside > 0 || pool->visitors > 0 ||
+        pool->blocked_first != NULL)
+        return;
+    while (weft__pool_end_oldest(pool, errands))
+        continue;
+    if (pool->workers == 0)
+        wake_stoppers(pool, errands);
+}
+
+void weft__pool_settle(weft_pool *pool, struct errands *errands)
+{
+    weft__pool_admit(pool, errands);
+    /* One more than there are only where it would have a processor. (If one becomes idle later, rescue.c
+     * sees to it.) */
+    if (weft__pool_wants_taker(pool) && (pool->takers.length + pool->starting == 0 ||
+                                         atomic_u32_load_relaxed(&weft__sched.idle_count) > 0))
+        weft__pool_call_taker(pool, errands);
+    conclude(pool, errands);
+    atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));
+    uint32_t attention = pool->blocked > 0 || pool->paused || pool->state != POOL_OPEN ||
+                         busy(pool) > pool->capacity;
+    if (attention != atomic_u32_load_relaxed(&pool->attention))
+        atomic_u32_exchange_seq_cst(&pool->attention,
+                                    attention); /* pairs with chunk_take: pool.h */
+}
+
+/* A visit ends that kept the pool from stopping; the caller has entered the runtime. */
+void weft__pool_leave_inside(weft_pool *pool)
+{
+    struct errands errands = {NULL, NULL, false};
+    latch_acquire(&pool->latch);
+    pool->visitors--;
+    conclude(pool, &errands);
+    latch_release(&pool->latch);
+    bool failed = weft__pool_run(pool, &errands);
+    must(!failed);
+}
+
+void weft__pool_leave(weft_pool *pool)
+{
+    bool fiber = enter_if_fiber();
+    weft__pool_leave_inside(pool);
+    leave_if_fiber(fiber);
+}
+
+/* Tasks. */
+
+struct worker *weft__worker_self(void)
+{
+    weft_fiber *fiber = weft_self();
+    if (fiber == NULL || fiber_extra(fiber) == NULL || fiber_extra(fiber)->worker == NULL)
+        return NULL;
+    struct worker *worker = fiber_extra(fiber)->worker;
+    return worker->in_task ? worker : NULL;
+}
+
+/* A task with a key has ended: the next of its key may begin. True: it is in *carried, to be called
+ * here. */
+static bool finish_serial(weft_pool *pool, struct carried *carried)
+{
+    struct errands errands = {NULL, NULL, false};
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    bool here = weft__pool_serial_next(pool, carried->task.serial, carried);
+    if (here) { /* it counts as one of its own, and the one before has ended */
+        pool->inside--;
+        pool->stats.completed++;
+    }
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch);
+    if (weft__pool_run(pool, &errands))
+        weft__pool_leave_inside(pool); /* the caller is still inside */
+    leave_if_fiber(fiber);
+    return here;
+}
+
+/* A task whose handle was cancelled before it began. */
+static void count_cancelled(weft_pool *pool)
+{
+    latch_acquire(&pool->latch);
+    pool->stats.cancelled++;
+    pool->stats.completed--; /* as which it will be counted */
+    latch_release(&pool->latch);
+}
+
+static void call_task(weft_pool *pool, struct carried *carried)
+{
+    do {
+        if (carried->task.handle == NULL)
+            carried->task.function(carried->task.arg);
+        else if (!weft__task_call(carried->task.handle) && !weft__runtime_forked())
+            count_cancelled(pool);
+    } while (carried->task.serial != NULL && !weft__runtime_forked() &&
+             finish_serial(pool, carried));
+}
+
+void weft__pool_call(weft_pool *pool, struct carried *carried)
+{
+    struct errands errands = {NULL, NULL, false};
+    call_task(pool, carried);
+    if (weft__runtime_forked())
+        return;
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    pool->inside--;
+    pool->stats.completed++;
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch);
+    bool alone = weft__pool_run(pool, &errands);
+    leave_if_fiber(fiber);
+    if (alone)
+        weft__pool_do_without(pool);
+}
+
+/* Around the user's code that a worker runs. A worker that does not take any more has nothing to tell. */
+
+static void begin_task(struct worker *worker)
+{
+    weft_fiber *fiber = weft_self();
+    worker->in_task = true;
+    fiber->object = worker;
+    fiber->tells = true;
+}
+
+static void end_task(struct worker *worker)
+{
+    weft_fiber *fiber = weft_self();
+    worker->in_task = false;
+    if (fiber != NULL) /* else a forked child */
+        fiber->tells = false;
+}
+
+/* Called by a worker for a task that it has taken. */
+static void work(struct worker *worker, struct carried *carried)
+{
+    begin_task(worker);
+    call_task(worker->pool, carried);
+    end_task(worker);
+    /* Release: who counts it sees what the task did. */
+    atomic_u64_store_release(&worker->ended, atomic_u64_load_relaxed(&worker->ended) + 1);
+}
+
+/* Taking; under the latch. */
+
+static void put_back(weft_pool *pool, struct worker *worker)
+{
+    struct chunk *chunk = worker->chunk;
+    if (chunk == NULL)
+        return;
+    worker->chunk = NULL;
+    change_ready(pool, chunk_left(chunk));
+    weft__queue_put_back(&pool->queues[chunk->priority], chunk);
+}
+
+void weft__pool_empty_hand(weft_pool *pool, struct worker *worker)
+{
+    struct chunk *rest = worker->chunk != NULL ? weft__chunk_split(worker->chunk) : NULL;
+    if (rest == NULL)
+        return;
+    change_ready(pool, chunk_left(rest));
+    weft__queue_put_back(&pool->queues[rest->priority], rest);
+}
+
+void weft__pool_empty_hands(weft_pool *pool)
+{
+    for (struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next)
+        weft__pool_empty_hand(pool, worker);
+}
+
+/* One task out of the hand of another taker. */
+static bool steal(weft_pool *pool, struct carried *carried)
+{
+    for (struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next)
+        if (worker->chunk != NULL && chunk_left(worker->chunk) > 0 &&
+            weft__chunk_take(worker->chunk, carried)) {
+            pool->stats.stolen++;
+            return true;
+        }
+    return false;
+}
+
+static bool take_chunk(weft_pool *pool, struct worker *worker)
+{
+    for (int priority = 0; priority < PRIORITIES; priority++) {
+        struct queue *queue = &pool->queues[priority];
+        if (queue->length == 0)
+            continue;
+        /* All that is ready is of one priority, and there is a chunk for each processor. */
+        if (queue->length != atomic_i64_load_relaxed(&pool->ready) ||
+            queue->length < 2 * (int64_t)weft__sched.processor_count)
+            return false;
+        worker->chunk = weft__queue_take_chunk(queue);
+        worker->chunk->priority = (uint8_t)priority;
+        change_ready(pool, -(int64_t)chunk_left(worker->chunk));
+        return true;
+    }
+    return false;
+}
+
+/* Something to do for a worker that takes: a chunk in hand, or one task. */
+static bool take(weft_pool *pool, struct worker *worker, struct carried *carried)
+{
+    if (pool->paused || busy(pool) > pool->capacity)
+        return false;
+    if (pool->since_parked > 0)
+        pool->since_parked--; /* a chunk would only be put back */
+    else if (take_chunk(pool, worker))
+        return weft__chunk_take(worker->chunk, carried);
+    return weft__pool_pop(pool, carried) || steal(pool, carried);
+}
+
+/* The baton. */
+
+void weft__pool_pass_baton(struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    weft_self()->tells = false;
+    struct errands errands = {NULL, NULL, false};
+    latch_acquire(&pool->latch);
+    count_ended(pool, worker);
+    if (worker->state == WORKER_TAKES)
+        list_remove(&pool->takers, worker);
+    else
+        pool->starting--;
+    worker->state = WORKER_AWAY;
+    pool->away++;
+    pool->since_parked = ONE_BY_ONE;
+    put_back(pool, worker);
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch);
+    if (weft__pool_run(pool, &errands))
+        weft__pool_leave_inside(pool); /* this worker comes back at least */
+}
+
+void weft__worker_tells(void)
+{
+    weft_fiber *fiber = weft_self();
+    if (fiber != NULL && fiber->tells)
+        weft__pool_pass_baton(fiber->object);
+}
+
+/* Between two tasks of a chunk: somebody wants to know what has ended, or that it stops. */
+static noinline void attend(struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    struct errands errands = {NULL, NULL, false};
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    count_ended(pool, worker);
+    if (pool->paused || busy(pool) > pool->capacity)
+        put_back(pool, worker);
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch);
+    if (weft__pool_run(pool, &errands))
+        weft__pool_leave_inside(pool); /* this worker is here */
+    leave_if_fiber(fiber);
+}
+
+/* Looks at `attention` only after it has taken the next task: see pool.h. */
+static void work_through(struct worker *worker, struct carried *carried)
+{
+    bool more;
+    do {
+        work(worker, carried);
+        if (weft__runtime_forked())
+            return; /* a child of the task's */
+        /* The chunk is gone if the task parked. */
+        more = worker->chunk != NULL && weft__chunk_take(worker->chunk, carried);
+        if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention)))
+            attend(worker);
+    } while (more);
+}
+
+/* The life of a worker. */
+
+static void unlock_pool(void *pool)
+{
+    latch_release(&((weft_pool *)pool)->latch);
+}
+
+/* Looks for a moment whether something comes, if nobody else wants the processor. */
+static void linger(weft_pool *pool)
+{
+    struct processor *processor = thread_self()->processor;
+    for (int i = 0; i < LINGER_ROUNDS && atomic_i64_load_relaxed(&pool->ready) == 0; i++) {
+        if (ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL)
+            return;
+        for (int pause = 0; pause < LINGER_PAUSES; pause++)
+            cpu_relax();
+    }
+}
+
+/* Rests until there is something to do, or it expires; with the latch held, which is released. False: it
+ * ends. */
+static bool rest(weft_pool *pool, struct worker *worker)
+{
+    struct waiter own;
+    bool kept = pool->options.shrink != 0 || pool->idle.length < pool->options.keep;
+    int64_t deadline = kept ? WEFT_NEVER : weft_after(pool->options.expiry);
+    worker->state = WORKER_IDLE;
+    worker->waiter = weft__waiter_begin(&own);
+    list_add(&pool->idle, worker);
+    int result = weft__park(worker->waiter, WAIT_POOL_IDLE | WAIT_FIRM | WAIT_TOLD, unlock_pool,
+                            pool, deadline);
+    if (!wait_gave_up(result))
+        return result == WORKER_WORK;
+    latch_acquire(&pool->latch);
+    /* If it is not in the list any more, one who wanted to wake it found it expired, and took another. */
+    if (worker->state == WORKER_IDLE)
+        list_remove(&pool->idle, worker);
+    worker->state = WORKER_LOOSE;
+    bool stays = pool->idle.length < pool->options.keep;
+    latch_release(&pool->latch);
+    return stays;
+}
+
+/* Under the latch: a worker that comes from on_worker_start, or from a task, is counted nowhere. */
+static void come_loose(weft_pool *pool, struct worker *worker)
+{
+    if (worker->state == WORKER_STARTS)
+        pool->starting--;
+    else if (worker->state == WORKER_AWAY)
+        pool->away--;
+    else
+        return;
+    worker->state = WORKER_LOOSE;
+}
+
+/* Under the latch: a worker that comes from a task becomes one that takes, if one is wanted. */
+static void join_takers(weft_pool *pool, struct worker *worker)
+{
+    come_loose(pool, worker);
+    if (worker->state == WORKER_LOOSE && atomic_i64_load_relaxed(&pool->ready) > 0 &&
+        !pool->paused && busy(pool) < pool->capacity &&
+        pool->takers.length + pool->starting < weft__sched.processor_count) {
+        list_add(&pool->takers, worker);
+        worker->state = WORKER_TAKES;
+    }
+}
+
+static void leave_takers(weft_pool *pool, struct worker *worker)
+{
+    if (worker->state != WORKER_TAKES)
+        return;
+    list_remove(&pool->takers, worker);
+    worker->state = WORKER_LOOSE;
+}
+
+enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_END };
+
+/* What the worker does next. The caller has entered the runtime. */
+static enum next choose(struct worker *worker, struct carried *carried, bool lingered)
+{
+    weft_pool *pool = worker->pool;
+    struct errands errands = {NULL, NULL, false};
+    enum next next = NEXT_AGAIN;
+    latch_acquire(&pool->latch);
+    pool->called -= worker->called;
+    worker->called = false;
+    count_ended(pool, worker);
+    put_back(pool, worker); /* what is in hand is empty, or it was told to stop */
+    weft__pool_admit(pool, &errands);
+    join_takers(pool, worker);
+    if (worker->state == WORKER_TAKES && take(pool, worker, carried))
+        next = NEXT_TASK;
+    else if (worker->state == WORKER_TAKES && !lingered && pool->state == POOL_OPEN &&
+             !pool->paused)
+        next = NEXT_LINGER;
+    else
+        leave_takers(pool, worker);
+    weft__pool_settle(pool, &errands);
+    bool quiet = errands.first == NULL && !errands.make_worker;
+    if (next == NEXT_AGAIN && quiet) {
+        if (pool->state != POOL_OPEN && pool->inside == 0)
+            next = NEXT_END;
+        else if (weft__pool_shrinks_now(pool))
+            next = NEXT_SHRINK;
+        else
+            return rest(pool, worker) ? NEXT_AGAIN : NEXT_END; /* releases the latch */
+    }
+    latch_release(&pool->latch);
+    if (weft__pool_run(pool, &errands))
+        weft__pool_leave_inside(pool); /* this worker looks again */
+    return next;
+}
+
+static void run_tasks(struct worker *worker)
+{
+    struct carried carried;
+    bool lingered = false;
+    uint32_t turns = 0;
+    for (;;) {
+        struct thread *thread = thread_self();
+        runtime_enter(thread);
+        enum next next = choose(worker, &carried, lingered);
+        if (next == NEXT_LINGER)
+            linger(worker->pool);
+        runtime_leave(thread_self());
+        lingered = next == NEXT_LINGER;
+        if (next == NEXT_END)
+            return;
+        if (next == NEXT_SHRINK)
+            weft__pool_shrink_later(worker->pool);
+        if (next == NEXT_TASK) {
+            work_through(worker, &carried);
+            if (weft__runtime_forked())
+                return;
+            if (++turns % YIELD_EVERY == 0)
+                weft_yield(); /* whoever else is ready on this processor has its turn */
+        }
+    }
+}
+
+/* Waits before the next try to start; false if nobody needs the worker any more. While any fails no more
+ * are made. */
+static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t pause)
+{
+    struct errands errands = {NULL, NULL, false};
+    struct thread *thread = thread_self();
+    runtime_enter(thread);
+    latch_acquire(&pool->latch);
+    come_loose(pool, worker);
+    pool->failing++;
+    bool needed = pool->state == POOL_OPEN || pool->inside > 0;
+    weft__pool_settle(pool, &errands); /* its place may be another's */
+    latch_release(&pool->latch);
+    if (weft__pool_run(pool, &errands))
+        weft__pool_leave_inside(pool);
+    runtime_leave(thread_self());
+    if (needed)
+        (void)weft_sleep(pause);
+    latch_acquire(&pool->latch);
+    pool->failing--;
+    pool->starting++;
+    worker->state = WORKER_STARTS;
+    latch_release(&pool->latch);
+    return needed;
+}
+
+static int call_start(weft_pool *pool, struct worker *worker)
+{
+    worker->user_state = NULL;
+    begin_task(worker);
+    int error = pool->options.on_worker_start(&worker->user_state, pool->options.data);
+    end_task(worker);
+    return error;
+}
+
+/* A worker without its state is of no use: it tries until it has one. */
+static bool start_state(weft_pool *pool, struct worker *worker)
+{
+    int64_t pause = START_RETRY_FIRST;
+    int error;
+    while (pool->options.on_worker_start != NULL && (error = call_start(pool, worker)) != 0) {
+        char line[96];
+        snprintf(line, sizeof line, "a worker could not start: %s", weft_strerror(error));
+        weft__pool_log(pool, line);
+        if (!try_again_later(pool, worker, pause))
+            return false;
+        if (pause < START_RETRY_MOST)
+            pause *= 2;
+    }
+    return true;
+}
+
+/* The last that a worker does with its pool. */
+static void end_worker(weft_pool *pool, struct worker *worker)
+{
+    struct errands errands = {NULL, NULL, false};
+    struct thread *thread = thread_self();
+    runtime_enter(thread);
+    latch_acquire(&pool->latch);
+    come_loose(pool, worker);
+    pool->workers--;
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch); /* the pool may be gone when those who stop it are woken */
+    bool alone = weft__pool_run(pool, &errands);
+    runtime_leave(thread_self());
+    if (alone)
+        weft__pool_do_without(pool);
+}
+
+static void worker_main(void *arg)
+{
+    weft_pool *pool = arg;
+    struct worker worker = {.pool = pool, .state = WORKER_STARTS};
+    struct extra *extra = fiber_extra(weft_self());
+    extra->worker = &worker;
+    bool started = start_state(pool, &worker);
+    if (started)
+        run_tasks(&worker);
+    if (weft__runtime_forked())
+        return; /* a child of a task's: nothing of the pool is there */
+    extra->worker = NULL;
+    if (started && pool->options.on_worker_exit != NULL)
+        pool->options.on_worker_exit(worker.user_state, pool->options.data);
+    end_worker(pool, &worker);
+}
+
+/* Making workers. */
+
+static int make_worker(weft_pool *pool)
+{
+    struct weft_fiber *fiber;
+    int error = weft__fiber_make(&fiber, worker_main, pool, pool->site);
+    if (error == 0 && weft__fiber_extra(fiber) == NULL) {
+        weft__fiber_discard(fiber);
+        error = -ENOMEM;
+    }
+    if (error != 0)
+        return error;
+    memcpy(fiber_extra(fiber)->name, pool->name, sizeof pool->name);
+    if (pool->stack_class >= 0)
+        fiber->stack_class = (uint8_t)pool->stack_class;
+    weft__fiber_start(fiber);
+    return 0;
+}
+
+void weft__pool_lend(weft_pool *pool, int64_t places)
+{
+    struct errands errands = {NULL, NULL, false};
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    pool->lent += places;
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch);
+    if (weft__pool_run(pool, &errands))
+        weft__pool_leave_inside(pool); /* the caller is one of its workers */
+    leave_if_fiber(fiber);
+}
+
+/* Under the latch: takes a task, and a place, if nobody else is there to do it. */
+static bool take_alone(weft_pool *pool, struct carried *carried)
+{
+    bool alone = busy(pool) == 0 && pool->idle.length == 0 && !pool->paused;
+    bool found = alone && weft__pool_pop(pool, carried);
+    pool->away += found;
+    return found;
+}
+
+void weft__pool_do_without(weft_pool *pool)
+{
+    struct carried carried;
+    latch_acquire(&pool->latch);
+    bool found = take_alone(pool, &carried);
+    latch_release(&pool->latch);
+    while (found) {
+        struct errands errands = {NULL, NULL, false};
+        call_task(pool, &carried);
+        if (weft__runtime_forked())
+            return;
+        bool fiber = enter_if_fiber();
+        latch_acquire(&pool->latch);
+        pool->away--;
+        pool->inside--;
+        pool->stats.completed++;
+        weft__pool_admit(pool, &errands);
+        found = take_alone(pool, &carried);
+        latch_release(&pool->latch);
+        must(!weft__pool_run(pool, &errands)); /* it makes none */
+        leave_if_fiber(fiber);
+    }
+    weft__pool_leave(pool);
+}
+
+bool weft__pool_run(weft_pool *pool, struct errands *errands)
+{
+    bool make = errands->make_worker;
+    for (struct waiter *waiter = errands->first, *next; waiter != NULL; waiter = next) {
+        next = waiter->next;
+        weft__wake(waiter);
+    }
+    if (!make || make_worker(pool) == 0)
+        return false;
+    latch_acquire(&pool->latch);
+    pool->workers--;
+    pool->starting--;
+    pool->visitors++;
+    latch_release(&pool->latch);
+    return true;
+}
+
+int weft__pool_prestart(weft_pool *pool, int64_t count)
+{
+    int error = 0;
+    for (int64_t i = 0; i < count && error == 0; i++) {
+        bool fiber = enter_if_fiber();
+        latch_acquire(&pool->latch);
+        pool->workers++;
+        pool->starting++;
+        if (pool->workers > pool->stats.most_workers)
+            pool->stats.most_workers = pool->workers;
+        latch_release(&pool->latch);
+        struct errands errands = {NULL, NULL, true};
+        if (weft__pool_run(pool, &errands)) {
+            weft__pool_leave_inside(pool);
+            error = -ENOMEM;
+        }
+        leave_if_fiber(fiber);
+    }
+    return error;
+}

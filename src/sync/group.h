@@ -1,0 +1,25 @@
+/*
+ * group.h: groups whose functions run elsewhere than in fibers of their own.
+ */
+#ifndef WEFT_SYNC_GROUP_H
+#define WEFT_SYNC_GROUP_H
+
+#include <stdbool.h>
+#include <weft/group.h>
+
+/* Starts function(arg) as part of the group; 0 or an error. */
+typedef int group_starter(weft_group *group, int (*function)(void *), void *arg, bool wait);
+
+/* Before and after somebody waits for the group: 1, -1. */
+typedef void group_waiting(weft_group *group, int change);
+
+/* Opens a group that is somewhere else; `where` is theirs. */
+int weft__group_open(weft_group **group, const weft_group_options *options, group_starter *starter,
+                     group_waiting *waiting, void *where);
+void *weft__group_where(const weft_group *group);
+
+/* What was started runs, in the calling fiber; or it never will. */
+void weft__group_run(weft_group *group, int (*function)(void *), void *arg);
+void weft__group_dropped(weft_group *group);
+
+#endif

@@ -1,0 +1,308 @@
+/*
+ * fail.c: memory, mappings and threads that cannot be had: the pool says so where it can, loses nothing that
+ * it has admitted, and goes on.
+ */
+#include "failing.h"
+#include "lines.h"
+#include "tasks.h"
+
+static atomic_u32 ran;
+
+/* Open. */
+
+static struct {
+    weft_pool_options options;
+    weft_pool *pool;
+    int result;
+} opened;
+
+/* Joins a thread that may have to wait until there is memory again, for workers that were started. */
+static void join_at_last(pthread_t thread)
+{
+    for (int64_t pause = WEFT_MS;; pause = 20 * WEFT_MS) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        int64_t ns = until.tv_nsec + pause;
+        until.tv_sec += ns / WEFT_S;
+        until.tv_nsec = ns % WEFT_S;
+        int error = pthread_timedjoin_np(thread, NULL, &until);
+        if (error == 0)
+            break;
+        CHECK_EQ(error, ETIMEDOUT);
+        if (pause > WEFT_MS)
+            failing_off();
+    }
+    failing_off();
+}
+
+static void *open_there(void *arg)
+{
+    (void)arg;
+    opened.result = weft_pool_open(&opened.pool, &opened.options);
+    return NULL;
+}
+
+static void open_failing(void)
+{
+    pthread_t thread;
+    opened.pool = POOL_POISON;
+    CHECK_EQ(pthread_create(&thread, NULL, open_there, NULL), 0);
+    join_at_last(thread);
+    failing_check(opened.result, failing_start);
+    CHECK((opened.result == 0) == (opened.pool != POOL_POISON));
+    if (opened.result == 0) {
+        atomic_u32_store_relaxed(&ran, 0);
+        CHECK_EQ(weft_pool_submit(opened.pool, count_task, &ran), 0);
+        pool_close(opened.pool);
+        CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    }
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* nothing is left */
+}
+
+static void open_fails_cleanly(void)
+{
+    static const weft_pool_options all[] = {
+        {.capacity = 2},
+        {.capacity = 4, .prestart = 3},
+        {.capacity = 4, .shrink = 4, .keep = 1},
+    };
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    for (int i = 0; i < 3; i++) {
+        opened.options = all[i];
+        CHECK(failing_each(open_failing, 30) > 0);
+    }
+}
+
+static void *reopen_there(void *arg)
+{
+    *(int *)arg = weft_pool_reopen(opened.pool);
+    return NULL;
+}
+
+static void reopen_failing(void)
+{
+    enum weft__sys_call call = failing.call;
+    uint32_t nth = failing.nth;
+    bool persistent = failing.persistent;
+    failing_off();
+    opened.pool = pool_open((weft_pool_options){.capacity = 4, .prestart = 2});
+    CHECK_EQ(weft_pool_stop(opened.pool, WEFT_NEVER), 0);
+    int result = 1;
+    pthread_t thread;
+    failing_on(call, nth, persistent);
+    CHECK_EQ(pthread_create(&thread, NULL, reopen_there, &result), 0);
+    join_at_last(thread);
+    failing_check(result, failing_spawn);
+    pool_close(opened.pool);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+static void reopen_fails_cleanly(void)
+{
+    CHECK(failing_each(reopen_failing, 20) > 0);
+}
+
+/* Submit, in a pool that has no worker yet: each says whether it was admitted, and all that were run. */
+
+enum { TASKS = 60, NUMBER = 12345 };
+
+static uint64_t number = NUMBER;
+
+static struct {
+    weft_pool_options options;
+    weft_submit_options submit;
+    bool in_fiber, waits;
+} scene;
+
+static void scene_task(void *arg)
+{
+    if (scene.waits)
+        CHECK_EQ(weft_sleep(WEFT_US), 0);
+    CHECK_EQ(*(uint64_t *)arg, NUMBER);
+    atomic_u32_add_seq_cst(&ran, 1);
+}
+
+static struct {
+    weft_pool *pool;
+    uint32_t admitted;
+    enum weft__sys_call call;
+    uint32_t nth;
+    bool persistent;
+} act;
+
+static void act_submit(void *arg)
+{
+    (void)arg;
+    failing_on(act.call, act.nth, act.persistent);
+    for (int i = 0; i < TASKS; i++) {
+        weft_submit_options options = scene.submit;
+        options.deadline = weft_after(20 * WEFT_MS);
+        int result = weft_pool_submit_with(act.pool, scene_task, &number, &options);
+        if (result ==
+            -ETIMEDOUT) { /* a worker was started, and waits until there is memory for it */
+            failing_off();
+            continue;
+        }
+        failing_check(result, failing_spawn);
+        act.admitted += result == 0;
+    }
+    failing_off();
+}
+
+static void submit_failing(void)
+{
+    weft_fiber *fiber;
+    act.call = failing.call;
+    act.nth = failing.nth;
+    act.persistent = failing.persistent;
+    failing_off();
+    atomic_u32_store_relaxed(&ran, 0);
+    act.admitted = 0;
+    act.pool = pool_open(scene.options);
+    if (scene.in_fiber) {
+        CHECK_EQ(weft_spawn(&fiber, act_submit, NULL, NULL), 0);
+        CHECK_EQ(weft_join(fiber), 0);
+    } else {
+        act_submit(NULL);
+    }
+    await(&ran, act.admitted); /* without anybody's help */
+    CHECK_EQ(weft_pool_submit(act.pool, count_task, &ran), 0);
+    CHECK_EQ(weft_pool_stop(act.pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), act.admitted + 1);
+    weft_pool_stats stats = pool_stats(act.pool);
+    CHECK_EQ(stats.submitted, act.admitted + 1);
+    CHECK_EQ(stats.completed, act.admitted + 1);
+    CHECK_EQ(stats.workers, 0);
+    pool_close(act.pool);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+static void submit_loses_nothing(void)
+{
+    static const weft_pool_options pools[] = {
+        {.capacity = 1},
+        {.capacity = 4, .queue = 5},
+        {.capacity = 100, .queue = WEFT_UNLIMITED, .expiry = WEFT_US},
+    };
+    static const weft_submit_options submits[] = {
+        {.key = 0},
+        {.key = 7},
+        {.copy = 8},
+    };
+    uint32_t most = (uint32_t)test_scale(8);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            for (int k = 0; k < 2; k++) {
+                scene.options = pools[i];
+                scene.submit = submits[j];
+                scene.in_fiber = k == 0;
+                scene.waits = (i + j + k) % 2 == 0;
+                CHECK(failing_each(submit_failing, most) > 0);
+            }
+}
+
+/* Without memory for good: the error, or the task is run by the submitter. */
+
+static void starve(void *arg)
+{
+    uint32_t admitted = 0;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = 20});
+    (void)arg;
+    atomic_u32_store_relaxed(&ran, 0);
+    failing_on(SYS_ALLOC, 1, true);
+    for (int i = 0; i < 10; i++) {
+        int result = weft_pool_submit(pool, count_task, &ran);
+        CHECK(result == 0 || result == -ENOMEM);
+        admitted += result == 0;
+    }
+    failing_off();
+    CHECK(admitted < 10);
+    await(&ran, admitted);
+    CHECK_EQ(pool_stats(pool).submitted, admitted);
+    for (int i = 0; i < 10; i++) /* and then as if nothing had been */
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), admitted + 10);
+}
+
+static void without_memory_submit_says_so(void)
+{
+    everywhere(starve);
+}
+
+/* Workers cannot be made, but tasks can be queued: they are run all the same. */
+
+static void without_workers(void *arg)
+{
+    enum { MANY = 30 };
+    weft_config config = {.max_fibers = *(int64_t *)arg};
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_configure(&config), 0);
+    struct gate gate;
+    struct body bodies[4];
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED});
+    gate_shut(&gate);
+    for (int i = 0; i < 4; i++) { /* as many fibers as there may be, and no worker */
+        bodies[i] = (struct body){.function = gate_task, .arg = &gate};
+        if (i < config.max_fibers)
+            body_start(&bodies[i]);
+    }
+    atomic_u32_store_relaxed(&ran, 0);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    await(&ran, MANY);
+    CHECK_EQ(pool_stats(pool).completed, MANY);
+    CHECK_EQ(pool_stats(pool).workers, 0);
+    gate_open(&gate);
+    for (int i = 0; i < 4 && i < config.max_fibers; i++)
+        body_join(&bodies[i]);
+    for (int i = 0; i < MANY; i++) /* now there may be */
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 2 * MANY);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_configure(NULL), 0);
+}
+
+static void tasks_run_without_workers(void)
+{
+    for (int64_t fibers = 1; fibers <= 4; fibers++)
+        without_workers(&fibers);
+}
+
+/* Who is blocked gets the error, when its turn comes and there is no memory to admit it. */
+
+static void who_waits_hears_of_it_too(void)
+{
+    static struct gate gate;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    atomic_u32_store_relaxed(&ran, 0);
+    struct submitter_body own = {
+        .pool = pool, .function = count_task, .arg = &ran, .deadline = WEFT_NEVER};
+    struct body body = {.function = submitter_main, .arg = &own};
+    body_start(&body);
+    await_blocked(pool, 1);
+    failing_on(SYS_ALLOC, 1, true);
+    gate_open(&gate);
+    await(&own.returned, 1);
+    failing_off();
+    body_join(&body);
+    CHECK(own.result == 0 || own.result == -ENOMEM);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), own.result == 0 ? 2 : 1);
+}
+
+int main(void)
+{
+    RUN(open_fails_cleanly);
+    RUN(reopen_fails_cleanly);
+    RUN(submit_loses_nothing);
+    RUN(without_memory_submit_says_so);
+    RUN(tasks_run_without_workers);
+    RUN(who_waits_hears_of_it_too);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}

@@ -1,0 +1,483 @@
+/*
+ * faults.c: what goes wrong in other pools, and must not here: one test for each.
+ */
+#include <dirent.h>
+#include <malloc.h>
+
+#include "base/compiler.h"
+#include "lines.h"
+#include "tasks.h"
+
+/* 1. A task that submits to its own full pool does not hang. */
+
+static struct {
+    weft_pool *pool;
+    atomic_u32 ran;
+    bool waits;
+} nest;
+
+static void recurse(void *arg)
+{
+    uintptr_t left = (uintptr_t)arg;
+    atomic_u32_add_seq_cst(&nest.ran, 1);
+    if (nest.waits && left % 10 == 0)
+        CHECK_EQ(weft_sleep(WEFT_US), 0);
+    if (left > 1)
+        CHECK_EQ(weft_pool_submit(nest.pool, recurse, (void *)(left - 1)), 0);
+    if (nest.waits && left % 10 == 5)
+        CHECK_EQ(weft_sleep(WEFT_US), 0);
+}
+
+/* Two at each level. */
+static void branch(void *arg)
+{
+    uintptr_t left = (uintptr_t)arg;
+    atomic_u32_add_seq_cst(&nest.ran, 1);
+    for (int i = 0; i < 2 && left > 0; i++)
+        CHECK_EQ(weft_pool_submit(nest.pool, branch, (void *)(left - 1)), 0);
+}
+
+static void nested_submit(void *arg)
+{
+    enum { DEPTH = 1000, LEVELS = 9 };
+    static const int policies[] = {WEFT_BLOCK, WEFT_CALLER_RUNS};
+    (void)arg;
+    for (int policy = 0; policy < 2; policy++)
+        for (int64_t capacity = 1; capacity <= 4; capacity++) {
+            nest.waits = capacity % 2 == 0;
+            nest.pool = pool_open((weft_pool_options){
+                .capacity = capacity, .when_full = policies[policy], .queue = capacity / 3});
+            atomic_u32_store_relaxed(&nest.ran, 0);
+            CHECK_EQ(weft_pool_submit(nest.pool, recurse, (void *)(uintptr_t)DEPTH), 0);
+            await_at_least(&nest.ran, DEPTH);
+            CHECK_EQ(weft_pool_submit(nest.pool, branch, (void *)(uintptr_t)LEVELS), 0);
+            pool_close(nest.pool);
+            CHECK_EQ(atomic_u32_load_acquire(&nest.ran), DEPTH + (1 << (LEVELS + 1)) - 1);
+        }
+}
+
+static void fault_1_nested_submit_does_not_hang(void)
+{
+    everywhere(nested_submit);
+    on_processors(1, nested_submit, NULL);
+}
+
+/* The same where the first one is run by a submitter that is no worker, on an ordinary stack. */
+static void recurse_in_the_caller(void *arg)
+{
+    enum { DEPTH = 1000 };
+    static struct gate gate;
+    (void)arg;
+    nest.waits = false;
+    nest.pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    atomic_u32_store_relaxed(&nest.ran, 0);
+    gate_shut(&gate);
+    gate_fill(&gate, nest.pool, 1);
+    CHECK_EQ(weft_pool_submit(nest.pool, recurse, (void *)(uintptr_t)DEPTH), 0);
+    gate_open(&gate);
+    pool_close(nest.pool);
+    CHECK_EQ(atomic_u32_load_acquire(&nest.ran), DEPTH);
+}
+
+static void fault_1_nor_in_the_caller(void)
+{
+    everywhere(recurse_in_the_caller);
+}
+
+/* 2. No function is an error, and does no harm. */
+
+static void submit_nothing(void *arg)
+{
+    atomic_u32 ran = {0};
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    for (int i = 0; i < 10; i++) {
+        CHECK_EQ(weft_pool_submit(pool, NULL, &ran), -EINVAL);
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    }
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 10);
+}
+
+static void fault_2_submit_of_nothing_is_an_error(void)
+{
+    everywhere(submit_nothing);
+}
+
+/* 3. Tuned down, it holds from the next start on, idle workers or not. */
+
+static struct gauge short_ones;
+
+static void short_task(void *arg)
+{
+    gauge_enter(&short_ones);
+    if (arg != NULL)
+        CHECK_EQ(weft_sleep(WEFT_US), 0);
+    else
+        weft_yield();
+    gauge_leave(&short_ones);
+}
+
+static void tune_downward(void *arg)
+{
+    static struct gate gate;
+    static char sleeps;
+    int64_t count = test_scale(200);
+    (void)arg;
+    weft_pool *pool = pool_open(
+        (weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED, .expiry = WEFT_NEVER});
+    for (int64_t capacity = 5; capacity >= 1; capacity -= 2) {
+        CHECK_EQ(weft_pool_tune(pool, 10), 0);
+        gate_shut(&gate);
+        gate_fill(&gate, pool, 10);
+        CHECK_EQ(weft_pool_tune(pool, capacity), 0); /* while ten run */
+        memset(&short_ones, 0, sizeof short_ones);
+        for (int64_t i = 0; i < count; i++)
+            CHECK_EQ(weft_pool_submit(pool, short_task, i % 2 == 0 ? &sleeps : NULL), 0);
+        CHECK_EQ(pool_stats(pool).running, 10);
+        CHECK_EQ(gauge_total(&short_ones), 0); /* none begins until fewer run */
+        gate_open(&gate);
+        while (gauge_total(&short_ones) < (uint32_t)count) {
+            (void)pool_stats(pool); /* nothing is negative */
+            weft_yield();
+        }
+        await_running(pool, 0);
+        CHECK(gauge_most(&short_ones) <= capacity);
+
+        while (pool_stats(pool).idle < 10) /* now ten are idle */
+            weft_yield();
+        memset(&short_ones, 0, sizeof short_ones);
+        for (int64_t i = 0; i < count; i++)
+            CHECK_EQ(weft_pool_submit(pool, short_task, &sleeps), 0);
+        await_at_least(&short_ones.total, (uint32_t)count);
+        await_running(pool, 0);
+        CHECK(gauge_most(&short_ones) <= capacity);
+    }
+    pool_close(pool);
+}
+
+static void fault_3_tune_downward_holds(void)
+{
+    everywhere(tune_downward);
+    on_processors(1, tune_downward, NULL);
+    on_processors(3, tune_downward, NULL);
+}
+
+/* 4. A submit against a close runs to its end before that returns, or fails. (More in life.c.) */
+
+static struct {
+    weft_pool *pool;
+    atomic_u32 admitted, begun, ended;
+} late;
+
+static void late_task(void *arg)
+{
+    (void)arg;
+    atomic_u32_add_seq_cst(&late.begun, 1);
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+    atomic_u32_add_seq_cst(&late.ended, 1);
+}
+
+static void submit_until_refused(void *arg)
+{
+    int error;
+    (void)arg;
+    while ((error = weft_pool_submit(late.pool, late_task, NULL)) == 0)
+        atomic_u32_add_seq_cst(&late.admitted, 1);
+    CHECK_EQ(error, -ESHUTDOWN);
+}
+
+static void fault_4_a_submit_against_close_is_not_lost_and_not_late(void)
+{
+    enum { MANY = 4 };
+    for (int64_t round = test_scale(200); round-- > 0;) {
+        struct body bodies[MANY];
+        memset(&late, 0, sizeof late);
+        late.pool = pool_open((weft_pool_options){.capacity = 2, .queue = round % 4});
+        for (int i = 0; i < MANY; i++) {
+            bodies[i] = (struct body){.function = submit_until_refused, .thread = i % 2 == 0};
+            body_start(&bodies[i]);
+        }
+        await_at_least(&late.begun, (uint32_t)(round % 8));
+        CHECK_EQ(weft_pool_stop(late.pool, WEFT_NEVER), 0);
+        uint32_t ended = atomic_u32_load_acquire(&late.ended);
+        CHECK_EQ(atomic_u32_load_acquire(&late.begun), ended);
+        for (int i = 0; i < MANY; i++)
+            body_join(&bodies[i]);
+        CHECK_EQ(atomic_u32_load_acquire(&late.admitted), ended);
+        CHECK_EQ(atomic_u32_load_acquire(&late.begun), ended);
+        pool_close(late.pool);
+    }
+}
+
+/* 6. What runs is counted, not who is there: idle workers are counted by themselves. */
+
+static void count_idle(void *arg)
+{
+    static struct gate gate;
+    (void)arg;
+    weft_pool *pool = pool_open(
+        (weft_pool_options){.capacity = 8, .queue = 8, .prestart = 5, .expiry = WEFT_NEVER});
+    while (pool_stats(pool).idle != 5)
+        weft_yield();
+    CHECK_EQ(pool_stats(pool).running, 0);
+    CHECK_EQ(pool_stats(pool).workers, 5);
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 2);
+    while (pool_stats(pool).idle != 3) /* one of them may still look for more */
+        weft_yield();
+    CHECK_EQ(pool_stats(pool).running, 2);
+    CHECK_EQ(pool_stats(pool).workers, 5);
+    for (int i = 0; i < 6; i++)
+        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+    await(&gate.gauge.now, 8);
+    gate_open(&gate);
+    await_running(pool, 0);
+    while (pool_stats(pool).idle != 8)
+        weft_yield();
+    CHECK_EQ(pool_stats(pool).running, 0);
+    CHECK_EQ(pool_stats(pool).workers, 8);
+    pool_close(pool);
+}
+
+static void fault_6_idle_workers_do_not_run(void)
+{
+    everywhere(count_idle);
+}
+
+/* 8. No worker expires before its time. */
+
+static struct {
+    struct gate gate;
+    atomic_u32 workers, exits, early;
+    int64_t expiry;
+} expire;
+
+/* A worker's state: when it had something to do last. */
+static int start_clock(void **state, void *data)
+{
+    int64_t *last = malloc(sizeof *last);
+    (void)data;
+    CHECK(last != NULL);
+    *last = weft_now();
+    *state = last;
+    atomic_u32_add_seq_cst(&expire.workers, 1);
+    return 0;
+}
+
+static void check_clock(void *state, void *data)
+{
+    int64_t *last = state;
+    (void)data;
+    if (weft_now() - *last < expire.expiry)
+        atomic_u32_add_seq_cst(&expire.early, 1);
+    free(last);
+    atomic_u32_add_seq_cst(&expire.exits, 1);
+}
+
+static void note_time(void *arg)
+{
+    gate_task(arg);
+    CHECK(weft_pool_worker_state() != NULL);
+    *(int64_t *)weft_pool_worker_state() = weft_now();
+}
+
+static void expire_after(int64_t expiry, int64_t keep)
+{
+    enum { WORKERS = 5 };
+    expire.expiry = expiry;
+    atomic_u32_store_relaxed(&expire.workers, 0);
+    atomic_u32_store_relaxed(&expire.exits, 0);
+    atomic_u32_store_relaxed(&expire.early, 0);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = WORKERS,
+                                                    .keep = keep,
+                                                    .expiry = expiry,
+                                                    .on_worker_start = start_clock,
+                                                    .on_worker_exit = check_clock});
+    gate_shut(&expire.gate);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK_EQ(weft_pool_submit(pool, note_time, &expire.gate), 0);
+    await(&expire.gate.gauge.now, WORKERS);
+    gate_open(&expire.gate);
+    while (pool_stats(pool).workers != keep) /* they do expire */
+        CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
+    CHECK_EQ(pool_stats(pool).most_workers, WORKERS);
+    CHECK_EQ(atomic_u32_load_acquire(&expire.exits), WORKERS - keep);
+    CHECK_EQ(atomic_u32_load_acquire(&expire.early), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&expire.exits), WORKERS);
+}
+
+static void fault_8_no_worker_expires_early(void)
+{
+    for (int round = 0; round < 3; round++)
+        for (int64_t expiry = WEFT_US; expiry <= 10 * WEFT_MS; expiry *= 10) {
+            expire_after(expiry, 0);
+            expire_after(expiry, 2);
+        }
+}
+
+/* 9. When it is closed nothing of it is left: no thread, no fiber, no memory. */
+
+static int threads(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    int count = 0;
+    CHECK(dir != NULL);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void live(int64_t rounds)
+{
+    for (int64_t i = 0; i < rounds; i++) {
+        static struct gate gate;
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 16, .queue = 100, .keep = 8});
+        gate_shut(&gate);
+        gate_fill(&gate, pool, 16);
+        for (int j = 0; j < 100; j++)
+            CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+        gate_open(&gate);
+        pool_close(pool);
+    }
+}
+
+static void fault_9_nothing_is_left_after_close(void)
+{
+    live(20);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    int threads_before = threads();
+    size_t before = mallinfo2().uordblks;
+    live(test_scale(200));
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* would wait for a fiber or a timer */
+    CHECK_EQ(threads(), threads_before);
+    size_t after = mallinfo2().uordblks;
+    printf("  memory in use: %zu before, %zu after\n", before, after);
+    if (!WEFT_ASAN && !WEFT_TSAN) /* they have allocators of their own, and look for leaks */
+        CHECK(after < before + 4096);
+}
+
+/* 10. Nobody overtakes one who waits, however many come later. */
+
+static struct {
+    weft_pool *pool;
+    atomic_u32 over, first, others;
+} overtaking;
+
+static void other_task(void *arg)
+{
+    (void)arg;
+    weft_yield();
+    atomic_u32_add_seq_cst(&overtaking.others, 1);
+}
+
+static void first_task(void *arg)
+{
+    (void)arg;
+    atomic_u32_store_release(&overtaking.first, 1);
+}
+
+/* Submits without pause. */
+static void push(void *arg)
+{
+    (void)arg;
+    while (!atomic_u32_load_acquire(&overtaking.over))
+        CHECK_EQ(weft_pool_submit(overtaking.pool, other_task, NULL), 0);
+}
+
+static void wait_in_the_crowd(void *arg)
+{
+    enum { PUSHERS = 6 };
+    struct body bodies[PUSHERS];
+    int64_t rounds = test_scale(200);
+    (void)arg;
+    overtaking.pool = pool_open((weft_pool_options){.capacity = 1});
+    atomic_u32_store_relaxed(&overtaking.over, 0);
+    for (int i = 0; i < PUSHERS; i++) {
+        bodies[i] = (struct body){.function = push, .thread = i % 3 == 0};
+        body_start(&bodies[i]);
+    }
+    for (int64_t i = 0; i < rounds; i++) {
+        atomic_u32_store_relaxed(&overtaking.first, 0);
+        CHECK_EQ(weft_pool_submit(overtaking.pool, first_task, NULL), 0);
+        await(&overtaking.first, 1);
+    }
+    atomic_u32_store_release(&overtaking.over, 1);
+    for (int i = 0; i < PUSHERS; i++)
+        body_join(&bodies[i]);
+    pool_close(overtaking.pool);
+}
+
+/* The order of the line is the order of the tasks, also when those in front give up. */
+
+enum { LINE = 24 };
+
+static struct {
+    uintptr_t order[LINE];
+    atomic_u32 length;
+} line;
+
+static void note_order(void *arg)
+{
+    line.order[atomic_u32_add_seq_cst(&line.length, 1)] = (uintptr_t)arg;
+}
+
+static void stand_in_line(void *arg)
+{
+    static struct gate gate;
+    struct submitter_body own[LINE];
+    struct body bodies[LINE];
+    weft_context *context;
+    (void)arg;
+    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    atomic_u32_store_relaxed(&line.length, 0);
+    for (int i = 0; i < LINE; i++) {
+        own[i] = (struct submitter_body){.pool = pool,
+                                         .function = note_order,
+                                         .arg = (void *)(uintptr_t)i,
+                                         .deadline = WEFT_NEVER,
+                                         .context = i % 4 == 0 ? context : NULL};
+        bodies[i] = (struct body){.function = submitter_main, .arg = &own[i], .thread = i % 3 == 0};
+        body_start(&bodies[i]);
+        await_blocked(pool, i + 1);
+    }
+    weft_context_cancel(context);
+    await_blocked(pool, LINE - LINE / 4);
+    CHECK_EQ(weft_pool_try_submit(pool, note_order, NULL), -EAGAIN);
+    gate_open(&gate);
+    for (int i = 0; i < LINE; i++) {
+        body_join(&bodies[i]);
+        CHECK_EQ(own[i].result, i % 4 == 0 ? -ECANCELED : 0);
+    }
+    pool_close(pool);
+    weft_context_close(context);
+    CHECK_EQ(atomic_u32_load_acquire(&line.length), LINE - LINE / 4);
+    for (uint32_t i = 0; i < LINE - LINE / 4; i++)
+        CHECK_EQ(line.order[i], i / 3 * 4 + i % 3 + 1);
+}
+
+static void fault_10_nobody_overtakes(void)
+{
+    everywhere(stand_in_line);
+    everywhere(wait_in_the_crowd);
+}
+
+int main(void)
+{
+    RUN(fault_1_nested_submit_does_not_hang);
+    RUN(fault_1_nor_in_the_caller);
+    RUN(fault_2_submit_of_nothing_is_an_error);
+    RUN(fault_3_tune_downward_holds);
+    RUN(fault_4_a_submit_against_close_is_not_lost_and_not_late);
+    RUN(fault_6_idle_workers_do_not_run);
+    RUN(fault_8_no_worker_expires_early);
+    RUN(fault_9_nothing_is_left_after_close);
+    RUN(fault_10_nobody_overtakes);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}

@@ -1,0 +1,486 @@
+/*
+ * group.c: groups whose functions run as tasks of a pool.
+ */
+#include <weft/weft.h>
+
+#include "figures.h"
+
+static weft_group *make(weft_pool *pool, const weft_group_options *options)
+{
+    weft_group *group = NULL;
+    CHECK_EQ(weft_pool_group(&group, pool, options), 0);
+    CHECK(group != NULL);
+    return group;
+}
+
+static int succeed(void *counter)
+{
+    if (counter != NULL)
+        count_task(counter);
+    return 0;
+}
+
+static int fail(void *error)
+{
+    return (int)(intptr_t)error;
+}
+
+static void *error_arg(int error)
+{
+    return (void *)(intptr_t)error;
+}
+
+/* Sleeps until it is cancelled. */
+static int sleep_on(void *counter)
+{
+    if (counter != NULL)
+        count_task(counter);
+    return weft_sleep_until(WEFT_NEVER);
+}
+
+static int pass_gate(void *gate)
+{
+    gate_task(gate);
+    return 0;
+}
+
+/* Whatever becomes of its context. */
+static int pass_gate_firmly(void *gate)
+{
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    gate_task(gate);
+    return 0;
+}
+
+static void arguments(void)
+{
+    weft_group *const poison = (weft_group *)(uintptr_t)0xdead;
+    weft_group *group = poison;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    CHECK_EQ(weft_pool_group(NULL, pool, NULL), -EINVAL);
+    CHECK_EQ(weft_pool_group(&group, NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.limit = -1}), -EINVAL);
+    CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.reserved = {1}}), -EINVAL);
+    CHECK_PTR(group, poison);
+    group = make(pool, NULL);
+    CHECK_EQ(weft_group_go(group, NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_group_running(group), 0);
+    CHECK_EQ(weft_group_wait(group), 0);
+    CHECK_EQ(weft_group_close(group), 0);
+    pool_close(pool);
+}
+
+/* Waiting for all. */
+
+static int write_after_a_while(void *place)
+{
+    CHECK(weft_context_current() != NULL);
+    weft_yield();
+    CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
+    *(int *)place = 1; /* plain: the wait orders it */
+    return 0;
+}
+
+static void waits_for_all(void *arg)
+{
+    enum { MEMBERS = 100 };
+    for (int limit = 0; limit < 2; limit++) {
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = 10});
+        weft_group *group = make(pool, &(weft_group_options){.limit = limit * 3});
+        for (int round = 0; round < 3; round++) {
+            int written[MEMBERS] = {0};
+            for (int i = 0; i < MEMBERS; i++)
+                CHECK_EQ(weft_group_go(group, write_after_a_while, &written[i]), 0);
+            CHECK_EQ(round < 2 ? weft_group_wait(group) : weft_group_close(group), 0);
+            for (int i = 0; i < MEMBERS; i++)
+                CHECK_EQ(written[i], 1);
+        }
+        CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+        CHECK_EQ(pool_stats(pool).completed, 3 * MEMBERS);
+        pool_close(pool);
+    }
+    (void)arg;
+}
+
+/* They are tasks: the pool's bound is theirs, and they run in its workers. */
+static void members_are_tasks(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = 4});
+    weft_group *group = make(pool, NULL);
+    for (int i = 0; i < 7; i++)
+        CHECK_EQ(weft_group_go(group, pass_gate, &gate), 0);
+    await_at_gate(&gate, 3);
+    CHECK_EQ(pool_stats(pool).queued, 4);
+    CHECK_EQ(weft_group_running(group), 7);
+    CHECK_EQ(weft_group_try_go(group, pass_gate, &gate), -EAGAIN); /* the pool is full */
+    CHECK_EQ(weft_group_running(group), 7);
+    CHECK_EQ(weft_group_wait_until(group, weft_after(WEFT_MS)), -ETIMEDOUT);
+    gate_open(&gate);
+    CHECK_EQ(weft_group_go(group, pass_gate, &gate), 0); /* waits as a submit does */
+    CHECK_EQ(weft_group_close(group), 0);
+    CHECK_EQ(gauge_total(&gate.gauge), 8);
+    CHECK_EQ(gauge_most(&gate.gauge), 3);
+    pool_close(pool);
+    (void)arg;
+}
+
+/* Errors. */
+
+static void first_error_cancels(void *arg)
+{
+    for (int limit = 0; limit < 2; limit++) {
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 20});
+        weft_group *group = make(pool, &(weft_group_options){.limit = limit * 50});
+        atomic_u32 begun = {0};
+        for (int i = 0; i < 10; i++)
+            CHECK_EQ(weft_group_go(group, sleep_on, &begun), 0);
+        await_count(&begun, 10);
+        CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
+        CHECK_EQ(weft_group_wait(group), -EIO);
+        CHECK_EQ(weft_group_running(group), 0);
+        CHECK_EQ(weft_group_go(group, succeed, &begun), -ECANCELED);
+        CHECK_EQ(weft_group_try_go(group, succeed, &begun), -ECANCELED);
+        CHECK_EQ(weft_group_close(group), -EIO);
+        CHECK_EQ(atomic_u32_load_relaxed(&begun), 10);
+        pool_close(pool);
+    }
+    (void)arg;
+}
+
+static void keep_going(void *arg)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 20});
+    weft_group *group = make(pool, &(weft_group_options){.keep_going = 1});
+    atomic_u32 ran = {0};
+    CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(weft_group_go(group, succeed, &ran), 0);
+    CHECK_EQ(weft_group_close(group), -EIO);
+    CHECK_EQ(atomic_u32_load_relaxed(&ran), 10);
+    pool_close(pool);
+    (void)arg;
+}
+
+/* The worker that ran a member is bound to nothing afterwards. */
+
+static void check_unbound(void *counter)
+{
+    CHECK_PTR(weft_context_current(), NULL);
+    CHECK_EQ(weft_group_leave(), -EINVAL);
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+    count_task(counter);
+}
+
+static void a_worker_is_free_afterwards(void)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 10});
+    for (int i = 0; i < 10; i++) {
+        atomic_u32 begun = {0};
+        weft_group *group = make(pool, NULL);
+        CHECK_EQ(weft_group_go(group, sleep_on, &begun), 0);
+        await_count(&begun, 1);
+        weft_group_cancel(group);
+        CHECK_EQ(weft_group_close(group), -ECANCELED);
+        CHECK_EQ(weft_pool_submit(pool, check_unbound, &begun), 0); /* by the same worker */
+        await_count(&begun, 2);
+    }
+    pool_close(pool);
+}
+
+/* Cancelling. */
+
+static void cancel_ends_the_waits(void *arg)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = 10});
+    for (int deadline = 0; deadline < 2; deadline++) {
+        weft_group *group =
+            make(pool, &(weft_group_options){.deadline = deadline ? weft_after(5 * WEFT_MS) : 0});
+        int result = 0;
+        for (int i = 0; i < 15 && result == 0; i++) /* more than can run */
+            result = weft_group_go(group, sleep_on, NULL);
+        CHECK(result == 0 || (deadline && result == -ETIMEDOUT)); /* a slow machine */
+        if (!deadline)
+            weft_group_cancel(group);
+        int error = weft_group_close(group);
+        CHECK(error == (deadline ? -ETIMEDOUT : -ECANCELED) || (error == 0 && result != 0));
+    }
+    pool_close(pool);
+    (void)arg;
+}
+
+static void a_parent_cancels_too(void *arg)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 4});
+    for (int bound = 0; bound < 2; bound++) {
+        weft_context *parent;
+        CHECK_EQ(weft_context_open(&parent, NULL, NULL), 0);
+        if (bound)
+            CHECK_EQ(weft_context_bind(parent, NULL), 0);
+        weft_group *group = make(pool, &(weft_group_options){.context = bound ? NULL : parent});
+        if (bound)
+            CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+        atomic_u32 begun = {0};
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ(weft_group_go(group, sleep_on, &begun), 0);
+        await_count(&begun, 4);
+        weft_context_cancel(parent);
+        CHECK_EQ(weft_group_wait(group), -ECANCELED);
+        CHECK_EQ(weft_group_go(group, succeed, NULL), -ECANCELED);
+        CHECK_EQ(weft_group_close(group), -ECANCELED);
+        weft_context_close(parent);
+    }
+    pool_close(pool);
+    (void)arg;
+}
+
+/* The limit is the group's own, beside the pool's. */
+
+static struct gauge load;
+
+static int measure(void *arg)
+{
+    gauge_enter(&load);
+    weft_yield();
+    if ((uintptr_t)arg % 8 == 0)
+        CHECK_EQ(weft_sleep(20 * WEFT_US), 0);
+    gauge_leave(&load);
+    return 0;
+}
+
+static void never_more_than_the_limit(void *arg)
+{
+    static const int64_t limits[] = {1, 3, 16};
+    for (int l = 0; l < 3; l++) {
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 8, .queue = 4});
+        weft_group *group = make(pool, &(weft_group_options){.limit = limits[l]});
+        memset(&load, 0, sizeof load);
+        for (uintptr_t i = 0; i < (uintptr_t)test_scale(500); i++)
+            CHECK_EQ(weft_group_go(group, measure, (void *)i), 0);
+        CHECK_EQ(weft_group_close(group), 0);
+        CHECK(gauge_most(&load) <= (uint32_t)(limits[l] < 8 ? limits[l] : 8));
+        CHECK_EQ(gauge_total(&load), test_scale(500));
+        pool_close(pool);
+    }
+    (void)arg;
+}
+
+/* Members that the pool does not take, or forgets. */
+
+static void rejected_members(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_REJECT});
+    weft_group *group = make(pool, NULL);
+    CHECK_EQ(weft_group_go(group, pass_gate, &gate), 0);
+    await_at_gate(&gate, 1);
+    CHECK_EQ(weft_group_go(group, pass_gate, &gate), -EAGAIN);
+    CHECK_EQ(weft_group_running(group), 1);
+    gate_open(&gate);
+    CHECK_EQ(weft_group_close(group), 0); /* it was told at once, so it is no error of the group */
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    group = make(pool, NULL);
+    CHECK_EQ(weft_group_go(group, succeed, NULL), -ESHUTDOWN);
+    CHECK_EQ(weft_group_close(group), 0);
+    pool_close(pool);
+    (void)arg;
+}
+
+static void no_drop(void (*function)(void *), void *arg, void *data)
+{
+    (void)function, (void)arg, (void)data;
+    CHECK(!"a member of a group is told by the group");
+}
+
+static void dropped_members_do_not_hang_the_group(void *arg)
+{
+    static const int policies[] = {WEFT_BLOCK, WEFT_DROP_NEWEST, WEFT_DROP_OLDEST};
+    for (int i = 0; i < 3; i++)
+        for (int limit = 0; limit < 2; limit++) {
+            struct gate gate;
+            gate_shut(&gate);
+            atomic_u32 ran = {0};
+            bool aborts = policies[i] == WEFT_BLOCK;
+            weft_pool *pool = pool_open((weft_pool_options){
+                .capacity = 1, .queue = 5, .when_full = policies[i], .on_drop = no_drop});
+            weft_group *group = make(pool, &(weft_group_options){.limit = limit * 100});
+            CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
+            await_at_gate(&gate, 1);
+            /* Once one is dropped the group is cancelled, and takes no more. */
+            int more = 0;
+            for (int k = 0; k < 10 - 5 * aborts && more == 0; k++)
+                more = weft_group_go(group, succeed, &ran);
+            CHECK_EQ(more, aborts ? 0 : -ECANCELED);
+            if (aborts)
+                CHECK_EQ(weft_pool_abort(pool), 5);
+            gate_open(&gate);
+            CHECK_EQ(weft_group_close(group), -ECANCELED);
+            CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+            CHECK_EQ(pool_stats(pool).dropped, aborts ? 5 : 1);
+            CHECK_EQ(atomic_u32_load_relaxed(&ran), aborts ? 0 : 5);
+            pool_close(pool);
+        }
+    (void)arg;
+}
+
+static void the_caller_runs_members(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    atomic_u32 ran = {0};
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    weft_group *group = make(pool, NULL);
+    CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
+    await_at_gate(&gate, 1);
+    weft_context *before = weft_context_current();
+    CHECK_EQ(weft_group_go(group, succeed, &ran), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&ran), 1); /* it has run when go returns */
+    CHECK_PTR(weft_context_current(), before);
+    CHECK_EQ(weft_group_running(group), 1);
+    CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
+    gate_open(&gate);
+    CHECK_EQ(weft_group_close(group), -EIO);
+    pool_close(pool);
+    (void)arg;
+}
+
+/* Leaving on purpose. */
+
+static int leave_and_stay(void *gate)
+{
+    CHECK_EQ(weft_group_leave(), 0);
+    CHECK_EQ(weft_group_leave(), -EINVAL);
+    CHECK_PTR(weft_context_current(), NULL);
+    gate_task(gate);
+    return -EIO; /* nobody's error */
+}
+
+static void a_member_that_leaves(void *arg)
+{
+    for (int limit = 0; limit < 2; limit++) {
+        struct gate gate;
+        gate_shut(&gate);
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+        weft_group *group = make(pool, &(weft_group_options){.limit = limit});
+        CHECK_EQ(weft_group_go(group, leave_and_stay, &gate), 0);
+        await_at_gate(&gate, 1);
+        CHECK_EQ(weft_group_running(group), 0);
+        CHECK_EQ(weft_group_go(group, succeed, NULL), 0);
+        weft_group_cancel(group);
+        CHECK_EQ(weft_group_close(group), -ECANCELED); /* does not wait for it */
+        AWAIT_FIGURE(pool, running, 1);                /* the pool does */
+        gate_open(&gate);
+        pool_close(pool);
+    }
+    (void)arg;
+}
+
+static int check_member(void *group)
+{
+    CHECK_PTR(weft_context_current(), weft_group_context(group));
+    CHECK_EQ(weft_group_wait(group), -EDEADLK);
+    CHECK_EQ(weft_group_close(group), -EDEADLK);
+    return 0;
+}
+
+static void a_member_does_not_wait_for_itself(void)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_group *group = make(pool, NULL);
+    CHECK_EQ(weft_group_go(group, check_member, group), 0);
+    CHECK_EQ(weft_group_close(group), 0);
+    pool_close(pool);
+}
+
+/* Members that start more in their group. */
+
+struct tree {
+    weft_group *group;
+    atomic_u32 ran;
+};
+
+static struct tree tree;
+
+static int grow(void *depth)
+{
+    count_task(&tree.ran);
+    for (int i = 0; i < 2 && (uintptr_t)depth > 0; i++)
+        CHECK_EQ(weft_group_go(tree.group, grow, (void *)((uintptr_t)depth - 1)), 0);
+    return 0;
+}
+
+static void members_start_members(void)
+{
+    static const int64_t queues[] = {0, 3, WEFT_UNLIMITED};
+    for (int i = 0; i < 3; i++)
+        for (int capacity = 1; capacity <= 3; capacity++) {
+            weft_pool *pool = pool_open((weft_pool_options){
+                .capacity = capacity, .queue = queues[i], .stack_size = 256 * 1024});
+            tree = (struct tree){.group = make(pool, NULL)};
+            CHECK_EQ(weft_group_go(tree.group, grow, (void *)(uintptr_t)7), 0);
+            CHECK_EQ(weft_group_close(tree.group), 0);
+            CHECK_EQ(atomic_u32_load_relaxed(&tree.ran), 255);
+            pool_close(pool);
+        }
+}
+
+/* A task that waits for a group over its own pool. */
+
+struct boss {
+    weft_pool *pool;
+    atomic_u32 ran;
+    int error;
+};
+
+static void lead(void *arg)
+{
+    struct boss *boss = arg;
+    weft_group *group = make(boss->pool, NULL);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(weft_group_go(group, succeed, &boss->ran), 0);
+    CHECK_EQ(weft_group_wait(group), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&boss->ran), 5);
+    CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
+    boss->error = weft_group_close(group);
+}
+
+static void a_task_waits_for_a_group_over_its_pool(void)
+{
+    static const int64_t queues[] = {0, 2, WEFT_UNLIMITED};
+    for (int i = 0; i < 3; i++)
+        for (int capacity = 1; capacity <= 3; capacity++) {
+            struct boss bosses[3];
+            weft_pool *pool =
+                pool_open((weft_pool_options){.capacity = capacity, .queue = queues[i]});
+            for (int k = 0; k < 3; k++) {
+                bosses[k] = (struct boss){.pool = pool};
+                CHECK_EQ(weft_pool_submit(pool, lead, &bosses[k]), 0);
+            }
+            pool_close(pool);
+            for (int k = 0; k < 3; k++)
+                CHECK_EQ(bosses[k].error, -EIO);
+        }
+}
+
+int main(void)
+{
+    RUN(arguments);
+    everywhere(waits_for_all);
+    everywhere(members_are_tasks);
+    everywhere(first_error_cancels);
+    everywhere(keep_going);
+    RUN(a_worker_is_free_afterwards);
+    everywhere(cancel_ends_the_waits);
+    everywhere(a_parent_cancels_too);
+    everywhere(never_more_than_the_limit);
+    everywhere(rejected_members);
+    everywhere(dropped_members_do_not_hang_the_group);
+    everywhere(the_caller_runs_members);
+    everywhere(a_member_that_leaves);
+    RUN(a_member_does_not_wait_for_itself);
+    RUN(members_start_members);
+    RUN(a_task_waits_for_a_group_over_its_pool);
+    return 0;
+}

@@ -1,0 +1,482 @@
+/*
+ * keys.c: tasks with a key: one at a time and in order, over a pool that they share with all others.
+ */
+#include <weft/weft.h>
+
+#include "figures.h"
+#include "pool/pool.h"
+
+enum { KEYS = 50, SUBMITTERS = 4 };
+
+/* What the tasks of one key share: no lock, since they are to run one at a time. */
+struct account {
+    atomic_u32 inside;
+    uint32_t ran;
+    uint32_t last[SUBMITTERS];
+    uint64_t key;
+};
+
+static struct account accounts[KEYS];
+
+static void accounts_open(void)
+{
+    memset(accounts, 0, sizeof accounts);
+    for (uint64_t i = 0; i < KEYS; i++)
+        accounts[i].key = i % 2 == 0 ? i + 1 : ~i << 40; /* not only small ones */
+}
+
+struct entry {
+    struct account *account;
+    uint32_t submitter, number;
+    bool waits;
+};
+
+static void book(void *arg)
+{
+    const struct entry *entry = arg;
+    struct account *account = entry->account;
+    CHECK_EQ(atomic_u32_add_seq_cst(&account->inside, 1), 0); /* never two at once */
+    CHECK_EQ(entry->number, account->last[entry->submitter] + 1);
+    account->last[entry->submitter] = entry->number;
+    account->ran++;
+    if (entry->waits)
+        CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
+    else if (entry->number % 7 == 0)
+        weft_yield();
+    atomic_u32_sub_seq_cst(&account->inside, 1);
+}
+
+static int submit_entry(weft_pool *pool, struct entry entry)
+{
+    weft_submit_options options = {.key = entry.account->key, .copy = sizeof entry};
+    return weft_pool_submit_with(pool, book, &entry, &options);
+}
+
+struct clerk {
+    weft_pool *pool;
+    uint32_t number;
+    int64_t rounds;
+    bool waits;
+};
+
+static void submit_entries(void *arg)
+{
+    const struct clerk *clerk = arg;
+    for (uint32_t round = 1; round <= clerk->rounds; round++)
+        for (int k = 0; k < KEYS; k++)
+            CHECK_EQ(submit_entry(
+                         clerk->pool,
+                         (struct entry){.account = &accounts[k],
+                                        .submitter = clerk->number,
+                                        .number = round,
+                                        .waits = clerk->waits && (round + (uint32_t)k) % 16 == 0}),
+                     0);
+}
+
+static atomic_u32 strangers;
+
+static void many_submitters(int64_t capacity, int64_t queue, bool waits)
+{
+    int64_t rounds = test_scale(200);
+    accounts_open();
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = capacity, .queue = queue});
+    struct clerk clerks[SUBMITTERS];
+    struct body bodies[SUBMITTERS];
+    for (int i = 0; i < SUBMITTERS; i++) {
+        clerks[i] = (struct clerk){pool, (uint32_t)i, rounds, waits};
+        bodies[i] =
+            (struct body){.function = submit_entries, .arg = &clerks[i], .thread = i % 2 == 0};
+        body_start(&bodies[i]);
+    }
+    atomic_u32_store_relaxed(&strangers, 0);
+    for (int64_t i = 0; i < rounds; i++) /* others without a key, among them */
+        CHECK_EQ(weft_pool_submit(pool, count_task, &strangers), 0);
+    for (int i = 0; i < SUBMITTERS; i++)
+        body_join(&bodies[i]);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).completed, rounds * (KEYS * SUBMITTERS + 1));
+    for (int k = 0; k < KEYS; k++)
+        CHECK_EQ(accounts[k].ran, rounds * SUBMITTERS);
+    CHECK_EQ(atomic_u32_load_relaxed(&strangers), rounds);
+    pool_close(pool);
+}
+
+static void in_order_and_one_at_a_time(void)
+{
+    many_submitters(8, WEFT_UNLIMITED, false);
+    many_submitters(8, 5, false);
+    many_submitters(1, 0, false);
+    many_submitters(64, WEFT_UNLIMITED, true);
+    many_submitters(16, 3, true);
+}
+
+/* One key waits, others go on. */
+
+static void different_keys_in_parallel(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = 100});
+    for (uint64_t key = 1; key <= 10; key++)
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(
+                weft_pool_submit_with(pool, gate_task, &gate, &(weft_submit_options){.key = key}),
+                0);
+    await_at_gate(&gate, 10); /* one of each */
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.running, 10);
+    CHECK_EQ(stats.queued, 20);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(gauge_total(&gate.gauge), 30);
+    (void)arg;
+}
+
+static void a_key_that_waits_holds_nobody_else_back(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    atomic_u32 ran = {0};
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
+    for (int i = 0; i < 20; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &(weft_submit_options){.key = 7}),
+                 0);
+    await_at_gate(&gate, 1);
+    /* 19 stand before these, and need no place while they wait for the first. */
+    for (uint64_t i = 0; i < 20; i++)
+        CHECK_EQ(
+            weft_pool_submit_with(pool, count_task, &ran, &(weft_submit_options){.key = i % 2 * 8}),
+            0);
+    await_count(&ran, 20);
+    CHECK_EQ(gauge_total(&gate.gauge), 1);
+    CHECK_EQ(pool_stats(pool).queued, 19);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(gauge_most(&gate.gauge), 1);
+    CHECK_EQ(gauge_total(&gate.gauge), 20);
+    (void)arg;
+}
+
+/* Tasks of a key that submit to their key, in a full pool: in order still, and none waits for itself. */
+
+struct relay {
+    weft_pool *pool;
+    int left, ran;
+    bool inside;
+};
+
+static void hand_on(void *arg)
+{
+    struct relay *relay = arg;
+    CHECK(!relay->inside);
+    relay->inside = true;
+    relay->ran++;
+    if (--relay->left > 0)
+        CHECK_EQ(
+            weft_pool_submit_with(relay->pool, hand_on, relay, &(weft_submit_options){.key = 5}),
+            0);
+    relay->inside = false;
+}
+
+static void a_key_may_submit_to_itself(void)
+{
+    static const int policies[] = {WEFT_BLOCK, WEFT_CALLER_RUNS};
+    for (int i = 0; i < 2; i++) {
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = policies[i]});
+        struct relay relay = {.pool = pool, .left = 1000};
+        CHECK_EQ(weft_pool_submit_with(pool, hand_on, &relay, &(weft_submit_options){.key = 5}), 0);
+        pool_close(pool);
+        CHECK_EQ(relay.ran, 1000);
+    }
+}
+
+/* Its submitter never runs it. */
+static void the_caller_does_not_run_it(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    atomic_u32 ran = {0};
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(
+        weft_pool_submit_with(pool, count_task, &ran,
+                              &(weft_submit_options){.key = 1, .deadline = weft_after(WEFT_MS)}),
+        -ETIMEDOUT);
+    CHECK_EQ(atomic_u32_load_relaxed(&ran), 0);
+    gate_open(&gate);
+    pool_close(pool);
+    (void)arg;
+}
+
+/* Dropping. */
+
+static struct journal dropped, ran;
+
+static void note_ran(void *number)
+{
+    journal_add(&ran, *(const int *)number);
+}
+
+static void note_dropped(void (*function)(void *), void *arg, void *data)
+{
+    CHECK(function == note_ran);
+    journal_add(&dropped, *(const int *)arg);
+    (void)data;
+}
+
+static int submit_number(weft_pool *pool, int number, uint64_t key)
+{
+    return weft_pool_submit_with(pool, note_ran, &number,
+                                 &(weft_submit_options){.key = key, .copy = sizeof number});
+}
+
+/* The one that waits longest goes, and the next of its key steps forward in its stead. */
+static void drop_oldest_keeps_the_order(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    memset(&ran, 0, sizeof ran);
+    memset(&dropped, 0, sizeof dropped);
+    weft_pool *pool = pool_open((weft_pool_options){
+        .capacity = 1, .queue = 6, .when_full = WEFT_DROP_OLDEST, .on_drop = note_dropped});
+    gate_fill(&gate, pool, 1);
+    for (int i = 0; i < 9; i++) /* 0 and 3 and 6 and so on have one key */
+        CHECK_EQ(submit_number(pool, i, (uint64_t)i % 3 + 1), 0);
+    CHECK_EQ(pool_stats(pool).dropped, 3);
+    CHECK_EQ(pool_stats(pool).queued, 6);
+    gate_open(&gate);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 3);
+    CHECK_EQ(atomic_u32_load_relaxed(&ran.length), 6);
+    bool seen[9] = {false};
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(dropped.entries[i], i);
+        seen[dropped.entries[i]] = true;
+    }
+    int last[3] = {-1, -1, -1};
+    for (int i = 0; i < 6; i++) {
+        int number = ran.entries[i];
+        CHECK(!seen[number]); /* run or dropped */
+        seen[number] = true;
+        CHECK(number > last[number % 3]);
+        last[number % 3] = number;
+    }
+    pool_close(pool);
+    (void)arg;
+}
+
+static void abort_drops_all_of_a_key(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    memset(&ran, 0, sizeof ran);
+    memset(&dropped, 0, sizeof dropped);
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = 1, .queue = 100, .on_drop = note_dropped});
+    gate_fill(&gate, pool, 1);
+    for (int i = 0; i < 30; i++)
+        CHECK_EQ(submit_number(pool, i, (uint64_t)i % 3), 0); /* one third without */
+    CHECK_EQ(weft_pool_abort(pool), 30);
+    CHECK_EQ(pool_stats(pool).queued, 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 30);
+    for (int key = 0; key < 3; key++) { /* each once, and each key in order */
+        int last = key - 3;
+        for (int i = 0; i < 30; i++)
+            if (dropped.entries[i] % 3 == key) {
+                CHECK_EQ(dropped.entries[i], last + 3);
+                last = dropped.entries[i];
+            }
+        CHECK_EQ(last, 27 + key);
+    }
+    CHECK_EQ(submit_number(pool, 99, 1), 0); /* the key is free again */
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_relaxed(&ran.length), 1);
+    CHECK_EQ(ran.entries[0], 99);
+    (void)arg;
+}
+
+/* Also those that stand behind one of their key that runs. */
+static void abort_drops_those_behind_one_that_runs(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    memset(&ran, 0, sizeof ran);
+    memset(&dropped, 0, sizeof dropped);
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = 2, .queue = 100, .on_drop = note_dropped});
+    CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &(weft_submit_options){.key = 7}), 0);
+    await_at_gate(&gate, 1);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(submit_number(pool, i, 7), 0);
+    CHECK_EQ(weft_pool_abort(pool), 5);
+    CHECK_EQ(pool_stats(pool).queued, 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 5);
+    CHECK_EQ(submit_number(pool, 5, 7), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&ran.length), 0);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_relaxed(&ran.length), 1);
+    (void)arg;
+}
+
+static void drop_oldest_finds_those_behind_one_that_runs(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    memset(&ran, 0, sizeof ran);
+    memset(&dropped, 0, sizeof dropped);
+    weft_pool *pool = pool_open((weft_pool_options){
+        .capacity = 1, .queue = 3, .when_full = WEFT_DROP_OLDEST, .on_drop = note_dropped});
+    CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &(weft_submit_options){.key = 7}), 0);
+    await_at_gate(&gate, 1);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(submit_number(pool, i, 7), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 2);
+    gate_open(&gate);
+    pool_close(pool);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(dropped.entries[i], i);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(ran.entries[i], i + 2);
+    (void)arg;
+}
+
+/* Handles. */
+
+struct shared {
+    weft_pool *pool;
+    weft_task *second;
+    struct gauge gauge;
+    struct gate gate;
+};
+
+static int hold_key(void *arg, void **result)
+{
+    struct shared *shared = arg;
+    gauge_enter(&shared->gauge);
+    gate_task(&shared->gate);
+    gauge_leave(&shared->gauge);
+    (void)result;
+    return 0;
+}
+
+static int use_key(void *arg, void **result)
+{
+    struct shared *shared = arg;
+    gauge_enter(&shared->gauge);
+    gauge_leave(&shared->gauge);
+    *result = arg;
+    return 0;
+}
+
+static void wait_for_second(void *arg)
+{
+    struct shared *shared = arg;
+    void *result = NULL;
+    CHECK_EQ(weft_task_wait(shared->second, &result), 0);
+    CHECK_PTR(result, arg);
+}
+
+static void mark_and_open(void *arg)
+{
+    struct shared *shared = arg;
+    gate_open(&shared->gate);
+}
+
+/* A task that waits for one with a key may run others meanwhile, but not that one out of turn. */
+static void who_waits_does_not_break_the_order(void)
+{
+    struct shared shared = {.second = NULL};
+    weft_task *first;
+    gate_shut(&shared.gate);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    CHECK_EQ(weft_task_start(&first, pool, hold_key, &shared, &(weft_submit_options){.key = 3}), 0);
+    await_at_gate(&shared.gate, 1);
+    CHECK_EQ(
+        weft_task_start(&shared.second, pool, use_key, &shared, &(weft_submit_options){.key = 3}),
+        0);
+    CHECK_EQ(weft_pool_submit(pool, wait_for_second, &shared), 0);
+    CHECK_EQ(weft_pool_submit(pool, mark_and_open, &shared), 0); /* in the place of that one */
+    CHECK_EQ(weft_task_wait(shared.second, NULL), 0);
+    pool_close(pool);
+    CHECK_EQ(gauge_most(&shared.gauge), 1);
+    weft_task_release(first);
+    weft_task_release(shared.second);
+}
+
+static void a_cancelled_one_lets_the_next_go(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &(weft_submit_options){.key = 3}), 0);
+    await_at_gate(&gate, 1);
+    struct shared shared = {.pool = pool};
+    weft_task *tasks[3];
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(
+            weft_task_start(&tasks[i], pool, use_key, &shared, &(weft_submit_options){.key = 3}),
+            0);
+    CHECK_EQ(weft_task_cancel(tasks[1]), 0);
+    gate_open(&gate);
+    CHECK_EQ(weft_task_wait(tasks[2], NULL), 0);
+    CHECK_EQ(weft_task_wait(tasks[1], NULL), -ECANCELED);
+    CHECK_EQ(weft_task_wait(tasks[0], NULL), 0);
+    for (int i = 0; i < 3; i++)
+        weft_task_release(tasks[i]);
+    pool_close(pool);
+    CHECK_EQ(gauge_total(&shared.gauge), 2);
+    (void)arg;
+}
+
+/* Memory. */
+
+static void check_no_keys(weft_pool *pool)
+{
+    CHECK_EQ(pool_stats(pool).queued, 0);
+    latch_acquire(&pool->latch);
+    for (int i = 0; i < SERIAL_BUCKETS; i++)
+        CHECK_PTR(pool->serials[i], NULL);
+    latch_release(&pool->latch);
+}
+
+static void nothing_is_left_of_a_key(void *arg)
+{
+    atomic_u32 counted = {0};
+    int64_t count = test_scale(10000);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 8, .queue = 100});
+    for (int64_t i = 1; i <= count; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, count_task, &counted,
+                                       &(weft_submit_options){.key = (uint64_t)i * 977}),
+                 0);
+    AWAIT_FIGURE(pool, completed, count);
+    check_no_keys(pool);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (uint64_t i = 1; i <= 100; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, count_task, &counted,
+                                       &(weft_submit_options){.key = i / 2 + 1}),
+                 0);
+    CHECK_EQ(weft_pool_abort(pool), 100);
+    check_no_keys(pool);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_relaxed(&counted), count);
+    (void)arg;
+}
+
+int main(void)
+{
+    RUN(in_order_and_one_at_a_time);
+    everywhere(different_keys_in_parallel);
+    everywhere(a_key_that_waits_holds_nobody_else_back);
+    RUN(a_key_may_submit_to_itself);
+    everywhere(the_caller_does_not_run_it);
+    everywhere(drop_oldest_keeps_the_order);
+    everywhere(abort_drops_all_of_a_key);
+    everywhere(abort_drops_those_behind_one_that_runs);
+    everywhere(drop_oldest_finds_those_behind_one_that_runs);
+    RUN(who_waits_does_not_break_the_order);
+    everywhere(a_cancelled_one_lets_the_next_go);
+    everywhere(nothing_is_left_of_a_key);
+    return 0;
+}

@@ -1,0 +1,821 @@
+/*
+ * life.c: the life of a pool: stop, close, open again, abort, pause, tune; and that nothing is left of it.
+ */
+#include <dirent.h>
+#include <malloc.h>
+
+#include "base/compiler.h"
+#include "lines.h"
+#include "pool/pool.h"
+#include "tasks.h"
+
+static atomic_u32 ran;
+
+static void submit_counts(weft_pool *pool, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+}
+
+/* Close. */
+
+static void count_slowly(void *arg)
+{
+    CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
+    weft_yield();
+    count_task(arg);
+}
+
+static void check_close(void *arg)
+{
+    (void)arg;
+    for (int64_t queue = 0; queue < 200; queue += 64) {
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = queue});
+        atomic_u32_store_relaxed(&ran, 0);
+        for (int i = 0; i < 100; i++)
+            CHECK_EQ(weft_pool_submit(pool, i % 3 == 0 ? count_slowly : count_task, &ran), 0);
+        pool_close(pool);
+        CHECK_EQ(atomic_u32_load_acquire(&ran), 100);
+    }
+    pool_close(pool_open((weft_pool_options){.capacity = 1})); /* never used */
+    pool_close(pool_open((weft_pool_options){.capacity = 8, .prestart = 8}));
+    pool_close(pool_open(weft_pool_fixed(4)));
+    pool_close(pool_open(weft_pool_scalable(2, 8, WEFT_MS)));
+}
+
+static void close_waits_for_all(void)
+{
+    everywhere(check_close);
+}
+
+static void check_close_until(void *arg)
+{
+    static struct gate gate;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    (void)arg;
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 2);
+    atomic_u32_store_relaxed(&ran, 0);
+    submit_counts(pool, 5);
+    CHECK_EQ(weft_pool_close_until(pool, WEFT_NOW), -ETIMEDOUT);
+    int64_t deadline = weft_after(WEFT_MS);
+    CHECK_EQ(weft_pool_close_until(pool, deadline), -ETIMEDOUT);
+    CHECK(weft_now() >= deadline);
+    CHECK_EQ(weft_pool_stop(pool, weft_after(WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ESHUTDOWN);
+    CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -ESHUTDOWN);
+    CHECK_EQ(weft_pool_reopen(pool), -EBUSY);
+    CHECK_EQ(pool_stats(pool).running, 2);
+    gate_open(&gate);
+    CHECK_EQ(weft_pool_close_until(pool, weft_after(LONG)), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 5);
+}
+
+static void close_has_a_deadline(void)
+{
+    everywhere(check_close_until);
+}
+
+static void close_nearly(void *arg)
+{
+    int *result = arg;
+    weft_context *context;
+    static struct gate gate;
+    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_context_cancel(context);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 2);
+    CHECK_EQ(weft_context_bind(context, NULL), 0);
+    *result = weft_pool_stop(pool, WEFT_NEVER);
+    CHECK_EQ(weft_pool_close_until(pool, weft_after(WEFT_MS)), -ETIMEDOUT); /* is not ended by it */
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    weft_context_close(context);
+}
+
+static void a_context_ends_stop_but_not_close(void)
+{
+    for (int thread = 0; thread < 2; thread++) {
+        int result = 0;
+        body_run(close_nearly, &result, thread);
+        CHECK_EQ(result, -ECANCELED);
+    }
+}
+
+/* Stop and reopen. */
+
+static void check_reopen(void *arg)
+{
+    (void)arg;
+    static const weft_pool_options all[] = {
+        {.capacity = 3, .queue = 10},
+        {.capacity = 3, .queue = 10, .prestart = 3},
+        {.capacity = 3, .shrink = 2, .expiry = WEFT_MS},
+    };
+    for (int i = 0; i < 3; i++) {
+        weft_pool *pool = pool_open(all[i]);
+        CHECK_EQ(weft_pool_reopen(pool), -EBUSY); /* it is open */
+        for (int round = 1; round <= 5; round++) {
+            atomic_u32_store_relaxed(&ran, 0);
+            submit_counts(pool, 50);
+            CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+            CHECK_EQ(atomic_u32_load_acquire(&ran), 50);
+            CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), 0); /* it is stopped */
+            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ESHUTDOWN);
+            weft_pool_stats stats = pool_stats(pool);
+            CHECK_EQ(stats.completed, round * 50);
+            CHECK_EQ(stats.rejected, round);
+            CHECK_EQ(stats.workers, 0);
+            CHECK_EQ(stats.idle, 0);
+            CHECK_EQ(stats.running, 0);
+            CHECK_EQ(stats.queued, 0);
+            CHECK_EQ(weft_pool_reopen(pool), 0);
+        }
+        pool_close(pool);
+    }
+}
+
+static void a_stopped_pool_may_be_opened_again(void)
+{
+    everywhere(check_reopen);
+}
+
+enum { BLOCKED = 6 };
+
+/* Each of those who wait in a full pool is turned away when it stops or is closed. */
+static void turn_away(bool close)
+{
+    static struct gate gate;
+    struct submitter_body own[BLOCKED];
+    struct body bodies[BLOCKED];
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    atomic_u32_store_relaxed(&ran, 0);
+    for (int i = 0; i < BLOCKED; i++) {
+        own[i] = (struct submitter_body){.pool = pool,
+                                         .function = count_task,
+                                         .arg = &ran,
+                                         .deadline = i % 3 == 0 ? weft_after(LONG) : WEFT_NEVER};
+        bodies[i] = (struct body){.function = submitter_main, .arg = &own[i], .thread = i % 2 == 0};
+        body_start(&bodies[i]);
+    }
+    await_blocked(pool, BLOCKED);
+    CHECK_EQ(close ? weft_pool_close_until(pool, WEFT_NOW) : weft_pool_stop(pool, WEFT_NOW),
+             -ETIMEDOUT);
+    for (int i = 0; i < BLOCKED; i++) {
+        body_join(&bodies[i]);
+        CHECK_EQ(own[i].result, -ESHUTDOWN);
+    }
+    CHECK_EQ(pool_stats(pool).blocked, 0);
+    CHECK_EQ(pool_stats(pool).running, 1);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+}
+
+static void who_waits_is_turned_away_by_the_end(void)
+{
+    turn_away(false);
+    turn_away(true);
+}
+
+/* One of those who wait gives up at the moment when the pool is closed: close waits until it has seen that. */
+
+struct closer {
+    weft_pool *pool;
+    atomic_u32 closed;
+};
+
+static void close_all(void *arg)
+{
+    struct closer *closer = arg;
+    pool_close(closer->pool);
+    atomic_u32_store_release(&closer->closed, 1);
+}
+
+static int pool_state(weft_pool *pool)
+{
+    latch_acquire(&pool->latch);
+    int state = pool->state;
+    latch_release(&pool->latch);
+    return state;
+}
+
+static void who_gives_up_does_not_miss_the_end(void)
+{
+    static struct gate gate;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    struct submitter_body own = {
+        .pool = pool, .function = count_task, .arg = &ran, .deadline = weft_after(LONG)};
+    struct body body = {.function = submitter_main, .arg = &own, .thread = true};
+    struct closer closer = {.pool = pool};
+    struct body closing = {.function = close_all, .arg = &closer, .thread = true};
+    body_start(&body);
+    await_blocked(pool, 1);
+
+    /* As the clock would: it has lost, but does not know it yet. */
+    latch_acquire(&pool->latch);
+    struct waiter *waiter = pool->blocked_first->waiter;
+    CHECK(waiter_claim(waiter, -ETIMEDOUT));
+    latch_release(&pool->latch);
+    body_start(&closing);
+    while (pool_state(pool) == POOL_OPEN)
+        weft_yield();
+    gate_open(&gate);
+    await(&gate.gauge.now, 0);
+    for (int i = 0; i < 100; i++)
+        weft_yield(); /* close goes as far as it can */
+    weft__wake(waiter);
+    body_join(&body);
+    body_join(&closing);
+    CHECK_EQ(own.result, -ETIMEDOUT);
+}
+
+/* Submits against a stop: each is run to its end before the stop returns, or fails. */
+
+enum { RACERS = 4 };
+
+static struct {
+    weft_pool *pool;
+    atomic_u32 admitted, ran, go, late;
+    atomic_u32 stopped;
+} race;
+
+static void race_task(void *arg)
+{
+    if (arg != NULL)
+        weft_yield();
+    if (atomic_u32_load_acquire(&race.stopped))
+        atomic_u32_add_seq_cst(&race.late, 1);
+    atomic_u32_add_seq_cst(&race.ran, 1);
+}
+
+static void race_submit(void *arg)
+{
+    static char yields;
+    (void)arg;
+    while (!atomic_u32_load_acquire(&race.go))
+        weft_yield();
+    for (int64_t i = 0;; i++) {
+        int error = weft_pool_submit(race.pool, race_task, i % 7 == 0 ? &yields : NULL);
+        if (error != 0) {
+            CHECK_EQ(error, -ESHUTDOWN);
+            return;
+        }
+        atomic_u32_add_seq_cst(&race.admitted, 1);
+    }
+}
+
+static void race_with_the_end(void *arg)
+{
+    int64_t rounds = test_scale(150);
+    (void)arg;
+    for (int64_t round = 0; round < rounds; round++) {
+        struct body bodies[RACERS];
+        memset(&race, 0, sizeof race);
+        race.pool =
+            pool_open((weft_pool_options){.capacity = 1 + round % 4, .queue = round % 3 * 10});
+        for (int i = 0; i < RACERS; i++) {
+            bodies[i] = (struct body){.function = race_submit, .thread = i % 2 == round % 2};
+            body_start(&bodies[i]);
+        }
+        atomic_u32_store_release(&race.go, 1);
+        await_at_least(&race.ran, (uint32_t)(round % 50));
+        CHECK_EQ(weft_pool_stop(race.pool, WEFT_NEVER), 0);
+        atomic_u32_store_release(&race.stopped, 1);
+        uint32_t at_the_end = atomic_u32_load_acquire(&race.ran);
+        for (int i = 0; i < RACERS; i++)
+            body_join(&bodies[i]);
+        CHECK_EQ(atomic_u32_load_acquire(&race.admitted), at_the_end); /* none was lost */
+        CHECK_EQ(atomic_u32_load_acquire(&race.ran), at_the_end);      /* none came later */
+        CHECK_EQ(atomic_u32_load_acquire(&race.late), 0);
+        pool_close(race.pool);
+    }
+}
+
+static void a_submit_is_before_the_end_or_fails(void)
+{
+    race_with_the_end(NULL);
+    on_processors(1, race_with_the_end, NULL);
+    on_processors(3, race_with_the_end, NULL);
+}
+
+/* The tasks of a pool that stops may submit. */
+
+static struct {
+    weft_pool *pool;
+    struct gate gate;
+    atomic_u32 ran;
+} family;
+
+static void generation(void *arg)
+{
+    uintptr_t left = (uintptr_t)arg;
+    atomic_u32_add_seq_cst(&family.ran, 1);
+    if (left % 3 == 0)
+        CHECK_EQ(weft_sleep(WEFT_US), 0);
+    if (left > 0)
+        CHECK_EQ(weft_pool_submit(family.pool, generation, (void *)(left - 1)), 0);
+}
+
+static void ancestor(void *arg)
+{
+    void *batch[3] = {NULL, NULL, NULL};
+    gate_task(&family.gate);
+    CHECK_EQ(weft_pool_submit_batch(family.pool, generation, batch, 3, WEFT_NEVER), 3);
+    generation(arg);
+}
+
+static void check_family(void *arg)
+{
+    (void)arg;
+    for (int64_t capacity = 1; capacity <= 3; capacity++)
+        for (int64_t queue = 0; queue <= 10; queue += 10) {
+            family.pool = pool_open((weft_pool_options){.capacity = capacity, .queue = queue});
+            atomic_u32_store_relaxed(&family.ran, 0);
+            gate_shut(&family.gate);
+            CHECK_EQ(weft_pool_submit(family.pool, ancestor, (void *)(uintptr_t)100), 0);
+            await(&family.gate.gauge.now, 1);
+            CHECK_EQ(weft_pool_close_until(family.pool, WEFT_NOW), -ETIMEDOUT);
+            gate_open(&family.gate);
+            pool_close(family.pool);
+            CHECK_EQ(atomic_u32_load_acquire(&family.ran), 104);
+        }
+}
+
+static void tasks_may_submit_to_the_end(void)
+{
+    everywhere(check_family);
+}
+
+static void end_from_inside(void *arg)
+{
+    weft_pool *pool = arg;
+    CHECK_EQ(weft_pool_close(pool), -EDEADLK);
+    CHECK_EQ(weft_pool_close_until(pool, WEFT_NOW), -EDEADLK);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), -EDEADLK);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* nothing has happened */
+}
+
+static void close_other(void *arg)
+{
+    CHECK_EQ(weft_pool_close(arg), 0);
+}
+
+static void close_from_its_own_task_is_refused(void)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    atomic_u32_store_relaxed(&ran, 0);
+    CHECK_EQ(weft_pool_submit(pool, end_from_inside, pool), 0);
+    await(&ran, 1);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    weft_pool *other = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    submit_counts(other, 5);
+    CHECK_EQ(weft_pool_submit(pool, close_other, other), 0); /* another's is fine */
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 7);
+}
+
+/* Abort. */
+
+enum { ABORTED = 100 };
+
+static struct {
+    atomic_u32 ran[ABORTED], dropped[ABORTED], drops;
+} aborted;
+
+static void note_abort(void (*function)(void *), void *arg, void *data)
+{
+    CHECK(function == count_task);
+    CHECK_PTR(data, &aborted);
+    atomic_u32_add_seq_cst(&aborted.dropped[(atomic_u32 *)arg - aborted.ran], 1);
+    atomic_u32_add_seq_cst(&aborted.drops, 1);
+}
+
+static void abort_task(void *arg)
+{
+    CHECK_EQ(weft_pool_abort(arg), ABORTED);
+    CHECK_EQ(atomic_u32_load_acquire(&aborted.drops), ABORTED);
+}
+
+static void check_abort(void *arg)
+{
+    static struct gate gate;
+    (void)arg;
+    for (int variant = 0; variant < 4; variant++) {
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1 + variant % 2,
+                                                        .queue = WEFT_UNLIMITED,
+                                                        .on_drop = note_abort,
+                                                        .data = &aborted});
+        bool inside = variant >= 2;
+        memset(&aborted, 0, sizeof aborted);
+        gate_shut(&gate);
+        CHECK_EQ(weft_pool_abort(pool), 0);
+        if (inside) {
+            CHECK_EQ(weft_pool_pause(pool), 0);
+            CHECK_EQ(weft_pool_tune(pool, 1), 0);
+            CHECK_EQ(weft_pool_submit(pool, abort_task, pool), 0);
+        } else {
+            gate_fill(&gate, pool, (uint32_t)(1 + variant % 2));
+        }
+        for (int i = 0; i < ABORTED; i++) {
+            weft_submit_options options = {.priority = i % 3 - 1, .key = (uint64_t)(i % 5)};
+            if (inside)
+                options = (weft_submit_options){.key = 0};
+            CHECK_EQ(weft_pool_submit_with(pool, count_task, &aborted.ran[i], &options), 0);
+        }
+        if (inside) {
+            CHECK_EQ(weft_pool_resume(pool), 0);
+            await(&aborted.drops, ABORTED);
+        } else {
+            CHECK_EQ(weft_pool_abort(pool), ABORTED);
+            CHECK_EQ(atomic_u32_load_acquire(&aborted.drops), ABORTED); /* told before it returns */
+        }
+        CHECK_EQ(pool_stats(pool).dropped, ABORTED);
+        CHECK_EQ(pool_stats(pool).queued, 0);
+        for (int i = 0; i < ABORTED; i++) {
+            CHECK_EQ(atomic_u32_load_acquire(&aborted.dropped[i]), 1);
+            CHECK_EQ(atomic_u32_load_acquire(&aborted.ran[i]), 0);
+        }
+        CHECK_EQ(weft_pool_abort(pool), 0);
+        CHECK_EQ(weft_pool_submit(pool, count_task, &aborted.ran[0]), 0); /* it goes on */
+        gate_open(&gate);
+        pool_close(pool);
+        CHECK_EQ(atomic_u32_load_acquire(&aborted.ran[0]), 1);
+    }
+}
+
+static void abort_drops_what_has_not_begun(void)
+{
+    everywhere(check_abort);
+}
+
+/* Tasks behind one that keeps its processor, in the worker's hand, have not begun either. */
+
+static struct {
+    atomic_u32 begun, over;
+} holder;
+
+static void hold_processor(void *arg)
+{
+    (void)arg;
+    atomic_u32_store_release(&holder.begun, 1);
+    while (!atomic_u32_load_acquire(&holder.over))
+        sched_yield();
+}
+
+static void abort_behind_a_holder(void *arg)
+{
+    (void)arg;
+    memset(&aborted, 0, sizeof aborted);
+    memset(&holder, 0, sizeof holder);
+    weft_pool *pool = pool_open((weft_pool_options){
+        .capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = note_abort, .data = &aborted});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
+    for (int i = 0; i < ABORTED; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &aborted.ran[i]), 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    await(&holder.begun, 1);
+    CHECK_EQ(weft_pool_abort(pool), ABORTED);
+    atomic_u32_store_release(&holder.over, 1);
+    pool_close(pool);
+    for (int i = 0; i < ABORTED; i++) {
+        CHECK_EQ(atomic_u32_load_acquire(&aborted.dropped[i]), 1);
+        CHECK_EQ(atomic_u32_load_acquire(&aborted.ran[i]), 0);
+    }
+}
+
+static void abort_empties_hands(void)
+{
+    with_processors(1, abort_behind_a_holder, NULL);
+    with_processors(2, abort_behind_a_holder, NULL);
+}
+
+/* Pause. */
+
+static void check_pause(void *arg)
+{
+    static struct gate gate;
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    atomic_u32_store_relaxed(&ran, 0);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    submit_counts(pool, 11); /* admitted as before, until it is full */
+    CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
+    gate_open(&gate); /* what runs goes on */
+    await_completed(pool, 1);
+    submit_counts(pool, 1);
+    for (int i = 0; i < 100; i++)
+        weft_yield();
+    CHECK_EQ(pool_stats(pool).queued, 12);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    await(&ran, 12);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    submit_counts(pool, 1);
+    await(&ran, 13);
+
+    CHECK_EQ(weft_pool_pause(pool), 0); /* the end resumes it */
+    submit_counts(pool, 12);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 25);
+}
+
+static void a_paused_pool_begins_nothing(void)
+{
+    everywhere(check_pause);
+}
+
+static void resume_task(void *arg)
+{
+    CHECK_EQ(weft_pool_pause(arg), 0);
+    CHECK_EQ(weft_pool_submit(arg, count_task, &ran), 0);
+    CHECK_EQ(weft_pool_resume(arg), 0);
+}
+
+static void tasks_may_pause_their_pool(void)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
+    atomic_u32_store_relaxed(&ran, 0);
+    for (int i = 0; i < 50; i++)
+        CHECK_EQ(weft_pool_submit(pool, resume_task, pool), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 50);
+}
+
+/* Only what ran when it was paused goes on; of tasks so short that workers take them by the chunk. */
+static void pause_amid_short_tasks(void *arg)
+{
+    int64_t rounds = test_scale(150);
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
+    for (int64_t round = 0; round < rounds; round++) {
+        submit_counts(pool, 200);
+        CHECK_EQ(weft_pool_pause(pool), 0);
+        weft_pool_stats before = pool_stats(pool);
+        await_running(pool, 0);
+        weft_pool_stats after = pool_stats(pool);
+        CHECK(after.queued <= before.queued);
+        CHECK(after.completed <= before.completed + before.running);
+        for (int i = 0; i < 10; i++)
+            weft_yield();
+        CHECK_EQ(pool_stats(pool).queued, after.queued);
+        CHECK_EQ(weft_pool_resume(pool), 0);
+    }
+    pool_close(pool);
+}
+
+static void pause_stops_short_tasks(void)
+{
+    pause_amid_short_tasks(NULL);
+    on_processors(1, pause_amid_short_tasks, NULL);
+    with_processors(3, pause_amid_short_tasks, NULL);
+}
+
+/* Tune. */
+
+static void check_tune(void *arg)
+{
+    static struct gate gate, second;
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
+    gate_shut(&gate);
+    for (int i = 0; i < 30; i++)
+        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+    await(&gate.gauge.now, 2);
+    CHECK_EQ(weft_pool_tune(pool, 7), 0); /* those who wait go on at once */
+    CHECK_EQ(pool_stats(pool).capacity, 7);
+    await(&gate.gauge.now, 7);
+    CHECK_EQ(weft_pool_tune(pool, 3), 0);
+    CHECK_EQ(pool_stats(pool).capacity, 3);
+    gate_shut(&second); /* behind those that run */
+    for (int i = 0; i < 20; i++)
+        CHECK_EQ(weft_pool_submit(pool, gate_task, &second), 0);
+    gate_open(&gate);
+    await(&second.gauge.now, 3);
+    await_completed(pool, 30);
+    CHECK_EQ(gauge_most(&gate.gauge), 7);
+    CHECK_EQ(gauge_most(&second.gauge), 3);
+    CHECK_EQ(weft_pool_tune(pool, WEFT_UNLIMITED), 0);
+    await(&second.gauge.now, 20);
+    gate_open(&second);
+    pool_close(pool);
+}
+
+static void tune_counts_at_once(void)
+{
+    everywhere(check_tune);
+    on_processors(1, check_tune, NULL);
+}
+
+/* Without a queue: more capacity lets in who waits. */
+static void tune_admits_who_waits(void)
+{
+    static struct gate gate;
+    struct submitter_body own[BLOCKED];
+    struct body bodies[BLOCKED];
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    for (int i = 0; i < BLOCKED; i++) {
+        own[i] = (struct submitter_body){
+            .pool = pool, .function = gate_task, .arg = &gate, .deadline = WEFT_NEVER};
+        bodies[i] = (struct body){.function = submitter_main, .arg = &own[i], .thread = i % 2 == 0};
+        body_start(&bodies[i]);
+    }
+    await_blocked(pool, BLOCKED);
+    CHECK_EQ(weft_pool_tune(pool, 3), 0);
+    await(&gate.gauge.now, 3);
+    await_blocked(pool, BLOCKED - 2);
+    CHECK_EQ(weft_pool_tune(pool, BLOCKED + 1), 0);
+    await(&gate.gauge.now, BLOCKED + 1);
+    for (int i = 0; i < BLOCKED; i++) {
+        body_join(&bodies[i]);
+        CHECK_EQ(own[i].result, 0);
+    }
+    gate_open(&gate);
+    pool_close(pool);
+}
+
+/* Nothing is left. */
+
+static int threads(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    int count = 0;
+    CHECK(dir != NULL);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static atomic_u32 workers_now;
+
+static int worker_starts(void **state, void *data)
+{
+    *state = data;
+    atomic_u32_add_seq_cst(&workers_now, 1);
+    return 0;
+}
+
+static void worker_exits(void *state, void *data)
+{
+    CHECK_PTR(state, data);
+    atomic_u32_sub_seq_cst(&workers_now, 1);
+}
+
+static void live(int64_t number)
+{
+    weft_pool_options options = {.capacity = 1 + number % 20,
+                                 .queue = number % 3 * 10,
+                                 .prestart = number % 5 == 0,
+                                 .keep = number % 4,
+                                 .shrink = number % 6 == 0 ? 4 : 0,
+                                 .expiry = number % 2 == 0 ? WEFT_US : LONG,
+                                 .on_worker_start = worker_starts,
+                                 .on_worker_exit = worker_exits,
+                                 .data = &workers_now};
+    weft_pool *pool = pool_open(options);
+    for (int i = 0; i < 60; i++) {
+        weft_submit_options submit = {.key = (uint64_t)(i % 4), .priority = i % 3 - 1};
+        CHECK_EQ(weft_pool_submit_with(pool, i % 5 == 0 ? count_slowly : count_task, &ran, &submit),
+                 0);
+    }
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&workers_now), 0);
+}
+
+static void nothing_is_left_after_close(void)
+{
+    int64_t rounds = test_scale(150);
+    for (int64_t i = 0; i < 60; i++) /* what libc and the runtime keep */
+        live(i);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    int threads_before = threads();
+    size_t before = mallinfo2().uordblks;
+    for (int64_t i = 0; i < rounds; i++)
+        live(i);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* no fiber is left, and no timer */
+    size_t after = mallinfo2().uordblks;
+    printf("  memory in use: %zu before, %zu after\n", before, after);
+    if (!WEFT_ASAN && !WEFT_TSAN) /* they have allocators of their own, and look for leaks */
+        CHECK(after < before + 4096);
+    CHECK_EQ(threads(), threads_before);
+}
+
+/* A forked child. */
+
+static void check_child(weft_pool *pool)
+{
+    weft_pool *other = POOL_POISON;
+    void *args[] = {&ran};
+    CHECK_EQ(weft_pool_open(&other, NULL), -ECHILD);
+    CHECK_PTR(other, POOL_POISON);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ECHILD);
+    CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -ECHILD);
+    CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, NULL), -ECHILD);
+    CHECK_EQ(weft_pool_submit_batch(pool, count_task, args, 1, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_pool_tune(pool, 3), -ECHILD);
+    CHECK_EQ(weft_pool_pause(pool), -ECHILD);
+    CHECK_EQ(weft_pool_resume(pool), -ECHILD);
+    CHECK_EQ(weft_pool_abort(pool), -ECHILD);
+    CHECK_EQ(weft_pool_reopen(pool), -ECHILD);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_pool_close_until(pool, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_pool_close(pool), -ECHILD);
+}
+
+static void fork_with_a_pool(void *arg)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 5, .prestart = 1});
+    (void)arg;
+    atomic_u32_store_relaxed(&ran, 0);
+    submit_counts(pool, 3);
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        check_child(pool);
+        _exit(0);
+    }
+    int status = 0;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+    submit_counts(pool, 3); /* the parent's goes on */
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 6);
+}
+
+static void a_forked_child_is_refused(void)
+{
+    everywhere(fork_with_a_pool);
+}
+
+/* The default pool. */
+
+static atomic_ptr found;
+
+static void find_default(void *arg)
+{
+    void *none = NULL;
+    (void)arg;
+    weft_pool *pool = weft_pool_default();
+    CHECK(pool != NULL);
+    CHECK(atomic_ptr_cas_acq_rel(&found, &none, pool) || none == pool); /* the same for all */
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+}
+
+static void the_default_pool_is_there(void)
+{
+    enum { MANY = 8 };
+    struct body bodies[MANY];
+    atomic_u32_store_relaxed(&ran, 0);
+    for (int i = 0; i < MANY; i++)
+        bodies[i] = (struct body){.function = find_default, .thread = i % 2 == 0};
+    bodies_run(bodies, MANY);
+    await(&ran, MANY);
+    CHECK_EQ(pool_stats(weft_pool_default()).capacity, 10000);
+    CHECK_EQ(weft_pool_stop(weft_pool_default(), WEFT_NEVER), 0);
+    CHECK_EQ(weft_pool_reopen(weft_pool_default()), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* and is so when the runtime has started again */
+    find_default(NULL);
+    await(&ran, MANY + 1);
+    CHECK_EQ(weft_pool_stop(weft_pool_default(), WEFT_NEVER), 0);
+}
+
+int main(void)
+{
+    RUN(close_waits_for_all);
+    RUN(close_has_a_deadline);
+    RUN(a_context_ends_stop_but_not_close);
+    RUN(a_stopped_pool_may_be_opened_again);
+    RUN(who_waits_is_turned_away_by_the_end);
+    RUN(who_gives_up_does_not_miss_the_end);
+    RUN(a_submit_is_before_the_end_or_fails);
+    RUN(tasks_may_submit_to_the_end);
+    RUN(close_from_its_own_task_is_refused);
+    RUN(abort_drops_what_has_not_begun);
+    RUN(abort_empties_hands);
+    RUN(a_paused_pool_begins_nothing);
+    RUN(tasks_may_pause_their_pool);
+    RUN(pause_stops_short_tasks);
+    RUN(tune_counts_at_once);
+    RUN(tune_admits_who_waits);
+    RUN(nothing_is_left_after_close);
+    RUN(a_forked_child_is_refused);
+    RUN(the_default_pool_is_there);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}

@@ -1,0 +1,348 @@
+/*
+ * stats.c: the figures of a pool: each by itself, and that they agree with each other at every moment.
+ *
+ * That submitted is the sum of the others, and that none is negative, is checked by pool_stats (tasks.h)
+ * whenever it is called.
+ */
+#include <weft/task.h>
+
+#include "base/prng.h"
+#include "lines.h"
+#include "tasks.h"
+
+static atomic_u32 ran;
+
+static void check_figures(weft_pool *pool, int64_t running, int64_t queued, int64_t submitted,
+                          int64_t completed)
+{
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.running, running);
+    CHECK_EQ(stats.queued, queued);
+    CHECK_EQ(stats.submitted, submitted);
+    CHECK_EQ(stats.completed, completed);
+}
+
+/* One by one. */
+
+static void check_each(void *arg)
+{
+    static struct gate gate;
+    (void)arg;
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = 3, .queue = 4, .expiry = WEFT_NEVER});
+    weft_pool_stats stats = pool_stats(pool), zero = {.capacity = 3};
+    CHECK_EQ(memcmp(&stats, &zero, sizeof stats), 0);
+
+    gate_shut(&gate);
+    for (int i = 1; i <= 3; i++) {
+        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+        await(&gate.gauge.now, (uint32_t)i);
+        check_figures(pool, i, 0, i, 0);
+    }
+    CHECK_EQ(pool_stats(pool).workers, 3);
+    CHECK_EQ(pool_stats(pool).idle, 0);
+    atomic_u32_store_relaxed(&ran, 0);
+    for (int i = 1; i <= 4; i++) {
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+        check_figures(pool, 3, i, 3 + i, 0);
+    }
+    CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
+    CHECK_EQ(pool_stats(pool).rejected, 1);
+    gate_open(&gate);
+    await_completed(pool, 7);
+    check_figures(pool, 0, 0, 7, 7);
+    while (pool_stats(pool).idle != 3)
+        weft_yield();
+    stats = pool_stats(pool);
+    CHECK_EQ(stats.workers, 3);
+    CHECK_EQ(stats.most_workers, 3);
+    CHECK_EQ(stats.dropped + stats.cancelled + stats.panicked + stats.blocked, 0);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    stats = pool_stats(pool);
+    CHECK_EQ(stats.workers, 0);
+    CHECK_EQ(stats.most_workers, 3);
+    CHECK_EQ(stats.completed, 7);
+    pool_close(pool);
+}
+
+static void each_figure_counts_one_thing(void)
+{
+    everywhere(check_each);
+}
+
+/* Each way to be turned away. */
+static void check_rejected(void *arg)
+{
+    static struct gate gate;
+    enum { WAIT = 3 };
+    struct submitter_body own[WAIT];
+    struct body bodies[WAIT];
+    weft_context *context;
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .max_blocked = WAIT});
+    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    for (int i = 0; i < WAIT; i++) {
+        own[i] = (struct submitter_body){.pool = pool,
+                                         .function = count_task,
+                                         .arg = &ran,
+                                         .deadline = WEFT_NEVER,
+                                         .context = i == 0 ? context : NULL};
+        bodies[i] = (struct body){.function = submitter_main, .arg = &own[i], .thread = i == 1};
+        body_start(&bodies[i]);
+        await_blocked(pool, i + 1);
+        CHECK_EQ(pool_stats(pool).rejected, 0);
+    }
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -EAGAIN); /* too many wait */
+    CHECK_EQ(pool_stats(pool).rejected, 1);
+    weft_context_cancel(context);
+    body_join(&bodies[0]);
+    CHECK_EQ(own[0].result, -ECANCELED);
+    CHECK_EQ(pool_stats(pool).rejected, 2);
+    CHECK_EQ(pool_stats(pool).blocked, 2);
+    CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(WEFT_US)), -ETIMEDOUT);
+    CHECK_EQ(pool_stats(pool).rejected, 3);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), -ETIMEDOUT);
+    for (int i = 1; i < WAIT; i++) {
+        body_join(&bodies[i]);
+        CHECK_EQ(own[i].result, -ESHUTDOWN);
+    }
+    CHECK_EQ(pool_stats(pool).rejected, 5);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ESHUTDOWN);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.rejected, 6);
+    CHECK_EQ(stats.blocked, 0);
+    CHECK_EQ(stats.submitted, 1);
+    gate_open(&gate);
+    pool_close(pool);
+    weft_context_close(context);
+}
+
+static void rejected_counts_who_was_turned_away(void)
+{
+    everywhere(check_rejected);
+}
+
+static int count_result(void *arg, void **result)
+{
+    *result = arg;
+    count_task(arg);
+    return 0;
+}
+
+static void check_gone(void *arg)
+{
+    static struct gate gate;
+    weft_task *task;
+    (void)arg;
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = 1, .queue = 3, .when_full = WEFT_DROP_OLDEST});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    atomic_u32_store_relaxed(&ran, 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    CHECK_EQ(pool_stats(pool).dropped, 2); /* by policy */
+    check_figures(pool, 1, 3, 6, 0);
+    CHECK_EQ(weft_pool_abort(pool), 3);
+    CHECK_EQ(pool_stats(pool).dropped, 5);
+    check_figures(pool, 1, 0, 6, 0);
+    CHECK_EQ(weft_task_start(&task, pool, count_result, &ran, NULL), 0);
+    CHECK_EQ(weft_task_cancel(task), 0);
+    weft_task_release(task);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    gate_open(&gate);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.submitted, 8);
+    CHECK_EQ(stats.cancelled, 1);
+    CHECK_EQ(stats.completed, 2);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    pool_close(pool);
+}
+
+static void what_will_not_run_is_counted(void)
+{
+    everywhere(check_gone);
+}
+
+/* Under load. */
+
+enum { SUBMITTERS = 3 };
+
+static struct {
+    weft_pool *pool;
+    int64_t each, capacity;
+    atomic_u32 left, admitted, turned_away;
+} load;
+
+static void work_a_little(void *arg)
+{
+    uintptr_t number = (uintptr_t)arg;
+    if (number % 16 == 0)
+        CHECK_EQ(weft_sleep(5 * WEFT_US), 0);
+    else if (number % 16 == 1)
+        weft_yield();
+    for (uintptr_t i = 0; i < number % 64; i++)
+        cpu_relax();
+}
+
+static void submit_load(void *arg)
+{
+    struct prng prng;
+    prng_seed(&prng, (uintptr_t)arg);
+    for (int64_t i = 0; i < load.each; i++) {
+        uint32_t number = prng_next(&prng);
+        int error =
+            weft_pool_submit_until(load.pool, work_a_little, (void *)(uintptr_t)number,
+                                   number % 5 == 0 ? weft_after(number % 7 * WEFT_US) : WEFT_NEVER);
+        CHECK(error == 0 || error == -ETIMEDOUT || error == -EAGAIN);
+        atomic_u32_add_seq_cst(error == 0 ? &load.admitted : &load.turned_away, 1);
+    }
+    atomic_u32_sub_seq_cst(&load.left, 1);
+}
+
+/* What only grows, grows. */
+static void check_growth(const weft_pool_stats *before, const weft_pool_stats *now)
+{
+    CHECK(now->submitted >= before->submitted);
+    CHECK(now->completed >= before->completed);
+    CHECK(now->rejected >= before->rejected);
+    CHECK(now->dropped >= before->dropped);
+    CHECK(now->stolen >= before->stolen);
+    CHECK(now->most_workers >= before->most_workers);
+}
+
+static void watch_load(void *arg)
+{
+    weft_pool_stats before = pool_stats(load.pool);
+    (void)arg;
+    while (atomic_u32_load_acquire(&load.left) > 0) {
+        weft_pool_stats now = pool_stats(load.pool);
+        check_growth(&before, &now);
+        CHECK(now.running <= load.capacity);
+        CHECK(now.blocked <= SUBMITTERS);
+        before = now;
+        weft_yield();
+    }
+}
+
+static void run_load(weft_pool_options options)
+{
+    struct body bodies[SUBMITTERS + 2];
+    load.each = test_scale(1000);
+    load.capacity = options.capacity;
+    load.pool = pool_open(options);
+    atomic_u32_store_relaxed(&load.left, SUBMITTERS);
+    atomic_u32_store_relaxed(&load.admitted, 0);
+    atomic_u32_store_relaxed(&load.turned_away, 0);
+    for (int i = 0; i < SUBMITTERS; i++)
+        bodies[i] = (struct body){
+            .function = submit_load, .arg = (void *)(uintptr_t)(i + 1), .thread = i % 2 == 0};
+    for (int i = 0; i < 2; i++)
+        bodies[SUBMITTERS + i] = (struct body){.function = watch_load, .thread = i == 0};
+    bodies_run(bodies, SUBMITTERS + 2);
+    CHECK_EQ(weft_pool_stop(load.pool, WEFT_NEVER), 0);
+    weft_pool_stats stats = pool_stats(load.pool);
+    CHECK_EQ(stats.submitted, atomic_u32_load_acquire(&load.admitted));
+    CHECK_EQ(stats.rejected, atomic_u32_load_acquire(&load.turned_away));
+    CHECK_EQ(stats.completed + stats.dropped, stats.submitted);
+    CHECK_EQ(stats.running + stats.queued + stats.blocked + stats.workers + stats.idle, 0);
+    pool_close(load.pool);
+}
+
+static void run_loads(void *arg)
+{
+    (void)arg;
+    run_load((weft_pool_options){.capacity = 1});
+    run_load((weft_pool_options){.capacity = 3, .queue = 10, .expiry = WEFT_US});
+    run_load((weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED, .reuse = WEFT_FIFO});
+    run_load((weft_pool_options){.capacity = 4, .queue = 30, .when_full = WEFT_REJECT});
+    run_load((weft_pool_options){.capacity = 4, .queue = 30, .when_full = WEFT_DROP_OLDEST});
+    run_load((weft_pool_options){.capacity = 4, .queue = 30, .when_full = WEFT_DROP_NEWEST});
+}
+
+static void figures_agree_at_every_moment(void)
+{
+    for (int processors = 1; processors <= 4; processors++)
+        with_processors(processors, run_loads, NULL);
+}
+
+/* Figures for several tasks in one hand, while a task behind which they wait computes. */
+
+static struct {
+    atomic_u32 begun, over;
+} holder;
+
+static void hold_processor(void *arg)
+{
+    (void)arg;
+    atomic_u32_store_release(&holder.begun, 1);
+    while (!atomic_u32_load_acquire(&holder.over))
+        sched_yield();
+}
+
+static void count_behind_a_holder(void *arg)
+{
+    (void)arg;
+    memset(&holder, 0, sizeof holder);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
+    atomic_u32_store_relaxed(&ran, 0);
+    for (int i = 0; i < 50; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    check_figures(pool, 0, 51, 51, 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    await(&holder.begun, 1);
+    check_figures(pool, 1, 50, 51, 0);
+    atomic_u32_store_release(&holder.over, 1);
+    await_completed(pool, 51);
+    check_figures(pool, 0, 0, 51, 51);
+    pool_close(pool);
+}
+
+static void what_is_in_hand_is_queued(void)
+{
+    with_processors(1, count_behind_a_holder, NULL);
+    with_processors(2, count_behind_a_holder, NULL);
+}
+
+/* Stolen: run by another than the one that had them in hand. */
+
+static void steal_behind_a_holder(void *arg)
+{
+    (void)arg;
+    memset(&holder, 0, sizeof holder);
+    weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
+    atomic_u32_store_relaxed(&ran, 0);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    await(&ran, 10); /* they do not wait for the holder */
+    CHECK_EQ(atomic_u32_load_acquire(&holder.over), 0);
+    CHECK(pool_stats(pool).stolen <= 10);
+    atomic_u32_store_release(&holder.over, 1);
+    pool_close(pool);
+}
+
+static void nothing_waits_behind_a_task_that_computes(void)
+{
+    for (int64_t i = test_scale(10); i-- > 0;)
+        with_processors(2 + (int)(i % 2), steal_behind_a_holder, NULL);
+}
+
+int main(void)
+{
+    RUN(each_figure_counts_one_thing);
+    RUN(rejected_counts_who_was_turned_away);
+    RUN(what_will_not_run_is_counted);
+    RUN(figures_agree_at_every_moment);
+    RUN(what_is_in_hand_is_queued);
+    RUN(nothing_waits_behind_a_task_that_computes);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}

@@ -1,0 +1,631 @@
+/*
+ * workers.c: the workers of a pool: made by need, reused in order, given back in time, with their own state.
+ */
+#include <weft/weft.h>
+
+#include "figures.h"
+#include "lines.h"
+
+/* By need. */
+
+static void short_tasks_need_few_workers(void *arg)
+{
+    atomic_u32 ran = {0};
+    int64_t count = test_scale(300000);
+    weft_pool *pool = pool_open((weft_pool_options){.queue = 1000});
+    for (int64_t i = 0; i < count; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&ran), count);
+    CHECK(pool_stats(pool).most_workers <= weft_processors() + 2);
+    pool_close(pool);
+    (void)arg;
+}
+
+static void waiting_tasks_get_as_many_as_the_capacity(void *arg)
+{
+    enum { CAPACITY = 50, TASKS = 150 };
+    struct gate gate;
+    gate_shut(&gate);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY, .queue = TASKS});
+    for (int i = 0; i < TASKS; i++)
+        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+    await_at_gate(&gate, CAPACITY);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.running, CAPACITY);
+    CHECK_EQ(stats.queued, TASKS - CAPACITY);
+    CHECK_EQ(stats.workers, CAPACITY);
+    CHECK_EQ(stats.idle, 0);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_relaxed(&gate.gauge.total), TASKS);
+    (void)arg;
+}
+
+static void no_worker_without_a_task(void)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 0});
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.capacity, 10000);
+    CHECK_EQ(stats.workers, 0);
+    CHECK_EQ(stats.most_workers, 0);
+    pool_close(pool);
+}
+
+/* The state of a worker. */
+
+enum { WORKERS_MOST = 64 };
+
+/* One worker that started; its address is the state. */
+struct life {
+    atomic_u32 exits, tasks;
+    int64_t busy_until; /* when its last task ended */
+    int64_t ended;
+};
+
+static struct {
+    struct life lives[WORKERS_MOST];
+    atomic_u32 starts, exits, tries, failures;
+    atomic_u32 to_fail; /* so many starts fail first */
+    atomic_u32 lines;   /* given to log */
+    int data;
+} crew;
+
+static void crew_clear(void)
+{
+    memset(&crew, 0, sizeof crew);
+}
+
+static int crew_start(void **state, void *data)
+{
+    CHECK_PTR(data, &crew.data);
+    CHECK_PTR(*state, NULL);
+    CHECK_PTR(weft_pool_worker_state(), NULL); /* no task runs yet */
+    uint32_t number = atomic_u32_add_seq_cst(&crew.tries, 1);
+    if (number < atomic_u32_load_relaxed(&crew.to_fail)) {
+        atomic_u32_add_seq_cst(&crew.failures, 1);
+        *state = &crew; /* of no meaning, since it fails */
+        return -ECONNREFUSED;
+    }
+    number = atomic_u32_add_seq_cst(&crew.starts, 1);
+    CHECK(number < WORKERS_MOST);
+    *state = &crew.lives[number];
+    return 0;
+}
+
+static void crew_exit(void *state, void *data)
+{
+    struct life *life = state;
+    CHECK_PTR(data, &crew.data);
+    CHECK_EQ(atomic_u32_add_seq_cst(&life->exits, 1), 0);
+    life->ended = weft_now();
+    atomic_u32_add_seq_cst(&crew.exits, 1);
+}
+
+static void crew_log(const char *line, void *data)
+{
+    CHECK_PTR(data, &crew.data);
+    CHECK(strstr(line, weft_strerror(-ECONNREFUSED)) != NULL);
+    CHECK(strchr(line, '\n') == NULL);
+    atomic_u32_add_seq_cst(&crew.lines, 1);
+}
+
+static weft_pool_options crew_options(int64_t capacity, int64_t expiry)
+{
+    crew_clear();
+    return (weft_pool_options){.capacity = capacity,
+                               .queue = WEFT_UNLIMITED,
+                               .expiry = expiry,
+                               .on_worker_start = crew_start,
+                               .on_worker_exit = crew_exit,
+                               .log = crew_log,
+                               .data = &crew.data};
+}
+
+/* Every start has had its exit, and no worker another's. */
+static void crew_check_paired(void)
+{
+    uint32_t starts = atomic_u32_load_acquire(&crew.starts);
+    CHECK_EQ(atomic_u32_load_acquire(&crew.exits), starts);
+    for (uint32_t i = 0; i < starts; i++)
+        CHECK_EQ(atomic_u32_load_acquire(&crew.lives[i].exits), 1);
+}
+
+/* A task that does, and one that does not wait. */
+
+static void note_worker(void *place)
+{
+    struct life *life = weft_pool_worker_state();
+    CHECK(life >= crew.lives && life < crew.lives + atomic_u32_load_acquire(&crew.starts));
+    atomic_u32_add_relaxed(&life->tasks, 1);
+    *(struct life **)place = life;
+    life->busy_until = weft_now();
+}
+
+struct held {
+    struct gate gate;
+    struct life *life;
+};
+
+static void hold_worker(void *arg)
+{
+    struct held *held = arg;
+    gate_task(&held->gate);
+    note_worker(&held->life); /* the same as before it waited, or the checks of exits fail */
+}
+
+/* A pool with `count` workers, each with a task of its own that waits. */
+static weft_pool *hold_workers(weft_pool_options options, struct held *held, int count)
+{
+    for (;;) {
+        weft_pool *pool = pool_open(options);
+        for (int i = 0; i < count; i++) {
+            gate_shut(&held[i].gate);
+            CHECK_EQ(weft_pool_submit(pool, hold_worker, &held[i]), 0);
+            await_at_gate(&held[i].gate, 1);
+        }
+        if (pool_stats(pool).workers == count)
+            return pool;
+        /* One was made for a task that another took first: not this time. */
+        for (int i = 0; i < count; i++)
+            gate_open(&held[i].gate);
+        pool_close(pool);
+        crew_clear();
+    }
+}
+
+/* They become idle in that order. */
+static void free_in_order(weft_pool *pool, struct held *held, const int *order, int count)
+{
+    for (int i = 0; i < count; i++) {
+        gate_open(&held[order[i]].gate);
+        AWAIT_FIGURE(pool, idle, i + 1);
+    }
+}
+
+static void each_worker_has_its_state(void *arg)
+{
+    weft_pool_options options = crew_options(8, WEFT_NEVER);
+    struct held held[8];
+    static const int order[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    weft_pool *pool = hold_workers(options, held, 8);
+    CHECK_EQ(atomic_u32_load_acquire(&crew.starts), 8);
+    CHECK_EQ(atomic_u32_load_acquire(&crew.exits), 0);
+    free_in_order(pool, held, order, 8);
+    for (int i = 0; i < 8; i++)
+        for (int other = 0; other < i; other++)
+            CHECK(held[i].life != held[other].life);
+    CHECK_PTR(weft_pool_worker_state(), NULL); /* this is none */
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&crew.starts), 8);
+    crew_check_paired();
+    (void)arg;
+}
+
+static void starts_and_exits_are_paired(void)
+{
+    for (int reopen = 0; reopen < 2; reopen++) {
+        weft_pool_options options = crew_options(16, 100 * WEFT_US); /* they come and go */
+        weft_pool *pool = pool_open(options);
+        struct life *life[100];
+        for (int round = 0; round < 3; round++) {
+            for (int i = 0; i < 100; i++)
+                CHECK_EQ(weft_pool_submit(pool, note_worker, &life[i]), 0);
+            if (round == 1)
+                AWAIT_FIGURE(pool, workers, 0);
+            if (round == 1 && reopen) {
+                CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+                crew_check_paired();
+                CHECK_EQ(weft_pool_reopen(pool), 0);
+            }
+            if (round == 2)
+                CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+        }
+        crew_check_paired();
+        pool_close(pool);
+    }
+}
+
+static void a_worker_that_cannot_start_is_tried_again(void)
+{
+    weft_pool_options options = crew_options(4, 0);
+    atomic_u32_store_relaxed(&crew.to_fail, 2);
+    weft_pool *pool = pool_open(options);
+    struct life *life = NULL;
+    CHECK_EQ(weft_pool_submit(pool, note_worker, &life), 0);
+    pool_close(pool);
+    CHECK(life != NULL); /* it has run */
+    CHECK_EQ(atomic_u32_load_acquire(&crew.failures), 2);
+    CHECK_EQ(atomic_u32_load_acquire(&crew.lines), 2);
+    crew_check_paired(); /* a start that failed has no exit */
+}
+
+/* As with a database that allows two connections: what there is does the work. */
+
+static atomic_u32 connections;
+
+static int connect_two(void **state, void *data)
+{
+    (void)state, (void)data;
+    if (atomic_u32_add_seq_cst(&connections, 1) < 2)
+        return 0;
+    atomic_u32_add_seq_cst(&crew.failures, 1);
+    return -ECONNREFUSED;
+}
+
+static void say_nothing(const char *line, void *data)
+{
+    (void)line, (void)data;
+}
+
+static void workers_that_cannot_start_hold_nobody_back(void *arg)
+{
+    crew_clear();
+    atomic_u32_store_relaxed(&connections, 0);
+    struct gate gate;
+    gate_shut(&gate);
+    weft_pool *pool = pool_open((weft_pool_options){
+        .capacity = 10, .queue = 100, .on_worker_start = connect_two, .log = say_nothing});
+    for (int i = 0; i < 20; i++)
+        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+    await_at_gate(&gate, 2);
+    while (atomic_u32_load_acquire(&crew.failures) == 0)
+        CHECK_EQ(weft_sleep(50 * WEFT_US), 0);
+    gate_open(&gate);
+    await_at_gate(&gate, 20); /* by the two, while the others still try */
+    pool_close(pool);
+    (void)arg;
+}
+
+static int never_connect(void **state, void *data)
+{
+    (void)state, (void)data;
+    count_task(&crew.failures);
+    return -ECONNREFUSED;
+}
+
+static void no_exit(void *state, void *data)
+{
+    (void)state, (void)data;
+    CHECK(!"a worker ends that has not started");
+}
+
+static void a_pool_without_workers_can_be_closed(void *arg)
+{
+    for (int aborted = 0; aborted < 2; aborted++) {
+        crew_clear();
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 4,
+                                                        .queue = 10,
+                                                        .prestart = !aborted,
+                                                        .on_worker_start = never_connect,
+                                                        .on_worker_exit = no_exit,
+                                                        .log = say_nothing});
+        atomic_u32 ran = {0};
+        if (aborted)
+            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+        while (atomic_u32_load_acquire(&crew.failures) == 0)
+            CHECK_EQ(weft_sleep(50 * WEFT_US), 0);
+        if (aborted)
+            CHECK_EQ(weft_pool_abort(pool), 1);
+        pool_close(pool);
+        CHECK_EQ(atomic_u32_load_relaxed(&ran), 0);
+    }
+    (void)arg;
+}
+
+/* Idle ones. */
+
+static void which_is_reused(int reuse, const int *expected)
+{
+    enum { WORKERS = 4, TASKS = 8 };
+    weft_pool_options options = crew_options(WORKERS, WEFT_NEVER);
+    options.reuse = reuse;
+    struct held held[WORKERS];
+    static const int order[] = {2, 0, 3, 1};
+    weft_pool *pool = hold_workers(options, held, WORKERS);
+    free_in_order(pool, held, order, WORKERS);
+    for (int i = 0; i < TASKS; i++) {
+        struct life *life = NULL;
+        CHECK_EQ(weft_pool_submit(pool, note_worker, &life), 0);
+        AWAIT_FIGURE(pool, completed, WORKERS + i + 1);
+        AWAIT_FIGURE(pool, idle, WORKERS);
+        CHECK_PTR(life, held[expected[i]].life);
+    }
+    pool_close(pool);
+    crew_check_paired();
+}
+
+static void lifo_takes_the_one_that_was_busy_last(void *arg)
+{
+    static const int expected[] = {1, 1, 1, 1, 1, 1, 1, 1};
+    which_is_reused(WEFT_LIFO, expected);
+    (void)arg;
+}
+
+static void fifo_takes_the_one_that_is_idle_longest(void *arg)
+{
+    static const int expected[] = {2, 0, 3, 1, 2, 0, 3, 1};
+    which_is_reused(WEFT_FIFO, expected);
+    (void)arg;
+}
+
+static void expiry_is_never_early(void)
+{
+    static const int64_t expiries[] = {200 * WEFT_US, 3 * WEFT_MS, 20 * WEFT_MS};
+    for (int i = 0; i < 3; i++) {
+        weft_pool_options options = crew_options(8, expiries[i]);
+        weft_pool *pool = pool_open(options);
+        struct held held[8];
+        for (int k = 0; k < 8; k++) {
+            gate_shut(&held[k].gate);
+            CHECK_EQ(weft_pool_submit(pool, hold_worker, &held[k]), 0);
+        }
+        for (int k = 0; k < 8; k++)
+            gate_open(&held[k].gate);
+        AWAIT_FIGURE(pool, completed, 8);
+        AWAIT_FIGURE(pool, workers, 0); /* and it does come */
+        crew_check_paired();
+        for (uint32_t k = 0; k < atomic_u32_load_acquire(&crew.starts); k++)
+            if (crew.lives[k].busy_until != 0)
+                CHECK(crew.lives[k].ended - crew.lives[k].busy_until >= expiries[i]);
+        pool_close(pool);
+    }
+}
+
+static void workers_that_are_used_do_not_expire(void)
+{
+    weft_pool_options options = crew_options(1, 5 * WEFT_MS);
+    weft_pool *pool = pool_open(options);
+    int64_t begin = weft_now();
+    struct life *life = NULL;
+    int64_t last = begin;
+    bool prompt = true; /* this thread was never away for as long as a worker may be idle */
+    for (int64_t i = 0; weft_now() - begin < 20 * WEFT_MS; i++) {
+        CHECK_EQ(weft_pool_submit(pool, note_worker, &life), 0);
+        AWAIT_FIGURE(pool, completed, i + 1);
+        int64_t now = weft_now();
+        prompt = prompt && now - last < 4 * WEFT_MS;
+        last = now;
+    }
+    CHECK(!prompt || atomic_u32_load_acquire(&crew.starts) == 1);
+    pool_close(pool);
+}
+
+static void never_and_keep(void)
+{
+    for (int never = 0; never < 2; never++) {
+        weft_pool_options options = crew_options(8, never ? WEFT_NEVER : 5 * WEFT_MS);
+        int64_t stay = never ? 8 : 3;
+        options.keep = never ? 0 : 3;
+        struct held held[8];
+        weft_pool *pool = hold_workers(options, held, 8);
+        for (int i = 0; i < 8; i++)
+            gate_open(&held[i].gate);
+        AWAIT_FIGURE(pool, idle, stay);
+        CHECK_EQ(weft_sleep(20 * WEFT_MS), 0); /* they could go now, and must not */
+        CHECK_EQ(pool_stats(pool).workers, stay);
+        CHECK_EQ(atomic_u32_load_acquire(&crew.exits), 8 - stay);
+        pool_close(pool);
+        crew_check_paired();
+    }
+}
+
+/* Which of them stay does not matter, but so many do. */
+static void as_many_are_kept_when_they_take_turns(void)
+{
+    weft_pool_options options = crew_options(8, 5 * WEFT_MS);
+    options.keep = 3;
+    options.reuse = WEFT_FIFO;
+    struct held held[8];
+    weft_pool *pool = hold_workers(options, held, 8);
+    for (int i = 0; i < 8; i++)
+        gate_open(&held[i].gate);
+    AWAIT_FIGURE(pool, running, 0);
+    struct gate gate;
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 3); /* by those that were idle first */
+    gate_open(&gate);
+    AWAIT_FIGURE(pool, running, 0);
+    AWAIT_FIGURE(pool, idle, 3);
+    CHECK_EQ(weft_sleep(20 * WEFT_MS), 0);
+    CHECK_EQ(pool_stats(pool).workers, 3);
+    pool_close(pool);
+    crew_check_paired();
+}
+
+static void prestarted_ones_are_there_and_stay(void)
+{
+    weft_pool_options options = crew_options(8, WEFT_MS);
+    options.prestart = 4;
+    weft_pool *pool = pool_open(options);
+    CHECK_EQ(pool_stats(pool).workers, 4);
+    AWAIT_FIGURE(pool, idle, 4);
+    CHECK_EQ(atomic_u32_load_acquire(&crew.starts), 4);
+    struct held held[8];
+    for (int i = 0; i < 4; i++) {
+        gate_shut(&held[i].gate);
+        CHECK_EQ(weft_pool_submit(pool, hold_worker, &held[i]), 0);
+        await_at_gate(&held[i].gate, 1);
+    }
+    CHECK_EQ(atomic_u32_load_acquire(&crew.starts), 4); /* no more were needed */
+    for (int i = 4; i < 8; i++) {
+        gate_shut(&held[i].gate);
+        CHECK_EQ(weft_pool_submit(pool, hold_worker, &held[i]), 0);
+        await_at_gate(&held[i].gate, 1);
+    }
+    for (int i = 0; i < 8; i++)
+        gate_open(&held[i].gate);
+    AWAIT_FIGURE(pool, workers, 4);
+    CHECK_EQ(weft_sleep(5 * WEFT_MS), 0);
+    CHECK_EQ(pool_stats(pool).workers, 4);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).workers, 0);
+    CHECK_EQ(weft_pool_reopen(pool), 0);
+    CHECK_EQ(pool_stats(pool).workers, 4); /* again */
+    pool_close(pool);
+    crew_check_paired();
+}
+
+/* Giving back in shares. */
+
+static weft_pool *shrinking;
+static int64_t shrink_times[WORKERS_MOST], left_idle[WORKERS_MOST];
+
+static void note_shrink(void *state, void *data)
+{
+    weft_pool_stats stats;
+    CHECK_EQ(weft_pool_stats_get(shrinking, &stats), 0);
+    uint32_t number = atomic_u32_add_seq_cst(&crew.exits, 1);
+    CHECK(number < WORKERS_MOST);
+    left_idle[number] = stats.idle;
+    shrink_times[number] = weft_now();
+    (void)state, (void)data;
+}
+
+/* 11 idle ones, of which 3 are kept, give back a quarter of 8, of 6, of 5 and so on, but one at least. */
+static void a_quarter_of_the_surplus_each_time(void)
+{
+    enum { WORKERS = 11, KEPT = 3, SURPLUS = WORKERS - KEPT };
+    static const int periods[SURPLUS] = {1, 1, 2, 3, 4, 5, 6, 7};
+    int64_t period = 5 * WEFT_MS;
+    for (bool seen = false; !seen; period *= 2) {
+        crew_clear();
+        weft_pool_options options = weft_pool_scalable(KEPT, WORKERS, period);
+        options.on_worker_exit = note_shrink;
+        weft_pool *pool = shrinking = pool_open(options);
+        struct gate gate;
+        gate_shut(&gate);
+        for (int i = 0; i < WORKERS; i++)
+            CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+        await_at_gate(&gate, WORKERS);
+        int64_t begin = weft_now();
+        gate_open(&gate);
+        /* Were all idle before the first were given back? If this thread was too slow, once more. */
+        int64_t idle, exits = 0;
+        int times = 0;
+        while ((idle = pool_stats(pool).idle) < WORKERS && exits == 0) {
+            exits = atomic_u32_load_acquire(&crew.exits);
+            look_again(&times);
+        }
+        seen = idle == WORKERS;
+        AWAIT_FIGURE(pool, workers, KEPT);
+        for (int i = 0; i < SURPLUS; i++)
+            CHECK(shrink_times[i] - begin >= periods[i] * period);
+        if (seen)
+            CHECK(left_idle[0] <= WORKERS - SURPLUS / 4); /* they go together */
+        CHECK_EQ(weft_sleep(2 * period), 0);
+        CHECK_EQ(atomic_u32_load_acquire(&crew.exits), SURPLUS); /* the others stay */
+        CHECK_EQ(pool_stats(pool).idle, KEPT);
+        pool_close(pool);
+        CHECK_EQ(atomic_u32_load_acquire(&crew.exits), WORKERS);
+    }
+}
+
+/* Presets. */
+
+static void the_fixed_pool(void)
+{
+    enum { WORKERS = 5 };
+    weft_pool_options options = weft_pool_fixed(WORKERS);
+    weft_pool *pool = pool_open(options);
+    CHECK_EQ(pool_stats(pool).workers, WORKERS); /* up front */
+    struct gate gate;
+    gate_shut(&gate);
+    for (int i = 0; i < 2 * WORKERS; i++) /* so many run, as many wait */
+        CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), 0);
+    await_at_gate(&gate, WORKERS);
+    CHECK_EQ(pool_stats(pool).queued, WORKERS);
+    CHECK_EQ(weft_pool_try_submit(pool, gate_task, &gate), -EAGAIN);
+    CHECK_EQ(weft_pool_submit_until(pool, gate_task, &gate, weft_after(WEFT_MS)), -ETIMEDOUT);
+    gate_open(&gate);
+    CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+    AWAIT_FIGURE(pool, idle, WORKERS);
+    CHECK_EQ(pool_stats(pool).most_workers, WORKERS);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&gate.gauge.total), 2 * WORKERS + 1);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0); /* once is enough, twice is no harm */
+    pool_close(pool);
+}
+
+static void the_scalable_pool(void)
+{
+    enum { IDLE = 2, MOST = 9 };
+    for (int wait = 0; wait < 2; wait++) {
+        weft_pool_options options = weft_pool_scalable(IDLE, MOST, WEFT_MS);
+        options.when_full = wait ? WEFT_BLOCK : WEFT_REJECT;
+        weft_pool *pool = pool_open(options);
+        struct gate gate;
+        gate_shut(&gate);
+        for (int i = 0; i < MOST; i++) {
+            CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+            await_at_gate(&gate, (uint32_t)i + 1);
+            CHECK(pool_stats(pool).workers <= i + 1 + weft_processors()); /* by need */
+        }
+        if (wait)
+            CHECK_EQ(weft_pool_submit_until(pool, gate_task, &gate, weft_after(WEFT_MS)),
+                     -ETIMEDOUT);
+        else
+            CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), -EAGAIN);
+        gate_open(&gate);
+        AWAIT_FIGURE(pool, workers, IDLE);
+        pool_close(pool);
+    }
+}
+
+/* Long tasks in front of short ones. */
+
+static struct {
+    atomic_u32 begun, ran;
+    uint32_t expected;
+} rush;
+
+static void compute_until_the_others_have_run(void *arg)
+{
+    atomic_u32_add_seq_cst(&rush.begun, 1);
+    while (atomic_u32_load_acquire(&rush.ran) < rush.expected)
+        cpu_relax();
+    (void)arg;
+}
+
+static void short_ones_run_beside_a_long_one(void *arg)
+{
+    enum { SHORT = 15 };
+    for (int64_t round = test_scale(20); round > 0; round--) {
+        weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
+        memset(&rush, 0, sizeof rush);
+        rush.expected = SHORT;
+        CHECK_EQ(weft_pool_pause(pool), 0);
+        CHECK_EQ(weft_pool_submit(pool, compute_until_the_others_have_run, NULL), 0);
+        for (int i = 0; i < SHORT; i++)
+            CHECK_EQ(weft_pool_submit(pool, count_task, &rush.ran), 0);
+        CHECK_EQ(weft_pool_resume(pool), 0);
+        await_count(&rush.ran, SHORT);
+        pool_close(pool);
+    }
+    (void)arg;
+}
+
+int main(void)
+{
+    RUN(no_worker_without_a_task);
+    everywhere(short_tasks_need_few_workers);
+    everywhere(waiting_tasks_get_as_many_as_the_capacity);
+    everywhere(each_worker_has_its_state);
+    RUN(starts_and_exits_are_paired);
+    RUN(a_worker_that_cannot_start_is_tried_again);
+    everywhere(workers_that_cannot_start_hold_nobody_back);
+    everywhere(a_pool_without_workers_can_be_closed);
+    RUN(expiry_is_never_early);
+    RUN(workers_that_are_used_do_not_expire);
+    RUN(never_and_keep);
+    RUN(as_many_are_kept_when_they_take_turns);
+    RUN(prestarted_ones_are_there_and_stay);
+    RUN(a_quarter_of_the_surplus_each_time);
+    RUN(the_fixed_pool);
+    RUN(the_scalable_pool);
+    /* With one processor: else a second worker may be called for a task if the first is slow to come. */
+    with_processors(1, lifo_takes_the_one_that_was_busy_last, NULL);
+    with_processors(1, fifo_takes_the_one_that_is_idle_longest, NULL);
+    with_processors(2, short_ones_run_beside_a_long_one, NULL);
+    return 0;
+}
