@@ -1,5 +1,5 @@
 /*
- * demo.c: weft-demo: a million tasks that sleep, each in a fiber of its own; then the same work on
+ * demo.c: weft-demo: a million tasks that sleep, on a pool; then the same with a fiber for each; then on
  * plain threads, scaled down so that it ends.
  *
  * Each part runs in a child process, so that its peak memory is its own. The parent only watches:
@@ -27,12 +27,14 @@
 #include <weft/weft.h>
 
 enum { TASKS_MOST = 1000000000, THREADS_MOST = 1000, THREAD_ROUNDS = 10, BAR_MOST = 50 };
+enum { CAPACITY_DEFAULT = 50000 };
 #define SLEEP_MOST (3600 * WEFT_S)
 #define REDRAW (50 * WEFT_MS)
 
 struct work {
     int64_t tasks;
-    int64_t sleep; /* ns */
+    int64_t sleep;    /* ns */
+    int64_t capacity; /* of the pool */
 };
 
 /* Shared between parent and child. */
@@ -40,6 +42,7 @@ static struct counters {
     _Atomic int64_t finished;
     _Atomic int64_t alive;      /* a moment ago */
     _Atomic int64_t most_alive; /* at once */
+    int64_t workers;            /* that there were at once: of the pool, or as many as were alive */
     int64_t elapsed;            /* ns */
     int processors;
     int threads; /* of the process: the most */
@@ -50,13 +53,13 @@ struct part {
     long peak_kb;
 };
 
-/* Numbers as people read them. Four texts can be in use at the same time. */
+/* Numbers as people read them. Eight texts can be in use at the same time. */
 
 static char *text_buffer(void)
 {
-    static char texts[4][64];
+    static char texts[8][64];
     static unsigned turn;
-    return texts[turn++ % 4];
+    return texts[turn++ % 8];
 }
 
 static const char *grouped(int64_t number)
@@ -116,14 +119,55 @@ static int own_threads(void)
     return count;
 }
 
-static weft_wg all_done;
 static int64_t task_sleep;
 
-static void fiber_task(void *arg)
+static void pool_task(void *arg)
 {
     (void)arg;
     weft_sleep(task_sleep);
     atomic_fetch_add_explicit(&counters->finished, 1, memory_order_relaxed);
+}
+
+static int submit_all(weft_pool *pool, int64_t tasks)
+{
+    for (int64_t i = 0; i < tasks; i++) {
+        int error = weft_pool_submit(pool, pool_task, NULL);
+        if (error != 0) {
+            fprintf(stderr, "weft-demo: task %s: %s\n", grouped(i + 1), weft_strerror(error));
+            return error;
+        }
+        note_alive(i + 1);
+    }
+    return 0;
+}
+
+static int run_pool(const struct work *work)
+{
+    weft_pool *pool;
+    weft_pool_stats stats;
+    task_sleep = work->sleep;
+    int64_t start = weft_now();
+    int error = weft_pool_open(&pool, &(weft_pool_options){.capacity = work->capacity});
+    if (error != 0) {
+        fprintf(stderr, "weft-demo: pool: %s\n", weft_strerror(error));
+        return 1;
+    }
+    error = submit_all(pool, work->tasks);
+    if (weft_pool_stop(pool, WEFT_NEVER) != 0 || weft_pool_stats_get(pool, &stats) != 0 ||
+        weft_pool_close(pool) != 0 || error != 0)
+        return 1;
+    counters->elapsed = weft_now() - start;
+    counters->processors = weft_processors();
+    counters->threads = own_threads();
+    counters->workers = stats.most_workers;
+    return 0;
+}
+
+static weft_wg all_done;
+
+static void fiber_task(void *arg)
+{
+    pool_task(arg);
     weft_wg_done(&all_done);
 }
 
@@ -144,6 +188,7 @@ static int run_fibers(const struct work *work)
     counters->elapsed = weft_now() - start;
     counters->processors = weft_processors();
     counters->threads = own_threads();
+    counters->workers = counters->most_alive;
     return 0;
 }
 
@@ -194,6 +239,7 @@ static int run_threads(const struct work *work)
         take_place();
     counters->elapsed = weft_now() - start;
     counters->threads = (int)counters->most_alive + 1;
+    counters->workers = counters->most_alive;
     return 0;
 }
 
@@ -344,48 +390,67 @@ static struct work scale_down(struct work work)
     return work;
 }
 
-/* An empty column at the end leaves no blanks behind. */
-static void row(const char *name, const char *fibers, const char *threads, const char *scaled)
+enum { PARTS = 3, COLUMNS = PARTS + 1 }; /* the last one: threads, extrapolated */
+
+/* Empty columns at the end leave no blanks behind. */
+static void row(const char *name, const char *const columns[COLUMNS])
 {
-    printf("  %-20s %14s", name, fibers);
-    if (*threads != '\0' || *scaled != '\0')
-        printf(" %16s", threads);
-    if (*scaled != '\0')
-        printf(" %18s", scaled);
+    int filled = COLUMNS;
+    while (filled > 0 && *columns[filled - 1] == '\0')
+        filled--;
+    printf("  %-17s", name);
+    for (int i = 0; i < filled; i++)
+        printf(" %14s", columns[i]);
     putchar('\n');
 }
 
-static void print_table(const struct work *work, const struct part *fibers,
-                        const struct work *scaled, const struct part *threads)
+#define ROW(name, ...) row((name), (const char *const[COLUMNS]){__VA_ARGS__})
+
+static void print_heads(const struct work *work, bool whole)
 {
+    char of[64];
+    snprintf(of, sizeof of, "of %s", grouped(work->capacity));
+    ROW("", "weft pool", "weft fibers", "plain threads", whole ? "" : "plain threads");
+    ROW("", of, "one a task", whole ? "one a task" : "scaled down", whole ? "" : "extrapolated");
+}
+
+static void print_table(const struct work *work, const struct part parts[PARTS],
+                        const struct work *scaled)
+{
+    const struct counters *pool = &parts[0].counters, *fibers = &parts[1].counters,
+                          *threads = &parts[2].counters;
     double factor = (double)work->tasks / (double)scaled->tasks;
     bool whole = scaled->tasks == work->tasks;
-    char extrapolated[32];
-    snprintf(extrapolated, sizeof extrapolated, "linearly, x%.4g", factor);
-    row("", "weft fibers", "plain threads", whole ? "" : "plain threads");
-    row("", "measured", "measured", whole ? "" : "extrapolated");
+    print_heads(work, whole);
+    ROW("tasks", grouped(work->tasks), grouped(work->tasks), grouped(scaled->tasks),
+        whole ? "" : grouped(work->tasks));
+    ROW("workers, at most", grouped(pool->workers), grouped(fibers->workers),
+        grouped(threads->workers), "");
+    ROW("threads, and main", grouped(pool->threads), grouped(fibers->threads),
+        grouped(threads->threads), "");
+    ROW("time", duration((double)pool->elapsed), duration((double)fibers->elapsed),
+        duration((double)threads->elapsed),
+        whole ? "" : duration((double)threads->elapsed * factor));
+    ROW("peak memory", megabytes(parts[0].peak_kb), megabytes(parts[1].peak_kb),
+        megabytes(parts[2].peak_kb), "");
+    printf(
+        "\n%s %s. A task runs in a worker of the pool, in a fiber of its own, or in a thread of\n"
+        "its own, at most %s of those at once",
+        grouped(pool->processors), pool->processors == 1 ? "processor" : "processors",
+        grouped(THREADS_MOST));
     if (!whole)
-        row("", "", "scaled down", extrapolated);
-    row("tasks", grouped(work->tasks), grouped(scaled->tasks), whole ? "" : grouped(work->tasks));
-    row("processors", grouped(fibers->counters.processors), "", "");
-    row("threads, with main", grouped(fibers->counters.threads), grouped(threads->counters.threads),
-        "");
-    row("most alive at once", grouped(fibers->counters.most_alive),
-        grouped(threads->counters.most_alive), "");
-    row("time", duration((double)fibers->counters.elapsed),
-        duration((double)threads->counters.elapsed),
-        whole ? "" : duration((double)threads->counters.elapsed * factor));
-    row("peak memory", megabytes(fibers->peak_kb), megabytes(threads->peak_kb), "");
-    printf("\nPlain threads: one for each task, at most %s at once; %s of the %s tasks were run.\n",
-           grouped(THREADS_MOST), whole ? "all" : grouped(scaled->tasks), grouped(work->tasks));
+        printf("; the last column is the one before it x %.4g", factor);
+    puts(".");
 }
 
 /* Options. */
 
 static const char usage_text[] =
-    "usage: weft-demo [--tasks N] [--sleep DURATION]\n"
-    "Runs N tasks that sleep, each in a fiber of its own, and a part of them on plain threads.\n"
+    "usage: weft-demo [--tasks N] [--sleep DURATION] [--capacity N]\n"
+    "Runs N tasks that sleep: on a pool, each in a fiber of its own, and a part of them on plain\n"
+    "threads.\n"
     "  --tasks N          how many (default 1000000)\n"
+    "  --capacity N       of the pool: so many at the same time (default 50000)\n"
     "  --sleep DURATION   of each: milliseconds, or with a unit: 500us, 10ms, 2s (default 10ms)\n"
     "  --help             this\n";
 
@@ -395,12 +460,12 @@ static int bad_input(const char *option, const char *text, const char *wanted)
     return 2;
 }
 
-static bool parse_tasks(const char *text, int64_t *tasks)
+static bool parse_number(const char *text, int64_t *number)
 {
     char *end;
     errno = 0;
-    *tasks = strtoll(text, &end, 10);
-    return errno == 0 && end != text && *end == '\0' && *tasks >= 1 && *tasks <= TASKS_MOST;
+    *number = strtoll(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && *number >= 1 && *number <= TASKS_MOST;
 }
 
 static bool parse_sleep(const char *text, int64_t *sleep)
@@ -429,6 +494,7 @@ static int parse(int argc, char **argv, struct work *work)
     static const struct option longs[] = {
         {"tasks", required_argument, NULL, 't'},
         {"sleep", required_argument, NULL, 's'},
+        {"capacity", required_argument, NULL, 'c'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -441,8 +507,10 @@ static int parse(int argc, char **argv, struct work *work)
             fputs(usage_text, stderr);
             return 2;
         }
-        if (option == 't' && !parse_tasks(optarg, &work->tasks))
+        if (option == 't' && !parse_number(optarg, &work->tasks))
             return bad_input("tasks", optarg, "a number from 1 to 1000000000");
+        if (option == 'c' && !parse_number(optarg, &work->capacity))
+            return bad_input("capacity", optarg, "a number from 1 to 1000000000");
         if (option == 's' && !parse_sleep(optarg, &work->sleep))
             return bad_input("sleep", optarg, "a duration from 0 to one hour, as 500us, 10ms, 2s");
     }
@@ -455,8 +523,8 @@ static int parse(int argc, char **argv, struct work *work)
 
 int main(int argc, char **argv)
 {
-    struct work work = {.tasks = 1000000, .sleep = 10 * WEFT_MS};
-    struct part fibers, threads;
+    struct work work = {.tasks = 1000000, .sleep = 10 * WEFT_MS, .capacity = CAPACITY_DEFAULT};
+    struct part parts[PARTS];
     int code = parse(argc, argv, &work);
     if (code >= 0)
         return code;
@@ -477,9 +545,10 @@ int main(int argc, char **argv)
 
     printf("weft %s: %s %s, %s of sleep each\n\n", weft_version(), grouped(work.tasks),
            work.tasks == 1 ? "task" : "tasks", duration((double)work.sleep));
-    if (!run_part(&fibers, run_fibers, "fibers ", &work, &mask) ||
-        !run_part(&threads, run_threads, "threads", &scaled, &mask))
+    if (!run_part(&parts[0], run_pool, "pool   ", &work, &mask) ||
+        !run_part(&parts[1], run_fibers, "fibers ", &work, &mask) ||
+        !run_part(&parts[2], run_threads, "threads", &scaled, &mask))
         return 1;
-    print_table(&work, &fibers, &scaled, &threads);
+    print_table(&work, parts, &scaled);
     return 0;
 }

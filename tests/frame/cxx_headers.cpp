@@ -198,13 +198,78 @@ static bool object_pools()
     return weft_object_pool_close(pool) == 0 && good;
 }
 
+static int answer(void *number, void **result)
+{
+    *result = number;
+    return 0;
+}
+
+static bool tasks_of(weft_pool *pool)
+{
+    int number = 7;
+    void *result = nullptr;
+    weft_task *task = nullptr;
+    weft_group *group = nullptr;
+    if (weft_task_start(&task, pool, answer, &number, nullptr) != 0)
+        return false;
+    bool good = weft_task_wait(task, &result) == 0 && result == &number &&
+                weft_task_ended(task) == 1 && weft_task_cancel(task) == 2;
+    weft_task_release(task);
+    int none = 0;
+    return weft_pool_group(&group, pool, nullptr) == 0 && weft_group_go(group, fail, &none) == 0 &&
+           weft_group_close(group) == 0 && good;
+}
+
+static bool pools()
+{
+    int numbers[4] = {};
+    void *args[] = {&numbers[2], &numbers[3]};
+    weft_pool_options options = {};
+    options.name = "from C++";
+    options.capacity = 2;
+    options.queue = WEFT_UNLIMITED;
+    options.when_full = WEFT_REJECT;
+    options.function = set_to_seven;
+    weft_pool *pool = nullptr;
+    weft_pool_stats stats;
+    if (weft_pool_open(&pool, &options) != 0)
+        return false;
+    weft_submit_options high = {};
+    high.priority = WEFT_HIGH;
+    high.key = 1;
+    bool good = weft_pool_submit_with(pool, set_to_seven, &numbers[0], &high) == 0 &&
+                weft_pool_invoke(pool, &numbers[1]) == 0 &&
+                weft_pool_submit_batch(pool, nullptr, args, 2, WEFT_NEVER) == 2 &&
+                weft_pool_tune(pool, 3) == 0 && tasks_of(pool) &&
+                weft_pool_stop(pool, WEFT_NEVER) == 0 && weft_pool_stats_get(pool, &stats) == 0 &&
+                stats.completed == 6 && weft_pool_submit(pool, set_to_seven, args) == -ESHUTDOWN &&
+                weft_pool_reopen(pool) == 0;
+    for (int number : numbers)
+        good = good && number == 7;
+    return weft_pool_close(pool) == 0 && good;
+}
+
+static bool many_pools()
+{
+    int number = 0;
+    weft_pool_options options = weft_pool_fixed(1);
+    weft_pools *pools = nullptr;
+    weft_pool_stats stats;
+    if (weft_pools_open(&pools, 2, WEFT_LEAST_BUSY, &options) != 0)
+        return false;
+    bool good = weft_pools_submit(pools, set_to_seven, &number) == 0 &&
+                weft_pools_count(pools) == 2 && weft_pools_get(pools, 2) == nullptr &&
+                weft_pools_stats(pools, &stats) == 0 && stats.submitted == 1;
+    return weft_pools_close(pools) == 0 && good && number == 7;
+}
+
 int main()
 {
     bool (*const parts[])() = {
         fibers,       wait_groups, channels,
         selects,      tickers,     contexts,
         groups,       locks,       semaphores_and_barriers,
-        object_pools,
+        object_pools, pools,       many_pools,
     };
     int part = 0;
     for (auto good : parts) {

@@ -1,0 +1,103 @@
+/* pool_results.c: tasks that give something back.
+ *
+ * With a handle for each task: its result, its error, and a way to cancel it. With a group over the pool:
+ * many tasks, one answer; the first error ends the others. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <weft/weft.h>
+
+enum { CAPACITY = 4, NUMBERS = 8 };
+
+static int expect(int good, const char *what)
+{
+    if (!good)
+        fprintf(stderr, "pool_results: expected %s\n", what);
+    return good;
+}
+
+/* The square of a number, in new memory; not of a negative one. */
+static int square(void *arg, void **result)
+{
+    long number = *(const long *)arg;
+    weft_sleep(10 * WEFT_MS);
+    if (number < 0)
+        return -EDOM;
+    long *answer = malloc(sizeof *answer);
+    if (answer == NULL)
+        return -ENOMEM;
+    *answer = number * number;
+    *result = answer;
+    return 0;
+}
+
+/* All are started first, so they run side by side; then each is waited for. */
+static int results(weft_pool *pool)
+{
+    long numbers[NUMBERS] = {1, 2, 3, -4, 5, 6, 7, 8}, sum = 0;
+    weft_task *tasks[NUMBERS];
+    int failures = 0;
+    for (int i = 0; i < NUMBERS; i++)
+        if (weft_task_start(&tasks[i], pool, square, &numbers[i], NULL) != 0)
+            return 0;
+    for (int i = 0; i < NUMBERS; i++) {
+        void *answer = NULL;
+        int error = weft_task_wait(tasks[i], &answer);
+        if (error == 0)
+            sum += *(long *)answer;
+        else
+            printf("the square of %ld: %s\n", numbers[i], weft_strerror(error)), failures++;
+        free(answer);
+        weft_task_release(tasks[i]);
+    }
+    printf("the sum of the others: %ld\n", sum);
+    return expect(sum == 188 && failures == 1, "188, and one error");
+}
+
+static int sleep_long(void *arg, void **result)
+{
+    (void)arg, (void)result;
+    return weft_sleep(3600 * WEFT_S); /* -ECANCELED when the task is cancelled */
+}
+
+static int cancelled(weft_pool *pool)
+{
+    weft_task *task;
+    if (weft_task_start(&task, pool, sleep_long, NULL, NULL) != 0)
+        return 0;
+    int late = weft_task_wait_until(task, NULL, weft_after(10 * WEFT_MS));
+    weft_task_cancel(task);
+    int error = weft_task_wait(task, NULL);
+    weft_task_release(task);
+    printf("waited 10 ms: %s; then cancelled: %s\n", weft_strerror(late), weft_strerror(error));
+    return expect(late == -ETIMEDOUT && error == -ECANCELED, "a timeout, then the end");
+}
+
+static int check_page(void *arg)
+{
+    int error = weft_sleep(*(const int *)arg == 3 ? WEFT_MS : 3600 * WEFT_S);
+    return error != 0 ? error : -EPROTO; /* page 3 is broken; nobody waits an hour for the others */
+}
+
+static int first_error(weft_pool *pool)
+{
+    weft_group *group;
+    int pages[CAPACITY] = {1, 2, 3, 4};
+    if (weft_pool_group(&group, pool, NULL) != 0)
+        return 0;
+    for (int i = 0; i < CAPACITY; i++)
+        if (weft_group_go(group, check_page, &pages[i]) != 0)
+            weft_group_cancel(group);
+    int error = weft_group_close(group); /* waits for all of them */
+    printf("the group: %s\n", weft_strerror(error));
+    return expect(error == -EPROTO, "the error of page 3");
+}
+
+int main(void)
+{
+    weft_pool *pool;
+    if (weft_pool_open(&pool, &(weft_pool_options){.capacity = CAPACITY, .name = "results"}) != 0)
+        return 1;
+    int good = results(pool) && cancelled(pool) && first_error(pool);
+    return weft_pool_close(pool) == 0 && good ? 0 : 1;
+}
