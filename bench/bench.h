@@ -61,6 +61,7 @@ extern const struct bench_case bench_rwmutex_cases[];
 extern const struct bench_case bench_sem_cases[];
 extern const struct bench_case bench_context_cases[];
 extern const struct bench_case bench_object_pool_cases[];
+extern const struct bench_case bench_pool_cases[];
 
 /* For the cases. */
 

@@ -3,8 +3,9 @@
 //	go run . -rounds 5 -procs 2 > go.json
 //
 // Every round of a case runs in a process of its own, which measures twice and keeps the second
-// figure, except for the cases about a cold start (no_pool_sleep, parked). An operation is what it
-// is in the case of the same name of weft-bench. GOGC and the like are left as they are by default.
+// figure, except for the cases about a cold start (no_pool_sleep, parked, pool_sleep...). An
+// operation is what it is in the case of the same name of weft-bench. GOGC and the like are left as
+// they are by default. The cases of the pool are those of ants (pool.go).
 package main
 
 import (
@@ -24,6 +25,7 @@ import (
 
 type benchCase struct {
 	name    string
+	system  string // "" is Go itself
 	unit    string
 	one     bool // on one processor
 	cold    bool
@@ -73,6 +75,14 @@ var cases = []benchCase{
 	{name: "mutex_yield_all", unit: "ns/op", measure: mutexYield, size: 8},
 	{name: "rwmutex", unit: "ns/op", one: true, measure: rwmutex, size: 1},
 	{name: "rwmutex_all", unit: "ns/op", measure: rwmutex, size: 8},
+	{name: "pool_noop", system: "ants", unit: "ns/op", measure: poolNoop, size: 1},
+	{name: "pool_noop_8", system: "ants", unit: "ns/op", measure: poolNoop, size: 8},
+	{name: "pool_invoke", system: "ants", unit: "ns/op", measure: poolInvoke, size: 1},
+	{name: "pool_task", system: "ants", unit: "ns/op", measure: poolTask, size: 1},
+	{name: "pool_sleep", system: "ants", unit: "s", cold: true, measure: poolSleep, size: 1000000},
+	{name: "pool_sleep_10m", system: "ants", unit: "s", cold: true, measure: poolSleep, size: 10000000},
+	{name: "pool_queued", system: "ants", unit: "bytes", cold: true, measure: poolQueued, size: 1000000},
+	{name: "pool_idle", system: "ants", unit: "bytes", cold: true, measure: poolIdle, size: 10000},
 }
 
 var quick = flag.Bool("quick", false, "a tenth of the work")
@@ -404,6 +414,10 @@ func run(one benchCase, rounds, procs int) (result, error) {
 	var values []float64
 	r := result{Case: one.name, System: "go", Version: strings.TrimPrefix(runtime.Version(), "go"),
 		Unit: one.unit, Rounds: rounds}
+	if one.system != "" {
+		r.System = one.system
+		r.Version = moduleVersion(one.system) + " on go " + r.Version
+	}
 	if one.one {
 		procs = 1
 	}
