@@ -51,7 +51,7 @@ enum { LOCKED = 1, QUEUE = 2, WAITERS = 4, WOKEN = 8, STARVING = 16 };
 /* What a waiter is woken with. */
 enum { TRY_AGAIN = 0, HANDED_OVER = 1 };
 
-enum { SPIN_ROUNDS = 10, SPIN_FAILURES = 4, SPIN_ANYWAY = 32 };
+enum { SPIN_LOOKS = 4, SPIN_PAUSES = 16, SPIN_FAILURES = 4, SPIN_ANYWAY = 32 };
 
 #define STARVES_AFTER WEFT_MS
 
@@ -162,8 +162,7 @@ static bool spin(weft_mutex *mutex, uint32_t woken)
         atomic_u32_store_relaxed(failures, failed + 1);
         return false;
     }
-    struct backoff backoff = {0, 0};
-    while (backoff.round < SPIN_ROUNDS) {
+    for (uint32_t round = 0; round < SPIN_LOOKS; round++) {
         uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
         if (before & STARVING)
             return false; /* it goes to one who waits */
@@ -171,11 +170,13 @@ static bool spin(weft_mutex *mutex, uint32_t woken)
         if (!(before & LOCKED) &&
             atomic_u32_cas_acquire(word_of(mutex), &before, (before | LOCKED) & ~woken)) {
             /* Free at the first look says nothing about spinning. */
-            if (failed != 0 && backoff.round != 0)
+            if (failed != 0 && round != 0)
                 atomic_u32_store_relaxed(failures, 0);
             return true;
         }
-        backoff_pause(&backoff);
+        /* Few looks, far apart: each takes the line away from the owner. */
+        for (uint32_t i = 0; i < (uint32_t)SPIN_PAUSES << round; i++)
+            cpu_relax();
     }
     atomic_u32_store_relaxed(failures, failed + 1);
     return false;
