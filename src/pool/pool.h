@@ -97,6 +97,7 @@ struct weft_pool {
     atomic_u32 room;      /* a hint: there is room for one more */
     uint8_t state;        /* enum pool_state */
     bool paused;
+    bool quick;                       /* the last chunk was run through: tasks are short */
     bool mixed;                       /* tasks of different priorities have come */
     uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
     uint8_t since_parked;             /* tasks to take one by one, since some have parked lately */

@@ -46,7 +46,10 @@ static bool look(void)
         latch_acquire(&pool->latch);
         struct errands errands = {NULL, NULL, false};
         rescue(pool);
-        wanted |= weft__pool_wants_taker(pool);
+        if (weft__pool_wants_taker(pool)) {
+            wanted = true;
+            pool->quick = false;
+        }
         weft__pool_collect(pool);
         weft__pool_admit(pool, &errands);
         latch_release(&pool->latch);

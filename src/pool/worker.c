@@ -35,7 +35,7 @@
 #include "pool/pool.h"
 #include "pool/task.h"
 
-enum { LINGER_ROUNDS = 64, LINGER_PAUSES = 4, YIELD_EVERY = 4, ONE_BY_ONE = 32 };
+enum { LINGER_ROUNDS = 64, LINGER_PAUSES = 4, YIELD_EVERY = 4, ONE_BY_ONE = 32, BACKLOG = 256 };
 
 #define START_RETRY_FIRST (10 * WEFT_MS)
 #define START_RETRY_MOST WEFT_S
@@ -154,13 +154,21 @@ static void conclude(weft_pool *pool, struct errands *errands)
         wake_stoppers(pool, errands);
 }
 
+/* One more taker than there are pays only where it would have a processor, and if tasks are short, only
+ * where there are many: more of them contend for the latch. (If a processor becomes idle later, or tasks
+ * are not so short, rescue.c sees to it.) */
+static bool pays(const weft_pool *pool)
+{
+    int64_t takers = pool->takers.length + pool->starting;
+    return takers == 0 ||
+           (atomic_u32_load_relaxed(&weft__sched.idle_count) > 0 &&
+            (!pool->quick || atomic_i64_load_relaxed(&pool->ready) > takers * BACKLOG));
+}
+
 void weft__pool_settle(weft_pool *pool, struct errands *errands)
 {
     weft__pool_admit(pool, errands);
-    /* One more than there are only where it would have a processor. (If one becomes idle later, rescue.c
-     * sees to it.) */
-    if (weft__pool_wants_taker(pool) && (pool->takers.length + pool->starting == 0 ||
-                                         atomic_u32_load_relaxed(&weft__sched.idle_count) > 0))
+    if (weft__pool_wants_taker(pool) && pays(pool))
         weft__pool_call_taker(pool, errands);
     conclude(pool, errands);
     atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));
@@ -372,6 +380,7 @@ void weft__pool_pass_baton(struct worker *worker)
     worker->state = WORKER_AWAY;
     pool->away++;
     pool->since_parked = ONE_BY_ONE;
+    pool->quick = false;
     put_back(pool, worker);
     weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
@@ -505,6 +514,7 @@ static enum next choose(struct worker *worker, struct carried *carried, bool lin
     pool->called -= worker->called;
     worker->called = false;
     count_ended(pool, worker);
+    pool->quick |= worker->chunk != NULL;
     put_back(pool, worker); /* what is in hand is empty, or it was told to stop */
     weft__pool_admit(pool, &errands);
     join_takers(pool, worker);
