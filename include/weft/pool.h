@@ -206,7 +206,8 @@ typedef struct weft_pool_stats {
     uintptr_t reserved[8];
 } weft_pool_stats;
 
-/* Contexts: fiber, thread. Returns 0, or -EINVAL. */
+/* Returns 0; -EINVAL if an argument is NULL; -ECHILD in a forked child.
+ * Contexts: fiber, thread. */
 WEFT_API int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats);
 
 /* In a task: the state of the worker that runs it (on_worker_start); NULL elsewhere.

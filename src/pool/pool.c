@@ -239,6 +239,8 @@ int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
 {
     if (pool == NULL || stats == NULL)
         return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
     latch_acquire(&pool->latch);
     /* First what is still in hand, then what has ended: so nothing is in neither. */
     int64_t queued = count_queued(pool);

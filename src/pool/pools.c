@@ -73,6 +73,8 @@ int weft_pools_submit_until(weft_pools *pools, void (*function)(void *), void *a
 {
     if (pools == NULL || function == NULL)
         return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
     int chosen = choose(pools);
     for (int i = 0; i < pools->count; i++) {
         weft_pool *pool = pools->pools[(chosen + i) % pools->count];

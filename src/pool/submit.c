@@ -161,14 +161,10 @@ static int admit(weft_pool *pool, const struct offer *offer)
     return 0;
 }
 
-/* To wake a submitter for each single place costs more than most tasks do. As long as plenty of tasks are
- * ready, so that nobody waits for its task, and the last admission was just now, places are collected: the
- * tasks that end next, or the watcher, will come by. */
-static bool worth_waking(const weft_pool *pool)
+bool weft__pool_admits_later(const weft_pool *pool)
 {
-    return pool->inside + PLACES_AT_ONCE <= pool_limit(pool) ||
-           atomic_i64_load_relaxed(&pool->ready) < PLACES_AT_ONCE ||
-           weft__sys_ticks() - pool->admitted > ADMIT_TICKS;
+    return pool->inside + PLACES_AT_ONCE > pool_limit(pool) &&
+           weft__sys_ticks() - pool->admitted < ADMIT_TICKS;
 }
 
 /* One that has given up stays in line until it leaves by itself: so the pool is there as long as it needs
@@ -176,7 +172,7 @@ static bool worth_waking(const weft_pool *pool)
 void weft__pool_admit(weft_pool *pool, struct errands *errands)
 {
     struct submitter *next;
-    if (pool->blocked_first == NULL || pool->inside >= pool_limit(pool) || !worth_waking(pool))
+    if (pool->blocked_first == NULL || pool->inside >= pool_limit(pool))
         return;
     pool->admitted = weft__sys_ticks();
     for (struct submitter *one = pool->blocked_first; one != NULL; one = next) {

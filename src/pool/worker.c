@@ -91,7 +91,9 @@ static int64_t busy(const weft_pool *pool)
 
 bool weft__pool_wants_taker(const weft_pool *pool)
 {
-    return atomic_i64_load_relaxed(&pool->ready) > pool->starting + pool->called && !pool->paused &&
+    /* One that is being made may take long to start: an idle one is called all the same. */
+    int64_t coming = pool->called + (pool->idle.length > 0 ? 0 : pool->starting);
+    return atomic_i64_load_relaxed(&pool->ready) > coming && !pool->paused &&
            busy(pool) < pool->capacity &&
            pool->takers.length + pool->starting < weft__sched.processor_count;
 }
@@ -193,6 +195,8 @@ void weft__pool_leave_inside(weft_pool *pool)
 
 void weft__pool_leave(weft_pool *pool)
 {
+    if (weft__runtime_forked())
+        return;
     bool fiber = enter_if_fiber();
     weft__pool_leave_inside(pool);
     leave_if_fiber(fiber);
@@ -405,7 +409,8 @@ static noinline void attend(struct worker *worker)
     count_ended(pool, worker);
     if (pool->paused || busy(pool) > pool->capacity)
         put_back(pool, worker);
-    weft__pool_settle(pool, &errands);
+    if (worker->chunk == NULL || !weft__pool_admits_later(pool))
+        weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
         weft__pool_leave_inside(pool); /* this worker is here */
@@ -562,7 +567,7 @@ static void run_tasks(struct worker *worker)
             work_through(worker, &carried);
             if (weft__runtime_forked())
                 return;
-            if (++turns % YIELD_EVERY == 0)
+            if (++turns % YIELD_EVERY == 0 && !atomic_u32_load_relaxed(&worker->pool->attention))
                 weft_yield(); /* whoever else is ready on this processor has its turn */
         }
     }
@@ -609,6 +614,8 @@ static bool start_state(weft_pool *pool, struct worker *worker)
     int64_t pause = START_RETRY_FIRST;
     int error;
     while (pool->options.on_worker_start != NULL && (error = call_start(pool, worker)) != 0) {
+        if (weft__runtime_forked())
+            return false;
         char line[96];
         snprintf(line, sizeof line, "a worker could not start: %s", weft_strerror(error));
         weft__pool_log(pool, line);
@@ -644,14 +651,15 @@ static void worker_main(void *arg)
     struct extra *extra = fiber_extra(weft_self());
     extra->worker = &worker;
     bool started = start_state(pool, &worker);
-    if (started)
+    if (started && !weft__runtime_forked())
         run_tasks(&worker);
     if (weft__runtime_forked())
         return; /* a child of a task's: nothing of the pool is there */
     extra->worker = NULL;
     if (started && pool->options.on_worker_exit != NULL)
         pool->options.on_worker_exit(worker.user_state, pool->options.data);
-    end_worker(pool, &worker);
+    if (!weft__runtime_forked())
+        end_worker(pool, &worker);
 }
 
 /* Making workers. */
@@ -695,6 +703,26 @@ static bool take_alone(weft_pool *pool, struct carried *carried)
     return found;
 }
 
+/* Nobody could be made: those who are idle are called for what is ready, and the visit ends. */
+static void end_visit(weft_pool *pool)
+{
+    struct errands errands = {NULL, NULL, false};
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    if (pool->idle.length > 0)
+        weft__pool_settle(pool, &errands);
+    if (errands.make_worker) {
+        errands.make_worker = false;
+        pool->workers--;
+        pool->starting--;
+    }
+    pool->visitors--;
+    conclude(pool, &errands);
+    latch_release(&pool->latch);
+    must(!weft__pool_run(pool, &errands)); /* it makes none */
+    leave_if_fiber(fiber);
+}
+
 void weft__pool_do_without(weft_pool *pool)
 {
     struct carried carried;
@@ -717,7 +745,7 @@ void weft__pool_do_without(weft_pool *pool)
         must(!weft__pool_run(pool, &errands)); /* it makes none */
         leave_if_fiber(fiber);
     }
-    weft__pool_leave(pool);
+    end_visit(pool);
 }
 
 bool weft__pool_run(weft_pool *pool, struct errands *errands)

@@ -119,7 +119,11 @@ static int wait_for_place(weft_group *group)
 {
     weft_case cases[] = {{.chan = group->places, .op = WEFT_SEND},
                          {.chan = group->done, .op = WEFT_RECEIVE}};
+    if (group->waiting != NULL)
+        group->waiting(group, 1);
     int chosen = weft_select(cases, 2);
+    if (group->waiting != NULL)
+        group->waiting(group, -1);
     if (chosen < 0)
         return chosen;
     return chosen == 0 ? 0 : weft_context_error(group->context);
@@ -130,11 +134,9 @@ static int take_place(weft_group *group, bool wait)
     int error = weft_context_error(group->context);
     if (error != 0 || group->places == NULL)
         return error;
-    if (wait && group->waiting != NULL)
-        group->waiting(group, 1);
-    error = wait ? wait_for_place(group) : weft_chan_try_send(group->places, NULL);
-    if (wait && group->waiting != NULL)
-        group->waiting(group, -1);
+    error = weft_chan_try_send(group->places, NULL);
+    if (error == -EAGAIN && wait)
+        error = wait_for_place(group);
     if (error != 0)
         return error;
     /* A fiber that a cancellation has just ended may have left the place. */
@@ -233,10 +235,11 @@ static int wait_for_all(weft_group *group, int64_t deadline)
     weft_fiber *fiber = weft_self();
     if (fiber != NULL && fiber_extra(fiber) != NULL && fiber_extra(fiber)->group == group)
         return -EDEADLK;
-    if (group->waiting != NULL)
+    bool told = group->waiting != NULL && weft_wg_count(&group->running) > 0;
+    if (told)
         group->waiting(group, 1);
     int error = wait_firmly(group, deadline);
-    if (group->waiting != NULL)
+    if (told)
         group->waiting(group, -1);
     return error;
 }
