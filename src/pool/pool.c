@@ -266,12 +266,10 @@ void *weft_pool_worker_state(void)
 
 int64_t weft_pool_abort(weft_pool *pool)
 {
-    if (pool == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
     weft_pool_stats now;
-    (void)weft_pool_stats_get(pool, &now);
+    int error = weft_pool_stats_get(pool, &now);
+    if (error != 0)
+        return error;
     int64_t count = 0; /* no more than there are now: others may come meanwhile */
     for (; count < now.queued; count++) {
         struct errands errands = {NULL, NULL, false};
