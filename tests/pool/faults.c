@@ -302,10 +302,12 @@ static void expire_after(int64_t expiry, int64_t keep)
     while (pool_stats(pool).workers != keep) /* they do expire */
         CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
     CHECK_EQ(pool_stats(pool).most_workers, WORKERS);
-    CHECK_EQ(atomic_u32_load_acquire(&expire.exits), WORKERS - keep);
+    /* One may have expired, and another been made, before all were at the gate. */
+    uint32_t made = atomic_u32_load_acquire(&expire.workers);
+    CHECK_EQ(atomic_u32_load_acquire(&expire.exits), made - keep);
     CHECK_EQ(atomic_u32_load_acquire(&expire.early), 0);
     pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&expire.exits), WORKERS);
+    CHECK_EQ(atomic_u32_load_acquire(&expire.exits), made);
 }
 
 static void fault_8_no_worker_expires_early(void)
@@ -352,7 +354,8 @@ static void fault_9_nothing_is_left_after_close(void)
     size_t before = mallinfo2().uordblks;
     live(test_scale(200));
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* would wait for a fiber or a timer */
-    CHECK_EQ(threads(), threads_before);
+    while (threads() > threads_before)      /* the kernel may take a moment to forget one */
+        CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
     size_t after = mallinfo2().uordblks;
     printf("  memory in use: %zu before, %zu after\n", before, after);
     if (!WEFT_ASAN && !WEFT_TSAN) /* they have allocators of their own, and look for leaks */
