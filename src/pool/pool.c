@@ -229,7 +229,8 @@ int weft_pool_resume(weft_pool *pool)
 static int64_t count_queued(const weft_pool *pool)
 {
     int64_t queued = atomic_i64_load_relaxed(&pool->ready) + pool->held_back;
-    for (const struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next)
+    for (const struct worker *worker = worker_of(pool->takers.first); worker != NULL;
+         worker = worker_of(worker->link.next))
         if (worker->chunk != NULL)
             queued += chunk_left(worker->chunk);
     return queued;
@@ -249,7 +250,7 @@ int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
     stats->capacity = pool->capacity;
     stats->queued = queued < pool->inside ? queued : pool->inside;
     stats->running = pool->inside - stats->queued;
-    stats->blocked = pool->blocked;
+    stats->blocked = pool->blocked.length;
     stats->workers = pool->workers;
     stats->idle = pool->idle.length;
     latch_release(&pool->latch);

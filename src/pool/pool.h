@@ -3,6 +3,7 @@
  *
  *   queue.c    tasks that wait
  *   submit.c   admission: who gets in, who waits, who is turned away
+ *   settle.c   what follows from a change: who is called, admitted, woken or made
  *   worker.c   execution: workers, who runs the next task
  *   rescue.c   tasks in the hand of a worker that does not come back
  *   pool.c     the life of a pool: options, open, stop, close, tune, pause, figures
@@ -31,6 +32,7 @@
 #include <weft/timer.h>
 
 #include "base/latch.h"
+#include "base/line.h"
 #include "pool/queue.h"
 #include "sched/sched.h"
 #include "sync/waiters.h"
@@ -49,22 +51,22 @@ enum worker_state {
 
 /* On the stack of its fiber. */
 struct worker {
+    struct link link; /* in the line of idle ones, or of takers; first: see worker_of */
     weft_pool *pool;
-    struct worker *next, *previous; /* in the list of idle ones, or of takers */
-    struct waiter *waiter;          /* while idle */
-    struct chunk *chunk;            /* in hand */
-    atomic_u64 ended;               /* tasks that it ran to the end; written by the worker alone */
-    uint64_t counted;               /* of those, under the latch: taken from `inside` */
-    uint8_t state;    /* changed under the latch by its owner, or from IDLE by who wakes it */
-    bool in_task;     /* the user's code runs, not the pool's */
-    bool called;      /* counted in the pool's `called` */
-    void *user_state; /* on_worker_start's */
+    struct waiter *waiter; /* while idle */
+    struct chunk *chunk;   /* in hand */
+    atomic_u64 ended;      /* tasks that it ran to the end; written by the worker alone */
+    uint64_t counted;      /* of those, under the latch: taken from `inside` */
+    uint8_t state;         /* changed under the latch by its owner, or from IDLE by who wakes it */
+    bool in_task;          /* the user's code runs, not the pool's */
+    bool called;           /* counted in the pool's `called` */
+    void *user_state;      /* on_worker_start's */
 };
 
-struct worker_list {
-    struct worker *first, *last;
-    int64_t length;
-};
+static inline struct worker *worker_of(struct link *link)
+{
+    return (struct worker *)(void *)link; /* or NULL */
+}
 
 /* What is offered to the pool. */
 struct offer {
@@ -77,12 +79,16 @@ struct offer {
 
 /* A submitter that waits; on its stack. */
 struct submitter {
-    struct submitter *next, *previous;
+    struct link link; /* first: see submitter_of */
     struct waiter *waiter;
     const struct offer *offer;
     int error; /* once it was claimed */
-    bool listed;
 };
+
+static inline struct submitter *submitter_of(struct link *link)
+{
+    return (struct submitter *)(void *)link; /* or NULL */
+}
 
 /* Tasks of one key: one of them is in the pool's queue, or runs; the others wait here. */
 struct serial {
@@ -106,20 +112,19 @@ struct weft_pool {
     atomic_i64 ready;                /* tasks in them; looked at without the latch */
     int64_t held_back;               /* tasks that wait for another of their key */
 
-    struct worker_list idle, takers;
-    int64_t workers;  /* that exist, or are being made */
-    int64_t starting; /* of those: not yet there */
-    int64_t failing;  /* of those: could not start, and will try again */
-    int64_t called;   /* takers that were woken and have not come yet */
+    struct line idle, takers; /* workers */
+    int64_t workers;          /* that exist, or are being made */
+    int64_t starting;         /* of those: not yet there */
+    int64_t failing;          /* of those: could not start, and will try again */
+    int64_t called;           /* takers that were woken and have not come yet */
     int64_t away;
     int64_t
         visitors; /* calls that still have to do with the pool: it does not stop before they end */
     int64_t lent; /* places of workers that wait for tasks of this pool */
 
-    struct submitter *blocked_first, *blocked_last;
-    uint64_t admitted; /* ticks: when one of them was last admitted */
-    int64_t blocked;
-    void *stoppers; /* waiters: who wait for it to be stopped */
+    struct line blocked; /* submitters */
+    uint64_t admitted;   /* ticks: when one of them was last admitted */
+    void *stoppers;      /* waiters: who wait for it to be stopped */
 
     struct serial *serials[SERIAL_BUCKETS];
     weft_pool_stats stats; /* the totals */
@@ -151,7 +156,15 @@ static inline void errands_wake(struct errands *errands, struct waiter *waiter)
 /* What an idle worker is woken with. */
 enum { WORKER_WORK = 0, WORKER_EXIT = 1 };
 
-/* worker.c */
+/* settle.c */
+
+/* Under the latch: takes from `inside` what the worker has ended since the last time. */
+void weft__pool_count_ended(weft_pool *pool, struct worker *worker);
+/* Under the latch: how many places are taken. */
+int64_t weft__pool_busy(const weft_pool *pool);
+/* worker.c: what a worker runs; and what calls a task, and those of its key that could not be queued. */
+void weft__worker_main(void *pool);
+void weft__pool_call_task(weft_pool *pool, struct carried *carried);
 
 /* The worker that the caller runs in, in a task of its; NULL if there is none. */
 struct worker *weft__worker_self(void);

@@ -26,7 +26,8 @@ static struct {
 /* Under the latch: what is in hands that do not move goes back. */
 static void rescue(weft_pool *pool)
 {
-    for (struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next) {
+    for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
+         worker = worker_of(worker->link.next)) {
         struct chunk *chunk = worker->chunk;
         if (chunk == NULL || chunk_left(chunk) == 0)
             continue;

@@ -43,7 +43,8 @@ static void go_before(weft_pool *pool, int priority)
     pool->mixed |= priority != WEFT_NORMAL;
     if (likely(!pool->mixed))
         return;
-    for (struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next)
+    for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
+         worker = worker_of(worker->link.next))
         if (worker->chunk != NULL && worker->chunk->priority > queue_of(priority))
             weft__pool_empty_hand(pool, worker);
 }
@@ -121,36 +122,7 @@ bool weft__pool_pop(weft_pool *pool, struct carried *carried)
     return true;
 }
 
-/* The line; under the latch. */
-
-static void line_add(weft_pool *pool, struct submitter *submitter)
-{
-    submitter->next = NULL;
-    submitter->previous = pool->blocked_last;
-    if (pool->blocked_last != NULL)
-        pool->blocked_last->next = submitter;
-    else
-        pool->blocked_first = submitter;
-    pool->blocked_last = submitter;
-    submitter->listed = true;
-    pool->blocked++;
-}
-
-static void line_remove(weft_pool *pool, struct submitter *submitter)
-{
-    if (!submitter->listed)
-        return;
-    if (submitter->previous != NULL)
-        submitter->previous->next = submitter->next;
-    else
-        pool->blocked_first = submitter->next;
-    if (submitter->next != NULL)
-        submitter->next->previous = submitter->previous;
-    else
-        pool->blocked_last = submitter->previous;
-    submitter->listed = false;
-    pool->blocked--;
-}
+/* The line of those who wait; under the latch. */
 
 static int admit(weft_pool *pool, const struct offer *offer)
 {
@@ -172,16 +144,16 @@ bool weft__pool_admits_later(const weft_pool *pool)
 void weft__pool_admit(weft_pool *pool, struct errands *errands)
 {
     struct submitter *next;
-    if (pool->blocked_first == NULL || pool->inside >= pool_limit(pool))
+    if (pool->blocked.length == 0 || pool->inside >= pool_limit(pool))
         return;
     pool->admitted = weft__sys_ticks();
-    for (struct submitter *one = pool->blocked_first; one != NULL; one = next) {
-        next = one->next;
+    for (struct submitter *one = submitter_of(pool->blocked.first); one != NULL; one = next) {
+        next = submitter_of(one->link.next);
         if (pool->inside >= pool_limit(pool))
             return;
         if (!waiter_claim(one->waiter, 0))
             continue;
-        line_remove(pool, one);
+        line_leave(&one->link);
         one->error = admit(pool, one->offer);
         errands_wake(errands, one->waiter);
     }
@@ -190,11 +162,11 @@ void weft__pool_admit(weft_pool *pool, struct errands *errands)
 void weft__pool_refuse(weft_pool *pool, int error, struct errands *errands)
 {
     struct submitter *next;
-    for (struct submitter *one = pool->blocked_first; one != NULL; one = next) {
-        next = one->next;
+    for (struct submitter *one = submitter_of(pool->blocked.first); one != NULL; one = next) {
+        next = submitter_of(one->link.next);
         if (!waiter_claim(one->waiter, 0))
             continue;
-        line_remove(pool, one);
+        line_leave(&one->link);
         one->error = error;
         pool->stats.rejected++;
         errands_wake(errands, one->waiter);
@@ -251,7 +223,7 @@ static enum verdict judge_waiting(weft_pool *pool, const struct offer *offer,
 {
     if (waits_for_itself(own))
         return callable(offer) ? CALLS : ADMITTED;
-    if (pool->options.max_blocked > 0 && pool->blocked >= pool->options.max_blocked)
+    if (pool->options.max_blocked > 0 && pool->blocked.length >= pool->options.max_blocked)
         return REFUSED;
     if (offer->deadline > WEFT_NOW)
         return WAITS;
@@ -271,7 +243,7 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, const stru
     *error = -EAGAIN;
     if (pool->inside >= pool_limit(pool))
         weft__pool_collect(pool);
-    if (pool->inside < pool_limit(pool) && (pool->blocked == 0 || own != NULL))
+    if (pool->inside < pool_limit(pool) && (pool->blocked.length == 0 || own != NULL))
         return ADMITTED;
     switch (pool->options.when_full) {
     case WEFT_REJECT:
@@ -310,7 +282,7 @@ static bool look_again(weft_pool *pool, struct errands *errands)
     atomic_u32_exchange_seq_cst(&pool->attention, 1);
     weft__pool_collect(pool);
     weft__pool_admit(pool, errands);
-    return errands->first != NULL || (pool->blocked == 0 && pool->inside < pool_limit(pool));
+    return errands->first != NULL || (pool->blocked.length == 0 && pool->inside < pool_limit(pool));
 }
 
 /* Waits in line; with the latch held, which is released. */
@@ -318,14 +290,14 @@ static int wait_in_line(weft_pool *pool, const struct offer *offer, struct after
 {
     struct waiter own;
     struct submitter submitter = {.waiter = weft__waiter_begin(&own), .offer = offer};
-    line_add(pool, &submitter);
+    line_add(&pool->blocked, &submitter.link);
     int error = weft__park(submitter.waiter, WAIT_POOL_SUBMIT | WAIT_TOLD, unlock_pool, pool,
                            offer->deadline);
     if (!wait_gave_up(error))
         return submitter.error;
     struct errands errands = {NULL, NULL, false};
     latch_acquire(&pool->latch);
-    line_remove(pool, &submitter);
+    line_leave(&submitter.link);
     pool->stats.rejected++;
     weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
@@ -457,7 +429,7 @@ static int decide(weft_pool *pool, const struct offer *offer, struct worker *own
         error = admit(pool, offer);
         break;
     case WAITS:
-        if (!(after->todo & SPUN) && weft_self() == NULL && pool->blocked == 0 &&
+        if (!(after->todo & SPUN) && weft_self() == NULL && pool->blocked.length == 0 &&
             atomic_i64_load_relaxed(&pool->ready) == 0 && weft__sched.processor_count > 1) {
             pool->visitors++;
             latch_release(&pool->latch);
@@ -532,7 +504,7 @@ bool weft__pool_has_room(weft_pool *pool)
 {
     int64_t inside = weft__pool_inside(pool);
     latch_acquire(&pool->latch);
-    bool room = inside < pool_limit(pool) && pool->blocked == 0;
+    bool room = inside < pool_limit(pool) && pool->blocked.length == 0;
     latch_release(&pool->latch);
     return room;
 }
@@ -625,7 +597,7 @@ static int64_t offer_many(weft_pool *pool, void (*function)(void *), void *const
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
     weft__pool_collect(pool);
-    while (done < count && pool->state == POOL_OPEN && pool->blocked == 0 &&
+    while (done < count && pool->state == POOL_OPEN && pool->blocked.length == 0 &&
            pool->inside < pool_limit(pool)) {
         struct offer offer = {.task = {.function = function, .arg = args[done]}};
         if (admit(pool, &offer) != 0)

@@ -14,8 +14,6 @@
  *      |____________________________ task has ended, nothing to take _______________|
  *      |__ expired, or the pool stops: ends
  *
- * takers + away <= capacity, but for the moment after the capacity was lowered.
- *
  * In hand. A taker takes a whole chunk if only one priority is ready and there is enough for the other
  * processors as well; it runs it without the latch. The tasks behind one that takes long are not lost to
  * others: a taker that finds nothing else takes them out of the hand (a theft), and rescue.c has them put
@@ -23,9 +21,6 @@
  *
  * Before it rests a taker looks for a few microseconds whether something comes, if no other fiber wants its
  * processor: to wake a worker costs more than that.
- *
- * A worker is made outside the latch. If that fails and nobody else is there to run what is ready, the one
- * who tried runs it itself: nothing that was admitted is stuck.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,172 +30,10 @@
 #include "pool/pool.h"
 #include "pool/task.h"
 
-enum { LINGER_ROUNDS = 64, LINGER_PAUSES = 4, YIELD_EVERY = 4, ONE_BY_ONE = 32, BACKLOG = 256 };
+enum { LINGER_ROUNDS = 64, LINGER_PAUSES = 4, YIELD_EVERY = 4, ONE_BY_ONE = 32 };
 
 #define START_RETRY_FIRST (10 * WEFT_MS)
 #define START_RETRY_MOST WEFT_S
-
-/* Lists; under the latch. */
-
-static void list_add(struct worker_list *list, struct worker *worker)
-{
-    worker->next = NULL;
-    worker->previous = list->last;
-    if (list->last != NULL)
-        list->last->next = worker;
-    else
-        list->first = worker;
-    list->last = worker;
-    list->length++;
-}
-
-static void list_remove(struct worker_list *list, struct worker *worker)
-{
-    if (worker->previous != NULL)
-        worker->previous->next = worker->next;
-    else
-        list->first = worker->next;
-    if (worker->next != NULL)
-        worker->next->previous = worker->previous;
-    else
-        list->last = worker->previous;
-    list->length--;
-}
-
-/* Counting; under the latch. */
-
-static void count_ended(weft_pool *pool, struct worker *worker)
-{
-    uint64_t ended = atomic_u64_load_seq_cst(&worker->ended); /* pairs with chunk_take: pool.h */
-    int64_t more = (int64_t)(ended - worker->counted);
-    worker->counted = ended;
-    pool->inside -= more;
-    pool->stats.completed += more;
-}
-
-void weft__pool_collect(weft_pool *pool)
-{
-    for (struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next)
-        count_ended(pool, worker);
-}
-
-static int64_t busy(const weft_pool *pool)
-{
-    return pool->takers.length + pool->starting + pool->away - pool->lent;
-}
-
-bool weft__pool_wants_taker(const weft_pool *pool)
-{
-    /* One that is being made may take long to start: an idle one is called all the same. */
-    int64_t coming = pool->called + (pool->idle.length > 0 ? 0 : pool->starting);
-    return atomic_i64_load_relaxed(&pool->ready) > coming && !pool->paused &&
-           busy(pool) < pool->capacity &&
-           pool->takers.length + pool->starting < weft__sched.processor_count;
-}
-
-/* An idle worker, claimed with what it is to do; NULL if there is none. */
-static struct worker *claim_idle(weft_pool *pool, bool oldest, int what)
-{
-    struct worker *worker;
-    while ((worker = oldest ? pool->idle.first : pool->idle.last) != NULL) {
-        list_remove(&pool->idle, worker);
-        worker->state = WORKER_TAKES; /* not idle any more, whoever claims it */
-        if (waiter_claim(worker->waiter, what))
-            return worker;
-    }
-    return NULL;
-}
-
-void weft__pool_call_taker(weft_pool *pool, struct errands *errands)
-{
-    struct worker *worker = claim_idle(pool, pool->options.reuse == WEFT_FIFO, WORKER_WORK);
-    if (worker != NULL) {
-        list_add(&pool->takers, worker);
-        worker->called = true;
-        pool->called++;
-        errands_wake(errands, worker->waiter);
-    } else if (!errands->make_worker && pool->failing == 0) {
-        pool->workers++;
-        pool->starting++;
-        if (pool->workers > pool->stats.most_workers)
-            pool->stats.most_workers = pool->workers;
-        errands->make_worker = true;
-    }
-}
-
-bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands)
-{
-    struct worker *worker = claim_idle(pool, true, WORKER_EXIT);
-    if (worker != NULL)
-        errands_wake(errands, worker->waiter);
-    return worker != NULL;
-}
-
-static void wake_stoppers(weft_pool *pool, struct errands *errands)
-{
-    struct waiter *waiter;
-    pool->state = POOL_STOPPED;
-    while ((waiter = waiters_claim_first(&pool->stoppers, 0)) != NULL)
-        errands_wake(errands, waiter);
-}
-
-/* A stopping pool in which nothing is left is stopped. */
-static void conclude(weft_pool *pool, struct errands *errands)
-{
-    if (pool->state != POOL_STOPPING || pool->inside > 0 || pool->visitors > 0 ||
-        pool->blocked_first != NULL)
-        return;
-    while (weft__pool_end_oldest(pool, errands))
-        continue;
-    if (pool->workers == 0)
-        wake_stoppers(pool, errands);
-}
-
-/* One more taker than there are pays only where it would have a processor, and if tasks are short, only
- * where there are many: more of them contend for the latch. (If a processor becomes idle later, or tasks
- * are not so short, rescue.c sees to it.) */
-static bool pays(const weft_pool *pool)
-{
-    int64_t takers = pool->takers.length + pool->starting;
-    return takers == 0 ||
-           (atomic_u32_load_relaxed(&weft__sched.idle_count) > 0 &&
-            (!pool->quick || atomic_i64_load_relaxed(&pool->ready) > takers * BACKLOG));
-}
-
-void weft__pool_settle(weft_pool *pool, struct errands *errands)
-{
-    weft__pool_admit(pool, errands);
-    if (weft__pool_wants_taker(pool) && pays(pool))
-        weft__pool_call_taker(pool, errands);
-    conclude(pool, errands);
-    atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));
-    uint32_t attention = pool->blocked > 0 || pool->paused || pool->state != POOL_OPEN ||
-                         busy(pool) > pool->capacity;
-    if (attention != atomic_u32_load_relaxed(&pool->attention))
-        atomic_u32_exchange_seq_cst(&pool->attention,
-                                    attention); /* pairs with chunk_take: pool.h */
-}
-
-/* A visit ends that kept the pool from stopping; the caller has entered the runtime. */
-void weft__pool_leave_inside(weft_pool *pool)
-{
-    struct errands errands = {NULL, NULL, false};
-    latch_acquire(&pool->latch);
-    pool->visitors--;
-    conclude(pool, &errands);
-    latch_release(&pool->latch);
-    bool failed = weft__pool_run(pool, &errands);
-    must(!failed);
-}
-
-void weft__pool_leave(weft_pool *pool)
-{
-    if (weft__runtime_forked())
-        return;
-    bool fiber = enter_if_fiber();
-    weft__pool_leave_inside(pool);
-    leave_if_fiber(fiber);
-}
 
 /* Tasks. */
 
@@ -242,7 +75,7 @@ static void count_cancelled(weft_pool *pool)
     latch_release(&pool->latch);
 }
 
-static void call_task(weft_pool *pool, struct carried *carried)
+void weft__pool_call_task(weft_pool *pool, struct carried *carried)
 {
     do {
         if (carried->task.handle == NULL)
@@ -256,7 +89,7 @@ static void call_task(weft_pool *pool, struct carried *carried)
 void weft__pool_call(weft_pool *pool, struct carried *carried)
 {
     struct errands errands = {NULL, NULL, false};
-    call_task(pool, carried);
+    weft__pool_call_task(pool, carried);
     if (weft__runtime_forked())
         return;
     bool fiber = enter_if_fiber();
@@ -293,7 +126,7 @@ static void end_task(struct worker *worker)
 static void work(struct worker *worker, struct carried *carried)
 {
     begin_task(worker);
-    call_task(worker->pool, carried);
+    weft__pool_call_task(worker->pool, carried);
     end_task(worker);
     /* Release: who counts it sees what the task did. */
     atomic_u64_store_release(&worker->ended, atomic_u64_load_relaxed(&worker->ended) + 1);
@@ -322,14 +155,16 @@ void weft__pool_empty_hand(weft_pool *pool, struct worker *worker)
 
 void weft__pool_empty_hands(weft_pool *pool)
 {
-    for (struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next)
+    for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
+         worker = worker_of(worker->link.next))
         weft__pool_empty_hand(pool, worker);
 }
 
 /* One task out of the hand of another taker. */
 static bool steal(weft_pool *pool, struct carried *carried)
 {
-    for (struct worker *worker = pool->takers.first; worker != NULL; worker = worker->next)
+    for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
+         worker = worker_of(worker->link.next))
         if (worker->chunk != NULL && chunk_left(worker->chunk) > 0 &&
             weft__chunk_take(worker->chunk, carried)) {
             pool->stats.stolen++;
@@ -359,7 +194,7 @@ static bool take_chunk(weft_pool *pool, struct worker *worker)
 /* Something to do for a worker that takes: a chunk in hand, or one task. */
 static bool take(weft_pool *pool, struct worker *worker, struct carried *carried)
 {
-    if (pool->paused || busy(pool) > pool->capacity)
+    if (pool->paused || weft__pool_busy(pool) > pool->capacity)
         return false;
     if (pool->since_parked > 0)
         pool->since_parked--; /* a chunk would only be put back */
@@ -376,9 +211,9 @@ void weft__pool_pass_baton(struct worker *worker)
     weft_self()->tells = false;
     struct errands errands = {NULL, NULL, false};
     latch_acquire(&pool->latch);
-    count_ended(pool, worker);
+    weft__pool_count_ended(pool, worker);
     if (worker->state == WORKER_TAKES)
-        list_remove(&pool->takers, worker);
+        line_leave(&worker->link);
     else
         pool->starting--;
     worker->state = WORKER_AWAY;
@@ -406,8 +241,8 @@ static noinline void attend(struct worker *worker)
     struct errands errands = {NULL, NULL, false};
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
-    count_ended(pool, worker);
-    if (pool->paused || busy(pool) > pool->capacity)
+    weft__pool_count_ended(pool, worker);
+    if (pool->paused || weft__pool_busy(pool) > pool->capacity)
         put_back(pool, worker);
     if (worker->chunk == NULL || !weft__pool_admits_later(pool))
         weft__pool_settle(pool, &errands);
@@ -460,7 +295,7 @@ static bool rest(weft_pool *pool, struct worker *worker)
     int64_t deadline = kept ? WEFT_NEVER : weft_after(pool->options.expiry);
     worker->state = WORKER_IDLE;
     worker->waiter = weft__waiter_begin(&own);
-    list_add(&pool->idle, worker);
+    line_add(&pool->idle, &worker->link);
     int result = weft__park(worker->waiter, WAIT_POOL_IDLE | WAIT_FIRM | WAIT_TOLD, unlock_pool,
                             pool, deadline);
     if (!wait_gave_up(result))
@@ -468,7 +303,7 @@ static bool rest(weft_pool *pool, struct worker *worker)
     latch_acquire(&pool->latch);
     /* If it is not in the list any more, one who wanted to wake it found it expired, and took another. */
     if (worker->state == WORKER_IDLE)
-        list_remove(&pool->idle, worker);
+        line_leave(&worker->link);
     worker->state = WORKER_LOOSE;
     bool stays = pool->idle.length < pool->options.keep;
     latch_release(&pool->latch);
@@ -492,18 +327,18 @@ static void join_takers(weft_pool *pool, struct worker *worker)
 {
     come_loose(pool, worker);
     if (worker->state == WORKER_LOOSE && atomic_i64_load_relaxed(&pool->ready) > 0 &&
-        !pool->paused && busy(pool) < pool->capacity &&
+        !pool->paused && weft__pool_busy(pool) < pool->capacity &&
         pool->takers.length + pool->starting < weft__sched.processor_count) {
-        list_add(&pool->takers, worker);
+        line_add(&pool->takers, &worker->link);
         worker->state = WORKER_TAKES;
     }
 }
 
-static void leave_takers(weft_pool *pool, struct worker *worker)
+static void leave_takers(struct worker *worker)
 {
     if (worker->state != WORKER_TAKES)
         return;
-    list_remove(&pool->takers, worker);
+    line_leave(&worker->link);
     worker->state = WORKER_LOOSE;
 }
 
@@ -518,7 +353,7 @@ static enum next choose(struct worker *worker, struct carried *carried, bool lin
     latch_acquire(&pool->latch);
     pool->called -= worker->called;
     worker->called = false;
-    count_ended(pool, worker);
+    weft__pool_count_ended(pool, worker);
     pool->quick |= worker->chunk != NULL;
     put_back(pool, worker); /* what is in hand is empty, or it was told to stop */
     weft__pool_admit(pool, &errands);
@@ -529,7 +364,7 @@ static enum next choose(struct worker *worker, struct carried *carried, bool lin
              !pool->paused)
         next = NEXT_LINGER;
     else
-        leave_takers(pool, worker);
+        leave_takers(worker);
     weft__pool_settle(pool, &errands);
     bool quiet = errands.first == NULL && !errands.make_worker;
     if (next == NEXT_AGAIN && quiet) {
@@ -644,7 +479,7 @@ static void end_worker(weft_pool *pool, struct worker *worker)
         weft__pool_do_without(pool);
 }
 
-static void worker_main(void *arg)
+void weft__worker_main(void *arg)
 {
     weft_pool *pool = arg;
     struct worker worker = {.pool = pool, .state = WORKER_STARTS};
@@ -660,128 +495,4 @@ static void worker_main(void *arg)
         pool->options.on_worker_exit(worker.user_state, pool->options.data);
     if (!weft__runtime_forked())
         end_worker(pool, &worker);
-}
-
-/* Making workers. */
-
-static int make_worker(weft_pool *pool)
-{
-    struct weft_fiber *fiber;
-    int error = weft__fiber_make(&fiber, worker_main, pool, pool->site);
-    if (error == 0 && weft__fiber_extra(fiber) == NULL) {
-        weft__fiber_discard(fiber);
-        error = -ENOMEM;
-    }
-    if (error != 0)
-        return error;
-    memcpy(fiber_extra(fiber)->name, pool->name, sizeof pool->name);
-    if (pool->stack_class >= 0)
-        fiber->stack_class = (uint8_t)pool->stack_class;
-    weft__fiber_start(fiber);
-    return 0;
-}
-
-void weft__pool_lend(weft_pool *pool, int64_t places)
-{
-    struct errands errands = {NULL, NULL, false};
-    bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
-    pool->lent += places;
-    weft__pool_settle(pool, &errands);
-    latch_release(&pool->latch);
-    if (weft__pool_run(pool, &errands))
-        weft__pool_leave_inside(pool); /* the caller is one of its workers */
-    leave_if_fiber(fiber);
-}
-
-/* Under the latch: takes a task, and a place, if nobody else is there to do it. */
-static bool take_alone(weft_pool *pool, struct carried *carried)
-{
-    bool alone = busy(pool) == 0 && pool->idle.length == 0 && !pool->paused;
-    bool found = alone && weft__pool_pop(pool, carried);
-    pool->away += found;
-    return found;
-}
-
-/* Nobody could be made: those who are idle are called for what is ready, and the visit ends. */
-static void end_visit(weft_pool *pool)
-{
-    struct errands errands = {NULL, NULL, false};
-    bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
-    if (pool->idle.length > 0)
-        weft__pool_settle(pool, &errands);
-    if (errands.make_worker) {
-        errands.make_worker = false;
-        pool->workers--;
-        pool->starting--;
-    }
-    pool->visitors--;
-    conclude(pool, &errands);
-    latch_release(&pool->latch);
-    must(!weft__pool_run(pool, &errands)); /* it makes none */
-    leave_if_fiber(fiber);
-}
-
-void weft__pool_do_without(weft_pool *pool)
-{
-    struct carried carried;
-    latch_acquire(&pool->latch);
-    bool found = take_alone(pool, &carried);
-    latch_release(&pool->latch);
-    while (found) {
-        struct errands errands = {NULL, NULL, false};
-        call_task(pool, &carried);
-        if (weft__runtime_forked())
-            return;
-        bool fiber = enter_if_fiber();
-        latch_acquire(&pool->latch);
-        pool->away--;
-        pool->inside--;
-        pool->stats.completed++;
-        weft__pool_admit(pool, &errands);
-        found = take_alone(pool, &carried);
-        latch_release(&pool->latch);
-        must(!weft__pool_run(pool, &errands)); /* it makes none */
-        leave_if_fiber(fiber);
-    }
-    end_visit(pool);
-}
-
-bool weft__pool_run(weft_pool *pool, struct errands *errands)
-{
-    bool make = errands->make_worker;
-    for (struct waiter *waiter = errands->first, *next; waiter != NULL; waiter = next) {
-        next = waiter->next;
-        weft__wake(waiter);
-    }
-    if (!make || make_worker(pool) == 0)
-        return false;
-    latch_acquire(&pool->latch);
-    pool->workers--;
-    pool->starting--;
-    pool->visitors++;
-    latch_release(&pool->latch);
-    return true;
-}
-
-int weft__pool_prestart(weft_pool *pool, int64_t count)
-{
-    int error = 0;
-    for (int64_t i = 0; i < count && error == 0; i++) {
-        bool fiber = enter_if_fiber();
-        latch_acquire(&pool->latch);
-        pool->workers++;
-        pool->starting++;
-        if (pool->workers > pool->stats.most_workers)
-            pool->stats.most_workers = pool->workers;
-        latch_release(&pool->latch);
-        struct errands errands = {NULL, NULL, true};
-        if (weft__pool_run(pool, &errands)) {
-            weft__pool_leave_inside(pool);
-            error = -ENOMEM;
-        }
-        leave_if_fiber(fiber);
-    }
-    return error;
 }

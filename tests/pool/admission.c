@@ -439,18 +439,6 @@ static void full_drops_the_oldest(void)
 
 /* Also if it is behind a task that keeps its processor. */
 
-static struct {
-    atomic_u32 begun, over;
-} holder;
-
-static void hold_processor(void *arg)
-{
-    (void)arg;
-    atomic_u32_store_release(&holder.begun, 1);
-    while (!atomic_u32_load_acquire(&holder.over))
-        sched_yield();
-}
-
 static void drop_behind_a_holder(void *arg)
 {
     (void)arg;

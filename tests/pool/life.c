@@ -220,7 +220,7 @@ static void who_gives_up_does_not_miss_the_end(void)
 
     /* As the clock would: it has lost, but does not know it yet. */
     latch_acquire(&pool->latch);
-    struct waiter *waiter = pool->blocked_first->waiter;
+    struct waiter *waiter = submitter_of(pool->blocked.first)->waiter;
     CHECK(waiter_claim(waiter, -ETIMEDOUT));
     latch_release(&pool->latch);
     body_start(&closing);
@@ -456,18 +456,6 @@ static void abort_drops_what_has_not_begun(void)
 }
 
 /* Tasks behind one that keeps its processor, in the worker's hand, have not begun either. */
-
-static struct {
-    atomic_u32 begun, over;
-} holder;
-
-static void hold_processor(void *arg)
-{
-    (void)arg;
-    atomic_u32_store_release(&holder.begun, 1);
-    while (!atomic_u32_load_acquire(&holder.over))
-        sched_yield();
-}
 
 static void abort_behind_a_holder(void *arg)
 {

@@ -271,18 +271,6 @@ static void figures_agree_at_every_moment(void)
 
 /* Figures for several tasks in one hand, while a task behind which they wait computes. */
 
-static struct {
-    atomic_u32 begun, over;
-} holder;
-
-static void hold_processor(void *arg)
-{
-    (void)arg;
-    atomic_u32_store_release(&holder.begun, 1);
-    while (!atomic_u32_load_acquire(&holder.over))
-        sched_yield();
-}
-
 static void count_behind_a_holder(void *arg)
 {
     (void)arg;

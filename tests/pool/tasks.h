@@ -155,4 +155,18 @@ static inline void submitter_main(void *arg)
     atomic_u32_store_release(&own->returned, 1);
 }
 
+/* A task that keeps its processor from `begun` until it is `over`. */
+
+static struct {
+    atomic_u32 begun, over;
+} holder __attribute__((unused));
+
+static inline void hold_processor(void *arg)
+{
+    (void)arg;
+    atomic_u32_store_release(&holder.begun, 1);
+    while (!atomic_u32_load_acquire(&holder.over))
+        sched_yield();
+}
+
 #endif

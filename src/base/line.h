@@ -1,0 +1,55 @@
+/*
+ * line.h: a line of those who wait, or rest: first come, first served, and anyone may leave.
+ *
+ * The links are part of what stands in line; a link that stands in none has no line. Under the lock of
+ * whoever owns the line.
+ */
+#ifndef WEFT_BASE_LINE_H
+#define WEFT_BASE_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct link {
+    struct link *next, *previous;
+    struct line *line; /* NULL: it stands in none */
+};
+
+struct line {
+    struct link *first, *last;
+    int64_t length;
+};
+
+static inline void line_add(struct line *line, struct link *link)
+{
+    link->next = NULL;
+    link->previous = line->last;
+    link->line = line;
+    if (line->last != NULL)
+        line->last->next = link;
+    else
+        line->first = link;
+    line->last = link;
+    line->length++;
+}
+
+/* Leaves the line that it stands in, if any. */
+static inline void line_leave(struct link *link)
+{
+    struct line *line = link->line;
+    if (line == NULL)
+        return;
+    link->line = NULL;
+    if (link->previous != NULL)
+        link->previous->next = link->next;
+    else
+        line->first = link->next;
+    if (link->next != NULL)
+        link->next->previous = link->previous;
+    else
+        line->last = link->previous;
+    line->length--;
+}
+
+#endif

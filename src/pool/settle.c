@@ -1,0 +1,281 @@
+/*
+ * settle.c: what follows from a change: who is called, admitted, woken or made.
+ *
+ * Whoever changes something under the latch (tasks that are ready, places, workers, the state) settles: sees
+ * to it that a worker is called if one is wanted, that submitters that fit are admitted, and that a stopping
+ * pool in which nothing is left is stopped. What cannot be done under the latch is noted as errands, and run
+ * when it is released: wake somebody, make a worker.
+ *
+ * takers + away <= capacity, but for the moment after the capacity was lowered, and for places that are lent.
+ *
+ * If no worker can be made and nobody else is there to run what is ready, the one who tried runs it itself:
+ * nothing that was admitted is stuck. It counts as a visitor until then, as do all calls that still need the
+ * pool after the latch is released: a pool is not stopped before they have left.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "pool/pool.h"
+
+enum { BACKLOG = 256 };
+
+/* Counting; under the latch. */
+
+void weft__pool_count_ended(weft_pool *pool, struct worker *worker)
+{
+    uint64_t ended = atomic_u64_load_seq_cst(&worker->ended); /* pairs with chunk_take: pool.h */
+    int64_t more = (int64_t)(ended - worker->counted);
+    worker->counted = ended;
+    pool->inside -= more;
+    pool->stats.completed += more;
+}
+
+void weft__pool_collect(weft_pool *pool)
+{
+    for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
+         worker = worker_of(worker->link.next))
+        weft__pool_count_ended(pool, worker);
+}
+
+int64_t weft__pool_busy(const weft_pool *pool)
+{
+    return pool->takers.length + pool->starting + pool->away - pool->lent;
+}
+
+bool weft__pool_wants_taker(const weft_pool *pool)
+{
+    /* One that is being made may take long to start: an idle one is called all the same. */
+    int64_t coming = pool->called + (pool->idle.length > 0 ? 0 : pool->starting);
+    return atomic_i64_load_relaxed(&pool->ready) > coming && !pool->paused &&
+           weft__pool_busy(pool) < pool->capacity &&
+           pool->takers.length + pool->starting < weft__sched.processor_count;
+}
+
+/* An idle worker, claimed with what it is to do; NULL if there is none. */
+static struct worker *claim_idle(weft_pool *pool, bool oldest, int what)
+{
+    struct worker *worker;
+    while ((worker = worker_of(oldest ? pool->idle.first : pool->idle.last)) != NULL) {
+        line_leave(&worker->link);
+        worker->state = WORKER_TAKES; /* not idle any more, whoever claims it */
+        if (waiter_claim(worker->waiter, what))
+            return worker;
+    }
+    return NULL;
+}
+
+void weft__pool_call_taker(weft_pool *pool, struct errands *errands)
+{
+    struct worker *worker = claim_idle(pool, pool->options.reuse == WEFT_FIFO, WORKER_WORK);
+    if (worker != NULL) {
+        line_add(&pool->takers, &worker->link);
+        worker->called = true;
+        pool->called++;
+        errands_wake(errands, worker->waiter);
+    } else if (!errands->make_worker && pool->failing == 0) {
+        pool->workers++;
+        pool->starting++;
+        if (pool->workers > pool->stats.most_workers)
+            pool->stats.most_workers = pool->workers;
+        errands->make_worker = true;
+    }
+}
+
+bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands)
+{
+    struct worker *worker = claim_idle(pool, true, WORKER_EXIT);
+    if (worker != NULL)
+        errands_wake(errands, worker->waiter);
+    return worker != NULL;
+}
+
+static void wake_stoppers(weft_pool *pool, struct errands *errands)
+{
+    struct waiter *waiter;
+    pool->state = POOL_STOPPED;
+    while ((waiter = waiters_claim_first(&pool->stoppers, 0)) != NULL)
+        errands_wake(errands, waiter);
+}
+
+/* A stopping pool in which nothing is left is stopped. */
+static void conclude(weft_pool *pool, struct errands *errands)
+{
+    if (pool->state != POOL_STOPPING || pool->inside > 0 || pool->visitors > 0 ||
+        pool->blocked.length > 0)
+        return;
+    while (weft__pool_end_oldest(pool, errands))
+        continue;
+    if (pool->workers == 0)
+        wake_stoppers(pool, errands);
+}
+
+/* One more taker than there are pays only where it would have a processor, and if tasks are short, only
+ * where there are many: more of them contend for the latch. (If a processor becomes idle later, or tasks
+ * are not so short, rescue.c sees to it.) */
+static bool pays(const weft_pool *pool)
+{
+    int64_t takers = pool->takers.length + pool->starting;
+    return takers == 0 ||
+           (atomic_u32_load_relaxed(&weft__sched.idle_count) > 0 &&
+            (!pool->quick || atomic_i64_load_relaxed(&pool->ready) > takers * BACKLOG));
+}
+
+void weft__pool_settle(weft_pool *pool, struct errands *errands)
+{
+    weft__pool_admit(pool, errands);
+    if (weft__pool_wants_taker(pool) && pays(pool))
+        weft__pool_call_taker(pool, errands);
+    conclude(pool, errands);
+    atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));
+    uint32_t attention = pool->blocked.length > 0 || pool->paused || pool->state != POOL_OPEN ||
+                         weft__pool_busy(pool) > pool->capacity;
+    if (attention != atomic_u32_load_relaxed(&pool->attention))
+        atomic_u32_exchange_seq_cst(&pool->attention,
+                                    attention); /* pairs with chunk_take: pool.h */
+}
+
+/* A visit ends that kept the pool from stopping; the caller has entered the runtime. */
+void weft__pool_leave_inside(weft_pool *pool)
+{
+    struct errands errands = {NULL, NULL, false};
+    latch_acquire(&pool->latch);
+    pool->visitors--;
+    conclude(pool, &errands);
+    latch_release(&pool->latch);
+    bool failed = weft__pool_run(pool, &errands);
+    must(!failed);
+}
+
+void weft__pool_leave(weft_pool *pool)
+{
+    if (weft__runtime_forked())
+        return;
+    bool fiber = enter_if_fiber();
+    weft__pool_leave_inside(pool);
+    leave_if_fiber(fiber);
+}
+
+/* Making workers. */
+
+static int make_worker(weft_pool *pool)
+{
+    struct weft_fiber *fiber;
+    int error = weft__fiber_make(&fiber, weft__worker_main, pool, pool->site);
+    if (error == 0 && weft__fiber_extra(fiber) == NULL) {
+        weft__fiber_discard(fiber);
+        error = -ENOMEM;
+    }
+    if (error != 0)
+        return error;
+    memcpy(fiber_extra(fiber)->name, pool->name, sizeof pool->name);
+    if (pool->stack_class >= 0)
+        fiber->stack_class = (uint8_t)pool->stack_class;
+    weft__fiber_start(fiber);
+    return 0;
+}
+
+void weft__pool_lend(weft_pool *pool, int64_t places)
+{
+    struct errands errands = {NULL, NULL, false};
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    pool->lent += places;
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch);
+    if (weft__pool_run(pool, &errands))
+        weft__pool_leave_inside(pool); /* the caller is one of its workers */
+    leave_if_fiber(fiber);
+}
+
+/* Under the latch: takes a task, and a place, if nobody else is there to do it. */
+static bool take_alone(weft_pool *pool, struct carried *carried)
+{
+    bool alone = weft__pool_busy(pool) == 0 && pool->idle.length == 0 && !pool->paused;
+    bool found = alone && weft__pool_pop(pool, carried);
+    pool->away += found;
+    return found;
+}
+
+/* Nobody could be made: those who are idle are called for what is ready, and the visit ends. */
+static void end_visit(weft_pool *pool)
+{
+    struct errands errands = {NULL, NULL, false};
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    if (pool->idle.length > 0)
+        weft__pool_settle(pool, &errands);
+    if (errands.make_worker) {
+        errands.make_worker = false;
+        pool->workers--;
+        pool->starting--;
+    }
+    pool->visitors--;
+    conclude(pool, &errands);
+    latch_release(&pool->latch);
+    must(!weft__pool_run(pool, &errands)); /* it makes none */
+    leave_if_fiber(fiber);
+}
+
+void weft__pool_do_without(weft_pool *pool)
+{
+    struct carried carried;
+    latch_acquire(&pool->latch);
+    bool found = take_alone(pool, &carried);
+    latch_release(&pool->latch);
+    while (found) {
+        struct errands errands = {NULL, NULL, false};
+        weft__pool_call_task(pool, &carried);
+        if (weft__runtime_forked())
+            return;
+        bool fiber = enter_if_fiber();
+        latch_acquire(&pool->latch);
+        pool->away--;
+        pool->inside--;
+        pool->stats.completed++;
+        weft__pool_admit(pool, &errands);
+        found = take_alone(pool, &carried);
+        latch_release(&pool->latch);
+        must(!weft__pool_run(pool, &errands)); /* it makes none */
+        leave_if_fiber(fiber);
+    }
+    end_visit(pool);
+}
+
+bool weft__pool_run(weft_pool *pool, struct errands *errands)
+{
+    bool make = errands->make_worker;
+    for (struct waiter *waiter = errands->first, *next; waiter != NULL; waiter = next) {
+        next = waiter->next;
+        weft__wake(waiter);
+    }
+    if (!make || make_worker(pool) == 0)
+        return false;
+    latch_acquire(&pool->latch);
+    pool->workers--;
+    pool->starting--;
+    pool->visitors++;
+    latch_release(&pool->latch);
+    return true;
+}
+
+int weft__pool_prestart(weft_pool *pool, int64_t count)
+{
+    int error = 0;
+    for (int64_t i = 0; i < count && error == 0; i++) {
+        bool fiber = enter_if_fiber();
+        latch_acquire(&pool->latch);
+        pool->workers++;
+        pool->starting++;
+        if (pool->workers > pool->stats.most_workers)
+            pool->stats.most_workers = pool->workers;
+        latch_release(&pool->latch);
+        struct errands errands = {NULL, NULL, true};
+        if (weft__pool_run(pool, &errands)) {
+            weft__pool_leave_inside(pool);
+            error = -ENOMEM;
+        }
+        leave_if_fiber(fiber);
+    }
+    return error;
+}
