@@ -10,6 +10,7 @@
 #include <stdalign.h>
 
 #include "base/atomic.h"
+#include "counts.h"
 #include "everywhere.h"
 #include "failing.h"
 #include <weft/weft.h>
@@ -83,25 +84,6 @@ static struct thing *get(weft_object_pool *pool)
     CHECK_EQ(weft_object_pool_get(pool, &object), 0);
     CHECK(object != NULL);
     return object;
-}
-
-static weft_object_pool_counts counts_of(weft_object_pool *pool)
-{
-    weft_object_pool_counts counts;
-    memset(&counts, 0x55, sizeof counts);
-    CHECK_EQ(weft_object_pool_count(pool, &counts), 0);
-    CHECK_EQ(counts.reserved[0], 0);
-    return counts;
-}
-
-static void check_counts(weft_object_pool *pool, uint64_t kept, uint64_t out, uint64_t made,
-                         uint64_t destroyed)
-{
-    weft_object_pool_counts counts = counts_of(pool);
-    CHECK_EQ(counts.kept, kept);
-    CHECK_EQ(counts.out, out);
-    CHECK_EQ(counts.made, made);
-    CHECK_EQ(counts.destroyed, destroyed);
 }
 
 /* Misuse; runs before the runtime does, so that children can be forked. */
