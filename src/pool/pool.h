@@ -82,6 +82,7 @@ struct submitter {
     struct link link; /* first: see submitter_of */
     struct waiter *waiter;
     const struct offer *offer;
+    bool naps; /* it will look by itself, soon */
     int error; /* once it was claimed */
 };
 
@@ -122,9 +123,10 @@ struct weft_pool {
         visitors; /* calls that still have to do with the pool: it does not stop before they end */
     int64_t lent; /* places of workers that wait for tasks of this pool */
 
-    struct line blocked; /* submitters */
-    uint64_t admitted;   /* ticks: when one of them was last admitted */
-    void *stoppers;      /* waiters: who wait for it to be stopped */
+    struct line blocked;          /* submitters */
+    uint64_t flow_at, flow_ended; /* ticks, and tasks ended, when one last had to wait */
+    uint64_t admitted;            /* ticks: when one of them was last admitted */
+    void *stoppers;               /* waiters: who wait for it to be stopped */
 
     struct serial *serials[SERIAL_BUCKETS];
     weft_pool_stats stats; /* the totals */

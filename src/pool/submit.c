@@ -5,6 +5,11 @@
  * wait stands in a line with its task; whoever makes room puts the task into the queue in its place and
  * wakes it: so the order of the line is the order of the tasks, and nobody overtakes.
  *
+ * To wake a thread costs more than most tasks do, for the one who wakes and for the one woken. So where
+ * places come fast a thread naps before it sleeps: it stands in line, but who admits it need not wake it; it
+ * looks when its nap is over, and finds many places by then. How fast they come is known from the tasks that
+ * have ended since one last had to wait.
+ *
  * A task of the pool that submits to its own pool must not wait for it: its place is what others wait for.
  * If the pool is full it runs the new task itself, at once, inside its own; and from some depth on, and for
  * tasks with a key, which must wait for their turn, the task is admitted beyond the limit.
@@ -21,14 +26,16 @@
 #include "pool/pool.h"
 #include "pool/task.h"
 
-/* Some tens of microseconds. */
+#define NAP (300 * WEFT_US)
+
+/* About 50 us; the time of a nap; and how far back the flow of tasks says something of what comes. */
 #if defined(__x86_64__)
-enum { ADMIT_TICKS = 1 << 17 };
+enum { ADMIT_TICKS = 1 << 17, NAP_TICKS = 6 << 17, FLOW_TICKS = 64 * NAP_TICKS };
 #else
-enum { ADMIT_TICKS = 1 << 10 };
+enum { ADMIT_TICKS = 1 << 10, NAP_TICKS = 6 << 10, FLOW_TICKS = 64 * NAP_TICKS };
 #endif
 
-enum { PLACES_AT_ONCE = 32, SPIN_MOST = 1000, HIGH_MOST = 8, NORMAL_MOST = 9 };
+enum { PLACES_AT_ONCE = 32, NAP_PLACES = 16, SPIN_MOST = 1000, HIGH_MOST = 8, NORMAL_MOST = 9 };
 
 /* The queues; under the latch. */
 
@@ -139,6 +146,13 @@ bool weft__pool_admits_later(const weft_pool *pool)
            weft__sys_ticks() - pool->admitted < ADMIT_TICKS;
 }
 
+static void call_submitter(struct submitter *submitter, struct errands *errands)
+{
+    if (!submitter->naps)
+        errands_wake(errands, submitter->waiter);
+    submitter->naps = false;
+}
+
 /* One that has given up stays in line until it leaves by itself: so the pool is there as long as it needs
  * it. */
 void weft__pool_admit(weft_pool *pool, struct errands *errands)
@@ -151,11 +165,11 @@ void weft__pool_admit(weft_pool *pool, struct errands *errands)
         next = submitter_of(one->link.next);
         if (pool->inside >= pool_limit(pool))
             return;
-        if (!waiter_claim(one->waiter, 0))
+        if (!one->naps && !waiter_claim(one->waiter, 0))
             continue;
         line_leave(&one->link);
         one->error = admit(pool, one->offer);
-        errands_wake(errands, one->waiter);
+        call_submitter(one, errands);
     }
 }
 
@@ -164,12 +178,12 @@ void weft__pool_refuse(weft_pool *pool, int error, struct errands *errands)
     struct submitter *next;
     for (struct submitter *one = submitter_of(pool->blocked.first); one != NULL; one = next) {
         next = submitter_of(one->link.next);
-        if (!waiter_claim(one->waiter, 0))
+        if (!one->naps && !waiter_claim(one->waiter, 0))
             continue;
         line_leave(&one->link);
         one->error = error;
         pool->stats.rejected++;
-        errands_wake(errands, one->waiter);
+        call_submitter(one, errands);
     }
 }
 
@@ -285,12 +299,50 @@ static bool look_again(weft_pool *pool, struct errands *errands)
     return errands->first != NULL || (pool->blocked.length == 0 && pool->inside < pool_limit(pool));
 }
 
+/* Whether a thread that has to wait naps first: places come so fast that it would be woken for every few of
+ * them, and in the time of a nap not so many that those who run tasks could miss them. Under the latch. */
+static bool naps(weft_pool *pool)
+{
+    uint64_t now = weft__sys_ticks(), passed = now - pool->flow_at;
+    uint64_t ended = (uint64_t)pool->stats.completed - pool->flow_ended;
+    pool->flow_at = now;
+    pool->flow_ended = (uint64_t)pool->stats.completed;
+    if (weft_self() != NULL || passed > FLOW_TICKS)
+        return false;
+    uint64_t places = ended * NAP_TICKS / (passed + 1); /* that a nap will bring */
+    return places > NAP_PLACES && places < (uint64_t)pool_limit(pool) / 4;
+}
+
+/* Naps in line, with the latch held, which is held again after it: who admits it meanwhile need not wake it. True:
+ * somebody has, or has turned it away. */
+static bool nap(weft_pool *pool, struct submitter *submitter)
+{
+    int64_t until = weft_after(NAP);
+    submitter->naps = true;
+    pool->visitors++;
+    latch_release(&pool->latch);
+    weft__sys_sleep_until(until < submitter->offer->deadline ? until : submitter->offer->deadline);
+    latch_acquire(&pool->latch);
+    pool->visitors--;
+    bool served = !submitter->naps;
+    submitter->naps = false;
+    return served;
+}
+
 /* Waits in line; with the latch held, which is released. */
 static int wait_in_line(weft_pool *pool, const struct offer *offer, struct aftermath *after)
 {
     struct waiter own;
     struct submitter submitter = {.waiter = weft__waiter_begin(&own), .offer = offer};
     line_add(&pool->blocked, &submitter.link);
+    if (naps(pool) && nap(pool, &submitter)) {
+        struct errands errands = {NULL, NULL, false};
+        weft__pool_settle(pool, &errands);
+        latch_release(&pool->latch);
+        if (unlikely(weft__pool_run(pool, &errands)))
+            after->todo |= AFTER_ALONE;
+        return submitter.error;
+    }
     int error = weft__park(submitter.waiter, WAIT_POOL_SUBMIT | WAIT_TOLD, unlock_pool, pool,
                            offer->deadline);
     if (!wait_gave_up(error))

@@ -4,8 +4,8 @@
  * A worker is a fiber that runs tasks one after the other. The workers that look for tasks are the
  * `takers`; there are no more of them than processors, since more could not run. A taker whose task
  * parks passes the baton: it puts back what it has in hand, is `away` from then on, and if tasks are
- * ready another worker is woken or made in its place. When its task ends it may become a taker again, or
- * rests. So tasks that do not wait are run by as many workers as there are processors, and tasks that wait
+ * ready another worker is woken or made in its place. When its task ends it takes the next one and stays away,
+ * if tasks have parked lately; or it becomes a taker again, or rests. So tasks that do not wait are run by as many workers as there are processors, and tasks that wait
  * by as many as are allowed.
  *
  *     idle ---- woken ----> takes <---- task has ended, and tasks are ready ---- away
@@ -111,7 +111,7 @@ static void begin_task(struct worker *worker)
     weft_fiber *fiber = weft_self();
     worker->in_task = true;
     fiber->object = worker;
-    fiber->tells = true;
+    fiber->tells = worker->state != WORKER_AWAY;
 }
 
 static void end_task(struct worker *worker)
@@ -322,13 +322,13 @@ static void come_loose(weft_pool *pool, struct worker *worker)
     worker->state = WORKER_LOOSE;
 }
 
-/* Under the latch: a worker that comes from a task becomes one that takes, if one is wanted. */
+/* Under the latch: a worker that comes from a task becomes one that takes, if there is something to take. It
+ * runs already: no other has to be woken for that, though there may be as many takers as processors. */
 static void join_takers(weft_pool *pool, struct worker *worker)
 {
     come_loose(pool, worker);
     if (worker->state == WORKER_LOOSE && atomic_i64_load_relaxed(&pool->ready) > 0 &&
-        !pool->paused && weft__pool_busy(pool) < pool->capacity &&
-        pool->takers.length + pool->starting < weft__sched.processor_count) {
+        !pool->paused && weft__pool_busy(pool) < pool->capacity) {
         line_add(&pool->takers, &worker->link);
         worker->state = WORKER_TAKES;
     }
@@ -340,6 +340,17 @@ static void leave_takers(struct worker *worker)
         return;
     line_leave(&worker->link);
     worker->state = WORKER_LOOSE;
+}
+
+/* Under the latch: a worker whose task has waited takes the next one, and stays away: where tasks wait it would
+ * become a taker only to pass the baton at once. */
+static bool goes_on_away(weft_pool *pool, struct worker *worker, struct carried *carried)
+{
+    if (worker->state != WORKER_AWAY || pool->since_parked == 0 || pool->paused ||
+        weft__pool_busy(pool) > pool->capacity || !weft__pool_pop(pool, carried))
+        return false;
+    pool->since_parked--;
+    return true;
 }
 
 enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_END };
@@ -357,8 +368,11 @@ static enum next choose(struct worker *worker, struct carried *carried, bool lin
     pool->quick |= worker->chunk != NULL;
     put_back(pool, worker); /* what is in hand is empty, or it was told to stop */
     weft__pool_admit(pool, &errands);
-    join_takers(pool, worker);
-    if (worker->state == WORKER_TAKES && take(pool, worker, carried))
+    if (goes_on_away(pool, worker, carried))
+        next = NEXT_TASK;
+    else
+        join_takers(pool, worker);
+    if (next == NEXT_TASK || (worker->state == WORKER_TAKES && take(pool, worker, carried)))
         next = NEXT_TASK;
     else if (worker->state == WORKER_TAKES && !lingered && pool->state == POOL_OPEN &&
              !pool->paused)
@@ -402,7 +416,8 @@ static void run_tasks(struct worker *worker)
             work_through(worker, &carried);
             if (weft__runtime_forked())
                 return;
-            if (++turns % YIELD_EVERY == 0 && !atomic_u32_load_relaxed(&worker->pool->attention))
+            if (worker->state == WORKER_TAKES && ++turns % YIELD_EVERY == 0 &&
+                !atomic_u32_load_relaxed(&worker->pool->attention))
                 weft_yield(); /* whoever else is ready on this processor has its turn */
         }
     }
