@@ -182,6 +182,16 @@ void weft__pool_collect(weft_pool *pool);
 void weft__pool_settle(weft_pool *pool, struct errands *errands);
 /* Under the latch: whether one more is wanted who takes tasks. */
 bool weft__pool_wants_taker(const weft_pool *pool);
+/* Under the latch, with so many tasks ready: one more taker than there are pays only where it would have a
+ * processor, and if tasks are short, only where there are many: more of them contend for the latch. (If a
+ * processor becomes idle later, or tasks are not so short, rescue.c sees to it.) */
+enum { BACKLOG = 256 };
+static inline bool weft__pool_takers_suffice(const weft_pool *pool, int64_t ready)
+{
+    int64_t takers = pool->takers.length + pool->starting;
+    return takers > 0 && (atomic_u32_load_relaxed(&weft__sched.idle_count) == 0 ||
+                          (pool->quick && ready <= takers * BACKLOG));
+}
 /* Under the latch: wakes one, or makes one. */
 void weft__pool_call_taker(weft_pool *pool, struct errands *errands);
 /* After the latch is released; a fiber must have entered the runtime. True: no worker could be made. Then

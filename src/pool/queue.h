@@ -45,6 +45,9 @@ struct chunk {
     _Alignas(max_align_t) unsigned char slots[];
 };
 
+/* Plain tasks that a chunk has room for. */
+enum { CHUNK_PLAIN = (CHUNK_SIZE - sizeof(struct chunk)) / sizeof(struct task) };
+
 struct queue {
     struct chunk *first, *last;
     int64_t length;
@@ -62,6 +65,18 @@ bool weft__chunk_take(struct chunk *chunk, struct carried *carried);
 /* What is left of a chunk in the hand of somebody else, as a chunk of its own; NULL if there is nothing, or
  * no memory. Each task goes to one of them. */
 struct chunk *weft__chunk_split(struct chunk *chunk);
+
+/* Adds a plain task at the end, if the last chunk has room for it. */
+static inline bool queue_push_plain(struct queue *queue, void (*function)(void *), void *arg)
+{
+    struct chunk *last = queue->last;
+    if (last == NULL || last->slot != sizeof(struct task) || last->count == CHUNK_PLAIN)
+        return false;
+    ((struct task *)(void *)last->slots)[last->count++] =
+        (struct task){.function = function, .arg = arg};
+    queue->length++;
+    return true;
+}
 
 /* Adds at the end, or takes the first; false without memory, or if there is none. */
 bool weft__queue_push(struct queue *queue, const struct task *task, const void *copy);

@@ -18,8 +18,6 @@
 #include "base/assert.h"
 #include "pool/pool.h"
 
-enum { BACKLOG = 256 };
-
 /* Counting; under the latch. */
 
 void weft__pool_count_ended(weft_pool *pool, struct worker *worker)
@@ -110,21 +108,11 @@ static void conclude(weft_pool *pool, struct errands *errands)
         wake_stoppers(pool, errands);
 }
 
-/* One more taker than there are pays only where it would have a processor, and if tasks are short, only
- * where there are many: more of them contend for the latch. (If a processor becomes idle later, or tasks
- * are not so short, rescue.c sees to it.) */
-static bool pays(const weft_pool *pool)
-{
-    int64_t takers = pool->takers.length + pool->starting;
-    return takers == 0 ||
-           (atomic_u32_load_relaxed(&weft__sched.idle_count) > 0 &&
-            (!pool->quick || atomic_i64_load_relaxed(&pool->ready) > takers * BACKLOG));
-}
-
 void weft__pool_settle(weft_pool *pool, struct errands *errands)
 {
     weft__pool_admit(pool, errands);
-    if (weft__pool_wants_taker(pool) && pays(pool))
+    if (!weft__pool_takers_suffice(pool, atomic_i64_load_relaxed(&pool->ready)) &&
+        weft__pool_wants_taker(pool))
         weft__pool_call_taker(pool, errands);
     conclude(pool, errands);
     atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));

@@ -563,11 +563,32 @@ bool weft__pool_has_room(weft_pool *pool)
 
 /* The calls. */
 
+/* The common case in short: a plain task for a pool that is open and has room, with nobody in line, and takers
+ * enough, so that nothing follows from it. */
+static bool offer_quickly(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    if (weft__runtime_forked() || !latch_try(&pool->latch))
+        return false;
+    int64_t ready = atomic_i64_load_relaxed(&pool->ready);
+    bool done = pool->state == POOL_OPEN && !pool->mixed && pool->blocked.length == 0 &&
+                pool->inside + 1 < pool_limit(pool) && weft__pool_takers_suffice(pool, ready + 1) &&
+                queue_push_plain(&pool->queues[queue_of(WEFT_NORMAL)], function, arg);
+    if (done) {
+        pool->inside++;
+        pool->stats.submitted++;
+        change_ready(pool, 1);
+    }
+    latch_release(&pool->latch);
+    return done;
+}
+
 static int offer_plain(weft_pool *pool, void (*function)(void *), void *arg, int64_t deadline,
                        bool tries)
 {
     if (unlikely(pool == NULL || function == NULL))
         return -EINVAL;
+    if (likely(offer_quickly(pool, function, arg)))
+        return 0;
     struct offer offer = {
         .task = {.function = function, .arg = arg}, .deadline = deadline, .tries = tries};
     return weft__pool_offer(pool, &offer);

@@ -125,9 +125,7 @@ static void end_task(struct worker *worker)
 /* Called by a worker for a task that it has taken. */
 static void work(struct worker *worker, struct carried *carried)
 {
-    begin_task(worker);
     weft__pool_call_task(worker->pool, carried);
-    end_task(worker);
     /* Release: who counts it sees what the task did. */
     atomic_u64_store_release(&worker->ended, atomic_u64_load_relaxed(&worker->ended) + 1);
 }
@@ -256,15 +254,17 @@ static noinline void attend(struct worker *worker)
 static void work_through(struct worker *worker, struct carried *carried)
 {
     bool more;
+    begin_task(worker);
     do {
         work(worker, carried);
         if (weft__runtime_forked())
-            return; /* a child of the task's */
+            break; /* a child of the task's */
         /* The chunk is gone if the task parked. */
         more = worker->chunk != NULL && weft__chunk_take(worker->chunk, carried);
         if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention)))
             attend(worker);
     } while (more);
+    end_task(worker);
 }
 
 /* The life of a worker. */
