@@ -9,6 +9,7 @@
 #include <weft/chan.h>
 #include <weft/cond.h>
 #include <weft/context.h>
+#include <weft/fd.h>
 #include <weft/fiber.h>
 #include <weft/group.h>
 #include <weft/local.h>

@@ -89,15 +89,31 @@ int weft__sys_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_c
 int weft__sys_membarrier_register(void);
 void weft__sys_membarrier(void);
 
-/* Polling. */
+/* Polling. What a descriptor is, or is to be watched for. An error or a hang-up counts as both of the
+ * first two: whoever reads or writes then learns of it. */
+enum {
+    SYS_READABLE = 1,
+    SYS_WRITABLE = 2,
+    SYS_EDGE = 4,    /* told once for each change */
+    SYS_ONESHOT = 8, /* told once */
+};
+struct weft__sys_event {
+    uint64_t tag;
+    uint32_t events; /* SYS_READABLE, SYS_WRITABLE */
+};
 int weft__sys_epoll_create(void);
 int weft__sys_epoll_add(int epoll, int fd, uint32_t events, uint64_t tag);
+int weft__sys_epoll_change(int epoll, int fd, uint32_t events, uint64_t tag);
+void weft__sys_epoll_remove(int epoll, int fd);
 /* Waits until `deadline` (INT64_MAX: no deadline, one that has passed: not at all) and returns the
- * number of tags stored, 0 at the deadline or after a signal. Waits by epoll_pwait2, or if there is
+ * number of events stored, 0 at the deadline or after a signal. Waits by epoll_pwait2, or if there is
  * no such call, -ENOSYS. */
-int weft__sys_epoll_wait_exact(int epoll, uint64_t *tags, int capacity, int64_t deadline);
-/* The same without a deadline, by the older call. */
-int weft__sys_epoll_wait(int epoll, uint64_t *tags, int capacity);
+int weft__sys_epoll_wait_exact(int epoll, struct weft__sys_event *events, int capacity,
+                               int64_t deadline);
+/* The same by the older call, without a deadline, or without waiting. */
+int weft__sys_epoll_wait(int epoll, struct weft__sys_event *events, int capacity, bool wait);
+/* What of `events` the descriptor is ready for at this moment, 0 for none; -EBADF if it is not open. */
+int weft__sys_poll_now(int fd, uint32_t events);
 int weft__sys_eventfd(void);
 int weft__sys_timerfd(void);
 int weft__sys_timerfd_set(int fd, int64_t deadline);

@@ -2,6 +2,7 @@
  * sys_poll.c: epoll, eventfd, timerfd.
  */
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -26,29 +27,63 @@ int weft__sys_epoll_create(void)
     return fd >= 0 ? fd : weft__sys_error();
 }
 
-int weft__sys_epoll_add(int epoll, int fd, uint32_t events, uint64_t tag)
+static uint32_t to_epoll(uint32_t events)
 {
-    KEEP_ERRNO;
-    struct epoll_event event = {.events = events, .data.u64 = tag};
-    if (weft__failure_due(SYS_EPOLL))
-        return -ENOSPC;
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : weft__sys_error();
+    return (events & SYS_READABLE ? (uint32_t)EPOLLIN : 0U) |
+           (events & SYS_WRITABLE ? (uint32_t)EPOLLOUT : 0U) |
+           (events & SYS_EDGE ? (uint32_t)EPOLLET : 0U) |
+           (events & SYS_ONESHOT ? (uint32_t)EPOLLONESHOT : 0U);
 }
 
-/* Stores the tags of what epoll returned, and says how many; a signal counts as nothing. */
-static int take_tags(const struct epoll_event *events, long count, uint64_t *tags)
+static uint32_t from_epoll(uint32_t events)
+{
+    uint32_t both = events & (EPOLLERR | EPOLLHUP);
+    return (events & (EPOLLIN | EPOLLPRI) || both ? SYS_READABLE : 0U) |
+           (events & EPOLLOUT || both ? SYS_WRITABLE : 0U);
+}
+
+static int control(int epoll, int operation, int fd, uint32_t events, uint64_t tag)
+{
+    KEEP_ERRNO;
+    struct epoll_event event = {.events = to_epoll(events), .data.u64 = tag};
+    if (weft__failure_due(SYS_EPOLL))
+        return -ENOSPC;
+    return epoll_ctl(epoll, operation, fd, &event) == 0 ? 0 : weft__sys_error();
+}
+
+int weft__sys_epoll_add(int epoll, int fd, uint32_t events, uint64_t tag)
+{
+    return control(epoll, EPOLL_CTL_ADD, fd, events, tag);
+}
+
+int weft__sys_epoll_change(int epoll, int fd, uint32_t events, uint64_t tag)
+{
+    return control(epoll, EPOLL_CTL_MOD, fd, events, tag);
+}
+
+void weft__sys_epoll_remove(int epoll, int fd)
+{
+    KEEP_ERRNO;
+    struct epoll_event unused = {.events = 0};
+    (void)epoll_ctl(epoll, EPOLL_CTL_DEL, fd, &unused);
+}
+
+/* Stores what epoll returned, and says how many; a signal counts as nothing. */
+static int take_events(const struct epoll_event *from, long count, struct weft__sys_event *events)
 {
     if (count < 0)
         return weft__sys_error() == -EINTR ? 0 : weft__sys_error();
     for (long i = 0; i < count; i++)
-        tags[i] = events[i].data.u64;
+        events[i] =
+            (struct weft__sys_event){.tag = from[i].data.u64, .events = from_epoll(from[i].events)};
     return (int)count;
 }
 
-int weft__sys_epoll_wait_exact(int epoll, uint64_t *tags, int capacity, int64_t deadline)
+int weft__sys_epoll_wait_exact(int epoll, struct weft__sys_event *events, int capacity,
+                               int64_t deadline)
 {
     KEEP_ERRNO;
-    struct epoll_event events[EVENTS_MOST];
+    struct epoll_event got[EVENTS_MOST];
     struct timespec wait = {0, 0};
     if (deadline != INT64_MAX) {
         int64_t left = deadline - weft__sys_now();
@@ -57,18 +92,37 @@ int weft__sys_epoll_wait_exact(int epoll, uint64_t *tags, int capacity, int64_t 
     }
     if (capacity > EVENTS_MOST)
         capacity = EVENTS_MOST;
-    long count = syscall(SYS_epoll_pwait2, epoll, events, capacity,
+    long count = syscall(SYS_epoll_pwait2, epoll, got, capacity,
                          deadline == INT64_MAX ? NULL : &wait, NULL, 0);
-    return take_tags(events, count, tags);
+    return take_events(got, count, events);
 }
 
-int weft__sys_epoll_wait(int epoll, uint64_t *tags, int capacity)
+int weft__sys_epoll_wait(int epoll, struct weft__sys_event *events, int capacity, bool wait)
 {
     KEEP_ERRNO;
-    struct epoll_event events[EVENTS_MOST];
+    struct epoll_event got[EVENTS_MOST];
     if (capacity > EVENTS_MOST)
         capacity = EVENTS_MOST;
-    return take_tags(events, epoll_wait(epoll, events, capacity, -1), tags);
+    return take_events(got, epoll_wait(epoll, got, capacity, wait ? -1 : 0), events);
+}
+
+int weft__sys_poll_now(int fd, uint32_t events)
+{
+    KEEP_ERRNO;
+    struct pollfd one = {.fd = fd,
+                         .events = (short)((events & SYS_READABLE ? POLLIN : 0) |
+                                           (events & SYS_WRITABLE ? POLLOUT : 0))};
+    int count;
+    do
+        count = poll(&one, 1, 0);
+    while (count < 0 && weft__sys_error() == -EINTR);
+    if (count < 0)
+        return weft__sys_error();
+    if (one.revents & POLLNVAL)
+        return -EBADF;
+    if (one.revents & (POLLERR | POLLHUP))
+        return (int)events & (SYS_READABLE | SYS_WRITABLE);
+    return (one.revents & POLLIN ? SYS_READABLE : 0) | (one.revents & POLLOUT ? SYS_WRITABLE : 0);
 }
 
 int weft__sys_eventfd(void)

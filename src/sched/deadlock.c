@@ -3,7 +3,7 @@
  *
  * Nobody can go on if all of this holds at one moment:
  *   1. every machine is idle: no fiber runs or is ready, none waits for a stack;
- *   2. no timer is armed;
+ *   2. no timer is armed, and nobody waits for a descriptor;
  *   3. every other thread of the process waits in weft, without a deadline and not woken yet.
  * Signal handlers do not count: they may not call weft.
  *
@@ -33,6 +33,7 @@
  */
 #include <stdio.h>
 
+#include "sched/descriptor.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
 
@@ -61,6 +62,11 @@ void weft__thread_waits(struct thread_wait *wait)
     if (!atomic_u32_load_acquire(&weft__runtime_running))
         return;
     barrier_light();
+    weft__deadlock_ask();
+}
+
+void weft__deadlock_ask(void)
+{
     if (weft__sched.deadlock_check &&
         atomic_u32_load_relaxed(&weft__sched.idle_count) == weft__sched.processor_count &&
         weft__timers_next() == WHEEL_EMPTY)
@@ -102,7 +108,9 @@ static uint32_t idle_machines(uint32_t *wakes)
             !atomic_u32_load_relaxed(&weft__sched.starving) &&
             !atomic_u32_load_relaxed(&weft__sched.stopping);
     lock_release(&weft__sched.lock);
-    return idle && weft__idle_queues_empty() && weft__timers_next() == WHEEL_EMPTY ? machines : 0;
+    idle &= weft__idle_queues_empty() && weft__timers_next() == WHEEL_EMPTY &&
+            weft__descriptor_waits() == 0;
+    return idle ? machines : 0;
 }
 
 /* Under the lock of the waits: how many threads wait and are not woken; 0 if any is. */

@@ -282,7 +282,13 @@ static bool yield_directly(struct machine *machine)
         return false;
     timers_look(processor);
     struct weft_fiber *next = dequeue(processor);
-    if (next == NULL && (next = weft__take_injected(processor)) == NULL)
+    if (next == NULL)
+        next = weft__take_injected(processor);
+    if (next == NULL && poller_used()) {
+        weft__poller_look(processor);
+        next = dequeue(processor);
+    }
+    if (next == NULL)
         return true; /* nobody wants the processor: go on */
     if (unlikely(ring_length(processor) == RING_SIZE ||
                  (next->stack == NULL && !weft__machine_prepare(processor, next)))) {

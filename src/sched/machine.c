@@ -26,9 +26,9 @@
  *     instructions of our own (arch/context.h), each time anew; errno is carried by address.
  *  5. An idle process uses no CPU: idle.c and poller.c.
  *
- * The order of choice: every 61st turn the inject queue first; then due timers; then runnext, but
- * not more than 32 times in a row while others wait; then the ring; then a share of the inject
- * queue; then whatever idle.c and steal.c find.
+ * The order of choice: every 61st turn the inject queue first, and now and then the poller; then due
+ * timers; then runnext, but not more than 32 times in a row while others wait; then the ring; then a
+ * share of the inject queue; then the poller; then whatever idle.c and steal.c find.
  */
 #include <errno.h>
 
@@ -284,6 +284,8 @@ static struct weft_fiber *choose(struct machine *machine)
         if (chain.first != NULL)
             return chain.first;
     }
+    if (unlikely(turn % INJECT_EVERY == 0) && poller_used())
+        weft__poller_look(processor);
     timers_look(processor);
     if ((fiber = dequeue(processor)) != NULL)
         return fiber;
@@ -299,6 +301,8 @@ static struct weft_fiber *next_fiber(struct machine *machine)
             weft__wake_one();
         }
         struct weft_fiber *fiber = choose(machine);
+        if (fiber == NULL && poller_used() && weft__poller_poll())
+            fiber = choose(machine);
         if (fiber == NULL && weft__idle_may_spin(machine))
             fiber = weft__steal(machine);
         if (fiber != NULL) {

@@ -77,6 +77,7 @@ enum wait_what {
     WAIT_POOL_SUBMIT,
     WAIT_POOL_STOP,
     WAIT_TASK,
+    WAIT_FD,
     WAIT_WHATS,
 };
 

@@ -33,10 +33,12 @@ struct processor {
     atomic_u32 tail;                      /* the next free place */
     atomic_ptr runnext;                   /* a fiber that runs before the ring */
     atomic_u32 turn;                      /* grows with each fiber that gets the processor */
+    atomic_i64 fd_waits; /* waits for descriptors that began here, less those that ended here */
     struct weft_fiber *ring[RING_SIZE];
     uint32_t streak;
     uint32_t index;
     uint64_t looked; /* ticks, when the clock was last read for timers */
+    uint64_t polled; /* ticks, when the poller was last looked at */
     uint32_t stamp;  /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
     struct prng prng;
     struct stack_cache stacks;

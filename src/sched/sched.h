@@ -6,7 +6,8 @@
  *   steal.c     how a hungry processor gets fibers from a busy one
  *   timers.c    firing the wheels
  *   deadlock.c  noticing that nobody will ever wake anybody
- *   poller.c    where the watcher sleeps
+ *   descriptor.c  waiting for descriptors
+ *   poller.c    the set of those that are waited for, and where the watcher sleeps
  *   runtime.c   start, configuration, shut-down, fork
  */
 #ifndef WEFT_SCHED_SCHED_H
@@ -220,15 +221,42 @@ uint64_t weft__timers_closed(void);
 
 int weft__poller_start(bool allow_pwait2);
 void weft__poller_stop(void);
-/* Sleeps until the deadline or weft__poller_wake. */
+/* Sleeps until the deadline, weft__poller_wake, or an event; fibers that events make ready are in the inject
+ * queue then. For the watcher. */
 void weft__poller_wait(int64_t deadline);
 void weft__poller_wake(void);
+/* Takes what events there are, without waiting, and makes ready who waits for them: on the processor of a
+ * machine that has one and is inside the runtime, else through the inject queue. True if there were any.
+ * Any thread may call it that is not running a fiber outside the runtime, while the runtime runs. One
+ * system call if there are none. */
+bool weft__poller_poll(void);
+/* Whether anybody has ever waited for a descriptor. */
+extern atomic_u32 weft__poller_used;
+static inline void weft__poller_used_now(void)
+{
+    if (unlikely(atomic_u32_load_relaxed(&weft__poller_used) == 0))
+        atomic_u32_store_relaxed(&weft__poller_used, 1);
+}
+static inline bool poller_used(void)
+{
+    return atomic_u32_load_relaxed(&weft__poller_used) != 0;
+}
+/* The same for a busy machine: only if nobody watches, and some time has passed. */
+void weft__poller_look(struct processor *processor);
+/* Puts a descriptor in the set (add), or changes what it is there for; or takes it out. */
+int weft__poller_watch(int fd, uint32_t events, uint64_t tag, bool add);
+void weft__poller_unwatch(int fd);
+struct ready;
+/* Makes them ready, with one wake-up for all. A fiber must have entered the runtime. */
+void weft__poller_make_ready(struct ready *ready);
 
 /* deadlock.c */
 
 /* Reports and aborts if no fiber can ever go on. Called by the watcher when it finds nothing to wait
  * for but being woken. Returns when to ask again. */
 int64_t weft__deadlock_check(void);
+/* Has the watcher ask again, if all machines are idle. */
+void weft__deadlock_ask(void);
 /* In a fiber that was resumed to show where it waits. */
 void weft__deadlock_show(struct machine *machine);
 /* A thread that waits in weft without a deadline; on its stack. */
