@@ -46,7 +46,8 @@ static inline void failing_off(void)
  * attempt must call failing_off. Returns the number of failures that were reached. */
 static inline uint32_t failing_each(void (*attempt)(void), uint32_t most)
 {
-    static const char *const names[] = {"alloc", "map", "guard", "thread", "epoll", "eventfd"};
+    static const char *const names[] = {"alloc",   "map",    "guard",  "thread", "epoll",
+                                        "eventfd", "socket", "accept", "read",   "write"};
     uint32_t reached = 0;
     for (int call = 0; call < SYS_CALLS; call++)
         for (int persistent = 0; persistent < 2; persistent++) {

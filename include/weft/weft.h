@@ -4,6 +4,7 @@
 #ifndef WEFT_H
 #define WEFT_H
 
+#include <weft/address.h>
 #include <weft/barrier.h>
 #include <weft/base.h>
 #include <weft/chan.h>
@@ -14,6 +15,7 @@
 #include <weft/group.h>
 #include <weft/local.h>
 #include <weft/mutex.h>
+#include <weft/net.h>
 #include <weft/object_pool.h>
 #include <weft/once.h>
 #include <weft/pool.h>

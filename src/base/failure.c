@@ -1,7 +1,8 @@
 /*
  * failure.c: lets a test fail the nth allocation, mapping, thread, ... See weft__sys_fail in sys.h.
  *
- * The counts are always kept: no call that is counted is on a hot path.
+ * The counts are always kept, but for calls on hot paths: those of sockets are counted only while a
+ * failure is planned.
  */
 #include "base/seam.h"
 
@@ -23,6 +24,11 @@ void weft__sys_fail(enum weft__sys_call call, uint32_t nth, bool persistent)
 uint32_t weft__sys_calls(enum weft__sys_call call)
 {
     return atomic_u32_load_relaxed(&plans[call].calls);
+}
+
+bool weft__failure_planned(enum weft__sys_call call)
+{
+    return atomic_u32_load_relaxed(&plans[call].nth) != 0;
 }
 
 bool weft__failure_due(enum weft__sys_call call)

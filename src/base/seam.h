@@ -9,6 +9,13 @@
 /* Counts one call of that kind; true if it must fail. */
 bool weft__failure_due(enum weft__sys_call call);
 
+/* The same for calls on hot paths: counts only while a test has planned a failure of that kind. */
+bool weft__failure_planned(enum weft__sys_call call);
+static inline bool weft__failure_due_hot(enum weft__sys_call call)
+{
+    return __builtin_expect(weft__failure_planned(call), 0) && weft__failure_due(call);
+}
+
 /* errno belongs to the user's calls: a function that begins with KEEP_ERRNO leaves it as it was. */
 struct kept_errno {
     int *address;

@@ -121,6 +121,29 @@ void weft__sys_counter_drain(int fd); /* eventfd or timerfd */
 void weft__sys_eventfd_signal(int fd);
 void weft__sys_close(int fd);
 
+/* Sockets: non-blocking and close-on-exec. Calls that would block return -EAGAIN, a connect -EINPROGRESS;
+ * none returns -EINTR, none raises SIGPIPE. */
+struct iovec;
+int weft__sys_socket(int family, int type);
+int weft__sys_socket_adopt(int fd, int *type); /* somebody's socket becomes non-blocking */
+int weft__sys_bind(int fd, const void *address, size_t size);
+int weft__sys_listen(int fd, int backlog);
+int weft__sys_connect(int fd, const void *address, size_t size);
+int weft__sys_connected(int fd); /* what became of the connect; -EAGAIN: nothing yet */
+int weft__sys_accept(int fd);
+int weft__sys_socket_set(int fd, int level, int option, int value);
+int weft__sys_socket_shutdown(int fd, bool reading, bool writing);
+int weft__sys_socket_name(int fd, bool peer, void *address, size_t *size);
+ssize_t weft__sys_receive(int fd, void *data, size_t size);
+ssize_t weft__sys_send(int fd, const void *data, size_t size);
+ssize_t weft__sys_receive_pieces(int fd, const struct iovec *pieces, size_t count, void *from,
+                                 size_t *from_size);
+ssize_t weft__sys_send_pieces(int fd, const struct iovec *pieces, size_t count, const void *to,
+                              size_t to_size);
+ssize_t weft__sys_sendfile(int fd, int file, int64_t offset, size_t size);
+uint32_t weft__sys_link_number(const char *name); /* of a network link; 0 if there is none */
+void weft__sys_socket_unlink(const char *path);   /* if it is a socket */
+
 /* Files: reads at most size - 1 bytes and ends them with a zero; the number of bytes, or -errno. */
 ssize_t weft__sys_read_file(const char *path, char *text, size_t size);
 void weft__sys_write_stderr(const char *text, size_t size);
@@ -150,6 +173,10 @@ enum weft__sys_call {
     SYS_THREAD,
     SYS_EPOLL,
     SYS_EVENTFD,
+    SYS_SOCKET,
+    SYS_ACCEPT,
+    SYS_READ,  /* of a socket */
+    SYS_WRITE, /* to a socket, sendfile too */
     SYS_CALLS,
 };
 /* Lets the nth call (1: the next one) of that kind fail; with `persistent`, all after it too. 0
