@@ -9,6 +9,9 @@
  *   stack_size   WEFT_STACK_SIZE  bytes of stack for fibers that do not ask for a size; suffix K
  *                                 or M allowed. Default 64 KiB
  *   max_fibers   WEFT_MAX_FIBERS  fibers alive at once; past that -EAGAIN. Default: no limit
+ *   max_machines WEFT_MAX_MACHINES  threads at most. There are as many as processors, and more while
+ *                                 fibers block in C code (weft/blocking.h); when all are in use that is
+ *                                 said once on stderr, and fibers wait until one is free. Default 10,000
  *   no_fault_report               WEFT_FAULT_REPORT=0: do not install the SIGSEGV and SIGBUS
  *                                 handlers that report a stack overflow by fiber
  *   no_deadlock_check             WEFT_DEADLOCK_CHECK=0: do not report and abort when every fiber and
@@ -38,6 +41,7 @@ typedef struct weft_config {
     int processors;        /* 1 to WEFT_PROCS_MAX */
     int no_fault_report;   /* not zero: leave SIGSEGV and SIGBUS alone */
     int no_deadlock_check; /* not zero: let those who wait for each other wait on */
+    int max_machines;      /* 1 to 1,000,000 */
     size_t stack_size;     /* 16 KiB to 1 GiB, rounded up to a power of two */
     int64_t max_fibers;    /* at least 1 */
     uintptr_t reserved[8];

@@ -7,6 +7,7 @@
 #include <weft/address.h>
 #include <weft/barrier.h>
 #include <weft/base.h>
+#include <weft/blocking.h>
 #include <weft/chan.h>
 #include <weft/cond.h>
 #include <weft/context.h>

@@ -73,6 +73,12 @@ int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), 
 void weft__sys_thread_join(weft__sys_thread thread);
 /* The first thing that a machine calls in its own thread. */
 void weft__sys_thread_begin(void);
+/* The same for a thread that runs nothing of the program's: no signal is handled on it. */
+void weft__sys_thread_begin_quiet(const char *name);
+/* The CPU time that a thread has used: a number for it, given to the thread itself (-1: there is none);
+ * and the time in ns, for anyone, -1 if it cannot be known (any more). */
+int weft__sys_thread_clock(void);
+int64_t weft__sys_thread_time(int clock);
 uint32_t weft__sys_thread_count(void); /* of the process; 0 if that cannot be known */
 int *weft__sys_errno_address(void);
 int weft__sys_error(void); /* the negative errno of the calling thread; for the seam itself */
@@ -117,6 +123,7 @@ int weft__sys_poll_now(int fd, uint32_t events);
 int weft__sys_eventfd(void);
 int weft__sys_timerfd(void);
 int weft__sys_timerfd_set(int fd, int64_t deadline);
+bool weft__sys_fd_ready(int fd); /* at this moment; takes nothing away */
 void weft__sys_counter_drain(int fd); /* eventfd or timerfd */
 void weft__sys_eventfd_signal(int fd);
 void weft__sys_close(int fd);

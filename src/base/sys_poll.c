@@ -27,6 +27,13 @@ int weft__sys_epoll_create(void)
     return fd >= 0 ? fd : weft__sys_error();
 }
 
+bool weft__sys_fd_ready(int fd)
+{
+    KEEP_ERRNO;
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    return poll(&one, 1, 0) > 0;
+}
+
 static uint32_t to_epoll(uint32_t events)
 {
     return (events & SYS_READABLE ? (uint32_t)EPOLLIN : 0U) |

@@ -82,6 +82,27 @@ void weft__sys_thread_begin(void)
     prctl(PR_SET_TIMERSLACK, 1UL);
 }
 
+void weft__sys_thread_begin_quiet(const char *name)
+{
+    pthread_setname_np(pthread_self(), name); /* it was started with all signals blocked */
+    prctl(PR_SET_TIMERSLACK, 1UL);
+}
+
+int weft__sys_thread_clock(void)
+{
+    clockid_t clock;
+    return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? (int)clock : -1;
+}
+
+int64_t weft__sys_thread_time(int clock)
+{
+    KEEP_ERRNO;
+    struct timespec used;
+    if (clock == -1 || clock_gettime((clockid_t)clock, &used) != 0)
+        return -1;
+    return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
 int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), void *arg)
 {
     KEEP_ERRNO;

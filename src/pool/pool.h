@@ -53,10 +53,12 @@ enum worker_state {
 struct worker {
     struct link link; /* in the line of idle ones, or of takers; first: see worker_of */
     weft_pool *pool;
+    struct weft_fiber *fiber;
     struct waiter *waiter; /* while idle */
     struct chunk *chunk;   /* in hand */
     atomic_u64 ended;      /* tasks that it ran to the end; written by the worker alone */
     uint64_t counted;      /* of those, under the latch: taken from `inside` */
+    uint64_t watched;      /* of those, when rescue.c last looked */
     uint8_t state;         /* changed under the latch by its owner, or from IDLE by who wakes it */
     bool in_task;          /* the user's code runs, not the pool's */
     bool called;           /* counted in the pool's `called` */
@@ -180,15 +182,29 @@ void weft__pool_collect(weft_pool *pool);
 /* Under the latch, after something changed: sees to it that there are workers enough for what is ready,
  * that submitters that fit are admitted, and that a stopping pool gets stopped. */
 void weft__pool_settle(weft_pool *pool, struct errands *errands);
-/* Under the latch: whether one more is wanted who takes tasks. */
-bool weft__pool_wants_taker(const weft_pool *pool);
+/* Under the latch: whether one more is wanted who takes tasks; so many of those who do are suspected to be
+ * stuck. */
+bool weft__pool_wants_taker(const weft_pool *pool, int64_t stuck);
+/* Under the latch: takers that are known to have lost their processor to others. */
+static inline bool worker_lost(const struct worker *worker)
+{
+    return (atomic_u32_load_relaxed(&worker->fiber->outside) & OUTSIDE_LOST) != 0;
+}
+int64_t weft__pool_lost(const weft_pool *pool);
+/* Under the latch: takers, and those who will be, that have a processor as far as is known. */
+static inline int64_t weft__pool_takers(const weft_pool *pool)
+{
+    int64_t takers = pool->takers.length + pool->starting;
+    return likely(atomic_u32_load_relaxed(&weft__sched.lost) == 0) ? takers
+                                                                   : takers - weft__pool_lost(pool);
+}
 /* Under the latch, with so many tasks ready: one more taker than there are pays only where it would have a
  * processor, and if tasks are short, only where there are many: more of them contend for the latch. (If a
  * processor becomes idle later, or tasks are not so short, rescue.c sees to it.) */
 enum { BACKLOG = 256 };
 static inline bool weft__pool_takers_suffice(const weft_pool *pool, int64_t ready)
 {
-    int64_t takers = pool->takers.length + pool->starting;
+    int64_t takers = weft__pool_takers(pool);
     return takers > 0 && (atomic_u32_load_relaxed(&weft__sched.idle_count) == 0 ||
                           (pool->quick && ready <= takers * BACKLOG));
 }

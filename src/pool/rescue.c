@@ -6,7 +6,12 @@
  * scheduler's watcher, which is awake now and then while some processor is idle and another busy
  * (sched/idle.c), looks: a chunk from which nothing was taken since its last look is emptied, and what is
  * left in it goes back to the queue. If a worker is wanted for that, or for what stood in the queue already, a
- * machine calls one as soon as it has the idle processor.
+ * machine calls one as soon as it has the idle processor. If no processor is idle the monitor looks in its place
+ * (sched/monitor.c), and takes one from a machine that is stuck.
+ *
+ * There are no more takers than processors; one whose processor was taken away does not count
+ * (weft__pool_takers). One that ended nothing between two looks may be stuck: to get another in its place its
+ * processor is taken first.
  *
  * Emptying it is one exchange of `taken`, the word that its worker takes by: each task goes to one of
  * them.
@@ -23,12 +28,17 @@ static struct {
     bool known; /* to the scheduler */
 } pools;
 
-/* Under the latch: what is in hands that do not move goes back. */
-static void rescue(weft_pool *pool)
+/* Under the latch: what is in hands that do not move goes back. Returns how many ended nothing since the last
+ * look, and have their processor still. */
+static int64_t rescue(weft_pool *pool)
 {
+    int64_t stuck = 0;
     for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next)) {
         struct chunk *chunk = worker->chunk;
+        uint64_t ended = atomic_u64_load_relaxed(&worker->ended);
+        stuck += ended == worker->watched && !worker->called && !worker_lost(worker);
+        worker->watched = ended;
         if (chunk == NULL || chunk_left(chunk) == 0)
             continue;
         uint32_t taken = atomic_u32_load_relaxed(&chunk->taken);
@@ -36,6 +46,16 @@ static void rescue(weft_pool *pool)
             weft__pool_empty_hand(pool, worker);
         chunk->watched = taken;
     }
+    return stuck;
+}
+
+/* Under the latch: the hands of those whose processor was taken away. */
+static void empty_lost_hands(weft_pool *pool)
+{
+    for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
+         worker = worker_of(worker->link.next))
+        if (worker_lost(worker))
+            weft__pool_empty_hand(pool, worker);
 }
 
 /* By the watcher: true if another worker is wanted anywhere. */
@@ -46,8 +66,8 @@ static bool look(void)
     for (weft_pool *pool = pools.first; pool != NULL; pool = pool->pools_next) {
         latch_acquire(&pool->latch);
         struct errands errands = {NULL, NULL, false};
-        rescue(pool);
-        if (weft__pool_wants_taker(pool)) {
+        int64_t stuck = rescue(pool);
+        if (weft__pool_wants_taker(pool, stuck)) {
             wanted = true;
             pool->quick = false;
         }
@@ -68,7 +88,8 @@ static void act(void)
     for (weft_pool *pool = pools.first; pool != NULL; pool = pool->pools_next) {
         struct errands errands = {NULL, NULL, false};
         latch_acquire(&pool->latch);
-        if (weft__pool_wants_taker(pool))
+        empty_lost_hands(pool);
+        if (weft__pool_wants_taker(pool, 0))
             weft__pool_call_taker(pool, &errands); /* for the processor of this machine */
         latch_release(&pool->latch);
         if (weft__pool_run(pool, &errands))

@@ -41,13 +41,22 @@ int64_t weft__pool_busy(const weft_pool *pool)
     return pool->takers.length + pool->starting + pool->away - pool->lent;
 }
 
-bool weft__pool_wants_taker(const weft_pool *pool)
+int64_t weft__pool_lost(const weft_pool *pool)
+{
+    int64_t lost = 0;
+    for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
+         worker = worker_of(worker->link.next))
+        lost += worker_lost(worker);
+    return lost;
+}
+
+bool weft__pool_wants_taker(const weft_pool *pool, int64_t stuck)
 {
     /* One that is being made may take long to start: an idle one is called all the same. */
     int64_t coming = pool->called + (pool->idle.length > 0 ? 0 : pool->starting);
     return atomic_i64_load_relaxed(&pool->ready) > coming && !pool->paused &&
            weft__pool_busy(pool) < pool->capacity &&
-           pool->takers.length + pool->starting < weft__sched.processor_count;
+           weft__pool_takers(pool) - stuck < weft__sched.processor_count;
 }
 
 /* An idle worker, claimed with what it is to do; NULL if there is none. */
@@ -112,7 +121,7 @@ void weft__pool_settle(weft_pool *pool, struct errands *errands)
 {
     weft__pool_admit(pool, errands);
     if (!weft__pool_takers_suffice(pool, atomic_i64_load_relaxed(&pool->ready)) &&
-        weft__pool_wants_taker(pool))
+        weft__pool_wants_taker(pool, 0))
         weft__pool_call_taker(pool, errands);
     conclude(pool, errands);
     atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));

@@ -401,8 +401,7 @@ static void run_tasks(struct worker *worker)
     bool lingered = false;
     uint32_t turns = 0;
     for (;;) {
-        struct thread *thread = thread_self();
-        runtime_enter(thread);
+        (void)runtime_enter(thread_self());
         enum next next = choose(worker, &carried, lingered);
         if (next == NEXT_LINGER)
             linger(worker->pool);
@@ -428,8 +427,7 @@ static void run_tasks(struct worker *worker)
 static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t pause)
 {
     struct errands errands = {NULL, NULL, false};
-    struct thread *thread = thread_self();
-    runtime_enter(thread);
+    (void)runtime_enter(thread_self());
     latch_acquire(&pool->latch);
     come_loose(pool, worker);
     pool->failing++;
@@ -481,8 +479,7 @@ static bool start_state(weft_pool *pool, struct worker *worker)
 static void end_worker(weft_pool *pool, struct worker *worker)
 {
     struct errands errands = {NULL, NULL, false};
-    struct thread *thread = thread_self();
-    runtime_enter(thread);
+    (void)runtime_enter(thread_self());
     latch_acquire(&pool->latch);
     come_loose(pool, worker);
     pool->workers--;
@@ -497,8 +494,8 @@ static void end_worker(weft_pool *pool, struct worker *worker)
 void weft__worker_main(void *arg)
 {
     weft_pool *pool = arg;
-    struct worker worker = {.pool = pool, .state = WORKER_STARTS};
-    struct extra *extra = fiber_extra(weft_self());
+    struct worker worker = {.pool = pool, .fiber = weft_self(), .state = WORKER_STARTS};
+    struct extra *extra = fiber_extra(worker.fiber);
     extra->worker = &worker;
     bool started = start_state(pool, &worker);
     if (started && !weft__runtime_forked())

@@ -8,6 +8,8 @@
 
 #include "sched/sched.h"
 
+enum { MACHINES_DEFAULT = 10000, MACHINES_MAX = 1000000 };
+
 #define STACK_SIZE_DEFAULT ((size_t)64 * 1024)
 #define STACK_SIZE_MIN ((size_t)1 << STACK_LOG_MIN)
 #define STACK_SIZE_MAX ((size_t)1 << STACK_LOG_MAX)
@@ -16,6 +18,7 @@ int weft__config_check(const weft_config *config)
 {
     static const weft_config none;
     if (config->processors < 0 || config->processors > WEFT_PROCS_MAX || config->max_fibers < 0 ||
+        config->max_machines < 0 || config->max_machines > MACHINES_MAX ||
         (config->stack_size != 0 &&
          (config->stack_size < STACK_SIZE_MIN || config->stack_size > STACK_SIZE_MAX)) ||
         memcmp(config->reserved, none.reserved, sizeof none.reserved) != 0)
@@ -99,7 +102,8 @@ struct settings weft__config_settle(const weft_config *config)
                                 .epoll_pwait2 = true,
                                 .processors = weft__config_processors(config, true),
                                 .stack_size = config->stack_size,
-                                .max_fibers = config->max_fibers};
+                                .max_fibers = config->max_fibers,
+                                .max_machines = config->max_machines};
     settings.fault_report = !config->no_fault_report && not_turned_off("WEFT_FAULT_REPORT");
     settings.deadlock_check = !config->no_deadlock_check && not_turned_off("WEFT_DEADLOCK_CHECK");
     if (settings.stack_size == 0)
@@ -109,6 +113,10 @@ struct settings weft__config_settle(const weft_config *config)
         settings.stack_size = STACK_SIZE_DEFAULT;
     if (settings.max_fibers == 0)
         settings.max_fibers = from_environment("WEFT_MAX_FIBERS", 1, INT64_MAX / 1024, true);
+    if (settings.max_machines == 0)
+        settings.max_machines = (int)from_environment("WEFT_MAX_MACHINES", 1, MACHINES_MAX, true);
+    if (settings.max_machines == 0)
+        settings.max_machines = MACHINES_DEFAULT;
     read_without(&settings);
     return settings;
 }

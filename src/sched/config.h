@@ -11,6 +11,7 @@ struct settings {
     int processors;
     size_t stack_size;
     int64_t max_fibers; /* 0: no limit */
+    int max_machines;
     bool fault_report;
     bool deadlock_check;
     bool membarrier, guard_install, guard_pages, epoll_pwait2; /* allowed */

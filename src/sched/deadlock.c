@@ -93,12 +93,12 @@ void weft__thread_waits_fork(enum fork_step step)
     lock_release(&waits.lock);
 }
 
-/* Machines, if all of them are idle and nothing is ready or will be by itself; else 0. */
+/* Threads of weft's own, if all machines are idle and nothing is ready or will be by itself; else 0. */
 static uint32_t idle_machines(uint32_t *wakes)
 {
-    uint32_t machines = 0;
     bool idle = true;
     lock_acquire(&weft__sched.lock);
+    uint32_t machines = weft__monitor_threads();
     for (struct machine *machine = weft__sched.machines; machine != NULL; machine = machine->next) {
         machines++;
         idle &= machine->idle;

@@ -30,6 +30,9 @@ enum fiber_owner {
     OWNER_TIMER,  /* a timer, which runs the fiber again */
 };
 
+/* In weft_fiber.outside: its machine has lost its processor, and has not come back. */
+enum { OUTSIDE_LOST = 1 << 30 };
+
 /* What most fibers do not have; freed with the record. */
 struct extra {
     char name[FIBER_NAME_SIZE];
@@ -66,6 +69,7 @@ struct weft_fiber {
     uint8_t state;      /* enum fiber_state; for reports and assertions */
     bool bound;         /* its bond is tied to a context */
     bool tells;         /* `object` is a worker of a pool that is to be told before it parks */
+    atomic_u32 outside; /* calls of weft_blocking_enter that have not been undone; and OUTSIDE_LOST */
 
     struct waiter waiter;
     struct timer timer; /* the deadline of its wait */

@@ -14,14 +14,23 @@
  *
  * At least one of them sees the other. If somebody spins, that one looks again: at the retire, or if
  * it finds something, when it lowers the count; the last spinner then wakes another if there is more
- * anywhere, so that work spreads as fast as machines wake. A processor goes into the idle list
- * together with its machine, under the lock, so that whoever sees an idle processor also finds a
- * machine to wake, or may make one.
+ * anywhere, so that work spreads as fast as machines wake. Whoever sees an idle processor wakes an idle
+ * machine for it, or makes one.
+ *
+ * There may be more idle machines than idle processors: those that came back from C code and found their
+ * processor gone (handoff.c). Such a one sleeps until it is given a processor. While no processor is idle
+ * nobody watches: timers are looked at by those who run fibers, or by the monitor; a watcher that finds
+ * that all processors were taken meanwhile stands down. (It clears the watch, barrier_heavy, looks for
+ * idle processors; a machine that retires shows its processor first and then competes for the watch: so
+ * there is one, or it is woken.) A processor that is given up without its machine (weft__idle_give) is
+ * treated as if somebody had just been woken for it in vain. Machines that are idle for long, while there
+ * are more of them than processors, end.
  *
  * If nobody can be woken (no thread can be made, or the idle processor was taken meanwhile), the
  * count of spinners was raised for nothing for a moment, and others may have relied on it: so it is
  * lowered, and after a barrier_heavy the queues and the watch are looked at again, if there is anyone
- * asleep. If all machines are awake there is not, and each of them comes to the queues by itself.
+ * asleep. If all machines are awake there is not, and each of them comes to the queues by itself; or it
+ * is stuck in C code, and the monitor tries again.
  *
  * The same pair of barriers keeps timers from being forgotten: sleep_until is what is shown, the
  * wheels are what is looked at (timers.c). Who stops sleeping for a timer, because it found work,
@@ -61,7 +70,8 @@ static struct processor *pop_idle_processor(void)
     struct processor *processor = weft__sched.idle_processors;
     if (processor != NULL) {
         weft__sched.idle_processors = processor->idle_next;
-        atomic_u32_add_relaxed(&weft__sched.idle_count, (uint32_t)-1);
+        if (atomic_u32_add_relaxed(&weft__sched.idle_count, (uint32_t)-1) == 1)
+            weft__monitor_poke();
     }
     return processor;
 }
@@ -70,15 +80,17 @@ static void push_idle_machine(struct machine *machine)
 {
     machine->idle = true;
     machine->idle_next = weft__sched.idle_machines;
+    machine->idle_link = &weft__sched.idle_machines;
+    if (machine->idle_next != NULL)
+        machine->idle_next->idle_link = &machine->idle_next;
     weft__sched.idle_machines = machine;
 }
 
 static void remove_idle_machine(struct machine *machine)
 {
-    struct machine **link = &weft__sched.idle_machines;
-    while (*link != machine)
-        link = &(*link)->idle_next;
-    *link = machine->idle_next;
+    *machine->idle_link = machine->idle_next;
+    if (machine->idle_next != NULL)
+        machine->idle_next->idle_link = machine->idle_link;
     machine->idle = false;
     weft__sched.wakes++;
 }
@@ -96,18 +108,17 @@ static void signal_machine(struct machine *machine)
 }
 
 /* Called with the count of spinners raised for the new machine. */
-static bool start_machine(struct processor *processor)
+static bool start_machine(struct processor *processor, bool acts)
 {
-    static atomic_u32 said;
-    int error = weft__machine_start(processor);
-    if (error == 0)
-        return true;
-    if (atomic_u32_exchange_acq_rel(&said, 1) == 0)
+    static atomic_u32 said, said_bound;
+    int error = weft__machine_start(processor, acts);
+    if (error == -EUSERS && atomic_u32_exchange_acq_rel(&said_bound, 1) == 0)
+        weft__warn("all %u threads that there may be are in use: fibers wait until one comes back from the C "
+                   "code that it runs (WEFT_MAX_MACHINES or weft_config.max_machines raises the bound)",
+                   weft__sched.max_machines);
+    if (error != 0 && error != -EUSERS && atomic_u32_exchange_acq_rel(&said, 1) == 0)
         weft__warn("cannot start a thread (%s): going on with fewer", weft_strerror(error));
-    lock_acquire(&weft__sched.lock);
-    push_idle_processor(processor);
-    lock_release(&weft__sched.lock);
-    return false;
+    return error == 0;
 }
 
 /* A machine to wake, the watcher last, since its place would have to be filled; under the lock. */
@@ -139,8 +150,14 @@ static bool try_wake_one(void)
         signal_machine(machine);
         return true;
     }
-    if (processor != NULL && start_machine(processor))
-        return true;
+    if (processor != NULL) {
+        if (start_machine(processor, false))
+            return true;
+        lock_acquire(&weft__sched.lock);
+        push_idle_processor(processor);
+        weft__monitor_poke(); /* it tries again */
+        lock_release(&weft__sched.lock);
+    }
     atomic_u32_sub_seq_cst(&weft__sched.spinning, 1);
     barrier_heavy(); /* who made a fiber ready meanwhile took us for a spinner, or we see it now */
     return false;
@@ -172,7 +189,7 @@ static int64_t next_event(void)
 static bool anyone_needed(void)
 {
     lock_acquire(&weft__sched.lock);
-    bool asleep = weft__sched.idle_machines != NULL;
+    bool asleep = weft__sched.idle_machines != NULL && weft__sched.idle_processors != NULL;
     lock_release(&weft__sched.lock);
     int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
     if (asleep && (until == NO_WATCHER || !weft__idle_queues_empty()))
@@ -211,6 +228,56 @@ noinline void weft__wake_if_idle(void)
         weft__wake_one();
 }
 
+/* Processors that leave their machine, and machines that come back without one. */
+
+bool weft__idle_assign(struct processor *processor, bool acts)
+{
+    atomic_u32_add_seq_cst(&weft__sched.spinning, 1);
+    lock_acquire(&weft__sched.lock);
+    struct machine *machine = sleeper();
+    if (machine != NULL) {
+        remove_idle_machine(machine);
+        machine->assigned = processor;
+        machine->acts = acts;
+        machine->spinning = true;
+    }
+    lock_release(&weft__sched.lock);
+    if (machine != NULL) {
+        signal_machine(machine);
+        return true;
+    }
+    if (start_machine(processor, acts))
+        return true;
+    atomic_u32_sub_seq_cst(&weft__sched.spinning, 1);
+    barrier_heavy(); /* as in try_wake_one */
+    if (anyone_needed())
+        weft__wake_one();
+    return false;
+}
+
+struct processor *weft__idle_take(void)
+{
+    lock_acquire(&weft__sched.lock);
+    struct processor *processor = pop_idle_processor();
+    lock_release(&weft__sched.lock);
+    if (processor != NULL)
+        watch_soon(); /* there is one more who may be stuck, and one more who may end up waiting */
+    return processor;
+}
+
+void weft__idle_give(struct processor *processor)
+{
+    lock_acquire(&weft__sched.lock);
+    push_idle_processor(processor);
+    lock_release(&weft__sched.lock);
+    barrier_heavy(); /* who makes a fiber ready sees that it is idle, or we see the fiber */
+    int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
+    if (until == NO_WATCHER || !weft__idle_queues_empty())
+        weft__wake_one();
+    else if (next_event() < until)
+        weft__poller_wake();
+}
+
 /* Spinning. */
 
 bool weft__idle_may_spin(struct machine *machine)
@@ -247,11 +314,8 @@ void weft__processor_acquire(struct machine *machine, struct processor *processo
     machine->thread.processor = processor;
     machine->thread.fibers = &processor->fibers;
     processor->stamp = (uint32_t)(weft__sys_now_coarse() >> STAMP_SHIFT);
-    /* Pairs with the acquire in claim(): who sees us as the owner sees us inside. */
+    /* Pairs with the acquire in weft__claim: who sees us as the owner sees us inside. */
     atomic_ptr_store_release(&processor->owner, &machine->thread);
-    barrier_light();
-    if (atomic_u32_load_acquire(&processor->attention) != 0)
-        weft__attend(&machine->thread);
 }
 
 /* Takes the machine back from the idle list, with a processor. False: somebody else has taken it
@@ -305,19 +369,22 @@ void weft__idle_look_too(bool (*look)(void), void (*act)(void))
     atomic_u32_store_release(&others.set, 1); /* pairs with looks_too */
 }
 
-static bool looks_too(void)
+bool weft__idle_looks(void)
 {
     return atomic_u32_load_acquire(&others.set) != 0 && others.look();
 }
 
-/* Sleeps in the poller until woken, or until there is something to come back for. sleep_until shows
- * WHEEL_EMPTY, and a barrier_heavy has passed, whenever it looks before it sleeps: who arms a timer
- * then sees that and pokes, or is seen. */
-static void watch(struct machine *machine)
+/* Sleeps in the poller until woken, or until there is something to come back for, or no processor is idle.
+ * sleep_until shows WHEEL_EMPTY, and a barrier_heavy has passed, whenever it looks before it sleeps: who
+ * arms a timer then sees that and pokes, or is seen. False: no processor is idle. */
+static bool watch(struct machine *machine)
 {
     int64_t interval = look_at_busy() != ALL_WELL ? WATCH_FIRST : WATCH_EVERY;
     while (!atomic_u32_load_acquire(&machine->wake)) {
-        bool busy = atomic_u32_load_relaxed(&weft__sched.idle_count) < weft__sched.processor_count;
+        uint32_t idle = atomic_u32_load_relaxed(&weft__sched.idle_count);
+        bool busy = idle < weft__sched.processor_count;
+        if (idle == 0)
+            return false;
         int64_t until = next_event();
         if (busy)
             until = earlier(until, weft__sys_now() + interval);
@@ -328,54 +395,98 @@ static void watch(struct machine *machine)
         int64_t now = weft__sys_now();
         weft__housekeep(now);
         int busy_ones = look_at_busy();
-        machine->acts = busy && looks_too();
+        machine->acts = busy && weft__idle_looks();
         bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || machine->acts ||
                     !weft__idle_queues_empty();
         if (work && come_back(machine))
-            return;
+            return true;
         interval = busy_ones == ALL_WELL ? WATCH_EVERY : earlier(interval * 2, WATCH_EVERY);
         atomic_i64_store_relaxed(&weft__sched.sleep_until, WHEEL_EMPTY);
         barrier_heavy();
     }
+    return true;
 }
 
-/* Sleeps until woken, or until something that the watcher would sleep past. */
+int64_t weft__idle_surplus_after = 5 * WEFT_S;
+
+/* True: the machine has left the lists, and must end. */
+static bool leave_if_surplus(struct machine *machine)
+{
+    lock_acquire(&weft__sched.lock);
+    if (machine->idle && weft__sched.machine_count > weft__sched.processor_count &&
+        !atomic_u32_load_relaxed(&weft__sched.stopping)) {
+        remove_idle_machine(machine);
+        *machine->link = machine->next;
+        if (machine->next != NULL)
+            machine->next->link = machine->link;
+        weft__sched.machine_count--;
+        machine->surplus = true;
+        machine->ended_before = weft__sched.ended;
+        weft__sched.ended = machine;
+    }
+    lock_release(&weft__sched.lock);
+    return machine->surplus;
+}
+
+/* Sleeps until woken, or until something that the watcher would sleep past; or until the machine is surplus. */
 static void doze(struct machine *machine)
 {
+    int64_t leave = WEFT_NEVER;
     if (atomic_u32_load_relaxed(&weft__sched.idle_count) < weft__sched.processor_count)
         watch_soon();
+    if (atomic_u32_load_relaxed(&weft__sched.crowd))
+        leave = weft__sys_now() + weft__idle_surplus_after;
     while (!atomic_u32_load_acquire(&machine->wake)) { /* pairs with signal_machine */
         int64_t until = next_event();
-        if (until >= atomic_i64_load_relaxed(&weft__sched.sleep_until))
+        if (until >= atomic_i64_load_relaxed(&weft__sched.sleep_until) ||
+            atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)
             until = WEFT_NEVER;
-        if (weft__sys_futex_wait(&machine->wake, 0, until) != -ETIMEDOUT)
+        if (weft__sys_futex_wait(&machine->wake, 0, earlier(until, leave)) != -ETIMEDOUT)
             continue;
         int64_t now = weft__sys_now();
+        if (now >= leave) {
+            if (leave_if_surplus(machine))
+                return;
+            leave = WEFT_NEVER;
+        }
         weft__housekeep(now);
         if (weft__timers_next() <= now && come_back(machine))
             return;
     }
 }
 
-/* Sleeps until there is a processor assigned to the machine, or the runtime stops. */
-static void sleep_idle(struct machine *machine)
+/* No processor is idle: nobody needs to watch. */
+static void stand_down(void)
+{
+    atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
+    atomic_ptr_exchange_seq_cst(&weft__sched.watcher, NULL);
+    barrier_heavy();
+    if (atomic_u32_load_relaxed(&weft__sched.idle_count) > 0)
+        weft__wake_one(); /* one became idle meanwhile, and its machine relied on this one */
+}
+
+/* Sleeps until there is a processor assigned to the machine, or the runtime stops, or the machine is
+ * surplus. `without`: it brought no processor with it. */
+static void sleep_idle(struct machine *machine, bool without)
 {
     void *nobody = NULL;
-    bool watching = atomic_ptr_cas_seq_cst(&weft__sched.watcher, &nobody, machine);
+    bool watching = !without && atomic_ptr_cas_seq_cst(&weft__sched.watcher, &nobody, machine);
     if (watching)
         atomic_i64_store_relaxed(&weft__sched.sleep_until, WHEEL_EMPTY);
-    barrier_heavy();
+    if (!without)
+        barrier_heavy();
     if (atomic_u32_load_relaxed(&weft__sched.draining))
         weft__runtime_quiet();
-    if (weft__idle_queues_empty() || !come_back(machine)) {
-        if (watching)
-            watch(machine);
-        else
-            doze(machine);
+    bool back = !without && !weft__idle_queues_empty() && come_back(machine);
+    if (watching && !back && !watch(machine)) {
+        stand_down();
+        watching = false;
     }
     if (watching) {
         atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
         atomic_ptr_exchange_seq_cst(&weft__sched.watcher, NULL);
+    } else if (!back) {
+        doze(machine);
     }
     atomic_u32_store_relaxed(&machine->wake, 0);
 }
@@ -383,30 +494,41 @@ static void sleep_idle(struct machine *machine)
 bool weft__idle_retire(struct machine *machine)
 {
     struct processor *processor = machine->thread.processor;
-    weft__stack_cache_flush(&processor->stacks);
-    weft__housekeep_plan();
-    atomic_ptr_store_release(&processor->owner, NULL);
-    machine->thread.processor = NULL;
+    if (processor != NULL) {
+        weft__stack_cache_flush(&processor->stacks);
+        weft__housekeep_plan();
+        atomic_ptr_store_release(&processor->owner, NULL);
+        machine->thread.processor = NULL;
+    }
     machine->timer_news = false; /* all wheels are looked at before it sleeps */
     bool spun = machine->spinning;
     machine->spinning = false; /* once it is listed this belongs to the one who wakes it */
     lock_acquire(&weft__sched.lock);
     machine->assigned = NULL;
-    push_idle_processor(processor);
+    if (processor != NULL)
+        push_idle_processor(processor);
     push_idle_machine(machine);
+    atomic_u32_store_relaxed(&weft__sched.crowd,
+                             weft__sched.machine_count > weft__sched.processor_count);
     lock_release(&weft__sched.lock);
     if (spun)
         atomic_u32_sub_seq_cst(&weft__sched.spinning, 1);
     if (!atomic_u32_load_acquire(&weft__sched.stopping))
-        sleep_idle(machine);
-    if (atomic_u32_load_acquire(&weft__sched.stopping))
+        sleep_idle(machine, processor == NULL);
+    if (atomic_u32_load_acquire(&weft__sched.stopping) || machine->surplus)
         return false;
+    weft__idle_begin(machine);
+    return true;
+}
+
+void weft__idle_begin(struct machine *machine)
+{
     weft__processor_acquire(machine, machine->assigned);
     if (machine->acts) {
         machine->acts = false;
-        others.act();
+        if (atomic_u32_load_acquire(&others.set) != 0)
+            others.act();
     }
-    return true;
 }
 
 void weft__idle_stop(void)

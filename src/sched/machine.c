@@ -9,6 +9,8 @@
  *   park    arm the deadline, open the wait to the fiber's context, unlock what it waits for: from
  *           then on others may make it ready
  *   end     its stack goes back, the joiner is told, the record is freed
+ *   queue   it came back to the runtime and its processor was gone (handoff.c): into the inject queue;
+ *           the machine sleeps until it gets a processor
  *
  * The five invariants of the scheduler, and where each is kept:
  *
@@ -73,6 +75,15 @@ struct weft_fiber *weft__take_injected(struct processor *processor)
     return first;
 }
 
+/* From a thread that has no processor. */
+static void inject_one(struct weft_fiber *fiber)
+{
+    struct chain chain = {NULL, NULL, 0};
+    chain_add(&chain, fiber);
+    weft__inject_push_any(chain);
+    wake_if_idle();
+}
+
 void weft__ready(struct weft_fiber *fiber, bool next)
 {
     struct thread *thread = thread_self();
@@ -83,9 +94,8 @@ void weft__ready(struct weft_fiber *fiber, bool next)
         if (fiber != NULL)
             weft__enqueue(thread->processor, fiber);
     } else {
-        struct chain chain = {NULL, NULL, 0};
-        chain_add(&chain, fiber);
-        weft__inject_push_any(chain);
+        inject_one(fiber);
+        return;
     }
     wake_if_idle();
 }
@@ -111,7 +121,10 @@ static void fiber_main(void *arg)
     if (fiber->held != NULL)
         fatal("fiber %llu ended while it holds a lock", (unsigned long long)fiber->id);
 #endif
-    runtime_enter(thread);
+    if (unlikely((atomic_u32_load_relaxed(&fiber->outside) & ~(uint32_t)OUTSIDE_LOST) != 0))
+        fatal("fiber %llu ended between weft_blocking_enter and weft_blocking_exit",
+              (unsigned long long)fiber->id);
+    thread = runtime_enter(thread);
     weft__machine_switch((struct machine *)thread, ACTION_END);
     must(!"an ended fiber was resumed");
 }
@@ -243,6 +256,7 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
     switch_to_fiber(machine, fiber);
     fiber = machine->thread.fiber;
     machine->thread.fiber = NULL;
+    processor = machine->thread.processor; /* it may have changed, or be gone */
     switch (machine->action) {
     case ACTION_YIELD:
         fiber->state = FIBER_READY;
@@ -254,6 +268,10 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
         break;
     case ACTION_END:
         finish_end(machine, fiber);
+        break;
+    case ACTION_QUEUE:
+        fiber->state = FIBER_READY;
+        inject_one(fiber); /* a processor may have become idle since it looked: one is woken for it */
         break;
     }
 }
@@ -272,8 +290,11 @@ static struct weft_fiber *choose(struct machine *machine)
     struct processor *processor = machine->thread.processor;
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
     struct weft_fiber *fiber;
-    if (unlikely(atomic_u32_load_acquire(&processor->attention) != 0))
-        weft__attend(&machine->thread);
+    if (unlikely(atomic_u32_load_acquire(&machine->thread.attention) != 0)) {
+        (void)weft__attend(&machine->thread);
+        if (machine->thread.processor == NULL)
+            return NULL;
+    }
     if (unlikely(turn % HOUSEKEEP_EVERY == 0)) {
         weft__housekeep_plan();
         if (atomic_i64_load_relaxed(&weft__sched.housekeeping) != WEFT_NEVER)
@@ -300,10 +321,13 @@ static struct weft_fiber *next_fiber(struct machine *machine)
             machine->thread.wake_wanted = false; /* by the fiber that has just parked */
             weft__wake_one();
         }
-        struct weft_fiber *fiber = choose(machine);
-        if (fiber == NULL && poller_used() && weft__poller_poll())
+        struct weft_fiber *fiber = NULL;
+        bool holds = likely(machine->thread.processor != NULL);
+        if (holds)
             fiber = choose(machine);
-        if (fiber == NULL && weft__idle_may_spin(machine))
+        if (fiber == NULL && holds && poller_used() && weft__poller_poll())
+            fiber = choose(machine);
+        if (fiber == NULL && holds && weft__idle_may_spin(machine))
             fiber = weft__steal(machine);
         if (fiber != NULL) {
             if (unlikely(machine->spinning))
@@ -319,41 +343,87 @@ static struct weft_fiber *next_fiber(struct machine *machine)
     }
 }
 
+/* Machines. */
+
+/* A record: that of a machine that has ended, or a new one. */
+static struct machine *machine_record(void)
+{
+    lock_acquire(&weft__sched.lock);
+    struct machine *machine = weft__sched.records;
+    if (machine != NULL)
+        weft__sched.records = machine->next;
+    lock_release(&weft__sched.lock);
+    if (machine == NULL)
+        return weft__sys_alloc_zeroed(sizeof *machine);
+    /* Not all of it is cleared: a thief may still look at it (steal.c). */
+    machine->surplus = false;
+    machine->ended_before = NULL;
+    machine->fault_stack = NULL;
+    machine->thread.wake_wanted = false;
+    atomic_u32_store_relaxed(&machine->wake, 0);
+    return machine;
+}
+
+static void keep_record(struct machine *machine)
+{
+    lock_acquire(&weft__sched.lock);
+    machine->next = weft__sched.records;
+    weft__sched.records = machine;
+    lock_release(&weft__sched.lock);
+}
+
+/* Waits for the end of one that has nothing left to do but to end. */
+static void bury(struct machine *machine)
+{
+    weft__sys_thread_join(machine->handle);
+    keep_record(machine);
+}
+
 static void *machine_main(void *arg)
 {
     struct machine *machine = arg;
     weft__sys_thread_begin();
     machine->thread.errno_address = weft__sys_errno_address();
+    machine->cpu_clock = weft__sys_thread_clock();
     if (weft__sys_fault_stack_enter(&machine->fault_stack) != 0)
         machine->fault_stack = NULL; /* an overflow will kill without a report */
     thread_word_set(machine);
     switch_machine_made(machine);
-    weft__processor_acquire(machine, machine->assigned);
+    weft__idle_begin(machine);
     for (struct weft_fiber *fiber; (fiber = next_fiber(machine)) != NULL;)
         run(machine, fiber);
     thread_word_set(NULL);
     if (machine->fault_stack != NULL)
         weft__sys_fault_stack_leave(machine->fault_stack);
+    if (machine->ended_before != NULL)
+        bury(machine->ended_before);
     return NULL;
 }
 
-int weft__machine_start(struct processor *processor)
+int weft__machine_start(struct processor *processor, bool acts)
 {
-    struct machine *machine = weft__sys_alloc_zeroed(sizeof *machine);
+    struct machine *machine = machine_record();
     if (machine == NULL)
         return -ENOMEM;
     machine->assigned = processor;
+    machine->acts = acts;
     machine->spinning = true; /* the caller has counted it */
     atomic_u32_store_relaxed(&machine->thread.inside, 1);
     /* Listed before it runs: a stop that comes now must join it. */
     lock_acquire(&weft__sched.lock);
-    int error = weft__sys_thread_start(&machine->handle, machine_main, machine);
+    int error = -EUSERS;
+    if (weft__sched.machine_count < weft__sched.max_machines)
+        error = weft__sys_thread_start(&machine->handle, machine_main, machine);
     if (error == 0) {
         machine->next = weft__sched.machines;
+        machine->link = &weft__sched.machines;
+        if (machine->next != NULL)
+            machine->next->link = &machine->next;
         weft__sched.machines = machine;
+        weft__sched.machine_count++;
     }
     lock_release(&weft__sched.lock);
     if (error != 0)
-        weft__sys_free(machine);
+        keep_record(machine);
     return error;
 }

@@ -193,6 +193,11 @@ void weft__poller_wait(int64_t deadline)
     weft__inject_push_any(ready.fibers);
 }
 
+bool weft__poller_ready(void)
+{
+    return weft__sys_fd_ready(poller.epoll);
+}
+
 void weft__poller_wake(void)
 {
     if (atomic_u32_exchange_seq_cst(&poller.signaled, 1) == 0)

@@ -19,14 +19,10 @@ enum {
     STREAK_MOST = 32,  /* turns in a row that runnext may take before the ring has its turn */
 };
 
-/* Bits of processor.attention. */
-enum { ATTENTION_WANTED = 1, ATTENTION_CLAIMED = 2 };
-
 struct processor {
     /* Shared. */
-    _Alignas(CACHE_LINE) atomic_u32 attention; /* what others ask of the owner */
-    atomic_ptr owner;                          /* struct thread: who holds it, or NULL while idle */
-    _Alignas(CACHE_LINE) struct wheel wheel;   /* has a lock of its own */
+    _Alignas(CACHE_LINE) atomic_ptr owner;   /* struct thread: who holds it, or NULL while idle */
+    _Alignas(CACHE_LINE) struct wheel wheel; /* has a lock of its own */
 
     /* The owner's; read by others from afar. */
     _Alignas(CACHE_LINE) atomic_u32 head; /* of the ring: the next to run */

@@ -105,6 +105,16 @@ static void free_all(void)
     weft__sched.processors = NULL;
 }
 
+/* Of machines that have been joined. */
+static void free_records(void)
+{
+    while (weft__sched.records != NULL) {
+        struct machine *machine = weft__sched.records;
+        weft__sched.records = machine->next;
+        weft__sys_free(machine);
+    }
+}
+
 /* Not only when the runtime starts: threads use fiber-local values, and wait for each other, without
  * it. */
 __attribute__((constructor)) static void handle_forks(void)
@@ -117,6 +127,7 @@ static int start(void)
 {
     struct settings settings = weft__config_settle(&configured);
     weft__sched = (struct sched){.max_fibers = settings.max_fibers,
+                                 .max_machines = (uint32_t)settings.max_machines,
                                  .deadlock_check = settings.deadlock_check};
     weft__sched.stack_class = (uint8_t)weft__stack_class(settings.stack_size);
     atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
@@ -128,12 +139,14 @@ static int start(void)
     if (error == 0)
         error = start_processors(&settings);
     if (error == 0)
-        error = weft__machine_start(&weft__sched.processors[0]);
+        error = weft__machine_start(&weft__sched.processors[0], false);
     if (error != 0) {
+        free_records();
         free_all();
         return error;
     }
     fault_started = settings.fault_report && weft__fault_start() == 0;
+    weft__monitor_start();
     return 0;
 }
 
@@ -211,6 +224,7 @@ static int drain(int64_t deadline)
 
 static void stop(void)
 {
+    weft__monitor_stop();
     weft__idle_stop();
     /* All are joined before any is freed: one that still runs may look at one that has ended, or
      * start another. */
@@ -227,11 +241,16 @@ static void stop(void)
         machine->next = ended;
         ended = machine;
     }
+    if (weft__sched.ended != NULL) { /* those before it are joined by it */
+        weft__sys_thread_join(weft__sched.ended->handle);
+        weft__sys_free(weft__sched.ended);
+    }
     while (ended != NULL) {
         struct machine *machine = ended;
         ended = machine->next;
         weft__sys_free(machine);
     }
+    free_records();
     if (fault_started)
         weft__fault_stop();
     free_all();

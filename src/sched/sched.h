@@ -4,6 +4,8 @@
  *   machine.c   the loop: choose a fiber, run it, finish what it asked for
  *   idle.c      idle processors and machines, sleeping and waking: nothing ready is forgotten
  *   steal.c     how a hungry processor gets fibers from a busy one
+ *   handoff.c   a processor leaves a machine that is stuck in C code; the way back
+ *   monitor.c   the thread that finds such machines
  *   timers.c    firing the wheels
  *   deadlock.c  noticing that nobody will ever wake anybody
  *   descriptor.c  waiting for descriptors
@@ -19,7 +21,7 @@
 #include "sched/inject.h"
 #include "sched/thread.h"
 
-enum action { ACTION_YIELD, ACTION_PARK, ACTION_END };
+enum action { ACTION_YIELD, ACTION_PARK, ACTION_END, ACTION_QUEUE };
 
 /* A thread of weft's own. */
 struct machine {
@@ -39,12 +41,15 @@ struct machine {
     bool spinning;   /* counted in weft__sched.spinning */
     bool timer_news; /* it armed a timer and has not told the watcher yet */
     bool idle;       /* in the list of idle machines; under the scheduler's lock */
-    struct machine *idle_next;
+    bool surplus;    /* it has left the lists, and ends */
+    struct machine *idle_next, **idle_link;
     struct processor *assigned; /* by the one who woke it, before `wake` */
     atomic_u32 wake;            /* futex */
 
-    struct machine *next; /* all machines */
+    struct machine *next, **link; /* all machines; or records without a thread */
+    struct machine *ended_before; /* to be joined by this one when it ends */
     weft__sys_thread handle;
+    int cpu_clock; /* of its thread, for the monitor */
     void *fault_stack;
 #if WEFT_ASAN
     void *fake_stack;
@@ -67,6 +72,9 @@ struct sched {
     struct processor *idle_processors;
     struct machine *idle_machines;
     struct machine *machines;
+    uint32_t machine_count, max_machines;
+    struct machine *ended;   /* the last that ended as surplus; it joins the one before it */
+    struct machine *records; /* of machines that were joined */
     uint32_t wakes;       /* how often one was taken out of the idle list */
     struct chain starved; /* fibers for which there was no stack */
     atomic_u32 starving;  /* whether there are any */
@@ -77,6 +85,8 @@ struct sched {
     atomic_i64 sleep_until; /* when the watcher wakes by itself; NO_WATCHER if there is none */
     atomic_ptr watcher;     /* struct machine: who sleeps in the poller */
     atomic_u32 stopping;
+    atomic_u32 crowd;        /* there are more machines than processors */
+    atomic_u32 lost;         /* fibers that run on a machine which has lost its processor */
     atomic_u32 draining;     /* somebody waits in weft_shutdown */
     atomic_u32 quiet;        /* futex: grows when a machine retires while draining */
     atomic_i64 housekeeping; /* the next time there is something to do */
@@ -113,7 +123,9 @@ extern void (*weft__worker_parks)(struct worker *worker);
 
 /* machine.c */
 
-int weft__machine_start(struct processor *processor);
+/* A thread with this processor; the caller has counted it as spinning. -EUSERS: there are as many as
+ * there may be. */
+int weft__machine_start(struct processor *processor, bool acts);
 /* Switches from the running fiber to its machine, which does `action`; returns when the fiber is
  * resumed, perhaps on another machine. */
 void weft__machine_switch(struct machine *machine, enum action action);
@@ -162,16 +174,29 @@ static inline void wake_if_idle(void)
         weft__wake_if_idle();
 }
 void weft__processor_acquire(struct machine *machine, struct processor *processor);
+/* The machine's thread begins, with the processor that it was started for. */
+void weft__idle_begin(struct machine *machine);
+/* Gives a processor that is in the caller's hand to another machine, or makes one for it. False: there is
+ * none to be had, and the processor is still in the caller's hand. */
+bool weft__idle_assign(struct processor *processor, bool acts);
+/* An idle processor, for a machine that is awake, or NULL. */
+struct processor *weft__idle_take(void);
+/* Puts a processor that has no fibers into the idle list, without a machine. */
+void weft__idle_give(struct processor *processor);
+/* How long a machine is idle before it ends, if there are more than processors. */
+extern int64_t weft__idle_surplus_after;
 /* The machine found a fiber while it was spinning. */
 void weft__idle_found(struct machine *machine);
 bool weft__idle_may_spin(struct machine *machine);
-/* The machine found nothing: gives its processor up and sleeps. True: it has a processor again;
- * false: the runtime stops. */
+/* The machine found nothing: gives its processor up, if it has one, and sleeps. True: it has a processor
+ * again; false: the runtime stops, or the machine is not needed any more. */
 bool weft__idle_retire(struct machine *machine);
 bool weft__idle_queues_empty(void);
 /* What others do when a processor is busy and another idle. `look` is called by the watcher from time to
- * time; if it says so, `act` is called by a machine with a processor. */
+ * time, or by the monitor; if it says so, `act` is called by a machine with a processor. Also by one that gets
+ * a processor which was taken from a machine that is stuck. */
 void weft__idle_look_too(bool (*look)(void), void (*act)(void));
+bool weft__idle_looks(void);
 /* Bounded clean-up work (stacks, starved fibers) if its time has come. */
 void weft__housekeep(int64_t now);
 void weft__housekeep_by(int64_t time);
@@ -190,6 +215,29 @@ void weft__idle_stop(void);
 /* steal.c */
 
 struct weft_fiber *weft__steal(struct machine *machine);
+/* Claims a processor whose machine is outside the runtime: its private state is the caller's until
+ * weft__claim_end. Returns the owner, or NULL. */
+struct thread *weft__claim(struct processor *victim);
+void weft__claim_end(struct thread *owner);
+
+/* handoff.c */
+
+/* Takes a processor away from a machine that is outside the runtime and still in that turn, for another
+ * machine. */
+enum retaken { RETAKEN, NOT_STUCK, NO_MACHINE };
+enum retaken weft__retake(struct processor *processor, uint32_t turn);
+/* In a thread that came into the runtime and finds that its processor is gone: as weft__attend. */
+struct thread *weft__processor_gone(struct thread *thread);
+
+/* monitor.c */
+
+/* Starts the thread, if it can be had; else it is tried again by weft__monitor_poke. */
+void weft__monitor_start(void);
+void weft__monitor_stop(void);
+/* No processor is idle any more, or there was no thread for one that is: the monitor must look. Under the
+ * scheduler's lock. */
+void weft__monitor_poke(void);
+uint32_t weft__monitor_threads(void); /* 1 if it runs; under the scheduler's lock */
 
 /* timers.c */
 
@@ -249,6 +297,8 @@ void weft__poller_unwatch(int fd);
 struct ready;
 /* Makes them ready, with one wake-up for all. A fiber must have entered the runtime. */
 void weft__poller_make_ready(struct ready *ready);
+/* True if somebody who waits in the poller would not wait now. */
+bool weft__poller_ready(void);
 
 /* deadlock.c */
 

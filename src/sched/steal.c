@@ -12,23 +12,29 @@
  * in C code. The thief takes the processor for a moment:
  *
  *     thief                                       owner
- *     attention |= CLAIMED                        inside = 1           (runtime_enter)
+ *     owner->attention |= CLAIMED                 inside = 1           (runtime_enter)
  *     barrier_heavy                               barrier_light
  *     if owner->inside: give the claim back       if attention & CLAIMED: wait
  *     take half of the ring                       ... private state is its own ...
- *     attention &= ~CLAIMED                       inside = 0           (runtime_leave)
+ *     owner->attention &= ~CLAIMED                inside = 0           (runtime_leave)
  *
  * By the two barriers at least one sees the other: either the thief sees `inside` and backs off, or
  * the owner sees CLAIMED and waits until the thief is done, showing `inside` 0 meanwhile. Each
  * hand-over is a release and an acquire (attention one way, inside the other), so both see the ring
  * as the other left it.
  *
+ * The claim is on the owner, not on the processor: the word that the owner looks at stays the same
+ * whoever gets the processor meanwhile, and the records of machines are never freed while the runtime
+ * runs. The monitor takes the whole processor by the same claim (handoff.c).
+ *
  * Interleavings that matter:
- *  - The owner gives the processor up while it is claimed: it does so inside the runtime. The thief
- *    that reads inside == 0 later checks that the owner it looked at still holds the processor; a
- *    machine that acquires a processor looks at attention before it touches it
- *    (weft__processor_acquire).
- *  - Two thieves: the one whose or-operation found CLAIMED set already backs off.
+ *  - The owner gives the processor up while it is being claimed: it does so inside the runtime. The
+ *    thief that reads inside == 0 later checks that the owner it looked at still holds the processor;
+ *    from then on that one cannot come in.
+ *  - The owner is between two fibers when it finds the claim: it waits like one that comes back, and
+ *    shows `inside` 0 meanwhile. So also a machine that runs no fiber can find its processor gone.
+ *  - Two thieves: the one whose or-operation found CLAIMED set already backs off. If it found GONE the
+ *    owner has lost this processor to the monitor, and has not noticed yet.
  *  - WANTED set and nobody hungry any more: the owner sheds into the inject queue and wakes as for
  *    any ready fiber.
  *
@@ -66,9 +72,8 @@ static void shed(struct thread *thread)
 
 static void wait_for_claim(struct thread *thread)
 {
-    struct processor *processor = thread->processor;
     runtime_leave(thread);
-    for (int spins = 0; atomic_u32_load_relaxed(&processor->attention) & ATTENTION_CLAIMED; spins++)
+    for (int spins = 0; atomic_u32_load_relaxed(&thread->attention) & ATTENTION_CLAIMED; spins++)
         if (spins < CLAIM_SPINS)
             cpu_relax();
         else
@@ -77,37 +82,42 @@ static void wait_for_claim(struct thread *thread)
     barrier_light();
 }
 
-noinline void weft__attend(struct thread *thread)
+noinline struct thread *weft__attend(struct thread *thread)
 {
-    struct processor *processor = thread->processor;
-    /* Pairs with the release in give_claim_back. */
-    while (atomic_u32_load_acquire(&processor->attention) & ATTENTION_CLAIMED)
+    uint32_t attention;
+    /* Pairs with the release in weft__claim_end and weft__retake. */
+    while ((attention = atomic_u32_load_acquire(&thread->attention)) & ATTENTION_CLAIMED)
         wait_for_claim(thread);
-    if (atomic_u32_load_relaxed(&processor->attention) & ATTENTION_WANTED) {
-        atomic_u32_and_acq_rel(&processor->attention, ~(uint32_t)ATTENTION_WANTED);
+    if (attention & ATTENTION_GONE)
+        return weft__processor_gone(thread);
+    if (attention & ATTENTION_WANTED) {
+        atomic_u32_and_acq_rel(&thread->attention, ~(uint32_t)ATTENTION_WANTED);
         shed(thread);
     }
+    return thread;
 }
 
 /* Thief's side. */
 
-static void give_claim_back(struct processor *victim)
+void weft__claim_end(struct thread *owner)
 {
-    atomic_u32_and_release(&victim->attention, ~(uint32_t)ATTENTION_CLAIMED);
+    atomic_u32_and_release(&owner->attention, ~(uint32_t)ATTENTION_CLAIMED);
 }
 
-/* True: the victim's private state is ours until the claim is given back. */
-static bool claim(struct processor *victim)
+struct thread *weft__claim(struct processor *victim)
 {
-    if (atomic_u32_or_seq_cst(&victim->attention, ATTENTION_CLAIMED) & ATTENTION_CLAIMED)
-        return false;
-    barrier_heavy();
     struct thread *owner = atomic_ptr_load_acquire(&victim->owner);
-    if (owner != NULL && atomic_u32_load_acquire(&owner->inside) == 0 &&
+    if (owner == NULL)
+        return NULL;
+    uint32_t before = atomic_u32_or_seq_cst(&owner->attention, ATTENTION_CLAIMED);
+    if (before & ATTENTION_CLAIMED)
+        return NULL;
+    barrier_heavy();
+    if (!(before & ATTENTION_GONE) && atomic_u32_load_acquire(&owner->inside) == 0 &&
         atomic_ptr_load_acquire(&victim->owner) == owner)
-        return true;
-    give_claim_back(victim);
-    return false;
+        return owner;
+    weft__claim_end(owner);
+    return NULL;
 }
 
 /* Takes half of the victim's ring, or its runnext if that is all it has: one to run, the rest into
@@ -128,6 +138,13 @@ static bool has_fibers(const struct processor *processor)
     return ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
 }
 
+static void want(struct processor *victim)
+{
+    struct thread *owner = atomic_ptr_load_acquire(&victim->owner);
+    if (owner != NULL && !(atomic_u32_load_relaxed(&owner->attention) & ATTENTION_WANTED))
+        atomic_u32_or_relaxed(&owner->attention, ATTENTION_WANTED);
+}
+
 /* Asks the others for fibers, and fires their timers if those are due: a processor may be busy with
  * one fiber for longer than its timers can wait. */
 static struct weft_fiber *ask(struct processor *thief)
@@ -138,9 +155,8 @@ static struct weft_fiber *ask(struct processor *thief)
         struct processor *victim = &weft__sched.processors[(start + i) % count];
         if (victim == thief)
             continue;
-        if (ring_length(victim) > 0 &&
-            !(atomic_u32_load_relaxed(&victim->attention) & ATTENTION_WANTED))
-            atomic_u32_or_relaxed(&victim->attention, ATTENTION_WANTED);
+        if (ring_length(victim) > 0)
+            want(victim);
         if (atomic_i64_load_relaxed(&victim->wheel.next) != WHEEL_EMPTY &&
             weft__timers_fire(thief, victim, weft__sys_now()))
             return dequeue(thief);
@@ -159,6 +175,7 @@ struct seen {
 static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uint32_t count,
                                  int64_t now, bool *close)
 {
+    struct thread *owner;
     *close = false;
     for (uint32_t i = 0; i < count; i++) {
         struct processor *victim = &weft__sched.processors[i];
@@ -171,9 +188,9 @@ static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uin
             seen[i] = (struct seen){turn, now};
         } else if (now - seen[i].since < PATIENCE) {
             *close = true;
-        } else if (claim(victim)) {
+        } else if ((owner = weft__claim(victim)) != NULL) {
             struct weft_fiber *fiber = take_claimed(thief, victim);
-            give_claim_back(victim);
+            weft__claim_end(owner);
             if (fiber != NULL)
                 return fiber;
         }

@@ -13,10 +13,16 @@
 #include "sched/fiber.h"
 #include "sched/processor.h"
 
+/* Bits of thread.attention: fibers are wanted from its processor; its processor is claimed for a moment
+ * (steal.c); its processor is gone for good (handoff.c). */
+enum { ATTENTION_WANTED = 1, ATTENTION_CLAIMED = 2, ATTENTION_GONE = 4 };
+
 struct thread {
-    struct weft_fiber *fiber;    /* running on it; NULL on a foreign thread */
-    struct processor *processor; /* held by it; NULL on a foreign thread */
-    struct fiber_cache *fibers;  /* where it takes and leaves records */
+    struct weft_fiber *fiber; /* running on it; NULL on a foreign thread */
+    /* Held by it; NULL on a foreign thread. Of use only inside the runtime: outside, others may have
+     * taken it away, which its thread learns from `attention` when it comes back. */
+    struct processor *processor;
+    struct fiber_cache *fibers; /* where it takes and leaves records */
     int *errno_address;
     bool wake_wanted; /* a machine is to be woken as soon as this thread is outside */
     uint32_t spins;   /* weft_spin locks held by what runs on it */
@@ -25,6 +31,9 @@ struct thread {
 #ifdef WEFT_DEBUG
     void *held; /* locks of a foreign thread: sync/order.c */
 #endif
+    char apart[CACHE_LINE];
+    atomic_u32 attention; /* what others ask of it; a line of its own, since they look at it often */
+    char apart_too[CACHE_LINE];
 };
 
 /* A thread that is not a machine. */
@@ -56,19 +65,23 @@ void weft__foreign_stop(void);
 enum fork_step { FORK_BEFORE, FORK_PARENT, FORK_CHILD };
 void weft__foreign_fork(enum fork_step step);
 
-void weft__attend(struct thread *thread);
+/* Does what others ask for. Returns the record of the thread on which the caller goes on: another one if
+ * the processor was gone and none idle. */
+struct thread *weft__attend(struct thread *thread);
 void weft__wake_one(void);
 
-/* Enters the runtime from fiber code: from here to runtime_leave the processor is this thread's
- * alone. The order of store and load is what the claim in sched/steal.c relies on. */
-static inline void runtime_enter(struct thread *thread)
+/* Enters the runtime from fiber code: from here to runtime_leave the thread has a processor, which is its
+ * own alone. Returns the record of the thread, which may be another one from here on. The order of store
+ * and load is what the claim in sched/steal.c relies on. */
+static inline struct thread *runtime_enter(struct thread *thread)
 {
     should(thread->fiber != NULL && atomic_u32_load_relaxed(&thread->inside) == 0);
     atomic_u32_store_relaxed(&thread->inside, 1);
     barrier_light();
-    /* Pairs with the release by which a thief gives its claim back. */
-    if (unlikely(atomic_u32_load_acquire(&thread->processor->attention) != 0))
-        weft__attend(thread);
+    /* Pairs with the release by which a thief gives its claim back, or keeps the processor. */
+    if (unlikely(atomic_u32_load_acquire(&thread->attention) != 0))
+        return weft__attend(thread);
+    return thread;
 }
 
 static inline void runtime_leave(struct thread *thread)

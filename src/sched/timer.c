@@ -89,8 +89,7 @@ static void call(void *arg)
 {
     struct weft_timer *timer = arg;
     for (;;) {
-        struct thread *thread = thread_self();
-        runtime_enter(thread);
+        struct thread *thread = runtime_enter(thread_self());
         lock_acquire(&timer->lock);
         bool begin = atomic_u32_exchange_seq_cst(&timer->due, 0) != 0;
         if (begin && timer->period != 0) {
