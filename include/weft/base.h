@@ -17,6 +17,7 @@
  *   -ESHUTDOWN  closed
  *   -EDEADLK    the call would wait for itself
  *   -EBUSY      too late or too early for this call, or somebody else has it
+ *   -EOWNERDEAD it panicked (weft/panic.h)
  *   -ECHILD     this process is a fork of one that runs weft; weft does not run here
  *
  * Contexts. "fiber" means code started by weft; "thread" means any other thread, main included;

@@ -9,8 +9,9 @@
  * -fstack-clash-protection, so that it cannot step over it. pthread_exit and pthread_cancel are not for
  * fibers: they end, or not, the thread that many fibers run on.
  *
- * C++: an exception must not leave the function, and a fiber must not park inside a catch block: what is
- * being caught belongs to the thread.
+ * C++: an exception that leaves the function becomes a panic (weft/panic.h). A fiber may park inside a catch
+ * block, or in a destructor that an exception runs: weft takes along what C++ keeps of it for the thread. (Not
+ * in a program that loads C++ by dlopen only after weft.)
  *
  * A fiber that is spawned costs a small record; it gets its stack when it first runs.
  *
@@ -56,8 +57,8 @@ typedef struct weft_spawn_options {
 WEFT_API WEFT_MUST_USE int weft_go(void (*function)(void *), void *arg);
 
 /* Starts a fiber as weft_go does, with options (NULL: all defaults), and gives a handle to it in
- * *fiber. The handle is valid until weft_join, weft_join_until or weft_detach returned 0 for it: one of
- * them must happen. With fiber == NULL there is no handle, as in weft_go.
+ * *fiber. The handle is valid until weft_join, weft_join_until, weft_join_panic or weft_detach is done with
+ * it: one of them must happen. With fiber == NULL there is no handle, as in weft_go.
  * Returns 0, or as weft_go; -EINVAL also for a stack size out of range or a reserved field set.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_spawn(weft_fiber **fiber, void (*function)(void *), void *arg,
@@ -66,7 +67,8 @@ WEFT_API WEFT_MUST_USE int weft_spawn(weft_fiber **fiber, void (*function)(void 
 /* Waits until the fiber has ended, then frees the handle. What the fiber wrote is visible after it.
  * Returns 0; -EDEADLK if a fiber joins itself; -EBUSY if somebody else is joining it already; -ECANCELED
  * or -ETIMEDOUT if the caller's context (weft/context.h) is cancelled; -EINVAL if fiber is NULL; -ECHILD
- * in a forked child. Only success frees the handle.
+ * in a forked child; -EOWNERDEAD if a panic has ended the fiber (weft/panic.h), which is reported on stderr.
+ * 0 and -EOWNERDEAD free the handle, and nothing else does.
  * Contexts: fiber, thread. */
 WEFT_API int weft_join(weft_fiber *fiber);
 

@@ -14,6 +14,8 @@
  * an error cancels it: the waits of the others end, and no more are started. The context is opened under
  * that of the opener, so cancelling the opener cancels the group.
  *
+ * A function that panics (weft/panic.h) has returned -EOWNERDEAD, as far as the group is concerned.
+ *
  * Waiting for a group is not ended by a context: whatever happens, when weft_group_close returns, no
  * fiber of the group runs any more, except those that left on purpose (weft_group_leave).
  */
@@ -22,6 +24,7 @@
 
 #include <weft/base.h>
 #include <weft/context.h>
+#include <weft/panic.h>
 
 WEFT_BEGIN
 
@@ -78,6 +81,13 @@ WEFT_API int weft_group_wait(weft_group *group);
  * at the deadline, it may wait for that one too.) */
 WEFT_API WEFT_MUST_USE int weft_group_wait_until(weft_group *group, int64_t deadline);
 
+/* *info gets what is known of the panic by which a function of the group ended, of the first if there were
+ * several: those that follow are reported on stderr at once, and the first when the group is closed, unless this
+ * was called.
+ * Returns 0; -ENOENT if none panicked; -EINVAL if an argument is NULL.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_group_panic(weft_group *group, weft_panic_info *info);
+
 /* How many fibers of the group run, as it was a moment ago; 0 for NULL.
  * Contexts: fiber, thread. */
 WEFT_API int64_t weft_group_running(const weft_group *group);
@@ -89,6 +99,7 @@ WEFT_API int weft_group_close(weft_group *group);
 
 /* Opens a group, calls body(group, arg) in the caller, waits for all and frees it: so nothing started
  * in the group outlives this call.
+ * If the body panics the group is cancelled and waited for, and the panic goes on.
  * Returns the first error: of the body, which cancels the group as that of any fiber does, or of a
  * fiber; or why the group could not be opened.
  * Contexts: fiber, thread. */

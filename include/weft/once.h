@@ -29,7 +29,9 @@ typedef struct weft_once {
  * until the first call's function has returned. What it wrote is visible when this returns. The
  * function may wait for anything but itself: a call from inside the function is a bug of the program,
  * is reported and the process aborts; as for a NULL, and for waiting in a forked child.
- * Contexts: fiber, thread. Undefined: leaving the function other than by return. */
+ * If the function panics (weft/panic.h) it has not been done: the panic goes on in this caller, and one of those
+ * who wait, or the next who comes, calls its function.
+ * Contexts: fiber, thread. Undefined: leaving the function by longjmp. */
 WEFT_API void weft_once_do(weft_once *once, void (*function)(void *), void *arg);
 
 WEFT_END

@@ -18,6 +18,10 @@
  * A task that is admitted (the submit returned 0) runs exactly once, unless it is dropped by policy
  * (drop_oldest), cancelled through its handle, or the pool is aborted: then on_drop is told.
  *
+ * A task that panics (weft/panic.h) has ended; the worker goes on with the next. So it is for all functions of
+ * the options: a panic in one of them is counted, reported on stderr, and over; a worker whose on_worker_start
+ * panics has failed to start.
+ *
  * Tasks run on worker fibers, made by need: tasks that do not wait are run one after the other by as many
  * workers as there are processors, however large the capacity; only when a task waits is another worker
  * woken or made for the next.
@@ -27,6 +31,7 @@
 
 #include <weft/base.h>
 #include <weft/context.h>
+#include <weft/panic.h>
 #include <weft/time.h>
 
 WEFT_BEGIN
@@ -96,8 +101,11 @@ typedef struct weft_pool_options {
     /* Told of each task that was admitted, or offered to a full pool that drops, and will not run; in the
      * context of the one who drops it. */
     void (*on_drop)(void (*function)(void *), void *arg, void *data);
-    /* Told of a task that panicked. */
-    void (*on_panic)(const char *message, void (*function)(void *), void *arg, void *data);
+    /* Told of each task that panicked (weft/panic.h), in the context of the one who ran it; function and arg
+     * are the task's, as numbers to know it by if it has a handle or is one of a group. Default: a report on
+     * stderr, unless the task's handle or its group is asked for it. If it panics itself, that is counted, both
+     * are reported on stderr, and the worker goes on. */
+    void (*on_panic)(const weft_panic_info *info, void (*function)(void *), void *arg, void *data);
     /* Given what the pool has to say, a line without its end. Default: stderr. */
     void (*log)(const char *line, void *data);
     /* Passed to all of these. */
@@ -203,7 +211,9 @@ typedef struct weft_pool_stats {
     int64_t dropped;   /* admitted, and dropped by policy or abort */
     int64_t cancelled; /* admitted, and cancelled before they began */
     int64_t stolen;    /* run by another worker than the one that had taken them */
-    uintptr_t reserved[8];
+    int64_t
+        handlers_panicked; /* calls of on_panic, on_drop, on_worker_start and so on that panicked */
+    uintptr_t reserved[7];
 } weft_pool_stats;
 
 /* Returns 0; -EINVAL if an argument is NULL; -ECHILD in a forked child.

@@ -38,7 +38,8 @@ WEFT_API WEFT_MUST_USE int weft_task_start(weft_task **task, weft_pool *pool,
 
 /* Waits until the task has ended. *result, if result is not NULL, gets what the task set (NULL if it set
  * nothing); untouched if the task did not run.
- * Returns what the function returned; -ECANCELED if the task was cancelled or dropped before it began;
+ * Returns what the function returned; -EOWNERDEAD if it panicked (weft/panic.h);
+ * -ECANCELED if the task was cancelled or dropped before it began;
  * -ECANCELED or -ETIMEDOUT also if the caller's own context is cancelled first (weft_task_ended tells);
  * -EINVAL if task is NULL; -EDEADLK if a task waits for itself; -ECHILD.
  * Contexts: fiber, thread, tasks of the pool. Any number may wait. */
@@ -50,6 +51,12 @@ WEFT_API WEFT_MUST_USE int weft_task_wait_until(weft_task *task, void **result, 
 /* 1 if the task has ended, or will never begin; else 0.
  * Contexts: fiber, thread. */
 WEFT_API int weft_task_ended(const weft_task *task);
+
+/* *info gets what is known of the panic that ended the task. If nobody asks, and the pool has no on_panic, it is
+ * reported on stderr when the handle is released.
+ * Returns 0; -ENOENT if the task has not panicked (or not ended); -EINVAL if an argument is NULL.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_task_panic(weft_task *task, weft_panic_info *info);
 
 /* Cancels the task: one that has not begun never will (its place in the queue is free when its turn would have
  * come); of one that runs the context is cancelled, so that

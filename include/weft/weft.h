@@ -19,6 +19,7 @@
 #include <weft/net.h>
 #include <weft/object_pool.h>
 #include <weft/once.h>
+#include <weft/panic.h>
 #include <weft/pool.h>
 #include <weft/pools.h>
 #include <weft/runtime.h>

@@ -31,15 +31,30 @@ struct context {
  * Unwinding ends there. Never called from C. */
 void weft__context_entry(void);
 
+/* A call that can be left from further up the stack: sched/panic.h. What stands in front of the call's frame is
+ * forgotten when it is landed. */
+struct guard;
+int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg);
+_Noreturn void weft__guard_land(struct guard *guard);
+
+enum { CONTEXT_WORDS = 6 };
+
+/* The words at the top of the stack of a context that was made, zero at first, for its owner's use. The stack
+ * pointer of the first frame is their address. */
+static inline void *context_words(void *top)
+{
+    return (uint64_t *)((uintptr_t)top & ~(uintptr_t)15) - CONTEXT_WORDS;
+}
+
 /* A context that will call entry(arg) on the stack that ends at `top`. The entry never returns. */
 static inline void context_make(struct context *context, void *top, void (*entry)(void *),
                                 void *arg)
 {
-    uint64_t *sp = (uint64_t *)((uintptr_t)top & ~(uintptr_t)15) - 4;
+    uint64_t *words = context_words(top), *sp = words - 2;
+    for (int i = 0; i < CONTEXT_WORDS; i++)
+        words[i] = 0;
     sp[0] = (uint64_t)(uintptr_t)entry;
     sp[1] = (uint64_t)(uintptr_t)arg;
-    sp[2] = 0;
-    sp[3] = 0;
     context->sp = sp;
     context->pc = (void *)(uintptr_t)weft__context_entry;
     context->fp = NULL;

@@ -10,6 +10,7 @@
         .p2align 4
 weft__context_entry:
         .cfi_startproc
+        .cfi_personality 0x1b, weft__personality
         .cfi_undefined %rip
         endbr64
         popq    %rax
@@ -18,6 +19,84 @@ weft__context_entry:
         ud2
         .cfi_endproc
         .size   weft__context_entry, . - weft__context_entry
+
+/* int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg): calls function(arg) and returns
+ * 0; or 1 if weft__guard_land(guard) is called meanwhile, further up the stack: everything there is forgotten.
+ * guard->sp, its first field, is the stack pointer of this frame, where all is kept that a call keeps. An
+ * exception of C++ that comes here is caught by weft__personality (sched/cxx.c). */
+        .globl  weft__guard_call
+        .hidden weft__guard_call
+        .type   weft__guard_call, @function
+        .p2align 4
+weft__guard_call:
+        .cfi_startproc
+        .cfi_personality 0x1b, weft__personality
+        endbr64
+        pushq   %rbp
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %rbp, 0
+        pushq   %rbx
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %rbx, 0
+        pushq   %r12
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r12, 0
+        pushq   %r13
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r13, 0
+        pushq   %r14
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r14, 0
+        pushq   %r15
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r15, 0
+        subq    $8, %rsp
+        .cfi_adjust_cfa_offset 8
+        stmxcsr 0(%rsp)
+        fnstcw  4(%rsp)
+        movq    %rsp, 0(%rdi)
+        movq    %rdx, %rdi
+        callq   *%rsi
+        xorl    %eax, %eax
+1:      addq    $8, %rsp
+        .cfi_adjust_cfa_offset -8
+        popq    %r15
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r15
+        popq    %r14
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r14
+        popq    %r13
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r13
+        popq    %r12
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r12
+        popq    %rbx
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %rbx
+        popq    %rbp
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %rbp
+        retq
+        .cfi_endproc
+        .size   weft__guard_call, . - weft__guard_call
+
+        .globl  weft__guard_land
+        .hidden weft__guard_land
+        .type   weft__guard_land, @function
+        .p2align 4
+weft__guard_land:
+        .cfi_startproc
+        .cfi_undefined %rip
+        endbr64
+        movq    0(%rdi), %rsp
+        ldmxcsr 0(%rsp)
+        fldcw   4(%rsp)
+        movl    $1, %eax
+        jmp     1b
+        .cfi_endproc
+        .size   weft__guard_land, . - weft__guard_land
 
 /* Thread-local: the thread record of the running thread (sched/thread.h). It is defined here and read
  * by the two instructions in arch/context.h only, so that no compiler, at no optimisation level, can

@@ -33,6 +33,8 @@ const char *weft_strerror(int error)
         return "canceled";
     case ESHUTDOWN:
         return "closed";
+    case EOWNERDEAD:
+        return "it panicked";
     case ECHILD:
         return "weft does not run in a forked child";
     default:

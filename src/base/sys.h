@@ -171,6 +171,10 @@ void weft__sys_fault_stack_leave(void *stack);
 /* Writes the call chain (or one address) with symbols to stderr; for the fault handler. */
 void weft__sys_print_backtrace(void);
 void weft__sys_print_address(void *address);
+/* The code addresses of the call chain, the caller's first; how many. */
+int weft__sys_backtrace(void **frames, int most);
+/* The same words as those two write, of one address, into the text; their length. */
+size_t weft__sys_address_text(const void *address, char *text, size_t size);
 
 /* Fault injection. */
 enum weft__sys_call {

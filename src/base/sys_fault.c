@@ -6,9 +6,11 @@
  * is put back, and the faulting instruction runs again into it. So a core dump shows the real
  * place, and a handler that the program or a sanitizer had installed still gets its turn.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -107,4 +109,28 @@ void weft__sys_print_backtrace(void)
 void weft__sys_print_address(void *address)
 {
     backtrace_symbols_fd(&address, 1, STDERR_FILENO);
+}
+
+int weft__sys_backtrace(void **frames, int most)
+{
+    KEEP_ERRNO;
+    return backtrace(frames, most);
+}
+
+size_t weft__sys_address_text(const void *address, char *text, size_t size)
+{
+    KEEP_ERRNO;
+    Dl_info found = {.dli_fname = NULL};
+    int length;
+    if (dladdr(address, &found) == 0 || found.dli_fname == NULL)
+        length = snprintf(text, size, "[%p]", address);
+    else if (found.dli_sname != NULL)
+        length = snprintf(text, size, "%s(%s+0x%zx)[%p]", found.dli_fname, found.dli_sname,
+                          (size_t)((const char *)address - (const char *)found.dli_saddr), address);
+    else
+        length = snprintf(text, size, "%s(+0x%zx)[%p]", found.dli_fname,
+                          (size_t)((const char *)address - (const char *)found.dli_fbase), address);
+    if (length < 0)
+        return 0;
+    return (size_t)length < size ? (size_t)length : size - 1;
 }

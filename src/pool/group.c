@@ -10,6 +10,7 @@
 #include <string.h>
 #include <weft/task.h>
 
+#include "pool/panic.h"
 #include "pool/pool.h"
 #include "sync/group.h"
 
@@ -19,11 +20,17 @@ struct member {
     void *arg;
 };
 
+static bool panicked(weft_group *group, struct panic *panic, int (*function)(void *), void *arg)
+{
+    return weft__pool_tell_panic(weft__group_where(group), panic,
+                                 (void (*)(void *))(uintptr_t)function, arg);
+}
+
 void weft__pool_group_run(void *arg)
 {
     struct member member;
     memcpy(&member, arg, sizeof member);
-    weft__group_run(member.group, member.function, member.arg);
+    weft__group_run(member.group, member.function, member.arg, panicked);
 }
 
 void weft__pool_group_dropped(const void *arg)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "pool/panic.h"
 #include "pool/pool.h"
 
 #define CAPACITY_DEFAULT 10000
@@ -48,10 +49,22 @@ static bool valid(const weft_pool_options *options)
            memcmp(options->reserved, none.reserved, sizeof none.reserved) == 0;
 }
 
+struct log {
+    const weft_pool_options *options;
+    const char *line;
+};
+
+static void call_log(void *arg)
+{
+    struct log *log = arg;
+    log->options->log(log->line, log->options->data);
+}
+
 void weft__pool_log(weft_pool *pool, const char *line)
 {
+    struct log log = {&pool->options, line};
     if (pool->options.log != NULL)
-        pool->options.log(line, pool->options.data);
+        (void)weft__pool_call_option(pool, call_log, &log);
     else
         weft__warn("pool \"%s\": %s", pool->name, line);
 }

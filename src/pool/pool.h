@@ -8,6 +8,7 @@
  *   rescue.c   tasks in the hand of a worker that does not come back
  *   pool.c     the life of a pool: options, open, stop, close, tune, pause, figures
  *   task.c     tasks with a handle
+ *   panic.c    panics of tasks
  *
  * Everything is under the pool's latch, except that a worker runs the tasks of a chunk it has in hand
  * without it (queue.h) and counts those that ended by itself:
@@ -166,7 +167,8 @@ enum { WORKER_WORK = 0, WORKER_EXIT = 1 };
 void weft__pool_count_ended(weft_pool *pool, struct worker *worker);
 /* Under the latch: how many places are taken. */
 int64_t weft__pool_busy(const weft_pool *pool);
-/* worker.c: what a worker runs; and what calls a task, and those of its key that could not be queued. */
+/* worker.c: what a worker runs; and what calls a task, and those of its key that could not be queued: no panic
+ * leaves it. */
 void weft__worker_main(void *pool);
 void weft__pool_call_task(weft_pool *pool, struct carried *carried);
 

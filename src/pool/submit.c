@@ -23,6 +23,7 @@
 
 #include "base/assert.h"
 #include "pool/group.h"
+#include "pool/panic.h"
 #include "pool/pool.h"
 #include "pool/task.h"
 
@@ -194,14 +195,26 @@ static void unlock_pool(void *pool)
     latch_release(&((weft_pool *)pool)->latch);
 }
 
+struct dropped {
+    const weft_pool_options *options;
+    const struct task *task;
+};
+
+static void call_drop(void *arg)
+{
+    struct dropped *dropped = arg;
+    dropped->options->on_drop(dropped->task->function, dropped->task->arg, dropped->options->data);
+}
+
 void weft__pool_tell_drop(weft_pool *pool, const struct task *task)
 {
+    struct dropped dropped = {&pool->options, task};
     if (task->handle != NULL)
         weft__task_dropped(task->handle);
     else if (task->function == weft__pool_group_run)
         weft__pool_group_dropped(task->arg);
     else if (pool->options.on_drop != NULL)
-        pool->options.on_drop(task->function, task->arg, pool->options.data);
+        (void)weft__pool_call_option(pool, call_drop, &dropped);
 }
 
 uint32_t *weft__pool_depth(void)

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "pool/panic.h"
 #include "pool/pool.h"
 #include "sync/context.h"
 #include "sync/waiters.h"
@@ -36,7 +37,9 @@ struct weft_task {
     weft_context *context;
     int (*function)(void *, void **);
     void *arg, *result;
-    atomic_ptr runner; /* weft_fiber: that runs it */
+    atomic_ptr runner;   /* weft_fiber: that runs it */
+    struct panic *panic; /* that ended it, or NULL; set before it is ENDED */
+    atomic_u32 asked;    /* somebody knows of it */
     bool keyed;
     int error;
 };
@@ -46,6 +49,10 @@ static void drop(struct weft_task *task)
     /* Pairs with itself: the last one sees what the other did. */
     if (atomic_u32_sub_acq_rel(&task->references, 1) != 1)
         return;
+    if (task->panic != NULL && !atomic_u32_load_relaxed(&task->asked))
+        weft__panic_report(task->panic);
+    else
+        weft__panic_free(task->panic);
     weft_context_close(task->context);
     weft__sys_free(task);
 }
@@ -73,24 +80,49 @@ static void end(struct weft_task *task, int error)
     leave_if_fiber(fiber);
 }
 
+struct call {
+    struct weft_task *task;
+    void *result;
+    int error;
+};
+
+static void call_function(void *arg)
+{
+    struct call *call = arg;
+    call->error = call->task->function(call->task->arg, &call->result);
+}
+
+/* The function is told to on_panic by its address alone: it is of another type. */
+static void keep_panic(struct weft_task *task, struct panic *panic)
+{
+    void (*function)(void *) = (void (*)(void *))(uintptr_t)task->function;
+    (void)weft__panic_info(panic); /* all messages in one */
+    if (weft__pool_tell_panic(task->pool, panic, function, task->arg))
+        atomic_u32_store_relaxed(&task->asked, 1);
+    task->panic = panic;
+}
+
 /* Calls the function of a task that is RUNS, bound to its context. */
 static void call(struct weft_task *task)
 {
     weft_context *before;
-    void *result = NULL;
-
+    struct call own = {task, NULL, -ENOMEM};
+    struct guard guard = {.panic = NULL};
     bool bound = weft_context_bind(task->context, &before) == 0;
     if (bound && before != NULL)
         weft__context_hold(before);
     atomic_ptr_store_relaxed(&task->runner, weft_self());
-    int error = bound ? task->function(task->arg, &result) : -ENOMEM;
+    if (bound && unlikely(weft__guarded(&guard, call_function, &own)))
+        own.error = -EOWNERDEAD;
     atomic_ptr_store_relaxed(&task->runner, NULL);
     if (bound)
         (void)weft_context_bind(before, NULL); /* it was bound, so there is memory for it */
     if (bound && before != NULL)
         weft__context_drop(before);
-    task->result = result;
-    end(task, error);
+    if (guard.panic != NULL)
+        keep_panic(task, guard.panic);
+    task->result = own.result;
+    end(task, own.error);
 }
 
 bool weft__task_call(struct weft_task *task)
@@ -162,6 +194,17 @@ int weft_task_cancel(weft_task *task)
         return 2;
     weft_context_cancel(task->context);
     return 1;
+}
+
+int weft_task_panic(weft_task *task, weft_panic_info *info)
+{
+    if (task == NULL || info == NULL)
+        return -EINVAL;
+    if (!weft_task_ended(task) || task->panic == NULL)
+        return -ENOENT;
+    *info = task->panic->info;
+    atomic_u32_store_relaxed(&task->asked, 1);
+    return 0;
 }
 
 void weft_task_release(weft_task *task)

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "pool/panic.h"
 #include "pool/pool.h"
 #include "pool/task.h"
 
@@ -75,15 +76,45 @@ static void count_cancelled(weft_pool *pool)
     latch_release(&pool->latch);
 }
 
+/* A panic in it goes to the caller, unless the task has a handle. */
+static void call_task(weft_pool *pool, struct carried *carried)
+{
+    if (carried->task.handle == NULL)
+        carried->task.function(carried->task.arg);
+    else if (!weft__task_call(carried->task.handle) && !weft__runtime_forked())
+        count_cancelled(pool);
+}
+
+struct call {
+    weft_pool *pool;
+    struct carried *carried;
+};
+
+static void call(void *arg)
+{
+    struct call *call = arg;
+    call_task(call->pool, call->carried);
+}
+
+static void call_task_safely(weft_pool *pool, struct carried *carried)
+{
+    struct guard guard;
+    struct call own = {pool, carried};
+    if (unlikely(weft__guarded(&guard, call, &own)))
+        weft__pool_panicked(pool, &carried->task, guard.panic);
+}
+
+/* After a task: true if another of its key is to be called here. */
+static bool calls_next(weft_pool *pool, struct carried *carried)
+{
+    return carried->task.serial != NULL && !weft__runtime_forked() && finish_serial(pool, carried);
+}
+
 void weft__pool_call_task(weft_pool *pool, struct carried *carried)
 {
-    do {
-        if (carried->task.handle == NULL)
-            carried->task.function(carried->task.arg);
-        else if (!weft__task_call(carried->task.handle) && !weft__runtime_forked())
-            count_cancelled(pool);
-    } while (carried->task.serial != NULL && !weft__runtime_forked() &&
-             finish_serial(pool, carried));
+    do
+        call_task_safely(pool, carried);
+    while (calls_next(pool, carried));
 }
 
 void weft__pool_call(weft_pool *pool, struct carried *carried)
@@ -122,12 +153,41 @@ static void end_task(struct worker *worker)
         fiber->tells = false;
 }
 
-/* Called by a worker for a task that it has taken. */
-static void work(struct worker *worker, struct carried *carried)
+static void count_end(struct worker *worker)
 {
-    weft__pool_call_task(worker->pool, carried);
     /* Release: who counts it sees what the task did. */
     atomic_u64_store_release(&worker->ended, atomic_u64_load_relaxed(&worker->ended) + 1);
+}
+
+/* What the task has deferred, and not run, ends with it. */
+static void end_deferred(void)
+{
+    weft_fiber *fiber = weft_self();
+    if (fiber == NULL || likely(!fiber->defers))
+        return;
+    weft__deferred_run_all(fiber_scope(fiber));
+    fiber->defers = false;
+}
+
+/* Called by a worker for a task that it has taken. A panic goes to the guard of all its tasks: take_turns. */
+static void work(struct worker *worker, struct carried *carried)
+{
+    do {
+        call_task(worker->pool, carried);
+        end_deferred();
+    } while (calls_next(worker->pool, carried));
+    count_end(worker);
+}
+
+/* The rest of that, if the task panicked. */
+static void work_after_panic(struct worker *worker, struct carried *carried, struct panic *panic)
+{
+    must(worker->in_task);
+    weft__pool_panicked(worker->pool, &carried->task, panic);
+    while (calls_next(worker->pool, carried))
+        call_task_safely(worker->pool, carried);
+    end_task(worker);
+    count_end(worker);
 }
 
 /* Taking; under the latch. */
@@ -395,14 +455,21 @@ static enum next choose(struct worker *worker, struct carried *carried, bool lin
     return next;
 }
 
-static void run_tasks(struct worker *worker)
-{
+/* What a worker does; not on the stack of what a panic may leave. */
+struct shift {
+    struct worker *worker;
     struct carried carried;
+    uint32_t turns;
+};
+
+static void take_turns(void *arg)
+{
+    struct shift *shift = arg;
+    struct worker *worker = shift->worker;
     bool lingered = false;
-    uint32_t turns = 0;
     for (;;) {
         (void)runtime_enter(thread_self());
-        enum next next = choose(worker, &carried, lingered);
+        enum next next = choose(worker, &shift->carried, lingered);
         if (next == NEXT_LINGER)
             linger(worker->pool);
         runtime_leave(thread_self());
@@ -412,13 +479,27 @@ static void run_tasks(struct worker *worker)
         if (next == NEXT_SHRINK)
             weft__pool_shrink_later(worker->pool);
         if (next == NEXT_TASK) {
-            work_through(worker, &carried);
+            work_through(worker, &shift->carried);
             if (weft__runtime_forked())
                 return;
-            if (worker->state == WORKER_TAKES && ++turns % YIELD_EVERY == 0 &&
+            if (worker->state == WORKER_TAKES && ++shift->turns % YIELD_EVERY == 0 &&
                 !atomic_u32_load_relaxed(&worker->pool->attention))
                 weft_yield(); /* whoever else is ready on this processor has its turn */
         }
+    }
+}
+
+/* One guard for all tasks until one panics. */
+static void run_tasks(struct worker *worker)
+{
+    struct guard guard;
+    struct shift shift;
+    shift.worker = worker;
+    shift.turns = 0;
+    while (weft__guarded(&guard, take_turns, &shift)) {
+        work_after_panic(worker, &shift.carried, guard.panic);
+        if (weft__runtime_forked())
+            return;
     }
 }
 
@@ -447,13 +528,33 @@ static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t paus
     return needed;
 }
 
+struct start {
+    struct worker *worker;
+    int error;
+};
+
+static void start(void *arg)
+{
+    struct start *start = arg;
+    const weft_pool_options *options = &start->worker->pool->options;
+    start->error = options->on_worker_start(&start->worker->user_state, options->data);
+}
+
 static int call_start(weft_pool *pool, struct worker *worker)
 {
+    struct start own = {worker, 0};
     worker->user_state = NULL;
     begin_task(worker);
-    int error = pool->options.on_worker_start(&worker->user_state, pool->options.data);
+    if (weft__pool_call_option(pool, start, &own))
+        own.error = -EOWNERDEAD;
     end_task(worker);
-    return error;
+    return own.error;
+}
+
+static void call_exit(void *arg)
+{
+    struct worker *worker = arg;
+    worker->pool->options.on_worker_exit(worker->user_state, worker->pool->options.data);
 }
 
 /* A worker without its state is of no use: it tries until it has one. */
@@ -504,7 +605,7 @@ void weft__worker_main(void *arg)
         return; /* a child of a task's: nothing of the pool is there */
     extra->worker = NULL;
     if (started && pool->options.on_worker_exit != NULL)
-        pool->options.on_worker_exit(worker.user_state, pool->options.data);
+        (void)weft__pool_call_option(pool, call_exit, &worker);
     if (!weft__runtime_forked())
         end_worker(pool, &worker);
 }

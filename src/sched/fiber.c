@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sched/panic.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
 
@@ -66,6 +67,7 @@ int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *ar
     fiber->owner = OWNER_NOBODY;
     fiber->joinable = false;
     fiber->ended = false;
+    fiber->panicked = false;
     *out = fiber;
     return 0;
 }
@@ -184,12 +186,39 @@ void weft__fiber_retire(struct weft_fiber *fiber)
         if (joiner != NULL)
             weft__wake(joiner);
     }
+    if (detached && unlikely(fiber->panicked)) /* detached since it panicked */
+        weft__panic_report(weft__fiber_take_panic(fiber));
     if (detached)
         weft__fiber_free(thread->fibers, fiber);
     /* Last; pairs with the acquire in weft__fiber_alive: a shut-down
      * that sees the count may free what was touched above. */
     atomic_u64_store_release(&thread->fibers->ended,
                              atomic_u64_load_relaxed(&thread->fibers->ended) + 1);
+}
+
+/* Panics. */
+
+void weft__fiber_keep_panic(struct weft_fiber *fiber, struct panic *panic)
+{
+    bool wanted = false;
+    if (fiber->owner == OWNER_HANDLE && !fiber->panicked) {
+        lock_acquire(&fiber->join_lock);
+        wanted = fiber->joinable;
+        lock_release(&fiber->join_lock);
+    }
+    if (!wanted) {
+        weft__panic_report(panic);
+        return;
+    }
+    fiber->arg = panic;
+    fiber->panicked = true;
+}
+
+struct panic *weft__fiber_take_panic(struct weft_fiber *fiber)
+{
+    struct panic *panic = fiber->panicked ? fiber->arg : NULL;
+    fiber->panicked = false;
+    return panic;
 }
 
 /* Joining. */
@@ -222,7 +251,8 @@ static int wait_for_end(struct weft_fiber *fiber, int64_t deadline)
     return result;
 }
 
-int weft_join_until(weft_fiber *fiber, int64_t deadline)
+/* 0 if it has ended, and is the caller's. */
+static int join(weft_fiber *fiber, int64_t deadline)
 {
     if (fiber == NULL)
         return -EINVAL;
@@ -241,9 +271,33 @@ int weft_join_until(weft_fiber *fiber, int64_t deadline)
         result = wait_for_end(fiber, deadline);
     }
     leave_if_fiber(entered);
-    if (result == 0)
-        free_ended(fiber);
     return result;
+}
+
+int weft_join_until(weft_fiber *fiber, int64_t deadline)
+{
+    int result = join(fiber, deadline);
+    if (result != 0)
+        return result;
+    struct panic *panic = weft__fiber_take_panic(fiber);
+    free_ended(fiber);
+    if (likely(panic == NULL))
+        return 0;
+    weft__panic_report(panic); /* nobody asks what it was */
+    return -EOWNERDEAD;
+}
+
+int weft_join_panic(weft_fiber *fiber, weft_panic_info *info, int64_t deadline)
+{
+    int result = join(fiber, deadline);
+    if (result != 0)
+        return result;
+    struct panic *panic = weft__fiber_take_panic(fiber);
+    free_ended(fiber);
+    if (likely(panic == NULL))
+        return 0;
+    weft__panic_give(panic, info);
+    return -EOWNERDEAD;
 }
 
 int weft_join(weft_fiber *fiber)
@@ -265,8 +319,12 @@ int weft_detach(weft_fiber *fiber)
     lock_release(&fiber->join_lock);
     if (busy)
         return -EBUSY;
-    if (ended)
-        free_ended(fiber);
+    if (!ended)
+        return 0;
+    struct panic *panic = weft__fiber_take_panic(fiber);
+    free_ended(fiber);
+    if (unlikely(panic != NULL))
+        weft__panic_report(panic);
     return 0;
 }
 

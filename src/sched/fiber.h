@@ -44,6 +44,8 @@ struct extra {
     uint32_t calls; /* tasks of pools that it runs in place of a worker, one inside the other */
 };
 
+struct panic;
+
 /* Written by whoever has the fiber in hand, except where a lock is named. Three lines: spawning
  * touches only the first, since the spawner is often not the one who runs the fiber; a switch only
  * the second. */
@@ -69,7 +71,9 @@ struct weft_fiber {
     uint8_t state;      /* enum fiber_state; for reports and assertions */
     bool bound;         /* its bond is tied to a context */
     bool tells;         /* `object` is a worker of a pool that is to be told before it parks */
-    atomic_u32 outside; /* calls of weft_blocking_enter that have not been undone; and OUTSIDE_LOST */
+    bool defers : 1;    /* it has deferred something: sched/panic.c */
+    bool panicked : 1;  /* a panic has ended it, and `arg` is that: a struct panic */
+    atomic_u32 outside; /* depth in weft_blocking_enter; and OUTSIDE_LOST */
 
     struct waiter waiter;
     struct timer timer; /* the deadline of its wait */
@@ -127,6 +131,11 @@ void weft__fiber_end_extra(struct weft_fiber *fiber);
 /* On the machine's stack, after the fiber has ended and its stack is gone: tells the joiner, frees.
  */
 void weft__fiber_retire(struct weft_fiber *fiber);
+
+/* In a fiber that a panic has ended: keeps it for the joiner, or reports it. */
+void weft__fiber_keep_panic(struct weft_fiber *fiber, struct panic *panic);
+/* Out of a fiber that has ended: the panic that did it, or NULL. */
+struct panic *weft__fiber_take_panic(struct weft_fiber *fiber);
 
 /* Calls visit for each fiber that is parked, under the depot's lock. */
 void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *context), void *context);

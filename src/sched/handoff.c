@@ -151,7 +151,8 @@ noinline void weft_blocking_enter(void)
     if (thread == NULL || thread->fiber == NULL)
         return;
     if (unlikely(thread->spins != 0))
-        fatal("a weft_spin is held by a fiber that is about to block: others would spin until it is back");
+        fatal("a weft_spin is held by a fiber that is about to block: others would spin until it "
+              "is back");
     if (depth(atomic_u32_add_relaxed(&thread->fiber->outside, 1)) != 0)
         return;
     thread = runtime_enter(thread);
@@ -170,6 +171,18 @@ noinline void weft_blocking_exit(void)
     if (depth(atomic_u32_add_relaxed(outside, (uint32_t)-1)) != 1)
         return;
     runtime_leave(runtime_enter(thread));
+}
+
+uint32_t weft__blocking_depth(void)
+{
+    weft_fiber *fiber = weft_self();
+    return fiber != NULL ? depth(atomic_u32_load_relaxed(&fiber->outside)) : 0;
+}
+
+void weft__blocking_unwind(uint32_t to)
+{
+    while (weft__blocking_depth() > to)
+        weft_blocking_exit();
 }
 
 void *weft_blocking(void *(*function)(void *), void *arg)

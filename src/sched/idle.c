@@ -113,9 +113,11 @@ static bool start_machine(struct processor *processor, bool acts)
     static atomic_u32 said, said_bound;
     int error = weft__machine_start(processor, acts);
     if (error == -EUSERS && atomic_u32_exchange_acq_rel(&said_bound, 1) == 0)
-        weft__warn("all %u threads that there may be are in use: fibers wait until one comes back from the C "
-                   "code that it runs (WEFT_MAX_MACHINES or weft_config.max_machines raises the bound)",
-                   weft__sched.max_machines);
+        weft__warn(
+            "all %u threads that there may be are in use: fibers wait until one comes back from "
+            "the C "
+            "code that it runs (WEFT_MAX_MACHINES or weft_config.max_machines raises the bound)",
+            weft__sched.max_machines);
     if (error != 0 && error != -EUSERS && atomic_u32_exchange_acq_rel(&said, 1) == 0)
         weft__warn("cannot start a thread (%s): going on with fewer", weft_strerror(error));
     return error == 0;

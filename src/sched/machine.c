@@ -34,6 +34,7 @@
  */
 #include <errno.h>
 
+#include "sched/panic.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
 
@@ -102,24 +103,20 @@ void weft__ready(struct weft_fiber *fiber, bool next)
 
 /* Fibers. */
 
-/* Where every fiber begins. */
-static void fiber_main(void *arg)
+/* The way out, after the fiber's function. */
+static void end_fiber(struct weft_fiber *fiber)
 {
-    struct weft_fiber *fiber = arg;
-    switch_arrive_first(fiber);
-    struct thread *thread = thread_self();
-    runtime_leave(thread);
-    fiber->function(fiber->arg);
     if (unlikely(fiber_extra(fiber) != NULL))
         weft__fiber_end_extra(fiber);
-    thread = thread_self();
+    struct thread *thread = thread_self();
     if (unlikely(thread == NULL || thread->fiber == NULL))
         weft__sys_exit_now(0); /* a forked child: its only thread has ended */
     if (unlikely(thread->spins != 0))
         fatal("fiber %llu ended while it holds a weft_spin", (unsigned long long)fiber->id);
 #ifdef WEFT_DEBUG
-    if (fiber->held != NULL)
+    if (fiber->held != NULL && !fiber_scope(fiber)->left_locked)
         fatal("fiber %llu ended while it holds a lock", (unsigned long long)fiber->id);
+    fiber->held = NULL; /* what a panic left there was said then */
 #endif
     if (unlikely((atomic_u32_load_relaxed(&fiber->outside) & ~(uint32_t)OUTSIDE_LOST) != 0))
         fatal("fiber %llu ended between weft_blocking_enter and weft_blocking_exit",
@@ -129,11 +126,54 @@ static void fiber_main(void *arg)
     must(!"an ended fiber was resumed");
 }
 
+/* Where every fiber begins. */
+static void fiber_main(void *arg)
+{
+    struct weft_fiber *fiber = arg;
+    switch_arrive_first(fiber);
+    struct thread *thread = thread_self();
+    runtime_leave(thread);
+    fiber->function(fiber->arg);
+    if (unlikely(fiber->defers))
+        weft__deferred_run_all(fiber_scope(fiber));
+    end_fiber(fiber);
+}
+
+/* Where one goes on that a panic has ended: at the top of its stack, which is forgotten. */
+static void fiber_main_again(void *arg)
+{
+    enum { ARRIVALS_MOST = 1000 };
+    struct weft_fiber *fiber = arg;
+    struct scope *scope = fiber_scope(fiber);
+    weft__fiber_keep_panic(fiber, weft__panic_arrived(scope));
+    struct extra *extra = fiber_extra(fiber);
+    if (unlikely(scope->arrivals > ARRIVALS_MOST && extra != NULL && extra->locals != NULL)) {
+        weft__warn(
+            "fiber %llu: destructors of its fiber-local values panic again and again, and are left",
+            (unsigned long long)fiber->id);
+        weft__sys_free(extra->locals);
+        extra->locals = NULL;
+    }
+    end_fiber(fiber);
+}
+
+void weft__machine_land(struct weft_fiber *fiber)
+{
+    struct context gone;
+    struct scope *scope = fiber_scope(fiber), kept = *scope;
+    context_make(&fiber->context, weft__stack_start_at(fiber->stack), fiber_main_again, fiber);
+    *scope = kept;
+    ASAN_ONLY(__asan_handle_no_return());
+    context_switch(&gone, &fiber->context);
+    must(!"a frame was resumed that a panic has left");
+}
+
 bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber)
 {
     fiber->stack = weft__stack_get(&processor->stacks, fiber->stack_class);
     if (unlikely(fiber->stack == NULL))
         return false;
+    fiber->defers = false;
     context_make(&fiber->context, weft__stack_start_at(fiber->stack), fiber_main, fiber);
     switch_fiber_made(fiber);
     return true;
@@ -271,7 +311,8 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
         break;
     case ACTION_QUEUE:
         fiber->state = FIBER_READY;
-        inject_one(fiber); /* a processor may have become idle since it looked: one is woken for it */
+        inject_one(
+            fiber); /* a processor may have become idle since it looked: one is woken for it */
         break;
     }
 }
@@ -385,6 +426,7 @@ static void *machine_main(void *arg)
     weft__sys_thread_begin();
     machine->thread.errno_address = weft__sys_errno_address();
     machine->cpu_clock = weft__sys_thread_clock();
+    machine->thread.cxx = weft__cxx_state();
     if (weft__sys_fault_stack_enter(&machine->fault_stack) != 0)
         machine->fault_stack = NULL; /* an overflow will kill without a report */
     thread_word_set(machine);

@@ -135,7 +135,8 @@ static struct found look(int64_t now)
 static bool sleep_if_not_needed(void)
 {
     lock_acquire(&weft__sched.lock);
-    bool needed = atomic_u32_load_relaxed(&weft__sched.idle_count) == 0 || !weft__idle_queues_empty();
+    bool needed =
+        atomic_u32_load_relaxed(&weft__sched.idle_count) == 0 || !weft__idle_queues_empty();
     if (!needed && atomic_u32_load_relaxed(&monitor.state) == AWAKE)
         atomic_u32_store_relaxed(&monitor.state, ASLEEP);
     lock_release(&weft__sched.lock);
@@ -195,9 +196,10 @@ static void start_thread(void)
     monitor.runs = error == 0;
     monitor.tried = weft__sys_now();
     if (error != 0 && atomic_u32_exchange_acq_rel(&said, 1) == 0)
-        weft__warn("cannot start the thread that looks after blocking code (%s): until there is one, a "
-                   "fiber that blocks its thread keeps its processor",
-                   weft_strerror(error));
+        weft__warn(
+            "cannot start the thread that looks after blocking code (%s): until there is one, a "
+            "fiber that blocks its thread keeps its processor",
+            weft_strerror(error));
 }
 
 void weft__monitor_start(void)

@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "sched/panic.h"
 #include "sched/sched.h"
 
 enum { SLAB_RECORDS = 64, CACHE_MOST = 128, CACHE_BATCH = 64, ID_BATCH = 1024 };
@@ -153,8 +154,10 @@ void weft__fiber_stop(void)
     while (depot.slabs != NULL) {
         struct slab *slab = depot.slabs;
         depot.slabs = slab->next;
-        for (int i = 0; i < SLAB_RECORDS; i++)
-            weft__sys_free(fiber_extra(&slab->records[i])); /* of handles that nobody gave up */
+        for (int i = 0; i < SLAB_RECORDS; i++) { /* of handles that nobody gave up */
+            weft__sys_free(fiber_extra(&slab->records[i]));
+            weft__panic_free(weft__fiber_take_panic(&slab->records[i]));
+        }
         weft__sys_free(slab);
     }
     depot.batches = NULL;

@@ -75,9 +75,9 @@ struct sched {
     uint32_t machine_count, max_machines;
     struct machine *ended;   /* the last that ended as surplus; it joins the one before it */
     struct machine *records; /* of machines that were joined */
-    uint32_t wakes;       /* how often one was taken out of the idle list */
-    struct chain starved; /* fibers for which there was no stack */
-    atomic_u32 starving;  /* whether there are any */
+    uint32_t wakes;          /* how often one was taken out of the idle list */
+    struct chain starved;    /* fibers for which there was no stack */
+    atomic_u32 starving;     /* whether there are any */
 
     /* Read by everyone who makes a fiber ready; changed only when machines sleep and wake. */
     _Alignas(CACHE_LINE) atomic_u32 idle_count; /* idle processors */
@@ -157,6 +157,8 @@ static inline struct weft_fiber *dequeue(struct processor *processor)
 }
 /* Takes a share of the inject queue: one to run, the rest into the ring. */
 struct weft_fiber *weft__take_injected(struct processor *processor);
+/* A panic has come to the first frame of the fiber that calls: it goes on from there to its end. */
+_Noreturn void weft__machine_land(struct weft_fiber *fiber);
 /* A first context on a stack; false if there is no stack to be had. */
 bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber);
 
@@ -228,6 +230,10 @@ enum retaken { RETAKEN, NOT_STUCK, NO_MACHINE };
 enum retaken weft__retake(struct processor *processor, uint32_t turn);
 /* In a thread that came into the runtime and finds that its processor is gone: as weft__attend. */
 struct thread *weft__processor_gone(struct thread *thread);
+/* How many calls of weft_blocking_enter the caller has not undone; and to undo those beyond `to`, which a panic has
+ * left. */
+uint32_t weft__blocking_depth(void);
+void weft__blocking_unwind(uint32_t to);
 
 /* monitor.c */
 

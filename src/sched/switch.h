@@ -8,6 +8,7 @@
 #include "sched/sched.h"
 
 #if WEFT_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 static inline void asan_leave(void **fake_stack, const void *low, size_t size)
 {
@@ -29,6 +30,21 @@ static inline void asan_leave_to_fiber(void **fake_stack, const struct weft_fibe
 #else
 #define TSAN_ONLY(statement) ((void)0)
 #endif
+
+/* Exceptions of C++ that the fiber has caught, or that are on their way in it, belong to the thread as C++ sees it:
+ * a fiber that parks in a catch block, or in a destructor that an exception runs, takes them along. */
+static inline bool cxx_is_busy(const struct machine *machine)
+{
+    const struct cxx_state *cxx = machine->thread.cxx;
+    return unlikely(cxx->caught != NULL || cxx->uncaught != 0);
+}
+
+static inline struct cxx_state cxx_leave(struct machine *machine)
+{
+    struct cxx_state kept = *machine->thread.cxx;
+    *machine->thread.cxx = (struct cxx_state){NULL, 0};
+    return kept;
+}
 
 /* From the machine's stack to a fiber, and back. */
 static inline void switch_to_fiber(struct machine *machine, struct weft_fiber *fiber)
@@ -67,6 +83,10 @@ static inline void switch_arrive_first(struct weft_fiber *fiber)
 /* From a fiber to its machine; returns when it is resumed, never if it has ended. */
 static inline void switch_to_machine(struct machine *machine, struct weft_fiber *fiber, bool ended)
 {
+    bool cxx_busy = cxx_is_busy(machine);
+    struct cxx_state cxx;
+    if (cxx_busy)
+        cxx = cxx_leave(machine);
     fiber->saved_errno = *machine->thread.errno_address;
     TSAN_ONLY(__tsan_switch_to_fiber(machine->tsan_fiber, 0));
     ASAN_ONLY(
@@ -74,17 +94,25 @@ static inline void switch_to_machine(struct machine *machine, struct weft_fiber 
     (void)ended;
     context_switch(&fiber->context, &machine->context);
     switch_arrive(fiber);
+    if (unlikely(cxx_busy))
+        *thread_self()->cxx = cxx;
 }
 
 /* From a fiber straight to another one that has run before. */
 static inline void switch_fibers(struct machine *machine, struct weft_fiber *from,
                                  struct weft_fiber *to)
 {
+    bool cxx_busy = cxx_is_busy(machine);
+    struct cxx_state cxx;
+    if (cxx_busy)
+        cxx = cxx_leave(machine);
     from->saved_errno = *machine->thread.errno_address;
     TSAN_ONLY(__tsan_switch_to_fiber(to->tsan_fiber, 0));
     ASAN_ONLY(asan_leave_to_fiber(&from->fake_stack, to));
     context_switch(&from->context, &to->context);
     switch_arrive(from);
+    if (unlikely(cxx_busy))
+        *thread_self()->cxx = cxx;
 }
 
 /* A fiber got its stack; a fiber gave it back. */

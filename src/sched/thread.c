@@ -61,6 +61,7 @@ noinline struct foreign *weft__foreign_self(void)
         return NULL;
     }
     self->thread.fibers = &self->cache;
+    self->thread.cxx = weft__cxx_state();
     lock_acquire(&foreign.lock);
     self->next = foreign.all;
     if (self->next != NULL)
@@ -75,7 +76,8 @@ noinline struct foreign *weft__foreign_self(void)
 void weft__foreign_leave(void)
 {
     struct foreign *self = (struct foreign *)thread_self();
-    if (self == NULL || self->locals != NULL || self->bond.canceler != NULL)
+    if (self == NULL || self->locals != NULL || self->bond.canceler != NULL ||
+        self->scope.guard != NULL || self->scope.deferred != NULL)
         return; /* they stay until the thread ends */
     weft__sys_thread_at_exit_cancel();
     forget(self);

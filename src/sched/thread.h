@@ -16,6 +16,12 @@
 /* Bits of thread.attention: fibers are wanted from its processor; its processor is claimed for a moment
  * (steal.c); its processor is gone for good (handoff.c). */
 enum { ATTENTION_WANTED = 1, ATTENTION_CLAIMED = 2, ATTENTION_GONE = 4 };
+/* What C++ keeps for each thread, as its ABI says: exceptions that are being caught, and how many are on their
+ * way. It is the fiber's: see switch.h. */
+struct cxx_state {
+    void *caught;
+    unsigned int uncaught;
+};
 
 struct thread {
     struct weft_fiber *fiber; /* running on it; NULL on a foreign thread */
@@ -24,27 +30,45 @@ struct thread {
     struct processor *processor;
     struct fiber_cache *fibers; /* where it takes and leaves records */
     int *errno_address;
-    bool wake_wanted; /* a machine is to be woken as soon as this thread is outside */
-    uint32_t spins;   /* weft_spin locks held by what runs on it */
+    struct cxx_state *cxx; /* the thread's; never NULL: without C++ one that is always zero */
+    bool wake_wanted;      /* a machine is to be woken as soon as this thread is outside */
+    uint32_t spins;        /* weft_spin locks held by what runs on it */
     /* Not 0: in the runtime, so the processor's private state may be in use. See sched/steal.c. */
     atomic_u32 inside;
 #ifdef WEFT_DEBUG
     void *held; /* locks of a foreign thread: sync/order.c */
 #endif
     char apart[CACHE_LINE];
-    atomic_u32 attention; /* what others ask of it; a line of its own, since they look at it often */
+    atomic_u32
+        attention; /* what others ask of it; a line of its own, since they look at it often */
     char apart_too[CACHE_LINE];
 };
+
+/* What a panic of a fiber or thread needs to know: sched/panic.c. A fiber's is at the top of its stack
+ * (context_words). */
+struct scope {
+    struct guard *guard;            /* the innermost recover point; NULL: the fiber's first frame */
+    struct weft_deferred *deferred; /* the innermost */
+    struct panic *panic;            /* under way to that recover point */
+    struct panic *thrown;           /* the same for an exception of C++ */
+    uint64_t arrivals;              /* panics that came to the first frame */
+    uint64_t left_locked;           /* a panic has left locks locked; debug builds */
+};
+_Static_assert(sizeof(struct scope) == CONTEXT_WORDS * sizeof(uint64_t), "it is what is there");
 
 /* A thread that is not a machine. */
 struct foreign {
     struct thread thread;
+    struct scope scope;
     struct foreign *next, *previous; /* all of them */
     struct fiber_cache cache;
     struct locals *locals;
     struct bond bond; /* to its context */
     uint32_t calls;   /* as in struct extra */
 };
+
+/* The calling thread's; for thread.cxx. */
+struct cxx_state *weft__cxx_state(void);
 
 static inline struct thread *thread_self(void)
 {

@@ -20,6 +20,7 @@
 #include <weft/select.h>
 #include <weft/wg.h>
 
+#include "sched/panic.h"
 #include "sched/sched.h"
 #include "sync/context.h"
 
@@ -29,6 +30,8 @@ struct weft_group {
     weft_chan *places; /* NULL: no limit */
     weft_chan *done;   /* the context's; if there is a limit */
     atomic_u32 error;  /* the first; 0: none */
+    atomic_ptr panic;  /* struct panic: the first; NULL: none */
+    atomic_u32 asked;  /* somebody has been told of it */
     bool keep_going;
     group_starter *starter; /* NULL: each function has a fiber of its own */
     group_waiting *waiting; /* NULL: nobody is to be told */
@@ -42,6 +45,51 @@ static void note_error(weft_group *group, int error)
                                  (uint32_t)error); /* pairs with wait_for_all */
     if (!group->keep_going)
         weft_context_cancel(group->context);
+}
+
+static void note_panic(weft_group *group, struct panic *panic, bool known)
+{
+    void *none = NULL;
+    (void)weft__panic_info(panic); /* all messages in one */
+    bool first =
+        atomic_ptr_cas_acq_rel(&group->panic, &none, panic); /* pairs with weft_group_panic */
+    if (first && known)
+        atomic_u32_store_release(&group->asked, 1); /* pairs with free_group */
+    else if (!first && known)
+        weft__panic_free(panic);
+    else if (!first)
+        weft__panic_report(panic);
+    note_error(group, -EOWNERDEAD);
+}
+
+/* A function of the group, as a call that a panic cannot leave. */
+struct call {
+    int (*function)(void *);
+    void *arg;
+    int result;
+};
+
+static void call(void *arg)
+{
+    struct call *call = arg;
+    call->result = call->function(call->arg);
+}
+
+static void end_locals(void *extra)
+{
+    weft__locals_end(&((struct extra *)extra)->locals);
+}
+
+/* What becomes of the panic that ended a function; `group` is NULL if it has left it. */
+static int end_by_panic(weft_group *group, struct panic *panic, bool known)
+{
+    if (group != NULL && !weft__runtime_forked())
+        note_panic(group, panic, known);
+    else if (known)
+        weft__panic_free(panic);
+    else
+        weft__panic_report(panic);
+    return -EOWNERDEAD;
 }
 
 static void give_place_back(weft_group *group)
@@ -73,13 +121,18 @@ static void finish(struct extra *extra, int error)
 static void run(void *arg)
 {
     struct extra *extra = fiber_extra(weft_self());
-    int error = extra->group_function(arg);
+    struct guard guard = {.panic = NULL};
+    struct call own = {extra->group_function, arg, 0};
+    if (unlikely(weft__guarded(&guard, call, &own)))
+        own.result = end_by_panic(extra->group, guard.panic, false);
     if (extra->group != NULL && extra->locals != NULL)
-        weft__locals_end(&extra->locals); /* the destructors are part of what the group waits for */
-    finish(extra, error);
+        while (weft__guarded(&guard, end_locals, extra)) /* part of what the group waits for */
+            own.result = end_by_panic(extra->group, guard.panic, false);
+    finish(extra, own.result);
 }
 
-void weft__group_run(weft_group *group, int (*function)(void *), void *arg)
+void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
+                     group_panicked *panicked)
 {
     weft_context *before = weft_context_current();
     struct extra outside = {
@@ -94,11 +147,16 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg)
     }
     weft_group *outer = extra->group;
     extra->group = group;
-    int error = function(arg);
+    struct guard guard;
+    struct call own = {function, arg, 0};
+    bool ended_by_panic = weft__guarded(&guard, call, &own);
     (void)weft_context_bind(before, NULL); /* it has been bound, so there is memory for it */
     if (before != NULL)
         weft__context_drop(before);
-    finish(extra, error);
+    if (unlikely(ended_by_panic))
+        own.result =
+            end_by_panic(extra->group, guard.panic, panicked(group, guard.panic, function, arg));
+    finish(extra, own.result);
     extra->group = outer;
 }
 
@@ -260,6 +318,18 @@ int weft_group_wait(weft_group *group)
     return weft_group_wait_until(group, WEFT_NEVER);
 }
 
+int weft_group_panic(weft_group *group, weft_panic_info *info)
+{
+    if (group == NULL || info == NULL)
+        return -EINVAL;
+    struct panic *panic = atomic_ptr_load_acquire(&group->panic); /* pairs with note_panic */
+    if (panic == NULL)
+        return -ENOENT;
+    *info = panic->info;
+    atomic_u32_store_release(&group->asked, 1);
+    return 0;
+}
+
 int64_t weft_group_running(const weft_group *group)
 {
     if (group == NULL)
@@ -273,6 +343,11 @@ int64_t weft_group_running(const weft_group *group)
 
 static void free_group(weft_group *group)
 {
+    struct panic *panic = atomic_ptr_load_acquire(&group->panic);
+    if (panic != NULL && !atomic_u32_load_acquire(&group->asked))
+        weft__panic_report(panic); /* nobody asked what it was */
+    else
+        weft__panic_free(panic);
     weft_context_close(group->context);
     weft_chan_destroy(group->places);
     weft__sys_free(group);
@@ -330,6 +405,19 @@ int weft_group_close(weft_group *group)
     return error;
 }
 
+struct scoped {
+    int (*body)(weft_group *, void *);
+    weft_group *group;
+    void *arg;
+    int result;
+};
+
+static void call_body(void *arg)
+{
+    struct scoped *scoped = arg;
+    scoped->result = scoped->body(scoped->group, scoped->arg);
+}
+
 int weft_group_scope(const weft_group_options *options, int (*body)(weft_group *, void *),
                      void *arg)
 {
@@ -339,10 +427,17 @@ int weft_group_scope(const weft_group_options *options, int (*body)(weft_group *
     int error = weft_group_open(&group, options);
     if (error != 0)
         return error;
-    error = body(group, arg);
-    if (error != 0)
-        note_error(group, error);
-    return weft_group_close(group);
+    struct guard guard;
+    struct scoped own = {body, group, arg, 0};
+    bool panicked = weft__guarded(&guard, call_body, &own);
+    if (panicked)
+        note_error(group, -EOWNERDEAD);
+    else if (own.result != 0)
+        note_error(group, own.result);
+    error = weft_group_close(group);
+    if (panicked)
+        weft__panic_resume(guard.panic); /* it is the caller's, and nothing of the group is left */
+    return error;
 }
 
 void weft_group_cancel(weft_group *group)

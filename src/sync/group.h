@@ -18,8 +18,15 @@ int weft__group_open(weft_group **group, const weft_group_options *options, grou
                      group_waiting *waiting, void *where);
 void *weft__group_where(const weft_group *group);
 
-/* What was started runs, in the calling fiber; or it never will. */
-void weft__group_run(weft_group *group, int (*function)(void *), void *arg);
+struct panic;
+
+/* Told of a panic that ended a function, before the group is; true if somebody knows of it by that. */
+typedef bool group_panicked(weft_group *group, struct panic *panic, int (*function)(void *),
+                            void *arg);
+
+/* What was started runs, in the calling fiber or thread; or it never will. */
+void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
+                     group_panicked *panicked);
 void weft__group_dropped(weft_group *group);
 
 #endif

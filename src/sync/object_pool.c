@@ -74,6 +74,7 @@
 
 #include "base/assert.h"
 #include "base/latch.h"
+#include "sched/panic.h"
 #include "sched/sched.h"
 
 #define IDLE_PERIOD WEFT_S
@@ -286,16 +287,44 @@ static uint32_t clock_take(struct weft_object_pool *pool)
 
 /* Making and destroying; outside of everything. */
 
+struct construction {
+    const weft_object_pool_options *options;
+    void *object;
+    int error;
+};
+
+static void construct(void *arg)
+{
+    struct construction *construction = arg;
+    construction->error =
+        construction->options->construct(construction->object, construction->options->arg);
+}
+
+struct destruction {
+    struct weft_object_pool *pool;
+    void *object;
+};
+
+static void destruct(void *arg)
+{
+    struct destruction *destruction = arg;
+    destruction->pool->options.destroy(destruction->object, destruction->pool->options.arg);
+}
+
 static int make(struct weft_object_pool *pool, void **object)
 {
     const weft_object_pool_options *options = &pool->options;
     struct header *header = weft__sys_alloc_zeroed(sizeof *header + options->size);
     if (header == NULL)
         return -ENOMEM;
-    int error = options->construct != NULL ? options->construct(header + 1, options->arg) : 0;
-    if (error != 0) {
+    struct construction construction = {options, header + 1, 0};
+    struct guard guard = {.panic = NULL};
+    if ((options->construct != NULL && weft__guarded(&guard, construct, &construction)) ||
+        construction.error != 0) {
         weft__sys_free(header);
-        return error;
+        if (guard.panic != NULL)
+            weft__panic_resume(guard.panic); /* it is that of the one who gets */
+        return construction.error;
     }
     header->pool = pool;
     atomic_u64_add_relaxed(&pool->made, 1);
@@ -309,8 +338,10 @@ static void destroy(struct weft_object_pool *pool, struct header *list)
     for (uint32_t turn = 1; list != NULL && !weft__runtime_forked(); turn++) {
         struct header *header = list;
         list = header->next;
+        struct destruction destruction = {pool, header + 1};
         if (pool->options.destroy != NULL)
-            pool->options.destroy(header + 1, pool->options.arg);
+            (void)weft__call_safely(destruct,
+                                    &destruction); /* the others are to be destroyed, too */
         weft__sys_free(header);
         atomic_u64_add_relaxed(&pool->destroyed, 1);
         if (turn % DESTROY_TURN == 0)

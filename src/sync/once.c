@@ -1,7 +1,7 @@
 /*
  * once.c: do something once.
  *
- *     0 ----> RUNNING ----> DONE
+ *     0 <---> RUNNING ----> DONE
  *               |  ^
  *               v  |
  *     RUNNING | QUEUE   somebody changes the list; WAITERS is set from then on
@@ -9,10 +9,14 @@
  * The first caller, which brings it to RUNNING, is its owner until it is DONE. DONE and the release of
  * the list are one store: who sees DONE may take it that nobody touches the object any more, and one
  * that was woken does not look at it again.
+ *
+ * If the function panics it is not done: the state goes back to 0, those who wait are woken to look again, and
+ * one of them calls the function. (Go takes it as done, and its callers go on without what it was to make.)
  */
 #include <weft/once.h>
 
 #include "base/assert.h"
+#include "sched/panic.h"
 #include "sched/sched.h"
 #include "sync/backoff.h"
 #include "sync/caller.h"
@@ -36,13 +40,13 @@ static void queue_unlock(void *once)
     atomic_u32_and_release(word_of(once), ~(uint32_t)QUEUE); /* pairs with queue_lock */
 }
 
-/* Takes the latch of the list while it runs; false if it is done. */
+/* Takes the latch of the list while it runs; false if it does not, or not any more. */
 static bool queue_lock(weft_once *once)
 {
     struct backoff backoff = {0, 0};
     for (;;) {
         uint32_t before = atomic_u32_load_acquire(word_of(once)); /* pairs with finish */
-        if (before & DONE)
+        if (!(before & RUNNING))
             return false;
         if (!(before & QUEUE) &&
             atomic_u32_cas_acquire(word_of(once), &before, before | QUEUE | WAITERS))
@@ -51,29 +55,33 @@ static bool queue_lock(weft_once *once)
     }
 }
 
-/* Tells the others; the last touch. */
-static void finish(weft_once *once)
+/* What those who wait are woken with. */
+enum { IT_IS_DONE, LOOK_AGAIN };
+
+/* Tells the others; the last touch. `state` is DONE or 0. */
+static void finish(weft_once *once, uint32_t state)
 {
     atomic_u64_store_relaxed(owner_of(once), 0);
     uint32_t running = RUNNING;
     /* Release: what the function wrote is visible to who sees DONE; pairs with the loads. */
-    if (atomic_u32_cas_acq_rel(word_of(once), &running, DONE))
+    if (atomic_u32_cas_acq_rel(word_of(once), &running, state))
         return;
     if (weft__runtime_forked()) {
-        atomic_u32_store_release(word_of(once), DONE); /* who waits is not in this process */
+        atomic_u32_store_release(word_of(once), state); /* who waits is not in this process */
         return;
     }
     struct woken woken;
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
     must(queue_lock(once));
-    (void)waiters_claim_all(&once->waiters, 0, &woken);
-    atomic_u32_store_release(word_of(once), DONE);
+    (void)waiters_claim_all(&once->waiters, state == DONE ? IT_IS_DONE : LOOK_AGAIN, &woken);
+    atomic_u32_store_release(word_of(once), state);
     woken_wake(&woken);
     leave_if_fiber(fiber);
 }
 
-static void wait_until_done(weft_once *once)
+/* True if it is done; false: to be looked at again. */
+static bool wait_until_done(weft_once *once)
 {
     if (atomic_u64_load_relaxed(owner_of(once)) == caller_id())
         fatal("weft_once_do was called from inside the function that it calls: it would wait for "
@@ -82,24 +90,37 @@ static void wait_until_done(weft_once *once)
         fatal(
             "weft_once_do was under way when the process was forked: in the child nobody ends it");
     struct waiter own;
+    int result = LOOK_AGAIN;
     bool fiber = enter_if_fiber();
     if (queue_lock(once)) {
         struct waiter *waiter = weft__waiter_begin(&own);
         waiters_add_last(&once->waiters, waiter);
-        (void)weft__park(waiter, WAIT_ONCE | WAIT_FIRM, queue_unlock, once, WEFT_NEVER);
+        result = weft__park(waiter, WAIT_ONCE | WAIT_FIRM, queue_unlock, once, WEFT_NEVER);
     }
     leave_if_fiber(fiber);
+    return result == IT_IS_DONE;
+}
+
+static void call(weft_once *once, void (*function)(void *), void *arg)
+{
+    struct guard guard;
+    atomic_u64_store_relaxed(owner_of(once), caller_id());
+    bool panicked = weft__guarded(&guard, function, arg);
+    finish(once, panicked ? 0 : DONE);
+    if (panicked)
+        weft__panic_resume(guard.panic);
 }
 
 static noinline void do_slow(weft_once *once, void (*function)(void *), void *arg)
 {
-    uint32_t before = 0;
-    if (atomic_u32_cas_acq_rel(word_of(once), &before, RUNNING)) {
-        atomic_u64_store_relaxed(owner_of(once), caller_id());
-        function(arg);
-        finish(once);
-    } else if (!(before & DONE)) {
-        wait_until_done(once);
+    for (;;) {
+        uint32_t before = 0;
+        if (atomic_u32_cas_acq_rel(word_of(once), &before, RUNNING)) {
+            call(once, function, arg);
+            return;
+        }
+        if (before & DONE || wait_until_done(once))
+            return;
     }
 }
 

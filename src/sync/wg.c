@@ -23,6 +23,7 @@
 #include <weft/wg.h>
 
 #include "base/assert.h"
+#include "sched/panic.h"
 #include "sched/sched.h"
 #include "sync/backoff.h"
 #include "sync/waiters.h"
@@ -136,7 +137,7 @@ static void run(void *arg)
 {
     struct start start = *(struct start *)arg;
     weft__sys_free(arg);
-    start.function(start.arg);
+    (void)weft__call_safely(start.function, start.arg); /* who waits does not wait for ever */
     weft_wg_done(start.wg);
 }
 

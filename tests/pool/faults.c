@@ -210,6 +210,79 @@ static void fault_4_a_submit_against_close_is_not_lost_and_not_late(void)
     }
 }
 
+/* 5. Workers whose tasks panic go on: who waits is served at once, not when somebody expires. */
+
+static struct {
+    weft_pool *pool;
+    struct gate gate;
+    atomic_u32 told, ran;
+} panics;
+
+static void panic_at_gate(void *arg)
+{
+    gate_task(arg);
+    weft_panic("as planned");
+}
+
+static void count_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
+                        void *data)
+{
+    CHECK_PTR(data, &panics);
+    CHECK_STR(info->message, "as planned");
+    CHECK(function == panic_at_gate);
+    CHECK_PTR(arg, &panics.gate);
+    atomic_u32_add_seq_cst(&panics.told, 1);
+}
+
+static void panic_all(void *arg)
+{
+    enum { WORKERS = 4, WAITERS = 12 };
+    struct submitter_body own[WAITERS];
+    struct body bodies[WAITERS];
+    (void)arg;
+    memset(&panics, 0, sizeof panics);
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = WORKERS,
+                                      .expiry = WEFT_NEVER, /* nobody is freed by that */
+                                      .on_panic = count_panic,
+                                      .data = &panics});
+    gate_shut(&panics.gate);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK_EQ(weft_pool_submit(pool, panic_at_gate, &panics.gate), 0);
+    await(&panics.gate.gauge.now, WORKERS);
+    for (int i = 0; i < WAITERS; i++) {
+        own[i] = (struct submitter_body){.pool = pool,
+                                         .function = i % 2 == 0 ? panic_at_gate : count_task,
+                                         .arg = i % 2 == 0 ? (void *)&panics.gate : &panics.ran,
+                                         .deadline = WEFT_NEVER};
+        bodies[i] = (struct body){.function = submitter_main, .arg = &own[i], .thread = i % 3 == 0};
+        body_start(&bodies[i]);
+        await_blocked(pool, i + 1);
+    }
+    gate_open(&panics.gate); /* all workers panic */
+    for (int i = 0; i < WAITERS; i++) {
+        await(&own[i].returned, 1); /* to join a thread would block the processor */
+        body_join(&bodies[i]);
+        CHECK_EQ(own[i].result, 0);
+    }
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.panicked, WORKERS + WAITERS / 2);
+    CHECK_EQ(stats.completed, WORKERS + WAITERS);
+    CHECK_EQ(stats.handlers_panicked, 0);
+    CHECK(stats.most_workers <= WORKERS);
+    CHECK_EQ(atomic_u32_load_acquire(&panics.told), WORKERS + WAITERS / 2);
+    CHECK_EQ(atomic_u32_load_acquire(&panics.ran), WAITERS / 2);
+    pool_close(pool);
+}
+
+static void fault_5_all_workers_panicking_stalls_nobody(void)
+{
+    everywhere(panic_all);
+    on_processors(1, panic_all, NULL);
+    on_processors(3, panic_all, NULL);
+}
+
 /* 6. What runs is counted, not who is there: idle workers are counted by themselves. */
 
 static void count_idle(void *arg)
@@ -243,6 +316,51 @@ static void count_idle(void *arg)
 static void fault_6_idle_workers_do_not_run(void)
 {
     everywhere(count_idle);
+}
+
+/* 7. A panic in on_panic itself is counted and reported, and the worker goes on. */
+
+static void panic_plainly(void *arg)
+{
+    (void)arg;
+    weft_panic("in the task");
+}
+
+static void panic_in_handler(const weft_panic_info *info, void (*function)(void *), void *arg,
+                             void *data)
+{
+    (void)function;
+    (void)arg;
+    CHECK_STR(info->message, "in the task");
+    atomic_u32_add_seq_cst(data, 1);
+    weft_panic("in the handler");
+}
+
+static void panic_in_all_handlers(void)
+{
+    enum { TASKS = 20 };
+    atomic_u32 told = {0}, ran = {0};
+    weft_pool *pool = pool_open((weft_pool_options){
+        .capacity = 1, .queue = TASKS, .on_panic = panic_in_handler, .data = &told});
+    for (int i = 0; i < TASKS; i++) {
+        CHECK_EQ(weft_pool_submit(pool, panic_plainly, NULL), 0);
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    }
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.panicked, TASKS);
+    CHECK_EQ(stats.handlers_panicked, TASKS);
+    CHECK_EQ(stats.completed, 2 * TASKS);
+    CHECK_EQ(stats.most_workers, 1);
+    CHECK_EQ(atomic_u32_load_acquire(&told), TASKS);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), TASKS);
+    pool_close(pool);
+}
+
+static void fault_7_a_panic_in_the_panic_handler_is_survived(void)
+{
+    const char *text = test_stderr_of(panic_in_all_handlers);
+    CHECK(strstr(text, ": in the handler (in on_panic, which was told of: in the task)\n") != NULL);
 }
 
 /* 8. No worker expires before its time. */
@@ -477,7 +595,9 @@ int main(void)
     RUN(fault_2_submit_of_nothing_is_an_error);
     RUN(fault_3_tune_downward_holds);
     RUN(fault_4_a_submit_against_close_is_not_lost_and_not_late);
+    RUN(fault_5_all_workers_panicking_stalls_nobody);
     RUN(fault_6_idle_workers_do_not_run);
+    RUN(fault_7_a_panic_in_the_panic_handler_is_survived);
     RUN(fault_8_no_worker_expires_early);
     RUN(fault_9_nothing_is_left_after_close);
     RUN(fault_10_nobody_overtakes);

@@ -35,7 +35,8 @@ static inline weft_pool_stats pool_stats(weft_pool *pool)
     CHECK(stats.capacity > 0);
     CHECK(stats.running >= 0 && stats.queued >= 0 && stats.blocked >= 0);
     CHECK(stats.completed >= 0 && stats.rejected >= 0 && stats.dropped >= 0);
-    CHECK(stats.cancelled >= 0 && stats.stolen >= 0 && stats.panicked == 0);
+    CHECK(stats.cancelled >= 0 && stats.stolen >= 0 && stats.handlers_panicked >= 0);
+    CHECK(stats.panicked >= 0 && stats.panicked <= stats.submitted);
     CHECK(stats.idle >= 0 && stats.idle <= stats.workers && stats.workers <= stats.most_workers);
     CHECK_EQ(stats.submitted,
              stats.completed + stats.running + stats.queued + stats.dropped + stats.cancelled);

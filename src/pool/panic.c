@@ -1,0 +1,74 @@
+/*
+ * panic.c: what becomes of panics in tasks, and in the functions that a pool was given.
+ *
+ * No panic leaves a task. A worker has one guard for all its tasks (worker.c); tasks that are called by somebody
+ * else (a submitter, one who waits for a task, a call that finds no worker) have one each, as have tasks with
+ * handles and those of groups, which keep the panic for whoever asks.
+ *
+ * on_panic is told of all of them, in the context of the one who ran the task, and as part of it: it may wait. If
+ * it panics itself, both are reported, and that is all: no function of the pool's is told of it.
+ */
+#include "pool/panic.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void count(weft_pool *pool, int64_t *figure)
+{
+    if (weft__runtime_forked())
+        return;
+    latch_acquire(&pool->latch);
+    ++*figure;
+    latch_release(&pool->latch);
+}
+
+struct told {
+    weft_pool *pool;
+    const weft_panic_info *info;
+    void (*function)(void *);
+    void *arg;
+};
+
+static void tell(void *arg)
+{
+    struct told *told = arg;
+    told->pool->options.on_panic(told->info, told->function, told->arg, told->pool->options.data);
+}
+
+bool weft__pool_tell_panic(weft_pool *pool, struct panic *panic, void (*function)(void *),
+                           void *arg)
+{
+    count(pool, &pool->stats.panicked);
+    if (pool->options.on_panic == NULL)
+        return false;
+    struct told told = {pool, weft__panic_info(panic), function, arg};
+    struct guard guard;
+    if (likely(!weft__guarded(&guard, tell, &told)))
+        return true;
+    count(pool, &pool->stats.handlers_panicked);
+    weft_panic_info both = *weft__panic_info(guard.panic);
+    size_t used = strlen(both.message);
+    snprintf(both.message + used, sizeof both.message - used,
+             " (in on_panic, which was told of: %s)", told.info->message);
+    weft_panic_report(&both);
+    weft__panic_free(guard.panic);
+    return true;
+}
+
+void weft__pool_panicked(weft_pool *pool, const struct task *task, struct panic *panic)
+{
+    if (weft__pool_tell_panic(pool, panic, task->function, task->arg))
+        weft__panic_free(panic);
+    else
+        weft__panic_report(panic);
+}
+
+bool weft__pool_call_option(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    struct guard guard;
+    if (likely(!weft__guarded(&guard, function, arg)))
+        return false;
+    count(pool, &pool->stats.handlers_panicked);
+    weft__panic_report(guard.panic);
+    return true;
+}

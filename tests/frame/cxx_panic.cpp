@@ -1,0 +1,266 @@
+/*
+ * frame.cxx_panic: panics and exceptions in a C++ program: destructors run, exceptions that leave a task become
+ * panics, catch (...) catches a panic.
+ */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <weft/weft.h>
+
+#define CHECK(condition) ((condition) ? (void)0 : fail(__LINE__, #condition))
+
+[[noreturn]] static void fail(int line, const char *what)
+{
+    std::fprintf(stderr, "cxx_panic.cpp:%d: failed: %s\n", line, what);
+    std::_Exit(1);
+}
+
+static std::string journal;
+
+static std::string noted()
+{
+    std::string text;
+    text.swap(journal);
+    return text;
+}
+
+struct Noter {
+    explicit Noter(const char *name) : name(name)
+    {
+    }
+    ~Noter()
+    {
+        journal += name;
+    }
+    const char *name;
+};
+
+struct Waiter {
+    ~Waiter()
+    {
+        for (int i = 0; i < 10; i++)
+            CHECK(weft_sleep(10 * WEFT_US) == 0);
+        journal += "w";
+    }
+};
+
+static void note(void *text)
+{
+    journal += static_cast<const char *>(text);
+}
+
+static char d[] = "d", e[] = "e";
+
+/* How a task may end. */
+
+static void panics(void *)
+{
+    Noter a("a");
+    Waiter waiter;
+    WEFT_DEFER(note, d);
+    weft_panic("panic %d", 1);
+}
+
+struct Error : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+static void throws_exception(void *)
+{
+    Noter a("a");
+    throw Error("what it says");
+}
+
+static void throws_int(void *)
+{
+    Noter a("a");
+    throw 7;
+}
+
+static void throws_text(void *)
+{
+    throw "a text";
+}
+
+static void throws_with_deferred(void *)
+{
+    weft_deferred record;
+    Noter a("a");
+    weft_defer(&record, note, e); /* as C code that the exception passes */
+    throw Error("passes");
+}
+
+static void swallows(void *)
+{
+    try {
+        panics(nullptr);
+    } catch (...) {
+        journal += "c";
+    }
+    CHECK(!weft_panicking());
+    CHECK(std::uncaught_exceptions() == 0);
+    journal += "+";
+}
+
+static void throws_on(void *)
+{
+    try {
+        panics(nullptr);
+    } catch (const std::exception &) {
+        journal += "?";
+    } catch (...) {
+        journal += "c";
+        throw;
+    }
+}
+
+static void panics_in_catch(void *)
+{
+    try {
+        throw Error("caught");
+    } catch (const Error &) {
+        Noter a("a");
+        weft_panic("in catch");
+    }
+}
+
+static void panics_in_catch_all(void *)
+{
+    try {
+        weft_panic("one");
+    } catch (...) {
+        Noter a("a");
+        weft_panic("two");
+    }
+}
+
+static std::string recover(void (*function)(void *))
+{
+    weft_panic_info info;
+    int error = weft_recover(function, nullptr, &info);
+    CHECK(error == -EOWNERDEAD);
+    CHECK(std::uncaught_exceptions() == 0 && !std::current_exception());
+    return info.message;
+}
+
+static void recovers(void *)
+{
+    noted();
+    CHECK(recover(panics) == "panic 1");
+    CHECK(noted() == "dwa");
+    CHECK(recover(throws_exception) == "what it says");
+    CHECK(noted() == "a");
+    CHECK(recover(throws_int) == "an exception of C++, of type int");
+    CHECK(noted() == "a");
+    CHECK(recover(throws_text) == "a text");
+    CHECK(recover(throws_with_deferred) == "passes");
+    CHECK(noted() == "ea");
+    CHECK(weft_recover(swallows, nullptr, nullptr) == 0);
+    CHECK(noted() == "dwac+");
+    CHECK(recover(throws_on) == "panic 1");
+    CHECK(noted() == "dwac");
+    CHECK(recover(panics_in_catch) == "in catch");
+    CHECK(noted() == "a");
+    CHECK(recover(panics_in_catch_all) == "two (while another panic was under way: one)");
+    CHECK(noted() == "a");
+    try {
+        throw Error("still works");
+    } catch (const std::exception &exception) {
+        CHECK(std::strcmp(exception.what(), "still works") == 0);
+    }
+}
+
+/* What is being caught is the fiber's, wherever it runs. */
+
+struct Sleeper {
+    ~Sleeper()
+    {
+        for (int i = 0; i < 5; i++) {
+            weft_yield();
+            CHECK(std::uncaught_exceptions() == 1);
+            CHECK(weft_sleep(WEFT_US) == 0);
+        }
+    }
+};
+
+static void parks_in_catch(void *arg)
+{
+    std::string own = std::to_string(*static_cast<int *>(arg));
+    for (int i = 0; i < 20; i++) {
+        CHECK(std::uncaught_exceptions() == 0 && !std::current_exception());
+        try {
+            try {
+                Sleeper sleeper;
+                throw Error(own);
+            } catch (const Error &error) {
+                weft_yield();
+                CHECK(own == error.what());
+                CHECK(weft_sleep(WEFT_US) == 0);
+                throw;
+            }
+        } catch (const std::exception &exception) {
+            CHECK(weft_sleep(WEFT_US) == 0);
+            CHECK(own == exception.what());
+        }
+    }
+}
+
+static void many_park_in_catch()
+{
+    const int many = 50;
+    weft_fiber *fibers[many];
+    int numbers[many];
+    for (int i = 0; i < many; i++) {
+        numbers[i] = i;
+        CHECK(weft_spawn(&fibers[i], parks_in_catch, &numbers[i], nullptr) == 0);
+    }
+    for (weft_fiber *fiber : fibers)
+        CHECK(weft_join(fiber) == 0);
+}
+
+/* At the first frame of a fiber. */
+static std::string joined(void (*function)(void *))
+{
+    weft_fiber *fiber;
+    weft_panic_info info;
+    CHECK(weft_spawn(&fiber, function, nullptr, nullptr) == 0);
+    CHECK(weft_join_panic(fiber, &info, WEFT_NEVER) == -EOWNERDEAD);
+    CHECK(info.depth > 0);
+    return info.message;
+}
+
+static int throws_in_group(void *)
+{
+    throws_exception(nullptr);
+    return 0;
+}
+
+int main()
+{
+    recovers(nullptr);
+    weft_fiber *fiber;
+    CHECK(weft_spawn(&fiber, recovers, nullptr, nullptr) == 0);
+    CHECK(weft_join(fiber) == 0);
+    for (int i = 0; i < 100; i++) {
+        CHECK(joined(panics) == "panic 1");
+        CHECK(noted() == "dwa");
+        CHECK(joined(throws_exception) == "what it says");
+        CHECK(noted() == "a");
+        CHECK(joined(throws_with_deferred) == "passes");
+        CHECK(noted() == "ea");
+    }
+    many_park_in_catch();
+    weft_group *group;
+    weft_panic_info info;
+    CHECK(weft_group_open(&group, nullptr) == 0);
+    CHECK(weft_group_go(group, throws_in_group, nullptr) == 0);
+    CHECK(weft_group_wait(group) == -EOWNERDEAD);
+    CHECK(weft_group_panic(group, &info) == 0);
+    CHECK(std::strcmp(info.message, "what it says") == 0);
+    CHECK(weft_group_close(group) == -EOWNERDEAD);
+    CHECK(weft_shutdown(WEFT_NEVER) == 0);
+    return 0;
+}

@@ -1,0 +1,160 @@
+/*
+ * panic_unwind.c: what the system's unwinder does on the way of a panic: variables with the attribute cleanup in
+ * code compiled with -fexceptions (as this file is) are cleaned up; frames without unwind tables end that, but
+ * not the panic.
+ */
+#include "bodies.h"
+#include "everywhere.h"
+
+static struct {
+    char text[64];
+} journal;
+
+static void note(const char *text)
+{
+    strncat(journal.text, text, sizeof journal.text - strlen(journal.text) - 1);
+}
+
+static const char *noted(void)
+{
+    static char text[sizeof journal.text];
+    memcpy(text, journal.text, sizeof text);
+    journal.text[0] = '\0';
+    return text;
+}
+
+static void clean_up(const char **name)
+{
+    note(*name);
+}
+
+static void clean_up_and_wait(const char **name)
+{
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
+    note(*name);
+}
+
+static void clean_up_and_panic(const char **name)
+{
+    note(*name);
+    weft_panic("clean-up");
+}
+
+static void deferred(void *arg)
+{
+    (void)arg;
+    note("d");
+}
+
+#define CLEANS(function, name) \
+    __attribute__((cleanup(function), unused)) const char *variable_##function = name
+
+static noinline void inner(void *arg)
+{
+    CLEANS(clean_up, "i");
+    WEFT_DEFER(deferred, NULL);
+    if (arg != NULL)
+        weft_panic("inner");
+    note("-");
+}
+
+static noinline void outer(void *arg)
+{
+    CLEANS(clean_up_and_wait, "o");
+    inner(arg);
+    note("=");
+}
+
+static void unwind(void *arg)
+{
+    (void)arg;
+    noted();
+    CHECK_EQ(weft_recover(outer, NULL, NULL), 0);
+    CHECK_STR(noted(), "-di=o");
+    CHECK_EQ(weft_recover(outer, &journal, NULL), -EOWNERDEAD);
+    CHECK_STR(noted(), "dio");
+}
+
+static void variables_are_cleaned_up(void)
+{
+    everywhere(unwind);
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, outer, &journal, NULL), 0);
+    CHECK_EQ(weft_join_panic(fiber, NULL, WEFT_NEVER), -EOWNERDEAD);
+    CHECK_STR(noted(), "dio");
+}
+
+static noinline void outer_panics(void *arg)
+{
+    CLEANS(clean_up, "a");
+    CLEANS(clean_up_and_panic, "b");
+    inner(arg);
+}
+
+static void unwind_twice(void *arg)
+{
+    weft_panic_info info;
+    (void)arg;
+    noted();
+    CHECK_EQ(weft_recover(outer_panics, &journal, &info), -EOWNERDEAD);
+    CHECK_STR(noted(), "diba");
+    CHECK_STR(info.message, "clean-up (while another panic was under way: inner)");
+}
+
+static void a_clean_up_panics(void)
+{
+    everywhere(unwind_twice);
+}
+
+/* A function without unwind tables, that calls inner(arg). */
+void without_tables(void *arg);
+void call_inner(void *arg);
+void call_inner(void *arg)
+{
+    inner(arg);
+}
+#if defined(__x86_64__)
+__asm__(".text\n.globl without_tables\n.type without_tables, @function\nwithout_tables:\n"
+        "endbr64\nsubq $8, %rsp\ncallq call_inner\naddq $8, %rsp\nret\n"
+        ".size without_tables, . - without_tables\n");
+#else
+__asm__(".text\n.globl without_tables\n.type without_tables, %function\nwithout_tables:\n"
+        "stp x29, x30, [sp, #-16]!\nbl call_inner\nldp x29, x30, [sp], #16\nret\n"
+        ".size without_tables, . - without_tables\n");
+#endif
+
+static noinline void beyond_tables(void *arg)
+{
+    CLEANS(clean_up, "lost");
+    WEFT_DEFER(deferred, NULL);
+    without_tables(arg);
+}
+
+static void lose_the_way(void *arg)
+{
+    weft_panic_info info;
+    (void)arg;
+    noted();
+    CHECK_EQ(weft_recover(beyond_tables, &journal, &info), -EOWNERDEAD);
+    CHECK_STR(noted(), "did"); /* what is deferred is not lost */
+    CHECK_STR(info.message, "inner");
+}
+
+static void a_panic_arrives_without_tables(void)
+{
+    everywhere(lose_the_way);
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, beyond_tables, &journal, NULL), 0);
+    CHECK_EQ(weft_join_panic(fiber, NULL, WEFT_NEVER), -EOWNERDEAD);
+    CHECK_STR(noted(), "did");
+}
+
+int main(void)
+{
+    RUN(variables_are_cleaned_up);
+    RUN(a_clean_up_panics);
+    RUN(a_panic_arrives_without_tables);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
