@@ -354,6 +354,11 @@ static struct weft_fiber *choose(struct machine *machine)
     return weft__take_injected(processor);
 }
 
+static bool holds_processor(const struct machine *machine)
+{
+    return likely(machine->thread.processor != NULL);
+}
+
 /* The next fiber to run; NULL when the runtime stops. */
 static struct weft_fiber *next_fiber(struct machine *machine)
 {
@@ -362,13 +367,11 @@ static struct weft_fiber *next_fiber(struct machine *machine)
             machine->thread.wake_wanted = false; /* by the fiber that has just parked */
             weft__wake_one();
         }
-        struct weft_fiber *fiber = NULL;
-        bool holds = likely(machine->thread.processor != NULL);
-        if (holds)
+        /* Whenever it looks it may find that its processor is gone (handoff.c). */
+        struct weft_fiber *fiber = holds_processor(machine) ? choose(machine) : NULL;
+        if (fiber == NULL && holds_processor(machine) && poller_used() && weft__poller_poll())
             fiber = choose(machine);
-        if (fiber == NULL && holds && poller_used() && weft__poller_poll())
-            fiber = choose(machine);
-        if (fiber == NULL && holds && weft__idle_may_spin(machine))
+        if (fiber == NULL && holds_processor(machine) && weft__idle_may_spin(machine))
             fiber = weft__steal(machine);
         if (fiber != NULL) {
             if (unlikely(machine->spinning))
