@@ -1,0 +1,80 @@
+/* echo_server.c: sends back what it gets: a fiber for each connection, as plain blocking code.
+ *
+ *     echo_server [address]        e.g. tcp:127.0.0.1:7000, tcp::7000, unix:/tmp/echo.sock
+ *
+ * Without an address it takes a free port of 127.0.0.1; it prints where it listens. SIGINT and SIGTERM end
+ * it: it takes no more connections, and gives those that it has a second to end. */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <weft/weft.h>
+
+#define IDLE (60 * WEFT_S)
+
+static weft_wg connections = WEFT_WG_INIT;
+
+static void echo(void *arg)
+{
+    weft_conn *conn = arg;
+    char data[4096];
+    int64_t got;
+    while ((got = weft_conn_read(conn, data, sizeof data, weft_after(IDLE))) > 0)
+        if (weft_conn_write(conn, data, (size_t)got, weft_after(IDLE)) != got)
+            break;
+    weft_conn_close(conn);
+}
+
+static void serve(void *arg)
+{
+    weft_listener *listener = arg;
+    weft_conn *conn;
+    int error;
+    while ((error = weft_listener_accept(listener, &conn, WEFT_NEVER)) == 0)
+        if (weft_wg_go(&connections, echo, conn) != 0)
+            weft_conn_close(conn); /* no memory for one more: the others go on */
+    if (error != -ESHUTDOWN)
+        fprintf(stderr, "echo_server: accept: %s\n", weft_strerror(error));
+    weft_listener_close(listener);
+}
+
+/* Signals as a descriptor, which is waited for as any other. */
+static int open_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL); /* before weft starts: its threads inherit it */
+    return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+int main(int argc, char **argv)
+{
+    const char *wanted = argc > 1 ? argv[1] : "tcp:127.0.0.1:0";
+    char text[WEFT_ADDRESS_TEXT];
+    weft_listener *listener;
+    weft_address address;
+    weft_fiber *server;
+    int signals = open_signals();
+    int error = weft_listener_open(&listener, wanted, NULL);
+    if (error != 0 || signals < 0) {
+        fprintf(stderr, "echo_server: %s: %s\n", wanted, weft_strerror(error));
+        return 1;
+    }
+    if (weft_listener_local(listener, &address) != 0 ||
+        weft_address_format(&address, text, sizeof text) != 0 ||
+        weft_spawn(&server, serve, weft_listener_share(listener), NULL) != 0)
+        return 1;
+    printf("%s\n", text);
+    fflush(stdout);
+
+    if (weft_fd_wait(signals, WEFT_READABLE, WEFT_NEVER) < 0)
+        return 1;
+    weft_listener_close(listener); /* the first close: the server's accept ends */
+    (void)weft_join(server);
+    if (weft_wg_wait_until(&connections, weft_after(WEFT_S)) != 0)
+        fprintf(stderr, "echo_server: some did not end\n");
+    close(signals);
+    return 0;
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# echo.sh: the examples echo_server and echo_client with each other, over TCP and a Unix socket; the server
+# must end in good order when it is told to.
+#
+#     echo.sh echo_server echo_client
+set -euo pipefail
+
+server=$1
+client=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+talk() { # address
+    exec 3< <(exec "$server" "$1")
+    local pid=$! where
+    read -r where <&3
+    echo "listening at $where"
+    "$client" "$where" 20 200
+    kill -TERM "$pid"
+    wait "$pid"
+    exec 3<&-
+}
+
+talk tcp:127.0.0.1:0
+talk "unix:$folder/echo.sock"
+if [ -e "$folder/echo.sock" ]; then
+    echo "the server left its socket behind"
+    exit 1
+fi
+if "$client" "unix:$folder/echo.sock" 1 1; then
+    echo "the client found a server where there is none"
+    exit 1
+fi

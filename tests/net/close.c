@@ -1,0 +1,292 @@
+/*
+ * close.c: closing under the hands of others: every call inside ends, nobody gets what is not his.
+ */
+#include "net.h"
+
+#include <fcntl.h>
+
+/* Each kind of call that can wait, inside when the close comes. */
+
+struct inside {
+    weft_conn *conn;
+    weft_listener *listener;
+    int64_t (*call)(struct inside *inside);
+    int64_t expected;
+    int64_t deadline;
+};
+
+static char block[1 << 20];
+
+static int64_t do_read(struct inside *inside)
+{
+    return weft_conn_read(inside->conn, block, 10, inside->deadline);
+}
+
+static int64_t do_readv(struct inside *inside)
+{
+    struct iovec piece = {block, 10};
+    return weft_conn_readv(inside->conn, &piece, 1, inside->deadline);
+}
+
+static int64_t do_receive(struct inside *inside)
+{
+    return weft_conn_receive_from(inside->conn, block, 10, NULL, inside->deadline);
+}
+
+static int64_t do_write(struct inside *inside)
+{
+    return weft_conn_write(inside->conn, block, sizeof block, inside->deadline);
+}
+
+static int64_t do_writev(struct inside *inside)
+{
+    struct iovec piece = {block, sizeof block};
+    return weft_conn_writev(inside->conn, &piece, 1, inside->deadline);
+}
+
+static int64_t do_accept(struct inside *inside)
+{
+    weft_conn *conn;
+    return weft_listener_accept(inside->listener, &conn, inside->deadline);
+}
+
+static void be_inside(void *arg)
+{
+    struct inside *inside = arg;
+    int64_t result = inside->call(inside);
+    if (result > 0) /* a write that was cut short: the next one tells why */
+        result = inside->call(inside);
+    CHECK_EQ(result, inside->expected);
+}
+
+static void close_around(int64_t (*call)(struct inside *), bool full, int64_t deadline)
+{
+    for (int threads = 0; threads < 2; threads++) {
+        struct pair pair = pair_open(true);
+        struct inside inside = {.call = call, .conn = pair.near, .expected = -ESHUTDOWN};
+        struct body bodies[3];
+        inside.deadline = deadline != WEFT_NEVER ? weft_after(deadline) : WEFT_NEVER;
+        if (full)
+            (void)fill_up(pair.near);
+        /* A second writer waits for the first one's turn to end. */
+        int waits = full ? 1 : 3;
+        for (int i = 0; i < 3; i++) {
+            bodies[i] = (struct body){.function = be_inside, .arg = &inside, .thread = threads};
+            body_start(&bodies[i]);
+        }
+        await_fd_waits(waits);
+        /* A mutex is no descriptor: those who wait there are inside or come too late, so the handle is
+         * kept for them. */
+        (void)weft_conn_share(pair.near);
+        weft_conn_close(pair.near);
+        for (int i = 0; i < 3; i++)
+            body_join(&bodies[i]);
+        CHECK_EQ(weft_conn_read(pair.near, block, 1, WEFT_NEVER), -ESHUTDOWN);
+        CHECK_EQ(weft_conn_write(pair.near, block, 1, WEFT_NEVER), -ESHUTDOWN);
+        CHECK_EQ(weft_conn_shutdown(pair.near, WEFT_WRITABLE), -ESHUTDOWN);
+        weft_conn_close(pair.near);
+        weft_conn_close(pair.far);
+    }
+}
+
+static void a_close_ends_every_call_inside(void)
+{
+    close_around(do_read, false, WEFT_NEVER);
+    close_around(do_readv, false, WEFT_NEVER);
+    close_around(do_receive, false, WEFT_NEVER);
+    close_around(do_write, true, WEFT_NEVER);
+    close_around(do_writev, true, WEFT_NEVER);
+    close_around(do_read, false, 100 * WEFT_S);
+    close_around(do_write, true, 100 * WEFT_S);
+}
+
+static void a_close_ends_every_accept(void)
+{
+    for (int threads = 0; threads < 2; threads++) {
+        struct inside inside = {.call = do_accept, .expected = -ESHUTDOWN, .deadline = WEFT_NEVER};
+        struct body bodies[3];
+        char text[WEFT_ADDRESS_TEXT];
+        listen_at(&inside.listener, "tcp:127.0.0.1:0", text);
+        for (int i = 0; i < 3; i++) {
+            bodies[i] = (struct body){.function = be_inside, .arg = &inside, .thread = threads};
+            body_start(&bodies[i]);
+        }
+        await_fd_waits(3);
+        weft_listener_close(inside.listener);
+        for (int i = 0; i < 3; i++)
+            body_join(&bodies[i]);
+    }
+}
+
+/* The number stays taken until the last call has left. */
+
+struct stayer {
+    weft_conn *conn;
+    int fd;
+};
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* On the only processor: it is woken by the close, and runs when the closer lets it. */
+static void read_then_look(void *arg)
+{
+    struct stayer *stayer = arg;
+    char byte;
+    CHECK_EQ(weft_conn_read(stayer->conn, &byte, 1, WEFT_NEVER), -ESHUTDOWN);
+}
+
+static void close_and_look(void *unused)
+{
+    (void)unused;
+    struct pair pair = pair_open(false);
+    struct stayer stayer = {.conn = pair.near, .fd = weft_conn_fd(pair.near)};
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, read_then_look, &stayer, NULL), 0);
+    await_fd_waits(1);
+    weft_conn_close(pair.near);
+    CHECK(is_open(stayer.fd)); /* the reader has not run yet */
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK(!is_open(stayer.fd));
+    weft_conn_close(pair.far);
+}
+
+static void the_number_lives_as_long_as_its_users(void)
+{
+    on_processors(1, close_and_look, NULL);
+}
+
+/* Handles. */
+
+static void the_last_handle_frees(void)
+{
+    struct pair pair = pair_open(false);
+    int fd = weft_conn_fd(pair.near);
+    char byte;
+    CHECK_PTR(weft_conn_share(pair.near), pair.near);
+    CHECK_PTR(weft_conn_share(pair.near), pair.near);
+    weft_conn_close(pair.near);
+    CHECK(!is_open(fd));
+    CHECK_EQ(weft_conn_read(pair.near, &byte, 1, WEFT_NEVER), -ESHUTDOWN);
+    weft_conn_close(pair.near);
+    CHECK_EQ(weft_conn_read(pair.near, &byte, 1, WEFT_NOW), -ESHUTDOWN);
+    weft_conn_close(pair.near);
+    CHECK_EQ(weft_conn_read(pair.far, &byte, 1, WEFT_NEVER), 0);
+    weft_conn_close(pair.far);
+}
+
+/* Readers in loops, closers, and numbers that are reused at once: nobody reads another's byte. */
+
+enum { RACERS = 4 };
+
+struct race {
+    weft_conn *conn;
+    char own;
+};
+
+static void read_own(void *arg)
+{
+    struct race *race = arg;
+    char data[64];
+    int64_t got;
+    while ((got = weft_conn_read(race->conn, data, sizeof data, WEFT_NEVER)) > 0)
+        for (int64_t i = 0; i < got; i++)
+            CHECK_EQ(data[i], race->own);
+    CHECK(got == -ESHUTDOWN || got == 0);
+    weft_conn_close(race->conn);
+}
+
+static void race_once(int number)
+{
+    struct race races[RACERS];
+    struct body bodies[RACERS];
+    int near[RACERS];
+    for (int i = 0; i < RACERS; i++) {
+        int ends[2];
+        CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        near[i] = ends[0];
+        races[i].own = (char)('a' + (number * RACERS + i) % 26);
+        CHECK_EQ(weft_conn_from_fd(&races[i].conn, ends[1]), 0);
+        (void)weft_conn_share(races[i].conn);
+        bodies[i] = (struct body){.function = read_own, .arg = &races[i], .thread = i == 3};
+        body_start(&bodies[i]);
+    }
+    for (int i = 0; i < RACERS; i++) {
+        (void)send(near[i], &races[i].own, 1, MSG_NOSIGNAL);
+        weft_conn_close(races[i].conn);
+        (void)send(near[i], &races[i].own, 1, MSG_NOSIGNAL);
+        /* The number may be free now: somebody else takes it, and talks. */
+        int ends[2];
+        CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        CHECK_EQ(send(ends[0], "Z", 1, MSG_NOSIGNAL), 1);
+        CHECK_EQ(send(ends[1], "Z", 1, MSG_NOSIGNAL), 1);
+        close(ends[0]);
+        close(ends[1]);
+    }
+    for (int i = 0; i < RACERS; i++) {
+        body_join(&bodies[i]);
+        close(near[i]);
+    }
+}
+
+static void nobody_reads_from_a_reused_number(void)
+{
+    int rounds = (int)test_scale(1000);
+    for (int i = 0; i < rounds; i++)
+        race_once(i);
+    CHECK_EQ(weft__descriptor_waits(), 0);
+}
+
+/* Forks and shut-downs. The set of the poller is the parent's as well. */
+
+static struct pair forked;
+
+static void close_in_child(void)
+{
+    char byte;
+    CHECK_EQ(weft_conn_read(forked.near, &byte, 1, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_conn_write(forked.near, "x", 1, WEFT_NEVER), 1);
+    weft_conn_close(forked.near);
+    weft_conn_close(forked.far);
+}
+
+static void a_forked_child_closes_its_copy_only(void)
+{
+    char byte;
+    forked = pair_open(false);
+    CHECK_EQ(weft_conn_read(forked.near, &byte, 1, weft_after(WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_conn_read(forked.far, &byte, 1, weft_after(WEFT_MS)), -ETIMEDOUT);
+    in_fork(close_in_child);
+    CHECK_EQ(weft_conn_read(forked.far, &byte, 1, WEFT_NEVER), 1);
+    CHECK_EQ(weft_conn_write(forked.far, "x", 1, WEFT_NEVER), 1);
+    CHECK_EQ(weft_conn_read(forked.near, &byte, 1, WEFT_NEVER), 1);
+    pair_close(forked);
+}
+
+static void after_a_shut_down_it_goes_on(void)
+{
+    struct pair pair = pair_open(false);
+    pair_close(pair);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    pair = pair_open(false);
+    char byte;
+    CHECK_EQ(weft_conn_read(pair.near, &byte, 1, weft_after(WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_conn_write(pair.far, "x", 1, WEFT_NEVER), 1);
+    CHECK_EQ(weft_conn_read(pair.near, &byte, 1, WEFT_NEVER), 1);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* with connections open: they may still be closed */
+    pair_close(pair);
+}
+
+int main(void)
+{
+    RUN(a_close_ends_every_call_inside);
+    RUN(a_close_ends_every_accept);
+    RUN(the_number_lives_as_long_as_its_users);
+    RUN(the_last_handle_frees);
+    RUN(nobody_reads_from_a_reused_number);
+    RUN(a_forked_child_closes_its_copy_only);
+    RUN(after_a_shut_down_it_goes_on);
+    return 0;
+}

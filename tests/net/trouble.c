@@ -1,0 +1,392 @@
+/*
+ * trouble.c: what networks and systems do to sockets: no descriptors, resets, signals all the time, readers
+ * that do not read, calls that fail.
+ */
+#include "net.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/time.h>
+
+#include "failing.h"
+
+static char block[1 << 20];
+
+/* No descriptors. */
+
+static rlim_t set_limit(rlim_t limit)
+{
+    struct rlimit limits;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limits), 0);
+    rlim_t before = limits.rlim_cur;
+    limits.rlim_cur = limit;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limits), 0);
+    return before;
+}
+
+/* Lets nothing more be opened; gives the limit before. */
+static rlim_t no_more_descriptors(void)
+{
+    int free = dup(0);
+    CHECK(free >= 0);
+    close(free); /* the lowest that is free: all below are in use */
+    return set_limit((rlim_t)free);
+}
+
+struct accept {
+    weft_listener *listener;
+    int64_t deadline;
+    int expected;
+};
+
+static void accept_one(void *arg)
+{
+    struct accept *accept = arg;
+    weft_conn *conn;
+    int result = weft_listener_accept(accept->listener, &conn, accept->deadline);
+    CHECK_EQ(result, accept->expected);
+    if (result == 0)
+        weft_conn_close(conn);
+}
+
+/* The connection is there before anybody accepts: whoever waits, waits for a descriptor to be free. */
+static void starve_accept(bool thread, int expected)
+{
+    struct accept accept = {.deadline = WEFT_NEVER, .expected = expected};
+    struct body body = {.function = accept_one, .arg = &accept, .thread = thread};
+    weft_conn *conn;
+    char text[WEFT_ADDRESS_TEXT];
+    listen_at(&accept.listener, "tcp:127.0.0.1:0", text);
+    CHECK_EQ(weft_conn_dial(&conn, text, NULL, WEFT_NEVER), 0);
+    rlim_t before = no_more_descriptors();
+    if (expected == -ETIMEDOUT)
+        accept.deadline = weft_after(10 * WEFT_MS);
+    body_start(&body);
+    if (expected != -ETIMEDOUT)
+        await_fd_waits(1);
+    if (expected == -ESHUTDOWN)
+        weft_listener_close(accept.listener);
+    if (expected == 0)
+        set_limit(before);
+    body_join(&body);
+    set_limit(before);
+    if (expected != -ESHUTDOWN)
+        weft_listener_close(accept.listener);
+    weft_conn_close(conn);
+}
+
+static void accepting_survives_the_lack_of_descriptors(void)
+{
+    for (int thread = 0; thread < 2; thread++) {
+        starve_accept(thread, 0);
+        starve_accept(thread, -ETIMEDOUT);
+        starve_accept(thread, -ESHUTDOWN);
+    }
+}
+
+static void dialling_says_so(void)
+{
+    weft_listener *listener;
+    weft_conn *poison = (weft_conn *)(uintptr_t)0xdead, *conn = poison;
+    char text[WEFT_ADDRESS_TEXT];
+    listen_at(&listener, "tcp:127.0.0.1:0", text);
+    rlim_t before = no_more_descriptors();
+    CHECK_EQ(weft_conn_dial(&conn, text, NULL, WEFT_NEVER), -EMFILE);
+    set_limit(before);
+    CHECK_PTR(conn, poison);
+    weft_listener_close(listener);
+}
+
+/* Resets. */
+
+static void reset(weft_conn *conn)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    CHECK_EQ(setsockopt(weft_conn_fd(conn), SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    weft_conn_close(conn);
+}
+
+static void read_reset(void *arg)
+{
+    char byte;
+    CHECK_EQ(weft_conn_read(arg, &byte, 1, WEFT_NEVER), -ECONNRESET);
+}
+
+static void write_reset(void *arg)
+{
+    int64_t sent = weft_conn_write(arg, block, sizeof block, WEFT_NEVER);
+    if (sent > 0)
+        sent = weft_conn_write(arg, block, sizeof block, WEFT_NEVER);
+    CHECK(sent == -ECONNRESET || sent == -EPIPE);
+}
+
+static void under_a_reset(void (*function)(void *), bool full, bool thread)
+{
+    struct pair pair = pair_open(true);
+    struct body body = {.function = function, .arg = pair.near, .thread = thread};
+    if (full)
+        (void)fill_up(pair.near);
+    body_start(&body);
+    await_fd_waits(1);
+    reset(pair.far);
+    body_join(&body);
+    weft_conn_close(pair.near);
+}
+
+static void resets_end_reads_and_writes(void)
+{
+    for (int thread = 0; thread < 2; thread++) {
+        under_a_reset(read_reset, false, thread);
+        under_a_reset(write_reset, true, thread);
+    }
+}
+
+/* SIGPIPE has its default action here, which is to end the program. */
+static void broken_pipes_raise_nothing(void *unused)
+{
+    (void)unused;
+    struct pair pair = pair_open(false);
+    FILE *file = tmpfile();
+    CHECK(file != NULL);
+    CHECK_EQ(fwrite(block, 1, sizeof block, file), sizeof block);
+    CHECK_EQ(fflush(file), 0);
+    struct iovec piece = {block, 10};
+    char byte;
+    reset(pair.far);
+    CHECK_EQ(weft_conn_read(pair.near, &byte, 1, WEFT_NEVER), -ECONNRESET);
+    CHECK_EQ(weft_conn_write(pair.near, block, 10, WEFT_NEVER), -EPIPE);
+    CHECK_EQ(weft_conn_writev(pair.near, &piece, 1, WEFT_NEVER), -EPIPE);
+    CHECK_EQ(weft_conn_sendfile(pair.near, fileno(file), 0, 10, WEFT_NEVER), -EPIPE);
+    sigset_t pending;
+    CHECK_EQ(sigpending(&pending), 0);
+    CHECK_EQ(sigismember(&pending, SIGPIPE), 0);
+    fclose(file);
+    weft_conn_close(pair.near);
+}
+
+static void no_broken_pipe_ends_the_program(void)
+{
+    everywhere(broken_pipes_raise_nothing);
+}
+
+/* Connections that are reset before they are accepted. */
+static void those_who_left_early_are_passed_by(void)
+{
+    weft_listener *listener;
+    weft_conn *conn, *accepted;
+    char text[WEFT_ADDRESS_TEXT];
+    listen_at(&listener, "tcp:127.0.0.1:0", text);
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(weft_conn_dial(&conn, text, NULL, WEFT_NEVER), 0);
+        reset(conn);
+    }
+    CHECK_EQ(weft_conn_dial(&conn, text, NULL, WEFT_NEVER), 0);
+    CHECK_EQ(weft_conn_write(conn, "x", 1, WEFT_NEVER), 1);
+    for (;;) {
+        char byte;
+        CHECK_EQ(weft_listener_accept(listener, &accepted, WEFT_NEVER), 0);
+        int64_t got = weft_conn_read(accepted, &byte, 1, WEFT_NEVER);
+        weft_conn_close(accepted);
+        if (got == 1)
+            break;
+        CHECK_EQ(got, -ECONNRESET);
+    }
+    weft_conn_close(conn);
+    weft_listener_close(listener);
+}
+
+/* Signals all the time, on all threads, without SA_RESTART. */
+
+static atomic_u32 signals;
+
+static void on_signal(int number)
+{
+    (void)number;
+    atomic_u32_add_relaxed(&signals, 1);
+}
+
+struct storm {
+    struct pair pair;
+    int rounds;
+    atomic_u32 *done;
+};
+
+static void storm_far(void *arg)
+{
+    struct storm *storm = arg;
+    char data[1000];
+    int64_t got;
+    while ((got = weft_conn_read(storm->pair.far, data, sizeof data, WEFT_NEVER)) > 0)
+        CHECK_EQ(weft_conn_write(storm->pair.far, data, (size_t)got, WEFT_NEVER), got);
+    CHECK_EQ(got, 0);
+}
+
+static void storm_near(void *arg)
+{
+    struct storm *storm = arg;
+    char data[1000], back[1000];
+    for (int i = 0; i < storm->rounds; i++) {
+        memset(data, i, sizeof data);
+        CHECK_EQ(weft_conn_write(storm->pair.near, data, sizeof data, WEFT_NEVER), sizeof data);
+        CHECK_EQ(weft_conn_read_full(storm->pair.near, back, sizeof back, WEFT_NEVER), sizeof back);
+        CHECK(memcmp(data, back, sizeof data) == 0);
+    }
+    CHECK_EQ(weft_conn_shutdown(storm->pair.near, WEFT_WRITABLE), 0);
+    atomic_u32_add_seq_cst(storm->done, 1);
+}
+
+/* Sends a signal to each thread of the process, again and again. */
+static void *thunder(void *arg)
+{
+    const atomic_u32 *done = arg;
+    while (atomic_u32_load_acquire(done) < 4) {
+        DIR *folder = opendir("/proc/self/task");
+        CHECK(folder != NULL);
+        for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+            if (entry->d_name[0] != '.' && atoi(entry->d_name) != gettid())
+                (void)tgkill(getpid(), atoi(entry->d_name), SIGUSR1);
+        closedir(folder);
+        poll(NULL, 0, 0);
+    }
+    return NULL;
+}
+
+static void signals_disturb_nothing(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    struct storm storms[4];
+    struct body bodies[8];
+    atomic_u32 done = {0};
+    pthread_t thread;
+    CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+    for (int i = 0; i < 4; i++) {
+        storms[i] = (struct storm){pair_open(true), (int)test_scale(1000), &done};
+        bodies[2 * i] =
+            (struct body){.function = storm_near, .arg = &storms[i], .thread = i == 1 || i == 2};
+        bodies[2 * i + 1] =
+            (struct body){.function = storm_far, .arg = &storms[i], .thread = i == 2 || i == 3};
+    }
+    CHECK_EQ(pthread_create(&thread, NULL, thunder, &done), 0);
+    bodies_run(bodies, 8);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        pair_close(storms[i].pair);
+    CHECK(atomic_u32_load_relaxed(&signals) > 0);
+}
+
+/* A reader that does not read: the writer waits, and nothing grows. */
+
+static void write_much(void *arg)
+{
+    int64_t left = (int64_t)64 << 20;
+    while (left > 0) {
+        CHECK_EQ(weft_conn_write(arg, block, sizeof block, WEFT_NEVER), sizeof block);
+        left -= (int64_t)sizeof block;
+    }
+}
+
+static void a_slow_reader_costs_no_memory(void)
+{
+    struct pair pair = pair_open(true);
+    weft_fiber *fiber;
+    static char got[100000];
+    CHECK_EQ(weft_spawn(&fiber, write_much, pair.near, NULL), 0);
+    await_fd_waits(1);
+    weft__sys_fail(SYS_ALLOC, 0, false); /* counts from here on */
+    weft__sys_fail(SYS_MAP, 0, false);
+    for (int64_t all = (int64_t)64 << 20; all > 0;) {
+        size_t size = all < (int64_t)sizeof got ? (size_t)all : sizeof got;
+        CHECK_EQ(weft_conn_read_full(pair.far, got, size, WEFT_NEVER), size);
+        all -= (int64_t)size;
+    }
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(weft__sys_calls(SYS_ALLOC), 0);
+    CHECK_EQ(weft__sys_calls(SYS_MAP), 0);
+    pair_close(pair);
+}
+
+/* Each call fails once, or from some time on. */
+
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    CHECK(folder != NULL);
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static const int allowed[] = {-ENOMEM, -EAGAIN,     -EMFILE,    -ENFILE,
+                              -ENOSPC, -ECONNRESET, -ETIMEDOUT, 0};
+
+static int exchange(weft_listener *listener, weft_conn *conn)
+{
+    weft_conn *accepted;
+    char byte;
+    int64_t result = weft_listener_accept(listener, &accepted, weft_after(10 * WEFT_MS));
+    if (result != 0)
+        return (int)result;
+    result = weft_conn_read(accepted, &byte, 1, weft_after(WEFT_MS));
+    if (result == -ETIMEDOUT)
+        result = weft_conn_write(conn, "x", 1, weft_after(WEFT_S));
+    if (result == 1)
+        result = weft_conn_read(accepted, &byte, 1, weft_after(WEFT_S));
+    weft_conn_close(accepted);
+    return result == 1 ? 0 : (int)result;
+}
+
+static void attempt(void)
+{
+    weft_listener *poison = (weft_listener *)(uintptr_t)0xdead, *listener = poison;
+    weft_conn *no_conn = (weft_conn *)(uintptr_t)0xdead, *conn = no_conn;
+    weft_address address;
+    char text[WEFT_ADDRESS_TEXT];
+    int result = weft_listener_open(&listener, "tcp:127.0.0.1:0", NULL);
+    if (result == 0) {
+        CHECK_EQ(weft_listener_local(listener, &address), 0);
+        CHECK_EQ(weft_address_format(&address, text, sizeof text), 0);
+        result = weft_conn_dial(&conn, text, NULL, weft_after(WEFT_S));
+        if (result == 0) {
+            result = exchange(listener, conn);
+            weft_conn_close(conn);
+        } else {
+            CHECK_PTR(conn, no_conn);
+        }
+        weft_listener_close(listener);
+    } else {
+        CHECK_PTR(listener, poison);
+    }
+    failing_off();
+    failing_check(result, allowed);
+}
+
+static void attempt_from_the_start(void)
+{
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    attempt();
+}
+
+static void failures_are_told_and_leave_nothing(void)
+{
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    int before = open_descriptors();
+    CHECK(failing_each(attempt, 20) > 10);
+    CHECK(failing_each(attempt_from_the_start, 20) > 10);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(open_descriptors(), before);
+}
+
+int main(void)
+{
+    RUN(accepting_survives_the_lack_of_descriptors);
+    RUN(dialling_says_so);
+    RUN(resets_end_reads_and_writes);
+    RUN(no_broken_pipe_ends_the_program);
+    RUN(those_who_left_early_are_passed_by);
+    RUN(signals_disturb_nothing);
+    RUN(a_slow_reader_costs_no_memory);
+    RUN(failures_are_told_and_leave_nothing);
+    return 0;
+}
