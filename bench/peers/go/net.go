@@ -12,12 +12,6 @@ import (
 
 const message = 64
 
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
-
 func answer(conn net.Conn) {
 	data := make([]byte, message)
 	for {
