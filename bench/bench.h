@@ -63,6 +63,7 @@ extern const struct bench_case bench_context_cases[];
 extern const struct bench_case bench_object_pool_cases[];
 extern const struct bench_case bench_pool_cases[];
 extern const struct bench_case bench_net_cases[];
+extern const struct bench_case bench_panic_cases[];
 
 /* For the cases. */
 

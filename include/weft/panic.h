@@ -27,7 +27,9 @@
  *     recover point do not run; the panic arrives all the same.
  *
  * A clean-up may use every call of weft, and wait. If it panics itself, that panic takes the place of the
- * first, what is left of the clean-ups runs, and the message holds both.
+ * first, what is left of the clean-ups runs, and the message holds both. (A destructor must not, it is noexcept;
+ * nor a variable with the attribute cleanup in code that clang compiled, which takes it as that: there the
+ * process ends.)
  *
  * Locks. A panic unlocks nothing by itself: have a clean-up do it. A weft_mutex that no clean-up unlocked stays
  * locked (debug builds say so). A weft_spin that is still held when the panic arrives is reported, and the

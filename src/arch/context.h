@@ -37,7 +37,7 @@ struct guard;
 int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg);
 _Noreturn void weft__guard_land(struct guard *guard);
 
-enum { CONTEXT_WORDS = 6 };
+enum { CONTEXT_WORDS = 4 };
 
 /* The words at the top of the stack of a context that was made, zero at first, for its owner's use. The stack
  * pointer of the first frame is their address. */

@@ -23,6 +23,9 @@ enum fiber_state {
     FIBER_ENDED,
 };
 
+/* Panics of a fiber that are counted; more in its destructors, and those are left. */
+enum { ARRIVALS_MOST = 31 };
+
 /* Whose the record is when the fiber has ended. */
 enum fiber_owner {
     OWNER_NOBODY, /* it goes back to a cache */
@@ -66,14 +69,16 @@ struct weft_fiber {
     _Alignas(64) struct context context; /* saved while it does not run */
     struct stack *stack;                 /* NULL until it first runs */
     int saved_errno;
-    uint32_t parked_at; /* when it parked, in units of 2^STAMP_SHIFT ns */
-    void *object;       /* what it waits for, for reports; while it runs, see `tells` */
-    uint8_t state;      /* enum fiber_state; for reports and assertions */
-    bool bound;         /* its bond is tied to a context */
-    bool tells;         /* `object` is a worker of a pool that is to be told before it parks */
-    bool defers : 1;    /* it has deferred something: sched/panic.c */
-    bool panicked : 1;  /* a panic has ended it, and `arg` is that: a struct panic */
-    atomic_u32 outside; /* depth in weft_blocking_enter; and OUTSIDE_LOST */
+    uint32_t parked_at;   /* when it parked, in units of 2^STAMP_SHIFT ns */
+    void *object;         /* what it waits for, for reports; while it runs, see `tells` */
+    uint8_t state;        /* enum fiber_state; for reports and assertions */
+    bool bound;           /* its bond is tied to a context */
+    bool tells;           /* `object` is a worker of a pool that is to be told before it parks */
+    bool defers : 1;      /* it has deferred something: sched/panic.c */
+    bool panicked : 1;    /* a panic has ended it, and `arg` is that: a struct panic */
+    bool left_locked : 1; /* a panic has left locks locked; debug builds */
+    uint8_t arrivals : 5; /* panics that came to the first frame; up to ARRIVALS_MOST */
+    atomic_u32 outside;   /* depth in weft_blocking_enter; and OUTSIDE_LOST */
 
     struct waiter waiter;
     struct timer timer; /* the deadline of its wait */

@@ -104,7 +104,7 @@ void weft__ready(struct weft_fiber *fiber, bool next)
 /* Fibers. */
 
 /* The way out, after the fiber's function. */
-static void end_fiber(struct weft_fiber *fiber)
+static always_inline void end_fiber(struct weft_fiber *fiber)
 {
     if (unlikely(fiber_extra(fiber) != NULL))
         weft__fiber_end_extra(fiber);
@@ -114,7 +114,7 @@ static void end_fiber(struct weft_fiber *fiber)
     if (unlikely(thread->spins != 0))
         fatal("fiber %llu ended while it holds a weft_spin", (unsigned long long)fiber->id);
 #ifdef WEFT_DEBUG
-    if (fiber->held != NULL && !fiber_scope(fiber)->left_locked)
+    if (fiber->held != NULL && !fiber->left_locked)
         fatal("fiber %llu ended while it holds a lock", (unsigned long long)fiber->id);
     fiber->held = NULL; /* what a panic left there was said then */
 #endif
@@ -142,12 +142,10 @@ static void fiber_main(void *arg)
 /* Where one goes on that a panic has ended: at the top of its stack, which is forgotten. */
 static void fiber_main_again(void *arg)
 {
-    enum { ARRIVALS_MOST = 1000 };
     struct weft_fiber *fiber = arg;
-    struct scope *scope = fiber_scope(fiber);
-    weft__fiber_keep_panic(fiber, weft__panic_arrived(scope));
+    weft__fiber_keep_panic(fiber, weft__panic_arrived(fiber));
     struct extra *extra = fiber_extra(fiber);
-    if (unlikely(scope->arrivals > ARRIVALS_MOST && extra != NULL && extra->locals != NULL)) {
+    if (unlikely(fiber->arrivals == ARRIVALS_MOST && extra != NULL && extra->locals != NULL)) {
         weft__warn(
             "fiber %llu: destructors of its fiber-local values panic again and again, and are left",
             (unsigned long long)fiber->id);
@@ -174,6 +172,8 @@ bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber
     if (unlikely(fiber->stack == NULL))
         return false;
     fiber->defers = false;
+    fiber->left_locked = false;
+    fiber->arrivals = 0;
     context_make(&fiber->context, weft__stack_start_at(fiber->stack), fiber_main, fiber);
     switch_fiber_made(fiber);
     return true;

@@ -9,6 +9,7 @@
 #ifndef WEFT_SCHED_PANIC_H
 #define WEFT_SCHED_PANIC_H
 
+#include <fenv.h>
 #include <setjmp.h>
 #include <unwind.h>
 #include <weft/panic.h>
@@ -38,6 +39,7 @@ struct guard {
 #endif
 #if WEFT_TSAN
     jmp_buf jump; /* which it understands */
+    fenv_t floating;
 #endif
 };
 
@@ -66,8 +68,8 @@ const weft_panic_info *weft__panic_info(struct panic *panic);
 /* Calls a function that is nothing to the caller: a panic in it is reported, and over. True if there was one. */
 bool weft__call_safely(void (*function)(void *), void *arg);
 
-/* In the first frame of a fiber, which a panic has come to: what it is, out of the scope. */
-struct panic *weft__panic_arrived(struct scope *scope);
+/* In the first frame of a fiber, which a panic has come to: what it is, out of its scope. */
+struct panic *weft__panic_arrived(struct weft_fiber *fiber);
 /* Runs what is deferred in the scope, up to its guard. */
 void weft__deferred_run_all(struct scope *scope);
 

@@ -51,8 +51,6 @@ struct scope {
     struct weft_deferred *deferred; /* the innermost */
     struct panic *panic;            /* under way to that recover point */
     struct panic *thrown;           /* the same for an exception of C++ */
-    uint64_t arrivals;              /* panics that came to the first frame */
-    uint64_t left_locked;           /* a panic has left locks locked; debug builds */
 };
 _Static_assert(sizeof(struct scope) == CONTEXT_WORDS * sizeof(uint64_t), "it is what is there");
 

@@ -5,6 +5,7 @@
 
 #include "bodies.h"
 #include "everywhere.h"
+#include "failing.h"
 
 #define TEXT(text) ((void *)(uintptr_t)(text)) /* as an argument */
 
@@ -583,6 +584,36 @@ static void object_pools_stay_whole(void)
     CHECK(strstr(test_stderr_of(use_object_pools), ": object\n") != NULL);
 }
 
+/* Without memory a panic still arrives. */
+
+static void panic_without_memory(void *arg)
+{
+    weft_panic_info info;
+    (void)arg;
+    failing_on(SYS_ALLOC, 1, true);
+    int error = weft_recover(panic_twice, NULL, &info);
+    int again = weft_recover(panic_with, TEXT("again"), NULL);
+    failing_off();
+    CHECK_EQ(error, -EOWNERDEAD);
+    CHECK_EQ(again, -EOWNERDEAD);
+    CHECK(strstr(info.message, "no memory") != NULL);
+    CHECK_EQ(weft_panicking(), 0);
+}
+
+static void in_fiber_without_memory(void)
+{
+    noted();
+    on_processors(2, panic_without_memory, NULL);
+    CHECK_STR(noted(), "first last");
+}
+
+static void a_panic_needs_no_memory(void)
+{
+    const char *text = test_stderr_of(in_fiber_without_memory);
+    CHECK(strstr(text, "without memory to keep record of it: first\n") != NULL);
+    CHECK(strstr(text, "without memory to keep record of it: third\n") != NULL);
+}
+
 /* Deaths; before the runtime runs. */
 
 static void defer_nothing(void *arg)
@@ -649,6 +680,7 @@ int main(void)
     RUN(once_is_tried_again);
     RUN(timers_and_wait_groups_go_on);
     RUN(object_pools_stay_whole);
+    RUN(a_panic_needs_no_memory);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

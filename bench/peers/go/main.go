@@ -54,6 +54,9 @@ var cases = []benchCase{
 	{name: "spawn_one", unit: "ns/op", one: true, measure: spawn, size: 0},
 	{name: "spawn_all", unit: "ns/op", measure: spawn, size: 1},
 	{name: "spawn_spread", unit: "ns/op", measure: spawn, size: 0},
+	{name: "recover", unit: "ns/op", one: true, measure: recoverCalls, size: 10000000},
+	{name: "defer", unit: "ns/op", one: true, measure: deferCalls, size: 10000000},
+	{name: "panic_recover", unit: "ns/op", one: true, measure: panicCalls, size: 100000},
 	{name: "no_pool_sleep", unit: "s", cold: true, measure: flood, size: 1000000},
 	{name: "parked", unit: "bytes", cold: true, measure: parked, size: 1000000},
 	{name: "wg_fanin", unit: "ns/op", measure: fanIn, size: 1000000},
@@ -116,6 +119,60 @@ func yield(fibers int) (float64, string) {
 	elapsed := time.Since(start)
 	return float64(elapsed.Nanoseconds()) / float64(fibers*yields),
 		fmt.Sprintf("fibers=%d yields=%d", fibers, yields)
+}
+
+// A function with a recover point, one with a deferred call, and a panic ten calls deep.
+
+var sink int
+
+func count() { sink++ }
+
+//go:noinline
+func recovered(function func()) {
+	defer func() {
+		if recover() != nil {
+			sink++
+		}
+	}()
+	function()
+}
+
+//go:noinline
+func deferred() {
+	defer count()
+	sink++
+}
+
+//go:noinline
+func descend(depth int) {
+	if depth == 0 {
+		panic("at the bottom")
+	}
+	descend(depth - 1)
+	sink++
+}
+
+func panicDeep() {
+	defer count()
+	descend(8)
+}
+
+func timed(count int, call func()) (float64, string) {
+	start := time.Now()
+	for i := 0; i < count; i++ {
+		call()
+	}
+	return float64(time.Since(start).Nanoseconds()) / float64(count), fmt.Sprintf("calls=%d", count)
+}
+
+func recoverCalls(size int) (float64, string) {
+	return timed(amount(size), func() { recovered(count) })
+}
+
+func deferCalls(size int) (float64, string) { return timed(amount(size), deferred) }
+
+func panicCalls(size int) (float64, string) {
+	return timed(amount(size), func() { recovered(panicDeep) })
 }
 
 const batch = 100

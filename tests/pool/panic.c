@@ -1,0 +1,360 @@
+/*
+ * panic.c: tasks that panic: who is told, who goes on, and what is counted. (Faults 5 and 7 are in faults.c.)
+ */
+#include "failing.h"
+#include "tasks.h"
+
+#define TEXT(text) ((void *)(uintptr_t)(text)) /* as an argument */
+
+static void panic_task(void *text)
+{
+    weft_panic("%s", (const char *)text);
+}
+
+static void yield_and_panic(void *text)
+{
+    weft_yield();
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+    panic_task(text);
+}
+
+/* What on_panic was told last, and how often. */
+static struct {
+    atomic_u32 count;
+    weft_panic_info info;
+    void (*function)(void *);
+    void *arg;
+} told;
+
+static void note_panic(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
+{
+    (void)data;
+    CHECK_EQ(weft_sleep(WEFT_US), 0); /* it may wait */
+    told.info = *info;
+    told.function = function;
+    told.arg = arg;
+    atomic_u32_add_seq_cst(&told.count, 1);
+}
+
+static weft_pool *open_told(weft_pool_options options)
+{
+    memset(&told, 0, sizeof told);
+    options.on_panic = note_panic;
+    return pool_open(options);
+}
+
+/* Many, in chunks, among others that do not. */
+
+static void many(void *arg)
+{
+    int64_t count = test_scale(3000);
+    atomic_u32 ran = {0};
+    (void)arg;
+    weft_pool *pool = open_told((weft_pool_options){.capacity = 3, .queue = WEFT_UNLIMITED});
+    for (int64_t i = 0; i < count; i++) {
+        void (*function)(void *) = i % 3 == 0 ? panic_task : count_task;
+        if (i % 30 == 0)
+            function = yield_and_panic;
+        CHECK_EQ(weft_pool_submit(pool, function, i % 3 == 0 ? TEXT("one of many") : &ran), 0);
+    }
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.completed, count);
+    CHECK_EQ(stats.panicked, (count + 2) / 3);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), count - (count + 2) / 3);
+    CHECK_EQ(atomic_u32_load_acquire(&told.count), (count + 2) / 3);
+    CHECK_STR(told.info.message, "one of many");
+    pool_close(pool);
+}
+
+static void workers_go_on(void)
+{
+    everywhere(many);
+    on_processors(1, many, NULL);
+}
+
+/* Without on_panic it is reported. */
+
+static void nobody_told(void)
+{
+    weft_pool *pool = pool_open((weft_pool_options){.name = "quiet"});
+    CHECK_EQ(weft_pool_submit(pool, panic_task, TEXT("to stderr")), 0);
+    pool_close(pool);
+}
+
+static void what_nobody_is_told_is_reported(void)
+{
+    const char *text = test_stderr_of(nobody_told);
+    CHECK(strstr(text, "\"quiet\": to stderr\n") != NULL);
+}
+
+/* Handles. */
+
+static int handle_panic(void *text, void **result)
+{
+    *result = text;
+    panic_task(text);
+    return 0;
+}
+
+static void wait_for_panicked(void *arg)
+{
+    weft_pool *pool = arg != NULL ? arg : open_told((weft_pool_options){.capacity = 2});
+    weft_task *task;
+    weft_panic_info info;
+    CHECK_EQ(weft_task_start(&task, pool, handle_panic, TEXT("handled"), NULL), 0);
+    CHECK_EQ(weft_task_wait(task, NULL), -EOWNERDEAD);
+    CHECK_EQ(weft_task_panic(task, &info), 0);
+    CHECK_STR(info.message, "handled");
+    weft_task_release(task);
+    if (arg != NULL)
+        return;
+    CHECK_EQ(weft_pool_submit(pool, wait_for_panicked, pool), 0); /* waits in the pool, and helps */
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).panicked, 2);
+    CHECK_EQ(atomic_u32_load_acquire(&told.count), 2);
+    CHECK_PTR((void *)(uintptr_t)told.function, (void *)(uintptr_t)handle_panic);
+    pool_close(pool);
+}
+
+static void release_unasked(void)
+{
+    weft_task *task;
+    weft_panic_info info;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    CHECK_EQ(weft_task_start(&task, pool, handle_panic, TEXT("unasked"), NULL), 0);
+    CHECK_EQ(weft_task_wait(task, NULL), -EOWNERDEAD);
+    weft_task_release(task);
+    CHECK_EQ(weft_task_panic(NULL, &info), -EINVAL);
+    pool_close(pool);
+}
+
+static void a_handle_gets_the_error(void)
+{
+    everywhere(wait_for_panicked);
+    CHECK(strstr(test_stderr_of(release_unasked), ": unasked\n") != NULL);
+}
+
+/* Groups. */
+
+static int group_panic(void *text)
+{
+    panic_task(text);
+    return 0;
+}
+
+static void panic_in_group(void *arg)
+{
+    weft_group *group;
+    weft_panic_info info;
+    (void)arg;
+    weft_pool *pool = open_told((weft_pool_options){.capacity = 2});
+    CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.keep_going = 1}), 0);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(weft_group_go(group, group_panic, TEXT("grouped")), 0);
+    CHECK_EQ(weft_group_wait(group), -EOWNERDEAD);
+    CHECK_EQ(weft_group_panic(group, &info), 0);
+    CHECK_STR(info.message, "grouped");
+    CHECK_EQ(weft_group_close(group), -EOWNERDEAD);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).panicked, 10);
+    CHECK_EQ(atomic_u32_load_acquire(&told.count), 10);
+    pool_close(pool);
+}
+
+static void a_group_gets_the_error(void)
+{
+    everywhere(panic_in_group);
+}
+
+/* Keys: the next of the key goes on. */
+
+static void panic_in_order(void *arg)
+{
+    enum { TASKS = 50 };
+    atomic_u32 ran = {0};
+    (void)arg;
+    weft_pool *pool = open_told((weft_pool_options){.capacity = 4, .queue = WEFT_UNLIMITED});
+    for (int i = 0; i < TASKS; i++) {
+        weft_submit_options options = {.key = 7};
+        CHECK_EQ(weft_pool_submit_with(pool, i % 4 == 0 ? yield_and_panic : panic_task,
+                                       TEXT("keyed"), &options),
+                 0);
+        CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &options), 0);
+    }
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).panicked, TASKS);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), TASKS);
+    pool_close(pool);
+}
+
+static void the_next_of_its_key_goes_on(void)
+{
+    everywhere(panic_in_order);
+}
+
+/* A task that its submitter runs does not unwind the submitter. */
+
+static weft_pool *full;
+
+static void submit_and_go_on(void *arg)
+{
+    CHECK_EQ(weft_pool_submit(full, panic_task, TEXT("nested")), 0);
+    atomic_u32_add_seq_cst(arg, 1);
+}
+
+static void call_in_place(void *arg)
+{
+    static struct gate gate;
+    atomic_u32 ran = {0};
+    (void)arg;
+    full = open_told((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    gate_shut(&gate);
+    gate_fill(&gate, full, 1);
+    submit_and_go_on(&ran); /* the caller runs it */
+    CHECK_EQ(atomic_u32_load_acquire(&told.count), 1);
+    gate_open(&gate);
+    await_running(full, 0);
+    CHECK_EQ(weft_pool_submit(full, submit_and_go_on, &ran), 0); /* the task runs it, in its own */
+    CHECK_EQ(weft_pool_stop(full, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+    weft_pool_stats stats = pool_stats(full);
+    CHECK_EQ(stats.panicked, 2);
+    CHECK_EQ(stats.running, 0);
+    pool_close(full);
+}
+
+static void a_submitter_goes_on(void)
+{
+    everywhere(call_in_place);
+}
+
+/* Where no worker can be made, the submitter runs what it submits. */
+
+static void call_without_workers(void *arg)
+{
+    (void)arg;
+    full = open_told((weft_pool_options){.capacity = 2});
+    CHECK_EQ(weft_recover(count_task, &told.count, NULL),
+             0); /* weft keeps record of a thread by that */
+    atomic_u32_store_relaxed(&told.count, 0);
+    failing_on(SYS_ALLOC, 2, true); /* the first is for the queue */
+    int error = weft_pool_submit(full, panic_task, TEXT("alone"));
+    failing_off();
+    CHECK_EQ(error, 0);
+    CHECK_EQ(atomic_u32_load_acquire(&told.count), 1); /* here, at once */
+    CHECK_EQ(weft_pool_stop(full, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(full).panicked, 1);
+    CHECK_EQ(pool_stats(full).most_workers, 1); /* which could not be made */
+    pool_close(full);
+}
+
+/* The functions of the options. */
+
+static atomic_u32 starts, exits, drops;
+
+static int start_panics(void **state, void *data)
+{
+    (void)state;
+    (void)data;
+    if (atomic_u32_add_seq_cst(&starts, 1) == 0)
+        weft_panic("start");
+    return 0;
+}
+
+static void exit_panics(void *state, void *data)
+{
+    (void)state;
+    (void)data;
+    atomic_u32_add_seq_cst(&exits, 1);
+    weft_panic("exit");
+}
+
+static void drop_panics(void (*function)(void *), void *arg, void *data)
+{
+    (void)function;
+    (void)arg;
+    (void)data;
+    atomic_u32_add_seq_cst(&drops, 1);
+    weft_panic("drop");
+}
+
+static void log_panics(const char *line, void *data)
+{
+    (void)data;
+    CHECK(strstr(line, "it panicked") != NULL);
+    weft_panic("log");
+}
+
+static void use_options(void)
+{
+    static struct gate gate;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1,
+                                                    .when_full = WEFT_DROP_NEWEST,
+                                                    .on_worker_start = start_panics,
+                                                    .on_worker_exit = exit_panics,
+                                                    .on_drop = drop_panics,
+                                                    .log = log_panics});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&drops), 3);
+    gate_open(&gate);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK(atomic_u32_load_acquire(&starts) >= 2);
+    CHECK_EQ(atomic_u32_load_acquire(&exits), pool_stats(pool).most_workers);
+    CHECK_EQ(pool_stats(pool).handlers_panicked, 1 + 1 + 3 + atomic_u32_load_acquire(&exits));
+    CHECK_EQ(pool_stats(pool).panicked, 0);
+    pool_close(pool);
+}
+
+static void no_function_of_the_options_does_harm(void)
+{
+    const char *text = test_stderr_of(use_options);
+    CHECK(strstr(text, ": start\n") != NULL);
+    CHECK(strstr(text, ": drop\n") != NULL);
+}
+
+/* What a task has deferred ends with it. */
+
+static weft_deferred record;
+
+static void defer_task(void *arg)
+{
+    weft_defer(&record, count_task, arg);
+}
+
+static void check_deferred(void *arg)
+{
+    CHECK_EQ(atomic_u32_load_acquire(arg), 1);
+}
+
+static void what_is_deferred_ends_with_the_task(void)
+{
+    atomic_u32 ran = {0};
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
+    CHECK_EQ(weft_pool_submit(pool, defer_task, &ran), 0);
+    CHECK_EQ(weft_pool_submit(pool, check_deferred, &ran), 0);
+    pool_close(pool);
+}
+
+static void without_a_worker_it_is_the_submitter_s(void)
+{
+    everywhere(call_without_workers);
+}
+
+int main(void)
+{
+    RUN(workers_go_on);
+    RUN(what_nobody_is_told_is_reported);
+    RUN(a_handle_gets_the_error);
+    RUN(a_group_gets_the_error);
+    RUN(the_next_of_its_key_goes_on);
+    RUN(a_submitter_goes_on);
+    RUN(no_function_of_the_options_does_harm);
+    RUN(what_is_deferred_ends_with_the_task);
+    RUN(without_a_worker_it_is_the_submitter_s);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
