@@ -16,7 +16,7 @@
  *   - a pool calls its on_panic, and a task with a handle ends with -EOWNERDEAD (weft_task_panic);
  *   - if nobody of these asks what it was, a report is written to stderr, in one piece.
  *
- * On a plain thread outside of any weft_recover a panic is reported, and the process aborts.
+ * On a plain thread outside of any weft_recover a panic is reported, and the process aborts; as in a forked child.
  *
  * Clean-ups run on the way, innermost first:
  *
@@ -37,7 +37,9 @@
  *
  * C++. An exception that leaves the first function of a fiber, or that comes to a recover point, becomes a panic
  * with what() as its message. A panic is not an exception of a type that could be named, but `catch (...)`
- * catches it: if it is not thrown on (`throw;`) the panic is over there, as with weft_recover. A panic, like an
+ * catches it: if it is not thrown on (`throw;`) the panic is over there, as with weft_recover. (Not in a catch
+ * block: the runtime of C++ cannot have a second exception of another language, or one inside another, and
+ * ends the process.) A panic, like an
  * exception, must not leave a function that is noexcept, such as a destructor: that is std::terminate. What
  * was deferred by C code runs before the destructors then, and C code that an exception is to pass, on its way
  * to a catch of the program's own, must be compiled with -fexceptions if it uses WEFT_DEFER.

@@ -31,10 +31,10 @@ extern struct cxx_state *__cxa_get_globals(void) __attribute__((weak));
 extern char *__cxa_demangle(const char *, char *, size_t *, int *) __attribute__((weak));
 /* NOLINTEND */
 
-_Unwind_Reason_Code weft__personality(int version, _Unwind_Action actions,
-                                      _Unwind_Exception_Class class,
-                                      struct _Unwind_Exception *exception,
-                                      struct _Unwind_Context *context);
+__attribute__((used)) _Unwind_Reason_Code weft__personality(int version, _Unwind_Action actions,
+                                                            _Unwind_Exception_Class class,
+                                                            struct _Unwind_Exception *exception,
+                                                            struct _Unwind_Context *context);
 
 static atomic_ptr describer;
 

@@ -265,11 +265,13 @@ void weft__deferred_run_all(struct scope *scope)
 
 noinline void weft_defer(weft_deferred *record, void (*function)(void *), void *arg)
 {
-    struct scope *scope = weft__scope_self();
-    if (record == NULL || function == NULL || scope == NULL)
+    struct scope *scope = weft__runtime_forked() ? NULL : weft__scope_self();
+    if (record == NULL || function == NULL || (scope == NULL && !weft__runtime_forked()))
         fatal("weft_defer was given no record or no function, or there is no memory");
     record->function = function;
     record->arg = arg;
+    if (scope == NULL)
+        return;
     record->where = (uintptr_t)__builtin_frame_address(0);
     record->next = scope->deferred;
     scope->deferred = record;
@@ -278,10 +280,22 @@ noinline void weft_defer(weft_deferred *record, void (*function)(void *), void *
         fiber->defers = true;
 }
 
+/* In a forked child there are no lists: what was deferred is on its own, and ends with its block. */
+static void run_in_child(weft_deferred *record)
+{
+    void (*function)(void *) = record->function;
+    record->function = NULL;
+    function(record->arg);
+}
+
 void weft_deferred_run(weft_deferred *record)
 {
     if (record == NULL || record->function == NULL)
         return;
+    if (weft__runtime_forked()) {
+        run_in_child(record);
+        return;
+    }
     struct scope *scope = weft__scope_self();
     while (record->function != NULL) {
         if (scope == NULL || scope->deferred == limit_of(scope))
@@ -295,6 +309,10 @@ void weft_deferred_drop(weft_deferred *record)
 {
     if (record == NULL || record->function == NULL)
         return;
+    if (weft__runtime_forked()) {
+        record->function = NULL;
+        return;
+    }
     struct scope *scope = weft__scope_self();
     weft_deferred **link = scope != NULL ? &scope->deferred : NULL;
     while (link != NULL && *link != limit_of(scope) && *link != record)

@@ -660,6 +660,64 @@ static void a_clean_up_unlocks(void)
     weft_spin_unlock(&spin);
 }
 
+/* A mutex stays locked, and a debug build says so. */
+
+static weft_mutex mutex = WEFT_MUTEX_INIT;
+
+static void lock_mutex_and_panic(void *arg)
+{
+    weft_mutex_lock(&mutex);
+    panic_with(arg);
+}
+
+static void leave_locked(void)
+{
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, lock_mutex_and_panic, TEXT("locked"), NULL), 0);
+    CHECK_EQ(weft_join_panic(fiber, NULL, WEFT_NEVER), -EOWNERDEAD);
+    CHECK_EQ(weft_mutex_try_lock(&mutex), -EBUSY);
+}
+
+static void a_mutex_stays_locked(void)
+{
+    const char *text = test_stderr_of(leave_locked);
+#ifdef WEFT_DEBUG
+    CHECK(strstr(text, "weft: a panic left a lock locked; the panic: locked\n") != NULL);
+#else
+    CHECK_STR(text, "");
+#endif
+}
+
+/* A child of a fiber leaves its blocks as any code does. */
+
+static void fork_in_block(void *arg)
+{
+    int status;
+    WEFT_DEFER(note, TEXT("outer"));
+    {
+        WEFT_DEFER(note, TEXT("inner "));
+        *(pid_t *)arg = fork();
+    }
+    if (*(pid_t *)arg == 0) {
+        {
+            WEFT_DEFER(note, TEXT("new "));
+        }
+        _exit(strcmp(noted(), "inner new ") == 0 ? 0 : 1);
+    }
+    CHECK_EQ(waitpid(*(pid_t *)arg, &status, 0), *(pid_t *)arg);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void a_forked_child_cleans_up(void)
+{
+    weft_fiber *fiber;
+    pid_t child;
+    noted();
+    CHECK_EQ(weft_spawn(&fiber, fork_in_block, &child, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_STR(noted(), "inner outer");
+}
+
 int main(void)
 {
     RUN(deaths);
@@ -681,6 +739,8 @@ int main(void)
     RUN(timers_and_wait_groups_go_on);
     RUN(object_pools_stay_whole);
     RUN(a_panic_needs_no_memory);
+    RUN(a_mutex_stays_locked);
+    RUN(a_forked_child_cleans_up);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }
