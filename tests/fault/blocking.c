@@ -1,0 +1,147 @@
+/*
+ * blocking.c: no thread can be made while fibers block: nothing is lost, and when there is a thread again
+ * the others go on.
+ */
+#include <time.h>
+
+#include "base/atomic.h"
+#include "failing.h"
+#include "sched/sched.h"
+
+static atomic_u32 gate, begun, passed;
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 200 * 1000}, NULL);
+}
+
+static void pass(void *arg)
+{
+    (void)arg;
+    atomic_u32_add_seq_cst(&passed, 1);
+}
+
+static void block(void *arg)
+{
+    (void)arg;
+    atomic_u32_add_seq_cst(&begun, 1);
+    while (!atomic_u32_load_acquire(&gate))
+        nap();
+}
+
+static void block_and_say_so(void *arg)
+{
+    weft_blocking_enter();
+    block(arg);
+    weft_blocking_exit();
+}
+
+enum { PASSERS = 20, STUCK = 10 };
+
+/* All processors are stuck, no thread is to be had, fibers wait. */
+static void run(void (*blocks)(void *))
+{
+    weft_fiber *stuck[STUCK];
+    weft_config config = {.processors = 2};
+    CHECK_EQ(weft_configure(&config), 0);
+    atomic_u32_store_relaxed(&gate, 0);
+    atomic_u32_store_relaxed(&begun, 0);
+    atomic_u32_store_relaxed(&passed, 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_spawn(&stuck[i], block, NULL, NULL), 0);
+    while (atomic_u32_load_acquire(&begun) < 2)
+        nap();
+    failing_on(SYS_THREAD, 1, true);
+    for (int i = 2; i < STUCK; i++)
+        CHECK_EQ(weft_spawn(&stuck[i], blocks, NULL, NULL), 0);
+    for (int i = 0; i < PASSERS; i++)
+        CHECK_EQ(weft_go(pass, NULL), 0);
+    while (weft__sys_calls(SYS_THREAD) < 3) /* it has been tried in vain */
+        nap();
+    CHECK(atomic_u32_load_acquire(&begun) < STUCK);
+    failing_off();
+    /* Now they go on, though the first ones are all stuck. */
+    while (atomic_u32_load_acquire(&passed) < PASSERS || atomic_u32_load_acquire(&begun) < STUCK)
+        nap();
+    atomic_u32_store_release(&gate, 1);
+    for (int i = 0; i < STUCK; i++)
+        CHECK_EQ(weft_join(stuck[i]), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+static void no_thread_for_a_stuck_processor(void)
+{
+    run(block);
+    run(block_and_say_so);
+}
+
+/* With one processor: it gives up what nobody can take. */
+
+static void enter_in_vain(void *arg)
+{
+    CHECK_EQ(weft_go(pass, NULL), 0);
+    weft_blocking_enter();
+    while (weft__sys_calls(SYS_THREAD) < 2)
+        nap();
+    CHECK_EQ(atomic_u32_load_acquire(&passed), 0);
+    failing_off();
+    while (atomic_u32_load_acquire(&passed) == 0)
+        nap();
+    weft_blocking_exit();
+    (void)arg;
+}
+
+static void no_thread_for_a_processor_that_is_given_up(void)
+{
+    weft_fiber *fiber;
+    weft_config config = {.processors = 1};
+    CHECK_EQ(weft_configure(&config), 0);
+    atomic_u32_store_relaxed(&passed, 0);
+    CHECK_EQ(weft_go(pass, NULL), 0);
+    while (atomic_u32_load_acquire(&passed) == 0) /* the machine and the monitor run */
+        nap();
+    atomic_u32_store_relaxed(&passed, 0);
+    failing_on(SYS_THREAD, 1, true);
+    CHECK_EQ(weft_spawn(&fiber, enter_in_vain, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+/* The monitor itself has no thread; it gets one when processors are busy later. */
+
+static void no_thread_for_the_monitor(void)
+{
+    weft_fiber *fiber;
+    weft_config config = {.processors = 1};
+    CHECK_EQ(weft_configure(&config), 0);
+    atomic_u32_store_relaxed(&gate, 0);
+    atomic_u32_store_relaxed(&passed, 0);
+    failing_on(SYS_THREAD, 2, true); /* the first one is the machine's */
+    CHECK_EQ(weft_go(pass, NULL), 0);
+    while (atomic_u32_load_acquire(&passed) == 0)
+        nap();
+    failing_off();
+    for (bool runs = false; !runs; nap()) { /* each of these makes the idle processor busy */
+        CHECK_EQ(weft_spawn(&fiber, pass, NULL, NULL), 0);
+        CHECK_EQ(weft_join(fiber), 0);
+        lock_acquire(&weft__sched.lock);
+        runs = weft__monitor_threads() == 1;
+        lock_release(&weft__sched.lock);
+    }
+    CHECK_EQ(weft_spawn(&fiber, block, NULL, NULL), 0);
+    atomic_u32_store_relaxed(&passed, 0);
+    CHECK_EQ(weft_go(pass, NULL), 0);
+    while (atomic_u32_load_acquire(&passed) == 0)
+        nap();
+    atomic_u32_store_release(&gate, 1);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+int main(void)
+{
+    RUN(no_thread_for_a_stuck_processor);
+    RUN(no_thread_for_a_processor_that_is_given_up);
+    RUN(no_thread_for_the_monitor);
+    return 0;
+}
