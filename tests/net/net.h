@@ -57,6 +57,25 @@ static inline int64_t fill_up(weft_conn *conn)
     return all;
 }
 
+static inline rlim_t set_limit(rlim_t limit)
+{
+    struct rlimit limits;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limits), 0);
+    rlim_t before = limits.rlim_cur;
+    limits.rlim_cur = limit;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limits), 0);
+    return before;
+}
+
+/* Lets nothing more be opened; gives the limit before. */
+static inline rlim_t no_more_descriptors(void)
+{
+    int free = dup(0);
+    CHECK(free >= 0);
+    close(free); /* the lowest that is free: all below are in use */
+    return set_limit((rlim_t)free);
+}
+
 static inline void listen_at(weft_listener **listener, const char *address, char *text)
 {
     weft_address local;

@@ -14,25 +14,6 @@ static char block[1 << 20];
 
 /* No descriptors. */
 
-static rlim_t set_limit(rlim_t limit)
-{
-    struct rlimit limits;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limits), 0);
-    rlim_t before = limits.rlim_cur;
-    limits.rlim_cur = limit;
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limits), 0);
-    return before;
-}
-
-/* Lets nothing more be opened; gives the limit before. */
-static rlim_t no_more_descriptors(void)
-{
-    int free = dup(0);
-    CHECK(free >= 0);
-    close(free); /* the lowest that is free: all below are in use */
-    return set_limit((rlim_t)free);
-}
-
 struct accept {
     weft_listener *listener;
     int64_t deadline;

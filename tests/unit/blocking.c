@@ -584,6 +584,39 @@ static void a_fork_in_between(void)
     on_processors(2, fork_inside, NULL);
 }
 
+/* A panic in a call that blocks ends the block, too: at the recover point, and at the end of the fiber. */
+
+static void *panic_in_a_block(void *arg)
+{
+    (void)arg;
+    weft_blocking_enter();
+    weft_panic("in the middle");
+}
+
+static void block_and_panic(void *arg)
+{
+    (void)weft_blocking(panic_in_a_block, arg);
+}
+
+static void panic_outside(void *arg)
+{
+    for (int i = 0; i < 100; i++) {
+        CHECK_EQ(weft_recover(block_and_panic, NULL, NULL), -EOWNERDEAD);
+        weft_yield(); /* it has a processor */
+        weft_blocking_enter();
+        CHECK_EQ(weft_recover(block_and_panic, NULL, NULL), -EOWNERDEAD);
+        weft_blocking_exit();
+    }
+    block_and_panic(arg);
+}
+
+static void a_panic_ends_the_block(void)
+{
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, panic_outside, NULL, NULL), 0);
+    CHECK_EQ(weft_join_panic(fiber, NULL, WEFT_NEVER), -EOWNERDEAD);
+}
+
 /* As on a kernel without it: the barrier is another one, the rest the same. */
 static void without_membarrier(void)
 {
@@ -608,6 +641,7 @@ int main(void)
     RUN(the_number_of_machines_is_bounded);
     RUN(shut_down_waits_for_who_blocks);
     RUN(a_fork_in_between);
+    RUN(a_panic_ends_the_block);
     RUN(without_membarrier);
     return 0;
 }

@@ -1,0 +1,156 @@
+/*
+ * server.c: a server of the simplest kind, a listener in front of a pool, under the two faults of other servers
+ * that pools must not have: the lack of descriptors ends the loop that accepts; a handler that panics ends the
+ * process.
+ */
+#include "net.h"
+
+#include "base/sys.h"
+
+enum { CAPACITY = 4 };
+
+static struct {
+    weft_listener *listener;
+    weft_pool *pool;
+    char address[WEFT_ADDRESS_TEXT];
+    atomic_u32 panics; /* told to on_panic */
+    struct body body;
+} server;
+
+static void answer(weft_conn *conn, const char *status)
+{
+    char text[128];
+    int length = snprintf(text, sizeof text, "HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n", status);
+    CHECK_EQ(weft_conn_write(conn, text, (size_t)length, WEFT_NEVER), length);
+    weft_conn_close(conn);
+}
+
+/* The handler of one connection; what it is asked for decides how it ends. */
+static void handle(void *arg)
+{
+    weft_conn *conn = arg;
+    char request[256];
+    int64_t got = weft_conn_read(conn, request, sizeof request - 1, WEFT_NEVER);
+    CHECK(got > 0);
+    request[got] = '\0';
+    if (strncmp(request, "GET /panic", 10) == 0)
+        weft_panic("the handler does not like this");
+    answer(conn, "200 OK");
+}
+
+static void handler_panicked(const weft_panic_info *info, void (*function)(void *), void *arg,
+                             void *data)
+{
+    (void)data;
+    CHECK_PTR((void *)(uintptr_t)function, (void *)(uintptr_t)handle);
+    CHECK_STR(info->message, "the handler does not like this");
+    atomic_u32_add_acq_rel(&server.panics, 1);
+    answer(arg, "500 Internal Server Error");
+}
+
+static void serve(void *arg)
+{
+    (void)arg;
+    weft_conn *conn;
+    int error;
+    while ((error = weft_listener_accept(server.listener, &conn, WEFT_NEVER)) == 0)
+        CHECK_EQ(weft_pool_submit(server.pool, handle, conn), 0);
+    CHECK_EQ(error, -ESHUTDOWN); /* nothing else ends it */
+}
+
+static void server_start(void)
+{
+    weft_pool_options options = {.capacity = CAPACITY, .on_panic = handler_panicked};
+    atomic_u32_store_relaxed(&server.panics, 0);
+    listen_at(&server.listener, "tcp:127.0.0.1:0", server.address);
+    CHECK_EQ(weft_pool_open(&server.pool, &options), 0);
+    server.body = (struct body){.function = serve};
+    body_start(&server.body);
+}
+
+static weft_pool_stats server_stop(void)
+{
+    weft_pool_stats stats;
+    weft_listener_close(server.listener);
+    body_join(&server.body);
+    CHECK_EQ(weft_pool_stop(server.pool, WEFT_NEVER), 0);
+    CHECK_EQ(weft_pool_stats_get(server.pool, &stats), 0);
+    CHECK_EQ(weft_pool_close(server.pool), 0);
+    return stats;
+}
+
+static weft_conn *connect_to_server(void)
+{
+    weft_conn *conn;
+    CHECK_EQ(weft_conn_dial(&conn, server.address, NULL, WEFT_NEVER), 0);
+    return conn;
+}
+
+static void ask(weft_conn *conn, const char *path, const char *status)
+{
+    char text[256];
+    int length = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\n\r\n", path);
+    CHECK_EQ(weft_conn_write(conn, text, (size_t)length, WEFT_NEVER), length);
+    int64_t got = weft_conn_read_full(conn, text, sizeof text - 1, WEFT_NEVER);
+    CHECK(got > 0); /* all until the server closed */
+    text[got] = '\0';
+    CHECK_EQ(strncmp(text + strlen("HTTP/1.1 "), status, strlen(status)), 0);
+    weft_conn_close(conn);
+}
+
+/* From here on attempts to accept are counted; and waits for some. */
+static void await_attempts(uint32_t count)
+{
+    weft__sys_fail(SYS_ACCEPT, UINT32_MAX, false);
+    while (weft__sys_calls(SYS_ACCEPT) < count)
+        weft_yield();
+    weft__sys_fail(SYS_ACCEPT, 0, false);
+}
+
+/* Connections that come while there is no descriptor for them are served when there is one. */
+static void fault_11_no_descriptors_do_not_end_the_listener(void)
+{
+    enum { CLIENTS = 3 };
+    weft_conn *clients[CLIENTS];
+    server_start();
+    ask(connect_to_server(), "/", "200");
+    /* Descriptors for the clients' ends, and none for the server's. */
+    for (int round = 0; round < 3; round++) {
+        int spare[CLIENTS];
+        for (int i = 0; i < CLIENTS; i++)
+            spare[i] = dup(0);
+        rlim_t before = no_more_descriptors();
+        for (int i = 0; i < CLIENTS; i++) {
+            close(spare[i]);
+            clients[i] = connect_to_server();
+        }
+        await_attempts(3);
+        set_limit(before);
+        for (int i = 0; i < CLIENTS; i++)
+            ask(clients[i], "/", "200");
+    }
+    ask(connect_to_server(), "/", "200");
+    CHECK_EQ(server_stop().completed, 3 * CLIENTS + 2);
+}
+
+/* 500 to that client, and on. */
+static void fault_12_a_handler_that_panics_answers_500(void)
+{
+    enum { ROUNDS = 3 * CAPACITY };
+    server_start();
+    for (int i = 0; i < ROUNDS; i++) {
+        ask(connect_to_server(), "/panic", "500");
+        ask(connect_to_server(), "/", "200");
+    }
+    weft_pool_stats stats = server_stop();
+    CHECK_EQ(stats.panicked, ROUNDS);
+    CHECK_EQ(stats.completed, 2 * ROUNDS);
+    CHECK_EQ(atomic_u32_load_acquire(&server.panics), ROUNDS);
+}
+
+int main(void)
+{
+    RUN(fault_11_no_descriptors_do_not_end_the_listener);
+    RUN(fault_12_a_handler_that_panics_answers_500);
+    return 0;
+}
