@@ -397,11 +397,13 @@ static bool watch(struct machine *machine)
         int64_t now = weft__sys_now();
         weft__housekeep(now);
         int busy_ones = look_at_busy();
-        machine->acts = busy && weft__idle_looks();
-        bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || machine->acts ||
+        bool acts = busy && weft__idle_looks();
+        bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || acts ||
                     !weft__idle_queues_empty();
-        if (work && come_back(machine))
+        if (work && come_back(machine)) {
+            machine->acts = acts; /* not before: until then others may assign it something to do */
             return true;
+        }
         interval = busy_ones == ALL_WELL ? WATCH_EVERY : earlier(interval * 2, WATCH_EVERY);
         atomic_i64_store_relaxed(&weft__sched.sleep_until, WHEEL_EMPTY);
         barrier_heavy();
