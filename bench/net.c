@@ -196,12 +196,13 @@ static void measure_thread(struct bench *bench, int64_t full)
 
 static int64_t resident(void)
 {
-    long pages = 0;
+    char line[128] = "", *second = NULL;
     FILE *file = fopen("/proc/self/statm", "r");
-    if (file == NULL || fscanf(file, "%*s %ld", &pages) != 1)
-        bench_check(-EIO, "/proc/self/statm");
+    if (file != NULL && fgets(line, sizeof line, file) != NULL)
+        (void)strtol(line, &second, 10);
+    bench_check(second != NULL ? 0 : -EIO, "/proc/self/statm");
     fclose(file);
-    return (int64_t)pages * sysconf(_SC_PAGESIZE);
+    return strtol(second, NULL, 10) * sysconf(_SC_PAGESIZE);
 }
 
 static void measure_idle(struct bench *bench, int64_t full)

@@ -95,7 +95,7 @@ WEFT_API WEFT_MUST_USE int weft_conn_bind(weft_conn **conn, const char *address,
 
 /* Makes a connection of a socket: one end of a socketpair, or one that somebody handed over. The descriptor
  * becomes non-blocking and belongs to the connection, which closes it. On failure it stays the caller's.
- * Returns 0; -EBADF; -ENOTSOCK.
+ * Returns 0; -EBADF; -ENOTSOCK; -EBUSY if it belongs to a connection already.
  * Contexts: fiber, thread. Undefined: to close the descriptor otherwise. */
 WEFT_API WEFT_MUST_USE int weft_conn_from_fd(weft_conn **conn, int fd);
 

@@ -223,7 +223,8 @@ int64_t weft__deadlock_check(void)
     uint32_t wakes;
     if (idle_machines(&wakes) == 0 || !look(wakes)) {
         pause = 0;
-        return WEFT_NEVER;
+        /* A thread whose wait for a descriptor is over tells nobody. */
+        return weft__descriptor_thread_waits() ? weft__sys_now() + LOOK_AGAIN_MOST : WEFT_NEVER;
     }
     int64_t now = weft__sys_now();
     if (pause == 0)

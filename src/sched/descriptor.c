@@ -241,6 +241,11 @@ static void count_wait(int64_t change)
         atomic_i64_add_seq_cst(&table.threads, change);
 }
 
+bool weft__descriptor_thread_waits(void)
+{
+    return atomic_i64_load_seq_cst(&table.threads) != 0;
+}
+
 int64_t weft__descriptor_waits(void)
 {
     int64_t waits = atomic_i64_load_seq_cst(&table.threads);
@@ -390,12 +395,14 @@ int weft__descriptor_own(int fd)
     if (descriptor == NULL)
         return error != 0 ? error : -ENOMEM;
     latch_acquire(&descriptor->latch);
-    should(!descriptor->owned);
-    descriptor->generation++;
-    descriptor->owned = true;
-    descriptor->shut = descriptor->watched = false;
+    bool owned = descriptor->owned;
+    if (!owned) {
+        descriptor->generation++;
+        descriptor->owned = true;
+        descriptor->shut = descriptor->watched = false;
+    }
     latch_release(&descriptor->latch);
-    return 0;
+    return owned ? -EBUSY : 0;
 }
 
 void weft__descriptor_shut(int fd)

@@ -22,7 +22,7 @@
  *
  * `seen` is what makes a readiness between the try and the wait impossible to miss. */
 
-/* 0, or -ENOMEM; or what the start of the runtime says. */
+/* 0, -ENOMEM, or -EBUSY if it has an owner; or what the start of the runtime says. */
 int weft__descriptor_own(int fd);
 /* Ends all waits, and lets all later ones fail, with -ESHUTDOWN. A fiber must have entered the runtime. */
 void weft__descriptor_shut(int fd);
@@ -45,5 +45,7 @@ void weft__descriptor_event(uint64_t tag, uint32_t events, struct ready *ready);
 void weft__descriptors_stop(void);
 /* How many wait for a descriptor. Exact if all machines are idle and no thread begins or ends a wait. */
 int64_t weft__descriptor_waits(void);
+/* Whether a thread does. */
+bool weft__descriptor_thread_waits(void);
 
 #endif

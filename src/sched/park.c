@@ -94,10 +94,12 @@ static int park_thread(struct waiter *waiter, uint32_t what, void (*unlock)(void
         unlock(object);
     if (!open)
         return weft__cancelled();
-    if (deadline == WEFT_NEVER)
+    /* Who waits for a descriptor is no part of a deadlock, and the watcher need not be told. */
+    bool listed = deadline == WEFT_NEVER && (what & 0xff) != WAIT_FD;
+    if (listed)
         weft__thread_waits(&wait);
     int result = sleep_thread(waiter, deadline);
-    if (deadline == WEFT_NEVER)
+    if (listed)
         weft__thread_waits_no_more(&wait);
     if (bond == NULL)
         return result;

@@ -42,7 +42,7 @@ static void talk(void *unused)
     CHECK_EQ(weft_conn_dial(&conn, served, NULL, WEFT_NEVER), 0);
     for (int i = 0; i < 100; i++) {
         char data[2000], back[2000];
-        size_t size = (size_t)(1 + i * 19);
+        size_t size = 1 + (size_t)i * 19;
         memset(data, i, sizeof data);
         CHECK_EQ(weft_conn_write(conn, data, size, WEFT_NEVER), size);
         CHECK_EQ(weft_conn_read_full(conn, back, size, WEFT_NEVER), size);
@@ -416,6 +416,7 @@ static void foreign_sockets_become_connections(void)
     CHECK_EQ(weft_conn_from_fd(&near, ends[0]), 0);
     CHECK_EQ(weft_conn_from_fd(&far, ends[1]), 0);
     CHECK_EQ(weft_conn_fd(near), ends[0]);
+    CHECK_EQ(weft_conn_from_fd(&untouched, ends[0]), -EBUSY);
     CHECK_EQ(weft_conn_write(near, "hello", 5, WEFT_NEVER), 5);
     CHECK_EQ(weft_fd_wait(weft_conn_fd(far), WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
     CHECK_EQ(weft_conn_read(far, data, 5, WEFT_NEVER), 5);

@@ -223,9 +223,11 @@ static void *thunder(void *arg)
     while (atomic_u32_load_acquire(done) < 4) {
         DIR *folder = opendir("/proc/self/task");
         CHECK(folder != NULL);
-        for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
-            if (entry->d_name[0] != '.' && atoi(entry->d_name) != gettid())
-                (void)tgkill(getpid(), atoi(entry->d_name), SIGUSR1);
+        for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+            pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: the folder itself */
+            if (thread > 0 && thread != gettid())
+                (void)tgkill(getpid(), thread, SIGUSR1);
+        }
         closedir(folder);
         poll(NULL, 0, 0);
     }
