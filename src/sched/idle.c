@@ -240,7 +240,7 @@ bool weft__idle_assign(struct processor *processor, bool acts)
     if (machine != NULL) {
         remove_idle_machine(machine);
         machine->assigned = processor;
-        machine->acts = acts;
+        machine->to_act = acts;
         machine->spinning = true;
     }
     lock_release(&weft__sched.lock);
@@ -528,8 +528,8 @@ bool weft__idle_retire(struct machine *machine)
 void weft__idle_begin(struct machine *machine)
 {
     weft__processor_acquire(machine, machine->assigned);
-    if (machine->acts) {
-        machine->acts = false;
+    if (machine->acts || machine->to_act) {
+        machine->acts = machine->to_act = false;
         if (atomic_u32_load_acquire(&others.set) != 0)
             others.act();
     }

@@ -451,7 +451,7 @@ int weft__machine_start(struct processor *processor, bool acts)
     if (machine == NULL)
         return -ENOMEM;
     machine->assigned = processor;
-    machine->acts = acts;
+    machine->to_act = acts;
     machine->spinning = true; /* the caller has counted it */
     atomic_u32_store_relaxed(&machine->thread.inside, 1);
     /* Listed before it runs: a stop that comes now must join it. */

@@ -37,7 +37,8 @@ struct machine {
     struct weft_fiber
         *parked; /* left by going straight to the next fiber, which has to finish it */
 
-    bool acts;       /* as soon as it has a processor: see weft__idle_look_too */
+    bool acts;       /* as soon as it has a processor: see weft__idle_look_too; by its own decision */
+    bool to_act;     /* the same, by that of the one who woke it */
     bool spinning;   /* counted in weft__sched.spinning */
     bool timer_news; /* it armed a timer and has not told the watcher yet */
     bool idle;       /* in the list of idle machines; under the scheduler's lock */
