@@ -30,6 +30,10 @@ compiles() { # compiler
     printf '#include <stdio.h>\n' | "$1" -E -x c -
 }
 
+has_header() { # header
+    printf '#include <%s>\n' "$1" | cc -E -x c -
+}
+
 clang_has_sanitizers() {
     local clang
     clang=$(any_of clang-14 clang) || return 1
@@ -71,6 +75,8 @@ if [ "$kind" = ci ]; then
     fi
     want valgrind any_of valgrind
     want gdb any_of gdb
+    want libhiredis-dev has_header hiredis/hiredis.h
+    want redis-server any_of redis-server
 fi
 
 [ ${#missing[@]} -gt 0 ] || exit 0
