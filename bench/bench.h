@@ -53,6 +53,7 @@ extern const struct bench_case bench_flood_cases[];
 extern const struct bench_case bench_steal_cases[];
 extern const struct bench_case bench_memory_cases[];
 extern const struct bench_case bench_wake_cases[];
+extern const struct bench_case bench_blocking_cases[];
 extern const struct bench_case bench_wg_cases[];
 extern const struct bench_case bench_chan_cases[];
 extern const struct bench_case bench_select_cases[];

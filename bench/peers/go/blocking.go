@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// How late others are while goroutines block their threads in system calls (by package syscall, without
+// cgo), or compute. As bench/blocking.c.
+const (
+	byNanosleep = iota
+	byLoop
+	byFlock
+)
+
+const (
+	blockingTickers  = 1000
+	blockingBlockers = 64
+	blockingTime     = 200 * time.Millisecond
+)
+
+func blockBy(way int, path string) {
+	switch way {
+	case byNanosleep:
+		left := syscall.NsecToTimespec(int64(blockingTime))
+		for syscall.Nanosleep(&left, &left) == syscall.EINTR { // the scheduler's own signals
+		}
+	case byLoop:
+		for end := time.Now().Add(blockingTime); time.Now().Before(end); {
+		}
+	case byFlock:
+		fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			panic(err)
+		}
+		for syscall.Flock(fd, syscall.LOCK_EX) == syscall.EINTR {
+		}
+		syscall.Close(fd)
+	}
+}
+
+func blockingLate(quantile float64) func(int) (float64, string) {
+	return func(way int) (float64, string) {
+		var counts, over atomic.Bool
+		var tickers, blockers sync.WaitGroup
+		late := make([][]float64, blockingTickers)
+		file, err := os.CreateTemp("", "weft-bench-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.Remove(file.Name())
+		syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
+		for i := 0; i < blockingTickers; i++ {
+			tickers.Add(1)
+			go func(i int) {
+				defer tickers.Done()
+				for !over.Load() {
+					deadline := time.Now().Add(time.Millisecond)
+					time.Sleep(time.Millisecond)
+					if counts.Load() {
+						late[i] = append(late[i], float64(time.Since(deadline))/1000)
+					}
+				}
+			}(i)
+		}
+		time.Sleep(50 * time.Millisecond)
+		counts.Store(true)
+		for i := 0; i < blockingBlockers; i++ {
+			blockers.Add(1)
+			go func() {
+				defer blockers.Done()
+				blockBy(way, file.Name())
+			}()
+		}
+		time.Sleep(blockingTime)
+		syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+		blockers.Wait()
+		over.Store(true)
+		tickers.Wait()
+		var all []float64
+		for _, one := range late {
+			all = append(all, one...)
+		}
+		sort.Float64s(all)
+		params := fmt.Sprintf("tickers=%d blockers=%d each=200ms ticks=%d", blockingTickers, blockingBlockers, len(all))
+		return all[int(quantile*float64(len(all)-1))], params
+	}
+}
