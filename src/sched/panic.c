@@ -251,10 +251,10 @@ static void call_first(struct scope *scope)
     function(record->arg);
 }
 
-/* Those of the frames below an address, up to the guard. */
+/* Those of the frame that begins at an address, and of those below it, up to the guard. */
 static void run_below(struct scope *scope, uintptr_t address)
 {
-    while (scope->deferred != limit_of(scope) && scope->deferred->where < address)
+    while (scope->deferred != limit_of(scope) && scope->deferred->where <= address)
         call_first(scope);
 }
 
@@ -272,7 +272,7 @@ noinline void weft_defer(weft_deferred *record, void (*function)(void *), void *
     record->arg = arg;
     if (scope == NULL)
         return;
-    record->where = (uintptr_t)__builtin_frame_address(0);
+    record->where = (uintptr_t)__builtin_dwarf_cfa(); /* the lowest byte of the caller's frame */
     record->next = scope->deferred;
     scope->deferred = record;
     weft_fiber *fiber = weft_self();
