@@ -14,6 +14,9 @@
 #ifndef WEFT_TEST_FAILING_H
 #define WEFT_TEST_FAILING_H
 
+#include <pthread.h>
+#include <time.h>
+
 #include "base/sys.h"
 #include "test.h"
 #include <weft/weft.h>
@@ -47,7 +50,8 @@ static inline void failing_off(void)
 static inline uint32_t failing_each(void (*attempt)(void), uint32_t most)
 {
     static const char *const names[] = {"alloc",   "map",    "guard",  "thread", "epoll",
-                                        "eventfd", "socket", "accept", "read",   "write"};
+                                        "eventfd", "socket", "accept", "read",   "write",
+                                        "ring",    "file",   "pipe",   "spawn"};
     uint32_t reached = 0;
     for (int call = 0; call < SYS_CALLS; call++)
         for (int persistent = 0; persistent < 2; persistent++) {
@@ -62,6 +66,30 @@ static inline uint32_t failing_each(void (*attempt)(void), uint32_t most)
             printf("    %s, %s: %u\n", names[call], persistent ? "from then on" : "once", nth);
         }
     return reached;
+}
+
+static inline void *failing_thread(void *arg)
+{
+    void (*function)(void) = (void (*)(void))(uintptr_t)arg;
+    function();
+    return NULL;
+}
+
+/* Calls something that may wait for a fiber, with something failing: a fiber without a stack runs when nothing
+ * fails any more. */
+static inline void failing_while(void (*function)(void))
+{
+    pthread_t thread;
+    struct timespec until;
+    CHECK_EQ(pthread_create(&thread, NULL, failing_thread, (void *)(uintptr_t)function), 0);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 20 * 1000 * 1000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    int left = pthread_timedjoin_np(thread, NULL, &until);
+    failing_off();
+    if (left != 0)
+        CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
 /* The result is success or one of the errors of a list that ends with 0. */

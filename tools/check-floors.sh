@@ -11,7 +11,7 @@
 # First it proves itself on a house with one fault of each kind, and on one without.
 set -euo pipefail
 
-floors="base arch stack sched sync pool net http observe"
+floors="base arch stack sched sync pool io net http observe"
 doors="sys/mman.h sys/epoll.h pthread.h threads.h semaphore.h sys/syscall.h time.h sys/time.h
     stdlib.h malloc.h unistd.h sched.h signal.h linux/* sys/eventfd.h sys/timerfd.h fcntl.h
     stdatomic.h"

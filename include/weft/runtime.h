@@ -20,7 +20,7 @@
  *                                 alone use weft; and not after main has called pthread_exit.)
  *
  * WEFT_WITHOUT, a comma-separated list of membarrier, guard_install, guard_pages, epoll_pwait2,
- * makes weft act as on a kernel that lacks them: for tests, and for trouble.
+ * io_uring, file_nowait, pidfd, makes weft act as on a kernel that lacks them: for tests, and for trouble.
  *
  * A value that makes no sense in the environment is reported on stderr and ignored; an empty one
  * counts as not set.

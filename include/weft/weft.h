@@ -13,6 +13,7 @@
 #include <weft/context.h>
 #include <weft/fd.h>
 #include <weft/fiber.h>
+#include <weft/file.h>
 #include <weft/group.h>
 #include <weft/local.h>
 #include <weft/mutex.h>
@@ -20,6 +21,7 @@
 #include <weft/object_pool.h>
 #include <weft/once.h>
 #include <weft/panic.h>
+#include <weft/pipe.h>
 #include <weft/pool.h>
 #include <weft/pools.h>
 #include <weft/runtime.h>

@@ -188,6 +188,10 @@ enum weft__sys_call {
     SYS_ACCEPT,
     SYS_READ,  /* of a socket */
     SYS_WRITE, /* to a socket, sendfile too */
+    SYS_RING,
+    SYS_FILE,
+    SYS_PIPE,
+    SYS_SPAWN,
     SYS_CALLS,
 };
 /* Lets the nth call (1: the next one) of that kind fail; with `persistent`, all after it too. 0

@@ -70,7 +70,10 @@ static void read_without(struct settings *settings)
     } words[] = {{"membarrier", &settings->membarrier},
                  {"guard_install", &settings->guard_install},
                  {"guard_pages", &settings->guard_pages},
-                 {"epoll_pwait2", &settings->epoll_pwait2}};
+                 {"epoll_pwait2", &settings->epoll_pwait2},
+                 {"io_uring", &settings->io_uring},
+                 {"file_nowait", &settings->file_nowait},
+                 {"pidfd", &settings->pidfd}};
     const char *at = weft__sys_getenv("WEFT_WITHOUT");
     while (at != NULL && *at != '\0') {
         size_t length = strcspn(at, ",");
@@ -100,6 +103,9 @@ struct settings weft__config_settle(const weft_config *config)
                                 .guard_install = true,
                                 .guard_pages = true,
                                 .epoll_pwait2 = true,
+                                .io_uring = true,
+                                .file_nowait = true,
+                                .pidfd = true,
                                 .processors = weft__config_processors(config, true),
                                 .stack_size = config->stack_size,
                                 .max_fibers = config->max_fibers,

@@ -15,6 +15,7 @@ struct settings {
     bool fault_report;
     bool deadlock_check;
     bool membarrier, guard_install, guard_pages, epoll_pwait2; /* allowed */
+    bool io_uring, file_nowait, pidfd;                         /* too */
 };
 
 /* 0, or -EINVAL if a value is out of range. */

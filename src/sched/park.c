@@ -43,6 +43,7 @@ const char *weft__wait_text(enum wait_what what)
         [WAIT_POOL_STOP] = "waits for a pool to stop",
         [WAIT_TASK] = "waits for a task",
         [WAIT_FD] = "waits for a descriptor",
+        [WAIT_FILE] = "waits for a file",
     };
     return (unsigned)what < WAIT_WHATS ? texts[what] : "waits";
 }

@@ -78,6 +78,7 @@ enum wait_what {
     WAIT_POOL_STOP,
     WAIT_TASK,
     WAIT_FD,
+    WAIT_FILE,
     WAIT_WHATS,
 };
 

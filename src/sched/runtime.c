@@ -28,10 +28,13 @@
 #include "sched/config.h"
 #include "sched/sched.h"
 
+enum { STOPS_MOST = 4 };
+
 static struct lock lock;
 static weft_config configured;
 static bool stopping;
 static bool fault_started;
+static atomic_ptr at_stop[STOPS_MOST]; /* void (*)(void) */
 atomic_u32 weft__runtime_running, weft__forked;
 
 /* All locks that the child may need are taken before the fork, in the lock order. */
@@ -128,7 +131,10 @@ static int start(void)
     struct settings settings = weft__config_settle(&configured);
     weft__sched = (struct sched){.max_fibers = settings.max_fibers,
                                  .max_machines = (uint32_t)settings.max_machines,
-                                 .deadlock_check = settings.deadlock_check};
+                                 .deadlock_check = settings.deadlock_check,
+                                 .io_uring = settings.io_uring,
+                                 .file_nowait = settings.file_nowait,
+                                 .pidfd = settings.pidfd};
     weft__sched.stack_class = (uint8_t)weft__stack_class(settings.stack_size);
     atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
     atomic_i64_store_relaxed(&weft__sched.housekeeping, WEFT_NEVER);
@@ -199,6 +205,16 @@ void weft__runtime_quiet(void)
     weft__sys_futex_wake(&weft__sched.quiet, INT32_MAX);
 }
 
+void weft__runtime_at_stop(void (*function)(void))
+{
+    for (int i = 0; i < STOPS_MOST; i++) {
+        void *none = NULL;
+        if (atomic_ptr_cas_acq_rel(&at_stop[i], &none, (void *)(uintptr_t)function))
+            return;
+    }
+    must(!"more than STOPS_MOST");
+}
+
 static int drain(int64_t deadline)
 {
     int error = 0;
@@ -251,6 +267,11 @@ static void stop(void)
         weft__sys_free(machine);
     }
     free_records();
+    for (int i = 0; i < STOPS_MOST; i++) {
+        void (*function)(void) = (void (*)(void))(uintptr_t)atomic_ptr_load_acquire(&at_stop[i]);
+        if (function != NULL)
+            function();
+    }
     if (fault_started)
         weft__fault_stop();
     free_all();

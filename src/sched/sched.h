@@ -68,6 +68,7 @@ struct sched {
     uint8_t stack_class; /* of fibers that do not ask */
     int64_t max_fibers;  /* 0: no limit */
     bool deadlock_check;
+    bool io_uring, file_nowait, pidfd; /* allowed: for the floor io */
 
     _Alignas(CACHE_LINE) struct lock lock;
     struct processor *idle_processors;
@@ -115,6 +116,9 @@ static inline bool weft__runtime_forked(void)
 {
     return unlikely(atomic_u32_load_relaxed(&weft__forked) != 0);
 }
+/* Calls the function each time the runtime stops, when no fiber and no machine is left. Registered once,
+ * by a floor above, at any time; few may be. */
+void weft__runtime_at_stop(void (*function)(void));
 /* Tells a weft_shutdown that waits to look again. */
 void weft__runtime_quiet(void);
 

@@ -1,0 +1,193 @@
+/*
+ * sys_file.c: files and plain descriptors.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/seam.h"
+#include "base/sys_io.h"
+
+/* Linux 4.14; older headers do not name it. */
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8
+#endif
+
+static int64_t attempt(const struct weft__sys_io *io)
+{
+    switch (io->kind) {
+    case IO_READ:
+        return io->offset < 0 ? read(io->fd, io->memory, io->length)
+                              : pread(io->fd, io->memory, io->length, io->offset);
+    case IO_WRITE:
+        return io->offset < 0 ? write(io->fd, io->memory, io->length)
+                              : pwrite(io->fd, io->memory, io->length, io->offset);
+    case IO_READV:
+        return io->offset < 0 ? readv(io->fd, io->memory, (int)io->length)
+                              : preadv(io->fd, io->memory, (int)io->length, io->offset);
+    case IO_WRITEV:
+        return io->offset < 0 ? writev(io->fd, io->memory, (int)io->length)
+                              : pwritev(io->fd, io->memory, (int)io->length, io->offset);
+    case IO_SYNC:
+        return fsync(io->fd);
+    case IO_DATASYNC:
+        return fdatasync(io->fd);
+    }
+    errno = EINVAL;
+    return -1;
+}
+
+int64_t weft__sys_io(const struct weft__sys_io *io)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_FILE))
+        return -EIO;
+    for (;;) {
+        int64_t result = attempt(io);
+        if (result >= 0)
+            return result;
+        int error = weft__sys_error();
+        if (error != -EINTR)
+            return error;
+    }
+}
+
+int64_t weft__sys_io_nowait(const struct weft__sys_io *io)
+{
+    KEEP_ERRNO;
+    struct iovec one = {io->memory, io->length};
+    bool vector = io->kind == IO_READV || io->kind == IO_WRITEV;
+    const struct iovec *list = vector ? io->memory : &one;
+    int count = vector ? (int)io->length : 1;
+    ssize_t result = -1;
+    errno = EOPNOTSUPP;
+    if (io->kind == IO_READ || io->kind == IO_READV)
+        result = preadv2(io->fd, list, count, io->offset, RWF_NOWAIT);
+    else if (io->kind == IO_WRITE || io->kind == IO_WRITEV)
+        result = pwritev2(io->fd, list, count, io->offset, RWF_NOWAIT);
+    if (result >= 0)
+        return result;
+    int error = weft__sys_error();
+    if (error == -EINTR)
+        return -EAGAIN;
+    return error == -ENOSYS ? -EOPNOTSUPP : error;
+}
+
+int weft__sys_is_regular(int fd)
+{
+    KEEP_ERRNO;
+    struct stat what;
+    if (fstat(fd, &what) != 0)
+        return weft__sys_error();
+    return S_ISREG(what.st_mode) || S_ISBLK(what.st_mode) || S_ISDIR(what.st_mode);
+}
+
+int weft__sys_open(const char *path, int flags, unsigned mode)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_FILE))
+        return -EMFILE;
+    for (;;) {
+        int fd = open(path, flags | O_CLOEXEC, mode);
+        if (fd >= 0)
+            return fd;
+        int error = weft__sys_error();
+        if (error != -EINTR)
+            return error;
+    }
+}
+
+int weft__sys_stat(const char *path, struct stat *out)
+{
+    KEEP_ERRNO;
+    struct stat found;
+    if (stat(path, &found) != 0)
+        return weft__sys_error();
+    *out = found;
+    return 0;
+}
+
+int weft__sys_unlink(const char *path)
+{
+    KEEP_ERRNO;
+    return unlink(path) == 0 ? 0 : weft__sys_error();
+}
+
+int weft__sys_rename(const char *from, const char *to)
+{
+    KEEP_ERRNO;
+    return rename(from, to) == 0 ? 0 : weft__sys_error();
+}
+
+int weft__sys_file_close(int fd)
+{
+    KEEP_ERRNO;
+    if (close(fd) == 0)
+        return 0;
+    int error = weft__sys_error();
+    return error == -EINTR ? 0 : error; /* Linux has closed it */
+}
+
+int weft__sys_pipe(int ends[2])
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_PIPE))
+        return -EMFILE;
+    return pipe2(ends, O_CLOEXEC) == 0 ? 0 : weft__sys_error();
+}
+
+int weft__sys_set_nonblocking(int fd)
+{
+    KEEP_ERRNO;
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        return weft__sys_error();
+    return 0;
+}
+
+int weft__sys_dup_above(int fd, int least)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_PIPE))
+        return -EMFILE;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, least);
+    return copy >= 0 ? copy : weft__sys_error();
+}
+
+int weft__sys_open_null(bool writing)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_PIPE))
+        return -EMFILE;
+    int fd = open("/dev/null", (writing ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+    return fd >= 0 ? fd : weft__sys_error();
+}
+
+ssize_t weft__sys_fd_read(int fd, void *memory, size_t size)
+{
+    KEEP_ERRNO;
+    for (;;) {
+        ssize_t got = read(fd, memory, size);
+        if (got >= 0)
+            return got;
+        int error = weft__sys_error();
+        if (error != -EINTR)
+            return error;
+    }
+}
+
+ssize_t weft__sys_fd_write(int fd, const void *memory, size_t size)
+{
+    KEEP_ERRNO;
+    for (;;) {
+        ssize_t put = write(fd, memory, size);
+        if (put >= 0)
+            return put;
+        int error = weft__sys_error();
+        if (error != -EINTR)
+            return error;
+    }
+}

@@ -1,0 +1,62 @@
+/*
+ * pipe.c: pipes, and descriptors that do not block: try, wait, try again.
+ *
+ * Tried first: what can be done without waiting costs one system call, and is done even by a fiber whose
+ * context is cancelled.
+ */
+#include <errno.h>
+#include <weft/fd.h>
+#include <weft/pipe.h>
+
+#include "base/sys.h"
+#include "base/sys_io.h"
+
+int weft_pipe_make(int ends[2])
+{
+    int both[2];
+    if (ends == NULL)
+        return -EINVAL;
+    int error = weft__sys_pipe(both);
+    if (error != 0)
+        return error;
+    error = weft__sys_set_nonblocking(both[0]);
+    if (error == 0)
+        error = weft__sys_set_nonblocking(both[1]);
+    if (error != 0) {
+        weft__sys_close(both[0]);
+        weft__sys_close(both[1]);
+        return error;
+    }
+    ends[0] = both[0];
+    ends[1] = both[1];
+    return 0;
+}
+
+ssize_t weft_pipe_read(int fd, void *memory, size_t size, int64_t deadline)
+{
+    for (;;) {
+        ssize_t got = weft__sys_fd_read(fd, memory, size);
+        if (got != -EAGAIN)
+            return got;
+        int ready = weft_fd_wait(fd, WEFT_READABLE, deadline);
+        if (ready < 0)
+            return ready;
+    }
+}
+
+ssize_t weft_pipe_write(int fd, const void *memory, size_t size, int64_t deadline)
+{
+    size_t done = 0;
+    ssize_t put;
+    do {
+        put = weft__sys_fd_write(fd, (const char *)memory + done, size - done);
+        if (put == -EAGAIN) {
+            int ready = weft_fd_wait(fd, WEFT_WRITABLE, deadline);
+            put = ready < 0 ? ready : 0;
+        }
+        if (put < 0)
+            return done > 0 ? (ssize_t)done : put;
+        done += (size_t)put;
+    } while (done < size);
+    return (ssize_t)done;
+}

@@ -1,0 +1,297 @@
+/*
+ * ring.c: the ring: many operations with one system call, more than fit, none lost whatever fails.
+ */
+#include "io/modes.h"
+
+#include "failing.h"
+
+enum { BLOCK = 4096, BLOCKS = 25 };
+
+static int file;
+
+struct reader {
+    weft_fiber *fiber;
+    int64_t offset;
+    ssize_t result;
+    char memory[BLOCK];
+};
+
+static void read_block(void *arg)
+{
+    struct reader *reader = arg;
+    reader->result = weft_file_pread(file, reader->memory, BLOCK, reader->offset, WEFT_NEVER);
+}
+
+static struct reader *spawn_readers(int count)
+{
+    struct reader *readers = calloc((size_t)count, sizeof *readers);
+    CHECK(readers != NULL);
+    for (int i = 0; i < count; i++) {
+        readers[i].offset = (int64_t)(i % BLOCKS) * BLOCK;
+        CHECK_EQ(weft_spawn(&readers[i].fiber, read_block, &readers[i], NULL), 0);
+    }
+    return readers;
+}
+
+static void check_readers(struct reader *readers, int count)
+{
+    for (int i = 0; i < count; i++) {
+        CHECK_EQ(weft_join(readers[i].fiber), 0);
+        CHECK_EQ(readers[i].result, BLOCK);
+        check_content(readers[i].memory, BLOCK, (size_t)readers[i].offset);
+    }
+    free(readers);
+}
+
+static void need_ring(void)
+{
+    if (!ring_is_there())
+        test_skip("this kernel has no io_uring for us");
+}
+
+/* Many fibers, few system calls. */
+
+static void read_by_hundreds(void *arg)
+{
+    (void)arg;
+    uint64_t submits = weft__ring_submits(), operations = weft__ring_operations();
+    check_readers(spawn_readers(200), 200);
+    CHECK_EQ(weft__ring_operations() - operations, 200);
+    CHECK(weft__ring_submits() - submits <= 4);
+}
+
+static void many_go_with_one_call(void)
+{
+    in_mode(&modes[1], 1, read_by_hundreds);
+}
+
+static void read_nothing_by_ring(void *arg)
+{
+    (void)arg;
+    uint64_t operations = weft__ring_operations();
+    check_readers(spawn_readers(20), 20);
+    CHECK_EQ(weft__ring_operations() - operations, 0);
+}
+
+static void what_is_cached_or_forbidden_does_not_go_there(void)
+{
+    in_mode(&modes[0], 1, read_nothing_by_ring); /* cached: just written */
+    in_mode(&modes[2], 1, read_nothing_by_ring);
+    in_mode(&modes[3], 1, read_nothing_by_ring);
+}
+
+/* More than the ring can hold are in flight, and wait for one byte each; others pass them by. */
+
+enum { WAITERS = 2000 };
+static int ends[2];
+static atomic_u32 bytes;
+
+/* By the ring: weft_file_read would not send it there. */
+static int64_t read_by_ring(char *byte, int64_t deadline)
+{
+    struct weft__sys_io io = {
+        .kind = IO_READ, .fd = ends[0], .memory = byte, .length = 1, .offset = -1};
+    int64_t result = -1;
+    CHECK(weft__ring_run(&io, deadline, &result));
+    return result;
+}
+
+static void read_byte(void *arg)
+{
+    char byte;
+    (void)arg;
+    CHECK_EQ(read_by_ring(&byte, WEFT_NEVER), 1);
+    atomic_u32_add_seq_cst(&bytes, 1);
+}
+
+static void give_up(void *arg)
+{
+    char byte;
+    CHECK_EQ(read_by_ring(&byte, *(int64_t *)arg), -ETIMEDOUT);
+    atomic_u32_add_seq_cst(&bytes, 1);
+}
+
+static void wait_for_bytes(uint32_t count)
+{
+    while (atomic_u32_load_acquire(&bytes) < count)
+        weft_yield();
+    atomic_u32_store_relaxed(&bytes, 0);
+}
+
+static void overfill(void *arg)
+{
+    (void)arg;
+    char byte = 'x';
+    uint32_t waiters = (uint32_t)test_scale(WAITERS);
+    CHECK_EQ(pipe(ends), 0);
+    for (uint32_t i = 0; i < waiters; i++)
+        CHECK_EQ(weft_go(read_byte, NULL), 0);
+    for (uint32_t i = 0; i < waiters; i++)
+        CHECK_EQ(write(ends[1], &byte, 1), 1);
+    wait_for_bytes(waiters);
+    int64_t deadline = weft_after(20 * WEFT_MS);
+    for (uint32_t i = 0; i < waiters; i++)
+        CHECK_EQ(weft_go(give_up, &deadline), 0);
+    wait_for_bytes(waiters);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void a_full_ring_loses_nothing(void)
+{
+    in_mode(&modes[1], 1, overfill);
+    in_mode(&modes[1], 2, overfill);
+}
+
+/* A deadline, a context: what flies is cancelled, and the kernel has let go of the memory. */
+
+static void end_in_flight(void *arg)
+{
+    (void)arg;
+    char on_stack = 'a';
+    CHECK_EQ(pipe(ends), 0);
+    for (int i = 0; i < (int)test_scale(200); i++) {
+        int64_t deadline = weft_after(i * 10 * WEFT_US);
+        CHECK_EQ(read_by_ring(&on_stack, deadline), -ETIMEDOUT);
+        CHECK(weft_now() >= deadline);
+        CHECK_EQ(write(ends[1], "b", 1), 1);
+        weft_yield();
+        CHECK_EQ(on_stack, 'a');
+        CHECK_EQ(read_by_ring(&on_stack, WEFT_NEVER), 1);
+        CHECK_EQ(on_stack, 'b');
+        on_stack = 'a';
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void cancelled(void *arg)
+{
+    char byte = 'a';
+    (void)arg;
+    CHECK_EQ(read_by_ring(&byte, WEFT_NEVER), -ECANCELED);
+    CHECK_EQ(byte, 'a');
+    CHECK_EQ(read_by_ring(&byte, WEFT_NEVER), -ECANCELED); /* and at once */
+}
+
+static void cancel_in_flight(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(pipe(ends), 0);
+    for (int i = 0; i < (int)test_scale(200); i++) {
+        weft_context *context;
+        weft_fiber *fibers[10];
+        CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+        weft_spawn_options options = {.context = context};
+        uint64_t before = weft__ring_operations();
+        for (int j = 0; j < 10; j++)
+            CHECK_EQ(weft_spawn(&fibers[j], cancelled, NULL, &options), 0);
+        while (weft__ring_operations() - before < (uint64_t)i % 10 + 1)
+            weft_yield(); /* so many are in flight for certain */
+        weft_context_cancel(context);
+        for (int j = 0; j < 10; j++)
+            CHECK_EQ(weft_join(fibers[j]), 0);
+        weft_context_close(context);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void what_flies_can_be_cancelled(void)
+{
+    for (int processors = 1; processors <= 2; processors++) {
+        in_mode(&modes[1], processors, end_in_flight);
+        in_mode(&modes[1], processors, cancel_in_flight);
+    }
+}
+
+/* Slow ones fly, fast ones pass, and at the end nobody watches the ring. */
+
+static void fast_beside_slow(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(pipe(ends), 0);
+    for (int i = 0; i < (int)test_scale(500); i++) {
+        CHECK_EQ(weft_go(read_byte, NULL), 0);
+        check_readers(spawn_readers(3), 3);
+        CHECK_EQ(weft_file_write(ends[1], "x", 1, WEFT_NEVER), 1);
+        check_readers(spawn_readers(2), 2);
+        wait_for_bytes(1);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void the_watcher_goes_when_nothing_flies(void)
+{
+    in_mode(&modes[1], 1, fast_beside_slow); /* the shut-down of each would wait for it */
+    in_mode(&modes[1], 2, fast_beside_slow);
+}
+
+/* Faults. */
+
+static uint32_t fail_nth;
+static bool fail_on;
+static enum weft__sys_call fail_call;
+
+static void read_while_failing(void *arg)
+{
+    enum { COUNT = 40 };
+    (void)arg;
+    struct reader *readers = spawn_readers(COUNT);
+    weft__sys_fail(fail_call, fail_nth, fail_on);
+    for (int i = 0; i < COUNT; i++)
+        while (weft_join_until(readers[i].fiber, weft_after(20 * WEFT_MS)) != 0)
+            weft__sys_fail(fail_call, 0, false); /* one may wait for a stack until then */
+    weft__sys_fail(fail_call, 0, false);
+    for (int i = 0; i < COUNT; i++) {
+        CHECK_EQ(readers[i].result, BLOCK);
+        check_content(readers[i].memory, BLOCK, (size_t)readers[i].offset);
+    }
+    free(readers);
+}
+
+static void nothing_is_lost_when_the_kernel_refuses(void)
+{
+    static const enum weft__sys_call calls[] = {SYS_RING, SYS_ALLOC, SYS_MAP, SYS_EPOLL};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        for (fail_nth = 1; fail_nth <= 6; fail_nth++)
+            for (int on = 0; on < 2; on++) {
+                fail_call = calls[i];
+                fail_on = on;
+                in_mode(&modes[1], 2, read_while_failing);
+            }
+}
+
+/* Refused by set-up: at first the next one tries again, then it works. */
+static void open_late(void *arg)
+{
+    (void)arg;
+    uint64_t operations = weft__ring_operations();
+    weft__sys_fail(SYS_RING, 1, false);
+    check_readers(spawn_readers(1), 1);
+    CHECK_EQ(weft__ring_operations() - operations, 0);
+    check_readers(spawn_readers(1), 1);
+    CHECK_EQ(weft__ring_operations() - operations, 1);
+    weft__sys_fail(SYS_RING, 0, false);
+}
+
+static void a_ring_may_come_late(void)
+{
+    in_mode(&modes[1], 1, open_late);
+}
+
+int main(void)
+{
+    need_ring();
+    file = file_of(BLOCK * BLOCKS);
+    RUN(many_go_with_one_call);
+    RUN(what_is_cached_or_forbidden_does_not_go_there);
+    RUN(a_full_ring_loses_nothing);
+    RUN(what_flies_can_be_cancelled);
+    RUN(the_watcher_goes_when_nothing_flies);
+    RUN(a_ring_may_come_late);
+    RUN(nothing_is_lost_when_the_kernel_refuses);
+    close(file);
+    return 0;
+}
