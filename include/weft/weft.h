@@ -24,6 +24,7 @@
 #include <weft/pipe.h>
 #include <weft/pool.h>
 #include <weft/pools.h>
+#include <weft/process.h>
 #include <weft/runtime.h>
 #include <weft/rwmutex.h>
 #include <weft/select.h>

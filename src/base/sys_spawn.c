@@ -1,0 +1,118 @@
+/*
+ * sys_spawn.c: child processes.
+ *
+ * posix_spawn, not fork: it copies no page tables, runs no handlers of fork (ours take locks), and blocks
+ * all signals until the child has its own dispositions. It returns when the program runs, or says why it
+ * does not.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/seam.h"
+#include "base/sys_io.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+static int add_actions(posix_spawn_file_actions_t *actions, const struct weft__sys_spawn *how)
+{
+    int error = 0;
+    for (int i = 0; i < 3 && error == 0; i++)
+        if (how->fds[i] >= 0)
+            error = posix_spawn_file_actions_adddup2(actions, how->fds[i], i);
+    if (error == 0 && how->directory != NULL)
+        error = posix_spawn_file_actions_addchdir_np(actions, how->directory);
+#if __GLIBC_PREREQ(2, 34)
+    if (error == 0 && !how->keep_descriptors)
+        error = posix_spawn_file_actions_addclosefrom_np(actions, 3);
+#endif
+    return error;
+}
+
+static int set_attributes(posix_spawnattr_t *attributes, const struct weft__sys_spawn *how)
+{
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    short flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
+    if (how->new_group)
+        flags |= POSIX_SPAWN_SETPGROUP; /* of its own: group 0 */
+    posix_spawnattr_setsigdefault(attributes, &all);
+    posix_spawnattr_setsigmask(attributes, &none);
+    return posix_spawnattr_setflags(attributes, flags);
+}
+
+int weft__sys_spawn(pid_t *pid, const struct weft__sys_spawn *how)
+{
+    KEEP_ERRNO;
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    pid_t child;
+    if (weft__failure_due(SYS_SPAWN))
+        return -EAGAIN;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0)
+        return -error;
+    error = posix_spawnattr_init(&attributes);
+    if (error == 0) {
+        char *const *argv = (char *const *)(uintptr_t)how->argv;
+        char *const *env = how->env != NULL ? (char *const *)(uintptr_t)how->env : environ;
+        error = add_actions(&actions, how);
+        if (error == 0)
+            error = set_attributes(&attributes, how);
+        if (error == 0)
+            error = posix_spawnp(&child, argv[0], &actions, &attributes, argv, env);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    if (error == 0)
+        *pid = child;
+    return -error;
+}
+
+int weft__sys_pidfd_open(pid_t pid)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_PIPE))
+        return -EMFILE;
+    long fd = syscall(SYS_pidfd_open, pid, 0); /* closed on exec by itself */
+    return fd >= 0 ? (int)fd : weft__sys_error();
+}
+
+int weft__sys_process_await(pid_t pid)
+{
+    KEEP_ERRNO;
+    siginfo_t info;
+    while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) != 0) {
+        int error = weft__sys_error();
+        if (error != -EINTR)
+            return error;
+    }
+    return 0;
+}
+
+int weft__sys_process_reap(pid_t pid, int *status)
+{
+    KEEP_ERRNO;
+    pid_t ended;
+    do
+        ended = waitpid(pid, status, WNOHANG);
+    while (ended < 0 && weft__sys_error() == -EINTR);
+    return ended < 0 ? weft__sys_error() : ended == pid;
+}
+
+pid_t weft__sys_getpid(void)
+{
+    return getpid();
+}
+
+int weft__sys_kill(pid_t pid, int signal)
+{
+    KEEP_ERRNO;
+    return kill(pid, signal) == 0 ? 0 : weft__sys_error();
+}

@@ -1,0 +1,412 @@
+/*
+ * process.c: child processes: what they get, what they say, how they end, and that none is left.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+
+#include "everywhere.h"
+#include "failing.h"
+
+#define SHELL(...) ((const char *const[]){"sh", "-c", __VA_ARGS__, NULL})
+
+/* Children of this process, zombies included. */
+static bool has_children(void)
+{
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    CHECK(folder != NULL);
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* With pidfds, and as without; none is left when the runtime has stopped. */
+static void both_ways(void (*function)(void *))
+{
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(setenv("WEFT_WITHOUT", i == 0 ? "" : "pidfd", 1), 0);
+        everywhere(function);
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+        CHECK(!has_children());
+    }
+    CHECK_EQ(unsetenv("WEFT_WITHOUT"), 0);
+}
+
+static weft_process_status run(const weft_process_options *options, char *output, size_t size)
+{
+    weft_process_status status;
+    size_t length;
+    CHECK_EQ(weft_process_run(options, output, size - 1, &length, &status, WEFT_NEVER), 0);
+    output[length < size ? length : size - 1] = '\0';
+    return status;
+}
+
+/* How they end. */
+
+static void end_each_way(void *arg)
+{
+    weft_process_status status;
+    weft_process *process;
+    (void)arg;
+    CHECK_EQ(weft_process_spawn(&process, &(weft_process_options){.argv = SHELL("exit 7")}), 0);
+    CHECK(weft_process_pid(process) > 0);
+    CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
+    CHECK_EQ(weft_process_wait(process, &status, WEFT_NOW), 0); /* it stays */
+    CHECK(status.exited);
+    CHECK_EQ(status.code, 7);
+    CHECK_EQ(status.signal, 0);
+    CHECK_EQ(weft_process_kill(process, SIGTERM), -ESRCH);
+    weft_process_close(process);
+    CHECK_EQ(weft_process_spawn(&process, &(weft_process_options){.argv = SHELL("kill -9 $$")}), 0);
+    CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
+    CHECK(!status.exited);
+    CHECK_EQ(status.code, 0);
+    CHECK_EQ(status.signal, SIGKILL);
+    CHECK_EQ(weft_chan_receive(weft_process_done(process), NULL), -ESHUTDOWN);
+    weft_process_close(process);
+}
+
+static void the_status_says_how_it_ended(void)
+{
+    both_ways(end_each_way);
+}
+
+static void wait_with_deadline(void *arg)
+{
+    weft_process *process;
+    weft_process_status status = {.code = 77};
+    (void)arg;
+    weft_process_options options = {.argv = (const char *const[]){"sleep", "1000", NULL}};
+    CHECK_EQ(weft_process_spawn(&process, &options), 0);
+    int64_t deadline = weft_after(3 * WEFT_MS);
+    CHECK_EQ(weft_process_wait(process, &status, WEFT_NOW), -ETIMEDOUT);
+    CHECK_EQ(weft_process_wait(process, &status, deadline), -ETIMEDOUT);
+    CHECK(weft_now() >= deadline);
+    CHECK_EQ(status.code, 77);
+    CHECK_EQ(weft_process_kill(process, SIGTERM), 0);
+    CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
+    CHECK_EQ(status.signal, SIGTERM);
+    weft_process_close(process);
+}
+
+static void a_wait_may_end_before_the_child(void)
+{
+    both_ways(wait_with_deadline);
+}
+
+/* What they get. */
+
+static void talk(void *arg)
+{
+    weft_process *cat;
+    char memory[16];
+    (void)arg;
+    weft_process_options options = {.argv = (const char *const[]){"cat", NULL},
+                                    .input = {.to = WEFT_TO_PIPE},
+                                    .output = {.to = WEFT_TO_PIPE}};
+    CHECK_EQ(weft_process_spawn(&cat, &options), 0);
+    CHECK_EQ(weft_process_stream(cat, 2), -EBADF);
+    CHECK_EQ(weft_process_stream(cat, 3), -EBADF);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_pipe_write(weft_process_stream(cat, 0), "hello", 5, WEFT_NEVER), 5);
+        CHECK_EQ(weft_pipe_read(weft_process_stream(cat, 1), memory, 16, WEFT_NEVER), 5);
+        CHECK_EQ(memcmp(memory, "hello", 5), 0);
+    }
+    CHECK_EQ(weft_process_close_stream(cat, 0), 0);
+    CHECK_EQ(weft_process_close_stream(cat, 0), -EBADF);
+    CHECK_EQ(weft_pipe_read(weft_process_stream(cat, 1), memory, 16, WEFT_NEVER), 0);
+    weft_process_status status;
+    CHECK_EQ(weft_process_wait(cat, &status, WEFT_NEVER), 0);
+    CHECK(status.exited && status.code == 0);
+    weft_process_close(cat);
+}
+
+static void pipes_go_both_ways(void)
+{
+    both_ways(talk);
+}
+
+static void where_and_what(void *arg)
+{
+    char output[256];
+    (void)arg;
+    weft_process_options options = {.argv = SHELL("pwd; echo $NAME"),
+                                    .env = (const char *const[]){"NAME=value", NULL},
+                                    .directory = "/"};
+    CHECK(run(&options, output, sizeof output).exited);
+    CHECK_STR(output, "/\nvalue\n");
+    options = (weft_process_options){.argv = SHELL("cat; echo out; echo err >&2"),
+                                     .error = {.to = WEFT_TO_OUTPUT}};
+    CHECK(run(&options, output, sizeof output).exited); /* input is /dev/null */
+    CHECK_STR(output, "out\nerr\n");
+    options.error.to = WEFT_TO_NULL;
+    CHECK(run(&options, output, sizeof output).exited);
+    CHECK_STR(output, "out\n");
+    FILE *file = tmpfile();
+    CHECK(file != NULL);
+    options.error = (weft_redirect){.to = WEFT_TO_FD, .fd = fileno(file)};
+    CHECK(run(&options, output, sizeof output).exited);
+    CHECK_EQ(pread(fileno(file), output, 16, 0), 4);
+    CHECK_EQ(memcmp(output, "err\n", 4), 0);
+    fclose(file);
+}
+
+static void directory_environment_and_redirections(void)
+{
+    both_ways(where_and_what);
+}
+
+/* Streams may be crossed: its 1 is our 0, its 0 our 1. */
+static void crossed_streams(void)
+{
+    char name[] = "weft-crossed-XXXXXX";
+    int fd = mkstemp(name), saved = dup(0);
+    CHECK(fd >= 0 && saved >= 0);
+    CHECK_EQ(unlink(name), 0);
+    CHECK_EQ(dup2(fd, 0), 0);
+    weft_process *process;
+    weft_process_options options = {.argv = SHELL("echo crossed"),
+                                    .input = {.to = WEFT_TO_FD, .fd = 1},
+                                    .output = {.to = WEFT_TO_FD, .fd = 0}};
+    CHECK_EQ(weft_process_spawn(&process, &options), 0);
+    CHECK_EQ(weft_process_wait(process, NULL, WEFT_NEVER), 0);
+    weft_process_close(process);
+    CHECK_EQ(dup2(saved, 0), 0);
+    char text[16];
+    CHECK_EQ(pread(fd, text, 16, 0), 8);
+    CHECK_EQ(memcmp(text, "crossed\n", 8), 0);
+    close(fd);
+    close(saved);
+}
+
+/* The child has all signals by default and unblocked, and no descriptor but three. */
+static void signals_and_descriptors(void *arg)
+{
+    char output[512];
+    (void)arg;
+    int leak = fcntl(0, F_DUPFD, 50); /* not closed on exec */
+    CHECK(leak >= 50);
+    weft_process_options options = {.argv = SHELL("grep -E 'SigBlk|SigIgn' /proc/self/status;"
+                                                  "ls /proc/$$/fd | tr '\\n' ' '")};
+    CHECK(run(&options, output, sizeof output).exited);
+    CHECK(strstr(output, "SigBlk:\t0000000000000000") != NULL);
+    CHECK(strstr(output, "SigIgn:\t0000000000000000") != NULL ||
+          strstr(output, "SigIgn:\t0000000180000000") != NULL); /* glibc's own two */
+#if __GLIBC_PREREQ(2, 34)
+    char number[16];
+    snprintf(number, sizeof number, " %d ", leak);
+    CHECK(strstr(output, number) == NULL);
+    options.keep_descriptors = 1;
+    CHECK(run(&options, output, sizeof output).exited);
+    CHECK(strstr(output, number) != NULL);
+#endif
+    close(leak);
+}
+
+static void nothing_else_is_inherited(void)
+{
+    sigset_t blocked, before;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR2);
+    CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    CHECK_EQ(pthread_sigmask(SIG_BLOCK, &blocked, &before), 0);
+    both_ways(signals_and_descriptors);
+    CHECK_EQ(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+}
+
+/* Run. */
+
+static void run_bounded(void *arg)
+{
+    char output[11];
+    size_t length = 77;
+    weft_process_status status = {.code = 77};
+    (void)arg;
+    weft_process_options options = {.argv = SHELL("seq 100000")};
+    CHECK_EQ(weft_process_run(&options, output, 10, &length, &status, WEFT_NEVER), 0);
+    CHECK_EQ(memcmp(output, "1\n2\n3\n4\n5\n", 10), 0);
+    CHECK_EQ(length, 588895); /* of seq 100000 */
+    CHECK(status.exited && status.code == 0);
+    length = 77;
+    status.code = 77;
+    options = (weft_process_options){.argv = SHELL("echo x; sleep 1000; true"), .new_group = 1};
+    CHECK_EQ(weft_process_run(&options, output, 10, &length, &status, weft_after(5 * WEFT_MS)),
+             -ETIMEDOUT);
+    CHECK_EQ(length, 77);
+    CHECK_EQ(status.code, 77);
+    CHECK_EQ(weft_process_run(&options, NULL, 10, NULL, NULL, WEFT_NEVER), -EINVAL);
+    options.input.to = WEFT_TO_PIPE;
+    CHECK_EQ(weft_process_run(&options, NULL, 0, NULL, NULL, WEFT_NEVER), -EINVAL);
+}
+
+static void run_collects_what_fits(void)
+{
+    both_ways(run_bounded);
+}
+
+static void run_under_context(void *arg)
+{
+    weft_process_options options = {.argv = (const char *const[]){"sleep", "1000", NULL}};
+    *(int *)arg = weft_process_run(&options, NULL, 0, NULL, NULL, WEFT_NEVER);
+}
+
+static void a_context_ends_a_run(void)
+{
+    weft_context *context;
+    weft_fiber *fiber;
+    int result = 0;
+    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_spawn_options options = {.context = context};
+    CHECK_EQ(weft_spawn(&fiber, run_under_context, &result, &options), 0);
+    while (!has_children())
+        weft_yield();
+    weft_context_cancel(context);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(result, -ECANCELED);
+    weft_context_close(context);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* it was killed, else this would wait */
+    CHECK(!has_children());
+}
+
+/* Errors. */
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void errors(void *arg)
+{
+    weft_process *poison = (weft_process *)&poison, *process = poison;
+    (void)arg;
+    CHECK_EQ(weft_go(nothing, NULL), 0); /* the runtime has its own */
+    int before = open_descriptors();
+    weft_process_options options = {.argv = (const char *const[]){"weft-no-such-program", NULL}};
+    CHECK_EQ(weft_process_spawn(&process, &options), -ENOENT);
+    options.argv = (const char *const[]){"/", NULL};
+    options.output.to = WEFT_TO_PIPE;
+    CHECK_EQ(weft_process_spawn(&process, &options), -EACCES);
+    options.argv = SHELL("true");
+    options.directory = "/weft-no-such-folder";
+    CHECK_EQ(weft_process_spawn(&process, &options), -ENOENT);
+    options.directory = NULL;
+    options.input = (weft_redirect){.to = WEFT_TO_FD, .fd = -1};
+    CHECK_EQ(weft_process_spawn(&process, &options), -EBADF);
+    options.input.to = WEFT_TO_OUTPUT;
+    CHECK_EQ(weft_process_spawn(&process, &options), -EINVAL);
+    options.input.to = 99;
+    CHECK_EQ(weft_process_spawn(&process, &options), -EINVAL);
+    options.input.to = 0;
+    options.reserved[1] = 1;
+    CHECK_EQ(weft_process_spawn(&process, &options), -EINVAL);
+    CHECK_EQ(weft_process_spawn(&process, NULL), -EINVAL);
+    CHECK_EQ(weft_process_spawn(NULL, &options), -EINVAL);
+    CHECK_EQ(weft_process_spawn(&process, &(weft_process_options){.argv = NULL}), -EINVAL);
+    CHECK_PTR(process, poison);
+    CHECK_EQ(weft_process_wait(NULL, NULL, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_process_kill(NULL, 9), -EINVAL);
+    CHECK_EQ(weft_process_pid(NULL), -1);
+    CHECK_PTR(weft_process_done(NULL), NULL);
+    CHECK_EQ(weft_process_stream(NULL, 0), -EBADF);
+    weft_process_close(NULL);
+    CHECK_EQ(open_descriptors(), before);
+}
+
+static void what_cannot_start_leaves_nothing(void)
+{
+    both_ways(errors);
+}
+
+static weft_process *attempted;
+static int attempt_result;
+
+static void attempt_spawn(void)
+{
+    weft_process_options options = {.argv = SHELL("exit 3"),
+                                    .input = {.to = WEFT_TO_NULL},
+                                    .output = {.to = WEFT_TO_PIPE},
+                                    .error = {.to = WEFT_TO_OUTPUT}};
+    attempt_result = weft_process_spawn(&attempted, &options);
+}
+
+static void attempt(void)
+{
+    static const int allowed[] = {-ENOMEM, -EAGAIN, -EMFILE, -ENFILE, -ENOSPC, 0};
+    failing_while(attempt_spawn);
+    failing_check(attempt_result, allowed);
+    if (attempt_result == 0) {
+        weft_process_status status;
+        CHECK_EQ(weft_process_wait(attempted, &status, WEFT_NEVER), 0);
+        CHECK_EQ(status.code, 3);
+        weft_process_close(attempted);
+    }
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK(!has_children());
+}
+
+static void faults_leave_nothing(void)
+{
+    int before = open_descriptors();
+    CHECK(failing_each(attempt, 12) > 5);
+    CHECK_EQ(open_descriptors(), before);
+}
+
+/* Many; those that nobody waits for too. */
+
+static atomic_u32 ended;
+
+static void many(void *arg)
+{
+    uintptr_t number = (uintptr_t)arg;
+    weft_process *process;
+    weft_process_status status;
+    char code[16];
+    snprintf(code, sizeof code, "exit %d", (int)(number % 100));
+    CHECK_EQ(weft_process_spawn(&process, &(weft_process_options){.argv = SHELL(code)}), 0);
+    if (number % 4 != 0) {
+        CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
+        CHECK_EQ(status.code, number % 100);
+    }
+    weft_process_close(process);
+    atomic_u32_add_seq_cst(&ended, 1);
+}
+
+static void of_a_thousand_none_is_left(void)
+{
+    uint32_t count = (uint32_t)test_scale(1000);
+    int before = open_descriptors();
+    weft_pool *pool;
+    CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){.capacity = 20}), 0);
+    for (uintptr_t i = 0; i < count; i++)
+        CHECK_EQ(weft_pool_submit(pool, many, (void *)i), 0);
+    CHECK_EQ(weft_pool_close(pool), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&ended), count);
+    CHECK(!has_children());
+    CHECK_EQ(open_descriptors(), before);
+}
+
+int main(void)
+{
+    RUN(the_status_says_how_it_ended);
+    RUN(a_wait_may_end_before_the_child);
+    RUN(pipes_go_both_ways);
+    RUN(directory_environment_and_redirections);
+    RUN(crossed_streams);
+    RUN(nothing_else_is_inherited);
+    RUN(run_collects_what_fits);
+    RUN(a_context_ends_a_run);
+    RUN(what_cannot_start_leaves_nothing);
+    RUN(faults_leave_nothing);
+    RUN(of_a_thousand_none_is_left);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
