@@ -29,6 +29,7 @@
 #include <weft/rwmutex.h>
 #include <weft/select.h>
 #include <weft/sem.h>
+#include <weft/signal.h>
 #include <weft/spin.h>
 #include <weft/task.h>
 #include <weft/ticker.h>

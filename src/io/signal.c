@@ -1,0 +1,253 @@
+/*
+ * signal.c: signals as channels.
+ *
+ * The handler writes the number of the signal, a byte, into a pipe; a fiber, the forwarder, reads it and
+ * sends the number to the channels of all who have it open. The forwarder and its pipe are there while
+ * anybody has any signal open:
+ *
+ *     first open    a pipe, a forwarder; handlers write to it
+ *     last close    no handler is left; the forwarder is told to end (a byte 0 wakes it, if the pipe is not
+ *                   full, and then it is awake), and closes its pipe
+ *
+ * A later open makes a new pipe and a new forwarder, whether or not the old one has ended.
+ *
+ * The handler may be anywhere between reading the descriptor and writing to it when the last one closes, on
+ * another thread. So handlers count themselves, and who closes waits until none is inside:
+ *
+ *     handler   inside + 1; fd = pipe; if open: write; inside - 1
+ *     close     pipe = none; wait until inside = 0
+ *
+ * All seq_cst: the handler sees that there is none, or close sees that it is inside. The handler never waits
+ * (the pipe is non-blocking: if it is full that arrival is dropped), so close waits for microseconds. A
+ * handler that interrupts the thread that closes is over when that goes on.
+ *
+ * Numbers of a forwarder that is ending are dropped: nobody has them open.
+ *
+ * Fork: the child has the handlers and the pipe, but the pipe is the parent's. The handler asks for its
+ * process; in the child it puts the former action back and raises the signal anew.
+ *
+ * Rejected: signalfd (the signals would have to be blocked in all threads, also those that weft does not know);
+ * a fiber per handle (a signal to n channels is one wake-up this way).
+ *
+ * Lock order: `lock`, then the latch of a channel. It is a mutex of weft's in effect: held across sigaction.
+ */
+#include <errno.h>
+#include <weft/fiber.h>
+#include <weft/pipe.h>
+#include <weft/signal.h>
+
+#include "base/sys_io.h"
+#include "sched/sched.h"
+
+enum { BATCH = 64, WORDS = (SYS_SIGNALS_MOST + 63) / 64 };
+
+struct weft_signal {
+    struct weft_signal *next, **link;
+    weft_chan *chan;
+    uint64_t numbers[WORDS]; /* a bit for each */
+};
+
+struct forwarder {
+    int ends[2];
+    bool ending; /* under the lock, which is given back only when its maker has done with it */
+};
+
+static struct {
+    struct lock lock;
+    struct weft_signal *first;
+    uint32_t users[SYS_SIGNALS_MOST]; /* handles that have it open */
+    struct forwarder *forwarder;
+
+    /* Of the handler. */
+    atomic_i64 pipe;   /* descriptor + 1; 0: none */
+    atomic_i64 owner;  /* process */
+    atomic_u32 inside; /* handlers at work */
+} signals;
+
+static bool has(const struct weft_signal *signal, int number)
+{
+    return signal->numbers[number / 64] >> (number % 64) & 1;
+}
+
+static void handler(int number)
+{
+    /* All seq_cst: see above. */
+    atomic_u32_add_seq_cst(&signals.inside, 1);
+    int64_t pipe = atomic_i64_load_seq_cst(&signals.pipe);
+    if (atomic_i64_load_relaxed(&signals.owner) != weft__sys_getpid()) {
+        weft__sys_signal_as_before(number);
+    } else if (pipe != 0) {
+        unsigned char byte = (unsigned char)number;
+        (void)weft__sys_fd_write((int)pipe - 1, &byte, 1); /* full: this one is dropped */
+    }
+    atomic_u32_sub_seq_cst(&signals.inside, 1);
+}
+
+/* The forwarder. */
+
+static void forward(int number)
+{
+    for (struct weft_signal *signal = signals.first; signal != NULL; signal = signal->next)
+        if (has(signal, number)) {
+            int full = weft_chan_try_send(signal->chan, &number);
+            (void)full; /* then this arrival is dropped */
+        }
+}
+
+static void forwarder_main(void *arg)
+{
+    struct forwarder *forwarder = arg;
+    unsigned char numbers[BATCH];
+    bool ends = false;
+    while (!ends) {
+        ssize_t count = weft_pipe_read(forwarder->ends[0], numbers, BATCH, WEFT_NEVER);
+        if (count < 0)
+            (void)weft_sleep(WEFT_MS); /* no memory to wait with: look again by the clock */
+        lock_acquire(&signals.lock);
+        ends = forwarder->ending;
+        for (ssize_t i = 0; i < count && !ends; i++)
+            if (numbers[i] != 0)
+                forward(numbers[i]);
+        lock_release(&signals.lock);
+    }
+    weft__sys_close(forwarder->ends[0]);
+    weft__sys_close(forwarder->ends[1]);
+    weft__sys_free(forwarder);
+}
+
+/* Under the lock: there is one when it returns 0. */
+static int start_forwarder(void)
+{
+    if (signals.forwarder != NULL)
+        return 0;
+    struct forwarder *forwarder = weft__sys_alloc_zeroed(sizeof *forwarder);
+    if (forwarder == NULL)
+        return -ENOMEM;
+    int error = weft_pipe_make(forwarder->ends);
+    if (error == 0) {
+        error = weft_go(forwarder_main, forwarder);
+        if (error != 0) {
+            weft__sys_close(forwarder->ends[0]);
+            weft__sys_close(forwarder->ends[1]);
+        }
+    }
+    if (error != 0) {
+        weft__sys_free(forwarder);
+        return error;
+    }
+    signals.forwarder = forwarder;
+    atomic_i64_store_relaxed(&signals.owner, weft__sys_getpid());
+    atomic_i64_exchange_seq_cst(&signals.pipe, forwarder->ends[1] + 1);
+    return 0;
+}
+
+/* Under the lock, when no signal is caught. */
+static void stop_forwarder(void)
+{
+    static const unsigned char end = 0;
+    struct forwarder *forwarder = signals.forwarder;
+    signals.forwarder = NULL;
+    atomic_i64_exchange_seq_cst(&signals.pipe, 0);
+    while (atomic_u32_load_seq_cst(&signals.inside) != 0)
+        weft__sys_yield();
+    (void)weft__sys_fd_write(forwarder->ends[1], &end, 1);
+    forwarder->ending = true;
+}
+
+/* Handles. Under the lock. */
+
+static void release(struct weft_signal *signal)
+{
+    for (int number = 1; number < SYS_SIGNALS_MOST; number++)
+        if (has(signal, number) && --signals.users[number] == 0)
+            weft__sys_signal_restore(number, handler);
+}
+
+/* Catches all of its signals, or none. */
+static int catch_all(struct weft_signal *signal)
+{
+    struct weft_signal caught = {.next = NULL};
+    for (int number = 1; number < SYS_SIGNALS_MOST; number++) {
+        if (!has(signal, number))
+            continue;
+        int error = signals.users[number] == 0 ? weft__sys_signal_catch(number, handler) : 0;
+        if (error != 0) {
+            release(&caught);
+            return error;
+        }
+        signals.users[number]++;
+        caught.numbers[number / 64] |= (uint64_t)1 << (number % 64);
+    }
+    return 0;
+}
+
+static int enlist(struct weft_signal *signal)
+{
+    lock_acquire(&signals.lock);
+    int error = start_forwarder();
+    if (error == 0)
+        error = catch_all(signal);
+    if (error == 0) {
+        signal->next = signals.first;
+        signal->link = &signals.first;
+        if (signal->next != NULL)
+            signal->next->link = &signal->next;
+        signals.first = signal;
+    } else if (signals.forwarder != NULL && signals.first == NULL) {
+        stop_forwarder();
+    }
+    lock_release(&signals.lock);
+    return error;
+}
+
+int weft_signal_open(weft_signal **out, const int *numbers, size_t count, size_t capacity)
+{
+    if (out == NULL || numbers == NULL || count == 0)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    struct weft_signal *signal = weft__sys_alloc_zeroed(sizeof *signal);
+    if (signal == NULL)
+        return -ENOMEM;
+    int error = 0;
+    for (size_t i = 0; i < count && error == 0; i++)
+        if (weft__sys_signal_allowed(numbers[i]))
+            signal->numbers[numbers[i] / 64] |= (uint64_t)1 << (numbers[i] % 64);
+        else
+            error = -EINVAL;
+    if (error == 0)
+        error = weft_chan_make(&signal->chan, sizeof(int), capacity > 0 ? capacity : 1);
+    if (error == 0)
+        error = enlist(signal);
+    if (error != 0) {
+        weft_chan_destroy(signal->chan);
+        weft__sys_free(signal);
+        return error;
+    }
+    *out = signal;
+    return 0;
+}
+
+weft_chan *weft_signal_chan(weft_signal *signal)
+{
+    return signal != NULL ? signal->chan : NULL;
+}
+
+int weft_signal_close(weft_signal *signal)
+{
+    if (signal == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    lock_acquire(&signals.lock);
+    *signal->link = signal->next;
+    if (signal->next != NULL)
+        signal->next->link = signal->link;
+    release(signal);
+    if (signals.first == NULL)
+        stop_forwarder();
+    lock_release(&signals.lock);
+    weft_chan_destroy(signal->chan);
+    weft__sys_free(signal);
+    return 0;
+}
