@@ -25,6 +25,7 @@
 #include <weft/pool.h>
 #include <weft/pools.h>
 #include <weft/process.h>
+#include <weft/resolve.h>
 #include <weft/runtime.h>
 #include <weft/rwmutex.h>
 #include <weft/select.h>

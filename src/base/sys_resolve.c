@@ -1,0 +1,31 @@
+/*
+ * sys_resolve.c: getaddrinfo, or for tests another function in its place.
+ */
+#include <netdb.h>
+
+#include "base/seam.h"
+#include "base/sys_io.h"
+
+static atomic_ptr other; /* weft__sys_lookup */
+
+void weft__sys_getaddrinfo_by(weft__sys_lookup *lookup)
+{
+    atomic_ptr_store_release(&other, (void *)(uintptr_t)lookup); /* pairs with the call */
+}
+
+int weft__sys_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                          struct addrinfo **list, int *error)
+{
+    KEEP_ERRNO;
+    weft__sys_lookup *lookup = (weft__sys_lookup *)(uintptr_t)atomic_ptr_load_acquire(&other);
+    int result = lookup != NULL ? lookup(host, service, hints, list)
+                                : getaddrinfo(host, service, hints, list);
+    *error = weft__sys_error();
+    return result;
+}
+
+void weft__sys_freeaddrinfo(struct addrinfo *list)
+{
+    KEEP_ERRNO;
+    freeaddrinfo(list);
+}
