@@ -91,6 +91,10 @@ void weft__sys_thread_at_exit_cancel(void);
 /* Calls the functions around each fork, the last one in the child; registered once. */
 int weft__sys_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
 
+/* Debug builds, if linked statically: calls the function when the program has locked (change 1) or unlocked
+ * (-1) a pthread mutex, in the thread that did, with the place in the code. */
+void weft__sys_mutex_listen(void (*function)(void *mutex, int change, void *site));
+
 /* membarrier: 0 if the private expedited command can be used from now on. */
 int weft__sys_membarrier_register(void);
 void weft__sys_membarrier(void);
@@ -123,7 +127,7 @@ int weft__sys_poll_now(int fd, uint32_t events);
 int weft__sys_eventfd(void);
 int weft__sys_timerfd(void);
 int weft__sys_timerfd_set(int fd, int64_t deadline);
-bool weft__sys_fd_ready(int fd); /* at this moment; takes nothing away */
+bool weft__sys_fd_ready(int fd);      /* at this moment; takes nothing away */
 void weft__sys_counter_drain(int fd); /* eventfd or timerfd */
 void weft__sys_eventfd_signal(int fd);
 void weft__sys_close(int fd);

@@ -83,7 +83,10 @@ struct weft_fiber {
     struct waiter waiter;
     struct timer timer; /* the deadline of its wait */
 #ifdef WEFT_DEBUG
-    void *held; /* locks: sync/order.c */
+    void *held;       /* locks: sync/order.c */
+    uint32_t mutexes; /* of pthread's, that it holds: sched/held.c */
+    bool mutex_said;
+    void *mutex, *mutex_site; /* the last one, and where it was locked */
 #endif
 #if WEFT_ASAN
     void *fake_stack;

@@ -148,6 +148,7 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
     struct weft_fiber *fiber = machine->thread.fiber;
     if (unlikely(fiber->tells && !(what & WAIT_TOLD)))
         weft__worker_parks(fiber->object);
+    held_check(fiber, weft__wait_text(what & 0xff));
     bool open = fiber->bound && !(what & WAIT_FIRM);
     if (unlikely(open && weft__cancelled() != 0)) {
         atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */

@@ -37,9 +37,9 @@ struct machine {
     struct weft_fiber
         *parked; /* left by going straight to the next fiber, which has to finish it */
 
-    bool acts;       /* as soon as it has a processor: see weft__idle_look_too; by its own decision */
-    bool to_act;     /* the same, by that of the one who woke it */
-    bool spinning;   /* counted in weft__sched.spinning */
+    bool acts;     /* as soon as it has a processor: see weft__idle_look_too; by its own decision */
+    bool to_act;   /* the same, by that of the one who woke it */
+    bool spinning; /* counted in weft__sched.spinning */
     bool timer_news; /* it armed a timer and has not told the watcher yet */
     bool idle;       /* in the list of idle machines; under the scheduler's lock */
     bool surplus;    /* it has left the lists, and ends */
@@ -330,6 +330,20 @@ struct thread_wait {
 void weft__thread_waits(struct thread_wait *wait);
 void weft__thread_waits_no_more(struct thread_wait *wait);
 void weft__thread_waits_fork(enum fork_step step);
+
+/* held.c: says that the fiber holds a pthread mutex, which it should not. */
+#ifdef WEFT_DEBUG
+void weft__held_report(struct weft_fiber *fiber, const char *does);
+#endif
+static inline void held_check(struct weft_fiber *fiber, const char *does)
+{
+#ifdef WEFT_DEBUG
+    if (unlikely(fiber->mutexes != 0))
+        weft__held_report(fiber, does);
+#else
+    (void)fiber, (void)does;
+#endif
+}
 
 /* fault.c */
 

@@ -151,7 +151,8 @@ static void who_is_in_c_code_counts(void)
 int main(void)
 {
     RUN(misuse);
-    if (!WEFT_TSAN && !test_emulated()) /* they have a thread of their own, which might wake somebody */
+    if (!WEFT_TSAN &&
+        !test_emulated()) /* they have a thread of their own, which might wake somebody */
         RUN(a_deadlock_after_blocking_is_reported);
     RUN(who_is_in_c_code_counts);
     return 0;

@@ -115,8 +115,8 @@ static void others_tick_while(void (*blocks)(void))
         CHECK_EQ(weft_spawn(&blockers[i], block, NULL, NULL), 0);
     while (atomic_u32_load_relaxed(&show.blocked) < 4) /* two on a processor that was taken over */
         nap(1000);
-    atomic_u64_store_relaxed(&show.enough, atomic_u64_load_relaxed(&show.ticks) +
-                                               (uint64_t)count * TICKS_EACH);
+    atomic_u64_store_relaxed(&show.enough,
+                             atomic_u64_load_relaxed(&show.ticks) + (uint64_t)count * TICKS_EACH);
     while (!ticked_enough())
         nap(1000);
     CHECK_EQ(pthread_mutex_unlock(&show.mutex), 0);
