@@ -43,13 +43,10 @@ enum { EAGER = 64 };
 
 /* Life. */
 
-void weft__socket_discard(int fd)
+static void discard(int fd)
 {
-    if (!weft__runtime_forked()) {
-        bool fiber = enter_if_fiber();
+    if (!weft__runtime_forked())
         weft__descriptor_disown(fd);
-        leave_if_fiber(fiber);
-    }
     weft__sys_close(fd);
 }
 
@@ -78,7 +75,7 @@ int weft__socket_enter(struct socket *socket)
 /* The last call inside of a closed one has left; if there are handles, the socket may be gone already. */
 static noinline void finish(struct socket *socket, int fd, bool free)
 {
-    weft__socket_discard(fd);
+    discard(fd);
     if (free)
         weft__sys_free(socket);
 }

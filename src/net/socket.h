@@ -30,9 +30,6 @@ void weft__socket_share(struct socket *socket);
 /* Closes it, if it is not closed, and gives one handle up. */
 void weft__socket_close(struct socket *socket);
 
-/* A descriptor of weft's own that is not in a socket yet, or no more. */
-void weft__socket_discard(int fd);
-
 /* Tries until the result is not -EAGAIN, waiting for the event in between. Inside. */
 typedef int64_t socket_try(int fd, void *call);
 int64_t weft__socket_repeat(struct socket *socket, uint32_t event, socket_try *try, void *call,

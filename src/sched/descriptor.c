@@ -420,7 +420,6 @@ void weft__descriptor_shut(int fd)
 
 void weft__descriptor_disown(int fd)
 {
-    struct ready ready = {.threads = NULL};
     struct descriptor *descriptor = find(fd);
     if (descriptor == NULL)
         return;
@@ -429,9 +428,7 @@ void weft__descriptor_disown(int fd)
     if (descriptor->owned && descriptor->watched)
         weft__poller_unwatch(fd);
     descriptor->owned = descriptor->shut = descriptor->watched = false;
-    end_waits(descriptor, BOTH, -EBADF, &ready); /* guests */
     latch_release(&descriptor->latch);
-    make_ready(&ready);
 }
 
 uint32_t weft__descriptor_seen(int fd, uint32_t event)

@@ -26,7 +26,7 @@
 int weft__descriptor_own(int fd);
 /* Ends all waits, and lets all later ones fail, with -ESHUTDOWN. A fiber must have entered the runtime. */
 void weft__descriptor_shut(int fd);
-/* Before it is closed; nobody waits any more. A fiber must have entered the runtime. */
+/* Before it is closed, after it was shut. */
 void weft__descriptor_disown(int fd);
 /* How often it has become ready for that event (one of SYS_READABLE, SYS_WRITABLE). */
 uint32_t weft__descriptor_seen(int fd, uint32_t event);

@@ -472,6 +472,40 @@ static void its_descriptor_can_be_waited_for(void)
     weft_conn_close(pair.near);
 }
 
+/* One that never has to wait, on the only processor. */
+
+static atomic_u32 other_ran;
+
+static void run_beside(void *unused)
+{
+    (void)unused;
+    atomic_u32_store_release(&other_ran, 1);
+}
+
+static void never_wait(void *unused)
+{
+    (void)unused;
+    struct pair pair;
+    int ends[2];
+    char byte = 'x';
+    /* What is written to a Unix socket is there at once. */
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    CHECK_EQ(weft_conn_from_fd(&pair.near, ends[0]), 0);
+    CHECK_EQ(weft_conn_from_fd(&pair.far, ends[1]), 0);
+    atomic_u32_store_relaxed(&other_ran, 0);
+    CHECK_EQ(weft_go(run_beside, NULL), 0);
+    while (!atomic_u32_load_acquire(&other_ran)) {
+        CHECK_EQ(weft_conn_write(pair.near, &byte, 1, WEFT_NOW), 1);
+        CHECK_EQ(weft_conn_read(pair.far, &byte, 1, WEFT_NOW), 1);
+    }
+    pair_close(pair);
+}
+
+static void a_busy_connection_lets_others_run(void)
+{
+    on_processors(1, never_wait, NULL);
+}
+
 /* Mistakes. */
 
 static void mistakes_are_told(void)
@@ -538,5 +572,6 @@ int main(void)
     RUN(addresses_of_both_ends);
     RUN(foreign_sockets_become_connections);
     RUN(its_descriptor_can_be_waited_for);
+    RUN(a_busy_connection_lets_others_run);
     return 0;
 }

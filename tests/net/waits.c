@@ -237,10 +237,12 @@ static void what_needs_no_waiting_is_done(void)
     char data[3];
     CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
     weft_context_cancel(context);
-    CHECK_EQ(weft_context_bind(context, NULL), 0);
     CHECK_EQ(weft_conn_write(pair.near, "abc", 3, WEFT_NOW), 3);
     CHECK_EQ(weft_fd_wait(weft_conn_fd(pair.far), WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
+    CHECK_EQ(weft_context_bind(context, NULL), 0);
+    CHECK_EQ(weft_fd_wait(weft_conn_fd(pair.far), WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
     CHECK_EQ(weft_conn_read(pair.far, data, 3, WEFT_NOW), 3);
+    CHECK_EQ(weft_conn_write(pair.far, "abc", 3, WEFT_NOW), 3);
     CHECK_EQ(weft_conn_read(pair.far, data, 3, WEFT_NEVER), -ECANCELED);
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
     weft_context_close(context);
