@@ -3,6 +3,7 @@
  */
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -509,6 +510,35 @@ static void those_who_wait_for_a_descriptor_are_no_deadlock(void)
     close_pipe(channel);
 }
 
+static void wait_and_get_stuck(void *unused)
+{
+    (void)unused;
+    weft_chan *chan;
+    char byte;
+    CHECK_EQ(weft_fd_wait(from_parent, WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
+    CHECK_EQ(weft_fd_wait(from_parent, WEFT_READABLE, weft_after(WEFT_MS)), WEFT_READABLE);
+    CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
+    CHECK_EQ(weft_chan_receive(chan, &byte), 0); /* nobody will ever send */
+}
+
+static void stuck_after_a_wait(void *unused)
+{
+    weft_fiber *fiber;
+    wait_for_parent(unused);
+    CHECK_EQ(weft_spawn(&fiber, wait_and_get_stuck, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void deadlocks_are_still_noticed(void)
+{
+    struct channel channel = open_pipe();
+    from_parent = channel.read;
+    put(channel.write);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(test_dies(stuck_after_a_wait, NULL, "deadlock"), SIGABRT);
+    close_pipe(channel);
+}
+
 int main(void)
 {
     RUN(what_is_ready_needs_no_waiting);
@@ -528,5 +558,6 @@ int main(void)
     RUN(a_forked_child_cannot_wait);
     RUN(failures_are_told);
     RUN(those_who_wait_for_a_descriptor_are_no_deadlock);
+    RUN(deadlocks_are_still_noticed);
     return 0;
 }
