@@ -196,13 +196,16 @@ static void measure_thread(struct bench *bench, int64_t full)
 
 static int64_t resident(void)
 {
-    char line[128] = "", *second = NULL;
+    char line[128] = "", *second = line;
     FILE *file = fopen("/proc/self/statm", "r");
-    if (file != NULL && fgets(line, sizeof line, file) != NULL)
-        (void)strtol(line, &second, 10);
-    bench_check(second != NULL ? 0 : -EIO, "/proc/self/statm");
-    fclose(file);
-    return strtol(second, NULL, 10) * sysconf(_SC_PAGESIZE);
+    if (file != NULL) {
+        if (fgets(line, sizeof line, file) != NULL)
+            (void)strtol(line, &second, 10);
+        fclose(file);
+    }
+    int64_t pages = strtol(second, NULL, 10);
+    bench_check(pages > 0 ? 0 : -EIO, "/proc/self/statm");
+    return pages * sysconf(_SC_PAGESIZE);
 }
 
 static void measure_idle(struct bench *bench, int64_t full)
