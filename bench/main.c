@@ -16,6 +16,7 @@ static const struct bench_case *const groups[] = {
     bench_wg_cases,      bench_chan_cases,  bench_select_cases,  bench_mutex_cases,
     bench_rwmutex_cases, bench_sem_cases,   bench_context_cases, bench_object_pool_cases,
     bench_pool_cases,    bench_net_cases,   bench_panic_cases,   bench_blocking_cases,
+    bench_file_cases,
 };
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
