@@ -63,12 +63,11 @@ static void measure(struct bench *bench, int64_t size)
     close(reading.fd);
 }
 
-#define CASE(case_name, text, mode, fibers) \
-    {.name = case_name, \
-     .what = text, \
-     .metrics = {{"", "ns/op"}}, \
-     .measure = measure, \
-     .size = (mode) * 1000 + (fibers)}
+#define CASE(case_name, text, mode, fibers)                                              \
+    {                                                                                    \
+        .name = case_name, .what = text, .metrics = {{"", "ns/op"}}, .measure = measure, \
+        .size = (mode)*1000 + (fibers)                                                   \
+    }
 
 const struct bench_case bench_file_cases[] = {
     CASE("pread_plain_1", "pread of 4 KB, cached, by one fiber", PLAIN, 1),
