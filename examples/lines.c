@@ -67,21 +67,22 @@ int main(void)
     weft_context *context;
     snprintf(path, sizeof path, "weft-lines-%d", (int)getpid());
     const char *const count[] = {"wc", "-l", path, NULL}, *const sort[] = {"sort", path, NULL};
-    static struct job jobs[2];
-    jobs[0].argv = count;
-    jobs[1].argv = sort;
+    struct job jobs[2] = {{.argv = count}, {.argv = sort}};
     if (weft_signal_open(&stop, ends, 2, 1) != 0 || weft_context_open(&context, NULL, NULL) != 0)
         return 1;
     weft_spawn_options options = {.context = context};
     if (weft_spawn(&listener, interrupted, weft_signal_chan(stop), &options) != 0)
         return 1;
 
-    int error = write_file();
-    for (int i = 0; i < 2 && error == 0; i++)
-        error = weft_spawn(&fibers[i], run, &jobs[i], NULL);
-    for (int i = 0; i < 2 && error == 0; i++) {
+    int error = write_file(), started = 0;
+    while (started < 2 && error == 0) {
+        error = weft_spawn(&fibers[started], run, &jobs[started], NULL);
+        started += error == 0;
+    }
+    for (int i = 0; i < started; i++) {
         weft_join(fibers[i]);
-        error = jobs[i].error;
+        if (error == 0)
+            error = jobs[i].error;
     }
     unlink(path);
     weft_context_close(context); /* ends the listener */

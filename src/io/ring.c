@@ -438,12 +438,13 @@ static void unlatch(void *latch)
 static int await(struct operation *operation, uint32_t what, int64_t deadline)
 {
     int result = 0;
+    struct waiter own; /* not used: the caller is a fiber */
     bool fiber = enter_if_fiber();
     latch_acquire(&ring.latch);
     if (is_over(operation)) {
         latch_release(&ring.latch);
     } else {
-        operation->waiter = weft__waiter_begin(NULL);
+        operation->waiter = weft__waiter_begin(&own);
         result = weft__park(operation->waiter, what, unlatch, &ring.latch, deadline);
         if (wait_gave_up(result)) {
             latch_acquire(&ring.latch);
