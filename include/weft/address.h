@@ -10,8 +10,8 @@
  *   unix:@name                               the same, by a name that is in no folder
  *   unixgram:/run/my.sock                    datagrams on this machine
  *
- * A host is a number here. weft_conn_dial and weft_listener_open take names as well where weft can look
- * them up.
+ * A host is a number here. weft_conn_dial, weft_conn_bind and weft_listener_open take names as well
+ * ("tcp:localhost:80"), which they look up (weft/resolve.h).
  */
 #ifndef WEFT_ADDRESS_H
 #define WEFT_ADDRESS_H

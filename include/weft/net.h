@@ -81,8 +81,9 @@ typedef struct weft_net_options {
 /* ---- connections ---- */
 
 /* Connects to an address; a datagram socket is one whose peer is fixed.
- * Returns 0; -EADDRNOTAVAIL if the host is a name that cannot be looked up; -EMFILE, -ENFILE; what the start
- * of the runtime may return (weft/base.h).
+ * A host may be a name: it is looked up, and its addresses are tried in turn.
+ * Returns 0; -EADDRNOTAVAIL if there is no such name, else what weft_resolve may return; -EMFILE, -ENFILE;
+ * what the start of the runtime may return (weft/base.h).
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_conn_dial(weft_conn **conn, const char *address,
                                           const weft_net_options *options, int64_t deadline);

@@ -11,6 +11,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <weft/resolve.h>
+
+#include "base/assert.h"
 #include "base/sys.h"
 #include "net/socket.h"
 
@@ -252,11 +255,17 @@ int weft_address_port(const weft_address *address)
 
 /* Names. */
 
-/* The one place where host names come in: weft has no resolver yet, so a name is not available. */
+/* A host by its name, in a text that weft_address_parse has read so far: "tcp:name:port". */
 static int look_up_name(const char *text, weft_address *found, int most, int64_t deadline)
 {
-    (void)text, (void)found, (void)most, (void)deadline;
-    return -EADDRNOTAVAIL;
+    char host[HOST_MOST], service[16];
+    bool bracketed;
+    int port = split(strchr(text, ':') + 1, host, &bracketed);
+    must(port >= 0 && !bracketed);
+    snprintf(service, sizeof service, "%d", port);
+    weft_resolve_hints hints = {.type = text[0] == 't' ? SOCK_STREAM : SOCK_DGRAM};
+    int count = weft_resolve(host, service, &hints, found, most, deadline);
+    return count == -ENOENT ? -EADDRNOTAVAIL : count;
 }
 
 /* All addresses of this machine; IPv4 is the second, for where there is no IPv6. */
