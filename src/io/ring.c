@@ -452,6 +452,8 @@ static int await(struct operation *operation, uint32_t what, int64_t deadline)
             if (is_over(operation))
                 result = 0;
             latch_release(&ring.latch);
+        } else {
+            operation->waiter = NULL; /* as who woke it has left it */
         }
     }
     leave_if_fiber(fiber);

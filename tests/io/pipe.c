@@ -53,8 +53,10 @@ static void carries_much(void (*receiver)(void (*)(void *)))
     for (size_t i = 0; i < MUCH; i++)
         sent[i] = (char)(i * 7 + i / 1000);
     memset(received, 0, sizeof received);
-    CHECK_EQ(weft_go(send_much, NULL), 0);
+    weft_fiber *sender;
+    CHECK_EQ(weft_spawn(&sender, send_much, NULL, NULL), 0);
     receiver(receive_much);
+    CHECK_EQ(weft_join(sender), 0);
     CHECK_EQ(memcmp(sent, received, MUCH), 0);
     close(ends[0]);
 }
