@@ -21,6 +21,7 @@ static void yield_and_panic(void *text)
 /* What on_panic was told last, and how often. */
 static struct {
     atomic_u32 count;
+    weft_mutex mutex;
     weft_panic_info info;
     void (*function)(void *);
     void *arg;
@@ -30,9 +31,11 @@ static void note_panic(const weft_panic_info *info, void (*function)(void *), vo
 {
     (void)data;
     CHECK_EQ(weft_sleep(WEFT_US), 0); /* it may wait */
+    weft_mutex_lock(&told.mutex);
     told.info = *info;
     told.function = function;
     told.arg = arg;
+    weft_mutex_unlock(&told.mutex);
     atomic_u32_add_seq_cst(&told.count, 1);
 }
 
