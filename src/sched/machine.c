@@ -28,7 +28,7 @@
  *     instructions of our own (arch/context.h), each time anew; errno is carried by address.
  *  5. An idle process uses no CPU: idle.c and poller.c.
  *
- * The order of choice: every 61st turn the inject queue first, and now and then the poller; then due
+ * The order of choice: every 61st turn the poller, if it is time for that, and the inject queue first; then due
  * timers; then runnext, but not more than 32 times in a row while others wait; then the ring; then a
  * share of the inject queue; then the poller; then whatever idle.c and steal.c find.
  */
@@ -341,13 +341,14 @@ static struct weft_fiber *choose(struct machine *machine)
         if (atomic_i64_load_relaxed(&weft__sched.housekeeping) != WEFT_NEVER)
             weft__housekeep(weft__sys_now());
     }
+    /* The poller first: the inject queue may never be empty. */
+    if (unlikely(turn % INJECT_EVERY == 0) && poller_used())
+        weft__poller_look(processor);
     if (unlikely(turn % INJECT_EVERY == 0) && weft__inject_length() > 0) {
         struct chain chain = weft__inject_take_any(1);
         if (chain.first != NULL)
             return chain.first;
     }
-    if (unlikely(turn % INJECT_EVERY == 0) && poller_used())
-        weft__poller_look(processor);
     timers_look(processor);
     if ((fiber = dequeue(processor)) != NULL)
         return fiber;

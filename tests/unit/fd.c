@@ -377,6 +377,32 @@ static void a_busy_machine_looks_too(void)
     close_pipe(busy.channel);
 }
 
+/* More than a ring holds: some of them are always in the inject queue. */
+enum { CROWD = 3 * RING_SIZE };
+
+static void yield_until_woken(void *arg)
+{
+    struct busy *busy = arg;
+    await(&busy->woken, 1);
+}
+
+static void keep_crowded(void *arg)
+{
+    static weft_fiber *crowd[CROWD];
+    for (int i = 0; i < CROWD; i++)
+        CHECK_EQ(weft_spawn(&crowd[i], yield_until_woken, arg, NULL), 0);
+    keep_busy(arg);
+    for (int i = 0; i < CROWD; i++)
+        CHECK_EQ(weft_join(crowd[i]), 0);
+}
+
+static void a_machine_looks_however_many_are_ready(void)
+{
+    struct busy busy = {.channel = open_pipe()};
+    on_processors(1, keep_crowded, &busy);
+    close_pipe(busy.channel);
+}
+
 static void compute(void *arg)
 {
     struct busy *busy = arg;
@@ -554,6 +580,7 @@ int main(void)
     RUN(a_number_may_become_another_descriptor);
     RUN(a_context_ends_the_wait);
     RUN(a_busy_machine_looks_too);
+    RUN(a_machine_looks_however_many_are_ready);
     RUN(any_thread_may_look);
     RUN(shut_down_waits_for_those_who_wait);
     RUN(a_forked_child_cannot_wait);
