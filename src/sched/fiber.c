@@ -336,7 +336,7 @@ static bool yield_directly(struct machine *machine)
     struct processor *processor = machine->thread.processor;
     struct weft_fiber *self = machine->thread.fiber;
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
-    if (turn % INJECT_EVERY == 0)
+    if (looks_around(processor, turn))
         return false;
     timers_look(processor);
     struct weft_fiber *next = dequeue(processor);

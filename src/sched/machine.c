@@ -28,9 +28,9 @@
  *     instructions of our own (arch/context.h), each time anew; errno is carried by address.
  *  5. An idle process uses no CPU: idle.c and poller.c.
  *
- * The order of choice: every 61st turn the poller, if it is time for that, and the inject queue first; then due
- * timers; then runnext, but not more than 32 times in a row while others wait; then the ring; then a
- * share of the inject queue; then the poller; then whatever idle.c and steal.c find.
+ * The order of choice: every 61st turn, or when 10 ms have passed, the poller and the inject queue first;
+ * then due timers; then runnext, but not more than 32 times in a row while others wait; then the ring;
+ * then a share of the inject queue; then the poller; then whatever idle.c and steal.c find.
  */
 #include <errno.h>
 
@@ -326,6 +326,15 @@ noinline void weft__machine_switch(struct machine *machine, enum action action)
 
 /* The loop. */
 
+/* The poller first: the inject queue may never be empty. */
+static struct weft_fiber *look_around(struct processor *processor)
+{
+    processor->era = atomic_u32_load_relaxed(&weft__sched.era);
+    if (poller_used())
+        weft__poller_look(processor);
+    return weft__inject_length() > 0 ? weft__inject_take_any(1).first : NULL;
+}
+
 static struct weft_fiber *choose(struct machine *machine)
 {
     struct processor *processor = machine->thread.processor;
@@ -341,14 +350,8 @@ static struct weft_fiber *choose(struct machine *machine)
         if (atomic_i64_load_relaxed(&weft__sched.housekeeping) != WEFT_NEVER)
             weft__housekeep(weft__sys_now());
     }
-    /* The poller first: the inject queue may never be empty. */
-    if (unlikely(turn % INJECT_EVERY == 0) && poller_used())
-        weft__poller_look(processor);
-    if (unlikely(turn % INJECT_EVERY == 0) && weft__inject_length() > 0) {
-        struct chain chain = weft__inject_take_any(1);
-        if (chain.first != NULL)
-            return chain.first;
-    }
+    if (looks_around(processor, turn) && (fiber = look_around(processor)) != NULL)
+        return fiber;
     timers_look(processor);
     if ((fiber = dequeue(processor)) != NULL)
         return fiber;

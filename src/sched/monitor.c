@@ -24,6 +24,9 @@
  * switch. (A thread that lost its CPU to another process looks as if it blocked. It then loses its processor too,
  * which costs some microseconds, and gives the others a chance to go on.)
  *
+ * It also keeps the time for those who are not stuck: all processors look at the inject queue and at the poller
+ * every 61st turn only, or when it says that some milliseconds have passed.
+ *
  * If there was no machine to be had, it is tried again at the longest interval.
  *
  * Rejected: the state of the thread in /proc: exact, but 4 us a look, and not there in every container. The
@@ -173,8 +176,10 @@ static void *monitor_main(void *arg)
         (void)weft__sys_futex_wait(&monitor.state, AWAKE, next);
         int64_t now = weft__sys_now();
         struct found found = {false, false, false};
-        if (atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)
+        if (atomic_u32_load_relaxed(&weft__sched.idle_count) == 0) {
+            atomic_u32_add_relaxed(&weft__sched.era, 1);
             found = look(now);
+        }
         else if (!weft__idle_queues_empty())
             weft__wake_one(); /* nobody could be woken for it, perhaps */
         if (found.retaken)

@@ -115,7 +115,7 @@ static bool park_directly(struct machine *machine, struct weft_fiber *self)
 {
     struct processor *processor = machine->thread.processor;
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
-    if (turn % INJECT_EVERY == 0)
+    if (looks_around(processor, turn))
         return false;
     timers_look(processor);
     struct weft_fiber *next = dequeue(processor);

@@ -7,7 +7,8 @@
  *
  *   - the watcher (idle.c), which sleeps in it;
  *   - a machine that has nothing else to do, without waiting, before it searches and retires;
- *   - a busy machine now and then, if nobody watches: by its turns, and by a cheap counter of time;
+ *   - a busy machine now and then, if nobody watches: every 61st turn, or when the monitor says that some
+ *     milliseconds have passed (monitor.c); but not twice within some microseconds, by a cheap counter;
  *   - whoever else calls weft__poller_poll.
  *
  * An event stays in the set until one of them takes it, and it is taken once. So none is forgotten as long

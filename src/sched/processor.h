@@ -35,6 +35,7 @@ struct processor {
     uint32_t index;
     uint64_t looked; /* ticks, when the clock was last read for timers */
     uint64_t polled; /* ticks, when the poller was last looked at */
+    uint32_t era;    /* weft__sched.era, when it last looked around */
     uint32_t stamp;  /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
     struct prng prng;
     struct stack_cache stacks;

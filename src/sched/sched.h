@@ -87,6 +87,7 @@ struct sched {
     atomic_i64 sleep_until; /* when the watcher wakes by itself; NO_WATCHER if there is none */
     atomic_ptr watcher;     /* struct machine: who sleeps in the poller */
     atomic_u32 stopping;
+    atomic_u32 era;          /* grows while no processor is idle, every 10 ms at least: the monitor */
     atomic_u32 crowd;        /* there are more machines than processors */
     atomic_u32 lost;         /* fibers that run on a machine which has lost its processor */
     atomic_u32 draining;     /* somebody waits in weft_shutdown */
@@ -159,6 +160,13 @@ static inline struct weft_fiber *dequeue(struct processor *processor)
     }
     processor->streak = 0;
     return ring_pop_owner(processor);
+}
+/* Time for the inject queue and the poller, before the fibers that the processor has itself: every 61st turn, and
+ * if turns are long, when the monitor says so. */
+static inline bool looks_around(const struct processor *processor, uint32_t turn)
+{
+    return unlikely(turn % INJECT_EVERY == 0 ||
+                    atomic_u32_load_relaxed(&weft__sched.era) != processor->era);
 }
 /* Takes a share of the inject queue: one to run, the rest into the ring. */
 struct weft_fiber *weft__take_injected(struct processor *processor);

@@ -348,7 +348,7 @@ static void a_context_ends_the_wait(void)
 
 struct busy {
     struct channel channel;
-    atomic_u32 woken, computing, go_on;
+    atomic_u32 woken, computing, go_on, turns;
 };
 
 static void wait_beside(void *arg)
@@ -375,6 +375,42 @@ static void a_busy_machine_looks_too(void)
     struct busy busy = {.channel = open_pipe()};
     on_processors(1, keep_busy, &busy);
     close_pipe(busy.channel);
+}
+
+/* Turns that are as long as the monitor's. */
+static void yield_slowly(void *arg)
+{
+    struct busy *busy = arg;
+    while (atomic_u32_load_acquire(&busy->woken) == 0) {
+        uint32_t era = atomic_u32_load_relaxed(&weft__sched.era);
+        while (atomic_u32_load_relaxed(&weft__sched.era) == era)
+            continue;
+        atomic_u32_add_relaxed(&busy->turns, 1);
+        weft_yield();
+    }
+}
+
+static void keep_busy_slowly(void *arg)
+{
+    struct busy *busy = arg;
+    weft_fiber *slow, *fiber;
+    CHECK_EQ(weft_spawn(&fiber, wait_beside, busy, NULL), 0);
+    await_fd_waits(1);
+    CHECK_EQ(weft_spawn(&slow, yield_slowly, busy, NULL), 0);
+    put(busy->channel.write);
+    yield_slowly(busy);
+    CHECK_EQ(weft_join(slow), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void a_machine_looks_however_long_turns_are(void)
+{
+    for (int i = 0; i < 8; i++) {
+        struct busy busy = {.channel = open_pipe()};
+        on_processors(1, keep_busy_slowly, &busy);
+        CHECK(atomic_u32_load_relaxed(&busy.turns) < INJECT_EVERY / 3);
+        close_pipe(busy.channel);
+    }
 }
 
 /* More than a ring holds: some of them are always in the inject queue. */
@@ -581,6 +617,7 @@ int main(void)
     RUN(a_context_ends_the_wait);
     RUN(a_busy_machine_looks_too);
     RUN(a_machine_looks_however_many_are_ready);
+    RUN(a_machine_looks_however_long_turns_are);
     RUN(any_thread_may_look);
     RUN(shut_down_waits_for_those_who_wait);
     RUN(a_forked_child_cannot_wait);
