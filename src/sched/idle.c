@@ -481,6 +481,8 @@ static void sleep_idle(struct machine *machine, bool without)
         barrier_heavy();
     if (atomic_u32_load_relaxed(&weft__sched.draining))
         weft__runtime_quiet();
+    if (without)
+        weft__deadlock_ask(); /* the watcher may have looked when this one was not idle yet */
     bool back = !without && !weft__idle_queues_empty() && come_back(machine);
     if (watching && !back && !watch(machine)) {
         stand_down();
