@@ -128,7 +128,6 @@ struct weft_pool {
 
     struct line blocked;          /* submitters */
     uint64_t flow_at, flow_ended; /* ticks, and tasks ended, when one last had to wait */
-    uint64_t admitted;            /* ticks: when one of them was last admitted */
     void *stoppers;               /* waiters: who wait for it to be stopped */
 
     struct serial *serials[SERIAL_BUCKETS];
@@ -268,9 +267,6 @@ bool weft__pool_pop(weft_pool *pool, struct carried *carried);
 /* Under the latch: takes a task that has not begun, to be dropped: the one that waits longest, of the lowest
  * priority. *calls: as weft__pool_serial_next said, of *next. */
 bool weft__pool_forget(weft_pool *pool, struct carried *carried, struct carried *next, bool *calls);
-/* Under the latch, by a worker that has more in hand and so comes by again soon: true if those who wait may
- * wait until then. To wake one for each single place costs more than most tasks do. */
-bool weft__pool_admits_later(const weft_pool *pool);
 /* Under the latch: admits the submitters that wait and now fit. */
 void weft__pool_admit(weft_pool *pool, struct errands *errands);
 /* Offers a task; 0 or an error. */

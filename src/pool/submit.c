@@ -29,14 +29,14 @@
 
 #define NAP (300 * WEFT_US)
 
-/* About 50 us; the time of a nap; and how far back the flow of tasks says something of what comes. */
+/* About the time of a nap; and how far back the flow of tasks says something of what comes. */
 #if defined(__x86_64__)
-enum { ADMIT_TICKS = 1 << 17, NAP_TICKS = 6 << 17, FLOW_TICKS = 64 * NAP_TICKS };
+enum { NAP_TICKS = 6 << 17, FLOW_TICKS = 64 * NAP_TICKS };
 #else
-enum { ADMIT_TICKS = 1 << 10, NAP_TICKS = 6 << 10, FLOW_TICKS = 64 * NAP_TICKS };
+enum { NAP_TICKS = 6 << 10, FLOW_TICKS = 64 * NAP_TICKS };
 #endif
 
-enum { PLACES_AT_ONCE = 32, NAP_PLACES = 16, SPIN_MOST = 1000, HIGH_MOST = 8, NORMAL_MOST = 9 };
+enum { NAP_PLACES = 16, SPIN_MOST = 1000, HIGH_MOST = 8, NORMAL_MOST = 9 };
 
 /* The queues; under the latch. */
 
@@ -141,12 +141,6 @@ static int admit(weft_pool *pool, const struct offer *offer)
     return 0;
 }
 
-bool weft__pool_admits_later(const weft_pool *pool)
-{
-    return pool->inside + PLACES_AT_ONCE > pool_limit(pool) &&
-           weft__sys_ticks() - pool->admitted < ADMIT_TICKS;
-}
-
 static void call_submitter(struct submitter *submitter, struct errands *errands)
 {
     if (!submitter->naps)
@@ -161,7 +155,6 @@ void weft__pool_admit(weft_pool *pool, struct errands *errands)
     struct submitter *next;
     if (pool->blocked.length == 0 || pool->inside >= pool_limit(pool))
         return;
-    pool->admitted = weft__sys_ticks();
     for (struct submitter *one = submitter_of(pool->blocked.first); one != NULL; one = next) {
         next = submitter_of(one->link.next);
         if (pool->inside >= pool_limit(pool))

@@ -302,8 +302,7 @@ static noinline void attend(struct worker *worker)
     weft__pool_count_ended(pool, worker);
     if (pool->paused || weft__pool_busy(pool) > pool->capacity)
         put_back(pool, worker);
-    if (worker->chunk == NULL || !weft__pool_admits_later(pool))
-        weft__pool_settle(pool, &errands);
+    weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
         weft__pool_leave_inside(pool); /* this worker is here */
