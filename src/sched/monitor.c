@@ -5,7 +5,7 @@
  * not come back (idle.c). When no processor is idle nobody would look: that is when the monitor does. It runs
  * nothing of the program's, and is a thread of its own since every machine may be stuck.
  *
- *     ASLEEP   a processor is idle and nothing waits: sleeps without an end
+ *     ASLEEP   a processor is idle, somebody watches, and nothing waits: sleeps without an end
  *     AWAKE    looks, after 20 us first, then after twice as long each time, to 10 ms; or to 1 ms if it had
  *              to retake a processor in the last second. If a machine is suspected, at the next timer too.
  *     STOPPED  the runtime stops
@@ -134,12 +134,19 @@ static struct found look(int64_t now)
     return found;
 }
 
+/* While a processor is idle: true if that is to be remedied. Nobody could be woken for what is ready, or to wake
+ * up for timers and events. (It may also be that somebody is about to, and was not looked at in that moment.) */
+static bool nobody_comes(void)
+{
+    return atomic_i64_load_relaxed(&weft__sched.sleep_until) == NO_WATCHER ||
+           !weft__idle_queues_empty();
+}
+
 /* True: it was asleep, or is to look or stop now. */
 static bool sleep_if_not_needed(void)
 {
     lock_acquire(&weft__sched.lock);
-    bool needed =
-        atomic_u32_load_relaxed(&weft__sched.idle_count) == 0 || !weft__idle_queues_empty();
+    bool needed = atomic_u32_load_relaxed(&weft__sched.idle_count) == 0 || nobody_comes();
     if (!needed && atomic_u32_load_relaxed(&monitor.state) == AWAKE)
         atomic_u32_store_relaxed(&monitor.state, ASLEEP);
     lock_release(&weft__sched.lock);
@@ -179,9 +186,9 @@ static void *monitor_main(void *arg)
         if (atomic_u32_load_relaxed(&weft__sched.idle_count) == 0) {
             atomic_u32_add_relaxed(&weft__sched.era, 1);
             found = look(now);
+        } else if (nobody_comes()) {
+            weft__wake_one();
         }
-        else if (!weft__idle_queues_empty())
-            weft__wake_one(); /* nobody could be woken for it, perhaps */
         if (found.retaken)
             monitor.retook = now;
         if (interval >= LOOK_MOST_HOT && !found.suspects && sleep_if_not_needed()) {

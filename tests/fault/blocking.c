@@ -3,6 +3,7 @@
  * the others go on.
  */
 #include <time.h>
+#include <unistd.h>
 
 #include "base/atomic.h"
 #include "failing.h"
@@ -107,6 +108,59 @@ static void no_thread_for_a_processor_that_is_given_up(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
+/* The same with nothing ready: one sleeps, one waits for a descriptor, and there is nobody to wake up for them. */
+
+static int ends[2];
+
+static void sleep_and_pass(void *arg)
+{
+    CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    pass(arg);
+}
+
+static void wait_and_pass(void *arg)
+{
+    CHECK_EQ(weft_fd_wait(ends[0], WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
+    pass(arg);
+}
+
+static void leave_sleepers(void *waits)
+{
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, (void (*)(void *))(uintptr_t)waits, NULL, NULL), 0);
+    weft_yield(); /* it has begun to wait */
+    weft_blocking_enter();
+    while (weft__sys_calls(SYS_THREAD) < 1)
+        nap();
+    CHECK_EQ(atomic_u32_load_acquire(&passed), 0);
+    failing_off();
+    CHECK_EQ(write(ends[1], "x", 1), 1);
+    while (atomic_u32_load_acquire(&passed) == 0)
+        nap();
+    weft_blocking_exit();
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void no_thread_to_wake_up_for_those_who_wait(void)
+{
+    void (*const waits[])(void *) = {sleep_and_pass, wait_and_pass};
+    weft_config config = {.processors = 1};
+    CHECK_EQ(pipe(ends), 0);
+    for (int i = 0; i < 2; i++) {
+        weft_fiber *fiber;
+        CHECK_EQ(weft_configure(&config), 0);
+        CHECK_EQ(weft_spawn(&fiber, pass, NULL, NULL), 0);
+        CHECK_EQ(weft_join(fiber), 0); /* the machine and the monitor run */
+        atomic_u32_store_relaxed(&passed, 0);
+        failing_on(SYS_THREAD, 1, true);
+        CHECK_EQ(weft_spawn(&fiber, leave_sleepers, (void *)(uintptr_t)waits[i], NULL), 0);
+        CHECK_EQ(weft_join(fiber), 0);
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* The monitor itself has no thread; it gets one when processors are busy later. */
 
 static void no_thread_for_the_monitor(void)
@@ -142,6 +196,7 @@ int main(void)
 {
     RUN(no_thread_for_a_stuck_processor);
     RUN(no_thread_for_a_processor_that_is_given_up);
+    RUN(no_thread_to_wake_up_for_those_who_wait);
     RUN(no_thread_for_the_monitor);
     return 0;
 }
