@@ -5,6 +5,8 @@
 #include "net.h"
 
 #include <dirent.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/time.h>
 
@@ -112,6 +114,39 @@ static void under_a_reset(void (*function)(void *), bool full, bool thread)
     reset(pair.far);
     body_join(&body);
     weft_conn_close(pair.near);
+}
+
+/* Half-open: the other end is gone without a word, as when its machine lost its power. The kernel lets a socket
+ * vanish like that if it is in repair, which is for the privileged. */
+static bool vanish(weft_conn *conn)
+{
+    int on = 1;
+    bool can = setsockopt(weft_conn_fd(conn), IPPROTO_TCP, TCP_REPAIR, &on, sizeof on) == 0;
+    weft_conn_close(conn);
+    return can;
+}
+
+/* Who waits learns nothing, so the deadline ends it; who writes learns it from the answer. */
+static void meet_half_open(void *arg)
+{
+    struct pair pair = pair_open(false);
+    char byte;
+    (void)arg;
+    if (!vanish(pair.far)) {
+        printf("  skipped: it takes CAP_NET_ADMIN to let a socket vanish\n");
+        weft_conn_close(pair.near);
+        return;
+    }
+    CHECK_EQ(weft_conn_read(pair.near, &byte, 1, weft_after(10 * WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_conn_write(pair.near, "?", 1, WEFT_NEVER), 1);
+    CHECK_EQ(weft_conn_read(pair.near, &byte, 1, WEFT_NEVER), -ECONNRESET);
+    CHECK_EQ(weft_conn_write(pair.near, "?", 1, WEFT_NEVER), -EPIPE);
+    weft_conn_close(pair.near);
+}
+
+static void half_open_peers_hold_nobody_for_ever(void)
+{
+    everywhere(meet_half_open);
 }
 
 static void resets_end_reads_and_writes(void)
@@ -367,6 +402,7 @@ int main(void)
     RUN(accepting_survives_the_lack_of_descriptors);
     RUN(dialling_says_so);
     RUN(resets_end_reads_and_writes);
+    RUN(half_open_peers_hold_nobody_for_ever);
     RUN(no_broken_pipe_ends_the_program);
     RUN(those_who_left_early_are_passed_by);
     RUN(signals_disturb_nothing);
