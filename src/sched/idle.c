@@ -429,6 +429,11 @@ static bool leave_if_surplus(struct machine *machine)
         weft__sched.ended = machine;
     }
     lock_release(&weft__sched.lock);
+    if (machine->surplus) { /* somebody is to join it */
+        int64_t soon = weft__sys_now() + WEFT_MS;
+        weft__housekeep_by(soon);
+        weft__timers_news(soon);
+    }
     return machine->surplus;
 }
 
@@ -587,6 +592,7 @@ void weft__housekeep(int64_t now)
         return;
     atomic_i64_exchange_acq_rel(&weft__sched.housekeeping, WEFT_NEVER);
     weft__housekeep_by(weft__stack_trim(now));
+    weft__machine_bury_ended();
     atomic_u32_store_release(&working, 0); /* pairs with the exchange above */
     if (atomic_u32_load_relaxed(&weft__sched.starving)) {
         weft__housekeep_by(now + STARVED_RETRY);

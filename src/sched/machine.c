@@ -427,6 +427,16 @@ static void bury(struct machine *machine)
     keep_record(machine);
 }
 
+void weft__machine_bury_ended(void)
+{
+    lock_acquire(&weft__sched.lock);
+    struct machine *ended = weft__sched.ended;
+    weft__sched.ended = NULL;
+    lock_release(&weft__sched.lock);
+    if (ended != NULL)
+        bury(ended);
+}
+
 static void *machine_main(void *arg)
 {
     struct machine *machine = arg;

@@ -75,7 +75,7 @@ struct sched {
     struct machine *idle_machines;
     struct machine *machines;
     uint32_t machine_count, max_machines;
-    struct machine *ended;   /* the last that ended as surplus; it joins the one before it */
+    struct machine *ended;   /* the last that ended as surplus, not joined; it joins the one before it */
     struct machine *records; /* of machines that were joined */
     uint32_t wakes;          /* how often one was taken out of the idle list */
     struct chain starved;    /* fibers for which there was no stack */
@@ -132,6 +132,8 @@ extern void (*weft__worker_parks)(struct worker *worker);
 /* A thread with this processor; the caller has counted it as spinning. -EUSERS: there are as many as
  * there may be. */
 int weft__machine_start(struct processor *processor, bool acts);
+/* Joins those that have ended as surplus. */
+void weft__machine_bury_ended(void);
 /* Switches from the running fiber to its machine, which does `action`; returns when the fiber is
  * resumed, perhaps on another machine. */
 void weft__machine_switch(struct machine *machine, enum action action);
@@ -212,7 +214,7 @@ bool weft__idle_queues_empty(void);
  * a processor which was taken from a machine that is stuck. */
 void weft__idle_look_too(bool (*look)(void), void (*act)(void));
 bool weft__idle_looks(void);
-/* Bounded clean-up work (stacks, starved fibers) if its time has come. */
+/* Bounded clean-up work (stacks, starved fibers, threads that ended) if its time has come. */
 void weft__housekeep(int64_t now);
 void weft__housekeep_by(int64_t time);
 /* Plans it if there is something to do. */
