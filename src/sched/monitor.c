@@ -27,7 +27,8 @@
  * It also keeps the time for those who are not stuck: all processors look at the inject queue and at the poller
  * every 61st turn only, or when it says that some milliseconds have passed.
  *
- * If there was no machine to be had, it is tried again at the longest interval.
+ * If there was no machine to be had, it is tried again at the longest interval; and the monitor polls in its
+ * place, since threads may wait for descriptors as well.
  *
  * Rejected: the state of the thread in /proc: exact, but 4 us a look, and not there in every container. The
  * slice alone: 64 fibers that block at the same time on 2 processors would hold the others up for 320 ms.
@@ -142,6 +143,13 @@ static bool nobody_comes(void)
            !weft__idle_queues_empty();
 }
 
+/* Threads may wait for descriptors, and they need no machine to go on. */
+static void poll_for_threads(void)
+{
+    if (poller_used())
+        (void)weft__poller_poll();
+}
+
 /* True: it was asleep, or is to look or stop now. */
 static bool sleep_if_not_needed(void)
 {
@@ -186,8 +194,11 @@ static void *monitor_main(void *arg)
         if (atomic_u32_load_relaxed(&weft__sched.idle_count) == 0) {
             atomic_u32_add_relaxed(&weft__sched.era, 1);
             found = look(now);
+            if (found.failed)
+                poll_for_threads();
         } else if (nobody_comes()) {
             weft__wake_one();
+            poll_for_threads();
         }
         if (found.retaken)
             monitor.retook = now;

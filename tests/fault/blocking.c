@@ -2,11 +2,13 @@
  * blocking.c: no thread can be made while fibers block: nothing is lost, and when there is a thread again
  * the others go on.
  */
+#include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
 #include "failing.h"
+#include "sched/descriptor.h"
 #include "sched/sched.h"
 
 static atomic_u32 gate, begun, passed;
@@ -161,6 +163,48 @@ static void no_thread_to_wake_up_for_those_who_wait(void)
     close(ends[1]);
 }
 
+/* Threads wait for descriptors, too, and need no machine to go on. */
+
+static void *wait_on_thread(void *arg)
+{
+    wait_and_pass(arg);
+    return NULL;
+}
+
+static void no_thread_but_one_that_waits(void)
+{
+    void (*const blocks[])(void *) = {block, block_and_say_so};
+    weft_config config = {.processors = 1};
+    CHECK_EQ(pipe(ends), 0);
+    for (int i = 0; i < 2; i++) {
+        char byte;
+        pthread_t thread;
+        weft_fiber *fiber;
+        CHECK_EQ(weft_configure(&config), 0);
+        CHECK_EQ(weft_spawn(&fiber, pass, NULL, NULL), 0);
+        CHECK_EQ(weft_join(fiber), 0);
+        atomic_u32_store_relaxed(&gate, 0);
+        atomic_u32_store_relaxed(&begun, 0);
+        atomic_u32_store_relaxed(&passed, 0);
+        failing_on(SYS_THREAD, 1, true);
+        CHECK_EQ(weft_spawn(&fiber, blocks[i], NULL, NULL), 0);
+        while (atomic_u32_load_acquire(&begun) == 0)
+            nap();
+        CHECK_EQ(pthread_create(&thread, NULL, wait_on_thread, NULL), 0);
+        while (weft__descriptor_waits() == 0)
+            nap();
+        CHECK_EQ(write(ends[1], "x", 1), 1);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        failing_off();
+        CHECK_EQ(read(ends[0], &byte, 1), 1);
+        atomic_u32_store_release(&gate, 1);
+        CHECK_EQ(weft_join(fiber), 0);
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* The monitor itself has no thread; it gets one when processors are busy later. */
 
 static void no_thread_for_the_monitor(void)
@@ -197,6 +241,7 @@ int main(void)
     RUN(no_thread_for_a_stuck_processor);
     RUN(no_thread_for_a_processor_that_is_given_up);
     RUN(no_thread_to_wake_up_for_those_who_wait);
+    RUN(no_thread_but_one_that_waits);
     RUN(no_thread_for_the_monitor);
     return 0;
 }
