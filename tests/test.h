@@ -23,8 +23,8 @@
  * and ends the process at once with exit code 1: handlers of exit() would run on whatever stack the
  * check stands on.
  */
-#ifndef WEFT_TEST_H
-#define WEFT_TEST_H
+#ifndef WEFT_TESTS_TEST_H
+#define WEFT_TESTS_TEST_H
 
 #include <errno.h>
 #include <stdarg.h>
@@ -48,6 +48,9 @@
 
 #define RUN(function) test_run(#function, function)
 
+/* Called by a check that fails, if set: says what else is known. */
+static void (*test_on_fail)(void);
+
 __attribute__((noreturn, format(printf, 3, 4))) static inline void
 test_fail(const char *file, int line, const char *format, ...)
 {
@@ -57,6 +60,8 @@ test_fail(const char *file, int line, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     fprintf(stderr, "%s:%d: failed: %s\n", file, line, text);
+    if (test_on_fail != NULL)
+        test_on_fail();
     fflush(NULL);
     _exit(1);
 }

@@ -180,6 +180,11 @@ int weft__sys_backtrace(void **frames, int most);
 /* The same words as those two write, of one address, into the text; their length. */
 size_t weft__sys_address_text(const void *address, char *text, size_t size);
 
+/* What is written to stderr if the process dies from here on by abort, a fault, a sanitizer or exit; once. It must
+ * stay there until this is called with NULL, which ends it. And: writes it now. */
+void weft__sys_last_words(const char *text, size_t size);
+void weft__sys_last_words_now(void);
+
 /* Fault injection. */
 enum weft__sys_call {
     SYS_ALLOC,

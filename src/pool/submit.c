@@ -313,7 +313,7 @@ static bool naps(weft_pool *pool)
     uint64_t ended = (uint64_t)pool->stats.completed - pool->flow_ended;
     pool->flow_at = now;
     pool->flow_ended = (uint64_t)pool->stats.completed;
-    if (weft_self() != NULL || passed > FLOW_TICKS)
+    if (weft_self() != NULL || passed > FLOW_TICKS || seeded())
         return false;
     uint64_t places = ended * NAP_TICKS / (passed + 1); /* that a nap will bring */
     return places > NAP_PLACES && places < (uint64_t)pool_limit(pool) / 4;

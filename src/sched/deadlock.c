@@ -191,7 +191,19 @@ _Noreturn static void report(uint64_t parked, uint32_t threads)
             show_wait("a thread", wait->waiter->what, wait->object, wait->since);
         else
             weft__warn("a thread is in weft_shutdown");
+    if (seeded())
+        fatal("aborting: the test run cannot end");
     fatal("aborting; WEFT_DEADLOCK_CHECK=0 or weft_config.no_deadlock_check waits on instead");
+}
+
+/* Those of the process; in a test run without those that have nothing to do with it. */
+static uint32_t threads_that_count(void)
+{
+    uint32_t all = weft__sys_thread_count();
+    if (!seeded())
+        return all;
+    uint32_t strangers = weft__seeded_strangers();
+    return all > strangers ? all - strangers : 0;
 }
 
 /* Looks at the threads, with the machines idle since `wakes`; true if one that could act is there. */
@@ -203,14 +215,16 @@ static bool look(uint32_t wakes)
     uint32_t known = weft__foreign_count();
     lock_acquire(&waits.lock);
     /* Spares asking the kernel if a thread that weft knows of does not wait. */
-    bool possible = known <= threads_stuck(&draining);
-    uint32_t all = possible ? weft__sys_thread_count() : 0;
+    bool possible = seeded() || known <= threads_stuck(&draining);
+    uint32_t all = possible ? threads_that_count() : 0;
     uint32_t stuck = threads_stuck(&draining);
     uint32_t machines = idle_machines(&wakes_then);
     if (all != 0 && machines != 0 && wakes == wakes_then && all == machines + stuck) {
         weft__fiber_each_parked(count_parked, &parked);
         if (parked > 0 || (stuck > 0 && !draining))
             report(parked, stuck);
+        if (seeded() && draining && weft__fiber_alive() > 0)
+            fatal("a timer was left open: the test run cannot end");
     }
     bool again = waits.first != NULL && machines != 0 && (!possible || all > machines + stuck);
     lock_release(&waits.lock);

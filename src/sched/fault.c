@@ -20,6 +20,8 @@ static void say_where(const char *what, void *address)
 
 static bool report_overflow(void *address)
 {
+    if (seeded())
+        weft__sys_last_words_now();
     struct thread *thread = thread_self();
     struct weft_fiber *fiber = thread != NULL ? thread->fiber : NULL;
     if (fiber == NULL || fiber->stack == NULL || !weft__stack_in_guard(fiber->stack, address))

@@ -203,6 +203,8 @@ static bool anyone_needed(void)
 
 noinline void weft__wake_one(void)
 {
+    if (seeded() && weft__seeded_wake())
+        return;
     while (!try_wake_one() && anyone_needed())
         continue;
 }
@@ -284,6 +286,8 @@ void weft__idle_give(struct processor *processor)
 
 bool weft__idle_may_spin(struct machine *machine)
 {
+    if (seeded())
+        return false; /* there is no other processor, and what it found would pass by the choice */
     if (machine->spinning)
         return true;
     uint32_t busy = weft__sched.processor_count - atomic_u32_load_relaxed(&weft__sched.idle_count);

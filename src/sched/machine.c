@@ -344,6 +344,8 @@ static struct weft_fiber *choose(struct machine *machine)
         (void)weft__attend(&machine->thread);
         if (machine->thread.processor == NULL)
             return NULL;
+        if (seeded())
+            return weft__seeded_choose(machine);
     }
     if (unlikely(turn % HOUSEKEEP_EVERY == 0)) {
         weft__housekeep_plan();
@@ -467,6 +469,8 @@ int weft__machine_start(struct processor *processor, bool acts)
     machine->assigned = processor;
     machine->to_act = acts;
     machine->spinning = true; /* the caller has counted it */
+    if (seeded())
+        (void)atomic_u32_or_relaxed(&machine->thread.attention, ATTENTION_SEEDED);
     atomic_u32_store_relaxed(&machine->thread.inside, 1);
     /* Listed before it runs: a stop that comes now must join it. */
     lock_acquire(&weft__sched.lock);

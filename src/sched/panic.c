@@ -233,6 +233,7 @@ void weft__panic_report(struct panic *panic)
 {
     weft_panic_report(weft__panic_info(panic));
     weft__panic_free(panic);
+    weft__seeded_panicked();
 }
 
 /* What is deferred. */

@@ -99,7 +99,7 @@ static int park_thread(struct waiter *waiter, uint32_t what, void (*unlock)(void
     bool listed = deadline == WEFT_NEVER && (what & 0xff) != WAIT_FD;
     if (listed)
         weft__thread_waits(&wait);
-    int result = sleep_thread(waiter, deadline);
+    int result = sleep_thread(waiter, seeded() ? weft__seeded_deadline(deadline) : deadline);
     if (listed)
         weft__thread_waits_no_more(&wait);
     if (bond == NULL)

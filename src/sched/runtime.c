@@ -81,11 +81,12 @@ static int start_processors(const struct settings *settings)
         weft__sys_alloc_aligned(CACHE_LINE, count * sizeof(struct processor));
     if (processors == NULL)
         return -ENOMEM;
-    int64_t now = weft__sys_now();
+    int64_t now = weft__now();
+    uint64_t lots = seeded() ? weft__seeded_lots() : (uint64_t)now;
     for (uint32_t i = 0; i < count; i++) {
         processors[i] = (struct processor){.index = i};
         weft__wheel_init(&processors[i].wheel, now);
-        prng_seed(&processors[i].prng, i + (uint64_t)now);
+        prng_seed(&processors[i].prng, i + lots);
         processors[i].stacks.class = weft__sched.stack_class;
         processors[i].idle_next = i + 1 < count ? &processors[i + 1] : NULL;
     }
@@ -129,6 +130,10 @@ __attribute__((constructor)) static void handle_forks(void)
 static int start(void)
 {
     struct settings settings = weft__config_settle(&configured);
+    if (seeded()) {
+        settings.processors = 1;
+        settings.deadlock_check = true;
+    }
     weft__sched = (struct sched){.max_fibers = settings.max_fibers,
                                  .max_machines = (uint32_t)settings.max_machines,
                                  .deadlock_check = settings.deadlock_check,
@@ -152,7 +157,10 @@ static int start(void)
         return error;
     }
     fault_started = settings.fault_report && weft__fault_start() == 0;
-    weft__monitor_start();
+    if (seeded())
+        weft__monitor_stop(); /* nor is it to be started later */
+    else
+        weft__monitor_start();
     return 0;
 }
 
@@ -164,6 +172,21 @@ noinline int weft__runtime_start(void)
     lock_acquire(&lock);
     if (!atomic_u32_load_relaxed(&weft__runtime_running) && (error = start()) == 0)
         atomic_u32_store_release(&weft__runtime_running, 1); /* pairs with runtime_ensure */
+    lock_release(&lock);
+    return error;
+}
+
+int weft__runtime_start_seeded(uint64_t seed, bool chaos)
+{
+    int error = -EBUSY;
+    lock_acquire(&lock);
+    if (!atomic_u32_load_relaxed(&weft__runtime_running)) {
+        weft__seeded_begin(seed, chaos);
+        if ((error = start()) == 0)
+            atomic_u32_store_release(&weft__runtime_running, 1); /* pairs with runtime_ensure */
+        else
+            (void)weft__seeded_end();
+    }
     lock_release(&lock);
     return error;
 }

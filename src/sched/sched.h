@@ -8,6 +8,7 @@
  *   monitor.c   the thread that finds such machines
  *   timers.c    firing the wheels
  *   deadlock.c  noticing that nobody will ever wake anybody
+ *   seeded.c    the same in a test run: a seed decides who runs
  *   descriptor.c  waiting for descriptors
  *   poller.c    the set of those that are waited for, and where the watcher sleeps
  *   runtime.c   start, configuration, shut-down, fork
@@ -19,6 +20,7 @@
 
 #include "base/sys.h"
 #include "sched/inject.h"
+#include "sched/seeded.h"
 #include "sched/thread.h"
 
 enum action { ACTION_YIELD, ACTION_PARK, ACTION_END, ACTION_QUEUE };
@@ -111,6 +113,8 @@ static inline int runtime_ensure(void)
     /* Pairs with the release at the end of the start. */
     return likely(atomic_u32_load_acquire(&weft__runtime_running)) ? 0 : weft__runtime_start();
 }
+/* The same for a test run; -EBUSY if the runtime runs already. */
+int weft__runtime_start_seeded(uint64_t seed, bool chaos);
 /* True in a forked child, where nothing of weft works. */
 extern atomic_u32 weft__forked;
 static inline bool weft__runtime_forked(void)
@@ -266,6 +270,8 @@ enum timer_kind { TIMER_WAIT, TIMER_CALL };
 /* Fires what is due on the wheel of `from` into the ring of `processor`; true if that made any
  * ready. */
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now);
+/* The same on its own wheel to the nanosecond, for a clock that jumps: see weft__wheel_fire_exact. */
+uint32_t weft__timers_fire_exact(struct processor *processor, int64_t *now, bool jump);
 /* Fires the processor's own timers, if it has any that may be due. */
 void weft__timers_look(struct processor *processor);
 static inline void timers_look(struct processor *processor)
@@ -273,7 +279,7 @@ static inline void timers_look(struct processor *processor)
     if (atomic_i64_load_relaxed(&processor->wheel.next) != WHEEL_EMPTY)
         weft__timers_look(processor);
 }
-/* The earliest time that any wheel needs. */
+/* The earliest time that any wheel needs; in a test run one that has passed. */
 int64_t weft__timers_next(void);
 /* A timer with this deadline was armed: makes sure that somebody wakes up for it. */
 void weft__timers_news(int64_t deadline);

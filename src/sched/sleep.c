@@ -8,14 +8,14 @@
 
 int64_t weft_now(void)
 {
-    return weft__sys_now();
+    return weft__now();
 }
 
 int64_t weft_after(int64_t duration)
 {
     if (duration <= 0)
         return WEFT_NOW;
-    int64_t now = weft__sys_now();
+    int64_t now = weft__now();
     return duration < WEFT_NEVER - now ? now + duration : WEFT_NEVER;
 }
 
@@ -31,7 +31,7 @@ int weft_sleep_until(int64_t deadline)
     bool fiber = enter_if_fiber();
     int result = weft__park(weft__waiter_begin(&own), WAIT_SLEEP, NULL, NULL, deadline);
     leave_if_fiber(fiber);
-    if (result == -ETIMEDOUT && (weft__cancelled() == 0 || weft__sys_now() >= deadline))
+    if (result == -ETIMEDOUT && (weft__cancelled() == 0 || weft__now() >= deadline))
         return 0;
     return result;
 }

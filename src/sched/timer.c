@@ -93,7 +93,7 @@ static void call(void *arg)
         lock_acquire(&timer->lock);
         bool begin = atomic_u32_exchange_seq_cst(&timer->due, 0) != 0;
         if (begin && timer->period != 0) {
-            int64_t late = weft__sys_now() - timer->deadline;
+            int64_t late = weft__now() - timer->deadline;
             int64_t next = timer->deadline + (late > 0 ? late / timer->period * timer->period : 0);
             if (!__builtin_add_overflow(next, timer->period, &next) && next != WEFT_NEVER)
                 arm(timer, next);
@@ -174,7 +174,7 @@ int weft_timer_start(weft_timer *timer, int64_t deadline, int64_t period)
     bool before = disarm(timer);
     timer->period = period;
     if (deadline != WEFT_NEVER)
-        arm(timer, deadline > 0 ? deadline : weft__sys_now());
+        arm(timer, deadline > 0 ? deadline : weft__now());
     lock_release(&timer->lock);
     leave_if_fiber(fiber);
     return before;

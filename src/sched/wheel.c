@@ -237,3 +237,39 @@ uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
     lock_release(&wheel->lock);
     return fired;
 }
+
+/* The earliest deadline that is due by the hand; INT64_MAX if none is. */
+static int64_t earliest_due(const struct wheel *wheel)
+{
+    int64_t earliest = INT64_MAX;
+    for (const struct timer *timer = wheel->due; timer != NULL; timer = timer->next)
+        if (timer->deadline < earliest)
+            earliest = timer->deadline;
+    return earliest;
+}
+
+uint32_t weft__wheel_fire_exact(struct wheel *wheel, int64_t *now, bool jump, uint32_t budget,
+                                void (*fire)(struct timer *timer, void *context), void *context)
+{
+    uint32_t fired = 0;
+    lock_acquire(&wheel->lock);
+    /* The hand is ahead of the clock by less than a tick: what is due by the clock is due by the hand. */
+    advance(wheel, tick_of_deadline(*now));
+    if (jump && earliest_due(wheel) > *now) {
+        for (uint64_t start; wheel->due == NULL && (start = first_start(wheel)) != UINT64_MAX;)
+            advance(wheel, start);
+        if (wheel->due != NULL)
+            *now = earliest_due(wheel);
+    }
+    for (struct timer *timer = wheel->due, *next; timer != NULL && fired < budget; timer = next) {
+        next = timer->next;
+        if (timer->deadline > *now)
+            continue;
+        take_out(wheel, timer);
+        fire(timer, context);
+        fired++;
+    }
+    publish_next(wheel);
+    lock_release(&wheel->lock);
+    return fired;
+}

@@ -244,6 +244,7 @@ int weft_chan_send_until(weft_chan *chan, const void *element, int64_t deadline)
 
 int weft_chan_try_send(weft_chan *chan, const void *element)
 {
+    test_point();
     bool hopeless = chan != NULL && element != NULL && !chan_ready(chan, WEFT_SEND);
     return hopeless && !weft__runtime_forked() ? -EAGAIN : send(chan, element, WEFT_NOW);
 }
@@ -261,6 +262,7 @@ int weft_chan_receive_until(weft_chan *chan, void *element, int64_t deadline)
 
 int weft_chan_try_receive(weft_chan *chan, void *element)
 {
+    test_point();
     bool hopeless = chan != NULL && !chan_ready(chan, WEFT_RECEIVE);
     return hopeless && !weft__runtime_forked() ? -EAGAIN : receive(chan, element, WEFT_NOW);
 }

@@ -184,7 +184,7 @@ int weft_context_open(weft_context **out, weft_context *parent, const weft_conte
     bool own = context->deadline < above;
     if (!own)
         context->deadline = above;
-    bool passed = own && context->deadline <= weft__sys_now();
+    bool passed = own && context->deadline <= weft__now();
     if (passed)
         (void)weft__cancel(&context->canceler, ETIMEDOUT); /* nobody is bound to it yet */
     int error = own && !passed ? start_timer(context) : 0;

@@ -198,6 +198,11 @@ static void take_over(weft_mutex *mutex, bool long_enough)
         atomic_u32_and_acq_rel(word_of(mutex), ~(uint32_t)STARVING);
 }
 
+static bool waited_long(int64_t since)
+{
+    return weft__now() - since > STARVES_AFTER || (seeded() && weft__seeded_chance(4));
+}
+
 static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
 {
     struct waiter own;
@@ -226,7 +231,7 @@ static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
             continue;
         struct waiter *waiter = weft__waiter_begin(&own);
         if (since == 0) {
-            since = weft__sys_now();
+            since = weft__now();
             waiters_add_last(&mutex->waiters, waiter);
         } else {
             waiters_add_first(&mutex->waiters, waiter);
@@ -236,7 +241,7 @@ static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
             leave(mutex, waiter);
             return result;
         }
-        starving = weft__sys_now() - since > STARVES_AFTER ? STARVING : 0;
+        starving = waited_long(since) ? STARVING : 0;
         if (result == HANDED_OVER) {
             take_over(mutex, starving != 0);
             return 0;
@@ -265,6 +270,7 @@ void weft_mutex_lock(weft_mutex *mutex)
 {
     if (unlikely(mutex == NULL))
         fatal("weft_mutex_lock was given no mutex");
+    test_point();
     owner_wants(mutex, __builtin_return_address(0));
     if (unlikely(!lock_at_once(mutex)) &&
         unlikely(lock_slow(mutex, WAIT_MUTEX | WAIT_FIRM, WEFT_NEVER) != 0))
@@ -295,6 +301,7 @@ int weft_mutex_lock_until(weft_mutex *mutex, int64_t deadline)
 {
     if (mutex == NULL)
         return -EINVAL;
+    test_point();
     int result = 0;
     if (deadline <= WEFT_NOW) {
         result = take_if_free(mutex) ? 0 : -ETIMEDOUT;
@@ -312,6 +319,7 @@ int weft_mutex_try_lock(weft_mutex *mutex)
 {
     if (mutex == NULL)
         return -EINVAL;
+    test_point();
     if (!take_if_free(mutex))
         return -EBUSY;
     owner_set(mutex, __builtin_return_address(0));
@@ -396,6 +404,7 @@ void weft_mutex_unlock(weft_mutex *mutex)
     owner_clear(mutex);
     if (unlikely(!unlock_at_once(mutex)))
         unlock_slow(mutex);
+    test_point();
 }
 
 void weft_mutex_destroy(weft_mutex *mutex)

@@ -128,6 +128,7 @@ void weft_once_do(weft_once *once, void (*function)(void *), void *arg)
 {
     if (unlikely(once == NULL || function == NULL))
         fatal("weft_once_do was given no weft_once or no function");
+    test_point();
     if (unlikely(atomic_u32_load_acquire(word_of(once)) != DONE)) /* pairs with finish */
         do_slow(once, function, arg);
 }

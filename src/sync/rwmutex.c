@@ -165,6 +165,7 @@ static noinline int lock_slow(weft_rwmutex *rwmutex, enum role role, uint32_t fi
 
 static bool take_if_free(weft_rwmutex *rwmutex, enum role role)
 {
+    test_point();
     guard_acquire(&rwmutex->latch);
     bool taken = enter_as[role](rwmutex);
     guard_release(&rwmutex->latch);
@@ -300,6 +301,7 @@ static inline void unlock(weft_rwmutex *rwmutex, enum role role)
     guard_release(&rwmutex->latch);
     if (unlikely(!left))
         unlock_slow(rwmutex, role);
+    test_point();
 }
 
 void weft_rwmutex_read_unlock(weft_rwmutex *rwmutex)

@@ -113,6 +113,7 @@ static int wait_in_line(weft_sem *sem, int64_t n, uint32_t what, int64_t deadlin
 
 static int acquire(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
 {
+    test_point();
     guard_acquire(&sem->latch);
     bool got = take(sem, n);
     guard_release(&sem->latch);
@@ -160,6 +161,7 @@ int weft_sem_try_acquire(weft_sem *sem, int64_t n)
 {
     if (sem == NULL || n < 1)
         return -EINVAL;
+    test_point();
     guard_acquire(&sem->latch);
     bool got = take(sem, n);
     guard_release(&sem->latch);
@@ -197,6 +199,7 @@ void weft_sem_release(weft_sem *sem, int64_t n)
     guard_release(&sem->latch);
     if (unlikely(!alone))
         release_slow(sem, n);
+    test_point();
 }
 
 int64_t weft_sem_available(const weft_sem *sem)

@@ -46,7 +46,7 @@ static void tick(void *arg)
 {
     struct weft_ticker *ticker = arg;
     lock_acquire(&ticker->lock);
-    int64_t now = weft__sys_now();
+    int64_t now = weft__now();
     if (now >= ticker->next) {
         ticker->next = time_after(ticker->next, ticker->period, now);
         int full = weft_chan_try_send(ticker->chan, &now);
@@ -60,7 +60,7 @@ static int set(weft_ticker *ticker, int64_t deadline, int64_t period)
     lock_acquire(&ticker->lock);
     while (weft_chan_try_receive(ticker->chan, NULL) == 0)
         continue;
-    ticker->next = deadline > 0 ? deadline : weft__sys_now();
+    ticker->next = deadline > 0 ? deadline : weft__now();
     ticker->period = period;
     int result = weft_timer_start(ticker->timer, ticker->next, period);
     lock_release(&ticker->lock);

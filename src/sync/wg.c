@@ -97,6 +97,7 @@ int weft_wg_add(weft_wg *wg, int64_t count)
         return -EINVAL;
     if (count < -WEFT_WG_MAX)
         below_zero();
+    test_point();
     atomic_u64 *word = word_of(wg);
     uint64_t before = atomic_u64_load_relaxed(word), after;
     do {
@@ -123,6 +124,7 @@ void weft_wg_done(weft_wg *wg)
         below_zero();
     if (count_of(after) == 0 && (after & WAITERS))
         wake_all(wg);
+    test_point();
 }
 
 /* Starting fibers. */
@@ -224,6 +226,7 @@ int weft_wg_wait_until(weft_wg *wg, int64_t deadline)
 {
     if (wg == NULL)
         return -EINVAL;
+    test_point();
     uint64_t word = atomic_u64_load_acquire(word_of(wg)); /* pairs with the release in done */
     if (word == 0)
         return 0;

@@ -1,0 +1,68 @@
+/*
+ * seeded.h: the scheduler of test runs, which a seed decides: see seeded.c.
+ */
+#ifndef WEFT_SCHED_SEEDED_H
+#define WEFT_SCHED_SEEDED_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+#include "base/sys.h"
+
+struct machine;
+struct processor;
+struct thread;
+struct weft_fiber;
+
+/* Whether a test run is under way. Written while no machine exists. */
+extern atomic_u32 weft__seeding;
+static inline bool seeded(void)
+{
+    return unlikely(atomic_u32_load_relaxed(&weft__seeding) != 0);
+}
+
+/* The clock of the program: deadlines are points on it. What is between weft and the kernel is measured by
+ * weft__sys_now. */
+int64_t weft__seeded_now(void);
+static inline int64_t weft__now(void)
+{
+    return seeded() ? weft__seeded_now() : weft__sys_now();
+}
+/* A point of the program's clock as one of the kernel's, for threads. */
+int64_t weft__seeded_deadline(int64_t deadline);
+
+/* A place where the seed may let others go first. Calls of weft that enter the runtime are such places by
+ * themselves; this is for those that do not, if they need not wait. For callers outside the runtime. */
+void weft__seeded_point(void);
+static inline void test_point(void)
+{
+    if (seeded())
+        weft__seeded_point();
+}
+
+/* Decides in a test run what otherwise depends on how long something took: true once in `times`.
+ * Never on a thread, whose calls come when they come. */
+bool weft__seeded_chance(uint32_t times);
+
+/* In a fiber that has just entered the runtime, which may go on on another thread. */
+struct thread *weft__seeded_enter(struct thread *thread);
+/* Instead of waking a machine. True: there is none to wake. */
+bool weft__seeded_wake(void);
+/* The next fiber to run; NULL: only the system, or a thread, can wake one. */
+struct weft_fiber *weft__seeded_choose(struct machine *machine);
+/* A panic was reported. */
+void weft__seeded_panicked(void);
+/* What the processor's own generator begins with. */
+uint64_t weft__seeded_lots(void);
+/* Threads that were there when the run began, but for the one that runs it. */
+uint32_t weft__seeded_strangers(void);
+
+/* A run, for test.c. */
+void weft__seeded_begin(uint64_t seed, bool chaos);
+struct seeded_result {
+    uint64_t trace; /* a hash over all that was decided */
+    uint32_t panics;
+};
+struct seeded_result weft__seeded_end(void);
+
+#endif

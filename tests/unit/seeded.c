@@ -1,0 +1,587 @@
+/*
+ * seeded.c: test runs: the same seed gives the same schedule, others other ones; time jumps, to the nanosecond; and
+ * known bugs are found.
+ */
+#include <pthread.h>
+#include <weft/test.h>
+#include <weft/weft.h>
+
+#include "base/atomic.h"
+#include "test.h"
+
+enum { FIBERS = 5, EVENTS = 400, SEEDS_TRIED = 64, MANY = 1500 };
+
+/* What happened in a run, in order. */
+static char events[EVENTS + 1];
+static int event_count;
+
+static void note(char event)
+{
+    if (event_count < EVENTS)
+        events[event_count++] = event;
+    events[event_count] = '\0';
+}
+
+/* Everything that a schedule can show: yields, locks, channels, select, sleeps, spawns. */
+static struct {
+    weft_mutex mutex;
+    weft_chan *numbers, *letters;
+    weft_wg wg;
+} world;
+
+static void worker(void *arg)
+{
+    char name = (char)('a' + *(int *)arg);
+    for (int i = 0; i < 3; i++) {
+        note(name);
+        weft_yield();
+        weft_mutex_lock(&world.mutex);
+        note((char)(name - 'a' + 'A'));
+        weft_mutex_unlock(&world.mutex);
+        CHECK_EQ(weft_sleep(i * 5 * WEFT_MS), 0);
+        CHECK_EQ(weft_chan_send(i % 2 ? world.numbers : world.letters, &name), 0);
+    }
+}
+
+static void collector(void *arg)
+{
+    (void)arg;
+    char name;
+    for (int i = 0; i < FIBERS * 3; i++) {
+        weft_case cases[] = {{.chan = world.numbers, .op = WEFT_RECEIVE, .element = &name},
+                             {.chan = world.letters, .op = WEFT_RECEIVE, .element = &name}};
+        int chosen = weft_select(cases, 2);
+        CHECK(chosen >= 0);
+        note((char)('0' + chosen));
+        note(name);
+    }
+}
+
+static void mixture(void *arg)
+{
+    (void)arg;
+    int numbers[FIBERS];
+    world.mutex = (weft_mutex)WEFT_MUTEX_INIT;
+    world.wg = (weft_wg)WEFT_WG_INIT;
+    CHECK_EQ(weft_chan_make(&world.numbers, 1, 2), 0);
+    CHECK_EQ(weft_chan_make(&world.letters, 1, 0), 0);
+    event_count = 0;
+    CHECK_EQ(weft_wg_go(&world.wg, collector, NULL), 0);
+    for (int i = 0; i < FIBERS; i++) {
+        numbers[i] = i;
+        CHECK_EQ(weft_wg_go(&world.wg, worker, &numbers[i]), 0);
+    }
+    CHECK_EQ(weft_wg_wait(&world.wg), 0);
+    weft_chan_destroy(world.numbers);
+    weft_chan_destroy(world.letters);
+}
+
+static void same_seed_same_events(void)
+{
+    char first[EVENTS + 1];
+    for (uint64_t seed = 0; seed < SEEDS_TRIED; seed++) {
+        CHECK_EQ(weft_test_run(seed, mixture, NULL), 0);
+        CHECK(event_count == FIBERS * 3 * 4);
+        strcpy(first, events);
+        CHECK_EQ(weft_test_run(seed, mixture, NULL), 0);
+        CHECK_STR(first, events);
+    }
+    CHECK_EQ(weft_test_seeds(&(weft_test_options){.first = 1000, .seeds = 20, .twice = 1}, mixture,
+                             NULL),
+             0);
+    CHECK_EQ(weft_test_seeds(
+                 &(weft_test_options){.first = 1000, .seeds = 20, .twice = 1, .chaos = 1}, mixture,
+                 NULL),
+             0);
+}
+
+static void other_seeds_other_events(void)
+{
+    static char seen[SEEDS_TRIED][EVENTS + 1];
+    int distinct = 0;
+    for (int seed = 0; seed < SEEDS_TRIED; seed++) {
+        CHECK_EQ(weft_test_run((uint64_t)seed, mixture, NULL), 0);
+        strcpy(seen[seed], events);
+        bool is_new = true;
+        for (int i = 0; i < seed; i++)
+            is_new &= strcmp(seen[i], seen[seed]) != 0;
+        distinct += is_new;
+    }
+    CHECK(distinct > SEEDS_TRIED / 2);
+}
+
+/* What is not the seed's is found out: here something that the first run leaves. */
+static void depends_on_more(void *arg)
+{
+    int *runs = arg;
+    ++*runs;
+    for (int i = 0; i < *runs; i++)
+        weft_yield();
+}
+
+static void says_if_two_runs_differ(void)
+{
+    int runs = 0;
+    CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 5, .twice = 1}, depends_on_more, &runs),
+             -EPROTO);
+    CHECK_EQ(runs, 2);
+}
+
+/* Time. */
+
+static int64_t began;
+
+static void sleeps_an_hour(void *arg)
+{
+    (void)arg;
+    int64_t start = weft_now();
+    began = start;
+    CHECK_EQ(weft_sleep(3600 * WEFT_S), 0);
+    CHECK_EQ(weft_now() - start, 3600 * WEFT_S);
+    CHECK_EQ(weft_sleep(1), 0);
+    CHECK_EQ(weft_now() - start, 3600 * WEFT_S + 1);
+    weft_yield();
+    CHECK_EQ(weft_sleep_until(start), 0); /* that was */
+    CHECK_EQ(weft_now() - start, 3600 * WEFT_S + 1);
+    CHECK_EQ(weft_sleep(1000000 * WEFT_S * 3600), 0); /* a century */
+    CHECK_EQ(weft_now() - start, 3600 * WEFT_S * 1000001 + 1);
+}
+
+static void time_jumps(void)
+{
+    CHECK_EQ(weft_test_run(1, sleeps_an_hour, NULL), 0);
+    int64_t first = began;
+    CHECK_EQ(weft_test_run(2, sleeps_an_hour, NULL), 0);
+    CHECK_EQ(began, first);
+}
+
+struct alarm {
+    int64_t at;
+    char name;
+};
+
+static void ring(void *arg)
+{
+    struct alarm *alarm = arg;
+    CHECK_EQ(weft_sleep_until(alarm->at), 0);
+    CHECK_EQ(weft_now(), alarm->at);
+    note(alarm->name);
+}
+
+/* A nanosecond apart: in that order. At the same time: in any. */
+static void rings(void *arg)
+{
+    int64_t step = *(int64_t *)arg, start = weft_now() + 10 * WEFT_MS;
+    struct alarm alarms[FIBERS];
+    weft_wg wg = WEFT_WG_INIT;
+    event_count = 0;
+    for (int i = 0; i < FIBERS; i++) {
+        alarms[i] = (struct alarm){start + (FIBERS - i) * step, (char)('a' + i)};
+        CHECK_EQ(weft_wg_go(&wg, ring, &alarms[i]), 0);
+    }
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+}
+
+static void deadlines_in_order(void)
+{
+    int64_t step = 1, none = 0;
+    int others = 0;
+    for (uint64_t seed = 0; seed < SEEDS_TRIED; seed++) {
+        CHECK_EQ(weft_test_run(seed, rings, &step), 0);
+        CHECK_STR(events, "edcba");
+        CHECK_EQ(weft_test_run(seed, rings, &none), 0);
+        CHECK_EQ(event_count, FIBERS);
+        others += strcmp(events, "edcba") != 0;
+    }
+    CHECK(others > SEEDS_TRIED / 2);
+}
+
+static void count_call(void *arg)
+{
+    ++*(int *)arg;
+}
+
+static void waits_with_deadlines(void *arg)
+{
+    (void)arg;
+    weft_chan *chan;
+    weft_mutex mutex = WEFT_MUTEX_INIT;
+    weft_cond cond = WEFT_COND_INIT;
+    weft_timer *timer;
+    weft_ticker *ticker;
+    int64_t start = weft_now();
+    int calls = 0;
+    char element;
+    CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
+    CHECK_EQ(weft_chan_receive_until(chan, &element, weft_after(7 * WEFT_S)), -ETIMEDOUT);
+    CHECK_EQ(weft_now() - start, 7 * WEFT_S);
+    weft_mutex_lock(&mutex);
+    CHECK_EQ(weft_cond_wait_until(&cond, &mutex, weft_after(5 * WEFT_S)), -ETIMEDOUT);
+    weft_mutex_unlock(&mutex);
+    CHECK_EQ(weft_now() - start, 12 * WEFT_S);
+
+    CHECK_EQ(weft_timer_open(&timer, count_call, &calls), 0);
+    CHECK_EQ(weft_timer_start(timer, weft_after(WEFT_S), WEFT_S), 0);
+    CHECK_EQ(weft_sleep(10 * WEFT_S + WEFT_MS), 0);
+    CHECK_EQ(calls, 10);
+    CHECK_EQ(weft_timer_close(timer), 0);
+
+    int64_t ticked, first = weft_after(WEFT_S);
+    CHECK_EQ(weft_ticker_open(&ticker, first, WEFT_S), 0);
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(weft_chan_receive(weft_ticker_chan(ticker), &ticked), 0);
+        CHECK_EQ(weft_now(), first + i * WEFT_S);
+    }
+    weft_ticker_close(ticker);
+    weft_chan_destroy(chan);
+}
+
+static void deadlines_are_exact(void)
+{
+    CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 30}, waits_with_deadlines, NULL), 0);
+}
+
+static void sets_later(void *flag)
+{
+    CHECK_EQ(weft_sleep(WEFT_S), 0);
+    atomic_u32_store_relaxed(flag, 1);
+}
+
+static void polls(void *arg)
+{
+    (void)arg;
+    atomic_u32 flag = {0};
+    CHECK_EQ(weft_go(sets_later, &flag), 0);
+    while (!atomic_u32_load_relaxed(&flag))
+        weft_yield();
+}
+
+static void time_passes_for_who_yields(void)
+{
+    CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 8}, polls, NULL), 0);
+}
+
+/* Bugs that are there. Each says in `found` that it has happened. */
+
+static struct {
+    weft_mutex mutex;
+    weft_chan *chan;
+    int value;
+    int *item;
+    bool found;
+} bug;
+
+static void add_across_yield(void *arg)
+{
+    (void)arg;
+    int value = bug.value;
+    weft_yield();
+    bug.value = value + 1;
+}
+
+static void lost_update(void *arg)
+{
+    (void)arg;
+    weft_wg wg = WEFT_WG_INIT;
+    bug.value = 0;
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_wg_go(&wg, add_across_yield, NULL), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+    bug.found |= bug.value != 2;
+}
+
+/* Each step is locked, both together are not; and no step ever waits. */
+static void take_if_there(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&bug.mutex);
+    bool there = bug.value > 0;
+    weft_mutex_unlock(&bug.mutex);
+    if (!there)
+        return;
+    weft_mutex_lock(&bug.mutex);
+    bug.value--;
+    weft_mutex_unlock(&bug.mutex);
+}
+
+static void check_then_act(void *arg)
+{
+    (void)arg;
+    weft_wg wg = WEFT_WG_INIT;
+    bug.mutex = (weft_mutex)WEFT_MUTEX_INIT;
+    bug.value = 1;
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_wg_go(&wg, take_if_there, NULL), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+    bug.found |= bug.value < 0;
+}
+
+/* What is sent belongs to who receives it; touching it after that is wrong. */
+static void receive_item(void *arg)
+{
+    (void)arg;
+    int *item;
+    CHECK_EQ(weft_chan_receive(bug.chan, &item), 0);
+    bug.item = NULL; /* it is gone */
+}
+
+static void use_after_send(void *arg)
+{
+    (void)arg;
+    weft_wg wg = WEFT_WG_INIT;
+    int memory = 0, *item = &memory;
+    CHECK_EQ(weft_chan_make(&bug.chan, sizeof item, 1), 0);
+    bug.item = item;
+    CHECK_EQ(weft_wg_go(&wg, receive_item, NULL), 0);
+    CHECK_EQ(weft_chan_send(bug.chan, &item), 0);
+    bug.found |= bug.item == NULL;
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+    weft_chan_destroy(bug.chan);
+}
+
+/* The answer comes before the question is listed, if the one who answers is quick. */
+static void one_is_left_behind(void *arg)
+{
+    int *order = arg;
+    int mine = (*order)++;
+    for (int i = 0; i < 40; i++)
+        weft_yield();
+    bug.found |= mine == 0 && bug.value == FIBERS - 1;
+    bug.value++;
+}
+
+/* The first to begin is the last to end, by far. */
+static void left_behind(void *arg)
+{
+    (void)arg;
+    int order = 0;
+    weft_wg wg = WEFT_WG_INIT;
+    bug.value = 0;
+    for (int i = 0; i < FIBERS; i++)
+        CHECK_EQ(weft_wg_go(&wg, one_is_left_behind, &order), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+}
+
+static int seeds_until_found(void (*function)(void *))
+{
+    bug.found = false;
+    for (int seed = 0; seed < SEEDS_TRIED; seed++) {
+        CHECK_EQ(weft_test_run((uint64_t)seed, function, NULL), 0);
+        if (bug.found)
+            return seed + 1;
+    }
+    return 0;
+}
+
+static void finds_known_bugs(void)
+{
+    static void (*const bugs[])(void *) = {lost_update, check_then_act, use_after_send, left_behind};
+    for (int i = 0; i < 4; i++) {
+        int seeds = seeds_until_found(bugs[i]);
+        printf("bug %d: found by seed %d\n", i, seeds - 1);
+        CHECK(seeds > 0);
+    }
+    bug.found = false;
+    CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 20, .chaos = 1}, check_then_act, NULL),
+             0);
+    CHECK(bug.found);
+}
+
+/* More than a ring holds. */
+static void count_up(void *arg)
+{
+    ++*(int *)arg;
+    weft_yield();
+    ++*(int *)arg;
+}
+
+static void many(void *arg)
+{
+    (void)arg;
+    int count = 0, fibers = (int)test_scale(MANY);
+    weft_wg wg = WEFT_WG_INIT;
+    for (int i = 0; i < fibers; i++)
+        CHECK_EQ(weft_wg_go(&wg, count_up, &count), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+    CHECK_EQ(count, 2 * fibers);
+}
+
+static void many_fibers(void)
+{
+    CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 8, .twice = 1}, many, NULL), 0);
+}
+
+/* The world outside. */
+
+static void *block(void *arg)
+{
+    usleep(2000);
+    return arg;
+}
+
+static void blocks(void *arg)
+{
+    int *value = arg;
+    CHECK_PTR(weft_blocking(block, value), value);
+    ++*value;
+}
+
+static void *send_from_thread(void *chan)
+{
+    char letter = 't';
+    usleep(1000);
+    CHECK_EQ(weft_chan_send(chan, &letter), 0);
+    CHECK_EQ(weft_chan_receive_until(chan, &letter, weft_after(WEFT_MS)), -ETIMEDOUT);
+    return NULL;
+}
+
+static void outside(void *arg)
+{
+    (void)arg;
+    int value = 0, ends[2];
+    char letter;
+    pthread_t thread;
+    weft_chan *chan;
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, blocks, &value, NULL), 0);
+    CHECK_EQ(weft_sleep(WEFT_S), 0);
+    CHECK_EQ(value, 1); /* no time passed before it was back */
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, send_from_thread, chan), 0);
+    CHECK_EQ(weft_chan_receive(chan, &letter), 0);
+    CHECK_EQ(letter, 't');
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    weft_chan_destroy(chan);
+    CHECK_EQ(pipe(ends), 0);
+    CHECK_EQ(weft_fd_wait(ends[0], WEFT_READABLE, weft_after(60 * WEFT_S)), -ETIMEDOUT);
+    CHECK_EQ(write(ends[1], "x", 1), 1);
+    CHECK(weft_fd_wait(ends[0], WEFT_READABLE, weft_after(60 * WEFT_S)) >= 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void works_with_the_outside(void)
+{
+    CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 16}, outside, NULL), 0);
+}
+
+/* Panics. */
+
+static void panics(void *arg)
+{
+    (void)arg;
+    weft_panic("on purpose");
+}
+
+static void joins_one_that_panics(void *arg)
+{
+    (void)arg;
+    weft_fiber *fiber;
+    weft_panic_info info;
+    CHECK_EQ(weft_spawn(&fiber, panics, NULL, NULL), 0);
+    CHECK_EQ(weft_join_panic(fiber, &info, WEFT_NEVER), -EOWNERDEAD);
+}
+
+static void run_panics(void)
+{
+    CHECK_EQ(weft_test_seeds(&(weft_test_options){.first = 77}, panics, NULL), -EOWNERDEAD);
+}
+
+static void panics_fail_the_run(void)
+{
+    const char *text = test_stderr_of(run_panics);
+    CHECK(strstr(text, "on purpose") != NULL);
+    CHECK(strstr(text, "seed 77 ") != NULL);
+    CHECK_EQ(weft_test_run(1, joins_one_that_panics, NULL), 0);
+}
+
+/* Use. */
+
+static void inside_of_a_run(void *arg)
+{
+    uint64_t seed = 1;
+    CHECK_EQ(weft_test_seed(&seed), 0);
+    CHECK_EQ(seed, 5);
+    CHECK_EQ(weft_test_seed(NULL), -EINVAL);
+    CHECK_EQ(weft_test_run(1, inside_of_a_run, NULL), -EBUSY);
+    CHECK_EQ(weft_processors(), 1);
+    ++*(int *)arg;
+}
+
+static void receive_from(void *chan)
+{
+    char letter;
+    CHECK_EQ(weft_chan_receive(chan, &letter), 0);
+}
+
+static void arguments_and_contexts(void)
+{
+    int called = 0;
+    uint64_t seed = 99;
+    char letter = 'x';
+    weft_chan *chan;
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 3}), 0);
+    CHECK_EQ(weft_test_run(1, NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_test_seeds(NULL, NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_test_seeds(&(weft_test_options){.reserved = {1}}, inside_of_a_run, &called),
+             -EINVAL);
+    CHECK_EQ(weft_test_seed(&seed), -EAGAIN);
+    CHECK_EQ(seed, 99);
+    CHECK_EQ(weft_test_run(5, inside_of_a_run, &called), 0);
+    CHECK_EQ(called, 1);
+
+    /* The runtime as it is elsewhere, before and after. */
+    CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
+    CHECK_EQ(weft_go(receive_from, chan), 0);
+    CHECK_EQ(weft_processors(), 3);
+    CHECK_EQ(weft_test_run(5, inside_of_a_run, &called), -EBUSY);
+    CHECK_EQ(weft_chan_send(chan, &letter), 0);
+    CHECK_EQ(weft_test_run(5, inside_of_a_run, &called), 0);
+    CHECK_EQ(called, 2);
+    weft_chan_destroy(chan);
+    CHECK_EQ(weft_configure(NULL), 0);
+}
+
+static void count_run(void *arg)
+{
+    ++*(int *)arg;
+}
+
+static void environment(void)
+{
+    int runs = 0;
+    CHECK_EQ(setenv("WEFT_TEST_SEEDS", "7", 1), 0);
+    CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);
+    CHECK_EQ(runs, 7);
+    CHECK_EQ(setenv("WEFT_TEST_SEED", "18446744073709551615", 1), 0);
+    CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);
+    CHECK_EQ(runs, 8);
+    CHECK_EQ(setenv("WEFT_TEST_SEED", "18446744073709551616", 1), 0);
+    CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);
+    CHECK_EQ(runs, 15);
+    CHECK_EQ(unsetenv("WEFT_TEST_SEED"), 0);
+    CHECK_EQ(unsetenv("WEFT_TEST_SEEDS"), 0);
+    CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);
+    CHECK_EQ(runs, 115);
+}
+
+int main(void)
+{
+    unsetenv("WEFT_TEST_SEED");
+    unsetenv("WEFT_TEST_SEEDS");
+    RUN(same_seed_same_events);
+    RUN(other_seeds_other_events);
+    RUN(says_if_two_runs_differ);
+    RUN(time_jumps);
+    RUN(deadlines_in_order);
+    RUN(deadlines_are_exact);
+    RUN(time_passes_for_who_yields);
+    RUN(finds_known_bugs);
+    RUN(many_fibers);
+    RUN(works_with_the_outside);
+    RUN(panics_fail_the_run);
+    RUN(arguments_and_contexts);
+    RUN(environment);
+    return 0;
+}
