@@ -48,7 +48,7 @@ enum {
     READY_FIRST = 64,    /* places in the set at first */
     STUBBORN_LOOK = 64,  /* of how many it takes the highest number */
     FAIR_ONCE_IN = 16,   /* choices of a stubborn seed */
-    YIELDS_MOST = 10000, /* in a row, before the clock moves none the less */
+    YIELDS_EACH = 1000,  /* of each that is ready, in a row, before the clock moves none the less */
     ALWAYS = 256,        /* as a rate */
 };
 
@@ -66,7 +66,7 @@ static struct {
     bool point;       /* the fiber that left the processor last did so at a point */
     bool waited;      /* for descriptors, since something was ready */
     uint32_t rate;    /* in 256: how often others go first at a point */
-    uint32_t yields;  /* in a row */
+    uint64_t yields;  /* in a row */
     uint32_t strangers;
     struct entry *ready;
     uint32_t count, room;
@@ -225,7 +225,7 @@ static void count_yields(struct machine *machine)
 {
     if (machine->action != ACTION_YIELD)
         run.yields = 0;
-    else if (!run.point && ++run.yields >= YIELDS_MOST) {
+    else if (!run.point && ++run.yields >= (uint64_t)YIELDS_EACH * run.count) {
         run.yields = 0;
         if (timers_armed(machine->thread.processor))
             fire(machine->thread.processor, true);
