@@ -40,16 +40,16 @@
 #include "sched/sched.h"
 
 #define CLOCK_BEGIN (1000 * WEFT_S)
-#define EVENT_TIME WEFT_MS           /* for descriptors, before the clock jumps past them */
-#define OUTSIDE_LOOK (50 * WEFT_US)  /* how often one looks whether somebody is back from C code */
+#define EVENT_TIME WEFT_MS          /* for descriptors, before the clock jumps past them */
+#define OUTSIDE_LOOK (50 * WEFT_US) /* how often one looks whether somebody is back from C code */
 #define STARVED_LOOK WEFT_MS
 
 enum {
-    READY_FIRST = 64,    /* places in the set at first */
-    STUBBORN_LOOK = 64,  /* of how many it takes the highest number */
-    FAIR_ONCE_IN = 16,   /* choices of a stubborn seed */
-    YIELDS_EACH = 1000,  /* of each that is ready, in a row, before the clock moves none the less */
-    ALWAYS = 256,        /* as a rate */
+    READY_FIRST = 64,   /* places in the set at first */
+    STUBBORN_LOOK = 64, /* of how many it takes the highest number */
+    FAIR_ONCE_IN = 16,  /* choices of a stubborn seed */
+    YIELDS_EACH = 1000, /* of each that is ready, in a row, before the clock moves none the less */
+    ALWAYS = 256,       /* as a rate */
 };
 
 atomic_u32 weft__seeding;
@@ -63,10 +63,10 @@ static struct {
     uint64_t seed;
     struct prng prng;
     bool stubborn;
-    bool point;       /* the fiber that left the processor last did so at a point */
-    bool waited;      /* for descriptors, since something was ready */
-    uint32_t rate;    /* in 256: how often others go first at a point */
-    uint64_t yields;  /* in a row */
+    bool point;      /* the fiber that left the processor last did so at a point */
+    bool waited;     /* for descriptors, since something was ready */
+    uint32_t rate;   /* in 256: how often others go first at a point */
+    uint64_t yields; /* in a row */
     uint32_t strangers;
     struct entry *ready;
     uint32_t count, room;

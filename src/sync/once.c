@@ -113,6 +113,7 @@ static void call(weft_once *once, void (*function)(void *), void *arg)
 
 static noinline void do_slow(weft_once *once, void (*function)(void *), void *arg)
 {
+    test_point();
     for (;;) {
         uint32_t before = 0;
         if (atomic_u32_cas_acq_rel(word_of(once), &before, RUNNING)) {
@@ -128,7 +129,6 @@ void weft_once_do(weft_once *once, void (*function)(void *), void *arg)
 {
     if (unlikely(once == NULL || function == NULL))
         fatal("weft_once_do was given no weft_once or no function");
-    test_point();
     if (unlikely(atomic_u32_load_acquire(word_of(once)) != DONE)) /* pairs with finish */
         do_slow(once, function, arg);
 }
