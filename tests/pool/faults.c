@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "lines.h"
+#include "seeds.h"
 #include "tasks.h"
 
 /* 1. A task that submits to its own full pool does not hang. */
@@ -602,5 +603,7 @@ int main(void)
     RUN(fault_9_nothing_is_left_after_close);
     RUN(fault_10_nobody_overtakes);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(fault_7_a_panic_in_the_panic_handler_is_survived);
+    RUN_SEEDS(fault_8_no_worker_expires_early);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "base/compiler.h"
 #include "lines.h"
 #include "pool/pool.h"
+#include "seeds.h"
 #include "tasks.h"
 
 static atomic_u32 ran;
@@ -806,5 +807,7 @@ int main(void)
     RUN(a_forked_child_is_refused);
     RUN(the_default_pool_is_there);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(close_from_its_own_task_is_refused);
+    RUN_SEEDS(tasks_may_pause_their_pool);
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "figures.h"
 #include "lines.h"
+#include "seeds.h"
 
 /* By need. */
 
@@ -627,5 +628,6 @@ int main(void)
     with_processors(1, lifo_takes_the_one_that_was_busy_last, NULL);
     with_processors(1, fifo_takes_the_one_that_is_idle_longest, NULL);
     with_processors(2, short_ones_run_beside_a_long_one, NULL);
+    RUN_SEEDS(no_worker_without_a_task);
     return 0;
 }

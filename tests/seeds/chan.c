@@ -127,10 +127,9 @@ static void select_send(void *arg)
     while (element.number < EACH) {
         weft_case cases[CHANNELS];
         for (int i = 0; i < CHANNELS; i++)
-            cases[i] =
-                (weft_case){.chan = channels[i], .op = WEFT_SEND, .element = &element};
-        int chosen = one_in(2) ? weft_select(cases, CHANNELS)
-                               : weft_select_until(cases, CHANNELS, soon());
+            cases[i] = (weft_case){.chan = channels[i], .op = WEFT_SEND, .element = &element};
+        int chosen =
+            one_in(2) ? weft_select(cases, CHANNELS) : weft_select_until(cases, CHANNELS, soon());
         CHECK(chosen >= 0 || chosen == -ETIMEDOUT);
         element.number += chosen >= 0;
         sent += chosen >= 0;
@@ -145,9 +144,8 @@ static void select_receive(void *arg)
     while (open[0] || open[1] || open[2]) {
         weft_case cases[CHANNELS];
         for (int i = 0; i < CHANNELS; i++)
-            cases[i] = (weft_case){.chan = open[i] ? channels[i] : NULL,
-                                   .op = WEFT_RECEIVE,
-                                   .element = &element};
+            cases[i] = (weft_case){
+                .chan = open[i] ? channels[i] : NULL, .op = WEFT_RECEIVE, .element = &element};
         int chosen = weft_select(cases, CHANNELS);
         CHECK(chosen >= 0);
         if (cases[chosen].result == -ESHUTDOWN) {

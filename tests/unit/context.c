@@ -9,6 +9,7 @@
 #include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "seeds.h"
 
 static weft_context *make(weft_context *parent)
 {
@@ -695,5 +696,12 @@ int main(void)
     RUN(binding_without_memory);
     RUN(waiting_bound_needs_no_memory);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(down_not_up_or_sideways);
+    RUN_SEEDS(closing_cancels_what_is_below);
+    RUN_SEEDS(born_cancelled);
+    RUN_SEEDS(the_earliest_deadline_counts);
+    RUN_SEEDS(cancelled_before_its_deadline);
+    RUN_SEEDS(done_asked_for_while_cancelling);
+    RUN_SEEDS(a_timer_is_bound_for_one_call);
     return 0;
 }

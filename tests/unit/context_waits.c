@@ -7,6 +7,7 @@
 #include "everywhere.h"
 #include "sched/cancel.h"
 #include "sched/fiber.h"
+#include "seeds.h"
 
 static weft_context *make(weft_context *parent)
 {
@@ -649,5 +650,7 @@ int main(void)
     RUN(closing_a_timer_is_not_ended);
     RUN(the_handle_survives_a_cancelled_join);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(every_wait_of_a_fiber_is_cancelled);
+    RUN_SEEDS(closing_a_timer_is_not_ended);
     return 0;
 }

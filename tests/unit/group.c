@@ -10,6 +10,7 @@
 #include "failing.h"
 #include "sched/cancel.h"
 #include "sched/fiber.h"
+#include "seeds.h"
 
 static int poisoned;
 static void *const poison = &poisoned;
@@ -775,5 +776,7 @@ int main(void)
     RUN(failures);
     RUN(too_many_fibers);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(errors_are_kept_as_they_are);
+    RUN_SEEDS(a_member_does_not_wait_for_itself);
     return 0;
 }

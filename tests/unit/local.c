@@ -6,6 +6,7 @@
 #include <weft/weft.h>
 
 #include "base/sys.h"
+#include "seeds.h"
 #include "test.h"
 
 enum { FIBERS = 100, ROUNDS_MOST = 4 };
@@ -353,5 +354,7 @@ int main(void)
     RUN(deleted_values_are_forgotten);
     RUN(no_value_is_inherited);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(destructors_of_many);
+    RUN_SEEDS(no_value_is_inherited);
     return 0;
 }

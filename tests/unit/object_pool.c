@@ -13,6 +13,7 @@
 #include "counts.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "seeds.h"
 #include <weft/weft.h>
 
 #define LONG (3600 * WEFT_S) /* an idle period that does not end in a test */
@@ -597,5 +598,6 @@ int main(void)
     RUN(close_waits_for_destroy);
     RUN(a_forked_child_is_refused);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(functions_may_use_the_pool);
     return 0;
 }

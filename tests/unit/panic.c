@@ -6,6 +6,7 @@
 #include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "seeds.h"
 
 #define TEXT(text) ((void *)(uintptr_t)(text)) /* as an argument */
 
@@ -742,5 +743,8 @@ int main(void)
     RUN(a_mutex_stays_locked);
     RUN(a_forked_child_cleans_up);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(a_clean_up_unlocks);
+    RUN_SEEDS(joiners_are_told);
+    RUN_SEEDS(many_at_once);
     return 0;
 }

@@ -89,10 +89,10 @@ static void same_seed_same_events(void)
     CHECK_EQ(weft_test_seeds(&(weft_test_options){.first = 1000, .seeds = 20, .twice = 1}, mixture,
                              NULL),
              0);
-    CHECK_EQ(weft_test_seeds(
-                 &(weft_test_options){.first = 1000, .seeds = 20, .twice = 1, .chaos = 1}, mixture,
-                 NULL),
-             0);
+    CHECK_EQ(
+        weft_test_seeds(&(weft_test_options){.first = 1000, .seeds = 20, .twice = 1, .chaos = 1},
+                        mixture, NULL),
+        0);
 }
 
 static void other_seeds_other_events(void)
@@ -375,7 +375,8 @@ static int seeds_until_found(void (*function)(void *))
 
 static void finds_known_bugs(void)
 {
-    static void (*const bugs[])(void *) = {lost_update, check_then_act, use_after_send, left_behind};
+    static void (*const bugs[])(void *) = {lost_update, check_then_act, use_after_send,
+                                           left_behind};
     for (int i = 0; i < 4; i++) {
         int seeds = seeds_until_found(bugs[i]);
         printf("bug %d: found by seed %d\n", i, seeds - 1);

@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "base/prng.h"
 #include "everywhere.h"
+#include "seeds.h"
 #include <weft/weft.h>
 
 static void the_clock_is_the_monotonic_one(void)
@@ -230,5 +231,6 @@ int main(void)
     RUN(wakes_in_order);
     RUN(short_sleeps_are_short);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(never_early_in_a_crowd);
     return 0;
 }

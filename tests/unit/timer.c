@@ -10,6 +10,7 @@
 #include "base/atomic.h"
 #include "base/prng.h"
 #include "everywhere.h"
+#include "seeds.h"
 #include <weft/weft.h>
 
 static void count(void *arg)
@@ -594,5 +595,8 @@ int main(void)
     RUN(a_timer_may_start_itself);
     RUN(a_huge_period_calls_once);
     RUN(open_timers_hold_back_the_shutdown);
+    RUN_SEEDS(missed_calls_become_one);
+    RUN_SEEDS(periods_do_not_drift);
+    RUN_SEEDS(a_huge_period_calls_once);
     return 0;
 }

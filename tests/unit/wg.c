@@ -6,6 +6,7 @@
 #include <weft/weft.h>
 
 #include "base/sys.h"
+#include "seeds.h"
 #include "test.h"
 
 /* Misuse; runs before the runtime does, so that children can be forked. */
@@ -548,5 +549,9 @@ int main(void)
     RUN(not_touched_after_wait);
     RUN(not_touched_after_wait_and_deadline);
     RUN(far_below_zero_aborts_too);
+    RUN_SEEDS(fiber_waits_for_fibers);
+    RUN_SEEDS(deadlines);
+    RUN_SEEDS(others_give_up);
+    RUN_SEEDS(starts_fibers);
     return 0;
 }
