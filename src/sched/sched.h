@@ -77,7 +77,8 @@ struct sched {
     struct machine *idle_machines;
     struct machine *machines;
     uint32_t machine_count, max_machines;
-    struct machine *ended;   /* the last that ended as surplus, not joined; it joins the one before it */
+    struct machine
+        *ended; /* the last that ended as surplus, not joined; it joins the one before it */
     struct machine *records; /* of machines that were joined */
     uint32_t wakes;          /* how often one was taken out of the idle list */
     struct chain starved;    /* fibers for which there was no stack */
@@ -89,11 +90,11 @@ struct sched {
     atomic_i64 sleep_until; /* when the watcher wakes by itself; NO_WATCHER if there is none */
     atomic_ptr watcher;     /* struct machine: who sleeps in the poller */
     atomic_u32 stopping;
-    atomic_u32 era;          /* grows while no processor is idle, every 10 ms at least: the monitor */
-    atomic_u32 crowd;        /* there are more machines than processors */
-    atomic_u32 lost;         /* fibers that run on a machine which has lost its processor */
-    atomic_u32 draining;     /* somebody waits in weft_shutdown */
-    atomic_u32 quiet;        /* futex: grows when a machine retires while draining */
+    atomic_u32 era;      /* grows while no processor is idle, every 10 ms at least: the monitor */
+    atomic_u32 crowd;    /* there are more machines than processors */
+    atomic_u32 lost;     /* fibers that run on a machine which has lost its processor */
+    atomic_u32 draining; /* somebody waits in weft_shutdown */
+    atomic_u32 quiet;    /* futex: grows when a machine retires while draining */
     atomic_i64 housekeeping; /* the next time there is something to do */
 
     _Alignas(CACHE_LINE) atomic_i64 limited; /* fibers alive, kept only if there is a limit */

@@ -493,7 +493,7 @@ static void surplus_machines_end(void)
         many_block(64);
         while (machines() > 2 || threads_of_weft() > 3)
             nap(1000);
-        CHECK_EQ(weft_join(spawn(pass, NULL)), 0); /* and weft goes on */
+        CHECK_EQ(weft_join(spawn(pass, NULL)), 0);      /* and weft goes on */
         for (bool joined = false; !joined; nap(1000)) { /* also the last of them is joined */
             lock_acquire(&weft__sched.lock);
             joined = weft__sched.ended == NULL;
