@@ -2,6 +2,7 @@
  * pool.h: what the files of the pool share.
  *
  *   queue.c    tasks that wait
+ *   order.c    which task is next: priorities and keys
  *   submit.c   admission: who gets in, who waits, who is turned away
  *   settle.c   what follows from a change: who is called, admitted, woken or made
  *   worker.c   execution: workers, who runs the next task
@@ -126,9 +127,9 @@ struct weft_pool {
         visitors; /* calls that still have to do with the pool: it does not stop before they end */
     int64_t lent; /* places of workers that wait for tasks of this pool */
 
-    struct line blocked;          /* submitters */
-    uint64_t flow_at, flow_ended; /* ticks, and tasks ended, when one last had to wait */
-    void *stoppers;               /* waiters: who wait for it to be stopped */
+    struct line blocked;         /* submitters */
+    int64_t flow_at, flow_ended; /* the time, and the tasks ended, when one last had to wait */
+    void *stoppers;              /* waiters: who wait for it to be stopped */
 
     struct serial *serials[SERIAL_BUCKETS];
     weft_pool_stats stats; /* the totals */
@@ -248,13 +249,11 @@ void weft__pool_log(weft_pool *pool, const char *line);
 bool weft__pool_shrinks_now(weft_pool *pool);
 void weft__pool_shrink_later(weft_pool *pool);
 
-/* submit.c */
+/* order.c */
 
-/* Under the latch: how many tasks may be inside. */
-static inline int64_t pool_limit(const weft_pool *pool)
+static inline int queue_of(int priority)
 {
-    int64_t limit;
-    return __builtin_add_overflow(pool->capacity, pool->queue_most, &limit) ? INT64_MAX : limit;
+    return 1 - priority; /* high, normal, low */
 }
 /* Under the latch: a task goes into the queue of its priority, or waits for those of its key before it;
  * false without memory. */
@@ -267,6 +266,15 @@ bool weft__pool_pop(weft_pool *pool, struct carried *carried);
 /* Under the latch: takes a task that has not begun, to be dropped: the one that waits longest, of the lowest
  * priority. *calls: as weft__pool_serial_next said, of *next. */
 bool weft__pool_forget(weft_pool *pool, struct carried *carried, struct carried *next, bool *calls);
+
+/* submit.c */
+
+/* Under the latch: how many tasks may be inside. */
+static inline int64_t pool_limit(const weft_pool *pool)
+{
+    int64_t limit;
+    return __builtin_add_overflow(pool->capacity, pool->queue_most, &limit) ? INT64_MAX : limit;
+}
 /* Under the latch: admits the submitters that wait and now fit. */
 void weft__pool_admit(weft_pool *pool, struct errands *errands);
 /* Offers a task; 0 or an error. */
