@@ -126,8 +126,8 @@ WEFT_API weft_pool_options weft_pool_scalable(int64_t idle, int64_t most, int64_
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_open(weft_pool **pool, const weft_pool_options *options);
 
-/* A pool with all defaults, opened at first use and never closed; NULL if it could not be opened (then
- * the next call tries again).
+/* A pool with all defaults, opened at first use. It is never closed (a close gives -EBUSY), but may be
+ * stopped and opened again. NULL if it could not be opened; then the next call tries again.
  * Contexts: fiber, thread. */
 WEFT_API weft_pool *weft_pool_default(void);
 
@@ -244,7 +244,7 @@ WEFT_API WEFT_MUST_USE int weft_pool_reopen(weft_pool *pool);
 
 /* Stops the pool and frees it: when it returns 0, all tasks have run and nothing of the pool is left. It
  * is not ended by a context.
- * Returns 0; -EDEADLK from a task of the pool; -EINVAL if pool is NULL; -ECHILD.
+ * Returns 0; -EDEADLK from a task of the pool; -EBUSY for weft_pool_default; -EINVAL if pool is NULL; -ECHILD.
  * Contexts: fiber, thread. Undefined: any use during or after it, except by its tasks, and by submitters
  * that wait in it. */
 WEFT_API int weft_pool_close(weft_pool *pool);

@@ -171,18 +171,19 @@ int weft_pool_open(weft_pool **out, const weft_pool_options *options)
     return open_pool(out, options, __builtin_return_address(0));
 }
 
+static atomic_ptr default_pool;
+
 weft_pool *weft_pool_default(void)
 {
     static struct lock lock;
-    static atomic_ptr pool;
-    weft_pool *opened = atomic_ptr_load_acquire(&pool); /* pairs with the release below */
+    weft_pool *opened = atomic_ptr_load_acquire(&default_pool); /* pairs with the release below */
     if (opened != NULL || weft__runtime_forked())
         return opened;
     static const weft_pool_options defaults = {.name = "default"};
     lock_acquire(&lock);
-    opened = atomic_ptr_load_relaxed(&pool);
+    opened = atomic_ptr_load_relaxed(&default_pool);
     if (opened == NULL && open_pool(&opened, &defaults, __builtin_return_address(0)) == 0)
-        atomic_ptr_store_release(&pool, opened);
+        atomic_ptr_store_release(&default_pool, opened);
     lock_release(&lock);
     return opened;
 }
@@ -399,6 +400,8 @@ int weft_pool_close_until(weft_pool *pool, int64_t deadline)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
+    if (pool == atomic_ptr_load_acquire(&default_pool))
+        return -EBUSY; /* others may use it at any time */
     int error = stop(pool, WAIT_POOL_STOP | WAIT_FIRM, deadline);
     if (error != 0)
         return error;

@@ -73,8 +73,9 @@ static int run_alone(uint64_t first, uint64_t count, const weft_test_options *op
         if (error == 0 && options->twice != 0)
             error = run(first + i, options->chaos != 0, function, arg, &again);
         if (error == 0 && options->twice != 0 && trace != again) {
+            unsigned long long seed = first + i;
             weft__warn("two runs of seed %llu differ: the test depends on more than the seed",
-                       (unsigned long long)(first + i));
+                       seed);
             error = -EPROTO;
         }
     }

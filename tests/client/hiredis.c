@@ -104,7 +104,7 @@ static void take(void *arg)
     redisContext *context = connect_to_server();
     redisReply *reply = redisCommand(context, "BLPOP box:%d 0", self);
     CHECK(reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2);
-    received[self] = atoi(reply->element[1]->str);
+    received[self] = (int)strtol(reply->element[1]->str, NULL, 10);
     freeReplyObject(reply);
     redisFree(context);
 }
@@ -128,7 +128,7 @@ static int clients_that_wait(redisContext *context)
     CHECK(reply != NULL && reply->type == REDIS_REPLY_STRING);
     const char *at = strstr(reply->str, "blocked_clients:");
     CHECK(at != NULL);
-    int count = atoi(at + strlen("blocked_clients:"));
+    int count = (int)strtol(at + strlen("blocked_clients:"), NULL, 10);
     freeReplyObject(reply);
     return count;
 }

@@ -778,6 +778,7 @@ static void the_default_pool_is_there(void)
     await(&ran, MANY);
     CHECK_EQ(pool_stats(weft_pool_default()).capacity, 10000);
     CHECK_EQ(weft_pool_stop(weft_pool_default(), WEFT_NEVER), 0);
+    CHECK_EQ(weft_pool_close(weft_pool_default()), -EBUSY);
     CHECK_EQ(weft_pool_reopen(weft_pool_default()), 0);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* and is so when the runtime has started again */
     find_default(NULL);
