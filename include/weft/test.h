@@ -42,7 +42,7 @@ WEFT_BEGIN
 /* Runs function(arg) as a fiber under the seed, and waits for the end of the run. What is configured
  * (weft/runtime.h) holds, but for the number of processors and the deadlock check, which is on.
  * Returns 0; -EOWNERDEAD if a fiber ended by a panic that nobody recovered or joined for; -EBUSY from a fiber, if
- * fibers or timers from before are there, or if another run is under way; -EINVAL if function is NULL; -ECHILD in
+ * fibers or timers from before are still there after two seconds, or if another run is under way; -EINVAL if function is NULL; -ECHILD in
  * a forked child; or why the runtime could not start (-ENOMEM, -EAGAIN, -EMFILE and the like).
  * Contexts: thread. The runtime is stopped before and after it. Undefined: that threads which the run has not
  * started use weft meanwhile, and any use of a handle from before the run after it. */

@@ -104,7 +104,7 @@ int64_t weft__seeded_now(void)
 int64_t weft__seeded_deadline(int64_t deadline)
 {
     int64_t left = deadline - weft__seeded_now(), now = weft__sys_now();
-    return left < WEFT_NEVER - now ? now + left : WEFT_NEVER;
+    return deadline != WEFT_NEVER && left < WEFT_NEVER - now ? now + left : WEFT_NEVER;
 }
 
 /* Fires what is due, into the ring. If that is nothing and `jump`, the clock moves to the next deadline. */

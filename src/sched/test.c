@@ -18,8 +18,8 @@
 
 enum { SEEDS_DEFAULT = 100 };
 
-/* Fibers that are about to end are waited for before a run is refused. */
-#define BEFORE_TIME WEFT_S
+/* Fibers that are about to end are waited for before a run is refused; so are the workers of a default pool. */
+#define BEFORE_TIME (2 * WEFT_S)
 
 static atomic_u32 busy;
 

@@ -9,7 +9,7 @@
 #include "base/atomic.h"
 #include "test.h"
 
-enum { FIBERS = 5, EVENTS = 400, SEEDS_TRIED = 64, MANY = 1500 };
+enum { FIBERS = 5, EVENTS = 400, SEEDS_TRIED = 64, MANY = 1500, FAR = 40 };
 
 /* What happened in a run, in order. */
 static char events[EVENTS + 1];
@@ -108,6 +108,41 @@ static void other_seeds_other_events(void)
         distinct += is_new;
     }
     CHECK(distinct > SEEDS_TRIED / 2);
+}
+
+/* Both cases are always ready. */
+static void select_often(void *arg)
+{
+    (void)arg;
+    char letter = 'x';
+    weft_chan *chans[2];
+    event_count = 0;
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(weft_chan_make(&chans[i], 1, 1), 0);
+        CHECK_EQ(weft_chan_send(chans[i], &letter), 0);
+    }
+    for (int i = 0; i < 32; i++) {
+        weft_case cases[] = {{.chan = chans[0], .op = WEFT_RECEIVE, .element = &letter},
+                             {.chan = chans[1], .op = WEFT_RECEIVE, .element = &letter}};
+        int chosen = weft_select(cases, 2);
+        CHECK(chosen >= 0);
+        note((char)('0' + chosen));
+        CHECK_EQ(weft_chan_send(chans[chosen], &letter), 0);
+    }
+    weft_chan_destroy(chans[0]);
+    weft_chan_destroy(chans[1]);
+}
+
+static void select_is_decided_too(void)
+{
+    char first[EVENTS + 1], other[EVENTS + 1];
+    CHECK_EQ(weft_test_run(1, select_often, NULL), 0);
+    strcpy(first, events);
+    CHECK_EQ(weft_test_run(2, select_often, NULL), 0);
+    strcpy(other, events);
+    CHECK(strcmp(first, other) != 0);
+    CHECK_EQ(weft_test_run(1, select_often, NULL), 0);
+    CHECK_STR(first, events);
 }
 
 /* What is not the seed's is found out: here something that the first run leaves. */
@@ -339,26 +374,50 @@ static void use_after_send(void *arg)
     weft_chan_destroy(bug.chan);
 }
 
-/* The answer comes before the question is listed, if the one who answers is quick. */
-static void one_is_left_behind(void *arg)
+/* Looks, then sends: others may have sent in between. */
+static void send_if_empty(void *arg)
 {
-    int *order = arg;
-    int mine = (*order)++;
-    for (int i = 0; i < 40; i++)
-        weft_yield();
-    bug.found |= mine == 0 && bug.value == FIBERS - 1;
-    bug.value++;
+    char letter = 'x';
+    if (weft_chan_length(arg) == 0)
+        CHECK_EQ(weft_chan_send(arg, &letter), 0);
 }
 
-/* The first to begin is the last to end, by far. */
+static void one_at_most(void *arg)
+{
+    (void)arg;
+    weft_wg wg = WEFT_WG_INIT;
+    CHECK_EQ(weft_chan_make(&bug.chan, 1, 2), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_wg_go(&wg, send_if_empty, bug.chan), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+    bug.found |= weft_chan_length(bug.chan) > 1;
+    weft_chan_destroy(bug.chan);
+}
+
+/* One is nearly where it began when all others are at their end. */
+static int rounds[FIBERS], ended;
+
+static void go_far(void *arg)
+{
+    int self = *(int *)arg;
+    for (rounds[self] = 0; rounds[self] < FAR; rounds[self]++)
+        weft_yield();
+    if (++ended == FIBERS - 1)
+        for (int i = 0; i < FIBERS; i++)
+            bug.found |= rounds[i] < FAR / 4;
+}
+
 static void left_behind(void *arg)
 {
     (void)arg;
-    int order = 0;
+    int numbers[FIBERS];
     weft_wg wg = WEFT_WG_INIT;
-    bug.value = 0;
-    for (int i = 0; i < FIBERS; i++)
-        CHECK_EQ(weft_wg_go(&wg, one_is_left_behind, &order), 0);
+    ended = 0;
+    for (int i = 0; i < FIBERS; i++) {
+        numbers[i] = i;
+        rounds[i] = 0;
+        CHECK_EQ(weft_wg_go(&wg, go_far, &numbers[i]), 0);
+    }
     CHECK_EQ(weft_wg_wait(&wg), 0);
 }
 
@@ -375,11 +434,11 @@ static int seeds_until_found(void (*function)(void *))
 
 static void finds_known_bugs(void)
 {
-    static void (*const bugs[])(void *) = {lost_update, check_then_act, use_after_send,
+    static void (*const bugs[])(void *) = {lost_update, check_then_act, use_after_send, one_at_most,
                                            left_behind};
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof bugs / sizeof bugs[0]; i++) {
         int seeds = seeds_until_found(bugs[i]);
-        printf("bug %d: found by seed %d\n", i, seeds - 1);
+        printf("bug %zu: found by seed %d\n", i, seeds - 1);
         CHECK(seeds > 0);
     }
     bug.found = false;
@@ -573,6 +632,7 @@ int main(void)
     unsetenv("WEFT_TEST_SEEDS");
     RUN(same_seed_same_events);
     RUN(other_seeds_other_events);
+    RUN(select_is_decided_too);
     RUN(says_if_two_runs_differ);
     RUN(time_jumps);
     RUN(deadlines_in_order);
