@@ -68,14 +68,13 @@ static int run_alone(uint64_t first, uint64_t count, const weft_test_options *op
         return -EBUSY;
     int error = 0;
     uint64_t trace = 0, again = 0;
-    for (uint64_t i = 0; i < count && error == 0; i++) {
-        error = run(first + i, options->chaos != 0, function, arg, &trace);
+    for (uint64_t seed = first; seed - first < count && error == 0; seed++) {
+        error = run(seed, options->chaos != 0, function, arg, &trace);
         if (error == 0 && options->twice != 0)
-            error = run(first + i, options->chaos != 0, function, arg, &again);
+            error = run(seed, options->chaos != 0, function, arg, &again);
         if (error == 0 && options->twice != 0 && trace != again) {
-            unsigned long long seed = first + i;
             weft__warn("two runs of seed %llu differ: the test depends on more than the seed",
-                       seed);
+                       (unsigned long long)seed);
             error = -EPROTO;
         }
     }

@@ -155,6 +155,7 @@ static void put_some(void *arg)
 {
     (void)arg;
     for (int i = 0; i < ROUNDS; i++) {
+        work(); /* so that a signal meets a deadline */
         weft_mutex_lock(&mutex);
         while (stored == ROOM)
             CHECK_EQ(weft_cond_wait(&not_full, &mutex), 0);
@@ -241,6 +242,48 @@ static void sem_bounds(void)
     start(use_sem, FIBERS);
     finish();
     CHECK_EQ(weft_sem_available(&sem), UNITS);
+    weft_sem_destroy(&sem);
+}
+
+/* One in line gives up: those behind it, who want less, are let in at once. Who holds the rest waits for that. */
+
+static void wants_all(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_sem_acquire_until(&sem, UNITS, weft_after(WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_rwmutex_write_lock_until(&rwmutex, weft_after(WEFT_MS)), -ETIMEDOUT);
+}
+
+static void wants_little(void *arg)
+{
+    (void)arg;
+    work();
+    weft_sem_acquire(&sem, 1);
+    weft_rwmutex_read_lock(&rwmutex);
+    weft_rwmutex_read_unlock(&rwmutex);
+    weft_sem_release(&sem, 1);
+}
+
+static void all_or_little(void *arg)
+{
+    if ((uintptr_t)arg < 2)
+        wants_all(arg);
+    else
+        wants_little(arg);
+}
+
+static void giving_up_lets_others_in(void)
+{
+    lots = seeds_prng();
+    CHECK_EQ(weft_sem_init(&sem, UNITS), 0);
+    rwmutex = (weft_rwmutex)WEFT_RWMUTEX_INIT;
+    weft_sem_acquire(&sem, 1);
+    weft_rwmutex_read_lock(&rwmutex);
+    start(all_or_little, FIBERS);
+    finish();
+    weft_rwmutex_read_unlock(&rwmutex);
+    weft_sem_release(&sem, 1);
+    weft_rwmutex_destroy(&rwmutex);
     weft_sem_destroy(&sem);
 }
 
@@ -342,6 +385,7 @@ int main(void)
     RUN_SEEDS_MANY(rwmutex_excludes);
     RUN_SEEDS_MANY(no_signal_is_lost);
     RUN_SEEDS_MANY(sem_bounds);
+    RUN_SEEDS_MANY(giving_up_lets_others_in);
     RUN_SEEDS_MANY(barrier_holds);
     RUN_SEEDS_MANY(once_is_once);
     RUN_SEEDS_MANY(wg_counts);

@@ -82,7 +82,7 @@ static void same_seed_same_events(void)
     for (uint64_t seed = 0; seed < SEEDS_TRIED; seed++) {
         CHECK_EQ(weft_test_run(seed, mixture, NULL), 0);
         CHECK(event_count == FIBERS * 3 * 4);
-        strcpy(first, events);
+        memcpy(first, events, sizeof events);
         CHECK_EQ(weft_test_run(seed, mixture, NULL), 0);
         CHECK_STR(first, events);
     }
@@ -101,7 +101,7 @@ static void other_seeds_other_events(void)
     int distinct = 0;
     for (int seed = 0; seed < SEEDS_TRIED; seed++) {
         CHECK_EQ(weft_test_run((uint64_t)seed, mixture, NULL), 0);
-        strcpy(seen[seed], events);
+        memcpy(seen[seed], events, sizeof events);
         bool is_new = true;
         for (int i = 0; i < seed; i++)
             is_new &= strcmp(seen[i], seen[seed]) != 0;
@@ -137,9 +137,9 @@ static void select_is_decided_too(void)
 {
     char first[EVENTS + 1], other[EVENTS + 1];
     CHECK_EQ(weft_test_run(1, select_often, NULL), 0);
-    strcpy(first, events);
+    memcpy(first, events, sizeof events);
     CHECK_EQ(weft_test_run(2, select_often, NULL), 0);
-    strcpy(other, events);
+    memcpy(other, events, sizeof events);
     CHECK(strcmp(first, other) != 0);
     CHECK_EQ(weft_test_run(1, select_often, NULL), 0);
     CHECK_STR(first, events);
