@@ -113,7 +113,9 @@ static void run_with_handler(void *arg)
 static void abort_after_run(void *arg)
 {
     (void)arg;
+    struct sigaction now;
     CHECK_EQ(weft_test_run(SEED, nothing, NULL), 0);
+    CHECK(sigaction(SIGABRT, NULL, &now) == 0 && now.sa_handler == SIG_DFL);
     abort();
 }
 
