@@ -6,6 +6,7 @@
 #include <weft/weft.h>
 
 #include "base/compiler.h"
+#include "emulated.h"
 #include "test.h"
 
 enum { SEED = 4711 };
@@ -155,7 +156,9 @@ static void nothing_is_said_after_it(void)
 
 int main(void)
 {
-    RUN(deadlock_says_the_seed);
+    /* A fork under ThreadSanitizer, or an emulator, gets a thread of its own after the run has counted them. */
+    if (!WEFT_TSAN && !test_emulated())
+        RUN(deadlock_says_the_seed);
     RUN(death_says_the_seed);
     RUN(exit_says_the_seed);
     RUN(nothing_is_said_after_it);
