@@ -88,7 +88,8 @@ typedef struct weft_net_options {
 WEFT_API WEFT_MUST_USE int weft_conn_dial(weft_conn **conn, const char *address,
                                           const weft_net_options *options, int64_t deadline);
 
-/* Opens a datagram socket at an address of this machine, for weft_conn_receive_from and weft_conn_send_to.
+/* Opens a datagram socket at an address of this machine, for weft_conn_receive_from and weft_conn_send_to. The
+ * path of a Unix socket must not exist, and is the caller's to remove.
  * Returns 0; -EINVAL also for an address of streams; -EADDRINUSE; the rest as weft_conn_dial.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_conn_bind(weft_conn **conn, const char *address,
@@ -106,7 +107,7 @@ WEFT_API WEFT_MUST_USE int weft_conn_from_fd(weft_conn **conn, int fd);
 WEFT_API int weft_conn_fd(const weft_conn *conn);
 
 /* Reads what there is, at least one byte, at most `size`; of a datagram, what does not fit is lost.
- * Returns the number of bytes; 0 if the peer has closed its side, or `size` is 0.
+ * Returns the number of bytes; 0 if the peer has closed its side, or if `size` is 0 (of a stream: at once).
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int64_t weft_conn_read(weft_conn *conn, void *data, size_t size,
                                               int64_t deadline);

@@ -16,7 +16,8 @@
  * submits to its own full pool never hangs, it runs the new task itself.
  *
  * A task that is admitted (the submit returned 0) runs exactly once, unless it is dropped by policy
- * (drop_oldest), cancelled through its handle, or the pool is aborted: then on_drop is told.
+ * (drop_oldest), cancelled through its handle, or the pool is aborted: then on_drop is told; or, for a task that
+ * has one, its handle or its group.
  *
  * A task that panics (weft/panic.h) has ended; the worker goes on with the next. So it is for all functions of
  * the options: a panic in one of them is counted, reported on stderr, and over; a worker whose on_worker_start
@@ -99,7 +100,7 @@ typedef struct weft_pool_options {
     int (*on_worker_start)(void **state, void *data);
     void (*on_worker_exit)(void *state, void *data);
     /* Told of each task that was admitted, or offered to a full pool that drops, and will not run; in the
-     * context of the one who drops it. */
+     * context of the one who drops it. Not of tasks with a handle or of a group, which tell it themselves. */
     void (*on_drop)(void (*function)(void *), void *arg, void *data);
     /* Told of each task that panicked (weft/panic.h), in the context of the one who ran it; function and arg
      * are the task's, as numbers to know it by if it has a handle or is one of a group. Default: a report on
@@ -209,7 +210,7 @@ typedef struct weft_pool_stats {
     int64_t panicked;  /* of those */
     int64_t rejected;  /* -EAGAIN, -ETIMEDOUT, -ECANCELED or -ESHUTDOWN */
     int64_t dropped;   /* admitted, and dropped by policy or abort */
-    int64_t cancelled; /* admitted, and cancelled before they began */
+    int64_t cancelled; /* admitted, and cancelled before they began; when their turn has come */
     int64_t stolen;    /* run by another worker than the one that had taken them */
     int64_t
         handlers_panicked; /* calls of on_panic, on_drop, on_worker_start and so on that panicked */

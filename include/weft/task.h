@@ -59,9 +59,10 @@ WEFT_API int weft_task_ended(const weft_task *task);
 WEFT_API WEFT_MUST_USE int weft_task_panic(weft_task *task, weft_panic_info *info);
 
 /* Cancels the task: one that has not begun never will (its place in the queue is free when its turn would have
- * come); of one that runs the context is cancelled, so that
- * its waits end.
- * Returns 0 if it will not run; 1 if it is running; 2 if it had ended; -EINVAL if task is NULL.
+ * come, and counted as cancelled from then on); of one that runs the context is cancelled, so that its waits
+ * end.
+ * Returns 0 if it will not run, by this call; 1 if it is running; 2 if it had ended or been cancelled before it
+ * began; -EINVAL if task is NULL.
  * Contexts: fiber, thread. */
 WEFT_API int weft_task_cancel(weft_task *task);
 

@@ -96,6 +96,8 @@ int weft_conn_dial(weft_conn **conn, const char *address, const weft_net_options
     int count = weft__socket_look_up(address, found, ADDRESSES_MOST, deadline);
     if (count < 0)
         return count;
+    if (options->local != NULL && local.type != found[0].type)
+        return -EINVAL;
     for (int i = 0; i < count; i++) {
         error =
             dial_one(conn, &found[i], options, options->local != NULL ? &local : NULL, deadline);

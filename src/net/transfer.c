@@ -91,6 +91,8 @@ int64_t weft_conn_read(weft_conn *conn, void *data, size_t size, int64_t deadlin
     struct transfer transfer = {.data = data, .size = size};
     if (conn == NULL || (data == NULL && size > 0))
         return -EINVAL;
+    if (size == 0 && conn->socket.type == SOCK_STREAM)
+        return 0; /* of datagrams the next one is dropped */
     return once(conn, SYS_READABLE, try_read, &transfer, deadline);
 }
 

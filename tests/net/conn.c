@@ -545,6 +545,9 @@ static void mistakes_are_told(void)
     int error = weft_conn_dial(&conn, "tcp:no-such-host.invalid:1", NULL, WEFT_NEVER);
     CHECK(error == -EADDRNOTAVAIL || error == -EAGAIN || error == -EIO); /* or nobody can say */
     CHECK_EQ(weft_conn_dial(&conn, "unix:/no/such/socket", NULL, WEFT_NEVER), -ENOENT);
+    CHECK_EQ(weft_conn_dial(&conn, "tcp:127.0.0.1:1",
+                            &(weft_net_options){.local = "udp:127.0.0.1:0"}, WEFT_NEVER),
+             -EINVAL);
     CHECK_EQ(weft_listener_open(&listener, "udp:127.0.0.1:0", NULL), -EINVAL);
     CHECK_EQ(weft_listener_open(&listener, "tcp:127.0.0.1:0", &wrong), -EINVAL);
     CHECK_EQ(weft_listener_open(&listener, "tcp:192.0.2.1:0", NULL), -EADDRNOTAVAIL);

@@ -244,6 +244,7 @@ static void what_needs_no_waiting_is_done(void)
     CHECK_EQ(weft_conn_read(pair.far, data, 3, WEFT_NOW), 3);
     CHECK_EQ(weft_conn_write(pair.far, "abc", 3, WEFT_NOW), 3);
     CHECK_EQ(weft_conn_read(pair.far, data, 3, WEFT_NEVER), -ECANCELED);
+    CHECK_EQ(weft_conn_read(pair.far, NULL, 0, WEFT_NEVER), 0);
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
     weft_context_close(context);
     pair_close(pair);
