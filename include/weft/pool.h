@@ -132,7 +132,8 @@ WEFT_API WEFT_MUST_USE int weft_pool_open(weft_pool **pool, const weft_pool_opti
  * Contexts: fiber, thread. */
 WEFT_API weft_pool *weft_pool_default(void);
 
-/* Submits a task: function(arg) will be called in a worker.
+/* Submits a task: function(arg) will be called in a worker; or by the submitter itself, if there is none and
+ * none can be made.
  * Returns 0 if the task was admitted (or, by WEFT_CALLER_RUNS, run; or, by WEFT_DROP_NEWEST, dropped);
  * -EAGAIN if the pool is full and rejects, or max_blocked submitters wait already; -ESHUTDOWN if the pool
  * is closed, also while this call waits; -ECANCELED or -ETIMEDOUT if the caller's context is cancelled
@@ -225,13 +226,13 @@ WEFT_API int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats);
  * Contexts: fiber, thread. */
 WEFT_API void *weft_pool_worker_state(void);
 
-/* Drops the tasks that have not begun, and tells on_drop of each, before it returns. Admission goes on.
+/* Drops the tasks that have not begun, and tells on_drop of each (or its handle, or its group) before it returns. Admission goes on.
  * Returns how many there were; -EINVAL if pool is NULL.
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API int64_t weft_pool_abort(weft_pool *pool);
 
-/* Ends admission (submit gives -ESHUTDOWN, also to those who wait in it), lets all tasks that were
- * admitted run to their end, and ends all workers. A paused pool is resumed. The pool is still there: it
+/* Ends admission (submit gives -ESHUTDOWN, also to those who wait in it; but what its own tasks submit is
+ * still admitted), lets all tasks that were admitted run to their end, and ends all workers. A paused pool is resumed. The pool is still there: it
  * can be asked for its figures, opened again, and must be closed.
  * Returns 0; -ETIMEDOUT: some still run, and the pool goes on stopping; -EDEADLK from a task of the pool;
  * -ECANCELED if the caller's context is cancelled; -EINVAL; -ECHILD.

@@ -114,7 +114,8 @@ WEFT_API int weft_process_close_stream(weft_process *process, int which);
  * Contexts: fiber, thread. Undefined: any use during or after it. */
 WEFT_API void weft_process_close(weft_process *process);
 
-/* Runs a child to its end and collects what it writes to its output: up to `size` bytes of it in `output`, the
+/* Runs a child to its end, and to the end of its output (which its own children may hold open), and collects
+ * what is written there: up to `size` bytes of it in `output`, the
  * rest is read and dropped. *length is how much it was in all; output may be NULL if size is 0. Redirections
  * of its output are ignored, its input is /dev/null unless it is redirected (not to a pipe), its errors go
  * where the options say (not to a pipe). If the deadline passes or the context is cancelled, it is killed,

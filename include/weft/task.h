@@ -36,7 +36,7 @@ WEFT_API WEFT_MUST_USE int weft_task_start(weft_task **task, weft_pool *pool,
                                            int (*function)(void *arg, void **result), void *arg,
                                            const weft_submit_options *options);
 
-/* Waits until the task has ended. *result, if result is not NULL, gets what the task set (NULL if it set
+/* Waits until the task has ended; its place in the pool is free a moment later. *result, if result is not NULL, gets what the task set (NULL if it set
  * nothing); untouched if the task did not run.
  * Returns what the function returned; -EOWNERDEAD if it panicked (weft/panic.h);
  * -ECANCELED if the task was cancelled or dropped before it began;

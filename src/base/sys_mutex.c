@@ -26,11 +26,21 @@ void weft__sys_mutex_listen(void (*function)(void *mutex, int change, void *site
     atomic_ptr_store_release(&listener, (void *)(uintptr_t)function); /* pairs with tell */
 }
 
-static void *next(atomic_ptr *known, const char *name)
+/* In a program that is wholly static there is no next one to be found by name; but libc has other names for
+ * them. */
+extern int __pthread_mutex_lock(pthread_mutex_t *) __attribute__((weak));
+extern int __pthread_mutex_trylock(pthread_mutex_t *) __attribute__((weak));
+extern int __pthread_mutex_timedlock(pthread_mutex_t *, const struct timespec *)
+    __attribute__((weak));
+extern int __pthread_mutex_unlock(pthread_mutex_t *) __attribute__((weak));
+
+static void *next(atomic_ptr *known, const char *name, void *other)
 {
     void *function = atomic_ptr_load_acquire(known);
     if (function == NULL) {
         function = dlsym(RTLD_NEXT, name);
+        if (function == NULL)
+            function = other;
         must(function != NULL);
         atomic_ptr_store_release(known, function);
     }
@@ -50,16 +60,16 @@ static int tell(int error, pthread_mutex_t *mutex, int change, void *site)
 __attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     static atomic_ptr known;
-    int (*lock)(pthread_mutex_t *) =
-        (int (*)(pthread_mutex_t *))(uintptr_t)next(&known, "pthread_mutex_lock");
+    int (*lock)(pthread_mutex_t *) = (int (*)(pthread_mutex_t *))(uintptr_t)next(
+        &known, "pthread_mutex_lock", (void *)(uintptr_t)__pthread_mutex_lock);
     return tell(lock(mutex), mutex, 1, SITE);
 }
 
 __attribute__((visibility("default"))) int pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
     static atomic_ptr known;
-    int (*lock)(pthread_mutex_t *) =
-        (int (*)(pthread_mutex_t *))(uintptr_t)next(&known, "pthread_mutex_trylock");
+    int (*lock)(pthread_mutex_t *) = (int (*)(pthread_mutex_t *))(uintptr_t)next(
+        &known, "pthread_mutex_trylock", (void *)(uintptr_t)__pthread_mutex_trylock);
     return tell(lock(mutex), mutex, 1, SITE);
 }
 
@@ -69,15 +79,15 @@ __attribute__((visibility("default"))) int pthread_mutex_timedlock(pthread_mutex
     static atomic_ptr known;
     int (*lock)(pthread_mutex_t *, const struct timespec *) =
         (int (*)(pthread_mutex_t *, const struct timespec *))(uintptr_t)next(
-            &known, "pthread_mutex_timedlock");
+            &known, "pthread_mutex_timedlock", (void *)(uintptr_t)__pthread_mutex_timedlock);
     return tell(lock(mutex, until), mutex, 1, SITE);
 }
 
 __attribute__((visibility("default"))) int pthread_mutex_unlock(pthread_mutex_t *mutex)
 {
     static atomic_ptr known;
-    int (*unlock)(pthread_mutex_t *) =
-        (int (*)(pthread_mutex_t *))(uintptr_t)next(&known, "pthread_mutex_unlock");
+    int (*unlock)(pthread_mutex_t *) = (int (*)(pthread_mutex_t *))(uintptr_t)next(
+        &known, "pthread_mutex_unlock", (void *)(uintptr_t)__pthread_mutex_unlock);
     return tell(unlock(mutex), mutex, -1, SITE);
 }
 

@@ -74,10 +74,23 @@ static int wait_ready(const struct weft__sys_io *io, int64_t deadline)
     return ready < 0 ? ready : 0;
 }
 
+static size_t bytes_of(const struct weft__sys_io *io)
+{
+    if (io->kind != IO_READV && io->kind != IO_WRITEV)
+        return io->length;
+    const struct iovec *pieces = io->memory;
+    size_t total = 0;
+    for (size_t i = 0; i < io->length; i++)
+        total += pieces[i].iov_len;
+    return total;
+}
+
 /* What may wait for another party. All who wait are told that it is ready, and one is first: so it is tried
  * without waiting, if the kernel knows how. */
 static int64_t by_readiness(const struct weft__sys_io *io, int64_t deadline)
 {
+    if (io->offset >= 0 || bytes_of(io) == 0)
+        return call_now(io); /* refused, or nothing to wait for */
     for (;;) {
         bool try = weft__sched.file_nowait || weft_self() == NULL;
         int64_t result = try ? weft__sys_io_nowait(io) : -EOPNOTSUPP;
@@ -127,15 +140,6 @@ static bool read_now(struct weft__sys_io *io, int64_t *result)
     } while (io->length > 0 && weft__sys_is_regular(io->fd) == 1);
     *result = got < 0 && total == 0 ? got : total;
     return got != -EAGAIN && got != -EOPNOTSUPP;
-}
-
-static size_t bytes_of(const struct weft__sys_io *io)
-{
-    const struct iovec *pieces = io->memory;
-    size_t total = 0;
-    for (size_t i = 0; i < io->length; i++)
-        total += pieces[i].iov_len;
-    return total;
 }
 
 /* The same for pieces: all, or nothing, which can be had by an offset only. */

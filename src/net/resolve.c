@@ -19,6 +19,7 @@
  */
 #include <errno.h>
 #include <netdb.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <weft/blocking.h>
@@ -239,6 +240,8 @@ int weft_resolve(const char *host, const char *service, const weft_resolve_hints
     if ((host == NULL && service == NULL) || results == NULL || capacity <= 0 ||
         !hints_make_sense(hints))
         return -EINVAL;
+    if (service != NULL && is_number(service) && strtoul(service, NULL, 10) > UINT16_MAX)
+        return -ESRCH; /* getaddrinfo takes what is left of it in 16 bits */
     struct addrinfo wanted = {.ai_family = hints->family,
                               .ai_socktype = hints->type != 0 ? hints->type : SOCK_STREAM,
                               .ai_flags = hints->passive ? AI_PASSIVE : 0};

@@ -116,6 +116,11 @@ int64_t weft_conn_readv(weft_conn *conn, const struct iovec *pieces, int count, 
         return -EINVAL;
     if (count > PIECES_MOST)
         return -EMSGSIZE;
+    size_t size = 0;
+    for (int i = 0; i < count; i++)
+        size |= pieces[i].iov_len;
+    if (size == 0 && conn->socket.type == SOCK_STREAM)
+        return 0;
     struct transfer transfer = {.pieces = pieces, .count = (size_t)count};
     return once(conn, SYS_READABLE, try_read_pieces, &transfer, deadline);
 }

@@ -60,6 +60,19 @@ static void mark_lost(struct weft_fiber *fiber, bool lost)
         atomic_u32_add_seq_cst(&weft__sched.lost, lost ? 1 : (uint32_t)-1);
 }
 
+/* Who sees that none is lost finds this one in the queue. */
+void weft__lost_queue(struct weft_fiber *fiber)
+{
+    bool lost =
+        (atomic_u32_and_acq_rel(&fiber->outside, ~(uint32_t)OUTSIDE_LOST) & OUTSIDE_LOST) != 0;
+    struct chain chain = {NULL, NULL, 0};
+    chain_add(&chain, fiber);
+    weft__inject_push_any(chain); /* from here on it may run elsewhere */
+    if (lost)
+        atomic_u32_add_seq_cst(&weft__sched.lost, (uint32_t)-1);
+    wake_if_idle(); /* a processor may have become idle since its thread looked for one */
+}
+
 enum retaken weft__retake(struct processor *processor, uint32_t turn)
 {
     struct thread *owner = weft__claim(processor);
@@ -95,12 +108,12 @@ struct thread *weft__processor_gone(struct thread *thread)
     (void)atomic_u32_and_acq_rel(&thread->attention,
                                  ~(uint32_t)(ATTENTION_GONE | ATTENTION_WANTED));
     forget_processor(thread);
-    mark_lost(thread->fiber, false);
     if (thread->fiber == NULL)
         return thread; /* between two fibers: the loop of the machine sees to it */
     struct processor *processor = weft__idle_take();
     if (processor != NULL) {
         weft__processor_acquire(machine, processor);
+        mark_lost(thread->fiber, false);
         atomic_u32_add_owner(&processor->turn, 1);
         return thread;
     }

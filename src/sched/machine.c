@@ -311,8 +311,7 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
         break;
     case ACTION_QUEUE:
         fiber->state = FIBER_READY;
-        inject_one(
-            fiber); /* a processor may have become idle since it looked: one is woken for it */
+        weft__lost_queue(fiber);
         break;
     }
 }

@@ -250,6 +250,8 @@ enum retaken { RETAKEN, NOT_STUCK, NO_MACHINE };
 enum retaken weft__retake(struct processor *processor, uint32_t turn);
 /* In a thread that came into the runtime and finds that its processor is gone: as weft__attend. */
 struct thread *weft__processor_gone(struct thread *thread);
+/* Puts a fiber that came back without a processor into the inject queue. */
+void weft__lost_queue(struct weft_fiber *fiber);
 /* How many calls of weft_blocking_enter the caller has not undone; and to undo those beyond `to`, which a panic has
  * left. */
 uint32_t weft__blocking_depth(void);

@@ -199,8 +199,10 @@ static bool wait_for_something(struct processor *processor)
     }
     if (!timers_armed(processor))
         return false;
-    if (atomic_u32_load_relaxed(&weft__sched.lost) > 0) {
+    if (atomic_u32_load_seq_cst(&weft__sched.lost) > 0) {
         weft__poller_wait(weft__sys_now() + OUTSIDE_LOOK);
+    } else if (weft__inject_length() > 0) {
+        return true; /* the last that was lost has just come back: handoff.c */
     } else if (!run.waited && weft__descriptor_waits() > 0) {
         run.waited = true;
         weft__poller_wait(weft__sys_now() + EVENT_TIME);

@@ -149,6 +149,8 @@ static void errors(void *arg)
     CHECK_EQ(weft_file_close(fd), 0);
     int ends[2];
     CHECK_EQ(pipe(ends), 0);
+    CHECK_EQ(weft_file_pread(ends[0], &byte, 1, 0, WEFT_NEVER), -ESPIPE);
+    CHECK_EQ(weft_file_read(ends[0], &byte, 0, WEFT_NEVER), 0);
     CHECK_EQ(close(ends[0]), 0);
     CHECK_EQ(weft_file_write(ends[1], &byte, 1, WEFT_NEVER), -EPIPE);
     CHECK_EQ(close(ends[1]), 0);

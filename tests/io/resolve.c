@@ -70,6 +70,7 @@ static void arguments_are_checked(void)
     CHECK_EQ(weft_resolve("a", NULL, NULL, NULL, 1, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_resolve("a", NULL, NULL, found, 0, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_resolve("a", NULL, &hints, found, 1, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_resolve("localhost", "99999", NULL, found, 1, WEFT_NEVER), -ESRCH);
 }
 
 /* Errors of getaddrinfo. */
