@@ -151,7 +151,8 @@ static void nothing_is_said_after_it(void)
     const char *output;
     int status = test_in_child(abort_after_run, NULL, &output);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    CHECK_STR(output, "");
+    if (!test_emulated()) /* the emulator has something to say */
+        CHECK_STR(output, "");
 }
 
 int main(void)

@@ -208,10 +208,11 @@ static void starts_and_exits_are_paired(void)
     for (int reopen = 0; reopen < 2; reopen++) {
         weft_pool_options options = crew_options(16, 100 * WEFT_US); /* they come and go */
         weft_pool *pool = pool_open(options);
-        struct life *life[100];
-        for (int round = 0; round < 3; round++) {
+        enum { ROUNDS = 3 };
+        struct life *life[ROUNDS][100];
+        for (int round = 0; round < ROUNDS; round++) {
             for (int i = 0; i < 100; i++)
-                CHECK_EQ(weft_pool_submit(pool, note_worker, &life[i]), 0);
+                CHECK_EQ(weft_pool_submit(pool, note_worker, &life[round][i]), 0);
             if (round == 1)
                 AWAIT_FIGURE(pool, workers, 0);
             if (round == 1 && reopen) {
