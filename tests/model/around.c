@@ -1,0 +1,264 @@
+/*
+ * around.c: what stands around the scheduler's files in a model, in place of the real: stacks from the model's
+ * memory, threads that are threads of the model, a poller that waits for its eventfd alone, fibers that
+ * leave nothing behind when they end.
+ *
+ * Deadlines of the poller pass only if the scenario has timeouts: with none, nothing may depend on the
+ * watcher's waking up by itself.
+ */
+#include <errno.h>
+
+#include "explore.h"
+#include "sched/descriptor.h"
+#include "sched/panic.h"
+#include "sched/sched.h"
+
+/* Big enough for what a fiber of a model calls. */
+enum { FIBER_STACK = 4096 };
+
+struct stack *weft__stack_get(struct stack_cache *cache, int class)
+{
+    (void)cache;
+    struct stack *stack = model_alloc(sizeof *stack);
+    stack->base = model_alloc(FIBER_STACK);
+    stack->class = (uint8_t) class;
+    return stack;
+}
+
+void weft__stack_put(struct stack_cache *cache, struct stack *stack)
+{
+    (void)cache;
+    model_free(stack->base);
+    model_free(stack);
+}
+
+char *weft__stack_start_at(const struct stack *stack)
+{
+    return stack->base + FIBER_STACK;
+}
+
+void weft__stack_cache_flush(struct stack_cache *cache)
+{
+    (void)cache;
+}
+
+bool weft__stack_trim_wanted(void)
+{
+    return false;
+}
+
+int64_t weft__stack_trim(int64_t now)
+{
+    (void)now;
+    return STACK_TRIM_IDLE;
+}
+
+/* Threads. */
+
+static const char *const machine_names[] = {"machine 1", "machine 2", "machine 3", "machine 4"};
+static uint32_t machine_count;
+
+struct start {
+    void *(*function)(void *);
+    void *arg;
+};
+
+static void run_start(void *arg)
+{
+    struct start *start = arg;
+    (void)start->function(start->arg);
+}
+
+int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), void *arg)
+{
+    struct start *start = model_alloc(sizeof *start);
+    *start = (struct start){function, arg};
+    *thread = 0;
+    model_call("starts a thread", NULL);
+    model_thread(machine_names[machine_count++ % 4], run_start, start, false);
+    return 0;
+}
+
+void weft__sys_thread_begin(void)
+{
+}
+
+void weft__sys_thread_join(weft__sys_thread thread)
+{
+    (void)thread;
+    model_fail("a thread is waited for"); /* none is surplus here */
+}
+
+int weft__sys_thread_clock(void)
+{
+    return -1;
+}
+
+struct cxx_state *weft__cxx_state(void)
+{
+    static struct cxx_state none;
+    return &none;
+}
+
+int weft__sys_fault_stack_enter(void **stack)
+{
+    *stack = NULL;
+    return 0;
+}
+
+void weft__sys_fault_stack_leave(void *stack)
+{
+    (void)stack;
+}
+
+void weft__sys_exit_now(int status)
+{
+    model_fail("exits with %d", status);
+}
+
+/* The poller's system: an eventfd, and an epoll set with nothing else in it. */
+
+static uint32_t event_count;
+
+int weft__sys_epoll_wait_exact(int epoll, struct weft__sys_event *events, int capacity,
+                               int64_t deadline)
+{
+    (void)epoll;
+    (void)capacity;
+    model_call("epoll wait?", &event_count);
+    if (event_count == 0 && model_wait("epoll wait", &event_count, deadline != INT64_MAX))
+        return 0;
+    events[0] = (struct weft__sys_event){UINT64_MAX, SYS_READABLE}; /* the tag of the eventfd */
+    return 1;
+}
+
+int weft__sys_epoll_wait(int epoll, struct weft__sys_event *events, int capacity, bool wait)
+{
+    (void)wait;
+    return weft__sys_epoll_wait_exact(epoll, events, capacity, INT64_MAX);
+}
+
+void weft__descriptor_event(uint64_t tag, uint32_t events, struct ready *ready)
+{
+    (void)tag, (void)events, (void)ready;
+}
+
+int weft__sys_timerfd_set(int fd, int64_t deadline)
+{
+    (void)fd;
+    (void)deadline;
+    return 0;
+}
+
+void weft__sys_counter_drain(int fd)
+{
+    (void)fd;
+    model_call("drains the eventfd", &event_count);
+    event_count = 0;
+}
+
+void weft__sys_eventfd_signal(int fd)
+{
+    (void)fd;
+    model_call("writes the eventfd", &event_count);
+    event_count++;
+    model_wake("is woken", &event_count, 1);
+}
+
+/* Fibers, and the rest of the runtime. Nobody panics. */
+
+atomic_u32 weft__forked;
+
+/* The assembly names it, for unwinding: see sched/cxx.c. */
+void weft__personality(void);
+void weft__personality(void)
+{
+    model_fail("unwinds");
+}
+
+void weft__deferred_run_all(struct scope *scope)
+{
+    (void)scope;
+    model_fail("runs what was deferred");
+}
+
+void weft__fiber_keep_panic(struct weft_fiber *fiber, struct panic *panic)
+{
+    (void)fiber, (void)panic;
+}
+
+struct panic *weft__panic_arrived(struct weft_fiber *fiber)
+{
+    (void)fiber;
+    return NULL;
+}
+
+/* There are no test runs (sizes/seeded.twin). */
+struct thread *weft__seeded_enter(struct thread *thread)
+{
+    (void)thread;
+    model_fail("a test run");
+}
+
+#ifdef WEFT_DEBUG
+void weft__held_report(struct weft_fiber *fiber, const char *does)
+{
+    (void)fiber, (void)does;
+    model_fail("holds a mutex of pthread");
+}
+#endif
+
+/* There is none: what it would do is a scenario's to do. */
+void weft__monitor_poke(void)
+{
+}
+
+void weft__fiber_retire(struct weft_fiber *fiber)
+{
+    (void)fiber;
+}
+
+void weft__fiber_end_extra(struct weft_fiber *fiber)
+{
+    (void)fiber;
+}
+
+void weft__deadlock_show(struct machine *machine)
+{
+    (void)machine;
+}
+
+void weft__deadlock_ask(void)
+{
+}
+
+int64_t weft__deadlock_check(void)
+{
+    return INT64_MAX;
+}
+
+void weft__thread_waits(struct thread_wait *wait)
+{
+    (void)wait;
+}
+
+void weft__thread_waits_no_more(struct thread_wait *wait)
+{
+    (void)wait;
+}
+
+void weft__runtime_quiet(void)
+{
+}
+
+struct weft_fiber *weft__timer_expired(struct timer *timer)
+{
+    (void)timer;
+    return NULL;
+}
+
+const char *weft_strerror(int error)
+{
+    (void)error;
+    return "an error";
+}

@@ -1,0 +1,143 @@
+/*
+ * system.c: the modelled system: what stands under weft in a model, in place of src/base/sys_*.c, lock.c and
+ * latch.c.
+ *
+ * A futex compares and blocks in one step. A lock or latch that is held blocks the thread until the word is
+ * free: how lock.c spins and sleeps has a model of its own (lock.c), which brings its own slow halves.
+ * The clock stands still but for what a scenario says; deadlines pass when the search lets them.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/assert.h"
+#include "base/latch.h"
+#include "base/lock.h"
+#include "base/sys.h"
+#include "explore.h"
+
+/* Locks. Weak: a model may bring the real ones. */
+
+__attribute__((weak)) void weft__lock_slow(struct lock *lock)
+{
+    do
+        model_wait_word(&lock->state, 0);
+    while (!lock_try(lock));
+}
+
+__attribute__((weak)) void weft__unlock_slow(struct lock *lock)
+{
+    (void)lock;
+}
+
+__attribute__((weak)) void weft__latch_slow(struct latch *latch)
+{
+    do
+        model_wait_word(&latch->held, 0);
+    while (!latch_try(latch));
+}
+
+/* The kernel. */
+
+/* Time: each look is that much later than the one before of the same thread, until it sleeps: then it
+ * begins again, so that states which differ only in when they are do not differ. */
+enum { CLOCK_THREADS = 8, CLOCK_STEP = 12000 };
+static int64_t clock_looks[CLOCK_THREADS + 1];
+
+static void clock_begin(void)
+{
+    clock_looks[model_self() + 1] = 0;
+}
+
+int64_t weft__sys_now(void)
+{
+    return 1000000 + CLOCK_STEP * clock_looks[model_self() + 1]++;
+}
+
+int weft__sys_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline)
+{
+    model_call("futex wait?", word);
+    if (word->value != expected)
+        return -EAGAIN;
+    clock_begin();
+    return model_wait("futex wait", word, deadline != INT64_MAX) ? -ETIMEDOUT : 0;
+}
+
+void weft__sys_futex_wake(atomic_u32 *word, int count)
+{
+    model_call("futex wake", word);
+    model_wake("is woken", word, count);
+}
+
+int weft__sys_membarrier_register(void)
+{
+    return 0;
+}
+
+void weft__sys_membarrier(void)
+{
+    model_call("membarrier", NULL);
+    model_barrier_all();
+}
+
+void weft__sys_yield(void)
+{
+    model_spin();
+}
+
+void weft__sys_sleep_until(int64_t deadline)
+{
+    (void)deadline;
+    model_spin();
+}
+
+int64_t weft__sys_now_coarse(void)
+{
+    return 1000000;
+}
+
+/* Memory. */
+
+void *weft__sys_alloc(size_t size)
+{
+    return model_alloc(size);
+}
+
+void *weft__sys_alloc_zeroed(size_t size)
+{
+    return model_alloc(size);
+}
+
+void weft__sys_free(void *memory)
+{
+    model_free(memory);
+}
+
+/* errno, and last words. */
+
+static int errors[CLOCK_THREADS + 1];
+
+int *weft__sys_errno_address(void)
+{
+    return &errors[model_self() + 1];
+}
+
+void weft__assert_failed(const char *condition, const char *file, int line)
+{
+    model_fail("%s:%d: this must hold and does not: %s", file, line, condition);
+}
+
+void weft__fatal(const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    model_fail("fatal: %s", text);
+}
+
+void weft__warn(const char *format, ...)
+{
+    (void)format;
+}
