@@ -1,0 +1,229 @@
+/*
+ * The retake (sched/handoff.c): a monitor takes the processor from a machine whose fiber is outside the
+ * runtime, while that one comes back, while a thief claims, while there is no machine to be had. With the
+ * whole loop of machine.c, idle.c and steal.c. And a fiber that gives its processor up by itself.
+ *
+ * Here the monitor does not wait until a machine is stuck: it may come at any time. What must hold: when nobody
+ * can go on every fiber has run, once; every processor is idle; nobody is marked as lost or claimed.
+ */
+#include "sched/steal.c"
+
+#include <weft/blocking.h>
+
+#include "explore.h"
+
+enum { FIBERS = 3, PROCESSORS = 2 };
+
+static struct processor processors[PROCESSORS];
+static struct weft_fiber fibers[FIBERS];
+static struct machine thief;
+static int ran[FIBERS];
+static int retakes; /* that a monitor tries */
+static bool begun;
+
+static void only_runs(void *arg)
+{
+    ran[(intptr_t)arg]++;
+}
+
+/* Makes the second ready, and is outside then, where its processor may be taken; then the third, from wherever
+ * it is by then. */
+static void comes_back(void *arg)
+{
+    struct thread *thread = runtime_enter(thread_self());
+    weft__ready(&fibers[1], false);
+    runtime_leave(thread);
+    begun = true;
+    model_calm(false);
+    thread = runtime_enter(thread_self());
+    weft__ready(&fibers[2], false);
+    runtime_leave(thread);
+    ran[(intptr_t)arg]++;
+}
+
+static void goes_in_and_out(void *arg)
+{
+    runtime_leave(runtime_enter(thread_self()));
+    ran[(intptr_t)arg]++;
+}
+
+static bool second_has_run(void)
+{
+    return ran[1] > 0;
+}
+
+/* Says that it blocks, and does until the second has run. */
+static void blocks(void *arg)
+{
+    begun = true;
+    model_calm(false);
+    weft_blocking_enter();
+    model_wait_until(second_has_run);
+    weft_blocking_exit();
+    struct thread *thread = runtime_enter(thread_self());
+    weft__ready(&fibers[2], false);
+    runtime_leave(thread);
+    ran[(intptr_t)arg]++;
+}
+
+static bool has_begun(void)
+{
+    return begun;
+}
+
+static void run_monitor(void *arg)
+{
+    (void)arg;
+    model_wait_until(has_begun);
+    for (int i = 0; i < retakes; i++)
+        (void)weft__retake(&processors[0], atomic_u32_load_relaxed(&processors[0].turn));
+}
+
+static void run_readier(void *arg)
+{
+    (void)arg;
+    model_wait_until(has_begun);
+    weft__ready(&fibers[1], false);
+}
+
+/* What it gets it runs itself. */
+static void run_thief(void *arg)
+{
+    struct weft_fiber *fiber;
+    struct thread *claimed;
+    (void)arg;
+    thread_word_set(&thief);
+    model_wait_until(has_begun);
+    if ((claimed = weft__claim(&processors[0])) != NULL) {
+        fiber = take_claimed(&processors[1], &processors[0]);
+        weft__claim_end(claimed);
+        if (fiber != NULL)
+            ran[fiber - fibers]++;
+    }
+    while ((fiber = dequeue(&processors[1])) != NULL)
+        ran[fiber - fibers]++;
+    atomic_ptr_store_release(&processors[1].owner, NULL);
+}
+
+/* One processor, with a machine that runs the first fiber. `most`: so many machines there may be. */
+static void set_up(uint32_t most)
+{
+    weft__barrier.symmetric = false;
+    weft__sched.processors = processors;
+    weft__sched.processor_count = 1;
+    weft__sched.max_machines = most;
+    weft__sched.sleep_until.value = NO_WATCHER;
+    weft__sched.housekeeping.value = WEFT_NEVER;
+    for (int i = 0; i < PROCESSORS; i++) {
+        weft__wheel_init(&processors[i].wheel, weft__sys_now_coarse());
+        processors[i].turn.value = 1; /* no housekeeping */
+        processors[i].index = (uint32_t)i;
+    }
+    for (int i = 0; i < FIBERS; i++) {
+        fibers[i].function = only_runs;
+        fibers[i].arg = (void *)(intptr_t)i;
+        fibers[i].waiter.is_fiber = true;
+    }
+    fibers[0].function = comes_back;
+    retakes = 1;
+    MODEL_CHECK(ring_push_owner(&processors[0], &fibers[0]));
+    weft__sched.spinning.value = 1;
+    MODEL_CHECK(weft__machine_start(&processors[0], false) == 0);
+    model_calm(true);
+    model_thread("monitor", run_monitor, NULL, true);
+    model_name(&processors[0].head, "head");
+    model_name(&processors[0].tail, "tail");
+    model_name(&processors[0].owner, "owner");
+    model_name(&weft__sched.machines->thread.attention, "machine 1 attention");
+    model_name(&weft__sched.machines->thread.inside, "machine 1 inside");
+    model_name(&weft__sched.lock, "sched.lock");
+    model_name(&weft__sched.idle_count, "idle_count");
+    model_name(&weft__sched.spinning, "spinning");
+    model_name(&weft__sched.sleep_until, "sleep_until");
+    model_name(&weft__sched.watcher, "watcher");
+    model_name(&weft__sched.lost, "lost");
+}
+
+static void set_up_thief(void)
+{
+    thief.thread.processor = &processors[1];
+    thief.thread.inside.value = 1;
+    processors[1].owner.value = &thief.thread;
+    model_thread("thief", run_thief, NULL, true);
+}
+
+static void all_is_well(void)
+{
+    for (int i = 0; i < FIBERS; i++)
+        MODEL_CHECK(ran[i] == 1);
+    for (struct machine *machine = weft__sched.machines; machine != NULL; machine = machine->next)
+        MODEL_CHECK(machine->idle && machine->thread.processor == NULL &&
+                    (machine->thread.attention.value & ~(uint32_t)ATTENTION_WANTED) == 0);
+    MODEL_CHECK(weft__sched.idle_count.value == 1 && processors[0].owner.value == NULL);
+    MODEL_CHECK(weft__sched.lost.value == 0 && weft__sched.spinning.value == 0);
+}
+
+static void retaken(void)
+{
+    set_up(4);
+}
+
+static void retaken_symmetric(void)
+{
+    set_up(4);
+    weft__barrier.symmetric = true;
+}
+
+/* Also from the one who got it. */
+static void retaken_twice(void)
+{
+    set_up(4);
+    fibers[1].function = goes_in_and_out;
+    retakes = 2;
+}
+
+static void two_monitors(void)
+{
+    set_up(4);
+    model_thread("monitor 2", run_monitor, NULL, true);
+}
+
+/* The second becomes ready before the processor is given up, while it is, or after it. */
+static void given_up(void)
+{
+    set_up(4);
+    fibers[0].function = blocks;
+    retakes = 0;
+    model_thread("readier", run_readier, NULL, true);
+}
+
+static void given_up_and_retaken(void)
+{
+    given_up();
+    retakes = 1;
+}
+
+static void no_machine(void)
+{
+    set_up(1);
+    set_up_thief();
+}
+
+static void retaken_and_claimed(void)
+{
+    set_up(4);
+    set_up_thief();
+}
+
+static const struct scenario scenarios[] = {
+    {"the owner comes back while it is retaken", retaken, all_is_well, 3, 1, 0},
+    {"the same without membarrier", retaken_symmetric, all_is_well, 3, 1, 0},
+    {"the next one is retaken too", retaken_twice, all_is_well, 2, 1, 0},
+    {"two want to retake it", two_monitors, all_is_well, 2, 1, 0},
+    {"it is given up", given_up, all_is_well, 2, 1, 0},
+    {"it is given up while it is retaken", given_up_and_retaken, all_is_well, 1, 1, 0},
+    {"there is no machine to be had, and a thief claims", no_machine, all_is_well, 3, 1, 0},
+    {"a thief claims while it is retaken", retaken_and_claimed, all_is_well, 2, 1, 0},
+};
+
+MODEL_MAIN(scenarios)
