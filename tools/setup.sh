@@ -75,6 +75,7 @@ if [ "$kind" = ci ]; then
     fi
     want valgrind any_of valgrind
     want gdb any_of gdb
+    want spin any_of spin
     want libhiredis-dev has_header hiredis/hiredis.h
     want redis-server any_of redis-server
 fi

@@ -1,0 +1,156 @@
+/*
+ * idle.pml: the protocol of sched/idle.c, alone: nothing that is ready is forgotten.
+ *
+ * Machines search, retire and sleep; readiers publish a task each and look for idle processors. A task may
+ * block its machine for good, which then keeps its processor: nobody else can be relied on to come by. There are
+ * as many processors as machines. Each step is one operation of the C code, and what the barriers order is
+ * in order; a barrier that is missing shows as two steps in the other order (the twins). What is done under the
+ * scheduler's lock is one step.
+ *
+ * What must hold: when nobody can go on, no task waits while a processor is idle.
+ */
+#define MACHINES 3
+#ifndef TASKS
+#define TASKS 2
+#endif
+
+byte queue, idle = MACHINES, spinning;
+bool asleep[MACHINES] = true, woken[MACHINES];
+
+/* weft__wake_one, try_wake_one and anyone_needed */
+inline wake_one() {
+    do
+    :: atomic {
+        if
+        :: spinning == 0 -> spinning = 1
+        :: else -> break
+        fi
+       };
+       atomic {
+       sleeper = MACHINES;
+       if
+       :: idle > 0 ->
+          idle--;
+          /* there are as many processors as machines: one sleeps */
+          if
+          :: asleep[0] -> sleeper = 0
+          :: asleep[1] -> sleeper = 1
+          :: asleep[2] -> sleeper = 2
+          fi;
+          asleep[sleeper] = false
+       :: else
+       fi
+       };
+       if
+       :: sleeper < MACHINES -> woken[sleeper] = true; break
+       :: else -> spinning--
+       fi;
+       some = asleep[0] || asleep[1] || asleep[2];
+       if
+       :: some && queue > 0
+       :: else -> break
+       fi
+    od
+}
+
+proctype readier() {
+    byte sleeper;
+    bool some, trusted = false;
+#ifdef TRUSTS_SPINNER
+    trusted = spinning > 0; /* its own store is still on the way */
+#endif
+    queue++;
+    if
+    :: idle > 0 ->
+       if
+       :: trusted || spinning > 0
+       :: else -> wake_one()
+       fi
+    :: else
+    fi
+}
+
+proctype machine(byte me) {
+    byte sleeper;
+    bool some, spins;
+sleeps:
+end_sleeps:
+    woken[me];
+    woken[me] = false;
+    spins = true; /* counted by the one who woke it */
+search:
+    atomic {
+        if
+        :: queue > 0 -> queue--; goto found
+        :: else
+        fi
+    };
+    if
+    :: !spins -> atomic { spinning++; spins = true }; goto search /* it may spin */
+    :: true
+    fi;
+#ifdef LOOKS_EARLY
+    some = queue > 0;
+#endif
+    atomic { idle++; asleep[me] = true };
+    if
+    :: spins -> spins = false; spinning--
+    :: else
+    fi;
+#ifdef SLEEPS_BLIND
+    some = false;
+#elif !defined(LOOKS_EARLY)
+    some = queue > 0;
+#endif
+    if
+    :: some ->
+       atomic {
+           if
+           :: asleep[me] && idle > 0 -> asleep[me] = false; idle--
+           :: else -> goto sleeps
+           fi
+       };
+       spinning++;
+       spins = true;
+       goto search
+    :: else
+    fi;
+    goto sleeps;
+found:
+    if
+    :: spins ->
+       spins = false;
+       atomic { spinning--; some = spinning == 0 };
+#ifndef FOUND_ALONE
+       if
+       :: some && idle > 0 ->
+          if
+          :: queue > 0 -> wake_one()
+          :: else
+          fi
+       :: else
+       fi
+#endif
+    :: else
+    fi;
+    if
+    :: goto search /* the task has ended */
+    :: true        /* it blocks */
+    fi;
+end_blocked:
+    false
+}
+
+proctype observer() {
+end_observer:
+    timeout -> assert(!(queue > 0 && idle > 0)); assert(spinning == 0)
+}
+
+init {
+    atomic {
+        byte i;
+        for (i : 0 .. MACHINES - 1) { run machine(i) }
+        for (i : 1 .. TASKS) { run readier() }
+        run observer()
+    }
+}
