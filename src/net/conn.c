@@ -83,7 +83,7 @@ static int dial_one(weft_conn **conn, const weft_address *address, const weft_ne
 int weft_conn_dial(weft_conn **conn, const char *address, const weft_net_options *options,
                    int64_t deadline)
 {
-    weft_address found[ADDRESSES_MOST], local;
+    weft_address found[ADDRESSES_MOST], local = {0};
     if (conn == NULL || address == NULL)
         return -EINVAL;
     if (options == NULL)
