@@ -19,7 +19,6 @@
  */
 #include <errno.h>
 #include <netdb.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <weft/blocking.h>
@@ -224,6 +223,15 @@ static bool is_number(const char *text)
     return text == NULL || text[strspn(text, "0123456789")] == '\0';
 }
 
+/* Whether a number is one of a port. */
+static bool is_port(const char *digits)
+{
+    uint32_t port = 0;
+    for (; *digits != '\0' && port <= UINT16_MAX; digits++)
+        port = port * 10 + (uint32_t)(*digits - '0');
+    return port <= UINT16_MAX;
+}
+
 /* Whether getaddrinfo may be asked in place: the host consists of what addresses in numbers consist of. */
 static bool may_be_numeric(const char *host)
 {
@@ -240,7 +248,7 @@ int weft_resolve(const char *host, const char *service, const weft_resolve_hints
     if ((host == NULL && service == NULL) || results == NULL || capacity <= 0 ||
         !hints_make_sense(hints))
         return -EINVAL;
-    if (service != NULL && is_number(service) && strtoul(service, NULL, 10) > UINT16_MAX)
+    if (service != NULL && is_number(service) && !is_port(service))
         return -ESRCH; /* getaddrinfo takes what is left of it in 16 bits */
     struct addrinfo wanted = {.ai_family = hints->family,
                               .ai_socktype = hints->type != 0 ? hints->type : SOCK_STREAM,
