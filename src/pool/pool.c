@@ -203,12 +203,7 @@ static int change(weft_pool *pool, void (*how)(weft_pool *, int64_t), int64_t nu
     how(pool, number);
     weft__pool_empty_hands(pool); /* so that none of it begins after this */
     weft__pool_collect(pool);
-    weft__pool_settle(pool, &errands);
-    latch_release(&pool->latch);
-    bool alone = weft__pool_run(pool, &errands);
-    leave_if_fiber(fiber);
-    if (alone)
-        weft__pool_do_without(pool);
+    weft__pool_finish(pool, &errands, fiber);
     return 0;
 }
 
@@ -346,12 +341,7 @@ static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
         weft__pool_refuse(pool, -ESHUTDOWN, &errands);
     }
     weft__pool_collect(pool);
-    weft__pool_settle(pool, &errands);
-    latch_release(&pool->latch);
-    bool alone = weft__pool_run(pool, &errands);
-    leave_if_fiber(fiber);
-    if (alone)
-        weft__pool_do_without(pool);
+    weft__pool_finish(pool, &errands, fiber);
     fiber = enter_if_fiber();
     weft__worker_tells(); /* its own pool that it waits; not under this latch, as in submit.c */
     latch_acquire(&pool->latch);

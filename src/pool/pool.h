@@ -218,6 +218,9 @@ void weft__pool_call_taker(weft_pool *pool, struct errands *errands);
 WEFT_MUST_USE bool weft__pool_run(weft_pool *pool, struct errands *errands);
 /* Runs what is ready, as long as there is no worker to do it; the visit ends. */
 void weft__pool_do_without(weft_pool *pool);
+/* With the latch held, after a change: settles, releases the latch, runs the errands and leaves the runtime, if it was
+ * a fiber that had entered it; and does without a worker if none can be made. */
+void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber);
 /* Ends a visit; the second, inside the runtime. */
 void weft__pool_leave(weft_pool *pool);
 void weft__pool_leave_inside(weft_pool *pool);

@@ -132,6 +132,16 @@ void weft__pool_settle(weft_pool *pool, struct errands *errands)
                                     attention); /* pairs with chunk_take: pool.h */
 }
 
+void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber)
+{
+    weft__pool_settle(pool, errands);
+    latch_release(&pool->latch);
+    bool alone = weft__pool_run(pool, errands);
+    leave_if_fiber(fiber);
+    if (alone)
+        weft__pool_do_without(pool);
+}
+
 /* A visit ends that kept the pool from stopping; the caller has entered the runtime. */
 void weft__pool_leave_inside(weft_pool *pool)
 {

@@ -548,12 +548,7 @@ static int64_t offer_many(weft_pool *pool, void (*function)(void *), void *const
             break;
         done++;
     }
-    weft__pool_settle(pool, &errands);
-    latch_release(&pool->latch);
-    bool alone = weft__pool_run(pool, &errands);
-    leave_if_fiber(fiber);
-    if (alone)
-        weft__pool_do_without(pool);
+    weft__pool_finish(pool, &errands, fiber);
     return done;
 }
 

@@ -127,12 +127,7 @@ void weft__pool_call(weft_pool *pool, struct carried *carried)
     latch_acquire(&pool->latch);
     pool->inside--;
     pool->stats.completed++;
-    weft__pool_settle(pool, &errands);
-    latch_release(&pool->latch);
-    bool alone = weft__pool_run(pool, &errands);
-    leave_if_fiber(fiber);
-    if (alone)
-        weft__pool_do_without(pool);
+    weft__pool_finish(pool, &errands, fiber);
 }
 
 /* Around the user's code that a worker runs. A worker that does not take any more has nothing to tell. */
