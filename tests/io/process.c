@@ -1,10 +1,10 @@
 /*
  * process.c: child processes: what they get, what they say, how they end, and that none is left.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 
+#include "descriptors.h"
 #include "emulated.h"
 #include "everywhere.h"
 #include "failing.h"
@@ -16,17 +16,6 @@ static bool has_children(void)
 {
     siginfo_t info;
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
-
-static int open_descriptors(void)
-{
-    int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    CHECK(folder != NULL);
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
 }
 
 /* With pidfds, and as without; none is left when the runtime has stopped. */

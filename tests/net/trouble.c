@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/time.h>
 
+#include "descriptors.h"
 #include "failing.h"
 
 static char block[1 << 20];
@@ -325,17 +326,6 @@ static void a_slow_reader_costs_no_memory(void)
 }
 
 /* Each call fails once, or from some time on. */
-
-static int open_descriptors(void)
-{
-    int count = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    CHECK(folder != NULL);
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
 
 static const int allowed[] = {-ENOMEM, -EAGAIN,     -EMFILE,    -ENFILE,
                               -ENOSPC, -ECONNRESET, -ETIMEDOUT, 0};

@@ -7,6 +7,7 @@
 #include <weft/weft.h>
 
 #include "base/atomic.h"
+#include "descriptors.h"
 #include "sched/thread.h"
 #include "test.h"
 
@@ -25,17 +26,6 @@ static int threads(void)
         count += fgets(name, sizeof name, file) != NULL && strcmp(name, "weft\n") == 0;
         fclose(file);
     }
-    closedir(dir);
-    return count;
-}
-
-static int descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    CHECK(dir != NULL);
-    int count = 0;
-    while (readdir(dir) != NULL)
-        count++;
     closedir(dir);
     return count;
 }
@@ -109,15 +99,15 @@ static void use_everything(void)
 /* What weft_shutdown waited for has happened, and what the runtime had is gone. */
 static void ends_and_starts_again(void)
 {
-    int descriptors_before = descriptors();
+    int descriptors_before = open_descriptors();
     for (int64_t round = 0; round < test_scale(20); round++) {
         use_everything();
         CHECK(threads() > 0);
-        CHECK(descriptors() > descriptors_before);
+        CHECK(open_descriptors() > descriptors_before);
         CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
         CHECK_EQ(atomic_u32_load_relaxed(&ended), SLEEPERS + SIZES + 2);
         CHECK_EQ(atomic_u32_load_relaxed(&ticks), 3);
-        CHECK_EQ(descriptors(), descriptors_before);
+        CHECK_EQ(open_descriptors(), descriptors_before);
         while (threads() > 0) /* the kernel may need a moment after the join */
             sched_yield();
         CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
