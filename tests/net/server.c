@@ -114,15 +114,19 @@ static void fault_11_no_descriptors_do_not_end_the_listener(void)
     weft_conn *clients[CLIENTS];
     server_start();
     ask(connect_to_server(), "/", "200");
-    /* Descriptors for the clients' ends, and none for the server's. */
+    weft_address address;
+    CHECK_EQ(weft_address_parse(&address, server.address), 0);
     for (int round = 0; round < 3; round++) {
-        int spare[CLIENTS];
+        /* Descriptors for the clients' ends, and none for the server's. */
+        int ends[CLIENTS];
         for (int i = 0; i < CLIENTS; i++)
-            spare[i] = dup(0);
+            CHECK((ends[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0);
         rlim_t before = no_more_descriptors();
         for (int i = 0; i < CLIENTS; i++) {
-            close(spare[i]);
-            clients[i] = connect_to_server();
+            CHECK_EQ(connect(ends[i], (const struct sockaddr *)(const void *)address.bytes,
+                             address.size),
+                     0);
+            CHECK_EQ(weft_conn_from_fd(&clients[i], ends[i]), 0);
         }
         await_attempts(3);
         set_limit(before);
