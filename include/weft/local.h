@@ -40,7 +40,8 @@ WEFT_API int weft_local_delete(weft_local_key key);
 WEFT_API void *weft_local_get(weft_local_key key);
 
 /* Sets the value of the running fiber or thread.
- * Returns 0; -EINVAL if there is no such key; -ENOMEM (the first value set in a fiber allocates).
+ * Returns 0; -EINVAL if there is no such key; -ENOMEM (the first value set in a fiber allocates);
+ * -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_local_set(weft_local_key key, void *value);
 

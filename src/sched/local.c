@@ -95,6 +95,8 @@ int weft_local_set(weft_local_key key, void *value)
 {
     if (!is_key(key))
         return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD; /* it may need memory, and the allocator may be locked for ever there */
     struct locals **locals = locals_self(true);
     if (locals == NULL)
         return -ENOMEM;
