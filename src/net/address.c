@@ -212,7 +212,7 @@ static int write_ipv6(const weft_address *address, const char *scheme, char *tex
                     ntohs(name.sin6_port));
 }
 
-static sa_family_t family_of(const weft_address *address)
+sa_family_t weft__address_family(const weft_address *address)
 {
     sa_family_t family = AF_UNSPEC;
     if (address->size >= sizeof family)
@@ -225,7 +225,7 @@ int weft_address_format(const weft_address *address, char *text, size_t size)
     char made[WEFT_ADDRESS_TEXT] = "";
     if (address == NULL || text == NULL || address->size > sizeof address->bytes)
         return -EINVAL;
-    sa_family_t family = family_of(address);
+    sa_family_t family = weft__address_family(address);
     bool stream = address->type == SOCK_STREAM;
     int length = 0;
     if (family == AF_INET && address->size >= sizeof(struct sockaddr_in))
@@ -246,7 +246,7 @@ int weft_address_port(const weft_address *address)
 {
     if (address == NULL)
         return 0;
-    sa_family_t family = family_of(address);
+    sa_family_t family = weft__address_family(address);
     in_port_t port = 0; /* both kinds have it at the same place */
     if (family == AF_INET || family == AF_INET6)
         memcpy(&port, address->bytes + offsetof(struct sockaddr_in, sin_port), sizeof port);

@@ -4,6 +4,7 @@
 #ifndef WEFT_NET_SOCKET_H
 #define WEFT_NET_SOCKET_H
 
+#include <sys/socket.h>
 #include <weft/net.h>
 
 #include "base/atomic.h"
@@ -48,5 +49,8 @@ static inline bool weft__socket_no_family(int error)
     return error == -EAFNOSUPPORT || error == -EADDRNOTAVAIL;
 }
 int weft__net_options_check(const weft_net_options *options);
+
+/* address.c: AF_UNIX and so on; AF_UNSPEC if it is none. */
+sa_family_t weft__address_family(const weft_address *address);
 
 #endif

@@ -250,6 +250,27 @@ int64_t weft_conn_writev(weft_conn *conn, const struct iovec *pieces, int count,
     return write_all(conn, try_write_pieces, advance_pieces, &all.transfer, deadline);
 }
 
+/* A Unix socket whose peer's queue is full is said to be writable, if it is not connected: there is no event to wait
+ * for, other than the close of its own. */
+static int64_t send_to_unix(weft_conn *conn, struct transfer *transfer, int64_t deadline)
+{
+    struct socket *socket = &conn->socket;
+    int64_t result = weft__socket_enter(socket);
+    if (unlikely(result != 0))
+        return result;
+    for (int64_t pause = PAUSE_FIRST;; pause = pause < PAUSE_MOST ? pause * 2 : PAUSE_MOST) {
+        result = weft__socket_repeat(socket, SYS_WRITABLE, try_write_pieces, transfer, WEFT_NOW);
+        if (result != -ETIMEDOUT || weft_now() >= deadline)
+            break;
+        int64_t until = weft_after(pause);
+        result = weft__descriptor_wait(socket->fd, 0, 0, until < deadline ? until : deadline);
+        if (result != -ETIMEDOUT || weft__cancelled() != 0)
+            break;
+    }
+    weft__socket_leave(socket);
+    return result;
+}
+
 int64_t weft_conn_send_to(weft_conn *conn, const void *data, size_t size, const weft_address *to,
                           int64_t deadline)
 {
@@ -257,12 +278,6 @@ int64_t weft_conn_send_to(weft_conn *conn, const void *data, size_t size, const 
     struct transfer transfer = {.pieces = &piece, .count = 1, .to = to};
     if (conn == NULL || to == NULL || to->size > sizeof to->bytes || (data == NULL && size > 0))
         return -EINVAL;
-    /* A Unix socket whose peer's queue is full is said to be writable, if it is not connected: there is no
-     * event to wait for. */
-    for (int64_t pause = PAUSE_FIRST;; pause = pause < PAUSE_MOST ? pause * 2 : PAUSE_MOST) {
-        int64_t until = weft_after(pause);
-        int64_t sent = send_once(conn, &transfer, until < deadline ? until : deadline);
-        if (sent != -ETIMEDOUT || deadline <= until || weft__cancelled() != 0)
-            return sent;
-    }
+    return weft__address_family(to) == AF_UNIX ? send_to_unix(conn, &transfer, deadline)
+                                               : send_once(conn, &transfer, deadline);
 }

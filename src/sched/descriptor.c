@@ -156,7 +156,7 @@ static void add_ready(struct ready *ready, struct waiter *waiter)
     }
 }
 
-/* Ends the waits for one of `events`: with those of its events, or with `error` if that is not 0. One that
+/* Ends the waits for one of `events`, with those of its events; or all, with `error`, if that is not 0. One that
  * cannot be claimed has given up and takes itself out. */
 static void end_waits(struct descriptor *descriptor, uint32_t events, int error,
                       struct ready *ready)
@@ -164,7 +164,7 @@ static void end_waits(struct descriptor *descriptor, uint32_t events, int error,
     for (struct fd_wait *wait = descriptor->waits, *next; wait != NULL; wait = next) {
         uint32_t got = wait->events & events;
         next = wait->next;
-        if (got == 0 || !waiter_claim(wait->waiter, error != 0 ? error : (int)got))
+        if ((got == 0 && error == 0) || !waiter_claim(wait->waiter, error != 0 ? error : (int)got))
             continue;
         unlist_wait(wait);
         add_ready(ready, wait->waiter);

@@ -30,7 +30,7 @@ void weft__descriptor_shut(int fd);
 void weft__descriptor_disown(int fd);
 /* How often it has become ready for that event (one of SYS_READABLE, SYS_WRITABLE). */
 uint32_t weft__descriptor_seen(int fd, uint32_t event);
-/* Waits until it becomes ready once more than `seen`. Returns 0, -ESHUTDOWN, -ETIMEDOUT, -ECANCELED; or
+/* Waits until it becomes ready once more than `seen`; with no event, until it is shut. Returns 0, -ESHUTDOWN, -ETIMEDOUT, -ECANCELED; or
  * -ENOMEM, -ENOSPC if it cannot be watched. From fiber code that is outside the runtime, or a thread. */
 int weft__descriptor_wait(int fd, uint32_t event, uint32_t seen, int64_t deadline);
 

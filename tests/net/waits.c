@@ -180,6 +180,49 @@ static void datagrams(void)
     weft_conn_close(scene.conn);
 }
 
+static struct {
+    weft_conn *conn;
+    weft_address to;
+} full;
+
+static void send_until_closed(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_conn_send_to(full.conn, "x", 1, &full.to, WEFT_NEVER), -ESHUTDOWN);
+}
+
+/* The kernel calls the socket writable all the while. */
+static void a_full_addressee_is_asked_from_time_to_time(void)
+{
+    weft_conn *deaf, *conn;
+    weft_address to;
+    char address[64], own[64];
+    int64_t sent;
+    snprintf(address, sizeof address, "unixgram:@weft-waits-full-%d", (int)getpid());
+    snprintf(own, sizeof own, "unixgram:@weft-waits-asks-%d", (int)getpid());
+    CHECK_EQ(weft_conn_bind(&deaf, address, NULL), 0);
+    CHECK_EQ(weft_conn_bind(&conn, own, NULL), 0);
+    CHECK_EQ(weft_address_parse(&to, address), 0);
+    do
+        sent = weft_conn_send_to(conn, "x", 1, &to, weft_after(20 * WEFT_MS));
+    while (sent == 1);
+    CHECK_EQ(sent, -ETIMEDOUT);
+    weft__sys_fail(SYS_WRITE, UINT32_MAX, false); /* only counts */
+    CHECK_EQ(weft_conn_send_to(conn, "x", 1, &to, weft_after(200 * WEFT_MS)), -ETIMEDOUT);
+    uint32_t tries = weft__sys_calls(SYS_WRITE);
+    weft__sys_fail(SYS_WRITE, 0, false);
+    CHECK(tries <= 100);
+    full.conn = conn;
+    full.to = to;
+    weft_fiber *sender;
+    CHECK_EQ(weft_spawn(&sender, send_until_closed, NULL, NULL), 0);
+    while (weft__descriptor_waits() == 0)
+        weft_yield();
+    weft_conn_close(conn);
+    CHECK_EQ(weft_join(sender), 0);
+    weft_conn_close(deaf);
+}
+
 static void accepts_and_dials(void)
 {
     struct scene scene;
@@ -255,6 +298,7 @@ int main(void)
     RUN(reads);
     RUN(writes);
     RUN(datagrams);
+    RUN(a_full_addressee_is_asked_from_time_to_time);
     RUN(accepts_and_dials);
     RUN(a_writers_turn);
     RUN(what_needs_no_waiting_is_done);
