@@ -1,0 +1,124 @@
+/*
+ * slab.c: pieces of memory: large enough, apart from each other, and given back to the system.
+ */
+#include "stack/slab.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/prng.h"
+#include "test.h"
+
+enum { PIECES = 3000, LARGEST = 70000 };
+
+static struct piece {
+    unsigned char *memory;
+    size_t size, room;
+    unsigned char mark;
+} pieces[PIECES];
+
+static void piece_get(struct piece *piece, size_t size, unsigned char mark)
+{
+    *piece = (struct piece){.size = size, .mark = mark};
+    piece->memory = weft__slab_get(size, &piece->room);
+    CHECK(piece->memory != NULL);
+    CHECK(piece->room >= size && (size > 1024 || piece->room <= size + 64));
+    CHECK_EQ((uintptr_t)piece->memory % 16, 0);
+    memset(piece->memory, mark, size);
+}
+
+static void piece_put(struct piece *piece)
+{
+    for (size_t i = 0; i < piece->size; i++)
+        CHECK_EQ(piece->memory[i], piece->mark);
+    weft__slab_put(piece->memory, piece->room);
+    piece->memory = NULL;
+}
+
+static void every_size(void)
+{
+    for (size_t size = 1; size < 5000; size += size < 1100 ? 1 : 97) {
+        struct piece one, other;
+        piece_get(&one, size, 1);
+        piece_get(&other, size, 2);
+        piece_put(&one);
+        piece_put(&other);
+    }
+    struct piece large;
+    piece_get(&large, LARGEST, 3);
+    piece_put(&large);
+    weft__slab_stop();
+}
+
+static void at_random(void)
+{
+    struct prng prng;
+    prng_seed(&prng, 7);
+    for (int64_t i = test_scale(200000); i > 0; i--) {
+        struct piece *piece = &pieces[prng_below(&prng, PIECES)];
+        if (piece->memory != NULL)
+            piece_put(piece);
+        else
+            piece_get(piece, 1 + prng_below(&prng, 2000), (unsigned char)i);
+    }
+    for (int i = 0; i < PIECES; i++)
+        if (pieces[i].memory != NULL)
+            piece_put(&pieces[i]);
+    weft__slab_stop();
+}
+
+static void goes_back(void)
+{
+    uint64_t most = 0;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < PIECES; i++)
+            piece_get(&pieces[i], 600, 4);
+        struct slab_figures full = weft__slab_figures();
+        CHECK(full.held >= (uint64_t)PIECES * 600);
+        CHECK(full.mapped >= full.held);
+        CHECK(round == 0 || full.mapped == most); /* what went back is used again */
+        most = full.mapped;
+        for (int i = 0; i < PIECES; i++)
+            piece_put(&pieces[(i * 7) % PIECES]);
+        CHECK_EQ(weft__slab_figures().held, 64 * 1024); /* one chunk for the next piece */
+    }
+    weft__slab_stop();
+    CHECK_EQ(weft__slab_figures().mapped, 0);
+}
+
+static void *get_and_put(void *arg)
+{
+    struct prng prng;
+    struct piece mine[50] = {{.memory = NULL}};
+    prng_seed(&prng, (uintptr_t)arg);
+    for (int64_t i = test_scale(100000); i > 0; i--) {
+        struct piece *piece = &mine[prng_below(&prng, 50)];
+        if (piece->memory != NULL)
+            piece_put(piece);
+        else
+            piece_get(piece, 1 + prng_below(&prng, 400), (unsigned char)(uintptr_t)arg);
+    }
+    for (int i = 0; i < 50; i++)
+        if (mine[i].memory != NULL)
+            piece_put(&mine[i]);
+    return NULL;
+}
+
+static void by_many_threads(void)
+{
+    pthread_t threads[4];
+    for (uintptr_t i = 0; i < 4; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, get_and_put, (void *)(i + 1)), 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    weft__slab_stop();
+}
+
+int main(void)
+{
+    RUN(every_size);
+    RUN(at_random);
+    RUN(goes_back);
+    RUN(by_many_threads);
+    return 0;
+}
