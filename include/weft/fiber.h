@@ -44,8 +44,11 @@ typedef struct weft_spawn_options {
     size_t stack_size;
     /* The context that the fiber is bound to (weft/context.h). Default: none. */
     struct weft_context *context;
+    /* Not 0: it shares its stack with others, and costs a few hundred bytes while it waits instead of a page; but
+     * nobody else may use what is on its stack then. See docs/design/stacks.md. */
+    int compact;
     /* Must be zero. */
-    uintptr_t reserved[5];
+    uintptr_t reserved[4];
 } weft_spawn_options;
 
 /* Starts a fiber that calls function(arg). Nobody waits for it; its memory is given back when it

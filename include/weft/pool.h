@@ -111,7 +111,10 @@ typedef struct weft_pool_options {
     void (*log)(const char *line, void *data);
     /* Passed to all of these. */
     void *data;
-    uintptr_t reserved[8]; /* must be zero */
+    /* Not 0: workers have compact stacks, as weft_spawn_options.compact. For many tasks that wait and do not show
+     * others what is on their stack. */
+    int compact;
+    uintptr_t reserved[7]; /* must be zero */
 } weft_pool_options;
 
 /* Options for a pool of `workers` workers that are there from the start and stay, with a queue of as many

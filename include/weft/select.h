@@ -41,7 +41,7 @@ typedef struct weft_case {
  * (a receive, when nothing is left in it), with the result -ESHUTDOWN. Up to 16 cases need no memory.
  * Returns the index of the case, whose `result` is set; -ECANCELED or -ETIMEDOUT if the caller's
  * context is cancelled while it would have to wait; -EINVAL if count is negative, a case has no valid
- * op, or an element to send is NULL where one is needed; -ENOMEM (more than 16 cases); -ECHILD in
+ * op, or an element to send is NULL where one is needed; -ENOMEM (more than 16 cases, or a compact fiber); -ECHILD in
  * a forked child. On an error no case has happened. With no enabled case it waits
  * for ever, or until its context is cancelled.
  * Contexts: fiber, thread. */

@@ -29,6 +29,7 @@
 #include <weft/file.h>
 
 #include "io/ring.h"
+#include "sched/compact.h"
 #include "sched/sched.h"
 
 enum { PIECES_MOST = 1024 }; /* IOV_MAX */
@@ -116,7 +117,8 @@ static int64_t by_waiting(const struct weft__sys_io *io, int64_t deadline)
         return regular;
     if (deadline <= WEFT_NOW)
         return -ETIMEDOUT;
-    if (weft_self() != NULL && weft__ring_run(io, deadline, &result))
+    /* A compact fiber's memory is not its own while it waits: its thread reads, as where there is no ring. */
+    if (weft_self() != NULL && !on_compact() && weft__ring_run(io, deadline, &result))
         return result;
     int error = weft__cancelled();
     if (error == 0 && weft__sys_now() >= deadline)

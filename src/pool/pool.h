@@ -170,6 +170,8 @@ int64_t weft__pool_busy(const weft_pool *pool);
 /* worker.c: what a worker runs; and what calls a task, and those of its key that could not be queued: no panic
  * leaves it. */
 void weft__worker_main(void *pool);
+/* Makes the fiber of a worker, not yet started, compact; false without memory. */
+bool weft__worker_compact(struct weft_fiber *fiber);
 void weft__pool_call_task(weft_pool *pool, struct carried *carried);
 
 /* The worker that the caller runs in, in a task of its; NULL if there is none. */

@@ -17,6 +17,7 @@
 
 #include "base/assert.h"
 #include "pool/pool.h"
+#include "sched/compact.h"
 
 /* Counting; under the latch. */
 
@@ -169,13 +170,15 @@ static int make_worker(weft_pool *pool)
 {
     struct weft_fiber *fiber;
     int error = weft__fiber_make(&fiber, weft__worker_main, pool, pool->site);
-    if (error == 0 && weft__fiber_extra(fiber) == NULL) {
-        weft__fiber_discard(fiber);
-        error = -ENOMEM;
-    }
     if (error != 0)
         return error;
-    memcpy(fiber_extra(fiber)->name, pool->name, sizeof pool->name);
+    struct extra *extra = weft__fiber_extra(fiber);
+    if (extra == NULL ||
+        (pool->options.compact != 0 && weft__compact_works() && !weft__worker_compact(fiber))) {
+        weft__fiber_discard(fiber);
+        return -ENOMEM;
+    }
+    memcpy(extra->name, pool->name, sizeof pool->name);
     if (pool->stack_class >= 0)
         fiber->stack_class = (uint8_t)pool->stack_class;
     weft__fiber_start(fiber);

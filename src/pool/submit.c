@@ -22,6 +22,7 @@
 #include "pool/panic.h"
 #include "pool/pool.h"
 #include "pool/task.h"
+#include "sched/compact.h"
 
 #define NAP (300 * WEFT_US)
 #define FLOW_TIME (20 * WEFT_MS) /* how far back the flow of tasks says something of what comes */
@@ -234,32 +235,66 @@ static bool nap(weft_pool *pool, struct submitter *submitter)
 }
 
 /* Waits in line; with the latch held, which is released. */
-static int wait_in_line(weft_pool *pool, const struct offer *offer, struct aftermath *after)
+static int wait_as(weft_pool *pool, struct submitter *submitter, const struct offer *offer,
+                   struct aftermath *after)
 {
     struct waiter own;
-    struct submitter submitter = {.waiter = weft__waiter_begin(&own), .offer = offer};
-    line_add(&pool->blocked, &submitter.link);
-    if (naps(pool) && nap(pool, &submitter)) {
+    *submitter = (struct submitter){.waiter = weft__waiter_begin(&own), .offer = offer};
+    line_add(&pool->blocked, &submitter->link);
+    if (naps(pool) && nap(pool, submitter)) {
         struct errands errands = {NULL, NULL, false};
         weft__pool_settle(pool, &errands);
         latch_release(&pool->latch);
         if (unlikely(weft__pool_run(pool, &errands)))
             after->todo |= AFTER_ALONE;
-        return submitter.error;
+        return submitter->error;
     }
-    int error = weft__park(submitter.waiter, WAIT_POOL_SUBMIT | WAIT_TOLD, unlock_pool, pool,
+    int error = weft__park(submitter->waiter, WAIT_POOL_SUBMIT | WAIT_TOLD, unlock_pool, pool,
                            offer->deadline);
     if (!wait_gave_up(error))
-        return submitter.error;
+        return submitter->error;
     struct errands errands = {NULL, NULL, false};
     latch_acquire(&pool->latch);
-    line_leave(&submitter.link);
+    line_leave(&submitter->link);
     pool->stats.rejected++;
     weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
     if (unlikely(weft__pool_run(pool, &errands)))
         after->todo |= AFTER_ALONE;
     return error;
+}
+
+/* What those who admit it look at while it waits, if it is a compact fiber. */
+struct elsewhere {
+    struct submitter submitter;
+    struct offer offer;
+    char copy[WEFT_COPY_MAX];
+};
+
+static noinline int wait_elsewhere(weft_pool *pool, const struct offer *offer,
+                                   struct aftermath *after)
+{
+    struct elsewhere *other = weft__stash(sizeof *other);
+    if (other == NULL) {
+        pool->stats.rejected++;
+        latch_release(&pool->latch);
+        return -ENOMEM;
+    }
+    other->offer = *offer;
+    if (offer->task.copied != 0) {
+        memcpy(other->copy, offer->copy, offer->task.copied);
+        other->offer.copy = other->copy;
+    }
+    int error = wait_as(pool, &other->submitter, &other->offer, after);
+    weft__unstash(other);
+    return error;
+}
+
+static int wait_in_line(weft_pool *pool, const struct offer *offer, struct aftermath *after)
+{
+    struct submitter own;
+    return likely(!on_compact()) ? wait_as(pool, &own, offer, after)
+                                 : wait_elsewhere(pool, offer, after);
 }
 
 static int drop(weft_pool *pool, const struct offer *offer, struct aftermath *after)
@@ -458,6 +493,7 @@ static int offer_plain(weft_pool *pool, void (*function)(void *), void *arg, int
 {
     if (unlikely(pool == NULL || function == NULL))
         return -EINVAL;
+    compact_check_task(arg);
     if (likely(offer_quickly(pool, function, arg)))
         return 0;
     struct offer offer = {
@@ -510,6 +546,8 @@ int weft_pool_submit_with(weft_pool *pool, void (*function)(void *), void *arg,
     if (pool == NULL || function == NULL || !weft__offer_from(&offer, options) ||
         (options->copy != 0 && arg == NULL))
         return -EINVAL;
+    if (options->copy == 0)
+        compact_check_task(arg);
     offer.task.function = function;
     offer.task.arg = arg;
     offer.task.copied = (uint16_t)options->copy;
@@ -544,6 +582,7 @@ static int64_t offer_many(weft_pool *pool, void (*function)(void *), void *const
     while (done < count && pool->state == POOL_OPEN && pool->blocked.length == 0 &&
            pool->inside < pool_limit(pool)) {
         struct offer offer = {.task = {.function = function, .arg = args[done]}};
+        compact_check_task(args[done]);
         if (admit(pool, &offer) != 0)
             break;
         done++;

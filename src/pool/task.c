@@ -23,6 +23,7 @@
 #include "base/assert.h"
 #include "pool/panic.h"
 #include "pool/pool.h"
+#include "sched/compact.h"
 #include "sync/context.h"
 #include "sync/waiters.h"
 
@@ -151,6 +152,7 @@ int weft_task_start(weft_task **out, weft_pool *pool, int (*function)(void *, vo
     if (out == NULL || pool == NULL || function == NULL || options->copy != 0 ||
         !weft__offer_from(&offer, options))
         return -EINVAL;
+    compact_check_task(arg);
     struct weft_task *task = weft__sys_alloc_zeroed(sizeof *task);
     if (task == NULL)
         return -ENOMEM;

@@ -30,6 +30,7 @@
 #include "pool/panic.h"
 #include "pool/pool.h"
 #include "pool/task.h"
+#include "sched/compact.h"
 
 enum { LINGER_ROUNDS = 64, LINGER_PAUSES = 4, YIELD_EVERY = 4, ONE_BY_ONE = 32 };
 
@@ -175,7 +176,8 @@ static void work(struct worker *worker, struct carried *carried)
 }
 
 /* The rest of that, if the task panicked. */
-static void work_after_panic(struct worker *worker, struct carried *carried, struct panic *panic)
+static noinline void work_after_panic(struct worker *worker, struct carried *carried,
+                                      struct panic *panic)
 {
     must(worker->in_task);
     weft__pool_panicked(worker->pool, &carried->task, panic);
@@ -410,7 +412,7 @@ static bool goes_on_away(weft_pool *pool, struct worker *worker, struct carried 
 enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_END };
 
 /* What the worker does next. The caller has entered the runtime. */
-static enum next choose(struct worker *worker, struct carried *carried, bool lingered)
+static noinline enum next choose(struct worker *worker, struct carried *carried, bool lingered)
 {
     weft_pool *pool = worker->pool;
     struct errands errands = {NULL, NULL, false};
@@ -449,17 +451,28 @@ static enum next choose(struct worker *worker, struct carried *carried, bool lin
     return next;
 }
 
-/* What a worker does; not on the stack of what a panic may leave. */
+/* A worker and what it does; not on the stack of what a panic may leave, nor on a compact one: others look at a
+ * worker while its task waits. */
 struct shift {
-    struct worker *worker;
+    struct worker worker;
     struct carried carried;
     uint32_t turns;
 };
 
+bool weft__worker_compact(struct weft_fiber *fiber)
+{
+    struct shift *shift = weft__compact_front(fiber, sizeof *shift);
+    if (shift == NULL)
+        return false;
+    shift->worker.in_task = false; /* before it starts, its fiber may be asked */
+    fiber_extra(fiber)->worker = &shift->worker;
+    return true;
+}
+
 static void take_turns(void *arg)
 {
     struct shift *shift = arg;
-    struct worker *worker = shift->worker;
+    struct worker *worker = &shift->worker;
     bool lingered = false;
     for (;;) {
         (void)runtime_enter(thread_self());
@@ -484,14 +497,12 @@ static void take_turns(void *arg)
 }
 
 /* One guard for all tasks until one panics. */
-static void run_tasks(struct worker *worker)
+static void run_tasks(struct shift *shift)
 {
     struct guard guard;
-    struct shift shift;
-    shift.worker = worker;
-    shift.turns = 0;
-    while (weft__guarded(&guard, take_turns, &shift)) {
-        work_after_panic(worker, &shift.carried, guard.panic);
+    shift->turns = 0;
+    while (weft__guarded(&guard, take_turns, shift)) {
+        work_after_panic(&shift->worker, &shift->carried, guard.panic);
         if (weft__runtime_forked())
             return;
     }
@@ -552,7 +563,7 @@ static void call_exit(void *arg)
 }
 
 /* A worker without its state is of no use: it tries until it has one. */
-static bool start_state(weft_pool *pool, struct worker *worker)
+static noinline bool start_state(weft_pool *pool, struct worker *worker)
 {
     int64_t pause = START_RETRY_FIRST;
     int error;
@@ -571,7 +582,7 @@ static bool start_state(weft_pool *pool, struct worker *worker)
 }
 
 /* The last that a worker does with its pool. */
-static void end_worker(weft_pool *pool, struct worker *worker)
+static noinline void end_worker(weft_pool *pool, struct worker *worker)
 {
     struct errands errands = {NULL, NULL, false};
     (void)runtime_enter(thread_self());
@@ -586,20 +597,36 @@ static void end_worker(weft_pool *pool, struct worker *worker)
         weft__pool_do_without(pool);
 }
 
-void weft__worker_main(void *arg)
+static void live(weft_pool *pool, struct weft_fiber *fiber, struct shift *shift)
 {
-    weft_pool *pool = arg;
-    struct worker worker = {.pool = pool, .fiber = weft_self(), .state = WORKER_STARTS};
-    struct extra *extra = fiber_extra(worker.fiber);
-    extra->worker = &worker;
-    bool started = start_state(pool, &worker);
+    struct worker *worker = &shift->worker;
+    struct extra *extra = fiber_extra(fiber);
+    *worker = (struct worker){.pool = pool, .fiber = fiber, .state = WORKER_STARTS};
+    extra->worker = worker;
+    bool started = start_state(pool, worker);
     if (started && !weft__runtime_forked())
-        run_tasks(&worker);
+        run_tasks(shift);
     if (weft__runtime_forked())
         return; /* a child of a task's: nothing of the pool is there */
     extra->worker = NULL;
     if (started && pool->options.on_worker_exit != NULL)
-        (void)weft__pool_call_option(pool, call_exit, &worker);
+        (void)weft__pool_call_option(pool, call_exit, worker);
     if (!weft__runtime_forked())
-        end_worker(pool, &worker);
+        end_worker(pool, worker);
+}
+
+static noinline void live_on_stack(weft_pool *pool, struct weft_fiber *fiber)
+{
+    struct shift shift;
+    live(pool, fiber, &shift);
+}
+
+void weft__worker_main(void *pool)
+{
+    struct weft_fiber *fiber = weft_self();
+    struct worker *worker = fiber_extra(fiber)->worker;
+    if (likely(worker == NULL))
+        live_on_stack(pool, fiber);
+    else
+        live(pool, fiber, container_of(worker, struct shift, worker));
 }

@@ -49,6 +49,7 @@
 #include <weft/fd.h>
 
 #include "base/latch.h"
+#include "sched/compact.h"
 #include "sched/sched.h"
 
 _Static_assert(WEFT_READABLE == SYS_READABLE && WEFT_WRITABLE == SYS_WRITABLE, "handed through");
@@ -294,34 +295,33 @@ static int not_watched(uint32_t events, int error)
 }
 
 /* Inside the runtime. *owned: it belongs to a socket of ours; nothing was done. */
-static int wait_anybodys(int fd, struct descriptor *descriptor, uint32_t events, int64_t deadline,
-                         bool *owned)
+static int wait_anybodys(int fd, struct descriptor *descriptor, struct fd_wait *wait,
+                         int64_t deadline, bool *owned)
 {
     struct waiter own;
-    struct fd_wait wait = {.events = events};
     latch_acquire(&descriptor->latch);
     *owned = descriptor->owned;
     if (*owned) {
         latch_release(&descriptor->latch);
         return 0;
     }
-    wait.waiter = weft__waiter_begin(&own);
-    list_wait(descriptor, &wait);
+    wait->waiter = weft__waiter_begin(&own);
+    list_wait(descriptor, wait);
     int error = arm(fd, descriptor);
     if (likely(error == 0))
-        return park(descriptor, &wait, deadline);
-    unlist_wait(&wait);
+        return park(descriptor, wait, deadline);
+    unlist_wait(wait);
     latch_release(&descriptor->latch);
-    return not_watched(events, error);
+    return not_watched(wait->events, error);
 }
 
 /* Inside the runtime. Waits for `events` of an owned number if it was not ready for them more often than
  * seen; 0 if it was, or is now. */
-static int wait_owned(int fd, struct descriptor *descriptor, uint32_t events, const uint32_t *seen,
-                      int64_t deadline)
+static int wait_owned(int fd, struct descriptor *descriptor, struct fd_wait *wait,
+                      const uint32_t *seen, int64_t deadline)
 {
+    uint32_t events = wait->events;
     struct waiter own;
-    struct fd_wait wait = {.events = events};
     int result = 0;
     latch_acquire(&descriptor->latch);
     if (descriptor->shut || !descriptor->owned)
@@ -335,9 +335,9 @@ static int wait_owned(int fd, struct descriptor *descriptor, uint32_t events, co
         latch_release(&descriptor->latch);
         return result;
     }
-    wait.waiter = weft__waiter_begin(&own);
-    list_wait(descriptor, &wait);
-    result = park(descriptor, &wait, deadline);
+    wait->waiter = weft__waiter_begin(&own);
+    list_wait(descriptor, wait);
+    result = park(descriptor, wait, deadline);
     return result > 0 ? 0 : result;
 }
 
@@ -349,18 +349,34 @@ static void see(const struct descriptor *descriptor, uint32_t *seen)
 }
 
 /* For a socket's number by way of weft_fd_wait: its owner shares it. */
-static int wait_as_guest(int fd, struct descriptor *descriptor, uint32_t events, int64_t deadline)
+static int wait_as_guest(int fd, struct descriptor *descriptor, struct fd_wait *wait,
+                         int64_t deadline)
 {
     for (;;) {
         uint32_t seen[2];
         see(descriptor, seen);
-        int result = weft__sys_poll_now(fd, events);
+        int result = weft__sys_poll_now(fd, wait->events);
         if (result != 0)
             return result;
-        result = wait_owned(fd, descriptor, events, seen, deadline);
+        result = wait_owned(fd, descriptor, wait, seen, deadline);
         if (result != 0)
             return result == -ESHUTDOWN ? -EBADF : result;
     }
+}
+
+/* Where a wait is listed: a compact fiber has it elsewhere than on its stack. NULL without memory. */
+static struct fd_wait *wait_begin(struct fd_wait *own, uint32_t events)
+{
+    struct fd_wait *wait = likely(!on_compact()) ? own : weft__stash(sizeof *wait);
+    if (likely(wait != NULL))
+        *wait = (struct fd_wait){.events = events};
+    return wait;
+}
+
+static void wait_end(struct fd_wait *wait, const struct fd_wait *own)
+{
+    if (unlikely(wait != own))
+        weft__unstash(wait);
 }
 
 int weft_fd_wait(int fd, int events, int64_t deadline)
@@ -378,11 +394,15 @@ int weft_fd_wait(int fd, int events, int64_t deadline)
     struct descriptor *descriptor = error == 0 ? find_or_make(fd) : NULL;
     if (descriptor == NULL)
         return error != 0 ? error : -ENOMEM;
+    struct fd_wait own, *wait = wait_begin(&own, wanted);
+    if (wait == NULL)
+        return -ENOMEM;
     bool fiber = enter_if_fiber(), owned;
-    int result = wait_anybodys(fd, descriptor, wanted, deadline, &owned);
+    int result = wait_anybodys(fd, descriptor, wait, deadline, &owned);
     if (owned)
-        result = wait_as_guest(fd, descriptor, wanted, deadline);
+        result = wait_as_guest(fd, descriptor, wait, deadline);
     leave_if_fiber(fiber);
+    wait_end(wait, &own);
     return wait_gave_up(result) ? look(fd, wanted, result) : result;
 }
 
@@ -449,8 +469,12 @@ int weft__descriptor_wait(int fd, uint32_t event, uint32_t seen, int64_t deadlin
         return -ECHILD;
     if (deadline <= WEFT_NOW)
         return -ETIMEDOUT;
+    struct fd_wait own, *wait = wait_begin(&own, event);
+    if (wait == NULL)
+        return -ENOMEM;
     bool fiber = enter_if_fiber();
-    int result = wait_owned(fd, descriptor, event, both, deadline);
+    int result = wait_owned(fd, descriptor, wait, both, deadline);
     leave_if_fiber(fiber);
+    wait_end(wait, &own);
     return result;
 }

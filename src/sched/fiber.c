@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sched/compact.h"
 #include "sched/panic.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
@@ -44,6 +45,7 @@ static void limit_lower(void)
 int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *arg, void *site)
 {
     struct thread *thread = thread_self();
+    compact_check(arg, "the argument of a fiber", "have it in the heap");
     if (unlikely(thread == NULL || thread->processor == NULL)) {
         int error = runtime_ensure();
         if (error != 0)
@@ -68,6 +70,7 @@ int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *ar
     fiber->joinable = false;
     fiber->ended = false;
     fiber->panicked = false;
+    fiber->compact = false;
     *out = fiber;
     return 0;
 }
@@ -141,6 +144,7 @@ int weft_spawn(weft_fiber **out, void (*function)(void *), void *arg,
     if (error == 0) {
         if (options->stack_size != 0)
             fiber->stack_class = (uint8_t) class;
+        fiber->compact = options->compact != 0 && weft__compact_works();
         if (out != NULL) {
             fiber->owner = OWNER_HANDLE;
             fiber->joinable = true;
@@ -336,7 +340,7 @@ static bool yield_directly(struct machine *machine)
     struct processor *processor = machine->thread.processor;
     struct weft_fiber *self = machine->thread.fiber;
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
-    if (looks_around(processor, turn))
+    if (looks_around(processor, turn) || self->compact)
         return false;
     timers_look(processor);
     struct weft_fiber *next = dequeue(processor);
@@ -349,8 +353,8 @@ static bool yield_directly(struct machine *machine)
     if (next == NULL)
         return true; /* nobody wants the processor: go on */
     if (unlikely(ring_length(processor) == RING_SIZE ||
-                 (next->stack == NULL && !weft__machine_prepare(processor, next)))) {
-        /* No room in the ring, or no memory for a stack: the machine knows what to do. */
+                 (!fiber_has_stack(next) && !weft__machine_prepare(processor, next)))) {
+        /* No room in the ring, no memory for a stack, or it is compact: the machine knows what to do. */
         next = runnext_swap_owner(processor, next);
         must(next == NULL);
         return false;

@@ -24,7 +24,7 @@ enum fiber_state {
 };
 
 /* Panics of a fiber that are counted; more in its destructors, and those are left. */
-enum { ARRIVALS_MOST = 31 };
+enum { ARRIVALS_MOST = 15 };
 
 /* Whose the record is when the fiber has ended. */
 enum fiber_owner {
@@ -67,7 +67,8 @@ struct weft_fiber {
     bool ended;    /* join_lock */
 
     _Alignas(64) struct context context; /* saved while it does not run */
-    struct stack *stack;                 /* NULL until it first runs */
+    struct stack
+        *stack; /* NULL until it first runs; of a compact one that does not run, see fiber_kept */
     int saved_errno;
     uint32_t parked_at;   /* when it parked, in units of 2^STAMP_SHIFT ns */
     void *object;         /* what it waits for, for reports; while it runs, see `tells` */
@@ -77,7 +78,8 @@ struct weft_fiber {
     bool defers : 1;      /* it has deferred something: sched/panic.c */
     bool panicked : 1;    /* a panic has ended it, and `arg` is that: a struct panic */
     bool left_locked : 1; /* a panic has left locks locked; debug builds */
-    uint8_t arrivals : 5; /* panics that came to the first frame; up to ARRIVALS_MOST */
+    bool compact : 1;     /* it runs on a hot stack: sched/compact.c */
+    uint8_t arrivals : 4; /* panics that came to the first frame; up to ARRIVALS_MOST */
     atomic_u32 outside;   /* depth in weft_blocking_enter; and OUTSIDE_LOST */
 
     struct waiter waiter;

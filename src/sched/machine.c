@@ -15,7 +15,7 @@
  * The five invariants of the scheduler, and where each is kept:
  *
  *  1. A ready fiber is in exactly one place: a runnext, a ring, the inject queue, the list of
- *     starved ones (which go back to the inject queue), or a hand. Fibers move only by enqueue,
+ *     starved ones (which go back to the inject queue), the line of a hot stack (compact.c), or a hand. Fibers move only by enqueue,
  *     dequeue, the inject calls and a claim (steal.c); each takes it out of one place before it is
  *     put in another.
  *  2. If a fiber is ready and a processor is idle, some machine is looking or is being woken:
@@ -34,6 +34,7 @@
  */
 #include <errno.h>
 
+#include "sched/compact.h"
 #include "sched/panic.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
@@ -166,16 +167,23 @@ void weft__machine_land(struct weft_fiber *fiber)
     must(!"a frame was resumed that a panic has left");
 }
 
-bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber)
+void weft__machine_begin(struct weft_fiber *fiber)
 {
-    fiber->stack = weft__stack_get(&processor->stacks, fiber->stack_class);
-    if (unlikely(fiber->stack == NULL))
-        return false;
     fiber->defers = false;
     fiber->left_locked = false;
     fiber->arrivals = 0;
     context_make(&fiber->context, weft__stack_start_at(fiber->stack), fiber_main, fiber);
     switch_fiber_made(fiber);
+}
+
+bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber)
+{
+    if (unlikely(fiber->compact))
+        return false;
+    fiber->stack = weft__stack_get(&processor->stacks, fiber->stack_class);
+    if (unlikely(fiber->stack == NULL))
+        return false;
+    weft__machine_begin(fiber);
     return true;
 }
 
@@ -259,8 +267,10 @@ static void finish_end(struct machine *machine, struct weft_fiber *fiber)
 {
     fiber->state = FIBER_ENDED;
     switch_fiber_gone(fiber);
-    weft__stack_put(&machine->thread.processor->stacks, fiber->stack);
-    fiber->stack = NULL;
+    if (likely(!fiber->compact)) {
+        weft__stack_put(&machine->thread.processor->stacks, fiber->stack);
+        fiber->stack = NULL;
+    }
     weft__fiber_retire(fiber);
     unstarve_one(); /* there is a stack now */
 }
@@ -271,23 +281,46 @@ static void prefetch_next(const struct processor *processor)
 {
     uint32_t head = atomic_u32_load_relaxed(&processor->head);
     uint32_t length = ring_length(processor);
-    if (length > 1)
-        __builtin_prefetch(processor->ring[head % RING_SIZE]->context.sp, 1);
-    if (length > 3)
-        __builtin_prefetch(&processor->ring[(head + 3) % RING_SIZE]->context);
+    if (length > 1) {
+        const struct weft_fiber *next = processor->ring[head % RING_SIZE];
+        if (!next->compact)
+            __builtin_prefetch(next->context.sp, 1);
+    }
+    if (length > 4) {
+        const struct weft_fiber *next = processor->ring[(head + 3) % RING_SIZE];
+        if (next->compact)
+            weft__compact_prefetch(next);
+    }
+    if (length > 8)
+        __builtin_prefetch(&processor->ring[(head + 7) % RING_SIZE]->context);
+}
+
+/* Sees to it that the fiber has its stack: if it is compact, *hot. False: it will be ready again later, or is
+ * already. */
+static bool find_stack(struct processor *processor, struct weft_fiber *fiber, struct hot **hot)
+{
+    bool starves = false, found = true;
+    if (fiber->compact) {
+        *hot = weft__compact_enter(processor, fiber, &starves);
+        found = *hot != NULL;
+    } else {
+        found = weft__machine_prepare(processor, fiber);
+        starves = !found;
+    }
+    if (likely(found))
+        unstarve_one(); /* where there was a stack for this one there may be more */
+    else if (starves)
+        starve(fiber);
+    return found;
 }
 
 /* Runs the fiber, and those that it yields to directly, until one of them needs the machine. */
 static void run(struct machine *machine, struct weft_fiber *fiber)
 {
     struct processor *processor = machine->thread.processor;
-    if (fiber->stack == NULL) {
-        if (unlikely(!weft__machine_prepare(processor, fiber))) {
-            starve(fiber);
-            return;
-        }
-        unstarve_one(); /* where there was a stack for this one there may be more */
-    }
+    struct hot *hot = NULL;
+    if (!fiber_has_stack(fiber) && unlikely(!find_stack(processor, fiber, &hot)))
+        return;
     should(fiber->state == FIBER_NEW || fiber->state == FIBER_READY);
     atomic_u32_add_owner(&processor->turn, 1);
     fiber->state = FIBER_RUNNING;
@@ -297,6 +330,8 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
     fiber = machine->thread.fiber;
     machine->thread.fiber = NULL;
     processor = machine->thread.processor; /* it may have changed, or be gone */
+    if (unlikely(hot != NULL))
+        weft__compact_leave(hot, fiber, machine->action == ACTION_END);
     switch (machine->action) {
     case ACTION_YIELD:
         fiber->state = FIBER_READY;

@@ -18,6 +18,7 @@
  */
 #include "sched/park.h"
 
+#include "sched/compact.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
 
@@ -76,8 +77,8 @@ static bool show_to_context(struct bond *bond, struct waiter *waiter)
     return open;
 }
 
-static int park_thread(struct waiter *waiter, uint32_t what, void (*unlock)(void *), void *object,
-                       int64_t deadline)
+static noinline int park_thread(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                void *object, int64_t deadline)
 {
     struct foreign *self = (struct foreign *)thread_self();
     struct bond *bond =
@@ -115,13 +116,13 @@ static bool park_directly(struct machine *machine, struct weft_fiber *self)
 {
     struct processor *processor = machine->thread.processor;
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
-    if (looks_around(processor, turn))
+    if (looks_around(processor, turn) || self->compact)
         return false;
     timers_look(processor);
     struct weft_fiber *next = dequeue(processor);
     if (next == NULL)
         return false;
-    if (unlikely(next->stack == NULL && !weft__machine_prepare(processor, next))) {
+    if (unlikely(!fiber_has_stack(next) && !weft__machine_prepare(processor, next))) {
         next = runnext_swap_owner(processor, next); /* the machine knows what to do */
         must(next == NULL);
         return false;
@@ -149,6 +150,7 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
     if (unlikely(fiber->tells && !(what & WAIT_TOLD)))
         weft__worker_parks(fiber->object);
     held_check(fiber, weft__wait_text(what & 0xff));
+    compact_check(object, "what a fiber waits for", "have it in the heap or static");
     bool open = fiber->bound && !(what & WAIT_FIRM);
     if (unlikely(open && weft__cancelled() != 0)) {
         atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */

@@ -39,6 +39,9 @@ struct processor {
     uint32_t stamp;  /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
     struct prng prng;
     struct stack_cache stacks;
+    struct hot *hot; /* the one of its hot stacks that a fiber last began on: sched/compact.c */
+    uint32_t hots;
+    atomic_u64 moved_out, bytes_out, waited; /* figures of compact fibers */
     struct fiber_cache fibers;
     struct processor *idle_next; /* under the scheduler's lock */
     uint32_t watched_turn;       /* the watcher's: the turn at its last look */

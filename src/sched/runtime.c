@@ -25,8 +25,10 @@
  */
 #include <errno.h>
 
+#include "sched/compact.h"
 #include "sched/config.h"
 #include "sched/sched.h"
+#include "stack/slab.h"
 
 enum { STOPS_MOST = 4 };
 
@@ -102,6 +104,9 @@ static int start_processors(const struct settings *settings)
 static void free_all(void)
 {
     weft__poller_stop();
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+        weft__compact_stop(&weft__sched.processors[i]);
+    weft__slab_stop();
     weft__stack_stop();
     weft__foreign_stop(); /* first: a thread that ends now must not find records that are gone */
     weft__fiber_stop();

@@ -4,6 +4,7 @@
  *   machine.c   the loop: choose a fiber, run it, finish what it asked for
  *   idle.c      idle processors and machines, sleeping and waking: nothing ready is forgotten
  *   steal.c     how a hungry processor gets fibers from a busy one
+ *   compact.c   fibers that share a stack
  *   handoff.c   a processor leaves a machine that is stuck in C code; the way back
  *   monitor.c   the thread that finds such machines
  *   timers.c    firing the wheels
@@ -179,7 +180,9 @@ static inline bool looks_around(const struct processor *processor, uint32_t turn
 struct weft_fiber *weft__take_injected(struct processor *processor);
 /* A panic has come to the first frame of the fiber that calls: it goes on from there to its end. */
 _Noreturn void weft__machine_land(struct weft_fiber *fiber);
-/* A first context on a stack; false if there is no stack to be had. */
+/* A first context on the fiber's stack. */
+void weft__machine_begin(struct weft_fiber *fiber);
+/* The same with a stack of its own; false if there is none to be had, or it shall be compact. */
 bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber);
 
 /* idle.c */

@@ -29,6 +29,7 @@
 #include <errno.h>
 #include <weft/timer.h>
 
+#include "sched/compact.h"
 #include "sched/sched.h"
 
 struct weft_timer {
@@ -145,6 +146,7 @@ int weft_timer_open(weft_timer **out, void (*function)(void *), void *arg)
 {
     if (out == NULL || function == NULL)
         return -EINVAL;
+    compact_check(arg, "the argument of a timer", "have it in the heap");
     struct weft_timer *timer = weft__sys_alloc_zeroed(sizeof *timer);
     if (timer == NULL)
         return -ENOMEM;

@@ -11,7 +11,8 @@
  *
  * The one who finds a waiter claims it (sched/park.h), does its half of the operation, notes the result
  * in its wait, releases the latch, and wakes it. The memory of the wait is on the waiter's stack: it is
- * touched under the latch, or between claim and wake.
+ * touched under the latch, or between claim and wake. A compact fiber (sched/compact.h) has it elsewhere, and
+ * the element with it.
  *
  *     claim fails    the waiter has given up, or another channel of its select was faster: it is taken
  *                    out of the line and the next one is tried. It takes the latch itself before it
@@ -35,6 +36,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "sched/compact.h"
 
 /* Elements. */
 
@@ -176,26 +178,58 @@ static void unlock(void *arg)
 /* Waits in line; the latch is held, and released, and a fiber is inside the runtime, and leaves it. The
  * last that an operation does: a caller that jumps here, instead of calling, leaves one return less that
  * the CPU predicts wrongly because another fiber has called since. */
-static noinline int wait_in_line(weft_chan *chan, int op, void *element, int64_t deadline)
+static always_inline int wait_here(weft_chan *chan, int op, struct chan_wait *wait, void *element,
+                                   int64_t deadline)
 {
     struct waiter own;
-    struct chan_wait wait;
-    wait.sibling = &wait;
-    wait.waiter = weft__waiter_begin(&own);
-    wait.element = element;
-    weft__chan_enlist(chan, op, &wait);
-    bool fiber = wait.waiter->is_fiber;
-    int error =
-        weft__park(wait.waiter, op == WEFT_SEND ? WAIT_SEND : WAIT_RECEIVE, unlock, chan, deadline);
+    wait->sibling = wait;
+    wait->waiter = weft__waiter_begin(&own);
+    wait->element = element;
+    weft__chan_enlist(chan, op, wait);
+    bool fiber = wait->waiter->is_fiber;
+    int error = weft__park(wait->waiter, op == WEFT_SEND ? WAIT_SEND : WAIT_RECEIVE, unlock, chan,
+                           deadline);
     if (likely(!wait_gave_up(error))) {
-        error = wait.result;
+        error = wait->result;
     } else {
         latch_acquire(&chan->latch);
-        weft__chan_delist(&wait);
+        weft__chan_delist(wait);
         latch_release(&chan->latch);
     }
     leave_if_fiber(fiber);
     return error;
+}
+
+static int operate_again(weft_chan *chan, int op, void *element, int64_t deadline);
+
+/* The same for a compact fiber. */
+static noinline int wait_elsewhere(weft_chan *chan, int op, void *element, int64_t deadline)
+{
+    size_t size =
+        element != NULL ? chan->element_size : 0; /* the channel may be gone after the wait */
+    struct chan_wait *wait = weft__stash(sizeof *wait + size);
+    if (wait == NULL) {
+        latch_release(&chan->latch);
+        runtime_leave(thread_self());
+        int error = weft__stash_wait(deadline);
+        return error != 0 ? error : operate_again(chan, op, element, deadline);
+    }
+    void *copied = element != NULL ? wait + 1 : NULL;
+    if (op == WEFT_SEND)
+        copy_any(copied, element, size);
+    int error = wait_here(chan, op, wait, copied, deadline);
+    if (op == WEFT_RECEIVE && error == 0)
+        copy_any(element, copied, size);
+    weft__unstash(wait);
+    return error;
+}
+
+static noinline int wait_in_line(weft_chan *chan, int op, void *element, int64_t deadline)
+{
+    struct chan_wait wait;
+    if (on_compact())
+        return wait_elsewhere(chan, op, element, deadline);
+    return wait_here(chan, op, &wait, element, deadline);
 }
 
 /* What send and receive have in common; each has a copy of its own. */
@@ -229,6 +263,11 @@ static noinline int receive(weft_chan *chan, void *element, int64_t deadline)
     if (unlikely(chan == NULL))
         return -EINVAL;
     return operate(chan, WEFT_RECEIVE, element, deadline);
+}
+
+static int operate_again(weft_chan *chan, int op, void *element, int64_t deadline)
+{
+    return op == WEFT_SEND ? send(chan, element, deadline) : receive(chan, element, deadline);
 }
 
 int weft_chan_send(weft_chan *chan, const void *element)

@@ -22,8 +22,10 @@
 #include <weft/select.h>
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/assert.h"
+#include "sched/compact.h"
 #include "sync/chan.h"
 
 enum { CASES_ON_STACK = 16 };
@@ -235,8 +237,67 @@ static int select_locked(struct selection *select, int64_t deadline)
     return -EAGAIN;
 }
 
+/* What a compact fiber's select needs while it waits: others see it, so it is not on its stack. */
+struct elsewhere {
+    struct selection selection;
+    size_t *sizes; /* of the elements: a channel may be gone when it is over */
+};
+
+static size_t element_size(const weft_case *one)
+{
+    return one->chan != NULL && one->element != NULL ? one->chan->element_size : 0;
+}
+
+static struct elsewhere *elsewhere_make(const struct selection *select)
+{
+    size_t count = (size_t)select->count;
+    size_t size = sizeof(struct elsewhere) + count * (sizeof(weft_case) + sizeof(struct chan_wait) +
+                                                      sizeof(size_t) + sizeof(int));
+    for (size_t i = 0; i < count; i++)
+        size += element_size(&select->cases[i]);
+    struct elsewhere *other = weft__stash(size);
+    if (other == NULL)
+        return NULL;
+    other->selection = *select;
+    other->selection.cases = (weft_case *)(other + 1);
+    other->selection.waits = (struct chan_wait *)(other->selection.cases + count);
+    other->sizes = (size_t *)(other->selection.waits + count);
+    other->selection.order = (int *)(other->sizes + count);
+    char *bytes = (char *)(other->selection.order + count);
+    for (size_t i = 0; i < count; i++) {
+        weft_case *one = &other->selection.cases[i];
+        *one = select->cases[i];
+        other->sizes[i] = element_size(one);
+        if (one->op == WEFT_SEND && other->sizes[i] != 0)
+            memcpy(bytes, one->element, other->sizes[i]);
+        if (one->element != NULL)
+            one->element = bytes;
+        bytes += other->sizes[i];
+    }
+    return other;
+}
+
+static noinline int select_elsewhere(struct selection *select, int64_t deadline)
+{
+    struct elsewhere *other = elsewhere_make(select);
+    if (other == NULL)
+        return -ENOMEM;
+    int chosen = select_locked(&other->selection, deadline);
+    if (chosen >= 0) {
+        weft_case *one = &select->cases[chosen];
+        const weft_case *done = &other->selection.cases[chosen];
+        one->result = done->result;
+        if (one->op == WEFT_RECEIVE && one->result == 0 && other->sizes[chosen] != 0)
+            memcpy(one->element, done->element, other->sizes[chosen]);
+    }
+    weft__unstash(other);
+    return chosen;
+}
+
 static int select_waiting(struct selection *select, int64_t deadline)
 {
+    if (on_compact())
+        return select_elsewhere(select, deadline);
     if (select->count <= CASES_ON_STACK) {
         struct chan_wait waits[CASES_ON_STACK];
         int order[CASES_ON_STACK];

@@ -15,6 +15,7 @@
 #include <errno.h>
 
 #include "base/assert.h"
+#include "sched/compact.h"
 #include "sched/sched.h"
 #include "sync/guard.h"
 #include "sync/waiters.h"
@@ -93,22 +94,48 @@ static bool take(weft_sem *sem, int64_t n)
 }
 
 /* Waits in line; with the latch held, which is released. */
-static int wait_in_line(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
+static int wait_as(weft_sem *sem, struct request *request, int64_t n, uint32_t what,
+                   int64_t deadline)
 {
     struct waiter own;
-    struct request request = {.waiter = weft__waiter_begin(&own), .units = n};
-    line_add(sem, &request);
-    int result = weft__park(request.waiter, what, guard_release_parked, &sem->latch, deadline);
+    request->waiter = weft__waiter_begin(&own);
+    request->units = n;
+    line_add(sem, request);
+    int result = weft__park(request->waiter, what, guard_release_parked, &sem->latch, deadline);
     if (!wait_gave_up(result))
         return result;
     struct woken woken;
     woken_begin(&woken);
     guard_acquire(&sem->latch);
-    line_remove(sem, &request);
+    line_remove(sem, request);
     serve(sem, &woken); /* those behind it may want less */
     guard_release(&sem->latch);
     woken_wake(&woken);
     return result;
+}
+
+/* -EAGAIN: there is no memory for that, in a compact fiber. */
+static int wait_in_line(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
+{
+    struct request own;
+    if (likely(!on_compact()))
+        return wait_as(sem, &own, n, what, deadline);
+    struct request *request = weft__stash(sizeof *request);
+    if (request == NULL) {
+        guard_release(&sem->latch);
+        return -EAGAIN;
+    }
+    int result = wait_as(sem, request, n, what, deadline);
+    weft__unstash(request);
+    return result;
+}
+
+static int acquire(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline);
+
+static noinline int acquire_later(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
+{
+    int error = weft__stash_wait(deadline);
+    return error != 0 && !(what & WAIT_FIRM) ? error : acquire(sem, n, what, deadline);
 }
 
 static int acquire(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
@@ -131,7 +158,7 @@ static int acquire(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
     else
         result = wait_in_line(sem, n, what, deadline);
     leave_if_fiber(fiber);
-    return result;
+    return likely(result != -EAGAIN) ? result : acquire_later(sem, n, what, deadline);
 }
 
 int weft_sem_init(weft_sem *sem, int64_t n)

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "explore.h"
+#include "sched/compact.h"
 #include "sched/descriptor.h"
 #include "sched/panic.h"
 #include "sched/sched.h"
@@ -261,4 +262,58 @@ const char *weft_strerror(int error)
 {
     (void)error;
     return "an error";
+}
+
+/* No fiber of a model is compact. */
+
+bool weft__compact_works(void)
+{
+    return false;
+}
+
+struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
+                                bool *starves)
+{
+    (void)processor, (void)fiber, (void)starves;
+    model_fail("a compact fiber");
+    return NULL;
+}
+
+void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, bool ended)
+{
+    (void)hot, (void)fiber, (void)ended;
+    model_fail("a compact fiber");
+}
+
+void weft__compact_refuse(const void *address, const char *what, const char *instead)
+{
+    (void)address, (void)what, (void)instead;
+    model_fail("a compact fiber");
+}
+
+void *weft__stash(size_t size)
+{
+    (void)size;
+    model_fail("a compact fiber");
+    return NULL;
+}
+
+void weft__unstash(void *memory)
+{
+    (void)memory;
+    model_fail("a compact fiber");
+}
+
+int weft__stash_wait(int64_t deadline)
+{
+    (void)deadline;
+    model_fail("a compact fiber");
+    return 0;
+}
+
+void *weft__compact_front(struct weft_fiber *fiber, size_t size)
+{
+    (void)fiber, (void)size;
+    model_fail("a compact fiber");
+    return NULL;
 }

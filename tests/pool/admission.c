@@ -37,10 +37,11 @@ static void check_options(void *arg)
     refuse_options((weft_pool_options){.shrink = -1});
     refuse_options((weft_pool_options){.stack_size = 1});
     refuse_options((weft_pool_options){.stack_size = SIZE_MAX});
-    for (int i = 0; i < 8; i++) {
-        weft_pool_options options = {.capacity = 1};
+    weft_pool_options options = {.capacity = 1};
+    for (size_t i = 0; i < sizeof options.reserved / sizeof options.reserved[0]; i++) {
         options.reserved[i] = 1;
         refuse_options(options);
+        options.reserved[i] = 0;
     }
 }
 

@@ -1,0 +1,378 @@
+/*
+ * compact.c: compact stacks: fibers that share a few hot stacks.
+ *
+ * A parked fiber of moderate depth needs 200 to 600 bytes of its stack, and a stack is a page at least. A compact
+ * fiber runs on a hot stack, one of a few of its processor's, and belongs to it from its first run to its end,
+ * since frames hold addresses of each other. When another fiber of that stack is to run, what the one before has
+ * there is moved out, into a piece of a slab (stack/slab.c), and moved back to the same addresses before it goes
+ * on, whichever processor that is on.
+ *
+ * A hot stack is used by one fiber at a time, from enter to leave: `busy`, under its lock. Who finds it in use
+ * waits in its line; leaving, a fiber makes the first in line ready, which tries again. The stack is not kept for
+ * it: a fiber that comes in between is faster than a hand-over.
+ *
+ *   enter                                    leave
+ *   lock; if busy: into the line             its context is saved
+ *         else busy = true; unlock           the fiber knows what it keeps (AWAY), not its stack
+ *   move out who is there, move in           lock; busy = false, first in line: ready; unlock
+ *   the fiber knows its stack
+ *
+ * Invariants:
+ *  - Whoever is busy with a hot stack, and nobody else, touches its memory, `resident` and the context and what is
+ *    kept of the resident. The resident does not run meanwhile, or it is the one who is busy.
+ *  - If there is a line, somebody is busy with the stack, or one from the line is ready and will be: nobody in line
+ *    is forgotten.
+ *  - Leave comes before anybody can find the fiber (sched/machine.c): it may run elsewhere, and be moved out by
+ *    others, as soon as it is left.
+ *  - What a fiber keeps stays where it is until the fiber ends (if it grows deep, the frames go to a stash besides):
+ *    who wants to run it finds its hot stack there before it is busy with that.
+ *  - What is moved runs from the saved stack pointer to the top of the stack. Nothing is below: the switch is made
+ *    in functions that call others, so none of them uses the red zone.
+ *  - Nothing is moved out for nothing: the last one stays on the hot stack until another wants it. As many compact
+ *    fibers as there are hot stacks cost no copying at all.
+ *
+ * Both run on the machine's own stack. So a compact fiber does not go straight to another fiber, nor another one
+ * straight to it (park.c, fiber.c).
+ *
+ * A fiber that blocks in C code holds its hot stack. New fibers begin on another; when all are blocked one more is
+ * made, and goes when nobody belongs to it any more. Those that belong to the blocked one wait.
+ *
+ * Rejected: a hot stack for each processor, alone (a thief finds it in use nearly always; eight in turn are in the
+ * nearest cache too). Moving out at park (half of the copies, where few fibers run in turn, are for nothing).
+ * Keeping the stack for the first in line (it stands idle until that one's turn).
+ */
+#include "sched/compact.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "sched/sched.h"
+#include "stack/slab.h"
+
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define RUNNING_ON_VALGRIND 0
+#endif
+
+struct hot {
+    struct hot *next; /* of its processor: a ring */
+    struct stack *stack;
+    struct lock lock;
+    bool busy;         /* under the lock, as are these */
+    uint32_t fibers;   /* that belong to it */
+    struct chain line; /* ready, and wait for it */
+    struct weft_fiber
+        *resident;     /* whose frames are on it, or NULL; of who is busy with it, as are these */
+    struct kept *kept; /* of the one who runs */
+    uint32_t typical;  /* what was moved out last: new ones will need as much */
+};
+
+enum { FRAMES_AT_FIRST = 512 };
+static atomic_u32 typical; /* what was moved out last, anywhere */
+
+bool weft__compact_works(void)
+{
+    static atomic_u32 said;
+    bool works = !WEFT_ASAN && !RUNNING_ON_VALGRIND;
+    if (!works && atomic_u32_exchange_acq_rel(&said, 1) == 0)
+        weft__warn(
+            "compact stacks are private here: the tool that watches could not tell fibers apart");
+    return works;
+}
+
+/* Keeping. */
+
+static struct kept *kept_make(struct hot *hot, size_t front, size_t size)
+{
+    size_t room;
+    struct kept *kept = weft__slab_get(sizeof *kept + front + size, &room);
+    if (unlikely(kept == NULL))
+        return NULL;
+    kept->hot = hot;
+    kept->more = NULL;
+    kept->size = 0;
+    kept->room = (uint32_t)(room - sizeof *kept - front);
+    kept->front = (uint32_t)front;
+    return kept;
+}
+
+static void kept_free(struct kept *kept)
+{
+    if (unlikely(kept->more != NULL))
+        weft__unstash(kept->more);
+    weft__slab_put(kept, sizeof *kept + kept->front + kept->room);
+}
+
+static struct stack *away(struct kept *kept)
+{
+    return (struct stack *)(void *)((char *)kept + AWAY);
+}
+
+static char *kept_bytes(struct kept *kept)
+{
+    return likely(kept->size <= kept->room) ? kept->bytes + kept->front : kept->more;
+}
+
+/* Finds a place for so many bytes: a stash if there is no room for them; false without memory. */
+static noinline bool kept_fit(struct kept *kept, size_t size)
+{
+    char *more = size > kept->room ? weft__stash(size) : NULL;
+    if (size > kept->room && more == NULL)
+        return false;
+    if (kept->more != NULL)
+        weft__unstash(kept->more);
+    kept->more = more;
+    return true;
+}
+
+/* Moves out whose frames are there; false without memory. */
+static bool move_out(struct processor *processor, struct hot *hot)
+{
+    struct weft_fiber *fiber = hot->resident;
+    struct kept *kept = fiber_kept(fiber);
+    char *from = fiber->context.sp;
+    size_t size = (size_t)(weft__stack_start_at(hot->stack) - from);
+    if (unlikely(size > kept->room || kept->more != NULL) && !kept_fit(kept, size))
+        return false;
+    kept->size = (uint32_t)size;
+    memcpy(kept_bytes(kept), from, size);
+    hot->typical = (uint32_t)size;
+    if (unlikely(atomic_u32_load_relaxed(&typical) != size))
+        atomic_u32_store_relaxed(&typical, (uint32_t)size);
+    hot->resident = NULL;
+    atomic_u64_add_owner(&processor->moved_out, 1);
+    atomic_u64_add_owner(&processor->bytes_out, size);
+    return true;
+}
+
+/* Hot stacks. */
+
+static struct hot *hot_make(struct processor *processor, int class)
+{
+    struct hot *hot = weft__sys_alloc_zeroed(sizeof *hot);
+    if (hot == NULL)
+        return NULL;
+    hot->stack = weft__stack_get(&processor->stacks, class);
+    if (hot->stack == NULL) {
+        weft__sys_free(hot);
+        return NULL;
+    }
+    if (processor->hot == NULL)
+        processor->hot = hot;
+    hot->next = processor->hot->next != NULL ? processor->hot->next : processor->hot;
+    processor->hot->next = hot;
+    processor->hots++;
+    hot->busy = true;
+    hot->fibers = 1;
+    return hot;
+}
+
+/* Takes it for a new fiber, or finds that nobody needs it. */
+static bool hot_try(struct hot *hot, bool *unused)
+{
+    lock_acquire(&hot->lock);
+    bool got = !hot->busy;
+    *unused = got && hot->fibers == 0;
+    if (got) {
+        hot->busy = true;
+        hot->fibers++;
+    }
+    lock_release(&hot->lock);
+    return got;
+}
+
+/* One for a new fiber: the next in turn that is free, or one more; NULL without memory. */
+static struct hot *hot_choose(struct processor *processor, int class)
+{
+    uint32_t of_class = 0;
+    struct hot *hot = processor->hot;
+    for (uint32_t i = 0; i < processor->hots; i++, hot = hot->next)
+        of_class += hot->stack->class == class;
+    for (uint32_t i = 0; of_class >= HOTS && i < processor->hots; i++) {
+        bool unused;
+        struct hot *before = processor->hot;
+        hot = before->next;
+        if (hot->stack->class != class || !hot_try(hot, &unused)) {
+            processor->hot = hot;
+            continue;
+        }
+        if (unused && of_class > HOTS) { /* made while others were blocked */
+            before->next = hot->next;
+            weft__stack_put(&processor->stacks, hot->stack);
+            weft__sys_free(hot);
+            processor->hots--;
+            of_class--;
+            i--;
+            continue;
+        }
+        processor->hot = hot;
+        return hot;
+    }
+    return hot_make(processor, class);
+}
+
+static bool hot_take(struct hot *hot, struct weft_fiber *fiber)
+{
+    lock_acquire(&hot->lock);
+    bool got = !hot->busy;
+    hot->busy = true;
+    if (unlikely(!got))
+        chain_add(&hot->line, fiber);
+    lock_release(&hot->lock);
+    return got;
+}
+
+static void hot_release(struct hot *hot, bool forget)
+{
+    lock_acquire(&hot->lock);
+    hot->busy = false;
+    hot->fibers -= forget;
+    struct weft_fiber *next = chain_take(&hot->line);
+    lock_release(&hot->lock);
+    if (unlikely(next != NULL))
+        weft__ready(next, false);
+}
+
+/* Entering and leaving. */
+
+static struct hot *begin(struct processor *processor, struct weft_fiber *fiber)
+{
+    struct hot *hot = hot_choose(processor, fiber->stack_class);
+    if (hot == NULL)
+        return NULL;
+    bool has_front = fiber->stack != NULL;
+    struct kept *kept = has_front ? fiber_kept(fiber) : kept_make(hot, 0, hot->typical);
+    if (kept == NULL || (hot->resident != NULL && !move_out(processor, hot))) {
+        if (kept != NULL && !has_front)
+            kept_free(kept);
+        hot_release(hot, true);
+        return NULL;
+    }
+    kept->hot = hot;
+    hot->resident = fiber;
+    hot->kept = kept;
+    fiber->stack = hot->stack;
+    weft__machine_begin(fiber);
+    return hot;
+}
+
+struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
+                                bool *starves)
+{
+    *starves = false;
+    if (unlikely(fiber->stack == NULL || fiber_kept(fiber)->hot == NULL)) {
+        struct hot *hot = begin(processor, fiber);
+        *starves = hot == NULL;
+        return hot;
+    }
+    struct kept *kept = fiber_kept(fiber);
+    struct hot *hot = kept->hot;
+    if (unlikely(!hot_take(hot, fiber))) {
+        atomic_u64_add_owner(&processor->waited, 1);
+        return NULL;
+    }
+    if (hot->resident != fiber) {
+        if (hot->resident != NULL && unlikely(!move_out(processor, hot))) {
+            hot_release(hot, false);
+            *starves = true;
+            return NULL;
+        }
+        memcpy(fiber->context.sp, kept_bytes(kept), kept->size);
+        hot->resident = fiber;
+    }
+    hot->kept = kept;
+    fiber->stack = hot->stack;
+    return hot;
+}
+
+void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, bool ended)
+{
+    if (unlikely(ended)) {
+        kept_free(hot->kept);
+        hot->resident = NULL;
+        fiber->stack = NULL;
+    } else {
+        fiber->stack = away(hot->kept);
+    }
+    hot_release(hot, ended);
+}
+
+void weft__compact_stop(struct processor *processor)
+{
+    for (; processor->hots > 0; processor->hots--) {
+        struct hot *hot = processor->hot->next;
+        processor->hot->next = hot->next;
+        if (processor->hots > 1)
+            must(hot != processor->hot);
+        weft__sys_free(hot);
+    }
+    processor->hot = NULL;
+}
+
+/* Stashes. */
+
+void *weft__compact_front(struct weft_fiber *fiber, size_t size)
+{
+    size = (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+    uint32_t frames = atomic_u32_load_relaxed(&typical);
+    struct kept *kept = kept_make(NULL, size, frames != 0 ? frames : FRAMES_AT_FIRST);
+    if (kept == NULL)
+        return NULL;
+    fiber->compact = true;
+    fiber->stack = away(kept);
+    return kept->bytes;
+}
+
+struct stash {
+    size_t room;
+    _Alignas(max_align_t) char bytes[];
+};
+
+void *weft__stash(size_t size)
+{
+    size_t room;
+    struct stash *stash = weft__slab_get(sizeof *stash + size, &room);
+    if (stash == NULL)
+        return NULL;
+    stash->room = room;
+    return stash->bytes;
+}
+
+void weft__unstash(void *memory)
+{
+    struct stash *stash = container_of(memory, struct stash, bytes);
+    weft__slab_put(stash, stash->room);
+}
+
+int weft__stash_wait(int64_t deadline)
+{
+    int error = deadline > weft_now() ? weft_sleep(WEFT_MS) : -ETIMEDOUT;
+    return error;
+}
+
+noinline void weft__compact_refuse(const void *address, const char *what, const char *instead)
+{
+    const struct stack *stack = thread_self()->fiber->stack;
+    const char *byte = address;
+    if (byte >= weft__stack_low(stack) && byte < weft__stack_top(stack))
+        fatal("%s is on the compact stack of fiber %llu \"%s\", which others use while it waits: "
+              "%s, or give "
+              "the fiber a stack of its own",
+              what, (unsigned long long)thread_self()->fiber->id,
+              weft_fiber_name(thread_self()->fiber), instead);
+}
+
+struct compact_figures weft__compact_figures(void)
+{
+    struct compact_figures figures = {0, 0, 0, 0};
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+        const struct processor *processor = &weft__sched.processors[i];
+        figures.moved_out += atomic_u64_load_relaxed(&processor->moved_out);
+        figures.bytes_out += atomic_u64_load_relaxed(&processor->bytes_out);
+        figures.waited += atomic_u64_load_relaxed(&processor->waited);
+        figures.hots += processor->hots;
+    }
+    return figures;
+}
