@@ -66,6 +66,7 @@ extern const struct bench_case bench_pool_cases[];
 extern const struct bench_case bench_net_cases[];
 extern const struct bench_case bench_panic_cases[];
 extern const struct bench_case bench_file_cases[];
+extern const struct bench_case bench_compact_cases[];
 
 /* For the cases. */
 

@@ -11,12 +11,12 @@
 #include "bench.h"
 
 static const struct bench_case *const groups[] = {
-    bench_yield_cases,   bench_spawn_cases, bench_sleep_cases,   bench_wheel_cases,
-    bench_flood_cases,   bench_steal_cases, bench_memory_cases,  bench_wake_cases,
-    bench_wg_cases,      bench_chan_cases,  bench_select_cases,  bench_mutex_cases,
-    bench_rwmutex_cases, bench_sem_cases,   bench_context_cases, bench_object_pool_cases,
-    bench_pool_cases,    bench_net_cases,   bench_panic_cases,   bench_blocking_cases,
-    bench_file_cases,
+    bench_yield_cases,   bench_spawn_cases,   bench_sleep_cases,   bench_wheel_cases,
+    bench_flood_cases,   bench_steal_cases,   bench_memory_cases,  bench_wake_cases,
+    bench_wg_cases,      bench_chan_cases,    bench_select_cases,  bench_mutex_cases,
+    bench_rwmutex_cases, bench_sem_cases,     bench_context_cases, bench_object_pool_cases,
+    bench_pool_cases,    bench_net_cases,     bench_panic_cases,   bench_blocking_cases,
+    bench_file_cases,    bench_compact_cases,
 };
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
