@@ -1,6 +1,6 @@
 /*
- * failing.h: runs something with the first, the second, the third ... allocation, mapping, guard,
- * thread, epoll and eventfd failing: once, or from then on.
+ * failing.h: runs something with the first, the second, the third ... allocation, mapping, thread and so on
+ * failing (each kind that base/sys.h names): once, or from then on.
  *
  *     static void attempt(void)
  *     {
@@ -20,6 +20,16 @@
 #include "base/sys.h"
 #include "test.h"
 #include <weft/weft.h>
+
+static const char *const failing_names[] = {
+    [SYS_ALLOC] = "alloc",       [SYS_MAP] = "map",       [SYS_GUARD] = "guard",
+    [SYS_DECOMMIT] = "decommit", [SYS_THREAD] = "thread", [SYS_REGISTER] = "register",
+    [SYS_BARRIER] = "barrier",   [SYS_EPOLL] = "epoll",   [SYS_EVENTFD] = "eventfd",
+    [SYS_SOCKET] = "socket",     [SYS_ACCEPT] = "accept", [SYS_READ] = "read",
+    [SYS_WRITE] = "write",       [SYS_RING] = "ring",     [SYS_FILE] = "file",
+    [SYS_PIPE] = "pipe",         [SYS_SPAWN] = "spawn",   [SYS_RESOLVE] = "resolve",
+};
+_Static_assert(sizeof failing_names / sizeof failing_names[0] == SYS_CALLS, "each has a name");
 
 static struct {
     enum weft__sys_call call;
@@ -49,9 +59,6 @@ static inline void failing_off(void)
  * attempt must call failing_off. Returns the number of failures that were reached. */
 static inline uint32_t failing_each(void (*attempt)(void), uint32_t most)
 {
-    static const char *const names[] = {"alloc",   "map",    "guard",  "thread", "epoll",
-                                        "eventfd", "socket", "accept", "read",   "write",
-                                        "ring",    "file",   "pipe",   "spawn"};
     uint32_t reached = 0;
     for (int call = 0; call < SYS_CALLS; call++)
         for (int persistent = 0; persistent < 2; persistent++) {
@@ -63,7 +70,8 @@ static inline uint32_t failing_each(void (*attempt)(void), uint32_t most)
                 CHECK(!failing.on);
                 reached += failing.calls >= nth;
             } while (failing.calls >= nth && nth < most);
-            printf("    %s, %s: %u\n", names[call], persistent ? "from then on" : "once", nth);
+            printf("    %s, %s: %u\n", failing_names[call], persistent ? "from then on" : "once",
+                   nth);
         }
     return reached;
 }
@@ -99,8 +107,9 @@ static inline void failing_check(int result, const int *allowed)
     for (; !found && *allowed != 0; allowed++)
         found = result == *allowed;
     if (!found)
-        test_fail(__FILE__, __LINE__, "result %d with call %d failing at %u (%s)", result,
-                  failing.call, failing.nth, failing.persistent ? "from then on" : "once");
+        test_fail(__FILE__, __LINE__, "result %d with %s failing at %u (%s)", result,
+                  failing_names[failing.call], failing.nth,
+                  failing.persistent ? "from then on" : "once");
 }
 
 /* What spawning may say while the runtime runs, and where it must be started first. */

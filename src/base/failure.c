@@ -1,5 +1,6 @@
 /*
- * failure.c: lets a test fail the nth allocation, mapping, thread, ... See weft__sys_fail in sys.h.
+ * failure.c: lets a test fail the nth allocation, mapping, thread, ... See weft__sys_fail in sys.h. And
+ * counts what is held, if a test asks for that.
  *
  * The counts are always kept, but for calls on hot paths: those of sockets are counted only while a
  * failure is planned.
@@ -39,4 +40,24 @@ bool weft__failure_due(enum weft__sys_call call)
     if (nth == 0 || number < nth)
         return false;
     return number == nth || atomic_u32_load_relaxed(&plan->persistent);
+}
+
+/* What is held. */
+
+atomic_u32 weft__live_counted;
+static atomic_i64 live[LIVE_KINDS];
+
+void weft__sys_live_count(void)
+{
+    atomic_u32_store_relaxed(&weft__live_counted, 1);
+}
+
+int64_t weft__sys_live(enum weft__sys_live what)
+{
+    return atomic_i64_load_relaxed(&live[what]);
+}
+
+void weft__live_change(enum weft__sys_live what, int64_t change)
+{
+    atomic_i64_add_relaxed(&live[what], change);
 }

@@ -16,6 +16,15 @@ static inline bool weft__failure_due_hot(enum weft__sys_call call)
     return __builtin_expect(weft__failure_planned(call), 0) && weft__failure_due(call);
 }
 
+/* One more of these is held, or one less. */
+extern atomic_u32 weft__live_counted;
+void weft__live_change(enum weft__sys_live what, int64_t change);
+static inline void weft__live(enum weft__sys_live what, int64_t change)
+{
+    if (__builtin_expect(atomic_u32_load_relaxed(&weft__live_counted), 0))
+        weft__live_change(what, change);
+}
+
 /* errno belongs to the user's calls: a function that begins with KEEP_ERRNO leaves it as it was. */
 struct kept_errno {
     int *address;

@@ -185,22 +185,27 @@ size_t weft__sys_address_text(const void *address, char *text, size_t size);
 void weft__sys_last_words(const char *text, size_t size);
 void weft__sys_last_words_now(void);
 
-/* Fault injection. */
+/* Fault injection. What is not here cannot fail for lack of anything, or nobody could tell: reading clocks,
+ * futexes, arming a timerfd, taking out of epoll, signal actions and masks, closing what is not a file. */
 enum weft__sys_call {
     SYS_ALLOC,
     SYS_MAP,
     SYS_GUARD,
+    SYS_DECOMMIT,
     SYS_THREAD,
+    SYS_REGISTER, /* to be told of a thread's end, to use membarrier */
+    SYS_BARRIER,  /* a membarrier that the kernel has no memory for at that moment */
     SYS_EPOLL,
-    SYS_EVENTFD,
-    SYS_SOCKET,
+    SYS_EVENTFD, /* and timerfd */
+    SYS_SOCKET, /* all that makes one ready for use: its options, bind, listen, connect, its name */
     SYS_ACCEPT,
-    SYS_READ,  /* of a socket */
-    SYS_WRITE, /* to a socket, sendfile too */
+    SYS_READ,  /* of a socket or a pipe */
+    SYS_WRITE, /* to a socket or a pipe, sendfile too */
     SYS_RING,
     SYS_FILE,
-    SYS_PIPE,
+    SYS_PIPE, /* and the other descriptors that a child needs */
     SYS_SPAWN,
+    SYS_RESOLVE,
     SYS_CALLS,
 };
 /* Lets the nth call (1: the next one) of that kind fail; with `persistent`, all after it too. 0
@@ -208,5 +213,15 @@ enum weft__sys_call {
 void weft__sys_fail(enum weft__sys_call call, uint32_t nth, bool persistent);
 /* How many calls of that kind there have been since weft__sys_fail was last called for it. */
 uint32_t weft__sys_calls(enum weft__sys_call call);
+
+/* What is held of the system at this moment, for tests that must leave nothing: counted from the call of
+ * weft__sys_live_count on, so what is given back of earlier things counts below zero. */
+enum weft__sys_live {
+    LIVE_MEMORY, /* allocations, and lists of getaddrinfo */
+    LIVE_MAPS,
+    LIVE_KINDS,
+};
+void weft__sys_live_count(void);
+int64_t weft__sys_live(enum weft__sys_live what);
 
 #endif

@@ -63,6 +63,8 @@ int64_t weft__sys_io_nowait(const struct weft__sys_io *io)
     const struct iovec *list = vector ? io->memory : &one;
     int count = vector ? (int)io->length : 1;
     ssize_t result = -1;
+    if (weft__failure_due_hot(SYS_FILE))
+        return -EIO;
     errno = EOPNOTSUPP;
     if (io->kind == IO_READ || io->kind == IO_READV)
         result = preadv2(io->fd, list, count, io->offset, RWF_NOWAIT);
@@ -80,6 +82,8 @@ int weft__sys_is_regular(int fd)
 {
     KEEP_ERRNO;
     struct stat what;
+    if (weft__failure_due_hot(SYS_FILE))
+        return -EIO;
     if (fstat(fd, &what) != 0)
         return weft__sys_error();
     return S_ISREG(what.st_mode) || S_ISBLK(what.st_mode) || S_ISDIR(what.st_mode);
@@ -104,6 +108,8 @@ int weft__sys_stat(const char *path, struct stat *out)
 {
     KEEP_ERRNO;
     struct stat found;
+    if (weft__failure_due(SYS_FILE))
+        return -EIO;
     if (stat(path, &found) != 0)
         return weft__sys_error();
     *out = found;
@@ -113,12 +119,16 @@ int weft__sys_stat(const char *path, struct stat *out)
 int weft__sys_unlink(const char *path)
 {
     KEEP_ERRNO;
+    if (weft__failure_due(SYS_FILE))
+        return -EIO;
     return unlink(path) == 0 ? 0 : weft__sys_error();
 }
 
 int weft__sys_rename(const char *from, const char *to)
 {
     KEEP_ERRNO;
+    if (weft__failure_due(SYS_FILE))
+        return -EIO;
     return rename(from, to) == 0 ? 0 : weft__sys_error();
 }
 
@@ -126,7 +136,7 @@ int weft__sys_file_close(int fd)
 {
     KEEP_ERRNO;
     if (close(fd) == 0)
-        return 0;
+        return weft__failure_due(SYS_FILE) ? -EIO : 0;
     int error = weft__sys_error();
     return error == -EINTR ? 0 : error; /* Linux has closed it */
 }
@@ -169,6 +179,8 @@ int weft__sys_open_null(bool writing)
 ssize_t weft__sys_fd_read(int fd, void *memory, size_t size)
 {
     KEEP_ERRNO;
+    if (weft__failure_due_hot(SYS_READ))
+        return -EIO;
     for (;;) {
         ssize_t got = read(fd, memory, size);
         if (got >= 0)
@@ -182,6 +194,8 @@ ssize_t weft__sys_fd_read(int fd, void *memory, size_t size)
 ssize_t weft__sys_fd_write(int fd, const void *memory, size_t size)
 {
     KEEP_ERRNO;
+    if (weft__failure_due_hot(SYS_WRITE))
+        return -EIO;
     for (;;) {
         ssize_t put = write(fd, memory, size);
         if (put >= 0)

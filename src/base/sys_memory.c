@@ -3,7 +3,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,16 +13,23 @@
 #define MADV_GUARD_INSTALL 102
 #endif
 
+static void *counted(void *memory)
+{
+    if (memory != NULL)
+        weft__live(LIVE_MEMORY, 1);
+    return memory;
+}
+
 void *weft__sys_alloc(size_t size)
 {
     KEEP_ERRNO;
-    return weft__failure_due(SYS_ALLOC) ? NULL : malloc(size);
+    return weft__failure_due(SYS_ALLOC) ? NULL : counted(malloc(size));
 }
 
 void *weft__sys_alloc_zeroed(size_t size)
 {
     KEEP_ERRNO;
-    return weft__failure_due(SYS_ALLOC) ? NULL : calloc(1, size);
+    return weft__failure_due(SYS_ALLOC) ? NULL : counted(calloc(1, size));
 }
 
 void *weft__sys_alloc_aligned(size_t alignment, size_t size)
@@ -32,12 +38,14 @@ void *weft__sys_alloc_aligned(size_t alignment, size_t size)
     void *memory;
     if (weft__failure_due(SYS_ALLOC) || posix_memalign(&memory, alignment, size) != 0)
         return NULL;
-    return memory;
+    return counted(memory);
 }
 
 void weft__sys_free(void *memory)
 {
     KEEP_ERRNO;
+    if (memory != NULL)
+        weft__live(LIVE_MEMORY, -1);
     free(memory);
 }
 
@@ -53,12 +61,16 @@ void *weft__sys_map(size_t size)
         return NULL;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
-    return memory == MAP_FAILED ? NULL : memory;
+    if (memory == MAP_FAILED)
+        return NULL;
+    weft__live(LIVE_MAPS, 1);
+    return memory;
 }
 
 void weft__sys_unmap(void *memory, size_t size)
 {
     KEEP_ERRNO;
+    weft__live(LIVE_MAPS, -1);
     munmap(memory, size);
 }
 
@@ -73,7 +85,7 @@ int weft__sys_guard_install(void *memory, size_t size)
 bool weft__sys_readable(const void *memory)
 {
     KEEP_ERRNO;
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int fd = weft__sys_eventfd();
     if (fd < 0)
         return true;
     /* The kernel reads eight bytes, and says EFAULT where we would get a signal. */
@@ -93,6 +105,8 @@ int weft__sys_guard_mprotect(void *memory, size_t size)
 int weft__sys_decommit(void *memory, size_t size)
 {
     KEEP_ERRNO;
+    if (weft__failure_due(SYS_DECOMMIT))
+        return -EAGAIN;
     return madvise(memory, size, MADV_DONTNEED) == 0 ? 0 : weft__sys_error();
 }
 

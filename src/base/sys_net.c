@@ -43,18 +43,24 @@ int weft__sys_socket_adopt(int fd, int *type)
 int weft__sys_bind(int fd, const void *address, size_t size)
 {
     KEEP_ERRNO;
+    if (weft__failure_due(SYS_SOCKET))
+        return -EADDRINUSE;
     return bind(fd, address, (socklen_t)size) == 0 ? 0 : weft__sys_error();
 }
 
 int weft__sys_listen(int fd, int backlog)
 {
     KEEP_ERRNO;
+    if (weft__failure_due(SYS_SOCKET))
+        return -EADDRINUSE;
     return listen(fd, backlog) == 0 ? 0 : weft__sys_error();
 }
 
 int weft__sys_connect(int fd, const void *address, size_t size)
 {
     KEEP_ERRNO;
+    if (weft__failure_due(SYS_SOCKET))
+        return -EADDRNOTAVAIL; /* no port is left to come from */
     if (connect(fd, address, (socklen_t)size) == 0)
         return 0;
     return weft__sys_error() == -EINTR ? -EINPROGRESS : weft__sys_error(); /* it goes on */
@@ -91,6 +97,8 @@ int weft__sys_accept(int fd)
 int weft__sys_socket_set(int fd, int level, int option, int value)
 {
     KEEP_ERRNO;
+    if (weft__failure_due(SYS_SOCKET))
+        return -ENOBUFS;
     return setsockopt(fd, level, option, &value, sizeof value) == 0 ? 0 : weft__sys_error();
 }
 
@@ -107,6 +115,8 @@ int weft__sys_socket_name(int fd, bool peer, void *address, size_t *size)
     struct sockaddr_storage got;
     socklen_t length = sizeof got;
     struct sockaddr *where = (struct sockaddr *)&got;
+    if (weft__failure_due(SYS_SOCKET))
+        return -ENOBUFS;
     if ((peer ? getpeername(fd, where, &length) : getsockname(fd, where, &length)) != 0)
         return weft__sys_error();
     if (length > *size)

@@ -14,6 +14,8 @@
 ssize_t weft__sys_read_file(const char *path, char *text, size_t size)
 {
     KEEP_ERRNO;
+    if (weft__failure_due(SYS_FILE))
+        return -EMFILE;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return weft__sys_error();
@@ -65,7 +67,7 @@ int weft__sys_affinity_count(void)
     KEEP_ERRNO;
     /* The mask may be wider than cpu_set_t on large machines: ask with more until it fits. */
     for (int cpus = CPU_SETSIZE; cpus <= 1 << 16; cpus *= 2) {
-        cpu_set_t *set = CPU_ALLOC(cpus);
+        cpu_set_t *set = weft__failure_due(SYS_ALLOC) ? NULL : CPU_ALLOC(cpus);
         if (set == NULL)
             return -ENOMEM;
         size_t size = CPU_ALLOC_SIZE(cpus);

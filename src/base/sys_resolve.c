@@ -1,6 +1,7 @@
 /*
  * sys_resolve.c: getaddrinfo, or for tests another function in its place.
  */
+#include <errno.h>
 #include <netdb.h>
 
 #include "base/seam.h"
@@ -17,15 +18,22 @@ int weft__sys_getaddrinfo(const char *host, const char *service, const struct ad
                           struct addrinfo **list, int *error)
 {
     KEEP_ERRNO;
+    if (weft__failure_due(SYS_RESOLVE)) {
+        *error = -EMFILE;
+        return EAI_SYSTEM;
+    }
     weft__sys_lookup *lookup = (weft__sys_lookup *)(uintptr_t)atomic_ptr_load_acquire(&other);
     int result = lookup != NULL ? lookup(host, service, hints, list)
                                 : getaddrinfo(host, service, hints, list);
     *error = weft__sys_error();
+    if (result == 0)
+        weft__live(LIVE_MEMORY, 1);
     return result;
 }
 
 void weft__sys_freeaddrinfo(struct addrinfo *list)
 {
     KEEP_ERRNO;
+    weft__live(LIVE_MEMORY, -1);
     freeaddrinfo(list);
 }

@@ -35,8 +35,13 @@ static atomic_u32 *shared(uint32_t *word)
 
 static void *map(int fd, size_t size, int64_t offset)
 {
+    if (weft__failure_due(SYS_MAP))
+        return NULL;
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, offset);
-    return memory != MAP_FAILED ? memory : NULL;
+    if (memory == MAP_FAILED)
+        return NULL;
+    weft__live(LIVE_MAPS, 1);
+    return memory;
 }
 
 static int map_rings(struct weft__sys_ring *ring, const struct io_uring_params *parameters)
@@ -94,9 +99,9 @@ void weft__sys_ring_close(struct weft__sys_ring *ring)
 {
     KEEP_ERRNO;
     if (ring->memory != NULL)
-        munmap(ring->memory, ring->memory_size);
+        weft__sys_unmap(ring->memory, ring->memory_size);
     if (ring->entries != NULL)
-        munmap(ring->entries, ring->entries_size);
+        weft__sys_unmap(ring->entries, ring->entries_size);
     close(ring->fd);
     *ring = (struct weft__sys_ring){.fd = -1};
 }
@@ -207,7 +212,7 @@ bool weft__sys_ring_pop(struct weft__sys_ring *ring, uint64_t *tag, int32_t *res
     const struct io_uring_cqe *entry =
         (const struct io_uring_cqe *)ring->completions + (head & ring->complete_mask);
     *tag = entry->user_data;
-    *result = entry->res;
+    *result = entry->res >= 0 && weft__failure_due_hot(SYS_FILE) ? -EIO : entry->res;
     /* Pairs with the kernel's acquire: the entry is read before it is free. */
     atomic_u32_store_release(shared(ring->complete_head), head + 1);
     return true;

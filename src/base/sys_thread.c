@@ -148,10 +148,7 @@ void weft__sys_thread_stack(const void **low, size_t *size)
 }
 
 /* At thread exit. The value of the key is the argument; one function serves the process. */
-static pthread_key_t exit_key;
-static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
-static int exit_error;
-static atomic_u32 exit_made; /* exit_key is ours; before, it is the number of somebody else's */
+static atomic_u32 exit_key; /* the key, and one more; 0: there is none yet */
 static atomic_ptr exit_function;
 
 static void at_exit(void *arg)
@@ -160,26 +157,35 @@ static void at_exit(void *arg)
     function(arg);
 }
 
-static void make_exit_key(void)
+/* If there is none to be had now, there may be one later. Of several who make one, one's is taken: no lock, since
+ * a fork could leave it locked in the child. */
+static int make_exit_key(void)
 {
-    exit_error = pthread_key_create(&exit_key, at_exit);
-    atomic_u32_store_release(&exit_made, exit_error == 0);
+    pthread_key_t key;
+    uint32_t none = 0;
+    int error = weft__failure_due(SYS_REGISTER) ? EAGAIN : pthread_key_create(&key, at_exit);
+    if (error == 0 && !atomic_u32_cas_acq_rel(&exit_key, &none, key + 1))
+        pthread_key_delete(key);
+    return -error;
 }
 
 int weft__sys_thread_at_exit(void (*function)(void *), void *arg)
 {
     KEEP_ERRNO;
     atomic_ptr_store_release(&exit_function, (void *)(uintptr_t)function); /* pairs with at_exit */
-    pthread_once(&exit_once, make_exit_key);
-    if (exit_error != 0)
-        return -exit_error;
-    return -pthread_setspecific(exit_key, arg);
+    int error = atomic_u32_load_acquire(&exit_key) != 0 ? 0 : make_exit_key();
+    if (error != 0)
+        return error;
+    return weft__failure_due(SYS_REGISTER)
+               ? -ENOMEM
+               : -pthread_setspecific(atomic_u32_load_acquire(&exit_key) - 1, arg);
 }
 
 void weft__sys_thread_at_exit_cancel(void)
 {
-    if (atomic_u32_load_acquire(&exit_made))
-        pthread_setspecific(exit_key, NULL);
+    uint32_t key = atomic_u32_load_acquire(&exit_key);
+    if (key != 0)
+        pthread_setspecific(key - 1, NULL);
 }
 
 int weft__sys_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
@@ -190,6 +196,8 @@ int weft__sys_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_c
 int weft__sys_membarrier_register(void)
 {
     KEEP_ERRNO;
+    if (weft__failure_due(SYS_REGISTER))
+        return -EPERM; /* as a filter says */
     long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
     if (offered < 0)
         return weft__sys_error();
@@ -203,6 +211,8 @@ int weft__sys_membarrier_register(void)
 void weft__sys_membarrier(void)
 {
     KEEP_ERRNO;
+    if (weft__failure_due_hot(SYS_BARRIER))
+        sched_yield(); /* as below, for one moment */
     while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
         must(weft__sys_error() == -ENOMEM); /* the kernel's own, for a moment */
         sched_yield();

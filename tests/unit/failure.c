@@ -1,10 +1,16 @@
 /*
  * failure.c: fault injection: the counters, and that each call of the seam asks them.
  */
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/seam.h"
+#include "base/sys_io.h"
 #include "test.h"
 
 static void off_only_counts(void)
@@ -112,6 +118,110 @@ static void other_calls_fail_on_demand(void)
     weft__sys_close(epoll);
 }
 
+static void registering_fails_on_demand(void)
+{
+    weft__sys_fail(SYS_REGISTER, 1, false);
+    CHECK_EQ(weft__sys_thread_at_exit(free, NULL), -EAGAIN); /* there is no key */
+    CHECK_EQ(weft__sys_thread_at_exit(free, NULL), 0);       /* now there is one */
+    weft__sys_fail(SYS_REGISTER, 1, false);
+    CHECK_EQ(weft__sys_thread_at_exit(free, NULL), -ENOMEM);
+    CHECK_EQ(weft__sys_thread_at_exit(free, NULL), 0);
+    weft__sys_fail(SYS_REGISTER, 1, false);
+    CHECK_EQ(weft__sys_membarrier_register(), -EPERM);
+}
+
+static void pages_that_do_not_go_back_stay(void)
+{
+    size_t page = weft__sys_page_size();
+    char *memory = weft__sys_map(page);
+    CHECK(memory != NULL);
+    *memory = 1;
+    weft__sys_fail(SYS_DECOMMIT, 1, false);
+    CHECK_EQ(weft__sys_decommit(memory, page), -EAGAIN);
+    CHECK_EQ(*memory, 1);
+    CHECK_EQ(weft__sys_decommit(memory, page), 0);
+    CHECK_EQ(*memory, 0);
+    weft__sys_unmap(memory, page);
+}
+
+static void sockets_fail_on_demand(void)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    size_t size = sizeof name;
+    int fd = weft__sys_socket(AF_INET, SOCK_STREAM);
+    CHECK(fd >= 0);
+    weft__sys_fail(SYS_SOCKET, 1, true);
+    CHECK_EQ(weft__sys_socket(AF_INET, SOCK_STREAM), -EMFILE);
+    CHECK_EQ(weft__sys_bind(fd, &name, sizeof name), -EADDRINUSE);
+    CHECK_EQ(weft__sys_listen(fd, 1), -EADDRINUSE);
+    CHECK_EQ(weft__sys_connect(fd, &name, sizeof name), -EADDRNOTAVAIL);
+    CHECK_EQ(weft__sys_socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1), -ENOBUFS);
+    CHECK_EQ(weft__sys_socket_name(fd, false, &name, &size), -ENOBUFS);
+    weft__sys_fail(SYS_SOCKET, 0, false);
+    CHECK_EQ(weft__sys_bind(fd, &name, sizeof name), 0);
+    weft__sys_close(fd);
+}
+
+static void files_fail_on_demand(void)
+{
+    char byte = 0;
+    struct stat status;
+    struct weft__sys_io io = {.kind = IO_READ, .memory = &byte, .length = 1};
+    int fd = weft__sys_open("/dev/zero", O_RDONLY, 0);
+    CHECK(fd >= 0);
+    io.fd = fd;
+    weft__sys_fail(SYS_FILE, 1, true);
+    CHECK_EQ(weft__sys_open("/dev/zero", O_RDONLY, 0), -EMFILE);
+    CHECK_EQ(weft__sys_io(&io), -EIO);
+    CHECK_EQ(weft__sys_io_nowait(&io), -EIO);
+    CHECK_EQ(weft__sys_is_regular(fd), -EIO);
+    CHECK_EQ(weft__sys_stat("/dev/zero", &status), -EIO);
+    CHECK_EQ(weft__sys_unlink("/dev/no/such"), -EIO);
+    CHECK_EQ(weft__sys_rename("/dev/no/such", "/dev/no/other"), -EIO);
+    CHECK_EQ(weft__sys_read_file("/dev/zero", &byte, 1), -EMFILE);
+    CHECK_EQ(weft__sys_file_close(fd), -EIO); /* and it is closed */
+    weft__sys_fail(SYS_FILE, 0, false);
+    CHECK_EQ(weft__sys_file_close(fd), -EBADF);
+}
+
+static void pipes_and_names_fail_on_demand(void)
+{
+    int ends[2], error = 0;
+    char byte = 'x';
+    struct addrinfo *list = NULL;
+    CHECK_EQ(weft__sys_pipe(ends), 0);
+    weft__sys_fail(SYS_WRITE, 1, false);
+    CHECK_EQ(weft__sys_fd_write(ends[1], &byte, 1), -EIO);
+    CHECK_EQ(weft__sys_fd_write(ends[1], &byte, 1), 1);
+    weft__sys_fail(SYS_READ, 1, false);
+    CHECK_EQ(weft__sys_fd_read(ends[0], &byte, 1), -EIO);
+    CHECK_EQ(weft__sys_fd_read(ends[0], &byte, 1), 1);
+    weft__sys_close(ends[0]);
+    weft__sys_close(ends[1]);
+    weft__sys_fail(SYS_RESOLVE, 1, false);
+    CHECK_EQ(weft__sys_getaddrinfo("127.0.0.1", NULL, NULL, &list, &error), EAI_SYSTEM);
+    CHECK_EQ(error, -EMFILE);
+    CHECK_EQ(weft__sys_getaddrinfo("127.0.0.1", NULL, NULL, &list, &error), 0);
+    weft__sys_freeaddrinfo(list);
+}
+
+static void what_is_held_is_counted(void)
+{
+    weft__sys_live_count();
+    int64_t memory = weft__sys_live(LIVE_MEMORY), maps = weft__sys_live(LIVE_MAPS);
+    size_t page = weft__sys_page_size();
+    void *held[] = {weft__sys_alloc(1), weft__sys_alloc_zeroed(1), weft__sys_alloc_aligned(64, 64)};
+    void *map = weft__sys_map(page);
+    CHECK_EQ(weft__sys_live(LIVE_MEMORY), memory + 3);
+    CHECK_EQ(weft__sys_live(LIVE_MAPS), maps + 1);
+    for (int i = 0; i < 3; i++)
+        weft__sys_free(held[i]);
+    weft__sys_free(NULL);
+    weft__sys_unmap(map, page);
+    CHECK_EQ(weft__sys_live(LIVE_MEMORY), memory);
+    CHECK_EQ(weft__sys_live(LIVE_MAPS), maps);
+}
+
 enum { THREADS = 4, CALLS = 1000 };
 
 static void *call_many(void *failed)
@@ -146,6 +256,12 @@ int main(void)
     RUN(kinds_do_not_mix);
     RUN(memory_calls_fail_on_demand);
     RUN(other_calls_fail_on_demand);
+    RUN(registering_fails_on_demand);
+    RUN(pages_that_do_not_go_back_stay);
+    RUN(sockets_fail_on_demand);
+    RUN(files_fail_on_demand);
+    RUN(pipes_and_names_fail_on_demand);
+    RUN(what_is_held_is_counted);
     RUN(one_of_many_threads_gets_the_nth);
     return 0;
 }
