@@ -16,6 +16,9 @@
  *   - a pool calls its on_panic, and a task with a handle ends with -EOWNERDEAD (weft_task_panic);
  *   - if nobody of these asks what it was, a report is written to stderr, in one piece.
  *
+ * If there is no memory to keep record of a panic, its message is written to stderr at once, and who asks is told
+ * that.
+ *
  * On a plain thread outside of any weft_recover a panic is reported, and the process aborts; as in a forked child.
  *
  * Clean-ups run on the way, innermost first:
