@@ -186,11 +186,11 @@ int weft__runtime_start_seeded(uint64_t seed, bool chaos)
     int error = -EBUSY;
     lock_acquire(&lock);
     if (!atomic_u32_load_relaxed(&weft__runtime_running)) {
-        weft__seeded_begin(seed, chaos);
-        if ((error = start()) == 0)
-            atomic_u32_store_release(&weft__runtime_running, 1); /* pairs with runtime_ensure */
-        else
+        error = weft__seeded_begin(seed, chaos);
+        if (error == 0 && (error = start()) != 0)
             (void)weft__seeded_end();
+        if (error == 0)
+            atomic_u32_store_release(&weft__runtime_running, 1); /* pairs with runtime_ensure */
     }
     lock_release(&lock);
     return error;

@@ -118,7 +118,8 @@ static void fire(struct processor *processor, bool jump)
 
 /* The set of those who are ready. */
 
-/* Room for one more; false without memory: then some are not in the set yet, and wait where they are. */
+/* Room for one more; false without memory: then some are not in the set yet, and wait where they are. There is some
+ * from the beginning of the run. */
 static bool make_room(void)
 {
     if (run.count < run.room)
@@ -318,10 +319,12 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-void weft__seeded_begin(uint64_t seed, bool chaos)
+int weft__seeded_begin(uint64_t seed, bool chaos)
 {
     static const uint32_t rates[] = {0, ALWAYS / 16, ALWAYS / 4, ALWAYS};
     uint32_t threads = weft__sys_thread_count();
+    if (!make_room()) /* so that one at least can always be gathered */
+        return -ENOMEM;
     run.seed = seed;
     prng_seed(&run.prng, mix(seed));
     run.stubborn = prng_below(&run.prng, 2) != 0;
@@ -335,6 +338,7 @@ void weft__seeded_begin(uint64_t seed, bool chaos)
     atomic_i64_store_relaxed(&run.clock, CLOCK_BEGIN);
     atomic_u32_store_relaxed(&run.panics, 0);
     atomic_u32_store_relaxed(&weft__seeding, 1);
+    return 0;
 }
 
 struct seeded_result weft__seeded_end(void)

@@ -58,7 +58,7 @@ uint64_t weft__seeded_lots(void);
 uint32_t weft__seeded_strangers(void);
 
 /* A run, for test.c. */
-void weft__seeded_begin(uint64_t seed, bool chaos);
+int weft__seeded_begin(uint64_t seed, bool chaos);
 struct seeded_result {
     uint64_t trace; /* a hash over all that was decided */
     uint32_t panics;

@@ -7,6 +7,7 @@
 #include <weft/weft.h>
 
 #include "base/atomic.h"
+#include "base/sys.h"
 #include "emulated.h"
 #include "test.h"
 
@@ -631,6 +632,29 @@ static void environment(void)
     CHECK_EQ(runs, 115);
 }
 
+/* Without memory a run does not begin, or goes on as far as the test itself copes. */
+
+static void sleep_long(void *arg)
+{
+    CHECK_EQ(weft_sleep(WEFT_S), 0);
+    *(int *)arg += 1;
+}
+
+static void no_memory_is_an_error(void)
+{
+    uint32_t nth = 0, calls;
+    do {
+        int ran = 0;
+        weft__sys_fail(SYS_ALLOC, ++nth, false);
+        int result = weft_test_run(1, sleep_long, &ran);
+        calls = weft__sys_calls(SYS_ALLOC);
+        weft__sys_fail(SYS_ALLOC, 0, false);
+        CHECK(result == 0 || result == -ENOMEM || result == -EAGAIN);
+        CHECK_EQ(ran, result == 0);
+    } while (calls >= nth);
+    CHECK(nth > 5);
+}
+
 int main(void)
 {
     unsetenv("WEFT_TEST_SEED");
@@ -649,5 +673,6 @@ int main(void)
     RUN(panics_fail_the_run);
     RUN(arguments_and_contexts);
     RUN(environment);
+    RUN(no_memory_is_an_error);
     return 0;
 }
