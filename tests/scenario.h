@@ -1,0 +1,285 @@
+/*
+ * scenario.h: what a program does with weft, gone through with each call of the system failing in turn.
+ *
+ *     static void use_chan(void)
+ *     {
+ *         weft_chan *chan = POISON;
+ *         int number = 1;
+ *         if (OPENED(weft_chan_make(&chan, sizeof number, 1), chan, -ENOMEM)) {
+ *             CHECK_EQ(weft_chan_send(chan, &number), 0);          never fails for lack of anything
+ *             weft_chan_destroy(chan);
+ *         }
+ *     }
+ *
+ *     static const struct scenario all[] = {{"chan", use_chan}};
+ *     ...
+ *     scenarios_run(all, 1);
+ *
+ * A scenario opens, uses and closes. It says of each call by which errors it MAY fail: those that its header
+ * names. It is run in three places: by a thread with the runtime not started, by a thread that weft does not know
+ * yet with the runtime running, and in a fiber; there with the first, second, ... call of each kind failing, once
+ * and from then on, until it needs no more calls of that kind. If it waits for something that cannot come while
+ * that fails (a stack for a fiber), the failing ends after a moment.
+ *
+ * After each run: nothing is left in the runtime (it shuts down), all memory, mappings, descriptors and threads are
+ * given back, and weft works. The run in which nothing failed must not have seen an error.
+ */
+#ifndef WEFT_TEST_SCENARIO_H
+#define WEFT_TEST_SCENARIO_H
+
+#include "base/atomic.h"
+#include "descriptors.h"
+#include "failing.h"
+
+struct scenario {
+    const char *name;
+    void (*run)(void);
+};
+
+enum scenario_place { AT_START, ON_THREAD, IN_FIBER, SCENARIO_PLACES };
+static const char *const scenario_places[] = {"at the start", "on a thread", "in a fiber"};
+
+struct scenario_held {
+    int64_t memory, maps, descriptors, threads;
+};
+
+static struct {
+    const struct scenario *scenario;
+    enum scenario_place place;
+    struct scenario_held before;
+    atomic_u32 begun, ended;
+    atomic_u32 told; /* errors */
+
+    uint32_t step;
+} scene;
+
+/* Errors that a call MAY return. */
+
+static inline int64_t may(const char *file, int line, const char *text, int64_t result,
+                          const int *allowed)
+{
+    if (result >= 0)
+        return result;
+    atomic_u32_add_relaxed(&scene.told, 1);
+    for (; *allowed != 0; allowed++)
+        if (result == *allowed)
+            return result;
+    test_fail(file, line, "%s returned %lld: the header does not name it", text, (long long)result);
+}
+
+/* The pointer is looked at after the call, which is an argument here. */
+static inline bool opened(const char *file, int line, const char *text, int64_t result,
+                          const void *const *pointer, const int *allowed)
+{
+    (void)may(file, line, text, result, allowed);
+    if ((result >= 0) == (*pointer == (const void *)(uintptr_t)0xdead))
+        test_fail(file, line, "%s returned %lld and *out is %p", text, (long long)result, *pointer);
+    return result >= 0;
+}
+
+/* What weft_go names: also what starting the runtime lacks, if that may have to be started. */
+static inline const int *scenario_go(void)
+{
+    return scene.place == AT_START ? failing_start : failing_spawn;
+}
+
+/* The result, which is not negative or one of the errors. */
+#define MAY(call, ...) may(__FILE__, __LINE__, #call, call, (const int[]){__VA_ARGS__, 0})
+#define MAY_GO(call) may(__FILE__, __LINE__, #call, call, scenario_go())
+/* True if it worked; the pointer was set by the call, and only if it did. */
+#define POISON ((void *)(uintptr_t)0xdead)
+#define OPENED(call, pointer, ...)                                                         \
+    opened(__FILE__, __LINE__, #call, call, (const void *const *)(const void *)&(pointer), \
+           (const int[]){__VA_ARGS__, 0})
+#define OPENED_GO(call, pointer)                                                           \
+    opened(__FILE__, __LINE__, #call, call, (const void *const *)(const void *)&(pointer), \
+           scenario_go())
+
+/* Weft works. */
+
+static inline void scenario_add(void *arg)
+{
+    atomic_u32_add_relaxed(arg, 1);
+}
+
+static inline void scenario_send(void *chan)
+{
+    int number = 7;
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+    CHECK_EQ(weft_chan_send(chan, &number), 0);
+}
+
+static inline void scenario_usable(void)
+{
+    weft_fiber *fiber;
+    weft_chan *chan;
+    weft_pool *pool;
+    int number = 0;
+    atomic_u32 ran = {0};
+    CHECK_EQ(weft_chan_make(&chan, sizeof number, 0), 0);
+    CHECK_EQ(weft_spawn(&fiber, scenario_send, chan, NULL), 0);
+    CHECK_EQ(weft_chan_receive(chan, &number), 0);
+    CHECK_EQ(number, 7);
+    CHECK_EQ(weft_join(fiber), 0);
+    weft_chan_destroy(chan);
+    CHECK_EQ(weft_pool_open(&pool, NULL), 0);
+    CHECK_EQ(weft_pool_submit(pool, scenario_add, &ran), 0);
+    CHECK_EQ(weft_pool_close(pool), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
+}
+
+/* Nothing is left. */
+
+static inline struct scenario_held scenario_holds(void)
+{
+    return (struct scenario_held){
+        .memory = weft__sys_live(LIVE_MEMORY),
+        .maps = weft__sys_live(LIVE_MAPS),
+        .descriptors = open_descriptors(),
+        .threads = weft__sys_thread_count(),
+    };
+}
+
+static inline void scenario_nothing_left(void)
+{
+    struct scenario_held now = scenario_holds();
+    CHECK_EQ(now.memory, scene.before.memory);
+    CHECK_EQ(now.maps, scene.before.maps);
+    CHECK_EQ(now.descriptors, scene.before.descriptors);
+    CHECK_EQ(now.threads, scene.before.threads);
+}
+
+/* One run. */
+
+static inline void scenario_body(void *arg)
+{
+    (void)arg;
+    atomic_u32_store_release(&scene.begun, 1);
+    if (failing.on)
+        weft__sys_fail(failing.call, failing.nth, failing.persistent);
+    scene.scenario->run();
+    atomic_u32_store_release(&scene.ended, 1);
+}
+
+static inline void *scenario_thread(void *arg)
+{
+    scenario_body(arg);
+    return NULL;
+}
+
+static inline bool scenario_await(const atomic_u32 *word, int64_t deadline)
+{
+    while (!atomic_u32_load_acquire(word)) {
+        if (weft__sys_now() >= deadline) /* weft's own clock is made up in a test run */
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = 30 * 1000}, NULL);
+    }
+    return true;
+}
+
+/* Runs it with what is planned, if anything is; true if it came to its end with that failing. */
+static inline bool scenario_once(void)
+{
+    weft_fiber *fiber;
+    pthread_t thread;
+    bool on_thread = scene.place != IN_FIBER;
+    atomic_u32_store_relaxed(&scene.begun, 0);
+    atomic_u32_store_relaxed(&scene.ended, 0);
+    atomic_u32_store_relaxed(&scene.told, 0);
+    if (on_thread)
+        CHECK_EQ(pthread_create(&thread, NULL, scenario_thread, NULL), 0);
+    else
+        CHECK_EQ(weft_spawn(&fiber, scenario_body, NULL, NULL), 0);
+    (void)scenario_await(&scene.begun, WEFT_NEVER);
+    bool whole = scenario_await(&scene.ended, weft__sys_now() + 20 * WEFT_MS);
+    failing_off();
+    while (!scenario_await(&scene.ended, weft__sys_now() + 30 * WEFT_S))
+        fprintf(stderr, "still runs: %s %s, %s failing at %u\n", scene.scenario->name,
+                scenario_places[scene.place], failing_names[failing.call], failing.nth);
+    CHECK_EQ(on_thread ? pthread_join(thread, NULL) : weft_join(fiber), 0);
+    return whole;
+}
+
+static inline void scenario_start_runtime(void)
+{
+    weft_fiber *fiber;
+    atomic_u32 ran = {0};
+    weft_config config = {.processors = 2};
+    CHECK_EQ(weft_configure(&config), 0);
+    if (scene.place == AT_START)
+        return;
+    CHECK_EQ(weft_spawn(&fiber, scenario_add, &ran, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static inline void scenario_attempt(void)
+{
+    weft__sys_fail(failing.call, 0, false); /* not yet */
+    scenario_start_runtime();
+    bool clean = scenario_once() && failing.calls < failing.nth;
+    if (clean)
+        CHECK_EQ(atomic_u32_load_relaxed(&scene.told), 0);
+    scenario_usable();
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    scenario_nothing_left();
+}
+
+static inline void scenario_say(void)
+{
+    fprintf(stderr, "in scenario %s %s, %s failing at %u (%s)\n", scene.scenario->name,
+            scenario_places[scene.place], failing_names[failing.call], failing.nth,
+            failing.persistent ? "from then on" : "once");
+}
+
+/* Each place at which a call of that kind is made, in steps where all is slow. */
+static inline void scenario_each(enum weft__sys_call call, bool persistent)
+{
+    uint32_t nth = 1, most = 0;
+    for (;; nth += scene.step) {
+        failing.call = call;
+        failing.nth = nth;
+        failing.persistent = persistent;
+        failing.on = true;
+        scenario_attempt();
+        if (failing.calls < nth)
+            break;
+        most = nth;
+        CHECK(nth < 5000); /* it does not come to an end */
+    }
+    if (most > 0)
+        printf(" %s %u%s", failing_names[call], most, persistent ? "+" : "");
+    fflush(stdout);
+}
+
+static inline void scenarios_run(const struct scenario *scenarios, size_t count)
+{
+    const char *only = getenv("SCENARIO");
+    weft__sys_live_count();
+    test_on_fail = scenario_say;
+    scene.step = (uint32_t)(100 / test_scale(100)); /* 1, or more under a sanitizer */
+    for (size_t i = 0; i < count; i++)
+        for (int place = 0; place < SCENARIO_PLACES; place++) {
+            if (only != NULL && strcmp(only, scenarios[i].name) != 0)
+                continue;
+            scene.scenario = &scenarios[i];
+            scene.place = (enum scenario_place)place;
+            printf("%s %s:", scene.scenario->name, scenario_places[place]);
+            for (int warm = 0; warm < 2; warm++) { /* what is made once is there after the first */
+                scenario_start_runtime();
+                (void)scenario_once();
+                CHECK_EQ(atomic_u32_load_relaxed(&scene.told), 0);
+                scenario_usable();
+                CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+                if (warm == 0)
+                    scene.before = scenario_holds();
+                else
+                    scenario_nothing_left();
+            }
+            for (int call = 0; call < SYS_CALLS; call++)
+                for (int persistent = 0; persistent < 2; persistent++)
+                    scenario_each((enum weft__sys_call)call, persistent);
+            printf("\n");
+        }
+}
+
+#endif
