@@ -43,6 +43,8 @@ void weft__pool_group_dropped(const void *arg)
 static int start(weft_group *group, int (*function)(void *), void *arg, bool wait)
 {
     struct member member = {group, function, arg};
+    if (weft__bond_self() == NULL)
+        return -ENOMEM; /* it may have to run it itself */
     weft_submit_options options = {.copy = sizeof member, .deadline = wait ? WEFT_NEVER : WEFT_NS};
     int error =
         weft_pool_submit_with(weft__group_where(group), weft__pool_group_run, &member, &options);

@@ -418,12 +418,21 @@ static int decide(weft_pool *pool, const struct offer *offer, struct worker *own
     return error;
 }
 
+/* Whoever submits may have to run tasks, if no worker can be made: a panic must not leave them, and their contexts
+ * are to bind it. So a thread must be known. */
+static bool is_known(void)
+{
+    return likely(thread_self() != NULL) || weft__foreign_self() != NULL;
+}
+
 int weft__pool_offer(weft_pool *pool, const struct offer *offer)
 {
     struct aftermath after;
     after.todo = 0;
     if (weft__runtime_forked())
         return -ECHILD;
+    if (unlikely(!is_known()))
+        return -ENOMEM;
     struct worker *own = weft__worker_self();
     if (own != NULL && own->pool != pool)
         own = NULL;
@@ -600,6 +609,8 @@ int64_t weft_pool_submit_batch(weft_pool *pool, void (*function)(void *), void *
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
+    if (!is_known())
+        return -ENOMEM;
     int64_t done = 0;
     int error = 0;
     latch_acquire(&pool->latch);

@@ -103,17 +103,18 @@ static void keep_panic(struct weft_task *task, struct panic *panic)
     task->panic = panic;
 }
 
-/* Calls the function of a task that is RUNS, bound to its context. */
+/* Calls the function of a task that is RUNS, bound to its context. If that cannot be, since some fiber that only came
+ * by runs it for lack of memory, it is called none the less: it was admitted. */
 static void call(struct weft_task *task)
 {
     weft_context *before;
-    struct call own = {task, NULL, -ENOMEM};
+    struct call own = {task, NULL, 0};
     struct guard guard = {.panic = NULL};
     bool bound = weft_context_bind(task->context, &before) == 0;
     if (bound && before != NULL)
         weft__context_hold(before);
     atomic_ptr_store_relaxed(&task->runner, weft_self());
-    if (bound && unlikely(weft__guarded(&guard, call_function, &own)))
+    if (unlikely(weft__guarded(&guard, call_function, &own)))
         own.error = -EOWNERDEAD;
     atomic_ptr_store_relaxed(&task->runner, NULL);
     if (bound)
@@ -153,7 +154,10 @@ int weft_task_start(weft_task **out, weft_pool *pool, int (*function)(void *, vo
         !weft__offer_from(&offer, options))
         return -EINVAL;
     compact_check_task(arg);
-    struct weft_task *task = weft__sys_alloc_zeroed(sizeof *task);
+    struct weft_task *task =
+        weft__runtime_forked() || weft__bond_self() != NULL /* it may have to run it itself */
+            ? weft__sys_alloc_zeroed(sizeof *task)
+            : NULL;
     if (task == NULL)
         return -ENOMEM;
     task->pool = pool;

@@ -140,17 +140,17 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
     struct extra *extra = weft_self() != NULL ? weft__fiber_extra(weft_self()) : &outside;
     if (before != NULL)
         weft__context_hold(before);
-    if (extra == NULL || weft_context_bind(group->context, NULL) != 0) {
-        note_error(group, -ENOMEM); /* then it was not bound before either */
-        leave(group);
-        return;
-    }
+    /* Some fiber that only came by runs it for lack of memory: it was admitted, so it is called none the less. */
+    if (extra == NULL)
+        extra = &outside;
+    bool bound = weft_context_bind(group->context, NULL) == 0;
     weft_group *outer = extra->group;
     extra->group = group;
     struct guard guard;
     struct call own = {function, arg, 0};
     bool ended_by_panic = weft__guarded(&guard, call, &own);
-    (void)weft_context_bind(before, NULL); /* it has been bound, so there is memory for it */
+    if (bound)
+        (void)weft_context_bind(before, NULL); /* it has been bound, so there is memory for it */
     if (before != NULL)
         weft__context_drop(before);
     if (unlikely(ended_by_panic))

@@ -1,0 +1,353 @@
+/*
+ * calls_pool.c: groups, the pool in all its forms, tasks with handles and several pools, with everything failing
+ * that they need (scenario.h). Each task that was admitted runs exactly once, and no other.
+ */
+#include "scenario.h"
+
+static atomic_u32 ran, dropped, panicked;
+static uint32_t admitted, falling; /* of those */
+
+static void begin(void)
+{
+    atomic_u32_store_relaxed(&ran, 0);
+    atomic_u32_store_relaxed(&dropped, 0);
+    atomic_u32_store_relaxed(&panicked, 0);
+    admitted = falling = 0;
+}
+
+static void check_all_ran(void)
+{
+    CHECK_EQ(atomic_u32_load_acquire(&ran), admitted);
+}
+
+static void task(void *arg)
+{
+    (void)arg;
+    int slept = weft_sleep(WEFT_US);
+    CHECK(slept == 0 || slept == -ECANCELED); /* of a task that is cancelled */
+    atomic_u32_add_seq_cst(&ran, 1);
+}
+
+/* What submitting names; the runtime runs by then. */
+#define MAY_SUBMIT(call) MAY(call, -ENOMEM)
+
+/* Groups. */
+
+static int member(void *arg)
+{
+    CHECK(weft_context_current() != NULL);
+    task(arg);
+    return 0;
+}
+
+static int leaver(void *arg)
+{
+    CHECK_EQ(weft_group_leave(), 0);
+    task(arg);
+    return 0;
+}
+
+static int faller(void *arg)
+{
+    atomic_u32_add_seq_cst(&ran, 1);
+    weft_panic("fell %p", arg);
+}
+
+static int scope_body(weft_group *group, void *arg)
+{
+    admitted += MAY_GO(weft_group_go(group, member, arg)) == 0;
+    return 0;
+}
+
+static void use_group(void)
+{
+    weft_group_options options = {.limit = 2, .keep_going = 1};
+    weft_group *group = POISON;
+    begin();
+    if (OPENED_GO(weft_group_open(&group, &options), group)) {
+        for (int i = 0; i < 4; i++)
+            admitted += MAY_GO(weft_group_go(group, i == 0 ? leaver : member, NULL)) == 0;
+        int64_t tried = weft_group_try_go(group, member, NULL);
+        admitted += tried == 0;
+        if (tried != -EAGAIN)
+            (void)MAY_GO(tried);
+        CHECK(weft_group_running(group) <= 2);
+        CHECK_EQ(weft_context_error(weft_group_context(group)), 0);
+        CHECK_EQ(weft_group_wait(group), 0);
+        bool fell = MAY_GO(weft_group_go(group, faller, NULL)) == 0;
+        admitted += fell;
+        CHECK_EQ(weft_group_wait_until(group, WEFT_NEVER), fell ? -EOWNERDEAD : 0);
+        weft_panic_info info;
+        CHECK_EQ(weft_group_panic(group, &info), fell ? 0 : -ENOENT);
+        weft_group_cancel(group);
+        CHECK_EQ(weft_group_close(group), fell ? -EOWNERDEAD : -ECANCELED);
+    }
+    (void)MAY_GO(weft_group_scope(&options, scope_body, NULL));
+    while (atomic_u32_load_acquire(&ran) < admitted) /* one has left its group */
+        CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
+    check_all_ran();
+}
+
+/* The pool: every way in. */
+
+static void batch_task(void *arg)
+{
+    task(arg);
+}
+
+static void copied(void *arg)
+{
+    CHECK_EQ(*(uint64_t *)arg, 12345);
+    task(arg);
+}
+
+static void panicking(void *arg)
+{
+    task(arg);
+    weft_panic("it must not leave the task");
+}
+
+static void on_panic(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
+{
+    (void)info, (void)arg;
+    CHECK(function == panicking);
+    CHECK_PTR(data, &ran);
+    atomic_u32_add_seq_cst(&panicked, 1);
+}
+
+static void submit_all_ways(weft_pool *pool)
+{
+    uint32_t panics = MAY_SUBMIT(weft_pool_submit(pool, panicking, NULL)) == 0;
+    admitted += panics;
+    falling += panics;
+    uint64_t number = 12345;
+    weft_submit_options high = {.priority = WEFT_HIGH}, keyed = {.key = 7},
+                        copy = {.copy = sizeof number, .priority = WEFT_LOW};
+    void *args[5] = {NULL};
+    admitted += MAY_SUBMIT(weft_pool_submit(pool, task, NULL)) == 0;
+    admitted += MAY_SUBMIT(weft_pool_submit_until(pool, task, NULL, WEFT_NEVER)) == 0;
+    int tried = weft_pool_try_submit(pool, task, NULL);
+    admitted += tried == 0;
+    if (tried != -EAGAIN)
+        (void)MAY_SUBMIT(tried);
+    admitted += MAY_SUBMIT(weft_pool_submit_with(pool, task, NULL, &high)) == 0;
+    for (int i = 0; i < 3; i++)
+        admitted += MAY_SUBMIT(weft_pool_submit_with(pool, task, NULL, &keyed)) == 0;
+    admitted += MAY_SUBMIT(weft_pool_submit_with(pool, copied, &number, &copy)) == 0;
+    admitted += MAY_SUBMIT(weft_pool_invoke(pool, NULL)) == 0;
+    admitted += MAY_SUBMIT(weft_pool_invoke_until(pool, NULL, WEFT_NEVER)) == 0;
+    tried = weft_pool_try_invoke(pool, NULL);
+    admitted += tried == 0;
+    if (tried != -EAGAIN)
+        (void)MAY_SUBMIT(tried);
+    int64_t count = MAY_SUBMIT(weft_pool_submit_batch(pool, batch_task, args, 5, WEFT_NEVER));
+    if (count < 5 && count >= 0)
+        atomic_u32_add_relaxed(&scene.told, 1); /* it tells no error if some were admitted */
+    admitted += count > 0 ? (uint32_t)count : 0;
+}
+
+static void check_stats(weft_pool *pool)
+{
+    weft_pool_stats stats;
+    CHECK_EQ(weft_pool_stats_get(pool, &stats), 0);
+    CHECK_EQ(stats.submitted, admitted);
+    CHECK_EQ(stats.completed + stats.dropped, admitted);
+    CHECK_EQ(stats.dropped, atomic_u32_load_acquire(&dropped));
+    CHECK_EQ(stats.running, 0);
+    CHECK_EQ(stats.queued, 0);
+    CHECK_EQ(stats.blocked, 0);
+    CHECK_EQ(stats.workers, 0);
+}
+
+static int worker_start(void **state, void *data)
+{
+    *state = data;
+    return 0;
+}
+
+static void worker_exit(void *state, void *data)
+{
+    CHECK_PTR(state, data);
+}
+
+static void stateful(void *arg)
+{
+    /* Who submits may have to run it itself. */
+    void *state = weft_pool_worker_state();
+    CHECK(state == NULL || state == &ran);
+    task(arg);
+}
+
+static void use_pool_with(weft_pool_options options)
+{
+    weft_pool *pool = POISON;
+    options.function = stateful;
+    options.on_worker_start = worker_start;
+    options.on_worker_exit = worker_exit;
+    options.on_panic = on_panic;
+    options.data = &ran;
+    begin();
+    if (!OPENED_GO(weft_pool_open(&pool, &options), pool))
+        return;
+    submit_all_ways(pool);
+    CHECK_EQ(weft_pool_tune(pool, 3), 0);
+    submit_all_ways(pool);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    check_all_ran();
+    CHECK_EQ(atomic_u32_load_acquire(&panicked), falling);
+    check_stats(pool);
+    int late = weft_pool_submit(pool, task, NULL);
+    CHECK(late == -ESHUTDOWN || late == -ENOMEM);
+    if (MAY_GO(weft_pool_reopen(pool)) == 0)
+        admitted += MAY_SUBMIT(weft_pool_submit(pool, task, NULL)) == 0;
+    CHECK_EQ(weft_pool_close_until(pool, WEFT_NEVER), 0);
+    check_all_ran();
+}
+
+static void use_pool(void)
+{
+    use_pool_with((weft_pool_options){.capacity = 1});
+}
+
+static void use_fixed(void)
+{
+    use_pool_with(weft_pool_fixed(2));
+}
+
+static void use_scalable(void)
+{
+    use_pool_with(weft_pool_scalable(1, 4, 100 * WEFT_US));
+}
+
+/* Paused, aborted, with those who wait. */
+
+static void drop(void (*function)(void *), void *arg, void *data)
+{
+    (void)arg, (void)data;
+    CHECK(function == task);
+    atomic_u32_add_seq_cst(&dropped, 1);
+}
+
+static void use_abort(void)
+{
+    weft_pool *pool = POISON;
+    weft_pool_options options = {.capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = drop};
+    begin();
+    if (!OPENED_GO(weft_pool_open(&pool, &options), pool))
+        return;
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 100; i++) /* more than one chunk of the queue */
+        admitted += MAY_SUBMIT(weft_pool_submit(pool, task, NULL)) == 0;
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(weft_pool_abort(pool), admitted);
+    CHECK_EQ(atomic_u32_load_acquire(&dropped), admitted);
+    for (int i = 0; i < 5; i++)
+        admitted += MAY_SUBMIT(weft_pool_submit(pool, task, NULL)) == 0;
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran) + atomic_u32_load_acquire(&dropped), admitted);
+    check_stats(pool);
+    CHECK_EQ(weft_pool_close(pool), 0);
+}
+
+/* Tasks with handles. */
+
+static int fetch(void *arg, void **result)
+{
+    CHECK(weft_context_current() != NULL); /* whoever runs it */
+    task(arg);
+    *result = arg;
+    return 0;
+}
+
+static int fall(void *arg, void **result)
+{
+    (void)result;
+    task(arg);
+    weft_panic("fell");
+}
+
+static void use_tasks(void)
+{
+    weft_pool *pool = POISON;
+    weft_pool_options options = {.capacity = 2, .queue = 8};
+    begin();
+    if (!OPENED_GO(weft_pool_open(&pool, &options), pool))
+        return;
+    for (int i = 0; i < 4; i++) {
+        weft_task *one = POISON;
+        void *result = POISON;
+        if (!OPENED(weft_task_start(&one, pool, i == 3 ? fall : fetch, &ran, NULL), one, -ENOMEM))
+            continue;
+        admitted++;
+        if (i == 0) {
+            CHECK_EQ(weft_task_wait(one, &result), 0);
+            CHECK_PTR(result, &ran);
+            CHECK_EQ(weft_task_ended(one), 1);
+        } else if (i == 1) {
+            CHECK_EQ(weft_task_wait_until(one, NULL, WEFT_NEVER), 0);
+        } else if (i == 2) {
+            admitted -= weft_task_cancel(one) == 0;
+            int ended = weft_task_wait(one, NULL);
+            CHECK(ended == 0 || ended == -ECANCELED);
+        } else {
+            weft_panic_info info;
+            CHECK_EQ(weft_task_wait(one, NULL), -EOWNERDEAD);
+            CHECK_EQ(weft_task_panic(one, &info), 0);
+        }
+        weft_task_release(one);
+    }
+    CHECK_EQ(weft_pool_close(pool), 0);
+    check_all_ran();
+}
+
+static void use_pool_group(void)
+{
+    weft_pool *pool = POISON;
+    weft_group *group = POISON;
+    begin();
+    if (!OPENED_GO(weft_pool_open(&pool, &(weft_pool_options){.capacity = 2}), pool))
+        return;
+    if (OPENED_GO(weft_pool_group(&group, pool, NULL), group)) {
+        for (int i = 0; i < 5; i++)
+            admitted += MAY_GO(weft_group_go(group, member, NULL)) == 0;
+        CHECK_EQ(weft_group_close(group), 0);
+        check_all_ran();
+    }
+    CHECK_EQ(weft_pool_close(pool), 0);
+}
+
+/* Several pools. */
+
+static void use_pools(void)
+{
+    for (int strategy = WEFT_ROUND_ROBIN; strategy <= WEFT_LEAST_BUSY; strategy++) {
+        weft_pools *pools = POISON;
+        weft_pool_options options = {.capacity = 1};
+        weft_pool_stats stats;
+        begin();
+        if (!OPENED_GO(weft_pools_open(&pools, 3, strategy, &options), pools))
+            continue;
+        CHECK_EQ(weft_pools_count(pools), 3);
+        CHECK(weft_pools_get(pools, 2) != NULL);
+        for (int i = 0; i < 6; i++) {
+            admitted += MAY_SUBMIT(weft_pools_submit(pools, task, NULL)) == 0;
+            admitted += MAY_SUBMIT(weft_pools_submit_until(pools, task, NULL, WEFT_NEVER)) == 0;
+        }
+        CHECK_EQ(weft_pools_stats(pools, &stats), 0);
+        CHECK_EQ(stats.submitted, admitted);
+        CHECK_EQ(weft_pools_close(pools), 0);
+        check_all_ran();
+    }
+}
+
+int main(void)
+{
+    static const struct scenario all[] = {
+        {"group", use_group},           {"pool", use_pool},   {"fixed", use_fixed},
+        {"scalable", use_scalable},     {"abort", use_abort}, {"tasks", use_tasks},
+        {"pool group", use_pool_group}, {"pools", use_pools},
+    };
+    scenarios_run(all, sizeof all / sizeof all[0]);
+    return 0;
+}
