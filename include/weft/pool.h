@@ -131,7 +131,8 @@ WEFT_API weft_pool_options weft_pool_scalable(int64_t idle, int64_t most, int64_
 WEFT_API WEFT_MUST_USE int weft_pool_open(weft_pool **pool, const weft_pool_options *options);
 
 /* A pool with all defaults, opened at first use. It is never closed (a close gives -EBUSY), but may be
- * stopped and opened again. NULL if it could not be opened; then the next call tries again.
+ * stopped and opened again. NULL if it could not be opened, or if the runtime, after a shut-down, could not be
+ * started; then the next call tries again.
  * Contexts: fiber, thread. */
 WEFT_API weft_pool *weft_pool_default(void);
 

@@ -177,8 +177,10 @@ weft_pool *weft_pool_default(void)
 {
     static struct lock lock;
     weft_pool *opened = atomic_ptr_load_acquire(&default_pool); /* pairs with the release below */
-    if (opened != NULL || weft__runtime_forked())
+    if (weft__runtime_forked())
         return opened;
+    if (opened != NULL) /* it may have outlived a shut-down, and needs processors again */
+        return runtime_ensure() == 0 ? opened : NULL;
     static const weft_pool_options defaults = {.name = "default"};
     lock_acquire(&lock);
     opened = atomic_ptr_load_relaxed(&default_pool);

@@ -341,12 +341,29 @@ static void use_pools(void)
     }
 }
 
+/* The default pool is there for ever once it is open, but holds the runtime only while it has workers. */
+static void use_default(void)
+{
+    begin();
+    weft_pool *pool = weft_pool_default();
+    if (pool == NULL) {
+        atomic_u32_add_relaxed(&scene.told, 1);
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        admitted += MAY_SUBMIT(weft_pool_submit(pool, task, NULL)) == 0;
+    CHECK_EQ(weft_pool_close(pool), -EBUSY);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    check_all_ran();
+    (void)MAY_GO(weft_pool_reopen(pool));
+}
+
 int main(void)
 {
     static const struct scenario all[] = {
         {"group", use_group},           {"pool", use_pool},   {"fixed", use_fixed},
         {"scalable", use_scalable},     {"abort", use_abort}, {"tasks", use_tasks},
-        {"pool group", use_pool_group}, {"pools", use_pools},
+        {"pool group", use_pool_group}, {"pools", use_pools}, {"default", use_default},
     };
     scenarios_run(all, sizeof all / sizeof all[0]);
     return 0;
