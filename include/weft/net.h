@@ -89,7 +89,7 @@ WEFT_API WEFT_MUST_USE int weft_conn_dial(weft_conn **conn, const char *address,
                                           const weft_net_options *options, int64_t deadline);
 
 /* Opens a datagram socket at an address of this machine, for weft_conn_receive_from and weft_conn_send_to. The
- * path of a Unix socket must not exist, and is the caller's to remove.
+ * path of a Unix socket must not exist, and is the caller's to remove if this worked.
  * Returns 0; -EINVAL also for an address of streams; -EADDRINUSE; the rest as weft_conn_dial.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_conn_bind(weft_conn **conn, const char *address,
@@ -176,7 +176,7 @@ WEFT_API void weft_conn_close(weft_conn *conn);
 /* ---- listeners ---- */
 
 /* Listens at an address of streams. TCP addresses may be reused at once after a restart. The path of a Unix
- * socket must not exist; it is removed by the close.
+ * socket must not exist; it is removed by the close, and if this fails.
  * Returns 0; -EINVAL also for an address of datagrams; -EADDRINUSE; -EACCES; -EMFILE, -ENFILE; what the
  * start of the runtime may return (weft/base.h).
  * Contexts: fiber, thread. */

@@ -186,7 +186,8 @@ void weft__sys_last_words(const char *text, size_t size);
 void weft__sys_last_words_now(void);
 
 /* Fault injection. What is not here cannot fail for lack of anything, or nobody could tell: reading clocks,
- * futexes, arming a timerfd, taking out of epoll, signal actions and masks, closing what is not a file. */
+ * futexes, arming a timerfd, taking out of epoll, names of sockets, signal actions and masks, closing what is not
+ * a file. */
 enum weft__sys_call {
     SYS_ALLOC,
     SYS_MAP,
@@ -197,7 +198,7 @@ enum weft__sys_call {
     SYS_BARRIER,  /* a membarrier that the kernel has no memory for at that moment */
     SYS_EPOLL,
     SYS_EVENTFD, /* and timerfd */
-    SYS_SOCKET, /* all that makes one ready for use: its options, bind, listen, connect, its name */
+    SYS_SOCKET,  /* all that makes one ready for use: its options, bind, listen, connect */
     SYS_ACCEPT,
     SYS_READ,  /* of a socket or a pipe */
     SYS_WRITE, /* to a socket or a pipe, sendfile too */

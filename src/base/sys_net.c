@@ -115,8 +115,6 @@ int weft__sys_socket_name(int fd, bool peer, void *address, size_t *size)
     struct sockaddr_storage got;
     socklen_t length = sizeof got;
     struct sockaddr *where = (struct sockaddr *)&got;
-    if (weft__failure_due(SYS_SOCKET))
-        return -ENOBUFS;
     if ((peer ? getpeername(fd, where, &length) : getsockname(fd, where, &length)) != 0)
         return weft__sys_error();
     if (length > *size)

@@ -66,17 +66,19 @@ static int dial_one(weft_conn **conn, const weft_address *address, const weft_ne
     if (fd < 0)
         return fd;
     int error = local != NULL ? weft__socket_bind(fd, local) : 0;
+    bool bound = local != NULL && error == 0;
     if (error == 0)
         error = weft__conn_make(&made, fd, address->type);
     if (error != 0) {
         weft__sys_close(fd);
-        return error;
-    }
-    error = connect_to(&made->socket, address, deadline);
-    if (error == 0)
-        *conn = made;
-    else
+    } else if ((error = connect_to(&made->socket, address, deadline)) != 0) {
         weft_conn_close(made);
+    } else {
+        *conn = made;
+        return 0;
+    }
+    if (bound)
+        weft__socket_unbind(local);
     return error;
 }
 
@@ -115,10 +117,14 @@ static int bind_one(weft_conn **conn, const weft_address *where, const weft_net_
     if (fd < 0)
         return fd;
     int error = weft__socket_bind(fd, where);
+    bool bound = error == 0;
     if (error == 0)
         error = weft__conn_make(conn, fd, where->type);
-    if (error != 0)
-        weft__sys_close(fd);
+    if (error == 0)
+        return 0;
+    if (bound)
+        weft__socket_unbind(where);
+    weft__sys_close(fd);
     return error;
 }
 

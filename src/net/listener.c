@@ -38,12 +38,13 @@ static int start(const weft_address *address, const weft_net_options *options)
     int error = 0;
     if (((const struct sockaddr *)(const void *)address->bytes)->sa_family != AF_UNIX)
         error = weft__sys_socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (error == 0)
-        error = weft__socket_bind(fd, address);
-    if (error == 0)
+    bool bound = error == 0 && (error = weft__socket_bind(fd, address)) == 0;
+    if (bound)
         error = weft__sys_listen(fd, options->backlog > 0 ? options->backlog : INT16_MAX);
     if (error == 0)
         return fd;
+    if (bound)
+        weft__socket_unbind(address);
     weft__sys_close(fd);
     return error;
 }
@@ -86,8 +87,10 @@ int weft_listener_open(weft_listener **listener, const char *address,
     if (fd < 0)
         return fd;
     error = make(listener, fd, where);
-    if (error != 0)
+    if (error != 0) {
+        weft__socket_unbind(where);
         weft__sys_close(fd);
+    }
     return error;
 }
 
@@ -108,17 +111,36 @@ static bool is_no_room(int64_t error)
     return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
 }
 
-static int64_t try_accept(int fd, void *conn)
+/* The memory comes first: what has been taken out of the backlog cannot be put back. */
+struct acceptance {
+    weft_conn *conn;
+    int fd; /* that is not the connection's yet; -1: none */
+};
+
+static int64_t try_accept(int fd, void *arg)
 {
-    int64_t got;
-    do
+    struct acceptance *own = arg;
+    if (own->conn == NULL && (own->conn = weft__sys_alloc_zeroed(sizeof *own->conn)) == NULL)
+        return -ENOMEM;
+    int64_t got = own->fd;
+    while (got < 0) {
         got = weft__sys_accept(fd);
-    while (got < 0 && is_gone(got));
-    if (got < 0)
-        return got;
-    int error = weft__conn_make(conn, (int)got, SOCK_STREAM);
-    if (error != 0)
-        weft__sys_close((int)got);
+        if (got < 0 && !is_gone(got))
+            return got;
+    }
+    own->fd = (int)got;
+    return weft__socket_begin(&own->conn->socket, own->fd, SOCK_STREAM);
+}
+
+static int accept_end(struct acceptance *own, weft_conn **conn, int error)
+{
+    if (error == 0) {
+        *conn = own->conn;
+        return 0;
+    }
+    if (own->fd >= 0)
+        weft__sys_close(own->fd);
+    weft__sys_free(own->conn);
     return error;
 }
 
@@ -138,11 +160,12 @@ int weft_listener_accept(weft_listener *listener, weft_conn **conn, int64_t dead
     if (listener == NULL || conn == NULL)
         return -EINVAL;
     struct socket *socket = &listener->socket;
+    struct acceptance own = {NULL, -1};
     int64_t result = weft__socket_enter(socket);
     if (result != 0)
         return (int)result;
     for (int64_t pause = PAUSE_FIRST;; pause = pause < PAUSE_MOST ? pause * 2 : PAUSE_MOST) {
-        result = weft__socket_repeat(socket, SYS_READABLE, try_accept, conn, deadline);
+        result = weft__socket_repeat(socket, SYS_READABLE, try_accept, &own, deadline);
         if (!is_no_room(result))
             break;
         result = pause_accept(socket->fd, pause, deadline);
@@ -150,7 +173,7 @@ int weft_listener_accept(weft_listener *listener, weft_conn **conn, int64_t dead
             break;
     }
     weft__socket_leave(socket);
-    return (int)result;
+    return accept_end(&own, conn, (int)result);
 }
 
 /* The rest. */
@@ -178,13 +201,9 @@ weft_listener *weft_listener_share(weft_listener *listener)
 static void remove_path(weft_listener *listener)
 {
     weft_address address;
-    struct sockaddr_un name;
-    if (!listener->has_path || weft__runtime_forked() ||
-        weft__socket_address(&listener->socket, false, &address) != 0)
-        return;
-    memcpy(&name, address.bytes, sizeof name);
-    name.sun_path[sizeof name.sun_path - 1] = '\0';
-    weft__sys_socket_unlink(name.sun_path);
+    if (listener->has_path && !weft__runtime_forked() &&
+        weft__socket_address(&listener->socket, false, &address) == 0)
+        weft__socket_unbind(&address);
 }
 
 void weft_listener_close(weft_listener *listener)

@@ -33,6 +33,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #define CLOSED ((uint64_t)1)
 #define CALL ((uint64_t)2)
@@ -201,6 +202,16 @@ int weft__socket_open(const weft_address *address, const weft_net_options *optio
 int weft__socket_bind(int fd, const weft_address *address)
 {
     return weft__sys_bind(fd, address->bytes, address->size);
+}
+
+void weft__socket_unbind(const weft_address *address)
+{
+    struct sockaddr_un name;
+    memcpy(&name, address->bytes, sizeof name);
+    if (name.sun_family != AF_UNIX || name.sun_path[0] == '\0')
+        return;
+    name.sun_path[sizeof name.sun_path - 1] = '\0';
+    weft__sys_socket_unlink(name.sun_path);
 }
 
 int weft__socket_address(struct socket *socket, bool peer, weft_address *address)
