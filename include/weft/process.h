@@ -120,7 +120,9 @@ WEFT_API void weft_process_close(weft_process *process);
  * of its output are ignored, its input is /dev/null unless it is redirected (not to a pipe), its errors go
  * where the options say (not to a pipe). If the deadline passes or the context is cancelled, it is killed,
  * with its group if it has one of its own.
- * Returns 0 and *status (which may be NULL, as may length); or as weft_process_spawn; -ETIMEDOUT; -ECANCELED.
+ * If its output cannot be read any more, it is killed as well.
+ * Returns 0 and *status (which may be NULL, as may length); or as weft_process_spawn; -ETIMEDOUT; -ECANCELED; or why
+ * its output cannot be read (weft_pipe_read).
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_process_run(const weft_process_options *options, void *output,
                                             size_t size, size_t *length,

@@ -11,8 +11,8 @@
  *     weft_signal_close(stop);
  *
  * While a signal is open in this way its former action (ending the process, a handler) is out of force: each
- * arrival is an int in the channel, the number of the signal. If the channel is full, that arrival is dropped;
- * give it room for as many as count. Several may have the same signal open, each gets it. When the last one
+ * arrival is an int in the channel, the number of the signal. If the channel is full, or the system has no memory to
+ * keep it, that arrival is dropped; give it room for as many as count. Several may have the same signal open, each gets it. When the last one
  * is closed the former action is in force again (unless the program has installed another meanwhile).
  *
  * Linux itself merges several of the same signal that are pending at once, but for those from SIGRTMIN on. A

@@ -195,7 +195,7 @@ ssize_t weft__sys_fd_write(int fd, const void *memory, size_t size)
 {
     KEEP_ERRNO;
     if (weft__failure_due_hot(SYS_WRITE))
-        return -EIO;
+        return -ENOMEM; /* a pipe needs pages */
     for (;;) {
         ssize_t put = write(fd, memory, size);
         if (put >= 0)

@@ -7,7 +7,8 @@
  *
  *     first open    a pipe, a forwarder; handlers write to it
  *     last close    no handler is left; the forwarder is told to end (a byte 0 wakes it, if the pipe is not
- *                   full, and then it is awake), and closes its pipe
+ *                   full, and then it is awake), and closes its pipe. Without memory for the byte its end of the
+ *                   pipe is closed, which alone would not do: a forked child may have it open.
  *
  * A later open makes a new pipe and a new forwarder, whether or not the old one has ended.
  *
@@ -78,7 +79,8 @@ static void handler(int number)
         weft__sys_signal_as_before(number);
     } else if (pipe != 0) {
         unsigned char byte = (unsigned char)number;
-        (void)weft__sys_fd_write((int)pipe - 1, &byte, 1); /* full: this one is dropped */
+        /* Full, or no memory: this one is dropped. */
+        (void)weft__sys_fd_write((int)pipe - 1, &byte, 1);
     }
     atomic_u32_sub_seq_cst(&signals.inside, 1);
 }
@@ -111,7 +113,8 @@ static void forwarder_main(void *arg)
         lock_release(&signals.lock);
     }
     weft__sys_close(forwarder->ends[0]);
-    weft__sys_close(forwarder->ends[1]);
+    if (forwarder->ends[1] >= 0)
+        weft__sys_close(forwarder->ends[1]);
     weft__sys_free(forwarder);
 }
 
@@ -150,7 +153,11 @@ static void stop_forwarder(void)
     atomic_i64_exchange_seq_cst(&signals.pipe, 0);
     while (atomic_u32_load_seq_cst(&signals.inside) != 0)
         weft__sys_yield();
-    (void)weft__sys_fd_write(forwarder->ends[1], &end, 1);
+    ssize_t put = weft__sys_fd_write(forwarder->ends[1], &end, 1);
+    if (put < 0 && put != -EAGAIN) { /* no memory for it: let it read the end of the pipe */
+        weft__sys_close(forwarder->ends[1]);
+        forwarder->ends[1] = -1;
+    }
     forwarder->ending = true;
 }
 

@@ -189,7 +189,7 @@ static void pipes_and_names_fail_on_demand(void)
     struct addrinfo *list = NULL;
     CHECK_EQ(weft__sys_pipe(ends), 0);
     weft__sys_fail(SYS_WRITE, 1, false);
-    CHECK_EQ(weft__sys_fd_write(ends[1], &byte, 1), -EIO);
+    CHECK_EQ(weft__sys_fd_write(ends[1], &byte, 1), -ENOMEM);
     CHECK_EQ(weft__sys_fd_write(ends[1], &byte, 1), 1);
     weft__sys_fail(SYS_READ, 1, false);
     CHECK_EQ(weft__sys_fd_read(ends[0], &byte, 1), -EIO);
