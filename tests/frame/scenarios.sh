@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# frame.scenarios: every public function is called in a scenario that each system call fails in
+# (tests/fault/calls_*.c), but for those named here with the reason.
+set -euo pipefail
+export LC_ALL=C
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+failed=0
+
+# They take nothing from the system and return no error: there is nothing to fail.
+declare -A nothing=(
+    [weft_version]="a constant"
+    [weft_strerror]="a constant"
+    [weft_resolve_strerror]="a constant"
+)
+
+mapped=$(sed -e 's|/\*.*\*/||' "$root/src/weft.map" | grep -oE '^ +weft_[a-z0-9_]+' | tr -d ' ' |
+    sort -u)
+# Comments do not call; a name before a parenthesis does.
+called=$(sed -e 's|/\*.*\*/||' "$root"/tests/fault/calls_*.c | grep -v '^ \*' |
+    grep -oE '\bweft_[a-z0-9_]+\(' | tr -d '(' | sort -u)
+
+[ -n "$mapped" ] || { echo "no function found in src/weft.map"; exit 1; }
+
+excepted=$(printf '%s\n' "${!nothing[@]}" | sort)
+
+complain() { # what, names
+    [ -z "$2" ] && return
+    failed=1
+    sed "s/^/FAILED: $1 /" <<< "$2"
+}
+complain "no scenario in tests\/fault\/calls_*.c calls" \
+    "$(comm -23 <(echo "$mapped") <(sort -u <(echo "$called") <(echo "$excepted")))"
+complain "it has a scenario, and need not be excepted:" \
+    "$(comm -12 <(echo "$called") <(echo "$excepted"))"
+complain "it is excepted, and does not exist:" "$(comm -13 <(echo "$mapped") <(echo "$excepted"))"
+
+[ "$failed" = 0 ] && echo "$(wc -l <<< "$mapped") functions, ${#nothing[@]} of them without a scenario"
+exit "$failed"
