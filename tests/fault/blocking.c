@@ -2,11 +2,14 @@
  * blocking.c: no thread can be made while fibers block: nothing is lost, and when there is a thread again
  * the others go on.
  */
+#include <fcntl.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/sys_io.h"
 #include "failing.h"
 #include "sched/descriptor.h"
 #include "sched/sched.h"
@@ -236,6 +239,67 @@ static void no_thread_for_the_monitor(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
+/* What weft does in threads that are handed over (names, children, files where there is no ring) is done without one
+ * to spare as well, and those who were ready or asleep meanwhile go on. No thread is ever to be had here. */
+
+static int look_up(const char *host, const char *service, const struct addrinfo *hints,
+                   struct addrinfo **list)
+{
+    CHECK_STR(host, "name");
+    nap();
+    return getaddrinfo("127.0.0.1", service, hints, list);
+}
+
+static void do_what_blocks(void *arg)
+{
+    static const char *const argv[] = {"true", NULL};
+    weft_process_options options = {.argv = argv};
+    weft_address found;
+    char bytes[16];
+    (void)arg;
+    CHECK_EQ(weft_resolve("name", "80", NULL, &found, 1, WEFT_NEVER), 1);
+    CHECK_EQ(weft_process_run(&options, NULL, 0, NULL, NULL, WEFT_NEVER), 0);
+    int fd = weft_file_open("/proc/self/stat", O_RDONLY, 0);
+    CHECK(fd >= 0);
+    CHECK_EQ(weft_file_read(fd, bytes, sizeof bytes, WEFT_NEVER), sizeof bytes);
+    CHECK_EQ(weft_file_close(fd), 0);
+    atomic_u32_add_seq_cst(&begun, 1);
+}
+
+static void without_a_thread_to_spare(int processors)
+{
+    weft_config config = {.processors = processors};
+    weft_fiber *fiber;
+    CHECK_EQ(weft_configure(&config), 0);
+    atomic_u32_store_relaxed(&begun, 0);
+    atomic_u32_store_relaxed(&passed, 0);
+    CHECK_EQ(weft_spawn(&fiber, pass, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0); /* a machine and the monitor run */
+    failing_on(SYS_THREAD, 1, true);
+    for (int i = 0; i < STUCK; i++) {
+        CHECK_EQ(weft_go(do_what_blocks, NULL), 0);
+        CHECK_EQ(weft_go(sleep_and_pass, NULL), 0);
+        CHECK_EQ(weft_go(pass, NULL), 0);
+    }
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* all have ended, with threads still failing */
+    CHECK(weft__sys_calls(SYS_THREAD) > 0); /* and wanted */
+    failing_off();
+    CHECK_EQ(atomic_u32_load_acquire(&begun), STUCK);
+    CHECK_EQ(atomic_u32_load_acquire(&passed), 2 * STUCK + 1);
+}
+
+static void no_thread_to_hand_over(void)
+{
+    weft__sys_getaddrinfo_by(look_up);
+    for (int processors = 1; processors <= 2; processors++)
+        without_a_thread_to_spare(processors);
+    CHECK_EQ(setenv("WEFT_WITHOUT", "io_uring,file_nowait,pidfd", 1), 0);
+    for (int processors = 1; processors <= 2; processors++)
+        without_a_thread_to_spare(processors);
+    CHECK_EQ(unsetenv("WEFT_WITHOUT"), 0);
+    weft__sys_getaddrinfo_by(NULL);
+}
+
 int main(void)
 {
     RUN(no_thread_for_a_stuck_processor);
@@ -243,5 +307,6 @@ int main(void)
     RUN(no_thread_to_wake_up_for_those_who_wait);
     RUN(no_thread_but_one_that_waits);
     RUN(no_thread_for_the_monitor);
+    RUN(no_thread_to_hand_over);
     return 0;
 }
