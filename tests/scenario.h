@@ -156,9 +156,9 @@ static inline void scenario_nothing_left(void)
 static inline void scenario_body(void *arg)
 {
     (void)arg;
-    atomic_u32_store_release(&scene.begun, 1);
     if (failing.on)
         weft__sys_fail(failing.call, failing.nth, failing.persistent);
+    atomic_u32_store_release(&scene.begun, 1);
     scene.scenario->run();
     atomic_u32_store_release(&scene.ended, 1);
 }
