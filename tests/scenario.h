@@ -236,7 +236,6 @@ static inline void scenario_say(void)
 static inline void scenario_each(enum weft__sys_call call, bool persistent)
 {
     uint32_t nth = 1, most = 0;
-    scene.patience = 20 * WEFT_MS;
     for (;; nth += scene.step) {
         failing.call = call;
         failing.nth = nth;
@@ -270,6 +269,7 @@ static inline void scenarios_run(const struct scenario *scenarios, size_t count)
                 continue;
             scene.scenario = &scenarios[i];
             scene.place = (enum scenario_place)place;
+            scene.patience = 5 * WEFT_MS;
             printf("%s %s:", scene.scenario->name, scenario_places[place]);
             for (int warm = 0; warm < 2; warm++) { /* what is made once is there after the first */
                 scenario_start_runtime();
