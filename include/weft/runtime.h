@@ -22,6 +22,9 @@
  * WEFT_WITHOUT, a comma-separated list of membarrier, guard_install, guard_pages, epoll_pwait2,
  * io_uring, file_nowait, pidfd, makes weft act as on a kernel that lacks them: for tests, and for trouble.
  *
+ * WEFT_CHAOS, a number from 1 to 100, is for tests: at so many of a hundred calls of weft the calling fiber
+ * goes to the end of the line before anything else is done. docs/testing.md has more.
+ *
  * A value that makes no sense in the environment is reported on stderr and ignored; an empty one
  * counts as not set.
  */

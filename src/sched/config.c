@@ -123,6 +123,7 @@ struct settings weft__config_settle(const weft_config *config)
         settings.max_machines = (int)from_environment("WEFT_MAX_MACHINES", 1, MACHINES_MAX, true);
     if (settings.max_machines == 0)
         settings.max_machines = MACHINES_DEFAULT;
+    settings.chaos = (int)from_environment("WEFT_CHAOS", 1, 100, true);
     read_without(&settings);
     return settings;
 }

@@ -503,8 +503,8 @@ int weft__machine_start(struct processor *processor, bool acts)
     machine->assigned = processor;
     machine->to_act = acts;
     machine->spinning = true; /* the caller has counted it */
-    if (seeded())
-        (void)atomic_u32_or_relaxed(&machine->thread.attention, ATTENTION_SEEDED);
+    if (test_points())
+        (void)atomic_u32_or_relaxed(&machine->thread.attention, ATTENTION_POINTS);
     atomic_u32_store_relaxed(&machine->thread.inside, 1);
     /* Listed before it runs: a stop that comes now must join it. */
     lock_acquire(&weft__sched.lock);

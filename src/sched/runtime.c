@@ -138,6 +138,8 @@ static int start(void)
     if (seeded()) {
         settings.processors = 1;
         settings.deadlock_check = true;
+    } else {
+        weft__chaos_begin(settings.chaos);
     }
     weft__sched = (struct sched){.max_fibers = settings.max_fibers,
                                  .max_machines = (uint32_t)settings.max_machines,

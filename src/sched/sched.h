@@ -10,6 +10,7 @@
  *   timers.c    firing the wheels
  *   deadlock.c  noticing that nobody will ever wake anybody
  *   seeded.c    the same in a test run: a seed decides who runs
+ *   chaos.c     points where a fiber is made to yield, for tests
  *   descriptor.c  waiting for descriptors
  *   poller.c    the set of those that are waited for, and where the watcher sleeps
  *   runtime.c   start, configuration, shut-down, fork

@@ -7,7 +7,7 @@
  *            of the set is drawn. So that nothing passes by the choice, each yield and each park must go through
  *            the machine: both do that every 61st turn (INJECT_EVERY), and here the turn of the processor is
  *            always a multiple of that.
- *   points   A machine has ATTENTION_SEEDED set for ever. So each entry into the runtime from fiber code comes
+ *   points   A machine has ATTENTION_POINTS set for ever. So each entry into the runtime from fiber code comes
  *            to weft__attend, and from there to weft__seeded_enter: the seed decides whether the fiber goes on, or
  *            goes back into the set; and by wake_wanted the same when it leaves the runtime. Calls that do not
  *            enter it if they need not wait have a test_point instead.
@@ -51,8 +51,6 @@ enum {
     YIELDS_EACH = 1000, /* of each that is ready, in a row, before the clock moves none the less */
     ALWAYS = 256,       /* as a rate */
 };
-
-atomic_u32 weft__seeding;
 
 struct entry {
     struct weft_fiber *fiber;
@@ -300,7 +298,7 @@ bool weft__seeded_wake(void)
     return true;
 }
 
-noinline void weft__seeded_point(void)
+void weft__seeded_point(void)
 {
     struct thread *thread = thread_self();
     if (thread != NULL && thread->fiber != NULL && thread->processor != NULL &&
@@ -337,13 +335,13 @@ int weft__seeded_begin(uint64_t seed, bool chaos)
     run.strangers = threads > 0 ? threads - 1 : 0;
     atomic_i64_store_relaxed(&run.clock, CLOCK_BEGIN);
     atomic_u32_store_relaxed(&run.panics, 0);
-    atomic_u32_store_relaxed(&weft__seeding, 1);
+    atomic_u32_store_relaxed(&weft__testing, TESTING_SEEDED);
     return 0;
 }
 
 struct seeded_result weft__seeded_end(void)
 {
-    atomic_u32_store_relaxed(&weft__seeding, 0);
+    atomic_u32_store_relaxed(&weft__testing, TESTING_NOT);
     weft__sys_free(run.ready);
     run.ready = NULL;
     run.count = run.room = 0;

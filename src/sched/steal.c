@@ -94,8 +94,8 @@ noinline struct thread *weft__attend(struct thread *thread)
         atomic_u32_and_acq_rel(&thread->attention, ~(uint32_t)ATTENTION_WANTED);
         shed(thread);
     }
-    if (attention & ATTENTION_SEEDED && thread->fiber != NULL)
-        return weft__seeded_enter(thread);
+    if (attention & ATTENTION_POINTS && thread->fiber != NULL)
+        return weft__test_enter(thread);
     return thread;
 }
 

@@ -14,8 +14,9 @@
 #include "sched/processor.h"
 
 /* Bits of thread.attention: fibers are wanted from its processor; its processor is claimed for a moment
- * (steal.c); its processor is gone for good (handoff.c); this is a test run (seeded.c). */
-enum { ATTENTION_WANTED = 1, ATTENTION_CLAIMED = 2, ATTENTION_GONE = 4, ATTENTION_SEEDED = 8 };
+ * (steal.c); its processor is gone for good (handoff.c); each entry into the runtime is a point where others may go first (seeded.c,
+ * chaos.c). */
+enum { ATTENTION_WANTED = 1, ATTENTION_CLAIMED = 2, ATTENTION_GONE = 4, ATTENTION_POINTS = 8 };
 /* What C++ keeps for each thread, as its ABI says: exceptions that are being caught, and how many are on their
  * way. It is the fiber's: see switch.h. */
 struct cxx_state {

@@ -275,10 +275,10 @@ static always_inline void lock_firmly(weft_mutex *mutex, void *site)
     owner_set(mutex, site);
 }
 
-/* In a test run; apart, so that the common way keeps nothing across the point. */
-static noinline void lock_seeded(weft_mutex *mutex, void *site)
+/* In a test run, or in chaos; apart, so that the common way keeps nothing across the point. */
+static noinline void lock_at_point(weft_mutex *mutex, void *site)
 {
-    weft__seeded_point();
+    weft__test_point();
     lock_firmly(mutex, site);
 }
 
@@ -286,8 +286,8 @@ void weft_mutex_lock(weft_mutex *mutex)
 {
     if (unlikely(mutex == NULL))
         fatal("weft_mutex_lock was given no mutex");
-    if (seeded())
-        lock_seeded(mutex, __builtin_return_address(0));
+    if (test_points())
+        lock_at_point(mutex, __builtin_return_address(0));
     else
         lock_firmly(mutex, __builtin_return_address(0));
 }
@@ -418,19 +418,19 @@ static always_inline void unlock(weft_mutex *mutex)
         unlock_slow(mutex);
 }
 
-/* As lock_seeded. */
-static noinline void unlock_seeded(weft_mutex *mutex)
+/* As lock_at_point. */
+static noinline void unlock_at_point(weft_mutex *mutex)
 {
     unlock(mutex);
-    weft__seeded_point();
+    weft__test_point();
 }
 
 void weft_mutex_unlock(weft_mutex *mutex)
 {
     if (unlikely(mutex == NULL))
         fatal("weft_mutex_unlock was given no mutex");
-    if (seeded())
-        unlock_seeded(mutex);
+    if (test_points())
+        unlock_at_point(mutex);
     else
         unlock(mutex);
 }

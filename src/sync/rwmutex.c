@@ -203,10 +203,10 @@ static inline void lock(weft_rwmutex *rwmutex, enum role role, void *site)
               "unlocks it");
 }
 
-/* In a test run; apart, so that the common way keeps nothing across the point. */
-static noinline void lock_seeded(weft_rwmutex *rwmutex, enum role role, void *site)
+/* In a test run, or in chaos; apart, so that the common way keeps nothing across the point. */
+static noinline void lock_at_point(weft_rwmutex *rwmutex, enum role role, void *site)
 {
-    weft__seeded_point();
+    weft__test_point();
     lock(rwmutex, role, site);
 }
 
@@ -223,8 +223,8 @@ static inline int try_lock(weft_rwmutex *rwmutex, enum role role, void *site)
 
 void weft_rwmutex_read_lock(weft_rwmutex *rwmutex)
 {
-    if (seeded())
-        lock_seeded(rwmutex, READ, __builtin_return_address(0));
+    if (test_points())
+        lock_at_point(rwmutex, READ, __builtin_return_address(0));
     else
         lock(rwmutex, READ, __builtin_return_address(0));
 }
@@ -244,8 +244,8 @@ int weft_rwmutex_try_read_lock(weft_rwmutex *rwmutex)
 
 void weft_rwmutex_write_lock(weft_rwmutex *rwmutex)
 {
-    if (seeded())
-        lock_seeded(rwmutex, WRITE, __builtin_return_address(0));
+    if (test_points())
+        lock_at_point(rwmutex, WRITE, __builtin_return_address(0));
     else
         lock(rwmutex, WRITE, __builtin_return_address(0));
 }
@@ -318,11 +318,11 @@ static inline void unlock(weft_rwmutex *rwmutex, enum role role)
         unlock_slow(rwmutex, role);
 }
 
-/* As lock_seeded. */
-static noinline void unlock_seeded(weft_rwmutex *rwmutex, enum role role)
+/* As lock_at_point. */
+static noinline void unlock_at_point(weft_rwmutex *rwmutex, enum role role)
 {
     unlock(rwmutex, role);
-    weft__seeded_point();
+    weft__test_point();
 }
 
 void weft_rwmutex_read_unlock(weft_rwmutex *rwmutex)
@@ -330,8 +330,8 @@ void weft_rwmutex_read_unlock(weft_rwmutex *rwmutex)
     if (unlikely(rwmutex == NULL))
         fatal("weft_rwmutex_read_unlock was given no mutex");
     weft__order_released(&rwmutex->number);
-    if (seeded())
-        unlock_seeded(rwmutex, READ);
+    if (test_points())
+        unlock_at_point(rwmutex, READ);
     else
         unlock(rwmutex, READ);
 }
@@ -341,8 +341,8 @@ void weft_rwmutex_write_unlock(weft_rwmutex *rwmutex)
     if (unlikely(rwmutex == NULL))
         fatal("weft_rwmutex_write_unlock was given no mutex");
     weft__order_released(&rwmutex->number);
-    if (seeded())
-        unlock_seeded(rwmutex, WRITE);
+    if (test_points())
+        unlock_at_point(rwmutex, WRITE);
     else
         unlock(rwmutex, WRITE);
 }

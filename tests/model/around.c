@@ -195,7 +195,7 @@ struct panic *weft__panic_arrived(struct weft_fiber *fiber)
 }
 
 /* There are no test runs (sizes/seeded.twin). */
-struct thread *weft__seeded_enter(struct thread *thread)
+struct thread *weft__test_enter(struct thread *thread)
 {
     (void)thread;
     model_fail("a test run");

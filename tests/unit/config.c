@@ -8,8 +8,8 @@
 #include "sched/sched.h"
 #include "test.h"
 
-static const char *const variables[] = {"WEFT_PROCS", "WEFT_STACK_SIZE", "WEFT_MAX_FIBERS",
-                                        "WEFT_FAULT_REPORT", "WEFT_WITHOUT"};
+static const char *const variables[] = {"WEFT_PROCS",        "WEFT_STACK_SIZE", "WEFT_MAX_FIBERS",
+                                        "WEFT_FAULT_REPORT", "WEFT_CHAOS",      "WEFT_WITHOUT"};
 
 static void clear_environment(void)
 {
@@ -75,6 +75,7 @@ static void defaults(void)
     CHECK_EQ(settled.processors, weft__cpus());
     CHECK_EQ(settled.stack_size, 64 * 1024);
     CHECK_EQ(settled.max_fibers, 0);
+    CHECK_EQ(settled.chaos, 0);
     CHECK(settled.fault_report && settled.membarrier && settled.guard_install);
     CHECK(settled.guard_pages && settled.epoll_pwait2);
 }
@@ -99,6 +100,8 @@ static void from_the_environment(void)
     CHECK_EQ(settled.max_fibers, 1);
     CHECK_STR(settle_with("WEFT_MAX_FIBERS", "3k"), "");
     CHECK_EQ(settled.max_fibers, 3072);
+    CHECK_STR(settle_with("WEFT_CHAOS", "100"), "");
+    CHECK_EQ(settled.chaos, 100);
     CHECK_STR(settle_with("WEFT_FAULT_REPORT", "0"), "");
     CHECK(!settled.fault_report);
     CHECK_STR(settle_with("WEFT_FAULT_REPORT", "1"), "");
@@ -141,6 +144,7 @@ static void suffixes_do_not_wrap_around(void)
 {
     check_ignored("WEFT_MAX_FIBERS", "17592186044417M"); /* 2^64 + 2^20 */
     check_ignored("WEFT_MAX_FIBERS", "9007199254740991M");
+    check_ignored("WEFT_CHAOS", "101");
 }
 
 static void nonsense_about_fault_reports_is_reported(void)
