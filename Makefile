@@ -1,5 +1,5 @@
 # The thin entrance: each target sets up what it needs, then lets cmake and ctest do the work.
-# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC and CTEST_FLAGS may be given.
+# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, MINUTES and SOAK_FLAGS may be given.
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -8,6 +8,9 @@ CLANG ?= $(firstword $(shell command -v clang-14 clang) clang)
 TSAN_CC ?= $(CLANG)
 # More for ctest, e.g. CTEST_FLAGS='-R timer'.
 CTEST_FLAGS ?=
+# How long `make soak` takes, and more for it, e.g. SOAK_FLAGS='--seed 5 --chaos 100'.
+MINUTES ?= 60
+SOAK_FLAGS ?=
 
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 CONFIGURE = cmake -S . -G Ninja
@@ -18,7 +21,7 @@ BUILD = cmake --build
 NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test bench debug asan tsan aarch64 fallbacks valgrind lint format \
+.PHONY: help setup build run test soak bench debug asan tsan aarch64 fallbacks valgrind lint format \
 	install clean
 
 help: ## show the targets
@@ -36,6 +39,9 @@ run: build ## build, then run the demo
 
 test: build ## build, then run the whole suite
 	@$(CTEST) --test-dir build/release $(CTEST_FLAGS)
+
+soak: build ## all features at random for MINUTES (60), every task, message and timer counted
+	@build/release/tests/soak/soak --seconds $$(($(MINUTES) * 60)) $(SOAK_FLAGS)
 
 bench: build ## build, then run the benchmarks
 	@build/release/weft-bench
