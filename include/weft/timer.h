@@ -44,9 +44,11 @@ WEFT_API int weft_timer_start(weft_timer *timer, int64_t deadline, int64_t perio
 WEFT_API int weft_timer_stop(weft_timer *timer);
 
 /* Stops the timer, waits for a call that has begun, and frees it. From inside the timer's own
- * function it does not wait: the timer is freed when the function returns.
+ * function it does not wait: the timer is freed when the function returns. What the function starts meanwhile does
+ * not run.
  * Returns 0; -EINVAL if timer is NULL; -ECHILD in a forked child.
- * Contexts: fiber, thread. Undefined: closing twice, any use during or after close. */
+ * Contexts: fiber, thread. Undefined: closing twice, any use during or after close, but for
+ * start and stop by the function that it waits for. */
 WEFT_API int weft_timer_close(weft_timer *timer);
 
 WEFT_END

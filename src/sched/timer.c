@@ -24,7 +24,8 @@
  * the wheel's lock alone and touches only the atomics.
  *
  * Close. The closer stops it; if the fiber is at rest it frees the timer, else it waits for the
- * rest, which wakes it. If the closer is the timer's own function, the rest frees it instead.
+ * rest, which wakes it. If the closer is the timer's own function, the rest frees it instead. A start that
+ * comes from the function meanwhile arms nothing: the wheel would be left with a timer that is gone.
  */
 #include <errno.h>
 #include <weft/timer.h>
@@ -175,7 +176,7 @@ int weft_timer_start(weft_timer *timer, int64_t deadline, int64_t period)
     lock_acquire(&timer->lock);
     bool before = disarm(timer);
     timer->period = period;
-    if (deadline != WEFT_NEVER)
+    if (deadline != WEFT_NEVER && !timer->closing)
         arm(timer, deadline > 0 ? deadline : weft__now());
     lock_release(&timer->lock);
     leave_if_fiber(fiber);

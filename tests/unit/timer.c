@@ -10,6 +10,7 @@
 #include "base/atomic.h"
 #include "base/prng.h"
 #include "everywhere.h"
+#include "sched/sched.h"
 #include "seeds.h"
 #include <weft/weft.h>
 
@@ -577,6 +578,40 @@ static void open_timers_hold_back_the_shutdown(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
+/* One that starts itself anew while somebody waits in its close. */
+struct restless {
+    weft_timer *timer;
+    weft_sem begun;
+    bool closing;
+};
+
+static void start_again(void *arg)
+{
+    struct restless *restless = arg;
+    weft_sem_release(&restless->begun, 1);
+    while (!restless->closing)
+        weft_yield();
+    weft_yield(); /* with one processor: until the closer waits */
+    CHECK_EQ(weft_timer_start(restless->timer, weft_after(3600 * WEFT_S), 0), 0);
+}
+
+static void close_restless(void *arg)
+{
+    struct restless restless = {.begun = WEFT_SEM_INIT(0)};
+    (void)arg;
+    CHECK_EQ(weft_timer_open(&restless.timer, start_again, &restless), 0);
+    CHECK_EQ(weft_timer_start(restless.timer, WEFT_NOW, 0), 0);
+    weft_sem_acquire(&restless.begun, 1);
+    restless.closing = true;
+    CHECK_EQ(weft_timer_close(restless.timer), 0);
+    CHECK_EQ(weft__timers_next(), WHEEL_EMPTY); /* nothing is left in the wheel */
+}
+
+static void what_starts_during_close_does_not_run(void)
+{
+    on_processors(1, close_restless, NULL);
+}
+
 int main(void)
 {
     RUN(nonsense_is_refused);
@@ -591,6 +626,7 @@ int main(void)
     RUN(close_waits_for_the_call);
     RUN(a_timer_may_close_itself);
     RUN(no_call_after_close);
+    RUN(what_starts_during_close_does_not_run);
     RUN(what_is_due_can_be_forgotten);
     RUN(a_timer_may_start_itself);
     RUN(a_huge_period_calls_once);
