@@ -14,19 +14,22 @@
  * The second tick of that last case must not be sent too: the function moves the next time on by the
  * period when it sends, as the timer does.
  *
+ * The lock is a mutex of fibers: the calls under it enter the runtime, and a fiber that does so may have to wait for
+ * a processor. With a lock of threads it would keep who wants the lock from running, and with them perhaps itself.
+ *
  * Lock order: the ticker's, then the channel's latch and what the timer takes.
  */
 #include <errno.h>
+#include <weft/mutex.h>
 #include <weft/ticker.h>
 #include <weft/timer.h>
 
-#include "base/lock.h"
 #include "sched/sched.h"
 
 struct weft_ticker {
-    struct lock lock;
-    int64_t next;   /* when the next tick is due; WEFT_NEVER: none; lock */
-    int64_t period; /* lock */
+    weft_mutex mutex;
+    int64_t next;   /* when the next tick is due; WEFT_NEVER: none; mutex */
+    int64_t period; /* mutex */
     weft_timer *timer;
     weft_chan *chan;
 };
@@ -45,25 +48,25 @@ static int64_t time_after(int64_t deadline, int64_t period, int64_t now)
 static void tick(void *arg)
 {
     struct weft_ticker *ticker = arg;
-    lock_acquire(&ticker->lock);
+    weft_mutex_lock(&ticker->mutex);
     int64_t now = weft__now();
     if (now >= ticker->next) {
         ticker->next = time_after(ticker->next, ticker->period, now);
         int full = weft_chan_try_send(ticker->chan, &now);
         (void)full; /* then this tick is dropped */
     }
-    lock_release(&ticker->lock);
+    weft_mutex_unlock(&ticker->mutex);
 }
 
 static int set(weft_ticker *ticker, int64_t deadline, int64_t period)
 {
-    lock_acquire(&ticker->lock);
+    weft_mutex_lock(&ticker->mutex);
     while (weft_chan_try_receive(ticker->chan, NULL) == 0)
         continue;
     ticker->next = deadline > 0 ? deadline : weft__now();
     ticker->period = period;
     int result = weft_timer_start(ticker->timer, ticker->next, period);
-    lock_release(&ticker->lock);
+    weft_mutex_unlock(&ticker->mutex);
     return result < 0 ? result : 0;
 }
 

@@ -9,6 +9,7 @@
 #include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "seeds.h"
 
 static int poisoned;
 static void *const poison = &poisoned;
@@ -359,6 +360,27 @@ static void everywhere_alike(void)
     everywhere(receive_with_a_deadline);
 }
 
+/* While one ticks others set it: nobody may be kept from going on by one that has been made to wait. */
+static void set_often(void *arg)
+{
+    weft_ticker *ticker = arg;
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQ(weft_ticker_reset(ticker, weft_after(WEFT_US), WEFT_US), 0);
+        CHECK_EQ(weft_sleep(3 * WEFT_US), 0);
+    }
+}
+
+static void set_while_it_ticks(void)
+{
+    weft_ticker *ticker;
+    weft_wg wg = WEFT_WG_INIT;
+    CHECK_EQ(weft_ticker_open(&ticker, WEFT_NOW, WEFT_US), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_wg_go(&wg, set_often, ticker), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+    CHECK_EQ(weft_ticker_close(ticker), 0);
+}
+
 int main(void)
 {
     RUN(arguments);
@@ -369,5 +391,6 @@ int main(void)
     RUN(shutdown_waits_for_the_close);
     RUN(failures);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(set_while_it_ticks);
     return 0;
 }
