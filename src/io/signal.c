@@ -30,10 +30,12 @@
  * Rejected: signalfd (the signals would have to be blocked in all threads, also those that weft does not know);
  * a fiber per handle (a signal to n channels is one wake-up this way).
  *
- * Lock order: `lock`, then the latch of a channel. It is a mutex of weft's in effect: held across sigaction.
+ * Lock order: `mutex`, then the latch of a channel. It is one of fibers, since under it the runtime is entered, where a
+ * fiber may have to wait for a processor.
  */
 #include <errno.h>
 #include <weft/fiber.h>
+#include <weft/mutex.h>
 #include <weft/pipe.h>
 #include <weft/signal.h>
 
@@ -54,7 +56,7 @@ struct forwarder {
 };
 
 static struct {
-    struct lock lock;
+    weft_mutex mutex;
     struct weft_signal *first;
     uint32_t users[SYS_SIGNALS_MOST]; /* handles that have it open */
     struct forwarder *forwarder;
@@ -105,12 +107,12 @@ static void forwarder_main(void *arg)
         ssize_t count = weft_pipe_read(forwarder->ends[0], numbers, BATCH, WEFT_NEVER);
         if (count < 0)
             (void)weft_sleep(WEFT_MS); /* no memory to wait with: look again by the clock */
-        lock_acquire(&signals.lock);
+        weft_mutex_lock(&signals.mutex);
         ends = forwarder->ending;
         for (ssize_t i = 0; i < count && !ends; i++)
             if (numbers[i] != 0)
                 forward(numbers[i]);
-        lock_release(&signals.lock);
+        weft_mutex_unlock(&signals.mutex);
     }
     weft__sys_close(forwarder->ends[0]);
     if (forwarder->ends[1] >= 0)
@@ -190,7 +192,7 @@ static int catch_all(struct weft_signal *signal)
 
 static int enlist(struct weft_signal *signal)
 {
-    lock_acquire(&signals.lock);
+    weft_mutex_lock(&signals.mutex);
     int error = start_forwarder();
     if (error == 0)
         error = catch_all(signal);
@@ -203,7 +205,7 @@ static int enlist(struct weft_signal *signal)
     } else if (signals.forwarder != NULL && signals.first == NULL) {
         stop_forwarder();
     }
-    lock_release(&signals.lock);
+    weft_mutex_unlock(&signals.mutex);
     return error;
 }
 
@@ -246,14 +248,14 @@ int weft_signal_close(weft_signal *signal)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    lock_acquire(&signals.lock);
+    weft_mutex_lock(&signals.mutex);
     *signal->link = signal->next;
     if (signal->next != NULL)
         signal->next->link = signal->link;
     release(signal);
     if (signals.first == NULL)
         stop_forwarder();
-    lock_release(&signals.lock);
+    weft_mutex_unlock(&signals.mutex);
     weft_chan_destroy(signal->chan);
     weft__sys_free(signal);
     return 0;

@@ -5,6 +5,7 @@
 
 #include "everywhere.h"
 #include "failing.h"
+#include "seeds.h"
 
 static const int usr1[] = {SIGUSR1}, usr2[] = {SIGUSR2}, both[] = {SIGUSR1, SIGUSR2};
 
@@ -260,6 +261,27 @@ static void run_for_any_thread(void)
 #endif
 }
 
+/* While signals are forwarded, others open and close: nobody may be kept from going on by one that waits. */
+static void open_often(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 5; i++) {
+        weft_signal *signal;
+        CHECK_EQ(weft_signal_open(&signal, both, 2, 4), 0);
+        CHECK_EQ(raise(SIGUSR1), 0);
+        CHECK_EQ(receive(signal), SIGUSR1);
+        CHECK_EQ(weft_signal_close(signal), 0);
+    }
+}
+
+static void opened_while_they_come(void)
+{
+    weft_wg wg = WEFT_WG_INIT;
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_wg_go(&wg, open_often, NULL), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+}
+
 int main(void)
 {
     RUN(each_gets_each_arrival);
@@ -268,5 +290,7 @@ int main(void)
     RUN(some_are_refused);
     run_for_any_thread();
     RUN(faults_change_nothing);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(opened_while_they_come);
     return 0;
 }
