@@ -52,7 +52,7 @@ struct weft_signal {
 
 struct forwarder {
     int ends[2];
-    bool ending; /* under the lock, which is given back only when its maker has done with it */
+    bool ending; /* under the mutex, which is given back only when its maker has done with it */
 };
 
 static struct {
@@ -120,7 +120,7 @@ static void forwarder_main(void *arg)
     weft__sys_free(forwarder);
 }
 
-/* Under the lock: there is one when it returns 0. */
+/* Under the mutex: there is one when it returns 0. */
 static int start_forwarder(void)
 {
     if (signals.forwarder != NULL)
@@ -146,7 +146,7 @@ static int start_forwarder(void)
     return 0;
 }
 
-/* Under the lock, when no signal is caught. */
+/* Under the mutex, when no signal is caught. */
 static void stop_forwarder(void)
 {
     static const unsigned char end = 0;
@@ -163,7 +163,7 @@ static void stop_forwarder(void)
     forwarder->ending = true;
 }
 
-/* Handles. Under the lock. */
+/* Handles. Under the mutex. */
 
 static void release(struct weft_signal *signal)
 {

@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <weft/mutex.h>
 
 #include "base/assert.h"
 #include "pool/panic.h"
@@ -175,18 +176,18 @@ static atomic_ptr default_pool;
 
 weft_pool *weft_pool_default(void)
 {
-    static struct lock lock;
+    static weft_mutex mutex = WEFT_MUTEX_INIT; /* not a lock: opening enters the runtime */
     weft_pool *opened = atomic_ptr_load_acquire(&default_pool); /* pairs with the release below */
     if (weft__runtime_forked())
         return opened;
     if (opened != NULL) /* it may have outlived a shut-down, and needs processors again */
         return runtime_ensure() == 0 ? opened : NULL;
     static const weft_pool_options defaults = {.name = "default"};
-    lock_acquire(&lock);
+    weft_mutex_lock(&mutex);
     opened = atomic_ptr_load_relaxed(&default_pool);
     if (opened == NULL && open_pool(&opened, &defaults, __builtin_return_address(0)) == 0)
         atomic_ptr_store_release(&default_pool, opened);
-    lock_release(&lock);
+    weft_mutex_unlock(&mutex);
     return opened;
 }
 

@@ -5,9 +5,9 @@
  * a tick that finds it full is dropped.
  *
  * No stale tick. A call of the timer's function that has begun cannot be stopped, and may be of a
- * setting that is over. So the function sends under the lock, and only if the ticker is running and its
+ * setting that is over. So the function sends under the mutex, and only if the ticker is running and its
  * next time has come by the clock; reset and stop change both and empty the channel under the same
- * lock. A call of an old setting that comes late finds the new time not reached, and sends nothing; or
+ * one. A call of an old setting that comes late finds the new time not reached, and sends nothing; or
  * finds it reached, and sends what the call of the new setting, which will find it full or taken, would
  * have sent.
  *
@@ -116,6 +116,7 @@ int weft_ticker_close(weft_ticker *ticker)
     int error = weft_timer_close(ticker->timer);
     if (error != 0)
         return error;
+    weft_mutex_destroy(&ticker->mutex);
     weft_chan_destroy(ticker->chan);
     weft__sys_free(ticker);
     return 0;
