@@ -28,6 +28,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,12 @@
 #define CHECK_STR(a, b) test_check_str(__FILE__, __LINE__, #a, #b, a, b)
 
 #define RUN(function) test_run(#function, function)
+
+/* The same for a test that does not run under seeds too (seeds.h), and why not. */
+#define RUN_PLAIN(function, why) test_run(#function " (not under seeds: " why ")", function)
+
+/* While a test runs under a seed (seeds.h): then it is a fiber on the one processor that there is. */
+static bool test_seeded;
 
 /* Called by a check that fails, if set: says what else is known. */
 static void (*test_on_fail)(void);
@@ -104,8 +111,10 @@ __attribute__((noreturn)) static inline void test_skip(const char *reason)
     _exit(77);
 }
 
+enum { TEST_SEEDS = 20 };
+
 /* n, scaled down where everything is slow: WEFT_TEST_SCALE is a percentage (default 100) that runs
- * under sanitizers, valgrind and emulators set. At least 1. */
+ * under sanitizers, valgrind and emulators set. Under seeds it is divided among them. At least 1. */
 static inline int64_t test_scale(int64_t n)
 {
     const char *text = getenv("WEFT_TEST_SCALE");
@@ -113,6 +122,8 @@ static inline int64_t test_scale(int64_t n)
     if (percent <= 0)
         test_fail(__FILE__, __LINE__, "WEFT_TEST_SCALE=%s is no percentage", text);
     int64_t scaled = (int64_t)((double)n * (double)percent / 100.0);
+    if (test_seeded)
+        scaled /= TEST_SEEDS;
     return scaled > 0 ? scaled : 1;
 }
 

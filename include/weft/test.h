@@ -16,7 +16,8 @@
  *   time      stands still while any fiber can run, and jumps to the next deadline when all wait: a sleep of
  *             an hour takes microseconds, weft_now() shows that an hour has passed, to the nanosecond. It
  *             begins at the same value in each run. (It jumps too when all who can run did nothing
- *             but weft_yield for a thousand times each: they wait for something in a loop.)
+ *             but weft_yield for a thousand times each: they wait for something in a loop. Without any deadline
+ *             it moves by a millisecond then.)
  *   end       a run is over when all fibers have ended and all timers are closed.
  *
  * What fails: if nobody can go on, that is a deadlock (or a timer that was left open), which is reported with

@@ -43,6 +43,7 @@
 #define EVENT_TIME WEFT_MS          /* for descriptors, before the clock jumps past them */
 #define OUTSIDE_LOOK (50 * WEFT_US) /* how often one looks whether somebody is back from C code */
 #define STARVED_LOOK WEFT_MS
+#define YIELDED_STEP WEFT_MS /* of the clock, if all only yield and there is no deadline */
 
 enum {
     READY_FIRST = 64,   /* places in the set at first */
@@ -230,6 +231,8 @@ static void count_yields(struct machine *machine)
         run.yields = 0;
         if (timers_armed(machine->thread.processor))
             fire(machine->thread.processor, true);
+        else /* they may look at the clock */
+            atomic_i64_store_relaxed(&run.clock, weft__seeded_now() + YIELDED_STEP);
     }
     run.point = false;
 }

@@ -293,9 +293,19 @@ static void polls(void *arg)
         weft_yield();
 }
 
+/* Nobody has a deadline that the clock could jump to. */
+static void looks_at_the_clock(void *arg)
+{
+    (void)arg;
+    int64_t until = weft_after(3 * WEFT_MS);
+    while (weft_now() < until)
+        weft_yield();
+}
+
 static void time_passes_for_who_yields(void)
 {
     CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 8}, polls, NULL), 0);
+    CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 8}, looks_at_the_clock, NULL), 0);
 }
 
 /* Bugs that are there. Each says in `found` that it has happened. */
@@ -659,20 +669,20 @@ int main(void)
 {
     unsetenv("WEFT_TEST_SEED");
     unsetenv("WEFT_TEST_SEEDS");
-    RUN(same_seed_same_events);
-    RUN(other_seeds_other_events);
-    RUN(select_is_decided_too);
-    RUN(says_if_two_runs_differ);
-    RUN(time_jumps);
-    RUN(deadlines_in_order);
-    RUN(deadlines_are_exact);
-    RUN(time_passes_for_who_yields);
-    RUN(finds_known_bugs);
-    RUN(many_fibers);
-    RUN(works_with_the_outside);
-    RUN(panics_fail_the_run);
-    RUN(arguments_and_contexts);
-    RUN(environment);
-    RUN(no_memory_is_an_error);
+    RUN_PLAIN(same_seed_same_events, "makes runs of its own");
+    RUN_PLAIN(other_seeds_other_events, "makes runs of its own");
+    RUN_PLAIN(select_is_decided_too, "makes runs of its own");
+    RUN_PLAIN(says_if_two_runs_differ, "makes runs of its own");
+    RUN_PLAIN(time_jumps, "makes runs of its own");
+    RUN_PLAIN(deadlines_in_order, "makes runs of its own");
+    RUN_PLAIN(deadlines_are_exact, "makes runs of its own");
+    RUN_PLAIN(time_passes_for_who_yields, "makes runs of its own");
+    RUN_PLAIN(finds_known_bugs, "makes runs of its own");
+    RUN_PLAIN(many_fibers, "makes runs of its own");
+    RUN_PLAIN(works_with_the_outside, "makes runs of its own");
+    RUN_PLAIN(panics_fail_the_run, "makes runs of its own");
+    RUN_PLAIN(arguments_and_contexts, "makes runs of its own");
+    RUN_PLAIN(environment, "makes runs of its own");
+    RUN_PLAIN(no_memory_is_an_error, "makes runs of its own");
     return 0;
 }
