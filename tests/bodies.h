@@ -1,5 +1,7 @@
 /*
  * bodies.h: pieces of a test that run as fibers or as threads, and a look at who waits for an object.
+ *
+ * Under a seed all of them are fibers: the seed would not decide when a thread runs.
  */
 #ifndef WEFT_TEST_BODIES_H
 #define WEFT_TEST_BODIES_H
@@ -29,7 +31,7 @@ static inline void *body_thread_main(void *arg)
 
 static inline void body_start(struct body *body)
 {
-    if (body->thread)
+    if (body->thread && !test_seeded)
         CHECK_EQ(pthread_create(&body->handle, NULL, body_thread_main, body), 0);
     else
         CHECK_EQ(weft_spawn(&body->fiber, body->function, body->arg, NULL), 0);
@@ -37,7 +39,7 @@ static inline void body_start(struct body *body)
 
 static inline void body_join(struct body *body)
 {
-    if (body->thread)
+    if (body->thread && !test_seeded)
         CHECK_EQ(pthread_join(body->handle, NULL), 0);
     else
         CHECK_EQ(weft_join(body->fiber), 0);

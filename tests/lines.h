@@ -5,6 +5,7 @@
 #define WEFT_TEST_LINES_H
 
 #include "bodies.h"
+#include "everywhere.h"
 #include "sync/chan.h"
 
 /* How many wait to send to the channel, or to receive from it. Under the latch: they are parked. */
@@ -72,12 +73,9 @@ static inline weft_chan *make_chan(size_t element_size, size_t capacity)
 /* Calls function(arg) in the calling thread, with that many processors for the fibers it starts. */
 static inline void with_processors(int number, void (*function)(void *), void *arg)
 {
-    weft_config config = {.processors = number};
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* what earlier tests left running */
-    CHECK_EQ(weft_configure(&config), 0);
+    processors_begin(number);
     function(arg);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(NULL), 0);
+    processors_end();
 }
 
 enum { ELEMENT_MOST = 1000, POISON = 0x5a };

@@ -1,11 +1,17 @@
 /*
  * seeds.h: a test, or a part of one, under many seeds (weft/test.h).
  *
- *     RUN_SEEDS(function)          static void function(void), which uses fibers only, as a fiber
+ *     RUN_BOTH(function)           as RUN, and then under seeds: static void function(void), which may run as a fiber
+ *     RUN_SEEDS(function)          under seeds only
  *     RUN_SEEDS_MANY(function)     the same with many more seeds, for what was written for them: tests/seeds
+ *     RUN_EVERYWHERE(function)     static void function(void *), as everywhere.h does it, and then under seeds
  *
- * There are 20 seeds each, and 400 for those; less where everything is slow. WEFT_TEST_SEEDS=5000 runs as many, WEFT_TEST_SEED=42 that
- * one alone; a check that fails says the seed.
+ * Every test of fibers runs under seeds; one that cannot, or has nothing to order, says why: RUN_PLAIN(function, "why")
+ * (test.h). frame.seeds fails if one in tests/{unit,pool,stress,io,net} does neither.
+ *
+ * There are 20 seeds each, and 400 for those; less where everything is slow. WEFT_TEST_SEEDS=5000 runs as many,
+ * WEFT_TEST_SEED=42 that one alone; a check that fails says the seed. What a test scales (test_scale) is divided
+ * among its seeds.
  */
 #ifndef WEFT_TESTS_SEEDS_H
 #define WEFT_TESTS_SEEDS_H
@@ -16,9 +22,10 @@
 #include <weft/weft.h>
 
 #include "base/prng.h"
+#include "everywhere.h"
 #include "test.h"
 
-enum { SEEDS = 20, SEEDS_MANY = 400 };
+enum { SEEDS_MANY = 400 };
 
 static inline void seeds_say(void)
 {
@@ -47,18 +54,34 @@ static inline void seeds_call(void *arg)
     ((struct seeds_body *)arg)->function();
 }
 
-#define RUN_SEEDS(function) seeds_run(#function, function, SEEDS)
+#define RUN_SEEDS(function) seeds_run(#function, function, TEST_SEEDS)
 #define RUN_SEEDS_MANY(function) seeds_run(#function, function, SEEDS_MANY)
+#define RUN_BOTH(function) (RUN(function), RUN_SEEDS(function))
+#define RUN_EVERYWHERE(function) seeds_everywhere(#function, function)
 
-static inline void seeds_run(const char *name, void (*function)(void), int64_t count)
+static inline void seeds_run_with(const char *name, void (*function)(void *), void *arg,
+                                  int64_t count)
 {
-    struct seeds_body body = {function};
+    weft_test_options options = {.seeds = (uint64_t)test_scale(count)};
     printf("%s, under seeds\n", name);
     fflush(stdout);
     test_on_fail = seeds_say;
-    CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = (uint64_t)test_scale(count)}, seeds_call,
-                             &body),
-             0);
+    test_seeded = true;
+    CHECK_EQ(weft_test_seeds(&options, function, arg), 0);
+    test_seeded = false;
+}
+
+static inline void seeds_run(const char *name, void (*function)(void), int64_t count)
+{
+    seeds_run_with(name, seeds_call, &(struct seeds_body){function}, count);
+}
+
+static inline void seeds_everywhere(const char *name, void (*function)(void *))
+{
+    printf("%s\n", name);
+    fflush(stdout);
+    everywhere(function);
+    seeds_run_with(name, function, NULL, TEST_SEEDS);
 }
 
 #endif

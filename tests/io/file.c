@@ -9,6 +9,7 @@
 
 #include "base/atomic.h"
 #include "io/modes.h"
+#include "seeds.h"
 
 enum { SIZE = 100000 };
 
@@ -330,13 +331,14 @@ static void errno_is_left_alone(void)
 
 int main(void)
 {
-    RUN(what_is_written_is_read);
-    RUN(pieces_are_read_in_their_order);
-    RUN(reads_are_not_short);
-    RUN(errors_are_those_of_the_calls);
-    RUN(a_deadline_ends_what_is_in_flight);
-    RUN(a_context_ends_what_is_in_flight);
-    RUN(signals_do_not_interrupt);
-    RUN(errno_is_left_alone);
+    RUN_PLAIN(what_is_written_is_read, "stops or configures the runtime");
+    RUN_BOTH(pieces_are_read_in_their_order);
+    RUN_BOTH(reads_are_not_short);
+    RUN_PLAIN(errors_are_those_of_the_calls, "stops or configures the runtime");
+    RUN_PLAIN(a_deadline_ends_what_is_in_flight, "stops or configures the runtime");
+    RUN_PLAIN(a_context_ends_what_is_in_flight,
+              "when the kernel answers is not for the seed to say");
+    RUN_PLAIN(signals_do_not_interrupt, "signals of a thread");
+    RUN_BOTH(errno_is_left_alone);
     return 0;
 }

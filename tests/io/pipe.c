@@ -6,6 +6,7 @@
 
 #include "everywhere.h"
 #include "failing.h"
+#include "seeds.h"
 
 static int ends[2];
 
@@ -138,10 +139,10 @@ static void without_descriptors_there_is_no_pipe(void)
 
 int main(void)
 {
-    RUN(a_write_is_whole);
-    RUN(errors_and_deadlines);
-    RUN(a_context_ends_a_wait);
-    RUN(without_descriptors_there_is_no_pipe);
+    RUN_BOTH(a_write_is_whole);
+    RUN_BOTH(errors_and_deadlines);
+    RUN_BOTH(a_context_ends_a_wait);
+    RUN_BOTH(without_descriptors_there_is_no_pipe);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -386,18 +386,18 @@ static void of_a_thousand_none_is_left(void)
 
 int main(void)
 {
-    RUN(the_status_says_how_it_ended);
-    RUN(a_wait_may_end_before_the_child);
-    RUN(pipes_go_both_ways);
-    RUN(directory_environment_and_redirections);
-    RUN(crossed_streams);
-    RUN(nothing_else_is_inherited);
-    RUN(run_collects_what_fits);
-    RUN(a_context_ends_a_run);
+    RUN_PLAIN(the_status_says_how_it_ended, "child processes, which run when they run");
+    RUN_PLAIN(a_wait_may_end_before_the_child, "child processes, which run when they run");
+    RUN_PLAIN(pipes_go_both_ways, "child processes, which run when they run");
+    RUN_PLAIN(directory_environment_and_redirections, "child processes, which run when they run");
+    RUN_PLAIN(crossed_streams, "child processes, which run when they run");
+    RUN_PLAIN(nothing_else_is_inherited, "child processes, which run when they run");
+    RUN_PLAIN(run_collects_what_fits, "child processes, which run when they run");
+    RUN_PLAIN(a_context_ends_a_run, "child processes, which run when they run");
     if (!test_emulated()) /* where a child of vfork cannot tell its parent */
-        RUN(what_cannot_start_leaves_nothing);
-    RUN(faults_leave_nothing);
-    RUN(of_a_thousand_none_is_left);
+        RUN_PLAIN(what_cannot_start_leaves_nothing, "child processes, which run when they run");
+    RUN_PLAIN(faults_leave_nothing, "child processes, which run when they run");
+    RUN_PLAIN(of_a_thousand_none_is_left, "child processes, which run when they run");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/sys_io.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "seeds.h"
 
 static const struct sockaddr_in *as_ipv4(const weft_address *found)
 {
@@ -251,14 +252,14 @@ static void faults_are_errors(void)
 
 int main(void)
 {
-    RUN(numbers_need_no_lookup);
-    RUN(names_of_this_machine);
-    RUN(arguments_are_checked);
-    RUN(errors_are_errnos);
-    RUN(a_deadline_ends_the_wait);
-    RUN(a_context_ends_the_wait);
-    RUN(only_so_many_at_once);
-    RUN(faults_are_errors);
+    RUN_BOTH(numbers_need_no_lookup);
+    RUN_PLAIN(names_of_this_machine, "look-ups that block their threads");
+    RUN_BOTH(arguments_are_checked);
+    RUN_BOTH(errors_are_errnos);
+    RUN_PLAIN(a_deadline_ends_the_wait, "a look-up that blocks its thread");
+    RUN_PLAIN(a_context_ends_the_wait, "stops or configures the runtime");
+    RUN_PLAIN(only_so_many_at_once, "look-ups that block their threads");
+    RUN_PLAIN(faults_are_errors, "stops or configures the runtime");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

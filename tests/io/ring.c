@@ -285,13 +285,16 @@ int main(void)
 {
     need_ring();
     file = file_of(BLOCK * BLOCKS);
-    RUN(many_go_with_one_call);
-    RUN(what_is_cached_or_forbidden_does_not_go_there);
-    RUN(a_full_ring_loses_nothing);
-    RUN(what_flies_can_be_cancelled);
-    RUN(the_watcher_goes_when_nothing_flies);
-    RUN(a_ring_may_come_late);
-    RUN(nothing_is_lost_when_the_kernel_refuses);
+    RUN_PLAIN(many_go_with_one_call, "when the kernel answers is not for the seed to say");
+    RUN_PLAIN(what_is_cached_or_forbidden_does_not_go_there,
+              "when the kernel answers is not for the seed to say");
+    RUN_PLAIN(a_full_ring_loses_nothing, "when the kernel answers is not for the seed to say");
+    RUN_PLAIN(what_flies_can_be_cancelled, "when the kernel answers is not for the seed to say");
+    RUN_PLAIN(the_watcher_goes_when_nothing_flies,
+              "when the kernel answers is not for the seed to say");
+    RUN_PLAIN(a_ring_may_come_late, "when the kernel answers is not for the seed to say");
+    RUN_PLAIN(nothing_is_lost_when_the_kernel_refuses,
+              "when the kernel answers is not for the seed to say");
     close(file);
     return 0;
 }

@@ -251,10 +251,10 @@ static void faults_change_nothing(void)
 static void run_for_any_thread(void)
 {
 #if !WEFT_TSAN
-    RUN(none_is_lost);
-    RUN(closing_races_with_arrivals);
-    RUN(sigchld_beside_processes);
-    RUN(a_forked_child_has_the_former_action);
+    RUN_PLAIN(none_is_lost, "signals of the process");
+    RUN_PLAIN(closing_races_with_arrivals, "signals of the process");
+    RUN_PLAIN(sigchld_beside_processes, "signals of the process");
+    RUN_PLAIN(a_forked_child_has_the_former_action, "forks");
 #else
     (void)none_is_lost, (void)closing_races_with_arrivals, (void)sigchld_beside_processes;
     (void)a_forked_child_has_the_former_action;
@@ -284,12 +284,12 @@ static void opened_while_they_come(void)
 
 int main(void)
 {
-    RUN(each_gets_each_arrival);
-    RUN(the_former_action_comes_back);
-    RUN(what_has_no_room_is_dropped);
-    RUN(some_are_refused);
+    RUN_PLAIN(each_gets_each_arrival, "signals of the process");
+    RUN_PLAIN(the_former_action_comes_back, "signals of the process");
+    RUN_PLAIN(what_has_no_room_is_dropped, "signals of the process");
+    RUN_PLAIN(some_are_refused, "signals of the process");
     run_for_any_thread();
-    RUN(faults_change_nothing);
+    RUN_PLAIN(faults_change_nothing, "signals of the process");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     RUN_SEEDS(opened_while_they_come);
     return 0;

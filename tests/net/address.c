@@ -99,9 +99,9 @@ static void the_longest_path_fits(void)
 
 int main(void)
 {
-    RUN(texts_become_addresses_and_texts);
-    RUN(what_is_no_address);
-    RUN(texts_need_room);
-    RUN(the_longest_path_fits);
+    RUN_PLAIN(texts_become_addresses_and_texts, "nothing here is a fiber");
+    RUN_PLAIN(what_is_no_address, "nothing here is a fiber");
+    RUN_PLAIN(texts_need_room, "nothing here is a fiber");
+    RUN_PLAIN(the_longest_path_fits, "nothing here is a fiber");
     return 0;
 }

@@ -2,6 +2,7 @@
  * close.c: closing under the hands of others: every call inside ends, nobody gets what is not his.
  */
 #include "net.h"
+#include "seeds.h"
 
 #include <fcntl.h>
 
@@ -281,12 +282,12 @@ static void after_a_shut_down_it_goes_on(void)
 
 int main(void)
 {
-    RUN(a_close_ends_every_call_inside);
-    RUN(a_close_ends_every_accept);
-    RUN(the_number_lives_as_long_as_its_users);
-    RUN(the_last_handle_frees);
-    RUN(nobody_reads_from_a_reused_number);
-    RUN(a_forked_child_closes_its_copy_only);
-    RUN(after_a_shut_down_it_goes_on);
+    RUN_BOTH(a_close_ends_every_call_inside);
+    RUN_BOTH(a_close_ends_every_accept);
+    RUN_PLAIN(the_number_lives_as_long_as_its_users, "knows who runs next on one processor");
+    RUN_BOTH(the_last_handle_frees);
+    RUN_BOTH(nobody_reads_from_a_reused_number);
+    RUN_PLAIN(a_forked_child_closes_its_copy_only, "forks");
+    RUN_PLAIN(after_a_shut_down_it_goes_on, "stops or configures the runtime");
     return 0;
 }

@@ -2,6 +2,7 @@
  * conn.c: connections and listeners: bytes over TCP, Unix and UDP sockets.
  */
 #include "net.h"
+#include "seeds.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -583,24 +584,24 @@ static void refusals_are_told(void)
 
 int main(void)
 {
-    RUN(mistakes_are_told);
-    RUN(hosts_have_names);
-    RUN(refusals_are_told);
-    RUN(tcp_ipv4);
-    RUN(tcp_ipv6);
-    RUN(tcp_all_addresses);
-    RUN(unix_streams);
-    RUN(a_full_backlog_is_waited_for);
-    RUN(pieces);
-    RUN(large_writes_wait_for_the_reader);
-    RUN(files_are_sent);
-    RUN(writes_are_not_mixed);
-    RUN(several_may_read);
-    RUN(each_half_can_be_closed);
-    RUN(options_are_set);
-    RUN(addresses_of_both_ends);
-    RUN(foreign_sockets_become_connections);
-    RUN(its_descriptor_can_be_waited_for);
-    RUN(a_busy_connection_lets_others_run);
+    RUN_PLAIN(mistakes_are_told, "nothing waits");
+    RUN_BOTH(hosts_have_names);
+    RUN_BOTH(refusals_are_told);
+    RUN_BOTH(tcp_ipv4);
+    RUN_BOTH(tcp_ipv6);
+    RUN_BOTH(tcp_all_addresses);
+    RUN_BOTH(unix_streams);
+    RUN_BOTH(a_full_backlog_is_waited_for);
+    RUN_BOTH(pieces);
+    RUN_BOTH(large_writes_wait_for_the_reader);
+    RUN_BOTH(files_are_sent);
+    RUN_BOTH(writes_are_not_mixed);
+    RUN_BOTH(several_may_read);
+    RUN_BOTH(each_half_can_be_closed);
+    RUN_BOTH(options_are_set);
+    RUN_BOTH(addresses_of_both_ends);
+    RUN_BOTH(foreign_sockets_become_connections);
+    RUN_BOTH(its_descriptor_can_be_waited_for);
+    RUN_BOTH(a_busy_connection_lets_others_run);
     return 0;
 }

@@ -2,6 +2,7 @@
  * waits.c: each call that can wait, ended by its deadline and by a context; from fibers and threads.
  */
 #include "net.h"
+#include "seeds.h"
 
 struct scene {
     weft_conn *conn;
@@ -295,13 +296,14 @@ static void what_needs_no_waiting_is_done(void)
 
 int main(void)
 {
-    RUN(reads);
-    RUN(writes);
-    RUN(datagrams);
-    RUN(a_full_addressee_is_asked_from_time_to_time);
-    RUN(accepts_and_dials);
-    RUN(a_writers_turn);
+    RUN_BOTH(reads);
+    RUN_BOTH(writes);
+    RUN_BOTH(datagrams);
+    RUN_PLAIN(a_full_addressee_is_asked_from_time_to_time, "counts calls of the system");
+    RUN_BOTH(accepts_and_dials);
+    RUN_BOTH(a_writers_turn);
     RUN(what_needs_no_waiting_is_done);
     CHECK_EQ(weft__descriptor_waits(), 0);
+    RUN_SEEDS(what_needs_no_waiting_is_done);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdalign.h>
 
 #include "lines.h"
+#include "seeds.h"
 #include "tasks.h"
 
 static atomic_u32 ran;
@@ -934,27 +935,29 @@ static void anybody_may_submit(void)
 
 int main(void)
 {
-    RUN(nonsense_is_refused);
-    RUN(no_more_run_than_the_capacity);
-    RUN(as_many_run_as_the_capacity);
-    RUN(tasks_that_compute_share_the_processors);
-    RUN(the_default_is_ten_thousand);
-    RUN(unlimited_has_no_limit);
-    RUN(full_rejects);
-    RUN(full_is_run_by_the_caller);
-    RUN(full_drops_the_newest);
-    RUN(full_drops_the_oldest);
-    RUN(the_oldest_may_be_behind_a_task_that_computes);
-    RUN(drops_are_told_exactly_once);
-    RUN(full_lets_the_submitter_wait);
-    RUN(so_many_may_wait_and_no_more);
-    RUN(a_wait_ends_with_its_deadline);
-    RUN(those_who_wait_are_served_in_turn);
-    RUN(a_wait_ends_with_its_context);
-    RUN(arguments_are_copied);
-    RUN(a_function_may_be_bound);
-    RUN(a_batch_goes_as_far_as_it_can);
-    RUN(anybody_may_submit);
+    RUN_PLAIN(nonsense_is_refused, "nothing waits");
+    RUN_BOTH(no_more_run_than_the_capacity);
+    RUN_BOTH(as_many_run_as_the_capacity);
+    RUN_PLAIN(tasks_that_compute_share_the_processors,
+              "holds a processor while others run on another one");
+    RUN_BOTH(the_default_is_ten_thousand);
+    RUN_PLAIN(unlimited_has_no_limit, "too much for many runs");
+    RUN_BOTH(full_rejects);
+    RUN_BOTH(full_is_run_by_the_caller);
+    RUN_BOTH(full_drops_the_newest);
+    RUN_BOTH(full_drops_the_oldest);
+    RUN_PLAIN(the_oldest_may_be_behind_a_task_that_computes,
+              "holds a processor while others run on another one");
+    RUN_BOTH(drops_are_told_exactly_once);
+    RUN_BOTH(full_lets_the_submitter_wait);
+    RUN_BOTH(so_many_may_wait_and_no_more);
+    RUN_BOTH(a_wait_ends_with_its_deadline);
+    RUN_BOTH(those_who_wait_are_served_in_turn);
+    RUN_BOTH(a_wait_ends_with_its_context);
+    RUN_BOTH(arguments_are_copied);
+    RUN_BOTH(a_function_may_be_bound);
+    RUN_BOTH(a_batch_goes_as_far_as_it_can);
+    RUN_BOTH(anybody_may_submit);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -4,6 +4,7 @@
  */
 #include "failing.h"
 #include "lines.h"
+#include "seeds.h"
 #include "tasks.h"
 
 static atomic_u32 ran;
@@ -297,12 +298,12 @@ static void who_waits_hears_of_it_too(void)
 
 int main(void)
 {
-    RUN(open_fails_cleanly);
-    RUN(reopen_fails_cleanly);
-    RUN(submit_loses_nothing);
-    RUN(without_memory_submit_says_so);
-    RUN(tasks_run_without_workers);
-    RUN(who_waits_hears_of_it_too);
+    RUN_PLAIN(open_fails_cleanly, "stops or configures the runtime");
+    RUN_PLAIN(reopen_fails_cleanly, "stops or configures the runtime");
+    RUN_PLAIN(submit_loses_nothing, "stops or configures the runtime");
+    RUN_BOTH(without_memory_submit_says_so);
+    RUN_PLAIN(tasks_run_without_workers, "stops or configures the runtime");
+    RUN_BOTH(who_waits_hears_of_it_too);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

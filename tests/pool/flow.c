@@ -131,8 +131,8 @@ static void a_stop_turns_them_away(void)
 
 int main(void)
 {
-    RUN(all_run_in_order);
-    RUN(deadlines_pass_in_a_nap);
-    RUN(a_stop_turns_them_away);
+    RUN_PLAIN(all_run_in_order, "about plain threads");
+    RUN_PLAIN(deadlines_pass_in_a_nap, "about plain threads");
+    RUN_PLAIN(a_stop_turns_them_away, "about plain threads");
     return 0;
 }

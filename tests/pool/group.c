@@ -4,6 +4,7 @@
 #include <weft/weft.h>
 
 #include "figures.h"
+#include "seeds.h"
 
 static weft_group *make(weft_pool *pool, const weft_group_options *options)
 {
@@ -466,21 +467,21 @@ static void a_task_waits_for_a_group_over_its_pool(void)
 
 int main(void)
 {
-    RUN(arguments);
-    everywhere(waits_for_all);
-    everywhere(members_are_tasks);
-    everywhere(first_error_cancels);
-    everywhere(keep_going);
-    RUN(a_worker_is_free_afterwards);
-    everywhere(cancel_ends_the_waits);
-    everywhere(a_parent_cancels_too);
-    everywhere(never_more_than_the_limit);
-    everywhere(rejected_members);
-    everywhere(dropped_members_do_not_hang_the_group);
-    everywhere(the_caller_runs_members);
-    everywhere(a_member_that_leaves);
-    RUN(a_member_does_not_wait_for_itself);
-    RUN(members_start_members);
-    RUN(a_task_waits_for_a_group_over_its_pool);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_EVERYWHERE(waits_for_all);
+    RUN_EVERYWHERE(members_are_tasks);
+    RUN_EVERYWHERE(first_error_cancels);
+    RUN_EVERYWHERE(keep_going);
+    RUN_BOTH(a_worker_is_free_afterwards);
+    RUN_EVERYWHERE(cancel_ends_the_waits);
+    RUN_EVERYWHERE(a_parent_cancels_too);
+    RUN_EVERYWHERE(never_more_than_the_limit);
+    RUN_EVERYWHERE(rejected_members);
+    RUN_EVERYWHERE(dropped_members_do_not_hang_the_group);
+    RUN_EVERYWHERE(the_caller_runs_members);
+    RUN_EVERYWHERE(a_member_that_leaves);
+    RUN_BOTH(a_member_does_not_wait_for_itself);
+    RUN_BOTH(members_start_members);
+    RUN_BOTH(a_task_waits_for_a_group_over_its_pool);
     return 0;
 }

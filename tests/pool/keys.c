@@ -5,6 +5,7 @@
 
 #include "figures.h"
 #include "pool/pool.h"
+#include "seeds.h"
 
 enum { KEYS = 50, SUBMITTERS = 4 };
 
@@ -466,17 +467,17 @@ static void nothing_is_left_of_a_key(void *arg)
 
 int main(void)
 {
-    RUN(in_order_and_one_at_a_time);
-    everywhere(different_keys_in_parallel);
-    everywhere(a_key_that_waits_holds_nobody_else_back);
-    RUN(a_key_may_submit_to_itself);
-    everywhere(the_caller_does_not_run_it);
-    everywhere(drop_oldest_keeps_the_order);
-    everywhere(abort_drops_all_of_a_key);
-    everywhere(abort_drops_those_behind_one_that_runs);
-    everywhere(drop_oldest_finds_those_behind_one_that_runs);
-    RUN(who_waits_does_not_break_the_order);
-    everywhere(a_cancelled_one_lets_the_next_go);
-    everywhere(nothing_is_left_of_a_key);
+    RUN_BOTH(in_order_and_one_at_a_time);
+    RUN_EVERYWHERE(different_keys_in_parallel);
+    RUN_EVERYWHERE(a_key_that_waits_holds_nobody_else_back);
+    RUN_BOTH(a_key_may_submit_to_itself);
+    RUN_EVERYWHERE(the_caller_does_not_run_it);
+    RUN_EVERYWHERE(drop_oldest_keeps_the_order);
+    RUN_EVERYWHERE(abort_drops_all_of_a_key);
+    RUN_EVERYWHERE(abort_drops_those_behind_one_that_runs);
+    RUN_EVERYWHERE(drop_oldest_finds_those_behind_one_that_runs);
+    RUN_BOTH(who_waits_does_not_break_the_order);
+    RUN_EVERYWHERE(a_cancelled_one_lets_the_next_go);
+    RUN_EVERYWHERE(nothing_is_left_of_a_key);
     return 0;
 }

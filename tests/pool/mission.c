@@ -5,6 +5,7 @@
 
 #include "figures.h"
 #include "lines.h"
+#include "seeds.h"
 
 /* A worker pool with a checked capacity. */
 
@@ -441,20 +442,20 @@ static void drop_oldest_behind_a_busy_consumer(void *arg)
 
 int main(void)
 {
-    RUN(capacity_is_checked);
-    RUN(schedule_waits_or_says_so);
-    RUN(after_free_there_is_an_error);
-    RUN(overload_is_an_error);
-    everywhere(running_free_waiting_and_capacity);
-    everywhere(tuned_up_and_down);
-    everywhere(release_with_a_deadline_and_reboot);
-    RUN(release_with_a_context);
-    everywhere(a_default_pool_is_ready);
-    everywhere(unlimited);
-    everywhere(tasks_are_arguments);
-    everywhere(several_pools);
-    everywhere(a_fixed_pool_that_drops);
-    everywhere(a_job_queue_is_drained_in_order);
+    RUN_PLAIN(capacity_is_checked, "nothing waits");
+    RUN_BOTH(schedule_waits_or_says_so);
+    RUN_BOTH(after_free_there_is_an_error);
+    RUN_BOTH(overload_is_an_error);
+    RUN_EVERYWHERE(running_free_waiting_and_capacity);
+    RUN_EVERYWHERE(tuned_up_and_down);
+    RUN_EVERYWHERE(release_with_a_deadline_and_reboot);
+    RUN_BOTH(release_with_a_context);
+    RUN_EVERYWHERE(a_default_pool_is_ready);
+    RUN_EVERYWHERE(unlimited);
+    RUN_EVERYWHERE(tasks_are_arguments);
+    RUN_EVERYWHERE(several_pools);
+    RUN_EVERYWHERE(a_fixed_pool_that_drops);
+    RUN_EVERYWHERE(a_job_queue_is_drained_in_order);
     with_processors(2, tuned_down_while_all_compute, NULL);
     with_processors(2, drop_oldest_behind_a_busy_consumer, NULL);
     return 0;

@@ -2,6 +2,7 @@
  * panic.c: tasks that panic: who is told, who goes on, and what is counted. (Faults 5 and 7 are in faults.c.)
  */
 #include "failing.h"
+#include "seeds.h"
 #include "tasks.h"
 
 #define TEXT(text) ((void *)(uintptr_t)(text)) /* as an argument */
@@ -349,15 +350,15 @@ static void without_a_worker_it_is_the_submitter_s(void)
 
 int main(void)
 {
-    RUN(workers_go_on);
-    RUN(what_nobody_is_told_is_reported);
-    RUN(a_handle_gets_the_error);
-    RUN(a_group_gets_the_error);
-    RUN(the_next_of_its_key_goes_on);
-    RUN(a_submitter_goes_on);
-    RUN(no_function_of_the_options_does_harm);
-    RUN(what_is_deferred_ends_with_the_task);
-    RUN(without_a_worker_it_is_the_submitter_s);
+    RUN_BOTH(workers_go_on);
+    RUN_PLAIN(what_nobody_is_told_is_reported, "a panic that nobody recovers fails a run");
+    RUN_PLAIN(a_handle_gets_the_error, "a panic that nobody recovers fails a run");
+    RUN_BOTH(a_group_gets_the_error);
+    RUN_BOTH(the_next_of_its_key_goes_on);
+    RUN_BOTH(a_submitter_goes_on);
+    RUN_PLAIN(no_function_of_the_options_does_harm, "a panic that nobody recovers fails a run");
+    RUN_BOTH(what_is_deferred_ends_with_the_task);
+    RUN_BOTH(without_a_worker_it_is_the_submitter_s);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "failing.h"
 #include "figures.h"
+#include "seeds.h"
 
 #define POOLS_POISON ((weft_pools *)(uintptr_t)0xdead)
 
@@ -253,14 +254,14 @@ static void open_without_memory(void)
 
 int main(void)
 {
-    RUN(arguments);
-    everywhere(one_after_the_other);
-    everywhere(the_least_busy_one);
-    everywhere(full_ones_are_passed_over);
-    everywhere(when_all_are_full_it_waits);
-    everywhere(sums);
-    RUN(many_submitters);
-    RUN(not_closed_from_inside);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_EVERYWHERE(one_after_the_other);
+    RUN_EVERYWHERE(the_least_busy_one);
+    RUN_EVERYWHERE(full_ones_are_passed_over);
+    RUN_EVERYWHERE(when_all_are_full_it_waits);
+    RUN_EVERYWHERE(sums);
+    RUN_BOTH(many_submitters);
+    RUN_BOTH(not_closed_from_inside);
     CHECK(failing_each(open_without_memory, 30) > 0);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <weft/weft.h>
 
 #include "figures.h"
+#include "seeds.h"
 
 static const int priorities[] = {WEFT_HIGH, WEFT_NORMAL, WEFT_LOW};
 
@@ -204,10 +205,10 @@ static void a_high_one_overtakes_those_that_wait(void *arg)
 
 int main(void)
 {
-    everywhere(high_before_normal_before_low);
-    everywhere(nobody_starves);
-    everywhere(low_ones_among_normal_ones);
-    everywhere(first_come_first_served);
-    everywhere(a_high_one_overtakes_those_that_wait);
+    RUN_EVERYWHERE(high_before_normal_before_low);
+    RUN_EVERYWHERE(nobody_starves);
+    RUN_EVERYWHERE(low_ones_among_normal_ones);
+    RUN_EVERYWHERE(first_come_first_served);
+    RUN_EVERYWHERE(a_high_one_overtakes_those_that_wait);
     return 0;
 }

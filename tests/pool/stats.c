@@ -8,6 +8,7 @@
 
 #include "base/prng.h"
 #include "lines.h"
+#include "seeds.h"
 #include "tasks.h"
 
 static atomic_u32 ran;
@@ -325,12 +326,13 @@ static void nothing_waits_behind_a_task_that_computes(void)
 
 int main(void)
 {
-    RUN(each_figure_counts_one_thing);
-    RUN(rejected_counts_who_was_turned_away);
-    RUN(what_will_not_run_is_counted);
-    RUN(figures_agree_at_every_moment);
-    RUN(what_is_in_hand_is_queued);
-    RUN(nothing_waits_behind_a_task_that_computes);
+    RUN_BOTH(each_figure_counts_one_thing);
+    RUN_BOTH(rejected_counts_who_was_turned_away);
+    RUN_BOTH(what_will_not_run_is_counted);
+    RUN_BOTH(figures_agree_at_every_moment);
+    RUN_PLAIN(what_is_in_hand_is_queued, "holds a processor while others run on another one");
+    RUN_PLAIN(nothing_waits_behind_a_task_that_computes,
+              "holds a processor while others run on another one");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

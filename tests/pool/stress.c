@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "base/prng.h"
 #include "lines.h"
+#include "seeds.h"
 #include "tasks.h"
 
 enum { SUBMITTERS = 6, EACH = 2000, CHILDREN = 2 };
@@ -238,8 +239,8 @@ static void and_nothing_grows(void)
 
 int main(void)
 {
-    RUN(each_task_runs_or_is_dropped_once);
-    RUN(and_nothing_grows);
+    RUN_BOTH(each_task_runs_or_is_dropped_once);
+    RUN_PLAIN(and_nothing_grows, "stops or configures the runtime");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "failing.h"
 #include "figures.h"
+#include "seeds.h"
 
 #define TASK_POISON ((weft_task *)(uintptr_t)0xdead)
 #define RESULT_POISON ((void *)(uintptr_t)0xbeef)
@@ -444,19 +445,19 @@ static void start_without_memory(void)
 
 int main(void)
 {
-    RUN(arguments);
-    everywhere(result_and_error);
-    everywhere(no_room);
-    everywhere(wait_with_a_deadline);
-    RUN(many_wait);
-    RUN(the_callers_context_ends_the_wait);
-    everywhere(cancelled_before_it_begins);
-    everywhere(cancelled_while_it_runs);
-    RUN(a_context_does_not_outlive_its_task);
-    RUN(cancel_races_with_the_begin);
-    everywhere(released_before_the_end);
-    RUN(released_after_the_pool);
-    everywhere(dropped_ones_end);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_EVERYWHERE(result_and_error);
+    RUN_EVERYWHERE(no_room);
+    RUN_EVERYWHERE(wait_with_a_deadline);
+    RUN_BOTH(many_wait);
+    RUN_BOTH(the_callers_context_ends_the_wait);
+    RUN_EVERYWHERE(cancelled_before_it_begins);
+    RUN_EVERYWHERE(cancelled_while_it_runs);
+    RUN_BOTH(a_context_does_not_outlive_its_task);
+    RUN_BOTH(cancel_races_with_the_begin);
+    RUN_EVERYWHERE(released_before_the_end);
+    RUN_BOTH(released_after_the_pool);
+    RUN_EVERYWHERE(dropped_ones_end);
     CHECK(failing_each(start_without_memory, 30) > 0);
     return 0;
 }

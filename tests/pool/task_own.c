@@ -4,6 +4,7 @@
 #include <weft/weft.h>
 
 #include "figures.h"
+#include "seeds.h"
 
 static weft_task *start(weft_pool *pool, int (*function)(void *, void **), void *arg)
 {
@@ -215,10 +216,10 @@ static void a_tree_of_waits(void)
 
 int main(void)
 {
-    everywhere(a_chain_of_waits);
-    everywhere(a_chain_that_is_made_on_the_way);
-    RUN(who_waits_lends_its_place);
-    RUN(none_waits_for_itself);
-    RUN(a_tree_of_waits);
+    RUN_EVERYWHERE(a_chain_of_waits);
+    RUN_EVERYWHERE(a_chain_that_is_made_on_the_way);
+    RUN_BOTH(who_waits_lends_its_place);
+    RUN_BOTH(none_waits_for_itself);
+    RUN_BOTH(a_tree_of_waits);
     return 0;
 }

@@ -609,26 +609,26 @@ static void short_ones_run_beside_a_long_one(void *arg)
 
 int main(void)
 {
-    RUN(no_worker_without_a_task);
-    everywhere(short_tasks_need_few_workers);
-    everywhere(waiting_tasks_get_as_many_as_the_capacity);
-    everywhere(each_worker_has_its_state);
-    RUN(starts_and_exits_are_paired);
-    RUN(a_worker_that_cannot_start_is_tried_again);
-    everywhere(workers_that_cannot_start_hold_nobody_back);
-    everywhere(a_pool_without_workers_can_be_closed);
-    RUN(expiry_is_never_early);
-    RUN(workers_that_are_used_do_not_expire);
-    RUN(never_and_keep);
-    RUN(as_many_are_kept_when_they_take_turns);
-    RUN(prestarted_ones_are_there_and_stay);
-    RUN(a_quarter_of_the_surplus_each_time);
-    RUN(the_fixed_pool);
-    RUN(the_scalable_pool);
+    RUN_BOTH(no_worker_without_a_task);
+    RUN_EVERYWHERE(short_tasks_need_few_workers);
+    RUN_EVERYWHERE(waiting_tasks_get_as_many_as_the_capacity);
+    RUN_EVERYWHERE(each_worker_has_its_state);
+    RUN_BOTH(starts_and_exits_are_paired);
+    RUN_BOTH(a_worker_that_cannot_start_is_tried_again);
+    RUN_EVERYWHERE(workers_that_cannot_start_hold_nobody_back);
+    RUN_EVERYWHERE(a_pool_without_workers_can_be_closed);
+    RUN_BOTH(expiry_is_never_early);
+    RUN_PLAIN(workers_that_are_used_do_not_expire,
+              "waits until real time has passed while tasks run");
+    RUN_BOTH(never_and_keep);
+    RUN_BOTH(as_many_are_kept_when_they_take_turns);
+    RUN_BOTH(prestarted_ones_are_there_and_stay);
+    RUN_BOTH(a_quarter_of_the_surplus_each_time);
+    RUN_BOTH(the_fixed_pool);
+    RUN_BOTH(the_scalable_pool);
     /* With one processor: else a second worker may be called for a task if the first is slow to come. */
     with_processors(1, lifo_takes_the_one_that_was_busy_last, NULL);
     with_processors(1, fifo_takes_the_one_that_is_idle_longest, NULL);
     with_processors(2, short_ones_run_beside_a_long_one, NULL);
-    RUN_SEEDS(no_worker_without_a_task);
     return 0;
 }

@@ -80,7 +80,7 @@ static void a_million(void)
 
 int main(void)
 {
-    RUN(a_hundred_thousand);
-    RUN(a_million);
+    RUN_PLAIN(a_hundred_thousand, "a million fibers, all asleep");
+    RUN_PLAIN(a_million, "a million fibers, all asleep");
     return 0;
 }

@@ -11,6 +11,7 @@
 #include "base/compiler.h"
 #include "base/prng.h"
 #include "lines.h"
+#include "seeds.h"
 
 /* A deadline that lies a little before or after an event that is about now. */
 static int64_t tiny_deadline(struct prng *prng)
@@ -474,8 +475,8 @@ static void one_of_two_wins(void)
 
 int main(void)
 {
-    RUN(exactly_once);
-    RUN(both_or_none);
-    RUN(one_of_two_wins);
+    RUN_BOTH(exactly_once);
+    RUN_BOTH(both_or_none);
+    RUN_BOTH(one_of_two_wins);
     return 0;
 }

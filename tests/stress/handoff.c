@@ -158,9 +158,9 @@ static void with_few_machines(void)
 int main(void)
 {
     CHECK_EQ(weft_local_create(&key, NULL), 0);
-    RUN(on_one_processor);
-    RUN(on_two_processors);
-    RUN(on_four_processors);
-    RUN(with_few_machines);
+    RUN_PLAIN(on_one_processor, "threads that block, which run when they run");
+    RUN_PLAIN(on_two_processors, "threads that block, which run when they run");
+    RUN_PLAIN(on_four_processors, "threads that block, which run when they run");
+    RUN_PLAIN(with_few_machines, "threads that block, which run when they run");
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "bodies.h"
 
 #include "base/prng.h"
+#include "seeds.h"
 
 enum { CROWD = 10 };
 
@@ -135,7 +136,7 @@ enum { UNITS = 6 };
 static struct {
     weft_sem sem;
     atomic_i64 out, gave_up;
-} stock = {.sem = WEFT_SEM_INIT(UNITS)};
+} stock;
 
 static void sem_body(void *arg)
 {
@@ -159,6 +160,7 @@ static void sem_body(void *arg)
 
 static void sem_with_deadlines(void)
 {
+    CHECK_EQ(weft_sem_init(&stock.sem, UNITS), 0);
     crowd_run(sem_body, test_scale(8000));
     printf("  gave up %lld times\n", (long long)atomic_i64_load_relaxed(&stock.gave_up));
     CHECK_EQ(weft_sem_available(&stock.sem), UNITS);
@@ -218,6 +220,7 @@ static void bell_ring(void *arg)
 static void cond_with_deadlines(void)
 {
     uint64_t seed = 99;
+    memset(&bell, 0, sizeof bell);
     struct body ringer = {.function = bell_ring, .arg = &seed};
     body_start(&ringer);
     crowd_run(bell_wait, test_scale(4000));
@@ -320,11 +323,11 @@ static void freed_by_the_last_user(void)
 
 int main(void)
 {
-    RUN(mutex_with_deadlines);
-    RUN(rwmutex_with_deadlines);
-    RUN(sem_with_deadlines);
-    RUN(cond_with_deadlines);
-    RUN(barrier_with_deadlines);
-    RUN(freed_by_the_last_user);
+    RUN_BOTH(mutex_with_deadlines);
+    RUN_BOTH(rwmutex_with_deadlines);
+    RUN_BOTH(sem_with_deadlines);
+    RUN_BOTH(cond_with_deadlines);
+    RUN_BOTH(barrier_with_deadlines);
+    RUN_BOTH(freed_by_the_last_user);
     return 0;
 }

@@ -3,12 +3,9 @@
  * across waits, while the clock of the pool ticks as fast as it can. An object is in one hand at a
  * time, what one wrote the next one sees, and all that were made are destroyed once.
  */
-#include <pthread.h>
-
-#include "base/atomic.h"
 #include "base/prng.h"
-#include "test.h"
-#include <weft/weft.h>
+#include "bodies.h"
+#include "seeds.h"
 
 enum { HOLD_MOST = 6, FIBERS = 24, THREADS = 4, BOXES = 16 };
 
@@ -25,7 +22,6 @@ static struct {
     atomic_u64 constructed, destroyed;
     atomic_ptr boxes[BOXES]; /* objects on their way to another hand */
     int64_t steps;
-    weft_wg done;
 } storm;
 
 static int construct(void *memory, void *arg)
@@ -109,36 +105,25 @@ static void member(void *seed)
     for (int i = 0; i < HOLD_MOST; i++)
         if (held[i] != NULL)
             give(held[i]);
-    weft_wg_done(&storm.done);
-}
-
-static void *member_thread(void *seed)
-{
-    member(seed);
-    return NULL;
 }
 
 static void run(int processors, int64_t idle_period)
 {
-    pthread_t threads[THREADS];
-    weft_config config = {.processors = processors};
+    struct body bodies[THREADS + FIBERS];
     weft_object_pool_options options = {.size = sizeof(struct object),
                                         .construct = construct,
                                         .destroy = destroy,
                                         .idle_period = idle_period};
-    CHECK_EQ(weft_configure(&config), 0);
+    processors_begin(processors);
     CHECK_EQ(weft_object_pool_open(&storm.pool, &options), 0);
     atomic_u64_store_relaxed(&storm.constructed, 0);
     atomic_u64_store_relaxed(&storm.destroyed, 0);
     storm.steps = test_scale(2500);
-    CHECK_EQ(weft_wg_init(&storm.done, FIBERS + THREADS), 0);
-    for (uintptr_t i = 0; i < THREADS; i++)
-        CHECK_EQ(pthread_create(&threads[i], NULL, member_thread, (void *)(1000 + i)), 0);
-    for (uintptr_t i = 0; i < FIBERS; i++)
-        CHECK_EQ(weft_go(member, (void *)(i + (uintptr_t)processors * 100)), 0);
-    CHECK_EQ(weft_wg_wait(&storm.done), 0);
-    for (int i = 0; i < THREADS; i++)
-        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    for (uintptr_t i = 0; i < THREADS + FIBERS; i++) {
+        uintptr_t seed = i < THREADS ? 1000 + i : i - THREADS + (uintptr_t)processors * 100;
+        bodies[i] = (struct body){.function = member, .arg = (void *)seed, .thread = i < THREADS};
+    }
+    bodies_run(bodies, THREADS + FIBERS);
     for (uint32_t i = 0; i < BOXES; i++) {
         struct object *left = NULL;
         swap_box(&left, i);
@@ -151,18 +136,18 @@ static void run(int processors, int64_t idle_period)
     /* With no tick there are as many as were out at once, but for those that thieves carried. */
     if (idle_period == WEFT_NEVER)
         CHECK(constructed <= 2 * (BOXES + (FIBERS + THREADS) * HOLD_MOST));
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    processors_end();
 }
 
 static void one_hand_at_a_time(void)
 {
-    for (int processors = 1; processors <= 8; processors *= 2)
+    for (int processors = 1; processors <= (test_seeded ? 1 : 8); processors *= 2)
         run(processors, WEFT_NEVER);
 }
 
 static void one_hand_at_a_time_while_it_ticks(void)
 {
-    for (int processors = 1; processors <= 8; processors *= 2) {
+    for (int processors = 1; processors <= (test_seeded ? 1 : 8); processors *= 2) {
         run(processors, 1);
         run(processors, 100 * WEFT_US);
     }
@@ -170,7 +155,7 @@ static void one_hand_at_a_time_while_it_ticks(void)
 
 int main(void)
 {
-    RUN(one_hand_at_a_time);
-    RUN(one_hand_at_a_time_while_it_ticks);
+    RUN_BOTH(one_hand_at_a_time);
+    RUN_BOTH(one_hand_at_a_time_while_it_ticks);
     return 0;
 }

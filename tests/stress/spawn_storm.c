@@ -2,11 +2,8 @@
  * spawn_storm.c: threads and fibers spawn trees of fibers in every way there is; each node of each
  * tree runs exactly once.
  */
-#include <pthread.h>
-
-#include "base/atomic.h"
-#include "test.h"
-#include <weft/weft.h>
+#include "bodies.h"
+#include "seeds.h"
 
 enum { TREES = 4, FANOUT = 4, JOINED_MOST = 400 };
 
@@ -68,44 +65,28 @@ static void node_run(void *arg)
         weft_wg_done(&tree->done);
 }
 
-static void *grow_tree(void *arg)
+static void grow_tree(void *arg)
 {
     struct tree *tree = arg;
     CHECK_EQ(weft_wg_init(&tree->done, 1), 0);
     node_spawn(tree, 0, NULL);
     CHECK_EQ(weft_wg_wait(&tree->done), 0);
-    return NULL;
-}
-
-static void grow_tree_fiber(void *arg)
-{
-    (void)grow_tree(arg);
 }
 
 static void storm(int processors)
 {
-    weft_config config = {.processors = processors};
     struct tree trees[TREES];
-    pthread_t threads[TREES];
-    weft_fiber *fibers[TREES];
-    CHECK_EQ(weft_configure(&config), 0);
+    struct body bodies[TREES];
+    processors_begin(processors);
     for (int i = 0; i < TREES; i++) {
         trees[i] = (struct tree){.size = (uint32_t)test_scale(15000)};
         atomic_u32_store_relaxed(&trees[i].left, trees[i].size);
         trees[i].runs = calloc(trees[i].size, sizeof(atomic_u32));
         CHECK(trees[i].runs != NULL);
-        if (i % 2 == 0)
-            CHECK_EQ(pthread_create(&threads[i], NULL, grow_tree, &trees[i]), 0);
-        else
-            CHECK_EQ(weft_spawn(&fibers[i], grow_tree_fiber, &trees[i], NULL), 0);
+        bodies[i] = (struct body){.function = grow_tree, .arg = &trees[i], .thread = i % 2 == 0};
     }
-    for (int i = 0; i < TREES; i++) {
-        if (i % 2 == 0)
-            CHECK_EQ(pthread_join(threads[i], NULL), 0);
-        else
-            CHECK_EQ(weft_join(fibers[i]), 0);
-    }
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    bodies_run(bodies, TREES);
+    processors_end();
     for (int i = 0; i < TREES; i++) {
         CHECK_EQ(atomic_u32_load_acquire(&trees[i].left), 0);
         for (uint32_t j = 0; j < trees[i].size; j++)
@@ -117,6 +98,10 @@ static void storm(int processors)
 static void every_node_runs_once(void)
 {
     static const int processors[] = {1, 2, 3, 4, 8, 16};
+    if (test_seeded) {
+        storm(1);
+        return;
+    }
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < sizeof processors / sizeof processors[0]; i++)
             storm(processors[i]);
@@ -124,6 +109,6 @@ static void every_node_runs_once(void)
 
 int main(void)
 {
-    RUN(every_node_runs_once);
+    RUN_BOTH(every_node_runs_once);
     return 0;
 }

@@ -5,59 +5,9 @@
  * shows as the test's timeout; one that comes twice, or touches what its owner has back, by the
  * checks.
  */
-#include <pthread.h>
-
-#include "base/atomic.h"
 #include "base/prng.h"
-#include "test.h"
-#include <weft/weft.h>
-
-/* A body that runs as a fiber or as a thread. */
-struct body {
-    void (*function)(void *);
-    void *arg;
-    bool thread;
-    weft_fiber *fiber;
-    pthread_t handle;
-};
-
-static void *thread_main(void *arg)
-{
-    struct body *body = arg;
-    body->function(body->arg);
-    return NULL;
-}
-
-static void body_start(struct body *body)
-{
-    if (body->thread)
-        CHECK_EQ(pthread_create(&body->handle, NULL, thread_main, body), 0);
-    else
-        CHECK_EQ(weft_spawn(&body->fiber, body->function, body->arg, NULL), 0);
-}
-
-static void body_join(struct body *body)
-{
-    if (body->thread)
-        CHECK_EQ(pthread_join(body->handle, NULL), 0);
-    else
-        CHECK_EQ(weft_join(body->fiber), 0);
-}
-
-static void run_bodies(struct body *bodies, int count)
-{
-    for (int i = 0; i < count; i++)
-        body_start(&bodies[i]);
-    for (int i = 0; i < count; i++)
-        body_join(&bodies[i]);
-}
-
-/* Waits until the word has that value, without ever blocking a fiber's thread. */
-static void await(const atomic_u32 *word, uint32_t value)
-{
-    while (atomic_u32_load_acquire(word) != value)
-        weft_yield();
-}
+#include "bodies.h"
+#include "seeds.h"
 
 /* A deadline that lies a little before or after an event that is about now. */
 static int64_t tiny_deadline(struct prng *prng)
@@ -113,10 +63,12 @@ static void a_wait_group_is_free_after_its_wait(void)
         for (int i = 0; i < PAIRS; i++) {
             reuses[i] = (struct reuse){.rounds = (uint32_t)test_scale(1200),
                                        .seed = (uint64_t)(threads * PAIRS + i)};
-            bodies[2 * i] = (struct body){reuse_wait, &reuses[i], threads & 1, NULL, 0};
-            bodies[2 * i + 1] = (struct body){reuse_done, &reuses[i], threads & 2, NULL, 0};
+            bodies[2 * i] =
+                (struct body){.function = reuse_wait, .arg = &reuses[i], .thread = threads & 1};
+            bodies[2 * i + 1] =
+                (struct body){.function = reuse_done, .arg = &reuses[i], .thread = threads & 2};
         }
-        run_bodies(bodies, 2 * PAIRS);
+        bodies_run(bodies, 2 * PAIRS);
     }
 }
 
@@ -157,9 +109,10 @@ static void every_waiter_passes_once(void)
 {
     struct body bodies[WAITERS];
     struct prng prng;
+    memset(&herd, 0, sizeof herd);
     prng_seed(&prng, 1);
     for (uintptr_t i = 0; i < WAITERS; i++) {
-        bodies[i] = (struct body){herd_wait, (void *)i, i % 4 == 0, NULL, 0};
+        bodies[i] = (struct body){.function = herd_wait, .arg = (void *)i, .thread = i % 4 == 0};
         body_start(&bodies[i]);
     }
     uint32_t rounds = (uint32_t)test_scale(700);
@@ -211,17 +164,19 @@ static void join_many(void *arg)
 static void every_join_ends_once(void)
 {
     struct body bodies[6];
+    atomic_u32_store_relaxed(&joined_ran, 0);
+    atomic_u32_store_relaxed(&joined_spawned, 0);
     for (uintptr_t i = 0; i < 6; i++)
-        bodies[i] = (struct body){join_many, (void *)i, i % 2, NULL, 0};
-    run_bodies(bodies, 6);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* the detached ones have ended */
-    CHECK_EQ(atomic_u32_load_acquire(&joined_ran), atomic_u32_load_acquire(&joined_spawned));
+        bodies[i] = (struct body){.function = join_many, .arg = (void *)i, .thread = i % 2};
+    bodies_run(bodies, 6);
+    await(&joined_ran, atomic_u32_load_acquire(&joined_spawned)); /* the detached ones too */
+    processors_end();
 }
 
 int main(void)
 {
-    RUN(a_wait_group_is_free_after_its_wait);
-    RUN(every_waiter_passes_once);
-    RUN(every_join_ends_once);
+    RUN_BOTH(a_wait_group_is_free_after_its_wait);
+    RUN_BOTH(every_waiter_passes_once);
+    RUN_BOTH(every_join_ends_once);
     return 0;
 }

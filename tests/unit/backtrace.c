@@ -83,6 +83,6 @@ static void a_fiber_can_be_unwound(void)
 
 int main(void)
 {
-    RUN(a_fiber_can_be_unwound);
+    RUN_PLAIN(a_fiber_can_be_unwound, "stops or configures the runtime");
     return 0;
 }

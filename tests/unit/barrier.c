@@ -121,7 +121,7 @@ static void without_membarrier(void)
 int main(void)
 {
     CHECK(weft__barrier.symmetric); /* right before anybody has chosen, too */
-    RUN(with_membarrier);
-    RUN(without_membarrier);
+    RUN_PLAIN(with_membarrier, "about plain threads");
+    RUN_PLAIN(without_membarrier, "about plain threads");
     return 0;
 }

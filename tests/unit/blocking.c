@@ -13,6 +13,7 @@
 #include "bodies.h"
 #include "everywhere.h"
 #include "sched/sched.h"
+#include "seeds.h"
 
 static void start_with(const weft_config *config)
 {
@@ -634,20 +635,21 @@ static void without_membarrier(void)
 
 int main(void)
 {
-    RUN(others_tick_during_nanosleep);
-    RUN(others_tick_during_flock);
-    RUN(others_tick_during_a_pthread_mutex);
-    RUN(others_tick_during_a_loop);
-    RUN(nothing_is_left_behind_a_stuck_machine);
-    RUN(the_fiber_is_the_same_afterwards);
-    RUN(who_says_so_gives_up_at_once);
-    RUN(nothing_happens_on_threads);
-    RUN(surplus_machines_end);
-    RUN(a_thousand_block);
-    RUN(the_number_of_machines_is_bounded);
-    RUN(shut_down_waits_for_who_blocks);
-    RUN(a_fork_in_between);
-    RUN(a_panic_ends_the_block);
-    RUN(without_membarrier);
+    RUN_PLAIN(others_tick_during_nanosleep, "threads that block, which run when they run");
+    RUN_PLAIN(others_tick_during_flock, "threads that block, which run when they run");
+    RUN_PLAIN(others_tick_during_a_pthread_mutex, "threads that block, which run when they run");
+    RUN_PLAIN(others_tick_during_a_loop, "threads that block, which run when they run");
+    RUN_PLAIN(nothing_is_left_behind_a_stuck_machine,
+              "threads that block, which run when they run");
+    RUN_PLAIN(the_fiber_is_the_same_afterwards, "threads that block, which run when they run");
+    RUN_PLAIN(who_says_so_gives_up_at_once, "threads that block, which run when they run");
+    RUN_PLAIN(nothing_happens_on_threads, "threads that block, which run when they run");
+    RUN_PLAIN(surplus_machines_end, "threads that block, which run when they run");
+    RUN_PLAIN(a_thousand_block, "threads that block, which run when they run");
+    RUN_PLAIN(the_number_of_machines_is_bounded, "threads that block, which run when they run");
+    RUN_PLAIN(shut_down_waits_for_who_blocks, "threads that block, which run when they run");
+    RUN_PLAIN(a_fork_in_between, "forks");
+    RUN_BOTH(a_panic_ends_the_block);
+    RUN_PLAIN(without_membarrier, "threads that block, which run when they run");
     return 0;
 }

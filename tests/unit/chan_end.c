@@ -3,6 +3,7 @@
  * call of the other side has not returned. Under a sanitizer a late touch shows.
  */
 #include "lines.h"
+#include "seeds.h"
 
 enum last_use {
     LAST_SENDER_WAITS,   /* the receiver finds it waiting, takes the element, and destroys */
@@ -172,7 +173,7 @@ static void the_other_side_of_a_select_may_destroy_it(void)
 
 int main(void)
 {
-    RUN(who_is_last_may_destroy_it);
-    RUN(the_other_side_of_a_select_may_destroy_it);
+    RUN_BOTH(who_is_last_may_destroy_it);
+    RUN_BOTH(the_other_side_of_a_select_may_destroy_it);
     return 0;
 }

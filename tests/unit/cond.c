@@ -3,6 +3,7 @@
  */
 #include "bodies.h"
 #include "everywhere.h"
+#include "seeds.h"
 
 /* Misuse; runs before the runtime does, so that children can be forked. */
 
@@ -201,8 +202,7 @@ static void a_signal_is_not_lost_to_one_that_gives_up(void)
                     weft_yield(); /* it has the mutex before the second */
         }
         bool both = both_wait(&waiting[0]);
-        while (weft_now() < waiting[0].deadline - 2 * WEFT_US + round % 64 * 100)
-            cpu_relax();
+        compute_until(waiting[0].deadline - 2 * WEFT_US + round % 64 * 100);
         weft_cond_signal(&row.cond);
         body_join(&bodies[0]);
         if (both && waiting[0].result == 0) {
@@ -344,6 +344,7 @@ static void get(void *arg)
 static void hand_over(void)
 {
     struct body bodies[2 * PAIRS];
+    place.sum = 0;
     for (int i = 0; i < 2 * PAIRS; i++)
         bodies[i] = (struct body){.function = i % 2 ? put : get, .thread = i < 2 || i == 3};
     bodies_run(bodies, 2 * PAIRS);
@@ -378,16 +379,16 @@ static void a_forked_child_does_not_hang(void)
 
 int main(void)
 {
-    RUN(arguments);
-    RUN(misuse_aborts);
-    RUN(signals_in_order);
-    RUN(broadcast_wakes_all);
-    RUN(deadlines);
-    RUN(a_signal_is_not_lost_to_one_that_gives_up);
-    RUN(a_signal_passes_over_one_that_gave_up);
-    RUN(destroy_waits_for_one_that_gave_up);
-    RUN(no_signal_is_missed);
-    RUN(hand_over);
-    RUN(a_forked_child_does_not_hang);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_PLAIN(misuse_aborts, "a child process that must die");
+    RUN_BOTH(signals_in_order);
+    RUN_BOTH(broadcast_wakes_all);
+    RUN_BOTH(deadlines);
+    RUN_BOTH(a_signal_is_not_lost_to_one_that_gives_up);
+    RUN_BOTH(a_signal_passes_over_one_that_gave_up);
+    RUN_BOTH(destroy_waits_for_one_that_gave_up);
+    RUN_BOTH(no_signal_is_missed);
+    RUN_BOTH(hand_over);
+    RUN_PLAIN(a_forked_child_does_not_hang, "forks");
     return 0;
 }

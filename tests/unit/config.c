@@ -276,15 +276,15 @@ static void stack_size_is_kept(void)
 int main(void)
 {
     clear_environment();
-    RUN(ranges);
-    RUN(defaults);
-    RUN(from_the_environment);
-    RUN(without);
-    RUN(configuration_beats_the_environment);
-    RUN(max_fibers_is_kept);
-    RUN(stack_size_is_kept);
-    RUN(nonsense_is_reported_and_ignored);
-    RUN(suffixes_do_not_wrap_around);
-    RUN(nonsense_about_fault_reports_is_reported);
+    RUN_PLAIN(ranges, "stops or configures the runtime");
+    RUN_PLAIN(defaults, "stops or configures the runtime");
+    RUN_PLAIN(from_the_environment, "stops or configures the runtime");
+    RUN_PLAIN(without, "stops or configures the runtime");
+    RUN_PLAIN(configuration_beats_the_environment, "stops or configures the runtime");
+    RUN_PLAIN(max_fibers_is_kept, "stops or configures the runtime");
+    RUN_PLAIN(stack_size_is_kept, "stops or configures the runtime");
+    RUN_PLAIN(nonsense_is_reported_and_ignored, "stops or configures the runtime");
+    RUN_PLAIN(suffixes_do_not_wrap_around, "stops or configures the runtime");
+    RUN_PLAIN(nonsense_about_fault_reports_is_reported, "stops or configures the runtime");
     return 0;
 }

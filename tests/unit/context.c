@@ -674,34 +674,27 @@ static void everywhere_alike(void)
 
 int main(void)
 {
-    RUN(arguments);
-    RUN(down_not_up_or_sideways);
-    RUN(closing_cancels_what_is_below);
-    RUN(born_cancelled);
-    RUN(deep_chains_need_no_stack);
-    RUN(wide_tree);
-    RUN(the_earliest_deadline_counts);
-    RUN(a_deadline_that_has_passed);
-    RUN(cancelled_before_its_deadline);
-    RUN(values);
-    RUN(the_done_channel);
-    RUN(done_asked_for_while_cancelling);
-    RUN(the_spawn_option);
-    RUN(a_timer_is_bound_for_one_call);
-    RUN(closed_while_others_live_in_it);
-    RUN(a_bound_thread_outlives_the_runtime);
-    RUN(everywhere_alike);
-    RUN(opening_fails_cleanly);
-    RUN(without_memory);
-    RUN(binding_without_memory);
-    RUN(waiting_bound_needs_no_memory);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_BOTH(down_not_up_or_sideways);
+    RUN_BOTH(closing_cancels_what_is_below);
+    RUN_BOTH(born_cancelled);
+    RUN_PLAIN(deep_chains_need_no_stack, "too much for many runs");
+    RUN_BOTH(wide_tree);
+    RUN_BOTH(the_earliest_deadline_counts);
+    RUN_BOTH(a_deadline_that_has_passed);
+    RUN_BOTH(cancelled_before_its_deadline);
+    RUN_PLAIN(values, "nothing waits");
+    RUN_BOTH(the_done_channel);
+    RUN_BOTH(done_asked_for_while_cancelling);
+    RUN_BOTH(the_spawn_option);
+    RUN_BOTH(a_timer_is_bound_for_one_call);
+    RUN_BOTH(closed_while_others_live_in_it);
+    RUN_PLAIN(a_bound_thread_outlives_the_runtime, "stops or configures the runtime");
+    RUN_BOTH(everywhere_alike);
+    RUN_PLAIN(opening_fails_cleanly, "stops or configures the runtime");
+    RUN_BOTH(without_memory);
+    RUN_BOTH(binding_without_memory);
+    RUN_BOTH(waiting_bound_needs_no_memory);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    RUN_SEEDS(down_not_up_or_sideways);
-    RUN_SEEDS(closing_cancels_what_is_below);
-    RUN_SEEDS(born_cancelled);
-    RUN_SEEDS(the_earliest_deadline_counts);
-    RUN_SEEDS(cancelled_before_its_deadline);
-    RUN_SEEDS(done_asked_for_while_cancelling);
-    RUN_SEEDS(a_timer_is_bound_for_one_call);
     return 0;
 }

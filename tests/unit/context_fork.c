@@ -76,6 +76,6 @@ static void in_a_forked_child(void)
 
 int main(void)
 {
-    RUN(in_a_forked_child);
+    RUN_PLAIN(in_a_forked_child, "forks");
     return 0;
 }

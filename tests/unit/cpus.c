@@ -296,19 +296,19 @@ static void real_count_makes_sense(void)
 int main(void)
 {
     CHECK(mkdtemp(root) != NULL);
-    RUN(no_groups);
-    RUN(version_2);
-    RUN(the_tightest_group_counts);
-    RUN(container_shows_its_own_group_as_root);
-    RUN(version_1);
-    RUN(both_versions);
-    RUN(broken_files);
-    RUN(very_long_paths);
-    RUN(no_memory);
-    RUN(one_cpu_by_affinity);
-    RUN(real_count_makes_sense);
-    RUN(a_longer_name_is_another_group);
-    RUN(huge_numbers);
+    RUN_PLAIN(no_groups, "nothing here is a fiber");
+    RUN_PLAIN(version_2, "nothing here is a fiber");
+    RUN_PLAIN(the_tightest_group_counts, "nothing here is a fiber");
+    RUN_PLAIN(container_shows_its_own_group_as_root, "nothing here is a fiber");
+    RUN_PLAIN(version_1, "nothing here is a fiber");
+    RUN_PLAIN(both_versions, "nothing here is a fiber");
+    RUN_PLAIN(broken_files, "nothing here is a fiber");
+    RUN_PLAIN(very_long_paths, "nothing here is a fiber");
+    RUN_PLAIN(no_memory, "nothing here is a fiber");
+    RUN_PLAIN(one_cpu_by_affinity, "nothing here is a fiber");
+    RUN_PLAIN(real_count_makes_sense, "nothing here is a fiber");
+    RUN_PLAIN(a_longer_name_is_another_group, "nothing here is a fiber");
+    RUN_PLAIN(huge_numbers, "nothing here is a fiber");
     CHECK_EQ(nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
     return 0;
 }

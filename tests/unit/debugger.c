@@ -110,6 +110,6 @@ int main(int count, char **arguments)
     /* NOLINTNEXTLINE(cert-env33-c): a fixed command */
     if (system("gdb --version > /dev/null 2>&1") != 0)
         test_skip("no gdb");
-    RUN(gdb_shows_the_whole_chain);
+    RUN_PLAIN(gdb_shows_the_whole_chain, "gdb looks at a child process");
     return 0;
 }

@@ -64,10 +64,10 @@ static void version_is_the_header_s(void)
 
 int main(void)
 {
-    RUN(own_codes_have_own_texts);
-    RUN(other_codes_have_the_system_s);
-    RUN(unknown_codes_are_unknown);
-    RUN(always_a_constant_text);
-    RUN(version_is_the_header_s);
+    RUN_PLAIN(own_codes_have_own_texts, "nothing here is a fiber");
+    RUN_PLAIN(other_codes_have_the_system_s, "nothing here is a fiber");
+    RUN_PLAIN(unknown_codes_are_unknown, "nothing here is a fiber");
+    RUN_PLAIN(always_a_constant_text, "nothing here is a fiber");
+    RUN_PLAIN(version_is_the_header_s, "nothing here is a fiber");
     return 0;
 }

@@ -247,19 +247,19 @@ static void one_of_many_threads_gets_the_nth(void)
 
 int main(void)
 {
-    RUN(off_only_counts);
-    RUN(nth_fails_once);
-    RUN(persistent_fails_from_the_nth_on);
-    RUN(a_new_plan_begins_to_count_anew);
-    RUN(kinds_do_not_mix);
-    RUN(memory_calls_fail_on_demand);
-    RUN(other_calls_fail_on_demand);
-    RUN(registering_fails_on_demand);
-    RUN(pages_that_do_not_go_back_stay);
-    RUN(sockets_fail_on_demand);
-    RUN(files_fail_on_demand);
-    RUN(pipes_and_names_fail_on_demand);
-    RUN(what_is_held_is_counted);
-    RUN(one_of_many_threads_gets_the_nth);
+    RUN_PLAIN(off_only_counts, "nothing here is a fiber");
+    RUN_PLAIN(nth_fails_once, "nothing here is a fiber");
+    RUN_PLAIN(persistent_fails_from_the_nth_on, "nothing here is a fiber");
+    RUN_PLAIN(a_new_plan_begins_to_count_anew, "nothing here is a fiber");
+    RUN_PLAIN(kinds_do_not_mix, "nothing here is a fiber");
+    RUN_PLAIN(memory_calls_fail_on_demand, "nothing here is a fiber");
+    RUN_PLAIN(other_calls_fail_on_demand, "nothing here is a fiber");
+    RUN_PLAIN(registering_fails_on_demand, "nothing here is a fiber");
+    RUN_PLAIN(pages_that_do_not_go_back_stay, "nothing here is a fiber");
+    RUN_PLAIN(sockets_fail_on_demand, "nothing here is a fiber");
+    RUN_PLAIN(files_fail_on_demand, "nothing here is a fiber");
+    RUN_PLAIN(pipes_and_names_fail_on_demand, "nothing here is a fiber");
+    RUN_PLAIN(what_is_held_is_counted, "nothing here is a fiber");
+    RUN_PLAIN(one_of_many_threads_gets_the_nth, "nothing here is a fiber");
     return 0;
 }

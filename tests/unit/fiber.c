@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 #include "base/sys.h"
 #include "everywhere.h"
+#include "seeds.h"
 
 enum { MANY = 12000 }; /* more than a batch of records or numbers */
 
@@ -478,7 +479,7 @@ static void detaches_from_everywhere(void)
     everywhere(detach_many);
     for (int i = 0; i < 3; i++)
         everywhere(detach_all_ways);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* all that was detached ends, and counts as ended */
+    processors_end(); /* all that was detached ends, and counts as ended */
 }
 
 /* Yielding. */
@@ -599,20 +600,20 @@ static void the_limit_holds(void)
 
 int main(void)
 {
-    RUN(spawns_from_everywhere);
-    RUN(nonsense_is_refused);
-    RUN(stacks_are_as_large_as_asked);
-    RUN(names_are_copied);
-    RUN(a_fiber_knows_itself);
-    RUN(joins_from_everywhere);
-    RUN(nobody_joins_itself);
-    RUN(one_joiner_at_a_time);
-    RUN(detaches_from_everywhere);
-    RUN(records_are_reused);
-    RUN(ids_are_unique);
-    RUN(yield_goes_round);
-    RUN(yield_lets_the_other_run);
-    RUN(the_limit_holds);
-    RUN(errno_is_not_set);
+    RUN_BOTH(spawns_from_everywhere);
+    RUN_PLAIN(nonsense_is_refused, "nothing waits");
+    RUN_PLAIN(stacks_are_as_large_as_asked, "too much for many runs");
+    RUN_BOTH(names_are_copied);
+    RUN_PLAIN(a_fiber_knows_itself, "about plain threads");
+    RUN_BOTH(joins_from_everywhere);
+    RUN_BOTH(nobody_joins_itself);
+    RUN_PLAIN(one_joiner_at_a_time, "about plain threads");
+    RUN_BOTH(detaches_from_everywhere);
+    RUN_PLAIN(records_are_reused, "stops or configures the runtime");
+    RUN_PLAIN(ids_are_unique, "holds a processor while others run on another one");
+    RUN_PLAIN(yield_goes_round, "knows who runs next on one processor");
+    RUN_PLAIN(yield_lets_the_other_run, "knows who runs next on one processor");
+    RUN_PLAIN(the_limit_holds, "stops or configures the runtime");
+    RUN_PLAIN(errno_is_not_set, "stops or configures the runtime");
     return 0;
 }

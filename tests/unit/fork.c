@@ -339,14 +339,14 @@ static void nothing_held_by_others_hangs_the_child(void)
 
 int main(void)
 {
-    RUN(a_child_may_use_weft_if_the_parent_does_not);
-    RUN(fork_from_main);
-    RUN(fork_from_fibers);
-    RUN(fork_from_a_strange_thread);
+    RUN_PLAIN(a_child_may_use_weft_if_the_parent_does_not, "forks");
+    RUN_PLAIN(fork_from_main, "forks");
+    RUN_PLAIN(fork_from_fibers, "forks");
+    RUN_PLAIN(fork_from_a_strange_thread, "forks");
     /* The sanitizers and emulators themselves hold locks across a fork. */
     if (WEFT_ASAN || WEFT_TSAN || test_emulated())
         printf("nothing_held_by_others_hangs_the_child left out: sanitizer or emulator\n");
     else
-        RUN(nothing_held_by_others_hangs_the_child);
+        RUN_PLAIN(nothing_held_by_others_hangs_the_child, "forks");
     return 0;
 }

@@ -765,18 +765,16 @@ static void everywhere_alike(void)
 
 int main(void)
 {
-    RUN(arguments);
-    RUN(everywhere_alike);
-    RUN(errors_are_kept_as_they_are);
-    RUN(waiting_for_a_place_ends);
-    RUN(a_cancelled_group_starts_nothing);
-    RUN(a_member_does_not_wait_for_itself);
-    RUN(waiting_is_not_ended_by_a_context);
-    RUN(leaving_unbinds_from_the_group_only);
-    RUN(failures);
-    RUN(too_many_fibers);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_BOTH(everywhere_alike);
+    RUN_BOTH(errors_are_kept_as_they_are);
+    RUN_BOTH(waiting_for_a_place_ends);
+    RUN_BOTH(a_cancelled_group_starts_nothing);
+    RUN_BOTH(a_member_does_not_wait_for_itself);
+    RUN_BOTH(waiting_is_not_ended_by_a_context);
+    RUN_BOTH(leaving_unbinds_from_the_group_only);
+    RUN_PLAIN(failures, "stops or configures the runtime");
+    RUN_PLAIN(too_many_fibers, "stops or configures the runtime");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    RUN_SEEDS(errors_are_kept_as_they_are);
-    RUN_SEEDS(a_member_does_not_wait_for_itself);
     return 0;
 }

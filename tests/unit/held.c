@@ -100,8 +100,8 @@ static void who_does_not_is_not(void)
 
 int main(void)
 {
-    RUN(who_waits_with_it_is_reported);
-    RUN(who_does_not_is_not);
+    RUN_PLAIN(who_waits_with_it_is_reported, "a child process that must die");
+    RUN_PLAIN(who_does_not_is_not, "a child process that must die");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -182,9 +182,9 @@ static void wakes_from_idle(void)
 
 int main(void)
 {
-    RUN(wakes_from_idle);
-    RUN(a_parked_fiber_costs_nothing);
-    RUN(deep_stacks_are_given_back);
+    RUN_PLAIN(wakes_from_idle, "about real time");
+    RUN_PLAIN(a_parked_fiber_costs_nothing, "about real time");
+    RUN_PLAIN(deep_stacks_are_given_back, "about real time");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

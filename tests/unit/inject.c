@@ -142,9 +142,9 @@ static void each_exactly_once(void)
 
 int main(void)
 {
-    RUN(empty);
-    RUN(first_in_first_out);
-    RUN(no_more_than_there_is);
-    RUN(each_exactly_once);
+    RUN_PLAIN(empty, "about plain threads");
+    RUN_PLAIN(first_in_first_out, "about plain threads");
+    RUN_PLAIN(no_more_than_there_is, "about plain threads");
+    RUN_PLAIN(each_exactly_once, "about plain threads");
     return 0;
 }

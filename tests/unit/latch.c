@@ -179,10 +179,10 @@ static void the_next_holder_may_free_it(void)
 
 int main(void)
 {
-    RUN(one_holder);
-    RUN(excludes);
-    RUN(nobody_passes_while_it_is_held);
-    RUN(who_waits_long_naps);
-    RUN(the_next_holder_may_free_it);
+    RUN_PLAIN(one_holder, "about plain threads");
+    RUN_PLAIN(excludes, "about plain threads");
+    RUN_PLAIN(nobody_passes_while_it_is_held, "about plain threads");
+    RUN_PLAIN(who_waits_long_naps, "about plain threads");
+    RUN_PLAIN(the_next_holder_may_free_it, "about plain threads");
     return 0;
 }

@@ -344,17 +344,15 @@ static void no_value_is_inherited(void)
 
 int main(void)
 {
-    RUN(no_such_key);
-    RUN(only_so_many_keys);
-    RUN(no_memory);
-    RUN(each_has_its_own);
-    RUN(destructors_run_at_the_end);
-    RUN(destructors_of_many);
-    RUN(rounds_of_destructors);
-    RUN(deleted_values_are_forgotten);
-    RUN(no_value_is_inherited);
+    RUN_PLAIN(no_such_key, "nothing waits");
+    RUN_PLAIN(only_so_many_keys, "nothing waits");
+    RUN_BOTH(no_memory);
+    RUN_PLAIN(each_has_its_own, "about plain threads");
+    RUN_BOTH(destructors_run_at_the_end);
+    RUN_BOTH(destructors_of_many);
+    RUN_BOTH(rounds_of_destructors);
+    RUN_BOTH(deleted_values_are_forgotten);
+    RUN_BOTH(no_value_is_inherited);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    RUN_SEEDS(destructors_of_many);
-    RUN_SEEDS(no_value_is_inherited);
     return 0;
 }

@@ -99,8 +99,8 @@ static void wakes_sleepers(void)
 
 int main(void)
 {
-    RUN(one_holder);
-    RUN(excludes);
-    RUN(wakes_sleepers);
+    RUN_PLAIN(one_holder, "about plain threads");
+    RUN_PLAIN(excludes, "about plain threads");
+    RUN_PLAIN(wakes_sleepers, "about plain threads");
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "everywhere.h"
 
 #include "base/sys.h"
+#include "seeds.h"
 
 enum { FREE = 0, QUEUE = 2, WAITERS = 4 }; /* the word of a mutex: src/sync/mutex.c */
 
@@ -563,19 +564,19 @@ static void a_forked_child_does_not_hang(void)
 
 int main(void)
 {
-    RUN(arguments);
-    RUN(misuse_aborts);
-    RUN(debug_builds_check_the_owner);
-    RUN(alone);
-    RUN(excludes);
-    RUN(deadlines);
-    RUN(giving_up_harms_nobody);
-    RUN(an_unlock_passes_over_one_that_gave_up);
-    RUN(waiting_needs_no_memory);
-    RUN(nobody_starves);
-    RUN(threads_do_not_starve);
-    RUN(not_touched_after_unlock);
-    RUN(not_touched_after_unlock_and_deadline);
-    RUN(a_forked_child_does_not_hang);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_PLAIN(misuse_aborts, "a child process that must die");
+    RUN_BOTH(debug_builds_check_the_owner);
+    RUN_BOTH(alone);
+    RUN_BOTH(excludes);
+    RUN_BOTH(deadlines);
+    RUN_BOTH(giving_up_harms_nobody);
+    RUN_BOTH(an_unlock_passes_over_one_that_gave_up);
+    RUN_PLAIN(waiting_needs_no_memory, "a fiber cannot start without memory");
+    RUN_PLAIN(nobody_starves, "holds a processor while others run on another one");
+    RUN_PLAIN(threads_do_not_starve, "about plain threads");
+    RUN_BOTH(not_touched_after_unlock);
+    RUN_BOTH(not_touched_after_unlock_and_deadline);
+    RUN_PLAIN(a_forked_child_does_not_hang, "forks");
     return 0;
 }

@@ -583,21 +583,21 @@ static void a_forked_child_is_refused(void)
 
 int main(void)
 {
-    RUN(misuse_of_put_aborts);
-    RUN(nonsense_is_refused);
-    RUN(what_was_put_is_given_again);
-    RUN(objects_need_no_functions);
-    RUN(a_constructor_that_fails_is_heard);
-    RUN(without_memory_get_says_so);
-    RUN(open_fails_cleanly);
-    RUN(close_waits_for_no_one);
-    RUN(shutdown_sees_the_pool);
-    RUN(others_objects_come_before_new_ones);
-    RUN(after_a_theft_all_goes_on);
-    RUN(functions_may_use_the_pool);
-    RUN(close_waits_for_destroy);
-    RUN(a_forked_child_is_refused);
+    RUN_PLAIN(misuse_of_put_aborts, "a child process that must die");
+    RUN_PLAIN(nonsense_is_refused, "nothing waits");
+    RUN_BOTH(what_was_put_is_given_again);
+    RUN_BOTH(objects_need_no_functions);
+    RUN_BOTH(a_constructor_that_fails_is_heard);
+    RUN_BOTH(without_memory_get_says_so);
+    RUN_PLAIN(open_fails_cleanly, "stops or configures the runtime");
+    RUN_BOTH(close_waits_for_no_one);
+    RUN_PLAIN(shutdown_sees_the_pool, "stops or configures the runtime");
+    RUN_PLAIN(others_objects_come_before_new_ones,
+              "holds a processor while others run on another one");
+    RUN_PLAIN(after_a_theft_all_goes_on, "holds a processor while others run on another one");
+    RUN_BOTH(functions_may_use_the_pool);
+    RUN_PLAIN(close_waits_for_destroy, "blocks its thread in between");
+    RUN_PLAIN(a_forked_child_is_refused, "forks");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    RUN_SEEDS(functions_may_use_the_pool);
     return 0;
 }

@@ -12,6 +12,7 @@
 #include "counts.h"
 #include "everywhere.h"
 #include "sched/sched.h"
+#include "seeds.h"
 #include <weft/weft.h>
 
 static struct {
@@ -250,13 +251,13 @@ static void for_ever_is_for_ever(void)
 
 int main(void)
 {
-    RUN(what_lies_unused_is_destroyed);
-    RUN(the_clock_starts_again);
-    RUN(the_second_stage_is_used);
-    RUN(only_what_is_not_used_goes);
-    RUN(others_run_while_many_are_destroyed);
-    RUN(the_default_is_not_at_once);
-    RUN(for_ever_is_for_ever);
+    RUN_PLAIN(what_lies_unused_is_destroyed, "about real time");
+    RUN_PLAIN(the_clock_starts_again, "about real time");
+    RUN_PLAIN(the_second_stage_is_used, "about real time");
+    RUN_PLAIN(only_what_is_not_used_goes, "about real time");
+    RUN_PLAIN(others_run_while_many_are_destroyed, "about real time");
+    RUN_BOTH(the_default_is_not_at_once);
+    RUN_BOTH(for_ever_is_for_ever);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

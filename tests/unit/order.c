@@ -238,11 +238,11 @@ static void destroyed_locks_are_forgotten(void)
 
 int main(void)
 {
-    RUN(inversions_abort);
-    RUN(the_report_names_the_locks_and_places);
-    RUN(nothing_else_aborts);
-    RUN(too_many_stop_the_check);
-    RUN(destroyed_locks_are_forgotten);
+    RUN_PLAIN(inversions_abort, "a child process that must die");
+    RUN_PLAIN(the_report_names_the_locks_and_places, "a child process that must die");
+    RUN_PLAIN(nothing_else_aborts, "a child process that must die");
+    RUN_PLAIN(too_many_stop_the_check, "a child process that must die");
+    RUN_PLAIN(destroyed_locks_are_forgotten, "a child process that must die");
     return 0;
 }
 

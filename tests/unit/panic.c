@@ -721,30 +721,27 @@ static void a_forked_child_cleans_up(void)
 
 int main(void)
 {
-    RUN(deaths);
-    RUN(a_panic_ends_at_the_recover_point);
-    RUN(cut_message);
-    RUN(recover_points_nest);
-    RUN(registers_are_kept);
-    RUN(deferred_runs_when_the_block_is_left);
-    RUN(records_run_when_the_recover_point_ends);
-    RUN(a_clean_up_may_wait);
-    RUN(a_panic_in_a_clean_up_has_both_messages);
-    RUN(a_clean_up_unlocks);
-    RUN(joiners_are_told);
-    RUN(what_nobody_asks_for_is_reported);
-    RUN(many_at_once);
-    RUN(a_group_gets_the_error);
-    RUN(a_group_that_is_not_asked_reports);
-    RUN(once_is_tried_again);
-    RUN(timers_and_wait_groups_go_on);
-    RUN(object_pools_stay_whole);
-    RUN(a_panic_needs_no_memory);
-    RUN(a_mutex_stays_locked);
-    RUN(a_forked_child_cleans_up);
+    RUN_PLAIN(deaths, "a child process that must die");
+    RUN_BOTH(a_panic_ends_at_the_recover_point);
+    RUN_BOTH(cut_message);
+    RUN_BOTH(recover_points_nest);
+    RUN_BOTH(registers_are_kept);
+    RUN_BOTH(deferred_runs_when_the_block_is_left);
+    RUN_BOTH(records_run_when_the_recover_point_ends);
+    RUN_BOTH(a_clean_up_may_wait);
+    RUN_BOTH(a_panic_in_a_clean_up_has_both_messages);
+    RUN_BOTH(a_clean_up_unlocks);
+    RUN_BOTH(joiners_are_told);
+    RUN_PLAIN(what_nobody_asks_for_is_reported, "a panic that nobody recovers fails a run");
+    RUN_BOTH(many_at_once);
+    RUN_BOTH(a_group_gets_the_error);
+    RUN_PLAIN(a_group_that_is_not_asked_reports, "a panic that nobody recovers fails a run");
+    RUN_BOTH(once_is_tried_again);
+    RUN_PLAIN(timers_and_wait_groups_go_on, "a panic that nobody recovers fails a run");
+    RUN_PLAIN(object_pools_stay_whole, "a panic that nobody recovers fails a run");
+    RUN_BOTH(a_panic_needs_no_memory);
+    RUN_PLAIN(a_mutex_stays_locked, "a child process that must die");
+    RUN_PLAIN(a_forked_child_cleans_up, "forks");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    RUN_SEEDS(a_clean_up_unlocks);
-    RUN_SEEDS(joiners_are_told);
-    RUN_SEEDS(many_at_once);
     return 0;
 }

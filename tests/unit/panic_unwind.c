@@ -5,6 +5,7 @@
  */
 #include "bodies.h"
 #include "everywhere.h"
+#include "seeds.h"
 
 static struct {
     char text[64];
@@ -195,10 +196,10 @@ static void a_panic_arrives_without_tables(void)
 
 int main(void)
 {
-    RUN(variables_are_cleaned_up);
-    RUN(clean_ups_run_from_the_inside_out);
-    RUN(a_clean_up_panics);
-    RUN(a_panic_arrives_without_tables);
+    RUN_BOTH(variables_are_cleaned_up);
+    RUN_BOTH(clean_ups_run_from_the_inside_out);
+    RUN_BOTH(a_clean_up_panics);
+    RUN_BOTH(a_panic_arrives_without_tables);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -57,9 +57,9 @@ static void below_is_fair(void)
 
 int main(void)
 {
-    RUN(known_answers);
-    RUN(no_seed_is_stuck);
-    RUN(below_stays_below);
-    RUN(below_is_fair);
+    RUN_PLAIN(known_answers, "nothing here is a fiber");
+    RUN_PLAIN(no_seed_is_stuck, "nothing here is a fiber");
+    RUN_PLAIN(below_stays_below, "nothing here is a fiber");
+    RUN_PLAIN(below_is_fair, "nothing here is a fiber");
     return 0;
 }

@@ -3,6 +3,7 @@
  */
 #include "bodies.h"
 #include "everywhere.h"
+#include "seeds.h"
 
 /* Misuse; runs before the runtime does, so that children can be forked. */
 
@@ -454,17 +455,17 @@ static void a_forked_child_does_not_hang(void)
 
 int main(void)
 {
-    RUN(arguments);
-    RUN(misuse_aborts);
-    RUN(debug_builds_check_the_owner);
-    RUN(alone);
-    RUN(excludes);
-    RUN(writers_and_readers_take_turns);
-    RUN(a_writer_that_gives_up_lets_readers_on);
-    RUN(a_reader_held_back_goes_on);
-    RUN(an_unlock_passes_over_one_that_gave_up);
-    RUN(deadlines);
-    RUN(not_touched_after_unlock);
-    RUN(a_forked_child_does_not_hang);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_PLAIN(misuse_aborts, "a child process that must die");
+    RUN_BOTH(debug_builds_check_the_owner);
+    RUN_BOTH(alone);
+    RUN_BOTH(excludes);
+    RUN_BOTH(writers_and_readers_take_turns);
+    RUN_BOTH(a_writer_that_gives_up_lets_readers_on);
+    RUN_BOTH(a_reader_held_back_goes_on);
+    RUN_PLAIN(an_unlock_passes_over_one_that_gave_up, "ends a thread's wait by hand");
+    RUN_BOTH(deadlines);
+    RUN_BOTH(not_touched_after_unlock);
+    RUN_PLAIN(a_forked_child_does_not_hang, "forks");
     return 0;
 }

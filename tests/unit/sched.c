@@ -342,13 +342,13 @@ static void a_yield_serves_the_inject_queue(void)
 
 int main(void)
 {
-    RUN(a_pair_does_not_starve_the_ring);
-    RUN(what_threads_spawn_runs_while_fibers_yield);
-    RUN(a_crowd_runs);
-    RUN(timers_may_fill_the_ring);
-    RUN(a_spinner_holds_back_nobody);
-    RUN(a_spinner_holds_back_no_timer);
-    RUN(each_processor_runs_one);
-    RUN(a_yield_serves_the_inject_queue);
+    RUN_PLAIN(a_pair_does_not_starve_the_ring, "stops or configures the runtime");
+    RUN_PLAIN(what_threads_spawn_runs_while_fibers_yield, "stops or configures the runtime");
+    RUN_PLAIN(a_crowd_runs, "stops or configures the runtime");
+    RUN_PLAIN(timers_may_fill_the_ring, "stops or configures the runtime");
+    RUN_PLAIN(a_spinner_holds_back_nobody, "stops or configures the runtime");
+    RUN_PLAIN(a_spinner_holds_back_no_timer, "stops or configures the runtime");
+    RUN_PLAIN(each_processor_runs_one, "stops or configures the runtime");
+    RUN_PLAIN(a_yield_serves_the_inject_queue, "stops or configures the runtime");
     return 0;
 }

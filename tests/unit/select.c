@@ -5,6 +5,7 @@
 #include "lines.h"
 
 #include "base/sys.h"
+#include "seeds.h"
 
 /* By each of the three entrances. */
 static void check_nothing_happens(weft_case *cases, int count)
@@ -559,20 +560,20 @@ static void a_forked_child_does_not_wait(void)
 
 int main(void)
 {
-    RUN(without_a_case_it_waits_for_ever);
-    RUN(arguments);
-    RUN(default_and_deadlines);
-    RUN(the_case_that_can_happens);
-    RUN(closed_channels_are_ready);
-    RUN(errno_is_left_alone);
-    RUN(any_number_of_cases);
-    RUN(up_to_sixteen_cases_need_no_memory);
-    RUN(memory_is_asked_for_once_if_at_all);
-    RUN(same_channel_twice);
-    RUN(both_directions);
-    RUN(close_wakes_it);
-    RUN(it_stands_in_line_like_others);
-    RUN(whose_time_is_up_makes_no_case_ready);
-    RUN(a_forked_child_does_not_wait);
+    RUN_PLAIN(without_a_case_it_waits_for_ever, "a child process that must die");
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_BOTH(default_and_deadlines);
+    RUN_BOTH(the_case_that_can_happens);
+    RUN_BOTH(closed_channels_are_ready);
+    RUN_BOTH(errno_is_left_alone);
+    RUN_BOTH(any_number_of_cases);
+    RUN_BOTH(up_to_sixteen_cases_need_no_memory);
+    RUN_PLAIN(memory_is_asked_for_once_if_at_all, "stops or configures the runtime");
+    RUN_BOTH(same_channel_twice);
+    RUN_BOTH(both_directions);
+    RUN_BOTH(close_wakes_it);
+    RUN_BOTH(it_stands_in_line_like_others);
+    RUN_PLAIN(whose_time_is_up_makes_no_case_ready, "ends a thread's wait by hand");
+    RUN_PLAIN(a_forked_child_does_not_wait, "forks");
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "everywhere.h"
 #include "lines.h"
+#include "seeds.h"
 
 /* Chance. */
 
@@ -212,9 +213,9 @@ static void nothing_is_left_of_a_wait_for_nothing(void)
 
 int main(void)
 {
-    RUN(all_that_can_have_the_same_chance);
-    RUN(select_meets_select);
-    RUN(two_who_could_do_either);
-    RUN(nothing_is_left_of_a_wait_for_nothing);
+    RUN_BOTH(all_that_can_have_the_same_chance);
+    RUN_BOTH(select_meets_select);
+    RUN_BOTH(two_who_could_do_either);
+    RUN_BOTH(nothing_is_left_of_a_wait_for_nothing);
     return 0;
 }

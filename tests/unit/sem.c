@@ -5,6 +5,7 @@
 #include "everywhere.h"
 
 #include "base/sys.h"
+#include "seeds.h"
 #include "sync/sem.h"
 
 /* The line. */
@@ -377,17 +378,17 @@ static void a_forked_child_does_not_hang(void)
 
 int main(void)
 {
-    RUN(arguments);
-    RUN(misuse_aborts);
-    RUN(alone);
-    RUN(first_come_first_served);
-    RUN(one_release_serves_many);
-    RUN(giving_up_lets_others_on);
-    RUN(giving_up_in_line_lets_others_on);
-    RUN(a_release_passes_over_one_that_gave_up);
-    RUN(bounds);
-    RUN(not_touched_after_release);
-    RUN(waiting_needs_no_memory);
-    RUN(a_forked_child_does_not_hang);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_PLAIN(misuse_aborts, "a child process that must die");
+    RUN_BOTH(alone);
+    RUN_BOTH(first_come_first_served);
+    RUN_BOTH(one_release_serves_many);
+    RUN_BOTH(giving_up_lets_others_on);
+    RUN_BOTH(giving_up_in_line_lets_others_on);
+    RUN_BOTH(a_release_passes_over_one_that_gave_up);
+    RUN_BOTH(bounds);
+    RUN_BOTH(not_touched_after_release);
+    RUN_PLAIN(waiting_needs_no_memory, "a fiber cannot start without memory");
+    RUN_PLAIN(a_forked_child_does_not_hang, "forks");
     return 0;
 }

@@ -280,17 +280,17 @@ static void what_a_timer_leaves_is_waited_for(void)
 int main(void)
 {
     CHECK_EQ(weft_local_create(&key, free), 0);
-    RUN(nothing_runs);
-    RUN(ends_and_starts_again);
-    RUN(start_and_end_at_once);
-    RUN(not_from_a_fiber);
-    RUN(times_out_with_a_parked_fiber);
-    RUN(times_out_with_an_open_timer);
-    RUN(one_at_a_time);
-    RUN(nothing_runs);
-    RUN(thread_is_forgotten);
-    RUN(thread_is_forgotten_also_after_another_stopped);
+    RUN_PLAIN(nothing_runs, "stops or configures the runtime");
+    RUN_PLAIN(ends_and_starts_again, "stops or configures the runtime");
+    RUN_PLAIN(start_and_end_at_once, "stops or configures the runtime");
+    RUN_PLAIN(not_from_a_fiber, "stops or configures the runtime");
+    RUN_PLAIN(times_out_with_a_parked_fiber, "stops or configures the runtime");
+    RUN_PLAIN(times_out_with_an_open_timer, "stops or configures the runtime");
+    RUN_PLAIN(one_at_a_time, "stops or configures the runtime");
+    RUN_PLAIN(nothing_runs, "stops or configures the runtime");
+    RUN_PLAIN(thread_is_forgotten, "stops or configures the runtime");
+    RUN_PLAIN(thread_is_forgotten_also_after_another_stopped, "stops or configures the runtime");
     CHECK_EQ(weft_local_delete(key), 0);
-    RUN(what_a_timer_leaves_is_waited_for);
+    RUN_PLAIN(what_a_timer_leaves_is_waited_for, "stops or configures the runtime");
     return 0;
 }

@@ -119,9 +119,9 @@ static void a_chain_of_handlers_ends(void)
 
 int main(void)
 {
-    RUN(what_a_fiber_starts_can_be_terminated);
-    RUN(machines_have_the_mask_of_the_first_caller);
+    RUN_PLAIN(what_a_fiber_starts_can_be_terminated, "signals of the process");
+    RUN_PLAIN(machines_have_the_mask_of_the_first_caller, "signals of the process");
     if (!WEFT_ASAN && !WEFT_TSAN) /* they have handlers of their own, and report */
-        RUN(a_chain_of_handlers_ends);
+        RUN_PLAIN(a_chain_of_handlers_ends, "signals of the process");
     return 0;
 }

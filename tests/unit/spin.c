@@ -5,6 +5,7 @@
 #include "everywhere.h"
 
 #include "sched/thread.h"
+#include "seeds.h"
 
 /* Misuse; runs before the runtime does, so that children can be forked. */
 
@@ -166,10 +167,10 @@ static void a_forked_child_does_not_hang(void)
 
 int main(void)
 {
-    RUN(misuse_aborts);
-    RUN(parking_with_one_held_aborts);
-    RUN(alone);
-    RUN(excludes);
-    RUN(a_forked_child_does_not_hang);
+    RUN_PLAIN(misuse_aborts, "a child process that must die");
+    RUN_PLAIN(parking_with_one_held_aborts, "a child process that must die");
+    RUN_BOTH(alone);
+    RUN_BOTH(excludes);
+    RUN_PLAIN(a_forked_child_does_not_hang, "forks");
     return 0;
 }

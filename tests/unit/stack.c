@@ -569,25 +569,25 @@ static void full_arena_and_no_memory(void)
 
 int main(void)
 {
-    RUN(classes);
-    RUN(every_size);
-    RUN(last_put_is_next);
-    RUN(cache_takes_its_own_class_only);
-    RUN(cache_overflows_to_the_shelf);
-    RUN(flush_empties_the_cache);
-    RUN(guards_by_install);
-    RUN(guards_by_mprotect);
-    RUN(no_guards);
-    RUN(refused_install_falls_to_mprotect);
-    RUN(refused_guards_are_said_once);
-    RUN(many_guarded);
-    RUN(idle_stacks_are_given_back);
-    RUN(nothing_is_given_back_within_a_period);
-    RUN(one_call_does_a_bounded_piece);
-    RUN(hot_stacks_stay);
-    RUN(pending_stacks_serve);
-    RUN(no_memory_no_stack);
-    RUN(full_arena_and_no_memory);
-    RUN(moved_stacks_keep_their_order);
+    RUN_PLAIN(classes, "nothing here is a fiber");
+    RUN_PLAIN(every_size, "nothing here is a fiber");
+    RUN_PLAIN(last_put_is_next, "nothing here is a fiber");
+    RUN_PLAIN(cache_takes_its_own_class_only, "nothing here is a fiber");
+    RUN_PLAIN(cache_overflows_to_the_shelf, "nothing here is a fiber");
+    RUN_PLAIN(flush_empties_the_cache, "nothing here is a fiber");
+    RUN_PLAIN(guards_by_install, "nothing here is a fiber");
+    RUN_PLAIN(guards_by_mprotect, "nothing here is a fiber");
+    RUN_PLAIN(no_guards, "nothing here is a fiber");
+    RUN_PLAIN(refused_install_falls_to_mprotect, "nothing here is a fiber");
+    RUN_PLAIN(refused_guards_are_said_once, "nothing here is a fiber");
+    RUN_PLAIN(many_guarded, "nothing here is a fiber");
+    RUN_PLAIN(idle_stacks_are_given_back, "nothing here is a fiber");
+    RUN_PLAIN(nothing_is_given_back_within_a_period, "nothing here is a fiber");
+    RUN_PLAIN(one_call_does_a_bounded_piece, "nothing here is a fiber");
+    RUN_PLAIN(hot_stacks_stay, "nothing here is a fiber");
+    RUN_PLAIN(pending_stacks_serve, "nothing here is a fiber");
+    RUN_PLAIN(no_memory_no_stack, "nothing here is a fiber");
+    RUN_PLAIN(full_arena_and_no_memory, "nothing here is a fiber");
+    RUN_PLAIN(moved_stacks_keep_their_order, "nothing here is a fiber");
     return 0;
 }

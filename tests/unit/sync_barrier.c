@@ -4,6 +4,7 @@
  */
 #include "bodies.h"
 #include "everywhere.h"
+#include "seeds.h"
 
 /* Misuse; runs before the runtime does, so that children can be forked. */
 
@@ -166,8 +167,7 @@ static void a_round_has_all_or_none(void)
         struct body body = {.function = be_there, .arg = &duel, .thread = round % 16 == 0};
         CHECK_EQ(weft_barrier_init(&duel.barrier, 2), 0);
         body_start(&body);
-        while (weft_now() < duel.deadline - 2 * WEFT_US + round % 64 * 100)
-            cpu_relax();
+        compute_until(duel.deadline - 2 * WEFT_US + round % 64 * 100);
         int mine = weft_barrier_wait_until(&duel.barrier, weft_after(20 * WEFT_US));
         if (mine == 1) {
             weft_barrier_destroy(&duel.barrier);
@@ -244,13 +244,13 @@ static void a_forked_child_does_not_hang(void)
 
 int main(void)
 {
-    RUN(arguments);
-    RUN(misuse_aborts);
-    RUN(alone);
-    RUN(all_meet);
-    RUN(giving_up_withdraws);
-    RUN(a_round_has_all_or_none);
-    RUN(one_that_is_late_still_counts);
-    RUN(a_forked_child_does_not_hang);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_PLAIN(misuse_aborts, "a child process that must die");
+    RUN_BOTH(alone);
+    RUN_BOTH(all_meet);
+    RUN_BOTH(giving_up_withdraws);
+    RUN_BOTH(a_round_has_all_or_none);
+    RUN_BOTH(one_that_is_late_still_counts);
+    RUN_PLAIN(a_forked_child_does_not_hang, "forks");
     return 0;
 }

@@ -530,28 +530,24 @@ static void not_touched_after_wait_and_deadline(void)
 
 int main(void)
 {
-    RUN(arguments);
-    RUN(counts);
-    RUN(too_much_is_refused);
-    RUN(done_without_a_group_aborts);
-    RUN(below_zero_aborts);
-    RUN(waiting_needs_no_memory);
-    RUN(asking_is_not_waiting);
-    RUN(thread_waits_for_fibers);
-    RUN(fiber_waits_for_fibers);
-    RUN(thread_waits_for_threads);
-    RUN(fiber_waits_for_threads);
-    RUN(all_waiters_are_woken);
-    RUN(deadlines);
-    RUN(others_give_up);
-    RUN(starts_fibers);
-    RUN(nothing_is_added_if_none_starts);
-    RUN(not_touched_after_wait);
-    RUN(not_touched_after_wait_and_deadline);
-    RUN(far_below_zero_aborts_too);
-    RUN_SEEDS(fiber_waits_for_fibers);
-    RUN_SEEDS(deadlines);
-    RUN_SEEDS(others_give_up);
-    RUN_SEEDS(starts_fibers);
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_BOTH(counts);
+    RUN_BOTH(too_much_is_refused);
+    RUN_PLAIN(done_without_a_group_aborts, "a child process that must die");
+    RUN_PLAIN(below_zero_aborts, "a child process that must die");
+    RUN_PLAIN(waiting_needs_no_memory, "about plain threads");
+    RUN_PLAIN(asking_is_not_waiting, "knows who runs next on one processor");
+    RUN_BOTH(thread_waits_for_fibers);
+    RUN_BOTH(fiber_waits_for_fibers);
+    RUN_PLAIN(thread_waits_for_threads, "about plain threads");
+    RUN_PLAIN(fiber_waits_for_threads, "about plain threads");
+    RUN_BOTH(all_waiters_are_woken);
+    RUN_BOTH(deadlines);
+    RUN_BOTH(others_give_up);
+    RUN_BOTH(starts_fibers);
+    RUN_PLAIN(nothing_is_added_if_none_starts, "stops or configures the runtime");
+    RUN_BOTH(not_touched_after_wait);
+    RUN_PLAIN(not_touched_after_wait_and_deadline, "threads that share one CPU");
+    RUN_PLAIN(far_below_zero_aborts_too, "a child process that must die");
     return 0;
 }

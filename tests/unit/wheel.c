@@ -375,15 +375,15 @@ static void disarming_ends_it(void)
 
 int main(void)
 {
-    RUN(nothing_armed);
-    RUN(fires_once);
-    RUN(past_deadlines_are_due_at_once);
-    RUN(due_ones_can_be_disarmed);
-    RUN(budget_is_kept);
-    RUN(exact_on_all_levels);
-    RUN(exact_at_the_edges_of_rounds);
-    RUN(far_deadlines);
-    RUN(against_the_oracle);
-    RUN(disarming_ends_it);
+    RUN_PLAIN(nothing_armed, "about plain threads");
+    RUN_PLAIN(fires_once, "about plain threads");
+    RUN_PLAIN(past_deadlines_are_due_at_once, "about plain threads");
+    RUN_PLAIN(due_ones_can_be_disarmed, "about plain threads");
+    RUN_PLAIN(budget_is_kept, "about plain threads");
+    RUN_PLAIN(exact_on_all_levels, "about plain threads");
+    RUN_PLAIN(exact_at_the_edges_of_rounds, "about plain threads");
+    RUN_PLAIN(far_deadlines, "about plain threads");
+    RUN_PLAIN(against_the_oracle, "about plain threads");
+    RUN_PLAIN(disarming_ends_it, "about plain threads");
     return 0;
 }
