@@ -1,11 +1,13 @@
 # The thin entrance: each target sets up what it needs, then lets cmake and ctest do the work.
-# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, MINUTES and SOAK_FLAGS may be given.
+# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES and SOAK_FLAGS may be given.
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 CLANG ?= $(firstword $(shell command -v clang-14 clang) clang)
 # ThreadSanitizer knows of fibers in both compilers; in gcc 12 making one takes 400 us, in clang 14 11 us.
 TSAN_CC ?= $(CLANG)
+# For make seeds: how many.
+SEEDS ?= 1000
 # More for ctest, e.g. CTEST_FLAGS='-R timer'.
 CTEST_FLAGS ?=
 # How long `make soak` takes, and more for it, e.g. SOAK_FLAGS='--seed 5 --chaos 100'.
@@ -21,7 +23,7 @@ BUILD = cmake --build
 NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test soak bench debug asan tsan aarch64 fallbacks valgrind lint format \
+.PHONY: help setup build run test seeds soak bench debug asan tsan aarch64 fallbacks valgrind lint format \
 	install clean
 
 help: ## show the targets
@@ -39,6 +41,11 @@ run: build ## build, then run the demo
 
 test: build ## build, then run the whole suite
 	@$(CTEST) --test-dir build/release $(CTEST_FLAGS)
+
+# Tests that run nothing under seeds run once, as ever.
+seeds: export WEFT_TEST_SEEDS = $(SEEDS)
+seeds: build ## the suite with more seeds for each test: SEEDS=100000 for a night
+	@$(CTEST) --test-dir build/release -L 'unit|pool|stress|io|net|seeds' --timeout 86400 $(CTEST_FLAGS)
 
 soak: build ## all features at random for MINUTES (60), every task, message and timer counted
 	@build/release/tests/soak/soak --seconds $$(($(MINUTES) * 60)) $(SOAK_FLAGS)
