@@ -44,8 +44,10 @@ test: build ## build, then run the whole suite
 
 # Tests that run nothing under seeds run once, as ever.
 seeds: export WEFT_TEST_SEEDS = $(SEEDS)
-seeds: build ## the suite with more seeds for each test: SEEDS=100000 for a night
-	@$(CTEST) --test-dir build/release -L 'unit|pool|stress|io|net|seeds' --timeout 86400 $(CTEST_FLAGS)
+seeds: setup ## the suite with more seeds for each test: SEEDS=100000 for a night
+	@$(CONFIGURE) -B build/seeds -DWEFT_TEST_TIMEOUT=86400
+	@$(BUILD) build/seeds -j $(JOBS)
+	@$(CTEST) --test-dir build/seeds -L 'unit|pool|stress|io|net|seeds' $(CTEST_FLAGS)
 
 soak: build ## all features at random for MINUTES (60), every task, message and timer counted
 	@build/release/tests/soak/soak --seconds $$(($(MINUTES) * 60)) $(SOAK_FLAGS)
