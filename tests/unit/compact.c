@@ -10,6 +10,7 @@
 #include "emulated.h"
 #include "everywhere.h"
 #include "sched/compact.h"
+#include "seeds.h"
 #include "stack/slab.h"
 
 enum { MANY = 100 }; /* more than there are hot stacks */
@@ -363,7 +364,6 @@ static void any_depth_is_right(void)
     for (uintptr_t i = 0; i < MANY; i++)
         compact_go(go_deep, (void *)i);
     CHECK_EQ(weft_wg_wait(&shared.done), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
 /* Sizes of stack of their own, beside the others. */
@@ -375,7 +375,6 @@ static void stack_sizes_mix(void)
         CHECK_EQ(weft_spawn(NULL, go_deep, (void *)i, &options), 0);
     }
     CHECK_EQ(weft_wg_wait(&shared.done), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
 /* Memory. */
@@ -487,7 +486,6 @@ static void contexts_end_waits(void)
     for (int i = 0; i < MANY; i++)
         CHECK_EQ(weft_join(fibers[i]), 0);
     weft_context_close(context);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
 static void panic_after_wait(void *arg)
@@ -505,7 +503,6 @@ static void a_panic_ends_one(void)
         CHECK_EQ(weft_join_panic(fiber, &info, WEFT_NEVER), -EOWNERDEAD);
         CHECK_STR(info.message, "compact 7");
     }
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
 /* Where stacks are watched by a tool, they are private, which is said once. */
@@ -526,19 +523,30 @@ static void tools_are_told(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
+static void each_wait(void)
+{
+    every_wait(NULL);
+}
+
 int main(void)
 {
-    RUN(tools_are_told);
-    RUN(on_one_processor);
-    RUN(on_four_processors);
+    RUN_PLAIN(tools_are_told, "what is said is said once");
+    RUN_PLAIN(on_one_processor, "stops or configures the runtime");
+    RUN_PLAIN(on_four_processors, "stops or configures the runtime");
+    RUN_SEEDS(each_wait);
     if (is_compact())
-        RUN(few_do_not_move);
+        RUN_PLAIN(few_do_not_move, "stops or configures the runtime");
     RUN(any_depth_is_right);
     RUN(stack_sizes_mix);
-    RUN(what_waits_is_small);
-    RUN(what_was_deep_goes_back);
-    RUN(blocked_ones_do_not_hinder);
     RUN(contexts_end_waits);
     RUN(a_panic_ends_one);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_SEEDS(any_depth_is_right);
+    RUN_SEEDS(stack_sizes_mix);
+    RUN_SEEDS(contexts_end_waits);
+    RUN_SEEDS(a_panic_ends_one);
+    RUN_PLAIN(what_waits_is_small, "stops or configures the runtime");
+    RUN_PLAIN(what_was_deep_goes_back, "stops or configures the runtime");
+    RUN_PLAIN(blocked_ones_do_not_hinder, "stops or configures the runtime");
     return 0;
 }

@@ -116,9 +116,9 @@ static void by_many_threads(void)
 
 int main(void)
 {
-    RUN(every_size);
-    RUN(at_random);
-    RUN(goes_back);
-    RUN(by_many_threads);
+    RUN_PLAIN(every_size, "nothing here is a fiber");
+    RUN_PLAIN(at_random, "nothing here is a fiber");
+    RUN_PLAIN(goes_back, "nothing here is a fiber");
+    RUN_PLAIN(by_many_threads, "nothing here is a fiber");
     return 0;
 }
