@@ -11,6 +11,8 @@
 
 #include "base/sys.h"
 
+static atomic_ptr shows; /* void (*)(void) */
+
 static void say(const char *format, va_list args)
 {
     char text[512] = "weft: ";
@@ -30,6 +32,11 @@ void weft__warn(const char *format, ...)
     va_end(args);
 }
 
+void weft__fatal_shows(void (*show)(void))
+{
+    atomic_ptr_store_release(&shows, (void *)(uintptr_t)show);
+}
+
 void weft__fatal(const char *format, ...)
 {
     va_list args;
@@ -37,6 +44,10 @@ void weft__fatal(const char *format, ...)
     say(format, args);
     va_end(args);
     weft__sys_print_backtrace();
+    /* Pairs with weft__fatal_shows. */
+    void (*show)(void) = (void (*)(void))(uintptr_t)atomic_ptr_load_acquire(&shows);
+    if (show != NULL)
+        show();
     weft__sys_abort();
 }
 

@@ -14,9 +14,13 @@
 #define __FILE_NAME__ __FILE__
 #endif
 
-/* Writes "weft: <text>" to stderr in one write and aborts. */
+/* Writes "weft: <text>" to stderr in one write, then a backtrace and what weft__fatal_shows was given, and
+ * aborts. */
 #define fatal(...) weft__fatal(__VA_ARGS__)
 _Noreturn void weft__fatal(const char *format, ...) printf_like(1, 2);
+
+/* What is called before an abort: it writes the state of the runtime. */
+void weft__fatal_shows(void (*show)(void));
 
 /* Writes "weft: <text>" to stderr in one write. */
 void weft__warn(const char *format, ...) printf_like(1, 2);

@@ -166,17 +166,17 @@ const char *weft__sys_getenv(const char *name);
 int weft__sys_affinity_count(void); /* CPUs that the calling thread may use, or -errno */
 const char *weft__sys_strerror(int error);
 
-/* Faults: the handler of SIGSEGV and SIGBUS, on a stack of its own per thread. */
-typedef bool (*weft__sys_fault_handler)(void *address); /* true: reported, now die of it */
-int weft__sys_fault_install(weft__sys_fault_handler handler);
-void weft__sys_fault_remove(void);
-int weft__sys_fault_stack_enter(void **stack); /* for the calling thread */
+/* Faults (base/sys_fault.h) are handled on a stack of its own per thread: for the calling one. */
+int weft__sys_fault_stack_enter(void **stack);
 void weft__sys_fault_stack_leave(void *stack);
 /* Writes the call chain (or one address) with symbols to stderr; for the fault handler. */
 void weft__sys_print_backtrace(void);
 void weft__sys_print_address(void *address);
 /* The code addresses of the call chain, the caller's first; how many. */
 int weft__sys_backtrace(void **frames, int most);
+/* Whether the code at an address is weft's; libc's, if that is a library of its own. */
+bool weft__sys_own_code(const void *address);
+bool weft__sys_libc_code(const void *address);
 /* The same words as those two write, of one address, into the text; their length. */
 size_t weft__sys_address_text(const void *address, char *text, size_t size);
 

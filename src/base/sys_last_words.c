@@ -3,7 +3,8 @@
  * arithmetic fault, through a sanitizer, or by exit.
  *
  * Signals: the actions that were there before are put back when there is nothing to be said any more, or when
- * something was: then the signal comes again, to whom it would have come. (SIGSEGV and SIGBUS are sys_fault.c's.)
+ * something was: then the signal comes again, to whom it would have come. (Where sys_fault.c handles a signal, that
+ * has these words said.)
  * A handler of exit cannot be taken back; it is registered once, and has nothing to say most of the time.
  */
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/seam.h"
+#include "base/sys_fault.h"
 
 static const int signals[] = {SIGABRT, SIGILL, SIGFPE};
 enum { SIGNALS = sizeof signals / sizeof signals[0] };
@@ -71,7 +73,8 @@ void weft__sys_last_words(const char *text, size_t size)
         atomic_ptr_store_release(&words, (void *)(uintptr_t)text);
         register_exit();
         for (int i = 0; i < SIGNALS; i++)
-            sigaction(signals[i], &action, &before[i]);
+            if (!weft__sys_fault_handles(signals[i]))
+                sigaction(signals[i], &action, &before[i]);
     }
     if (__sanitizer_set_death_callback != NULL)
         __sanitizer_set_death_callback(text != NULL ? weft__sys_last_words_now : NULL);

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/seam.h"
+#include "base/sys_fault.h"
 
 static struct timespec to_timespec(int64_t time)
 {
@@ -72,6 +73,11 @@ static sigset_t machine_mask; /* written while no machine exists */
 void weft__sys_threads_inherit(void)
 {
     pthread_sigmask(SIG_SETMASK, NULL, &machine_mask);
+}
+
+const sigset_t *weft__sys_machine_mask(void)
+{
+    return &machine_mask;
 }
 
 void weft__sys_thread_begin(void)

@@ -1,44 +1,173 @@
 /*
- * fault.c: says which fiber overflowed its stack.
+ * fault.c: says who faulted: which fiber overflowed its stack, or touched memory that is not there.
  *
- * Runs in a signal handler, on the machine's alternate stack, when the process is about to die. It
- * takes no lock of weft's and allocates nothing; the backtrace uses the loader's tables, so a fault
- * inside the loader itself may end in a hang instead of a report. After the report the process dies
- * of the signal as it would have without weft.
+ * Runs in a signal handler, on the machine's alternate stack. It takes no lock of weft's and allocates nothing;
+ * the backtrace uses the loader's tables, so a fault inside the loader itself may end in a hang instead of a
+ * report. What it reads may be destroyed, so each part is tried (weft__sys_try), and left out if it faults. The
+ * report leaves in one write. After it the process dies of the signal as it would have without weft; unless the
+ * fiber is a worker of a pool that isolates crashes, and was in its task's own code: then that fiber is
+ * abandoned (crash.c).
+ *
+ * A handler that the program had installed before weft started may repair what faulted (memory that is
+ * protected to learn of accesses): such a fault is its, and nothing is said here. An overflow is reported even
+ * then, since nobody can repair it.
  */
 #include <stdio.h>
+#include <string.h>
 
+#include "base/sys_fault.h"
+#include "base/text.h"
+#include "sched/crash.h"
 #include "sched/sched.h"
+#include "sched/state.h"
 
-static void say_where(const char *what, void *address)
+enum { REPORT_SIZE = 10 * 1024 };
+
+struct report {
+    struct weft__sys_fault *fault;
+    struct thread *thread;    /* NULL: one that weft does not know */
+    struct weft_fiber *fiber; /* NULL: none ran on it */
+    bool overflow;
+    struct crash *crash; /* the fiber can be abandoned; or NULL */
+    const char
+        *kept; /* why the fiber is not abandoned, although its pool isolates crashes; or NULL */
+    weft_panic_info info; /* message and backtrace */
+    struct text text;
+};
+
+static void say_what(struct report *report)
 {
-    char text[64];
-    int length = snprintf(text, sizeof text, "weft: %s ", what);
-    weft__sys_write_stderr(text, (size_t)length);
-    weft__sys_print_address(address);
+    struct weft__sys_fault *fault = report->fault;
+    struct text message = {report->info.message, sizeof report->info.message, 0};
+    if (report->overflow)
+        weft__text_add(&message, "stack overflow");
+    else if (fault->has_address)
+        weft__text_add(&message, "fault: %s at 0x%llx (%s)", fault->name,
+                       (unsigned long long)(uintptr_t)fault->address, fault->reason);
+    else
+        weft__text_add(&message, "fault: %s (%s)", fault->name, fault->reason);
 }
 
-static bool report_overflow(void *address)
+static void add_stack_use(struct report *report)
 {
-    if (seeded())
-        weft__sys_last_words_now();
+    const struct weft_fiber *fiber = report->fiber;
+    size_t size = (size_t)1 << (fiber->stack_class + STACK_LOG_MIN);
+    const char *top = weft__stack_start_at(fiber->stack), *sp = report->fault->sp;
+    if (report->overflow)
+        weft__text_add(&report->text,
+                       "weft: all %zu bytes of its stack are used (give it more by "
+                       "weft_spawn_options.stack_size, that of the pool, or WEFT_STACK_SIZE)\n",
+                       size);
+    else if (sp >= weft__stack_low(fiber->stack) && sp <= top)
+        weft__text_add(&report->text, "weft: it uses %zu of the %zu bytes of its stack\n",
+                       (size_t)(top - sp), size);
+    else
+        weft__text_add(&report->text, "weft: its stack pointer %p is not in its stack\n",
+                       report->fault->sp);
+}
+
+static void add_fiber(void *arg)
+{
+    struct report *report = arg;
+    const struct weft_fiber *fiber = report->fiber;
+    report->info.fiber_id = fiber->id;
+    report->info.spawn_site = fiber->spawn_site;
+    memcpy(report->info.fiber_name, weft_fiber_name(fiber), strlen(weft_fiber_name(fiber)));
+    weft__text_add(&report->text, "weft: %s in fiber %llu \"%s\"%s\n", report->info.message,
+                   (unsigned long long)fiber->id, weft_fiber_name(fiber),
+                   atomic_u32_load_relaxed(&report->thread->inside) ? ", inside weft" : "");
+    add_stack_use(report);
+    weft__text_add_code(&report->text, "weft: the fiber was spawned at ", fiber->spawn_site);
+    weft__text_add_code(&report->text, "weft: and runs ", (void *)(uintptr_t)fiber->function);
+}
+
+static void add_thread(void *arg)
+{
+    struct report *report = arg;
+    const struct thread *thread = report->thread;
+    if (thread == NULL || thread->errno_address == NULL) /* which machines have */
+        weft__text_add(&report->text, "weft: %s on a thread that is not weft's\n",
+                       report->info.message);
+    else if (thread->processor != NULL)
+        weft__text_add(&report->text, "weft: %s in weft's own code, with processor %u\n",
+                       report->info.message, thread->processor->index);
+    else
+        weft__text_add(&report->text, "weft: %s in weft's own code, without a processor\n",
+                       report->info.message);
+}
+
+static void find_frames(void *arg)
+{
+    struct report *report = arg;
+    report->info.depth =
+        weft__sys_fault_backtrace(report->fault, report->info.backtrace, WEFT_PANIC_FRAMES);
+}
+
+static void add_frames(void *arg)
+{
+    struct report *report = arg;
+    char number[32];
+    for (int i = 0; i < report->info.depth; i++) {
+        snprintf(number, sizeof number, "weft:   %2d: ", i);
+        weft__text_add_code(&report->text, number, report->info.backtrace[i]);
+    }
+}
+
+static void write_report(struct report *report)
+{
+    char bytes[REPORT_SIZE];
+    report->text = (struct text){bytes, sizeof bytes, 0};
+    say_what(report);
+    if (!weft__sys_try(report->fiber != NULL ? add_fiber : add_thread, report))
+        weft__text_add(&report->text, "weft: %s, and what weft knows of it is destroyed\n",
+                       report->info.message);
+    if (!weft__sys_try(add_frames, report))
+        weft__text_add(&report->text, "weft: what calls it is unknown\n");
+    if (report->kept != NULL)
+        weft__text_add(&report->text, "weft: its pool isolates crashes, but not this one: %s\n",
+                       report->kept);
+    weft__text_write(&report->text);
+}
+
+static void find_crash(void *arg)
+{
+    struct report *report = arg;
+    report->crash = weft__crash_of(report->thread, report->fault, &report->info, &report->kept);
+}
+
+static bool is_overflow(const struct weft_fiber *fiber, const struct weft__sys_fault *fault)
+{
+    return fiber != NULL && fiber->stack != NULL &&
+           weft__stack_in_guard(fiber->stack, fault->address);
+}
+
+static enum weft__sys_verdict on_fault(struct weft__sys_fault *fault)
+{
     struct thread *thread = thread_self();
     struct weft_fiber *fiber = thread != NULL ? thread->fiber : NULL;
-    if (fiber == NULL || fiber->stack == NULL || !weft__stack_in_guard(fiber->stack, address))
-        return false;
-    size_t size = (size_t)1 << (fiber->stack_class + STACK_LOG_MIN);
-    weft__warn("stack overflow in fiber %llu \"%s\": all %zu bytes of its stack are used "
-               "(give it more by weft_spawn_options.stack_size or WEFT_STACK_SIZE)",
-               (unsigned long long)fiber->id, weft_fiber_name(fiber), size);
-    say_where("the fiber was spawned at", fiber->spawn_site);
-    say_where("and runs", (void *)(uintptr_t)fiber->function);
-    weft__sys_print_backtrace();
-    return true;
+    struct report report = {.fault = fault, .thread = thread, .fiber = fiber};
+    report.overflow = is_overflow(fiber, fault);
+    if (fault->others && !report.overflow)
+        return FAULT_UNKNOWN;
+    if (!weft__sys_try(find_frames, &report)) {
+        report.info.backtrace[0] = fault->pc;
+        report.info.depth = 1;
+    }
+    if (!weft__sys_try(find_crash, &report) || report.crash == NULL)
+        weft__sys_last_words_now();
+    write_report(&report);
+    if (report.crash != NULL) {
+        weft__crash_abandon(report.crash, &report.info, (struct machine *)thread, fault);
+        return FAULT_GOES_ON;
+    }
+    if (fiber == NULL && thread != NULL && thread->errno_address != NULL)
+        weft__state_show();
+    return FAULT_REPORTED;
 }
 
 int weft__fault_start(void)
 {
-    return weft__sys_fault_install(report_overflow);
+    return weft__sys_fault_install(on_fault);
 }
 
 void weft__fault_stop(void)

@@ -42,6 +42,21 @@ static void limit_lower(void)
         atomic_i64_add_relaxed(&weft__sched.limited, -1);
 }
 
+/* What is not as the last fiber left the record. */
+static always_inline void set(struct weft_fiber *fiber, void (*function)(void *), void *arg,
+                              void *site)
+{
+    fiber->function = function;
+    fiber->arg = arg;
+    fiber->spawn_site = site;
+    fiber->stack_class = weft__sched.stack_class;
+    fiber->owner = OWNER_NOBODY;
+    fiber->joinable = false;
+    fiber->ended = false;
+    fiber->panicked = false;
+    fiber->compact = false;
+}
+
 int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *arg, void *site)
 {
     struct thread *thread = thread_self();
@@ -62,17 +77,26 @@ int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *ar
         limit_lower();
         return -ENOMEM;
     }
-    fiber->function = function;
-    fiber->arg = arg;
-    fiber->spawn_site = site;
-    fiber->stack_class = weft__sched.stack_class;
-    fiber->owner = OWNER_NOBODY;
-    fiber->joinable = false;
-    fiber->ended = false;
-    fiber->panicked = false;
-    fiber->compact = false;
+    set(fiber, function, arg, site);
     *out = fiber;
     return 0;
+}
+
+struct weft_fiber *weft__fiber_make_heir(const struct weft_fiber *fiber, void (*function)(void *),
+                                         void *arg)
+{
+    struct weft_fiber *heir = weft__fiber_new(thread_self()->fibers);
+    if (heir == NULL)
+        return NULL;
+    struct extra *extra = weft__fiber_extra(heir);
+    if (extra == NULL) {
+        weft__fiber_free_any(heir);
+        return NULL;
+    }
+    set(heir, function, arg, fiber->spawn_site);
+    heir->stack_class = fiber->stack_class;
+    memcpy(extra->name, weft_fiber_name(fiber), strlen(weft_fiber_name(fiber)));
+    return heir;
 }
 
 void weft__fiber_discard(struct weft_fiber *fiber)

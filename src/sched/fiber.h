@@ -21,6 +21,8 @@ enum fiber_state {
     FIBER_RUNNING,
     FIBER_PARKED,
     FIBER_ENDED,
+    FIBER_CRASHED, /* abandoned where it faulted, for ever: sched/crash.c */
+    FIBER_STATES,
 };
 
 /* Panics of a fiber that are counted; more in its destructors, and those are left. */
@@ -44,6 +46,7 @@ struct extra {
     struct weft_group *group; /* that it is in; with what it runs: sync/group.c */
     int (*group_function)(void *);
     struct worker *worker; /* of a pool, that it is */
+    struct crash *crash;   /* if it may be abandoned: sched/crash.c; else NULL */
     uint32_t calls; /* tasks of pools that it runs in place of a worker, one inside the other */
 };
 
@@ -131,6 +134,10 @@ void weft__fiber_stop(void);
 /* Checks what spawning needs (runtime, limit) and makes a fiber that is not ready yet; the caller
  * makes it so, or discards it. */
 int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *arg, void *site);
+/* Makes one that takes the place of the fiber if that is abandoned (crash.c), with its name and stack size;
+ * NULL without memory. Given back by weft__fiber_free_any. */
+struct weft_fiber *weft__fiber_make_heir(const struct weft_fiber *fiber, void (*function)(void *),
+                                         void *arg);
 /* Counts a made fiber as alive and makes it ready. */
 void weft__fiber_start(struct weft_fiber *fiber);
 /* A made fiber that never was ready, or a kept one that has ended. */
@@ -149,6 +156,9 @@ struct panic *weft__fiber_take_panic(struct weft_fiber *fiber);
 
 /* Calls visit for each fiber that is parked, under the depot's lock. */
 void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *context), void *context);
+
+/* How many records are in each state, for reports: without a lock. False: there are more. */
+bool weft__fiber_count(uint64_t counts[FIBER_STATES]);
 
 /* Fibers spawned and not ended, and timers open; never less than there are. */
 uint64_t weft__fiber_alive(void);

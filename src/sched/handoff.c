@@ -73,6 +73,11 @@ void weft__lost_queue(struct weft_fiber *fiber)
     wake_if_idle(); /* a processor may have become idle since its thread looked for one */
 }
 
+void weft__lost_no_more(struct weft_fiber *fiber)
+{
+    mark_lost(fiber, false);
+}
+
 enum retaken weft__retake(struct processor *processor, uint32_t turn)
 {
     struct thread *owner = weft__claim(processor);

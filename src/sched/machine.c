@@ -2,7 +2,7 @@
  * machine.c: the loop of a machine: choose a fiber, run it, finish what it asked for.
  *
  * A machine has a stack of its own (its thread's) and runs fibers on theirs. A fiber leaves in one
- * of three ways, and what follows happens when its context is saved: here, on the machine's stack; or
+ * of these ways, and what follows happens when its context is saved: here, on the machine's stack; or
  * if it went straight to the next fiber, by that one, when it arrives (switch.h):
  *
  *   yield   into the ring, behind the others
@@ -11,6 +11,7 @@
  *   end     its stack goes back, the joiner is told, the record is freed
  *   queue   it came back to the runtime and its processor was gone (handoff.c): into the inject queue;
  *           the machine sleeps until it gets a processor
+ *   crash   it faulted, and was abandoned (crash.c)
  *
  * The five invariants of the scheduler, and where each is kept:
  *
@@ -35,6 +36,7 @@
 #include <errno.h>
 
 #include "sched/compact.h"
+#include "sched/crash.h"
 #include "sched/panic.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
@@ -347,6 +349,9 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
     case ACTION_QUEUE:
         fiber->state = FIBER_READY;
         weft__lost_queue(fiber);
+        break;
+    case ACTION_CRASH:
+        weft__crash_retire(machine, fiber);
         break;
     }
 }

@@ -231,7 +231,8 @@ void weft_panic_report(const weft_panic_info *info)
 
 void weft__panic_report(struct panic *panic)
 {
-    weft_panic_report(weft__panic_info(panic));
+    if (!panic->crash)
+        weft_panic_report(weft__panic_info(panic));
     weft__panic_free(panic);
     weft__seeded_panicked();
 }

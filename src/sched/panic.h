@@ -9,6 +9,7 @@
 #ifndef WEFT_SCHED_PANIC_H
 #define WEFT_SCHED_PANIC_H
 
+#include <errno.h>
 #include <fenv.h>
 #include <setjmp.h>
 #include <unwind.h>
@@ -22,6 +23,7 @@ struct panic {
     struct panic *previous;          /* during which it came, if that did not get to its end */
     const void *thrown;              /* the exception of C++ that it is, while that is on its way */
     struct panic *thrown_before;     /* and is not at its end: further out */
+    bool crash; /* no panic, but a fault that was reported when it came: crash.c */
     weft_panic_info info;
 };
 
@@ -42,6 +44,12 @@ struct guard {
     fenv_t floating;
 #endif
 };
+
+/* What those get who wait for what it ended. */
+static inline int panic_error(const struct panic *panic)
+{
+    return panic->crash ? -EFAULT : -EOWNERDEAD;
+}
 
 /* The scope of the caller; NULL on a thread without memory for its record. */
 struct scope *weft__scope_self(void);

@@ -149,11 +149,41 @@ void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *conte
     lock_release(&depot.lock);
 }
 
+bool weft__fiber_count(uint64_t counts[FIBER_STATES])
+{
+    enum { SLABS_MOST = 1 << 16 };
+    memset(counts, 0, FIBER_STATES * sizeof *counts);
+    const struct slab *slab = depot.slabs;
+    for (int i = 0; slab != NULL && i < SLABS_MOST; slab = slab->next, i++)
+        for (int record = 0; record < SLAB_RECORDS; record++) {
+            uint8_t state = slab->records[record].state;
+            if (state < FIBER_STATES)
+                counts[state]++;
+        }
+    return slab == NULL;
+}
+
+/* Something of the program's may point at a fiber that crashed for as long as the process lives. */
+static bool keep_crashed(struct slab *slab)
+{
+    static struct slab *kept;
+    bool any = false;
+    for (int i = 0; i < SLAB_RECORDS; i++)
+        any |= slab->records[i].state == FIBER_CRASHED;
+    if (any) {
+        slab->next = kept;
+        kept = slab;
+    }
+    return any;
+}
+
 void weft__fiber_stop(void)
 {
     while (depot.slabs != NULL) {
         struct slab *slab = depot.slabs;
         depot.slabs = slab->next;
+        if (keep_crashed(slab))
+            continue;
         for (int i = 0; i < SLAB_RECORDS; i++) { /* of handles that nobody gave up */
             weft__sys_free(fiber_extra(&slab->records[i]));
             weft__panic_free(weft__fiber_take_panic(&slab->records[i]));

@@ -28,6 +28,7 @@
 #include "sched/compact.h"
 #include "sched/config.h"
 #include "sched/sched.h"
+#include "sched/state.h"
 #include "stack/slab.h"
 
 enum { STOPS_MOST = 4 };
@@ -164,6 +165,8 @@ static int start(void)
         return error;
     }
     fault_started = settings.fault_report && weft__fault_start() == 0;
+    weft__sched.handles_faults = fault_started;
+    weft__fatal_shows(weft__state_show);
     if (seeded())
         weft__monitor_stop(); /* nor is it to be started later */
     else

@@ -5,6 +5,8 @@
  *   idle.c      idle processors and machines, sleeping and waking: nothing ready is forgotten
  *   steal.c     how a hungry processor gets fibers from a busy one
  *   compact.c   fibers that share a stack
+ *   fault.c     says who faulted; crash.c: abandons it, and has another go on
+ *   state.c     what the runtime is doing, when it aborts
  *   handoff.c   a processor leaves a machine that is stuck in C code; the way back
  *   monitor.c   the thread that finds such machines
  *   timers.c    firing the wheels
@@ -25,7 +27,7 @@
 #include "sched/seeded.h"
 #include "sched/thread.h"
 
-enum action { ACTION_YIELD, ACTION_PARK, ACTION_END, ACTION_QUEUE };
+enum action { ACTION_YIELD, ACTION_PARK, ACTION_END, ACTION_QUEUE, ACTION_CRASH };
 
 /* A thread of weft's own. */
 struct machine {
@@ -72,6 +74,7 @@ struct sched {
     uint8_t stack_class; /* of fibers that do not ask */
     int64_t max_fibers;  /* 0: no limit */
     bool deadlock_check;
+    bool handles_faults;
     bool io_uring, file_nowait, pidfd; /* allowed: for the floor io */
 
     _Alignas(CACHE_LINE) struct lock lock;
@@ -245,6 +248,9 @@ struct weft_fiber *weft__steal(struct machine *machine);
  * weft__claim_end. Returns the owner, or NULL. */
 struct thread *weft__claim(struct processor *victim);
 void weft__claim_end(struct thread *owner);
+/* Enters the runtime in the place of a fiber that does not: waits for who has claimed the processor, and leaves
+ * everything else that is asked for to weft__attend. */
+void weft__enter_crashed(struct thread *thread);
 
 /* handoff.c */
 
@@ -256,6 +262,8 @@ enum retaken weft__retake(struct processor *processor, uint32_t turn);
 struct thread *weft__processor_gone(struct thread *thread);
 /* Puts a fiber that came back without a processor into the inject queue. */
 void weft__lost_queue(struct weft_fiber *fiber);
+/* The fiber will not come back to the runtime: it does not count as lost. */
+void weft__lost_no_more(struct weft_fiber *fiber);
 /* How many calls of weft_blocking_enter the caller has not undone; and to undo those beyond `to`, which a panic has
  * left. */
 uint32_t weft__blocking_depth(void);

@@ -99,6 +99,15 @@ noinline struct thread *weft__attend(struct thread *thread)
     return thread;
 }
 
+void weft__enter_crashed(struct thread *thread)
+{
+    atomic_u32_store_relaxed(&thread->inside, 1);
+    barrier_light();
+    /* Pairs with the release in weft__claim_end and weft__retake. */
+    while (atomic_u32_load_acquire(&thread->attention) & ATTENTION_CLAIMED)
+        wait_for_claim(thread);
+}
+
 /* Thief's side. */
 
 void weft__claim_end(struct thread *owner)

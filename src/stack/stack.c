@@ -11,6 +11,9 @@
  *                  ^________________________________________|_______________|____________|
  *                                                get, in this order
  *
+ * A stack whose fiber was abandoned (sched/crash.c) goes to none of these: it stays as it is, guard and all, and
+ * so does its arena, also past shut-down.
+ *
  * LIFO everywhere: the stack last used is the next one to be used, since its pages are in the
  * cache; a fresh page costs as much as 500 switches.
  *
@@ -76,6 +79,7 @@ struct arena {
     char *memory;
     size_t size;
     uint32_t count, carved;
+    bool quarantine; /* it has a stack that stays */
     struct stack stacks[];
 };
 
@@ -92,6 +96,7 @@ static struct shelf {
 static enum stack_guard guard_kind;
 static atomic_i64 mprotect_left; /* guards that mprotect may still make */
 static atomic_u32 unguarded_said;
+static atomic_u64 quarantined;
 static atomic_i64 trimmable; /* warm and pending stacks of all shelves */
 static int64_t period_end;   /* of the trim period; 0: none has begun; the trimmer's own */
 
@@ -242,8 +247,15 @@ static struct arena *arena_open(struct shelf *shelf, int class)
     return arena;
 }
 
+/* One with a stack in quarantine stays as it is. */
 static void arena_close(struct arena *arena)
 {
+    static struct arena *kept;
+    if (arena->quarantine) {
+        arena->next = kept;
+        kept = arena;
+        return;
+    }
     for (uint32_t i = 0; i < arena->carved; i++)
         tell_tools_gone(&arena->stacks[i]);
     weft__sys_unmap(arena->memory, arena->size);
@@ -375,6 +387,17 @@ void weft__stack_put(struct stack_cache *cache, struct stack *stack)
     shelf_put(&shelves[stack->class], stack);
 }
 
+void weft__stack_quarantine(struct stack *stack)
+{
+    struct shelf *shelf = &shelves[stack->class];
+    lock_acquire(&shelf->lock);
+    for (struct arena *arena = shelf->arenas; arena != NULL; arena = arena->next)
+        if (stack >= arena->stacks && stack < arena->stacks + arena->count)
+            arena->quarantine = true;
+    lock_release(&shelf->lock);
+    atomic_u64_add_relaxed(&quarantined, 1);
+}
+
 void weft__stack_cache_flush(struct stack_cache *cache)
 {
     if (cache->count > 0)
@@ -454,7 +477,7 @@ bool weft__stack_trim_wanted(void)
 
 struct stack_figures weft__stack_figures(void)
 {
-    struct stack_figures figures = {0, 0, 0};
+    struct stack_figures figures = {.quarantined = atomic_u64_load_relaxed(&quarantined)};
     for (int class = 0; class < STACK_CLASSES; class ++) {
         struct shelf *shelf = &shelves[class];
         lock_acquire(&shelf->lock);

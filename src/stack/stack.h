@@ -42,7 +42,7 @@ enum stack_guard {
 
 /* Chooses the best guard that works and is allowed. Called while no stack exists. */
 void weft__stack_start(bool allow_install, bool allow_mprotect);
-/* Unmaps everything. Called when no stack is in use. */
+/* Unmaps everything, but for arenas with stacks in quarantine. Called when no stack is in use. */
 void weft__stack_stop(void);
 
 /* The class of stacks of at least `size` bytes; -1 if out of range. */
@@ -52,6 +52,8 @@ int weft__stack_class(size_t size);
  * cache may be NULL. */
 struct stack *weft__stack_get(struct stack_cache *cache, int class);
 void weft__stack_put(struct stack_cache *cache, struct stack *stack);
+/* Puts it away instead, as it is, for as long as the process lives: pointers into it may be anywhere. */
+void weft__stack_quarantine(struct stack *stack);
 /* Moves all stacks of the cache to the shelf, where others can use them and trimming finds them. */
 void weft__stack_cache_flush(struct stack_cache *cache);
 
@@ -74,9 +76,10 @@ bool weft__stack_trim_wanted(void);
 /* For tests and figures. */
 enum stack_guard weft__stack_guard_kind(void);
 struct stack_figures {
-    uint64_t made;    /* carved from arenas */
-    uint64_t shelved; /* on the shelves, committed or not */
-    uint64_t cold;    /* of these, given back to the system */
+    uint64_t made;        /* carved from arenas */
+    uint64_t shelved;     /* on the shelves, committed or not */
+    uint64_t cold;        /* of these, given back to the system */
+    uint64_t quarantined; /* since the process began */
 };
 struct stack_figures weft__stack_figures(void);
 

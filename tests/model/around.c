@@ -10,6 +10,7 @@
 
 #include "explore.h"
 #include "sched/compact.h"
+#include "sched/crash.h"
 #include "sched/descriptor.h"
 #include "sched/panic.h"
 #include "sched/sched.h"
@@ -212,6 +213,13 @@ void weft__held_report(struct weft_fiber *fiber, const char *does)
 /* There is none: what it would do is a scenario's to do. */
 void weft__monitor_poke(void)
 {
+}
+
+/* Nobody faults. */
+void weft__crash_retire(struct machine *machine, struct weft_fiber *fiber)
+{
+    (void)machine, (void)fiber;
+    model_fail("a crash");
 }
 
 void weft__fiber_retire(struct weft_fiber *fiber)
