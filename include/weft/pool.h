@@ -23,6 +23,14 @@
  * the options: a panic in one of them is counted, reported on stderr, and over; a worker whose on_worker_start
  * panics has failed to start.
  *
+ * Crashes. A memory fault or a stack overflow ends the process, after a report. In a pool with isolate_crashes the
+ * report is made, and then only the task ends: the fiber that ran it is abandoned, another takes its place, and the
+ * task counts as completed, and as crashed. Its handle gets -EFAULT, its group that error, on_panic is told as of a
+ * panic. What cannot be repaired: whatever the task has written before it faulted stays written, all that it held
+ * stays held (locks of any kind, memory, descriptors, libc's own locks if the fault was in libc), none of its
+ * clean-ups, destructors and fiber-local values is ended, nor the state of its worker, and its stack is kept for
+ * ever. See docs/pool.md before you use it.
+ *
  * Tasks run on worker fibers, made by need: tasks that do not wait are run one after the other by as many
  * workers as there are processors, however large the capacity; only when a task waits is another worker
  * woken or made for the next.
@@ -114,7 +122,12 @@ typedef struct weft_pool_options {
     /* Not 0: workers have compact stacks, as weft_spawn_options.compact. For many tasks that wait and do not show
      * others what is on their stack. */
     int compact;
-    uintptr_t reserved[7]; /* must be zero */
+    /* Not 0: a task that faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL raised by its own code) or overflows its stack does
+     * not end the process: see "Crashes" below. Needs the runtime's handlers (weft_config.no_fault_report). */
+    int isolate_crashes;
+    /* With that: after so many crashes of this pool the next one ends the process. Default 1,000; WEFT_UNLIMITED. */
+    int64_t max_crashes;
+    uintptr_t reserved[5]; /* must be zero */
 } weft_pool_options;
 
 /* Options for a pool of `workers` workers that are there from the start and stay, with a queue of as many
@@ -126,7 +139,8 @@ WEFT_API weft_pool_options weft_pool_fixed(int64_t workers);
 WEFT_API weft_pool_options weft_pool_scalable(int64_t idle, int64_t most, int64_t period);
 
 /* Opens a pool; options NULL: all defaults.
- * Returns 0; -EINVAL if pool is NULL, a number is out of range or a reserved field is set; or as weft_go.
+ * Returns 0; -EINVAL if pool is NULL, a number is out of range or a reserved field is set; -ENOTSUP if crashes are
+ * to be isolated and the runtime does not handle faults; or as weft_go.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_open(weft_pool **pool, const weft_pool_options *options);
 
@@ -219,7 +233,8 @@ typedef struct weft_pool_stats {
     int64_t stolen;    /* run by another worker than the one that had taken them */
     int64_t
         handlers_panicked; /* calls of on_panic, on_drop, on_worker_start and so on that panicked */
-    uintptr_t reserved[7];
+    int64_t crashed;       /* of the completed: ended by a fault, in a pool that isolates crashes */
+    uintptr_t reserved[6];
 } weft_pool_stats;
 
 /* Returns 0; -EINVAL if an argument is NULL; -ECHILD in a forked child.

@@ -12,8 +12,9 @@
  *   max_machines WEFT_MAX_MACHINES  threads at most. There are as many as processors, and more while
  *                                 fibers block in C code (weft/blocking.h); when all are in use that is
  *                                 said once on stderr, and fibers wait until one is free. Default 10,000
- *   no_fault_report               WEFT_FAULT_REPORT=0: do not install the SIGSEGV and SIGBUS
- *                                 handlers that report a stack overflow by fiber
+ *   no_fault_report               WEFT_FAULT_REPORT=0: do not install the handlers of SIGSEGV, SIGBUS,
+ *                                 SIGFPE and SIGILL that report a stack overflow or another fault by
+ *                                 fiber, and that pools need which isolate crashes
  *   no_deadlock_check             WEFT_DEADLOCK_CHECK=0: do not report and abort when every fiber and
  *                                 every thread waits and nothing is left that could wake one. (That
  *                                 is noticed only while the runtime runs, not if plain threads
@@ -42,7 +43,7 @@ WEFT_BEGIN
 /* Zero means default in every field. */
 typedef struct weft_config {
     int processors;        /* 1 to WEFT_PROCS_MAX */
-    int no_fault_report;   /* not zero: leave SIGSEGV and SIGBUS alone */
+    int no_fault_report;   /* not zero: leave the signals of faults alone */
     int no_deadlock_check; /* not zero: let those who wait for each other wait on */
     int max_machines;      /* 1 to 1,000,000 */
     size_t stack_size;     /* 16 KiB to 1 GiB, rounded up to a power of two */

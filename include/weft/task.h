@@ -38,7 +38,8 @@ WEFT_API WEFT_MUST_USE int weft_task_start(weft_task **task, weft_pool *pool,
 
 /* Waits until the task has ended; its place in the pool is free a moment later. *result, if result is not NULL, gets what the task set (NULL if it set
  * nothing); untouched if the task did not run.
- * Returns what the function returned; -EOWNERDEAD if it panicked (weft/panic.h);
+ * Returns what the function returned; -EOWNERDEAD if it panicked (weft/panic.h); -EFAULT if it crashed, in a pool
+ * that isolates crashes (weft_task_panic tells more);
  * -ECANCELED if the task was cancelled or dropped before it began;
  * -ECANCELED or -ETIMEDOUT also if the caller's own context is cancelled first (weft_task_ended tells);
  * -EINVAL if task is NULL; -EDEADLK if a task waits for itself; -ECHILD.

@@ -40,6 +40,13 @@ void weft__pool_group_dropped(const void *arg)
     weft__group_dropped(member.group);
 }
 
+void weft__pool_group_crashed(const void *arg, struct weft_fiber *gone, struct panic *panic)
+{
+    struct member member;
+    memcpy(&member, arg, sizeof member);
+    weft__group_crashed(gone, panic, panicked(member.group, panic, member.function, member.arg));
+}
+
 static int start(weft_group *group, int (*function)(void *), void *arg, bool wait)
 {
     struct member member = {group, function, arg};

@@ -7,5 +7,9 @@
 /* The function of a task that belongs to a group; and when such a task is dropped, with its argument. */
 void weft__pool_group_run(void *arg);
 void weft__pool_group_dropped(const void *arg);
+/* The same if it crashed, in a fiber that is gone. */
+struct panic;
+struct weft_fiber;
+void weft__pool_group_crashed(const void *arg, struct weft_fiber *gone, struct panic *panic);
 
 #endif

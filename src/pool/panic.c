@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pool/crash.h"
+
 static void count(weft_pool *pool, int64_t *figure)
 {
     if (weft__runtime_forked())
@@ -38,12 +40,15 @@ static void tell(void *arg)
 bool weft__pool_tell_panic(weft_pool *pool, struct panic *panic, void (*function)(void *),
                            void *arg)
 {
-    count(pool, &pool->stats.panicked);
+    count(pool, panic->crash ? &pool->stats.crashed : &pool->stats.panicked);
     if (pool->options.on_panic == NULL)
         return false;
     struct told told = {pool, weft__panic_info(panic), function, arg};
     struct guard guard;
-    if (likely(!weft__guarded(&guard, tell, &told)))
+    struct worker *armed = weft__worker_disarm();
+    bool panicked = weft__guarded(&guard, tell, &told);
+    weft__worker_rearm(armed);
+    if (likely(!panicked))
         return true;
     count(pool, &pool->stats.handlers_panicked);
     weft_panic_info both = *weft__panic_info(guard.panic);
@@ -66,7 +71,10 @@ void weft__pool_panicked(weft_pool *pool, const struct task *task, struct panic 
 bool weft__pool_call_option(weft_pool *pool, void (*function)(void *), void *arg)
 {
     struct guard guard;
-    if (likely(!weft__guarded(&guard, function, arg)))
+    struct worker *armed = weft__worker_disarm();
+    bool panicked = weft__guarded(&guard, function, arg);
+    weft__worker_rearm(armed);
+    if (likely(!panicked))
         return false;
     count(pool, &pool->stats.handlers_panicked);
     weft__panic_report(guard.panic);

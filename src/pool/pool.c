@@ -19,6 +19,7 @@
 
 #define CAPACITY_DEFAULT 10000
 #define EXPIRY_DEFAULT WEFT_S
+#define CRASHES_DEFAULT 1000
 enum { SHRINK_MOST = 1000000 };
 
 /* Options. */
@@ -42,7 +43,7 @@ static bool valid(const weft_pool_options *options)
     static const weft_pool_options none;
     return options->capacity >= 0 && options->queue >= 0 && options->max_blocked >= 0 &&
            options->keep >= 0 && options->prestart >= 0 && options->expiry >= 0 &&
-           options->shrink >= 0 && options->shrink <= SHRINK_MOST &&
+           options->shrink >= 0 && options->shrink <= SHRINK_MOST && options->max_crashes >= 0 &&
            options->when_full >= WEFT_BLOCK && options->when_full <= WEFT_DROP_OLDEST &&
            options->reuse >= WEFT_LIFO && options->reuse <= WEFT_FIFO &&
            options->prestart <= (options->capacity != 0 ? options->capacity : CAPACITY_DEFAULT) &&
@@ -126,6 +127,8 @@ static weft_pool *make(const weft_pool_options *options, void *site)
     pool->capacity = options->capacity != 0 ? options->capacity : CAPACITY_DEFAULT;
     pool->queue_most = options->queue;
     pool->stack_class = options->stack_size != 0 ? weft__stack_class(options->stack_size) : -1;
+    atomic_i64_store_relaxed(&pool->crashes_left,
+                             options->max_crashes != 0 ? options->max_crashes : CRASHES_DEFAULT);
     if (options->expiry == 0)
         pool->options.expiry = EXPIRY_DEFAULT;
     if (options->prestart > options->keep)
@@ -139,6 +142,8 @@ static weft_pool *make(const weft_pool_options *options, void *site)
 static int open_pool(weft_pool **out, const weft_pool_options *options, void *site)
 {
     int error = runtime_ensure();
+    if (error == 0 && options->isolate_crashes && !weft__sched.handles_faults)
+        error = -ENOTSUP;
     if (error != 0)
         return error;
     weft_pool *pool = make(options, site);

@@ -6,10 +6,12 @@
  *   submit.c   admission: who gets in, who waits, who is turned away
  *   settle.c   what follows from a change: who is called, admitted, woken or made
  *   worker.c   execution: workers, who runs the next task
+ *   start.c    how a worker starts and ends
  *   rescue.c   tasks in the hand of a worker that does not come back
  *   pool.c     the life of a pool: options, open, stop, close, tune, pause, figures
  *   task.c     tasks with a handle
  *   panic.c    panics of tasks
+ *   crash.c    workers that can be abandoned in their task
  *
  * Everything is under the pool's latch, except that a worker runs the tasks of a chunk it has in hand
  * without it (queue.h) and counts those that ended by itself:
@@ -51,7 +53,7 @@ enum worker_state {
     WORKER_AWAY,   /* its task waits, or has waited: others take the tasks that come next */
 };
 
-/* On the stack of its fiber. */
+/* On the stack of its fiber; or beside it, if the pool isolates crashes. */
 struct worker {
     struct link link; /* in the line of idle ones, or of takers; first: see worker_of */
     weft_pool *pool;
@@ -64,7 +66,15 @@ struct worker {
     uint8_t state;         /* changed under the latch by its owner, or from IDLE by who wakes it */
     bool in_task;          /* the user's code runs, not the pool's */
     bool called;           /* counted in the pool's `called` */
-    void *user_state;      /* on_worker_start's */
+    bool armed;       /* the task's own code runs, for the signal handler of its thread: crash.c */
+    void *user_state; /* on_worker_start's */
+};
+
+/* What a worker does; not on the stack of what a panic may leave. */
+struct shift {
+    struct worker *worker;
+    struct carried carried;
+    uint32_t turns;
 };
 
 static inline struct worker *worker_of(struct link *link)
@@ -133,6 +143,7 @@ struct weft_pool {
 
     struct serial *serials[SERIAL_BUCKETS];
     weft_pool_stats stats; /* the totals */
+    atomic_i64 crashes_left;
     weft_pool_options options;
     weft_timer *shrinker; /* NULL: each worker has its own clock */
     bool shrink_armed;
@@ -167,12 +178,32 @@ enum { WORKER_WORK = 0, WORKER_EXIT = 1 };
 void weft__pool_count_ended(weft_pool *pool, struct worker *worker);
 /* Under the latch: how many places are taken. */
 int64_t weft__pool_busy(const weft_pool *pool);
-/* worker.c: what a worker runs; and what calls a task, and those of its key that could not be queued: no panic
- * leaves it. */
-void weft__worker_main(void *pool);
-/* Makes the fiber of a worker, not yet started, compact; false without memory. */
-bool weft__worker_compact(struct weft_fiber *fiber);
+/* worker.c: what calls a task, and those of its key that could not be queued: no panic leaves it. */
 void weft__pool_call_task(weft_pool *pool, struct carried *carried);
+
+/* Around the user's code that a worker runs. A worker that does not take any more has nothing to tell. */
+void weft__worker_begin_task(struct worker *worker);
+void weft__worker_end_task(struct worker *worker);
+/* Under the latch: a worker that comes from on_worker_start, or from a task, is counted nowhere. */
+void weft__worker_come_loose(weft_pool *pool, struct worker *worker);
+/* Runs tasks until the worker is not needed any more. */
+void weft__worker_run_tasks(struct worker *worker, struct shift *shift);
+/* In the heir of a worker's fiber that is gone: ends its task as crashed; the worker starts anew. */
+struct panic;
+void weft__worker_crashed(struct worker *worker, struct carried *carried, struct weft_fiber *gone,
+                          struct panic *panic);
+
+/* start.c */
+
+/* Makes a worker, which is counted already: 0 or an error. And: only its fiber, not started. */
+int weft__worker_make(weft_pool *pool);
+int weft__worker_fiber(weft_pool *pool, struct weft_fiber **fiber, void (*function)(void *),
+                       void *arg);
+/* The life of a worker that is WORKER_STARTS, in its fiber, to its end; and the end alone. */
+void weft__worker_live(struct worker *worker, struct shift *shift);
+void weft__worker_end(struct worker *worker);
+
+/* worker.c */
 
 /* The worker that the caller runs in, in a task of its; NULL if there is none. */
 struct worker *weft__worker_self(void);

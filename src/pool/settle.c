@@ -17,7 +17,6 @@
 
 #include "base/assert.h"
 #include "pool/pool.h"
-#include "sched/compact.h"
 
 /* Counting; under the latch. */
 
@@ -164,26 +163,7 @@ void weft__pool_leave(weft_pool *pool)
     leave_if_fiber(fiber);
 }
 
-/* Making workers. */
-
-static int make_worker(weft_pool *pool)
-{
-    struct weft_fiber *fiber;
-    int error = weft__fiber_make(&fiber, weft__worker_main, pool, pool->site);
-    if (error != 0)
-        return error;
-    struct extra *extra = weft__fiber_extra(fiber);
-    if (extra == NULL ||
-        (pool->options.compact != 0 && weft__compact_works() && !weft__worker_compact(fiber))) {
-        weft__fiber_discard(fiber);
-        return -ENOMEM;
-    }
-    memcpy(extra->name, pool->name, sizeof pool->name);
-    if (pool->stack_class >= 0)
-        fiber->stack_class = (uint8_t)pool->stack_class;
-    weft__fiber_start(fiber);
-    return 0;
-}
+/* Places that are lent; and doing without workers. */
 
 void weft__pool_lend(weft_pool *pool, int64_t places)
 {
@@ -259,7 +239,7 @@ bool weft__pool_run(weft_pool *pool, struct errands *errands)
         next = waiter->next;
         weft__wake(waiter);
     }
-    if (!make || make_worker(pool) == 0)
+    if (!make || weft__worker_make(pool) == 0)
         return false;
     latch_acquire(&pool->latch);
     pool->workers--;

@@ -115,7 +115,7 @@ static void call(struct weft_task *task)
         weft__context_hold(before);
     atomic_ptr_store_relaxed(&task->runner, weft_self());
     if (unlikely(weft__guarded(&guard, call_function, &own)))
-        own.error = -EOWNERDEAD;
+        own.error = panic_error(guard.panic);
     atomic_ptr_store_relaxed(&task->runner, NULL);
     if (bound)
         (void)weft_context_bind(before, NULL); /* it was bound, so there is memory for it */
@@ -134,6 +134,15 @@ bool weft__task_call(struct weft_task *task)
     uint32_t state = atomic_u32_load_acquire(&task->state);
     drop(task);
     return state == TASK_RUNS || state == TASK_ENDED; /* if not by this, by one who waited for it */
+}
+
+void weft__task_crashed(struct weft_task *task, struct panic *panic)
+{
+    atomic_ptr_store_relaxed(&task->runner, NULL);
+    int error = panic_error(panic);
+    keep_panic(task, panic);
+    end(task, error);
+    drop(task);
 }
 
 void weft__task_dropped(struct weft_task *task)
@@ -263,8 +272,9 @@ int weft_task_wait_until(weft_task *task, void **result, int64_t deadline)
     if (self != NULL && atomic_ptr_load_relaxed(&task->runner) == self)
         return -EDEADLK;
     bool helps = own != NULL && own->pool == task->pool;
-    uint32_t *depth =
-        helps && !task->keyed ? weft__pool_depth() : NULL; /* those of a key have an order */
+    /* Those of a key have an order; and one that is run here cannot be isolated. */
+    bool runs = helps && !task->keyed && !task->pool->options.isolate_crashes;
+    uint32_t *depth = runs ? weft__pool_depth() : NULL;
     if (depth != NULL && *depth < DEPTH_MOST && leave_waiting(task, TASK_RUNS)) {
         ++*depth;
         call(task);

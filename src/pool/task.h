@@ -9,6 +9,9 @@
 
 /* Runs it; false if it was cancelled, or is run by another. */
 bool weft__task_call(struct weft_task *task);
+/* It crashed, in a fiber that is gone: takes the panic. */
+struct panic;
+void weft__task_crashed(struct weft_task *task, struct panic *panic);
 /* It was dropped by the pool. */
 void weft__task_dropped(struct weft_task *task);
 

@@ -23,19 +23,16 @@
  * processor: to wake a worker costs more than that.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "pool/crash.h"
+#include "pool/group.h"
 #include "pool/panic.h"
 #include "pool/pool.h"
 #include "pool/task.h"
-#include "sched/compact.h"
 
 enum { LINGER_ROUNDS = 64, LINGER_PAUSES = 4, YIELD_EVERY = 4, ONE_BY_ONE = 32 };
-
-#define START_RETRY_FIRST (10 * WEFT_MS)
-#define START_RETRY_MOST WEFT_S
 
 /* Tasks. */
 
@@ -113,9 +110,11 @@ static bool calls_next(weft_pool *pool, struct carried *carried)
 
 void weft__pool_call_task(weft_pool *pool, struct carried *carried)
 {
+    struct worker *armed = weft__worker_disarm();
     do
         call_task_safely(pool, carried);
     while (calls_next(pool, carried));
+    weft__worker_rearm(armed);
 }
 
 void weft__pool_call(weft_pool *pool, struct carried *carried)
@@ -131,9 +130,7 @@ void weft__pool_call(weft_pool *pool, struct carried *carried)
     weft__pool_finish(pool, &errands, fiber);
 }
 
-/* Around the user's code that a worker runs. A worker that does not take any more has nothing to tell. */
-
-static void begin_task(struct worker *worker)
+void weft__worker_begin_task(struct worker *worker)
 {
     weft_fiber *fiber = weft_self();
     worker->in_task = true;
@@ -141,7 +138,7 @@ static void begin_task(struct worker *worker)
     fiber->tells = worker->state != WORKER_AWAY;
 }
 
-static void end_task(struct worker *worker)
+void weft__worker_end_task(struct worker *worker)
 {
     weft_fiber *fiber = weft_self();
     worker->in_task = false;
@@ -169,9 +166,19 @@ static void end_deferred(void)
 static void work(struct worker *worker, struct carried *carried)
 {
     do {
+        worker->armed = true;
         call_task(worker->pool, carried);
         end_deferred();
+        worker->armed = false;
     } while (calls_next(worker->pool, carried));
+    count_end(worker);
+}
+
+static void end_after(struct worker *worker, struct carried *carried)
+{
+    while (calls_next(worker->pool, carried))
+        call_task_safely(worker->pool, carried);
+    weft__worker_end_task(worker);
     count_end(worker);
 }
 
@@ -180,11 +187,9 @@ static noinline void work_after_panic(struct worker *worker, struct carried *car
                                       struct panic *panic)
 {
     must(worker->in_task);
+    worker->armed = false;
     weft__pool_panicked(worker->pool, &carried->task, panic);
-    while (calls_next(worker->pool, carried))
-        call_task_safely(worker->pool, carried);
-    end_task(worker);
-    count_end(worker);
+    end_after(worker, carried);
 }
 
 /* Taking; under the latch. */
@@ -310,7 +315,7 @@ static noinline void attend(struct worker *worker)
 static void work_through(struct worker *worker, struct carried *carried)
 {
     bool more;
-    begin_task(worker);
+    weft__worker_begin_task(worker);
     do {
         work(worker, carried);
         if (weft__runtime_forked())
@@ -320,7 +325,7 @@ static void work_through(struct worker *worker, struct carried *carried)
         if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention)))
             attend(worker);
     } while (more);
-    end_task(worker);
+    weft__worker_end_task(worker);
 }
 
 /* The life of a worker. */
@@ -366,8 +371,7 @@ static bool rest(weft_pool *pool, struct worker *worker)
     return stays;
 }
 
-/* Under the latch: a worker that comes from on_worker_start, or from a task, is counted nowhere. */
-static void come_loose(weft_pool *pool, struct worker *worker)
+void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
 {
     if (worker->state == WORKER_STARTS)
         pool->starting--;
@@ -382,7 +386,7 @@ static void come_loose(weft_pool *pool, struct worker *worker)
  * runs already: no other has to be woken for that, though there may be as many takers as processors. */
 static void join_takers(weft_pool *pool, struct worker *worker)
 {
-    come_loose(pool, worker);
+    weft__worker_come_loose(pool, worker);
     if (worker->state == WORKER_LOOSE && atomic_i64_load_relaxed(&pool->ready) > 0 &&
         !pool->paused && weft__pool_busy(pool) < pool->capacity) {
         line_add(&pool->takers, &worker->link);
@@ -451,28 +455,10 @@ static noinline enum next choose(struct worker *worker, struct carried *carried,
     return next;
 }
 
-/* A worker and what it does; not on the stack of what a panic may leave, nor on a compact one: others look at a
- * worker while its task waits. */
-struct shift {
-    struct worker worker;
-    struct carried carried;
-    uint32_t turns;
-};
-
-bool weft__worker_compact(struct weft_fiber *fiber)
-{
-    struct shift *shift = weft__compact_front(fiber, sizeof *shift);
-    if (shift == NULL)
-        return false;
-    shift->worker.in_task = false; /* before it starts, its fiber may be asked */
-    fiber_extra(fiber)->worker = &shift->worker;
-    return true;
-}
-
 static void take_turns(void *arg)
 {
     struct shift *shift = arg;
-    struct worker *worker = &shift->worker;
+    struct worker *worker = shift->worker;
     bool lingered = false;
     for (;;) {
         (void)runtime_enter(thread_self());
@@ -497,136 +483,54 @@ static void take_turns(void *arg)
 }
 
 /* One guard for all tasks until one panics. */
-static void run_tasks(struct shift *shift)
+void weft__worker_run_tasks(struct worker *worker, struct shift *shift)
 {
     struct guard guard;
+    shift->worker = worker;
     shift->turns = 0;
     while (weft__guarded(&guard, take_turns, shift)) {
-        work_after_panic(&shift->worker, &shift->carried, guard.panic);
+        work_after_panic(worker, &shift->carried, guard.panic);
         if (weft__runtime_forked())
             return;
     }
 }
 
-/* Waits before the next try to start; false if nobody needs the worker any more. While any fails no more
- * are made. */
-static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t pause)
+/* Crashes. */
+
+/* A worker whose fiber is another one now is as one that was just made. */
+static void start_anew(struct worker *worker)
 {
+    weft_pool *pool = worker->pool;
     struct errands errands = {NULL, NULL, false};
     (void)runtime_enter(thread_self());
     latch_acquire(&pool->latch);
-    come_loose(pool, worker);
-    pool->failing++;
-    bool needed = pool->state == POOL_OPEN || pool->inside > 0;
-    weft__pool_settle(pool, &errands); /* its place may be another's */
+    pool->called -= worker->called;
+    worker->called = false;
+    weft__pool_count_ended(pool, worker);
+    put_back(pool, worker);
+    leave_takers(worker);
+    weft__worker_come_loose(pool, worker);
+    worker->state = WORKER_STARTS;
+    pool->starting++;
+    weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
-        weft__pool_leave_inside(pool);
+        weft__pool_leave_inside(pool); /* this worker is here */
     runtime_leave(thread_self());
-    if (needed)
-        (void)weft_sleep(pause);
-    latch_acquire(&pool->latch);
-    pool->failing--;
-    pool->starting++;
-    worker->state = WORKER_STARTS;
-    latch_release(&pool->latch);
-    return needed;
 }
 
-struct start {
-    struct worker *worker;
-    int error;
-};
-
-static void start(void *arg)
+void weft__worker_crashed(struct worker *worker, struct carried *carried, struct weft_fiber *gone,
+                          struct panic *panic)
 {
-    struct start *start = arg;
-    const weft_pool_options *options = &start->worker->pool->options;
-    start->error = options->on_worker_start(&start->worker->user_state, options->data);
-}
-
-static int call_start(weft_pool *pool, struct worker *worker)
-{
-    struct start own = {worker, 0};
-    worker->user_state = NULL;
-    begin_task(worker);
-    if (weft__pool_call_option(pool, start, &own))
-        own.error = -EOWNERDEAD;
-    end_task(worker);
-    return own.error;
-}
-
-static void call_exit(void *arg)
-{
-    struct worker *worker = arg;
-    worker->pool->options.on_worker_exit(worker->user_state, worker->pool->options.data);
-}
-
-/* A worker without its state is of no use: it tries until it has one. */
-static noinline bool start_state(weft_pool *pool, struct worker *worker)
-{
-    int64_t pause = START_RETRY_FIRST;
-    int error;
-    while (pool->options.on_worker_start != NULL && (error = call_start(pool, worker)) != 0) {
-        if (weft__runtime_forked())
-            return false;
-        char line[96];
-        snprintf(line, sizeof line, "a worker could not start: %s", weft_strerror(error));
-        weft__pool_log(pool, line);
-        if (!try_again_later(pool, worker, pause))
-            return false;
-        if (pause < START_RETRY_MOST)
-            pause *= 2;
-    }
-    return true;
-}
-
-/* The last that a worker does with its pool. */
-static noinline void end_worker(weft_pool *pool, struct worker *worker)
-{
-    struct errands errands = {NULL, NULL, false};
-    (void)runtime_enter(thread_self());
-    latch_acquire(&pool->latch);
-    come_loose(pool, worker);
-    pool->workers--;
-    weft__pool_settle(pool, &errands);
-    latch_release(&pool->latch); /* the pool may be gone when those who stop it are woken */
-    bool alone = weft__pool_run(pool, &errands);
-    runtime_leave(thread_self());
-    if (alone)
-        weft__pool_do_without(pool);
-}
-
-static void live(weft_pool *pool, struct weft_fiber *fiber, struct shift *shift)
-{
-    struct worker *worker = &shift->worker;
-    struct extra *extra = fiber_extra(fiber);
-    *worker = (struct worker){.pool = pool, .fiber = fiber, .state = WORKER_STARTS};
-    extra->worker = worker;
-    bool started = start_state(pool, worker);
-    if (started && !weft__runtime_forked())
-        run_tasks(shift);
-    if (weft__runtime_forked())
-        return; /* a child of a task's: nothing of the pool is there */
-    extra->worker = NULL;
-    if (started && pool->options.on_worker_exit != NULL)
-        (void)weft__pool_call_option(pool, call_exit, worker);
-    if (!weft__runtime_forked())
-        end_worker(pool, worker);
-}
-
-static noinline void live_on_stack(weft_pool *pool, struct weft_fiber *fiber)
-{
-    struct shift shift;
-    live(pool, fiber, &shift);
-}
-
-void weft__worker_main(void *pool)
-{
-    struct weft_fiber *fiber = weft_self();
-    struct worker *worker = fiber_extra(fiber)->worker;
-    if (likely(worker == NULL))
-        live_on_stack(pool, fiber);
+    weft__worker_begin_task(worker);
+    if (carried->task.handle != NULL)
+        weft__task_crashed(carried->task.handle, panic);
+    else if (carried->task.function == weft__pool_group_run)
+        weft__pool_group_crashed(carried->task.arg, gone, panic);
     else
-        live(pool, fiber, container_of(worker, struct shift, worker));
+        weft__pool_panicked(worker->pool, &carried->task, panic);
+    if (!weft__runtime_forked()) /* by on_panic */
+        end_after(worker, carried);
+    if (!weft__runtime_forked())
+        start_anew(worker);
 }

@@ -135,6 +135,7 @@ void weft__crash_retire(struct machine *machine, struct weft_fiber *fiber)
     extra->crash->heir = NULL;
     extra->crash = NULL;
     extra->worker = NULL;
-    weft__stack_quarantine(fiber->stack);
+    if (!fiber->compact) /* else others go on there: only its own frames were on it */
+        weft__stack_quarantine(fiber->stack);
     weft__ready(heir, false);
 }

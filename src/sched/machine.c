@@ -333,7 +333,8 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
     machine->thread.fiber = NULL;
     processor = machine->thread.processor; /* it may have changed, or be gone */
     if (unlikely(hot != NULL))
-        weft__compact_leave(hot, fiber, machine->action == ACTION_END);
+        weft__compact_leave(hot, fiber,
+                            machine->action == ACTION_END || machine->action == ACTION_CRASH);
     switch (machine->action) {
     case ACTION_YIELD:
         fiber->state = FIBER_READY;

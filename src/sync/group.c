@@ -50,6 +50,7 @@ static void note_error(weft_group *group, int error)
 static void note_panic(weft_group *group, struct panic *panic, bool known)
 {
     void *none = NULL;
+    int error = panic_error(panic);
     (void)weft__panic_info(panic); /* all messages in one */
     bool first =
         atomic_ptr_cas_acq_rel(&group->panic, &none, panic); /* pairs with weft_group_panic */
@@ -59,7 +60,7 @@ static void note_panic(weft_group *group, struct panic *panic, bool known)
         weft__panic_free(panic);
     else if (!first)
         weft__panic_report(panic);
-    note_error(group, -EOWNERDEAD);
+    note_error(group, error);
 }
 
 /* A function of the group, as a call that a panic cannot leave. */
@@ -158,6 +159,13 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
             end_by_panic(extra->group, guard.panic, panicked(group, guard.panic, function, arg));
     finish(extra, own.result);
     extra->group = outer;
+}
+
+void weft__group_crashed(struct weft_fiber *gone, struct panic *panic, bool known)
+{
+    struct extra *extra = fiber_extra(gone);
+    (void)end_by_panic(extra->group, panic, known);
+    finish(extra, 0);
 }
 
 void weft__group_dropped(weft_group *group)

@@ -28,5 +28,8 @@ typedef bool group_panicked(weft_group *group, struct panic *panic, int (*functi
 void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
                      group_panicked *panicked);
 void weft__group_dropped(weft_group *group);
+/* The fiber that ran a function of a group by weft__group_run was abandoned (sched/crash.c); known: of the panic,
+ * which is the group's from here on. */
+void weft__group_crashed(struct weft_fiber *gone, struct panic *panic, bool known);
 
 #endif

@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "explore.h"
+#include "pool/crash.h"
 #include "pool/group.h"
 #include "pool/panic.h"
 #include "pool/task.h"
@@ -105,6 +106,22 @@ struct foreign *weft__foreign_self(void)
 }
 
 /* What this model does not use. */
+
+int weft__isolated_make(weft_pool *isolating)
+{
+    (void)isolating;
+    return -ENOSYS;
+}
+
+void weft__task_crashed(struct weft_task *task, struct panic *panic)
+{
+    (void)task, (void)panic;
+}
+
+void weft__pool_group_crashed(const void *arg, struct weft_fiber *gone, struct panic *panic)
+{
+    (void)arg, (void)gone, (void)panic;
+}
 
 int weft__stack_class(size_t size)
 {

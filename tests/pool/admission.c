@@ -36,6 +36,7 @@ static void check_options(void *arg)
     refuse_options((weft_pool_options){.prestart = 10001});
     refuse_options((weft_pool_options){.expiry = -1});
     refuse_options((weft_pool_options){.shrink = -1});
+    refuse_options((weft_pool_options){.max_crashes = -1});
     refuse_options((weft_pool_options){.stack_size = 1});
     refuse_options((weft_pool_options){.stack_size = SIZE_MAX});
     weft_pool_options options = {.capacity = 1};

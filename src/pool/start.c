@@ -1,0 +1,193 @@
+/*
+ * start.c: how a worker starts and ends: its fiber, and its own state (on_worker_start, on_worker_exit).
+ *
+ * A worker without its state is of no use: it tries until it has one, after a pause that doubles each time. While
+ * any fails no more are made; the place is another's meanwhile.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pool/crash.h"
+#include "pool/panic.h"
+#include "pool/pool.h"
+#include "sched/compact.h"
+
+#define START_RETRY_FIRST (10 * WEFT_MS)
+#define START_RETRY_MOST WEFT_S
+
+/* Waits before the next try to start; false if nobody needs the worker any more. While any fails no more
+ * are made. */
+static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t pause)
+{
+    struct errands errands = {NULL, NULL, false};
+    (void)runtime_enter(thread_self());
+    latch_acquire(&pool->latch);
+    weft__worker_come_loose(pool, worker);
+    pool->failing++;
+    bool needed = pool->state == POOL_OPEN || pool->inside > 0;
+    weft__pool_settle(pool, &errands); /* its place may be another's */
+    latch_release(&pool->latch);
+    if (weft__pool_run(pool, &errands))
+        weft__pool_leave_inside(pool);
+    runtime_leave(thread_self());
+    if (needed)
+        (void)weft_sleep(pause);
+    latch_acquire(&pool->latch);
+    pool->failing--;
+    pool->starting++;
+    worker->state = WORKER_STARTS;
+    latch_release(&pool->latch);
+    return needed;
+}
+
+struct start {
+    struct worker *worker;
+    int error;
+};
+
+static void start(void *arg)
+{
+    struct start *start = arg;
+    const weft_pool_options *options = &start->worker->pool->options;
+    start->error = options->on_worker_start(&start->worker->user_state, options->data);
+}
+
+static int call_start(weft_pool *pool, struct worker *worker)
+{
+    struct start own = {worker, 0};
+    worker->user_state = NULL;
+    weft__worker_begin_task(worker);
+    if (weft__pool_call_option(pool, start, &own))
+        own.error = -EOWNERDEAD;
+    weft__worker_end_task(worker);
+    return own.error;
+}
+
+static void call_exit(void *arg)
+{
+    struct worker *worker = arg;
+    worker->pool->options.on_worker_exit(worker->user_state, worker->pool->options.data);
+}
+
+/* False: it is not needed any more. */
+static noinline bool start_state(weft_pool *pool, struct worker *worker)
+{
+    int64_t pause = START_RETRY_FIRST;
+    int error;
+    while (pool->options.on_worker_start != NULL && (error = call_start(pool, worker)) != 0) {
+        if (weft__runtime_forked())
+            return false;
+        char line[96];
+        snprintf(line, sizeof line, "a worker could not start: %s", weft_strerror(error));
+        weft__pool_log(pool, line);
+        if (!try_again_later(pool, worker, pause))
+            return false;
+        if (pause < START_RETRY_MOST)
+            pause *= 2;
+    }
+    return true;
+}
+
+/* The last that a worker does with its pool. */
+void weft__worker_end(struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    struct errands errands = {NULL, NULL, false};
+    (void)runtime_enter(thread_self());
+    latch_acquire(&pool->latch);
+    weft__worker_come_loose(pool, worker);
+    pool->workers--;
+    weft__pool_settle(pool, &errands);
+    latch_release(&pool->latch); /* the pool may be gone when those who stop it are woken */
+    bool alone = weft__pool_run(pool, &errands);
+    runtime_leave(thread_self());
+    if (alone)
+        weft__pool_do_without(pool);
+}
+
+void weft__worker_live(struct worker *worker, struct shift *shift)
+{
+    weft_pool *pool = worker->pool;
+    struct extra *extra = fiber_extra(weft_self());
+    extra->worker = worker;
+    bool started = start_state(pool, worker);
+    if (started && !weft__runtime_forked())
+        weft__worker_run_tasks(worker, shift);
+    if (weft__runtime_forked())
+        return; /* a child of a task's: nothing of the pool is there */
+    extra->worker = NULL;
+    if (started && pool->options.on_worker_exit != NULL)
+        (void)weft__pool_call_option(pool, call_exit, worker);
+    if (!weft__runtime_forked())
+        weft__worker_end(worker);
+}
+
+static void worker_main(void *arg)
+{
+    struct worker worker = {.pool = arg, .fiber = weft_self(), .state = WORKER_STARTS};
+    struct shift shift;
+    weft__worker_live(&worker, &shift);
+}
+
+/* Others look at a worker while its task waits: on a compact stack it must not be. */
+struct apart {
+    struct worker worker;
+    struct shift shift;
+};
+
+static void apart_main(void *arg)
+{
+    struct apart *apart = arg;
+    weft__worker_live(&apart->worker, &apart->shift);
+}
+
+static int make_compact(weft_pool *pool)
+{
+    struct weft_fiber *fiber;
+    int error = weft__worker_fiber(pool, &fiber, apart_main, NULL);
+    if (error != 0)
+        return error;
+    struct apart *apart = weft__compact_front(fiber, sizeof *apart);
+    if (apart == NULL) {
+        weft__fiber_discard(fiber);
+        return -ENOMEM;
+    }
+    apart->worker = (struct worker){.pool = pool, .fiber = fiber, .state = WORKER_STARTS};
+    fiber->arg = apart;
+    weft__fiber_start(fiber);
+    return 0;
+}
+
+/* Making them. */
+
+int weft__worker_fiber(weft_pool *pool, struct weft_fiber **out, void (*function)(void *),
+                       void *arg)
+{
+    struct weft_fiber *fiber;
+    int error = weft__fiber_make(&fiber, function, arg, pool->site);
+    if (error == 0 && weft__fiber_extra(fiber) == NULL) {
+        weft__fiber_discard(fiber);
+        error = -ENOMEM;
+    }
+    if (error != 0)
+        return error;
+    memcpy(fiber_extra(fiber)->name, pool->name, sizeof pool->name);
+    if (pool->stack_class >= 0)
+        fiber->stack_class = (uint8_t)pool->stack_class;
+    *out = fiber;
+    return 0;
+}
+
+int weft__worker_make(weft_pool *pool)
+{
+    struct weft_fiber *fiber;
+    if (pool->options.isolate_crashes)
+        return weft__isolated_make(pool);
+    if (pool->options.compact != 0 && weft__compact_works())
+        return make_compact(pool);
+    int error = weft__worker_fiber(pool, &fiber, worker_main, pool);
+    if (error == 0)
+        weft__fiber_start(fiber);
+    return error;
+}
