@@ -33,7 +33,8 @@ const char *__tsan_default_options(void)
 }
 
 /* The fault itself is meant, not a sanitizer's word on it; and it must not be a jump to another function. */
-#define FAULTS __attribute__((no_sanitize("undefined", "address"), unused)) static noinline void
+#define FAULTS \
+    __attribute__((no_sanitize("undefined", "address", "thread"), unused)) static noinline void
 
 static int *volatile faults_nowhere;
 static volatile int faults_zero, faults_number = 100, faults_result;

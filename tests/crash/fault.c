@@ -75,7 +75,8 @@ static noinline void run_fiber(void (*function)(void *))
 static noinline void by_way_of(void (*fault)(void))
 {
     volatile char frame[1024];
-    frame[0] = frame[1023] = 1;
+    for (size_t i = 0; i < sizeof frame; i++)
+        frame[i] = (char)i;
     fault();
     frame[1] = frame[0];
 }
