@@ -23,7 +23,7 @@ BUILD = cmake --build
 NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test seeds soak bench debug asan tsan aarch64 fallbacks valgrind lint format \
+.PHONY: help setup build run test seeds soak bench debug asan tsan coverage aarch64 fallbacks valgrind lint format \
 	install clean
 
 help: ## show the targets
@@ -90,6 +90,14 @@ valgrind: setup ## the tests of tests/valgrind.txt under valgrind
 	@$(CONFIGURE) -B build/valgrind -DWEFT_VALGRIND=ON
 	@$(BUILD) build/valgrind -j $(JOBS)
 	@$(CTEST) --test-dir build/valgrind $(CTEST_FLAGS)
+
+coverage: setup ## which lines and branches of src/ the suite reaches: build/coverage/missing.txt
+	@$(CONFIGURE) -B build/coverage -DWEFT_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug \
+		-DCMAKE_C_COMPILER=gcc -DCMAKE_C_FLAGS_DEBUG='-O0 -g -DWEFT_DEBUG=1'
+	@$(BUILD) build/coverage -j $(JOBS)
+	@find build/coverage -name '*.gcda' -delete
+	@$(CTEST) --test-dir build/coverage $(CTEST_FLAGS) || echo "some tests failed: the figures are without what they did not reach"
+	@tools/coverage.sh build/coverage
 
 lint: setup ## check the layout (clang-format) and the code (clang-tidy)
 	@tools/format.sh --check

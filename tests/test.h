@@ -37,6 +37,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef WEFT_COVERAGE
+void __gcov_dump(void);
+#endif
+
 #define CHECK(condition) \
     ((condition) ? (void)0 : test_fail(__FILE__, __LINE__, "CHECK(%s)", #condition))
 
@@ -144,6 +148,9 @@ static inline int test_in_child(void (*function)(void *), void *arg, const char 
         close(ends[0]);
         close(ends[1]);
         function(arg);
+#ifdef WEFT_COVERAGE
+        __gcov_dump();
+#endif
         _exit(0);
     }
     close(ends[1]);

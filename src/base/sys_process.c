@@ -47,13 +47,27 @@ void weft__sys_write_stderr(const char *text, size_t size)
     }
 }
 
+#ifdef WEFT_COVERAGE
+void __gcov_dump(void);
+#endif
+
+/* What has run is counted also if it ends in a death that a test expects. */
+static void save_coverage(void)
+{
+#ifdef WEFT_COVERAGE
+    __gcov_dump();
+#endif
+}
+
 void weft__sys_abort(void)
 {
+    save_coverage();
     abort();
 }
 
 void weft__sys_exit_now(int status)
 {
+    save_coverage();
     _exit(status);
 }
 

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# coverage.sh: what the tests have reached of src/, by file, from the counters of a build with WEFT_COVERAGE.
+#
+#     coverage.sh build/coverage
+#
+# Prints lines and branches of each file and of all, and writes <build>/missing.txt: each line that never ran and
+# each branch that was never taken, with its text.
+#
+# The rules. A branch is a way out of a condition, as gcov counts them. Left out are:
+#   - lines with must(, should( or _Static_assert: their other way is weft's own death, and must not be reached;
+#   - lines with fatal( and the branch that leads there are counted: tests/crash reaches them.
+# A header's inline function counts as reached if any object has reached it. A process that dies by a signal that
+# weft does not see leaves no counters: the handler of faults and what runs only before such a death shows as
+# missing, though tests/crash reaches it.
+set -euo pipefail
+
+build=${1:?usage: tools/coverage.sh BUILD_FOLDER}
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "$build" && pwd)
+objects=$build/CMakeFiles/weft_objects.dir
+
+find "$objects" -name '*.gcno' | sort | while read -r notes; do
+    gcov --branch-probabilities --branch-counts --stdout --object-file "${notes%.gcno}.o" "$notes" 2> /dev/null
+done | awk -v root="$root/" -v missing="$build/missing.txt" '
+# "        -:    0:Source:/path", then per line "count:number:text", then its "branch  0 taken 5".
+function trim(text) { sub(/^[ \t]+/, "", text); sub(/[ \t]+$/, "", text); return text }
+/^ *-: *0:Source:/ {
+    file = $0
+    sub(/^ *-: *0:Source:/, "", file)
+    sub("^" root, "", file)
+    wanted = file ~ /^src\//
+    next
+}
+!wanted { next }
+/^branch/ {
+    if (excluded || line == 0)
+        next
+    key = file SUBSEP line SUBSEP way++
+    if (!(key in taken))
+        taken[key] = 0
+    if ($3 == "taken")
+        taken[key] += $4
+    next
+}
+/^(call|function|unconditional|-----)/ { next }
+/^ *[0-9#=*-]+\*?: *[0-9]+:/ {
+    split($0, part, ":")
+    count = trim(part[1])
+    number = part[2] + 0
+    if (number == 0)
+        next
+    text = substr($0, length(part[1]) + length(part[2]) + 3)
+    line = 0
+    if (count == "-")
+        next
+    line = number
+    way = 0
+    excluded = text ~ /(must|should|_Static_assert)\(/
+    key = file SUBSEP line
+    texts[key] = text
+    if (!(key in ran))
+        ran[key] = 0
+    if (count !~ /^[#=]/)
+        ran[key] += count
+}
+END {
+    for (key in ran) {
+        split(key, part, SUBSEP)
+        lines[part[1]]++
+        if (ran[key] > 0)
+            lines_ran[part[1]]++
+        else
+            printf "%s:%05d: line: %s\n", part[1], part[2], trim(texts[key]) > missing ".unsorted"
+    }
+    for (key in taken) {
+        split(key, part, SUBSEP)
+        branches[part[1]]++
+        if (taken[key] > 0)
+            branches_taken[part[1]]++
+        else if (ran[part[1], part[2]] > 0)
+            printf "%s:%05d: branch %d: %s\n", part[1], part[2], part[3], trim(texts[part[1], part[2]]) > missing ".unsorted"
+    }
+    for (file in lines) {
+        printf "%-28s %5d of %5d lines %6.1f %%   %5d of %5d branches %6.1f %%\n", file, lines_ran[file], lines[file],
+            100 * lines_ran[file] / lines[file], branches_taken[file], branches[file],
+            branches[file] ? 100 * branches_taken[file] / branches[file] : 100 | "sort"
+        all += lines[file]; all_ran += lines_ran[file]
+        every += branches[file]; every_taken += branches_taken[file]
+    }
+    close("sort")
+    if (all == 0) {
+        print "no counters found" > "/dev/stderr"
+        exit 1
+    }
+    printf "%-28s %5d of %5d lines %6.1f %%   %5d of %5d branches %6.1f %%\n", "all", all_ran, all, 100 * all_ran / all,
+        every_taken, every, 100 * every_taken / every
+}'
+
+sort "$build/missing.txt.unsorted" | sed 's/:0*\([0-9]\)/:\1/' > "$build/missing.txt"
+rm "$build/missing.txt.unsorted"
+echo "what is missing, line by line: $build/missing.txt"
