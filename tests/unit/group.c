@@ -763,10 +763,79 @@ static void everywhere_alike(void)
     everywhere(closed_at_once);
 }
 
+/* Fiber-local values end before the group does, and their ends may panic. */
+static weft_local_key key;
+static atomic_u32 values_ended;
+
+static void end_value(void *value)
+{
+    weft_yield();
+    (void)atomic_u32_add_seq_cst(&values_ended, 1);
+    if (value == &key)
+        weft_panic("the end of a value");
+}
+
+static int set_value(void *arg)
+{
+    return weft_local_set(key, arg);
+}
+
+static void values_end_with_the_group(void)
+{
+    weft_group *group;
+    weft_panic_info info;
+    int value;
+    CHECK_EQ(weft_local_create(&key, end_value), 0);
+    CHECK_EQ(weft_group_open(&group, NULL), 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(weft_group_go(group, set_value, &value), 0);
+    CHECK_EQ(weft_group_wait(group), 0);
+    CHECK_EQ(atomic_u32_load_seq_cst(&values_ended), 5);
+
+    CHECK_EQ(weft_group_go(group, set_value, &key), 0);
+    CHECK_EQ(weft_group_wait(group), -EOWNERDEAD);
+    CHECK_EQ(atomic_u32_load_seq_cst(&values_ended), 6);
+    CHECK_EQ(weft_group_panic(group, &info), 0);
+    CHECK_STR(info.message, "the end of a value");
+    CHECK_EQ(weft_group_close(group), -EOWNERDEAD);
+    CHECK_EQ(weft_local_delete(key), 0);
+}
+
+/* The first panic is the group's; those that follow are reported when they come. */
+static int panic_with(void *arg)
+{
+    weft_panic("%s", (const char *)arg);
+}
+
+static void panic_twice(void)
+{
+    static char first[] = "first of two", second[] = "second of two";
+    weft_group *group;
+    weft_panic_info info;
+    weft_group_options options = {.keep_going = 1};
+    CHECK_EQ(weft_group_open(&group, &options), 0);
+    CHECK_EQ(weft_group_go(group, panic_with, first), 0);
+    CHECK_EQ(weft_group_wait(group), -EOWNERDEAD);
+    CHECK_EQ(weft_group_go(group, panic_with, second), 0);
+    CHECK_EQ(weft_group_wait(group), -EOWNERDEAD);
+    CHECK_EQ(weft_group_panic(group, &info), 0);
+    CHECK_STR(info.message, first);
+    CHECK_EQ(weft_group_close(group), -EOWNERDEAD);
+}
+
+static void a_second_panic_is_reported(void)
+{
+    const char *said = test_stderr_of(panic_twice);
+    CHECK(strstr(said, "second of two") != NULL);
+    CHECK(strstr(said, "first of two") == NULL);
+}
+
 int main(void)
 {
     RUN_PLAIN(arguments, "nothing waits");
     RUN_BOTH(everywhere_alike);
+    RUN_PLAIN(values_end_with_the_group, "counts what all runs of it have ended");
+    RUN_PLAIN(a_second_panic_is_reported, "its reports are read");
     RUN_BOTH(errors_are_kept_as_they_are);
     RUN_BOTH(waiting_for_a_place_ends);
     RUN_BOTH(a_cancelled_group_starts_nothing);
