@@ -11,7 +11,10 @@
 #include "tasks.h"
 #include <weft/test.h>
 
-#define ISOLATES .isolate_crashes = 1, .name = "isolates"
+/* Each with private and with compact stacks. */
+static int compact;
+
+#define ISOLATES .isolate_crashes = 1, .name = "isolates", .compact = compact
 
 static void crash_task(void *fault)
 {
@@ -841,23 +844,27 @@ int main(void)
         test_skip("under a sanitizer nothing is isolated: its report is wanted");
     if (without != NULL && strstr(without, "guard_pages") != NULL)
         test_skip("without guards no overflow is noticed");
-    RUN(every_fault_is_isolated);
-    RUN(the_handler_is_told);
-    RUN(those_who_wait_are_told);
-    RUN(contexts_are_left);
-    RUN(the_others_go_on);
-    RUN(submitters_are_served);
-    RUN(code_that_blocks_is_isolated);
-    RUN(workers_have_a_new_state);
-    RUN(locks_stay_locked);
-    RUN(threads_are_put_right);
-    RUN(a_panic_may_crash);
-    RUN(who_waits_is_not_drawn_in);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    RUN(shutdown_after_crashes);
-    RUN(test_runs_fail);
-    RUN(the_rest_is_not_isolated); /* weft does not run: children are forked */
-    RUN(what_it_held_is_a_deadlock);
-    RUN(options_are_checked);
+    for (compact = 0; compact < 2; compact++) {
+        RUN_PLAIN(every_fault_is_isolated, "a crash fails a test run");
+        RUN_PLAIN(the_handler_is_told, "a crash fails a test run");
+        RUN_PLAIN(those_who_wait_are_told, "a crash fails a test run");
+        RUN_PLAIN(contexts_are_left, "a crash fails a test run");
+        RUN_PLAIN(the_others_go_on, "a crash fails a test run");
+        RUN_PLAIN(submitters_are_served, "a crash fails a test run");
+        RUN_PLAIN(code_that_blocks_is_isolated, "a crash fails a test run");
+        RUN_PLAIN(workers_have_a_new_state, "a crash fails a test run");
+        RUN_PLAIN(locks_stay_locked, "a crash fails a test run");
+        RUN_PLAIN(threads_are_put_right, "a crash fails a test run");
+        RUN_PLAIN(a_panic_may_crash, "a crash fails a test run");
+        RUN_PLAIN(who_waits_is_not_drawn_in, "a crash fails a test run");
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    }
+    compact = 0;
+    RUN_PLAIN(shutdown_after_crashes, "a crash fails a test run");
+    RUN_PLAIN(test_runs_fail, "a crash fails a test run");
+    RUN_PLAIN(the_rest_is_not_isolated,
+              "a crash fails a test run"); /* weft does not run: children are forked */
+    RUN_PLAIN(what_it_held_is_a_deadlock, "a crash fails a test run");
+    RUN_PLAIN(options_are_checked, "a crash fails a test run");
     return 0;
 }
