@@ -157,7 +157,7 @@ static void overflow_one(void *arg)
 
 static void an_overflow_is_reported(void)
 {
-    int signal = test_dies(overflow_one, NULL, "\"digger\": all 65536 bytes of its stack are used");
+    int signal = test_dies(overflow_one, NULL, "stack overflow in fiber 25 \"digger\"");
     CHECK(signal == SIGSEGV || signal == SIGBUS);
 }
 
