@@ -1,5 +1,6 @@
 # The thin entrance: each target sets up what it needs, then lets cmake and ctest do the work.
-# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES and SOAK_FLAGS may be given.
+# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES, SOAK_FLAGS and CASES may be
+# given.
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -13,6 +14,8 @@ CTEST_FLAGS ?=
 # How long `make soak` takes, and more for it, e.g. SOAK_FLAGS='--seed 5 --chaos 100'.
 MINUTES ?= 60
 SOAK_FLAGS ?=
+# Of the benchmark: default all.
+CASES ?=
 
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 CONFIGURE = cmake -S . -G Ninja
@@ -23,11 +26,12 @@ BUILD = cmake --build
 NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test seeds soak bench debug asan tsan coverage aarch64 fallbacks valgrind lint format \
+.PHONY: help setup build run test seeds soak bench-setup bench bench-quick debug asan tsan coverage aarch64 \
+	fallbacks valgrind lint format \
 	install clean
 
 help: ## show the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:
 	@tools/setup.sh build
@@ -52,8 +56,18 @@ seeds: setup ## the suite with more seeds for each test: SEEDS=100000 for a nigh
 soak: build ## all features at random for MINUTES (60), every task, message and timer counted
 	@build/release/tests/soak/soak --seconds $$(($(MINUTES) * 60)) $(SOAK_FLAGS)
 
-bench: build ## build, then run the benchmarks
-	@build/release/weft-bench
+# Without the tools of a peer the peer is skipped, so what cannot be installed is no error here.
+bench-setup: setup
+	@$(CONFIGURE) -B build/release
+	@$(BUILD) build/release -j $(JOBS) --target weft-bench weft-launch
+	@tools/setup.sh bench || echo "going on with what there is"
+	@JOBS=$(JOBS) bench/compare/build.sh
+
+bench: bench-setup ## compare weft with its peers on this machine (CASES='yield echo' for some)
+	@python3 bench/compare/compare.py $(CASES)
+
+bench-quick: bench-setup ## the same with a tenth of the work: under two minutes
+	@python3 bench/compare/compare.py --quick $(CASES)
 
 debug: setup ## the suite as a debug build with clang
 	@$(CONFIGURE) -B build/debug -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=$(CLANG) \

@@ -65,6 +65,8 @@ extern const struct bench_case bench_object_pool_cases[];
 extern const struct bench_case bench_pool_cases[];
 extern const struct bench_case bench_net_cases[];
 extern const struct bench_case bench_panic_cases[];
+extern const struct bench_case bench_timers_cases[];
+extern const struct bench_case bench_tree_cases[];
 extern const struct bench_case bench_file_cases[];
 extern const struct bench_case bench_compact_cases[];
 
@@ -87,6 +89,13 @@ int64_t bench_in_fibers(int count, void (*function)(void *), void *arg);
 void bench_sort(double *samples, int64_t count);
 double bench_quantile(const double *sorted, int64_t count, double share);
 
+/* What malloc and its kin were asked for by weft and the case since the last call of bench_heap_start (heap.c). */
+struct bench_heap {
+    int64_t bytes, allocations;
+};
+void bench_heap_start(void);
+struct bench_heap bench_heap_read(void);
+
 /* For the runner. */
 
 struct bench_options {
@@ -94,6 +103,8 @@ struct bench_options {
     int processors; /* 0: what weft chooses */
     bool quick;
     const char *json; /* NULL: none; "-": instead of the table */
+    const char
+        *one; /* a single round of this case, in this process; NULL: the rounds of all wanted */
     int name_count;
     char **names;
 };
@@ -108,6 +119,9 @@ struct bench_result {
     char params[BENCH_PARAMS_SIZE + 32]; /* with the processors */
 };
 
+/* One round of a case in this process, which has not used weft before. */
+void bench_round(const struct bench_case *one, const struct bench_options *options,
+                 struct bench *bench);
 /* Runs all rounds of a case; 0, or -1 if one failed (said on stderr). */
 int bench_run(const struct bench_case *one, const struct bench_options *options,
               struct bench_result *result);

@@ -66,7 +66,7 @@ static struct stream open_stream(struct bench *bench, int64_t full, int64_t capa
 
 static void measure_fibers(struct bench *bench, int64_t capacity)
 {
-    struct stream stream = open_stream(bench, 5 * 1000 * 1000, capacity);
+    struct stream stream = open_stream(bench, 2 * 1000 * 1000, capacity);
     bench_in_fiber(coordinate, &stream);
 }
 
@@ -88,7 +88,7 @@ const struct bench_case bench_chan_cases[] = {
      .measure = measure_fibers,
      .size = 0,
      .one_processor = true},
-    {.name = "chan_unbuffered_all",
+    {.name = "chan_unbuffered",
      .what = "the same on all processors",
      .metrics = {{"", "ns/op"}},
      .measure = measure_fibers,
@@ -99,7 +99,7 @@ const struct bench_case bench_chan_cases[] = {
      .measure = measure_fibers,
      .size = CAPACITY,
      .one_processor = true},
-    {.name = "chan_buffered_all",
+    {.name = "chan_buffered",
      .what = "the same on all processors",
      .metrics = {{"", "ns/op"}},
      .measure = measure_fibers,

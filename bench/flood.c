@@ -1,13 +1,27 @@
 /*
- * flood.c: a million fibers that sleep 10 ms each, without a pool, from main.
+ * flood.c: a flood of tasks that sleep 10 ms each, from main, as in the benchmark of ants.
  *
- * Measured is the time from the first spawn until all have ended, in a new process: starting the
- * runtime, making the stacks and touching them for the first time is all in it. How many fibers are
- * alive at once is not fixed: it is what the spawner gets done in 10 ms.
+ * no_pool_sleep: a fiber for each. How many are alive at once is not fixed: it is what the spawner gets done
+ * in 10 ms. pool_sleep: on a pool of 50,000. It cannot be less than tasks / 50,000 * 10 ms. Both are the time
+ * from the first task until all have ended, in a new process: starting the runtime, making the stacks and
+ * touching them for the first time is all in it. throughput: the same pool, until the last submit has
+ * returned; the tasks that run then are not waited for.
+ *
+ * _bytes is what the heap was asked for meanwhile (heap.c), `allocations` in the parameters how often. The
+ * peak memory of the process is the figure beside it: it hangs on how many workers there were, so ten million
+ * tasks must need about what one million does.
  */
 #include <weft/weft.h>
 
 #include "bench.h"
+
+enum { CAPACITY = 50000 };
+
+static void sleep_10ms(void *arg)
+{
+    (void)arg;
+    weft_sleep(10 * WEFT_MS);
+}
 
 static void task(void *arg)
 {
@@ -15,25 +29,81 @@ static void task(void *arg)
     weft_wg_done(arg);
 }
 
-static void measure(struct bench *bench, int64_t full)
+/* The figures of a flood that began at `start`, when the heap began to count. */
+static int64_t note(struct bench *bench, int64_t start)
+{
+    struct bench_heap heap = bench_heap_read();
+    bench->values[0] = (double)(weft_now() - start) / (double)WEFT_S;
+    bench->values[1] = (double)heap.bytes;
+    return heap.allocations;
+}
+
+static void measure_fibers(struct bench *bench, int64_t full)
 {
     int64_t tasks = bench_amount(bench, full);
     weft_wg wg;
     weft_wg_init(&wg, tasks);
+    bench_heap_start();
     int64_t start = weft_now();
     for (int64_t i = 0; i < tasks; i++)
         bench_check(weft_go(task, &wg), "weft_go");
     weft_wg_wait(&wg);
-    bench->values[0] = (double)(weft_now() - start) / (double)WEFT_S;
-    bench_params(bench, "tasks=%ld sleep=10ms", (long)tasks);
+    bench_params(bench, "tasks=%ld sleep=10ms allocations=%ld", (long)tasks,
+                 (long)note(bench, start));
 }
 
+static weft_pool *submit_all(int64_t tasks)
+{
+    weft_pool *pool;
+    bench_check(weft_pool_open(&pool, &(weft_pool_options){.capacity = CAPACITY}),
+                "weft_pool_open");
+    for (int64_t i = 0; i < tasks; i++)
+        bench_check(weft_pool_submit(pool, sleep_10ms, NULL), "weft_pool_submit");
+    return pool;
+}
+
+static void measure_pool(struct bench *bench, int64_t full)
+{
+    int64_t tasks = bench_amount(bench, full);
+    weft_pool_stats stats;
+    bench_heap_start();
+    int64_t start = weft_now();
+    weft_pool *pool = submit_all(tasks);
+    bench_check(weft_pool_stop(pool, WEFT_NEVER), "weft_pool_stop");
+    int64_t allocations = note(bench, start);
+    bench_check(weft_pool_stats_get(pool, &stats), "weft_pool_stats_get");
+    bench_check(stats.completed == tasks ? 0 : -1, "all tasks have run");
+    bench_check(weft_pool_close(pool), "weft_pool_close");
+    bench_params(bench, "tasks=%ld sleep=10ms capacity=%d workers=%ld allocations=%ld", (long)tasks,
+                 CAPACITY, (long)stats.most_workers, (long)allocations);
+}
+
+static void measure_throughput(struct bench *bench, int64_t full)
+{
+    int64_t tasks = bench_amount(bench, full);
+    bench_heap_start();
+    int64_t start = weft_now();
+    weft_pool *pool = submit_all(tasks);
+    int64_t allocations = note(bench, start);
+    bench_check(weft_pool_close(pool), "weft_pool_close");
+    bench_params(bench, "tasks=%ld sleep=10ms capacity=%d submit=only allocations=%ld", (long)tasks,
+                 CAPACITY, (long)allocations);
+}
+
+#define FLOOD(case_name, function, count, text)                                       \
+    {                                                                                 \
+        .name = case_name, .what = text, .metrics = {{"", "s"}, {"_bytes", "bytes"}}, \
+        .measure = function, .size = count, .cold = true                              \
+    }
+
 const struct bench_case bench_flood_cases[] = {
-    {.name = "no_pool_sleep",
-     .what = "1,000,000 fibers that sleep 10 ms, spawned from main, in a new process",
-     .metrics = {{"", "s"}},
-     .measure = measure,
-     .size = 1000000,
-     .cold = true},
+    FLOOD("no_pool_sleep", measure_fibers, 1000000, "1,000,000 fibers that sleep 10 ms"),
+    FLOOD("no_pool_sleep_100k", measure_fibers, 100000, "the same with 100,000"),
+    FLOOD("pool_sleep", measure_pool, 1000000, "1,000,000 tasks of 10 ms on a pool of 50,000"),
+    FLOOD("pool_sleep_100k", measure_pool, 100000, "the same with 100,000"),
+    FLOOD("pool_sleep_10m", measure_pool, 10000000, "the same with 10,000,000"),
+    FLOOD("throughput_100k", measure_throughput, 100000, "submit of 100,000 such tasks, only"),
+    FLOOD("throughput_1m", measure_throughput, 1000000, "the same with 1,000,000"),
+    FLOOD("throughput_10m", measure_throughput, 10000000, "the same with 10,000,000"),
     {.name = NULL},
 };

@@ -1,29 +1,34 @@
 /*
  * main.c: weft-bench: the options, and which cases run. run.c measures a case, report.c prints it.
  *
- * Each case measures weft alone; other systems are measured by the programs in bench/peers, with
- * the same output, so that a ratio is always one of two figures from the same machine.
+ * Each case measures weft alone; other systems are measured by the programs in bench/peers. What all of
+ * them understand (bench/compare/README.md) is --list, --case NAME, --procs N and --quick: bench/compare
+ * runs a round of a case of each in turn, so that a ratio is always one of two figures from the same run.
  */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <weft/base.h>
 
 #include "bench.h"
 
 static const struct bench_case *const groups[] = {
-    bench_yield_cases,   bench_spawn_cases,   bench_sleep_cases,   bench_wheel_cases,
-    bench_flood_cases,   bench_steal_cases,   bench_memory_cases,  bench_wake_cases,
-    bench_wg_cases,      bench_chan_cases,    bench_select_cases,  bench_mutex_cases,
-    bench_rwmutex_cases, bench_sem_cases,     bench_context_cases, bench_object_pool_cases,
-    bench_pool_cases,    bench_net_cases,     bench_panic_cases,   bench_blocking_cases,
-    bench_file_cases,    bench_compact_cases,
+    bench_yield_cases,   bench_spawn_cases,  bench_sleep_cases,   bench_wheel_cases,
+    bench_flood_cases,   bench_steal_cases,  bench_memory_cases,  bench_wake_cases,
+    bench_wg_cases,      bench_chan_cases,   bench_select_cases,  bench_mutex_cases,
+    bench_rwmutex_cases, bench_sem_cases,    bench_context_cases, bench_object_pool_cases,
+    bench_pool_cases,    bench_net_cases,    bench_panic_cases,   bench_blocking_cases,
+    bench_file_cases,    bench_timers_cases, bench_tree_cases, bench_compact_cases,
 };
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
 static const char usage[] =
     "usage: weft-bench [options] [case...]\n"
     "A case is a name of --list, or its beginning: `sleep` runs sleep_10, sleep_10k, ...\n"
-    "  --list        show the cases and what each one measures\n"
+    "  --list        show the cases, system, version, and what each one measures\n"
+    "  --case NAME   one round of this case, in this process: a line with name, value, unit and\n"
+    "                parameters for each figure\n"
     "  --json FILE   write the results as JSON; - for stdout, instead of the table\n"
     "  --rounds N    rounds of each case (default 5)\n"
     "  --quick       a tenth of the work, for a first look\n"
@@ -42,7 +47,26 @@ static void list_cases(void)
 {
     for (int group = 0; group < GROUPS; group++)
         for (const struct bench_case *one = groups[group]; one->name != NULL; one++)
-            printf("%-22s %s\n", one->name, one->what);
+            printf("%-22s weft %s  %s\n", one->name, WEFT_VERSION, one->what);
+}
+
+/* A round of the case with exactly this name; does not wait for fibers that are left. */
+static int run_one(const struct bench_options *options)
+{
+    struct bench bench;
+    for (int group = 0; group < GROUPS; group++)
+        for (const struct bench_case *one = groups[group]; one->name != NULL; one++) {
+            if (strcmp(one->name, options->one) != 0)
+                continue;
+            bench_round(one, options, &bench);
+            for (int i = 0; i < BENCH_METRICS_MOST && one->metrics[i].unit != NULL; i++)
+                printf("%s%s %.9g %s processors=%d %s\n", one->name, one->metrics[i].suffix,
+                       bench.values[i], one->metrics[i].unit, bench.processors, bench.params);
+            fflush(stdout);
+            _exit(0);
+        }
+    fprintf(stderr, "weft-bench: there is no case %s (see --list)\n", options->one);
+    return 2;
 }
 
 static bool matches(const struct bench_case *one, const char *name)
@@ -82,6 +106,9 @@ static bool take_option(struct bench_options *options, int option, const char *v
     case 'j':
         options->json = value;
         return true;
+    case 'c':
+        options->one = value;
+        return true;
     case 'r':
         options->rounds = number(value, 1, BENCH_ROUNDS_MOST);
         return options->rounds > 0;
@@ -99,13 +126,10 @@ static bool take_option(struct bench_options *options, int option, const char *v
 static struct bench_options parse(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"list", no_argument, NULL, 'l'},
-        {"json", required_argument, NULL, 'j'},
-        {"rounds", required_argument, NULL, 'r'},
-        {"procs", required_argument, NULL, 'p'},
-        {"quick", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"list", no_argument, NULL, 'l'},        {"json", required_argument, NULL, 'j'},
+        {"case", required_argument, NULL, 'c'},  {"rounds", required_argument, NULL, 'r'},
+        {"procs", required_argument, NULL, 'p'}, {"quick", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
     };
     struct bench_options options = {.rounds = 5};
     for (int option; (option = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
@@ -135,6 +159,8 @@ int main(int argc, char **argv)
 {
     struct bench_options options = parse(argc, argv);
     struct bench_report report;
+    if (options.one != NULL)
+        return run_one(&options);
     if (bench_report_open(&report, &options) != 0)
         return 1;
     int failed = 0;

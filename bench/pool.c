@@ -1,16 +1,11 @@
 /*
- * pool.c: what a task in a pool costs.
+ * pool.c: what a task in a pool costs. Tasks that sleep are in flood.c.
  *
  * No-op tasks. An operation is a submit and the run of an empty function; the time is from the first
  * submit until the pool is stopped, so until the last task has run, by all tasks. Capacity 10,000, no
  * queue: a submitter waits when so many are inside. The submitters are plain threads, or for
  * pool_noop_fiber one fiber. pool_invoke is the same with the pool's own function, pool_batch with 1,000
  * arguments in each call, pool_task with a handle: 1,000 are started, then each is waited for and given up.
- *
- * Tasks that sleep. 10 ms each on a pool of 50,000, submitted from main: from the first submit until the
- * pool is closed, in a new process, so making the workers and touching their stacks is in it. It cannot be
- * less than tasks / 50,000 * 10 ms. The peak memory of the process is the figure beside it: it hangs on how many
- * workers there were, so ten million tasks must need about what one million does.
  *
  * Memory. pool_queued is the growth of resident memory by a million tasks in a paused pool, by tasks;
  * pool_idle that by 10,000 open pools that have not been used, and _used after each has run one task and
@@ -23,7 +18,7 @@
 
 #include "bench.h"
 
-enum { CAPACITY = 10000, SLEEP_CAPACITY = 50000, BATCH = 1000, SUBMITTERS_MOST = 64 };
+enum { CAPACITY = 10000, BATCH = 1000, SUBMITTERS_MOST = 64 };
 
 static void nothing(void *arg)
 {
@@ -146,7 +141,7 @@ static void measure_tasks(struct bench *bench, int64_t threads,
 
 static void measure_noop(struct bench *bench, int64_t threads)
 {
-    measure_tasks(bench, threads, submit_each, (int64_t)2 * 1000 * 1000);
+    measure_tasks(bench, threads, submit_each, (int64_t)1000 * 1000);
 }
 
 static void measure_invoke(struct bench *bench, int64_t threads)
@@ -162,29 +157,6 @@ static void measure_batch(struct bench *bench, int64_t threads)
 static void measure_handles(struct bench *bench, int64_t threads)
 {
     measure_tasks(bench, threads, start_and_wait, (int64_t)500 * 1000);
-}
-
-static void sleep_10ms(void *arg)
-{
-    (void)arg;
-    weft_sleep(10 * WEFT_MS);
-}
-
-static void measure_sleep(struct bench *bench, int64_t full)
-{
-    int64_t tasks = bench_amount(bench, full);
-    weft_pool_stats stats;
-    int64_t start = weft_now();
-    weft_pool *pool = open_pool(&(weft_pool_options){.capacity = SLEEP_CAPACITY});
-    for (int64_t i = 0; i < tasks; i++)
-        bench_check(weft_pool_submit(pool, sleep_10ms, NULL), "weft_pool_submit");
-    bench_check(weft_pool_stop(pool, WEFT_NEVER), "weft_pool_stop");
-    bench_check(weft_pool_stats_get(pool, &stats), "weft_pool_stats_get");
-    bench_check(weft_pool_close(pool), "weft_pool_close");
-    bench->values[0] = (double)(weft_now() - start) / (double)WEFT_S;
-    bench_check(stats.completed == tasks ? 0 : -1, "all tasks have run");
-    bench_params(bench, "tasks=%ld sleep=10ms capacity=%d workers=%ld", (long)tasks, SLEEP_CAPACITY,
-                 (long)stats.most_workers);
 }
 
 static int64_t resident(void)
@@ -259,7 +231,7 @@ const struct bench_case bench_pool_cases[] = {
      .metrics = {{"", "ns/op"}},
      .measure = measure_noop,
      .size = 1},
-    {.name = "pool_noop_8",
+    {.name = "pool_noop_many",
      .what = "the same from eight threads at once: wall time by all tasks",
      .metrics = {{"", "ns/op"}},
      .measure = measure_noop,
@@ -284,18 +256,6 @@ const struct bench_case bench_pool_cases[] = {
      .metrics = {{"", "ns/op"}},
      .measure = measure_handles,
      .size = 1},
-    {.name = "pool_sleep",
-     .what = "1,000,000 tasks that sleep 10 ms on a pool of 50,000, in a new process",
-     .metrics = {{"", "s"}},
-     .measure = measure_sleep,
-     .size = 1000000,
-     .cold = true},
-    {.name = "pool_sleep_10m",
-     .what = "the same with 10,000,000 tasks",
-     .metrics = {{"", "s"}},
-     .measure = measure_sleep,
-     .size = 10000000,
-     .cold = true},
     {.name = "pool_queued",
      .what = "memory of a task that waits in a pool, of 1,000,000",
      .metrics = {{"", "bytes"}},

@@ -107,16 +107,23 @@ static void configure(int processors)
     bench_check(weft_configure(&config), "weft_configure");
 }
 
+void bench_round(const struct bench_case *one, const struct bench_options *options,
+                 struct bench *bench)
+{
+    *bench = (struct bench){.quick = options->quick};
+    alarm(ROUND_SECONDS_MOST);
+    configure(one->one_processor ? 1 : options->processors);
+    bench->processors = weft_processors();
+    if (!one->cold)
+        one->measure(bench, one->size);
+    one->measure(bench, one->size);
+}
+
 /* What the child does: measures, sends, exits without waiting for fibers that are left. */
 static void round_child(const struct bench_case *one, const struct bench_options *options, int pipe)
 {
-    struct bench bench = {.quick = options->quick};
-    alarm(ROUND_SECONDS_MOST);
-    configure(one->one_processor ? 1 : options->processors);
-    bench.processors = weft_processors();
-    if (!one->cold)
-        one->measure(&bench, one->size);
-    one->measure(&bench, one->size);
+    struct bench bench;
+    bench_round(one, options, &bench);
     _exit(write(pipe, &bench, sizeof bench) == (ssize_t)sizeof bench ? 0 : 1);
 }
 

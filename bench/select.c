@@ -11,7 +11,7 @@
 
 #include "bench.h"
 
-enum { CHANNELS = 8, CAPACITY = 128, ELEMENTS = 2 * 1000 * 1000 };
+enum { CHANNELS = 8, CAPACITY = 128, ELEMENTS = 1000 * 1000 };
 
 struct fan {
     struct bench *bench;
@@ -120,7 +120,7 @@ const struct bench_case bench_select_cases[] = {
      .measure = measure_ready,
      .size = CAPACITY,
      .one_processor = true},
-    {.name = "select_ready_all",
+    {.name = "select",
      .what = "the same on all processors",
      .metrics = {{"", "ns/op"}},
      .measure = measure_ready,

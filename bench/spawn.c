@@ -43,7 +43,7 @@ static void spawner_main(void *arg)
 static void measure_fibers(struct bench *bench, int64_t per)
 {
     int64_t spawners = per > 0 ? per * bench->processors : 1;
-    int64_t batches = bench_amount(bench, 2 * 1000 * 1000) / FIBER_BATCH / spawners;
+    int64_t batches = bench_amount(bench, 500 * 1000) / FIBER_BATCH / spawners;
     weft_wg finished;
     struct spawner spawner = {.batch = FIBER_BATCH, .batches = batches, .finished = &finished};
     weft_wg_init(&finished, spawners);
@@ -73,7 +73,7 @@ const struct bench_case bench_spawn_cases[] = {
      .metrics = {{"", "ns/op"}},
      .measure = measure_fibers,
      .one_processor = true},
-    {.name = "spawn_all",
+    {.name = "spawn",
      .what = "the same with a spawner for each processor: wall time by all fibers",
      .metrics = {{"", "ns/op"}},
      .measure = measure_fibers,

@@ -3,6 +3,7 @@
 #
 #     setup.sh build    what is needed to build and test weft (the default)
 #     setup.sh ci       that, and what the whole of .ci/run needs
+#     setup.sh bench    that of build, and what the benchmark's peers need, but for Go and Rust
 #
 # Missing packages are installed with apt-get as root or by sudo without a password; elsewhere they
 # are listed and the exit code is 1. When nothing is missing, nothing is touched.
@@ -34,6 +35,10 @@ has_header() { # header
     printf '#include <%s>\n' "$1" | cc -E -x c -
 }
 
+has_boost_fiber() {
+    printf '#include <boost/fiber/all.hpp>\n' | c++ -E -x c++ -
+}
+
 clang_has_sanitizers() {
     local clang
     clang=$(any_of clang-14 clang) || return 1
@@ -42,7 +47,7 @@ clang_has_sanitizers() {
 }
 
 case $kind in
-build | ci)
+build | ci | bench)
     want cmake any_of cmake
     want ninja-build any_of ninja
     want make any_of make
@@ -54,7 +59,7 @@ build | ci)
     fi
     ;;
 *)
-    echo "usage: tools/setup.sh [build|ci]" >&2
+    echo "usage: tools/setup.sh [build|ci|bench]" >&2
     exit 2
     ;;
 esac
@@ -78,6 +83,21 @@ if [ "$kind" = ci ]; then
     want spin any_of spin
     want libhiredis-dev has_header hiredis/hiredis.h
     want redis-server any_of redis-server
+fi
+
+if [ "$kind" = ci ] || [ "$kind" = bench ]; then
+    want python3 any_of python3
+fi
+
+if [ "$kind" = bench ]; then
+    want gnuplot-nox any_of gnuplot
+    want pkg-config any_of pkg-config
+    want g++ any_of g++
+    want libuv1-dev has_header uv.h
+    want libglib2.0-dev pkg-config --exists glib-2.0
+    want libst-dev has_header st.h
+    want libtbb-dev pkg-config --exists tbb
+    want libboost-fiber-dev has_boost_fiber
 fi
 
 [ ${#missing[@]} -gt 0 ] || exit 0

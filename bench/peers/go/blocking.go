@@ -44,50 +44,57 @@ func blockBy(way int, path string) {
 	}
 }
 
-func blockingLate(quantile float64) func(int) (float64, string) {
-	return func(way int) (float64, string) {
-		var counts, over atomic.Bool
-		var tickers, blockers sync.WaitGroup
-		late := make([][]float64, blockingTickers)
-		file, err := os.CreateTemp("", "weft-bench-")
-		if err != nil {
-			panic(err)
-		}
-		defer os.Remove(file.Name())
-		syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
-		for i := 0; i < blockingTickers; i++ {
-			tickers.Add(1)
-			go func(i int) {
-				defer tickers.Done()
-				for !over.Load() {
-					deadline := time.Now().Add(time.Millisecond)
-					time.Sleep(time.Millisecond)
-					if counts.Load() {
-						late[i] = append(late[i], float64(time.Since(deadline))/1000)
-					}
-				}
-			}(i)
-		}
-		time.Sleep(50 * time.Millisecond)
-		counts.Store(true)
-		for i := 0; i < blockingBlockers; i++ {
-			blockers.Add(1)
-			go func() {
-				defer blockers.Done()
-				blockBy(way, file.Name())
-			}()
-		}
-		time.Sleep(blockingTime)
-		syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
-		blockers.Wait()
-		over.Store(true)
-		tickers.Wait()
-		var all []float64
-		for _, one := range late {
-			all = append(all, one...)
-		}
-		sort.Float64s(all)
-		params := fmt.Sprintf("tickers=%d blockers=%d each=200ms ticks=%d", blockingTickers, blockingBlockers, len(all))
-		return all[int(quantile*float64(len(all)-1))], params
+// tickLateness is the case of the comparison: the 99th percentile, in seconds.
+func tickLateness(_ string, way int) ([]figure, string) {
+	figures, _ := blockingLate("", way)
+	params := fmt.Sprintf("tickers=%d period=1ms blockers=%d each=200ms quantile=0.99 median=%.3gs", blockingTickers,
+		blockingBlockers, figures[0].value/1e6)
+	return []figure{{"", figures[1].value / 1e6, "s"}}, params
+}
+
+func blockingLate(_ string, way int) ([]figure, string) {
+	var counts, over atomic.Bool
+	var tickers, blockers sync.WaitGroup
+	late := make([][]float64, blockingTickers)
+	file, err := os.CreateTemp("", "weft-bench-")
+	if err != nil {
+		panic(err)
 	}
+	defer os.Remove(file.Name())
+	syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
+	for i := 0; i < blockingTickers; i++ {
+		tickers.Add(1)
+		go func(i int) {
+			defer tickers.Done()
+			for !over.Load() {
+				deadline := time.Now().Add(time.Millisecond)
+				time.Sleep(time.Millisecond)
+				if counts.Load() {
+					late[i] = append(late[i], float64(time.Since(deadline))/1000)
+				}
+			}
+		}(i)
+	}
+	time.Sleep(50 * time.Millisecond)
+	counts.Store(true)
+	for i := 0; i < blockingBlockers; i++ {
+		blockers.Add(1)
+		go func() {
+			defer blockers.Done()
+			blockBy(way, file.Name())
+		}()
+	}
+	time.Sleep(blockingTime)
+	syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+	blockers.Wait()
+	over.Store(true)
+	tickers.Wait()
+	var all []float64
+	for _, one := range late {
+		all = append(all, one...)
+	}
+	sort.Float64s(all)
+	params := fmt.Sprintf("tickers=%d blockers=%d each=200ms ticks=%d", blockingTickers, blockingBlockers, len(all))
+	at := func(share float64) float64 { return all[int(share*float64(len(all)-1))] }
+	return []figure{{"", at(0.5), "us"}, {"_p99", at(0.99), "us"}}, params
 }

@@ -12,6 +12,18 @@ import (
 
 const message = 64
 
+var netCases = []benchCase{
+	{name: "echo", measure: by("ns/op", echo), size: 100},
+	{name: "echo_one", one: true, measure: by("ns/op", echo), size: 100},
+	{name: "echo_1", measure: by("ns/op", echo), size: 1},
+	{name: "echo_1_one", one: true, measure: by("ns/op", echo), size: 1},
+	{name: "conn_idle", cold: true, measure: by("bytes", connIdle), size: 5000},
+	{name: "tick_lateness", cold: true, measure: tickLateness, size: byNanosleep},
+	{name: "blocking_nanosleep", cold: true, measure: blockingLate, size: byNanosleep},
+	{name: "blocking_flock", cold: true, measure: blockingLate, size: byFlock},
+	{name: "blocking_loop", cold: true, measure: blockingLate, size: byLoop},
+}
+
 func answer(conn net.Conn) {
 	data := make([]byte, message)
 	for {

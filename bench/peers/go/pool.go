@@ -1,99 +1,100 @@
-// The pool's cases for ants, with the parameters of bench/pool.c.
+// The pool's cases, with the parameters of bench/pool.c: for ants, for errgroup with a limit, and for a
+// goroutine for each task (go), which has no limit.
 //
-// ants has no batch, and makes no difference between threads and fibers. It has no handles:
-// pool_task gives each task a channel for its result, as its users do. It has no queue: a task that
-// waits is a goroutine that is blocked in Submit, and pool_queued counts that.
+// Who waits for the end does so by a wait group, as the benchmark and the manual of ants do: so a task is a
+// call of Done. ants has no batch, and makes no difference between threads and fibers. It has no handles:
+// pool_task gives each task a channel for its result, as its users do. It has no queue: a task that waits is a
+// goroutine that is blocked in Submit, and pool_queued counts that.
 package main
 
 import (
 	"fmt"
-	"os"
-	"runtime/debug"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/panjf2000/ants/v2"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
-	poolCapacity  = 10000
-	sleepCapacity = 50000
-	poolBatch     = 1000
-	forever       = time.Hour
+	poolCapacity = 10000
+	multiPools   = 10
+	poolBatch    = 1000
+	forever      = time.Hour
 )
 
-// moduleVersion is the version of the dependency whose path has this element.
-func moduleVersion(name string) string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+var poolSystems = []string{"go", "ants", "ants-func", "ants-multi", "errgroup"}
+
+func poolCases() []benchCase {
+	all := []benchCase{
+		{name: "pool_invoke", system: "ants-func", measure: poolNoop, size: 1},
+		{name: "pool_task", system: "ants", measure: by("ns/op", poolTask)},
+		{name: "pool_queued", system: "ants", cold: true, measure: by("bytes", poolQueued), size: 1000000},
+		{name: "pool_idle", system: "ants", cold: true, measure: by("bytes", poolIdle), size: 10000},
 	}
-	for _, module := range info.Deps {
-		if strings.Contains(module.Path, "/"+name+"/") {
-			return strings.TrimPrefix(module.Version, "v")
-		}
+	for _, system := range poolSystems {
+		all = append(all, benchCase{name: "pool_noop", system: system, measure: poolNoop, size: 1},
+			benchCase{name: "pool_noop_many", system: system, measure: poolNoop, size: 8})
 	}
-	return "unknown"
+	return all
 }
 
-func check(err error) {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+// openPool gives a function that submits task to a new pool of a system. As in the benchmark of ants, a worker
+// that is idle stays for ten seconds, and a multi-pool has ten pools. (Invoke(nil) would end the worker.)
+func openPool(system string, capacity int, task func()) func() {
+	expiry := ants.WithExpiryDuration(10 * time.Second)
+	switch system {
+	case "ants":
+		pool, err := ants.NewPool(capacity, expiry)
+		check(err)
+		return func() { check(pool.Submit(task)) }
+	case "ants-func":
+		pool, err := ants.NewPoolWithFunc(capacity, func(any) { task() }, expiry)
+		check(err)
+		return func() { check(pool.Invoke(1)) }
+	case "ants-multi":
+		pool, err := ants.NewMultiPool(multiPools, capacity/multiPools, ants.RoundRobin, expiry)
+		check(err)
+		return func() { check(pool.Submit(task)) }
+	case "errgroup":
+		var group errgroup.Group
+		group.SetLimit(capacity)
+		return func() { group.Go(func() error { task(); return nil }) }
 	}
+	return func() { go task() }
 }
 
-func nothing() {}
+func capacityText(system string, capacity int) string {
+	if system == "go" {
+		return "none"
+	}
+	return fmt.Sprint(capacity)
+}
+
+func poolNoop(system string, submitters int) ([]figure, string) {
+	each := amount(1000*1000) / submitters
+	var ended sync.WaitGroup
+	ended.Add(submitters * each)
+	submit := openPool(system, poolCapacity, ended.Done)
+	start := time.Now()
+	for i := 0; i < submitters; i++ {
+		go func() {
+			for i := 0; i < each; i++ {
+				submit()
+			}
+		}()
+	}
+	ended.Wait()
+	elapsed := time.Since(start)
+	return []figure{{"", float64(elapsed.Nanoseconds()) / float64(submitters*each), "ns/op"}},
+		fmt.Sprintf("from=goroutine submitters=%d tasks=%d capacity=%s", submitters, submitters*each,
+			capacityText(system, poolCapacity))
+}
 
 func newPool(capacity int) *ants.Pool {
 	pool, err := ants.NewPool(capacity)
 	check(err)
 	return pool
-}
-
-func poolNoop(submitters int) (float64, string) {
-	each := amount(2*1000*1000) / submitters
-	pool := newPool(poolCapacity)
-	submit := func() {
-		for i := 0; i < each; i++ {
-			check(pool.Submit(nothing))
-		}
-	}
-	start := time.Now()
-	if submitters == 1 {
-		submit()
-	} else {
-		var done sync.WaitGroup
-		done.Add(submitters)
-		for i := 0; i < submitters; i++ {
-			go func() {
-				submit()
-				done.Done()
-			}()
-		}
-		done.Wait()
-	}
-	check(pool.ReleaseTimeout(forever))
-	elapsed := time.Since(start)
-	return float64(elapsed.Nanoseconds()) / float64(submitters*each),
-		fmt.Sprintf("from=goroutine submitters=%d tasks=%d capacity=%d", submitters,
-			submitters*each, poolCapacity)
-}
-
-func poolInvoke(int) (float64, string) {
-	tasks := amount(2 * 1000 * 1000)
-	pool, err := ants.NewPoolWithFunc(poolCapacity, func(any) {})
-	check(err)
-	start := time.Now()
-	for i := 0; i < tasks; i++ {
-		check(pool.Invoke(nil))
-	}
-	check(pool.ReleaseTimeout(forever))
-	elapsed := time.Since(start)
-	return float64(elapsed.Nanoseconds()) / float64(tasks),
-		fmt.Sprintf("from=goroutine submitters=1 tasks=%d capacity=%d", tasks, poolCapacity)
 }
 
 func poolTask(int) (float64, string) {
@@ -115,23 +116,6 @@ func poolTask(int) (float64, string) {
 	elapsed := time.Since(start)
 	return float64(elapsed.Nanoseconds()) / float64(tasks),
 		fmt.Sprintf("from=goroutine tasks=%d capacity=%d handle=channel", tasks, poolCapacity)
-}
-
-func poolSleep(full int) (float64, string) {
-	tasks := amount(full)
-	var completed int64
-	start := time.Now()
-	pool := newPool(sleepCapacity)
-	for i := 0; i < tasks; i++ {
-		check(pool.Submit(func() {
-			time.Sleep(10 * time.Millisecond)
-			atomic.AddInt64(&completed, 1)
-		}))
-	}
-	check(pool.ReleaseTimeout(forever))
-	elapsed := time.Since(start)
-	expect(atomic.LoadInt64(&completed), int64(tasks))
-	return elapsed.Seconds(), fmt.Sprintf("tasks=%d sleep=10ms capacity=%d", tasks, sleepCapacity)
 }
 
 func poolQueued(full int) (float64, string) {

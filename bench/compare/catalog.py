@@ -1,0 +1,104 @@
+"""The cases that are compared, in the order in which they are run and shown.
+
+What each one measures is said once, in docs/bench/README.md; here are the titles for tables and charts. A
+figure whose name is not here (parked_tables, say) is for work on weft itself and is left out, unless its case
+was asked for by name.
+"""
+
+from typing import NamedTuple
+
+
+class Case(NamedTuple):
+    name: str
+    title: str
+    quick: bool = True  # part of the quick run
+    readme: bool = True  # a row of the README's table
+
+
+CASES = [
+    Case("yield", "yield, 1,000 fibers on two processors"),
+    Case("yield_one", "yield, 1,000 fibers on one processor"),
+    Case("spawn", "spawn, run and end"),
+    Case("chan_unbuffered", "unbuffered channel, an element"),
+    Case("chan_buffered", "channel with 128 places, an element"),
+    Case("select", "select over 8 channels, an element"),
+    Case("mutex", "mutex, 8 fibers contend"),
+    Case("pool_noop", "pool, an empty task, one submitter"),
+    Case("pool_noop_many", "pool, an empty task, eight submitters"),
+    Case("pool_sleep", "1,000,000 tasks of 10 ms on a pool of 50,000"),
+    Case("pool_sleep_100k", "100,000 tasks of 10 ms on a pool of 50,000", quick=False, readme=False),
+    Case("pool_sleep_10m", "10,000,000 tasks of 10 ms on a pool of 50,000", quick=False),
+    Case("no_pool_sleep", "1,000,000 tasks of 10 ms without a pool"),
+    Case("no_pool_sleep_100k", "100,000 tasks of 10 ms without a pool", quick=False, readme=False),
+    Case("throughput_100k", "submit of 100,000 tasks of 10 ms, only", readme=False),
+    Case("throughput_1m", "submit of 1,000,000 tasks of 10 ms, only"),
+    Case("throughput_10m", "submit of 10,000,000 tasks of 10 ms, only", quick=False, readme=False),
+    Case("parked", "memory of a parked fiber, of 1,000,000"),
+    Case("timers", "a timer of 1,000,000 outstanding, CPU time"),
+    Case("skynet", "skynet, a tree of 1,000,000 leaves"),
+    Case("fork_join", "fork and join, the 27th Fibonacci number"),
+    Case("tick_lateness", "a tick is late, 99th percentile, 64 others block"),
+    Case("echo", "TCP echo, 64 bytes, 100 connections"),
+]
+BY_NAME = {case.name: case for case in CASES}
+
+# How a system is called in tables and charts, in their order; others follow by their own names.
+SYSTEMS = {
+    "weft": "weft",
+    "go": "Go",
+    "ants": "ants Pool",
+    "ants-func": "ants PoolWithFunc",
+    "ants-multi": "ants MultiPool",
+    "errgroup": "errgroup",
+    "tokio": "tokio",
+    "may": "may",
+    "rayon": "rayon",
+    "onetbb": "oneTBB",
+    "boost-fiber": "Boost.Fiber",
+    "libuv": "libuv",
+    "glib": "GLib pool",
+    "state-threads": "State Threads",
+    "threads": "thread per task",
+}
+
+
+def system_order(system):
+    names = list(SYSTEMS)
+    return names.index(system) if system in names else len(names)
+
+
+def basis(name):
+    """The case that a figure belongs to: pool_sleep_bytes is a figure of pool_sleep."""
+    return name.removesuffix("_bytes")
+
+
+def three_digits(value):
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:,.{digits}f}"
+
+
+def human(value, unit):
+    """A figure as people read it: three digits and a prefix."""
+    if unit in ("ns/op", "s"):
+        seconds = value / 1e9 if unit == "ns/op" else value
+        for factor, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
+            if seconds >= factor:
+                return f"{three_digits(seconds / factor)} {name}"
+        return f"{three_digits(seconds * 1e9)} ns"
+    if unit == "bytes":
+        if value < 100e3:
+            return f"{value:,.0f} B"
+        return f"{three_digits(value / 1e6)} MB" if value < 1e9 else f"{three_digits(value / 1e9)} GB"
+    return f"{three_digits(value)} {unit}"
+
+
+def memory(kilobytes):
+    return human(kilobytes * 1024, "bytes")
+
+
+def ratio(result, weft):
+    """How many times as long (or as large) as weft; for rates, how many times slower."""
+    if weft is None or not weft["median"] or not result["median"]:
+        return None
+    quotient = result["median"] / weft["median"]
+    return 1 / quotient if result["unit"].endswith("/s") else quotient

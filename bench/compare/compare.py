@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""compare.py: runs the cases on weft and on its peers, in turn, and says how they did.
+
+    compare.py [--quick] [--rounds N] [--system NAME]... [case...]
+
+A round of a case of a system is a process of its own. Within a round the systems follow each other, the next
+round begins with another one, so that whatever the machine does meanwhile befalls all. Results go to
+build/bench: results.json, machine.json, and charts if there is gnuplot. What a program must understand to
+take part is in bench/compare/README.md.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import catalog
+import charts
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "build" / "bench"
+LAUNCH = ROOT / "build" / "release" / "weft-launch"
+PROCESSORS = 2
+SECONDS_MOST = 300  # of a round
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("cases", nargs="*", metavar="case", help="default: all of catalog.py")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work, three rounds")
+    parser.add_argument("--rounds", type=int, help="rounds of each case (default 5, quick 3)")
+    parser.add_argument("--system", action="append", help="weft and only these (may be repeated)")
+    options = parser.parse_args()
+    options.rounds = options.rounds or (3 if options.quick else 5)
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    return options
+
+
+def programs():
+    peers = OUT / "peers"
+    found = sorted(p for p in peers.iterdir() if os.access(p, os.X_OK) and p.is_file()) if peers.is_dir() else []
+    return [ROOT / "build" / "release" / "weft-bench", *found]
+
+
+def entries(options):
+    """Who has which case: {case: [(system, version, program)]}, in the order to run."""
+    table = {}
+    for program in programs():
+        listing = subprocess.run([program, "--list"], capture_output=True, text=True, check=True)
+        for line in listing.stdout.splitlines():
+            case, system, version = line.split()[:3]
+            if options.system and system not in ["weft", *options.system]:
+                continue
+            table.setdefault(case, []).append((system, version, program))
+    if options.cases:
+        wanted = options.cases
+    else:
+        wanted = [case.name for case in catalog.CASES if case.quick or not options.quick]
+    for case in wanted:
+        if case not in table:
+            sys.exit(f"compare.py: no program has the case {case} (see --list of build/release/weft-bench)")
+    return {case: sorted(table[case], key=lambda entry: catalog.system_order(entry[0])) for case in wanted}
+
+
+class Failure(Exception):
+    pass
+
+
+def run_round(case, system, program, options):
+    """One process: [(name, value, unit, params)], and its peak memory."""
+    command = [LAUNCH, str(PROCESSORS), str(SECONDS_MOST), program, "--case", case, "--procs", str(PROCESSORS)]
+    if system != "weft":
+        command += ["--system", system]
+    if options.quick:
+        command.append("--quick")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise Failure(said[-1] if said else f"exit code {done.returncode}")
+    *lines, last = done.stdout.splitlines()
+    figures = []
+    for line in lines:
+        name, value, unit, *params = line.split(maxsplit=3)
+        figures.append((name, float(value), unit, params[0] if params else ""))
+    return figures, int(last.split()[1])
+
+
+class Progress:
+    """A bar on a terminal; elsewhere a line for each case."""
+
+    WIDTH = 30
+
+    def __init__(self, total):
+        self.total, self.done, self.start = total, 0, time.monotonic()
+        self.terminal = sys.stderr.isatty()
+        self.case = None
+
+    def show(self, case, system, round_number):
+        if not self.terminal:
+            if case != self.case:
+                print(f"{self.clock(time.monotonic() - self.start)} {case}", file=sys.stderr, flush=True)
+            self.case = case
+            return
+        share = self.done / self.total
+        bar = "#" * int(share * self.WIDTH)
+        spent = time.monotonic() - self.start
+        text = f"[{bar:<{self.WIDTH}}] {share:4.0%}  {self.clock(spent)}  {case}: {system}, round {round_number}"
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+    def step(self, count=1):
+        self.done += count
+
+    def say(self, line):
+        if self.terminal:
+            print("\r\033[K", end="", file=sys.stderr)
+        print(line, file=sys.stderr, flush=True)
+
+    def end(self):
+        if self.terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    @staticmethod
+    def clock(seconds):
+        return f"{int(seconds) // 60:2d}:{int(seconds) % 60:02d}"
+
+
+def measure(case, systems, options, progress):
+    """All rounds of a case: {system: [(figures, peak)]} of those that finished all."""
+    rounds = {system: [] for system, _, _ in systems}
+    for number in range(options.rounds):
+        shift = number % len(systems)
+        for system, _, program in systems[shift:] + systems[:shift]:
+            if system not in rounds:
+                continue
+            progress.show(case, system, number + 1)
+            try:
+                rounds[system].append(run_round(case, system, program, options))
+            except Failure as failure:
+                progress.say(f"failed: {case} of {system}: {failure}")
+                del rounds[system]
+                progress.step(options.rounds - number - 1)
+            progress.step()
+    return rounds
+
+
+def reduce_rounds(system, version, rounds, wanted):
+    """The objects of results.json: each figure's median with the spread, and the parameters of that round."""
+    results = []
+    for place, (name, _, unit, _) in enumerate(rounds[0][0]):
+        if not wanted(name):
+            continue
+        values = [figures[place][1] for figures, _ in rounds]
+        median = statistics.median_low(values)
+        results.append({
+            "case": name,
+            "system": system,
+            "version": version,
+            "unit": unit,
+            "median": median,
+            "low": min(values),
+            "high": max(values),
+            "peak_rss_kb": max(peak for _, peak in rounds),
+            "rounds": len(rounds),
+            "params": rounds[values.index(median)][0][place][3],
+        })
+    return results
+
+
+def machine(options):
+    model = "unknown CPU"
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "memory_gb": round(pages * page / 1e9, 1),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "date": time.strftime("%Y-%m-%d"),
+        "quick": options.quick,
+        "rounds": options.rounds,
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def print_table(results):
+    for name in dict.fromkeys(result["case"] for result in results):
+        if name != catalog.basis(name):
+            continue  # for the page about ants
+        rows = [result for result in results if result["case"] == name]
+        weft = next((row for row in rows if row["system"] == "weft"), None)
+        case = catalog.BY_NAME.get(name)
+        print(f"\n{name}" + (f": {case.title}" if case else ""))
+        for row in rows:
+            spread = f"{catalog.human(row['low'], row['unit'])} .. {catalog.human(row['high'], row['unit'])}"
+            times = catalog.ratio(row, weft)
+            print(f"  {catalog.SYSTEMS.get(row['system'], row['system']):<18} {row['version']:<18}"
+                  f" {catalog.human(row['median'], row['unit']):>10}  {spread:<24}"
+                  f" {f'{times:.2f} x' if times else '':>9}  peak {catalog.memory(row['peak_rss_kb']):>8}"
+                  f"  {row['params']}")
+
+
+def write(results, about):
+    OUT.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join("  " + json.dumps(result) for result in results)
+    (OUT / "results.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    (OUT / "machine.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def main():
+    options = parse_arguments()
+    table = entries(options)
+    about = machine(options)
+    asked = set(options.cases)
+    progress = Progress(options.rounds * sum(len(systems) for systems in table.values()))
+    results = []
+    for case, systems in table.items():
+        rounds = measure(case, systems, options, progress)
+        figures = []
+        for system, version, _ in systems:
+            if rounds.get(system):
+                figures += reduce_rounds(system, version, rounds[system], lambda name: catalog.basis(name) in
+                                         catalog.BY_NAME or case in asked)
+        results += sorted(figures, key=lambda figure: figure["case"] != case)
+    progress.end()
+    write(results, about)
+    print(f"{about['cpu']}, {about['cores']} cores, {about['system']}; {PROCESSORS} processors, "
+          f"{options.rounds} rounds; load before: {about['load_before']}\n"
+          f"{'quick: a tenth of the amounts in the titles' + chr(10) if options.quick else ''}"
+          "median, lowest .. highest of the rounds, times weft's median, peak resident memory")
+    print_table(results)
+    print(f"\n{OUT.relative_to(ROOT)}/results.json is written. {charts.draw(results, OUT)}")
+    weft = {result["case"] for result in results if result["system"] == "weft"}
+    sys.exit(0 if set(table) <= weft else 1)
+
+
+if __name__ == "__main__":
+    main()
