@@ -37,4 +37,56 @@ else
     attempt Go env -C bench/peers/go go build -o "$out/go" .
 fi
 
+if ! command -v cargo > /dev/null; then
+    stale tokio may rayon
+    skip "Rust (tokio, may, rayon)" "no cargo command"
+else
+    attempt Rust env -C bench/peers/rust cargo build --quiet --release --locked --jobs "$jobs" \
+        --target-dir "$out/../rust"
+    for program in tokio may rayon; do
+        install -m 755 "build/bench/rust/release/$program" "$out/$program" || failed=1
+    done
+fi
+
+# Programs of one file; optimised as a whole, as releases of such programs are.
+flags=(-O2 -DNDEBUG -flto=auto -Wall -Wextra)
+
+compile() { # name, language, source, what the skip says is missing, a test for it, then flags of the library
+    local name=$1 compiler=$2 source=$3 missing=$4 test=$5
+    shift 5
+    if ! eval "$test" > /dev/null 2>&1; then
+        stale "$name"
+        skip "$name" "$missing"
+        return
+    fi
+    if [ "$out/$name" -nt "$source" ] && [ "$out/$name" -nt bench/peers/c/peer.h ]; then
+        return
+    fi
+    attempt "$name" "$compiler" "${flags[@]}" "$source" -o "$out/$name" "$@" -pthread
+}
+
+package() { # pkg-config's words for packages that may be missing
+    pkg-config "$@" 2> /dev/null || true
+}
+
+c() { # name, source, package's name and that of Debian, more flags
+    local name=$1 source=$2 library=$3 debian=$4
+    shift 4
+    # shellcheck disable=SC2046
+    compile "$name" cc "$source" "no $library for pkg-config ($debian)" "pkg-config --exists $library" \
+        -std=gnu11 "$@" $(package --cflags --libs "$library")
+}
+
+c libuv bench/peers/c/libuv.c libuv libuv1-dev
+c glib bench/peers/c/glib.c glib-2.0 libglib2.0-dev
+c state_threads bench/peers/c/state_threads.c st libst-dev \
+    "-DPEER_VERSION=\"$(package --modversion st)\""
+compile threads cc bench/peers/c/threads.c "no C compiler" "command -v cc" -std=gnu11
+
+# shellcheck disable=SC2046
+compile onetbb c++ bench/peers/cpp/onetbb.cpp "no tbb for pkg-config (libtbb-dev), or no c++" \
+    "command -v c++ && pkg-config --exists tbb" -std=c++17 $(package --cflags --libs tbb)
+compile boost_fiber c++ bench/peers/cpp/boost_fiber.cpp "no Boost.Fiber (libboost-fiber-dev), or no c++" \
+    "echo '#include <boost/fiber/all.hpp>' | c++ -E -x c++ -" -std=c++17 -lboost_fiber -lboost_context
+
 exit "$failed"

@@ -46,14 +46,43 @@ func blockBy(way int, path string) {
 
 // tickLateness is the case of the comparison: the 99th percentile, in seconds.
 func tickLateness(_ string, way int) ([]figure, string) {
-	figures, _ := blockingLate("", way)
-	params := fmt.Sprintf("tickers=%d period=1ms blockers=%d each=200ms quantile=0.99 median=%.3gs", blockingTickers,
+	const period = 10 * time.Millisecond
+	figures, _ := runBlocking(way, func(counts, over *atomic.Int64) (late []float64) {
+		for due := time.Now().Add(period); ; due = due.Add(period) {
+			time.Sleep(time.Until(due))
+			began, ended, at := counts.Load(), over.Load(), int64(due.Sub(epoch))
+			if ended != 0 && at > ended {
+				return late
+			}
+			if began != 0 && at >= began {
+				late = append(late, float64(time.Since(due))/1000)
+			}
+		}
+	})
+	params := fmt.Sprintf("tickers=%d period=10ms blockers=%d each=200ms quantile=0.99 median=%.3gs", blockingTickers,
 		blockingBlockers, figures[0].value/1e6)
 	return []figure{{"", figures[1].value / 1e6, "s"}}, params
 }
 
 func blockingLate(_ string, way int) ([]figure, string) {
-	var counts, over atomic.Bool
+	return runBlocking(way, func(counts, over *atomic.Int64) (late []float64) {
+		for over.Load() == 0 {
+			deadline := time.Now().Add(time.Millisecond)
+			time.Sleep(time.Millisecond)
+			if counts.Load() != 0 {
+				late = append(late, float64(time.Since(deadline))/1000)
+			}
+		}
+		return late
+	})
+}
+
+var epoch = time.Now()
+
+// runBlocking lets tickers tick while others block; they are told when it counts, and when it is over, both as
+// nanoseconds since the epoch, 0 before.
+func runBlocking(way int, ticker func(counts, over *atomic.Int64) []float64) ([]figure, string) {
+	var counts, over atomic.Int64
 	var tickers, blockers sync.WaitGroup
 	late := make([][]float64, blockingTickers)
 	file, err := os.CreateTemp("", "weft-bench-")
@@ -66,17 +95,11 @@ func blockingLate(_ string, way int) ([]figure, string) {
 		tickers.Add(1)
 		go func(i int) {
 			defer tickers.Done()
-			for !over.Load() {
-				deadline := time.Now().Add(time.Millisecond)
-				time.Sleep(time.Millisecond)
-				if counts.Load() {
-					late[i] = append(late[i], float64(time.Since(deadline))/1000)
-				}
-			}
+			late[i] = ticker(&counts, &over)
 		}(i)
 	}
 	time.Sleep(50 * time.Millisecond)
-	counts.Store(true)
+	counts.Store(int64(time.Since(epoch)))
 	for i := 0; i < blockingBlockers; i++ {
 		blockers.Add(1)
 		go func() {
@@ -87,7 +110,7 @@ func blockingLate(_ string, way int) ([]figure, string) {
 	time.Sleep(blockingTime)
 	syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
 	blockers.Wait()
-	over.Store(true)
+	over.Store(int64(time.Since(epoch)))
 	tickers.Wait()
 	var all []float64
 	for _, one := range late {
