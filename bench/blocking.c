@@ -24,6 +24,7 @@
 enum {
     TICKERS = 1000,
     BLOCKERS = 64,
+    BLOCKERS_QUICK = 16,
     WARM_MS = 50,
     BLOCK_MS = 200,
     SAMPLES_MOST = 4000000,
@@ -92,7 +93,7 @@ static void block(void *arg)
     }
 }
 
-static void run_with(struct bench *bench, int64_t way, void (*ticker)(void *))
+static void run_with(struct bench *bench, int64_t way, int blocking, void (*ticker)(void *))
 {
     static weft_fiber *tickers[TICKERS], *blockers[BLOCKERS];
     char path[] = "/tmp/weft-bench-XXXXXX";
@@ -110,11 +111,11 @@ static void run_with(struct bench *bench, int64_t way, void (*ticker)(void *))
     nap(WARM_MS);
     atomic_i64_store_relaxed(&run.begin, weft_now());
     atomic_u32_store_relaxed(&run.counts, 1);
-    for (int i = 0; i < BLOCKERS; i++)
+    for (int i = 0; i < blocking; i++)
         bench_check(weft_spawn(&blockers[i], block, NULL, NULL), "weft_spawn");
     nap(BLOCK_MS);
     flock(file, LOCK_UN);
-    for (int i = 0; i < BLOCKERS; i++)
+    for (int i = 0; i < blocking; i++)
         bench_check(weft_join(blockers[i]), "weft_join");
     atomic_i64_store_relaxed(&run.end, weft_now());
     atomic_u32_store_relaxed(&run.over, 1);
@@ -125,7 +126,7 @@ static void run_with(struct bench *bench, int64_t way, void (*ticker)(void *))
     bench_sort(run.late, count);
     bench->values[0] = bench_quantile(run.late, count, 0.5);
     bench->values[1] = bench_quantile(run.late, count, 0.99);
-    bench_params(bench, "tickers=%d blockers=%d each=%dms ticks=%ld", TICKERS, BLOCKERS, BLOCK_MS,
+    bench_params(bench, "tickers=%d blockers=%d each=%dms ticks=%ld", TICKERS, blocking, BLOCK_MS,
                  (long)count);
     free(run.late);
     close(file);
@@ -134,16 +135,17 @@ static void run_with(struct bench *bench, int64_t way, void (*ticker)(void *))
 
 static void measure(struct bench *bench, int64_t way)
 {
-    run_with(bench, way, tick);
+    run_with(bench, way, BLOCKERS, tick);
 }
 
 static void measure_tick_lateness(struct bench *bench, int64_t way)
 {
-    run_with(bench, way, tick_by_schedule);
+    int blocking = bench->quick ? BLOCKERS_QUICK : BLOCKERS;
+    run_with(bench, way, blocking, tick_by_schedule);
     double median = bench->values[0] / 1e6;
     bench->values[0] = bench->values[1] / 1e6;
     bench_params(bench, "tickers=%d period=%dms blockers=%d each=%dms quantile=0.99 median=%.3gs",
-                 TICKERS, TICK_MS, BLOCKERS, BLOCK_MS, median);
+                 TICKERS, TICK_MS, blocking, BLOCK_MS, median);
 }
 
 const struct bench_case bench_blocking_cases[] = {

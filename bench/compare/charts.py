@@ -25,7 +25,7 @@ def script(path, title, note, rows):
         f'set output "{path}"',
         f'set title {quoted(title)} textcolor rgb "{TEXT}" font "sans-serif,15"',
         f'set xlabel {quoted(note)} textcolor rgb "{SPREAD}" font "sans-serif,11" offset 0,0.6',
-        "unset key; unset xtics; set border 2 lw 1; set tics nomirror scale 0",
+        "unset key; set border 2 lw 1; set tics nomirror scale 0; unset xtics",
         "set lmargin 20; set rmargin 3; set style fill solid 1.0 noborder",
         f"set xrange [0:{most * 1.18}]; set yrange [-0.6:{count - 0.4}]",
         "set ytics (" + ", ".join(f"{quoted(row[0])} {count - 1 - place}" for place, row in enumerate(rows)) +
@@ -37,7 +37,7 @@ def script(path, title, note, rows):
                      f'fillcolor rgb "{WEFT if is_weft else PEER}" fillstyle solid 1.0 noborder')
         lines.append(f'set arrow {place + 1} from {low},{y} to {high},{y} nohead front lc rgb "{SPREAD}" lw 1')
         lines.append(f"set label {place + 1} {quoted(text)} at {max(value, high)},{y} left offset 0.7,0 front "
-                     f'textcolor rgb "{TEXT}"')
+                     f'textcolor rgb "{WEFT if is_weft else TEXT}"')
     lines.append("plot NaN notitle")
     return "\n".join(lines) + "\n"
 
@@ -47,7 +47,7 @@ def plot(gnuplot, path, title, note, rows):
     subprocess.run([gnuplot], input=script(path, title, note, rows), text=True, check=True, capture_output=True)
 
 
-def draw(results, folder):
+def draw(results, folder, quick):
     """Draws all charts; what was done, in a sentence."""
     gnuplot = shutil.which("gnuplot")
     if gnuplot is None:
@@ -55,19 +55,20 @@ def draw(results, folder):
     for old in folder.glob("*.svg"):
         old.unlink()
     drawn = 0
+    note = "; a quick run: a tenth of the amount" if quick else ""
     for case in catalog.CASES:
         rows = [result for result in results if result["case"] == case.name]
         if not rows:
             continue
         bars = [(catalog.SYSTEMS.get(row["system"], row["system"]), row["median"], row["low"], row["high"],
                  catalog.human(row["median"], row["unit"]), row["system"] == "weft") for row in rows]
-        plot(gnuplot, folder / f"{case.name}.svg", case.title, f"median of {rows[0]['rounds']} rounds; less is better",
+        plot(gnuplot, folder / f"{case.name}.svg", case.title, f"median of the rounds; less is better{note}",
              bars)
         drawn += 1
         if case.name in ("pool_sleep", "pool_sleep_10m", "no_pool_sleep"):
             bars = [(catalog.SYSTEMS.get(row["system"], row["system"]), row["peak_rss_kb"], row["peak_rss_kb"],
                      row["peak_rss_kb"], catalog.memory(row["peak_rss_kb"]), row["system"] == "weft") for row in rows]
             plot(gnuplot, folder / f"{case.name}_memory.svg", f"{case.title}: memory",
-                 "peak of resident memory; less is better", bars)
+                 f"peak of resident memory; less is better{note}", bars)
             drawn += 1
     return f"{drawn} charts are drawn in {folder.parent.name}/{folder.name}."

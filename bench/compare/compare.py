@@ -27,6 +27,7 @@ OUT = ROOT / "build" / "bench"
 LAUNCH = ROOT / "build" / "release" / "weft-launch"
 PROCESSORS = 2
 SECONDS_MOST = 300  # of a round
+QUICK_SECONDS = 100  # no case of a further round is begun after that
 
 
 def parse_arguments():
@@ -104,17 +105,19 @@ class Progress:
     def show(self, case, system, round_number):
         if not self.terminal:
             if case != self.case:
-                print(f"{self.clock(time.monotonic() - self.start)} {case}", file=sys.stderr, flush=True)
+                print(f"{self.clock(self.seconds())} round {round_number}: {case}", file=sys.stderr, flush=True)
             self.case = case
             return
         share = self.done / self.total
         bar = "#" * int(share * self.WIDTH)
-        spent = time.monotonic() - self.start
-        text = f"[{bar:<{self.WIDTH}}] {share:4.0%}  {self.clock(spent)}  {case}: {system}, round {round_number}"
+        text = f"[{bar:<{self.WIDTH}}] {share:4.0%}  {self.clock(self.seconds())}  {case}: {system}, round {round_number}"
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
-    def step(self, count=1):
-        self.done += count
+    def step(self):
+        self.done += 1
+
+    def seconds(self):
+        return time.monotonic() - self.start
 
     def say(self, line):
         if self.terminal:
@@ -130,22 +133,30 @@ class Progress:
         return f"{int(seconds) // 60:2d}:{int(seconds) % 60:02d}"
 
 
-def measure(case, systems, options, progress):
-    """All rounds of a case: {system: [(figures, peak)]} of those that finished all."""
-    rounds = {system: [] for system, _, _ in systems}
+def measure_round(number, case, systems, rounds, options, progress):
+    """A round of a case on all systems: appends (figures, peak) to rounds[system], which a failure deletes."""
+    shift = number % len(systems)
+    for system, _, program in systems[shift:] + systems[:shift]:
+        progress.step()
+        if system not in rounds:
+            continue
+        progress.show(case, system, number + 1)
+        try:
+            rounds[system].append(run_round(case, system, program, options))
+        except Failure as failure:
+            progress.say(f"failed: {case} of {system}: {failure}")
+            del rounds[system]
+
+
+def measure(table, options, progress):
+    """All rounds of all cases: {case: {system: [(figures, peak)]}}; a quick run ends when its time is up."""
+    rounds = {case: {system: [] for system, _, _ in systems} for case, systems in table.items()}
     for number in range(options.rounds):
-        shift = number % len(systems)
-        for system, _, program in systems[shift:] + systems[:shift]:
-            if system not in rounds:
-                continue
-            progress.show(case, system, number + 1)
-            try:
-                rounds[system].append(run_round(case, system, program, options))
-            except Failure as failure:
-                progress.say(f"failed: {case} of {system}: {failure}")
-                del rounds[system]
-                progress.step(options.rounds - number - 1)
-            progress.step()
+        for case, systems in table.items():
+            if options.quick and number > 0 and progress.seconds() > QUICK_SECONDS:
+                progress.say(f"the time of a quick run is up in round {number + 1}, at {case}")
+                return rounds
+            measure_round(number, case, systems, rounds[case], options, progress)
     return rounds
 
 
@@ -193,7 +204,7 @@ def machine(options):
 
 def print_table(results):
     for name in dict.fromkeys(result["case"] for result in results):
-        if name != catalog.basis(name):
+        if name != catalog.basis(name) and catalog.basis(name) in catalog.BY_NAME:
             continue  # for the page about ants
         rows = [result for result in results if result["case"] == name]
         weft = next((row for row in rows if row["system"] == "weft"), None)
@@ -215,6 +226,11 @@ def write(results, about):
     (OUT / "machine.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
+def belongs(name):
+    """Whether a figure is one of the comparison."""
+    return catalog.basis(name) in catalog.BY_NAME
+
+
 def main():
     options = parse_arguments()
     table = entries(options)
@@ -222,13 +238,13 @@ def main():
     asked = set(options.cases)
     progress = Progress(options.rounds * sum(len(systems) for systems in table.values()))
     results = []
+    rounds = measure(table, options, progress)
     for case, systems in table.items():
-        rounds = measure(case, systems, options, progress)
         figures = []
         for system, version, _ in systems:
-            if rounds.get(system):
-                figures += reduce_rounds(system, version, rounds[system], lambda name: catalog.basis(name) in
-                                         catalog.BY_NAME or case in asked)
+            if rounds[case].get(system):
+                figures += reduce_rounds(system, version, rounds[case][system],
+                                         lambda name, case=case: case in asked or belongs(name))
         results += sorted(figures, key=lambda figure: figure["case"] != case)
     progress.end()
     write(results, about)
@@ -237,7 +253,7 @@ def main():
           f"{'quick: a tenth of the amounts in the titles' + chr(10) if options.quick else ''}"
           "median, lowest .. highest of the rounds, times weft's median, peak resident memory")
     print_table(results)
-    print(f"\n{OUT.relative_to(ROOT)}/results.json is written. {charts.draw(results, OUT)}")
+    print(f"\n{OUT.relative_to(ROOT)}/results.json is written. {charts.draw(results, OUT, options.quick)}")
     weft = {result["case"] for result in results if result["system"] == "weft"}
     sys.exit(0 if set(table) <= weft else 1)
 

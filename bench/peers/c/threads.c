@@ -199,7 +199,13 @@ static double measure_noop(struct peer_round *round)
 
 /* Lateness. */
 
-enum { TICKERS = 1000, BLOCKERS = 64, SAMPLES_MOST = 2000, PERIOD = 10 * 1000 * 1000 };
+enum {
+    TICKERS = 1000,
+    BLOCKERS = 64,
+    BLOCKERS_QUICK = 16,
+    SAMPLES_MOST = 2000,
+    PERIOD = 10 * 1000 * 1000
+};
 static _Atomic int64_t begin, end; /* of the time that counts; 0 until it is known */
 static atomic_long samples;
 static double late[TICKERS * SAMPLES_MOST];
@@ -233,17 +239,18 @@ static void *block(void *arg)
 static double measure_lateness(struct peer_round *round)
 {
     static pthread_t tickers[TICKERS];
+    int blocking = round->quick ? BLOCKERS_QUICK : BLOCKERS;
     for (int i = 0; i < TICKERS; i++)
         tickers[i] = start_thread(tick, NULL);
     nap(50);
     atomic_store(&begin, peer_now());
-    in_threads(BLOCKERS, block, NULL);
+    in_threads(blocking, block, NULL);
     atomic_store(&end, peer_now());
     for (int i = 0; i < TICKERS; i++)
         pthread_join(tickers[i], NULL);
     long count = atomic_load(&samples);
     count = count < TICKERS * SAMPLES_MOST ? count : TICKERS * SAMPLES_MOST;
-    return peer_lateness(round, late, count, TICKERS, BLOCKERS, "thread");
+    return peer_lateness(round, late, count, TICKERS, blocking, "thread");
 }
 
 /* Echo. */

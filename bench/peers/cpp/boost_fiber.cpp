@@ -1,5 +1,6 @@
 /*
- * boost_fiber.cpp: Boost.Fiber. On two processors: its scheduler work_stealing on two threads, main being one of
+ * boost_fiber.cpp: Boost.Fiber. On two processors: its scheduler work_stealing on two threads that sleep when there
+ * is nothing to do (spinning, its default, is slower where one waits for the other), main being one of
  * them; on one: its default, round_robin.
  *
  * It has no pool: pool_sleep is the one of its manual, so many worker fibers that take tasks out of a buffered
@@ -26,12 +27,12 @@ class Helpers
         const auto count = static_cast<uint32_t>(round->processors);
         for (uint32_t i = 1; i < count; i++)
             threads.emplace_back([this, count] {
-                fibers::use_scheduling_algorithm<fibers::algo::work_stealing>(count);
+                fibers::use_scheduling_algorithm<fibers::algo::work_stealing>(count, true);
                 std::unique_lock<fibers::mutex> lock(mutex);
                 ended.wait(lock, [this] { return over; });
             });
         if (count > 1)
-            fibers::use_scheduling_algorithm<fibers::algo::work_stealing>(count);
+            fibers::use_scheduling_algorithm<fibers::algo::work_stealing>(count, true);
     }
     Helpers(const Helpers &) = delete;
     Helpers &operator=(const Helpers &) = delete;

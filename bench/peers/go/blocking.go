@@ -47,7 +47,11 @@ func blockBy(way int, path string) {
 // tickLateness is the case of the comparison: the 99th percentile, in seconds.
 func tickLateness(_ string, way int) ([]figure, string) {
 	const period = 10 * time.Millisecond
-	figures, _ := runBlocking(way, func(counts, over *atomic.Int64) (late []float64) {
+	blocking := blockingBlockers
+	if *quick {
+		blocking = 16
+	}
+	figures, _ := runBlocking(way, blocking, func(counts, over *atomic.Int64) (late []float64) {
 		for due := time.Now().Add(period); ; due = due.Add(period) {
 			time.Sleep(time.Until(due))
 			began, ended, at := counts.Load(), over.Load(), int64(due.Sub(epoch))
@@ -60,12 +64,12 @@ func tickLateness(_ string, way int) ([]figure, string) {
 		}
 	})
 	params := fmt.Sprintf("tickers=%d period=10ms blockers=%d each=200ms quantile=0.99 median=%.3gs", blockingTickers,
-		blockingBlockers, figures[0].value/1e6)
+		blocking, figures[0].value/1e6)
 	return []figure{{"", figures[1].value / 1e6, "s"}}, params
 }
 
 func blockingLate(_ string, way int) ([]figure, string) {
-	return runBlocking(way, func(counts, over *atomic.Int64) (late []float64) {
+	return runBlocking(way, blockingBlockers, func(counts, over *atomic.Int64) (late []float64) {
 		for over.Load() == 0 {
 			deadline := time.Now().Add(time.Millisecond)
 			time.Sleep(time.Millisecond)
@@ -81,7 +85,7 @@ var epoch = time.Now()
 
 // runBlocking lets tickers tick while others block; they are told when it counts, and when it is over, both as
 // nanoseconds since the epoch, 0 before.
-func runBlocking(way int, ticker func(counts, over *atomic.Int64) []float64) ([]figure, string) {
+func runBlocking(way, blocking int, ticker func(counts, over *atomic.Int64) []float64) ([]figure, string) {
 	var counts, over atomic.Int64
 	var tickers, blockers sync.WaitGroup
 	late := make([][]float64, blockingTickers)
@@ -100,7 +104,7 @@ func runBlocking(way int, ticker func(counts, over *atomic.Int64) []float64) ([]
 	}
 	time.Sleep(50 * time.Millisecond)
 	counts.Store(int64(time.Since(epoch)))
-	for i := 0; i < blockingBlockers; i++ {
+	for i := 0; i < blocking; i++ {
 		blockers.Add(1)
 		go func() {
 			defer blockers.Done()
@@ -117,7 +121,7 @@ func runBlocking(way int, ticker func(counts, over *atomic.Int64) []float64) ([]
 		all = append(all, one...)
 	}
 	sort.Float64s(all)
-	params := fmt.Sprintf("tickers=%d blockers=%d each=200ms ticks=%d", blockingTickers, blockingBlockers, len(all))
+	params := fmt.Sprintf("tickers=%d blockers=%d each=200ms ticks=%d", blockingTickers, blocking, len(all))
 	at := func(share float64) float64 { return all[int(share*float64(len(all)-1))] }
 	return []figure{{"", at(0.5), "us"}, {"_p99", at(0.99), "us"}}, params
 }
