@@ -26,8 +26,8 @@ BUILD = cmake --build
 NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test seeds soak bench-setup bench bench-quick debug asan tsan coverage aarch64 \
-	fallbacks valgrind lint format \
+.PHONY: help setup build run test seeds soak bench-setup bench bench-quick bench-publish debug asan tsan coverage \
+	aarch64 fallbacks valgrind lint format \
 	install clean
 
 help: ## show the targets
@@ -68,6 +68,9 @@ bench: bench-setup ## compare weft with its peers on this machine (CASES='yield 
 
 bench-quick: bench-setup ## the same with a tenth of the work: under two minutes
 	@python3 bench/compare/compare.py --quick $(CASES)
+
+bench-publish: ## make the checked-in copy of the last run, and the pages made from it
+	@tools/bench-publish.sh
 
 debug: setup ## the suite as a debug build with clang
 	@$(CONFIGURE) -B build/debug -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=$(CLANG) \
