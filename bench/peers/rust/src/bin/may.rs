@@ -4,7 +4,8 @@
 //! Its channels have no bound, so a sender never waits: chan_buffered is that, chan_unbuffered does not exist. A
 //! bounded pool is its semaphore. It has no answer to code that blocks its thread: in tick_lateness the neighbours
 //! block the workers, two at a time. Its stacks have guard pages, two mappings each, and the kernel allows a
-//! process some 65,530: so the cases that need 50,000 coroutines or more at once cannot be had.
+//! process some 65,530: at about 32,000 coroutines the next one cannot have a stack. So the floods, parked and skynet
+//! are left out: they fail, or not, by how far the sleepers pile up.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Once, OnceLock};
