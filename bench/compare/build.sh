@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # build.sh: builds the programs of bench/peers into build/bench/peers, each with its own tools.
 #
-# A peer whose tools are missing is skipped, with a line that says so; `make bench` then compares with the
-# others. One that has its tools and does not build is an error.
+# A peer whose tools are missing, too old, or without a way to fetch what they need, is skipped with a line that says
+# so; `make bench` then compares with the others.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 out=$PWD/build/bench/peers
 jobs=${JOBS:-$(nproc)}
 mkdir -p "$out"
-failed=0
 
 skip() { # what, why
     echo "skipped: $1: $2"
@@ -23,35 +22,39 @@ stale() { # programs...
     done
 }
 
-attempt() { # what, command...
-    local what=$1
-    shift
+attempt() { # what, its programs, command...
+    local what=$1 programs=$2
+    shift 2
     echo "building: $what"
-    "$@" || { echo "FAILED: $what does not build" >&2; failed=1; }
+    if ! "$@"; then
+        # shellcheck disable=SC2086
+        stale $programs
+        skip "$what" "it does not build here, see above"
+        return 1
+    fi
 }
 
 if ! command -v go > /dev/null; then
     stale go
     skip "Go (goroutines, ants, errgroup)" "no go command"
 else
-    attempt Go env -C bench/peers/go go build -o "$out/go" .
+    attempt Go go env -C bench/peers/go go build -o "$out/go" . || true
 fi
 
 if ! command -v cargo > /dev/null; then
     stale tokio may rayon
     skip "Rust (tokio, may, rayon)" "no cargo command"
 else
-    attempt Rust env -C bench/peers/rust cargo build --quiet --release --locked --jobs "$jobs" \
-        --target-dir "$out/../rust"
-    for program in tokio may rayon; do
-        install -m 755 "build/bench/rust/release/$program" "$out/$program" || failed=1
-    done
+    if attempt Rust "tokio may rayon" env -C bench/peers/rust cargo build --quiet --release --locked \
+        --jobs "$jobs" --target-dir "$out/../rust"; then
+        install -m 755 build/bench/rust/release/{tokio,may,rayon} "$out"
+    fi
 fi
 
 # Programs of one file; optimised as a whole, as releases of such programs are.
 flags=(-O2 -DNDEBUG -flto=auto -Wall -Wextra)
 
-compile() { # name, language, source, what the skip says is missing, a test for it, then flags of the library
+compile() { # name, compiler, source, what the skip says is missing, a test for it, then flags of the library
     local name=$1 compiler=$2 source=$3 missing=$4 test=$5
     shift 5
     if ! eval "$test" > /dev/null 2>&1; then
@@ -62,7 +65,7 @@ compile() { # name, language, source, what the skip says is missing, a test for 
     if [ "$out/$name" -nt "$source" ] && [ "$out/$name" -nt bench/peers/c/peer.h ]; then
         return
     fi
-    attempt "$name" "$compiler" "${flags[@]}" "$source" -o "$out/$name" "$@" -pthread
+    attempt "$name" "$name" "$compiler" "${flags[@]}" "$source" -o "$out/$name" "$@" -pthread || true
 }
 
 package() { # pkg-config's words for packages that may be missing
@@ -88,5 +91,3 @@ compile onetbb c++ bench/peers/cpp/onetbb.cpp "no tbb for pkg-config (libtbb-dev
     "command -v c++ && pkg-config --exists tbb" -std=c++17 $(package --cflags --libs tbb)
 compile boost_fiber c++ bench/peers/cpp/boost_fiber.cpp "no Boost.Fiber (libboost-fiber-dev), or no c++" \
     "echo '#include <boost/fiber/all.hpp>' | c++ -E -x c++ -" -std=c++17 -lboost_fiber -lboost_context
-
-exit "$failed"
