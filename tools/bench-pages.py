@@ -50,9 +50,11 @@ class Results:
 
     def about(self):
         machine = self.machine
+        rounds = sorted({result["rounds"] for result in self.all})
+        several = str(rounds[-1]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
         text = (f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}, "
-                f"{machine['date']}; two processors, {'medians of ' + str(machine['rounds']) + ' rounds' if machine['rounds'] > 1 else 'one round'}, each in a "
-                "process of its own, the systems in turn.")
+                f"{machine['date']}; two processors, medians of {several} rounds, each in a process of its own, the systems "
+                "in turn.")
         if machine["quick"]:
             text += " **A quick run**: a tenth of the amounts that the rows name; a first look, no more."
         if machine["load_before"] > machine["cores"] / 2:
