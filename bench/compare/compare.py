@@ -80,10 +80,11 @@ def run_round(case, system, program, options):
         command += ["--system", system]
     if options.quick:
         command.append("--quick")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False,
+                          env={**os.environ, "RUST_BACKTRACE": "0"})
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        raise Failure(said[-1] if said else f"exit code {done.returncode}")
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise Failure(said[-1] if said[-1].startswith("weft-launch:") else " ".join(said[:2]))
     *lines, last = done.stdout.splitlines()
     figures = []
     for line in lines:

@@ -4,8 +4,8 @@
 //! Its channels have no bound, so a sender never waits: chan_buffered is that, chan_unbuffered does not exist. A
 //! bounded pool is its semaphore. It has no answer to code that blocks its thread: in tick_lateness the neighbours
 //! block the workers, two at a time. Its stacks have guard pages, two mappings each, and the kernel allows a
-//! process some 65,530: at about 32,000 coroutines the next one cannot have a stack. So the floods, parked and skynet
-//! are left out: they fail, or not, by how far the sleepers pile up.
+//! process some 65,530: at about 32,000 coroutines the next one cannot have a stack. So the floods, parked, skynet
+//! and fork_join are left out: they fail, or not, by how far the coroutines pile up.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Once, OnceLock};
@@ -118,26 +118,6 @@ fn measure_noop(round: &Round) -> (f64, String) {
     (per_operation(elapsed, tasks), format!("from=coroutine submitters={submitters} tasks={tasks} capacity={CAPACITY}"))
 }
 
-fn fibonacci(n: u32) -> i64 {
-    if n < 2 {
-        return n as i64;
-    }
-    let one = go!(move || fibonacci(n - 1));
-    let two = fibonacci(n - 2);
-    one.join().expect("a coroutine") + two
-}
-
-fn measure_fibonacci(round: &Round) -> (f64, String) {
-    let n = fibonacci_number(round);
-    let (elapsed, value) = inside(round, move || {
-        let start = Instant::now();
-        let value = fibonacci(n);
-        (start.elapsed().as_secs_f64(), value)
-    });
-    expect(value, iterated(n));
-    (elapsed, format!("fib={n} cutoff=none"))
-}
-
 /// A tick every 10 ms by schedule; those that were due between `begin` and `end` count.
 fn tick(begin: &OnceLock<Instant>, end: &OnceLock<Instant>) -> Vec<f64> {
     let (period, mut late) = (Duration::from_millis(10), Vec::new());
@@ -229,7 +209,6 @@ fn main() {
             case("mutex", "ns/op", 8, measure_mutex),
             case("pool_noop", "ns/op", 1, measure_noop),
             case("pool_noop_many", "ns/op", 8, measure_noop),
-            case("fork_join", "s", 27, measure_fibonacci),
             case("tick_lateness", "s", 0, measure_lateness).cold(),
             case("echo", "ns/op", 100, measure_echo),
         ],
