@@ -162,13 +162,14 @@ def measure(table, options, progress):
 
 
 def reduce_rounds(system, version, rounds, wanted):
-    """The objects of results.json: each figure's median with the spread, and the parameters of that round."""
+    """The objects of results.json: each figure's median with the spread, and the parameters of the round nearest to it."""
     results = []
     for place, (name, _, unit, _) in enumerate(rounds[0][0]):
         if not wanted(name):
             continue
         values = [figures[place][1] for figures, _ in rounds]
-        median = statistics.median_low(values)
+        median = statistics.median(values)
+        nearest = min(range(len(values)), key=lambda i: abs(values[i] - median))
         results.append({
             "case": name,
             "system": system,
@@ -179,7 +180,7 @@ def reduce_rounds(system, version, rounds, wanted):
             "high": max(values),
             "peak_rss_kb": max(peak for _, peak in rounds),
             "rounds": len(rounds),
-            "params": rounds[values.index(median)][0][place][3],
+            "params": rounds[nearest][0][place][3],
         })
     return results
 
