@@ -102,6 +102,7 @@ struct bench_options {
     int rounds;
     int processors; /* 0: what weft chooses */
     bool quick;
+    bool compact;     /* that case with compact stacks */
     const char *json; /* NULL: none; "-": instead of the table */
     const char
         *one; /* a single round of this case, in this process; NULL: the rounds of all wanted */

@@ -3,7 +3,8 @@
  *
  * Each case measures weft alone; other systems are measured by the programs in bench/peers. What all of
  * them understand (bench/compare/README.md) is --list, --case NAME, --procs N and --quick: bench/compare
- * runs a round of a case of each in turn, so that a ratio is always one of two figures from the same run.
+ * runs a round of a case of each in turn, so that a ratio is always one of two figures from the same run. There
+ * the cases that end with _compact are those of a system of their own, weft-compact, without that ending.
  */
 #include <getopt.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static const struct bench_case *const groups[] = {
     bench_wg_cases,      bench_chan_cases,   bench_select_cases,  bench_mutex_cases,
     bench_rwmutex_cases, bench_sem_cases,    bench_context_cases, bench_object_pool_cases,
     bench_pool_cases,    bench_net_cases,    bench_panic_cases,   bench_blocking_cases,
-    bench_file_cases,    bench_timers_cases, bench_tree_cases, bench_compact_cases,
+    bench_file_cases,    bench_timers_cases, bench_tree_cases,    bench_compact_cases,
 };
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
@@ -29,6 +30,7 @@ static const char usage[] =
     "  --list        show the cases, system, version, and what each one measures\n"
     "  --case NAME   one round of this case, in this process: a line with name, value, unit and\n"
     "                parameters for each figure\n"
+    "  --system S    with --case: weft, or weft-compact for compact stacks\n"
     "  --json FILE   write the results as JSON; - for stdout, instead of the table\n"
     "  --rounds N    rounds of each case (default 5)\n"
     "  --quick       a tenth of the work, for a first look\n"
@@ -43,11 +45,30 @@ static int number(const char *text, int low, int high)
     return end != text && *end == '\0' && value >= low && value <= high ? (int)value : -1;
 }
 
+/* How long the name is without the ending that says that it is of weft-compact; 0 if it is not. */
+static int compact_length(const char *name)
+{
+    static const char ending[] = "_compact";
+    size_t length = strlen(name), end = sizeof ending - 1;
+    return length > end && strcmp(name + length - end, ending) == 0 ? (int)(length - end) : 0;
+}
+
 static void list_cases(void)
 {
     for (int group = 0; group < GROUPS; group++)
-        for (const struct bench_case *one = groups[group]; one->name != NULL; one++)
+        for (const struct bench_case *one = groups[group]; one->name != NULL; one++) {
             printf("%-22s weft %s  %s\n", one->name, WEFT_VERSION, one->what);
+            int length = compact_length(one->name);
+            if (length > 0)
+                printf("%-22.*s weft-compact %s  %s\n", length, one->name, WEFT_VERSION, one->what);
+        }
+}
+
+static bool is_the_one(const char *name, const struct bench_options *options)
+{
+    int length = options->compact ? compact_length(name) : (int)strlen(name);
+    return (size_t)length == strlen(options->one) &&
+           strncmp(name, options->one, (size_t)length) == 0;
 }
 
 /* A round of the case with exactly this name; does not wait for fibers that are left. */
@@ -56,11 +77,11 @@ static int run_one(const struct bench_options *options)
     struct bench bench;
     for (int group = 0; group < GROUPS; group++)
         for (const struct bench_case *one = groups[group]; one->name != NULL; one++) {
-            if (strcmp(one->name, options->one) != 0)
+            if (!is_the_one(one->name, options))
                 continue;
             bench_round(one, options, &bench);
             for (int i = 0; i < BENCH_METRICS_MOST && one->metrics[i].unit != NULL; i++)
-                printf("%s%s %.9g %s processors=%d %s\n", one->name, one->metrics[i].suffix,
+                printf("%s%s %.9g %s processors=%d %s\n", options->one, one->metrics[i].suffix,
                        bench.values[i], one->metrics[i].unit, bench.processors, bench.params);
             fflush(stdout);
             _exit(0);
@@ -115,6 +136,9 @@ static bool take_option(struct bench_options *options, int option, const char *v
     case 'p':
         options->processors = number(value, 1, 256);
         return options->processors > 0;
+    case 's':
+        options->compact = strcmp(value, "weft-compact") == 0;
+        return options->compact || strcmp(value, "weft") == 0;
     case 'q':
         options->quick = true;
         return true;
@@ -126,10 +150,15 @@ static bool take_option(struct bench_options *options, int option, const char *v
 static struct bench_options parse(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"list", no_argument, NULL, 'l'},        {"json", required_argument, NULL, 'j'},
-        {"case", required_argument, NULL, 'c'},  {"rounds", required_argument, NULL, 'r'},
-        {"procs", required_argument, NULL, 'p'}, {"quick", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+        {"list", no_argument, NULL, 'l'},
+        {"json", required_argument, NULL, 'j'},
+        {"case", required_argument, NULL, 'c'},
+        {"rounds", required_argument, NULL, 'r'},
+        {"procs", required_argument, NULL, 'p'},
+        {"quick", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},
+        {"system", required_argument, NULL, 's'},
+        {NULL, 0, NULL, 0},
     };
     struct bench_options options = {.rounds = 5};
     for (int option; (option = getopt_long(argc, argv, "", longs, NULL)) != -1;) {

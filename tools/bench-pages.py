@@ -27,6 +27,7 @@ END = "<!-- end -->"
 # The columns of the README's table: the first system of each that has the case.
 COLUMNS = [
     ("weft", ["weft"]),
+    ("compact stacks", ["weft-compact"]),
     ("Go (pools: ants)", ["ants", "go"]),
     ("tokio", ["tokio"]),
     ("may", ["may"]),
@@ -151,7 +152,7 @@ Each row is the median of its rounds; the spread is in [results.md](results.md).
 """
 
 ANTS_SIZES = [("100,000", "_100k"), ("1,000,000", ""), ("10,000,000", "_10m")]
-ANTS_SYSTEMS = ["weft", "ants", "ants-func", "ants-multi", "errgroup"]
+ANTS_SYSTEMS = ["weft", "weft-compact", "ants", "ants-func", "ants-multi", "errgroup"]
 
 
 def parameter(result, name):

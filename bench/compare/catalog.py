@@ -45,6 +45,7 @@ BY_NAME = {case.name: case for case in CASES}
 # How a system is called in tables and charts, in their order; others follow by their own names.
 SYSTEMS = {
     "weft": "weft",
+    "weft-compact": "weft, compact",
     "go": "Go",
     "ants": "ants Pool",
     "ants-func": "ants PoolWithFunc",

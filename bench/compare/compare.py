@@ -56,7 +56,7 @@ def entries(options):
         listing = subprocess.run([program, "--list"], capture_output=True, text=True, check=True)
         for line in listing.stdout.splitlines():
             case, system, version = line.split()[:3]
-            if options.system and system not in ["weft", *options.system]:
+            if options.system and system not in ["weft", "weft-compact", *options.system]:
                 continue
             table.setdefault(case, []).append((system, version, program))
     if options.cases:
