@@ -36,6 +36,8 @@ int weft__sys_guard_mprotect(void *memory, size_t size);
 bool weft__sys_readable(const void *memory); /* asked of the kernel; true if it cannot be asked */
 int weft__sys_decommit(void *memory, size_t size); /* pages go back; reads give zero after it */
 void weft__sys_no_huge_pages(void *memory, size_t size);
+void weft__sys_huge_pages(void *memory,
+                          size_t size); /* if the system likes: they are of use there */
 
 /* The monotonic clock in nanoseconds. */
 int64_t weft__sys_now(void);

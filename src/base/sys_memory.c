@@ -110,6 +110,12 @@ int weft__sys_decommit(void *memory, size_t size)
     return madvise(memory, size, MADV_DONTNEED) == 0 ? 0 : weft__sys_error();
 }
 
+void weft__sys_huge_pages(void *memory, size_t size)
+{
+    KEEP_ERRNO;
+    (void)madvise(memory, size, MADV_HUGEPAGE); /* the same */
+}
+
 void weft__sys_no_huge_pages(void *memory, size_t size)
 {
     KEEP_ERRNO;

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 
+#include "sched/compact.h"
 #include "sched/sched.h"
 
 enum { FIRE_MOST = RING_SIZE / 2 };
@@ -29,9 +30,12 @@ static void fire(struct timer *timer, void *context)
     struct weft_fiber *fiber;
     if (timer->kind == TIMER_WAIT) {
         fiber = container_of(timer, struct weft_fiber, timer);
-        __builtin_prefetch(fiber->context.sp, 1); /* it runs soon */
         if (!waiter_claim(&fiber->waiter, -ETIMEDOUT))
             return;
+        if (unlikely(fiber->compact)) /* it runs soon */
+            weft__compact_prefetch(fiber);
+        else
+            __builtin_prefetch(fiber->context.sp, 1);
     } else {
         fiber = weft__timer_expired(timer);
         if (fiber == NULL)

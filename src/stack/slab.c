@@ -98,6 +98,8 @@ static struct region *region_open(void)
                               .chunks = (char *)mapping + (first - (uintptr_t)mapping),
                               .count = count,
                               .idle = count < 32 ? (1u << count) - 1 : UINT32_MAX};
+    if (count == REGION_CHUNKS_MAX)
+        weft__sys_huge_pages(region->chunks, size);
     regions = region;
     return region;
 }
