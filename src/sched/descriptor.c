@@ -311,6 +311,7 @@ static int wait_anybodys(int fd, struct descriptor *descriptor, struct fd_wait *
     if (likely(error == 0))
         return park(descriptor, wait, deadline);
     unlist_wait(wait);
+    wait->waiter = NULL;
     latch_release(&descriptor->latch);
     return not_watched(wait->events, error);
 }

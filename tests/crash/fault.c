@@ -212,9 +212,10 @@ static void unlock_badly(void *arg)
 static void park_badly(void *arg)
 {
     (void)arg;
+    struct waiter own;
     struct thread *thread = runtime_enter(thread_self());
     (void)thread;
-    (void)weft__park(weft__waiter_begin(NULL), WAIT_JOIN, unlock_badly, NULL, WEFT_NEVER);
+    (void)weft__park(weft__waiter_begin(&own), WAIT_JOIN, unlock_badly, NULL, WEFT_NEVER);
 }
 
 static void in_machine(void)

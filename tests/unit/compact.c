@@ -389,7 +389,7 @@ static void what_waits_is_small(void)
 {
     static weft_wg gate;
     int64_t count = test_scale(20000);
-    weft_fiber **fibers = calloc((size_t)count, sizeof *fibers);
+    weft_fiber **fibers = calloc((size_t)count, sizeof(weft_fiber *));
     CHECK(fibers != NULL);
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
     CHECK_EQ(weft_wg_init(&shared.done, count), 0);
