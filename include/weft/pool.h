@@ -123,7 +123,7 @@ typedef struct weft_pool_options {
      * others what is on their stack. */
     int compact;
     /* Not 0: a task that faults (SIGSEGV, SIGBUS, SIGFPE, SIGILL raised by its own code) or overflows its stack does
-     * not end the process: see "Crashes" below. Needs the runtime's handlers (weft_config.no_fault_report). */
+     * not end the process: see "Crashes" above. Needs the runtime's handlers (weft_config.no_fault_report). */
     int isolate_crashes;
     /* With that: after so many crashes of this pool the next one ends the process. Default 1,000; WEFT_UNLIMITED. */
     int64_t max_crashes;

@@ -126,6 +126,8 @@ static void write_report(struct report *report)
     if (report->kept != NULL)
         weft__text_add(&report->text, "weft: its pool isolates crashes, but not this one: %s\n",
                        report->kept);
+    else if (report->crash != NULL)
+        weft__text_add(&report->text, "weft: the task is abandoned, and its pool goes on\n");
     weft__text_write(&report->text);
 }
 

@@ -88,8 +88,8 @@ int weft_test_run(uint64_t seed, void (*function)(void *), void *arg)
     return run_alone(seed, 1, &none, function, arg);
 }
 
-/* True if the environment has a number there; what is no number is said, and ignored. */
-static bool from_environment(const char *name, uint64_t *number)
+/* True if the environment has a number there; what is none, or too little, is said, and ignored. */
+static bool from_environment(const char *name, uint64_t least, uint64_t *number)
 {
     const char *text = weft__sys_getenv(name), *at = text;
     uint64_t value = 0;
@@ -99,11 +99,12 @@ static bool from_environment(const char *name, uint64_t *number)
     for (; *at >= '0' && *at <= '9'; at++)
         fits &= !__builtin_mul_overflow(value, 10, &value) &&
                 !__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value);
-    if (fits && *at == '\0') {
+    if (fits && *at == '\0' && value >= least) {
         *number = value;
         return true;
     }
-    weft__warn("%s=%.64s is ignored: a number is wanted", name, text);
+    weft__warn("%s=%.64s is ignored: a number%s is wanted", name, text,
+               least > 0 ? ", 1 or more," : "");
     return false;
 }
 
@@ -115,9 +116,9 @@ int weft_test_seeds(const weft_test_options *options, void (*function)(void *), 
     if (memcmp(options->reserved, defaults.reserved, sizeof defaults.reserved) != 0)
         return -EINVAL;
     uint64_t first = options->first, count = options->seeds != 0 ? options->seeds : SEEDS_DEFAULT;
-    if (from_environment("WEFT_TEST_SEED", &first))
+    if (from_environment("WEFT_TEST_SEED", 0, &first))
         count = 1;
     else
-        (void)from_environment("WEFT_TEST_SEEDS", &count);
+        (void)from_environment("WEFT_TEST_SEEDS", 1, &count);
     return run_alone(first, count, options, function, arg);
 }

@@ -637,9 +637,12 @@ static void environment(void)
     CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);
     CHECK_EQ(runs, 15);
     CHECK_EQ(unsetenv("WEFT_TEST_SEED"), 0);
-    CHECK_EQ(unsetenv("WEFT_TEST_SEEDS"), 0);
+    CHECK_EQ(setenv("WEFT_TEST_SEEDS", "0", 1), 0); /* would pass everything */
     CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);
     CHECK_EQ(runs, 115);
+    CHECK_EQ(unsetenv("WEFT_TEST_SEEDS"), 0);
+    CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);
+    CHECK_EQ(runs, 215);
 }
 
 /* Without memory a run does not begin, or goes on as far as the test itself copes. */
