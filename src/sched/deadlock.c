@@ -29,10 +29,12 @@
  * Lock order: that of the waits, then the scheduler's or the depot's.
  *
  * Each parked fiber is resumed for a moment to print its own backtrace (switch.h): it has one only from
- * its own stack.
+ * its own stack. That of a compact one is put in place for it, and nobody is busy with its hot stack, since nobody
+ * runs.
  */
 #include <stdio.h>
 
+#include "sched/compact.h"
 #include "sched/descriptor.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
@@ -152,6 +154,23 @@ static void show_wait(const char *who, enum wait_what what, void *object, int64_
                seconds > 0 ? seconds : 0.0);
 }
 
+/* Has the fiber print its backtrace. */
+static void show_frames(struct weft_fiber *fiber)
+{
+    struct machine *machine = (struct machine *)thread_self();
+    struct hot *hot = NULL;
+    bool starves;
+    if (fiber->compact &&
+        (hot = weft__compact_enter(&weft__sched.processors[0], fiber, &starves)) == NULL)
+        return; /* no memory for the frames of another that are there */
+    machine->thread.fiber = fiber;
+    machine->parked = fiber;
+    switch_to_fiber(machine, fiber);
+    machine->thread.fiber = NULL;
+    if (hot != NULL)
+        weft__compact_leave(hot, fiber, false);
+}
+
 static void show_fiber(struct weft_fiber *fiber, void *context)
 {
     static const char spawned[] = "weft:   spawned at ", calls[] = "weft:   and waits in\n";
@@ -169,11 +188,7 @@ static void show_fiber(struct weft_fiber *fiber, void *context)
     weft__sys_write_stderr(spawned, sizeof spawned - 1);
     weft__sys_print_address(fiber->spawn_site);
     weft__sys_write_stderr(calls, sizeof calls - 1);
-    struct machine *machine = (struct machine *)thread_self();
-    machine->thread.fiber = fiber;
-    machine->parked = fiber;
-    switch_to_fiber(machine, fiber);
-    machine->thread.fiber = NULL;
+    show_frames(fiber);
 }
 
 _Noreturn static void report(uint64_t parked, uint32_t threads)

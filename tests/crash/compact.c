@@ -170,18 +170,31 @@ static noinline void wait_for_nobody(void)
     CHECK_EQ(weft_chan_receive(chan, &element), 0);
 }
 
+/* At a depth of its own, below what is no address: who is resumed on the frames of another does not come back. */
+static noinline void hang_at(uintptr_t depth)
+{
+    enum { WORDS = 32 };
+    volatile uintptr_t frame[WORDS];
+    for (int i = 0; i < WORDS; i++)
+        frame[i] = (uintptr_t)0x5a5a << 48 | depth;
+    if (depth == 0)
+        wait_for_nobody();
+    else
+        hang_at(depth - 1);
+    CHECK_EQ(frame[0] & 0xff, depth);
+}
+
 static void hang(void *arg)
 {
-    (void)arg;
-    wait_for_nobody();
+    hang_at((uintptr_t)arg);
 }
 
 static void hang_many(void *arg)
 {
     (void)arg;
-    for (int i = 0; i < 3 * HOTS; i++)
-        compact_go(hang, NULL);
-    CHECK_EQ(weft_join(compact_spawn(hang, NULL)), 0);
+    for (uintptr_t i = 0; i < 3 * HOTS; i++)
+        compact_go(hang, (void *)(i / HOTS));
+    CHECK_EQ(weft_join(compact_spawn(hang, (void *)3)), 0);
 }
 
 /* Each is shown where it waits: its frames come back for that. */
