@@ -15,6 +15,9 @@
  * Waiting does not reap: that is done under the lock that kill takes, so that no signal hits a stranger who got
  * the same number.
  *
+ * A compact fiber starts the child itself, and the keeper waits for that: what it has on its stack (the arguments) is
+ * not for others while it waits.
+ *
  * The record is freed by the last of its two owners, the handle and the keeper.
  *
  * Rejected: one fiber for all children, told by SIGCHLD (the signal is the program's, and merges); no fiber, the
@@ -30,6 +33,7 @@
 #include <weft/sem.h>
 
 #include "base/sys_io.h"
+#include "sched/compact.h"
 #include "sched/sched.h"
 
 enum { STREAMS = 3, DROPPED = 4096 };
@@ -39,8 +43,9 @@ struct weft_process {
     struct lock lock; /* pid, ended */
     pid_t pid;
     bool ended, new_group;
-    int error;  /* why there is no child, or no status */
-    int status; /* as waitpid gives it */
+    bool by_caller; /* it starts the child, and the keeper waits for `made` */
+    int error;      /* why there is no child, or no status */
+    int status;     /* as waitpid gives it */
     weft_sem made;
     weft_chan *done;
     int streams[STREAMS];              /* our ends of the pipes; -1: none */
@@ -103,9 +108,13 @@ static void reap(struct weft_process *process)
 static void keeper(void *arg)
 {
     struct weft_process *process = arg;
-    (void)weft_blocking(start_child, process);
+    if (process->by_caller)
+        weft_sem_acquire(&process->made, 1);
+    else
+        (void)weft_blocking(start_child, process);
     bool runs = process->error == 0;
-    weft_sem_release(&process->made, 1);
+    if (!process->by_caller)
+        weft_sem_release(&process->made, 1);
     if (runs) {
         reap(process);
         (void)weft_chan_close(process->done);
@@ -234,9 +243,14 @@ static struct weft_process *make_record(int *error)
 static int start(struct weft_process *process, const struct weft__sys_spawn *how)
 {
     process->how = how;
+    process->by_caller = on_compact();
     int error = weft_go(keeper, process);
     if (error != 0) {
         disown(process); /* in place of the keeper */
+    } else if (process->by_caller) {
+        (void)weft_blocking(start_child, process);
+        error = process->error;
+        weft_sem_release(&process->made, 1);
     } else {
         weft_sem_acquire(&process->made, 1);
         error = process->pid == 0 ? process->error : 0;

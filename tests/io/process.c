@@ -369,12 +369,12 @@ static void many(void *arg)
     atomic_u32_add_seq_cst(&ended, 1);
 }
 
-static void of_a_thousand_none_is_left(void)
+static void none_is_left_of(uint32_t count, int compact)
 {
-    uint32_t count = (uint32_t)test_scale(1000);
     int before = open_descriptors();
     weft_pool *pool;
-    CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){.capacity = 20}), 0);
+    CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){.capacity = 20, .compact = compact}), 0);
+    atomic_u32_store_relaxed(&ended, 0);
     for (uintptr_t i = 0; i < count; i++)
         CHECK_EQ(weft_pool_submit(pool, many, (void *)i), 0);
     CHECK_EQ(weft_pool_close(pool), 0);
@@ -382,6 +382,17 @@ static void of_a_thousand_none_is_left(void)
     CHECK_EQ(atomic_u32_load_relaxed(&ended), count);
     CHECK(!has_children());
     CHECK_EQ(open_descriptors(), before);
+}
+
+static void of_a_thousand_none_is_left(void)
+{
+    none_is_left_of((uint32_t)test_scale(1000), 0);
+}
+
+/* What it is started with is on their stacks, and they wait. */
+static void compact_fibers_start_them(void)
+{
+    none_is_left_of((uint32_t)test_scale(200), 1);
 }
 
 int main(void)
@@ -398,6 +409,7 @@ int main(void)
         RUN_PLAIN(what_cannot_start_leaves_nothing, "child processes, which run when they run");
     RUN_PLAIN(faults_leave_nothing, "child processes, which run when they run");
     RUN_PLAIN(of_a_thousand_none_is_left, "child processes, which run when they run");
+    RUN_PLAIN(compact_fibers_start_them, "child processes, which run when they run");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }
