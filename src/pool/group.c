@@ -12,6 +12,7 @@
 
 #include "pool/panic.h"
 #include "pool/pool.h"
+#include "sched/compact.h"
 #include "sync/group.h"
 
 struct member {
@@ -50,6 +51,7 @@ void weft__pool_group_crashed(const void *arg, struct weft_fiber *gone, struct p
 static int start(weft_group *group, int (*function)(void *), void *arg, bool wait)
 {
     struct member member = {group, function, arg};
+    compact_check(arg, "the argument of a task", "have it in the heap");
     if (weft__bond_self() == NULL)
         return -ENOMEM; /* it may have to run it itself */
     weft_submit_options options = {.copy = sizeof member, .deadline = wait ? WEFT_NEVER : WEFT_NS};

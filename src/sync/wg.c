@@ -23,6 +23,7 @@
 #include <weft/wg.h>
 
 #include "base/assert.h"
+#include "sched/compact.h"
 #include "sched/panic.h"
 #include "sched/sched.h"
 #include "sync/backoff.h"
@@ -158,6 +159,8 @@ int weft_wg_go(weft_wg *wg, void (*function)(void *), void *arg)
 {
     if (wg == NULL || function == NULL)
         return -EINVAL;
+    compact_check(wg, "the wait group of a fiber", "have it in the heap or static");
+    compact_check(arg, "the argument of a fiber", "have it in the heap");
     struct start *start = weft__sys_alloc(sizeof *start);
     if (start == NULL)
         return -ENOMEM;

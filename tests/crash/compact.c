@@ -67,6 +67,30 @@ static void group_with_local(void *arg)
     CHECK_EQ(weft_group_go(group, nothing_of_group, &local), 0);
 }
 
+static void pool_group_with_local(void *arg)
+{
+    weft_group *group;
+    int local = 1;
+    (void)arg;
+    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
+    CHECK_EQ(weft_group_go(group, nothing_of_group, &local), 0);
+}
+
+static void go_with_local(void *arg)
+{
+    static weft_wg wg = WEFT_WG_INIT;
+    int local = 1;
+    (void)arg;
+    CHECK_EQ(weft_wg_go(&wg, nothing, &local), 0);
+}
+
+static void go_with_local_wg(void *arg)
+{
+    weft_wg wg = WEFT_WG_INIT;
+    (void)arg;
+    CHECK_EQ(weft_wg_go(&wg, nothing, NULL), 0);
+}
+
 static void timer_with_local(void *arg)
 {
     weft_timer *timer;
@@ -121,6 +145,9 @@ static void arguments(void)
 {
     refused(spawn_with_local, "the argument of a fiber is on the compact stack of fiber");
     refused(group_with_local, "the argument of a fiber is on the compact stack");
+    refused(pool_group_with_local, "the argument of a task is on the compact stack");
+    refused(go_with_local, "the argument of a fiber is on the compact stack");
+    refused(go_with_local_wg, "the wait group of a fiber is on the compact stack");
     refused(timer_with_local, "the argument of a timer is on the compact stack");
     refused(submit_local, "the argument of a task is on the compact stack");
     refused(submit_locals, "the argument of a task is on the compact stack");
