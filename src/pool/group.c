@@ -21,10 +21,9 @@ struct member {
     void *arg;
 };
 
-static bool panicked(weft_group *group, struct panic *panic, int (*function)(void *), void *arg)
+static bool panicked(void *pool, struct panic *panic, int (*function)(void *), void *arg)
 {
-    return weft__pool_tell_panic(weft__group_where(group), panic,
-                                 (void (*)(void *))(uintptr_t)function, arg);
+    return weft__pool_tell_panic(pool, panic, (void (*)(void *))(uintptr_t)function, arg);
 }
 
 void weft__pool_group_run(void *arg)
@@ -41,11 +40,12 @@ void weft__pool_group_dropped(const void *arg)
     weft__group_dropped(member.group);
 }
 
-void weft__pool_group_crashed(const void *arg, struct weft_fiber *gone, struct panic *panic)
+void weft__pool_group_crashed(weft_pool *pool, const void *arg, struct weft_fiber *gone,
+                              struct panic *panic)
 {
     struct member member;
     memcpy(&member, arg, sizeof member);
-    weft__group_crashed(gone, panic, panicked(member.group, panic, member.function, member.arg));
+    weft__group_crashed(gone, panic, panicked(pool, panic, member.function, member.arg));
 }
 
 static int start(weft_group *group, int (*function)(void *), void *arg, bool wait)

@@ -10,6 +10,8 @@ void weft__pool_group_dropped(const void *arg);
 /* The same if it crashed, in a fiber that is gone. */
 struct panic;
 struct weft_fiber;
-void weft__pool_group_crashed(const void *arg, struct weft_fiber *gone, struct panic *panic);
+struct weft_pool;
+void weft__pool_group_crashed(struct weft_pool *pool, const void *arg, struct weft_fiber *gone,
+                              struct panic *panic);
 
 #endif

@@ -526,7 +526,7 @@ void weft__worker_crashed(struct worker *worker, struct carried *carried, struct
     if (carried->task.handle != NULL)
         weft__task_crashed(carried->task.handle, panic);
     else if (carried->task.function == weft__pool_group_run)
-        weft__pool_group_crashed(carried->task.arg, gone, panic);
+        weft__pool_group_crashed(worker->pool, carried->task.arg, gone, panic);
     else
         weft__pool_panicked(worker->pool, &carried->task, panic);
     if (!weft__runtime_forked()) /* by on_panic */

@@ -136,6 +136,7 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
                      group_panicked *panicked)
 {
     weft_context *before = weft_context_current();
+    void *where = group->where; /* the function may leave the group, and the group be closed */
     struct extra outside = {
         .group = NULL}; /* of a thread, which runs a task that its pool has no room for */
     struct extra *extra = weft_self() != NULL ? weft__fiber_extra(weft_self()) : &outside;
@@ -156,7 +157,7 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
         weft__context_drop(before);
     if (unlikely(ended_by_panic))
         own.result =
-            end_by_panic(extra->group, guard.panic, panicked(group, guard.panic, function, arg));
+            end_by_panic(extra->group, guard.panic, panicked(where, guard.panic, function, arg));
     finish(extra, own.result);
     extra->group = outer;
 }

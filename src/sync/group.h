@@ -20,9 +20,9 @@ void *weft__group_where(const weft_group *group);
 
 struct panic;
 
-/* Told of a panic that ended a function, before the group is; true if somebody knows of it by that. */
-typedef bool group_panicked(weft_group *group, struct panic *panic, int (*function)(void *),
-                            void *arg);
+/* Told of a panic that ended a function, before the group is; true if somebody knows of it by that. Not given the
+ * group: the function may have left it, and then it may be gone. */
+typedef bool group_panicked(void *where, struct panic *panic, int (*function)(void *), void *arg);
 
 /* What was started runs, in the calling fiber or thread; or it never will. */
 void weft__group_run(weft_group *group, int (*function)(void *), void *arg,

@@ -118,9 +118,10 @@ void weft__task_crashed(struct weft_task *task, struct panic *panic)
     (void)task, (void)panic;
 }
 
-void weft__pool_group_crashed(const void *arg, struct weft_fiber *gone, struct panic *panic)
+void weft__pool_group_crashed(struct weft_pool *of, const void *arg, struct weft_fiber *gone,
+                              struct panic *panic)
 {
-    (void)arg, (void)gone, (void)panic;
+    (void)of, (void)arg, (void)gone, (void)panic;
 }
 
 int weft__stack_class(size_t size)

@@ -378,6 +378,38 @@ static void a_member_that_leaves(void *arg)
     (void)arg;
 }
 
+static int leave_and_panic(void *gate)
+{
+    CHECK_EQ(weft_group_leave(), 0);
+    gate_task(gate);
+    weft_panic("nobody's panic");
+}
+
+static void count_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
+                        void *data)
+{
+    (void)info, (void)function, (void)arg;
+    count_task(data);
+}
+
+/* The group is gone by then. */
+static void a_member_that_leaves_may_panic(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    atomic_u32 told = {0};
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = 1, .on_panic = count_panic, .data = &told});
+    weft_group *group = make(pool, NULL);
+    CHECK_EQ(weft_group_go(group, leave_and_panic, &gate), 0);
+    await_at_gate(&gate, 1);
+    CHECK_EQ(weft_group_close(group), 0);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_relaxed(&told), 1);
+    (void)arg;
+}
+
 static int check_member(void *group)
 {
     CHECK_PTR(weft_context_current(), weft_group_context(group));
@@ -480,6 +512,7 @@ int main(void)
     RUN_EVERYWHERE(dropped_members_do_not_hang_the_group);
     RUN_EVERYWHERE(the_caller_runs_members);
     RUN_EVERYWHERE(a_member_that_leaves);
+    RUN_EVERYWHERE(a_member_that_leaves_may_panic);
     RUN_BOTH(a_member_does_not_wait_for_itself);
     RUN_BOTH(members_start_members);
     RUN_BOTH(a_task_waits_for_a_group_over_its_pool);
