@@ -25,8 +25,8 @@
  *
  * The processor. In its task's code the fiber's thread may lose its processor at any time, or have given it up
  * (handoff.c). So arriving is what runtime_enter does: `inside`, barrier, wait for who has a claim. If the
- * processor is gone the machine finds that out when no fiber is on it any more, as between two fibers; the heir
- * goes through the inject queue then. The order: `inside` first, thread.fiber is cleared after it, since who
+ * processor is gone the machine finds that out when no fiber is on it any more, as between two fibers, and before it
+ * makes anybody ready: the heir, and who waits for a compact one's stack, go through the inject queue then. The order: `inside` first, thread.fiber is cleared after it, since who
  * retakes a processor reads that twice.
  *
  * Counting. The fiber never ends: its heir ends in its place, and was not counted as started. So the number of
@@ -124,12 +124,16 @@ void weft__crash_abandon(struct crash *crash, const weft_panic_info *info, struc
     weft__sys_fault_go(fault, machine->context.sp, arrive);
 }
 
-void weft__crash_retire(struct machine *machine, struct weft_fiber *fiber)
+void weft__crash_attend(struct machine *machine)
+{
+    if (atomic_u32_load_acquire(&machine->thread.attention) != 0)
+        (void)weft__attend(&machine->thread);
+}
+
+void weft__crash_retire(struct weft_fiber *fiber)
 {
     struct extra *extra = fiber_extra(fiber);
     struct weft_fiber *heir = extra->crash->heir;
-    if (atomic_u32_load_acquire(&machine->thread.attention) != 0)
-        (void)weft__attend(&machine->thread);
     weft__lost_no_more(fiber);
     fiber->state = FIBER_CRASHED;
     extra->crash->heir = NULL;

@@ -26,8 +26,10 @@ struct crash *weft__crash_of(struct thread *thread, const struct weft__sys_fault
 /* The same: the fiber of the machine is abandoned as soon as the signal returns. */
 void weft__crash_abandon(struct crash *crash, const weft_panic_info *info, struct machine *machine,
                          struct weft__sys_fault *fault);
-/* On the machine's stack: a fiber was abandoned. */
-void weft__crash_retire(struct machine *machine, struct weft_fiber *fiber);
+/* On the machine's stack: a fiber was abandoned. First: what the runtime was entered for without a look at it; the
+ * machine may have no processor after that. Then: puts the fiber away. */
+void weft__crash_attend(struct machine *machine);
+void weft__crash_retire(struct weft_fiber *fiber);
 
 /* Whether anything can be abandoned: not under a sanitizer, whose report is wanted. */
 static inline bool crash_possible(void)

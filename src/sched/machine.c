@@ -92,7 +92,8 @@ void weft__ready(struct weft_fiber *fiber, bool next)
 {
     struct thread *thread = thread_self();
     if (likely(thread != NULL && thread->processor != NULL)) {
-        should(atomic_u32_load_relaxed(&thread->inside));
+        should(atomic_u32_load_relaxed(&thread->inside) &&
+               atomic_ptr_load_relaxed(&thread->processor->owner) == thread);
         if (next)
             fiber = runnext_swap_owner(thread->processor, fiber);
         if (fiber != NULL)
@@ -331,6 +332,8 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
     switch_to_fiber(machine, fiber);
     fiber = machine->thread.fiber;
     machine->thread.fiber = NULL;
+    if (unlikely(machine->action == ACTION_CRASH))
+        weft__crash_attend(machine);
     processor = machine->thread.processor; /* it may have changed, or be gone */
     if (unlikely(hot != NULL))
         weft__compact_leave(hot, fiber,
@@ -352,7 +355,7 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
         weft__lost_queue(fiber);
         break;
     case ACTION_CRASH:
-        weft__crash_retire(machine, fiber);
+        weft__crash_retire(fiber);
         break;
     }
 }

@@ -7,6 +7,7 @@
 
 #include "emulated.h"
 #include "faults.h"
+#include "sched/compact.h"
 #include "sched/sched.h"
 #include "tasks.h"
 #include <weft/test.h>
@@ -409,6 +410,54 @@ static void blocking_body(void *arg)
         CHECK_EQ(atomic_u32_load_relaxed(&weft__sched.lost), 0);
         pool_close(pool);
     }
+}
+
+/* The same, with others in the line of its hot stack. */
+
+static struct {
+    weft_wg gate, at_gate, ended;
+} neighbours;
+
+static void pass_by(void *arg)
+{
+    (void)arg;
+    weft_wg_done(&neighbours.at_gate);
+    CHECK_EQ(weft_wg_wait(&neighbours.gate), 0);
+    weft_wg_done(&neighbours.ended);
+}
+
+static void crash_in_front(void *arg)
+{
+    uint64_t waited = weft__compact_figures().waited;
+    (void)arg;
+    weft_wg_done(&neighbours.gate);
+    while (weft__compact_figures().waited == waited) /* another has the processor */
+        sched_yield();
+    fault_null_write();
+}
+
+static void in_front_body(void *arg)
+{
+    enum { MANY = 3 * HOTS };
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){ISOLATES});
+    CHECK_EQ(weft_wg_init(&neighbours.gate, 1), 0);
+    CHECK_EQ(weft_wg_init(&neighbours.at_gate, MANY), 0);
+    CHECK_EQ(weft_wg_init(&neighbours.ended, MANY), 0);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(weft_spawn(NULL, pass_by, NULL, &(weft_spawn_options){.compact = 1}), 0);
+    CHECK_EQ(weft_wg_wait(&neighbours.at_gate), 0);
+    CHECK_EQ(weft_pool_submit(pool, crash_in_front, NULL), 0);
+    CHECK_EQ(weft_wg_wait(&neighbours.ended), 0);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).crashed, 1);
+    pool_close(pool);
+}
+
+static void those_in_line_go_on(void)
+{
+    if (compact && weft__compact_works())
+        on_processors(1, in_front_body, NULL);
 }
 
 static void code_that_blocks_is_isolated(void)
@@ -853,6 +902,7 @@ int main(void)
         RUN_PLAIN(the_others_go_on, "a crash fails a test run");
         RUN_PLAIN(submitters_are_served, "a crash fails a test run");
         RUN_PLAIN(code_that_blocks_is_isolated, "a crash fails a test run");
+        RUN_PLAIN(those_in_line_go_on, "a crash fails a test run");
         RUN_PLAIN(workers_have_a_new_state, "a crash fails a test run");
         RUN_PLAIN(locks_stay_locked, "a crash fails a test run");
         RUN_PLAIN(threads_are_put_right, "a crash fails a test run");
