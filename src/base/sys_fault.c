@@ -92,6 +92,19 @@ static void read_registers(struct weft__sys_fault *fault)
 #endif
 }
 
+/* As they were when it faulted. */
+static void write_registers(const struct weft__sys_fault *fault)
+{
+    ucontext_t *context = fault->context;
+#if defined(__x86_64__)
+    context->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)fault->pc;
+    context->uc_mcontext.gregs[REG_RSP] = (greg_t)(uintptr_t)fault->sp;
+#else
+    context->uc_mcontext.pc = (uintptr_t)fault->pc;
+    context->uc_mcontext.sp = (uintptr_t)fault->sp;
+#endif
+}
+
 /* After a call of what is no code: as if that had returned at once. */
 static void step_back(struct weft__sys_fault *fault)
 {
@@ -147,7 +160,10 @@ static enum weft__sys_verdict ask(int index, siginfo_t *info, void *context)
     if (handler == NULL)
         return FAULT_UNKNOWN;
     read_registers(&fault);
-    return handler(&fault);
+    enum weft__sys_verdict verdict = handler(&fault);
+    if (verdict != FAULT_GOES_ON)
+        write_registers(&fault); /* a backtrace that faulted has left them changed */
+    return verdict;
 }
 
 static void on_fault(int signal, siginfo_t *info, void *context)

@@ -162,6 +162,36 @@ static void a_destroyed_stack_is_reported(void)
     CHECK(said("weft:    0: "));
 }
 
+#if defined(__x86_64__)
+/* Calls what is no code, from a frame that is nowhere. If that call returned the process would end as if all were
+ * well. */
+void fault_lost_call(void);
+__asm__(".pushsection .text\n"
+        "fault_lost_call:\n"
+        ".cfi_startproc\n"
+        "pushq %rbp\n"
+        "movl $8, %ebp\n"
+        ".cfi_def_cfa rbp, 16\n"
+        "xorl %eax, %eax\n"
+        "callq *%rax\n"
+        "xorl %edi, %edi\n"
+        "movl $231, %eax\n" /* exit_group */
+        "syscall\n"
+        ".cfi_endproc\n"
+        ".popsection");
+
+IN_FIBER(fault_lost_call)
+
+/* The search for who called it faults as well: the process dies where it would have, none the less. */
+static void a_caller_that_is_lost(void)
+{
+    check_dies(fault_lost_call_in_fiber, SIGSEGV);
+    CHECK(said("\"the wild one\""));
+    CHECK(said("weft:    0: "));
+    CHECK(!said("weft:    1: "));
+}
+#endif
+
 static void lose_record(void *arg)
 {
     (void)arg;
@@ -312,6 +342,9 @@ int main(void)
     RUN(a_call_of_no_code_shows_its_caller);
     RUN(other_faults_are_reported);
     RUN(a_destroyed_stack_is_reported);
+#if defined(__x86_64__)
+    RUN(a_caller_that_is_lost);
+#endif
     RUN(a_destroyed_record_is_survived);
     RUN(a_thread_is_said_to_be_one);
     RUN(weft_itself_shows_its_state);
