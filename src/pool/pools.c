@@ -119,6 +119,7 @@ int weft_pools_stats(const weft_pools *pools, weft_pool_stats *stats)
         sum.completed += one.completed;
         sum.panicked += one.panicked;
         sum.handlers_panicked += one.handlers_panicked;
+        sum.crashed += one.crashed;
         sum.rejected += one.rejected;
         sum.dropped += one.dropped;
         sum.cancelled += one.cancelled;

@@ -412,6 +412,27 @@ static void blocking_body(void *arg)
     }
 }
 
+static void pools_body(void *arg)
+{
+    weft_pools *pools;
+    weft_pool_stats stats;
+    (void)arg;
+    CHECK_EQ(weft_pools_open(&pools, 2, WEFT_ROUND_ROBIN, &(weft_pool_options){ISOLATES}), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_pools_submit(pools, crash_task, fault_arg(fault_null_write)), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_stop(weft_pools_get(pools, i), WEFT_NEVER), 0);
+    CHECK_EQ(weft_pools_stats(pools, &stats), 0);
+    CHECK_EQ(stats.completed, 3);
+    CHECK_EQ(stats.crashed, 3);
+    CHECK_EQ(weft_pools_close(pools), 0);
+}
+
+static void several_pools_count_them(void)
+{
+    everywhere(pools_body);
+}
+
 /* The same, with others in the line of its hot stack. */
 
 static struct {
@@ -902,6 +923,7 @@ int main(void)
         RUN_PLAIN(the_others_go_on, "a crash fails a test run");
         RUN_PLAIN(submitters_are_served, "a crash fails a test run");
         RUN_PLAIN(code_that_blocks_is_isolated, "a crash fails a test run");
+        RUN_PLAIN(several_pools_count_them, "a crash fails a test run");
         RUN_PLAIN(those_in_line_go_on, "a crash fails a test run");
         RUN_PLAIN(workers_have_a_new_state, "a crash fails a test run");
         RUN_PLAIN(locks_stay_locked, "a crash fails a test run");
