@@ -69,7 +69,8 @@ struct hot {
     uint32_t typical;  /* what was moved out last: new ones will need as much */
 };
 
-enum { FRAMES_AT_FIRST = 512 };
+/* More than TYPICAL_MOST, less than a piece of a slab, is an exception: who needs it gets a stash. */
+enum { FRAMES_AT_FIRST = 512, TYPICAL_MOST = 3072 };
 static atomic_u32 typical; /* what was moved out last, anywhere */
 
 bool weft__compact_works(void)
@@ -138,9 +139,9 @@ static bool move_out(struct processor *processor, struct hot *hot)
         return false;
     kept->size = (uint32_t)size;
     memcpy(kept_bytes(kept), from, size);
-    hot->typical = (uint32_t)size;
-    if (unlikely(atomic_u32_load_relaxed(&typical) != size))
-        atomic_u32_store_relaxed(&typical, (uint32_t)size);
+    hot->typical = size < TYPICAL_MOST ? (uint32_t)size : TYPICAL_MOST;
+    if (unlikely(atomic_u32_load_relaxed(&typical) != hot->typical))
+        atomic_u32_store_relaxed(&typical, hot->typical);
     hot->resident = NULL;
     atomic_u64_add_owner(&processor->moved_out, 1);
     atomic_u64_add_owner(&processor->bytes_out, size);

@@ -408,6 +408,35 @@ static void what_waits_is_small(void)
     free(fibers);
 }
 
+static void wait_deep_at_gate(void *gate)
+{
+    compact_below(200, 1, wait_at_gate, gate);
+}
+
+/* They begin on the stacks of those that went deep. */
+static void begin_after_deep(void *arg)
+{
+    enum { DEEP = HOTS, COUNT = 4 * HOTS };
+    static weft_wg gate;
+    weft_fiber *fibers[COUNT];
+    (void)arg;
+    CHECK_EQ(weft_wg_init(&gate, 1), 0);
+    CHECK_EQ(weft_wg_init(&shared.done, COUNT), 0);
+    for (int i = 0; i < COUNT; i++)
+        fibers[i] = compact_spawn(i < DEEP ? wait_deep_at_gate : wait_at_gate, &gate);
+    CHECK_EQ(weft_wg_wait(&shared.done), 0);
+    for (int i = DEEP; i < COUNT && is_compact(); i++)
+        CHECK(fiber_kept(fibers[i])->room < 4096);
+    weft_wg_done(&gate);
+    for (int i = 0; i < COUNT; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+}
+
+static void a_deep_one_is_no_measure(void)
+{
+    on_processors(1, begin_after_deep, NULL);
+}
+
 /* First shallow, so that little is kept for them; then deeper. */
 static void deepen(void *arg)
 {
@@ -546,6 +575,7 @@ int main(void)
     RUN_SEEDS(contexts_end_waits);
     RUN_SEEDS(a_panic_ends_one);
     RUN_PLAIN(what_waits_is_small, "stops or configures the runtime");
+    RUN_PLAIN(a_deep_one_is_no_measure, "stops or configures the runtime");
     RUN_PLAIN(what_was_deep_goes_back, "stops or configures the runtime");
     RUN_PLAIN(blocked_ones_do_not_hinder, "stops or configures the runtime");
     return 0;
