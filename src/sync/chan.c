@@ -200,19 +200,38 @@ static always_inline int wait_here(weft_chan *chan, int op, struct chan_wait *wa
     return error;
 }
 
-static int operate_again(weft_chan *chan, int op, void *element, int64_t deadline);
+/* There is no memory to wait with: gives the latch back, leaves the runtime, and tries some time later. -EAGAIN: in
+ * vain, and it has the latch again, and is in the runtime. */
+static int try_later(weft_chan *chan, int op, void *element, int64_t deadline)
+{
+    struct waiter *wake;
+    latch_release(&chan->latch);
+    runtime_leave(thread_self());
+    int error = weft__stash_wait(deadline);
+    if (error != 0)
+        return error;
+    (void)runtime_enter(thread_self());
+    latch_acquire(&chan->latch);
+    error = weft__chan_attempt(chan, op, element, &wake);
+    if (error == -EAGAIN)
+        return error;
+    latch_release(&chan->latch);
+    if (wake != NULL)
+        weft__wake(wake);
+    runtime_leave(thread_self());
+    return error;
+}
 
 /* The same for a compact fiber. */
 static noinline int wait_elsewhere(weft_chan *chan, int op, void *element, int64_t deadline)
 {
     size_t size =
         element != NULL ? chan->element_size : 0; /* the channel may be gone after the wait */
-    struct chan_wait *wait = weft__stash(sizeof *wait + size);
-    if (wait == NULL) {
-        latch_release(&chan->latch);
-        runtime_leave(thread_self());
-        int error = weft__stash_wait(deadline);
-        return error != 0 ? error : operate_again(chan, op, element, deadline);
+    struct chan_wait *wait;
+    while (unlikely((wait = weft__stash(sizeof *wait + size)) == NULL)) {
+        int error = try_later(chan, op, element, deadline);
+        if (error != -EAGAIN)
+            return error;
     }
     void *copied = element != NULL ? wait + 1 : NULL;
     if (op == WEFT_SEND)
@@ -263,11 +282,6 @@ static noinline int receive(weft_chan *chan, void *element, int64_t deadline)
     if (unlikely(chan == NULL))
         return -EINVAL;
     return operate(chan, WEFT_RECEIVE, element, deadline);
-}
-
-static int operate_again(weft_chan *chan, int op, void *element, int64_t deadline)
-{
-    return op == WEFT_SEND ? send(chan, element, deadline) : receive(chan, element, deadline);
 }
 
 int weft_chan_send(weft_chan *chan, const void *element)

@@ -13,6 +13,7 @@
 #include "sync/sem.h"
 
 #include <errno.h>
+#include <weft/fiber.h>
 
 #include "base/assert.h"
 #include "sched/compact.h"
@@ -130,15 +131,8 @@ static int wait_in_line(weft_sem *sem, int64_t n, uint32_t what, int64_t deadlin
     return result;
 }
 
-static int acquire(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline);
-
-static noinline int acquire_later(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
-{
-    int error = weft__stash_wait(deadline);
-    return error != 0 && !(what & WAIT_FIRM) ? error : acquire(sem, n, what, deadline);
-}
-
-static int acquire(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
+/* The same. */
+static always_inline int acquire_once(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
 {
     test_point();
     guard_acquire(&sem->latch);
@@ -158,7 +152,20 @@ static int acquire(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
     else
         result = wait_in_line(sem, n, what, deadline);
     leave_if_fiber(fiber);
-    return likely(result != -EAGAIN) ? result : acquire_later(sem, n, what, deadline);
+    return result;
+}
+
+static int acquire(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
+{
+    int result;
+    while (unlikely((result = acquire_once(sem, n, what, deadline)) == -EAGAIN)) {
+        int error = weft__stash_wait(deadline);
+        if (error != 0 && !(what & WAIT_FIRM))
+            return error;
+        if (error != 0)
+            weft_yield(); /* its context is cancelled: it would not sleep */
+    }
+    return result;
 }
 
 int weft_sem_init(weft_sem *sem, int64_t n)

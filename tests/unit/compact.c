@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "emulated.h"
 #include "everywhere.h"
 #include "sched/compact.h"
@@ -437,6 +438,38 @@ static void a_deep_one_is_no_measure(void)
     on_processors(1, begin_after_deep, NULL);
 }
 
+struct large {
+    char bytes[5000]; /* no slab has pieces of that size */
+};
+
+static void receive_without_memory(void *chan)
+{
+    struct large large;
+    weft__sys_fail(SYS_ALLOC, 1, true);
+    weft_wg_done(&shared.done);
+    CHECK_EQ(weft_chan_receive(chan, &large), 0);
+    CHECK_EQ(large.bytes[sizeof large - 1], 7);
+}
+
+/* As long as that lasts it tries again, and needs no more of its stack each time. */
+static void without_memory_it_waits(void)
+{
+    weft_spawn_options options = {.compact = 1, .stack_size = 16384};
+    struct large large;
+    weft_fiber *fiber;
+    weft_chan *chan;
+    memset(&large, 7, sizeof large);
+    CHECK_EQ(weft_chan_make(&chan, sizeof large, 0), 0);
+    CHECK_EQ(weft_wg_init(&shared.done, 1), 0);
+    CHECK_EQ(weft_spawn(&fiber, receive_without_memory, chan, &options), 0);
+    CHECK_EQ(weft_wg_wait(&shared.done), 0);
+    CHECK_EQ(weft_sleep(200 * WEFT_MS), 0);
+    weft__sys_fail(SYS_ALLOC, 0, false);
+    CHECK_EQ(weft_chan_send(chan, &large), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    weft_chan_destroy(chan);
+}
+
 /* First shallow, so that little is kept for them; then deeper. */
 static void deepen(void *arg)
 {
@@ -576,6 +609,7 @@ int main(void)
     RUN_SEEDS(a_panic_ends_one);
     RUN_PLAIN(what_waits_is_small, "stops or configures the runtime");
     RUN_PLAIN(a_deep_one_is_no_measure, "stops or configures the runtime");
+    RUN_PLAIN(without_memory_it_waits, "the memory fails for some time of the clock");
     RUN_PLAIN(what_was_deep_goes_back, "stops or configures the runtime");
     RUN_PLAIN(blocked_ones_do_not_hinder, "stops or configures the runtime");
     return 0;
