@@ -120,6 +120,8 @@ int weft__isolated_make(weft_pool *pool)
         return -ENOMEM;
     isolated->worker = (struct worker){.pool = pool, .state = WORKER_STARTS};
     int error = weft__worker_fiber(pool, &fiber, isolated_main, isolated);
+    if (error == 0)
+        fiber->compact = pool->options.compact != 0 && weft__compact_works();
     if (error == 0 && !prepare(isolated, fiber)) {
         weft__fiber_discard(fiber);
         error = -ENOMEM;
@@ -129,7 +131,6 @@ int weft__isolated_make(weft_pool *pool)
         return error;
     }
     isolated->worker.fiber = fiber;
-    fiber->compact = pool->options.compact != 0 && weft__compact_works();
     weft__fiber_start(fiber);
     return 0;
 }

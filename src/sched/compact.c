@@ -184,34 +184,47 @@ static bool hot_try(struct hot *hot, bool *unused)
     return got;
 }
 
-/* One for a new fiber: the next in turn that is free, or one more; NULL without memory. */
+/* One that nobody needs, of more than there need be: made while others were blocked. */
+static void hot_free(struct processor *processor, struct hot *before)
+{
+    struct hot *hot = before->next;
+    before->next = hot->next;
+    weft__stack_put(&processor->stacks, hot->stack);
+    weft__sys_free(hot);
+    processor->hots--;
+}
+
+/* The next in turn that is free; NULL if none is. */
+static struct hot *hot_find(struct processor *processor, int class, uint32_t of_class)
+{
+    for (uint32_t left = processor->hots; left > 0; left--) {
+        bool unused;
+        struct hot *before = processor->hot, *hot = before->next;
+        if (hot->stack->class != class || !hot_try(hot, &unused)) {
+            processor->hot = hot;
+        } else if (unused && of_class > HOTS) {
+            hot_free(processor, before);
+            of_class--;
+        } else {
+            processor->hot = hot;
+            return hot;
+        }
+    }
+    return NULL;
+}
+
+/* One for a new fiber: one more if there are few, else the next in turn that is free, or one more; NULL without
+ * memory. */
 static struct hot *hot_choose(struct processor *processor, int class)
 {
     uint32_t of_class = 0;
     struct hot *hot = processor->hot;
     for (uint32_t i = 0; i < processor->hots; i++, hot = hot->next)
         of_class += hot->stack->class == class;
-    for (uint32_t i = 0; of_class >= HOTS && i < processor->hots; i++) {
-        bool unused;
-        struct hot *before = processor->hot;
-        hot = before->next;
-        if (hot->stack->class != class || !hot_try(hot, &unused)) {
-            processor->hot = hot;
-            continue;
-        }
-        if (unused && of_class > HOTS) { /* made while others were blocked */
-            before->next = hot->next;
-            weft__stack_put(&processor->stacks, hot->stack);
-            weft__sys_free(hot);
-            processor->hots--;
-            of_class--;
-            i--;
-            continue;
-        }
-        processor->hot = hot;
-        return hot;
-    }
-    return hot_make(processor, class);
+    hot = of_class < HOTS ? hot_make(processor, class) : NULL;
+    if (hot == NULL)
+        hot = hot_find(processor, class, of_class);
+    return hot != NULL || of_class < HOTS ? hot : hot_make(processor, class);
 }
 
 static bool hot_take(struct hot *hot, struct weft_fiber *fiber)

@@ -95,6 +95,7 @@ struct weft_fiber *weft__fiber_make_heir(const struct weft_fiber *fiber, void (*
     }
     set(heir, function, arg, fiber->spawn_site);
     heir->stack_class = fiber->stack_class;
+    heir->compact = fiber->compact;
     memcpy(extra->name, weft_fiber_name(fiber), strlen(weft_fiber_name(fiber)));
     return heir;
 }
