@@ -10,6 +10,7 @@
 #include <weft/weft.h>
 
 #include "base/atomic.h"
+#include "sched/thread.h"
 #include "sync/guard.h"
 #include "sync/waiters.h"
 #include "test.h"
@@ -94,7 +95,7 @@ static inline void await_waiters(uint32_t *latch, void **list, int count)
 }
 
 /* Ends the wait of the first in the list, a thread with a deadline, as the clock would: it has lost, but
- * does not know it before weft__wake, and stays in the list until then. */
+ * does not know it before wake_ended, and stays in the list until then. */
 static inline struct waiter *end_first_wait(uint32_t *latch, void **list)
 {
     guard_acquire(latch);
@@ -102,6 +103,14 @@ static inline struct waiter *end_first_wait(uint32_t *latch, void **list)
     CHECK(waiter_claim(waiter, -ETIMEDOUT));
     guard_release(latch);
     return waiter;
+}
+
+/* Wakes it; under seeds the caller is a fiber, and has to enter the runtime for that. */
+static inline void wake_ended(struct waiter *waiter)
+{
+    bool fiber = enter_if_fiber();
+    weft__wake(waiter);
+    leave_if_fiber(fiber);
 }
 
 /* Calls the function in a fork of this process, which may run weft; it must return. */

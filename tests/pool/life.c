@@ -231,7 +231,7 @@ static void who_gives_up_does_not_miss_the_end(void)
     await(&gate.gauge.now, 0);
     for (int i = 0; i < 100; i++)
         weft_yield(); /* close goes as far as it can */
-    weft__wake(waiter);
+    wake_ended(waiter);
     body_join(&body);
     body_join(&closing);
     CHECK_EQ(own.result, -ETIMEDOUT);

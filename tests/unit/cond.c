@@ -228,7 +228,7 @@ static void a_signal_passes_over_one_that_gave_up(void)
     weft_cond_signal(&row.cond);
     body_join(&bodies[1]);
     CHECK_EQ(waiting[1].result, 0);
-    weft__wake(first);
+    wake_ended(first);
     body_join(&bodies[0]);
     CHECK_EQ(waiting[0].result, -ETIMEDOUT);
     weft_cond_destroy(&row.cond);
@@ -253,7 +253,7 @@ static void destroy_waits_for_one_that_gave_up(void)
     body_start(&destroyer);
     for (int i = 0; i < 100; i++)
         weft_yield(); /* time enough to do it wrong */
-    weft__wake(first);
+    wake_ended(first);
     body_join(&body);
     body_join(&destroyer);
     CHECK_EQ(waiting.result, -ETIMEDOUT);

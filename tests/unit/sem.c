@@ -255,7 +255,7 @@ static void giving_up_in_line_lets_others_on(void)
     CHECK_EQ(weft_sem_init(&line.sem, 3), 0);
     line_up(customers, bodies, 3, 1);
     CHECK_EQ(atomic_u32_load_acquire(&line.served), 0);
-    weft__wake(end_first_request(&line.sem));
+    wake_ended(end_first_request(&line.sem));
     for (int i = 0; i < 3; i++)
         body_join(&bodies[i]);
     CHECK_EQ(customers[0].result, -ETIMEDOUT);
@@ -273,7 +273,7 @@ static void a_release_passes_over_one_that_gave_up(void)
     struct waiter *first = end_first_request(&line.sem);
     weft_sem_release(&line.sem, 2);
     body_join(&bodies[1]);
-    weft__wake(first);
+    wake_ended(first);
     body_join(&bodies[0]);
     CHECK_EQ(customers[0].result, -ETIMEDOUT);
     weft_sem_destroy(&line.sem);

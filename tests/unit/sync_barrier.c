@@ -212,7 +212,7 @@ static void one_that_is_late_still_counts(void)
     await_waiters(&duel.barrier.latch, &duel.barrier.waiters, 0);
     for (int i = 0; i < 100; i++)
         weft_yield(); /* time enough to do it wrong */
-    weft__wake(first);
+    wake_ended(first);
     body_join(&body);
     body_join(&last);
     CHECK_EQ(duel.result, 0);
