@@ -10,7 +10,7 @@
 #   - lines with must(, should( or _Static_assert: their other way is weft's own death, and must not be reached;
 #   - lines with fatal( and the branch that leads there are counted: tests/crash reaches them.
 # A header's inline function counts as reached if any object has reached it. A process that dies by a signal that
-# weft does not see leaves no counters: the handler of faults and what runs only before such a death shows as
+# weft does not see leaves no counters: what runs only before such a death shows as
 # missing, though tests/crash reaches it.
 set -euo pipefail
 

@@ -11,7 +11,11 @@
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 #define noinline __attribute__((noinline))
+#ifdef WEFT_COVERAGE /* each branch once, not in every copy */
+#define always_inline inline
+#else
 #define always_inline inline __attribute__((always_inline))
+#endif
 #define printf_like(text, first) __attribute__((format(printf, text, first)))
 
 /* Enough to keep two threads' data off each other's line, the neighbour that the hardware fetches

@@ -163,6 +163,8 @@ void weft__sys_write_stderr(const char *text, size_t size);
 
 /* The process. */
 _Noreturn void weft__sys_abort(void);
+/* In builds that count what runs: so that it is counted also if it ends in a death that a test expects. */
+void weft__sys_save_coverage(void);
 _Noreturn void weft__sys_exit_now(int status);
 const char *weft__sys_getenv(const char *name);
 int weft__sys_affinity_count(void); /* CPUs that the calling thread may use, or -errno */

@@ -185,6 +185,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
             before->sa_handler(signal);
         return;
     }
+    weft__sys_save_coverage();
     sigaction(signal, before, NULL);
     /* A fault happens again at once; a signal that was sent does not, so send it again. */
     if (!fault)

@@ -51,8 +51,7 @@ void weft__sys_write_stderr(const char *text, size_t size)
 void __gcov_dump(void);
 #endif
 
-/* What has run is counted also if it ends in a death that a test expects. */
-static void save_coverage(void)
+void weft__sys_save_coverage(void)
 {
 #ifdef WEFT_COVERAGE
     __gcov_dump();
@@ -61,13 +60,13 @@ static void save_coverage(void)
 
 void weft__sys_abort(void)
 {
-    save_coverage();
+    weft__sys_save_coverage();
     abort();
 }
 
 void weft__sys_exit_now(int status)
 {
-    save_coverage();
+    weft__sys_save_coverage();
     _exit(status);
 }
 
