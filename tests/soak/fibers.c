@@ -85,8 +85,10 @@ static void joins(struct actor *actor)
     actor->doing = "joins fibers";
     weft_once_do(&local_once, make_key, NULL);
     for (int i = 0; i < FAMILY; i++) {
-        weft_spawn_options options = {
-            .name = "kin", .stack_size = one_in(prng, 4) ? (size_t)16384 << below(prng, 6) : 0};
+        weft_spawn_options options = {.name = "kin",
+                                      .compact = one_in(prng, 2),
+                                      .stack_size =
+                                          one_in(prng, 4) ? (size_t)16384 << below(prng, 6) : 0};
         kin[i] = (struct kin){.id = ledger_enter(BOOK_EVENTS, "fiber"), .dice = prng_next(prng)};
         CHECK_EQ(weft_spawn(&fibers[i], live, &kin[i], &options), 0);
     }

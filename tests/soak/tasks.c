@@ -406,6 +406,7 @@ static weft_pool_options draw_options(struct round *round, struct prng *prng)
                                  .keep = below(prng, 3),
                                  .expiry = between(prng, 1, 20) * WEFT_MS,
                                  .shrink = one_in(prng, 3) ? 4 : 0,
+                                 .compact = one_in(prng, 3),
                                  .on_worker_start = worker_starts,
                                  .on_worker_exit = worker_exits,
                                  .on_drop = dropped,
