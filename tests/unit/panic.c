@@ -371,7 +371,7 @@ static void go_alone(void)
 static void what_nobody_asks_for_is_reported(void)
 {
     const char *text = test_stderr_of(join_plainly);
-    CHECK(strncmp(text, "weft: panic in fiber ", 21) == 0);
+    CHECK(strstr(text, "weft: panic in fiber ") != NULL);
     CHECK(strstr(text, " \"gull\": nobody asks\nweft:   spawned at ") != NULL);
     CHECK(strstr(text, "weft:    0: ") != NULL);
     CHECK(strstr(test_stderr_of(detach), ": detached\n") != NULL);

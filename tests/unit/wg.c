@@ -541,12 +541,12 @@ int main(void)
     RUN_BOTH(fiber_waits_for_fibers);
     RUN_PLAIN(thread_waits_for_threads, "about plain threads");
     RUN_PLAIN(fiber_waits_for_threads, "about plain threads");
-    RUN_BOTH(all_waiters_are_woken);
+    RUN_PLAIN(all_waiters_are_woken, "about plain threads");
     RUN_BOTH(deadlines);
     RUN_BOTH(others_give_up);
     RUN_BOTH(starts_fibers);
     RUN_PLAIN(nothing_is_added_if_none_starts, "stops or configures the runtime");
-    RUN_BOTH(not_touched_after_wait);
+    RUN_PLAIN(not_touched_after_wait, "about plain threads");
     RUN_PLAIN(not_touched_after_wait_and_deadline, "threads that share one CPU");
     RUN_PLAIN(far_below_zero_aborts_too, "a child process that must die");
     return 0;
