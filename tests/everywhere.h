@@ -39,6 +39,19 @@ static inline void on_processors(int number, void (*function)(void *), void *arg
     processors_end();
 }
 
+/* On one processor that no other thread takes over while the one that has it is not run by the system: for those who
+ * know who runs next. */
+static inline __attribute__((unused)) void on_one_machine(void (*function)(void *), void *arg)
+{
+    weft_fiber *fiber;
+    processors_begin(1);
+    if (!test_seeded)
+        CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = 1}), 0);
+    CHECK_EQ(weft_spawn(&fiber, function, arg, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    processors_end();
+}
+
 /* Computes until then: for what is to happen about that time. Under a seed, where time stands still for one who
  * computes, it sleeps. */
 static inline void compute_until(int64_t time)

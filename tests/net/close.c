@@ -156,7 +156,7 @@ static void close_and_look(void *unused)
 
 static void the_number_lives_as_long_as_its_users(void)
 {
-    on_processors(1, close_and_look, NULL);
+    on_one_machine(close_and_look, NULL);
 }
 
 /* Handles. */

@@ -511,7 +511,7 @@ static void spawn_turners(void *arg)
 
 static void yield_goes_round(void)
 {
-    on_processors(1, spawn_turners, NULL);
+    on_one_machine(spawn_turners, NULL);
     CHECK_EQ(turns.length, TURNERS * TURNS);
     for (uint32_t i = TURNERS; i < turns.length; i++)
         CHECK_EQ(turns.order[i], turns.order[i - TURNERS]);
@@ -530,7 +530,7 @@ static void yield_alone(void *arg)
 
 static void yield_lets_the_other_run(void)
 {
-    on_processors(1, yield_alone, NULL);
+    on_one_machine(yield_alone, NULL);
     weft_yield(); /* on a thread: only returns */
     CHECK_PTR(weft_self(), NULL);
 }

@@ -156,7 +156,7 @@ static void spawn_line(void *arg)
 
 static void zero_yields(void)
 {
-    on_processors(1, sleep_zero, NULL);
+    on_one_machine(sleep_zero, NULL);
 }
 
 static void check_line(void)
@@ -169,9 +169,9 @@ static void check_line(void)
 static void wakes_in_order(void)
 {
     static char hold;
-    on_processors(1, spawn_line, NULL);
+    on_one_machine(spawn_line, NULL);
     check_line();
-    on_processors(1, spawn_line, &hold);
+    on_one_machine(spawn_line, &hold);
     check_line();
 }
 

@@ -515,7 +515,7 @@ static void forget_due(void *arg)
 
 static void what_is_due_can_be_forgotten(void)
 {
-    on_processors(1, forget_due, NULL);
+    on_one_machine(forget_due, NULL);
 }
 
 /* The function may use its own timer. */
@@ -601,7 +601,7 @@ static void close_restless(void *arg)
 
 static void what_starts_during_close_does_not_run(void)
 {
-    on_processors(1, close_restless, NULL);
+    on_one_machine(close_restless, NULL);
 }
 
 int main(void)

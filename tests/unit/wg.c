@@ -308,7 +308,7 @@ static void ask(void *arg)
 
 static void asking_is_not_waiting(void)
 {
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = 1}), 0);
     in_fiber(ask, NULL);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_configure(NULL), 0);
