@@ -85,6 +85,9 @@ void *bench_alloc(int64_t count, size_t size) __attribute__((returns_nonnull));
 void bench_in_fiber(void (*function)(void *), void *arg);
 /* Runs function(arg) in so many fibers at once, spawned by a fiber; how long until all have ended. */
 int64_t bench_in_fibers(int count, void (*function)(void *), void *arg);
+/* A line of /proc/self/status in bytes, or 0; and the resident memory. */
+int64_t bench_status(const char *name);
+int64_t bench_resident(void);
 /* Sorts samples; the one below which `share` of them lie. */
 void bench_sort(double *samples, int64_t count);
 double bench_quantile(const double *sorted, int64_t count, double share);

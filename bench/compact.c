@@ -66,19 +66,6 @@ static void measure_flood(struct bench *bench, int64_t full)
     bench_params(bench, "tasks=%ld sleep=10ms", (long)tasks);
 }
 
-static int64_t resident(void)
-{
-    char line[128];
-    int64_t kilobytes = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kilobytes = strtoll(line + 6, NULL, 10);
-    if (file != NULL)
-        fclose(file);
-    return kilobytes * 1024;
-}
-
 static void park(void *arg)
 {
     (void)arg;
@@ -99,11 +86,11 @@ static void measure_parked(struct bench *bench, int64_t full)
     bench_check(weft_wg_init(&gate, 1), "weft_wg_init");
     bench_check(weft_wg_init(&done, fibers), "weft_wg_init");
     bench_in_fiber(nothing, NULL); /* the runtime is there */
-    int64_t before = resident();
+    int64_t before = bench_resident();
     for (int64_t i = 0; i < fibers; i++)
         go_compact(park, NULL);
     bench_check(weft_wg_wait(&arrived), "weft_wg_wait");
-    bench->values[0] = (double)(resident() - before) / (double)fibers;
+    bench->values[0] = (double)(bench_resident() - before) / (double)fibers;
     weft_wg_done(&gate);
     bench_check(weft_wg_wait(&done), "weft_wg_wait");
     bench_params(bench, "fibers=%ld", (long)fibers);

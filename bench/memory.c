@@ -13,26 +13,6 @@
 
 #include "bench.h"
 
-/* A line of /proc/self/status in bytes, or 0. */
-static int64_t status_bytes(const char *name)
-{
-    char line[128];
-    int64_t kilobytes = 0;
-    size_t length = strlen(name);
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, name, length) == 0)
-            kilobytes = strtoll(line + length, NULL, 10);
-    if (file != NULL)
-        fclose(file);
-    return kilobytes * 1024;
-}
-
-static int64_t resident(void)
-{
-    return status_bytes("VmRSS:");
-}
-
 struct crowd {
     struct bench *bench;
     int64_t fibers, ran;
@@ -59,12 +39,12 @@ static void measure_parked(struct bench *bench, int64_t full)
     weft_wg_init(&crowd.gate, 1);
     weft_wg_init(&crowd.done, crowd.fibers);
     bench_in_fiber(start_runtime, NULL);
-    int64_t before = resident(), tables = status_bytes("VmPTE:");
+    int64_t before = bench_resident(), tables = bench_status("VmPTE:");
     for (int64_t i = 0; i < crowd.fibers; i++)
         bench_check(weft_go(parker, &crowd), "weft_go");
     weft_wg_wait(&crowd.arrived);
-    bench->values[0] = (double)(resident() - before) / (double)crowd.fibers;
-    bench->values[1] = (double)(status_bytes("VmPTE:") - tables) / (double)crowd.fibers;
+    bench->values[0] = (double)(bench_resident() - before) / (double)crowd.fibers;
+    bench->values[1] = (double)(bench_status("VmPTE:") - tables) / (double)crowd.fibers;
     weft_wg_done(&crowd.gate);
     weft_wg_wait(&crowd.done);
     bench_params(bench, "fibers=%ld", (long)crowd.fibers);
@@ -81,10 +61,10 @@ static void counted(void *arg)
 static void spawn_all(void *arg)
 {
     struct crowd *crowd = arg;
-    int64_t before = resident();
+    int64_t before = bench_resident();
     for (int64_t i = 0; i < crowd->fibers; i++)
         bench_check(weft_go(counted, crowd), "weft_go");
-    crowd->bench->values[0] = (double)(resident() - before) / (double)crowd->fibers;
+    crowd->bench->values[0] = (double)(bench_resident() - before) / (double)crowd->fibers;
     bench_check(crowd->ran == 0 ? 0 : -EBUSY, "fibers ran before they were counted");
     weft_wg_wait(&crowd->done);
 }

@@ -194,20 +194,6 @@ static void measure_thread(struct bench *bench, int64_t full)
 
 /* Memory. */
 
-static int64_t resident(void)
-{
-    char line[128] = "", *second = line;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file != NULL) {
-        if (fgets(line, sizeof line, file) != NULL)
-            (void)strtol(line, &second, 10);
-        fclose(file);
-    }
-    int64_t pages = strtol(second, NULL, 10);
-    bench_check(pages > 0 ? 0 : -EIO, "/proc/self/statm");
-    return pages * sysconf(_SC_PAGESIZE);
-}
-
 static void measure_idle(struct bench *bench, int64_t full)
 {
     struct rlimit limit;
@@ -224,7 +210,7 @@ static void measure_idle(struct bench *bench, int64_t full)
     bench_check(weft_listener_local(listener, &address), "local");
     bench_check(weft_address_format(&address, text, sizeof text), "format");
     memset(conns, 0xff, (size_t)(2 * pairs) * sizeof(weft_conn *)); /* resident from here on */
-    int64_t before = resident();
+    int64_t before = bench_resident();
     for (int64_t i = 0; i < pairs; i++) {
         bench_check(weft_conn_dial(&conns[2 * i], text, NULL, WEFT_NEVER), "dial");
         bench_check(weft_listener_accept(listener, &conns[2 * i + 1], WEFT_NEVER), "accept");
@@ -232,7 +218,7 @@ static void measure_idle(struct bench *bench, int64_t full)
             if (weft_conn_read(conns[2 * i + end], &byte, 1, weft_now() + 1) != -ETIMEDOUT)
                 bench_check(-EIO, "read");
     }
-    bench->values[0] = (double)(resident() - before) / (double)(2 * pairs);
+    bench->values[0] = (double)(bench_resident() - before) / (double)(2 * pairs);
     for (int64_t i = 0; i < 2 * pairs; i++)
         weft_conn_close(conns[i]);
     weft_listener_close(listener);

@@ -159,19 +159,6 @@ static void measure_handles(struct bench *bench, int64_t threads)
     measure_tasks(bench, threads, start_and_wait, (int64_t)500 * 1000);
 }
 
-static int64_t resident(void)
-{
-    char line[128];
-    int64_t kilobytes = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kilobytes = strtoll(line + 6, NULL, 10);
-    if (file != NULL)
-        fclose(file);
-    return kilobytes * 1024;
-}
-
 /* The runtime, and what a first pool needs, are there already. */
 static void warm_up(void)
 {
@@ -186,10 +173,10 @@ static void measure_queued(struct bench *bench, int64_t full)
     warm_up();
     weft_pool *pool = open_pool(&(weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
     bench_check(weft_pool_pause(pool), "weft_pool_pause");
-    int64_t before = resident();
+    int64_t before = bench_resident();
     for (int64_t i = 0; i < tasks; i++)
         bench_check(weft_pool_submit(pool, nothing, NULL), "weft_pool_submit");
-    bench->values[0] = (double)(resident() - before) / (double)tasks;
+    bench->values[0] = (double)(bench_resident() - before) / (double)tasks;
     bench_check(weft_pool_close(pool), "weft_pool_close");
     bench_params(bench, "tasks=%ld capacity=1 queue=unlimited", (long)tasks);
 }
@@ -213,12 +200,12 @@ static void measure_idle(struct bench *bench, int64_t full)
     warm_up();
     weft_pool **pools = bench_alloc(count, sizeof(weft_pool *));
     memset(pools, 1, (size_t)count * sizeof(weft_pool *)); /* touched before it is counted */
-    int64_t before = resident();
+    int64_t before = bench_resident();
     for (int64_t i = 0; i < count; i++)
         pools[i] = open_pool(&(weft_pool_options){.expiry = WEFT_NEVER});
-    bench->values[0] = (double)(resident() - before) / (double)count;
+    bench->values[0] = (double)(bench_resident() - before) / (double)count;
     use_pools(pools, count);
-    bench->values[1] = (double)(resident() - before) / (double)count;
+    bench->values[1] = (double)(bench_resident() - before) / (double)count;
     for (int64_t i = 0; i < count; i++)
         bench_check(weft_pool_close(pools[i]), "weft_pool_close");
     free(pools);

@@ -89,6 +89,27 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+int64_t bench_status(const char *name)
+{
+    char line[128];
+    int64_t kilobytes = 0;
+    size_t length = strlen(name);
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, name, length) == 0)
+            kilobytes = strtoll(line + length, NULL, 10);
+    if (file != NULL)
+        fclose(file);
+    return kilobytes * 1024;
+}
+
+int64_t bench_resident(void)
+{
+    int64_t bytes = bench_status("VmRSS:");
+    bench_check(bytes > 0 ? 0 : -EIO, "/proc/self/status");
+    return bytes;
+}
+
 void bench_sort(double *samples, int64_t count)
 {
     qsort(samples, (size_t)count, sizeof *samples, compare);
