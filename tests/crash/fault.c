@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "base/compiler.h"
+#include "dying.h"
 #include "faults.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
@@ -17,32 +18,6 @@
 #include <weft/weft.h>
 
 enum { STACK_SIZE = 32 * 1024, FUNCTION_MOST = 2048 };
-
-static const char *output;
-
-static void call(void *function)
-{
-    ((void (*)(void))(uintptr_t)function)();
-}
-
-static int run_case(void (*function)(void))
-{
-    int status = test_in_child(call, (void *)(uintptr_t)function, &output);
-    fprintf(stderr, "--- stderr of the child:\n%s---\n", output);
-    return status;
-}
-
-static void check_dies(void (*function)(void), int signal)
-{
-    int status = run_case(function);
-    CHECK(WIFSIGNALED(status));
-    CHECK_EQ(WTERMSIG(status), signal);
-}
-
-static bool said(const char *text)
-{
-    return strstr(output, text) != NULL;
-}
 
 /* The number in brackets that follows the text: a code address. */
 static uintptr_t address_after(const char *text)

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/compiler.h"
+#include "dying.h"
 #include "test.h"
 #include <weft/weft.h>
 
@@ -25,33 +26,6 @@ const char *__asan_default_options(void)
 const char *__tsan_default_options(void)
 {
     return "handle_segv=0:handle_sigbus=0:use_sigaltstack=0";
-}
-
-static const char *output;
-
-static void call(void *function)
-{
-    ((void (*)(void))(uintptr_t)function)();
-}
-
-/* Runs the case in a child and returns its status; what it wrote to stderr is in `output`. */
-static int run_case(void (*function)(void))
-{
-    int status = test_in_child(call, (void *)(uintptr_t)function, &output);
-    fprintf(stderr, "--- stderr of the child:\n%s---\n", output);
-    return status;
-}
-
-static void check_dies(void (*function)(void), int signal)
-{
-    int status = run_case(function);
-    CHECK(WIFSIGNALED(status));
-    CHECK_EQ(WTERMSIG(status), signal);
-}
-
-static bool said(const char *text)
-{
-    return strstr(output, text) != NULL;
 }
 
 /* Faults. */
