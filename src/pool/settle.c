@@ -13,7 +13,6 @@
  * pool after the latch is released: a pool is not stopped before they have left.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/assert.h"
 #include "pool/pool.h"

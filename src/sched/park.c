@@ -150,7 +150,8 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
     if (unlikely(fiber->tells && !(what & WAIT_TOLD)))
         weft__worker_parks(fiber->object);
     held_check(fiber, weft__wait_text(what & 0xff));
-    compact_check(object, "what a fiber waits for", "have it in the heap or static");
+    if (unlikely(fiber->compact))
+        weft__compact_refuse(object, "what a fiber waits for", "have it in the heap or static");
     bool open = fiber->bound && !(what & WAIT_FIRM);
     if (unlikely(open && weft__cancelled() != 0)) {
         atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
