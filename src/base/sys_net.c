@@ -188,7 +188,7 @@ ssize_t weft__sys_send_pieces(int fd, const struct iovec *pieces, size_t count, 
 }
 
 /* sendfile has no flag against SIGPIPE: the signal is blocked for the thread meanwhile, and taken away
- * if this call has raised it. */
+ * if this call has raised it, which it may have done after a part was sent, too. */
 ssize_t weft__sys_sendfile(int fd, int file, int64_t offset, size_t size)
 {
     KEEP_ERRNO;
@@ -205,7 +205,7 @@ ssize_t weft__sys_sendfile(int fd, int file, int64_t offset, size_t size)
         sent = sendfile(fd, file, &at, size);
     while (sent < 0 && weft__sys_error() == -EINTR);
     ssize_t result = sent >= 0 ? sent : weft__sys_error();
-    if (result == -EPIPE && !sigismember(&pending, SIGPIPE))
+    if (result < (ssize_t)size && result != -EAGAIN && !sigismember(&pending, SIGPIPE))
         (void)sigtimedwait(&broken_pipe, NULL, &(struct timespec){0, 0});
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return result;

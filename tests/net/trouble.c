@@ -182,6 +182,34 @@ static void broken_pipes_raise_nothing(void *unused)
     weft_conn_close(pair.near);
 }
 
+static void read_some_and_go(void *arg)
+{
+    char byte[1000];
+    CHECK_EQ(weft_conn_shutdown(arg, WEFT_WRITABLE), 0); /* a reset after the end is a broken pipe */
+    CHECK(weft_conn_read(arg, byte, sizeof byte, WEFT_NEVER) > 0);
+    reset(arg);
+}
+
+enum { LARGE_FILE = 64 << 20 };
+
+/* The peer goes in the middle of a file: the kernel raises the signal, and says that a part was sent. */
+static void broken_pipes_in_a_file_raise_nothing(void)
+{
+    FILE *file = tmpfile();
+    CHECK(file != NULL);
+    CHECK_EQ(ftruncate(fileno(file), LARGE_FILE), 0);
+    for (int64_t i = test_scale(300); i > 0; i--) {
+        struct pair pair = pair_open(false);
+        weft_fiber *fiber;
+        CHECK_EQ(weft_spawn(&fiber, read_some_and_go, pair.far, NULL), 0);
+        while (weft_conn_sendfile(pair.near, fileno(file), 0, LARGE_FILE, WEFT_NEVER) > 0)
+            ;
+        CHECK_EQ(weft_join(fiber), 0);
+        weft_conn_close(pair.near);
+    }
+    fclose(file);
+}
+
 static void no_broken_pipe_ends_the_program(void)
 {
     everywhere(broken_pipes_raise_nothing);
@@ -396,6 +424,7 @@ int main(void)
     RUN_BOTH(resets_end_reads_and_writes);
     RUN_BOTH(half_open_peers_hold_nobody_for_ever);
     RUN_BOTH(no_broken_pipe_ends_the_program);
+    RUN_PLAIN(broken_pipes_in_a_file_raise_nothing, "needs a sender that runs beside the peer");
     RUN_BOTH(those_who_left_early_are_passed_by);
     RUN_PLAIN(signals_disturb_nothing, "signals of a thread");
     RUN_PLAIN(a_slow_reader_costs_no_memory, "too much for many runs");
