@@ -9,9 +9,9 @@
 # The rules. A branch is a way out of a condition, as gcov counts them. Left out are:
 #   - lines with must(, should( or _Static_assert: their other way is weft's own death, and must not be reached;
 #   - lines with fatal( and the branch that leads there are counted: tests/crash reaches them.
-# A header's inline function counts as reached if any object has reached it. A process that dies by a signal that
-# weft does not see leaves no counters: what runs only before such a death shows as
-# missing, though tests/crash reaches it.
+# A header's inline function counts as reached if any object has reached it. A process writes its counters when it
+# leaves: by exit, by _exit (tests/test.h), by weft's last words, or by a fault that weft reports. One that dies by a
+# signal that weft does not see leaves none.
 set -euo pipefail
 
 build=${1:?usage: tools/coverage.sh BUILD_FOLDER}
