@@ -64,10 +64,10 @@ static void name_type(char *text, size_t size)
     }
     int status = -1;
     char *name = NULL;
+    const char *mangled = type->name + (*type->name == '*'); /* the mark of a type of one file */
     if (__cxa_demangle != NULL)
-        name = __cxa_demangle(type->name, NULL, NULL, &status);
-    snprintf(text, size, "an exception of C++, of type %s",
-             status == 0 && name != NULL ? name : type->name);
+        name = __cxa_demangle(mangled, NULL, NULL, &status);
+    snprintf(text, size, "an exception of C++, of type %s", status == 0 ? name : mangled);
     weft__sys_free(name);
 }
 
@@ -76,7 +76,7 @@ static void catch_it(_Unwind_Exception_Class class, struct _Unwind_Exception *ex
                      size_t size)
 {
     bool cxx = (class >> 8 & 0xffffff) == 0x432b2b; /* "C++", of any maker */
-    if (!cxx || __cxa_begin_catch == NULL || __cxa_end_catch == NULL) {
+    if (!cxx || __cxa_begin_catch == NULL) {
         snprintf(text, size, "an exception of another language");
         _Unwind_DeleteException(exception);
         return;
@@ -117,10 +117,11 @@ _Unwind_Reason_Code weft__personality(int version, _Unwind_Action actions,
     (void)version;
     (void)context;
     struct scope *scope = weft__scope_self();
-    if (scope == NULL)
-        return _URC_CONTINUE_UNWIND;
+    if (scope == NULL || (scope->guard == NULL && weft_self() == NULL))
+        return _URC_CONTINUE_UNWIND; /* a forked child: the recover points are its parent's */
     if (actions & _UA_FORCE_UNWIND) {
         if (scope->guard != NULL) {
+            weft__panic_catch_none(scope, scope->guard);
             scope->deferred = scope->guard->deferred;
             scope->panic = scope->guard->outer_panic;
             scope->guard = scope->guard->outer;
@@ -131,8 +132,7 @@ _Unwind_Reason_Code weft__personality(int version, _Unwind_Action actions,
         search(scope, exception);
         return _URC_HANDLER_FOUND;
     }
-    if (!(actions & _UA_HANDLER_FRAME))
-        return _URC_CONTINUE_UNWIND;
+    must(actions & _UA_HANDLER_FRAME); /* as the search was told */
     char text[WEFT_PANIC_MESSAGE] = "";
     struct panic *panic = weft__panic_catch(scope, exception);
     catch_it(class, exception, text, sizeof text);

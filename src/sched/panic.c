@@ -143,6 +143,8 @@ void weft__panic_add_previous(struct panic *panic, struct panic *previous)
         last = last->previous;
     if (last != &no_memory)
         last->previous = previous;
+    else
+        weft__panic_free(previous);
 }
 
 void weft__panic_throw(struct scope *scope, struct panic *panic, const void *exception)
@@ -156,21 +158,27 @@ void weft__panic_throw(struct scope *scope, struct panic *panic, const void *exc
 
 struct panic *weft__panic_catch(struct scope *scope, const void *exception)
 {
-    struct panic *panic;
-    while ((panic = scope->thrown) != NULL) {
+    struct panic *panic = scope->thrown;
+    if (panic == NULL || panic->thrown != exception) /* there was no memory when it was thrown */
+        return weft__panic_new(NULL);
+    scope->thrown = panic->thrown_before;
+    return panic;
+}
+
+void weft__panic_catch_none(struct scope *scope, const struct guard *guard)
+{
+    const struct panic *outer = guard != NULL ? guard->outer_thrown : NULL;
+    while (scope->thrown != outer) {
+        struct panic *panic = scope->thrown;
         scope->thrown = panic->thrown_before;
-        if (panic->thrown == exception)
-            return panic;
-        weft__panic_free(panic); /* its exception came to another end */
+        weft__panic_free(panic);
     }
-    return weft__panic_new(NULL);
 }
 
 /* Of a panic that came while others were under way: all messages. */
 const weft_panic_info *weft__panic_info(struct panic *panic)
 {
-    for (struct panic *one = panic->previous; one != NULL && panic != &no_memory;
-         one = panic->previous) {
+    for (struct panic *one = panic->previous; one != NULL; one = panic->previous) {
         size_t used = strlen(panic->info.message);
         snprintf(panic->info.message + used, sizeof panic->info.message - used,
                  " (while another panic was under way: %s)", one->info.message);
@@ -319,7 +327,7 @@ void weft_deferred_drop(weft_deferred *record)
     weft_deferred **link = scope != NULL ? &scope->deferred : NULL;
     while (link != NULL && *link != limit_of(scope) && *link != record)
         link = &(*link)->next;
-    if (link == NULL || *link != record)
+    if (link == NULL || *link == limit_of(scope))
         fatal("weft_deferred_drop was called for what another fiber, thread or recover point "
               "deferred");
     *link = record->next;
@@ -333,7 +341,8 @@ static uint32_t locks_held(void)
 {
     uint32_t count = 0;
     void **list = weft__held();
-    for (void **one = list != NULL ? *list : NULL; one != NULL; one = *one) /* `next` is first */
+    must(list != NULL);                               /* who has a scope has that */
+    for (void **one = *list; one != NULL; one = *one) /* `next` is first */
         count++;
     return count;
 }
@@ -369,6 +378,7 @@ void weft__panic_land(struct scope *scope)
 {
     weft__deferred_run_all(scope);
     struct guard *guard = scope->guard;
+    weft__panic_catch_none(scope, guard); /* a panic has cut the way of those that are on theirs */
     check_locks(scope, guard);
     weft__blocking_unwind(guard != NULL ? guard->outside : 0);
     /* Catch blocks that it passed may not have ended, and one that threw it on has counted it. */
@@ -391,8 +401,9 @@ struct panic *weft__panic_arrived(struct weft_fiber *fiber)
     struct scope *scope = fiber_scope(fiber);
     struct panic *panic = scope->panic;
     scope->panic = NULL;
-    if (fiber->arrivals < ARRIVALS_MOST)
-        fiber->arrivals++;
+    must(fiber->arrivals <
+         ARRIVALS_MOST); /* then nothing is left that could panic: fiber_main_again */
+    fiber->arrivals++;
     return panic;
 }
 
@@ -419,6 +430,7 @@ bool weft__guarded_in(struct scope *scope, struct guard *guard, void (*function)
     guard->outer = scope->guard;
     guard->deferred = scope->deferred;
     guard->outer_panic = scope->panic;
+    guard->outer_thrown = scope->thrown;
     guard->panic = NULL;
     guard->spins = thread->spins;
     guard->outside = weft__blocking_depth();

@@ -31,10 +31,11 @@ struct panic {
 struct guard {
     void *sp; /* of weft__guard_call's frame; first: the assembly writes it */
     struct guard *outer;
-    weft_deferred *deferred;   /* before it: not its */
-    struct panic *outer_panic; /* that was under way when it was set */
-    struct panic *panic;       /* that came here */
-    uint32_t spins, outside;   /* spin locks held, and calls of weft_blocking_enter */
+    weft_deferred *deferred;    /* before it: not its */
+    struct panic *outer_panic;  /* that was under way when it was set */
+    struct panic *outer_thrown; /* the same for an exception of C++ */
+    struct panic *panic;        /* that came here */
+    uint32_t spins, outside;    /* spin locks held, and calls of weft_blocking_enter */
     struct cxx_state cxx;
 #ifdef WEFT_DEBUG
     uint32_t held; /* locks */
@@ -92,6 +93,8 @@ void weft__panic_set_message(struct panic *panic, const char *message);
 /* Keeps the panic that an exception will be, until that comes to the frame of the recover point. */
 void weft__panic_throw(struct scope *scope, struct panic *panic, const void *exception);
 struct panic *weft__panic_catch(struct scope *scope, const void *exception);
+/* Forgets those that were kept since the guard was set, or all: their exceptions will not come. */
+void weft__panic_catch_none(struct scope *scope, const struct guard *guard);
 /* It came while this one was under way, or NULL. */
 void weft__panic_add_previous(struct panic *panic, struct panic *previous);
 

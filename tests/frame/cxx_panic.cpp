@@ -137,6 +137,45 @@ static void panics_in_catch_all(void *)
     }
 }
 
+/* A function without unwind tables: beyond it nothing is cleaned up, the catch block does not end. */
+extern "C" void without_tables(void (*function)());
+#if defined(__x86_64__)
+__asm__(".text\n.globl without_tables\n.type without_tables, @function\nwithout_tables:\n"
+        "endbr64\nsubq $8, %rsp\ncallq *%rdi\naddq $8, %rsp\nret\n"
+        ".size without_tables, . - without_tables\n");
+#else
+__asm__(".text\n.globl without_tables\n.type without_tables, %function\nwithout_tables:\n"
+        "stp x29, x30, [sp, #-16]!\nblr x0\nldp x29, x30, [sp], #16\nret\n"
+        ".size without_tables, . - without_tables\n");
+#endif
+
+static void panics_plainly()
+{
+    weft_panic("lost in catch");
+}
+
+static void lost_in_catch(void *)
+{
+    try {
+        throw Error("caught");
+    } catch (const Error &) {
+        without_tables(panics_plainly);
+    }
+}
+
+/* Types that have no text: by their names. */
+
+namespace
+{
+struct Hidden {
+};
+} // namespace
+
+static void throws_hidden(void *)
+{
+    throw Hidden();
+}
+
 static std::string recover(void (*function)(void *))
 {
     weft_panic_info info;
@@ -166,6 +205,9 @@ static void recovers(void *)
     CHECK(noted() == "a");
     CHECK(recover(panics_in_catch_all) == "two (while another panic was under way: one)");
     CHECK(noted() == "a");
+    CHECK(recover(lost_in_catch) == "lost in catch");
+    CHECK(noted().empty());
+    CHECK(recover(throws_hidden) == "an exception of C++, of type (anonymous namespace)::Hidden");
     try {
         throw Error("still works");
     } catch (const std::exception &exception) {
@@ -238,9 +280,87 @@ static int throws_in_group(void *)
     return 0;
 }
 
+/* Without a describer the type must do. */
+static void without_describer()
+{
+    weft_panic_describer(nullptr);
+    CHECK(recover(throws_exception) == "an exception of C++, of type Error");
+    noted();
+    weft_panic_describer(weft_describer::text);
+    CHECK(recover(throws_exception) == "what it says");
+    noted();
+}
+
+/* A task that faults while it catches, and is abandoned: the next on its thread catches nothing. */
+
+static int *volatile nowhere;
+
+static void fault()
+{
+    *static_cast<volatile int *>(nowhere) = 1;
+}
+
+static void faults_in_catch(void *)
+{
+    try {
+        throw Error("caught");
+    } catch (const Error &) {
+        fault();
+    }
+}
+
+struct Faulty {
+    ~Faulty()
+    {
+        fault();
+    }
+};
+
+static void faults_while_unwinding(void *)
+{
+    try {
+        Faulty faulty;
+        throw Error("on its way");
+    } catch (const Error &) {
+        journal += "!";
+    }
+}
+
+static void catches_nothing(void *)
+{
+    CHECK(std::uncaught_exceptions() == 0 && !std::current_exception());
+    journal += "n";
+}
+
+static void abandons_what_is_caught()
+{
+    weft_pool *pool;
+    weft_pool_options options = {};
+    options.isolate_crashes = 1;
+    options.capacity = 1;
+    options.queue = 4;
+    CHECK(weft_shutdown(WEFT_NEVER) == 0);
+    weft_config config = {};
+    config.processors = 1;
+    config.max_machines = 1;
+    CHECK(weft_configure(&config) == 0);
+    CHECK(weft_pool_open(&pool, &options) == 0);
+    CHECK(weft_pool_submit(pool, faults_in_catch, nullptr) == 0);
+    CHECK(weft_pool_submit(pool, catches_nothing, nullptr) == 0);
+    CHECK(weft_pool_submit(pool, faults_while_unwinding, nullptr) == 0);
+    CHECK(weft_pool_submit(pool, catches_nothing, nullptr) == 0);
+    CHECK(weft_pool_close(pool) == 0);
+    CHECK(noted() == "nn");
+    CHECK(weft_shutdown(WEFT_NEVER) == 0);
+    CHECK(weft_configure(nullptr) == 0);
+}
+
 int main()
 {
+    if (!SANITIZED) /* there nothing is abandoned */
+        abandons_what_is_caught();
     recovers(nullptr);
+    without_describer();
     weft_fiber *fiber;
     CHECK(weft_spawn(&fiber, recovers, nullptr, nullptr) == 0);
     CHECK(weft_join(fiber) == 0);

@@ -1,0 +1,35 @@
+/*
+ * cxx_names.c: the same with a runtime of C++ that knows types, but has nothing that makes their names readable.
+ */
+#include "cxx_lean.h"
+
+/* As std::type_info is laid out. */
+struct type {
+    void *table;
+    const char *name;
+};
+
+static const struct type *current;
+
+const struct type *__cxa_current_exception_type(void); /* NOLINT(bugprone-reserved-identifier) */
+const struct type *__cxa_current_exception_type(void)  /* NOLINT(bugprone-reserved-identifier) */
+{
+    return current;
+}
+
+static void what_is_caught_has_the_name_of_the_linker(void)
+{
+    static const struct type plain = {NULL, "5Error"}, hidden = {NULL, "*5Error"};
+    current = &plain;
+    CHECK_STR(recovered(), "an exception of C++, of type 5Error");
+    current = &hidden;
+    CHECK_STR(recovered(), "an exception of C++, of type 5Error");
+    current = NULL; /* of another language, or forced */
+    CHECK_STR(recovered(), "an exception of C++");
+}
+
+int main(void)
+{
+    RUN_PLAIN(what_is_caught_has_the_name_of_the_linker, "nothing to order");
+    return 0;
+}
