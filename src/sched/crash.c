@@ -68,7 +68,7 @@ static bool in_own_code(const weft_panic_info *info)
 static const char *reason_against(const struct thread *thread, struct crash *crash,
                                   const struct weft__sys_fault *fault, const weft_panic_info *info)
 {
-    if (!crash_possible())
+    if (!CRASH_POSSIBLE)
         return "weft is built with a sanitizer";
     if (fault->others)
         return "the program has a handler for the signal";

@@ -32,9 +32,6 @@ void weft__crash_attend(struct machine *machine);
 void weft__crash_retire(struct weft_fiber *fiber);
 
 /* Whether anything can be abandoned: not under a sanitizer, whose report is wanted. */
-static inline bool crash_possible(void)
-{
-    return !WEFT_ASAN && !WEFT_TSAN;
-}
+enum { CRASH_POSSIBLE = !WEFT_ASAN && !WEFT_TSAN };
 
 #endif

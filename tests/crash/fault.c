@@ -4,9 +4,12 @@
  * Each case runs in a child, which is looked at from outside: how it ended, and what it said.
  */
 #include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include "base/compiler.h"
 #include "dying.h"
@@ -186,6 +189,96 @@ static void a_destroyed_record_is_survived(void)
     CHECK_IN(address_after(" 0: "), fault_null_write);
 }
 
+static void lose_stack(void *arg)
+{
+    (void)arg;
+    weft_self()->stack = NULL;
+    fault_null_write();
+}
+
+static void stack_lost(void)
+{
+    run_fiber(lose_stack);
+}
+
+static void a_lost_stack_is_survived(void)
+{
+    check_dies(stack_lost, SIGSEGV);
+    CHECK(said("what weft knows of it is destroyed"));
+    CHECK_IN(address_after(" 0: "), fault_null_write);
+}
+
+/* The loader's list of what is loaded, which names the functions, is destroyed. */
+static void lose_names(void *arg)
+{
+    (void)arg;
+    for (struct link_map *map = _r_debug.r_map; map != NULL; map = map->l_next)
+        map->l_name = (char *)16;
+    fault_null_write();
+}
+
+static void names_lost(void)
+{
+    run_fiber(lose_names);
+}
+
+static void lost_names_are_survived(void)
+{
+    check_dies(names_lost, SIGSEGV);
+    CHECK(said("what calls it is unknown"));
+}
+
+/* On a stack that the program has made itself, below and above that of the fiber. */
+
+static char stack_below[64 * 1024];
+static char *stack_above; /* on main's */
+static ucontext_t elsewhere, back;
+
+static void switch_to(char *stack)
+{
+    CHECK_EQ(getcontext(&elsewhere), 0);
+    elsewhere.uc_stack.ss_sp = stack;
+    elsewhere.uc_stack.ss_size = sizeof stack_below;
+    elsewhere.uc_link = &back;
+    makecontext(&elsewhere, fault_null_write, 0);
+    CHECK_EQ(swapcontext(&back, &elsewhere), 0);
+}
+
+static void switch_below(void *arg)
+{
+    (void)arg;
+    CHECK(stack_below < weft__stack_low(weft_self()->stack));
+    switch_to(stack_below);
+}
+
+static void switch_above(void *arg)
+{
+    (void)arg;
+    CHECK(stack_above > weft__stack_top(weft_self()->stack));
+    switch_to(stack_above);
+}
+
+static void fault_below(void)
+{
+    run_fiber(switch_below);
+}
+
+static void fault_above(void)
+{
+    char stack[sizeof stack_below];
+    stack_above = stack;
+    run_fiber(switch_above);
+}
+
+static void another_stack_is_said_to_be_one(void)
+{
+    check_dies(fault_below, SIGSEGV);
+    CHECK(said("is not in its stack"));
+    CHECK_IN(address_after(" 0: "), fault_null_write);
+    check_dies(fault_above, SIGSEGV);
+    CHECK(said("is not in its stack"));
+}
+
 /* Elsewhere than in a fiber's own code. */
 
 static void nothing(void *arg)
@@ -199,8 +292,26 @@ static void on_thread(void)
     by_way_of(fault_null_write);
 }
 
+static void *fault_on_thread(void *arg)
+{
+    fault_null_write();
+    return arg;
+}
+
+/* One that weft has never seen. */
+static void on_unknown_thread(void)
+{
+    pthread_t thread;
+    run_fiber(nothing);
+    CHECK_EQ(pthread_create(&thread, NULL, fault_on_thread, NULL), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
 static void a_thread_is_said_to_be_one(void)
 {
+    check_dies(on_unknown_thread, SIGSEGV);
+    CHECK(said("on a thread that is not weft's"));
+    CHECK_IN(address_after(" 0: "), fault_null_write);
     check_dies(on_thread, SIGSEGV);
     CHECK(said("fault: SIGSEGV at 0x0"));
     CHECK(said("on a thread that is not weft's"));
@@ -214,18 +325,40 @@ static void unlock_badly(void *arg)
     fault_null_write();
 }
 
-static void park_badly(void *arg)
+static void park_with(void (*unlock)(void *))
 {
-    (void)arg;
     struct waiter own;
     struct thread *thread = runtime_enter(thread_self());
     (void)thread;
-    (void)weft__park(weft__waiter_begin(&own), WAIT_JOIN, unlock_badly, NULL, WEFT_NEVER);
+    (void)weft__park(weft__waiter_begin(&own), WAIT_JOIN, unlock, NULL, WEFT_NEVER);
+}
+
+static void park_badly(void *arg)
+{
+    (void)arg;
+    park_with(unlock_badly);
 }
 
 static void in_machine(void)
 {
     run_fiber(park_badly);
+}
+
+static void lose_processor(void *arg)
+{
+    thread_self()->processor = NULL;
+    unlock_badly(arg);
+}
+
+static void park_without_processor(void *arg)
+{
+    (void)arg;
+    park_with(lose_processor);
+}
+
+static void in_machine_without_processor(void)
+{
+    run_fiber(park_without_processor);
 }
 
 static void send_nowhere(void *arg)
@@ -247,6 +380,9 @@ static void weft_itself_shows_its_state(void)
     CHECK(said("in weft's own code, with processor "));
     CHECK(said("weft: the runtime: "));
     CHECK(said(": between two fibers; "));
+    check_dies(in_machine_without_processor, SIGSEGV);
+    CHECK(said("in weft's own code, without a processor"));
+    CHECK(said("weft: the runtime: "));
     check_dies(inside_weft, SIGSEGV);
     CHECK(said("in fiber ") && said(", inside weft"));
 }
@@ -321,6 +457,9 @@ int main(void)
     RUN(a_caller_that_is_lost);
 #endif
     RUN(a_destroyed_record_is_survived);
+    RUN(a_lost_stack_is_survived);
+    RUN(lost_names_are_survived);
+    RUN(another_stack_is_said_to_be_one);
     RUN(a_thread_is_said_to_be_one);
     RUN(weft_itself_shows_its_state);
     RUN(what_is_sent_is_no_fault);
