@@ -374,9 +374,18 @@ static void restore_cxx(const struct guard *guard)
         *now = *before;
 }
 
+/* The recover points of the fiber are its parent's. */
+_Noreturn static void end_child(struct panic *panic)
+{
+    fatal("aborting: a clean-up forked, and in the child the panic goes nowhere: %s",
+          weft__panic_info(panic)->message);
+}
+
 void weft__panic_land(struct scope *scope)
 {
     weft__deferred_run_all(scope);
+    if (unlikely(weft__scope_self() != scope))
+        end_child(scope->panic);
     struct guard *guard = scope->guard;
     weft__panic_catch_none(scope, guard); /* a panic has cut the way of those that are on theirs */
     check_locks(scope, guard);
@@ -497,9 +506,10 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exc
 {
     (void)version;
     (void)class;
-    (void)exception;
     (void)arg;
     struct scope *scope = weft__scope_self();
+    if (unlikely(scope == NULL || scope->panic == NULL))
+        end_child(container_of(exception, struct panic, unwind));
     uintptr_t frame = _Unwind_GetCFA(context);
     uintptr_t end = scope->guard != NULL ? (uintptr_t)scope->guard->sp : (uintptr_t)scope;
     if (actions & _UA_END_OF_STACK || frame >= end)

@@ -280,10 +280,9 @@ int weft_context_bind(weft_context *context, weft_context **before)
     weft_context *current = weft_context_current();
     if (context != current) {
         struct bond *bond = weft__bond_self();
-        if (bond == NULL && context != NULL)
+        if (bond == NULL) /* one that is bound has it, so it is not unbinding that fails */
             return -ENOMEM;
-        if (bond != NULL)
-            weft__bond_set(bond, context != NULL ? &context->canceler : NULL);
+        weft__bond_set(bond, context != NULL ? &context->canceler : NULL);
     }
     if (before != NULL)
         *before = current;

@@ -84,7 +84,7 @@ static void end_locals(void *extra)
 /* What becomes of the panic that ended a function; `group` is NULL if it has left it. */
 static int end_by_panic(weft_group *group, struct panic *panic, bool known)
 {
-    if (group != NULL && !weft__runtime_forked())
+    if (group != NULL)
         note_panic(group, panic, known);
     else if (known)
         weft__panic_free(panic);
@@ -241,15 +241,13 @@ static int go(weft_group *group, int (*function)(void *), void *arg, bool wait, 
     int error = take_place(group, wait);
     if (error != 0)
         return error;
-    error = weft_wg_add(&group->running, 1);
-    bool added = error == 0;
-    if (error == 0)
-        error = group->starter != NULL ? group->starter(group, function, arg, wait)
-                                       : start(group, function, arg, site);
-    if (error != 0 && added)
+    must(weft_wg_add(&group->running, 1) == 0); /* there are not so many fibers */
+    error = group->starter != NULL ? group->starter(group, function, arg, wait)
+                                   : start(group, function, arg, site);
+    if (error != 0) {
         weft_wg_done(&group->running);
-    if (error != 0)
         give_place_back(group);
+    }
     return error;
 }
 

@@ -57,8 +57,7 @@ static void writer_set(weft_rwmutex *rwmutex)
 
 static void writer_clear(weft_rwmutex *rwmutex)
 {
-    uint64_t owner = atomic_u64_load_relaxed(owner_of(rwmutex));
-    if (owner != 0 && owner != caller_id())
+    if (atomic_u64_load_relaxed(owner_of(rwmutex)) != caller_id())
         fatal("a readers-writer mutex is unlocked by another than its writer");
     atomic_u64_store_relaxed(owner_of(rwmutex), 0);
 }
@@ -352,12 +351,11 @@ void weft_rwmutex_destroy(weft_rwmutex *rwmutex)
     if (rwmutex == NULL)
         fatal("weft_rwmutex_destroy was given no mutex");
     guard_acquire(&rwmutex->latch);
-    bool locked = rwmutex->active != 0, waited_for = anybody_waits(rwmutex);
+    bool locked = rwmutex->active != 0;
+    must(locked || !anybody_waits(rwmutex)); /* who unlocks it lets somebody in */
     guard_release(&rwmutex->latch);
     if (locked)
         fatal("a readers-writer mutex is destroyed that is locked");
-    if (waited_for)
-        fatal("a readers-writer mutex is destroyed that somebody waits for");
     weft__order_forget(&rwmutex->number);
     *rwmutex = (weft_rwmutex)WEFT_RWMUTEX_INIT;
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "bodies.h"
+#include "everywhere.h"
 #include "sched/fiber.h"
 
 static weft_chan *chan;
@@ -89,6 +90,92 @@ static void destroying_what_somebody_waits_on(void)
     for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
         CHECK_EQ(test_dies(destroy_under, (void *)(uintptr_t)waits[i], text), SIGABRT);
     CHECK_EQ(test_dies(close_ticker_under, NULL, text), SIGABRT);
+}
+
+/* A mutex that is unlocked, but one who waited for it has been woken and has yet to take it. */
+
+static weft_mutex left = WEFT_MUTEX_INIT;
+
+static void lock_left(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&left);
+    weft_mutex_unlock(&left);
+}
+
+static void destroy_left(void)
+{
+    weft_mutex_destroy(&left);
+}
+
+static void unlock_and_destroy(void *fork_first)
+{
+    weft_fiber *fiber;
+    weft_mutex_lock(&left);
+    CHECK_EQ(weft_spawn(&fiber, lock_left, NULL, NULL), 0);
+    await_parked(fiber);
+    weft_mutex_unlock(&left);
+    if (fork_first != NULL)
+        in_fork(destroy_left); /* there is nobody there */
+    else
+        destroy_left();
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void destroy_at_hand_over(void *fork_first)
+{
+    on_one_machine(unlock_and_destroy, fork_first);
+}
+
+static void destroying_what_is_not_quite_left(void)
+{
+    const char *written;
+    CHECK_EQ(test_dies(destroy_at_hand_over, NULL, "a mutex is destroyed that somebody waits for"),
+             SIGABRT);
+    CHECK_EQ(test_in_child(destroy_at_hand_over, &left, &written), 0);
+}
+
+/* Objects that are none. */
+
+static void destroy_no_cond(void *arg)
+{
+    weft_cond_destroy(arg);
+}
+
+static void destroy_no_sem(void *arg)
+{
+    weft_sem_destroy(arg);
+}
+
+static void destroy_no_rwmutex(void *arg)
+{
+    weft_rwmutex_destroy(arg);
+}
+
+static void read_unlock_none(void *arg)
+{
+    weft_rwmutex_read_unlock(arg);
+}
+
+static void write_unlock_none(void *arg)
+{
+    weft_rwmutex_write_unlock(arg);
+}
+
+static void objects_that_are_none(void)
+{
+    static const struct {
+        void (*function)(void *);
+        const char *text;
+    } cases[] = {
+        {destroy_no_cond, "weft_cond_destroy was given no condition variable"},
+        {destroy_no_sem, "weft_sem_destroy was given no semaphore"},
+        {destroy_no_rwmutex, "weft_rwmutex_destroy was given no mutex"},
+        {read_unlock_none, "weft_rwmutex_read_unlock was given no mutex"},
+        {write_unlock_none, "weft_rwmutex_write_unlock was given no mutex"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        CHECK_EQ(test_dies(cases[i].function, NULL, cases[i].text), SIGABRT);
 }
 
 /* A channel whose waiters have all gone on, or given up, may be destroyed. */
@@ -229,6 +316,8 @@ static void hold_and_go_on(void *arg)
 int main(void)
 {
     RUN(destroying_what_somebody_waits_on);
+    RUN(destroying_what_is_not_quite_left);
+    RUN(objects_that_are_none);
     RUN(waiting_with_a_spin_lock);
     body_run(destroy_after_all, NULL, false);
     body_run(destroy_after_all, NULL, true);
