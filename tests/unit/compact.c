@@ -520,6 +520,10 @@ static void blocked_ones_do_not_hinder(void)
     atomic_u32_store_release(&shared.flag, 1);
     for (int i = 0; i < BLOCKED; i++)
         CHECK_EQ(weft_join(blocked[i]), 0);
+    CHECK(weft__compact_figures().hots > HOTS);
+    CHECK_EQ(weft_join(compact_spawn(sleep_deep, NULL)),
+             0); /* who begins frees what nobody needs */
+    CHECK_EQ(weft__compact_figures().hots, HOTS);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_configure(NULL), 0);
 }

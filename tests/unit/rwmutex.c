@@ -93,13 +93,37 @@ static void unlock_of_another(void *arg)
     body_run(write_unlock_unlocked, arg, true);
 }
 
+static void write_misused(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_write_lock(&misused);
+}
+
+/* It is a writer's who has yet to go on. */
+static void unlock_twice(void *arg)
+{
+    weft_fiber *writer;
+    weft_rwmutex_write_lock(&misused);
+    CHECK_EQ(weft_spawn(&writer, write_misused, arg, NULL), 0);
+    await_waiters(&misused.latch, &misused.writers, 1);
+    weft_rwmutex_write_unlock(&misused);
+    weft_rwmutex_write_unlock(&misused);
+}
+
+static void unlock_before_writer(void *arg)
+{
+    on_one_machine(unlock_twice, arg);
+}
+
 static void debug_builds_check_the_owner(void)
 {
 #ifdef WEFT_DEBUG
     test_dies(write_twice, NULL, "a readers-writer mutex is locked by its writer");
     test_dies(read_twice, NULL, "a lock is taken by one that has it already");
     test_dies(unlock_of_another, NULL, "unlocked by another than its writer");
+    test_dies(unlock_before_writer, NULL, "unlocked by another than its writer");
 #else
+    (void)unlock_before_writer;
     (void)write_twice;
     (void)read_twice;
     (void)unlock_of_another;
