@@ -94,7 +94,7 @@ int weft__config_processors(const weft_config *config, bool say)
     int count = config->processors;
     if (count == 0)
         count = (int)from_environment("WEFT_PROCS", 1, WEFT_PROCS_MAX, say);
-    return count != 0 ? count : weft__cpus();
+    return count != 0 ? count : weft__cpus("");
 }
 
 struct settings weft__config_settle(const weft_config *config)

@@ -184,10 +184,10 @@ int weft__cpus_quota(const char *root)
     return least;
 }
 
-int weft__cpus(void)
+int weft__cpus(const char *root)
 {
     int cpus = weft__sys_affinity_count();
-    int quota = weft__cpus_quota("");
+    int quota = weft__cpus_quota(root);
     if (cpus < 1)
         cpus = 1;
     if (quota < cpus)

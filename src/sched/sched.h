@@ -389,6 +389,6 @@ void weft__locals_fork(enum fork_step step);
 /* cpus.c: CPUs that this process may use; `root` is "" or, in tests, a folder to read proc and sys
  * in. */
 int weft__cpus_quota(const char *root);
-int weft__cpus(void);
+int weft__cpus(const char *root);
 
 #endif

@@ -65,14 +65,14 @@ static void ranges(void)
     CHECK_EQ(weft_processors(), 3); /* what failed has changed nothing */
     CHECK_EQ(weft_configure(NULL), 0);
     clear_environment();
-    CHECK_EQ(weft_processors(), weft__cpus());
+    CHECK_EQ(weft_processors(), weft__cpus(""));
 }
 
 static void defaults(void)
 {
     clear_environment();
     CHECK_STR(test_stderr_of(settle_defaults), "");
-    CHECK_EQ(settled.processors, weft__cpus());
+    CHECK_EQ(settled.processors, weft__cpus(""));
     CHECK_EQ(settled.stack_size, 64 * 1024);
     CHECK_EQ(settled.max_fibers, 0);
     CHECK_EQ(settled.chaos, 0);
@@ -87,7 +87,7 @@ static void from_the_environment(void)
     CHECK_STR(settle_with("WEFT_PROCS", "256"), "");
     CHECK_EQ(settled.processors, 256);
     CHECK_STR(settle_with("WEFT_PROCS", ""), "");
-    CHECK_EQ(settled.processors, weft__cpus());
+    CHECK_EQ(settled.processors, weft__cpus(""));
     CHECK_STR(settle_with("WEFT_STACK_SIZE", "128K"), "");
     CHECK_EQ(settled.stack_size, 128 * 1024);
     CHECK_STR(settle_with("WEFT_STACK_SIZE", "2m"), "");
@@ -118,7 +118,7 @@ static void check_ignored(const char *name, const char *value)
         test_fail(__FILE__, __LINE__, "%s=%s: said \"%s\", settled %d, %zu, %lld", name, value,
                   said, settled.processors, settled.stack_size, (long long)settled.max_fibers);
     CHECK_STR(strchr(said, '\n'), "\n");
-    CHECK_EQ(settled.processors, weft__cpus());
+    CHECK_EQ(settled.processors, weft__cpus(""));
     CHECK_EQ(settled.stack_size, 64 * 1024);
     CHECK_EQ(settled.max_fibers, 0);
     CHECK(settled.fault_report);
@@ -150,6 +150,25 @@ static void suffixes_do_not_wrap_around(void)
 static void nonsense_about_fault_reports_is_reported(void)
 {
     check_ignored("WEFT_FAULT_REPORT", "perhaps");
+    CHECK_STR(settle_with("WEFT_FAULT_REPORT", ""), "");
+    CHECK(settled.fault_report);
+}
+
+static int asked;
+
+static void ask_processors(void)
+{
+    asked = weft_processors();
+}
+
+/* Who only asks is not told: that is done once, at the start. */
+static void asking_says_nothing(void)
+{
+    clear_environment();
+    CHECK_EQ(setenv("WEFT_PROCS", "nonsense", 1), 0);
+    CHECK_STR(test_stderr_of(ask_processors), "");
+    CHECK_EQ(asked, weft__cpus(""));
+    clear_environment();
 }
 
 static void without(void)
@@ -172,6 +191,12 @@ static void without(void)
               "weft: WEFT_WITHOUT: guard is not known\nweft: WEFT_WITHOUT: sleep is not known\n");
     CHECK(!settled.membarrier && settled.guard_install && settled.guard_pages &&
           settled.epoll_pwait2);
+    /* A long one is cut. */
+    char word[100], expected[160];
+    memset(word, 'x', sizeof word - 1);
+    word[sizeof word - 1] = '\0';
+    snprintf(expected, sizeof expected, "weft: WEFT_WITHOUT: %.64s is not known\n", word);
+    CHECK_STR(settle_with("WEFT_WITHOUT", word), expected);
 }
 
 static void settle_configured(void)
@@ -286,5 +311,6 @@ int main(void)
     RUN_PLAIN(nonsense_is_reported_and_ignored, "stops or configures the runtime");
     RUN_PLAIN(suffixes_do_not_wrap_around, "stops or configures the runtime");
     RUN_PLAIN(nonsense_about_fault_reports_is_reported, "stops or configures the runtime");
+    RUN_PLAIN(asking_says_nothing, "stops or configures the runtime");
     return 0;
 }

@@ -162,6 +162,10 @@ static void version_1(void)
     put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "100000\n");
     put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "50000\n");
     CHECK_EQ(quota(), 2);
+    /* A mount that says nothing of what it is for, or names others that end and begin so. */
+    put("/proc/self/mountinfo", "30 22 0:26 / /other rw - cgroup none\n"
+                                "31 22 0:27 / /other rw - cgroup none rw,xcpu,cpux\n" MOUNT_V1);
+    CHECK_EQ(quota(), 2);
     /* cpuset and cpuacct alone are other controllers. */
     put("/proc/self/cgroup", "12:cpuset:/\n11:cpuacct:/job\n");
     CHECK_EQ(quota(), INT_MAX);
@@ -232,6 +236,8 @@ static void huge_numbers(void)
     CHECK_EQ(quota(), INT_MAX);
     put("/sys/fs/cgroup/job/cpu.max", "99999999999999999999999999 1\n");
     CHECK_EQ(quota(), INT_MAX);
+    put("/sys/fs/cgroup/job/cpu.max", "9223372036854775808 9223372036854775807\n"); /* one more */
+    CHECK_EQ(quota(), 1);
 }
 
 static void very_long_paths(void)
@@ -245,6 +251,39 @@ static void very_long_paths(void)
         length += (size_t)snprintf(text + length, sizeof text - length, "/folder");
     put("/proc/self/cgroup", text);
     CHECK_EQ(quota(), INT_MAX); /* longer than any path: nothing is known, and nothing breaks */
+    text[length] = '\0';
+    CHECK_EQ(weft__cpus_quota(text), INT_MAX);
+    /* The root of a mount, and where it is mounted: the next line is fine. */
+    put("/proc/self/cgroup", "0::/\n");
+    for (int place = 0; place < 2; place++) {
+        static char mounts[sizeof text + 256];
+        snprintf(mounts, sizeof mounts, "30 22 0:26 %s %s rw - cgroup2 cgroup2 rw\n" MOUNT_V2,
+                 place == 0 ? text + 3 : "/", place == 1 ? text + 3 : "/sys/fs/cgroup");
+        put("/proc/self/mountinfo", mounts);
+        CHECK_EQ(quota(), 1);
+    }
+}
+
+/* The least of what affinity and quota allow. */
+static void a_quota_below_affinity(void)
+{
+    begin();
+    put("/proc/self/cgroup", "0::/\n");
+    put("/proc/self/mountinfo", MOUNT_V2);
+    put("/sys/fs/cgroup/cpu.max", "100000 100000\n");
+    int cpus = weft__sys_affinity_count();
+    CHECK_EQ(weft__cpus(root), 1);
+    put("/sys/fs/cgroup/cpu.max", "max 100000\n");
+    CHECK_EQ(weft__cpus(root), cpus < WEFT_PROCS_MAX ? cpus : WEFT_PROCS_MAX);
+}
+
+/* A mount whose folder has no slash in its name: it is all there is. */
+static void a_mount_without_a_slash(void)
+{
+    begin();
+    put("/proc/self/cgroup", "0::\n");
+    put("/proc/self/mountinfo", "30 22 0:26 / cg rw - cgroup2 cgroup2 rw\n");
+    CHECK_EQ(quota(), INT_MAX);
 }
 
 static void no_memory(void)
@@ -275,7 +314,7 @@ static void one_cpu_by_affinity(void)
                 CPU_SET(cpu, &one);
         CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
         unsetenv("WEFT_PROCS");
-        CHECK_EQ(weft__cpus(), 1);
+        CHECK_EQ(weft__cpus(""), 1);
         CHECK_EQ(weft_processors(), 1);
         _exit(0);
     }
@@ -288,8 +327,8 @@ static void real_count_makes_sense(void)
 {
     cpu_set_t allowed;
     CHECK_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-    CHECK(weft__cpus() >= 1);
-    CHECK(weft__cpus() <= CPU_COUNT(&allowed));
+    CHECK(weft__cpus("") >= 1);
+    CHECK(weft__cpus("") <= CPU_COUNT(&allowed));
     CHECK_EQ(weft__sys_affinity_count(), CPU_COUNT(&allowed));
 }
 
@@ -309,6 +348,8 @@ int main(void)
     RUN_PLAIN(real_count_makes_sense, "nothing here is a fiber");
     RUN_PLAIN(a_longer_name_is_another_group, "nothing here is a fiber");
     RUN_PLAIN(huge_numbers, "nothing here is a fiber");
+    RUN_PLAIN(a_quota_below_affinity, "nothing here is a fiber");
+    RUN_PLAIN(a_mount_without_a_slash, "nothing here is a fiber");
     CHECK_EQ(nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
     return 0;
 }
