@@ -240,12 +240,13 @@ void weft__runtime_quiet(void)
 
 void weft__runtime_at_stop(void (*function)(void))
 {
-    for (int i = 0; i < STOPS_MOST; i++) {
-        void *none = NULL;
-        if (atomic_ptr_cas_acq_rel(&at_stop[i], &none, (void *)(uintptr_t)function))
-            return;
+    int i = 0;
+    void *none = NULL;
+    while (!atomic_ptr_cas_acq_rel(&at_stop[i], &none, (void *)(uintptr_t)function)) {
+        none = NULL;
+        i++;
+        must(i < STOPS_MOST);
     }
-    must(!"more than STOPS_MOST");
 }
 
 static int drain(int64_t deadline)

@@ -50,18 +50,31 @@ static void wait_without_it(void *arg)
     (void)arg;
 }
 
-static void wait_a_little(void *arg)
-{
-    CHECK_EQ(weft_sleep(WEFT_US), 0);
-    (void)arg;
-}
-
 static void run_in_fiber(void (*function)(void *))
 {
     weft_spawn_options options = {.name = "the holder"};
     weft_fiber *fiber;
     CHECK_EQ(weft_spawn(&fiber, function, NULL, &options), 0);
     CHECK_EQ(weft_join(fiber), 0);
+}
+
+/* Locked before it was counted, as by another name for the call: unlocking does not make up for another lock. */
+static void unlock_uncounted(void *arg)
+{
+    CHECK_EQ(pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &(struct timespec){0, 0}), 0);
+    CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    sleep_with_it(arg);
+}
+
+static void sleeps_after_uncounted(void)
+{
+    run_in_fiber(unlock_uncounted);
+}
+
+static void wait_a_little(void *arg)
+{
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+    (void)arg;
 }
 
 static void sleeps(void)
@@ -89,6 +102,8 @@ static void who_waits_with_it_is_reported(void)
     CHECK(first != NULL);
     CHECK(strstr(first, "it was locked at") != NULL);
     CHECK_PTR(strstr(first + 1, "\"the holder\""), NULL);
+    text = test_stderr_of(sleeps_after_uncounted);
+    CHECK(strstr(text, "\"the holder\" sleeps while it holds") != NULL);
     text = test_stderr_of(yields);
     CHECK(strstr(text, "\"the holder\" yields while it holds") != NULL);
 }

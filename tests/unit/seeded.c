@@ -636,6 +636,14 @@ static void environment(void)
     CHECK_EQ(setenv("WEFT_TEST_SEED", "18446744073709551616", 1), 0);
     CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);
     CHECK_EQ(runs, 15);
+    static const char *const nonsense[] = {"", "12x", "-1", "184467440737095516150", "1 2"};
+    for (size_t i = 0; i < sizeof nonsense / sizeof nonsense[0]; i++) {
+        CHECK_EQ(setenv("WEFT_TEST_SEED", nonsense[i], 1), 0);
+        runs = 0;
+        CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);
+        CHECK_EQ(runs, 7);
+    }
+    runs = 15;
     CHECK_EQ(unsetenv("WEFT_TEST_SEED"), 0);
     CHECK_EQ(setenv("WEFT_TEST_SEEDS", "0", 1), 0); /* would pass everything */
     CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);

@@ -4,11 +4,13 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <weft/weft.h>
 
 #include "base/atomic.h"
+#include "bodies.h"
 #include "descriptors.h"
-#include "sched/thread.h"
+#include "sched/sched.h"
 #include "test.h"
 
 /* The threads of the runtime: they carry its name. */
@@ -277,6 +279,136 @@ static void what_a_timer_leaves_is_waited_for(void)
     }
 }
 
+/* A thread that shuts down in a recover point, or has something deferred, is remembered: both are used after it. */
+
+static int cleaned;
+
+static void clean(void *arg)
+{
+    (void)arg;
+    cleaned++;
+}
+
+static void run_one(void *arg)
+{
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, clean, arg, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void shut_down_and_panic(void *arg)
+{
+    run_one(arg);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    weft_panic("after the end");
+}
+
+static void recover_points_outlive_it(void)
+{
+    weft_panic_info info;
+    weft_deferred record;
+    CHECK_EQ(weft_recover(shut_down_and_panic, NULL, &info), -EOWNERDEAD);
+    CHECK_STR(info.message, "after the end");
+    cleaned = 0;
+    weft_defer(&record, clean, NULL);
+    run_one(NULL);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(cleaned, 1);
+    weft_deferred_run(&record);
+    CHECK_EQ(cleaned, 2);
+}
+
+/* Without handlers of its own weft leaves those of the program alone, in a child as well. */
+
+static void check_handler(void)
+{
+    struct sigaction action;
+    CHECK_EQ(sigaction(SIGSEGV, NULL, &action), 0);
+    CHECK(action.sa_handler == SIG_IGN);
+}
+
+static void handlers_are_left_alone(void)
+{
+    struct sigaction ours = {.sa_handler = SIG_IGN}, before;
+    CHECK_EQ(sigaction(SIGSEGV, &ours, &before), 0);
+    CHECK_EQ(weft_configure(&(weft_config){.no_fault_report = 1}), 0);
+    run_one(NULL);
+    check_handler();
+    in_fork(check_handler);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    check_handler();
+    CHECK_EQ(weft_configure(NULL), 0);
+    CHECK_EQ(sigaction(SIGSEGV, &before, NULL), 0);
+}
+
+/* Machines that were too many and have just ended: the shut-down finds them, too. */
+
+static atomic_u32 go_on, blocked;
+
+static void block(void *arg)
+{
+    (void)arg;
+    weft_blocking_enter();
+    atomic_u32_add_seq_cst(&blocked, 1);
+    while (!atomic_u32_load_acquire(&go_on))
+        usleep(100);
+    weft_blocking_exit();
+}
+
+static uint32_t machines(void)
+{
+    lock_acquire(&weft__sched.lock);
+    uint32_t count = weft__sched.machine_count;
+    lock_release(&weft__sched.lock);
+    return count;
+}
+
+static void ended_machines_are_joined(void)
+{
+    enum { CROWD = 6 };
+    int64_t before = weft__idle_surplus_after;
+    weft__idle_surplus_after = WEFT_MS;
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
+    for (int64_t round = test_scale(50); round > 0; round--) {
+        weft_fiber *fibers[CROWD];
+        atomic_u32_store_relaxed(&go_on, 0);
+        atomic_u32_store_relaxed(&blocked, 0);
+        for (int i = 0; i < CROWD; i++)
+            CHECK_EQ(weft_spawn(&fibers[i], block, NULL, NULL), 0);
+        while (atomic_u32_load_acquire(&blocked) < CROWD)
+            weft_yield();
+        uint32_t most = machines();
+        CHECK(most > CROWD);
+        atomic_u32_store_release(&go_on, 1);
+        for (int i = 0; i < CROWD; i++)
+            CHECK_EQ(weft_join(fibers[i]), 0);
+        while (machines() == most)
+            usleep(50);
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    }
+    weft__idle_surplus_after = before;
+    CHECK_EQ(weft_configure(NULL), 0);
+}
+
+/* What others have done at each stop. */
+
+static atomic_u32 stops;
+
+static void count_stop(void)
+{
+    atomic_u32_add_seq_cst(&stops, 1);
+}
+
+static void all_are_told_of_a_stop(void)
+{
+    weft__runtime_at_stop(count_stop);
+    weft__runtime_at_stop(count_stop);
+    run_one(NULL);
+    CHECK_EQ(weft__runtime_start_seeded(1, false), -EBUSY); /* it runs already */
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&stops), 2);
+}
+
 int main(void)
 {
     CHECK_EQ(weft_local_create(&key, free), 0);
@@ -292,5 +424,9 @@ int main(void)
     RUN_PLAIN(thread_is_forgotten_also_after_another_stopped, "stops or configures the runtime");
     CHECK_EQ(weft_local_delete(key), 0);
     RUN_PLAIN(what_a_timer_leaves_is_waited_for, "stops or configures the runtime");
+    RUN_PLAIN(recover_points_outlive_it, "stops or configures the runtime");
+    RUN_PLAIN(handlers_are_left_alone, "stops or configures the runtime");
+    RUN_PLAIN(ended_machines_are_joined, "stops or configures the runtime");
+    RUN_PLAIN(all_are_told_of_a_stop, "stops or configures the runtime");
     return 0;
 }
