@@ -46,7 +46,8 @@ const char *weft__wait_text(enum wait_what what)
         [WAIT_FD] = "waits for a descriptor",
         [WAIT_FILE] = "waits for a file",
     };
-    return (unsigned)what < WAIT_WHATS ? texts[what] : "waits";
+    must((unsigned)what < WAIT_WHATS);
+    return texts[what];
 }
 
 void (*weft__worker_parks)(struct worker *worker);

@@ -70,8 +70,9 @@ static size_t piece_size(uint32_t index)
 
 static uint32_t size_index(size_t size)
 {
+    should(size > 0);
     if (size <= STEPPED_MOST)
-        return size > 0 ? (uint32_t)((size - 1) / STEP) : 0;
+        return (uint32_t)((size - 1) / STEP);
     return size <= 2 * STEPPED_MOST ? STEPPED : STEPPED + 1;
 }
 

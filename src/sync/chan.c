@@ -42,13 +42,14 @@
 
 static noinline void copy_any(void *to, const void *from, size_t size)
 {
-    if (to != NULL && from != NULL && size != 0) /* else it is dropped, or has no content */
+    if (to != NULL && size != 0) /* else it is dropped, or has no content */
         memcpy(to, from, size);
 }
 
 static always_inline void copy(void *to, const void *from, size_t size)
 {
-    if (likely(size == 8 && to != NULL && from != NULL))
+    should(size == 0 || from != NULL); /* who sends none is told so */
+    if (likely(size == 8 && to != NULL))
         memcpy(to, from, 8);
     else
         copy_any(to, from, size);
