@@ -205,8 +205,7 @@ void weft__descriptor_event(uint64_t tag, uint32_t events, struct ready *ready)
 {
     int fd = (int)(uint32_t)tag;
     struct descriptor *descriptor = find(fd);
-    if (descriptor == NULL)
-        return;
+    must(descriptor != NULL); /* what is watched has one, as long as the runtime runs */
     latch_acquire(&descriptor->latch);
     if (tag == tag_of(fd, descriptor)) {
         /* Release: who reads the count, and then tries, sees what made it ready. */

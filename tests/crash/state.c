@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "sched/sched.h"
+#include "sched/state.h"
 #include "test.h"
 #include <weft/weft.h>
 
@@ -42,14 +43,15 @@ static void run(void *how)
     CHECK_EQ(weft_join(fiber), 0);
 }
 
+static const char *last_output;
+
 static void check_dies(void (*how)(void), const char *const *words)
 {
-    const char *output;
-    int status = test_in_child(run, (void *)(uintptr_t)how, &output);
-    fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", output);
+    int status = test_in_child(run, (void *)(uintptr_t)how, &last_output);
+    fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", last_output);
     CHECK(WIFSIGNALED(status));
     CHECK_EQ(WTERMSIG(status), SIGABRT);
-    const char *at = output;
+    const char *at = last_output;
     for (int i = 0; words[i] != NULL; i++) { /* in this order */
         at = strstr(at, words[i]);
         if (at == NULL)
@@ -116,11 +118,86 @@ static void nothing_is_followed_for_ever(void)
     check_dies(a_cycle, words);
 }
 
+/* A record whose state is none, and a runtime that stops while some wait for a stack. */
+static void a_strange_state(void)
+{
+    weft_self()->state = 200;
+    atomic_u32_store_relaxed(&weft__sched.starving, 1);
+    atomic_u32_store_relaxed(&weft__sched.stopping, 1);
+    must(!"it is strange");
+}
+
+static void what_is_strange_is_said(void)
+{
+    static const char *const words[] = {"it is strange", "; some wait for a stack; it stops",
+                                        "0 running, 3 parked", NULL};
+    check_dies(a_strange_state, words);
+}
+
+static void twice(void)
+{
+    weft__state_show();
+    weft__state_show();
+    must(!"it was shown");
+}
+
+static void it_is_shown_once(void)
+{
+    static const char *const words[] = {"weft: the runtime: ", "it was shown", NULL};
+    check_dies(twice, words);
+    CHECK_PTR(strstr(strstr(last_output, words[0]) + 1, words[0]), NULL);
+}
+
+/* Large ones are shown in part. */
+
+enum { PROCESSORS = 70, RUNNING = 40 };
+static atomic_u32 running;
+
+static void run_on(void *arg)
+{
+    (void)arg;
+    atomic_u32_add_seq_cst(&running, 1);
+    for (;;)
+        usleep(1000);
+}
+
+static void fail_in_a_crowd(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_configure(&(weft_config){.processors = PROCESSORS}), 0);
+    for (int i = 0; i < RUNNING; i++)
+        CHECK_EQ(weft_go(run_on, NULL), 0);
+    while (atomic_u32_load_acquire(&running) < RUNNING)
+        usleep(100);
+    must(!"it is crowded");
+}
+
+static int count_of(const char *word)
+{
+    int count = 0;
+    for (const char *at = last_output; (at = strstr(at, word)) != NULL; at++)
+        count++;
+    return count;
+}
+
+static void a_crowd_is_shown_in_part(void)
+{
+    int status = test_in_child(fail_in_a_crowd, NULL, &last_output);
+    CHECK(WIFSIGNALED(status));
+    CHECK(strstr(last_output, "it is crowded") != NULL);
+    CHECK(strstr(last_output, "  processor 63: ") != NULL);
+    CHECK_PTR(strstr(last_output, "  processor 64: "), NULL);
+    CHECK_EQ(count_of(" runs, spawned at "), 32);
+}
+
 int main(void)
 {
     RUN(an_assertion_shows_the_state);
     RUN(a_bug_of_the_program_shows_the_state);
     RUN(what_is_destroyed_is_left_out);
     RUN(nothing_is_followed_for_ever);
+    RUN(what_is_strange_is_said);
+    RUN(it_is_shown_once);
+    RUN(a_crowd_is_shown_in_part);
     return 0;
 }

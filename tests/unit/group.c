@@ -830,8 +830,43 @@ static void a_second_panic_is_reported(void)
     CHECK(strstr(said, "first of two") == NULL);
 }
 
+/* A function that has left its group, and panics then: that is nobody's any more, and reported. */
+static int leave_and_panic(void *arg)
+{
+    CHECK_EQ(weft_group_leave(), 0);
+    return panic_with(arg);
+}
+
+static void panic_outside(void)
+{
+    static char text[] = "after it left";
+    weft_group *group;
+    CHECK_EQ(weft_group_open(&group, NULL), 0);
+    CHECK_EQ(weft_group_go(group, leave_and_panic, text), 0);
+    CHECK_EQ(weft_group_close(group), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+static void a_panic_after_leaving_is_reported(void)
+{
+    CHECK(strstr(test_stderr_of(panic_outside), ": after it left\n") != NULL);
+}
+
+static void panic_of_no_group(void)
+{
+    weft_group *group;
+    weft_panic_info info;
+    CHECK_EQ(weft_group_open(&group, NULL), 0);
+    CHECK_EQ(weft_group_panic(NULL, &info), -EINVAL);
+    CHECK_EQ(weft_group_panic(group, NULL), -EINVAL);
+    CHECK_EQ(weft_group_panic(group, &info), -ENOENT);
+    CHECK_EQ(weft_group_close(group), 0);
+}
+
 int main(void)
 {
+    RUN_PLAIN(panic_of_no_group, "nothing waits");
+    RUN_PLAIN(a_panic_after_leaving_is_reported, "its reports are read");
     RUN_PLAIN(arguments, "nothing waits");
     RUN_BOTH(everywhere_alike);
     RUN_PLAIN(values_end_with_the_group, "counts what all runs of it have ended");

@@ -217,6 +217,46 @@ static void destructors_panic_again_and_again(void)
     CHECK(said("destructors of its fiber-local values panic again and again"));
 }
 
+/* One that has panicked and is detached before it has ended: nobody can ask any more, so it is reported. */
+
+static weft_wg at_end, may_end;
+
+static void wait_at_end(void *value)
+{
+    (void)value;
+    weft_wg_done(&at_end);
+    CHECK_EQ(weft_wg_wait(&may_end), 0);
+}
+
+static void panic_with_local(void *arg)
+{
+    CHECK_EQ(weft_local_set(key, &key), 0);
+    panic_with(arg);
+}
+
+static void detach_late(void)
+{
+    static char text[] = "nobody asked";
+    weft_fiber *fiber;
+    weft_panic_info info = {.depth = 77};
+    CHECK_EQ(weft_local_create(&key, wait_at_end), 0);
+    CHECK_EQ(weft_wg_init(&at_end, 1), 0);
+    CHECK_EQ(weft_wg_init(&may_end, 1), 0);
+    CHECK_EQ(weft_spawn(&fiber, panic_with_local, text, NULL), 0);
+    CHECK_EQ(weft_wg_wait(&at_end), 0);
+    CHECK_EQ(weft_join_panic(fiber, &info, WEFT_NOW), -ETIMEDOUT);
+    CHECK_EQ(info.depth, 77);
+    CHECK_EQ(weft_detach(fiber), 0);
+    weft_wg_done(&may_end);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_local_delete(key), 0);
+}
+
+static void detached_after_the_panic(void)
+{
+    CHECK(strstr(test_stderr_of(detach_late), ": nobody asked\n") != NULL);
+}
+
 /* A thread that leaves a lock behind; a fiber is in panic.c. */
 
 static weft_mutex mutex = WEFT_MUTEX_INIT;
@@ -252,6 +292,7 @@ int main(void)
     RUN_PLAIN(a_report_has_limits, "nothing to order");
     RUN_PLAIN(an_unknown_thread_does_not_panic, "lets its own memory fail");
     RUN_BOTH(the_unwinder_gives_up);
+    RUN_PLAIN(detached_after_the_panic, "stops or configures the runtime");
     RUN_PLAIN(a_thread_leaves_a_lock, "looks at stderr");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

@@ -142,6 +142,59 @@ static void excludes(void)
     }
 }
 
+static void nothing_at_all(void *arg)
+{
+    (void)arg;
+}
+
+static void await_plainly(const atomic_u32 *word) /* which yields not, with a spin lock held */
+{
+    while (!atomic_u32_load_acquire(word))
+        usleep(50);
+}
+
+/* Held while the runtime is shut down, with what is known of the thread. */
+static void held_across_a_shutdown(void)
+{
+    weft_spin spin = WEFT_SPIN_INIT;
+    body_run(nothing_at_all, NULL, false);
+    CHECK_EQ(weft_spin_try_lock(&spin), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    weft_spin_unlock(&spin);
+    CHECK_EQ(weft_spin_try_lock(&spin), 0);
+    weft_spin_unlock(&spin);
+}
+
+/* Held for so long that those who spin for it sleep in between. */
+
+static weft_spin slow = WEFT_SPIN_INIT;
+static atomic_u32 wants;
+static int passed;
+
+static void pass(void *arg)
+{
+    (void)arg;
+    atomic_u32_store_release(&wants, 1);
+    weft_spin_lock(&slow);
+    passed++;
+    weft_spin_unlock(&slow);
+}
+
+static void held_for_long(void)
+{
+    struct body body = {.function = pass, .thread = true};
+    atomic_u32_store_relaxed(&wants, 0);
+    passed = 0;
+    weft_spin_lock(&slow);
+    body_start(&body);
+    await_plainly(&wants);
+    usleep(100 * 1000);
+    CHECK_EQ(passed, 0);
+    weft_spin_unlock(&slow);
+    body_join(&body);
+    CHECK_EQ(passed, 1);
+}
+
 /* A forked child. */
 
 static void lock_shared(void *arg)
@@ -171,6 +224,8 @@ int main(void)
     RUN_PLAIN(parking_with_one_held_aborts, "a child process that must die");
     RUN_BOTH(alone);
     RUN_BOTH(excludes);
+    RUN_PLAIN(held_across_a_shutdown, "stops or configures the runtime");
+    RUN_PLAIN(held_for_long, "about plain threads");
     RUN_PLAIN(a_forked_child_does_not_hang, "forks");
     return 0;
 }
