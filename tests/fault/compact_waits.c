@@ -114,6 +114,10 @@ static void a_message_is_not_lost(void)
     begin();
     on_compact_fiber(receives_later);
     weft_chan_destroy(shared.chan);
+    /* One that is left there, and its sender gone on. */
+    CHECK_EQ(weft_chan_make(&shared.chan, sizeof shared.element, 1), 0);
+    on_compact_fiber(receives_later);
+    weft_chan_destroy(shared.chan);
 }
 
 /* One that cannot tell, and cannot sleep either: its context is cancelled. */

@@ -119,6 +119,62 @@ static void selects(int number)
     }
 }
 
+/* Elements that nobody wants, that are none, or that do not come any more. */
+
+static void close_both(void *chans)
+{
+    weft_chan **both = chans;
+    int64_t element = 7;
+    CHECK_EQ(weft_chan_send(both[0], &element), 0);
+    CHECK_EQ(weft_chan_send(both[1], NULL), 0);
+    weft_chan_close(both[0]);
+    weft_chan_close(both[1]);
+}
+
+static void select_without_elements(void *chans)
+{
+    weft_chan **both = chans;
+    int64_t element = 5;
+    weft_fiber *other;
+    CHECK_EQ(weft_spawn(&other, close_both, chans, NULL), 0);
+    weft_case drops = {.chan = both[0], .op = WEFT_RECEIVE};
+    CHECK_EQ(weft_select(&drops, 1), 0);
+    CHECK_EQ(drops.result, 0);
+    weft_case empty = {.chan = both[1], .op = WEFT_RECEIVE, .element = &element};
+    CHECK_EQ(weft_select(&empty, 1), 0);
+    CHECK_EQ(empty.result, 0);
+    weft_case ended = {.chan = both[0], .op = WEFT_RECEIVE, .element = &element};
+    CHECK_EQ(weft_select(&ended, 1), 0);
+    CHECK_EQ(ended.result, -ESHUTDOWN);
+    CHECK_EQ(element, 5);
+    CHECK_EQ(weft_join(other), 0);
+}
+
+static void wait_for_the_end(void *chan)
+{
+    int64_t element = 5;
+    weft_case ended = {.chan = chan, .op = WEFT_RECEIVE, .element = &element};
+    CHECK_EQ(weft_select(&ended, 1), 0);
+    CHECK_EQ(ended.result, -ESHUTDOWN);
+    CHECK_EQ(element, 5);
+}
+
+static void selects_without_elements(void)
+{
+    weft_chan *both[2], *silent;
+    CHECK_EQ(weft_chan_make(&both[0], sizeof(int64_t), 0), 0);
+    CHECK_EQ(weft_chan_make(&both[1], 0, 0), 0);
+    CHECK_EQ(weft_join(compact_spawn(select_without_elements, both)), 0);
+    weft_chan_destroy(both[0]);
+    weft_chan_destroy(both[1]);
+    CHECK_EQ(weft_chan_make(&silent, sizeof(int64_t), 0), 0);
+    weft_fiber *waits = compact_spawn(wait_for_the_end, silent);
+    CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    weft_chan_close(silent);
+    CHECK_EQ(weft_join(waits), 0);
+    weft_chan_destroy(silent);
+}
+
 static void with_echo(void (*wait)(int number), int64_t capacity)
 {
     static weft_wg echoes;
@@ -596,6 +652,7 @@ static void each_wait(void)
 
 int main(void)
 {
+    RUN_BOTH(selects_without_elements);
     RUN_PLAIN(tools_are_told, "what is said is said once");
     RUN_PLAIN(on_one_processor, "stops or configures the runtime");
     RUN_PLAIN(on_four_processors, "stops or configures the runtime");

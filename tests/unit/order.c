@@ -236,6 +236,118 @@ static void destroyed_locks_are_forgotten(void)
     test_dies(many_short_lives, NULL, text);
 }
 
+/* More locks at a time than it can hold. Each is tried for: that leaves no pairs. */
+static void many_at_a_time(void *arg)
+{
+    enum { LOCKS = (1 << 15) + 10 };
+    static weft_mutex locks[LOCKS];
+    for (int i = 0; i < LOCKS; i++)
+        CHECK_EQ(weft_mutex_try_lock(&locks[i]), 0);
+    for (int i = LOCKS - 1; i >= 0; i--)
+        weft_mutex_unlock(&locks[i]);
+    inverted(arg); /* not seen any more */
+}
+
+static void too_many_at_a_time_stop_the_check(void)
+{
+    const char *written;
+    int status = test_in_child(many_at_a_time, NULL, &written);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+    CHECK_STR(written, "weft: the order of locks is not checked from here on: too many locks held "
+                       "at a time\n");
+}
+
+/* Locks whose pairs are kept in the same place, as there are more locks than places: they are told apart, and the way
+ * round is found over them, though some of it is come to twice. */
+static void a_long_way(void *arg)
+{
+    enum { PLACES = 4096, STEPS = 20 };
+    static weft_mutex locks[PLACES + STEPS];
+    for (int i = 0; i < PLACES + STEPS; i++) { /* which numbers them */
+        weft_mutex_lock(&locks[i]);
+        weft_mutex_unlock(&locks[i]);
+    }
+    for (int i = 0; i + 1 < STEPS; i++) {
+        both(&locks[i], &locks[i + PLACES]);
+        both(&locks[i + PLACES], &locks[i + 1]);
+        both(&locks[i], &locks[i + 1]);
+    }
+    both(&locks[STEPS - 1], &locks[0]);
+    (void)arg;
+}
+
+enum { SAME_PLACE = 4096 };
+static weft_mutex sharing[SAME_PLACE + 1];
+
+static void number_all(void)
+{
+    for (int i = 0; i <= SAME_PLACE; i++) {
+        weft_mutex_lock(&sharing[i]);
+        weft_mutex_unlock(&sharing[i]);
+    }
+}
+
+static void pairs_of_another(void *arg)
+{
+    number_all();
+    both(&sharing[0], &a);
+    both(&a, &sharing[SAME_PLACE]); /* no way leads from there to a */
+    (void)arg;
+}
+
+static void pair_beside_another(void *arg)
+{
+    number_all();
+    both(&sharing[0], &a);
+    both(&sharing[SAME_PLACE], &a);
+    both(&a, &sharing[SAME_PLACE]);
+    (void)arg;
+}
+
+static void a_long_way_round_is_found(void)
+{
+    const char *written;
+    test_dies(a_long_way, NULL, text);
+    test_dies(pair_beside_another, NULL, text);
+    CHECK_EQ(test_in_child(pairs_of_another, NULL, &written), 0);
+}
+
+/* Threads that take new locks at the same time agree on their numbers. */
+
+enum { FRESH = 20000 };
+static weft_mutex fresh[FRESH];
+static atomic_u32 at_fresh[2];
+
+static void take_fresh(void *arg)
+{
+    atomic_u32 *own = arg;
+    for (uint32_t i = 0; i < FRESH; i++) {
+        atomic_u32_store_release(own, i);
+        while (atomic_u32_load_acquire(&at_fresh[own == at_fresh]) < i)
+            cpu_relax();
+        weft_mutex_lock(&fresh[i]);
+        weft_mutex_unlock(&fresh[i]);
+    }
+    atomic_u32_store_release(own, FRESH);
+}
+
+static void take_together(void *arg)
+{
+    struct body bodies[2];
+    for (int i = 0; i < 2; i++)
+        bodies[i] = (struct body){.function = take_fresh, .arg = &at_fresh[i], .thread = true};
+    bodies_run(bodies, 2);
+    (void)arg;
+}
+
+static void new_locks_at_the_same_time(void)
+{
+    const char *written;
+    CHECK_EQ(test_in_child(take_together, NULL, &written), 0);
+    CHECK_STR(written, "");
+}
+
 int main(void)
 {
     RUN_PLAIN(inversions_abort, "a child process that must die");
@@ -243,6 +355,9 @@ int main(void)
     RUN_PLAIN(nothing_else_aborts, "a child process that must die");
     RUN_PLAIN(too_many_stop_the_check, "a child process that must die");
     RUN_PLAIN(destroyed_locks_are_forgotten, "a child process that must die");
+    RUN_PLAIN(too_many_at_a_time_stop_the_check, "a child process");
+    RUN_PLAIN(a_long_way_round_is_found, "a child process that must die");
+    RUN_PLAIN(new_locks_at_the_same_time, "about plain threads");
     return 0;
 }
 

@@ -373,8 +373,47 @@ static void disarming_ends_it(void)
     printf("  disarmed in time: %d of %lld\n", in_time, (long long)rounds);
 }
 
+/* For a clock that jumps. */
+
+static uint32_t fire_exactly(bool jump, uint32_t budget)
+{
+    uint32_t calls = 0;
+    uint32_t fired = weft__wheel_fire_exact(&wheel, &now, jump, budget, fire, &calls);
+    CHECK_EQ(fired, calls);
+    return fired;
+}
+
+static void jumps_to_the_next(void)
+{
+    struct alarm alarms[4] = {{.fired = 0}};
+    begin(BEGIN);
+    CHECK_EQ(fire_exactly(true, NO_BUDGET), 0); /* there is none: the clock stays */
+    CHECK_EQ(now, BEGIN);
+    arm(&alarms[0], BEGIN + 7);
+    arm(&alarms[1], BEGIN + 7);
+    arm(&alarms[2], BEGIN + 8);
+    arm(&alarms[3], BEGIN + 1000 * TICK + 1);
+    CHECK_EQ(fire_exactly(false, NO_BUDGET), 0);
+    CHECK_EQ(now, BEGIN);
+    CHECK_EQ(fire_exactly(true, 1), 1);
+    CHECK_EQ(now, BEGIN + 7);
+    CHECK_EQ(fire_exactly(true, NO_BUDGET), 1); /* what is due comes before a jump */
+    CHECK_EQ(now, BEGIN + 7);
+    CHECK_EQ(fire_exactly(true, NO_BUDGET), 1);
+    CHECK_EQ(now, BEGIN + 8);
+    CHECK_EQ(fire_exactly(true, NO_BUDGET), 1);
+    CHECK_EQ(now, BEGIN + 1000 * TICK + 1);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(alarms[i].fired, 1);
+    CHECK_EQ(next(), WHEEL_EMPTY);
+    arm(&alarms[0], now - 5); /* the clock does not go back */
+    CHECK_EQ(fire_exactly(true, NO_BUDGET), 1);
+    CHECK_EQ(now, BEGIN + 1000 * TICK + 1);
+}
+
 int main(void)
 {
+    RUN_PLAIN(jumps_to_the_next, "about plain threads");
     RUN_PLAIN(nothing_armed, "about plain threads");
     RUN_PLAIN(fires_once, "about plain threads");
     RUN_PLAIN(past_deadlines_are_due_at_once, "about plain threads");
