@@ -165,16 +165,21 @@ static void tell_tools_gone(struct stack *stack)
 
 /* How many guards mprotect may make. Each splits a mapping into three, and when vm.max_map_count is
  * reached no mapping can be made at all: a good part is left to the arenas and to the program. */
-static int64_t mprotect_budget(void)
+int64_t weft__stack_guards_most(const char *most_mappings)
 {
-    char text[32];
     int64_t mappings = 0;
-    if (weft__sys_read_file("/proc/sys/vm/max_map_count", text, sizeof text) > 0)
-        for (const char *at = text; *at >= '0' && *at <= '9' && mappings < INT32_MAX; at++)
-            mappings = mappings * 10 + (*at - '0');
+    for (const char *at = most_mappings; *at >= '0' && *at <= '9' && mappings < INT32_MAX; at++)
+        mappings = mappings * 10 + (*at - '0');
     if (mappings == 0)
         mappings = MAPPINGS_DEFAULT;
     return mappings > 2 * MAPPINGS_LEFT ? (mappings - MAPPINGS_LEFT) / 2 : mappings / 4;
+}
+
+static int64_t mprotect_budget(void)
+{
+    char text[32] = "";
+    (void)weft__sys_read_file("/proc/sys/vm/max_map_count", text, sizeof text);
+    return weft__stack_guards_most(text);
 }
 
 static int install_guard(char *base)

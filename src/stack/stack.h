@@ -75,6 +75,8 @@ bool weft__stack_trim_wanted(void);
 
 /* For tests and figures. */
 enum stack_guard weft__stack_guard_kind(void);
+/* How many guards mprotect may make; the text is that of vm.max_map_count, or what is no number. */
+int64_t weft__stack_guards_most(const char *most_mappings);
 struct stack_figures {
     uint64_t made;        /* carved from arenas */
     uint64_t shelved;     /* on the shelves, committed or not */

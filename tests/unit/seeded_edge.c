@@ -41,6 +41,31 @@ static void *use_on_thread(void *arg)
     return NULL;
 }
 
+/* A thread that waits for a lock of a fiber, on the clock of the system. */
+
+static void *lock_on_thread(void *arg)
+{
+    lock_and_count();
+    CHECK_EQ(weft_wg_wait_until(arg, INT64_MAX - 1), 0);
+    return NULL;
+}
+
+static void let_thread_wait(void)
+{
+    pthread_t thread;
+    weft_wg far;
+    CHECK_EQ(weft_wg_init(&far, 1), 0);
+    weft_mutex_lock(&mutex);
+    CHECK_EQ(pthread_create(&thread, NULL, lock_on_thread, &far), 0);
+    while (mutex.waiters == NULL)
+        usleep(50);
+    weft_mutex_unlock(&mutex);
+    while (far.waiters == NULL)
+        usleep(50);
+    weft_wg_done(&far);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
 static void hand_over(void)
 {
     weft_wg begun;
@@ -102,9 +127,10 @@ static void use_all(void *arg)
     (void)arg;
     held = received = 0;
     hand_over();
+    let_thread_wait();
     send_with_spin();
     lock_while_blocking();
-    CHECK_EQ(held, 4);
+    CHECK_EQ(held, 5);
 }
 
 static void in_runs(void)
@@ -144,8 +170,40 @@ static void turns_begin_anew(void)
     CHECK_EQ(weft_test_run(1, near_the_last_turn, NULL), 0);
 }
 
+/* More are ready than there is room for, and no memory for more: the rest waits where it is. */
+
+enum { CROWD = 300 };
+
+static void count_one(void *arg)
+{
+    ++*(int *)arg;
+}
+
+static void crowd_without_memory(void *arg)
+{
+    weft_fiber *fibers[CROWD];
+    int ran = 0;
+    (void)arg;
+    for (int i = 0; i < CROWD; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], count_one, &ran, NULL), 0);
+    weft__sys_fail(SYS_ALLOC, 1, true);
+    for (int i = 0; i < 20; i++)
+        weft_yield();
+    weft__sys_fail(SYS_ALLOC, 0, false);
+    for (int i = 0; i < CROWD; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+    CHECK_EQ(ran, CROWD);
+}
+
+static void nobody_is_lost_without_memory(void)
+{
+    for (uint64_t seed = 1; seed <= 5; seed++)
+        CHECK_EQ(weft_test_run(seed, crowd_without_memory, NULL), 0);
+}
+
 int main(void)
 {
+    RUN_PLAIN(nobody_is_lost_without_memory, "makes runs of its own");
     RUN_PLAIN(in_runs, "makes runs of its own");
     RUN_PLAIN(in_chaos, "stops or configures the runtime");
     RUN_PLAIN(turns_begin_anew, "makes runs of its own");

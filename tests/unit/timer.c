@@ -552,6 +552,15 @@ static void a_huge_period_calls_once(void)
         CHECK_EQ(weft_timer_close(timer), 0);
         CHECK_EQ(atomic_u32_load_relaxed(&calls), 1);
     }
+    /* One that ends with the clock itself. */
+    weft_timer *timer;
+    atomic_u32 calls = {0};
+    int64_t first = weft_now();
+    CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
+    CHECK_EQ(weft_timer_start(timer, first, WEFT_NEVER - first), 0);
+    await(&calls, 1);
+    CHECK_EQ(weft_timer_stop(timer), 0);
+    CHECK_EQ(weft_timer_close(timer), 0);
 }
 
 static void open_timers_hold_back_the_shutdown(void)
