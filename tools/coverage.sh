@@ -8,6 +8,7 @@
 #
 # The rules. A branch is a way out of a condition, as gcov counts them. Left out are:
 #   - lines with must(, should( or _Static_assert: their other way is weft's own death, and must not be reached;
+#   - lines that are must(!"..."): they say that nothing leads there;
 #   - lines with fatal( and the branch that leads there are counted: tests/crash reaches them.
 # A header's inline function counts as reached if any object has reached it. A process writes its counters when it
 # leaves: by exit, by _exit (tests/test.h), by weft's last words, or by a fault that weft reports. One that dies by a
@@ -51,7 +52,7 @@ function trim(text) { sub(/^[ \t]+/, "", text); sub(/[ \t]+$/, "", text); return
         next
     text = substr($0, length(part[1]) + length(part[2]) + 3)
     line = 0
-    if (count == "-")
+    if (count == "-" || text ~ /^ *must\(!"/)
         next
     line = number
     way = 0
