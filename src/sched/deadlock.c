@@ -141,6 +141,7 @@ noinline void weft__deadlock_show(struct machine *machine)
     struct weft_fiber *fiber = machine->thread.fiber;
     weft__sys_print_backtrace();
     switch_to_machine(machine, fiber, false);
+    must(!"a fiber was resumed that has shown its frames");
 }
 
 static void show_wait(const char *who, enum wait_what what, void *object, int64_t since)

@@ -108,7 +108,7 @@ void weft__ready(struct weft_fiber *fiber, bool next)
 /* Fibers. */
 
 /* The way out, after the fiber's function. */
-static always_inline void end_fiber(struct weft_fiber *fiber)
+_Noreturn static always_inline void end_fiber(struct weft_fiber *fiber)
 {
     if (unlikely(fiber_extra(fiber) != NULL))
         weft__fiber_end_extra(fiber);

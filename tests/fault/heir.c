@@ -20,6 +20,8 @@ static void make_heirs(void *arg)
     int count = 0;
     (void)arg;
     (void)runtime_enter(thread_self());
+    heir = weft__fiber_new(thread_self()->fibers); /* so that there is one at hand */
+    weft__fiber_free(thread_self()->fibers, heir);
     weft__sys_fail(SYS_ALLOC, 1, true);
     weft__sys_fail(SYS_MAP, 1, true);
     struct weft_fiber *without_extra = weft__fiber_make_heir(self, nothing, NULL);
