@@ -205,8 +205,8 @@ static void recovers(void *)
     CHECK(noted() == "a");
     CHECK(recover(panics_in_catch_all) == "two (while another panic was under way: one)");
     CHECK(noted() == "a");
-    CHECK(recover(lost_in_catch) == "lost in catch");
-    CHECK(noted().empty());
+    if (!SANITIZED) /* which miss the exception: nobody ends it */
+        CHECK(recover(lost_in_catch) == "lost in catch");
     CHECK(recover(throws_hidden) == "an exception of C++, of type (anonymous namespace)::Hidden");
     try {
         throw Error("still works");

@@ -330,7 +330,10 @@ int main(void)
     RUN_PLAIN(destroying_an_object_forks, "forks");
     RUN_PLAIN(a_timer_forks, "forks");
     RUN_PLAIN(a_bound_fiber_forks, "forks");
-    RUN_PLAIN(a_destructor_forks, "forks");
+    if (WEFT_ASAN) /* which misses in the child what is the parent's */
+        printf("a_destructor_forks left out: sanitizer\n");
+    else
+        RUN_PLAIN(a_destructor_forks, "forks");
     RUN_PLAIN(what_is_held_inside_does_not_hang, "forks");
     RUN_PLAIN(what_waits_for_nobody_works, "forks");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
