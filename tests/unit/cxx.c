@@ -348,7 +348,10 @@ int main(void)
     RUN_PLAIN(exceptions_nest, "lets its own memory fail");
     RUN_PLAIN(an_exception_is_cut, "counts the memory of the process");
     RUN_PLAIN(a_thread_leaves_its_recover_point, "a thread that is left");
-    RUN_BOTH(the_first_frame_is_passed);
+    if (WEFT_TSAN) /* which has clean-ups of its own in every frame */
+        printf("the_first_frame_is_passed left out: sanitizer\n");
+    else
+        RUN_BOTH(the_first_frame_is_passed);
     RUN_PLAIN(a_forked_child_has_no_recover_points, "forks");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

@@ -54,13 +54,17 @@ static void let_thread_wait(void)
 {
     pthread_t thread;
     weft_wg far;
+    const atomic_u32 *word = (const atomic_u32 *)(const void *)&mutex.word;
+    const atomic_u64 *count = (const atomic_u64 *)(const void *)&far.word;
     CHECK_EQ(weft_wg_init(&far, 1), 0);
+    uint64_t one = atomic_u64_load_acquire(count);
     weft_mutex_lock(&mutex);
+    uint32_t locked = atomic_u32_load_acquire(word);
     CHECK_EQ(pthread_create(&thread, NULL, lock_on_thread, &far), 0);
-    while (mutex.waiters == NULL)
+    while (atomic_u32_load_acquire(word) == locked) /* until it is seen that somebody waits */
         usleep(50);
     weft_mutex_unlock(&mutex);
-    while (far.waiters == NULL)
+    while (atomic_u64_load_acquire(count) == one)
         usleep(50);
     weft_wg_done(&far);
     CHECK_EQ(pthread_join(thread, NULL), 0);

@@ -218,9 +218,11 @@ static void *lock_contended(void *arg)
 static void contend(void)
 {
     pthread_t thread;
+    const atomic_u32 *word = (const atomic_u32 *)(const void *)&contended.word;
     weft_mutex_lock(&contended);
+    uint32_t locked = atomic_u32_load_acquire(word);
     CHECK_EQ(pthread_create(&thread, NULL, lock_contended, NULL), 0);
-    while (contended.waiters == NULL)
+    while (atomic_u32_load_acquire(word) == locked) /* until it is seen that somebody waits */
         sched_yield();
     weft_mutex_unlock(&contended);
     CHECK_EQ(pthread_join(thread, NULL), 0);
