@@ -37,20 +37,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifdef WEFT_COVERAGE
-#include <sys/syscall.h>
-
-void __gcov_dump(void);
-
-/* What a child has reached that leaves by _exit would be lost: that call writes no counters, so it is replaced. */
-__attribute__((weak)) void _exit(int status)
-{
-    __gcov_dump();
-    for (;;)
-        syscall(SYS_exit_group, status);
-}
-#endif
-
 #define CHECK(condition) \
     ((condition) ? (void)0 : test_fail(__FILE__, __LINE__, "CHECK(%s)", #condition))
 

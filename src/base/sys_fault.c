@@ -166,7 +166,8 @@ static enum weft__sys_verdict ask(int index, siginfo_t *info, void *context)
     return verdict;
 }
 
-static void on_fault(int signal, siginfo_t *info, void *context)
+/* True: the program dies of it when the handler has returned. */
+static bool handle(int signal, siginfo_t *info, void *context)
 {
     KEEP_ERRNO;
     int index = index_of(signal);
@@ -176,20 +177,26 @@ static void on_fault(int signal, siginfo_t *info, void *context)
         siglongjmp(way_out, 1);
     enum weft__sys_verdict verdict = fault ? ask(index, info, context) : FAULT_UNKNOWN;
     if (verdict == FAULT_GOES_ON)
-        return;
+        return false;
     weft__sys_last_words_now();
     if (verdict == FAULT_UNKNOWN && !is_default(before)) {
         if (before->sa_flags & SA_SIGINFO)
             before->sa_sigaction(signal, info, context);
         else
             before->sa_handler(signal);
-        return;
+        return false;
     }
-    weft__sys_save_coverage();
     sigaction(signal, before, NULL);
     /* A fault happens again at once; a signal that was sent does not, so send it again. */
     if (!fault)
         raise(signal);
+    return true;
+}
+
+static void on_fault(int signal, siginfo_t *info, void *context)
+{
+    if (handle(signal, info, context))
+        weft__sys_save_coverage();
 }
 
 bool weft__sys_fault_handles(int signal)

@@ -49,6 +49,7 @@ static void on_signal(int signal)
     weft__sys_last_words_now();
     put_back();
     raise(signal); /* comes when this handler has returned */
+    weft__sys_save_coverage();
 }
 
 static void register_exit(void)
