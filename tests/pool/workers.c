@@ -403,6 +403,7 @@ static void never_and_keep(void)
         weft_pool *pool = hold_workers(options, held, 8);
         for (int i = 0; i < 8; i++)
             gate_open(&held[i].gate);
+        AWAIT_FIGURE(pool, workers, stay); /* so many are idle on the way to eight, too */
         AWAIT_FIGURE(pool, idle, stay);
         CHECK_EQ(weft_sleep(20 * WEFT_MS), 0); /* they could go now, and must not */
         CHECK_EQ(pool_stats(pool).workers, stay);
