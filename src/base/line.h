@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/assert.h"
+
 struct link {
     struct link *next, *previous;
     struct line *line; /* NULL: it stands in none */
@@ -34,12 +36,11 @@ static inline void line_add(struct line *line, struct link *link)
     line->length++;
 }
 
-/* Leaves the line that it stands in, if any. */
+/* Leaves the line that it stands in. */
 static inline void line_leave(struct link *link)
 {
     struct line *line = link->line;
-    if (line == NULL)
-        return;
+    should(line != NULL);
     link->line = NULL;
     if (link->previous != NULL)
         link->previous->next = link->next;

@@ -12,9 +12,8 @@ struct prng {
 
 static inline void prng_seed(struct prng *prng, uint64_t seed)
 {
-    prng->state = seed * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u;
-    if (prng->state == 0)
-        prng->state = 1;
+    uint64_t mixed = seed * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u;
+    prng->state = mixed + (mixed == 0);
 }
 
 static inline uint32_t prng_next(struct prng *prng)

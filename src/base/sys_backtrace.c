@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/seam.h"
 
 enum { FRAMES_MOST = 48 };
@@ -66,7 +67,6 @@ size_t weft__sys_address_text(const void *address, char *text, size_t size)
     else
         length = snprintf(text, size, "%s(+0x%zx)[%p]", found.dli_fname,
                           (size_t)((const char *)address - (const char *)found.dli_fbase), address);
-    if (length < 0)
-        return 0;
+    must(length > 0); /* the format is right, and no text is that long */
     return (size_t)length < size ? (size_t)length : size - 1;
 }

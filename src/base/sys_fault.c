@@ -47,10 +47,10 @@ static sigjmp_buf way_out; /* its way out */
 
 static int index_of(int signal)
 {
-    for (int i = 0; i < HANDLED; i++)
-        if (handled[i].signal == signal)
-            return i;
-    return 0;
+    int i = 0;
+    for (; handled[i].signal != signal; i++)
+        should(i + 1 < HANDLED);
+    return i;
 }
 
 static const char *reason(const siginfo_t *info)

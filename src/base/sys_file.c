@@ -34,10 +34,9 @@ static int64_t attempt(const struct weft__sys_io *io)
     case IO_SYNC:
         return fsync(io->fd);
     case IO_DATASYNC:
-        return fdatasync(io->fd);
+        break;
     }
-    errno = EINVAL;
-    return -1;
+    return fdatasync(io->fd);
 }
 
 int64_t weft__sys_io(const struct weft__sys_io *io)

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/seam.h"
 
 #ifndef SYS_epoll_pwait2
@@ -97,8 +98,7 @@ int weft__sys_epoll_wait_exact(int epoll, struct weft__sys_event *events, int ca
         if (left > 0)
             wait = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
     }
-    if (capacity > EVENTS_MOST)
-        capacity = EVENTS_MOST;
+    must(capacity <= EVENTS_MOST);
     long count = syscall(SYS_epoll_pwait2, epoll, got, capacity,
                          deadline == INT64_MAX ? NULL : &wait, NULL, 0);
     return take_events(got, count, events);
@@ -108,8 +108,7 @@ int weft__sys_epoll_wait(int epoll, struct weft__sys_event *events, int capacity
 {
     KEEP_ERRNO;
     struct epoll_event got[EVENTS_MOST];
-    if (capacity > EVENTS_MOST)
-        capacity = EVENTS_MOST;
+    must(capacity <= EVENTS_MOST);
     return take_events(got, epoll_wait(epoll, got, capacity, wait ? -1 : 0), events);
 }
 
