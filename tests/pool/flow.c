@@ -25,7 +25,7 @@ struct item {
     uint64_t number;
 };
 
-/* The tasks of a pool of one processor begin one after the other. */
+/* The tasks of a pool of one processor, which no other thread takes over, begin one after the other. */
 static void nap_task(void *arg)
 {
     const struct item *item = arg;
@@ -89,7 +89,7 @@ static void check_feeders(void)
 static void all_run_in_order(void)
 {
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = 1}), 0);
     weft_pool *pool = start_feeding(0);
     CHECK_EQ(finish_feeding(), (int64_t)THREADS * EACH);
     pool_close(pool);
