@@ -268,14 +268,6 @@ static int look_up_name(const char *text, weft_address *found, int most, int64_t
     return count == -ENOENT ? -EADDRNOTAVAIL : count;
 }
 
-/* All addresses of this machine; IPv4 is the second, for where there is no IPv6. */
-static bool is_any(const weft_address *address)
-{
-    struct sockaddr_in6 name;
-    memcpy(&name, address->bytes, sizeof name);
-    return name.sin6_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&name.sin6_addr);
-}
-
 int weft__socket_look_up(const char *text, weft_address *found, int most, int64_t deadline)
 {
     int error = weft_address_parse(&found[0], text);
@@ -283,8 +275,10 @@ int weft__socket_look_up(const char *text, weft_address *found, int most, int64_
         return look_up_name(text, found, most, deadline);
     if (error != 0)
         return error;
-    if (most < 2 || strchr(text, '[') != NULL || !is_any(&found[0]))
+    /* IPv6 without brackets is all addresses of this machine; IPv4 is the second, for where there is no IPv6. */
+    if (strchr(text, '[') != NULL || weft__address_family(&found[0]) != AF_INET6)
         return 1;
+    must(most >= 2);
     found[1] = (weft_address){.type = found[0].type};
     set_ipv4(&found[1], (struct in_addr){.s_addr = INADDR_ANY}, weft_address_port(&found[0]));
     return 2;

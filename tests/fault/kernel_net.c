@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -17,8 +18,14 @@
 FAKE(int, socket, (int family, int type, int protocol), (family, type, protocol))
 FAKE(int, listen, (int fd, int backlog), (fd, backlog))
 FAKE(int, connect, (int fd, const struct sockaddr *name, socklen_t size), (fd, name, size))
-FAKE(int, accept4, (int fd, struct sockaddr *name, socklen_t *size, int flags),
-     (fd, name, size, flags))
+FAKE(int, bind, (int fd, const struct sockaddr *name, socklen_t size), (fd, name, size))
+
+/* With no error to say: a connection whose number is large, in a process with many descriptors. */
+static int accept_high(int fd);
+static struct fake fake_accept4;
+FAKE_WITH(int, accept4, (int fd, struct sockaddr *name, socklen_t *size, int flags),
+          (fd, name, size, flags),
+          fake_accept4.error != 0 ? (errno = fake_accept4.error, -1) : accept_high(fd))
 FAKE(int, setsockopt, (int fd, int level, int option, const void *value, socklen_t size),
      (fd, level, option, value, size))
 FAKE(int, getsockopt, (int fd, int level, int option, void *value, socklen_t *size),
@@ -43,6 +50,15 @@ int fcntl(int fd, int command, ...)
         return -1;
     }
     return ((int (*)(int, int, ...))(uintptr_t)fake_real("fcntl"))(fd, command, argument);
+}
+
+enum { HIGH = 5000 };
+
+static int accept_high(int fd)
+{
+    int got = accept(fd, NULL, NULL), high = fcntl(got, F_DUPFD_CLOEXEC, HIGH);
+    CHECK(got >= 0 && high >= HIGH && close(got) == 0);
+    return high;
 }
 
 /* The result of a call that leaves errno alone. */
@@ -282,6 +298,35 @@ static void waiting_for_room_can_be_ended(void)
     weft_listener_close(server.listener);
 }
 
+/* There is no memory for what it has taken out of the backlog: it waits for that, and gives it back at the end. */
+static void an_accepted_connection_is_not_lost(void)
+{
+    weft_conn *dialled;
+    char byte;
+    struct rlimit limits;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limits), 0);
+    if (limits.rlim_max < 2 * HIGH)
+        return;
+    rlim_t before = limits.rlim_cur;
+    limits.rlim_cur = limits.rlim_max;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limits), 0);
+    server_open("tcp:127.0.0.1:0");
+    CHECK_EQ(weft_conn_dial(&dialled, server.address, NULL, WEFT_NEVER), 0);
+    server.accepted = NULL;
+    KERNEL_SAYS(accept4, 0, 1);
+    weft__sys_fail(SYS_MAP, 1, true); /* of the table of descriptors */
+    CHECK_EQ(weft_listener_accept(server.listener, &server.accepted, weft_after(5 * WEFT_MS)),
+             -ETIMEDOUT);
+    weft__sys_fail(SYS_MAP, 0, false);
+    KERNEL_SAID(accept4);
+    CHECK_PTR(server.accepted, NULL);
+    CHECK_EQ(weft_conn_read(dialled, &byte, 1, WEFT_NEVER), 0); /* it was closed */
+    weft_conn_close(dialled);
+    limits.rlim_cur = before;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limits), 0);
+    weft_listener_close(server.listener);
+}
+
 /* "All addresses" are those of IPv4 where there is no IPv6. */
 static void without_ipv6(void)
 {
@@ -299,11 +344,115 @@ static void without_ipv6(void)
     CHECK_EQ(weft_address_format(&local, server.address, sizeof server.address), 0);
     CHECK_EQ(strncmp(server.address, "udp:0.0.0.0:", 12), 0);
     weft_conn_close(conn);
+    KERNEL_SAYS(bind, EADDRNOTAVAIL, 1); /* it is there, and turned off */
+    server_open("tcp::0");
+    CHECK_EQ(strncmp(server.address, "tcp:0.0.0.0:", 12), 0);
+    weft_listener_close(server.listener);
     /* Nor IPv4. */
     KERNEL_SAYS(socket, EAFNOSUPPORT, 2);
     CHECK_EQ(weft_listener_open(&server.listener, "tcp::0", NULL), -EAFNOSUPPORT);
     KERNEL_SAYS(socket, ENFILE, 1); /* another reason is no reason to try that */
     CHECK_EQ(weft_conn_bind(&conn, "udp::0", NULL), -ENFILE);
+}
+
+/* Whichever option cannot be set, the socket is gone. */
+static void options_that_are_refused(void)
+{
+    static const weft_net_options all = {.keepalive = 10,
+                                         .receive_buffer = 4096,
+                                         .send_buffer = 4096,
+                                         .reuse_port = 1,
+                                         .ipv6_only = 1};
+    enum { OPTIONS = 7 };
+    server_open("tcp:127.0.0.1:0");
+    int free = dup(0);
+    close(free);
+    for (uint32_t i = 0; i <= OPTIONS; i++) {
+        weft_conn *conn = NULL;
+        KERNEL_SAYS_AFTER(setsockopt, i, ENOBUFS, 1);
+        int error = weft_conn_dial(&conn, server.address, &all, WEFT_NEVER);
+        CHECK_EQ(error, i < OPTIONS ? -ENOBUFS : 0);
+        KERNEL_SAYS(setsockopt, 0, 0);
+        weft_conn_close(conn);
+        int now = dup(0);
+        CHECK_EQ(now, free);
+        close(now);
+    }
+    weft_listener_close(server.listener);
+    /* What is for the network is not asked of local ones. */
+    KERNEL_SAYS_AFTER(setsockopt, 2, ENOBUFS, 1);
+    CHECK_EQ(weft_listener_open(&server.listener, "unix:@weft-kernel-options", &all), 0);
+    KERNEL_SAYS(setsockopt, 0, 0);
+    weft_listener_close(server.listener);
+}
+
+/* A listener with a full backlog: tried again ever more rarely, until it has room, or the caller's time is over. */
+
+static int dialled_with;
+
+static void dial_local(void *address)
+{
+    weft_conn *conn;
+    dialled_with = weft_conn_dial(&conn, address, NULL, WEFT_NEVER);
+    if (dialled_with == 0)
+        weft_conn_close(conn);
+}
+
+static void a_full_backlog(void)
+{
+    char address[] = "unix:@weft-kernel-backlog";
+    server_open(address);
+    KERNEL_SAYS(connect, EAGAIN, 9);
+    dial_local(address);
+    CHECK_EQ(dialled_with, 0);
+    KERNEL_SAID(connect);
+    weft_context *context;
+    weft_fiber *fiber;
+    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_spawn_options options = {.context = context};
+    KERNEL_SAYS(connect, EAGAIN, KERNEL_ALWAYS);
+    CHECK_EQ(weft_spawn(&fiber, dial_local, address, &options), 0);
+    while (atomic_u32_load_acquire(&fake_connect.calls) < 2)
+        weft_yield();
+    weft_context_cancel(context);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(dialled_with, -ECANCELED);
+    KERNEL_SAYS(connect, 0, 0);
+    weft_context_close(context);
+    weft_listener_close(server.listener);
+}
+
+/* What it was bound to goes with a dial that fails. */
+static void a_local_path_goes_with_a_failed_dial(void)
+{
+    char path[] = "/tmp/weft-kernel-XXXXXX", local[64], nobody[64];
+    weft_conn *conn;
+    close(mkstemp(path));
+    CHECK_EQ(unlink(path), 0);
+    snprintf(local, sizeof local, "unix:%s", path);
+    snprintf(nobody, sizeof nobody, "unix:%s-nobody", path);
+    weft_net_options options = {.local = local};
+    CHECK_EQ(weft_conn_dial(&conn, nobody, &options, WEFT_NEVER), -ENOENT);
+    CHECK_EQ(access(path, F_OK), -1);
+}
+
+/* What was read before the error is told first. */
+static void a_read_that_breaks_off(void)
+{
+    weft_conn *dialled;
+    char bytes[8] = "";
+    server_open("tcp:127.0.0.1:0");
+    CHECK_EQ(weft_conn_dial(&dialled, server.address, NULL, WEFT_NEVER), 0);
+    CHECK_EQ(weft_listener_accept(server.listener, &server.accepted, WEFT_NEVER), 0);
+    CHECK_EQ(weft_conn_write(dialled, "abc", 3, WEFT_NEVER), 3);
+    KERNEL_SAYS_AFTER(recv, 1, ECONNRESET, 1);
+    CHECK_EQ(weft_conn_read_full(server.accepted, bytes, sizeof bytes, WEFT_NEVER), 3);
+    CHECK_STR(bytes, "abc");
+    KERNEL_SAYS(recv, ECONNRESET, 1);
+    CHECK_EQ(weft_conn_read_full(server.accepted, bytes, sizeof bytes, WEFT_NEVER), -ECONNRESET);
+    weft_conn_close(dialled);
+    weft_conn_close(server.accepted);
+    weft_listener_close(server.listener);
 }
 
 int main(void)
@@ -317,6 +466,11 @@ int main(void)
     RUN(only_sockets_are_unlinked);
     RUN(what_happens_to_a_connection_ends_no_listener);
     RUN(waiting_for_room_can_be_ended);
+    RUN(an_accepted_connection_is_not_lost);
     RUN(without_ipv6);
+    RUN(options_that_are_refused);
+    RUN(a_full_backlog);
+    RUN(a_local_path_goes_with_a_failed_dial);
+    RUN(a_read_that_breaks_off);
     return 0;
 }

@@ -1,0 +1,279 @@
+/*
+ * fork.c: a task forks, and its child returns into the pool, which is not there: the child ends with exit code 0,
+ * whatever ran the task; the parent's pool goes on. And what is left of the pool's calls in a child.
+ */
+#include <sys/prctl.h>
+#include <weft/pools.h>
+#include <weft/task.h>
+
+#include "emulated.h"
+#include "faults.h"
+#include "figures.h"
+#include "seeds.h"
+
+static pid_t parent;
+static atomic_u32 forked;
+
+static bool is_child(void)
+{
+    return getpid() != parent;
+}
+
+/* True in the child; the parent waits for it. */
+static bool fork_off(void)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a child that hangs goes with the test */
+        return true;
+    }
+    int status = 0;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+    atomic_u32_add_seq_cst(&forked, 1);
+    return false;
+}
+
+static void fork_task(void *arg)
+{
+    (void)arg;
+    (void)fork_off();
+}
+
+static void panic_task(void *arg)
+{
+    (void)arg;
+    weft_panic("on_panic forks");
+}
+
+static int fork_handle(void *arg, void **result)
+{
+    (void)arg;
+    (void)result;
+    (void)fork_off();
+    return 3;
+}
+
+static void fork_deferring(void *arg)
+{
+    static weft_deferred record; /* one at a time: there is one worker */
+    (void)arg;
+    weft_defer(&record, fork_task, NULL);
+}
+
+static void begin(void)
+{
+    parent = getpid();
+    atomic_u32_store_relaxed(&forked, 0);
+}
+
+static atomic_u32 ran;
+
+/* Two of each, so that something waits behind the first. */
+static void fork_twice(weft_pool *pool, void (*task)(void *), uint64_t key)
+{
+    weft_submit_options options = {.key = key};
+    begin();
+    atomic_u32_store_relaxed(&ran, 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, task, NULL, &options), 0);
+    CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &options), 0);
+    await_count(&ran, 1);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&forked), 2);
+    pool_close(pool);
+}
+
+static void silent(const char *line, void *data)
+{
+    (void)line;
+    (void)data;
+}
+
+static void children_of_tasks(void)
+{
+    static const weft_pool_options kinds[] = {
+        {.capacity = 1, .queue = 10},
+        {.capacity = 1, .queue = 10, .compact = 1},
+        {.capacity = 1, .queue = 10, .isolate_crashes = 1},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        for (uint64_t key = 0; key < 2; key++) {
+            fork_twice(pool_open(kinds[i]), fork_task, key);
+            fork_twice(pool_open(kinds[i]), fork_deferring, key);
+        }
+}
+
+static void children_of_tasks_with_a_handle(void)
+{
+    weft_task *task;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 4});
+    begin();
+    CHECK_EQ(weft_task_start(&task, pool, fork_handle, NULL, NULL), 0);
+    CHECK_EQ(weft_task_wait(task, NULL), 3);
+    weft_task_release(task);
+    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+    pool_close(pool);
+}
+
+/* Whoever called it goes on in the child, too, and there the pool says what it is there. */
+static void call_in_place(void *arg)
+{
+    struct gate gate;
+    void *args[3] = {NULL, NULL, NULL};
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    (void)arg;
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    begin();
+    CHECK_EQ(weft_pool_submit(pool, fork_task, NULL), 0);
+    if (is_child())
+        _exit(weft_pool_submit(pool, fork_task, NULL) == -ECHILD ? 0 : 1);
+    int64_t count = weft_pool_submit_batch(pool, fork_task, args, 3, WEFT_NEVER);
+    if (is_child()) /* one was run; the rest is not for the child */
+        _exit(count == (int64_t)atomic_u32_load_relaxed(&forked) ? 0 : 1);
+    CHECK_EQ(count, 3);
+    CHECK_EQ(atomic_u32_load_acquire(&forked), 4);
+    gate_open(&gate);
+    pool_close(pool);
+}
+
+static void children_of_those_who_call_tasks(void)
+{
+    everywhere(call_in_place);
+}
+
+/* The user's other functions. */
+
+static int fork_at_start(void **state, void *data)
+{
+    (void)state, (void)data;
+    (void)fork_off();
+    return 0;
+}
+
+static int fail_at_start(void **state, void *data)
+{
+    (void)state, (void)data;
+    return fork_off() ? -EIO : 0;
+}
+
+static void fork_at_exit(void *state, void *data)
+{
+    (void)state, (void)data;
+    (void)fork_off();
+}
+
+static void fork_on_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
+                          void *data)
+{
+    (void)info, (void)function, (void)arg, (void)data;
+    (void)fork_off();
+}
+
+static void crash_task(void *arg)
+{
+    (void)arg;
+    fault_null_write();
+}
+
+static void children_of_workers(void)
+{
+    weft_pool_options kinds[] = {
+        {.on_worker_start = fork_at_start},
+        {.on_worker_start = fail_at_start, .log = silent},
+        {.on_worker_exit = fork_at_exit},
+        {.on_panic = fork_on_panic},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        for (int isolate = 0; isolate < 2; isolate++) {
+            kinds[i].capacity = 1;
+            kinds[i].queue = 4;
+            kinds[i].isolate_crashes = isolate;
+            weft_pool *pool = pool_open(kinds[i]);
+            begin();
+            atomic_u32_store_relaxed(&ran, 0);
+            CHECK_EQ(weft_pool_submit(pool, i == 3 ? panic_task : count_task, &ran), 0);
+            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+            pool_close(pool);
+            CHECK_EQ(atomic_u32_load_acquire(&ran), i == 3 ? 1 : 2);
+            CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+        }
+}
+
+static void children_of_crashed_tasks(void)
+{
+    if (test_emulated() || WEFT_ASAN || WEFT_TSAN) /* their own handlers, or none */
+        return;
+    weft_pool *pool = pool_open((weft_pool_options){
+        .capacity = 1, .queue = 4, .isolate_crashes = 1, .on_panic = fork_on_panic});
+    begin();
+    atomic_u32_store_relaxed(&ran, 0);
+    CHECK_EQ(weft_pool_submit(pool, crash_task, NULL), 0);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+}
+
+/* Calls that pool/life.c does not go through. */
+
+static struct {
+    weft_pool *pool;
+    weft_pools *pools;
+    weft_task *task;
+    struct gate gate;
+} left;
+
+static int nothing(void *arg, void **result)
+{
+    (void)arg, (void)result;
+    return 0;
+}
+
+static void call_all(void)
+{
+    weft_pools *pools = (weft_pools *)(uintptr_t)0xdead;
+    weft_task *task = (weft_task *)(uintptr_t)0xdead;
+    CHECK_EQ(weft_pools_open(&pools, 2, WEFT_ROUND_ROBIN, NULL), -ECHILD);
+    CHECK_PTR(pools, (weft_pools *)(uintptr_t)0xdead);
+    CHECK_EQ(weft_pools_submit(left.pools, count_task, &ran), -ECHILD);
+    CHECK_EQ(weft_pools_close(left.pools), -ECHILD);
+    CHECK_EQ(weft_task_start(&task, left.pool, nothing, NULL, NULL), -ECHILD);
+    CHECK_PTR(task, (weft_task *)(uintptr_t)0xdead);
+    CHECK_EQ(weft_task_wait(left.task, NULL), -ECHILD);
+    CHECK_EQ(weft_task_cancel(left.task), -ECHILD);
+    CHECK(!weft_task_ended(left.task));
+    weft_task_release(left.task);
+    CHECK_PTR(weft_pool_default(), NULL); /* nobody has asked for it */
+}
+
+static void the_rest_is_refused(void)
+{
+    weft_pool_options options = {.capacity = 1, .queue = 4};
+    left.pool = pool_open(options);
+    CHECK_EQ(weft_pools_open(&left.pools, 2, WEFT_ROUND_ROBIN, &options), 0);
+    gate_shut(&left.gate);
+    gate_fill(&left.gate, left.pool, 1);
+    CHECK_EQ(weft_task_start(&left.task, left.pool, nothing, NULL, NULL), 0);
+    in_fork(call_all);
+    gate_open(&left.gate);
+    CHECK_EQ(weft_task_wait(left.task, NULL), 0);
+    weft_task_release(left.task);
+    CHECK_EQ(weft_pools_close(left.pools), 0);
+    pool_close(left.pool);
+}
+
+int main(void)
+{
+    RUN_PLAIN(the_rest_is_refused, "forks");
+    RUN_PLAIN(children_of_tasks, "forks");
+    RUN_PLAIN(children_of_tasks_with_a_handle, "forks");
+    RUN_PLAIN(children_of_those_who_call_tasks, "forks");
+    RUN_PLAIN(children_of_workers, "forks");
+    RUN_PLAIN(children_of_crashed_tasks, "forks");
+    return 0;
+}
