@@ -39,6 +39,7 @@
 #include <weft/pipe.h>
 #include <weft/signal.h>
 
+#include "base/assert.h"
 #include "base/sys_io.h"
 #include "sched/sched.h"
 
@@ -109,9 +110,10 @@ static void forwarder_main(void *arg)
             (void)weft_sleep(WEFT_MS); /* no memory to wait with: look again by the clock */
         weft_mutex_lock(&signals.mutex);
         ends = forwarder->ending;
-        for (ssize_t i = 0; i < count && !ends; i++)
-            if (numbers[i] != 0)
-                forward(numbers[i]);
+        for (ssize_t i = 0; i < count && !ends; i++) {
+            should(numbers[i] != 0); /* the end is told by it, and known under the mutex */
+            forward(numbers[i]);
+        }
         weft_mutex_unlock(&signals.mutex);
     }
     weft__sys_close(forwarder->ends[0]);

@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/sys_io.h"
+#include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
 #include "seeds.h"
@@ -116,6 +117,98 @@ static void errors_are_errnos(void)
     weft__sys_getaddrinfo_by(fails);
     everywhere(errors);
     weft__sys_getaddrinfo_by(NULL);
+}
+
+/* What getaddrinfo may give beside an error. */
+
+static int answers_error;
+
+static int answers_with(const char *host, const char *service, const struct addrinfo *hints,
+                        struct addrinfo **list)
+{
+    (void)service;
+    errno = 0;
+    if (hints->ai_flags & AI_NUMERICHOST)
+        return EAI_NONAME;
+    if (answers_error != 0)
+        return answers_error;
+    *list = NULL;
+    if (host != NULL && strcmp(host, "none") == 0)
+        return 0;
+    return getaddrinfo("127.0.0.1", "80", hints, list);
+}
+
+static void odd_answers(void *arg)
+{
+    weft_address found[2];
+    (void)arg;
+    answers_error = EAI_SYSTEM; /* and no errno says which */
+    CHECK_EQ(weft_resolve("host", "80", NULL, found, 2, WEFT_NEVER), -EIO);
+    answers_error = 0;
+    CHECK_EQ(weft_resolve("none", "80", NULL, found, 2, WEFT_NEVER), -ENOENT);
+    CHECK_EQ(weft_resolve(NULL, "http", NULL, found, 2, WEFT_NEVER), 1); /* by its service alone */
+    CHECK_EQ(weft_resolve("host", NULL, NULL, found, 2, WEFT_NEVER), 1);
+    CHECK_EQ(weft_resolve("host", "http", NULL, found, 2, WEFT_NEVER), 1);
+    CHECK_EQ(weft_resolve("12.34", "80", NULL, found, 2, WEFT_NEVER), 1);
+    CHECK_EQ(weft_resolve("fe80::x", "80", NULL, found, 2, WEFT_NEVER), 1);
+}
+
+static void answers_that_are_none(void)
+{
+    weft__sys_getaddrinfo_by(answers_with);
+    everywhere(odd_answers);
+    weft__sys_getaddrinfo_by(NULL);
+    CHECK(strcmp(weft_resolve_strerror(INT32_MIN), weft_strerror(INT32_MIN)) == 0);
+}
+
+/* More than fit, and one that does not fit at all. */
+static int answers_many(const char *host, const char *service, const struct addrinfo *hints,
+                        struct addrinfo **list)
+{
+    (void)host, (void)service;
+    int error = getaddrinfo("127.0.0.1", "80", hints, list);
+    if (error == 0 && (*list)->ai_next == NULL) {
+        struct addrinfo *more = NULL;
+        error = getaddrinfo("127.0.0.2", "80", hints, &more);
+        if (error == 0)
+            (*list)->ai_next = more;
+    }
+    if (error == 0 && !(hints->ai_flags & AI_NUMERICHOST) && hints->ai_family == AF_INET)
+        (*list)->ai_addrlen = 1000; /* of a family with longer addresses than there are now */
+    return error;
+}
+
+static void many_answers(void *arg)
+{
+    weft_address found[3];
+    weft_resolve_hints ipv4 = {.family = AF_INET};
+    (void)arg;
+    CHECK_EQ(weft_resolve("host", "80", NULL, found, 1, WEFT_NEVER), 1);
+    CHECK_EQ(weft_resolve("host", "80", NULL, found, 3, WEFT_NEVER), 2);
+    CHECK_EQ(weft_resolve("host", "80", &ipv4, found, 3, WEFT_NEVER), 1);
+    struct sockaddr_in name;
+    memcpy(&name, found[0].bytes, sizeof name);
+    CHECK_EQ(ntohl(name.sin_addr.s_addr), INADDR_LOOPBACK + 1);
+}
+
+static void more_answers_than_fit(void)
+{
+    weft__sys_getaddrinfo_by(answers_many);
+    everywhere(many_answers);
+    weft__sys_getaddrinfo_by(NULL);
+}
+
+static void look_up_in_child(void)
+{
+    weft_address found[1];
+    CHECK_EQ(weft_resolve("127.0.0.1", "80", NULL, found, 1, WEFT_NEVER), 1); /* needs nobody */
+    CHECK_EQ(weft_resolve("localhost", "80", NULL, found, 1, WEFT_NEVER), -ECHILD);
+}
+
+static void a_forked_child_looks_nothing_up(void)
+{
+    everywhere(numbers); /* the runtime runs */
+    in_fork(look_up_in_child);
 }
 
 /* One that hangs until the test lets it go on. */
@@ -256,6 +349,9 @@ int main(void)
     RUN_PLAIN(names_of_this_machine, "look-ups that block their threads");
     RUN_BOTH(arguments_are_checked);
     RUN_BOTH(errors_are_errnos);
+    RUN_BOTH(answers_that_are_none);
+    RUN_BOTH(more_answers_than_fit);
+    RUN_PLAIN(a_forked_child_looks_nothing_up, "forks");
     RUN_PLAIN(a_deadline_ends_the_wait, "a look-up that blocks its thread");
     RUN_PLAIN(a_context_ends_the_wait, "stops or configures the runtime");
     RUN_PLAIN(only_so_many_at_once, "look-ups that block their threads");

@@ -3,6 +3,7 @@
  */
 #include <signal.h>
 
+#include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
 #include "seeds.h"
@@ -100,6 +101,9 @@ static void what_has_no_room_is_dropped(void)
 
 static void some_are_refused(void)
 {
+    weft_signal *none = NULL;
+    CHECK_EQ(weft_signal_open(&none, (int[]){SIGKILL, SIGUSR1}, 2, 1), -EINVAL);
+    CHECK_PTR(none, NULL);
     static const int never[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL,
                                 SIGTRAP, SIGSYS,  0,       -1,     65,     32};
     weft_signal *poison = (weft_signal *)&poison, *signal = poison;
@@ -206,6 +210,31 @@ static void a_forked_child_has_the_former_action(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
+static weft_signal *opened;
+
+static void in_child(void)
+{
+    weft_signal *signal = (weft_signal *)(uintptr_t)0xdead;
+    CHECK_EQ(raise(SIGUSR1), 0); /* the program's handler, which may return */
+    CHECK_EQ(atomic_u32_load_acquire(&handled), 1);
+    CHECK_EQ(weft_signal_open(&signal, usr2, 1, 10), -ECHILD);
+    CHECK_PTR(signal, (weft_signal *)(uintptr_t)0xdead);
+    CHECK_EQ(weft_signal_close(opened), -ECHILD);
+}
+
+static void a_forked_child_has_the_former_handler(void)
+{
+    struct sigaction action = {.sa_handler = own_handler}, before;
+    CHECK_EQ(sigaction(SIGUSR1, &action, &before), 0);
+    atomic_u32_store_relaxed(&handled, 0);
+    CHECK_EQ(weft_signal_open(&opened, usr1, 1, 10), 0);
+    in_fork(in_child);
+    CHECK_EQ(atomic_u32_load_acquire(&handled), 0);
+    CHECK_EQ(weft_signal_close(opened), 0);
+    CHECK_EQ(sigaction(SIGUSR1, &before, NULL), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
 /* SIGCHLD is for the program: weft's own children need it not. */
 static void sigchld_beside_processes(void)
 {
@@ -255,6 +284,7 @@ static void run_for_any_thread(void)
     RUN_PLAIN(closing_races_with_arrivals, "signals of the process");
     RUN_PLAIN(sigchld_beside_processes, "signals of the process");
     RUN_PLAIN(a_forked_child_has_the_former_action, "forks");
+    RUN_PLAIN(a_forked_child_has_the_former_handler, "forks");
 #else
     (void)none_is_lost, (void)closing_races_with_arrivals, (void)sigchld_beside_processes;
     (void)a_forked_child_has_the_former_action;
