@@ -101,13 +101,16 @@ bool weft__pool_pop(weft_pool *pool, struct carried *carried)
 /* A task that waits for another of its key. */
 static bool pop_held_back(weft_pool *pool, struct carried *carried)
 {
-    for (int i = 0; pool->held_back > 0 && i < SERIAL_BUCKETS; i++)
+    if (pool->held_back == 0)
+        return false;
+    for (int i = 0;; i++) {
+        must(i < SERIAL_BUCKETS); /* one of them has it */
         for (struct serial *serial = pool->serials[i]; serial != NULL; serial = serial->next)
             if (weft__queue_pop(&serial->queue, carried)) {
                 pool->held_back--;
                 return true;
             }
-    return false;
+    }
 }
 
 bool weft__pool_forget(weft_pool *pool, struct carried *carried, struct carried *next, bool *calls)

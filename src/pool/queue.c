@@ -108,8 +108,7 @@ bool weft__queue_pop(struct queue *queue, struct carried *carried)
 
 struct chunk *weft__queue_take_chunk(struct queue *queue)
 {
-    if (queue->length == 0)
-        return NULL;
+    must(queue->length > 0);
     struct chunk *chunk = unlink_first(queue);
     queue->length -= chunk_left(chunk);
     return chunk;

@@ -79,7 +79,8 @@ void weft__pool_call_taker(weft_pool *pool, struct errands *errands)
         worker->called = true;
         pool->called++;
         errands_wake(errands, worker->waiter);
-    } else if (!errands->make_worker && pool->failing == 0) {
+    } else if (pool->failing == 0) {
+        should(!errands->make_worker); /* it is asked for one */
         pool->workers++;
         pool->starting++;
         if (pool->workers > pool->stats.most_workers)

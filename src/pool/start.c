@@ -28,8 +28,8 @@ static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t paus
     bool needed = pool->state == POOL_OPEN || pool->inside > 0;
     weft__pool_settle(pool, &errands); /* its place may be another's */
     latch_release(&pool->latch);
-    if (weft__pool_run(pool, &errands))
-        weft__pool_leave_inside(pool);
+    bool failed = weft__pool_run(pool, &errands);
+    must(!failed); /* it makes none while one fails to start */
     runtime_leave(thread_self());
     if (needed)
         (void)weft_sleep(pause);

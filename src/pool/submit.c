@@ -375,8 +375,8 @@ static int decide(weft_pool *pool, const struct offer *offer, struct worker *own
     while (verdict == WAITS && look_again(pool, &errands)) {
         pool->visitors++;
         latch_release(&pool->latch);
-        if (weft__pool_run(pool, &errands))
-            weft__pool_leave_inside(pool); /* there are workers, whose tasks have just ended */
+        bool failed = weft__pool_run(pool, &errands);
+        must(!failed); /* it makes none */
         errands = (struct errands){NULL, NULL, false};
         latch_acquire(&pool->latch);
         pool->visitors--;

@@ -22,7 +22,6 @@ FAKE(int, bind, (int fd, const struct sockaddr *name, socklen_t size), (fd, name
 
 /* With no error to say: a connection whose number is large, in a process with many descriptors. */
 static int accept_high(int fd);
-static struct fake fake_accept4;
 FAKE_WITH(int, accept4, (int fd, struct sockaddr *name, socklen_t *size, int flags),
           (fd, name, size, flags),
           fake_accept4.error != 0 ? (errno = fake_accept4.error, -1) : accept_high(fd))

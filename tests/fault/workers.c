@@ -1,0 +1,297 @@
+/*
+ * workers.c: no worker can be made at the moment, and that moment is any: who is there does the work, who waits gets on
+ * when there is memory again, and nothing is lost, run twice, or left.
+ *
+ * The workers of a pool that isolates crashes are memory each, and none of it is kept: they cannot be made as long as
+ * no allocation succeeds.
+ */
+#include <weft/task.h>
+
+#include "base/sys.h"
+#include "faults.h"
+#include "pool/figures.h"
+#include "pool/tasks.h"
+#include "sched/compact.h"
+
+static atomic_u32 ran;
+static struct gate gate;
+
+static void lack(bool on)
+{
+    weft__sys_fail(SYS_ALLOC, on ? 1 : 0, true);
+}
+
+static weft_pool *begin(weft_pool_options options)
+{
+    options.isolate_crashes = 1;
+    atomic_u32_store_relaxed(&ran, 0);
+    gate_shut(&gate);
+    return pool_open(options);
+}
+
+static void on_machines(int processors, void (*function)(void *))
+{
+    on_processors(processors, function, NULL);
+}
+
+/* Making one. */
+
+static void crash_task(void *arg)
+{
+    (void)arg;
+    fault_null_write();
+}
+
+/* Whatever is missing for it, it is not made, and nothing of it is left. */
+static void made_in_part(void *arg)
+{
+    (void)arg;
+    for (int compact = 0; compact < 2; compact++)
+        for (uint32_t nth = 1; nth < 12; nth++)
+            for (int kind = 0; kind < 2; kind++) {
+                weft_pool *pool = POOL_POISON;
+                weft_pool_options options = {
+                    .capacity = 1, .prestart = 1, .isolate_crashes = 1, .compact = compact};
+                enum weft__sys_call call = kind ? SYS_MAP : SYS_ALLOC;
+                weft__sys_fail(call, nth, true);
+                int error = weft_pool_open(&pool, &options);
+                weft__sys_fail(call, 0, false);
+                CHECK(error == 0 || error == -ENOMEM);
+                CHECK((error == 0) == (pool != POOL_POISON));
+                atomic_u32_store_relaxed(&ran, 0);
+                if (error != 0)
+                    continue;
+                CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+                pool_close(pool);
+                CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+            }
+}
+
+/* After a crash there is no memory to go on as one that can be abandoned: the worker ends, the tasks are run. */
+static void lack_on_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
+                          void *data)
+{
+    (void)info, (void)function, (void)arg, (void)data;
+    lack(true);
+}
+
+static void after_a_crash(void *arg)
+{
+    (void)arg;
+    if (WEFT_ASAN || WEFT_TSAN) /* their own handlers */
+        return;
+    weft_pool *pool =
+        begin((weft_pool_options){.capacity = 1, .queue = 10, .on_panic = lack_on_panic});
+    CHECK_EQ(weft_pool_submit(pool, crash_task, NULL), 0);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    await_count(&ran, 2);
+    lack(false);
+    pool_close(pool);
+}
+
+static void one_that_cannot_be_made_whole(void)
+{
+    on_machines(2, made_in_part);
+    on_machines(1, after_a_crash);
+    on_machines(2, after_a_crash);
+}
+
+/* Places. */
+
+/* One more place is there, and nobody to take it: the one who gave up waiting for another has to see to it. */
+static void give_up_in_line(void *arg)
+{
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 2, .queue = 1});
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(3 * WEFT_MS)), -ETIMEDOUT);
+    lack(false);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+}
+
+static int handle_task(void *arg, void **result)
+{
+    (void)result;
+    atomic_u32_add_seq_cst(arg, 1);
+    return 0;
+}
+
+/* A task that waits for one of its own pool lends its place. */
+static void wait_for_own(void *pool)
+{
+    weft_task *task;
+    CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), 0);
+    lack(true);
+    CHECK_EQ(weft_task_wait_until(task, NULL, weft_after(20 * WEFT_MS)), -ETIMEDOUT);
+    lack(false);
+    CHECK_EQ(weft_task_wait(task, NULL), 0);
+    weft_task_release(task);
+}
+
+static void lent_in_vain(void *arg)
+{
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1, .queue = 4});
+    CHECK_EQ(weft_pool_submit(pool, wait_for_own, pool), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+}
+
+static void places_that_nobody_takes(void)
+{
+    for (int processors = 1; processors <= 2; processors++) {
+        on_machines(processors, give_up_in_line);
+        on_machines(processors, lent_in_vain);
+    }
+}
+
+/* Whoever comes by runs what is there. */
+
+static void resume(void *pool)
+{
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    lack(false);
+}
+
+/* A fiber that has never needed memory of its own runs a task with a handle, which it cannot be bound to. */
+static void run_by_a_passer_by(void *arg)
+{
+    weft_task *task;
+    weft_fiber *passer;
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1, .queue = 8, .expiry = WEFT_MS});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), 0);
+    CHECK_EQ(weft_spawn(&passer, resume, pool, NULL), 0);
+    CHECK_EQ(weft_join(passer), 0);
+    CHECK_EQ(weft_task_wait(task, NULL), 0);
+    weft_task_release(task);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+}
+
+static void drop_none(void (*function)(void *), void *arg, void *data)
+{
+    (void)function, (void)arg;
+    atomic_u32_add_seq_cst(data, 1);
+}
+
+/* An abort drops one of two; the other of its key cannot be queued, nor given to a worker: the caller runs it. */
+static void abort_alone(void *arg)
+{
+    atomic_u32 dropped = {0};
+    (void)arg;
+    weft_pool *pool = begin(
+        (weft_pool_options){.capacity = 1, .queue = 8, .on_drop = drop_none, .data = &dropped});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_submit_options keyed = {.key = 7};
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &keyed), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    int64_t count = weft_pool_abort(pool);
+    lack(false);
+    pool_close(pool);
+    CHECK_EQ(count, atomic_u32_load_acquire(&dropped));
+    CHECK_EQ(atomic_u32_load_acquire(&ran) + count, 3);
+}
+
+static void those_who_come_by(void)
+{
+    for (int processors = 1; processors <= 2; processors++) {
+        on_machines(processors, run_by_a_passer_by);
+        on_machines(processors, abort_alone);
+    }
+}
+
+/* No memory for the submitter itself. */
+
+static void submit_without_memory(void *pool)
+{
+    weft_task *task = (weft_task *)(uintptr_t)0xdead;
+    lack(true);
+    CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), -ENOMEM);
+    CHECK_PTR(task, (weft_task *)(uintptr_t)0xdead);
+    /* It may not run it, not knowing how deep it is in others: so it waits, like anybody. */
+    CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(WEFT_MS)), -ETIMEDOUT);
+    lack(false);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* runs it */
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+}
+
+static void callers_without_memory(void *arg)
+{
+    weft_fiber *fiber;
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(weft_spawn(&fiber, submit_without_memory, pool, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    gate_open(&gate);
+    pool_close(pool);
+}
+
+/* With all that is left of the memory for that in use. */
+static void wait_compact(void *pool)
+{
+    struct taken {
+        struct taken *next;
+    } *all = NULL, *one;
+    lack(true);
+    weft__sys_fail(SYS_MAP, 1, true);
+    for (size_t size = 16; size <= 4096; size += 16)
+        while ((one = weft__stash(size)) != NULL) {
+            one->next = all;
+            all = one;
+        }
+    int error = weft_pool_submit(pool, count_task, &ran);
+    weft__sys_fail(SYS_MAP, 0, false);
+    lack(false);
+    for (; all != NULL; all = one) {
+        one = all->next;
+        weft__unstash(all);
+    }
+    CHECK_EQ(error, -ENOMEM);
+}
+
+/* What others look at while a compact fiber waits cannot be on its stack. */
+static void compact_without_memory(void *arg)
+{
+    weft_fiber *fiber;
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1});
+    gate_fill(&gate, pool, 1);
+    weft_spawn_options options = {.compact = 1};
+    CHECK_EQ(weft_spawn(&fiber, wait_compact, pool, &options), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(pool_stats(pool).rejected, 1);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+}
+
+static void submitters_without_memory(void)
+{
+    on_machines(1, callers_without_memory);
+    on_machines(2, callers_without_memory);
+    if (weft__compact_works())
+        on_machines(1, compact_without_memory);
+}
+
+int main(void)
+{
+    RUN(one_that_cannot_be_made_whole);
+    RUN(places_that_nobody_takes);
+    RUN(those_who_come_by);
+    RUN(submitters_without_memory);
+    return 0;
+}
