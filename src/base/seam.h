@@ -25,6 +25,13 @@ static inline void weft__live(enum weft__sys_live what, int64_t change)
         weft__live_change(what, change);
 }
 
+/* For what saves the counters of coverage builds: it cannot count itself. */
+#ifdef WEFT_COVERAGE
+#define UNCOUNTED __attribute__((no_profile_instrument_function))
+#else
+#define UNCOUNTED
+#endif
+
 /* errno belongs to the user's calls: a function that begins with KEEP_ERRNO leaves it as it was. */
 struct kept_errno {
     int *address;

@@ -33,10 +33,9 @@ static int64_t attempt(const struct weft__sys_io *io)
                               : pwritev(io->fd, io->memory, (int)io->length, io->offset);
     case IO_SYNC:
         return fsync(io->fd);
-    case IO_DATASYNC:
-        break;
+    default: /* IO_DATASYNC */
+        return fdatasync(io->fd);
     }
-    return fdatasync(io->fd);
 }
 
 int64_t weft__sys_io(const struct weft__sys_io *io)

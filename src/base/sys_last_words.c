@@ -44,11 +44,16 @@ static void put_back(void)
             sigaction(signals[i], &before[i], NULL);
 }
 
-static void on_signal(int signal)
+static void say_and_die(int signal)
 {
     weft__sys_last_words_now();
     put_back();
-    raise(signal); /* comes when this handler has returned */
+    raise(signal); /* comes when the handler has returned */
+}
+
+UNCOUNTED static void on_signal(int signal)
+{
+    say_and_die(signal);
     weft__sys_save_coverage();
 }
 

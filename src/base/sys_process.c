@@ -47,9 +47,7 @@ void weft__sys_write_stderr(const char *text, size_t size)
     }
 }
 
-/* What saves the counters cannot count itself. */
 #ifdef WEFT_COVERAGE
-#define UNCOUNTED __attribute__((no_profile_instrument_function))
 void __gcov_dump(void);
 void __gcov_reset(void);
 _Noreturn void __real__exit(int status);
@@ -61,8 +59,6 @@ UNCOUNTED void __wrap__exit(int status)
     __gcov_dump();
     __real__exit(status);
 }
-#else
-#define UNCOUNTED
 #endif
 
 UNCOUNTED void weft__sys_save_coverage(void)

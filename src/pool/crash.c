@@ -39,9 +39,9 @@ static void heir_main(void *arg);
 static bool prepare(struct isolated *isolated, struct weft_fiber *fiber)
 {
     struct crash *crash = &isolated->crash;
-    if (crash->panic == NULL)
-        crash->panic = weft__sys_alloc_zeroed(sizeof *crash->panic);
-    if (crash->panic != NULL && crash->heir == NULL)
+    must(crash->panic == NULL && crash->heir == NULL); /* new, or used by a crash */
+    crash->panic = weft__sys_alloc_zeroed(sizeof *crash->panic);
+    if (crash->panic != NULL)
         crash->heir = weft__fiber_make_heir(fiber, heir_main, isolated);
     if (crash->heir == NULL)
         return false;

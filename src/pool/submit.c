@@ -115,7 +115,8 @@ uint32_t *weft__pool_depth(void)
     if (fiber != NULL)
         return weft__fiber_extra(fiber) != NULL ? &fiber_extra(fiber)->calls : NULL;
     struct foreign *foreign = weft__foreign_self();
-    return foreign != NULL ? &foreign->calls : NULL;
+    must(foreign != NULL); /* is_known */
+    return &foreign->calls;
 }
 
 /* Whether the caller may run the task itself: not too many inside each other, and not out of the order of
@@ -407,7 +408,7 @@ static int decide(weft_pool *pool, const struct offer *offer, struct worker *own
         pool->stats.submitted++;
         error = CALL_HERE;
         break;
-    case REFUSED:
+    default: /* REFUSED */
         pool->stats.rejected++;
         break;
     }

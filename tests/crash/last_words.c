@@ -7,11 +7,15 @@
 #include "base/compiler.h"
 #include "base/sys.h"
 #include "dying.h"
+#include "kernel.h"
 
 static const char words[] = "the last words\n";
 
 /* A sanitizer ends the process by itself, and calls this before. */
 #if !WEFT_ASAN && !WEFT_TSAN
+FAKE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *before),
+     (number, action, before))
+
 static void (*on_death)(void);
 void __sanitizer_set_death_callback(void (*callback)(void));
 void __sanitizer_set_death_callback(void (*callback)(void))
@@ -127,6 +131,14 @@ static void signals_are_given_back(void)
     CHECK(now.sa_handler == SIG_DFL);
 #endif
     CHECK(signal(SIGILL, SIG_DFL) != SIG_ERR);
+#if !WEFT_ASAN && !WEFT_TSAN
+    begin();
+    KERNEL_SAYS(sigaction, EPERM, 1); /* whose it is cannot be asked: it is left alone */
+    weft__sys_last_words(NULL, 0);
+    CHECK_EQ(sigaction(SIGABRT, NULL, &now), 0);
+    CHECK(now.sa_handler != SIG_DFL);
+    CHECK(signal(SIGABRT, SIG_DFL) != SIG_ERR);
+#endif
 }
 
 #if !WEFT_ASAN && !WEFT_TSAN

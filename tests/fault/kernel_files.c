@@ -65,6 +65,17 @@ int fcntl(int fd, int command, ...)
     return ((int (*)(int, int, ...))(uintptr_t)fake_real("fcntl"))(fd, command, argument);
 }
 
+/* A descriptor of a disk. */
+static struct fake fake_fstat;
+
+int fstat(int fd, struct stat *status)
+{
+    int result = fstatat(fd, "", status, AT_EMPTY_PATH);
+    if (fake_due(&fake_fstat))
+        status->st_mode = S_IFBLK;
+    return result;
+}
+
 /* Only the ring's. */
 long syscall(long number, ...)
 {
@@ -191,6 +202,10 @@ static void what_is_regular(void)
     CHECK_EQ(weft__sys_is_regular(file), 1);
     CHECK_EQ(weft__sys_is_regular(folder), 1);
     CHECK_EQ(weft__sys_is_regular(ends[0]), 0);
+#if __GLIBC_PREREQ(2, 33) /* before that fstat had another name */
+    fake_plan(&fake_fstat, 0, 0, 1);
+    CHECK_EQ(weft__sys_is_regular(ends[0]), 1); /* a disk */
+#endif
     CHECK_EQ(unlink(path), 0);
     close(file), close(folder), close(ends[0]), close(ends[1]);
 }
@@ -366,6 +381,20 @@ static void a_ring_that_is_full(void)
         CHECK_EQ(result, 0);
     }
     CHECK(!weft__sys_ring_pop(&ring, &tag, &result));
+    /* A completion that fails on demand; one that has failed is left as it is. */
+    CHECK(weft__sys_ring_push_empty(&ring, 1));
+    CHECK(weft__sys_ring_push_cancel(&ring, 77, 2)); /* there is none */
+    CHECK_EQ(weft__sys_ring_submit(&ring), 2);
+    weft__sys_fail(SYS_FILE, 1, true);
+    CHECK(weft__sys_ring_pop(&ring, &tag, &result) && tag == 1 && result == -EIO);
+    CHECK(weft__sys_ring_pop(&ring, &tag, &result) && tag == 2 && result == -ENOENT);
+    weft__sys_fail(SYS_FILE, 0, false);
+    /* More than the kernel takes at once is asked for as what it takes. */
+    sync = (struct weft__sys_io){.kind = IO_READ, .fd = -1, .length = SIZE_MAX};
+    CHECK(weft__sys_ring_push(&ring, &sync, 3));
+    CHECK_EQ(((struct io_uring_sqe *)ring.entries)[*ring.submit_head & ring.submit_mask].len,
+             0x7ffff000);
+    CHECK(weft__sys_ring_unpush(&ring, &tag) && tag == 3);
     weft__sys_ring_close(&ring);
 }
 

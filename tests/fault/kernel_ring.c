@@ -338,20 +338,26 @@ static void a_watcher_that_is_told_late(void)
 }
 
 /* There is no memory for a watcher: the reader itself looks, also when its context ends. */
+static void read_unwatched(void *arg)
+{
+    weft__sys_fail(SYS_ALLOC, 1, true);
+    weft__sys_fail(SYS_MAP, 1, true);
+    read_pipe(arg);
+}
+
 static void watched_by_clock(void *arg)
 {
+    char byte;
+    (void)arg;
+    CHECK_EQ(read_by_ring(file, &byte, 1, 0, WEFT_NEVER), 1); /* it is open */
     for (int cancels = 0; cancels < 2; cancels++) {
-        struct reader reader;
+        struct reader reader = {.byte = 'a'};
         weft_context *context;
-        (void)arg;
         begin();
         CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
-        reader = (struct reader){.byte = 'a'};
         weft_spawn_options options = {.context = context};
-        CHECK_EQ(weft_spawn(&reader.fiber, read_pipe, &reader, &options), 0);
         uint64_t before = weft__ring_operations();
-        weft__sys_fail(SYS_ALLOC, 1, true);
-        weft__sys_fail(SYS_MAP, 1, true);
+        CHECK_EQ(weft_spawn(&reader.fiber, read_unwatched, &reader, &options), 0);
         while (weft__ring_operations() == before)
             weft_yield();
         CHECK_EQ(weft_sleep(5 * WEFT_MS), 0);
@@ -360,6 +366,7 @@ static void watched_by_clock(void *arg)
             CHECK_EQ(weft_sleep(5 * WEFT_MS), 0);
         } else {
             CHECK_EQ(write(ends[1], "x", 1), 1);
+            CHECK_EQ(weft_sleep(5 * WEFT_MS), 0);
         }
         weft__sys_fail(SYS_ALLOC, 0, false);
         weft__sys_fail(SYS_MAP, 0, false);

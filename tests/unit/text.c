@@ -10,9 +10,9 @@
 #include "base/sys.h"
 #include "kernel.h"
 
-/* What dladdr says: nothing is known of the address (0); or of its file (1). */
+/* What dladdr says: nothing is known of the address (0); or of its file (1), as in a program that is all in one. */
 FAKE_WITH(int, dladdr, (const void *address, Dl_info *info), (address, info),
-          (info->dli_fname = NULL, fake_dladdr.error))
+          (info->dli_fname = NULL, info->dli_fbase = NULL, fake_dladdr.error))
 
 static void pieces_make_a_text(void)
 {
@@ -102,6 +102,8 @@ static void whose_code_it_is(void)
     CHECK(!weft__sys_libc_code((void *)(uintptr_t)16));
 #if !WEFT_ASAN && !WEFT_TSAN /* there both are the sanitizer's */
     CHECK(weft__sys_libc_code(libc));
+    KERNEL_SAYS(dladdr, 1, 3); /* there is one file, with the program's code in it */
+    CHECK(!weft__sys_libc_code(libc));
     for (uint32_t i = 0; i < 3; i++) { /* it cannot be known */
         KERNEL_SAYS_AFTER(dladdr, i, 0, 1);
         CHECK(!weft__sys_libc_code(libc));

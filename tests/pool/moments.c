@@ -1,0 +1,266 @@
+/*
+ * moments.c: what comes at the same moment, or at one that is rare: ends at deadlines, starts that wait or fail for
+ * long, drops of what was cancelled, pauses between two tasks of one worker.
+ */
+#include <weft/task.h>
+
+#include "base/sys.h"
+#include "figures.h"
+#include "seeds.h"
+
+static atomic_u32 ran;
+
+/* A task that ends when the time of one who waits for it is over. */
+
+static int64_t moment;
+
+static int end_then(void *arg, void **result)
+{
+    *result = arg;
+    CHECK_EQ(weft_sleep_until(moment), 0);
+    return 3;
+}
+
+static void ends_at_a_deadline(void)
+{
+    for (int i = 0; i < 20; i++) {
+        weft_task *task;
+        void *result = NULL;
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+        moment = weft_after(100 * WEFT_US);
+        CHECK_EQ(weft_task_start(&task, pool, end_then, &result, NULL), 0);
+        int error = weft_task_wait_until(task, &result, moment);
+        CHECK(error == 3 || error == -ETIMEDOUT);
+        CHECK_PTR(result, error == 3 ? &result : NULL); /* all of it, or nothing */
+        CHECK_EQ(weft_task_wait(task, &result), 3);
+        CHECK_PTR(result, &result);
+        weft_task_release(task);
+        pool_close(pool);
+    }
+}
+
+/* A stop, too. */
+static void stops_at_a_deadline(void)
+{
+    for (int i = 0; i < 20; i++) {
+        weft_task *task;
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+        moment = weft_after(100 * WEFT_US);
+        CHECK_EQ(weft_task_start(&task, pool, end_then, &ran, NULL), 0);
+        int error = weft_pool_stop(pool, moment);
+        CHECK(error == 0 || error == -ETIMEDOUT);
+        CHECK(error != 0 || weft_task_ended(task));
+        CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+        weft_task_release(task);
+        pool_close(pool);
+    }
+}
+
+/* Starts. */
+
+static atomic_u32 starts, fails, lines;
+
+static int start_slowly(void **state, void *data)
+{
+    (void)state, (void)data;
+    atomic_u32_add_seq_cst(&starts, 1);
+    CHECK_EQ(weft_sleep(WEFT_MS), 0); /* its pool goes on: others may be made meanwhile */
+    return 0;
+}
+
+static void starts_that_wait(void)
+{
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = 3, .queue = 20, .on_worker_start = start_slowly});
+    atomic_u32_store_relaxed(&starts, 0);
+    atomic_u32_store_relaxed(&ran, 0);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 10);
+    CHECK(atomic_u32_load_acquire(&starts) >= 1 && atomic_u32_load_acquire(&starts) <= 3);
+}
+
+static int start_at_last(void **state, void *data)
+{
+    (void)state, (void)data;
+    return atomic_u32_add_seq_cst(&fails, 1) < 10 ? -EIO : 0;
+}
+
+static void count_line(const char *line, void *data)
+{
+    (void)data;
+    CHECK(strstr(line, "could not start") != NULL);
+    atomic_u32_add_seq_cst(&lines, 1);
+}
+
+/* Tried again ever more rarely, at most once a second: more than two seconds of made-up time. */
+static void starts_that_fail_for_long(void)
+{
+    int64_t before = weft_now();
+    weft_pool *pool = pool_open((weft_pool_options){
+        .capacity = 1, .queue = 4, .on_worker_start = start_at_last, .log = count_line});
+    atomic_u32_store_relaxed(&ran, 0);
+    atomic_u32_store_relaxed(&fails, 0);
+    atomic_u32_store_relaxed(&lines, 0);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    CHECK_EQ(atomic_u32_load_acquire(&lines), 10);
+    CHECK(weft_now() - before >= 2 * WEFT_S && weft_now() - before < 6 * WEFT_S);
+}
+
+static int start_second(void **state, void *data)
+{
+    (void)state, (void)data;
+    return atomic_u32_add_seq_cst(&fails, 1) == 0 ? -EIO : 0;
+}
+
+static void fail_once(void)
+{
+    weft_pool *pool = pool_open((weft_pool_options){
+        .capacity = 1, .queue = 4, .name = "hesitant", .on_worker_start = start_second});
+    atomic_u32_store_relaxed(&fails, 0);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    pool_close(pool);
+}
+
+static void without_a_log_it_is_said(void)
+{
+    const char *said = test_stderr_of(fail_once);
+    CHECK(strstr(said, "weft: pool \"hesitant\": a worker could not start: ") != NULL);
+}
+
+/* Drops. */
+
+static int count_handle(void *arg, void **result)
+{
+    (void)result;
+    atomic_u32_add_seq_cst(arg, 1);
+    return 0;
+}
+
+static void what_was_cancelled_is_dropped(void)
+{
+    struct gate gate;
+    weft_task *task;
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = 1, .queue = 1, .when_full = WEFT_DROP_OLDEST});
+    atomic_u32_store_relaxed(&ran, 0);
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(weft_task_start(&task, pool, count_handle, &ran, NULL), 0);
+    CHECK_EQ(weft_task_cancel(task), 0);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* in its place */
+    CHECK_EQ(weft_task_wait(task, NULL), -ECANCELED);
+    weft_task_release(task);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+}
+
+static int panic_handle(void *arg, void **result)
+{
+    (void)result;
+    weft_panic("%s", (const char *)arg);
+}
+
+static void panics_of_tasks(void)
+{
+    weft_panic_info info;
+    weft_task *calm, *other;
+    char text[] = "over";
+    struct gate gate;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 4});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    atomic_u32_store_relaxed(&ran, 0);
+    CHECK_EQ(weft_task_start(&calm, pool, count_handle, &ran, NULL), 0);
+    CHECK_EQ(weft_task_start(&other, pool, panic_handle, text, NULL), 0);
+    CHECK_EQ(weft_task_panic(NULL, &info), -EINVAL);
+    CHECK_EQ(weft_task_panic(calm, NULL), -EINVAL);
+    CHECK_EQ(weft_task_panic(other, &info), -ENOENT); /* not yet */
+    gate_open(&gate);
+    CHECK_EQ(weft_task_wait(calm, NULL), 0);
+    CHECK_EQ(weft_task_panic(calm, &info), -ENOENT);
+    CHECK_EQ(weft_task_wait(other, NULL), -EOWNERDEAD);
+    CHECK_EQ(weft_task_panic(other, &info), 0);
+    CHECK_STR(info.message, "over");
+    weft_task_release(calm);
+    weft_task_release(other);
+    pool_close(pool);
+}
+
+/* Options at their edges. */
+static void shares_of_workers(void)
+{
+    weft_pool *pool = POOL_POISON;
+    CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){.shrink = 1000001}), -EINVAL);
+    CHECK_PTR(pool, POOL_POISON);
+    struct gate gate;
+    pool = pool_open((weft_pool_options){.capacity = 3, .shrink = 2, .expiry = WEFT_NEVER});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 3);
+    gate_open(&gate);
+    AWAIT_FIGURE(pool, idle, 3);
+    CHECK_EQ(pool_stats(pool).workers, 3); /* for ever */
+    pool_close(pool);
+}
+
+/* A pause while a worker has tasks in hand that cannot be taken from it for lack of memory: it gives them back itself,
+ * between two of them. */
+
+static weft_pool *paused;
+static atomic_u32 in_first, after_pause;
+
+static void pause_first(void *arg)
+{
+    (void)arg;
+    if (atomic_u32_exchange_acq_rel(&in_first, 1) != 0) {
+        atomic_u32_add_seq_cst(&after_pause, 1);
+        return;
+    }
+    weft__sys_fail(SYS_ALLOC, 1, true);
+    CHECK_EQ(weft_pool_pause(paused), 0);
+    weft__sys_fail(SYS_ALLOC, 0, false);
+}
+
+static void paused_between_two(void *arg)
+{
+    enum { MANY = 100 };
+    (void)arg;
+    paused = pool_open((weft_pool_options){.capacity = 1, .queue = MANY});
+    atomic_u32_store_relaxed(&in_first, 0);
+    atomic_u32_store_relaxed(&after_pause, 0);
+    CHECK_EQ(weft_pool_pause(paused), 0);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(weft_pool_submit(paused, pause_first, NULL), 0);
+    CHECK_EQ(weft_pool_resume(paused), 0);
+    await_count(&in_first, 1);
+    AWAIT_FIGURE(paused, running, 0);
+    uint32_t begun = atomic_u32_load_acquire(&after_pause);
+    CHECK(begun <= 1); /* the next, which it had taken by then */
+    CHECK_EQ(pool_stats(paused).queued, MANY - 1 - begun);
+    CHECK_EQ(weft_pool_resume(paused), 0);
+    pool_close(paused);
+    CHECK_EQ(atomic_u32_load_acquire(&after_pause), MANY - 1);
+}
+
+static void pauses_between_two_tasks(void)
+{
+    on_one_machine(paused_between_two, NULL);
+}
+
+int main(void)
+{
+    RUN_BOTH(ends_at_a_deadline);
+    RUN_BOTH(stops_at_a_deadline);
+    RUN_BOTH(starts_that_wait);
+    RUN_SEEDS(starts_that_fail_for_long);
+    RUN_PLAIN(without_a_log_it_is_said, "looks at what is written");
+    RUN_BOTH(what_was_cancelled_is_dropped);
+    RUN_BOTH(panics_of_tasks);
+    RUN_BOTH(shares_of_workers);
+    RUN_PLAIN(pauses_between_two_tasks, "no memory for anybody meanwhile");
+    return 0;
+}
