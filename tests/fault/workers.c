@@ -12,6 +12,7 @@
 #include "pool/figures.h"
 #include "pool/tasks.h"
 #include "sched/compact.h"
+#include "sched/sched.h"
 
 static atomic_u32 ran;
 static struct gate gate;
@@ -47,13 +48,15 @@ static void made_in_part(void *arg)
 {
     (void)arg;
     for (int compact = 0; compact < 2; compact++)
-        for (uint32_t nth = 1; nth < 12; nth++)
+        for (uint32_t nth = 1; nth < 20; nth++)
             for (int kind = 0; kind < 2; kind++) {
                 weft_pool *pool = POOL_POISON;
-                weft_pool_options options = {
-                    .capacity = 1, .prestart = 1, .isolate_crashes = 1, .compact = compact};
+                weft_pool_options options = {.capacity = 1,
+                                             .prestart = 1,
+                                             .isolate_crashes = nth % 2 == 0,
+                                             .compact = compact};
                 enum weft__sys_call call = kind ? SYS_MAP : SYS_ALLOC;
-                weft__sys_fail(call, nth, true);
+                weft__sys_fail(call, nth / 2 + 1, true);
                 int error = weft_pool_open(&pool, &options);
                 weft__sys_fail(call, 0, false);
                 CHECK(error == 0 || error == -ENOMEM);
@@ -90,11 +93,39 @@ static void after_a_crash(void *arg)
     pool_close(pool);
 }
 
+/* The others who are wanted by then cannot be made either. */
+static void lack_with_much_to_do(const weft_panic_info *info, void (*function)(void *), void *arg,
+                                 void *data)
+{
+    weft_pool *pool = *(weft_pool **)data;
+    (void)info, (void)function, (void)arg;
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+}
+
+static void after_a_crash_of_many(void *arg)
+{
+    static weft_pool *pool;
+    (void)arg;
+    if (WEFT_ASAN || WEFT_TSAN)
+        return;
+    pool = begin((weft_pool_options){
+        .capacity = 3, .queue = 10, .on_panic = lack_with_much_to_do, .data = &pool});
+    CHECK_EQ(weft_pool_submit(pool, crash_task, NULL), 0);
+    await_count(&ran, 3);
+    lack(false);
+    pool_close(pool);
+}
+
 static void one_that_cannot_be_made_whole(void)
 {
     on_machines(2, made_in_part);
     on_machines(1, after_a_crash);
     on_machines(2, after_a_crash);
+    on_machines(2, after_a_crash_of_many);
 }
 
 /* Places. */
@@ -129,6 +160,8 @@ static void wait_for_own(void *pool)
 {
     weft_task *task;
     CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), 0);
+    while (weft__sched.processor_count > 1 && atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)
+        sched_yield(); /* one more could run */
     lack(true);
     CHECK_EQ(weft_task_wait_until(task, NULL, weft_after(20 * WEFT_MS)), -ETIMEDOUT);
     lack(false);
@@ -185,7 +218,7 @@ static void drop_none(void (*function)(void *), void *arg, void *data)
     atomic_u32_add_seq_cst(data, 1);
 }
 
-/* An abort drops one of two; the other of its key cannot be queued, nor given to a worker: the caller runs it. */
+/* An abort drops one of three; the next of its key cannot be queued: the caller runs it, and the one after it. */
 static void abort_alone(void *arg)
 {
     atomic_u32 dropped = {0};
@@ -197,12 +230,105 @@ static void abort_alone(void *arg)
     for (int i = 0; i < 3; i++)
         CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &keyed), 0);
     lack(true);
-    CHECK_EQ(weft_pool_resume(pool), 0);
     int64_t count = weft_pool_abort(pool);
     lack(false);
+    CHECK_EQ(count, 1);
+    CHECK_EQ(atomic_u32_load_acquire(&dropped), 1);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
     pool_close(pool);
-    CHECK_EQ(count, atomic_u32_load_acquire(&dropped));
-    CHECK_EQ(atomic_u32_load_acquire(&ran) + count, 3);
+}
+
+/* It gives the worker that is there what another cannot be made for. */
+static void abort_beside(void *arg)
+{
+    atomic_u32 dropped = {0};
+    (void)arg;
+    weft_pool *pool = begin(
+        (weft_pool_options){.capacity = 2, .queue = 8, .on_drop = drop_none, .data = &dropped});
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(weft_pool_abort(pool), 2);
+    lack(false);
+    CHECK_EQ(atomic_u32_load_acquire(&dropped), 2);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+}
+
+/* The oldest is dropped for one that there is no memory for; the next of its key is run by the caller. */
+static void drop_alone(void *arg)
+{
+    atomic_u32 dropped = {0};
+    weft_submit_options keyed = {.key = 7};
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1,
+                                                .queue = 2,
+                                                .when_full = WEFT_DROP_OLDEST,
+                                                .on_drop = drop_none,
+                                                .data = &dropped});
+    gate_fill(&gate, pool, 1);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &keyed), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ENOMEM);
+    lack(false);
+    CHECK_EQ(atomic_u32_load_acquire(&dropped), 1);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+}
+
+/* Those of a key, one after the other, and others for which there is a place and nobody. */
+static void keys_alone(void *arg)
+{
+    weft_submit_options keyed = {.key = 7};
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 2, .queue = 8});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 6; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, i % 2 ? &keyed : NULL), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    lack(false);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 6);
+}
+
+/* A panic of one: the worker runs the next of its key at once. */
+static void lack_and_panic(void *arg)
+{
+    (void)arg;
+    lack(true);
+    weft_panic("of the first");
+}
+
+static void end_of_lack(void *arg)
+{
+    lack(false);
+    count_task(arg);
+}
+
+static void no_word(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
+{
+    (void)info, (void)function, (void)arg, (void)data;
+}
+
+static void keys_after_a_panic(void *arg)
+{
+    weft_submit_options keyed = {.key = 7};
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1, .queue = 8, .on_panic = no_word});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_pool_submit_with(pool, lack_and_panic, NULL, &keyed), 0);
+    CHECK_EQ(weft_pool_submit_with(pool, end_of_lack, &ran, &keyed), 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
 }
 
 static void those_who_come_by(void)
@@ -210,6 +336,10 @@ static void those_who_come_by(void)
     for (int processors = 1; processors <= 2; processors++) {
         on_machines(processors, run_by_a_passer_by);
         on_machines(processors, abort_alone);
+        on_machines(processors, abort_beside);
+        on_machines(processors, drop_alone);
+        on_machines(processors, keys_alone);
+        on_machines(processors, keys_after_a_panic);
     }
 }
 
@@ -287,8 +417,47 @@ static void submitters_without_memory(void)
         on_machines(1, compact_without_memory);
 }
 
+/* The default pool: tried again the next time; and one for all who ask at the same time. */
+
+static atomic_u32 asking;
+static atomic_ptr asked;
+
+static void *ask(void *arg)
+{
+    void *none = NULL;
+    (void)arg;
+    atomic_u32_add_seq_cst(&asking, 1);
+    while (atomic_u32_load_acquire(&asking) < 4)
+        continue;
+    weft_pool *pool = weft_pool_default();
+    CHECK(pool != NULL);
+    CHECK(atomic_ptr_cas_acq_rel(&asked, &none, pool) || none == pool);
+    return NULL;
+}
+
+static void ask_together(void *arg)
+{
+    pthread_t threads[4];
+    (void)arg;
+    lack(true);
+    CHECK_PTR(weft_pool_default(), NULL);
+    lack(false);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, ask, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+static void the_default_pool(void)
+{
+    const char *output;
+    for (int i = 0; i < 20; i++) /* it is made once in a process */
+        CHECK_EQ(test_in_child(ask_together, NULL, &output), 0);
+}
+
 int main(void)
 {
+    RUN(the_default_pool); /* before weft runs here: it forks */
     RUN(one_that_cannot_be_made_whole);
     RUN(places_that_nobody_takes);
     RUN(those_who_come_by);

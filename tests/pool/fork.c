@@ -6,6 +6,7 @@
 #include <weft/pools.h>
 #include <weft/task.h>
 
+#include "base/sys.h"
 #include "emulated.h"
 #include "faults.h"
 #include "figures.h"
@@ -141,9 +142,28 @@ static void call_in_place(void *arg)
     pool_close(pool);
 }
 
+/* For lack of memory for a worker, which a pool that isolates crashes needs for each. */
+static void do_without(void *arg)
+{
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = 1, .queue = 4, .isolate_crashes = 1});
+    (void)arg;
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_pool_submit(pool, fork_task, NULL), 0);
+    begin();
+    weft__sys_fail(SYS_ALLOC, 1, true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    weft__sys_fail(SYS_ALLOC, 0, false);
+    if (is_child())
+        _exit(0);
+    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+    pool_close(pool);
+}
+
 static void children_of_those_who_call_tasks(void)
 {
     everywhere(call_in_place);
+    everywhere(do_without);
 }
 
 /* The user's other functions. */

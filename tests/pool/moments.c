@@ -159,6 +159,27 @@ static void what_was_cancelled_is_dropped(void)
     CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
 }
 
+/* Of those that wait for another of their key, whichever key that is. */
+static void abort_what_waits_for_its_key(void)
+{
+    enum { KEYS = 20 };
+    struct gate gate;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = KEYS, .queue = 4});
+    atomic_u32_store_relaxed(&ran, 0);
+    gate_shut(&gate);
+    for (uint64_t key = 1; key <= KEYS; key++) {
+        weft_submit_options options = {.key = key};
+        CHECK_EQ(weft_pool_submit_with(pool, gate_task, &gate, &options), 0);
+    }
+    await_at_gate(&gate, KEYS);
+    weft_submit_options last = {.key = KEYS};
+    CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &last), 0);
+    CHECK_EQ(weft_pool_abort(pool), 1);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+}
+
 static int panic_handle(void *arg, void **result)
 {
     (void)result;
@@ -259,6 +280,7 @@ int main(void)
     RUN_SEEDS(starts_that_fail_for_long);
     RUN_PLAIN(without_a_log_it_is_said, "looks at what is written");
     RUN_BOTH(what_was_cancelled_is_dropped);
+    RUN_BOTH(abort_what_waits_for_its_key);
     RUN_BOTH(panics_of_tasks);
     RUN_BOTH(shares_of_workers);
     RUN_PLAIN(pauses_between_two_tasks, "no memory for anybody meanwhile");
