@@ -22,8 +22,7 @@ FAKE(int, sigaction, (int number, const struct sigaction *action, struct sigacti
 #endif
 
 /* No error to say: it has not ended yet. */
-FAKE_WITH(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options),
-          fake_waitpid.error != 0 ? (errno = fake_waitpid.error, -1) : 0)
+FAKE_WITH(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options), 0)
 
 static struct fake fake_fcntl;
 
@@ -162,6 +161,9 @@ static void pieces_by_readiness(void *arg)
     CHECK_STR(bytes, "abcdef");
     CHECK_EQ(weft_join(writer), 0);
     CHECK_EQ(weft_file_preadv(ends[0], pieces, 2, 0, weft_after(WEFT_S)), -ESPIPE);
+    CHECK_EQ(write(ends[1], "gh", 2), 2); /* less than there is room for is enough */
+    CHECK_EQ(weft_file_preadv(ends[0], pieces, 2, -1, weft_after(WEFT_S)), 2);
+    CHECK_STR(bytes, "ghcdef");
     close(ends[0]), close(ends[1]);
 }
 
@@ -170,6 +172,29 @@ static void pieces_of_a_pipe(void)
     in_all_modes(1, pieces_by_readiness);
     everywhere(pieces_by_readiness);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+/* A compact fiber's memory is not its own while it waits: it does not go to the ring. */
+static void read_compact(void *arg)
+{
+    static char bytes[16];
+    (void)arg;
+    CHECK_EQ(weft_file_pread(file, bytes, sizeof bytes, 9, weft_after(WEFT_S)), sizeof bytes);
+    check_content(bytes, sizeof bytes, 9);
+}
+
+static void run_compact(void *arg)
+{
+    weft_fiber *fiber;
+    weft_spawn_options options = {.compact = 1};
+    (void)arg;
+    CHECK_EQ(weft_spawn(&fiber, read_compact, NULL, &options), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void compact_fibers_read(void)
+{
+    in_mode(&modes[1], 1, run_compact);
 }
 
 /* Pipes. */
@@ -206,6 +231,10 @@ static void a_child_whose_end_is_not_known(void)
     KERNEL_SAID(waitpid);
     CHECK(status.exited && status.code == 4 && !status.core_dumped);
     weft_process_close(process);
+    CHECK_EQ(spawn_shell(&process, "kill -9 $$"), 0);
+    CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
+    CHECK(!status.exited && status.signal == SIGKILL && !status.core_dumped);
+    weft_process_close(process);
     /* Where the program ignores its children the kernel forgets how they ended. */
     status.code = 77;
     CHECK(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
@@ -234,6 +263,21 @@ static void without_streams(void *closed)
     _exit(error == 0 && strcmp(output, "error\n") == 0 && status.code == 0 ? 0 : 1);
 }
 
+/* The errors go where the output goes, which is this process's own. */
+static void with_own_output(void *arg)
+{
+    const char *argv[] = {"sh", "-c", "echo error >&2", NULL};
+    weft_process *process;
+    (void)arg;
+    CHECK_EQ(dup2(STDERR_FILENO, STDOUT_FILENO), STDOUT_FILENO);
+    close(STDERR_FILENO);
+    weft_process_options options = {.argv = argv, .error = {.to = WEFT_TO_OUTPUT}};
+    if (weft_process_spawn(&process, &options) != 0 ||
+        weft_process_wait(process, NULL, WEFT_NEVER) != 0)
+        _exit(1);
+    _exit(0);
+}
+
 static void moved_too_far(void *arg)
 {
     const char *argv[] = {"true", NULL};
@@ -252,6 +296,8 @@ static void streams_that_are_closed_here(void)
     for (int closed = 0; closed < 8; closed++)
         CHECK_EQ(test_in_child(without_streams, &closed, &output), 0);
     CHECK_EQ(test_in_child(moved_too_far, NULL, &output), 0);
+    CHECK_EQ(test_in_child(with_own_output, NULL, &output), 0);
+    CHECK_STR(output, "error\n");
 }
 
 /* Signals. */
@@ -341,6 +387,7 @@ int main(void)
     RUN(what_must_not_wait);
     RUN(what_begins_too_late);
     RUN(pieces_of_a_pipe);
+    RUN(compact_fibers_read);
     RUN(a_pipe_that_cannot_be);
     RUN(a_child_whose_end_is_not_known);
     RUN(a_handler_above_stays);

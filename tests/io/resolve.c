@@ -73,6 +73,7 @@ static void arguments_are_checked(void)
     CHECK_EQ(weft_resolve("a", NULL, NULL, found, 0, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_resolve("a", NULL, &hints, found, 1, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_resolve("localhost", "99999", NULL, found, 1, WEFT_NEVER), -ESRCH);
+    CHECK_EQ(weft_resolve("localhost", "99999999999999999", NULL, found, 1, WEFT_NEVER), -ESRCH);
 }
 
 /* Errors of getaddrinfo. */
@@ -129,7 +130,7 @@ static int answers_with(const char *host, const char *service, const struct addr
     (void)service;
     errno = 0;
     if (hints->ai_flags & AI_NUMERICHOST)
-        return EAI_NONAME;
+        return host != NULL && strcmp(host, "12.34") == 0 ? EAI_SERVICE : EAI_NONAME;
     if (answers_error != 0)
         return answers_error;
     *list = NULL;

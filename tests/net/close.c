@@ -249,8 +249,110 @@ static void close_in_child(void)
     char byte;
     CHECK_EQ(weft_conn_read(forked.near, &byte, 1, WEFT_NEVER), -ECHILD);
     CHECK_EQ(weft_conn_write(forked.near, "x", 1, WEFT_NEVER), 1);
+    weft_conn *conn = (weft_conn *)(uintptr_t)0xdead;
+    CHECK_EQ(weft_conn_from_fd(&conn, weft_conn_fd(forked.near)), -ECHILD);
+    CHECK_PTR(conn, (weft_conn *)(uintptr_t)0xdead);
     weft_conn_close(forked.near);
     weft_conn_close(forked.far);
+}
+
+/* Nor does it take the path of a listener away. */
+static weft_listener *with_path;
+
+static void close_listener_in_child(void)
+{
+    weft_listener_close(with_path);
+}
+
+static void a_forked_child_leaves_the_path(void)
+{
+    char path[] = "/tmp/weft-close-XXXXXX", address[64];
+    close(mkstemp(path));
+    CHECK_EQ(unlink(path), 0);
+    snprintf(address, sizeof address, "unix:%s", path);
+    CHECK_EQ(weft_listener_open(&with_path, address, NULL), 0);
+    in_fork(close_listener_in_child);
+    CHECK_EQ(access(path, F_OK), 0);
+    weft_listener_close(with_path);
+    CHECK_EQ(access(path, F_OK), -1);
+}
+
+/* Through another handle that is not closed. */
+static void a_closed_one_says_so(void)
+{
+    weft_listener *listener, *other;
+    weft_conn *conn = NULL, *datagrams, *shared;
+    weft_address to;
+    CHECK_EQ(weft_listener_open(&listener, "tcp:127.0.0.1:0", NULL), 0);
+    other = weft_listener_share(listener);
+    weft_listener_close(listener);
+    CHECK_EQ(weft_listener_accept(other, &conn, WEFT_NEVER), -ESHUTDOWN);
+    CHECK_PTR(conn, NULL);
+    weft_listener_close(other);
+    CHECK_EQ(weft_conn_bind(&datagrams, "unixgram:@weft-close-datagrams", NULL), 0);
+    CHECK_EQ(weft_conn_local(datagrams, &to), 0);
+    shared = weft_conn_share(datagrams);
+    weft_conn_close(datagrams);
+    CHECK_EQ(weft_conn_send_to(shared, "x", 1, &to, WEFT_NEVER), -ESHUTDOWN);
+    weft_conn_close(shared);
+}
+
+/* Calls and handles of one connection, from several threads at once: each is counted. */
+enum { CALLERS = 4 };
+static weft_conn *common;
+static atomic_u32 callers;
+
+static void *call_often(void *arg)
+{
+    weft_address address;
+    (void)arg;
+    atomic_u32_add_seq_cst(&callers, 1);
+    while (atomic_u32_load_acquire(&callers) < CALLERS)
+        continue;
+    for (int i = 0; i < 30000; i++) {
+        CHECK_EQ(weft_conn_shutdown(common, WEFT_READABLE), 0);
+        if (i % 64 == 0)
+            CHECK_EQ(weft_conn_local(common, &address), 0);
+    }
+    return NULL;
+}
+
+static void *close_often(void *arg)
+{
+    weft_conn *own = arg;
+    atomic_u32_add_seq_cst(&callers, 1);
+    while (atomic_u32_load_acquire(&callers) < CALLERS)
+        continue;
+    weft_conn_close(own);
+    return NULL;
+}
+
+static void many_at_once(void)
+{
+    pthread_t threads[CALLERS];
+    struct pair pair = pair_open(false);
+    common = pair.near;
+    atomic_u32_store_relaxed(&callers, 0);
+    for (int i = 0; i < CALLERS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, call_often, NULL), 0);
+    for (int i = 0; i < CALLERS; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    pair_close(pair);
+    for (int round = 0; round < (int)test_scale(2000) + 200; round++) {
+        int ends[2];
+        CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        CHECK_EQ(weft_conn_from_fd(&common, ends[0]), 0);
+        atomic_u32_store_relaxed(&callers, 0);
+        for (int i = 1; i < CALLERS; i++)
+            CHECK_PTR(weft_conn_share(common), common);
+        for (int i = 0; i < CALLERS; i++)
+            CHECK_EQ(pthread_create(&threads[i], NULL, close_often, common), 0);
+        for (int i = 0; i < CALLERS; i++)
+            CHECK_EQ(pthread_join(threads[i], NULL), 0);
+        char byte;
+        CHECK_EQ(read(ends[1], &byte, 1), 0); /* it is closed, by the last of them */
+        close(ends[1]);
+    }
 }
 
 static void a_forked_child_closes_its_copy_only(void)
@@ -288,6 +390,9 @@ int main(void)
     RUN_BOTH(the_last_handle_frees);
     RUN_BOTH(nobody_reads_from_a_reused_number);
     RUN_PLAIN(a_forked_child_closes_its_copy_only, "forks");
+    RUN_PLAIN(a_forked_child_leaves_the_path, "forks");
+    RUN_BOTH(a_closed_one_says_so);
+    RUN_PLAIN(many_at_once, "about plain threads");
     RUN_PLAIN(after_a_shut_down_it_goes_on, "stops or configures the runtime");
     return 0;
 }

@@ -533,6 +533,17 @@ static void hosts_have_names(void)
 
 /* Mistakes. */
 
+static void datagrams_to_names(void)
+{
+    weft_conn *conn;
+    weft_address peer;
+    CHECK_EQ(weft_conn_dial(&conn, "udp:localhost:9", NULL, WEFT_NEVER), 0);
+    CHECK_EQ(weft_conn_peer(conn, &peer), 0);
+    CHECK_EQ(weft_address_port(&peer), 9);
+    CHECK_EQ(peer.type, SOCK_DGRAM);
+    weft_conn_close(conn);
+}
+
 static void mistakes_are_told(void)
 {
     weft_conn *poison = (weft_conn *)(uintptr_t)0xdead, *conn = poison;
@@ -586,6 +597,7 @@ int main(void)
 {
     RUN_PLAIN(mistakes_are_told, "nothing waits");
     RUN_BOTH(hosts_have_names);
+    RUN_PLAIN(datagrams_to_names, "a look-up that blocks its thread");
     RUN_BOTH(refusals_are_told);
     RUN_BOTH(tcp_ipv4);
     RUN_BOTH(tcp_ipv6);

@@ -186,6 +186,12 @@ static struct {
     weft_address to;
 } full;
 
+static void send_until_cancelled(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_conn_send_to(full.conn, "x", 1, &full.to, WEFT_NEVER), -ECANCELED);
+}
+
 static void send_until_closed(void *arg)
 {
     (void)arg;
@@ -215,6 +221,16 @@ static void a_full_addressee_is_asked_from_time_to_time(void)
     CHECK(tries <= 100);
     full.conn = conn;
     full.to = to;
+    weft_context *context;
+    weft_fiber *cancelled;
+    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_spawn_options options = {.context = context};
+    CHECK_EQ(weft_spawn(&cancelled, send_until_cancelled, NULL, &options), 0);
+    while (weft__descriptor_waits() == 0)
+        weft_yield();
+    weft_context_cancel(context);
+    CHECK_EQ(weft_join(cancelled), 0);
+    weft_context_close(context);
     weft_fiber *sender;
     CHECK_EQ(weft_spawn(&sender, send_until_closed, NULL, NULL), 0);
     while (weft__descriptor_waits() == 0)
