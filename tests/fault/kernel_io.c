@@ -21,8 +21,19 @@ FAKE(int, sigaction, (int number, const struct sigaction *action, struct sigacti
      (number, action, before))
 #endif
 
-/* No error to say: it has not ended yet. */
-FAKE_WITH(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options), 0)
+/* It has not ended yet; or, with a number, it has left a core. */
+static pid_t left_core(pid_t pid, int *status, int options);
+FAKE_WITH(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options),
+          fake_waitpid.error == 0 ? 0 : left_core(pid, status, options))
+
+static pid_t left_core(pid_t pid, int *status, int options)
+{
+    enum { CORE = 0x80 };
+    pid_t result =
+        ((pid_t(*)(pid_t, int *, int))(uintptr_t)fake_real("waitpid"))(pid, status, options);
+    *status |= CORE;
+    return result;
+}
 
 static struct fake fake_fcntl;
 
@@ -235,6 +246,11 @@ static void a_child_whose_end_is_not_known(void)
     CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
     CHECK(!status.exited && status.signal == SIGKILL && !status.core_dumped);
     weft_process_close(process);
+    KERNEL_SAYS(waitpid, 1, 1); /* if the system keeps cores of what dies so */
+    CHECK_EQ(spawn_shell(&process, "kill -9 $$"), 0);
+    CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
+    CHECK(!status.exited && status.signal == SIGKILL && status.core_dumped);
+    weft_process_close(process);
     /* Where the program ignores its children the kernel forgets how they ended. */
     status.code = 77;
     CHECK(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
@@ -347,6 +363,36 @@ static void no_memory_for_the_end(void)
     }
 }
 
+/* More arrive than fit while no fiber runs, and then nobody is interested any more. */
+static atomic_u32 holds, over;
+
+static void hold(void *arg)
+{
+    (void)arg;
+    atomic_u32_store_release(&holds, 1);
+    while (!atomic_u32_load_acquire(&over))
+        sched_yield();
+}
+
+static void a_storm_before_the_end(void)
+{
+    enum { MORE_THAN_A_PIPE_HOLDS = 70000 };
+    weft_signal *signals;
+    weft_fiber *holder;
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = 1}), 0);
+    CHECK_EQ(weft_signal_open(&signals, both_signals, 1, 1), 0);
+    CHECK_EQ(weft_spawn(&holder, hold, NULL, NULL), 0);
+    while (!atomic_u32_load_acquire(&holds))
+        sched_yield();
+    for (int i = 0; i < MORE_THAN_A_PIPE_HOLDS; i++)
+        CHECK_EQ(raise(SIGUSR1), 0);
+    CHECK_EQ(weft_signal_close(signals), 0);
+    atomic_u32_store_release(&over, 1);
+    CHECK_EQ(weft_join(holder), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(weft_configure(NULL), 0);
+}
+
 #if !WEFT_ASAN && !WEFT_TSAN
 static void nothing(void *arg)
 {
@@ -392,6 +438,7 @@ int main(void)
     RUN(a_child_whose_end_is_not_known);
     RUN(a_handler_above_stays);
     RUN(no_memory_for_the_end);
+    RUN(a_storm_before_the_end);
 #if !WEFT_ASAN && !WEFT_TSAN
     RUN(signals_that_cannot_be_caught);
 #endif
