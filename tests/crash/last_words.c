@@ -7,6 +7,7 @@
 #include "base/compiler.h"
 #include "base/sys.h"
 #include "dying.h"
+#include "faults.h" /* sanitizers leave the signals alone */
 #include "kernel.h"
 
 static const char words[] = "the last words\n";
