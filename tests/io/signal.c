@@ -287,7 +287,7 @@ static void run_for_any_thread(void)
     RUN_PLAIN(a_forked_child_has_the_former_handler, "forks");
 #else
     (void)none_is_lost, (void)closing_races_with_arrivals, (void)sigchld_beside_processes;
-    (void)a_forked_child_has_the_former_action;
+    (void)a_forked_child_has_the_former_action, (void)a_forked_child_has_the_former_handler;
 #endif
 }
 
