@@ -345,9 +345,11 @@ static void nudge(void)
     ring.nudged = true;
     latch_release(&ring.latch);
     must(weft__sys_ring_push_empty(&ring.ring, TAG_NUDGE));
-    bool refused = !submit(none) && weft__sys_ring_unpush(&ring.ring, &tag);
-    if (refused)
+    bool refused = !submit(none);
+    if (refused) {
+        must(weft__sys_ring_unpush(&ring.ring, &tag));
         weft_yield();
+    }
     latch_acquire(&ring.latch);
     ring.nudged &= !refused;
     ring.again |= refused;

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/sys.h"
+#include "base/sys_io.h"
 #include "descriptors.h"
 #include "io/modes.h"
 #include "kernel.h"
@@ -399,6 +400,20 @@ static void nothing(void *arg)
     (void)arg;
 }
 
+/* Whose it is cannot be asked: it is left alone. */
+static void a_handler_that_cannot_be_asked_for(void)
+{
+    struct sigaction now;
+    CHECK_EQ(weft__sys_signal_catch(SIGUSR1, own_handler), 0);
+    KERNEL_SAYS(sigaction, EPERM, 1);
+    weft__sys_signal_restore(SIGUSR1, own_handler);
+    CHECK_EQ(sigaction(SIGUSR1, NULL, &now), 0);
+    CHECK(now.sa_handler == own_handler);
+    weft__sys_signal_restore(SIGUSR1, own_handler);
+    CHECK_EQ(sigaction(SIGUSR1, NULL, &now), 0);
+    CHECK(now.sa_handler == SIG_DFL);
+}
+
 /* All of them, or none; the first is given back. */
 static void signals_that_cannot_be_caught(void)
 {
@@ -440,6 +455,7 @@ int main(void)
     RUN(no_memory_for_the_end);
     RUN(a_storm_before_the_end);
 #if !WEFT_ASAN && !WEFT_TSAN
+    RUN(a_handler_that_cannot_be_asked_for);
     RUN(signals_that_cannot_be_caught);
 #endif
     close(file);

@@ -302,9 +302,36 @@ static void given_up_beside(void *arg)
     }
 }
 
+/* Two of them, one of which gets a byte: whichever is first in the list. */
+static void two_given_up_beside(void *arg)
+{
+    struct reader readers[2];
+    weft_fiber *servant;
+    (void)arg;
+    begin();
+    for (int i = 0; i < 2; i++)
+        reader_start(&readers[i], 20 * WEFT_MS, NULL);
+    atomic_u32_store_release(&slow.planned, 1);
+    CHECK_EQ(weft_spawn(&servant, read_file, NULL, NULL), 0);
+    await_slow(1);
+    CHECK_EQ(weft_sleep(40 * WEFT_MS), 0); /* both give up */
+    CHECK_EQ(write(ends[1], "x", 1), 1);
+    atomic_u32_store_release(&slow.returns, 1);
+    int got = 0;
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(weft_join(readers[i].fiber), 0);
+        got += readers[i].result == 1;
+        CHECK(readers[i].result == 1 || readers[i].result == -ETIMEDOUT);
+    }
+    CHECK_EQ(got, 1);
+    CHECK_EQ(weft_join(servant), 0);
+    end();
+}
+
 static void giving_up_while_another_serves(void)
 {
     in_mode(&modes[1], 2, given_up_beside);
+    in_mode(&modes[1], 2, two_given_up_beside);
 }
 
 /* The last that flies is reaped by another than the watcher, who is to be told, and the kernel does not take that at
@@ -338,10 +365,19 @@ static void a_watcher_that_is_told_late(void)
 }
 
 /* There is no memory for a watcher: the reader itself looks, also when its context ends. */
+static weft_wg gates[2], *shut;
+
+static void wait_there(void *arg)
+{
+    CHECK_EQ(weft_wg_wait(arg), 0);
+}
+
 static void read_unwatched(void *arg)
 {
     weft__sys_fail(SYS_ALLOC, 1, true);
     weft__sys_fail(SYS_MAP, 1, true);
+    while (weft_go(wait_there, shut) == 0)
+        continue; /* those that were kept for the next fibers are used up */
     read_pipe(arg);
 }
 
@@ -354,6 +390,8 @@ static void watched_by_clock(void *arg)
         struct reader reader = {.byte = 'a'};
         weft_context *context;
         begin();
+        shut = &gates[cancels];
+        CHECK_EQ(weft_wg_init(shut, 1), 0);
         CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
         weft_spawn_options options = {.context = context};
         uint64_t before = weft__ring_operations();
@@ -371,6 +409,7 @@ static void watched_by_clock(void *arg)
         weft__sys_fail(SYS_ALLOC, 0, false);
         weft__sys_fail(SYS_MAP, 0, false);
         reader_end(&reader, cancels ? -ECANCELED : 1);
+        weft_wg_done(shut);
         weft_context_close(context);
         end();
     }
