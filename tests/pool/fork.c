@@ -108,6 +108,29 @@ static void children_of_tasks(void)
         }
 }
 
+static void in_parent_only(void *arg)
+{
+    CHECK(!is_child());
+    count_task(arg);
+}
+
+/* A child runs nothing of what its worker had in hand. */
+static void children_run_no_other_task(void)
+{
+    enum { OTHERS = 30 };
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 2 * OTHERS});
+    begin();
+    atomic_u32_store_relaxed(&ran, 0);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_pool_submit(pool, fork_task, NULL), 0);
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_EQ(weft_pool_submit(pool, in_parent_only, &ran), 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), OTHERS);
+    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+}
+
 static void children_of_tasks_with_a_handle(void)
 {
     weft_task *task;
@@ -291,6 +314,7 @@ int main(void)
 {
     RUN_PLAIN(the_rest_is_refused, "forks");
     RUN_PLAIN(children_of_tasks, "forks");
+    RUN_PLAIN(children_run_no_other_task, "forks");
     RUN_PLAIN(children_of_tasks_with_a_handle, "forks");
     RUN_PLAIN(children_of_those_who_call_tasks, "forks");
     RUN_PLAIN(children_of_workers, "forks");

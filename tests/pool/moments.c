@@ -32,6 +32,8 @@ static void ends_at_a_deadline(void)
         int error = weft_task_wait_until(task, &result, moment);
         CHECK(error == 3 || error == -ETIMEDOUT);
         CHECK_PTR(result, error == 3 ? &result : NULL); /* all of it, or nothing */
+        if (test_seeded && error == -ETIMEDOUT)
+            CHECK(!weft_task_ended(task)); /* nobody runs in between */
         CHECK_EQ(weft_task_wait(task, &result), 3);
         CHECK_PTR(result, &result);
         weft_task_release(task);
