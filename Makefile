@@ -1,6 +1,8 @@
 # The thin entrance: each target sets up what it needs, then lets cmake and ctest do the work.
-# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES, SOAK_FLAGS and CASES may be
-# given.
+# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES, SOAK_FLAGS, SECONDS, TARGETS
+# and CASES may be given.
+# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES, SOAK_FLAGS, CASES and
+# FLOOD_FLAGS may be given.
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -14,8 +16,18 @@ CTEST_FLAGS ?=
 # How long `make soak` takes, and more for it, e.g. SOAK_FLAGS='--seed 5 --chaos 100'.
 MINUTES ?= 60
 SOAK_FLAGS ?=
+# How long `make fuzz` takes for each of its targets, and which: default all.
+SECONDS ?= 60
+TARGETS ?=
 # Of the benchmark: default all.
 CASES ?=
+# Of the flood, e.g. FLOOD_FLAGS='--quick slowloris'.
+FLOOD_FLAGS ?=
+
+# For make serve: what, where, and more for weft-serve.
+FOLDER ?=
+ADDRESS ?= tcp:127.0.0.1:8080
+SERVE_FLAGS ?=
 
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 CONFIGURE = cmake -S . -G Ninja
@@ -26,7 +38,7 @@ BUILD = cmake --build
 NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test seeds soak bench-setup bench bench-quick bench-publish debug asan tsan coverage \
+.PHONY: help setup build run serve test seeds soak bench-setup bench bench-quick bench-publish debug asan tsan coverage fuzz flood flood-publish \
 	aarch64 fallbacks valgrind lint format \
 	install clean
 
@@ -43,6 +55,9 @@ build: setup ## build the libraries and programs in build/release
 run: build ## build, then run the demo
 	@build/release/weft-demo
 
+serve: build ## build, then serve FOLDER, or a page with live figures, at ADDRESS
+	@build/release/weft-serve --address $(ADDRESS) $(SERVE_FLAGS) $(FOLDER)
+
 test: build ## build, then run the whole suite
 	@$(CTEST) --test-dir build/release $(CTEST_FLAGS)
 
@@ -56,10 +71,15 @@ seeds: setup ## the suite with more seeds for each test: SEEDS=100000 for a nigh
 soak: build ## all features at random for MINUTES (60), every task, message and timer counted
 	@build/release/tests/soak/soak --seconds $$(($(MINUTES) * 60)) $(SOAK_FLAGS)
 
+fuzz: setup ## each fuzz target for SECONDS (60), with clang's libFuzzer (TARGETS='parse' for some)
+	@$(CONFIGURE) -B build/fuzz -DWEFT_FUZZ=ON -DWEFT_SANITIZE=address -DCMAKE_C_COMPILER=$(CLANG)
+	@$(BUILD) build/fuzz -j $(JOBS) --target weft-fuzz
+	@tools/fuzz.sh build/fuzz $(SECONDS) $(TARGETS)
+
 # Without the tools of a peer the peer is skipped, so what cannot be installed is no error here.
 bench-setup: setup
 	@$(CONFIGURE) -B build/release
-	@$(BUILD) build/release -j $(JOBS) --target weft-bench weft-launch
+	@$(BUILD) build/release -j $(JOBS) --target weft-bench weft-launch weft-flood weft-http-bench
 	@tools/setup.sh bench || echo "going on with what there is"
 	@JOBS=$(JOBS) bench/compare/build.sh
 
@@ -71,6 +91,12 @@ bench-quick: bench-setup ## the same with a tenth of the work: under two minutes
 
 bench-publish: ## make the checked-in copy of the last run, and the pages made from it
 	@tools/bench-publish.sh
+
+flood: bench-setup ## flood the HTTP server, and net/http beside it (FLOOD_FLAGS='--quick', or scenarios)
+	@timeout 1800 python3 bench/flood/flood.py $(FLOOD_FLAGS)
+
+flood-publish: ## make the checked-in copy of the last flood, and the page made from it
+	@tools/flood-publish.sh
 
 debug: setup ## the suite as a debug build with clang
 	@$(CONFIGURE) -B build/debug -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=$(CLANG) \

@@ -5,8 +5,10 @@
 #
 #   1. A file in src/<floor>/ includes only headers of its own floor and of those before it, written
 #      as "floor/header.h".
-#   2. Only src/base/ opens the doors to the system: the headers in `doors` below.
+#   2. Only src/base/ opens the doors to the system: the headers in `doors` below; and, of the second library, which is
+#      src/http/, its sys*.c and tls.c. OpenSSL is for tls.c only.
 #   3. Only src/base/atomic.h uses atomic builtins or atomic types.
+#   4. src/http/ knows the first library by its public headers only; but atomics are base/atomic.h's there too.
 #
 # First it proves itself on a house with one fault of each kind, and on one without.
 set -euo pipefail
@@ -56,13 +58,19 @@ check() { # root
                 fault("\"" header "\" is not written as \"floor/header.h\"")
             else if ((own in level) && level[other] > level[own])
                 fault(own " may not include " other ": \"" header "\"")
+            else if (own == "http" && other != "http" && header != "base/atomic.h")
+                fault("http may include public headers only, not \"" header "\"")
         }
         /^[ \t]*#[ \t]*include[ \t]*</ {
             header = $0
             sub(/^[^<]*</, "", header)
             sub(/>.*/, "", header)
-            if (own != "base" && is_door(header))
+            if (own == "http" && is_door(header) && FILENAME !~ /^src\/http\/(sys[a-z_]*|tls)\.c$/)
+                fault("only sys*.c and tls.c of src/http/ may include <" header ">")
+            else if (own != "http" && own != "base" && is_door(header))
                 fault("only src/base/ may include <" header ">")
+            if (header ~ /^openssl\// && FILENAME != "src/http/tls.c")
+                fault("only src/http/tls.c may include <" header ">")
         }
         FILENAME != "src/base/atomic.h" && /__(atomic|sync)_|(^|[^A-Za-z0-9_])_Atomic([^A-Za-z0-9_]|$)/ {
             fault("atomics are for src/base/atomic.h only")
@@ -73,11 +81,14 @@ check() { # root
 self_test() {
     local house output
     house=$(mktemp -d)
-    mkdir -p "$house/src/base" "$house/src/sched"
+    mkdir -p "$house/src/base" "$house/src/sched" "$house/src/http"
     printf '#include <pthread.h>\n' > "$house/src/base/sys.h"
     printf '__atomic_load_n\n' > "$house/src/base/atomic.h"
     printf '#include "base/sys.h"\n#include <weft/base.h>\n' > "$house/src/sched/fiber.h"
     printf '#include "sched/fiber.h"\n#include <string.h>\n' > "$house/src/sched/fiber.c"
+    printf '#include "http/sys.h"\n#include <unistd.h>\n' > "$house/src/http/sys_files.c"
+    printf '#include <openssl/ssl.h>\n#include <stdlib.h>\n' > "$house/src/http/tls.c"
+    printf '#include "base/atomic.h"\n#include <weft/pool.h>\n' > "$house/src/http/server.c"
     output=$(check "$house") || { echo "self-test: a sound house was refused: $output"; exit 1; }
 
     expect_fault() { # file, line of code, part of the message
@@ -94,6 +105,13 @@ self_test() {
     expect_fault src/sched/bad.h '#include <linux/futex.h>' 'only src/base/ may include'
     expect_fault src/sched/bad.c 'x = __atomic_load_n(&y, 5);' 'atomics'
     expect_fault src/sched/bad.c 'static _Atomic int x;' 'atomics'
+    expect_fault src/http/bad.c '#include "base/sys.h"' 'public headers only'
+    expect_fault src/http/bad.c '#include "sched/fiber.h"' 'public headers only'
+    expect_fault src/http/bad.c '#include <unistd.h>' 'only sys*.c and tls.c of src/http/'
+    expect_fault src/http/system.h '#include <unistd.h>' 'only sys*.c and tls.c of src/http/'
+    expect_fault src/http/sys_bad.c '#include <openssl/ssl.h>' 'only src/http/tls.c'
+    expect_fault src/base/bad.c '#include <openssl/err.h>' 'only src/http/tls.c'
+    expect_fault src/base/bad.c '#include "http/sys.h"' 'base may not include http'
     mkdir "$house/src/cellar"
     expect_fault src/cellar/bad.c 'int x;' 'is no floor'
     rm -rf "$house"

@@ -39,6 +39,10 @@ has_boost_fiber() {
     printf '#include <boost/fiber/all.hpp>\n' | c++ -E -x c++ -
 }
 
+has_nginx() { # often not in the path of users
+    PATH=$PATH:/usr/sbin:/usr/local/sbin any_of nginx
+}
+
 clang_has_sanitizers() {
     local clang
     clang=$(any_of clang-14 clang) || return 1
@@ -98,6 +102,10 @@ if [ "$kind" = bench ]; then
     want libst-dev has_header st.h
     want libtbb-dev pkg-config --exists tbb
     want libboost-fiber-dev has_boost_fiber
+    want wrk any_of wrk
+    want 'nginx-light|nginx' has_nginx
+    want apache2-utils any_of ab
+    want nghttp2-client any_of h2load
 fi
 
 [ ${#missing[@]} -gt 0 ] || exit 0

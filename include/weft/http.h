@@ -1,0 +1,334 @@
+/*
+ * weft/http.h: an HTTP/1.1 server on a pool: a flood does not kill it. (libweft-http)
+ *
+ *     static void hello(weft_http_request *request, weft_http_response *response, void *data)
+ *     {
+ *         weft_http_reply(response, 200, "text/plain", "hello\n", 6);
+ *     }
+ *
+ *     weft_http_options options = { .handler = hello };
+ *     return weft_http_run(&options, "tcp:127.0.0.1:8080", NULL) != 0;    // until SIGINT or SIGTERM
+ *
+ * or, with more to say about when it starts and ends:
+ *
+ *     weft_http_server *server;
+ *     if (weft_http_open(&server, &options) != 0 ||
+ *         weft_http_listen(server, "tcp:127.0.0.1:8080", NULL) != 0)
+ *         return 1;
+ *     ...                                                       // it serves
+ *     error = weft_http_stop(server, weft_after(10 * WEFT_S));  // lets requests under way end
+ *     weft_http_close(server);
+ *
+ * A handler is plain blocking code in a fiber of the server's pool: it may sleep, wait, use sockets and files, and
+ * take its time. What is not being answered holds no fiber: a connection that is idle, or whose request has not
+ * wholly come in, is a descriptor and a small record; the head of a request is read before a worker is asked for.
+ *
+ * Limits. At most max_workers requests are answered at a time, and `queue` wait for that; max_connections may be
+ * open, max_per_ip from one address. What is beyond gets 503 with Retry-After at once, without a worker. Heads and
+ * bodies are bounded in size (431, 413), and everything a client can delay has a deadline.
+ *
+ * Strict. What is ambiguous is refused with 400, and the connection closed: Content-Length with Transfer-Encoding,
+ * two lengths, a bare LF, a line that is folded, a space before the colon, a chunk size that is no number, a request
+ * of HTTP/1.1 without Host or with two.
+ *
+ * A handler that panics (weft/panic.h) has answered 500, if it had sent nothing, and is counted; the server goes on.
+ *
+ * Texts. All texts that a request gives end with a zero, and are there until the handler returns.
+ *
+ * Routes with parameters are in weft/http_router.h, folders of files in weft/http_files.h.
+ *
+ * Functions of a request and its response are for the handler's own fiber. Those that return nothing are without
+ * effect when it is too late for them (the head is on its way).
+ */
+#ifndef WEFT_HTTP_H
+#define WEFT_HTTP_H
+
+#include <stdarg.h>
+
+#include <weft/address.h>
+#include <weft/base.h>
+#include <weft/net.h>
+#include <weft/panic.h>
+#include <weft/time.h>
+
+WEFT_BEGIN
+
+typedef struct weft_http_server weft_http_server;
+typedef struct weft_http_request weft_http_request;
+typedef struct weft_http_response weft_http_response;
+
+/* Answers a request. When it returns, the response is complete; one without a status is 200, one without a body has
+ * none. */
+typedef void (*weft_http_handler)(weft_http_request *request, weft_http_response *response,
+                                  void *data);
+
+/* ---- the server ---- */
+
+/* What is known of a request that was answered, or refused; the texts are there during the call. */
+typedef struct weft_http_log_entry {
+    const weft_address *peer;
+    const char *method;  /* "-" if the request could not be read */
+    const char *target;  /* as it came: "/a%20b?c"; "-" */
+    const char *referer; /* "" if there is none */
+    const char *agent;   /* "" */
+    int version;         /* 10 or 11; 0 */
+    int status;          /* of the response */
+    int64_t bytes;       /* of its body */
+    int64_t nanoseconds; /* from the whole head to the end of the response */
+    uintptr_t reserved[4];
+} weft_http_log_entry;
+
+/* Zero means default in every field. */
+typedef struct weft_http_options {
+    /* Answers all requests. Default: 404. */
+    weft_http_handler handler;
+    void *data; /* given to the handler, to log and to on_panic */
+
+    /* Requests that are answered at a time. Default 1,000. */
+    int64_t max_workers;
+    /* Requests that may wait for a worker. Default 1,000; WEFT_UNLIMITED is not allowed. -1: none. */
+    int64_t queue;
+    /* Connections that may be open. Default: 100,000. */
+    int64_t max_connections;
+    /* Connections from one IPv4 address, or one /64 of IPv6. Default: as many as in all. */
+    int64_t max_per_ip;
+    /* Seconds in Retry-After. Default 1. */
+    int retry_after;
+
+    /* For a whole head, from its first byte (of a new connection: from its start). Default 10 s. */
+    int64_t header_timeout;
+    /* Between two requests. Default 60 s. */
+    int64_t idle_timeout;
+    /* Without a byte of the body in a read. Default 30 s. */
+    int64_t body_timeout;
+    /* Without a byte of the response taken by the client. Default 30 s. */
+    int64_t write_timeout;
+
+    /* Bytes of a request's line and header fields, at most 1 MiB: 431. Default 16,384. */
+    size_t max_header;
+    /* Header fields, at most 1,000: 431. Default 100. */
+    int max_fields;
+    /* Bytes of a body: 413; a handler may change it (weft_http_max_body). Default 8 MiB; WEFT_UNLIMITED. */
+    int64_t max_body;
+
+    /* Told of each request when it is over; in the fiber that answered it, so it should be quick. weft_http_log_line
+     * makes a line of it. Default: none. */
+    void (*log)(const weft_http_log_entry *entry, void *data);
+    /* Told of a handler's panic. Default: a report on stderr. */
+    void (*on_panic)(const weft_panic_info *info, weft_http_request *request, void *data);
+    /* Not 0: a handler that crashes takes down only its own connection, as weft_pool_options.isolate_crashes. */
+    int isolate_crashes;
+    /* Bytes of a worker's stack, as weft_pool_options. */
+    size_t stack_size;
+    /* What is sent as Server. Default: nothing. */
+    const char *name;
+    /* Fibers that watch connections. Default: one for each processor. */
+    int doors;
+    uintptr_t reserved[8]; /* must be zero */
+} weft_http_options;
+
+/* Makes a server that listens nowhere yet. The options are copied; handler and data must stay.
+ * Returns 0; -EINVAL if server is NULL, a number is out of range or a reserved field is set; -EMFILE, -ENFILE; or as
+ * weft_pool_open.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_http_open(weft_http_server **server,
+                                          const weft_http_options *options);
+
+/* Serves at an address of streams, e.g. "tcp:0.0.0.0:80", "tcp:[::1]:0", "unix:/run/my.sock"; may be called several
+ * times.
+ * Returns 0; -ESHUTDOWN after a stop; -ENOSPC for more than 16 addresses; or as weft_listener_open.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_http_listen(weft_http_server *server, const char *address,
+                                            const weft_net_options *options);
+
+/* Certificates of a listener with TLS: files in PEM. Zero means default in every field but the first two. */
+typedef struct weft_http_tls {
+    const char *certificate; /* with those between it and the root, in their order */
+    const char *key;
+    const char *ciphers;   /* of TLS 1.2, as OpenSSL writes them. Default: OpenSSL's */
+    int min_version;       /* 12 or 13. Default 12 */
+    uintptr_t reserved[5]; /* must be zero */
+} weft_http_tls;
+
+/* The same with TLS 1.2 and 1.3 (only HTTP/1.1 is spoken).
+ * Returns as weft_http_listen; -ENOTSUP if the library was built without TLS; -EINVAL if a certificate or key cannot be
+ * used: what is wrong is written to stderr; -ENOENT, -EACCES if it cannot be read.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_http_listen_tls(weft_http_server *server, const char *address,
+                                                const weft_net_options *options,
+                                                const weft_http_tls *tls);
+
+/* Where it listens: the first address is number 0. For port 0, with the port that was chosen.
+ * Returns 0; -EINVAL; -ENOENT if there is no such number.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_http_local(weft_http_server *server, int number,
+                                           weft_address *address);
+
+/* Accepts no more, closes idle connections, and lets the requests that are in go on to their end, each connection
+ * being closed after that. At the deadline the rest is cut off: their connections are closed, and the contexts of
+ * their handlers cancelled.
+ * Returns 0 if all were answered; -ETIMEDOUT if some were cut off; -ECANCELED; -EINVAL.
+ * Contexts: fiber, thread; not a handler of the server's: -EDEADLK. */
+WEFT_API WEFT_MUST_USE int weft_http_stop(weft_http_server *server, int64_t deadline);
+
+/* Stops at once if it was not stopped, waits until all handlers have returned, and frees the server. NULL is fine.
+ * Contexts: fiber, thread; not a handler of the server's. Undefined: any use after it. */
+WEFT_API void weft_http_close(weft_http_server *server);
+
+/* All of it in one call: opens a server, listens, calls ready (if it is not NULL) with the address, as text and with the
+ * port that was chosen, waits for SIGINT or SIGTERM, stops with ten seconds for what is under way, and closes.
+ * Returns 0; or as weft_http_open, weft_http_listen, weft_signal_open and weft_http_stop.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_http_run(const weft_http_options *options, const char *address,
+                                         void (*ready)(const char *address));
+
+typedef struct weft_http_stats {
+    int64_t connections; /* open */
+    int64_t idle;        /* of those, without a request that has begun to come in */
+    int64_t reading;     /* of those, with a head that is not whole */
+    int64_t running;     /* requests being answered */
+    int64_t queued;      /* requests that wait for a worker */
+    /* Since it was opened. */
+    int64_t accepted;
+    int64_t requests;      /* answered by a handler */
+    int64_t refused;       /* 503 without a worker: connections and requests */
+    int64_t bad;           /* 4xx and 5xx of the parser's: not understood, too large */
+    int64_t timed_out;     /* connections closed by a deadline */
+    int64_t panicked;      /* handlers */
+    int64_t accept_errors; /* such as no descriptors left */
+    uintptr_t reserved[4];
+} weft_http_stats;
+
+/* Returns 0; -EINVAL.
+ * Contexts: fiber, thread, handler. */
+WEFT_API int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats);
+
+/* Writes what the Combined Log Format says of it into a text of `size` bytes, with an end of line and a zero; what
+ * does not fit is cut. What came from the client is made harmless: \xHH for what is not printable, and for quotes.
+ * Returns the number of bytes, without the zero; -EINVAL.
+ * Contexts: fiber, thread. */
+WEFT_API int weft_http_log_line(const weft_http_log_entry *entry, char *text, size_t size);
+
+/* ---- the request ---- */
+
+WEFT_API const char *weft_http_method(const weft_http_request *request); /* "GET" */
+/* The path, with %XX decoded and without the query: "/a b". Always begins with a slash ("*" of OPTIONS aside), and
+ * has no "." or ".." as a segment: these were resolved; above the root is 400. A %2F stays as it is. */
+WEFT_API const char *weft_http_path(const weft_http_request *request);
+WEFT_API const char *weft_http_target(const weft_http_request *request); /* as it came */
+/* What follows the question mark, as it came; "" if nothing does. */
+WEFT_API const char *weft_http_query(const weft_http_request *request);
+/* The first value of a name in the query, with %XX and + decoded; "" for a name alone. NULL if it is not there, or
+ * there is no memory. */
+WEFT_API const char *weft_http_query_value(weft_http_request *request, const char *name);
+/* 10 or 11. */
+WEFT_API int weft_http_version(const weft_http_request *request);
+/* The value of a header field, without regard to case; of several, the first. NULL if it is not there. */
+WEFT_API const char *weft_http_header(const weft_http_request *request, const char *name);
+/* All fields in their order, from 0 on. Returns 0; -ENOENT. */
+WEFT_API int weft_http_header_at(const weft_http_request *request, int number, const char **name,
+                                 const char **value);
+/* A parameter of the route (weft/http_router.h), decoded; NULL if there is none of that name. */
+WEFT_API const char *weft_http_param(const weft_http_request *request, const char *name);
+/* Who asks, and where it came in. */
+WEFT_API void weft_http_peer(const weft_http_request *request, weft_address *address);
+/* Not 0: over TLS. */
+WEFT_API int weft_http_is_tls(const weft_http_request *request);
+/* Bytes of the body as announced; 0 without a body; -1 if it is chunked. */
+WEFT_API int64_t weft_http_content_length(const weft_http_request *request);
+/* Sets the limit for this body; before it is read. */
+WEFT_API void weft_http_max_body(weft_http_request *request, int64_t bytes);
+
+/* Reads of the body what there is, at least one byte, at most `size`. Waits at most body_timeout for it.
+ * Returns the number of bytes; 0 at its end; -EFBIG beyond the limit (the answer is 413 if the handler gives none);
+ * -EBADMSG if the chunks make no sense (400); -ECONNRESET if the client went away; -ETIMEDOUT (408); -ECANCELED. */
+WEFT_API WEFT_MUST_USE int64_t weft_http_read(weft_http_request *request, void *data, size_t size);
+/* Reads all of the body, or what is left of it; it is there until the handler returns, with a zero behind it.
+ * Returns 0; as above; -ENOMEM. */
+WEFT_API WEFT_MUST_USE int weft_http_read_all(weft_http_request *request, char **body,
+                                              size_t *size);
+/* A trailer field, when the body has been read to its end; NULL. */
+WEFT_API const char *weft_http_trailer(const weft_http_request *request, const char *name);
+
+/* ---- the response ---- */
+
+/* The status; 200 by default. Out of range (200 to 999) is without effect. */
+WEFT_API void weft_http_status(weft_http_response *response, int status);
+/* The words for a status: "Not Found". */
+WEFT_API const char *weft_http_status_text(int status);
+/* Sets a header field, in place of those of that name; or adds one.
+ * Returns 0; -EINVAL if the name is no token, or the value has a control character in it (also CR and LF: nothing a
+ * client sent can become a field of its own), or for fields that are the server's: Connection (but "close" may be
+ * set), Transfer-Encoding, Upgrade, Keep-Alive, Trailer; -EBUSY if the head is on its way; -ENOMEM, -EMSGSIZE beyond
+ * 64 KiB in all. Content-Length may be set: then a body that is longer is not sent (-EMSGSIZE), and one that is
+ * shorter ends the connection. */
+WEFT_API int weft_http_set(weft_http_response *response, const char *name, const char *value);
+WEFT_API int weft_http_add(weft_http_response *response, const char *name, const char *value);
+WEFT_API int weft_http_setf(weft_http_response *response, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Adds to the body. What is small is collected; a body that is complete before anything had to be sent has its
+ * Content-Length, another is sent in chunks as it grows (to HTTP/1.0: until the end of the connection). Of a response
+ * that has no body (HEAD, 204, 304) nothing is sent.
+ * Returns 0; -EMSGSIZE beyond the Content-Length that was set; -EPIPE, -ECONNRESET if the client went away;
+ * -ETIMEDOUT if it takes nothing; -ECANCELED. */
+WEFT_API int weft_http_write(weft_http_response *response, const void *data, size_t size);
+WEFT_API int weft_http_puts(weft_http_response *response, const char *text);
+WEFT_API int weft_http_printf(weft_http_response *response, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Sends what was collected; also a head alone.
+ * Returns as weft_http_write. */
+WEFT_API int weft_http_flush(weft_http_response *response);
+/* Adds `size` bytes of a file from `offset` on, without a copy where the kernel can.
+ * Returns as weft_http_write; -EIO if the file ends before. */
+WEFT_API int weft_http_send_file(weft_http_response *response, int file, int64_t offset,
+                                 int64_t size);
+/* Adds a trailer field, to be sent after the last chunk; before the head is sent, and only if the client said that
+ * it takes them (TE: trailers), which this looks after: else it is without effect.
+ * Returns 0; -EINVAL as weft_http_set; -ENOMEM; -EMSGSIZE. The name is announced in Trailer if it is set before the
+ * head is sent. */
+WEFT_API int weft_http_set_trailer(weft_http_response *response, const char *name,
+                                   const char *value);
+/* Whether the head is on its way: status and header can no longer be changed. */
+WEFT_API int weft_http_sent(const weft_http_response *response);
+
+/* A whole response in one call; content_type may be NULL. Returns as weft_http_write, and -EBUSY if the head is on its way. */
+WEFT_API int weft_http_reply(weft_http_response *response, int status, const char *content_type,
+                             const void *data, size_t size);
+/* An error as text: its words, and `detail` if that is not NULL. */
+WEFT_API int weft_http_error(weft_http_response *response, int status, const char *detail);
+/* 301, 302, 303, 307 or 308 to a location. -EINVAL if the location has a control character in it. */
+WEFT_API int weft_http_redirect(weft_http_response *response, int status, const char *location);
+
+/* ---- server-sent events ---- */
+
+/* Begins a stream of events: status 200, text/event-stream, nothing kept by caches. Such a handler does not end by itself:
+ * when the server stops, its context is cancelled at once, so that its waits end with -ECANCELED.
+ * Returns as weft_http_flush; -EBUSY if the head is on its way. */
+WEFT_API WEFT_MUST_USE int weft_http_events(weft_http_response *response);
+/* Sends an event at once; `event` and `id` may be NULL. Data may have several lines.
+ * Returns as weft_http_write; -EINVAL if event or id have an end of line in them, or the response is no stream of events.
+ * An error says that the client is gone: return from the handler. */
+WEFT_API WEFT_MUST_USE int weft_http_event(weft_http_response *response, const char *event,
+                                           const char *data, const char *id);
+/* Sends a comment: nothing for the page, but it finds out whether the client is still there. */
+WEFT_API WEFT_MUST_USE int weft_http_event_ping(weft_http_response *response);
+
+/* ---- upgrade ---- */
+
+/* Answers 101 with `protocol` (and the fields that were set), and hands the connection over: what
+ * weft_http_stream_read and weft_http_stream_write pass is not HTTP any more. The handler has it until it returns;
+ * then it is closed. When the server stops, the handler's context is cancelled at once.
+ * Returns 0; -EINVAL if the request does not ask for that protocol (Upgrade, Connection); -EBUSY if something was
+ * sent; or as weft_http_write. */
+WEFT_API WEFT_MUST_USE int weft_http_upgrade(weft_http_response *response, const char *protocol);
+/* Returns as weft_conn_read and weft_conn_write; -EINVAL without an upgrade. */
+WEFT_API WEFT_MUST_USE int64_t weft_http_stream_read(weft_http_response *response, void *data,
+                                                     size_t size, int64_t deadline);
+WEFT_API WEFT_MUST_USE int64_t weft_http_stream_write(weft_http_response *response,
+                                                      const void *data, size_t size,
+                                                      int64_t deadline);
+
+WEFT_END
+
+#endif

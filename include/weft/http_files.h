@@ -1,0 +1,54 @@
+/*
+ * weft/http_files.h: a folder of files, served. (libweft-http)
+ *
+ *     weft_http_files *files;
+ *     error = weft_http_files_open(&files, "/srv/www", NULL);
+ *     error = weft_http_route(router, "GET", "/{path...}", weft_http_files_serve, files);
+ *
+ * GET and HEAD; others are 405. The path is that of the route's parameter "path" if there is one, else the request's.
+ * Ranges (one or several, 206, 416; If-Range), ETag and Last-Modified with If-None-Match, If-Match, If-Modified-Since
+ * and If-Unmodified-Since; a type by the name's ending. A folder without a slash behind it is redirected (301) to the
+ * one with it, where index.html answers; without that, a list of its files if wanted, else 404. Where a client takes
+ * gzip and "name.gz" lies beside "name" and is not older, that is sent.
+ *
+ * No way out: nothing outside of the folder is ever served: not by "..", not by %2e%2e, %2f or a zero, not by a
+ * symbolic link that leads out of it, whatever changes in the folder meanwhile. Names that begin with a dot are
+ * 404, unless wanted. Only regular files are served (no devices, no FIFOs).
+ */
+#ifndef WEFT_HTTP_FILES_H
+#define WEFT_HTTP_FILES_H
+
+#include <weft/base.h>
+#include <weft/http.h>
+
+WEFT_BEGIN
+
+typedef struct weft_http_files weft_http_files;
+
+/* Zero means default in every field. */
+typedef struct weft_http_files_options {
+    const char *index;         /* of a folder. Default "index.html" */
+    int list;                  /* not 0: a folder without an index is shown as a list */
+    int dot_files;             /* not 0: names that begin with a dot are served */
+    const char *cache_control; /* sent as Cache-Control. Default: nothing */
+    int no_gzip;               /* not 0: "name.gz" is not looked for */
+    uintptr_t reserved[6];     /* must be zero */
+} weft_http_files_options;
+
+/* Opens a folder; the options are copied.
+ * Returns 0; -EINVAL; -ENOTDIR; -ENOENT, -EACCES and what open may say; -ENOMEM.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_http_files_open(weft_http_files **files, const char *folder,
+                                                const weft_http_files_options *options);
+/* NULL is fine. Undefined: while a server uses it.
+ * Contexts: fiber, thread. */
+WEFT_API void weft_http_files_close(weft_http_files *files);
+/* The handler; data is what weft_http_files_open gave. */
+WEFT_API void weft_http_files_serve(weft_http_request *request, weft_http_response *response,
+                                    void *files);
+/* The type of a name by its ending: "text/html; charset=utf-8"; "application/octet-stream" if it is not known. */
+WEFT_API const char *weft_http_type(const char *name);
+
+WEFT_END
+
+#endif

@@ -1,0 +1,265 @@
+/*
+ * body.c: the body of a request, read as the handler asks for it.
+ *
+ * What came with the head lies in the exchange's buffer. A body with a length is then received straight into the handler's
+ * memory; one in chunks goes through the buffer. Nobody waits for more than body_timeout without a byte.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <weft/fd.h>
+
+#include "http/exchange.h"
+
+#define DRAIN_TIME (1 * WEFT_S)
+
+void weft__http_body_begin(struct exchange *exchange)
+{
+    weft_http_request *request = &exchange->request;
+    request->chunks = (struct chunks){0};
+    request->left = request->head.length;
+    request->read = 0;
+    request->limit = exchange->server->options.max_body;
+    request->error = 0;
+    request->done = request->head.length == 0;
+    request->told_continue = !request->head.expects_continue || request->done;
+    request->trailer_count = 0;
+    request->piece_size = 0;
+}
+
+void weft_http_max_body(weft_http_request *request, int64_t bytes)
+{
+    if (bytes >= 0)
+        request->limit = bytes;
+}
+
+int weft__http_body_status(const weft_http_request *request)
+{
+    switch (request->error) {
+    case -EFBIG:
+        return 413;
+    case -EBADMSG:
+        return 400;
+    case -ETIMEDOUT:
+        return 408;
+    default:
+        return 0;
+    }
+}
+
+static int fail(weft_http_request *request, int error)
+{
+    request->error = error;
+    exchange_of_request(request)->keep = false;
+    return error;
+}
+
+/* What the client waits for before it sends the body. */
+static int tell_continue(struct exchange *exchange)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    weft_http_request *request = &exchange->request;
+    if (request->told_continue || exchange->response.sent)
+        return 0;
+    request->told_continue = true;
+    char text[sizeof go_on - 1];
+    memcpy(text, go_on, sizeof text);
+    struct iovec piece = {text, sizeof text};
+    return weft__http_connection_send(exchange->connection, &piece, 1,
+                                      exchange->server->options.write_timeout);
+}
+
+/* Receives at least a byte. */
+static int64_t receive(struct exchange *exchange, void *data, size_t size, int64_t deadline)
+{
+    for (;;) {
+        int64_t got = weft__http_connection_read(exchange->connection, data, size);
+        if (got == 0)
+            return -ECONNRESET;
+        if (got != -EAGAIN)
+            return got;
+        int error = weft__http_connection_wait(exchange->connection, WEFT_READABLE, deadline);
+        if (error != 0)
+            return error;
+    }
+}
+
+static int64_t read_length(struct exchange *exchange, void *data, size_t size, int64_t deadline)
+{
+    weft_http_request *request = &exchange->request;
+    size_t most = (uint64_t)request->left < size ? (size_t)request->left : size;
+    int64_t got = (int64_t)(exchange->in_size - exchange->at);
+    if (got > 0) {
+        if ((size_t)got > most)
+            got = (int64_t)most;
+        memcpy(data, exchange->in + exchange->at, (size_t)got);
+        exchange->at += (size_t)got;
+    } else {
+        got = receive(exchange, data, most, deadline);
+        if (got < 0)
+            return got;
+    }
+    request->left -= got;
+    request->done = request->left == 0;
+    return got;
+}
+
+/* Gets more bytes into the buffer, behind those that are not used up. */
+static int64_t refill(struct exchange *exchange, int64_t deadline)
+{
+    size_t left = exchange->in_size - exchange->at;
+    if (exchange->at > exchange->head_size) {
+        memmove(exchange->in + exchange->head_size, exchange->in + exchange->at, left);
+        exchange->at = exchange->head_size;
+        exchange->in_size = exchange->at + left;
+    }
+    size_t room = exchange->in_capacity - exchange->in_size;
+    if (room == 0)
+        return -EBADMSG;
+    int64_t got = receive(exchange, exchange->in + exchange->in_size, room, deadline);
+    if (got > 0)
+        exchange->in_size += (size_t)got;
+    return got;
+}
+
+static int64_t read_trailer(struct exchange *exchange, int64_t deadline)
+{
+    weft_http_request *request = &exchange->request;
+    size_t seen = 0;
+    for (;;) {
+        int64_t size = weft__http_parse_fields(
+            request->trailers, exchange->server->options.max_fields, &request->trailer_count,
+            exchange->in + exchange->at, exchange->in_size - exchange->at, HTTP_BODY_ROOM, &seen);
+        if (size < 0) {
+            request->trailer_count = 0;
+            return -EBADMSG;
+        }
+        if (size > 0) {
+            exchange->at += (size_t)size;
+            request->done = true;
+            return 0;
+        }
+        int64_t got = refill(exchange, deadline);
+        if (got < 0)
+            return got;
+    }
+}
+
+/* Decodes until there is a piece of the body, which stays in the buffer; or its end. 1, 0 or an error. */
+static int64_t next_piece(struct exchange *exchange, int64_t deadline)
+{
+    weft_http_request *request = &exchange->request;
+    while (request->piece_size == 0) {
+        if (request->chunks.done)
+            return read_trailer(exchange, deadline);
+        if (exchange->at == exchange->in_size) {
+            int64_t got = refill(exchange, deadline);
+            if (got < 0)
+                return got;
+        }
+        int64_t eaten = weft__http_chunks_eat(&request->chunks, exchange->in + exchange->at,
+                                              exchange->in_size - exchange->at, &request->piece,
+                                              &request->piece_size);
+        if (eaten < 0)
+            return -EBADMSG;
+        exchange->at += (size_t)eaten;
+    }
+    return 1;
+}
+
+static int64_t read_chunks(struct exchange *exchange, void *data, size_t size, int64_t deadline)
+{
+    weft_http_request *request = &exchange->request;
+    int64_t result = next_piece(exchange, deadline);
+    if (result <= 0)
+        return result;
+    if (request->read + (int64_t)request->piece_size > request->limit)
+        return -EFBIG;
+    if (size > request->piece_size)
+        size = request->piece_size;
+    memcpy(data, request->piece, size);
+    request->piece += size;
+    request->piece_size -= size;
+    return (int64_t)size;
+}
+
+static int64_t read_until(weft_http_request *request, void *data, size_t size, int64_t deadline)
+{
+    struct exchange *exchange = exchange_of_request(request);
+    if (request->error != 0)
+        return request->error;
+    if (request->done || size == 0)
+        return 0;
+    int64_t got = request->head.length > request->limit ? -EFBIG : tell_continue(exchange);
+    if (got == 0)
+        got = request->head.length >= 0 ? read_length(exchange, data, size, deadline)
+                                        : read_chunks(exchange, data, size, deadline);
+    if (got < 0)
+        return fail(request, (int)got);
+    request->read += got;
+    return got;
+}
+
+int64_t weft_http_read(weft_http_request *request, void *data, size_t size)
+{
+    const weft_http_options *options = &exchange_of_request(request)->server->options;
+    return read_until(request, data, size, weft_after(options->body_timeout));
+}
+
+int weft_http_read_all(weft_http_request *request, char **body, size_t *size)
+{
+    size_t room = request->head.length > 0 && request->head.length <= request->limit
+                      ? (size_t)request->left + 1
+                      : 4096;
+    size_t used = 0;
+    struct block *block = weft__http_allocate(sizeof *block + room);
+    for (;;) {
+        if (block == NULL)
+            return -ENOMEM;
+        if (used + 1 == room && !request->done) {
+            struct block *larger = weft__http_resize(block, sizeof *block + room * 2);
+            if (larger == NULL)
+                weft__http_free(block);
+            else
+                room *= 2;
+            block = larger;
+            continue;
+        }
+        int64_t got = weft_http_read(request, (char *)block->bytes + used, room - 1 - used);
+        if (got < 0) {
+            weft__http_free(block);
+            return (int)got;
+        }
+        used += (size_t)got;
+        if (got == 0)
+            break;
+    }
+    ((char *)block->bytes)[used] = '\0';
+    block->next = request->blocks;
+    request->blocks = block;
+    *body = (char *)block->bytes;
+    *size = used;
+    return 0;
+}
+
+bool weft__http_body_is_large(const weft_http_request *request)
+{
+    return !request->done && request->left > HTTP_DRAIN_MOST;
+}
+
+bool weft__http_body_drain(struct exchange *exchange)
+{
+    weft_http_request *request = &exchange->request;
+    if (request->done)
+        return true;
+    if (!request->told_continue || request->error != 0 || weft__http_body_is_large(request))
+        return false; /* who waits for 100 and gets another answer may send the body or not: nobody knows */
+    char rest[4096];
+    int64_t deadline = weft_after(DRAIN_TIME);
+    int64_t got, most = request->read + HTTP_DRAIN_MOST;
+    request->limit = INT64_MAX;
+    do
+        got = read_until(request, rest, sizeof rest, deadline);
+    while (got > 0 && request->read < most);
+    return request->done;
+}

@@ -1,0 +1,100 @@
+/*
+ * chunk.c: a body in chunks, decoded as it comes in.
+ *
+ *     FIRST digit SIZE digit... [; EXTENSION ...] CR SIZE_END LF BODY bytes... BODY_CR CR BODY_LF LF FIRST
+ *
+ * A line of "0" sets `done`; what is behind its LF is the trailer's.
+ *
+ * Lines end with CR LF and with nothing else, in extensions too: where others take an LF alone, they and we would
+ * disagree on what is a chunk. Blanks behind a size are refused, though RFC 9112 has a recipient bear with them before
+ * an extension: no client sends them. What an extension says is not looked at, but that it has no control characters.
+ * A size has at most 16 digits, so that no line is without an end.
+ */
+#include "http/chunk.h"
+
+enum { FIRST, SIZE, EXTENSION, SIZE_END, BODY, BODY_CR, BODY_LF };
+
+enum { MOST_DIGITS = 16, MOST_IGNORED = 256 };
+
+static int digit_value(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    digit = (char)(digit | 0x20);
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+/* Here `ignored` counts the digits. False if it makes no sense. */
+static bool eat_size(struct chunks *chunks, char byte)
+{
+    int value = digit_value(byte);
+    if (value >= 0) {
+        if (chunks->ignored == MOST_DIGITS || chunks->left > (uint64_t)INT64_MAX / 16)
+            return false;
+        chunks->left = chunks->left * 16 + (uint64_t)value;
+        chunks->ignored++;
+        chunks->state = SIZE;
+        return true;
+    }
+    if (chunks->state == FIRST || (byte != ';' && byte != '\r'))
+        return false;
+    chunks->ignored = 0;
+    chunks->state = byte == ';' ? EXTENSION : SIZE_END;
+    return true;
+}
+
+static bool eat_extension(struct chunks *chunks, char byte)
+{
+    if (byte == '\r') {
+        chunks->state = SIZE_END;
+        return true;
+    }
+    bool control = ((uint8_t)byte < 0x20 && byte != '\t') || byte == 0x7f;
+    return !control && ++chunks->ignored <= MOST_IGNORED;
+}
+
+/* Eats a byte that is not of the body. */
+static bool eat_byte(struct chunks *chunks, char byte)
+{
+    switch (chunks->state) {
+    case FIRST:
+    case SIZE:
+        return eat_size(chunks, byte);
+    case EXTENSION:
+        return eat_extension(chunks, byte);
+    case SIZE_END:
+        chunks->ignored = 0;
+        chunks->done = byte == '\n' && chunks->left == 0;
+        chunks->state = BODY;
+        return byte == '\n';
+    case BODY_CR:
+        chunks->state = BODY_LF;
+        return byte == '\r';
+    default:
+        chunks->state = FIRST;
+        return byte == '\n';
+    }
+}
+
+int64_t weft__http_chunks_eat(struct chunks *chunks, const char *data, size_t size,
+                              const char **piece, size_t *piece_size)
+{
+    *piece = NULL;
+    *piece_size = 0;
+    size_t at = 0;
+    while (at < size && !chunks->done) {
+        if (chunks->state == BODY) {
+            size_t rest = size - at;
+            *piece = data + at;
+            *piece_size = chunks->left < rest ? (size_t)chunks->left : rest;
+            chunks->left -= *piece_size;
+            if (chunks->left == 0)
+                chunks->state = BODY_CR;
+            return (int64_t)(at + *piece_size);
+        }
+        if (!eat_byte(chunks, data[at]))
+            return -400;
+        at++;
+    }
+    return (int64_t)at;
+}

@@ -1,0 +1,290 @@
+/*
+ * connection.c: a connection: how it comes, changes hands, and goes. Who may touch what is told in server.h.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <weft/fd.h>
+
+#include "http/server.h"
+
+/* Lists. Under the door's lock. */
+
+static void list_remove(struct connection *connection)
+{
+    struct connections *list = &connection->door->lists[connection->list];
+    *(connection->previous != NULL ? &connection->previous->next : &list->first) = connection->next;
+    *(connection->next != NULL ? &connection->next->previous : &list->last) = connection->previous;
+    list->count--;
+}
+
+static void list_append(struct connection *connection, enum list which)
+{
+    struct connections *list = &connection->door->lists[which];
+    connection->list = (uint8_t)which;
+    connection->next = NULL;
+    connection->previous = list->last;
+    *(list->last != NULL ? &list->last->next : &list->first) = connection;
+    list->last = connection;
+    list->count++;
+}
+
+/* Every list is in the order of its deadlines: all of a list have the same time. */
+static int64_t deadline_of(const struct door *door, enum list list)
+{
+    const weft_http_options *options = &door->server->options;
+    switch (list) {
+    case LIST_READING:
+        return weft_after(options->header_timeout);
+    case LIST_IDLE:
+        return weft_after(options->idle_timeout);
+    case LIST_LINGERING:
+        return weft_after(2 * WEFT_S);
+    default:
+        return WEFT_NEVER;
+    }
+}
+
+static void wait_in(struct connection *connection, enum list list, int64_t deadline)
+{
+    list_remove(connection);
+    connection->deadline = deadline;
+    list_append(connection, list);
+}
+
+/* Changing hands. */
+
+bool weft__http_release(struct connection *connection, struct partial *partial)
+{
+    struct door *door = connection->door;
+    enum list list = partial != NULL ? LIST_READING : LIST_IDLE;
+    int64_t deadline = deadline_of(door, list);
+    weft_mutex_lock(&door->lock);
+    bool quiet = atomic_u32_load_relaxed(&connection->readable) == 0 &&
+                 atomic_u32_load_relaxed(&door->server->stopping) == 0;
+    if (quiet) {
+        connection->partial = partial;
+        wait_in(connection, list, deadline);
+    }
+    weft_mutex_unlock(&door->lock);
+    return quiet;
+}
+
+void weft__http_take(struct connection *connection)
+{
+    weft_mutex_lock(&connection->door->lock);
+    wait_in(connection, LIST_BUSY, WEFT_NEVER);
+    weft_mutex_unlock(&connection->door->lock);
+}
+
+void weft__http_move(struct connection *connection, enum list list)
+{
+    struct door *door = connection->door;
+    int64_t deadline = deadline_of(door, list);
+    weft_mutex_lock(&door->lock);
+    wait_in(connection, list, deadline);
+    weft_mutex_unlock(&door->lock);
+}
+
+/* Coming and going. */
+
+bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
+                      struct tls_keys *keys)
+{
+    struct connection *connection = weft__http_allocate(sizeof *connection);
+    struct tls *tls = NULL;
+    if (connection != NULL && keys != NULL && (tls = weft__http_tls_open(keys, fd)) == NULL) {
+        weft__http_free(connection);
+        connection = NULL;
+    }
+    if (connection == NULL) {
+        weft__http_close_fd(fd);
+        return false;
+    }
+    uint64_t number = atomic_u64_add_relaxed(&server->next_door, 1);
+    struct door *door = &server->doors[number % (uint64_t)server->door_count];
+    *connection = (struct connection){.watched = WATCHED_CONNECTION,
+                                      .fd = fd,
+                                      .door = door,
+                                      .tls = tls,
+                                      .shaking = tls != NULL,
+                                      .peer = *peer};
+    connection->deadline = deadline_of(door, LIST_READING);
+
+    /* In the set while the lock is held: no event of it is looked at before it is in the list. A door that knows of a stop
+     * has looked at its lists under the lock: what came after that nobody would close. */
+    weft_mutex_lock(&door->lock);
+    int error = -ESHUTDOWN;
+    if (atomic_u32_load_relaxed(&server->stopping) == 0)
+        error = tls != NULL ? weft__http_set_both(door->set, fd, connection)
+                            : weft__http_set_add(door->set, fd, connection);
+    bool first = error == 0 && door->count++ == 0;
+    if (error == 0)
+        list_append(connection, LIST_READING);
+    weft_mutex_unlock(&door->lock);
+    if (error != 0) {
+        weft__http_tls_close(tls);
+        weft__http_close_fd(fd);
+        weft__http_free(connection);
+        return false;
+    }
+    if (first) /* it may be waiting for ever, and has a deadline to keep now */
+        weft__http_bell_ring(door->bell);
+    return true;
+}
+
+void weft__http_close_connection(struct connection *connection)
+{
+    struct door *door = connection->door;
+    weft_http_server *server = door->server;
+    weft__http_set_remove(door->set, connection->fd);
+    weft__http_tls_close(connection->tls);
+    weft__http_free(connection->partial);
+    weft__http_limits_leave(server->limits, &connection->peer);
+
+    weft_mutex_lock(&door->lock);
+    /* Under the lock, so that a stop does not cut a number that is somebody else's by then. */
+    weft__http_close_fd(connection->fd);
+    list_remove(connection);
+    connection->closed = true;
+    connection->next = door->dead;
+    door->dead = connection;
+    bool last = --door->count == 0;
+    weft_mutex_unlock(&door->lock);
+    (void)atomic_i64_add_relaxed(&server->connections, -1);
+    if (last && atomic_u32_load_acquire(&server->stopping) != 0)
+        weft__http_bell_ring(door->bell);
+}
+
+void weft__http_linger(struct connection *connection)
+{
+    struct door *door = connection->door;
+    if (connection->tls != NULL || atomic_u32_load_relaxed(&door->server->stopping) != 0) {
+        weft__http_close_connection(connection);
+        return;
+    }
+    weft__http_end_sending(connection->fd);
+    int64_t deadline = deadline_of(door, LIST_LINGERING);
+    bool stays = weft__http_discard(connection);
+    weft_mutex_lock(&door->lock);
+    stays = stays && door->lists[LIST_LINGERING].count < HTTP_LINGERING_MOST;
+    if (stays)
+        wait_in(connection, LIST_LINGERING, deadline);
+    weft_mutex_unlock(&door->lock);
+    if (!stays)
+        weft__http_close_connection(connection);
+}
+
+bool weft__http_discard(struct connection *connection)
+{
+    char rest[4096];
+    int64_t got;
+    int most = 64; /* who sends more than that is not listened to */
+    do
+        got = weft__http_connection_read(connection, rest, sizeof rest);
+    while (got == (int64_t)sizeof rest && --most > 0);
+    return (got > 0 && got < (int64_t)sizeof rest) || got == -EAGAIN;
+}
+
+void weft__http_bury(struct door *door)
+{
+    weft_mutex_lock(&door->lock);
+    struct connection *dead = door->dead;
+    door->dead = NULL;
+    weft_mutex_unlock(&door->lock);
+    while (dead != NULL) {
+        struct connection *next = dead->next;
+        weft__http_free(dead);
+        dead = next;
+    }
+}
+
+/* Bytes. */
+
+int64_t weft__http_connection_read(struct connection *connection, void *data, size_t size)
+{
+    return connection->tls != NULL ? weft__http_tls_read(connection->tls, data, size)
+                                   : weft__http_receive(connection->fd, data, size);
+}
+
+int weft__http_connection_wait(struct connection *connection, int events, int64_t deadline)
+{
+    if (connection->tls != NULL)
+        events = weft__http_tls_wants(connection->tls);
+    int ready = weft_fd_wait(connection->fd, events, deadline);
+    return ready > 0 ? 0 : ready;
+}
+
+static int64_t send_some(struct connection *connection, const struct iovec *pieces, int count)
+{
+    if (connection->tls != NULL)
+        return weft__http_tls_write(connection->tls, pieces[0].iov_base, pieces[0].iov_len);
+    return weft__http_send(connection->fd, pieces, count);
+}
+
+/* Takes so many bytes off the pieces; the number of those that are left. */
+static int advance(struct iovec **pieces, int count, size_t sent)
+{
+    for (; count > 0 && sent >= (*pieces)->iov_len; ++*pieces, count--)
+        sent -= (*pieces)->iov_len;
+    if (count > 0) {
+        (*pieces)->iov_base = (char *)(*pieces)->iov_base + sent;
+        (*pieces)->iov_len -= sent;
+    }
+    return count;
+}
+
+/* Each wait ends at the deadline, or after the timeout if that is not 0. */
+static int send_all(struct connection *connection, struct iovec *pieces, int count,
+                    int64_t deadline, int64_t timeout, size_t *all)
+{
+    while ((count = advance(&pieces, count, 0)) > 0) {
+        int64_t sent = send_some(connection, pieces, count);
+        if (sent > 0) {
+            *all += (size_t)sent;
+            count = advance(&pieces, count, (size_t)sent);
+            continue;
+        }
+        if (sent != -EAGAIN)
+            return (int)sent;
+        int error = weft__http_connection_wait(connection, WEFT_WRITABLE,
+                                               timeout != 0 ? weft_after(timeout) : deadline);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+int weft__http_connection_send(struct connection *connection, struct iovec *pieces, int count,
+                               int64_t timeout)
+{
+    size_t sent = 0;
+    return send_all(connection, pieces, count, 0, timeout, &sent);
+}
+
+int weft__http_connection_send_until(struct connection *connection, struct iovec *pieces, int count,
+                                     int64_t deadline, size_t *sent)
+{
+    return send_all(connection, pieces, count, deadline, 0, sent);
+}
+
+void weft__http_peer_address(const struct peer *peer, weft_address *address)
+{
+    memset(address, 0, sizeof *address);
+    if (peer->family == 4) {
+        struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(peer->port)};
+        memcpy(&ipv4.sin_addr, peer->ip, 4);
+        memcpy(address->bytes, &ipv4, sizeof ipv4);
+        address->size = sizeof ipv4;
+    } else if (peer->family == 6) {
+        struct sockaddr_in6 ipv6 = {
+            .sin6_family = AF_INET6, .sin6_port = htons(peer->port), .sin6_scope_id = peer->scope};
+        memcpy(&ipv6.sin6_addr, peer->ip, 16);
+        memcpy(address->bytes, &ipv6, sizeof ipv6);
+        address->size = sizeof ipv6;
+    }
+    if (address->size != 0)
+        address->type = SOCK_STREAM;
+}

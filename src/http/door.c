@@ -1,0 +1,334 @@
+/*
+ * door.c: the fiber that watches connections nobody works on.
+ *
+ * It sleeps in weft's poller on a set of its own (an epoll in an epoll), and when that has something takes what there is: a
+ * new connection is admitted or refused; of one with data as much of the head is read as there is. A head that is
+ * whole goes to the pool; one that is not is kept in as many bytes as it has. So clients that send slowly, or nothing, cost a
+ * record and no fiber, however many there are. Full pool: 503, from here.
+ *
+ * After each round it lets the workers run, and looks again: under load a round has many requests, and costs one system
+ * call; the poller is troubled only when there is nothing to do.
+ *
+ * No descriptors (EMFILE): the connection stays in the kernel's queue, and the door takes its listeners out of the set for a
+ * moment: else it would be told of it without end.
+ */
+#include <errno.h>
+
+#include <weft/fd.h>
+#include <weft/fiber.h>
+
+#include "http/exchange.h"
+
+enum { EVENTS = 128, ACCEPTS = 64 };
+#define DEAF (50 * WEFT_MS)
+
+int weft__http_door_open(struct door *door, weft_http_server *server)
+{
+    door->watched = WATCHED_BELL;
+    door->server = server;
+    door->set = weft__http_set_open();
+    if (door->set < 0)
+        return door->set;
+    door->bell = weft__http_bell_open();
+    int error =
+        door->bell < 0 ? door->bell : weft__http_set_add_shared(door->set, door->bell, door);
+    if (error != 0) {
+        if (door->bell >= 0)
+            weft__http_close_fd(door->bell);
+        weft__http_close_fd(door->set);
+    }
+    return error;
+}
+
+void weft__http_door_close(struct door *door)
+{
+    weft__http_bury(door);
+    weft__http_close_fd(door->bell);
+    weft__http_close_fd(door->set);
+}
+
+/* New connections. */
+
+static void unlisten(struct door *door)
+{
+    weft_http_server *server = door->server;
+    weft_mutex_lock(&server->lock);
+    for (int i = 0; i < server->listener_count; i++)
+        weft__http_set_remove(door->set, server->listeners[i].fd);
+    weft_mutex_unlock(&server->lock);
+}
+
+static void listen_again(struct door *door)
+{
+    weft_http_server *server = door->server;
+    door->deaf_until = 0;
+    weft_mutex_lock(&server->lock);
+    for (int i = 0; i < server->listener_count; i++)
+        if (weft__http_set_add_shared(door->set, server->listeners[i].fd, &server->listeners[i]) !=
+            0)
+            door->deaf_until = weft_after(DEAF); /* once more then; those that are in stay */
+    weft_mutex_unlock(&server->lock);
+}
+
+/* A place for one more, or not. */
+static bool has_room(weft_http_server *server, const struct peer *peer)
+{
+    int64_t before = atomic_i64_add_relaxed(&server->connections, 1);
+    if (before < server->options.max_connections && weft__http_limits_enter(server->limits, peer))
+        return true;
+    (void)atomic_i64_add_relaxed(&server->connections, -1);
+    return false;
+}
+
+static void welcome(weft_http_server *server, int fd, const struct peer *peer,
+                    struct tls_keys *keys)
+{
+    count_up(&server->accepted);
+    if (!has_room(server, peer)) {
+        count_up(&server->refused);
+        weft__http_turn_away(server, fd, keys != NULL);
+        return;
+    }
+    if (!weft__http_admit(server, fd, peer, keys)) {
+        count_up(&server->accept_errors);
+        weft__http_limits_leave(server->limits, peer);
+        (void)atomic_i64_add_relaxed(&server->connections, -1);
+    }
+}
+
+static void accept_some(struct door *door, const struct listener *listener)
+{
+    weft_http_server *server = door->server;
+    struct peer peer;
+    for (int i = 0; i < ACCEPTS; i++) {
+        int fd = weft__http_accept(listener->fd, &peer);
+        if (fd >= 0) {
+            welcome(server, fd, &peer, listener->keys);
+            continue;
+        }
+        if (fd == -EAGAIN)
+            return;
+        count_up(&server->accept_errors);
+        if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
+            door->deaf_until = weft_after(DEAF);
+            unlisten(door);
+            return;
+        }
+        /* The rest is of that one connection (ECONNABORTED, EPROTO and such): the next one, please. */
+    }
+}
+
+/* Heads. */
+
+static void refuse(struct exchange *exchange, int status)
+{
+    struct connection *connection = exchange->connection;
+    count_up(&exchange->server->bad);
+    weft__http_refuse_log(exchange, status);
+    weft__http_exchange_put(exchange);
+    weft__http_refuse(connection, status, true);
+    weft__http_linger(connection);
+}
+
+/* Gives the request to a worker; without one, says so. False if the connection is gone, or a worker's. */
+static bool hand_over(struct exchange *exchange)
+{
+    struct connection *connection = exchange->connection;
+    weft_http_server *server = exchange->server;
+    weft__http_take(connection);
+    if (weft_pool_try_invoke(server->pool, exchange) == 0)
+        return false;
+    const weft_http_request *request = &exchange->request;
+    bool close = !request->head.keep_alive || request->head.length != 0;
+    count_up(&server->refused);
+    weft__http_refuse_log(exchange, 503);
+    weft__http_response_free(exchange);
+    weft__http_refuse(connection, 503, close);
+    if (close) {
+        weft__http_exchange_put(exchange);
+        weft__http_linger(connection);
+        return false;
+    }
+    weft__http_exchange_next(exchange);
+    weft__http_move(connection, LIST_IDLE);
+    return true;
+}
+
+/* Keeps what has come of a head; without memory the connection ends. */
+static void keep_partial(struct exchange *exchange)
+{
+    struct connection *connection = exchange->connection;
+    bool begins = connection->list == LIST_IDLE && exchange->in_size > 0;
+    bool kept = weft__http_exchange_save(exchange, &connection->partial);
+    weft__http_exchange_put(exchange);
+    if (!kept)
+        weft__http_close_connection(connection);
+    else if (begins)
+        weft__http_move(connection, LIST_READING);
+}
+
+static void read_head(struct connection *connection, bool ended)
+{
+    weft_http_server *server = connection->door->server;
+    struct exchange *exchange;
+    void *object;
+    int status;
+    if (weft_object_pool_get(server->exchanges, &object) != 0) {
+        weft__http_refuse(connection, 503, true);
+        weft__http_close_connection(connection);
+        return;
+    }
+    exchange = object;
+    weft__http_exchange_restore(exchange, connection);
+    atomic_u32_store_relaxed(&connection->readable, ended);
+    for (;;) {
+        switch (weft__http_exchange_take(exchange, &status)) {
+        case TAKEN_WHOLE:
+            if (!hand_over(exchange))
+                return;
+            exchange->drained = false;
+            continue;
+        case TAKEN_PARTLY:
+            if (ended)
+                break;
+            keep_partial(exchange);
+            return;
+        case TAKEN_REFUSED:
+            refuse(exchange, status);
+            return;
+        case TAKEN_ENDED:
+            break;
+        }
+        weft__http_exchange_put(exchange);
+        weft__http_close_connection(connection);
+        return;
+    }
+}
+
+/* False if the handshake goes on, or has failed. */
+static bool shake(struct connection *connection)
+{
+    if (!connection->shaking)
+        return true;
+    int error = weft__http_tls_handshake(connection->tls);
+    connection->shaking = error != 0;
+    if (error != 0 && error != -EAGAIN) {
+        count_up(&connection->door->server->bad);
+        weft__http_close_connection(connection);
+    }
+    return error == 0;
+}
+
+static void connection_event(struct connection *connection, uint32_t events)
+{
+    struct door *door = connection->door;
+    weft_mutex_lock(&door->lock);
+    bool mine = !connection->closed && connection->list != LIST_BUSY;
+    if (!mine && (events & (HTTP_READABLE | HTTP_ENDED)) != 0)
+        atomic_u32_store_relaxed(&connection->readable, 1);
+    weft_mutex_unlock(&door->lock);
+    if (!mine)
+        return;
+    if (connection->list == LIST_LINGERING) {
+        if (!weft__http_discard(connection))
+            weft__http_close_connection(connection);
+        return;
+    }
+    if (shake(connection))
+        read_head(connection, (events & HTTP_ENDED) != 0);
+}
+
+/* Deadlines and the end. */
+
+/* Closes what has waited too long, or all that waits. Gives the next deadline. */
+static int64_t sweep(struct door *door, bool all)
+{
+    static const enum list lists[] = {LIST_READING, LIST_IDLE, LIST_LINGERING};
+    const weft_http_options *options = &door->server->options;
+    int64_t now = weft_now();
+    int64_t shortest = options->header_timeout < options->idle_timeout ? options->header_timeout
+                                                                       : options->idle_timeout;
+    int64_t next = WEFT_NEVER;
+    for (int i = 0; i < 3; i++) {
+        for (;;) {
+            weft_mutex_lock(&door->lock);
+            struct connection *oldest = door->lists[lists[i]].first;
+            int64_t deadline = oldest != NULL ? oldest->deadline : WEFT_NEVER;
+            if (door->count > 0 && deadline > now + shortest)
+                deadline = now + shortest; /* a worker may give one back while we sleep */
+            weft_mutex_unlock(&door->lock);
+            if (oldest == NULL || (!all && oldest->deadline > now)) {
+                next = deadline < next ? deadline : next;
+                break;
+            }
+            if (!all) {
+                count_up(&door->server->timed_out);
+                if (lists[i] == LIST_READING && oldest->partial != NULL)
+                    weft__http_refuse(oldest, 408, true);
+            }
+            weft__http_close_connection(oldest);
+        }
+    }
+    return next;
+}
+
+static void event(struct door *door, const struct http_event *event)
+{
+    switch (*(enum watched *)event->what) {
+    case WATCHED_BELL:
+        weft__http_bell_quiet(door->bell);
+        break;
+    case WATCHED_LISTENER:
+        if (atomic_u32_load_relaxed(&door->server->stopping) == 0 && door->deaf_until == 0)
+            accept_some(door, event->what);
+        break;
+    case WATCHED_CONNECTION:
+        connection_event(event->what, event->events);
+        break;
+    }
+}
+
+/* Whether the door may be shut: all is answered and closed. */
+static bool stopped(struct door *door)
+{
+    if (atomic_u32_load_acquire(&door->server->stopping) == 0)
+        return false;
+    if (!door->told) {
+        door->told = true;
+        unlisten(door);
+        weft_wg_done(&door->server->deaf);
+    }
+    (void)sweep(door, true);
+    weft_mutex_lock(&door->lock);
+    bool empty = door->count == 0;
+    weft_mutex_unlock(&door->lock);
+    return empty;
+}
+
+void weft__http_door_run(void *arg)
+{
+    struct door *door = arg;
+    struct http_event events[EVENTS];
+    while (!stopped(door)) {
+        weft__http_bury(door);
+        int count = weft__http_set_look(door->set, events, EVENTS);
+        must(count >= 0);
+        for (int i = 0; i < count; i++)
+            event(door, &events[i]);
+        int64_t next = sweep(door, false);
+        if (door->deaf_until != 0 && door->deaf_until <= weft_now())
+            listen_again(door);
+        if (door->deaf_until != 0 && door->deaf_until < next)
+            next = door->deaf_until;
+        if (count > 0) {
+            weft_yield();
+            continue;
+        }
+        int ready = weft_fd_wait(door->set, WEFT_READABLE, next);
+        if (ready < 0 &&
+            ready != -ETIMEDOUT) /* cannot be watched: no memory; look from time to time */
+            (void)weft_sleep(10 * WEFT_MS);
+    }
+    weft__http_bury(door);
+    weft_wg_done(&door->server->running);
+}

@@ -1,0 +1,323 @@
+/*
+ * exchange.c: from bytes to a request, and from one request of a connection to the next.
+ *
+ * The door takes a head (weft__http_exchange_take) and gives the exchange to the pool; there, weft__http_exchange_run answers
+ * it, and goes on with the connection as long as it has something to say: requests that lie in the buffer already
+ * (pipelining; each is answered before the next is begun), or data that came meanwhile. Then the connection goes
+ * back to its door, and the exchange to the pool of objects: an idle connection has no buffers.
+ */
+#include "http/exchange.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <weft/fiber.h>
+
+/* After so many requests in a row others get their turn. */
+enum { TURN = 32 };
+
+static size_t rounded(size_t size)
+{
+    return (size + 63) & ~(size_t)63;
+}
+
+struct layout {
+    size_t fields, trailers, path, in, out, response_fields, size;
+};
+
+static struct layout layout_of(const weft_http_options *options)
+{
+    size_t table = rounded((size_t)options->max_fields * sizeof(struct field));
+    struct layout layout;
+    layout.fields = rounded(sizeof(struct exchange));
+    layout.trailers = layout.fields + table;
+    layout.path = layout.trailers + table;
+    layout.in = layout.path + rounded(options->max_header + 1);
+    layout.out = layout.in + rounded(options->max_header + HTTP_BODY_ROOM);
+    layout.response_fields = layout.out + HTTP_OUT;
+    layout.size = layout.response_fields + HTTP_FIRST_FIELDS;
+    return layout;
+}
+
+size_t weft__http_exchange_size(const weft_http_options *options)
+{
+    return layout_of(options).size;
+}
+
+int weft__http_exchange_construct(void *memory, void *arg)
+{
+    weft_http_server *server = arg;
+    struct exchange *exchange = memory;
+    struct layout layout = layout_of(&server->options);
+    char *bytes = memory;
+    exchange->server = server;
+    exchange->request.head.fields = (struct field *)(void *)(bytes + layout.fields);
+    exchange->request.head.most = server->options.max_fields;
+    exchange->request.trailers = (struct field *)(void *)(bytes + layout.trailers);
+    exchange->request.path = bytes + layout.path;
+    exchange->in = bytes + layout.in;
+    exchange->in_capacity = server->options.max_header + HTTP_BODY_ROOM;
+    exchange->out = bytes + layout.out;
+    exchange->response.first_fields = bytes + layout.response_fields;
+    exchange->response.fields = exchange->response.first_fields;
+    exchange->response.fields_room = HTTP_FIRST_FIELDS;
+    exchange->date_second = -1;
+    return 0;
+}
+
+static void free_blocks(weft_http_request *request)
+{
+    while (request->blocks != NULL) {
+        struct block *block = request->blocks;
+        request->blocks = block->next;
+        weft__http_free(block);
+    }
+}
+
+void weft__http_exchange_put(struct exchange *exchange)
+{
+    weft_object_pool *pool = exchange->server->exchanges;
+    exchange->connection = NULL;
+    exchange->in_size = exchange->at = exchange->head_size = exchange->seen = 0;
+    exchange->out_size = exchange->body_at = 0;
+    exchange->drained = false;
+    weft_object_pool_put(pool, exchange);
+}
+
+/* From bytes to a head. */
+
+/* The parsed head becomes a request; or the status with which it is refused. */
+static int begin_request(struct exchange *exchange)
+{
+    weft_http_request *request = &exchange->request;
+    if (weft__http_decode_path(request->head.target, request->path) < 0)
+        return 400;
+    request->param_count = 0;
+    exchange->at = exchange->head_size;
+    weft__http_body_begin(exchange);
+    weft__http_response_begin(exchange);
+    if (exchange->server->options.log != NULL)
+        exchange->started = weft_now();
+    return 0;
+}
+
+enum taken weft__http_exchange_take(struct exchange *exchange, int *status)
+{
+    struct connection *connection = exchange->connection;
+    size_t limit = exchange->server->options.max_header;
+    for (;;) {
+        if (exchange->in_size > 0) {
+            int64_t size = weft__http_parse_head(&exchange->request.head, exchange->in,
+                                                 exchange->in_size, limit, &exchange->seen);
+            if (size > 0) {
+                exchange->head_size = (size_t)size;
+                exchange->seen = 0;
+                if (!exchange->drained) /* there may be more, of which no event tells */
+                    atomic_u32_store_relaxed(&connection->readable, 1);
+                *status = begin_request(exchange);
+                return *status == 0 ? TAKEN_WHOLE : TAKEN_REFUSED;
+            }
+            if (size < 0) {
+                *status = (int)-size;
+                return TAKEN_REFUSED;
+            }
+        }
+        if (exchange->drained)
+            return TAKEN_PARTLY;
+        size_t room = exchange->in_capacity - exchange->in_size;
+        int64_t got =
+            weft__http_connection_read(connection, exchange->in + exchange->in_size, room);
+        if (got == -EAGAIN) {
+            exchange->drained = true;
+            return TAKEN_PARTLY;
+        }
+        if (got <= 0)
+            return TAKEN_ENDED;
+        exchange->in_size += (size_t)got;
+        /* A session of TLS gives a record at a time. */
+        exchange->drained = (size_t)got < room && connection->tls == NULL;
+    }
+}
+
+void weft__http_exchange_next(struct exchange *exchange)
+{
+    free_blocks(&exchange->request);
+    size_t left = exchange->in_size - exchange->at;
+    if (left > 0)
+        memmove(exchange->in, exchange->in + exchange->at, left);
+    exchange->in_size = left;
+    exchange->at = exchange->head_size = exchange->seen = 0;
+}
+
+bool weft__http_exchange_save(struct exchange *exchange, struct partial **partial)
+{
+    *partial = NULL;
+    if (exchange->in_size == 0)
+        return true;
+    struct partial *saved = weft__http_allocate(sizeof *saved + exchange->in_size);
+    if (saved == NULL)
+        return false;
+    saved->size = exchange->in_size;
+    saved->seen = exchange->seen;
+    memcpy(saved->bytes, exchange->in, exchange->in_size);
+    *partial = saved;
+    return true;
+}
+
+void weft__http_exchange_restore(struct exchange *exchange, struct connection *connection)
+{
+    exchange->connection = connection;
+    struct partial *partial = connection->partial;
+    if (partial == NULL)
+        return;
+    memcpy(exchange->in, partial->bytes, partial->size);
+    exchange->in_size = partial->size;
+    exchange->seen = partial->seen;
+    connection->partial = NULL;
+    weft__http_free(partial);
+}
+
+/* Answering. */
+
+static void call_handler(void *arg)
+{
+    struct exchange *exchange = arg;
+    const weft_http_options *options = &exchange->server->options;
+    options->handler(&exchange->request, &exchange->response, options->data);
+}
+
+static void after_panic(struct exchange *exchange, const weft_panic_info *info)
+{
+    weft_http_server *server = exchange->server;
+    weft_http_response *response = &exchange->response;
+    count_up(&server->panicked);
+    if (server->options.on_panic != NULL)
+        server->options.on_panic(info, &exchange->request, server->options.data);
+    else
+        weft_panic_report(info);
+    exchange->keep = false;
+    if (response->sent) { /* no end of the body: the client sees that it was cut off */
+        response->error = -ECONNABORTED;
+        return;
+    }
+    weft__http_response_begin(exchange);
+    response->close = true;
+    (void)weft_http_error(response, 500, NULL);
+}
+
+static void answer(struct exchange *exchange)
+{
+    weft_http_server *server = exchange->server;
+    weft_panic_info info;
+    exchange->keep = exchange->request.head.keep_alive;
+    bool panicked = weft_recover(call_handler, exchange, &info) == -EOWNERDEAD;
+    if (exchange->response.streaming)
+        (void)weft_context_bind(server->context, NULL);
+    if (panicked)
+        after_panic(exchange, &info);
+    weft__http_response_end(exchange);
+    if (exchange->response.error == 0)
+        (void)weft__http_response_flush(exchange);
+    count_up(&server->requests);
+    if (server->options.log != NULL)
+        weft__http_log(exchange, exchange->response.status);
+    weft__http_response_free(exchange);
+}
+
+/* The connection ends here: what was sent last is to be read by the client first, if it may still be sending. */
+static void part(struct exchange *exchange)
+{
+    struct connection *connection = exchange->connection;
+    bool broken = exchange->response.error != 0;
+    if (exchange->response.error == -ETIMEDOUT || exchange->request.error == -ETIMEDOUT)
+        count_up(&exchange->server->timed_out);
+    bool unread = exchange->at < exchange->in_size || !exchange->request.done ||
+                  atomic_u32_load_relaxed(&connection->readable) != 0;
+    free_blocks(&exchange->request);
+    weft__http_exchange_put(exchange);
+    if (unread && !broken)
+        weft__http_linger(connection);
+    else
+        weft__http_close_connection(connection);
+}
+
+/* A head that cannot be answered: says so, and parts. */
+static void refuse(struct exchange *exchange, int status)
+{
+    struct connection *connection = exchange->connection;
+    count_up(&exchange->server->bad);
+    weft__http_refuse_log(exchange, status);
+    weft__http_exchange_put(exchange);
+    weft__http_refuse(connection, status, true);
+    weft__http_linger(connection);
+}
+
+/* Waits for the next request in the hands of the door, or finds one. False if the exchange is given up. */
+static bool go_on(struct exchange *exchange)
+{
+    struct connection *connection = exchange->connection;
+    struct partial *partial;
+    int status;
+    for (;;) {
+        enum taken taken = exchange->in_size > 0 || !exchange->drained
+                               ? weft__http_exchange_take(exchange, &status)
+                               : TAKEN_PARTLY;
+        if (taken == TAKEN_WHOLE)
+            return true;
+        if (taken == TAKEN_ENDED) {
+            weft__http_exchange_put(exchange);
+            weft__http_close_connection(connection);
+            return false;
+        }
+        if (taken == TAKEN_REFUSED) {
+            refuse(exchange, status);
+            return false;
+        }
+        if (atomic_u32_load_relaxed(&exchange->server->stopping) != 0 ||
+            !weft__http_exchange_save(exchange, &partial)) {
+            weft__http_exchange_put(exchange);
+            weft__http_close_connection(connection);
+            return false;
+        }
+        if (weft__http_release(connection, partial)) {
+            weft__http_exchange_put(exchange);
+            return false;
+        }
+        weft__http_free(partial);
+        (void)atomic_u32_exchange_acquire(&connection->readable, 0);
+        exchange->drained = false;
+    }
+}
+
+void weft__http_exchange_run(void *arg)
+{
+    struct exchange *exchange = arg;
+    for (int turn = 1;; turn++) {
+        if (atomic_u32_load_relaxed(&exchange->server->cut) != 0)
+            exchange->response.error = -ECANCELED;
+        else
+            answer(exchange);
+        if (exchange->response.error != 0 || !exchange->keep || !weft__http_body_drain(exchange)) {
+            part(exchange);
+            return;
+        }
+        weft__http_exchange_next(exchange);
+        exchange->drained = exchange->connection->tls == NULL;
+        if (!go_on(exchange))
+            return;
+        if (turn % TURN == 0)
+            weft_yield();
+    }
+}
+
+void weft__http_exchange_crashed(const weft_panic_info *info, void (*function)(void *), void *arg,
+                                 void *server)
+{
+    (void)info;
+    (void)function;
+    struct exchange *exchange = arg;
+    count_up(&((weft_http_server *)server)->panicked);
+    exchange->response.error = -EFAULT;
+    weft__http_response_free(exchange);
+    part(exchange);
+}

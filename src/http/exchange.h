@@ -1,0 +1,181 @@
+/*
+ * exchange.h: a request and its response while they are under way: their state and their buffers.
+ *
+ * The bytes that came in lie in `in`: the head from 0 on (its texts are there until the handler returns), then what was read
+ * beyond it: of the body, or of the next request.
+ *
+ *     in   | head | ... | not used up yet: at .. in_size | room .. in_capacity |
+ *     out  | the committed head: 0 .. body_at | body, not yet framed: body_at .. out_size | room |
+ */
+#ifndef WEFT_HTTP_EXCHANGE_H
+#define WEFT_HTTP_EXCHANGE_H
+
+#include "http/chunk.h"
+#include "http/parse.h"
+#include "http/request.h"
+#include "http/server.h"
+
+enum {
+    HTTP_OUT = 16384,
+    HTTP_BODY_ROOM = 4096,
+    HTTP_FIRST_FIELDS = 1024,
+    HTTP_FIELDS_MOST = 65536,
+    /* A rest of the body that is smaller is read and forgotten, so that the connection can go on. */
+    HTTP_DRAIN_MOST = 256 * 1024,
+};
+
+struct block { /* memory of the request's, freed with it */
+    struct block *next;
+    max_align_t bytes[];
+};
+
+struct weft_http_request {
+    struct head head;
+    char *path;
+    struct {
+        const char *name;
+        char *value;
+    } params[HTTP_PARAMS];
+    int param_count;
+    struct block *blocks;
+    /* The body. */
+    struct chunks chunks;
+    const char *piece; /* of a chunk, decoded and not given out: in the buffer */
+    size_t piece_size;
+    int64_t left; /* of a body with a length */
+    int64_t read; /* so many bytes were given out */
+    int64_t limit;
+    int error;          /* of a read: all later ones say it again */
+    bool done;          /* all was read */
+    bool told_continue; /* 100 was sent, or need not be */
+    struct field *trailers;
+    int trailer_count;
+};
+
+/* How the end of the body is told. */
+enum framing {
+    FRAMING_LENGTH,  /* by Content-Length */
+    FRAMING_CHUNKED, /* by the last chunk */
+    FRAMING_CLOSE,   /* by the end of the connection */
+    FRAMING_NONE,    /* there is none */
+};
+
+struct weft_http_response {
+    int status;
+    char *first_fields; /* room in the exchange */
+    char *fields;       /* "Name: value\r\n" one after another */
+    size_t fields_size, fields_room;
+    char *trailers; /* the same */
+    size_t trailers_size;
+    int64_t length;    /* as set by the handler; -1: not */
+    int64_t sent_body; /* bytes of the body that were given to us */
+    int error;         /* of sending: nothing more is sent */
+    uint8_t framing;
+    bool sent;  /* the head is committed: in `out`, or on its way */
+    bool close; /* the handler wants the connection closed */
+    bool has_date, has_type, has_server;
+    bool events;    /* is a stream of events */
+    bool streaming; /* its handler is bound to the context of streams */
+    bool upgraded;
+    bool fields_own; /* `fields` has outgrown the exchange */
+};
+
+struct exchange {
+    weft_http_server *server;
+    struct connection *connection;
+    bool keep;       /* the connection goes on after this response */
+    int64_t started; /* when the head was whole, if there is a log */
+
+    char *in;
+    size_t in_capacity, in_size, at;
+    size_t head_size;
+    size_t seen;  /* of a head that is not whole: how far the parser looked */
+    bool drained; /* the last read has emptied the socket */
+
+    char *out;
+    size_t out_size, body_at;
+
+    int64_t date_second; /* of `date` */
+    char date[HTTP_DATE];
+
+    weft_http_request request;
+    weft_http_response response;
+    /* Then: fields, trailers, path, in, out, first room for the response's fields. */
+};
+
+static inline struct exchange *exchange_of_request(const weft_http_request *request)
+{
+    return (struct exchange *)((char *)(uintptr_t)request - offsetof(struct exchange, request));
+}
+
+static inline struct exchange *exchange_of_response(const weft_http_response *response)
+{
+    return (struct exchange *)((char *)(uintptr_t)response - offsetof(struct exchange, response));
+}
+
+/* ---- exchange.c ---- */
+
+/* Bytes of an exchange with the server's options, and what makes one of zeros. */
+size_t weft__http_exchange_size(const weft_http_options *options);
+int weft__http_exchange_construct(void *exchange, void *server);
+
+enum taken {
+    TAKEN_WHOLE,   /* a head is there */
+    TAKEN_PARTLY,  /* not yet */
+    TAKEN_ENDED,   /* the client is gone */
+    TAKEN_REFUSED, /* *status says why */
+};
+/* Reads, without waiting, until a head is whole. */
+enum taken weft__http_exchange_take(struct exchange *exchange, int *status);
+/* Moves what is left behind the request to the beginning, for the next. */
+void weft__http_exchange_next(struct exchange *exchange);
+/* The bytes of a head that is not whole, to be kept: NULL if there are none; false without memory. */
+bool weft__http_exchange_save(struct exchange *exchange, struct partial **partial);
+/* Takes them up again. */
+void weft__http_exchange_restore(struct exchange *exchange, struct connection *connection);
+/* Gives it back to the pool of objects. */
+void weft__http_exchange_put(struct exchange *exchange);
+/* Answers requests of the connection until there are no more: a task of the pool. */
+void weft__http_exchange_run(void *exchange);
+/* Told by the pool of a handler that crashed. */
+void weft__http_exchange_crashed(const weft_panic_info *info, void (*function)(void *), void *arg,
+                                 void *server);
+
+/* ---- refuse.c ---- */
+
+/* Answers without a worker and without waiting; what does not go out at once is not sent. */
+void weft__http_refuse(struct connection *connection, int status, bool close);
+/* The same for one that is not let in; it is closed. */
+void weft__http_turn_away(weft_http_server *server, int fd, bool tls);
+void weft__http_refuse_log(struct exchange *exchange, int status);
+
+/* ---- body.c ---- */
+
+void weft__http_body_begin(struct exchange *exchange);
+/* Whether what is left of it is too much to be read for nothing. */
+bool weft__http_body_is_large(const weft_http_request *request);
+/* Reads and forgets what is left, if that is little and comes soon; false if not. */
+bool weft__http_body_drain(struct exchange *exchange);
+
+/* ---- response.c, send.c ---- */
+
+void weft__http_response_begin(struct exchange *exchange);
+void weft__http_response_free(struct exchange *exchange);
+/* Adds a field that only the server may set. */
+int weft__http_response_field(weft_http_response *response, const char *name, const char *value);
+/* Puts the head into `out`; `whole`: what is collected is all of the body. */
+int weft__http_response_commit(struct exchange *exchange, bool whole);
+/* From now on the handler is told when the server stops. */
+int weft__http_response_stream(weft_http_response *response);
+/* Completes the response; its end lies in `out` still. */
+void weft__http_response_end(struct exchange *exchange);
+/* Sends the rest of a response that is complete. */
+int weft__http_response_flush(struct exchange *exchange);
+/* The status with which a request whose body could not be read is to be answered; 0: could be. */
+int weft__http_body_status(const weft_http_request *request);
+
+/* ---- log.c ---- */
+
+void weft__http_log(struct exchange *exchange, int status);
+
+#endif

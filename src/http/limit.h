@@ -1,0 +1,27 @@
+/*
+ * limit.h: how many connections an address has.
+ */
+#ifndef WEFT_HTTP_LIMIT_H
+#define WEFT_HTTP_LIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Who is at the other end; all zero: unknown, as of a Unix socket. */
+struct peer {
+    uint8_t ip[16]; /* of IPv6, or the first four of IPv4 */
+    uint32_t scope; /* of a link */
+    uint16_t port;
+    uint8_t family; /* 0, 4 or 6 */
+};
+
+struct limits;
+
+/* NULL without memory. */
+struct limits *weft__http_limits_open(int64_t most, int64_t connections);
+void weft__http_limits_close(struct limits *limits);
+/* One more; false if there are as many as may be, or there is no memory. Peers without an address are not counted. */
+bool weft__http_limits_enter(struct limits *limits, const struct peer *peer);
+void weft__http_limits_leave(struct limits *limits, const struct peer *peer);
+
+#endif

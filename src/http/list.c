@@ -1,0 +1,224 @@
+/*
+ * list.c: what is in a folder, as a page: what can be served, and nothing else. All names are made harmless, as addresses and as
+ * text.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "http/files.h"
+#include "http/request.h"
+#include "http/sys.h"
+
+struct entry {
+    size_t name; /* where it is in the texts */
+    bool folder;
+};
+
+struct entries {
+    struct entry *all;
+    size_t count, room;
+    char *texts;
+    size_t size, texts_room;
+    size_t longest;
+};
+
+/* ---- collecting ---- */
+
+static void *grown(void *memory, size_t *room, size_t needed, size_t unit)
+{
+    size_t more = *room == 0 ? 64 : *room;
+    while (more < needed)
+        more *= 2;
+    void *larger = weft__http_resize(memory, more * unit);
+    if (larger != NULL)
+        *room = more;
+    return larger;
+}
+
+static int add_entry(struct entries *entries, const char *name, bool folder)
+{
+    size_t size = strlen(name) + 1;
+    if (entries->count == entries->room) {
+        void *all = grown(entries->all, &entries->room, entries->count + 1, sizeof entries->all[0]);
+        if (all == NULL)
+            return -ENOMEM;
+        entries->all = all;
+    }
+    if (entries->texts_room - entries->size < size) {
+        void *texts = grown(entries->texts, &entries->texts_room, entries->size + size, 1);
+        if (texts == NULL)
+            return -ENOMEM;
+        entries->texts = texts;
+    }
+    memcpy(entries->texts + entries->size, name, size);
+    entries->all[entries->count++] = (struct entry){entries->size, folder};
+    entries->size += size;
+    entries->longest = size > entries->longest ? size : entries->longest;
+    return 0;
+}
+
+static void free_entries(struct entries *entries)
+{
+    weft__http_free(entries->all);
+    weft__http_free(entries->texts);
+}
+
+/* What a link in the folder leads to, or what the folder does not tell. */
+static int look_at(const weft_http_files *files, const char *folder, const char *name,
+                   enum file_kind *kind)
+{
+    struct file_status status = {.kind = FILE_OTHER};
+    size_t size = strlen(folder), name_size = strlen(name);
+    char *path = weft__http_allocate(size + 1 + name_size + 1);
+    if (path == NULL)
+        return -ENOMEM;
+    memcpy(path, folder, size);
+    if (size > 0)
+        path[size++] = '/';
+    memcpy(path + size, name, name_size + 1);
+    int found = weft__http_folder_find(&files->folder, path, OPEN_LOOK);
+    weft__http_free(path);
+    if (found >= 0) {
+        if (weft__http_file_status(found, &status) != 0)
+            status.kind = FILE_OTHER;
+        weft__http_close_fd(found);
+    }
+    *kind = status.kind;
+    return found < 0 && weft__http_files_status(found) == 503 ? found : 0;
+}
+
+static int collect(const weft_http_files *files, const char *folder, struct entries *entries)
+{
+    struct file_list *list;
+    const char *name;
+    enum file_kind kind;
+    int fd = weft__http_folder_find(&files->folder, folder, OPEN_LIST);
+    if (fd < 0)
+        return fd;
+    int more = weft__http_list_open(fd, &list);
+    if (more != 0) {
+        weft__http_close_fd(fd);
+        return more;
+    }
+    while ((more = weft__http_list_next(list, &name, &kind)) > 0) {
+        if (name[0] == '.' && !files->options.dot_files)
+            continue;
+        if (kind == FILE_LINK || kind == FILE_UNKNOWN)
+            more = look_at(files, folder, name, &kind);
+        if (more >= 0 && (kind == FILE_REGULAR || kind == FILE_FOLDER))
+            more = add_entry(entries, name, kind == FILE_FOLDER);
+        if (more < 0)
+            break;
+    }
+    weft__http_list_close(list);
+    return more;
+}
+
+/* ---- order ---- */
+
+static bool is_before(const struct entries *entries, const struct entry *a, const struct entry *b)
+{
+    if (a->folder != b->folder)
+        return a->folder;
+    return strcmp(entries->texts + a->name, entries->texts + b->name) < 0;
+}
+
+static void sink(const struct entries *entries, size_t at, size_t count)
+{
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        struct entry *all = entries->all, moved;
+        if (child + 1 < count && is_before(entries, &all[child], &all[child + 1]))
+            child++;
+        if (!is_before(entries, &all[at], &all[child]))
+            return;
+        moved = all[at];
+        all[at] = all[child];
+        all[child] = moved;
+    }
+}
+
+/* A heap: qsort may need memory of its own, and its comparison knows nothing of the texts. */
+static void sort(const struct entries *entries)
+{
+    for (size_t i = entries->count / 2; i > 0; i--)
+        sink(entries, i - 1, entries->count);
+    for (size_t count = entries->count; count > 1; count--) {
+        struct entry last = entries->all[count - 1];
+        entries->all[count - 1] = entries->all[0];
+        entries->all[0] = last;
+        sink(entries, 0, count - 1);
+    }
+}
+
+/* ---- the page ---- */
+
+static int put_text(weft_http_response *response, const char *text)
+{
+    int error = 0;
+    while (*text != '\0' && error == 0) {
+        size_t plain = strcspn(text, "&<>\"'");
+        error = weft_http_write(response, text, plain);
+        text += plain;
+        if (*text != '\0' && error == 0)
+            error = weft_http_printf(response, "&#%d;", *text++);
+    }
+    return error;
+}
+
+/* `address` has room for the longest. */
+static int put_entry(weft_http_response *response, const char *name, bool folder, char *address)
+{
+    const char *slash = folder ? "/" : "";
+    weft__http_escape_name(address, name, strlen(name));
+    int error = weft_http_puts(response, "<li><a href=\"");
+    if (error == 0)
+        error = weft_http_puts(response, address);
+    if (error == 0)
+        error = weft_http_printf(response, "%s\">", slash);
+    if (error == 0)
+        error = put_text(response, name);
+    if (error == 0)
+        error = weft_http_printf(response, "%s</a>\n", slash);
+    return error;
+}
+
+static void put_page(weft_http_request *request, weft_http_response *response, bool is_root,
+                     const struct entries *entries, char *address)
+{
+    int error = weft_http_puts(response, "<!doctype html>\n<html lang=\"en\">\n"
+                                         "<meta charset=\"utf-8\">\n<title>");
+    for (int i = 0; i < 2 && error == 0; i++) {
+        error = put_text(response, weft_http_path(request));
+        if (error == 0)
+            error = weft_http_puts(response, i == 0 ? "</title>\n<h1>" : "</h1>\n<ul>\n");
+    }
+    if (error == 0 && !is_root)
+        error = weft_http_puts(response, "<li><a href=\"../\">../</a>\n");
+    for (size_t i = 0; i < entries->count && error == 0; i++) {
+        const struct entry *entry = &entries->all[i];
+        error = put_entry(response, entries->texts + entry->name, entry->folder, address);
+    }
+    if (error == 0)
+        (void)weft_http_puts(response, "</ul>\n</html>\n");
+}
+
+int weft__http_list_send(const weft_http_files *files, weft_http_request *request,
+                         weft_http_response *response, const char *folder)
+{
+    struct entries entries = {0};
+    int error = collect(files, folder, &entries);
+    char *address = NULL;
+    if (error == 0) {
+        address = weft__http_request_allocate(request, 3 * entries.longest + 3);
+        error = address != NULL ? 0 : -ENOMEM;
+    }
+    if (error == 0)
+        error = weft_http_set(response, "Content-Type", "text/html; charset=utf-8");
+    if (error == 0) {
+        sort(&entries);
+        put_page(request, response, folder[0] == '\0', &entries, address);
+    }
+    free_entries(&entries);
+    return error == 0 ? 0 : weft__http_files_status(error);
+}

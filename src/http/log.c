@@ -1,0 +1,114 @@
+/*
+ * log.c: the access log: an entry for each request, and a line of the Combined Log Format for it.
+ *
+ * What a client sent is written so that it cannot be taken for anything else: no quote, no backslash and no control
+ * character of its own goes into the line.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "http/exchange.h"
+
+void weft__http_log(struct exchange *exchange, int status)
+{
+    const weft_http_options *options = &exchange->server->options;
+    weft_http_request *request = &exchange->request;
+    weft_address peer;
+    weft__http_peer_address(&exchange->connection->peer, &peer);
+    bool known = request->head.method != NULL;
+    const char *referer = known ? weft_http_header(request, "Referer") : NULL;
+    const char *agent = known ? weft_http_header(request, "User-Agent") : NULL;
+    weft_http_log_entry entry = {
+        .peer = &peer,
+        .method = known ? request->head.method : "-",
+        .target = known ? request->head.target : "-",
+        .referer = referer != NULL ? referer : "",
+        .agent = agent != NULL ? agent : "",
+        .version = known ? request->head.version : 0,
+        .status = status,
+        .bytes = exchange->response.sent_body,
+        .nanoseconds = known ? weft_now() - exchange->started : 0,
+    };
+    options->log(&entry, options->data);
+}
+
+struct line {
+    char *text;
+    size_t size, used;
+};
+
+static void put(struct line *line, const char *text)
+{
+    for (; *text != '\0' && line->used + 2 < line->size; text++)
+        line->text[line->used++] = *text;
+}
+
+static void put_safely(struct line *line, const char *text)
+{
+    char code[8];
+    if (*text == '\0')
+        text = "-";
+    for (; *text != '\0'; text++) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\')
+            (void)snprintf(code, sizeof code, "%c", byte);
+        else
+            (void)snprintf(code, sizeof code, "\\x%02x", byte);
+        if (line->used + strlen(code) + 2 >= line->size)
+            return;
+        put(line, code);
+    }
+}
+
+/* "tcp:127.0.0.1:80" without what is around the host. */
+static void put_host(struct line *line, const weft_address *peer)
+{
+    char text[WEFT_ADDRESS_TEXT];
+    if (peer == NULL || peer->size == 0 || weft_address_format(peer, text, sizeof text) != 0) {
+        put(line, "-");
+        return;
+    }
+    char *host = strchr(text, ':') + 1, *port = strrchr(text, ':');
+    *port = '\0';
+    if (*host == '[') {
+        host++;
+        host[strcspn(host, "]")] = '\0';
+    }
+    put(line, host);
+}
+
+/* [10/Oct/2000:13:55:36 +0000] */
+static void put_time(struct line *line)
+{
+    char date[HTTP_DATE], text[32];
+    weft__http_date(weft__http_seconds(), date); /* Sun, 06 Nov 1994 08:49:37 GMT */
+    (void)snprintf(text, sizeof text, "[%.2s/%.3s/%.4s:%.8s +0000]", date + 5, date + 8, date + 12,
+                   date + 17);
+    put(line, text);
+}
+
+int weft_http_log_line(const weft_http_log_entry *entry, char *text, size_t size)
+{
+    if (entry == NULL || text == NULL || size < 2)
+        return -EINVAL;
+    struct line line = {text, size, 0};
+    char numbers[64];
+    put_host(&line, entry->peer);
+    put(&line, " - - ");
+    put_time(&line);
+    put(&line, " \"");
+    put_safely(&line, entry->method);
+    put(&line, " ");
+    put_safely(&line, entry->target);
+    (void)snprintf(numbers, sizeof numbers, " HTTP/%d.%d\" %d %lld \"", entry->version / 10,
+                   entry->version % 10, entry->status, (long long)entry->bytes);
+    put(&line, numbers);
+    put_safely(&line, entry->referer);
+    put(&line, "\" \"");
+    put_safely(&line, entry->agent);
+    put(&line, "\"");
+    text[line.used++] = '\n';
+    text[line.used] = '\0';
+    return (int)line.used;
+}

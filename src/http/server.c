@@ -1,0 +1,385 @@
+/*
+ * server.c: a server's life: open, listen, stop, close.
+ *
+ * The stop. First `stopping` is set and every bell rung: each door takes the listeners out of its set, closes what waits, and
+ * says so (`deaf`); then the listeners are closed. Streams of events and upgraded connections, which would go on for
+ * ever, are told by their context. The rest of what is with workers goes on, and each response closes its connection; a
+ * door ends when it has no connection left (`running`). At the deadline `cut` is set, the context of all workers
+ * cancelled, and the connections shut down: whoever waits in a handler is told; the doors end as the handlers return.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <weft/fiber.h>
+#include <weft/runtime.h>
+
+#include "http/exchange.h"
+
+/* Options. */
+
+static void set_default(int64_t *option, int64_t value)
+{
+    if (*option == 0)
+        *option = value;
+}
+
+static void not_found(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    (void)weft_http_error(response, 404, NULL);
+}
+
+static bool in_range(int64_t value, int64_t least, int64_t most)
+{
+    return value >= least && value <= most;
+}
+
+static bool set_options(weft_http_options *options)
+{
+    for (size_t i = 0; i < sizeof options->reserved / sizeof options->reserved[0]; i++)
+        if (options->reserved[i] != 0)
+            return false;
+    set_default(&options->max_workers, 1000);
+    set_default(&options->queue, 1000);
+    set_default(&options->max_connections, 100000);
+    set_default(&options->max_per_ip, options->max_connections);
+    set_default(&options->header_timeout, 10 * WEFT_S);
+    set_default(&options->idle_timeout, 60 * WEFT_S);
+    set_default(&options->body_timeout, 30 * WEFT_S);
+    set_default(&options->write_timeout, 30 * WEFT_S);
+    set_default(&options->max_body, 8 << 20);
+    if (options->handler == NULL)
+        options->handler = not_found;
+    if (options->retry_after == 0)
+        options->retry_after = 1;
+    if (options->max_header == 0)
+        options->max_header = 16384;
+    if (options->max_fields == 0)
+        options->max_fields = 100;
+    if (options->doors == 0)
+        options->doors = weft_processors();
+    return in_range(options->max_workers, 1, 10000000) && in_range(options->queue, -1, 100000000) &&
+           in_range(options->max_connections, 1, 100000000) &&
+           in_range(options->max_per_ip, 1, INT64_MAX) &&
+           in_range(options->retry_after, 1, 86400) && options->header_timeout > 0 &&
+           options->idle_timeout > 0 && options->body_timeout > 0 && options->write_timeout > 0 &&
+           in_range((int64_t)options->max_header, 256, 1 << 20) &&
+           in_range(options->max_fields, 1, 1000) && options->max_body > 0 &&
+           in_range(options->doors, 1, 1000) &&
+           (options->name == NULL ||
+            (weft__http_is_value(options->name) && strlen(options->name) < 256));
+}
+
+/* Parts, each made by one function and undone by another, which may be called if it was not made. */
+
+static int bind_worker(void **state, void *data)
+{
+    weft_http_server *server = data;
+    (void)state;
+    return weft_context_bind(server->context, NULL);
+}
+
+static int open_pools(weft_http_server *server)
+{
+    const weft_http_options *options = &server->options;
+    weft_object_pool_options exchanges = {.size = weft__http_exchange_size(options),
+                                          .construct = weft__http_exchange_construct,
+                                          .arg = server};
+    weft_pool_options pool = {.name = "http",
+                              .capacity = options->max_workers,
+                              .queue = options->queue < 0 ? 0 : options->queue,
+                              .when_full = WEFT_REJECT,
+                              .function = weft__http_exchange_run,
+                              .stack_size = options->stack_size,
+                              .on_worker_start = bind_worker,
+                              .on_panic = weft__http_exchange_crashed,
+                              .isolate_crashes = options->isolate_crashes,
+                              .data = server};
+    int error = weft_context_open(&server->context, NULL, NULL);
+    if (error == 0)
+        error = weft_context_open(&server->streams, server->context, NULL);
+    if (error == 0)
+        error = weft_object_pool_open(&server->exchanges, &exchanges);
+    if (error == 0)
+        error = weft_pool_open(&server->pool, &pool);
+    return error;
+}
+
+static void close_pools(weft_http_server *server)
+{
+    if (server->pool != NULL)
+        (void)weft_pool_close(server->pool);
+    if (server->exchanges != NULL)
+        (void)!weft_object_pool_close(server->exchanges);
+    weft_context_close(server->streams);
+    weft_context_close(server->context);
+}
+
+static int copy_texts(weft_http_server *server)
+{
+    const weft_http_options *options = &server->options;
+    if (options->name != NULL) {
+        size_t size = strlen(options->name) + 1;
+        server->name = weft__http_allocate(size);
+        if (server->name == NULL)
+            return -ENOMEM;
+        memcpy(server->name, options->name, size);
+    }
+    if (options->max_per_ip < options->max_connections) {
+        server->limits = weft__http_limits_open(options->max_per_ip, options->max_connections);
+        if (server->limits == NULL)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static int open_doors(weft_http_server *server)
+{
+    size_t size = (size_t)server->options.doors * sizeof(struct door);
+    server->doors = weft__http_allocate(size);
+    if (server->doors == NULL)
+        return -ENOMEM;
+    memset(server->doors, 0, size);
+    for (; server->door_count < server->options.doors; server->door_count++) {
+        int error = weft__http_door_open(&server->doors[server->door_count], server);
+        if (error != 0)
+            return error;
+    }
+    return 0;
+}
+
+static void free_server(weft_http_server *server)
+{
+    close_pools(server);
+    for (int i = 0; i < server->door_count; i++)
+        weft__http_door_close(&server->doors[i]);
+    weft__http_free(server->doors);
+    weft__http_limits_close(server->limits);
+    weft__http_free(server->name);
+    weft__http_free(server);
+}
+
+/* Starts the doors; after a failure those that run have been stopped. */
+static int start_doors(weft_http_server *server)
+{
+    for (int i = 0; i < server->door_count; i++) {
+        (void)!weft_wg_add(&server->deaf, 1);
+        (void)!weft_wg_add(&server->running, 1);
+        int error = weft_go(weft__http_door_run, &server->doors[i]);
+        if (error != 0) {
+            weft_wg_done(&server->deaf);
+            weft_wg_done(&server->running);
+            (void)!weft_http_stop(server, WEFT_NOW);
+            weft_wg_wait(&server->running);
+            return error;
+        }
+    }
+    return 0;
+}
+
+int weft_http_open(weft_http_server **out, const weft_http_options *options)
+{
+    if (out == NULL)
+        return -EINVAL;
+    weft_http_server *server = weft__http_allocate(sizeof *server);
+    if (server == NULL)
+        return -ENOMEM;
+    memset(server, 0, sizeof *server);
+    if (options != NULL)
+        server->options = *options;
+    int error = set_options(&server->options) ? 0 : -EINVAL;
+    if (error == 0)
+        error = copy_texts(server);
+    if (error == 0)
+        error = open_pools(server);
+    if (error == 0)
+        error = open_doors(server);
+    if (error == 0)
+        error = start_doors(server);
+    if (error != 0) {
+        free_server(server);
+        return error;
+    }
+    *out = server;
+    return 0;
+}
+
+/* Listening. */
+
+static int listen_at(weft_http_server *server, const char *address, const weft_net_options *options,
+                     struct tls_keys *keys)
+{
+    weft_listener *opened;
+    int error = weft_listener_open(&opened, address, options);
+    if (error != 0)
+        return error;
+    int fd = weft_listener_fd(opened);
+    if (options == NULL || options->nagle == 0)
+        (void)weft__http_no_delay(fd); /* of a Unix socket it says no, and needs none */
+    weft_mutex_lock(&server->lock);
+    if (atomic_u32_load_relaxed(&server->stopping) != 0)
+        error = -ESHUTDOWN;
+    else if (server->listener_count == HTTP_LISTENERS)
+        error = -ENOSPC;
+    struct listener *listener = &server->listeners[server->listener_count];
+    int added = 0;
+    if (error == 0) {
+        *listener = (struct listener){WATCHED_LISTENER, fd, opened, keys};
+        while (added < server->door_count && error == 0) {
+            error = weft__http_set_add_shared(server->doors[added].set, fd, listener);
+            added += error == 0;
+        }
+    }
+    if (error == 0)
+        server->listener_count++;
+    for (; error != 0 && added > 0; added--)
+        weft__http_set_remove(server->doors[added - 1].set, fd);
+    weft_mutex_unlock(&server->lock);
+    if (error != 0)
+        weft_listener_close(opened);
+    return error;
+}
+
+int weft_http_listen(weft_http_server *server, const char *address, const weft_net_options *options)
+{
+    return server != NULL ? listen_at(server, address, options, NULL) : -EINVAL;
+}
+
+int weft_http_listen_tls(weft_http_server *server, const char *address,
+                         const weft_net_options *options, const weft_http_tls *tls)
+{
+    struct tls_keys *keys;
+    if (server == NULL || tls == NULL)
+        return -EINVAL;
+    int error = weft__http_tls_keys_open(&keys, tls);
+    if (error != 0)
+        return error;
+    error = listen_at(server, address, options, keys);
+    if (error != 0)
+        weft__http_tls_keys_close(keys);
+    return error;
+}
+
+int weft_http_local(weft_http_server *server, int number, weft_address *address)
+{
+    if (server == NULL || address == NULL)
+        return -EINVAL;
+    weft_mutex_lock(&server->lock);
+    int error =
+        number >= 0 && number < server->listener_count && server->listeners[number].listener != NULL
+            ? weft_listener_local(server->listeners[number].listener, address)
+            : -ENOENT;
+    weft_mutex_unlock(&server->lock);
+    return error;
+}
+
+/* Stopping. */
+
+static void ring_all(weft_http_server *server)
+{
+    for (int i = 0; i < server->door_count; i++)
+        weft__http_bell_ring(server->doors[i].bell);
+}
+
+static void close_listeners(weft_http_server *server)
+{
+    weft_mutex_lock(&server->lock);
+    for (int i = 0; i < server->listener_count; i++) {
+        weft_listener_close(server->listeners[i].listener);
+        server->listeners[i].listener = NULL;
+    }
+    weft_mutex_unlock(&server->lock);
+}
+
+static void close_keys(weft_http_server *server)
+{
+    for (int i = 0; i < server->listener_count; i++)
+        weft__http_tls_keys_close(server->listeners[i].keys);
+}
+
+/* Ends what workers are about; false if there was nothing. */
+static bool cut_off(weft_http_server *server)
+{
+    bool any = false;
+    atomic_u32_store_release(&server->cut, 1);
+    weft_context_cancel(server->context);
+    for (int i = 0; i < server->door_count; i++) {
+        struct door *door = &server->doors[i];
+        weft_mutex_lock(&door->lock);
+        struct connection *connection = door->lists[LIST_BUSY].first;
+        any = any || connection != NULL;
+        for (; connection != NULL; connection = connection->next)
+            weft__http_cut(connection->fd);
+        weft_mutex_unlock(&door->lock);
+    }
+    return any;
+}
+
+int weft_http_stop(weft_http_server *server, int64_t deadline)
+{
+    if (server == NULL)
+        return -EINVAL;
+    weft_context *before = weft_context_current();
+    if (before != NULL && (before == server->context || before == server->streams))
+        return -EDEADLK;
+    atomic_u32_store_release(&server->stopping, 1);
+    weft_context_cancel(server->streams);
+    ring_all(server);
+    (void)weft_context_bind(NULL, &before); /* this does not take long, and must be done */
+    (void)weft_wg_wait(&server->deaf);
+    close_listeners(server);
+    (void)weft_context_bind(before, NULL);
+    int error = weft_wg_wait_until(&server->running, deadline);
+    if (error == 0 || cut_off(server))
+        return error;
+    /* All were answered: there was just no time to see the doors go. */
+    (void)weft_context_bind(NULL, NULL);
+    (void)weft_wg_wait(&server->running);
+    (void)weft_context_bind(before, NULL);
+    return 0;
+}
+
+void weft_http_close(weft_http_server *server)
+{
+    if (server == NULL)
+        return;
+    weft_context *before;
+    (void)weft_context_bind(NULL, &before);
+    (void)!weft_http_stop(server, WEFT_NOW);
+    (void)weft_wg_wait(&server->running);
+    close_keys(server);
+    free_server(server);
+    (void)weft_context_bind(before, NULL);
+}
+
+/* Figures. */
+
+int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats)
+{
+    weft_pool_stats pool;
+    if (server == NULL || stats == NULL)
+        return -EINVAL;
+    memset(stats, 0, sizeof *stats);
+    for (int i = 0; i < server->door_count; i++) {
+        struct door *door = &server->doors[i];
+        weft_mutex_lock(&door->lock);
+        stats->idle += door->lists[LIST_IDLE].count;
+        stats->reading += door->lists[LIST_READING].count;
+        weft_mutex_unlock(&door->lock);
+    }
+    int error = weft_pool_stats_get(server->pool, &pool);
+    if (error != 0)
+        return error;
+    stats->queued = pool.queued;
+    stats->connections = atomic_i64_load_relaxed(&server->connections);
+    stats->running = pool.running;
+    stats->accepted = atomic_i64_load_relaxed(&server->accepted);
+    stats->requests = atomic_i64_load_relaxed(&server->requests);
+    stats->refused = atomic_i64_load_relaxed(&server->refused);
+    stats->bad = atomic_i64_load_relaxed(&server->bad);
+    stats->timed_out = atomic_i64_load_relaxed(&server->timed_out);
+    stats->panicked = atomic_i64_load_relaxed(&server->panicked);
+    stats->accept_errors = atomic_i64_load_relaxed(&server->accept_errors);
+    return 0;
+}

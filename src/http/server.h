@@ -1,0 +1,170 @@
+/*
+ * server.h: the server's parts, and who may touch what.
+ *
+ *   server      options, listeners, doors, the pool, the counts
+ *   door        a fiber that watches connections nobody works on: it accepts, reads heads, keeps deadlines
+ *   connection  a descriptor and a small record: all that an idle client costs
+ *   exchange    a request and its response, with their buffers: from the first byte of the head to the end of the
+ *               response; of a pool of objects
+ *
+ * Ownership. A connection belongs to one of two, which is its `state`:
+ *
+ *   WAITING  its door's: in one of the door's lists by deadline (reading, idle, lingering). Only the door reads from it,
+ *            and closes it.
+ *   BUSY     a worker's: in the door's list of busy ones, so that a stop can cut it off.
+ *
+ * Both change hands under the door's lock, which also guards the lists. The kernel tells the door of each connection
+ * once per change (edge-triggered), whoever has it; nothing is armed or disarmed for a request. What could be lost:
+ *
+ *   data | hand-back    The door, told of data for a BUSY one, sets `readable` under the lock. The worker, before it gives
+ *                       the connection back, looks at it under the same lock, and if it is set reads on itself. Told
+ *                       after that, the door finds it WAITING, and reads.
+ *   data | short read   A read that filled less than it could has emptied the socket; what comes later is a new edge. A read
+ *                       that filled all sets `readable`: there may be more, of which no edge tells.
+ *   end with data       One edge for both: if the event says that the peer has ended, `readable` stays set, so that
+ *                       somebody reads once more, and finds the end.
+ *   close | event       An event of a connection that a worker has closed may be in the door's hands. So only the door
+ *                       frees the record, before it asks for events the next time.
+ *
+ * Lock order: a door's lock comes last; nothing waits under it, and of system calls only epoll_ctl is made.
+ */
+#ifndef WEFT_HTTP_SERVER_H
+#define WEFT_HTTP_SERVER_H
+
+#include <weft/context.h>
+#include <weft/http.h>
+#include <weft/mutex.h>
+#include <weft/object_pool.h>
+#include <weft/pool.h>
+#include <weft/wg.h>
+
+#include "base/atomic.h"
+#include "http/limit.h"
+#include "http/sys.h"
+#include "http/tls.h"
+
+enum { HTTP_LISTENERS = 16, HTTP_LINGERING_MOST = 1000 };
+
+/* What an event is about: the first field of whatever is in a set. */
+enum watched { WATCHED_BELL, WATCHED_LISTENER, WATCHED_CONNECTION };
+
+struct listener {
+    enum watched watched;
+    int fd;
+    weft_listener *listener;
+    struct tls_keys *keys; /* NULL: no TLS */
+};
+
+enum list { LIST_READING, LIST_IDLE, LIST_LINGERING, LIST_BUSY, LISTS };
+
+/* Bytes of a head that is not whole: no more memory than they need. */
+struct partial {
+    size_t size, seen; /* seen: how far the parser has looked */
+    char bytes[];
+};
+
+struct connection {
+    enum watched watched;
+    int fd;
+    struct connection *next,
+        *previous; /* in a list of its door; next also in the list of the dead */
+    struct door *door;
+    struct tls *tls;
+    struct partial *partial; /* or NULL */
+    int64_t deadline;        /* while it waits */
+    atomic_u32 readable;     /* there may be something to read of which no event will tell */
+    uint8_t list;            /* enum list; LIST_BUSY: a worker's */
+    bool shaking;            /* the handshake is under way */
+    bool closed;
+    struct peer peer;
+};
+
+struct connections {
+    struct connection *first, *last;
+    int64_t count;
+};
+
+struct door {
+    enum watched watched; /* of its bell */
+    int bell;
+    int set;
+    weft_http_server *server;
+    weft_mutex lock; /* guards what follows */
+    struct connections lists[LISTS];
+    struct connection *dead; /* closed, to be freed by the door */
+    int64_t count;           /* connections, without the dead */
+    bool listening;          /* its listeners are in the set: the door's own */
+    bool told;               /* it knows of the stop: the door's own */
+    int64_t deaf_until;      /* no descriptors left: no accept until then: the door's own */
+};
+
+struct weft_http_server {
+    weft_http_options options;
+    weft_mutex lock; /* guards listeners, their number, and the stop */
+    struct listener listeners[HTTP_LISTENERS];
+    int listener_count;
+    atomic_u32 stopping;
+    atomic_u32 cut; /* what is not answered by now is not answered at all */
+
+    weft_pool *pool;
+    weft_object_pool *exchanges;
+    weft_context *context; /* workers are bound to it: cancelled when the rest is cut off */
+    weft_context
+        *streams; /* under it: handlers that would not end by themselves. Cancelled by a stop */
+    struct limits *limits; /* NULL: no limit by address */
+    char *name;            /* of the field Server */
+
+    struct door *doors;
+    int door_count;
+    weft_wg deaf;    /* doors that have not heard of the stop */
+    weft_wg running; /* doors */
+
+    atomic_u64 next_door;
+    atomic_i64 connections, accepted, requests, refused, bad, timed_out, panicked, accept_errors;
+};
+
+/* ---- door.c ---- */
+
+int weft__http_door_open(struct door *door, weft_http_server *server);
+void weft__http_door_close(struct door *door);
+void weft__http_door_run(void *door);
+
+/* ---- connection.c ---- */
+
+/* From a worker: the connection waits again, with the bytes of its next head that are there; false if there is something to
+ * read first: then it is still the worker's. */
+bool weft__http_release(struct connection *connection, struct partial *partial);
+/* The connection is the worker's from now on. By the door. */
+void weft__http_take(struct connection *connection);
+/* The connection waits, in that list and with its deadline. By the door. */
+void weft__http_move(struct connection *connection, enum list list);
+/* A new one, given to a door; false if it could not be watched: it is closed then. */
+bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
+                      struct tls_keys *keys);
+/* Closes it; by whoever has it. */
+void weft__http_close_connection(struct connection *connection);
+/* The same after the client had time to read what was sent last: what it still sends is thrown away meanwhile. */
+void weft__http_linger(struct connection *connection);
+/* Reads and forgets what is there. False if that was the end. */
+bool weft__http_discard(struct connection *connection);
+/* Frees what was closed. By the door. */
+void weft__http_bury(struct door *door);
+/* Reads: as weft__http_receive, also through TLS. */
+int64_t weft__http_connection_read(struct connection *connection, void *data, size_t size);
+/* Sends all pieces, waiting as need be, and never for longer than the timeout without a byte going out; changes the pieces.
+ * 0 or an error. */
+int weft__http_connection_send(struct connection *connection, struct iovec *pieces, int count,
+                               int64_t timeout);
+/* The same until a deadline; adds up what was sent. */
+int weft__http_connection_send_until(struct connection *connection, struct iovec *pieces, int count,
+                                     int64_t deadline, size_t *sent);
+/* Waits until it can be read from, or written to. 0; -ETIMEDOUT; -ECANCELED. */
+int weft__http_connection_wait(struct connection *connection, int events, int64_t deadline);
+void weft__http_peer_address(const struct peer *peer, weft_address *address);
+
+static inline void count_up(atomic_i64 *count)
+{
+    (void)atomic_i64_add_relaxed(count, 1);
+}
+
+#endif

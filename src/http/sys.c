@@ -1,0 +1,231 @@
+/*
+ * sys.c: the one seam between libweft-http and the system: see sys.h.
+ *
+ * errno is read right behind the call that set it, in the same function, and nothing here waits: so it is always that of
+ * the thread that made the call.
+ */
+#include "http/sys.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "http/limit.h"
+
+/* Memory. */
+
+void *weft__http_allocate(size_t size)
+{
+    return malloc(size);
+}
+
+void *weft__http_resize(void *memory, size_t size)
+{
+    return realloc(memory, size);
+}
+
+void weft__http_free(void *memory)
+{
+    free(memory);
+}
+
+/* Sets. */
+
+int weft__http_set_open(void)
+{
+    int set = epoll_create1(EPOLL_CLOEXEC);
+    return set >= 0 ? set : -errno;
+}
+
+static int add(int set, int fd, void *what, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = what};
+    return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+int weft__http_set_add(int set, int fd, void *what)
+{
+    return add(set, fd, what, EPOLLIN | EPOLLRDHUP | EPOLLET);
+}
+
+int weft__http_set_both(int set, int fd, void *what)
+{
+    return add(set, fd, what, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+}
+
+int weft__http_set_add_shared(int set, int fd, void *what)
+{
+    return add(set, fd, what, EPOLLIN | EPOLLEXCLUSIVE);
+}
+
+void weft__http_set_remove(int set, int fd)
+{
+    (void)epoll_ctl(set, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int weft__http_set_look(int set, struct http_event *events, int most)
+{
+    struct epoll_event found[128];
+    int count = epoll_wait(set, found, most < 128 ? most : 128, 0);
+    if (count < 0)
+        return errno == EINTR ? 0 : -errno;
+    for (int i = 0; i < count; i++) {
+        uint32_t flags = found[i].events;
+        events[i].what = found[i].data.ptr;
+        events[i].events = (flags & EPOLLIN ? HTTP_READABLE : 0) |
+                           (flags & (EPOLLRDHUP | EPOLLHUP | EPOLLERR) ? HTTP_ENDED : 0) |
+                           (flags & EPOLLOUT ? HTTP_WRITABLE : 0);
+    }
+    return count;
+}
+
+int weft__http_bell_open(void)
+{
+    int bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return bell >= 0 ? bell : -errno;
+}
+
+void weft__http_bell_ring(int bell)
+{
+    uint64_t once = 1;
+    (void)!write(bell, &once, sizeof once);
+}
+
+void weft__http_bell_quiet(int bell)
+{
+    uint64_t rings;
+    (void)!read(bell, &rings, sizeof rings);
+}
+
+/* Sockets. */
+
+int weft__http_accept(int listener, struct peer *peer)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in ipv4;
+        struct sockaddr_in6 ipv6;
+        struct sockaddr_storage room;
+    } from;
+    socklen_t size = sizeof from;
+    int fd = accept4(listener, &from.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    memset(peer, 0, sizeof *peer);
+    if (size >= sizeof from.ipv4 && from.any.sa_family == AF_INET) {
+        peer->family = 4;
+        peer->port = ntohs(from.ipv4.sin_port);
+        memcpy(peer->ip, &from.ipv4.sin_addr, 4);
+    } else if (size >= sizeof from.ipv6 && from.any.sa_family == AF_INET6) {
+        peer->family = 6;
+        peer->port = ntohs(from.ipv6.sin6_port);
+        peer->scope = from.ipv6.sin6_scope_id;
+        memcpy(peer->ip, &from.ipv6.sin6_addr, 16);
+    }
+    return fd;
+}
+
+int weft__http_no_delay(int listener)
+{
+    int on = 1;
+    return setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 ? 0 : -errno;
+}
+
+int64_t weft__http_receive(int fd, void *data, size_t size)
+{
+    ssize_t count;
+    do
+        count = recv(fd, data, size, MSG_DONTWAIT);
+    while (count < 0 && errno == EINTR);
+    return count >= 0 ? count : -errno;
+}
+
+int64_t weft__http_send(int fd, const struct iovec *pieces, int count)
+{
+    struct msghdr message = {0};
+    ssize_t sent;
+    /* The call does not write to them; the type is that of both directions. */
+    memcpy(&message.msg_iov, &pieces, sizeof pieces);
+    message.msg_iovlen = (size_t)count;
+    do
+        sent = count == 1
+                   ? send(fd, pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                   : sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent >= 0 ? sent : -errno;
+}
+
+int64_t weft__http_send_from_file(int fd, int file, int64_t offset, size_t size)
+{
+    off_t at = offset;
+    ssize_t sent;
+    do
+        sent = sendfile(fd, file, &at, size);
+    while (sent < 0 && errno == EINTR);
+    return sent >= 0 ? sent : -errno;
+}
+
+int64_t weft__http_read_file(int file, void *data, size_t size, int64_t offset)
+{
+    ssize_t count;
+    do
+        count = pread(file, data, size, offset);
+    while (count < 0 && errno == EINTR);
+    return count >= 0 ? count : -errno;
+}
+
+void weft__http_end_sending(int fd)
+{
+    (void)shutdown(fd, SHUT_WR);
+}
+
+void weft__http_cut(int fd)
+{
+    (void)shutdown(fd, SHUT_RDWR);
+}
+
+void weft__http_close_fd(int fd)
+{
+    (void)close(fd);
+}
+
+/* Time and chance. */
+
+int64_t weft__http_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now.tv_sec;
+}
+
+uint64_t weft__http_random(void)
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        number = (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)(uintptr_t)&number;
+    }
+    return number;
+}
+
+/* Death. */
+
+const int weft__http_ends[2] = {SIGINT, SIGTERM};
+
+void weft__http_failed(const char *condition, const char *file, int line)
+{
+    fprintf(stderr, "weft-http: %s:%d: this must hold: %s\n", file, line, condition);
+    abort();
+}

@@ -1,0 +1,84 @@
+/*
+ * sys.h: the one seam between libweft-http and the system, as base/sys.h is that of libweft, which this library knows
+ * only by its public headers.
+ *
+ * Everything returns 0 or a count, or a negative errno value. Nothing here waits.
+ */
+#ifndef WEFT_HTTP_SYS_H
+#define WEFT_HTTP_SYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <weft/address.h>
+
+/* ---- memory ---- */
+
+void *weft__http_allocate(size_t size); /* NULL without memory */
+void *weft__http_resize(void *memory, size_t size);
+void weft__http_free(void *memory);
+
+/* ---- sets of descriptors ---- */
+
+enum {
+    HTTP_READABLE = 1, /* there is something to read, or to accept, or its end */
+    HTTP_ENDED = 2,    /* the peer sends no more, or is gone */
+    HTTP_WRITABLE = 4,
+};
+
+struct http_event {
+    void *what; /* as given when it was added */
+    uint32_t events;
+};
+
+int weft__http_set_open(void);
+/* Told once of every change (edge): connections. */
+int weft__http_set_add(int set, int fd, void *what);
+/* The same also when it becomes writable. */
+int weft__http_set_both(int set, int fd, void *what);
+/* Told as long as it is readable, of several sets one: listeners, and the bell. */
+int weft__http_set_add_shared(int set, int fd, void *what);
+void weft__http_set_remove(int set, int fd);
+int weft__http_set_look(int set, struct http_event *events, int most);
+
+/* A descriptor that is readable after a ring, until it is quiet again. */
+int weft__http_bell_open(void);
+void weft__http_bell_ring(int bell);
+void weft__http_bell_quiet(int bell);
+
+/* ---- sockets ---- */
+
+struct peer;
+/* The next connection, non-blocking; and who it is. */
+int weft__http_accept(int listener, struct peer *peer);
+int weft__http_no_delay(int listener); /* what it accepts sends small pieces at once */
+int64_t weft__http_receive(int fd, void *data, size_t size);
+int64_t weft__http_send(int fd, const struct iovec *pieces, int count);
+int64_t weft__http_send_from_file(int fd, int file, int64_t offset, size_t size);
+int64_t weft__http_read_file(int file, void *data, size_t size, int64_t offset);
+void weft__http_end_sending(int fd);
+void weft__http_cut(int fd); /* both directions: who waits for it is told */
+void weft__http_close_fd(int fd);
+
+/* ---- time and chance ---- */
+
+int64_t weft__http_seconds(void); /* since 1970 */
+uint64_t weft__http_random(void);
+/* "Sun, 06 Nov 1994 08:49:37 GMT" */
+enum { HTTP_DATE = 30 };
+void weft__http_date(int64_t seconds, char *text);
+/* -1 if it is not such a text (of any of the three forms of RFC 9110). */
+int64_t weft__http_date_parse(const char *text);
+
+/* ---- death ---- */
+
+extern const int weft__http_ends[2]; /* the signals that end a program, SIGINT and SIGTERM */
+
+_Noreturn void weft__http_failed(const char *condition, const char *file, int line);
+#define must(condition)                           \
+    (__builtin_expect(!!(condition), 1) ? (void)0 \
+                                        : weft__http_failed(#condition, __FILE__, __LINE__))
+
+#endif

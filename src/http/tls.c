@@ -1,0 +1,368 @@
+/*
+ * tls.c: TLS by OpenSSL, 1.1.1 or later.
+ *
+ * A session is OpenSSL's SSL between the server and a socket, and never waits: the socket does not block, and what
+ * OpenSSL wants next is handed on as -EAGAIN and weft__http_tls_wants. Between two calls a fiber may have moved to
+ * another thread. OpenSSL keeps nothing of a session in the thread but its queue of errors, which SSL_get_error looks at;
+ * so each call empties the queue first, and asks at once.
+ *
+ * The socket is behind a BIO of our own. OpenSSL's own one writes with write(2): a peer that went away would be a SIGPIPE,
+ * which a library has no business to ignore for its program. Memory BIOs would do as well, with one more copy of
+ * everything. The BIO also keeps what the socket said, which OpenSSL passes on by errno only.
+ *
+ * Reading ahead takes a record with one call of the system instead of two (its head, then the rest), but what OpenSSL has
+ * read ahead no longer makes the socket readable. Those who are told of changes only are not told again of what is left in the
+ * socket either, because the buffer was full, or because a read was served from the buffer alone. And whether what is
+ * here is a whole record is known by reading only. Hence weft__http_tls_pending is true until a read has seen the bottom of
+ * the socket, and OpenSSL has nothing, or that nothing comes out of what it has.
+ *
+ * After an error a session is broken for good: every call says the same again, and no alert is sent at its end.
+ *
+ * Decisions. A client that offers protocols (ALPN), but not http/1.1, is refused as RFC 7301 says: it would not speak
+ * HTTP/1.1, and it may have been led here by somebody who has another server's certificate in mind. Sessions are
+ * resumed by tickets, so there is no cache to be locked; their key is made at the start and lives with the listener. A
+ * key that is encrypted is refused: nobody is there to be asked for the password, and OpenSSL would ask the terminal.
+ */
+#include "http/tls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+
+#include <weft/fd.h>
+
+#include "http/sys.h"
+
+struct tls_keys {
+    SSL_CTX *context;
+    BIO_METHOD *method;
+};
+
+struct tls {
+    SSL *ssl;
+    int fd;
+    int socket; /* what it said in this call: 0; -ECONNRESET, also at its end; another error */
+    int broken; /* the error that ended the session; 0 */
+    int wants;
+    bool agreed;  /* the handshake is complete */
+    bool ended;   /* the peer was told that nothing more will be written */
+    bool drained; /* the last read has found nothing more, though a part of a record may be here */
+    bool more;    /* the last read did not see the bottom of the socket */
+};
+
+/* ---- the socket, as OpenSSL sees it ---- */
+
+static int finish_bio(struct tls *tls, int64_t result, size_t *done)
+{
+    if (result > 0) {
+        *done = (size_t)result;
+        return 1;
+    }
+    int error = result == 0 ? -ECONNRESET : (int)result;
+    if (error != -EAGAIN)
+        tls->socket = error;
+    /* OpenSSL forgives a client that has gone before its tickets were sent, and knows by errno. */
+    errno = -error;
+    return 0;
+}
+
+static int bio_write(BIO *bio, const char *data, size_t size, size_t *written)
+{
+    struct tls *tls = BIO_get_data(bio);
+    /* iovec is for both directions, so not const. */
+    struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
+    int64_t sent = weft__http_send(tls->fd, &piece, 1);
+    BIO_clear_retry_flags(bio);
+    if (sent == -EAGAIN)
+        BIO_set_retry_write(bio);
+    return finish_bio(tls, sent, written);
+}
+
+static int bio_read(BIO *bio, char *data, size_t size, size_t *read)
+{
+    struct tls *tls = BIO_get_data(bio);
+    int64_t got = weft__http_receive(tls->fd, data, size);
+    BIO_clear_retry_flags(bio);
+    if (got == -EAGAIN)
+        BIO_set_retry_read(bio);
+    tls->more = got == (int64_t)size;
+    return finish_bio(tls, got, read);
+}
+
+static long bio_control(BIO *bio, int command, long number, void *pointer)
+{
+    (void)bio, (void)number, (void)pointer;
+    return command == BIO_CTRL_FLUSH; /* nothing is kept back; of the rest nothing is known */
+}
+
+static int bio_create(BIO *bio)
+{
+    BIO_set_init(bio, 1);
+    return 1;
+}
+
+static BIO_METHOD *make_method(void)
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "weft");
+    if (method == NULL)
+        return NULL;
+    if (BIO_meth_set_write_ex(method, bio_write) == 1 &&
+        BIO_meth_set_read_ex(method, bio_read) == 1 &&
+        BIO_meth_set_ctrl(method, bio_control) == 1 && BIO_meth_set_create(method, bio_create) == 1)
+        return method;
+    BIO_meth_free(method);
+    return NULL;
+}
+
+/* ---- keys ---- */
+
+/* Says what is wrong with `file` (or another text that was given), and gives the error for it. NULL: what OpenSSL says. */
+static int complain(const char *file, const char *text)
+{
+    /* The first error is the cause, what follows says where that was met. */
+    unsigned long code = ERR_peek_error();
+    int error = -EINVAL;
+    if (ERR_GET_LIB(code) == ERR_LIB_SYS && ERR_GET_REASON(code) != 0) {
+        error = -ERR_GET_REASON(code);
+        text = weft_strerror(error);
+    } else if (text == NULL) {
+        text = ERR_reason_error_string(code);
+    }
+    fprintf(stderr, "weft: http: %s: %s\n", file, text != NULL ? text : "it cannot be used");
+    ERR_clear_error();
+    return error;
+}
+
+static int no_password(char *text, int size, int for_writing, void *data)
+{
+    (void)text, (void)size, (void)for_writing;
+    *(bool *)data = true;
+    return -1;
+}
+
+/* What is the matter with a key, where OpenSSL would say it in riddles; NULL. */
+static const char *key_trouble(bool encrypted)
+{
+    unsigned long code = ERR_peek_error();
+    if (encrypted)
+        return "the key is encrypted";
+    if (ERR_GET_LIB(code) == ERR_LIB_X509) /* two kinds of mismatch */
+        return "the key is not that of the certificate";
+    if (ERR_GET_LIB(code) == ERR_LIB_SYS)
+        return NULL;
+    return "there is no private key in it";
+}
+
+static int load_keys(SSL_CTX *context, const weft_http_tls *options)
+{
+    bool encrypted = false;
+    SSL_CTX_set_default_passwd_cb(context, no_password);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &encrypted);
+    int error = 0;
+    if (SSL_CTX_use_certificate_chain_file(context, options->certificate) != 1) {
+        bool none = ERR_GET_REASON(ERR_peek_error()) == PEM_R_NO_START_LINE;
+        error = complain(options->certificate, none ? "there is no certificate in it" : NULL);
+    } else if (SSL_CTX_use_PrivateKey_file(context, options->key, SSL_FILETYPE_PEM) != 1) {
+        error = complain(options->key, key_trouble(encrypted));
+    } else if (SSL_CTX_check_private_key(context) != 1) {
+        error = complain(options->key, "the key is not that of the certificate");
+    }
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    return error;
+}
+
+static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_size,
+                           const unsigned char *offered, unsigned int size, void *data)
+{
+    static const unsigned char ours[] = "http/1.1";
+    (void)ssl, (void)data;
+    /* Each protocol is a byte that says its size, and its name. */
+    for (unsigned int at = 0; at < size && at + 1 + offered[at] <= size; at += 1U + offered[at]) {
+        if (offered[at] != sizeof ours - 1 || memcmp(offered + at + 1, ours, sizeof ours - 1) != 0)
+            continue;
+        *chosen = ours;
+        *chosen_size = sizeof ours - 1;
+        return SSL_TLSEXT_ERR_OK;
+    }
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static int set_up_context(SSL_CTX *context, const weft_http_tls *options)
+{
+    SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
+                                     SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                  SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_read_ahead(context, 1);
+    SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
+    int lowest = options->min_version == 13 ? TLS1_3_VERSION : TLS1_2_VERSION;
+    if (SSL_CTX_set_min_proto_version(context, lowest) != 1)
+        return complain("min_version", NULL);
+    if (options->ciphers != NULL && SSL_CTX_set_cipher_list(context, options->ciphers) != 1)
+        return complain(options->ciphers, NULL);
+    return load_keys(context, options);
+}
+
+static bool are_valid(const weft_http_tls *options)
+{
+    if (options == NULL || options->certificate == NULL || options->key == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+        if (options->reserved[i] != 0)
+            return false;
+    return options->min_version == 0 || options->min_version == 12 || options->min_version == 13;
+}
+
+int weft__http_tls_keys_open(struct tls_keys **keys, const weft_http_tls *options)
+{
+    if (!are_valid(options))
+        return -EINVAL;
+    struct tls_keys *new = weft__http_allocate(sizeof *new);
+    if (new == NULL)
+        return -ENOMEM;
+    ERR_clear_error();
+    *new = (struct tls_keys){.context = SSL_CTX_new(TLS_server_method()), .method = make_method()};
+    int error = -ENOMEM;
+    if (new->context != NULL &&new->method != NULL)
+        error = set_up_context(new->context, options);
+    ERR_clear_error();
+    if (error == 0)
+        *keys = new;
+    else
+        weft__http_tls_keys_close(new);
+    return error;
+}
+
+void weft__http_tls_keys_close(struct tls_keys *keys)
+{
+    if (keys == NULL)
+        return;
+    SSL_CTX_free(keys->context);
+    BIO_meth_free(keys->method);
+    weft__http_free(keys);
+}
+
+/* ---- sessions ---- */
+
+struct tls *weft__http_tls_open(struct tls_keys *keys, int fd)
+{
+    struct tls *tls = weft__http_allocate(sizeof *tls);
+    if (tls == NULL)
+        return NULL;
+    ERR_clear_error();
+    *tls = (struct tls){.ssl = SSL_new(keys->context), .fd = fd, .wants = WEFT_READABLE};
+    BIO *bio = BIO_new(keys->method);
+    if (tls->ssl == NULL || bio == NULL) {
+        BIO_free(bio);
+        SSL_free(tls->ssl);
+        weft__http_free(tls);
+        ERR_clear_error();
+        return NULL;
+    }
+    BIO_set_data(bio, tls);
+    SSL_set_bio(tls->ssl, bio, bio); /* which is the session's now */
+    SSL_set_accept_state(tls->ssl);
+    return tls;
+}
+
+/* What a call that gave `result` (not 1) has to say. */
+static int trouble(struct tls *tls, int result)
+{
+    int reason = SSL_get_error(tls->ssl, result);
+    if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) {
+        tls->wants = reason == SSL_ERROR_WANT_READ ? WEFT_READABLE : WEFT_WRITABLE;
+        return -EAGAIN;
+    }
+    tls->broken = reason == SSL_ERROR_SYSCALL && tls->socket != 0 ? tls->socket : -EPROTO;
+    ERR_clear_error();
+    return tls->broken;
+}
+
+/* Before each call of OpenSSL's. */
+static void begin(struct tls *tls)
+{
+    ERR_clear_error();
+    tls->socket = 0;
+}
+
+static void begin_reading(struct tls *tls)
+{
+    begin(tls);
+    tls->drained = false;
+    tls->more = true; /* until bio_read finds otherwise: it may not be asked */
+}
+
+int weft__http_tls_handshake(struct tls *tls)
+{
+    if (tls->broken != 0 || tls->agreed)
+        return tls->broken;
+    begin_reading(tls);
+    int result = SSL_do_handshake(tls->ssl);
+    if (result != 1)
+        return trouble(tls, result);
+    tls->agreed = true;
+    return 0;
+}
+
+int64_t weft__http_tls_read(struct tls *tls, void *data, size_t size)
+{
+    size_t got = 0;
+    if (tls->broken != 0 || size == 0)
+        return tls->broken;
+    begin_reading(tls);
+    int result = SSL_read_ex(tls->ssl, data, size, &got);
+    if (result == 1)
+        return (int64_t)got;
+    if (SSL_get_error(tls->ssl, result) == SSL_ERROR_ZERO_RETURN)
+        return 0;
+    int error = trouble(tls, result);
+    tls->drained = error == -EAGAIN && tls->wants == WEFT_READABLE;
+    return error;
+}
+
+int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size)
+{
+    size_t sent = 0;
+    if (tls->broken != 0 || size == 0)
+        return tls->broken;
+    begin(tls);
+    int result = SSL_write_ex(tls->ssl, data, size, &sent);
+    return result == 1 ? (int64_t)sent : trouble(tls, result);
+}
+
+int weft__http_tls_wants(const struct tls *tls)
+{
+    return tls->wants;
+}
+
+bool weft__http_tls_pending(const struct tls *tls)
+{
+    return tls->broken == 0 && !tls->drained && (tls->more || SSL_has_pending(tls->ssl) == 1);
+}
+
+int weft__http_tls_end(struct tls *tls)
+{
+    if (tls->broken != 0 || !tls->agreed || tls->ended)
+        return tls->broken;
+    begin(tls);
+    int result = SSL_shutdown(tls->ssl);
+    if (result < 0)
+        return trouble(tls, result);
+    tls->ended = true;
+    return 0;
+}
+
+void weft__http_tls_close(struct tls *tls)
+{
+    if (tls == NULL)
+        return;
+    (void)weft__http_tls_end(tls);
+    SSL_free(tls->ssl);
+    weft__http_free(tls);
+    ERR_clear_error();
+}

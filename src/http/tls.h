@@ -1,0 +1,45 @@
+/*
+ * tls.h: TLS of a connection: what the server needs of OpenSSL (tls.c), or of its absence (tls_none.c).
+ *
+ * Nothing here waits: what would have to says -EAGAIN, and weft__http_tls_wants tells what for. A session is used by one
+ * fiber at a time.
+ */
+#ifndef WEFT_HTTP_TLS_H
+#define WEFT_HTTP_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weft/http.h>
+
+struct tls_keys; /* certificate and key of a listener */
+struct tls;      /* a session */
+
+/* 0; as weft_http_listen_tls. */
+int weft__http_tls_keys_open(struct tls_keys **keys, const weft_http_tls *options);
+/* When its sessions are closed. NULL is fine. */
+void weft__http_tls_keys_close(struct tls_keys *keys);
+
+/* A session on a connected, non-blocking socket. NULL without memory. */
+struct tls *weft__http_tls_open(struct tls_keys *keys, int fd);
+/* Goes on with the handshake. 0 when it is complete; -EAGAIN; -EPROTO, or what the socket says. */
+int weft__http_tls_handshake(struct tls *tls);
+/* As recv and send would, with a negative errno value instead of errno: -EAGAIN. 0 of a read: closed by the peer; a
+ * close without the alert is -ECONNRESET. A write that said -EAGAIN must be repeated with the same bytes at its beginning
+ * (at any address, and maybe more of them). */
+int64_t weft__http_tls_read(struct tls *tls, void *data, size_t size);
+int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size);
+/* WEFT_READABLE or WEFT_WRITABLE: what the last -EAGAIN needs. */
+int weft__http_tls_wants(const struct tls *tls);
+/* There may be something to read of which the socket will not tell (again): bytes that were received and not read, or that
+ * the last read has left in the socket. Also right after the handshake. A read that says -EAGAIN makes it false; one that
+ * gave less than `size` may not, since a record is as short as its sender wants. */
+bool weft__http_tls_pending(const struct tls *tls);
+/* Says that nothing more will be written: the alert by which the peer knows that all has come, to be sent before the end of
+ * the socket's stream. What the peer sends can still be read. 0; -EAGAIN; or as a write. */
+int weft__http_tls_end(struct tls *tls);
+/* Sends the alert, if that was not done and needs no waiting, and frees the session; the socket is the caller's to close. NULL is fine. */
+void weft__http_tls_close(struct tls *tls);
+
+#endif

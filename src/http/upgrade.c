@@ -1,0 +1,76 @@
+/*
+ * upgrade.c: handlers that go on for ever: a connection that stops speaking HTTP (101, and then bytes in both directions),
+ * and what it shares with streams of events.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include <weft/fd.h>
+
+#include "http/exchange.h"
+
+int weft__http_response_stream(weft_http_response *response)
+{
+    int error = weft_context_bind(exchange_of_response(response)->server->streams, NULL);
+    response->streaming = error == 0;
+    return error;
+}
+
+int weft_http_upgrade(weft_http_response *response, const char *protocol)
+{
+    struct exchange *exchange = exchange_of_response(response);
+    const struct head *head = &exchange->request.head;
+    if (protocol == NULL || !weft__http_is_value(protocol) || !head->upgrade ||
+        !weft__http_field_has(head->fields, head->count, "Upgrade", protocol))
+        return -EINVAL;
+    if (response->sent || response->sent_body > 0)
+        return -EBUSY;
+    int error = weft__http_response_field(response, "Upgrade", protocol);
+    if (error == 0)
+        error = weft__http_response_stream(response);
+    if (error != 0)
+        return error;
+    response->status = 101;
+    error = weft__http_response_commit(exchange, true);
+    if (error == 0)
+        error = weft__http_response_flush(exchange);
+    response->upgraded = error == 0;
+    return error;
+}
+
+int64_t weft_http_stream_read(weft_http_response *response, void *data, size_t size,
+                              int64_t deadline)
+{
+    struct exchange *exchange = exchange_of_response(response);
+    if (!response->upgraded || data == NULL)
+        return -EINVAL;
+    size_t there = exchange->in_size - exchange->at;
+    if (there > 0 || size == 0) { /* came behind the head */
+        if (there > size)
+            there = size;
+        memcpy(data, exchange->in + exchange->at, there);
+        exchange->at += there;
+        return (int64_t)there;
+    }
+    for (;;) {
+        int64_t got = weft__http_connection_read(exchange->connection, data, size);
+        if (got != -EAGAIN)
+            return got;
+        int error = weft__http_connection_wait(exchange->connection, WEFT_READABLE, deadline);
+        if (error != 0)
+            return error;
+    }
+}
+
+int64_t weft_http_stream_write(weft_http_response *response, const void *data, size_t size,
+                               int64_t deadline)
+{
+    struct exchange *exchange = exchange_of_response(response);
+    if (!response->upgraded || (data == NULL && size > 0))
+        return -EINVAL;
+    struct iovec piece = {NULL, size};
+    memcpy(&piece.iov_base, &data, sizeof data); /* only read from */
+    size_t sent = 0;
+    int error = weft__http_connection_send_until(exchange->connection, &piece, 1, deadline, &sent);
+    return sent > 0 || error == 0 ? (int64_t)sent : error;
+}

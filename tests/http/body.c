@@ -1,0 +1,419 @@
+/*
+ * body.c: bodies of requests: by length and in chunks, read, half read and unread; limits, timeouts, and clients that go.
+ */
+#include <weft/runtime.h>
+#include <weft/sem.h>
+#include <weft/time.h>
+
+#include "descriptors.h"
+#include "http.h"
+
+static weft_sem entered = WEFT_SEM_INIT(0);
+static int outcome; /* of the handler's last read */
+
+#define POST(path, more) "POST " path " HTTP/1.1\r\n" HOST more "\r\n"
+#define CHUNKED "Transfer-Encoding: chunked\r\n"
+
+/* A number that depends on each byte and its place. */
+static uint32_t sum_of(uint32_t sum, const char *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        sum = (sum ^ (uint8_t)data[i]) * 16777619u;
+    return sum;
+}
+
+/* By its path: how the body is read. Answers nothing if that fails. */
+static void reader(weft_http_request *request, weft_http_response *response, void *data)
+{
+    const char *path = weft_http_path(request);
+    (void)data;
+    outcome = 0;
+    weft_sem_release(&entered, 1);
+    if (strcmp(path, "/all") == 0) {
+        char *body;
+        size_t size;
+        outcome = weft_http_read_all(request, &body, &size);
+        if (outcome == 0) {
+            CHECK_EQ(body[size], '\0');
+            CHECK_EQ(weft_http_write(response, body, size), 0);
+            char byte;
+            CHECK_EQ(weft_http_read(request, &byte, 1), 0);
+            CHECK_EQ(weft_http_read_all(request, &body, &size), 0);
+            CHECK_EQ(size, 0);
+        }
+    } else if (strncmp(path, "/sum", 4) == 0) {
+        char piece[5000];
+        size_t most = path[4] != '\0' ? strtoul(path + 5, NULL, 10) : sizeof piece;
+        uint32_t sum = 2166136261u;
+        int64_t got, all = 0;
+        CHECK(most > 0 && most <= sizeof piece);
+        while ((got = weft_http_read(request, piece, most)) > 0) {
+            CHECK((size_t)got <= most);
+            sum = sum_of(sum, piece, (size_t)got);
+            all += got;
+        }
+        outcome = (int)got;
+        CHECK_EQ(weft_http_read(request, piece, most), got); /* it says so again */
+        if (got == 0) {
+            const char *trailer = weft_http_trailer(request, "x-after");
+            CHECK_EQ(weft_http_printf(response, "%lld %08x %s", (long long)all, sum,
+                                      trailer != NULL ? trailer : "-"),
+                     0);
+        }
+    } else if (strcmp(path, "/some") == 0) {
+        char piece[3];
+        CHECK_EQ(weft_http_read(request, piece, 3), 3);
+        CHECK_EQ(weft_http_write(response, piece, 3), 0);
+    } else {
+        CHECK_EQ(
+            weft_http_printf(response, "unread %lld", (long long)weft_http_content_length(request)),
+            0);
+    }
+}
+
+static void bodies_with_a_length(void)
+{
+    weft_http_server *server = serve(reader);
+    struct client client = client_open(server);
+    client_send(&client, POST("/all", "Content-Length: 5\r\n") "hello");
+    EXPECT(&client, 200, "hello");
+    client_send(&client, POST("/all", "Content-Length: 0\r\n"));
+    EXPECT(&client, 200, "");
+    client_send(&client, POST("/all", ""));
+    EXPECT(&client, 200, "");
+    client_send(&client, GET("/none"));
+    EXPECT(&client, 200, "unread 0");
+    /* Head and body apart, and the body byte by byte. */
+    client_send(&client, POST("/all", "Content-Length: 5\r\n"));
+    for (int i = 0; i < 5; i++) {
+        AWAIT(stats_of(server).running == 1);
+        client_send_bytes(&client, "world" + i, 1);
+    }
+    EXPECT(&client, 200, "world");
+    client_close(&client);
+    end(server);
+}
+
+static void check_sum(struct client *client, const char *body, size_t size, const char *trailer)
+{
+    char expected[64];
+    snprintf(expected, sizeof expected, "%zu %08x %s", size, sum_of(2166136261u, body, size),
+             trailer);
+    EXPECT(client, 200, expected);
+}
+
+static char *random_body(size_t size)
+{
+    char *body = text_of(size, 0);
+    uint32_t state = 1;
+    for (size_t i = 0; i < size; i++) {
+        state = state * 1664525 + 1013904223;
+        body[i] = (char)(state >> 24);
+    }
+    return body;
+}
+
+static void large_bodies(void)
+{
+    size_t size = (size_t)test_scale(6000000);
+    char *body = random_body(size), head[200];
+    weft_http_server *server = serve(reader);
+    struct client client = client_open(server);
+    snprintf(head, sizeof head, POST("/sum", "Content-Length: %zu\r\n"), size);
+    client_send(&client, head);
+    client_send_bytes(&client, body, size);
+    check_sum(&client, body, size, "-");
+
+    /* In chunks of many sizes. */
+    client_send(&client, POST("/sum/777", CHUNKED));
+    for (size_t at = 0, piece = 1; at < size; at += piece, piece = piece * 3 % 70001 + 1) {
+        if (piece > size - at)
+            piece = size - at;
+        snprintf(head, sizeof head, "%zX;a=b\r\n", piece);
+        client_send(&client, head);
+        client_send_bytes(&client, body + at, piece);
+        client_send(&client, "\r\n");
+    }
+    client_send(&client, "0\r\n\r\n");
+    check_sum(&client, body, size, "-");
+    client_close(&client);
+    end(server);
+    free(body);
+}
+
+/* Cut at each place, with the next request behind. */
+static void chunks_come_in_pieces(void)
+{
+    static const char request[] = POST(
+        "/sum/4", CHUNKED "Trailer: X-After\r\n") "3\r\nabc\r\n00a;x=\"y\"\r\n0123456789\r\n"
+                                                  "0\r\nX-After: all\r\nY: z\r\n\r\n" GET("/none");
+    weft_http_server *server = serve(reader);
+    struct client client = client_open(server);
+    size_t head = strlen(POST("/sum/4", CHUNKED "Trailer: X-After\r\n"));
+    for (size_t cut = head; cut < sizeof request - 1; cut++) {
+        AWAIT(stats_of(server).running == 0);
+        while (weft_sem_try_acquire(&entered, 1) == 0)
+            ;
+        client_send_bytes(&client, request, cut);
+        weft_sem_acquire(&entered, 1);
+        client_send_bytes(&client, request + cut, sizeof request - 1 - cut);
+        check_sum(&client, "abc0123456789", 13, "all");
+        EXPECT(&client, 200, "unread 0");
+    }
+    for (size_t i = 0; i < sizeof request - 1; i++)
+        client_send_bytes(&client, request + i, 1);
+    check_sum(&client, "abc0123456789", 13, "all");
+    EXPECT(&client, 200, "unread 0");
+    client_send(&client, POST("/all", CHUNKED) "1\r\na\r\n3\r\nbcd\r\n0\r\n\r\n");
+    EXPECT(&client, 200, "abcd");
+    client_send(&client, POST("/all", CHUNKED) "0\r\n\r\n");
+    EXPECT(&client, 200, "");
+    client_send(&client, POST("/none", CHUNKED) "0\r\n\r\n");
+    EXPECT(&client, 200, "unread -1");
+    client_close(&client);
+    end(server);
+}
+
+/* ---- 100-continue ---- */
+
+static void continue_is_said_to_who_waits(void)
+{
+    weft_http_server *server = serve(reader);
+    struct client client = client_open(server);
+    for (int i = 0; i < 2; i++) {
+        client_send(&client, i == 0 ? POST("/all", "Content-Length: 5\r\nExpect: 100-continue\r\n")
+                                    : POST("/all", CHUNKED "Expect: 100-Continue\r\n"));
+        struct answer answer = client_answer(&client);
+        CHECK_EQ(answer.status, 100);
+        CHECK_STR(answer.head, "");
+        answer_free(&answer);
+        client_send(&client, i == 0 ? "hello" : "5\r\nhello\r\n0\r\n\r\n");
+        EXPECT(&client, 200, "hello");
+    }
+    /* Without a body there is nothing to wait for. */
+    client_send(&client, POST("/all", "Expect: 100-continue\r\n"));
+    EXPECT(&client, 200, "");
+    /* In HTTP/1.0 there is no such thing. */
+    client_send(&client,
+                "POST /all HTTP/1.0\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\nhi");
+    EXPECT(&client, 200, "hi");
+    CHECK(client_at_end(&client));
+    client_close(&client);
+    end(server);
+}
+
+/* Whether the body comes is not known then: the connection ends. */
+static void continue_is_not_said_for_an_unread_body(void)
+{
+    weft_http_server *server = serve(reader);
+    for (int i = 0; i < 2; i++) {
+        struct client client = client_open(server);
+        client_send(&client, POST("/none", "Content-Length: 5\r\nExpect: 100-continue\r\n"));
+        if (i == 1)
+            client_send(&client, GET("/second"));
+        struct answer answer = client_answer(&client);
+        CHECK_EQ(answer.status, 200);
+        CHECK_STR(answer.body, "unread 5");
+        CHECK_STR(answer_field(&answer, "Connection"), "close");
+        CHECK(client_at_end(&client));
+        answer_free(&answer);
+        client_close(&client);
+    }
+    CHECK_EQ(stats_of(server).requests, 2);
+    end(server);
+}
+
+/* ---- limits ---- */
+
+static void raise_limit(weft_http_request *request, weft_http_response *response, void *data)
+{
+    weft_http_max_body(request, 20);
+    reader(request, response, data);
+}
+
+static void expect_refusal(weft_http_server *server, const char *request, int status)
+{
+    struct client client = client_open(server);
+    client_send(&client, request);
+    struct answer answer = client_answer(&client);
+    CHECK_EQ(answer.status, status);
+    CHECK_STR(answer_field(&answer, "Connection"), "close");
+    CHECK(client_at_end(&client));
+    answer_free(&answer);
+    client_close(&client);
+}
+
+static void bodies_are_limited(void)
+{
+    weft_http_server *server = serve_with((weft_http_options){.handler = reader, .max_body = 10});
+    struct client client = client_open(server);
+    client_send(&client, POST("/all", "Content-Length: 10\r\n") "0123456789");
+    EXPECT(&client, 200, "0123456789");
+    client_send(&client, POST("/all", CHUNKED) "5\r\n01234\r\n5\r\n56789\r\n0\r\n\r\n");
+    EXPECT(&client, 200, "0123456789");
+    client_close(&client);
+    expect_refusal(server, POST("/all", "Content-Length: 11\r\n") "0123456789a", 413);
+    CHECK_EQ(outcome, -EFBIG);
+    expect_refusal(server, POST("/sum/1", "Content-Length: 11\r\n"), 413);
+    expect_refusal(server, POST("/all", "Content-Length: 9223372036854775807\r\n"), 413);
+    expect_refusal(server, POST("/all", CHUNKED) "5\r\n01234\r\n6\r\n56789a\r\n0\r\n\r\n", 413);
+    CHECK_EQ(outcome, -EFBIG);
+    expect_refusal(server, POST("/sum/3", CHUNKED) "b\r\n0123456789a\r\n0\r\n\r\n", 413);
+    /* Who waits to be told is told at once. */
+    expect_refusal(server, POST("/all", "Content-Length: 11\r\nExpect: 100-continue\r\n"), 413);
+    end(server);
+
+    server = serve_with((weft_http_options){.handler = raise_limit, .max_body = 10});
+    client = client_open(server);
+    client_send(&client, POST("/all", "Content-Length: 20\r\n") "0123456789abcdefghij");
+    EXPECT(&client, 200, "0123456789abcdefghij");
+    client_close(&client);
+    expect_refusal(server, POST("/all", "Content-Length: 21\r\n") "0123456789abcdefghijk", 413);
+    end(server);
+}
+
+static void bad_chunks_are_refused(void)
+{
+    static const char *const bodies[] = {
+        "x\r\n",
+        "5\nhello\r\n0\r\n\r\n",
+        "5\r\nhelloX\n0\r\n\r\n",
+        "\r\n",
+        "-1\r\n",
+        "ffffffffffffffffff\r\n",
+        "0\r\nbad\r\n\r\n",
+        "0\r\n bad: a\r\n\r\n",
+        "3\r\nabc\r\nGET / HTTP/1.1\r\n",
+    };
+    weft_http_server *server = serve(reader);
+    for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
+        char request[300];
+        snprintf(request, sizeof request, "%s%s", POST("/sum", CHUNKED), bodies[i]);
+        expect_refusal(server, request, 400);
+        CHECK_EQ(outcome, -EBADMSG);
+    }
+    char *long_trailer = text_of(9000, 't'), *request;
+    CHECK(asprintf(&request, "%s0\r\nX: %s\r\n\r\n", POST("/sum", CHUNKED), long_trailer) > 0);
+    expect_refusal(server, request, 400);
+    free(request);
+    free(long_trailer);
+    end(server);
+}
+
+/* ---- clients that are slow, and that go ---- */
+
+static void body_timeout(void)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = reader, .body_timeout = 30 * WEFT_MS});
+    expect_refusal(server, POST("/all", "Content-Length: 5\r\n") "he", 408);
+    CHECK_EQ(outcome, -ETIMEDOUT);
+    expect_refusal(server, POST("/sum", CHUNKED) "5\r\nhe", 408);
+    CHECK_EQ(outcome, -ETIMEDOUT);
+    expect_refusal(server, POST("/sum", CHUNKED) "5", 408);
+    AWAIT(stats_of(server).timed_out == 3);
+    end(server);
+}
+
+static void client_goes_away(void)
+{
+    static const char *const requests[] = {
+        POST("/all", "Content-Length: 5\r\n") "he",
+        POST("/sum", CHUNKED) "5\r\nhe",
+        POST("/sum", CHUNKED) "5\r\nhello\r\n",
+        POST("/sum", CHUNKED) "0\r\nX:",
+    };
+    weft_http_server *server = serve(reader);
+    for (int way = 0; way < 2; way++)
+        for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+            while (weft_sem_try_acquire(&entered, 1) == 0)
+                ;
+            outcome = 0;
+            struct client client = client_open(server);
+            client_send(&client, requests[i]);
+            weft_sem_acquire(&entered, 1);
+            if (way == 1) {
+                struct linger reset = {.l_onoff = 1};
+                CHECK(setsockopt(client.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0);
+            }
+            client_close(&client);
+            AWAIT(stats_of(server).connections == 0);
+            CHECK_EQ(outcome, -ECONNRESET);
+        }
+    end(server);
+}
+
+/* ---- bodies that nobody reads ---- */
+
+static void small_unread_bodies_are_passed_over(void)
+{
+    char *body = text_of(100000, 'b'), *request;
+    weft_http_server *server = serve(reader);
+    struct client client = client_open(server);
+    client_send(&client, POST("/none", "Content-Length: 5\r\n") "hello" GET("/none"));
+    EXPECT(&client, 200, "unread 5");
+    EXPECT(&client, 200, "unread 0");
+    client_send(&client, POST("/some", "Content-Length: 5\r\n") "hello" GET("/none"));
+    EXPECT(&client, 200, "hel");
+    EXPECT(&client, 200, "unread 0");
+    client_send(&client,
+                POST("/some", CHUNKED) "4\r\nhell\r\n1\r\no\r\n0\r\nA: b\r\n\r\n" GET("/none"));
+    EXPECT(&client, 200, "hel");
+    EXPECT(&client, 200, "unread 0");
+    CHECK(asprintf(&request, "%s%s%s", POST("/none", "Content-Length: 100000\r\n"), body,
+                   GET("/none")) > 0);
+    for (int i = 0; i < 10; i++) {
+        client_send(&client, request);
+        EXPECT(&client, 200, "unread 100000");
+        EXPECT(&client, 200, "unread 0");
+    }
+    client_close(&client);
+    end(server);
+    free(request);
+    free(body);
+}
+
+/* The client is told, and what it sends is not taken for a request. */
+static void large_unread_bodies_end_the_connection(void)
+{
+    size_t size = 4 << 20;
+    char *body = text_of(size, 'b'), head[200];
+    weft_http_server *server = serve(reader);
+    for (int way = 0; way < 2; way++) {
+        struct client client = client_open(server);
+        snprintf(head, sizeof head, POST("/none", "Content-Length: %zu\r\n"), size);
+        client_send(&client, way == 0 ? head : POST("/none", CHUNKED) "400000\r\n");
+        struct answer answer = client_answer(&client);
+        CHECK_EQ(answer.status, 200);
+        CHECK(strncmp(answer.body, "unread ", 7) == 0);
+        if (way == 0)
+            CHECK_STR(answer_field(&answer, "Connection"), "close");
+        (void)client_try_send(&client, body, size);
+        (void)client_try_send(&client, GET("/second"), strlen(GET("/second")));
+        CHECK(client_at_end(&client));
+        answer_free(&answer);
+        client_close(&client);
+    }
+    CHECK_EQ(stats_of(server).requests, 2);
+    end(server);
+    free(body);
+}
+
+int main(void)
+{
+    RUN(bodies_with_a_length);
+    int before = open_descriptors();
+    RUN(large_bodies);
+    RUN(chunks_come_in_pieces);
+    RUN(continue_is_said_to_who_waits);
+    RUN(continue_is_not_said_for_an_unread_body);
+    RUN(bodies_are_limited);
+    RUN(bad_chunks_are_refused);
+    RUN(body_timeout);
+    RUN(client_goes_away);
+    RUN(small_unread_bodies_are_passed_over);
+    RUN(large_unread_bodies_end_the_connection);
+    CHECK_EQ(open_descriptors(), before);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}

@@ -1,0 +1,274 @@
+/*
+ * The server when the system says no: each call of its seam (src/http/sys.h) fails in turn, the first, the second, and so on
+ * until the scenario has no more of them; once, and from then on for ever. Afterwards: what failed said so, nothing has leaked,
+ * and the server answers again.
+ *
+ * The calls are caught by the linker (--wrap): the library knows nothing of it.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/uio.h>
+
+#include <weft/weft.h>
+
+#include "descriptors.h"
+#include "http/http.h"
+#include "http/sys.h"
+
+enum call {
+    ALLOCATE,
+    RESIZE,
+    SET_OPEN,
+    SET_ADD,
+    SET_SHARED,
+    BELL,
+    ACCEPT,
+    RECEIVE,
+    SEND,
+    SEND_FILE,
+    CALLS
+};
+
+static const struct {
+    const char *name;
+    int error;
+} calls[CALLS] = {
+    [ALLOCATE] = {"allocate", 0},
+    [RESIZE] = {"resize", 0},
+    [SET_OPEN] = {"set_open", -EMFILE},
+    [SET_ADD] = {"set_add", -ENOSPC},
+    [SET_SHARED] = {"set_add_shared", -ENOSPC},
+    [BELL] = {"bell_open", -EMFILE},
+    [ACCEPT] = {"accept", -EMFILE},
+    [RECEIVE] = {"receive", -ECONNRESET},
+    [SEND] = {"send", -EPIPE},
+    [SEND_FILE] = {"send_from_file", -EPIPE},
+};
+
+static struct {
+    atomic_int call;     /* which; CALLS: none */
+    atomic_long left;    /* until the one that fails */
+    atomic_bool forever; /* and all after it */
+    atomic_long hits;
+    atomic_long blocks; /* of memory that are out */
+} plan = {.call = CALLS};
+
+static bool fails(enum call call)
+{
+    if (atomic_load(&plan.call) != (int)call)
+        return false;
+    long left = atomic_fetch_sub(&plan.left, 1);
+    bool hit = left == 1 || (left < 1 && atomic_load(&plan.forever));
+    if (hit)
+        atomic_fetch_add(&plan.hits, 1);
+    return hit;
+}
+
+/* What the linker puts in the place of the seam's functions. */
+
+#define WRAP(result, name, parameters, call, failure, arguments)           \
+    result __real_weft__http_##name parameters;                            \
+    result __wrap_weft__http_##name parameters;                            \
+    result __wrap_weft__http_##name parameters                             \
+    {                                                                      \
+        return fails(call) ? failure : __real_weft__http_##name arguments; \
+    }
+
+struct peer;
+WRAP(int, set_open, (void), SET_OPEN, calls[SET_OPEN].error, ())
+WRAP(int, set_add, (int set, int fd, void *what), SET_ADD, calls[SET_ADD].error, (set, fd, what))
+WRAP(int, set_add_shared, (int set, int fd, void *what), SET_SHARED, calls[SET_SHARED].error,
+     (set, fd, what))
+WRAP(int, bell_open, (void), BELL, calls[BELL].error, ())
+WRAP(int, accept, (int listener, struct peer *peer), ACCEPT, calls[ACCEPT].error, (listener, peer))
+WRAP(int64_t, receive, (int fd, void *data, size_t size), RECEIVE, calls[RECEIVE].error,
+     (fd, data, size))
+WRAP(int64_t, send, (int fd, const struct iovec *pieces, int count), SEND, calls[SEND].error,
+     (fd, pieces, count))
+WRAP(int64_t, send_from_file, (int fd, int file, int64_t offset, size_t size), SEND_FILE,
+     calls[SEND_FILE].error, (fd, file, offset, size))
+
+void *__real_weft__http_allocate(size_t size);
+void *__wrap_weft__http_allocate(size_t size);
+void *__wrap_weft__http_allocate(size_t size)
+{
+    void *memory = fails(ALLOCATE) ? NULL : __real_weft__http_allocate(size);
+    if (memory != NULL)
+        atomic_fetch_add(&plan.blocks, 1);
+    return memory;
+}
+
+void *__real_weft__http_resize(void *memory, size_t size);
+void *__wrap_weft__http_resize(void *memory, size_t size);
+void *__wrap_weft__http_resize(void *memory, size_t size)
+{
+    void *larger = fails(RESIZE) ? NULL : __real_weft__http_resize(memory, size);
+    if (larger != NULL && memory == NULL)
+        atomic_fetch_add(&plan.blocks, 1);
+    return larger;
+}
+
+void __real_weft__http_free(void *memory);
+void __wrap_weft__http_free(void *memory);
+void __wrap_weft__http_free(void *memory)
+{
+    if (memory != NULL)
+        atomic_fetch_sub(&plan.blocks, 1);
+    __real_weft__http_free(memory);
+}
+
+/* The scenario. */
+
+static int file;
+
+static void handler(weft_http_request *request, weft_http_response *response, void *data)
+{
+    const char *path = weft_http_path(request);
+    (void)data;
+    if (strcmp(path, "/body") == 0) {
+        char *body;
+        size_t size;
+        int error = weft_http_read_all(request, &body, &size);
+        if (error == -ENOMEM)
+            weft_http_error(response, 503, "no memory");
+        else if (error == 0)
+            weft_http_reply(response, 200, "text/plain", body, size);
+    } else if (strcmp(path, "/file") == 0) {
+        weft_http_send_file(response, file, 0, 100);
+    } else if (strcmp(path, "/fields") == 0) {
+        char value[900];
+        memset(value, 'v', sizeof value - 1);
+        value[sizeof value - 1] = '\0';
+        int error = weft_http_set(response, "One", value);
+        if (error == 0)
+            error = weft_http_set(response, "Two", value);
+        if (error == 0)
+            error = weft_http_set_trailer(response, "Three", "3");
+        weft_http_status(response, error == 0 ? 200 : 503);
+        weft_http_printf(response, "%2000d", 1);
+    } else {
+        const char *name = weft_http_query_value(request, "name");
+        weft_http_printf(response, "hello %s", name != NULL ? name : "nobody");
+    }
+}
+
+/* Says a request in two pieces, so that mostly a head is kept meanwhile (either way is right); the status of the answer, 0 if
+ * the connection ended. */
+static int say(struct client *client, const char *text)
+{
+    struct answer answer;
+    if (!client_try_send(client, text, 10))
+        return 0;
+    (void)weft_sleep(WEFT_MS);
+    if (!client_try_send(client, text + 10, strlen(text) - 10))
+        return 0;
+    if (!client_try_answer(client, &answer, false))
+        return 0;
+    int status = answer.status;
+    answer_free(&answer);
+    return status;
+}
+
+static const char *const requests[] = {
+    "GET /?name=you HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+    "POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    "GET /file HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /fields HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n",
+};
+
+/* Each answer is right, or says that the server could not, or the connection ends: then another goes on. */
+static void ask_all(weft_http_server *server)
+{
+    struct client client = client_open(server);
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        int status = say(&client, requests[i]);
+        CHECK(status == 200 || status == 503 || status == 500 || status == 0);
+        if (status != 200) {
+            client_close(&client);
+            client = client_open(server);
+        }
+    }
+    client_close(&client);
+}
+
+static void stop_failing(void)
+{
+    atomic_store(&plan.call, CALLS);
+}
+
+/* A run; whether something failed in it. */
+static bool run(enum call call, long number, bool forever)
+{
+    int descriptors = open_descriptors();
+    weft_http_options options = {
+        .handler = handler, .max_per_ip = 1000, .name = "test", .doors = 1};
+    weft_http_server *server = NULL;
+    atomic_store(&plan.hits, 0);
+    atomic_store(&plan.left, number);
+    atomic_store(&plan.forever, forever);
+    atomic_store(&plan.call, (int)call);
+    int error = weft_http_open(&server, &options);
+    CHECK(error == 0 || error == -ENOMEM || error == calls[call].error);
+    if (error == 0) {
+        error = weft_http_listen(server, "tcp:127.0.0.1:0", NULL);
+        CHECK(error == 0 || error == calls[call].error);
+        struct client early = {.fd = -1};
+        if (error == 0 && !forever)
+            ask_all(server);
+        if (error == 0 && forever) { /* it may get an answer when the failing has an end, or not */
+            early = client_open(server);
+            (void)client_try_send(&early, requests[0], strlen(requests[0]));
+            (void)weft_sleep(WEFT_MS);
+        }
+        stop_failing();
+        if (early.fd >= 0)
+            client_close(&early);
+        if (error != 0)
+            CHECK_EQ(weft_http_listen(server, "tcp:127.0.0.1:0", NULL), 0);
+        ask_all(server);
+        struct client client = client_open(server);
+        for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++)
+            CHECK_EQ(say(&client, requests[i]), 200);
+        client_close(&client);
+        end(server);
+    }
+    stop_failing();
+    CHECK_EQ(atomic_load(&plan.blocks), 0);
+    CHECK_EQ(open_descriptors(), descriptors);
+    return atomic_load(&plan.hits) > 0;
+}
+
+static void each_call_fails_once(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        long number = 1;
+        while (run(call, number, false))
+            number++;
+        printf("    %s: %ld\n", calls[call].name, number - 1);
+        CHECK(number > 1); /* the scenario has some */
+    }
+}
+
+static void each_call_fails_for_a_while(void)
+{
+    for (int call = 0; call < CALLS; call++)
+        for (long number = 1; number < 4; number++)
+            (void)run(call, number, true);
+}
+
+int main(void)
+{
+    char name[] = "/tmp/weft-http-fault-XXXXXX";
+    char block[100] = {0};
+    file = mkstemp(name);
+    CHECK(file >= 0);
+    unlink(name);
+    CHECK_EQ(write(file, block, sizeof block), sizeof block);
+    CHECK_EQ(weft_go((void (*)(void *))(uintptr_t)weft_yield, NULL),
+             0); /* the runtime's descriptors are there */
+    RUN(each_call_fails_once);
+    RUN(each_call_fails_for_a_while);
+    return 0;
+}

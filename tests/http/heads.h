@@ -1,0 +1,118 @@
+/*
+ * heads.h: a head that is fed to the parser in pieces, and what came of it: for the tests and the fuzzers.
+ */
+#ifndef WEFT_TESTS_HTTP_HEADS_H
+#define WEFT_TESTS_HTTP_HEADS_H
+
+#include <strings.h>
+
+#include "base/prng.h"
+#include "http/parse.h"
+#include "test.h"
+
+enum { HEAD_FIELDS = 32 };
+
+/* In memory of its own, without a byte to spare, so that a sanitizer sees who reads behind it; where the bytes have not come
+ * yet there is what no head may have. */
+struct reading {
+    char *bytes;
+    size_t size;
+    size_t used; /* bytes that were there when it was decided */
+    int64_t result;
+    struct head head;
+    struct field fields[HEAD_FIELDS];
+};
+
+static inline void reading_end(struct reading *reading)
+{
+    free(reading->bytes);
+}
+
+/* Feeds it in pieces of at most `most` bytes: of random size if there is a prng, of one size otherwise. Stops when something
+ * came of it. Before that nothing may have changed. */
+static inline void reading_feed(struct reading *reading, const char *bytes, size_t size,
+                                size_t limit, size_t most, struct prng *prng)
+{
+    *reading = (struct reading){.bytes = malloc(size + (size == 0)), .size = size};
+    CHECK(reading->bytes != NULL);
+    memset(reading->bytes, '\n', size);
+    reading->head.fields = reading->fields;
+    reading->head.most = HEAD_FIELDS;
+    size_t seen = 0;
+    do {
+        size_t piece = prng != NULL ? 1 + prng_below(prng, (uint32_t)most) : most;
+        if (piece > size - reading->used)
+            piece = size - reading->used;
+        if (piece > 0)
+            memcpy(reading->bytes + reading->used, bytes + reading->used, piece);
+        reading->used += piece;
+        reading->result =
+            weft__http_parse_head(&reading->head, reading->bytes, reading->used, limit, &seen);
+    } while (reading->result == 0 && reading->used < size);
+    if (reading->result == 0 && size > 0)
+        CHECK(memcmp(reading->bytes, bytes, size) == 0);
+}
+
+static inline void reading_check_text(const struct reading *reading, const char *text, size_t size)
+{
+    CHECK(text >= reading->bytes && text + size < reading->bytes + reading->result);
+    CHECK_EQ(strlen(text), size);
+}
+
+/* What must hold of every head that was accepted. */
+static inline void reading_check(const struct reading *reading, size_t limit)
+{
+    const struct head *head = &reading->head;
+    CHECK(reading->result > 0 && (size_t)reading->result <= reading->used);
+    CHECK((size_t)reading->result <= limit);
+    CHECK(head->count >= 0 && head->count <= head->most);
+    CHECK(head->version == 10 || head->version == 11);
+    CHECK(head->length >= -1);
+    reading_check_text(reading, head->method, head->method_size);
+    reading_check_text(reading, head->target, head->target_size);
+    CHECK(weft__http_is_token(head->method));
+    CHECK(head->query >= head->target && head->query <= head->target + head->target_size);
+    int hosts = 0;
+    for (int i = 0; i < head->count; i++) {
+        const struct field *field = &head->fields[i];
+        reading_check_text(reading, field->name, field->name_size);
+        reading_check_text(reading, field->value, field->value_size);
+        CHECK(weft__http_is_token(field->name) && weft__http_is_value(field->value));
+        CHECK(weft__http_find_field(head->fields, head->count, field->name) <= field);
+        hosts += strcasecmp(field->name, "host") == 0;
+    }
+    CHECK(hosts == 1 || (hosts == 0 && head->version == 10));
+    bool coded = weft__http_find_field(head->fields, head->count, "Transfer-Encoding") != NULL;
+    bool measured = weft__http_find_field(head->fields, head->count, "Content-Length") != NULL;
+    CHECK(!(coded && measured));
+    CHECK_EQ(head->length < 0, coded);
+    CHECK(measured || head->length <= 0);
+    if (weft__http_field_has(head->fields, head->count, "Connection", "close"))
+        CHECK(!head->keep_alive);
+}
+
+/* The same came of both. */
+static inline void reading_check_same(const struct reading *one, const struct reading *other)
+{
+    CHECK_EQ(one->result, other->result);
+    if (one->result <= 0)
+        return;
+    const struct head *a = &one->head, *b = &other->head;
+    CHECK_EQ(a->method - one->bytes, b->method - other->bytes);
+    CHECK_EQ(a->target - one->bytes, b->target - other->bytes);
+    CHECK_EQ(a->query - one->bytes, b->query - other->bytes);
+    CHECK_EQ(a->count, b->count);
+    for (int i = 0; i < a->count; i++) {
+        CHECK_EQ(a->fields[i].name - one->bytes, b->fields[i].name - other->bytes);
+        CHECK_EQ(a->fields[i].value - one->bytes, b->fields[i].value - other->bytes);
+    }
+    CHECK_EQ(a->version, b->version);
+    CHECK_EQ(a->length, b->length);
+    CHECK_EQ(a->keep_alive, b->keep_alive);
+    CHECK_EQ(a->expects_continue, b->expects_continue);
+    CHECK_EQ(a->upgrade, b->upgrade);
+    CHECK_EQ(a->trailers_wanted, b->trailers_wanted);
+    CHECK(memcmp(one->bytes, other->bytes, (size_t)one->result) == 0);
+}
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * tls_agreed.c: what a client and a session of TLS agree upon, and whom it refuses.
+ */
+#include "test.h"
+
+#ifndef WEFT_HAVE_TLS
+
+int main(void)
+{
+    test_skip("built without TLS: OpenSSL was not found, or not wanted (WEFT_TLS)");
+}
+
+#else
+
+#include "tls_pair.h"
+
+/* Both ends of a handshake that must fail: what the server says, what the client was told. */
+static void refused(struct tls_keys *with, struct client_options options, int result, int told)
+{
+    struct server server;
+    int fd = server_start(&server, with, echo);
+    struct client client = client_open(clients, fd, options);
+    CHECK_EQ(client_handshake(&client), -1);
+    CHECK_EQ(client.error, told);
+    CHECK_EQ(server_result(&server), result);
+    client_close(&client, false);
+    close(fd);
+}
+
+static void old_versions_are_refused(void)
+{
+    struct tls_keys *strict;
+    weft_http_tls options = files();
+    options.min_version = 13;
+    CHECK_EQ(weft__http_tls_keys_open(&strict, &options), 0);
+    refused(keys, (struct client_options){.version = TLS1_1_VERSION}, -EPROTO,
+            SSL_R_TLSV1_ALERT_PROTOCOL_VERSION);
+    refused(strict, (struct client_options){.version = TLS1_2_VERSION}, -EPROTO,
+            SSL_R_TLSV1_ALERT_PROTOCOL_VERSION);
+    weft__http_tls_keys_close(strict);
+}
+
+static void alpn(const char *offered, const char *chosen)
+{
+    struct server server;
+    const unsigned char *name;
+    unsigned size;
+    int fd = server_start(&server, keys, echo);
+    struct client client = client_open(clients, fd, (struct client_options){.alpn = offered});
+    CHECK_EQ(client_handshake(&client), 0);
+    SSL_get0_alpn_selected(client.ssl, &name, &size);
+    CHECK_EQ(size, strlen(chosen));
+    CHECK(size == 0 || memcmp(name, chosen, size) == 0);
+    client_close(&client, true);
+    CHECK_EQ(server_result(&server), 0);
+    close(fd);
+}
+
+static void protocols_are_agreed_upon(void)
+{
+    alpn("\10http/1.1", "http/1.1");
+    alpn("\2h2\10http/1.1", "http/1.1");
+    alpn("", "");
+    refused(keys, (struct client_options){.alpn = "\2h2"}, -EPROTO,
+            SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL);
+    refused(keys, (struct client_options){.alpn = "\10http/1.0\7http/1."}, -EPROTO,
+            SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL);
+}
+
+static void ciphers_are_chosen(void)
+{
+    struct tls_keys *chosen;
+    struct server server;
+    weft_http_tls options = files();
+    options.ciphers = "ECDHE-ECDSA-CHACHA20-POLY1305";
+    CHECK_EQ(weft__http_tls_keys_open(&chosen, &options), 0);
+    int fd = server_start(&server, chosen, echo);
+    struct client client =
+        client_open(clients, fd, (struct client_options){.version = TLS1_2_VERSION});
+    CHECK_EQ(client_handshake(&client), 0);
+    CHECK_STR(SSL_get_cipher_name(client.ssl), options.ciphers);
+    client_close(&client, true);
+    CHECK_EQ(server_result(&server), 0);
+    close(fd);
+    weft__http_tls_keys_close(chosen);
+}
+
+static void no_renegotiation(void)
+{
+    struct server server;
+    char byte;
+    int fd = server_start(&server, keys, echo);
+    struct client client =
+        client_open(clients, fd, (struct client_options){.version = TLS1_2_VERSION});
+    CHECK_EQ(client_handshake(&client), 0);
+    CHECK_EQ(SSL_renegotiate(client.ssl), 1);
+    CHECK_EQ(client_handshake(&client), -1);
+    CHECK_EQ(client.error, SSL_R_NO_RENEGOTIATION);
+    CHECK(client_read(&client, &byte, 1) <= 0);
+    client_close(&client, false);
+    close(fd);
+    CHECK(server_result(&server) < 0);
+}
+
+static void sessions_are_resumed(void)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+    for (int i = 0; i < 2; i++) {
+        SSL_SESSION *session = NULL;
+        for (int round = 0; round < 2; round++) {
+            struct server server;
+            int fd = server_start(&server, keys, echo);
+            struct client client = client_open(
+                clients, fd, (struct client_options){.version = versions[i], .resume = session});
+            CHECK_EQ(client_handshake(&client), 0);
+            say_and_hear(&client, "a ticket is here by now");
+            CHECK_EQ(SSL_session_reused(client.ssl), round);
+            SSL_SESSION_free(session);
+            session = SSL_get1_session(client.ssl);
+            client_close(&client, true);
+            CHECK_EQ(server_result(&server), 0);
+            close(fd);
+        }
+        SSL_SESSION_free(session);
+    }
+}
+
+int main(void)
+{
+    pair_begin();
+    RUN_BOTH(old_versions_are_refused);
+    RUN_BOTH(protocols_are_agreed_upon);
+    RUN_BOTH(ciphers_are_chosen);
+    RUN_BOTH(no_renegotiation);
+    RUN_BOTH(sessions_are_resumed);
+    pair_end();
+    return 0;
+}
+
+#endif
