@@ -5,8 +5,8 @@
     bench-pages.py --check    only looks; fails if one of them is not what would be written
 
 The pages: the table in README.md between its two marks, docs/bench/results.md (everything), docs/bench/ants.md (the
-tables of the article about ants). Nobody writes figures by hand: they come from a run (`make bench`), by
-tools/bench-publish.sh.
+tables of the article about ants), docs/bench/flood.md (from flood.json). Nobody writes figures by hand: they come from a
+run (`make bench`, `make flood`), by tools/bench-publish.sh and tools/flood-publish.sh.
 """
 
 import json
@@ -17,9 +17,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "docs" / "bench"
 sys.path.insert(0, str(ROOT / "bench" / "compare"))
+sys.path.insert(0, str(ROOT / "bench" / "flood"))
 sys.dont_write_bytecode = True
 
 import catalog  # noqa: E402
+import page as flood  # noqa: E402
 
 BEGIN = "<!-- made by tools/bench-pages.py from docs/bench/results.json: begin -->"
 END = "<!-- end -->"
@@ -28,7 +30,7 @@ END = "<!-- end -->"
 COLUMNS = [
     ("weft", ["weft"]),
     ("compact stacks", ["weft-compact"]),
-    ("Go (pools: ants)", ["ants", "go"]),
+    ("Go (pools: ants; HTTP: fasthttp)", ["ants", "go", "fasthttp"]),
     ("tokio", ["tokio"]),
     ("may", ["may"]),
     ("Boost.Fiber", ["boost-fiber"]),
@@ -98,8 +100,8 @@ def readme_table(results):
             found = (results.get(case.name, system) for system in systems)
             cells.append(compared(next((result for result in found if result), None), weft))
         rows.append([case.title, *cells])
-    return (f"{results.about()} In brackets: times weft's. Less is better everywhere; a cell is empty where the system has "
-            f"no such thing.\n\n{table(rows)}")
+    return (f"{results.about()} In brackets: times weft's, for rates (`req/s`) how many times slower. Less is better everywhere "
+            f"else; a cell is empty where the system has no such thing.\n\n{table(rows)}")
 
 
 def readme(results, old):
@@ -204,6 +206,8 @@ def main():
         BENCH / "results.md": results_page(results),
         BENCH / "ants.md": ants_page(results),
     }
+    if (BENCH / "flood.json").exists():
+        pages[BENCH / "flood.md"] = flood.page(BENCH)
     stale = [page for page, text in pages.items() if not page.exists() or page.read_text(encoding="utf-8") != text]
     if check:
         for page in stale:

@@ -41,6 +41,24 @@ else
     attempt Go go env -C bench/peers/go go build -o "$out/go" . || true
 fi
 
+# The servers of HTTP are not programs of cases: bench/http/cases.py starts them.
+mkdir -p "$out/../http"
+if ! command -v go > /dev/null; then
+    rm -f "$out/../http/go-http"
+    skip "net/http and fasthttp" "no go command"
+elif ! attempt "Go's HTTP servers" "" env -C bench/peers/go go build -o "$out/../http/go-http" ./http; then
+    rm -f "$out/../http/go-http"
+fi
+if ! env PATH="$PATH:/usr/sbin:/usr/local/sbin" sh -c "command -v nginx" > /dev/null; then
+    skip nginx "no nginx command (nginx-light)"
+fi
+if command -v python3 > /dev/null && command -v wrk > /dev/null; then
+    ln -sf "$PWD/bench/http/cases.py" "$out/http"
+else
+    stale http
+    skip "the cases of HTTP" "no wrk command, or no python3"
+fi
+
 if ! command -v cargo > /dev/null; then
     stale tokio may rayon
     skip "Rust (tokio, may, rayon)" "no cargo command"

@@ -13,6 +13,8 @@ class Case(NamedTuple):
     title: str
     quick: bool = True  # part of the quick run
     readme: bool = True  # a row of the README's table
+    of: str = ""  # a further figure of the rounds of this case
+    tool: str = ""  # what must be there for it, where not everybody has it
 
 
 CASES = [
@@ -39,6 +41,12 @@ CASES = [
     Case("fork_join", "fork and join, the 27th Fibonacci number"),
     Case("tick_lateness", "a tick is late, 99th percentile, 64 others block"),
     Case("echo", "TCP echo, 64 bytes, 100 connections"),
+    Case("http_hello", "HTTP, a short text, one core", tool="wrk"),
+    Case("http_hello_p99", "HTTP, a short text, one core: 99th percentile of the latency", of="http_hello"),
+    Case("http_json", "HTTP, 10 KB of JSON there and back, one core", quick=False, tool="wrk"),
+    Case("http_json_p99", "HTTP, 10 KB of JSON there and back, one core: 99th percentile of the latency",
+         readme=False, of="http_json"),
+    Case("http_idle", "HTTP, memory of an idle connection", tool="wrk"),
 ]
 BY_NAME = {case.name: case for case in CASES}
 
@@ -60,6 +68,9 @@ SYSTEMS = {
     "glib": "GLib pool",
     "state-threads": "State Threads",
     "threads": "thread per task",
+    "net-http": "net/http",
+    "fasthttp": "fasthttp",
+    "nginx": "nginx",
 }
 
 
@@ -97,9 +108,14 @@ def memory(kilobytes):
     return human(kilobytes * 1024, "bytes")
 
 
+def is_rate(unit):
+    """Whether more is better."""
+    return unit.endswith("/s")
+
+
 def ratio(result, weft):
     """How many times as long (or as large) as weft; for rates, how many times slower."""
     if weft is None or not weft["median"] or not result["median"]:
         return None
     quotient = result["median"] / weft["median"]
-    return 1 / quotient if result["unit"].endswith("/s") else quotient
+    return 1 / quotient if is_rate(result["unit"]) else quotient

@@ -42,8 +42,8 @@ def script(path, title, note, rows):
     return "\n".join(lines) + "\n"
 
 
-def plot(gnuplot, path, title, note, rows):
-    rows = sorted(rows, key=lambda row: row[1])
+def plot(gnuplot, path, title, note, rows, most_first=False):
+    rows = sorted(rows, key=lambda row: row[1], reverse=most_first)
     subprocess.run([gnuplot], input=script(path, title, note, rows), text=True, check=True, capture_output=True)
 
 
@@ -62,8 +62,9 @@ def draw(results, folder, quick):
             continue
         bars = [(catalog.SYSTEMS.get(row["system"], row["system"]), row["median"], row["low"], row["high"],
                  catalog.human(row["median"], row["unit"]), row["system"] == "weft") for row in rows]
-        plot(gnuplot, folder / f"{case.name}.svg", case.title, f"median of the rounds; less is better{note}",
-             bars)
+        rate = catalog.is_rate(rows[0]["unit"])
+        plot(gnuplot, folder / f"{case.name}.svg", case.title,
+             f"median of the rounds; {'more' if rate else 'less'} is better{note}", bars, most_first=rate)
         drawn += 1
         if case.name in ("pool_sleep", "pool_sleep_10m", "no_pool_sleep"):
             bars = [(catalog.SYSTEMS.get(row["system"], row["system"]), row["peak_rss_kb"], row["peak_rss_kb"],

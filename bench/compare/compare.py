@@ -62,7 +62,10 @@ def entries(options):
     if options.cases:
         wanted = options.cases
     else:
-        wanted = [case.name for case in catalog.CASES if case.quick or not options.quick]
+        wanted = [case.name for case in catalog.CASES if (case.quick or not options.quick) and not case.of]
+        for case in [case for case in wanted if case not in table and catalog.BY_NAME[case].tool]:
+            print(f"skipped: {case}: no {catalog.BY_NAME[case].tool}", file=sys.stderr)
+            wanted.remove(case)
     for case in wanted:
         if case not in table:
             sys.exit(f"compare.py: no program has the case {case} (see --list of build/release/weft-bench)")
@@ -86,11 +89,14 @@ def run_round(case, system, program, options):
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise Failure(said[-1] if said[-1].startswith("weft-launch:") else " ".join(said[:2]))
     *lines, last = done.stdout.splitlines()
-    figures = []
+    figures, peak = [], int(last.split()[1])
     for line in lines:
-        name, value, unit, *params = line.split(maxsplit=3)
-        figures.append((name, float(value), unit, params[0] if params else ""))
-    return figures, int(last.split()[1])
+        name, value, *rest = line.split(maxsplit=3)
+        if name == "peak":
+            peak = int(value)
+        else:
+            figures.append((name, float(value), rest[0], rest[1] if rest[1:] else ""))
+    return figures, peak
 
 
 class Progress:

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""cases.py: the cases of HTTP for the comparison: one round of one case on one server.
+
+    cases.py --list
+    cases.py --case http_hello --system fasthttp --procs 2 [--quick]
+
+It speaks as all programs that take part (bench/compare/README.md). The server has the first of the CPUs, wrk the
+second. The figures of http_hello and http_json are requests in a second, and as ..._p99 the 99th percentile of the
+time from a request to its response; those of http_idle are bytes of resident memory for an idle connection.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import servers  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+FLOOD = servers.ROOT / "build" / "release" / "weft-flood"
+CONNECTIONS = 64
+HELLO = b"hello, world\n"
+SECONDS, WARM_UP, QUICK_SECONDS = 4, 1, 1
+IDLE_MOST, IDLE_QUICK = 100000, 10000
+FILES_SPARE = 200  # descriptors that are not connections
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--case")
+    parser.add_argument("--system", default="weft")
+    parser.add_argument("--procs", type=int, default=2, help="not used: the server has one CPU")
+    parser.add_argument("--quick", action="store_true")
+    return parser.parse_args()
+
+
+def cases():
+    """What can be had here: (case, system, version)."""
+    for system, version in servers.versions().items():
+        if shutil.which("wrk"):
+            yield "http_hello", system, version
+            if system != "nginx":
+                yield "http_json", system, version
+        if os.access(FLOOD, os.X_OK):
+            yield "http_idle", system, version
+
+
+def two_cpus():
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        sys.exit("the cases of HTTP need two CPUs, one for the server and one for the client")
+    return {allowed[0]}, {allowed[1]}
+
+
+def expect_answers(server, path):
+    """A round counts answers: first see that they are the right ones."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    if path == "json":
+        sent = json.dumps({"items": ["x" * 97] * 100}).encode()
+        connection.request("POST", "/json", sent, {"Content-Type": "application/json"})
+    else:
+        sent = HELLO
+        connection.request("GET", "/hello")
+    answer = connection.getresponse()
+    body = answer.read()
+    if answer.status != 200 or body != sent:
+        sys.exit(f"{server.system} answered {answer.status} with {len(body)} bytes instead of {len(sent)}")
+    connection.close()
+
+
+def run_wrk(server, cpus, path, seconds):
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", HERE / "load.lua",
+               f"http://127.0.0.1:{server.port}/{path}", "--", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=servers.in_child(cpus),
+                          timeout=seconds + 30)
+    line = re.search(r"^result (.*)$", done.stdout, re.MULTILINE).group(1)
+    result = {name: int(value) for name, value in (word.split("=") for word in line.split())}
+    if result["failed"] > 0 or result["requests"] == 0:
+        sys.exit(f"{result['failed']} requests failed, {result['requests']} were answered")
+    return result
+
+
+def rate(case, system, quick):
+    path = case.removeprefix("http_")
+    here, there = two_cpus()
+    seconds = QUICK_SECONDS if quick else SECONDS
+    with servers.Server(system, here) as server:
+        expect_answers(server, path)
+        if not quick:
+            run_wrk(server, there, path, WARM_UP)
+        result = run_wrk(server, there, path, seconds)
+        peak = server.memory()[1]
+    params = f"processors=1 connections={CONNECTIONS} seconds={seconds} p50={result['p50_us']}us max={result['max_us']}us"
+    print(f"{case} {result['requests'] * 1e6 / result['us']:.9g} req/s {params}")
+    print(f"{case}_p99 {result['p99_us'] * 1000} ns/op {params}")
+    print(f"peak {peak}")
+
+
+def idle(system, quick):
+    """Memory for a connection that has had a request and may have another."""
+    here, there = two_cpus()
+    count = min(IDLE_QUICK if quick else IDLE_MOST, servers.raise_files() - FILES_SPARE)
+    with servers.Server(system, here) as server:
+        expect_answers(server, "hello")
+        before, _ = server.memory()
+        with subprocess.Popen([FLOOD, "idle", "--port", str(server.port), "--connections", str(count), "--seconds", "60"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              preexec_fn=servers.in_child(there)) as client:
+            ready = client.stdout.readline().split()
+            after, peak = server.memory()
+            client.stdin.close()  # it ends
+            client.wait()
+    if ready[:1] != ["ready"] or int(ready[1]) != count:
+        sys.exit(f"{system}: of {count} connections came {' '.join(ready)}")
+    print(f"http_idle {(after - before) * 1024 / count:.9g} bytes processors=1 connections={count}")
+    print(f"peak {peak}")
+
+
+def main():
+    options = parse_arguments()
+    if options.list:
+        for entry in cases():
+            print(*entry)
+    elif (options.case, options.system) not in [entry[:2] for entry in cases()]:
+        sys.exit(f"there is no case {options.case} of {options.system} here (see --list)")
+    elif options.case == "http_idle":
+        idle(options.system, options.quick)
+    else:
+        rate(options.case, options.system, options.quick)
+
+
+if __name__ == "__main__":
+    main()

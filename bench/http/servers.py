@@ -1,0 +1,203 @@
+"""servers.py: starts the HTTP servers that are compared, all with the same paths and the same limits.
+
+The paths are those of bench/http/server.c. nginx has no /json: it gives no body back without a module of others.
+A server listens on 127.0.0.1, at a port that is free, and dies with the one who started it.
+"""
+
+import contextlib
+import ctypes
+import os
+import re
+import resource
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WEFT = ROOT / "build" / "release" / "weft-http-bench"
+GO = ROOT / "build" / "bench" / "http" / "go-http"
+START_SECONDS = 10
+BIG_SIZE = 1 << 30
+
+NGINX = """
+{user}
+daemon off;
+worker_processes 1;
+worker_rlimit_nofile {files};
+pid {folder}/pid;
+error_log {folder}/error.log crit;
+events {{ worker_connections {connections}; }}
+http {{
+    access_log off;
+    default_type text/plain;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    keepalive_requests 1000000000;
+    keepalive_timeout {idle}s;
+    client_header_timeout {header}s;
+    server {{
+        listen 127.0.0.1:{port} backlog=4096;
+        root {folder}/files;
+        location = /hello {{ return 200 "hello, world\\n"; }}
+    }}
+}}
+"""
+
+
+def raise_files():
+    """Raises the limit of open files as far as it goes; what it is now."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = int(Path("/proc/sys/fs/nr_open").read_text(encoding="utf-8"))
+    with contextlib.suppress(ValueError, OSError):  # only with CAP_SYS_RESOURCE
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        return most
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def versions():
+    """{system: version} of what is there."""
+    found = {}
+    for program in (WEFT, GO):
+        if os.access(program, os.X_OK):
+            said = subprocess.run([program, "--versions"], capture_output=True, text=True, check=True).stdout
+            found.update(line.split() for line in said.splitlines())
+    nginx = nginx_path()
+    if nginx:
+        said = subprocess.run([nginx, "-v"], capture_output=True, text=True, check=True).stderr
+        found["nginx"] = re.search(r"nginx/(\S+)", said).group(1)
+    return found
+
+
+def nginx_path():
+    return shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def status(pid, *names):
+    """Fields of /proc/PID/status in kilobytes; 0 for a process that is gone."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return [0 for _ in names]
+    fields = dict(line.split(":", 1) for line in text.splitlines())
+    return [int(fields[name].split()[0]) if name in fields else 0 for name in names]
+
+
+def in_child(cpus, nice=0):
+    """What a child does before it becomes the program: is on these CPUs, and dies with its parent."""
+    libc = ctypes.CDLL(None, use_errno=True)  # here: a child after fork had better load nothing
+
+    def prepare():
+        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        os.sched_setaffinity(0, cpus)
+        os.nice(nice)
+
+    return prepare
+
+
+class Server:
+    """A server that runs; to be used with `with`."""
+
+    def __init__(self, system, cpus, options=None):
+        self.system, self.cpus = system, cpus
+        self.options = {"header_timeout": 10, "idle_timeout": 60, "workers": 1000, "queue": 1000,
+                        "connections": 100000, **(options or {})}
+        self.port, self.process, self.folder = None, None, None
+
+    def __enter__(self):
+        try:
+            getattr(self, "start_" + self.system.replace("-", "_"))()
+            self.wait()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            self.process.terminate()
+            try:
+                self.process.wait(START_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self, command, **how):
+        self.process = subprocess.Popen([str(word) for word in command], preexec_fn=in_child(self.cpus), text=True, **how)
+
+    def start_and_read_port(self, command):
+        self.start(command, stdout=subprocess.PIPE)
+        ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        line = self.process.stdout.readline() if ready else ""
+        if not line.startswith("port "):
+            raise RuntimeError(f"{self.system} did not start")
+        self.port = int(line.split()[1])
+
+    def start_weft(self):
+        options = self.options
+        self.start_and_read_port([
+            WEFT, "--workers", options["workers"], "--queue", options["queue"], "--connections", options["connections"],
+            "--header-timeout", options["header_timeout"], "--idle-timeout", options["idle_timeout"]
+        ])
+
+    def start_go(self):
+        self.start_and_read_port([
+            GO, "--system", self.system, "--header-timeout", f"{self.options['header_timeout']}s",
+            "--idle-timeout", f"{self.options['idle_timeout']}s"
+        ])
+
+    start_net_http = start_fasthttp = start_go
+
+    def start_nginx(self):
+        self.folder, self.port = tempfile.mkdtemp(prefix="weft-nginx-"), free_port()
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        (Path(self.folder) / "files").mkdir()
+        with open(Path(self.folder) / "files" / "big", "wb") as big:
+            big.truncate(BIG_SIZE)
+        config = Path(self.folder) / "nginx.conf"
+        config.write_text(NGINX.format(
+            user="user root;" if os.geteuid() == 0 else "", folder=self.folder, port=self.port, files=files,
+            connections=files, idle=self.options["idle_timeout"], header=self.options["header_timeout"]),
+                          encoding="utf-8")
+        self.start([nginx_path(), "-p", self.folder, "-c", config, "-e", f"{self.folder}/error.log"])
+
+    def wait(self):
+        """Until it accepts."""
+        end = time.monotonic() + START_SECONDS
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.01)
+        raise RuntimeError(f"{self.system} does not listen")
+
+    def pids(self):
+        """The server's processes: nginx has a worker besides the one that was started."""
+        first = self.process.pid
+        children = Path(f"/proc/{first}/task/{first}/children").read_text(encoding="utf-8").split()
+        return [first, *map(int, children)]
+
+    def memory(self):
+        """Resident memory and its peak, in kilobytes, of all its processes."""
+        both = [status(pid, "VmRSS", "VmHWM") for pid in self.pids()]
+        return sum(one[0] for one in both), sum(one[1] for one in both)
+
+    def alive(self):
+        return self.process.poll() is None
