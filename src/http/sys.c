@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,14 +167,25 @@ int64_t weft__http_send(int fd, const struct iovec *pieces, int count)
     return sent >= 0 ? sent : -errno;
 }
 
+/* sendfile has no flag against SIGPIPE: the signal is blocked for the thread meanwhile, and taken away if this call has
+ * raised it. */
 int64_t weft__http_send_from_file(int fd, int file, int64_t offset, size_t size)
 {
+    sigset_t broken_pipe, before, pending;
     off_t at = offset;
     ssize_t sent;
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
     do
         sent = sendfile(fd, file, &at, size);
     while (sent < 0 && errno == EINTR);
-    return sent >= 0 ? sent : -errno;
+    int64_t result = sent >= 0 ? sent : -errno;
+    if (result == -EPIPE && !sigismember(&pending, SIGPIPE))
+        (void)sigtimedwait(&broken_pipe, NULL, &(struct timespec){0, 0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return result;
 }
 
 int64_t weft__http_read_file(int file, void *data, size_t size, int64_t offset)
