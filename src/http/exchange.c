@@ -90,14 +90,14 @@ void weft__http_exchange_put(struct exchange *exchange)
 static int begin_request(struct exchange *exchange)
 {
     weft_http_request *request = &exchange->request;
+    if (exchange->server->options.log != NULL)
+        exchange->started = weft_now();
     if (weft__http_decode_path(request->head.target, request->path) < 0)
         return 400;
     request->param_count = 0;
     exchange->at = exchange->head_size;
     weft__http_body_begin(exchange);
     weft__http_response_begin(exchange);
-    if (exchange->server->options.log != NULL)
-        exchange->started = weft_now();
     return 0;
 }
 

@@ -131,6 +131,8 @@ static int set_length(weft_http_response *response, const char *value)
             return -EINVAL;
         length = length * 10 + (*value - '0');
     }
+    if (length < response->sent_body)
+        return -EMSGSIZE;
     response->length = length;
     return 0;
 }

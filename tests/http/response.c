@@ -1,0 +1,915 @@
+/*
+ * response.c: heads, bodies and their framing, files, events, upgrades, and the log.
+ */
+#include <fcntl.h>
+
+#include <weft/context.h>
+#include <weft/fiber.h>
+#include <weft/runtime.h>
+#include <weft/sem.h>
+
+#include "descriptors.h"
+#include "http.h"
+
+/* Each test has its own handler: what `data` points to. */
+static void call(weft_http_request *request, weft_http_response *response, void *data)
+{
+    weft_http_handler handler;
+    memcpy(&handler, &data, sizeof handler);
+    handler(request, response, NULL);
+}
+
+static weft_http_server *serve_by(weft_http_handler handler)
+{
+    weft_http_options options = {.handler = call};
+    memcpy(&options.data, &handler, sizeof handler);
+    return serve_with(options);
+}
+
+/* ---- framing ---- */
+
+/* /whole /flushed /long /length /nothing /created, as the path says. */
+static void framed(weft_http_request *request, weft_http_response *response, void *data)
+{
+    const char *path = weft_http_path(request);
+    static char large[40000];
+    (void)data;
+    memset(large, 'l', sizeof large);
+    if (strcmp(path, "/whole") == 0) {
+        CHECK_EQ(weft_http_puts(response, "who"), 0);
+        CHECK_EQ(weft_http_sent(response), 0);
+        CHECK_EQ(weft_http_puts(response, "le"), 0);
+    } else if (strcmp(path, "/flushed") == 0) {
+        CHECK_EQ(weft_http_puts(response, "flu"), 0);
+        CHECK_EQ(weft_http_flush(response), 0);
+        CHECK_EQ(weft_http_sent(response), 1);
+        CHECK_EQ(weft_http_set(response, "X", "y"), -EBUSY);
+        weft_http_status(response, 500);
+        CHECK_EQ(weft_http_flush(response), 0);
+        CHECK_EQ(weft_http_puts(response, "shed"), 0);
+    } else if (strcmp(path, "/long") == 0) {
+        CHECK_EQ(weft_http_puts(response, "x"), 0);
+        CHECK_EQ(weft_http_write(response, large, sizeof large), 0);
+        CHECK_EQ(weft_http_write(response, large, 10), 0);
+    } else if (strcmp(path, "/length") == 0) {
+        CHECK_EQ(weft_http_set(response, "Content-Length", "6"), 0);
+        CHECK_EQ(weft_http_puts(response, "len"), 0);
+        CHECK_EQ(weft_http_flush(response), 0);
+        CHECK_EQ(weft_http_puts(response, "gth!"), -EMSGSIZE);
+        CHECK_EQ(weft_http_puts(response, "gth"), 0);
+    } else if (strcmp(path, "/204") == 0) {
+        weft_http_status(response, 204);
+        CHECK_EQ(weft_http_puts(response, "ignored"), 0);
+    } else if (strcmp(path, "/304") == 0) {
+        weft_http_status(response, 304);
+        CHECK_EQ(weft_http_set(response, "ETag", "\"a\""), 0);
+        CHECK_EQ(weft_http_write(response, large, sizeof large), 0);
+    } else if (strcmp(path, "/empty-reply") == 0) {
+        CHECK_EQ(weft_http_reply(response, 201, NULL, NULL, 0), 0);
+    }
+}
+
+static struct answer fetch(struct client *client, const char *method, const char *path, int version)
+{
+    char request[200];
+    struct answer answer;
+    snprintf(request, sizeof request, "%s %s HTTP/1.%d\r\nHost: a\r\n%s\r\n", method, path, version,
+             version == 0 ? "Connection: keep-alive\r\n" : "");
+    client_send(client, request);
+    CHECK(client_try_answer(client, &answer, strcmp(method, "HEAD") == 0));
+    return answer;
+}
+
+static void framing_is_chosen(void)
+{
+    static const struct {
+        const char *path;
+        int version, status;
+        const char *length; /* NULL: none */
+        bool chunked, closes;
+        size_t size;
+    } rows[] = {
+        {"/whole", 1, 200, "5", false, false, 5},       {"/whole", 0, 200, "5", false, false, 5},
+        {"/flushed", 1, 200, NULL, true, false, 7},     {"/flushed", 0, 200, NULL, false, true, 7},
+        {"/long", 1, 200, NULL, true, false, 40011},    {"/long", 0, 200, NULL, false, true, 40011},
+        {"/length", 1, 200, "6", false, false, 6},      {"/length", 0, 200, "6", false, false, 6},
+        {"/nothing", 1, 200, "0", false, false, 0},     {"/204", 1, 204, NULL, false, false, 0},
+        {"/204", 0, 204, NULL, false, false, 0},        {"/304", 1, 304, NULL, false, false, 0},
+        {"/empty-reply", 1, 201, "0", false, false, 0},
+    };
+    weft_http_server *server = serve_by(framed);
+    for (int head = 0; head < 2; head++)
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+            struct client client = client_open(server);
+            struct answer answer =
+                fetch(&client, head ? "HEAD" : "GET", rows[i].path, rows[i].version);
+            CHECK_EQ(answer.status, rows[i].status);
+            CHECK_EQ(answer.chunked, rows[i].chunked);
+            CHECK_STR(answer_field(&answer, "Content-Length"), rows[i].length);
+            CHECK_EQ(answer.size, head ? 0 : rows[i].size);
+            CHECK(answer_field(&answer, "Date") != NULL);
+            CHECK(answer_field(&answer, "Server") == NULL);
+            const char *connection = answer_field(&answer, "Connection");
+            if (rows[i].closes) {
+                CHECK_STR(connection, "close");
+                CHECK(client_at_end(&client));
+            } else {
+                CHECK_STR(connection, rows[i].version == 0 ? "keep-alive" : NULL);
+                answer_free(&answer);
+                answer = fetch(&client, "GET", "/whole", 1);
+                CHECK_STR(answer.body, "whole");
+            }
+            answer_free(&answer);
+            client_close(&client);
+        }
+    end(server);
+}
+
+/* Of every size around those of buffers, in pieces of several sizes: what arrives is what was written. */
+static size_t body_size, piece_size;
+
+static void counted(weft_http_request *request, weft_http_response *response, void *data)
+{
+    static __thread char piece[100000];
+    (void)request;
+    (void)data;
+    for (size_t at = 0, size; at < body_size; at += size) {
+        size = body_size - at < piece_size ? body_size - at : piece_size;
+        for (size_t i = 0; i < size; i++)
+            piece[i] = (char)((at + i) % 251);
+        CHECK_EQ(weft_http_write(response, piece, size), 0);
+    }
+}
+
+static void check_counted(struct client *client, const char *request)
+{
+    client_send(client, request);
+    struct answer answer = client_answer(client);
+    CHECK_EQ(answer.status, 200);
+    CHECK_EQ(answer.size, body_size);
+    for (size_t i = 0; i < body_size; i++)
+        if ((uint8_t)answer.body[i] != i % 251)
+            test_fail(__FILE__, __LINE__, "byte %zu of %zu is another", i, body_size);
+    answer_free(&answer);
+}
+
+static void bodies_of_all_sizes(void)
+{
+    static const size_t pieces[] = {1, 100, 4096, 16384, 50000};
+    weft_http_server *server = serve_by(counted);
+    struct client client = client_open(server);
+    for (size_t p = 0; p < 5; p++) {
+        piece_size = pieces[p];
+        for (int64_t i = 0; i < test_scale(300); i++) {
+            body_size = (size_t)(i < 20 ? i : 15800 + i * 4);
+            check_counted(&client, GET("/"));
+        }
+    }
+    piece_size = 100000;
+    body_size = (size_t)test_scale(20000000);
+    check_counted(&client, GET("/"));
+    check_counted(&client, "GET / HTTP/1.0\r\n\r\n");
+    client_close(&client);
+    end(server);
+}
+
+static void printed(weft_http_request *request, weft_http_response *response, void *data)
+{
+    char *text = text_of(5000, 'p');
+    (void)request;
+    (void)data;
+    CHECK_EQ(weft_http_printf(response, "%d %s", 1, "a"), 0);
+    CHECK_EQ(weft_http_printf(response, "%s", text), 0);
+    CHECK_EQ(weft_http_puts(response, NULL), -EINVAL);
+    CHECK_EQ(weft_http_write(response, NULL, 1), -EINVAL);
+    CHECK_EQ(weft_http_write(response, NULL, 0), 0);
+    free(text);
+}
+
+static void long_texts_are_printed(void)
+{
+    weft_http_server *server = serve_by(printed);
+    struct answer answer = ask(server, GET("/"));
+    CHECK_EQ(answer.size, 5003);
+    answer_free(&answer);
+    end(server);
+}
+
+/* ---- fields ---- */
+
+static void fields(weft_http_request *request, weft_http_response *response, void *data)
+{
+    static const char *const forbidden[][2] = {
+        {"Transfer-Encoding", "chunked"},
+        {"Connection", "keep-alive"},
+        {"Upgrade", "x"},
+        {"Keep-Alive", "timeout=5"},
+        {"Trailer", "X"},
+        {"transfer-encoding", "x"},
+        {"X", "a\r\nSet-Cookie: b"},
+        {"X", "a\nb"},
+        {"X", "a\rb"},
+        {"X", "a\x01"},
+        {"X", "a\x7f"},
+        {"X\r\nY", "a"},
+        {"X Y", "a"},
+        {"X:", "a"},
+        {"", "a"},
+        {"Content-Length", "-1"},
+        {"Content-Length", ""},
+        {"Content-Length", "1, 1"},
+        {"Content-Length", "0x1"},
+        {"Content-Length", "99999999999999999999"},
+    };
+    (void)request;
+    (void)data;
+    for (size_t i = 0; i < sizeof forbidden / sizeof forbidden[0]; i++) {
+        CHECK_EQ(weft_http_set(response, forbidden[i][0], forbidden[i][1]), -EINVAL);
+        CHECK_EQ(weft_http_add(response, forbidden[i][0], forbidden[i][1]), -EINVAL);
+    }
+    CHECK_EQ(weft_http_set(response, NULL, "a"), -EINVAL);
+    CHECK_EQ(weft_http_set(response, "X", NULL), -EINVAL);
+    CHECK_EQ(weft_http_setf(response, "X", "%s", "a\r\nb"), -EINVAL);
+    CHECK_EQ(weft_http_redirect(response, 302, "/a\r\nX: y"), -EINVAL);
+    CHECK_EQ(weft_http_redirect(response, 200, "/a"), -EINVAL);
+    CHECK_EQ(weft_http_add(response, "Set-Cookie", "a=1"), 0);
+    CHECK_EQ(weft_http_add(response, "set-cookie", "b=2"), 0);
+    CHECK_EQ(weft_http_set(response, "X-One", "1"), 0);
+    CHECK_EQ(weft_http_set(response, "X-Two", "2"), 0);
+    CHECK_EQ(weft_http_set(response, "X-Three", "3"), 0);
+    CHECK_EQ(weft_http_set(response, "x-two", "zwei"), 0);
+    CHECK_EQ(weft_http_set(response, "X-Empty", ""), 0);
+    CHECK_EQ(weft_http_set(response, "X-Tab", "a\tb"), 0);
+    CHECK_EQ(weft_http_setf(response, "X-Number", "%d", 42), 0);
+    CHECK_EQ(weft_http_set(response, "Date", "never"), 0);
+    CHECK_EQ(weft_http_set(response, "Server", "mine"), 0);
+    CHECK_EQ(weft_http_set(response, "Content-Length", "7"), 0);
+    CHECK_EQ(weft_http_set(response, "Content-Length", "2"), 0);
+    weft_http_status(response, 99);
+    weft_http_status(response, 199);
+    weft_http_status(response, 1000);
+    weft_http_status(response, 299);
+    CHECK_EQ(weft_http_puts(response, "ok"), 0);
+}
+
+static void fields_are_set(void)
+{
+    weft_http_options options = {.handler = call, .name = "weft"};
+    weft_http_handler handler = fields;
+    memcpy(&options.data, &handler, sizeof handler);
+    weft_http_server *server = serve_with(options);
+    struct answer answer = ask(server, GET("/"));
+    CHECK_EQ(answer.status, 299);
+    CHECK_STR(answer.head, "Set-Cookie: a=1\r\nset-cookie: b=2\r\nX-One: 1\r\nX-Three: 3\r\n"
+                           "x-two: zwei\r\nX-Empty: \r\nX-Tab: a\tb\r\nX-Number: 42\r\n"
+                           "Date: never\r\nServer: mine\r\nContent-Length: 2\r\n");
+    CHECK_STR(answer.body, "ok");
+    answer_free(&answer);
+    end(server);
+
+    handler = framed;
+    memcpy(&options.data, &handler, sizeof handler);
+    server = serve_with(options);
+    answer = ask(server, GET("/whole"));
+    CHECK_STR(answer_field(&answer, "Server"), "weft");
+    answer_free(&answer);
+    end(server);
+}
+
+static void closing(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    CHECK_EQ(weft_http_set(response, "Connection", "Close"), 0);
+    CHECK_EQ(weft_http_puts(response, "bye"), 0);
+}
+
+static void handlers_may_close(void)
+{
+    weft_http_server *server = serve_by(closing);
+    struct client client = client_open(server);
+    client_send(&client, GET("/") GET("/"));
+    struct answer answer = client_answer(&client);
+    CHECK_STR(answer_field(&answer, "Connection"), "close");
+    CHECK_STR(answer.body, "bye");
+    CHECK(client_at_end(&client));
+    answer_free(&answer);
+    client_close(&client);
+    end(server);
+}
+
+/* Heads from what fits anywhere to all that is allowed, before bodies that are collected. */
+static void large_head(weft_http_request *request, weft_http_response *response, void *data)
+{
+    size_t fields_size = strtoul(weft_http_query_value(request, "head"), NULL, 10);
+    size_t size = strtoul(weft_http_query_value(request, "body"), NULL, 10);
+    char *value = text_of(1000 - strlen("X: \r\n"), 'v'), *body = text_of(size, 'b');
+    (void)data;
+    for (size_t i = 0; i < fields_size / 1000; i++)
+        CHECK_EQ(weft_http_add(response, "X", value), 0);
+    if (fields_size == 65000) {
+        CHECK_EQ(weft_http_add(response, "X", value), -EMSGSIZE);
+        CHECK_EQ(weft_http_add(response, "Y", "small"), 0);
+    }
+    CHECK_EQ(weft_http_write(response, body, size), 0);
+    free(value);
+    free(body);
+}
+
+static void large_heads(void)
+{
+    static const int heads[] = {0, 1000, 2000, 8000, 15000, 16000, 17000, 40000, 65000};
+    static const int bodies[] = {0, 1, 500, 1000, 15000, 15900, 16384, 16385, 60000};
+    weft_http_server *server = serve_by(large_head);
+    struct client client = client_open(server);
+    for (size_t h = 0; h < 9; h++)
+        for (size_t b = 0; b < 9; b++)
+            for (int head = 0; head < 2; head++) {
+                char path[100];
+                snprintf(path, sizeof path, "/?head=%d&body=%d", heads[h], bodies[b]);
+                struct answer answer = fetch(&client, head ? "HEAD" : "GET", path, 1);
+                CHECK_EQ(answer.status, 200);
+                CHECK_EQ(answer.size, head ? 0 : bodies[b]);
+                CHECK(strlen(answer.head) >= (size_t)heads[h]);
+                CHECK(strspn(answer.body, "b") == answer.size);
+                answer_free(&answer);
+            }
+    client_close(&client);
+    end(server);
+}
+
+/* ---- lengths that are not kept ---- */
+
+static void short_of(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)data;
+    CHECK_EQ(weft_http_set(response, "Content-Length", "10"), 0);
+    CHECK_EQ(weft_http_puts(response, "12345"), 0);
+    if (weft_http_query(request)[0] != '\0')
+        CHECK_EQ(weft_http_flush(response), 0);
+}
+
+static void short_bodies_end_the_connection(void)
+{
+    weft_http_server *server = serve_by(short_of);
+    for (int i = 0; i < 2; i++) {
+        struct client client = client_open(server);
+        struct answer answer;
+        client_send(&client, i == 0 ? GET("/") : GET("/?flush"));
+        CHECK(!client_try_answer(&client, &answer, false));
+        CHECK_EQ(client.size - client.at, i == 0 ? 0 : 5);
+        answer_free(&answer);
+        client_close(&client);
+    }
+    end(server);
+}
+
+/* What was written already counts: a length below that would be a lie. */
+static void late_length(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    CHECK_EQ(weft_http_puts(response, "12345"), 0);
+    CHECK_EQ(weft_http_set(response, "Content-Length", "3"), -EMSGSIZE);
+    CHECK_EQ(weft_http_set(response, "Content-Length", "5"), 0);
+    CHECK_EQ(weft_http_puts(response, "6"), -EMSGSIZE);
+}
+
+static void lengths_that_come_late(void)
+{
+    weft_http_server *server = serve_by(late_length);
+    struct client client = client_open(server);
+    for (int i = 0; i < 2; i++) {
+        client_send(&client, GET("/"));
+        EXPECT(&client, 200, "12345");
+    }
+    client_close(&client);
+    end(server);
+}
+
+/* ---- trailers ---- */
+
+static void trailing(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)data;
+    CHECK_EQ(weft_http_set_trailer(response, "X-Sum", "42"), 0);
+    CHECK_EQ(weft_http_set_trailer(response, "X-B", "b"), 0);
+    CHECK_EQ(weft_http_set_trailer(response, "Content-Length", "1"), -EINVAL);
+    CHECK_EQ(weft_http_set_trailer(response, "X", "a\r\nb"), -EINVAL);
+    CHECK_EQ(weft_http_set_trailer(response, NULL, "a"), -EINVAL);
+    CHECK_EQ(weft_http_puts(response, "body"), 0);
+    if (weft_http_query(request)[0] != '\0') {
+        char *value = text_of(30000, 't');
+        CHECK_EQ(weft_http_flush(response), 0);
+        CHECK_EQ(weft_http_set_trailer(response, "X-Late", value), 0);
+        free(value);
+    }
+}
+
+static void trailers_are_sent_to_who_takes_them(void)
+{
+    weft_http_server *server = serve_by(trailing);
+    struct client client = client_open(server);
+    client_send(&client, GET("/"));
+    struct answer answer = client_answer(&client);
+    CHECK_STR(answer.trailer, "");
+    CHECK(!answer.chunked);
+    CHECK_STR(answer.body, "body");
+    answer_free(&answer);
+    client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nTE: gzip, trailers\r\n\r\n");
+    answer = client_answer(&client);
+    CHECK_STR(answer.body, "body");
+    CHECK_STR(answer_field(&answer, "Trailer"), "X-Sum, X-B");
+    CHECK_STR(answer.trailer, "X-Sum: 42\r\nX-B: b\r\n");
+    answer_free(&answer);
+    client_send(&client, "GET /?more HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n");
+    answer = client_answer(&client);
+    CHECK_STR(field_in(answer.trailer, "X-Sum"), "42");
+    CHECK_EQ(strlen(field_in(answer.trailer, "X-Late")), 30000);
+    answer_free(&answer);
+    client_close(&client);
+    end(server);
+}
+
+/* ---- files ---- */
+
+static int file_fd;
+static int64_t file_size;
+static int outcome;
+
+static void filed(weft_http_request *request, weft_http_response *response, void *data)
+{
+    const char *path = weft_http_path(request);
+    (void)data;
+    if (strcmp(path, "/chunked") == 0)
+        CHECK_EQ(weft_http_puts(response, "before "), 0);
+    if (strcmp(path, "/part") == 0) {
+        CHECK_EQ(weft_http_send_file(response, file_fd, 5, 10), 0);
+        return;
+    }
+    CHECK_EQ(weft_http_send_file(response, -1, 0, 1), -EINVAL);
+    CHECK_EQ(weft_http_send_file(response, file_fd, -1, 1), -EINVAL);
+    CHECK_EQ(weft_http_send_file(response, file_fd, 0, -1), -EINVAL);
+    outcome = weft_http_send_file(response, file_fd, 0, file_size);
+    if (strcmp(path, "/chunked") == 0)
+        CHECK_EQ(weft_http_puts(response, " behind"), 0);
+}
+
+static void make_file(size_t size)
+{
+    char name[] = "/tmp/weft-http-XXXXXX";
+    file_fd = mkstemp(name);
+    CHECK(file_fd >= 0 && unlink(name) == 0);
+    char *bytes = text_of(size, 0);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (char)(i % 251);
+    CHECK_EQ(write(file_fd, bytes, size), size);
+    file_size = (int64_t)size;
+    free(bytes);
+}
+
+static void check_file(const char *bytes, size_t size)
+{
+    CHECK_EQ(size, file_size);
+    for (size_t i = 0; i < size; i++)
+        if ((uint8_t)bytes[i] != i % 251)
+            test_fail(__FILE__, __LINE__, "byte %zu is another", i);
+}
+
+static void files_are_sent(void)
+{
+    make_file((size_t)test_scale(16 << 20));
+    weft_http_server *server = serve_by(filed);
+    struct client client = client_open(server);
+    struct answer answer = fetch(&client, "GET", "/", 1);
+    CHECK(!answer.chunked);
+    check_file(answer.body, answer.size);
+    answer_free(&answer);
+    CHECK_EQ(outcome, 0);
+    answer = fetch(&client, "HEAD", "/", 1);
+    CHECK_EQ(atoll(answer_field(&answer, "Content-Length")), file_size);
+    answer_free(&answer);
+    answer = fetch(&client, "GET", "/part", 1);
+    CHECK_EQ(answer.size, 10);
+    CHECK_EQ(answer.body[0], 5);
+    answer_free(&answer);
+    answer = fetch(&client, "GET", "/chunked", 1);
+    CHECK(answer.chunked);
+    CHECK(memcmp(answer.body, "before ", 7) == 0);
+    CHECK(memcmp(answer.body + answer.size - 7, " behind", 7) == 0);
+    check_file(answer.body + 7, answer.size - 14);
+    answer_free(&answer);
+    file_size = 0;
+    answer = fetch(&client, "GET", "/", 1);
+    CHECK_EQ(answer.size, 0);
+    answer_free(&answer);
+    client_close(&client);
+    end(server);
+    close(file_fd);
+}
+
+static void files_that_are_shorter_end_the_connection(void)
+{
+    make_file(5000);
+    file_size = 10000;
+    weft_http_server *server = serve_by(filed);
+    struct client client = client_open(server);
+    struct answer answer;
+    client_send(&client, GET("/"));
+    CHECK(!client_try_answer(&client, &answer, false));
+    CHECK_EQ(outcome, -EIO);
+    CHECK_EQ(client.size - client.at, 5000);
+    answer_free(&answer);
+    client_close(&client);
+    end(server);
+    close(file_fd);
+}
+
+/* Things that sendfile cannot send. */
+static void piped(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    int zero = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    CHECK(zero >= 0);
+    CHECK_EQ(weft_http_send_file(response, zero, 0, 3), 0);
+    close(zero);
+}
+
+static void files_of_the_kernel_are_sent(void)
+{
+    weft_http_server *server = serve_by(piped);
+    struct answer answer = ask(server, GET("/"));
+    CHECK_EQ(answer.size, 3);
+    answer_free(&answer);
+    end(server);
+}
+
+/* A client that goes away while it is sent to does no harm. */
+static void endless(weft_http_request *request, weft_http_response *response, void *data)
+{
+    static const char block[10000];
+    (void)data;
+    CHECK_EQ(weft_http_flush(response), 0); /* else the length would be that of one file */
+    do
+        outcome = strcmp(weft_http_path(request), "/file") == 0
+                      ? weft_http_send_file(response, file_fd, 0, file_size)
+                      : weft_http_write(response, block, sizeof block);
+    while (outcome == 0);
+}
+
+static void clients_that_go_away(void)
+{
+    make_file(1 << 20);
+    weft_http_server *server = serve_by(endless);
+    for (int i = 0; i < 20; i++) {
+        struct client client = client_open(server);
+        client_send(&client, i % 2 == 0 ? GET("/") : GET("/file"));
+        CHECK(client_fill(&client));
+        if (i % 4 < 2) {
+            struct linger reset = {.l_onoff = 1};
+            CHECK(setsockopt(client.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0);
+        }
+        client_close(&client);
+        AWAIT(stats_of(server).connections == 0);
+        CHECK(outcome == -EPIPE || outcome == -ECONNRESET);
+    }
+    end(server);
+    close(file_fd);
+}
+
+static void write_timeout(void)
+{
+    weft_http_options options = {.handler = call, .write_timeout = 20 * WEFT_MS};
+    weft_http_handler handler = endless;
+    memcpy(&options.data, &handler, sizeof handler);
+    weft_http_server *server = serve_with(options);
+    struct client client = client_open(server);
+    client_send(&client, GET("/"));
+    AWAIT(stats_of(server).timed_out == 1); /* nothing is read meanwhile */
+    CHECK_EQ(outcome, -ETIMEDOUT);
+    client_close(&client);
+    end(server);
+}
+
+/* ---- whole responses ---- */
+
+static void whole(weft_http_request *request, weft_http_response *response, void *data)
+{
+    const char *path = weft_http_path(request);
+    (void)data;
+    if (strcmp(path, "/reply") == 0) {
+        CHECK_EQ(weft_http_reply(response, 418, "text/tea", "pot", 3), 0);
+        CHECK_EQ(weft_http_reply(response, 200, NULL, "pot", 3), -EBUSY);
+    } else if (strcmp(path, "/error") == 0) {
+        CHECK_EQ(weft_http_error(response, 404, NULL), 0);
+    } else if (strcmp(path, "/detail") == 0) {
+        CHECK_EQ(weft_http_error(response, 403, "not you"), 0);
+    } else if (strcmp(path, "/redirect") == 0) {
+        CHECK_EQ(weft_http_redirect(response, 307, "/there?x=y"), 0);
+    } else if (strcmp(path, "/bad-type") == 0) {
+        CHECK_EQ(weft_http_reply(response, 200, "a\r\nb", "x", 1), -EINVAL);
+        CHECK_EQ(weft_http_error(response, 500, NULL), 0);
+    }
+}
+
+static void whole_responses(void)
+{
+    weft_http_server *server = serve_by(whole);
+    struct client client = client_open(server);
+    struct answer answer = fetch(&client, "GET", "/reply", 1);
+    CHECK_EQ(answer.status, 418);
+    CHECK_STR(answer_field(&answer, "Content-Type"), "text/tea");
+    CHECK_STR(answer.body, "pot");
+    answer_free(&answer);
+    answer = fetch(&client, "GET", "/error", 1);
+    CHECK_EQ(answer.status, 404);
+    CHECK_STR(answer.body, "404 Not Found\n");
+    answer_free(&answer);
+    answer = fetch(&client, "GET", "/detail", 1);
+    CHECK_EQ(answer.status, 403);
+    CHECK_STR(answer.body, "403 Forbidden: not you\n");
+    answer_free(&answer);
+    answer = fetch(&client, "HEAD", "/detail", 1);
+    CHECK_EQ(answer.status, 403);
+    CHECK_STR(answer_field(&answer, "Content-Length"), "23");
+    answer_free(&answer);
+    answer = fetch(&client, "GET", "/redirect", 1);
+    CHECK_EQ(answer.status, 307);
+    CHECK_STR(answer_field(&answer, "Location"), "/there?x=y");
+    answer_free(&answer);
+    answer = fetch(&client, "GET", "/bad-type", 1);
+    CHECK_EQ(answer.status, 500);
+    answer_free(&answer);
+    client_close(&client);
+    end(server);
+    CHECK_STR(weft_http_status_text(404), "Not Found");
+    CHECK(weft_http_status_text(799) != NULL);
+}
+
+/* ---- events ---- */
+
+static weft_sem next = WEFT_SEM_INIT(0);
+
+static void eventful(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    CHECK_EQ(weft_http_event(response, NULL, "too early", NULL), -EINVAL);
+    CHECK_EQ(weft_http_event_ping(response), -EINVAL);
+    CHECK_EQ(weft_http_events(response), 0);
+    CHECK_EQ(weft_http_events(response), -EBUSY);
+    CHECK_EQ(weft_http_event(response, "a\nb", "x", NULL), -EINVAL);
+    CHECK_EQ(weft_http_event(response, NULL, "x", "a\rb"), -EINVAL);
+    CHECK_EQ(weft_http_event(response, NULL, NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_http_event(response, NULL, "one", NULL), 0);
+    weft_sem_acquire(&next, 1);
+    CHECK_EQ(weft_http_event(response, "kind", "two\nlines\r\nor\rfour", "7"), 0);
+    weft_sem_acquire(&next, 1);
+    CHECK_EQ(weft_http_event_ping(response), 0);
+    CHECK_EQ(weft_http_event(response, NULL, "", NULL), 0);
+    while ((outcome = weft_sem_acquire_until(&next, 1, WEFT_NEVER)) == 0)
+        if ((outcome = weft_http_event(response, NULL, "more", NULL)) != 0)
+            break;
+}
+
+static void check_piece(struct client *client, const char *expected)
+{
+    char *text = client_take(client, strlen(expected));
+    CHECK_STR(text, expected);
+    free(text);
+}
+
+static void events_are_sent_at_once(void)
+{
+    weft_http_server *server = serve_by(eventful);
+    struct client client = client_open(server);
+    struct answer answer;
+    client_send(&client, GET("/"));
+    CHECK(client_head(&client, &answer));
+    CHECK_STR(answer_field(&answer, "Content-Type"), "text/event-stream");
+    CHECK_STR(answer_field(&answer, "Cache-Control"), "no-store");
+    answer_free(&answer);
+    check_piece(&client, "b\r\ndata: one\n\n\r\n");
+    weft_sem_release(&next, 1);
+    check_piece(&client, "3d\r\nevent: kind\nid: 7\ndata: two\ndata: lines\ndata: or\n"
+                         "data: four\n\n\r\n");
+    weft_sem_release(&next, 1);
+    check_piece(&client, "3\r\n:\n\n\r\n8\r\ndata: \n\n\r\n");
+    /* A client that goes away is found out. */
+    client_close(&client);
+    while (stats_of(server).connections > 0) {
+        if (weft_sem_available(&next) == 0)
+            weft_sem_release(&next, 1);
+        usleep(100);
+    }
+    CHECK(outcome == -EPIPE || outcome == -ECONNRESET);
+    while (weft_sem_try_acquire(&next, 1) == 0)
+        ;
+    end(server);
+}
+
+static void streams_end_with_the_server(void)
+{
+    weft_http_server *server = serve_by(eventful);
+    struct client client = client_open(server);
+    struct answer answer;
+    weft_sem_release(&next, 2);
+    client_send(&client, GET("/"));
+    CHECK(client_head(&client, &answer));
+    answer_free(&answer);
+    free(client_take_to(&client, "data: \n\n\r\n"));
+    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
+    CHECK_EQ(outcome, -ECANCELED);
+    check_piece(&client, "0\r\n\r\n");
+    CHECK(client_at_end(&client));
+    client_close(&client);
+    weft_http_close(server);
+}
+
+/* ---- upgrades ---- */
+
+static void upgraded(weft_http_request *request, weft_http_response *response, void *data)
+{
+    char bytes[64];
+    int64_t got;
+    (void)request;
+    (void)data;
+    CHECK_EQ(weft_http_stream_read(response, bytes, 1, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_http_stream_write(response, bytes, 1, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_http_set(response, "X", "y"), 0);
+    outcome = weft_http_upgrade(response, "echo");
+    if (outcome != 0) {
+        CHECK_EQ(weft_http_error(response, 426, NULL), 0);
+        return;
+    }
+    CHECK_EQ(weft_http_upgrade(response, "echo"), -EBUSY);
+    CHECK(weft_http_puts(response, "no") != 0);
+    CHECK_EQ(weft_http_stream_read(response, NULL, 1, WEFT_NOW), -EINVAL);
+    while ((got = weft_http_stream_read(response, bytes, sizeof bytes, WEFT_NEVER)) > 0)
+        CHECK_EQ(weft_http_stream_write(response, bytes, (size_t)got, WEFT_NEVER), got);
+    outcome = (int)got;
+}
+
+#define ASK_UPGRADE \
+    "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: x, echo\r\n\r\n"
+
+static void upgrades(void)
+{
+    weft_http_server *server = serve_by(upgraded);
+    struct client client = client_open(server);
+    struct answer answer;
+    client_send(&client, ASK_UPGRADE "behind");
+    CHECK(client_head(&client, &answer));
+    CHECK_EQ(answer.status, 101);
+    CHECK_STR(answer_field(&answer, "Upgrade"), "echo");
+    CHECK_STR(answer_field(&answer, "Connection"), "Upgrade");
+    CHECK_STR(answer_field(&answer, "X"), "y");
+    CHECK(answer_field(&answer, "Content-Length") == NULL);
+    answer_free(&answer);
+    check_piece(&client, "behind");
+    for (int i = 0; i < 100; i++) {
+        client_send(&client, GET("/"));
+        check_piece(&client, GET("/"));
+    }
+    client_half_close(&client);
+    CHECK(client_at_end(&client));
+    client_close(&client);
+    CHECK_EQ(outcome, 0);
+
+    /* Not asked for. */
+    client = client_open(server);
+    client_send(&client, GET("/"));
+    EXPECT(&client, 426, NULL);
+    client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+    EXPECT(&client, 426, NULL);
+    client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: echo\r\n\r\n");
+    EXPECT(&client, 426, NULL);
+    CHECK_EQ(outcome, -EINVAL);
+    client_close(&client);
+
+    /* A stop ends them. */
+    client = client_open(server);
+    client_send(&client, ASK_UPGRADE "x");
+    CHECK(client_head(&client, &answer));
+    answer_free(&answer);
+    check_piece(&client, "x");
+    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
+    CHECK_EQ(outcome, -ECANCELED);
+    CHECK(client_at_end(&client));
+    client_close(&client);
+    weft_http_close(server);
+}
+
+/* ---- the log ---- */
+
+enum { LINES = 16 };
+static char logged[LINES][700];
+static int logged_count, logged_status[LINES];
+static int64_t logged_bytes[LINES], logged_time[LINES];
+
+static void log_it(const weft_http_log_entry *entry, void *data)
+{
+    (void)data;
+    int i = __atomic_load_n(&logged_count, __ATOMIC_RELAXED);
+    CHECK(i < LINES);
+    logged_status[i] = entry->status;
+    logged_bytes[i] = entry->bytes;
+    logged_time[i] = entry->nanoseconds;
+    int used = weft_http_log_line(entry, logged[i], sizeof logged[i]);
+    CHECK_EQ(used, strlen(logged[i]));
+    __atomic_store_n(&logged_count, i + 1, __ATOMIC_RELEASE);
+}
+
+/* The line without the time in brackets. */
+static void check_line(int i, const char *expected)
+{
+    AWAIT(__atomic_load_n(&logged_count, __ATOMIC_ACQUIRE) > i);
+    char *from = strchr(logged[i], '['), *to = strchr(logged[i], ']');
+    CHECK(from != NULL && to - from == 27);
+    CHECK(memcmp(to - 6, " +0000", 6) == 0);
+    memmove(from + 1, to, strlen(to) + 1);
+    CHECK_STR(logged[i], expected);
+    CHECK(logged_time[i] >= 0 && logged_time[i] < 3600 * WEFT_S);
+}
+
+static void requests_are_logged(void)
+{
+    weft_http_options options = {.handler = call, .log = log_it, .doors = 1};
+    weft_http_handler handler = framed;
+    memcpy(&options.data, &handler, sizeof handler);
+    weft_http_server *server = serve_with(options);
+    /* A path that is refused; then what cannot be read at all. */
+    struct client client = client_open(server);
+    client_send(&client, GET("/../x"));
+    EXPECT(&client, 400, NULL);
+    check_line(0, "127.0.0.1 - - [] \"GET /../x HTTP/1.1\" 400 0 \"-\" \"-\"\n");
+    client_close(&client);
+    client = client_open(server);
+    client_send(&client, "nonsense\r\n\r\n");
+    EXPECT(&client, 400, NULL);
+    check_line(1, "127.0.0.1 - - [] \"- - HTTP/0.0\" 400 0 \"-\" \"-\"\n");
+    client_close(&client);
+    client = client_open(server);
+    client_send(&client, "GET /whole?x=%22 HTTP/1.1\r\nHost: a\r\nReferer: http://r/\r\n"
+                         "User-Agent: me \"\\\x80\r\n\r\n");
+    EXPECT(&client, 200, "whole");
+    check_line(2, "127.0.0.1 - - [] \"GET /whole?x=%22 HTTP/1.1\" 200 5 \"http://r/\" "
+                  "\"me \\x22\\x5c\\x80\"\n");
+    CHECK_EQ(logged_bytes[2], 5);
+    CHECK_EQ(logged_status[2], 200);
+    client_send(&client, GET("/long"));
+    EXPECT(&client, 200, NULL);
+    check_line(3, "127.0.0.1 - - [] \"GET /long HTTP/1.1\" 200 40011 \"-\" \"-\"\n");
+    client_close(&client);
+    end(server);
+    CHECK_EQ(logged_count, 4);
+}
+
+static void lines_are_cut(void)
+{
+    weft_http_log_entry entry = {
+        .method = "GET", .target = "/\x01", .referer = "", .agent = "", .version = 11};
+    char text[100];
+    CHECK_EQ(weft_http_log_line(NULL, text, sizeof text), -EINVAL);
+    CHECK_EQ(weft_http_log_line(&entry, NULL, sizeof text), -EINVAL);
+    CHECK_EQ(weft_http_log_line(&entry, text, 1), -EINVAL);
+    for (size_t size = 2; size <= sizeof text; size++) {
+        memset(text, 'x', sizeof text);
+        int used = weft_http_log_line(&entry, text, size);
+        CHECK(used > 0 && (size_t)used < size);
+        CHECK_EQ(text[used], '\0');
+        CHECK_EQ(text[used - 1], '\n');
+        CHECK_EQ(strlen(text), used);
+        CHECK(size == sizeof text || text[size] == 'x');
+    }
+    CHECK(strstr(text, "GET /\\x01 HTTP/1.1") != NULL);
+}
+
+int main(void)
+{
+    RUN(framing_is_chosen);
+    int before = open_descriptors();
+    RUN(bodies_of_all_sizes);
+    RUN(long_texts_are_printed);
+    RUN(fields_are_set);
+    RUN(handlers_may_close);
+    RUN(large_heads);
+    RUN(short_bodies_end_the_connection);
+    RUN(lengths_that_come_late);
+    RUN(trailers_are_sent_to_who_takes_them);
+    RUN(files_are_sent);
+    RUN(files_that_are_shorter_end_the_connection);
+    RUN(files_of_the_kernel_are_sent);
+    RUN(clients_that_go_away);
+    RUN(write_timeout);
+    RUN(whole_responses);
+    RUN(events_are_sent_at_once);
+    RUN(streams_end_with_the_server);
+    RUN(upgrades);
+    RUN(requests_are_logged);
+    RUN(lines_are_cut);
+    CHECK_EQ(open_descriptors(), before);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
