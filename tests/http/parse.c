@@ -59,7 +59,7 @@ static const struct understood understood[] = {
     /* hosts */
     {"GET / HTTP/1.1\r\nHost:\r\n\r\n", "GET", "/", "", 11, 1, 0, 0},
     {"GET / HTTP/1.1\r\nhOST:\t a.example:8080 \t\r\n\r\n", "GET", "/", "", 11, 1, 0, 0},
-    {"GET / HTTP/1.1\r\nHost: [fe80::1.2.3.4]:65535\r\n\r\n", "GET", "/", "", 11, 1, 0, 0},
+    {"GET / HTTP/1.1\r\nHost: [fA80::1.2.3.9]:65535\r\n\r\n", "GET", "/", "", 11, 1, 0, 0},
     {"GET / HTTP/1.1\r\nHost: [::]\r\n\r\n", "GET", "/", "", 11, 1, 0, 0},
     {"GET / HTTP/1.1\r\nHost: a:\r\n\r\n", "GET", "/", "", 11, 1, 0, 0},
     /* bodies */
@@ -121,7 +121,7 @@ static void fields_are_as_they_came(void)
 {
     struct reading reading;
     static const char bytes[] =
-        GET "X-One: 1\r\nx-two:\t two  words \t\r\nX-ONE:\r\nTop: \xff\r\n\r\n";
+        GET "X-One: 1\r\nx-two:\t two  words \t\r\nX-ONE:\r\nZ^: \xff\r\n\r\n";
     reading_feed(&reading, bytes, sizeof bytes - 1, LIMIT, sizeof bytes, NULL);
     CHECK_EQ(reading.result, sizeof bytes - 1);
     const struct field *fields = reading.fields;
@@ -136,6 +136,8 @@ static void fields_are_as_they_came(void)
     CHECK_STR(fields[4].value, "\xff");
     CHECK_PTR(weft__http_find_field(fields, count, "x-one"), &fields[1]);
     CHECK_PTR(weft__http_find_field(fields, count, "X-TWO"), &fields[2]);
+    CHECK_PTR(weft__http_find_field(fields, count, "z^"), &fields[4]);
+    CHECK_PTR(weft__http_find_field(fields, count, "z~"), NULL);
     CHECK_PTR(weft__http_find_field(fields, count, "x-on"), NULL);
     CHECK_PTR(weft__http_find_field(fields, count, "x-three"), NULL);
     CHECK_PTR(weft__http_find_field(fields, 0, "host"), NULL);
@@ -199,6 +201,8 @@ static const struct {
     {"GET / HTTP/1.1\r\nHost: []\r\n\r\n", 400},
     {"GET / HTTP/1.1\r\nHost: [:\r\n\r\n", 400},
     {"GET / HTTP/1.1\r\nHost: [abc]\r\n\r\n", 400},
+    {"GET / HTTP/1.1\r\nHost: [ab:c]\r\n\r\n", 400},
+    {"GET / HTTP/1.1\r\nHost: [::\r\n\r\n", 400},
     {"GET / HTTP/1.1\r\nHost: [::g]\r\n\r\n", 400},
     {"GET / HTTP/1.1\r\nHost: a%41\r\n\r\n", 400},
     {"GET / HTTP/1.1\r\nHost: [::1%25eth0]\r\n\r\n", 400},
