@@ -199,5 +199,13 @@ class Server:
         both = [status(pid, "VmRSS", "VmHWM") for pid in self.pids()]
         return sum(one[0] for one in both), sum(one[1] for one in both)
 
+    def cpu_seconds(self):
+        """What its processes have used of CPUs, in user and system mode."""
+        ticks = 0
+        for pid in self.pids():
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def alive(self):
         return self.process.poll() is None
