@@ -1,0 +1,364 @@
+/*
+ * flood.c: too much of everything, in small: what is admitted is answered, what is not is told so, clients that take their
+ * time cost neither a worker nor memory, and an honest client does not notice. The large version is bench/flood.
+ */
+#include <malloc.h>
+#include <pthread.h>
+
+#include <weft/weft.h>
+
+#include "http/http.h"
+
+static weft_wg gate;
+
+static void hello(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    CHECK_EQ(weft_http_reply(response, 200, "text/plain", "hello", 5), 0);
+}
+
+/* Answers when the gate is opened. */
+static void behind_the_gate(weft_http_request *request, weft_http_response *response, void *data)
+{
+    weft_wg_wait(&gate);
+    hello(request, response, data);
+}
+
+/* Gives the others a chance to come in between. */
+static void takes_a_moment(weft_http_request *request, weft_http_response *response, void *data)
+{
+    weft_sleep(WEFT_MS);
+    hello(request, response, data);
+}
+
+/* Both ends are in this process: as many connections as it has descriptors for. */
+static int crowd(int64_t full)
+{
+    struct rlimit files;
+    CHECK(getrlimit(RLIMIT_NOFILE, &files) == 0);
+    files.rlim_cur = files.rlim_max;
+    CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
+    int64_t room = files.rlim_max > 1000000 ? 1000000 : (int64_t)files.rlim_max;
+    int64_t count = test_scale(full);
+    return (int)(count < room / 2 - 100 ? count : room / 2 - 100);
+}
+
+static struct client *clients_open(weft_http_server *server, int count)
+{
+    struct client *clients = calloc((size_t)count, sizeof *clients);
+    CHECK(clients != NULL);
+    for (int i = 0; i < count; i++)
+        clients[i] = client_open(server);
+    return clients;
+}
+
+static void clients_close(struct client *clients, int count)
+{
+    for (int i = 0; i < count; i++)
+        client_close(&clients[i]);
+    free(clients);
+}
+
+static void be_honest(weft_http_server *server)
+{
+    struct client client = client_open(server);
+    for (int i = 0; i < 10; i++) {
+        client_send(&client, GET("/"));
+        EXPECT(&client, 200, "hello");
+    }
+    client_close(&client);
+}
+
+/* ---- what is too much is refused, what is admitted is answered ---- */
+
+static void refuses_beyond_its_limits(void)
+{
+    enum { ADMITTED = 5 };
+    weft_http_server *server = serve_with((weft_http_options){
+        .handler = behind_the_gate, .max_workers = 2, .queue = 3, .retry_after = 7});
+    int beyond = (int)test_scale(200);
+    weft_wg_init(&gate, 1);
+    struct client *admitted = clients_open(server, ADMITTED);
+    for (int i = 0; i < ADMITTED; i++)
+        client_send(&admitted[i], GET("/"));
+    AWAIT(stats_of(server).running == 2 && stats_of(server).queued == 3);
+
+    struct client *refused = clients_open(server, beyond);
+    for (int i = 0; i < beyond; i++) {
+        client_send(&refused[i], GET("/"));
+        struct answer answer = client_answer(&refused[i]);
+        CHECK_EQ(answer.status, 503);
+        CHECK_STR(answer_field(&answer, "Retry-After"), "7");
+        answer_free(&answer);
+    }
+    CHECK_EQ(stats_of(server).refused, beyond);
+    CHECK_EQ(stats_of(server).running, 2);
+    CHECK_EQ(stats_of(server).queued, 3);
+    for (int i = 0; i < ADMITTED; i++)
+        CHECK(client_is_quiet(&admitted[i]));
+
+    weft_wg_done(&gate);
+    for (int i = 0; i < ADMITTED; i++)
+        EXPECT(&admitted[i], 200, "hello");
+    /* And who was refused may ask again, on the same connection. */
+    for (int i = 0; i < beyond; i++) {
+        client_send(&refused[i], GET("/"));
+        EXPECT(&refused[i], 200, "hello");
+    }
+    clients_close(refused, beyond);
+    clients_close(admitted, ADMITTED);
+    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0); /* by then all is counted */
+    CHECK_EQ(stats_of(server).requests, ADMITTED + beyond);
+    end(server);
+}
+
+static void refuses_connections_beyond_its_limit(void)
+{
+    enum { MOST = 10 };
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = hello, .max_connections = MOST});
+    int beyond = (int)test_scale(100);
+    struct client *inside = clients_open(server, MOST);
+    AWAIT(stats_of(server).connections == MOST);
+    for (int i = 0; i < beyond; i++) {
+        struct client client = client_open(server);
+        struct answer answer = client_answer(&client); /* without having asked */
+        CHECK_EQ(answer.status, 503);
+        CHECK_STR(answer_field(&answer, "Retry-After"), "1");
+        answer_free(&answer);
+        CHECK(client_at_end(&client));
+        client_close(&client);
+    }
+    CHECK_EQ(stats_of(server).refused, beyond);
+    for (int i = 0; i < MOST; i++) {
+        client_send(&inside[i], GET("/"));
+        EXPECT(&inside[i], 200, "hello");
+    }
+    clients_close(inside, MOST);
+    AWAIT(stats_of(server).connections == 0);
+    be_honest(server);
+    end(server);
+}
+
+struct burst {
+    weft_http_server *server;
+    int requests;
+    int64_t good, refused; /* of the one thread */
+    pthread_t thread;
+};
+
+static void *burst_run(void *arg)
+{
+    struct burst *burst = arg;
+    struct client client = client_open(burst->server);
+    for (int i = 0; i < burst->requests; i++) {
+        client_send(&client, GET("/"));
+        struct answer answer = client_answer(&client);
+        CHECK(answer.status == 200 || answer.status == 503);
+        burst->good += answer.status == 200;
+        burst->refused += answer.status == 503;
+        answer_free(&answer);
+    }
+    client_close(&client);
+    return NULL;
+}
+
+static void answers_all_that_it_admits(void)
+{
+    enum { THREADS = 16 };
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = takes_a_moment, .max_workers = 2, .queue = 4});
+    struct burst bursts[THREADS] = {0};
+    int64_t good = 0, refused = 0, sent = 0;
+    for (int i = 0; i < THREADS; i++) {
+        bursts[i] = (struct burst){.server = server, .requests = (int)test_scale(300)};
+        CHECK_EQ(pthread_create(&bursts[i].thread, NULL, burst_run, &bursts[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        CHECK_EQ(pthread_join(bursts[i].thread, NULL), 0);
+        good += bursts[i].good;
+        refused += bursts[i].refused;
+        sent += bursts[i].requests;
+    }
+    CHECK_EQ(good + refused, sent);
+    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
+    CHECK_EQ(stats_of(server).requests, good);
+    CHECK_EQ(stats_of(server).refused, refused);
+    CHECK(good > 0);
+    end(server);
+}
+
+/* ---- who takes his time ---- */
+
+static void slowloris_stops_nobody(void)
+{
+    weft_http_server *server = serve_with((weft_http_options){
+        .handler = hello, .max_workers = 2, .queue = 2, .header_timeout = 3600 * WEFT_S});
+    int count = crowd(2000);
+    struct client *slow = clients_open(server, count);
+    for (int i = 0; i < count; i++)
+        client_send(&slow[i], "GET / HTTP/1.1\r\nHo");
+    AWAIT(stats_of(server).reading == count);
+    be_honest(server);
+    for (int i = 0; i < count; i++) /* a little more, and still not all */
+        client_send(&slow[i], "st: a\r\nX-Field:");
+    be_honest(server);
+    AWAIT(stats_of(server).running == 0);
+    CHECK_EQ(stats_of(server).queued, 0);
+    CHECK_EQ(stats_of(server).refused, 0);
+    /* They were slow, not wrong: when the rest comes they are answered. One by one: there are but few places. */
+    for (int i = 0; i < count; i++) {
+        client_send(&slow[i], " value\r\n\r\n");
+        EXPECT(&slow[i], 200, "hello");
+    }
+    clients_close(slow, count);
+    end(server);
+}
+
+static void slowloris_ends_at_the_deadline(void)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = hello, .header_timeout = 50 * WEFT_MS});
+    int count = crowd(200);
+    struct client *slow = clients_open(server, count);
+    for (int i = 0; i < count; i++)
+        (void)client_try_send(&slow[i], "GET / HTTP/1.1\r\n", 16);
+    for (int i = 0; i < count; i++) {
+        /* A field now and then does not help; the end of the head never comes. */
+        while (client_is_quiet(&slow[i]) && client_try_send(&slow[i], "X: y\r\n", 6))
+            usleep(1000);
+        while (client_fill(&slow[i]))
+            ;
+    }
+    AWAIT(stats_of(server).connections == 0);
+    CHECK_EQ(stats_of(server).timed_out, count);
+    CHECK_EQ(stats_of(server).requests, 0);
+    clients_close(slow, count);
+    end(server);
+}
+
+static void a_head_without_end_is_refused(void)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = hello, .max_header = 4096});
+    static const char field[] = "X-Some-Field: some value\r\n";
+    int count = (int)test_scale(50);
+    for (int i = 0; i < count; i++) {
+        struct client client = client_open(server);
+        client_send(&client, "GET / HTTP/1.1\r\n");
+        while (client_is_quiet(&client) && client_try_send(&client, field, sizeof field - 1))
+            ;
+        EXPECT(&client, 431, NULL);
+        client_close(&client);
+    }
+    CHECK_EQ(stats_of(server).bad, count);
+    be_honest(server);
+    end(server);
+}
+
+/* ---- memory ---- */
+
+static int64_t heap(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return (int64_t)(info.uordblks + info.hblkhd);
+}
+
+/* Under a sanitizer this is 0: its own heap does not say. The rest of the test is the same there. */
+static void idle_connections_are_small(void)
+{
+    enum { BYTES_MOST = 512 };
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = hello, .max_workers = 1, .queue = 1});
+    int count = crowd(4000);
+    be_honest(server);
+    AWAIT(stats_of(server).connections == 0);
+    struct client *idle = clients_open(server, count);
+    AWAIT(stats_of(server).connections == count);
+    int64_t before = heap();
+    for (int i = 0; i < count; i++) {
+        client_send(&idle[i], GET("/"));
+        EXPECT(&idle[i], 200, "hello");
+        free(idle[i].bytes); /* only what the server has is to be counted */
+        idle[i] = (struct client){.fd = idle[i].fd};
+    }
+    AWAIT(stats_of(server).idle == count);
+    CHECK_EQ(stats_of(server).running, 0);
+    /* An answer more has left nothing behind, but for the buffers of the few that were under way at once. */
+    CHECK(heap() - before < 1024 * 1024);
+    be_honest(server);
+
+    before = heap();
+    clients_close(idle, count);
+    AWAIT(stats_of(server).connections == 0);
+    be_honest(server); /* by now the door has freed the records */
+    int64_t freed = before - heap() - count * (int64_t)sizeof(struct client);
+    CHECK(freed <= count * (int64_t)BYTES_MOST);
+    end(server);
+}
+
+static int64_t many_bytes(void)
+{
+    return test_scale(256) * 1024 * 1024;
+}
+
+static void much(weft_http_request *request, weft_http_response *response, void *data)
+{
+    static const char piece[65536];
+    if (strcmp(weft_http_path(request), "/much") != 0) {
+        hello(request, response, data);
+        return;
+    }
+    for (int64_t sent = 0; sent < many_bytes(); sent += (int64_t)sizeof piece)
+        if (weft_http_write(response, piece, sizeof piece) != 0)
+            return;
+}
+
+static void a_slow_reader_fills_no_memory(void)
+{
+    enum { READERS = 8 };
+    weft_http_server *server = serve_with((weft_http_options){.handler = much, .max_workers = 10});
+    struct client *readers = clients_open(server, READERS);
+    be_honest(server);
+    int64_t before = heap();
+    for (int i = 0; i < READERS; i++) {
+        client_send(&readers[i], GET("/much"));
+        char *line = client_take_to(&readers[i], "\r\n\r\n");
+        CHECK(line != NULL);
+        free(line);
+    }
+    be_honest(server);
+    AWAIT(stats_of(server).running == READERS); /* and no more: the honest one has its answer */
+    CHECK(heap() - before < 8 * 1024 * 1024);   /* of READERS times 256 MB */
+    clients_close(readers, READERS);
+    AWAIT(stats_of(server).running == 0);
+    end(server);
+}
+
+static void a_reader_that_stops_is_cut_off(void)
+{
+    weft_http_server *server = serve_with((weft_http_options){
+        .handler = much, .max_workers = 1, .queue = 1, .write_timeout = 50 * WEFT_MS});
+    struct client stuck = client_open(server);
+    client_send(&stuck, GET("/much"));
+    AWAIT(stats_of(server).requests == 1); /* without a byte being read */
+    AWAIT(stats_of(server).connections == 0);
+    be_honest(server);
+    client_close(&stuck);
+    end(server);
+}
+
+int main(void)
+{
+    RUN(refuses_beyond_its_limits);
+    RUN(refuses_connections_beyond_its_limit);
+    RUN(answers_all_that_it_admits);
+    RUN(slowloris_stops_nobody);
+    RUN(slowloris_ends_at_the_deadline);
+    RUN(a_head_without_end_is_refused);
+    RUN(idle_connections_are_small);
+    RUN(a_slow_reader_fills_no_memory);
+    RUN(a_reader_that_stops_is_cut_off);
+    return 0;
+}
