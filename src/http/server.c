@@ -360,12 +360,14 @@ int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats)
     weft_pool_stats pool;
     if (server == NULL || stats == NULL)
         return -EINVAL;
+    int64_t busy = 0;
     memset(stats, 0, sizeof *stats);
     for (int i = 0; i < server->door_count; i++) {
         struct door *door = &server->doors[i];
         weft_mutex_lock(&door->lock);
         stats->idle += door->lists[LIST_IDLE].count;
         stats->reading += door->lists[LIST_READING].count;
+        busy += door->lists[LIST_BUSY].count;
         weft_mutex_unlock(&door->lock);
     }
     int error = weft_pool_stats_get(server->pool, &pool);
@@ -373,7 +375,7 @@ int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats)
         return error;
     stats->queued = pool.queued;
     stats->connections = atomic_i64_load_relaxed(&server->connections);
-    stats->running = pool.running;
+    stats->running = busy > pool.queued ? busy - pool.queued : 0;
     stats->accepted = atomic_i64_load_relaxed(&server->accepted);
     stats->requests = atomic_i64_load_relaxed(&server->requests);
     stats->refused = atomic_i64_load_relaxed(&server->refused);

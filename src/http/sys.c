@@ -10,7 +10,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +167,7 @@ int64_t weft__http_send(int fd, const struct iovec *pieces, int count)
 }
 
 /* sendfile has no flag against SIGPIPE: the signal is blocked for the thread meanwhile, and taken away if this call has
- * raised it. */
+ * raised it, which it may have done after a part was sent, too. */
 int64_t weft__http_send_from_file(int fd, int file, int64_t offset, size_t size)
 {
     sigset_t broken_pipe, before, pending;
@@ -182,7 +181,7 @@ int64_t weft__http_send_from_file(int fd, int file, int64_t offset, size_t size)
         sent = sendfile(fd, file, &at, size);
     while (sent < 0 && errno == EINTR);
     int64_t result = sent >= 0 ? sent : -errno;
-    if (result == -EPIPE && !sigismember(&pending, SIGPIPE))
+    if (result < (int64_t)size && result != -EAGAIN && !sigismember(&pending, SIGPIPE))
         (void)sigtimedwait(&broken_pipe, NULL, &(struct timespec){0, 0});
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return result;
