@@ -1,6 +1,7 @@
 /*
  * files.c: a folder served, as a client sees it; by the kernel's way beneath it, and by hand.
  */
+#include "descriptors.h"
 #include "serving.h"
 
 enum { BIG = 1 << 20 };
@@ -55,6 +56,8 @@ static void make_tree(void)
     tree_date("root/stale.css.gz", date, 5);
     tree_file("root/outside.css", "plain");
     tree_link("root/outside.css.gz", "../secret");
+    tree_file("root/odd.css", "plain");
+    tree_folder("root/odd.css.gz");
 }
 
 /* ---- which file ---- */
@@ -244,6 +247,10 @@ static void an_index_of_another_name(void)
     begin(&options, "/{path...}");
     expect("/folder/", 404, NULL);
     end();
+    options.list = 1;
+    begin(&options, "/{path...}");
+    expect("/folder/", 200, NULL);
+    end();
 }
 
 static void folders_as_lists(void)
@@ -390,6 +397,7 @@ static void only_if_it_changed(void)
         {"If-None-Match: %s\r\n", 304},
         {"If-None-Match: W/%s\r\n", 304},
         {"If-None-Match: \"x\"\r\nIf-None-Match: %s\r\n", 304},
+        {"If-None-Match: %s\r\nIf-None-Match: \"x\"\r\n", 304},
         {"If-None-Match: *\r\nX: %s\r\n", 304},
         {"If-None-Match: \"x\"\r\nX: %s\r\n", 200},
         {"If-Match: %s\r\n", 200},
@@ -452,6 +460,7 @@ static void compressed_neighbours(void)
         {"/text.css", "Accept-Encoding: br\r\nAccept-Encoding: *;q=0\r\n"},
         {"/stale.css", "Accept-Encoding: gzip\r\n"},
         {"/outside.css", "Accept-Encoding: gzip\r\n"},
+        {"/odd.css", "Accept-Encoding: gzip\r\n"},
         {"/a.txt", "Accept-Encoding: gzip\r\n"},
     };
     for (size_t i = 0; i < sizeof no / sizeof no[0]; i++) {
@@ -498,6 +507,7 @@ int main(void)
     make_tree();
     RUN_PLAIN(what_is_refused_at_the_start, "nothing here is a fiber");
     RUN_PLAIN(names_and_ways_out, "the client is a thread");
+    int descriptors = open_descriptors(); /* what the runtime needs for itself is open */
     RUN_PLAIN(hidden_files_if_wanted, "the client is a thread");
     RUN_PLAIN(where_the_path_comes_from, "the client is a thread");
     RUN_PLAIN(fields_of_a_file, "the client is a thread");
@@ -510,6 +520,7 @@ int main(void)
     RUN_PLAIN(large_files_arrive_whole, "the client is a thread");
     RUN_PLAIN(only_if_it_changed, "the client is a thread");
     RUN_PLAIN(compressed_neighbours, "the client is a thread");
+    CHECK_EQ(open_descriptors(), descriptors);
     tree_end();
     return 0;
 }

@@ -185,12 +185,14 @@ static void middleware_in_its_order(void)
 
 static void middleware_may_refuse_and_repeat(void)
 {
+    static char text[] = "1";
     begin();
     CHECK_EQ(weft_http_use(router, guard, NULL), 0);
     CHECK_EQ(weft_http_use(router, twice, NULL), 0);
+    CHECK_EQ(weft_http_use(router, around, text), 0);
     route("GET", "/{id}", "got");
     expect("GET", "/secret", 403, "403 Forbidden\n");
-    expect("GET", "/other", 200, "got id=othergot id=other");
+    expect("GET", "/other", 200, "1(got id=other)11(got id=other)1");
     end();
 }
 
