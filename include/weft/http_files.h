@@ -6,14 +6,18 @@
  *     error = weft_http_route(router, "GET", "/{path...}", weft_http_files_serve, files);
  *
  * GET and HEAD; others are 405. The path is that of the route's parameter "path" if there is one, else the request's.
- * Ranges (one or several, 206, 416; If-Range), ETag and Last-Modified with If-None-Match, If-Match, If-Modified-Since
- * and If-Unmodified-Since; a type by the name's ending. A folder without a slash behind it is redirected (301) to the
- * one with it, where index.html answers; without that, a list of its files if wanted, else 404. Where a client takes
- * gzip and "name.gz" lies beside "name" and is not older, that is sent.
+ * Ranges (one or several, 206, 416; If-Range; more than 16, or some that overlap, are answered with the whole file), ETag
+ * and Last-Modified with If-None-Match, If-Match, If-Modified-Since and If-Unmodified-Since; a type by the name's ending. A
+ * folder without a slash behind it is redirected (301) to the one with it, where index.html answers; without that, a list
+ * of its files if wanted, else 404. Where a client takes gzip and "name.gz" lies beside "name" and is not older, that is
+ * sent. A file that may not be read is 403; without memory or descriptors it is 503.
  *
  * No way out: nothing outside of the folder is ever served: not by "..", not by %2e%2e, %2f or a zero, not by a
- * symbolic link that leads out of it, whatever changes in the folder meanwhile. Names that begin with a dot are
- * 404, unless wanted. Only regular files are served (no devices, no FIFOs).
+ * symbolic link that leads out of it, whatever changes in the folder meanwhile. Absolute links count as leading out. Names
+ * that begin with a dot are 404, unless wanted. Only regular files are served; others (devices, FIFOs) are not even opened.
+ *
+ * Changing files. A file that is replaced (rename) while it is sent is sent as it was. One that is cut short is not sent to
+ * its end, and the connection is closed.
  */
 #ifndef WEFT_HTTP_FILES_H
 #define WEFT_HTTP_FILES_H
@@ -27,7 +31,7 @@ typedef struct weft_http_files weft_http_files;
 
 /* Zero means default in every field. */
 typedef struct weft_http_files_options {
-    const char *index;         /* of a folder. Default "index.html" */
+    const char *index;         /* of a folder: a name. Default "index.html" */
     int list;                  /* not 0: a folder without an index is shown as a list */
     int dot_files;             /* not 0: names that begin with a dot are served */
     const char *cache_control; /* sent as Cache-Control. Default: nothing */
