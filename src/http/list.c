@@ -79,13 +79,12 @@ static int look_at(const weft_http_files *files, const char *folder, const char 
     memcpy(path + size, name, name_size + 1);
     int found = weft__http_folder_find(&files->folder, path, OPEN_LOOK);
     weft__http_free(path);
-    if (found >= 0) {
-        if (weft__http_file_status(found, &status) != 0)
-            status.kind = FILE_OTHER;
+    int error = found < 0 ? found : weft__http_file_status(found, &status);
+    if (found >= 0)
         weft__http_close_fd(found);
-    }
     *kind = status.kind;
-    return found < 0 && weft__http_files_status(found) == 503 ? found : 0;
+    /* What leads nowhere, or where one may not go, is not shown. */
+    return error == 0 || weft__http_files_status(error) < 500 ? 0 : error;
 }
 
 static int collect(const weft_http_files *files, const char *folder, struct entries *entries)
