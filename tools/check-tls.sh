@@ -7,7 +7,8 @@
 # the address of a thread-local variable, errno's included, in a register across a call, and the
 # fiber would then write to the storage of a thread that it has left. So weft has one thread-local
 # word, weft__self, reached only by the instructions in arch/context.h, and reads errno only in
-# src/base/sys*.c. What is checked, in the machine code:
+# src/base/sys*.c; the HTTP server has none, and reads errno only in src/http/sys*.c and tls.c. What is checked, in the
+# machine code:
 #
 #   - no thread-local symbol but weft__self, in symbol tables and in relocations;
 #   - no call of __tls_get_addr, no TLS descriptors;
@@ -16,7 +17,7 @@
 #   - aarch64, where the thread pointer must be read: the access that uses it follows within six
 #     instructions with no branch between, and the register is then overwritten or one that no call
 #     keeps;
-#   - __errno_location only in functions of src/base/sys*.c.
+#   - __errno_location only in functions of those files.
 #
 # It checks its own build of the sources at -O2 -fPIC, plain and with link-time optimisation, as
 # objects, shared library and program, and then the libraries given. Before that it proves itself:
@@ -41,11 +42,11 @@ doors=$work/doors # the functions that may ask for errno, one a line
 : > "$doors"
 
 # Prints each fault in one file (object, archive, shared library, program); true if there are none.
-# All but single objects must contain the sanctioned access: else the check is blind.
+# All but single objects, and those of the HTTP server, must contain the sanctioned access: else the check is blind.
 check_file() { # file
     local faults=0 program=0 expect=1 slots
     case $1 in
-    *.o) expect=0 ;;
+    *.o | *http.so* | *http.a) expect=0 ;;
     esac
     # $d marks data in aarch64 objects, _TLS_MODULE_BASE_ is the linker's name for the start.
     if "$readelf" -sW "$1" 2> /dev/null |
@@ -214,7 +215,7 @@ BEGIN {
     if (line ~ /__tls_get_addr/)
         fault("__tls_get_addr")
     if (line ~ /__errno_location/ && where !~ /@plt$/ && !(base_name in is_door))
-        fault("errno outside src/base/sys*.c")
+        fault("errno outside src/base/sys*.c and its like")
     if (machine == "x86_64")
         check_x86_64()
     else
@@ -308,6 +309,7 @@ END
 compile_sources() { # directory, more flags
     local source object
     for source in "$root"/src/*/*.c "$root/src/arch/$machine.S"; do
+        [ "$source" != "$root/src/http/$without" ] || continue
         object=$1/${source#"$root"/src/}.o
         mkdir -p "${object%/*}"
         # shellcheck disable=SC2086
@@ -325,22 +327,34 @@ check_all() { # files
 
 self_test
 
+# Of the two, one is built.
+without=tls_none.c
+if ! printf '#include <openssl/ssl.h>\n' | "$cc" -E -x c - > /dev/null 2>&1; then
+    echo "no headers of OpenSSL here: src/http/tls.c is left out"
+    without=tls.c
+fi
+
 compile_sources "$work/plain"
-"$nm" --defined-only "$work"/plain/base/sys*.o | awk '$2 ~ /^[tT]$/ { print $3 }' > "$doors"
-mapfile -t plain < <(find "$work/plain" -name '*.o')
+find "$work/plain/base" "$work/plain/http" -name 'sys*.o' -o -name tls.c.o |
+    xargs "$nm" --defined-only | awk '$2 ~ /^[tT]$/ { print $3 }' > "$doors"
+mapfile -t plain < <(find "$work/plain" -name '*.o' -not -path '*/http/*')
+mapfile -t plain_http < <(find "$work/plain/http" -name '*.o')
 link="-shared -Wl,--version-script=$root/src/weft.map -pthread -ldl"
 # shellcheck disable=SC2086
 "$cc" -O2 "${plain[@]}" -o "$work/plain.so" $link
-built=("${plain[@]}" "$work/plain.so")
+built=("${plain[@]}" "${plain_http[@]}" "$work/plain.so")
 
 if echo 'int main(void) { return 0; }' | "$cc" -flto -x c - -o "$work/probe" 2> /dev/null; then
     compile_sources "$work/lto" -flto
-    mapfile -t lto < <(find "$work/lto" -name '*.o')
+    mapfile -t lto < <(find "$work/lto" -name '*.o' -not -path '*/http/*')
+    mapfile -t lto_http < <(find "$work/lto/http" -name '*.o')
+    "$cc" -O2 -fPIC -flto "${lto_http[@]}" -o "$work/lto-http.so" -shared \
+        "-Wl,--version-script=$root/src/weft-http.map"
     # shellcheck disable=SC2086
     "$cc" -O2 -fPIC -flto "${lto[@]}" -o "$work/lto.so" $link
     # shellcheck disable=SC2086
     "$cc" $flags -flto "$root/examples/million.c" "${lto[@]}" -o "$work/lto-program" -pthread -ldl
-    built+=("$work/lto.so" "$work/lto-program")
+    built+=("$work/lto.so" "$work/lto-program" "$work/lto-http.so")
 else
     echo "this compiler has no link-time optimisation here: that build is left out"
 fi

@@ -1,8 +1,9 @@
 /*
  * sys.c: the one seam between libweft-http and the system: see sys.h.
  *
- * errno is read right behind the call that set it, in the same function, and nothing here waits: so it is always that of
- * the thread that made the call.
+ * errno is read right behind the call that set it, and nothing here waits: so it is always that of the thread that made the
+ * call. By a function that is never inlined: link-time optimisation would else bring errno's address into functions that
+ * wait, and keep it there while the fiber moves to another thread (tools/check-tls.sh).
  */
 #include "http/sys.h"
 
@@ -22,6 +23,11 @@
 #include <unistd.h>
 
 #include "http/limit.h"
+
+__attribute__((noinline)) int weft__http_errno(void)
+{
+    return errno;
+}
 
 /* Memory. */
 
@@ -45,13 +51,13 @@ void weft__http_free(void *memory)
 int weft__http_set_open(void)
 {
     int set = epoll_create1(EPOLL_CLOEXEC);
-    return set >= 0 ? set : -errno;
+    return set >= 0 ? set : -weft__http_errno();
 }
 
 static int add(int set, int fd, void *what, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = what};
-    return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+    return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -weft__http_errno();
 }
 
 int weft__http_set_add(int set, int fd, void *what)
@@ -79,7 +85,7 @@ int weft__http_set_look(int set, struct http_event *events, int most)
     struct epoll_event found[128];
     int count = epoll_wait(set, found, most < 128 ? most : 128, 0);
     if (count < 0)
-        return errno == EINTR ? 0 : -errno;
+        return weft__http_errno() == EINTR ? 0 : -weft__http_errno();
     for (int i = 0; i < count; i++) {
         uint32_t flags = found[i].events;
         events[i].what = found[i].data.ptr;
@@ -93,7 +99,7 @@ int weft__http_set_look(int set, struct http_event *events, int most)
 int weft__http_bell_open(void)
 {
     int bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    return bell >= 0 ? bell : -errno;
+    return bell >= 0 ? bell : -weft__http_errno();
 }
 
 void weft__http_bell_ring(int bell)
@@ -121,7 +127,7 @@ int weft__http_accept(int listener, struct peer *peer)
     socklen_t size = sizeof from;
     int fd = accept4(listener, &from.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
-        return -errno;
+        return -weft__http_errno();
     memset(peer, 0, sizeof *peer);
     if (size >= sizeof from.ipv4 && from.any.sa_family == AF_INET) {
         peer->family = 4;
@@ -139,7 +145,9 @@ int weft__http_accept(int listener, struct peer *peer)
 int weft__http_no_delay(int listener)
 {
     int on = 1;
-    return setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 ? 0 : -errno;
+    return setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0
+               ? 0
+               : -weft__http_errno();
 }
 
 int64_t weft__http_receive(int fd, void *data, size_t size)
@@ -147,8 +155,8 @@ int64_t weft__http_receive(int fd, void *data, size_t size)
     ssize_t count;
     do
         count = recv(fd, data, size, MSG_DONTWAIT);
-    while (count < 0 && errno == EINTR);
-    return count >= 0 ? count : -errno;
+    while (count < 0 && weft__http_errno() == EINTR);
+    return count >= 0 ? count : -weft__http_errno();
 }
 
 int64_t weft__http_send(int fd, const struct iovec *pieces, int count)
@@ -162,8 +170,8 @@ int64_t weft__http_send(int fd, const struct iovec *pieces, int count)
         sent = count == 1
                    ? send(fd, pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
                    : sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
-    return sent >= 0 ? sent : -errno;
+    while (sent < 0 && weft__http_errno() == EINTR);
+    return sent >= 0 ? sent : -weft__http_errno();
 }
 
 /* sendfile has no flag against SIGPIPE: the signal is blocked for the thread meanwhile, and taken away if this call has
@@ -179,8 +187,8 @@ int64_t weft__http_send_from_file(int fd, int file, int64_t offset, size_t size)
     pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
     do
         sent = sendfile(fd, file, &at, size);
-    while (sent < 0 && errno == EINTR);
-    int64_t result = sent >= 0 ? sent : -errno;
+    while (sent < 0 && weft__http_errno() == EINTR);
+    int64_t result = sent >= 0 ? sent : -weft__http_errno();
     if (result < (int64_t)size && result != -EAGAIN && !sigismember(&pending, SIGPIPE))
         (void)sigtimedwait(&broken_pipe, NULL, &(struct timespec){0, 0});
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -192,8 +200,8 @@ int64_t weft__http_read_file(int file, void *data, size_t size, int64_t offset)
     ssize_t count;
     do
         count = pread(file, data, size, offset);
-    while (count < 0 && errno == EINTR);
-    return count >= 0 ? count : -errno;
+    while (count < 0 && weft__http_errno() == EINTR);
+    return count >= 0 ? count : -weft__http_errno();
 }
 
 void weft__http_end_sending(int fd)

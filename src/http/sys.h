@@ -14,6 +14,8 @@
 
 #include <weft/address.h>
 
+int weft__http_errno(void); /* for sys*.c only */
+
 /* ---- memory ---- */
 
 void *weft__http_allocate(size_t size); /* NULL without memory */

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "http/sys.h"
+
 /* Linux 5.6; older headers name neither the call nor what it takes. */
 #ifndef SYS_openat2
 #define SYS_openat2 437
@@ -40,8 +42,8 @@ int weft__http_open_folder(const char *path)
     int fd;
     do
         fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    while (fd < 0 && errno == EINTR);
-    return fd < 0 ? -errno : fd;
+    while (fd < 0 && weft__http_errno() == EINTR);
+    return fd < 0 ? -weft__http_errno() : fd;
 }
 
 int weft__http_open_beneath(int folder, const char *path, enum file_open how)
@@ -50,8 +52,8 @@ int weft__http_open_beneath(int folder, const char *path, enum file_open how)
     long fd;
     do
         fd = syscall(SYS_openat2, folder, path, &to, sizeof to);
-    while (fd < 0 && errno == EINTR);
-    return fd < 0 ? -errno : (int)fd;
+    while (fd < 0 && weft__http_errno() == EINTR);
+    return fd < 0 ? -weft__http_errno() : (int)fd;
 }
 
 int weft__http_open_in(int folder, const char *name, enum file_open how)
@@ -59,15 +61,15 @@ int weft__http_open_in(int folder, const char *name, enum file_open how)
     int fd;
     do
         fd = openat(folder, name, flags_of(how) | O_NOFOLLOW);
-    while (fd < 0 && errno == EINTR);
-    return fd < 0 ? -errno : fd;
+    while (fd < 0 && weft__http_errno() == EINTR);
+    return fd < 0 ? -weft__http_errno() : fd;
 }
 
 int64_t weft__http_read_link(int link, char *text, size_t size)
 {
     ssize_t length = readlinkat(link, "", text, size);
     if (length < 0)
-        return -errno;
+        return -weft__http_errno();
     if ((size_t)length == size)
         return -ENAMETOOLONG;
     text[length] = '\0';
@@ -78,7 +80,7 @@ int weft__http_file_status(int file, struct file_status *status)
 {
     struct stat said;
     if (fstat(file, &said) != 0)
-        return -errno;
+        return -weft__http_errno();
     mode_t mode = said.st_mode;
     *status = (struct file_status){
         .kind = S_ISREG(mode)   ? FILE_REGULAR
@@ -104,7 +106,7 @@ int weft__http_list_open(int folder, struct file_list **list)
 {
     DIR *stream = fdopendir(folder);
     if (stream == NULL)
-        return -errno;
+        return -weft__http_errno();
     *list = (struct file_list *)stream;
     return 0;
 }
@@ -125,13 +127,15 @@ static enum file_kind kind_of(unsigned char type)
     }
 }
 
-int weft__http_list_next(struct file_list *list, const char **name, enum file_kind *kind)
+/* It sets errno: see sys.c. */
+__attribute__((noinline)) int weft__http_list_next(struct file_list *list, const char **name,
+                                                   enum file_kind *kind)
 {
     for (;;) {
         errno = 0;
         const struct dirent *entry = readdir(stream_of(list));
         if (entry == NULL)
-            return -errno;
+            return -weft__http_errno();
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         *name = entry->d_name;
