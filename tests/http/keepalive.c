@@ -1,0 +1,390 @@
+/*
+ * keepalive.c: connections that are used again: one after another, pipelined, idle, and handed back and forth between
+ * door and worker.
+ */
+#include <pthread.h>
+
+#include <weft/fiber.h>
+#include <weft/object_pool.h>
+#include <weft/runtime.h>
+#include <weft/sem.h>
+#include <weft/time.h>
+
+#include "base/prng.h"
+#include "counts.h"
+#include "descriptors.h"
+#include "http.h"
+#include "http/server.h"
+
+static weft_sem gate = WEFT_SEM_INIT(0), entered = WEFT_SEM_INIT(0);
+
+/* Answers with its path, and the body if there is one. */
+static void echo(weft_http_request *request, weft_http_response *response, void *data)
+{
+    char *body;
+    size_t size;
+    (void)data;
+    CHECK_EQ(weft_http_puts(response, weft_http_path(request)), 0);
+    if (weft_http_content_length(request) != 0) {
+        if (weft_http_read_all(request, &body, &size) != 0)
+            return;
+        CHECK_EQ(weft_http_write(response, body, size), 0);
+    }
+}
+
+static void patient(weft_http_request *request, weft_http_response *response, void *data)
+{
+    weft_sem_release(&entered, 1);
+    (void)!weft_sem_acquire_until(&gate, 1, WEFT_NEVER);
+    echo(request, response, data);
+}
+
+static void connections_are_kept(void)
+{
+    weft_http_server *server = serve(echo);
+    struct client client = client_open(server);
+    for (int i = 0; i < 100; i++) {
+        client_send(&client,
+                    i % 2 == 0 ? GET("/a") : "GET /b HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        EXPECT(&client, 200, i % 2 == 0 ? "/a" : "/b");
+    }
+    CHECK_EQ(stats_of(server).accepted, 1);
+    client_send(&client, GET_CLOSE("/last") GET("/never"));
+    struct answer answer = client_answer(&client);
+    CHECK_STR(answer_field(&answer, "Connection"), "close");
+    CHECK_STR(answer.body, "/last");
+    CHECK(client_at_end(&client));
+    answer_free(&answer);
+    client_close(&client);
+
+    client = client_open(server);
+    client_send(&client, "GET /old HTTP/1.0\r\n\r\n");
+    EXPECT(&client, 200, "/old");
+    CHECK(client_at_end(&client));
+    client_close(&client);
+    CHECK_EQ(stats_of(server).requests, 102);
+    end(server);
+}
+
+/* ---- pipelining ---- */
+
+/* Requests with numbers, some with bodies of either kind. */
+static char *pipeline(int count)
+{
+    char *text = malloc((size_t)count * 200 + 1), *at = text;
+    CHECK(text != NULL);
+    for (int i = 0; i < count; i++)
+        if (i % 5 == 3)
+            at += sprintf(at, "POST /%d HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc", i);
+        else if (i % 5 == 4)
+            at += sprintf(at,
+                          "POST /%d HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                          "1\r\nx\r\n2\r\nyz\r\n0\r\n\r\n",
+                          i);
+        else
+            at += sprintf(at, "GET /%d HTTP/1.1\r\nHost: a\r\n\r\n", i);
+    return text;
+}
+
+static void expect_pipeline(struct client *client, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char expected[30];
+        snprintf(expected, sizeof expected, "/%d%s", i,
+                 i % 5 == 3   ? "abc"
+                 : i % 5 == 4 ? "xyz"
+                              : "");
+        EXPECT(client, 200, expected);
+    }
+}
+
+static void pipelines_are_answered_in_order(void)
+{
+    weft_http_server *server = serve(echo);
+    struct client client = client_open(server);
+    int count = 300;
+    char *requests = pipeline(count);
+    client_send(&client, requests);
+    expect_pipeline(&client, count);
+    free(requests);
+
+    /* Cut in two at every place. */
+    requests = pipeline(6);
+    for (size_t cut = 1; cut < strlen(requests); cut++) {
+        client_send_bytes(&client, requests, cut);
+        if (cut % 3 == 0)
+            usleep(100);
+        client_send(&client, requests + cut);
+        expect_pipeline(&client, 6);
+    }
+    free(requests);
+    CHECK_EQ(stats_of(server).accepted, 1);
+    client_close(&client);
+    end(server);
+}
+
+/* More than all buffers hold: the sender has to wait for the answers to be read. */
+static void *send_all(void *arg)
+{
+    void **arguments = arg;
+    client_send(arguments[0], arguments[1]);
+    return NULL;
+}
+
+static void long_pipelines(void)
+{
+    weft_http_server *server = serve(echo);
+    struct client client = client_open(server), sender = client;
+    int count = (int)test_scale(40000);
+    char *requests = pipeline(count);
+    void *arguments[] = {&sender, requests};
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, send_all, arguments), 0);
+    expect_pipeline(&client, count);
+    pthread_join(thread, NULL);
+    free(requests);
+    client_close(&client);
+    end(server);
+}
+
+static void half_close_is_no_hindrance(void)
+{
+    weft_http_server *server = serve(patient);
+    for (int i = 0; i < 3; i++) {
+        struct client client = client_open(server);
+        if (i == 0) { /* the end comes with the request */
+            client_send(&client, GET("/1") GET("/2"));
+            client_half_close(&client);
+            weft_sem_acquire(&entered, 1);
+        } else { /* while it is worked on */
+            client_send(&client, GET("/1"));
+            weft_sem_acquire(&entered, 1);
+            if (i == 2)
+                client_send(&client, GET("/2"));
+            client_half_close(&client);
+        }
+        weft_sem_release(&gate, 1);
+        EXPECT(&client, 200, "/1");
+        if (i != 1) {
+            weft_sem_acquire(&entered, 1);
+            weft_sem_release(&gate, 1);
+            EXPECT(&client, 200, "/2");
+        }
+        CHECK(client_at_end(&client));
+        client_close(&client);
+    }
+    struct client client = client_open(server);
+    client_send(&client, "GET / HT");
+    client_half_close(&client);
+    CHECK(client_at_end(&client));
+    client_close(&client);
+    end(server);
+}
+
+/* ---- idle ---- */
+
+static void idle_connections_hold_nothing(void)
+{
+    enum { MANY = 50 };
+    weft_http_server *server = serve(echo);
+    struct client clients[MANY];
+    for (int i = 0; i < MANY; i++) {
+        clients[i] = client_open(server);
+        client_send(&clients[i], GET("/"));
+        EXPECT(&clients[i], 200, "/");
+        if (i % 2 == 0)
+            client_send(&clients[i], "GET /slow HTTP/1.1\r\nHo");
+    }
+    AWAIT(stats_of(server).idle == MANY / 2 && stats_of(server).reading == MANY / 2);
+    AWAIT(counts_of(server->exchanges).out == 0);
+    weft_pool_stats pool;
+    CHECK_EQ(weft_pool_stats_get(server->pool, &pool), 0);
+    CHECK_EQ(pool.running, 0);
+    CHECK_EQ(pool.queued, 0);
+    CHECK_EQ(stats_of(server).running, 0);
+    for (int i = 0; i < MANY; i++) {
+        client_send(&clients[i], i % 2 == 0 ? "st: a\r\n\r\n" : GET("/slow"));
+        EXPECT(&clients[i], 200, "/slow");
+        client_close(&clients[i]);
+    }
+    end(server);
+}
+
+static void idle_timeout(void)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = echo, .idle_timeout = 20 * WEFT_MS});
+    struct client client = client_open(server);
+    client_send(&client, GET("/"));
+    EXPECT(&client, 200, "/");
+    CHECK(client_at_end(&client));
+    AWAIT(stats_of(server).connections == 0);
+    CHECK_EQ(stats_of(server).timed_out, 1);
+    client_close(&client);
+    end(server);
+}
+
+static void header_timeout(void)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = echo, .header_timeout = 20 * WEFT_MS});
+    /* Nothing came: there is nobody to answer. */
+    struct client client = client_open(server);
+    CHECK(client_at_end(&client));
+    client_close(&client);
+    /* A part came, of the first or a later request; unless this thread was too slow to send it: then once more. */
+    int64_t tries = 1;
+    for (int i = 0; i < 2;) {
+        struct answer answer;
+        client = client_open(server);
+        tries++;
+        bool there = i == 0 || client_try_send(&client, GET("/"), strlen(GET("/")));
+        if (there && i == 1) {
+            there = client_try_answer(&client, &answer, false);
+            answer_free(&answer);
+        }
+        there = there && client_try_send(&client, "GET / HTTP/1.1\r\nHost:", 21);
+        if (there && client_try_answer(&client, &answer, false)) {
+            CHECK_EQ(answer.status, 408);
+            CHECK_STR(answer_field(&answer, "Connection"), "close");
+            CHECK(client_at_end(&client));
+            answer_free(&answer);
+            i++;
+        }
+        client_close(&client);
+    }
+    AWAIT(stats_of(server).connections == 0);
+    CHECK_EQ(stats_of(server).timed_out, tries);
+    end(server);
+}
+
+/* Bytes that come one by one do not put off the deadline. */
+static void header_timeout_is_for_the_whole(void)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = echo, .header_timeout = 50 * WEFT_MS});
+    struct client client = client_open(server);
+    client_send(&client, "GET / HTTP/1.1\r\nX: ");
+    while (client_try_send(&client, "x", 1))
+        usleep(1000);
+    CHECK_EQ(stats_of(server).timed_out, 1);
+    client_close(&client);
+    end(server);
+}
+
+/* ---- data that comes while a worker is busy ---- */
+
+/* A second request that comes while the first is answered, or just then, is found. Each client asks, waits for nothing,
+ * a while or the answer, in pieces of any size, and counts. */
+struct talker {
+    weft_http_server *server;
+    uint64_t seed;
+    int rounds;
+};
+
+static void talk_now_and_then(weft_http_request *request, weft_http_response *response, void *data)
+{
+    switch (weft_http_path(request)[1]) {
+    case 'y':
+        weft_yield();
+        break;
+    case 's':
+        (void)weft_sleep(20 * 1000);
+        break;
+    default:
+        break;
+    }
+    echo(request, response, data);
+}
+
+static void send_in_pieces(struct client *client, const char *text, struct prng *random)
+{
+    size_t size = strlen(text);
+    while (size > 0) {
+        size_t piece = prng_below(random, 3) == 0 ? 1 + prng_below(random, (uint32_t)size) : size;
+        client_send_bytes(client, text, piece);
+        text += piece;
+        size -= piece;
+        if (size > 0 && prng_below(random, 4) == 0)
+            usleep((unsigned)prng_below(random, 200));
+    }
+}
+
+static void *talk(void *arg)
+{
+    struct talker *talker = arg;
+    struct prng random;
+    prng_seed(&random, talker->seed);
+    struct client client = client_open(talker->server);
+    for (int i = 0; i < talker->rounds; i++) {
+        int burst = 1 + (int)prng_below(&random, 4);
+        char expected[4][64], text[400];
+        for (int j = 0; j < burst; j++) {
+            const char *kind = &"nys"[prng_below(&random, 3)];
+            snprintf(expected[j], sizeof expected[j], "/%c%d.%d", *kind, i, j);
+            if (prng_below(&random, 4) == 0) {
+                snprintf(text, sizeof text,
+                         "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
+                         expected[j]);
+                strcat(expected[j], "hello");
+            } else {
+                snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", expected[j]);
+            }
+            send_in_pieces(&client, text, &random);
+            if (prng_below(&random, 3) == 0)
+                usleep((unsigned)prng_below(&random, 100));
+        }
+        for (int j = 0; j < burst; j++)
+            EXPECT(&client, 200, expected[j]);
+        if (prng_below(&random, 50) == 0) {
+            client_close(&client);
+            client = client_open(talker->server);
+        }
+    }
+    client_close(&client);
+    return NULL;
+}
+
+static void no_data_is_lost_between_door_and_worker(void)
+{
+    enum { TALKERS = 16 };
+    for (int doors = 1; doors <= 4; doors += 3) {
+        weft_http_server *server = serve_with((weft_http_options){.handler = talk_now_and_then,
+                                                                  .doors = doors,
+                                                                  .header_timeout = 600 * WEFT_S,
+                                                                  .idle_timeout = 600 * WEFT_S,
+                                                                  .body_timeout = 600 * WEFT_S});
+        struct talker talkers[TALKERS];
+        pthread_t threads[TALKERS];
+        for (int i = 0; i < TALKERS; i++) {
+            talkers[i] = (struct talker){server, (uint64_t)(i + doors * 100), (int)test_scale(500)};
+            CHECK_EQ(pthread_create(&threads[i], NULL, talk, &talkers[i]), 0);
+        }
+        for (int i = 0; i < TALKERS; i++)
+            pthread_join(threads[i], NULL);
+        AWAIT(stats_of(server).connections == 0);
+        weft_http_stats stats = stats_of(server);
+        CHECK_EQ(stats.bad, 0);
+        CHECK_EQ(stats.refused, 0);
+        CHECK_EQ(stats.timed_out, 0);
+        CHECK_EQ(counts_of(server->exchanges).out, 0);
+        end(server);
+    }
+}
+
+int main(void)
+{
+    RUN(connections_are_kept);
+    int before = open_descriptors();
+    RUN(pipelines_are_answered_in_order);
+    RUN(long_pipelines);
+    RUN(half_close_is_no_hindrance);
+    RUN(idle_connections_hold_nothing);
+    RUN(idle_timeout);
+    RUN(header_timeout);
+    RUN(header_timeout_is_for_the_whole);
+    RUN(no_data_is_lost_between_door_and_worker);
+    CHECK_EQ(open_descriptors(), before);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
