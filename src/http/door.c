@@ -13,13 +13,15 @@
  * moment: else it would be told of it without end.
  */
 #include <errno.h>
+#include <string.h>
 
 #include <weft/fd.h>
 #include <weft/fiber.h>
 
 #include "http/exchange.h"
 
-enum { EVENTS = 128, ACCEPTS = 64 };
+/* REFUSALS: of requests of one connection, one behind the other; then it is closed, so that others get their turn. */
+enum { EVENTS = 128, ACCEPTS = 64, REFUSALS = 32 };
 #define DEAF (50 * WEFT_MS)
 
 int weft__http_door_open(struct door *door, weft_http_server *server)
@@ -63,10 +65,12 @@ static void listen_again(struct door *door)
     weft_http_server *server = door->server;
     door->deaf_until = 0;
     weft_mutex_lock(&server->lock);
-    for (int i = 0; i < server->listener_count; i++)
-        if (weft__http_set_add_shared(door->set, server->listeners[i].fd, &server->listeners[i]) !=
-            0)
-            door->deaf_until = weft_after(DEAF); /* once more then; those that are in stay */
+    for (int i = 0; i < server->listener_count; i++) {
+        struct listener *listener = &server->listeners[i];
+        int error = weft__http_set_add_shared(door->set, listener->fd, listener);
+        if (error != 0 && error != -EEXIST) /* one that is new, or went in last time */
+            door->deaf_until = weft_after(DEAF);
+    }
     weft_mutex_unlock(&server->lock);
 }
 
@@ -126,12 +130,13 @@ static void refuse(struct exchange *exchange, int status)
     count_up(&exchange->server->bad);
     weft__http_refuse_log(exchange, status);
     weft__http_exchange_put(exchange);
-    weft__http_refuse(connection, status, true);
+    (void)weft__http_refuse(connection, status, true, false);
     weft__http_linger(connection);
 }
 
-/* Gives the request to a worker; without one, says so. False if the connection is gone, or a worker's. */
-static bool hand_over(struct exchange *exchange)
+/* Gives the request to a worker; without one, says so. False if the connection is gone, or a worker's; it is not kept if
+ * this is the `last` refusal. */
+static bool hand_over(struct exchange *exchange, bool last)
 {
     struct connection *connection = exchange->connection;
     weft_http_server *server = exchange->server;
@@ -139,12 +144,12 @@ static bool hand_over(struct exchange *exchange)
     if (weft_pool_try_invoke(server->pool, exchange) == 0)
         return false;
     const weft_http_request *request = &exchange->request;
-    bool close = !request->head.keep_alive || request->head.length != 0;
+    bool close = last || !request->head.keep_alive || request->head.length != 0;
     count_up(&server->refused);
     weft__http_refuse_log(exchange, 503);
     weft__http_response_free(exchange);
-    weft__http_refuse(connection, 503, close);
-    if (close) {
+    bool head = strcmp(request->head.method, "HEAD") == 0;
+    if (!weft__http_refuse(connection, 503, close, head) || close) {
         weft__http_exchange_put(exchange);
         weft__http_linger(connection);
         return false;
@@ -172,9 +177,9 @@ static void read_head(struct connection *connection, bool ended)
     weft_http_server *server = connection->door->server;
     struct exchange *exchange;
     void *object;
-    int status;
+    int status, refusals = 0;
     if (weft_object_pool_get(server->exchanges, &object) != 0) {
-        weft__http_refuse(connection, 503, true);
+        (void)weft__http_refuse(connection, 503, true, false);
         weft__http_close_connection(connection);
         return;
     }
@@ -184,7 +189,7 @@ static void read_head(struct connection *connection, bool ended)
     for (;;) {
         switch (weft__http_exchange_take(exchange, &status)) {
         case TAKEN_WHOLE:
-            if (!hand_over(exchange))
+            if (!hand_over(exchange, ++refusals == REFUSALS))
                 return;
             exchange->drained = false;
             continue;
@@ -264,7 +269,7 @@ static int64_t sweep(struct door *door, bool all)
             if (!all) {
                 count_up(&door->server->timed_out);
                 if (lists[i] == LIST_READING && oldest->partial != NULL)
-                    weft__http_refuse(oldest, 408, true);
+                    (void)weft__http_refuse(oldest, 408, true, false);
             }
             weft__http_close_connection(oldest);
         }
@@ -295,6 +300,7 @@ static bool stopped(struct door *door)
         return false;
     if (!door->told) {
         door->told = true;
+        door->deaf_until = 0; /* the listeners' numbers are somebody else's soon */
         unlisten(door);
         weft_wg_done(&door->server->deaf);
     }

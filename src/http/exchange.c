@@ -211,8 +211,8 @@ static void answer(struct exchange *exchange)
     weft_panic_info info;
     exchange->keep = exchange->request.head.keep_alive;
     bool panicked = weft_recover(call_handler, exchange, &info) == -EOWNERDEAD;
-    if (exchange->response.streaming)
-        (void)weft_context_bind(server->context, NULL);
+    /* A stream was bound to another one; and who panics does not put back what it has bound itself to. */
+    (void)weft_context_bind(server->context, NULL);
     if (panicked)
         after_panic(exchange, &info);
     weft__http_response_end(exchange);
@@ -248,7 +248,7 @@ static void refuse(struct exchange *exchange, int status)
     count_up(&exchange->server->bad);
     weft__http_refuse_log(exchange, status);
     weft__http_exchange_put(exchange);
-    weft__http_refuse(connection, status, true);
+    (void)weft__http_refuse(connection, status, true, false);
     weft__http_linger(connection);
 }
 
@@ -313,10 +313,13 @@ void weft__http_exchange_run(void *arg)
 void weft__http_exchange_crashed(const weft_panic_info *info, void (*function)(void *), void *arg,
                                  void *server)
 {
-    (void)info;
+    (void)server;
     (void)function;
     struct exchange *exchange = arg;
-    count_up(&((weft_http_server *)server)->panicked);
+    const weft_http_options *options = &exchange->server->options;
+    count_up(&exchange->server->panicked);
+    if (options->on_panic != NULL)
+        options->on_panic(info, &exchange->request, options->data); /* the report was made */
     exchange->response.error = -EFAULT;
     weft__http_response_free(exchange);
     part(exchange);

@@ -11,38 +11,42 @@
 #include "http/exchange.h"
 
 /* The whole answer; its size. */
-static int make(const weft_http_server *server, int status, bool close, char *text, size_t size)
+static int make(const weft_http_server *server, int status, bool close, bool head, char *text,
+                size_t size)
 {
     const char *words = weft_http_status_text(status);
     char date[HTTP_DATE], retry[40] = "";
     weft__http_date(weft__http_seconds(), date);
     if (status == 503)
         (void)snprintf(retry, sizeof retry, "Retry-After: %d\r\n", server->options.retry_after);
-    return snprintf(text, size,
-                    "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%sContent-Type: text/plain\r\n"
-                    "Content-Length: %zu\r\n\r\n%d %s\n",
-                    status, words, date, retry, close ? "Connection: close\r\n" : "",
-                    strlen(words) + 5, status, words);
+    int used = snprintf(text, size,
+                        "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%sContent-Type: text/plain\r\n"
+                        "Content-Length: %zu\r\n\r\n",
+                        status, words, date, retry, close ? "Connection: close\r\n" : "",
+                        strlen(words) + 5);
+    if (!head)
+        used += snprintf(text + used, size - (size_t)used, "%d %s\n", status, words);
+    return used;
 }
 
-void weft__http_refuse(struct connection *connection, int status, bool close)
+bool weft__http_refuse(struct connection *connection, int status, bool close, bool head)
 {
     char text[400];
-    int size = make(connection->door->server, status, close, text, sizeof text);
+    int size = make(connection->door->server, status, close, head, text, sizeof text);
     struct iovec piece = {text, (size_t)size};
     if (connection->shaking)
-        return;
-    if (connection->tls != NULL)
-        (void)!weft__http_tls_write(connection->tls, text, (size_t)size);
-    else
-        (void)!weft__http_send(connection->fd, &piece, 1);
+        return false;
+    int64_t sent = connection->tls != NULL
+                       ? weft__http_tls_write(connection->tls, text, (size_t)size)
+                       : weft__http_send(connection->fd, &piece, 1);
+    return sent == size;
 }
 
 void weft__http_turn_away(weft_http_server *server, int fd, bool tls)
 {
     char text[400], rest[4096];
     if (!tls) {
-        struct iovec piece = {text, (size_t)make(server, 503, true, text, sizeof text)};
+        struct iovec piece = {text, (size_t)make(server, 503, true, false, text, sizeof text)};
         (void)!weft__http_send(fd, &piece, 1);
         weft__http_end_sending(fd);
         /* What is unread when it is closed makes the kernel reset the connection, which may overtake the answer. */

@@ -9,7 +9,7 @@
 #include "http.h"
 
 static weft_sem entered = WEFT_SEM_INIT(0);
-static int outcome; /* of the handler's last read */
+static _Atomic int outcome; /* of the handler's last read */
 
 #define POST(path, more) "POST " path " HTTP/1.1\r\n" HOST more "\r\n"
 #define CHUNKED "Transfer-Encoding: chunked\r\n"
@@ -87,7 +87,7 @@ static void bodies_with_a_length(void)
     client_send(&client, POST("/all", "Content-Length: 5\r\n"));
     for (int i = 0; i < 5; i++) {
         AWAIT(stats_of(server).running == 1);
-        client_send_bytes(&client, "world" + i, 1);
+        client_send_bytes(&client, &"world"[i], 1);
     }
     EXPECT(&client, 200, "world");
     client_close(&client);

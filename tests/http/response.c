@@ -435,7 +435,7 @@ static void trailers_are_sent_to_who_takes_them(void)
 
 static int file_fd;
 static int64_t file_size;
-static int outcome;
+static _Atomic int outcome;
 
 static void filed(weft_http_request *request, weft_http_response *response, void *data)
 {
