@@ -298,22 +298,31 @@ static void close_keys(weft_http_server *server)
         weft__http_tls_keys_close(server->listeners[i].keys);
 }
 
-/* Ends what workers are about; false if there was nothing. */
-static bool cut_off(weft_http_server *server)
+/* Whether workers have something to do. After the doors know of a stop it does not become more. */
+static bool has_work(weft_http_server *server)
 {
     bool any = false;
+    for (int i = 0; i < server->door_count && !any; i++) {
+        weft_mutex_lock(&server->doors[i].lock);
+        any = server->doors[i].lists[LIST_BUSY].first != NULL;
+        weft_mutex_unlock(&server->doors[i].lock);
+    }
+    return any;
+}
+
+/* Ends what workers are about. */
+static void cut_off(weft_http_server *server)
+{
     atomic_u32_store_release(&server->cut, 1);
     weft_context_cancel(server->context);
     for (int i = 0; i < server->door_count; i++) {
         struct door *door = &server->doors[i];
         weft_mutex_lock(&door->lock);
         struct connection *connection = door->lists[LIST_BUSY].first;
-        any = any || connection != NULL;
         for (; connection != NULL; connection = connection->next)
             weft__http_cut(connection->fd);
         weft_mutex_unlock(&door->lock);
     }
-    return any;
 }
 
 int weft_http_stop(weft_http_server *server, int64_t deadline)
@@ -331,8 +340,12 @@ int weft_http_stop(weft_http_server *server, int64_t deadline)
     close_listeners(server);
     (void)weft_context_bind(before, NULL);
     int error = weft_wg_wait_until(&server->running, deadline);
-    if (error == 0 || cut_off(server))
+    if (error == 0)
+        return 0;
+    if (has_work(server)) {
+        cut_off(server);
         return error;
+    }
     /* All were answered: there was just no time to see the doors go. */
     (void)weft_context_bind(NULL, NULL);
     (void)weft_wg_wait(&server->running);

@@ -188,6 +188,15 @@ static void stop_lets_requests_end(void)
     CHECK_EQ(weft_sem_available(&entered), 0);
 }
 
+/* A handler that was told to end may still answer, if it is quick. */
+static void expect_cut(struct client *client)
+{
+    struct answer answer;
+    (void)client_try_answer(client, &answer, false);
+    answer_free(&answer);
+    CHECK(client_at_end(client));
+}
+
 static void stop_cuts_off_at_its_deadline(void)
 {
     weft_http_server *server =
@@ -198,7 +207,7 @@ static void stop_cuts_off_at_its_deadline(void)
     client_send(&queued, GET("/"));
     AWAIT(stats_of(server).queued == 1);
     CHECK_EQ(weft_http_stop(server, weft_after(5 * WEFT_MS)), -ETIMEDOUT);
-    CHECK(client_at_end(&busy));
+    expect_cut(&busy);
     CHECK(client_at_end(&queued));
     CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0); /* by now they have ended */
     CHECK_EQ(outcome, -ECANCELED);
@@ -257,7 +266,7 @@ static void stop_is_cancelled_with_its_context(void)
     weft_context_cancel(context);
     CHECK_EQ(weft_http_stop(server, WEFT_NEVER), -ECANCELED);
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
-    CHECK(client_at_end(&client));
+    expect_cut(&client);
     weft_http_close(server);
     CHECK_EQ(outcome, -ECANCELED);
     weft_context_close(context);
@@ -272,7 +281,7 @@ static void close_stops(void)
     weft_sem_acquire(&entered, 1);
     weft_http_close(server);
     CHECK_EQ(outcome, -ECANCELED);
-    CHECK(client_at_end(&busy));
+    expect_cut(&busy);
     CHECK(client_at_end(&idle));
     client_close(&busy);
     client_close(&idle);
