@@ -306,7 +306,7 @@ static bool next_member(struct span *list, struct span *member)
 {
     if (list->at == NULL)
         return false;
-    char *comma = list->size > 0 ? memchr(list->at, ',', list->size) : NULL;
+    char *comma = memchr(list->at, ',', list->size);
     size_t size = comma != NULL ? (size_t)(comma - list->at) : list->size;
     *member = (struct span){list->at, size};
     if (comma != NULL)

@@ -107,8 +107,10 @@ static void extensions_are_limited(void)
     for (size_t length = 250; length <= 260; length++)
         for (size_t most = 1; most <= 300; most += 299) {
             memset(line, 'x', sizeof line);
-            memcpy(line, "0;", 2);
-            memcpy(line + 2 + length, "\r\n", 2);
+            line[0] = '0';
+            line[1] = ';';
+            line[2 + length] = '\r';
+            line[3 + length] = '\n';
             struct eating eating;
             eat(&eating, line, length + 4, most, NULL);
             CHECK_EQ(eating.chunks.done, length <= 256);
@@ -166,7 +168,7 @@ static void pieces_do_not_matter(void)
         char bytes[128];
         const char *from = bodies[prng_below(&prng, BODIES)].bytes;
         size_t size = strlen(from);
-        memcpy(bytes, from, size);
+        memcpy(bytes, from, size + 1);
         for (uint32_t changes = prng_below(&prng, 3); changes > 0; changes--)
             bytes[prng_below(&prng, (uint32_t)size)] = some[prng_below(&prng, sizeof some - 1)];
         struct eating whole, single, pieces;

@@ -44,6 +44,7 @@ static const struct understood understood[] = {
     {"GET http://a/b?c HTTP/1.1\r\n" HOST "\r\n", "GET", "/b?c", "c", 11, 1, 0, 0},
     {"GET HTTPS://A/b HTTP/1.1\r\n" HOST "\r\n", "GET", "/b", "", 11, 1, 0, 0},
     {"GET http://a HTTP/1.1\r\n" HOST "\r\n", "GET", "/", "", 11, 1, 0, 0},
+    {"GET https://a HTTP/1.1\r\n" HOST "\r\n", "GET", "/", "", 11, 1, 0, 0},
     {"GET http://a?b HTTP/1.1\r\n" HOST "\r\n", "GET", "/?b", "b", 11, 1, 0, 0},
     {"GET http://a:80/ HTTP/1.0\r\n\r\n", "GET", "/", "", 10, 0, 0, CLOSES},
     {"OPTIONS * HTTP/1.1\r\n" HOST "\r\n", "OPTIONS", "*", "", 11, 1, 0, 0},
@@ -207,6 +208,7 @@ static const struct {
     {"GET / HTTP/1.1\r\nHost: a%41\r\n\r\n", 400},
     {"GET / HTTP/1.1\r\nHost: [::1%25eth0]\r\n\r\n", 400},
     {"GET / HTTP/1.1\r\nHost: a:123456\r\n\r\n", 400},
+    {"GET / HTTP/1.1\r\nHost: a:000080\r\n\r\n", 400},
     {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400},
     {"GET / HTTP/1.0\r\nHost: a b\r\n\r\n", 400},
     {"GET / HTTP/1.\r\n" HOST "\r\n", 400},
@@ -326,13 +328,13 @@ static void a_byte_is_looked_at_once(void)
 {
     enum { SIZE = 3000 };
     static char bytes[SIZE];
-    static const char line[] = "name: a value\r\n";
+    static const char first[] = "GET / HTTP/1.1\r\n", line[] = "name: a value\r\n";
     struct field fields[1];
     struct head head = {.fields = fields, .most = 1};
     size_t seen = 0;
-    memcpy(bytes, "GET / HTTP/1.1\r\n", 16);
-    for (size_t i = 16; i < SIZE; i++)
-        bytes[i] = line[(i - 16) % (sizeof line - 1)];
+    for (size_t i = 0; i < SIZE; i++)
+        bytes[i] =
+            i < sizeof first - 1 ? first[i] : line[(i - sizeof first + 1) % (sizeof line - 1)];
     for (size_t i = 1; i <= SIZE; i++) {
         CHECK_EQ(weft__http_parse_head(&head, bytes, i, LIMIT, &seen), 0);
         CHECK(seen >= i - 1);
@@ -519,8 +521,9 @@ static size_t mutate(struct prng *prng, char *bytes, size_t size, size_t room)
         case 2:
             if (size + length <= room) {
                 memmove(bytes + at + length, bytes + at, size - at);
-                memcpy(bytes + at, word, length);
                 size += length;
+                while (*word != '\0')
+                    bytes[at++] = *word++;
             }
             break;
         default:

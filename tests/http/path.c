@@ -104,8 +104,10 @@ static void dots_never_stay(void)
     prng_seed(&prng, 7);
     for (int64_t round = 0; round < rounds; round++) {
         char target[64] = "/", path[64], again[64];
+        size_t used = 1;
         for (uint32_t count = prng_below(&prng, 8); count > 0; count--)
-            strcat(target, parts[prng_below(&prng, sizeof parts / sizeof parts[0])]);
+            used += (size_t)sprintf(target + used, "%s",
+                                    parts[prng_below(&prng, sizeof parts / sizeof parts[0])]);
         int64_t size = weft__http_decode_path(target, path);
         if (size < 0) {
             CHECK_EQ(size, -400);

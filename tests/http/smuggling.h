@@ -155,6 +155,7 @@ static const struct smuggling smuggling[] = {
     SMUGGLED("two blanks behind the method", "GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
     SMUGGLED("two blanks behind the target", "GET /  HTTP/1.1\r\nHost: a\r\n\r\n", 400),
     SMUGGLED("a tab in the request line", "GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+    SMUGGLED("a tab before the version", "GET /\tHTTP/1.1\r\nHost: a\r\n\r\n", 400),
     SMUGGLED("a blank before the method", " GET / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
     SMUGGLED("a blank behind the version", "GET / HTTP/1.1 \r\nHost: a\r\n\r\n", 400),
     SMUGGLED("a blank in the target", "GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", 400),
