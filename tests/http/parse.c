@@ -79,6 +79,8 @@ static const struct understood understood[] = {
     {OLD "Connection: keep-alive\r\n\r\n", "GET", "/", "", 10, 1, 0, 0},
     {OLD "Connection: keep-alive\r\nConnection: close\r\n\r\n", "GET", "/", "", 10, 2, 0, CLOSES},
     {GET "Upgrade: x\r\nConnection: Upgrade\r\n\r\n", "GET", "/", "", 11, 3, 0, UPGRADE},
+    {GET "Upgrade: x\r\nReferer: y\r\nConnection: upgrade\r\n\r\n", "GET", "/", "", 11, 4, 0,
+     UPGRADE},
     {GET "Upgrade: x\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
     {GET "Connection: upgrade\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
     {OLD "Upgrade: x\r\nConnection: upgrade\r\n\r\n", "GET", "/", "", 10, 2, 0, CLOSES},
@@ -87,6 +89,7 @@ static const struct understood understood[] = {
     {OLD "Expect: nothing\r\n\r\n", "GET", "/", "", 10, 1, 0, CLOSES},
     {GET "TE: trailers\r\n\r\n", "GET", "/", "", 11, 2, 0, TRAILERS},
     {GET "TE: deflate;q=0.5, Trailers\r\n\r\n", "GET", "/", "", 11, 2, 0, TRAILERS},
+    {GET "TE: trailers, gzip\r\n\r\n", "GET", "/", "", 11, 2, 0, TRAILERS},
     {GET "TE: gzip\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
     /* values */
     {GET "X:\r\nY: \r\nZ:\ta \t b\t\r\n\r\n", "GET", "/", "", 11, 4, 0, 0},
@@ -184,6 +187,7 @@ static const struct {
 } refused[] = {
     {GET "Expect: 200-ok\r\n\r\n", 417},
     {GET "Expect: 100-continue, more\r\n\r\n", 417},
+    {GET "Expect: more, 100-continue\r\n\r\n", 417},
     {GET "Expect:\r\n\r\n", 417},
     {"GET / HTTP/2.0\r\n" HOST "\r\n", 505},
     {"GET / HTTP/3.1\r\n" HOST "\r\n", 505},
