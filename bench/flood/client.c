@@ -2,8 +2,8 @@
  * client.c: connections: opened a few hundred at a time, read, written and ended; and the loop.
  *
  * A pair of addresses has some 28,000 ports, and the kernel takes long to find the last ones; so clients come from
- * 127.0.1.1, 127.0.2.1 and so on, 500 each. The probe comes from 127.0.0.1, as other people would. Connections are ended by a reset: what a flood leaves behind
- * for the next must not be tens of thousands of ports in TIME_WAIT.
+ * 127.0.1.1, 127.0.2.1 and so on, 500 each. The probe comes from 127.0.0.1, as other people would. Connections are
+ * ended by a reset: what a flood leaves behind for the next must not be tens of thousands of ports in TIME_WAIT.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,11 +2,13 @@
  * server.c: weft-http-bench: the server that bench/http and bench/flood measure; a user's program, by weft/http.h only.
  *
  *     weft-http-bench [--port N] [--workers N] [--queue N] [--connections N] [--header-timeout S] [--idle-timeout S]
+ *                     [--stats]
  *     weft-http-bench --versions
  *
  * GET /hello is a short text, POST /json gives the body back, GET /big is 1 GB, GET /sleep?ms=N answers after that
  * time: the same paths as the peers have (bench/peers/go/http, the nginx of bench/http/servers.py). It listens on
- * 127.0.0.1, says "port N" when it does, and serves until SIGTERM or SIGINT; then it says on stderr what it has counted.
+ * 127.0.0.1, says "port N" when it does, and serves until SIGTERM or SIGINT. --stats: at the end it says on stderr what
+ * it has counted.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -71,13 +73,13 @@ static void route(weft_http_request *request, weft_http_response *response, void
 struct arguments {
     weft_http_options options;
     long port;
-    int versions;
+    int versions, stats;
 };
 
 static void usage(void)
 {
     fputs("usage: weft-http-bench [--port N] [--workers N] [--queue N] [--connections N]\n"
-          "                       [--header-timeout S] [--idle-timeout S] | --versions\n",
+          "                       [--header-timeout S] [--idle-timeout S] [--stats] | --versions\n",
           stderr);
     exit(2);
 }
@@ -91,6 +93,7 @@ static struct arguments parse(int argc, char **argv)
         {"connections", required_argument, NULL, 'c'},
         {"header-timeout", required_argument, NULL, 'h'},
         {"idle-timeout", required_argument, NULL, 'i'},
+        {"stats", no_argument, NULL, 's'},
         {"versions", no_argument, NULL, 'v'},
         {0},
     };
@@ -115,6 +118,9 @@ static struct arguments parse(int argc, char **argv)
             break;
         case 'i':
             arguments.options.idle_timeout = number * WEFT_S;
+            break;
+        case 's':
+            arguments.stats = 1;
             break;
         case 'v':
             arguments.versions = 1;
@@ -177,7 +183,8 @@ int main(int argc, char **argv)
         fail(address, error);
     say_port(server);
     sigwait(&ends, &signal);
-    say_stats(server);
+    if (arguments.stats)
+        say_stats(server);
     weft_http_close(server);
     return 0;
 }
