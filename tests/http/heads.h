@@ -115,4 +115,57 @@ static inline void reading_check_same(const struct reading *one, const struct re
     CHECK(memcmp(one->bytes, other->bytes, (size_t)one->result) == 0);
 }
 
+/* Changes a head a little, in `bytes` with room for `room`. */
+static inline size_t head_mutate(struct prng *prng, char *bytes, size_t size, size_t room)
+{
+    static const char *const words[] = {"\r\n",
+                                        "\n",
+                                        "\r",
+                                        "\r\n\r\n",
+                                        " ",
+                                        "\t",
+                                        ":",
+                                        ",",
+                                        "0",
+                                        "\xff",
+                                        "chunked",
+                                        "Transfer-Encoding: chunked\r\n",
+                                        "Content-Length: 3\r\n",
+                                        "Host: a\r\n",
+                                        "http://a",
+                                        "HTTP/1.0",
+                                        "Connection: close\r\n",
+                                        "[::1]",
+                                        "?",
+                                        "Expect: 100-continue\r\n",
+                                        "*",
+                                        "close, "};
+    for (uint32_t changes = prng_below(prng, 4); changes > 0; changes--) {
+        size_t at = prng_below(prng, (uint32_t)size);
+        const char *word = words[prng_below(prng, sizeof words / sizeof words[0])];
+        size_t length = strlen(word);
+        switch (prng_below(prng, 4)) {
+        case 0:
+            bytes[at] = (char)prng_next(prng);
+            break;
+        case 1:
+            if (size > 1)
+                memmove(bytes + at, bytes + at + 1, --size - at);
+            break;
+        case 2:
+            if (size + length <= room) {
+                memmove(bytes + at + length, bytes + at, size - at);
+                size += length;
+                while (*word != '\0')
+                    bytes[at++] = *word++;
+            }
+            break;
+        default:
+            bytes[at] ^= (char)(1u << prng_below(prng, 8));
+            break;
+        }
+    }
+    return size;
+}
+
 #endif
