@@ -17,6 +17,7 @@ static const struct {
     {"0;last\r\nX: y\r\n\r\n", "", 8},
     {"3\r\nabc\r\n0\r\n\r\nGET", "abc", 5},
     {"3\r\nabc\r\n4\r\ndefg\r\n1\r\nh\r\n0\r\n\r\n", "abcdefgh", 2},
+    {"9\r\n123456789\r\n0\r\n\r\n", "123456789", 2},
     {"0003\r\nabc\r\n0000\r\n\r\n", "abc", 2},
     {"3;a=b\r\nabc\r\n0\r\n\r\n", "abc", 2},
     {"3;a=\"b;\\\"c\"; d\t=\xff\r\nabc\r\n0\r\n\r\n", "abc", 2},
