@@ -18,6 +18,7 @@ static const struct {
     {"3\r\nabc\r\n0\r\n\r\nGET", "abc", 5},
     {"3\r\nabc\r\n4\r\ndefg\r\n1\r\nh\r\n0\r\n\r\n", "abcdefgh", 2},
     {"9\r\n123456789\r\n0\r\n\r\n", "123456789", 2},
+    {"1;x\r\na\r\n0000000000000001\r\nb\r\n0000000000000000\r\n\r\n", "ab", 2},
     {"0003\r\nabc\r\n0000\r\n\r\n", "abc", 2},
     {"3;a=b\r\nabc\r\n0\r\n\r\n", "abc", 2},
     {"3;a=\"b;\\\"c\"; d\t=\xff\r\nabc\r\n0\r\n\r\n", "abc", 2},

@@ -254,6 +254,7 @@ static const struct smuggling smuggling[] = {
     SMUGGLED_IN(IN_CHUNKS, "LF for an extension", CHUNKED "3;\nabc\r\n0\r\n\r\n"),
     SMUGGLED_IN(IN_CHUNKS, "CR in an extension", CHUNKED "3;a\rb\r\nabc\r\n0\r\n\r\n"),
     SMUGGLED_IN(IN_CHUNKS, "NUL in an extension", CHUNKED "3;a\0b\r\nabc\r\n0\r\n\r\n"),
+    SMUGGLED_IN(IN_CHUNKS, "DEL in an extension", CHUNKED "3;a\x7f\r\nabc\r\n0\r\n\r\n"),
     SMUGGLED_IN(IN_CHUNKS, "LF in quotes of an extension",
                 CHUNKED "3;a=\"\n\"\r\nabc\r\n0\r\n\r\n"),
     SMUGGLED_IN(IN_CHUNKS, "nothing behind a chunk", CHUNKED "3\r\nabc0\r\n\r\n"),
