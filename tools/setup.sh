@@ -87,6 +87,8 @@ if [ "$kind" = ci ]; then
     want spin any_of spin
     want libhiredis-dev has_header hiredis/hiredis.h
     want redis-server any_of redis-server
+    want libssl-dev has_header openssl/ssl.h
+    want curl any_of curl
 fi
 
 if [ "$kind" = ci ] || [ "$kind" = bench ]; then

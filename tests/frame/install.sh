@@ -4,7 +4,8 @@
 #     install.sh cmake build-dir
 #
 # The first program of the manual, examples/million.c, is built from what was installed: against the
-# shared library, against libweft.a, wholly static, and by a CMake project; and each is run.
+# shared library, against libweft.a, wholly static, and by a CMake project; and each is run. The same for a small server with
+# libweft-http, if that was built (but not wholly static: OpenSSL may have no archive).
 set -euo pipefail
 
 cmake=$1
@@ -43,8 +44,8 @@ run() { # name, program
     echo "$1: ok"
 }
 
-needs_libweft() {
-    "$readelf" -dW "$1" | grep -q 'NEEDED.*libweft\.so\.0'
+needs() { # program, library
+    "$readelf" -dW "$1" | grep -q "NEEDED.*\\[$2\\.so\\.0\\]"
 }
 
 # The flags are lists of words.
@@ -53,8 +54,8 @@ needs_libweft() {
     "$cc" -O2 $cflags "$program" -o "$work/shared" $libs
     "$cc" -O2 $cflags "$program" -o "$work/static" ${static_libs/-lweft/-l:libweft.a}
 }
-needs_libweft "$work/shared" || { echo "the shared program does not need libweft.so.0"; exit 1; }
-! needs_libweft "$work/static" || { echo "the static program needs libweft.so.0"; exit 1; }
+needs "$work/shared" libweft || { echo "the shared program does not need libweft.so.0"; exit 1; }
+! needs "$work/static" libweft || { echo "the static program needs libweft.so.0"; exit 1; }
 LD_LIBRARY_PATH=$libdir run shared "$work/shared"
 run static "$work/static"
 
@@ -64,6 +65,65 @@ if echo 'int main(void) { return 0; }' | "$cc" -static -x c - -o "$work/probe" 2
     run all-static "$work/all-static"
 else
     echo "all-static: no static libc here"
+fi
+
+http=$(find "$prefix" -name weft-http.pc)
+if [ -n "$http" ]; then
+    cat > "$work/server.c" << 'END'
+#include <stdio.h>
+#include <string.h>
+#include <weft/http.h>
+#include <weft/weft.h>
+
+static void hello(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)data;
+    weft_http_printf(response, "you want %s", weft_http_path(request));
+}
+
+int main(void)
+{
+    static const char request[] = "GET /this HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
+    weft_http_options options = {.handler = hello};
+    weft_http_server *server;
+    weft_address address;
+    weft_conn *conn;
+    char text[WEFT_ADDRESS_TEXT], answer[1000] = "";
+    if (weft_http_open(&server, &options) != 0 ||
+        weft_http_listen(server, "tcp:127.0.0.1:0", NULL) != 0 ||
+        weft_http_local(server, 0, &address) != 0 ||
+        weft_address_format(&address, text, sizeof text) != 0 ||
+        weft_conn_dial(&conn, text, NULL, WEFT_NEVER) != 0 ||
+        weft_conn_write(conn, request, sizeof request - 1, WEFT_NEVER) < 0 ||
+        weft_conn_read_full(conn, answer, sizeof answer - 1, WEFT_NEVER) < 0)
+        return 1;
+    weft_conn_close(conn);
+    if (weft_http_stop(server, WEFT_NEVER) != 0)
+        return 1;
+    weft_http_close(server);
+    puts(strstr(answer, "\r\n\r\nyou want /this") != NULL ? "done" : answer);
+    return 0;
+}
+END
+    if command -v pkg-config > /dev/null; then
+        http_libs=$(pkg-config --libs weft-http)
+        http_static_libs=$(pkg-config --static --libs weft-http)
+    else
+        http_libs="-L$libdir -lweft-http -lweft"
+        http_static_libs="$http_libs -pthread -ldl"
+        ! grep -q openssl "$http" || http_static_libs+=" -lssl -lcrypto"
+    fi
+    http_static_libs=${http_static_libs/-lweft-http/-l:libweft-http.a}
+    http_static_libs=${http_static_libs/-lweft/-l:libweft.a}
+    # shellcheck disable=SC2086
+    {
+        "$cc" -O2 $cflags "$work/server.c" -o "$work/http-shared" $http_libs
+        "$cc" -O2 $cflags "$work/server.c" -o "$work/http-static" $http_static_libs
+    }
+    needs "$work/http-shared" libweft-http || { echo "the shared server does not need libweft-http.so.0"; exit 1; }
+    ! needs "$work/http-static" 'libweft.*' || { echo "the static server needs a library of weft's"; exit 1; }
+    LD_LIBRARY_PATH=$libdir run http-shared "$work/http-shared"
+    run http-static "$work/http-static"
 fi
 
 mkdir "$work/consumer"
@@ -76,8 +136,19 @@ target_link_libraries(with-shared PRIVATE weft::weft)
 add_executable(with-static $program)
 target_link_libraries(with-static PRIVATE weft::static)
 END
+[ -z "$http" ] || cat >> "$work/consumer/CMakeLists.txt" << END
+find_package(weft 0.1 REQUIRED COMPONENTS http)
+add_executable(http-shared $work/server.c)
+target_link_libraries(http-shared PRIVATE weft::http)
+add_executable(http-static $work/server.c)
+target_link_libraries(http-static PRIVATE weft::http_static)
+END
 "$cmake" -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_PREFIX_PATH="$prefix" \
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_BUILD_TYPE=Release > "$work/consumer.log"
 "$cmake" --build "$work/consumer/build" >> "$work/consumer.log"
 run find_package-shared "$work/consumer/build/with-shared"
 run find_package-static "$work/consumer/build/with-static"
+if [ -n "$http" ]; then
+    run find_package-http-shared "$work/consumer/build/http-shared"
+    run find_package-http-static "$work/consumer/build/http-static"
+fi
