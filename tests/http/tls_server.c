@@ -1,0 +1,442 @@
+/*
+ * tls_server.c: a server that listens with TLS, and clients of it: OpenSSL's, and curl.
+ */
+#include "test.h"
+
+#ifndef WEFT_HAVE_TLS
+
+#include <weft/http.h>
+
+int main(void)
+{
+    weft_http_server *server;
+    weft_http_tls tls = {.certificate = "chain.pem", .key = "key.pem"};
+    CHECK_EQ(weft_http_open(&server, NULL), 0);
+    CHECK_EQ(weft_http_listen_tls(server, "tcp:127.0.0.1:0", NULL, &tls), -ENOTSUP);
+    weft_http_close(server);
+    test_skip("built without TLS: OpenSSL was not found, or not wanted (WEFT_TLS)");
+}
+
+#else
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+
+#include <weft/http.h>
+#include <weft/weft.h>
+
+#include "descriptors.h"
+#include "tls_client.h"
+
+static SSL_CTX *clients;
+static const char large[300000];
+
+/* ---- the server ---- */
+
+/* /hello, /large, /echo: the body; /until: a body that ends with the connection (of HTTP/1.0). */
+static void answer(weft_http_request *request, weft_http_response *response, void *data)
+{
+    const char *path = weft_http_path(request);
+    char piece[1000];
+    int64_t got;
+    (void)data;
+    CHECK(weft_http_is_tls(request) != 0);
+    if (strcmp(path, "/hello") == 0) {
+        (void)weft_http_puts(response, "hello");
+    } else if (strcmp(path, "/large") == 0) {
+        (void)weft_http_write(response, large, sizeof large);
+    } else {
+        while ((got = weft_http_read(request, piece, sizeof piece)) > 0)
+            (void)weft_http_write(response, piece, (size_t)got);
+        CHECK(got == 0 || got == -EFBIG);
+    }
+}
+
+static weft_http_server *serve(weft_http_options options, int *port)
+{
+    weft_http_server *server;
+    weft_address address;
+    weft_http_tls tls = {.certificate = in_folder("chain.pem"), .key = in_folder("key.pem")};
+    options.handler = answer;
+    CHECK_EQ(weft_http_open(&server, &options), 0);
+    CHECK_EQ(weft_http_listen_tls(server, "tcp:127.0.0.1:0", NULL, &tls), 0);
+    CHECK_EQ(weft_http_local(server, 0, &address), 0);
+    *port = weft_address_port(&address);
+    return server;
+}
+
+static weft_http_stats stats_of(weft_http_server *server)
+{
+    weft_http_stats stats;
+    CHECK_EQ(weft_http_stats_get(server, &stats), 0);
+    return stats;
+}
+
+static void end(weft_http_server *server)
+{
+    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
+    CHECK_EQ(stats_of(server).connections, 0);
+    weft_http_close(server);
+}
+
+/* ---- clients ---- */
+
+static int dial(int port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0);
+    CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    CHECK_EQ(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
+static struct client connected(int port, struct client_options options)
+{
+    struct client client = client_open(clients, dial(port), options);
+    CHECK_EQ(client_handshake(&client), 0);
+    return client;
+}
+
+static void hang_up(struct client *client)
+{
+    client_close(client, true);
+    close(client->fd);
+}
+
+static void ask(struct client *client, const char *request)
+{
+    CHECK_EQ(client_write(client, request, (int)strlen(request)), strlen(request));
+}
+
+/* Reads a response with a length: its head byte by byte, so that what follows stays. Its status; the body's first bytes. */
+static int response(struct client *client, char *body, size_t room, size_t *size)
+{
+    char head[2000];
+    size_t used = 0;
+    while (used < 4 || memcmp(head + used - 4, "\r\n\r\n", 4) != 0) {
+        CHECK(used + 1 < sizeof head);
+        int got = client_read(client, head + used, 1);
+        CHECK_EQ(got, 1);
+        used++;
+    }
+    head[used] = '\0';
+    const char *length = strstr(head, "Content-Length: ");
+    CHECK(length != NULL);
+    *size = strtoul(length + 16, NULL, 10);
+    CHECK(*size <= room);
+    client_read_all(client, body, (int)*size);
+    return atoi(head + 9);
+}
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+static void expect_hello(struct client *client)
+{
+    char body[100];
+    size_t size;
+    CHECK_EQ(response(client, body, sizeof body, &size), 200);
+    CHECK(size == 5 && memcmp(body, "hello", 5) == 0);
+}
+
+/* ---- tests ---- */
+
+static void one_connection_many_requests(void)
+{
+    static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+    int port;
+    weft_http_server *server = serve((weft_http_options){0}, &port);
+    for (int i = 0; i < 2; i++) {
+        struct client client = connected(port, (struct client_options){.version = versions[i]});
+        for (int round = 0; round < 10; round++) {
+            ask(&client, GET("/hello"));
+            expect_hello(&client);
+        }
+        ask(&client, GET("/hello") GET("/hello") GET("/hello")); /* in one record */
+        for (int round = 0; round < 3; round++)
+            expect_hello(&client);
+        for (int round = 0; round < 3; round++) /* in three, which may come at once */
+            ask(&client, GET("/hello"));
+        for (int round = 0; round < 3; round++)
+            expect_hello(&client);
+        hang_up(&client);
+    }
+    CHECK_EQ(stats_of(server).requests, 32);
+    CHECK_EQ(stats_of(server).accepted, 2);
+    end(server);
+}
+
+/* A head in many records, of which several lie in OpenSSL's buffer: nothing tells of them again. */
+static void a_head_in_many_records(void)
+{
+    static const char request[] = GET("/hello");
+    int port;
+    weft_http_server *server = serve((weft_http_options){0}, &port);
+    struct client client = connected(port, (struct client_options){0});
+    for (int round = 0; round < 20; round++) {
+        for (size_t i = 0; i < sizeof request - 1; i++)
+            CHECK_EQ(client_write(&client, request + i, 1), 1);
+        expect_hello(&client);
+    }
+    hang_up(&client);
+    end(server);
+}
+
+static void bodies_both_ways(void)
+{
+    int port;
+    weft_http_server *server = serve((weft_http_options){0}, &port);
+    struct client client = connected(port, (struct client_options){0});
+    char *body = malloc(sizeof large), request[200];
+    size_t size;
+    CHECK(body != NULL);
+    ask(&client, "GET /large HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    int all = 0, got;
+    while ((got = client_read(&client, body, sizeof large)) > 0)
+        all += got;
+    CHECK_EQ(got, 0); /* the end was said: nothing was cut off */
+    CHECK(all > (int)sizeof large);
+    hang_up(&client);
+
+    client = connected(port, (struct client_options){0});
+    memset(body, 'b', 5000);
+    snprintf(request, sizeof request,
+             "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n");
+    ask(&client, request);
+    for (int i = 0; i < 5000; i += 500)
+        CHECK_EQ(client_write(&client, body + i, 500), 500);
+    memset(body, 0, 5000);
+    CHECK_EQ(response(&client, body, sizeof large, &size), 200);
+    CHECK_EQ(size, 5000);
+    CHECK(body[0] == 'b' && body[4999] == 'b');
+    hang_up(&client);
+    free(body);
+    end(server);
+}
+
+/* What is refused before its body was read: the answer must arrive though the client still sends. */
+static void a_body_too_large(void)
+{
+    int port;
+    weft_http_server *server = serve((weft_http_options){.max_body = 1000}, &port);
+    struct client client = connected(port, (struct client_options){0});
+    char body[20000] = {0}, answered[1000];
+    size_t size;
+    ask(&client, "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20000\r\n\r\n");
+    CHECK_EQ(client_write(&client, body, sizeof body), sizeof body);
+    CHECK_EQ(response(&client, answered, sizeof answered, &size), 413);
+    client_close(&client, false);
+    close(client.fd);
+    end(server);
+}
+
+static void no_tls_at_all(void)
+{
+    static const char request[] = GET("/hello");
+    int port;
+    char data[100];
+    weft_http_server *server = serve((weft_http_options){0}, &port);
+    int fd = dial(port);
+    CHECK_EQ(send(fd, request, sizeof request - 1, MSG_NOSIGNAL), sizeof request - 1);
+    CHECK_EQ(weft_fd_wait(fd, WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
+    CHECK(recv(fd, data, sizeof data, 0) <= 0);
+    close(fd);
+    struct client client = connected(port, (struct client_options){0}); /* it goes on */
+    ask(&client, GET("/hello"));
+    expect_hello(&client);
+    hang_up(&client);
+    CHECK_EQ(stats_of(server).bad, 1);
+    end(server);
+}
+
+/* With one worker and no place to wait: handshakes that do not go on must not take it. */
+static void stalled_handshakes(void)
+{
+    enum { STALLED = 20 };
+    int port, fds[STALLED];
+    char byte;
+    weft_http_server *server = serve(
+        (weft_http_options){.max_workers = 1, .queue = -1, .header_timeout = 300 * WEFT_MS}, &port);
+    for (int i = 0; i < STALLED; i++) {
+        fds[i] = dial(port);
+        if (i % 2 == 0)
+            CHECK_EQ(send(fds[i], "\x16\3\1\2\0\1", 6, MSG_NOSIGNAL), 6);
+    }
+    while (stats_of(server).accepted < STALLED)
+        weft_yield();
+    struct client client;
+    do { /* it may itself be too slow for so short a time */
+        client = client_open(clients, dial(port), (struct client_options){0});
+        if (client_handshake(&client) == 0)
+            break;
+        client_close(&client, false);
+        close(client.fd);
+    } while (true);
+    CHECK_EQ(stats_of(server).running, 0);
+    for (int i = 0; i < STALLED; i++) {
+        CHECK_EQ(weft_fd_wait(fds[i], WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
+        CHECK(recv(fds[i], &byte, 1, 0) <= 0);
+        close(fds[i]);
+    }
+    CHECK(stats_of(server).timed_out >= STALLED);
+    client_close(&client, false);
+    close(client.fd);
+    end(server);
+}
+
+enum { EACH = 50 };
+static int many_port;
+static weft_wg all_here;
+
+static void be_one_of_many(void *arg)
+{
+    struct client client[EACH];
+    int count = *(int *)arg;
+    for (int i = 0; i < count; i++) {
+        client[i] = connected(many_port, (struct client_options){0});
+        ask(&client[i], GET("/hello"));
+        expect_hello(&client[i]);
+    }
+    weft_wg_done(&all_here);
+    CHECK_EQ(weft_wg_wait(&all_here), 0);
+    for (int i = 0; i < count; i++) {
+        ask(&client[i], GET("/hello"));
+        expect_hello(&client[i]);
+        hang_up(&client[i]);
+    }
+}
+
+/* How many may be open here: two descriptors each, and some for the rest. */
+static int64_t connections_at_most(void)
+{
+    struct rlimit limits;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limits), 0);
+    limits.rlim_cur = limits.rlim_max;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limits), 0);
+    return limits.rlim_cur > 100000 ? 50000 : ((int64_t)limits.rlim_cur - 100) / 2;
+}
+
+/* All open at the same time, and all asking again then. */
+static void many_connections(void)
+{
+    int64_t wanted = test_scale(1000), most = connections_at_most();
+    int each = EACH, fibers = (int)(((wanted < most ? wanted : most) + EACH - 1) / EACH);
+    weft_fiber **all = calloc((size_t)fibers, sizeof *all);
+    weft_http_server *server = serve((weft_http_options){0}, &many_port);
+    CHECK(all != NULL);
+    CHECK_EQ(weft_wg_add(&all_here, fibers + 1), 0);
+    for (int i = 0; i < fibers; i++)
+        CHECK_EQ(weft_spawn(&all[i], be_one_of_many, &each,
+                            &(weft_spawn_options){.stack_size = 128 * 1024}),
+                 0);
+    while (weft_wg_count(&all_here) > 1)
+        CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    CHECK_EQ(stats_of(server).connections, fibers * EACH);
+    CHECK_EQ(stats_of(server).running, 0);
+    weft_wg_done(&all_here);
+    for (int i = 0; i < fibers; i++)
+        CHECK_EQ(weft_join(all[i]), 0);
+    CHECK_EQ(stats_of(server).requests, 2 * fibers * EACH);
+    free(all);
+    end(server);
+}
+
+static void resumed(void)
+{
+    int port;
+    SSL_SESSION *session = NULL;
+    weft_http_server *server = serve((weft_http_options){0}, &port);
+    for (int round = 0; round < 2; round++) {
+        struct client client = connected(port, (struct client_options){.resume = session});
+        CHECK_EQ(SSL_session_reused(client.ssl), round);
+        ask(&client, GET("/hello"));
+        expect_hello(&client);
+        SSL_SESSION_free(session);
+        session = SSL_get1_session(client.ssl);
+        hang_up(&client);
+    }
+    SSL_SESSION_free(session);
+    end(server);
+}
+
+/* A client that we did not write. */
+static void curl(void)
+{
+    int port, status = 0;
+    char url[100], text[100] = "";
+    const char *output = in_folder("output");
+    pid_t child;
+    weft_http_server *server = serve((weft_http_options){0}, &port);
+    snprintf(url, sizeof url, "https://localhost:%d/hello", port);
+    const char *root = in_folder("root.pem");
+    char resolve[64];
+    snprintf(resolve, sizeof resolve, "localhost:%d:127.0.0.1", port);
+    const char *arguments[] = {"curl",     "--silent",  "--show-error", "--fail",   "--noproxy",
+                               "*",        "--resolve", resolve,        "--cacert", root,
+                               "--output", output,      "--output",     output,     url,
+                               url,        NULL};
+    char *given[17];
+    memcpy(given, arguments, sizeof arguments);
+    int error = posix_spawnp(&child, "curl", NULL, NULL, given, environ);
+    if (error == 0) {
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+            error = ENOENT;
+    }
+    if (error != 0) {
+        printf("there is no curl here: left out\n");
+    } else {
+        CHECK_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
+        FILE *file = fopen(output, "r");
+        CHECK(file != NULL);
+        CHECK_EQ(fread(text, 1, sizeof text - 1, file), 5);
+        CHECK_STR(text, "hello");
+        fclose(file);
+        (void)unlink(output);
+    }
+    end(server);
+}
+
+static void keys_that_are_none(void)
+{
+    weft_http_server *server;
+    weft_http_tls tls = {.certificate = in_folder("chain.pem"), .key = in_folder("other.pem")};
+    CHECK_EQ(weft_http_open(&server, NULL), 0);
+    CHECK_EQ(weft_http_listen_tls(server, "tcp:127.0.0.1:0", NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_http_listen_tls(server, "tcp:127.0.0.1:0", NULL, &tls), -EINVAL);
+    tls.key = "/no/such/key.pem";
+    CHECK_EQ(weft_http_listen_tls(server, "tcp:127.0.0.1:0", NULL, &tls), -ENOENT);
+    tls.key = in_folder("key.pem");
+    CHECK_EQ(weft_http_listen_tls(server, "nonsense", NULL, &tls), -EINVAL);
+    weft_http_close(server);
+}
+
+int main(void)
+{
+    CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR); /* the client's own */
+    certificates_make();
+    clients = client_context();
+    int before = open_descriptors();
+    RUN(keys_that_are_none);
+    RUN(one_connection_many_requests);
+    RUN(a_head_in_many_records);
+    RUN(bodies_both_ways);
+    RUN(a_body_too_large);
+    RUN(no_tls_at_all);
+    RUN(stalled_handshakes);
+    RUN(resumed);
+    RUN(curl);
+    RUN(many_connections);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(open_descriptors(), before);
+    SSL_CTX_free(clients);
+    certificates_remove();
+    return 0;
+}
+
+#endif
