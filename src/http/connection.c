@@ -167,12 +167,17 @@ void weft__http_linger(struct connection *connection)
     }
     weft__http_end_sending(connection->fd);
     int64_t deadline = deadline_of(door, LIST_LINGERING);
-    bool stays = weft__http_discard(connection);
-    weft_mutex_lock(&door->lock);
-    stays = stays && door->lists[LIST_LINGERING].count < HTTP_LINGERING_MOST;
-    if (stays)
-        wait_in(connection, LIST_LINGERING, deadline);
-    weft_mutex_unlock(&door->lock);
+    bool stays, told;
+    do { /* once more if the door was told of something while it was not its own */
+        atomic_u32_store_relaxed(&connection->readable, 0);
+        stays = weft__http_discard(connection);
+        weft_mutex_lock(&door->lock);
+        told = atomic_u32_load_relaxed(&connection->readable) != 0;
+        stays = stays && door->lists[LIST_LINGERING].count < HTTP_LINGERING_MOST;
+        if (stays && !told)
+            wait_in(connection, LIST_LINGERING, deadline);
+        weft_mutex_unlock(&door->lock);
+    } while (stays && told);
     if (!stays)
         weft__http_close_connection(connection);
 }
@@ -182,10 +187,10 @@ bool weft__http_discard(struct connection *connection)
     char rest[4096];
     int64_t got;
     int most = 64; /* who sends more than that is not listened to */
-    do
+    do /* to the very end: of one that comes with the last bytes no event tells */
         got = weft__http_connection_read(connection, rest, sizeof rest);
-    while (got == (int64_t)sizeof rest && --most > 0);
-    return (got > 0 && got < (int64_t)sizeof rest) || got == -EAGAIN;
+    while (got > 0 && --most > 0);
+    return got == -EAGAIN;
 }
 
 void weft__http_bury(struct door *door)

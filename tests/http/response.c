@@ -668,9 +668,11 @@ static void eventful(weft_http_request *request, weft_http_response *response, v
     weft_sem_acquire(&next, 1);
     CHECK_EQ(weft_http_event_ping(response), 0);
     CHECK_EQ(weft_http_event(response, NULL, "", NULL), 0);
-    while ((outcome = weft_sem_acquire_until(&next, 1, WEFT_NEVER)) == 0)
-        if ((outcome = weft_http_event(response, NULL, "more", NULL)) != 0)
+    int error;
+    while ((error = weft_sem_acquire_until(&next, 1, WEFT_NEVER)) == 0)
+        if ((error = weft_http_event(response, NULL, "more", NULL)) != 0)
             break;
+    outcome = error;
 }
 
 static void check_piece(struct client *client, const char *expected)

@@ -1,0 +1,141 @@
+/*
+ * smuggling.c: requests that two servers could understand differently, sent to one: it refuses them and closes, and nothing
+ * behind them is taken for a request.
+ */
+#include "smuggling.h" /* before http.h: both have a GET */
+
+#include <weft/runtime.h>
+
+#include "descriptors.h"
+#include "http.h"
+
+static _Atomic int calls, seconds;
+
+static void reader(weft_http_request *request, weft_http_response *response, void *data)
+{
+    char *body;
+    size_t size;
+    calls++;
+    seconds += strcmp(weft_http_path(request), "/second") == 0;
+    if (data != NULL) /* a handler that does not care */
+        (void)weft_http_puts(response, "fine");
+    else if (weft_http_read_all(request, &body, &size) == 0)
+        (void)weft_http_printf(response, "%zu", size);
+}
+
+/* Sends the bytes in so many at a time, and a request behind them. */
+static void send_row(struct client *client, const struct smuggling *row, size_t piece)
+{
+    for (size_t at = 0; at < row->size; at += piece)
+        if (!client_try_send(client, row->bytes + at,
+                             piece < row->size - at ? piece : row->size - at))
+            return;
+    (void)client_try_send(client, GET("/second"), strlen(GET("/second")));
+}
+
+static void check_row(weft_http_server *server, const struct smuggling *row, size_t piece,
+                      bool reads)
+{
+    struct client client = client_open(server);
+    struct answer answer;
+    calls = seconds = 0;
+    send_row(&client, row, piece);
+    if (!client_try_answer(&client, &answer, false))
+        test_fail(__FILE__, __LINE__, "%s: no answer", row->name);
+    int expected = row->in != IN_HEAD && !reads ? 200 : row->status;
+    if (answer.status != expected)
+        test_fail(__FILE__, __LINE__, "%s: %d, not %d", row->name, answer.status, expected);
+    if (expected != 200)
+        CHECK_STR(answer_field(&answer, "Connection"), "close");
+    if (!client_at_end(&client))
+        test_fail(__FILE__, __LINE__, "%s: there is more: %s", row->name, client.bytes + client.at);
+    answer_free(&answer);
+    client_close(&client);
+    AWAIT(stats_of(server).connections == 0);
+    CHECK_EQ(calls, row->in != IN_HEAD);
+    CHECK_EQ(seconds, 0);
+}
+
+static void rows_are_refused(bool reads)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = reader, .data = reads ? NULL : &calls});
+    for (size_t i = 0; i < SMUGGLING_ROWS; i++) {
+        check_row(server, &smuggling[i], smuggling[i].size, reads);
+        check_row(server, &smuggling[i], 1, reads);
+        check_row(server, &smuggling[i], 7, reads);
+    }
+    end(server);
+}
+
+static void rows_are_refused_by_who_reads(void)
+{
+    rows_are_refused(true);
+}
+
+static void rows_are_refused_by_who_does_not(void)
+{
+    rows_are_refused(false);
+}
+
+/* Behind a request that is fine they are refused as well: there a worker finds them. */
+static void rows_are_refused_behind_a_request(void)
+{
+    weft_http_server *server = serve(reader);
+    for (size_t i = 0; i < SMUGGLING_ROWS; i++) {
+        const struct smuggling *row = &smuggling[i];
+        if (row->bytes[0] == '\r' || row->bytes[0] == '\n')
+            continue; /* empty lines are about what comes before */
+        struct client client = client_open(server);
+        calls = seconds = 0;
+        client_send(&client, GET("/first"));
+        send_row(&client, row, row->size);
+        EXPECT(&client, 200, "0");
+        EXPECT(&client, row->status, NULL);
+        CHECK(client_at_end(&client));
+        client_close(&client);
+        AWAIT(stats_of(server).connections == 0);
+        CHECK_EQ(calls, 1 + (row->in != IN_HEAD));
+        CHECK_EQ(seconds, 0);
+    }
+    end(server);
+}
+
+/* Who has said all, and been told no, is forgotten at once: nobody waits for more of it. */
+static void who_has_ended_is_forgotten(void)
+{
+    weft_http_server *server = serve(reader);
+    for (int64_t i = test_scale(1000); i > 0; i--) {
+        struct client client = client_open(server);
+        if (i % 2 == 0)
+            client_send(&client, GET("/first") "nonsense\r\n\r\n");
+        else
+            client_send(&client, "nonsense\r\n\r\n");
+        if (i % 4 < 2)
+            client_half_close(&client);
+        if (i % 2 == 0)
+            EXPECT(&client, 200, "0");
+        EXPECT(&client, 400, NULL);
+        CHECK(client_at_end(&client));
+        if (i % 4 >= 2) { /* last words and the end, in one piece */
+            CHECK_EQ(send(client.fd, "but", 3, MSG_MORE | MSG_NOSIGNAL), 3);
+            client_half_close(&client);
+        }
+        AWAIT(stats_of(server).connections == 0);
+        client_close(&client);
+    }
+    CHECK_EQ(stats_of(server).timed_out, 0);
+    end(server);
+}
+
+int main(void)
+{
+    RUN(rows_are_refused_by_who_reads);
+    int before = open_descriptors();
+    RUN(rows_are_refused_by_who_does_not);
+    RUN(rows_are_refused_behind_a_request);
+    RUN(who_has_ended_is_forgotten);
+    CHECK_EQ(open_descriptors(), before);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
