@@ -31,7 +31,6 @@ import picture  # noqa: E402
 import servers  # noqa: E402
 
 OUT = servers.ROOT / "build" / "bench"
-FLOOD = servers.ROOT / "build" / "release" / "weft-flood"
 SYSTEMS = ["weft", "net-http"]
 FILES_SPARE = 500  # descriptors of a server that are not the flood's connections
 SAMPLE = 0.1
@@ -92,7 +91,7 @@ class Client:
     """A weft-flood that runs; its lines are kept as they come."""
 
     def __init__(self, mode, port, cpus, nice=0, **numbers):
-        command = [FLOOD, mode, "--port", str(port)]
+        command = [servers.FLOOD, mode, "--port", str(port)]
         for name, value in numbers.items():
             command += [f"--{name}", str(value)]
         self.lines = []
@@ -168,6 +167,8 @@ class Run:
     def run(self):
         here, there = two_halves()
         with servers_of(self, here):
+            for server in self.started:
+                server.warm_up(there)
             probe = Client("probe", self.started[0].port, there, connections=PROBES, seconds=600)
             time.sleep(0.5)  # its first connections
             self.start = time.monotonic()

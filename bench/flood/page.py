@@ -13,7 +13,8 @@ FLOOD_FLAGS=--quick` does a tenth of it).
 {about}
 
 - Each scenario has a server of its own on {server_cpus}; the flood (`weft-flood`, at low priority) and the honest clients
-  are on the other half. The server is calm for 3 s, flooded, and calm again.
+  are on the other half. The server has answered 5,000 requests of 256 clients before; it is calm for 3 s, flooded, and calm
+  again.
 - **Honest clients**: 20 of them, each with a GET of a short text every 20 ms, half on a connection that is kept, half on
   a new one each time. Their latency counts from the moment at which the request was due. One without an answer in 5 s
   has failed.

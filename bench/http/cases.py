@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import servers  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-FLOOD = servers.ROOT / "build" / "release" / "weft-flood"
 CONNECTIONS = 64
 HELLO = b"hello, world\n"
 SECONDS, WARM_UP, QUICK_SECONDS = 4, 1, 1
@@ -51,7 +50,7 @@ def cases():
             yield "http_hello", system, version
             if system != "nginx":
                 yield "http_json", system, version
-        if os.access(FLOOD, os.X_OK):
+        if os.access(servers.FLOOD, os.X_OK):
             yield "http_idle", system, version
 
 
@@ -115,8 +114,9 @@ def idle(system, quick):
     count = min(IDLE_QUICK if quick else IDLE_MOST, servers.raise_files() - FILES_SPARE)
     with servers.Server(system, here) as server:
         expect_answers(server, "hello")
+        server.warm_up(there)
         before, _ = server.memory()
-        with subprocess.Popen([FLOOD, "idle", "--port", str(server.port), "--connections", str(count), "--seconds", "60"],
+        with subprocess.Popen([servers.FLOOD, "idle", "--port", str(server.port), "--connections", str(count), "--seconds", "60"],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                               preexec_fn=servers.in_child(there)) as client:
             ready = client.stdout.readline().split()

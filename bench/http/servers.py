@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WEFT = ROOT / "build" / "release" / "weft-http-bench"
 GO = ROOT / "build" / "bench" / "http" / "go-http"
+FLOOD = ROOT / "build" / "release" / "weft-flood"
 START_SECONDS = 10
 BIG_SIZE = 1 << 30
 
@@ -187,6 +188,12 @@ class Server:
                 break
             time.sleep(0.01)
         raise RuntimeError(f"{self.system} does not listen")
+
+    def warm_up(self, cpus):
+        """Lets it answer a few hundred clients at once: what it makes for that is not counted as a connection's."""
+        subprocess.run([FLOOD, "burst", "--port", str(self.port), "--connections", "256", "--requests", "5000",
+                        "--seconds", "20"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
+                       preexec_fn=in_child(cpus), timeout=30)
 
     def pids(self):
         """The server's processes: nginx has a worker besides the one that was started."""
