@@ -93,8 +93,7 @@ static void refuses_beyond_its_limits(void)
         answer_free(&answer);
     }
     CHECK_EQ(stats_of(server).refused, beyond);
-    CHECK_EQ(stats_of(server).running, 2);
-    CHECK_EQ(stats_of(server).queued, 3);
+    AWAIT(stats_of(server).running == 2 && stats_of(server).queued == 3); /* as before */
     for (int i = 0; i < ADMITTED; i++)
         CHECK(client_is_quiet(&admitted[i]));
 
@@ -158,7 +157,14 @@ static void *burst_run(void *arg)
         CHECK(answer.status == 200 || answer.status == 503);
         burst->good += answer.status == 200;
         burst->refused += answer.status == 503;
+        const char *connection = answer_field(&answer, "Connection");
+        bool closes = connection != NULL && strcmp(connection, "close") == 0;
         answer_free(&answer);
+        if (closes) { /* too many were refused here, one behind the other */
+            CHECK(client_at_end(&client));
+            client_close(&client);
+            client = client_open(burst->server);
+        }
     }
     client_close(&client);
     return NULL;
