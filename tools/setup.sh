@@ -93,6 +93,10 @@ fi
 
 if [ "$kind" = ci ] || [ "$kind" = bench ]; then
     want python3 any_of python3
+    want wrk any_of wrk
+    want 'nginx-light|nginx' has_nginx
+    want apache2-utils any_of ab
+    want nghttp2-client any_of h2load
 fi
 
 if [ "$kind" = bench ]; then
@@ -104,10 +108,6 @@ if [ "$kind" = bench ]; then
     want libst-dev has_header st.h
     want libtbb-dev pkg-config --exists tbb
     want libboost-fiber-dev has_boost_fiber
-    want wrk any_of wrk
-    want 'nginx-light|nginx' has_nginx
-    want apache2-utils any_of ab
-    want nghttp2-client any_of h2load
 fi
 
 [ ${#missing[@]} -gt 0 ] || exit 0
