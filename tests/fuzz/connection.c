@@ -1,0 +1,132 @@
+/*
+ * connection.c: a whole connection: whatever comes over it, in whatever pieces, the server answers in order and in form, and
+ * goes on.
+ *
+ * The bytes are sent to a server of this process over a Unix socket, in pieces that they decide, and then the client's side
+ * ends. What comes back is read to its end, and looked at: responses that are whole, each with a status that can be; of the
+ * last one, which a close may cut off, at least its beginning. At the end the server has no connection, no request and no
+ * exchange left, and answers a request of ours.
+ */
+#include "fuzz.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "http/http.h"
+
+static weft_http_server *server;
+static char path[64];
+
+/* By the first letter of the path: all that a handler may do with a body, and how it answers. */
+static void anything(weft_http_request *request, weft_http_response *response, void *data)
+{
+    char piece[100], *body;
+    size_t size;
+    const char *name, *value;
+    (void)data;
+    for (int i = 0; weft_http_header_at(request, i, &name, &value) == 0; i++)
+        CHECK(strlen(name) > 0 && weft_http_header(request, name) != NULL);
+    (void)weft_http_query_value(request, "a");
+    switch (weft_http_path(request)[1]) {
+    case 'a':
+        if (weft_http_read_all(request, &body, &size) == 0)
+            (void)weft_http_reply(response, 200, "text/plain", body, size);
+        break;
+    case 'b':
+        while (weft_http_read(request, piece, sizeof piece) > 0)
+            (void)weft_http_write(response, piece, 1);
+        (void)weft_http_trailer(request, "a");
+        break;
+    case 'c':
+        (void)weft_http_set_trailer(response, "X", "y");
+        (void)weft_http_flush(response);
+        (void)weft_http_puts(response, "chunk");
+        break;
+    case 'd':
+        if (weft_http_upgrade(response, "x") == 0)
+            while (weft_http_stream_read(response, piece, sizeof piece, WEFT_NEVER) > 0)
+                ;
+        break;
+    case 'e':
+        (void)!weft_http_read(request, piece, 1);
+        (void)weft_http_error(response, 404, NULL);
+        break;
+    default:
+        (void)weft_http_puts(response, "default");
+        break;
+    }
+}
+
+static void stop(void)
+{
+    weft_http_close(server);
+    *strrchr(path, '/') = '\0';
+    (void)rmdir(path);
+}
+
+static void start(void)
+{
+    char folder[] = "/tmp/weft-fuzz-XXXXXX";
+    char address[80];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/socket", folder);
+    snprintf(address, sizeof address, "unix:%s", path);
+    weft_http_options options = {.handler = anything, .max_body = 10000, .max_header = 2000};
+    CHECK_EQ(weft_http_open(&server, &options), 0);
+    CHECK_EQ(weft_http_listen(server, address, NULL), 0);
+    CHECK_EQ(atexit(stop), 0);
+}
+
+static struct client dial(void)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(to.sun_path, sizeof to.sun_path, "%s", path);
+    CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    return client_of(fd);
+}
+
+/* Responses up to the end. Which of them are to HEAD is not known here, so bodies are looked for, not counted. */
+static void check_answers(struct client *client)
+{
+    while (client_fill(client))
+        ;
+    if (client->size == 0)
+        return;
+    CHECK(client->size >= 17 && memcmp(client->bytes, "HTTP/1.1 ", 9) == 0);
+    for (char *at = client->bytes; (at = strstr(at, "HTTP/1.1 ")) != NULL; at += 9)
+        if (at == client->bytes || at[-1] == '\n') {
+            int status = atoi(at + 9);
+            CHECK(status == 100 || status == 101 || status == 200 ||
+                  (status >= 400 && status <= 505));
+        }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct prng prng = fuzz_prng(data, size);
+    if (server == NULL)
+        start();
+    struct client client = dial();
+    uint32_t most = prng_below(&prng, 3) == 0 ? 1 + prng_below(&prng, 30) : (uint32_t)size + 1;
+    size_t at = 0;
+    while (at < size) {
+        size_t piece = 1 + prng_below(&prng, most);
+        if (piece > size - at)
+            piece = size - at;
+        if (!client_try_send(&client, data + at, piece))
+            break;
+        at += piece;
+    }
+    client_half_close(&client);
+    check_answers(&client);
+    client_close(&client);
+
+    client = dial();
+    client_send(&client, GET_CLOSE("/"));
+    EXPECT(&client, 200, "default");
+    CHECK(client_at_end(&client));
+    client_close(&client);
+    AWAIT(stats_of(server).connections == 0 && stats_of(server).running == 0);
+    return 0;
+}
