@@ -5,6 +5,7 @@
 #include "smuggling.h" /* before http.h: both have a GET */
 
 #include <weft/runtime.h>
+#include <weft/time.h>
 
 #include "descriptors.h"
 #include "http.h"
@@ -128,6 +129,21 @@ static void who_has_ended_is_forgotten(void)
     end(server);
 }
 
+/* Who neither says more nor ends is put out, by a door that has nothing else to do for long: after two seconds. */
+static void who_stays_is_put_out(void)
+{
+    weft_http_server *server = serve_with((weft_http_options){
+        .handler = reader, .header_timeout = 3600 * WEFT_S, .idle_timeout = 3600 * WEFT_S});
+    struct client client = client_open(server);
+    client_send(&client, GET("/first") "nonsense\r\n\r\n");
+    EXPECT(&client, 200, "0");
+    EXPECT(&client, 400, NULL);
+    AWAIT(stats_of(server).connections == 0);
+    CHECK_EQ(stats_of(server).timed_out, 1);
+    client_close(&client);
+    end(server);
+}
+
 int main(void)
 {
     RUN(rows_are_refused_by_who_reads);
@@ -135,6 +151,7 @@ int main(void)
     RUN(rows_are_refused_by_who_does_not);
     RUN(rows_are_refused_behind_a_request);
     RUN(who_has_ended_is_forgotten);
+    RUN(who_stays_is_put_out);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
