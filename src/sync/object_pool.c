@@ -88,6 +88,7 @@ enum {
     OWNER_SPINS = 200, /* for an owner to leave its section; then it must have lost its CPU there */
     ALONE_AFTER = 256, /* sections of the owner, if no thief has come meanwhile */
     DESTROY_TURN = 64, /* objects that are destroyed before others have their turn */
+    LARGE = 32768,     /* bytes of an object from which on it has pages of its own */
 };
 
 enum { RECENT, IDLE, STAGES };
@@ -311,17 +312,39 @@ static void destruct(void *arg)
     destruction->pool->options.destroy(destruction->object, destruction->pool->options.arg);
 }
 
+/* The memory of an object. A large one is a mapping of its own: of a heap that has been in use calloc gives memory that
+ * it has to clear, so that all of an object is resident however little of it is needed, and what is freed stays with the
+ * arena of some thread. */
+static struct header *allocate(const struct weft_object_pool *pool)
+{
+    size_t size = sizeof(struct header) + pool->options.size;
+    return size < LARGE ? weft__sys_alloc_zeroed(size) : weft__sys_map(size);
+}
+
+static void release(const struct weft_object_pool *pool, struct header *header)
+{
+    size_t size = sizeof(struct header) + pool->options.size;
+    if (size < LARGE) {
+        weft__sys_free(header);
+        return;
+    }
+    /* The kernel may refuse to cut a piece out of a mapping that it has joined, if there are too many: then it is the
+     * addresses that are lost, not the memory. */
+    (void)weft__sys_decommit(header, size);
+    weft__sys_unmap(header, size);
+}
+
 static int make(struct weft_object_pool *pool, void **object)
 {
     const weft_object_pool_options *options = &pool->options;
-    struct header *header = weft__sys_alloc_zeroed(sizeof *header + options->size);
+    struct header *header = allocate(pool);
     if (header == NULL)
         return -ENOMEM;
     struct construction construction = {options, header + 1, 0};
     struct guard guard = {.panic = NULL};
     if ((options->construct != NULL && weft__guarded(&guard, construct, &construction)) ||
         construction.error != 0) {
-        weft__sys_free(header);
+        release(pool, header);
         if (guard.panic != NULL)
             weft__panic_resume(guard.panic); /* it is that of the one who gets */
         return construction.error;
@@ -342,7 +365,7 @@ static void destroy(struct weft_object_pool *pool, struct header *list)
         if (pool->options.destroy != NULL)
             (void)weft__call_safely(destruct,
                                     &destruction); /* the others are to be destroyed, too */
-        weft__sys_free(header);
+        release(pool, header);
         atomic_u64_add_relaxed(&pool->destroyed, 1);
         if (turn % DESTROY_TURN == 0)
             weft_yield();

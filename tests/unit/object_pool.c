@@ -284,9 +284,28 @@ static void check_no_memory(void *arg)
     close_things(pool, 1);
 }
 
+/* A large one has a mapping of its own. */
+static void check_no_mapping(void *arg)
+{
+    weft_object_pool_options options = {.size = 100000, .idle_period = LONG};
+    weft_object_pool *pool;
+    int poison, *object = &poison;
+    (void)arg;
+    CHECK_EQ(weft_object_pool_open(&pool, &options), 0);
+    failing_on(SYS_MAP, 1, true);
+    int result = weft_object_pool_get(pool, (void **)&object);
+    failing_off();
+    CHECK_EQ(result, -ENOMEM);
+    CHECK_PTR(object, &poison);
+    CHECK_EQ(weft_object_pool_get(pool, (void **)&object), 0);
+    weft_object_pool_put(pool, object);
+    CHECK_EQ(weft_object_pool_close(pool), 0);
+}
+
 static void without_memory_get_says_so(void)
 {
     everywhere(check_no_memory);
+    everywhere(check_no_mapping);
 }
 
 static void open_failing(void)

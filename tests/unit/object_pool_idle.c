@@ -249,6 +249,60 @@ static void for_ever_is_for_ever(void)
     CHECK_EQ(weft_object_pool_close(pool), 0);
 }
 
+/* Large objects. */
+
+static int64_t resident(void)
+{
+    char text[256];
+    CHECK(weft__sys_read_file("/proc/self/statm", text, sizeof text) > 0);
+    const char *second = strchr(text, ' ');
+    CHECK(second != NULL);
+    return strtoll(second, NULL, 10) * sysconf(_SC_PAGESIZE);
+}
+
+/* Gets so many objects, uses `used` bytes of each, and puts them back. Behind each the heap gets something that
+ * stays. */
+static void use_large(weft_object_pool *pool, char **objects, void **stays, int count, size_t used)
+{
+    void *object;
+    for (int i = 0; i < count; i++) {
+        CHECK_EQ(weft_object_pool_get(pool, &object), 0);
+        objects[i] = object;
+        CHECK_EQ(objects[i][0], 0);
+        CHECK_EQ(objects[i][used - 1], 0);
+        memset(objects[i], 1, used);
+        if (stays != NULL)
+            CHECK((stays[i] = malloc(64)) != NULL);
+    }
+}
+
+static void large_objects_leave_no_memory_behind(void)
+{
+    enum { SIZE = 60000, COUNT = 500 };
+    static char *objects[COUNT];
+    static void *stays[COUNT];
+    weft_object_pool_options options = {.size = SIZE, .idle_period = WEFT_MS};
+    weft_object_pool *pool;
+    CHECK_EQ(weft_object_pool_open(&pool, &options), 0);
+    /* Of sanitizers the shadow memory is counted, and stays. */
+    int64_t before = resident(), all = (int64_t)SIZE * COUNT;
+    int64_t most = WEFT_ASAN || WEFT_TSAN ? 100 * all : all / 4;
+    use_large(pool, objects, stays, COUNT, SIZE);
+    CHECK(resident() - before > all / 2);
+    for (int i = 0; i < COUNT; i++)
+        weft_object_pool_put(pool, objects[i]);
+    await_empty(pool);
+    CHECK(resident() - before < most);
+
+    use_large(pool, objects, NULL, COUNT, 100); /* of each the beginning: the rest is not there */
+    CHECK(resident() - before < most);
+    for (int i = 0; i < COUNT; i++)
+        weft_object_pool_put(pool, objects[i]);
+    CHECK_EQ(weft_object_pool_close(pool), 0);
+    for (int i = 0; i < COUNT; i++)
+        free(stays[i]);
+}
+
 int main(void)
 {
     RUN_PLAIN(what_lies_unused_is_destroyed, "about real time");
@@ -256,6 +310,7 @@ int main(void)
     RUN_PLAIN(the_second_stage_is_used, "about real time");
     RUN_PLAIN(only_what_is_not_used_goes, "about real time");
     RUN_PLAIN(others_run_while_many_are_destroyed, "about real time");
+    RUN_PLAIN(large_objects_leave_no_memory_behind, "about real time");
     RUN_BOTH(the_default_is_not_at_once);
     RUN_BOTH(for_ever_is_for_ever);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
