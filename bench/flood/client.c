@@ -237,15 +237,16 @@ static int wait_milliseconds(const struct flood *flood, int64_t next_tick)
 
 static void clients_make(struct flood *flood)
 {
-    struct answer *answers = NULL;
-    flood->clients = calloc((size_t)flood->connections, sizeof *flood->clients);
-    if (flood->mode->answers)
-        answers = calloc((size_t)flood->connections, sizeof *answers);
-    if (flood->clients == NULL || (flood->mode->answers && answers == NULL))
+    size_t count = (size_t)flood->connections;
+    flood->clients = calloc(count, sizeof *flood->clients);
+    flood->answers = flood->mode->answers ? calloc(count, sizeof *flood->answers) : NULL;
+    if (flood->clients == NULL || (flood->mode->answers && flood->answers == NULL))
         fail("calloc");
-    for (int number = 0; number < flood->connections; number++)
-        flood->clients[number] =
-            (struct client){.number = number, .answer = answers ? &answers[number] : NULL};
+    for (int number = 0; number < flood->connections; number++) {
+        flood->clients[number].number = number;
+        if (flood->answers != NULL)
+            flood->clients[number].answer = &flood->answers[number];
+    }
 }
 
 void flood_run(struct flood *flood)

@@ -70,6 +70,7 @@ struct flood {
     long port, connections, requests, seconds, rate;
     int epoll;
     struct client *clients;
+    struct answer *answers; /* of each; NULL if the mode reads none */
     int64_t period, now, start, deadline;
     bool done;
     int opening;

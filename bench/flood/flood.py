@@ -53,7 +53,7 @@ class Scenario(NamedTuple):
 SCENARIOS = [
     Scenario("connections", "100,000 connections that are idle", "idle", 100000, 110, hold=5,
              options={"idle_timeout": 300}),
-    Scenario("burst", "1,000,000 requests of 10 ms from 10,000 connections", "burst", 10000, 120,
+    Scenario("burst", "1,000,000 requests of 10 ms from 10,000 connections", "burst", 10000, 240,
              requests=1000000, path="/sleep?ms=10"),
     Scenario("slowloris", "slowloris: 10,000 heads that do not end", "slowloris", 10000, 25),
     Scenario("reader", "100 slow readers of 1 GB each", "reader", 100, 15, path="/big"),

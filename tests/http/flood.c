@@ -271,6 +271,14 @@ static int64_t heap(void)
     return (int64_t)(info.uordblks + info.hblkhd);
 }
 
+/* Only what the server has is to be counted. */
+static void client_forget(struct client *client)
+{
+    free(client->bytes);
+    client->bytes = NULL;
+    client->at = client->size = client->room = 0;
+}
+
 /* Under a sanitizer this is 0: its own heap does not say. The rest of the test is the same there. */
 static void idle_connections_are_small(void)
 {
@@ -286,8 +294,7 @@ static void idle_connections_are_small(void)
     for (int i = 0; i < count; i++) {
         client_send(&idle[i], GET("/"));
         EXPECT(&idle[i], 200, "hello");
-        free(idle[i].bytes); /* only what the server has is to be counted */
-        idle[i] = (struct client){.fd = idle[i].fd};
+        client_forget(&idle[i]);
     }
     AWAIT(stats_of(server).idle == count);
     CHECK_EQ(stats_of(server).running, 0);
