@@ -31,7 +31,9 @@ NOTES = {
              "answered by 200, or refused by 503; one that got neither is cut.",
     "slowloris": "Every connection sends a field of its head a second, and never the end of the head. When the server closes "
                  "it, the next one is opened.",
-    "reader": "Every client asks for 1 GB, with a receive buffer of 4 KiB, and reads 40 KB a second.",
+    "reader": "Every client asks for 1 GB, with a receive buffer of 4 KiB, and reads 40 KB a second. A handler that "
+              "writes to such a client has a worker meanwhile: as many of them as `max_workers` would leave none to the others, "
+              "who would get 503; `max_per_ip` bounds what one address can do.",
     "header": "Every client sends fields without an end as fast as the server takes them, and comes back when it is thrown "
               "out.",
 }

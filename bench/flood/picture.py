@@ -37,7 +37,7 @@ def script(path, title, runs):
         'set terminal svg size 760,520 fixed background rgb "white" font "sans-serif,13"',
         f'set output "{path}"',
         f'set multiplot layout 2,1 title "{title}" font "sans-serif,15" textcolor rgb "{TEXT}"',
-        "set border 3 lw 1; set tics nomirror; set lmargin 12; set rmargin 3; set key top left opaque",
+        "set border 3 lw 1; set tics nomirror; set lmargin 12; set rmargin 3; set key outside top right horizontal",
         f"set xrange [0:{last}]; set yrange [0:*]; set grid ytics lc rgb \"#dddddd\"",
         f'set object 1 rectangle from {begin}, graph 0 to {end}, graph 1 behind fillcolor rgb "{GROUND}" fillstyle solid 1.0 '
         "noborder",
