@@ -73,7 +73,7 @@ static int look_at(const weft_http_files *files, const char *folder, const char 
     char *path = weft__http_allocate(size + 1 + name_size + 1);
     if (path == NULL)
         return -ENOMEM;
-    memcpy(path, folder, size);
+    memcpy(path, folder, size + 1);
     if (size > 0)
         path[size++] = '/';
     memcpy(path + size, name, name_size + 1);

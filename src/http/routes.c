@@ -138,7 +138,7 @@ static int make_room(struct route_node *node)
     if (node->count < node->room)
         return 0;
     int room = node->room == 0 ? 4 : node->room * 2;
-    void *texts = weft__http_resize(node->texts, (size_t)room * sizeof node->texts[0]);
+    void *texts = weft__http_resize(node->texts, (size_t)room * sizeof(struct route_node *));
     if (texts == NULL)
         return -ENOMEM;
     node->texts = texts;
@@ -164,7 +164,7 @@ static struct route_node *add_child(struct routes *routes, struct route_node *no
         return child;
     int place = place_of(node, piece->text, piece->size);
     memmove(node->texts + place + 1, node->texts + place,
-            (size_t)(node->count - place) * sizeof node->texts[0]);
+            (size_t)(node->count - place) * sizeof(struct route_node *));
     node->texts[place] = child;
     node->count++;
     return child;

@@ -34,9 +34,10 @@ static inline void serve_begin(weft_http_handler handler, void *data)
     CHECK_EQ(weft_http_listen(asked, "tcp:127.0.0.1:0", NULL), 0);
     CHECK_EQ(weft_http_local(asked, 0, &address), 0);
     CHECK_EQ(weft_address_format(&address, text, sizeof text), 0);
-    asked_at = (struct sockaddr_in){.sin_family = AF_INET,
-                                    .sin_port = htons((uint16_t)atoi(strrchr(text, ':') + 1)),
-                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    asked_at =
+        (struct sockaddr_in){.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)strtol(strrchr(text, ':') + 1, NULL, 10)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
 static inline void serve_end(void)
@@ -49,8 +50,9 @@ static inline bool take_apart(struct answer *answer, size_t size)
 {
     answer->bytes[size] = '\0';
     char *end = strstr(answer->bytes, "\r\n\r\n");
-    if (end == NULL || sscanf(answer->bytes, "HTTP/1.1 %d ", &answer->status) != 1)
+    if (end == NULL || strncmp(answer->bytes, "HTTP/1.1 ", 9) != 0)
         return false;
+    answer->status = (int)strtol(answer->bytes + 9, NULL, 10);
     end[2] = '\0';
     answer->head = answer->bytes;
     answer->body = end + 4;

@@ -297,7 +297,7 @@ static void folders_as_lists(void)
     int found = 0;
     for (const char *at = answer->body; (at = strstr(at, "<li><a href=\"./")) != NULL;
          at++, found++)
-        CHECK_EQ(atoi(at + 15), found);
+        CHECK_EQ(strtol(at + 15, NULL, 10), found);
     CHECK_EQ(found, 1000);
     end();
     CHECK_EQ(weft_http_files_open(&files, tree_path("root/many"), &options), 0);
@@ -365,7 +365,7 @@ static void several_parts_of_a_file(void)
         "\r\n--%s--\r\n",
         boundary, boundary, boundary, boundary);
     CHECK_STR(answer->body, expected);
-    CHECK_EQ(atoi(field_of(answer, "Content-Length")), answer->size);
+    CHECK_EQ(strtol(field_of(answer, "Content-Length"), NULL, 10), answer->size);
     CHECK_STR(field_of(answer, "Content-Range"), "");
     /* Nobody can know it before. */
     type = field_of(ask("GET", "/a.txt", "Range: bytes=0-1, 8-\r\n"), "Content-Type");
