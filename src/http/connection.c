@@ -161,10 +161,12 @@ void weft__http_close_connection(struct connection *connection)
 void weft__http_linger(struct connection *connection)
 {
     struct door *door = connection->door;
-    if (connection->tls != NULL || atomic_u32_load_relaxed(&door->server->stopping) != 0) {
+    if (atomic_u32_load_relaxed(&door->server->stopping) != 0) {
         weft__http_close_connection(connection);
         return;
     }
+    if (connection->tls != NULL)
+        (void)weft__http_tls_end(connection->tls);
     weft__http_end_sending(connection->fd);
     int64_t deadline = deadline_of(door, LIST_LINGERING);
     bool stays, told;
@@ -187,8 +189,8 @@ bool weft__http_discard(struct connection *connection)
     char rest[4096];
     int64_t got;
     int most = 64; /* who sends more than that is not listened to */
-    do /* to the very end: of one that comes with the last bytes no event tells */
-        got = weft__http_connection_read(connection, rest, sizeof rest);
+    do /* to the very end: of one that comes with the last bytes no event tells; TLS or not, nobody looks */
+        got = weft__http_receive(connection->fd, rest, sizeof rest);
     while (got > 0 && --most > 0);
     return got == -EAGAIN;
 }

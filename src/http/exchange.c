@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include <weft/fd.h>
 #include <weft/fiber.h>
 
 /* After so many requests in a row others get their turn. */
@@ -224,6 +225,16 @@ static void answer(struct exchange *exchange)
     weft__http_response_free(exchange);
 }
 
+/* A client of TLS takes what it got for cut off if it is not told of the end. That may have to wait for room. */
+static void say_end(struct connection *connection, int64_t timeout)
+{
+    if (connection->tls == NULL)
+        return;
+    while (weft__http_tls_end(connection->tls) == -EAGAIN)
+        if (weft__http_connection_wait(connection, WEFT_WRITABLE, weft_after(timeout)) != 0)
+            return;
+}
+
 /* The connection ends here: what was sent last is to be read by the client first, if it may still be sending. */
 static void part(struct exchange *exchange)
 {
@@ -233,6 +244,8 @@ static void part(struct exchange *exchange)
         count_up(&exchange->server->timed_out);
     bool unread = exchange->at < exchange->in_size || !exchange->request.done ||
                   atomic_u32_load_relaxed(&connection->readable) != 0;
+    if (!broken)
+        say_end(connection, exchange->server->options.write_timeout);
     free_blocks(&exchange->request);
     weft__http_exchange_put(exchange);
     if (unread && !broken)
