@@ -136,7 +136,7 @@ static int response(struct client *client, char *body, size_t room, size_t *size
     *size = strtoul(length + 16, NULL, 10);
     CHECK(*size <= room);
     client_read_all(client, body, (int)*size);
-    return atoi(head + 9);
+    return (int)strtol(head + 9, NULL, 10);
 }
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -358,7 +358,7 @@ static void many_connections(void)
 {
     int64_t wanted = test_scale(1000), most = connections_at_most();
     int each = EACH, fibers = (int)(((wanted < most ? wanted : most) + EACH - 1) / EACH);
-    weft_fiber **all = calloc((size_t)fibers, sizeof *all);
+    weft_fiber **all = calloc((size_t)fibers, sizeof(weft_fiber *));
     weft_http_server *server = serve((weft_http_options){0}, &many_port);
     CHECK(all != NULL);
     CHECK_EQ(weft_wg_add(&all_here, fibers + 1), 0);
