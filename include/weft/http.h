@@ -150,7 +150,8 @@ typedef struct weft_http_tls {
     uintptr_t reserved[5]; /* must be zero */
 } weft_http_tls;
 
-/* The same with TLS 1.2 and 1.3 (only HTTP/1.1 is spoken).
+/* The same with TLS 1.2 and 1.3. Only HTTP/1.1 is spoken: a client that offers protocols (ALPN), but not that one, is
+ * refused. Sessions are resumed by tickets; there is no renegotiation. A key that needs a password cannot be used.
  * Returns as weft_http_listen; -ENOTSUP if the library was built without TLS; -EINVAL if a certificate or key cannot be
  * used: what is wrong is written to stderr; -ENOENT, -EACCES if it cannot be read.
  * Contexts: fiber, thread. */
