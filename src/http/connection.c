@@ -224,10 +224,28 @@ int weft__http_connection_wait(struct connection *connection, int events, int64_
     return ready > 0 ? 0 : ready;
 }
 
+/* Small pieces (the lines around a chunk) go into one record: each costs a call of the system and a packet. If it has to be
+ * repeated the pieces are the same, so the bytes are. */
+static int64_t send_record(struct tls *tls, const struct iovec *pieces, int count)
+{
+    char together[4096];
+    size_t size = 0;
+    if (count == 1 || pieces[0].iov_len >= sizeof together)
+        return weft__http_tls_write(tls, pieces[0].iov_base, pieces[0].iov_len);
+    for (int i = 0; i < count && size < sizeof together; i++) {
+        size_t room = sizeof together - size;
+        size_t most = pieces[i].iov_len < room ? pieces[i].iov_len : room;
+        if (most > 0)
+            memcpy(together + size, pieces[i].iov_base, most);
+        size += most;
+    }
+    return weft__http_tls_write(tls, together, size);
+}
+
 static int64_t send_some(struct connection *connection, const struct iovec *pieces, int count)
 {
     if (connection->tls != NULL)
-        return weft__http_tls_write(connection->tls, pieces[0].iov_base, pieces[0].iov_len);
+        return send_record(connection->tls, pieces, count);
     return weft__http_send(connection->fd, pieces, count);
 }
 

@@ -37,7 +37,7 @@ static const char large[300000];
 
 /* ---- the server ---- */
 
-/* /hello; /large; else the body of the request. */
+/* /hello; /flush: the same at once; /large; else the body of the request. */
 static void answer(weft_http_request *request, weft_http_response *response, void *data)
 {
     const char *path = weft_http_path(request);
@@ -47,6 +47,9 @@ static void answer(weft_http_request *request, weft_http_response *response, voi
     CHECK(weft_http_is_tls(request) != 0);
     if (strcmp(path, "/hello") == 0) {
         (void)weft_http_puts(response, "hello");
+    } else if (strcmp(path, "/flush") == 0) {
+        (void)weft_http_puts(response, "hello");
+        CHECK_EQ(weft_http_flush(response), 0);
     } else if (strcmp(path, "/large") == 0) {
         (void)weft_http_write(response, large, sizeof large);
     } else {
@@ -188,6 +191,22 @@ static void a_head_in_many_records(void)
             CHECK_EQ(client_write(&client, request + i, 1), 1);
         expect_hello(&client);
     }
+    hang_up(&client);
+    end(server);
+}
+
+/* What is flushed is one record, though it is a head, a line, the body and another line. */
+static void few_records(void)
+{
+    int port;
+    char data[4096];
+    weft_http_server *server = serve((weft_http_options){0}, &port);
+    struct client client = connected(port, (struct client_options){0});
+    ask(&client, GET("/flush"));
+    int got = client_read(&client, data, sizeof data - 1); /* never more than a record */
+    CHECK(got > 0);
+    data[got] = '\0';
+    CHECK(strstr(data, "\r\n\r\n5\r\nhello\r\n") != NULL);
     hang_up(&client);
     end(server);
 }
@@ -457,6 +476,7 @@ int main(void)
     RUN(keys_that_are_none);
     RUN(one_connection_many_requests);
     RUN(a_head_in_many_records);
+    RUN(few_records);
     RUN(a_body_to_the_end);
     RUN(bodies_both_ways);
     RUN(a_body_too_large);
