@@ -63,6 +63,7 @@ bool weft__http_release(struct connection *connection, struct partial *partial)
     int64_t deadline = deadline_of(door, list);
     weft_mutex_lock(&door->lock);
     bool quiet = atomic_u32_load_relaxed(&connection->readable) == 0 &&
+                 atomic_u32_load_relaxed(&connection->ended) == 0 &&
                  atomic_u32_load_relaxed(&door->server->stopping) == 0;
     if (quiet) {
         connection->partial = partial;

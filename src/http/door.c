@@ -185,7 +185,9 @@ static void read_head(struct connection *connection, bool ended)
     }
     exchange = object;
     weft__http_exchange_restore(exchange, connection);
-    atomic_u32_store_relaxed(&connection->readable, ended);
+    atomic_u32_store_relaxed(&connection->readable, 0);
+    if (ended)
+        atomic_u32_store_relaxed(&connection->ended, 1);
     for (;;) {
         switch (weft__http_exchange_take(exchange, &status)) {
         case TAKEN_WHOLE:
@@ -231,6 +233,8 @@ static void connection_event(struct connection *connection, uint32_t events)
     bool mine = !connection->closed && connection->list != LIST_BUSY;
     if (!mine && (events & (HTTP_READABLE | HTTP_ENDED)) != 0)
         atomic_u32_store_relaxed(&connection->readable, 1);
+    if (!mine && (events & HTTP_ENDED) != 0)
+        atomic_u32_store_relaxed(&connection->ended, 1);
     weft_mutex_unlock(&door->lock);
     if (!mine)
         return;

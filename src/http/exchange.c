@@ -243,7 +243,8 @@ static void part(struct exchange *exchange)
     if (exchange->response.error == -ETIMEDOUT || exchange->request.error == -ETIMEDOUT)
         count_up(&exchange->server->timed_out);
     bool unread = exchange->at < exchange->in_size || !exchange->request.done ||
-                  atomic_u32_load_relaxed(&connection->readable) != 0;
+                  atomic_u32_load_relaxed(&connection->readable) != 0 ||
+                  atomic_u32_load_relaxed(&connection->ended) != 0;
     if (!broken)
         say_end(connection, exchange->server->options.write_timeout);
     free_blocks(&exchange->request);

@@ -338,11 +338,9 @@ static inline bool client_head(struct client *client, struct answer *answer)
     return true;
 }
 
-/* The next response, whole; `empty`: of a request whose response has no body. False if the connection ends before. */
-static inline bool client_try_answer(struct client *client, struct answer *answer, bool empty)
+/* What follows the head; `empty`: nothing does, since it is the response to HEAD. False if the connection ends before. */
+static inline bool client_rest(struct client *client, struct answer *answer, bool empty)
 {
-    if (!client_head(client, answer))
-        return false;
     const char *coding = answer_field(answer, "Transfer-Encoding");
     answer->chunked = coding != NULL;
     if (coding != NULL)
@@ -360,6 +358,12 @@ static inline bool client_try_answer(struct client *client, struct answer *answe
     answer->size = strtoul(length, NULL, 10);
     answer->body = client_take(client, answer->size);
     return answer->body != NULL;
+}
+
+/* The next response, whole. */
+static inline bool client_try_answer(struct client *client, struct answer *answer, bool empty)
+{
+    return client_head(client, answer) && client_rest(client, answer, empty);
 }
 
 static inline struct answer client_answer(struct client *client)

@@ -173,11 +173,44 @@ static void half_close_is_no_hindrance(void)
         CHECK(client_at_end(&client));
         client_close(&client);
     }
-    struct client client = client_open(server);
-    client_send(&client, "GET / HT");
-    client_half_close(&client);
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    end(server);
+}
+
+/* Whether the door was told of something for its one connection that is busy. */
+static bool was_told(weft_http_server *server)
+{
+    bool told = false;
+    for (int i = 0; i < server->door_count; i++) {
+        struct door *door = &server->doors[i];
+        weft_mutex_lock(&door->lock);
+        struct connection *connection = door->lists[LIST_BUSY].first;
+        told |= connection != NULL && atomic_u32_load_relaxed(&connection->readable) != 0;
+        weft_mutex_unlock(&door->lock);
+    }
+    return told;
+}
+
+/* The end comes together with a part of a head, and nobody waits for the rest of it. */
+static void half_close_with_half_a_head(void)
+{
+    weft_http_server *server = serve_with((weft_http_options){
+        .handler = patient, .header_timeout = 3600 * WEFT_S, .idle_timeout = 3600 * WEFT_S});
+    for (int i = 0; i < 2; i++) {
+        struct client client = client_open(server);
+        if (i == 1) { /* while a worker is busy */
+            client_send(&client, GET("/1"));
+            weft_sem_acquire(&entered, 1);
+        }
+        CHECK_EQ(send(client.fd, "GET / HT", 8, MSG_MORE | MSG_NOSIGNAL), 8);
+        client_half_close(&client);
+        if (i == 1) {
+            AWAIT(was_told(server));
+            weft_sem_release(&gate, 1);
+            EXPECT(&client, 200, "/1");
+        }
+        CHECK(client_at_end(&client));
+        client_close(&client);
+    }
     end(server);
 }
 
@@ -378,6 +411,7 @@ int main(void)
     RUN(pipelines_are_answered_in_order);
     RUN(long_pipelines);
     RUN(half_close_is_no_hindrance);
+    RUN(half_close_with_half_a_head);
     RUN(idle_connections_hold_nothing);
     RUN(idle_timeout);
     RUN(header_timeout);
