@@ -171,10 +171,11 @@ class Server:
         (Path(self.folder) / "files").mkdir()
         with open(Path(self.folder) / "files" / "big", "wb") as big:
             big.truncate(BIG_SIZE)
+        # It drops idle connections when fifteen sixteenths of what it may have are in use: twice as many as there can be.
         config = Path(self.folder) / "nginx.conf"
         config.write_text(NGINX.format(
             user="user root;" if os.geteuid() == 0 else "", folder=self.folder, port=self.port, files=files,
-            connections=files, idle=self.options["idle_timeout"], header=self.options["header_timeout"]),
+            connections=2 * files, idle=self.options["idle_timeout"], header=self.options["header_timeout"]),
                           encoding="utf-8")
         self.start([nginx_path(), "-p", self.folder, "-c", config, "-e", f"{self.folder}/error.log"])
 
