@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -30,6 +31,7 @@ CONNECTIONS = 64
 HELLO = b"hello, world\n"
 SECONDS, WARM_UP, QUICK_SECONDS = 4, 1, 1
 IDLE_MOST, IDLE_QUICK = 100000, 10000
+SETTLE = 3  # seconds until what was needed for requests and is kept for a while is gone, or not
 FILES_SPARE = 200  # descriptors that are not connections
 
 
@@ -115,11 +117,13 @@ def idle(system, quick):
     with servers.Server(system, here) as server:
         expect_answers(server, "hello")
         server.warm_up(there)
+        time.sleep(SETTLE)
         before, _ = server.memory()
         with subprocess.Popen([servers.FLOOD, "idle", "--port", str(server.port), "--connections", str(count), "--seconds", "60"],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                               preexec_fn=servers.in_child(there)) as client:
             ready = client.stdout.readline().split()
+            time.sleep(SETTLE)
             after, peak = server.memory()
             client.stdin.close()  # it ends
             client.wait()
