@@ -185,7 +185,8 @@ static void broken_pipes_raise_nothing(void *unused)
 static void read_some_and_go(void *arg)
 {
     char byte[1000];
-    CHECK_EQ(weft_conn_shutdown(arg, WEFT_WRITABLE), 0); /* a reset after the end is a broken pipe */
+    CHECK_EQ(weft_conn_shutdown(arg, WEFT_WRITABLE),
+             0); /* a reset after the end is a broken pipe */
     CHECK(weft_conn_read(arg, byte, sizeof byte, WEFT_NEVER) > 0);
     reset(arg);
 }
