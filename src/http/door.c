@@ -172,7 +172,7 @@ static void keep_partial(struct exchange *exchange)
         weft__http_move(connection, LIST_READING);
 }
 
-static void read_head(struct connection *connection, bool ended)
+static void read_head(struct connection *connection)
 {
     weft_http_server *server = connection->door->server;
     struct exchange *exchange;
@@ -186,8 +186,6 @@ static void read_head(struct connection *connection, bool ended)
     exchange = object;
     weft__http_exchange_restore(exchange, connection);
     atomic_u32_store_relaxed(&connection->readable, 0);
-    if (ended)
-        atomic_u32_store_relaxed(&connection->ended, 1);
     for (;;) {
         switch (weft__http_exchange_take(exchange, &status)) {
         case TAKEN_WHOLE:
@@ -196,8 +194,6 @@ static void read_head(struct connection *connection, bool ended)
             exchange->drained = false;
             continue;
         case TAKEN_PARTLY:
-            if (ended)
-                break;
             keep_partial(exchange);
             return;
         case TAKEN_REFUSED:
@@ -231,10 +227,10 @@ static void connection_event(struct connection *connection, uint32_t events)
     struct door *door = connection->door;
     weft_mutex_lock(&door->lock);
     bool mine = !connection->closed && connection->list != LIST_BUSY;
-    if (!mine && (events & (HTTP_READABLE | HTTP_ENDED)) != 0)
-        atomic_u32_store_relaxed(&connection->readable, 1);
-    if (!mine && (events & HTTP_ENDED) != 0)
+    if ((events & HTTP_ENDED) != 0)
         atomic_u32_store_relaxed(&connection->ended, 1);
+    if (!mine && (events & (HTTP_READABLE | HTTP_ENDED)) != 0)
+        atomic_u32_store_release(&connection->readable, 1); /* with what is said of the end */
     weft_mutex_unlock(&door->lock);
     if (!mine)
         return;
@@ -244,7 +240,7 @@ static void connection_event(struct connection *connection, uint32_t events)
         return;
     }
     if (shake(connection))
-        read_head(connection, (events & HTTP_ENDED) != 0);
+        read_head(connection);
 }
 
 /* Deadlines and the end. */

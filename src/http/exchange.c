@@ -126,17 +126,19 @@ enum taken weft__http_exchange_take(struct exchange *exchange, int *status)
         if (exchange->drained)
             return TAKEN_PARTLY;
         size_t room = exchange->in_capacity - exchange->in_size;
+        bool ended = atomic_u32_load_relaxed(&connection->ended) != 0;
         int64_t got =
             weft__http_connection_read(connection, exchange->in + exchange->in_size, room);
         if (got == -EAGAIN) {
             exchange->drained = true;
-            return TAKEN_PARTLY;
+            return ended ? TAKEN_ENDED : TAKEN_PARTLY;
         }
         if (got <= 0)
             return TAKEN_ENDED;
         exchange->in_size += (size_t)got;
-        /* A session of TLS gives a record at a time. */
-        exchange->drained = (size_t)got < room && connection->tls == NULL;
+        /* A session of TLS gives a record at a time; and of the end behind the last bytes nobody will be told again. */
+        exchange->drained = (size_t)got < room && connection->tls == NULL &&
+                            atomic_u32_load_relaxed(&connection->ended) == 0;
     }
 }
 

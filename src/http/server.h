@@ -21,8 +21,9 @@
  *                       after that, the door finds it WAITING, and reads.
  *   data | short read   A read that filled less than it could has emptied the socket; what comes later is a new edge. A read
  *                       that filled all sets `readable`: there may be more, of which no edge tells.
- *   end with data       One edge for both: if the event says that the peer has ended, `ended` is set and stays, and the
- *                       connection is not given back: somebody reads until the end is found.
+ *   end with data       One edge for both. So an event that says that the peer has ended sets `ended`, whoever has the
+ *                       connection, and from then on no short read counts as the last: somebody reads once more, and
+ *                       finds the end.
  *   close | event       An event of a connection that a worker has closed may be in the door's hands. So only the door
  *                       frees the record, before it asks for events the next time.
  *
@@ -73,7 +74,7 @@ struct connection {
     struct partial *partial; /* or NULL */
     int64_t deadline;        /* while it waits */
     atomic_u32 readable;     /* there may be something to read of which no event will tell */
-    atomic_u32 ended;        /* so it is for ever: the peer sends no more */
+    atomic_u32 ended;        /* the peer sends no more: behind what is there is the end */
     uint8_t list;            /* enum list; LIST_BUSY: a worker's */
     bool shaking;            /* the handshake is under way */
     bool closed;
