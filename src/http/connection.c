@@ -170,19 +170,24 @@ void weft__http_linger(struct connection *connection)
         (void)weft__http_tls_end(connection->tls);
     weft__http_end_sending(connection->fd);
     int64_t deadline = deadline_of(door, LIST_LINGERING);
-    bool stays, told;
+    bool stays, told, first;
     do { /* once more if the door was told of something while it was not its own */
         atomic_u32_store_relaxed(&connection->readable, 0);
         stays = weft__http_discard(connection);
         weft_mutex_lock(&door->lock);
         told = atomic_u32_load_relaxed(&connection->readable) != 0;
-        stays = stays && door->lists[LIST_LINGERING].count < HTTP_LINGERING_MOST;
+        /* A door that knows of a stop has looked at its lists, as in weft__http_admit. */
+        stays = stays && door->lists[LIST_LINGERING].count < HTTP_LINGERING_MOST &&
+                atomic_u32_load_relaxed(&door->server->stopping) == 0;
+        first = door->lists[LIST_LINGERING].count == 0;
         if (stays && !told)
             wait_in(connection, LIST_LINGERING, deadline);
         weft_mutex_unlock(&door->lock);
     } while (stays && told);
     if (!stays)
         weft__http_close_connection(connection);
+    else if (first) /* the door may be sleeping for longer than that */
+        weft__http_bell_ring(door->bell);
 }
 
 bool weft__http_discard(struct connection *connection)

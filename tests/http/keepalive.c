@@ -258,6 +258,34 @@ static void idle_timeout(void)
     end(server);
 }
 
+static void early(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    weft_sem_release(&entered, 1);
+    weft_sem_acquire(&gate, 1);
+    CHECK_EQ(weft_http_reply(response, 200, NULL, "early", 5), 0);
+}
+
+/* A client that does not end is not waited for; and the time for that is not one of the other timeouts. */
+static void lingering_ends(void)
+{
+    weft_http_server *server = serve_with((weft_http_options){.handler = early,
+                                                              .header_timeout = 3600 * WEFT_S,
+                                                              .idle_timeout = 3600 * WEFT_S,
+                                                              .doors = 1});
+    struct client client = client_open(server);
+    client_send(&client, "POST / HTTP/1.1\r\n" HOST "Content-Length: 1000000\r\n\r\n");
+    weft_sem_acquire(&entered, 1);
+    usleep(50000); /* the door may go to sleep: there is nothing to be seen of that */
+    weft_sem_release(&gate, 1);
+    EXPECT(&client, 200, "early");
+    CHECK(client_at_end(&client));
+    AWAIT(stats_of(server).connections == 0);
+    client_close(&client);
+    end(server);
+}
+
 static void header_timeout(void)
 {
     weft_http_server *server =
@@ -416,6 +444,7 @@ int main(void)
     RUN(half_close_with_half_a_head);
     RUN(idle_connections_hold_nothing);
     RUN(idle_timeout);
+    RUN(lingering_ends);
     RUN(header_timeout);
     RUN(header_timeout_is_for_the_whole);
     RUN(no_data_is_lost_between_door_and_worker);
