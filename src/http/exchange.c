@@ -321,8 +321,12 @@ void weft__http_exchange_run(void *arg)
         exchange->drained = exchange->connection->tls == NULL;
         if (!go_on(exchange))
             return;
-        if (turn % TURN == 0)
+        if (turn % TURN == 0) {
+            /* Behind those who wait for a worker. */
+            if (weft_pool_try_invoke(exchange->server->pool, exchange) == 0)
+                return;
             weft_yield();
+        }
     }
 }
 

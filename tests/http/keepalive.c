@@ -147,6 +147,47 @@ static void long_pipelines(void)
     end(server);
 }
 
+/* Says how many others were answered before it. The first of them waits. */
+static void counting(weft_http_request *request, weft_http_response *response, void *data)
+{
+    int *count = data;
+    if (strcmp(weft_http_path(request), "/other") == 0) {
+        CHECK_EQ(weft_http_printf(response, "%d", *count), 0);
+        return;
+    }
+    if (++*count == 1) {
+        weft_sem_release(&entered, 1);
+        weft_sem_acquire(&gate, 1);
+    }
+}
+
+/* Who has much to ask does not keep the worker from those who wait. */
+static void others_get_their_turn(void)
+{
+    enum { MANY = 300 };
+    int count = 0;
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = counting, .data = &count, .max_workers = 1});
+    struct client busy = client_open(server), other = client_open(server);
+    char requests[MANY * sizeof GET("/")] = "", *at = requests;
+    for (int i = 0; i < MANY; i++)
+        at = stpcpy(at, GET("/"));
+    client_send(&busy, requests);
+    weft_sem_acquire(&entered, 1);
+    client_send(&other, GET("/other"));
+    AWAIT(stats_of(server).queued == 1);
+    weft_sem_release(&gate, 1);
+    struct answer answer = client_answer(&other);
+    CHECK_EQ(answer.status, 200);
+    CHECK(atoi(answer.body) < MANY / 2);
+    answer_free(&answer);
+    for (int i = 0; i < MANY; i++)
+        EXPECT(&busy, 200, "");
+    client_close(&busy);
+    client_close(&other);
+    end(server);
+}
+
 static void half_close_is_no_hindrance(void)
 {
     weft_http_server *server = serve(patient);
@@ -440,6 +481,7 @@ int main(void)
     int before = open_descriptors();
     RUN(pipelines_are_answered_in_order);
     RUN(long_pipelines);
+    RUN(others_get_their_turn);
     RUN(half_close_is_no_hindrance);
     RUN(half_close_with_half_a_head);
     RUN(idle_connections_hold_nothing);
