@@ -112,9 +112,9 @@ typedef struct weft_http_options {
     int64_t max_body;
 
     /* Told of each request when it is over; in the fiber that answered it, so it should be quick. weft_http_log_line
-     * makes a line of it. Default: none. */
+     * makes a line of it. If it panics, that is reported on stderr. Default: none. */
     void (*log)(const weft_http_log_entry *entry, void *data);
-    /* Told of a handler's panic. Default: a report on stderr. */
+    /* Told of a handler's panic. If it panics itself, that is reported on stderr. Default: a report on stderr. */
     void (*on_panic)(const weft_panic_info *info, weft_http_request *request, void *data);
     /* Not 0: a handler that crashes takes down only its own connection, as weft_pool_options.isolate_crashes. */
     int isolate_crashes;

@@ -189,14 +189,35 @@ static void call_handler(void *arg)
     options->handler(&exchange->request, &exchange->response, options->data);
 }
 
+struct telling {
+    struct exchange *exchange;
+    const weft_panic_info *info;
+};
+
+static void call_on_panic(void *arg)
+{
+    const struct telling *telling = arg;
+    struct exchange *exchange = telling->exchange;
+    const weft_http_options *options = &exchange->server->options;
+    options->on_panic(telling->info, &exchange->request, options->data);
+}
+
+/* Counts a panic, and tells who wants to know. If that panics too it is reported, and the connection is not lost for it. */
+static void note_panic(struct exchange *exchange, const weft_panic_info *info)
+{
+    struct telling telling = {exchange, info};
+    weft_panic_info another;
+    count_up(&exchange->server->panicked);
+    if (exchange->server->options.on_panic != NULL &&
+        weft_recover(call_on_panic, &telling, &another) == -EOWNERDEAD)
+        weft_panic_report(&another);
+}
+
 static void after_panic(struct exchange *exchange, const weft_panic_info *info)
 {
-    weft_http_server *server = exchange->server;
     weft_http_response *response = &exchange->response;
-    count_up(&server->panicked);
-    if (server->options.on_panic != NULL)
-        server->options.on_panic(info, &exchange->request, server->options.data);
-    else
+    note_panic(exchange, info);
+    if (exchange->server->options.on_panic == NULL)
         weft_panic_report(info);
     exchange->keep = false;
     if (response->sent) { /* no end of the body: the client sees that it was cut off */
@@ -336,10 +357,7 @@ void weft__http_exchange_crashed(const weft_panic_info *info, void (*function)(v
     (void)server;
     (void)function;
     struct exchange *exchange = arg;
-    const weft_http_options *options = &exchange->server->options;
-    count_up(&exchange->server->panicked);
-    if (options->on_panic != NULL)
-        options->on_panic(info, &exchange->request, options->data); /* the report was made */
+    note_panic(exchange, info); /* the report was made */
     exchange->response.error = -EFAULT;
     weft__http_response_free(exchange);
     part(exchange);

@@ -10,9 +10,28 @@
 
 #include "http/exchange.h"
 
+struct telling {
+    const weft_http_options *options;
+    const weft_http_log_entry *entry;
+};
+
+static void call_log(void *arg)
+{
+    const struct telling *telling = arg;
+    telling->options->log(telling->entry, telling->options->data);
+}
+
+/* A log that panics is reported, and ends neither the connection nor the door, which logs what it refuses. */
+static void tell(const weft_http_options *options, const weft_http_log_entry *entry)
+{
+    struct telling telling = {options, entry};
+    weft_panic_info info;
+    if (weft_recover(call_log, &telling, &info) == -EOWNERDEAD)
+        weft_panic_report(&info);
+}
+
 void weft__http_log(struct exchange *exchange, int status)
 {
-    const weft_http_options *options = &exchange->server->options;
     weft_http_request *request = &exchange->request;
     weft_address peer;
     weft__http_peer_address(&exchange->connection->peer, &peer);
@@ -30,7 +49,7 @@ void weft__http_log(struct exchange *exchange, int status)
         .bytes = exchange->response.sent_body,
         .nanoseconds = known ? weft_now() - exchange->started : 0,
     };
-    options->log(&entry, options->data);
+    tell(&exchange->server->options, &entry);
 }
 
 struct line {

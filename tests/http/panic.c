@@ -130,6 +130,59 @@ static void panics_are_reported(void)
     end(reported);
 }
 
+static void on_panic_in_panic(const weft_panic_info *info, weft_http_request *request, void *data)
+{
+    on_panic(info, request, data);
+    weft_panic("and again");
+}
+
+static void ask_for_two_panics(void)
+{
+    for (int i = 0; i < 3; i++)
+        expect_500(reported, GET("/plain"));
+}
+
+/* Who is told of a panic may panic too: the client is answered, and the connection not lost. */
+static void on_panic_may_panic(void)
+{
+    told = 0;
+    reported = serve_with(
+        (weft_http_options){.handler = risky, .on_panic = on_panic_in_panic, .max_workers = 1});
+    const char *text = test_stderr_of(ask_for_two_panics);
+    CHECK(strstr(text, "and again") != NULL);
+    CHECK_EQ(told, 3);
+    CHECK_EQ(stats_of(reported).panicked, 3);
+    end(reported);
+}
+
+static void log_in_panic(const weft_http_log_entry *entry, void *data)
+{
+    (void)data;
+    weft_panic("no log of %s", entry->method);
+}
+
+static void ask_for_logs(void)
+{
+    struct client client = client_open(reported);
+    for (int i = 0; i < 3; i++) {
+        client_send(&client, GET("/fine"));
+        EXPECT(&client, 200, "fine");
+        struct answer answer = ask(reported, "what?\r\n\r\n");
+        CHECK_EQ(answer.status, 400);
+        answer_free(&answer);
+    }
+    client_close(&client);
+}
+
+/* Refusals are logged by the door, without which nobody would be served. */
+static void logs_may_panic(void)
+{
+    reported = serve_with((weft_http_options){.handler = risky, .log = log_in_panic, .doors = 1});
+    const char *text = test_stderr_of(ask_for_logs);
+    CHECK(strstr(text, "no log of GET") != NULL);
+    end(reported);
+}
+
 /* ---- crashes ---- */
 
 static weft_sem crashed = WEFT_SEM_INIT(0);
@@ -186,6 +239,8 @@ int main(void)
     RUN(panics_leave_no_context);
     RUN(panics_after_the_head_cut_the_connection);
     RUN(panics_are_reported);
+    RUN(on_panic_may_panic);
+    RUN(logs_may_panic);
     if (WEFT_ASAN || WEFT_TSAN)
         printf("crashes are not isolated under a sanitizer\n");
     else
