@@ -220,7 +220,9 @@ static void after_panic(struct exchange *exchange, const weft_panic_info *info)
     if (exchange->server->options.on_panic == NULL)
         weft_panic_report(info);
     exchange->keep = false;
-    if (response->sent) { /* no end of the body: the client sees that it was cut off */
+    /* A head that still lies in `out` is not on its way. Else there is no end of the body: the client sees that it was
+     * cut off. */
+    if (response->sent && exchange->body_at == 0) {
         response->error = -ECONNABORTED;
         return;
     }
