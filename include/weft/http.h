@@ -305,7 +305,8 @@ WEFT_API int weft_http_redirect(weft_http_response *response, int status, const 
 
 /* Begins a stream of events: status 200, text/event-stream, nothing kept by caches. Such a handler does not end by itself:
  * when the server stops, its context is cancelled at once, so that its waits end with -ECANCELED.
- * Returns as weft_http_flush; -EBUSY if the head is on its way. */
+ * Returns as weft_http_flush; -EBUSY if the head is on its way; -EPIPE for HEAD, when the head was sent: nobody takes the
+ * events. */
 WEFT_API WEFT_MUST_USE int weft_http_events(weft_http_response *response);
 /* Sends an event at once; `event` and `id` may be NULL. Data may have several lines.
  * Returns as weft_http_write; -EINVAL if event or id have an end of line in them, or the response is no stream of events.

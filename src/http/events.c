@@ -19,6 +19,12 @@ int weft_http_events(weft_http_response *response)
             weft_http_set(response, "X-Accel-Buffering", "no"); /* for proxies that would collect */
     if (error != 0)
         return error;
+    weft_http_status(response, 200);
+    if (weft__http_is_head(response)) {
+        /* Events that are not sent never fail: the handler would not know when to end. */
+        error = weft_http_flush(response);
+        return error != 0 ? error : -EPIPE;
+    }
     error = weft__http_response_stream(response);
     if (error != 0)
         return error;

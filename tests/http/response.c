@@ -729,6 +729,46 @@ static void streams_end_with_the_server(void)
     weft_http_close(server);
 }
 
+/* Goes on until it is told that nobody listens. */
+static void stubborn(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    weft_http_status(response, 204); /* a stream is 200 */
+    int error = weft_http_events(response);
+    while (error == 0) {
+        error = weft_http_event(response, NULL, "on and on", NULL);
+        if (error == 0)
+            error = weft_sleep(WEFT_MS);
+    }
+    outcome = error;
+}
+
+/* Who asks by HEAD takes no events: else nothing would ever tell the handler that its client is gone. */
+static void streams_are_not_for_head(void)
+{
+    weft_http_server *server = serve_by(stubborn);
+    struct client client = client_open(server);
+    struct answer answer;
+    for (int i = 0; i < 2; i++) {
+        client_send(&client, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+        CHECK(client_try_answer(&client, &answer, true));
+        CHECK_EQ(answer.status, 200);
+        CHECK_STR(answer_field(&answer, "Content-Type"), "text/event-stream");
+        answer_free(&answer);
+        AWAIT(stats_of(server).requests == i + 1);
+        CHECK_EQ(outcome, -EPIPE);
+    }
+    client_send(&client, GET("/"));
+    CHECK(client_head(&client, &answer));
+    CHECK_EQ(answer.status, 200);
+    answer_free(&answer);
+    check_piece(&client, "11\r\ndata: on and on\n\n\r\n");
+    client_close(&client);
+    AWAIT(stats_of(server).connections == 0);
+    end(server);
+}
+
 /* ---- upgrades ---- */
 
 static void upgraded(weft_http_request *request, weft_http_response *response, void *data)
@@ -908,6 +948,7 @@ int main(void)
     RUN(whole_responses);
     RUN(events_are_sent_at_once);
     RUN(streams_end_with_the_server);
+    RUN(streams_are_not_for_head);
     RUN(upgrades);
     RUN(requests_are_logged);
     RUN(lines_are_cut);
