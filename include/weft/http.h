@@ -321,8 +321,8 @@ WEFT_API WEFT_MUST_USE int weft_http_event_ping(weft_http_response *response);
 /* Answers 101 with `protocol` (and the fields that were set), and hands the connection over: what
  * weft_http_stream_read and weft_http_stream_write pass is not HTTP any more. The handler has it until it returns;
  * then it is closed. When the server stops, the handler's context is cancelled at once.
- * Returns 0; -EINVAL if the request does not ask for that protocol (Upgrade, Connection); -EBUSY if something was
- * sent; or as weft_http_write. */
+ * Returns 0; -EINVAL if the request does not ask for that protocol (Upgrade, Connection), or has a body that was not
+ * read to its end; -EBUSY if something was sent; or as weft_http_write. */
 WEFT_API WEFT_MUST_USE int weft_http_upgrade(weft_http_response *response, const char *protocol);
 /* Returns as weft_conn_read and weft_conn_write; -EINVAL without an upgrade. */
 WEFT_API WEFT_MUST_USE int64_t weft_http_stream_read(weft_http_response *response, void *data,

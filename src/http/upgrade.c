@@ -23,6 +23,8 @@ int weft_http_upgrade(weft_http_response *response, const char *protocol)
     if (protocol == NULL || !weft__http_is_value(protocol) || !head->upgrade ||
         !weft__http_field_has(head->fields, head->count, "Upgrade", protocol))
         return -EINVAL;
+    if (!exchange->request.done) /* the stream would begin with what is left of the body */
+        return -EINVAL;
     if (response->sent || response->sent_body > 0)
         return -EBUSY;
     int error = weft__http_response_field(response, "Upgrade", protocol);

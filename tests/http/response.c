@@ -828,6 +828,13 @@ static void upgrades(void)
     client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: echo\r\n\r\n");
     EXPECT(&client, 426, NULL);
     CHECK_EQ(outcome, -EINVAL);
+
+    /* With a body that was not read: that is not of the new protocol. */
+    outcome = 0;
+    client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n"
+                         "Content-Length: 6\r\n\r\nbehind");
+    EXPECT(&client, 426, NULL);
+    CHECK_EQ(outcome, -EINVAL);
     client_close(&client);
 
     /* A stop ends them. */
