@@ -253,14 +253,14 @@ static int64_t sweep(struct door *door, bool all)
     int64_t now = weft_now();
     int64_t shortest = options->header_timeout < options->idle_timeout ? options->header_timeout
                                                                        : options->idle_timeout;
-    int64_t next = WEFT_NEVER;
+    int64_t soon = weft_after(shortest), next = WEFT_NEVER;
     for (int i = 0; i < 3; i++) {
         for (;;) {
             weft_mutex_lock(&door->lock);
             struct connection *oldest = door->lists[lists[i]].first;
             int64_t deadline = oldest != NULL ? oldest->deadline : WEFT_NEVER;
-            if (door->count > 0 && deadline > now + shortest)
-                deadline = now + shortest; /* a worker may give one back while we sleep */
+            if (door->count > 0 && deadline > soon)
+                deadline = soon; /* a worker may give one back while we sleep */
             weft_mutex_unlock(&door->lock);
             if (oldest == NULL || (!all && oldest->deadline > now)) {
                 next = deadline < next ? deadline : next;

@@ -82,6 +82,23 @@ static void answers_without_options(void)
     end(server);
 }
 
+static void timeouts_may_be_endless(void)
+{
+    weft_http_server *server = serve_with((weft_http_options){.handler = hello,
+                                                              .header_timeout = WEFT_NEVER,
+                                                              .idle_timeout = WEFT_NEVER,
+                                                              .body_timeout = WEFT_NEVER,
+                                                              .write_timeout = WEFT_NEVER});
+    struct client client = client_open(server);
+    for (int i = 0; i < 3; i++) {
+        client_send(&client, GET("/"));
+        EXPECT(&client, 200, "hello");
+    }
+    AWAIT(stats_of(server).idle == 1);
+    end(server);
+    client_close(&client);
+}
+
 static void listens_at_several_addresses(void)
 {
     char path[] = "/tmp/weft-http-XXXXXX", text[64];
@@ -400,6 +417,7 @@ int main(void)
 {
     RUN(refuses_bad_options);
     RUN(answers_without_options);
+    RUN(timeouts_may_be_endless);
     int before = open_descriptors();
     RUN(run_is_ended_by_a_signal);
     RUN(listens_at_several_addresses);
