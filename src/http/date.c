@@ -56,9 +56,10 @@ static char *put_text(char *to, const char *text, size_t size)
 
 void weft__http_date(int64_t seconds, char *text)
 {
-    int64_t day = seconds / 86400, of_day = seconds % 86400;
+    int64_t day = (seconds >= 0 ? seconds : seconds - 86399) / 86400;
+    int64_t of_day = seconds - day * 86400, of_week = (day + 4) % 7;
     struct civil date = civil_of(day);
-    text = put_text(text, days[(day + 4) % 7], 3);
+    text = put_text(text, days[of_week >= 0 ? of_week : of_week + 7], 3);
     text = put_text(text, ", ", 2);
     text = put_number(text, date.day, 2);
     text = put_text(text, " ", 1);

@@ -191,6 +191,12 @@ static void fields_of_a_file(void)
     tree_file("root/a.txt", "0123456789");
     tree_date("root/a.txt", date, 5);
     CHECK_STR(field_of(ask("GET", "/a.txt", ""), "ETag"), tag);
+    /* Before 1970. */
+    tree_date("root/a.txt", -1, 0);
+    CHECK_STR(field_of(ask("GET", "/a.txt", ""), "Last-Modified"), "Wed, 31 Dec 1969 23:59:59 GMT");
+    tree_date("root/a.txt", -8 * 86400, 0);
+    CHECK_STR(field_of(ask("GET", "/a.txt", ""), "Last-Modified"), "Wed, 24 Dec 1969 00:00:00 GMT");
+
     /* A date in the future would never be over. */
     tree_date("root/a.txt", 4000000000, 0);
     CHECK(strstr(field_of(ask("GET", "/a.txt", ""), "Last-Modified"), "2096") == NULL);
