@@ -189,14 +189,27 @@ int weft_http_add(weft_http_response *response, const char *name, const char *va
 
 int weft_http_setf(weft_http_response *response, const char *name, const char *format, ...)
 {
-    char text[1024];
-    va_list arguments;
+    char text[1024], *longer = NULL;
+    va_list arguments, again;
     va_start(arguments, format);
-    int size = vsnprintf(text, sizeof text, format, arguments);
+    va_copy(again, arguments);
+    int error, size = vsnprintf(text, sizeof text, format, arguments);
+    if (size < 0) {
+        error = -EINVAL;
+    } else if ((size_t)size < sizeof text) {
+        error = weft_http_set(response, name, text);
+    } else if (size > HTTP_FIELDS_MOST) {
+        error = -EMSGSIZE;
+    } else if ((longer = weft__http_allocate((size_t)size + 1)) == NULL) {
+        error = -ENOMEM;
+    } else {
+        (void)vsnprintf(longer, (size_t)size + 1, format, again);
+        error = weft_http_set(response, name, longer);
+    }
+    weft__http_free(longer);
+    va_end(again);
     va_end(arguments);
-    if (size < 0 || (size_t)size >= sizeof text)
-        return -EMSGSIZE;
-    return weft_http_set(response, name, text);
+    return error;
 }
 
 int weft_http_set_trailer(weft_http_response *response, const char *name, const char *value)

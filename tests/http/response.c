@@ -240,6 +240,8 @@ static void fields(weft_http_request *request, weft_http_response *response, voi
     CHECK_EQ(weft_http_set(response, "x-two", "zwei"), 0);
     CHECK_EQ(weft_http_set(response, "X-Empty", ""), 0);
     CHECK_EQ(weft_http_set(response, "X-Tab", "a\tb"), 0);
+    CHECK_EQ(weft_http_setf(response, "X-Number", "%070000d", 42), -EMSGSIZE);
+    CHECK_EQ(weft_http_setf(response, "X-Number", "%05000d", 42), 0);
     CHECK_EQ(weft_http_setf(response, "X-Number", "%d", 42), 0);
     CHECK_EQ(weft_http_set(response, "Date", "never"), 0);
     CHECK_EQ(weft_http_set(response, "Server", "mine"), 0);
