@@ -168,10 +168,13 @@ static int start_doors(weft_http_server *server)
         (void)!weft_wg_add(&server->running, 1);
         int error = weft_go(weft__http_door_run, &server->doors[i]);
         if (error != 0) {
+            weft_context *before;
             weft_wg_done(&server->deaf);
             weft_wg_done(&server->running);
+            (void)weft_context_bind(NULL, &before); /* they must have ended */
             (void)!weft_http_stop(server, WEFT_NOW);
-            weft_wg_wait(&server->running);
+            (void)weft_wg_wait(&server->running);
+            (void)weft_context_bind(before, NULL);
             return error;
         }
     }
