@@ -163,9 +163,8 @@ static int say(struct client *client, const char *text)
     (void)weft_sleep(WEFT_MS);
     if (!client_try_send(client, text + 10, strlen(text) - 10))
         return 0;
-    if (!client_try_answer(client, &answer, false))
-        return 0;
-    int status = answer.status;
+    bool whole = client_try_answer(client, &answer, false);
+    int status = whole ? answer.status : 0;
     answer_free(&answer);
     return status;
 }
