@@ -100,6 +100,15 @@ static void welcome(weft_http_server *server, int fd, const struct peer *peer,
     }
 }
 
+/* One that is being added, and may yet be taken back, is not accepted from: its number may be somebody else's by then. */
+static bool is_listening(weft_http_server *server, const struct listener *listener)
+{
+    weft_mutex_lock(&server->lock);
+    bool counted = listener - server->listeners < server->listener_count;
+    weft_mutex_unlock(&server->lock);
+    return counted;
+}
+
 static void accept_some(struct door *door, const struct listener *listener)
 {
     weft_http_server *server = door->server;
@@ -284,7 +293,8 @@ static void event(struct door *door, const struct http_event *event)
         weft__http_bell_quiet(door->bell);
         break;
     case WATCHED_LISTENER:
-        if (atomic_u32_load_relaxed(&door->server->stopping) == 0 && door->deaf_until == 0)
+        if (atomic_u32_load_relaxed(&door->server->stopping) == 0 && door->deaf_until == 0 &&
+            is_listening(door->server, event->what))
             accept_some(door, event->what);
         break;
     case WATCHED_CONNECTION:
