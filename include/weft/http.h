@@ -270,7 +270,7 @@ WEFT_API int weft_http_setf(weft_http_response *response, const char *name, cons
 
 /* Adds to the body. What is small is collected; a body that is complete before anything had to be sent has its
  * Content-Length, another is sent in chunks as it grows (to HTTP/1.0: until the end of the connection). Of a response
- * that has no body (HEAD, 204, 304) nothing is sent.
+ * that has no body (HEAD, 204, 304) nothing is sent; that the client went away is told all the same.
  * Returns 0; -EMSGSIZE beyond the Content-Length that was set; -EPIPE, -ECONNRESET if the client went away;
  * -ETIMEDOUT if it takes nothing; -ECANCELED. */
 WEFT_API int weft_http_write(weft_http_response *response, const void *data, size_t size);

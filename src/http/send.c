@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <weft/fd.h>
+#include <weft/fiber.h>
 
 #include "http/exchange.h"
 
@@ -34,6 +35,18 @@ int weft__http_response_flush(struct exchange *exchange)
 static bool has_body(const weft_http_response *response)
 {
     return response->framing != FRAMING_NONE && !weft__http_is_head(response);
+}
+
+/* What is not sent cannot fail: a handler that goes on until its client is gone would never end. So, once the head is out,
+ * it is told what the door knows; and others get their turn, the door among them. */
+static int not_sent(const struct exchange *exchange)
+{
+    if (exchange->body_at > 0)
+        return 0;
+    weft_yield();
+    if (atomic_u32_load_relaxed(&exchange->server->cut) != 0)
+        return -ECANCELED;
+    return atomic_u32_load_relaxed(&exchange->connection->ended) != 0 ? -EPIPE : 0;
 }
 
 /* Sends all that is collected, and `data` behind it; the head is committed. */
@@ -77,8 +90,10 @@ int weft_http_write(weft_http_response *response, const void *data, size_t size)
     int error = account(response, size);
     if (error != 0)
         return error;
-    if (size == 0 || (response->sent && !has_body(response)))
+    if (size == 0)
         return 0;
+    if (response->sent && !has_body(response))
+        return not_sent(exchange);
     if (size <= HTTP_OUT - exchange->out_size) {
         memcpy(exchange->out + exchange->out_size, data, size);
         exchange->out_size += size;
@@ -134,9 +149,11 @@ int weft_http_flush(weft_http_response *response)
         if (error != 0)
             return error;
     }
-    if (!has_body(response))
-        exchange->out_size = exchange->body_at;
-    return send_body(exchange, NULL, 0);
+    if (has_body(response))
+        return send_body(exchange, NULL, 0);
+    exchange->out_size = exchange->body_at;
+    int error = send_body(exchange, NULL, 0);
+    return error != 0 ? error : not_sent(exchange);
 }
 
 /* Files. */

@@ -566,7 +566,9 @@ static void clients_that_go_away(void)
     weft_http_server *server = serve_by(endless);
     for (int i = 0; i < 20; i++) {
         struct client client = client_open(server);
-        client_send(&client, i % 2 == 0 ? GET("/") : GET("/file"));
+        if (i >= 16) /* of which nothing is sent that could fail */
+            client_send(&client, "HEAD ");
+        client_send(&client, (i % 2 == 0 ? GET("/") : GET("/file")) + (i >= 16 ? 4 : 0));
         CHECK(client_fill(&client));
         if (i % 4 < 2) {
             struct linger reset = {.l_onoff = 1};
