@@ -19,10 +19,7 @@ static void go_before(weft_pool *pool, int priority)
     pool->mixed |= priority != WEFT_NORMAL;
     if (likely(!pool->mixed))
         return;
-    for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
-         worker = worker_of(worker->link.next))
-        if (worker->chunk != NULL && worker->chunk->priority > queue_of(priority))
-            weft__pool_empty_hand(pool, worker);
+    weft__pool_empty_hands(pool, queue_of(priority));
 }
 
 static bool put_ready(weft_pool *pool, const struct task *task, const void *copy)
@@ -117,7 +114,7 @@ bool weft__pool_forget(weft_pool *pool, struct carried *carried, struct carried 
 {
     bool found = false;
     *calls = false;
-    weft__pool_empty_hands(pool); /* what is in hand has not begun either */
+    weft__pool_empty_hands(pool, -1); /* what is in hand has not begun either */
     for (int i = PRIORITIES; i-- > 0 && !found;)
         found = weft__queue_pop(&pool->queues[i], carried);
     if (found) {

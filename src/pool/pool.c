@@ -114,14 +114,20 @@ static void free_pool(weft_pool *pool)
 {
     if (pool->shrinker != NULL)
         (void)weft_timer_close(pool->shrinker);
+    weft__hands_free(pool);
     weft__sys_free(pool);
 }
 
 static weft_pool *make(const weft_pool_options *options, void *site)
 {
-    weft_pool *pool = weft__sys_alloc_zeroed(sizeof *pool);
+    weft_pool *pool = weft__sys_alloc_aligned(_Alignof(weft_pool), sizeof *pool);
     if (pool == NULL)
         return NULL;
+    memset(pool, 0, sizeof *pool);
+    if (!weft__hands_make(pool)) {
+        weft__sys_free(pool);
+        return NULL;
+    }
     pool->options = *options;
     pool->site = site;
     pool->capacity = options->capacity != 0 ? options->capacity : CAPACITY_DEFAULT;
@@ -209,7 +215,7 @@ static int change(weft_pool *pool, void (*how)(weft_pool *, int64_t), int64_t nu
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
     how(pool, number);
-    weft__pool_empty_hands(pool); /* so that none of it begins after this */
+    weft__pool_empty_hands(pool, -1); /* so that none of it begins after this */
     weft__pool_collect(pool);
     weft__pool_finish(pool, &errands, fiber);
     return 0;
@@ -245,7 +251,8 @@ int weft_pool_resume(weft_pool *pool)
 /* Under the latch, after a collect: tasks that have not begun. */
 static int64_t count_queued(const weft_pool *pool)
 {
-    int64_t queued = atomic_i64_load_relaxed(&pool->ready) + pool->held_back;
+    int64_t queued =
+        atomic_i64_load_relaxed(&pool->ready) + pool->held_back + weft__hands_length(pool);
     for (const struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next))
         if (worker->chunk != NULL)

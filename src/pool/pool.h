@@ -6,6 +6,7 @@
  *   submit.c   admission: who gets in, who waits, who is turned away
  *   settle.c   what follows from a change: who is called, admitted, woken or made
  *   worker.c   execution: workers, who runs the next task
+ *   hand.c     tasks in hand
  *   start.c    how a worker starts and ends
  *   rescue.c   tasks in the hand of a worker that does not come back
  *   pool.c     the life of a pool: options, open, stop, close, tune, pause, figures
@@ -16,7 +17,7 @@
  * Everything is under the pool's latch, except that a worker runs the tasks of a chunk it has in hand
  * without it (queue.h) and counts those that ended by itself:
  *
- *     admitted and not ended  ==  inside - sum over the workers of (ended - counted)
+ *     admitted and not ended  ==  inside - sum over the workers and the hands of (ended - counted)
  *
  * so whoever needs the exact number collects first: adds up what the workers have counted. Whoever has
  * to wait until a task ends (a submitter of a full pool, a stop) says so in `attention`, which workers
@@ -77,6 +78,13 @@ struct shift {
     uint32_t turns;
 };
 
+/* What a processor has in hand for the workers whose task has waited: hand.c. */
+struct hand {
+    _Alignas(CACHE_LINE) struct chunk *chunk; /* NULL: nothing */
+    atomic_u64 ended;                         /* written by the owner of the processor alone */
+    uint64_t counted;                         /* of those, under the latch: taken from `inside` */
+};
+
 static inline struct worker *worker_of(struct link *link)
 {
     return (struct worker *)(void *)link; /* or NULL */
@@ -114,9 +122,8 @@ struct serial {
 
 struct weft_pool {
     struct latch latch;
-    atomic_u32 attention; /* workers are to look between two tasks */
-    atomic_u32 room;      /* a hint: there is room for one more */
-    uint8_t state;        /* enum pool_state */
+    atomic_u32 room; /* a hint: there is room for one more */
+    uint8_t state;   /* enum pool_state */
     bool paused;
     bool quick;                       /* the last chunk was run through: tasks are short */
     bool mixed;                       /* tasks of different priorities have come */
@@ -132,6 +139,8 @@ struct weft_pool {
     int64_t starting;         /* of those: not yet there */
     int64_t failing;          /* of those: could not start, and will try again */
     int64_t called;           /* takers that were woken and have not come yet */
+    uint32_t hands_used;      /* hands that have a chunk */
+    uint32_t hand_looked;     /* the last one that was looked at */
     int64_t away;
     int64_t
         visitors; /* calls that still have to do with the pool: it does not stop before they end */
@@ -144,6 +153,11 @@ struct weft_pool {
     struct serial *serials[SERIAL_BUCKETS];
     weft_pool_stats stats; /* the totals */
     atomic_i64 crashes_left;
+
+    /* Read by workers between two tasks, without the latch; changed rarely. */
+    _Alignas(CACHE_LINE) atomic_u32 attention; /* workers are to look between two tasks */
+    uint32_t hand_count;
+    struct hand *hands; /* of the processors */
     weft_pool_options options;
     weft_timer *shrinker; /* NULL: each worker has its own clock */
     bool shrink_armed;
@@ -259,9 +273,6 @@ void weft__pool_leave(weft_pool *pool);
 void weft__pool_leave_inside(weft_pool *pool);
 /* Under the latch: ends the worker that is idle longest. */
 bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands);
-/* Under the latch: what is in the hand of a worker, or of all, goes back to the queue. */
-void weft__pool_empty_hand(weft_pool *pool, struct worker *worker);
-void weft__pool_empty_hands(weft_pool *pool);
 /* Raises the capacity by so many places, while workers wait for tasks of their own pool. */
 void weft__pool_lend(weft_pool *pool, int64_t places);
 /* Makes `count` workers that are idle until they are needed; 0 or an error. */
@@ -272,6 +283,39 @@ void weft__pool_call(weft_pool *pool, struct carried *carried);
 static inline void change_ready(weft_pool *pool, int64_t by)
 {
     atomic_i64_add_owner(&pool->ready, by); /* its owner is who has the latch */
+}
+
+/* hand.c */
+
+bool weft__hands_make(weft_pool *pool);
+void weft__hands_free(weft_pool *pool);
+/* The next task out of the hand of the processor, for a worker that is away, or has the latch, and has entered the
+ * runtime; what it has ended is counted in the hand. False: there is none. */
+bool weft__hand_take(struct worker *worker, struct carried *carried);
+/* The following under the latch. The same out of a chunk that is taken in hand; false: there is none. */
+bool weft__hand_fill(weft_pool *pool, struct carried *carried);
+/* Inside the runtime: forgets the chunk of the processor's hand if it is empty. */
+void weft__hand_clear(weft_pool *pool);
+/* How many tasks are in the hands of the processors. */
+int64_t weft__hands_length(const weft_pool *pool);
+/* Takes from `inside` what was ended there since the last time. */
+void weft__hands_count(weft_pool *pool);
+/* Looks at the next of these hands, or at all: if nothing was taken since the last look it is emptied. */
+void weft__hands_look(weft_pool *pool, bool all);
+/* A chunk to be taken in hand; NULL if there is not enough for that. */
+struct chunk *weft__pool_take_chunk(weft_pool *pool);
+/* A task out of the hand of a processor, or of another taker. */
+bool weft__pool_steal(weft_pool *pool, struct carried *carried);
+/* What is in a chunk in hand goes back to the queue; the same if nothing was taken out of it since the last look;
+ * and of all hands, if their priority comes after that. */
+void weft__pool_empty_chunk(weft_pool *pool, struct chunk *chunk);
+void weft__pool_empty_if_still(weft_pool *pool, struct chunk *chunk);
+void weft__pool_empty_hands(weft_pool *pool, int above);
+/* Whether more than so many tasks wait for a worker: in the queue, or in hands that no worker is bound to. */
+static inline bool weft__pool_waits(const weft_pool *pool, int64_t more_than)
+{
+    int64_t ready = atomic_i64_load_relaxed(&pool->ready);
+    return ready > more_than || ready + weft__hands_length(pool) > more_than;
 }
 
 /* pool.c */

@@ -35,17 +35,12 @@ static int64_t rescue(weft_pool *pool)
     int64_t stuck = 0;
     for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next)) {
-        struct chunk *chunk = worker->chunk;
         uint64_t ended = atomic_u64_load_relaxed(&worker->ended);
         stuck += ended == worker->watched && !worker->called && !worker_lost(worker);
         worker->watched = ended;
-        if (chunk == NULL || chunk_left(chunk) == 0)
-            continue;
-        uint32_t taken = atomic_u32_load_relaxed(&chunk->taken);
-        if (taken == chunk->watched)
-            weft__pool_empty_hand(pool, worker);
-        chunk->watched = taken;
+        weft__pool_empty_if_still(pool, worker->chunk);
     }
+    weft__hands_look(pool, true);
     return stuck;
 }
 
@@ -55,7 +50,7 @@ static void empty_lost_hands(weft_pool *pool)
     for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next))
         if (worker_lost(worker))
-            weft__pool_empty_hand(pool, worker);
+            weft__pool_empty_chunk(pool, worker->chunk);
 }
 
 /* By the watcher: true if another worker is wanted anywhere. */

@@ -33,6 +33,7 @@ void weft__pool_collect(weft_pool *pool)
     for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next))
         weft__pool_count_ended(pool, worker);
+    weft__hands_count(pool);
 }
 
 int64_t weft__pool_busy(const weft_pool *pool)
@@ -53,9 +54,9 @@ bool weft__pool_wants_taker(const weft_pool *pool, int64_t stuck)
 {
     /* One that is being made may take long to start: an idle one is called all the same. */
     int64_t coming = pool->called + (pool->idle.length > 0 ? 0 : pool->starting);
-    return atomic_i64_load_relaxed(&pool->ready) > coming && !pool->paused &&
-           weft__pool_busy(pool) < pool->capacity &&
-           weft__pool_takers(pool) - stuck < weft__sched.processor_count;
+    return !pool->paused && weft__pool_busy(pool) < pool->capacity &&
+           weft__pool_takers(pool) - stuck < weft__sched.processor_count &&
+           weft__pool_waits(pool, coming);
 }
 
 /* An idle worker, claimed with what it is to do; NULL if there is none. */
@@ -182,7 +183,7 @@ void weft__pool_lend(weft_pool *pool, int64_t places)
 static bool take_alone(weft_pool *pool, struct carried *carried)
 {
     bool alone = weft__pool_busy(pool) == 0 && pool->idle.length == 0 && !pool->paused;
-    bool found = alone && weft__pool_pop(pool, carried);
+    bool found = alone && (weft__pool_pop(pool, carried) || weft__pool_steal(pool, carried));
     pool->away += found;
     return found;
 }

@@ -14,7 +14,7 @@
  *      |____________________________ task has ended, nothing to take _______________|
  *      |__ expired, or the pool stops: ends
  *
- * In hand. A taker takes a whole chunk if only one priority is ready and there is enough for the other
+ * In hand (hand.c). A taker takes a whole chunk if only one priority is ready and there is enough for the other
  * processors as well; it runs it without the latch. The tasks behind one that takes long are not lost to
  * others: a taker that finds nothing else takes them out of the hand (a theft), and rescue.c has them put
  * back if nobody comes.
@@ -205,63 +205,19 @@ static void put_back(weft_pool *pool, struct worker *worker)
     weft__queue_put_back(&pool->queues[chunk->priority], chunk);
 }
 
-void weft__pool_empty_hand(weft_pool *pool, struct worker *worker)
-{
-    struct chunk *rest = worker->chunk != NULL ? weft__chunk_split(worker->chunk) : NULL;
-    if (rest == NULL)
-        return;
-    change_ready(pool, chunk_left(rest));
-    weft__queue_put_back(&pool->queues[rest->priority], rest);
-}
-
-void weft__pool_empty_hands(weft_pool *pool)
-{
-    for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
-         worker = worker_of(worker->link.next))
-        weft__pool_empty_hand(pool, worker);
-}
-
-/* One task out of the hand of another taker. */
-static bool steal(weft_pool *pool, struct carried *carried)
-{
-    for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
-         worker = worker_of(worker->link.next))
-        if (worker->chunk != NULL && chunk_left(worker->chunk) > 0 &&
-            weft__chunk_take(worker->chunk, carried)) {
-            pool->stats.stolen++;
-            return true;
-        }
-    return false;
-}
-
-static bool take_chunk(weft_pool *pool, struct worker *worker)
-{
-    for (int priority = 0; priority < PRIORITIES; priority++) {
-        struct queue *queue = &pool->queues[priority];
-        if (queue->length == 0)
-            continue;
-        /* All that is ready is of one priority, and there is a chunk for each processor. */
-        if (queue->length != atomic_i64_load_relaxed(&pool->ready) ||
-            queue->length < 2 * (int64_t)weft__sched.processor_count)
-            return false;
-        worker->chunk = weft__queue_take_chunk(queue);
-        worker->chunk->priority = (uint8_t)priority;
-        change_ready(pool, -(int64_t)chunk_left(worker->chunk));
-        return true;
-    }
-    return false;
-}
-
 /* Something to do for a worker that takes: a chunk in hand, or one task. */
 static bool take(weft_pool *pool, struct worker *worker, struct carried *carried)
 {
     if (pool->paused || weft__pool_busy(pool) > pool->capacity)
         return false;
-    if (pool->since_parked > 0)
-        pool->since_parked--; /* a chunk would only be put back */
-    else if (take_chunk(pool, worker))
+    bool parked_lately = pool->since_parked > 0;
+    pool->since_parked -= parked_lately;
+    if (weft__hand_take(worker, carried))
+        return true;
+    if (!parked_lately && /* else a chunk would only be put back */
+        (worker->chunk = weft__pool_take_chunk(pool)) != NULL)
         return weft__chunk_take(worker->chunk, carried);
-    return weft__pool_pop(pool, carried) || steal(pool, carried);
+    return weft__pool_pop(pool, carried) || weft__pool_steal(pool, carried);
 }
 
 /* The baton. */
@@ -295,20 +251,26 @@ void weft__worker_tells(void)
         weft__pool_pass_baton(fiber->object);
 }
 
-/* Between two tasks of a chunk: somebody wants to know what has ended, or that it stops. */
-static noinline void attend(struct worker *worker)
+/* Between two tasks of a chunk, inside the runtime: somebody wants to know what has ended, or that it stops. */
+static noinline void attend_inside(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     struct errands errands = {NULL, NULL, false};
-    bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
     weft__pool_count_ended(pool, worker);
+    weft__hands_count(pool);
     if (pool->paused || weft__pool_busy(pool) > pool->capacity)
         put_back(pool, worker);
     weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
         weft__pool_leave_inside(pool); /* this worker is here */
+}
+
+static void attend(struct worker *worker)
+{
+    bool fiber = enter_if_fiber();
+    attend_inside(worker);
     leave_if_fiber(fiber);
 }
 
@@ -388,8 +350,8 @@ void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
 static void join_takers(weft_pool *pool, struct worker *worker)
 {
     weft__worker_come_loose(pool, worker);
-    if (worker->state == WORKER_LOOSE && atomic_i64_load_relaxed(&pool->ready) > 0 &&
-        !pool->paused && weft__pool_busy(pool) < pool->capacity) {
+    if (worker->state == WORKER_LOOSE && weft__pool_waits(pool, 0) && !pool->paused &&
+        weft__pool_busy(pool) < pool->capacity) {
         line_add(&pool->takers, &worker->link);
         worker->state = WORKER_TAKES;
     }
@@ -403,15 +365,26 @@ static void leave_takers(struct worker *worker)
     worker->state = WORKER_LOOSE;
 }
 
-/* Under the latch: a worker whose task has waited takes the next one, and stays away: where tasks wait it would
- * become a taker only to pass the baton at once. */
-static bool goes_on_away(weft_pool *pool, struct worker *worker, struct carried *carried)
+/* A worker whose task has waited takes the next one, and stays away: where tasks wait it would become a taker only
+ * to pass the baton at once. */
+static bool goes_on_away(struct worker *worker, struct carried *carried)
+{
+    if (worker->state != WORKER_AWAY || !weft__hand_take(worker, carried))
+        return false;
+    if (unlikely(atomic_u32_load_seq_cst(&worker->pool->attention)))
+        attend_inside(worker);
+    return true;
+}
+
+/* The same under the latch. */
+static bool goes_on_away_latched(weft_pool *pool, struct worker *worker, struct carried *carried)
 {
     if (worker->state != WORKER_AWAY || pool->since_parked == 0 || pool->paused ||
-        weft__pool_busy(pool) > pool->capacity || !weft__pool_pop(pool, carried))
+        weft__pool_busy(pool) > pool->capacity)
         return false;
     pool->since_parked--;
-    return true;
+    return weft__hand_fill(pool, carried) || weft__pool_pop(pool, carried) ||
+           weft__pool_steal(pool, carried);
 }
 
 enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_END };
@@ -422,14 +395,20 @@ static noinline enum next choose(struct worker *worker, struct carried *carried,
     weft_pool *pool = worker->pool;
     struct errands errands = {NULL, NULL, false};
     enum next next = NEXT_AGAIN;
+    if (goes_on_away(worker, carried))
+        return NEXT_TASK;
     latch_acquire(&pool->latch);
     pool->called -= worker->called;
     worker->called = false;
     weft__pool_count_ended(pool, worker);
+    if (atomic_u32_load_relaxed(&pool->attention))
+        weft__hands_count(pool);
     pool->quick |= worker->chunk != NULL;
     put_back(pool, worker); /* what is in hand is empty, or it was told to stop */
+    weft__hand_clear(pool);
+    weft__hands_look(pool, false);
     weft__pool_admit(pool, &errands);
-    if (goes_on_away(pool, worker, carried))
+    if (goes_on_away_latched(pool, worker, carried))
         next = NEXT_TASK;
     else
         join_takers(pool, worker);

@@ -108,6 +108,12 @@ void *weft__sys_alloc_zeroed(size_t size)
     return model_alloc(size);
 }
 
+void *weft__sys_alloc_aligned(size_t alignment, size_t size)
+{
+    (void)alignment; /* nothing in a model shares lines */
+    return model_alloc(size);
+}
+
 void weft__sys_free(void *memory)
 {
     model_free(memory);

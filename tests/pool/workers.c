@@ -43,6 +43,29 @@ static void waiting_tasks_get_as_many_as_the_capacity(void *arg)
     (void)arg;
 }
 
+/* A worker whose task has waited takes the next ones by the chunk, and the first of those waits too: those behind it
+ * do not wait for it. However many there are: how many it takes depends on who comes first. */
+static void those_behind_one_that_waits_run(void *arg)
+{
+    enum { MOST = 64 };
+    for (int tasks = 1; tasks <= MOST; tasks++) {
+        struct gate first, rest;
+        void *rests[MOST];
+        gate_shut(&first);
+        gate_shut(&rest);
+        for (int i = 0; i < tasks; i++)
+            rests[i] = &rest;
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1 + MOST});
+        gate_fill(&first, pool, 1);
+        gate_open(&first);
+        CHECK_EQ(weft_pool_submit_batch(pool, gate_task, rests, tasks, WEFT_NOW), tasks);
+        await_at_gate(&rest, (uint32_t)tasks);
+        gate_open(&rest);
+        pool_close(pool);
+    }
+    (void)arg;
+}
+
 static void no_worker_without_a_task(void)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 0});
@@ -613,6 +636,7 @@ int main(void)
     RUN_BOTH(no_worker_without_a_task);
     RUN_EVERYWHERE(short_tasks_need_few_workers);
     RUN_EVERYWHERE(waiting_tasks_get_as_many_as_the_capacity);
+    RUN_EVERYWHERE(those_behind_one_that_waits_run);
     RUN_EVERYWHERE(each_worker_has_its_state);
     RUN_BOTH(starts_and_exits_are_paired);
     RUN_BOTH(a_worker_that_cannot_start_is_tried_again);
