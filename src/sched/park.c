@@ -160,7 +160,8 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
             unlock(object);
         return weft__cancelled();
     }
-    bool sole = !open && deadline == WEFT_NEVER && !(what & WAIT_SHARED);
+    /* Without an object, and a context, there is only the clock. */
+    bool sole = !open && (deadline == WEFT_NEVER || unlock == NULL) && !(what & WAIT_SHARED);
     /* Relaxed: published by the unlock that lets others find the waiter. */
     atomic_u32_store_relaxed(&waiter->state, sole ? WAITER_SOLE : WAITER_SHARED);
     waiter->what = (uint8_t)what;

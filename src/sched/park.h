@@ -30,7 +30,7 @@
  *
  * States. How a waiter may be claimed decides what a claim costs:
  *
- *     SOLE     only by the object, under its lock: a plain store
+ *     SOLE     only by the object, under its lock, or if there is none, by the clock: a plain store
  *     SHARED   by the clock, or by one of several objects, as well: a compare-and-swap
  *     OPEN     by a context as well
  *     CLAIMED  won by somebody, who will wake it
