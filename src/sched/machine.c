@@ -41,7 +41,7 @@
 #include "sched/sched.h"
 #include "sched/switch.h"
 
-enum { SHARE_MOST = 32, HOUSEKEEP_EVERY = INJECT_EVERY * 16 };
+enum { SHARE_MOST = 32, HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 12, PAGE = 4096 };
 
 struct sched weft__sched;
 
@@ -278,6 +278,15 @@ static void finish_end(struct machine *machine, struct weft_fiber *fiber)
     unstarve_one(); /* there is a stack now */
 }
 
+/* The frames of a fiber that waits, as far as they are in one page: a fetch from elsewhere would wait for the page to be
+ * found, and there may be none. */
+static void prefetch_frames(const char *sp)
+{
+    const char *end = sp + FRAME_LINES * CACHE_LINE, *page_end = sp + PAGE - (uintptr_t)sp % PAGE;
+    for (; sp < end && sp < page_end; sp += CACHE_LINE)
+        __builtin_prefetch(sp, 1);
+}
+
 /* Has the CPU fetch what the next fibers of the ring need: with many fibers each is a cache miss.
  */
 static void prefetch_next(const struct processor *processor)
@@ -287,7 +296,7 @@ static void prefetch_next(const struct processor *processor)
     if (length > 1) {
         const struct weft_fiber *next = processor->ring[head % RING_SIZE];
         if (!next->compact)
-            __builtin_prefetch(next->context.sp, 1);
+            prefetch_frames(next->context.sp);
     }
     if (length > 4) {
         const struct weft_fiber *next = processor->ring[(head + 3) % RING_SIZE];

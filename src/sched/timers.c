@@ -32,10 +32,6 @@ static void fire(struct timer *timer, void *context)
         fiber = container_of(timer, struct weft_fiber, timer);
         if (!waiter_claim(&fiber->waiter, -ETIMEDOUT))
             return;
-        if (unlikely(fiber->compact)) /* it runs soon */
-            weft__compact_prefetch(fiber);
-        else
-            __builtin_prefetch(fiber->context.sp, 1);
     } else {
         fiber = weft__timer_expired(timer);
         if (fiber == NULL)
@@ -43,6 +39,19 @@ static void fire(struct timer *timer, void *context)
     }
     fiber->state = FIBER_READY;
     must(ring_push_owner(context, fiber));
+}
+
+/* Has the CPU fetch what those need that were made ready. In one go, with no locked operation in between: that
+ * would wait for each fetch to have found its page. */
+static void prefetch_ready(const struct processor *processor, uint32_t first)
+{
+    for (uint32_t i = first; i != atomic_u32_load_relaxed(&processor->tail); i++) {
+        const struct weft_fiber *fiber = processor->ring[i % RING_SIZE];
+        if (unlikely(fiber->compact))
+            weft__compact_prefetch(fiber);
+        else
+            __builtin_prefetch(fiber->context.sp, 1);
+    }
 }
 
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now)
@@ -54,6 +63,7 @@ bool weft__timers_fire(struct processor *processor, struct processor *from, int6
     weft__wheel_fire(&from->wheel, now, room < FIRE_MOST ? room : FIRE_MOST, fire, processor);
     if (ring_length(processor) == before)
         return false;
+    prefetch_ready(processor, atomic_u32_load_relaxed(&processor->head) + before);
     /* More than this machine will run next: beside what it holds and what goes before the ring. */
     if (ring_length(processor) + (atomic_ptr_load_relaxed(&processor->runnext) != NULL) +
             (thread_self()->fiber != NULL) >

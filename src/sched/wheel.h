@@ -16,6 +16,7 @@ enum {
     WHEEL_SHIFT = 12, /* a tick is 4.096 us */
     WHEEL_BITS = 6,
     WHEEL_SLOTS = 1 << WHEEL_BITS,
+    WHEEL_AHEAD = 8,
     WHEEL_LEVELS = 9, /* 54 bits of ticks: all of an int64_t of nanoseconds */
 };
 
@@ -30,13 +31,17 @@ struct timer {
     int64_t deadline;
     uint16_t slot; /* level * WHEEL_SLOTS + index, or SLOT_DUE */
     uint8_t kind;  /* the owner's, to know what it is when it fires */
+    int32_t
+        ahead; /* lines from here to the one armed WHEEL_AHEAD before it: a hint, for fetching */
 };
 
 struct wheel {
     struct lock lock;
     atomic_i64 next; /* no timer needs attention before this time; WHEEL_EMPTY if there is none */
     uint64_t tick;   /* all that is due up to this tick has fired or is in `due` */
-    struct timer *due, **due_end;    /* first come, first served */
+    struct timer *due, **due_end; /* first come, first served */
+    uintptr_t armed[WHEEL_AHEAD]; /* lines of the timers armed last */
+    uint32_t armed_next;
     uint64_t occupied[WHEEL_LEVELS]; /* a bit for each slot that is not empty */
     struct wheel_slot {
         struct timer *first;
