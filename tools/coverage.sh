@@ -18,9 +18,9 @@ set -euo pipefail
 build=${1:?usage: tools/coverage.sh BUILD_FOLDER}
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$build" && pwd)
-objects=$build/CMakeFiles/weft_objects.dir
+objects=$build/CMakeFiles
 
-find "$objects" -name '*.gcno' | sort | while read -r notes; do
+find "$objects/weft_objects.dir" "$objects/weft_http_objects.dir" -name '*.gcno' | sort | while read -r notes; do
     gcov --branch-probabilities --branch-counts --stdout --object-file "${notes%.gcno}.o" "$notes" 2> /dev/null
 done | awk -v root="$root/" -v missing="$build/missing.txt" '
 # "        -:    0:Source:/path", then per line "count:number:text", then its "branch  0 taken 5".
