@@ -152,9 +152,10 @@ void weft__http_close_connection(struct connection *connection)
     connection->closed = true;
     connection->next = door->dead;
     door->dead = connection;
+    (void)atomic_i64_add_relaxed(&server->connections,
+                                 -1); /* before the door can see its last one gone */
     bool last = --door->count == 0;
     weft_mutex_unlock(&door->lock);
-    (void)atomic_i64_add_relaxed(&server->connections, -1);
     if (last && atomic_u32_load_acquire(&server->stopping) != 0)
         weft__http_bell_ring(door->bell);
 }

@@ -13,6 +13,7 @@
 
 #include "base/compiler.h"
 #include "dying.h"
+#include "emulated.h"
 #include "faults.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
@@ -275,6 +276,8 @@ static void another_stack_is_said_to_be_one(void)
     check_dies(fault_below, SIGSEGV);
     CHECK(said("is not in its stack"));
     CHECK_IN(address_after(" 0: "), fault_null_write);
+    if (test_emulated()) /* its main stack may lie anywhere */
+        return;
     check_dies(fault_above, SIGSEGV);
     CHECK(said("is not in its stack"));
 }
