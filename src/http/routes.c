@@ -108,6 +108,8 @@ static int place_of(const struct route_node *node, const char *text, size_t size
 
 static struct route_node *find_text(const struct route_node *node, const char *text, size_t size)
 {
+    if (node->count == 0)
+        return NULL;
     int place = place_of(node, text, size);
     bool found = place < node->count && compare(node->texts[place], text, size) == 0;
     return found ? node->texts[place] : NULL;
@@ -349,7 +351,8 @@ int weft__http_routes_values(const struct route_cursor *cursor, struct route_val
         count += node->kind != ROUTE_TEXT;
     int number = count;
     const char *at = cursor->at;
-    for (const struct route_node *node = cursor->node; node->parent != NULL; node = node->parent) {
+    for (const struct route_node *node = cursor->node; node != NULL && node->parent != NULL;
+         node = node->parent) {
         if (node->kind == ROUTE_REST) {
             values[--number] = (struct route_value){at + 1, strlen(at + 1)};
             continue;

@@ -123,7 +123,7 @@ int weft__http_accept(int listener, struct peer *peer)
         struct sockaddr_in ipv4;
         struct sockaddr_in6 ipv6;
         struct sockaddr_storage room;
-    } from;
+    } from = {.any = {.sa_family = AF_UNSPEC}};
     socklen_t size = sizeof from;
     int fd = accept4(listener, &from.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
@@ -164,7 +164,7 @@ int64_t weft__http_send(int fd, const struct iovec *pieces, int count)
     struct msghdr message = {0};
     ssize_t sent;
     /* The call does not write to them; the type is that of both directions. */
-    memcpy(&message.msg_iov, &pieces, sizeof pieces);
+    message.msg_iov = (struct iovec *)(uintptr_t)pieces;
     message.msg_iovlen = (size_t)count;
     do
         sent = count == 1

@@ -143,7 +143,7 @@ static void values_are_found(void)
     client_send(&client,
                 "GET /?a=1&a=2&b+c=d%20e%0Af&empty=&alone&&odd=%zz%&equals==x= HTTP/1.1\r\n"
                 "Host: a\r\nX-Thing: first\r\nX-Thing: second\r\n\r\n");
-    struct sockaddr_in near;
+    struct sockaddr_in near = {0};
     socklen_t size = sizeof near;
     char text[64];
     CHECK(getsockname(client.fd, (struct sockaddr *)&near, &size) == 0);

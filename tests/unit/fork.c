@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "bodies.h"
 #include "emulated.h"
 #include "test.h"
 #include <weft/weft.h>
@@ -337,9 +338,40 @@ static void nothing_held_by_others_hangs_the_child(void)
     }
 }
 
+/* Without handlers of its own weft leaves those of the program alone, in a child as well. */
+
+static void check_handler(void)
+{
+    struct sigaction action;
+    CHECK_EQ(sigaction(SIGSEGV, NULL, &action), 0);
+    CHECK(action.sa_handler == SIG_IGN);
+}
+
+static void nothing_to_do(void *arg)
+{
+    (void)arg;
+}
+
+static void handlers_are_left_alone(void)
+{
+    struct sigaction ours = {.sa_handler = SIG_IGN}, before;
+    CHECK_EQ(sigaction(SIGSEGV, &ours, &before), 0);
+    CHECK_EQ(weft_configure(&(weft_config){.no_fault_report = 1}), 0);
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, nothing_to_do, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    check_handler();
+    in_fork(check_handler);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    check_handler();
+    CHECK_EQ(weft_configure(NULL), 0);
+    CHECK_EQ(sigaction(SIGSEGV, &before, NULL), 0);
+}
+
 int main(void)
 {
     RUN_PLAIN(a_child_may_use_weft_if_the_parent_does_not, "forks");
+    RUN_PLAIN(handlers_are_left_alone, "stops or configures the runtime");
     RUN_PLAIN(fork_from_main, "forks");
     RUN_PLAIN(fork_from_fibers, "forks");
     RUN_PLAIN(fork_from_a_strange_thread, "forks");

@@ -318,29 +318,6 @@ static void recover_points_outlive_it(void)
     CHECK_EQ(cleaned, 2);
 }
 
-/* Without handlers of its own weft leaves those of the program alone, in a child as well. */
-
-static void check_handler(void)
-{
-    struct sigaction action;
-    CHECK_EQ(sigaction(SIGSEGV, NULL, &action), 0);
-    CHECK(action.sa_handler == SIG_IGN);
-}
-
-static void handlers_are_left_alone(void)
-{
-    struct sigaction ours = {.sa_handler = SIG_IGN}, before;
-    CHECK_EQ(sigaction(SIGSEGV, &ours, &before), 0);
-    CHECK_EQ(weft_configure(&(weft_config){.no_fault_report = 1}), 0);
-    run_one(NULL);
-    check_handler();
-    in_fork(check_handler);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    check_handler();
-    CHECK_EQ(weft_configure(NULL), 0);
-    CHECK_EQ(sigaction(SIGSEGV, &before, NULL), 0);
-}
-
 /* Machines that were too many and have just ended: the shut-down finds them, too. */
 
 static atomic_u32 go_on, blocked;
@@ -425,7 +402,6 @@ int main(void)
     CHECK_EQ(weft_local_delete(key), 0);
     RUN_PLAIN(what_a_timer_leaves_is_waited_for, "stops or configures the runtime");
     RUN_PLAIN(recover_points_outlive_it, "stops or configures the runtime");
-    RUN_PLAIN(handlers_are_left_alone, "stops or configures the runtime");
     RUN_PLAIN(ended_machines_are_joined, "stops or configures the runtime");
     RUN_PLAIN(all_are_told_of_a_stop, "stops or configures the runtime");
     return 0;
