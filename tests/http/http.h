@@ -316,7 +316,8 @@ static inline bool client_head(struct client *client, struct answer *answer)
     char *line = client_take_to(client, "\r\n");
     if (line == NULL)
         return false;
-    CHECK(strlen(line) > 14 && strncmp(line, "HTTP/1.1 ", 9) == 0 && line[12] == ' ');
+    CHECK(strlen(line) > 14);
+    CHECK(strncmp(line, "HTTP/1.1 ", 9) == 0 && strchr(line + 9, ' ') == line + 12);
     answer->status = atoi(line + 9);
     free(line);
     answer->trailer = calloc(1, 1);

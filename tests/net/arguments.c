@@ -118,8 +118,8 @@ static void empty_datagrams(void)
     CHECK_EQ(weft_conn_send_to(other, NULL, 0, &to, WEFT_NEVER), 0);
     CHECK_EQ(weft_conn_receive_from(conn, NULL, 0, &from, WEFT_NEVER), 0);
     CHECK(weft_address_port(&from) > 0);
-    for (char i = 'a'; i <= 'd'; i++)
-        CHECK_EQ(weft_conn_send_to(other, &i, 1, &to, WEFT_NEVER), 1);
+    for (const char *letter = "abcd"; *letter != '\0'; letter++)
+        CHECK_EQ(weft_conn_send_to(other, letter, 1, &to, WEFT_NEVER), 1);
     CHECK_EQ(weft_conn_read(conn, NULL, 0, WEFT_NEVER), 0);   /* a */
     CHECK_EQ(weft_conn_readv(conn, &none, 1, WEFT_NEVER), 0); /* b */
     CHECK_EQ(weft_conn_readv(conn, &one, 1, WEFT_NEVER), 1);
