@@ -116,6 +116,9 @@ static void call(struct weft_task *task)
     atomic_ptr_store_relaxed(&task->runner, weft_self());
     if (unlikely(weft__guarded(&guard, call_function, &own)))
         own.error = panic_error(guard.panic);
+    if (unlikely(
+            weft__runtime_forked())) /* the latch may be in the hands of a thread of the parent's */
+        return;
     atomic_ptr_store_relaxed(&task->runner, NULL);
     if (bound)
         (void)weft_context_bind(before, NULL); /* it was bound, so there is memory for it */
