@@ -81,4 +81,20 @@ static inline void *fake_real(const char *name)
 #define FAKE_RETURNS(type, name, parameters, arguments) \
     FAKE_WITH(type, name, parameters, arguments, fake_##name.error)
 
+/* fcntl, whose last argument may be a number or a pointer: either goes through as a word. */
+#define FAKE_FCNTL                                                                             \
+    static struct fake fake_fcntl;                                                             \
+    int fcntl(int fd, int command, ...)                                                        \
+    {                                                                                          \
+        va_list list;                                                                          \
+        va_start(list, command);                                                               \
+        void *argument = va_arg(list, void *);                                                 \
+        va_end(list);                                                                          \
+        if (fake_due(&fake_fcntl)) {                                                           \
+            errno = fake_fcntl.error;                                                          \
+            return -1;                                                                         \
+        }                                                                                      \
+        return ((int (*)(int, int, ...))(uintptr_t)fake_real("fcntl"))(fd, command, argument); \
+    }
+
 #endif

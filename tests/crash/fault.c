@@ -9,10 +9,10 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 
 #include "base/compiler.h"
 #include "dying.h"
+#include "elsewhere.h"
 #include "emulated.h"
 #include "faults.h"
 #include "sched/sched.h"
@@ -230,20 +230,6 @@ static void lost_names_are_survived(void)
 }
 
 /* On a stack that the program has made itself, below and above that of the fiber. */
-
-static char stack_below[64 * 1024];
-static char *stack_above; /* on main's */
-static ucontext_t elsewhere, back;
-
-static void switch_to(char *stack)
-{
-    CHECK_EQ(getcontext(&elsewhere), 0);
-    elsewhere.uc_stack.ss_sp = stack;
-    elsewhere.uc_stack.ss_size = sizeof stack_below;
-    elsewhere.uc_link = &back;
-    makecontext(&elsewhere, fault_null_write, 0);
-    CHECK_EQ(swapcontext(&back, &elsewhere), 0);
-}
 
 static void switch_below(void *arg)
 {

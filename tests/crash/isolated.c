@@ -4,9 +4,9 @@
  */
 #include <pthread.h>
 #include <signal.h>
-#include <ucontext.h>
 
 #include "dying.h"
+#include "elsewhere.h"
 #include "faults.h"
 #include <weft/weft.h>
 
@@ -59,20 +59,6 @@ static void a_fault_in_libc_is_who_called_its(void)
 }
 
 /* On a stack that the program has made, below and above those of the fibers. */
-
-static char stack_below[64 * 1024];
-static char *stack_above; /* on main's */
-static ucontext_t elsewhere, back;
-
-static void switch_to(char *stack)
-{
-    CHECK_EQ(getcontext(&elsewhere), 0);
-    elsewhere.uc_stack.ss_sp = stack;
-    elsewhere.uc_stack.ss_size = sizeof stack_below;
-    elsewhere.uc_link = &back;
-    makecontext(&elsewhere, fault_null_write, 0);
-    CHECK_EQ(swapcontext(&back, &elsewhere), 0);
-}
 
 static void switch_below(void *arg)
 {

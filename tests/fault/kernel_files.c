@@ -36,7 +36,8 @@ FAKE_RETURNS(int, posix_spawnattr_init, (posix_spawnattr_t * attributes), (attri
 FAKE_RETURNS(int, posix_spawnattr_setflags, (posix_spawnattr_t * attributes, short flags),
              (attributes, flags))
 
-static struct fake fake_open, fake_fcntl, fake_syscall;
+static struct fake fake_open, fake_syscall;
+FAKE_FCNTL
 static atomic_u32 fewer_features; /* io_uring_setup succeeds, as that of an older kernel */
 
 int open(const char *path, int flags, ...)
@@ -50,19 +51,6 @@ int open(const char *path, int flags, ...)
         return -1;
     }
     return ((int (*)(const char *, int, ...))(uintptr_t)fake_real("open"))(path, flags, mode);
-}
-
-int fcntl(int fd, int command, ...)
-{
-    va_list list;
-    va_start(list, command);
-    void *argument = va_arg(list, void *);
-    va_end(list);
-    if (fake_due(&fake_fcntl)) {
-        errno = fake_fcntl.error;
-        return -1;
-    }
-    return ((int (*)(int, int, ...))(uintptr_t)fake_real("fcntl"))(fd, command, argument);
 }
 
 /* A descriptor of a disk. */

@@ -36,20 +36,7 @@ static pid_t left_core(pid_t pid, int *status, int options)
     return result;
 }
 
-static struct fake fake_fcntl;
-
-int fcntl(int fd, int command, ...)
-{
-    va_list list;
-    va_start(list, command);
-    void *argument = va_arg(list, void *);
-    va_end(list);
-    if (fake_due(&fake_fcntl)) {
-        errno = fake_fcntl.error;
-        return -1;
-    }
-    return ((int (*)(int, int, ...))(uintptr_t)fake_real("fcntl"))(fd, command, argument);
-}
+FAKE_FCNTL
 
 /* Files. */
 

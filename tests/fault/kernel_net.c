@@ -36,20 +36,7 @@ FAKE(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message
 FAKE(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
 FAKE(ssize_t, sendfile, (int to, int from, off_t *offset, size_t size), (to, from, offset, size))
 
-static struct fake fake_fcntl;
-
-int fcntl(int fd, int command, ...)
-{
-    va_list list;
-    va_start(list, command);
-    void *argument = va_arg(list, void *);
-    va_end(list);
-    if (fake_due(&fake_fcntl)) {
-        errno = fake_fcntl.error;
-        return -1;
-    }
-    return ((int (*)(int, int, ...))(uintptr_t)fake_real("fcntl"))(fd, command, argument);
-}
+FAKE_FCNTL
 
 enum { HIGH = 5000 };
 

@@ -7,7 +7,6 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <sys/uio.h>
 
 #include <weft/weft.h>
@@ -46,77 +45,18 @@ static const struct {
     [SEND_FILE] = {"send_from_file", -EPIPE},
 };
 
-static struct {
-    atomic_int call;     /* which; CALLS: none */
-    atomic_long left;    /* until the one that fails */
-    atomic_bool forever; /* and all after it */
-    atomic_long hits;
-    atomic_long blocks; /* of memory that are out */
-} plan = {.call = CALLS};
-
-static bool fails(enum call call)
-{
-    if (atomic_load(&plan.call) != (int)call)
-        return false;
-    long left = atomic_fetch_sub(&plan.left, 1);
-    bool hit = left == 1 || (left < 1 && atomic_load(&plan.forever));
-    if (hit)
-        atomic_fetch_add(&plan.hits, 1);
-    return hit;
-}
-
-/* What the linker puts in the place of the seam's functions. */
-
-#define WRAP(result, name, parameters, call, failure, arguments)           \
-    result __real_weft__http_##name parameters;                            \
-    result __wrap_weft__http_##name parameters;                            \
-    result __wrap_weft__http_##name parameters                             \
-    {                                                                      \
-        return fails(call) ? failure : __real_weft__http_##name arguments; \
-    }
+#include "http/seam.h"
 
 struct peer;
-WRAP(int, set_open, (void), SET_OPEN, calls[SET_OPEN].error, ())
-WRAP(int, set_add, (int set, int fd, void *what), SET_ADD, calls[SET_ADD].error, (set, fd, what))
-WRAP(int, set_add_shared, (int set, int fd, void *what), SET_SHARED, calls[SET_SHARED].error,
-     (set, fd, what))
-WRAP(int, bell_open, (void), BELL, calls[BELL].error, ())
-WRAP(int, accept, (int listener, struct peer *peer), ACCEPT, calls[ACCEPT].error, (listener, peer))
-WRAP(int64_t, receive, (int fd, void *data, size_t size), RECEIVE, calls[RECEIVE].error,
-     (fd, data, size))
-WRAP(int64_t, send, (int fd, const struct iovec *pieces, int count), SEND, calls[SEND].error,
-     (fd, pieces, count))
+WRAP(int, set_open, (void), SET_OPEN, ())
+WRAP(int, set_add, (int set, int fd, void *what), SET_ADD, (set, fd, what))
+WRAP(int, set_add_shared, (int set, int fd, void *what), SET_SHARED, (set, fd, what))
+WRAP(int, bell_open, (void), BELL, ())
+WRAP(int, accept, (int listener, struct peer *peer), ACCEPT, (listener, peer))
+WRAP(int64_t, receive, (int fd, void *data, size_t size), RECEIVE, (fd, data, size))
+WRAP(int64_t, send, (int fd, const struct iovec *pieces, int count), SEND, (fd, pieces, count))
 WRAP(int64_t, send_from_file, (int fd, int file, int64_t offset, size_t size), SEND_FILE,
-     calls[SEND_FILE].error, (fd, file, offset, size))
-
-void *__real_weft__http_allocate(size_t size);
-void *__wrap_weft__http_allocate(size_t size);
-void *__wrap_weft__http_allocate(size_t size)
-{
-    void *memory = fails(ALLOCATE) ? NULL : __real_weft__http_allocate(size);
-    if (memory != NULL)
-        atomic_fetch_add(&plan.blocks, 1);
-    return memory;
-}
-
-void *__real_weft__http_resize(void *memory, size_t size);
-void *__wrap_weft__http_resize(void *memory, size_t size);
-void *__wrap_weft__http_resize(void *memory, size_t size)
-{
-    void *larger = fails(RESIZE) ? NULL : __real_weft__http_resize(memory, size);
-    if (larger != NULL && memory == NULL)
-        atomic_fetch_add(&plan.blocks, 1);
-    return larger;
-}
-
-void __real_weft__http_free(void *memory);
-void __wrap_weft__http_free(void *memory);
-void __wrap_weft__http_free(void *memory)
-{
-    if (memory != NULL)
-        atomic_fetch_sub(&plan.blocks, 1);
-    __real_weft__http_free(memory);
-}
+     (fd, file, offset, size))
 
 /* The scenario. */
 
@@ -192,11 +132,6 @@ static void ask_all(weft_http_server *server)
     client_close(&client);
 }
 
-static void stop_failing(void)
-{
-    atomic_store(&plan.call, CALLS);
-}
-
 /* A run; whether something failed in it. */
 static bool run(enum call call, long number, bool forever)
 {
@@ -204,10 +139,7 @@ static bool run(enum call call, long number, bool forever)
     weft_http_options options = {
         .handler = handler, .max_per_ip = 1000, .name = "test", .doors = 1};
     weft_http_server *server = NULL;
-    atomic_store(&plan.hits, 0);
-    atomic_store(&plan.left, number);
-    atomic_store(&plan.forever, forever);
-    atomic_store(&plan.call, (int)call);
+    start_failing(call, number, forever);
     int error = weft_http_open(&server, &options);
     CHECK(error == 0 || error == -ENOMEM || error == calls[call].error);
     if (error == 0) {

@@ -3,8 +3,6 @@
  * until the scenario has no more of them. Each answer is right, or says that the server could not, and nothing is left
  * behind. Caught by the linker, as in fault.c.
  */
-#include <stdatomic.h>
-
 #include <weft/weft.h>
 
 #include "descriptors.h"
@@ -23,28 +21,7 @@ static const struct {
     [NEXT] = {"list_next", -EIO},
 };
 
-static struct {
-    atomic_int call; /* which; CALLS: none */
-    atomic_long left;
-    atomic_long hits;
-    atomic_long blocks; /* of memory that are out */
-} plan = {.call = CALLS};
-
-static bool fails(enum call call)
-{
-    if (atomic_load(&plan.call) != (int)call || atomic_fetch_sub(&plan.left, 1) != 1)
-        return false;
-    atomic_fetch_add(&plan.hits, 1);
-    return true;
-}
-
-#define WRAP(result, name, parameters, call, arguments)                              \
-    result __real_weft__http_##name parameters;                                      \
-    result __wrap_weft__http_##name parameters;                                      \
-    result __wrap_weft__http_##name parameters                                       \
-    {                                                                                \
-        return fails(call) ? calls[call].error : __real_weft__http_##name arguments; \
-    }
+#include "seam.h"
 
 WRAP(int, open_folder, (const char *path), FOLDER, (path))
 WRAP(int, open_beneath, (int folder, const char *path, enum file_open how), BENEATH,
@@ -55,35 +32,6 @@ WRAP(int, file_status, (int file, struct file_status *status), STATUS, (file, st
 WRAP(int, list_open, (int folder, struct file_list **list), LIST, (folder, list))
 WRAP(int, list_next, (struct file_list * list, const char **name, enum file_kind *kind), NEXT,
      (list, name, kind))
-
-void *__real_weft__http_allocate(size_t size);
-void *__wrap_weft__http_allocate(size_t size);
-void *__wrap_weft__http_allocate(size_t size)
-{
-    void *memory = fails(ALLOCATE) ? NULL : __real_weft__http_allocate(size);
-    if (memory != NULL)
-        atomic_fetch_add(&plan.blocks, 1);
-    return memory;
-}
-
-void *__real_weft__http_resize(void *memory, size_t size);
-void *__wrap_weft__http_resize(void *memory, size_t size);
-void *__wrap_weft__http_resize(void *memory, size_t size)
-{
-    void *larger = fails(RESIZE) ? NULL : __real_weft__http_resize(memory, size);
-    if (larger != NULL && memory == NULL)
-        atomic_fetch_add(&plan.blocks, 1);
-    return larger;
-}
-
-void __real_weft__http_free(void *memory);
-void __wrap_weft__http_free(void *memory);
-void __wrap_weft__http_free(void *memory)
-{
-    if (memory != NULL)
-        atomic_fetch_sub(&plan.blocks, 1);
-    __real_weft__http_free(memory);
-}
 
 /* ---- the scenario ---- */
 
@@ -176,9 +124,7 @@ static void ask_all(bool may_fail)
 
 static void fail_at(enum call call, long number)
 {
-    atomic_store(&plan.hits, 0);
-    atomic_store(&plan.left, number);
-    atomic_store(&plan.call, (int)call);
+    start_failing(call, number, false);
 }
 
 static int open_all(bool by_hand)
@@ -206,17 +152,17 @@ static bool run(enum call call, long number, bool by_hand)
     if (error == 0) {
         /* The server's own start is the matter of fault.c. */
         long left = atomic_load(&plan.left);
-        atomic_store(&plan.call, CALLS);
+        stop_failing();
         serve_begin(weft_http_router_serve, router);
         atomic_store(&plan.left, left);
         atomic_store(&plan.call, (int)call);
         ask_all(true);
         hits = atomic_load(&plan.hits);
-        atomic_store(&plan.call, CALLS);
+        stop_failing();
         ask_all(false);
         serve_end();
     }
-    atomic_store(&plan.call, CALLS);
+    stop_failing();
     weft_http_router_close(router);
     weft_http_files_close(files);
     CHECK_EQ(atomic_load(&plan.blocks), 0);

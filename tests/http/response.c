@@ -1,5 +1,5 @@
 /*
- * response.c: heads, bodies and their framing, files, events, upgrades, and the log.
+ * response.c: heads, bodies and their framing, files, whole responses.
  */
 #include <fcntl.h>
 
@@ -10,21 +10,6 @@
 
 #include "descriptors.h"
 #include "http.h"
-
-/* Each test has its own handler: what `data` points to. */
-static void call(weft_http_request *request, weft_http_response *response, void *data)
-{
-    weft_http_handler handler;
-    memcpy(&handler, &data, sizeof handler);
-    handler(request, response, NULL);
-}
-
-static weft_http_server *serve_by(weft_http_handler handler)
-{
-    weft_http_options options = {.handler = call};
-    memcpy(&options.data, &handler, sizeof handler);
-    return serve_with(options);
-}
 
 /* ---- framing ---- */
 
@@ -97,7 +82,7 @@ static void framing_is_chosen(void)
         {"/204", 0, 204, NULL, false, false, 0},        {"/304", 1, 304, NULL, false, false, 0},
         {"/empty-reply", 1, 201, "0", false, false, 0},
     };
-    weft_http_server *server = serve_by(framed);
+    weft_http_server *server = serve(framed);
     for (int head = 0; head < 2; head++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             struct client client = client_open(server);
@@ -156,7 +141,7 @@ static void check_counted(struct client *client, const char *request)
 static void bodies_of_all_sizes(void)
 {
     static const size_t pieces[] = {1, 100, 4096, 16384, 50000};
-    weft_http_server *server = serve_by(counted);
+    weft_http_server *server = serve(counted);
     struct client client = client_open(server);
     for (size_t p = 0; p < 5; p++) {
         piece_size = pieces[p];
@@ -188,7 +173,7 @@ static void printed(weft_http_request *request, weft_http_response *response, vo
 
 static void long_texts_are_printed(void)
 {
-    weft_http_server *server = serve_by(printed);
+    weft_http_server *server = serve(printed);
     struct answer answer = ask(server, GET("/"));
     CHECK_EQ(answer.size, 5003);
     answer_free(&answer);
@@ -256,10 +241,7 @@ static void fields(weft_http_request *request, weft_http_response *response, voi
 
 static void fields_are_set(void)
 {
-    weft_http_options options = {.handler = call, .name = "weft"};
-    weft_http_handler handler = fields;
-    memcpy(&options.data, &handler, sizeof handler);
-    weft_http_server *server = serve_with(options);
+    weft_http_server *server = serve_with((weft_http_options){.handler = fields, .name = "weft"});
     struct answer answer = ask(server, GET("/"));
     CHECK_EQ(answer.status, 299);
     CHECK_STR(answer.head, "Set-Cookie: a=1\r\nset-cookie: b=2\r\nX-One: 1\r\nX-Three: 3\r\n"
@@ -269,9 +251,7 @@ static void fields_are_set(void)
     answer_free(&answer);
     end(server);
 
-    handler = framed;
-    memcpy(&options.data, &handler, sizeof handler);
-    server = serve_with(options);
+    server = serve_with((weft_http_options){.handler = framed, .name = "weft"});
     answer = ask(server, GET("/whole"));
     CHECK_STR(answer_field(&answer, "Server"), "weft");
     answer_free(&answer);
@@ -288,7 +268,7 @@ static void closing(weft_http_request *request, weft_http_response *response, vo
 
 static void handlers_may_close(void)
 {
-    weft_http_server *server = serve_by(closing);
+    weft_http_server *server = serve(closing);
     struct client client = client_open(server);
     client_send(&client, GET("/") GET("/"));
     struct answer answer = client_answer(&client);
@@ -322,7 +302,7 @@ static void large_heads(void)
 {
     static const int heads[] = {0, 1000, 2000, 8000, 15000, 16000, 17000, 40000, 65000};
     static const int bodies[] = {0, 1, 500, 1000, 15000, 15900, 16384, 16385, 60000};
-    weft_http_server *server = serve_by(large_head);
+    weft_http_server *server = serve(large_head);
     struct client client = client_open(server);
     for (size_t h = 0; h < 9; h++)
         for (size_t b = 0; b < 9; b++)
@@ -353,7 +333,7 @@ static void short_of(weft_http_request *request, weft_http_response *response, v
 
 static void short_bodies_end_the_connection(void)
 {
-    weft_http_server *server = serve_by(short_of);
+    weft_http_server *server = serve(short_of);
     for (int i = 0; i < 2; i++) {
         struct client client = client_open(server);
         struct answer answer;
@@ -379,7 +359,7 @@ static void late_length(weft_http_request *request, weft_http_response *response
 
 static void lengths_that_come_late(void)
 {
-    weft_http_server *server = serve_by(late_length);
+    weft_http_server *server = serve(late_length);
     struct client client = client_open(server);
     for (int i = 0; i < 2; i++) {
         client_send(&client, GET("/"));
@@ -410,7 +390,7 @@ static void trailing(weft_http_request *request, weft_http_response *response, v
 
 static void trailers_are_sent_to_who_takes_them(void)
 {
-    weft_http_server *server = serve_by(trailing);
+    weft_http_server *server = serve(trailing);
     struct client client = client_open(server);
     client_send(&client, GET("/"));
     struct answer answer = client_answer(&client);
@@ -481,7 +461,7 @@ static void check_file(const char *bytes, size_t size)
 static void files_are_sent(void)
 {
     make_file((size_t)test_scale(16 << 20));
-    weft_http_server *server = serve_by(filed);
+    weft_http_server *server = serve(filed);
     struct client client = client_open(server);
     struct answer answer = fetch(&client, "GET", "/", 1);
     CHECK(!answer.chunked);
@@ -514,7 +494,7 @@ static void files_that_are_shorter_end_the_connection(void)
 {
     make_file(5000);
     file_size = 10000;
-    weft_http_server *server = serve_by(filed);
+    weft_http_server *server = serve(filed);
     struct client client = client_open(server);
     struct answer answer;
     client_send(&client, GET("/"));
@@ -540,7 +520,7 @@ static void piped(weft_http_request *request, weft_http_response *response, void
 
 static void files_of_the_kernel_are_sent(void)
 {
-    weft_http_server *server = serve_by(piped);
+    weft_http_server *server = serve(piped);
     struct answer answer = ask(server, GET("/"));
     CHECK_EQ(answer.size, 3);
     answer_free(&answer);
@@ -562,7 +542,7 @@ static void endless(weft_http_request *request, weft_http_response *response, vo
 static void clients_that_go_away(void)
 {
     make_file(1 << 20);
-    weft_http_server *server = serve_by(endless);
+    weft_http_server *server = serve(endless);
     for (int i = 0; i < 20; i++) {
         struct client client = client_open(server);
         if (i >= 16) /* of which nothing is sent that could fail */
@@ -583,10 +563,8 @@ static void clients_that_go_away(void)
 
 static void write_timeout(void)
 {
-    weft_http_options options = {.handler = call, .write_timeout = 20 * WEFT_MS};
-    weft_http_handler handler = endless;
-    memcpy(&options.data, &handler, sizeof handler);
-    weft_http_server *server = serve_with(options);
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = endless, .write_timeout = 20 * WEFT_MS});
     struct client client = client_open(server);
     client_send(&client, GET("/"));
     AWAIT(stats_of(server).timed_out == 1); /* nothing is read meanwhile */
@@ -618,7 +596,7 @@ static void whole(weft_http_request *request, weft_http_response *response, void
 
 static void whole_responses(void)
 {
-    weft_http_server *server = serve_by(whole);
+    weft_http_server *server = serve(whole);
     struct client client = client_open(server);
     struct answer answer = fetch(&client, "GET", "/reply", 1);
     CHECK_EQ(answer.status, 418);
@@ -650,294 +628,6 @@ static void whole_responses(void)
     CHECK(weft_http_status_text(799) != NULL);
 }
 
-/* ---- events ---- */
-
-static weft_sem next = WEFT_SEM_INIT(0);
-
-static void eventful(weft_http_request *request, weft_http_response *response, void *data)
-{
-    (void)request;
-    (void)data;
-    CHECK_EQ(weft_http_event(response, NULL, "too early", NULL), -EINVAL);
-    CHECK_EQ(weft_http_event_ping(response), -EINVAL);
-    CHECK_EQ(weft_http_events(response), 0);
-    CHECK_EQ(weft_http_events(response), -EBUSY);
-    CHECK_EQ(weft_http_event(response, "a\nb", "x", NULL), -EINVAL);
-    CHECK_EQ(weft_http_event(response, NULL, "x", "a\rb"), -EINVAL);
-    CHECK_EQ(weft_http_event(response, NULL, NULL, NULL), -EINVAL);
-    CHECK_EQ(weft_http_event(response, NULL, "one", NULL), 0);
-    weft_sem_acquire(&next, 1);
-    CHECK_EQ(weft_http_event(response, "kind", "two\nlines\r\nor\rfour", "7"), 0);
-    weft_sem_acquire(&next, 1);
-    CHECK_EQ(weft_http_event_ping(response), 0);
-    CHECK_EQ(weft_http_event(response, NULL, "", NULL), 0);
-    int error;
-    while ((error = weft_sem_acquire_until(&next, 1, WEFT_NEVER)) == 0)
-        if ((error = weft_http_event(response, NULL, "more", NULL)) != 0)
-            break;
-    outcome = error;
-}
-
-static void check_piece(struct client *client, const char *expected)
-{
-    char *text = client_take(client, strlen(expected));
-    CHECK_STR(text, expected);
-    free(text);
-}
-
-static void events_are_sent_at_once(void)
-{
-    weft_http_server *server = serve_by(eventful);
-    struct client client = client_open(server);
-    struct answer answer;
-    client_send(&client, GET("/"));
-    CHECK(client_head(&client, &answer));
-    CHECK_STR(answer_field(&answer, "Content-Type"), "text/event-stream");
-    CHECK_STR(answer_field(&answer, "Cache-Control"), "no-store");
-    answer_free(&answer);
-    check_piece(&client, "b\r\ndata: one\n\n\r\n");
-    weft_sem_release(&next, 1);
-    check_piece(&client, "3d\r\nevent: kind\nid: 7\ndata: two\ndata: lines\ndata: or\n"
-                         "data: four\n\n\r\n");
-    weft_sem_release(&next, 1);
-    check_piece(&client, "3\r\n:\n\n\r\n8\r\ndata: \n\n\r\n");
-    /* A client that goes away is found out. */
-    client_close(&client);
-    while (stats_of(server).connections > 0) {
-        if (weft_sem_available(&next) == 0)
-            weft_sem_release(&next, 1);
-        usleep(100);
-    }
-    CHECK(outcome == -EPIPE || outcome == -ECONNRESET);
-    while (weft_sem_try_acquire(&next, 1) == 0)
-        ;
-    end(server);
-}
-
-static void streams_end_with_the_server(void)
-{
-    weft_http_server *server = serve_by(eventful);
-    struct client client = client_open(server);
-    struct answer answer;
-    weft_sem_release(&next, 2);
-    client_send(&client, GET("/"));
-    CHECK(client_head(&client, &answer));
-    answer_free(&answer);
-    free(client_take_to(&client, "data: \n\n\r\n"));
-    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
-    CHECK_EQ(outcome, -ECANCELED);
-    check_piece(&client, "0\r\n\r\n");
-    CHECK(client_at_end(&client));
-    client_close(&client);
-    weft_http_close(server);
-}
-
-/* Goes on until it is told that nobody listens. */
-static void stubborn(weft_http_request *request, weft_http_response *response, void *data)
-{
-    (void)request;
-    (void)data;
-    weft_http_status(response, 204); /* a stream is 200 */
-    int error = weft_http_events(response);
-    while (error == 0) {
-        error = weft_http_event(response, NULL, "on and on", NULL);
-        if (error == 0)
-            error = weft_sleep(WEFT_MS);
-    }
-    outcome = error;
-}
-
-/* Who asks by HEAD takes no events: else nothing would ever tell the handler that its client is gone. */
-static void streams_are_not_for_head(void)
-{
-    weft_http_server *server = serve_by(stubborn);
-    struct client client = client_open(server);
-    struct answer answer;
-    for (int i = 0; i < 2; i++) {
-        client_send(&client, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
-        CHECK(client_try_answer(&client, &answer, true));
-        CHECK_EQ(answer.status, 200);
-        CHECK_STR(answer_field(&answer, "Content-Type"), "text/event-stream");
-        answer_free(&answer);
-        AWAIT(stats_of(server).requests == i + 1);
-        CHECK_EQ(outcome, -EPIPE);
-    }
-    client_send(&client, GET("/"));
-    CHECK(client_head(&client, &answer));
-    CHECK_EQ(answer.status, 200);
-    answer_free(&answer);
-    check_piece(&client, "11\r\ndata: on and on\n\n\r\n");
-    client_close(&client);
-    AWAIT(stats_of(server).connections == 0);
-    end(server);
-}
-
-/* ---- upgrades ---- */
-
-static void upgraded(weft_http_request *request, weft_http_response *response, void *data)
-{
-    char bytes[64];
-    int64_t got;
-    (void)request;
-    (void)data;
-    CHECK_EQ(weft_http_stream_read(response, bytes, 1, WEFT_NOW), -EINVAL);
-    CHECK_EQ(weft_http_stream_write(response, bytes, 1, WEFT_NOW), -EINVAL);
-    CHECK_EQ(weft_http_set(response, "X", "y"), 0);
-    outcome = weft_http_upgrade(response, "echo");
-    if (outcome != 0) {
-        CHECK_EQ(weft_http_error(response, 426, NULL), 0);
-        return;
-    }
-    CHECK_EQ(weft_http_upgrade(response, "echo"), -EBUSY);
-    CHECK(weft_http_puts(response, "no") != 0);
-    CHECK_EQ(weft_http_stream_read(response, NULL, 1, WEFT_NOW), -EINVAL);
-    while ((got = weft_http_stream_read(response, bytes, sizeof bytes, WEFT_NEVER)) > 0)
-        CHECK_EQ(weft_http_stream_write(response, bytes, (size_t)got, WEFT_NEVER), got);
-    outcome = (int)got;
-}
-
-#define ASK_UPGRADE \
-    "GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: x, echo\r\n\r\n"
-
-static void upgrades(void)
-{
-    weft_http_server *server = serve_by(upgraded);
-    struct client client = client_open(server);
-    struct answer answer;
-    client_send(&client, ASK_UPGRADE "behind");
-    CHECK(client_head(&client, &answer));
-    CHECK_EQ(answer.status, 101);
-    CHECK_STR(answer_field(&answer, "Upgrade"), "echo");
-    CHECK_STR(answer_field(&answer, "Connection"), "Upgrade");
-    CHECK_STR(answer_field(&answer, "X"), "y");
-    CHECK(answer_field(&answer, "Content-Length") == NULL);
-    answer_free(&answer);
-    check_piece(&client, "behind");
-    for (int i = 0; i < 100; i++) {
-        client_send(&client, GET("/"));
-        check_piece(&client, GET("/"));
-    }
-    client_half_close(&client);
-    CHECK(client_at_end(&client));
-    client_close(&client);
-    CHECK_EQ(outcome, 0);
-
-    /* Not asked for. */
-    client = client_open(server);
-    client_send(&client, GET("/"));
-    EXPECT(&client, 426, NULL);
-    client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
-    EXPECT(&client, 426, NULL);
-    client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: echo\r\n\r\n");
-    EXPECT(&client, 426, NULL);
-    CHECK_EQ(outcome, -EINVAL);
-
-    /* With a body that was not read: that is not of the new protocol. */
-    outcome = 0;
-    client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n"
-                         "Content-Length: 6\r\n\r\nbehind");
-    EXPECT(&client, 426, NULL);
-    CHECK_EQ(outcome, -EINVAL);
-    client_close(&client);
-
-    /* A stop ends them. */
-    client = client_open(server);
-    client_send(&client, ASK_UPGRADE "x");
-    CHECK(client_head(&client, &answer));
-    answer_free(&answer);
-    check_piece(&client, "x");
-    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
-    CHECK_EQ(outcome, -ECANCELED);
-    CHECK(client_at_end(&client));
-    client_close(&client);
-    weft_http_close(server);
-}
-
-/* ---- the log ---- */
-
-enum { LINES = 16 };
-static char logged[LINES][700];
-static int logged_count, logged_status[LINES];
-static int64_t logged_bytes[LINES], logged_time[LINES];
-
-static void log_it(const weft_http_log_entry *entry, void *data)
-{
-    (void)data;
-    int i = __atomic_load_n(&logged_count, __ATOMIC_RELAXED);
-    CHECK(i < LINES);
-    logged_status[i] = entry->status;
-    logged_bytes[i] = entry->bytes;
-    logged_time[i] = entry->nanoseconds;
-    int used = weft_http_log_line(entry, logged[i], sizeof logged[i]);
-    CHECK_EQ(used, strlen(logged[i]));
-    __atomic_store_n(&logged_count, i + 1, __ATOMIC_RELEASE);
-}
-
-/* The line without the time in brackets. */
-static void check_line(int i, const char *expected)
-{
-    AWAIT(__atomic_load_n(&logged_count, __ATOMIC_ACQUIRE) > i);
-    char *from = strchr(logged[i], '['), *to = strchr(logged[i], ']');
-    CHECK(from != NULL && to - from == 27);
-    CHECK(memcmp(to - 6, " +0000", 6) == 0);
-    memmove(from + 1, to, strlen(to) + 1);
-    CHECK_STR(logged[i], expected);
-    CHECK(logged_time[i] >= 0 && logged_time[i] < 3600 * WEFT_S);
-}
-
-static void requests_are_logged(void)
-{
-    weft_http_options options = {.handler = call, .log = log_it, .doors = 1};
-    weft_http_handler handler = framed;
-    memcpy(&options.data, &handler, sizeof handler);
-    weft_http_server *server = serve_with(options);
-    /* A path that is refused; then what cannot be read at all. */
-    struct client client = client_open(server);
-    client_send(&client, GET("/../x"));
-    EXPECT(&client, 400, NULL);
-    check_line(0, "127.0.0.1 - - [] \"GET /../x HTTP/1.1\" 400 0 \"-\" \"-\"\n");
-    client_close(&client);
-    client = client_open(server);
-    client_send(&client, "nonsense\r\n\r\n");
-    EXPECT(&client, 400, NULL);
-    check_line(1, "127.0.0.1 - - [] \"- - HTTP/0.0\" 400 0 \"-\" \"-\"\n");
-    client_close(&client);
-    client = client_open(server);
-    client_send(&client, "GET /whole?x=%22 HTTP/1.1\r\nHost: a\r\nReferer: http://r/\r\n"
-                         "User-Agent: me \"\\\x80\r\n\r\n");
-    EXPECT(&client, 200, "whole");
-    check_line(2, "127.0.0.1 - - [] \"GET /whole?x=%22 HTTP/1.1\" 200 5 \"http://r/\" "
-                  "\"me \\x22\\x5c\\x80\"\n");
-    CHECK_EQ(logged_bytes[2], 5);
-    CHECK_EQ(logged_status[2], 200);
-    client_send(&client, GET("/long"));
-    EXPECT(&client, 200, NULL);
-    check_line(3, "127.0.0.1 - - [] \"GET /long HTTP/1.1\" 200 40011 \"-\" \"-\"\n");
-    client_close(&client);
-    end(server);
-    CHECK_EQ(logged_count, 4);
-}
-
-static void lines_are_cut(void)
-{
-    weft_http_log_entry entry = {
-        .method = "GET", .target = "/\x01", .referer = "", .agent = "", .version = 11};
-    char text[100];
-    CHECK_EQ(weft_http_log_line(NULL, text, sizeof text), -EINVAL);
-    CHECK_EQ(weft_http_log_line(&entry, NULL, sizeof text), -EINVAL);
-    CHECK_EQ(weft_http_log_line(&entry, text, 1), -EINVAL);
-    for (size_t size = 2; size <= sizeof text; size++) {
-        memset(text, 'x', sizeof text);
-        int used = weft_http_log_line(&entry, text, size);
-        CHECK(used > 0 && (size_t)used < size);
-        CHECK_EQ(text[used], '\0');
-        CHECK_EQ(text[used - 1], '\n');
-        CHECK_EQ(strlen(text), used);
-        CHECK(size == sizeof text || text[size] == 'x');
-    }
-    CHECK(strstr(text, "GET /\\x01 HTTP/1.1") != NULL);
-}
-
 int main(void)
 {
     RUN(framing_is_chosen);
@@ -956,12 +646,6 @@ int main(void)
     RUN(clients_that_go_away);
     RUN(write_timeout);
     RUN(whole_responses);
-    RUN(events_are_sent_at_once);
-    RUN(streams_end_with_the_server);
-    RUN(streams_are_not_for_head);
-    RUN(upgrades);
-    RUN(requests_are_logged);
-    RUN(lines_are_cut);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

@@ -1,0 +1,109 @@
+/*
+ * log.c: the access log: entries, and lines of them.
+ */
+#include <weft/runtime.h>
+
+#include "descriptors.h"
+#include "http.h"
+
+enum { LINES = 16 };
+static char logged[LINES][700];
+static int logged_count, logged_status[LINES];
+static int64_t logged_bytes[LINES], logged_time[LINES];
+
+static void log_it(const weft_http_log_entry *entry, void *data)
+{
+    (void)data;
+    int i = __atomic_load_n(&logged_count, __ATOMIC_RELAXED);
+    CHECK(i < LINES);
+    logged_status[i] = entry->status;
+    logged_bytes[i] = entry->bytes;
+    logged_time[i] = entry->nanoseconds;
+    int used = weft_http_log_line(entry, logged[i], sizeof logged[i]);
+    CHECK_EQ(used, strlen(logged[i]));
+    __atomic_store_n(&logged_count, i + 1, __ATOMIC_RELEASE);
+}
+
+/* The line without the time in brackets. */
+static void check_line(int i, const char *expected)
+{
+    AWAIT(__atomic_load_n(&logged_count, __ATOMIC_ACQUIRE) > i);
+    char *from = strchr(logged[i], '['), *to = strchr(logged[i], ']');
+    CHECK(from != NULL && to - from == 27);
+    CHECK(memcmp(to - 6, " +0000", 6) == 0);
+    memmove(from + 1, to, strlen(to) + 1);
+    CHECK_STR(logged[i], expected);
+    CHECK(logged_time[i] >= 0 && logged_time[i] < 3600 * WEFT_S);
+}
+
+/* /whole: five bytes; /long: more than is collected. */
+static void short_or_long(weft_http_request *request, weft_http_response *response, void *data)
+{
+    static const char large[40011];
+    (void)data;
+    if (strcmp(weft_http_path(request), "/whole") == 0)
+        CHECK_EQ(weft_http_puts(response, "whole"), 0);
+    else
+        CHECK_EQ(weft_http_write(response, large, sizeof large), 0);
+}
+
+static void requests_are_logged(void)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = short_or_long, .log = log_it, .doors = 1});
+    /* A path that is refused; then what cannot be read at all. */
+    struct client client = client_open(server);
+    client_send(&client, GET("/../x"));
+    EXPECT(&client, 400, NULL);
+    check_line(0, "127.0.0.1 - - [] \"GET /../x HTTP/1.1\" 400 0 \"-\" \"-\"\n");
+    client_close(&client);
+    client = client_open(server);
+    client_send(&client, "nonsense\r\n\r\n");
+    EXPECT(&client, 400, NULL);
+    check_line(1, "127.0.0.1 - - [] \"- - HTTP/0.0\" 400 0 \"-\" \"-\"\n");
+    client_close(&client);
+    client = client_open(server);
+    client_send(&client, "GET /whole?x=%22 HTTP/1.1\r\nHost: a\r\nReferer: http://r/\r\n"
+                         "User-Agent: me \"\\\x80\r\n\r\n");
+    EXPECT(&client, 200, "whole");
+    check_line(2, "127.0.0.1 - - [] \"GET /whole?x=%22 HTTP/1.1\" 200 5 \"http://r/\" "
+                  "\"me \\x22\\x5c\\x80\"\n");
+    CHECK_EQ(logged_bytes[2], 5);
+    CHECK_EQ(logged_status[2], 200);
+    client_send(&client, GET("/long"));
+    EXPECT(&client, 200, NULL);
+    check_line(3, "127.0.0.1 - - [] \"GET /long HTTP/1.1\" 200 40011 \"-\" \"-\"\n");
+    client_close(&client);
+    end(server);
+    CHECK_EQ(logged_count, 4);
+}
+
+static void lines_are_cut(void)
+{
+    weft_http_log_entry entry = {
+        .method = "GET", .target = "/\x01", .referer = "", .agent = "", .version = 11};
+    char text[100];
+    CHECK_EQ(weft_http_log_line(NULL, text, sizeof text), -EINVAL);
+    CHECK_EQ(weft_http_log_line(&entry, NULL, sizeof text), -EINVAL);
+    CHECK_EQ(weft_http_log_line(&entry, text, 1), -EINVAL);
+    for (size_t size = 2; size <= sizeof text; size++) {
+        memset(text, 'x', sizeof text);
+        int used = weft_http_log_line(&entry, text, size);
+        CHECK(used > 0 && (size_t)used < size);
+        CHECK_EQ(text[used], '\0');
+        CHECK_EQ(text[used - 1], '\n');
+        CHECK_EQ(strlen(text), used);
+        CHECK(size == sizeof text || text[size] == 'x');
+    }
+    CHECK(strstr(text, "GET /\\x01 HTTP/1.1") != NULL);
+}
+
+int main(void)
+{
+    RUN(requests_are_logged);
+    int before = open_descriptors();
+    RUN(lines_are_cut);
+    CHECK_EQ(open_descriptors(), before);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
