@@ -95,7 +95,6 @@ struct door {
     struct connections lists[LISTS];
     struct connection *dead; /* closed, to be freed by the door */
     int64_t count;           /* connections, without the dead */
-    bool listening;          /* its listeners are in the set: the door's own */
     bool told;               /* it knows of the stop: the door's own */
     int64_t deaf_until;      /* no descriptors left: no accept until then: the door's own */
 };
