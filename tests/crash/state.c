@@ -59,9 +59,15 @@ static void check_dies(void (*how)(void), const char *const *words)
     }
 }
 
+/* Keeps the processor: if its owner takes long, others take it and change what is shown. */
+static void keep_processor(void)
+{
+    (void)runtime_enter(thread_self());
+}
+
 static void assertion(void)
 {
-    (void)runtime_enter(thread_self()); /* or others take the processor if this takes long */
+    keep_processor();
     must(1 + 1 == 3);
 }
 
@@ -93,6 +99,7 @@ static void a_bug_of_the_program_shows_the_state(void)
 
 static void destroyed(void)
 {
+    keep_processor();
     atomic_ptr_store_relaxed(&weft_self()->extra, (void *)64); /* only who shows it reads it */
     must(!"it is destroyed");
 }
@@ -107,6 +114,7 @@ static void what_is_destroyed_is_left_out(void)
 static void a_cycle(void)
 {
     struct machine *machine = (struct machine *)thread_self();
+    keep_processor();
     machine->next = machine;
     must(!"it is endless");
 }
@@ -121,6 +129,7 @@ static void nothing_is_followed_for_ever(void)
 /* A record whose state is none, and a runtime that stops while some wait for a stack. */
 static void a_strange_state(void)
 {
+    keep_processor();
     weft_self()->state = 200;
     atomic_u32_store_relaxed(&weft__sched.starving, 1);
     atomic_u32_store_relaxed(&weft__sched.stopping, 1);
@@ -136,6 +145,7 @@ static void what_is_strange_is_said(void)
 
 static void twice(void)
 {
+    keep_processor();
     weft__state_show();
     weft__state_show();
     must(!"it was shown");
