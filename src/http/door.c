@@ -21,7 +21,8 @@
 #include "http/exchange.h"
 
 /* REFUSALS: of requests of one connection, one behind the other; then it is closed, so that others get their turn. */
-enum { EVENTS = 128, ACCEPTS = 64, REFUSALS = 32 };
+/* Few events at a time: what is read is answered while it is in the caches (docs/design/http.md has figures). */
+enum { EVENTS = 32, ACCEPTS = 64, REFUSALS = 32 };
 #define DEAF (50 * WEFT_MS)
 
 int weft__http_door_open(struct door *door, weft_http_server *server)
