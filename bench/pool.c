@@ -3,8 +3,9 @@
  *
  * No-op tasks. An operation is a submit and the run of an empty function; the time is from the first
  * submit until the pool is stopped, so until the last task has run, by all tasks. Capacity 10,000, no
- * queue: a submitter waits when so many are inside. The submitters are plain threads, or for
- * pool_noop_fiber one fiber. pool_invoke is the same with the pool's own function, pool_batch with 1,000
+ * queue: a submitter waits when so many are inside. The one submitter is a plain thread, as main is, or for
+ * pool_noop_fiber a fiber; many are fibers, as those of Go are goroutines, or for pool_noop_threads plain
+ * threads. pool_invoke is the same with the pool's own function, pool_batch with 1,000
  * arguments in each call, pool_task with a handle: 1,000 are started, then each is waited for and given up.
  *
  * Memory. pool_queued is the growth of resident memory by a million tasks in a paused pool, by tasks;
@@ -89,6 +90,14 @@ static void submit_as_fiber(void *arg)
     submitter->submit(submitter);
 }
 
+static void submit_by_fibers(struct submitter *submitter, int fibers)
+{
+    weft_wg done = WEFT_WG_INIT;
+    for (int i = 0; i < fibers; i++)
+        bench_check(weft_wg_go(&done, submit_as_fiber, submitter), "weft_wg_go");
+    bench_check(weft_wg_wait(&done), "weft_wg_wait");
+}
+
 static void *submit_as_thread(void *arg)
 {
     struct submitter *submitter = arg;
@@ -107,22 +116,22 @@ static void submit_by_threads(struct submitter *submitter, int threads)
         pthread_join(ids[i], NULL);
 }
 
-/* So many threads; 0: a fiber. */
+/* So many threads; below zero: so many fibers. */
 static void measure_tasks(struct bench *bench, int64_t threads,
                           void (*submit)(struct submitter *submitter), int64_t full)
 {
     weft_pool *pool = open_pool(&(weft_pool_options){.capacity = CAPACITY, .function = nothing});
     weft_pool_stats stats;
     weft_wg gate;
-    int64_t submitters = threads > 0 ? threads : 1;
+    int64_t submitters = threads > 0 ? threads : -threads;
     struct submitter submitter = {.pool = pool,
                                   .tasks = bench_amount(bench, full) / submitters,
                                   .submit = submit,
                                   .gate = &gate};
     weft_wg_init(&gate, 1);
     int64_t start = weft_now();
-    if (threads == 0)
-        bench_in_fiber(submit_as_fiber, &submitter);
+    if (threads < 0)
+        submit_by_fibers(&submitter, (int)-threads);
     else if (threads == 1)
         submit(&submitter);
     else
@@ -219,7 +228,12 @@ const struct bench_case bench_pool_cases[] = {
      .measure = measure_noop,
      .size = 1},
     {.name = "pool_noop_many",
-     .what = "the same from eight threads at once: wall time by all tasks",
+     .what = "the same from eight fibers at once: wall time by all tasks",
+     .metrics = {{"", "ns/op"}},
+     .measure = measure_noop,
+     .size = -8},
+    {.name = "pool_noop_threads",
+     .what = "the same from eight plain threads",
      .metrics = {{"", "ns/op"}},
      .measure = measure_noop,
      .size = 8},
@@ -227,7 +241,7 @@ const struct bench_case bench_pool_cases[] = {
      .what = "the same from a fiber",
      .metrics = {{"", "ns/op"}},
      .measure = measure_noop,
-     .size = 0},
+     .size = -1},
     {.name = "pool_invoke",
      .what = "as pool_noop, with the function of the pool",
      .metrics = {{"", "ns/op"}},
