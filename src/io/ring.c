@@ -31,7 +31,8 @@
  *  - There is always room for the cancellation of what flies.
  *  - While the watcher waits something flies, or a nudge is in the ring. (Another servant may take out the
  *    last completion, and the ring's descriptor is readable no more. It then puts an empty operation in the
- *    ring, whose completion is for the watcher.)
+ *    ring, whose completion is for the watcher; a servant that takes that out as well puts in another.)
+ *  - A cancellation waits only while its operation is FLYING.
  *
  * Giving up (deadline, context): what is LISTED is taken out. What is FLYING is cancelled in the kernel
  * (IORING_OP_ASYNC_CANCEL) and waited for. A cancellation can miss an operation that is just between two
@@ -97,7 +98,6 @@ static struct {
     bool serving;        /* there is a servant */
     bool again;          /* the servant is to look once more */
     bool watching;       /* there is a watcher, or it is being started */
-    bool nudged;         /* a nudge is in the ring */
     uint32_t flying;     /* operations in the ring that are not complete */
     uint32_t cancelling; /* and cancellations, at most one for each */
 
@@ -183,7 +183,8 @@ static void cancel_add(struct operation *operation)
 /* The kernel and the ring know nothing of it; under the latch. */
 static bool is_over(const struct operation *operation)
 {
-    return operation->state == DONE && !operation->cancel_flies && !operation->cancel_waits;
+    should(operation->state == FLYING || !operation->cancel_waits);
+    return operation->state == DONE && !operation->cancel_flies;
 }
 
 static uint64_t tag_of(const struct operation *operation)
@@ -207,12 +208,11 @@ static void settle(struct operation *operation, struct woken *woken)
 
 static void cancel_remove(struct operation *done)
 {
-    for (struct operation **link = &ring.cancels; *link != NULL; link = &(*link)->next_cancel)
-        if (*link == done) {
-            *link = done->next_cancel;
-            done->cancel_waits = false;
-            return;
-        }
+    struct operation **link = &ring.cancels;
+    for (; *link != done; link = &(*link)->next_cancel)
+        must(*link != NULL); /* it waits: it is in the list */
+    *link = done->next_cancel;
+    done->cancel_waits = false;
 }
 
 static void finish(struct operation *operation, int32_t result, bool refused, struct woken *woken)
@@ -236,10 +236,8 @@ static void finish(struct operation *operation, int32_t result, bool refused, st
 static void entry_ends(uint64_t tag, int32_t result, bool refused, struct woken *woken)
 {
     struct operation *operation = (struct operation *)(uintptr_t)(tag & ~(uint64_t)TAG_CANCEL);
-    if (tag == TAG_NUDGE) {
-        ring.nudged = false;
+    if (tag == TAG_NUDGE)
         return;
-    }
     if (!(tag & TAG_CANCEL)) {
         ring.flying--;
         finish(operation, result, refused, woken);
@@ -342,7 +340,6 @@ static void nudge(void)
 {
     uint64_t tag;
     struct batch none = {NULL, NULL};
-    ring.nudged = true;
     latch_release(&ring.latch);
     must(weft__sys_ring_push_empty(&ring.ring, TAG_NUDGE));
     bool refused = !submit(none);
@@ -351,7 +348,6 @@ static void nudge(void)
         weft_yield();
     }
     latch_acquire(&ring.latch);
-    ring.nudged &= !refused;
     ring.again |= refused;
 }
 
@@ -373,7 +369,7 @@ static void serve(bool watcher)
         while (reap(false))
             continue;
         latch_acquire(&ring.latch);
-        if (!is_needed() && !watcher && ring.watching && is_still() && !ring.nudged)
+        if (!is_needed() && !watcher && ring.watching && is_still())
             nudge();
     } while (is_needed());
     ring.serving = false;

@@ -3,7 +3,7 @@
  * is done twice, and whoever gives up comes back when the kernel has let go of its memory.
  *
  * The system call that hands operations to the kernel is made by the test: it may be refused, it may take until the
- * test lets it return, and what it completes may be said to have ended otherwise.
+ * test lets it return, what it completes may be said to have ended otherwise, and a cancellation may take its time.
  */
 #include <linux/io_uring.h>
 #include <sys/ioctl.h>
@@ -18,12 +18,20 @@
 static struct fake fake_setup, fake_enter;
 static struct io_uring_params parameters;
 static char *rings;
+static struct io_uring_sqe *submissions;
 
 /* Completions with this result get another, once. */
 static struct {
     atomic_u32 on;
     int32_t from, to;
 } rewrite;
+
+/* A cancellation that takes until there is something in a pipe. */
+static struct {
+    atomic_u32 on, count;
+    int ends[2];
+    char byte;
+} hold;
 
 /* A call that takes until it may return. */
 static struct {
@@ -36,6 +44,8 @@ void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offse
         at, size, protection, flags, fd, offset);
     if (fd >= 0 && offset == IORING_OFF_SQ_RING && (flags & MAP_SHARED) && (flags & MAP_POPULATE))
         rings = memory;
+    if (fd >= 0 && offset == IORING_OFF_SQES && (flags & MAP_SHARED) && (flags & MAP_POPULATE))
+        submissions = memory;
     return memory;
 }
 
@@ -49,6 +59,24 @@ static void rewrite_results(void)
         struct io_uring_cqe *entry = &entries[head & (parameters.cq_entries - 1)];
         if (entry->res == rewrite.from && atomic_u32_exchange_acq_rel(&rewrite.on, 0))
             entry->res = rewrite.to;
+    }
+}
+
+static void hold_cancellations(void)
+{
+    const struct io_sqring_offsets *at = &parameters.sq_off;
+    uint32_t head = *(volatile uint32_t *)(void *)(rings + at->head);
+    uint32_t tail = *(volatile uint32_t *)(void *)(rings + at->tail);
+    for (; head != tail; head++) {
+        struct io_uring_sqe *entry = &submissions[head & (parameters.sq_entries - 1)];
+        if (entry->opcode != IORING_OP_ASYNC_CANCEL)
+            continue;
+        entry->opcode = IORING_OP_READ;
+        entry->fd = hold.ends[0];
+        entry->addr = (uint64_t)(uintptr_t)&hold.byte;
+        entry->len = 1;
+        entry->off = (uint64_t)-1;
+        atomic_u32_add_seq_cst(&hold.count, 1);
     }
 }
 
@@ -81,6 +109,8 @@ long syscall(long number, ...)
     }
     if (number == SYS_io_uring_enter)
         be_slow();
+    if (number == SYS_io_uring_enter && atomic_u32_load_acquire(&hold.on))
+        hold_cancellations();
     long result = ((long (*)(long, ...))(uintptr_t)fake_real("syscall"))(number, a[0], a[1], a[2],
                                                                          a[3], a[4], a[5]);
     if (number == SYS_io_uring_setup && result >= 0)
@@ -113,9 +143,10 @@ static int64_t read_by_ring(int fd, char *memory, size_t size, int64_t offset, i
     return weft__ring_run(&io, deadline, &result) ? result : -EDOM;
 }
 
-/* A fiber that reads one byte of the pipe. */
+/* A fiber that reads one byte of a pipe. */
 struct reader {
     weft_fiber *fiber;
+    int fd;
     int64_t timeout, result;
     char byte;
     atomic_u32 ended;
@@ -125,17 +156,16 @@ static void read_pipe(void *arg)
 {
     struct reader *reader = arg;
     int64_t deadline = reader->timeout == 0 ? WEFT_NEVER : weft_after(reader->timeout);
-    reader->result = read_by_ring(ends[0], &reader->byte, 1, -1, deadline);
+    reader->result = read_by_ring(reader->fd, &reader->byte, 1, -1, deadline);
     atomic_u32_store_release(&reader->ended, 1);
 }
 
 /* Its operation is in flight when this returns. */
-static void reader_start(struct reader *reader, int64_t timeout, weft_context *context)
+static void reader_start(struct reader *reader, int fd, int64_t timeout)
 {
     uint64_t before = weft__ring_operations();
-    *reader = (struct reader){.timeout = timeout, .byte = 'a'};
-    weft_spawn_options options = {.context = context};
-    CHECK_EQ(weft_spawn(&reader->fiber, read_pipe, reader, &options), 0);
+    *reader = (struct reader){.fd = fd, .timeout = timeout, .byte = 'a'};
+    CHECK_EQ(weft_spawn(&reader->fiber, read_pipe, reader, NULL), 0);
     while (weft__ring_operations() == before)
         weft_yield();
 }
@@ -206,7 +236,7 @@ static void told_as_interrupted(void *arg)
     rewrite.from = -ECANCELED;
     rewrite.to = -EINTR;
     atomic_u32_store_release(&rewrite.on, 1);
-    reader_start(&reader, 2 * WEFT_MS, NULL);
+    reader_start(&reader, ends[0], 2 * WEFT_MS);
     reader_end(&reader, -ETIMEDOUT);
     CHECK_EQ(atomic_u32_load_acquire(&rewrite.on), 0);
     end();
@@ -224,7 +254,7 @@ static void cancelled_late(void *arg)
     struct reader reader;
     begin();
     fake_plan(&fake_enter, 1, EBUSY, *(uint32_t *)arg); /* not the read itself */
-    reader_start(&reader, 2 * WEFT_MS, NULL);
+    reader_start(&reader, ends[0], 2 * WEFT_MS);
     reader_end(&reader, -ETIMEDOUT);
     CHECK_EQ(atomic_u32_load_acquire(&fake_enter.times), 0);
     end();
@@ -237,7 +267,7 @@ static void completed_all_the_same(void *arg)
     (void)arg;
     begin();
     fake_plan(&fake_enter, 1, EBUSY, KERNEL_ALWAYS);
-    reader_start(&reader, 2 * WEFT_MS, NULL);
+    reader_start(&reader, ends[0], 2 * WEFT_MS);
     while (atomic_u32_load_acquire(&fake_enter.calls) < 3) /* it has given up */
         weft_yield();
     CHECK_EQ(write(ends[1], "x", 1), 1);
@@ -275,15 +305,16 @@ static void read_file(void *arg)
 /* It has the byte, or that is still there: on a slow machine it may have given up before the other serves. */
 static int readers_end(struct reader *readers, int count)
 {
-    int got = 0, left = 0;
+    int got = 0;
     for (int i = 0; i < count; i++) {
+        int left = 0;
         CHECK_EQ(weft_join(readers[i].fiber), 0);
         CHECK(readers[i].result == 1 || readers[i].result == -ETIMEDOUT);
         CHECK_EQ(readers[i].byte, readers[i].result == 1 ? 'x' : 'a');
-        got += readers[i].result == 1;
+        CHECK_EQ(ioctl(readers[i].fd, FIONREAD, &left), 0);
+        got += left + (readers[i].result == 1);
     }
-    CHECK_EQ(ioctl(ends[0], FIONREAD, &left), 0);
-    return got + left;
+    return got;
 }
 
 static void await_slow(uint32_t number)
@@ -301,7 +332,7 @@ static void given_up_beside(void *arg)
         weft_fiber *servant;
         (void)arg;
         begin();
-        reader_start(&reader, 20 * WEFT_MS, NULL);
+        reader_start(&reader, ends[0], 20 * WEFT_MS);
         atomic_u32_store_release(&slow.planned, calls);
         CHECK_EQ(weft_spawn(&servant, read_file, NULL, NULL), 0);
         await_slow(1);
@@ -322,24 +353,63 @@ static void given_up_beside(void *arg)
     }
 }
 
-/* Two of them, one of which gets a byte: whichever is first in the list. */
+/* Two of them, one of which gets a byte: the one, and the other, who is first in the list. */
 static void two_given_up_beside(void *arg)
 {
-    struct reader readers[2];
+    for (int which = 0; which < 2; which++) {
+        struct reader readers[2];
+        weft_fiber *servant;
+        int others[2];
+        (void)arg;
+        begin();
+        CHECK_EQ(pipe(others), 0);
+        reader_start(&readers[0], ends[0], 20 * WEFT_MS);
+        reader_start(&readers[1], others[0], 20 * WEFT_MS);
+        atomic_u32_store_release(&slow.planned, 1);
+        CHECK_EQ(weft_spawn(&servant, read_file, NULL, NULL), 0);
+        await_slow(1);
+        CHECK_EQ(weft_sleep(40 * WEFT_MS), 0); /* both give up */
+        CHECK_EQ(write(which ? others[1] : ends[1], "x", 1), 1);
+        atomic_u32_store_release(&slow.returns, 1);
+        CHECK_EQ(readers_end(readers, 2), 1);
+        CHECK_EQ(weft_join(servant), 0);
+        atomic_u32_store_relaxed(&slow.planned, 0);
+        close(others[0]);
+        close(others[1]);
+        end();
+    }
+}
+
+/* More of them than go into the ring at once. */
+static void many_given_up_beside(void *arg)
+{
+    enum { MANY = 300 };
+    static struct reader readers[MANY];
+    weft_context *context;
     weft_fiber *servant;
     (void)arg;
     begin();
-    for (int i = 0; i < 2; i++)
-        reader_start(&readers[i], 20 * WEFT_MS, NULL);
+    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    weft_spawn_options options = {.context = context};
+    uint64_t before = weft__ring_operations();
+    for (int i = 0; i < MANY; i++) {
+        readers[i] = (struct reader){.fd = ends[0], .byte = 'a'};
+        CHECK_EQ(weft_spawn(&readers[i].fiber, read_pipe, &readers[i], &options), 0);
+    }
+    while (weft__ring_operations() - before < MANY)
+        weft_yield();
     atomic_u32_store_release(&slow.planned, 1);
     CHECK_EQ(weft_spawn(&servant, read_file, NULL, NULL), 0);
     await_slow(1);
-    CHECK_EQ(weft_sleep(40 * WEFT_MS), 0); /* both give up */
-    CHECK_EQ(write(ends[1], "x", 1), 1);
+    weft_context_cancel(context);
+    CHECK_EQ(weft_sleep(40 * WEFT_MS), 0); /* all give up */
     atomic_u32_store_release(&slow.returns, 1);
-    CHECK_EQ(readers_end(readers, 2), 1);
+    for (int i = 0; i < MANY; i++)
+        reader_end(&readers[i], -ECANCELED);
     CHECK_EQ(weft_join(servant), 0);
+    CHECK(weft__ring_operations() - before >= 2 * MANY + 1);
     atomic_u32_store_relaxed(&slow.planned, 0);
+    weft_context_close(context);
     end();
 }
 
@@ -347,6 +417,41 @@ static void giving_up_while_another_serves(void)
 {
     in_mode(&modes[1], 2, given_up_beside);
     in_mode(&modes[1], 2, two_given_up_beside);
+    in_mode(&modes[1], 2, many_given_up_beside);
+}
+
+/* What the reader has given up completes, and the cancellation does not: the kernel still knows of it, and its record is
+ * not to go. Nor is there a second one. */
+static void cancelled_slowly(void *arg)
+{
+    struct reader reader;
+    int left = 1;
+    (void)arg;
+    begin();
+    CHECK_EQ(pipe(hold.ends), 0);
+    atomic_u32_store_relaxed(&hold.count, 0);
+    atomic_u32_store_release(&hold.on, 1);
+    reader_start(&reader, ends[0], 2 * WEFT_MS);
+    while (atomic_u32_load_acquire(&hold.count) == 0)
+        weft_yield();
+    CHECK_EQ(write(ends[1], "x", 1), 1);
+    for (; left > 0; weft_yield())
+        CHECK_EQ(ioctl(ends[0], FIONREAD, &left), 0);
+    CHECK_EQ(weft_sleep(40 * WEFT_MS), 0); /* it looks again, several times */
+    CHECK_EQ(atomic_u32_load_acquire(&reader.ended), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&hold.count), 1);
+    atomic_u32_store_release(&hold.on, 0);
+    CHECK_EQ(write(hold.ends[1], "h", 1), 1);
+    reader_end(&reader, 1);
+    close(hold.ends[0]);
+    close(hold.ends[1]);
+    end();
+}
+
+static void a_cancellation_that_takes_its_time(void)
+{
+    in_mode(&modes[1], 1, cancelled_slowly);
+    in_mode(&modes[1], 2, cancelled_slowly);
 }
 
 /* The last that flies is reaped by another than the watcher, who is to be told, and the kernel does not take that at
@@ -360,7 +465,7 @@ static void nudged_late(void *arg)
     CHECK_EQ(read_by_ring(file, &byte, 1, 0, WEFT_NEVER), 1);
     for (int i = 0; i < 1000 && !refused; i++) {
         struct reader reader;
-        reader_start(&reader, 0, NULL);
+        reader_start(&reader, ends[0], 0);
         for (int yields = 0; yields < 5; yields++)
             weft_yield(); /* the watcher waits */
         CHECK_EQ(write(ends[1], "x", 1), 1);
@@ -405,6 +510,7 @@ static void watched_by_clock(void *arg)
         struct reader reader = {.byte = 'a'};
         weft_context *context;
         begin();
+        reader.fd = ends[0];
         shut = &gates[cancels];
         CHECK_EQ(weft_wg_init(shut, 1), 0);
         CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
@@ -444,6 +550,7 @@ int main(void)
     RUN(what_was_interrupted);
     RUN(cancellations_that_are_refused);
     RUN(giving_up_while_another_serves);
+    RUN(a_cancellation_that_takes_its_time);
     RUN(a_watcher_that_is_told_late);
     RUN(nobody_to_watch);
     close(file);
