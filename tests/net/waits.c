@@ -192,6 +192,12 @@ static void send_until_cancelled(void *arg)
     CHECK_EQ(weft_conn_send_to(full.conn, "x", 1, &full.to, WEFT_NEVER), -ECANCELED);
 }
 
+static void send_in_time(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_conn_send_to(full.conn, "x", 1, &full.to, WEFT_NEVER), -ETIMEDOUT);
+}
+
 static void send_until_closed(void *arg)
 {
     (void)arg;
@@ -229,6 +235,13 @@ static void a_full_addressee_is_asked_from_time_to_time(void)
     while (weft__descriptor_waits() == 0)
         weft_yield();
     weft_context_cancel(context);
+    CHECK_EQ(weft_join(cancelled), 0);
+    weft_context_close(context);
+    /* A context whose time is over says what a pause of its own says. */
+    weft_context_options timed = {.deadline = weft_after(5 * WEFT_MS)};
+    CHECK_EQ(weft_context_open(&context, NULL, &timed), 0);
+    options.context = context;
+    CHECK_EQ(weft_spawn(&cancelled, send_in_time, NULL, &options), 0);
     CHECK_EQ(weft_join(cancelled), 0);
     weft_context_close(context);
     weft_fiber *sender;
