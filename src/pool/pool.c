@@ -310,6 +310,8 @@ int64_t weft_pool_abort(weft_pool *pool)
         leave_if_fiber(fiber);
         if (found)
             weft__pool_tell_drop(pool, &carried.task);
+        if (weft__runtime_forked())
+            return count + 1; /* by on_drop: the rest is the parent's */
         if (calls)
             weft__pool_call(pool, &next);
         if (alone)

@@ -81,7 +81,7 @@ static noinline bool start_state(weft_pool *pool, struct worker *worker)
         char line[96];
         snprintf(line, sizeof line, "a worker could not start: %s", weft_strerror(error));
         weft__pool_log(pool, line);
-        if (!try_again_later(pool, worker, pause))
+        if (weft__runtime_forked() || !try_again_later(pool, worker, pause))
             return false;
         if (pause < START_RETRY_MOST)
             pause *= 2;

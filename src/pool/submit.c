@@ -336,6 +336,8 @@ static void finish(weft_pool *pool, struct aftermath *after)
 {
     if (after->todo & AFTER_DROP)
         weft__pool_tell_drop(pool, &after->victim.task);
+    if (weft__runtime_forked())
+        return; /* by on_drop: the rest is the parent's */
     if (after->todo & AFTER_CALL)
         weft__pool_call(pool, &after->next);
     if (after->todo & AFTER_ALONE)

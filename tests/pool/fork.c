@@ -189,6 +189,94 @@ static void children_of_those_who_call_tasks(void)
     everywhere(do_without);
 }
 
+/* A drop forks: its child comes back, and does nothing of the rest: what else is dropped, and what its caller runs for
+ * lack of memory. */
+
+static atomic_u32 dropped;
+
+static void fork_on_drop(void (*function)(void *), void *arg, void *data)
+{
+    (void)function, (void)arg, (void)data;
+    if (atomic_u32_add_seq_cst(&dropped, 1) == 0)
+        (void)fork_off();
+}
+
+static weft_pool *open_dropping(weft_pool_options options)
+{
+    options.capacity = 1;
+    options.isolate_crashes = 1; /* so that no worker can be made without memory */
+    options.on_drop = fork_on_drop;
+    begin();
+    atomic_u32_store_relaxed(&ran, 0);
+    atomic_u32_store_relaxed(&dropped, 0);
+    return pool_open(options);
+}
+
+static void abort_plain(void *arg)
+{
+    weft_pool *pool = open_dropping((weft_pool_options){.queue = 8});
+    (void)arg;
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_pool_submit(pool, in_parent_only, &ran), 0);
+    int64_t count = weft_pool_abort(pool);
+    if (is_child())
+        _exit(count == 1 && atomic_u32_load_relaxed(&dropped) == 1 ? 0 : 1);
+    CHECK_EQ(count, 3);
+    CHECK_EQ(atomic_u32_load_acquire(&dropped), 3);
+    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+}
+
+static void abort_keyed(void *arg)
+{
+    weft_submit_options keyed = {.key = 7};
+    weft_pool *pool = open_dropping((weft_pool_options){.queue = 8});
+    (void)arg;
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, in_parent_only, &ran, &keyed), 0);
+    weft__sys_fail(SYS_ALLOC, 1, true);
+    int64_t count = weft_pool_abort(pool);
+    weft__sys_fail(SYS_ALLOC, 0, false);
+    if (is_child())
+        _exit(count == 1 ? 0 : 1);
+    CHECK_EQ(count, 1);
+    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+    pool_close(pool);
+}
+
+static void drop_oldest(void *arg)
+{
+    struct gate gate;
+    weft_submit_options keyed = {.key = 7};
+    weft_pool *pool = open_dropping((weft_pool_options){.queue = 2, .when_full = WEFT_DROP_OLDEST});
+    (void)arg;
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, in_parent_only, &ran, &keyed), 0);
+    weft__sys_fail(SYS_ALLOC, 1, true);
+    int error = weft_pool_submit(pool, in_parent_only, &ran);
+    weft__sys_fail(SYS_ALLOC, 0, false);
+    if (is_child())
+        _exit(0);
+    CHECK_EQ(error, -ENOMEM);
+    CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    gate_open(&gate);
+    pool_close(pool);
+}
+
+static void children_of_drops(void)
+{
+    everywhere(abort_plain);
+    everywhere(abort_keyed);
+    everywhere(drop_oldest);
+}
+
 /* The user's other functions. */
 
 static int fork_at_start(void **state, void *data)
@@ -202,6 +290,20 @@ static int fail_at_start(void **state, void *data)
 {
     (void)state, (void)data;
     return fork_off() ? -EIO : 0;
+}
+
+static atomic_u32 starts;
+
+static int fail_first(void **state, void *data)
+{
+    (void)state, (void)data;
+    return atomic_u32_add_seq_cst(&starts, 1) == 0 ? -EIO : 0;
+}
+
+static void fork_on_log(const char *line, void *data)
+{
+    (void)line, (void)data;
+    (void)fork_off();
 }
 
 static void fork_at_exit(void *state, void *data)
@@ -230,6 +332,7 @@ static void children_of_workers(void)
         {.on_worker_start = fail_at_start, .log = silent},
         {.on_worker_exit = fork_at_exit},
         {.on_panic = fork_on_panic},
+        {.on_worker_start = fail_first, .log = fork_on_log},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         for (int isolate = 0; isolate < 2; isolate++) {
@@ -239,6 +342,7 @@ static void children_of_workers(void)
             weft_pool *pool = pool_open(kinds[i]);
             begin();
             atomic_u32_store_relaxed(&ran, 0);
+            atomic_u32_store_relaxed(&starts, 0);
             CHECK_EQ(weft_pool_submit(pool, i == 3 ? panic_task : count_task, &ran), 0);
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
             pool_close(pool);
@@ -317,6 +421,7 @@ int main(void)
     RUN_PLAIN(children_run_no_other_task, "forks");
     RUN_PLAIN(children_of_tasks_with_a_handle, "forks");
     RUN_PLAIN(children_of_those_who_call_tasks, "forks");
+    RUN_PLAIN(children_of_drops, "forks");
     RUN_PLAIN(children_of_workers, "forks");
     RUN_PLAIN(children_of_crashed_tasks, "forks");
     return 0;
