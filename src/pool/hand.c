@@ -82,7 +82,11 @@ struct chunk *weft__pool_take_chunk(weft_pool *pool)
 bool weft__hand_fill(weft_pool *pool, struct carried *carried)
 {
     struct hand *hand = hand_here(pool);
-    if (hand == NULL || hand->chunk != NULL || (hand->chunk = weft__pool_take_chunk(pool)) == NULL)
+    if (hand == NULL)
+        return false;
+    must(hand->chunk == NULL); /* the caller found nothing in it, and has cleared it */
+    hand->chunk = weft__pool_take_chunk(pool);
+    if (hand->chunk == NULL)
         return false;
     pool->hands_used++;
     must(weft__chunk_take(hand->chunk, carried));
