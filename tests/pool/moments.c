@@ -6,6 +6,7 @@
 
 #include "base/sys.h"
 #include "figures.h"
+#include "pool/queue.h"
 #include "seeds.h"
 
 static atomic_u32 ran;
@@ -269,9 +270,49 @@ static void paused_between_two(void *arg)
     CHECK_EQ(atomic_u32_load_acquire(&after_pause), MANY - 1);
 }
 
+/* The same if there are more workers than there may be from then on: one waits, the other has the tasks in hand. */
+
+static struct {
+    weft_pool *pool;
+    struct gate gate;
+    atomic_u32 begun;
+} tuned;
+
+enum { TUNES = 3 * CHUNK_PLAIN + 5, TUNED_MANY = 5 * CHUNK_PLAIN }; /* in the middle of a chunk */
+
+static void tune_at_last(void *arg)
+{
+    (void)arg;
+    if (atomic_u32_add_seq_cst(&tuned.begun, 1) != TUNES)
+        return;
+    weft__sys_fail(SYS_ALLOC, 1, true);
+    CHECK_EQ(weft_pool_tune(tuned.pool, 1), 0);
+    weft__sys_fail(SYS_ALLOC, 0, false);
+}
+
+static void tuned_between_two(void *arg)
+{
+    (void)arg;
+    tuned.pool = pool_open((weft_pool_options){.capacity = 2, .queue = TUNED_MANY});
+    atomic_u32_store_relaxed(&tuned.begun, 0);
+    gate_shut(&tuned.gate);
+    gate_fill(&tuned.gate, tuned.pool, 1);
+    for (int i = 0; i < TUNED_MANY; i++)
+        CHECK_EQ(weft_pool_submit(tuned.pool, tune_at_last, NULL), 0);
+    await_at_least(&tuned.begun, TUNES + 1);
+    AWAIT_FIGURE(tuned.pool, running, 1); /* at the gate */
+    uint32_t begun = atomic_u32_load_acquire(&tuned.begun);
+    CHECK(begun <= TUNES + 2); /* the next, which it had taken by then */
+    CHECK_EQ(pool_stats(tuned.pool).queued, TUNED_MANY - begun);
+    gate_open(&tuned.gate);
+    pool_close(tuned.pool);
+    CHECK_EQ(atomic_u32_load_acquire(&tuned.begun), TUNED_MANY);
+}
+
 static void pauses_between_two_tasks(void)
 {
     on_one_machine(paused_between_two, NULL);
+    on_one_machine(tuned_between_two, NULL);
 }
 
 int main(void)

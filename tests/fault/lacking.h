@@ -1,0 +1,58 @@
+/*
+ * lacking.h: pools whose workers cannot be made for lack of memory, from one moment to another.
+ *
+ * The workers of a pool that isolates crashes are memory each, and none of it is kept: they cannot be made as long as
+ * no allocation succeeds.
+ */
+#ifndef WEFT_TEST_LACKING_H
+#define WEFT_TEST_LACKING_H
+
+#include "base/sys.h"
+#include "pool/figures.h"
+#include "pool/tasks.h"
+#include "sched/sched.h"
+
+static atomic_u32 ran;
+static struct gate gate;
+
+static inline void lack(bool on)
+{
+    weft__sys_fail(SYS_ALLOC, on ? 1 : 0, true);
+}
+
+static inline weft_pool *begin(weft_pool_options options)
+{
+    options.isolate_crashes = 1;
+    atomic_u32_store_relaxed(&ran, 0);
+    gate_shut(&gate);
+    return pool_open(options);
+}
+
+/* Whoever calls this runs what is there. */
+static inline __attribute__((unused)) void resume(void *pool)
+{
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    lack(false);
+}
+
+static inline __attribute__((unused)) int handle_task(void *arg, void **result)
+{
+    (void)result;
+    atomic_u32_add_seq_cst(arg, 1);
+    return 0;
+}
+
+static inline __attribute__((unused)) void on_machines(int processors, void (*function)(void *))
+{
+    on_processors(processors, function, NULL);
+}
+
+/* One more worker could run, if there is more than one processor. */
+static inline __attribute__((unused)) void await_idle_processor(void)
+{
+    while (weft__sched.processor_count > 1 && atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)
+        sched_yield();
+}
+
+#endif
