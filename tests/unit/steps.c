@@ -1,0 +1,350 @@
+/*
+ * steps.c: what another does before any exchange of an operation (steps.h): compare-and-swaps that are lost, and what is
+ * gone when it is looked at again.
+ */
+#include "steps.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/sys.h"
+#include "bodies.h"
+#include "everywhere.h"
+#include "pool/pool.h"
+#include "sched/sched.h"
+#include "sync/order.h"
+
+/* Wait groups: two add. */
+
+static void add_one(void *wg)
+{
+    CHECK_EQ(weft_wg_add(wg, 1), 0);
+}
+
+static void two_add(void)
+{
+    weft_wg wg;
+    uint32_t at = 0;
+    bool met;
+    do {
+        CHECK_EQ(weft_wg_init(&wg, 0), 0);
+        met = steps_at(add_one, &wg, ++at, add_one, &wg);
+        CHECK_EQ(weft_wg_count(&wg), 1 + met);
+    } while (met);
+}
+
+/* A once: the one who calls the function ends it while another comes to wait. */
+
+enum { ONCE_RUNNING = 1, ONCE_DONE = 2 }; /* as once.c has them */
+
+static struct {
+    weft_once once;
+    uint32_t at;
+    bool ended;
+    sigjmp_buf back;
+} one;
+
+static void do_once(void *once)
+{
+    weft_once_do(once, do_once, once); /* not called */
+}
+
+/* When the other is in the list it is left there: nobody would wake it. */
+static void ends_it(void *arg, uint32_t step, uint32_t exchange)
+{
+    uint32_t running = ONCE_RUNNING;
+    (void)arg, (void)step;
+    if (exchange == one.at) {
+        one.ended =
+            atomic_u32_cas_acq_rel((atomic_u32 *)(void *)&one.once.word, &running, ONCE_DONE);
+        steps_enough();
+    } else if (one.once.word != ONCE_RUNNING) {
+        steps_leave(one.back);
+    }
+}
+
+static void one_ends_it(void)
+{
+    one.at = 0;
+    do {
+        one.once = (weft_once)WEFT_ONCE_INIT;
+        one.once.word = ONCE_RUNNING;
+        one.at++;
+        one.ended = false;
+        if (sigsetjmp(one.back, 1) == 0)
+            steps_run(do_once, &one.once, ends_it, NULL);
+        CHECK(!one.ended || one.once.word == ONCE_DONE);
+    } while (one.ended);
+    CHECK(one.at > 2); /* it was before it saw that it runs, and after */
+}
+
+/* A spin lock: it is seen free, and is not any more. */
+
+enum { FREE_AT = 200, HELD_FOR = 100 };
+
+static struct {
+    weft_spin spin;
+    uint32_t taken_at; /* a second time; or 0 */
+} held;
+
+static void lock_spin(void *spin)
+{
+    weft_spin_lock(spin);
+}
+
+static void other_holds_it(void *arg, uint32_t step, uint32_t exchange)
+{
+    atomic_u32 *word = (atomic_u32 *)(void *)&held.spin.word;
+    (void)arg;
+    if (step == FREE_AT)
+        atomic_u32_store_release(word, 0);
+    if (step > FREE_AT && held.taken_at == 0 && exchange > 0) {
+        CHECK_EQ(atomic_u32_exchange_acq_rel(word, 1), 0);
+        held.taken_at = step;
+    }
+    if (held.taken_at != 0 && step == held.taken_at + HELD_FOR) {
+        atomic_u32_store_release(word, 0);
+        steps_enough();
+    }
+}
+
+static void a_lock_is_taken_again(void)
+{
+    held.taken_at = 0;
+    held.spin.word = 1;
+    steps_run(lock_spin, &held.spin, other_holds_it, NULL);
+    CHECK(held.taken_at != 0 && steps.count == held.taken_at + HELD_FOR);
+    CHECK_EQ(weft_spin_try_lock(&held.spin), -EBUSY);
+    weft_spin_unlock(&held.spin);
+}
+
+/* A readers-writer mutex: a reader gives up while the writer that it waits for unlocks. */
+
+static struct {
+    weft_rwmutex mutex;
+    struct waiter record, *reader;
+    bool gave_up;
+} rw;
+
+static void write_unlock(void *mutex)
+{
+    weft_rwmutex_write_unlock(mutex);
+}
+
+/* Where the writer is not at the lists; if it is in one still. */
+static void gives_up(void *arg)
+{
+    (void)arg;
+    if (rw.mutex.latch != 0 || rw.mutex.readers == NULL)
+        return;
+    rw.gave_up = true;
+    guard_acquire(&rw.mutex.latch);
+    CHECK(waiter_claim(rw.reader, -ETIMEDOUT));
+    CHECK(waiters_remove(&rw.mutex.readers, rw.reader));
+    guard_release(&rw.mutex.latch);
+}
+
+static void a_reader_gives_up(void)
+{
+    uint32_t at = 0;
+    bool met;
+    do {
+        weft_rwmutex_write_lock(&rw.mutex);
+        rw.reader = weft__waiter_begin(&rw.record);
+        atomic_u32_store_relaxed(&rw.reader->state, WAITER_SHARED);
+        waiters_add_last(&rw.mutex.readers, rw.reader);
+        rw.gave_up = false;
+        met = steps_at(write_unlock, &rw.mutex, ++at, gives_up, NULL);
+        if (!rw.gave_up) {
+            CHECK_EQ(rw.reader->result, 0);
+            weft_rwmutex_read_unlock(&rw.mutex); /* for that reader */
+        }
+        CHECK_EQ(weft_rwmutex_try_write_lock(&rw.mutex), 0);
+        weft_rwmutex_write_unlock(&rw.mutex);
+    } while (met);
+    CHECK(at > 2);
+}
+
+/* Locks that are checked for their order: two give one its number at the same time. */
+
+#ifdef WEFT_DEBUG
+
+static uint32_t number;
+
+static void take_lock(void *arg)
+{
+    weft__order_taken(arg, &number, NULL);
+}
+
+static void number_it(void *given)
+{
+    if (number == 0)
+        *(uint32_t *)given = number = 1u << 30;
+}
+
+static void two_number_it(void)
+{
+    uint32_t at = 0, given;
+    CHECK(weft__held() != NULL && *weft__held() == NULL);
+    bool met;
+    do {
+        number = given = 0;
+        met = steps_at(take_lock, &number, ++at, number_it, &given);
+        CHECK(given == 0 || number == given);
+        weft__order_released(&number);
+        CHECK_PTR(*weft__held(), NULL); /* it was held by the number that it has */
+    } while (met);
+}
+
+#endif
+
+/* Tasks in hand: the last one is taken while it is put back, or stolen. */
+
+static struct {
+    struct chunk *chunk, *rest;
+    struct carried stolen, taken;
+    bool was_stolen, was_taken;
+    weft_pool pool;
+    struct hand hand;
+} last;
+
+static void begin_last(void)
+{
+    struct queue queue = {NULL, NULL, 0};
+    struct task task = {.function = add_one, .arg = &last};
+    memset(&last, 0, sizeof last);
+    CHECK(weft__queue_push(&queue, &task, NULL));
+    last.chunk = weft__queue_take_chunk(&queue);
+}
+
+static void take_last(void *arg)
+{
+    (void)arg;
+    last.was_taken = weft__chunk_take(last.chunk, &last.taken);
+    CHECK(!last.was_taken || last.taken.task.arg == &last);
+}
+
+static void split_last(void *arg)
+{
+    (void)arg;
+    last.rest = weft__chunk_split(last.chunk);
+}
+
+static void one_puts_it_back(void)
+{
+    uint32_t at = 0;
+    bool met;
+    weft__sys_live_count();
+    int64_t before = weft__sys_live(LIVE_MEMORY);
+    do {
+        begin_last();
+        met = steps_at(split_last, NULL, ++at, take_last, NULL);
+        CHECK_EQ((last.rest != NULL) + last.was_taken, 1); /* one has it */
+        CHECK(last.rest == NULL || chunk_left(last.rest) == 1);
+        weft__sys_free(last.rest);
+        weft__sys_free(last.chunk);
+        CHECK_EQ(weft__sys_live(LIVE_MEMORY), before);
+    } while (met);
+}
+
+static void steal_last(void *arg)
+{
+    (void)arg;
+    last.was_stolen = weft__pool_steal(&last.pool, &last.stolen);
+    CHECK(!last.was_stolen || last.stolen.task.arg == &last);
+}
+
+static void one_steals_it(void)
+{
+    uint32_t at = 0;
+    bool met;
+    do {
+        begin_last();
+        last.hand.chunk = last.chunk;
+        last.pool.hands = &last.hand;
+        last.pool.hand_count = last.pool.hands_used = 1;
+        met = steps_at(steal_last, NULL, ++at, take_last, NULL);
+        CHECK_EQ(last.was_stolen + last.was_taken, 1);
+        CHECK_EQ(last.pool.stats.stolen, last.was_stolen);
+        weft__sys_free(last.chunk);
+    } while (met);
+}
+
+/* An object pool is closed, and its clock ticks. */
+
+static atomic_u32 turns, enough, destroyed;
+
+static void take_turns(void *arg)
+{
+    (void)arg;
+    for (; !atomic_u32_load_acquire(&enough); weft_yield())
+        atomic_u32_add_seq_cst(&turns, 1);
+}
+
+static void destroy(void *object, void *arg)
+{
+    (void)object, (void)arg;
+    atomic_u32_add_seq_cst(&destroyed, 1);
+}
+
+static void close_objects(void *pool)
+{
+    CHECK_EQ(weft_object_pool_close(pool), 0);
+}
+
+/* There is one processor: when another fiber has had so many turns, and no timer was set meanwhile, each that had fired
+ * has come as far as it can. It can not at all where the one who closes has what the processor needs to go on. */
+static void let_it_tick(void *arg)
+{
+    enum { TURNS = 20 };
+    int64_t end = weft_after(2 * WEFT_MS);
+    uint32_t since = atomic_u32_load_acquire(&turns);
+    (void)arg;
+    while (atomic_u32_load_acquire(&turns) - since < TURNS && weft_now() < end) {
+        if (weft__timers_next() != WHEEL_EMPTY)
+            since = atomic_u32_load_acquire(&turns);
+        sched_yield();
+    }
+}
+
+static void objects_are_closed_at_a_tick(void)
+{
+    weft_fiber *other;
+    uint32_t at = 0;
+    bool met;
+    processors_begin(1);
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = 1}), 0);
+    CHECK_EQ(weft_spawn(&other, take_turns, NULL, NULL), 0);
+    do {
+        void *object;
+        weft_object_pool *pool;
+        weft_object_pool_options options = {
+            .size = 8, .destroy = destroy, .idle_period = 20 * WEFT_US};
+        atomic_u32_store_relaxed(&destroyed, 0);
+        CHECK_EQ(weft_object_pool_open(&pool, &options), 0);
+        CHECK_EQ(weft_object_pool_get(pool, &object), 0);
+        weft_object_pool_put(pool, object);
+        met = steps_at(close_objects, pool, ++at, let_it_tick, NULL);
+        CHECK_EQ(atomic_u32_load_acquire(&destroyed), 1);
+    } while (met);
+    atomic_u32_store_release(&enough, 1);
+    CHECK_EQ(weft_join(other), 0);
+    processors_end();
+}
+
+int main(void)
+{
+    if (!STEPS_WORK)
+        test_skip("no traps after each instruction, or they would be in the code of a sanitizer");
+    RUN_PLAIN(two_add, "by one thread");
+    RUN_PLAIN(one_ends_it, "by one thread");
+    RUN_PLAIN(a_lock_is_taken_again, "by one thread");
+    RUN_PLAIN(a_reader_gives_up, "by one thread");
+#ifdef WEFT_DEBUG
+    RUN_PLAIN(two_number_it, "by one thread");
+#endif
+    RUN_PLAIN(one_puts_it_back, "by one thread");
+    RUN_PLAIN(one_steals_it, "by one thread");
+    RUN_PLAIN(objects_are_closed_at_a_tick, "stops or configures the runtime");
+    return 0;
+}
