@@ -343,11 +343,14 @@ static void every_wait(void *arg)
     in_many(reads);
     close_pipes();
     shared.sum = 0;
-    CHECK_EQ(weft_pool_open(&shared.pool, &(weft_pool_options){.capacity = 3, .compact = 1}), 0);
-    in_many(submits);
-    in_many(waits_for_tasks);
-    CHECK_EQ(weft_pool_close(shared.pool), 0);
-    CHECK_EQ(shared.sum, MANY * 5);
+    for (int isolates = 0; isolates < 2; isolates++) {
+        weft_pool_options options = {.capacity = 3, .compact = 1, .isolate_crashes = isolates};
+        CHECK_EQ(weft_pool_open(&shared.pool, &options), 0);
+        in_many(submits);
+        in_many(waits_for_tasks);
+        CHECK_EQ(weft_pool_close(shared.pool), 0);
+        CHECK_EQ(shared.sum, (isolates + 1) * MANY * 5);
+    }
     in_many(recovers);
 }
 

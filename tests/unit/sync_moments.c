@@ -280,6 +280,21 @@ static void wait_for_thread(void)
     CHECK_EQ(weft_sem_available(&sem), 0);
 }
 
+/* Just when it is looked at again. */
+static void find_it_given_back(void)
+{
+    uint32_t guard = 0;
+    weft__guard_slow(guard_of(&guard));
+    CHECK_EQ(guard, 1);
+}
+
+static void a_guard_is_given_back_in_a_child(void)
+{
+    body_run(nothing, NULL, false); /* the runtime runs */
+    in_fork(find_it_given_back);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
 static void a_thread_of_a_child_is_waited_for(void)
 {
     body_run(nothing, NULL, false); /* the runtime runs */
@@ -296,6 +311,7 @@ int main(void)
     RUN_PLAIN(a_line_is_held, "about plain threads");
     RUN_PLAIN(two_try, "about plain threads");
     RUN_PLAIN(two_add, "about plain threads");
+    RUN_PLAIN(a_guard_is_given_back_in_a_child, "forks");
     if (WEFT_ASAN || WEFT_TSAN || test_emulated())
         printf("a_thread_of_a_child_is_waited_for left out: a sanitizer, and an emulator, has no "
                "threads there\n");
