@@ -181,8 +181,9 @@ int64_t weft__http_date_parse(const char *text)
     int64_t seconds;
     if (!take_fixed(text, &date, &seconds) && !take_old(text, &date, &seconds) &&
         !take_asctime(text, &date, &seconds))
-        return -1;
-    if (date.day < 1 || date.day > 31)
-        return -1;
-    return days_of(date) * 86400 + seconds;
+        return HTTP_NO_DATE;
+    int64_t day = days_of(date);
+    if (civil_of(day).day != date.day) /* as of the 31st of April */
+        return HTTP_NO_DATE;
+    return day * 86400 + seconds;
 }

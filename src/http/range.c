@@ -118,20 +118,20 @@ static bool has_tag(const char *list, const char *tag, bool weakly)
 /* In the order of RFC 9110, 13.2.2. */
 int weft__http_conditions(const struct conditions *conditions, const struct validators *file)
 {
-    int64_t date = -1;
+    int64_t date;
     if (conditions->match != NULL) {
         if (!has_tag(conditions->match, file->tag, false))
             return 412;
     } else if (conditions->unmodified_since != NULL) {
         date = weft__http_date_parse(conditions->unmodified_since);
-        if (date >= 0 && file->modified > date)
+        if (date != HTTP_NO_DATE && file->modified > date)
             return 412;
     }
     if (conditions->none_match != NULL)
         return has_tag(conditions->none_match, file->tag, true) ? 304 : 200;
     if (conditions->modified_since != NULL) {
         date = weft__http_date_parse(conditions->modified_since);
-        return date >= 0 && file->modified <= date ? 304 : 200;
+        return date != HTTP_NO_DATE && file->modified <= date ? 304 : 200;
     }
     return 200;
 }

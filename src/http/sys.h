@@ -71,7 +71,8 @@ uint64_t weft__http_random(void);
 /* "Sun, 06 Nov 1994 08:49:37 GMT" */
 enum { HTTP_DATE = 30 };
 void weft__http_date(int64_t seconds, char *text);
-/* -1 if it is not such a text (of any of the three forms of RFC 9110). */
+/* HTTP_NO_DATE if it is not such a text (of any of the three forms of RFC 9110). */
+#define HTTP_NO_DATE INT64_MIN
 int64_t weft__http_date_parse(const char *text);
 
 /* ---- death ---- */

@@ -124,6 +124,7 @@ static void conditions_in_their_order(void)
         {{.match = "\"a,b\""}, 200},
         {{.match = "\"x\", \"a,b\""}, 200},
         {{.match = "\"x\""}, 412},
+        {{.match = "\"b,a\""}, 412},
         {{.match = "W/\"a,b\""}, 412},
         {{.match = "a,b"}, 412},
         {{.match = ""}, 412},
@@ -141,6 +142,8 @@ static void conditions_in_their_order(void)
         {{.none_match = "\"a\",\"b\""}, 200},
         {{.none_match = "w/\"a,b\""}, 200},
         {{.none_match = "\"x\""}, 200},
+        {{.none_match = "\"b,a\""}, 200},
+        {{.none_match = "\"b,a\", \"a,b\""}, 304},
         {{.none_match = "a,b"}, 200},
         {{.none_match = ""}, 200},
         {{.modified_since = DATE}, 304},
@@ -185,6 +188,35 @@ static void ranges_of_the_same_file_only(void)
     CHECK(if_range(DATE, file.modified + 1));
 }
 
+/* Its date is one like any other, and not that of a text that is none. */
+static void files_from_before_1970(void)
+{
+    static const struct validators old = {"\"a\"", -1, 3600};
+    static const struct {
+        struct conditions conditions;
+        int status;
+        bool range;
+    } table[] = {
+        {{.unmodified_since = "Wed, 31 Dec 1969 23:59:58 GMT"}, 412, true},
+        {{.unmodified_since = "Wed, 31 Dec 1969 23:59:59 GMT"}, 200, true},
+        {{.unmodified_since = "soon"}, 200, true},
+        {{.modified_since = "Wed, 31 Dec 1969 23:59:58 GMT"}, 200, true},
+        {{.modified_since = "Wed, 31 Dec 1969 23:59:59 GMT"}, 304, true},
+        {{.modified_since = "soon"}, 200, true},
+        {{.range = "Wed, 31 Dec 1969 23:59:58 GMT"}, 200, false},
+        {{.range = "Wed, 31 Dec 1969 23:59:59 GMT"}, 200, true},
+        {{.range = "soon"}, 200, false},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const struct conditions *conditions = &table[i].conditions;
+        if (weft__http_conditions(conditions, &old) != table[i].status ||
+            weft__http_if_range(conditions, &old) != table[i].range)
+            test_fail(__FILE__, __LINE__, "condition %d: %d, %d", (int)i,
+                      weft__http_conditions(conditions, &old),
+                      weft__http_if_range(conditions, &old));
+    }
+}
+
 /* ---- codings ---- */
 
 static void gzip_only_for_those_who_take_it(void)
@@ -202,6 +234,7 @@ static void gzip_only_for_those_who_take_it(void)
         "",
         "identity",
         "br",
+        "zstd",
         "gzip;q=0",
         "gzip;q=0.000",
         "gzip;q=0.",
@@ -213,6 +246,8 @@ static void gzip_only_for_those_who_take_it(void)
         "xgzip",
         "gzip;q=2",
         "gzip;q=x",
+        "gzip;q",
+        "gzip;q:1",
         "gzip;level=9",
         "gzip q=1",
         "br;q=1;gzip",
@@ -263,6 +298,7 @@ int main(void)
     RUN_PLAIN(ranges_are_found, "nothing here is a fiber");
     RUN_PLAIN(conditions_in_their_order, "nothing here is a fiber");
     RUN_PLAIN(ranges_of_the_same_file_only, "nothing here is a fiber");
+    RUN_PLAIN(files_from_before_1970, "nothing here is a fiber");
     RUN_PLAIN(gzip_only_for_those_who_take_it, "nothing here is a fiber");
     RUN_PLAIN(types_by_ending, "nothing here is a fiber");
     return 0;
