@@ -1,6 +1,9 @@
 /*
  * list.c: what is in a folder, as a page: what can be served, and nothing else. All names are made harmless, as addresses and as
  * text.
+ *
+ * Once a piece of the page could not be sent, nothing more is, and each later call says so again: it is enough to look after
+ * each entry.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -152,17 +155,15 @@ static void sort(const struct entries *entries)
 
 /* ---- the page ---- */
 
-static int put_text(weft_http_response *response, const char *text)
+static void put_text(weft_http_response *response, const char *text)
 {
-    int error = 0;
-    while (*text != '\0' && error == 0) {
+    while (*text != '\0') {
         size_t plain = strcspn(text, "&<>\"'");
-        error = weft_http_write(response, text, plain);
+        (void)weft_http_write(response, text, plain);
         text += plain;
-        if (*text != '\0' && error == 0)
-            error = weft_http_printf(response, "&#%d;", *text++);
+        if (*text != '\0')
+            (void)weft_http_printf(response, "&#%d;", *text++);
     }
-    return error;
 }
 
 /* `address` has room for the longest. */
@@ -170,36 +171,31 @@ static int put_entry(weft_http_response *response, const char *name, bool folder
 {
     const char *slash = folder ? "/" : "";
     weft__http_escape_name(address, name, strlen(name));
-    int error = weft_http_puts(response, "<li><a href=\"");
-    if (error == 0)
-        error = weft_http_puts(response, address);
-    if (error == 0)
-        error = weft_http_printf(response, "%s\">", slash);
-    if (error == 0)
-        error = put_text(response, name);
-    if (error == 0)
-        error = weft_http_printf(response, "%s</a>\n", slash);
-    return error;
+    (void)weft_http_puts(response, "<li><a href=\"");
+    (void)weft_http_puts(response, address);
+    (void)weft_http_printf(response, "%s\">", slash);
+    put_text(response, name);
+    return weft_http_printf(response, "%s</a>\n", slash);
 }
 
 static void put_page(weft_http_request *request, weft_http_response *response, bool is_root,
                      const struct entries *entries, char *address)
 {
-    int error = weft_http_puts(response, "<!doctype html>\n<html lang=\"en\">\n"
-                                         "<meta charset=\"utf-8\">\n<title>");
-    for (int i = 0; i < 2 && error == 0; i++) {
-        error = put_text(response, weft_http_path(request));
-        if (error == 0)
-            error = weft_http_puts(response, i == 0 ? "</title>\n<h1>" : "</h1>\n<ul>\n");
-    }
-    if (error == 0 && !is_root)
-        error = weft_http_puts(response, "<li><a href=\"../\">../</a>\n");
+    const char *path = weft_http_path(request);
+    int error = 0;
+    (void)weft_http_puts(response, "<!doctype html>\n<html lang=\"en\">\n"
+                                   "<meta charset=\"utf-8\">\n<title>");
+    put_text(response, path);
+    (void)weft_http_puts(response, "</title>\n<h1>");
+    put_text(response, path);
+    (void)weft_http_puts(response, "</h1>\n<ul>\n");
+    if (!is_root)
+        (void)weft_http_puts(response, "<li><a href=\"../\">../</a>\n");
     for (size_t i = 0; i < entries->count && error == 0; i++) {
         const struct entry *entry = &entries->all[i];
         error = put_entry(response, entries->texts + entry->name, entry->folder, address);
     }
-    if (error == 0)
-        (void)weft_http_puts(response, "</ul>\n</html>\n");
+    (void)weft_http_puts(response, "</ul>\n</html>\n");
 }
 
 int weft__http_list_send(const weft_http_files *files, weft_http_request *request,
