@@ -91,6 +91,14 @@ static const struct understood understood[] = {
     {GET "TE: deflate;q=0.5, Trailers\r\n\r\n", "GET", "/", "", 11, 2, 0, TRAILERS},
     {GET "TE: trailers, gzip\r\n\r\n", "GET", "/", "", 11, 2, 0, TRAILERS},
     {GET "TE: gzip\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
+    /* fields whose names are as long as those that mean something */
+    {GET "XY: trailers\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
+    {GET "From: b\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
+    {GET "Origin: 100-continue\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
+    {GET "Referer: x\r\nConnection: upgrade\r\n\r\n", "GET", "/", "", 11, 3, 0, 0},
+    {GET "User-Agent: close\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
+    {GET "Accept-Charset: 5\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
+    {GET "If-Modified-Since: chunked\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
     /* values */
     {GET "X:\r\nY: \r\nZ:\ta \t b\t\r\n\r\n", "GET", "/", "", 11, 4, 0, 0},
     {GET "X: \xc3\xa4\xff\x80\r\n!#$%&'*+-.^_`|~09: :\r\n\r\n", "GET", "/", "", 11, 3, 0, 0},
