@@ -121,12 +121,18 @@ static void values(weft_http_request *request, weft_http_response *response, voi
     CHECK_STR(weft_http_query_value(request, "alone"), "");
     CHECK_STR(weft_http_query_value(request, "odd"), "%zz%");
     CHECK_STR(weft_http_query_value(request, "equals"), "=x=");
+    CHECK_STR(weft_http_query_value(request, "of%"), "escaped");
+    CHECK_STR(weft_http_query_value(request, "%zz"), "kept");
+    CHECK_STR(weft_http_query_value(request, "%4"), "short");
+    CHECK_STR(weft_http_query_value(request, "%"), "alone");
+    CHECK(weft_http_query_value(request, "@") == NULL);
+    CHECK(weft_http_query_value(request, "of%25") == NULL);
     CHECK(weft_http_query_value(request, "absent") == NULL);
     CHECK(weft_http_query_value(request, "alon") == NULL);
     CHECK(weft_http_query_value(request, NULL) == NULL);
 
     CHECK(weft_http_param(request, "a") == NULL);
-    CHECK(weft_http_trailer(request, "a") == NULL);
+    CHECK(weft_http_trailer(request, "a") == NULL && weft_http_trailer(request, NULL) == NULL);
     CHECK_EQ(weft_http_content_length(request), 0);
     CHECK_EQ(weft_http_is_tls(request), 0);
     weft_address peer;
@@ -140,9 +146,9 @@ static void values_are_found(void)
 {
     weft_http_server *server = serve(values);
     struct client client = client_open(server);
-    client_send(&client,
-                "GET /?a=1&a=2&b+c=d%20e%0Af&empty=&alone&&odd=%zz%&equals==x= HTTP/1.1\r\n"
-                "Host: a\r\nX-Thing: first\r\nX-Thing: second\r\n\r\n");
+    client_send(&client, "GET /?a=1&a=2&b+c=d%20e%0Af&empty=&alone&&odd=%zz%&equals==x="
+                         "&%6Ff%25=escaped&%zz=kept&%4=short&%=alone HTTP/1.1\r\n"
+                         "Host: a\r\nX-Thing: first\r\nX-Thing: second\r\n\r\n");
     struct sockaddr_in near = {0};
     socklen_t size = sizeof near;
     char text[64];

@@ -174,10 +174,10 @@ static void get_answers_head_unless_there_is_one(void)
 static void patterns_that_make_no_sense(void)
 {
     static const char *const wrong[] = {
-        "",       "a",        "{a}",       "/{",       "/}",          "/{}",
-        "/{a",    "/a}",      "/a{b}",     "/{a}b",    "/{a}{b}",     "/{{a}}",
-        "/{...}", "/{a...}/", "/{a...}/b", "/{a}/{a}", "/{a}/{a...}", "/{a..}",
-        "/{a.b}", "/{a b}",   "/{a....}",  "/a/{b/c}",
+        "",          "a",        "{a}",         "/{",      "/}",     "/{}",    "/{a",
+        "/a}",       "/a{b}",    "/{a}b",       "/{a}{b}", "/{{a}}", "/{...}", "/{a...}/",
+        "/{a...}/b", "/{a}/{a}", "/{a}/{a...}", "/{a..}",  "/{a.b}", "/{a b}", "/{a....}",
+        "/a/{b/c}",  "/{a:b}",   "/{a[b}",      "/{a~b}",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         if (add("GET", wrong[i]) != -EINVAL)
@@ -191,6 +191,14 @@ static void patterns_that_make_no_sense(void)
     CHECK_STR(answer("GET", "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17"),
               "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}/{j}/{k}/{l}/{m}/{n}/{o}/{p...} a=1 b=2 c=3 d=4 "
               "e=5 f=6 g=7 h=8 i=9 j=10 k=11 l=12 m=13 n=14 o=15 p=16/17");
+    weft__http_routes_free(&routes);
+}
+
+static void names_of_parameters(void)
+{
+    CHECK_EQ(add("GET", "/{user_id}/{Post-2}/{azAZ09}/{_}/{-...}"), 0);
+    CHECK_STR(answer("GET", "/a/b/c/d/e/f"), "/{user_id}/{Post-2}/{azAZ09}/{_}/{-...} user_id=a "
+                                             "Post-2=b azAZ09=c _=d -=e/f");
     weft__http_routes_free(&routes);
 }
 
@@ -257,6 +265,7 @@ int main(void)
     RUN_PLAIN(methods_choose, "nothing here is a fiber");
     RUN_PLAIN(get_answers_head_unless_there_is_one, "nothing here is a fiber");
     RUN_PLAIN(patterns_that_make_no_sense, "nothing here is a fiber");
+    RUN_PLAIN(names_of_parameters, "nothing here is a fiber");
     RUN_PLAIN(the_same_form_is_taken_once, "nothing here is a fiber");
     RUN_PLAIN(many_texts_are_told_apart, "nothing here is a fiber");
     RUN_PLAIN(deep_patterns_and_paths, "nothing here is a fiber");
