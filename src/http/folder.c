@@ -111,7 +111,7 @@ static int follow(struct way *way, int link)
         return -ELOOP;
     if (way->target[0] == '/')
         return -EXDEV;
-    return size > 0 ? put_before(way, way->target) : -ENOENT;
+    return put_before(way, way->target);
 }
 
 static int more_unless(int error)

@@ -24,18 +24,11 @@ struct how_to_open {
 
 enum { NO_MAGIC_LINKS = 0x02, BENEATH = 0x08 };
 
-static int flags_of(enum file_open how)
-{
-    switch (how) {
-    case OPEN_READ:
-        return O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-    case OPEN_LIST:
-        return O_RDONLY | O_CLOEXEC | O_DIRECTORY;
-    case OPEN_LOOK:
-        break;
-    }
-    return O_PATH | O_CLOEXEC;
-}
+static const int flags_of[] = {
+    [OPEN_LOOK] = O_PATH | O_CLOEXEC,
+    [OPEN_READ] = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+    [OPEN_LIST] = O_RDONLY | O_CLOEXEC | O_DIRECTORY,
+};
 
 int weft__http_open_folder(const char *path)
 {
@@ -48,7 +41,7 @@ int weft__http_open_folder(const char *path)
 
 int weft__http_open_beneath(int folder, const char *path, enum file_open how)
 {
-    struct how_to_open to = {(uint64_t)flags_of(how), 0, NO_MAGIC_LINKS | BENEATH};
+    struct how_to_open to = {(uint64_t)flags_of[how], 0, NO_MAGIC_LINKS | BENEATH};
     long fd;
     do
         fd = syscall(SYS_openat2, folder, path, &to, sizeof to);
@@ -60,7 +53,7 @@ int weft__http_open_in(int folder, const char *name, enum file_open how)
 {
     int fd;
     do
-        fd = openat(folder, name, flags_of(how) | O_NOFOLLOW);
+        fd = openat(folder, name, flags_of[how] | O_NOFOLLOW);
     while (fd < 0 && weft__http_errno() == EINTR);
     return fd < 0 ? -weft__http_errno() : fd;
 }

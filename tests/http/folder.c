@@ -185,6 +185,70 @@ static void names_that_are_too_long(void)
     }
 }
 
+/* A link in front of itself: the way grows with each round. */
+static void a_way_that_grows(void)
+{
+    char target[1024] = "grows";
+    for (int i = 5; i < 1001; i += 2)
+        memcpy(target + i, "/.", 3);
+    tree_link("root/grows", target);
+    open_root(false);
+    int descriptors = open_descriptors();
+    CHECK_STR(found("grows", OPEN_READ), folder.by_hand ? "ENAMETOOLONG" : "ELOOP");
+    folder.by_hand = true;
+    CHECK_STR(found("grows", OPEN_READ), "ENAMETOOLONG");
+    CHECK_EQ(open_descriptors(), descriptors);
+    weft__http_folder_close(&folder);
+}
+
+enum { LEVELS = 24, LEVEL_SIZE = 200 };
+
+/* Folders in folders, deeper than a path can say; in every fourth, "jump" leads four down. */
+static void make_deep(const char *name, int *levels)
+{
+    char jump[4 * (LEVEL_SIZE + 1) + 1] = "";
+    for (int i = 0; i < 4; i++)
+        strcat(strcat(jump, i > 0 ? "/" : ""), name);
+    levels[0] = open(tree_path("root"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(levels[0] >= 0);
+    for (int i = 0; i < LEVELS; i++) {
+        if (i % 4 == 0)
+            CHECK_EQ(symlinkat(jump, levels[i], "jump"), 0);
+        CHECK_EQ(mkdirat(levels[i], name, 0777), 0);
+        levels[i + 1] = openat(levels[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        CHECK(levels[i + 1] >= 0);
+    }
+}
+
+/* No path of the file system's is long enough for who removes the tree. */
+static void remove_deep(const char *name, const int *levels)
+{
+    for (int i = LEVELS; i > 0; i--) {
+        close(levels[i]);
+        CHECK_EQ(unlinkat(levels[i - 1], name, AT_REMOVEDIR), 0);
+        if ((i - 1) % 4 == 0)
+            CHECK_EQ(unlinkat(levels[i - 1], "jump", 0), 0);
+    }
+    close(levels[0]);
+}
+
+/* By hand a place is known by its names from the folder on, which must be a path. */
+static void a_place_that_is_too_deep(void)
+{
+    char name[LEVEL_SIZE + 1];
+    int levels[LEVELS + 1];
+    memset(name, 'd', LEVEL_SIZE);
+    name[LEVEL_SIZE] = '\0';
+    make_deep(name, levels);
+    open_root(true);
+    int descriptors = open_descriptors();
+    CHECK_STR(found("jump/jump/jump/jump/jump", OPEN_READ), "/");
+    CHECK_STR(found("jump/jump/jump/jump/jump/jump/x", OPEN_READ), "ENAMETOOLONG");
+    CHECK_EQ(open_descriptors(), descriptors);
+    weft__http_folder_close(&folder);
+    remove_deep(name, levels);
+}
+
 static void folders_that_are_none(void)
 {
     struct folder opened = {.fd = 12345};
@@ -274,6 +338,8 @@ int main(void)
     make_tree();
     RUN_PLAIN(what_lies_within_and_nothing_else, "nothing here is a fiber");
     RUN_PLAIN(names_that_are_too_long, "nothing here is a fiber");
+    RUN_PLAIN(a_way_that_grows, "nothing here is a fiber");
+    RUN_PLAIN(a_place_that_is_too_deep, "nothing here is a fiber");
     RUN_PLAIN(folders_that_are_none, "nothing here is a fiber");
     RUN_PLAIN(a_folder_swapped_with_a_link, "nothing here is a fiber");
     RUN_PLAIN(a_file_swapped_with_a_link, "nothing here is a fiber");
