@@ -174,6 +174,15 @@ static int set_body_fields(weft_http_response *response, const struct file *file
     return error;
 }
 
+/* For a file that is not sent after all: a cache would keep the error as long as the file. */
+static void take_back_fields(weft_http_response *response)
+{
+    static const char *const names[] = {"ETag", "Last-Modified", "Cache-Control",
+                                        "Content-Encoding", "Content-Range"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        weft__http_unset(response, names[i]);
+}
+
 /* ---- sending ---- */
 
 /* From here on an error is the connection's: the head is on its way. */
@@ -307,6 +316,8 @@ int weft__http_file_send(const weft_http_files *files, weft_http_request *reques
     }
     if (status == 0)
         status = answer(files, request, response, &file);
+    if (status == 503)
+        take_back_fields(response);
     weft__http_close_fd(file.fd);
     return status;
 }

@@ -14,6 +14,8 @@ int weft__http_param_set(weft_http_request *request, const char *name, const cha
                          size_t size);
 /* Memory that is there until the handler returns; NULL. */
 void *weft__http_request_allocate(weft_http_request *request, size_t size);
+/* Takes back a field of the response that is not sent yet, if there is one. */
+void weft__http_unset(weft_http_response *response, const char *name);
 /* Whether the response is one to HEAD. */
 int weft__http_is_head(const weft_http_response *response);
 

@@ -103,7 +103,7 @@ int weft__http_response_field(weft_http_response *response, const char *name, co
     return 0;
 }
 
-static void remove_field(weft_http_response *response, const char *name)
+void weft__http_unset(weft_http_response *response, const char *name)
 {
     size_t name_size = strlen(name);
     char *at = response->fields, *end = at + response->fields_size;
@@ -173,7 +173,7 @@ static int put(weft_http_response *response, const char *name, const char *value
     if (ordinary <= 0)
         return ordinary;
     if (replace && response->fields_size > 0)
-        remove_field(response, name);
+        weft__http_unset(response, name);
     return weft__http_response_field(response, name, value);
 }
 
