@@ -123,15 +123,15 @@ static int look(const weft_http_files *files, const char *name, enum file_kind *
     return error;
 }
 
-char *weft__http_escape_name(char *to, const char *name, size_t size)
+char *weft__http_escape_name(char *to, const char *name)
 {
     static const char digits[] = "0123456789ABCDEF";
     *to++ = '.';
     *to++ = '/';
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)name[i];
+    for (; *name != '\0'; name++) {
+        unsigned char c = (unsigned char)*name;
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (letter || (c != '\0' && strchr("-._~", c) != NULL)) {
+        if (letter || strchr("-._~", c) != NULL) {
             *to++ = (char)c;
         } else {
             *to++ = '%';
@@ -157,13 +157,13 @@ static int redirect(weft_http_request *request, weft_http_response *response)
     char *location = weft__http_request_allocate(request, 3 * size + query_size + 5);
     if (location == NULL)
         return 503;
-    char *end = weft__http_escape_name(location, name, size);
+    char *end = weft__http_escape_name(location, name);
     *end++ = '/';
     if (query_size > 0)
         *end++ = '?';
     memcpy(end, query, query_size + 1);
     int error = weft_http_redirect(response, 301, location);
-    if (error == 0 || weft_http_sent(response))
+    if (error == 0)
         return 0;
     return error == -EMSGSIZE ? 414 : 503;
 }
@@ -224,11 +224,12 @@ void weft_http_files_serve(weft_http_request *request, weft_http_response *respo
         (void)weft_http_error(response, 405, NULL);
         return;
     }
-    if (path == NULL && weft_http_path(request)[0] == '/')
-        path = weft_http_path(request) + 1;
+    if (path == NULL)
+        path =
+            weft_http_path(request) + 1; /* behind the slash, which only the "*" of OPTIONS lacks */
     if (weft_http_set(response, "X-Content-Type-Options", "nosniff") != 0)
         status = 503;
-    else if (path != NULL && is_servable(files, path))
+    else if (is_servable(files, path))
         status = serve_path(files, request, response, path);
     if (status != 0)
         (void)weft_http_error(response, status, NULL);

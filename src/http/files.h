@@ -32,6 +32,6 @@ int weft__http_list_send(const weft_http_files *files, weft_http_request *reques
 
 /* Writes a name as a segment of a relative address, with a zero: "./a%20b". `to` has room for three times its size, and 3. Returns
  * where it ends. */
-char *weft__http_escape_name(char *to, const char *name, size_t size);
+char *weft__http_escape_name(char *to, const char *name);
 
 #endif

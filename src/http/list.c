@@ -170,7 +170,7 @@ static void put_text(weft_http_response *response, const char *text)
 static int put_entry(weft_http_response *response, const char *name, bool folder, char *address)
 {
     const char *slash = folder ? "/" : "";
-    weft__http_escape_name(address, name, strlen(name));
+    weft__http_escape_name(address, name);
     (void)weft_http_puts(response, "<li><a href=\"");
     (void)weft_http_puts(response, address);
     (void)weft_http_printf(response, "%s\">", slash);

@@ -2,6 +2,7 @@
  * files.c: a folder served, as a client sees it; by the kernel's way beneath it, and by hand.
  */
 #include "descriptors.h"
+#include "http/request.h"
 #include "serving.h"
 
 enum { BIG = 1 << 20 };
@@ -22,6 +23,7 @@ static void make_tree(void)
     tree_folder("root/folder/deep");
     tree_folder("root/empty");
     tree_folder("root/with space&\"'<x>");
+    tree_folder("root/A{~[_`@:\xC3\xA9");
     tree_folder("root/.git");
     tree_folder("beside");
     tree_file("secret", "secret");
@@ -34,6 +36,7 @@ static void make_tree(void)
     tree_file("root/%2e%2e", "name of dots");
     tree_file("root/.env", "hidden");
     tree_file("root/.git/config", "hidden");
+    tree_file("root/.a", "hidden");
     tree_file("root/back\\slash", "backslash");
     tree_bytes("root/big.bin", big, BIG);
     tree_date("root/a.txt", date, 5);
@@ -54,6 +57,14 @@ static void make_tree(void)
     tree_file("root/stale.css.gz", "old");
     tree_date("root/stale.css", date, 6);
     tree_date("root/stale.css.gz", date, 5);
+    tree_file("root/staler.css", "new");
+    tree_file("root/staler.css.gz", "old");
+    tree_date("root/staler.css", date, 5);
+    tree_date("root/staler.css.gz", date - 1, 999);
+    tree_file("root/fresh.css", "old");
+    tree_file("root/fresh.css.gz", "new");
+    tree_date("root/fresh.css", date - 1, 999);
+    tree_date("root/fresh.css.gz", date, 5);
     tree_file("root/outside.css", "plain");
     tree_link("root/outside.css.gz", "../secret");
     tree_file("root/odd.css", "plain");
@@ -145,6 +156,46 @@ static void hidden_files_if_wanted(void)
     end();
 }
 
+static void serve_as_told(weft_http_request *request, weft_http_response *response, void *data)
+{
+    const char *path = weft_http_header(request, "Path");
+    CHECK_EQ(weft__http_param_set(request, "path", path, strlen(path)), 0);
+    weft_http_files_serve(request, response, data);
+}
+
+/* What the server would never let through names nothing, or what is in the folder. */
+static void paths_that_are_not_sound(void)
+{
+    static const struct {
+        const char *field;
+        int status;
+    } table[] = {
+        {"Path: a.txt\r\n", 200},
+        {"Path: .a\r\n", 200},
+        {"Path: folder/\r\n", 200},
+        {"Path: .\r\n", 404},
+        {"Path: ./\r\n", 404},
+        {"Path: ./a.txt\r\n", 404},
+        {"Path: folder/./index.html\r\n", 404},
+        {"Path: folder/../a.txt\r\n", 404},
+        {"Path: folder/..\r\n", 404},
+        {"Path: ..\r\n", 404},
+        {"Path: ../secret\r\n", 404},
+        {"Path: /etc/passwd\r\n", 404},
+        {"Path: folder//index.html\r\n", 404},
+    };
+    weft_http_files_options options = {.dot_files = 1};
+    CHECK_EQ(weft_http_files_open(&files, tree_path("root"), &options), 0);
+    serve_begin(serve_as_told, files);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        int status = ask("GET", "/x/", table[i].field)->status;
+        if (status != table[i].status)
+            test_fail(__FILE__, __LINE__, "%s: %d", table[i].field, status);
+    }
+    serve_end();
+    weft_http_files_close(files);
+}
+
 /* Without a parameter it is the request's path; with one in the middle, that. */
 static void where_the_path_comes_from(void)
 {
@@ -227,6 +278,7 @@ static void folders_get_their_slash(void)
         {"/in_folder", "./in_folder/"},
         {"/folder/deep", "./deep/"},
         {"/with%20space&%22'%3Cx%3E", "./with%20space%26%22%27%3Cx%3E/"},
+        {"/A%7B%7E%5B%5F%60@:%C3%A9", "./A%7B~%5B_%60%40%3A%C3%A9/"},
     };
     begin(&plain, "/{path...}");
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -465,6 +517,7 @@ static void compressed_neighbours(void)
         {"/text.css", "Accept-Encoding: gzip;q=0\r\n"},
         {"/text.css", "Accept-Encoding: br\r\nAccept-Encoding: *;q=0\r\n"},
         {"/stale.css", "Accept-Encoding: gzip\r\n"},
+        {"/staler.css", "Accept-Encoding: gzip\r\n"},
         {"/outside.css", "Accept-Encoding: gzip\r\n"},
         {"/odd.css", "Accept-Encoding: gzip\r\n"},
         {"/a.txt", "Accept-Encoding: gzip\r\n"},
@@ -474,6 +527,9 @@ static void compressed_neighbours(void)
         CHECK_EQ(answer->status, 200);
         CHECK_STR(field_of(answer, "Content-Encoding"), "");
     }
+    answer = ask("GET", "/fresh.css", "Accept-Encoding: gzip\r\n");
+    CHECK_STR(field_of(answer, "Content-Encoding"), "gzip");
+    CHECK_STR(answer->body, "new");
     answer = ask("GET", "/text.css", "Accept-Encoding: br\r\nAccept-Encoding: gzip\r\n");
     CHECK_STR(field_of(answer, "Content-Encoding"), "gzip");
     /* Asked for by its own name it is just a file. */
@@ -515,6 +571,7 @@ int main(void)
     RUN_PLAIN(names_and_ways_out, "the client is a thread");
     int descriptors = open_descriptors(); /* what the runtime needs for itself is open */
     RUN_PLAIN(hidden_files_if_wanted, "the client is a thread");
+    RUN_PLAIN(paths_that_are_not_sound, "the client is a thread");
     RUN_PLAIN(where_the_path_comes_from, "the client is a thread");
     RUN_PLAIN(fields_of_a_file, "the client is a thread");
     RUN_PLAIN(other_methods_are_refused, "the client is a thread");
