@@ -8,7 +8,7 @@
 #include "descriptors.h"
 #include "serving.h"
 
-enum call { ALLOCATE, RESIZE, FOLDER, BENEATH, IN, LINK, STATUS, LIST, NEXT, CALLS };
+enum call { ALLOCATE, RESIZE, FOLDER, BENEATH, IN, LINK, STATUS, LIST, NEXT, SEND, CALLS };
 
 static const struct {
     const char *name;
@@ -18,7 +18,7 @@ static const struct {
     [FOLDER] = {"open_folder", -EMFILE}, [BENEATH] = {"open_beneath", -EMFILE},
     [IN] = {"open_in", -ENFILE},         [LINK] = {"read_link", -EIO},
     [STATUS] = {"file_status", -EIO},    [LIST] = {"list_open", -ENOMEM},
-    [NEXT] = {"list_next", -EIO},
+    [NEXT] = {"list_next", -EIO},        [SEND] = {"send_from_file", -EIO},
 };
 
 #include "seam.h"
@@ -33,6 +33,9 @@ WRAP(int, list_open, (int folder, struct file_list **list), LIST, (folder, list)
 WRAP(int, list_next, (struct file_list * list, const char **name, enum file_kind *kind), NEXT,
      (list, name, kind))
 
+WRAP(int64_t, send_from_file, (int fd, int file, int64_t offset, size_t size), SEND,
+     (fd, file, offset, size))
+
 /* ---- the scenario ---- */
 
 static const struct {
@@ -45,6 +48,8 @@ static const struct {
     {"GET", "/files/a.css", "Range: bytes=0-1,3-4\r\n", 206},
     {"GET", "/files/folder/", "", 200},
     {"GET", "/files/folder?query", "", 301},
+    {"GET", "/files/folder", "Padding: 970\r\n", 301},   /* no room for its Location */
+    {"GET", "/files/folder", "Padding: 20000\r\n", 301}, /* a head with memory of its own */
     {"GET", "/files/list/", "", 200},
     {"GET", "/files/list/up", "", 200},
     {"GET", "/files/gone", "", 404},
@@ -75,10 +80,19 @@ static void say(weft_http_request *request, weft_http_response *response, void *
     weft_http_puts(response, "hello");
 }
 
+static char padding_text[20000];
+
 static void pass(weft_http_request *request, weft_http_response *response, weft_http_next *next,
                  void *data)
 {
+    const char *padding = weft_http_header(request, "Padding");
     (void)data;
+    if (padding != NULL) {
+        if (weft_http_setf(response, "Padding", "%.*s", atoi(padding), padding_text) != 0) {
+            (void)weft_http_error(response, 503, NULL);
+            return;
+        }
+    }
     weft_http_call(next, request, response);
 }
 
@@ -94,8 +108,8 @@ static int add_routes(void)
 
 static size_t sizes[sizeof requests / sizeof requests[0]]; /* of the bodies, when nothing fails */
 
-/* The status; 0 if the connection ended without one. */
-static int status_of(size_t number, size_t *size)
+/* The status; 0 if the connection ended without one. `announced`: the size that its head says. */
+static int status_of(size_t number, size_t *size, size_t *announced)
 {
     static struct answer answer;
     char text[512];
@@ -103,20 +117,24 @@ static int status_of(size_t number, size_t *size)
              requests[number].method, requests[number].target, requests[number].fields);
     bool answered = ask_raw(&answer, text);
     *size = answered ? answer.size : 0;
+    *announced = answered ? strtoul(field_of(&answer, "Content-Length"), NULL, 10) : 0;
     return answered ? answer.status : 0;
 }
 
 static void ask_all(bool may_fail)
 {
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
-        size_t size;
-        int status = status_of(i, &size);
+        size_t size, announced;
+        int status = status_of(i, &size, &announced);
         bool refused = may_fail && (status == 0 || status == 500 || status == 503);
         if (status != requests[i].status && !refused)
             test_fail(__FILE__, __LINE__, "%s %s: %d, not %d", requests[i].method,
                       requests[i].target, status, requests[i].status);
         if (atomic_load(&plan.hits) == 0)
             sizes[i] = size;
+        else if (status == requests[i].status && atomic_load(&plan.call) == SEND)
+            CHECK(size == sizes[i] ||
+                  (size < sizes[i] && announced == sizes[i])); /* seen to be cut off */
         else if (status == requests[i].status)
             CHECK_EQ(size, sizes[i]);
     }
@@ -185,6 +203,7 @@ static void each_call_fails_once(void)
 
 int main(void)
 {
+    memset(padding_text, 'x', sizeof padding_text);
     make_tree();
     CHECK_EQ(weft_go((void (*)(void *))(uintptr_t)weft_yield, NULL),
              0); /* the runtime's descriptors are there */
