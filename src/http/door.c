@@ -189,8 +189,9 @@ static void read_head(struct connection *connection)
     void *object;
     int status, refusals = 0;
     if (weft_object_pool_get(server->exchanges, &object) != 0) {
+        count_up(&server->refused);
         (void)weft__http_refuse(connection, 503, true, false);
-        weft__http_close_connection(connection);
+        weft__http_linger(connection);
         return;
     }
     exchange = object;
