@@ -149,7 +149,6 @@ void weft__http_close_connection(struct connection *connection)
     /* Under the lock, so that a stop does not cut a number that is somebody else's by then. */
     weft__http_close_fd(connection->fd);
     list_remove(connection);
-    connection->closed = true;
     connection->next = door->dead;
     door->dead = connection;
     (void)atomic_i64_add_relaxed(&server->connections,

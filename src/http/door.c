@@ -197,25 +197,19 @@ static void read_head(struct connection *connection)
     exchange = object;
     weft__http_exchange_restore(exchange, connection);
     atomic_u32_store_relaxed(&connection->readable, 0);
-    for (;;) {
-        switch (weft__http_exchange_take(exchange, &status)) {
-        case TAKEN_WHOLE:
-            if (!hand_over(exchange, ++refusals == REFUSALS))
-                return;
-            exchange->drained = false;
-            continue;
-        case TAKEN_PARTLY:
-            keep_partial(exchange);
+    enum taken taken;
+    while ((taken = weft__http_exchange_take(exchange, &status)) == TAKEN_WHOLE) {
+        if (!hand_over(exchange, ++refusals == REFUSALS))
             return;
-        case TAKEN_REFUSED:
-            refuse(exchange, status);
-            return;
-        case TAKEN_ENDED:
-            break;
-        }
+        exchange->drained = false;
+    }
+    if (taken == TAKEN_PARTLY) {
+        keep_partial(exchange);
+    } else if (taken == TAKEN_REFUSED) {
+        refuse(exchange, status);
+    } else {
         weft__http_exchange_put(exchange);
         weft__http_close_connection(connection);
-        return;
     }
 }
 
@@ -237,7 +231,7 @@ static void connection_event(struct connection *connection, uint32_t events)
 {
     struct door *door = connection->door;
     weft_mutex_lock(&door->lock);
-    bool mine = !connection->closed && connection->list != LIST_BUSY;
+    bool mine = connection->list != LIST_BUSY; /* one that a worker has closed stays so */
     if ((events & HTTP_ENDED) != 0)
         atomic_u32_store_relaxed(&connection->ended, 1);
     if (!mine && (events & (HTTP_READABLE | HTTP_ENDED)) != 0)
@@ -290,19 +284,14 @@ static int64_t sweep(struct door *door, bool all)
 
 static void event(struct door *door, const struct http_event *event)
 {
-    switch (*(enum watched *)event->what) {
-    case WATCHED_BELL:
-        weft__http_bell_quiet(door->bell);
-        break;
-    case WATCHED_LISTENER:
-        if (atomic_u32_load_relaxed(&door->server->stopping) == 0 && door->deaf_until == 0 &&
-            is_listening(door->server, event->what))
-            accept_some(door, event->what);
-        break;
-    case WATCHED_CONNECTION:
+    enum watched watched = *(const enum watched *)event->what;
+    if (watched == WATCHED_CONNECTION)
         connection_event(event->what, event->events);
-        break;
-    }
+    else if (watched == WATCHED_BELL)
+        weft__http_bell_quiet(door->bell);
+    else if (atomic_u32_load_relaxed(&door->server->stopping) == 0 && door->deaf_until == 0 &&
+             is_listening(door->server, event->what))
+        accept_some(door, event->what);
 }
 
 /* Whether the door may be shut: all is answered and closed. */

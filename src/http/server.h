@@ -75,9 +75,8 @@ struct connection {
     int64_t deadline;        /* while it waits */
     atomic_u32 readable;     /* there may be something to read of which no event will tell */
     atomic_u32 ended;        /* the peer sends no more: behind what is there is the end */
-    uint8_t list;            /* enum list; LIST_BUSY: a worker's */
+    uint8_t list;            /* enum list; LIST_BUSY: a worker's, also when it has closed it */
     bool shaking;            /* the handshake is under way */
-    bool closed;
     struct peer peer;
 };
 
