@@ -1,0 +1,204 @@
+/*
+ * kernel.c: the seam of libweft-http (src/http/sys.h) where the kernel refuses, or a signal comes: interrupted calls begin again,
+ * errors are passed on as they are. And its death, if what must hold does not.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+
+#include <weft/weft.h>
+
+#include "base/sys.h"
+#include "descriptors.h"
+#include "http.h"
+#include "http/limit.h"
+#include "http/sys.h"
+#include "kernel.h"
+
+FAKE(int, epoll_create1, (int flags), (flags))
+FAKE(int, epoll_wait, (int set, struct epoll_event *events, int most, int timeout),
+     (set, events, most, timeout))
+FAKE(int, eventfd, (unsigned int count, int flags), (count, flags))
+FAKE(ssize_t, recv, (int fd, void *data, size_t size, int flags), (fd, data, size, flags))
+FAKE(ssize_t, send, (int fd, const void *data, size_t size, int flags), (fd, data, size, flags))
+FAKE(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
+FAKE(ssize_t, sendfile, (int to, int from, off_t *offset, size_t size), (to, from, offset, size))
+FAKE(ssize_t, pread, (int file, void *data, size_t size, off_t offset), (file, data, size, offset))
+FAKE(ssize_t, getrandom, (void *data, size_t size, unsigned int flags), (data, size, flags))
+
+/* A pair of sockets, and a file of three bytes. */
+
+static int pair[2], file;
+
+static void open_files(void)
+{
+    char name[] = "/tmp/weft-http-kernel-XXXXXX";
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    file = mkstemp(name);
+    CHECK(file >= 0);
+    unlink(name);
+    CHECK_EQ(write(file, "abc", 3), 3);
+}
+
+static void close_files(void)
+{
+    close(pair[0]), close(pair[1]), close(file);
+}
+
+static void interrupted_calls_begin_again(void)
+{
+    struct iovec pieces[2] = {{.iov_base = (char[]){'a', 'b'}, .iov_len = 2},
+                              {.iov_base = (char[]){'c'}, .iov_len = 1}};
+    char got[4] = "";
+    open_files();
+    for (int way = 0; way < 3; way++) {
+        KERNEL_SAYS(send, EINTR, 2);
+        KERNEL_SAYS(sendmsg, EINTR, 2);
+        KERNEL_SAYS(sendfile, EINTR, 2);
+        int64_t sent = way == 0   ? weft__http_send(pair[0], pieces, 1)
+                       : way == 1 ? weft__http_send(pair[0], pieces, 2)
+                                  : weft__http_send_from_file(pair[0], file, 0, 3);
+        CHECK_EQ(sent, way == 0 ? 2 : 3);
+        memset(got, 0, sizeof got);
+        KERNEL_SAYS(recv, EINTR, 2);
+        CHECK_EQ(weft__http_receive(pair[1], got, 3), sent);
+        KERNEL_SAID(recv);
+        CHECK_STR(got, way == 0 ? "ab" : "abc");
+    }
+    KERNEL_SAYS(send, 0, 0);
+    KERNEL_SAYS(sendmsg, 0, 0);
+    KERNEL_SAYS(sendfile, 0, 0);
+    memset(got, 0, sizeof got);
+    KERNEL_SAYS(pread, EINTR, 2);
+    CHECK_EQ(weft__http_read_file(file, got, 2, 1), 2);
+    KERNEL_SAID(pread);
+    CHECK_STR(got, "bc");
+    close_files();
+}
+
+static void errors_are_passed_on(void)
+{
+    struct iovec piece = {.iov_base = (char[]){'a'}, .iov_len = 1};
+    struct http_event event;
+    char byte;
+    CHECK_EQ(weft__http_receive(-1, &byte, 1), -EBADF);
+    CHECK_EQ(weft__http_send(-1, &piece, 1), -EBADF);
+    CHECK_EQ(weft__http_send_from_file(-1, -1, 0, 1), -EBADF);
+    CHECK_EQ(weft__http_read_file(-1, &byte, 1, 0), -EBADF);
+    CHECK_EQ(weft__http_set_look(-1, &event, 1), -EBADF);
+    CHECK_EQ(weft__http_set_add(-1, 0, NULL), -EBADF);
+}
+
+/* Of what is there it is told the next time. */
+static void a_look_that_is_interrupted(void)
+{
+    struct http_event event;
+    int set = weft__http_set_open(), bell = weft__http_bell_open();
+    CHECK(set >= 0 && bell >= 0);
+    CHECK_EQ(weft__http_set_add_shared(set, bell, &event), 0);
+    weft__http_bell_ring(bell);
+    KERNEL_SAYS(epoll_wait, EINTR, 1);
+    CHECK_EQ(weft__http_set_look(set, &event, 1), 0);
+    KERNEL_SAID(epoll_wait);
+    CHECK_EQ(weft__http_set_look(set, &event, 1), 1);
+    CHECK_PTR(event.what, &event);
+    CHECK_EQ(event.events, HTTP_READABLE);
+    weft__http_bell_quiet(bell);
+    CHECK_EQ(weft__http_set_look(set, &event, 1), 0);
+    close(set), close(bell);
+}
+
+/* A signal that was there before a file is sent is not taken away with that of the sending. */
+static void a_broken_pipe_that_was_pending_stays(void)
+{
+    sigset_t broken_pipe, before, pending;
+    open_files();
+    CHECK_EQ(shutdown(pair[1], SHUT_RDWR), 0);
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    CHECK_EQ(pthread_sigmask(SIG_BLOCK, &broken_pipe, &before), 0);
+    for (int raised = 0; raised < 2; raised++) {
+        if (raised)
+            CHECK_EQ(raise(SIGPIPE), 0);
+        CHECK_EQ(weft__http_send_from_file(pair[0], file, 0, 3), -EPIPE);
+        CHECK_EQ(sigpending(&pending), 0);
+        CHECK_EQ(sigismember(&pending, SIGPIPE), raised);
+    }
+    CHECK_EQ(sigtimedwait(&broken_pipe, NULL, &(struct timespec){0, 0}), SIGPIPE);
+    CHECK_EQ(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+    close_files();
+}
+
+/* Without the kernel's chance there is the clock's. */
+static void chance_without_the_kernel(void)
+{
+    KERNEL_SAYS(getrandom, ENOSYS, KERNEL_ALWAYS);
+    uint64_t first = weft__http_random(), second;
+    do
+        second = weft__http_random();
+    while (second == first); /* the clock may stand still for a moment */
+    KERNEL_SAYS(getrandom, 0, 0);
+}
+
+/* No descriptors: so says the opening, and gives back what it had. */
+static void a_server_without_descriptors(void)
+{
+    weft_http_server *server = NULL;
+    weft_http_options options = {.doors = 3};
+    CHECK_EQ(weft_http_open(&server, &options), 0); /* what the runtime needs is there */
+    weft_http_close(server);
+    server = NULL;
+    int before = open_descriptors();
+    for (uint32_t door = 0; door < 3; door++) {
+        KERNEL_SAYS_AFTER(epoll_create1, door, ENFILE, 1);
+        CHECK_EQ(weft_http_open(&server, &options), -ENFILE);
+        KERNEL_SAID(epoll_create1);
+        KERNEL_SAYS_AFTER(eventfd, door, EMFILE, 1);
+        CHECK_EQ(weft_http_open(&server, &options), -EMFILE);
+        KERNEL_SAID(eventfd);
+    }
+    CHECK_PTR(server, NULL);
+    CHECK_EQ(open_descriptors(), before);
+}
+
+/* What must hold is told with its place before the end. */
+static void save_coverage(int number)
+{
+    (void)number;
+    weft__sys_save_coverage();
+}
+
+static void close_limits_in_use(void *arg)
+{
+    struct peer peer = {.family = 4, .ip = {127, 0, 0, 1}};
+    struct limits *limits = weft__http_limits_open(1, 10);
+    (void)arg;
+    CHECK(limits != NULL);
+    signal(SIGABRT, save_coverage);
+    CHECK(weft__http_limits_enter(limits, &peer));
+    weft__http_limits_close(limits);
+}
+
+static void what_must_hold(void)
+{
+    CHECK_EQ(test_dies(close_limits_in_use, NULL, "weft-http: "), SIGABRT);
+    CHECK_EQ(test_dies(close_limits_in_use, NULL, "limit.c:"), SIGABRT);
+    CHECK_EQ(test_dies(close_limits_in_use, NULL, ": this must hold: limits->chains[i] == NULL"),
+             SIGABRT);
+}
+
+int main(void)
+{
+    RUN(what_must_hold);
+    RUN(interrupted_calls_begin_again);
+    RUN(errors_are_passed_on);
+    RUN(a_look_that_is_interrupted);
+    RUN(a_broken_pipe_that_was_pending_stays);
+    RUN(chance_without_the_kernel);
+    RUN(a_server_without_descriptors);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
