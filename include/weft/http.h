@@ -200,7 +200,7 @@ typedef struct weft_http_stats {
     uintptr_t reserved[4];
 } weft_http_stats;
 
-/* Returns 0; -EINVAL.
+/* Returns 0; -EINVAL; -ECHILD in a forked child.
  * Contexts: fiber, thread, handler. */
 WEFT_API int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats);
 

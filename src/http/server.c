@@ -376,6 +376,9 @@ int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats)
     weft_pool_stats pool;
     if (server == NULL || stats == NULL)
         return -EINVAL;
+    int error = weft_pool_stats_get(server->pool, &pool);
+    if (error != 0) /* a forked child, where the locks below may be held by nobody who exists */
+        return error;
     int64_t busy = 0;
     memset(stats, 0, sizeof *stats);
     for (int i = 0; i < server->door_count; i++) {
@@ -386,9 +389,6 @@ int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats)
         busy += door->lists[LIST_BUSY].count;
         weft_mutex_unlock(&door->lock);
     }
-    int error = weft_pool_stats_get(server->pool, &pool);
-    if (error != 0)
-        return error;
     stats->queued = pool.queued;
     stats->connections = atomic_i64_load_relaxed(&server->connections);
     stats->running = busy > pool.queued ? busy - pool.queued : 0;

@@ -190,6 +190,23 @@ static void what_must_hold(void)
              SIGABRT);
 }
 
+/* Figures in a forked child, whose locks nobody may be there to give back. */
+static void ask_in_child(void *server)
+{
+    weft_http_stats stats = {.idle = 4711};
+    CHECK_EQ(weft_http_stats_get(server, &stats), -ECHILD);
+    CHECK_EQ(stats.idle, 4711);
+}
+
+static void figures_in_a_forked_child(void)
+{
+    weft_http_server *server = serve(NULL);
+    const char *written;
+    CHECK_EQ(test_in_child(ask_in_child, server, &written), 0);
+    CHECK_STR(written, "");
+    end(server);
+}
+
 int main(void)
 {
     RUN(what_must_hold);
@@ -199,6 +216,7 @@ int main(void)
     RUN(a_broken_pipe_that_was_pending_stays);
     RUN(chance_without_the_kernel);
     RUN(a_server_without_descriptors);
+    RUN(figures_in_a_forked_child);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }
