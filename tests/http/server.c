@@ -40,6 +40,9 @@ static void refuses_bad_options(void)
 {
     weft_http_server *server;
     weft_http_options good = {.handler = hello};
+    weft_http_tls tls = {.certificate = "/not/there", .key = "/not/there"};
+    weft_address address;
+    char *long_name = text_of(256, 'a');
     CHECK_EQ(weft_http_open(NULL, &good), -EINVAL);
     weft_http_options bad[] = {
         {.max_workers = -1},
@@ -60,6 +63,7 @@ static void refuses_bad_options(void)
         {.max_body = -1},
         {.doors = -1},
         {.name = "a\r\nb: c"},
+        {.name = long_name},
         {.reserved = {1}},
         {.reserved = {[7] = 1}},
     };
@@ -67,8 +71,14 @@ static void refuses_bad_options(void)
         if (weft_http_open(&server, &bad[i]) != -EINVAL)
             test_fail(__FILE__, __LINE__, "options %zu were taken", i);
     CHECK_EQ(weft_http_listen(NULL, "tcp:127.0.0.1:0", NULL), -EINVAL);
+    CHECK_EQ(weft_http_listen_tls(NULL, "tcp:127.0.0.1:0", NULL, &tls), -EINVAL);
+    CHECK_EQ(weft_http_local(NULL, 0, &address), -EINVAL);
     CHECK_EQ(weft_http_stop(NULL, WEFT_NOW), -EINVAL);
     weft_http_close(NULL);
+    good.name = long_name + 1;
+    CHECK_EQ(weft_http_open(&server, &good), 0);
+    weft_http_close(server);
+    free(long_name);
 }
 
 static void answers_without_options(void)
@@ -142,6 +152,43 @@ static void listens_at_several_addresses(void)
     CHECK_EQ(weft_http_local(server, 0, &address), -ENOENT);
     weft_http_close(server);
     CHECK(rmdir(path) == 0);
+}
+
+/* Who comes over a local socket has no address, whatever name that has. */
+static void say_peer(weft_http_request *request, weft_http_response *response, void *data)
+{
+    weft_address address;
+    (void)data;
+    weft_http_peer(request, &address);
+    (void)weft_http_printf(response, "%d", (int)address.size);
+}
+
+static void local_clients_may_have_names(void)
+{
+    char path[] = "/tmp/weft-http-XXXXXX", text[64];
+    struct sockaddr_un to = {.sun_family = AF_UNIX}, from = {.sun_family = AF_UNIX};
+    CHECK(mkdtemp(path) != NULL);
+    snprintf(text, sizeof text, "unix:%s/socket", path);
+    snprintf(to.sun_path, sizeof to.sun_path, "%s", text + 5);
+    snprintf(from.sun_path, sizeof from.sun_path, "%s/longer-than-IPv6", path);
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = say_peer, .max_per_ip = 1});
+    CHECK_EQ(weft_http_listen(server, text, NULL), 0);
+    struct client clients[2];
+    for (int named = 0; named < 2; named++) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK(fd >= 0);
+        if (named)
+            CHECK_EQ(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+        CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+        clients[named] = client_of(fd);
+        client_send(&clients[named], GET("/"));
+        EXPECT(&clients[named], 200, "0");
+    }
+    for (int i = 0; i < 2; i++)
+        client_close(&clients[i]);
+    end(server);
+    CHECK(unlink(from.sun_path) == 0 && rmdir(path) == 0);
 }
 
 /* What is in is answered, and then the connection closed; what is idle, or has not wholly come, is closed at once. */
@@ -250,10 +297,12 @@ static void stop_of_an_idle_server_needs_no_time(void)
     }
 }
 
+/* At /events as a stream, which has a context of its own. */
 static void stopper(weft_http_request *request, weft_http_response *response, void *data)
 {
-    (void)request;
     weft_http_server **server = data;
+    if (strcmp(weft_http_path(request), "/events") == 0)
+        CHECK_EQ(weft_http_events(response), 0);
     outcome = weft_http_stop(*server, WEFT_NOW);
     (void)weft_http_puts(response, "still here");
 }
@@ -268,6 +317,10 @@ static void stop_from_a_handler_is_refused(void)
         EXPECT(&client, 200, "still here");
         CHECK_EQ(outcome, -EDEADLK);
     }
+    outcome = 0;
+    client_send(&client, GET("/events"));
+    EXPECT(&client, 200, "still here");
+    CHECK_EQ(outcome, -EDEADLK);
     client_close(&client);
     end(server);
 }
@@ -421,6 +474,7 @@ int main(void)
     int before = open_descriptors();
     RUN(run_is_ended_by_a_signal);
     RUN(listens_at_several_addresses);
+    RUN(local_clients_may_have_names);
     RUN(stop_lets_requests_end);
     RUN(stop_cuts_off_at_its_deadline);
     RUN(stop_of_an_idle_server_needs_no_time);
