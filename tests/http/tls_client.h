@@ -11,6 +11,8 @@
 #include "certificates.h"
 #include "test.h"
 
+static SSL_CTX *clients; /* of client_context */
+
 struct client {
     SSL *ssl;
     int fd;

@@ -13,7 +13,6 @@
 #include "tls_client.h"
 
 static struct tls_keys *keys;
-static SSL_CTX *clients;
 
 static inline weft_http_tls files(void)
 {

@@ -19,20 +19,12 @@ int main(void)
 
 #else
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
-
-#include <weft/http.h>
-#include <weft/weft.h>
 
 #include "descriptors.h"
-#include "tls_client.h"
+#include "tls_serving.h"
 
-static SSL_CTX *clients;
 static const char large[300000];
 
 /* ---- the server ---- */
@@ -61,95 +53,8 @@ static void answer(weft_http_request *request, weft_http_response *response, voi
 
 static weft_http_server *serve(weft_http_options options, int *port)
 {
-    weft_http_server *server;
-    weft_address address;
-    weft_http_tls tls = {.certificate = in_folder("chain.pem"), .key = in_folder("key.pem")};
     options.handler = answer;
-    options.idle_timeout = options.body_timeout = options.write_timeout = 600 * WEFT_S;
-    if (options.header_timeout == 0)
-        options.header_timeout = 600 * WEFT_S; /* a slow machine is no slow client */
-    CHECK_EQ(weft_http_open(&server, &options), 0);
-    CHECK_EQ(weft_http_listen_tls(server, "tcp:127.0.0.1:0",
-                                  &(weft_net_options){.send_buffer = 4096}, &tls),
-             0);
-    CHECK_EQ(weft_http_local(server, 0, &address), 0);
-    *port = weft_address_port(&address);
-    return server;
-}
-
-static weft_http_stats stats_of(weft_http_server *server)
-{
-    weft_http_stats stats;
-    CHECK_EQ(weft_http_stats_get(server, &stats), 0);
-    return stats;
-}
-
-static void end(weft_http_server *server)
-{
-    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
-    CHECK_EQ(stats_of(server).connections, 0);
-    weft_http_close(server);
-}
-
-/* ---- clients ---- */
-
-static int dial(int port)
-{
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0);
-    CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    CHECK_EQ(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-    return fd;
-}
-
-static struct client connected(int port, struct client_options options)
-{
-    struct client client = client_open(clients, dial(port), options);
-    CHECK_EQ(client_handshake(&client), 0);
-    return client;
-}
-
-static void hang_up(struct client *client)
-{
-    client_close(client, true);
-    close(client->fd);
-}
-
-static void ask(struct client *client, const char *request)
-{
-    CHECK_EQ(client_write(client, request, (int)strlen(request)), strlen(request));
-}
-
-/* Reads a response with a length: its head byte by byte, so that what follows stays. Its status; the body's first bytes. */
-static int response(struct client *client, char *body, size_t room, size_t *size)
-{
-    char head[2000];
-    size_t used = 0;
-    while (used < 4 || memcmp(head + used - 4, "\r\n\r\n", 4) != 0) {
-        CHECK(used + 1 < sizeof head);
-        int got = client_read(client, head + used, 1);
-        CHECK_EQ(got, 1);
-        used++;
-    }
-    head[used] = '\0';
-    const char *length = strstr(head, "Content-Length: ");
-    CHECK(length != NULL);
-    *size = strtoul(length + 16, NULL, 10);
-    CHECK(*size <= room);
-    client_read_all(client, body, (int)*size);
-    return (int)strtol(head + 9, NULL, 10);
-}
-
-#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-static void expect_hello(struct client *client)
-{
-    char body[100];
-    size_t size;
-    CHECK_EQ(response(client, body, sizeof body, &size), 200);
-    CHECK(size == 5 && memcmp(body, "hello", 5) == 0);
+    return serve_tls(options, port);
 }
 
 /* ---- tests ---- */
