@@ -11,10 +11,8 @@
  * everything. The BIO also keeps what the socket said, which OpenSSL passes on by errno only.
  *
  * Reading ahead takes a record with one call of the system instead of two (its head, then the rest), but what OpenSSL has
- * read ahead no longer makes the socket readable. Those who are told of changes only are not told again of what is left in the
- * socket either, because the buffer was full, or because a read was served from the buffer alone. And whether what is
- * here is a whole record is known by reading only. Hence weft__http_tls_pending is true until a read has seen the bottom of
- * the socket, and OpenSSL has nothing, or that nothing comes out of what it has.
+ * read ahead no longer makes the socket readable, and whether it is a whole record is known by reading only. Hence who reads
+ * goes on until -EAGAIN before it waits for the socket.
  *
  * After an error a session is broken for good: every call says the same again, and no alert is sent at its end.
  *
@@ -48,10 +46,8 @@ struct tls {
     int socket; /* what it said in this call: 0; -ECONNRESET, also at its end; another error */
     int broken; /* the error that ended the session; 0 */
     int wants;
-    bool agreed;  /* the handshake is complete */
-    bool ended;   /* the peer was told that nothing more will be written */
-    bool drained; /* the last read has found nothing more, though a part of a record may be here */
-    bool more;    /* the last read did not see the bottom of the socket */
+    bool agreed; /* the handshake is complete */
+    bool ended;  /* the peer was told that nothing more will be written */
 };
 
 /* ---- the socket, as OpenSSL sees it ---- */
@@ -89,7 +85,6 @@ static int bio_read(BIO *bio, char *data, size_t size, size_t *read)
     BIO_clear_retry_flags(bio);
     if (got == -EAGAIN)
         BIO_set_retry_read(bio);
-    tls->more = got == (int64_t)size;
     return finish_bio(tls, got, read);
 }
 
@@ -290,18 +285,11 @@ static void begin(struct tls *tls)
     tls->socket = 0;
 }
 
-static void begin_reading(struct tls *tls)
-{
-    begin(tls);
-    tls->drained = false;
-    tls->more = true; /* until bio_read finds otherwise: it may not be asked */
-}
-
 int weft__http_tls_handshake(struct tls *tls)
 {
-    if (tls->broken != 0 || tls->agreed)
+    if (tls->broken != 0)
         return tls->broken;
-    begin_reading(tls);
+    begin(tls);
     int result = SSL_do_handshake(tls->ssl);
     if (result != 1)
         return trouble(tls, result);
@@ -314,21 +302,19 @@ int64_t weft__http_tls_read(struct tls *tls, void *data, size_t size)
     size_t got = 0;
     if (tls->broken != 0 || size == 0)
         return tls->broken;
-    begin_reading(tls);
+    begin(tls);
     int result = SSL_read_ex(tls->ssl, data, size, &got);
     if (result == 1)
         return (int64_t)got;
     if (SSL_get_error(tls->ssl, result) == SSL_ERROR_ZERO_RETURN)
         return 0;
-    int error = trouble(tls, result);
-    tls->drained = error == -EAGAIN && tls->wants == WEFT_READABLE;
-    return error;
+    return trouble(tls, result);
 }
 
 int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size)
 {
     size_t sent = 0;
-    if (tls->broken != 0 || size == 0)
+    if (tls->broken != 0)
         return tls->broken;
     begin(tls);
     int result = SSL_write_ex(tls->ssl, data, size, &sent);
@@ -338,11 +324,6 @@ int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size)
 int weft__http_tls_wants(const struct tls *tls)
 {
     return tls->wants;
-}
-
-bool weft__http_tls_pending(const struct tls *tls)
-{
-    return tls->broken == 0 && !tls->drained && (tls->more || SSL_has_pending(tls->ssl) == 1);
 }
 
 int weft__http_tls_end(struct tls *tls)

@@ -27,15 +27,12 @@ struct tls *weft__http_tls_open(struct tls_keys *keys, int fd);
 int weft__http_tls_handshake(struct tls *tls);
 /* As recv and send would, with a negative errno value instead of errno: -EAGAIN. 0 of a read: closed by the peer; a
  * close without the alert is -ECONNRESET. A write that said -EAGAIN must be repeated with the same bytes at its beginning
- * (at any address, and maybe more of them). */
+ * (at any address, and maybe more of them). Bytes that are here already do not make the
+ * socket readable: wait only after a read that said -EAGAIN. */
 int64_t weft__http_tls_read(struct tls *tls, void *data, size_t size);
 int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size);
 /* WEFT_READABLE or WEFT_WRITABLE: what the last -EAGAIN needs. */
 int weft__http_tls_wants(const struct tls *tls);
-/* There may be something to read of which the socket will not tell (again): bytes that were received and not read, or that
- * the last read has left in the socket. Also right after the handshake. A read that says -EAGAIN makes it false; one that
- * gave less than `size` may not, since a record is as short as its sender wants. */
-bool weft__http_tls_pending(const struct tls *tls);
 /* Says that nothing more will be written: the alert by which the peer knows that all has come, to be sent before the end of
  * the socket's stream. What the peer sends can still be read. 0; -EAGAIN; or as a write. */
 int weft__http_tls_end(struct tls *tls);

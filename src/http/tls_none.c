@@ -46,12 +46,6 @@ int weft__http_tls_wants(const struct tls *tls)
     return 0;
 }
 
-bool weft__http_tls_pending(const struct tls *tls)
-{
-    (void)tls;
-    return false;
-}
-
 int weft__http_tls_end(struct tls *tls)
 {
     (void)tls;
