@@ -25,7 +25,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -173,17 +172,14 @@ static int load_keys(SSL_CTX *context, const weft_http_tls *options)
 static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_size,
                            const unsigned char *offered, unsigned int size, void *data)
 {
-    static const unsigned char ours[] = "http/1.1";
+    static const unsigned char ours[] = "\10http/1.1"; /* the size of each name, and the name */
+    unsigned char *found;
     (void)ssl, (void)data;
-    /* Each protocol is a byte that says its size, and its name. */
-    for (unsigned int at = 0; at < size && at + 1 + offered[at] <= size; at += 1U + offered[at]) {
-        if (offered[at] != sizeof ours - 1 || memcmp(offered + at + 1, ours, sizeof ours - 1) != 0)
-            continue;
-        *chosen = ours;
-        *chosen_size = sizeof ours - 1;
-        return SSL_TLSEXT_ERR_OK;
-    }
-    return SSL_TLSEXT_ERR_ALERT_FATAL;
+    if (SSL_select_next_proto(&found, chosen_size, ours, sizeof ours - 1, offered, size) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    *chosen = found;
+    return SSL_TLSEXT_ERR_OK;
 }
 
 static int set_up_context(SSL_CTX *context, const weft_http_tls *options)
