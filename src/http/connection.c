@@ -35,16 +35,12 @@ static void list_append(struct connection *connection, enum list which)
 static int64_t deadline_of(const struct door *door, enum list list)
 {
     const weft_http_options *options = &door->server->options;
-    switch (list) {
-    case LIST_READING:
+    if (list == LIST_READING)
         return weft_after(options->header_timeout);
-    case LIST_IDLE:
+    if (list == LIST_IDLE)
         return weft_after(options->idle_timeout);
-    case LIST_LINGERING:
-        return weft_after(2 * WEFT_S);
-    default:
-        return WEFT_NEVER;
-    }
+    must(list == LIST_LINGERING);
+    return weft_after(2 * WEFT_S);
 }
 
 static void wait_in(struct connection *connection, enum list list, int64_t deadline)

@@ -1,0 +1,275 @@
+/*
+ * connection.c: connections that change hands (src/http/connection.c), of a door that nobody runs: the test is its fiber and the
+ * worker, so that what happens between two of their steps is no chance. And what is known of a peer.
+ *
+ * The moment between a last look at the socket and the door's lock is had by catching weft__http_receive (--wrap).
+ */
+#include <weft/runtime.h>
+
+#include "descriptors.h"
+#include "http.h"
+#include "http/server.h"
+
+/* ---- a moment ---- */
+
+static struct connection *connection;
+static void (*meanwhile)(void); /* happens once, right after a read */
+static int reads, reads_by_door;
+
+int64_t __real_weft__http_receive(int fd, void *data, size_t size);
+int64_t __wrap_weft__http_receive(int fd, void *data, size_t size);
+int64_t __wrap_weft__http_receive(int fd, void *data, size_t size)
+{
+    int64_t got = __real_weft__http_receive(fd, data, size);
+    void (*now)(void) = meanwhile;
+    meanwhile = NULL;
+    reads++;
+    reads_by_door += connection->list != LIST_BUSY;
+    if (now != NULL)
+        now();
+    return got;
+}
+
+/* ---- a server that does nothing ---- */
+
+static weft_http_server server;
+static struct door door;
+static int far; /* the client's end */
+
+static bool is_readable(int fd)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    return poll(&poll_fd, 1, 0) == 1;
+}
+
+static bool has_rung(void)
+{
+    bool rung = is_readable(door.bell);
+    weft__http_bell_quiet(door.bell);
+    return rung;
+}
+
+static void begin(void)
+{
+    int ends[2];
+    struct peer peer = {.family = 0};
+    memset(&server, 0, sizeof server);
+    memset(&door, 0, sizeof door);
+    server.options.header_timeout = 1000 * WEFT_S;
+    server.options.idle_timeout = 2000 * WEFT_S;
+    server.doors = &door;
+    server.door_count = 1;
+    CHECK_EQ(weft__http_door_open(&door, &server), 0);
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    far = ends[1];
+    count_up(&server.connections);
+    CHECK(weft__http_admit(&server, ends[0], &peer, NULL));
+    CHECK_EQ(door.count, 1);
+    CHECK(has_rung());
+    connection = door.lists[LIST_READING].first;
+    CHECK(connection != NULL);
+    weft__http_take(connection);
+    CHECK_PTR(door.lists[LIST_BUSY].first, connection);
+    reads = reads_by_door = 0;
+}
+
+static void end_all(void)
+{
+    if (!connection->closed)
+        weft__http_close_connection(connection);
+    for (int list = 0; list < LISTS; list++)
+        CHECK(door.lists[list].first == NULL && door.lists[list].last == NULL);
+    CHECK_EQ(door.count, 0);
+    CHECK_EQ(atomic_i64_load_relaxed(&server.connections), 0);
+    weft__http_door_close(&door);
+    close(far);
+}
+
+static bool is_lingering(void)
+{
+    return connection->list == LIST_LINGERING && !connection->closed &&
+           door.lists[LIST_LINGERING].first == connection;
+}
+
+/* The client was told that nothing more comes, and may still send what nobody reads. */
+static void expect_lingering(void)
+{
+    char byte;
+    CHECK(is_lingering());
+    CHECK(connection->deadline <= weft_after(2 * WEFT_S));
+    CHECK_EQ(recv(far, &byte, 1, 0), 0);
+    CHECK_EQ(send(far, "x", 1, MSG_NOSIGNAL), 1);
+    CHECK(weft__http_discard(connection));
+}
+
+static void expect_closed(void)
+{
+    CHECK(connection->closed);
+    CHECK_EQ(send(far, "x", 1, MSG_NOSIGNAL), -1);
+    CHECK_EQ(errno, EPIPE);
+}
+
+/* ---- lingering ---- */
+
+static void lingers(void)
+{
+    begin();
+    CHECK_EQ(send(far, "what nobody reads", 17, MSG_NOSIGNAL), 17);
+    weft__http_linger(connection);
+    expect_lingering();
+    CHECK(has_rung()); /* the door sleeps for longer than that */
+    end_all();
+}
+
+static void be_told(void)
+{
+    CHECK_EQ(send(far, "late", 4, MSG_NOSIGNAL), 4);
+    atomic_u32_store_relaxed(&connection->readable, 1); /* by the door, which has no event left */
+}
+
+/* The door was told of it while the connection was not its own, and will not be told again. */
+static void lingers_after_what_came_meanwhile(void)
+{
+    begin();
+    meanwhile = be_told;
+    weft__http_linger(connection);
+    CHECK_EQ(reads, 3);         /* nothing; "late"; nothing */
+    CHECK_EQ(reads_by_door, 0); /* it is the door's only when there is nothing left */
+    expect_lingering();
+    end_all();
+}
+
+static void stop_now(void)
+{
+    atomic_u32_store_release(&server.stopping, 1);
+}
+
+/* A door that knows of the stop does not look at its lists again. */
+static void lingers_not_when_it_stops_meanwhile(void)
+{
+    begin();
+    meanwhile = stop_now;
+    weft__http_linger(connection);
+    expect_closed();
+    CHECK(has_rung()); /* the door waits for its last one */
+    end_all();
+}
+
+static void lingers_not_when_it_is_stopping(void)
+{
+    begin();
+    stop_now();
+    weft__http_linger(connection);
+    CHECK_EQ(reads, 0);
+    expect_closed();
+    end_all();
+}
+
+/* Who sends no more has nothing that a reset could overtake. */
+static void lingers_not_after_the_end(void)
+{
+    begin();
+    CHECK_EQ(shutdown(far, SHUT_WR), 0);
+    weft__http_linger(connection);
+    CHECK(connection->closed);
+    end_all();
+}
+
+static void lingers_not_among_too_many(void)
+{
+    begin();
+    door.lists[LIST_LINGERING].count = HTTP_LINGERING_MOST;
+    weft__http_linger(connection);
+    expect_closed();
+    end_all();
+
+    begin();
+    door.lists[LIST_LINGERING].count = HTTP_LINGERING_MOST - 1;
+    weft__http_linger(connection);
+    expect_lingering();
+    CHECK(!has_rung()); /* it has others to look after already */
+    end_all();
+}
+
+/* ---- giving back ---- */
+
+static void is_given_back(void)
+{
+    begin();
+    CHECK(weft__http_release(connection, NULL));
+    CHECK_PTR(door.lists[LIST_IDLE].first, connection);
+    CHECK(connection->deadline > weft_after(1000 * WEFT_S));
+    weft__http_take(connection);
+
+    struct partial *partial = weft__http_allocate(sizeof *partial);
+    CHECK(partial != NULL);
+    CHECK(weft__http_release(connection, partial));
+    CHECK_PTR(door.lists[LIST_READING].first, connection);
+    CHECK_PTR(connection->partial, partial);
+    CHECK(connection->deadline <= weft_after(1000 * WEFT_S));
+    end_all();
+}
+
+/* Somebody has to read first, or to close it. */
+static void is_kept(void)
+{
+    begin();
+    atomic_u32 *const why[] = {&connection->readable, &connection->ended, &server.stopping};
+    for (int i = 0; i < 3; i++) {
+        atomic_u32_store_relaxed(why[i], 1);
+        CHECK(!weft__http_release(connection, NULL));
+        CHECK_PTR(door.lists[LIST_BUSY].first, connection);
+        atomic_u32_store_relaxed(why[i], 0);
+    }
+    CHECK(weft__http_release(connection, NULL));
+    end_all();
+}
+
+/* ---- peers ---- */
+
+static void check_peer(struct peer peer, const char *expected)
+{
+    weft_address address;
+    char text[WEFT_ADDRESS_TEXT];
+    memset(&address, 0xff, sizeof address);
+    weft__http_peer_address(&peer, &address);
+    CHECK_EQ(weft_address_format(&address, text, sizeof text), 0);
+    CHECK_STR(text, expected);
+    CHECK_EQ(weft_address_port(&address), peer.port);
+    CHECK_EQ(address.type, peer.family != 0 ? SOCK_STREAM : 0);
+}
+
+static void peers(void)
+{
+    check_peer((struct peer){.family = 4, .ip = {127, 0, 0, 2}, .port = 8080},
+               "tcp:127.0.0.2:8080");
+    check_peer((struct peer){.family = 6, .ip = {[0] = 0x20, [15] = 1}, .port = 80},
+               "tcp:[2000::1]:80");
+    check_peer((struct peer){.family = 0}, "");
+
+    /* Of a link's address the link is a part. */
+    struct peer local = {.family = 6, .ip = {0xfe, 0x80, [15] = 1}, .port = 1, .scope = 7};
+    weft_address address;
+    struct sockaddr_in6 ipv6;
+    weft__http_peer_address(&local, &address);
+    CHECK_EQ(address.size, sizeof ipv6);
+    memcpy(&ipv6, address.bytes, sizeof ipv6);
+    CHECK_EQ(ipv6.sin6_scope_id, 7);
+}
+
+int main(void)
+{
+    int before = open_descriptors();
+    RUN_PLAIN(lingers, "one thread");
+    RUN_PLAIN(lingers_after_what_came_meanwhile, "one thread");
+    RUN_PLAIN(lingers_not_when_it_stops_meanwhile, "one thread");
+    RUN_PLAIN(lingers_not_when_it_is_stopping, "one thread");
+    RUN_PLAIN(lingers_not_after_the_end, "one thread");
+    RUN_PLAIN(lingers_not_among_too_many, "one thread");
+    RUN_PLAIN(is_given_back, "one thread");
+    RUN_PLAIN(is_kept, "one thread");
+    RUN_PLAIN(peers, "one thread");
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(open_descriptors(), before);
+    return 0;
+}
