@@ -1,6 +1,6 @@
 /*
- * seam.h: calls of libweft-http's seam (src/http/sys.h) that fail as a test wants. They are caught by the linker (--wrap): the
- * library knows nothing of it.
+ * seam.h: calls of libweft-http's seam (src/http/sys.h), and of the libraries that it uses, that fail as a test wants. They
+ * are caught by the linker (--wrap): the library knows nothing of it.
  *
  * Before it is included: `enum call` names the calls, ALLOCATE and RESIZE among them and CALLS at its end, and
  * `calls[call].error` is what a failing one says.
@@ -44,13 +44,18 @@ static bool fails(enum call call)
     return hit;
 }
 
-#define WRAP(result, name, parameters, call, arguments)                              \
-    result __real_weft__http_##name parameters;                                      \
-    result __wrap_weft__http_##name parameters;                                      \
-    result __wrap_weft__http_##name parameters                                       \
-    {                                                                                \
-        return fails(call) ? calls[call].error : __real_weft__http_##name arguments; \
+/* A call of any library that says `failed` when it is its turn. */
+#define WRAP_AS(result, name, parameters, call, failed, arguments) \
+    result __real_##name parameters;                               \
+    result __wrap_##name parameters;                               \
+    result __wrap_##name parameters                                \
+    {                                                              \
+        return fails(call) ? (failed) : __real_##name arguments;   \
     }
+
+/* One of the seam. */
+#define WRAP(result, name, parameters, call, arguments) \
+    WRAP_AS(result, weft__http_##name, parameters, call, calls[call].error, arguments)
 
 /* Memory, which is counted too. */
 

@@ -2,7 +2,6 @@
  * server.c: a server's life: open, listen, stop, close; and its figures.
  */
 #include <pthread.h>
-#include <signal.h>
 
 #include <weft/context.h>
 #include <weft/fiber.h>
@@ -439,40 +438,12 @@ static void figures_add_up(void)
     end(server);
 }
 
-/* All in one call: ready, asked, and ended by a signal. */
-static int ready_calls;
-
-static void ready(const char *address)
-{
-    int port = atoi(strrchr(address, ':') + 1);
-    CHECK(strncmp(address, "tcp:127.0.0.1:", 14) == 0 && port > 0);
-    struct client client = client_of(dial_from(NULL, port));
-    client_send(&client, GET("/"));
-    EXPECT(&client, 200, "hello");
-    client_close(&client);
-    ready_calls++;
-    CHECK_EQ(kill(getpid(), ready_calls == 1 ? SIGTERM : SIGINT), 0);
-}
-
-static void run_is_ended_by_a_signal(void)
-{
-    weft_http_options options = {.handler = hello};
-    CHECK_EQ(weft_http_run(&options, "tcp:127.0.0.1:0", ready), 0);
-    CHECK_EQ(weft_http_run(&options, "tcp:127.0.0.1:0", ready), 0);
-    CHECK_EQ(ready_calls, 2);
-    CHECK_EQ(weft_http_run(&options, "nonsense", ready), -EINVAL);
-    options.max_workers = -1;
-    CHECK_EQ(weft_http_run(&options, "tcp:127.0.0.1:0", ready), -EINVAL);
-    CHECK_EQ(ready_calls, 2);
-}
-
 int main(void)
 {
     RUN(refuses_bad_options);
     RUN(answers_without_options);
     RUN(timeouts_may_be_endless);
     int before = open_descriptors();
-    RUN(run_is_ended_by_a_signal);
     RUN(listens_at_several_addresses);
     RUN(local_clients_may_have_names);
     RUN(stop_lets_requests_end);

@@ -1,0 +1,134 @@
+/*
+ * run.c: a server in one call: ready, asked, and ended by a signal; and what of it fails is told. The calls that fail are
+ * caught by the linker (seam.h).
+ */
+#include <pthread.h>
+#include <signal.h>
+
+#include <weft/runtime.h>
+#include <weft/signal.h>
+
+#include "descriptors.h"
+#include "http.h"
+
+enum call { ALLOCATE, RESIZE, SIGNALS, LOCAL, CALLS };
+
+static const struct {
+    int error;
+} calls[CALLS] = {[ALLOCATE] = {-ENOMEM}, [SIGNALS] = {-EMFILE}, [LOCAL] = {-ENOBUFS}};
+
+#include "seam.h"
+
+WRAP_AS(int, weft_signal_open,
+        (weft_signal * *handle, const int *numbers, size_t count, size_t capacity), SIGNALS,
+        calls[SIGNALS].error, (handle, numbers, count, capacity))
+WRAP_AS(int, weft_http_local, (weft_http_server * server, int number, weft_address *address), LOCAL,
+        calls[LOCAL].error, (server, number, address))
+
+static void hello(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    CHECK_EQ(weft_http_reply(response, 200, "text/plain", "hello", 5), 0);
+}
+
+static int ready_calls;
+
+static void ready(const char *address)
+{
+    int port = atoi(strrchr(address, ':') + 1);
+    CHECK(strncmp(address, "tcp:127.0.0.1:", 14) == 0 && port > 0);
+    struct client client = client_of(dial_from(NULL, port));
+    client_send(&client, GET("/"));
+    EXPECT(&client, 200, "hello");
+    client_close(&client);
+    ready_calls++;
+    CHECK_EQ(kill(getpid(), ready_calls == 1 ? SIGTERM : SIGINT), 0);
+}
+
+static void is_ended_by_a_signal(void)
+{
+    weft_http_options options = {.handler = hello};
+    CHECK_EQ(weft_http_run(&options, "tcp:127.0.0.1:0", ready), 0);
+    CHECK_EQ(weft_http_run(&options, "tcp:127.0.0.1:0", ready), 0);
+    CHECK_EQ(ready_calls, 2);
+    CHECK_EQ(weft_http_run(&options, "nonsense", ready), -EINVAL);
+    options.max_workers = -1;
+    CHECK_EQ(weft_http_run(&options, "tcp:127.0.0.1:0", ready), -EINVAL);
+    CHECK_EQ(ready_calls, 2);
+}
+
+/* ---- nobody is told ---- */
+
+/* Who comes by a Unix socket has no address. */
+static void nameless(weft_http_request *request, weft_http_response *response, void *data)
+{
+    weft_address peer;
+    weft_http_peer(request, &peer);
+    CHECK_EQ(peer.size, 0);
+    CHECK_EQ(peer.type, 0);
+    hello(request, response, data);
+}
+
+/* Asks as soon as somebody listens there, and ends it. */
+static void *ask_and_end(void *arg)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "%s", (const char *)arg);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0);
+    AWAIT(connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    struct client client = client_of(fd);
+    client_send(&client, GET("/"));
+    EXPECT(&client, 200, "hello");
+    client_close(&client);
+    CHECK_EQ(kill(getpid(), SIGTERM), 0);
+    return NULL;
+}
+
+static void nobody_need_be_told(void)
+{
+    char folder[] = "/tmp/weft-http-run-XXXXXX", text[64];
+    weft_http_options options = {.handler = nameless};
+    pthread_t thread;
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(text, sizeof text, "unix:%s/socket", folder);
+    CHECK_EQ(pthread_create(&thread, NULL, ask_and_end, text + 5), 0);
+    CHECK_EQ(weft_http_run(&options, text, NULL), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(rmdir(folder), 0); /* the socket went with the server */
+}
+
+/* ---- what fails ---- */
+
+static void what_fails_is_told(void)
+{
+    static const enum call failing[] = {SIGNALS, ALLOCATE, LOCAL};
+    weft_http_options options = {.handler = hello};
+    struct sigaction action;
+    int before = ready_calls;
+    for (int i = 0; i < 3; i++) {
+        start_failing(failing[i], 1, false);
+        CHECK_EQ(weft_http_run(&options, "tcp:127.0.0.1:0", ready), calls[failing[i]].error);
+        stop_failing();
+        CHECK_EQ(atomic_load(&plan.hits), 1);
+        CHECK_EQ(ready_calls, before);
+        CHECK_EQ(atomic_load(&plan.blocks), 0);
+        CHECK_EQ(sigaction(SIGTERM, NULL, &action), 0); /* ends the program again */
+        CHECK(action.sa_handler == SIG_DFL);
+    }
+    CHECK_EQ(weft_http_run(&options, "tcp:127.0.0.1:0", ready), 0);
+    CHECK_EQ(ready_calls, before + 1);
+}
+
+int main(void)
+{
+    int before = open_descriptors();
+    RUN(is_ended_by_a_signal);
+    RUN(nobody_need_be_told);
+    RUN(what_fails_is_told);
+    CHECK_EQ(atomic_load(&plan.blocks), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(open_descriptors(), before);
+    return 0;
+}
