@@ -328,7 +328,8 @@ int weft__http_tls_end(struct tls *tls)
         return tls->broken;
     begin(tls);
     int result = SSL_shutdown(tls->ssl);
-    if (result < 0)
+    /* An alert that was tried before, and cannot be sent again, is 0 too. */
+    if (result < 0 || SSL_want_write(tls->ssl))
         return trouble(tls, result);
     tls->ended = true;
     return 0;

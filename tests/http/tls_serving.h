@@ -16,20 +16,33 @@
 
 /* ---- the server ---- */
 
-static inline weft_http_server *serve_tls(weft_http_options options, int *port)
+/* Without a time for anything that is not given: a slow machine is no slow client. */
+static inline weft_http_server *serve_tls_at(const char *address, weft_http_options options)
 {
     weft_http_server *server;
-    weft_address address;
     weft_http_tls tls = {.certificate = in_folder("chain.pem"), .key = in_folder("key.pem")};
-    options.idle_timeout = options.body_timeout = options.write_timeout = 600 * WEFT_S;
-    if (options.header_timeout == 0)
-        options.header_timeout = 600 * WEFT_S; /* a slow machine is no slow client */
+    int64_t *timeouts[] = {&options.header_timeout, &options.idle_timeout, &options.body_timeout,
+                           &options.write_timeout};
+    for (int i = 0; i < 4; i++)
+        if (*timeouts[i] == 0)
+            *timeouts[i] = 600 * WEFT_S;
     CHECK_EQ(weft_http_open(&server, &options), 0);
-    CHECK_EQ(weft_http_listen_tls(server, "tcp:127.0.0.1:0",
-                                  &(weft_net_options){.send_buffer = 4096}, &tls),
+    CHECK_EQ(weft_http_listen_tls(server, address, &(weft_net_options){.send_buffer = 4096}, &tls),
              0);
+    return server;
+}
+
+static inline int port_of(weft_http_server *server)
+{
+    weft_address address;
     CHECK_EQ(weft_http_local(server, 0, &address), 0);
-    *port = weft_address_port(&address);
+    return weft_address_port(&address);
+}
+
+static inline weft_http_server *serve_tls(weft_http_options options, int *port)
+{
+    weft_http_server *server = serve_tls_at("tcp:127.0.0.1:0", options);
+    *port = port_of(server);
     return server;
 }
 
