@@ -44,9 +44,11 @@ static int not_sent(const struct exchange *exchange)
     if (exchange->body_at > 0)
         return 0;
     weft_yield();
+    /* First the end: a connection that is cut off has ended too, but only after `cut` was set. */
+    bool ended = atomic_u32_load_acquire(&exchange->connection->ended) != 0;
     if (atomic_u32_load_relaxed(&exchange->server->cut) != 0)
         return -ECANCELED;
-    return atomic_u32_load_relaxed(&exchange->connection->ended) != 0 ? -EPIPE : 0;
+    return ended ? -EPIPE : 0;
 }
 
 /* Sends all that is collected, and `data` behind it; the head is committed. */

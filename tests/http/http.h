@@ -409,6 +409,19 @@ static inline struct answer ask(weft_http_server *server, const char *request)
     return answer;
 }
 
+/* Asks for a path, on a connection that is kept. `version`: of HTTP/1. */
+static inline struct answer fetch(struct client *client, const char *method, const char *path,
+                                  int version)
+{
+    char request[200];
+    struct answer answer;
+    snprintf(request, sizeof request, "%s %s HTTP/1.%d\r\nHost: a\r\n%s\r\n", method, path, version,
+             version == 0 ? "Connection: keep-alive\r\n" : "");
+    client_send(client, request);
+    CHECK(client_try_answer(client, &answer, strcmp(method, "HEAD") == 0));
+    return answer;
+}
+
 /* A text of one character. */
 static inline char *text_of(size_t size, char character)
 {
