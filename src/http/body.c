@@ -114,8 +114,8 @@ static int64_t refill(struct exchange *exchange, int64_t deadline)
         exchange->in_size = exchange->at + left;
     }
     size_t room = exchange->in_capacity - exchange->in_size;
-    if (room == 0)
-        return -EBADMSG;
+    must(room >
+         0); /* of trailers more than HTTP_BODY_ROOM bytes are refused, chunks leave nothing */
     int64_t got = receive(exchange, exchange->in + exchange->in_size, room, deadline);
     if (got > 0)
         exchange->in_size += (size_t)got;
@@ -252,8 +252,11 @@ bool weft__http_body_drain(struct exchange *exchange)
     weft_http_request *request = &exchange->request;
     if (request->done)
         return true;
-    if (!request->told_continue || request->error != 0 || weft__http_body_is_large(request))
-        return false; /* who waits for 100 and gets another answer may send the body or not: nobody knows */
+    /* Who waits for 100 and gets another answer may send the body or not, nobody knows; and of a body that could not be read
+     * nobody knows the end. Such connections are not kept: see the commit, and fail. */
+    must(request->told_continue && request->error == 0);
+    if (weft__http_body_is_large(request))
+        return false;
     char rest[4096];
     int64_t deadline = weft_after(DRAIN_TIME);
     int64_t got, most = request->read + HTTP_DRAIN_MOST;

@@ -267,9 +267,9 @@ static void part(struct exchange *exchange)
     bool broken = exchange->response.error != 0;
     if (exchange->response.error == -ETIMEDOUT || exchange->request.error == -ETIMEDOUT)
         count_up(&exchange->server->timed_out);
+    /* Who has seen the end, the door or a take, has set `readable` too. */
     bool unread = exchange->at < exchange->in_size || !exchange->request.done ||
-                  atomic_u32_load_relaxed(&connection->readable) != 0 ||
-                  atomic_u32_load_relaxed(&connection->ended) != 0;
+                  atomic_u32_load_relaxed(&connection->readable) != 0;
     if (!broken)
         say_end(connection, exchange->server->options.write_timeout);
     free_blocks(&exchange->request);

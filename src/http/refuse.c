@@ -34,8 +34,7 @@ bool weft__http_refuse(struct connection *connection, int status, bool close, bo
     char text[400];
     int size = make(connection->door->server, status, close, head, text, sizeof text);
     struct iovec piece = {text, (size_t)size};
-    if (connection->shaking)
-        return false;
+    must(!connection->shaking); /* before the handshake is complete nobody reads a head */
     int64_t sent = connection->tls != NULL
                        ? weft__http_tls_write(connection->tls, text, (size_t)size)
                        : weft__http_send(connection->fd, &piece, 1);

@@ -7,6 +7,7 @@
 
 #include "descriptors.h"
 #include "http.h"
+#include "http/exchange.h"
 
 static weft_sem entered = WEFT_SEM_INIT(0);
 static _Atomic int outcome; /* of the handler's last read */
@@ -168,6 +169,13 @@ static void chunks_come_in_pieces(void)
     EXPECT(&client, 200, "abcd");
     client_send(&client, POST("/all", CHUNKED) "0\r\n\r\n");
     EXPECT(&client, 200, "");
+    /* More than read_all has room for at first. */
+    char *body = text_of(10000, 'b');
+    client_send(&client, POST("/all", CHUNKED) "2710\r\n");
+    client_send(&client, body);
+    client_send(&client, "\r\n0\r\n\r\n");
+    EXPECT(&client, 200, body);
+    free(body);
     client_send(&client, POST("/none", CHUNKED) "0\r\n\r\n");
     EXPECT(&client, 200, "unread -1");
     client_close(&client);
@@ -223,11 +231,44 @@ static void continue_is_not_said_for_an_unread_body(void)
     end(server);
 }
 
+/* The answer has begun: 100 would come in its midst. The body may come all the same. */
+static void answer_first(weft_http_request *request, weft_http_response *response, void *data)
+{
+    char *body;
+    size_t size;
+    (void)data;
+    CHECK_EQ(weft_http_puts(response, "<"), 0);
+    CHECK_EQ(weft_http_flush(response), 0);
+    CHECK_EQ(weft_http_read_all(request, &body, &size), 0);
+    CHECK_EQ(weft_http_write(response, body, size), 0);
+    CHECK_EQ(weft_http_puts(response, ">"), 0);
+}
+
+static void continue_is_not_said_in_an_answer(void)
+{
+    weft_http_server *server = serve(answer_first);
+    struct client client = client_open(server);
+    struct answer answer;
+    client_send(&client, POST("/", "Content-Length: 5\r\nExpect: 100-continue\r\n"));
+    CHECK(client_head(&client, &answer));
+    CHECK_EQ(answer.status, 200);
+    CHECK_STR(answer_field(&answer, "Connection"), "close");
+    client_send(&client, "hello");
+    CHECK(client_rest(&client, &answer, false));
+    CHECK_STR(answer.body, "<hello>");
+    CHECK(client_at_end(&client));
+    answer_free(&answer);
+    client_close(&client);
+    end(server);
+}
+
 /* ---- limits ---- */
 
 static void raise_limit(weft_http_request *request, weft_http_response *response, void *data)
 {
     weft_http_max_body(request, 20);
+    weft_http_max_body(request, -1); /* is no limit */
+    CHECK_EQ(weft_http_read(request, NULL, 0), 0);
     reader(request, response, data);
 }
 
@@ -269,6 +310,37 @@ static void bodies_are_limited(void)
     EXPECT(&client, 200, "0123456789abcdefghij");
     client_close(&client);
     expect_refusal(server, POST("/all", "Content-Length: 21\r\n") "0123456789abcdefghijk", 413);
+    end(server);
+}
+
+/* What a handler says of a body that it could not read goes before what the server would. */
+static void complain(weft_http_request *request, weft_http_response *response, void *data)
+{
+    char *body;
+    size_t size;
+    (void)data;
+    CHECK_EQ(weft_http_read_all(request, &body, &size), -EFBIG);
+    if (strcmp(weft_http_path(request), "/status") == 0)
+        weft_http_status(response, 422);
+    else
+        CHECK_EQ(weft_http_puts(response, "too much for me"), 0);
+}
+
+static void handlers_may_complain_themselves(void)
+{
+    weft_http_server *server = serve_with((weft_http_options){.handler = complain, .max_body = 4});
+    for (int i = 0; i < 2; i++) {
+        struct client client = client_open(server);
+        client_send(&client, i == 0 ? POST("/status", "Content-Length: 5\r\n") "hello"
+                                    : POST("/text", "Content-Length: 5\r\n") "hello");
+        struct answer answer = client_answer(&client);
+        CHECK_EQ(answer.status, i == 0 ? 422 : 200);
+        CHECK_STR(answer.body, i == 0 ? "" : "too much for me");
+        CHECK_STR(answer_field(&answer, "Connection"), "close");
+        CHECK(client_at_end(&client));
+        answer_free(&answer);
+        client_close(&client);
+    }
     end(server);
 }
 
@@ -399,6 +471,33 @@ static void large_unread_bodies_end_the_connection(void)
     free(body);
 }
 
+/* When the head is sent it is not known yet that the body stays unread. */
+static void flushes(weft_http_request *request, weft_http_response *response, void *data)
+{
+    *(struct exchange **)data = exchange_of_request(request);
+    CHECK_EQ(weft_http_puts(response, "early"), 0);
+    CHECK_EQ(weft_http_flush(response), 0);
+}
+
+/* Of one that is too large to be passed over nothing is read. */
+static void large_bodies_behind_an_answer_that_began(void)
+{
+    struct exchange *exchange;
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = flushes, .data = &exchange});
+    struct client client = client_open(server);
+    client_send(&client, POST("/", "Content-Length: 4000000\r\n") "the beginning");
+    struct answer answer = client_answer(&client);
+    CHECK_STR(answer.body, "early");
+    CHECK_STR(answer_field(&answer, "Connection"), NULL);
+    answer_free(&answer);
+    CHECK(client_at_end(&client));
+    AWAIT(stats_of(server).running == 0);
+    CHECK_EQ(exchange->request.read, 0);
+    client_close(&client);
+    end(server);
+}
+
 int main(void)
 {
     RUN(bodies_with_a_length);
@@ -407,12 +506,15 @@ int main(void)
     RUN(chunks_come_in_pieces);
     RUN(continue_is_said_to_who_waits);
     RUN(continue_is_not_said_for_an_unread_body);
+    RUN(continue_is_not_said_in_an_answer);
     RUN(bodies_are_limited);
+    RUN(handlers_may_complain_themselves);
     RUN(bad_chunks_are_refused);
     RUN(body_timeout);
     RUN(client_goes_away);
     RUN(small_unread_bodies_are_passed_over);
     RUN(large_unread_bodies_end_the_connection);
+    RUN(large_bodies_behind_an_answer_that_began);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

@@ -188,6 +188,22 @@ static void others_get_their_turn(void)
     end(server);
 }
 
+/* Nor is there a place to wait behind others: then it goes on. */
+static void long_pipelines_in_a_full_pool(void)
+{
+    int count = 70; /* as few bytes as come at once */
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = echo, .max_workers = 1, .queue = -1});
+    struct client client = client_open(server);
+    char *requests = pipeline(count);
+    client_send(&client, requests);
+    expect_pipeline(&client, count);
+    free(requests);
+    CHECK_EQ(stats_of(server).refused, 0);
+    client_close(&client);
+    end(server);
+}
+
 static void half_close_is_no_hindrance(void)
 {
     weft_http_server *server = serve(patient);
@@ -231,6 +247,23 @@ static bool was_told(weft_http_server *server)
         weft_mutex_unlock(&door->lock);
     }
     return told;
+}
+
+/* What comes behind the last request, while that is answered, is nobody's; but the answer gets through. */
+static void the_last_answer_is_not_lost(void)
+{
+    weft_http_server *server = serve(patient);
+    struct client client = client_open(server);
+    char byte;
+    client_send(&client, GET_CLOSE("/last"));
+    weft_sem_acquire(&entered, 1);
+    client_send(&client, "more");
+    AWAIT(was_told(server));
+    weft_sem_release(&gate, 1);
+    EXPECT(&client, 200, "/last");
+    CHECK_EQ(recv(client.fd, &byte, 1, 0), 0); /* an end, and no reset */
+    client_close(&client);
+    end(server);
 }
 
 /* The end comes together with a part of a head, and nobody waits for the rest of it. */
@@ -482,8 +515,10 @@ int main(void)
     RUN(pipelines_are_answered_in_order);
     RUN(long_pipelines);
     RUN(others_get_their_turn);
+    RUN(long_pipelines_in_a_full_pool);
     RUN(half_close_is_no_hindrance);
     RUN(half_close_with_half_a_head);
+    RUN(the_last_answer_is_not_lost);
     RUN(idle_connections_hold_nothing);
     RUN(idle_timeout);
     RUN(lingering_ends);
