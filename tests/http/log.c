@@ -98,11 +98,37 @@ static void lines_are_cut(void)
     CHECK(strstr(text, "GET /\\x01 HTTP/1.1") != NULL);
 }
 
+/* Hosts of all kinds, as lines name them. */
+static void hosts_are_named(void)
+{
+    static const struct {
+        const char *address, *host;
+    } rows[] = {{"tcp:1.2.3.4:80", "1.2.3.4"}, {"tcp:[2001:db8::7]:80", "2001:db8::7"}};
+    weft_http_log_entry entry = {.method = "-", .target = "-", .referer = "", .agent = ""};
+    weft_address peer;
+    char text[200];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        CHECK_EQ(weft_address_parse(&peer, rows[i].address), 0);
+        entry.peer = &peer;
+        CHECK(weft_http_log_line(&entry, text, sizeof text) > 0);
+        text[strcspn(text, " ")] = '\0';
+        CHECK_STR(text, rows[i].host);
+    }
+    /* Nobody; and what is no address. */
+    memset(&peer, 0xff, sizeof peer);
+    for (int i = 0; i < 2; i++) {
+        peer.size = i == 0 ? 0 : sizeof peer.bytes;
+        CHECK(weft_http_log_line(&entry, text, sizeof text) > 0);
+        CHECK(strncmp(text, "- - - [", 7) == 0);
+    }
+}
+
 int main(void)
 {
     RUN(requests_are_logged);
     int before = open_descriptors();
     RUN(lines_are_cut);
+    RUN(hosts_are_named);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

@@ -30,6 +30,7 @@ static void eventful(weft_http_request *request, weft_http_response *response, v
     weft_sem_acquire(&next, 1);
     CHECK_EQ(weft_http_event_ping(response), 0);
     CHECK_EQ(weft_http_event(response, NULL, "", NULL), 0);
+    CHECK_EQ(weft_http_event(response, NULL, "line\n", NULL), 0);
     int error;
     while ((error = weft_sem_acquire_until(&next, 1, WEFT_NEVER)) == 0)
         if ((error = weft_http_event(response, NULL, "more", NULL)) != 0)
@@ -59,7 +60,7 @@ static void events_are_sent_at_once(void)
     check_piece(&client, "3d\r\nevent: kind\nid: 7\ndata: two\ndata: lines\ndata: or\n"
                          "data: four\n\n\r\n");
     weft_sem_release(&next, 1);
-    check_piece(&client, "3\r\n:\n\n\r\n8\r\ndata: \n\n\r\n");
+    check_piece(&client, "3\r\n:\n\n\r\n8\r\ndata: \n\n\r\nc\r\ndata: line\n\n\r\n");
     /* A client that goes away is found out. */
     client_close(&client);
     while (stats_of(server).connections > 0) {
@@ -82,7 +83,7 @@ static void streams_end_with_the_server(void)
     client_send(&client, GET("/"));
     CHECK(client_head(&client, &answer));
     answer_free(&answer);
-    free(client_take_to(&client, "data: \n\n\r\n"));
+    free(client_take_to(&client, "data: line\n\n\r\n"));
     CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
     CHECK_EQ(outcome, -ECANCELED);
     check_piece(&client, "0\r\n\r\n");
@@ -128,6 +129,84 @@ static void streams_are_not_for_head(void)
     check_piece(&client, "11\r\ndata: on and on\n\n\r\n");
     client_close(&client);
     AWAIT(stats_of(server).connections == 0);
+    end(server);
+}
+
+/* Where a stream cannot begin nothing is sent, and another answer can be given. */
+static void full(weft_http_request *request, weft_http_response *response, void *data)
+{
+    char *value = text_of(1000, 'v');
+    (void)request;
+    (void)data;
+    while (weft_http_add(response, "X", value) == 0)
+        ;
+    while (weft_http_add(response, "X", "") == 0)
+        ;
+    free(value);
+    CHECK_EQ(weft_http_events(response), -EMSGSIZE);
+    CHECK_EQ(weft_http_event(response, NULL, "none", NULL), -EINVAL);
+    CHECK_EQ(weft_http_reply(response, 500, NULL, "no room", 7), 0);
+}
+
+static void streams_need_room(void)
+{
+    weft_http_server *server = serve(full);
+    struct answer answer = ask(server, GET("/"));
+    CHECK_EQ(answer.status, 500);
+    CHECK_STR(answer.body, "no room");
+    CHECK(answer_field(&answer, "Content-Type") == NULL);
+    answer_free(&answer);
+    end(server);
+}
+
+/* A length is kept to, also in the midst of an event. */
+static void measured(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    CHECK_EQ(weft_http_set(response, "Content-Length", "10"), 0);
+    CHECK_EQ(weft_http_events(response), 0);
+    CHECK_EQ(weft_http_event(response, NULL, "x", NULL), 0);
+    CHECK_EQ(weft_http_event(response, NULL, "x", NULL), -EMSGSIZE);
+    CHECK_EQ(weft_http_event(response, "x", "x", "x"), -EMSGSIZE);
+    CHECK_EQ(weft_http_event_ping(response), -EMSGSIZE);
+    CHECK_EQ(weft_http_puts(response, "z"), 0);
+}
+
+static void streams_of_a_length(void)
+{
+    weft_http_server *server = serve(measured);
+    struct answer answer = ask(server, GET("/"));
+    CHECK_STR(answer.body, "data: x\n\nz");
+    answer_free(&answer);
+    end(server);
+}
+
+/* A stream ends with the server, of which a forked child knows nothing. */
+static void forking(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request;
+    (void)data;
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK_EQ(weft_http_events(response), -ECHILD);
+        CHECK_EQ(weft_http_sent(response), 0);
+        _exit(0);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK_EQ(weft_http_puts(response, "parent"), 0);
+}
+
+static void streams_are_not_of_children(void)
+{
+    weft_http_server *server = serve(forking);
+    struct answer answer = ask(server, GET("/"));
+    CHECK_STR(answer.body, "parent");
+    answer_free(&answer);
     end(server);
 }
 
@@ -218,6 +297,9 @@ int main(void)
     int before = open_descriptors();
     RUN(streams_end_with_the_server);
     RUN(streams_are_not_for_head);
+    RUN(streams_need_room);
+    RUN(streams_of_a_length);
+    RUN(streams_are_not_of_children);
     RUN(upgrades);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
