@@ -66,7 +66,8 @@ static void answer(weft_http_request *request, weft_http_response *response, voi
 
 static void files_are_sent(void)
 {
-    weft_http_server *server = serve_tls_at("tcp:127.0.0.1:0", (weft_http_options){.handler = answer});
+    weft_http_server *server =
+        serve_tls_at("tcp:127.0.0.1:0", (weft_http_options){.handler = answer});
     struct client client = connected(port_of(server), (struct client_options){0});
     static char body[FILE_SIZE];
     size_t size;
@@ -84,7 +85,8 @@ static void files_are_sent(void)
 
 static void nonsense_is_refused(void)
 {
-    weft_http_server *server = serve_tls_at("tcp:127.0.0.1:0", (weft_http_options){.handler = answer});
+    weft_http_server *server =
+        serve_tls_at("tcp:127.0.0.1:0", (weft_http_options){.handler = answer});
     struct client client = connected(port_of(server), (struct client_options){0});
     char body[100], byte;
     size_t size;
@@ -99,8 +101,8 @@ static void nonsense_is_refused(void)
 /* Beyond the limit there is no handshake, so nothing can be said. */
 static void connections_are_limited(void)
 {
-    weft_http_server *server =
-        serve_tls_at("tcp:127.0.0.1:0", (weft_http_options){.handler = answer, .max_connections = 1});
+    weft_http_server *server = serve_tls_at(
+        "tcp:127.0.0.1:0", (weft_http_options){.handler = answer, .max_connections = 1});
     struct client client = connected(port_of(server), (struct client_options){0});
     char body[100];
     size_t size;
@@ -118,7 +120,8 @@ static void connections_are_limited(void)
 /* There is no room for what says so; but a moment later. */
 static void the_end_is_told(void)
 {
-    weft_http_server *server = serve_tls_at("tcp:127.0.0.1:0", (weft_http_options){.handler = answer});
+    weft_http_server *server =
+        serve_tls_at("tcp:127.0.0.1:0", (weft_http_options){.handler = answer});
     struct client client = connected(port_of(server), (struct client_options){0});
     char data[1000];
     int all = 0, got;
@@ -152,8 +155,8 @@ static void the_end_is_not_waited_for_without_end(void)
     const char *path = in_folder("socket");
     char *address;
     CHECK(asprintf(&address, "unix:%s", path) > 0);
-    weft_http_server *server =
-        serve_tls(address, (weft_http_options){.handler = answer, .write_timeout = 20 * WEFT_MS});
+    weft_http_server *server = serve_tls_at(
+        address, (weft_http_options){.handler = answer, .write_timeout = 20 * WEFT_MS});
     struct client client = client_open(clients, dial_path(path), (struct client_options){0});
     CHECK_EQ(client_handshake(&client), 0);
     ask(&client, "GET /filled HTTP/1.0\r\n\r\n");
