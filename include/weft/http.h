@@ -242,10 +242,11 @@ WEFT_API void weft_http_max_body(weft_http_request *request, int64_t bytes);
 
 /* Reads of the body what there is, at least one byte, at most `size`. Waits at most body_timeout for it.
  * Returns the number of bytes; 0 at its end; -EFBIG beyond the limit (the answer is 413 if the handler gives none);
- * -EBADMSG if the chunks make no sense (400); -ECONNRESET if the client went away; -ETIMEDOUT (408); -ECANCELED. */
+ * -EBADMSG if the chunks make no sense (400); -ECONNRESET if the client went away, or ended its side before the end of the
+ * body (400); -ETIMEDOUT (408); -ECANCELED. */
 WEFT_API WEFT_MUST_USE int64_t weft_http_read(weft_http_request *request, void *data, size_t size);
 /* Reads all of the body, or what is left of it; it is there until the handler returns, with a zero behind it.
- * Returns 0; as above; -ENOMEM. */
+ * Returns 0; as above; -ENOMEM (503). */
 WEFT_API WEFT_MUST_USE int weft_http_read_all(weft_http_request *request, char **body,
                                               size_t *size);
 /* A trailer field, when the body has been read to its end; NULL. */

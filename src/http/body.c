@@ -36,14 +36,17 @@ void weft_http_max_body(weft_http_request *request, int64_t bytes)
 int weft__http_body_status(const weft_http_request *request)
 {
     switch (request->error) {
+    case 0:
+        return 0;
     case -EFBIG:
         return 413;
     case -EBADMSG:
+    case -ECONNRESET: /* of one that has ended its side only: it is told */
         return 400;
     case -ETIMEDOUT:
         return 408;
     default:
-        return 0;
+        return 503;
     }
 }
 
@@ -215,7 +218,7 @@ int weft_http_read_all(weft_http_request *request, char **body, size_t *size)
     struct block *block = weft__http_allocate(sizeof *block + room);
     for (;;) {
         if (block == NULL)
-            return -ENOMEM;
+            return fail(request, -ENOMEM);
         if (used + 1 == room && !request->done) {
             struct block *larger = weft__http_resize(block, sizeof *block + room * 2);
             if (larger == NULL)

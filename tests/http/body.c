@@ -415,6 +415,26 @@ static void client_goes_away(void)
     end(server);
 }
 
+/* One that sends no more, but listens: it must not take half a body for stored. */
+static void client_ends_its_side(void)
+{
+    static const char *const requests[] = {
+        POST("/all", "Content-Length: 5\r\n") "he",
+        POST("/all", CHUNKED) "5\r\nhello\r\n",
+        POST("/sum", CHUNKED) "5\r\nhe",
+    };
+    weft_http_server *server = serve(reader);
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        struct client client = client_open(server);
+        client_send(&client, requests[i]);
+        client_half_close(&client);
+        EXPECT(&client, 400, "400 Bad Request\n");
+        CHECK_EQ(outcome, -ECONNRESET);
+        client_close(&client);
+    }
+    end(server);
+}
+
 /* ---- bodies that nobody reads ---- */
 
 static void small_unread_bodies_are_passed_over(void)
@@ -512,6 +532,7 @@ int main(void)
     RUN(bad_chunks_are_refused);
     RUN(body_timeout);
     RUN(client_goes_away);
+    RUN(client_ends_its_side);
     RUN(small_unread_bodies_are_passed_over);
     RUN(large_unread_bodies_end_the_connection);
     RUN(large_bodies_behind_an_answer_that_began);
