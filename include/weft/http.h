@@ -295,10 +295,13 @@ WEFT_API int weft_http_set_trailer(weft_http_response *response, const char *nam
 /* Whether the head is on its way: status and header can no longer be changed. */
 WEFT_API int weft_http_sent(const weft_http_response *response);
 
-/* A whole response in one call; content_type may be NULL. Returns as weft_http_write, and -EBUSY if the head is on its way. */
+/* A whole response in one call; content_type may be NULL. What was written before stays in front of it.
+ * Returns as weft_http_write; -EINVAL if the status is out of range; -EBUSY if the head is on its way. */
 WEFT_API int weft_http_reply(weft_http_response *response, int status, const char *content_type,
                              const void *data, size_t size);
-/* An error as text: its words, and `detail` if that is not NULL. */
+/* An error as text: its words, and `detail` if that is not NULL. What was written before is dropped, and so are a
+ * Content-Length and a Content-Encoding that were set. A status out of range is 500.
+ * Returns as weft_http_reply. */
 WEFT_API int weft_http_error(weft_http_response *response, int status, const char *detail);
 /* 301, 302, 303, 307 or 308 to a location. -EINVAL if the location has a control character in it. */
 WEFT_API int weft_http_redirect(weft_http_response *response, int status, const char *location);

@@ -113,6 +113,12 @@ static inline struct exchange *exchange_of_response(const weft_http_response *re
     return (struct exchange *)((char *)(uintptr_t)response - offsetof(struct exchange, response));
 }
 
+/* Whether a handler may answer with it: 1xx are the server's. */
+static inline bool is_status(int status)
+{
+    return status >= 200 && status <= 999;
+}
+
 /* ---- exchange.c ---- */
 
 /* Bytes of an exchange with the server's options, and what makes one of zeros. */

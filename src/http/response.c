@@ -50,7 +50,7 @@ void weft__http_response_free(struct exchange *exchange)
 
 void weft_http_status(weft_http_response *response, int status)
 {
-    if (!response->sent && status >= 200 && status <= 999)
+    if (!response->sent && is_status(status))
         response->status = status;
 }
 

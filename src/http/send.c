@@ -300,7 +300,7 @@ int weft_http_reply(weft_http_response *response, int status, const char *conten
 {
     if (response->sent)
         return -EBUSY;
-    if (data == NULL && size > 0)
+    if ((data == NULL && size > 0) || !is_status(status))
         return -EINVAL;
     weft_http_status(response, status);
     if (content_type != NULL) {
@@ -319,9 +319,23 @@ int weft_http_reply(weft_http_response *response, int status, const char *conten
     return weft_http_write(response, data, size);
 }
 
+/* What was meant for another answer goes: its length and encoding are not those of the text, and half of it is no use. */
+static void start_over(weft_http_response *response)
+{
+    exchange_of_response(response)->out_size = 0;
+    response->sent_body = 0;
+    response->length = -1;
+    weft__http_unset(response, "Content-Encoding");
+}
+
 int weft_http_error(weft_http_response *response, int status, const char *detail)
 {
     char text[512];
+    if (response->sent)
+        return -EBUSY;
+    if (!is_status(status)) /* an errno value, say: whatever it is, it is not 200 */
+        status = 500;
+    start_over(response);
     const char *words = weft_http_status_text(status);
     int size = snprintf(text, sizeof text, detail != NULL ? "%d %s: %s\n" : "%d %s\n", status,
                         words, detail != NULL ? detail : "");

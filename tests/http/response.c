@@ -1,5 +1,5 @@
 /*
- * response.c: heads, bodies and their framing, whole responses.
+ * response.c: heads, bodies and their framing.
  */
 #include <wchar.h>
 
@@ -455,99 +455,6 @@ static void trailers_are_announced_as_far_as_they_fit(void)
     end(server);
 }
 
-/* ---- whole responses ---- */
-
-static void whole(weft_http_request *request, weft_http_response *response, void *data)
-{
-    const char *path = weft_http_path(request);
-    (void)data;
-    if (strcmp(path, "/reply") == 0) {
-        CHECK_EQ(weft_http_reply(response, 418, "text/tea", NULL, 3), -EINVAL);
-        CHECK_EQ(weft_http_sent(response), 0);
-        CHECK_EQ(weft_http_reply(response, 418, "text/tea", "pot", 3), 0);
-        CHECK_EQ(weft_http_reply(response, 200, NULL, "pot", 3), -EBUSY);
-    } else if (strcmp(path, "/error") == 0) {
-        CHECK_EQ(weft_http_error(response, 404, NULL), 0);
-    } else if (strcmp(path, "/detail") == 0) {
-        CHECK_EQ(weft_http_error(response, 403, "not you"), 0);
-    } else if (strcmp(path, "/redirect") == 0) {
-        int status = atoi(weft_http_query(request));
-        CHECK_EQ(weft_http_redirect(response, status, "/there?x=y"), 0);
-    } else if (strcmp(path, "/long-detail") == 0) {
-        char *detail = text_of(5000, 'd');
-        CHECK_EQ(weft_http_error(response, 400, detail), 0);
-        free(detail);
-    } else if (strcmp(path, "/204") == 0) {
-        CHECK_EQ(weft_http_reply(response, 204, NULL, NULL, 0), 0);
-    } else if (strcmp(path, "/304") == 0) {
-        CHECK_EQ(weft_http_reply(response, 304, NULL, NULL, 0), 0);
-    } else if (strcmp(path, "/behind") == 0) { /* of what was written before */
-        CHECK_EQ(weft_http_puts(response, "tea"), 0);
-        CHECK_EQ(weft_http_reply(response, 418, NULL, "pot", 3), 0);
-    } else if (strcmp(path, "/length") == 0) { /* that of the reply, or it is not sent */
-        CHECK_EQ(weft_http_set(response, "Content-Length", "3"), 0);
-        CHECK_EQ(weft_http_reply(response, 418, NULL, "pots", 4), -EMSGSIZE);
-        CHECK_EQ(weft_http_reply(response, 418, NULL, "pot", 3), 0);
-    } else if (strcmp(path, "/bad-type") == 0) {
-        CHECK_EQ(weft_http_reply(response, 200, "a\r\nb", "x", 1), -EINVAL);
-        CHECK_EQ(weft_http_error(response, 500, NULL), 0);
-    }
-}
-
-static void whole_responses(void)
-{
-    weft_http_server *server = serve(whole);
-    struct client client = client_open(server);
-    struct answer answer = fetch(&client, "GET", "/reply", 1);
-    CHECK_EQ(answer.status, 418);
-    CHECK_STR(answer_field(&answer, "Content-Type"), "text/tea");
-    CHECK_STR(answer.body, "pot");
-    answer_free(&answer);
-    answer = fetch(&client, "GET", "/error", 1);
-    CHECK_EQ(answer.status, 404);
-    CHECK_STR(answer.body, "404 Not Found\n");
-    answer_free(&answer);
-    answer = fetch(&client, "GET", "/detail", 1);
-    CHECK_EQ(answer.status, 403);
-    CHECK_STR(answer.body, "403 Forbidden: not you\n");
-    answer_free(&answer);
-    answer = fetch(&client, "HEAD", "/detail", 1);
-    CHECK_EQ(answer.status, 403);
-    CHECK_STR(answer_field(&answer, "Content-Length"), "23");
-    answer_free(&answer);
-    static const int redirects[] = {301, 302, 303, 307, 308};
-    for (int i = 0; i < 5; i++) {
-        char path[40];
-        snprintf(path, sizeof path, "/redirect?%d", redirects[i]);
-        answer = fetch(&client, "GET", path, 1);
-        CHECK_EQ(answer.status, redirects[i]);
-        CHECK_STR(answer_field(&answer, "Location"), "/there?x=y");
-        answer_free(&answer);
-    }
-    answer = fetch(&client, "GET", "/long-detail", 1);
-    CHECK_EQ(answer.status, 400);
-    CHECK_EQ(answer.size, 511);
-    CHECK(strncmp(answer.body, "400 Bad Request: ddd", 20) == 0);
-    answer_free(&answer);
-    for (int i = 0; i < 2; i++) {
-        answer = fetch(&client, "GET", i == 0 ? "/204" : "/304", 1);
-        CHECK_EQ(answer.status, i == 0 ? 204 : 304);
-        CHECK(answer_field(&answer, "Content-Length") == NULL);
-        answer_free(&answer);
-        answer = fetch(&client, "GET", i == 0 ? "/length" : "/behind", 1);
-        CHECK_EQ(answer.status, 418);
-        CHECK_STR(answer.body, i == 0 ? "pot" : "teapot");
-        answer_free(&answer);
-    }
-    answer = fetch(&client, "GET", "/bad-type", 1);
-    CHECK_EQ(answer.status, 500);
-    answer_free(&answer);
-    client_close(&client);
-    end(server);
-    CHECK_STR(weft_http_status_text(404), "Not Found");
-    CHECK(weft_http_status_text(799) != NULL);
-}
-
 int main(void)
 {
     RUN(framing_is_chosen);
@@ -561,7 +468,6 @@ int main(void)
     RUN(lengths_that_come_late);
     RUN(trailers_are_sent_to_who_takes_them);
     RUN(trailers_are_announced_as_far_as_they_fit);
-    RUN(whole_responses);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
