@@ -49,6 +49,7 @@
 #include <weft/base.h>
 #include <weft/net.h>
 #include <weft/panic.h>
+#include <weft/pool.h>
 #include <weft/time.h>
 
 WEFT_BEGIN
@@ -84,15 +85,15 @@ typedef struct weft_http_options {
     weft_http_handler handler;
     void *data; /* given to the handler, to log and to on_panic */
 
-    /* Requests that are answered at a time. Default 1,000. */
+    /* Requests that are answered at a time, at most 10,000,000. Default 1,000. */
     int64_t max_workers;
-    /* Requests that may wait for a worker. Default 1,000; WEFT_UNLIMITED is not allowed. -1: none. */
+    /* Requests that may wait for a worker, at most 100,000,000. Default 1,000. -1: none. */
     int64_t queue;
-    /* Connections that may be open. Default: 100,000. */
+    /* Connections that may be open, at most 100,000,000. Default 100,000. */
     int64_t max_connections;
     /* Connections from one IPv4 address, or one /64 of IPv6. Default: as many as in all. */
     int64_t max_per_ip;
-    /* Seconds in Retry-After. Default 1. */
+    /* Seconds in Retry-After, at most 86,400. Default 1. */
     int retry_after;
 
     /* For a whole head, from its first byte (of a new connection: from its start). Default 10 s. */
@@ -104,7 +105,7 @@ typedef struct weft_http_options {
     /* Without a byte of the response taken by the client. Default 30 s. */
     int64_t write_timeout;
 
-    /* Bytes of a request's line and header fields, at most 1 MiB: 431. Default 16,384. */
+    /* Bytes of a request's line and header fields, 256 to 1 MiB: 431. Default 16,384. */
     size_t max_header;
     /* Header fields, at most 1,000: 431. Default 100. */
     int max_fields;
@@ -120,9 +121,9 @@ typedef struct weft_http_options {
     int isolate_crashes;
     /* Bytes of a worker's stack, as weft_pool_options. */
     size_t stack_size;
-    /* What is sent as Server. Default: nothing. */
+    /* What is sent as Server, less than 256 bytes; copied. Default: nothing. */
     const char *name;
-    /* Fibers that watch connections. Default: one for each processor. */
+    /* Fibers that watch connections, at most 1,000. Default: one for each processor. */
     int doors;
     uintptr_t reserved[8]; /* must be zero */
 } weft_http_options;
@@ -286,10 +287,10 @@ WEFT_API int weft_http_flush(weft_http_response *response);
  * Returns as weft_http_write; -EIO if the file ends before. */
 WEFT_API int weft_http_send_file(weft_http_response *response, int file, int64_t offset,
                                  int64_t size);
-/* Adds a trailer field, to be sent after the last chunk; before the head is sent, and only if the client said that
- * it takes them (TE: trailers), which this looks after: else it is without effect.
- * Returns 0; -EINVAL as weft_http_set; -ENOMEM; -EMSGSIZE. The name is announced in Trailer if it is set before the
- * head is sent. */
+/* Adds a trailer field, to be sent after the last chunk. Before the head is sent its name is announced in Trailer; after that
+ * it is sent if the body goes out in chunks. Without effect if the client did not say that it takes them (TE: trailers).
+ * Returns 0; -EINVAL as weft_http_set, and for fields that say how to read the message (Content-Length, Content-Type,
+ * Content-Encoding, Host); -ENOMEM; -EMSGSIZE. */
 WEFT_API int weft_http_set_trailer(weft_http_response *response, const char *name,
                                    const char *value);
 /* Whether the head is on its way: status and header can no longer be changed. */

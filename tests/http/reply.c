@@ -1,6 +1,9 @@
 /*
  * reply.c: whole responses in one call: replies, errors, redirections.
  */
+#include <weft/http.h>
+_Static_assert(WEFT_UNLIMITED > 0, "weft/http.h alone has what its options name");
+
 #include <weft/runtime.h>
 
 #include "http.h"
