@@ -50,7 +50,7 @@ WEFT_API void weft_http_files_close(weft_http_files *files);
 /* The handler; data is what weft_http_files_open gave. */
 WEFT_API void weft_http_files_serve(weft_http_request *request, weft_http_response *response,
                                     void *files);
-/* The type of a name by its ending: "text/html; charset=utf-8"; "application/octet-stream" if it is not known. */
+/* The type of a name by its ending: "text/html; charset=utf-8"; "application/octet-stream" if it is not known, or NULL. */
 WEFT_API const char *weft_http_type(const char *name);
 
 WEFT_END

@@ -113,8 +113,8 @@ static const struct type {
 
 const char *weft_http_type(const char *name)
 {
-    const char *slash = strrchr(name, '/');
-    const char *dot = strrchr(slash != NULL ? slash : name, '.');
+    const char *slash = name != NULL ? strrchr(name, '/') : NULL;
+    const char *dot = name != NULL ? strrchr(slash != NULL ? slash : name, '.') : NULL;
     size_t low = 0, high = dot != NULL ? sizeof types / sizeof types[0] : 0;
     while (low < high) {
         size_t middle = low + (high - low) / 2;

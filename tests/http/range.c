@@ -291,6 +291,7 @@ static void types_by_ending(void)
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         CHECK_STR(weft_http_type(table[i][0]), table[i][1]);
+    CHECK_STR(weft_http_type(NULL), "application/octet-stream");
 }
 
 int main(void)
