@@ -79,8 +79,8 @@ static void add(weft_http_request *request, weft_http_response *response, void *
         answer(response, value);
 }
 
-/* Around every handler: how long it took, in a header field. Nothing is sent before the handler returns, as these answers
- * are small. */
+/* Around every handler: how long it took, in a header field. What handlers write is collected, as long as it is small, so there
+ * is time for that; but weft_http_reply and weft_http_error complete the head: those answers go without. */
 static void timing(weft_http_request *request, weft_http_response *response, weft_http_next *next,
                    void *data)
 {

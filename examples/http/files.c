@@ -96,10 +96,10 @@ static int serve(int argc, char **argv, weft_http_router *router)
 int main(int argc, char **argv)
 {
     char *password = getenv("USER_PASSWORD");
-    weft_http_router *router;
+    weft_http_router *router = NULL;
     weft_http_files *files;
     weft_http_files_options options = {.list = 1, .cache_control = "no-cache"};
-    if (argc < 2 || password == NULL) {
+    if (argc < 2 || argc == 4 || argc > 5 || password == NULL) { /* a certificate needs its key */
         fprintf(stderr, "usage: USER_PASSWORD=... files folder [address [certificate key]]\n");
         return 2;
     }

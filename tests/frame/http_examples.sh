@@ -110,6 +110,11 @@ ask GET /page.txt '' 'Authorization: Basic bmFtZTpwYXNz' | expect files '^a page
 ask GET / '' 'Authorization: Basic bmFtZTpwYXNz' | expect files 'page.txt'
 ask GET /%2e%2e/output '' 'Authorization: Basic bmFtZTpwYXNz' | expect files '^HTTP/1.1 40[04] '
 stop INT
+# A certificate without a key: the password must not go over the wire as it is.
+if USER_PASSWORD=x timeout 60 "$examples/files" "$work/www" tcp:127.0.0.1:0 only.pem 2> "$work/usage"; then
+    fail "files: serves without its key"
+fi
+grep -q usage "$work/usage" || fail "files: does not say how it is called"
 grep -q '"GET /page.txt HTTP/1.1" 200 7 ' "$work/output" || fail "files: no line in the log"
 echo "files: ok"
 
