@@ -3,7 +3,8 @@
  *
  *     weft-serve [options] [folder]
  *
- * Prints one line with the address when it is ready, and stops on SIGINT or SIGTERM: requests under way get ten seconds.
+ * Prints one line with the address when it is ready, and stops on SIGINT or SIGTERM: requests under way get ten seconds. A
+ * second signal ends it at once.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -150,12 +151,18 @@ static void log_request(const weft_http_log_entry *entry, void *data)
 
 /* The command line. */
 
-static bool read_number(const char *text, int64_t *number)
+/* What weft_http_options takes at most. */
+static int64_t most_of(int option)
+{
+    return option == 'w' ? 10000000 : 100000000;
+}
+
+static bool read_number(int option, int64_t *number)
 {
     char *end;
     errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < 1)
+    long long value = strtoll(optarg, &end, 10);
+    if (errno != 0 || end == optarg || *end != '\0' || value < 1 || value > most_of(option))
         return false;
     *number = value;
     return true;
@@ -180,11 +187,11 @@ static bool read_option(int option, struct settings *settings)
         settings->quiet = true;
         return true;
     case 'w':
-        return read_number(optarg, &settings->workers);
+        return read_number(option, &settings->workers);
     case 'n':
-        return read_number(optarg, &settings->connections);
+        return read_number(option, &settings->connections);
     case 'i':
-        return read_number(optarg, &settings->per_ip);
+        return read_number(option, &settings->per_ip);
     default:
         return false;
     }
@@ -212,8 +219,8 @@ static void read_settings(int argc, char **argv, struct settings *settings)
         }
         if (!read_option(option, settings)) {
             if (option != '?')
-                fprintf(stderr, "weft-serve: -%c %s: a number from 1 on is meant\n", option,
-                        optarg);
+                fprintf(stderr, "weft-serve: -%c %s: a number from 1 to %lld is meant\n", option,
+                        optarg, (long long)most_of(option));
             fputs(usage, stderr);
             exit(2);
         }
@@ -230,6 +237,18 @@ static void read_settings(int argc, char **argv, struct settings *settings)
 static int fail(const char *what, int error)
 {
     fprintf(stderr, "weft-serve: %s: %s\n", what, weft_strerror(error));
+    return 1;
+}
+
+/* What is wrong with a certificate was said by the library. */
+static int fail_at(const struct settings *settings, int error)
+{
+    weft_address address;
+    if (weft_address_parse(&address, settings->address) != -EINVAL)
+        return fail(settings->address, error);
+    fprintf(stderr,
+            "weft-serve: %s: that is no address, such as tcp:127.0.0.1:8080 or unix:/run/my.sock\n",
+            settings->address);
     return 1;
 }
 
@@ -275,15 +294,15 @@ static int serve(const struct settings *settings, weft_http_router *router, stru
                 : weft_http_listen(server, settings->address, NULL);
     if (error != 0) {
         weft_http_close(server);
-        return fail(settings->address, error);
+        return fail_at(settings, error);
     }
     announce(server, settings);
     (void)!weft_chan_receive(weft_signal_chan(stop), &number);
+    weft_signal_close(stop); /* who does not want to wait sends another one */
     error = weft_http_stop(
         server,
         weft_after(demo->server != NULL && settings->folder == NULL ? WEFT_S : 10 * WEFT_S));
     weft_http_close(server);
-    weft_signal_close(stop);
     if (error != 0 && settings->folder != NULL)
         fprintf(stderr, "weft-serve: some requests were cut off: %s\n", weft_strerror(error));
     return 0;
@@ -296,6 +315,8 @@ int main(int argc, char **argv)
     weft_http_router *router;
     weft_http_files *files = NULL;
     read_settings(argc, argv, &settings);
+    /* The log comes line by line, also where it goes to a file. */
+    (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     int error = weft_http_router_open(&router);
     if (error != 0)
         return fail("no router", error);

@@ -121,7 +121,22 @@ echo "files: ok"
 start "$serve" --address tcp:127.0.0.1:0 "$work/www"
 [ "$(wc -l < "$work/output")" = 1 ] || fail "weft-serve: not one line"
 ask GET /page.txt '' | expect weft-serve '^a page$'
+# The log comes before the end of the connection, and does not stay in a buffer.
+grep -q '"GET /page.txt HTTP/1.1" 200 7 ' "$work/output" || fail "weft-serve: no line in the log yet"
 stop INT
+# A second signal does not wait for a client that takes nothing.
+truncate -s 200M "$work/www/large"
+start "$serve" --address tcp:127.0.0.1:0 "$work/www"
+exec 4<> "/dev/tcp/127.0.0.1/$port"
+printf 'GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n' >&4
+IFS= read -r line <&4 # it is under way
+while kill -TERM "$server" 2> /dev/null; do sleep 0.05; done
+status=0
+wait "$server" || status=$?
+[ "$status" = 143 ] || fail "weft-serve: $status after two signals"
+server=
+exec 4<&-
+rm "$work/www/large"
 start "$serve" --address tcp:127.0.0.1:0
 ask GET / '' | expect weft-serve 'EventSource'
 ask GET /hello '' | expect weft-serve '^hello, world$'
@@ -135,4 +150,8 @@ for bad in '--workers 0' '--address nowhere' '--key only' "$work/none"; do
     if "$serve" $bad > "$work/output" 2>&1; then fail "weft-serve $bad: ended well"; fi
     [ -s "$work/output" ] || fail "weft-serve $bad: says nothing"
 done
+"$serve" --address 8080 "$work/www" > "$work/output" 2>&1 || true
+grep -q 'no address, such as tcp:127.0.0.1:8080' "$work/output" || fail "weft-serve: what would be an address?"
+"$serve" --workers 99999999999 > "$work/output" 2>&1 || true
+grep -q 'from 1 to 10000000 ' "$work/output" || fail "weft-serve: how many are too many?"
 echo "weft-serve: ok"
