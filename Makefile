@@ -1,8 +1,6 @@
 # The thin entrance: each target sets up what it needs, then lets cmake and ctest do the work.
-# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES, SOAK_FLAGS, SECONDS, TARGETS
-# and CASES may be given.
-# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES, SOAK_FLAGS, CASES and
-# FLOOD_FLAGS may be given.
+# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES, SOAK_FLAGS, SECONDS, TARGETS,
+# CASES, FLOOD_FLAGS, FOLDER, ADDRESS and SERVE_FLAGS may be given.
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -52,11 +50,16 @@ build: setup ## build the libraries and programs in build/release
 	@$(CONFIGURE) -B build/release
 	@$(BUILD) build/release -j $(JOBS)
 
-run: build ## build, then run the demo
+# Who wants to look around does not wait for the tests to be built.
+run: setup ## build the demo and run it
+	@$(CONFIGURE) -B build/release
+	@$(BUILD) build/release -j $(JOBS) --target weft-demo
 	@build/release/weft-demo
 
-serve: build ## build, then serve FOLDER, or a page with live figures, at ADDRESS
-	@build/release/weft-serve --address $(ADDRESS) $(SERVE_FLAGS) $(FOLDER)
+serve: setup ## build weft-serve, then serve FOLDER, or a page with live figures, at ADDRESS
+	@$(CONFIGURE) -B build/release
+	@$(BUILD) build/release -j $(JOBS) --target weft-serve
+	@build/release/weft-serve --address $(ADDRESS) $(SERVE_FLAGS) $(if $(FOLDER),"$(FOLDER)")
 
 test: build ## build, then run the whole suite
 	@$(CTEST) --test-dir build/release $(CTEST_FLAGS)
