@@ -347,12 +347,11 @@ const struct route_node *weft__http_routes_next(struct route_cursor *cursor)
 int weft__http_routes_values(const struct route_cursor *cursor, struct route_value *values)
 {
     int count = 0;
-    for (const struct route_node *node = cursor->node; node != NULL; node = node->parent)
+    for (const struct route_node *node = cursor->node; node->parent != NULL; node = node->parent)
         count += node->kind != ROUTE_TEXT;
     int number = count;
     const char *at = cursor->at;
-    for (const struct route_node *node = cursor->node; node != NULL && node->parent != NULL;
-         node = node->parent) {
+    for (const struct route_node *node = cursor->node; node->parent != NULL; node = node->parent) {
         if (node->kind == ROUTE_REST) {
             values[--number] = (struct route_value){at + 1, strlen(at + 1)};
             continue;
