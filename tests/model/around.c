@@ -16,7 +16,11 @@
 #include "sched/sched.h"
 
 /* Big enough for what a fiber of a model calls. */
+#ifdef WEFT_COVERAGE /* its frames are larger */
+enum { FIBER_STACK = 8192 };
+#else
 enum { FIBER_STACK = 4096 };
+#endif
 
 struct stack *weft__stack_get(struct stack_cache *cache, int class)
 {
@@ -59,6 +63,7 @@ int64_t weft__stack_trim(int64_t now)
 
 static const char *const machine_names[] = {"machine 1", "machine 2", "machine 3", "machine 4"};
 static uint32_t machine_count;
+bool model_machines_end;
 
 struct start {
     void *(*function)(void *);
@@ -77,7 +82,7 @@ int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), 
     *start = (struct start){function, arg};
     *thread = 0;
     model_call("starts a thread", NULL);
-    model_thread(machine_names[machine_count++ % 4], run_start, start, false);
+    model_thread(machine_names[machine_count++ % 4], run_start, start, model_machines_end);
     return 0;
 }
 
@@ -199,6 +204,39 @@ struct panic *weft__panic_arrived(struct weft_fiber *fiber)
 struct thread *weft__test_enter(struct thread *thread)
 {
     (void)thread;
+    model_fail("a test run");
+}
+
+void weft__test_point(void)
+{
+    model_fail("a test run");
+}
+
+bool weft__seeded_wake(void)
+{
+    model_fail("a test run");
+}
+
+struct weft_fiber *weft__seeded_choose(struct machine *machine)
+{
+    (void)machine;
+    model_fail("a test run");
+}
+
+int64_t weft__seeded_deadline(int64_t deadline)
+{
+    (void)deadline;
+    model_fail("a test run");
+}
+
+int64_t weft__seeded_now(void)
+{
+    model_fail("a test run");
+}
+
+bool weft__seeded_chance(uint32_t times)
+{
+    (void)times;
     model_fail("a test run");
 }
 

@@ -102,6 +102,8 @@ void *model_alloc(size_t size);
 void model_free(void *memory);
 /* A name for an address, in schedules. */
 void model_name(const void *address, const char *name);
+/* Machines that are made from here on must end: see model_thread. */
+extern bool model_machines_end;
 /* The number of the calling thread, from 0. */
 int model_self(void);
 

@@ -57,6 +57,27 @@ static void starts_one_and_blocks(void *arg)
     only_blocks(arg);
 }
 
+static bool begun;
+
+static bool one_is_queued(void)
+{
+    return weft__inject_length() > 0;
+}
+
+/* From here on the order is the search's; it ends when there is something to do for others. */
+static void begins(void *arg)
+{
+    ran[(intptr_t)arg]++;
+    begun = true;
+    model_calm(false);
+    model_wait_until(one_is_queued);
+}
+
+static bool has_begun(void)
+{
+    return begun;
+}
+
 static void set_up_idle(bool symmetric, int processor_count)
 {
     weft__barrier.symmetric = symmetric;
@@ -168,8 +189,6 @@ static void two_retire(void)
     model_thread("readier 2", run_readier, (void *)1, true);
 }
 
-static bool begun;
-
 static bool all_sleep(void)
 {
     uint32_t sleepers = 0;
@@ -200,6 +219,47 @@ static void found_other_work_watched(void)
     model_thread("readier 2", run_late_readier, (void *)1, true);
 }
 
+/* One machine is all that there may be. It goes to sleep while somebody tries to make one more. */
+
+static void run_readier_then(void *arg)
+{
+    model_wait_until(has_begun);
+    run_readier(arg);
+}
+
+static void run_planner(void *arg)
+{
+    (void)arg;
+    model_wait_until(has_begun);
+    weft__housekeep_by(1);
+    weft__timers_news(1);
+}
+
+static void one_machine(void)
+{
+    set_up_idle(false, 2);
+    used = 2;
+    fibers[0].function = begins;
+    MODEL_CHECK(ring_push_owner(weft__sched.idle_processors, &fibers[0]));
+    start_machines(1);
+    weft__sched.max_machines = 1;
+    model_calm(true);
+    model_thread("readier 1", run_readier_then, (void *)1, true);
+}
+
+static void no_thread(void)
+{
+    one_machine();
+    used = 3;
+    model_thread("readier 2", run_readier_then, (void *)2, true);
+}
+
+static void no_thread_and_a_timer(void)
+{
+    one_machine();
+    model_thread("planner", run_planner, NULL, true);
+}
+
 static const struct scenario scenarios[] = {
     {"two fibers, one processor", one_processor, all_have_run, 3, 1, 0},
     {"the same without membarrier", one_processor_symmetric, all_have_run, 3, 1, 0},
@@ -209,6 +269,8 @@ static const struct scenario scenarios[] = {
      1, 0},
     {"who searches finds other work", found_other_work, all_have_run, 1, 1, 0},
     {"the same, and one watches", found_other_work_watched, all_have_run, 1, 1, 0},
+    {"no thread can be made", no_thread, all_have_run, 3, 1, 0},
+    {"no thread can be made, and there is a timer", no_thread_and_a_timer, all_have_run, 3, 1, 0},
     {"both machines retire", two_retire, all_have_run, 1, 0, 0},
 };
 

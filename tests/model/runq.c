@@ -108,6 +108,16 @@ static void run_thief(void *arg)
         }
 }
 
+/* Its fiber has faulted, and the machine goes on without it. */
+static void run_crashed(void *arg)
+{
+    (void)arg;
+    thread_word_set(&owner);
+    weft__enter_crashed(&owner.thread);
+    take(dequeue(owner.thread.processor));
+    runtime_leave(&owner.thread);
+}
+
 /* Asks, as a machine that searches does, and takes what is shed. */
 static void run_asker(void *arg)
 {
@@ -171,6 +181,13 @@ static void pops_symmetric(void)
     model_thread("thief", run_thief, &thieves[0], true);
 }
 
+static void crashes(void)
+{
+    set_up_queues(false, 3, false);
+    model_thread("owner", run_crashed, NULL, true);
+    model_thread("thief", run_thief, &thieves[0], true);
+}
+
 static void two_thieves(void)
 {
     set_up_queues(false, 4, false);
@@ -208,6 +225,7 @@ static void hands_on(void)
 static const struct scenario scenarios[] = {
     {"the owner pops, a thief claims", pops, each_is_somewhere_once, 4, 2, 0},
     {"the same without membarrier", pops_symmetric, each_is_somewhere_once, 4, 2, 0},
+    {"the owner comes back from a fault, a thief claims", crashes, each_is_somewhere_once, 4, 2, 0},
     {"the owner pops, two thieves claim", two_thieves, each_is_somewhere_once, 3, 1, 0},
     {"the owner pushes into a full ring, a thief claims", pushes, each_is_somewhere_once, 3, 2, 0},
     {"the owner is asked, another claims", sheds, each_is_somewhere_once, 3, 1, 0},
