@@ -10,9 +10,15 @@
 #   - lines with must(, should( or _Static_assert: their other way is weft's own death, and must not be reached;
 #   - lines that are must(!"..."): they say that nothing leads there;
 #   - lines with fatal( and the branch that leads there are counted: tests/crash reaches them.
-# A header's inline function counts as reached if any object has reached it. A process writes its counters when it
-# leaves: by exit, by _exit (tests/test.h), by weft's last words, or by a fault that weft reports. One that dies by a
-# signal that weft does not see leaves none.
+# A header's inline function counts as reached if any object has reached it.
+#
+# The models (tests/model) run the same sources in every order, and so reach for certain what a run reaches by luck: a
+# race that is lost. What they reach counts too, if it is the same code: the same line of the same file with the same text
+# (the models have some sizes of their own), and for branches also the same number of them (the models have atomics of
+# their own, which could bring some along). Their twins, in which something is broken, are not built for this.
+#
+# A process writes its counters when it leaves: by exit, by _exit (tests/test.h), by weft's last words, or by a fault
+# that weft reports. One that dies by a signal that weft does not see leaves none.
 set -euo pipefail
 
 build=${1:?usage: tools/coverage.sh BUILD_FOLDER}
@@ -20,15 +26,40 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$build" && pwd)
 objects=$build/CMakeFiles
 
-find "$objects/weft_objects.dir" "$objects/weft_http_objects.dir" -name '*.gcno' | sort | while read -r notes; do
-    gcov --branch-probabilities --branch-counts --stdout --object-file "${notes%.gcno}.o" "$notes" 2> /dev/null
-done | awk -v root="$root/" -v missing="$build/missing.txt" '
+# What gcov says of the objects in these folders.
+counters() {
+    find "$@" -name '*.gcno' | sort | while read -r notes; do
+        gcov --branch-probabilities --branch-counts --stdout --object-file "${notes%.gcno}.o" "$notes" 2> /dev/null
+    done
+}
+
+{
+    counters "$objects/weft_objects.dir" "$objects/weft_http_objects.dir"
+    echo "the models"
+    if [ -d "$build/tests/model/CMakeFiles" ]; then
+        counters "$build/tests/model/CMakeFiles"
+    fi
+} | awk -v root="$root/" -v missing="$build/missing.txt" '
 # "        -:    0:Source:/path", then per line "count:number:text", then its "branch  0 taken 5".
 function trim(text) { sub(/^[ \t]+/, "", text); sub(/[ \t]+$/, "", text); return text }
+# Adds what a model has reached of the line that was read last, once all of its branches are known.
+function settle(    key, i) {
+    key = file SUBSEP line
+    if (models && line != 0) {
+        ran[key] += count ~ /^[#=]/ ? 0 : count
+        for (i = 0; i < way && way == ways[key]; i++)
+            taken[key, i] += model_taken[i]
+    }
+    line = 0
+}
+/^the models$/ { models = 1; line = 0; next }
 /^ *-: *0:Source:/ {
+    settle()
     file = $0
     sub(/^ *-: *0:Source:/, "", file)
     sub("^" root, "", file)
+    if (models)
+        sub(/^.*tests\/model\/generated\//, "src/", file)
     wanted = file ~ /^src\//
     next
 }
@@ -36,27 +67,37 @@ function trim(text) { sub(/^[ \t]+/, "", text); sub(/[ \t]+$/, "", text); return
 /^branch/ {
     if (excluded || line == 0)
         next
+    if (models) {
+        model_taken[way++] = $3 == "taken" ? $4 : 0
+        next
+    }
     key = file SUBSEP line SUBSEP way++
     if (!(key in taken))
         taken[key] = 0
     if ($3 == "taken")
         taken[key] += $4
+    if (way > ways[file, line])
+        ways[file, line] = way
     next
 }
 /^(call|function|unconditional|-----)/ { next }
 /^ *[0-9#=*-]+\*?: *[0-9]+:/ {
+    settle()
     split($0, part, ":")
     count = trim(part[1])
     number = part[2] + 0
     if (number == 0)
         next
     text = substr($0, length(part[1]) + length(part[2]) + 3)
-    line = 0
     if (count == "-" || text ~ /^ *must\(!"/)
+        next
+    if (models && (!((file, number) in texts) || texts[file, number] != text))
         next
     line = number
     way = 0
     excluded = text ~ /(must|should|_Static_assert)\(/
+    if (models)
+        next
     key = file SUBSEP line
     texts[key] = text
     if (!(key in ran))
@@ -65,6 +106,7 @@ function trim(text) { sub(/^[ \t]+/, "", text); sub(/[ \t]+$/, "", text); return
         ran[key] += count
 }
 END {
+    settle()
     for (key in ran) {
         split(key, part, SUBSEP)
         lines[part[1]]++
