@@ -39,9 +39,10 @@ struct thread *weft__chaos_enter(struct thread *thread)
 void weft__chaos_point(void)
 {
     struct thread *thread = thread_self();
-    if (thread != NULL && thread->fiber != NULL && thread->spins == 0 &&
-        !atomic_u32_load_relaxed(&thread->inside))
-        runtime_leave(runtime_enter(thread));
+    if (thread == NULL || thread->fiber == NULL || thread->spins != 0)
+        return;
+    must(!atomic_u32_load_relaxed(&thread->inside));
+    runtime_leave(runtime_enter(thread));
 }
 
 /* Which of the two it is. */

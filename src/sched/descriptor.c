@@ -263,8 +263,8 @@ static int park(struct descriptor *descriptor, struct fd_wait *wait, int64_t dea
     count_wait(-1);
     if (wait_gave_up(result)) {
         latch_acquire(&descriptor->latch);
-        if (wait->link != NULL)
-            unlist_wait(wait);
+        must(wait->link != NULL); /* only who has claimed it takes it out (end_waits) */
+        unlist_wait(wait);
         latch_release(&descriptor->latch);
         if (!wait->waiter->is_fiber)
             weft__deadlock_ask(); /* this wait has kept it silent */

@@ -63,13 +63,12 @@ static void mark_lost(struct weft_fiber *fiber, bool lost)
 /* Who sees that none is lost finds this one in the queue. */
 void weft__lost_queue(struct weft_fiber *fiber)
 {
-    bool lost =
-        (atomic_u32_and_acq_rel(&fiber->outside, ~(uint32_t)OUTSIDE_LOST) & OUTSIDE_LOST) != 0;
+    uint32_t before = atomic_u32_and_acq_rel(&fiber->outside, ~(uint32_t)OUTSIDE_LOST);
     struct chain chain = {NULL, NULL, 0};
+    must(before & OUTSIDE_LOST); /* by the one who took its processor */
     chain_add(&chain, fiber);
     weft__inject_push_any(chain); /* from here on it may run elsewhere */
-    if (lost)
-        atomic_u32_add_seq_cst(&weft__sched.lost, (uint32_t)-1);
+    atomic_u32_add_seq_cst(&weft__sched.lost, (uint32_t)-1);
     wake_if_idle(); /* a processor may have become idle since its thread looked for one */
 }
 

@@ -148,8 +148,9 @@ static void fiber_main_again(void *arg)
 {
     struct weft_fiber *fiber = arg;
     weft__fiber_keep_panic(fiber, weft__panic_arrived(fiber));
-    struct extra *extra = fiber_extra(fiber);
-    if (unlikely(fiber->arrivals == ARRIVALS_MOST && extra != NULL && extra->locals != NULL)) {
+    if (unlikely(fiber->arrivals == ARRIVALS_MOST)) {
+        struct extra *extra = fiber_extra(fiber);
+        must(extra != NULL && extra->locals != NULL); /* after the first, only those can panic */
         weft__warn(
             "fiber %llu: destructors of its fiber-local values panic again and again, and are left",
             (unsigned long long)fiber->id);
@@ -363,9 +364,9 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
         fiber->state = FIBER_READY;
         weft__lost_queue(fiber);
         break;
-    case ACTION_CRASH:
+    default:
+        must(machine->action == ACTION_CRASH);
         weft__crash_retire(fiber);
-        break;
     }
 }
 

@@ -148,8 +148,10 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
         return park_thread(waiter, what, unlock, object, deadline);
     struct machine *machine = (struct machine *)thread;
     struct weft_fiber *fiber = machine->thread.fiber;
-    if (unlikely(fiber->tells && !(what & WAIT_TOLD)))
+    if (unlikely(fiber->tells)) {
+        must(!(what & WAIT_TOLD)); /* it would take the latch of the pool, and may hold it */
         weft__worker_parks(fiber->object);
+    }
     held_check(fiber, weft__wait_text(what & 0xff));
     if (unlikely(fiber->compact))
         weft__compact_refuse(object, "what a fiber waits for", "have it in the heap or static");

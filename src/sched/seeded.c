@@ -281,6 +281,7 @@ static void point(struct thread *thread)
 {
     if (thread->spins != 0)
         return;
+    must(!atomic_u32_load_relaxed(&thread->inside));
     atomic_u32_store_relaxed(&thread->inside, 1);
     let_others(thread);
     thread = thread_self();
@@ -304,8 +305,7 @@ bool weft__seeded_wake(void)
 void weft__seeded_point(void)
 {
     struct thread *thread = thread_self();
-    if (thread != NULL && thread->fiber != NULL && thread->processor != NULL &&
-        !atomic_u32_load_relaxed(&thread->inside) && chance(run.rate))
+    if (thread != NULL && thread->fiber != NULL && thread->processor != NULL && chance(run.rate))
         point(thread);
 }
 

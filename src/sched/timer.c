@@ -132,8 +132,9 @@ bool weft__timer_rest(struct weft_fiber *fiber)
         atomic_u32_exchange_seq_cst(&timer->active, 0);
         again = atomic_u32_load_seq_cst(&timer->due) &&
                 atomic_u32_exchange_seq_cst(&timer->active, 1) == 0;
-    } else if (timer->closer != NULL && waiter_claim(timer->closer, 0)) {
+    } else if (timer->closer != NULL) {
         closer = timer->closer;
+        must(waiter_claim(closer, 0)); /* it waits for this alone */
     }
     lock_release(&timer->lock);
     if (closer != NULL)
