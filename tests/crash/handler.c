@@ -176,6 +176,22 @@ static void refusals_are_passed_on(void)
     CHECK(!weft__sys_fault_handles(SIGSEGV));
 }
 
+#if !WEFT_TSAN && !WEFT_ASAN
+/* The runtime works without a handler, leaves none, and has one when it may the next time. */
+static void a_runtime_without_reports(void)
+{
+    KERNEL_SAYS(sigaction, EPERM, 1);
+    run_fiber(nothing);
+    KERNEL_SAID(sigaction);
+    CHECK(!weft__sys_fault_handles(SIGSEGV));
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    run_fiber(nothing);
+    CHECK(weft__sys_fault_handles(SIGSEGV));
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK(!weft__sys_fault_handles(SIGSEGV));
+}
+#endif
+
 int main(void)
 {
     if (test_emulated())
@@ -183,6 +199,9 @@ int main(void)
     else
         RUN(what_is_a_fault);
     RUN(a_handler_above_may_call_it_at_any_time);
+#if !WEFT_TSAN && !WEFT_ASAN
+    RUN(a_runtime_without_reports);
+#endif
     RUN(refusals_are_passed_on);
     RUN(what_faults_is_left);
     return 0;

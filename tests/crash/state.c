@@ -126,6 +126,37 @@ static void nothing_is_followed_for_ever(void)
     check_dies(a_cycle, words);
 }
 
+static void end_at_once(void *arg)
+{
+    (void)arg;
+}
+
+/* The lists of machines, and of records, come back to their beginning; nobody runs. The first record is the first of its
+ * slab, which begins with the next slab. */
+static void idle_cycles(void *arg)
+{
+    weft_fiber *fiber;
+    (void)arg;
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
+    CHECK_EQ(weft_spawn(&fiber, end_at_once, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    void **slab = (void **)(void *)((char *)fiber - 64);
+    CHECK_PTR(*slab, NULL);
+    *slab = slab;
+    weft__sched.machines->next = weft__sched.machines;
+    must(!"it is endless");
+}
+
+static void nothing_that_is_idle_is_followed_for_ever(void)
+{
+    int status = test_in_child(idle_cycles, NULL, &last_output);
+    CHECK(WIFSIGNALED(status));
+    CHECK_EQ(WTERMSIG(status), SIGABRT);
+    const char *fibers = strstr(last_output, "it is endless");
+    CHECK(fibers != NULL && (fibers = strstr(fibers, "weft:   fibers: 0 ready")) != NULL);
+    CHECK(strstr(fibers, "0 crashed and more; records unused or new: 4194304\n") != NULL);
+}
+
 /* A record whose state is none, and a runtime that stops while some wait for a stack. */
 static void a_strange_state(void)
 {
@@ -206,6 +237,7 @@ int main(void)
     RUN(a_bug_of_the_program_shows_the_state);
     RUN(what_is_destroyed_is_left_out);
     RUN(nothing_is_followed_for_ever);
+    RUN(nothing_that_is_idle_is_followed_for_ever);
     RUN(what_is_strange_is_said);
     RUN(it_is_shown_once);
     RUN(a_crowd_is_shown_in_part);

@@ -4,8 +4,10 @@
  */
 #include "compact.h"
 
+#include "everywhere.h"
 #include "failing.h"
 #include "sched/compact.h"
+#include "sched/sched.h"
 #include "stack/slab.h"
 
 enum { FIBERS = 24, MESSAGES = 3 };
@@ -125,9 +127,81 @@ static void whatever_is_refused(void)
     CHECK(failing_each(attempt, (uint32_t)test_scale(40)) > 0);
 }
 
+/* A worker of a compact pool begins on the stack of one that went deep, whose frames cannot be moved out for lack of
+ * memory. Its record, which stands before its own frames, is not lost: it begins when there is memory again. */
+
+static weft_wg there, gate, done;
+
+static void wait_at_gate(void *arg)
+{
+    weft_wg_done(&there);
+    CHECK_EQ(weft_wg_wait(&gate), 0);
+    (void)arg;
+}
+
+static void wait_deep(void *arg)
+{
+    compact_below(200, 1, wait_at_gate, arg);
+}
+
+static void finish(void *arg)
+{
+    CHECK_PTR(arg, &shared);
+    weft_wg_done(&done);
+}
+
+/* A piece of each size that there is memory for: what was given back though it is in use is written over. */
+static void use_pieces(void)
+{
+    enum { SIZES = 64 };
+    void *pieces[SIZES];
+    size_t rooms[SIZES];
+    for (int i = 0; i < SIZES; i++) {
+        pieces[i] = weft__slab_get(64 * (size_t)(i + 1), &rooms[i]);
+        if (pieces[i] != NULL)
+            memset(pieces[i], 0x5a, rooms[i]);
+    }
+    for (int i = 0; i < SIZES; i++)
+        if (pieces[i] != NULL)
+            weft__slab_put(pieces[i], rooms[i]);
+}
+
+static void begin_behind_deep(void *arg)
+{
+    weft_fiber *deep[HOTS];
+    (void)arg;
+    CHECK_EQ(weft_wg_init(&there, HOTS), 0);
+    CHECK_EQ(weft_wg_init(&gate, 1), 0);
+    CHECK_EQ(weft_wg_init(&done, 1), 0);
+    CHECK_EQ(weft_pool_open(&shared.pool, &(weft_pool_options){.capacity = 1, .compact = 1}), 0);
+    for (int i = 0; i < HOTS; i++)
+        deep[i] = compact_spawn(wait_deep, NULL);
+    CHECK_EQ(weft_wg_wait(&there), 0);
+    CHECK_EQ(weft_pool_submit(shared.pool, finish, &shared), 0);
+    weft__sys_fail(SYS_ALLOC, 1, true);
+    while (!atomic_u32_load_relaxed(&weft__sched.starving))
+        weft_yield();
+    CHECK_EQ(weft_wg_count(&done), 1);
+    use_pieces();
+    weft__sys_fail(SYS_ALLOC, 0, false);
+    CHECK_EQ(weft_wg_wait(&done), 0);
+    weft_wg_done(&gate);
+    for (int i = 0; i < HOTS; i++)
+        CHECK_EQ(weft_join(deep[i]), 0);
+    CHECK_EQ(weft_pool_close(shared.pool), 0);
+}
+
+static void a_worker_begins_behind_deep_ones(void)
+{
+    if (weft__compact_works())
+        on_one_machine(begin_behind_deep, NULL);
+    CHECK_EQ(weft__slab_figures().mapped, 0);
+}
+
 int main(void)
 {
     CHECK_EQ(weft_configure(&(weft_config){.processors = 2}), 0);
     RUN(whatever_is_refused);
+    RUN(a_worker_begins_behind_deep_ones);
     return 0;
 }

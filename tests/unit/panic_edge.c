@@ -2,6 +2,7 @@
  * panic_edge.c: panics, reports and clean-ups at their limits: without memory, with more frames than there is room
  * for, in a forked child, on the way that the unwinder refuses, again and again.
  */
+#include <dlfcn.h>
 #include <unwind.h>
 
 #include "bodies.h"
@@ -88,6 +89,42 @@ static int lines_of(const char *text)
     for (; *text != '\0'; text++)
         lines += *text == '\n';
     return lines;
+}
+
+/* A program with a long name, in a deep folder. */
+
+static const char *where; /* NULL: where it is */
+
+int dladdr(const void *address, Dl_info *info)
+{
+    if (where == NULL) {
+        void *real = dlsym(RTLD_NEXT, "dladdr");
+        return ((int (*)(const void *, Dl_info *))(uintptr_t)real)(address, info);
+    }
+    *info = (Dl_info){.dli_fname = where};
+    return 1;
+}
+
+static void a_report_is_cut(void)
+{
+    static char deep[1000], text[32 * 1024];
+    FILE *file = tmpfile();
+    int err = dup(STDERR_FILENO);
+    CHECK(file != NULL && err >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+    memset(deep, 'x', sizeof deep - 1);
+    memset(&shown, 0, sizeof shown);
+    shown.depth = WEFT_PANIC_FRAMES;
+    where = deep;
+    weft_panic_report(&shown);
+    where = NULL;
+    CHECK(dup2(err, STDERR_FILENO) >= 0);
+    close(err);
+    rewind(file);
+    size_t size = fread(text, 1, sizeof text, file);
+    fclose(file);
+    CHECK(size > 11 * 1024 && size < 12 * 1024);
+    CHECK_EQ(text[size - 1], '\n');
+    CHECK_EQ(lines_of(text), 1 + 12); /* of the last there is only the beginning */
 }
 
 static void a_report_has_limits(void)
@@ -290,6 +327,7 @@ int main(void)
     RUN_PLAIN(no_records, "nothing to order");
     RUN_PLAIN(records_in_a_forked_child, "forks");
     RUN_PLAIN(a_report_has_limits, "nothing to order");
+    RUN_PLAIN(a_report_is_cut, "nothing to order");
     RUN_PLAIN(an_unknown_thread_does_not_panic, "lets its own memory fail");
     RUN_BOTH(the_unwinder_gives_up);
     RUN_PLAIN(detached_after_the_panic, "stops or configures the runtime");

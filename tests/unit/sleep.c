@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "base/prng.h"
 #include "everywhere.h"
+#include "sched/fiber.h"
 #include "seeds.h"
 #include <weft/weft.h>
 
@@ -208,8 +209,51 @@ static void short_sleeps_are_short(void)
     CHECK(median < 525 * WEFT_US);
 }
 
+/* Who sleeps for ever goes straight to the next fiber, as one that waits for something does. */
+
+enum { FOR_EVER = 10 };
+static int slept_on;
+
+static void see_it_asleep(void *sleeper)
+{
+    CHECK_EQ(((weft_fiber *)sleeper)->state, FIBER_PARKED);
+    slept_on++;
+}
+
+static void sleep_for_ever(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_go(see_it_asleep, weft_self()), 0);
+    CHECK_EQ(weft_sleep_until(WEFT_NEVER), 0);
+    CHECK(!"it is awake");
+}
+
+static void watch_sleepers(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < FOR_EVER; i++)
+        CHECK_EQ(weft_go(sleep_for_ever, NULL), 0);
+    while (slept_on < FOR_EVER)
+        weft_yield();
+    _exit(0); /* they never end */
+}
+
+static void sleep_in_child(void *arg)
+{
+    on_one_machine(watch_sleepers, arg);
+}
+
+static void some_sleep_for_ever(void)
+{
+    const char *written;
+    int status = test_in_child(sleep_in_child, NULL, &written);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
+    RUN_PLAIN(some_sleep_for_ever, "some fibers never end");
     RUN_PLAIN(the_clock_is_the_monotonic_one, "about real time");
     RUN_BOTH(deadlines_do_not_overflow);
     RUN_BOTH(never_early);
