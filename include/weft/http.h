@@ -168,7 +168,7 @@ WEFT_API WEFT_MUST_USE int weft_http_local(weft_http_server *server, int number,
 
 /* Accepts no more, closes idle connections, and lets the requests that are in go on to their end, each connection
  * being closed after that. At the deadline the rest is cut off: their connections are closed, and the contexts of
- * their handlers cancelled.
+ * their handlers cancelled. It may be called again, also by several at once.
  * Returns 0 if all were answered; -ETIMEDOUT if some were cut off; -ECANCELED; -EINVAL.
  * Contexts: fiber, thread; not a handler of the server's: -EDEADLK. */
 WEFT_API WEFT_MUST_USE int weft_http_stop(weft_http_server *server, int64_t deadline);
@@ -238,7 +238,7 @@ WEFT_API void weft_http_peer(const weft_http_request *request, weft_address *add
 WEFT_API int weft_http_is_tls(const weft_http_request *request);
 /* Bytes of the body as announced; 0 without a body; -1 if it is chunked. */
 WEFT_API int64_t weft_http_content_length(const weft_http_request *request);
-/* Sets the limit for this body; before it is read. */
+/* Sets the limit for this body; before it is read. 0: any body is too large; a negative one is without effect. */
 WEFT_API void weft_http_max_body(weft_http_request *request, int64_t bytes);
 
 /* Reads of the body what there is, at least one byte, at most `size`. Waits at most body_timeout for it.

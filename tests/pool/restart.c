@@ -23,7 +23,7 @@ static void meet_another(void *arg)
 
 static void run_on(int processors)
 {
-    enum { TASKS = 400 };
+    enum { TASKS = 40 };
     CHECK_EQ(weft_configure(&(weft_config){.processors = processors}), 0);
     weft_pool *pool = weft_pool_default();
     CHECK(pool != NULL);

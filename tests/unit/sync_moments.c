@@ -284,8 +284,12 @@ static void wait_for_thread(void)
 static void find_it_given_back(void)
 {
     uint32_t guard = 0;
+    struct rusage before, after;
+    CHECK_EQ(getrusage(RUSAGE_THREAD, &before), 0);
     weft__guard_slow(guard_of(&guard));
+    CHECK_EQ(getrusage(RUSAGE_THREAD, &after), 0);
     CHECK_EQ(guard, 1);
+    CHECK(after.ru_nvcsw - before.ru_nvcsw < 50); /* it has not napped until it gave up */
 }
 
 static void a_guard_is_given_back_in_a_child(void)
