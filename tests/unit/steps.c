@@ -33,6 +33,103 @@ static void two_add(void)
     } while (met);
 }
 
+/* Mutexes: another has it first. */
+
+enum { MUTEX_LOCKED = 1 }; /* as mutex.c has it */
+
+static struct {
+    weft_mutex mutex;
+    int result;
+    bool taken, held, lost; /* of the other */
+} contended;
+
+static atomic_u32 *contended_word(void)
+{
+    return (atomic_u32 *)(void *)&contended.mutex.word;
+}
+
+static void try_it(void *arg)
+{
+    (void)arg;
+    contended.result = weft_mutex_try_lock(&contended.mutex);
+}
+
+static void take_it_first(void *arg)
+{
+    uint32_t free = 0;
+    (void)arg;
+    contended.taken = atomic_u32_cas_acquire(contended_word(), &free, MUTEX_LOCKED);
+}
+
+static void another_tries_first(void)
+{
+    uint32_t lost = 0, at = 0;
+    bool met;
+    do {
+        contended.mutex = (weft_mutex)WEFT_MUTEX_INIT;
+        contended.taken = false;
+        met = steps_at(try_it, NULL, ++at, take_it_first, NULL);
+        CHECK_EQ(contended.result, contended.taken ? -EBUSY : 0);
+        lost += contended.taken;
+        if (contended.result == 0)
+            weft_mutex_unlock(&contended.mutex);
+    } while (met);
+    CHECK_EQ(lost, 1);
+}
+
+static void lock_it(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&contended.mutex);
+}
+
+/* The other has it at first, gives it back after the first exchange, and has it once more just for the next. */
+static void has_it_again(void *arg, uint32_t step, uint32_t exchange)
+{
+    uint32_t free = 0;
+    (void)arg, (void)step;
+    if (contended.held) {
+        contended.lost = atomic_u32_exchange_acq_rel(contended_word(), 0) == MUTEX_LOCKED;
+        steps_enough();
+    } else if (exchange > 1) {
+        contended.held = atomic_u32_cas_acquire(contended_word(), &free, MUTEX_LOCKED);
+    } else if (exchange == 0 && steps.exchanges == 1) {
+        atomic_u32_store_release(contended_word(), 0);
+    }
+}
+
+static void another_has_it_again(void)
+{
+    contended.mutex = (weft_mutex)WEFT_MUTEX_INIT;
+    contended.held = contended.lost = false;
+    atomic_u32_store_relaxed(contended_word(), MUTEX_LOCKED);
+    steps_run(lock_it, NULL, has_it_again, NULL);
+    CHECK(contended.lost);
+    CHECK_EQ(weft_mutex_try_lock(&contended.mutex), -EBUSY);
+    weft_mutex_unlock(&contended.mutex);
+}
+
+/* Housekeeping: two plan it, and the earlier of them counts. */
+
+static void plan(void *time)
+{
+    weft__housekeep_by(*(int64_t *)time);
+}
+
+static void two_plan(void)
+{
+    int64_t before = atomic_i64_load_relaxed(&weft__sched.housekeeping);
+    int64_t soon = weft_after(3600 * WEFT_S), late = soon + 1, met = 0;
+    for (int way = 0; way < 2; way++) {
+        int64_t *first = way == 0 ? &soon : &late, *second = way == 0 ? &late : &soon;
+        atomic_i64_store_relaxed(&weft__sched.housekeeping, WEFT_NEVER);
+        met += steps_at(plan, second, 1, plan, first);
+        CHECK_EQ(atomic_i64_load_relaxed(&weft__sched.housekeeping), soon);
+    }
+    CHECK_EQ(met, 2);
+    atomic_i64_store_relaxed(&weft__sched.housekeeping, before);
+}
+
 /* A once: the one who calls the function ends it while another comes to wait. */
 
 enum { ONCE_RUNNING = 1, ONCE_DONE = 2 }; /* as once.c has them */
@@ -355,6 +452,9 @@ int main(void)
     if (!STEPS_WORK)
         test_skip("no traps after each instruction, or they would be in the code of a sanitizer");
     RUN_PLAIN(two_add, "by one thread");
+    RUN_PLAIN(another_tries_first, "by one thread");
+    RUN_PLAIN(another_has_it_again, "by one thread");
+    RUN_PLAIN(two_plan, "by one thread");
     RUN_PLAIN(one_ends_it, "by one thread");
     RUN_PLAIN(a_lock_is_taken_again, "by one thread");
     RUN_PLAIN(a_reader_gives_up, "by one thread");
