@@ -100,13 +100,15 @@ static void has_it_again(void *arg, uint32_t step, uint32_t exchange)
 
 static void another_has_it_again(void)
 {
-    contended.mutex = (weft_mutex)WEFT_MUTEX_INIT;
-    contended.held = contended.lost = false;
-    atomic_u32_store_relaxed(contended_word(), MUTEX_LOCKED);
-    steps_run(lock_it, NULL, has_it_again, NULL);
-    CHECK(contended.lost);
-    CHECK_EQ(weft_mutex_try_lock(&contended.mutex), -EBUSY);
-    weft_mutex_unlock(&contended.mutex);
+    for (int round = 0; round < 2; round++) { /* in the first the linker has exchanges of its own */
+        contended.mutex = (weft_mutex)WEFT_MUTEX_INIT;
+        contended.held = contended.lost = false;
+        atomic_u32_store_relaxed(contended_word(), MUTEX_LOCKED);
+        steps_run(lock_it, NULL, has_it_again, NULL);
+        CHECK(contended.lost);
+        CHECK_EQ(weft_mutex_try_lock(&contended.mutex), -EBUSY);
+        weft_mutex_unlock(&contended.mutex);
+    }
 }
 
 /* Housekeeping: two plan it, and the earlier of them counts. */
