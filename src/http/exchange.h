@@ -73,7 +73,7 @@ struct weft_http_response {
     uint8_t framing;
     bool sent;  /* the head is committed: in `out`, or on its way */
     bool close; /* the handler wants the connection closed */
-    bool has_date, has_type, has_server;
+    bool has_date, has_server;
     bool events;    /* is a stream of events */
     bool streaming; /* its handler is bound to the context of streams */
     bool upgraded;

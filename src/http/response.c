@@ -31,7 +31,7 @@ void weft__http_response_begin(struct exchange *exchange)
     response->error = 0;
     response->sent = response->close = false;
     response->events = response->streaming = response->upgraded = false;
-    response->has_date = response->has_type = response->has_server = false;
+    response->has_date = response->has_server = false;
     exchange->out_size = exchange->body_at = 0;
 }
 
@@ -87,10 +87,14 @@ static int grow(weft_http_response *response, size_t size)
     return 0;
 }
 
+static size_t field_size(const char *name, const char *value)
+{
+    return strlen(name) + strlen(value) + 4;
+}
+
 int weft__http_response_field(weft_http_response *response, const char *name, const char *value)
 {
-    size_t name_size = strlen(name), value_size = strlen(value);
-    size_t size = name_size + value_size + 4;
+    size_t name_size = strlen(name), value_size = strlen(value), size = field_size(name, value);
     int error = grow(response, response->fields_size + size);
     if (error != 0)
         return error;
@@ -103,21 +107,37 @@ int weft__http_response_field(weft_http_response *response, const char *name, co
     return 0;
 }
 
-void weft__http_unset(weft_http_response *response, const char *name)
+/* The next field of that name, and where it ends; NULL. */
+static char *find_named(const weft_http_response *response, char *at, const char *name, char **next)
 {
     size_t name_size = strlen(name);
-    char *at = response->fields, *end = at + response->fields_size;
-    while (at < end) {
-        char *next = (char *)memchr(at, '\n', (size_t)(end - at)) + 1;
-        if ((size_t)(next - at) > name_size && at[name_size] == ':' &&
-            strncasecmp(at, name, name_size) == 0) {
-            memmove(at, next, (size_t)(end - next));
-            end -= next - at;
-        } else {
-            at = next;
-        }
+    const char *end = response->fields + response->fields_size;
+    for (; at < end; at = *next) {
+        *next = (char *)memchr(at, '\n', (size_t)(end - at)) + 1;
+        if ((size_t)(*next - at) > name_size && at[name_size] == ':' &&
+            strncasecmp(at, name, name_size) == 0)
+            return at;
     }
-    response->fields_size = (size_t)(end - response->fields);
+    return NULL;
+}
+
+static size_t size_named(const weft_http_response *response, const char *name)
+{
+    size_t size = 0;
+    char *next;
+    for (char *at = response->fields; (at = find_named(response, at, name, &next)) != NULL;
+         at = next)
+        size += (size_t)(next - at);
+    return size;
+}
+
+void weft__http_unset(weft_http_response *response, const char *name)
+{
+    char *at = response->fields, *next;
+    while ((at = find_named(response, at, name, &next)) != NULL) {
+        memmove(at, next, (size_t)(response->fields + response->fields_size - next));
+        response->fields_size -= (size_t)(next - at);
+    }
 }
 
 /* Content-Length is kept as a number. */
@@ -141,7 +161,7 @@ static int set_length(weft_http_response *response, const char *value)
 static int special(weft_http_response *response, const char *name, const char *value)
 {
     static const char *const own[] = {"Transfer-Encoding", "Upgrade", "Keep-Alive", "Trailer"};
-    if (strchr("cCtTuUkKdDsS", name[0]) == NULL)
+    if (strchr("cCtTuUkK", name[0]) == NULL)
         return 1;
     if (strcasecmp(name, "Connection") == 0) {
         if (strcasecmp(value, "close") != 0)
@@ -152,15 +172,16 @@ static int special(weft_http_response *response, const char *name, const char *v
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         if (strcasecmp(name, own[i]) == 0)
             return -EINVAL;
-    if (strcasecmp(name, "Content-Length") == 0)
-        return set_length(response, value);
+    return strcasecmp(name, "Content-Length") == 0 ? set_length(response, value) : 1;
+}
+
+/* Those that the server would add if they were not there. */
+static void note(weft_http_response *response, const char *name)
+{
     if (strcasecmp(name, "Date") == 0)
         response->has_date = true;
-    else if (strcasecmp(name, "Content-Type") == 0)
-        response->has_type = true;
     else if (strcasecmp(name, "Server") == 0)
         response->has_server = true;
-    return 1;
 }
 
 static int put(weft_http_response *response, const char *name, const char *value, bool replace)
@@ -172,8 +193,14 @@ static int put(weft_http_response *response, const char *name, const char *value
     int ordinary = special(response, name, value);
     if (ordinary <= 0)
         return ordinary;
-    if (replace && response->fields_size > 0)
+    /* First the room, so that an error changes nothing. */
+    size_t gone = replace ? size_named(response, name) : 0;
+    int error = grow(response, response->fields_size - gone + field_size(name, value));
+    if (error != 0)
+        return error;
+    if (gone > 0)
         weft__http_unset(response, name);
+    note(response, name);
     return weft__http_response_field(response, name, value);
 }
 
