@@ -475,8 +475,7 @@ static noinline void give_up(struct operation *operation)
             latch_release(&ring.latch);
             return;
         }
-        if (operation->state == FLYING)
-            cancel_add(operation);
+        cancel_add(operation); /* it flies, or that does already */
         call();
         result = await(operation, WAIT_FILE | WAIT_FIRM, weft_after(pause));
         if (pause < CANCEL_AGAIN_MOST)
