@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 
+#include "base/compiler.h"
 #include "test.h"
 #include <weft/weft.h>
 
@@ -19,11 +20,13 @@ __attribute__((constructor(101))) static void keep_what_is_said(void)
         dup2(fileno(said), STDERR_FILENO);
 }
 
+#if !WEFT_TSAN /* which needs it */
 int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
     (void)prepare, (void)parent, (void)child;
     return ENOMEM;
 }
+#endif
 
 static void count(void *number)
 {
@@ -54,6 +57,8 @@ static void fibers_run(void)
 
 int main(void)
 {
+    if (WEFT_TSAN)
+        test_skip("ThreadSanitizer needs handlers of its own");
     RUN(it_is_said);
     RUN(fibers_run);
     return 0;
