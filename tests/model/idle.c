@@ -260,6 +260,25 @@ static void no_thread_and_a_timer(void)
     model_thread("planner", run_planner, NULL, true);
 }
 
+/* Two plan housekeeping: the earlier time stands. */
+
+static void run_planner_of(void *time)
+{
+    weft__housekeep_by((intptr_t)time);
+}
+
+static void two_plan(void)
+{
+    set_up_idle(false, 1);
+    model_thread("planner 1", run_planner_of, (void *)1, true);
+    model_thread("planner 2", run_planner_of, (void *)2, true);
+}
+
+static void earlier_stands(void)
+{
+    MODEL_CHECK(weft__sched.housekeeping.value == 1);
+}
+
 static const struct scenario scenarios[] = {
     {"two fibers, one processor", one_processor, all_have_run, 3, 1, 0},
     {"the same without membarrier", one_processor_symmetric, all_have_run, 3, 1, 0},
@@ -271,6 +290,7 @@ static const struct scenario scenarios[] = {
     {"the same, and one watches", found_other_work_watched, all_have_run, 1, 1, 0},
     {"no thread can be made", no_thread, all_have_run, 3, 1, 0},
     {"no thread can be made, and there is a timer", no_thread_and_a_timer, all_have_run, 3, 1, 0},
+    {"two plan housekeeping", two_plan, earlier_stands, 2, 0, 0},
     {"both machines retire", two_retire, all_have_run, 1, 0, 0},
 };
 
