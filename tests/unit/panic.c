@@ -520,8 +520,9 @@ static atomic_u32 ticks;
 
 static void tick_and_panic(void *arg)
 {
-    atomic_u32_add_seq_cst(&ticks, 1);
-    panic_with(arg);
+    if (atomic_u32_add_seq_cst(&ticks, 1) <
+        3) /* not for as long as others have no turn: that is a long text */
+        panic_with(arg);
 }
 
 static void time_and_wait(void)
