@@ -199,7 +199,7 @@ static inline int test_dies_at(const char *file, int line, void (*function)(void
 /* Runs function and returns what it wrote to stderr, valid until the next call. */
 static inline const char *test_stderr_of(void (*function)(void))
 {
-    static char text[4096];
+    static char text[65536];
     FILE *file = tmpfile();
     int before = dup(STDERR_FILENO);
     CHECK(file != NULL && before >= 0);

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "base/atomic.h"
+#include "sched/sched.h"
 #include "test.h"
 #include <weft/weft.h>
 
@@ -340,6 +341,20 @@ static void a_yield_serves_the_inject_queue(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
+/* Who would feed the hungry may find that another has. */
+static void nobody_waits_for_a_stack(void)
+{
+    weft_fiber *fiber;
+    atomic_u32 ran = {0};
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
+    CHECK_EQ(weft_spawn(&fiber, note_run, &ran, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    weft__unstarve(1);
+    CHECK_EQ(weft__inject_length(), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&weft__sched.starving), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
 int main(void)
 {
     RUN_PLAIN(a_pair_does_not_starve_the_ring, "stops or configures the runtime");
@@ -350,5 +365,6 @@ int main(void)
     RUN_PLAIN(a_spinner_holds_back_no_timer, "stops or configures the runtime");
     RUN_PLAIN(each_processor_runs_one, "stops or configures the runtime");
     RUN_PLAIN(a_yield_serves_the_inject_queue, "stops or configures the runtime");
+    RUN_PLAIN(nobody_waits_for_a_stack, "stops or configures the runtime");
     return 0;
 }
