@@ -82,7 +82,7 @@ static void what_is_cached_or_forbidden_does_not_go_there(void)
 
 /* More than the ring can hold are in flight, and wait for one byte each; others pass them by. */
 
-enum { WAITERS = 1400, ROOM = 600 };
+enum { WAITERS = 1400, ROOM = 600, IN_FLIGHT = 511 }; /* as many as the ring has in flight */
 static int ends[2];
 static atomic_u32 bytes;
 
@@ -123,9 +123,15 @@ static void overfill(void *arg)
     (void)arg;
     char byte = 'x';
     uint32_t waiters = ROOM + (uint32_t)test_scale(WAITERS);
+    uint64_t before = weft__ring_operations();
     CHECK_EQ(pipe(ends), 0);
     for (uint32_t i = 0; i < waiters; i++)
         CHECK_EQ(weft_go(read_byte, NULL), 0);
+    while (weft__ring_operations() - before < IN_FLIGHT)
+        weft_yield();
+    for (uint32_t i = 0; i < waiters; i++) /* the others have their turn, and find it full */
+        weft_yield();
+    CHECK_EQ(weft__ring_operations() - before, IN_FLIGHT);
     for (uint32_t i = 0; i < waiters; i++)
         CHECK_EQ(write(ends[1], &byte, 1), 1);
     wait_for_bytes(waiters);
