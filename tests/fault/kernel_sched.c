@@ -13,6 +13,7 @@
 #include <weft/weft.h>
 
 #include "base/compiler.h"
+#include "emulated.h"
 #include "kernel.h"
 #include "sched/sched.h"
 
@@ -395,8 +396,8 @@ static void back_before_the_clock_jumps(void)
 
 int main(void)
 {
-    if (WEFT_TSAN)
-        test_skip("ThreadSanitizer has a thread of its own, which is counted");
+    if (WEFT_TSAN || test_emulated())
+        test_skip("ThreadSanitizer, or the emulator, has a thread of its own, which is counted");
 #if __GLIBC_PREREQ(2, 33) /* before that stat had another name */
     RUN(a_run_that_began_without_proc);
     RUN(a_run_without_proc);
