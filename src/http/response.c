@@ -92,19 +92,24 @@ static size_t field_size(const char *name, const char *value)
     return strlen(name) + strlen(value) + 4;
 }
 
-int weft__http_response_field(weft_http_response *response, const char *name, const char *value)
+/* There is room for it. */
+static void append(weft_http_response *response, const char *name, const char *value)
 {
-    size_t name_size = strlen(name), value_size = strlen(value), size = field_size(name, value);
-    int error = grow(response, response->fields_size + size);
-    if (error != 0)
-        return error;
+    size_t name_size = strlen(name), value_size = strlen(value);
     char *to = response->fields + response->fields_size;
     memcpy(to, name, name_size);
     memcpy(to + name_size, ": ", 2);
     memcpy(to + name_size + 2, value, value_size);
     memcpy(to + name_size + 2 + value_size, "\r\n", 2);
-    response->fields_size += size;
-    return 0;
+    response->fields_size += name_size + value_size + 4;
+}
+
+int weft__http_response_field(weft_http_response *response, const char *name, const char *value)
+{
+    int error = grow(response, response->fields_size + field_size(name, value));
+    if (error == 0)
+        append(response, name, value);
+    return error;
 }
 
 /* The next field of that name, and where it ends; NULL. */
@@ -201,7 +206,8 @@ static int put(weft_http_response *response, const char *name, const char *value
     if (gone > 0)
         weft__http_unset(response, name);
     note(response, name);
-    return weft__http_response_field(response, name, value);
+    append(response, name, value);
+    return 0;
 }
 
 int weft_http_set(weft_http_response *response, const char *name, const char *value)
