@@ -55,6 +55,25 @@ static inline void *fake_real(const char *name)
     return real;
 }
 
+/* The function `syscall`, answered by `long answer(long number, const long *arguments)`, which may ask the real one. */
+static inline __attribute__((unused)) long fake_real_syscall(long number, const long *a)
+{
+    long (*real)(long, ...) = (long (*)(long, ...))(uintptr_t)fake_real("syscall");
+    return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+#define FAKE_SYSCALL(answer)                   \
+    long syscall(long number, ...)             \
+    {                                          \
+        va_list list;                          \
+        long arguments[6];                     \
+        va_start(list, number);                \
+        for (int i = 0; i < 6; i++)            \
+            arguments[i] = va_arg(list, long); \
+        va_end(list);                          \
+        return answer(number, arguments);      \
+    }
+
 #define KERNEL_ALWAYS UINT32_MAX
 #define KERNEL_SAYS(name, error, times) fake_plan(&fake_##name, 0, error, times)
 #define KERNEL_SAYS_AFTER(name, skip, error, times) fake_plan(&fake_##name, skip, error, times)

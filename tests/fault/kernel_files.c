@@ -65,24 +65,19 @@ int fstat(int fd, struct stat *status)
 }
 
 /* Only the ring's. */
-long syscall(long number, ...)
+static long answer_syscall(long number, const long *a)
 {
-    va_list list;
-    long a[6];
-    va_start(list, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(list, long);
-    va_end(list);
     if ((number == SYS_io_uring_setup || number == SYS_io_uring_enter) && fake_due(&fake_syscall)) {
         errno = fake_syscall.error;
         return -1;
     }
-    long result = ((long (*)(long, ...))(uintptr_t)fake_real("syscall"))(number, a[0], a[1], a[2],
-                                                                         a[3], a[4], a[5]);
+    long result = fake_real_syscall(number, a);
     if (number == SYS_io_uring_setup && result >= 0 && atomic_u32_load_relaxed(&fewer_features))
         ((struct io_uring_params *)(uintptr_t)a[1])->features &= ~(uint32_t)IORING_FEAT_NODROP;
     return result;
 }
+
+FAKE_SYSCALL(answer_syscall)
 
 /* The result of a call that leaves errno alone. */
 #define KEPT(call) kept(__LINE__, (errno = EDOM, call))

@@ -92,14 +92,8 @@ static void be_slow(void)
         sched_yield();
 }
 
-long syscall(long number, ...)
+static long answer_syscall(long number, const long *a)
 {
-    va_list list;
-    long a[6];
-    va_start(list, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(list, long);
-    va_end(list);
     struct fake *fake = number == SYS_io_uring_setup   ? &fake_setup
                         : number == SYS_io_uring_enter ? &fake_enter
                                                        : NULL;
@@ -111,14 +105,15 @@ long syscall(long number, ...)
         be_slow();
     if (number == SYS_io_uring_enter && atomic_u32_load_acquire(&hold.on))
         hold_cancellations();
-    long result = ((long (*)(long, ...))(uintptr_t)fake_real("syscall"))(number, a[0], a[1], a[2],
-                                                                         a[3], a[4], a[5]);
+    long result = fake_real_syscall(number, a);
     if (number == SYS_io_uring_setup && result >= 0)
         memcpy(&parameters, (void *)(uintptr_t)a[1], sizeof parameters);
     if (number == SYS_io_uring_enter && atomic_u32_load_relaxed(&rewrite.on))
         rewrite_results();
     return result;
 }
+
+FAKE_SYSCALL(answer_syscall)
 
 static int file, ends[2];
 

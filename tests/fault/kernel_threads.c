@@ -40,21 +40,16 @@ FAKE_RETURNS(int, pthread_getcpuclockid, (pthread_t thread, clockid_t *clock), (
 static struct fake fake_syscall;
 static long syscall_answer;
 
-long syscall(long number, ...)
+static long answer_syscall(long number, const long *a)
 {
-    va_list list;
-    long a[6];
-    va_start(list, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(list, long);
-    va_end(list);
     if (number == SYS_membarrier && fake_due(&fake_syscall)) {
         errno = fake_syscall.error;
         return syscall_answer;
     }
-    return ((long (*)(long, ...))(uintptr_t)fake_real("syscall"))(number, a[0], a[1], a[2], a[3],
-                                                                  a[4], a[5]);
+    return fake_real_syscall(number, a);
 }
+
+FAKE_SYSCALL(answer_syscall)
 
 /* A /proc that does not count threads as links; or none. */
 static struct fake fake_stat;

@@ -19,14 +19,7 @@
 
 #include <weft/http.h>
 
-#include "test.h"
-
-/* Waits until it is so. */
-#define AWAIT(condition)     \
-    do {                     \
-        while (!(condition)) \
-            usleep(500);     \
-    } while (0)
+#include "ending.h"
 
 #define HOST "Host: a\r\n"
 #define GET(path) "GET " path " HTTP/1.1\r\n" HOST "\r\n"
@@ -55,22 +48,6 @@ static inline weft_http_server *serve_with(weft_http_options options)
 static inline weft_http_server *serve(weft_http_handler handler)
 {
     return serve_with((weft_http_options){.handler = handler});
-}
-
-static inline weft_http_stats stats_of(weft_http_server *server)
-{
-    weft_http_stats stats;
-    CHECK_EQ(weft_http_stats_get(server, &stats), 0);
-    return stats;
-}
-
-/* Lets all come to their end, and sees that they do. */
-static inline void end(weft_http_server *server)
-{
-    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
-    CHECK_EQ(stats_of(server).connections, 0);
-    AWAIT(stats_of(server).running == 0); /* a worker counts until it has returned */
-    weft_http_close(server);
 }
 
 /* ---- the client ---- */

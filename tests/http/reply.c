@@ -60,6 +60,14 @@ static void whole(weft_http_request *request, weft_http_response *response, void
     }
 }
 
+static void expect(struct client *client, const char *path, int status, const char *body)
+{
+    struct answer answer = fetch(client, "GET", path, 1);
+    CHECK_EQ(answer.status, status);
+    CHECK_STR(answer.body, body);
+    answer_free(&answer);
+}
+
 /* An error takes the place of what was prepared. */
 static void errors_instead(void)
 {
@@ -71,14 +79,8 @@ static void errors_instead(void)
     CHECK_STR(answer_field(&answer, "Content-Encoding"), NULL);
     CHECK_STR(answer_field(&answer, "X-Other"), "stays");
     answer_free(&answer);
-    answer = fetch(&client, "GET", "/instead-short", 1);
-    CHECK_EQ(answer.status, 302);
-    CHECK_STR(answer.body, "302 Found\n");
-    answer_free(&answer);
-    answer = fetch(&client, "GET", "/no-status", 1);
-    CHECK_EQ(answer.status, 500);
-    CHECK_STR(answer.body, "500 Internal Server Error: a file\n");
-    answer_free(&answer);
+    expect(&client, "/instead-short", 302, "302 Found\n");
+    expect(&client, "/no-status", 500, "500 Internal Server Error: a file\n");
     client_close(&client);
     end(server);
 }
@@ -92,14 +94,8 @@ static void whole_responses(void)
     CHECK_STR(answer_field(&answer, "Content-Type"), "text/tea");
     CHECK_STR(answer.body, "pot");
     answer_free(&answer);
-    answer = fetch(&client, "GET", "/error", 1);
-    CHECK_EQ(answer.status, 404);
-    CHECK_STR(answer.body, "404 Not Found\n");
-    answer_free(&answer);
-    answer = fetch(&client, "GET", "/detail", 1);
-    CHECK_EQ(answer.status, 403);
-    CHECK_STR(answer.body, "403 Forbidden: not you\n");
-    answer_free(&answer);
+    expect(&client, "/error", 404, "404 Not Found\n");
+    expect(&client, "/detail", 403, "403 Forbidden: not you\n");
     answer = fetch(&client, "HEAD", "/detail", 1);
     CHECK_EQ(answer.status, 403);
     CHECK_STR(answer_field(&answer, "Content-Length"), "23");

@@ -49,19 +49,14 @@ int openat(int folder, const char *path, int flags, ...)
 }
 
 /* Only openat2. */
-long syscall(long number, ...)
+static long answer_syscall(long number, const long *a)
 {
-    va_list list;
-    long a[6];
-    va_start(list, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(list, long);
-    va_end(list);
     if (number == SYS_openat2 && fake_due(&fake_syscall))
         return refuse(&fake_syscall);
-    return ((long (*)(long, ...))(uintptr_t)fake_real("syscall"))(number, a[0], a[1], a[2], a[3],
-                                                                  a[4], a[5]);
+    return fake_real_syscall(number, a);
 }
+
+FAKE_SYSCALL(answer_syscall)
 
 static struct folder folder;
 

@@ -12,6 +12,7 @@
 #include <weft/http.h>
 #include <weft/weft.h>
 
+#include "ending.h"
 #include "tls_client.h"
 
 /* ---- the server ---- */
@@ -44,20 +45,6 @@ static inline weft_http_server *serve_tls(weft_http_options options, int *port)
     weft_http_server *server = serve_tls_at("tcp:127.0.0.1:0", options);
     *port = port_of(server);
     return server;
-}
-
-static inline weft_http_stats stats_of(weft_http_server *server)
-{
-    weft_http_stats stats;
-    CHECK_EQ(weft_http_stats_get(server, &stats), 0);
-    return stats;
-}
-
-static inline void end(weft_http_server *server)
-{
-    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
-    CHECK_EQ(stats_of(server).connections, 0);
-    weft_http_close(server);
 }
 
 /* ---- clients ---- */
