@@ -23,7 +23,7 @@ struct entry {
 static struct {
     struct entry *entries;
     atomic_u64 entered;
-    uint64_t before; /* in earlier phases */
+    atomic_u64 before; /* in earlier phases; the watchdog reads it at any time */
 } books[BOOKS];
 
 static const char *const names[BOOKS] = {"tasks", "messages", "timers", "events"};
@@ -77,7 +77,8 @@ uint64_t ledger_progress(void)
 {
     uint64_t sum = atomic_u64_load_relaxed(&settlements);
     for (int i = 0; i < BOOKS; i++)
-        sum += books[i].before + atomic_u64_load_relaxed(&books[i].entered);
+        sum +=
+            atomic_u64_load_relaxed(&books[i].before) + atomic_u64_load_relaxed(&books[i].entered);
     return sum;
 }
 
@@ -142,7 +143,7 @@ void ledger_clear(void)
     for (int i = 0; i < BOOKS; i++) {
         uint64_t entered = atomic_u64_load_relaxed(&books[i].entered);
         memset(books[i].entries, 0, entered * sizeof(struct entry));
-        books[i].before += entered;
+        (void)atomic_u64_add_relaxed(&books[i].before, entered);
         atomic_u64_store_relaxed(&books[i].entered, 0);
     }
 }
