@@ -81,7 +81,11 @@ void weft__sys_thread_begin_quiet(const char *name);
  * and the time in ns, for anyone, -1 if it cannot be known (any more). */
 int weft__sys_thread_clock(void);
 int64_t weft__sys_thread_time(int clock);
-uint32_t weft__sys_thread_count(void); /* of the process; 0 if that cannot be known */
+/* Those of the process, 0 if that cannot be known. One that has ended, and was joined, may still count for a moment. */
+uint32_t weft__sys_thread_count(void);
+/* Numbers of all but the caller, as many as there is room for; and whether one of them still counts. */
+uint32_t weft__sys_other_threads(int *ids, uint32_t room);
+bool weft__sys_thread_lives(int id);
 int *weft__sys_errno_address(void);
 int weft__sys_error(void); /* the negative errno of the calling thread; for the seam itself */
 void weft__sys_thread_stack(const void **low, size_t *size);

@@ -1,9 +1,11 @@
 /*
  * sys_process.c: files, the environment, CPUs, and the ways out.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,4 +119,26 @@ uint32_t weft__sys_thread_count(void)
     KEEP_ERRNO;
     return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 2 ? (uint32_t)tasks.st_nlink - 2
                                                                       : 0;
+}
+
+uint32_t weft__sys_other_threads(int *ids, uint32_t room)
+{
+    KEEP_ERRNO;
+    DIR *tasks = opendir("/proc/self/task");
+    if (tasks == NULL)
+        return 0;
+    uint32_t count = 0;
+    for (struct dirent *entry; count < room && (entry = readdir(tasks)) != NULL;) {
+        int id = atoi(entry->d_name);
+        if (id > 0 && id != gettid())
+            ids[count++] = id;
+    }
+    closedir(tasks);
+    return count;
+}
+
+bool weft__sys_thread_lives(int id)
+{
+    KEEP_ERRNO;
+    return tgkill(getpid(), id, 0) == 0;
 }

@@ -211,7 +211,8 @@ _Noreturn static void report(uint64_t parked, uint32_t threads)
     fatal("aborting; WEFT_DEADLOCK_CHECK=0 or weft_config.no_deadlock_check waits on instead");
 }
 
-/* Those of the process; in a test run without those that have nothing to do with it. */
+/* Those of the process; in a test run without those that have nothing to do with it. (These are counted last: one that
+ * ends in between makes too many of the others, never too few.) */
 static uint32_t threads_that_count(void)
 {
     uint32_t all = weft__sys_thread_count();

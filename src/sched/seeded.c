@@ -51,6 +51,7 @@ enum {
     FAIR_ONCE_IN = 16,  /* choices of a stubborn seed */
     YIELDS_EACH = 1000, /* of each that is ready, in a row, before the clock moves none the less */
     ALWAYS = 256,       /* as a rate */
+    STRANGERS_MOST = 256, /* with more a deadlock is not noticed */
 };
 
 struct entry {
@@ -66,7 +67,8 @@ static struct {
     bool waited;     /* for descriptors, since something was ready */
     uint32_t rate;   /* in 256: how often others go first at a point */
     uint64_t yields; /* in a row */
-    uint32_t strangers;
+    int strangers[STRANGERS_MOST];
+    uint32_t stranger_count;
     struct entry *ready;
     uint32_t count, room;
     uint64_t trace;
@@ -323,7 +325,6 @@ static uint64_t mix(uint64_t x)
 int weft__seeded_begin(uint64_t seed, bool chaos)
 {
     static const uint32_t rates[] = {0, ALWAYS / 16, ALWAYS / 4, ALWAYS};
-    uint32_t threads = weft__sys_thread_count();
     if (!make_room()) /* so that one at least can always be gathered */
         return -ENOMEM;
     run.seed = seed;
@@ -335,7 +336,7 @@ int weft__seeded_begin(uint64_t seed, bool chaos)
     run.point = run.waited = false;
     run.yields = 0;
     run.trace = 0;
-    run.strangers = threads > 0 ? threads - 1 : 0;
+    run.stranger_count = weft__sys_other_threads(run.strangers, STRANGERS_MOST);
     atomic_i64_store_relaxed(&run.clock, CLOCK_BEGIN);
     atomic_u32_store_relaxed(&run.panics, 0);
     atomic_u32_store_relaxed(&weft__testing, TESTING_SEEDED);
@@ -358,7 +359,10 @@ uint64_t weft__seeded_lots(void)
 
 uint32_t weft__seeded_strangers(void)
 {
-    return run.strangers;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < run.stranger_count; i++)
+        count += weft__sys_thread_lives(run.strangers[i]);
+    return count;
 }
 
 void weft__seeded_panicked(void)

@@ -63,7 +63,8 @@ struct weft_fiber *weft__seeded_choose(struct machine *machine);
 void weft__seeded_panicked(void);
 /* What the processor's own generator begins with. */
 uint64_t weft__seeded_lots(void);
-/* Threads that were there when the run began, but for the one that runs it. */
+/* Threads that were there when the run began and still are, but for the one that runs it. One that ended just before
+ * may have been among them: so they are known by number, not by how many they were. */
 uint32_t weft__seeded_strangers(void);
 
 /* A run, for test.c. */

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -152,6 +153,58 @@ static void a_thread_that_cannot_be(void)
     sigset_t mask;
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
     CHECK_EQ(sigismember(&mask, SIGUSR1), 0); /* the caller's is as before */
+}
+
+struct neighbour {
+    pthread_t thread;
+    atomic_u32 id, end;
+};
+
+static void *say_id_and_wait(void *arg)
+{
+    struct neighbour *neighbour = arg;
+    atomic_u32_store_release(&neighbour->id, (uint32_t)gettid());
+    while (!atomic_u32_load_acquire(&neighbour->end))
+        usleep(100);
+    return NULL;
+}
+
+static bool is_listed(uint32_t id)
+{
+    int ids[16]; /* two of ours, and those of a sanitizer or an emulator */
+    for (uint32_t i = weft__sys_other_threads(ids, sizeof ids / sizeof ids[0]); i-- > 0;)
+        if ((uint32_t)ids[i] == id)
+            return true;
+    return false;
+}
+
+static void other_threads(void)
+{
+    struct neighbour neighbours[2] = {0};
+    struct rlimit files;
+    int ids[2];
+    for (int i = 0; i < 2; i++) {
+        struct neighbour *neighbour = &neighbours[i];
+        CHECK_EQ(pthread_create(&neighbour->thread, NULL, say_id_and_wait, neighbour), 0);
+        while (atomic_u32_load_acquire(&neighbour->id) == 0)
+            usleep(100);
+    }
+    for (uint32_t room = 0; room <= 2; room++)
+        CHECK_EQ(weft__sys_other_threads(ids, room), room);
+    CHECK(!is_listed((uint32_t)gettid()));
+    for (int i = 0; i < 2; i++) {
+        int id = (int)atomic_u32_load_relaxed(&neighbours[i].id);
+        CHECK(is_listed((uint32_t)id) && weft__sys_thread_lives(id));
+        atomic_u32_store_release(&neighbours[i].end, 1);
+        CHECK_EQ(pthread_join(neighbours[i].thread, NULL), 0);
+        while (KEPT(weft__sys_thread_lives(id))) /* for a moment */
+            usleep(100);
+        CHECK(!is_listed((uint32_t)id));
+    }
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, files.rlim_max}), 0);
+    CHECK_EQ(KEPT(weft__sys_other_threads(ids, 2)), 0);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
 static void what_is_known_of_threads(void)
@@ -334,6 +387,7 @@ int main(void)
 #endif
     RUN(a_thread_that_cannot_be);
     RUN(what_is_known_of_threads);
+    RUN(other_threads);
     RUN(barriers);
     RUN(processors);
     RUN(a_sleep_that_is_interrupted);

@@ -8,7 +8,6 @@
 
 #include "base/atomic.h"
 #include "base/sys.h"
-#include "emulated.h"
 #include "test.h"
 
 enum { FIBERS = 5, EVENTS = 400, SEEDS_TRIED = 64, MANY = 1500, FAR = 40 };
@@ -535,11 +534,46 @@ static void outside(void *arg)
 
 static void works_with_the_outside(void)
 {
-    if (test_emulated()) {
-        printf("  skipped: an emulator does not say how many threads there are\n");
-        return;
-    }
     CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 16}, outside, NULL), 0);
+}
+
+/* A thread that was there before the run, and ends in it, does not hide another that came. */
+
+static void *wait_for_end(void *end)
+{
+    while (!atomic_u32_load_acquire(end))
+        usleep(100);
+    return NULL;
+}
+
+struct stranger {
+    pthread_t thread;
+    atomic_u32 end;
+};
+
+static void end_stranger(void *arg)
+{
+    struct stranger *stranger = arg;
+    char letter;
+    pthread_t thread;
+    weft_chan *chan;
+    atomic_u32_store_release(&stranger->end, 1);
+    CHECK_EQ(pthread_join(stranger->thread, NULL), 0);
+    CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, send_from_thread, chan), 0);
+    CHECK_EQ(weft_chan_receive(chan, &letter), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    weft_chan_destroy(chan);
+}
+
+static void strangers_may_end(void)
+{
+    struct stranger stranger = {.end = {0}};
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        atomic_u32_store_relaxed(&stranger.end, 0);
+        CHECK_EQ(pthread_create(&stranger.thread, NULL, wait_for_end, &stranger.end), 0);
+        CHECK_EQ(weft_test_run(seed, end_stranger, &stranger), 0);
+    }
 }
 
 /* Panics. */
@@ -691,6 +725,7 @@ int main(void)
     RUN_PLAIN(finds_known_bugs, "makes runs of its own");
     RUN_PLAIN(many_fibers, "makes runs of its own");
     RUN_PLAIN(works_with_the_outside, "makes runs of its own");
+    RUN_PLAIN(strangers_may_end, "makes runs of its own");
     RUN_PLAIN(panics_fail_the_run, "makes runs of its own");
     RUN_PLAIN(arguments_and_contexts, "makes runs of its own");
     RUN_PLAIN(environment, "makes runs of its own");
