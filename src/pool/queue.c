@@ -8,14 +8,45 @@
 #include "base/assert.h"
 #include "base/sys.h"
 
-static uint32_t slot_size(bool copied)
+/* What the task needs; it may have more. */
+static uint32_t slot_size(const struct task *task)
 {
-    return (uint32_t)(sizeof(struct task) + (copied ? WEFT_COPY_MAX : 0));
+    if (task->copied != 0)
+        return sizeof(struct task) + WEFT_COPY_MAX;
+    bool plain = task->handle == NULL && task->serial == NULL && task->priority == WEFT_NORMAL;
+    return plain ? sizeof(struct plain_task) : sizeof(struct task);
 }
 
-static struct task *task_at(struct chunk *chunk, uint32_t index)
+static void *slot_at(struct chunk *chunk, uint32_t index)
 {
-    return (struct task *)(void *)(chunk->slots + (size_t)index * chunk->slot);
+    return chunk->slots + (size_t)index * chunk->slot;
+}
+
+static void slot_write(const struct chunk *chunk, void *slot, const struct task *task,
+                       const void *copy)
+{
+    if (chunk->slot == sizeof(struct plain_task)) {
+        *(struct plain_task *)slot = (struct plain_task){task->function, task->arg};
+        return;
+    }
+    *(struct task *)slot = *task;
+    if (task->copied != 0)
+        memcpy((struct task *)slot + 1, copy, task->copied);
+}
+
+static void slot_read(const struct chunk *chunk, const void *slot, struct carried *carried)
+{
+    if (likely(chunk->slot == sizeof(struct plain_task))) {
+        const struct plain_task *plain = slot;
+        carried->task = (struct task){.function = plain->function, .arg = plain->arg};
+        return;
+    }
+    const struct task *task = slot;
+    carried->task = *task;
+    if (task->copied != 0) {
+        memcpy(carried->copy, task + 1, task->copied);
+        carried->task.arg = carried->copy;
+    }
 }
 
 static uint32_t chunk_room(const struct chunk *chunk)
@@ -37,12 +68,7 @@ bool weft__chunk_take(struct chunk *chunk, struct carried *carried)
     uint32_t index = atomic_u32_add_seq_cst(&chunk->taken, 1);
     if (index >= chunk->count)
         return false;
-    const struct task *task = task_at(chunk, index);
-    carried->task = *task;
-    if (task->copied != 0) {
-        memcpy(carried->copy, task + 1, task->copied);
-        carried->task.arg = carried->copy;
-    }
+    slot_read(chunk, slot_at(chunk, index), carried);
     return true;
 }
 
@@ -58,15 +84,15 @@ struct chunk *weft__chunk_split(struct chunk *chunk)
     }
     rest->count = chunk->count - taken;
     rest->priority = chunk->priority;
-    memcpy(rest->slots, task_at(chunk, taken), (size_t)rest->count * chunk->slot);
+    memcpy(rest->slots, slot_at(chunk, taken), (size_t)rest->count * chunk->slot);
     return rest;
 }
 
 bool weft__queue_push(struct queue *queue, const struct task *task, const void *copy)
 {
     struct chunk *last = queue->last;
-    uint32_t slot = slot_size(task->copied != 0);
-    if (last == NULL || last->slot != slot || last->count == chunk_room(last)) {
+    uint32_t slot = slot_size(task);
+    if (last == NULL || last->slot < slot || last->count == chunk_room(last)) {
         last = chunk_new(slot);
         if (last == NULL)
             return false;
@@ -76,11 +102,7 @@ bool weft__queue_push(struct queue *queue, const struct task *task, const void *
             queue->first = last;
         queue->last = last;
     }
-    struct task *place = task_at(last, last->count);
-    *place = *task;
-    if (task->copied != 0)
-        memcpy(place + 1, copy, task->copied);
-    last->count++;
+    slot_write(last, slot_at(last, last->count++), task, copy);
     queue->length++;
     return true;
 }

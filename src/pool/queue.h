@@ -27,6 +27,13 @@ struct task {
     int8_t priority;
 };
 
+/* Most tasks are no more than this, and stand so in a queue: three times as many in a chunk, and in a line that goes
+ * from the CPU of who submits to the one of who runs them. */
+struct plain_task {
+    void (*function)(void *);
+    void *arg;
+};
+
 /* A task on its way into or out of a queue, with its copied argument. */
 struct carried {
     struct task task;
@@ -37,7 +44,7 @@ enum { CHUNK_SIZE = 1000 };
 
 struct chunk {
     struct chunk *next;
-    uint32_t slot;    /* bytes from one task to the next: with room for a copy, or without */
+    uint32_t slot;    /* bytes from one task to the next: plain, whole, or with room for a copy */
     uint32_t count;   /* tasks in it */
     atomic_u32 taken; /* of those; may run past the end */
     uint32_t watched; /* `taken` at the last look: rescue.c */
@@ -46,7 +53,7 @@ struct chunk {
 };
 
 /* Plain tasks that a chunk has room for. */
-enum { CHUNK_PLAIN = (CHUNK_SIZE - sizeof(struct chunk)) / sizeof(struct task) };
+enum { CHUNK_PLAIN = (CHUNK_SIZE - sizeof(struct chunk)) / sizeof(struct plain_task) };
 
 struct queue {
     struct chunk *first, *last;
@@ -70,10 +77,9 @@ struct chunk *weft__chunk_split(struct chunk *chunk);
 static inline bool queue_push_plain(struct queue *queue, void (*function)(void *), void *arg)
 {
     struct chunk *last = queue->last;
-    if (last == NULL || last->slot != sizeof(struct task) || last->count == CHUNK_PLAIN)
+    if (last == NULL || last->slot != sizeof(struct plain_task) || last->count == CHUNK_PLAIN)
         return false;
-    ((struct task *)(void *)last->slots)[last->count++] =
-        (struct task){.function = function, .arg = arg};
+    ((struct plain_task *)(void *)last->slots)[last->count++] = (struct plain_task){function, arg};
     queue->length++;
     return true;
 }
