@@ -1,8 +1,8 @@
 /*
  * record.c: where the records of fibers come from.
  *
- * Records come from slabs and are not given back to the system before shut-down; a processor or a
- * foreign thread keeps a stock of free ones and exchanges batches with the depot. `started` and
+ * Records are cut from slabs, each larger than the one before up to a huge page, and are not given back to the system
+ * before shut-down; a processor or a foreign thread keeps a stock of free ones and exchanges batches with the depot. `started` and
  * `ended` are counted in the stock of whoever did it, and summed only at shut-down, so that
  * spawning shares no line between processors.
  *
@@ -15,11 +15,20 @@
 #include "sched/panic.h"
 #include "sched/sched.h"
 
-enum { SLAB_RECORDS = 64, CACHE_MOST = 128, CACHE_BATCH = 64, ID_BATCH = 1024 };
+enum {
+    SLAB_FIRST = 16 * 1024,
+    SLAB_MOST = 2 * 1024 * 1024, /* a huge page: with many fibers each is on another page */
+    CACHE_MOST = 128,
+    CACHE_BATCH = 64,
+    ID_BATCH = 1024
+};
 
 struct slab {
     struct slab *next;
-    _Alignas(64) struct weft_fiber records[SLAB_RECORDS];
+    size_t size;
+    uint32_t count;
+    atomic_u32 cut; /* of these; under the lock, but for reports */
+    _Alignas(64) struct weft_fiber records[];
 };
 
 /* Free records in the depot are in batches, so that taking one does not walk through records that
@@ -39,19 +48,41 @@ static void depot_push(struct weft_fiber *batch, uint32_t count)
     depot.batches = batch;
 }
 
+static struct slab *slab_new(size_t size)
+{
+    struct slab *slab = weft__sys_alloc_aligned(size < SLAB_MOST ? CACHE_LINE : SLAB_MOST, size);
+    if (slab == NULL)
+        return NULL;
+    if (size == SLAB_MOST)
+        weft__sys_huge_pages(slab, size);
+    *slab = (struct slab){.next = depot.slabs, .size = size};
+    slab->count = (uint32_t)((size - sizeof *slab) / sizeof slab->records[0]);
+    return slab;
+}
+
+/* Cuts a batch. */
 static bool depot_grow(void)
 {
-    struct slab *slab = weft__sys_alloc_aligned(64, sizeof *slab);
-    if (slab == NULL)
-        return false;
-    memset(slab, 0, sizeof *slab);
-    slab->next = depot.slabs;
-    depot.slabs = slab;
-    for (int i = 0; i < SLAB_RECORDS; i++) {
-        slab->records[i].waiter.is_fiber = true;
-        slab->records[i].next = i + 1 < SLAB_RECORDS ? &slab->records[i + 1] : NULL;
+    struct slab *slab = depot.slabs;
+    if (slab == NULL || atomic_u32_load_relaxed(&slab->cut) == slab->count) {
+        size_t size = slab == NULL             ? SLAB_FIRST
+                      : slab->size < SLAB_MOST ? slab->size * 2
+                                               : SLAB_MOST;
+        slab = slab_new(size);
+        if (slab == NULL)
+            return false;
+        depot.slabs = slab;
     }
-    depot_push(slab->records, SLAB_RECORDS);
+    uint32_t cut = atomic_u32_load_relaxed(&slab->cut), left = slab->count - cut;
+    uint32_t count = left < CACHE_BATCH ? left : CACHE_BATCH;
+    struct weft_fiber *batch = &slab->records[cut];
+    memset(batch, 0, count * sizeof *batch);
+    for (uint32_t i = 0; i < count; i++) {
+        batch[i].waiter.is_fiber = true;
+        batch[i].next = i + 1 < count ? &batch[i + 1] : NULL;
+    }
+    atomic_u32_store_release(&slab->cut, cut + count); /* pairs with weft__fiber_count */
+    depot_push(batch, count);
     return true;
 }
 
@@ -143,7 +174,7 @@ void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *conte
 {
     lock_acquire(&depot.lock);
     for (struct slab *slab = depot.slabs; slab != NULL; slab = slab->next)
-        for (int i = 0; i < SLAB_RECORDS; i++)
+        for (uint32_t i = 0; i < atomic_u32_load_relaxed(&slab->cut); i++)
             if (slab->records[i].state == FIBER_PARKED)
                 visit(&slab->records[i], context);
     lock_release(&depot.lock);
@@ -151,15 +182,17 @@ void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *conte
 
 bool weft__fiber_count(uint64_t counts[FIBER_STATES])
 {
-    enum { SLABS_MOST = 1 << 16 };
+    enum { SLABS_MOST = 512 };
     memset(counts, 0, FIBER_STATES * sizeof *counts);
     const struct slab *slab = depot.slabs;
-    for (int i = 0; slab != NULL && i < SLABS_MOST; slab = slab->next, i++)
-        for (int record = 0; record < SLAB_RECORDS; record++) {
+    for (int i = 0; slab != NULL && i < SLABS_MOST; slab = slab->next, i++) {
+        uint32_t cut = atomic_u32_load_acquire(&slab->cut);
+        for (uint32_t record = 0; record < cut; record++) {
             uint8_t state = slab->records[record].state;
             if (state < FIBER_STATES)
                 counts[state]++;
         }
+    }
     return slab == NULL;
 }
 
@@ -168,7 +201,7 @@ static bool keep_crashed(struct slab *slab)
 {
     static struct slab *kept;
     bool any = false;
-    for (int i = 0; i < SLAB_RECORDS; i++)
+    for (uint32_t i = 0; i < atomic_u32_load_relaxed(&slab->cut); i++)
         any |= slab->records[i].state == FIBER_CRASHED;
     if (any) {
         slab->next = kept;
@@ -184,7 +217,8 @@ void weft__fiber_stop(void)
         depot.slabs = slab->next;
         if (keep_crashed(slab))
             continue;
-        for (int i = 0; i < SLAB_RECORDS; i++) { /* of handles that nobody gave up */
+        for (uint32_t i = 0; i < atomic_u32_load_relaxed(&slab->cut);
+             i++) { /* of handles that nobody gave up */
             weft__sys_free(fiber_extra(&slab->records[i]));
             weft__panic_free(weft__fiber_take_panic(&slab->records[i]));
         }
