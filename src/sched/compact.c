@@ -7,7 +7,7 @@
  * there is moved out, into a piece of a slab (stack/slab.c), and moved back to the same addresses before it goes
  * on, whichever processor that is on.
  *
- * A hot stack is used by one fiber at a time, from enter to leave: `busy`, under its lock. Who finds it in use
+ * A hot stack is used by one fiber at a time, from enter to leave: `busy`, under its latch. Who finds it in use
  * waits in its line; leaving, a fiber makes the first in line ready, which tries again. The stack is not kept for
  * it: a fiber that comes in between is faster than a hand-over.
  *
@@ -30,6 +30,11 @@
  *    in functions that call others, so none of them uses the red zone.
  *  - Nothing is moved out for nothing: the last one stays on the hot stack until another wants it. As many compact
  *    fibers as there are hot stacks cost no copying at all.
+ *
+ * A fiber that another processor has run, since its own was busy, goes back: its deadline is armed in the wheel of the
+ * processor whose hot stack is its own (machine.c). Else after a while half of the fibers would be on the other side, and
+ * with each of their turns a hot stack would go from one CPU's cache to the other's and back: 1.4 times the CPU time of
+ * tasks that sleep, on two processors.
  *
  * Both run on the machine's own stack. So a compact fiber does not go straight to another fiber, nor another one
  * straight to it (park.c, fiber.c).
@@ -57,10 +62,11 @@
 #endif
 
 struct hot {
-    struct hot *next; /* of its processor: a ring */
+    struct hot *next;       /* of its processor: a ring */
+    struct processor *home; /* that one */
     struct stack *stack;
-    struct lock lock;
-    bool busy;         /* under the lock, as are these */
+    struct latch latch;
+    bool busy;         /* under the latch, as are these */
     uint32_t fibers;   /* that belong to it */
     struct chain line; /* ready, and wait for it */
     struct weft_fiber
@@ -165,6 +171,7 @@ static struct hot *hot_make(struct processor *processor, int class)
     hot->next = processor->hot->next != NULL ? processor->hot->next : processor->hot;
     processor->hot->next = hot;
     processor->hots++;
+    hot->home = processor;
     hot->busy = true;
     hot->fibers = 1;
     return hot;
@@ -173,14 +180,14 @@ static struct hot *hot_make(struct processor *processor, int class)
 /* Takes it for a new fiber, or finds that nobody needs it. */
 static bool hot_try(struct hot *hot, bool *unused)
 {
-    lock_acquire(&hot->lock);
+    latch_acquire(&hot->latch);
     bool got = !hot->busy;
     *unused = got && hot->fibers == 0;
     if (got) {
         hot->busy = true;
         hot->fibers++;
     }
-    lock_release(&hot->lock);
+    latch_release(&hot->latch);
     return got;
 }
 
@@ -229,22 +236,22 @@ static struct hot *hot_choose(struct processor *processor, int class)
 
 static bool hot_take(struct hot *hot, struct weft_fiber *fiber)
 {
-    lock_acquire(&hot->lock);
+    latch_acquire(&hot->latch);
     bool got = !hot->busy;
     hot->busy = true;
     if (unlikely(!got))
         chain_add(&hot->line, fiber);
-    lock_release(&hot->lock);
+    latch_release(&hot->latch);
     return got;
 }
 
 static void hot_release(struct hot *hot, bool forget)
 {
-    lock_acquire(&hot->lock);
+    latch_acquire(&hot->latch);
     hot->busy = false;
     hot->fibers -= forget;
     struct weft_fiber *next = chain_take(&hot->line);
-    lock_release(&hot->lock);
+    latch_release(&hot->latch);
     if (unlikely(next != NULL))
         weft__ready(next, false);
 }
@@ -311,6 +318,11 @@ void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, bool ended)
         fiber->stack = away(hot->kept);
     }
     hot_release(hot, ended);
+}
+
+struct processor *weft__compact_home(const struct weft_fiber *fiber)
+{
+    return fiber_kept(fiber)->hot->home;
 }
 
 void weft__compact_stop(struct processor *processor)

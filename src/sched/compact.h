@@ -9,8 +9,8 @@
 #include "sched/thread.h"
 
 enum {
-    HOTS = 8,        /* hot stacks of a processor, of one size; more while these are blocked */
-    PREFETCHED = 10, /* lines of what a fiber keeps that are fetched before it enters */
+    HOTS = 8,       /* hot stacks of a processor, of one size; more while these are blocked */
+    PREFETCHED = 8, /* lines of what a fiber keeps that are fetched before it enters */
 };
 
 struct hot;
@@ -47,6 +47,9 @@ struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *
                                 bool *starves);
 /* The fiber's context is saved, or it has ended; others may use its hot stack. Before anybody can find the fiber. */
 void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, bool ended);
+
+/* Of one that is left: the processor whose hot stack is its own. */
+struct processor *weft__compact_home(const struct weft_fiber *fiber);
 
 /* Has the CPU fetch what a ready fiber needs to enter. */
 static inline void weft__compact_prefetch(const struct weft_fiber *fiber)

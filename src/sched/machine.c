@@ -243,17 +243,21 @@ static bool open_wait(struct weft_fiber *fiber, const struct canceler *canceler)
 noinline void weft__finish_park(struct machine *machine, struct weft_fiber *fiber)
 {
     void (*unlock)(void *) = machine->unlock;
-    bool bound = machine->open, claimed = false;
+    int64_t deadline = machine->deadline;
+    bool bound = machine->open, claimed = false, far = false;
     struct canceler *canceler = bound ? fiber_extra(fiber)->bond.canceler : NULL;
     fiber->state = FIBER_PARKED;
-    if (machine->deadline != WEFT_NEVER) {
-        struct wheel *wheel = &machine->thread.processor->wheel;
-        machine->timer_news = true;
+    if (deadline != WEFT_NEVER) {
+        struct processor *home = machine->thread.processor;
+        if (unlikely(fiber->compact))
+            home = weft__compact_home(fiber);
+        far = home != machine->thread.processor;
+        machine->timer_news |= !far;
         fiber->timer.kind = TIMER_WAIT;
-        lock_acquire(&wheel->lock);
-        weft__wheel_arm_locked(wheel, &fiber->timer, machine->deadline);
+        latch_acquire(&home->wheel.latch);
+        weft__wheel_arm_locked(&home->wheel, &fiber->timer, deadline);
         claimed = bound && open_wait(fiber, canceler);
-        lock_release(&wheel->lock);
+        latch_release(&home->wheel.latch);
     } else if (bound) {
         if (unlock == NULL)
             latch_acquire(&canceler->latch);
@@ -263,6 +267,8 @@ noinline void weft__finish_park(struct machine *machine, struct weft_fiber *fibe
     }
     if (unlock != NULL)
         unlock(machine->object);
+    if (unlikely(far))
+        weft__timers_news(deadline);
     if (unlikely(claimed))
         weft__wake(&fiber->waiter);
 }

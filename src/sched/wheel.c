@@ -216,9 +216,9 @@ void weft__wheel_arm_locked(struct wheel *wheel, struct timer *timer, int64_t de
 
 void weft__wheel_arm(struct wheel *wheel, struct timer *timer, int64_t deadline)
 {
-    lock_acquire(&wheel->lock);
+    latch_acquire(&wheel->latch);
     weft__wheel_arm_locked(wheel, timer, deadline);
-    lock_release(&wheel->lock);
+    latch_release(&wheel->latch);
 }
 
 bool weft__wheel_disarm(struct timer *timer)
@@ -226,7 +226,7 @@ bool weft__wheel_disarm(struct timer *timer)
     struct wheel *wheel = timer->wheel;
     if (wheel == NULL)
         return false;
-    lock_acquire(&wheel->lock);
+    latch_acquire(&wheel->latch);
     bool armed = timer->link != NULL;
     if (armed) {
         take_out(wheel, timer);
@@ -236,7 +236,7 @@ bool weft__wheel_disarm(struct timer *timer)
             publish_next(wheel);
         }
     }
-    lock_release(&wheel->lock);
+    latch_release(&wheel->latch);
     return armed;
 }
 
@@ -244,7 +244,7 @@ uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
                           void (*fire)(struct timer *timer, void *context), void *context)
 {
     uint32_t fired = 0;
-    lock_acquire(&wheel->lock);
+    latch_acquire(&wheel->latch);
     advance(wheel, (uint64_t)now >> WHEEL_SHIFT);
     while (wheel->due != NULL && fired < budget) {
         struct timer *timer = wheel->due;
@@ -253,7 +253,7 @@ uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
         fired++;
     }
     publish_next(wheel);
-    lock_release(&wheel->lock);
+    latch_release(&wheel->latch);
     return fired;
 }
 
@@ -271,7 +271,7 @@ uint32_t weft__wheel_fire_exact(struct wheel *wheel, int64_t *now, bool jump, ui
                                 void (*fire)(struct timer *timer, void *context), void *context)
 {
     uint32_t fired = 0;
-    lock_acquire(&wheel->lock);
+    latch_acquire(&wheel->latch);
     /* The hand is ahead of the clock by less than a tick: what is due by the clock is due by the hand. */
     advance(wheel, tick_of_deadline(*now));
     if (jump && earliest_due(wheel) > *now) {
@@ -289,6 +289,6 @@ uint32_t weft__wheel_fire_exact(struct wheel *wheel, int64_t *now, bool jump, ui
         fired++;
     }
     publish_next(wheel);
-    lock_release(&wheel->lock);
+    latch_release(&wheel->latch);
     return fired;
 }

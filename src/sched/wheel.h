@@ -10,7 +10,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
-#include "base/lock.h"
+#include "base/latch.h"
 
 enum {
     WHEEL_SHIFT = 12, /* a tick is 4.096 us */
@@ -36,7 +36,7 @@ struct timer {
 };
 
 struct wheel {
-    struct lock lock;
+    struct latch latch;
     atomic_i64 next; /* no timer needs attention before this time; WHEEL_EMPTY if there is none */
     uint64_t tick;   /* all that is due up to this tick has fired or is in `due` */
     struct timer *due, **due_end; /* first come, first served */
@@ -54,7 +54,7 @@ void weft__wheel_init(struct wheel *wheel, int64_t now);
 /* Arms a timer that is not armed. */
 void weft__wheel_arm(struct wheel *wheel, struct timer *timer, int64_t deadline);
 
-/* The same, under the wheel's lock. */
+/* The same, under the wheel's latch. */
 void weft__wheel_arm_locked(struct wheel *wheel, struct timer *timer, int64_t deadline);
 
 /* Disarms the timer wherever it is armed. True if that came before its firing; if not, its firing

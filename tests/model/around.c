@@ -343,17 +343,22 @@ void weft__compact_refuse(const void *address, const char *what, const char *ins
     model_fail("a compact fiber");
 }
 
-void *weft__stash(size_t size)
+struct processor *weft__compact_home(const struct weft_fiber *fiber)
 {
-    (void)size;
+    (void)fiber;
     model_fail("a compact fiber");
     return NULL;
 }
 
+/* That of a worker. */
+void *weft__stash(size_t size)
+{
+    return weft__sys_alloc(size);
+}
+
 void weft__unstash(void *memory)
 {
-    (void)memory;
-    model_fail("a compact fiber");
+    weft__sys_free(memory);
 }
 
 int weft__stash_wait(int64_t deadline)
