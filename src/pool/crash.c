@@ -28,8 +28,7 @@
 #include "sched/crash.h"
 
 struct isolated {
-    struct worker worker;
-    struct shift shift;
+    struct worker worker; /* first: see weft__isolated_end */
     struct crash crash;
 };
 
@@ -59,11 +58,9 @@ static void discard(struct isolated *isolated)
     weft__sys_free(isolated);
 }
 
-/* The worker has ended. */
-static void end(struct isolated *isolated)
+void weft__isolated_end(struct worker *worker)
 {
-    if (weft__runtime_forked())
-        return;
+    struct isolated *isolated = (struct isolated *)(void *)worker;
     fiber_extra(weft_self())->crash = NULL;
     (void)runtime_enter(thread_self());
     discard(isolated);
@@ -73,8 +70,7 @@ static void end(struct isolated *isolated)
 static void isolated_main(void *arg)
 {
     struct isolated *isolated = arg;
-    weft__worker_live(&isolated->worker, &isolated->shift);
-    end(isolated);
+    weft__worker_live(&isolated->worker);
 }
 
 /* The fiber that is gone leaves the context that it is bound to, and its worker is this one. */
@@ -99,17 +95,19 @@ static void heir_main(void *arg)
     struct panic *panic = crash->panic;
     crash->panic = NULL;
     take_over(isolated, crash->fiber);
-    weft__worker_crashed(&isolated->worker, &isolated->shift.carried, crash->fiber, panic);
+    weft__worker_crashed(&isolated->worker, crash->fiber, panic);
     if (weft__runtime_forked())
         return;
     (void)runtime_enter(thread_self());
     bool prepared = prepare(isolated, weft_self());
     runtime_leave(thread_self());
-    if (prepared)
-        weft__worker_live(&isolated->worker, &isolated->shift);
-    else
-        weft__worker_end(&isolated->worker); /* whoever is missed next is made, or done without */
-    end(isolated);
+    if (prepared) {
+        weft__worker_live(&isolated->worker);
+        return;
+    }
+    fiber_extra(weft_self())->worker = NULL;
+    weft__worker_end(&isolated->worker); /* whoever is missed next is made, or done without */
+    weft__isolated_end(&isolated->worker);
 }
 
 int weft__isolated_make(weft_pool *pool)
@@ -118,7 +116,8 @@ int weft__isolated_make(weft_pool *pool)
     struct isolated *isolated = weft__sys_alloc_zeroed(sizeof *isolated);
     if (isolated == NULL)
         return -ENOMEM;
-    isolated->worker = (struct worker){.pool = pool, .state = WORKER_STARTS};
+    isolated->worker =
+        (struct worker){.pool = pool, .state = WORKER_STARTS, .kind = WORKER_ISOLATED};
     int error = weft__worker_fiber(pool, &fiber, isolated_main, isolated);
     if (error == 0)
         fiber->compact = pool->options.compact != 0 && weft__compact_works();

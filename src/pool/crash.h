@@ -8,6 +8,8 @@
 
 /* A worker that can be abandoned in its task; 0 or an error. */
 int weft__isolated_make(weft_pool *pool);
+/* In its fiber: it has ended. */
+void weft__isolated_end(struct worker *worker);
 
 /* Around code that is not that of the task which the caller runs, if it is a worker: a fault in it is not the
  * task's. Disarm returns what rearm is to be given. */

@@ -1,9 +1,9 @@
 /*
  * panic.c: what becomes of panics in tasks, and in the functions that a pool was given.
  *
- * No panic leaves a task. A worker has one guard for all its tasks (worker.c); tasks that are called by somebody
- * else (a submitter, one who waits for a task, a call that finds no worker) have one each, as have tasks with
- * handles and those of groups, which keep the panic for whoever asks.
+ * No panic leaves a task. A worker's go to the first frame of its fiber, and from there to weft__worker_lives_on
+ * (start.c); tasks that are called by somebody else (a submitter, one who waits for a task, a call that finds no
+ * worker) have a guard each, as have tasks with handles and those of groups, which keep the panic for whoever asks.
  *
  * on_panic is told of all of them, in the context of the one who ran the task, and as part of it: it may wait. If
  * it panics itself, both are reported, and that is all: no function of the pool's is told of it.

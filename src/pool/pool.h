@@ -55,6 +55,10 @@ enum worker_state {
 };
 
 /* On the stack of its fiber; or beside it, if the pool isolates crashes. */
+enum worker_kind { WORKER_PRIVATE, WORKER_COMPACT, WORKER_ISOLATED };
+
+/* Never on the worker's own stack: others look at it while its task waits, and a panic in a task begins that stack anew.
+ * What a turn touches stands together. */
 struct worker {
     struct link link; /* in the line of idle ones, or of takers; first: see worker_of */
     weft_pool *pool;
@@ -68,14 +72,10 @@ struct worker {
     bool in_task;          /* the user's code runs, not the pool's */
     bool called;           /* counted in the pool's `called` */
     bool armed;       /* the task's own code runs, for the signal handler of its thread: crash.c */
+    uint8_t kind;     /* enum worker_kind */
+    uint8_t turns;    /* as a taker; they count to YIELD_EVERY */
     void *user_state; /* on_worker_start's */
-};
-
-/* What a worker does; not on the stack of what a panic may leave. */
-struct shift {
-    struct worker *worker;
-    struct carried carried;
-    uint32_t turns;
+    struct carried carried; /* the task */
 };
 
 /* What a processor has in hand for the workers whose task has waited: hand.c. */
@@ -201,11 +201,12 @@ void weft__worker_end_task(struct worker *worker);
 /* Under the latch: a worker that comes from on_worker_start, or from a task, is counted nowhere. */
 void weft__worker_come_loose(weft_pool *pool, struct worker *worker);
 /* Runs tasks until the worker is not needed any more. */
-void weft__worker_run_tasks(struct worker *worker, struct shift *shift);
-/* In the heir of a worker's fiber that is gone: ends its task as crashed; the worker starts anew. */
+void weft__worker_run_tasks(struct worker *worker);
 struct panic;
-void weft__worker_crashed(struct worker *worker, struct carried *carried, struct weft_fiber *gone,
-                          struct panic *panic);
+/* A panic has ended its task. */
+void weft__worker_panicked(struct worker *worker, struct panic *panic);
+/* In the heir of a worker's fiber that is gone: ends its task as crashed; the worker starts anew. */
+void weft__worker_crashed(struct worker *worker, struct weft_fiber *gone, struct panic *panic);
 
 /* start.c */
 
@@ -214,8 +215,10 @@ int weft__worker_make(weft_pool *pool);
 int weft__worker_fiber(weft_pool *pool, struct weft_fiber **fiber, void (*function)(void *),
                        void *arg);
 /* The life of a worker that is WORKER_STARTS, in its fiber, to its end; and the end alone. */
-void weft__worker_live(struct worker *worker, struct shift *shift);
+void weft__worker_live(struct worker *worker);
 void weft__worker_end(struct worker *worker);
+/* The same from where a panic in a task has brought it. */
+void weft__worker_lives_on(struct worker *worker, struct panic *panic);
 
 /* worker.c */
 

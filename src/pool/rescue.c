@@ -104,6 +104,7 @@ void weft__pools_add(weft_pool *pool)
     if (!pools.known) { /* once: others read these without a lock */
         weft__idle_look_too(look, act);
         weft__worker_parks = weft__pool_pass_baton;
+        weft__worker_lands = weft__worker_lives_on;
         pools.known = true;
     }
     lock_release(&pools.lock);

@@ -106,57 +106,52 @@ void weft__worker_end(struct worker *worker)
         weft__pool_do_without(pool);
 }
 
-void weft__worker_live(struct worker *worker, struct shift *shift)
+/* Sets it up; false: it is not needed any more. */
+static noinline bool begin(struct worker *worker)
+{
+    fiber_extra(weft_self())->worker = worker;
+    return start_state(worker->pool, worker) && !weft__runtime_forked();
+}
+
+static noinline void finish(struct worker *worker, bool started)
 {
     weft_pool *pool = worker->pool;
-    struct extra *extra = fiber_extra(weft_self());
-    extra->worker = worker;
-    bool started = start_state(pool, worker);
-    if (started && !weft__runtime_forked())
-        weft__worker_run_tasks(worker, shift);
     if (weft__runtime_forked())
         return; /* a child of a task's: nothing of the pool is there */
-    extra->worker = NULL;
+    fiber_extra(weft_self())->worker = NULL;
     if (started && pool->options.on_worker_exit != NULL)
         (void)weft__pool_call_option(pool, call_exit, worker);
-    if (!weft__runtime_forked())
-        weft__worker_end(worker);
+    if (weft__runtime_forked())
+        return;
+    weft__worker_end(worker);
+    if (worker->kind == WORKER_ISOLATED) {
+        weft__isolated_end(worker);
+    } else if (worker->kind == WORKER_PRIVATE) {
+        (void)runtime_enter(thread_self());
+        weft__unstash(worker);
+        runtime_leave(thread_self());
+    }
+}
+
+/* As small on the stack as what it calls: weft__worker_run_tasks. */
+void weft__worker_live(struct worker *worker)
+{
+    bool started = begin(worker);
+    if (started)
+        weft__worker_run_tasks(worker);
+    finish(worker, started);
+}
+
+void weft__worker_lives_on(struct worker *worker, struct panic *panic)
+{
+    weft__worker_panicked(worker, panic);
+    weft__worker_run_tasks(worker);
+    finish(worker, true);
 }
 
 static void worker_main(void *arg)
 {
-    struct worker worker = {.pool = arg, .fiber = weft_self(), .state = WORKER_STARTS};
-    struct shift shift;
-    weft__worker_live(&worker, &shift);
-}
-
-/* Others look at a worker while its task waits: on a compact stack it must not be. */
-struct apart {
-    struct worker worker;
-    struct shift shift;
-};
-
-static void apart_main(void *arg)
-{
-    struct apart *apart = arg;
-    weft__worker_live(&apart->worker, &apart->shift);
-}
-
-static int make_compact(weft_pool *pool)
-{
-    struct weft_fiber *fiber;
-    int error = weft__worker_fiber(pool, &fiber, apart_main, NULL);
-    if (error != 0)
-        return error;
-    struct apart *apart = weft__compact_front(fiber, sizeof *apart);
-    if (apart == NULL) {
-        weft__fiber_discard(fiber);
-        return -ENOMEM;
-    }
-    apart->worker = (struct worker){.pool = pool, .fiber = fiber, .state = WORKER_STARTS};
-    fiber->arg = apart;
-    weft__fiber_start(fiber);
-    return 0;
+    weft__worker_live(arg);
 }
 
 /* Making them. */
@@ -184,10 +179,21 @@ int weft__worker_make(weft_pool *pool)
     struct weft_fiber *fiber;
     if (pool->options.isolate_crashes)
         return weft__isolated_make(pool);
-    if (pool->options.compact != 0 && weft__compact_works())
-        return make_compact(pool);
-    int error = weft__worker_fiber(pool, &fiber, worker_main, pool);
-    if (error == 0)
-        weft__fiber_start(fiber);
-    return error;
+    bool compact = pool->options.compact != 0 && weft__compact_works();
+    int error = weft__worker_fiber(pool, &fiber, worker_main, NULL);
+    if (error != 0)
+        return error;
+    struct worker *worker =
+        compact ? weft__compact_front(fiber, sizeof *worker) : weft__stash(sizeof *worker);
+    if (worker == NULL) {
+        weft__fiber_discard(fiber);
+        return -ENOMEM;
+    }
+    *worker = (struct worker){.pool = pool,
+                              .fiber = fiber,
+                              .state = WORKER_STARTS,
+                              .kind = compact ? WORKER_COMPACT : WORKER_PRIVATE};
+    fiber->arg = worker;
+    weft__fiber_start(fiber);
+    return 0;
 }

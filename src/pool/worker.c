@@ -163,34 +163,20 @@ static void end_deferred(void)
     fiber->defers = false;
 }
 
-/* Called by a worker for a task that it has taken. A panic goes to the guard of all its tasks: take_turns. */
-static void work(struct worker *worker, struct carried *carried)
+static void end_after(struct worker *worker)
 {
-    do {
-        worker->armed = true;
-        call_task(worker->pool, carried);
-        end_deferred();
-        worker->armed = false;
-    } while (calls_next(worker->pool, carried));
-    count_end(worker);
-}
-
-static void end_after(struct worker *worker, struct carried *carried)
-{
-    while (calls_next(worker->pool, carried))
-        call_task_safely(worker->pool, carried);
+    while (calls_next(worker->pool, &worker->carried))
+        call_task_safely(worker->pool, &worker->carried);
     weft__worker_end_task(worker);
     count_end(worker);
 }
 
-/* The rest of that, if the task panicked. */
-static noinline void work_after_panic(struct worker *worker, struct carried *carried,
-                                      struct panic *panic)
+void weft__worker_panicked(struct worker *worker, struct panic *panic)
 {
     must(worker->in_task);
     worker->armed = false;
-    weft__pool_panicked(worker->pool, &carried->task, panic);
-    end_after(worker, carried);
+    weft__pool_panicked(worker->pool, &worker->carried.task, panic);
+    end_after(worker);
 }
 
 /* Taking; under the latch. */
@@ -272,23 +258,6 @@ static void attend(struct worker *worker)
     bool fiber = enter_if_fiber();
     attend_inside(worker);
     leave_if_fiber(fiber);
-}
-
-/* Looks at `attention` only after it has taken the next task: see pool.h. */
-static void work_through(struct worker *worker, struct carried *carried)
-{
-    bool more;
-    weft__worker_begin_task(worker);
-    do {
-        work(worker, carried);
-        if (weft__runtime_forked())
-            break; /* a child of the task's */
-        /* The chunk is gone if the task parked. */
-        more = worker->chunk != NULL && weft__chunk_take(worker->chunk, carried);
-        if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention)))
-            attend(worker);
-    } while (more);
-    weft__worker_end_task(worker);
 }
 
 /* The life of a worker. */
@@ -435,45 +404,88 @@ static noinline enum next choose(struct worker *worker, struct carried *carried,
     return next;
 }
 
-static void take_turns(void *arg)
+/* Waits until there is a task; false: the worker ends. */
+static noinline bool next_task(struct worker *worker)
 {
-    struct shift *shift = arg;
-    struct worker *worker = shift->worker;
-    bool lingered = false;
-    for (;;) {
+    for (bool lingered = false; !weft__runtime_forked();) {
         (void)runtime_enter(thread_self());
-        enum next next = choose(worker, &shift->carried, lingered);
+        enum next next = choose(worker, &worker->carried, lingered);
         if (next == NEXT_LINGER)
             linger(worker->pool);
         runtime_leave(thread_self());
         lingered = next == NEXT_LINGER;
         if (next == NEXT_END)
-            return;
+            return false;
         if (next == NEXT_SHRINK)
             weft__pool_shrink_later(worker->pool);
         if (next == NEXT_TASK) {
-            work_through(worker, &shift->carried);
-            if (weft__runtime_forked())
-                return;
-            if (worker->state == WORKER_TAKES && ++shift->turns % YIELD_EVERY == 0 &&
-                !atomic_u32_load_relaxed(&worker->pool->attention))
-                weft_yield(); /* whoever else is ready on this processor has its turn */
+            weft__worker_begin_task(worker);
+            return true;
         }
+    }
+    return false; /* a child of the task's */
+}
+
+/* A task of a chunk has ended: the next, if there is one. Looks at `attention` only after it has taken that: see
+ * pool.h. */
+static bool next_in_hand(struct worker *worker)
+{
+    /* The chunk is gone if the task parked. */
+    bool more = worker->chunk != NULL && weft__chunk_take(worker->chunk, &worker->carried);
+    if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention)))
+        attend(worker);
+    return more;
+}
+
+/* After a task: true if there is another to be called. */
+static noinline bool after_task(struct worker *worker)
+{
+    end_deferred();
+    worker->armed = false;
+    if (calls_next(worker->pool, &worker->carried))
+        return true;
+    count_end(worker);
+    if (!weft__runtime_forked() && next_in_hand(worker))
+        return true;
+    weft__worker_end_task(worker);
+    if (worker->state == WORKER_TAKES && !weft__runtime_forked() &&
+        ++worker->turns % YIELD_EVERY == 0 && !atomic_u32_load_relaxed(&worker->pool->attention))
+        weft_yield(); /* whoever else is ready on this processor has its turn */
+    return false;
+}
+
+/* Below every task, and moved with it if the stack is compact: so it has next to nothing on the stack. No guard either:
+ * a panic comes to the first frame of the fiber, and from there to weft__worker_lives_on. */
+static always_inline void run_tasks(struct worker *worker)
+{
+    while (next_task(worker)) {
+        do {
+            worker->armed = true;
+            call_task(worker->pool, &worker->carried);
+        } while (after_task(worker));
     }
 }
 
-/* One guard for all tasks until one panics. */
-void weft__worker_run_tasks(struct worker *worker, struct shift *shift)
+#if WEFT_TSAN
+static void run_guarded(void *worker)
+{
+    run_tasks(worker);
+}
+
+/* ThreadSanitizer's shadow of the stack grows with each call that a panic has cut, unless a guard's longjmp tells of it:
+ * one fiber that ends so does not matter, a worker that goes on for ever does. */
+void weft__worker_run_tasks(struct worker *worker)
 {
     struct guard guard;
-    shift->worker = worker;
-    shift->turns = 0;
-    while (weft__guarded(&guard, take_turns, shift)) {
-        work_after_panic(worker, &shift->carried, guard.panic);
-        if (weft__runtime_forked())
-            return;
-    }
+    while (weft__guarded(&guard, run_guarded, worker))
+        weft__worker_panicked(worker, guard.panic);
 }
+#else
+void weft__worker_run_tasks(struct worker *worker)
+{
+    run_tasks(worker);
+}
+#endif
 
 /* Crashes. */
 
@@ -499,9 +511,9 @@ static void start_anew(struct worker *worker)
     runtime_leave(thread_self());
 }
 
-void weft__worker_crashed(struct worker *worker, struct carried *carried, struct weft_fiber *gone,
-                          struct panic *panic)
+void weft__worker_crashed(struct worker *worker, struct weft_fiber *gone, struct panic *panic)
 {
+    struct carried *carried = &worker->carried;
     weft__worker_begin_task(worker);
     if (carried->task.handle != NULL)
         weft__task_crashed(carried->task.handle, panic);
@@ -510,7 +522,7 @@ void weft__worker_crashed(struct worker *worker, struct carried *carried, struct
     else
         weft__pool_panicked(worker->pool, &carried->task, panic);
     if (!weft__runtime_forked()) /* by on_panic */
-        end_after(worker, carried);
+        end_after(worker);
     if (!weft__runtime_forked())
         start_anew(worker);
 }

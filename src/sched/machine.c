@@ -143,13 +143,20 @@ static void fiber_main(void *arg)
     end_fiber(fiber);
 }
 
-/* Where one goes on that a panic has ended: at the top of its stack, which is forgotten. */
+/* Where one goes on that a panic has ended: at the top of its stack, which is forgotten. For a worker of a pool only its
+ * task has ended. */
 static void fiber_main_again(void *arg)
 {
     struct weft_fiber *fiber = arg;
-    weft__fiber_keep_panic(fiber, weft__panic_arrived(fiber));
+    struct panic *panic = weft__panic_arrived(fiber);
+    struct extra *extra = fiber_extra(fiber);
+    if (extra != NULL && extra->worker != NULL) {
+        fiber->arrivals = 0;
+        weft__worker_lands(extra->worker, panic);
+        end_fiber(fiber);
+    }
+    weft__fiber_keep_panic(fiber, panic);
     if (unlikely(fiber->arrivals == ARRIVALS_MOST)) {
-        struct extra *extra = fiber_extra(fiber);
         must(extra != NULL && extra->locals != NULL); /* after the first, only those can panic */
         weft__warn(
             "fiber %llu: destructors of its fiber-local values panic again and again, and are left",

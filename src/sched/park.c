@@ -51,6 +51,7 @@ const char *weft__wait_text(enum wait_what what)
 }
 
 void (*weft__worker_parks)(struct worker *worker);
+void (*weft__worker_lands)(struct worker *worker, struct panic *panic);
 
 /* Threads. */
 
@@ -133,8 +134,18 @@ static bool park_directly(struct machine *machine, struct weft_fiber *self)
     machine->thread.fiber = next;
     machine->parked = self;
     atomic_u32_store_relaxed(&processor->turn, turn + 1);
-    switch_fibers(machine, self, next);
+    switch_fibers_plain(machine, self, next);
     return true;
+}
+
+/* With exceptions of C++, which go with it. */
+static noinline int park_with_exceptions(struct waiter *waiter, uint32_t what,
+                                         void (*unlock)(void *), void *object, int64_t deadline)
+{
+    struct cxx_state cxx = cxx_leave((struct machine *)thread_self());
+    int result = weft__park(waiter, what, unlock, object, deadline);
+    *thread_self()->cxx = cxx;
+    return result;
 }
 
 int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), void *object,
@@ -148,6 +159,8 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
         return park_thread(waiter, what, unlock, object, deadline);
     struct machine *machine = (struct machine *)thread;
     struct weft_fiber *fiber = machine->thread.fiber;
+    if (unlikely(cxx_is_busy(machine)))
+        return park_with_exceptions(waiter, what, unlock, object, deadline);
     if (unlikely(fiber->tells)) {
         must(!(what & WAIT_TOLD)); /* it would take the latch of the pool, and may hold it */
         weft__worker_parks(fiber->object);
@@ -172,8 +185,10 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
     machine->object = object;
     machine->deadline = deadline;
     machine->open = open;
-    if (deadline != WEFT_NEVER || !park_directly(machine, fiber))
-        weft__machine_switch(machine, ACTION_PARK);
+    if (deadline != WEFT_NEVER || !park_directly(machine, fiber)) {
+        machine->action = ACTION_PARK;
+        switch_to_machine_plain(machine, fiber, false);
+    }
     int result = waiter->result;
     if (deadline != WEFT_NEVER && result != -ETIMEDOUT)
         (void)weft__wheel_disarm(&fiber->timer);

@@ -136,6 +136,8 @@ void weft__runtime_quiet(void);
 /* What a worker of a pool does before its task parks; set by the pool. Both the flag and the worker stand in
  * the part of the fiber's record that every park touches (weft_fiber.tells). */
 extern void (*weft__worker_parks)(struct worker *worker);
+/* How a worker goes on when a panic in its task has come to the fiber's first frame; returns when the worker ends. */
+extern void (*weft__worker_lands)(struct worker *worker, struct panic *panic);
 
 /* machine.c */
 

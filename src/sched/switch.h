@@ -80,13 +80,10 @@ static inline void switch_arrive_first(struct weft_fiber *fiber)
     switch_finish_parked(machine, fiber);
 }
 
-/* From a fiber to its machine; returns when it is resumed, never if it has ended. */
-static inline void switch_to_machine(struct machine *machine, struct weft_fiber *fiber, bool ended)
+/* From a fiber that has no exceptions of C++ to its machine; returns when it is resumed, never if it has ended. */
+static inline void switch_to_machine_plain(struct machine *machine, struct weft_fiber *fiber,
+                                           bool ended)
 {
-    bool cxx_busy = cxx_is_busy(machine);
-    struct cxx_state cxx;
-    if (cxx_busy)
-        cxx = cxx_leave(machine);
     fiber->saved_errno = *machine->thread.errno_address;
     TSAN_ONLY(__tsan_switch_to_fiber(machine->tsan_fiber, 0));
     ASAN_ONLY(
@@ -94,11 +91,31 @@ static inline void switch_to_machine(struct machine *machine, struct weft_fiber 
     (void)ended;
     context_switch(&fiber->context, &machine->context);
     switch_arrive(fiber);
+}
+
+/* The same for any. */
+static inline void switch_to_machine(struct machine *machine, struct weft_fiber *fiber, bool ended)
+{
+    bool cxx_busy = cxx_is_busy(machine);
+    struct cxx_state cxx;
+    if (cxx_busy)
+        cxx = cxx_leave(machine);
+    switch_to_machine_plain(machine, fiber, ended);
     if (unlikely(cxx_busy))
         *thread_self()->cxx = cxx;
 }
 
 /* From a fiber straight to another one that has run before. */
+static inline void switch_fibers_plain(struct machine *machine, struct weft_fiber *from,
+                                       struct weft_fiber *to)
+{
+    from->saved_errno = *machine->thread.errno_address;
+    TSAN_ONLY(__tsan_switch_to_fiber(to->tsan_fiber, 0));
+    ASAN_ONLY(asan_leave_to_fiber(&from->fake_stack, to));
+    context_switch(&from->context, &to->context);
+    switch_arrive(from);
+}
+
 static inline void switch_fibers(struct machine *machine, struct weft_fiber *from,
                                  struct weft_fiber *to)
 {
@@ -106,11 +123,7 @@ static inline void switch_fibers(struct machine *machine, struct weft_fiber *fro
     struct cxx_state cxx;
     if (cxx_busy)
         cxx = cxx_leave(machine);
-    from->saved_errno = *machine->thread.errno_address;
-    TSAN_ONLY(__tsan_switch_to_fiber(to->tsan_fiber, 0));
-    ASAN_ONLY(asan_leave_to_fiber(&from->fake_stack, to));
-    context_switch(&from->context, &to->context);
-    switch_arrive(from);
+    switch_fibers_plain(machine, from, to);
     if (unlikely(cxx_busy))
         *thread_self()->cxx = cxx;
 }

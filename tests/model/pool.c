@@ -113,6 +113,11 @@ int weft__isolated_make(weft_pool *isolating)
     return -ENOSYS;
 }
 
+void weft__isolated_end(struct worker *isolated)
+{
+    (void)isolated;
+}
+
 void weft__task_crashed(struct weft_task *task, struct panic *panic)
 {
     (void)task, (void)panic;
