@@ -8,11 +8,15 @@
 #include "sched/compact.h"
 #include "sched/sched.h"
 
-enum { FIBERS = 64, TURNS_ABROAD = 200, PROCESSORS = 2 };
+enum { FIBERS = 16, PROCESSORS = 2, UNKNOWN = 99 };
 
-#define SPIN (2 * WEFT_MS)
+static struct traveller {
+    weft_chan *chan;
+    weft_fiber *fiber;
+    atomic_u32 home; /* index of its processor */
+} travellers[FIBERS];
 
-static atomic_u32 abroad, arrived;
+static atomic_u32 arrived;
 static weft_wg gate, done;
 
 static uint32_t here(void)
@@ -20,50 +24,53 @@ static uint32_t here(void)
     return thread_self()->processor->index;
 }
 
-/* Keeps its processor, so that another one sees to those who sleep there. */
-static void spin(void)
-{
-    for (int64_t end = weft_now() + SPIN; weft_now() < end;)
-        cpu_relax();
-}
-
+/* Until it was woken on another processor; then it waits, with a deadline. */
 static void travel(void *arg)
 {
+    struct traveller *traveller = arg;
     uint32_t home = here();
-    for (int turn = 0; atomic_u32_load_relaxed(&abroad) < TURNS_ABROAD; turn++) {
-        CHECK_EQ(weft_sleep(50 * WEFT_US), 0);
-        if (here() != home)
-            atomic_u32_add_relaxed(&abroad, 1);
-        if ((uintptr_t)arg == 0 && turn % 8 == 0)
-            spin();
-    }
-    atomic_u32_add_relaxed(&arrived, 1);
+    traveller->fiber = weft_self();
+    atomic_u32_store_release(&traveller->home, home);
+    do
+        CHECK_EQ(weft_chan_receive(traveller->chan, NULL), 0);
+    while (here() == home);
+    atomic_u32_add_acq_rel(&arrived, 1);
     CHECK_EQ(weft_wg_wait_until(&gate, weft_after(60 * WEFT_S)), 0);
     weft_wg_done(&done);
 }
 
-static void check_one(struct weft_fiber *fiber, void *count)
+/* Wakes those who are at home elsewhere: they go on here. */
+static void wake_strangers(void *arg)
 {
-    if (!fiber->compact || fiber->timer.link == NULL)
-        return;
-    CHECK_PTR(fiber->timer.wheel, &weft__compact_home(fiber)->wheel);
-    ++*(int *)count;
-}
-
-/* What machines have written before they gave a wheel back is seen after this. */
-static void pass_wheels(void)
-{
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
-        latch_acquire(&weft__sched.processors[i].wheel.latch);
-        latch_release(&weft__sched.processors[i].wheel.latch);
+    char letter = 'x';
+    int sent = 0; /* to nobody, mostly */
+    while (atomic_u32_load_relaxed(&arrived) < FIBERS) {
+        for (int i = 0; i < FIBERS; i++) {
+            uint32_t home = atomic_u32_load_acquire(&travellers[i].home);
+            if (home != UNKNOWN && home != here())
+                sent += weft_chan_try_send(travellers[i].chan, &letter) == 0;
+        }
+        weft_yield();
     }
+    weft_wg_done(&done);
+    (void)arg, (void)sent;
 }
 
+/* How many wait, with a deadline. What is looked at is written under the latch of a wheel, or before that. */
 static int check_all(void)
 {
     int count = 0;
-    pass_wheels();
-    weft__fiber_each_parked(check_one, &count);
+    for (int i = 0; i < PROCESSORS; i++)
+        latch_acquire(&weft__sched.processors[i].wheel.latch);
+    for (int i = 0; i < FIBERS; i++) {
+        const struct weft_fiber *fiber = travellers[i].fiber;
+        if (fiber->timer.link == NULL)
+            continue;
+        CHECK_PTR(fiber->timer.wheel, &weft__compact_home(fiber)->wheel);
+        count++;
+    }
+    for (int i = 0; i < PROCESSORS; i++)
+        latch_release(&weft__sched.processors[i].wheel.latch);
     return count;
 }
 
@@ -71,15 +78,22 @@ static void deadlines_are_kept_at_home(void)
 {
     CHECK_EQ(weft_configure(&(weft_config){.processors = PROCESSORS}), 0);
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
-    CHECK_EQ(weft_wg_init(&done, FIBERS), 0);
-    for (uintptr_t i = 0; i < FIBERS; i++)
-        compact_go(travel, (void *)i);
-    while (atomic_u32_load_relaxed(&arrived) < FIBERS)
+    CHECK_EQ(weft_wg_init(&done, FIBERS + PROCESSORS), 0);
+    for (int i = 0; i < FIBERS; i++) {
+        atomic_u32_store_relaxed(&travellers[i].home, UNKNOWN);
+        CHECK_EQ(weft_chan_make(&travellers[i].chan, 1, 0), 0);
+        compact_go(travel, &travellers[i]);
+    }
+    for (int i = 0; i < PROCESSORS; i++)
+        CHECK_EQ(weft_go(wake_strangers, NULL), 0);
+    while (atomic_u32_load_acquire(&arrived) < FIBERS)
         usleep(1000);
     while (check_all() < FIBERS) /* the last ones are about to wait */
         usleep(1000);
     weft_wg_done(&gate);
     CHECK_EQ(weft_wg_wait(&done), 0);
+    for (int i = 0; i < FIBERS; i++)
+        weft_chan_destroy(travellers[i].chan);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
