@@ -51,7 +51,9 @@
 #define PATIENCE (10 * WEFT_US)    /* for one who does not answer; then it is claimed */
 
 enum {
-    LOOK_PAUSES = 16,   /* between two looks at the inject queue: its line is what pushers need */
+    LOOK_PAUSES =
+        16, /* between two looks at others: their lines are what they write; doubled up to */
+    LOOK_CAP = 128,
     CLAIM_SPINS = 1000, /* of the owner, before it yields its thread to the thief */
 };
 
@@ -216,6 +218,7 @@ struct weft_fiber *weft__steal(struct machine *machine)
     uint32_t count = weft__sched.processor_count;
     int64_t start = weft__sys_now(), now = start;
     bool close = false;
+    int pauses = LOOK_PAUSES;
     for (uint32_t i = 0; i < count; i++)
         seen[i] = (struct seen){atomic_u32_load_relaxed(&weft__sched.processors[i].turn), 0};
     while (now - start < SEARCH_TIME || (close && now - start < SEARCH_MOST)) {
@@ -226,8 +229,10 @@ struct weft_fiber *weft__steal(struct machine *machine)
             fiber = demand(thief, seen, count, now, &close);
         if (fiber != NULL)
             return fiber;
-        for (int i = 0; i < LOOK_PAUSES; i++)
+        for (int i = 0; i < pauses; i++)
             cpu_relax();
+        if (pauses < LOOK_CAP)
+            pauses *= 2;
         now = weft__sys_now();
     }
     weft__sys_yield(); /* in case that an owner was preempted inside the runtime, to us */
