@@ -233,7 +233,7 @@ static void stalled_handshakes(void)
         client_close(&client, false);
         close(client.fd);
     } while (true);
-    CHECK_EQ(stats_of(server).running, 0);
+    AWAIT(stats_of(server).running == 0);
     for (int i = 0; i < STALLED; i++) {
         CHECK_EQ(weft_fd_wait(fds[i], WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
         CHECK(recv(fds[i], &byte, 1, 0) <= 0);
