@@ -187,14 +187,29 @@ static noinline void raises_outer(void *arg)
     raises_below_panics(arg);
 }
 
-static void recover_outer(void *arg)
+/* Who keeps its processor for long may see the record of one more machine made, which is kept: once. */
+static void check_leaves_nothing(void (*body)(void))
 {
-    (void)arg;
     int64_t before = weft__sys_live(LIVE_MEMORY);
+    body();
+    if (weft__sys_live(LIVE_MEMORY) == before)
+        return;
+    before = weft__sys_live(LIVE_MEMORY);
+    body();
+    CHECK_EQ(weft__sys_live(LIVE_MEMORY), before);
+}
+
+static void nest(void)
+{
     noted();
     recover(raises_outer, OTHER WHILE("one") WHILE("two"));
     CHECK_STR(noted(), "xix");
-    CHECK_EQ(weft__sys_live(LIVE_MEMORY), before);
+}
+
+static void recover_outer(void *arg)
+{
+    (void)arg;
+    check_leaves_nothing(nest);
 }
 
 static void exceptions_nest(void)
@@ -216,17 +231,20 @@ static noinline void raises_and_is_cut(void *arg)
     raises(arg);
 }
 
-static void recover_cut(void *arg)
+static void cut(void)
 {
-    (void)arg;
-    int64_t before = weft__sys_live(LIVE_MEMORY);
     noted();
     recover(raises_and_is_cut, "on the way");
     CHECK_STR(noted(), "");
     free(latest); /* nobody else does */
     recover(raises, OTHER);
     CHECK_STR(noted(), "x");
-    CHECK_EQ(weft__sys_live(LIVE_MEMORY), before);
+}
+
+static void recover_cut(void *arg)
+{
+    (void)arg;
+    check_leaves_nothing(cut);
 }
 
 static void an_exception_is_cut(void)
