@@ -28,7 +28,7 @@
 #include "sched/crash.h"
 
 struct isolated {
-    struct worker worker; /* first: see weft__isolated_end */
+    struct worker worker;
     struct crash crash;
 };
 
@@ -60,7 +60,7 @@ static void discard(struct isolated *isolated)
 
 void weft__isolated_end(struct worker *worker)
 {
-    struct isolated *isolated = (struct isolated *)(void *)worker;
+    struct isolated *isolated = container_of(worker, struct isolated, worker);
     fiber_extra(weft_self())->crash = NULL;
     (void)runtime_enter(thread_self());
     discard(isolated);

@@ -359,9 +359,10 @@ static bool goes_on_away_latched(weft_pool *pool, struct worker *worker, struct 
 enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_END };
 
 /* What the worker does next. The caller has entered the runtime. */
-static noinline enum next choose(struct worker *worker, struct carried *carried, bool lingered)
+static noinline enum next choose(struct worker *worker, bool lingered)
 {
     weft_pool *pool = worker->pool;
+    struct carried *carried = &worker->carried;
     struct errands errands = {NULL, NULL, false};
     enum next next = NEXT_AGAIN;
     if (goes_on_away(worker, carried))
@@ -409,7 +410,7 @@ static noinline bool next_task(struct worker *worker)
 {
     for (bool lingered = false; !weft__runtime_forked();) {
         (void)runtime_enter(thread_self());
-        enum next next = choose(worker, &worker->carried, lingered);
+        enum next next = choose(worker, lingered);
         if (next == NEXT_LINGER)
             linger(worker->pool);
         runtime_leave(thread_self());

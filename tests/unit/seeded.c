@@ -506,24 +506,29 @@ static void *send_from_thread(void *chan)
     return NULL;
 }
 
-static void outside(void *arg)
+static void receive_from_thread(void)
 {
-    (void)arg;
-    int value = 0, ends[2];
     char letter;
     pthread_t thread;
     weft_chan *chan;
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, blocks, &value, NULL), 0);
-    CHECK_EQ(weft_sleep(WEFT_S), 0);
-    CHECK_EQ(value, 1); /* no time passed before it was back */
-    CHECK_EQ(weft_join(fiber), 0);
     CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
     CHECK_EQ(pthread_create(&thread, NULL, send_from_thread, chan), 0);
     CHECK_EQ(weft_chan_receive(chan, &letter), 0);
     CHECK_EQ(letter, 't');
     CHECK_EQ(pthread_join(thread, NULL), 0);
     weft_chan_destroy(chan);
+}
+
+static void outside(void *arg)
+{
+    (void)arg;
+    int value = 0, ends[2];
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, blocks, &value, NULL), 0);
+    CHECK_EQ(weft_sleep(WEFT_S), 0);
+    CHECK_EQ(value, 1); /* no time passed before it was back */
+    CHECK_EQ(weft_join(fiber), 0);
+    receive_from_thread();
     CHECK_EQ(pipe(ends), 0);
     CHECK_EQ(weft_fd_wait(ends[0], WEFT_READABLE, weft_after(60 * WEFT_S)), -ETIMEDOUT);
     CHECK_EQ(write(ends[1], "x", 1), 1);
@@ -554,16 +559,9 @@ struct stranger {
 static void end_stranger(void *arg)
 {
     struct stranger *stranger = arg;
-    char letter;
-    pthread_t thread;
-    weft_chan *chan;
     atomic_u32_store_release(&stranger->end, 1);
     CHECK_EQ(pthread_join(stranger->thread, NULL), 0);
-    CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
-    CHECK_EQ(pthread_create(&thread, NULL, send_from_thread, chan), 0);
-    CHECK_EQ(weft_chan_receive(chan, &letter), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
-    weft_chan_destroy(chan);
+    receive_from_thread();
 }
 
 static void strangers_may_end(void)
