@@ -359,20 +359,22 @@ static void shelf_put(struct shelf *shelf, struct stack *first)
 
 struct stack *weft__stack_get(struct stack_cache *cache, int class)
 {
-    if (cache == NULL || cache->class != class)
+    if (unlikely(cache == NULL || cache->class != class || cache->count == 0))
         return shelf_get(class);
-    struct stack *stack = pop(&cache->free, &cache->count);
-    return likely(stack != NULL) ? stack : shelf_get(class);
+    return cache->free[--cache->count];
 }
 
 /* Moves the oldest stacks of the cache, all but `keep`, to the shelf; there are more than that. */
-static void cache_shrink(struct stack_cache *cache, uint32_t keep)
+static noinline void cache_shrink(struct stack_cache *cache, uint32_t keep)
 {
-    struct stack **end = &cache->free;
+    struct stack *moved = NULL;
+    uint32_t count = cache->count - keep;
+    for (uint32_t i = 0; i < count; i++) {
+        cache->free[i]->next = moved;
+        moved = cache->free[i];
+    }
     for (uint32_t i = 0; i < keep; i++)
-        end = &(*end)->next;
-    struct stack *moved = *end;
-    *end = NULL;
+        cache->free[i] = cache->free[count + i];
     cache->count = keep;
     shelf_put(&shelves[cache->class], moved);
 }
@@ -382,10 +384,10 @@ void weft__stack_put(struct stack_cache *cache, struct stack *stack)
 #if WEFT_ASAN
     __asan_unpoison_memory_region(weft__stack_low(stack), usable(stack));
 #endif
-    if (cache != NULL && cache->class == stack->class) {
-        push(&cache->free, &cache->count, stack);
-        if (unlikely(cache->count > STACK_CACHE_MOST))
+    if (likely(cache != NULL && cache->class == stack->class)) {
+        if (unlikely(cache->count == STACK_CACHE_MOST))
             cache_shrink(cache, CACHE_MOVES);
+        cache->free[cache->count++] = stack;
         return;
     }
     stack->next = NULL;

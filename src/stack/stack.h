@@ -19,7 +19,7 @@ enum {
 };
 
 struct stack {
-    struct stack *next; /* in a cache or on a shelf */
+    struct stack *next; /* on a shelf */
     char *base;         /* the lowest byte of the guard */
     uint8_t class;
     bool guarded;
@@ -27,11 +27,12 @@ struct stack {
     uint32_t valgrind_id;
 };
 
-/* A processor's own warm stacks, newest first; all of one class. */
+/* A processor's own warm stacks, newest last; all of one class. Not linked by their descriptors: those of two processors'
+ * stacks may share a line of the CPU's cache, which each get and put would take from the other. */
 struct stack_cache {
-    struct stack *free;
     uint32_t count;
     uint8_t class;
+    struct stack *free[STACK_CACHE_MOST];
 };
 
 enum stack_guard {

@@ -24,7 +24,7 @@ static int64_t most;
 
 static void use_them_up(void)
 {
-    struct stack_cache cache = {.free = NULL};
+    struct stack_cache cache = {.count = 0};
     int64_t guarded = 0;
     weft__stack_start(false, true);
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
