@@ -35,11 +35,16 @@
  *    shows `inside` 0 meanwhile. So also a machine that runs no fiber can find its processor gone.
  *  - Two thieves: the one whose or-operation found CLAIMED set already backs off. If it found GONE the
  *    owner has lost this processor to the monitor, and has not noticed yet.
- *  - WANTED set and nobody hungry any more: the owner sheds into the inject queue and wakes as for
- *    any ready fiber.
+ *  - WANTED set and nobody hungry any more (the thief takes it back too late): the owner sheds into the inject queue and
+ *    wakes as for any ready fiber.
  *
- * runnext is not given away on request: it is about to run here, where its data is warm. Only a
- * claim takes it, when the ring is empty and the processor has not changed fibers for a while.
+ * runnext is not given away on request if it is nearly all there is: it is about to run here, where its data is warm. Only
+ * a claim takes it then, when the ring is empty and the processor has not changed fibers for a while. But if others wait
+ * behind it, it goes first: it has just been woken, often by those whom it had spawned, and takes along the work that
+ * it will hand out. Without that the thief gets what such a fiber has spawned, never the fiber, and is hungry again
+ * soon: two that spawn would stay on one processor.
+ *
+ * A thief that has found something takes back what it asked others for: nobody needs their answer.
  *
  * Rejected: the usual shared ring, popped by the owner with a compare-and-swap: it costs every
  * switch 6 ns (a locked instruction) to make a steal, which is rare, cheaper.
@@ -59,12 +64,15 @@ enum {
 
 /* Owner's side. */
 
-/* Gives half of what waits to the inject queue: the larger half if a fiber runs here beside it. */
+/* Gives half of what waits to the inject queue: the larger half if a fiber runs here beside it, and runnext with it. */
 static void shed(struct thread *thread)
 {
     struct processor *processor = thread->processor;
     uint32_t give = (ring_length(processor) + (thread->fiber != NULL)) / 2;
     struct chain chain = {NULL, NULL, 0};
+    struct weft_fiber *next = give > 1 ? runnext_swap_owner(processor, NULL) : NULL;
+    if (next != NULL)
+        chain_add(&chain, next);
     while (chain.count < give)
         chain_add(&chain, ring_pop_owner(processor));
     weft__inject_push_any(chain);
@@ -211,6 +219,17 @@ static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uin
     return NULL;
 }
 
+/* The thief has found something: who was asked, and has not answered, need not. */
+static void unwant(const struct processor *thief)
+{
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+        struct processor *victim = &weft__sched.processors[i];
+        struct thread *owner = victim != thief ? atomic_ptr_load_acquire(&victim->owner) : NULL;
+        if (owner != NULL && (atomic_u32_load_relaxed(&owner->attention) & ATTENTION_WANTED))
+            (void)atomic_u32_and_acq_rel(&owner->attention, ~(uint32_t)ATTENTION_WANTED);
+    }
+}
+
 struct weft_fiber *weft__steal(struct machine *machine)
 {
     struct processor *thief = machine->thread.processor;
@@ -227,8 +246,10 @@ struct weft_fiber *weft__steal(struct machine *machine)
             fiber = ask(thief);
         if (fiber == NULL)
             fiber = demand(thief, seen, count, now, &close);
-        if (fiber != NULL)
+        if (fiber != NULL) {
+            unwant(thief);
             return fiber;
+        }
         for (int i = 0; i < pauses; i++)
             cpu_relax();
         if (pauses < LOOK_CAP)
