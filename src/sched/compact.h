@@ -57,7 +57,7 @@ static inline void weft__compact_prefetch(const struct weft_fiber *fiber)
     const char *kept = (const char *)fiber->stack - AWAY;
     if (fiber->stack != NULL)
         for (int line = 0; line < PREFETCHED; line++)
-            __builtin_prefetch(kept + line * CACHE_LINE);
+            fetch_line(kept + line * FETCH_LINE);
 }
 
 /* Frees the processor's hot stacks; the runtime stops, and there are no fibers. */

@@ -296,9 +296,9 @@ static void finish_end(struct machine *machine, struct weft_fiber *fiber)
  * found, and there may be none. */
 static void prefetch_frames(const char *sp)
 {
-    const char *end = sp + FRAME_LINES * CACHE_LINE, *page_end = sp + PAGE - (uintptr_t)sp % PAGE;
-    for (; sp < end && sp < page_end; sp += CACHE_LINE)
-        __builtin_prefetch(sp, 1);
+    const char *end = sp + FRAME_LINES * FETCH_LINE, *page_end = sp + PAGE - (uintptr_t)sp % PAGE;
+    for (; sp < end && sp < page_end; sp += FETCH_LINE)
+        fetch_line(sp);
 }
 
 /* Has the CPU fetch what the next fibers of the ring need: with many fibers each is a cache miss.
@@ -318,7 +318,7 @@ static void prefetch_next(const struct processor *processor)
             weft__compact_prefetch(next);
     }
     if (length > 8)
-        __builtin_prefetch(&processor->ring[(head + 7) % RING_SIZE]->context);
+        fetch_line(&processor->ring[(head + 7) % RING_SIZE]->context);
 }
 
 /* Sees to it that the fiber has its stack: if it is compact, *hot. False: it will be ready again later, or is

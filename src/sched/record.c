@@ -127,7 +127,7 @@ struct weft_fiber *weft__fiber_new(struct fiber_cache *cache)
     cache->free = fiber->next;
     cache->count--;
     /* The next one may have ended on another CPU: have it come while this one is made. */
-    __builtin_prefetch(cache->free, 1);
+    fetch_line(cache->free);
     fiber->id = cache->id_next++;
     return fiber;
 }

@@ -41,16 +41,14 @@ static void fire(struct timer *timer, void *context)
     must(ring_push_owner(context, fiber));
 }
 
-/* Has the CPU fetch what those need that were made ready. In one go, with no locked operation in between: that
- * would wait for each fetch to have found its page. */
+/* Has the CPU fetch the frames of those that were made ready: in one go, with no locked operation in between, which would
+ * wait for each fetch to have found its page. What a compact one keeps is fetched shortly before its turn (machine.c). */
 static void prefetch_ready(const struct processor *processor, uint32_t first)
 {
     for (uint32_t i = first; i != atomic_u32_load_relaxed(&processor->tail); i++) {
         const struct weft_fiber *fiber = processor->ring[i % RING_SIZE];
-        if (unlikely(fiber->compact))
-            weft__compact_prefetch(fiber);
-        else
-            __builtin_prefetch(fiber->context.sp, 1);
+        if (likely(!fiber->compact))
+            fetch_line(fiber->context.sp);
     }
 }
 

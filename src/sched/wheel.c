@@ -11,9 +11,10 @@
  * beginning of a slot of level 0 that is due; a slot of a higher level is dealt out to the levels below it,
  * the highest first of those that begin there: each timer is moved at most once a level, and only over the
  * levels that its distance spans. With many fibers asleep that is when their records are first touched
- * again, one after the other along a list, each a cache miss. So a timer knows the one that was armed a few before it,
+ * again, one after the other along a list, each a cache miss. So a timer knows the one that was armed a few after it,
  * which is as far down the list if all sleep equally long: that one, and the line of its fiber's context, are fetched
- * while this one is moved.
+ * while this one is moved. Who is armed tells that to the one before, if that is still armed: `armed` holds the last few, and
+ * whoever is disarmed or fires leaves it.
  *
  * A wheel belongs to a processor, but anyone may lock it: a fiber that was woken elsewhere disarms
  * its timer, an idle machine fires the timers of a busy processor. Firing happens under the lock,
@@ -58,22 +59,12 @@ void weft__wheel_init(struct wheel *wheel, int64_t now)
     atomic_i64_store_relaxed(&wheel->next, WHEEL_EMPTY);
 }
 
-static void link_first(struct timer **list, struct timer *timer)
+static void link_last(struct timer ***end, struct timer *timer)
 {
-    timer->next = *list;
-    timer->link = list;
-    if (timer->next != NULL)
-        timer->next->link = &timer->next;
-    *list = timer;
-}
-
-static void link_due(struct wheel *wheel, struct timer *timer)
-{
-    timer->slot = SLOT_DUE;
     timer->next = NULL;
-    timer->link = wheel->due_end;
-    *wheel->due_end = timer;
-    wheel->due_end = &timer->next;
+    timer->link = *end;
+    **end = timer;
+    *end = &timer->next;
 }
 
 static void take_out(struct wheel *wheel, struct timer *timer)
@@ -83,14 +74,19 @@ static void take_out(struct wheel *wheel, struct timer *timer)
         timer->next->link = timer->link;
     else if (timer->slot == SLOT_DUE)
         wheel->due_end = timer->link;
+    else
+        wheel->slots[timer->slot / WHEEL_SLOTS][timer->slot % WHEEL_SLOTS].end = timer->link;
     timer->link = NULL;
+    if (wheel->armed[timer->noted] == timer)
+        wheel->armed[timer->noted] = NULL;
 }
 
 /* Puts the timer where it belongs, given the wheel's tick. */
 static void place(struct wheel *wheel, struct timer *timer, uint64_t tick)
 {
     if (tick <= wheel->tick) {
-        link_due(wheel, timer);
+        timer->slot = SLOT_DUE;
+        link_last(&wheel->due_end, timer);
         return;
     }
     unsigned level = (63 - (unsigned)__builtin_clzll(tick - wheel->tick)) / WHEEL_BITS;
@@ -101,12 +97,13 @@ static void place(struct wheel *wheel, struct timer *timer, uint64_t tick)
     struct wheel_slot *slot = &wheel->slots[level][index];
     if (slot->first == NULL) {
         wheel->occupied[level] |= (uint64_t)1 << index;
+        slot->end = &slot->first;
         slot->earliest = tick;
     } else if (tick < slot->earliest) {
         slot->earliest = tick;
     }
     timer->slot = (uint16_t)(level * WHEEL_SLOTS + index);
-    link_first(&slot->first, timer);
+    link_last(&slot->end, timer);
 }
 
 /* The next occupied slot of a level, or NULL; *start is the tick at which its time begins. */
@@ -160,9 +157,9 @@ static struct timer *empty_slot(struct wheel *wheel, unsigned level, unsigned in
 
 static void fetch_ahead(const struct timer *timer)
 {
-    uintptr_t ahead = (uintptr_t)timer + (uintptr_t)((intptr_t)timer->ahead * CACHE_LINE);
-    __builtin_prefetch((const void *)ahead, 1);
-    __builtin_prefetch((const void *)(ahead - BEFORE), 1);
+    uintptr_t ahead = (uintptr_t)timer + (uintptr_t)((intptr_t)timer->ahead * FETCH_LINE);
+    fetch_line((const void *)ahead);
+    fetch_line((const void *)(ahead - BEFORE));
 }
 
 /* Deals out the slots that begin where the hand is, from the highest level down. */
@@ -192,13 +189,16 @@ static void advance(struct wheel *wheel, uint64_t tick)
         wheel->tick = tick;
 }
 
-/* A hint only: the one before may be gone, or further away than fits. */
+/* Tells the one that was armed a few before. */
 static void note_ahead(struct wheel *wheel, struct timer *timer)
 {
-    uintptr_t line = (uintptr_t)timer / CACHE_LINE;
-    uintptr_t *before = &wheel->armed[wheel->armed_next++ % WHEEL_AHEAD];
-    timer->ahead = (int32_t)(*before - line);
-    *before = line;
+    uint8_t place = (uint8_t)(wheel->armed_next++ % WHEEL_AHEAD);
+    struct timer *before = wheel->armed[place];
+    if (before != NULL)
+        before->ahead = (int32_t)((uintptr_t)timer / FETCH_LINE - (uintptr_t)before / FETCH_LINE);
+    wheel->armed[place] = timer;
+    timer->noted = place;
+    timer->ahead = 0;
 }
 
 void weft__wheel_arm_locked(struct wheel *wheel, struct timer *timer, int64_t deadline)

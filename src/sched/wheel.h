@@ -31,21 +31,21 @@ struct timer {
     int64_t deadline;
     uint16_t slot; /* level * WHEEL_SLOTS + index, or SLOT_DUE */
     uint8_t kind;  /* the owner's, to know what it is when it fires */
-    int32_t
-        ahead; /* lines from here to the one armed WHEEL_AHEAD before it: a hint, for fetching */
+    uint8_t noted; /* its place among wheel->armed */
+    int32_t ahead; /* lines from here to the one armed WHEEL_AHEAD after it: for fetching */
 };
 
 struct wheel {
     struct latch latch;
     atomic_i64 next; /* no timer needs attention before this time; WHEEL_EMPTY if there is none */
     uint64_t tick;   /* all that is due up to this tick has fired or is in `due` */
-    struct timer *due, **due_end; /* first come, first served */
-    uintptr_t armed[WHEEL_AHEAD]; /* lines of the timers armed last */
+    struct timer *due, **due_end;     /* first come, first served */
+    struct timer *armed[WHEEL_AHEAD]; /* last, in turn; NULL: not any more */
     uint32_t armed_next;
     uint64_t occupied[WHEEL_LEVELS]; /* a bit for each slot that is not empty */
     struct wheel_slot {
-        struct timer *first;
-        uint64_t earliest; /* tick; no timer in the slot is earlier */
+        struct timer *first, **end; /* first come, first served */
+        uint64_t earliest;          /* tick; no timer in the slot is earlier */
     } slots[WHEEL_LEVELS][WHEEL_SLOTS];
 };
 

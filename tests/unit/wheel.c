@@ -324,6 +324,72 @@ static void against_the_oracle(void)
     CHECK_EQ(next(), WHEEL_EMPTY);
 }
 
+/* First armed, first fired, on whatever way they went. */
+
+static struct alarm *fired_order[64];
+static uint32_t fired_count;
+
+static void fire_in_order(struct timer *timer, void *context)
+{
+    fire(timer, context);
+    fired_order[fired_count++] = (struct alarm *)timer;
+}
+
+static void equals_fire_in_order(void)
+{
+    static const int64_t distances[] = {1, 3 * TICK, 70 * TICK, 5000 * TICK, 1000 * 1000 * TICK};
+    enum { COUNT = 40 };
+    for (size_t i = 0; i < sizeof distances / sizeof distances[0]; i++) {
+        struct alarm alarms[COUNT] = {{.fired = 0}};
+        uint32_t calls = 0;
+        begin(BEGIN);
+        fired_count = 0;
+        for (int k = 0; k < COUNT; k++)
+            arm(&alarms[k], BEGIN + distances[i]);
+        disarm(&alarms[COUNT - 1]); /* the last, one in the middle, and the first */
+        disarm(&alarms[COUNT / 2]);
+        disarm(&alarms[0]);
+        arm(&alarms[0], BEGIN + distances[i]);
+        for (int64_t step = distances[i] / 7 + TICK; now < BEGIN + distances[i] + TICK;) {
+            now += step;
+            weft__wheel_fire(&wheel, now, NO_BUDGET, fire_in_order, &calls);
+        }
+        CHECK_EQ(fired_count, COUNT - 2);
+        for (int k = 1, place = 0; k < COUNT - 1; k++)
+            if (k != COUNT / 2)
+                CHECK_PTR(fired_order[place++], &alarms[k]);
+        CHECK_PTR(fired_order[COUNT - 3], &alarms[0]);
+    }
+}
+
+/* Each knows the one that was armed some after it, if both are still armed: none is told of it that is gone. */
+static void told_who_comes_later(void)
+{
+    struct alarm alarms[3 * WHEEL_AHEAD] = {{.fired = 0}};
+    begin(BEGIN);
+    for (int i = 0; i < WHEEL_AHEAD; i++)
+        arm(&alarms[i], BEGIN + 100 * TICK);
+    disarm(&alarms[1]);
+    arm(&alarms[2 * WHEEL_AHEAD], BEGIN + 200 * TICK); /* where the first was */
+    alarms[1].timer.ahead = 12345;
+    for (int i = 1; i < WHEEL_AHEAD; i++)
+        arm(&alarms[WHEEL_AHEAD + i], BEGIN + 100 * TICK);
+    CHECK_EQ(alarms[1].timer.ahead, 12345); /* as it was left */
+    for (int i = 2; i < WHEEL_AHEAD; i++) {
+        intptr_t ahead = alarms[i].timer.ahead;
+        CHECK_EQ((intptr_t)((uintptr_t)&alarms[i] / FETCH_LINE) + ahead,
+                 (intptr_t)((uintptr_t)&alarms[WHEEL_AHEAD + i] / FETCH_LINE));
+    }
+    now = BEGIN + 101 * TICK; /* who has fired is told nothing either */
+    CHECK_EQ(fire_due(NO_BUDGET), 2 * WHEEL_AHEAD - 2);
+    for (int i = 1; i < WHEEL_AHEAD; i++)
+        alarms[WHEEL_AHEAD + i].timer.ahead = 12345;
+    for (int i = 0; i < WHEEL_AHEAD; i++)
+        arm(&alarms[i], BEGIN + 300 * TICK);
+    for (int i = 1; i < WHEEL_AHEAD; i++)
+        CHECK_EQ(alarms[WHEEL_AHEAD + i].timer.ahead, 12345);
+}
+
 /* Who disarms in vain knows that the firing is over, and sees what it did. */
 
 static struct {
@@ -417,6 +483,8 @@ static void jumps_to_the_next(void)
 int main(void)
 {
     RUN_PLAIN(jumps_to_the_next, "about plain threads");
+    RUN_PLAIN(equals_fire_in_order, "about plain threads");
+    RUN_PLAIN(told_who_comes_later, "about plain threads");
     RUN_PLAIN(nothing_armed, "about plain threads");
     RUN_PLAIN(fires_once, "about plain threads");
     RUN_PLAIN(past_deadlines_are_due_at_once, "about plain threads");
