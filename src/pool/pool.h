@@ -74,6 +74,7 @@ struct worker {
     bool armed;       /* the task's own code runs, for the signal handler of its thread: crash.c */
     uint8_t kind;     /* enum worker_kind */
     uint8_t turns;    /* as a taker; they count to YIELD_EVERY */
+    bool moves;       /* to another hot stack: it begins anew, and has its state */
     void *user_state; /* on_worker_start's */
     struct carried carried; /* the task */
 };

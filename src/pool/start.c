@@ -136,7 +136,8 @@ static noinline void finish(struct worker *worker, bool started)
 /* As small on the stack as what it calls: weft__worker_run_tasks. */
 void weft__worker_live(struct worker *worker)
 {
-    bool started = begin(worker);
+    bool started = worker->moves || begin(worker);
+    worker->moves = false;
     if (started)
         weft__worker_run_tasks(worker);
     finish(worker, started);

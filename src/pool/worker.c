@@ -31,6 +31,7 @@
 #include "pool/panic.h"
 #include "pool/pool.h"
 #include "pool/task.h"
+#include "sched/compact.h"
 
 enum { LINGER_ROUNDS = 64, LINGER_PAUSES = 4, YIELD_EVERY = 4, ONE_BY_ONE = 32 };
 
@@ -410,6 +411,10 @@ static noinline bool next_task(struct worker *worker)
 {
     for (bool lingered = false; !weft__runtime_forked();) {
         (void)runtime_enter(thread_self());
+        if (worker->kind == WORKER_COMPACT && unlikely(weft__compact_strays(worker))) {
+            worker->moves = true;
+            weft__compact_move(); /* to weft__worker_live */
+        }
         enum next next = choose(worker, lingered);
         if (next == NEXT_LINGER)
             linger(worker->pool);

@@ -36,7 +36,12 @@
  * with each of their turns a hot stack would go from one CPU's cache to the other's and back: 1.4 times the CPU time of
  * tasks that sleep, on two processors.
  *
- * Both run on the machine's own stack. So a compact fiber does not go straight to another fiber, nor another one
+ * A worker of a pool that another processor has run moves, when it has ended its task: it has nothing on its stack then, and
+ * begins anew on a hot stack of the processor that it is on (weft__compact_move). So those that were stolen belong to the
+ * thief from their next task on, and processors that made unequally many are alike after a while; else one would
+ * lack work for as long as the pool lives, and steal it, one dear turn after the other.
+ *
+ * Enter and leave run on the machine's own stack. So a compact fiber does not go straight to another fiber, nor another one
  * straight to it (park.c, fiber.c).
  *
  * A fiber that blocks in C code holds its hot stack. New fibers begin on another; when all are blocked one more is
@@ -308,16 +313,31 @@ struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *
     return hot;
 }
 
-void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, bool ended)
+void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, enum action action)
 {
-    if (unlikely(ended)) {
-        kept_free(hot->kept);
+    bool ended = action == ACTION_END || action == ACTION_CRASH;
+    bool belongs = !ended && action != ACTION_MOVE;
+    fiber->stack = ended ? NULL : away(hot->kept);
+    if (unlikely(!belongs)) {
+        if (ended)
+            kept_free(hot->kept);
+        else
+            hot->kept->hot = NULL;
         hot->resident = NULL;
-        fiber->stack = NULL;
-    } else {
-        fiber->stack = away(hot->kept);
     }
-    hot_release(hot, ended);
+    hot_release(hot, !belongs);
+}
+
+bool weft__compact_strays(void *front)
+{
+    const struct kept *kept = container_of(front, struct kept, bytes);
+    return kept->hot->home != thread_self()->processor;
+}
+
+void weft__compact_move(void)
+{
+    weft__machine_switch((struct machine *)thread_self(), ACTION_MOVE);
+    must(!"a fiber was resumed where it has left");
 }
 
 struct processor *weft__compact_home(const struct weft_fiber *fiber)

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "sched/thread.h"
+#include "sched/sched.h"
 
 enum {
     HOTS = 8,       /* hot stacks of a processor, of one size; more while these are blocked */
@@ -45,8 +45,9 @@ bool weft__compact_works(void);
  * of that stack and will be ready again; or, with *starves, there is no memory. */
 struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
                                 bool *starves);
-/* The fiber's context is saved, or it has ended; others may use its hot stack. Before anybody can find the fiber. */
-void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, bool ended);
+/* The fiber's context is saved, or it has ended, or moves; others may use its hot stack. Before anybody can find the
+ * fiber. */
+void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, enum action action);
 
 /* Of one that is left: the processor whose hot stack is its own. */
 struct processor *weft__compact_home(const struct weft_fiber *fiber);
@@ -73,6 +74,11 @@ static inline bool on_compact(void)
 /* Memory of that kind for a fiber that is not started yet, as long as it lives, beside what it keeps; NULL if there
  * is none. Makes it compact. */
 void *weft__compact_front(struct weft_fiber *fiber, size_t size);
+/* In a fiber that has a front, inside the runtime: whether it runs on another processor than its own. */
+bool weft__compact_strays(void *front);
+/* The same: makes that processor its own. All that is on its stack is gone, nobody may know of it, and there is nothing that
+ * it has deferred: its function is called anew. */
+_Noreturn void weft__compact_move(void);
 /* Memory that stays where it is; NULL if there is none. */
 void *weft__stash(size_t size);
 void weft__unstash(void *memory);

@@ -11,6 +11,7 @@
  *   end     its stack goes back, the joiner is told, the record is freed
  *   queue   it came back to the runtime and its processor was gone (handoff.c): into the inject queue;
  *           the machine sleeps until it gets a processor
+ *   move    it has left its hot stack, and what was there, for one of this processor's: it begins anew (compact.c)
  *   crash   it faulted, and was abandoned (crash.c)
  *
  * The five invariants of the scheduler, and where each is kept:
@@ -359,8 +360,7 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
         weft__crash_attend(machine);
     processor = machine->thread.processor; /* it may have changed, or be gone */
     if (unlikely(hot != NULL))
-        weft__compact_leave(hot, fiber,
-                            machine->action == ACTION_END || machine->action == ACTION_CRASH);
+        weft__compact_leave(hot, fiber, machine->action);
     switch (machine->action) {
     case ACTION_YIELD:
         fiber->state = FIBER_READY;
@@ -376,6 +376,11 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
     case ACTION_QUEUE:
         fiber->state = FIBER_READY;
         weft__lost_queue(fiber);
+        break;
+    case ACTION_MOVE:
+        switch_fiber_gone(fiber);
+        fiber->state = FIBER_NEW;
+        weft__ready(fiber, true);
         break;
     default:
         must(machine->action == ACTION_CRASH);

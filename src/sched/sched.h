@@ -27,7 +27,7 @@
 #include "sched/seeded.h"
 #include "sched/thread.h"
 
-enum action { ACTION_YIELD, ACTION_PARK, ACTION_END, ACTION_QUEUE, ACTION_CRASH };
+enum action { ACTION_YIELD, ACTION_PARK, ACTION_END, ACTION_QUEUE, ACTION_MOVE, ACTION_CRASH };
 
 /* A thread of weft's own. */
 struct machine {

@@ -331,10 +331,24 @@ struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *
     return NULL;
 }
 
-void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, bool ended)
+void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, enum action action)
 {
-    (void)hot, (void)fiber, (void)ended;
+    (void)hot, (void)fiber, (void)action;
     model_fail("a compact fiber");
+}
+
+bool weft__compact_strays(void *front)
+{
+    (void)front;
+    model_fail("a compact fiber");
+    return false;
+}
+
+void weft__compact_move(void)
+{
+    model_fail("a compact fiber");
+    for (;;)
+        continue;
 }
 
 void weft__compact_refuse(const void *address, const char *what, const char *instead)

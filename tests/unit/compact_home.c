@@ -1,11 +1,13 @@
 /*
- * compact_home.c: a compact fiber that another processor has run goes back to its own: its deadline is kept there.
+ * compact_home.c: a compact fiber that another processor has run goes back to its own: its deadline is kept there. A worker
+ * moves: it belongs to the processor on which it takes a task.
  */
 #include "compact.h"
 
 #include <errno.h>
 #include <unistd.h>
 
+#include "pool/pool.h"
 #include "sched/compact.h"
 #include "sched/sched.h"
 
@@ -99,10 +101,74 @@ static void deadlines_are_kept_at_home(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
+/* Workers. */
+
+enum { ROUNDS = 8 };
+
+static atomic_u32 started;
+
+static int start_worker(void **state, void *data)
+{
+    (void)data;
+    atomic_u32_add_acq_rel(&started, 1);
+    *state = &started;
+    return 0;
+}
+
+/* A task that ends elsewhere than where it began. */
+static void stray(void *arg)
+{
+    struct traveller *traveller = arg;
+    uint32_t began = here();
+    struct worker *worker = weft__worker_self();
+    CHECK(!weft__compact_strays(worker));
+    CHECK_PTR(weft_pool_worker_state(), &started);
+    atomic_u32_store_release(&traveller->home, began);
+    do
+        CHECK_EQ(weft_chan_receive(traveller->chan, NULL), 0);
+    while (here() == began);
+    atomic_u32_store_release(&traveller->home, UNKNOWN);
+    CHECK(weft__compact_strays(worker));
+    atomic_u32_add_acq_rel(&arrived, 1);
+}
+
+static void workers_move_to_where_they_take(void)
+{
+    weft_pool *pool;
+    weft_pool_stats stats;
+    CHECK_EQ(weft_configure(&(weft_config){.processors = PROCESSORS}), 0);
+    CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){.capacity = FIBERS,
+                                                        .compact = 1,
+                                                        .on_worker_start = start_worker}),
+             0);
+    for (int i = 0; i < FIBERS; i++) {
+        atomic_u32_store_relaxed(&travellers[i].home, UNKNOWN);
+        CHECK_EQ(weft_chan_make(&travellers[i].chan, 1, 0), 0);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        atomic_u32_store_relaxed(&arrived, 0);
+        CHECK_EQ(weft_wg_init(&done, PROCESSORS), 0);
+        for (int i = 0; i < FIBERS; i++)
+            CHECK_EQ(weft_pool_submit(pool, stray, &travellers[i]), 0);
+        for (int i = 0; i < PROCESSORS; i++)
+            CHECK_EQ(weft_go(wake_strangers, NULL), 0);
+        CHECK_EQ(weft_wg_wait(&done), 0);
+    }
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(weft_pool_stats_get(pool, &stats), 0);
+    CHECK_EQ(stats.completed, FIBERS * ROUNDS);
+    CHECK_EQ(atomic_u32_load_acquire(&started), stats.most_workers); /* once each */
+    CHECK_EQ(weft_pool_close(pool), 0);
+    for (int i = 0; i < FIBERS; i++)
+        weft_chan_destroy(travellers[i].chan);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
 int main(void)
 {
     if (!weft__compact_works())
         test_skip("there are no compact stacks here");
     RUN_PLAIN(deadlines_are_kept_at_home, "stops or configures the runtime");
+    RUN_PLAIN(workers_move_to_where_they_take, "stops or configures the runtime");
     return 0;
 }
