@@ -1,0 +1,463 @@
+/*
+ * full.c: a pool with no room left: it rejects, lets the caller run the task, drops, or lets the submitter wait, until a
+ * deadline or a cancellation, in turn.
+ */
+#include "figures.h"
+#include "lines.h"
+#include "seeds.h"
+
+static atomic_u32 ran;
+
+/* A pool of two with a queue of three, and what is told of drops. */
+
+enum { CAPACITY = 2, QUEUE = 3, FULL = CAPACITY + QUEUE };
+
+static struct {
+    weft_pool *pool;
+    struct gate gate;
+    void *dropped[10]; /* their arguments, in order */
+    atomic_u32 drops, ran[10];
+} full;
+
+static void note_drop(void (*function)(void *), void *arg, void *data)
+{
+    CHECK_PTR(data, &full);
+    CHECK(function == count_task);
+    full.dropped[atomic_u32_add_seq_cst(&full.drops, 1)] = arg;
+}
+
+/* Two wait at the gate, three in the queue: numbers 0 to 2. */
+static void full_open(int when_full, int64_t max_blocked)
+{
+    memset(&full, 0, sizeof full);
+    full.pool = pool_open((weft_pool_options){.capacity = CAPACITY,
+                                              .queue = QUEUE,
+                                              .when_full = when_full,
+                                              .max_blocked = max_blocked,
+                                              .on_drop = note_drop,
+                                              .data = &full});
+    gate_shut(&full.gate);
+    gate_fill(&full.gate, full.pool, CAPACITY);
+    for (int i = 0; i < QUEUE; i++)
+        CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[i]), 0);
+    CHECK_EQ(pool_stats(full.pool).queued, QUEUE);
+}
+
+/* Those numbers have run, once each; dropped: so many of the others were, in order. */
+static void full_close(uint32_t which, uint32_t drops, uint32_t dropped_first)
+{
+    gate_open(&full.gate);
+    pool_close(full.pool);
+    CHECK_EQ(gauge_total(&full.gate.gauge), CAPACITY);
+    for (uint32_t i = 0; i < 10; i++)
+        CHECK_EQ(atomic_u32_load_acquire(&full.ran[i]), which >> i & 1);
+    CHECK_EQ(atomic_u32_load_acquire(&full.drops), drops);
+    for (uint32_t i = 0; i < drops; i++)
+        CHECK_PTR(full.dropped[i], &full.ran[dropped_first + i]);
+}
+
+static void check_reject(void *arg)
+{
+    (void)arg;
+    full_open(WEFT_REJECT, 0);
+    CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[3]), -EAGAIN);
+    CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[3]), -EAGAIN);
+    CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[3], WEFT_NEVER), -EAGAIN);
+    CHECK_EQ(weft_pool_submit_with(full.pool, count_task, &full.ran[3], NULL), -EAGAIN);
+    CHECK_EQ(pool_stats(full.pool).rejected, 4);
+    full_close(0x7, 0, 0);
+}
+
+static void full_rejects(void)
+{
+    everywhere(check_reject);
+}
+
+/* Who ran it. */
+static struct {
+    weft_fiber *fiber;
+    pthread_t thread;
+    int times;
+} runner;
+
+static void note_runner(void *arg)
+{
+    runner.fiber = weft_self();
+    runner.thread = pthread_self();
+    runner.times++;
+    if (arg != NULL)
+        CHECK_EQ(weft_sleep(WEFT_MS), 0); /* it returns when it is done */
+    runner.times++;
+}
+
+static void check_caller_runs(void *arg)
+{
+    static char waits;
+    (void)arg;
+    full_open(WEFT_CALLER_RUNS, 0);
+    for (int i = 1; i <= 2; i++) {
+        runner.times = 0;
+        CHECK_EQ(weft_pool_submit(full.pool, note_runner, i == 2 ? &waits : NULL), 0);
+        CHECK_EQ(runner.times, 2);
+        CHECK_PTR(runner.fiber, weft_self());
+        if (weft_self() == NULL)
+            CHECK(pthread_equal(runner.thread, pthread_self()));
+        CHECK_EQ(pool_stats(full.pool).completed, i);
+        CHECK_EQ(pool_stats(full.pool).submitted, FULL + i);
+    }
+    CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[3]), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&full.ran[3]), 1);
+    full_close(0xf, 0, 0);
+}
+
+static void full_is_run_by_the_caller(void)
+{
+    everywhere(check_caller_runs);
+}
+
+static void check_drop_newest(void *arg)
+{
+    (void)arg;
+    full_open(WEFT_DROP_NEWEST, 0);
+    CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[3]), 0);
+    CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[4]), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&full.drops), 2); /* told when submit returns */
+    CHECK_EQ(pool_stats(full.pool).dropped, 2);
+    full_close(0x7, 2, 3);
+}
+
+static void full_drops_the_newest(void)
+{
+    everywhere(check_drop_newest);
+}
+
+static void check_drop_oldest(void *arg)
+{
+    (void)arg;
+    full_open(WEFT_DROP_OLDEST, 0);
+    for (int i = 3; i < 8; i++)
+        CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[i]), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&full.drops), 5);
+    CHECK_EQ(pool_stats(full.pool).dropped, 5);
+    full_close(0xe0, 5, 0);
+
+    /* If none waits, the new one. */
+    memset(&full, 0, sizeof full);
+    full.pool = pool_open((weft_pool_options){
+        .capacity = 1, .when_full = WEFT_DROP_OLDEST, .on_drop = note_drop, .data = &full});
+    gate_shut(&full.gate);
+    gate_fill(&full.gate, full.pool, 1);
+    CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[5]), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&full.drops), 1);
+    CHECK_PTR(full.dropped[0], &full.ran[5]);
+    gate_open(&full.gate);
+    pool_close(full.pool);
+    CHECK_EQ(atomic_u32_load_acquire(&full.ran[5]), 0);
+}
+
+static void full_drops_the_oldest(void)
+{
+    everywhere(check_drop_oldest);
+}
+
+/* Also if it is behind a task that keeps its processor. */
+
+static void drop_behind_a_holder(void *arg)
+{
+    (void)arg;
+    memset(&full, 0, sizeof full);
+    memset(&holder, 0, sizeof holder);
+    full.pool = pool_open((weft_pool_options){.capacity = 1,
+                                              .queue = 5,
+                                              .when_full = WEFT_DROP_OLDEST,
+                                              .on_drop = note_drop,
+                                              .data = &full});
+    CHECK_EQ(weft_pool_pause(full.pool), 0);
+    CHECK_EQ(weft_pool_submit(full.pool, hold_processor, NULL), 0);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[i]), 0);
+    CHECK_EQ(weft_pool_resume(full.pool), 0);
+    await(&holder.begun, 1);
+    for (int i = 5; i < 8; i++)
+        CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[i]), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&full.drops), 3);
+    for (int i = 0; i < 3; i++)
+        CHECK_PTR(full.dropped[i], &full.ran[i]);
+    atomic_u32_store_release(&holder.over, 1);
+    pool_close(full.pool);
+    for (uint32_t i = 0; i < 8; i++)
+        CHECK_EQ(atomic_u32_load_acquire(&full.ran[i]), i >= 3);
+}
+
+static void the_oldest_may_be_behind_a_task_that_computes(void)
+{
+    with_processors(1, drop_behind_a_holder, NULL);
+    with_processors(2, drop_behind_a_holder, NULL);
+}
+
+/* Each task runs or is dropped, once, whoever submits. */
+
+enum { DROPPERS = 4, EACH = 5000 };
+
+static struct {
+    weft_pool *pool;
+    int64_t each;
+    atomic_u32 fates[DROPPERS][EACH]; /* 1: ran; 0x100: dropped */
+} fates;
+
+static void run_fate(void *arg)
+{
+    atomic_u32 *fate = arg;
+    CHECK_EQ(atomic_u32_add_seq_cst(fate, 1), 0);
+    if ((uintptr_t)fate / sizeof *fate % 16 == 0)
+        CHECK_EQ(weft_sleep(5 * WEFT_US), 0);
+}
+
+static void drop_fate(void (*function)(void *), void *arg, void *data)
+{
+    CHECK(function == run_fate);
+    CHECK_PTR(data, &fates);
+    CHECK_EQ(atomic_u32_add_seq_cst(arg, 0x100), 0);
+}
+
+static void submit_fates(void *arg)
+{
+    atomic_u32 *own = arg;
+    for (int64_t i = 0; i < fates.each; i++)
+        CHECK_EQ(weft_pool_submit(fates.pool, run_fate, &own[i]), 0);
+}
+
+static void drops_are_told_exactly_once(void)
+{
+    fates.each = test_scale(EACH) < EACH ? test_scale(EACH) : EACH;
+    for (int when_full = WEFT_DROP_NEWEST; when_full <= WEFT_DROP_OLDEST; when_full++) {
+        struct body bodies[DROPPERS];
+        int64_t ends = 0, drops = 0;
+        memset(fates.fates, 0, sizeof fates.fates);
+        fates.pool = pool_open((weft_pool_options){.capacity = 3,
+                                                   .queue = 20,
+                                                   .when_full = when_full,
+                                                   .on_drop = drop_fate,
+                                                   .data = &fates});
+        for (int i = 0; i < DROPPERS; i++)
+            bodies[i] = (struct body){
+                .function = submit_fates, .arg = fates.fates[i], .thread = i % 2 == 0};
+        bodies_run(bodies, DROPPERS);
+        CHECK_EQ(weft_pool_stop(fates.pool, WEFT_NEVER), 0);
+        for (int i = 0; i < DROPPERS; i++)
+            for (int64_t j = 0; j < fates.each; j++) {
+                uint32_t fate = atomic_u32_load_acquire(&fates.fates[i][j]);
+                CHECK(fate == 1 || fate == 0x100);
+                ends += fate == 1;
+                drops += fate == 0x100;
+            }
+        CHECK_EQ(pool_stats(fates.pool).completed, ends);
+        CHECK_EQ(pool_stats(fates.pool).dropped, drops);
+        pool_close(fates.pool);
+    }
+}
+
+/* Waiting for room. */
+
+static void start_blocked(struct submitter_body *own, struct body *body, bool thread, int number,
+                          int64_t deadline)
+{
+    *own = (struct submitter_body){
+        .pool = full.pool, .function = count_task, .arg = &full.ran[number], .deadline = deadline};
+    *body = (struct body){.function = submitter_main, .arg = own, .thread = thread};
+    body_start(body);
+}
+
+static void check_block(void *arg)
+{
+    struct submitter_body own;
+    struct body body;
+    (void)arg;
+    for (int thread = 0; thread < 2; thread++) {
+        full_open(WEFT_BLOCK, 0);
+        start_blocked(&own, &body, thread, 3, WEFT_NEVER);
+        await_blocked(full.pool, 1);
+        CHECK_EQ(atomic_u32_load_acquire(&own.returned), 0);
+        gate_open(&full.gate);
+        body_join(&body);
+        CHECK_EQ(own.result, 0);
+        CHECK_EQ(weft_wg_init(&full.gate.shut, 1), 0); /* for full_close to open */
+        full_close(0xf, 0, 0);
+    }
+}
+
+static void full_lets_the_submitter_wait(void)
+{
+    everywhere(check_block);
+}
+
+static void so_many_may_wait_and_no_more(void)
+{
+    struct submitter_body own[2];
+    struct body bodies[2];
+    full_open(WEFT_BLOCK, 2);
+    for (int i = 0; i < 2; i++)
+        start_blocked(&own[i], &bodies[i], i == 0, 3 + i, WEFT_NEVER);
+    await_blocked(full.pool, 2);
+    CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[5]), -EAGAIN);
+    CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[5], weft_after(LONG)),
+             -EAGAIN);
+    CHECK_EQ(pool_stats(full.pool).blocked, 2);
+    gate_open(&full.gate);
+    for (int i = 0; i < 2; i++) {
+        body_join(&bodies[i]);
+        CHECK_EQ(own[i].result, 0);
+    }
+    CHECK_EQ(weft_pool_submit(full.pool, count_task, &full.ran[6]), 0);
+    CHECK_EQ(weft_wg_init(&full.gate.shut, 1), 0);
+    full_close(0x5f, 0, 0);
+}
+
+static void check_deadlines(void *arg)
+{
+    weft_submit_options options = {.copy = 0};
+    (void)arg;
+    full_open(WEFT_BLOCK, 0);
+    CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[3]), -EAGAIN);
+    CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[3], WEFT_NOW), -ETIMEDOUT);
+    CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[3], 1), -ETIMEDOUT);
+    for (int i = 0; i < 3; i++) {
+        int64_t deadline = weft_after((1 + i) * WEFT_MS / 2);
+        CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[3], deadline), -ETIMEDOUT);
+        CHECK(weft_now() >= deadline);
+        options.deadline = weft_after((1 + i) * WEFT_MS / 2);
+        CHECK_EQ(weft_pool_submit_with(full.pool, count_task, &full.ran[3], &options), -ETIMEDOUT);
+        CHECK(weft_now() >= options.deadline);
+    }
+    CHECK_EQ(pool_stats(full.pool).blocked, 0);
+    CHECK_EQ(pool_stats(full.pool).rejected, 9);
+    full_close(0x7, 0, 0);
+
+    /* With room the deadline does not matter. */
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 4});
+    atomic_u32_store_relaxed(&ran, 0);
+    CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, WEFT_NOW), 0);
+    CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(LONG)), 0);
+    CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), 0);
+    options.deadline = 1;
+    CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &options), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 4);
+}
+
+static void a_wait_ends_with_its_deadline(void)
+{
+    everywhere(check_deadlines);
+}
+
+/* First come, first served. */
+
+enum { LINE = 20 };
+
+static struct {
+    struct journal began;
+    struct submitter_body own[LINE];
+    int number[LINE];
+} line;
+
+static void note_order(void *arg)
+{
+    journal_add(&line.began, *(int *)arg);
+}
+
+static void stand_in_line(int64_t queue)
+{
+    static struct gate gate;
+    struct body bodies[LINE];
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = queue});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    atomic_u32_store_relaxed(&line.began.length, 0);
+    for (int i = 0; i < LINE; i++) {
+        line.number[i] = i;
+        line.own[i] = (struct submitter_body){
+            .pool = pool, .function = note_order, .arg = &line.number[i], .deadline = WEFT_NEVER};
+        bodies[i] =
+            (struct body){.function = submitter_main, .arg = &line.own[i], .thread = i % 3 == 0};
+        body_start(&bodies[i]);
+        await_blocked(pool, i < queue ? 0 : i + 1 - queue);
+        if (i < queue)
+            await(&line.own[i].returned, 1);
+    }
+    gate_open(&gate);
+    for (int i = 0; i < LINE; i++) {
+        body_join(&bodies[i]);
+        CHECK_EQ(line.own[i].result, 0);
+    }
+    pool_close(pool);
+    for (int i = 0; i < LINE; i++)
+        CHECK_EQ(line.began.entries[i], i);
+}
+
+static void those_who_wait_are_served_in_turn(void)
+{
+    stand_in_line(0);
+    stand_in_line(7);
+}
+
+/* Contexts. */
+
+static void check_cancel(bool thread, int64_t deadline)
+{
+    weft_context *context;
+    weft_context_options options = {.deadline = deadline};
+    CHECK_EQ(weft_context_open(&context, NULL, &options), 0);
+    full_open(WEFT_BLOCK, 0);
+    struct submitter_body own = {.pool = full.pool,
+                                 .function = count_task,
+                                 .arg = &full.ran[3],
+                                 .deadline = WEFT_NEVER,
+                                 .context = context};
+    struct body body = {.function = submitter_main, .arg = &own, .thread = thread};
+    body_start(&body);
+    if (deadline == 0) {
+        await_blocked(full.pool, 1);
+        weft_context_cancel(context);
+    }
+    body_join(&body);
+    CHECK_EQ(own.result, deadline == 0 ? -ECANCELED : -ETIMEDOUT);
+    CHECK_EQ(pool_stats(full.pool).blocked, 0);
+    CHECK_EQ(pool_stats(full.pool).rejected, 1);
+    body_run(submitter_main, &own, thread); /* and at once, if it is cancelled before */
+    CHECK_EQ(own.result, deadline == 0 ? -ECANCELED : -ETIMEDOUT);
+    full_close(0x7, 0, 0);
+
+    /* What needs no wait is done. */
+    own.pool = pool_open((weft_pool_options){.capacity = 1});
+    body_run(submitter_main, &own, thread);
+    CHECK_EQ(own.result, 0);
+    pool_close(own.pool);
+    CHECK_EQ(atomic_u32_load_acquire(&full.ran[3]), 1);
+    weft_context_close(context);
+}
+
+static void a_wait_ends_with_its_context(void)
+{
+    for (int thread = 0; thread < 2; thread++) {
+        check_cancel(thread, 0);
+        check_cancel(thread, weft_after(WEFT_MS));
+    }
+}
+
+int main(void)
+{
+    RUN_BOTH(full_rejects);
+    RUN_BOTH(full_is_run_by_the_caller);
+    RUN_BOTH(full_drops_the_newest);
+    RUN_BOTH(full_drops_the_oldest);
+    RUN_PLAIN(the_oldest_may_be_behind_a_task_that_computes,
+              "holds a processor while others run on another one");
+    RUN_BOTH(drops_are_told_exactly_once);
+    RUN_BOTH(full_lets_the_submitter_wait);
+    RUN_BOTH(so_many_may_wait_and_no_more);
+    RUN_BOTH(a_wait_ends_with_its_deadline);
+    RUN_BOTH(those_who_wait_are_served_in_turn);
+    RUN_BOTH(a_wait_ends_with_its_context);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
