@@ -1,6 +1,6 @@
 /*
  * isolated.c: faults of a task whose pool isolates crashes, where it is not the task's own code that faults, or not
- * on the fiber's own stack. tests/pool/crash.c has the others.
+ * on the fiber's own stack. tests/pool/crash*.c have the others.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -1,0 +1,363 @@
+/*
+ * crash_around.c: what is around a task that crashes goes on: other tasks, submitters, its worker's successor, its
+ * thread and its processor; what it held stays as it is.
+ */
+#include <fenv.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "isolates.h"
+#include "sched/compact.h"
+#include "sched/sched.h"
+
+/* Many, among others; submitters that wait are served. */
+
+static void many_body(void *arg)
+{
+    int64_t count = test_scale(600), crashes = 0;
+    atomic_u32 ran = {0};
+    (void)arg;
+    weft_pool *pool = pool_open(
+        (weft_pool_options){ISOLATES, .capacity = 3, .queue = 20, .max_crashes = WEFT_UNLIMITED});
+    for (int64_t i = 0; i < count; i++) {
+        bool crashes_now = i % 6 == 0;
+        crashes += crashes_now;
+        CHECK_EQ(weft_pool_submit(pool,
+                                  !crashes_now  ? count_task
+                                  : i % 12 == 0 ? crash_task
+                                                : park_and_crash,
+                                  crashes_now
+                                      ? fault_arg(i % 4 == 0 ? fault_overflow : fault_null_write)
+                                      : (void *)&ran),
+                 0);
+    }
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.completed, count);
+    CHECK_EQ(stats.crashed, crashes);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), count - crashes);
+    pool_close(pool);
+}
+
+static void the_others_go_on(void)
+{
+    everywhere(many_body);
+    on_processors(1, many_body, NULL);
+    on_processors(2, many_body, NULL);
+}
+
+/* All workers crash while submitters wait for them. */
+
+static void waits_and_crashes(void *arg)
+{
+    CHECK_EQ(weft_wg_wait(arg), 0);
+    fault_null_write();
+}
+
+static void blocked_body(void *arg)
+{
+    weft_wg wg = WEFT_WG_INIT;
+    atomic_u32 ran = {0};
+    struct submitter_body bodies[4];
+    (void)arg;
+    CHECK_EQ(weft_wg_add(&wg, 1), 0);
+    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2});
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_submit(pool, waits_and_crashes, &wg), 0);
+    for (int i = 0; i < 4; i++) {
+        memset(&bodies[i], 0, sizeof bodies[i]);
+        bodies[i].pool = pool;
+        bodies[i].function = count_task;
+        bodies[i].arg = &ran;
+        bodies[i].deadline = WEFT_NEVER;
+        CHECK_EQ(weft_go(submitter_main, &bodies[i]), 0);
+    }
+    await_blocked(pool, 4);
+    weft_wg_done(&wg);
+    await_at_least(&ran, 4);
+    for (int i = 0; i < 4; i++) {
+        await_at_least(&bodies[i].returned, 1);
+        CHECK_EQ(bodies[i].result, 0);
+    }
+    pool_close(pool);
+}
+
+static void submitters_are_served(void)
+{
+    everywhere(blocked_body);
+}
+
+/* In a section that blocks, with and without a processor. */
+
+static void crash_blocking(void *arg)
+{
+    atomic_u32 *ran = arg;
+    weft_blocking_enter();
+    while (atomic_u32_load_acquire(ran) == 0) /* another has the processor */
+        sched_yield();
+    fault_null_write();
+    weft_blocking_exit();
+}
+
+/* Computes until another task has run: its processor is taken away. */
+static void crash_stuck(void *arg)
+{
+    atomic_u32 *ran = arg;
+    while (atomic_u32_load_acquire(ran) == 0)
+        sched_yield();
+    fault_null_write();
+}
+
+static void blocking_body(void *arg)
+{
+    void (*const tasks[])(void *) = {crash_blocking, crash_stuck};
+    for (int i = 0; i < 2; i++) {
+        atomic_u32 ran = {0};
+        weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 5});
+        (void)arg;
+        CHECK_EQ(weft_pool_submit(pool, tasks[i], &ran), 0);
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+        CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+        CHECK_EQ(pool_stats(pool).crashed, 1);
+        CHECK_EQ(atomic_u32_load_relaxed(&weft__sched.lost), 0);
+        pool_close(pool);
+    }
+}
+
+static void code_that_blocks_is_isolated(void)
+{
+    on_processors(1, blocking_body, NULL);
+    on_processors(2, blocking_body, NULL);
+}
+
+/* The same, with others in the line of its hot stack. */
+
+static struct {
+    weft_wg gate, at_gate, ended;
+} neighbours;
+
+static void pass_by(void *arg)
+{
+    (void)arg;
+    weft_wg_done(&neighbours.at_gate);
+    CHECK_EQ(weft_wg_wait(&neighbours.gate), 0);
+    weft_wg_done(&neighbours.ended);
+}
+
+static void crash_in_front(void *arg)
+{
+    uint64_t waited = weft__compact_figures().waited;
+    (void)arg;
+    weft_wg_done(&neighbours.gate);
+    while (weft__compact_figures().waited == waited) /* another has the processor */
+        sched_yield();
+    fault_null_write();
+}
+
+static void in_front_body(void *arg)
+{
+    enum { MANY = 3 * HOTS };
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){ISOLATES});
+    CHECK_EQ(weft_wg_init(&neighbours.gate, 1), 0);
+    CHECK_EQ(weft_wg_init(&neighbours.at_gate, MANY), 0);
+    CHECK_EQ(weft_wg_init(&neighbours.ended, MANY), 0);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(weft_spawn(NULL, pass_by, NULL, &(weft_spawn_options){.compact = 1}), 0);
+    CHECK_EQ(weft_wg_wait(&neighbours.at_gate), 0);
+    CHECK_EQ(weft_pool_submit(pool, crash_in_front, NULL), 0);
+    CHECK_EQ(weft_wg_wait(&neighbours.ended), 0);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).crashed, 1);
+    pool_close(pool);
+}
+
+static void those_in_line_go_on(void)
+{
+    if (compact && weft__compact_works())
+        on_processors(1, in_front_body, NULL);
+}
+
+/* Workers with a state of their own. */
+
+static struct {
+    atomic_u32 started, exited;
+} states;
+
+static int start_state(void **state, void *data)
+{
+    (void)data;
+    *state = &states;
+    atomic_u32_add_seq_cst(&states.started, 1);
+    return 0;
+}
+
+static void exit_state(void *state, void *data)
+{
+    (void)data;
+    CHECK_PTR(state, &states);
+    atomic_u32_add_seq_cst(&states.exited, 1);
+}
+
+static void check_state(void *ran)
+{
+    CHECK_PTR(weft_pool_worker_state(), &states);
+    count_task(ran);
+}
+
+static void state_body(void *arg)
+{
+    atomic_u32 ran = {0};
+    (void)arg;
+    memset(&states, 0, sizeof states);
+    weft_pool_options options = weft_pool_fixed(1);
+    options.isolate_crashes = 1;
+    options.on_worker_start = start_state;
+    options.on_worker_exit = exit_state;
+    weft_pool *pool = pool_open(options);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_pool_submit(pool, crash_task, fault_arg(fault_null_write)), 0);
+        CHECK_EQ(weft_pool_submit(pool, check_state, &ran), 0);
+    }
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 3);
+    CHECK_EQ(atomic_u32_load_acquire(&states.started), 4);
+    CHECK_EQ(atomic_u32_load_acquire(&states.exited), 1);
+    pool_close(pool);
+}
+
+static void workers_have_a_new_state(void)
+{
+    everywhere(state_body);
+}
+
+/* What the crashed one held stays as it is, and nobody else is taken for it. */
+
+static void try_lock(void *mutex)
+{
+    CHECK_EQ(weft_mutex_lock_until(mutex, weft_after(WEFT_MS)), -ETIMEDOUT);
+}
+
+static void held_body(void *arg)
+{
+    static weft_mutex mutex;
+    (void)arg;
+    memset(&mutex, 0, sizeof mutex);
+    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
+    CHECK_EQ(weft_pool_submit(pool, lock_and_crash, &mutex), 0);
+    CHECK_EQ(weft_pool_submit(pool, try_lock, &mutex), 0);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).crashed, 1);
+    CHECK_EQ(pool_stats(pool).panicked, 0);
+    pool_close(pool);
+}
+
+static void locks_stay_locked(void)
+{
+    everywhere(held_body);
+}
+
+/* The thread is as it was: its signal mask, and its rounding. */
+
+static void change_thread_and_crash(void *arg)
+{
+    sigset_t all;
+    (void)arg;
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    CHECK_EQ(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+    CHECK_EQ(fesetround(FE_UPWARD), 0);
+    fault_null_write();
+}
+
+static void check_thread(void *ran)
+{
+    sigset_t now;
+    CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &now), 0);
+    CHECK_EQ(sigismember(&now, SIGUSR1), 0);
+    CHECK_EQ(sigismember(&now, SIGSEGV), 0);
+    CHECK_EQ(fegetround(), FE_TONEAREST);
+    count_task(ran);
+}
+
+static void thread_body(void *arg)
+{
+    atomic_u32 ran = {0};
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_pool_submit(pool, change_thread_and_crash, NULL), 0);
+        CHECK_EQ(weft_pool_submit(pool, check_thread, &ran), 0);
+    }
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 3);
+    pool_close(pool);
+}
+
+static void threads_are_put_right(void)
+{
+    on_processors(1, thread_body, NULL);
+}
+
+/* A task that waits for another of its pool, which crashes: it goes on. */
+
+static int wait_for_crash(void *arg, void **result)
+{
+    weft_task *inner;
+    (void)result;
+    CHECK_EQ(weft_task_start(&inner, arg, crash_with_result, fault_arg(fault_null_write), NULL), 0);
+    CHECK_EQ(weft_task_wait(inner, NULL), -EFAULT);
+    weft_task_release(inner);
+    return 5;
+}
+
+static void waiting_body(void *arg)
+{
+    weft_task *task;
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
+    CHECK_EQ(weft_task_start(&task, pool, wait_for_crash, pool, NULL), 0);
+    CHECK_EQ(weft_task_wait(task, NULL), 5);
+    weft_task_release(task);
+    CHECK_EQ(pool_stats(pool).crashed, 1);
+    pool_close(pool);
+}
+
+static void who_waits_is_not_drawn_in(void)
+{
+    everywhere(waiting_body);
+}
+
+/* The runtime can be stopped and started; stacks and records stay. */
+
+static void shutdown_after_crashes(void)
+{
+    uint64_t before = weft__stack_figures().quarantined;
+    for (int i = 0; i < 3; i++) {
+        weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 10});
+        for (int task = 0; task < 5; task++)
+            CHECK_EQ(weft_pool_submit(pool, crash_task, fault_arg(fault_smash)), 0);
+        pool_close(pool);
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    }
+    CHECK_EQ(weft__stack_figures().quarantined, before + 15);
+}
+
+int main(void)
+{
+    isolates_or_skip();
+    for (compact = 0; compact < 2; compact++) {
+        RUN_PLAIN(the_others_go_on, "a crash fails a test run");
+        RUN_PLAIN(submitters_are_served, "a crash fails a test run");
+        RUN_PLAIN(code_that_blocks_is_isolated, "a crash fails a test run");
+        RUN_PLAIN(those_in_line_go_on, "a crash fails a test run");
+        RUN_PLAIN(workers_have_a_new_state, "a crash fails a test run");
+        RUN_PLAIN(locks_stay_locked, "a crash fails a test run");
+        RUN_PLAIN(threads_are_put_right, "a crash fails a test run");
+        RUN_PLAIN(who_waits_is_not_drawn_in, "a crash fails a test run");
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    }
+    compact = 0;
+    RUN_PLAIN(shutdown_after_crashes, "a crash fails a test run");
+    return 0;
+}
