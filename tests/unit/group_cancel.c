@@ -1,0 +1,227 @@
+/*
+ * group_cancel.c: groups of fibers that are cancelled, have a deadline, or are under a context: who is woken by that,
+ * what is not started any more, and which waits it does not end.
+ */
+#include "bodies.h"
+#include "everywhere.h"
+#include "members.h"
+#include "seeds.h"
+
+/* Who waits for a place, and what ends that. */
+
+struct waiting {
+    weft_group *group;
+    weft_context *context; /* to bind to, or NULL */
+    int result;
+};
+
+static void go_and_wait(void *arg)
+{
+    struct waiting *waiting = arg;
+    CHECK_EQ(weft_context_bind(waiting->context, NULL), 0);
+    waiting->result = weft_group_go(waiting->group, succeed, NULL);
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+}
+
+static void waiting_for_a_place_ends(void)
+{
+    for (int thread = 0; thread < 2; thread++)
+        for (int cause = 0; cause < 4; cause++) {
+            weft_wg gate;
+            CHECK_EQ(weft_wg_init(&gate, 1), 0);
+            weft_group_options options = {.limit = 1,
+                                          .deadline = cause == 2 ? weft_after(WEFT_MS) : 0};
+            weft_context *context;
+            CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+            struct waiting waiting = {.group = make(&options),
+                                      .context = cause == 1 ? context : NULL};
+            struct body body = {.function = go_and_wait, .arg = &waiting, .thread = thread};
+            int first = weft_group_go(waiting.group, wait_firmly, &gate);
+            CHECK(first == 0 || (cause == 2 && first == -ETIMEDOUT)); /* a slow machine */
+            body_start(&body);
+            if (cause == 0)
+                weft_group_cancel(waiting.group);
+            else if (cause == 1)
+                weft_context_cancel(context);
+            else if (cause == 3)
+                weft_wg_done(&gate);
+            body_join(&body);
+            static const int expected[] = {-ECANCELED, -ECANCELED, -ETIMEDOUT, 0};
+            CHECK_EQ(waiting.result, expected[cause]);
+            if (cause != 3)
+                weft_wg_done(&gate);
+            CHECK_EQ(weft_group_close(waiting.group), cause == 0 ? -ECANCELED : 0);
+            weft_context_close(context);
+        }
+}
+
+/* The only place becomes free because of the cancellation: so nobody gets it. */
+
+static atomic_u32 too_late;
+
+static void cancel_group(void *group)
+{
+    weft_group_cancel(group);
+}
+
+static void a_cancelled_group_starts_nothing(void)
+{
+    for (int64_t round = test_scale(2000); round > 0; round--) {
+        weft_group *group = make(&(weft_group_options){.limit = 1});
+        struct body body = {.function = cancel_group, .arg = group, .thread = round % 16 == 0};
+        CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);
+        body_start(&body);
+        CHECK_EQ(weft_group_go(group, succeed, &too_late), -ECANCELED);
+        body_join(&body);
+        CHECK_EQ(weft_group_close(group), -ECANCELED);
+    }
+    CHECK_EQ(atomic_u32_load_relaxed(&too_late), 0);
+}
+
+/* Cancelling. */
+
+static void cancel_all(void *arg)
+{
+    weft_group *group = make(NULL);
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);
+    weft_group_cancel(group);
+    CHECK_EQ(weft_group_wait(group), -ECANCELED);
+    weft_group_cancel(group);
+    CHECK_EQ(weft_group_close(group), -ECANCELED);
+
+    group = make(NULL); /* with nobody in it */
+    weft_group_cancel(group);
+    CHECK_EQ(weft_group_go(group, succeed, NULL), -ECANCELED);
+    CHECK_EQ(weft_group_close(group), -ECANCELED);
+
+    group = make(NULL); /* with keep_going a cancellation is still one */
+    CHECK_EQ(weft_group_close(group), 0);
+    group = make(&(weft_group_options){.keep_going = 1});
+    CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);
+    weft_group_cancel(group);
+    CHECK_EQ(weft_group_close(group), -ECANCELED);
+    (void)arg;
+}
+
+static int check_member(void *group)
+{
+    CHECK_PTR(weft_context_current(), weft_group_context(group));
+    CHECK_EQ(weft_group_wait(group), -EDEADLK);
+    CHECK_EQ(weft_group_wait_until(group, WEFT_NOW), -EDEADLK);
+    CHECK_EQ(weft_group_close(group), -EDEADLK);
+    CHECK_EQ(weft_group_running(group), 1);
+    return 0;
+}
+
+static void a_member_does_not_wait_for_itself(void)
+{
+    for (int limit = 0; limit < 2; limit++) {
+        weft_group *group = make(&(weft_group_options){.limit = limit});
+        CHECK_EQ(weft_group_go(group, check_member, group), 0);
+        CHECK_EQ(weft_group_close(group), 0);
+    }
+}
+
+static void the_deadline(void *arg)
+{
+    int64_t deadline = weft_after(WEFT_MS);
+    weft_group *group = make(&(weft_group_options){.deadline = deadline});
+    CHECK_EQ(weft_context_deadline(weft_group_context(group)), deadline);
+    int result = weft_group_go(group, sleep_on, NULL);
+    CHECK(result == 0 || result == -ETIMEDOUT); /* a slow machine */
+    CHECK_EQ(weft_group_wait(group), result == 0 ? -ETIMEDOUT : 0);
+    CHECK(weft_now() >= deadline);
+    CHECK_EQ(weft_group_running(group), 0);
+    CHECK_EQ(weft_group_go(group, succeed, NULL), -ETIMEDOUT);
+    CHECK_EQ(weft_group_close(group), result == 0 ? -ETIMEDOUT : 0);
+    (void)arg;
+}
+
+/* Under another context. */
+
+static void parent_by_option_or_by_binding(void *arg)
+{
+    for (int by_option = 0; by_option < 2; by_option++) {
+        weft_context *context, *other;
+        CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+        CHECK_EQ(weft_context_open(&other, NULL, NULL), 0);
+        CHECK_EQ(weft_context_bind(by_option ? other : context, NULL), 0);
+        weft_group *group = make(&(weft_group_options){.context = by_option ? context : NULL});
+        CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);
+        weft_context_cancel(other);
+        CHECK_EQ(weft_context_error(weft_group_context(group)), 0);
+        weft_context_cancel(context);
+        CHECK_EQ(weft_context_error(weft_group_context(group)), -ECANCELED);
+        CHECK_EQ(weft_group_close(group), -ECANCELED);
+        CHECK_PTR(weft_context_current(), by_option ? other : context);
+
+        group = make(NULL); /* under a cancelled one */
+        CHECK_EQ(weft_group_go(group, succeed, NULL), -ECANCELED);
+        CHECK_EQ(weft_group_close(group), 0);
+        CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+        weft_context_close(context);
+        weft_context_close(other);
+    }
+    (void)arg;
+}
+
+/* The caller's context does not end the wait; it is bound again afterwards. */
+
+struct firm {
+    weft_context *context;
+    weft_wg gate;
+    atomic_u32 ended, waits;
+    bool close;
+};
+
+static int end_late(void *arg)
+{
+    struct firm *firm = arg;
+    CHECK_EQ(wait_firmly(&firm->gate), 0);
+    atomic_u32_store_release(&firm->ended, 1);
+    return 0;
+}
+
+static void wait_though_cancelled(void *arg)
+{
+    struct firm *firm = arg;
+    CHECK_EQ(weft_context_bind(firm->context, NULL), 0);
+    weft_group *group = make(NULL);
+    CHECK_EQ(weft_group_go(group, end_late, firm), 0);
+    atomic_u32_store_release(&firm->waits, 1);
+    CHECK_EQ(firm->close ? weft_group_close(group) : weft_group_wait(group), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&firm->ended), 1);
+    CHECK_PTR(weft_context_current(), firm->context);
+    CHECK_EQ(weft_sleep(1000 * WEFT_S), -ECANCELED);
+    if (!firm->close)
+        CHECK_EQ(weft_group_close(group), 0);
+}
+
+static void waiting_is_not_ended_by_a_context(void)
+{
+    for (int i = 0; i < 4; i++) {
+        struct firm firm = {.close = i / 2};
+        CHECK_EQ(weft_context_open(&firm.context, NULL, NULL), 0);
+        CHECK_EQ(weft_wg_init(&firm.gate, 1), 0);
+        struct body body = {.function = wait_though_cancelled, .arg = &firm, .thread = i % 2};
+        body_start(&body);
+        await(&firm.waits, 1);
+        weft_context_close(firm.context); /* cancels; only the waiter holds it now */
+        weft_wg_done(&firm.gate);
+        body_join(&body);
+    }
+}
+
+int main(void)
+{
+    RUN_BOTH(waiting_for_a_place_ends);
+    RUN_BOTH(a_cancelled_group_starts_nothing);
+    RUN_EVERYWHERE(cancel_all);
+    RUN_BOTH(a_member_does_not_wait_for_itself);
+    RUN_EVERYWHERE(the_deadline);
+    RUN_EVERYWHERE(parent_by_option_or_by_binding);
+    RUN_BOTH(waiting_is_not_ended_by_a_context);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
