@@ -366,7 +366,7 @@ static void children_of_crashed_tasks(void)
     CHECK_EQ(atomic_u32_load_acquire(&forked), 1);
 }
 
-/* Calls that pool/life.c does not go through. */
+/* Calls in the child of one who is in no task. */
 
 static struct {
     weft_pool *pool;
@@ -374,6 +374,44 @@ static struct {
     weft_task *task;
     struct gate gate;
 } left;
+
+static void call_pool(void)
+{
+    weft_pool *pool = left.pool, *other = POOL_POISON;
+    void *args[] = {&ran};
+    CHECK_EQ(weft_pool_open(&other, NULL), -ECHILD);
+    CHECK_PTR(other, POOL_POISON);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ECHILD);
+    CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -ECHILD);
+    CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, NULL), -ECHILD);
+    CHECK_EQ(weft_pool_submit_batch(pool, count_task, args, 1, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_pool_tune(pool, 3), -ECHILD);
+    CHECK_EQ(weft_pool_pause(pool), -ECHILD);
+    CHECK_EQ(weft_pool_resume(pool), -ECHILD);
+    CHECK_EQ(weft_pool_abort(pool), -ECHILD);
+    CHECK_EQ(weft_pool_reopen(pool), -ECHILD);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_pool_close_until(pool, WEFT_NEVER), -ECHILD);
+    CHECK_EQ(weft_pool_close(pool), -ECHILD);
+}
+
+static void fork_with_a_pool(void *arg)
+{
+    left.pool = pool_open((weft_pool_options){.capacity = 2, .queue = 5, .prestart = 1});
+    (void)arg;
+    atomic_u32_store_relaxed(&ran, 0);
+    submit_counts(left.pool, &ran, 3);
+    in_fork(call_pool);
+    submit_counts(left.pool, &ran, 3); /* the parent's goes on */
+    pool_close(left.pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 6);
+}
+
+static void a_forked_child_is_refused(void)
+{
+    everywhere(fork_with_a_pool);
+}
 
 static int nothing(void *arg, void **result)
 {
@@ -417,6 +455,7 @@ static void the_rest_is_refused(void)
 int main(void)
 {
     RUN_PLAIN(the_rest_is_refused, "forks");
+    RUN_PLAIN(a_forked_child_is_refused, "forks");
     RUN_PLAIN(children_of_tasks, "forks");
     RUN_PLAIN(children_run_no_other_task, "forks");
     RUN_PLAIN(children_of_tasks_with_a_handle, "forks");

@@ -1,22 +1,16 @@
 /*
- * life.c: the life of a pool: stop, close, open again, abort, pause, tune; and that nothing is left of it.
+ * life.c: the life of a pool: stop, close, open again; who is turned away, who is waited for, and that nothing is left of
+ * it. And the one that is always there.
  */
 #include <dirent.h>
 #include <malloc.h>
 
 #include "base/compiler.h"
-#include "lines.h"
 #include "pool/pool.h"
 #include "seeds.h"
 #include "tasks.h"
 
 static atomic_u32 ran;
-
-static void submit_counts(weft_pool *pool, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-}
 
 /* Close. */
 
@@ -57,7 +51,7 @@ static void check_close_until(void *arg)
     gate_shut(&gate);
     gate_fill(&gate, pool, 2);
     atomic_u32_store_relaxed(&ran, 0);
-    submit_counts(pool, 5);
+    submit_counts(pool, &ran, 5);
     CHECK_EQ(weft_pool_close_until(pool, WEFT_NOW), -ETIMEDOUT);
     int64_t deadline = weft_after(WEFT_MS);
     CHECK_EQ(weft_pool_close_until(pool, deadline), -ETIMEDOUT);
@@ -120,7 +114,7 @@ static void check_reopen(void *arg)
         CHECK_EQ(weft_pool_reopen(pool), -EBUSY); /* it is open */
         for (int round = 1; round <= 5; round++) {
             atomic_u32_store_relaxed(&ran, 0);
-            submit_counts(pool, 50);
+            submit_counts(pool, &ran, 50);
             CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
             CHECK_EQ(atomic_u32_load_acquire(&ran), 50);
             CHECK_EQ(weft_pool_stop(pool, WEFT_NOW), 0); /* it is stopped */
@@ -376,263 +370,10 @@ static void close_from_its_own_task_is_refused(void)
     await(&ran, 1);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     weft_pool *other = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
-    submit_counts(other, 5);
+    submit_counts(other, &ran, 5);
     CHECK_EQ(weft_pool_submit(pool, close_other, other), 0); /* another's is fine */
     pool_close(pool);
     CHECK_EQ(atomic_u32_load_acquire(&ran), 7);
-}
-
-/* Abort. */
-
-enum { ABORTED = 100 };
-
-static struct {
-    atomic_u32 ran[ABORTED], dropped[ABORTED], drops;
-} aborted;
-
-static void note_abort(void (*function)(void *), void *arg, void *data)
-{
-    CHECK(function == count_task);
-    CHECK_PTR(data, &aborted);
-    atomic_u32_add_seq_cst(&aborted.dropped[(atomic_u32 *)arg - aborted.ran], 1);
-    atomic_u32_add_seq_cst(&aborted.drops, 1);
-}
-
-static void abort_task(void *arg)
-{
-    CHECK_EQ(weft_pool_abort(arg), ABORTED);
-    CHECK_EQ(atomic_u32_load_acquire(&aborted.drops), ABORTED);
-}
-
-static void check_abort(void *arg)
-{
-    static struct gate gate;
-    (void)arg;
-    for (int variant = 0; variant < 4; variant++) {
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1 + variant % 2,
-                                                        .queue = WEFT_UNLIMITED,
-                                                        .on_drop = note_abort,
-                                                        .data = &aborted});
-        bool inside = variant >= 2;
-        memset(&aborted, 0, sizeof aborted);
-        gate_shut(&gate);
-        CHECK_EQ(weft_pool_abort(pool), 0);
-        if (inside) {
-            CHECK_EQ(weft_pool_pause(pool), 0);
-            CHECK_EQ(weft_pool_tune(pool, 1), 0);
-            CHECK_EQ(weft_pool_submit(pool, abort_task, pool), 0);
-        } else {
-            gate_fill(&gate, pool, (uint32_t)(1 + variant % 2));
-        }
-        for (int i = 0; i < ABORTED; i++) {
-            weft_submit_options options = {.priority = i % 3 - 1, .key = (uint64_t)(i % 5)};
-            if (inside)
-                options = (weft_submit_options){.key = 0};
-            CHECK_EQ(weft_pool_submit_with(pool, count_task, &aborted.ran[i], &options), 0);
-        }
-        if (inside) {
-            CHECK_EQ(weft_pool_resume(pool), 0);
-            await(&aborted.drops, ABORTED);
-        } else {
-            CHECK_EQ(weft_pool_abort(pool), ABORTED);
-            CHECK_EQ(atomic_u32_load_acquire(&aborted.drops), ABORTED); /* told before it returns */
-        }
-        CHECK_EQ(pool_stats(pool).dropped, ABORTED);
-        CHECK_EQ(pool_stats(pool).queued, 0);
-        for (int i = 0; i < ABORTED; i++) {
-            CHECK_EQ(atomic_u32_load_acquire(&aborted.dropped[i]), 1);
-            CHECK_EQ(atomic_u32_load_acquire(&aborted.ran[i]), 0);
-        }
-        CHECK_EQ(weft_pool_abort(pool), 0);
-        CHECK_EQ(weft_pool_submit(pool, count_task, &aborted.ran[0]), 0); /* it goes on */
-        gate_open(&gate);
-        pool_close(pool);
-        CHECK_EQ(atomic_u32_load_acquire(&aborted.ran[0]), 1);
-    }
-}
-
-static void abort_drops_what_has_not_begun(void)
-{
-    everywhere(check_abort);
-}
-
-/* Tasks behind one that keeps its processor, in the worker's hand, have not begun either. */
-
-static void abort_behind_a_holder(void *arg)
-{
-    (void)arg;
-    memset(&aborted, 0, sizeof aborted);
-    memset(&holder, 0, sizeof holder);
-    weft_pool *pool = pool_open((weft_pool_options){
-        .capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = note_abort, .data = &aborted});
-    CHECK_EQ(weft_pool_pause(pool), 0);
-    CHECK_EQ(weft_pool_submit(pool, hold_processor, NULL), 0);
-    for (int i = 0; i < ABORTED; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &aborted.ran[i]), 0);
-    CHECK_EQ(weft_pool_resume(pool), 0);
-    await(&holder.begun, 1);
-    CHECK_EQ(weft_pool_abort(pool), ABORTED);
-    atomic_u32_store_release(&holder.over, 1);
-    pool_close(pool);
-    for (int i = 0; i < ABORTED; i++) {
-        CHECK_EQ(atomic_u32_load_acquire(&aborted.dropped[i]), 1);
-        CHECK_EQ(atomic_u32_load_acquire(&aborted.ran[i]), 0);
-    }
-}
-
-static void abort_empties_hands(void)
-{
-    with_processors(1, abort_behind_a_holder, NULL);
-    with_processors(2, abort_behind_a_holder, NULL);
-}
-
-/* Pause. */
-
-static void check_pause(void *arg)
-{
-    static struct gate gate;
-    (void)arg;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
-    atomic_u32_store_relaxed(&ran, 0);
-    CHECK_EQ(weft_pool_pause(pool), 0);
-    CHECK_EQ(weft_pool_pause(pool), 0);
-    submit_counts(pool, 11); /* admitted as before, until it is full */
-    CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
-    gate_open(&gate); /* what runs goes on */
-    await_completed(pool, 1);
-    submit_counts(pool, 1);
-    for (int i = 0; i < 100; i++)
-        weft_yield();
-    CHECK_EQ(pool_stats(pool).queued, 12);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
-    CHECK_EQ(weft_pool_resume(pool), 0);
-    await(&ran, 12);
-    CHECK_EQ(weft_pool_resume(pool), 0);
-    submit_counts(pool, 1);
-    await(&ran, 13);
-
-    CHECK_EQ(weft_pool_pause(pool), 0); /* the end resumes it */
-    submit_counts(pool, 12);
-    pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 25);
-}
-
-static void a_paused_pool_begins_nothing(void)
-{
-    everywhere(check_pause);
-}
-
-static void resume_task(void *arg)
-{
-    CHECK_EQ(weft_pool_pause(arg), 0);
-    CHECK_EQ(weft_pool_submit(arg, count_task, &ran), 0);
-    CHECK_EQ(weft_pool_resume(arg), 0);
-}
-
-static void tasks_may_pause_their_pool(void)
-{
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 100});
-    atomic_u32_store_relaxed(&ran, 0);
-    for (int i = 0; i < 50; i++)
-        CHECK_EQ(weft_pool_submit(pool, resume_task, pool), 0);
-    pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 50);
-}
-
-/* Only what ran when it was paused goes on; of tasks so short that workers take them by the chunk. */
-static void pause_amid_short_tasks(void *arg)
-{
-    int64_t rounds = test_scale(150);
-    (void)arg;
-    weft_pool *pool = pool_open((weft_pool_options){.queue = WEFT_UNLIMITED});
-    for (int64_t round = 0; round < rounds; round++) {
-        submit_counts(pool, 200);
-        CHECK_EQ(weft_pool_pause(pool), 0);
-        weft_pool_stats before = pool_stats(pool);
-        await_running(pool, 0);
-        weft_pool_stats after = pool_stats(pool);
-        CHECK(after.queued <= before.queued);
-        CHECK(after.completed <= before.completed + before.running);
-        for (int i = 0; i < 10; i++)
-            weft_yield();
-        CHECK_EQ(pool_stats(pool).queued, after.queued);
-        CHECK_EQ(weft_pool_resume(pool), 0);
-    }
-    pool_close(pool);
-}
-
-static void pause_stops_short_tasks(void)
-{
-    pause_amid_short_tasks(NULL);
-    on_processors(1, pause_amid_short_tasks, NULL);
-    with_processors(3, pause_amid_short_tasks, NULL);
-}
-
-/* Tune. */
-
-static void check_tune(void *arg)
-{
-    static struct gate gate, second;
-    (void)arg;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
-    gate_shut(&gate);
-    for (int i = 0; i < 30; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
-    await(&gate.gauge.now, 2);
-    CHECK_EQ(weft_pool_tune(pool, 7), 0); /* those who wait go on at once */
-    CHECK_EQ(pool_stats(pool).capacity, 7);
-    await(&gate.gauge.now, 7);
-    CHECK_EQ(weft_pool_tune(pool, 3), 0);
-    CHECK_EQ(pool_stats(pool).capacity, 3);
-    gate_shut(&second); /* behind those that run */
-    for (int i = 0; i < 20; i++)
-        CHECK_EQ(weft_pool_submit(pool, gate_task, &second), 0);
-    gate_open(&gate);
-    await(&second.gauge.now, 3);
-    await_completed(pool, 30);
-    CHECK_EQ(gauge_most(&gate.gauge), 7);
-    CHECK_EQ(gauge_most(&second.gauge), 3);
-    CHECK_EQ(weft_pool_tune(pool, WEFT_UNLIMITED), 0);
-    await(&second.gauge.now, 20);
-    gate_open(&second);
-    pool_close(pool);
-}
-
-static void tune_counts_at_once(void)
-{
-    everywhere(check_tune);
-    on_processors(1, check_tune, NULL);
-}
-
-/* Without a queue: more capacity lets in who waits. */
-static void tune_admits_who_waits(void)
-{
-    static struct gate gate;
-    struct submitter_body own[BLOCKED];
-    struct body bodies[BLOCKED];
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    gate_shut(&gate);
-    gate_fill(&gate, pool, 1);
-    for (int i = 0; i < BLOCKED; i++) {
-        own[i] = (struct submitter_body){
-            .pool = pool, .function = gate_task, .arg = &gate, .deadline = WEFT_NEVER};
-        bodies[i] = (struct body){.function = submitter_main, .arg = &own[i], .thread = i % 2 == 0};
-        body_start(&bodies[i]);
-    }
-    await_blocked(pool, BLOCKED);
-    CHECK_EQ(weft_pool_tune(pool, 3), 0);
-    await(&gate.gauge.now, 3);
-    await_blocked(pool, BLOCKED - 2);
-    CHECK_EQ(weft_pool_tune(pool, BLOCKED + 1), 0);
-    await(&gate.gauge.now, BLOCKED + 1);
-    for (int i = 0; i < BLOCKED; i++) {
-        body_join(&bodies[i]);
-        CHECK_EQ(own[i].result, 0);
-    }
-    gate_open(&gate);
-    pool_close(pool);
 }
 
 /* Nothing is left. */
@@ -703,56 +444,6 @@ static void nothing_is_left_after_close(void)
         CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
 }
 
-/* A forked child. */
-
-static void check_child(weft_pool *pool)
-{
-    weft_pool *other = POOL_POISON;
-    void *args[] = {&ran};
-    CHECK_EQ(weft_pool_open(&other, NULL), -ECHILD);
-    CHECK_PTR(other, POOL_POISON);
-    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ECHILD);
-    CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -ECHILD);
-    CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, WEFT_NEVER), -ECHILD);
-    CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, NULL), -ECHILD);
-    CHECK_EQ(weft_pool_submit_batch(pool, count_task, args, 1, WEFT_NEVER), -ECHILD);
-    CHECK_EQ(weft_pool_tune(pool, 3), -ECHILD);
-    CHECK_EQ(weft_pool_pause(pool), -ECHILD);
-    CHECK_EQ(weft_pool_resume(pool), -ECHILD);
-    CHECK_EQ(weft_pool_abort(pool), -ECHILD);
-    CHECK_EQ(weft_pool_reopen(pool), -ECHILD);
-    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), -ECHILD);
-    CHECK_EQ(weft_pool_close_until(pool, WEFT_NEVER), -ECHILD);
-    CHECK_EQ(weft_pool_close(pool), -ECHILD);
-}
-
-static void fork_with_a_pool(void *arg)
-{
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 5, .prestart = 1});
-    (void)arg;
-    atomic_u32_store_relaxed(&ran, 0);
-    submit_counts(pool, 3);
-    fflush(NULL);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        check_child(pool);
-        _exit(0);
-    }
-    int status = 0;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
-    submit_counts(pool, 3); /* the parent's goes on */
-    pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 6);
-}
-
-static void a_forked_child_is_refused(void)
-{
-    everywhere(fork_with_a_pool);
-}
-
 /* The default pool. */
 
 static atomic_ptr found;
@@ -797,15 +488,7 @@ int main(void)
     RUN_BOTH(a_submit_is_before_the_end_or_fails);
     RUN_BOTH(tasks_may_submit_to_the_end);
     RUN_BOTH(close_from_its_own_task_is_refused);
-    RUN_BOTH(abort_drops_what_has_not_begun);
-    RUN_PLAIN(abort_empties_hands, "holds a processor while others run on another one");
-    RUN_BOTH(a_paused_pool_begins_nothing);
-    RUN_BOTH(tasks_may_pause_their_pool);
-    RUN_BOTH(pause_stops_short_tasks);
-    RUN_BOTH(tune_counts_at_once);
-    RUN_BOTH(tune_admits_who_waits);
     RUN_PLAIN(nothing_is_left_after_close, "stops or configures the runtime");
-    RUN_PLAIN(a_forked_child_is_refused, "forks");
     RUN_PLAIN(the_default_pool_is_there, "stops or configures the runtime");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

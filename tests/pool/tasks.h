@@ -134,6 +134,13 @@ static inline void count_task(void *arg)
     atomic_u32_add_seq_cst(arg, 1);
 }
 
+/* Submits so many tasks that count themselves. */
+static inline void submit_counts(weft_pool *pool, atomic_u32 *ran, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, ran), 0);
+}
+
 /* A submitter, to be run as a body. */
 struct submitter_body {
     weft_pool *pool;
