@@ -9,13 +9,9 @@
 #include "dying.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "panics.h"
 #include "sched/panic.h"
 #include "seeds.h"
-
-static void panic_with(void *text)
-{
-    weft_panic("%s", (const char *)text);
-}
 
 static void count(void *number)
 {
@@ -294,7 +290,7 @@ static void detached_after_the_panic(void)
     CHECK(strstr(test_stderr_of(detach_late), ": nobody asked\n") != NULL);
 }
 
-/* A thread that leaves a lock behind; a fiber is in panic.c. */
+/* A thread that leaves a lock behind; a fiber is in panic_told.c. */
 
 static weft_mutex mutex = WEFT_MUTEX_INIT;
 
