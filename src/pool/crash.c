@@ -85,7 +85,7 @@ static void take_over(struct isolated *isolated, struct weft_fiber *gone)
     worker->fiber = weft_self();
     latch_release(&worker->pool->latch);
     runtime_leave(thread_self());
-    fiber_extra(weft_self())->worker = worker;
+    fiber_set_worker(weft_self(), worker);
 }
 
 static void heir_main(void *arg)
@@ -105,9 +105,18 @@ static void heir_main(void *arg)
         weft__worker_live(&isolated->worker);
         return;
     }
-    fiber_extra(weft_self())->worker = NULL;
+    fiber_set_worker(weft_self(), NULL);
     weft__worker_end(&isolated->worker); /* whoever is missed next is made, or done without */
     weft__isolated_end(&isolated->worker);
+}
+
+/* One of its own: it has that when it is gone, and its worker is another fiber. */
+static bool give_name(struct weft_fiber *fiber, const char *name)
+{
+    struct extra *extra = weft__fiber_extra(fiber);
+    if (extra != NULL)
+        memcpy(extra->name, name, FIBER_NAME_SIZE);
+    return extra != NULL;
 }
 
 int weft__isolated_make(weft_pool *pool)
@@ -119,17 +128,19 @@ int weft__isolated_make(weft_pool *pool)
     isolated->worker =
         (struct worker){.pool = pool, .state = WORKER_STARTS, .kind = WORKER_ISOLATED};
     int error = weft__worker_fiber(pool, &fiber, isolated_main, isolated);
-    if (error == 0)
+    if (error == 0) {
         fiber->compact = pool->options.compact != 0 && weft__compact_works();
-    if (error == 0 && !prepare(isolated, fiber)) {
-        weft__fiber_discard(fiber);
-        error = -ENOMEM;
+        if (!give_name(fiber, pool->name) || !prepare(isolated, fiber)) {
+            weft__fiber_discard(fiber);
+            error = -ENOMEM;
+        }
     }
     if (error != 0) {
         discard(isolated);
         return error;
     }
     isolated->worker.fiber = fiber;
+    fiber_set_worker(fiber, &isolated->worker);
     weft__fiber_start(fiber);
     return 0;
 }

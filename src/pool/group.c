@@ -30,6 +30,7 @@ void weft__pool_group_run(void *arg)
 {
     struct member member;
     memcpy(&member, arg, sizeof member);
+    weft__worker_can_bind();
     weft__group_run(member.group, member.function, member.arg, panicked);
 }
 
@@ -70,5 +71,8 @@ static void waiting(weft_group *group, int change)
 
 int weft_pool_group(weft_group **group, weft_pool *pool, const weft_group_options *options)
 {
-    return pool != NULL ? weft__group_open(group, options, start, waiting, pool) : -EINVAL;
+    if (pool == NULL)
+        return -EINVAL;
+    atomic_u32_store_relaxed(&pool->binds, 1);
+    return weft__group_open(group, options, start, waiting, pool);
 }

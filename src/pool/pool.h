@@ -159,6 +159,8 @@ struct weft_pool {
     _Alignas(CACHE_LINE) atomic_u32 attention; /* workers are to look between two tasks */
     uint32_t hand_count;
     struct hand *hands; /* of the processors */
+    atomic_u32
+        binds; /* tasks that are bound to a context have come: workers need extras for that */
     weft_pool_options options;
     weft_timer *shrinker; /* NULL: each worker has its own clock */
     bool shrink_armed;
@@ -215,6 +217,9 @@ void weft__worker_crashed(struct worker *worker, struct weft_fiber *gone, struct
 int weft__worker_make(weft_pool *pool);
 int weft__worker_fiber(weft_pool *pool, struct weft_fiber **fiber, void (*function)(void *),
                        void *arg);
+/* In who runs a task that is bound to a context, before that: a worker that was made before any such task came may have
+ * to wait for memory. */
+void weft__worker_can_bind(void);
 /* The life of a worker that is WORKER_STARTS, in its fiber, to its end; and the end alone. */
 void weft__worker_live(struct worker *worker);
 void weft__worker_end(struct worker *worker);

@@ -93,6 +93,11 @@ static void act(void)
     lock_release(&pools.lock);
 }
 
+static const char *name_of_worker(const struct worker *worker)
+{
+    return worker->pool->name;
+}
+
 void weft__pools_add(weft_pool *pool)
 {
     lock_acquire(&pools.lock);
@@ -105,6 +110,7 @@ void weft__pools_add(weft_pool *pool)
         weft__idle_look_too(look, act);
         weft__worker_parks = weft__pool_pass_baton;
         weft__worker_lands = weft__worker_lives_on;
+        weft__worker_name = name_of_worker;
         pools.known = true;
     }
     lock_release(&pools.lock);

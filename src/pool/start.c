@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "pool/crash.h"
 #include "pool/panic.h"
@@ -106,10 +105,9 @@ void weft__worker_end(struct worker *worker)
         weft__pool_do_without(pool);
 }
 
-/* Sets it up; false: it is not needed any more. */
+/* False: it is not needed any more. */
 static noinline bool begin(struct worker *worker)
 {
-    fiber_extra(weft_self())->worker = worker;
     return start_state(worker->pool, worker) && !weft__runtime_forked();
 }
 
@@ -118,7 +116,7 @@ static noinline void finish(struct worker *worker, bool started)
     weft_pool *pool = worker->pool;
     if (weft__runtime_forked())
         return; /* a child of a task's: nothing of the pool is there */
-    fiber_extra(weft_self())->worker = NULL;
+    fiber_set_worker(weft_self(), NULL);
     if (started && pool->options.on_worker_exit != NULL)
         (void)weft__pool_call_option(pool, call_exit, worker);
     if (weft__runtime_forked())
@@ -162,17 +160,25 @@ int weft__worker_fiber(weft_pool *pool, struct weft_fiber **out, void (*function
 {
     struct weft_fiber *fiber;
     int error = weft__fiber_make(&fiber, function, arg, pool->site);
-    if (error == 0 && weft__fiber_extra(fiber) == NULL) {
+    if (error == 0 && atomic_u32_load_relaxed(&pool->binds) && weft__fiber_extra(fiber) == NULL) {
         weft__fiber_discard(fiber);
         error = -ENOMEM;
     }
     if (error != 0)
         return error;
-    memcpy(fiber_extra(fiber)->name, pool->name, sizeof pool->name);
     if (pool->stack_class >= 0)
         fiber->stack_class = (uint8_t)pool->stack_class;
     *out = fiber;
     return 0;
+}
+
+void weft__worker_can_bind(void)
+{
+    weft_fiber *fiber = weft_self();
+    if (fiber == NULL || fiber_worker(fiber) == NULL)
+        return;
+    while (weft__fiber_extra(fiber) == NULL)
+        (void)weft__stash_wait(WEFT_NEVER);
 }
 
 int weft__worker_make(weft_pool *pool)
@@ -195,6 +201,7 @@ int weft__worker_make(weft_pool *pool)
                               .state = WORKER_STARTS,
                               .kind = compact ? WORKER_COMPACT : WORKER_PRIVATE};
     fiber->arg = worker;
+    fiber_set_worker(fiber, worker);
     weft__fiber_start(fiber);
     return 0;
 }

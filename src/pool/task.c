@@ -110,6 +110,7 @@ static void call(struct weft_task *task)
     weft_context *before;
     struct call own = {task, NULL, 0};
     struct guard guard = {.panic = NULL};
+    weft__worker_can_bind();
     bool bound = weft_context_bind(task->context, &before) == 0;
     if (bound && before != NULL)
         weft__context_hold(before);
@@ -183,6 +184,7 @@ int weft_task_start(weft_task **out, weft_pool *pool, int (*function)(void *, vo
         return error;
     }
     offer.task.handle = task;
+    atomic_u32_store_relaxed(&pool->binds, 1);
     error = weft__pool_offer(pool, &offer);
     if (error != 0) {
         drop(task);

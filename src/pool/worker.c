@@ -40,10 +40,8 @@ enum { LINGER_ROUNDS = 64, LINGER_PAUSES = 4, YIELD_EVERY = 4, ONE_BY_ONE = 32 }
 struct worker *weft__worker_self(void)
 {
     weft_fiber *fiber = weft_self();
-    if (fiber == NULL || fiber_extra(fiber) == NULL || fiber_extra(fiber)->worker == NULL)
-        return NULL;
-    struct worker *worker = fiber_extra(fiber)->worker;
-    return worker->in_task ? worker : NULL;
+    struct worker *worker = fiber != NULL ? fiber_worker(fiber) : NULL;
+    return worker != NULL && worker->in_task ? worker : NULL;
 }
 
 /* A task with a key has ended: the next of its key may begin. True: it is in *carried, to be called

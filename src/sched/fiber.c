@@ -425,5 +425,9 @@ uint64_t weft_fiber_id(const weft_fiber *fiber)
 
 const char *weft_fiber_name(const weft_fiber *fiber)
 {
-    return fiber != NULL && fiber_extra(fiber) != NULL ? fiber_extra(fiber)->name : "";
+    if (fiber == NULL)
+        return "";
+    if (fiber_worker(fiber) != NULL)
+        return weft__worker_name(fiber_worker(fiber));
+    return fiber_extra(fiber) != NULL ? fiber_extra(fiber)->name : "";
 }

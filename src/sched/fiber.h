@@ -33,6 +33,7 @@ enum fiber_owner {
     OWNER_NOBODY, /* it goes back to a cache */
     OWNER_HANDLE, /* who holds the handle given at spawn, unless that was given up */
     OWNER_TIMER,  /* a timer, which runs the fiber again */
+    OWNER_POOL,   /* it is a worker; at its end it goes back to a cache */
 };
 
 /* In weft_fiber.outside: its machine has lost its processor, and has not come back. */
@@ -45,8 +46,7 @@ struct extra {
     struct bond bond;         /* to its context */
     struct weft_group *group; /* that it is in; with what it runs: sync/group.c */
     int (*group_function)(void *);
-    struct worker *worker; /* of a pool, that it is */
-    struct crash *crash;   /* if it may be abandoned: sched/crash.c; else NULL */
+    struct crash *crash; /* if it may be abandoned: sched/crash.c; else NULL */
     uint32_t calls; /* tasks of pools that it runs in place of a worker, one inside the other */
 };
 
@@ -61,8 +61,11 @@ struct weft_fiber {
     void *arg;
     void *spawn_site; /* a code address */
     uint64_t id;
-    atomic_ptr extra;      /* struct extra; NULL: none */
-    struct waiter *joiner; /* join_lock */
+    atomic_ptr extra; /* struct extra; NULL: none */
+    union {
+        struct waiter *joiner; /* join_lock; NULL where there is none */
+        struct worker *worker; /* OWNER_POOL: that it is */
+    };
     struct lock join_lock;
     uint8_t stack_class;
     uint8_t owner; /* enum fiber_owner */
@@ -109,6 +112,18 @@ static inline struct extra *fiber_extra(const struct weft_fiber *fiber)
 {
     return atomic_ptr_load_acquire(
         &fiber->extra); /* pairs with weft__fiber_extra: others ask for names */
+}
+
+/* The worker of a pool that the fiber is; or NULL. */
+static inline struct worker *fiber_worker(const struct weft_fiber *fiber)
+{
+    return fiber->owner == OWNER_POOL ? fiber->worker : NULL;
+}
+
+static inline void fiber_set_worker(struct weft_fiber *fiber, struct worker *worker)
+{
+    fiber->owner = worker != NULL ? OWNER_POOL : OWNER_NOBODY;
+    fiber->worker = worker;
 }
 
 /* A stock of free records, and numbers to give them; owned by a processor or a foreign thread. */

@@ -150,14 +150,14 @@ static void fiber_main_again(void *arg)
 {
     struct weft_fiber *fiber = arg;
     struct panic *panic = weft__panic_arrived(fiber);
-    struct extra *extra = fiber_extra(fiber);
-    if (extra != NULL && extra->worker != NULL) {
+    if (fiber_worker(fiber) != NULL) {
         fiber->arrivals = 0;
-        weft__worker_lands(extra->worker, panic);
+        weft__worker_lands(fiber_worker(fiber), panic);
         end_fiber(fiber);
     }
     weft__fiber_keep_panic(fiber, panic);
     if (unlikely(fiber->arrivals == ARRIVALS_MOST)) {
+        struct extra *extra = fiber_extra(fiber);
         must(extra != NULL && extra->locals != NULL); /* after the first, only those can panic */
         weft__warn(
             "fiber %llu: destructors of its fiber-local values panic again and again, and are left",

@@ -52,6 +52,7 @@ const char *weft__wait_text(enum wait_what what)
 
 void (*weft__worker_parks)(struct worker *worker);
 void (*weft__worker_lands)(struct worker *worker, struct panic *panic);
+const char *(*weft__worker_name)(const struct worker *worker);
 
 /* Threads. */
 

@@ -138,6 +138,8 @@ void weft__runtime_quiet(void);
 extern void (*weft__worker_parks)(struct worker *worker);
 /* How a worker goes on when a panic in its task has come to the fiber's first frame; returns when the worker ends. */
 extern void (*weft__worker_lands)(struct worker *worker, struct panic *panic);
+/* The name of its pool. */
+extern const char *(*weft__worker_name)(const struct worker *worker);
 
 /* machine.c */
 

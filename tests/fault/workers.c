@@ -94,8 +94,40 @@ static void after_a_crash_of_many(void *arg)
     pool_close(pool);
 }
 
+/* A worker from before any task was bound to a context has no memory to be so: the task waits for that. */
+static int bound_task(void *arg, void **result)
+{
+    (void)result;
+    CHECK(weft_context_current() != NULL);
+    atomic_u32_add_seq_cst(arg, 1);
+    return 0;
+}
+
+static void plain_before_bound(void *arg)
+{
+    weft_task *task;
+    (void)arg;
+    atomic_u32_store_relaxed(&ran, 0);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 4, .keep = 1});
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    await_count(&ran, 1);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_task_start(&task, pool, bound_task, &ran, NULL), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(weft_task_wait_until(task, NULL, weft_after(5 * WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    lack(false);
+    CHECK_EQ(weft_task_wait(task, NULL), 0);
+    weft_task_release(task);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+}
+
 static void one_that_cannot_be_made_whole(void)
 {
+    on_machines(1, plain_before_bound);
+    on_machines(2, plain_before_bound);
     on_machines(2, made_in_part);
     on_machines(1, after_a_crash);
     on_machines(2, after_a_crash);
