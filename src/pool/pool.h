@@ -63,14 +63,13 @@ struct worker {
     struct link link; /* in the line of idle ones, or of takers; first: see worker_of */
     weft_pool *pool;
     struct weft_fiber *fiber;
-    struct waiter *waiter; /* while idle */
-    struct chunk *chunk;   /* in hand */
-    atomic_u64 ended;      /* tasks that it ran to the end; written by the worker alone */
-    uint64_t counted;      /* of those, under the latch: taken from `inside` */
-    uint64_t watched;      /* of those, when rescue.c last looked */
-    uint8_t state;         /* changed under the latch by its owner, or from IDLE by who wakes it */
-    bool in_task;          /* the user's code runs, not the pool's */
-    bool called;           /* counted in the pool's `called` */
+    struct chunk *chunk; /* in hand */
+    atomic_u32 ended; /* tasks that it ran to the end, modulo 2^32; written by the worker alone */
+    uint32_t counted; /* of those, under the latch: taken from `inside` */
+    uint32_t watched; /* of those, when rescue.c last looked */
+    uint8_t state;    /* changed under the latch by its owner, or from IDLE by who wakes it */
+    bool in_task;     /* the user's code runs, not the pool's */
+    bool called;      /* counted in the pool's `called` */
     bool armed;       /* the task's own code runs, for the signal handler of its thread: crash.c */
     uint8_t kind;     /* enum worker_kind */
     uint8_t turns;    /* as a taker; they count to YIELD_EVERY */

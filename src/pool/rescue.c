@@ -35,7 +35,7 @@ static int64_t rescue(weft_pool *pool)
     int64_t stuck = 0;
     for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next)) {
-        uint64_t ended = atomic_u64_load_relaxed(&worker->ended);
+        uint32_t ended = atomic_u32_load_relaxed(&worker->ended);
         stuck += ended == worker->watched && !worker->called && !worker_lost(worker);
         worker->watched = ended;
         weft__pool_empty_if_still(pool, worker->chunk);

@@ -21,8 +21,8 @@
 
 void weft__pool_count_ended(weft_pool *pool, struct worker *worker)
 {
-    uint64_t ended = atomic_u64_load_seq_cst(&worker->ended); /* pairs with chunk_take: pool.h */
-    int64_t more = (int64_t)(ended - worker->counted);
+    uint32_t ended = atomic_u32_load_seq_cst(&worker->ended); /* pairs with chunk_take: pool.h */
+    uint32_t more = ended - worker->counted;
     worker->counted = ended;
     pool->inside -= more;
     pool->stats.completed += more;
@@ -66,7 +66,7 @@ static struct worker *claim_idle(weft_pool *pool, bool oldest, int what)
     while ((worker = worker_of(oldest ? pool->idle.first : pool->idle.last)) != NULL) {
         line_leave(&worker->link);
         worker->state = WORKER_TAKES; /* not idle any more, whoever claims it */
-        if (waiter_claim(worker->waiter, what))
+        if (waiter_claim(&worker->fiber->waiter, what))
             return worker;
     }
     return NULL;
@@ -79,7 +79,7 @@ void weft__pool_call_taker(weft_pool *pool, struct errands *errands)
         line_add(&pool->takers, &worker->link);
         worker->called = true;
         pool->called++;
-        errands_wake(errands, worker->waiter);
+        errands_wake(errands, &worker->fiber->waiter);
     } else if (pool->failing == 0) {
         should(!errands->make_worker); /* it is asked for one */
         pool->workers++;
@@ -94,7 +94,7 @@ bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands)
 {
     struct worker *worker = claim_idle(pool, true, WORKER_EXIT);
     if (worker != NULL)
-        errands_wake(errands, worker->waiter);
+        errands_wake(errands, &worker->fiber->waiter);
     return worker != NULL;
 }
 

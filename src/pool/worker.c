@@ -149,7 +149,7 @@ void weft__worker_end_task(struct worker *worker)
 static void count_end(struct worker *worker)
 {
     /* Release: who counts it sees what the task did. */
-    atomic_u64_store_release(&worker->ended, atomic_u64_load_relaxed(&worker->ended) + 1);
+    atomic_u32_store_release(&worker->ended, atomic_u32_load_relaxed(&worker->ended) + 1);
 }
 
 /* What the task has deferred, and not run, ends with it. */
@@ -278,30 +278,6 @@ static void linger(weft_pool *pool)
     }
 }
 
-/* Rests until there is something to do, or it expires; with the latch held, which is released. False: it
- * ends. */
-static bool rest(weft_pool *pool, struct worker *worker)
-{
-    struct waiter own;
-    bool kept = pool->options.shrink != 0 || pool->idle.length < pool->options.keep;
-    int64_t deadline = kept ? WEFT_NEVER : weft_after(pool->options.expiry);
-    worker->state = WORKER_IDLE;
-    worker->waiter = weft__waiter_begin(&own);
-    line_add(&pool->idle, &worker->link);
-    int result = weft__park(worker->waiter, WAIT_POOL_IDLE | WAIT_FIRM | WAIT_TOLD, unlock_pool,
-                            pool, deadline);
-    if (!wait_gave_up(result))
-        return result == WORKER_WORK;
-    latch_acquire(&pool->latch);
-    /* If it is not in the list any more, one who wanted to wake it found it expired, and took another. */
-    if (worker->state == WORKER_IDLE)
-        line_leave(&worker->link);
-    worker->state = WORKER_LOOSE;
-    bool stays = pool->idle.length < pool->options.keep;
-    latch_release(&pool->latch);
-    return stays;
-}
-
 void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
 {
     if (worker->state == WORKER_STARTS)
@@ -355,9 +331,9 @@ static bool goes_on_away_latched(weft_pool *pool, struct worker *worker, struct 
            weft__pool_steal(pool, carried);
 }
 
-enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_END };
+enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_REST, NEXT_END };
 
-/* What the worker does next. The caller has entered the runtime. */
+/* What the worker does next. The caller has entered the runtime. NEXT_REST: the latch is held. */
 static noinline enum next choose(struct worker *worker, bool lingered)
 {
     weft_pool *pool = worker->pool;
@@ -396,7 +372,7 @@ static noinline enum next choose(struct worker *worker, bool lingered)
         else if (weft__pool_shrinks_now(pool))
             next = NEXT_SHRINK;
         else
-            return rest(pool, worker) ? NEXT_AGAIN : NEXT_END; /* releases the latch */
+            return NEXT_REST;
     }
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
@@ -404,8 +380,9 @@ static noinline enum next choose(struct worker *worker, bool lingered)
     return next;
 }
 
-/* Waits until there is a task; false: the worker ends. */
-static noinline bool next_task(struct worker *worker)
+/* Until there is a task, or nothing to do: NEXT_TASK, NEXT_END, or NEXT_REST, for which it is still inside the runtime and
+ * holds the latch. */
+static noinline enum next next_task(struct worker *worker)
 {
     for (bool lingered = false; !weft__runtime_forked();) {
         (void)runtime_enter(thread_self());
@@ -414,20 +391,57 @@ static noinline bool next_task(struct worker *worker)
             weft__compact_move(); /* to weft__worker_live */
         }
         enum next next = choose(worker, lingered);
+        if (next == NEXT_REST)
+            return next;
         if (next == NEXT_LINGER)
             linger(worker->pool);
         runtime_leave(thread_self());
         lingered = next == NEXT_LINGER;
-        if (next == NEXT_END)
-            return false;
         if (next == NEXT_SHRINK)
             weft__pool_shrink_later(worker->pool);
-        if (next == NEXT_TASK) {
+        if (next == NEXT_TASK)
             weft__worker_begin_task(worker);
-            return true;
-        }
+        if (next == NEXT_TASK || next == NEXT_END)
+            return next;
     }
-    return false; /* a child of the task's */
+    return NEXT_END; /* a child of the task's */
+}
+
+/* After the time for which it was to rest: whether it is kept all the same. */
+static noinline bool stays_expired(struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    latch_acquire(&pool->latch);
+    /* If it is not in the list any more, one who wanted to wake it found it expired, and took another. */
+    if (worker->state == WORKER_IDLE)
+        line_leave(&worker->link);
+    worker->state = WORKER_LOOSE;
+    bool stays = pool->idle.length < pool->options.keep;
+    latch_release(&pool->latch);
+    return stays;
+}
+
+/* Under the latch: shows it as idle; until when it is to be. */
+static noinline int64_t become_idle(struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    bool kept = pool->options.shrink != 0 || pool->idle.length < pool->options.keep;
+    worker->state = WORKER_IDLE;
+    line_add(&pool->idle, &worker->link);
+    return kept ? WEFT_NEVER : weft_after(pool->options.expiry);
+}
+
+/* Rests until there is something to do, or it expires; after NEXT_REST. False: it ends. With as little on the stack as a
+ * task that sleeps, so that as many as there are may rest in what they keep for that. */
+static noinline bool rest(struct worker *worker)
+{
+    int64_t deadline = become_idle(worker);
+    int result =
+        weft__park(weft__waiter_begin(NULL) /* its fiber's */,
+                   WAIT_POOL_IDLE | WAIT_FIRM | WAIT_TOLD, unlock_pool, worker->pool, deadline);
+    bool goes_on = wait_gave_up(result) ? stays_expired(worker) : result == WORKER_WORK;
+    runtime_leave(thread_self());
+    return goes_on;
 }
 
 /* A task of a chunk has ended: the next, if there is one. Looks at `attention` only after it has taken that: see
@@ -462,7 +476,12 @@ static noinline bool after_task(struct worker *worker)
  * a panic comes to the first frame of the fiber, and from there to weft__worker_lives_on. */
 static always_inline void run_tasks(struct worker *worker)
 {
-    while (next_task(worker)) {
+    for (;;) {
+        enum next next = next_task(worker);
+        if (next == NEXT_END || (next == NEXT_REST && !rest(worker)))
+            return;
+        if (next == NEXT_REST)
+            continue;
         do {
             worker->armed = true;
             call_task(worker->pool, &worker->carried);

@@ -65,7 +65,7 @@ static void end_rest(void)
 {
     bool fiber = enter_if_fiber();
     latch_acquire(&beside.pool->latch);
-    beside.ended = worker_of(beside.pool->idle.first)->waiter;
+    beside.ended = &worker_of(beside.pool->idle.first)->fiber->waiter;
     CHECK(waiter_claim(beside.ended, -ETIMEDOUT)); /* as the clock does */
     latch_release(&beside.pool->latch);
     leave_if_fiber(fiber);
