@@ -69,7 +69,7 @@ static void measure_pool(struct bench *bench, int64_t full)
     bench_heap_start();
     int64_t start = weft_now();
     weft_pool *pool = submit_all(tasks);
-    bench_check(weft_pool_stop(pool, WEFT_NEVER), "weft_pool_stop");
+    bench_check(weft_pool_wait(pool, WEFT_NEVER), "weft_pool_wait");
     int64_t allocations = note(bench, start);
     bench_check(weft_pool_stats_get(pool, &stats), "weft_pool_stats_get");
     bench_check(stats.completed == tasks ? 0 : -1, "all tasks have run");

@@ -250,6 +250,13 @@ WEFT_API void *weft_pool_worker_state(void);
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API int64_t weft_pool_abort(weft_pool *pool);
 
+/* Waits until all tasks that were admitted have ended, and nobody waits in submit. The pool and its workers stay as they are. While others
+ * submit without a pause that moment may never come: it is for those who know that they have submitted the last.
+ * Returns 0; -ETIMEDOUT; -EDEADLK from a task of the pool; -ECANCELED if the caller's context is cancelled; -EINVAL;
+ * -ECHILD.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_pool_wait(weft_pool *pool, int64_t deadline);
+
 /* Ends admission (submit gives -ESHUTDOWN, also to those who wait in it; but what its own tasks submit is
  * still admitted), lets all tasks that were admitted run to their end, and ends all workers. A paused pool is resumed. The pool is still there: it
  * can be asked for its figures, opened again, and must be closed.

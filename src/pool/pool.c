@@ -328,26 +328,36 @@ static void unlock_pool(void *pool)
     latch_release(&((weft_pool *)pool)->latch);
 }
 
-/* Waits until it is stopped; with the latch held, which is released. */
-static int wait_stopped(weft_pool *pool, uint32_t what, int64_t deadline)
+static bool is_stopped(const weft_pool *pool)
 {
+    return pool->state == POOL_STOPPED;
+}
+
+/* Waits in the list until that is so; with the latch held, which is released. */
+static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_pool *), uint32_t what,
+                      int64_t deadline)
+{
+    bool so = is_so(pool);
+    if (so || deadline <= WEFT_NOW) {
+        latch_release(&pool->latch);
+        return so ? 0 : -ETIMEDOUT;
+    }
     struct waiter own, *waiter = weft__waiter_begin(&own);
-    waiters_add_last(&pool->stoppers, waiter);
+    waiters_add_last(list, waiter);
     int error = weft__park(waiter, what | WAIT_TOLD, unlock_pool, pool, deadline);
     if (!wait_gave_up(error))
         return error;
     latch_acquire(&pool->latch);
-    bool stopped = pool->state == POOL_STOPPED;
-    (void)waiters_remove(&pool->stoppers, waiter);
+    so = is_so(pool);
+    (void)waiters_remove(list, waiter);
     latch_release(&pool->latch);
-    return stopped ? 0 : error;
+    return so ? 0 : error;
 }
 
 static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
 {
     struct worker *own = weft__worker_self();
     struct errands errands = {NULL, NULL, false};
-    int error = 0;
     if (own != NULL && own->pool == pool)
         return -EDEADLK;
     bool fiber = enter_if_fiber();
@@ -362,12 +372,7 @@ static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
     fiber = enter_if_fiber();
     weft__worker_tells(); /* its own pool that it waits; not under this latch, as in submit.c */
     latch_acquire(&pool->latch);
-    if (pool->state == POOL_STOPPED)
-        latch_release(&pool->latch);
-    else if (deadline <= WEFT_NOW)
-        latch_release(&pool->latch), error = -ETIMEDOUT;
-    else
-        error = wait_stopped(pool, what, deadline);
+    int error = wait_until(pool, &pool->stoppers, is_stopped, what, deadline);
     leave_if_fiber(fiber);
     return error;
 }
@@ -384,6 +389,32 @@ int weft_pool_stop(weft_pool *pool, int64_t deadline)
 int weft__pool_stop_firmly(weft_pool *pool)
 {
     return stop(pool, WAIT_POOL_STOP | WAIT_FIRM, WEFT_NEVER);
+}
+
+int weft_pool_wait(weft_pool *pool, int64_t deadline)
+{
+    struct worker *own = weft__worker_self();
+    struct errands errands = {NULL, NULL, false};
+    if (pool == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (own != NULL && own->pool == pool)
+        return -EDEADLK;
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    /* From here the workers look between two tasks, and what they had ended before that is counted. */
+    pool->watchers_coming++;
+    atomic_u32_exchange_seq_cst(&pool->attention, 1);
+    weft__pool_collect(pool);
+    weft__pool_finish(pool, &errands, fiber);
+    fiber = enter_if_fiber();
+    weft__worker_tells(); /* as in stop */
+    latch_acquire(&pool->latch);
+    pool->watchers_coming--;
+    int error = wait_until(pool, &pool->watchers, weft__pool_is_quiet, WAIT_POOL_TASKS, deadline);
+    leave_if_fiber(fiber);
+    return error;
 }
 
 int weft_pool_reopen(weft_pool *pool)

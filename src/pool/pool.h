@@ -149,6 +149,8 @@ struct weft_pool {
     struct line blocked;         /* submitters */
     int64_t flow_at, flow_ended; /* the time, and the tasks ended, when one last had to wait */
     void *stoppers;              /* waiters: who wait for it to be stopped */
+    void *watchers;              /* the same: for all tasks to have ended */
+    int64_t watchers_coming;     /* who will be there soon, or find that it is so */
 
     struct serial *serials[SERIAL_BUCKETS];
     weft_pool_stats stats; /* the totals */
@@ -354,6 +356,12 @@ bool weft__pool_pop(weft_pool *pool, struct carried *carried);
 /* Under the latch: takes a task that has not begun, to be dropped: the one that waits longest, of the lowest
  * priority. *calls: as weft__pool_serial_next said, of *next. */
 bool weft__pool_forget(weft_pool *pool, struct carried *carried, struct carried *next, bool *calls);
+
+/* Under the latch, when it is settled: no task is inside; so none waits to be either. */
+static inline bool weft__pool_is_quiet(const weft_pool *pool)
+{
+    return pool->inside == 0;
+}
 
 /* submit.c */
 

@@ -106,9 +106,18 @@ static void wake_stoppers(weft_pool *pool, struct errands *errands)
         errands_wake(errands, waiter);
 }
 
-/* A stopping pool in which nothing is left is stopped. */
+static void wake_watchers(weft_pool *pool, struct errands *errands)
+{
+    struct waiter *waiter;
+    while ((waiter = waiters_claim_first(&pool->watchers, 0)) != NULL)
+        errands_wake(errands, waiter);
+}
+
+/* Who waits for all tasks is told when none is left; a stopping pool in which nothing is left is stopped. */
 static void conclude(weft_pool *pool, struct errands *errands)
 {
+    if (pool->watchers != NULL && weft__pool_is_quiet(pool))
+        wake_watchers(pool, errands);
     if (pool->state != POOL_STOPPING || pool->inside > 0 || pool->visitors > 0 ||
         pool->blocked.length > 0)
         return;
@@ -127,6 +136,7 @@ void weft__pool_settle(weft_pool *pool, struct errands *errands)
     conclude(pool, errands);
     atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));
     uint32_t attention = pool->blocked.length > 0 || pool->paused || pool->state != POOL_OPEN ||
+                         pool->watchers != NULL || pool->watchers_coming > 0 ||
                          weft__pool_busy(pool) > pool->capacity;
     if (attention != atomic_u32_load_relaxed(&pool->attention))
         atomic_u32_exchange_seq_cst(&pool->attention,

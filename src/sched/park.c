@@ -42,6 +42,7 @@ const char *weft__wait_text(enum wait_what what)
         [WAIT_POOL_IDLE] = "rests as a worker of a pool",
         [WAIT_POOL_SUBMIT] = "submits to a pool",
         [WAIT_POOL_STOP] = "waits for a pool to stop",
+        [WAIT_POOL_TASKS] = "waits for the tasks of a pool",
         [WAIT_TASK] = "waits for a task",
         [WAIT_FD] = "waits for a descriptor",
         [WAIT_FILE] = "waits for a file",

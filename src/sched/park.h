@@ -76,6 +76,7 @@ enum wait_what {
     WAIT_POOL_IDLE,
     WAIT_POOL_SUBMIT,
     WAIT_POOL_STOP,
+    WAIT_POOL_TASKS,
     WAIT_TASK,
     WAIT_FD,
     WAIT_FILE,

@@ -192,6 +192,7 @@ static void use_pool_with(weft_pool_options options)
     submit_all_ways(pool);
     CHECK_EQ(weft_pool_tune(pool, 3), 0);
     submit_all_ways(pool);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     check_all_ran();
     CHECK_EQ(atomic_u32_load_acquire(&panicked), falling);

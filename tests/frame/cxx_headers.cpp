@@ -241,8 +241,9 @@ static bool pools()
                 weft_pool_invoke(pool, &numbers[1]) == 0 &&
                 weft_pool_submit_batch(pool, nullptr, args, 2, WEFT_NEVER) == 2 &&
                 weft_pool_tune(pool, 3) == 0 && tasks_of(pool) &&
-                weft_pool_stop(pool, WEFT_NEVER) == 0 && weft_pool_stats_get(pool, &stats) == 0 &&
-                stats.completed == 6 && weft_pool_submit(pool, set_to_seven, args) == -ESHUTDOWN &&
+                weft_pool_wait(pool, WEFT_NEVER) == 0 && weft_pool_stop(pool, WEFT_NEVER) == 0 &&
+                weft_pool_stats_get(pool, &stats) == 0 && stats.completed == 6 &&
+                weft_pool_submit(pool, set_to_seven, args) == -ESHUTDOWN &&
                 weft_pool_reopen(pool) == 0;
     for (int number : numbers)
         good = good && number == 7;

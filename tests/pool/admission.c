@@ -94,6 +94,7 @@ static void check_submits(void *arg)
     CHECK_EQ(weft_pool_pause(NULL), -EINVAL);
     CHECK_EQ(weft_pool_resume(NULL), -EINVAL);
     CHECK_EQ(weft_pool_abort(NULL), -EINVAL);
+    CHECK_EQ(weft_pool_wait(NULL, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_pool_stop(NULL, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_pool_reopen(NULL), -EINVAL);
     CHECK_EQ(weft_pool_close(NULL), -EINVAL);

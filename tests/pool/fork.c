@@ -391,6 +391,7 @@ static void call_pool(void)
     CHECK_EQ(weft_pool_resume(pool), -ECHILD);
     CHECK_EQ(weft_pool_abort(pool), -ECHILD);
     CHECK_EQ(weft_pool_reopen(pool), -ECHILD);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), -ECHILD);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), -ECHILD);
     CHECK_EQ(weft_pool_close_until(pool, WEFT_NEVER), -ECHILD);
     CHECK_EQ(weft_pool_close(pool), -ECHILD);

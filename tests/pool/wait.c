@@ -1,0 +1,172 @@
+/*
+ * wait.c: weft_pool_wait: until all that was admitted has ended, and not longer; the pool goes on.
+ */
+#include "everywhere.h"
+#include "seeds.h"
+#include "tasks.h"
+
+enum { CHAIN = 20, WATCHERS = 4 };
+
+static atomic_u32 ran;
+static struct gate gate;
+
+static void sleep_and_count(void *arg)
+{
+    CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    count_task(arg);
+}
+
+static void waits_for_all(void *arg)
+{
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = 10});
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NOW), 0); /* there was none yet */
+    atomic_u32_store_relaxed(&ran, 0);
+    for (uint32_t round = 1; round <= 3; round++) {
+        for (int i = 0; i < 20; i++) /* some have to wait for a place */
+            CHECK_EQ(weft_pool_submit(pool, i % 2 ? count_task : sleep_and_count, &ran), 0);
+        CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+        CHECK_EQ(atomic_u32_load_acquire(&ran), round * 20);
+        CHECK_EQ(weft_pool_wait(pool, WEFT_NOW), 0);
+        CHECK_EQ(pool_stats(pool).running, 0);
+    }
+    pool_close(pool);
+}
+
+/* A task that others follow from is not the last. */
+static void submit_next(void *arg)
+{
+    weft_pool *pool = arg;
+    if (atomic_u32_add_seq_cst(&ran, 1) + 1 < CHAIN)
+        CHECK_EQ(weft_pool_submit(pool, submit_next, pool), 0);
+    weft_yield();
+}
+
+static void waits_for_what_tasks_submit(void)
+{
+    atomic_u32_store_relaxed(&ran, 0);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
+    CHECK_EQ(weft_pool_submit(pool, submit_next, pool), 0);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), CHAIN);
+    pool_close(pool);
+}
+
+/* Who waits in submit has a task that will be there. */
+static void submit_three(void *pool)
+{
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_pool_submit(pool, sleep_and_count, &ran), 0);
+}
+
+static void waits_for_those_in_line(void)
+{
+    weft_fiber *submitter;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    atomic_u32_store_relaxed(&ran, 0);
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(weft_spawn(&submitter, submit_three, pool, NULL), 0);
+    await_blocked(pool, 1);
+    gate_open(&gate);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+    CHECK(atomic_u32_load_acquire(&ran) >= 1);
+    CHECK_EQ(weft_join(submitter), 0);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 3);
+    pool_close(pool);
+}
+
+static void watch(void *pool)
+{
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&gate.gauge.now), 0);
+    atomic_u32_add_seq_cst(&ran, 1);
+}
+
+static void all_who_wait_are_told(void)
+{
+    weft_wg done = WEFT_WG_INIT;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    atomic_u32_store_relaxed(&ran, 0);
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 2);
+    for (int i = 0; i < WATCHERS; i++)
+        CHECK_EQ(weft_wg_go(&done, watch, pool), 0);
+    CHECK_EQ(weft_pool_wait(pool, weft_after(3 * WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NOW), -ETIMEDOUT);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    gate_open(&gate);
+    CHECK_EQ(weft_wg_wait(&done), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), WATCHERS);
+    pool_close(pool);
+}
+
+/* What is dropped has ended too; a stop does not keep them waiting. */
+static void told_of_other_ends(void)
+{
+    for (int variant = 0; variant < 2; variant++) {
+        weft_wg done = WEFT_WG_INIT;
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+        atomic_u32_store_relaxed(&ran, 0);
+        gate_shut(&gate);
+        CHECK_EQ(weft_pool_pause(pool), 0);
+        for (int i = 0; i < 5; i++)
+            CHECK_EQ(weft_pool_submit(pool, sleep_and_count, &ran), 0);
+        CHECK_EQ(weft_wg_go(&done, watch, pool), 0);
+        CHECK_EQ(weft_pool_wait(pool, weft_after(2 * WEFT_MS)), -ETIMEDOUT);
+        if (variant == 0)
+            CHECK_EQ(weft_pool_abort(pool), 5);
+        else
+            CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0); /* which resumes it */
+        CHECK_EQ(weft_wg_wait(&done), 0);
+        CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+        CHECK_EQ(atomic_u32_load_acquire(&ran), variant == 0 ? 1 : 6);
+        pool_close(pool);
+    }
+}
+
+static void wait_cancelled(void *pool)
+{
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), -ECANCELED);
+}
+
+static void wait_for_own(void *pool)
+{
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), -EDEADLK);
+    count_task(&ran);
+}
+
+static void refused_and_cancelled(void)
+{
+    weft_context *context;
+    weft_fiber *fiber;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    atomic_u32_store_relaxed(&ran, 0);
+    CHECK_EQ(weft_pool_submit(pool, wait_for_own, pool), 0);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    CHECK_EQ(weft_spawn(&fiber, wait_cancelled, pool, &(weft_spawn_options){.context = context}),
+             0);
+    CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    weft_context_cancel(context);
+    CHECK_EQ(weft_join(fiber), 0);
+    weft_context_close(context);
+    gate_open(&gate);
+    pool_close(pool);
+}
+
+int main(void)
+{
+    RUN_EVERYWHERE(waits_for_all);
+    RUN_BOTH(waits_for_what_tasks_submit);
+    RUN_BOTH(waits_for_those_in_line);
+    RUN_BOTH(all_who_wait_are_told);
+    RUN_BOTH(told_of_other_ends);
+    RUN_BOTH(refused_and_cancelled);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
