@@ -367,7 +367,7 @@ static bool yield_directly(struct machine *machine)
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
     if (looks_around(processor, turn) || self->compact)
         return false;
-    timers_look(processor);
+    timers_look(&machine->thread);
     struct weft_fiber *next = dequeue(processor);
     if (next == NULL)
         next = weft__take_injected(processor);

@@ -341,6 +341,12 @@ static bool find_stack(struct processor *processor, struct weft_fiber *fiber, st
     return found;
 }
 
+static uint32_t stamp(const struct machine *machine)
+{
+    int64_t now = machine->thread.clock != 0 ? machine->thread.clock : weft__sys_now_coarse();
+    return (uint32_t)(now >> STAMP_SHIFT);
+}
+
 /* Runs the fiber, and those that it yields to directly, until one of them needs the machine. */
 static void run(struct machine *machine, struct weft_fiber *fiber)
 {
@@ -367,7 +373,7 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
         weft__enqueue(processor, fiber);
         break;
     case ACTION_PARK:
-        fiber->parked_at = processor->stamp = (uint32_t)(weft__sys_now_coarse() >> STAMP_SHIFT);
+        fiber->parked_at = processor->stamp = stamp(machine);
         weft__finish_park(machine, fiber);
         break;
     case ACTION_END:
@@ -425,7 +431,7 @@ static struct weft_fiber *choose(struct machine *machine)
     }
     if (looks_around(processor, turn) && (fiber = look_around(processor)) != NULL)
         return fiber;
-    timers_look(processor);
+    timers_look(&machine->thread);
     if ((fiber = dequeue(processor)) != NULL)
         return fiber;
     return weft__take_injected(processor);

@@ -122,7 +122,7 @@ static bool park_directly(struct machine *machine, struct weft_fiber *self)
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
     if (looks_around(processor, turn) || self->compact)
         return false;
-    timers_look(processor);
+    timers_look(&machine->thread);
     struct weft_fiber *next = dequeue(processor);
     if (next == NULL)
         return false;

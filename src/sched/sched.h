@@ -291,12 +291,14 @@ enum timer_kind { TIMER_WAIT, TIMER_CALL };
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now);
 /* The same on its own wheel to the nanosecond, for a clock that jumps: see weft__wheel_fire_exact. */
 uint32_t weft__timers_fire_exact(struct processor *processor, int64_t *now, bool jump);
-/* Fires the processor's own timers, if it has any that may be due. */
-void weft__timers_look(struct processor *processor);
-static inline void timers_look(struct processor *processor)
+/* Fires the processor's own timers, if it has any that may be due. `clock`: the time, if it is known; else 0. */
+void weft__timers_look(struct processor *processor, int64_t clock);
+static inline void timers_look(struct thread *thread)
 {
-    if (atomic_i64_load_relaxed(&processor->wheel.next) != WHEEL_EMPTY)
-        weft__timers_look(processor);
+    int64_t clock = thread->clock;
+    thread->clock = 0;
+    if (atomic_i64_load_relaxed(&thread->processor->wheel.next) != WHEEL_EMPTY)
+        weft__timers_look(thread->processor, clock);
 }
 /* The earliest time that any wheel needs; in a test run one that has passed. */
 int64_t weft__timers_next(void);

@@ -51,5 +51,9 @@ int weft_sleep_until(int64_t deadline)
 
 int weft_sleep(int64_t duration)
 {
-    return weft_sleep_until(weft_after(duration));
+    int64_t deadline = weft_after(duration);
+    struct thread *thread = thread_self();
+    if (thread != NULL && deadline != WEFT_NOW && deadline != WEFT_NEVER && !seeded())
+        thread->clock = deadline - duration;
+    return weft_sleep_until(deadline);
 }

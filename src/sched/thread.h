@@ -31,6 +31,7 @@ struct thread {
     struct processor *processor;
     struct fiber_cache *fibers; /* where it takes and leaves records */
     int *errno_address;
+    int64_t clock;         /* the time, if it was read just now, for those who look next; else 0 */
     struct cxx_state *cxx; /* the thread's; never NULL: without C++ one that is always zero */
     bool wake_wanted;      /* a machine is to be woken as soon as this thread is outside */
     uint32_t spins;        /* weft_spin locks held by what runs on it */

@@ -34,10 +34,7 @@
 #include "base/assert.h"
 #include "base/compiler.h"
 
-enum {
-    SLOT_DUE = 0xffff,
-    BEFORE = 64, /* bytes: the line before a fiber's timer has its context */
-};
+enum { BEFORE = 64 }; /* bytes: the line before a fiber's timer has its context */
 
 static uint64_t tick_of_deadline(int64_t deadline)
 {
@@ -67,15 +64,21 @@ static void link_last(struct timer ***end, struct timer *timer)
     *end = &timer->next;
 }
 
+/* An armed timer is in the list of its slot, or, if its tick has come, in `due`. */
+static struct timer ***end_of_list(struct wheel *wheel, const struct timer *timer)
+{
+    if (tick_of_deadline(timer->deadline) <= wheel->tick)
+        return &wheel->due_end;
+    return &wheel->slots[timer->slot / WHEEL_SLOTS][timer->slot % WHEEL_SLOTS].end;
+}
+
 static void take_out(struct wheel *wheel, struct timer *timer)
 {
     *timer->link = timer->next;
     if (timer->next != NULL)
         timer->next->link = timer->link;
-    else if (timer->slot == SLOT_DUE)
-        wheel->due_end = timer->link;
     else
-        wheel->slots[timer->slot / WHEEL_SLOTS][timer->slot % WHEEL_SLOTS].end = timer->link;
+        *end_of_list(wheel, timer) = timer->link;
     timer->link = NULL;
     if (wheel->armed[timer->noted] == timer)
         wheel->armed[timer->noted] = NULL;
@@ -85,7 +88,6 @@ static void take_out(struct wheel *wheel, struct timer *timer)
 static void place(struct wheel *wheel, struct timer *timer, uint64_t tick)
 {
     if (tick <= wheel->tick) {
-        timer->slot = SLOT_DUE;
         link_last(&wheel->due_end, timer);
         return;
     }
@@ -162,12 +164,29 @@ static void fetch_ahead(const struct timer *timer)
     fetch_line((const void *)(ahead - BEFORE));
 }
 
+static bool is_occupied(const struct wheel *wheel, unsigned level, unsigned *index)
+{
+    *index = (unsigned)(wheel->tick >> (level * WHEEL_BITS)) % WHEEL_SLOTS;
+    return (wheel->occupied[level] >> *index & 1) != 0;
+}
+
+/* A slot of level 0 has one tick, so all of it is due. */
+static void add_due(struct wheel *wheel, unsigned index)
+{
+    struct wheel_slot *slot = &wheel->slots[0][index];
+    struct timer **end = slot->end;
+    struct timer *list = empty_slot(wheel, 0, index);
+    list->link = wheel->due_end;
+    *wheel->due_end = list;
+    wheel->due_end = end;
+}
+
 /* Deals out the slots that begin where the hand is, from the highest level down. */
 static void deal(struct wheel *wheel)
 {
-    for (unsigned level = WHEEL_LEVELS; level-- > 0;) {
-        unsigned index = (unsigned)(wheel->tick >> (level * WHEEL_BITS)) % WHEEL_SLOTS;
-        if ((wheel->occupied[level] >> index & 1) == 0)
+    unsigned index;
+    for (unsigned level = WHEEL_LEVELS; level-- > 1;) {
+        if (!is_occupied(wheel, level, &index))
             continue;
         for (struct timer *timer = empty_slot(wheel, level, index), *next; timer != NULL;
              timer = next) {
@@ -176,6 +195,8 @@ static void deal(struct wheel *wheel)
             place(wheel, timer, tick_of_deadline(timer->deadline));
         }
     }
+    if (is_occupied(wheel, 0, &index))
+        add_due(wheel, index);
 }
 
 /* Moves the hand to `tick`; all that is due on the way goes to `due`. */
@@ -229,9 +250,10 @@ bool weft__wheel_disarm(struct timer *timer)
     latch_acquire(&wheel->latch);
     bool armed = timer->link != NULL;
     if (armed) {
+        bool due = end_of_list(wheel, timer) == &wheel->due_end;
         take_out(wheel, timer);
         unsigned level = timer->slot / WHEEL_SLOTS, index = timer->slot % WHEEL_SLOTS;
-        if (timer->slot != SLOT_DUE && wheel->slots[level][index].first == NULL) {
+        if (!due && wheel->slots[level][index].first == NULL) {
             (void)empty_slot(wheel, level, index);
             publish_next(wheel);
         }
@@ -248,6 +270,7 @@ uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
     advance(wheel, (uint64_t)now >> WHEEL_SHIFT);
     while (wheel->due != NULL && fired < budget) {
         struct timer *timer = wheel->due;
+        fetch_ahead(timer);
         take_out(wheel, timer);
         fire(timer, context);
         fired++;

@@ -29,7 +29,7 @@ struct timer {
     struct timer **link; /* what points at this timer; NULL: not armed */
     struct wheel *wheel; /* where it is armed, or was last */
     int64_t deadline;
-    uint16_t slot; /* level * WHEEL_SLOTS + index, or SLOT_DUE */
+    uint16_t slot; /* level * WHEEL_SLOTS + index; of no use when it is due */
     uint8_t kind;  /* the owner's, to know what it is when it fires */
     uint8_t noted; /* its place among wheel->armed */
     int32_t ahead; /* lines from here to the one armed WHEEL_AHEAD after it: for fetching */
