@@ -250,9 +250,11 @@ WEFT_API void *weft_pool_worker_state(void);
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API int64_t weft_pool_abort(weft_pool *pool);
 
-/* Waits until all tasks that were admitted have ended, and nobody waits in submit. The pool and its workers stay as they are. While others
- * submit without a pause that moment may never come: it is for those who know that they have submitted the last.
- * Returns 0; -ETIMEDOUT; -EDEADLK from a task of the pool; -ECANCELED if the caller's context is cancelled; -EINVAL;
+/* Waits until all tasks that were admitted have ended, nobody waits in submit, and on_drop has been told of what was dropped. The pool
+ * and its workers stay as they are. While others submit without a pause that moment may never come: it is for those who know that
+ * they have submitted the last. A task that its submitter runs (WEFT_CALLER_RUNS), and on_drop, must not call it: they would
+ * wait for themselves.
+ * Returns 0; -ETIMEDOUT; -EDEADLK from a task that a worker of the pool runs; -ECANCELED if the caller's context is cancelled; -EINVAL;
  * -ECHILD.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_wait(weft_pool *pool, int64_t deadline);

@@ -53,8 +53,8 @@ bool weft__hand_take(struct worker *worker, struct carried *carried)
         return false;
     uint32_t ended = atomic_u32_load_relaxed(&worker->ended);
     /* Release: who counts it sees what the tasks did. Before the take: pool.h. */
-    atomic_u64_store_release(&hand->ended, atomic_u64_load_relaxed(&hand->ended) +
-                                               (uint32_t)(ended - worker->counted));
+    atomic_u64_store_release(&hand->ended,
+                             atomic_u64_load_relaxed(&hand->ended) + (ended - worker->counted));
     worker->counted = ended;
     return weft__chunk_take(hand->chunk, carried);
 }

@@ -403,9 +403,7 @@ int weft_pool_wait(weft_pool *pool, int64_t deadline)
         return -EDEADLK;
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
-    /* From here the workers look between two tasks, and what they had ended before that is counted. */
-    pool->watchers_coming++;
-    atomic_u32_exchange_seq_cst(&pool->attention, 1);
+    pool->watchers_coming++; /* from here the worker that ends the last task counts them all */
     weft__pool_collect(pool);
     weft__pool_finish(pool, &errands, fiber);
     fiber = enter_if_fiber();

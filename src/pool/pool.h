@@ -21,7 +21,8 @@
  *
  * so whoever needs the exact number collects first: adds up what the workers have counted. Whoever has
  * to wait until a task ends (a submitter of a full pool, a stop) says so in `attention`, which workers
- * look at between two tasks:
+ * look at between two tasks (who waits for all of them asks for less, WHEN_DONE: the worker that ends the last one comes
+ * to the latch in any case):
  *
  *     who waits, under the latch           worker
  *     attention = 1 (seq_cst)              ended + 1
@@ -44,6 +45,12 @@
 
 enum { PRIORITIES = 3, SERIAL_BUCKETS = 64 };
 
+enum attention {
+    NO_ATTENTION,
+    AT_ONCE,   /* between two tasks */
+    WHEN_DONE, /* when there is no more to take */
+};
+
 enum pool_state { POOL_OPEN, POOL_STOPPING, POOL_STOPPED };
 
 enum worker_state {
@@ -54,7 +61,7 @@ enum worker_state {
     WORKER_AWAY,   /* its task waits, or has waited: others take the tasks that come next */
 };
 
-/* On the stack of its fiber; or beside it, if the pool isolates crashes. */
+/* Where the worker stands: beside a private stack, before what a compact fiber keeps, or with what a crash needs. */
 enum worker_kind { WORKER_PRIVATE, WORKER_COMPACT, WORKER_ISOLATED };
 
 /* Never on the worker's own stack: others look at it while its task waits, and a panic in a task begins that stack anew.
@@ -157,7 +164,7 @@ struct weft_pool {
     atomic_i64 crashes_left;
 
     /* Read by workers between two tasks, without the latch; changed rarely. */
-    _Alignas(CACHE_LINE) atomic_u32 attention; /* workers are to look between two tasks */
+    _Alignas(CACHE_LINE) atomic_u32 attention; /* enum attention: what workers are to look for */
     uint32_t hand_count;
     struct hand *hands; /* of the processors */
     atomic_u32
@@ -357,10 +364,10 @@ bool weft__pool_pop(weft_pool *pool, struct carried *carried);
  * priority. *calls: as weft__pool_serial_next said, of *next. */
 bool weft__pool_forget(weft_pool *pool, struct carried *carried, struct carried *next, bool *calls);
 
-/* Under the latch, when it is settled: no task is inside; so none waits to be either. */
+/* Under the latch: no task is inside, none waits to be, and nobody is told of one that was dropped. */
 static inline bool weft__pool_is_quiet(const weft_pool *pool)
 {
-    return pool->inside == 0;
+    return pool->inside == 0 && pool->visitors == 0 && pool->blocked.length == 0;
 }
 
 /* submit.c */

@@ -98,33 +98,36 @@ bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands)
     return worker != NULL;
 }
 
-static void wake_stoppers(weft_pool *pool, struct errands *errands)
+static void wake_all(void **list, struct errands *errands)
 {
     struct waiter *waiter;
-    pool->state = POOL_STOPPED;
-    while ((waiter = waiters_claim_first(&pool->stoppers, 0)) != NULL)
+    while ((waiter = waiters_claim_first(list, 0)) != NULL)
         errands_wake(errands, waiter);
 }
 
-static void wake_watchers(weft_pool *pool, struct errands *errands)
-{
-    struct waiter *waiter;
-    while ((waiter = waiters_claim_first(&pool->watchers, 0)) != NULL)
-        errands_wake(errands, waiter);
-}
-
-/* Who waits for all tasks is told when none is left; a stopping pool in which nothing is left is stopped. */
+/* When nothing is left, who waits for that is told, and a stopping pool is stopped. */
 static void conclude(weft_pool *pool, struct errands *errands)
 {
-    if (pool->watchers != NULL && weft__pool_is_quiet(pool))
-        wake_watchers(pool, errands);
-    if (pool->state != POOL_STOPPING || pool->inside > 0 || pool->visitors > 0 ||
-        pool->blocked.length > 0)
+    if (!weft__pool_is_quiet(pool))
+        return;
+    wake_all(&pool->watchers, errands);
+    if (pool->state != POOL_STOPPING)
         return;
     while (weft__pool_end_oldest(pool, errands))
         continue;
-    if (pool->workers == 0)
-        wake_stoppers(pool, errands);
+    if (pool->workers > 0)
+        return;
+    pool->state = POOL_STOPPED;
+    wake_all(&pool->stoppers, errands);
+}
+
+/* What those who wait need of the workers. */
+static enum attention attention_wanted(const weft_pool *pool)
+{
+    if (pool->blocked.length > 0 || pool->paused || pool->state != POOL_OPEN ||
+        weft__pool_busy(pool) > pool->capacity)
+        return AT_ONCE;
+    return pool->watchers != NULL || pool->watchers_coming > 0 ? WHEN_DONE : NO_ATTENTION;
 }
 
 void weft__pool_settle(weft_pool *pool, struct errands *errands)
@@ -135,9 +138,7 @@ void weft__pool_settle(weft_pool *pool, struct errands *errands)
         weft__pool_call_taker(pool, errands);
     conclude(pool, errands);
     atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));
-    uint32_t attention = pool->blocked.length > 0 || pool->paused || pool->state != POOL_OPEN ||
-                         pool->watchers != NULL || pool->watchers_coming > 0 ||
-                         weft__pool_busy(pool) > pool->capacity;
+    uint32_t attention = attention_wanted(pool);
     if (attention != atomic_u32_load_relaxed(&pool->attention))
         atomic_u32_exchange_seq_cst(&pool->attention,
                                     attention); /* pairs with chunk_take: pool.h */

@@ -116,11 +116,11 @@ static noinline void finish(struct worker *worker, bool started)
     weft_pool *pool = worker->pool;
     if (weft__runtime_forked())
         return; /* a child of a task's: nothing of the pool is there */
-    fiber_set_worker(weft_self(), NULL);
     if (started && pool->options.on_worker_exit != NULL)
         (void)weft__pool_call_option(pool, call_exit, worker);
     if (weft__runtime_forked())
         return;
+    fiber_set_worker(weft_self(), NULL);
     weft__worker_end(worker);
     if (worker->kind == WORKER_ISOLATED) {
         weft__isolated_end(worker);

@@ -199,7 +199,7 @@ enum {
  * before that is counted. True if that made room, for this one or for those before it. */
 static bool look_again(weft_pool *pool, struct errands *errands)
 {
-    atomic_u32_exchange_seq_cst(&pool->attention, 1);
+    atomic_u32_exchange_seq_cst(&pool->attention, AT_ONCE);
     weft__pool_collect(pool);
     weft__pool_admit(pool, errands);
     return errands->first != NULL || (pool->blocked.length == 0 && pool->inside < pool_limit(pool));

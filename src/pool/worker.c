@@ -315,7 +315,7 @@ static bool goes_on_away(struct worker *worker, struct carried *carried)
 {
     if (worker->state != WORKER_AWAY || !weft__hand_take(worker, carried))
         return false;
-    if (unlikely(atomic_u32_load_seq_cst(&worker->pool->attention)))
+    if (unlikely(atomic_u32_load_seq_cst(&worker->pool->attention) == AT_ONCE))
         attend_inside(worker);
     return true;
 }
@@ -450,7 +450,7 @@ static bool next_in_hand(struct worker *worker)
 {
     /* The chunk is gone if the task parked. */
     bool more = worker->chunk != NULL && weft__chunk_take(worker->chunk, &worker->carried);
-    if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention)))
+    if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention) == AT_ONCE))
         attend(worker);
     return more;
 }
@@ -467,7 +467,8 @@ static noinline bool after_task(struct worker *worker)
         return true;
     weft__worker_end_task(worker);
     if (worker->state == WORKER_TAKES && !weft__runtime_forked() &&
-        ++worker->turns % YIELD_EVERY == 0 && !atomic_u32_load_relaxed(&worker->pool->attention))
+        ++worker->turns % YIELD_EVERY == 0 &&
+        atomic_u32_load_relaxed(&worker->pool->attention) != AT_ONCE)
         weft_yield(); /* whoever else is ready on this processor has its turn */
     return false;
 }

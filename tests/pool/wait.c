@@ -102,18 +102,34 @@ static void all_who_wait_are_told(void)
     pool_close(pool);
 }
 
-/* What is dropped has ended too; a stop does not keep them waiting. */
+/* What is dropped has ended too, when on_drop has been told; a stop does not keep them waiting. */
+static atomic_u32 dropped;
+
+static void drop_slowly(void (*function)(void *), void *arg, void *data)
+{
+    (void)function, (void)arg, (void)data;
+    CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    atomic_u32_add_seq_cst(&dropped, 1);
+}
+
+static void watch_drops(void *pool)
+{
+    watch(pool);
+    CHECK(atomic_u32_load_acquire(&dropped) % 5 == 0);
+}
+
 static void told_of_other_ends(void)
 {
     for (int variant = 0; variant < 2; variant++) {
         weft_wg done = WEFT_WG_INIT;
-        weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 10});
+        weft_pool *pool =
+            pool_open((weft_pool_options){.capacity = 2, .queue = 10, .on_drop = drop_slowly});
         atomic_u32_store_relaxed(&ran, 0);
         gate_shut(&gate);
         CHECK_EQ(weft_pool_pause(pool), 0);
         for (int i = 0; i < 5; i++)
             CHECK_EQ(weft_pool_submit(pool, sleep_and_count, &ran), 0);
-        CHECK_EQ(weft_wg_go(&done, watch, pool), 0);
+        CHECK_EQ(weft_wg_go(&done, watch_drops, pool), 0);
         CHECK_EQ(weft_pool_wait(pool, weft_after(2 * WEFT_MS)), -ETIMEDOUT);
         if (variant == 0)
             CHECK_EQ(weft_pool_abort(pool), 5);
