@@ -97,7 +97,8 @@ WEFT_API weft_fiber *weft_self(void);
  * Contexts: fiber, thread. The fiber must be valid. */
 WEFT_API uint64_t weft_fiber_id(const weft_fiber *fiber);
 
-/* The name given at spawn, or "" if none (or fiber is NULL). The text lives as long as the fiber.
+/* The name given at spawn, or "" if none (or fiber is NULL); of a worker, that of its pool. The text lives as long as the
+ * fiber, or the pool.
  * Contexts: fiber, thread. The fiber must be valid. */
 WEFT_API const char *weft_fiber_name(const weft_fiber *fiber);
 

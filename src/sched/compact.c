@@ -2,8 +2,8 @@
  * compact.c: compact stacks: fibers that share a few hot stacks.
  *
  * A parked fiber of moderate depth needs 200 to 600 bytes of its stack, and a stack is a page at least. A compact
- * fiber runs on a hot stack, one of a few of its processor's, and belongs to it from its first run to its end,
- * since frames hold addresses of each other. When another fiber of that stack is to run, what the one before has
+ * fiber runs on a hot stack, one of a few of its processor's, and belongs to it from its first run to its end (or until it
+ * moves, below), since frames hold addresses of each other. When another fiber of that stack is to run, what the one before has
  * there is moved out, into a piece of a slab (stack/slab.c), and moved back to the same addresses before it goes
  * on, whichever processor that is on.
  *

@@ -77,7 +77,7 @@ void *weft__compact_front(struct weft_fiber *fiber, size_t size);
 /* In a fiber that has a front, inside the runtime: whether it runs on another processor than its own. */
 bool weft__compact_strays(void *front);
 /* The same: makes that processor its own. All that is on its stack is gone, nobody may know of it, and there is nothing that
- * it has deferred: its function is called anew. */
+ * it has deferred: its function is called anew, with errno and the state of floating point as for a new fiber. */
 _Noreturn void weft__compact_move(void);
 /* Memory that stays where it is; NULL if there is none. */
 void *weft__stash(size_t size);

@@ -168,7 +168,7 @@ static void show_frames(struct weft_fiber *fiber)
     switch_to_fiber(machine, fiber);
     machine->thread.fiber = NULL;
     if (hot != NULL)
-        weft__compact_leave(hot, fiber, false);
+        weft__compact_leave(hot, fiber, ACTION_PARK);
 }
 
 static void show_fiber(struct weft_fiber *fiber, void *context)

@@ -427,7 +427,8 @@ const char *weft_fiber_name(const weft_fiber *fiber)
 {
     if (fiber == NULL)
         return "";
-    if (fiber_worker(fiber) != NULL)
-        return weft__worker_name(fiber_worker(fiber));
+    const struct worker *worker = fiber_worker(fiber);
+    if (worker != NULL)
+        return weft__worker_name(worker);
     return fiber_extra(fiber) != NULL ? fiber_extra(fiber)->name : "";
 }

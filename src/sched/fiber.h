@@ -33,7 +33,7 @@ enum fiber_owner {
     OWNER_NOBODY, /* it goes back to a cache */
     OWNER_HANDLE, /* who holds the handle given at spawn, unless that was given up */
     OWNER_TIMER,  /* a timer, which runs the fiber again */
-    OWNER_POOL,   /* it is a worker; at its end it goes back to a cache */
+    OWNER_POOL,   /* it is a worker, until that ends; then nobody's */
 };
 
 /* In weft_fiber.outside: its machine has lost its processor, and has not come back. */

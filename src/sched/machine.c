@@ -122,6 +122,7 @@ _Noreturn static always_inline void end_fiber(struct weft_fiber *fiber)
     if (fiber->held != NULL && !fiber->left_locked)
         fatal("fiber %llu ended while it holds a lock", (unsigned long long)fiber->id);
     fiber->held = NULL; /* what a panic left there was said then */
+    fiber->left_locked = false;
 #endif
     if (unlikely((atomic_u32_load_relaxed(&fiber->outside) & ~(uint32_t)OUTSIDE_LOST) != 0))
         fatal("fiber %llu ended between weft_blocking_enter and weft_blocking_exit",
@@ -182,7 +183,6 @@ void weft__machine_land(struct weft_fiber *fiber)
 void weft__machine_begin(struct weft_fiber *fiber)
 {
     fiber->defers = false;
-    fiber->left_locked = false;
     fiber->arrivals = 0;
     context_make(&fiber->context, weft__stack_start_at(fiber->stack), fiber_main, fiber);
     switch_fiber_made(fiber);
@@ -358,6 +358,7 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
     atomic_u32_add_owner(&processor->turn, 1);
     fiber->state = FIBER_RUNNING;
     machine->thread.fiber = fiber;
+    machine->thread.clock = 0;
     prefetch_next(processor);
     switch_to_fiber(machine, fiber);
     fiber = machine->thread.fiber;

@@ -173,6 +173,7 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
     bool open = fiber->bound && !(what & WAIT_FIRM);
     if (unlikely(open && weft__cancelled() != 0)) {
         atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
+        thread->clock = 0;
         if (unlock != NULL)
             unlock(object);
         return weft__cancelled();

@@ -39,8 +39,8 @@
  *    wakes as for any ready fiber.
  *
  * runnext is not given away on request if it is nearly all there is: it is about to run here, where its data is warm. Only
- * a claim takes it then, when the ring is empty and the processor has not changed fibers for a while. But if others wait
- * behind it, it goes first: it has just been woken, often by those whom it had spawned, and takes along the work that
+ * a claim takes it then, when the ring is empty and the processor has not changed fibers for a while. But if
+ * some others wait behind it, it goes first: it has just been woken, often by those whom it had spawned, and takes along the work that
  * it will hand out. Without that the thief gets what such a fiber has spawned, never the fiber, and is hungry again
  * soon: two that spawn would stay on one processor.
  *
@@ -219,7 +219,7 @@ static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uin
     return NULL;
 }
 
-/* The thief has found something: who was asked, and has not answered, need not. */
+/* The thief has found something: who was asked, and has not answered, need not. If another asked as well, it does so again. */
 static void unwant(const struct processor *thief)
 {
     for (uint32_t i = 0; i < weft__sched.processor_count; i++) {

@@ -12,7 +12,6 @@
  */
 #include <errno.h>
 
-#include "sched/compact.h"
 #include "sched/sched.h"
 
 enum { FIRE_MOST = RING_SIZE / 2 };

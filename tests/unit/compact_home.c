@@ -164,11 +164,53 @@ static void workers_move_to_where_they_take(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
+/* What a panic left locked stays known to be so. */
+
+static weft_mutex mutex = WEFT_MUTEX_INIT;
+
+static void panic_locked(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&mutex);
+    weft_panic("with a lock");
+}
+
+static void take_note(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
+{
+    (void)info, (void)function, (void)arg, (void)data;
+}
+
+static void moves_after_a_panic(void)
+{
+    weft_pool *pool;
+    CHECK_EQ(weft_configure(&(weft_config){.processors = PROCESSORS}), 0);
+    CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){.capacity = 1,
+                                                        .queue = 1,
+                                                        .compact = 1,
+                                                        .on_worker_start = start_worker,
+                                                        .on_panic = take_note}),
+             0);
+    for (int i = 0; i < FIBERS; i++)
+        atomic_u32_store_relaxed(&travellers[i].home, UNKNOWN);
+    CHECK_EQ(weft_chan_make(&travellers[0].chan, 1, 0), 0);
+    CHECK_EQ(weft_wg_init(&done, PROCESSORS), 0);
+    atomic_u32_store_relaxed(&arrived, FIBERS - 1);
+    CHECK_EQ(weft_pool_submit(pool, panic_locked, NULL), 0);
+    CHECK_EQ(weft_pool_submit(pool, stray, &travellers[0]), 0);
+    for (int i = 0; i < PROCESSORS; i++)
+        CHECK_EQ(weft_go(wake_strangers, NULL), 0);
+    CHECK_EQ(weft_wg_wait(&done), 0);
+    CHECK_EQ(weft_pool_close(pool), 0); /* the worker ends */
+    weft_chan_destroy(travellers[0].chan);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
 int main(void)
 {
     if (!weft__compact_works())
         test_skip("there are no compact stacks here");
     RUN_PLAIN(deadlines_are_kept_at_home, "stops or configures the runtime");
     RUN_PLAIN(workers_move_to_where_they_take, "stops or configures the runtime");
+    RUN_PLAIN(moves_after_a_panic, "stops or configures the runtime");
     return 0;
 }
