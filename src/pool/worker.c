@@ -436,9 +436,8 @@ static noinline int64_t become_idle(struct worker *worker)
 static noinline bool rest(struct worker *worker)
 {
     int64_t deadline = become_idle(worker);
-    int result =
-        weft__park(weft__waiter_begin(NULL) /* its fiber's */,
-                   WAIT_POOL_IDLE | WAIT_FIRM | WAIT_TOLD, unlock_pool, worker->pool, deadline);
+    int result = weft__park(&worker->fiber->waiter, WAIT_POOL_IDLE | WAIT_FIRM | WAIT_TOLD,
+                            unlock_pool, worker->pool, deadline);
     bool goes_on = wait_gave_up(result) ? stays_expired(worker) : result == WORKER_WORK;
     runtime_leave(thread_self());
     return goes_on;
