@@ -25,7 +25,7 @@
  * to the latch in any case):
  *
  *     who waits, under the latch           worker
- *     attention = 1 (seq_cst)              ended + 1
+ *     attention = AT_ONCE (seq_cst)        ended + 1
  *     collect; enough? then go on          take the next (a seq_cst operation)
  *     park                                 attention? then latch, collect, serve those who wait
  *
