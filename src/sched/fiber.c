@@ -51,6 +51,7 @@ static always_inline void set(struct weft_fiber *fiber, void (*function)(void *)
     fiber->spawn_site = site;
     fiber->stack_class = weft__sched.stack_class;
     fiber->owner = OWNER_NOBODY;
+    fiber->patient = false;
     fiber->joinable = false;
     fiber->ended = false;
     fiber->panicked = false;
@@ -172,6 +173,7 @@ int weft_spawn(weft_fiber **out, void (*function)(void *), void *arg,
         fiber->compact = options->compact != 0 && weft__compact_works();
         if (out != NULL) {
             fiber->owner = OWNER_HANDLE;
+            fiber->patient = entered;
             fiber->joinable = true;
             *out = fiber;
         }
@@ -268,6 +270,9 @@ static void unlock_join(void *lock)
 static int wait_for_end(struct weft_fiber *fiber, int64_t deadline)
 {
     struct waiter own;
+    struct thread *thread = thread_self();
+    if (thread != NULL && thread->processor != NULL)
+        weft__expedite(thread->processor, fiber);
     fiber->joiner = weft__waiter_begin(&own);
     int result = weft__park(fiber->joiner, WAIT_JOIN, unlock_join, &fiber->join_lock, deadline);
     if (wait_gave_up(result)) {

@@ -33,6 +33,12 @@
  * The order of choice: every 61st turn, or when 10 ms have passed, the poller and the inject queue first;
  * then due timers; then runnext, but not more than 32 times in a row while others wait; then the ring;
  * then a share of the inject queue; then the poller; then whatever idle.c and steal.c find.
+ *
+ * Fork and join. Who joins a fiber that has not begun, and stands in its processor's ring, among the last, has it run next. So a tree of
+ * fibers that join those they spawned is walked depth first: a processor has as many started as the tree is deep. For
+ * that those which wait to be joined, and have not begun, must not be started for the sake of fairness at every turn: each
+ * of them spawns more, and leaves another branch open. They are patient: neither do they end runnext's turns, nor are they
+ * taken out of the inject queue before the others, but every 10 ms.
  */
 #include <errno.h>
 
@@ -62,6 +68,29 @@ void weft__enqueue(struct processor *processor, struct weft_fiber *fiber)
 {
     if (unlikely(!ring_push_owner(processor, fiber)))
         overflow(processor, fiber);
+}
+
+static bool is_patient(const struct weft_fiber *fiber)
+{
+    return fiber->patient && fiber->stack == NULL;
+}
+
+void weft__expedite(struct processor *processor, struct weft_fiber *fiber)
+{
+    uint32_t place = ring_find_owner(processor, fiber);
+    if (place == atomic_u32_load_relaxed(&processor->tail) || !is_patient(fiber))
+        return;
+    ring_remove_owner(processor, place);
+    struct weft_fiber *before = runnext_swap_owner(processor, fiber);
+    if (before != NULL)
+        weft__enqueue(processor, before);
+}
+
+bool weft__streak_ends(const struct processor *processor)
+{
+    uint32_t head = atomic_u32_load_relaxed(&processor->head);
+    return processor->streak == STREAK_OVER || ring_length(processor) == 0 ||
+           !is_patient(processor->ring[head % RING_SIZE]);
 }
 
 struct weft_fiber *weft__take_injected(struct processor *processor)
@@ -308,6 +337,8 @@ static void prefetch_next(const struct processor *processor)
 {
     uint32_t head = atomic_u32_load_relaxed(&processor->head);
     uint32_t length = ring_length(processor);
+    if (processor->streak != 0)
+        return; /* the ring has to wait */
     if (length > 1) {
         const struct weft_fiber *next = processor->ring[head % RING_SIZE];
         if (!next->compact)
@@ -407,10 +438,20 @@ noinline void weft__machine_switch(struct machine *machine, enum action action)
 /* The poller first: the inject queue may never be empty. */
 static struct weft_fiber *look_around(struct processor *processor)
 {
-    processor->era = atomic_u32_load_relaxed(&weft__sched.era);
+    uint32_t era = atomic_u32_load_relaxed(&weft__sched.era);
+    bool late = era != processor->era;
+    if (late && processor->streak >= STREAK_LOOK)
+        processor->streak = STREAK_OVER - 1; /* those that can wait have waited long enough */
+    processor->era = era;
     if (poller_used())
         weft__poller_look(processor);
-    return weft__inject_length() > 0 ? weft__inject_take_any(1).first : NULL;
+    if (weft__inject_length() == 0)
+        return NULL;
+    struct chain chain = weft__inject_take_any(1);
+    if (late || chain.first == NULL || !is_patient(chain.first))
+        return chain.first;
+    weft__inject_push_any(chain); /* behind those that may not be so */
+    return NULL;
 }
 
 static struct weft_fiber *choose(struct machine *machine)

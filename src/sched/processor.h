@@ -16,7 +16,10 @@
 enum {
     RING_SIZE = 256,
     INJECT_EVERY = 61, /* turns between looks at the inject queue under full local load */
-    STREAK_MOST = 32,  /* turns in a row that runnext may take before the ring has its turn */
+    STREAK_LOOK =
+        32, /* turns in a row that runnext may take before it is asked whether the ring has its turn */
+    STREAK_OVER = 1 << 30, /* the ring has its turn in any case */
+    JOIN_LOOK = 16,        /* places of the ring in which a joiner looks for whom it joins */
 };
 
 struct processor {
@@ -31,7 +34,7 @@ struct processor {
     atomic_u32 turn;                      /* grows with each fiber that gets the processor */
     atomic_i64 fd_waits; /* waits for descriptors that began here, less those that ended here */
     struct weft_fiber *ring[RING_SIZE];
-    uint32_t streak;
+    uint32_t streak; /* turns in a row that runnext had */
     uint32_t index;
     uint64_t looked;   /* ticks, when the clock was last read for timers */
     int64_t looked_at; /* the time, then or later, when timers were last looked at */
@@ -72,6 +75,25 @@ static inline struct weft_fiber *ring_pop_owner(struct processor *processor)
         return NULL;
     atomic_u32_store_relaxed(&processor->head, head + 1);
     return processor->ring[head % RING_SIZE];
+}
+
+/* Where the fiber stands, if it is one of the last; else the tail. */
+static inline uint32_t ring_find_owner(const struct processor *processor,
+                                       const struct weft_fiber *fiber)
+{
+    uint32_t tail = atomic_u32_load_relaxed(&processor->tail), length = ring_length(processor);
+    for (uint32_t distance = 1; distance <= JOIN_LOOK && distance <= length; distance++)
+        if (processor->ring[(tail - distance) % RING_SIZE] == fiber)
+            return tail - distance;
+    return tail;
+}
+
+static inline void ring_remove_owner(struct processor *processor, uint32_t place)
+{
+    uint32_t last = atomic_u32_load_relaxed(&processor->tail) - 1;
+    for (; place != last; place++)
+        processor->ring[place % RING_SIZE] = processor->ring[(place + 1) % RING_SIZE];
+    atomic_u32_store_relaxed(&processor->tail, last);
 }
 
 static inline struct weft_fiber *runnext_swap_owner(struct processor *processor,

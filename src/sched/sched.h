@@ -161,17 +161,19 @@ void weft__ready(struct weft_fiber *fiber, bool next);
 /* Puts a ready fiber in the ring, or what the ring cannot hold in the inject queue; wakes nobody.
  */
 void weft__enqueue(struct processor *processor, struct weft_fiber *fiber);
-/* The next fiber that the processor has itself, or NULL: runnext, but not more than STREAK_MOST
- * times in a row while others wait; then the ring. */
+/* If the fiber has not begun and is among the last in the ring: it runs next. */
+void weft__expedite(struct processor *processor, struct weft_fiber *fiber);
+/* After some turns of runnext in a row: whether the ring has its turn. */
+bool weft__streak_ends(const struct processor *processor);
+/* The next fiber that the processor has itself, or NULL: runnext, but not more than STREAK_LOOK
+ * times in a row while others wait that cannot; then the ring. */
 static inline struct weft_fiber *dequeue(struct processor *processor)
 {
     struct weft_fiber *fiber = atomic_ptr_load_relaxed(&processor->runnext);
     if (fiber != NULL) {
         atomic_ptr_store_relaxed(&processor->runnext, NULL);
-        if (likely(processor->streak < STREAK_MOST)) {
-            processor->streak++;
+        if (likely(++processor->streak % STREAK_LOOK != 0) || !weft__streak_ends(processor))
             return fiber;
-        }
         weft__enqueue(processor, fiber);
     }
     processor->streak = 0;

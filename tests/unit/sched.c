@@ -31,7 +31,7 @@ enum { ROUNDS_MOST = 100000, ROUNDS_FAIR = 1000 };
 
 static struct {
     weft_wg turns[2];
-    int64_t rounds, rounds_seen;
+    int64_t rounds, rounds_most, rounds_seen;
     bool over;
 } pair;
 
@@ -42,7 +42,7 @@ static void ping(void *arg)
     while (!over) {
         CHECK_EQ(weft_wg_wait(&pair.turns[mine]), 0);
         CHECK_EQ(weft_wg_init(&pair.turns[mine], 1), 0);
-        over = pair.over || ++pair.rounds == ROUNDS_MOST;
+        over = pair.over || ++pair.rounds == pair.rounds_most;
         weft_wg_done(&pair.turns[1 - mine]);
     }
 }
@@ -54,20 +54,24 @@ static void end_pair(void *arg)
     pair.over = true;
 }
 
+/* With an argument: the one behind can be joined. */
 static void spawn_pair(void *arg)
 {
-    (void)arg;
-    weft_fiber *fibers[2], *behind;
+    weft_fiber *fibers[2], *behind = NULL;
+    pair.over = false;
+    pair.rounds = 0;
+    pair.rounds_most = arg != NULL ? INT64_MAX : ROUNDS_MOST;
     for (size_t i = 0; i < 2; i++) {
         CHECK_EQ(weft_wg_init(&pair.turns[i], 1), 0);
         CHECK_EQ(weft_spawn(&fibers[i], ping, (void *)i, NULL), 0);
     }
     weft_yield(); /* both wait now */
-    CHECK_EQ(weft_spawn(&behind, end_pair, NULL, NULL), 0);
+    CHECK_EQ(weft_spawn(arg != NULL ? &behind : NULL, end_pair, NULL, NULL), 0);
     weft_wg_done(&pair.turns[0]); /* pushes the one behind out of its place, into the ring */
     CHECK_EQ(weft_join(fibers[0]), 0);
     CHECK_EQ(weft_join(fibers[1]), 0);
-    CHECK_EQ(weft_join(behind), 0);
+    if (behind != NULL)
+        CHECK_EQ(weft_join(behind), 0);
 }
 
 static void a_pair_does_not_starve_the_ring(void)
@@ -75,6 +79,127 @@ static void a_pair_does_not_starve_the_ring(void)
     on_processors(1, spawn_pair);
     CHECK(pair.over);
     CHECK(pair.rounds_seen < ROUNDS_FAIR);
+}
+
+static void spawn_patient(void *arg)
+{
+    (void)arg;
+    spawn_pair(&pair);
+}
+
+/* It can wait, but not for ever: else the test does not end. */
+static void a_pair_does_not_starve_one_that_is_to_be_joined(void)
+{
+    on_processors(1, spawn_patient);
+    CHECK(pair.over);
+}
+
+/* Fork and join. */
+
+enum { JOINS = 100 };
+
+static struct {
+    int64_t ran;
+    uint32_t begun, most;
+} fork_join;
+
+static void count_one(void *arg)
+{
+    (void)arg;
+    fork_join.ran++;
+}
+
+/* Those behind it in the ring are as many as it is looked for among, with itself; and one that would be next. */
+static int64_t ran_before_join_returns(void)
+{
+    weft_fiber *first;
+    int64_t before = fork_join.ran;
+    CHECK_EQ(weft_spawn(&first, count_one, NULL, NULL), 0);
+    for (int i = 0; i < JOIN_LOOK; i++)
+        CHECK_EQ(weft_go(count_one, NULL), 0);
+    CHECK_EQ(weft_join(first), 0);
+    return fork_join.ran - before;
+}
+
+static void join_the_first(void *arg)
+{
+    (void)arg;
+    int alone = 0;
+    for (int i = 0; i < JOINS; i++) {
+        alone += ran_before_join_returns() == 1;
+        weft_yield();
+        CHECK_EQ(fork_join.ran, (1 + JOIN_LOOK) * (i + 1)); /* nobody is lost */
+    }
+    CHECK(alone >=
+          JOINS / 2); /* but for those moments, 10 ms apart, at which the ring goes first */
+}
+
+static void who_is_joined_runs_next(void)
+{
+    fork_join.ran = 0;
+    on_processors(1, join_the_first);
+}
+
+/* A tree in which each joins the one that it has spawned, after it has walked the other branch. */
+
+enum { TREE_DEPTH = 18, TREE_BEGUN_MOST = 4 * TREE_DEPTH };
+
+static void grow_counted(void *arg);
+
+static void grow(void *arg) /* NOLINT(misc-no-recursion) */
+{
+    uintptr_t depth = (uintptr_t)arg;
+    weft_fiber *fiber;
+    if (depth == 0)
+        return;
+    CHECK_EQ(weft_spawn(&fiber, grow_counted, (void *)(depth - 1), NULL), 0);
+    if (depth > 1)
+        grow((void *)(depth - 2));
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void grow_counted(void *arg) /* NOLINT(misc-no-recursion) */
+{
+    if (++fork_join.begun > fork_join.most)
+        fork_join.most = fork_join.begun;
+    grow(arg);
+    fork_join.begun--;
+}
+
+static void grow_tree(void *arg)
+{
+    (void)arg;
+    grow((void *)TREE_DEPTH);
+}
+
+static void a_tree_is_walked_depth_first(void)
+{
+    on_processors(1, grow_tree);
+    CHECK(fork_join.most >= TREE_DEPTH / 2);
+    CHECK(fork_join.most <= TREE_BEGUN_MOST);
+}
+
+/* The ring, on its own. */
+
+static void the_last_of_the_ring_can_be_found(void)
+{
+    static struct processor processor;
+    static struct weft_fiber fibers[JOIN_LOOK + 1], stranger;
+    for (uint32_t start = 0; start < 2 * RING_SIZE; start += RING_SIZE - 2) /* also over its end */
+        for (uint32_t gone = 0; gone <= JOIN_LOOK; gone++) {
+            atomic_u32_store_relaxed(&processor.head, start);
+            atomic_u32_store_relaxed(&processor.tail, start);
+            CHECK_EQ(ring_find_owner(&processor, &fibers[0]), start);
+            for (uint32_t i = 0; i <= JOIN_LOOK; i++)
+                CHECK(ring_push_owner(&processor, &fibers[i]));
+            uint32_t tail = start + JOIN_LOOK + 1, place = start + gone;
+            CHECK_EQ(ring_find_owner(&processor, &stranger), tail);
+            CHECK_EQ(ring_find_owner(&processor, &fibers[gone]), gone > 0 ? place : tail);
+            ring_remove_owner(&processor, place);
+            for (uint32_t i = 0; i <= JOIN_LOOK; i++)
+                CHECK(i == gone || ring_pop_owner(&processor) == &fibers[i]);
+            CHECK(ring_pop_owner(&processor) == NULL);
+        }
 }
 
 /* Fibers that yield to each other for ever, and one that a thread spawns. */
@@ -358,6 +483,10 @@ static void nobody_waits_for_a_stack(void)
 int main(void)
 {
     RUN_PLAIN(a_pair_does_not_starve_the_ring, "stops or configures the runtime");
+    RUN_PLAIN(a_pair_does_not_starve_one_that_is_to_be_joined, "stops or configures the runtime");
+    RUN_PLAIN(who_is_joined_runs_next, "stops or configures the runtime");
+    RUN_PLAIN(a_tree_is_walked_depth_first, "stops or configures the runtime");
+    RUN_PLAIN(the_last_of_the_ring_can_be_found, "no runtime in it");
     RUN_PLAIN(what_threads_spawn_runs_while_fibers_yield, "stops or configures the runtime");
     RUN_PLAIN(a_crowd_runs, "stops or configures the runtime");
     RUN_PLAIN(timers_may_fill_the_ring, "stops or configures the runtime");
