@@ -211,8 +211,9 @@ void weft__worker_begin_task(struct worker *worker);
 void weft__worker_end_task(struct worker *worker);
 /* Under the latch: a worker that comes from on_worker_start, or from a task, is counted nowhere. */
 void weft__worker_come_loose(weft_pool *pool, struct worker *worker);
-/* Runs tasks until the worker is not needed any more. */
+/* Runs tasks until the worker is not needed any more. And: its whole life. */
 void weft__worker_run_tasks(struct worker *worker);
+void weft__worker_live(struct worker *worker);
 struct panic;
 /* A panic has ended its task. */
 void weft__worker_panicked(struct worker *worker, struct panic *panic);
@@ -228,8 +229,10 @@ int weft__worker_fiber(weft_pool *pool, struct weft_fiber **fiber, void (*functi
 /* In who runs a task that is bound to a context, before that: a worker that was made before any such task came may have
  * to wait for memory. */
 void weft__worker_can_bind(void);
-/* The life of a worker that is WORKER_STARTS, in its fiber, to its end; and the end alone. */
-void weft__worker_live(struct worker *worker);
+/* The beginning of a worker that is WORKER_STARTS, in its fiber; false: it is not needed any more. What it does at its end, whether
+ * it could start or not; and of that only what concerns the pool. */
+bool weft__worker_begin(struct worker *worker);
+void weft__worker_finish(struct worker *worker, bool started);
 void weft__worker_end(struct worker *worker);
 /* The same from where a panic in a task has brought it. */
 void weft__worker_lives_on(struct worker *worker, struct panic *panic);

@@ -105,13 +105,12 @@ void weft__worker_end(struct worker *worker)
         weft__pool_do_without(pool);
 }
 
-/* False: it is not needed any more. */
-static noinline bool begin(struct worker *worker)
+bool weft__worker_begin(struct worker *worker)
 {
     return start_state(worker->pool, worker) && !weft__runtime_forked();
 }
 
-static noinline void finish(struct worker *worker, bool started)
+void weft__worker_finish(struct worker *worker, bool started)
 {
     weft_pool *pool = worker->pool;
     if (weft__runtime_forked())
@@ -131,21 +130,11 @@ static noinline void finish(struct worker *worker, bool started)
     }
 }
 
-/* As small on the stack as what it calls: weft__worker_run_tasks. */
-void weft__worker_live(struct worker *worker)
-{
-    bool started = worker->moves || begin(worker);
-    worker->moves = false;
-    if (started)
-        weft__worker_run_tasks(worker);
-    finish(worker, started);
-}
-
 void weft__worker_lives_on(struct worker *worker, struct panic *panic)
 {
     weft__worker_panicked(worker, panic);
     weft__worker_run_tasks(worker);
-    finish(worker, true);
+    weft__worker_finish(worker, true);
 }
 
 static void worker_main(void *arg)

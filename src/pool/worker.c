@@ -508,7 +508,19 @@ void weft__worker_run_tasks(struct worker *worker)
 {
     run_tasks(worker);
 }
+#define weft__worker_run_tasks run_tasks /* no frame of its own, below */
 #endif
+
+void weft__worker_live(struct worker *worker)
+{
+    if (!worker->moves && !weft__worker_begin(worker)) {
+        weft__worker_finish(worker, false);
+        return;
+    }
+    worker->moves = false;
+    weft__worker_run_tasks(worker);
+    weft__worker_finish(worker, true);
+}
 
 /* Crashes. */
 

@@ -99,21 +99,34 @@ bool weft__compact_works(void)
 static struct kept *kept_make(struct hot *hot, size_t front, size_t size)
 {
     size_t room;
+    if (size < sizeof(char *))
+        size = sizeof(char *); /* of a stash */
     struct kept *kept = weft__slab_get(sizeof *kept + front + size, &room);
     if (unlikely(kept == NULL))
         return NULL;
+    must(room <= UINT16_MAX);
     kept->hot = hot;
-    kept->more = NULL;
     kept->size = 0;
-    kept->room = (uint32_t)(room - sizeof *kept - front);
-    kept->front = (uint32_t)front;
+    kept->room = (uint16_t)(room - sizeof *kept - front);
+    kept->front = (uint16_t)front;
     return kept;
+}
+
+/* Where the address of the stash is, of one that has so much moved out that there is no room for it. */
+static char **kept_more(struct kept *kept)
+{
+    return (char **)(void *)(kept->bytes + kept->front);
+}
+
+static bool kept_has_more(const struct kept *kept)
+{
+    return unlikely(kept->size > kept->room);
 }
 
 static void kept_free(struct kept *kept)
 {
-    if (unlikely(kept->more != NULL))
-        weft__unstash(kept->more);
+    if (kept_has_more(kept))
+        weft__unstash(*kept_more(kept));
     weft__slab_put(kept, sizeof *kept + kept->front + kept->room);
 }
 
@@ -124,7 +137,7 @@ static struct stack *away(struct kept *kept)
 
 static char *kept_bytes(struct kept *kept)
 {
-    return likely(kept->size <= kept->room) ? kept->bytes + kept->front : kept->more;
+    return kept_has_more(kept) ? *kept_more(kept) : kept->bytes + kept->front;
 }
 
 /* Finds a place for so many bytes: a stash if there is no room for them; false without memory. */
@@ -133,9 +146,10 @@ static noinline bool kept_fit(struct kept *kept, size_t size)
     char *more = size > kept->room ? weft__stash(size) : NULL;
     if (size > kept->room && more == NULL)
         return false;
-    if (kept->more != NULL)
-        weft__unstash(kept->more);
-    kept->more = more;
+    if (kept_has_more(kept))
+        weft__unstash(*kept_more(kept));
+    if (more != NULL)
+        *kept_more(kept) = more;
     return true;
 }
 
@@ -146,7 +160,7 @@ static bool move_out(struct processor *processor, struct hot *hot)
     struct kept *kept = fiber_kept(fiber);
     char *from = fiber->context.sp;
     size_t size = (size_t)(weft__stack_start_at(hot->stack) - from);
-    if (unlikely(size > kept->room || kept->more != NULL) && !kept_fit(kept, size))
+    if ((unlikely(size > kept->room) || kept_has_more(kept)) && !kept_fit(kept, size))
         return false;
     kept->size = (uint32_t)size;
     memcpy(kept_bytes(kept), from, size);

@@ -19,12 +19,13 @@ struct hot;
  * address of this, with AWAY added; while it runs, its hot stack knows it. */
 struct kept {
     struct hot *hot; /* NULL: it has not run yet */
-    char *more;      /* a stash for more than there is room for; or NULL */
-    uint32_t size;   /* what was moved out last: in `more` if there is no room for it here */
-    uint32_t room;
-    uint32_t front; /* bytes before those: weft__compact_front */
+    uint32_t
+        size; /* what was moved out last: if there is no room for it, the address of a stash stands there */
+    uint16_t room;
+    uint16_t front; /* bytes before those: weft__compact_front */
     _Alignas(max_align_t) char bytes[];
 };
+_Static_assert(sizeof(struct kept) == 16, "each parked fiber has one");
 
 enum { AWAY = 1 };
 

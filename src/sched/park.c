@@ -150,36 +150,51 @@ static noinline int park_with_exceptions(struct waiter *waiter, uint32_t what,
     return result;
 }
 
-int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), void *object,
-               int64_t deadline)
+/* What is to be said, or refused, before the fiber parks. */
+static noinline void before_park(struct weft_fiber *fiber, uint32_t what, void *object)
 {
-    struct thread *thread = thread_self();
-    if (unlikely(thread != NULL && thread->spins != 0))
-        fatal("a weft_spin is held by a caller that %s: others would spin until it is woken",
-              weft__wait_text(what & 0xff));
-    if (unlikely(!waiter->is_fiber))
-        return park_thread(waiter, what, unlock, object, deadline);
-    struct machine *machine = (struct machine *)thread;
-    struct weft_fiber *fiber = machine->thread.fiber;
-    if (unlikely(cxx_is_busy(machine)))
-        return park_with_exceptions(waiter, what, unlock, object, deadline);
-    if (unlikely(fiber->tells)) {
+    if (fiber->tells) {
         must(!(what & WAIT_TOLD)); /* it would take the latch of the pool, and may hold it */
         weft__worker_parks(fiber->object);
     }
     held_check(fiber, weft__wait_text(what & 0xff));
-    if (unlikely(fiber->compact))
+    if (fiber->compact)
         weft__compact_refuse(object, "what a fiber waits for", "have it in the heap or static");
-    bool open = fiber->bound && !(what & WAIT_FIRM);
-    if (unlikely(open && weft__cancelled() != 0)) {
+}
+
+static always_inline bool says_before_park(const struct weft_fiber *fiber)
+{
+#ifdef WEFT_DEBUG
+    (void)fiber;
+    return true; /* locks that it holds */
+#else
+    return unlikely(fiber->tells || fiber->compact);
+#endif
+}
+
+/* Once for waits with a deadline and once for those without, in frames of their own in which nothing is remembered: what is on the
+ * stack a compact fiber has moved each time. */
+static always_inline int park_fiber(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                    void *object, int64_t deadline, bool timed)
+{
+    struct weft_fiber *fiber =
+        container_of(waiter, struct weft_fiber, waiter); /* the running one */
+    should(fiber == thread_self()->fiber);
+    if (unlikely(cxx_is_busy((struct machine *)thread_self())))
+        return park_with_exceptions(waiter, what, unlock, object, deadline);
+    if (says_before_park(fiber))
+        before_park(fiber, what, object);
+    if (unlikely(fiber->bound && !(what & WAIT_FIRM) && weft__cancelled() != 0)) {
         atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
-        thread->clock = 0;
+        thread_self()->clock = 0;
         if (unlock != NULL)
             unlock(object);
         return weft__cancelled();
     }
+    struct machine *machine = (struct machine *)thread_self();
+    bool open = fiber->bound && !(what & WAIT_FIRM);
     /* Without an object, and a context, there is only the clock. */
-    bool sole = !open && (deadline == WEFT_NEVER || unlock == NULL) && !(what & WAIT_SHARED);
+    bool sole = !open && (!timed || unlock == NULL) && !(what & WAIT_SHARED);
     /* Relaxed: published by the unlock that lets others find the waiter. */
     atomic_u32_store_relaxed(&waiter->state, sole ? WAITER_SOLE : WAITER_SHARED);
     waiter->what = (uint8_t)what;
@@ -188,14 +203,40 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
     machine->object = object;
     machine->deadline = deadline;
     machine->open = open;
-    if (deadline != WEFT_NEVER || !park_directly(machine, fiber)) {
+    if (timed || !park_directly(machine, fiber)) {
         machine->action = ACTION_PARK;
         switch_to_machine_plain(machine, fiber, false);
     }
-    int result = waiter->result;
-    if (deadline != WEFT_NEVER && result != -ETIMEDOUT)
+    fiber = thread_self()->fiber; /* as it was, but not from the stack */
+    int result = fiber->waiter.result;
+    if (timed && result != -ETIMEDOUT)
         (void)weft__wheel_disarm(&fiber->timer);
     return unlikely(result == -ECANCELED) ? weft__cancelled() : result;
+}
+
+static noinline int park_until(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                               void *object, int64_t deadline)
+{
+    return park_fiber(waiter, what, unlock, object, deadline, true);
+}
+
+static noinline int park_for_good(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                  void *object)
+{
+    return park_fiber(waiter, what, unlock, object, WEFT_NEVER, false);
+}
+
+int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), void *object,
+               int64_t deadline)
+{
+    const struct thread *thread = thread_self();
+    if (unlikely(thread != NULL && thread->spins != 0))
+        fatal("a weft_spin is held by a caller that %s: others would spin until it is woken",
+              weft__wait_text(what & 0xff));
+    if (unlikely(!waiter->is_fiber))
+        return park_thread(waiter, what, unlock, object, deadline);
+    return deadline != WEFT_NEVER ? park_until(waiter, what, unlock, object, deadline)
+                                  : park_for_good(waiter, what, unlock, object);
 }
 
 void weft__wake(struct waiter *waiter)

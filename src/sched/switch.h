@@ -62,11 +62,13 @@ static inline void switch_finish_parked(struct machine *machine, struct weft_fib
         weft__finish_direct(machine, fiber);
 }
 
-/* Called by a fiber that has just been resumed: the thread may be another one now. */
-static inline void switch_arrive(struct weft_fiber *fiber)
+/* Called by a fiber that has just been resumed: the thread may be another one now. The fiber is read from there: so it need not
+ * be remembered on the stack, which a compact fiber has moved. */
+static inline void switch_arrive(void)
 {
-    ASAN_ONLY(__sanitizer_finish_switch_fiber(fiber->fake_stack, NULL, NULL));
     struct machine *machine = (struct machine *)thread_self();
+    struct weft_fiber *fiber = machine->thread.fiber;
+    ASAN_ONLY(__sanitizer_finish_switch_fiber(fiber->fake_stack, NULL, NULL));
     *machine->thread.errno_address = fiber->saved_errno;
     switch_finish_parked(machine, fiber);
 }
@@ -90,7 +92,7 @@ static inline void switch_to_machine_plain(struct machine *machine, struct weft_
         asan_leave(ended ? NULL : &fiber->fake_stack, machine->stack_low, machine->stack_size));
     (void)ended;
     context_switch(&fiber->context, &machine->context);
-    switch_arrive(fiber);
+    switch_arrive();
 }
 
 /* The same for any. */
@@ -113,7 +115,7 @@ static inline void switch_fibers_plain(struct machine *machine, struct weft_fibe
     TSAN_ONLY(__tsan_switch_to_fiber(to->tsan_fiber, 0));
     ASAN_ONLY(asan_leave_to_fiber(&from->fake_stack, to));
     context_switch(&from->context, &to->context);
-    switch_arrive(from);
+    switch_arrive();
 }
 
 static inline void switch_fibers(struct machine *machine, struct weft_fiber *from,
