@@ -207,6 +207,15 @@ static bool take(weft_pool *pool, struct worker *worker, struct carried *carried
 
 /* The baton. */
 
+/* Whether the processor of the caller, which is about to park, has nobody else to run. Then it is as good as idle, and a
+ * worker that is made or woken now is its next: else it would look for work, sleep, be seen as idle and be woken, for each of many
+ * workers to come. */
+static bool processor_is_dry(void)
+{
+    const struct processor *processor = thread_self()->processor;
+    return ring_length(processor) == 0 && atomic_ptr_load_relaxed(&processor->runnext) == NULL;
+}
+
 void weft__pool_pass_baton(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
@@ -224,6 +233,9 @@ void weft__pool_pass_baton(struct worker *worker)
     pool->quick = false;
     put_back(pool, worker);
     weft__pool_settle(pool, &errands);
+    if (errands.first == NULL && !errands.make_worker && processor_is_dry() &&
+        weft__pool_wants_taker(pool, 0))
+        weft__pool_call_taker(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
         weft__pool_leave_inside(pool); /* this worker comes back at least */
