@@ -14,6 +14,9 @@
  *    each time a worker has the latch it looks at one of them, as rescue.c does now and then. So none of them is
  *    overtaken by more than a few chunks.
  *
+ * A pool that runs one task at a time runs them in the order in which they came, so it has no such hands: its worker, when
+ * its task has waited, may be on another processor, and would leave what it has here behind.
+ *
  * hand->chunk is changed under the latch by the owner of the processor: with either it may be read.
  */
 #include "base/assert.h"
@@ -82,7 +85,7 @@ struct chunk *weft__pool_take_chunk(weft_pool *pool)
 bool weft__hand_fill(weft_pool *pool, struct carried *carried)
 {
     struct hand *hand = hand_here(pool);
-    if (hand == NULL)
+    if (hand == NULL || pool->capacity == 1)
         return false;
     must(hand->chunk == NULL); /* the caller found nothing in it, and has cleared it */
     hand->chunk = weft__pool_take_chunk(pool);

@@ -151,29 +151,34 @@ static void note_copied(void *number)
     note_number(*(void **)number);
 }
 
-static void first_come_first_served(void *arg)
+/* With copied ones among them, or plain ones only, of which more are in a chunk. */
+static void come_and_are_served(int priority, bool paused, bool copying)
 {
     enum { TASKS = 1000 };
+    weft_pool *pool = open_paused();
+    if (!paused)
+        CHECK_EQ(weft_pool_resume(pool), 0);
+    for (uintptr_t i = 0; i < TASKS; i++) {
+        void *number = (void *)i;
+        bool copies = copying && i % 3 == 0;
+        weft_submit_options options = {.priority = priority, .copy = copies ? sizeof number : 0};
+        if (copies)
+            CHECK_EQ(weft_pool_submit_with(pool, note_copied, &number, &options), 0);
+        else
+            CHECK_EQ(weft_pool_submit_with(pool, i % 5 == 0 ? note_and_yield : note_number, number,
+                                           &options),
+                     0);
+    }
+    CHECK_EQ(run_all(pool), TASKS);
+    for (int i = 0; i < TASKS; i++)
+        CHECK_EQ(journal.entries[i], i);
+}
+
+static void first_come_first_served(void *arg)
+{
     for (int k = 0; k < 3; k++)
-        for (int paused = 0; paused < 2; paused++) {
-            weft_pool *pool = open_paused();
-            if (!paused)
-                CHECK_EQ(weft_pool_resume(pool), 0);
-            for (uintptr_t i = 0; i < TASKS; i++) {
-                void *number = (void *)i;
-                weft_submit_options options = {.priority = priorities[k],
-                                               .copy = i % 3 == 0 ? sizeof number : 0};
-                if (i % 3 == 0)
-                    CHECK_EQ(weft_pool_submit_with(pool, note_copied, &number, &options), 0);
-                else
-                    CHECK_EQ(weft_pool_submit_with(pool, i % 5 == 0 ? note_and_yield : note_number,
-                                                   number, &options),
-                             0);
-            }
-            CHECK_EQ(run_all(pool), TASKS);
-            for (int i = 0; i < TASKS; i++)
-                CHECK_EQ(journal.entries[i], i);
-        }
+        for (int variant = 0; variant < 4; variant++)
+            come_and_are_served(priorities[k], variant % 2 != 0, variant / 2 != 0);
     (void)arg;
 }
 
