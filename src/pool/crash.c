@@ -17,6 +17,9 @@
  * Armed is a worker only in what the task's function does (worker.c: work). Not in functions of the options, and
  * not while it runs another task in place of a worker: that one's record is on the stack.
  *
+ * An argument that was copied for the task is freed as that of any task that has ended, when all are told: nothing runs on
+ * the stack that is gone, and a task that faults runs, so it has not lent the bytes to a call that waits.
+ *
  * The worker's own state (on_worker_start) may be half changed. It is left, on_worker_exit is not called for it.
  */
 #include "pool/crash.h"

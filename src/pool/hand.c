@@ -49,7 +49,7 @@ static struct hand *hand_here(const weft_pool *pool)
     return likely(index < pool->hand_count) ? &pool->hands[index] : NULL;
 }
 
-bool weft__hand_take(struct worker *worker, struct carried *carried)
+bool weft__hand_take(struct worker *worker, struct task *task)
 {
     struct hand *hand = hand_here(worker->pool);
     if (hand == NULL || hand->chunk == NULL)
@@ -59,7 +59,7 @@ bool weft__hand_take(struct worker *worker, struct carried *carried)
     atomic_u64_store_release(&hand->ended,
                              atomic_u64_load_relaxed(&hand->ended) + (ended - worker->counted));
     worker->counted = ended;
-    return weft__chunk_take(hand->chunk, carried);
+    return weft__chunk_take(hand->chunk, task);
 }
 
 /* Under the latch, in which all is. */
@@ -82,7 +82,7 @@ struct chunk *weft__pool_take_chunk(weft_pool *pool)
     return NULL;
 }
 
-bool weft__hand_fill(weft_pool *pool, struct carried *carried)
+bool weft__hand_fill(weft_pool *pool, struct task *task)
 {
     struct hand *hand = hand_here(pool);
     if (hand == NULL || pool->capacity == 1)
@@ -92,7 +92,7 @@ bool weft__hand_fill(weft_pool *pool, struct carried *carried)
     if (hand->chunk == NULL)
         return false;
     pool->hands_used++;
-    must(weft__chunk_take(hand->chunk, carried));
+    must(weft__chunk_take(hand->chunk, task));
     return true;
 }
 
@@ -163,22 +163,22 @@ void weft__hands_count(weft_pool *pool)
     }
 }
 
-static bool steal_from(weft_pool *pool, struct chunk *chunk, struct carried *carried)
+static bool steal_from(weft_pool *pool, struct chunk *chunk, struct task *task)
 {
-    if (chunk == NULL || chunk_left(chunk) == 0 || !weft__chunk_take(chunk, carried))
+    if (chunk == NULL || chunk_left(chunk) == 0 || !weft__chunk_take(chunk, task))
         return false;
     pool->stats.stolen++;
     return true;
 }
 
-bool weft__pool_steal(weft_pool *pool, struct carried *carried)
+bool weft__pool_steal(weft_pool *pool, struct task *task)
 {
     for (uint32_t i = 0; pool->hands_used > 0 && i < pool->hand_count; i++)
-        if (steal_from(pool, pool->hands[i].chunk, carried))
+        if (steal_from(pool, pool->hands[i].chunk, task))
             return true;
     for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next))
-        if (steal_from(pool, worker->chunk, carried))
+        if (steal_from(pool, worker->chunk, task))
             return true;
     return false;
 }

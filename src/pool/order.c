@@ -22,10 +22,10 @@ static void go_before(weft_pool *pool, int priority)
     weft__pool_empty_hands(pool, queue_of(priority));
 }
 
-static bool put_ready(weft_pool *pool, const struct task *task, const void *copy)
+static bool put_ready(weft_pool *pool, const struct task *task)
 {
     go_before(pool, task->priority);
-    if (!weft__queue_push(&pool->queues[queue_of(task->priority)], task, copy))
+    if (!weft__queue_push(&pool->queues[queue_of(task->priority)], task))
         return false;
     change_ready(pool, 1);
     return true;
@@ -39,15 +39,15 @@ static struct serial **find_serial(weft_pool *pool, uint64_t key)
     return link;
 }
 
-bool weft__pool_put(weft_pool *pool, const struct task *task, const void *copy, uint64_t key)
+bool weft__pool_put(weft_pool *pool, const struct task *task, uint64_t key)
 {
     if (key == 0)
-        return put_ready(pool, task, copy);
+        return put_ready(pool, task);
     struct task keyed = *task;
     struct serial **link = find_serial(pool, key);
     keyed.serial = *link;
     if (*link != NULL) {
-        if (!weft__queue_push(&keyed.serial->queue, &keyed, copy))
+        if (!weft__queue_push(&keyed.serial->queue, &keyed))
             return false;
         pool->held_back++;
         return true;
@@ -56,7 +56,7 @@ bool weft__pool_put(weft_pool *pool, const struct task *task, const void *copy, 
     if (keyed.serial == NULL)
         return false;
     keyed.serial->key = key;
-    if (!put_ready(pool, &keyed, copy)) {
+    if (!put_ready(pool, &keyed)) {
         weft__sys_free(keyed.serial);
         return false;
     }
@@ -64,18 +64,18 @@ bool weft__pool_put(weft_pool *pool, const struct task *task, const void *copy, 
     return true;
 }
 
-bool weft__pool_serial_next(weft_pool *pool, struct serial *serial, struct carried *carried)
+bool weft__pool_serial_next(weft_pool *pool, struct serial *serial, struct task *task)
 {
-    if (!weft__queue_pop(&serial->queue, carried)) {
+    if (!weft__queue_pop(&serial->queue, task)) {
         *find_serial(pool, serial->key) = serial->next;
         weft__sys_free(serial);
         return false;
     }
     pool->held_back--;
-    return !put_ready(pool, &carried->task, carried->copy);
+    return !put_ready(pool, task);
 }
 
-bool weft__pool_pop(weft_pool *pool, struct carried *carried)
+bool weft__pool_pop(weft_pool *pool, struct task *task)
 {
     struct queue *high = &pool->queues[0], *normal = &pool->queues[1], *low = &pool->queues[2];
     struct queue *queue = high;
@@ -89,40 +89,40 @@ bool weft__pool_pop(weft_pool *pool, struct carried *carried)
     } else if (others) {
         pool->since_high++;
     }
-    if (!weft__queue_pop(queue, carried))
+    if (!weft__queue_pop(queue, task))
         return false;
     change_ready(pool, -1);
     return true;
 }
 
 /* A task that waits for another of its key. */
-static bool pop_held_back(weft_pool *pool, struct carried *carried)
+static bool pop_held_back(weft_pool *pool, struct task *task)
 {
     if (pool->held_back == 0)
         return false;
     for (int i = 0;; i++) {
         must(i < SERIAL_BUCKETS); /* one of them has it */
         for (struct serial *serial = pool->serials[i]; serial != NULL; serial = serial->next)
-            if (weft__queue_pop(&serial->queue, carried)) {
+            if (weft__queue_pop(&serial->queue, task)) {
                 pool->held_back--;
                 return true;
             }
     }
 }
 
-bool weft__pool_forget(weft_pool *pool, struct carried *carried, struct carried *next, bool *calls)
+bool weft__pool_forget(weft_pool *pool, struct task *task, struct task *next, bool *calls)
 {
     bool found = false;
     *calls = false;
     weft__pool_empty_hands(pool, -1); /* what is in hand has not begun either */
     for (int i = PRIORITIES; i-- > 0 && !found;)
-        found = weft__queue_pop(&pool->queues[i], carried);
+        found = weft__queue_pop(&pool->queues[i], task);
     if (found) {
         change_ready(pool, -1);
-        if (carried->task.serial != NULL)
-            *calls = weft__pool_serial_next(pool, carried->task.serial, next);
+        if (task->serial != NULL)
+            *calls = weft__pool_serial_next(pool, task->serial, next);
     } else {
-        found = pop_held_back(pool, carried);
+        found = pop_held_back(pool, task);
     }
     if (found) {
         pool->inside--;

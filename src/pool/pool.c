@@ -300,18 +300,18 @@ int64_t weft_pool_abort(weft_pool *pool)
     int64_t count = 0; /* no more than there are now: others may come meanwhile */
     for (; count < now.queued; count++) {
         struct errands errands = {NULL, NULL, false};
-        struct carried carried, next;
+        struct task task, next;
         bool calls = false;
         bool fiber = enter_if_fiber();
         latch_acquire(&pool->latch);
-        bool found = weft__pool_forget(pool, &carried, &next, &calls);
+        bool found = weft__pool_forget(pool, &task, &next, &calls);
         pool->visitors++;
         weft__pool_settle(pool, &errands);
         latch_release(&pool->latch);
         bool alone = weft__pool_run(pool, &errands);
         leave_if_fiber(fiber);
         if (found)
-            weft__pool_tell_drop(pool, &carried.task);
+            weft__pool_tell_drop(pool, &task);
         if (weft__runtime_forked())
             return count + 1; /* by on_drop: the rest is the parent's */
         if (calls)

@@ -82,7 +82,7 @@ struct worker {
     uint8_t turns;    /* as a taker; they count to YIELD_EVERY */
     bool moves;       /* to another hot stack: it begins anew, and has its state */
     void *user_state; /* on_worker_start's */
-    struct carried carried; /* the task */
+    struct task task;
 };
 
 /* What a processor has in hand for the workers whose task has waited: hand.c. */
@@ -100,10 +100,10 @@ static inline struct worker *worker_of(struct link *link)
 /* What is offered to the pool. */
 struct offer {
     struct task task;
-    const void *copy;
     uint64_t key;
     int64_t deadline;
-    bool tries; /* -EAGAIN, where -ETIMEDOUT would be said */
+    uint16_t copy; /* not 0: bytes of the argument that are copied when it is admitted */
+    bool tries;    /* -EAGAIN, where -ETIMEDOUT would be said */
 };
 
 /* A submitter that waits; on its stack. */
@@ -204,7 +204,7 @@ void weft__pool_count_ended(weft_pool *pool, struct worker *worker);
 /* Under the latch: how many places are taken. */
 int64_t weft__pool_busy(const weft_pool *pool);
 /* worker.c: what calls a task, and those of its key that could not be queued: no panic leaves it. */
-void weft__pool_call_task(weft_pool *pool, struct carried *carried);
+void weft__pool_call_task(weft_pool *pool, struct task *task);
 
 /* Around the user's code that a worker runs. A worker that does not take any more has nothing to tell. */
 void weft__worker_begin_task(struct worker *worker);
@@ -298,7 +298,7 @@ void weft__pool_lend(weft_pool *pool, int64_t places);
 /* Makes `count` workers that are idle until they are needed; 0 or an error. */
 int weft__pool_prestart(weft_pool *pool, int64_t count);
 /* Calls a task in the caller, which is not one of the pool's workers or runs it inside another task. */
-void weft__pool_call(weft_pool *pool, struct carried *carried);
+void weft__pool_call(weft_pool *pool, struct task *task);
 
 static inline void change_ready(weft_pool *pool, int64_t by)
 {
@@ -311,9 +311,9 @@ bool weft__hands_make(weft_pool *pool);
 void weft__hands_free(weft_pool *pool);
 /* The next task out of the hand of the processor, for a worker that is away, or has the latch, and has entered the
  * runtime; what it has ended is counted in the hand. False: there is none. */
-bool weft__hand_take(struct worker *worker, struct carried *carried);
+bool weft__hand_take(struct worker *worker, struct task *task);
 /* The following under the latch. The same out of a chunk that is taken in hand; false: there is none. */
-bool weft__hand_fill(weft_pool *pool, struct carried *carried);
+bool weft__hand_fill(weft_pool *pool, struct task *task);
 /* Inside the runtime: forgets the chunk of the processor's hand if it is empty. */
 void weft__hand_clear(weft_pool *pool);
 /* How many tasks are in the hands of the processors. */
@@ -325,7 +325,7 @@ void weft__hands_look(weft_pool *pool, bool all);
 /* A chunk to be taken in hand; NULL if there is not enough for that. */
 struct chunk *weft__pool_take_chunk(weft_pool *pool);
 /* A task out of the hand of a processor, or of another taker. */
-bool weft__pool_steal(weft_pool *pool, struct carried *carried);
+bool weft__pool_steal(weft_pool *pool, struct task *task);
 /* What is in a chunk in hand goes back to the queue; the same if nothing was taken out of it since the last look;
  * and of all hands, if their priority comes after that. */
 void weft__pool_empty_chunk(weft_pool *pool, struct chunk *chunk);
@@ -357,15 +357,15 @@ static inline int queue_of(int priority)
 }
 /* Under the latch: a task goes into the queue of its priority, or waits for those of its key before it;
  * false without memory. */
-bool weft__pool_put(weft_pool *pool, const struct task *task, const void *copy, uint64_t key);
+bool weft__pool_put(weft_pool *pool, const struct task *task, uint64_t key);
 /* Under the latch: a task with a key has ended, or will never run: the next of its key may. True: there is
- * no memory to queue that, and it is in *carried, for the caller to run. */
-bool weft__pool_serial_next(weft_pool *pool, struct serial *serial, struct carried *carried);
+ * no memory to queue that, and it is in *task, for the caller to run. */
+bool weft__pool_serial_next(weft_pool *pool, struct serial *serial, struct task *task);
 /* Under the latch: the next task by priority. */
-bool weft__pool_pop(weft_pool *pool, struct carried *carried);
+bool weft__pool_pop(weft_pool *pool, struct task *task);
 /* Under the latch: takes a task that has not begun, to be dropped: the one that waits longest, of the lowest
  * priority. *calls: as weft__pool_serial_next said, of *next. */
-bool weft__pool_forget(weft_pool *pool, struct carried *carried, struct carried *next, bool *calls);
+bool weft__pool_forget(weft_pool *pool, struct task *task, struct task *next, bool *calls);
 
 /* Under the latch: no task is inside, none waits to be, and nobody is told of one that was dropped. */
 static inline bool weft__pool_is_quiet(const weft_pool *pool)
@@ -387,8 +387,8 @@ void weft__pool_admit(weft_pool *pool, struct errands *errands);
 int weft__pool_offer(weft_pool *pool, const struct offer *offer);
 /* What the options say; false if they make no sense. */
 bool weft__offer_from(struct offer *offer, const weft_submit_options *options);
-/* Outside the latch: a task will not run. */
-void weft__pool_tell_drop(weft_pool *pool, const struct task *task);
+/* Outside the latch: a task will not run. What it owns is freed. */
+void weft__pool_tell_drop(weft_pool *pool, struct task *task);
 /* Under the latch: turns all who wait away. */
 void weft__pool_refuse(weft_pool *pool, int error, struct errands *errands);
 

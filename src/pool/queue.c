@@ -6,14 +6,12 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/sys.h"
 
 /* What the task needs; it may have more. */
 static uint32_t slot_size(const struct task *task)
 {
-    if (task->copied != 0)
-        return sizeof(struct task) + WEFT_COPY_MAX;
-    bool plain = task->handle == NULL && task->serial == NULL && task->priority == WEFT_NORMAL;
+    bool plain = task->handle == NULL && task->serial == NULL && !task->copied &&
+                 task->priority == WEFT_NORMAL;
     return plain ? sizeof(struct plain_task) : sizeof(struct task);
 }
 
@@ -22,30 +20,21 @@ static void *slot_at(struct chunk *chunk, uint32_t index)
     return chunk->slots + (size_t)index * chunk->slot;
 }
 
-static void slot_write(const struct chunk *chunk, void *slot, const struct task *task,
-                       const void *copy)
+static void slot_write(const struct chunk *chunk, void *slot, const struct task *task)
 {
-    if (chunk->slot == sizeof(struct plain_task)) {
+    if (chunk->slot == sizeof(struct plain_task))
         *(struct plain_task *)slot = (struct plain_task){task->function, task->arg};
-        return;
-    }
-    *(struct task *)slot = *task;
-    if (task->copied != 0)
-        memcpy((struct task *)slot + 1, copy, task->copied);
+    else
+        *(struct task *)slot = *task;
 }
 
-static void slot_read(const struct chunk *chunk, const void *slot, struct carried *carried)
+static void slot_read(const struct chunk *chunk, const void *slot, struct task *task)
 {
     if (likely(chunk->slot == sizeof(struct plain_task))) {
         const struct plain_task *plain = slot;
-        carried->task = (struct task){.function = plain->function, .arg = plain->arg};
-        return;
-    }
-    const struct task *task = slot;
-    carried->task = *task;
-    if (task->copied != 0) {
-        memcpy(carried->copy, task + 1, task->copied);
-        carried->task.arg = carried->copy;
+        *task = (struct task){.function = plain->function, .arg = plain->arg};
+    } else {
+        *task = *(const struct task *)slot;
     }
 }
 
@@ -62,13 +51,13 @@ static struct chunk *chunk_new(uint32_t slot)
     return chunk;
 }
 
-bool weft__chunk_take(struct chunk *chunk, struct carried *carried)
+bool weft__chunk_take(struct chunk *chunk, struct task *task)
 {
     /* seq_cst: the worker's half of its order with those who wait for tasks to end (pool.c). */
     uint32_t index = atomic_u32_add_seq_cst(&chunk->taken, 1);
     if (index >= chunk->count)
         return false;
-    slot_read(chunk, slot_at(chunk, index), carried);
+    slot_read(chunk, slot_at(chunk, index), task);
     return true;
 }
 
@@ -88,7 +77,7 @@ struct chunk *weft__chunk_split(struct chunk *chunk)
     return rest;
 }
 
-bool weft__queue_push(struct queue *queue, const struct task *task, const void *copy)
+bool weft__queue_push(struct queue *queue, const struct task *task)
 {
     struct chunk *last = queue->last;
     uint32_t slot = slot_size(task);
@@ -102,7 +91,7 @@ bool weft__queue_push(struct queue *queue, const struct task *task, const void *
             queue->first = last;
         queue->last = last;
     }
-    slot_write(last, slot_at(last, last->count++), task, copy);
+    slot_write(last, slot_at(last, last->count++), task);
     queue->length++;
     return true;
 }
@@ -117,11 +106,11 @@ static struct chunk *unlink_first(struct queue *queue)
     return chunk;
 }
 
-bool weft__queue_pop(struct queue *queue, struct carried *carried)
+bool weft__queue_pop(struct queue *queue, struct task *task)
 {
     if (queue->length == 0)
         return false;
-    must(weft__chunk_take(queue->first, carried));
+    must(weft__chunk_take(queue->first, task));
     queue->length--;
     if (chunk_left(queue->first) == 0)
         weft__sys_free(unlink_first(queue));

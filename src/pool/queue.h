@@ -14,6 +14,8 @@
 #include <weft/pool.h>
 
 #include "base/atomic.h"
+#include "base/compiler.h"
+#include "base/sys.h"
 
 struct serial;
 struct weft_task;
@@ -23,7 +25,7 @@ struct task {
     void *arg;
     struct weft_task *handle; /* NULL: none */
     struct serial *serial;    /* NULL: none */
-    uint16_t copied;          /* bytes of argument that follow; `arg` is set when it is taken */
+    bool copied;              /* `arg` is a block that the task owns: task_free_copy */
     int8_t priority;
 };
 
@@ -34,17 +36,20 @@ struct plain_task {
     void *arg;
 };
 
-/* A task on its way into or out of a queue, with its copied argument. */
-struct carried {
-    struct task task;
-    _Alignas(max_align_t) unsigned char copy[WEFT_COPY_MAX];
-};
+/* The task has ended, or will never run, and everybody who is told of it has been. */
+static inline void task_free_copy(struct task *task)
+{
+    if (likely(!task->copied))
+        return;
+    weft__sys_free(task->arg);
+    task->copied = false;
+}
 
 enum { CHUNK_SIZE = 1000 };
 
 struct chunk {
     struct chunk *next;
-    uint32_t slot;    /* bytes from one task to the next: plain, whole, or with room for a copy */
+    uint32_t slot;    /* bytes from one task to the next: plain, or whole */
     uint32_t count;   /* tasks in it */
     atomic_u32 taken; /* of those; may run past the end */
     uint32_t watched; /* `taken` at the last look: rescue.c */
@@ -67,7 +72,7 @@ static inline uint32_t chunk_left(const struct chunk *chunk)
 }
 
 /* The next task of a chunk in hand; false if there is none left. */
-bool weft__chunk_take(struct chunk *chunk, struct carried *carried);
+bool weft__chunk_take(struct chunk *chunk, struct task *task);
 
 /* What is left of a chunk in the hand of somebody else, as a chunk of its own; NULL if there is nothing, or
  * no memory. Each task goes to one of them. */
@@ -85,8 +90,8 @@ static inline bool queue_push_plain(struct queue *queue, void (*function)(void *
 }
 
 /* Adds at the end, or takes the first; false without memory, or if there is none. */
-bool weft__queue_push(struct queue *queue, const struct task *task, const void *copy);
-bool weft__queue_pop(struct queue *queue, struct carried *carried);
+bool weft__queue_push(struct queue *queue, const struct task *task);
+bool weft__queue_pop(struct queue *queue, struct task *task);
 /* Takes the first chunk in hand, or puts it back; what is empty is freed. */
 struct chunk *weft__queue_take_chunk(struct queue *queue);
 void weft__queue_put_back(struct queue *queue, struct chunk *chunk);

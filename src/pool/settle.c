@@ -191,10 +191,10 @@ void weft__pool_lend(weft_pool *pool, int64_t places)
 }
 
 /* Under the latch: takes a task, and a place, if nobody else is there to do it. */
-static bool take_alone(weft_pool *pool, struct carried *carried)
+static bool take_alone(weft_pool *pool, struct task *task)
 {
     bool alone = weft__pool_busy(pool) == 0 && pool->idle.length == 0 && !pool->paused;
-    bool found = alone && (weft__pool_pop(pool, carried) || weft__pool_steal(pool, carried));
+    bool found = alone && (weft__pool_pop(pool, task) || weft__pool_steal(pool, task));
     pool->away += found;
     return found;
 }
@@ -221,13 +221,13 @@ static void end_visit(weft_pool *pool)
 
 void weft__pool_do_without(weft_pool *pool)
 {
-    struct carried carried;
+    struct task task;
     latch_acquire(&pool->latch);
-    bool found = take_alone(pool, &carried);
+    bool found = take_alone(pool, &task);
     latch_release(&pool->latch);
     while (found) {
         struct errands errands = {NULL, NULL, false};
-        weft__pool_call_task(pool, &carried);
+        weft__pool_call_task(pool, &task);
         if (weft__runtime_forked())
             return;
         bool fiber = enter_if_fiber();
@@ -236,7 +236,7 @@ void weft__pool_do_without(weft_pool *pool)
         pool->inside--;
         pool->stats.completed++;
         weft__pool_admit(pool, &errands);
-        found = take_alone(pool, &carried);
+        found = take_alone(pool, &task);
         latch_release(&pool->latch);
         must(!weft__pool_run(pool, &errands)); /* it makes none */
         leave_if_fiber(fiber);

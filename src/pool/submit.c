@@ -31,9 +31,26 @@ enum { NAP_PLACES = 16, SPIN_MOST = 1000 };
 
 /* The line of those who wait; under the latch. */
 
+/* The task with a copy of its argument, which it owns from then on. */
+static noinline bool put_copied(weft_pool *pool, const struct offer *offer)
+{
+    struct task task = offer->task;
+    task.arg = weft__sys_alloc(offer->copy);
+    if (task.arg == NULL)
+        return false;
+    memcpy(task.arg, offer->task.arg, offer->copy);
+    task.copied = true;
+    bool put = weft__pool_put(pool, &task, offer->key);
+    if (!put)
+        task_free_copy(&task);
+    return put;
+}
+
 static int admit(weft_pool *pool, const struct offer *offer)
 {
-    if (!weft__pool_put(pool, &offer->task, offer->copy, offer->key))
+    bool put = likely(offer->copy == 0) ? weft__pool_put(pool, &offer->task, offer->key)
+                                        : put_copied(pool, offer);
+    if (!put)
         return -ENOMEM;
     pool->inside++;
     pool->stats.submitted++;
@@ -98,7 +115,7 @@ static void call_drop(void *arg)
     dropped->options->on_drop(dropped->task->function, dropped->task->arg, dropped->options->data);
 }
 
-void weft__pool_tell_drop(weft_pool *pool, const struct task *task)
+void weft__pool_tell_drop(weft_pool *pool, struct task *task)
 {
     struct dropped dropped = {&pool->options, task};
     if (task->handle != NULL)
@@ -107,6 +124,7 @@ void weft__pool_tell_drop(weft_pool *pool, const struct task *task)
         weft__pool_group_dropped(task->arg);
     else if (pool->options.on_drop != NULL)
         (void)weft__pool_call_option(pool, call_drop, &dropped);
+    task_free_copy(task);
 }
 
 uint32_t *weft__pool_depth(void)
@@ -181,10 +199,24 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, const stru
     return judge_waiting(pool, offer, own, error);
 }
 
+/* Bytes for the argument of a task that was not admitted: it does not own them. */
+struct copy {
+    _Alignas(max_align_t) unsigned char bytes[WEFT_COPY_MAX];
+};
+
+static struct task task_with(const struct offer *offer, struct copy *copy)
+{
+    struct task task = offer->task;
+    if (offer->copy != 0)
+        task.arg = memcpy(copy->bytes, task.arg, offer->copy);
+    return task;
+}
+
 /* What is left to be done for an offer when the latch is released and the runtime is left. */
 struct aftermath {
     uint32_t todo; /* of the following */
-    struct carried victim, next;
+    struct task victim, next;
+    struct copy copy; /* the victim's, if it is what was offered */
 };
 
 enum {
@@ -269,7 +301,7 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
 struct elsewhere {
     struct submitter submitter;
     struct offer offer;
-    char copy[WEFT_COPY_MAX];
+    struct copy copy;
 };
 
 static noinline int wait_elsewhere(weft_pool *pool, const struct offer *offer,
@@ -282,10 +314,7 @@ static noinline int wait_elsewhere(weft_pool *pool, const struct offer *offer,
         return -ENOMEM;
     }
     other->offer = *offer;
-    if (offer->task.copied != 0) {
-        memcpy(other->copy, offer->copy, offer->task.copied);
-        other->offer.copy = other->copy;
-    }
+    other->offer.task = task_with(offer, &other->copy);
     int error = wait_as(pool, &other->submitter, &other->offer, after);
     weft__unstash(other);
     return error;
@@ -308,11 +337,7 @@ static int drop(weft_pool *pool, const struct offer *offer, struct aftermath *af
         after->todo |= calls ? AFTER_CALL : 0;
         return admit(pool, offer);
     }
-    after->victim.task = offer->task;
-    if (offer->task.copied != 0) {
-        memcpy(after->victim.copy, offer->copy, offer->task.copied);
-        after->victim.task.arg = after->victim.copy;
-    }
+    after->victim = task_with(offer, &after->copy);
     pool->stats.submitted++;
     pool->stats.dropped++;
     return 0;
@@ -321,21 +346,18 @@ static int drop(weft_pool *pool, const struct offer *offer, struct aftermath *af
 /* The offer is called by the caller. */
 static void call_here(weft_pool *pool, const struct offer *offer)
 {
-    struct carried carried = {.task = offer->task};
-    if (offer->task.copied != 0) {
-        memcpy(carried.copy, offer->copy, offer->task.copied);
-        carried.task.arg = carried.copy;
-    }
+    struct copy copy;
+    struct task task = task_with(offer, &copy);
     uint32_t *depth = weft__pool_depth(); /* there is one: it was asked before */
     ++*depth;
-    weft__pool_call(pool, &carried);
+    weft__pool_call(pool, &task);
     --*depth;
 }
 
 static void finish(weft_pool *pool, struct aftermath *after)
 {
     if (after->todo & AFTER_DROP)
-        weft__pool_tell_drop(pool, &after->victim.task);
+        weft__pool_tell_drop(pool, &after->victim);
     if (weft__runtime_forked())
         return; /* by on_drop: the rest is the parent's */
     if (after->todo & AFTER_CALL)
@@ -562,8 +584,7 @@ int weft_pool_submit_with(weft_pool *pool, void (*function)(void *), void *arg,
         compact_check_task(arg);
     offer.task.function = function;
     offer.task.arg = arg;
-    offer.task.copied = (uint16_t)options->copy;
-    offer.copy = options->copy != 0 ? arg : NULL;
+    offer.copy = (uint16_t)options->copy;
     return weft__pool_offer(pool, &offer);
 }
 

@@ -44,14 +44,14 @@ struct worker *weft__worker_self(void)
     return worker != NULL && worker->in_task ? worker : NULL;
 }
 
-/* A task with a key has ended: the next of its key may begin. True: it is in *carried, to be called
+/* A task with a key has ended: the next of its key may begin. True: it is in *task, to be called
  * here. */
-static bool finish_serial(weft_pool *pool, struct carried *carried)
+static bool finish_serial(weft_pool *pool, struct task *task)
 {
     struct errands errands = {NULL, NULL, false};
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
-    bool here = weft__pool_serial_next(pool, carried->task.serial, carried);
+    bool here = weft__pool_serial_next(pool, task->serial, task);
     if (here) { /* it counts as one of its own, and the one before has ended */
         pool->inside--;
         pool->stats.completed++;
@@ -74,53 +74,53 @@ static void count_cancelled(weft_pool *pool)
 }
 
 /* A panic in it goes to the caller, unless the task has a handle. */
-static void call_task(weft_pool *pool, struct carried *carried)
+static void call_task(weft_pool *pool, struct task *task)
 {
-    if (carried->task.handle == NULL)
-        carried->task.function(carried->task.arg);
-    else if (!weft__task_call(
-                 carried->task.handle)) /* never in a forked child: there it was called */
+    if (task->handle == NULL)
+        task->function(task->arg);
+    else if (!weft__task_call(task->handle)) /* never in a forked child: there it was called */
         count_cancelled(pool);
 }
 
 struct call {
     weft_pool *pool;
-    struct carried *carried;
+    struct task *task;
 };
 
 static void call(void *arg)
 {
     struct call *call = arg;
-    call_task(call->pool, call->carried);
+    call_task(call->pool, call->task);
 }
 
-static void call_task_safely(weft_pool *pool, struct carried *carried)
+static void call_task_safely(weft_pool *pool, struct task *task)
 {
     struct guard guard;
-    struct call own = {pool, carried};
+    struct call own = {pool, task};
     if (unlikely(weft__guarded(&guard, call, &own)))
-        weft__pool_panicked(pool, &carried->task, guard.panic);
+        weft__pool_panicked(pool, task, guard.panic);
+    task_free_copy(task);
 }
 
 /* After a task: true if another of its key is to be called here. */
-static bool calls_next(weft_pool *pool, struct carried *carried)
+static bool calls_next(weft_pool *pool, struct task *task)
 {
-    return carried->task.serial != NULL && !weft__runtime_forked() && finish_serial(pool, carried);
+    return task->serial != NULL && !weft__runtime_forked() && finish_serial(pool, task);
 }
 
-void weft__pool_call_task(weft_pool *pool, struct carried *carried)
+void weft__pool_call_task(weft_pool *pool, struct task *task)
 {
     struct worker *armed = weft__worker_disarm();
     do
-        call_task_safely(pool, carried);
-    while (calls_next(pool, carried));
+        call_task_safely(pool, task);
+    while (calls_next(pool, task));
     weft__worker_rearm(armed);
 }
 
-void weft__pool_call(weft_pool *pool, struct carried *carried)
+void weft__pool_call(weft_pool *pool, struct task *task)
 {
     struct errands errands = {NULL, NULL, false};
-    weft__pool_call_task(pool, carried);
+    weft__pool_call_task(pool, task);
     if (weft__runtime_forked())
         return;
     bool fiber = enter_if_fiber();
@@ -164,8 +164,9 @@ static void end_deferred(void)
 
 static void end_after(struct worker *worker)
 {
-    while (calls_next(worker->pool, &worker->carried))
-        call_task_safely(worker->pool, &worker->carried);
+    task_free_copy(&worker->task);
+    while (calls_next(worker->pool, &worker->task))
+        call_task_safely(worker->pool, &worker->task);
     weft__worker_end_task(worker);
     count_end(worker);
 }
@@ -174,7 +175,7 @@ void weft__worker_panicked(struct worker *worker, struct panic *panic)
 {
     must(worker->in_task);
     worker->armed = false;
-    weft__pool_panicked(worker->pool, &worker->carried.task, panic);
+    weft__pool_panicked(worker->pool, &worker->task, panic);
     end_after(worker);
 }
 
@@ -191,18 +192,18 @@ static void put_back(weft_pool *pool, struct worker *worker)
 }
 
 /* Something to do for a worker that takes: a chunk in hand, or one task. */
-static bool take(weft_pool *pool, struct worker *worker, struct carried *carried)
+static bool take(weft_pool *pool, struct worker *worker, struct task *task)
 {
     if (pool->paused || weft__pool_busy(pool) > pool->capacity)
         return false;
     bool parked_lately = pool->since_parked > 0;
     pool->since_parked -= parked_lately;
-    if (weft__hand_take(worker, carried))
+    if (weft__hand_take(worker, task))
         return true;
     if (!parked_lately && /* else a chunk would only be put back */
         (worker->chunk = weft__pool_take_chunk(pool)) != NULL)
-        return weft__chunk_take(worker->chunk, carried);
-    return weft__pool_pop(pool, carried) || weft__pool_steal(pool, carried);
+        return weft__chunk_take(worker->chunk, task);
+    return weft__pool_pop(pool, task) || weft__pool_steal(pool, task);
 }
 
 /* The baton. */
@@ -323,9 +324,9 @@ static void leave_takers(struct worker *worker)
 
 /* A worker whose task has waited takes the next one, and stays away: where tasks wait it would become a taker only
  * to pass the baton at once. */
-static bool goes_on_away(struct worker *worker, struct carried *carried)
+static bool goes_on_away(struct worker *worker, struct task *task)
 {
-    if (worker->state != WORKER_AWAY || !weft__hand_take(worker, carried))
+    if (worker->state != WORKER_AWAY || !weft__hand_take(worker, task))
         return false;
     if (unlikely(atomic_u32_load_seq_cst(&worker->pool->attention) == AT_ONCE))
         attend_inside(worker);
@@ -333,14 +334,14 @@ static bool goes_on_away(struct worker *worker, struct carried *carried)
 }
 
 /* The same under the latch. */
-static bool goes_on_away_latched(weft_pool *pool, struct worker *worker, struct carried *carried)
+static bool goes_on_away_latched(weft_pool *pool, struct worker *worker, struct task *task)
 {
     if (worker->state != WORKER_AWAY || pool->since_parked == 0 || pool->paused ||
         weft__pool_busy(pool) > pool->capacity)
         return false;
     pool->since_parked--;
-    return weft__hand_fill(pool, carried) || weft__pool_pop(pool, carried) ||
-           weft__pool_steal(pool, carried);
+    return weft__hand_fill(pool, task) || weft__pool_pop(pool, task) ||
+           weft__pool_steal(pool, task);
 }
 
 enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_REST, NEXT_END };
@@ -349,10 +350,10 @@ enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_REST, NEXT_END
 static noinline enum next choose(struct worker *worker, bool lingered)
 {
     weft_pool *pool = worker->pool;
-    struct carried *carried = &worker->carried;
+    struct task *task = &worker->task;
     struct errands errands = {NULL, NULL, false};
     enum next next = NEXT_AGAIN;
-    if (goes_on_away(worker, carried))
+    if (goes_on_away(worker, task))
         return NEXT_TASK;
     latch_acquire(&pool->latch);
     pool->called -= worker->called;
@@ -365,11 +366,11 @@ static noinline enum next choose(struct worker *worker, bool lingered)
     weft__hand_clear(pool);
     weft__hands_look(pool, false);
     weft__pool_admit(pool, &errands);
-    if (goes_on_away_latched(pool, worker, carried))
+    if (goes_on_away_latched(pool, worker, task))
         next = NEXT_TASK;
     else
         join_takers(pool, worker);
-    if (next == NEXT_TASK || (worker->state == WORKER_TAKES && take(pool, worker, carried)))
+    if (next == NEXT_TASK || (worker->state == WORKER_TAKES && take(pool, worker, task)))
         next = NEXT_TASK;
     else if (worker->state == WORKER_TAKES && !lingered && pool->state == POOL_OPEN &&
              !pool->paused)
@@ -460,7 +461,7 @@ static noinline bool rest(struct worker *worker)
 static bool next_in_hand(struct worker *worker)
 {
     /* The chunk is gone if the task parked. */
-    bool more = worker->chunk != NULL && weft__chunk_take(worker->chunk, &worker->carried);
+    bool more = worker->chunk != NULL && weft__chunk_take(worker->chunk, &worker->task);
     if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention) == AT_ONCE))
         attend(worker);
     return more;
@@ -471,7 +472,8 @@ static noinline bool after_task(struct worker *worker)
 {
     end_deferred();
     worker->armed = false;
-    if (calls_next(worker->pool, &worker->carried))
+    task_free_copy(&worker->task);
+    if (calls_next(worker->pool, &worker->task))
         return true;
     count_end(worker);
     if (!weft__runtime_forked() && next_in_hand(worker))
@@ -496,7 +498,7 @@ static always_inline void run_tasks(struct worker *worker)
             continue;
         do {
             worker->armed = true;
-            call_task(worker->pool, &worker->carried);
+            call_task(worker->pool, &worker->task);
         } while (after_task(worker));
     }
 }
@@ -560,14 +562,14 @@ static void start_anew(struct worker *worker)
 
 void weft__worker_crashed(struct worker *worker, struct weft_fiber *gone, struct panic *panic)
 {
-    struct carried *carried = &worker->carried;
+    struct task *task = &worker->task;
     weft__worker_begin_task(worker);
-    if (carried->task.handle != NULL)
-        weft__task_crashed(carried->task.handle, panic);
-    else if (carried->task.function == weft__pool_group_run)
-        weft__pool_group_crashed(worker->pool, carried->task.arg, gone, panic);
+    if (task->handle != NULL)
+        weft__task_crashed(task->handle, panic);
+    else if (task->function == weft__pool_group_run)
+        weft__pool_group_crashed(worker->pool, task->arg, gone, panic);
     else
-        weft__pool_panicked(worker->pool, &carried->task, panic);
+        weft__pool_panicked(worker->pool, task, panic);
     if (!weft__runtime_forked()) /* by on_panic */
         end_after(worker);
     if (!weft__runtime_forked())

@@ -301,7 +301,7 @@ static void two_number_it(void)
 
 static struct {
     struct chunk *chunk, *rest;
-    struct carried stolen, taken;
+    struct task stolen, taken;
     bool was_stolen, was_taken;
     weft_pool pool;
     struct hand hand;
@@ -312,7 +312,7 @@ static void begin_last(void)
     struct queue queue = {NULL, NULL, 0};
     struct task task = {.function = add_one, .arg = &last};
     memset(&last, 0, sizeof last);
-    CHECK(weft__queue_push(&queue, &task, NULL));
+    CHECK(weft__queue_push(&queue, &task));
     last.chunk = weft__queue_take_chunk(&queue);
 }
 
@@ -320,7 +320,7 @@ static void take_last(void *arg)
 {
     (void)arg;
     last.was_taken = weft__chunk_take(last.chunk, &last.taken);
-    CHECK(!last.was_taken || last.taken.task.arg == &last);
+    CHECK(!last.was_taken || last.taken.arg == &last);
 }
 
 static void split_last(void *arg)
@@ -350,7 +350,7 @@ static void steal_last(void *arg)
 {
     (void)arg;
     last.was_stolen = weft__pool_steal(&last.pool, &last.stolen);
-    CHECK(!last.was_stolen || last.stolen.task.arg == &last);
+    CHECK(!last.was_stolen || last.stolen.arg == &last);
 }
 
 static void one_steals_it(void)
