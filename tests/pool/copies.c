@@ -363,8 +363,8 @@ static void nothing_is_left_of_one_that_crashed(void)
 int main(void)
 {
     weft__sys_live_count();
-    RUN(nothing_is_left_of_one_that_ran);
-    RUN(nothing_is_left_of_one_that_did_not);
-    RUN(nothing_is_left_of_one_that_crashed);
+    RUN_PLAIN(nothing_is_left_of_one_that_ran, "stops or configures the runtime");
+    RUN_PLAIN(nothing_is_left_of_one_that_did_not, "stops or configures the runtime");
+    RUN_PLAIN(nothing_is_left_of_one_that_crashed, "stops or configures the runtime");
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "stack/slab.h"
 #include "test.h"
 
-enum { TASKS = 2000, KEPT_MOST = 512, CHUNK = 64 * 1024 };
+enum { TASKS = 2000, KEPT_MOST = 448, CHUNK = 64 * 1024 };
 
 static void sleeps(void *arg)
 {
