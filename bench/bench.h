@@ -18,7 +18,8 @@ enum {
     BENCH_METRICS_MOST = 2,
     BENCH_PARAMS_SIZE = 160,
     BENCH_NAME_SIZE = 64,
-    BENCH_ROUNDS_MOST = 1000
+    BENCH_ROUNDS_MOST = 1000,
+    BENCH_FLOOD_QUEUE = 50000, /* of the floods that have a queue: as many as run at once */
 };
 
 /* A round, in the child process. */

@@ -20,14 +20,15 @@ static void sleep_10ms(void *arg)
     weft_sleep(10 * WEFT_MS);
 }
 
-static void measure_pool_sleep(struct bench *bench, int64_t full)
+static void measure_pool_of(struct bench *bench, int64_t full, int64_t queue)
 {
     int64_t tasks = bench_amount(bench, full);
     weft_pool *pool;
     weft_pool_stats stats;
     int64_t start = weft_now();
     bench_check(
-        weft_pool_open(&pool, &(weft_pool_options){.capacity = SLEEP_CAPACITY, .compact = 1}),
+        weft_pool_open(
+            &pool, &(weft_pool_options){.capacity = SLEEP_CAPACITY, .queue = queue, .compact = 1}),
         "weft_pool_open");
     for (int64_t i = 0; i < tasks; i++)
         bench_check(weft_pool_submit(pool, sleep_10ms, NULL), "weft_pool_submit");
@@ -36,8 +37,18 @@ static void measure_pool_sleep(struct bench *bench, int64_t full)
     bench_check(weft_pool_stats_get(pool, &stats), "weft_pool_stats_get");
     bench_check(weft_pool_close(pool), "weft_pool_close");
     bench_check(stats.completed == tasks ? 0 : -1, "all tasks have run");
-    bench_params(bench, "tasks=%ld sleep=10ms capacity=%d workers=%ld", (long)tasks, SLEEP_CAPACITY,
-                 (long)stats.most_workers);
+    bench_params(bench, "tasks=%ld sleep=10ms capacity=%d queue=%ld workers=%ld", (long)tasks,
+                 SLEEP_CAPACITY, (long)queue, (long)stats.most_workers);
+}
+
+static void measure_pool_sleep(struct bench *bench, int64_t full)
+{
+    measure_pool_of(bench, full, 0);
+}
+
+static void measure_pool_queue(struct bench *bench, int64_t full)
+{
+    measure_pool_of(bench, full, BENCH_FLOOD_QUEUE);
 }
 
 static weft_wg arrived, gate, done;
@@ -166,6 +177,18 @@ const struct bench_case bench_compact_cases[] = {
      .what = "as pool_sleep_10m, with compact stacks",
      .metrics = {{"", "s"}},
      .measure = measure_pool_sleep,
+     .size = 10000000,
+     .cold = true},
+    {.name = "pool_sleep_queue_compact",
+     .what = "as pool_sleep_queue, with compact stacks",
+     .metrics = {{"", "s"}},
+     .measure = measure_pool_queue,
+     .size = 1000000,
+     .cold = true},
+    {.name = "pool_sleep_10m_queue_compact",
+     .what = "as pool_sleep_10m_queue, with compact stacks",
+     .metrics = {{"", "s"}},
+     .measure = measure_pool_queue,
      .size = 10000000,
      .cold = true},
     {.name = "no_pool_sleep_compact",

@@ -30,6 +30,8 @@ CASES = [
     Case("pool_sleep", "1,000,000 tasks of 10 ms on a pool of 50,000"),
     Case("pool_sleep_100k", "100,000 tasks of 10 ms on a pool of 50,000", quick=False, readme=False),
     Case("pool_sleep_10m", "10,000,000 tasks of 10 ms on a pool of 50,000", quick=False),
+    Case("pool_sleep_queue", "1,000,000 tasks of 10 ms on a pool of 50,000 with a queue", quick=False, readme=False),
+    Case("pool_sleep_10m_queue", "10,000,000 tasks of 10 ms on a pool of 50,000 with a queue", quick=False, readme=False),
     Case("no_pool_sleep", "1,000,000 tasks of 10 ms without a pool"),
     Case("no_pool_sleep_100k", "100,000 tasks of 10 ms without a pool", quick=False, readme=False),
     Case("throughput_100k", "submit of 100,000 tasks of 10 ms, only", readme=False),
