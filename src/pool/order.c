@@ -72,7 +72,10 @@ bool weft__pool_serial_next(weft_pool *pool, struct serial *serial, struct task 
         return false;
     }
     pool->held_back--;
-    return !put_ready(pool, task);
+    if (!put_ready(pool, task))
+        return true;
+    task->copied = false; /* the one in the queue owns it */
+    return false;
 }
 
 bool weft__pool_pop(weft_pool *pool, struct task *task)

@@ -224,8 +224,6 @@ static int change(weft_pool *pool, void (*how)(weft_pool *, int64_t), int64_t nu
 static void set_capacity(weft_pool *pool, int64_t capacity)
 {
     pool->capacity = capacity;
-    if (capacity == 1)
-        weft__pool_empty_hands(pool, -1); /* in their order, from now on */
 }
 
 static void set_paused(weft_pool *pool, int64_t paused)

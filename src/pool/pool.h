@@ -97,6 +97,15 @@ static inline struct worker *worker_of(struct link *link)
     return (struct worker *)(void *)link; /* or NULL */
 }
 
+/* The task has ended, or will never run, and everybody who is told of it has been. In a forked child it is left. */
+static inline void task_free_copy(struct task *task)
+{
+    if (likely(!task->copied) || weft__runtime_forked())
+        return;
+    weft__sys_free(task->arg);
+    task->copied = false;
+}
+
 /* What is offered to the pool. */
 struct offer {
     struct task task;

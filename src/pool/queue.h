@@ -36,15 +36,6 @@ struct plain_task {
     void *arg;
 };
 
-/* The task has ended, or will never run, and everybody who is told of it has been. */
-static inline void task_free_copy(struct task *task)
-{
-    if (likely(!task->copied))
-        return;
-    weft__sys_free(task->arg);
-    task->copied = false;
-}
-
 enum { CHUNK_SIZE = 1000 };
 
 struct chunk {

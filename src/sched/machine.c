@@ -31,14 +31,15 @@
  *  5. An idle process uses no CPU: idle.c and poller.c.
  *
  * The order of choice: every 61st turn, or when 10 ms have passed, the poller and the inject queue first;
- * then due timers; then runnext, but not more than 32 times in a row while others wait; then the ring;
+ * then due timers; then runnext, but not more than 32 times in a row while others wait that are not patient; then the ring;
  * then a share of the inject queue; then the poller; then whatever idle.c and steal.c find.
  *
- * Fork and join. Who joins a fiber that has not begun, and stands in its processor's ring, among the last, has it run next. So a tree of
- * fibers that join those they spawned is walked depth first: a processor has as many started as the tree is deep. For
- * that those which wait to be joined, and have not begun, must not be started for the sake of fairness at every turn: each
- * of them spawns more, and leaves another branch open. They are patient: neither do they end runnext's turns, nor are they
- * taken out of the inject queue before the others, but every 10 ms.
+ * Fork and join. Who joins a fiber that has not begun, and stands in its processor's ring, among the last, has it run
+ * next. So a tree of fibers that join those they spawned is walked depth first: a processor has as many started as the tree is
+ * deep. For that those which a fiber is to join, and that have not begun, must not be started for the sake of fairness at every
+ * turn: each of them spawns more, and leaves another branch open. They are patient: at the head of the ring they do not end runnext's
+ * turns before 0.4 ms, and out of the inject queue they do not come first while those last, but at every 33rd look. Both bounds
+ * hold whoever else is there; who stands behind a patient one waits with it.
  */
 #include <errno.h>
 
@@ -47,6 +48,13 @@
 #include "sched/panic.h"
 #include "sched/sched.h"
 #include "sched/switch.h"
+
+/* How long those that can wait do so behind runnext: about 0.4 ms. Not by the monitor's clock: it may be missing. */
+#if defined(__x86_64__)
+enum { PATIENCE_TICKS = 1 << 20 };
+#else
+enum { PATIENCE_TICKS = 1 << 13 };
+#endif
 
 enum { SHARE_MOST = 32, HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 12, PAGE = 4096 };
 
@@ -82,15 +90,21 @@ void weft__expedite(struct processor *processor, struct weft_fiber *fiber)
         return;
     ring_remove_owner(processor, place);
     struct weft_fiber *before = runnext_swap_owner(processor, fiber);
-    if (before != NULL)
-        weft__enqueue(processor, before);
+    if (before == NULL)
+        return;
+    weft__enqueue(processor, before);
+    wake_if_idle(); /* the ring may have been seen as empty */
 }
 
-bool weft__streak_ends(const struct processor *processor)
+bool weft__streak_ends(struct processor *processor)
 {
     uint32_t head = atomic_u32_load_relaxed(&processor->head);
-    return processor->streak == STREAK_OVER || ring_length(processor) == 0 ||
-           !is_patient(processor->ring[head % RING_SIZE]);
+    if (ring_length(processor) == 0 || !is_patient(processor->ring[head % RING_SIZE]))
+        return true;
+    uint64_t ticks = weft__sys_ticks();
+    if (processor->streak == STREAK_LOOK)
+        processor->streak_since = ticks;
+    return ticks - processor->streak_since > PATIENCE_TICKS;
 }
 
 struct weft_fiber *weft__take_injected(struct processor *processor)
@@ -435,22 +449,31 @@ noinline void weft__machine_switch(struct machine *machine, enum action action)
 
 /* The loop. */
 
+/* Whether the fiber that came out of the inject queue may go back there: it can wait, and runnext's turns go on. */
+static bool puts_off(struct processor *processor, const struct weft_fiber *fiber)
+{
+    if (fiber == NULL || !is_patient(fiber) || processor->streak < STREAK_LOOK ||
+        processor->put_off == PUT_OFF_MOST) {
+        processor->put_off = 0;
+        return false;
+    }
+    processor->put_off++;
+    return true;
+}
+
 /* The poller first: the inject queue may never be empty. */
 static struct weft_fiber *look_around(struct processor *processor)
 {
-    uint32_t era = atomic_u32_load_relaxed(&weft__sched.era);
-    bool late = era != processor->era;
-    if (late && processor->streak >= STREAK_LOOK)
-        processor->streak = STREAK_OVER - 1; /* those that can wait have waited long enough */
-    processor->era = era;
+    processor->era = atomic_u32_load_relaxed(&weft__sched.era);
     if (poller_used())
         weft__poller_look(processor);
     if (weft__inject_length() == 0)
         return NULL;
     struct chain chain = weft__inject_take_any(1);
-    if (late || chain.first == NULL || !is_patient(chain.first))
+    if (!puts_off(processor, chain.first))
         return chain.first;
     weft__inject_push_any(chain); /* behind those that may not be so */
+    wake_if_idle();               /* it may have been seen as empty */
     return NULL;
 }
 

@@ -17,9 +17,9 @@ enum {
     RING_SIZE = 256,
     INJECT_EVERY = 61, /* turns between looks at the inject queue under full local load */
     STREAK_LOOK =
-        32, /* turns in a row that runnext may take before it is asked whether the ring has its turn */
-    STREAK_OVER = 1 << 30, /* the ring has its turn in any case */
-    JOIN_LOOK = 16,        /* places of the ring in which a joiner looks for whom it joins */
+        32, /* turns in a row of runnext, then it is asked whether the ring has its turn */
+    PUT_OFF_MOST = 32, /* looks at the inject queue at which one that can wait is put off */
+    JOIN_LOOK = 16,    /* places of the ring in which a joiner looks for whom it joins */
 };
 
 struct processor {
@@ -34,7 +34,9 @@ struct processor {
     atomic_u32 turn;                      /* grows with each fiber that gets the processor */
     atomic_i64 fd_waits; /* waits for descriptors that began here, less those that ended here */
     struct weft_fiber *ring[RING_SIZE];
-    uint32_t streak; /* turns in a row that runnext had */
+    uint32_t streak;       /* turns in a row that runnext had */
+    uint32_t put_off;      /* looks at which one that can wait was put off, since one was taken */
+    uint64_t streak_since; /* ticks, when the streak was first looked at */
     uint32_t index;
     uint64_t looked;   /* ticks, when the clock was last read for timers */
     int64_t looked_at; /* the time, then or later, when timers were last looked at */

@@ -164,7 +164,7 @@ void weft__enqueue(struct processor *processor, struct weft_fiber *fiber);
 /* If the fiber has not begun and is among the last in the ring: it runs next. */
 void weft__expedite(struct processor *processor, struct weft_fiber *fiber);
 /* After some turns of runnext in a row: whether the ring has its turn. */
-bool weft__streak_ends(const struct processor *processor);
+bool weft__streak_ends(struct processor *processor);
 /* The next fiber that the processor has itself, or NULL: runnext, but not more than STREAK_LOOK
  * times in a row while others wait that cannot; then the ring. */
 static inline struct weft_fiber *dequeue(struct processor *processor)

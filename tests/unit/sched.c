@@ -94,6 +94,113 @@ static void a_pair_does_not_starve_one_that_is_to_be_joined(void)
     CHECK(pair.over);
 }
 
+/* The same without the thread that says when 10 ms have passed: it is the second to be started. */
+static void nor_without_a_monitor(void)
+{
+    weft__sys_fail(SYS_THREAD, 2, true);
+    on_processors(1, spawn_patient);
+    weft__sys_fail(SYS_THREAD, 0, false);
+    CHECK(pair.over);
+}
+
+/* More than the ring holds, to be joined, that yield until all have begun. */
+
+enum { MEETING = 600, MEETING_YIELDS_MOST = 10 * 1000 * 1000 };
+
+static struct {
+    int64_t begun, yields;
+} meeting;
+
+static void meet(void *arg)
+{
+    (void)arg;
+    meeting.begun++;
+    for (; meeting.begun < MEETING; weft_yield())
+        CHECK(++meeting.yields < MEETING_YIELDS_MOST);
+}
+
+static void call_meeting(void *arg)
+{
+    (void)arg;
+    static weft_fiber *fibers[MEETING];
+    for (int i = 0; i < MEETING; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], meet, NULL, NULL), 0);
+    for (int i = 0; i < MEETING; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+}
+
+static void all_begin_while_others_yield(void)
+{
+    on_processors(1, call_meeting);
+    CHECK_EQ(meeting.begun, MEETING);
+}
+
+/* One that yields, behind many that are to be joined, of which each begins a game of its own that never ends. */
+
+enum { GAMES = 20, BYSTANDER_TURNS = 20, ROUNDS_BEHIND_EACH = 40000 };
+
+static struct {
+    struct game {
+        weft_wg turns[2];
+    } games[GAMES];
+    int64_t rounds, seen, most;
+    bool over;
+} crowd_of_games;
+
+static void play(struct game *game, int side)
+{
+    while (!crowd_of_games.over) {
+        CHECK_EQ(weft_wg_wait(&game->turns[side]), 0);
+        CHECK_EQ(weft_wg_init(&game->turns[side], 1), 0);
+        crowd_of_games.rounds++;
+        weft_wg_done(&game->turns[1 - side]);
+    }
+}
+
+static void play_second(void *arg)
+{
+    play(arg, 1);
+}
+
+static void play_first(void *arg)
+{
+    struct game *game = arg;
+    CHECK_EQ(weft_wg_init(&game->turns[0], 0), 0);
+    CHECK_EQ(weft_wg_init(&game->turns[1], 1), 0);
+    CHECK_EQ(weft_go(play_second, game), 0);
+    play(game, 0);
+}
+
+static void stand_by(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < BYSTANDER_TURNS; i++) {
+        int64_t since = crowd_of_games.rounds - crowd_of_games.seen;
+        if (since > crowd_of_games.most)
+            crowd_of_games.most = since;
+        crowd_of_games.seen = crowd_of_games.rounds;
+        weft_yield();
+    }
+    crowd_of_games.over = true;
+}
+
+static void begin_games(void *arg)
+{
+    (void)arg;
+    weft_fiber *fibers[GAMES];
+    for (int i = 0; i < GAMES; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], play_first, &crowd_of_games.games[i], NULL), 0);
+    CHECK_EQ(weft_go(stand_by, NULL), 0);
+    for (int i = 0; i < GAMES; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+}
+
+static void who_stands_behind_them_has_its_turn(void)
+{
+    on_processors(1, begin_games);
+    CHECK(crowd_of_games.most > 0 && crowd_of_games.most < GAMES * ROUNDS_BEHIND_EACH);
+}
+
 /* Fork and join. */
 
 enum { JOINS = 100 };
@@ -484,6 +591,9 @@ int main(void)
 {
     RUN_PLAIN(a_pair_does_not_starve_the_ring, "stops or configures the runtime");
     RUN_PLAIN(a_pair_does_not_starve_one_that_is_to_be_joined, "stops or configures the runtime");
+    RUN_PLAIN(nor_without_a_monitor, "stops or configures the runtime");
+    RUN_PLAIN(all_begin_while_others_yield, "stops or configures the runtime");
+    RUN_PLAIN(who_stands_behind_them_has_its_turn, "stops or configures the runtime");
     RUN_PLAIN(who_is_joined_runs_next, "stops or configures the runtime");
     RUN_PLAIN(a_tree_is_walked_depth_first, "stops or configures the runtime");
     RUN_PLAIN(the_last_of_the_ring_can_be_found, "no runtime in it");
