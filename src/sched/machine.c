@@ -49,11 +49,11 @@
 #include "sched/sched.h"
 #include "sched/switch.h"
 
-/* How long those that can wait do so behind runnext: about 0.4 ms. Not by the monitor's clock: it may be missing. */
+/* About 0.4 ms. Not by the monitor's clock: it may be missing. */
 #if defined(__x86_64__)
-enum { PATIENCE_TICKS = 1 << 20 };
+uint64_t weft__patience = 1 << 20;
 #else
-enum { PATIENCE_TICKS = 1 << 13 };
+uint64_t weft__patience = 1 << 13;
 #endif
 
 enum { SHARE_MOST = 32, HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 12, PAGE = 4096 };
@@ -104,7 +104,7 @@ bool weft__streak_ends(struct processor *processor)
     uint64_t ticks = weft__sys_ticks();
     if (processor->streak == STREAK_LOOK)
         processor->streak_since = ticks;
-    return ticks - processor->streak_since > PATIENCE_TICKS;
+    return ticks - processor->streak_since > weft__patience;
 }
 
 struct weft_fiber *weft__take_injected(struct processor *processor)

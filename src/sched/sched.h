@@ -163,6 +163,8 @@ void weft__ready(struct weft_fiber *fiber, bool next);
 void weft__enqueue(struct processor *processor, struct weft_fiber *fiber);
 /* If the fiber has not begun and is among the last in the ring: it runs next. */
 void weft__expedite(struct processor *processor, struct weft_fiber *fiber);
+/* How long, in ticks, fibers that can wait do so behind runnext. */
+extern uint64_t weft__patience;
 /* After some turns of runnext in a row: whether the ring has its turn. */
 bool weft__streak_ends(struct processor *processor);
 /* The next fiber that the processor has itself, or NULL: runnext, but not more than STREAK_LOOK
