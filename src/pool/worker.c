@@ -208,9 +208,7 @@ static bool take(weft_pool *pool, struct worker *worker, struct task *task)
 
 /* The baton. */
 
-/* Whether the processor of the caller, which is about to park, has nobody else to run. Then it is as good as idle, and a
- * worker that is made or woken now is its next: else it would look for work, sleep, be seen as idle and be woken, for each of many
- * workers to come. */
+/* Whether the processor of the caller has nobody else to run. */
 static bool processor_is_dry(void)
 {
     const struct processor *processor = thread_self()->processor;
@@ -234,6 +232,8 @@ void weft__pool_pass_baton(struct worker *worker)
     pool->quick = false;
     put_back(pool, worker);
     weft__pool_settle(pool, &errands);
+    /* A processor with nobody else to run is as good as idle, and who is called now is its next: else it would look for work,
+     * sleep, be seen as idle and be woken, for each of many workers to come. */
     if (errands.first == NULL && !errands.make_worker && processor_is_dry() &&
         weft__pool_wants_taker(pool, 0))
         weft__pool_call_taker(pool, &errands);
@@ -282,9 +282,8 @@ static void unlock_pool(void *pool)
 /* Looks for a moment whether something comes, if nobody else wants the processor. */
 static void linger(weft_pool *pool)
 {
-    struct processor *processor = thread_self()->processor;
     for (int i = 0; i < LINGER_ROUNDS && atomic_i64_load_relaxed(&pool->ready) == 0; i++) {
-        if (ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL)
+        if (!processor_is_dry())
             return;
         for (int pause = 0; pause < LINGER_PAUSES; pause++)
             cpu_relax();
