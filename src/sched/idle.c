@@ -41,6 +41,12 @@
  * back to the runtime: in a ring, or in a runnext, which is not looked at otherwise. When all are idle
  * it does not.
  *
+ * A fiber in a runnext, alone, is about to run: whoever is called for it comes too late, most often, and takes the lines that its
+ * processor writes. So a processor counts how often that was in vain, and calls nobody from the 16th time on. Instead
+ * the watcher looks there every 400 us at least, and if the same fiber waits for 10 us it takes it, as any thief would; that sets the count
+ * back. Nothing is lost if there is no watcher at that moment, as invariant 2 in machine.c has it: some machine is awake then, and the
+ * next that retires watches.
+ *
  * Lock order: weft__sched.lock is the last but for that of the inject queue.
  *
  * Rejected: a dozer that pokes the watcher instead of keeping the time itself: each sleep of a lone
@@ -53,6 +59,7 @@
 
 #define WATCH_FIRST (50 * WEFT_US) /* if fibers wait on a busy processor; doubled each time */
 #define WATCH_EVERY (10 * WEFT_MS)
+#define WATCH_ALONE (400 * WEFT_US) /* if nobody else is called */
 
 enum { STARVED_BATCH = 64 };
 
@@ -217,19 +224,20 @@ static void watch_soon(void)
         weft__poller_wake();
 }
 
-noinline void weft__wake_if_idle(void)
+noinline bool weft__wake_if_idle(void)
 {
     /* If somebody spins, that one will look again; unless it has just found something else. Its change
      * of the count and this one are in some order: either it sees what we published, or we see that
      * it is gone. */
     if (atomic_u32_load_relaxed(&weft__sched.spinning) > 0 &&
         atomic_u32_add_acq_rel(&weft__sched.spinning, 0) > 0)
-        return;
+        return false;
     struct thread *thread = thread_self();
     if (thread != NULL && thread->fiber != NULL)
         thread->wake_wanted = true;
     else
         weft__wake_one();
+    return true;
 }
 
 /* Processors that leave their machine, and machines that come back without one. */
@@ -341,25 +349,53 @@ static bool come_back(struct machine *machine)
     return true;
 }
 
-/* What the watcher finds at the busy processors. */
-enum { ALL_WELL, FIBERS_WAIT, FIBERS_STUCK };
+/* What the watcher finds at the busy processors, the worst last. */
+enum found { ALL_WELL, FIBERS_WAIT, NOBODY_CALLED, FIBERS_STUCK };
 
-/* Fibers that wait on a processor are stuck if it has not changed fibers since the last look. */
-static int look_at_busy(void)
+/* Whether the fiber that the processor has next waits for as long as a thief would let it. */
+static bool waits_on(const struct processor *processor, uint32_t turn)
 {
-    int found = ALL_WELL;
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
-        struct processor *processor = &weft__sched.processors[i];
-        uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
-        bool wait =
-            ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
-        if (wait && turn == processor->watched_turn)
-            found = FIBERS_STUCK;
-        else if (wait && found == ALL_WELL)
-            found = FIBERS_WAIT;
-        processor->watched_turn = turn;
+    int64_t start = weft__sys_now();
+    while (atomic_u32_load_relaxed(&processor->turn) == turn &&
+           atomic_ptr_load_relaxed(&processor->runnext) != NULL) {
+        if (weft__sys_now() - start > STEAL_PATIENCE)
+            return true;
+        cpu_relax();
     }
-    return found;
+    return false;
+}
+
+/* Fibers that wait on a processor are stuck if it has not changed fibers since the last look; or if nobody else is called for
+ * them, for some time now. */
+static enum found look_at(struct processor *processor)
+{
+    uint32_t turn = atomic_u32_load_relaxed(&processor->turn), before = processor->watched_turn;
+    bool wait = ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
+    processor->watched_turn = turn;
+    if (wait && turn == before)
+        return FIBERS_STUCK;
+    if (calls_nobody(processor))
+        return waits_on(processor, turn) ? FIBERS_STUCK : NOBODY_CALLED;
+    return wait ? FIBERS_WAIT : ALL_WELL;
+}
+
+static enum found look_at_busy(void)
+{
+    enum found worst = ALL_WELL;
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+        enum found found = look_at(&weft__sched.processors[i]);
+        if (found > worst)
+            worst = found;
+    }
+    return worst;
+}
+
+/* Until the next look. */
+static int64_t watch_interval(int64_t interval, enum found found)
+{
+    if (found == ALL_WELL)
+        return WATCH_EVERY;
+    return earlier(interval * 2, found == FIBERS_WAIT ? WATCH_EVERY : WATCH_ALONE);
 }
 
 static struct {
@@ -400,7 +436,7 @@ static bool watch(struct machine *machine)
         weft__poller_wait(until);
         int64_t now = weft__sys_now();
         weft__housekeep(now);
-        int busy_ones = look_at_busy();
+        enum found busy_ones = look_at_busy();
         bool acts = busy && weft__idle_looks();
         bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || acts ||
                     !weft__idle_queues_empty();
@@ -408,7 +444,7 @@ static bool watch(struct machine *machine)
             machine->acts = acts; /* not before: until then others may assign it something to do */
             return true;
         }
-        interval = busy_ones == ALL_WELL ? WATCH_EVERY : earlier(interval * 2, WATCH_EVERY);
+        interval = watch_interval(interval, busy_ones);
         atomic_i64_store_relaxed(&weft__sched.sleep_until, WHEEL_EMPTY);
         barrier_heavy();
     }
@@ -512,6 +548,7 @@ bool weft__idle_retire(struct machine *machine)
     if (processor != NULL) {
         weft__stack_cache_flush(&processor->stacks);
         weft__housekeep_plan();
+        atomic_u32_store_relaxed(&processor->vain, 0);
         atomic_ptr_store_release(&processor->owner, NULL);
         machine->thread.processor = NULL;
     }

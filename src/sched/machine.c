@@ -132,21 +132,29 @@ static void inject_one(struct weft_fiber *fiber)
     wake_if_idle();
 }
 
+/* Others are called for runnext alone only as long as they come in time: most often it has run here before they can. */
+static void call_for_next(struct processor *processor)
+{
+    if (!calls_nobody(processor) && wake_if_idle())
+        atomic_u32_add_owner(&processor->vain, 1); /* unless it is taken: take_claimed */
+}
+
 void weft__ready(struct weft_fiber *fiber, bool next)
 {
-    struct thread *thread = thread_self();
-    if (likely(thread != NULL && thread->processor != NULL)) {
-        should(atomic_u32_load_relaxed(&thread->inside) &&
-               atomic_ptr_load_relaxed(&thread->processor->owner) == thread);
-        if (next)
-            fiber = runnext_swap_owner(thread->processor, fiber);
-        if (fiber != NULL)
-            weft__enqueue(thread->processor, fiber);
-    } else {
+    const struct thread *thread = thread_self();
+    if (unlikely(thread == NULL || thread->processor == NULL)) {
         inject_one(fiber);
         return;
     }
-    wake_if_idle();
+    struct processor *processor = thread->processor;
+    should(atomic_u32_load_relaxed(&thread->inside) &&
+           atomic_ptr_load_relaxed(&processor->owner) == thread);
+    if (next && (fiber = runnext_swap_owner(processor, fiber)) == NULL) {
+        call_for_next(processor);
+        return;
+    }
+    weft__enqueue(processor, fiber);
+    (void)wake_if_idle();
 }
 
 /* Fibers. */

@@ -20,6 +20,7 @@ enum {
         32, /* turns in a row of runnext, then it is asked whether the ring has its turn */
     PUT_OFF_MOST = 32, /* looks at the inject queue at which one that can wait is put off */
     JOIN_LOOK = 16,    /* places of the ring in which a joiner looks for whom it joins */
+    VAIN_MOST = 16,    /* calls in vain for runnext alone; then it calls nobody */
 };
 
 struct processor {
@@ -32,6 +33,7 @@ struct processor {
     atomic_u32 tail;                      /* the next free place */
     atomic_ptr runnext;                   /* a fiber that runs before the ring */
     atomic_u32 turn;                      /* grows with each fiber that gets the processor */
+    atomic_u32 vain; /* times in a row that others were called for runnext alone, and it ran here */
     atomic_i64 fd_waits; /* waits for descriptors that began here, less those that ended here */
     struct weft_fiber *ring[RING_SIZE];
     uint32_t streak;       /* turns in a row that runnext had */
@@ -96,6 +98,12 @@ static inline void ring_remove_owner(struct processor *processor, uint32_t place
     for (; place != last; place++)
         processor->ring[place % RING_SIZE] = processor->ring[(place + 1) % RING_SIZE];
     atomic_u32_store_relaxed(&processor->tail, last);
+}
+
+/* True if it calls nobody for runnext alone: the watcher looks after it. */
+static inline bool calls_nobody(const struct processor *processor)
+{
+    return atomic_u32_load_relaxed(&processor->vain) >= VAIN_MOST;
 }
 
 static inline struct weft_fiber *runnext_swap_owner(struct processor *processor,

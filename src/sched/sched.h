@@ -202,13 +202,13 @@ bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber
 /* To be called after a fiber became ready: keeps invariant 2 of the scheduler. In fiber code the
  * waking itself waits until the thread leaves the runtime: the one who is woken may take its CPU at
  * once, and would find the processor's fibers out of reach for as long. */
-void weft__wake_if_idle(void);
-static inline void wake_if_idle(void)
+bool weft__wake_if_idle(void);
+/* True if one is called; false if there is none, or one looks around anyway. */
+static inline bool wake_if_idle(void)
 {
     barrier_light(); /* with barrier_heavy in idle.c: publish, look at idlers | idle, look at queues
                       */
-    if (unlikely(atomic_u32_load_relaxed(&weft__sched.idle_count) > 0))
-        weft__wake_if_idle();
+    return unlikely(atomic_u32_load_relaxed(&weft__sched.idle_count) > 0) && weft__wake_if_idle();
 }
 void weft__processor_acquire(struct machine *machine, struct processor *processor);
 /* The machine's thread begins, with the processor that it was started for. */
@@ -250,6 +250,8 @@ static inline void unstarve_one(void)
 void weft__idle_stop(void);
 
 /* steal.c */
+
+#define STEAL_PATIENCE (10 * WEFT_US) /* for one who does not answer; then it is claimed */
 
 struct weft_fiber *weft__steal(struct machine *machine);
 /* Claims a processor whose machine is outside the runtime: its private state is the caller's until

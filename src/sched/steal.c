@@ -53,7 +53,6 @@
 
 #define SEARCH_TIME (20 * WEFT_US) /* then the thief gives up */
 #define SEARCH_MOST (40 * WEFT_US) /* the same, if somebody's time is nearly over */
-#define PATIENCE (10 * WEFT_US)    /* for one who does not answer; then it is claimed */
 
 enum {
     LOOK_PAUSES =
@@ -146,8 +145,10 @@ struct thread *weft__claim(struct processor *victim)
 static struct weft_fiber *take_claimed(struct processor *thief, struct processor *victim)
 {
     uint32_t length = ring_length(victim);
-    if (length == 0)
+    if (length == 0) {
+        atomic_u32_store_relaxed(&victim->vain, 0);
         return runnext_swap_owner(victim, NULL);
+    }
     struct weft_fiber *first = ring_pop_owner(victim);
     for (uint32_t taken = 1; taken < (length + 1) / 2; taken++)
         must(ring_push_owner(thief, ring_pop_owner(victim)));
@@ -207,7 +208,7 @@ static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uin
         if (changed || seen[i].since == 0) {
             *close |= !changed;
             seen[i] = (struct seen){turn, now};
-        } else if (now - seen[i].since < PATIENCE) {
+        } else if (now - seen[i].since < STEAL_PATIENCE) {
             *close = true;
         } else if ((owner = weft__claim(victim)) != NULL) {
             struct weft_fiber *fiber = take_claimed(thief, victim);

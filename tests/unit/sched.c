@@ -473,6 +473,50 @@ static void a_spinner_holds_back_nobody(void)
         }
 }
 
+/* Two that hand elements to each other until nobody is called for the one that runs next; then the first does not let go. */
+
+static weft_chan *spoken;
+
+static void hear(void *arg)
+{
+    (void)arg;
+    int word;
+    while (weft_chan_receive(spoken, &word) == 0)
+        atomic_u32_add_seq_cst(&behind_ran, (uint32_t)word);
+}
+
+static void speak(void *arg)
+{
+    (void)arg;
+    weft_fiber *hearer;
+    int word = 0;
+    CHECK_EQ(weft_chan_make(&spoken, sizeof word, 0), 0);
+    CHECK_EQ(weft_spawn(&hearer, hear, NULL, NULL), 0);
+    for (int round = 0; round < 3; round++) {
+        do
+            CHECK_EQ(weft_chan_send(spoken, &word), 0);
+        while (!calls_nobody(thread_self()->processor));
+        word = 1;
+        atomic_u32_store_release(&behind_ran, 0);
+        while (weft_chan_try_send(spoken, &word) != 0)
+            weft_yield(); /* until it waits for the word */
+        const struct processor *mine = thread_self()->processor;
+        while (atomic_u32_load_acquire(&behind_ran) == 0)
+            sched_yield();
+        CHECK(!calls_nobody(mine));
+        word = 0;
+    }
+    CHECK_EQ(weft_chan_close(spoken), 0);
+    CHECK_EQ(weft_join(hearer), 0);
+    weft_chan_destroy(spoken);
+}
+
+static void a_spinner_holds_back_nobody_for_whom_none_is_called(void)
+{
+    on_processors(2, speak);
+    on_processors(4, speak);
+}
+
 static void sleep_behind(void *arg)
 {
     (void)arg;
@@ -605,6 +649,8 @@ int main(void)
     RUN_PLAIN(a_crowd_runs, "stops or configures the runtime");
     RUN_PLAIN(timers_may_fill_the_ring, "stops or configures the runtime");
     RUN_PLAIN(a_spinner_holds_back_nobody, "stops or configures the runtime");
+    RUN_PLAIN(a_spinner_holds_back_nobody_for_whom_none_is_called,
+              "stops or configures the runtime");
     RUN_PLAIN(a_spinner_holds_back_no_timer, "stops or configures the runtime");
     RUN_PLAIN(each_processor_runs_one, "stops or configures the runtime");
     RUN_PLAIN(a_yield_serves_the_inject_queue, "stops or configures the runtime");
