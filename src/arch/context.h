@@ -13,6 +13,11 @@
  * Inline, because of the return predictor: a switch that is a call leaves one entry too many (or,
  * ended by a ret, the wrong one) in it, and each return after that is predicted wrongly. Measured, a
  * yield of two fibers: 22 ns as a call ended by a jump, 13 ns ended by a ret, 9 ns inline.
+ *
+ * For the same reason context_call: the predictor knows the callers of the fiber that was left, not of the
+ * one that goes on. Returns within weft are most often the same for both; the one to the program is not, where one fiber
+ * sends and the other receives. By a jump it is predicted from what happened before, and costs nothing when it would have
+ * been right. Measured, an element from one fiber to another: 36 ns by a return, 27 ns by a jump.
  */
 #ifndef WEFT_ARCH_CONTEXT_H
 #define WEFT_ARCH_CONTEXT_H
@@ -135,6 +140,21 @@ static inline void context_switch(struct context *save, const struct context *lo
                        "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15",
                        "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26",
                        "v27", "v28", "v29", "v30", "v31");
+#endif
+}
+
+/* Calls the function, which switches, and returns its result by a jump. Of use if it is the last that the caller does, and the
+ * caller was called by the program. */
+typedef int context_function(void *a, int b, void *c, int64_t d);
+#if defined(__x86_64__)
+int weft__context_call(void *a, int b, void *c, int64_t d, context_function *function);
+#endif
+static inline int context_call(context_function *function, void *a, int b, void *c, int64_t d)
+{
+#if defined(__x86_64__)
+    return weft__context_call(a, b, c, d, function);
+#else
+    return function(a, b, c, d); /* where jumps must lead to a mark, as BTI has it, there is none */
 #endif
 }
 

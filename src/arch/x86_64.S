@@ -1,5 +1,6 @@
 /*
- * x86_64.S: the first frame of a fiber, and weft's one thread-local word.
+ * x86_64.S: the first frame of a fiber, calls that are left in other ways than by a return, and weft's one
+ * thread-local word.
  */
         .text
 
@@ -97,6 +98,26 @@ weft__guard_land:
         jmp     1b
         .cfi_endproc
         .size   weft__guard_land, . - weft__guard_land
+
+/* int weft__context_call(a, b, c, d, function): returns function(a, b, c, d), by a jump: arch/context.h. */
+        .globl  weft__context_call
+        .hidden weft__context_call
+        .type   weft__context_call, @function
+        .p2align 4
+weft__context_call:
+        .cfi_startproc
+        endbr64
+        subq    $8, %rsp
+        .cfi_adjust_cfa_offset 8
+        callq   *%r8
+        addq    $8, %rsp
+        .cfi_adjust_cfa_offset -8
+        popq    %rdx
+        .cfi_adjust_cfa_offset -8
+        .cfi_register %rip, %rdx
+        notrack jmpq *%rdx
+        .cfi_endproc
+        .size   weft__context_call, . - weft__context_call
 
 /* Thread-local: the thread record of the running thread (sched/thread.h). It is defined here and read
  * by the two instructions in arch/context.h only, so that no compiler, at no optimisation level, can

@@ -177,8 +177,7 @@ static void unlock(void *arg)
 }
 
 /* Waits in line; the latch is held, and released, and a fiber is inside the runtime, and leaves it. The
- * last that an operation does: a caller that jumps here, instead of calling, leaves one return less that
- * the CPU predicts wrongly because another fiber has called since. */
+ * last that an operation does: see context_call. */
 static always_inline int wait_here(weft_chan *chan, int op, struct chan_wait *wait, void *element,
                                    int64_t deadline)
 {
@@ -244,7 +243,7 @@ static noinline int wait_elsewhere(weft_chan *chan, int op, void *element, int64
     return error;
 }
 
-static noinline int wait_in_line(weft_chan *chan, int op, void *element, int64_t deadline)
+static int wait_in_line(void *chan, int op, void *element, int64_t deadline)
 {
     struct chan_wait wait;
     if (on_compact())
@@ -263,7 +262,7 @@ static always_inline int operate(weft_chan *chan, int op, void *element, int64_t
     int error = op == WEFT_SEND ? attempt_send(chan, element, &wake)
                                 : attempt_receive(chan, element, &wake);
     if (error == -EAGAIN && deadline > WEFT_NOW)
-        return wait_in_line(chan, op, element, deadline);
+        return context_call(wait_in_line, chan, op, element, deadline);
     latch_release(&chan->latch);
     if (wake != NULL)
         weft__wake(wake);
