@@ -163,6 +163,7 @@ struct weft_pool {
     int64_t lent; /* places of workers that wait for tasks of this pool */
 
     struct line blocked;         /* submitters */
+    int64_t napping;             /* of those: threads that nap */
     int64_t flow_at, flow_ended; /* the time, and the tasks ended, when one last had to wait */
     void *stoppers;              /* waiters: who wait for it to be stopped */
     void *watchers;              /* the same: for all tasks to have ended */
@@ -260,6 +261,8 @@ void weft__pool_collect(weft_pool *pool);
 /* Under the latch, after something changed: sees to it that there are workers enough for what is ready,
  * that submitters that fit are admitted, and that a stopping pool gets stopped. */
 void weft__pool_settle(weft_pool *pool, struct errands *errands);
+/* Under the latch: what workers are to look for. */
+void weft__pool_set_attention(weft_pool *pool);
 /* Under the latch: whether one more is wanted who takes tasks; so many of those who do are suspected to be
  * stuck. */
 bool weft__pool_wants_taker(const weft_pool *pool, int64_t stuck);

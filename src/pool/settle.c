@@ -124,10 +124,18 @@ static void conclude(weft_pool *pool, struct errands *errands)
 /* What those who wait need of the workers. */
 static enum attention attention_wanted(const weft_pool *pool)
 {
-    if (pool->blocked.length > 0 || pool->paused || pool->state != POOL_OPEN ||
+    if (pool->blocked.length > pool->napping || pool->paused || pool->state != POOL_OPEN ||
         weft__pool_busy(pool) > pool->capacity)
         return AT_ONCE;
     return pool->watchers != NULL || pool->watchers_coming > 0 ? WHEN_DONE : NO_ATTENTION;
+}
+
+void weft__pool_set_attention(weft_pool *pool)
+{
+    uint32_t attention = attention_wanted(pool);
+    if (attention != atomic_u32_load_relaxed(&pool->attention))
+        atomic_u32_exchange_seq_cst(&pool->attention,
+                                    attention); /* pairs with chunk_take: pool.h */
 }
 
 void weft__pool_settle(weft_pool *pool, struct errands *errands)
@@ -138,10 +146,7 @@ void weft__pool_settle(weft_pool *pool, struct errands *errands)
         weft__pool_call_taker(pool, errands);
     conclude(pool, errands);
     atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));
-    uint32_t attention = attention_wanted(pool);
-    if (attention != atomic_u32_load_relaxed(&pool->attention))
-        atomic_u32_exchange_seq_cst(&pool->attention,
-                                    attention); /* pairs with chunk_take: pool.h */
+    weft__pool_set_attention(pool);
 }
 
 void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber)
@@ -249,7 +254,7 @@ bool weft__pool_run(weft_pool *pool, struct errands *errands)
     bool make = errands->make_worker;
     for (struct waiter *waiter = errands->first, *next; waiter != NULL; waiter = next) {
         next = waiter->next;
-        weft__wake(waiter);
+        weft__wake_behind(waiter); /* the more has been done by then, the more it finds to do */
     }
     if (!make || weft__worker_make(pool) == 0)
         return false;

@@ -5,10 +5,11 @@
  * wait stands in a line with its task; whoever makes room puts the task into the queue in its place and
  * wakes it: so the order of the line is the order of the tasks, and nobody overtakes.
  *
- * To wake a thread costs more than most tasks do, for the one who wakes and for the one woken. So where
- * places come fast a thread naps before it sleeps: it stands in line, but who admits it need not wake it; it
+ * To wake a thread costs more than most tasks do, for the one who wakes and for the one woken; and to wake a fiber for each
+ * place is a turn for each task. So where
+ * places come fast a submitter naps before it sleeps: it stands in line, but who admits it need not wake it; it
  * looks when its nap is over, and finds many places by then. How fast they come is known from the tasks that
- * have ended since one last had to wait.
+ * have ended since one last had to wait. Nobody looks between two tasks for the sake of those who nap.
  *
  * A task of the pool that submits to its own pool must not wait for it: its place is what others wait for.
  * If the pool is full it runs the new task itself, at once, inside its own; and from some depth on, and for
@@ -24,7 +25,8 @@
 #include "pool/task.h"
 #include "sched/compact.h"
 
-#define NAP (300 * WEFT_US)
+#define THREAD_NAP (300 * WEFT_US)
+#define FIBER_NAP (50 * WEFT_US)
 #define FLOW_TIME (20 * WEFT_MS) /* how far back the flow of tasks says something of what comes */
 
 enum { NAP_PLACES = 16, SPIN_MOST = 1000 };
@@ -57,10 +59,11 @@ static int admit(weft_pool *pool, const struct offer *offer)
     return 0;
 }
 
-static void call_submitter(struct submitter *submitter, struct errands *errands)
+static void call_submitter(weft_pool *pool, struct submitter *submitter, struct errands *errands)
 {
     if (!submitter->naps)
         errands_wake(errands, submitter->waiter);
+    pool->napping -= submitter->naps;
     submitter->naps = false;
 }
 
@@ -79,7 +82,7 @@ void weft__pool_admit(weft_pool *pool, struct errands *errands)
             continue;
         line_leave(&one->link);
         one->error = admit(pool, one->offer);
-        call_submitter(one, errands);
+        call_submitter(pool, one, errands);
     }
 }
 
@@ -93,7 +96,7 @@ void weft__pool_refuse(weft_pool *pool, int error, struct errands *errands)
         line_leave(&one->link);
         one->error = error;
         pool->stats.rejected++;
-        call_submitter(one, errands);
+        call_submitter(pool, one, errands);
     }
 }
 
@@ -227,44 +230,81 @@ enum {
     SPUN = 16,       /* the caller has spun for room */
 };
 
-/* Under the latch, before it waits: from here the workers look between two tasks, and what they had ended
- * before that is counted. True if that made room, for this one or for those before it. */
-static bool look_again(weft_pool *pool, struct errands *errands)
+/* Under the latch, before one waits: from here the workers look between two tasks, and what they had ended
+ * before that is counted. */
+static void ask_attention(weft_pool *pool, struct errands *errands)
 {
     atomic_u32_exchange_seq_cst(&pool->attention, AT_ONCE);
     weft__pool_collect(pool);
     weft__pool_admit(pool, errands);
+}
+
+/* With the latch held, and held again after it, as a visitor: wakes those who were admitted. */
+static void run_wakes(weft_pool *pool, struct errands *errands)
+{
+    latch_release(&pool->latch);
+    bool failed = weft__pool_run(pool, errands);
+    must(!failed); /* it makes none */
+    *errands = (struct errands){NULL, NULL, false};
+    latch_acquire(&pool->latch);
+}
+
+/* The same; true if that made room, for this one or for those before it. */
+static bool look_again(weft_pool *pool, struct errands *errands)
+{
+    ask_attention(pool, errands);
     return errands->first != NULL || (pool->blocked.length == 0 && pool->inside < pool_limit(pool));
 }
 
-/* Whether a thread that has to wait naps first: places come so fast that it would be woken for every few of
+/* How long who has to wait naps first; 0: not at all. Places come so fast that it would be woken for every few of
  * them, and in the time of a nap not so many that those who run tasks could miss them. Under the latch. */
-static bool naps(weft_pool *pool)
+static int64_t nap_time(weft_pool *pool)
 {
-    int64_t now = weft__sys_now(), passed = now - pool->flow_at;
+    int64_t now = weft_now(), passed = now - pool->flow_at;
     int64_t ended = pool->stats.completed - pool->flow_ended;
+    int64_t time = weft_self() != NULL ? FIBER_NAP : THREAD_NAP;
     pool->flow_at = now;
     pool->flow_ended = pool->stats.completed;
-    if (weft_self() != NULL || passed > FLOW_TIME)
-        return false;
-    int64_t places = ended * NAP / (passed + 1); /* that a nap will bring */
-    return places > NAP_PLACES && places < pool_limit(pool) / 4;
+    if (passed > FLOW_TIME || (weft_self() == NULL && seeded()))
+        return 0;
+    int64_t places = ended * time / (passed + 1); /* that a nap will bring */
+    return places > NAP_PLACES && places < pool_limit(pool) / 4 ? time : 0;
 }
 
-/* Naps in line, with the latch held, which is held again after it: who admits it meanwhile need not wake it. True:
- * somebody has, or has turned it away. */
-static bool nap(weft_pool *pool, struct submitter *submitter)
+/* A fiber naps firmly: a context has to wait for so long. */
+static void sleep_until(struct submitter *submitter, int64_t until)
 {
-    int64_t until = weft_after(NAP);
+    if (submitter->waiter->is_fiber)
+        (void)weft__park(submitter->waiter, WAIT_POOL_SUBMIT | WAIT_FIRM | WAIT_TOLD, NULL, NULL,
+                         until);
+    else
+        weft__sys_sleep_until(until);
+}
+
+/* Naps in line, with the latch held, which is held again after it: who admits it meanwhile need not wake it, and
+ * nobody need look between two tasks for its sake. True: it was admitted, or turned away; or there is room after the nap. */
+static bool nap(weft_pool *pool, struct submitter *submitter, int64_t time, struct errands *errands)
+{
+    int64_t until = weft_after(time);
     submitter->naps = true;
+    pool->napping++;
     pool->visitors++;
+    weft__pool_set_attention(pool);
     latch_release(&pool->latch);
-    weft__sys_sleep_until(until < submitter->offer->deadline ? until : submitter->offer->deadline);
+    sleep_until(submitter, until < submitter->offer->deadline ? until : submitter->offer->deadline);
     latch_acquire(&pool->latch);
+    if (submitter->naps)
+        ask_attention(pool, errands);
+    while (submitter->naps && errands->first != NULL) { /* those before it were admitted */
+        run_wakes(pool, errands);
+        ask_attention(pool, errands);
+    }
     pool->visitors--;
-    bool served = !submitter->naps;
+    if (!submitter->naps)
+        return true;
+    pool->napping--;
     submitter->naps = false;
-    return served;
+    return false;
 }
 
 /* Waits in line; with the latch held, which is released. */
@@ -274,8 +314,9 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
     struct waiter own;
     *submitter = (struct submitter){.waiter = weft__waiter_begin(&own), .offer = offer};
     line_add(&pool->blocked, &submitter->link);
-    if (naps(pool) && nap(pool, submitter)) {
-        struct errands errands = {NULL, NULL, false};
+    struct errands errands = {NULL, NULL, false};
+    int64_t time = nap_time(pool);
+    if (time != 0 && nap(pool, submitter, time, &errands)) {
         weft__pool_settle(pool, &errands);
         latch_release(&pool->latch);
         if (unlikely(weft__pool_run(pool, &errands)))
@@ -286,7 +327,6 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
                            offer->deadline);
     if (!wait_gave_up(error))
         return submitter->error;
-    struct errands errands = {NULL, NULL, false};
     latch_acquire(&pool->latch);
     line_leave(&submitter->link);
     pool->stats.rejected++;
@@ -399,11 +439,7 @@ static int decide(weft_pool *pool, const struct offer *offer, struct worker *own
     enum verdict verdict = judge(pool, offer, own, &error);
     while (verdict == WAITS && look_again(pool, &errands)) {
         pool->visitors++;
-        latch_release(&pool->latch);
-        bool failed = weft__pool_run(pool, &errands);
-        must(!failed); /* it makes none */
-        errands = (struct errands){NULL, NULL, false};
-        latch_acquire(&pool->latch);
+        run_wakes(pool, &errands);
         pool->visitors--;
         verdict = judge(pool, offer, own, &error);
     }

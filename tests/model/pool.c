@@ -94,9 +94,14 @@ int weft_sleep(int64_t duration)
     return 0;
 }
 
+int64_t weft_now(void)
+{
+    return weft__sys_now_coarse();
+}
+
 int64_t weft_after(int64_t duration)
 {
-    return weft__sys_now_coarse() + duration;
+    return weft_now() + duration;
 }
 
 struct foreign *weft__foreign_self(void)
