@@ -19,7 +19,6 @@ enum {
     BENCH_PARAMS_SIZE = 160,
     BENCH_NAME_SIZE = 64,
     BENCH_ROUNDS_MOST = 1000,
-    BENCH_FLOOD_QUEUE = 50000, /* of the floods that have a queue: as many as run at once */
 };
 
 /* A round, in the child process. */
@@ -84,6 +83,9 @@ void bench_check(int error, const char *what);
 void *bench_alloc(int64_t count, size_t size) __attribute__((returns_nonnull));
 /* Runs function(arg) as a fiber and waits for its end. */
 void bench_in_fiber(void (*function)(void *), void *arg);
+/* A flood of tasks that sleep, into a pool: from a fiber; from main; from a fiber, and the pool has a queue. */
+enum bench_flood { BENCH_FLOOD_PLAIN, BENCH_FLOOD_THREAD, BENCH_FLOOD_QUEUED };
+void bench_flood(struct bench *bench, int64_t full, enum bench_flood kind, bool compact);
 /* Runs function(arg) in so many fibers at once, spawned by a fiber; how long until all have ended. */
 int64_t bench_in_fibers(int count, void (*function)(void *), void *arg);
 /* A line of /proc/self/status in bytes, or 0; and the resident memory. */

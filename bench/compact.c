@@ -12,43 +12,21 @@
 
 #include "bench.h"
 
-enum { SLEEP_CAPACITY = 50000, MOVERS = 200, FRAME = 256 };
-
-static void sleep_10ms(void *arg)
-{
-    (void)arg;
-    weft_sleep(10 * WEFT_MS);
-}
-
-static void measure_pool_of(struct bench *bench, int64_t full, int64_t queue)
-{
-    int64_t tasks = bench_amount(bench, full);
-    weft_pool *pool;
-    weft_pool_stats stats;
-    int64_t start = weft_now();
-    bench_check(
-        weft_pool_open(
-            &pool, &(weft_pool_options){.capacity = SLEEP_CAPACITY, .queue = queue, .compact = 1}),
-        "weft_pool_open");
-    for (int64_t i = 0; i < tasks; i++)
-        bench_check(weft_pool_submit(pool, sleep_10ms, NULL), "weft_pool_submit");
-    bench_check(weft_pool_wait(pool, WEFT_NEVER), "weft_pool_wait");
-    bench->values[0] = (double)(weft_now() - start) / (double)WEFT_S;
-    bench_check(weft_pool_stats_get(pool, &stats), "weft_pool_stats_get");
-    bench_check(weft_pool_close(pool), "weft_pool_close");
-    bench_check(stats.completed == tasks ? 0 : -1, "all tasks have run");
-    bench_params(bench, "tasks=%ld sleep=10ms capacity=%d queue=%ld workers=%ld", (long)tasks,
-                 SLEEP_CAPACITY, (long)queue, (long)stats.most_workers);
-}
+enum { MOVERS = 200, FRAME = 256 };
 
 static void measure_pool_sleep(struct bench *bench, int64_t full)
 {
-    measure_pool_of(bench, full, 0);
+    bench_flood(bench, full, BENCH_FLOOD_PLAIN, true);
+}
+
+static void measure_pool_thread(struct bench *bench, int64_t full)
+{
+    bench_flood(bench, full, BENCH_FLOOD_THREAD, true);
 }
 
 static void measure_pool_queue(struct bench *bench, int64_t full)
 {
-    measure_pool_of(bench, full, BENCH_FLOOD_QUEUE);
+    bench_flood(bench, full, BENCH_FLOOD_QUEUED, true);
 }
 
 static weft_wg arrived, gate, done;
@@ -178,6 +156,12 @@ const struct bench_case bench_compact_cases[] = {
      .metrics = {{"", "s"}},
      .measure = measure_pool_sleep,
      .size = 10000000,
+     .cold = true},
+    {.name = "pool_sleep_thread_compact",
+     .what = "as pool_sleep_thread, with compact stacks",
+     .metrics = {{"", "s"}},
+     .measure = measure_pool_thread,
+     .size = 1000000,
      .cold = true},
     {.name = "pool_sleep_queue_compact",
      .what = "as pool_sleep_queue, with compact stacks",

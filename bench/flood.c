@@ -1,12 +1,14 @@
 /*
- * flood.c: a flood of tasks that sleep 10 ms each, from main, as in the benchmark of ants.
+ * flood.c: a flood of tasks that sleep 10 ms each, as in the benchmark of ants.
  *
- * no_pool_sleep: a fiber for each. How many are alive at once is not fixed: it is what the spawner gets done
- * in 10 ms. pool_sleep: on a pool of 50,000. It cannot be less than tasks / 50,000 * 10 ms. Both are the time
+ * no_pool_sleep: a fiber for each, from main. How many are alive at once is not fixed: it is what the spawner gets done
+ * in 10 ms. pool_sleep: on a pool of 50,000, from one fiber, as the submitter of ants is a goroutine. It cannot be less than
+ * tasks / 50,000 * 10 ms. Both are the time
  * from the first task until all have ended, in a new process: starting the runtime, making the stacks and
- * touching them for the first time is all in it. pool_sleep_queue: as many tasks again may wait in the pool, so that main,
- * which is a thread, need not be there for each one that ends; ants has no such queue, so it is a case of its own. throughput: the same pool, until the last submit has
- * returned; the tasks that run then are not waited for.
+ * touching them for the first time is all in it. pool_sleep_thread: from main, which is a plain thread beside the two processors, and
+ * has to wait for a CPU. pool_sleep_queue: as many tasks again may wait in the pool, so that the submitter
+ * need not be there for each one that ends; ants has no such queue, so it is a case of its own. throughput: as pool_sleep, until the
+ * last submit has returned; the tasks that run then are not waited for.
  *
  * _bytes is what the heap was asked for meanwhile (heap.c), `allocations` in the parameters how often. The
  * peak memory of the process is the figure beside it: it hangs on how many workers there were, so ten million
@@ -53,52 +55,78 @@ static void measure_fibers(struct bench *bench, int64_t full)
                  (long)note(bench, start));
 }
 
-static weft_pool *submit_all(int64_t tasks, int64_t queue)
-{
+struct flood {
+    weft_pool_options options;
+    int64_t tasks;
     weft_pool *pool;
-    bench_check(weft_pool_open(&pool, &(weft_pool_options){.capacity = CAPACITY, .queue = queue}),
-                "weft_pool_open");
-    for (int64_t i = 0; i < tasks; i++)
-        bench_check(weft_pool_submit(pool, sleep_10ms, NULL), "weft_pool_submit");
-    return pool;
+};
+
+static void submit_all(void *arg)
+{
+    struct flood *flood = arg;
+    bench_check(weft_pool_open(&flood->pool, &flood->options), "weft_pool_open");
+    for (int64_t i = 0; i < flood->tasks; i++)
+        bench_check(weft_pool_submit(flood->pool, sleep_10ms, NULL), "weft_pool_submit");
 }
 
-static void measure_pool_of(struct bench *bench, int64_t full, int64_t queue)
+static void submit_all_and_wait(void *arg)
 {
-    int64_t tasks = bench_amount(bench, full);
+    struct flood *flood = arg;
+    submit_all(flood);
+    bench_check(weft_pool_wait(flood->pool, WEFT_NEVER), "weft_pool_wait");
+}
+
+void bench_flood(struct bench *bench, int64_t full, enum bench_flood kind, bool compact)
+{
+    struct flood flood = {
+        .options = {.capacity = CAPACITY,
+                    .queue = kind == BENCH_FLOOD_QUEUED ? CAPACITY : 0,
+                    .compact = compact},
+        .tasks = bench_amount(bench, full),
+    };
     weft_pool_stats stats;
     bench_heap_start();
     int64_t start = weft_now();
-    weft_pool *pool = submit_all(tasks, queue);
-    bench_check(weft_pool_wait(pool, WEFT_NEVER), "weft_pool_wait");
+    if (kind == BENCH_FLOOD_THREAD)
+        submit_all_and_wait(&flood);
+    else
+        bench_in_fiber(submit_all_and_wait, &flood);
     int64_t allocations = note(bench, start);
-    bench_check(weft_pool_stats_get(pool, &stats), "weft_pool_stats_get");
-    bench_check(stats.completed == tasks ? 0 : -1, "all tasks have run");
-    bench_check(weft_pool_close(pool), "weft_pool_close");
-    bench_params(bench, "tasks=%ld sleep=10ms capacity=%d queue=%ld workers=%ld allocations=%ld",
-                 (long)tasks, CAPACITY, (long)queue, (long)stats.most_workers, (long)allocations);
+    bench_check(weft_pool_stats_get(flood.pool, &stats), "weft_pool_stats_get");
+    bench_check(stats.completed == flood.tasks ? 0 : -1, "all tasks have run");
+    bench_check(weft_pool_close(flood.pool), "weft_pool_close");
+    bench_params(bench,
+                 "tasks=%ld sleep=10ms capacity=%d queue=%ld from=%s workers=%ld allocations=%ld",
+                 (long)flood.tasks, CAPACITY, (long)flood.options.queue,
+                 kind == BENCH_FLOOD_THREAD ? "thread" : "fiber", (long)stats.most_workers,
+                 (long)allocations);
 }
 
 static void measure_pool(struct bench *bench, int64_t full)
 {
-    measure_pool_of(bench, full, 0);
+    bench_flood(bench, full, BENCH_FLOOD_PLAIN, false);
+}
+
+static void measure_thread(struct bench *bench, int64_t full)
+{
+    bench_flood(bench, full, BENCH_FLOOD_THREAD, false);
 }
 
 static void measure_queue(struct bench *bench, int64_t full)
 {
-    measure_pool_of(bench, full, BENCH_FLOOD_QUEUE);
+    bench_flood(bench, full, BENCH_FLOOD_QUEUED, false);
 }
 
 static void measure_throughput(struct bench *bench, int64_t full)
 {
-    int64_t tasks = bench_amount(bench, full);
+    struct flood flood = {.options = {.capacity = CAPACITY}, .tasks = bench_amount(bench, full)};
     bench_heap_start();
     int64_t start = weft_now();
-    weft_pool *pool = submit_all(tasks, 0);
+    bench_in_fiber(submit_all, &flood);
     int64_t allocations = note(bench, start);
-    bench_check(weft_pool_close(pool), "weft_pool_close");
-    bench_params(bench, "tasks=%ld sleep=10ms capacity=%d submit=only allocations=%ld", (long)tasks,
-                 CAPACITY, (long)allocations);
+    bench_check(weft_pool_close(flood.pool), "weft_pool_close");
+    bench_params(bench, "tasks=%ld sleep=10ms capacity=%d submit=only allocations=%ld",
+                 (long)flood.tasks, CAPACITY, (long)allocations);
 }
 
 #define FLOOD(case_name, function, count, text)                                       \
@@ -113,6 +141,7 @@ const struct bench_case bench_flood_cases[] = {
     FLOOD("pool_sleep", measure_pool, 1000000, "1,000,000 tasks of 10 ms on a pool of 50,000"),
     FLOOD("pool_sleep_100k", measure_pool, 100000, "the same with 100,000"),
     FLOOD("pool_sleep_10m", measure_pool, 10000000, "the same with 10,000,000"),
+    FLOOD("pool_sleep_thread", measure_thread, 1000000, "as pool_sleep, from a plain thread"),
     FLOOD("pool_sleep_queue", measure_queue, 1000000, "as pool_sleep, with a queue of 50,000"),
     FLOOD("pool_sleep_10m_queue", measure_queue, 10000000, "the same with 10,000,000"),
     FLOOD("throughput_100k", measure_throughput, 100000, "submit of 100,000 such tasks, only"),

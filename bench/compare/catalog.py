@@ -30,6 +30,7 @@ CASES = [
     Case("pool_sleep", "1,000,000 tasks of 10 ms on a pool of 50,000"),
     Case("pool_sleep_100k", "100,000 tasks of 10 ms on a pool of 50,000", quick=False, readme=False),
     Case("pool_sleep_10m", "10,000,000 tasks of 10 ms on a pool of 50,000", quick=False),
+    Case("pool_sleep_thread", "1,000,000 tasks of 10 ms on a pool of 50,000 from a plain thread", quick=False, readme=False),
     Case("pool_sleep_queue", "1,000,000 tasks of 10 ms on a pool of 50,000 with a queue", quick=False, readme=False),
     Case("pool_sleep_10m_queue", "10,000,000 tasks of 10 ms on a pool of 50,000 with a queue", quick=False, readme=False),
     Case("no_pool_sleep", "1,000,000 tasks of 10 ms without a pool"),
