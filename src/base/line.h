@@ -1,8 +1,7 @@
 /*
  * line.h: a line of those who wait, or rest: first come, first served, and anyone may leave.
  *
- * The links are part of what stands in line; a link that stands in none has no line. Under the lock of
- * whoever owns the line.
+ * The links are part of what stands in line. Under the lock of whoever owns the line.
  */
 #ifndef WEFT_BASE_LINE_H
 #define WEFT_BASE_LINE_H
@@ -15,7 +14,6 @@
 
 struct link {
     struct link *next, *previous;
-    struct line *line; /* NULL: it stands in none */
 };
 
 struct line {
@@ -27,7 +25,6 @@ static inline void line_add(struct line *line, struct link *link)
 {
     link->next = NULL;
     link->previous = line->last;
-    link->line = line;
     if (line->last != NULL)
         line->last->next = link;
     else
@@ -36,12 +33,11 @@ static inline void line_add(struct line *line, struct link *link)
     line->length++;
 }
 
-/* Leaves the line that it stands in. */
-static inline void line_leave(struct link *link)
+/* Leaves the line, in which it stands. */
+static inline void line_leave(struct line *line, struct link *link)
 {
-    struct line *line = link->line;
-    should(line != NULL);
-    link->line = NULL;
+    should(link->previous != NULL || line->first == link);
+    should(link->next != NULL || line->last == link);
     if (link->previous != NULL)
         link->previous->next = link->next;
     else

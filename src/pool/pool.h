@@ -73,13 +73,12 @@ struct worker {
     struct chunk *chunk; /* in hand */
     atomic_u32 ended; /* tasks that it ran to the end, modulo 2^32; written by the worker alone */
     uint32_t counted; /* of those, under the latch: taken from `inside` */
-    uint32_t watched; /* of those, when rescue.c last looked */
+    uint16_t watched; /* `ended`, the lower half of it, when rescue.c last looked */
     uint8_t state;    /* changed under the latch by its owner, or from IDLE by who wakes it */
     bool in_task;     /* the user's code runs, not the pool's */
     bool called;      /* counted in the pool's `called` */
     bool armed;       /* the task's own code runs, for the signal handler of its thread: crash.c */
     uint8_t kind;     /* enum worker_kind */
-    uint8_t turns;    /* as a taker; they count to YIELD_EVERY */
     bool moves;       /* to another hot stack: it begins anew, and has its state */
     void *user_state; /* on_worker_start's */
     struct task task;

@@ -36,8 +36,8 @@ static int64_t rescue(weft_pool *pool)
     for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next)) {
         uint32_t ended = atomic_u32_load_relaxed(&worker->ended);
-        stuck += ended == worker->watched && !worker->called && !worker_lost(worker);
-        worker->watched = ended;
+        stuck += (uint16_t)ended == worker->watched && !worker->called && !worker_lost(worker);
+        worker->watched = (uint16_t)ended;
         weft__pool_empty_if_still(pool, worker->chunk);
     }
     weft__hands_look(pool, true);

@@ -64,7 +64,7 @@ static struct worker *claim_idle(weft_pool *pool, bool oldest, int what)
 {
     struct worker *worker;
     while ((worker = worker_of(oldest ? pool->idle.first : pool->idle.last)) != NULL) {
-        line_leave(&worker->link);
+        line_leave(&pool->idle, &worker->link);
         worker->state = WORKER_TAKES; /* not idle any more, whoever claims it */
         if (waiter_claim(&worker->fiber->waiter, what))
             return worker;

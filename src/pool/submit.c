@@ -80,7 +80,7 @@ void weft__pool_admit(weft_pool *pool, struct errands *errands)
             return;
         if (!one->naps && !waiter_claim(one->waiter, 0))
             continue;
-        line_leave(&one->link);
+        line_leave(&pool->blocked, &one->link);
         one->error = admit(pool, one->offer);
         call_submitter(pool, one, errands);
     }
@@ -93,7 +93,7 @@ void weft__pool_refuse(weft_pool *pool, int error, struct errands *errands)
         next = submitter_of(one->link.next);
         if (!one->naps && !waiter_claim(one->waiter, 0))
             continue;
-        line_leave(&one->link);
+        line_leave(&pool->blocked, &one->link);
         one->error = error;
         pool->stats.rejected++;
         call_submitter(pool, one, errands);
@@ -328,7 +328,7 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
     if (!wait_gave_up(error))
         return submitter->error;
     latch_acquire(&pool->latch);
-    line_leave(&submitter->link);
+    line_leave(&pool->blocked, &submitter->link);
     pool->stats.rejected++;
     weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);

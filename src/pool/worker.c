@@ -223,7 +223,7 @@ void weft__pool_pass_baton(struct worker *worker)
     latch_acquire(&pool->latch);
     weft__pool_count_ended(pool, worker);
     if (worker->state == WORKER_TAKES)
-        line_leave(&worker->link);
+        line_leave(&pool->takers, &worker->link);
     else
         pool->starting--;
     worker->state = WORKER_AWAY;
@@ -317,7 +317,7 @@ static void leave_takers(struct worker *worker)
 {
     if (worker->state != WORKER_TAKES)
         return;
-    line_leave(&worker->link);
+    line_leave(&worker->pool->takers, &worker->link);
     worker->state = WORKER_LOOSE;
 }
 
@@ -426,7 +426,7 @@ static noinline bool stays_expired(struct worker *worker)
     latch_acquire(&pool->latch);
     /* If it is not in the list any more, one who wanted to wake it found it expired, and took another. */
     if (worker->state == WORKER_IDLE)
-        line_leave(&worker->link);
+        line_leave(&pool->idle, &worker->link);
     worker->state = WORKER_LOOSE;
     bool stays = pool->idle.length < pool->options.keep;
     latch_release(&pool->latch);
@@ -443,16 +443,22 @@ static noinline int64_t become_idle(struct worker *worker)
     return kept ? WEFT_NEVER : weft_after(pool->options.expiry);
 }
 
+/* After the wait; leaves the runtime. */
+static noinline bool end_rest(struct worker *worker, int result)
+{
+    bool goes_on = wait_gave_up(result) ? stays_expired(worker) : result == WORKER_WORK;
+    runtime_leave(thread_self());
+    return goes_on;
+}
+
 /* Rests until there is something to do, or it expires; after NEXT_REST. False: it ends. With as little on the stack as a
  * task that sleeps, so that as many as there are may rest in what they keep for that. */
 static noinline bool rest(struct worker *worker)
 {
     int64_t deadline = become_idle(worker);
-    int result = weft__park(&worker->fiber->waiter, WAIT_POOL_IDLE | WAIT_FIRM | WAIT_TOLD,
-                            unlock_pool, worker->pool, deadline);
-    bool goes_on = wait_gave_up(result) ? stays_expired(worker) : result == WORKER_WORK;
-    runtime_leave(thread_self());
-    return goes_on;
+    return end_rest(worker,
+                    weft__park(&worker->fiber->waiter, WAIT_POOL_IDLE | WAIT_FIRM | WAIT_TOLD,
+                               unlock_pool, worker->pool, deadline));
 }
 
 /* A task of a chunk has ended: the next, if there is one. Looks at `attention` only after it has taken that: see
@@ -479,10 +485,16 @@ static noinline bool after_task(struct worker *worker)
         return true;
     weft__worker_end_task(worker);
     if (worker->state == WORKER_TAKES && !weft__runtime_forked() &&
-        ++worker->turns % YIELD_EVERY == 0 &&
+        atomic_u32_load_relaxed(&worker->ended) % YIELD_EVERY == 0 &&
         atomic_u32_load_relaxed(&worker->pool->attention) != AT_ONCE)
         weft_yield(); /* whoever else is ready on this processor has its turn */
     return false;
+}
+
+static noinline void call_own_task(struct worker *worker)
+{
+    worker->armed = true;
+    call_task(worker->pool, &worker->task);
 }
 
 /* Below every task, and moved with it if the stack is compact: so it has next to nothing on the stack. No guard either:
@@ -495,10 +507,9 @@ static always_inline void run_tasks(struct worker *worker)
             return;
         if (next == NEXT_REST)
             continue;
-        do {
-            worker->armed = true;
-            call_task(worker->pool, &worker->task);
-        } while (after_task(worker));
+        do
+            call_own_task(worker);
+        while (after_task(worker));
     }
 }
 

@@ -10,7 +10,7 @@
 
 enum {
     HOTS = 8,       /* hot stacks of a processor, of one size; more while these are blocked */
-    PREFETCHED = 5, /* lines of what a fiber keeps that are fetched before it enters */
+    PREFETCHED = 4, /* lines of what a fiber keeps that are fetched before it enters */
 };
 
 struct hot;

@@ -96,7 +96,7 @@ void weft__expedite(struct processor *processor, struct weft_fiber *fiber)
     wake_if_idle(); /* the ring may have been seen as empty */
 }
 
-bool weft__streak_ends(struct processor *processor)
+static bool streak_ends(struct processor *processor)
 {
     uint32_t head = atomic_u32_load_relaxed(&processor->head);
     if (ring_length(processor) == 0 || !is_patient(processor->ring[head % RING_SIZE]))
@@ -105,6 +105,15 @@ bool weft__streak_ends(struct processor *processor)
     if (processor->streak == STREAK_LOOK)
         processor->streak_since = ticks;
     return ticks - processor->streak_since > weft__patience;
+}
+
+noinline struct weft_fiber *weft__streak_look(struct processor *processor, struct weft_fiber *fiber)
+{
+    if (!streak_ends(processor))
+        return fiber;
+    weft__enqueue(processor, fiber);
+    processor->streak = 0;
+    return ring_pop_owner(processor);
 }
 
 struct weft_fiber *weft__take_injected(struct processor *processor)

@@ -120,7 +120,8 @@ static bool park_directly(struct machine *machine, struct weft_fiber *self)
 {
     struct processor *processor = machine->thread.processor;
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
-    if (looks_around(processor, turn) || self->compact)
+    should(!self->compact);
+    if (looks_around(processor, turn))
         return false;
     timers_look(&machine->thread);
     struct weft_fiber *next = dequeue(processor);
@@ -172,25 +173,13 @@ static always_inline bool says_before_park(const struct weft_fiber *fiber)
 #endif
 }
 
-/* Once for waits with a deadline and once for those without, in frames of their own in which nothing is remembered: what is on the
+/* Once for each kind of wait, in frames of their own in which nothing is remembered: what is on the
  * stack a compact fiber has moved each time. */
 static always_inline int park_fiber(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
-                                    void *object, int64_t deadline, bool timed)
+                                    void *object, int64_t deadline, bool timed, bool direct)
 {
     struct weft_fiber *fiber =
         container_of(waiter, struct weft_fiber, waiter); /* the running one */
-    should(fiber == thread_self()->fiber);
-    if (unlikely(cxx_is_busy((struct machine *)thread_self())))
-        return park_with_exceptions(waiter, what, unlock, object, deadline);
-    if (says_before_park(fiber))
-        before_park(fiber, what, object);
-    if (unlikely(fiber->bound && !(what & WAIT_FIRM) && weft__cancelled() != 0)) {
-        atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
-        thread_self()->clock = 0;
-        if (unlock != NULL)
-            unlock(object);
-        return weft__cancelled();
-    }
     struct machine *machine = (struct machine *)thread_self();
     bool open = fiber->bound && !(what & WAIT_FIRM);
     /* Without an object, and a context, there is only the clock. */
@@ -203,7 +192,7 @@ static always_inline int park_fiber(struct waiter *waiter, uint32_t what, void (
     machine->object = object;
     machine->deadline = deadline;
     machine->open = open;
-    if (timed || !park_directly(machine, fiber)) {
+    if (!direct || !park_directly(machine, fiber)) {
         machine->action = ACTION_PARK;
         switch_to_machine_plain(machine, fiber, false);
     }
@@ -217,13 +206,48 @@ static always_inline int park_fiber(struct waiter *waiter, uint32_t what, void (
 static noinline int park_until(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
                                void *object, int64_t deadline)
 {
-    return park_fiber(waiter, what, unlock, object, deadline, true);
+    return park_fiber(waiter, what, unlock, object, deadline, true, false);
+}
+
+/* Without a deadline, of a compact fiber: it goes to its machine, which has its stack cleared. */
+static noinline int park_compact(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                 void *object)
+{
+    return park_fiber(waiter, what, unlock, object, WEFT_NEVER, false, false);
 }
 
 static noinline int park_for_good(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
                                   void *object)
 {
-    return park_fiber(waiter, what, unlock, object, WEFT_NEVER, false);
+    return park_fiber(waiter, what, unlock, object, WEFT_NEVER, false, true);
+}
+
+static always_inline int park_now(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                  void *object, int64_t deadline)
+{
+    return deadline != WEFT_NEVER ? park_until(waiter, what, unlock, object, deadline)
+                                  : park_for_good(waiter, what, unlock, object);
+}
+
+/* With what only some need before it: its frame is gone when they park. */
+static noinline int park_with_care(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                   void *object, int64_t deadline)
+{
+    struct weft_fiber *fiber = container_of(waiter, struct weft_fiber, waiter);
+    if (cxx_is_busy((struct machine *)thread_self()))
+        return park_with_exceptions(waiter, what, unlock, object, deadline);
+    if (says_before_park(fiber))
+        before_park(fiber, what, object);
+    if (fiber->bound && !(what & WAIT_FIRM) && weft__cancelled() != 0) {
+        atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
+        thread_self()->clock = 0;
+        if (unlock != NULL)
+            unlock(object);
+        return weft__cancelled();
+    }
+    if (fiber->compact && deadline == WEFT_NEVER)
+        return park_compact(waiter, what, unlock, object);
+    return park_now(waiter, what, unlock, object, deadline);
 }
 
 int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), void *object,
@@ -235,8 +259,12 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
               weft__wait_text(what & 0xff));
     if (unlikely(!waiter->is_fiber))
         return park_thread(waiter, what, unlock, object, deadline);
-    return deadline != WEFT_NEVER ? park_until(waiter, what, unlock, object, deadline)
-                                  : park_for_good(waiter, what, unlock, object);
+    const struct weft_fiber *fiber = container_of(waiter, struct weft_fiber, waiter);
+    should(fiber == thread->fiber); /* the running one */
+    if (unlikely(fiber->bound || says_before_park(fiber) ||
+                 cxx_is_busy((const struct machine *)thread)))
+        return park_with_care(waiter, what, unlock, object, deadline);
+    return park_now(waiter, what, unlock, object, deadline);
 }
 
 static always_inline void wake(struct waiter *waiter, bool next)

@@ -165,8 +165,8 @@ void weft__enqueue(struct processor *processor, struct weft_fiber *fiber);
 void weft__expedite(struct processor *processor, struct weft_fiber *fiber);
 /* How long, in ticks, fibers that can wait do so behind runnext. */
 extern uint64_t weft__patience;
-/* After some turns of runnext in a row: whether the ring has its turn. */
-bool weft__streak_ends(struct processor *processor);
+/* After some turns of runnext in a row: the next fiber, which may be the ring's; then this one is behind it. */
+struct weft_fiber *weft__streak_look(struct processor *processor, struct weft_fiber *fiber);
 /* The next fiber that the processor has itself, or NULL: runnext, but not more than STREAK_LOOK
  * times in a row while others wait that cannot; then the ring. */
 static inline struct weft_fiber *dequeue(struct processor *processor)
@@ -174,9 +174,9 @@ static inline struct weft_fiber *dequeue(struct processor *processor)
     struct weft_fiber *fiber = atomic_ptr_load_relaxed(&processor->runnext);
     if (fiber != NULL) {
         atomic_ptr_store_relaxed(&processor->runnext, NULL);
-        if (likely(++processor->streak % STREAK_LOOK != 0) || !weft__streak_ends(processor))
+        if (likely(++processor->streak % STREAK_LOOK != 0))
             return fiber;
-        weft__enqueue(processor, fiber);
+        return weft__streak_look(processor, fiber);
     }
     processor->streak = 0;
     return ring_pop_owner(processor);

@@ -33,7 +33,24 @@ static noinline int sleep_thread(int64_t deadline)
     return slept(weft__park(weft__waiter_begin(&own), WAIT_SLEEP, NULL, NULL, deadline), deadline);
 }
 
+/* After the park of a fiber. Its deadline is read from its timer: nothing is remembered on the stack meanwhile. */
+static noinline int end_sleep(int result)
+{
+    const struct thread *thread = thread_self();
+    int64_t deadline = thread->fiber->timer.deadline;
+    bool bound = thread->fiber->bound;
+    runtime_leave(thread_self());
+    return likely(result == -ETIMEDOUT && !bound) ? 0 : slept(result, deadline);
+}
+
 /* Small frames here and in the park: a compact fiber has them moved each time it sleeps. */
+static noinline int sleep_fiber(int64_t deadline)
+{
+    struct weft_fiber *fiber = thread_self()->fiber;
+    fiber->timer.deadline = deadline; /* it may be that it is not armed */
+    return end_sleep(weft__park(&fiber->waiter, WAIT_SLEEP, NULL, NULL, deadline));
+}
+
 int weft_sleep_until(int64_t deadline)
 {
     if (weft__runtime_forked())
@@ -44,9 +61,7 @@ int weft_sleep_until(int64_t deadline)
     }
     if (!enter_if_fiber())
         return sleep_thread(deadline);
-    int result = weft__park(&thread_self()->fiber->waiter, WAIT_SLEEP, NULL, NULL, deadline);
-    runtime_leave(thread_self());
-    return slept(result, deadline);
+    return sleep_fiber(deadline);
 }
 
 int weft_sleep(int64_t duration)
