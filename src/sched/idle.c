@@ -44,8 +44,10 @@
  * A fiber in a runnext, alone, is about to run: whoever is called for it comes too late, most often, and takes the lines that its
  * processor writes. So a processor counts how often that was in vain, and calls nobody from the 16th time on. Instead
  * the watcher looks there every 400 us at least, and if the same fiber waits for 10 us it takes it, as any thief would; that sets the count
- * back. Nothing is lost if there is no watcher at that moment, as invariant 2 in machine.c has it: some machine is awake then, and the
- * next that retires watches.
+ * back. So does a look that finds the processor in the same turn, with nobody waiting: the hand-overs are over. (If its owner counts
+ * at that moment the one or the other is lost: some more calls, or fewer.) The watcher may sleep for 10 ms when a processor ceases to
+ * call, since it was not the one who was called: so it is poked. Nothing is lost if there is no watcher at that moment, as invariant 2 in
+ * machine.c has it: some machine is awake then, and the next that retires watches.
  *
  * Lock order: weft__sched.lock is the last but for that of the inject queue.
  *
@@ -374,6 +376,8 @@ static enum found look_at(struct processor *processor)
     processor->watched_turn = turn;
     if (wait && turn == before)
         return FIBERS_STUCK;
+    if (turn == before)
+        atomic_u32_store_relaxed(&processor->vain, 0); /* no hand-overs any more: it calls again */
     if (calls_nobody(processor))
         return waits_on(processor, turn) ? FIBERS_STUCK : NOBODY_CALLED;
     return wait ? FIBERS_WAIT : ALL_WELL;

@@ -144,8 +144,11 @@ static void inject_one(struct weft_fiber *fiber)
 /* Others are called for runnext alone only as long as they come in time: most often it has run here before they can. */
 static void call_for_next(struct processor *processor)
 {
-    if (!calls_nobody(processor) && wake_if_idle())
-        atomic_u32_add_owner(&processor->vain, 1); /* unless it is taken: take_claimed */
+    if (calls_nobody(processor) || !wake_if_idle())
+        return;
+    atomic_u32_add_owner(&processor->vain, 1); /* unless it is taken: take_claimed */
+    if (calls_nobody(processor))
+        weft__poller_wake(); /* from now on the watcher is to look */
 }
 
 void weft__ready(struct weft_fiber *fiber, bool next)

@@ -511,10 +511,34 @@ static void speak(void *arg)
     weft_chan_destroy(spoken);
 }
 
+/* The same, and then the first has nobody to call for: the watcher notices. */
+static void speak_no_more(void *arg)
+{
+    (void)arg;
+    weft_fiber *hearer;
+    int word = 0;
+    CHECK_EQ(weft_chan_make(&spoken, sizeof word, 0), 0);
+    CHECK_EQ(weft_spawn(&hearer, hear, NULL, NULL), 0);
+    do
+        CHECK_EQ(weft_chan_send(spoken, &word), 0);
+    while (!calls_nobody(thread_self()->processor));
+    const struct processor *mine = thread_self()->processor;
+    while (calls_nobody(mine))
+        sched_yield();
+    CHECK_EQ(weft_chan_close(spoken), 0);
+    CHECK_EQ(weft_join(hearer), 0);
+    weft_chan_destroy(spoken);
+}
+
 static void a_spinner_holds_back_nobody_for_whom_none_is_called(void)
 {
     on_processors(2, speak);
     on_processors(4, speak);
+}
+
+static void who_hands_over_no_more_calls_again(void)
+{
+    on_processors(2, speak_no_more);
 }
 
 static void sleep_behind(void *arg)
@@ -651,6 +675,7 @@ int main(void)
     RUN_PLAIN(a_spinner_holds_back_nobody, "stops or configures the runtime");
     RUN_PLAIN(a_spinner_holds_back_nobody_for_whom_none_is_called,
               "stops or configures the runtime");
+    RUN_PLAIN(who_hands_over_no_more_calls_again, "stops or configures the runtime");
     RUN_PLAIN(a_spinner_holds_back_no_timer, "stops or configures the runtime");
     RUN_PLAIN(each_processor_runs_one, "stops or configures the runtime");
     RUN_PLAIN(a_yield_serves_the_inject_queue, "stops or configures the runtime");
