@@ -162,7 +162,7 @@ struct weft_pool {
     int64_t lent; /* places of workers that wait for tasks of this pool */
 
     struct line blocked;         /* submitters */
-    int64_t napping;             /* of those: threads that nap */
+    int64_t napping;             /* of those: who nap */
     int64_t flow_at, flow_ended; /* the time, and the tasks ended, when one last had to wait */
     void *stoppers;              /* waiters: who wait for it to be stopped */
     void *watchers;              /* the same: for all tasks to have ended */

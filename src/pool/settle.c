@@ -254,7 +254,7 @@ bool weft__pool_run(weft_pool *pool, struct errands *errands)
     bool make = errands->make_worker;
     for (struct waiter *waiter = errands->first, *next; waiter != NULL; waiter = next) {
         next = waiter->next;
-        weft__wake_behind(waiter); /* the more has been done by then, the more it finds to do */
+        weft__wake(waiter);
     }
     if (!make || weft__worker_make(pool) == 0)
         return false;

@@ -265,7 +265,7 @@ static int64_t nap_time(weft_pool *pool)
     int64_t time = weft_self() != NULL ? FIBER_NAP : THREAD_NAP;
     pool->flow_at = now;
     pool->flow_ended = pool->stats.completed;
-    if (passed > FLOW_TIME || (weft_self() == NULL && seeded()))
+    if (passed > FLOW_TIME || (weft_self() == NULL && seeded()) || weft__cancelled() != 0)
         return 0;
     int64_t places = ended * time / (passed + 1); /* that a nap will bring */
     return places > NAP_PLACES && places < pool_limit(pool) / 4 ? time : 0;

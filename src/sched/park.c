@@ -60,7 +60,7 @@ const char *(*weft__worker_name)(const struct worker *worker);
 static int sleep_thread(struct waiter *waiter, int64_t deadline)
 {
     for (;;) {
-        uint32_t state = atomic_u32_load_acquire(&waiter->state); /* pairs with wake */
+        uint32_t state = atomic_u32_load_acquire(&waiter->state); /* pairs with weft__wake */
         if (state == WAITER_WOKEN)
             return waiter->result;
         int64_t until = state != WAITER_CLAIMED ? deadline : WEFT_NEVER;
@@ -267,24 +267,14 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
     return park_now(waiter, what, unlock, object, deadline);
 }
 
-static always_inline void wake(struct waiter *waiter, bool next)
+void weft__wake(struct waiter *waiter)
 {
     if (likely(waiter->is_fiber)) {
         struct weft_fiber *fiber = container_of(waiter, struct weft_fiber, waiter);
         fiber->state = FIBER_READY;
-        weft__ready(fiber, next);
+        weft__ready(fiber, true);
         return;
     }
     atomic_u32_store_release(&waiter->state, WAITER_WOKEN); /* pairs with sleep_thread */
     weft__sys_futex_wake(&waiter->state, 1);
-}
-
-void weft__wake(struct waiter *waiter)
-{
-    wake(waiter, true);
-}
-
-void weft__wake_behind(struct waiter *waiter)
-{
-    wake(waiter, false);
 }

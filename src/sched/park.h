@@ -126,8 +126,6 @@ static inline bool waiter_claim(struct waiter *waiter, int result)
 
 /* Wakes a waiter that the caller has claimed. A fiber must have entered the runtime. */
 void weft__wake(struct waiter *waiter);
-/* The same; a fiber goes on behind those that are ready, not before them. */
-void weft__wake_behind(struct waiter *waiter);
 
 /* What a wait is for, in words. */
 const char *weft__wait_text(enum wait_what what);
