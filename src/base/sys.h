@@ -22,6 +22,8 @@
 
 /* Memory. Allocations are freed by weft__sys_free; alignment is a power of two. */
 void *weft__sys_alloc(size_t size);
+/* For memory that is had from elsewhere, and may be refused like this: counts as an allocation; true if a test has it fail. */
+bool weft__sys_alloc_fails(void);
 void *weft__sys_alloc_zeroed(size_t size);
 void *weft__sys_alloc_aligned(size_t alignment, size_t size);
 void weft__sys_free(void *memory);

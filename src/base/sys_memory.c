@@ -26,6 +26,11 @@ void *weft__sys_alloc(size_t size)
     return weft__failure_due(SYS_ALLOC) ? NULL : counted(malloc(size));
 }
 
+bool weft__sys_alloc_fails(void)
+{
+    return weft__failure_due(SYS_ALLOC);
+}
+
 void *weft__sys_alloc_zeroed(size_t size)
 {
     KEEP_ERRNO;

@@ -38,7 +38,7 @@ bool weft__hands_make(weft_pool *pool)
 void weft__hands_free(weft_pool *pool)
 {
     for (uint32_t i = 0; i < pool->hand_count; i++)
-        weft__sys_free(pool->hands[i].chunk); /* empty */
+        weft__chunk_free(pool->hands[i].chunk); /* empty */
     weft__sys_free(pool->hands);
 }
 
@@ -101,7 +101,7 @@ void weft__hand_clear(weft_pool *pool)
     struct hand *hand = hand_here(pool);
     if (hand == NULL || hand->chunk == NULL || chunk_left(hand->chunk) > 0)
         return;
-    weft__sys_free(hand->chunk);
+    weft__chunk_free(hand->chunk);
     hand->chunk = NULL;
     pool->hands_used--;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "stack/slab.h"
 
 /* What the task needs; it may have more. */
 static uint32_t slot_size(const struct task *task)
@@ -43,9 +44,31 @@ static uint32_t chunk_room(const struct chunk *chunk)
     return (uint32_t)(CHUNK_SIZE - sizeof *chunk) / chunk->slot;
 }
 
+/* From the slabs: what a queue gives back is for workers next, and the memory of a flood does not stay with its queue. Where a tool
+ * looks for errors in the use of memory, from the allocator, which it knows. */
+static void *chunk_memory(void)
+{
+#if WEFT_ASAN || WEFT_TSAN
+    return weft__sys_alloc(CHUNK_SIZE);
+#else
+    size_t room;
+    return weft__sys_alloc_fails() ? NULL : weft__slab_get(CHUNK_SIZE, &room);
+#endif
+}
+
+void weft__chunk_free(struct chunk *chunk)
+{
+#if WEFT_ASAN || WEFT_TSAN
+    weft__sys_free(chunk);
+#else
+    if (chunk != NULL)
+        weft__slab_put(chunk, CHUNK_SIZE);
+#endif
+}
+
 static struct chunk *chunk_new(uint32_t slot)
 {
-    struct chunk *chunk = weft__sys_alloc(CHUNK_SIZE);
+    struct chunk *chunk = chunk_memory();
     if (chunk != NULL)
         *chunk = (struct chunk){.slot = slot};
     return chunk;
@@ -68,7 +91,7 @@ struct chunk *weft__chunk_split(struct chunk *chunk)
         return NULL;
     uint32_t taken = atomic_u32_exchange_acq_rel(&chunk->taken, chunk->count);
     if (taken >= chunk->count) {
-        weft__sys_free(rest);
+        weft__chunk_free(rest);
         return NULL;
     }
     rest->count = chunk->count - taken;
@@ -113,7 +136,7 @@ bool weft__queue_pop(struct queue *queue, struct task *task)
     must(weft__chunk_take(queue->first, task));
     queue->length--;
     if (chunk_left(queue->first) == 0)
-        weft__sys_free(unlink_first(queue));
+        weft__chunk_free(unlink_first(queue));
     return true;
 }
 
@@ -129,7 +152,7 @@ void weft__queue_put_back(struct queue *queue, struct chunk *chunk)
 {
     uint32_t left = chunk_left(chunk);
     if (left == 0) {
-        weft__sys_free(chunk);
+        weft__chunk_free(chunk);
         return;
     }
     chunk->next = queue->first;

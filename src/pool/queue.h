@@ -36,7 +36,7 @@ struct plain_task {
     void *arg;
 };
 
-enum { CHUNK_SIZE = 1000 };
+enum { CHUNK_SIZE = 1024 };
 
 struct chunk {
     struct chunk *next;
@@ -61,6 +61,9 @@ static inline uint32_t chunk_left(const struct chunk *chunk)
     uint32_t taken = atomic_u32_load_relaxed(&chunk->taken);
     return taken < chunk->count ? chunk->count - taken : 0;
 }
+
+/* Of one that is empty, or NULL. */
+void weft__chunk_free(struct chunk *chunk);
 
 /* The next task of a chunk in hand; false if there is none left. */
 bool weft__chunk_take(struct chunk *chunk, struct task *task);

@@ -16,6 +16,7 @@
 #include "pool/group.h"
 #include "pool/panic.h"
 #include "pool/task.h"
+#include "stack/slab.h"
 
 enum { TASKS = 4, WORKERS = 4 };
 
@@ -92,6 +93,23 @@ int weft_sleep(int64_t duration)
 {
     (void)duration;
     return 0;
+}
+
+bool weft__sys_alloc_fails(void)
+{
+    return false;
+}
+
+void *weft__slab_get(size_t size, size_t *room)
+{
+    *room = size;
+    return weft__sys_alloc(size);
+}
+
+void weft__slab_put(void *piece, size_t room)
+{
+    (void)room;
+    weft__sys_free(piece);
 }
 
 int64_t weft_now(void)

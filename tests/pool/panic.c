@@ -2,7 +2,9 @@
  * panic.c: tasks that panic: who is told, who goes on, and what is counted. (Faults 5 and 7 are in faults.c.)
  */
 #include "failing.h"
+#include "pool/queue.h"
 #include "seeds.h"
+#include "stack/slab.h"
 #include "tasks.h"
 
 #define TEXT(text) ((void *)(uintptr_t)(text)) /* as an argument */
@@ -238,9 +240,14 @@ static void a_submitter_goes_on(void)
 static void call_without_workers(void *arg)
 {
     (void)arg;
-    full = open_told((weft_pool_options){.capacity = 2});
+    full = open_told((weft_pool_options){
+        .capacity = 2, .isolate_crashes = 1}); /* so that each takes an allocation */
     CHECK_EQ(weft_recover(count_task, &told.count, NULL),
              0); /* weft keeps record of a thread by that */
+    size_t room;
+    void *piece = weft__slab_get(CHUNK_SIZE, &room);
+    CHECK(piece != NULL);
+    weft__slab_put(piece, room); /* for the queue */
     atomic_u32_store_relaxed(&told.count, 0);
     int error;
     do { /* if a machine that starts takes the first, there is none for the queue, and the task is refused */
