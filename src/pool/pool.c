@@ -77,7 +77,7 @@ void weft__pool_log(weft_pool *pool, const char *line)
 static void shrink(void *arg)
 {
     weft_pool *pool = arg;
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
     int64_t surplus = pool->idle.length - pool->options.keep;
@@ -207,7 +207,7 @@ weft_pool *weft_pool_default(void)
 /* Changes something under the latch and sees to the consequences. */
 static int change(weft_pool *pool, void (*how)(weft_pool *, int64_t), int64_t number)
 {
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     if (pool == NULL)
         return -EINVAL;
     if (weft__runtime_forked())
@@ -297,7 +297,7 @@ int64_t weft_pool_abort(weft_pool *pool)
         return error;
     int64_t count = 0; /* no more than there are now: others may come meanwhile */
     for (; count < now.queued; count++) {
-        struct errands errands = {NULL, NULL, false};
+        struct errands errands = {.first = NULL};
         struct task task, next;
         bool calls = false;
         bool fiber = enter_if_fiber();
@@ -357,7 +357,7 @@ static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_poo
 static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
 {
     struct worker *own = weft__worker_self();
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     if (own != NULL && own->pool == pool)
         return -EDEADLK;
     bool fiber = enter_if_fiber();
@@ -394,7 +394,7 @@ int weft__pool_stop_firmly(weft_pool *pool)
 int weft_pool_wait(weft_pool *pool, int64_t deadline)
 {
     struct worker *own = weft__worker_self();
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     if (pool == NULL)
         return -EINVAL;
     if (weft__runtime_forked())

@@ -144,6 +144,8 @@ struct weft_pool {
     bool mixed;                       /* tasks of different priorities have come */
     uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
     uint8_t since_parked;             /* tasks to take one by one, since some have parked lately */
+    uint8_t
+        parked_in_row; /* takers whose task has parked, since one has ended its; no more than PARKED_MOST */
     int64_t capacity, queue_most, inside;
     struct queue queues[PRIORITIES]; /* high, normal, low */
     atomic_i64 ready;                /* tasks in them; looked at without the latch */
@@ -190,7 +192,8 @@ struct weft_pool {
 /* What is to be done after the latch is released. */
 struct errands {
     struct waiter *first, *last; /* to be woken, linked by `next` */
-    bool make_worker;
+    uint8_t make_helpers;        /* so many, counted already */
+    bool make_worker;            /* behind those */
 };
 
 static inline void errands_wake(struct errands *errands, struct waiter *waiter)
@@ -208,8 +211,8 @@ enum { WORKER_WORK = 0, WORKER_EXIT = 1 };
 
 /* settle.c */
 
-/* Under the latch: takes from `inside` what the worker has ended since the last time. */
-void weft__pool_count_ended(weft_pool *pool, struct worker *worker);
+/* Under the latch: takes from `inside` what the worker has ended since the last time, and returns it. */
+uint32_t weft__pool_count_ended(weft_pool *pool, struct worker *worker);
 /* Under the latch: how many places are taken. */
 int64_t weft__pool_busy(const weft_pool *pool);
 /* worker.c: what calls a task, and those of its key that could not be queued: no panic leaves it. */
@@ -231,8 +234,9 @@ void weft__worker_crashed(struct worker *worker, struct weft_fiber *gone, struct
 
 /* start.c */
 
-/* Makes a worker, which is counted already: 0 or an error. And: only its fiber, not started. */
-int weft__worker_make(weft_pool *pool);
+/* Makes a worker, which is counted already, as one that starts or as one that is away: 0 or an error. And: only its fiber, not
+ * started. */
+int weft__worker_make(weft_pool *pool, enum worker_state state);
 int weft__worker_fiber(weft_pool *pool, struct weft_fiber **fiber, void (*function)(void *),
                        void *arg);
 /* In who runs a task that is bound to a context, before that: a worker that was made before any such task came may have
@@ -290,6 +294,9 @@ static inline bool weft__pool_takers_suffice(const weft_pool *pool, int64_t read
 }
 /* Under the latch: wakes one, or makes one. */
 void weft__pool_call_taker(weft_pool *pool, struct errands *errands);
+/* Under the latch, when a taker's task parks: has some helpers made, where many are needed. */
+enum { PARKED_MOST = 30 };
+void weft__pool_call_helpers(weft_pool *pool, struct errands *errands);
 /* After the latch is released; a fiber must have entered the runtime. True: no worker could be made. Then
  * the caller, who is counted as a visitor, has to call weft__pool_do_without when it has left the
  * runtime. */

@@ -60,7 +60,7 @@ static bool look(void)
     lock_acquire(&pools.lock);
     for (weft_pool *pool = pools.first; pool != NULL; pool = pool->pools_next) {
         latch_acquire(&pool->latch);
-        struct errands errands = {NULL, NULL, false};
+        struct errands errands = {.first = NULL};
         int64_t stuck = rescue(pool);
         if (weft__pool_wants_taker(pool, stuck)) {
             wanted = true;
@@ -81,7 +81,7 @@ static void act(void)
 {
     lock_acquire(&pools.lock);
     for (weft_pool *pool = pools.first; pool != NULL; pool = pool->pools_next) {
-        struct errands errands = {NULL, NULL, false};
+        struct errands errands = {.first = NULL};
         latch_acquire(&pool->latch);
         empty_lost_hands(pool);
         if (weft__pool_wants_taker(pool, 0))

@@ -6,6 +6,11 @@
  * pool in which nothing is left is stopped. What cannot be done under the latch is noted as errands, and run
  * when it is released: wake somebody, make a worker.
  *
+ * Where task after task parks and nobody rests, a worker is needed for each task that is ready. Each would come by the latch
+ * twice, as a taker: to take its task, and to pass the baton. So one who passes the baton has some helpers made as well: they are away from
+ * the beginning, so they take out of the hand of their processor, and nobody is told when their tasks park. As many as
+ * half of those that have parked in a row, so that a few who park do not bring many workers.
+ *
  * takers + away <= capacity, but for the moment after the capacity was lowered, and for places that are lent.
  *
  * If no worker can be made and nobody else is there to run what is ready, the one who tried runs it itself:
@@ -19,20 +24,21 @@
 
 /* Counting; under the latch. */
 
-void weft__pool_count_ended(weft_pool *pool, struct worker *worker)
+uint32_t weft__pool_count_ended(weft_pool *pool, struct worker *worker)
 {
     uint32_t ended = atomic_u32_load_seq_cst(&worker->ended); /* pairs with chunk_take: pool.h */
     uint32_t more = ended - worker->counted;
     worker->counted = ended;
     pool->inside -= more;
     pool->stats.completed += more;
+    return more;
 }
 
 void weft__pool_collect(weft_pool *pool)
 {
     for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next))
-        weft__pool_count_ended(pool, worker);
+        (void)weft__pool_count_ended(pool, worker);
     weft__hands_count(pool);
 }
 
@@ -72,6 +78,13 @@ static struct worker *claim_idle(weft_pool *pool, bool oldest, int what)
     return NULL;
 }
 
+static void count_new(weft_pool *pool, int64_t count)
+{
+    pool->workers += count;
+    if (pool->workers > pool->stats.most_workers)
+        pool->stats.most_workers = pool->workers;
+}
+
 void weft__pool_call_taker(weft_pool *pool, struct errands *errands)
 {
     struct worker *worker = claim_idle(pool, pool->options.reuse == WEFT_FIFO, WORKER_WORK);
@@ -82,12 +95,30 @@ void weft__pool_call_taker(weft_pool *pool, struct errands *errands)
         errands_wake(errands, &worker->fiber->waiter);
     } else if (pool->failing == 0) {
         should(!errands->make_worker); /* it is asked for one */
-        pool->workers++;
+        count_new(pool, 1);
         pool->starting++;
-        if (pool->workers > pool->stats.most_workers)
-            pool->stats.most_workers = pool->workers;
         errands->make_worker = true;
     }
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void weft__pool_call_helpers(weft_pool *pool, struct errands *errands)
+{
+    if (pool->parked_in_row < 2 || pool->idle.length > 0 || pool->paused || pool->failing > 0 ||
+        pool->options.isolate_crashes)
+        return;
+    int64_t ready = atomic_i64_load_relaxed(&pool->ready) / (2 * weft__sched.processor_count);
+    int64_t places = pool->capacity - weft__pool_busy(pool);
+    int64_t count = least(pool->parked_in_row / 2, least(ready, places));
+    if (count <= 0)
+        return;
+    count_new(pool, count);
+    pool->away += count;
+    errands->make_helpers = (uint8_t)count;
 }
 
 bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands)
@@ -162,7 +193,7 @@ void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber)
 /* A visit ends that kept the pool from stopping; the caller has entered the runtime. */
 void weft__pool_leave_inside(weft_pool *pool)
 {
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     latch_acquire(&pool->latch);
     pool->visitors--;
     conclude(pool, &errands);
@@ -184,7 +215,7 @@ void weft__pool_leave(weft_pool *pool)
 
 void weft__pool_lend(weft_pool *pool, int64_t places)
 {
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
     pool->lent += places;
@@ -207,7 +238,7 @@ static bool take_alone(weft_pool *pool, struct task *task)
 /* Nobody could be made: those who are idle are called for what is ready, and the visit ends. */
 static void end_visit(weft_pool *pool)
 {
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
     if (pool->idle.length > 0)
@@ -231,7 +262,7 @@ void weft__pool_do_without(weft_pool *pool)
     bool found = take_alone(pool, &task);
     latch_release(&pool->latch);
     while (found) {
-        struct errands errands = {NULL, NULL, false};
+        struct errands errands = {.first = NULL};
         weft__pool_call_task(pool, &task);
         if (weft__runtime_forked())
             return;
@@ -249,6 +280,28 @@ void weft__pool_do_without(weft_pool *pool)
     end_visit(pool);
 }
 
+/* So many helpers could not be made: for what is ready a taker may be wanted now. True if a worker is to be made. */
+static noinline bool without_helpers(weft_pool *pool, uint8_t count, bool make)
+{
+    struct errands errands = {.make_worker = make};
+    latch_acquire(&pool->latch);
+    pool->workers -= count;
+    pool->away -= count;
+    if (!make && weft__pool_wants_taker(pool, 0))
+        weft__pool_call_taker(pool, &errands);
+    latch_release(&pool->latch);
+    if (errands.first != NULL)
+        weft__wake(errands.first);
+    return errands.make_worker;
+}
+
+static bool make_helpers(weft_pool *pool, uint8_t count, bool make)
+{
+    while (count > 0 && weft__worker_make(pool, WORKER_AWAY) == 0)
+        count--;
+    return likely(count == 0) ? make : without_helpers(pool, count, make);
+}
+
 bool weft__pool_run(weft_pool *pool, struct errands *errands)
 {
     bool make = errands->make_worker;
@@ -256,7 +309,9 @@ bool weft__pool_run(weft_pool *pool, struct errands *errands)
         next = waiter->next;
         weft__wake(waiter);
     }
-    if (!make || weft__worker_make(pool) == 0)
+    if (unlikely(errands->make_helpers > 0))
+        make = make_helpers(pool, errands->make_helpers, make);
+    if (!make || weft__worker_make(pool, WORKER_STARTS) == 0)
         return false;
     latch_acquire(&pool->latch);
     pool->workers--;
@@ -272,12 +327,10 @@ int weft__pool_prestart(weft_pool *pool, int64_t count)
     for (int64_t i = 0; i < count && error == 0; i++) {
         bool fiber = enter_if_fiber();
         latch_acquire(&pool->latch);
-        pool->workers++;
+        count_new(pool, 1);
         pool->starting++;
-        if (pool->workers > pool->stats.most_workers)
-            pool->stats.most_workers = pool->workers;
         latch_release(&pool->latch);
-        struct errands errands = {NULL, NULL, true};
+        struct errands errands = {.make_worker = true};
         if (weft__pool_run(pool, &errands)) {
             weft__pool_leave_inside(pool);
             error = -ENOMEM;

@@ -19,7 +19,7 @@
  * are made. */
 static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t pause)
 {
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     (void)runtime_enter(thread_self());
     latch_acquire(&pool->latch);
     weft__worker_come_loose(pool, worker);
@@ -92,7 +92,7 @@ static noinline bool start_state(weft_pool *pool, struct worker *worker)
 void weft__worker_end(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     (void)runtime_enter(thread_self());
     latch_acquire(&pool->latch);
     weft__worker_come_loose(pool, worker);
@@ -170,7 +170,7 @@ void weft__worker_can_bind(void)
         (void)weft__stash_wait(WEFT_NEVER);
 }
 
-int weft__worker_make(weft_pool *pool)
+int weft__worker_make(weft_pool *pool, enum worker_state state)
 {
     struct weft_fiber *fiber;
     if (pool->options.isolate_crashes)
@@ -187,7 +187,7 @@ int weft__worker_make(weft_pool *pool)
     }
     *worker = (struct worker){.pool = pool,
                               .fiber = fiber,
-                              .state = WORKER_STARTS,
+                              .state = (uint8_t)state,
                               .kind = compact ? WORKER_COMPACT : WORKER_PRIVATE};
     fiber->arg = worker;
     fiber_set_worker(fiber, worker);

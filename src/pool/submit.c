@@ -245,7 +245,7 @@ static void run_wakes(weft_pool *pool, struct errands *errands)
     latch_release(&pool->latch);
     bool failed = weft__pool_run(pool, errands);
     must(!failed); /* it makes none */
-    *errands = (struct errands){NULL, NULL, false};
+    *errands = (struct errands){.first = NULL};
     latch_acquire(&pool->latch);
 }
 
@@ -314,7 +314,7 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
     struct waiter own;
     *submitter = (struct submitter){.waiter = weft__waiter_begin(&own), .offer = offer};
     line_add(&pool->blocked, &submitter->link);
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     int64_t time = nap_time(pool);
     if (time != 0 && nap(pool, submitter, time, &errands)) {
         weft__pool_settle(pool, &errands);
@@ -432,7 +432,7 @@ static void spin_for_room(const weft_pool *pool)
 static int decide(weft_pool *pool, const struct offer *offer, struct worker *own,
                   struct aftermath *after, bool again)
 {
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     int error = 0;
     latch_acquire(&pool->latch);
     pool->visitors -= again;
@@ -641,7 +641,7 @@ bool weft__offer_from(struct offer *offer, const weft_submit_options *options)
 static int64_t offer_many(weft_pool *pool, void (*function)(void *), void *const *args,
                           int64_t count)
 {
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     int64_t done = 0;
     if (weft__runtime_forked())
         return 0;

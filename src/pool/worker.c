@@ -48,7 +48,7 @@ struct worker *weft__worker_self(void)
  * here. */
 static bool finish_serial(weft_pool *pool, struct task *task)
 {
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
     bool here = weft__pool_serial_next(pool, task->serial, task);
@@ -119,7 +119,7 @@ void weft__pool_call_task(weft_pool *pool, struct task *task)
 
 void weft__pool_call(weft_pool *pool, struct task *task)
 {
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     weft__pool_call_task(pool, task);
     if (weft__runtime_forked())
         return;
@@ -219,9 +219,9 @@ void weft__pool_pass_baton(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     weft_self()->tells = false;
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     latch_acquire(&pool->latch);
-    weft__pool_count_ended(pool, worker);
+    (void)weft__pool_count_ended(pool, worker);
     if (worker->state == WORKER_TAKES)
         line_leave(&pool->takers, &worker->link);
     else
@@ -229,13 +229,15 @@ void weft__pool_pass_baton(struct worker *worker)
     worker->state = WORKER_AWAY;
     pool->away++;
     pool->since_parked = ONE_BY_ONE;
+    pool->parked_in_row += pool->parked_in_row < PARKED_MOST;
     pool->quick = false;
     put_back(pool, worker);
     weft__pool_settle(pool, &errands);
+    weft__pool_call_helpers(pool, &errands);
     /* A processor with nobody else to run is as good as idle, and who is called now is its next: else it would look for work,
-     * sleep, be seen as idle and be woken, for each of many workers to come. */
-    if (errands.first == NULL && !errands.make_worker && processor_is_dry() &&
-        weft__pool_wants_taker(pool, 0))
+     * sleep, be seen as idle and be woken, for each of many workers to come. The same behind helpers, who call nobody. */
+    if (errands.first == NULL && !errands.make_worker &&
+        (errands.make_helpers > 0 || processor_is_dry()) && weft__pool_wants_taker(pool, 0))
         weft__pool_call_taker(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
@@ -253,9 +255,9 @@ void weft__worker_tells(void)
 static noinline void attend_inside(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     latch_acquire(&pool->latch);
-    weft__pool_count_ended(pool, worker);
+    (void)weft__pool_count_ended(pool, worker);
     weft__hands_count(pool);
     if (pool->paused || weft__pool_busy(pool) > pool->capacity)
         put_back(pool, worker);
@@ -350,14 +352,15 @@ static noinline enum next choose(struct worker *worker, bool lingered)
 {
     weft_pool *pool = worker->pool;
     struct task *task = &worker->task;
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     enum next next = NEXT_AGAIN;
     if (goes_on_away(worker, task))
         return NEXT_TASK;
     latch_acquire(&pool->latch);
     pool->called -= worker->called;
     worker->called = false;
-    weft__pool_count_ended(pool, worker);
+    if (weft__pool_count_ended(pool, worker) > 0 && worker->state == WORKER_TAKES)
+        pool->parked_in_row = 0; /* it did not park */
     if (atomic_u32_load_relaxed(&pool->attention))
         weft__hands_count(pool);
     pool->quick |= worker->chunk != NULL;
@@ -552,12 +555,12 @@ void weft__worker_live(struct worker *worker)
 static void start_anew(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
-    struct errands errands = {NULL, NULL, false};
+    struct errands errands = {.first = NULL};
     (void)runtime_enter(thread_self());
     latch_acquire(&pool->latch);
     pool->called -= worker->called;
     worker->called = false;
-    weft__pool_count_ended(pool, worker);
+    (void)weft__pool_count_ended(pool, worker);
     put_back(pool, worker);
     leave_takers(worker);
     weft__worker_come_loose(pool, worker);
