@@ -156,14 +156,18 @@ def measure_round(number, case, systems, rounds, options, progress):
 
 
 def measure(table, options, progress):
-    """All rounds of all cases: {case: {system: [(figures, peak)]}}; a quick run ends when its time is up."""
+    """All rounds of all cases: {case: {system: [(figures, peak)]}}; a quick run ends when its time is up, any at ^C."""
     rounds = {case: {system: [] for system, _, _ in systems} for case, systems in table.items()}
     for number in range(options.rounds):
         for case, systems in table.items():
             if options.quick and number > 0 and progress.seconds() > QUICK_SECONDS:
                 progress.say(f"the time of a quick run is up in round {number + 1}, at {case}")
                 return rounds
-            measure_round(number, case, systems, rounds[case], options, progress)
+            try:
+                measure_round(number, case, systems, rounds[case], options, progress)
+            except KeyboardInterrupt:
+                progress.say(f"stopped in round {number + 1}, at {case}: what there is is written")
+                return rounds
     return rounds
 
 
