@@ -6,8 +6,7 @@
  * wakes it: so the order of the line is the order of the tasks, and nobody overtakes.
  *
  * To wake a thread costs more than most tasks do, for the one who wakes and for the one woken; and to wake a fiber for each
- * place is a turn for each task. So where
- * places come fast a submitter naps before it sleeps: it stands in line, but who admits it need not wake it; it
+ * place is a turn for each task. So where places come fast a submitter naps before it sleeps: it stands in line, but who admits it need not wake it; it
  * looks when its nap is over, and finds many places by then. How fast they come is known from the tasks that
  * have ended since one last had to wait. Nobody looks between two tasks for the sake of those who nap.
  *
@@ -249,7 +248,7 @@ static void run_wakes(weft_pool *pool, struct errands *errands)
     latch_acquire(&pool->latch);
 }
 
-/* The same; true if that made room, for this one or for those before it. */
+/* Asks for attention; true if that made room, for this one or for those before it. */
 static bool look_again(weft_pool *pool, struct errands *errands)
 {
     ask_attention(pool, errands);
