@@ -211,8 +211,7 @@ static bool take(weft_pool *pool, struct worker *worker, struct task *task)
 /* Whether the processor of the caller has nobody else to run. */
 static bool processor_is_dry(void)
 {
-    const struct processor *processor = thread_self()->processor;
-    return ring_length(processor) == 0 && atomic_ptr_load_relaxed(&processor->runnext) == NULL;
+    return !has_fibers(thread_self()->processor);
 }
 
 void weft__pool_pass_baton(struct worker *worker)

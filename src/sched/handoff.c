@@ -133,8 +133,7 @@ struct thread *weft__processor_gone(struct thread *thread)
 /* True if another machine should go on with the processor at once. */
 static bool has_work(const struct processor *processor)
 {
-    return ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL ||
-           weft__inject_length() > 0;
+    return has_fibers(processor) || weft__inject_length() > 0;
 }
 
 /* By the owner, inside the runtime. */

@@ -372,7 +372,7 @@ static bool waits_on(const struct processor *processor, uint32_t turn)
 static enum found look_at(struct processor *processor)
 {
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn), before = processor->watched_turn;
-    bool wait = ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
+    bool wait = has_fibers(processor);
     processor->watched_turn = turn;
     if (wait && turn == before)
         return FIBERS_STUCK;

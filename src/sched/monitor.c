@@ -69,8 +69,7 @@ struct found {
 
 static bool waits_here(const struct processor *processor, int64_t now)
 {
-    return ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL ||
-           atomic_i64_load_relaxed(&processor->wheel.next) <= now;
+    return has_fibers(processor) || atomic_i64_load_relaxed(&processor->wheel.next) <= now;
 }
 
 /* True if the processor is where it was at the last look, with its machine outside the runtime. */

@@ -100,6 +100,12 @@ static inline void ring_remove_owner(struct processor *processor, uint32_t place
     atomic_u32_store_relaxed(&processor->tail, last);
 }
 
+/* Whether fibers wait there. */
+static inline bool has_fibers(const struct processor *processor)
+{
+    return ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
+}
+
 /* True if it calls nobody for runnext alone: the watcher looks after it. */
 static inline bool calls_nobody(const struct processor *processor)
 {

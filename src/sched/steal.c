@@ -155,11 +155,6 @@ static struct weft_fiber *take_claimed(struct processor *thief, struct processor
     return first;
 }
 
-static bool has_fibers(const struct processor *processor)
-{
-    return ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
-}
-
 static void want(struct processor *victim)
 {
     struct thread *owner = atomic_ptr_load_acquire(&victim->owner);

@@ -485,18 +485,36 @@ static void hear(void *arg)
         atomic_u32_add_seq_cst(&behind_ran, (uint32_t)word);
 }
 
+static weft_fiber *find_hearer(void)
+{
+    weft_fiber *hearer;
+    CHECK_EQ(weft_chan_make(&spoken, sizeof(int), 0), 0);
+    CHECK_EQ(weft_spawn(&hearer, hear, NULL, NULL), 0);
+    return hearer;
+}
+
+static void leave_hearer(weft_fiber *hearer)
+{
+    CHECK_EQ(weft_chan_close(spoken), 0);
+    CHECK_EQ(weft_join(hearer), 0);
+    weft_chan_destroy(spoken);
+}
+
+static void speak_until_nobody_is_called(void)
+{
+    int word = 0;
+    do
+        CHECK_EQ(weft_chan_send(spoken, &word), 0);
+    while (!calls_nobody(thread_self()->processor));
+}
+
 static void speak(void *arg)
 {
     (void)arg;
-    weft_fiber *hearer;
-    int word = 0;
-    CHECK_EQ(weft_chan_make(&spoken, sizeof word, 0), 0);
-    CHECK_EQ(weft_spawn(&hearer, hear, NULL, NULL), 0);
+    weft_fiber *hearer = find_hearer();
+    int word = 1;
     for (int round = 0; round < 3; round++) {
-        do
-            CHECK_EQ(weft_chan_send(spoken, &word), 0);
-        while (!calls_nobody(thread_self()->processor));
-        word = 1;
+        speak_until_nobody_is_called();
         atomic_u32_store_release(&behind_ran, 0);
         while (weft_chan_try_send(spoken, &word) != 0)
             weft_yield(); /* until it waits for the word */
@@ -504,30 +522,20 @@ static void speak(void *arg)
         while (atomic_u32_load_acquire(&behind_ran) == 0)
             sched_yield();
         CHECK(!calls_nobody(mine));
-        word = 0;
     }
-    CHECK_EQ(weft_chan_close(spoken), 0);
-    CHECK_EQ(weft_join(hearer), 0);
-    weft_chan_destroy(spoken);
+    leave_hearer(hearer);
 }
 
 /* The same, and then the first has nobody to call for: the watcher notices. */
 static void speak_no_more(void *arg)
 {
     (void)arg;
-    weft_fiber *hearer;
-    int word = 0;
-    CHECK_EQ(weft_chan_make(&spoken, sizeof word, 0), 0);
-    CHECK_EQ(weft_spawn(&hearer, hear, NULL, NULL), 0);
-    do
-        CHECK_EQ(weft_chan_send(spoken, &word), 0);
-    while (!calls_nobody(thread_self()->processor));
+    weft_fiber *hearer = find_hearer();
+    speak_until_nobody_is_called();
     const struct processor *mine = thread_self()->processor;
     while (calls_nobody(mine))
         sched_yield();
-    CHECK_EQ(weft_chan_close(spoken), 0);
-    CHECK_EQ(weft_join(hearer), 0);
-    weft_chan_destroy(spoken);
+    leave_hearer(hearer);
 }
 
 static void a_spinner_holds_back_nobody_for_whom_none_is_called(void)
