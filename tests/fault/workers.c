@@ -58,9 +58,11 @@ static void after_a_crash(void *arg)
         return;
     weft_pool *pool =
         begin((weft_pool_options){.capacity = 1, .queue = 10, .on_panic = lack_on_panic});
+    CHECK_EQ(weft_pool_pause(pool), 0); /* the lack begins when all are queued */
     CHECK_EQ(weft_pool_submit(pool, crash_task, NULL), 0);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
     await_count(&ran, 2);
     lack(false);
     pool_close(pool);
