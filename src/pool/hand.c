@@ -106,6 +106,17 @@ void weft__hand_clear(weft_pool *pool)
     pool->hands_used--;
 }
 
+void weft__hand_put_back(weft_pool *pool)
+{
+    struct hand *hand = hand_here(pool);
+    if (hand == NULL || hand->chunk == NULL)
+        return;
+    change_ready(pool, chunk_left(hand->chunk));
+    weft__queue_put_back(&pool->queues[hand->chunk->priority], hand->chunk);
+    hand->chunk = NULL;
+    pool->hands_used--;
+}
+
 void weft__pool_empty_chunk(weft_pool *pool, struct chunk *chunk)
 {
     struct chunk *rest = chunk != NULL ? weft__chunk_split(chunk) : NULL;

@@ -356,9 +356,8 @@ static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_poo
 
 static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
 {
-    struct worker *own = weft__worker_self();
     struct errands errands = {.first = NULL};
-    if (own != NULL && own->pool == pool)
+    if (weft__pool_role(pool) != ROLE_STRANGER)
         return -EDEADLK;
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
@@ -393,13 +392,12 @@ int weft__pool_stop_firmly(weft_pool *pool)
 
 int weft_pool_wait(weft_pool *pool, int64_t deadline)
 {
-    struct worker *own = weft__worker_self();
     struct errands errands = {.first = NULL};
     if (pool == NULL)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    if (own != NULL && own->pool == pool)
+    if (weft__pool_role(pool) != ROLE_STRANGER)
         return -EDEADLK;
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);

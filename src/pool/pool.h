@@ -7,6 +7,7 @@
  *   settle.c   what follows from a change: who is called, admitted, woken or made
  *   worker.c   execution: workers, who runs the next task
  *   hand.c     tasks in hand
+ *   stand.c    who runs tasks in place of a worker
  *   start.c    how a worker starts and ends
  *   rescue.c   tasks in the hand of a worker that does not come back
  *   pool.c     the life of a pool: options, open, stop, close, tune, pause, figures
@@ -303,6 +304,8 @@ void weft__pool_call_helpers(weft_pool *pool, struct errands *errands);
 WEFT_MUST_USE bool weft__pool_run(weft_pool *pool, struct errands *errands);
 /* Runs what is ready, as long as there is no worker to do it; the visit ends. */
 void weft__pool_do_without(weft_pool *pool);
+/* Inside the runtime, in place of that: calls an idle one if there is one by now, or has it tried again later; the visit ends. */
+void weft__pool_give_up(weft_pool *pool);
 /* With the latch held, after a change: settles, releases the latch, runs the errands and leaves the runtime, if it was
  * a fiber that had entered it; and does without a worker if none can be made. */
 void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber);
@@ -334,6 +337,8 @@ bool weft__hand_take(struct worker *worker, struct task *task);
 bool weft__hand_fill(weft_pool *pool, struct task *task);
 /* Inside the runtime: forgets the chunk of the processor's hand if it is empty. */
 void weft__hand_clear(weft_pool *pool);
+/* The same: what is left in it goes back to the queue. */
+void weft__hand_put_back(weft_pool *pool);
 /* How many tasks are in the hands of the processors. */
 int64_t weft__hands_length(const weft_pool *pool);
 /* Takes from `inside` what was ended there since the last time. */
@@ -410,10 +415,27 @@ void weft__pool_tell_drop(weft_pool *pool, struct task *task);
 /* Under the latch: turns all who wait away. */
 void weft__pool_refuse(weft_pool *pool, int error, struct errands *errands);
 
-/* How many tasks the caller runs in place of a worker, one inside the other; NULL without memory. No more
- * than DEPTH_MOST. */
+/* stand.c */
+
+/* The caller runs a task of the pool in place of a worker; on its stack. */
+struct stand_in {
+    weft_pool *pool;
+    struct stand_in *outer, *next;
+    const void *who;
+    uint32_t depth; /* one inside the other; no more than DEPTH_MOST where there is a choice */
+    bool has_place; /* it counts as one of the workers that are away */
+    bool recorded;
+};
 enum { DEPTH_MOST = 8 };
-uint32_t *weft__pool_depth(void);
+/* Whether the caller may run one more; false also without memory to tell how many it runs. And: whether it runs any. */
+bool weft__pool_may_stand_in(void);
+bool weft__pool_stands_in(void);
+/* Around such a task. */
+void weft__stand_in_begin(struct stand_in *own, weft_pool *pool, bool has_place);
+void weft__stand_in_end(const struct stand_in *own);
+/* What the caller is to the pool: nothing; in a task of it, beyond its places; or in one that has a place. */
+enum role { ROLE_STRANGER, ROLE_GUEST, ROLE_HOLDER };
+enum role weft__pool_role(const weft_pool *pool);
 
 /* A guess, without the latch of the caller's: how many tasks are inside; whether one more would be admitted
  * at once. */

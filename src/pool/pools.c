@@ -20,9 +20,8 @@ int weft_pools_close(weft_pools *pools)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    const struct worker *own = weft__worker_self();
     for (int i = 0; i < pools->count; i++)
-        if (own != NULL && own->pool == pools->pools[i])
+        if (weft__pool_role(pools->pools[i]) != ROLE_STRANGER)
             return -EDEADLK;
     for (int i = 0; i < pools->count; i++)
         must(weft__pool_stop_firmly(pools->pools[i]) == 0);

@@ -88,7 +88,7 @@ static void act(void)
             weft__pool_call_taker(pool, &errands); /* for the processor of this machine */
         latch_release(&pool->latch);
         if (weft__pool_run(pool, &errands))
-            weft__pool_leave_inside(pool); /* those who are there go on */
+            weft__pool_give_up(pool);
     }
     lock_release(&pools.lock);
 }

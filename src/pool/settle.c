@@ -13,9 +13,10 @@
  *
  * takers + away <= capacity, but for the moment after the capacity was lowered, and for places that are lent.
  *
- * If no worker can be made and nobody else is there to run what is ready, the one who tried runs it itself:
- * nothing that was admitted is stuck. It counts as a visitor until then, as do all calls that still need the
- * pool after the latch is released: a pool is not stopped before they have left.
+ * If no worker can be made and nobody else is there to run what is ready, the one who tried runs it itself, if it can: a worker whose task
+ * is about to wait cannot. Then, and if all who are there wait, it is tried again whenever a fiber ends, and every few milliseconds
+ * (weft__starve_outside): nothing that was admitted is stuck. The one who tried counts as a visitor until then, as do all calls that still need
+ * the pool after the latch is released: a pool is not stopped before they have left.
  */
 #include <errno.h>
 
@@ -222,7 +223,7 @@ void weft__pool_lend(weft_pool *pool, int64_t places)
     weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
-        weft__pool_leave_inside(pool); /* the caller is one of its workers */
+        weft__pool_give_up(pool);
     leave_if_fiber(fiber);
 }
 
@@ -235,27 +236,41 @@ static bool take_alone(weft_pool *pool, struct task *task)
     return found;
 }
 
-/* Nobody could be made: those who are idle are called for what is ready, and the visit ends. */
-static void end_visit(weft_pool *pool)
+/* Under the latch: tasks are ready, there would be a place, and nobody takes them or is about to. */
+static bool lacks_taker(const weft_pool *pool)
+{
+    return pool->takers.length + pool->starting == 0 && weft__pool_wants_taker(pool, 0);
+}
+
+void weft__pool_give_up(weft_pool *pool)
 {
     struct errands errands = {.first = NULL};
-    bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
     if (pool->idle.length > 0)
         weft__pool_settle(pool, &errands);
-    if (errands.make_worker) {
+    if (errands.make_worker) { /* the idle ones were gone */
         errands.make_worker = false;
         pool->workers--;
         pool->starting--;
     }
+    bool lacks = lacks_taker(pool);
     pool->visitors--;
     conclude(pool, &errands);
     latch_release(&pool->latch);
     must(!weft__pool_run(pool, &errands)); /* it makes none */
+    if (lacks)
+        weft__starve_outside();
+}
+
+static void end_visit(weft_pool *pool)
+{
+    bool fiber = enter_if_fiber();
+    weft__pool_give_up(pool);
     leave_if_fiber(fiber);
 }
 
-void weft__pool_do_without(weft_pool *pool)
+/* Runs them as one of the workers that are away. */
+static void run_alone(weft_pool *pool)
 {
     struct task task;
     latch_acquire(&pool->latch);
@@ -277,7 +292,16 @@ void weft__pool_do_without(weft_pool *pool)
         must(!weft__pool_run(pool, &errands)); /* it makes none */
         leave_if_fiber(fiber);
     }
-    end_visit(pool);
+}
+
+void weft__pool_do_without(weft_pool *pool)
+{
+    struct stand_in own;
+    weft__stand_in_begin(&own, pool, true);
+    run_alone(pool);
+    weft__stand_in_end(&own);
+    if (!weft__runtime_forked())
+        end_visit(pool);
 }
 
 /* So many helpers could not be made: for what is ready a taker may be wanted now. True if a worker is to be made. */

@@ -129,39 +129,21 @@ void weft__pool_tell_drop(weft_pool *pool, struct task *task)
     task_free_copy(task);
 }
 
-uint32_t *weft__pool_depth(void)
-{
-    weft_fiber *fiber = weft_self();
-    if (fiber != NULL)
-        return weft__fiber_extra(fiber) != NULL ? &fiber_extra(fiber)->calls : NULL;
-    struct foreign *foreign = weft__foreign_self();
-    must(foreign != NULL); /* is_known */
-    return &foreign->calls;
-}
-
 /* Whether the caller may run the task itself: not too many inside each other, and not out of the order of
  * its key. */
 static bool callable(const struct offer *offer)
 {
-    const uint32_t *depth = weft__pool_depth();
-    return offer->key == 0 && depth != NULL && *depth < DEPTH_MOST;
-}
-
-/* Whether the caller, who has to wait, would wait for a place that it has itself. */
-static bool waits_for_itself(const struct worker *own)
-{
-    const uint32_t *depth = weft__pool_depth();
-    return own != NULL || (depth != NULL && *depth > 0);
+    return offer->key == 0 && weft__pool_may_stand_in();
 }
 
 /* What happens to an offer. */
 enum verdict { ADMITTED, REFUSED, WAITS, CALLS, DROPS };
 
-/* Under the latch, in a full pool that waits. `own`: the caller is one of its tasks. */
-static enum verdict judge_waiting(weft_pool *pool, const struct offer *offer,
-                                  const struct worker *own, int *error)
+/* Under the latch, in a full pool that waits. `own`: the caller is one of its tasks. Who stands in for another pool may
+ * have what those wait for who have the places of this one. */
+static enum verdict judge_waiting(weft_pool *pool, const struct offer *offer, bool own, int *error)
 {
-    if (waits_for_itself(own))
+    if (own || weft__pool_stands_in())
         return callable(offer) ? CALLS : ADMITTED;
     if (pool->options.max_blocked > 0 && pool->blocked.length >= pool->options.max_blocked)
         return REFUSED;
@@ -173,17 +155,16 @@ static enum verdict judge_waiting(weft_pool *pool, const struct offer *offer,
 }
 
 /* Under the latch; the error is for REFUSED. */
-static enum verdict judge(weft_pool *pool, const struct offer *offer, const struct worker *own,
-                          int *error)
+static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own, int *error)
 {
     *error = -ESHUTDOWN;
     /* The tasks of a pool that stops may still submit: what was admitted runs to its end. */
-    if (pool->state == POOL_STOPPED || (pool->state == POOL_STOPPING && own == NULL))
+    if (pool->state == POOL_STOPPED || (pool->state == POOL_STOPPING && !own))
         return REFUSED;
     *error = -EAGAIN;
     if (pool->inside >= pool_limit(pool))
         weft__pool_collect(pool);
-    if (pool->inside < pool_limit(pool) && (pool->blocked.length == 0 || own != NULL))
+    if (pool->inside < pool_limit(pool) && (pool->blocked.length == 0 || own))
         return ADMITTED;
     switch (pool->options.when_full) {
     case WEFT_REJECT:
@@ -387,10 +368,7 @@ static void call_here(weft_pool *pool, const struct offer *offer)
 {
     struct copy copy;
     struct task task = task_with(offer, &copy);
-    uint32_t *depth = weft__pool_depth(); /* there is one: it was asked before */
-    ++*depth;
     weft__pool_call(pool, &task);
-    --*depth;
 }
 
 static void finish(weft_pool *pool, struct aftermath *after)
@@ -428,8 +406,8 @@ static void spin_for_room(const weft_pool *pool)
 
 /* Judges and acts under the latch; the caller has entered the runtime. `again`: it said SPIN or PASS_BATON
  * before, and counts as a visitor. */
-static int decide(weft_pool *pool, const struct offer *offer, struct worker *own,
-                  struct aftermath *after, bool again)
+static int decide(weft_pool *pool, const struct offer *offer, bool own, struct aftermath *after,
+                  bool again)
 {
     struct errands errands = {.first = NULL};
     int error = 0;
@@ -493,9 +471,7 @@ int weft__pool_offer(weft_pool *pool, const struct offer *offer)
         return -ECHILD;
     if (unlikely(!is_known()))
         return -ENOMEM;
-    struct worker *own = weft__worker_self();
-    if (own != NULL && own->pool != pool)
-        own = NULL;
+    bool own = weft__pool_role(pool) != ROLE_STRANGER;
     bool fiber = enter_if_fiber();
     int error = decide(pool, offer, own, &after, false);
     if (error == SPIN) {

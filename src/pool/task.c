@@ -272,24 +272,23 @@ int weft_task_wait_until(weft_task *task, void **result, int64_t deadline)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    struct worker *own = weft__worker_self();
     weft_fiber *self = weft_self();
     if (self != NULL && atomic_ptr_load_relaxed(&task->runner) == self)
         return -EDEADLK;
-    bool helps = own != NULL && own->pool == task->pool;
+    enum role role = weft__pool_role(task->pool);
     /* Those of a key have an order; and one that is run here cannot be isolated. */
-    bool runs = helps && !task->keyed && !task->pool->options.isolate_crashes;
-    uint32_t *depth = runs ? weft__pool_depth() : NULL;
-    if (depth != NULL && *depth < DEPTH_MOST && leave_waiting(task, TASK_RUNS)) {
-        ++*depth;
+    bool runs = role != ROLE_STRANGER && !task->keyed && !task->pool->options.isolate_crashes;
+    if (runs && weft__pool_may_stand_in() && leave_waiting(task, TASK_RUNS)) {
+        struct stand_in own;
+        weft__stand_in_begin(&own, task->pool, false);
         call(task);
-        --*depth;
+        weft__stand_in_end(&own);
     }
     if (!weft_task_ended(task)) {
-        if (helps)
+        if (role == ROLE_HOLDER)
             weft__pool_lend(task->pool, 1);
         int error = wait_for_end(task, deadline);
-        if (helps)
+        if (role == ROLE_HOLDER)
             weft__pool_lend(task->pool, -1);
         if (error != 0)
             return error;

@@ -59,7 +59,7 @@ static bool finish_serial(weft_pool *pool, struct task *task)
     weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
-        weft__pool_leave_inside(pool); /* the caller is still inside */
+        weft__pool_give_up(pool);
     leave_if_fiber(fiber);
     return here;
 }
@@ -120,7 +120,10 @@ void weft__pool_call_task(weft_pool *pool, struct task *task)
 void weft__pool_call(weft_pool *pool, struct task *task)
 {
     struct errands errands = {.first = NULL};
+    struct stand_in own;
+    weft__stand_in_begin(&own, pool, false);
     weft__pool_call_task(pool, task);
+    weft__stand_in_end(&own);
     if (weft__runtime_forked())
         return;
     bool fiber = enter_if_fiber();
@@ -240,7 +243,7 @@ void weft__pool_pass_baton(struct worker *worker)
         weft__pool_call_taker(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
-        weft__pool_leave_inside(pool); /* this worker comes back at least */
+        weft__pool_give_up(pool);
 }
 
 void weft__worker_tells(void)
@@ -258,12 +261,14 @@ static noinline void attend_inside(struct worker *worker)
     latch_acquire(&pool->latch);
     (void)weft__pool_count_ended(pool, worker);
     weft__hands_count(pool);
-    if (pool->paused || weft__pool_busy(pool) > pool->capacity)
+    if (pool->paused || weft__pool_busy(pool) > pool->capacity) { /* else it was emptied: pool.c */
         put_back(pool, worker);
+        weft__hand_put_back(pool);
+    }
     weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
-        weft__pool_leave_inside(pool); /* this worker is here */
+        weft__pool_give_up(pool);
 }
 
 static void attend(struct worker *worker)
@@ -390,7 +395,7 @@ static noinline enum next choose(struct worker *worker, bool lingered)
     }
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
-        weft__pool_leave_inside(pool); /* this worker looks again */
+        weft__pool_give_up(pool);
     return next;
 }
 
@@ -568,7 +573,7 @@ static void start_anew(struct worker *worker)
     weft__pool_settle(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
-        weft__pool_leave_inside(pool); /* this worker is here */
+        weft__pool_give_up(pool);
     runtime_leave(thread_self());
 }
 

@@ -107,7 +107,7 @@ static uint32_t idle_machines(uint32_t *wakes)
     }
     *wakes = weft__sched.wakes;
     idle &= atomic_u32_load_relaxed(&weft__sched.idle_count) == weft__sched.processor_count &&
-            !atomic_u32_load_relaxed(&weft__sched.starving) &&
+            !(atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_TIMED) &&
             !atomic_u32_load_relaxed(&weft__sched.stopping);
     lock_release(&weft__sched.lock);
     idle &= weft__idle_queues_empty() && weft__timers_next() == WHEEL_EMPTY &&

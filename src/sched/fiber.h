@@ -46,8 +46,8 @@ struct extra {
     struct bond bond;         /* to its context */
     struct weft_group *group; /* that it is in; with what it runs: sync/group.c */
     int (*group_function)(void *);
-    struct crash *crash; /* if it may be abandoned: sched/crash.c; else NULL */
-    uint32_t calls; /* tasks of pools that it runs in place of a worker, one inside the other */
+    struct crash *crash;        /* if it may be abandoned: sched/crash.c; else NULL */
+    struct stand_in *stands_in; /* tasks of pools that it runs in place of a worker: pool/stand.c */
 };
 
 struct panic;

@@ -49,6 +49,10 @@
  * call, since it was not the one who was called: so it is poked. Nothing is lost if there is no watcher at that moment, as invariant 2 in
  * machine.c has it: some machine is awake then, and the next that retires watches.
  *
+ * Others (pools) who could not make a fiber starve: they are called again by the machine on which the next fiber ends, or, if it was
+ * for want of memory, by one that wakes up for that every 10 ms. If the number of fibers is limited they do not keep a deadlock from being
+ * reported: only the end of a fiber could help.
+ *
  * Lock order: weft__sched.lock is the last but for that of the inject queue.
  *
  * Rejected: a dozer that pokes the watcher instead of keeping the time itself: each sleep of a lone
@@ -420,6 +424,33 @@ bool weft__idle_looks(void)
     return atomic_u32_load_acquire(&others.set) != 0 && others.look();
 }
 
+/* Whether they wait for more than a fiber to end. */
+static bool others_starve(void)
+{
+    return (atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_OTHERS) != 0;
+}
+
+/* By the watcher: whether they have something to do. If they do not starve any more, it is forgotten that they did. */
+static bool others_want(bool busy)
+{
+    bool starve = others_starve();
+    if (starve)
+        (void)atomic_u32_and_acq_rel(&weft__sched.starving, ~(uint32_t)STARVING_OTHERS);
+    bool want = (busy || starve) && weft__idle_looks();
+    if (want && starve) /* until it is done */
+        (void)atomic_u32_or_relaxed(&weft__sched.starving, STARVING_OTHERS);
+    return want;
+}
+
+/* By a machine with a processor, on its own stack. Who fails once more says so again. */
+static void act_for_others(void)
+{
+    (void)atomic_u32_and_acq_rel(&weft__sched.starving,
+                                 ~(uint32_t)(STARVING_OTHERS | STARVING_LIMITED));
+    if (atomic_u32_load_acquire(&others.set) != 0)
+        others.act();
+}
+
 /* Sleeps in the poller until woken, or until there is something to come back for, or no processor is idle.
  * sleep_until shows WHEEL_EMPTY, and a barrier_heavy has passed, whenever it looks before it sleeps: who
  * arms a timer then sees that and pokes, or is seen. False: no processor is idle. */
@@ -441,7 +472,7 @@ static bool watch(struct machine *machine)
         int64_t now = weft__sys_now();
         weft__housekeep(now);
         enum found busy_ones = look_at_busy();
-        bool acts = busy && weft__idle_looks();
+        bool acts = others_want(busy);
         bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || acts ||
                     !weft__idle_queues_empty();
         if (work && come_back(machine)) {
@@ -503,8 +534,11 @@ static void doze(struct machine *machine)
             leave = WEFT_NEVER;
         }
         weft__housekeep(now);
-        if (weft__timers_next() <= now && come_back(machine))
+        bool acts = others_starve();
+        if ((weft__timers_next() <= now || acts) && come_back(machine)) {
+            machine->acts = acts;
             return;
+        }
     }
 }
 
@@ -582,8 +616,7 @@ void weft__idle_begin(struct machine *machine)
     weft__processor_acquire(machine, machine->assigned);
     if (machine->acts || machine->to_act) {
         machine->acts = machine->to_act = false;
-        if (atomic_u32_load_acquire(&others.set) != 0)
-            others.act();
+        act_for_others();
     }
 }
 
@@ -623,10 +656,32 @@ void weft__unstarve(uint32_t most)
         chain_add(&fed, chain_take(&weft__sched.starved));
     /* Before the flag falls: who looks for a deadlock must find them in one place or the other. */
     weft__inject_push_any(fed);
-    atomic_u32_store_relaxed(&weft__sched.starving, weft__sched.starved.first != NULL);
+    if (weft__sched.starved.first == NULL)
+        (void)atomic_u32_and_acq_rel(&weft__sched.starving, ~(uint32_t)STARVING_FIBERS);
     lock_release(&weft__sched.lock);
     if (fed.count > 0)
         wake_if_idle();
+    if ((atomic_u32_load_relaxed(&weft__sched.starving) & ~(uint32_t)STARVING_FIBERS) != 0 &&
+        thread_self()->processor != NULL)
+        act_for_others();
+}
+
+void weft__retry_soon(void)
+{
+    int64_t retry = weft__sys_now() + STARVED_RETRY;
+    weft__housekeep_by(retry);
+    weft__timers_news(retry);
+}
+
+void weft__starve_outside(void)
+{
+    (void)atomic_u32_or_relaxed(&weft__sched.starving, STARVING_LIMITED);
+    barrier_heavy(); /* a fiber that ends sees that, or we see that there is room */
+    if (weft__sched.max_fibers != 0 &&
+        atomic_i64_load_relaxed(&weft__sched.limited) >= weft__sched.max_fibers)
+        return;
+    (void)atomic_u32_or_relaxed(&weft__sched.starving, STARVING_OTHERS);
+    weft__retry_soon();
 }
 
 void weft__housekeep(int64_t now)
@@ -639,7 +694,7 @@ void weft__housekeep(int64_t now)
     weft__housekeep_by(weft__stack_trim(now));
     weft__machine_bury_ended();
     atomic_u32_store_release(&working, 0); /* pairs with the exchange above */
-    if (atomic_u32_load_relaxed(&weft__sched.starving)) {
+    if (atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_TIMED) {
         weft__housekeep_by(now + STARVED_RETRY);
         weft__unstarve(STARVED_BATCH);
     }

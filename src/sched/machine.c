@@ -281,17 +281,13 @@ static noinline void starve(struct weft_fiber *fiber)
 {
     lock_acquire(&weft__sched.lock);
     chain_add(&weft__sched.starved, fiber);
-    bool first = !atomic_u32_load_relaxed(&weft__sched.starving);
-    atomic_u32_store_relaxed(&weft__sched.starving, 1);
+    bool first = !(atomic_u32_or_relaxed(&weft__sched.starving, STARVING_FIBERS) & STARVING_FIBERS);
     lock_release(&weft__sched.lock);
     static atomic_u32 said;
     if (atomic_u32_exchange_acq_rel(&said, 1) == 0)
         weft__warn("no memory for the stack of a fiber: it waits until another one ends");
-    if (first) {
-        int64_t retry = weft__sys_now() + STARVED_RETRY;
-        weft__housekeep_by(retry);
-        weft__timers_news(retry);
-    }
+    if (first)
+        weft__retry_soon();
 }
 
 /* Opens the wait to the fiber's context. True: that is cancelled, and the wait was claimed for it. */

@@ -87,7 +87,7 @@ struct sched {
     struct machine *records; /* of machines that were joined */
     uint32_t wakes;          /* how often one was taken out of the idle list */
     struct chain starved;    /* fibers for which there was no stack */
-    atomic_u32 starving;     /* whether there are any */
+    atomic_u32 starving;     /* enum starving, of those that there are */
 
     /* Read by everyone who makes a fiber ready; changed only when machines sleep and wake. */
     _Alignas(CACHE_LINE) atomic_u32 idle_count; /* idle processors */
@@ -106,6 +106,14 @@ struct sched {
 };
 
 #define NO_WATCHER INT64_MIN
+
+/* Who waits for something that may be there later. */
+enum starving {
+    STARVING_FIBERS = 1,  /* fibers: for a stack; in `starved` */
+    STARVING_OTHERS = 2,  /* others: for memory */
+    STARVING_LIMITED = 4, /* others: for a fiber to end, since there are as many as there may be */
+    STARVING_TIMED = STARVING_FIBERS | STARVING_OTHERS, /* are tried again every STARVED_RETRY */
+};
 
 extern struct sched weft__sched;
 
@@ -234,16 +242,21 @@ bool weft__idle_queues_empty(void);
  * a processor which was taken from a machine that is stuck. */
 void weft__idle_look_too(bool (*look)(void), void (*act)(void));
 bool weft__idle_looks(void);
+/* They could not make a fiber: `act` is called when one has ended, and every STARVED_RETRY if it was for want of memory. */
+void weft__starve_outside(void);
 /* Bounded clean-up work (stacks, starved fibers, threads that ended) if its time has come. */
 void weft__housekeep(int64_t now);
 void weft__housekeep_by(int64_t time);
+/* The same in STARVED_RETRY, and somebody will be awake. */
+void weft__retry_soon(void);
 /* Plans it if there is something to do. */
 void weft__housekeep_plan(void);
-/* Lets up to `most` fibers that wait for a stack try again. */
+/* Lets up to `most` fibers that wait for a stack try again; and others, if the caller has a processor. */
 #define STARVED_RETRY (10 * WEFT_MS)
 void weft__unstarve(uint32_t most);
 static inline void unstarve_one(void)
 {
+    barrier_light(); /* pairs with weft__starve_outside */
     if (unlikely(atomic_u32_load_relaxed(&weft__sched.starving)))
         weft__unstarve(1);
 }

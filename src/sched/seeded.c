@@ -194,7 +194,7 @@ static bool wait_for_something(struct processor *processor)
 {
     if (poller_used() && weft__poller_poll())
         return true;
-    if (unlikely(atomic_u32_load_relaxed(&weft__sched.starving))) {
+    if (unlikely(atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_TIMED)) {
         weft__sys_sleep_until(weft__sys_now() + STARVED_LOOK);
         weft__unstarve(1);
         return true;

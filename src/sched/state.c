@@ -39,7 +39,8 @@ UNORDERED static void show_whole(struct text *text)
         atomic_ptr_load_relaxed(&weft__sched.watcher) != NULL ? "a machine sleeps in"
                                                               : "nobody sleeps in",
         (long long)weft__descriptor_waits(), atomic_u32_load_relaxed(&weft__sched.lost),
-        atomic_u32_load_relaxed(&weft__sched.starving) ? "; some wait for a stack" : "",
+        atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_FIBERS ? "; some wait for a stack"
+                                                                         : "",
         atomic_u32_load_relaxed(&weft__sched.stopping) ? "; it stops" : "");
     weft__text_write(text);
 }
