@@ -31,6 +31,12 @@ static always_inline void fetch_line(const void *address)
     __asm__ volatile("");
 }
 
+static always_inline void fetch_line_to_write(const void *address)
+{
+    __builtin_prefetch(address, 1);
+    __asm__ volatile("");
+}
+
 #define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 #if defined(__has_feature)

@@ -62,7 +62,23 @@ bool weft__hand_take(struct worker *worker, struct task *task)
     return weft__chunk_take(hand->chunk, task);
 }
 
+void weft__helper_comes(struct worker *worker)
+{
+    struct hand *hand = hand_here(worker->pool);
+    worker->state = WORKER_AWAY;
+    if (hand != NULL)
+        atomic_u64_store_relaxed(&hand->came, atomic_u64_load_relaxed(&hand->came) + 1);
+}
+
 /* Under the latch, in which all is. */
+
+int64_t weft__helpers_coming(const weft_pool *pool)
+{
+    uint64_t came = 0;
+    for (uint32_t i = 0; i < pool->hand_count; i++)
+        came += atomic_u64_load_relaxed(&pool->hands[i].came);
+    return (int64_t)(pool->helpers - came);
+}
 
 struct chunk *weft__pool_take_chunk(weft_pool *pool)
 {

@@ -48,8 +48,9 @@ enum { PRIORITIES = 3, SERIAL_BUCKETS = 64 };
 
 enum attention {
     NO_ATTENTION,
-    AT_ONCE,   /* between two tasks */
-    WHEN_DONE, /* when there is no more to take */
+    WHEN_DONE,  /* when there is no more to take */
+    WHEN_ENDED, /* between two tasks, by who has ended one: many may just begin */
+    AT_ONCE,    /* between two tasks */
 };
 
 enum pool_state { POOL_OPEN, POOL_STOPPING, POOL_STOPPED };
@@ -60,6 +61,7 @@ enum worker_state {
     WORKER_IDLE,   /* parked, in the list of idle ones */
     WORKER_TAKES,  /* takes task after task: in the list of takers */
     WORKER_AWAY,   /* its task waits, or has waited: others take the tasks that come next */
+    WORKER_HELPS,  /* a helper that has not come yet; counts as away */
 };
 
 /* Where the worker stands: beside a private stack, before what a compact fiber keeps, or with what a crash needs. */
@@ -90,6 +92,7 @@ struct hand {
     _Alignas(CACHE_LINE) struct chunk *chunk; /* NULL: nothing */
     atomic_u64 ended;                         /* written by the owner of the processor alone */
     uint64_t counted;                         /* of those, under the latch: taken from `inside` */
+    atomic_u64 came; /* helpers that came to this processor; written by its owner alone */
 };
 
 static inline struct worker *worker_of(struct link *link)
@@ -160,13 +163,16 @@ struct weft_pool {
     uint32_t hands_used;      /* hands that have a chunk */
     uint32_t hand_looked;     /* the last one that was looked at */
     int64_t away;
+    uint64_t helpers; /* that were made, or are being made */
     int64_t
         visitors; /* calls that still have to do with the pool: it does not stop before they end */
     int64_t lent; /* places of workers that wait for tasks of this pool */
 
     struct line blocked;         /* submitters */
     int64_t napping;             /* of those: who nap */
+    bool put_off;                /* a fiber that naps will see to it who is called: settle.c */
     int64_t flow_at, flow_ended; /* the time, and the tasks ended, when one last had to wait */
+    int64_t flow;                /* places that a fiber's nap brings, by that */
     void *stoppers;              /* waiters: who wait for it to be stopped */
     void *watchers;              /* the same: for all tasks to have ended */
     int64_t watchers_coming;     /* who will be there soon, or find that it is so */
@@ -196,6 +202,11 @@ struct errands {
     uint8_t make_helpers;        /* so many, counted already */
     bool make_worker;            /* behind those */
 };
+
+static inline bool errands_any(const struct errands *errands)
+{
+    return errands->first != NULL || errands->make_worker || errands->make_helpers > 0;
+}
 
 static inline void errands_wake(struct errands *errands, struct waiter *waiter)
 {
@@ -293,6 +304,9 @@ static inline bool weft__pool_takers_suffice(const weft_pool *pool, int64_t read
     return takers > 0 && (atomic_u32_load_relaxed(&weft__sched.idle_count) == 0 ||
                           (pool->quick && ready <= takers * BACKLOG));
 }
+/* Under the latch: wakes one or makes one if one more is wanted, now; and: whether that is put off. */
+void weft__pool_call_wanted(weft_pool *pool, struct errands *errands);
+bool weft__pool_puts_off(const weft_pool *pool);
 /* Under the latch: wakes one, or makes one. */
 void weft__pool_call_taker(weft_pool *pool, struct errands *errands);
 /* Under the latch, when a taker's task parks: has some helpers made, where many are needed. */
@@ -328,6 +342,9 @@ static inline void change_ready(weft_pool *pool, int64_t by)
 
 /* hand.c */
 
+/* A helper has come, inside the runtime. And, under the latch: how many of them have not yet, at most. */
+void weft__helper_comes(struct worker *worker);
+int64_t weft__helpers_coming(const weft_pool *pool);
 bool weft__hands_make(weft_pool *pool);
 void weft__hands_free(weft_pool *pool);
 /* The next task out of the hand of the processor, for a worker that is away, or has the latch, and has entered the

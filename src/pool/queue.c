@@ -80,6 +80,7 @@ bool weft__chunk_take(struct chunk *chunk, struct task *task)
     uint32_t index = atomic_u32_add_seq_cst(&chunk->taken, 1);
     if (index >= chunk->count)
         return false;
+    fetch_line(slot_at(chunk, index + FETCH_SLOTS)); /* who submits wrote it elsewhere */
     slot_read(chunk, slot_at(chunk, index), task);
     return true;
 }

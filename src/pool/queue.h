@@ -36,7 +36,7 @@ struct plain_task {
     void *arg;
 };
 
-enum { CHUNK_SIZE = 1024 };
+enum { CHUNK_SIZE = 1024, FETCH_SLOTS = 8 };
 
 struct chunk {
     struct chunk *next;
@@ -78,7 +78,9 @@ static inline bool queue_push_plain(struct queue *queue, void (*function)(void *
     struct chunk *last = queue->last;
     if (last == NULL || last->slot != sizeof(struct plain_task) || last->count == CHUNK_PLAIN)
         return false;
-    ((struct plain_task *)(void *)last->slots)[last->count++] = (struct plain_task){function, arg};
+    struct plain_task *slot = (struct plain_task *)(void *)last->slots + last->count++;
+    *slot = (struct plain_task){function, arg};
+    fetch_line_to_write(slot + FETCH_SLOTS); /* who ran what was there had it last */
     queue->length++;
     return true;
 }

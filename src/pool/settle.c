@@ -9,7 +9,12 @@
  * Where task after task parks and nobody rests, a worker is needed for each task that is ready. Each would come by the latch
  * twice, as a taker: to take its task, and to pass the baton. So one who passes the baton has some helpers made as well: they are away from
  * the beginning, so they take out of the hand of their processor, and nobody is told when their tasks park. As many as
- * half of those that have parked in a row, so that a few who park do not bring many workers.
+ * half of those that have parked in a row, so that a few who park do not bring many workers; and no more than there are tasks for, of which
+ * those helpers have one each who have not come yet.
+ *
+ * Where tasks end fast and are followed by others, those who end one take what is ready: to call one who rests for it as well is a turn
+ * in vain for both, and a task of another's data. So while a fiber that submits naps in line, for 50 us, nobody who rests is called for as much as will be
+ * taken in a few such naps; and the fiber, when it looks, calls if one is wanted then.
  *
  * takers + away <= capacity, but for the moment after the capacity was lowered, and for places that are lent.
  *
@@ -22,6 +27,8 @@
 
 #include "base/assert.h"
 #include "pool/pool.h"
+
+enum { PUT_OFF_NAPS = 16 };
 
 /* Counting; under the latch. */
 
@@ -112,13 +119,15 @@ void weft__pool_call_helpers(weft_pool *pool, struct errands *errands)
     if (pool->parked_in_row < 2 || pool->idle.length > 0 || pool->paused || pool->failing > 0 ||
         pool->options.isolate_crashes)
         return;
-    int64_t ready = atomic_i64_load_relaxed(&pool->ready) / (2 * weft__sched.processor_count);
+    int64_t ready = atomic_i64_load_relaxed(&pool->ready) - weft__helpers_coming(pool);
     int64_t places = pool->capacity - weft__pool_busy(pool);
-    int64_t count = least(pool->parked_in_row / 2, least(ready, places));
+    int64_t share = ready / (2 * weft__sched.processor_count);
+    int64_t count = least(pool->parked_in_row / 2, least(share, places));
     if (count <= 0)
         return;
     count_new(pool, count);
     pool->away += count;
+    pool->helpers += (uint64_t)count;
     errands->make_helpers = (uint8_t)count;
 }
 
@@ -156,9 +165,10 @@ static void conclude(weft_pool *pool, struct errands *errands)
 /* What those who wait need of the workers. */
 static enum attention attention_wanted(const weft_pool *pool)
 {
-    if (pool->blocked.length > pool->napping || pool->paused || pool->state != POOL_OPEN ||
-        weft__pool_busy(pool) > pool->capacity)
+    if (pool->paused || pool->state != POOL_OPEN || weft__pool_busy(pool) > pool->capacity)
         return AT_ONCE;
+    if (pool->blocked.length > pool->napping)
+        return WHEN_ENDED;
     return pool->watchers != NULL || pool->watchers_coming > 0 ? WHEN_DONE : NO_ATTENTION;
 }
 
@@ -170,12 +180,24 @@ void weft__pool_set_attention(weft_pool *pool)
                                     attention); /* pairs with chunk_take: pool.h */
 }
 
-void weft__pool_settle(weft_pool *pool, struct errands *errands)
+bool weft__pool_puts_off(const weft_pool *pool)
 {
-    weft__pool_admit(pool, errands);
+    return unlikely(pool->put_off) && pool->idle.length > 0 &&
+           atomic_i64_load_relaxed(&pool->ready) <= PUT_OFF_NAPS * pool->flow;
+}
+
+void weft__pool_call_wanted(weft_pool *pool, struct errands *errands)
+{
     if (!weft__pool_takers_suffice(pool, atomic_i64_load_relaxed(&pool->ready)) &&
         weft__pool_wants_taker(pool, 0))
         weft__pool_call_taker(pool, errands);
+}
+
+void weft__pool_settle(weft_pool *pool, struct errands *errands)
+{
+    weft__pool_admit(pool, errands);
+    if (!weft__pool_puts_off(pool))
+        weft__pool_call_wanted(pool, errands);
     conclude(pool, errands);
     atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));
     weft__pool_set_attention(pool);
@@ -311,6 +333,7 @@ static noinline bool without_helpers(weft_pool *pool, uint8_t count, bool make)
     latch_acquire(&pool->latch);
     pool->workers -= count;
     pool->away -= count;
+    pool->helpers -= count;
     if (!make && weft__pool_wants_taker(pool, 0))
         weft__pool_call_taker(pool, &errands);
     latch_release(&pool->latch);
@@ -321,7 +344,7 @@ static noinline bool without_helpers(weft_pool *pool, uint8_t count, bool make)
 
 static bool make_helpers(weft_pool *pool, uint8_t count, bool make)
 {
-    while (count > 0 && weft__worker_make(pool, WORKER_AWAY) == 0)
+    while (count > 0 && weft__worker_make(pool, WORKER_HELPS) == 0)
         count--;
     return likely(count == 0) ? make : without_helpers(pool, count, make);
 }

@@ -219,12 +219,12 @@ static void ask_attention(weft_pool *pool, struct errands *errands)
     weft__pool_admit(pool, errands);
 }
 
-/* With the latch held, and held again after it, as a visitor: wakes those who were admitted. */
+/* With the latch held, and held again after it, as a visitor: wakes those who were admitted, or are called. */
 static void run_wakes(weft_pool *pool, struct errands *errands)
 {
     latch_release(&pool->latch);
-    bool failed = weft__pool_run(pool, errands);
-    must(!failed); /* it makes none */
+    if (weft__pool_run(pool, errands))
+        weft__pool_give_up(pool);
     *errands = (struct errands){.first = NULL};
     latch_acquire(&pool->latch);
 }
@@ -248,7 +248,11 @@ static int64_t nap_time(weft_pool *pool)
     if (passed > FLOW_TIME || (weft_self() == NULL && seeded()) || weft__cancelled() != 0)
         return 0;
     int64_t places = ended * time / (passed + 1); /* that a nap will bring */
-    return places > NAP_PLACES && places < pool_limit(pool) / 4 ? time : 0;
+    if (places <= NAP_PLACES || places >= pool_limit(pool) / 4)
+        return 0;
+    if (weft_self() != NULL)
+        pool->flow = places;
+    return time;
 }
 
 /* A fiber naps firmly: a context has to wait for so long. */
@@ -266,6 +270,8 @@ static void sleep_until(struct submitter *submitter, int64_t until)
 static bool nap(weft_pool *pool, struct submitter *submitter, int64_t time, struct errands *errands)
 {
     int64_t until = weft_after(time);
+    bool looks = submitter->waiter->is_fiber && !pool->put_off;
+    pool->put_off |= looks;
     submitter->naps = true;
     pool->napping++;
     pool->visitors++;
@@ -273,10 +279,14 @@ static bool nap(weft_pool *pool, struct submitter *submitter, int64_t time, stru
     latch_release(&pool->latch);
     sleep_until(submitter, until < submitter->offer->deadline ? until : submitter->offer->deadline);
     latch_acquire(&pool->latch);
-    if (submitter->naps)
-        ask_attention(pool, errands);
-    while (submitter->naps && errands->first != NULL) { /* those before it were admitted */
-        run_wakes(pool, errands);
+    weft__pool_collect(pool); /* most often that will do, and no worker is disturbed */
+    weft__pool_admit(pool, errands);
+    pool->put_off &= !looks;
+    if (looks && submitter->naps)
+        weft__pool_call_wanted(pool, errands);
+    for (bool asked = false; submitter->naps && (!asked || errands_any(errands)); asked = true) {
+        if (errands_any(errands))
+            run_wakes(pool, errands);
         ask_attention(pool, errands);
     }
     pool->visitors--;
@@ -287,15 +297,14 @@ static bool nap(weft_pool *pool, struct submitter *submitter, int64_t time, stru
     return false;
 }
 
-/* Waits in line; with the latch held, which is released. */
+/* Waits in line, after a nap of that time if it is not 0; with the latch held, which is released. */
 static int wait_as(weft_pool *pool, struct submitter *submitter, const struct offer *offer,
-                   struct aftermath *after)
+                   int64_t time, struct aftermath *after)
 {
     struct waiter own;
     *submitter = (struct submitter){.waiter = weft__waiter_begin(&own), .offer = offer};
     line_add(&pool->blocked, &submitter->link);
     struct errands errands = {.first = NULL};
-    int64_t time = nap_time(pool);
     if (time != 0 && nap(pool, submitter, time, &errands)) {
         weft__pool_settle(pool, &errands);
         latch_release(&pool->latch);
@@ -324,7 +333,7 @@ struct elsewhere {
     struct copy copy;
 };
 
-static noinline int wait_elsewhere(weft_pool *pool, const struct offer *offer,
+static noinline int wait_elsewhere(weft_pool *pool, const struct offer *offer, int64_t time,
                                    struct aftermath *after)
 {
     struct elsewhere *other = weft__stash(sizeof *other);
@@ -335,16 +344,17 @@ static noinline int wait_elsewhere(weft_pool *pool, const struct offer *offer,
     }
     other->offer = *offer;
     other->offer.task = task_with(offer, &other->copy);
-    int error = wait_as(pool, &other->submitter, &other->offer, after);
+    int error = wait_as(pool, &other->submitter, &other->offer, time, after);
     weft__unstash(other);
     return error;
 }
 
-static int wait_in_line(weft_pool *pool, const struct offer *offer, struct aftermath *after)
+static int wait_in_line(weft_pool *pool, const struct offer *offer, int64_t time,
+                        struct aftermath *after)
 {
     struct submitter own;
-    return likely(!on_compact()) ? wait_as(pool, &own, offer, after)
-                                 : wait_elsewhere(pool, offer, after);
+    return likely(!on_compact()) ? wait_as(pool, &own, offer, time, after)
+                                 : wait_elsewhere(pool, offer, time, after);
 }
 
 static int drop(weft_pool *pool, const struct offer *offer, struct aftermath *after)
@@ -404,6 +414,15 @@ static void spin_for_room(const weft_pool *pool)
         cpu_relax();
 }
 
+/* What the caller, who has to wait, has to do before that; or 0. Under the latch. */
+static int before_wait(const weft_pool *pool, const struct aftermath *after)
+{
+    if (!(after->todo & SPUN) && weft_self() == NULL && pool->blocked.length == 0 &&
+        atomic_i64_load_relaxed(&pool->ready) == 0 && weft__sched.processor_count > 1)
+        return SPIN;
+    return !(after->todo & TOLD) && is_worker() ? PASS_BATON : 0;
+}
+
 /* Judges and acts under the latch; the caller has entered the runtime. `again`: it said SPIN or PASS_BATON
  * before, and counts as a visitor. */
 static int decide(weft_pool *pool, const struct offer *offer, bool own, struct aftermath *after,
@@ -411,10 +430,12 @@ static int decide(weft_pool *pool, const struct offer *offer, bool own, struct a
 {
     struct errands errands = {.first = NULL};
     int error = 0;
+    int64_t time = 0;
     latch_acquire(&pool->latch);
     pool->visitors -= again;
     enum verdict verdict = judge(pool, offer, own, &error);
-    while (verdict == WAITS && look_again(pool, &errands)) {
+    while (verdict == WAITS && (before_wait(pool, after) != 0 || (time = nap_time(pool)) == 0) &&
+           look_again(pool, &errands)) {
         pool->visitors++;
         run_wakes(pool, &errands);
         pool->visitors--;
@@ -425,18 +446,12 @@ static int decide(weft_pool *pool, const struct offer *offer, bool own, struct a
         error = admit(pool, offer);
         break;
     case WAITS:
-        if (!(after->todo & SPUN) && weft_self() == NULL && pool->blocked.length == 0 &&
-            atomic_i64_load_relaxed(&pool->ready) == 0 && weft__sched.processor_count > 1) {
-            pool->visitors++;
-            latch_release(&pool->latch);
-            return SPIN;
-        }
-        if (!(after->todo & TOLD) && is_worker()) {
-            pool->visitors++;
-            latch_release(&pool->latch);
-            return PASS_BATON;
-        }
-        return wait_in_line(pool, offer, after); /* releases the latch */
+        error = before_wait(pool, after);
+        if (error == 0)
+            return wait_in_line(pool, offer, time, after); /* releases the latch */
+        pool->visitors++;
+        latch_release(&pool->latch);
+        return error;
     case DROPS:
         error = drop(pool, offer, after);
         break;

@@ -239,7 +239,8 @@ void weft__pool_pass_baton(struct worker *worker)
     /* A processor with nobody else to run is as good as idle, and who is called now is its next: else it would look for work,
      * sleep, be seen as idle and be woken, for each of many workers to come. The same behind helpers, who call nobody. */
     if (errands.first == NULL && !errands.make_worker &&
-        (errands.make_helpers > 0 || processor_is_dry()) && weft__pool_wants_taker(pool, 0))
+        (errands.make_helpers > 0 || processor_is_dry()) && !weft__pool_puts_off(pool) &&
+        weft__pool_wants_taker(pool, 0))
         weft__pool_call_taker(pool, &errands);
     latch_release(&pool->latch);
     if (weft__pool_run(pool, &errands))
@@ -331,9 +332,11 @@ static void leave_takers(struct worker *worker)
  * to pass the baton at once. */
 static bool goes_on_away(struct worker *worker, struct task *task)
 {
+    enum attention least =
+        atomic_u32_load_relaxed(&worker->ended) != worker->counted ? WHEN_ENDED : AT_ONCE;
     if (worker->state != WORKER_AWAY || !weft__hand_take(worker, task))
         return false;
-    if (unlikely(atomic_u32_load_seq_cst(&worker->pool->attention) == AT_ONCE))
+    if (unlikely(atomic_u32_load_seq_cst(&worker->pool->attention) >= least))
         attend_inside(worker);
     return true;
 }
@@ -474,7 +477,7 @@ static bool next_in_hand(struct worker *worker)
 {
     /* The chunk is gone if the task parked. */
     bool more = worker->chunk != NULL && weft__chunk_take(worker->chunk, &worker->task);
-    if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention) == AT_ONCE))
+    if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention) >= WHEN_ENDED))
         attend(worker);
     return more;
 }
@@ -493,7 +496,7 @@ static noinline bool after_task(struct worker *worker)
     weft__worker_end_task(worker);
     if (worker->state == WORKER_TAKES && !weft__runtime_forked() &&
         atomic_u32_load_relaxed(&worker->ended) % YIELD_EVERY == 0 &&
-        atomic_u32_load_relaxed(&worker->pool->attention) != AT_ONCE)
+        atomic_u32_load_relaxed(&worker->pool->attention) < WHEN_ENDED)
         weft_yield(); /* whoever else is ready on this processor has its turn */
     return false;
 }
@@ -544,6 +547,11 @@ void weft__worker_run_tasks(struct worker *worker)
 
 void weft__worker_live(struct worker *worker)
 {
+    if (worker->state == WORKER_HELPS) {
+        (void)runtime_enter(thread_self());
+        weft__helper_comes(worker);
+        runtime_leave(thread_self());
+    }
     if (!worker->moves && !weft__worker_begin(worker)) {
         weft__worker_finish(worker, false);
         return;

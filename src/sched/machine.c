@@ -389,6 +389,7 @@ static bool find_stack(struct processor *processor, struct weft_fiber *fiber, st
 {
     bool starves = false, found = true;
     if (fiber->compact) {
+        note_compact_owner(processor);
         *hot = weft__compact_enter(processor, fiber, &starves);
         found = *hot != NULL;
     } else {

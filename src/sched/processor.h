@@ -49,11 +49,27 @@ struct processor {
     struct stack_cache stacks;
     struct hot *hot; /* the one of its hot stacks that a fiber last began on: sched/compact.c */
     uint32_t hots;
+    atomic_u32 compact_until; /* the turn up to which it counts as one that runs compact fibers */
     atomic_u64 moved_out, bytes_out, waited; /* figures of compact fibers */
     struct fiber_cache fibers;
     struct processor *idle_next; /* under the scheduler's lock */
     uint32_t watched_turn;       /* the watcher's: the turn at its last look */
 };
+
+/* Whether a compact fiber had one of the last turns; the owner says that one has this. */
+enum { COMPACT_TURNS = 64 };
+static inline bool runs_compact(const struct processor *processor)
+{
+    return atomic_u32_load_relaxed(&processor->compact_until) -
+               atomic_u32_load_relaxed(&processor->turn) - 1 <
+           COMPACT_TURNS;
+}
+
+static inline void note_compact_owner(struct processor *processor)
+{
+    atomic_u32_store_relaxed(&processor->compact_until,
+                             atomic_u32_load_relaxed(&processor->turn) + COMPACT_TURNS);
+}
 
 /* The run queue. push and pop are for the owner; the names say so. */
 

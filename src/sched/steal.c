@@ -44,6 +44,11 @@
  * it will hand out. Without that the thief gets what such a fiber has spawned, never the fiber, and is hungry again
  * soon: two that spawn would stay on one processor.
  *
+ * A compact fiber that runs elsewhere uses the hot stack that it is bound to, of the processor it came from, for one turn at least: many lines go there and
+ * back, far more than a short turn costs. So where compact fibers run they are asked for, and their timers fired, only when they have waited for
+ * 50 us; until then the thief stays awake. For the same reason it first looks at its own timers, and does not go to sleep when
+ * one of them is due soon: else each processor of a pool of many sleepers would live on the others' whenever its own are late by a moment.
+ *
  * A thief that has found something takes back what it asked others for: nobody needs their answer.
  *
  * Rejected: the usual shared ring, popped by the owner with a compare-and-swap: it costs every
@@ -51,8 +56,10 @@
  */
 #include "sched/sched.h"
 
-#define SEARCH_TIME (20 * WEFT_US) /* then the thief gives up */
-#define SEARCH_MOST (40 * WEFT_US) /* the same, if somebody's time is nearly over */
+#define SEARCH_TIME (20 * WEFT_US)      /* then the thief gives up */
+#define SEARCH_MOST (40 * WEFT_US)      /* the same, if somebody's time is nearly over */
+#define COMPACT_PATIENCE (50 * WEFT_US) /* before compact fibers are asked for */
+#define OWN_MOST (200 * WEFT_US)        /* for which it waits for its own timers */
 
 enum {
     LOOK_PAUSES =
@@ -162,30 +169,46 @@ static void want(struct processor *victim)
         atomic_u32_or_relaxed(&owner->attention, ATTENTION_WANTED);
 }
 
-/* Asks the others for fibers, and fires their timers if those are due: a processor may be busy with
- * one fiber for longer than its timers can wait. */
-static struct weft_fiber *ask(struct processor *thief)
-{
-    uint32_t count = weft__sched.processor_count;
-    uint32_t start = prng_below(&thief->prng, count);
-    for (uint32_t i = 0; i < count; i++) {
-        struct processor *victim = &weft__sched.processors[(start + i) % count];
-        if (victim == thief)
-            continue;
-        if (ring_length(victim) > 0)
-            want(victim);
-        if (atomic_i64_load_relaxed(&victim->wheel.next) != WHEEL_EMPTY &&
-            weft__timers_fire(thief, victim, weft__sys_now()))
-            return dequeue(thief);
-    }
-    return NULL;
-}
-
 /* What a thief has seen of a victim. */
 struct seen {
     uint32_t turn;
     int64_t since; /* when it was first seen in this turn, with fibers waiting; 0: never */
+    int64_t
+        waiting; /* since when fibers were seen to wait there at each look; 0: not at the last */
 };
+
+/* How long the fibers of a victim are left to it. */
+static int64_t patience_with(const struct processor *victim)
+{
+    bool busy = atomic_ptr_load_relaxed(&victim->owner) != NULL;
+    return busy && runs_compact(victim) ? COMPACT_PATIENCE : 0;
+}
+
+/* Asks the others for fibers, and fires their timers if those are due: a processor may be busy with
+ * one fiber for longer than its timers can wait. *close: some are left to their processor for now. */
+static struct weft_fiber *ask(struct processor *thief, struct seen *seen, int64_t now, bool *close)
+{
+    uint32_t count = weft__sched.processor_count;
+    uint32_t start = prng_below(&thief->prng, count);
+    *close = false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = (start + i) % count;
+        struct processor *victim = &weft__sched.processors[index];
+        if (victim == thief)
+            continue;
+        bool waits = ring_length(victim) > 0;
+        bool due = atomic_i64_load_relaxed(&victim->wheel.next) <= now;
+        int64_t patience = waits || due ? patience_with(victim) : 0;
+        if (!waits || seen[index].waiting == 0)
+            seen[index].waiting = waits ? now : 0;
+        if (waits && now - seen[index].waiting >= patience)
+            want(victim);
+        *close |= patience != 0;
+        if (due && weft__timers_fire(thief, victim, now - patience))
+            return dequeue(thief);
+    }
+    return NULL;
+}
 
 /* Claims fibers of one who has not changed fibers for the time of patience. *close: one has not, but
  * the time is not over. */
@@ -202,7 +225,8 @@ static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uin
         bool changed = turn != seen[i].turn;
         if (changed || seen[i].since == 0) {
             *close |= !changed;
-            seen[i] = (struct seen){turn, now};
+            seen[i].turn = turn;
+            seen[i].since = now;
         } else if (now - seen[i].since < STEAL_PATIENCE) {
             *close = true;
         } else if ((owner = weft__claim(victim)) != NULL) {
@@ -226,22 +250,44 @@ static void unwant(const struct processor *thief)
     }
 }
 
+/* What makes a thief go on looking when its time is over: to sleep and to be woken would cost more. */
+struct hopes {
+    bool close;  /* somebody's time is nearly over */
+    bool left;   /* compact fibers wait, and will be asked for */
+    int64_t own; /* its own next timer, at the last look */
+};
+
+static bool goes_on(const struct hopes *hopes, int64_t spent, int64_t now)
+{
+    return spent < SEARCH_TIME || (hopes->close && spent < SEARCH_MOST) ||
+           (hopes->left && spent < SEARCH_TIME + COMPACT_PATIENCE) ||
+           (hopes->own - now < SEARCH_TIME && spent < OWN_MOST);
+}
+
+static struct weft_fiber *look_at_own(struct processor *thief, int64_t now, int64_t *next)
+{
+    *next = atomic_i64_load_relaxed(&thief->wheel.next);
+    return *next <= now && weft__timers_fire(thief, thief, now) ? dequeue(thief) : NULL;
+}
+
 struct weft_fiber *weft__steal(struct machine *machine)
 {
     struct processor *thief = machine->thread.processor;
     struct seen seen[WEFT_PROCS_MAX];
     uint32_t count = weft__sched.processor_count;
     int64_t start = weft__sys_now(), now = start;
-    bool close = false;
+    struct hopes hopes = {false, false, WHEEL_EMPTY};
     int pauses = LOOK_PAUSES;
     for (uint32_t i = 0; i < count; i++)
-        seen[i] = (struct seen){atomic_u32_load_relaxed(&weft__sched.processors[i].turn), 0};
-    while (now - start < SEARCH_TIME || (close && now - start < SEARCH_MOST)) {
+        seen[i] = (struct seen){atomic_u32_load_relaxed(&weft__sched.processors[i].turn), 0, 0};
+    while (goes_on(&hopes, now - start, now)) {
         struct weft_fiber *fiber = weft__take_injected(thief);
         if (fiber == NULL)
-            fiber = ask(thief);
+            fiber = look_at_own(thief, now, &hopes.own);
         if (fiber == NULL)
-            fiber = demand(thief, seen, count, now, &close);
+            fiber = ask(thief, seen, now, &hopes.left);
+        if (fiber == NULL)
+            fiber = demand(thief, seen, count, now, &hopes.close);
         if (fiber != NULL) {
             unwant(thief);
             return fiber;

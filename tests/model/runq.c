@@ -123,7 +123,9 @@ static void run_asker(void *arg)
 {
     struct machine *machine = arg;
     thread_word_set(machine);
-    take(ask(machine->thread.processor));
+    struct seen seen[WEFT_PROCS_MAX] = {{0, 0, 0}};
+    bool close;
+    take(ask(machine->thread.processor, seen, weft__sys_now(), &close));
     take(weft__take_injected(machine->thread.processor));
 }
 

@@ -180,6 +180,15 @@ static void hold_on(void *arg)
         weft_yield();
 }
 
+/* As if 100 had ended in the last tenth of a millisecond. */
+static void let_it_nap(weft_pool *pool)
+{
+    latch_acquire(&pool->latch);
+    pool->flow_at = weft_now() - WEFT_MS / 10;
+    pool->flow_ended = pool->stats.completed - 100;
+    latch_release(&pool->latch);
+}
+
 static void submit_beyond(void *arg)
 {
     weft_pool *pool = arg;
@@ -187,28 +196,82 @@ static void submit_beyond(void *arg)
         CHECK_EQ(weft_pool_submit(pool, end_at_once, NULL), 0);
     for (int i = ENDED; i < CAPACITY; i++)
         CHECK_EQ(weft_pool_submit(pool, hold_on, NULL), 0);
-    /* As if 100 had ended in the last tenth of a millisecond. */
-    latch_acquire(&pool->latch);
-    pool->flow_at = weft_now() - WEFT_MS / 10;
-    pool->flow_ended = pool->stats.completed - 100;
-    latch_release(&pool->latch);
+    let_it_nap(pool);
     CHECK_EQ(weft_pool_submit(pool, hold_on, NULL), 0);
     went_on = true;
 }
 
-static void a_nap_ends_by_itself(void)
+static void on_one_thread(void (*function)(void *))
 {
     weft_fiber *fiber;
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = 1}), 0);
     weft__sys_fail(SYS_THREAD, 2, true);
     weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
-    CHECK_EQ(weft_spawn(&fiber, submit_beyond, pool, NULL), 0);
+    CHECK_EQ(weft_spawn(&fiber, function, pool, NULL), 0);
     CHECK_EQ(weft_join(fiber), 0);
     pool_close(pool);
     weft__sys_fail(SYS_THREAD, 0, false);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_configure(NULL), 0);
+}
+
+static void a_nap_ends_by_itself(void)
+{
+    on_one_thread(submit_beyond);
+}
+
+/* Tasks are ready, and each of them waits: who rests is not called for them while a fiber naps, but when its nap is over. */
+
+enum { WAITING = 20 };
+
+static struct gate first, second;
+
+static void watch_nap(void *arg)
+{
+    weft_pool *pool = arg;
+    for (bool over = false, napped = false; !over; weft_yield()) {
+        latch_acquire(&pool->latch);
+        CHECK(!pool->put_off || atomic_u32_load_acquire(&second.gauge.now) <= 1);
+        over = napped && !pool->put_off;
+        napped |= pool->put_off;
+        latch_release(&pool->latch);
+    }
+}
+
+static void open_when_all_wait(void *arg)
+{
+    (void)arg;
+    await(&second.gauge.now, WAITING);
+    gate_open(&second);
+}
+
+static void submit_ready(void *arg)
+{
+    weft_pool *pool = arg;
+    weft_fiber *watcher, *opener;
+    gate_shut(&first);
+    gate_shut(&second);
+    gate_fill(&first, pool, CAPACITY - WAITING);
+    gate_fill(&second, pool, WAITING);
+    gate_open(&second);
+    while (pool_stats(pool).running > CAPACITY - WAITING || pool_stats(pool).idle < WAITING)
+        weft_yield();
+    gate_shut(&second);
+    CHECK_EQ(weft_spawn(&watcher, watch_nap, pool, NULL), 0);
+    for (int i = 0; i < WAITING; i++)
+        CHECK_EQ(weft_pool_submit(pool, gate_task, &second), 0);
+    CHECK_EQ(weft_spawn(&opener, open_when_all_wait, NULL, NULL), 0);
+    let_it_nap(pool);
+    CHECK_EQ(weft_pool_submit(pool, end_at_once, NULL), 0);
+    CHECK_EQ(weft_join(watcher), 0);
+    CHECK_EQ(weft_join(opener), 0);
+    gate_open(&first);
+}
+
+static void who_rests_is_called_after_a_nap(void)
+{
+    on_one_thread(submit_ready);
 }
 
 int main(void)
@@ -219,5 +282,6 @@ int main(void)
         RUN_PLAIN(a_stop_turns_them_away, "about plain threads");
     }
     RUN_PLAIN(a_nap_ends_by_itself, "stops or configures the runtime");
+    RUN_PLAIN(who_rests_is_called_after_a_nap, "stops or configures the runtime");
     return 0;
 }
