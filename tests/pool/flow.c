@@ -207,7 +207,7 @@ static void on_one_thread(void (*function)(void *))
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = 1}), 0);
     weft__sys_fail(SYS_THREAD, 2, true);
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY, .expiry = WEFT_NEVER});
     CHECK_EQ(weft_spawn(&fiber, function, pool, NULL), 0);
     CHECK_EQ(weft_join(fiber), 0);
     pool_close(pool);

@@ -147,11 +147,25 @@ static void some_cannot_be_made(void)
         }
 }
 
+/* Those who have not come yet have a task each: no more are made for that. */
+static void few_tasks_bring_few_workers(void)
+{
+    enum { FEW = 40 };
+    struct gate gate;
+    gate_shut(&gate);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1000});
+    gate_fill(&gate, pool, FEW);
+    CHECK(pool_stats(pool).most_workers <= 2 * FEW);
+    gate_open(&gate);
+    pool_close(pool);
+}
+
 int main(void)
 {
     RUN_BOTH(all_places_are_taken);
     RUN_BOTH(some_park_and_some_do_not);
     RUN_BOTH(some_cannot_start);
+    RUN_BOTH(few_tasks_bring_few_workers);
     RUN_PLAIN(some_cannot_be_made, "lets calls of the whole process fail");
     return 0;
 }
