@@ -332,9 +332,11 @@ static void leave_takers(struct worker *worker)
  * to pass the baton at once. */
 static bool goes_on_away(struct worker *worker, struct task *task)
 {
+    if (worker->state != WORKER_AWAY)
+        return false;
     enum attention least =
         atomic_u32_load_relaxed(&worker->ended) != worker->counted ? WHEN_ENDED : AT_ONCE;
-    if (worker->state != WORKER_AWAY || !weft__hand_take(worker, task))
+    if (!weft__hand_take(worker, task))
         return false;
     if (unlikely(atomic_u32_load_seq_cst(&worker->pool->attention) >= least))
         attend_inside(worker);
