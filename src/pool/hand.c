@@ -122,13 +122,18 @@ void weft__hand_clear(weft_pool *pool)
     pool->hands_used--;
 }
 
+void weft__pool_return_chunk(weft_pool *pool, struct chunk *chunk)
+{
+    change_ready(pool, chunk_left(chunk));
+    weft__queue_put_back(&pool->queues[chunk->priority], chunk);
+}
+
 void weft__hand_put_back(weft_pool *pool)
 {
     struct hand *hand = hand_here(pool);
     if (hand == NULL || hand->chunk == NULL)
         return;
-    change_ready(pool, chunk_left(hand->chunk));
-    weft__queue_put_back(&pool->queues[hand->chunk->priority], hand->chunk);
+    weft__pool_return_chunk(pool, hand->chunk);
     hand->chunk = NULL;
     pool->hands_used--;
 }
@@ -136,10 +141,8 @@ void weft__hand_put_back(weft_pool *pool)
 void weft__pool_empty_chunk(weft_pool *pool, struct chunk *chunk)
 {
     struct chunk *rest = chunk != NULL ? weft__chunk_split(chunk) : NULL;
-    if (rest == NULL)
-        return;
-    change_ready(pool, chunk_left(rest));
-    weft__queue_put_back(&pool->queues[rest->priority], rest);
+    if (rest != NULL)
+        weft__pool_return_chunk(pool, rest);
 }
 
 void weft__pool_empty_hands(weft_pool *pool, int above)

@@ -342,6 +342,9 @@ static inline void change_ready(weft_pool *pool, int64_t by)
 
 /* hand.c */
 
+/* What is left of a chunk that was in hand is the first of its queue again. */
+void weft__pool_return_chunk(weft_pool *pool, struct chunk *chunk);
+
 /* A helper has come, inside the runtime. And, under the latch: how many of them have not yet, at most. */
 void weft__helper_comes(struct worker *worker);
 int64_t weft__helpers_coming(const weft_pool *pool);

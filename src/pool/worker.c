@@ -190,8 +190,7 @@ static void put_back(weft_pool *pool, struct worker *worker)
     if (chunk == NULL)
         return;
     worker->chunk = NULL;
-    change_ready(pool, chunk_left(chunk));
-    weft__queue_put_back(&pool->queues[chunk->priority], chunk);
+    weft__pool_return_chunk(pool, chunk);
 }
 
 /* Something to do for a worker that takes: a chunk in hand, or one task. */

@@ -242,6 +242,8 @@ bool weft__idle_queues_empty(void);
  * a processor which was taken from a machine that is stuck. */
 void weft__idle_look_too(bool (*look)(void), void (*act)(void));
 bool weft__idle_looks(void);
+/* Calls `act`, on a machine with a processor and its own stack. Who starves, and fails once more, says so again. */
+void weft__idle_act(void);
 /* They could not make a fiber: `act` is called when one has ended, and every STARVED_RETRY if it was for want of memory. */
 void weft__starve_outside(void);
 /* Bounded clean-up work (stacks, starved fibers, threads that ended) if its time has come. */
