@@ -20,7 +20,7 @@
  *                                 is noticed only while the runtime runs, not if plain threads
  *                                 alone use weft; and not after main has called pthread_exit.)
  *
- * WEFT_WITHOUT, a comma-separated list of membarrier, guard_install, guard_pages, epoll_pwait2,
+ * WEFT_WITHOUT, a comma-separated list of membarrier, guard_install, guard_many, guard_pages, epoll_pwait2,
  * io_uring, file_nowait, pidfd, makes weft act as on a kernel that lacks them: for tests, and for trouble.
  *
  * WEFT_CHAOS, a number from 1 to 100, is for tests: at so many of a hundred calls of weft the calling fiber

@@ -34,6 +34,9 @@ size_t weft__sys_page_size(void);
 void *weft__sys_map(size_t size);
 void weft__sys_unmap(void *memory, size_t size);
 int weft__sys_guard_install(void *memory, size_t size); /* MADV_GUARD_INSTALL */
+/* The same for several that are `stride` apart, in one call; not 0: some may have been made. */
+enum { SYS_GUARDS_MOST = 16 };
+int weft__sys_guard_install_many(char *first, size_t stride, size_t size, uint32_t count);
 int weft__sys_guard_mprotect(void *memory, size_t size);
 bool weft__sys_readable(const void *memory); /* asked of the kernel; true if it cannot be asked */
 int weft__sys_decommit(void *memory, size_t size); /* pages go back; reads give zero after it */

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/seam.h"
@@ -11,6 +13,13 @@
 /* Linux 6.13; older headers do not name it. */
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
+#endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+/* Newer than that: the caller's own, without a descriptor. */
+#ifndef PIDFD_SELF
+#define PIDFD_SELF (-10000)
 #endif
 
 static void *counted(void *memory)
@@ -85,6 +94,20 @@ int weft__sys_guard_install(void *memory, size_t size)
     if (weft__failure_due(SYS_GUARD))
         return -ENOMEM;
     return madvise(memory, size, MADV_GUARD_INSTALL) == 0 ? 0 : weft__sys_error();
+}
+
+int weft__sys_guard_install_many(char *first, size_t stride, size_t size, uint32_t count)
+{
+    KEEP_ERRNO;
+    struct iovec ranges[SYS_GUARDS_MOST];
+    if (weft__failure_due(SYS_GUARD))
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        ranges[i] = (struct iovec){first + i * stride, size};
+    long done = syscall(SYS_process_madvise, PIDFD_SELF, ranges, count, MADV_GUARD_INSTALL, 0);
+    if (done < 0)
+        return weft__sys_error();
+    return (size_t)done == count * size ? 0 : -EAGAIN;
 }
 
 bool weft__sys_readable(const void *memory)

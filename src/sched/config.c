@@ -67,13 +67,11 @@ static void read_without(struct settings *settings)
     const struct {
         const char *word;
         bool *allowed;
-    } words[] = {{"membarrier", &settings->membarrier},
-                 {"guard_install", &settings->guard_install},
-                 {"guard_pages", &settings->guard_pages},
-                 {"epoll_pwait2", &settings->epoll_pwait2},
-                 {"io_uring", &settings->io_uring},
-                 {"file_nowait", &settings->file_nowait},
-                 {"pidfd", &settings->pidfd}};
+    } words[] = {
+        {"membarrier", &settings->membarrier},     {"guard_install", &settings->guard_install},
+        {"guard_many", &settings->guard_many},     {"guard_pages", &settings->guard_pages},
+        {"epoll_pwait2", &settings->epoll_pwait2}, {"io_uring", &settings->io_uring},
+        {"file_nowait", &settings->file_nowait},   {"pidfd", &settings->pidfd}};
     const char *at = weft__sys_getenv("WEFT_WITHOUT");
     while (at != NULL && *at != '\0') {
         size_t length = strcspn(at, ",");
@@ -101,6 +99,7 @@ struct settings weft__config_settle(const weft_config *config)
 {
     struct settings settings = {.membarrier = true,
                                 .guard_install = true,
+                                .guard_many = true,
                                 .guard_pages = true,
                                 .epoll_pwait2 = true,
                                 .io_uring = true,

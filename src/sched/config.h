@@ -14,9 +14,9 @@ struct settings {
     int max_machines;
     bool fault_report;
     bool deadlock_check;
-    bool membarrier, guard_install, guard_pages, epoll_pwait2; /* allowed */
-    bool io_uring, file_nowait, pidfd;                         /* too */
-    int chaos;                                                 /* percent: chaos.c */
+    bool membarrier, guard_install, guard_many, guard_pages, epoll_pwait2; /* allowed */
+    bool io_uring, file_nowait, pidfd;                                     /* too */
+    int chaos;                                                             /* percent: chaos.c */
 };
 
 /* 0, or -EINVAL if a value is out of range. */

@@ -153,7 +153,7 @@ static int start(void)
     atomic_i64_store_relaxed(&weft__sched.housekeeping, WEFT_NEVER);
     weft__sys_threads_inherit();
     weft__barrier_choose(settings.membarrier);
-    weft__stack_start(settings.guard_install, settings.guard_pages);
+    weft__stack_start(settings.guard_install, settings.guard_many, settings.guard_pages);
     int error = weft__poller_start(settings.epoll_pwait2);
     if (error == 0)
         error = start_processors(&settings);

@@ -24,11 +24,13 @@
  *
  * Colors. Frames at the same distance from the top of each stack would all fall into the same few
  * sets of the CPU's caches. So a stack's first frame begins up to 2 KiB below its top, in 16 steps;
- * and guard and color space come on top of the size, so that tops are not a power of two apart.
+ * and guard and color space come on top of the size, so that tops are not a power of two apart. In the color space
+ * is a front as well, for who wants some memory in the page of the first frames.
  *
  * Guards. The page below the stack (64 KiB on aarch64) faults when touched. MADV_GUARD_INSTALL
  * does it without splitting the mapping; mprotect splits it, so it must end well before
- * vm.max_map_count; from then on stacks are unguarded, and that is said once.
+ * vm.max_map_count; from then on stacks are unguarded, and that is said once. A call for each guard is dear: where many
+ * stacks are needed, several are carved at once for the cache of a processor, and one call makes their guards.
  *
  * Locks: one per class; nothing else is taken while it is held.
  *
@@ -66,9 +68,10 @@ enum {
     MAPPINGS_DEFAULT = 65530, /* vm.max_map_count where it cannot be read */
     MAPPINGS_LEFT = 8192,
     COLORS = 16,
-    COLOR_SIZE = 128,
-    COLOR_SPACE = 4096, /* at least COLORS * COLOR_SIZE, and whole pages */
+    COLOR_LINES = 2,
+    COLOR_SPACE = 4096, /* at least the colors and a front, and whole pages */
     TRIM_BATCH = 64,
+    CARVE_SHARE = 64,
 };
 #define REFUSED_PAUSE ((int64_t)5 * 1000 * 1000)
 #define TRIM_PERIOD ((int64_t)100 * 1000 * 1000)
@@ -93,7 +96,11 @@ static struct shelf {
     uint64_t made;
 } shelves[STACK_CLASSES];
 
+_Static_assert(COLORS *COLOR_LINES *FETCH_LINE + STACK_FRONT_MOST <= COLOR_SPACE,
+               "of the size nothing is lost");
+
 static enum stack_guard guard_kind;
+static uint32_t guards_at_once;  /* that one call can make */
 static atomic_i64 mprotect_left; /* guards that mprotect may still make */
 static atomic_u32 unguarded_said;
 static atomic_u64 quarantined;
@@ -127,7 +134,14 @@ char *weft__stack_top(const struct stack *stack)
 
 char *weft__stack_start_at(const struct stack *stack)
 {
-    return weft__stack_top(stack) - stack->color;
+    return weft__stack_top(stack) - (stack->color + stack->front) * FETCH_LINE;
+}
+
+void *weft__stack_front(struct stack *stack, size_t size)
+{
+    must(size <= STACK_FRONT_MOST && stack->front == 0);
+    stack->front = (uint8_t)((size + FETCH_LINE - 1) / FETCH_LINE);
+    return weft__stack_start_at(stack);
 }
 
 bool weft__stack_in_guard(const struct stack *stack, const void *address)
@@ -205,19 +219,37 @@ static void guard(struct stack *stack)
                                                   : "no more mappings; see vm.max_map_count");
 }
 
-void weft__stack_start(bool allow_install, bool allow_mprotect)
+/* So many that follow each other. */
+static void guard_all(struct stack *first, uint32_t count)
+{
+    bool done = count > 1 && weft__sys_guard_install_many(first->base, stride(first->class),
+                                                          GUARD_SIZE, count) == 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (done)
+            first[i].guarded = true;
+        else
+            guard(&first[i]);
+}
+
+void weft__stack_start(bool allow_install, bool allow_many, bool allow_mprotect)
 {
     guard_kind = allow_mprotect ? STACK_GUARD_MPROTECT : STACK_GUARD_NONE;
+    guards_at_once = 1;
     atomic_i64_store_relaxed(&mprotect_left, mprotect_budget());
     if (!allow_install)
         return;
-    void *probe = weft__sys_map(GUARD_SIZE);
+    char *probe = weft__sys_map(2 * GUARD_SIZE);
     if (probe == NULL)
         return;
     /* Emulators accept any advice and do nothing: see whether it worked. */
-    if (weft__sys_guard_install(probe, GUARD_SIZE) == 0 && !weft__sys_readable(probe))
+    if (weft__sys_guard_install(probe, GUARD_SIZE) == 0 && !weft__sys_readable(probe)) {
         guard_kind = STACK_GUARD_INSTALL;
-    weft__sys_unmap(probe, GUARD_SIZE);
+        char *second = probe + GUARD_SIZE;
+        if (allow_many && weft__sys_guard_install_many(second, 0, GUARD_SIZE, 1) == 0 &&
+            !weft__sys_readable(second))
+            guards_at_once = SYS_GUARDS_MOST;
+    }
+    weft__sys_unmap(probe, 2 * GUARD_SIZE);
 }
 
 enum stack_guard weft__stack_guard_kind(void)
@@ -267,7 +299,8 @@ static void arena_close(struct arena *arena)
     weft__sys_free(arena);
 }
 
-static struct stack *carve(struct shelf *shelf, int class)
+/* The first of up to `most` stacks that follow each other, and how many they are. The shelf is locked. */
+static struct stack *carve(struct shelf *shelf, int class, uint32_t most, uint32_t *count)
 {
     struct arena *arena = shelf->arenas;
     if (arena == NULL || arena->carved == arena->count) {
@@ -281,13 +314,15 @@ static struct stack *carve(struct shelf *shelf, int class)
             return NULL;
         }
     }
-    struct stack *stack = &arena->stacks[arena->carved];
-    stack->base = arena->memory + arena->carved * stride(class);
-    stack->class = (uint8_t) class;
-    stack->color = (uint16_t)(arena->carved % COLORS * COLOR_SIZE);
-    arena->carved++;
-    shelf->made++;
-    return stack;
+    struct stack *first = &arena->stacks[arena->carved], *stack = first;
+    for (*count = 0; *count < most && arena->carved < arena->count; (*count)++, stack++) {
+        stack->base = arena->memory + arena->carved * stride(class);
+        stack->class = (uint8_t) class;
+        stack->color = (uint8_t)(arena->carved % COLORS * COLOR_LINES);
+        arena->carved++;
+        shelf->made++;
+    }
+    return first;
 }
 
 /* Shelves. */
@@ -324,20 +359,30 @@ static struct stack *take_shelved(struct shelf *shelf)
     return stack;
 }
 
-static struct stack *shelf_get(int class)
+/* How many stacks to carve for a cache: one where there are few, more where many were needed. */
+static uint32_t carve_for_cache(const struct shelf *shelf)
+{
+    uint64_t share = 1 + shelf->made / CARVE_SHARE;
+    return share < guards_at_once ? (uint32_t)share : guards_at_once;
+}
+
+/* For a cache that is NULL, of another class, or empty. */
+static noinline struct stack *shelf_get(struct stack_cache *cache, int class)
 {
     struct shelf *shelf = &shelves[class];
-    bool fresh = false;
+    bool fits = cache != NULL && cache->class == class;
+    uint32_t fresh = 0;
     lock_acquire(&shelf->lock);
     struct stack *stack = take_shelved(shelf);
-    if (stack == NULL) {
-        stack = carve(shelf, class);
-        fresh = true;
-    }
+    if (stack == NULL)
+        stack = carve(shelf, class, fits ? carve_for_cache(shelf) : 1, &fresh);
     lock_release(&shelf->lock);
-    if (fresh && stack != NULL) {
-        guard(stack);
-        tell_tools_made(stack);
+    if (fresh > 0)
+        guard_all(stack, fresh);
+    for (uint32_t i = fresh; i > 0; i--) {
+        tell_tools_made(&stack[i - 1]);
+        if (i > 1) /* the next in memory is the next to be taken */
+            cache->free[cache->count++] = &stack[i - 1];
     }
     return stack;
 }
@@ -360,7 +405,7 @@ static void shelf_put(struct shelf *shelf, struct stack *first)
 struct stack *weft__stack_get(struct stack_cache *cache, int class)
 {
     if (unlikely(cache == NULL || cache->class != class || cache->count == 0))
-        return shelf_get(class);
+        return shelf_get(cache, class);
     return cache->free[--cache->count];
 }
 
@@ -384,6 +429,8 @@ void weft__stack_put(struct stack_cache *cache, struct stack *stack)
 #if WEFT_ASAN
     __asan_unpoison_memory_region(weft__stack_low(stack), usable(stack));
 #endif
+    if (unlikely(stack->front != 0)) /* else it is left alone: see stack.h */
+        stack->front = 0;
     if (likely(cache != NULL && cache->class == stack->class)) {
         if (unlikely(cache->count == STACK_CACHE_MOST))
             cache_shrink(cache, CACHE_MOVES);

@@ -23,7 +23,8 @@ struct stack {
     char *base;         /* the lowest byte of the guard */
     uint8_t class;
     bool guarded;
-    uint16_t color; /* how far below the top the first frame begins */
+    uint8_t color; /* lines between the top and the front */
+    uint8_t front; /* lines between that and the first frame; 0 when it is taken */
     uint32_t valgrind_id;
 };
 
@@ -41,8 +42,8 @@ enum stack_guard {
     STACK_GUARD_NONE,
 };
 
-/* Chooses the best guard that works and is allowed. Called while no stack exists. */
-void weft__stack_start(bool allow_install, bool allow_mprotect);
+/* Chooses the best guard that works and is allowed, and whether many may be made at once. Called while no stack exists. */
+void weft__stack_start(bool allow_install, bool allow_many, bool allow_mprotect);
 /* Unmaps everything, but for arenas with stacks in quarantine. Called when no stack is in use. */
 void weft__stack_stop(void);
 
@@ -63,6 +64,9 @@ char *weft__stack_low(const struct stack *stack);
 char *weft__stack_top(const struct stack *stack);
 /* Where the first frame begins: at the top, or a little below. */
 char *weft__stack_start_at(const struct stack *stack);
+/* Memory right above that, in whole lines, until the stack is put back: before its first frame is made. */
+enum { STACK_FRONT_MOST = 1024 }; /* bytes */
+void *weft__stack_front(struct stack *stack, size_t size);
 /* True if the address lies in the guard of this stack. */
 bool weft__stack_in_guard(const struct stack *stack, const void *address);
 

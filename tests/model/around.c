@@ -40,7 +40,13 @@ void weft__stack_put(struct stack_cache *cache, struct stack *stack)
 
 char *weft__stack_start_at(const struct stack *stack)
 {
-    return stack->base + FIBER_STACK;
+    return stack->base + FIBER_STACK - stack->front * FETCH_LINE;
+}
+
+void *weft__stack_front(struct stack *stack, size_t size)
+{
+    stack->front = (uint8_t)((size + FETCH_LINE - 1) / FETCH_LINE);
+    return weft__stack_start_at(stack);
 }
 
 void weft__stack_cache_flush(struct stack_cache *cache)

@@ -173,13 +173,13 @@ static void asking_says_nothing(void)
 
 static void without(void)
 {
-    static const char *const words[] = {"membarrier", "guard_install", "guard_pages",
+    static const char *const words[] = {"membarrier", "guard_install", "guard_many", "guard_pages",
                                         "epoll_pwait2"};
-    const bool *allowed[] = {&settled.membarrier, &settled.guard_install, &settled.guard_pages,
-                             &settled.epoll_pwait2};
-    for (int word = 0; word < 4; word++) {
+    const bool *allowed[] = {&settled.membarrier, &settled.guard_install, &settled.guard_many,
+                             &settled.guard_pages, &settled.epoll_pwait2};
+    for (int word = 0; word < 5; word++) {
         CHECK_STR(settle_with("WEFT_WITHOUT", words[word]), "");
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 5; i++)
             CHECK_EQ(*allowed[i], i != word);
     }
     CHECK_STR(settle_with("WEFT_WITHOUT", "epoll_pwait2,membarrier"), "");

@@ -85,7 +85,7 @@ static void classes(void)
 static void every_size(void)
 {
     struct stack *stacks[STACK_CLASSES][2];
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     for (int class = 0; class < STACK_CLASSES; class ++)
         for (int i = 0; i < 2; i++) {
             struct stack *stack = stacks[class][i] = weft__stack_get(NULL, class);
@@ -116,7 +116,7 @@ static void every_size(void)
 static void last_put_is_next(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS}, *caches[] = {&cache, NULL};
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     for (int i = 0; i < 2; i++) {
         struct stack *a = weft__stack_get(caches[i], DEFAULT_CLASS);
         struct stack *b = weft__stack_get(caches[i], DEFAULT_CLASS);
@@ -133,7 +133,7 @@ static void last_put_is_next(void)
 static void cache_leaves_descriptors_alone(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     struct stack *stack = weft__stack_get(&cache, DEFAULT_CLASS);
     struct stack *other = weft__stack_get(&cache, DEFAULT_CLASS);
     weft__stack_put(&cache, other);
@@ -149,7 +149,7 @@ static void cache_leaves_descriptors_alone(void)
 static void cache_takes_its_own_class_only(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     struct stack *other = weft__stack_get(&cache, DEFAULT_CLASS + 1);
     CHECK_EQ(other->class, DEFAULT_CLASS + 1);
     weft__stack_put(&cache, other);
@@ -169,7 +169,7 @@ static void cache_overflows_to_the_shelf(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
     struct stack *stacks[MANY];
-    weft__stack_start(true, true);
+    weft__stack_start(true, false, true); /* one by one */
     for (int i = 0; i < MANY; i++)
         stacks[i] = weft__stack_get(&cache, DEFAULT_CLASS);
     for (int i = 0; i < MANY; i++) {
@@ -201,7 +201,7 @@ static void flush_empties_the_cache(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
     struct stack *stacks[3];
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     weft__stack_cache_flush(&cache);
     for (int i = 0; i < 3; i++)
         stacks[i] = weft__stack_get(&cache, DEFAULT_CLASS);
@@ -222,7 +222,7 @@ static void moved_stacks_keep_their_order(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
     struct stack *stacks[3];
-    weft__stack_start(true, true);
+    weft__stack_start(true, false, true); /* one by one */
     for (int i = 0; i < 3; i++)
         stacks[i] = weft__stack_get(&cache, DEFAULT_CLASS);
     for (int i = 0; i < 3; i++)
@@ -230,6 +230,25 @@ static void moved_stacks_keep_their_order(void)
     weft__stack_cache_flush(&cache);
     for (int i = 2; i >= 0; i--)
         CHECK_PTR(weft__stack_get(&cache, DEFAULT_CLASS), stacks[i]);
+    weft__stack_stop();
+}
+
+/* Memory above the first frame, which takes nothing of the stack's size; it is there until the stack is put back. */
+static void front_is_above_the_frames(void)
+{
+    weft__stack_start(true, true, true);
+    for (size_t size = 1; size <= STACK_FRONT_MOST; size += 341) {
+        struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
+        char *start = weft__stack_start_at(stack), *front = weft__stack_front(stack, size);
+        CHECK(front + size <= start && front > start - size - 64);
+        CHECK_PTR(weft__stack_start_at(stack), front);
+        CHECK_EQ((uintptr_t)front % 64, 0);
+        CHECK(front - weft__stack_low(stack) >= (ptrdiff_t)1 << (DEFAULT_CLASS + STACK_LOG_MIN));
+        memset(front, 'f', size);
+        weft__stack_put(NULL, stack);
+        CHECK_PTR(weft__stack_start_at(stack), start);
+        CHECK(weft__stack_get(NULL, DEFAULT_CLASS) == stack);
+    }
     weft__stack_stop();
 }
 
@@ -282,7 +301,7 @@ static bool guard_install_does_something(void)
 
 static void guards_by_install(void)
 {
-    weft__stack_start(true, false);
+    weft__stack_start(true, true, false);
     if (!guard_install_does_something()) {
         printf("  not tested: no MADV_GUARD_INSTALL here\n");
         weft__stack_stop();
@@ -292,9 +311,58 @@ static void guards_by_install(void)
     guards_fault();
 }
 
+static bool guards_can_be_many(void)
+{
+    size_t page = weft__sys_page_size();
+    char *memory = weft__sys_map(3 * page);
+    CHECK(memory != NULL);
+    bool works =
+        weft__sys_guard_install_many(memory, 2 * page, page, 2) == 0 && write_kills(memory) != 0;
+    if (works) {
+        CHECK_EQ(write_kills(memory + page), 0);
+        CHECK_EQ(write_kills(memory + 2 * page), SIGSEGV);
+    }
+    weft__sys_unmap(memory, 3 * page);
+    return works;
+}
+
+/* Takes many for a cache, refused a guard at times: how many were made ahead at most. */
+static uint64_t take_many(struct stack_cache *cache, bool refused)
+{
+    static struct stack *taken[1000];
+    uint64_t most = 0;
+    for (uint64_t i = 0; i < 1000; i++) {
+        weft__sys_fail(SYS_GUARD, refused && most > 0 && cache->count == 0, false);
+        taken[i] = weft__stack_get(cache, DEFAULT_CLASS);
+        weft__sys_fail(SYS_GUARD, 0, false);
+        CHECK(taken[i] != NULL && taken[i]->guarded);
+        CHECK_EQ(weft__stack_figures().made, i + 1 + cache->count);
+        most = cache->count > most ? cache->count : most;
+    }
+    for (int i = 0; i < 1000; i += 97)
+        faults_below(taken[i]);
+    return most;
+}
+
+/* Where many stacks were needed, some more are made for a cache with the next. All of them have a guard, also if the kernel
+ * has no call for that, or refuses it. */
+static void guards_of_many(void)
+{
+    bool works = guards_can_be_many();
+    for (int how = 0; how < 3; how++) {
+        struct stack_cache cache = {.class = DEFAULT_CLASS};
+        weft__stack_start(true, how != 1, true);
+        uint64_t ahead = take_many(&cache, how == 2);
+        CHECK_EQ(ahead, works && how != 1 ? SYS_GUARDS_MOST - 1 : 0);
+        weft__stack_stop();
+    }
+    if (!works)
+        printf("  not tested: no process_madvise for guards here\n");
+}
+
 static void guards_by_mprotect(void)
 {
-    weft__stack_start(false, true);
+    weft__stack_start(false, true, true);
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
     guards_fault();
 }
@@ -312,7 +380,7 @@ static void unguarded_works(void)
 
 static void no_guards(void)
 {
-    weft__stack_start(false, false);
+    weft__stack_start(false, true, false);
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_NONE);
     const char *said = test_stderr_of(unguarded_works);
     CHECK(strstr(said, "guards are turned off") != NULL);
@@ -323,11 +391,11 @@ static void no_guards(void)
 static void refused_install_falls_to_mprotect(void)
 {
     weft__sys_fail(SYS_GUARD, 1, false);
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     weft__sys_fail(SYS_GUARD, 0, false);
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
     weft__sys_fail(SYS_MAP, 1, false);
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     weft__sys_fail(SYS_MAP, 0, false);
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
     weft__stack_stop();
@@ -342,7 +410,7 @@ static void refused_guards(void)
 
 static void refused_guards_are_said_once(void)
 {
-    weft__stack_start(false, true);
+    weft__stack_start(false, true, true);
     struct stack *before = weft__stack_get(NULL, DEFAULT_CLASS);
     CHECK(before->guarded);
     const char *said = test_stderr_of(refused_guards);
@@ -357,7 +425,7 @@ static void refused_guards_are_said_once(void)
 
 static void many_guarded(void)
 {
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     int64_t count = test_scale(100000);
     if (weft__stack_guard_kind() != STACK_GUARD_INSTALL && count > 20000)
         count = 20000; /* a mapping for each guard: those are limited */
@@ -399,7 +467,7 @@ static void idle_stacks_are_given_back(void)
     enum { COUNT = 200 };
     struct stack *stacks[COUNT];
     size_t page = weft__sys_page_size();
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     CHECK_EQ(weft__stack_trim(BEGIN), STACK_TRIM_IDLE);
     for (int i = 0; i < COUNT; i++) {
         stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
@@ -430,7 +498,7 @@ static void idle_stacks_are_given_back(void)
 
 static void nothing_is_given_back_within_a_period(void)
 {
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
     touch(stack, 'a');
     weft__stack_put(NULL, stack);
@@ -445,7 +513,7 @@ static void one_call_does_a_bounded_piece(void)
 {
     enum { COUNT = 1000, BATCH = 64 };
     struct stack *stacks[COUNT];
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     for (int i = 0; i < COUNT; i++)
         stacks[i] = weft__stack_get(NULL, 0);
     for (int i = 0; i < COUNT; i++)
@@ -466,7 +534,7 @@ static void hot_stacks_stay(void)
 {
     enum { COUNT = 10, HOT = 3 };
     struct stack *stacks[COUNT];
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     for (int i = 0; i < COUNT; i++) {
         stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
         touch(stacks[i], 'a');
@@ -503,7 +571,7 @@ static void pending_stacks_serve(void)
 {
     enum { COUNT = 100 };
     struct stack *stacks[COUNT];
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     for (int i = 0; i < COUNT; i++) {
         stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
         touch(stacks[i], 'a');
@@ -543,7 +611,7 @@ static struct stack *get_at_last(int class)
 static void no_memory_no_stack(void)
 {
     static const enum weft__sys_call calls[] = {SYS_ALLOC, SYS_MAP};
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     for (int i = 0; i < 2; i++) {
         weft__sys_fail(calls[i], 1, true);
         size_t before = 0;
@@ -563,7 +631,7 @@ static void no_memory_no_stack(void)
 
 static void full_arena_and_no_memory(void)
 {
-    weft__stack_start(true, true);
+    weft__stack_start(true, true, true);
     weft__sys_fail(SYS_MAP, 2, true);
     struct stack *last = NULL, *stack;
     uint64_t made = 0;
@@ -593,6 +661,8 @@ int main(void)
     RUN_PLAIN(cache_overflows_to_the_shelf, "nothing here is a fiber");
     RUN_PLAIN(flush_empties_the_cache, "nothing here is a fiber");
     RUN_PLAIN(guards_by_install, "nothing here is a fiber");
+    RUN_PLAIN(front_is_above_the_frames, "nothing here is a fiber");
+    RUN_PLAIN(guards_of_many, "nothing here is a fiber");
     RUN_PLAIN(guards_by_mprotect, "nothing here is a fiber");
     RUN_PLAIN(no_guards, "nothing here is a fiber");
     RUN_PLAIN(refused_install_falls_to_mprotect, "nothing here is a fiber");

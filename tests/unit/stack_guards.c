@@ -26,7 +26,7 @@ static void use_them_up(void)
 {
     struct stack_cache cache = {.count = 0};
     int64_t guarded = 0;
-    weft__stack_start(false, true);
+    weft__stack_start(false, true, true);
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
     for (int64_t i = 0; i < most + 5; i++) {
         struct stack *stack = weft__stack_get(&cache, 0);
