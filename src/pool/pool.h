@@ -64,10 +64,10 @@ enum worker_state {
     WORKER_HELPS,  /* a helper that has not come yet; counts as away */
 };
 
-/* Where the worker stands: beside a private stack, before what a compact fiber keeps, or with what a crash needs. */
+/* Where the worker stands: in front of a private stack, before what a compact fiber keeps, or with what a crash needs. */
 enum worker_kind { WORKER_PRIVATE, WORKER_COMPACT, WORKER_ISOLATED };
 
-/* Never on the worker's own stack: others look at it while its task waits, and a panic in a task begins that stack anew.
+/* Never in a frame of the worker's: others look at it while its task waits, and a panic in a task begins the stack anew.
  * What a turn touches stands together. */
 struct worker {
     struct link link; /* in the line of idle ones, or of takers; first: see worker_of */

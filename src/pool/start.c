@@ -121,13 +121,8 @@ void weft__worker_finish(struct worker *worker, bool started)
         return;
     fiber_set_worker(weft_self(), NULL);
     weft__worker_end(worker);
-    if (worker->kind == WORKER_ISOLATED) {
+    if (worker->kind == WORKER_ISOLATED)
         weft__isolated_end(worker);
-    } else if (worker->kind == WORKER_PRIVATE) {
-        (void)runtime_enter(thread_self());
-        weft__unstash(worker);
-        runtime_leave(thread_self());
-    }
 }
 
 void weft__worker_lives_on(struct worker *worker, struct panic *panic)
@@ -179,8 +174,8 @@ int weft__worker_make(weft_pool *pool, enum worker_state state)
     int error = weft__worker_fiber(pool, &fiber, worker_main, NULL);
     if (error != 0)
         return error;
-    struct worker *worker =
-        compact ? weft__compact_front(fiber, sizeof *worker) : weft__stash(sizeof *worker);
+    struct worker *worker = compact ? weft__compact_front(fiber, sizeof *worker)
+                                    : weft__machine_front(fiber, sizeof *worker);
     if (worker == NULL) {
         weft__fiber_discard(fiber);
         return -ENOMEM;

@@ -56,7 +56,7 @@ uint64_t weft__patience = 1 << 20;
 uint64_t weft__patience = 1 << 13;
 #endif
 
-enum { SHARE_MOST = 32, HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 12, PAGE = 4096 };
+enum { SHARE_MOST = 32, HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 6, PAGE = 4096 };
 
 struct sched weft__sched;
 
@@ -262,6 +262,20 @@ bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber
     return true;
 }
 
+void *weft__machine_front(struct weft_fiber *fiber, size_t size)
+{
+    struct thread *thread = thread_self();
+    bool has_cache = thread != NULL && thread->processor != NULL;
+    must(!fiber->compact && fiber->stack == NULL);
+    fiber->stack =
+        weft__stack_get(has_cache ? &thread->processor->stacks : NULL, fiber->stack_class);
+    if (unlikely(fiber->stack == NULL))
+        return NULL;
+    void *front = weft__stack_front(fiber->stack, size);
+    weft__machine_begin(fiber);
+    return front;
+}
+
 void weft__finish_direct(struct machine *machine, struct weft_fiber *arrived)
 {
     struct weft_fiber *fiber = machine->parked;
@@ -352,13 +366,18 @@ static void finish_end(struct machine *machine, struct weft_fiber *fiber)
     unstarve_one(); /* there is a stack now */
 }
 
-/* The frames of a fiber that waits, as far as they are in one page: a fetch from elsewhere would wait for the page to be
- * found, and there may be none. */
+/* The frames of a fiber that waits, and as many bytes below, where those will be that it calls: as far as they are in one page. A fetch
+ * from elsewhere would wait for the page to be found, and there may be none. */
 static void prefetch_frames(const char *sp)
 {
-    const char *end = sp + FRAME_LINES * FETCH_LINE, *page_end = sp + PAGE - (uintptr_t)sp % PAGE;
-    for (; sp < end && sp < page_end; sp += FETCH_LINE)
-        fetch_line(sp);
+    const char *page = sp - (uintptr_t)sp % PAGE;
+    const char *end = sp + FRAME_LINES * FETCH_LINE, *at = sp - FRAME_LINES * FETCH_LINE;
+    if (unlikely(at < page))
+        at = page;
+    if (unlikely(end > page + PAGE))
+        end = page + PAGE;
+    for (; at < end; at += FETCH_LINE)
+        fetch_line(at);
 }
 
 /* Has the CPU fetch what the next fibers of the ring need: with many fibers each is a cache miss.

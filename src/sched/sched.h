@@ -205,6 +205,10 @@ void weft__machine_begin(struct weft_fiber *fiber);
 /* The same with a stack of its own; false if there is none to be had, or it shall be compact. */
 bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber);
 
+/* In one that makes a fiber, which is not started yet: it has its stack now, and so much memory of it, as long as it lives, in the
+ * page of its first frames. NULL if there is none. Not for a compact one. */
+void *weft__machine_front(struct weft_fiber *fiber, size_t size);
+
 /* idle.c */
 
 /* To be called after a fiber became ready: keeps invariant 2 of the scheduler. In fiber code the
