@@ -12,12 +12,13 @@
  */
 #include <string.h>
 
+#include "base/huge.h"
 #include "sched/panic.h"
 #include "sched/sched.h"
 
 enum {
     SLAB_FIRST = 16 * 1024,
-    SLAB_MOST = 2 * 1024 * 1024, /* a huge page: with many fibers each is on another page */
+    SLAB_MOST = HUGE_PAGE,
     CACHE_MOST = 128,
     CACHE_BATCH = 64,
     ID_BATCH = 1024
@@ -54,7 +55,7 @@ static struct slab *slab_new(size_t size)
     if (slab == NULL)
         return NULL;
     if (size == SLAB_MOST)
-        weft__sys_huge_pages(slab, size);
+        (void)weft__huge_pages(slab);
     *slab = (struct slab){.next = depot.slabs, .size = size};
     slab->count = (uint32_t)((size - sizeof *slab) / sizeof slab->records[0]);
     return slab;

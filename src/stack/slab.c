@@ -19,6 +19,7 @@
 #include "stack/slab.h"
 
 #include "base/assert.h"
+#include "base/huge.h"
 #include "base/lock.h"
 #include "base/sys.h"
 
@@ -31,7 +32,7 @@ enum {
     SIZES = STEPPED + DOUBLED,
     SIZE_MOST = STEPPED_MOST << DOUBLED,
     REGION_CHUNKS_MIN = 4,
-    REGION_CHUNKS_MAX = 32, /* 2 MiB: a huge page, where the system likes them */
+    REGION_CHUNKS_MAX = HUGE_PAGE / CHUNK_SIZE,
 };
 
 struct chunk {
@@ -100,7 +101,7 @@ static struct region *region_open(void)
                               .count = count,
                               .idle = count < 32 ? (1u << count) - 1 : UINT32_MAX};
     if (count == REGION_CHUNKS_MAX)
-        weft__sys_huge_pages(region->chunks, size);
+        (void)weft__huge_pages(region->chunks);
     regions = region;
     return region;
 }
