@@ -170,6 +170,7 @@ struct weft_pool {
 
     struct line blocked;         /* submitters */
     int64_t napping;             /* of those: who nap */
+    bool rescue_makes;           /* rescue.c makes a worker: it could not run a task in its place */
     bool put_off;                /* a fiber that naps will see to it who is called: settle.c */
     int64_t flow_at, flow_ended; /* the time, and the tasks ended, when one last had to wait */
     int64_t flow;                /* places that a fiber's nap brings, by that */

@@ -76,6 +76,14 @@ static bool look(void)
     return wanted;
 }
 
+/* A worker is made, or could not be. The pool is still there: it is in the list, whose lock is held. */
+static void tell_made(weft_pool *pool)
+{
+    latch_acquire(&pool->latch);
+    pool->rescue_makes = false;
+    latch_release(&pool->latch);
+}
+
 /* By a machine that has a processor. */
 static void act(void)
 {
@@ -86,8 +94,12 @@ static void act(void)
         empty_lost_hands(pool);
         if (weft__pool_wants_taker(pool, 0))
             weft__pool_call_taker(pool, &errands); /* for the processor of this machine */
+        pool->rescue_makes = errands.make_worker;
         latch_release(&pool->latch);
-        if (weft__pool_run(pool, &errands))
+        bool failed = weft__pool_run(pool, &errands);
+        if (errands.make_worker)
+            tell_made(pool);
+        if (failed)
             weft__pool_give_up(pool);
     }
     lock_release(&pools.lock);

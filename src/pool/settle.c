@@ -249,11 +249,16 @@ void weft__pool_lend(weft_pool *pool, int64_t places)
     leave_if_fiber(fiber);
 }
 
-/* Under the latch: takes a task, and a place, if nobody else is there to do it. Those who are being made do not count: if that fails
- * as well, who tried may not be able to run what is ready. If they do come they find the place taken, and rest. */
+/* With the latch held: takes a task, and a place, if nobody else is there to do it. Who is being made by rescue.c is awaited: if that
+ * fails as well, rescue.c could not run what is ready. */
 static bool take_alone(weft_pool *pool, struct task *task)
 {
-    bool alone = weft__pool_busy(pool) == pool->starting && pool->idle.length == 0 && !pool->paused;
+    while (unlikely(pool->rescue_makes)) {
+        latch_release(&pool->latch);
+        weft__sys_yield();
+        latch_acquire(&pool->latch);
+    }
+    bool alone = weft__pool_busy(pool) == 0 && pool->idle.length == 0 && !pool->paused;
     bool found = alone && (weft__pool_pop(pool, task) || weft__pool_steal(pool, task));
     pool->away += found;
     return found;

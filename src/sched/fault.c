@@ -66,15 +66,22 @@ static void add_stack_use(struct report *report)
                        report->fault->sp);
 }
 
+/* By itself: that of a pool's worker is found by what stands above its frames, which it may have overwritten. */
+static void find_name(void *arg)
+{
+    struct report *report = arg;
+    const char *name = weft_fiber_name(report->fiber);
+    memcpy(report->info.fiber_name, name, strnlen(name, sizeof report->info.fiber_name - 1));
+}
+
 static void add_fiber(void *arg)
 {
     struct report *report = arg;
     const struct weft_fiber *fiber = report->fiber;
     report->info.fiber_id = fiber->id;
     report->info.spawn_site = fiber->spawn_site;
-    memcpy(report->info.fiber_name, weft_fiber_name(fiber), strlen(weft_fiber_name(fiber)));
     weft__text_add(&report->text, "weft: %s in fiber %llu \"%s\"%s\n", report->info.message,
-                   (unsigned long long)fiber->id, weft_fiber_name(fiber),
+                   (unsigned long long)fiber->id, report->info.fiber_name,
                    atomic_u32_load_relaxed(&report->thread->inside) ? ", inside weft" : "");
     add_stack_use(report);
     weft__text_add_code(&report->text, "weft: the fiber was spawned at ", fiber->spawn_site);
@@ -118,6 +125,8 @@ static void write_report(struct report *report)
     char bytes[REPORT_SIZE];
     report->text = (struct text){bytes, sizeof bytes, 0};
     say_what(report);
+    if (report->fiber != NULL)
+        (void)weft__sys_try(find_name, report); /* else it has none */
     if (!weft__sys_try(report->fiber != NULL ? add_fiber : add_thread, report))
         weft__text_add(&report->text, "weft: %s, and what weft knows of it is destroyed\n",
                        report->info.message);

@@ -390,7 +390,7 @@ static void prefetch_next(const struct processor *processor)
         return; /* the ring has to wait */
     if (length > 1) {
         const struct weft_fiber *next = processor->ring[head % RING_SIZE];
-        if (!next->compact)
+        if (!next->compact && fiber_has_stack(next)) /* else it is new, and has no frames */
             prefetch_frames(next->context.sp);
     }
     if (length > 4) {

@@ -141,6 +141,30 @@ static void a_destroyed_stack_is_reported(void)
     CHECK(said("weft:    0: "));
 }
 
+static void smash_task(void *arg)
+{
+    (void)arg;
+    fault_smash();
+}
+
+static void smash_in_pool(void)
+{
+    weft_pool *pool;
+    CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){.capacity = 1, .name = "the wild ones"}),
+             0);
+    CHECK_EQ(weft_pool_submit(pool, smash_task, NULL), 0);
+    CHECK_EQ(weft_pool_close(pool), 0);
+}
+
+/* And with it what a worker of a pool knows of itself, its name included. */
+static void a_destroyed_worker_is_reported(void)
+{
+    check_dies(smash_in_pool, SIGSEGV);
+    CHECK(said(" in fiber "));
+    CHECK_IN(address_after("was spawned at"), smash_in_pool);
+    CHECK(said("weft:    0: "));
+}
+
 #if defined(__x86_64__)
 /* Calls what is no code, from a frame that is nowhere. If that call returned the process would end as if all were
  * well. */
@@ -183,10 +207,12 @@ static void record_lost(void)
     run_fiber(lose_record);
 }
 
+/* Its name is unknown then, the rest is not. */
 static void a_destroyed_record_is_survived(void)
 {
     check_dies(record_lost, SIGSEGV);
-    CHECK(said("what weft knows of it is destroyed"));
+    CHECK(said(" \"\"\n"));
+    CHECK_IN(address_after("was spawned at"), run_fiber);
     CHECK_IN(address_after(" 0: "), fault_null_write);
 }
 
@@ -442,6 +468,7 @@ int main(void)
     RUN(a_call_of_no_code_shows_its_caller);
     RUN(other_faults_are_reported);
     RUN(a_destroyed_stack_is_reported);
+    RUN(a_destroyed_worker_is_reported);
 #if defined(__x86_64__)
     RUN(a_caller_that_is_lost);
 #endif

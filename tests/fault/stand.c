@@ -222,6 +222,30 @@ static void in_place_of_a_worker(void)
     }
 }
 
+static void gate_task_and_count(void *arg)
+{
+    gate_task(&behind);
+    count_task(arg);
+}
+
+/* One that is made, and has not come yet, will come: nobody runs its task in its place, who may be the one that the task waits for. */
+static void submits_behind_one_who_comes(void)
+{
+    atomic_u32_store_relaxed(&ran, 0);
+    gate_shut(&behind);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 4});
+    CHECK_EQ(weft_pool_submit(pool, gate_task_and_count, &ran), 0);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    gate_open(&behind);
+    end_of_both(pool);
+}
+
+static void beside_one_who_comes(void)
+{
+    for (int64_t i = 0; i < test_scale(400); i++)
+        with_limit(1 + (int)(i % 2), 1, submits_behind_one_who_comes);
+}
+
 /* At times a machine that becomes idle tries to make a worker at the same time: it could not run what is ready. */
 static void beside_an_idle_machine(void)
 {
@@ -276,6 +300,7 @@ int main(void)
 {
     RUN(later);
     RUN(in_place_of_a_worker);
+    RUN(beside_one_who_comes);
     RUN(beside_an_idle_machine);
     RUN(pauses_without_memory);
     return 0;
