@@ -25,7 +25,7 @@
 #include "sched/compact.h"
 
 #define THREAD_NAP (300 * WEFT_US)
-#define FIBER_NAP (50 * WEFT_US)
+#define FIBER_NAP (25 * WEFT_US)
 #define FLOW_TIME (20 * WEFT_MS) /* how far back the flow of tasks says something of what comes */
 
 enum { NAP_PLACES = 16, SPIN_MOST = 1000 };

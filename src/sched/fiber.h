@@ -173,7 +173,8 @@ struct panic *weft__fiber_take_panic(struct weft_fiber *fiber);
 /* Calls visit for each fiber that is parked, under the depot's lock. */
 void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *context), void *context);
 
-/* How many records are in each state, for reports: without a lock. False: there are more. */
+/* How many records are in each state, for reports: without a lock, so that those which are made at that moment may count as
+ * anything. False: there are more. */
 bool weft__fiber_count(uint64_t counts[FIBER_STATES]);
 
 /* Fibers spawned and not ended, and timers open; never less than there are. */

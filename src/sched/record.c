@@ -8,7 +8,13 @@
  *
  * Numbers are dealt out in batches in the same way: unique, not dense.
  *
- * The depot's lock is taken alone.
+ * The depot's lock is taken alone. Records that are new are cut under it, and begun after it is released: the first touch of a page
+ * takes microseconds, and while many fibers are spawned on several processors each would sleep for the others' pages. Who looks at
+ * all records has the lock, so no more are cut, and waits until those that were are begun (`beginning`): what it sees is never what
+ * the memory held before.
+ *
+ *     cut:   lock; beginning + 1; cut + n; unlock;   write the records;  beginning - 1 (release)
+ *     look:  lock; beginning == 0 (acquire)?         read `cut` records; unlock
  */
 #include <string.h>
 
@@ -40,6 +46,7 @@ static struct {
     struct weft_fiber *batches;
     struct slab *slabs;
     uint64_t id_next;
+    atomic_u32 beginning; /* batches that are cut and not begun; raised under the lock */
 } depot = {.id_next = 1};
 
 static void depot_push(struct weft_fiber *batch, uint32_t count)
@@ -61,8 +68,8 @@ static struct slab *slab_new(size_t size)
     return slab;
 }
 
-/* Cuts a batch. */
-static bool depot_grow(void)
+/* Cuts a batch, to be begun by the caller: NULL without memory. */
+static struct weft_fiber *depot_cut(uint32_t *count)
 {
     struct slab *slab = depot.slabs;
     if (slab == NULL || atomic_u32_load_relaxed(&slab->cut) == slab->count) {
@@ -71,36 +78,57 @@ static bool depot_grow(void)
                                                : SLAB_MOST;
         slab = slab_new(size);
         if (slab == NULL)
-            return false;
+            return NULL;
         depot.slabs = slab;
     }
     uint32_t cut = atomic_u32_load_relaxed(&slab->cut), left = slab->count - cut;
-    uint32_t count = left < CACHE_BATCH ? left : CACHE_BATCH;
-    struct weft_fiber *batch = &slab->records[cut];
+    *count = left < CACHE_BATCH ? left : CACHE_BATCH;
+    atomic_u32_add_relaxed(&depot.beginning, 1);
+    atomic_u32_store_release(&slab->cut, cut + *count); /* pairs with weft__fiber_count */
+    return &slab->records[cut];
+}
+
+/* Without the lock. */
+static void batch_begin(struct weft_fiber *batch, uint32_t count)
+{
     memset(batch, 0, count * sizeof *batch);
     for (uint32_t i = 0; i < count; i++) {
         batch[i].waiter.is_fiber = true;
         batch[i].next = i + 1 < count ? &batch[i + 1] : NULL;
     }
-    atomic_u32_store_release(&slab->cut, cut + count); /* pairs with weft__fiber_count */
-    depot_push(batch, count);
-    return true;
+    (void)atomic_u32_sub_acq_rel(&depot.beginning, 1); /* pairs with depot_begun */
+}
+
+/* Under the lock: until all that is cut is begun. */
+static void depot_begun(void)
+{
+    while (atomic_u32_load_acquire(&depot.beginning) > 0)
+        weft__sys_yield();
 }
 
 /* Gets what the stock lacks: records, numbers, or both. */
 static noinline bool cache_fill(struct fiber_cache *cache)
 {
+    struct weft_fiber *cut = NULL;
+    uint32_t count = 0;
     lock_acquire(&depot.lock);
-    if (cache->free == NULL && (depot.batches != NULL || depot_grow())) {
+    if (cache->free == NULL && depot.batches != NULL) {
         cache->free = depot.batches;
         cache->count = (uint32_t)cache->free->id;
         depot.batches = cache->free->arg;
+    } else if (cache->free == NULL) {
+        cut = depot_cut(&count);
     }
     if (cache->id_next == cache->id_end) {
         cache->id_next = depot.id_next;
         cache->id_end = depot.id_next += ID_BATCH;
     }
     lock_release(&depot.lock);
+    if (cut != NULL) {
+        batch_begin(cut, count);
+        cache->free = cut;
+        cache->count = count;
+    }
     return cache->free != NULL;
 }
 
@@ -174,6 +202,7 @@ struct extra *weft__fiber_extra(struct weft_fiber *fiber)
 void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *context), void *context)
 {
     lock_acquire(&depot.lock);
+    depot_begun();
     for (struct slab *slab = depot.slabs; slab != NULL; slab = slab->next)
         for (uint32_t i = 0; i < atomic_u32_load_relaxed(&slab->cut); i++)
             if (slab->records[i].state == FIBER_PARKED)

@@ -25,6 +25,14 @@ enum { LOOK_TICKS = 4096 };
 enum { LOOK_TICKS = 32 };
 #endif
 
+/* One that waits for a place in a pool goes before the ring: its time is a nap (pool/submit.c), and workers rest until
+ * it has submitted more. Who was to run next is in the ring then. */
+static struct weft_fiber *go_first(struct processor *processor, struct weft_fiber *fiber)
+{
+    return likely(fiber->waiter.what != WAIT_POOL_SUBMIT) ? fiber
+                                                          : runnext_swap_owner(processor, fiber);
+}
+
 /* Under the wheel's lock; the ring has room. */
 static void fire(struct timer *timer, void *context)
 {
@@ -33,13 +41,15 @@ static void fire(struct timer *timer, void *context)
         fiber = container_of(timer, struct weft_fiber, timer);
         if (!waiter_claim(&fiber->waiter, -ETIMEDOUT))
             return;
+        fiber->state = FIBER_READY;
+        fiber = go_first(context, fiber);
     } else {
         fiber = weft__timer_expired(timer);
-        if (fiber == NULL)
-            return;
+        if (fiber != NULL)
+            fiber->state = FIBER_READY;
     }
-    fiber->state = FIBER_READY;
-    must(ring_push_owner(context, fiber));
+    if (fiber != NULL)
+        must(ring_push_owner(context, fiber));
 }
 
 /* Has the CPU fetch the frames of those that were made ready: in one go, with no locked operation in between, which would
@@ -55,12 +65,13 @@ static void prefetch_ready(const struct processor *processor, uint32_t first)
 
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now)
 {
+    const void *next = atomic_ptr_load_relaxed(&processor->runnext);
     uint32_t before = ring_length(processor);
     uint32_t room = RING_SIZE - before;
     if (atomic_i64_load_relaxed(&from->wheel.next) > now || room == 0)
         return false;
     weft__wheel_fire(&from->wheel, now, room < FIRE_MOST ? room : FIRE_MOST, fire, processor);
-    if (ring_length(processor) == before)
+    if (ring_length(processor) == before && atomic_ptr_load_relaxed(&processor->runnext) == next)
         return false;
     prefetch_ready(processor, atomic_u32_load_relaxed(&processor->head) + before);
     /* More than this machine will run next: beside what it holds and what goes before the ring. */
