@@ -13,7 +13,7 @@
  * those helpers have one each who have not come yet.
  *
  * Where tasks end fast and are followed by others, those who end one take what is ready: to call one who rests for it as well is a turn
- * in vain for both, and a task of another's data. So while a fiber that submits naps in line, for 25 us, nobody who rests is called for as much as will be
+ * in vain for both, and a task of another's data. So while a fiber that submits naps in line, for 25 or 50 us, nobody who rests is called for as much as will be
  * taken in a few such naps; and the fiber, when it looks, calls if one is wanted then.
  *
  * takers + away <= capacity, but for the moment after the capacity was lowered, and for places that are lent.

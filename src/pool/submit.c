@@ -25,7 +25,8 @@
 #include "sched/compact.h"
 
 #define THREAD_NAP (300 * WEFT_US)
-#define FIBER_NAP (25 * WEFT_US)
+#define FIBER_NAP (50 * WEFT_US)
+#define SHORT_NAP (25 * WEFT_US) /* of a fiber, where tasks wait: workers rest meanwhile */
 #define FLOW_TIME (20 * WEFT_MS) /* how far back the flow of tasks says something of what comes */
 
 enum { NAP_PLACES = 16, SPIN_MOST = 1000 };
@@ -242,7 +243,7 @@ static int64_t nap_time(weft_pool *pool)
 {
     int64_t now = weft_now(), passed = now - pool->flow_at;
     int64_t ended = pool->stats.completed - pool->flow_ended;
-    int64_t time = weft_self() != NULL ? FIBER_NAP : THREAD_NAP;
+    int64_t time = weft_self() == NULL ? THREAD_NAP : pool->quick ? FIBER_NAP : SHORT_NAP;
     pool->flow_at = now;
     pool->flow_ended = pool->stats.completed;
     if (passed > FLOW_TIME || (weft_self() == NULL && seeded()) || weft__cancelled() != 0)
