@@ -9,7 +9,7 @@
  * It is held for tens of nanoseconds (the scheduler's, while a thread is made, for tens of
  * microseconds), never across a switch except where a park hands it to the
  * machine's stack, and a thread that holds it never waits for anything but another lock further
- * down the order, which each file that nests locks states.
+ * down the order, which each file that nests locks states. (In sched/record.c for writers who need nothing.)
  */
 #ifndef WEFT_BASE_LOCK_H
 #define WEFT_BASE_LOCK_H

@@ -243,7 +243,7 @@ static int64_t nap_time(weft_pool *pool)
 {
     int64_t now = weft_now(), passed = now - pool->flow_at;
     int64_t ended = pool->stats.completed - pool->flow_ended;
-    int64_t time = weft_self() == NULL ? THREAD_NAP : pool->quick ? FIBER_NAP : SHORT_NAP;
+    int64_t time = weft_self() != NULL ? FIBER_NAP : THREAD_NAP;
     pool->flow_at = now;
     pool->flow_ended = pool->stats.completed;
     if (passed > FLOW_TIME || (weft_self() == NULL && seeded()) || weft__cancelled() != 0)
@@ -251,9 +251,10 @@ static int64_t nap_time(weft_pool *pool)
     int64_t places = ended * time / (passed + 1); /* that a nap will bring */
     if (places <= NAP_PLACES || places >= pool_limit(pool) / 4)
         return 0;
-    if (weft_self() != NULL)
-        pool->flow = places;
-    return time;
+    if (weft_self() == NULL)
+        return time;
+    pool->flow = places;
+    return pool->quick ? time : SHORT_NAP;
 }
 
 /* A fiber naps firmly: a context has to wait for so long. */

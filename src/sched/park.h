@@ -57,7 +57,7 @@ enum waiter_state {
     WAITER_WOKEN,
 };
 
-/* What it waits for: for reports. The texts are in park.c. */
+/* What it waits for: for reports, whose texts are in park.c; and WAIT_POOL_SUBMIT for timers.c. */
 enum wait_what {
     WAIT_SLEEP,
     WAIT_JOIN,

@@ -8,7 +8,7 @@
  *
  * Numbers are dealt out in batches in the same way: unique, not dense.
  *
- * The depot's lock is taken alone. Records that are new are cut under it, and begun after it is released: the first touch of a page
+ * The depot's lock is taken alone. Records that are new are cut under it, and begun after it is released: the first touch of a small page
  * takes microseconds, and while many fibers are spawned on several processors each would sleep for the others' pages. Who looks at
  * all records has the lock, so no more are cut, and waits until those that were are begun (`beginning`): what it sees is never what
  * the memory held before.
@@ -84,7 +84,8 @@ static struct weft_fiber *depot_cut(uint32_t *count)
     uint32_t cut = atomic_u32_load_relaxed(&slab->cut), left = slab->count - cut;
     *count = left < CACHE_BATCH ? left : CACHE_BATCH;
     atomic_u32_add_relaxed(&depot.beginning, 1);
-    atomic_u32_store_release(&slab->cut, cut + *count); /* pairs with weft__fiber_count */
+    atomic_u32_store_release(&slab->cut,
+                             cut + *count); /* pairs with weft__fiber_count: the slab's head */
     return &slab->records[cut];
 }
 

@@ -311,8 +311,8 @@ uint32_t weft__monitor_threads(void); /* 1 if it runs; under the scheduler's loc
 /* timers.c */
 
 enum timer_kind { TIMER_WAIT, TIMER_CALL };
-/* Fires what is due on the wheel of `from` into the ring of `processor`; true if that made any
- * ready. */
+/* Fires what is due on the wheel of `from` into the ring of `processor`, or its runnext; true if that made
+ * any ready. */
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now);
 /* The same on its own wheel to the nanosecond, for a clock that jumps: see weft__wheel_fire_exact. */
 uint32_t weft__timers_fire_exact(struct processor *processor, int64_t *now, bool jump);

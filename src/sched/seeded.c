@@ -108,7 +108,7 @@ int64_t weft__seeded_deadline(int64_t deadline)
     return deadline != WEFT_NEVER && left < WEFT_NEVER - now ? now + left : WEFT_NEVER;
 }
 
-/* Fires what is due, into the ring. If that is nothing and `jump`, the clock moves to the next deadline. */
+/* Fires what is due. If that is nothing and `jump`, the clock moves to the next deadline. */
 static void fire(struct processor *processor, bool jump)
 {
     int64_t clock = weft__seeded_now();

@@ -25,12 +25,20 @@ enum { LOOK_TICKS = 4096 };
 enum { LOOK_TICKS = 32 };
 #endif
 
-/* One that waits for a place in a pool goes before the ring: its time is a nap (pool/submit.c), and workers rest until
- * it has submitted more. Who was to run next is in the ring then. */
+static bool waits_for_place(const struct weft_fiber *fiber)
+{
+    return fiber->waiter.what == WAIT_POOL_SUBMIT;
+}
+
+/* One that waits for a place in a pool goes before the ring: nearly always its time is a nap (pool/submit.c), and workers rest
+ * until it has submitted more. Returns who is to be in the ring: who was to run next before, or NULL; or the fiber itself. Of several the
+ * first one goes first: it may be the one who said that it would see to the workers. */
 static struct weft_fiber *go_first(struct processor *processor, struct weft_fiber *fiber)
 {
-    return likely(fiber->waiter.what != WAIT_POOL_SUBMIT) ? fiber
-                                                          : runnext_swap_owner(processor, fiber);
+    const struct weft_fiber *next = atomic_ptr_load_relaxed(&processor->runnext);
+    if (likely(!waits_for_place(fiber)) || (next != NULL && waits_for_place(next)))
+        return fiber;
+    return runnext_swap_owner(processor, fiber);
 }
 
 /* Under the wheel's lock; the ring has room. */
