@@ -11,8 +11,8 @@
  *  - tasks in these hands count as ready for who decides whether a taker is wanted, or whether a worker may rest;
  *  - who finds the queue empty takes them out, on whichever processor it is;
  *  - a hand from which nothing is taken for some time is emptied, and its tasks are the first of the queue again:
- *    each time a worker has the latch it looks at one of them, as rescue.c does now and then. So none of them is
- *    overtaken by more than a few chunks.
+ *    every fourth worker that has the latch looks at one of them, and rescue.c at all now and then. So none of them is
+ *    overtaken by more than some chunks.
  *
  * A pool that runs one task at a time runs them in the order in which they came, so it has no such hands: its worker, when
  * its task has waited, may be on another processor, and would leave what it has here behind.
@@ -23,6 +23,9 @@
 #include "pool/pool.h"
 
 #include <string.h>
+
+/* So many workers have the latch for each look at a hand: it takes lines from the CPU that writes them with each task. */
+enum { LOOK_EVERY = 4 };
 
 bool weft__hands_make(weft_pool *pool)
 {
@@ -168,6 +171,8 @@ void weft__pool_empty_if_still(weft_pool *pool, struct chunk *chunk)
 
 void weft__hands_look(weft_pool *pool, bool all)
 {
+    if (!all && pool->hand_visits++ % LOOK_EVERY != 0)
+        return;
     for (uint32_t i = 0; pool->hands_used > 0 && i < (all ? pool->hand_count : 1); i++)
         weft__pool_empty_if_still(pool, pool->hands[pool->hand_looked++ % pool->hand_count].chunk);
 }

@@ -161,6 +161,7 @@ struct weft_pool {
     int64_t failing;          /* of those: could not start, and will try again */
     int64_t called;           /* takers that were woken and have not come yet */
     uint32_t hands_used;      /* hands that have a chunk */
+    uint32_t hand_visits;     /* workers that had the latch, and might have looked at one */
     uint32_t hand_looked;     /* the last one that was looked at */
     int64_t away;
     uint64_t helpers; /* that were made, or are being made */
