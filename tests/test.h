@@ -58,6 +58,21 @@ static bool test_seeded;
 /* Called by a check that fails, if set: says what else is known. */
 static void (*test_on_fail)(void);
 
+/* What stderr is while test_stderr_of keeps what is written to it; -1 while nobody does. */
+static int test_stderr = -1;
+
+/* Writes what was kept where it would have gone: a check that fails meanwhile is to be heard. */
+static inline void test_stderr_back(void)
+{
+    char text[4096];
+    ssize_t size;
+    off_t at = 0;
+    for (; (size = pread(STDERR_FILENO, text, sizeof text, at)) > 0; at += size)
+        if (write(test_stderr, text, (size_t)size) != size)
+            break;
+    dup2(test_stderr, STDERR_FILENO);
+}
+
 __attribute__((noreturn, format(printf, 3, 4))) static inline void
 test_fail(const char *file, int line, const char *format, ...)
 {
@@ -66,6 +81,8 @@ test_fail(const char *file, int line, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    if (test_stderr >= 0)
+        test_stderr_back();
     fprintf(stderr, "%s:%d: failed: %s\n", file, line, text);
     if (test_on_fail != NULL)
         test_on_fail();
@@ -202,10 +219,12 @@ static inline const char *test_stderr_of(void (*function)(void))
     static char text[65536];
     FILE *file = tmpfile();
     int before = dup(STDERR_FILENO);
-    CHECK(file != NULL && before >= 0);
+    CHECK(file != NULL && before >= 0 && test_stderr < 0);
     fflush(stderr);
     CHECK(dup2(fileno(file), STDERR_FILENO) >= 0);
+    test_stderr = before;
     function();
+    test_stderr = -1;
     CHECK(dup2(before, STDERR_FILENO) >= 0);
     close(before);
     rewind(file);

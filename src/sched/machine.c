@@ -573,23 +573,29 @@ static struct weft_fiber *next_fiber(struct machine *machine)
 
 /* Machines. */
 
-/* A record: that of a machine that has ended, or a new one. */
-static struct machine *machine_record(void)
+/* A record: that of a machine that has ended, or a new one, which is not made where there may be no more machines. */
+static int machine_record(struct machine **record)
 {
     lock_acquire(&weft__sched.lock);
-    struct machine *machine = weft__sched.records;
+    bool full = weft__sched.machine_count >= weft__sched.max_machines;
+    struct machine *machine = full ? NULL : weft__sched.records;
     if (machine != NULL)
         weft__sched.records = machine->next;
     lock_release(&weft__sched.lock);
-    if (machine == NULL)
-        return weft__sys_alloc_zeroed(sizeof *machine);
+    if (full)
+        return -EUSERS;
+    if (machine == NULL) {
+        *record = weft__sys_alloc_zeroed(sizeof *machine);
+        return *record != NULL ? 0 : -ENOMEM;
+    }
     /* Not all of it is cleared: a thief may still look at it (steal.c). */
     machine->surplus = false;
     machine->ended_before = NULL;
     machine->fault_stack = NULL;
     machine->thread.wake_wanted = false;
     atomic_u32_store_relaxed(&machine->wake, 0);
-    return machine;
+    *record = machine;
+    return 0;
 }
 
 static void keep_record(struct machine *machine)
@@ -641,9 +647,10 @@ static void *machine_main(void *arg)
 
 int weft__machine_start(struct processor *processor, bool acts)
 {
-    struct machine *machine = machine_record();
-    if (machine == NULL)
-        return -ENOMEM;
+    struct machine *machine;
+    int error = machine_record(&machine);
+    if (error != 0)
+        return error;
     machine->assigned = processor;
     machine->to_act = acts;
     machine->spinning = true; /* the caller has counted it */
@@ -652,7 +659,7 @@ int weft__machine_start(struct processor *processor, bool acts)
     atomic_u32_store_relaxed(&machine->thread.inside, 1);
     /* Listed before it runs: a stop that comes now must join it. */
     lock_acquire(&weft__sched.lock);
-    int error = -EUSERS;
+    error = -EUSERS; /* if another was started meanwhile, and is the last */
     if (weft__sched.machine_count < weft__sched.max_machines)
         error = weft__sys_thread_start(&machine->handle, machine_main, machine);
     if (error == 0) {

@@ -530,6 +530,9 @@ static void block_bounded(void)
         nap(1000);
     nap(30000); /* gives it the time to do it wrong */
     CHECK_EQ(atomic_u32_load_acquire(&inside), 3);
+    lock_acquire(&weft__sched.lock);
+    CHECK_PTR(weft__sched.records, NULL); /* none is made for one that may not be */
+    lock_release(&weft__sched.lock);
     CHECK_EQ(machines(), 3);
     set_door(true);
     for (int i = 0; i < COUNT; i++)
@@ -635,6 +638,8 @@ static void without_membarrier(void)
 
 int main(void)
 {
+    /* First: while no record of a machine that has ended is kept. */
+    RUN_PLAIN(the_number_of_machines_is_bounded, "threads that block, which run when they run");
     RUN_PLAIN(others_tick_during_nanosleep, "threads that block, which run when they run");
     RUN_PLAIN(others_tick_during_flock, "threads that block, which run when they run");
     RUN_PLAIN(others_tick_during_a_pthread_mutex, "threads that block, which run when they run");
@@ -646,7 +651,6 @@ int main(void)
     RUN_PLAIN(nothing_happens_on_threads, "threads that block, which run when they run");
     RUN_PLAIN(surplus_machines_end, "threads that block, which run when they run");
     RUN_PLAIN(a_thousand_block, "threads that block, which run when they run");
-    RUN_PLAIN(the_number_of_machines_is_bounded, "threads that block, which run when they run");
     RUN_PLAIN(shut_down_waits_for_who_blocks, "threads that block, which run when they run");
     RUN_PLAIN(a_fork_in_between, "forks");
     RUN_BOTH(a_panic_ends_the_block);

@@ -187,14 +187,9 @@ static noinline void raises_outer(void *arg)
     raises_below_panics(arg);
 }
 
-/* Who keeps its processor for long may see the record of one more machine made, which is kept: once. */
 static void check_leaves_nothing(void (*body)(void))
 {
     int64_t before = weft__sys_live(LIVE_MEMORY);
-    body();
-    if (weft__sys_live(LIVE_MEMORY) == before)
-        return;
-    before = weft__sys_live(LIVE_MEMORY);
     body();
     CHECK_EQ(weft__sys_live(LIVE_MEMORY), before);
 }
