@@ -40,16 +40,11 @@ bool weft__hands_make(weft_pool *pool)
 
 void weft__hands_free(weft_pool *pool)
 {
-    for (uint32_t i = 0; i < pool->hand_count; i++)
+    for (uint32_t i = 0; i < pool->hand_count; i++) {
         weft__chunk_free(pool->hands[i].chunk); /* empty */
+        weft__tray_free(pool->hands[i].tray);
+    }
     weft__sys_free(pool->hands);
-}
-
-/* The one of the caller's processor; NULL: the runtime has more processors than when the pool was opened. */
-static struct hand *hand_here(const weft_pool *pool)
-{
-    uint32_t index = thread_self()->processor->index;
-    return likely(index < pool->hand_count) ? &pool->hands[index] : NULL;
 }
 
 bool weft__hand_take(struct worker *worker, struct task *task)
@@ -150,6 +145,7 @@ void weft__pool_empty_chunk(weft_pool *pool, struct chunk *chunk)
 
 void weft__pool_empty_hands(weft_pool *pool, int above)
 {
+    trays_close(pool);
     for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next))
         if (worker->chunk != NULL && worker->chunk->priority > above)
@@ -173,8 +169,12 @@ void weft__hands_look(weft_pool *pool, bool all)
 {
     if (!all && pool->hand_visits++ % LOOK_EVERY != 0)
         return;
-    for (uint32_t i = 0; pool->hands_used > 0 && i < (all ? pool->hand_count : 1); i++)
-        weft__pool_empty_if_still(pool, pool->hands[pool->hand_looked++ % pool->hand_count].chunk);
+    for (uint32_t i = 0;
+         (pool->hands_used > 0 || pool->trays_open > 0) && i < (all ? pool->hand_count : 1); i++) {
+        struct hand *hand = &pool->hands[pool->hand_looked++ % pool->hand_count];
+        weft__pool_empty_if_still(pool, hand->chunk);
+        weft__tray_close_if_still(pool, hand);
+    }
 }
 
 int64_t weft__hands_length(const weft_pool *pool)

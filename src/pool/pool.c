@@ -268,6 +268,7 @@ int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
         return -ECHILD;
     latch_acquire(&pool->latch);
     /* First what is still in hand, then what has ended: so nothing is in neither. */
+    trays_close(pool);
     int64_t queued = count_queued(pool);
     weft__pool_collect(pool);
     *stats = pool->stats;

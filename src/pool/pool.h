@@ -7,6 +7,7 @@
  *   settle.c   what follows from a change: who is called, admitted, woken or made
  *   worker.c   execution: workers, who runs the next task
  *   hand.c     tasks in hand
+ *   tray.c     what fibers submit, laid aside by their processor
  *   stand.c    who runs tasks in place of a worker
  *   start.c    how a worker starts and ends
  *   rescue.c   tasks in the hand of a worker that does not come back
@@ -93,6 +94,8 @@ struct hand {
     atomic_u64 ended;                         /* written by the owner of the processor alone */
     uint64_t counted;                         /* of those, under the latch: taken from `inside` */
     atomic_u64 came; /* helpers that came to this processor; written by its owner alone */
+    struct tray
+        *tray; /* what is submitted here: tray.c; NULL: never opened. Changed as the chunk is */
 };
 
 static inline struct worker *worker_of(struct link *link)
@@ -163,6 +166,7 @@ struct weft_pool {
     uint32_t hands_used;      /* hands that have a chunk */
     uint32_t hand_visits;     /* workers that had the latch, and might have looked at one */
     uint32_t hand_looked;     /* the last one that was looked at */
+    uint32_t trays_open;
     int64_t away;
     uint64_t helpers; /* that were made, or are being made */
     int64_t
@@ -185,6 +189,7 @@ struct weft_pool {
 
     /* Read by workers between two tasks, without the latch; changed rarely. */
     _Alignas(CACHE_LINE) atomic_u32 attention; /* enum attention: what workers are to look for */
+    atomic_u32 uses_trays;                     /* a hint for fibers that submit */
     uint32_t hand_count;
     struct hand *hands; /* of the processors */
     atomic_u32
@@ -273,7 +278,9 @@ void weft__pool_pass_baton(struct worker *worker);
 /* If the caller is a worker, its pool learns that its task is about to wait: for waits that park with
  * WAIT_TOLD. Not under the latch of any pool; the caller has entered the runtime. */
 void weft__worker_tells(void);
-/* Under the latch: takes from `inside` what the workers have ended since the last time. */
+/* Under the latch: takes from `inside` what the workers have ended since the last time; and closes the trays, so that it is
+ * exact. */
+void weft__pool_count(weft_pool *pool);
 void weft__pool_collect(weft_pool *pool);
 /* Under the latch, after something changed: sees to it that there are workers enough for what is ready,
  * that submitters that fit are admitted, and that a stopping pool gets stopped. */
@@ -344,6 +351,13 @@ static inline void change_ready(weft_pool *pool, int64_t by)
 
 /* hand.c */
 
+/* Of the caller's processor, inside the runtime; NULL: there are more processors than when the pool was opened. */
+static inline struct hand *hand_here(const weft_pool *pool)
+{
+    uint32_t index = thread_self()->processor->index;
+    return likely(index < pool->hand_count) ? &pool->hands[index] : NULL;
+}
+
 /* What is left of a chunk that was in hand is the first of its queue again. */
 void weft__pool_return_chunk(weft_pool *pool, struct chunk *chunk);
 
@@ -381,6 +395,29 @@ static inline bool weft__pool_waits(const weft_pool *pool, int64_t more_than)
 {
     int64_t ready = atomic_i64_load_relaxed(&pool->ready);
     return ready > more_than || ready + weft__hands_length(pool) > more_than;
+}
+
+/* tray.c */
+
+void weft__tray_free(struct tray *tray);
+/* Inside the runtime: lays a plain task on the tray of the processor; false: it is to be offered under the latch. */
+bool weft__tray_put(weft_pool *pool, void (*function)(void *), void *arg);
+/* The following under the latch. Closes the tray of a hand; the same if nothing was laid on it since the last look; and all. */
+void weft__tray_close(weft_pool *pool, struct hand *hand);
+void weft__tray_close_if_still(weft_pool *pool, struct hand *hand);
+void weft__trays_close_all(weft_pool *pool);
+static inline void trays_close(weft_pool *pool)
+{
+    if (unlikely(pool->trays_open > 0))
+        weft__trays_close_all(pool);
+}
+/* How many places that count as inside have no task yet; a guess. */
+int64_t weft__trays_unused(const weft_pool *pool);
+/* Whether tasks are as those that trays are for. */
+static inline bool weft__pool_suits_trays(const weft_pool *pool)
+{
+    return pool->quick && !pool->mixed && !pool->paused && pool->state == POOL_OPEN &&
+           pool->capacity > 1;
 }
 
 /* pool.c */

@@ -101,6 +101,38 @@ struct chunk *weft__chunk_split(struct chunk *chunk)
     return rest;
 }
 
+static void link_last(struct queue *queue, struct chunk *chunk)
+{
+    if (queue->last != NULL)
+        queue->last->next = chunk;
+    else
+        queue->first = chunk;
+    queue->last = chunk;
+}
+
+struct chunk *weft__chunk_plain(void)
+{
+    return chunk_new(sizeof(struct plain_task));
+}
+
+void weft__queue_append(struct queue *queue, const struct plain_task *tasks, uint32_t count,
+                        struct chunk *spare)
+{
+    struct chunk *last = queue->last;
+    if (count == 0 ||
+        (last != NULL && last->slot == sizeof *tasks && last->count + count <= CHUNK_PLAIN)) {
+        weft__chunk_free(spare);
+    } else {
+        link_last(queue, spare);
+        last = spare;
+    }
+    if (count == 0)
+        return;
+    memcpy(slot_at(last, last->count), tasks, count * sizeof *tasks);
+    last->count += count;
+    queue->length += count;
+}
+
 bool weft__queue_push(struct queue *queue, const struct task *task)
 {
     struct chunk *last = queue->last;
@@ -109,11 +141,7 @@ bool weft__queue_push(struct queue *queue, const struct task *task)
         last = chunk_new(slot);
         if (last == NULL)
             return false;
-        if (queue->last != NULL)
-            queue->last->next = last;
-        else
-            queue->first = last;
-        queue->last = last;
+        link_last(queue, last);
     }
     slot_write(last, slot_at(last, last->count++), task);
     queue->length++;

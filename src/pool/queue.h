@@ -85,6 +85,11 @@ static inline bool queue_push_plain(struct queue *queue, void (*function)(void *
     return true;
 }
 
+/* An empty chunk for plain tasks; NULL without memory. And: adds so many at the end, in it if need be; else it is freed. */
+struct chunk *weft__chunk_plain(void);
+void weft__queue_append(struct queue *queue, const struct plain_task *tasks, uint32_t count,
+                        struct chunk *spare);
+
 /* Adds at the end, or takes the first; false without memory, or if there is none. */
 bool weft__queue_push(struct queue *queue, const struct task *task);
 bool weft__queue_pop(struct queue *queue, struct task *task);

@@ -41,6 +41,7 @@ static int64_t rescue(weft_pool *pool)
         weft__pool_empty_if_still(pool, worker->chunk);
     }
     weft__hands_look(pool, true);
+    trays_close(pool);
     return stuck;
 }
 
@@ -51,6 +52,7 @@ static void empty_lost_hands(weft_pool *pool)
          worker = worker_of(worker->link.next))
         if (worker_lost(worker))
             weft__pool_empty_chunk(pool, worker->chunk);
+    trays_close(pool);
 }
 
 /* By the watcher: true if another worker is wanted anywhere. */

@@ -42,12 +42,18 @@ uint32_t weft__pool_count_ended(weft_pool *pool, struct worker *worker)
     return more;
 }
 
-void weft__pool_collect(weft_pool *pool)
+void weft__pool_count(weft_pool *pool)
 {
     for (struct worker *worker = worker_of(pool->takers.first); worker != NULL;
          worker = worker_of(worker->link.next))
         (void)weft__pool_count_ended(pool, worker);
     weft__hands_count(pool);
+}
+
+void weft__pool_collect(weft_pool *pool)
+{
+    trays_close(pool);
+    weft__pool_count(pool);
 }
 
 int64_t weft__pool_busy(const weft_pool *pool)

@@ -425,6 +425,14 @@ static int before_wait(const weft_pool *pool, const struct aftermath *after)
     return !(after->todo & TOLD) && is_worker() ? PASS_BATON : 0;
 }
 
+/* What the caller has laid on its tray comes before what it offers now. */
+static void close_tray_here(weft_pool *pool)
+{
+    struct hand *hand = weft_self() != NULL ? hand_here(pool) : NULL;
+    if (hand != NULL)
+        weft__tray_close(pool, hand);
+}
+
 /* Judges and acts under the latch; the caller has entered the runtime. `again`: it said SPIN or PASS_BATON
  * before, and counts as a visitor. */
 static int decide(weft_pool *pool, const struct offer *offer, bool own, struct aftermath *after,
@@ -435,6 +443,8 @@ static int decide(weft_pool *pool, const struct offer *offer, bool own, struct a
     int64_t time = 0;
     latch_acquire(&pool->latch);
     pool->visitors -= again;
+    if (unlikely(pool->trays_open > 0))
+        close_tray_here(pool);
     enum verdict verdict = judge(pool, offer, own, &error);
     while (verdict == WAITS && (before_wait(pool, after) != 0 || (time = nap_time(pool)) == 0) &&
            look_again(pool, &errands)) {
@@ -514,8 +524,8 @@ int weft__pool_offer(weft_pool *pool, const struct offer *offer)
 int64_t weft__pool_inside(weft_pool *pool)
 {
     latch_acquire(&pool->latch);
-    weft__pool_collect(pool);
-    int64_t inside = pool->inside;
+    weft__pool_count(pool);
+    int64_t inside = pool->inside - weft__trays_unused(pool);
     latch_release(&pool->latch);
     return inside;
 }
@@ -531,11 +541,23 @@ bool weft__pool_has_room(weft_pool *pool)
 
 /* The calls. */
 
+static noinline bool offer_on_tray(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    bool fiber = enter_if_fiber();
+    bool done = fiber && weft__tray_put(pool, function, arg);
+    leave_if_fiber(fiber);
+    return done;
+}
+
 /* The common case in short: a plain task for a pool that is open and has room, with nobody in line, and takers
  * enough, so that nothing follows from it. */
 static bool offer_quickly(weft_pool *pool, void (*function)(void *), void *arg)
 {
-    if (weft__runtime_forked() || !latch_try(&pool->latch))
+    if (weft__runtime_forked())
+        return false;
+    if (atomic_u32_load_relaxed(&pool->uses_trays) && offer_on_tray(pool, function, arg))
+        return true;
+    if (!latch_try(&pool->latch))
         return false;
     int64_t ready = atomic_i64_load_relaxed(&pool->ready);
     bool done = pool->state == POOL_OPEN && !pool->mixed && pool->blocked.length == 0 &&
@@ -545,6 +567,8 @@ static bool offer_quickly(weft_pool *pool, void (*function)(void *), void *arg)
         pool->inside++;
         pool->stats.submitted++;
         change_ready(pool, 1);
+        if (weft__pool_suits_trays(pool) && !atomic_u32_load_relaxed(&pool->uses_trays))
+            atomic_u32_store_relaxed(&pool->uses_trays, 1);
     }
     latch_release(&pool->latch);
     return done;

@@ -233,6 +233,7 @@ void weft__pool_pass_baton(struct worker *worker)
     pool->parked_in_row += pool->parked_in_row < PARKED_MOST;
     pool->quick = false;
     put_back(pool, worker);
+    trays_close(pool);
     weft__pool_settle(pool, &errands);
     weft__pool_call_helpers(pool, &errands);
     /* A processor with nobody else to run is as good as idle, and who is called now is its next: else it would look for work,
@@ -325,6 +326,8 @@ static void leave_takers(struct worker *worker)
         return;
     line_leave(&worker->pool->takers, &worker->link);
     worker->state = WORKER_LOOSE;
+    if (worker->pool->takers.length == 0)
+        trays_close(worker->pool);
 }
 
 /* A worker whose task has waited takes the next one, and stays away: where tasks wait it would become a taker only
@@ -375,6 +378,8 @@ static noinline enum next choose(struct worker *worker, bool lingered)
     put_back(pool, worker); /* what is in hand is empty, or it was told to stop */
     weft__hand_clear(pool);
     weft__hands_look(pool, false);
+    if (atomic_i64_load_relaxed(&pool->ready) == 0)
+        trays_close(pool);
     weft__pool_admit(pool, &errands);
     if (goes_on_away_latched(pool, worker, task))
         next = NEXT_TASK;

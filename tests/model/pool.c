@@ -1,7 +1,7 @@
 /*
- * The pool (src/pool): submit against stop, and a full pool: attention, collect and park (pool/pool.h).
+ * The pool (src/pool): submit against stop, a full pool: attention, collect and park (pool/pool.h), and trays (pool/tray.c).
  *
- * Submitters are threads. A worker is a fiber that has a thread of the model to itself, and parks as
+ * Submitters are threads, but for trays. A worker is a fiber that has a thread of the model to itself, and parks as
  * threads do: what a machine does is not part of this model.
  *
  * What must hold: a submit that returned 0 has its task run, once, before a stop returns; one that returned an
@@ -242,6 +242,14 @@ static void run_submitter(void *arg)
     submit((int)(intptr_t)arg);
 }
 
+/* A fiber, with a processor of its own, in a pool of short tasks: it has a tray as soon as a worker takes. */
+static void run_submitting_fiber(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 3; i++)
+        submit(i);
+}
+
 static void run_stopper(void *arg)
 {
     (void)arg;
@@ -292,6 +300,40 @@ static void open_pool(int64_t capacity, int64_t queue)
     model_name(&pool->ready, "ready");
 }
 
+static void on_trays(void)
+{
+    struct weft_fiber *fiber;
+    open_pool(20, 0);
+    pool->quick = true;
+    pool->uses_trays.value = 1;
+    MODEL_CHECK(weft__fiber_make(&fiber, run_submitting_fiber, NULL, NULL) == 0);
+    model_thread("submitter", run_fiber, fiber, true);
+}
+
+static void tray_against_stop(void)
+{
+    on_trays();
+    model_thread("stopper", run_stopper, NULL, true);
+}
+
+static bool all_ran(void)
+{
+    return ran[0] && ran[1] && ran[2];
+}
+
+/* Nobody but the workers sees to it that they run. */
+static void run_last_stopper(void *arg)
+{
+    model_wait_until(all_ran);
+    run_stopper(arg);
+}
+
+static void tray_against_worker(void)
+{
+    on_trays();
+    model_thread("stopper", run_last_stopper, NULL, true);
+}
+
 static void all_is_done(void)
 {
     for (int i = 0; i < TASKS; i++)
@@ -328,6 +370,8 @@ static const struct scenario scenarios[] = {
     {"one submits, one stops", one_against_stop, all_is_done, 3, 1, 0},
     {"a submitter waits for a chunk in hand", chunk_is_full, all_is_done, 2, 1, 0},
     {"two submit to a pool of one, one stops", two_against_stop, all_is_done, 2, 1, 0},
+    {"a fiber lays tasks on its tray, one stops", tray_against_stop, all_is_done, 2, 1, 0},
+    {"a worker runs dry while a fiber lays tasks", tray_against_worker, all_is_done, 3, 1, 0},
 };
 
 MODEL_MAIN(scenarios)

@@ -1,0 +1,409 @@
+/*
+ * tray.c: fibers that submit short tasks lay them on the tray of their processor (pool/tray.c).
+ *
+ * Each task that was admitted runs once, in its order; places on a tray turn nobody away, and none is lost; a task that
+ * lies there is run though its fiber does nothing more. Where it depends on what runs when, whether a tray is open, a test goes
+ * on until it has seen one.
+ */
+#include "failing.h"
+#include "pool/pool.h"
+#include "seeds.h"
+#include "tasks.h"
+
+enum { CAPACITY = 500 };
+
+static atomic_u32 ran;
+
+static bool tray_is_open(weft_pool *pool)
+{
+    latch_acquire(&pool->latch);
+    bool open = pool->trays_open > 0;
+    latch_release(&pool->latch);
+    return open;
+}
+
+/* A worker that takes, and does not get on as long as it is held. */
+static atomic_u32 held, holds;
+
+static void hold_task(void *computes)
+{
+    atomic_u32_store_release(&holds, 1);
+    while (atomic_u32_load_acquire(&held))
+        if (computes == NULL)
+            weft_yield();
+}
+
+/* As if short tasks had just run; who rescues may take that back at any time, while one is held. */
+static void be_quick(weft_pool *pool)
+{
+    latch_acquire(&pool->latch);
+    pool->quick = true;
+    atomic_u32_store_relaxed(&pool->uses_trays, 1);
+    latch_release(&pool->latch);
+}
+
+static void await_all(weft_pool *pool)
+{
+    while (pool_stats(pool).completed < pool_stats(pool).submitted)
+        weft_yield();
+}
+
+/* From here on no task but that one runs, where there is one processor; it computes, or yields to others. */
+static void hold(weft_pool *pool, void *computes)
+{
+    atomic_u32_store_release(&held, 1);
+    atomic_u32_store_release(&holds, 0);
+    CHECK_EQ(weft_pool_submit(pool, hold_task, computes), 0);
+    await(&holds, 1);
+    be_quick(pool);
+}
+
+/* Submits until some lie on a tray, which who rescues may close at any time; how many. */
+static uint32_t lay_some(weft_pool *pool, atomic_u32 *counter)
+{
+    uint32_t count = 0;
+    do {
+        be_quick(pool);
+        submit_counts(pool, counter, 3);
+        count += 3;
+    } while (!tray_is_open(pool));
+    return count;
+}
+
+static void let_go(weft_pool *pool)
+{
+    atomic_u32_store_release(&held, 0);
+    await_all(pool);
+}
+
+/* Full is full: not before, because of places that trays have, and not after. */
+
+static void fill(void *arg)
+{
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    atomic_u32_store_release(&ran, 0);
+    for (int round = 1; round <= 3; round++) {
+        int64_t admitted = 1, trays = 0;
+        int error;
+        hold(pool, NULL);
+        for (; (error = weft_pool_try_submit(pool, count_task, &ran)) == 0; admitted++) {
+            trays += tray_is_open(pool);
+            be_quick(pool);
+        }
+        CHECK_EQ(error, -EAGAIN);
+        CHECK_EQ(admitted, CAPACITY);
+        CHECK(trays > CAPACITY / 2 && !tray_is_open(pool));
+        CHECK_EQ(pool_stats(pool).running + pool_stats(pool).queued, CAPACITY);
+        let_go(pool);
+        CHECK_EQ(pool_stats(pool).completed, atomic_u32_load_acquire(&ran) + round);
+    }
+    pool_close(pool);
+}
+
+static void no_place_is_missed(void)
+{
+    on_one_machine(fill, NULL);
+}
+
+/* The tasks of a fiber begin in their order, also where one of another kind comes after those on the tray. */
+
+enum { ITEMS = 2000 };
+
+static uint32_t begun;
+
+static void item_task(void *arg)
+{
+    uint32_t number;
+    memcpy(&number, arg, sizeof number);
+    CHECK_EQ(number, begun);
+    begun++;
+}
+
+static void submit_in_order(void *arg)
+{
+    static uint32_t items[ITEMS];
+    bool seen = false;
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    while (!seen) {
+        await_all(pool);
+        begun = 0;
+        for (uint32_t i = 0; i < ITEMS; i++) {
+            items[i] = i;
+            if (i % 41 == 40) {
+                weft_submit_options options = {.copy = sizeof items[i]};
+                CHECK_EQ(weft_pool_submit_with(pool, item_task, &items[i], &options), 0);
+            } else {
+                CHECK_EQ(weft_pool_submit(pool, item_task, &items[i]), 0);
+            }
+            seen |= tray_is_open(pool);
+            if (i % 53 == 0)
+                weft_yield();
+        }
+    }
+    pool_close(pool);
+    CHECK_EQ(begun, ITEMS);
+}
+
+static void tasks_stay_in_order(void)
+{
+    on_one_machine(submit_in_order, NULL);
+}
+
+/* What lies on a tray comes before a task of lower priority that somebody else submits. */
+
+static weft_pool *for_low;
+static atomic_u32 normal_ran;
+static uint32_t before_low;
+
+static void low_task(void *arg)
+{
+    (void)arg;
+    before_low = atomic_u32_load_acquire(&normal_ran);
+}
+
+static void submit_low(void *arg)
+{
+    weft_submit_options options = {.priority = WEFT_LOW};
+    (void)arg;
+    CHECK_EQ(weft_pool_submit_with(for_low, low_task, NULL, &options), 0);
+}
+
+static void submit_before_low(void *arg)
+{
+    (void)arg;
+    for_low = pool_open((weft_pool_options){.capacity = CAPACITY});
+    hold(for_low, NULL);
+    atomic_u32_store_release(&normal_ran, 0);
+    uint32_t normal = lay_some(for_low, &normal_ran);
+    on_thread(submit_low);
+    CHECK(!tray_is_open(for_low));
+    let_go(for_low);
+    CHECK_EQ(before_low, normal);
+    pool_close(for_low);
+}
+
+static void low_ones_come_after(void)
+{
+    on_one_machine(submit_before_low, NULL);
+}
+
+/* Without memory for a tray, or for where its tasks are to go, the task goes into the queue. */
+
+static void submit_without_memory(void *arg)
+{
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    atomic_u32_store_release(&ran, 0);
+    hold(pool, NULL);
+    for (int round = 0; round < 2; round++) {
+        (void)pool_stats(pool); /* closes it */
+        CHECK((pool->hands[0].tray == NULL) == (round == 0));
+        be_quick(pool);
+        failing_on(SYS_ALLOC, 1, false);
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+        failing_off();
+        CHECK(failing.calls >= 1 && !tray_is_open(pool));
+        (void)lay_some(pool, &ran);
+    }
+    let_go(pool);
+    CHECK_EQ(pool_stats(pool).completed, atomic_u32_load_acquire(&ran) + 1);
+    pool_close(pool);
+}
+
+static void memory_for_it_may_fail(void)
+{
+    on_one_machine(submit_without_memory, NULL);
+}
+
+/* Who looks now and then closes a tray on which nothing was laid since the last time; the figures count what lies there. */
+
+static void look(weft_pool *pool)
+{
+    latch_acquire(&pool->latch);
+    weft__hands_look(pool, true);
+    latch_release(&pool->latch);
+}
+
+static void let_it_lie(void *arg)
+{
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    hold(pool, NULL);
+    int64_t queued = lay_some(pool, &ran);
+    look(pool);
+    for (int i = 0; i < 5; i++) {
+        queued += lay_some(pool, &ran);
+        look(pool);
+    }
+    look(pool);
+    CHECK(!tray_is_open(pool));
+    queued += lay_some(pool, &ran);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.queued, queued);
+    CHECK_EQ(stats.running, 1);
+    let_go(pool);
+    pool_close(pool);
+}
+
+static void a_still_one_is_closed(void)
+{
+    on_one_machine(let_it_lie, NULL);
+}
+
+/* Three processors: one has the worker that is held, one a fiber that lays tasks on its tray, and computes; to the third,
+ * which does not give its up either, all other places are there. */
+
+static atomic_u32 lies, filled;
+
+static void lay_and_compute(void *arg)
+{
+    (void)lay_some(arg, &ran);
+    atomic_u32_store_release(&lies, 1);
+    while (!atomic_u32_load_acquire(&filled))
+        cpu_relax();
+}
+
+static void fill_up(void *arg)
+{
+    weft_pool *pool = arg;
+    int error;
+    await(&lies, 1);
+    while ((error = weft_pool_try_submit(pool, count_task, &ran)) == 0)
+        continue;
+    weft_pool_stats stats = pool_stats(pool);
+    atomic_u32_store_release(&filled, 1);
+    CHECK_EQ(error, -EAGAIN);
+    CHECK_EQ(stats.running + stats.queued, CAPACITY);
+}
+
+static void fill_beside(void *arg)
+{
+    weft_wg done = WEFT_WG_INIT;
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    hold(pool, pool);
+    for (int64_t rounds = test_scale(100); rounds > 0; rounds--) {
+        atomic_u32_store_release(&lies, 0);
+        atomic_u32_store_release(&filled, 0);
+        CHECK_EQ(weft_wg_go(&done, fill_up, pool), 0);
+        CHECK_EQ(weft_wg_go(&done, lay_and_compute, pool), 0);
+        CHECK_EQ(weft_wg_wait(&done), 0);
+        while (pool_stats(pool).queued > 0)
+            weft_yield();
+    }
+    let_go(pool);
+    pool_close(pool);
+}
+
+static void places_of_others_count(void)
+{
+    weft_fiber *fiber;
+    processors_begin(3);
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 3, .max_machines = 3}), 0);
+    CHECK_EQ(weft_spawn(&fiber, fill_beside, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    processors_end();
+}
+
+/* A fiber that has laid some, and computes from then on: others run them. */
+
+static void submit_and_compute(void *arg)
+{
+    bool seen = false;
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+    atomic_u32_store_release(&ran, 0);
+    int64_t rounds = test_scale(3000);
+    for (uint32_t count = 0; rounds > 0 || !seen; rounds--) {
+        uint32_t more = 1 + (uint32_t)(rounds & 63);
+        submit_counts(pool, &ran, more);
+        seen |= tray_is_open(pool);
+        count += more;
+        while (atomic_u32_load_acquire(&ran) < count)
+            cpu_relax();
+    }
+    pool_close(pool);
+}
+
+static void what_lies_there_runs(void)
+{
+    weft_fiber *fiber;
+    processors_begin(2);
+    CHECK_EQ(weft_spawn(&fiber, submit_and_compute, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    processors_end();
+}
+
+/* Many lay tasks, one looks at the figures, and one stops the pool: what was admitted has run by then. */
+
+enum { FEEDERS = 4 };
+
+static weft_pool *fed;
+static atomic_u32 admitted, lays;
+
+static void feed(void *arg)
+{
+    int error;
+    (void)arg;
+    while ((error = weft_pool_submit(fed, count_task, &ran)) == 0)
+        atomic_u32_add_seq_cst(&admitted, 1);
+    CHECK_EQ(error, -ESHUTDOWN);
+}
+
+static void watch(void *arg)
+{
+    (void)arg;
+    while (pool_stats(fed).workers > 0 || atomic_u32_load_acquire(&admitted) == 0) {
+        for (int i = 0; i < 20; i++) {
+            if (tray_is_open(fed))
+                atomic_u32_store_release(&lays, 1);
+            weft_yield();
+        }
+    }
+}
+
+static void feed_and_stop(uint32_t least)
+{
+    weft_wg done = WEFT_WG_INIT;
+    atomic_u32_store_release(&ran, 0);
+    atomic_u32_store_release(&admitted, 0);
+    for (int i = 0; i < FEEDERS; i++)
+        CHECK_EQ(weft_wg_go(&done, feed, NULL), 0);
+    CHECK_EQ(weft_wg_go(&done, watch, NULL), 0);
+    await_at_least(&admitted, least);
+    CHECK_EQ(weft_pool_stop(fed, WEFT_NEVER), 0);
+    uint32_t had_run = atomic_u32_load_acquire(&ran);
+    CHECK_EQ(weft_wg_wait(&done), 0);
+    CHECK_EQ(had_run, atomic_u32_load_acquire(&admitted));
+    CHECK_EQ(atomic_u32_load_acquire(&ran), had_run);
+    CHECK_EQ(pool_stats(fed).completed, pool_stats(fed).submitted);
+    CHECK_EQ(weft_pool_reopen(fed), 0);
+}
+
+static void a_stop_finds_them(void)
+{
+    processors_begin(2);
+    fed = pool_open((weft_pool_options){.capacity = CAPACITY});
+    atomic_u32_store_release(&lays, 0);
+    int64_t rounds = test_scale(100);
+    for (uint32_t round = 0; round < rounds || !atomic_u32_load_acquire(&lays); round++)
+        feed_and_stop(1 + round * 37 % 3000);
+    pool_close(fed);
+    processors_end();
+}
+
+int main(void)
+{
+    RUN_BOTH(no_place_is_missed);
+    RUN_BOTH(tasks_stay_in_order);
+    RUN_PLAIN(low_ones_come_after, "a thread");
+    RUN_PLAIN(memory_for_it_may_fail, "lets its own memory fail");
+    RUN_BOTH(a_still_one_is_closed);
+    RUN_PLAIN(places_of_others_count, "each has a processor to itself");
+    RUN_PLAIN(what_lies_there_runs, "computes until another processor has run them");
+    RUN_PLAIN(a_stop_finds_them, "goes on until it has seen one");
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}
