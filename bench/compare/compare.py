@@ -3,8 +3,9 @@
 
     compare.py [--quick] [--rounds N] [--system NAME]... [case...]
 
-A round of a case of a system is a process of its own. Within a round the systems follow each other, the next
-round begins with another one, so that whatever the machine does meanwhile befalls all. Results go to
+A run of a case of a system is a process of its own. Within a round the systems follow each other, the next
+round begins with another one, so that whatever the machine does meanwhile befalls all. Those that took a short time
+run twice more in each round, after all others: what the machine does for some minutes is not all that they see. Results go to
 build/bench: results.json, machine.json, and charts if there is gnuplot. What a program must understand to
 take part is in bench/compare/README.md.
 """
@@ -26,7 +27,9 @@ ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "bench"
 LAUNCH = ROOT / "build" / "release" / "weft-launch"
 PROCESSORS = 2
-SECONDS_MOST = 300  # of a round
+SECONDS_MOST = 300  # of a run
+SHORT_SECONDS = 3  # of one that has more than one run in a round
+SHORT_RUNS = 3
 QUICK_SECONDS = 100  # no case of a further round is begun after that
 
 
@@ -76,7 +79,7 @@ class Failure(Exception):
     pass
 
 
-def run_round(case, system, program, options):
+def run_once(case, system, program, options):
     """One process: [(name, value, unit, params)], and its peak memory."""
     command = [LAUNCH, str(PROCESSORS), str(SECONDS_MOST), program, "--case", case, "--procs", str(PROCESSORS)]
     if system != "weft":
@@ -140,44 +143,60 @@ class Progress:
         return f"{int(seconds) // 60:2d}:{int(seconds) % 60:02d}"
 
 
-def measure_round(number, case, systems, rounds, options, progress):
-    """A round of a case on all systems: appends (figures, peak) to rounds[system], which a failure deletes."""
-    shift = number % len(systems)
+def measure_case(number, again, case, systems, runs, short, options, progress):
+    """A case on all these systems: appends (figures, peak) to runs[system], which a failure deletes; notes who is short."""
+    shift = (number + again) % len(systems)
     for system, _, program in systems[shift:] + systems[:shift]:
         progress.step()
-        if system not in rounds:
+        if system not in runs:
             continue
         progress.show(case, system, number + 1)
+        start = time.monotonic()
         try:
-            rounds[system].append(run_round(case, system, program, options))
+            runs[system].append(run_once(case, system, program, options))
         except Failure as failure:
             progress.say(f"failed: {case} of {system}: {failure}")
-            del rounds[system]
+            del runs[system]
+        if time.monotonic() - start < SHORT_SECONDS:
+            short.add((case, system))
+
+
+def measure_round(number, table, runs, options, progress):
+    """All cases once, and then those again that are short; false: the time of a quick run is up."""
+    short = set()
+    for again in range(1 if options.quick else SHORT_RUNS):
+        passed, short = short, set()
+        for case, all_systems in table.items():
+            if options.quick and number > 0 and progress.seconds() > QUICK_SECONDS:
+                progress.say(f"the time of a quick run is up in round {number + 1}, at {case}")
+                return False
+            systems = [each for each in all_systems if again == 0 or (case, each[0]) in passed]
+            progress.total += len(systems) if again > 0 else 0
+            if systems:
+                measure_case(number, again, case, systems, runs[case], short, options, progress)
+    return True
 
 
 def measure(table, options, progress):
     """All rounds of all cases: {case: {system: [(figures, peak)]}}; a quick run ends when its time is up, any at ^C."""
-    rounds = {case: {system: [] for system, _, _ in systems} for case, systems in table.items()}
+    runs = {case: {system: [] for system, _, _ in systems} for case, systems in table.items()}
     for number in range(options.rounds):
-        for case, systems in table.items():
-            if options.quick and number > 0 and progress.seconds() > QUICK_SECONDS:
-                progress.say(f"the time of a quick run is up in round {number + 1}, at {case}")
-                return rounds
-            try:
-                measure_round(number, case, systems, rounds[case], options, progress)
-            except KeyboardInterrupt:
-                progress.say(f"stopped in round {number + 1}, at {case}: what there is is written")
-                return rounds
-    return rounds
+        try:
+            if not measure_round(number, table, runs, options, progress):
+                break
+        except KeyboardInterrupt:
+            progress.say(f"stopped in round {number + 1}: what there is is written")
+            break
+    return runs
 
 
-def reduce_rounds(system, version, rounds, wanted):
-    """The objects of results.json: each figure's median with the spread, and the parameters of the round nearest to it."""
+def reduce_runs(system, version, runs, wanted):
+    """The objects of results.json: each figure's median with the spread, and the parameters of the run nearest to it."""
     results = []
-    for place, (name, _, unit, _) in enumerate(rounds[0][0]):
+    for place, (name, _, unit, _) in enumerate(runs[0][0]):
         if not wanted(name):
             continue
-        values = [figures[place][1] for figures, _ in rounds]
+        values = [figures[place][1] for figures, _ in runs]
         median = statistics.median(values)
         nearest = min(range(len(values)), key=lambda i: abs(values[i] - median))
         results.append({
@@ -188,9 +207,9 @@ def reduce_rounds(system, version, rounds, wanted):
             "median": median,
             "low": min(values),
             "high": max(values),
-            "peak_rss_kb": max(peak for _, peak in rounds),
-            "rounds": len(rounds),
-            "params": rounds[nearest][0][place][3],
+            "peak_rss_kb": max(peak for _, peak in runs),
+            "rounds": len(runs),
+            "params": runs[nearest][0][place][3],
         })
     return results
 
@@ -250,12 +269,12 @@ def main():
     asked = set(options.cases)
     progress = Progress(options.rounds * sum(len(systems) for systems in table.values()))
     results = []
-    rounds = measure(table, options, progress)
+    runs = measure(table, options, progress)
     for case, systems in table.items():
         figures = []
         for system, version, _ in systems:
-            if rounds[case].get(system):
-                figures += reduce_rounds(system, version, rounds[case][system],
+            if runs[case].get(system):
+                figures += reduce_runs(system, version, runs[case][system],
                                          lambda name, case=case: case in asked or belongs(name))
         results += sorted(figures, key=lambda figure: figure["case"] != case)
     progress.end()
@@ -263,7 +282,7 @@ def main():
     print(f"{about['cpu']}, {about['cores']} cores, {about['system']}; {PROCESSORS} processors, "
           f"{options.rounds} rounds; load before: {about['load_before']}\n"
           f"{'quick: a tenth of the amounts in the titles' + chr(10) if options.quick else ''}"
-          "median, lowest .. highest of the rounds, times weft's median, peak resident memory")
+          "median, lowest .. highest of the runs, times weft's median, peak resident memory")
     print_table(results)
     print(f"\n{OUT.relative_to(ROOT)}/results.json is written. {charts.draw(results, OUT, options.quick)}")
     weft = {result["case"] for result in results if result["system"] == "weft"}
