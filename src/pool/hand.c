@@ -173,7 +173,7 @@ void weft__hands_look(weft_pool *pool, bool all)
          (pool->hands_used > 0 || pool->trays_open > 0) && i < (all ? pool->hand_count : 1); i++) {
         struct hand *hand = &pool->hands[pool->hand_looked++ % pool->hand_count];
         weft__pool_empty_if_still(pool, hand->chunk);
-        weft__tray_close_if_still(pool, hand);
+        weft__tray_look(pool, hand);
     }
 }
 

@@ -17,11 +17,13 @@
  *   crash.c    workers that can be abandoned in their task
  *
  * Everything is under the pool's latch, except that a worker runs the tasks of a chunk it has in hand
- * without it (queue.h) and counts those that ended by itself:
+ * without it (queue.h) and counts those that ended by itself, and that fibers lay tasks on a tray (tray.c), whose places
+ * are inside from the beginning:
  *
  *     admitted and not ended  ==  inside - sum over the workers and the hands of (ended - counted)
+ *                                        - places of open trays that are not used
  *
- * so whoever needs the exact number collects first: adds up what the workers have counted. Whoever has
+ * so whoever needs the exact number collects first: adds up what the workers have counted, and closes the trays. Whoever has
  * to wait until a task ends (a submitter of a full pool, a stop) says so in `attention`, which workers
  * look at between two tasks (who waits for all of them asks for less, WHEN_DONE: the worker that ends the last one comes
  * to the latch in any case):
@@ -278,8 +280,8 @@ void weft__pool_pass_baton(struct worker *worker);
 /* If the caller is a worker, its pool learns that its task is about to wait: for waits that park with
  * WAIT_TOLD. Not under the latch of any pool; the caller has entered the runtime. */
 void weft__worker_tells(void);
-/* Under the latch: takes from `inside` what the workers have ended since the last time; and closes the trays, so that it is
- * exact. */
+/* Under the latch: takes from `inside` what the workers have ended since the last time; the second closes the trays as well,
+ * so that it is exact. */
 void weft__pool_count(weft_pool *pool);
 void weft__pool_collect(weft_pool *pool);
 /* Under the latch, after something changed: sees to it that there are workers enough for what is ready,
@@ -344,6 +346,13 @@ int weft__pool_prestart(weft_pool *pool, int64_t count);
 /* Calls a task in the caller, which is not one of the pool's workers or runs it inside another task. */
 void weft__pool_call(weft_pool *pool, struct task *task);
 
+/* Under the latch: how many tasks may be inside. */
+static inline int64_t pool_limit(const weft_pool *pool)
+{
+    int64_t limit;
+    return __builtin_add_overflow(pool->capacity, pool->queue_most, &limit) ? INT64_MAX : limit;
+}
+
 static inline void change_ready(weft_pool *pool, int64_t by)
 {
     atomic_i64_add_owner(&pool->ready, by); /* its owner is who has the latch */
@@ -400,11 +409,13 @@ static inline bool weft__pool_waits(const weft_pool *pool, int64_t more_than)
 /* tray.c */
 
 void weft__tray_free(struct tray *tray);
-/* Inside the runtime: lays a plain task on the tray of the processor; false: it is to be offered under the latch. */
-bool weft__tray_put(weft_pool *pool, void (*function)(void *), void *arg);
-/* The following under the latch. Closes the tray of a hand; the same if nothing was laid on it since the last look; and all. */
+/* Inside the runtime: lays a plain task on the tray of the processor; false: it is full, or not open. */
+bool weft__tray_lay(weft_pool *pool, void (*function)(void *), void *arg);
+/* The following under the latch. Inside the runtime: closes the tray of the processor, and opens it anew; false: it may not be. */
+bool weft__tray_renew(weft_pool *pool);
+/* Closes the tray of a hand; the same if it was open at the last look; and all. */
 void weft__tray_close(weft_pool *pool, struct hand *hand);
-void weft__tray_close_if_still(weft_pool *pool, struct hand *hand);
+void weft__tray_look(weft_pool *pool, struct hand *hand);
 void weft__trays_close_all(weft_pool *pool);
 static inline void trays_close(weft_pool *pool)
 {
@@ -413,11 +424,13 @@ static inline void trays_close(weft_pool *pool)
 }
 /* How many places that count as inside have no task yet; a guess. */
 int64_t weft__trays_unused(const weft_pool *pool);
-/* Whether tasks are as those that trays are for. */
+/* Whether tasks are as those that trays are for, and the pool is so large that it is not full most of the time. */
+enum { PLACES_LEAST = 8, TRAY_LIMIT = 1000 };
 static inline bool weft__pool_suits_trays(const weft_pool *pool)
 {
     return pool->quick && !pool->mixed && !pool->paused && pool->state == POOL_OPEN &&
-           pool->capacity > 1;
+           pool->capacity > 1 && pool_limit(pool) >= TRAY_LIMIT &&
+           pool_limit(pool) >= 4 * PLACES_LEAST * (int64_t)pool->hand_count;
 }
 
 /* pool.c */
@@ -457,12 +470,6 @@ static inline bool weft__pool_is_quiet(const weft_pool *pool)
 
 /* submit.c */
 
-/* Under the latch: how many tasks may be inside. */
-static inline int64_t pool_limit(const weft_pool *pool)
-{
-    int64_t limit;
-    return __builtin_add_overflow(pool->capacity, pool->queue_most, &limit) ? INT64_MAX : limit;
-}
 /* Under the latch: admits the submitters that wait and now fit. */
 void weft__pool_admit(weft_pool *pool, struct errands *errands);
 /* Offers a task; 0 or an error. */

@@ -541,35 +541,56 @@ bool weft__pool_has_room(weft_pool *pool)
 
 /* The calls. */
 
-static noinline bool offer_on_tray(weft_pool *pool, void (*function)(void *), void *arg)
+/* The common case in short: a plain task for a pool that is open and has room, with nobody in line, and takers
+ * enough, so that nothing follows from it. Under the latch. */
+static bool offer_latched(weft_pool *pool, void (*function)(void *), void *arg)
 {
-    bool fiber = enter_if_fiber();
-    bool done = fiber && weft__tray_put(pool, function, arg);
-    leave_if_fiber(fiber);
+    int64_t ready = atomic_i64_load_relaxed(&pool->ready);
+    if (pool->state != POOL_OPEN || pool->mixed || pool->blocked.length > 0 ||
+        pool->inside + 1 >= pool_limit(pool) || !weft__pool_takers_suffice(pool, ready + 1) ||
+        !queue_push_plain(&pool->queues[queue_of(WEFT_NORMAL)], function, arg))
+        return false;
+    pool->inside++;
+    pool->stats.submitted++;
+    change_ready(pool, 1);
+    return true;
+}
+
+/* The tray of the processor is full, or not open. The caller has entered the runtime. */
+static noinline bool offer_on_new_tray(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    struct errands errands = {.first = NULL};
+    latch_acquire(&pool->latch);
+    bool done = weft__tray_renew(pool) ? weft__tray_lay(pool, function, arg)
+                                       : offer_latched(pool, function, arg);
+    if (!done)
+        weft__pool_settle(pool, &errands); /* a tray may have been closed */
+    latch_release(&pool->latch);
+    if (unlikely(weft__pool_run(pool, &errands)))
+        weft__pool_give_up(pool);
     return done;
 }
 
-/* The common case in short: a plain task for a pool that is open and has room, with nobody in line, and takers
- * enough, so that nothing follows from it. */
+/* By a fiber. */
+static bool offer_on_tray(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    (void)runtime_enter(thread_self());
+    bool done = weft__tray_lay(pool, function, arg) || offer_on_new_tray(pool, function, arg);
+    runtime_leave(thread_self());
+    return done;
+}
+
 static bool offer_quickly(weft_pool *pool, void (*function)(void *), void *arg)
 {
     if (weft__runtime_forked())
         return false;
-    if (atomic_u32_load_relaxed(&pool->uses_trays) && offer_on_tray(pool, function, arg))
-        return true;
+    if (atomic_u32_load_relaxed(&pool->uses_trays) && weft_self() != NULL)
+        return offer_on_tray(pool, function, arg);
     if (!latch_try(&pool->latch))
         return false;
-    int64_t ready = atomic_i64_load_relaxed(&pool->ready);
-    bool done = pool->state == POOL_OPEN && !pool->mixed && pool->blocked.length == 0 &&
-                pool->inside + 1 < pool_limit(pool) && weft__pool_takers_suffice(pool, ready + 1) &&
-                queue_push_plain(&pool->queues[queue_of(WEFT_NORMAL)], function, arg);
-    if (done) {
-        pool->inside++;
-        pool->stats.submitted++;
-        change_ready(pool, 1);
-        if (weft__pool_suits_trays(pool) && !atomic_u32_load_relaxed(&pool->uses_trays))
-            atomic_u32_store_relaxed(&pool->uses_trays, 1);
-    }
+    bool done = offer_latched(pool, function, arg);
+    if (done && !atomic_u32_load_relaxed(&pool->uses_trays) && weft__pool_suits_trays(pool))
+        atomic_u32_store_relaxed(&pool->uses_trays, 1);
     latch_release(&pool->latch);
     return done;
 }

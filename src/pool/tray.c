@@ -18,25 +18,29 @@
  * of the processor, under the latch.
  *
  * That no task is forgotten on a tray:
- *  - one is opened only while there is a taker; when the last of those leaves, or a task parks, all are closed;
- *  - a worker that finds the queue empty closes all, and so does who rescues (rescue.c);
- *  - who looks at the hands now and then (hand.c) closes one on which nothing was laid since the last look.
+ *  - one is opened only while there is a taker that has its processor, and all are closed when any of them leaves, when its
+ *    task parks, or when it has lost the processor (rescue.c);
+ *  - a worker that finds the queue empty closes all; so one is opened only while tasks are ready: those who look for a moment
+ *    whether something comes look at the queue;
+ *  - who looks at the hands now and then (hand.c) closes one that was open at the last look, so that those who lay now and then
+ *    one are not overtaken for long.
  *
  * That its places are not missed: who has to know how many are inside (who finds the pool full, waits for all, or stops it)
- * closes all first. While somebody waits in line none is open, so nobody is overtaken; and the latch is not taken for a task
- * of another kind before the tray of the same processor is closed, so the tasks of a fiber stay in their order.
+ * closes all first. While somebody waits in line none is open, so nobody is overtaken.
+ *
+ * The tasks of a fiber that stays on its processor stay in their order: before one of another kind is offered under the latch the
+ * tray of the processor is closed; and while `uses_trays` is 0 none is open, since all that makes it so closes them under the same latch.
  */
 #include "base/assert.h"
 #include "pool/pool.h"
 
-enum { PLACES_LEAST = 8 };
 #define SHUT (UINT32_MAX / 2) /* it may be added to */
 
 struct tray {
     _Alignas(CACHE_LINE) atomic_u32 laid; /* tasks on it; SHUT and more: closed */
     uint32_t places;
     bool open;           /* this and the following under the latch */
-    uint32_t watched;    /* `laid` at the last look */
+    bool seen;           /* at the last look it was open */
     struct chunk *spare; /* of an open one: where its tasks can go */
     struct plain_task tasks[CHUNK_PLAIN];
 };
@@ -80,15 +84,13 @@ void weft__tray_close(weft_pool *pool, struct hand *hand)
         close_tray(pool, tray);
 }
 
-void weft__tray_close_if_still(weft_pool *pool, struct hand *hand)
+void weft__tray_look(weft_pool *pool, struct hand *hand)
 {
     struct tray *tray = open_tray_of(hand);
-    if (tray == NULL)
-        return;
-    uint32_t laid = atomic_u32_load_relaxed(&tray->laid);
-    if (laid == tray->watched)
+    if (tray != NULL && tray->seen)
         close_tray(pool, tray);
-    tray->watched = laid;
+    else if (tray != NULL)
+        tray->seen = true;
 }
 
 int64_t weft__trays_unused(const weft_pool *pool)
@@ -102,66 +104,67 @@ int64_t weft__trays_unused(const weft_pool *pool)
     return unused;
 }
 
-/* Opens the one of the caller's processor. */
+/* One that is not open. */
+static struct tray *make_tray(void)
+{
+    struct tray *tray = weft__sys_alloc_aligned(CACHE_LINE, sizeof *tray);
+    if (tray == NULL)
+        return NULL;
+    tray->open = false;
+    tray->places = 0;
+    atomic_u32_store_relaxed(&tray->laid, SHUT);
+    return tray;
+}
+
+/* Whether one may be opened, for so many tasks; those who only start, or have lost their processor, take nothing. */
+static bool may_open(const weft_pool *pool, int64_t room)
+{
+    int64_t ready = atomic_i64_load_relaxed(&pool->ready);
+    return room >= PLACES_LEAST && ready > 0 && pool->blocked.length == 0 &&
+           weft__pool_takers(pool) > pool->starting && weft__pool_takers_suffice(pool, ready + 1);
+}
+
 static bool open_tray(weft_pool *pool, struct hand *hand)
 {
     int64_t room = (pool_limit(pool) - pool->inside) / (2 * (int64_t)pool->hand_count);
-    if (room < PLACES_LEAST || pool->takers.length == 0 || pool->blocked.length > 0 ||
-        !weft__pool_takers_suffice(pool, atomic_i64_load_relaxed(&pool->ready) + 1))
+    if (!may_open(pool, room))
         return false;
-    if (hand->tray == NULL) {
-        hand->tray = weft__sys_alloc_aligned(CACHE_LINE, sizeof *hand->tray);
-        if (hand->tray == NULL)
-            return false;
-        hand->tray->open = false;
-    }
+    if (hand->tray == NULL && (hand->tray = make_tray()) == NULL)
+        return false;
     struct tray *tray = hand->tray;
     tray->spare = weft__chunk_plain();
     if (tray->spare == NULL)
         return false;
     tray->places = room < CHUNK_PLAIN ? (uint32_t)room : CHUNK_PLAIN;
     tray->open = true;
-    tray->watched = SHUT;
+    tray->seen = false;
     atomic_u32_store_relaxed(&tray->laid, 0); /* others look under the latch */
     pool->inside += tray->places;
     pool->trays_open++;
     return true;
 }
 
+bool weft__tray_renew(weft_pool *pool)
+{
+    struct hand *hand = hand_here(pool);
+    bool suits = weft__pool_suits_trays(pool);
+    if (atomic_u32_load_relaxed(&pool->uses_trays) != suits) /* workers read its line */
+        atomic_u32_store_relaxed(&pool->uses_trays, suits);
+    if (hand == NULL)
+        return false;
+    weft__tray_close(pool, hand);
+    return suits && open_tray(pool, hand);
+}
+
 /* On the processor. */
 
-static bool lay(struct tray *tray, void (*function)(void *), void *arg)
+bool weft__tray_lay(weft_pool *pool, void (*function)(void *), void *arg)
 {
-    uint32_t count = atomic_u32_load_relaxed(&tray->laid);
-    if (unlikely(count >= tray->places))
+    struct hand *hand = hand_here(pool);
+    struct tray *tray = hand != NULL ? hand->tray : NULL;
+    uint32_t count = tray != NULL ? atomic_u32_load_relaxed(&tray->laid) : SHUT;
+    if (unlikely(count == SHUT || count >= tray->places))
         return false;
     tray->tasks[count] = (struct plain_task){function, arg};
     return atomic_u32_add_acq_rel(&tray->laid, 1) < SHUT;
-}
-
-/* It is full, or was closed, or there is none. */
-static noinline bool lay_anew(weft_pool *pool, struct hand *hand, void (*function)(void *),
-                              void *arg)
-{
-    struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
-    weft__tray_close(pool, hand);
-    bool suits = weft__pool_suits_trays(pool);
-    bool opened = suits && open_tray(pool, hand);
-    bool laid = opened && lay(hand->tray, function, arg);
-    if (!suits)
-        atomic_u32_store_relaxed(&pool->uses_trays, 0);
-    if (!opened)
-        weft__pool_settle(pool, &errands);
-    latch_release(&pool->latch);
-    if (weft__pool_run(pool, &errands))
-        weft__pool_give_up(pool);
-    return laid;
-}
-
-bool weft__tray_put(weft_pool *pool, void (*function)(void *), void *arg)
-{
-    struct hand *hand = hand_here(pool);
-    return hand != NULL && ((likely(hand->tray != NULL) && lay(hand->tray, function, arg)) ||
-                            lay_anew(pool, hand, function, arg));
 }

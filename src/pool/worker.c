@@ -326,8 +326,7 @@ static void leave_takers(struct worker *worker)
         return;
     line_leave(&worker->pool->takers, &worker->link);
     worker->state = WORKER_LOOSE;
-    if (worker->pool->takers.length == 0)
-        trays_close(worker->pool);
+    trays_close(worker->pool);
 }
 
 /* A worker whose task has waited takes the next one, and stays away: where tasks wait it would become a taker only

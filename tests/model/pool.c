@@ -242,12 +242,37 @@ static void run_submitter(void *arg)
     submit((int)(intptr_t)arg);
 }
 
-/* A fiber, with a processor of its own, in a pool of short tasks: it has a tray as soon as a worker takes. */
+/* A fiber, with a processor of its own, in a pool of short tasks: it has a tray while a worker takes, and tasks are ready. So the worker
+ * is in its first task until the second is in the queue. */
+static bool first_begun, second_tried;
+
+static bool first_is_begun(void)
+{
+    return first_begun;
+}
+
+static bool second_is_tried(void)
+{
+    return second_tried;
+}
+
+static void first_task(void *arg)
+{
+    first_begun = true;
+    model_wait_until(second_is_tried);
+    task(arg);
+}
+
 static void run_submitting_fiber(void *arg)
 {
     (void)arg;
-    for (int i = 0; i < 3; i++)
-        submit(i);
+    submitted[0] = weft_pool_submit(pool, first_task, (void *)0) == 0;
+    if (submitted[0])
+        model_wait_until(first_is_begun);
+    submit(1);
+    second_tried = true;
+    submit(2);
+    submit(3);
 }
 
 static void run_stopper(void *arg)
@@ -303,7 +328,7 @@ static void open_pool(int64_t capacity, int64_t queue)
 static void on_trays(void)
 {
     struct weft_fiber *fiber;
-    open_pool(20, 0);
+    open_pool(TRAY_LIMIT, 0);
     pool->quick = true;
     pool->uses_trays.value = 1;
     MODEL_CHECK(weft__fiber_make(&fiber, run_submitting_fiber, NULL, NULL) == 0);
@@ -318,7 +343,7 @@ static void tray_against_stop(void)
 
 static bool all_ran(void)
 {
-    return ran[0] && ran[1] && ran[2];
+    return ran[0] && ran[1] && ran[2] && ran[3];
 }
 
 /* Nobody but the workers sees to it that they run. */

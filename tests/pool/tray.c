@@ -10,7 +10,7 @@
 #include "seeds.h"
 #include "tasks.h"
 
-enum { CAPACITY = 500 };
+enum { CAPACITY = TRAY_LIMIT };
 
 static atomic_u32 ran;
 
@@ -194,22 +194,26 @@ static void low_ones_come_after(void)
 static void submit_without_memory(void *arg)
 {
     (void)arg;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
-    atomic_u32_store_release(&ran, 0);
-    hold(pool, NULL);
-    for (int round = 0; round < 2; round++) {
-        (void)pool_stats(pool); /* closes it */
-        CHECK((pool->hands[0].tray == NULL) == (round == 0));
-        be_quick(pool);
-        failing_on(SYS_ALLOC, 1, false);
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-        failing_off();
-        CHECK(failing.calls >= 1 && !tray_is_open(pool));
-        (void)lay_some(pool, &ran);
+    for (uint32_t nth = 1; nth <= 2; nth++) { /* the one, and the other */
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
+        atomic_u32_store_release(&ran, 0);
+        hold(pool, NULL);
+        for (int round = 0; round < 2; round++) {
+            submit_counts(pool, &ran, 1);
+            (void)pool_stats(pool); /* closes it */
+            CHECK((pool->hands[0].tray == NULL) == (round == 0));
+            be_quick(pool);
+            failing_on(SYS_ALLOC, round == 0 ? nth : 1, false);
+            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+            failing_off();
+            CHECK(failing.calls >= 1 && !tray_is_open(pool));
+            CHECK_EQ(pool_stats(pool).queued, pool_stats(pool).submitted - 1);
+            (void)lay_some(pool, &ran);
+        }
+        let_go(pool);
+        CHECK_EQ(pool_stats(pool).completed, atomic_u32_load_acquire(&ran) + 1);
+        pool_close(pool);
     }
-    let_go(pool);
-    CHECK_EQ(pool_stats(pool).completed, atomic_u32_load_acquire(&ran) + 1);
-    pool_close(pool);
 }
 
 static void memory_for_it_may_fail(void)
@@ -217,7 +221,7 @@ static void memory_for_it_may_fail(void)
     on_one_machine(submit_without_memory, NULL);
 }
 
-/* Who looks now and then closes a tray on which nothing was laid since the last time; the figures count what lies there. */
+/* Who looks now and then closes a tray that was open at the last look; the figures count what lies there. */
 
 static void look(weft_pool *pool)
 {
@@ -226,19 +230,20 @@ static void look(weft_pool *pool)
     latch_release(&pool->latch);
 }
 
-static void let_it_lie(void *arg)
+static void let_some_lie(void *arg)
 {
     (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = CAPACITY});
     hold(pool, NULL);
-    int64_t queued = lay_some(pool, &ran);
-    look(pool);
+    int64_t queued = 0;
     for (int i = 0; i < 5; i++) {
         queued += lay_some(pool, &ran);
         look(pool);
+        submit_counts(pool, &ran, 1);
+        queued++;
+        look(pool);
+        CHECK(!tray_is_open(pool));
     }
-    look(pool);
-    CHECK(!tray_is_open(pool));
     queued += lay_some(pool, &ran);
     weft_pool_stats stats = pool_stats(pool);
     CHECK_EQ(stats.queued, queued);
@@ -247,9 +252,42 @@ static void let_it_lie(void *arg)
     pool_close(pool);
 }
 
-static void a_still_one_is_closed(void)
+static void an_old_one_is_closed(void)
 {
-    on_one_machine(let_it_lie, NULL);
+    on_one_machine(let_some_lie, NULL);
+}
+
+/* A worker that only starts takes nothing, and may not get to it. */
+
+static struct gate start_gate;
+
+static int start_at_gate(void **state, void *data)
+{
+    (void)state, (void)data;
+    CHECK_EQ(weft_wg_wait(&start_gate.shut), 0);
+    return 0;
+}
+
+static void submit_while_it_starts(void *arg)
+{
+    (void)arg;
+    gate_shut(&start_gate);
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = CAPACITY, .on_worker_start = start_at_gate});
+    for (int i = 0; i < 10; i++) {
+        be_quick(pool);
+        submit_counts(pool, &ran, 1);
+        CHECK(!tray_is_open(pool));
+        weft_yield();
+    }
+    gate_open(&start_gate);
+    await_all(pool);
+    pool_close(pool);
+}
+
+static void one_that_starts_is_no_taker(void)
+{
+    on_one_machine(submit_while_it_starts, NULL);
 }
 
 /* Three processors: one has the worker that is held, one a fiber that lays tasks on its tray, and computes; to the third,
@@ -400,7 +438,8 @@ int main(void)
     RUN_BOTH(tasks_stay_in_order);
     RUN_PLAIN(low_ones_come_after, "a thread");
     RUN_PLAIN(memory_for_it_may_fail, "lets its own memory fail");
-    RUN_BOTH(a_still_one_is_closed);
+    RUN_BOTH(an_old_one_is_closed);
+    RUN_BOTH(one_that_starts_is_no_taker);
     RUN_PLAIN(places_of_others_count, "each has a processor to itself");
     RUN_PLAIN(what_lies_there_runs, "computes until another processor has run them");
     RUN_PLAIN(a_stop_finds_them, "goes on until it has seen one");
