@@ -573,29 +573,34 @@ static struct weft_fiber *next_fiber(struct machine *machine)
 
 /* Machines. */
 
-/* A record: that of a machine that has ended, or a new one, which is not made where there may be no more machines. */
-static int machine_record(struct machine **record)
+/* A place for one more machine, which counts as starting. */
+static int reserve_machine(void)
 {
     lock_acquire(&weft__sched.lock);
-    bool full = weft__sched.machine_count >= weft__sched.max_machines;
-    struct machine *machine = full ? NULL : weft__sched.records;
+    bool full =
+        weft__sched.machine_count + weft__sched.machines_starting >= weft__sched.max_machines;
+    weft__sched.machines_starting += !full;
+    lock_release(&weft__sched.lock);
+    return full ? -EUSERS : 0;
+}
+
+/* A record: that of a machine that has ended, or a new one. */
+static struct machine *machine_record(void)
+{
+    lock_acquire(&weft__sched.lock);
+    struct machine *machine = weft__sched.records;
     if (machine != NULL)
         weft__sched.records = machine->next;
     lock_release(&weft__sched.lock);
-    if (full)
-        return -EUSERS;
-    if (machine == NULL) {
-        *record = weft__sys_alloc_zeroed(sizeof *machine);
-        return *record != NULL ? 0 : -ENOMEM;
-    }
+    if (machine == NULL)
+        return weft__sys_alloc_zeroed(sizeof *machine);
     /* Not all of it is cleared: a thief may still look at it (steal.c). */
     machine->surplus = false;
     machine->ended_before = NULL;
     machine->fault_stack = NULL;
     machine->thread.wake_wanted = false;
     atomic_u32_store_relaxed(&machine->wake, 0);
-    *record = machine;
-    return 0;
+    return machine;
 }
 
 static void keep_record(struct machine *machine)
@@ -647,10 +652,16 @@ static void *machine_main(void *arg)
 
 int weft__machine_start(struct processor *processor, bool acts)
 {
-    struct machine *machine;
-    int error = machine_record(&machine);
+    int error = reserve_machine();
     if (error != 0)
         return error;
+    struct machine *machine = machine_record();
+    if (machine == NULL) {
+        lock_acquire(&weft__sched.lock);
+        weft__sched.machines_starting--;
+        lock_release(&weft__sched.lock);
+        return -ENOMEM;
+    }
     machine->assigned = processor;
     machine->to_act = acts;
     machine->spinning = true; /* the caller has counted it */
@@ -659,9 +670,8 @@ int weft__machine_start(struct processor *processor, bool acts)
     atomic_u32_store_relaxed(&machine->thread.inside, 1);
     /* Listed before it runs: a stop that comes now must join it. */
     lock_acquire(&weft__sched.lock);
-    error = -EUSERS; /* if another was started meanwhile, and is the last */
-    if (weft__sched.machine_count < weft__sched.max_machines)
-        error = weft__sys_thread_start(&machine->handle, machine_main, machine);
+    error = weft__sys_thread_start(&machine->handle, machine_main, machine);
+    weft__sched.machines_starting--;
     if (error == 0) {
         machine->next = weft__sched.machines;
         machine->link = &weft__sched.machines;

@@ -82,6 +82,7 @@ struct sched {
     struct machine *idle_machines;
     struct machine *machines;
     uint32_t machine_count, max_machines;
+    uint32_t machines_starting; /* not counted yet, but each has its place below the bound */
     struct machine
         *ended; /* the last that ended as surplus, not joined; it joins the one before it */
     struct machine *records; /* of machines that were joined */
