@@ -154,11 +154,11 @@ def measure_case(number, again, case, systems, runs, short, options, progress):
         start = time.monotonic()
         try:
             runs[system].append(run_once(case, system, program, options))
+            if time.monotonic() - start < SHORT_SECONDS:
+                short.add((case, system))
         except Failure as failure:
             progress.say(f"failed: {case} of {system}: {failure}")
             del runs[system]
-        if time.monotonic() - start < SHORT_SECONDS:
-            short.add((case, system))
 
 
 def measure_round(number, table, runs, options, progress):
@@ -275,7 +275,7 @@ def main():
         for system, version, _ in systems:
             if runs[case].get(system):
                 figures += reduce_runs(system, version, runs[case][system],
-                                         lambda name, case=case: case in asked or belongs(name))
+                                       lambda name, case=case: case in asked or belongs(name))
         results += sorted(figures, key=lambda figure: figure["case"] != case)
     progress.end()
     write(results, about)

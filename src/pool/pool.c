@@ -270,7 +270,7 @@ int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
     /* First what is still in hand, then what has ended: so nothing is in neither. */
     trays_close(pool);
     int64_t queued = count_queued(pool);
-    weft__pool_collect(pool);
+    weft__pool_count(pool);
     *stats = pool->stats;
     stats->capacity = pool->capacity;
     stats->queued = queued < pool->inside ? queued : pool->inside;

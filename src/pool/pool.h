@@ -3,6 +3,7 @@
  *
  *   queue.c    tasks that wait
  *   order.c    which task is next: priorities and keys
+ *   calls.c    the calls by which tasks come
  *   submit.c   admission: who gets in, who waits, who is turned away
  *   settle.c   what follows from a change: who is called, admitted, woken or made
  *   worker.c   execution: workers, who runs the next task
@@ -472,6 +473,11 @@ static inline bool weft__pool_is_quiet(const weft_pool *pool)
 
 /* Under the latch: admits the submitters that wait and now fit. */
 void weft__pool_admit(weft_pool *pool, struct errands *errands);
+/* Under the latch: puts a task inside for which there is room; 0, or -ENOMEM. */
+int weft__pool_admit_one(weft_pool *pool, const struct offer *offer);
+/* Whoever submits may have to run tasks, if no worker can be made: a panic must not leave them, and their contexts
+ * are to bind it. So a thread must be known; false without memory for that. */
+bool weft__caller_is_known(void);
 /* Offers a task; 0 or an error. */
 int weft__pool_offer(weft_pool *pool, const struct offer *offer);
 /* What the options say; false if they make no sense. */

@@ -48,7 +48,7 @@ static noinline bool put_copied(weft_pool *pool, const struct offer *offer)
     return put;
 }
 
-static int admit(weft_pool *pool, const struct offer *offer)
+int weft__pool_admit_one(weft_pool *pool, const struct offer *offer)
 {
     bool put = likely(offer->copy == 0) ? weft__pool_put(pool, &offer->task, offer->key)
                                         : put_copied(pool, offer);
@@ -81,7 +81,7 @@ void weft__pool_admit(weft_pool *pool, struct errands *errands)
         if (!one->naps && !waiter_claim(one->waiter, 0))
             continue;
         line_leave(&pool->blocked, &one->link);
-        one->error = admit(pool, one->offer);
+        one->error = weft__pool_admit_one(pool, one->offer);
         call_submitter(pool, one, errands);
     }
 }
@@ -367,7 +367,7 @@ static int drop(weft_pool *pool, const struct offer *offer, struct aftermath *af
     if (pool->options.when_full == WEFT_DROP_OLDEST &&
         weft__pool_forget(pool, &after->victim, &after->next, &calls)) {
         after->todo |= calls ? AFTER_CALL : 0;
-        return admit(pool, offer);
+        return weft__pool_admit_one(pool, offer);
     }
     after->victim = task_with(offer, &after->copy);
     pool->stats.submitted++;
@@ -455,7 +455,7 @@ static int decide(weft_pool *pool, const struct offer *offer, bool own, struct a
     }
     switch (verdict) {
     case ADMITTED:
-        error = admit(pool, offer);
+        error = weft__pool_admit_one(pool, offer);
         break;
     case WAITS:
         error = before_wait(pool, after);
@@ -483,9 +483,7 @@ static int decide(weft_pool *pool, const struct offer *offer, bool own, struct a
     return error;
 }
 
-/* Whoever submits may have to run tasks, if no worker can be made: a panic must not leave them, and their contexts
- * are to bind it. So a thread must be known. */
-static bool is_known(void)
+bool weft__caller_is_known(void)
 {
     return likely(thread_self() != NULL) || weft__foreign_self() != NULL;
 }
@@ -496,7 +494,7 @@ int weft__pool_offer(weft_pool *pool, const struct offer *offer)
     after.todo = 0;
     if (weft__runtime_forked())
         return -ECHILD;
-    if (unlikely(!is_known()))
+    if (unlikely(!weft__caller_is_known()))
         return -ENOMEM;
     bool own = weft__pool_role(pool) != ROLE_STRANGER;
     bool fiber = enter_if_fiber();
@@ -537,188 +535,4 @@ bool weft__pool_has_room(weft_pool *pool)
     bool room = inside < pool_limit(pool) && pool->blocked.length == 0;
     latch_release(&pool->latch);
     return room;
-}
-
-/* The calls. */
-
-/* The common case in short: a plain task for a pool that is open and has room, with nobody in line, and takers
- * enough, so that nothing follows from it. Under the latch. */
-static bool offer_latched(weft_pool *pool, void (*function)(void *), void *arg)
-{
-    int64_t ready = atomic_i64_load_relaxed(&pool->ready);
-    if (pool->state != POOL_OPEN || pool->mixed || pool->blocked.length > 0 ||
-        pool->inside + 1 >= pool_limit(pool) || !weft__pool_takers_suffice(pool, ready + 1) ||
-        !queue_push_plain(&pool->queues[queue_of(WEFT_NORMAL)], function, arg))
-        return false;
-    pool->inside++;
-    pool->stats.submitted++;
-    change_ready(pool, 1);
-    return true;
-}
-
-/* The tray of the processor is full, or not open. The caller has entered the runtime. */
-static noinline bool offer_on_new_tray(weft_pool *pool, void (*function)(void *), void *arg)
-{
-    struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
-    bool done = weft__tray_renew(pool) ? weft__tray_lay(pool, function, arg)
-                                       : offer_latched(pool, function, arg);
-    if (!done)
-        weft__pool_settle(pool, &errands); /* a tray may have been closed */
-    latch_release(&pool->latch);
-    if (unlikely(weft__pool_run(pool, &errands)))
-        weft__pool_give_up(pool);
-    return done;
-}
-
-/* By a fiber. */
-static bool offer_on_tray(weft_pool *pool, void (*function)(void *), void *arg)
-{
-    (void)runtime_enter(thread_self());
-    bool done = weft__tray_lay(pool, function, arg) || offer_on_new_tray(pool, function, arg);
-    runtime_leave(thread_self());
-    return done;
-}
-
-static bool offer_quickly(weft_pool *pool, void (*function)(void *), void *arg)
-{
-    if (weft__runtime_forked())
-        return false;
-    if (atomic_u32_load_relaxed(&pool->uses_trays) && weft_self() != NULL)
-        return offer_on_tray(pool, function, arg);
-    if (!latch_try(&pool->latch))
-        return false;
-    bool done = offer_latched(pool, function, arg);
-    if (done && !atomic_u32_load_relaxed(&pool->uses_trays) && weft__pool_suits_trays(pool))
-        atomic_u32_store_relaxed(&pool->uses_trays, 1);
-    latch_release(&pool->latch);
-    return done;
-}
-
-static int offer_plain(weft_pool *pool, void (*function)(void *), void *arg, int64_t deadline,
-                       bool tries)
-{
-    if (unlikely(pool == NULL || function == NULL))
-        return -EINVAL;
-    compact_check_task(arg);
-    if (likely(offer_quickly(pool, function, arg)))
-        return 0;
-    struct offer offer = {
-        .task = {.function = function, .arg = arg}, .deadline = deadline, .tries = tries};
-    return weft__pool_offer(pool, &offer);
-}
-
-int weft_pool_submit(weft_pool *pool, void (*function)(void *), void *arg)
-{
-    return offer_plain(pool, function, arg, WEFT_NEVER, false);
-}
-
-int weft_pool_submit_until(weft_pool *pool, void (*function)(void *), void *arg, int64_t deadline)
-{
-    return offer_plain(pool, function, arg, deadline, false);
-}
-
-int weft_pool_try_submit(weft_pool *pool, void (*function)(void *), void *arg)
-{
-    return offer_plain(pool, function, arg, WEFT_NOW, true);
-}
-
-static void (*bound_function(const weft_pool *pool))(void *)
-{
-    return pool != NULL ? pool->options.function : NULL;
-}
-
-int weft_pool_invoke(weft_pool *pool, void *arg)
-{
-    return offer_plain(pool, bound_function(pool), arg, WEFT_NEVER, false);
-}
-
-int weft_pool_invoke_until(weft_pool *pool, void *arg, int64_t deadline)
-{
-    return weft_pool_submit_until(pool, bound_function(pool), arg, deadline);
-}
-
-int weft_pool_try_invoke(weft_pool *pool, void *arg)
-{
-    return offer_plain(pool, bound_function(pool), arg, WEFT_NOW, true);
-}
-
-int weft_pool_submit_with(weft_pool *pool, void (*function)(void *), void *arg,
-                          const weft_submit_options *options)
-{
-    static const weft_submit_options defaults;
-    struct offer offer;
-    if (options == NULL)
-        options = &defaults;
-    if (pool == NULL || function == NULL || !weft__offer_from(&offer, options) ||
-        (options->copy != 0 && arg == NULL))
-        return -EINVAL;
-    if (options->copy == 0)
-        compact_check_task(arg);
-    offer.task.function = function;
-    offer.task.arg = arg;
-    offer.copy = (uint16_t)options->copy;
-    return weft__pool_offer(pool, &offer);
-}
-
-bool weft__offer_from(struct offer *offer, const weft_submit_options *options)
-{
-    static const weft_submit_options none;
-    if (options->priority < WEFT_LOW || options->priority > WEFT_HIGH ||
-        options->copy > WEFT_COPY_MAX ||
-        memcmp(options->reserved, none.reserved, sizeof none.reserved) != 0)
-        return false;
-    *offer = (struct offer){.task = {.priority = (int8_t)options->priority},
-                            .key = options->key,
-                            .deadline = options->deadline != 0 ? options->deadline : WEFT_NEVER};
-    return true;
-}
-
-/* Admits as many as there is room for, under one latch. */
-static int64_t offer_many(weft_pool *pool, void (*function)(void *), void *const *args,
-                          int64_t count)
-{
-    struct errands errands = {.first = NULL};
-    int64_t done = 0;
-    if (weft__runtime_forked())
-        return 0;
-    bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
-    weft__pool_collect(pool);
-    while (done < count && pool->state == POOL_OPEN && pool->blocked.length == 0 &&
-           pool->inside < pool_limit(pool)) {
-        struct offer offer = {.task = {.function = function, .arg = args[done]}};
-        compact_check_task(args[done]);
-        if (admit(pool, &offer) != 0)
-            break;
-        done++;
-    }
-    weft__pool_finish(pool, &errands, fiber);
-    return done;
-}
-
-int64_t weft_pool_submit_batch(weft_pool *pool, void (*function)(void *), void *const *args,
-                               int64_t count, int64_t deadline)
-{
-    if (function == NULL)
-        function = bound_function(pool);
-    if (pool == NULL || function == NULL || count < 0 || (args == NULL && count > 0))
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    if (!is_known())
-        return -ENOMEM;
-    int64_t done = 0;
-    int error = 0;
-    latch_acquire(&pool->latch);
-    pool->visitors++; /* it may be closed before the last of them */
-    latch_release(&pool->latch);
-    while (done < count && error == 0) {
-        done += offer_many(pool, function, args + done, count - done);
-        if (done < count &&
-            (error = weft_pool_submit_until(pool, function, args[done], deadline)) == 0)
-            done++;
-    }
-    weft__pool_leave(pool);
-    return done > 0 || error == 0 ? done : error;
 }

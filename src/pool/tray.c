@@ -161,9 +161,11 @@ bool weft__tray_renew(weft_pool *pool)
 bool weft__tray_lay(weft_pool *pool, void (*function)(void *), void *arg)
 {
     struct hand *hand = hand_here(pool);
-    struct tray *tray = hand != NULL ? hand->tray : NULL;
-    uint32_t count = tray != NULL ? atomic_u32_load_relaxed(&tray->laid) : SHUT;
-    if (unlikely(count == SHUT || count >= tray->places))
+    struct tray *tray = likely(hand != NULL) ? hand->tray : NULL;
+    if (unlikely(tray == NULL))
+        return false;
+    uint32_t count = atomic_u32_load_relaxed(&tray->laid);
+    if (unlikely(count >= tray->places))
         return false;
     tray->tasks[count] = (struct plain_task){function, arg};
     return atomic_u32_add_acq_rel(&tray->laid, 1) < SHUT;
