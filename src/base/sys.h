@@ -40,6 +40,8 @@ int weft__sys_guard_install_many(char *first, size_t stride, size_t size, uint32
 int weft__sys_guard_mprotect(void *memory, size_t size);
 bool weft__sys_readable(const void *memory); /* asked of the kernel; true if it cannot be asked */
 int weft__sys_decommit(void *memory, size_t size); /* pages go back; reads give zero after it */
+/* Has all its pages there, in one go, where the system can do that (Linux 5.14): for what will be touched soon. */
+void weft__sys_populate(void *memory, size_t size);
 void weft__sys_no_huge_pages(void *memory, size_t size);
 void weft__sys_huge_pages(void *memory,
                           size_t size); /* if the system likes: they are of use there */

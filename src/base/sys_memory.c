@@ -14,6 +14,9 @@
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
 #endif
+#ifndef MADV_POPULATE_WRITE /* 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440
 #endif
@@ -136,6 +139,14 @@ int weft__sys_decommit(void *memory, size_t size)
     if (weft__failure_due(SYS_DECOMMIT))
         return -EAGAIN;
     return madvise(memory, size, MADV_DONTNEED) == 0 ? 0 : weft__sys_error();
+}
+
+void weft__sys_populate(void *memory, size_t size)
+{
+    KEEP_ERRNO;
+    size_t before = (uintptr_t)memory % weft__sys_page_size();
+    (void)madvise((char *)memory - before, before + size,
+                  MADV_POPULATE_WRITE); /* if not, a touch does it */
 }
 
 void weft__sys_huge_pages(void *memory, size_t size)

@@ -69,7 +69,7 @@ static struct slab *slab_new(size_t size)
 }
 
 /* Cuts a batch, to be begun by the caller: NULL without memory. */
-static struct weft_fiber *depot_cut(uint32_t *count)
+static struct weft_fiber *depot_cut(uint32_t *count, bool *many)
 {
     struct slab *slab = depot.slabs;
     if (slab == NULL || atomic_u32_load_relaxed(&slab->cut) == slab->count) {
@@ -82,6 +82,7 @@ static struct weft_fiber *depot_cut(uint32_t *count)
         depot.slabs = slab;
     }
     uint32_t cut = atomic_u32_load_relaxed(&slab->cut), left = slab->count - cut;
+    *many = slab->size == SLAB_MOST;
     *count = left < CACHE_BATCH ? left : CACHE_BATCH;
     atomic_u32_add_relaxed(&depot.beginning, 1);
     atomic_u32_store_release(&slab->cut,
@@ -89,9 +90,11 @@ static struct weft_fiber *depot_cut(uint32_t *count)
     return &slab->records[cut];
 }
 
-/* Without the lock. */
-static void batch_begin(struct weft_fiber *batch, uint32_t count)
+/* Without the lock. Where there are many fibers the pages are asked for in one go. */
+static void batch_begin(struct weft_fiber *batch, uint32_t count, bool many)
 {
+    if (many)
+        weft__sys_populate(batch, count * sizeof *batch);
     memset(batch, 0, count * sizeof *batch);
     for (uint32_t i = 0; i < count; i++) {
         batch[i].waiter.is_fiber = true;
@@ -112,13 +115,14 @@ static noinline bool cache_fill(struct fiber_cache *cache)
 {
     struct weft_fiber *cut = NULL;
     uint32_t count = 0;
+    bool many = false;
     lock_acquire(&depot.lock);
     if (cache->free == NULL && depot.batches != NULL) {
         cache->free = depot.batches;
         cache->count = (uint32_t)cache->free->id;
         depot.batches = cache->free->arg;
     } else if (cache->free == NULL) {
-        cut = depot_cut(&count);
+        cut = depot_cut(&count, &many);
     }
     if (cache->id_next == cache->id_end) {
         cache->id_next = depot.id_next;
@@ -126,7 +130,7 @@ static noinline bool cache_fill(struct fiber_cache *cache)
     }
     lock_release(&depot.lock);
     if (cut != NULL) {
-        batch_begin(cut, count);
+        batch_begin(cut, count, many);
         cache->free = cut;
         cache->count = count;
     }

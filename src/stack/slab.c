@@ -106,9 +106,11 @@ static struct region *region_open(void)
     return region;
 }
 
+/* Where there are many chunks there will be more, and soon: each gets its memory at once, in place of a fault for each of its pages. */
 static struct chunk *chunk_get(void)
 {
     char *chunk = NULL;
+    bool many = false;
     lock_acquire(&regions_lock);
     struct region *region = regions;
     while (region != NULL && region->idle == 0)
@@ -118,8 +120,11 @@ static struct chunk *chunk_get(void)
         region->idle &= region->idle - 1;
         chunk = region->chunks + (size_t)index * CHUNK_SIZE;
         chunks_held++;
+        many = region->count == REGION_CHUNKS_MAX;
     }
     lock_release(&regions_lock);
+    if (many)
+        weft__sys_populate(chunk, CHUNK_SIZE);
     return (struct chunk *)(void *)chunk;
 }
 

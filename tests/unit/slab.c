@@ -5,8 +5,10 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/prng.h"
+#include "base/sys.h"
 #include "test.h"
 
 enum { PIECES = 3000, LARGEST = 70000 };
@@ -108,6 +110,45 @@ static void regions_do_not_grow_for_ever(void)
     CHECK_EQ(weft__slab_figures().mapped, 0);
 }
 
+static bool is_there(void *memory, size_t size)
+{
+    unsigned char pages[16];
+    size_t page = weft__sys_page_size(), count = (size + page - 1) / page;
+    CHECK(count <= sizeof pages);
+    if (mincore(memory, size, pages) != 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if ((pages[i] & 1) == 0)
+            return false;
+    return true;
+}
+
+/* Where there are many pieces a chunk has its pages before they are touched; while there are few, only those that are. */
+static void many_have_their_pages_at_once(void)
+{
+    enum { CHUNK = 64 * 1024, SIZE = 1024, CHUNKS = 100, FEW = 4 };
+    void *probe = weft__sys_map(CHUNK);
+    CHECK(probe != NULL && !is_there(probe, CHUNK));
+    weft__sys_populate((char *)probe + 1, CHUNK - 1);
+    bool can = is_there(probe, CHUNK);
+    weft__sys_unmap(probe, CHUNK);
+    size_t room;
+    uintptr_t chunk = 0;
+    for (int chunks = 0; can && chunks < CHUNKS;) {
+        void *piece = weft__slab_get(SIZE, &room);
+        CHECK(piece != NULL);
+        if (chunk == ((uintptr_t)piece & ~(uintptr_t)(CHUNK - 1)))
+            continue;
+        chunk = (uintptr_t)piece & ~(uintptr_t)(CHUNK - 1);
+        chunks++;
+        if (chunks <= FEW)
+            CHECK(!is_there((char *)piece - (uintptr_t)piece % CHUNK, CHUNK));
+        else if (chunks == CHUNKS)
+            CHECK(is_there((char *)piece - (uintptr_t)piece % CHUNK, CHUNK));
+    }
+    weft__slab_stop();
+}
+
 static void *get_and_put(void *arg)
 {
     struct prng prng;
@@ -142,6 +183,7 @@ int main(void)
     RUN_PLAIN(at_random, "nothing here is a fiber");
     RUN_PLAIN(goes_back, "nothing here is a fiber");
     RUN_PLAIN(regions_do_not_grow_for_ever, "nothing here is a fiber");
+    RUN_PLAIN(many_have_their_pages_at_once, "nothing here is a fiber");
     RUN_PLAIN(by_many_threads, "nothing here is a fiber");
     return 0;
 }
