@@ -257,12 +257,14 @@ static int64_t nap_time(weft_pool *pool)
     return pool->quick ? time : SHORT_NAP;
 }
 
-/* A fiber naps firmly: a context has to wait for so long. */
-static void sleep_until(struct submitter *submitter, int64_t until)
+/* A fiber naps firmly: a context has to wait for so long. One that `looks` is not late where all others are: as long as it naps
+ * workers rest, and the later they are called again the more is late. */
+static void sleep_until(struct submitter *submitter, int64_t until, bool looks)
 {
     if (submitter->waiter->is_fiber)
-        (void)weft__park(submitter->waiter, WAIT_POOL_SUBMIT | WAIT_FIRM | WAIT_TOLD, NULL, NULL,
-                         until);
+        (void)weft__park(submitter->waiter,
+                         (looks ? WAIT_POOL_NAP : WAIT_POOL_SUBMIT) | WAIT_FIRM | WAIT_TOLD, NULL,
+                         NULL, until);
     else
         weft__sys_sleep_until(until);
 }
@@ -279,7 +281,8 @@ static bool nap(weft_pool *pool, struct submitter *submitter, int64_t time, stru
     pool->visitors++;
     weft__pool_set_attention(pool);
     latch_release(&pool->latch);
-    sleep_until(submitter, until < submitter->offer->deadline ? until : submitter->offer->deadline);
+    sleep_until(submitter, until < submitter->offer->deadline ? until : submitter->offer->deadline,
+                looks);
     latch_acquire(&pool->latch);
     weft__pool_collect(pool); /* most often that will do, and no worker is disturbed */
     weft__pool_admit(pool, errands);

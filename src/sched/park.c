@@ -41,6 +41,7 @@ const char *weft__wait_text(enum wait_what what)
         [WAIT_BARRIER] = "waits at a barrier",
         [WAIT_POOL_IDLE] = "rests as a worker of a pool",
         [WAIT_POOL_SUBMIT] = "submits to a pool",
+        [WAIT_POOL_NAP] = "submits to a pool",
         [WAIT_POOL_STOP] = "waits for a pool to stop",
         [WAIT_POOL_TASKS] = "waits for the tasks of a pool",
         [WAIT_TASK] = "waits for a task",

@@ -57,7 +57,8 @@ enum waiter_state {
     WAITER_WOKEN,
 };
 
-/* What it waits for: for reports, whose texts are in park.c; and WAIT_POOL_SUBMIT for timers.c. */
+/* What it waits for: for reports, whose texts are in park.c; and those of WAIT_POOL_SUBMIT and WAIT_POOL_NAP for
+ * timers: the first two go before what is ready, and the deadline of the last before those of others that are late. */
 enum wait_what {
     WAIT_SLEEP,
     WAIT_JOIN,
@@ -75,6 +76,7 @@ enum wait_what {
     WAIT_BARRIER,
     WAIT_POOL_IDLE,
     WAIT_POOL_SUBMIT,
+    WAIT_POOL_NAP,
     WAIT_POOL_STOP,
     WAIT_POOL_TASKS,
     WAIT_TASK,

@@ -14,7 +14,10 @@
 
 #include "sched/sched.h"
 
-enum { FIRE_MOST = RING_SIZE / 2 };
+/* Timers fill the ring up to here: if it were full, whoever is woken next would send half of it to the inject queue, the older half, behind
+ * all that the wheel has still to fire. So what is late waits in the wheel, in its order. If others keep the ring longer than that, the
+ * wheel has its turn after as many of theirs, and half of the room that is left. */
+enum { FILL_MOST = RING_SIZE / 2 };
 
 /* How much the cheap counter must have grown before the clock is read again: about 1.5 us. Cheaper still is a fiber that
  * has read the clock before it left, to sleep: where many do the counter is not read at all. */
@@ -27,7 +30,7 @@ enum { LOOK_TICKS = 32 };
 
 static bool waits_for_place(const struct weft_fiber *fiber)
 {
-    return fiber->waiter.what == WAIT_POOL_SUBMIT;
+    return fiber->waiter.what == WAIT_POOL_SUBMIT || fiber->waiter.what == WAIT_POOL_NAP;
 }
 
 /* One that waits for a place in a pool goes before the ring: nearly always its time is a nap (pool/submit.c), and workers rest
@@ -71,14 +74,24 @@ static void prefetch_ready(const struct processor *processor, uint32_t first)
     }
 }
 
+static uint32_t room_for_timers(const struct processor *processor, uint32_t length)
+{
+    uint32_t turns = atomic_u32_load_relaxed(&processor->turn) - processor->fired_turn;
+    if (length < FILL_MOST)
+        return FILL_MOST - length;
+    return turns < FILL_MOST ? 0 : (RING_SIZE - length + 1) / 2;
+}
+
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now)
 {
     const void *next = atomic_ptr_load_relaxed(&processor->runnext);
     uint32_t before = ring_length(processor);
-    uint32_t room = RING_SIZE - before;
-    if (atomic_i64_load_relaxed(&from->wheel.next) > now || room == 0)
+    uint32_t room = room_for_timers(processor, before);
+    bool prompt = atomic_i64_load_relaxed(&from->wheel.prompt_at) <= now && before < RING_SIZE;
+    if (atomic_i64_load_relaxed(&from->wheel.next) > now || (room == 0 && !prompt))
         return false;
-    weft__wheel_fire(&from->wheel, now, room < FIRE_MOST ? room : FIRE_MOST, fire, processor);
+    weft__wheel_fire(&from->wheel, now, room, fire, processor);
+    processor->fired_turn = atomic_u32_load_relaxed(&processor->turn);
     if (ring_length(processor) == before && atomic_ptr_load_relaxed(&processor->runnext) == next)
         return false;
     prefetch_ready(processor, atomic_u32_load_relaxed(&processor->head) + before);

@@ -96,6 +96,118 @@ static void fire_one_nap(void *arg)
     run_all(1);
 }
 
+/* Many are late, and each that has its turn wakes another: none of them comes before one that was to wake earlier. */
+
+enum { MANY = 1000 };
+
+static int many_order[MANY], many_ran;
+
+static void end_at_once(void *arg)
+{
+    (void)arg;
+}
+
+static void sleep_late(void *arg)
+{
+    CHECK_EQ(weft_sleep_until(deadline), 0);
+    many_order[many_ran++] = (int)(intptr_t)arg;
+    (void)fire();
+    CHECK_EQ(weft_go(end_at_once, NULL), 0);
+    CHECK_EQ(weft_go(end_at_once, NULL), 0);
+}
+
+static void fire_many(void *arg)
+{
+    (void)arg;
+    deadline += 3600 * WEFT_S;
+    for (int i = 0; i < MANY; i++)
+        start(sleep_late, i);
+    while (many_ran < MANY) {
+        (void)fire();
+        weft_yield();
+    }
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(many_order[i], i);
+}
+
+/* One who naps to look after others is not late where they are, though the ring is as full as timers may make it. */
+
+static int ran_before_nap = -1;
+
+static void nap_promptly(void *arg)
+{
+    struct thread *thread = runtime_enter(thread_self());
+    CHECK_EQ(weft__park(&thread->fiber->waiter, WAIT_POOL_NAP | WAIT_FIRM | WAIT_TOLD, NULL, NULL,
+                        deadline + WEFT_MS / 2),
+             -ETIMEDOUT);
+    runtime_leave(thread_self());
+    ran_before_nap = many_ran;
+    (void)arg;
+}
+
+static void fire_many_and_a_nap(void *arg)
+{
+    (void)arg;
+    many_ran = 0;
+    deadline += 3600 * WEFT_S;
+    start(nap_promptly, 0);
+    for (int i = 0; i < MANY; i++)
+        start(sleep_late, i);
+    struct thread *thread = runtime_enter(thread_self());
+    CHECK(weft__timers_fire(thread->processor, thread->processor, deadline + WEFT_MS / 4));
+    CHECK(!weft__timers_fire(thread->processor, thread->processor, deadline + WEFT_MS / 4));
+    runtime_leave(thread_self());
+    CHECK(fire());
+    while (many_ran < MANY || ran_before_nap < 0) {
+        (void)fire();
+        weft_yield();
+    }
+    CHECK_EQ(ran_before_nap, 0);
+}
+
+/* However long others keep the ring, timers have their turn. */
+
+enum { YIELDS_MOST = 100000000 };
+
+static bool slept;
+static int64_t yields;
+
+static void sleep_a_moment(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    slept = true;
+}
+
+static void yield_until_slept(void *arg)
+{
+    (void)arg;
+    while (!slept) {
+        weft_yield();
+        CHECK(yields++ < YIELDS_MOST);
+    }
+}
+
+static void crowd(int64_t count)
+{
+    weft_fiber *fibers[1000];
+    slept = false;
+    yields = 0;
+    CHECK_EQ(weft_go(sleep_a_moment, NULL), 0);
+    for (int64_t i = 0; i < count; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], yield_until_slept, NULL, NULL), 0);
+    for (int64_t i = 0; i < count; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+}
+
+static void sleep_in_a_crowd(void *arg)
+{
+    (void)arg;
+    static const int64_t counts[] = {1, 100, 130, 200, 250, 256, 258, 300, 1000};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        crowd(counts[i]);
+}
+
 static void run(void (*function)(void *))
 {
     weft_fiber *fiber;
@@ -111,8 +223,16 @@ static void who_naps_for_a_place_goes_first(void)
     run(fire_one_nap);
 }
 
+static void who_is_late_waits_in_its_order(void)
+{
+    run(fire_many);
+    run(fire_many_and_a_nap);
+    run(sleep_in_a_crowd);
+}
+
 int main(void)
 {
     RUN_PLAIN(who_naps_for_a_place_goes_first, "knows who runs next on one processor");
+    RUN_PLAIN(who_is_late_waits_in_its_order, "knows who runs next on one processor");
     return 0;
 }
