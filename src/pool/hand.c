@@ -106,6 +106,7 @@ bool weft__hand_fill(weft_pool *pool, struct task *task)
     if (hand->chunk == NULL)
         return false;
     pool->hands_used++;
+    pool->hands_uncounted = true;
     must(weft__chunk_take(hand->chunk, task));
     return true;
 }
@@ -196,6 +197,7 @@ void weft__hands_count(weft_pool *pool)
         pool->inside -= more;
         pool->stats.completed += more;
     }
+    pool->hands_uncounted = pool->hands_used > 0;
 }
 
 static bool steal_from(weft_pool *pool, struct chunk *chunk, struct task *task)

@@ -146,7 +146,8 @@ struct serial {
 };
 
 struct weft_pool {
-    struct latch latch;
+    /* What a worker needs that comes to rest: in two lines. */
+    _Alignas(CACHE_LINE) struct latch latch;
     atomic_u32 room; /* a hint: there is room for one more */
     uint8_t state;   /* enum pool_state */
     bool paused;
@@ -156,28 +157,32 @@ struct weft_pool {
     uint8_t since_parked;             /* tasks to take one by one, since some have parked lately */
     uint8_t
         parked_in_row; /* takers whose task has parked, since one has ended its; no more than PARKED_MOST */
-    int64_t capacity, queue_most, inside;
-    struct queue queues[PRIORITIES]; /* high, normal, low */
-    atomic_i64 ready;                /* tasks in them; looked at without the latch */
-    int64_t held_back;               /* tasks that wait for another of their key */
-
-    struct line idle, takers; /* workers */
-    int64_t workers;          /* that exist, or are being made */
-    int64_t starting;         /* of those: not yet there */
-    int64_t failing;          /* of those: could not start, and will try again */
-    int64_t called;           /* takers that were woken and have not come yet */
-    uint32_t hands_used;      /* hands that have a chunk */
-    uint32_t hand_visits;     /* workers that had the latch, and might have looked at one */
-    uint32_t hand_looked;     /* the last one that was looked at */
+    int64_t inside;
+    atomic_i64 ready;    /* tasks in the queues; looked at without the latch */
+    struct line idle;    /* workers */
+    uint32_t hands_used; /* hands that have a chunk */
     uint32_t trays_open;
     int64_t away;
-    uint64_t helpers; /* that were made, or are being made */
+    struct line blocked; /* submitters */
+    int64_t capacity, queue_most;
+    bool hands_uncounted; /* tasks may have ended in hands since they were last counted */
+
+    struct queue queues[PRIORITIES]; /* high, normal, low */
+    int64_t held_back;               /* tasks that wait for another of their key */
+
+    struct line takers;   /* workers */
+    int64_t workers;      /* that exist, or are being made */
+    int64_t starting;     /* of those: not yet there */
+    int64_t failing;      /* of those: could not start, and will try again */
+    int64_t called;       /* takers that were woken and have not come yet */
+    uint32_t hand_visits; /* workers that had the latch, and might have looked at one */
+    uint32_t hand_looked; /* the last one that was looked at */
+    uint64_t helpers;     /* that were made, or are being made */
     int64_t
         visitors; /* calls that still have to do with the pool: it does not stop before they end */
     int64_t lent; /* places of workers that wait for tasks of this pool */
 
-    struct line blocked;         /* submitters */
-    int64_t napping;             /* of those: who nap */
+    int64_t napping;             /* of the blocked: who nap */
     bool rescue_makes;           /* rescue.c makes a worker: it could not run a task in its place */
     bool put_off;                /* a fiber that naps will see to it who is called: settle.c */
     int64_t flow_at, flow_ended; /* the time, and the tasks ended, when one last had to wait */

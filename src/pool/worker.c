@@ -355,7 +355,36 @@ static bool goes_on_away_latched(weft_pool *pool, struct worker *worker, struct 
            weft__pool_steal(pool, task);
 }
 
+/* Under the latch: a worker whose task has waited finds that nothing is left, for it or for anybody who waits: it rests, and there is nothing
+ * to settle. So many may come at once, at the end of a flood, that the time for which each holds the latch counts. */
+static bool rests_at_once(weft_pool *pool, struct worker *worker)
+{
+    if (worker->state != WORKER_AWAY || atomic_i64_load_relaxed(&pool->ready) > 0 ||
+        pool->trays_open > 0 || pool->blocked.length > 0 || pool->state != POOL_OPEN ||
+        pool->paused || pool->shrinker != NULL)
+        return false;
+    weft__hand_clear(pool);
+    if (pool->hands_used > 0)
+        return false;
+    (void)weft__pool_count_ended(pool, worker);
+    if (pool->hands_uncounted)
+        weft__hands_count(pool);
+    if (pool->inside == 0)
+        return false; /* it was the last: somebody may wait for that */
+    weft__worker_come_loose(pool, worker);
+    atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));
+    return true;
+}
+
 enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_REST, NEXT_END };
+
+/* Where the worker is likely to rest, so that the clock is not read under the latch. */
+static void read_clock(const struct worker *worker)
+{
+    if (worker->state == WORKER_AWAY && atomic_i64_load_relaxed(&worker->pool->ready) == 0 &&
+        !seeded())
+        thread_self()->clock = weft__sys_now();
+}
 
 /* What the worker does next. The caller has entered the runtime. NEXT_REST: the latch is held. */
 static noinline enum next choose(struct worker *worker, bool lingered)
@@ -366,7 +395,10 @@ static noinline enum next choose(struct worker *worker, bool lingered)
     enum next next = NEXT_AGAIN;
     if (goes_on_away(worker, task))
         return NEXT_TASK;
+    read_clock(worker);
     latch_acquire(&pool->latch);
+    if (rests_at_once(pool, worker))
+        return NEXT_REST;
     pool->called -= worker->called;
     worker->called = false;
     if (weft__pool_count_ended(pool, worker) > 0 && worker->state == WORKER_TAKES)
@@ -402,6 +434,7 @@ static noinline enum next choose(struct worker *worker, bool lingered)
             return NEXT_REST;
     }
     latch_release(&pool->latch);
+    thread_self()->clock = 0;
     if (weft__pool_run(pool, &errands))
         weft__pool_give_up(pool);
     return next;
@@ -453,9 +486,12 @@ static noinline int64_t become_idle(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     bool kept = pool->options.shrink != 0 || pool->idle.length < pool->options.keep;
+    int64_t clock = thread_self()->clock, expiry = pool->options.expiry;
     worker->state = WORKER_IDLE;
     line_add(&pool->idle, &worker->link);
-    return kept ? WEFT_NEVER : weft_after(pool->options.expiry);
+    if (kept || expiry == WEFT_NEVER)
+        return WEFT_NEVER;
+    return clock == 0 || expiry > WEFT_NEVER - clock ? weft_after(expiry) : clock + expiry;
 }
 
 /* After the wait; leaves the runtime. */

@@ -19,7 +19,9 @@ static void sleep_and_count(void *arg)
 static void waits_for_all(void *arg)
 {
     (void)arg;
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = 10});
+    /* No worker ends: nobody comes by later, and finds that all have ended. */
+    weft_pool *pool =
+        pool_open((weft_pool_options){.capacity = 3, .queue = 10, .expiry = WEFT_NEVER});
     CHECK_EQ(weft_pool_wait(pool, WEFT_NOW), 0); /* there was none yet */
     atomic_u32_store_relaxed(&ran, 0);
     for (uint32_t round = 1; round <= 3; round++) {
