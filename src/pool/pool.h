@@ -146,7 +146,7 @@ struct serial {
 };
 
 struct weft_pool {
-    /* What a worker needs that comes to rest: in two lines. */
+    /* What is written when a worker comes to rest stands in two lines, but for the totals. */
     _Alignas(CACHE_LINE) struct latch latch;
     atomic_u32 room; /* a hint: there is room for one more */
     uint8_t state;   /* enum pool_state */
@@ -163,14 +163,14 @@ struct weft_pool {
     uint32_t hands_used; /* hands that have a chunk */
     uint32_t trays_open;
     int64_t away;
-    struct line blocked; /* submitters */
-    int64_t capacity, queue_most;
+    struct line blocked;  /* submitters */
+    struct line takers;   /* workers */
     bool hands_uncounted; /* tasks may have ended in hands since they were last counted */
 
+    int64_t capacity, queue_most;
     struct queue queues[PRIORITIES]; /* high, normal, low */
     int64_t held_back;               /* tasks that wait for another of their key */
 
-    struct line takers;   /* workers */
     int64_t workers;      /* that exist, or are being made */
     int64_t starting;     /* of those: not yet there */
     int64_t failing;      /* of those: could not start, and will try again */

@@ -355,13 +355,13 @@ static bool goes_on_away_latched(weft_pool *pool, struct worker *worker, struct 
            weft__pool_steal(pool, task);
 }
 
-/* Under the latch: a worker whose task has waited finds that nothing is left, for it or for anybody who waits: it rests, and there is nothing
- * to settle. So many may come at once, at the end of a flood, that the time for which each holds the latch counts. */
+/* Under the latch: a worker whose task has waited finds that nothing is left, not even in the hand of another, and that nobody waits: it rests, and there
+ * is nothing to settle. So many may come at once, at the end of a flood, that the time for which each holds the latch counts. */
 static bool rests_at_once(weft_pool *pool, struct worker *worker)
 {
     if (worker->state != WORKER_AWAY || atomic_i64_load_relaxed(&pool->ready) > 0 ||
-        pool->trays_open > 0 || pool->blocked.length > 0 || pool->state != POOL_OPEN ||
-        pool->paused || pool->shrinker != NULL)
+        pool->trays_open > 0 || pool->takers.length > 0 || pool->blocked.length > 0 ||
+        pool->state != POOL_OPEN || pool->paused || pool->shrinker != NULL)
         return false;
     weft__hand_clear(pool);
     if (pool->hands_used > 0)

@@ -58,7 +58,7 @@ enum waiter_state {
 };
 
 /* What it waits for: for reports, whose texts are in park.c; and those of WAIT_POOL_SUBMIT and WAIT_POOL_NAP for
- * timers: the first two go before what is ready, and the deadline of the last before those of others that are late. */
+ * timers: both go before what is ready, and the deadline of the latter before those of others that are late. */
 enum wait_what {
     WAIT_SLEEP,
     WAIT_JOIN,

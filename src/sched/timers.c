@@ -14,10 +14,11 @@
 
 #include "sched/sched.h"
 
-/* Timers fill the ring up to here: if it were full, whoever is woken next would send half of it to the inject queue, the older half, behind
- * all that the wheel has still to fire. So what is late waits in the wheel, in its order. If others keep the ring longer than that, the
- * wheel has its turn after as many of theirs, and half of the room that is left. */
-enum { FILL_MOST = RING_SIZE / 2 };
+/* Timers fill the ring up to FILL_MOST: if it were full, whoever is woken next would send half of it to the inject queue, the older half, behind
+ * all that the wheel has still to fire. So what is late waits in the wheel, in its order. For turns that others have had the wheel is owed as
+ * many: once those are FILL_MOST it gets half of the room up to OWED_MOST; and if the others have even that, one place, for all it is owed. Where all turns are
+ * those of timers nothing is owed. */
+enum { FILL_MOST = RING_SIZE / 2, OWED_MOST = RING_SIZE * 7 / 8 };
 
 /* How much the cheap counter must have grown before the clock is read again: about 1.5 us. Cheaper still is a fiber that
  * has read the clock before it left, to sleep: where many do the counter is not read at all. */
@@ -28,18 +29,19 @@ enum { LOOK_TICKS = 4096 };
 enum { LOOK_TICKS = 32 };
 #endif
 
-static bool waits_for_place(const struct weft_fiber *fiber)
+/* Who goes before whom: one who looks after others, one who waits for a place, all others. */
+static int rank(const struct weft_fiber *fiber)
 {
-    return fiber->waiter.what == WAIT_POOL_SUBMIT || fiber->waiter.what == WAIT_POOL_NAP;
+    return fiber->waiter.what == WAIT_POOL_NAP ? 2 : fiber->waiter.what == WAIT_POOL_SUBMIT;
 }
 
 /* One that waits for a place in a pool goes before the ring: nearly always its time is a nap (pool/submit.c), and workers rest
- * until it has submitted more. Returns who is to be in the ring: who was to run next before, or NULL; or the fiber itself. Of several the
- * first one goes first: it may be the one who said that it would see to the workers. */
+ * until it has submitted more. Returns who is to be in the ring: who was to run next before, or NULL; or the fiber itself. Of several equals
+ * the first one goes first. */
 static struct weft_fiber *go_first(struct processor *processor, struct weft_fiber *fiber)
 {
     const struct weft_fiber *next = atomic_ptr_load_relaxed(&processor->runnext);
-    if (likely(!waits_for_place(fiber)) || (next != NULL && waits_for_place(next)))
+    if (likely(rank(fiber) == 0) || (next != NULL && rank(next) >= rank(fiber)))
         return fiber;
     return runnext_swap_owner(processor, fiber);
 }
@@ -74,24 +76,36 @@ static void prefetch_ready(const struct processor *processor, uint32_t first)
     }
 }
 
-static uint32_t room_for_timers(const struct processor *processor, uint32_t length)
+/* How many may fire. What is owed is kept within bounds: nobody catches up for what was long ago, and what thieves have taken is forgotten. */
+static uint32_t room_for_timers(struct processor *processor, uint32_t length)
 {
-    uint32_t turns = atomic_u32_load_relaxed(&processor->turn) - processor->fired_turn;
-    if (length < FILL_MOST)
-        return FILL_MOST - length;
-    return turns < FILL_MOST ? 0 : (RING_SIZE - length + 1) / 2;
+    uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
+    int32_t owed = (int32_t)(turn - processor->timer_turns);
+    if (owed > FILL_MOST)
+        processor->timer_turns = turn - FILL_MOST;
+    else if (owed < -RING_SIZE)
+        processor->timer_turns = turn + RING_SIZE;
+    if (owed >= FILL_MOST && length < OWED_MOST)
+        return (OWED_MOST - length + 1) / 2;
+    if (owed >= FILL_MOST && length < RING_SIZE) {
+        processor->timer_turns = turn;
+        return 1;
+    }
+    return length < FILL_MOST ? FILL_MOST - length : 0;
 }
 
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now)
 {
     const void *next = atomic_ptr_load_relaxed(&processor->runnext);
     uint32_t before = ring_length(processor);
+    if (atomic_i64_load_relaxed(&from->wheel.next) > now)
+        return false;
     uint32_t room = room_for_timers(processor, before);
     bool prompt = atomic_i64_load_relaxed(&from->wheel.prompt_at) <= now && before < RING_SIZE;
-    if (atomic_i64_load_relaxed(&from->wheel.next) > now || (room == 0 && !prompt))
+    if (room == 0 && !prompt)
         return false;
-    weft__wheel_fire(&from->wheel, now, room, fire, processor);
-    processor->fired_turn = atomic_u32_load_relaxed(&processor->turn);
+    room += prompt && room < RING_SIZE - before;
+    processor->timer_turns += weft__wheel_fire(&from->wheel, now, room, fire, processor);
     if (ring_length(processor) == before && atomic_ptr_load_relaxed(&processor->runnext) == next)
         return false;
     prefetch_ready(processor, atomic_u32_load_relaxed(&processor->head) + before);

@@ -106,7 +106,7 @@ static struct region *region_open(void)
     return region;
 }
 
-/* Where there are many chunks there will be more, and soon: each gets its memory at once, in place of a fault for each of its pages. */
+/* Where there are, or were, many chunks there will be more, and soon: each gets its memory at once, in place of a fault for each of its pages. */
 static struct chunk *chunk_get(void)
 {
     char *chunk = NULL;
@@ -231,19 +231,32 @@ void weft__slab_put(void *piece, size_t room)
         chunk_put(chunk);
 }
 
+static bool is_idle(const struct region *region)
+{
+    return (uint32_t)__builtin_popcount(region->idle) == region->count;
+}
+
 void weft__slab_stop(void)
 {
-    for (int i = 0; i < SIZES; i++) {
-        sizes[i].open = NULL;
-        sizes[i].empty = 0;
-    }
-    while (regions != NULL) {
-        struct region *region = regions;
-        regions = region->next;
+    struct chunk *next_chunk;
+    for (int i = 0; i < SIZES; i++)
+        for (struct chunk *chunk = sizes[i].open; chunk != NULL; chunk = next_chunk) {
+            next_chunk = chunk->next;
+            if (chunk->used > 0)
+                continue;
+            open_remove(chunk);
+            sizes[i].empty--;
+            chunk_put(chunk);
+        }
+    for (struct region **link = &regions, *region; (region = *link) != NULL;) {
+        if (!is_idle(region)) {
+            link = &region->next;
+            continue;
+        }
+        *link = region->next;
         weft__sys_unmap(region->mapping, region->mapped);
         weft__sys_free(region);
     }
-    chunks_held = 0;
 }
 
 struct slab_figures weft__slab_figures(void)

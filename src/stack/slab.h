@@ -12,7 +12,7 @@
 void *weft__slab_get(size_t size, size_t *room);
 /* Back, with the room that get said. */
 void weft__slab_put(void *piece, size_t room);
-/* Gives everything back. Called when no piece is in use. */
+/* Gives back all that nobody uses: what has a piece in use stays, as that of a pool which outlives the runtime. */
 void weft__slab_stop(void);
 
 /* For tests and figures. */

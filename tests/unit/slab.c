@@ -127,15 +127,18 @@ static bool is_there(void *memory, size_t size)
 static void many_have_their_pages_at_once(void)
 {
     enum { CHUNK = 64 * 1024, SIZE = 1024, CHUNKS = 100, FEW = 4 };
-    void *probe = weft__sys_map(CHUNK);
-    CHECK(probe != NULL && !is_there(probe, CHUNK));
-    weft__sys_populate((char *)probe + 1, CHUNK - 1);
-    bool can = is_there(probe, CHUNK);
+    static void *kept[CHUNKS * (CHUNK / SIZE)];
+    unsigned char *probe = weft__sys_map(CHUNK);
+    CHECK(probe != NULL);
+    probe[0] = 1;
+    bool by_page = !is_there(probe, CHUNK); /* not by larger pages */
+    weft__sys_populate(probe + 1, CHUNK - 1);
+    bool can = by_page && is_there(probe, CHUNK);
     weft__sys_unmap(probe, CHUNK);
-    size_t room;
+    size_t room = 0, count = 0;
     uintptr_t chunk = 0;
     for (int chunks = 0; can && chunks < CHUNKS;) {
-        void *piece = weft__slab_get(SIZE, &room);
+        void *piece = kept[count++] = weft__slab_get(SIZE, &room);
         CHECK(piece != NULL);
         if (chunk == ((uintptr_t)piece & ~(uintptr_t)(CHUNK - 1)))
             continue;
@@ -146,7 +149,28 @@ static void many_have_their_pages_at_once(void)
         else if (chunks == CHUNKS)
             CHECK(is_there((char *)piece - (uintptr_t)piece % CHUNK, CHUNK));
     }
+    while (count > 0)
+        weft__slab_put(kept[--count], room);
     weft__slab_stop();
+    CHECK_EQ(weft__slab_figures().mapped, 0);
+}
+
+/* What is in use when all others have given theirs back is there as before, and can be given back after that. */
+static void what_is_used_stays(void)
+{
+    struct piece one, other;
+    piece_get(&one, 100, 1);
+    for (int i = 0; i < PIECES; i++)
+        piece_get(&pieces[i], 600, 4);
+    for (int i = 0; i < PIECES; i++)
+        piece_put(&pieces[i]);
+    weft__slab_stop();
+    CHECK_EQ(weft__slab_figures().held, 64 * 1024);
+    piece_get(&other, 100, 2);
+    piece_put(&one);
+    piece_put(&other);
+    weft__slab_stop();
+    CHECK_EQ(weft__slab_figures().mapped, 0);
 }
 
 static void *get_and_put(void *arg)
@@ -184,6 +208,7 @@ int main(void)
     RUN_PLAIN(goes_back, "nothing here is a fiber");
     RUN_PLAIN(regions_do_not_grow_for_ever, "nothing here is a fiber");
     RUN_PLAIN(many_have_their_pages_at_once, "nothing here is a fiber");
+    RUN_PLAIN(what_is_used_stays, "nothing here is a fiber");
     RUN_PLAIN(by_many_threads, "nothing here is a fiber");
     return 0;
 }

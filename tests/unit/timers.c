@@ -113,7 +113,6 @@ static void sleep_late(void *arg)
     many_order[many_ran++] = (int)(intptr_t)arg;
     (void)fire();
     CHECK_EQ(weft_go(end_at_once, NULL), 0);
-    CHECK_EQ(weft_go(end_at_once, NULL), 0);
 }
 
 static void fire_many(void *arg)
@@ -132,7 +131,7 @@ static void fire_many(void *arg)
 
 /* One who naps to look after others is not late where they are, though the ring is as full as timers may make it. */
 
-static int ran_before_nap = -1;
+static int ran_before_nap = -1; /* of the many, and of others */
 
 static void nap_promptly(void *arg)
 {
@@ -141,21 +140,38 @@ static void nap_promptly(void *arg)
                         deadline + WEFT_MS / 2),
              -ETIMEDOUT);
     runtime_leave(thread_self());
-    ran_before_nap = many_ran;
+    ran_before_nap = many_ran + ran;
     (void)arg;
+}
+
+/* One who only waits for a place gives way to it. */
+static void fire_nap_behind_another(void *arg)
+{
+    (void)arg;
+    ran = many_ran = 0;
+    ran_before_nap = -1;
+    deadline += 3600 * WEFT_S;
+    start(nap_promptly, 0);
+    start(nap_till_then, 0);
+    struct thread *thread = runtime_enter(thread_self());
+    CHECK(weft__timers_fire(thread->processor, thread->processor, deadline + WEFT_MS / 4));
+    CHECK(weft__timers_fire(thread->processor, thread->processor, deadline + WEFT_MS));
+    runtime_leave(thread_self());
+    run_all(1);
+    CHECK_EQ(ran_before_nap, 0);
 }
 
 static void fire_many_and_a_nap(void *arg)
 {
     (void)arg;
-    many_ran = 0;
+    ran = many_ran = 0;
     deadline += 3600 * WEFT_S;
     start(nap_promptly, 0);
     for (int i = 0; i < MANY; i++)
         start(sleep_late, i);
     struct thread *thread = runtime_enter(thread_self());
-    CHECK(weft__timers_fire(thread->processor, thread->processor, deadline + WEFT_MS / 4));
-    CHECK(!weft__timers_fire(thread->processor, thread->processor, deadline + WEFT_MS / 4));
+    while (weft__timers_fire(thread->processor, thread->processor, deadline + WEFT_MS / 4))
+        continue;
     runtime_leave(thread_self());
     CHECK(fire());
     while (many_ran < MANY || ran_before_nap < 0) {
@@ -186,6 +202,94 @@ static void yield_until_slept(void *arg)
         weft_yield();
         CHECK(yields++ < YIELDS_MOST);
     }
+}
+
+/* Of the turns, not only at the end: as many are late as others want turns all the time. */
+
+enum { LATE = 400, TURNS_MOST = LATE * 6 };
+
+static int late_ran;
+
+static void count_late(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_sleep_until(deadline), 0);
+    late_ran++;
+}
+
+static void yield_and_fire(void *arg)
+{
+    (void)arg;
+    while (late_ran < LATE) {
+        (void)fire();
+        weft_yield();
+        yields++;
+    }
+}
+
+static void share_with(int64_t count)
+{
+    weft_fiber *fibers[1000];
+    late_ran = 0;
+    yields = 0;
+    deadline += 3600 * WEFT_S;
+    for (int i = 0; i < LATE; i++)
+        start(count_late, i);
+    for (int64_t i = 0; i < count; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], yield_and_fire, NULL, NULL), 0);
+    for (int64_t i = 0; i < count; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+    CHECK(yields - count < TURNS_MOST);
+}
+
+static void share_the_turns(void *arg)
+{
+    (void)arg;
+    static const int64_t counts[] = {1, 60, 100, 120, 127, 130, 150};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        share_with(counts[i]);
+}
+
+/* Nor does one who naps again and again, and is prompt, take the turns of all others who sleep. */
+
+static void nap_until_slept(void *arg)
+{
+    (void)arg;
+    while (!slept) {
+        struct thread *thread = runtime_enter(thread_self());
+        CHECK_EQ(weft__park(&thread->fiber->waiter, WAIT_POOL_NAP | WAIT_FIRM | WAIT_TOLD, NULL,
+                            NULL, weft_now() + WEFT_US),
+                 -ETIMEDOUT);
+        runtime_leave(thread_self());
+    }
+}
+
+static void compute_until_slept(void *arg)
+{
+    enum { PAUSES = 20, MOST = 3000000 };
+    (void)arg;
+    while (!slept) {
+        for (int i = 0; i < PAUSES; i++)
+            cpu_relax();
+        weft_yield();
+        CHECK(yields++ < MOST);
+    }
+}
+
+static void sleep_beside_naps(void *arg)
+{
+    enum { OTHERS = 150 };
+    (void)arg;
+    weft_fiber *fibers[OTHERS + 1];
+    slept = false;
+    yields = 0;
+    CHECK_EQ(weft_spawn(&fibers[OTHERS], nap_until_slept, NULL, NULL), 0);
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], compute_until_slept, NULL, NULL), 0);
+    weft_yield();
+    CHECK_EQ(weft_go(sleep_a_moment, NULL), 0);
+    for (int i = 0; i <= OTHERS; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
 }
 
 static void crowd(int64_t count)
@@ -227,7 +331,10 @@ static void who_is_late_waits_in_its_order(void)
 {
     run(fire_many);
     run(fire_many_and_a_nap);
+    run(fire_nap_behind_another);
     run(sleep_in_a_crowd);
+    run(share_the_turns);
+    run(sleep_beside_naps);
 }
 
 int main(void)
