@@ -15,10 +15,10 @@
 #include "sched/sched.h"
 
 /* Timers fill the ring up to FILL_MOST: if it were full, whoever is woken next would send half of it to the inject queue, the older half, behind
- * all that the wheel has still to fire. So what is late waits in the wheel, in its order. For turns that others have had the wheel is owed as
- * many: once those are FILL_MOST it gets half of the room up to OWED_MOST; and if the others have even that, one place, for all it is owed. Where all turns are
- * those of timers nothing is owed. */
-enum { FILL_MOST = RING_SIZE / 2, OWED_MOST = RING_SIZE * 7 / 8 };
+ * all that the wheel has still to fire. So what is late waits in the wheel, in its order. However long others keep the ring: when the
+ * last that fired have had their turn some more fire, SHARE_LEAST or half of the room that is left; and no more than those while some wait in the
+ * inject queue, which is looked at when the ring is empty. */
+enum { FILL_MOST = RING_SIZE / 2, SHARE_LEAST = (RING_SIZE + 7) / 8 };
 
 /* How much the cheap counter must have grown before the clock is read again: about 1.5 us. Cheaper still is a fiber that
  * has read the clock before it left, to sleep: where many do the counter is not read at all. */
@@ -76,22 +76,17 @@ static void prefetch_ready(const struct processor *processor, uint32_t first)
     }
 }
 
-/* How many may fire. What is owed is kept within bounds: nobody catches up for what was long ago, and what thieves have taken is forgotten. */
-static uint32_t room_for_timers(struct processor *processor, uint32_t length)
+/* How many may fire. */
+static uint32_t room_for_timers(const struct processor *processor, uint32_t length)
 {
-    uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
-    int32_t owed = (int32_t)(turn - processor->timer_turns);
-    if (owed > FILL_MOST)
-        processor->timer_turns = turn - FILL_MOST;
-    else if (owed < -RING_SIZE)
-        processor->timer_turns = turn + RING_SIZE;
-    if (owed >= FILL_MOST && length < OWED_MOST)
-        return (OWED_MOST - length + 1) / 2;
-    if (owed >= FILL_MOST && length < RING_SIZE) {
-        processor->timer_turns = turn;
-        return 1;
-    }
-    return length < FILL_MOST ? FILL_MOST - length : 0;
+    uint32_t head = atomic_u32_load_relaxed(&processor->head);
+    uint32_t fill = length < FILL_MOST ? FILL_MOST - length : 0;
+    uint32_t half = (RING_SIZE - length + 1) / 2;
+    uint32_t share = half < SHARE_LEAST ? half : SHARE_LEAST;
+    bool waiting = (int32_t)(processor->fired_tail - head) > 0;
+    if (weft__inject_length() > 0)
+        return waiting ? 0 : share;
+    return waiting || fill > share ? fill : share;
 }
 
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now)
@@ -105,7 +100,8 @@ bool weft__timers_fire(struct processor *processor, struct processor *from, int6
     if (room == 0 && !prompt)
         return false;
     room += prompt && room < RING_SIZE - before;
-    processor->timer_turns += weft__wheel_fire(&from->wheel, now, room, fire, processor);
+    if (weft__wheel_fire(&from->wheel, now, room, fire, processor) > prompt)
+        processor->fired_tail = atomic_u32_load_relaxed(&processor->tail);
     if (ring_length(processor) == before && atomic_ptr_load_relaxed(&processor->runnext) == next)
         return false;
     prefetch_ready(processor, atomic_u32_load_relaxed(&processor->head) + before);

@@ -206,7 +206,7 @@ static void yield_until_slept(void *arg)
 
 /* Of the turns, not only at the end: as many are late as others want turns all the time. */
 
-enum { LATE = 400, TURNS_MOST = LATE * 6 };
+enum { LATE = 400, TURNS_MOST = LATE * 8 };
 
 static int late_ran;
 
