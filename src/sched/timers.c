@@ -16,8 +16,9 @@
 
 /* Timers fill the ring up to FILL_MOST: if it were full, whoever is woken next would send half of it to the inject queue, the older half, behind
  * all that the wheel has still to fire. So what is late waits in the wheel, in its order. However long others keep the ring: when the
- * last that fired have had their turn some more fire, SHARE_LEAST or half of the room that is left; and no more than those while some wait in the
- * inject queue, which is looked at when the ring is empty. */
+ * last that fired have had their turn some more fire, SHARE_LEAST or half of the room that is left. Before that fewer do not: one by one they
+ * would have only what others leave of FILL_MOST. And no more than that while some wait in the inject queue, which is looked at when the ring
+ * is empty. */
 enum { FILL_MOST = RING_SIZE / 2, SHARE_LEAST = (RING_SIZE + 7) / 8 };
 
 /* How much the cheap counter must have grown before the clock is read again: about 1.5 us. Cheaper still is a fiber that
@@ -84,9 +85,9 @@ static uint32_t room_for_timers(const struct processor *processor, uint32_t leng
     uint32_t half = (RING_SIZE - length + 1) / 2;
     uint32_t share = half < SHARE_LEAST ? half : SHARE_LEAST;
     bool waiting = (int32_t)(processor->fired_tail - head) > 0;
-    if (weft__inject_length() > 0)
-        return waiting ? 0 : share;
-    return waiting || fill > share ? fill : share;
+    if (waiting && (fill < SHARE_LEAST || weft__inject_length() > 0))
+        return 0;
+    return fill > share && weft__inject_length() == 0 ? fill : share;
 }
 
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now)
