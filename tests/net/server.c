@@ -49,14 +49,16 @@ static void handler_panicked(const weft_panic_info *info, void (*function)(void 
     answer(arg, "500 Internal Server Error");
 }
 
+/* Has a handle of its own: between two accepts it is in none, and the other close would free the listener. */
 static void serve(void *arg)
 {
-    (void)arg;
+    weft_listener *listener = arg;
     weft_conn *conn;
     int error;
-    while ((error = weft_listener_accept(server.listener, &conn, WEFT_NEVER)) == 0)
+    while ((error = weft_listener_accept(listener, &conn, WEFT_NEVER)) == 0)
         CHECK_EQ(weft_pool_submit(server.pool, handle, conn), 0);
     CHECK_EQ(error, -ESHUTDOWN); /* nothing else ends it */
+    weft_listener_close(listener);
 }
 
 static void server_start(void)
@@ -65,7 +67,7 @@ static void server_start(void)
     atomic_u32_store_relaxed(&server.panics, 0);
     listen_at(&server.listener, "tcp:127.0.0.1:0", server.address);
     CHECK_EQ(weft_pool_open(&server.pool, &options), 0);
-    server.body = (struct body){.function = serve};
+    server.body = (struct body){.function = serve, .arg = weft_listener_share(server.listener)};
     body_start(&server.body);
 }
 
