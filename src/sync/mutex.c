@@ -86,7 +86,8 @@ static void owner_clear(weft_mutex *mutex)
 {
     if (!(atomic_u32_load_relaxed(word_of(mutex)) & LOCKED))
         return; /* is reported by the unlock itself */
-    if (atomic_u64_load_relaxed(owner_of(mutex)) != caller_id())
+    /* In a forked child a fiber is none any more, and what it held is its own. */
+    if (atomic_u64_load_relaxed(owner_of(mutex)) != caller_id() && !weft__runtime_forked())
         fatal("a mutex is unlocked by another than the one that locked it");
     weft__order_released(&mutex->number);
     atomic_u64_store_relaxed(owner_of(mutex), 0);
@@ -137,6 +138,17 @@ static inline bool lock_at_once(weft_mutex *mutex)
 {
     uint32_t free = 0;
     return atomic_u32_cas_acquire(word_of(mutex), &free, LOCKED); /* pairs with unlock */
+}
+
+/* Takes it if nobody has it; in starvation mode somebody always has. */
+static bool take_if_free(weft_mutex *mutex)
+{
+    uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
+    while (!(before & LOCKED))
+        if (atomic_u32_cas_acquire(word_of(mutex), &before,
+                                   before | LOCKED)) /* pairs with unlock */
+            return true;
+    return false;
 }
 
 static bool several_cpus(void)
@@ -269,7 +281,7 @@ _Noreturn static void cannot_wait(void)
 static always_inline void lock_firmly(weft_mutex *mutex, void *site)
 {
     owner_wants(mutex, site);
-    if (unlikely(!lock_at_once(mutex)) &&
+    if (unlikely(!lock_at_once(mutex)) && !take_if_free(mutex) &&
         unlikely(lock_slow(mutex, WAIT_MUTEX | WAIT_FIRM, WEFT_NEVER) != 0))
         cannot_wait();
     owner_set(mutex, site);
@@ -300,17 +312,6 @@ void weft__mutex_lock_inside(weft_mutex *mutex, void *site)
     owner_set(mutex, site);
 }
 
-/* Takes it if nobody has it; in starvation mode somebody always has. */
-static bool take_if_free(weft_mutex *mutex)
-{
-    uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
-    while (!(before & LOCKED))
-        if (atomic_u32_cas_acquire(word_of(mutex), &before,
-                                   before | LOCKED)) /* pairs with unlock */
-            return true;
-    return false;
-}
-
 int weft_mutex_lock_until(weft_mutex *mutex, int64_t deadline)
 {
     if (mutex == NULL)
@@ -321,7 +322,7 @@ int weft_mutex_lock_until(weft_mutex *mutex, int64_t deadline)
         result = take_if_free(mutex) ? 0 : -ETIMEDOUT;
     } else {
         owner_wants(mutex, __builtin_return_address(0));
-        if (unlikely(!lock_at_once(mutex)))
+        if (unlikely(!lock_at_once(mutex)) && !take_if_free(mutex))
             result = lock_slow(mutex, WAIT_MUTEX, deadline);
     }
     if (result == 0)
@@ -367,13 +368,20 @@ static struct waiter *pass_on(weft_mutex *mutex)
     return next;
 }
 
-static struct waiter *unlock_contended(weft_mutex *mutex)
+/* If nobody is to be woken: nobody waits, or one is on its way. */
+static bool let_go(weft_mutex *mutex)
 {
     uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
-    /* Nobody is to be woken: nobody waits, or one is on its way. */
     while (!(before & WAITERS) || (before & (WOKEN | STARVING)) == WOKEN)
         if (atomic_u32_cas_acq_rel(word_of(mutex), &before, before & ~(uint32_t)LOCKED))
-            return NULL;
+            return true;
+    return false;
+}
+
+static struct waiter *unlock_contended(weft_mutex *mutex)
+{
+    if (let_go(mutex))
+        return NULL;
     queue_lock(mutex);
     return pass_on(mutex);
 }
@@ -398,6 +406,8 @@ void weft__mutex_unlock_inside(weft_mutex *mutex)
 static noinline void unlock_slow(weft_mutex *mutex)
 {
     check_locked(mutex);
+    if (let_go(mutex)) /* outside the runtime, since this is most often so where many want it */
+        return;
     if (weft__runtime_forked()) {
         /* Those who wait, or had the latch, are not in this process. */
         mutex->waiters = NULL;

@@ -57,7 +57,8 @@ static void writer_set(weft_rwmutex *rwmutex)
 
 static void writer_clear(weft_rwmutex *rwmutex)
 {
-    if (atomic_u64_load_relaxed(owner_of(rwmutex)) != caller_id())
+    /* In a forked child a fiber is none any more, and what it held is its own. */
+    if (atomic_u64_load_relaxed(owner_of(rwmutex)) != caller_id() && !weft__runtime_forked())
         fatal("a readers-writer mutex is unlocked by another than its writer");
     atomic_u64_store_relaxed(owner_of(rwmutex), 0);
 }

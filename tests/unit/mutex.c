@@ -562,6 +562,50 @@ static void a_forked_child_does_not_hang(void)
     body_join(&waiter);
 }
 
+/* One was woken, and had no turn yet, when its mutex was taken again. */
+static weft_mutex taken;
+
+static void wait_for_taken(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&taken);
+    weft_mutex_unlock(&taken);
+}
+
+static void use_taken_in_child(void)
+{
+    CHECK_EQ(weft_mutex_lock_until(&taken, weft_after(WEFT_S)), -ECHILD);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_mutex_try_lock(&taken), -EBUSY);
+        weft_mutex_unlock(&taken);
+        weft_mutex_lock(&taken);
+    }
+    weft_mutex_unlock(&taken);
+    weft_mutex_destroy(&taken);
+}
+
+static void fork_while_one_is_woken(void *arg)
+{
+    struct body waiters[2] = {{.function = wait_for_taken}, {.function = wait_for_taken}};
+    (void)arg;
+    weft_mutex_lock(&taken);
+    for (int i = 0; i < 2; i++)
+        body_start(&waiters[i]);
+    for (int i = 0; i < 10; i++)
+        weft_yield(); /* both have had their turn */
+    weft_mutex_unlock(&taken);
+    weft_mutex_lock(&taken);
+    in_fork(use_taken_in_child);
+    weft_mutex_unlock(&taken);
+    for (int i = 0; i < 2; i++)
+        body_join(&waiters[i]);
+}
+
+static void a_forked_child_does_not_wait_for_one_that_is_woken(void)
+{
+    on_one_machine(fork_while_one_is_woken, NULL);
+}
+
 int main(void)
 {
     RUN_PLAIN(arguments, "nothing waits");
@@ -578,5 +622,6 @@ int main(void)
     RUN_BOTH(not_touched_after_unlock);
     RUN_BOTH(not_touched_after_unlock_and_deadline);
     RUN_PLAIN(a_forked_child_does_not_hang, "forks");
+    RUN_PLAIN(a_forked_child_does_not_wait_for_one_that_is_woken, "forks");
     return 0;
 }

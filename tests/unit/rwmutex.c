@@ -477,6 +477,29 @@ static void a_forked_child_does_not_hang(void)
         let_go(&visitors[i], &bodies[i]);
 }
 
+static weft_rwmutex written;
+
+static void unlock_in_child(void)
+{
+    weft_rwmutex_write_unlock(&written);
+    weft_rwmutex_write_lock(&written);
+    weft_rwmutex_write_unlock(&written);
+    weft_rwmutex_destroy(&written);
+}
+
+static void write_and_fork(void *arg)
+{
+    (void)arg;
+    weft_rwmutex_write_lock(&written);
+    in_fork(unlock_in_child);
+    weft_rwmutex_write_unlock(&written);
+}
+
+static void a_fiber_unlocks_in_its_child(void)
+{
+    on_one_machine(write_and_fork, NULL);
+}
+
 int main(void)
 {
     RUN_PLAIN(arguments, "nothing waits");
@@ -491,5 +514,6 @@ int main(void)
     RUN_BOTH(deadlines);
     RUN_BOTH(not_touched_after_unlock);
     RUN_PLAIN(a_forked_child_does_not_hang, "forks");
+    RUN_PLAIN(a_fiber_unlocks_in_its_child, "forks");
     return 0;
 }
