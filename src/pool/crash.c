@@ -144,6 +144,6 @@ int weft__isolated_make(weft_pool *pool)
     }
     isolated->worker.fiber = fiber;
     fiber_set_worker(fiber, &isolated->worker);
-    weft__fiber_start(fiber);
+    weft__fiber_start(fiber, true);
     return 0;
 }

@@ -261,9 +261,9 @@ void weft__worker_crashed(struct worker *worker, struct weft_fiber *gone, struct
 
 /* start.c */
 
-/* Makes a worker, which is counted already, as one that starts or as one that is away: 0 or an error. And: only its fiber, not
- * started. */
-int weft__worker_make(weft_pool *pool, enum worker_state state);
+/* Makes a worker, which is counted already, as one that starts or as one that is away, who runs next or behind all that is ready: 0 or
+ * an error. And: only its fiber, not started. */
+int weft__worker_make(weft_pool *pool, enum worker_state state, bool next);
 int weft__worker_fiber(weft_pool *pool, struct weft_fiber **fiber, void (*function)(void *),
                        void *arg);
 /* In who runs a task that is bound to a context, before that: a worker that was made before any such task came may have
@@ -304,10 +304,16 @@ static inline bool worker_lost(const struct worker *worker)
     return (atomic_u32_load_relaxed(&worker->fiber->outside) & OUTSIDE_LOST) != 0;
 }
 int64_t weft__pool_lost(const weft_pool *pool);
+/* Under the latch: those who will be takers. One that is being made may take long to begin: while others rest, who could be called, it
+ * does not count. */
+static inline int64_t weft__pool_starting(const weft_pool *pool)
+{
+    return pool->idle.length > 0 ? 0 : pool->starting;
+}
 /* Under the latch: takers, and those who will be, that have a processor as far as is known. */
 static inline int64_t weft__pool_takers(const weft_pool *pool)
 {
-    int64_t takers = pool->takers.length + pool->starting;
+    int64_t takers = pool->takers.length + weft__pool_starting(pool);
     return likely(atomic_u32_load_relaxed(&weft__sched.lost) == 0) ? takers
                                                                    : takers - weft__pool_lost(pool);
 }

@@ -10,7 +10,10 @@
  * twice, as a taker: to take its task, and to pass the baton. So one who passes the baton has some helpers made as well: they are away from
  * the beginning, so they take out of the hand of their processor, and nobody is told when their tasks park. As many as
  * half of those that have parked in a row, so that a few who park do not bring many workers; and no more than there are tasks for, of which
- * those helpers have one each who have not come yet.
+ * those helpers have one each who have not come yet. They begin in the order in which they were made, behind all that is ready, and the taker who has more
+ * made is behind them: so not many are made that have not begun, and workers whose tasks have ended go on before more are made. Where
+ * the processor is busy with those, or with others, few are made at once: a worker costs as much as ten turns. And none who would not be in the ring, but behind
+ * others in the inject queue.
  *
  * Where tasks end fast and are followed by others, those who end one take what is ready: to call one who rests for it as well is a turn
  * in vain for both, and a task of another's data. So while a fiber that submits naps in line, for 25 or 50 us, nobody who rests is called for as much as will be
@@ -28,7 +31,8 @@
 #include "base/assert.h"
 #include "pool/pool.h"
 
-enum { PUT_OFF_NAPS = 16 };
+/* With more than CROWD fibers before them, no more than CROWDED helpers are made at once. */
+enum { PUT_OFF_NAPS = 16, CROWD = 32, CROWDED = 3 };
 
 /* Counting; under the latch. */
 
@@ -72,8 +76,7 @@ int64_t weft__pool_lost(const weft_pool *pool)
 
 bool weft__pool_wants_taker(const weft_pool *pool, int64_t stuck)
 {
-    /* One that is being made may take long to start: an idle one is called all the same. */
-    int64_t coming = pool->called + (pool->idle.length > 0 ? 0 : pool->starting);
+    int64_t coming = pool->called + weft__pool_starting(pool);
     return !pool->paused && weft__pool_busy(pool) < pool->capacity &&
            weft__pool_takers(pool) - stuck < weft__sched.processor_count &&
            weft__pool_waits(pool, coming);
@@ -128,8 +131,10 @@ void weft__pool_call_helpers(weft_pool *pool, struct errands *errands)
     int64_t ready = atomic_i64_load_relaxed(&pool->ready) - weft__helpers_coming(pool);
     int64_t places = pool->capacity - weft__pool_busy(pool);
     int64_t share = ready / (2 * weft__sched.processor_count);
-    int64_t count = least(pool->parked_in_row / 2, least(share, places));
-    if (count <= 0)
+    int64_t before = ring_length(thread_self()->processor);
+    int64_t most = least(pool->parked_in_row / 2, before > CROWD ? CROWDED : PARKED_MOST);
+    int64_t count = least(most, least(share, places));
+    if (count <= 0 || before + count + 1 > RING_SIZE) /* elsewhere they would not begin soon */
         return;
     count_new(pool, count);
     pool->away += count;
@@ -356,7 +361,7 @@ static noinline bool without_helpers(weft_pool *pool, uint8_t count, bool make)
 
 static bool make_helpers(weft_pool *pool, uint8_t count, bool make)
 {
-    while (count > 0 && weft__worker_make(pool, WORKER_HELPS) == 0)
+    while (count > 0 && weft__worker_make(pool, WORKER_HELPS, false) == 0)
         count--;
     return likely(count == 0) ? make : without_helpers(pool, count, make);
 }
@@ -370,7 +375,7 @@ bool weft__pool_run(weft_pool *pool, struct errands *errands)
     }
     if (unlikely(errands->make_helpers > 0))
         make = make_helpers(pool, errands->make_helpers, make);
-    if (!make || weft__worker_make(pool, WORKER_STARTS) == 0)
+    if (!make || weft__worker_make(pool, WORKER_STARTS, errands->make_helpers == 0) == 0)
         return false;
     latch_acquire(&pool->latch);
     pool->workers--;

@@ -165,7 +165,7 @@ void weft__worker_can_bind(void)
         (void)weft__stash_wait(WEFT_NEVER);
 }
 
-int weft__worker_make(weft_pool *pool, enum worker_state state)
+int weft__worker_make(weft_pool *pool, enum worker_state state, bool next)
 {
     struct weft_fiber *fiber;
     if (pool->options.isolate_crashes)
@@ -186,6 +186,6 @@ int weft__worker_make(weft_pool *pool, enum worker_state state)
                               .kind = compact ? WORKER_COMPACT : WORKER_PRIVATE};
     fiber->arg = worker;
     fiber_set_worker(fiber, worker);
-    weft__fiber_start(fiber);
+    weft__fiber_start(fiber, next);
     return 0;
 }

@@ -121,7 +121,8 @@ static bool may_open(const weft_pool *pool, int64_t room)
 {
     int64_t ready = atomic_i64_load_relaxed(&pool->ready);
     return room >= PLACES_LEAST && ready > 0 && pool->blocked.length == 0 &&
-           weft__pool_takers(pool) > pool->starting && weft__pool_takers_suffice(pool, ready + 1);
+           weft__pool_takers(pool) > weft__pool_starting(pool) &&
+           weft__pool_takers_suffice(pool, ready + 1);
 }
 
 static bool open_tray(weft_pool *pool, struct hand *hand)

@@ -107,11 +107,11 @@ void weft__fiber_discard(struct weft_fiber *fiber)
     weft__fiber_free_any(fiber);
 }
 
-void weft__fiber_start(struct weft_fiber *fiber)
+void weft__fiber_start(struct weft_fiber *fiber, bool next)
 {
     struct thread *thread = thread_self();
     atomic_u64_add_owner(&thread->fibers->started, 1);
-    weft__ready(fiber, true);
+    weft__ready(fiber, next);
 }
 
 int weft_go(void (*function)(void *), void *arg)
@@ -122,7 +122,7 @@ int weft_go(void (*function)(void *), void *arg)
     bool entered = enter_if_fiber();
     int error = weft__fiber_make(&fiber, function, arg, __builtin_return_address(0));
     if (error == 0)
-        weft__fiber_start(fiber);
+        weft__fiber_start(fiber, true);
     leave_if_fiber(entered);
     return error;
 }
@@ -177,7 +177,7 @@ int weft_spawn(weft_fiber **out, void (*function)(void *), void *arg,
             fiber->joinable = true;
             *out = fiber;
         }
-        weft__fiber_start(fiber);
+        weft__fiber_start(fiber, true);
     }
     leave_if_fiber(entered);
     return error;

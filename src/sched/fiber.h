@@ -154,8 +154,8 @@ int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *
  * NULL without memory. Given back by weft__fiber_free_any. */
 struct weft_fiber *weft__fiber_make_heir(const struct weft_fiber *fiber, void (*function)(void *),
                                          void *arg);
-/* Counts a made fiber as alive and makes it ready. */
-void weft__fiber_start(struct weft_fiber *fiber);
+/* Counts a made fiber as alive and makes it ready: as the next one, or behind the others. */
+void weft__fiber_start(struct weft_fiber *fiber, bool next);
 /* A made fiber that never was ready, or a kept one that has ended. */
 void weft__fiber_discard(struct weft_fiber *fiber);
 

@@ -226,7 +226,7 @@ static int start(weft_group *group, int (*function)(void *), void *arg, void *si
         fiber_extra(fiber)->group = group;
         fiber_extra(fiber)->group_function = function;
         weft__bond_begin(fiber, (struct canceler *)group->context);
-        weft__fiber_start(fiber);
+        weft__fiber_start(fiber, true);
     }
     leave_if_fiber(entered);
     return error;

@@ -150,7 +150,7 @@ static int spawn(struct start *start, void *site)
     bool entered = enter_if_fiber();
     int error = weft__fiber_make(&fiber, run, start, site);
     if (error == 0)
-        weft__fiber_start(fiber);
+        weft__fiber_start(fiber, true);
     leave_if_fiber(entered);
     return error;
 }

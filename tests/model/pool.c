@@ -73,8 +73,9 @@ static void run_fiber(void *arg)
     fiber->function(fiber->arg);
 }
 
-void weft__fiber_start(struct weft_fiber *fiber)
+void weft__fiber_start(struct weft_fiber *fiber, bool next)
 {
+    (void)next;
     static const char *const names[WORKERS] = {"worker 1", "worker 2", "worker 3", "worker 4"};
     model_thread(names[fiber - fibers], run_fiber, fiber, true);
 }

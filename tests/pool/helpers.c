@@ -160,12 +160,109 @@ static void few_tasks_bring_few_workers(void)
     pool_close(pool);
 }
 
+/* Who is made begins before many more are made: of the workers there are, few have not begun their first task. */
+enum { MANY = 1000 };
+static struct {
+    weft_pool *pool;
+    weft_wg all;
+    int64_t begun, most_waiting;
+} crowd;
+
+static void stand_by(void *arg)
+{
+    (void)arg;
+    int64_t waiting = pool_stats(crowd.pool).most_workers - ++crowd.begun; /* on one processor */
+    if (waiting > crowd.most_waiting)
+        crowd.most_waiting = waiting;
+    weft_wg_done(&crowd.all);
+    CHECK_EQ(weft_wg_wait(&crowd.all), 0);
+}
+
+static int64_t most_that_wait_to_begin(void)
+{
+    crowd.begun = crowd.most_waiting = 0;
+    CHECK_EQ(weft_wg_init(&crowd.all, MANY), 0);
+    crowd.pool = pool_open((weft_pool_options){.capacity = MANY});
+    submit_to(crowd.pool, MANY, stand_by);
+    CHECK_EQ(weft_pool_wait(crowd.pool, WEFT_NEVER), 0);
+    CHECK_EQ(crowd.begun, MANY);
+    pool_close(crowd.pool);
+    return crowd.most_waiting;
+}
+
+static void begin_soon(void *arg)
+{
+    (void)arg;
+    CHECK(most_that_wait_to_begin() <= 64);
+}
+
+static void workers_begin_soon(void)
+{
+    on_one_machine(begin_soon, NULL);
+}
+
+static void yield_on(void *arg)
+{
+    while (!atomic_u32_load_relaxed(arg))
+        weft_yield();
+}
+
+/* Where many others are ready few are made at once. */
+static void begin_in_a_crowd(void *arg)
+{
+    enum { OTHERS = 100 };
+    atomic_u32 done;
+    weft_fiber *others[OTHERS];
+    (void)arg;
+    atomic_u32_store_relaxed(&done, 0);
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_EQ(weft_spawn(&others[i], yield_on, &done, NULL), 0);
+    CHECK(most_that_wait_to_begin() <= 8);
+    atomic_u32_store_relaxed(&done, 1);
+    for (int i = 0; i < OTHERS; i++)
+        CHECK_EQ(weft_join(others[i]), 0);
+}
+
+static void few_are_made_in_a_crowd(void)
+{
+    on_one_machine(begin_in_a_crowd, NULL);
+}
+
+/* One that is being made has not had its turn yet: a task is given to one who rests. */
+static void call_one_who_rests(void *arg)
+{
+    (void)arg;
+    begin_tasks();
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 4});
+    submit_to(pool, 1, doze_off);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+    while (pool_stats(pool).idle == 0)
+        weft_yield();
+    latch_acquire(&pool->latch);
+    pool->starting++;
+    latch_release(&pool->latch);
+    submit_to(pool, 1, doze_off);
+    CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+    latch_acquire(&pool->latch);
+    pool->starting--;
+    latch_release(&pool->latch);
+    end(pool, 2);
+}
+
+static void one_who_rests_is_called_all_the_same(void)
+{
+    on_one_machine(call_one_who_rests, NULL);
+}
+
 int main(void)
 {
     RUN_BOTH(all_places_are_taken);
     RUN_BOTH(some_park_and_some_do_not);
     RUN_BOTH(some_cannot_start);
     RUN_BOTH(few_tasks_bring_few_workers);
+    RUN_PLAIN(workers_begin_soon, "is about the ring of one processor, in its order");
+    RUN_PLAIN(few_are_made_in_a_crowd, "is about the ring of one processor, in its order");
+    RUN_PLAIN(one_who_rests_is_called_all_the_same, "is about one processor");
     RUN_PLAIN(some_cannot_be_made, "lets calls of the whole process fail");
     return 0;
 }
