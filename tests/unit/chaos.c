@@ -147,7 +147,7 @@ static int with_chaos(const char *percent)
 {
     int yielded = -1;
     CHECK_EQ(setenv("WEFT_CHAOS", percent, 1), 0);
-    on_processors(1, try_all, &yielded);
+    on_one_machine(try_all, &yielded);
     CHECK_EQ(unsetenv("WEFT_CHAOS"), 0);
     return yielded;
 }
@@ -176,7 +176,7 @@ static void some_do(void)
 {
     int yielded = 0;
     CHECK_EQ(setenv("WEFT_CHAOS", "20", 1), 0);
-    on_processors(1, count_of_many, &yielded);
+    on_one_machine(count_of_many, &yielded);
     CHECK_EQ(unsetenv("WEFT_CHAOS"), 0);
     CHECK(yielded > 0 && yielded < 1000);
 }
@@ -200,7 +200,7 @@ static void who_holds_a_spin_lock_does_not(void)
 {
     bool yielded = true;
     CHECK_EQ(setenv("WEFT_CHAOS", "100", 1), 0);
-    on_processors(1, hold_spin, &yielded);
+    on_one_machine(hold_spin, &yielded);
     CHECK_EQ(unsetenv("WEFT_CHAOS"), 0);
     CHECK(!yielded);
 }
