@@ -22,10 +22,14 @@ static void read_byte(void)
     CHECK_EQ(weft_conn_read(scene.pair.near, &byte, 1, WEFT_NEVER), 1);
 }
 
-/* The first of the reads waits, so that events of the socket are looked for from then on. */
+/* What is written to a Unix socket is there at once. The first of the reads waits, so that events of the socket are looked for from
+ * then on. */
 static void scene_begin(int vain_reads)
 {
-    scene.pair = pair_open(false);
+    int ends[2];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    CHECK_EQ(weft_conn_from_fd(&scene.pair.near, ends[0]), 0);
+    CHECK_EQ(weft_conn_from_fd(&scene.pair.far, ends[1]), 0);
     scene.turns = 0;
     scene.stop = false;
     for (int i = 0; i < vain_reads; i++)
