@@ -69,8 +69,11 @@ void weft__chunk_free(struct chunk *chunk)
 static struct chunk *chunk_new(uint32_t slot)
 {
     struct chunk *chunk = chunk_memory();
-    if (chunk != NULL)
-        *chunk = (struct chunk){.slot = slot};
+    if (chunk == NULL)
+        return NULL;
+    for (size_t at = 0; at < FETCH_WRITES * sizeof(struct plain_task); at += FETCH_LINE)
+        fetch_line_to_write((const char *)chunk + at);
+    *chunk = (struct chunk){.slot = slot};
     return chunk;
 }
 
@@ -80,7 +83,7 @@ bool weft__chunk_take(struct chunk *chunk, struct task *task)
     uint32_t index = atomic_u32_add_seq_cst(&chunk->taken, 1);
     if (index >= chunk->count)
         return false;
-    fetch_line(slot_at(chunk, index + FETCH_SLOTS)); /* who submits wrote it elsewhere */
+    fetch_line(slot_at(chunk, index + FETCH_READS)); /* who submits wrote it elsewhere */
     slot_read(chunk, slot_at(chunk, index), task);
     return true;
 }
