@@ -14,13 +14,13 @@
 struct opening {
     int64_t count;
     weft_context *parent;
-    int64_t deadline;
+    int64_t timeout;
 };
 
 static void open_and_close(void *arg)
 {
     struct opening *opening = arg;
-    weft_context_options options = {.deadline = opening->deadline};
+    weft_context_options options = {.timeout = opening->timeout};
     for (int64_t i = 0; i < opening->count; i++) {
         weft_context *context;
         bench_check(weft_context_open(&context, opening->parent, &options), "weft_context_open");
@@ -54,7 +54,7 @@ static void measure_child(struct bench *bench, int64_t size)
 
 static void measure_deadline(struct bench *bench, int64_t seconds)
 {
-    struct opening opening = {.deadline = weft_after(seconds * WEFT_S)};
+    struct opening opening = {.timeout = seconds * WEFT_S};
     run(bench, &opening);
 }
 

@@ -1,13 +1,13 @@
 /*
  * weft/context.h: contexts: tell a whole tree of work to stop.
  *
- * A context can be cancelled, by hand or by a deadline, and with it all contexts that were opened under
+ * A context can be cancelled, by hand or when its time is up, and with it all contexts that were opened under
  * it. A fiber (or thread) is bound to at most one context; when that is cancelled, the wait that the
- * fiber is in ends with -ECANCELED (or -ETIMEDOUT, if a deadline did it), and every later one returns
+ * fiber is in ends with -ECANCELED (or -ETIMEDOUT, if a timeout did it), and every later one returns
  * at once with the same, if it would have to wait. What can be done without waiting is still done.
  *
  *     weft_context *request;
- *     weft_context_options options = { .deadline = weft_after(2 * WEFT_S) };
+ *     weft_context_options options = { .timeout = 2 * WEFT_S };
  *     if (weft_context_open(&request, NULL, &options) != 0)
  *         ...
  *     weft_spawn_options work = { .context = request };
@@ -41,9 +41,9 @@ typedef struct weft_context weft_context;
 
 /* Zero means default in every field. */
 typedef struct weft_context_options {
-    /* When it is cancelled by itself, with -ETIMEDOUT. 0: not at all (a deadline that has passed is
-     * any number from 1 on). The earliest of its own and its ancestors' counts. */
-    int64_t deadline;
+    /* A duration, from the call that opens the context: after that it is cancelled, with -ETIMEDOUT. 0: never.
+     * Its ancestors' deadlines hold as well: the earliest counts (weft_context_deadline). */
+    int64_t timeout;
     /* A value to find by weft_context_value, here and below; key NULL: none. */
     const void *key;
     void *value;
@@ -51,9 +51,9 @@ typedef struct weft_context_options {
 } weft_context_options;
 
 /* Opens a context under `parent`, or one of its own if parent is NULL.
- * Returns 0; -EINVAL if context is NULL or a reserved field is set; -ENOMEM; -ECHILD in a forked child; with
- * a deadline also what starting the runtime may return (weft_go). Under a parent that is cancelled, or with
- * a deadline that has passed, the new one is cancelled from the start.
+ * Returns 0; -EINVAL if context is NULL, the timeout negative or a reserved field set; -ENOMEM; -ECHILD in a forked
+ * child; with a timeout also what starting the runtime may return (weft_go). Under a parent that is cancelled the new
+ * one is cancelled from the start.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_context_open(weft_context **context, weft_context *parent,
                                              const weft_context_options *options);
@@ -63,7 +63,7 @@ WEFT_API WEFT_MUST_USE int weft_context_open(weft_context **context, weft_contex
  * Contexts: fiber, thread. */
 WEFT_API void weft_context_cancel(weft_context *context);
 
-/* Cancels the context and gives the handle up. One with a deadline waits for a timer that is just
+/* Cancels the context and gives the handle up. One with a timeout waits for a timer that is just
  * firing. NULL is fine.
  * Contexts: fiber, thread. Undefined: any use of the handle after it. */
 WEFT_API void weft_context_close(weft_context *context);
@@ -72,7 +72,8 @@ WEFT_API void weft_context_close(weft_context *context);
  * Contexts: fiber, thread. */
 WEFT_API int weft_context_error(const weft_context *context);
 
-/* When it will be cancelled by a deadline, its own or an ancestor's; WEFT_NEVER if there is none.
+/* The point in time (weft/time.h) at which a timeout cancels it, its own or an ancestor's, whichever is first;
+ * WEFT_NEVER if there is none.
  * Contexts: fiber, thread. */
 WEFT_API int64_t weft_context_deadline(const weft_context *context);
 

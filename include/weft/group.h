@@ -37,16 +37,17 @@ typedef struct weft_group_options {
     weft_context *context;
     /* At most so many of its fibers run at once; weft_group_go waits for a place. Default: no limit. */
     int64_t limit;
-    /* When the group is cancelled by itself, with -ETIMEDOUT. Default 0: not at all. */
-    int64_t deadline;
+    /* A duration, from the call that opens the group: after that the group is cancelled, with -ETIMEDOUT.
+     * Default 0: never. */
+    int64_t timeout;
     /* Not zero: an error does not cancel the others; it is still what close returns. */
     int keep_going;
     uintptr_t reserved[4]; /* must be zero */
 } weft_group_options;
 
 /* Opens a group; options NULL: all defaults.
- * Returns 0; -EINVAL if group is NULL, the limit negative or a reserved field set; or as
- * weft_context_open.
+ * Returns 0; -EINVAL if group is NULL, the limit or the timeout negative, or a reserved field set; or
+ * as weft_context_open.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_group_open(weft_group **group, const weft_group_options *options);
 

@@ -22,7 +22,7 @@
  * looks for it under the lock after the reason is set; one that is made after that is closed by its
  * maker.
  *
- * A deadline is a timer (weft/timer.h) that cancels. It is closed with the handle.
+ * A timeout is a timer (weft/timer.h) that cancels. It is closed with the handle.
  *
  * Lock order: a parent's lock, then the latch of a child's canceler.
  */
@@ -167,7 +167,8 @@ int weft_context_open(weft_context **out, weft_context *parent, const weft_conte
     static const weft_context_options defaults;
     if (options == NULL)
         options = &defaults;
-    if (out == NULL || memcmp(options->reserved, defaults.reserved, sizeof defaults.reserved) != 0)
+    if (out == NULL || options->timeout < 0 ||
+        memcmp(options->reserved, defaults.reserved, sizeof defaults.reserved) != 0)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
@@ -180,14 +181,11 @@ int weft_context_open(weft_context **out, weft_context *parent, const weft_conte
     context->key = options->key;
     context->value = options->value;
     int64_t above = weft_context_deadline(parent);
-    context->deadline = options->deadline != 0 ? options->deadline : WEFT_NEVER;
+    context->deadline = options->timeout > 0 ? weft_after(options->timeout) : WEFT_NEVER;
     bool own = context->deadline < above;
     if (!own)
         context->deadline = above;
-    bool passed = own && context->deadline <= weft__now();
-    if (passed)
-        (void)weft__cancel(&context->canceler, ETIMEDOUT); /* nobody is bound to it yet */
-    int error = own && !passed ? start_timer(context) : 0;
+    int error = own ? start_timer(context) : 0;
     if (error != 0) {
         weft__sys_free(context);
         return error;

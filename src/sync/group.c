@@ -363,7 +363,7 @@ static void free_group(weft_group *group)
 static int open_parts(weft_group *group, const weft_group_options *options)
 {
     weft_context *parent = options->context != NULL ? options->context : weft_context_current();
-    weft_context_options context = {.deadline = options->deadline};
+    weft_context_options context = {.timeout = options->timeout};
     int error = weft_context_open(&group->context, parent, &context);
     if (error == 0 && options->limit > 0)
         error = weft_chan_make(&group->places, 0, (size_t)options->limit);

@@ -123,7 +123,7 @@ static void running_ticker(void *arg)
 
 static void context_with_deadline(void *arg)
 {
-    weft_context_options options = {.deadline = weft_after(WHILE_MS * WEFT_MS)};
+    weft_context_options options = {.timeout = WHILE_MS * WEFT_MS};
     weft_context *context;
     CHECK_EQ(weft_context_open(&context, NULL, &options), 0);
     CHECK_EQ(weft_context_bind(context, NULL), 0);

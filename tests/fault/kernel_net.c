@@ -270,7 +270,7 @@ static void waiting_for_room_can_be_ended(void)
              -ETIMEDOUT);
     weft_context *context;
     weft_fiber *fiber;
-    weft_context_options limit = {.deadline = weft_after(300 * WEFT_MS)};
+    weft_context_options limit = {.timeout = 300 * WEFT_MS};
     CHECK_EQ(weft_context_open(&context, NULL, &limit), 0);
     weft_spawn_options options = {.context = context};
     CHECK_EQ(weft_spawn(&fiber, accept_one, NULL, &options), 0);

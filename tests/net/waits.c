@@ -238,7 +238,7 @@ static void a_full_addressee_is_asked_from_time_to_time(void)
     CHECK_EQ(weft_join(cancelled), 0);
     weft_context_close(context);
     /* A context whose time is over says what a pause of its own says. */
-    weft_context_options timed = {.deadline = weft_after(5 * WEFT_MS)};
+    weft_context_options timed = {.timeout = 5 * WEFT_MS};
     CHECK_EQ(weft_context_open(&context, NULL, &timed), 0);
     options.context = context;
     CHECK_EQ(weft_spawn(&cancelled, send_in_time, NULL, &options), 0);

@@ -135,7 +135,7 @@ static void a_group_of_another_pool_is_waited_for(void)
 static void contexts_end_the_wait(void)
 {
     weft_context *context, *before;
-    weft_context_options limit = {.deadline = weft_after(WEFT_MS)};
+    weft_context_options limit = {.timeout = WEFT_MS};
     two_open(1);
     gate_fill(&two.gate, two.other, 1);
     CHECK_EQ(weft_pool_group(&two.group, two.other, NULL), 0);

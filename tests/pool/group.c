@@ -195,17 +195,16 @@ static void a_worker_is_free_afterwards(void)
 static void cancel_ends_the_waits(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = 10});
-    for (int deadline = 0; deadline < 2; deadline++) {
-        weft_group *group =
-            make(pool, &(weft_group_options){.deadline = deadline ? weft_after(5 * WEFT_MS) : 0});
+    for (int timed = 0; timed < 2; timed++) {
+        weft_group *group = make(pool, &(weft_group_options){.timeout = timed ? 5 * WEFT_MS : 0});
         int result = 0;
         for (int i = 0; i < 15 && result == 0; i++) /* more than can run */
             result = weft_group_go(group, sleep_on, NULL);
-        CHECK(result == 0 || (deadline && result == -ETIMEDOUT)); /* a slow machine */
-        if (!deadline)
+        CHECK(result == 0 || (timed && result == -ETIMEDOUT)); /* a slow machine */
+        if (!timed)
             weft_group_cancel(group);
         int error = weft_group_close(group);
-        CHECK(error == (deadline ? -ETIMEDOUT : -ECANCELED) || (error == 0 && result != 0));
+        CHECK(error == (timed ? -ETIMEDOUT : -ECANCELED) || (error == 0 && result != 0));
     }
     pool_close(pool);
     (void)arg;

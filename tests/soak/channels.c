@@ -47,7 +47,7 @@ static void sender(struct member *member)
     weft_context *context = NULL;
     for (int i = 0; i < EACH; i++) {
         if (one_in(prng, 16)) {
-            weft_context_options options = {.deadline = weft_after(below(prng, 500) * WEFT_US + 1)};
+            weft_context_options options = {.timeout = below(prng, 500) * WEFT_US + 1};
             CHECK_EQ(weft_context_bind(NULL, NULL), 0);
             weft_context_close(context);
             CHECK_EQ(weft_context_open(&context, NULL, one_in(prng, 2) ? &options : NULL), 0);

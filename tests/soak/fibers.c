@@ -140,8 +140,8 @@ static void cancels(struct actor *actor)
     CHECK_EQ(weft_chan_make(&never, 0, 0), 0);
     CHECK_EQ(weft_context_open(&root, NULL, NULL), 0);
     for (int i = 0; i < FAMILY; i++) {
-        weft_context_options options = {
-            .deadline = one_in(prng, 2) ? weft_after(below(prng, 1500) * WEFT_US) : 0};
+        weft_context_options options = {.timeout =
+                                            one_in(prng, 2) ? below(prng, 1500) * WEFT_US : 0};
         weft_context *parent = i > 0 && one_in(prng, 2) ? branches[below(prng, (uint32_t)i)] : root;
         CHECK_EQ(weft_context_open(&branches[i], parent, &options), 0);
         kin[i] = (struct kin){.id = ledger_enter(BOOK_EVENTS, "wait under a context"),
@@ -201,7 +201,7 @@ static void groups(struct actor *actor)
     struct prng *prng = &actor->prng;
     weft_group_options options = {.limit = below(prng, 5),
                                   .keep_going = (int)below(prng, 2),
-                                  .deadline = one_in(prng, 4) ? soak_soon(prng) : 0};
+                                  .timeout = one_in(prng, 4) ? below(prng, 300) * WEFT_US : 0};
     actor->doing = "has a group";
     for (int i = 0; i < FAMILY; i++)
         kin[i] = (struct kin){.dice = prng_next(prng)};

@@ -206,8 +206,9 @@ static int be_member(void *arg)
 
 static int run_group(struct worker *worker, int64_t deadline)
 {
+    int64_t left = deadline - weft_now();
     weft_group_options options = {.limit = prng_below(&worker->prng, 3),
-                                  .deadline = deadline == WEFT_NEVER ? 0 : deadline};
+                                  .timeout = deadline != WEFT_NEVER && left > 0 ? left : 0};
     weft_group *group;
     int error = 0;
     CHECK_EQ(weft_group_open(&group, &options), 0);

@@ -45,10 +45,10 @@ static bool chance(struct worker *worker, uint32_t one_in)
 /* Bound to a context, or to one below it that nobody else knows of. */
 static void bind_anew(struct worker *worker)
 {
-    weft_context_options options = {.deadline = 0};
+    weft_context_options options = {.timeout = 0};
     weft_context *root;
     if (chance(worker, 3))
-        options.deadline = weft_now() + prng_below(&worker->prng, 20000);
+        options.timeout = prng_below(&worker->prng, 20000);
     CHECK_EQ(weft_context_open(&root, NULL, &options), 0);
     worker->context = root;
     if (chance(worker, 3))

@@ -75,7 +75,7 @@ static int64_t read_some(struct line *line, int64_t deadline)
 static int64_t read_bound(struct line *line, struct prng *prng)
 {
     weft_context *context;
-    weft_context_options options = {.deadline = weft_after(prng_below(prng, 80) * WEFT_US)};
+    weft_context_options options = {.timeout = prng_below(prng, 80) * WEFT_US};
     CHECK_EQ(weft_context_open(&context, NULL, &options), 0);
     CHECK_EQ(weft_context_bind(context, NULL), 0);
     int64_t got = read_some(line, some_deadline(prng));

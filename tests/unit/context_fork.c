@@ -55,7 +55,7 @@ static void tickers_in_child(void)
 /* What the child did is nothing to the parent. */
 static void in_a_forked_child(void)
 {
-    weft_context_options options = {.deadline = weft_after(1000 * WEFT_S)};
+    weft_context_options options = {.timeout = 1000 * WEFT_S};
     CHECK_EQ(weft_context_open(&context, NULL, &options), 0);
     CHECK_EQ(weft_group_open(&group, NULL), 0);
     CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);

@@ -16,10 +16,10 @@ static weft_context *make(weft_context *parent)
     return context;
 }
 
-static weft_context *make_until(weft_context *parent, int64_t deadline)
+static weft_context *make_timed(weft_context *parent, int64_t timeout)
 {
     weft_context *context;
-    weft_context_options options = {.deadline = deadline};
+    weft_context_options options = {.timeout = timeout};
     CHECK_EQ(weft_context_open(&context, parent, &options), 0);
     return context;
 }
@@ -330,7 +330,7 @@ static void every_wait_ends_at_the_deadline(void)
     fixture_begin(&fixture);
     for (int i = 0; i < KINDS; i++)
         for (int thread = 0; thread < 2; thread++) {
-            weft_context *root = make_until(NULL, weft_after(WEFT_MS));
+            weft_context *root = make_timed(NULL, WEFT_MS);
             struct wait wait = {&fixture, &kinds[i], make(root), WEFT_NEVER, 1};
             if (thread)
                 wait.deadline = weft_after(1000 * WEFT_S);

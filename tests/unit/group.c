@@ -14,6 +14,7 @@ static void arguments(void)
     weft_group *group = poison;
     CHECK_EQ(weft_group_open(NULL, NULL), -EINVAL);
     CHECK_EQ(weft_group_open(&group, &(weft_group_options){.limit = -1}), -EINVAL);
+    CHECK_EQ(weft_group_open(&group, &(weft_group_options){.timeout = -1}), -EINVAL);
     for (int i = 0; i < 4; i++) {
         weft_group_options options = {.limit = 1};
         options.reserved[i] = 1;
@@ -243,8 +244,8 @@ static atomic_u32 started;
 static void attempt_group(void)
 {
     weft_group *group = poison;
-    int opened = weft_group_open(
-        &group, &(weft_group_options){.limit = 1, .deadline = weft_after(1000 * WEFT_S)});
+    int opened =
+        weft_group_open(&group, &(weft_group_options){.limit = 1, .timeout = 1000 * WEFT_S});
     int went = opened == 0 ? weft_group_go(group, succeed, &started) : 0;
     failing_off();
     failing_check(opened, failing_start);
