@@ -52,8 +52,7 @@ int main(int argc, char **argv)
         return 1;
     for (long i = 0; i < connections && error == 0; i++)
         error = weft_group_go(group, talk, NULL);
-    int first = weft_group_wait(group);
-    weft_group_close(group);
+    int first = weft_group_close(group); /* waits for all */
     if (error != 0 || first != 0) {
         fprintf(stderr, "echo_client: %s\n", weft_strerror(error != 0 ? error : first));
         return 1;

@@ -73,7 +73,9 @@ WEFT_API void weft_task_release(weft_task *task);
 
 /* Opens a group (weft/group.h) whose functions run as tasks of the pool instead of fibers of their own:
  * weft_group_go submits (and waits, or not, as the pool does when it is full), and everything else is as for
- * any group. The pool must not be closed before the group.
+ * any group. A function that waits in the pool's queue when the group is cancelled is skipped when its turn comes, unless
+ * the group keeps going; one whose weft_group_go waited for the full pool meanwhile too. The pool must not be closed
+ * before the group.
  * Returns as weft_group_open.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_group(weft_group **group, weft_pool *pool,

@@ -23,6 +23,7 @@ struct member {
 
 static bool panicked(void *pool, struct panic *panic, int (*function)(void *), void *arg)
 {
+    weft__group_unwrap(&function, &arg);
     return weft__pool_tell_panic(pool, panic, (void (*)(void *))(uintptr_t)function, arg);
 }
 
@@ -38,7 +39,7 @@ void weft__pool_group_dropped(const void *arg)
 {
     struct member member;
     memcpy(&member, arg, sizeof member);
-    weft__group_dropped(member.group);
+    weft__group_dropped(member.group, member.function, member.arg);
 }
 
 void weft__pool_group_crashed(weft_pool *pool, const void *arg, struct weft_fiber *gone,

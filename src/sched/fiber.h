@@ -40,13 +40,20 @@ enum fiber_owner {
 enum { OUTSIDE_LOST = 1 << 30 };
 
 /* What most fibers do not have; freed with the record. */
+/* A function of a group that a fiber or thread runs: sync/group.c. It may run one inside another. */
+struct membership {
+    struct weft_group *group; /* NULL: none, or it has left */
+    struct member *member;    /* its record or copy: sync/group_record.c; NULL: none */
+    struct membership *outer; /* of the function around this one; on the stack */
+};
+
 struct extra {
     char name[FIBER_NAME_SIZE];
     struct locals *locals;
-    struct bond bond;         /* to its context */
-    struct weft_group *group; /* that it is in; with what it runs: sync/group.c */
-    int (*group_function)(void *);
-    struct crash *crash;        /* if it may be abandoned: sched/crash.c; else NULL */
+    struct bond bond;              /* to its context */
+    struct membership membership;  /* the innermost */
+    int (*group_function)(void *); /* what a fiber of a group runs */
+    struct crash *crash;           /* if it may be abandoned: sched/crash.c; else NULL */
     struct stand_in *stands_in; /* tasks of pools that it runs in place of a worker: pool/stand.c */
 };
 

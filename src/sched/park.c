@@ -29,6 +29,8 @@ const char *weft__wait_text(enum wait_what what)
         [WAIT_JOIN] = "joins a fiber",
         [WAIT_TIMER_CLOSE] = "closes a timer",
         [WAIT_WG] = "waits for a wait group",
+        [WAIT_GROUP] = "waits for a group",
+        [WAIT_GROUP_PLACE] = "waits for a place in a group",
         [WAIT_SEND] = "sends to a channel",
         [WAIT_RECEIVE] = "receives from a channel",
         [WAIT_SELECT] = "selects",

@@ -64,6 +64,8 @@ enum wait_what {
     WAIT_JOIN,
     WAIT_TIMER_CLOSE,
     WAIT_WG,
+    WAIT_GROUP,
+    WAIT_GROUP_PLACE,
     WAIT_SEND,
     WAIT_RECEIVE,
     WAIT_SELECT,

@@ -22,6 +22,9 @@
  * looks for it under the lock after the reason is set; one that is made after that is closed by its
  * maker.
  *
+ * The owner (a group) is told of the cancellation in the same place. It is read under the lock and called outside it:
+ * the cancellation holds a reference to the context, and the owner's memory is freed with the last one.
+ *
  * A timeout is a timer (weft/timer.h) that cancels. It is closed with the handle.
  *
  * Lock order: a parent's lock, then the latch of a child's canceler.
@@ -43,6 +46,9 @@ struct weft_context {
     weft_context *children;     /* lock */
     weft_context *to_do;        /* of the cancellation that took it from its parent */
     weft_chan *done;            /* NULL until asked for; lock */
+    void *owner;                /* NULL: none; lock */
+    void (*cancelled)(void *owner);
+    void (*freed)(void *owner);
     weft_timer *timer;
     int64_t deadline;
     const void *key;
@@ -63,6 +69,8 @@ void weft__context_drop(weft_context *context)
     while (context != NULL && atomic_u32_sub_acq_rel(&context->references, 1) == 1) {
         weft_context *parent = context->parent;
         weft_chan_destroy(context->done);
+        if (context->owner != NULL)
+            context->freed(context->owner);
         weft__sys_free(context);
         context = parent;
     }
@@ -98,9 +106,12 @@ static weft_context *take_children(weft_context *context, weft_context *to_do)
         to_do = child;
     }
     weft_chan *done = context->done;
+    void *owner = context->owner;
     lock_release(&context->lock);
     if (done != NULL)
         (void)weft_chan_close(done);
+    if (owner != NULL)
+        context->cancelled(owner);
     return to_do;
 }
 
@@ -194,6 +205,16 @@ int weft_context_open(weft_context **out, weft_context *parent, const weft_conte
         put_under(context, parent);
     *out = context;
     return 0;
+}
+
+void weft__context_own(weft_context *context, void *owner, void (*cancelled)(void *owner),
+                       void (*freed)(void *owner))
+{
+    lock_acquire(&context->lock);
+    context->owner = owner;
+    context->cancelled = cancelled;
+    context->freed = freed;
+    lock_release(&context->lock);
 }
 
 /* From its parent's list. */

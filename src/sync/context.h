@@ -12,4 +12,10 @@
 void weft__context_hold(weft_context *context);
 void weft__context_drop(weft_context *context);
 
+/* Makes `owner` part of a context that was just opened. `cancelled(owner)` is called once by the cancellation, after
+ * the reason is set, unless the context was cancelled before this call. `freed(owner)` is called when the last
+ * reference to the context is gone: until then a cancellation may be on its way to the owner. */
+void weft__context_own(weft_context *context, void *owner, void (*cancelled)(void *owner),
+                       void (*freed)(void *owner));
+
 #endif

@@ -1,48 +1,61 @@
 /*
- * group.c: groups of fibers.
+ * group.c: groups: functions that run together, under one context, and end before the group does.
  *
- * A group is put together from what is there: a context to cancel, a wait group that counts the fibers
- * that run, and, if there is a limit, a channel without content whose capacity is the limit: a place is
- * taken by sending, so that those who wait for one are served in order, stop waiting when the context is
- * cancelled (a select with its done channel), and are bound to their own context as in any wait.
+ * A group is a context to cancel, a count of the functions that run (group_wait.c), and the first error. What a fiber
+ * runs and the group it is in stand in the extras of its record, so a fiber of a group needs no other memory than one
+ * with a name; with a copied argument, or in a group that collects, one block more (group_record.c).
  *
- * What a fiber runs and the group it is in stand in the extras of its record, so a fiber of a group needs
- * no other memory than one with a name.
+ * The life of a function:
  *
- * The end of a fiber, in this order: the error is noted if it is the first, and cancels; the place is
- * given back; the wait group is told, which is the last touch: the group may be gone after it. The bond
- * to the context holds that by itself, until the fiber ends.
+ *     go           takes a place, makes the block if one is needed, starts a fiber or has the pool take it
+ *     begins       if the group is cancelled and does not keep going: skipped. Else it is bound to the context and called
+ *     ends         in this order: its result is recorded; the error is noted if it is the first, and cancels; the block is
+ *                  let go; the place is given back, which is the last touch: the group may be gone after it. The bond to
+ *                  the context holds that by itself, until the fiber ends
+ *
+ * A skip is decided when the function would begin, not when it is started: between the two lie the ready queue, or the
+ * queue of a pool and the wait for a place in it. So no function begins after weft_group_cancel has returned.
+ *
+ * The error of a group. The first of: an error of a function, a panic, a dropped function, a cancellation of the context.
+ * The context is not told to note itself here, so the two are put in order when either is asked for:
+ *
+ *     a function fails    the context is cancelled already: its error is the first, and is noted in place of the function's
+ *                         else: the function's is noted, and then cancels (so that its own cancellation comes later)
+ *     the group is asked  what was noted; or, if nothing was, the error of the context
+ *
+ * Memberships. A fiber or thread can run a function of a group inside another one: a submitter that runs the task itself,
+ * a task that waits for another. They form a list from the inside to the outside. The innermost is in the record of the
+ * fiber or thread, since a crash (sched/crash.c) reads it when the stack is lost; the others on the stack of the call
+ * that nests them. Only its owner looks at it.
+ *
+ * Memory. The group is part of its context (weft__context_own): a cancellation that comes down the tree of contexts may
+ * reach the group while that is closed.
  */
 #include "sync/group.h"
 
 #include <errno.h>
 #include <string.h>
-#include <weft/select.h>
-#include <weft/wg.h>
 
+#include "sched/compact.h"
 #include "sched/panic.h"
 #include "sched/sched.h"
 #include "sync/context.h"
+#include "sync/group_state.h"
 
-struct weft_group {
-    weft_context *context;
-    weft_wg running;
-    weft_chan *places; /* NULL: no limit */
-    weft_chan *done;   /* the context's; if there is a limit */
-    atomic_u32 error;  /* the first; 0: none */
-    atomic_ptr panic;  /* struct panic: the first; NULL: none */
-    atomic_u32 asked;  /* somebody has been told of it */
-    bool keep_going;
-    group_starter *starter; /* NULL: each function has a fiber of its own */
-    group_waiting *waiting; /* NULL: nobody is to be told */
-    void *where;            /* theirs */
-};
+/* Errors. */
+
+int weft__group_error(const weft_group *group)
+{
+    int error = (int)atomic_u32_load_acquire(&group->error); /* pairs with note_error */
+    return error != 0 ? error : weft_context_error(group->context);
+}
 
 static void note_error(weft_group *group, int error)
 {
     uint32_t none = 0;
+    int cancelled = weft_context_error(group->context);
     (void)atomic_u32_cas_acq_rel(&group->error, &none,
-                                 (uint32_t)error); /* pairs with wait_for_all */
+                                 (uint32_t)(cancelled != 0 ? cancelled : error));
     if (!group->keep_going)
         weft_context_cancel(group->context);
 }
@@ -63,6 +76,53 @@ static void note_panic(weft_group *group, struct panic *panic, bool known)
     note_error(group, error);
 }
 
+/* What becomes of the panic that ended a function, and its error; `group` is NULL if it has left it. */
+static int end_by_panic(weft_group *group, struct panic *panic, bool known)
+{
+    int error = panic_error(panic);
+    if (group != NULL)
+        note_panic(group, panic, known);
+    else if (known)
+        weft__panic_free(panic);
+    else
+        weft__panic_report(panic);
+    return error;
+}
+
+/* Memberships. */
+
+/* The caller's innermost; NULL if it has no record. */
+static struct membership *membership_self(void)
+{
+    struct thread *thread = thread_self();
+    if (thread == NULL)
+        return NULL;
+    if (thread->fiber == NULL)
+        return &((struct foreign *)thread)->membership;
+    struct extra *extra = fiber_extra(thread->fiber);
+    return extra != NULL ? &extra->membership : NULL;
+}
+
+/* With a record made for it; NULL without memory. */
+static struct membership *membership_make(void)
+{
+    if (weft_self() != NULL)
+        (void)weft__fiber_extra(weft_self());
+    else
+        (void)weft__foreign_self();
+    return membership_self();
+}
+
+bool weft__group_inside(const weft_group *group)
+{
+    const struct membership *one = membership_self();
+    while (one != NULL && one->group != group)
+        one = one->outer;
+    return one != NULL;
+}
+
+/* Running. */
+
 /* A function of the group, as a call that a panic cannot leave. */
 struct call {
     int (*function)(void *);
@@ -81,98 +141,105 @@ static void end_locals(void *extra)
     weft__locals_end(&((struct extra *)extra)->locals);
 }
 
-/* What becomes of the panic that ended a function; `group` is NULL if it has left it. */
-static int end_by_panic(weft_group *group, struct panic *panic, bool known)
+static bool skips(const weft_group *group)
 {
-    if (group != NULL)
-        note_panic(group, panic, known);
-    else if (known)
-        weft__panic_free(panic);
-    else
-        weft__panic_report(panic);
-    return -EOWNERDEAD;
+    return !group->keep_going && weft_context_error(group->context) != 0;
 }
 
-static void give_place_back(weft_group *group)
+/* The innermost function of the caller is over: its result, what is left of it, its place. */
+static void finish(struct membership *own, int error, bool skipped)
 {
-    if (group->places != NULL)
-        must(weft_chan_try_receive(group->places, NULL) == 0);
-}
-
-/* A fiber of the group has ended, or leaves. */
-static void leave(weft_group *group)
-{
-    give_place_back(group);
-    weft_wg_done(&group->running);
-}
-
-/* A function of the group has returned. */
-static void finish(struct extra *extra, int error)
-{
-    weft_group *group = extra->group;
-    if (group == NULL || weft__runtime_forked())
-        return; /* it has left, or this is a forked child */
-    extra->group = NULL;
-    if (error != 0)
+    weft_group *group = own->group; /* NULL: it has left */
+    struct member *member = own->member;
+    if (weft__runtime_forked())
+        return;
+    own->group = NULL;
+    own->member = NULL;
+    if (group != NULL && member != NULL)
+        weft__member_ended(member, skipped ? -ECANCELED : error);
+    if (group != NULL && error != 0)
         note_error(group, error);
-    leave(group);
+    if (member != NULL)
+        weft__member_drop(member);
+    if (group != NULL)
+        weft__group_exit(group);
 }
 
 /* What each fiber of a group runs. */
 static void run(void *arg)
 {
     struct extra *extra = fiber_extra(weft_self());
+    struct membership *own = &extra->membership;
     struct guard guard = {.panic = NULL};
-    struct call own = {extra->group_function, arg, 0};
-    if (unlikely(weft__guarded(&guard, call, &own)))
-        own.result = end_by_panic(extra->group, guard.panic, false);
-    if (extra->group != NULL && extra->locals != NULL)
+    struct call call_own = {extra->group_function, arg, 0};
+    if (skips(own->group)) {
+        finish(own, 0, true);
+        return;
+    }
+    if (unlikely(weft__guarded(&guard, call, &call_own)))
+        call_own.result = end_by_panic(own->group, guard.panic, false);
+    if (own->group != NULL && extra->locals != NULL)
         while (weft__guarded(&guard, end_locals, extra)) /* part of what the group waits for */
-            own.result = end_by_panic(extra->group, guard.panic, false);
-    finish(extra, own.result);
+            call_own.result = end_by_panic(own->group, guard.panic, false);
+    finish(own, call_own.result, false);
 }
 
-void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
-                     group_panicked *panicked)
+static struct member *member_of(int (*function)(void *), void *arg)
 {
+    return function == weft__member_call ? arg : NULL;
+}
+
+/* Calls the function bound to the group's context, inside what the caller is bound to otherwise. */
+static void run_inside(struct membership *own, int (*function)(void *), void *arg,
+                       group_panicked *panicked)
+{
+    weft_group *group = own->group;
     weft_context *before = weft_context_current();
     void *where = group->where; /* the function may leave the group, and the group be closed */
-    struct extra outside = {
-        .group = NULL}; /* of a thread, which runs a task that its pool has no room for */
-    struct extra *extra = weft_self() != NULL ? weft__fiber_extra(weft_self()) : &outside;
     if (before != NULL)
         weft__context_hold(before);
-    /* Some fiber that only came by runs it for lack of memory: it was admitted, so it is called none the less. */
-    if (extra == NULL)
-        extra = &outside;
     bool bound = weft_context_bind(group->context, NULL) == 0;
-    weft_group *outer = extra->group;
-    extra->group = group;
     struct guard guard;
-    struct call own = {function, arg, 0};
-    bool ended_by_panic = weft__guarded(&guard, call, &own);
+    struct call call_own = {function, arg, 0};
+    bool ended_by_panic = weft__guarded(&guard, call, &call_own);
     if (bound)
         (void)weft_context_bind(before, NULL); /* it has been bound, so there is memory for it */
     if (before != NULL)
         weft__context_drop(before);
     if (unlikely(ended_by_panic))
-        own.result =
-            end_by_panic(extra->group, guard.panic, panicked(where, guard.panic, function, arg));
-    finish(extra, own.result);
-    extra->group = outer;
+        call_own.result =
+            end_by_panic(own->group, guard.panic, panicked(where, guard.panic, function, arg));
+    finish(own, call_own.result, false);
+}
+
+void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
+                     group_panicked *panicked)
+{
+    struct membership unrecorded = {.group = NULL};
+    struct membership *own = membership_make();
+    /* One that only came by runs it for lack of memory: it was admitted, so it is called none the less. */
+    if (own == NULL)
+        own = &unrecorded;
+    struct membership outer = *own;
+    *own = (struct membership){group, member_of(function, arg), &outer};
+    if (skips(group))
+        finish(own, 0, true);
+    else
+        run_inside(own, function, arg, panicked);
+    if (!weft__runtime_forked()) /* in a child the record of a thread is gone */
+        *own = outer;
 }
 
 void weft__group_crashed(struct weft_fiber *gone, struct panic *panic, bool known)
 {
-    struct extra *extra = fiber_extra(gone);
-    (void)end_by_panic(extra->group, panic, known);
-    finish(extra, 0);
+    struct membership *own = &fiber_extra(gone)->membership;
+    finish(own, end_by_panic(own->group, panic, known), false);
 }
 
-void weft__group_dropped(weft_group *group)
+void weft__group_dropped(weft_group *group, int (*function)(void *), void *arg)
 {
-    note_error(group, -ECANCELED);
-    leave(group);
+    struct membership own = {.group = group, .member = member_of(function, arg)};
+    finish(&own, -ECANCELED, false);
 }
 
 void *weft__group_where(const weft_group *group)
@@ -180,38 +247,22 @@ void *weft__group_where(const weft_group *group)
     return group->where;
 }
 
+int weft_group_leave(void)
+{
+    struct membership *own = membership_self();
+    if (own == NULL || own->group == NULL)
+        return -EINVAL;
+    weft_group *group = own->group;
+    own->group = NULL;
+    if (own->member != NULL)
+        weft__member_ended(own->member, 0);
+    if (weft_context_current() == group->context)
+        (void)weft_context_bind(NULL, NULL);
+    weft__group_exit(group);
+    return 0;
+}
+
 /* Starting. */
-
-static int wait_for_place(weft_group *group)
-{
-    weft_case cases[] = {{.chan = group->places, .op = WEFT_SEND},
-                         {.chan = group->done, .op = WEFT_RECEIVE}};
-    if (group->waiting != NULL)
-        group->waiting(group, 1);
-    int chosen = weft_select(cases, 2);
-    if (group->waiting != NULL)
-        group->waiting(group, -1);
-    if (chosen < 0)
-        return chosen;
-    return chosen == 0 ? 0 : weft_context_error(group->context);
-}
-
-static int take_place(weft_group *group, bool wait)
-{
-    int error = weft_context_error(group->context);
-    if (error != 0 || group->places == NULL)
-        return error;
-    error = weft_chan_try_send(group->places, NULL);
-    if (error == -EAGAIN && wait)
-        error = wait_for_place(group);
-    if (error != 0)
-        return error;
-    /* A fiber that a cancellation has just ended may have left the place. */
-    error = weft_context_error(group->context);
-    if (error != 0)
-        give_place_back(group);
-    return error;
-}
 
 static int start(weft_group *group, int (*function)(void *), void *arg, void *site)
 {
@@ -223,7 +274,8 @@ static int start(weft_group *group, int (*function)(void *), void *arg, void *si
         error = -ENOMEM;
     }
     if (error == 0) {
-        fiber_extra(fiber)->group = group;
+        fiber_extra(fiber)->membership =
+            (struct membership){.group = group, .member = member_of(function, arg)};
         fiber_extra(fiber)->group_function = function;
         weft__bond_begin(fiber, (struct canceler *)group->context);
         weft__fiber_start(fiber, true);
@@ -232,97 +284,69 @@ static int start(weft_group *group, int (*function)(void *), void *arg, void *si
     return error;
 }
 
-static int go(weft_group *group, int (*function)(void *), void *arg, bool wait, void *site)
+/* What is to be started. */
+struct order {
+    int (*function)(void *);
+    void *arg;
+    size_t copy; /* bytes; 0: the argument is given as it is */
+    bool wait;   /* for a place */
+    void *site;
+};
+
+/* The caller has a place in the group. */
+static int start_order(weft_group *group, const struct order *order)
 {
-    if (group == NULL || function == NULL)
+    int (*function)(void *) = order->function;
+    void *arg = order->arg;
+    struct member *member = NULL;
+    if (order->copy != 0 || group->records != NULL) {
+        if (order->copy == 0)
+            compact_check(arg, "the argument of a function of a group",
+                          "have it in the heap, or copied by the group (weft_group_go_copy)");
+        int error = weft__member_make(&member, group, function, arg, order->copy);
+        if (error != 0)
+            return error;
+        function = weft__member_call;
+        arg = member;
+    }
+    int error = group->starter != NULL ? group->starter(group, function, arg, order->wait)
+                                       : start(group, function, arg, order->site);
+    if (error != 0 && member != NULL)
+        weft__member_revoke(group, member);
+    return error;
+}
+
+static int go(weft_group *group, const struct order *order)
+{
+    if (group == NULL || order->function == NULL)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    int error = take_place(group, wait);
+    int error = weft__group_enter(group, order->wait);
     if (error != 0)
         return error;
-    must(weft_wg_add(&group->running, 1) == 0); /* there are not so many fibers */
-    error = group->starter != NULL ? group->starter(group, function, arg, wait)
-                                   : start(group, function, arg, site);
-    if (error != 0) {
-        weft_wg_done(&group->running);
-        give_place_back(group);
-    }
+    error = start_order(group, order);
+    if (error != 0)
+        weft__group_exit(group);
     return error;
 }
 
 int weft_group_go(weft_group *group, int (*function)(void *), void *arg)
 {
-    return go(group, function, arg, true, __builtin_return_address(0));
+    return go(group, &(struct order){function, arg, 0, true, __builtin_return_address(0)});
 }
 
 int weft_group_try_go(weft_group *group, int (*function)(void *), void *arg)
 {
-    return go(group, function, arg, false, __builtin_return_address(0));
+    return go(group, &(struct order){function, arg, 0, false, __builtin_return_address(0)});
 }
 
-int weft_group_leave(void)
+int weft_group_go_copy(weft_group *group, int (*function)(void *), const void *arg, size_t size)
 {
-    weft_fiber *fiber = weft_self();
-    if (fiber == NULL || fiber_extra(fiber) == NULL || fiber_extra(fiber)->group == NULL)
+    if (arg == NULL || size == 0)
         return -EINVAL;
-    weft_group *group = fiber_extra(fiber)->group;
-    fiber_extra(fiber)->group = NULL;
-    if (weft_context_current() == group->context)
-        (void)weft_context_bind(NULL, NULL);
-    leave(group);
-    return 0;
-}
-
-/* Waiting. */
-
-/* Waits whatever happens to the caller's context, which is unbound meanwhile. */
-static int wait_firmly(weft_group *group, int64_t deadline)
-{
-    weft_context *before = weft_context_current();
-    if (before == NULL)
-        return weft_wg_wait_until(&group->running, deadline);
-    weft__context_hold(before);
-    (void)weft_context_bind(NULL, NULL);
-    int error = weft_wg_wait_until(&group->running, deadline);
-    (void)weft_context_bind(before, NULL); /* it has been bound, so there is memory for it */
-    weft__context_drop(before);
-    return error;
-}
-
-/* 0 when no fiber runs any more. */
-static int wait_for_all(weft_group *group, int64_t deadline)
-{
-    if (group == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    weft_fiber *fiber = weft_self();
-    if (fiber != NULL && fiber_extra(fiber) != NULL && fiber_extra(fiber)->group == group)
-        return -EDEADLK;
-    bool told = group->waiting != NULL && weft_wg_count(&group->running) > 0;
-    if (told)
-        group->waiting(group, 1);
-    int error = wait_firmly(group, deadline);
-    if (told)
-        group->waiting(group, -1);
-    return error;
-}
-
-static int first_error(const weft_group *group)
-{
-    return (int)atomic_u32_load_acquire(&group->error); /* pairs with note_error */
-}
-
-int weft_group_wait_until(weft_group *group, int64_t deadline)
-{
-    int error = wait_for_all(group, deadline);
-    return error != 0 ? error : first_error(group);
-}
-
-int weft_group_wait(weft_group *group)
-{
-    return weft_group_wait_until(group, WEFT_NEVER);
+    return go(group, &(struct order){function, (void *)(uintptr_t)arg, size, true,
+                                     __builtin_return_address(0)});
 }
 
 int weft_group_panic(weft_group *group, weft_panic_info *info)
@@ -337,17 +361,9 @@ int weft_group_panic(weft_group *group, weft_panic_info *info)
     return 0;
 }
 
-int64_t weft_group_running(const weft_group *group)
-{
-    if (group == NULL)
-        return 0;
-    /* A place is given back just before the wait group is told, and may be taken at once. */
-    return group->places != NULL ? (int64_t)weft_chan_length(group->places)
-                                 : weft_wg_count(&group->running);
-}
-
 /* The life of a group. */
 
+/* Gives up what the group has; its memory goes with the context. */
 static void free_group(weft_group *group)
 {
     struct panic *panic = atomic_ptr_load_acquire(&group->panic);
@@ -355,21 +371,9 @@ static void free_group(weft_group *group)
         weft__panic_report(panic); /* nobody asked what it was */
     else
         weft__panic_free(panic);
+    weft__group_free_dones(group);
+    weft__records_free(group);
     weft_context_close(group->context);
-    weft_chan_destroy(group->places);
-    weft__sys_free(group);
-}
-
-static int open_parts(weft_group *group, const weft_group_options *options)
-{
-    weft_context *parent = options->context != NULL ? options->context : weft_context_current();
-    weft_context_options context = {.timeout = options->timeout};
-    int error = weft_context_open(&group->context, parent, &context);
-    if (error == 0 && options->limit > 0)
-        error = weft_chan_make(&group->places, 0, (size_t)options->limit);
-    if (error == 0 && options->limit > 0)
-        error = weft_context_done(group->context, &group->done);
-    return error;
 }
 
 int weft__group_open(weft_group **out, const weft_group_options *options, group_starter *starter,
@@ -384,15 +388,22 @@ int weft__group_open(weft_group **out, const weft_group_options *options, group_
     weft_group *group = weft__sys_alloc_zeroed(sizeof *group);
     if (group == NULL)
         return -ENOMEM;
+    group->limit = options->limit != 0 ? options->limit : NO_LIMIT;
     group->keep_going = options->keep_going != 0;
     group->starter = starter;
     group->waiting = waiting;
     group->where = where;
-    int error = open_parts(group, options);
+    weft_context *parent = options->context != NULL ? options->context : weft_context_current();
+    int error = options->collect != 0 ? weft__records_make(group) : 0;
+    if (error == 0)
+        error = weft_context_open(&group->context, parent,
+                                  &(weft_context_options){.timeout = options->timeout});
     if (error != 0) {
-        free_group(group);
+        weft__records_free(group);
+        weft__sys_free(group);
         return error;
     }
+    weft__context_own(group->context, group, weft__group_cancelled, weft__sys_free);
     *out = group;
     return 0;
 }
@@ -404,10 +415,10 @@ int weft_group_open(weft_group **out, const weft_group_options *options)
 
 int weft_group_close(weft_group *group)
 {
-    int error = wait_for_all(group, WEFT_NEVER);
+    int error = weft__group_await(group, WEFT_NEVER);
     if (error != 0)
         return error;
-    error = first_error(group);
+    error = weft__group_error(group);
     free_group(group);
     return error;
 }
@@ -449,11 +460,8 @@ int weft_group_scope(const weft_group_options *options, int (*body)(weft_group *
 
 void weft_group_cancel(weft_group *group)
 {
-    uint32_t none = 0;
-    if (group == NULL || weft__runtime_forked())
-        return;
-    (void)atomic_u32_cas_acq_rel(&group->error, &none, (uint32_t)-ECANCELED);
-    weft_context_cancel(group->context);
+    if (group != NULL)
+        weft_context_cancel(group->context);
 }
 
 weft_context *weft_group_context(weft_group *group)

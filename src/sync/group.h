@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <weft/group.h>
 
-/* Starts function(arg) as part of the group; 0 or an error. */
+/* Starts function(arg) as part of the group; 0 or an error. Both may be the group's own, around what the user gave. */
 typedef int group_starter(weft_group *group, int (*function)(void *), void *arg, bool wait);
 
 /* Before and after somebody waits for the group: 1, -1. */
@@ -27,7 +27,9 @@ typedef bool group_panicked(void *where, struct panic *panic, int (*function)(vo
 /* What was started runs, in the calling fiber or thread; or it never will. */
 void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
                      group_panicked *panicked);
-void weft__group_dropped(weft_group *group);
+void weft__group_dropped(weft_group *group, int (*function)(void *), void *arg);
+/* What the user gave, of what a starter was given, for reports; while that has not ended. */
+void weft__group_unwrap(int (**function)(void *), void **arg);
 /* The fiber that ran a function of a group by weft__group_run was abandoned (sched/crash.c); known: of the panic,
  * which is the group's from here on. */
 void weft__group_crashed(struct weft_fiber *gone, struct panic *panic, bool known);

@@ -2,6 +2,7 @@
  * calls_pool.c: groups, the pool in all its forms, tasks with handles and several pools, with everything failing
  * that they need (scenario.h). Each task that was admitted runs exactly once, and no other.
  */
+#include "grouped.h"
 #include "scenario.h"
 
 static atomic_u32 ran, dropped, panicked;
@@ -73,10 +74,12 @@ static void use_group(void)
             (void)MAY_GO(tried);
         CHECK(weft_group_running(group) <= 2);
         CHECK_EQ(weft_context_error(weft_group_context(group)), 0);
-        CHECK_EQ(weft_group_wait(group), 0);
+        CHECK_EQ(group_error(group), 0);
         bool fell = MAY_GO(weft_group_go(group, faller, NULL)) == 0;
         admitted += fell;
-        CHECK_EQ(weft_group_wait_until(group, WEFT_NEVER), fell ? -EOWNERDEAD : 0);
+        int error = 1;
+        CHECK_EQ(weft_group_wait_until(group, WEFT_NEVER, &error), 0);
+        CHECK_EQ(error, fell ? -EOWNERDEAD : 0);
         weft_panic_info info;
         CHECK_EQ(weft_group_panic(group, &info), fell ? 0 : -ENOENT);
         weft_group_cancel(group);

@@ -1,5 +1,5 @@
 /*
- * calls_sync.c: channels, select, locks and their kin, contexts, tickers, the object pool, with everything failing
+ * calls_sync.c: channels, select, locks and their kin, contexts, groups that collect, tickers, the object pool, with everything failing
  * that they need (scenario.h).
  */
 #include "scenario.h"
@@ -264,6 +264,42 @@ static void use_context(void)
     weft_context_close(parent);
 }
 
+/* Groups that collect. */
+
+static int double_it(void *arg)
+{
+    *(int *)arg *= 2;
+    return weft_sleep(WEFT_US);
+}
+
+static void use_group_results(void)
+{
+    weft_group *group = POISON;
+    weft_chan *done = POISON;
+    weft_group_options options = {.collect = 1, .limit = 1};
+    if (!OPENED_GO(weft_group_open(&group, &options), group))
+        return;
+    CHECK_EQ(weft_group_set_limit(group, 2), 0);
+    int64_t started = 0;
+    int numbers[40]; /* more records than the first allocation holds */
+    for (int i = 0; i < 40; i++)
+        if (MAY_GO(weft_group_go_copy(group, double_it, &i, sizeof i)) == 0)
+            numbers[started++] = i;
+    CHECK_EQ(weft_group_count(group), started);
+    if (OPENED(weft_group_done(group, &done), done, -ENOMEM))
+        CHECK_EQ(weft_chan_receive(done, NULL), -ESHUTDOWN);
+    int error = 1;
+    CHECK_EQ(weft_group_wait(group, &error), 0);
+    CHECK_EQ(error, 0);
+    for (int64_t i = 0; i < started; i++) {
+        void *copy = POISON;
+        CHECK_EQ(weft_group_result(group, i, &error, &copy), 0);
+        CHECK_EQ(error, 0);
+        CHECK_EQ(*(int *)copy, 2 * numbers[i]);
+    }
+    CHECK_EQ(weft_group_close(group), 0);
+}
+
 /* Tickers. */
 
 static void use_ticker(void)
@@ -328,9 +364,11 @@ static void use_objects(void)
 int main(void)
 {
     static const struct scenario all[] = {
-        {"chan", use_chan},       {"select", use_select},     {"mutex", use_mutex},
-        {"rwmutex", use_rwmutex}, {"meetings", use_meetings}, {"wg", use_wg},
-        {"context", use_context}, {"ticker", use_ticker},     {"objects", use_objects},
+        {"chan", use_chan},         {"select", use_select},
+        {"mutex", use_mutex},       {"rwmutex", use_rwmutex},
+        {"meetings", use_meetings}, {"wg", use_wg},
+        {"context", use_context},   {"ticker", use_ticker},
+        {"objects", use_objects},   {"group_results", use_group_results},
     };
     scenarios_run(all, sizeof all / sizeof all[0]);
     return 0;

@@ -130,7 +130,7 @@ static bool groups()
     weft_group *group = nullptr;
     if (weft_group_open(&group, &options) != 0)
         return false;
-    bool good = weft_group_go(group, fail, &none) == 0 && weft_group_wait(group) == 0 &&
+    bool good = weft_group_go(group, fail, &none) == 0 && weft_group_wait(group, nullptr) == 0 &&
                 weft_group_running(group) == 0 &&
                 weft_context_error(weft_group_context(group)) == 0;
     weft_group_cancel(group);

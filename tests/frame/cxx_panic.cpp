@@ -377,7 +377,8 @@ int main()
     weft_panic_info info;
     CHECK(weft_group_open(&group, nullptr) == 0);
     CHECK(weft_group_go(group, throws_in_group, nullptr) == 0);
-    CHECK(weft_group_wait(group) == -EOWNERDEAD);
+    int error = 0;
+    CHECK(weft_group_wait(group, &error) == 0 && error == -EOWNERDEAD);
     CHECK(weft_group_panic(group, &info) == 0);
     CHECK(std::strcmp(info.message, "what it says") == 0);
     CHECK(weft_group_close(group) == -EOWNERDEAD);

@@ -5,6 +5,7 @@
 #include <weft/task.h>
 
 #include "figures.h"
+#include "grouped.h"
 #include "seeds.h"
 
 static struct {
@@ -118,7 +119,7 @@ static void wait_for_group(void *arg)
     (void)arg;
     CHECK_EQ(weft_pool_group(&two.group, two.other, NULL), 0);
     CHECK_EQ(weft_group_go(two.group, member, &two.ran), 0);
-    CHECK_EQ(weft_group_wait(two.group), 0);
+    CHECK_EQ(group_error(two.group), 0);
     CHECK_EQ(weft_group_close(two.group), 0);
 }
 
@@ -145,7 +146,7 @@ static void contexts_end_the_wait(void)
     CHECK_EQ(weft_context_bind(before, NULL), 0);
     CHECK_EQ(weft_group_try_go(two.group, member, &two.ran), -EAGAIN);
     gate_open(&two.gate);
-    CHECK_EQ(weft_group_wait(two.group), 0);
+    CHECK_EQ(group_error(two.group), 0);
     CHECK_EQ(weft_group_close(two.group), 0);
     weft_context_close(context);
     two_close();

@@ -4,6 +4,7 @@
  */
 #include "base/sys.h"
 #include "figures.h"
+#include "grouped.h"
 #include "isolates.h"
 
 enum { TASKS = 60, PATTERN = 0x5a };
@@ -230,7 +231,7 @@ static void is_of_a_group(void *arg)
             CHECK_EQ(weft_pool_abort(pool), TASKS);
         CHECK_EQ(weft_pool_resume(pool), 0);
         weft_panic_info info;
-        int error = weft_group_wait(group);
+        int error = group_error(group);
         CHECK_EQ(error, way == GO ? 0 : way == FALLS ? -EOWNERDEAD : -ECANCELED);
         CHECK_EQ(weft_group_panic(group, &info), way == FALLS ? 0 : -ENOENT);
         CHECK_EQ(weft_group_close(group), error);

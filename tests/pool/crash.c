@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 
+#include "grouped.h"
 #include "isolates.h"
 #include <weft/test.h>
 
@@ -129,14 +130,19 @@ static void group_body(void *arg)
     atomic_u32 ran = {0};
     (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 100});
-    weft_group_options options = {.keep_going = 1};
+    weft_group_options options = {.keep_going = 1, .collect = 1};
     CHECK_EQ(weft_pool_group(&group, pool, &options), 0);
     for (int i = 0; i < 10; i++)
         CHECK_EQ(weft_group_go(group, i == 4 ? crash_function : count_function,
                                i == 4 ? fault_arg(fault_smash) : &ran),
                  0);
-    CHECK_EQ(weft_group_wait(group), -EFAULT);
+    CHECK_EQ(group_error(group), -EFAULT);
     CHECK_EQ(atomic_u32_load_acquire(&ran), 9);
+    for (int i = 0; i < 10; i++) {
+        int error = 77;
+        CHECK_EQ(weft_group_result(group, i, &error, NULL), 0);
+        CHECK_EQ(error, i == 4 ? -EFAULT : 0);
+    }
     CHECK_EQ(weft_group_panic(group, &info), 0);
     CHECK_STR(info.message, "fault: SIGSEGV at 0x0 (nothing is there)");
     CHECK_EQ(weft_group_close(group), -EFAULT);

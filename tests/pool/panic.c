@@ -2,6 +2,7 @@
  * panic.c: tasks that panic: who is told, who goes on, and what is counted. (Faults 5 and 7 are in faults.c.)
  */
 #include "failing.h"
+#include "grouped.h"
 #include "pool/queue.h"
 #include "seeds.h"
 #include "stack/slab.h"
@@ -158,7 +159,7 @@ static void panic_in_group(void *arg)
     CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.keep_going = 1}), 0);
     for (int i = 0; i < 10; i++)
         CHECK_EQ(weft_group_go(group, group_panic, TEXT("grouped")), 0);
-    CHECK_EQ(weft_group_wait(group), -EOWNERDEAD);
+    CHECK_EQ(group_error(group), -EOWNERDEAD);
     CHECK_EQ(weft_group_panic(group, &info), 0);
     CHECK_STR(info.message, "grouped");
     CHECK_EQ(weft_group_close(group), -EOWNERDEAD);

@@ -207,6 +207,11 @@ static void groups(struct actor *actor)
         kin[i] = (struct kin){.dice = prng_next(prng)};
     int error = weft_group_scope(&options, group_body, kin);
     CHECK(error == 0 || error == -EPROTO || error == -ECANCELED || error == -ETIMEDOUT);
+    for (int i = 0; i < FAMILY; i++) /* those that were skipped */
+        if (!ledger_settled(kin[i].id)) {
+            CHECK(error != 0 && !options.keep_going);
+            ledger_settle(kin[i].id, DROPPED);
+        }
 }
 
 /* Objects that are kept. */

@@ -37,7 +37,14 @@ static void groups_in_child(void)
     CHECK_PTR(made, poison);
     CHECK_EQ(weft_group_go(group, sleep_on, NULL), -ECHILD);
     CHECK_EQ(weft_group_try_go(group, sleep_on, NULL), -ECHILD);
-    CHECK_EQ(weft_group_wait(group), -ECHILD);
+    int error = 77, number = 0;
+    weft_chan *done = poison;
+    CHECK_EQ(weft_group_go_copy(group, sleep_on, &number, sizeof number), -ECHILD);
+    CHECK_EQ(weft_group_wait(group, &error), -ECHILD);
+    CHECK_EQ(error, 77);
+    CHECK_EQ(weft_group_set_limit(group, 1), -ECHILD);
+    CHECK_EQ(weft_group_done(group, &done), -ECHILD);
+    CHECK_PTR(done, poison);
     CHECK_EQ(weft_group_close(group), -ECHILD);
     weft_group_cancel(group);
 }

@@ -23,10 +23,11 @@ static void arguments(void)
     CHECK_PTR(group, poison);
     CHECK_EQ(weft_group_go(NULL, succeed, NULL), -EINVAL);
     CHECK_EQ(weft_group_try_go(NULL, succeed, NULL), -EINVAL);
-    CHECK_EQ(weft_group_wait(NULL), -EINVAL);
-    CHECK_EQ(weft_group_wait_until(NULL, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_group_wait(NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_group_wait_until(NULL, WEFT_NOW, NULL), -EINVAL);
     CHECK_EQ(weft_group_close(NULL), -EINVAL);
     CHECK_EQ(weft_group_running(NULL), 0);
+    CHECK_EQ(weft_group_set_limit(NULL, 1), -EINVAL);
     CHECK_PTR(weft_group_context(NULL), NULL);
     CHECK_EQ(weft_group_scope(NULL, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_group_leave(), -EINVAL);
@@ -34,9 +35,10 @@ static void arguments(void)
     group = make(NULL);
     CHECK_EQ(weft_group_go(group, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_group_try_go(group, NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_group_set_limit(group, -1), -EINVAL);
     CHECK_EQ(weft_group_running(group), 0);
-    CHECK_EQ(weft_group_wait(group), 0);
-    CHECK_EQ(weft_group_wait_until(group, WEFT_NOW), 0);
+    CHECK_EQ(weft_group_wait(group, NULL), 0);
+    CHECK_EQ(weft_group_wait_until(group, WEFT_NOW, NULL), 0);
     CHECK_EQ(weft_group_close(group), 0);
 }
 
@@ -61,7 +63,7 @@ static void wait_and_go_on(void *arg)
             int written[MEMBERS] = {0};
             for (int i = 0; i < MEMBERS; i++)
                 CHECK_EQ(weft_group_go(group, write_after_a_while, &written[i]), 0);
-            CHECK_EQ(round < 2 ? weft_group_wait(group) : weft_group_close(group), 0);
+            CHECK_EQ(round < 2 ? group_error(group) : weft_group_close(group), 0);
             for (int i = 0; i < MEMBERS; i++)
                 CHECK_EQ(written[i], 1);
         }
@@ -76,14 +78,17 @@ static void wait_until_a_deadline(void *arg)
     weft_group *group = make(NULL);
     CHECK_EQ(weft_group_go(group, wait_for_gate, &gate), 0);
     CHECK_EQ(weft_group_go(group, wait_for_gate, &gate), 0);
-    CHECK_EQ(weft_group_wait_until(group, WEFT_NOW), -ETIMEDOUT);
+    int error = 77; /* untouched: these are of the wait */
+    CHECK_EQ(weft_group_wait_until(group, WEFT_NOW, &error), -ETIMEDOUT);
     int64_t deadline = weft_after(500 * WEFT_US);
-    CHECK_EQ(weft_group_wait_until(group, deadline), -ETIMEDOUT);
+    CHECK_EQ(weft_group_wait_until(group, deadline, &error), -ETIMEDOUT);
+    CHECK_EQ(error, 77);
     CHECK(weft_now() >= deadline);
     CHECK_EQ(weft_group_running(group), 2);
     CHECK_EQ(weft_context_error(weft_group_context(group)), 0);
     weft_wg_done(&gate);
-    CHECK_EQ(weft_group_wait_until(group, weft_after(1000 * WEFT_S)), 0);
+    CHECK_EQ(weft_group_wait_until(group, weft_after(1000 * WEFT_S), &error), 0);
+    CHECK_EQ(error, 0);
     CHECK_EQ(weft_group_running(group), 0);
     CHECK_EQ(weft_group_close(group), 0);
     (void)arg;
@@ -104,14 +109,16 @@ static void first_error_cancels(void *arg)
             }
             if (late)
                 CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
-            CHECK_EQ(weft_group_wait(group), -EIO);
+            CHECK_EQ(group_error(group), -EIO);
             CHECK_EQ(weft_group_running(group), 0);
             CHECK_EQ(weft_context_error(weft_group_context(group)), -ECANCELED);
             /* and no more are started */
             CHECK_EQ(weft_group_go(group, succeed, NULL), -ECANCELED);
             CHECK_EQ(weft_group_try_go(group, succeed, NULL), -ECANCELED);
             weft_group_cancel(group); /* its error is the first */
-            CHECK_EQ(weft_group_wait_until(group, WEFT_NOW), -EIO);
+            int error = 0;
+            CHECK_EQ(weft_group_wait_until(group, WEFT_NOW, &error), 0);
+            CHECK_EQ(error, -EIO);
             CHECK_EQ(weft_group_close(group), -EIO);
         }
     (void)arg;
@@ -124,6 +131,7 @@ static void errors_are_kept_as_they_are(void)
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         weft_group *group = make(NULL);
         CHECK_EQ(weft_group_go(group, fail, error_arg(errors[i])), 0);
+        CHECK_EQ(group_error(group), errors[i]); /* not taken for one of the wait */
         CHECK_EQ(weft_group_close(group), errors[i]);
     }
 }
@@ -159,7 +167,7 @@ static void keep_going(void *arg)
     while (weft_group_running(group) > 10)
         weft_yield();
     CHECK_EQ(weft_group_go(group, fail_and_open, error_arg(-EPERM)), 0); /* not the first */
-    CHECK_EQ(weft_group_wait(group), -EIO);
+    CHECK_EQ(group_error(group), -EIO);
     CHECK_EQ(atomic_u32_load_relaxed(&others.ended), 10);
     CHECK_EQ(weft_context_error(weft_group_context(group)), 0);
     CHECK_EQ(weft_group_go(group, succeed, &others.ended), 0);
@@ -205,7 +213,7 @@ static void never_more_than_the_limit(void *arg)
             CHECK_EQ(weft_group_go(group, measure, (void *)i), 0);
             CHECK(weft_group_running(group) <= limits[l]);
         }
-        CHECK_EQ(weft_group_wait(group), 0);
+        CHECK_EQ(group_error(group), 0);
         CHECK(atomic_u32_load_relaxed(&load.most) <= (uint32_t)limits[l]);
         /* and as many as that do run at once */
         CHECK_EQ(weft_barrier_init(&load.all, limits[l]), 0);
@@ -227,7 +235,7 @@ static void try_go_does_not_wait(void *arg)
     CHECK_EQ(weft_group_try_go(group, wait_for_gate, &gate), -EAGAIN);
     CHECK_EQ(weft_group_running(group), 2);
     weft_wg_done(&gate);
-    CHECK_EQ(weft_group_wait(group), 0);
+    CHECK_EQ(group_error(group), 0);
     CHECK_EQ(weft_group_try_go(group, succeed, NULL), 0);
     CHECK_EQ(weft_group_close(group), 0);
     group = make(NULL);
@@ -255,7 +263,7 @@ static void attempt_group(void)
     } else {
         /* The place of one that did not start is free, and nothing is left to wait for. */
         uint32_t expected = went == 0;
-        CHECK_EQ(weft_group_wait(group), 0);
+        CHECK_EQ(group_error(group), 0);
         CHECK_EQ(weft_group_running(group), 0);
         CHECK_EQ(atomic_u32_load_relaxed(&started), expected);
         CHECK_EQ(weft_group_go(group, succeed, &started), 0);

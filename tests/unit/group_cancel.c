@@ -49,7 +49,8 @@ static void waiting_for_a_place_ends(void)
             CHECK_EQ(waiting.result, expected[cause]);
             if (cause != 3)
                 weft_wg_done(&gate);
-            CHECK_EQ(weft_group_close(waiting.group), cause == 0 ? -ECANCELED : 0);
+            static const int errors[] = {-ECANCELED, 0, -ETIMEDOUT, 0};
+            CHECK_EQ(weft_group_close(waiting.group), errors[cause]);
             weft_context_close(context);
         }
 }
@@ -85,7 +86,7 @@ static void cancel_all(void *arg)
     for (int i = 0; i < 10; i++)
         CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);
     weft_group_cancel(group);
-    CHECK_EQ(weft_group_wait(group), -ECANCELED);
+    CHECK_EQ(group_error(group), -ECANCELED);
     weft_group_cancel(group);
     CHECK_EQ(weft_group_close(group), -ECANCELED);
 
@@ -103,11 +104,72 @@ static void cancel_all(void *arg)
     (void)arg;
 }
 
+/* A cancellation is the error of the group, also if no function says so; but the first error stays. */
+
+static int cancel_and_succeed(void *context)
+{
+    weft_context_cancel(context);
+    return 0;
+}
+
+static int cancel_and_fail(void *context)
+{
+    weft_context_cancel(context);
+    return -EIO;
+}
+
+static int fail_when_cancelled(void *gate)
+{
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    CHECK_EQ(weft_wg_wait(gate), 0);
+    return -EIO;
+}
+
+static void a_cancellation_is_the_error(void *arg)
+{
+    static int (*const inside[])(void *) = {cancel_and_succeed, cancel_and_fail};
+    for (int keep_going = 0; keep_going < 2; keep_going++)
+        for (int above = 0; above < 2; above++) {
+            for (int i = 0; i < 2; i++) { /* from inside one of its functions */
+                weft_context *parent;
+                CHECK_EQ(weft_context_open(&parent, NULL, NULL), 0);
+                weft_group *group =
+                    make(&(weft_group_options){.context = parent, .keep_going = keep_going});
+                CHECK_EQ(
+                    weft_group_go(group, inside[i], above ? parent : weft_group_context(group)), 0);
+                CHECK_EQ(group_error(group), -ECANCELED);
+                CHECK_EQ(weft_group_close(group), -ECANCELED);
+                weft_context_close(parent);
+            }
+            /* from outside; the error of a function that comes later is not the first */
+            weft_context *parent;
+            weft_wg gate;
+            CHECK_EQ(weft_wg_init(&gate, 1), 0);
+            CHECK_EQ(weft_context_open(&parent, NULL, NULL), 0);
+            weft_group *group =
+                make(&(weft_group_options){.context = parent, .keep_going = keep_going});
+            CHECK_EQ(weft_group_go(group, fail_when_cancelled, &gate), 0);
+            weft_context_cancel(above ? parent : weft_group_context(group));
+            weft_wg_done(&gate);
+            CHECK_EQ(weft_group_close(group), -ECANCELED);
+            weft_context_close(parent);
+
+            group = make(&(weft_group_options){.keep_going = keep_going}); /* an error before it */
+            CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
+            CHECK_EQ(group_error(group), -EIO);
+            weft_group_cancel(group);
+            CHECK_EQ(weft_group_close(group), -EIO);
+        }
+    (void)arg;
+}
+
 static int check_member(void *group)
 {
     CHECK_PTR(weft_context_current(), weft_group_context(group));
-    CHECK_EQ(weft_group_wait(group), -EDEADLK);
-    CHECK_EQ(weft_group_wait_until(group, WEFT_NOW), -EDEADLK);
+    int error = 77;
+    CHECK_EQ(weft_group_wait(group, &error), -EDEADLK);
+    CHECK_EQ(error, 77);
+    CHECK_EQ(weft_group_wait_until(group, WEFT_NOW, NULL), -EDEADLK);
     CHECK_EQ(weft_group_close(group), -EDEADLK);
     CHECK_EQ(weft_group_running(group), 1);
     return 0;
@@ -130,11 +192,11 @@ static void the_timeout(void *arg)
     CHECK(deadline >= before && deadline <= weft_after(WEFT_MS));
     int result = weft_group_go(group, sleep_on, NULL);
     CHECK(result == 0 || result == -ETIMEDOUT); /* a slow machine */
-    CHECK_EQ(weft_group_wait(group), result == 0 ? -ETIMEDOUT : 0);
+    CHECK_EQ(group_error(group), -ETIMEDOUT);
     CHECK(weft_now() >= deadline);
     CHECK_EQ(weft_group_running(group), 0);
     CHECK_EQ(weft_group_go(group, succeed, NULL), -ETIMEDOUT);
-    CHECK_EQ(weft_group_close(group), result == 0 ? -ETIMEDOUT : 0);
+    CHECK_EQ(weft_group_close(group), -ETIMEDOUT);
     (void)arg;
 }
 
@@ -158,7 +220,7 @@ static void parent_by_option_or_by_binding(void *arg)
 
         group = make(NULL); /* under a cancelled one */
         CHECK_EQ(weft_group_go(group, succeed, NULL), -ECANCELED);
-        CHECK_EQ(weft_group_close(group), 0);
+        CHECK_EQ(weft_group_close(group), -ECANCELED);
         CHECK_EQ(weft_context_bind(NULL, NULL), 0);
         weft_context_close(context);
         weft_context_close(other);
@@ -187,15 +249,15 @@ static void wait_though_cancelled(void *arg)
 {
     struct firm *firm = arg;
     CHECK_EQ(weft_context_bind(firm->context, NULL), 0);
-    weft_group *group = make(NULL);
+    weft_group *group = make(&(weft_group_options){.keep_going = 1}); /* it is called in any case */
     CHECK_EQ(weft_group_go(group, end_late, firm), 0);
     atomic_u32_store_release(&firm->waits, 1);
-    CHECK_EQ(firm->close ? weft_group_close(group) : weft_group_wait(group), 0);
+    CHECK_EQ(firm->close ? weft_group_close(group) : group_error(group), -ECANCELED);
     CHECK_EQ(atomic_u32_load_acquire(&firm->ended), 1);
     CHECK_PTR(weft_context_current(), firm->context);
     CHECK_EQ(weft_sleep(1000 * WEFT_S), -ECANCELED);
     if (!firm->close)
-        CHECK_EQ(weft_group_close(group), 0);
+        CHECK_EQ(weft_group_close(group), -ECANCELED);
 }
 
 static void waiting_is_not_ended_by_a_context(void)
@@ -218,6 +280,7 @@ int main(void)
     RUN_BOTH(waiting_for_a_place_ends);
     RUN_BOTH(a_cancelled_group_starts_nothing);
     RUN_EVERYWHERE(cancel_all);
+    RUN_EVERYWHERE(a_cancellation_is_the_error);
     RUN_BOTH(a_member_does_not_wait_for_itself);
     RUN_EVERYWHERE(the_timeout);
     RUN_EVERYWHERE(parent_by_option_or_by_binding);

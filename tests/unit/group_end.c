@@ -33,7 +33,7 @@ static void leaving(void *arg)
         CHECK_EQ(weft_wg_init(&leaver.gone, 3), 0);
         for (int i = 0; i < 3; i++) /* with the limit each needs the place of the one before */
             CHECK_EQ(weft_group_go(group, leave_and_live_on, error_arg(-EIO)), 0);
-        CHECK_EQ(weft_group_wait(group), 0);
+        CHECK_EQ(group_error(group), 0);
         CHECK_EQ(weft_group_running(group), 0);
         weft_group_cancel(group);
         CHECK_EQ(weft_group_close(group), -ECANCELED);
@@ -114,7 +114,7 @@ static void scopes(void *arg)
     CHECK_EQ(weft_group_scope(NULL, start_some, NULL), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&scoped), 10);
     CHECK_EQ(weft_group_scope(NULL, start_some, error_arg(-EIO)), -EIO);
-    CHECK_EQ(atomic_u32_load_relaxed(&scoped), 20);
+    CHECK(atomic_u32_load_relaxed(&scoped) <= 20); /* what had not begun was skipped */
     CHECK_EQ(weft_group_scope(NULL, start_sleepers, error_arg(-EIO)), -EIO);
     CHECK_EQ(weft_group_scope(NULL, start_sleepers_and_one_that_fails, error_arg(-EPERM)), -EPERM);
     weft_group_options options = {.limit = -1};
@@ -232,11 +232,11 @@ static void values_end_with_the_group(void)
     CHECK_EQ(weft_group_open(&group, NULL), 0);
     for (int i = 0; i < 5; i++)
         CHECK_EQ(weft_group_go(group, set_value, &value), 0);
-    CHECK_EQ(weft_group_wait(group), 0);
+    CHECK_EQ(group_error(group), 0);
     CHECK_EQ(atomic_u32_load_seq_cst(&values_ended), 5);
 
     CHECK_EQ(weft_group_go(group, set_value, &key), 0);
-    CHECK_EQ(weft_group_wait(group), -EOWNERDEAD);
+    CHECK_EQ(group_error(group), -EOWNERDEAD);
     CHECK_EQ(atomic_u32_load_seq_cst(&values_ended), 6);
     CHECK_EQ(weft_group_panic(group, &info), 0);
     CHECK_STR(info.message, "the end of a value");
@@ -258,9 +258,9 @@ static void panic_twice(void)
     weft_group_options options = {.keep_going = 1};
     CHECK_EQ(weft_group_open(&group, &options), 0);
     CHECK_EQ(weft_group_go(group, panic_with, first), 0);
-    CHECK_EQ(weft_group_wait(group), -EOWNERDEAD);
+    CHECK_EQ(group_error(group), -EOWNERDEAD);
     CHECK_EQ(weft_group_go(group, panic_with, second), 0);
-    CHECK_EQ(weft_group_wait(group), -EOWNERDEAD);
+    CHECK_EQ(group_error(group), -EOWNERDEAD);
     CHECK_EQ(weft_group_panic(group, &info), 0);
     CHECK_STR(info.message, first);
     CHECK_EQ(weft_group_close(group), -EOWNERDEAD);

@@ -4,6 +4,7 @@
  */
 #include "bodies.h"
 #include "everywhere.h"
+#include "grouped.h"
 #include "panics.h"
 #include "seeds.h"
 
@@ -155,7 +156,7 @@ static void panic_in_group(void *arg)
     CHECK_EQ(weft_group_panic(group, &info), -ENOENT);
     CHECK_EQ(weft_group_go(group, group_wait, NULL), 0); /* is cancelled */
     CHECK_EQ(weft_group_go(group, group_panic, TEXT("grouped")), 0);
-    CHECK_EQ(weft_group_wait(group), -EOWNERDEAD);
+    CHECK_EQ(group_error(group), -EOWNERDEAD);
     CHECK_EQ(weft_group_panic(group, &info), 0);
     CHECK_STR(info.message, "grouped");
     CHECK_EQ(weft_group_close(group), -EOWNERDEAD);

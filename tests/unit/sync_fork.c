@@ -11,6 +11,7 @@
 #include "dying.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "grouped.h"
 #include "seeds.h"
 
 static pid_t parent_of_all;
@@ -98,7 +99,7 @@ static void a_function_of_a_group_forks(void)
     int error = -E2BIG;
     CHECK_EQ(weft_group_open(&group, NULL), 0);
     CHECK_EQ(weft_group_go(group, fork_in_group, &error), 0);
-    CHECK_EQ(weft_group_wait(group), -E2BIG);
+    CHECK_EQ(group_error(group), -E2BIG);
     CHECK_EQ(weft_group_close(group), -E2BIG);
 }
 

@@ -1,0 +1,81 @@
+/*
+ * group_state.h: what the files of a group share.
+ *
+ *   group.c         runs the functions; errors and panics; opening and closing
+ *   group_wait.c    counts those that run: places, the limit, waiting for the end, done channels
+ *   group_record.c  records of what was started, and copied arguments
+ */
+#ifndef WEFT_SYNC_GROUP_STATE_H
+#define WEFT_SYNC_GROUP_STATE_H
+
+#include <weft/group.h>
+
+#include "base/atomic.h"
+#include "sync/group.h"
+
+struct done;
+struct records;
+
+struct weft_group {
+    weft_context *context; /* holds the memory of the group: weft__context_own */
+
+    /* group_wait.c; under the latch, but for who only looks at `running`. */
+    uint32_t latch;
+    atomic_i64 running; /* functions that hold a place */
+    int64_t limit;      /* NO_LIMIT: none */
+    void *line;         /* who wait for a place: waiters.h */
+    void *enders;       /* who wait until none runs: waiters.h */
+    struct done *done;  /* the channel to close when none runs; NULL: nobody has asked for it */
+    struct done *dones; /* all that were made, the newest first */
+
+    atomic_u32 error; /* the first of a function; 0: none */
+    atomic_ptr panic; /* struct panic: the first; NULL: none */
+    atomic_u32 asked; /* somebody has been told of it */
+    bool keep_going;
+    struct records *records; /* NULL: it does not collect */
+
+    group_starter *starter; /* NULL: each function has a fiber of its own */
+    group_waiting *waiting; /* NULL: nobody is to be told */
+    void *where;            /* theirs */
+};
+
+#define NO_LIMIT INT64_MAX
+
+/* The error of the group; 0: none. */
+int weft__group_error(const weft_group *group);
+/* Whether the caller runs a function of the group, however deep inside others. */
+bool weft__group_inside(const weft_group *group);
+
+/* group_wait.c */
+
+/* Takes a place: waits for it, or else gives -EAGAIN. The error of the group's context if that is cancelled; that of
+ * the caller's own if it is cancelled during the wait. */
+int weft__group_enter(weft_group *group, bool wait);
+/* Gives the place back. The group may be gone after it. */
+void weft__group_exit(weft_group *group);
+/* Waits until no function runs: 0, -ETIMEDOUT, -EDEADLK, -EINVAL, -ECHILD. */
+int weft__group_await(weft_group *group, int64_t deadline);
+/* The group's context is cancelled: nobody gets a place any more. */
+void weft__group_cancelled(void *group);
+void weft__group_free_dones(weft_group *group);
+
+/* group_record.c */
+
+struct member;
+
+/* Makes the record of a function that is about to be started, and if `size` is not 0 a copy of its argument. 0 or
+ * -ENOMEM. It is started as weft__member_call(member). */
+int weft__member_make(struct member **out, weft_group *group, int (*function)(void *), void *arg,
+                      size_t size);
+/* It could not be started: as if it had never been made. */
+void weft__member_revoke(weft_group *group, struct member *member);
+/* How it ended. */
+void weft__member_ended(struct member *member, int error);
+/* The call is over: the copy is not needed by it any more. */
+void weft__member_drop(struct member *member);
+int weft__member_call(void *member);
+
+int weft__records_make(weft_group *group);
+void weft__records_free(weft_group *group);
+
+#endif

@@ -1,0 +1,345 @@
+/*
+ * group_wait.c: counts the functions of a group that run: the limit, waiting for a place, waiting for the end.
+ *
+ * Everything is under the latch of the group. Invariants, whenever it is free:
+ *
+ *     somebody in the line has not given up   =>  running >= limit, and the context was not cancelled when it came
+ *     somebody waits for the end              =>  running > 0
+ *     there is a done channel to be closed    =>  running > 0
+ *
+ * A place. Who comes while others are in the line goes to its end. Who gives a place back, or raises the limit, serves
+ * those at the head of the line that there is room for: claims each (sched/park.h), counts it as running, and wakes it.
+ * Nobody is overtaken, and a place that was given to somebody is counted before anybody else can see it. A lower
+ * limit needs nothing: it is compared when a place is wanted.
+ *
+ * The wait for a place is ended by three things besides a place:
+ *
+ *     the caller's own context    claims the waiter; it takes itself out of the line. Its place was not given to it, since
+ *                                 the claim of who serves fails, and the next in line is tried.
+ *     the group's context         weft__group_cancelled claims all that are in the line. One that comes later sees the
+ *                                 reason, which it looks for under the latch: the reason is set before the line is
+ *                                 emptied, and that is under the latch too.
+ *     both                        one claim wins.
+ *
+ * One that was given a place looks at the group's context again, and gives it back if that is cancelled: a function that
+ * the cancellation has just ended may have left it.
+ *
+ * The end. The function that brings `running` to zero takes out all who wait for that, and the done channel, in the same
+ * hold of the latch. Its release is the last touch of the group: the waiters are claimed by then, and the done
+ * channel is held by two, the group and the one that closes it (as the last step, when a wait for the group returns at
+ * once already). So whoever finds `running` at zero under the latch may free the group.
+ *
+ * Rejected: a channel of places whose capacity is the limit, and a wait group beside it. The limit could not change; and
+ * "none runs" would be known to the wait group only, one operation after which the group may be gone: too late to
+ * close a channel of the group.
+ */
+#include <errno.h>
+#include <weft/chan.h>
+
+#include "base/assert.h"
+#include "sched/sched.h"
+#include "sync/group_state.h"
+#include "sync/guard.h"
+#include "sync/waiters.h"
+
+/* A done channel. */
+struct done {
+    weft_chan *chan;
+    struct done *next;
+    atomic_u32 holders; /* the group, and who is to close it */
+};
+
+enum { CANCELLED = 1 }; /* how a wait for a place ends when the group is cancelled */
+
+static int64_t running(const weft_group *group)
+{
+    return atomic_i64_load_relaxed(&group->running);
+}
+
+static void count(weft_group *group, int64_t by)
+{
+    atomic_i64_add_owner(&group->running, by);
+}
+
+/* Places. */
+
+/* Gives places to those at the head of the line; under the latch. */
+static void serve(weft_group *group, struct woken *woken)
+{
+    struct waiter *first;
+    while (running(group) < group->limit &&
+           (first = waiters_claim_first(&group->line, 0)) != NULL) {
+        count(group, 1);
+        woken_add(woken, first);
+    }
+}
+
+/* 0, the error of the group's context, or -EAGAIN; under the latch. */
+static int take(weft_group *group)
+{
+    int error = weft_context_error(group->context);
+    if (error != 0)
+        return error;
+    if (group->line != NULL || running(group) >= group->limit)
+        return -EAGAIN;
+    count(group, 1);
+    return 0;
+}
+
+/* Waits in the line; with the latch, which is released. */
+static int stand_in_line(weft_group *group)
+{
+    struct waiter own, *waiter = weft__waiter_begin(&own);
+    waiters_add_last(&group->line, waiter);
+    int result =
+        weft__park(waiter, WAIT_GROUP_PLACE, guard_release_parked, &group->latch, WEFT_NEVER);
+    if (wait_gave_up(result)) {
+        guard_acquire(&group->latch);
+        (void)waiters_remove(&group->line, waiter);
+        guard_release(&group->latch);
+    }
+    return result == CANCELLED ? weft_context_error(group->context) : result;
+}
+
+static int wait_for_place(weft_group *group)
+{
+    bool fiber = enter_if_fiber();
+    guard_acquire(&group->latch);
+    int error = take(group);
+    if (error == -EAGAIN)
+        error = stand_in_line(group);
+    else
+        guard_release(&group->latch);
+    leave_if_fiber(fiber);
+    if (error != 0)
+        return error;
+    error = weft_context_error(group->context);
+    if (error != 0)
+        weft__group_exit(group);
+    return error;
+}
+
+int weft__group_enter(weft_group *group, bool wait)
+{
+    test_point();
+    guard_acquire(&group->latch);
+    int error = take(group);
+    guard_release(&group->latch);
+    if (error != -EAGAIN || !wait)
+        return error;
+    if (group->waiting != NULL)
+        group->waiting(group, 1);
+    error = wait_for_place(group);
+    if (group->waiting != NULL)
+        group->waiting(group, -1);
+    return error;
+}
+
+void weft__group_cancelled(void *arg)
+{
+    weft_group *group = arg;
+    struct woken woken;
+    woken_begin(&woken);
+    bool fiber = enter_if_fiber();
+    guard_acquire(&group->latch);
+    (void)waiters_claim_all(&group->line, CANCELLED, &woken);
+    guard_release(&group->latch);
+    woken_wake(&woken);
+    leave_if_fiber(fiber);
+}
+
+int weft_group_set_limit(weft_group *group, int64_t limit)
+{
+    if (group == NULL || limit < 0)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    struct woken woken;
+    woken_begin(&woken);
+    bool fiber = enter_if_fiber();
+    guard_acquire(&group->latch);
+    group->limit = limit != 0 ? limit : NO_LIMIT;
+    serve(group, &woken);
+    guard_release(&group->latch);
+    woken_wake(&woken);
+    leave_if_fiber(fiber);
+    return 0;
+}
+
+int64_t weft_group_running(const weft_group *group)
+{
+    return group != NULL ? running(group) : 0;
+}
+
+/* The end. */
+
+static void drop_done(struct done *done)
+{
+    /* Pairs with itself: the last holder sees what the other did. */
+    if (atomic_u32_sub_acq_rel(&done->holders, 1) == 1) {
+        weft_chan_destroy(done->chan);
+        weft__sys_free(done);
+    }
+}
+
+static noinline void exit_and_wake(weft_group *group)
+{
+    struct woken woken;
+    struct done *done = NULL;
+    woken_begin(&woken);
+    bool fiber = enter_if_fiber();
+    guard_acquire(&group->latch);
+    count(group, -1);
+    serve(group, &woken);
+    if (running(group) == 0) {
+        (void)waiters_claim_all(&group->enders, 0, &woken);
+        done = group->done;
+        group->done = NULL;
+    }
+    guard_release(&group->latch);
+    woken_wake(&woken);
+    leave_if_fiber(fiber);
+    if (done != NULL) {
+        (void)weft_chan_close(done->chan);
+        drop_done(done);
+    }
+}
+
+void weft__group_exit(weft_group *group)
+{
+    guard_acquire(&group->latch);
+    bool quiet = group->line == NULL &&
+                 (running(group) > 1 || (group->enders == NULL && group->done == NULL));
+    if (likely(quiet))
+        count(group, -1);
+    guard_release(&group->latch);
+    if (unlikely(!quiet))
+        exit_and_wake(group);
+    test_point();
+}
+
+static int wait_for_end(weft_group *group, int64_t deadline)
+{
+    int result = 0;
+    bool fiber = enter_if_fiber();
+    guard_acquire(&group->latch);
+    if (running(group) == 0) {
+        guard_release(&group->latch);
+    } else {
+        struct waiter own, *waiter = weft__waiter_begin(&own);
+        waiters_add_last(&group->enders, waiter);
+        result = weft__park(waiter, WAIT_GROUP | WAIT_FIRM, guard_release_parked, &group->latch,
+                            deadline);
+        if (wait_gave_up(result)) {
+            guard_acquire(&group->latch);
+            if (!waiters_remove(&group->enders, waiter))
+                result = 0; /* none ran at a moment before it gave up */
+            guard_release(&group->latch);
+        }
+    }
+    leave_if_fiber(fiber);
+    return result;
+}
+
+int weft__group_await(weft_group *group, int64_t deadline)
+{
+    if (group == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (weft__group_inside(group))
+        return -EDEADLK;
+    test_point();
+    guard_acquire(&group->latch); /* so that who brought it to zero is done with the group */
+    bool over = running(group) == 0;
+    guard_release(&group->latch);
+    if (over || deadline <= WEFT_NOW)
+        return over ? 0 : -ETIMEDOUT;
+    if (group->waiting != NULL)
+        group->waiting(group, 1);
+    int error = wait_for_end(group, deadline);
+    if (group->waiting != NULL)
+        group->waiting(group, -1);
+    return error;
+}
+
+int weft_group_wait_until(weft_group *group, int64_t deadline, int *error)
+{
+    int result = weft__group_await(group, deadline);
+    if (result == 0 && error != NULL)
+        *error = weft__group_error(group);
+    return result;
+}
+
+int weft_group_wait(weft_group *group, int *error)
+{
+    return weft_group_wait_until(group, WEFT_NEVER, error);
+}
+
+/* Done channels. */
+
+static struct done *make_done(void)
+{
+    struct done *done = weft__sys_alloc_zeroed(sizeof *done);
+    if (done != NULL && weft_chan_make(&done->chan, 0, 0) != 0) {
+        weft__sys_free(done);
+        return NULL;
+    }
+    return done;
+}
+
+/* The channel that fits the moment: one to be closed, or, if none runs, one that is closed or about to be. NULL: there
+ * is none. Under the latch. */
+static struct done *find_done(const weft_group *group)
+{
+    return running(group) > 0 ? group->done : group->dones;
+}
+
+/* Puts a new channel in its place, unless somebody else was faster; true: it is to be closed at once. */
+static bool add_done(weft_group *group, struct done **made)
+{
+    guard_acquire(&group->latch);
+    bool over = running(group) == 0;
+    struct done *done = find_done(group), *fresh = *made;
+    if (done == NULL) {
+        atomic_u32_store_relaxed(&fresh->holders, over ? 1 : 2);
+        fresh->next = group->dones;
+        group->dones = fresh;
+        group->done = over ? NULL : fresh;
+    }
+    guard_release(&group->latch);
+    if (done == NULL)
+        return over;
+    weft_chan_destroy(fresh->chan);
+    weft__sys_free(fresh);
+    *made = done;
+    return false;
+}
+
+int weft_group_done(weft_group *group, weft_chan **out)
+{
+    if (group == NULL || out == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    guard_acquire(&group->latch);
+    struct done *done = find_done(group);
+    guard_release(&group->latch);
+    if (done == NULL) {
+        if ((done = make_done()) == NULL)
+            return -ENOMEM;
+        if (add_done(group, &done))
+            (void)weft_chan_close(done->chan);
+    }
+    *out = done->chan;
+    return 0;
+}
+
+/* No function of the group runs. */
+void weft__group_free_dones(weft_group *group)
+{
+    for (struct done *done = group->dones, *next; done != NULL; done = next) {
+        next = done->next;
+        drop_done(done);
+    }
+}
