@@ -11,6 +11,7 @@
 #include <weft/group.h>
 
 #include "base/atomic.h"
+#include "base/compiler.h"
 #include "sync/group.h"
 
 struct done;
@@ -18,15 +19,6 @@ struct records;
 
 struct weft_group {
     weft_context *context; /* holds the memory of the group: weft__context_own */
-
-    /* group_wait.c; under the latch, but for who only looks at `running`. */
-    uint32_t latch;
-    atomic_i64 running; /* functions that hold a place */
-    int64_t limit;      /* NO_LIMIT: none */
-    void *line;         /* who wait for a place: waiters.h */
-    void *enders;       /* who wait until none runs: waiters.h */
-    struct done *done;  /* the channel to close when none runs; NULL: nobody has asked for it */
-    struct done *dones; /* all that were made, the newest first */
 
     atomic_u32 error; /* the first of a function; 0: none */
     atomic_ptr panic; /* struct panic: the first; NULL: none */
@@ -37,6 +29,17 @@ struct weft_group {
     group_starter *starter; /* NULL: each function has a fiber of its own */
     group_waiting *waiting; /* NULL: nobody is to be told */
     void *where;            /* theirs */
+
+    char apart[CACHE_LINE]; /* above: read by all, hardly ever written */
+
+    /* group_wait.c; under the latch, but for who only looks at `running`. */
+    uint32_t latch;
+    atomic_i64 running; /* functions that hold a place */
+    int64_t limit;      /* NO_LIMIT: none */
+    void *line;         /* who wait for a place: waiters.h */
+    void *enders;       /* who wait until none runs: waiters.h */
+    struct done *done;  /* the channel to close when none runs; NULL: nobody has asked for it */
+    struct done *dones; /* all that were made, the newest first */
 };
 
 #define NO_LIMIT INT64_MAX

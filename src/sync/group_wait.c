@@ -74,12 +74,9 @@ static void serve(weft_group *group, struct woken *woken)
     }
 }
 
-/* 0, the error of the group's context, or -EAGAIN; under the latch. */
+/* 0 or -EAGAIN; under the latch. */
 static int take(weft_group *group)
 {
-    int error = weft_context_error(group->context);
-    if (error != 0)
-        return error;
     if (group->line != NULL || running(group) >= group->limit)
         return -EAGAIN;
     count(group, 1);
@@ -105,7 +102,9 @@ static int wait_for_place(weft_group *group)
 {
     bool fiber = enter_if_fiber();
     guard_acquire(&group->latch);
-    int error = take(group);
+    int error = weft_context_error(group->context);
+    if (error == 0)
+        error = take(group);
     if (error == -EAGAIN)
         error = stand_in_line(group);
     else
@@ -122,8 +121,11 @@ static int wait_for_place(weft_group *group)
 int weft__group_enter(weft_group *group, bool wait)
 {
     test_point();
-    guard_acquire(&group->latch);
-    int error = take(group);
+    int error = weft_context_error(group->context);
+    if (error != 0)
+        return error;
+    guard_acquire(&group->latch); /* not before: the line of the reason is written for each fiber */
+    error = take(group);
     guard_release(&group->latch);
     if (error != -EAGAIN || !wait)
         return error;
