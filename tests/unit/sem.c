@@ -279,6 +279,24 @@ static void a_release_passes_over_one_that_gave_up(void)
     weft_sem_destroy(&line.sem);
 }
 
+/* More than there are, and perhaps ever will be: it waits, and those behind it do, though there is enough for them. */
+static void an_impossible_request_waits(void)
+{
+    struct customer customer = {.n = 10, .deadline = weft_after(1000 * WEFT_S)};
+    struct body body;
+    CHECK_EQ(weft_sem_init(&line.sem, 3), 0);
+    CHECK_EQ(weft_sem_try_acquire(&line.sem, 10), -EAGAIN);
+    line_up(&customer, &body, 1, 0);
+    CHECK_EQ(weft_sem_available(&line.sem), 3);
+    CHECK_EQ(weft_sem_try_acquire(&line.sem, 1), -EAGAIN);
+    CHECK_EQ(weft_sem_acquire_until(&line.sem, 1, weft_after(100 * WEFT_US)), -ETIMEDOUT);
+    weft_sem_release(&line.sem, 7);
+    body_join(&body);
+    CHECK_EQ(customer.result, 0);
+    CHECK_EQ(weft_sem_available(&line.sem), 0);
+    weft_sem_destroy(&line.sem);
+}
+
 /* Never more out than there are. */
 
 static struct {
@@ -386,6 +404,7 @@ int main(void)
     RUN_BOTH(giving_up_lets_others_on);
     RUN_BOTH(giving_up_in_line_lets_others_on);
     RUN_BOTH(a_release_passes_over_one_that_gave_up);
+    RUN_BOTH(an_impossible_request_waits);
     RUN_BOTH(bounds);
     RUN_BOTH(not_touched_after_release);
     RUN_PLAIN(waiting_needs_no_memory, "a fiber cannot start without memory");
