@@ -15,6 +15,7 @@
 #include <weft/fiber.h>
 #include <weft/file.h>
 #include <weft/group.h>
+#include <weft/limiter.h>
 #include <weft/local.h>
 #include <weft/mutex.h>
 #include <weft/net.h>

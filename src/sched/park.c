@@ -39,6 +39,7 @@ const char *weft__wait_text(enum wait_what what)
         [WAIT_WRITE] = "locks a read-write mutex for writing",
         [WAIT_COND] = "waits for a condition",
         [WAIT_SEM] = "acquires a semaphore",
+        [WAIT_LIMITER] = "waits for a rate limiter",
         [WAIT_ONCE] = "waits for a once",
         [WAIT_BARRIER] = "waits at a barrier",
         [WAIT_POOL_IDLE] = "rests as a worker of a pool",

@@ -74,6 +74,7 @@ enum wait_what {
     WAIT_WRITE,
     WAIT_COND,
     WAIT_SEM,
+    WAIT_LIMITER,
     WAIT_ONCE,
     WAIT_BARRIER,
     WAIT_POOL_IDLE,

@@ -1,5 +1,5 @@
 /*
- * calls_sync.c: channels, select, locks and their kin, contexts, groups that collect, tickers, the object pool, with everything failing
+ * calls_sync.c: channels, select, locks and their kin, the rate limiter, contexts, groups that collect, tickers, the object pool, with everything failing
  * that they need (scenario.h).
  */
 #include "scenario.h"
@@ -224,6 +224,30 @@ static void use_wg(void)
     CHECK_EQ(atomic_u32_load_acquire(&meet.ran), started);
 }
 
+/* The rate limiter. */
+
+static void take_two(void *limiter)
+{
+    CHECK_EQ(weft_limiter_take(limiter, 2), 0);
+}
+
+static void use_limiter(void)
+{
+    weft_limiter *limiter = POISON;
+    weft_limiter_options options = {.rate = 1, .period = 10 * WEFT_US, .burst = 2};
+    weft_fiber *fiber;
+    if (!OPENED(weft_limiter_open(&limiter, &options), limiter, -ENOMEM))
+        return;
+    CHECK_EQ(weft_limiter_try_take(limiter, 2), 0);
+    bool other = with_other(take_two, limiter, &fiber);
+    CHECK_EQ(weft_limiter_take_until(limiter, 1, weft_after(3600 * WEFT_S)), 0);
+    CHECK_EQ(weft_limiter_set(limiter, 2, 3), 0);
+    CHECK_EQ(weft_limiter_take(limiter, 3), 0);
+    if (other)
+        CHECK_EQ(weft_join(fiber), 0);
+    weft_limiter_close(limiter);
+}
+
 /* Contexts. */
 
 static void sleep_bound(void *arg)
@@ -364,11 +388,17 @@ static void use_objects(void)
 int main(void)
 {
     static const struct scenario all[] = {
-        {"chan", use_chan},         {"select", use_select},
-        {"mutex", use_mutex},       {"rwmutex", use_rwmutex},
-        {"meetings", use_meetings}, {"wg", use_wg},
-        {"context", use_context},   {"ticker", use_ticker},
-        {"objects", use_objects},   {"group_results", use_group_results},
+        {"chan", use_chan},
+        {"select", use_select},
+        {"mutex", use_mutex},
+        {"rwmutex", use_rwmutex},
+        {"meetings", use_meetings},
+        {"wg", use_wg},
+        {"limiter", use_limiter},
+        {"context", use_context},
+        {"ticker", use_ticker},
+        {"objects", use_objects},
+        {"group_results", use_group_results},
     };
     scenarios_run(all, sizeof all / sizeof all[0]);
     return 0;

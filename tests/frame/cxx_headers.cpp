@@ -182,6 +182,22 @@ static bool semaphores_and_barriers()
     return good && number == 7;
 }
 
+static bool limiters()
+{
+    weft_limiter_options options = {};
+    options.rate = 1;
+    options.burst = 3;
+    weft_limiter *limiter = nullptr;
+    if (weft_limiter_open(&limiter, &options) != 0)
+        return false;
+    bool good = weft_limiter_take(limiter, 1) == 0 &&
+                weft_limiter_try_take(limiter, 3) == -EAGAIN &&
+                weft_limiter_take_until(limiter, 2, WEFT_NOW) == 0 &&
+                weft_limiter_set(limiter, 2, 2) == 0 && weft_limiter_take(limiter, 3) == -EINVAL;
+    weft_limiter_close(limiter);
+    return good;
+}
+
 static bool object_pools()
 {
     weft_object_pool_options options = {};
@@ -271,6 +287,7 @@ int main()
         selects,      tickers,     contexts,
         groups,       locks,       semaphores_and_barriers,
         object_pools, pools,       many_pools,
+        limiters,
     };
     int part = 0;
     for (auto good : parts) {

@@ -1,0 +1,383 @@
+/*
+ * limiter.c: the rate limiter: see weft/limiter.h.
+ *
+ * The bucket. At time `counted` there are `level` whole events and `part`/period of one. Each nanosecond adds
+ * rate/period of an event, that is `rate` units of 1/period: whole numbers, so that nothing is rounded and nothing
+ * drifts. Products are 128 bits wide, since rate and period each need up to 63. Every operation first counts up to now.
+ *
+ * What those in line have asked for is `reserved`: it is part of the level when it has come, and the cap moves with it.
+ * Invariants, whenever the latch is free:
+ *
+ *     0 <= level <= burst + reserved            0 <= part < period, and 0 if the level is at its cap
+ *     reserved = the sum of `events` in line, at most WEFT_LIMITER_MAX
+ *
+ * So whether a take is woken on time or late, the level after it is the same: the turns follow from the calls
+ * alone. A newcomer takes at once if level - reserved is enough for it. That overtakes nobody: then the turns of all
+ * in line have come, and their events stay. Otherwise its turn is when the level reaches reserved + n, the
+ * smallest integral time at which the units suffice, and it joins the end of the line.
+ *
+ * The line. Each take sleeps by its own clock, which is set to its turn. The turn is known in O(1) when it joins, and
+ * whenever it is the first. In between it may change: to earlier if one before it leaves, or the rate rises;
+ * to later if the rate falls. That is corrected at the head of the line only:
+ *
+ *     the first in line is claimed (somebody is waking it), or its clock is set to its turn or earlier
+ *
+ * A take whose clock rings too early goes back to sleep: the first in line until its turn, any other until its deadline
+ * if it has one, since it will be woken when it is the first. settle() keeps the invariant: it grants the takes at the
+ * head whose turn has come, and wakes the first of the others to set its clock, if that is set too late. It is called
+ * at every ring, leave and change. What it costs: a leave or a change wakes at most one take that is not due; after a
+ * fall of the rate each take in line rings once too early; otherwise each take is woken once.
+ *
+ * Where a take may be when settle() grants or wakes it:
+ *
+ *     parked                    claimed here, and woken after the latch is free
+ *     claimed by its clock      on its way to the latch, where it finds `granted`, or looks for itself
+ *     claimed by its context    the same; if it was granted first, it returns 0 and nothing is to be given back
+ *     claimed by a settle()     the same; woken with LOOK_AGAIN
+ *
+ * `granted` is read under the latch, but for a take that was woken with GRANTED: it was set before that, by its
+ * waker, and the limiter is not touched again. A take stands on the stack of the call that waits; it is out of the line
+ * before that call returns.
+ *
+ * Rejected: a turn that is fixed at the call (one number, the time at which the next turn begins): leaving would cost
+ * O(n), or the events. A clock for the head alone: each take would be woken twice. A timer that serves the line:
+ * it needs the runtime, which threads alone do not, and memory that may lack.
+ */
+#include "sync/limiter.h"
+
+#include <errno.h>
+#include <string.h>
+#include <weft/context.h>
+
+#include "base/assert.h"
+#include "sched/compact.h"
+#include "sched/sched.h"
+#include "sync/guard.h"
+#include "sync/waiters.h"
+
+/* For the product of two numbers of 63 bits. C11 has no such type; both compilers do. */
+__extension__ typedef unsigned __int128 wide;
+
+/* What a take is woken with. */
+enum { GRANTED = 0, LOOK_AGAIN = 1 };
+
+/* The bucket; under the latch. */
+
+/* The level is at most burst + reserved: after either has become less. */
+static void cap(struct weft_limiter *limiter)
+{
+    if (limiter->level - limiter->reserved < limiter->burst)
+        return;
+    limiter->level = limiter->burst + limiter->reserved;
+    limiter->part = 0;
+}
+
+/* Counts what was gained up to now. */
+static void count(struct weft_limiter *limiter, int64_t now)
+{
+    if (now <= limiter->counted)
+        return; /* another was faster */
+    wide units = (wide)(now - limiter->counted) * (wide)limiter->rate + (wide)limiter->part;
+    wide events = units / (wide)limiter->period;
+    int64_t room = limiter->burst + limiter->reserved - limiter->level;
+    limiter->counted = now;
+    limiter->part = (int64_t)(units - events * (wide)limiter->period);
+    limiter->level += events < (wide)room ? (int64_t)events : room;
+    cap(limiter);
+}
+
+/* When the level reaches `level`, which is above what there is; WEFT_NEVER if the clock does not. */
+static int64_t time_of(const struct weft_limiter *limiter, int64_t level)
+{
+    wide units = (wide)(level - limiter->level) * (wide)limiter->period - (wide)limiter->part;
+    wide wait = (units + (wide)limiter->rate - 1) / (wide)limiter->rate;
+    if (wait >= (wide)(WEFT_NEVER - limiter->counted))
+        return WEFT_NEVER;
+    return limiter->counted + (int64_t)wait;
+}
+
+/* The line; under the latch. */
+
+static void line_add(struct weft_limiter *limiter, struct take *take)
+{
+    take->next = NULL;
+    take->previous = limiter->last;
+    if (limiter->last != NULL)
+        limiter->last->next = take;
+    else
+        limiter->first = take;
+    limiter->last = take;
+    limiter->reserved += take->events;
+}
+
+static void line_remove(struct weft_limiter *limiter, struct take *take)
+{
+    if (take->previous != NULL)
+        take->previous->next = take->next;
+    else
+        limiter->first = take->next;
+    if (take->next != NULL)
+        take->next->previous = take->previous;
+    else
+        limiter->last = take->previous;
+    limiter->reserved -= take->events;
+}
+
+/* In a forked child those in line are not there. */
+static void line_forget(struct weft_limiter *limiter)
+{
+    limiter->first = limiter->last = NULL;
+    limiter->reserved = 0;
+    cap(limiter);
+}
+
+/* Grants those whose turn has come, and sees to the clock of the first of the others. */
+static void settle(struct weft_limiter *limiter, struct woken *woken)
+{
+    struct take *first;
+    while ((first = limiter->first) != NULL && first->events <= limiter->level) {
+        line_remove(limiter, first);
+        limiter->level -= first->events;
+        first->granted = true;
+        if (waiter_claim(first->waiter, GRANTED))
+            woken_add(woken, first->waiter);
+    }
+    cap(limiter);
+    if (first != NULL && first->until > time_of(limiter, first->events) &&
+        waiter_claim(first->waiter, LOOK_AGAIN))
+        woken_add(woken, first->waiter);
+}
+
+/* Takes. */
+
+/* Takes n events if they are there: 0. If not: -EINVAL; -ETIMEDOUT; or -EAGAIN, if its turn, which is in *turn then, is
+ * to be waited for. Under the latch. */
+static int take_now(struct weft_limiter *limiter, int64_t n, int64_t now, int64_t deadline,
+                    int64_t *turn)
+{
+    if (weft__runtime_forked())
+        line_forget(limiter);
+    count(limiter, now);
+    if (n > limiter->burst)
+        return -EINVAL;
+    if (limiter->level - limiter->reserved >= n) {
+        limiter->level -= n;
+        return 0;
+    }
+    if (n > WEFT_LIMITER_MAX - limiter->reserved)
+        return -ETIMEDOUT;
+    *turn = time_of(limiter, limiter->reserved + n);
+    return *turn != WEFT_NEVER && *turn <= deadline ? -EAGAIN : -ETIMEDOUT;
+}
+
+/* For a take that was woken and is in line: -EAGAIN if it is to sleep again, or why it has left. Under the latch. */
+static int stay(struct weft_limiter *limiter, struct take *take, int64_t now, int64_t deadline)
+{
+    int error = weft__cancelled();
+    if (error != 0)
+        return error;
+    if (now >= deadline)
+        return -ETIMEDOUT;
+    take->until = deadline;
+    if (take != limiter->first)
+        return -EAGAIN;
+    int64_t turn = time_of(limiter, take->events);
+    if (turn > deadline)
+        return -ETIMEDOUT;
+    take->until = turn;
+    return -EAGAIN;
+}
+
+/* For a take that was not woken with GRANTED. -EAGAIN: it is to sleep again, and the latch is held; else it is out of
+ * the line. */
+static int look_again(struct weft_limiter *limiter, struct take *take, int result, int64_t deadline)
+{
+    for (;;) {
+        struct woken woken;
+        woken_begin(&woken);
+        int64_t now = weft__now();
+        /* The clock has rung, and is to be believed: that of a thread is not weft's clock in a test run. (If it was a
+         * context: its deadline is not before this.) */
+        if (result == -ETIMEDOUT && now < take->until)
+            now = take->until;
+        guard_acquire(&limiter->latch);
+        result = 0;
+        if (!take->granted) {
+            count(limiter, now);
+            settle(limiter, &woken);
+        }
+        if (!take->granted && (result = stay(limiter, take, now, deadline)) != -EAGAIN) {
+            line_remove(limiter, take);
+            settle(limiter, &woken);
+        }
+        if (result == -EAGAIN && woken.first == NULL)
+            return -EAGAIN;
+        guard_release(&limiter->latch);
+        woken_wake(&woken);
+        if (result != -EAGAIN)
+            return result;
+    }
+}
+
+/* Waits in line; with the latch held, which is released. */
+static int wait_as(struct weft_limiter *limiter, struct take *take, int64_t deadline)
+{
+    struct waiter own;
+    int result;
+    line_add(limiter, take);
+    do {
+        take->waiter = weft__waiter_begin(&own);
+        result = weft__park(take->waiter, WAIT_LIMITER, guard_release_parked, &limiter->latch,
+                            take->until);
+        if (result == GRANTED)
+            return 0;
+        result = look_again(limiter, take, result, deadline);
+    } while (result == -EAGAIN);
+    return result;
+}
+
+/* -EAGAIN: there is no memory for that, in a compact fiber. */
+static int wait_in_line(struct weft_limiter *limiter, int64_t n, int64_t turn, int64_t deadline)
+{
+    struct take own = {.events = n, .until = turn};
+    if (likely(!on_compact()))
+        return wait_as(limiter, &own, deadline);
+    struct take *take = weft__stash(sizeof *take);
+    if (take == NULL) {
+        guard_release(&limiter->latch);
+        return -EAGAIN;
+    }
+    *take = own;
+    int result = wait_as(limiter, take, deadline);
+    weft__unstash(take);
+    return result;
+}
+
+/* The deadline, or that of the caller's context if it comes first. */
+static int64_t sooner(int64_t deadline)
+{
+    int64_t of_context = weft_context_deadline(weft_context_current());
+    return of_context < deadline ? of_context : deadline;
+}
+
+/* -EAGAIN: as wait_in_line. */
+static int take_or_wait(struct weft_limiter *limiter, int64_t n, int64_t deadline)
+{
+    int64_t turn;
+    bool fiber = enter_if_fiber();
+    int64_t now = weft__now();
+    guard_acquire(&limiter->latch);
+    int result = take_now(limiter, n, now, deadline, &turn);
+    if (result == -EAGAIN)
+        result = wait_in_line(limiter, n, turn, deadline);
+    else
+        guard_release(&limiter->latch);
+    leave_if_fiber(fiber);
+    return result;
+}
+
+static int take_at_once(struct weft_limiter *limiter, int64_t n, int64_t deadline)
+{
+    int64_t turn;
+    test_point();
+    int64_t now = weft__now();
+    guard_acquire(&limiter->latch);
+    int result = take_now(limiter, n, now, deadline, &turn);
+    guard_release(&limiter->latch);
+    return result;
+}
+
+int weft_limiter_take_until(weft_limiter *limiter, int64_t n, int64_t deadline)
+{
+    if (limiter == NULL || n < 1)
+        return -EINVAL;
+    int result = take_at_once(limiter, n, deadline);
+    if (likely(result != -EAGAIN))
+        return result;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if ((result = weft__cancelled()) != 0)
+        return result;
+    deadline = sooner(deadline);
+    while (unlikely((result = take_or_wait(limiter, n, deadline)) == -EAGAIN)) {
+        int error = weft__stash_wait(deadline);
+        if (error != 0)
+            return error;
+    }
+    return result;
+}
+
+int weft_limiter_take(weft_limiter *limiter, int64_t n)
+{
+    return weft_limiter_take_until(limiter, n, WEFT_NEVER);
+}
+
+int weft_limiter_try_take(weft_limiter *limiter, int64_t n)
+{
+    if (limiter == NULL || n < 1)
+        return -EINVAL;
+    int result = take_at_once(limiter, n, WEFT_NOW);
+    return result == -ETIMEDOUT ? -EAGAIN : result;
+}
+
+/* Its life. */
+
+static bool in_range(int64_t number)
+{
+    return number >= 1 && number <= WEFT_LIMITER_MAX;
+}
+
+int weft_limiter_open(weft_limiter **out, const weft_limiter_options *options)
+{
+    static const weft_limiter_options none;
+    if (out == NULL || options == NULL ||
+        memcmp(options->reserved, none.reserved, sizeof none.reserved) != 0)
+        return -EINVAL;
+    int64_t period = options->period != 0 ? options->period : WEFT_S;
+    int64_t burst = options->burst != 0 ? options->burst : 1;
+    if (!in_range(options->rate) || !in_range(burst) || period < 1)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    struct weft_limiter *limiter = weft__sys_alloc_zeroed(sizeof *limiter);
+    if (limiter == NULL)
+        return -ENOMEM;
+    limiter->rate = options->rate;
+    limiter->period = period;
+    limiter->burst = limiter->level = burst; /* full, as if since ever: `counted` is 0 */
+    *out = limiter;
+    return 0;
+}
+
+int weft_limiter_set(weft_limiter *limiter, int64_t rate, int64_t burst)
+{
+    if (limiter == NULL || !in_range(rate) || !in_range(burst))
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    struct woken woken;
+    woken_begin(&woken);
+    bool fiber = enter_if_fiber();
+    int64_t now = weft__now();
+    guard_acquire(&limiter->latch);
+    count(limiter, now);
+    limiter->rate = rate;
+    limiter->burst = burst;
+    settle(limiter, &woken);
+    guard_release(&limiter->latch);
+    woken_wake(&woken);
+    leave_if_fiber(fiber);
+    return 0;
+}
+
+void weft_limiter_close(weft_limiter *limiter)
+{
+    if (limiter == NULL)
+        return;
+    guard_acquire(&limiter->latch);
+    bool waited_for = limiter->first != NULL && !weft__runtime_forked();
+    guard_release(&limiter->latch);
+    if (waited_for)
+        fatal("a limiter is closed that somebody waits for");
+    weft__sys_free(limiter);
+}
