@@ -1,9 +1,5 @@
 /*
- * weft/pool.h: the pool: run any number of tasks, so many at once.
- *
- * A task is a function and an argument. At most `capacity` tasks run at the same time; one that sleeps,
- * waits or blocks counts as running. What is submitted beyond that waits in the pool's queue, if it has
- * one, and else whatever `when_full` says: by default the submitter waits.
+ * weft/pool.h: the pool: runs any number of tasks, at most `capacity` at a time.
  *
  *     weft_pool *pool;
  *     if (weft_pool_open(&pool, &(weft_pool_options){ .capacity = 100 }) != 0)
@@ -12,12 +8,29 @@
  *         error = weft_pool_submit(pool, task, &jobs[i]);
  *     error = weft_pool_close(pool);          // waits until all have run
  *
- * Every call works from fibers, from plain threads, and from inside the pool's own tasks: a task that
- * submits to its own full pool never hangs, it runs the new task itself.
+ * A task is a function and an argument. Every call works from fibers, from plain threads, and from inside the pool's own
+ * tasks.
  *
- * A task that is admitted (the submit returned 0) runs exactly once, unless it is dropped by policy
- * (drop_oldest), cancelled through its handle, or the pool is aborted: then on_drop is told; or, for a task that
- * has one, its handle or its group.
+ * Capacity. A task is active if it has begun, has not ended, and does not wait for a task or group of its own pool
+ * (weft_task_wait, weft_group_wait, weft_group_close, weft_group_go at the group's limit). No task begins while `capacity`
+ * tasks are active. A task that sleeps, waits for anything else, or blocks its thread is active. While a task waits for
+ * its own pool it lends its place: to the very task it waits for, or the first of that group, if that has not begun;
+ * else to whichever is next. When what it waits for ends, the place is its own again before another task begins. A wait that
+ * ends otherwise (deadline, context) returns at once, without waiting for a place: until one is free nothing else begins.
+ *
+ * Admission. At most capacity + queue tasks are in the pool, admitted and not ended. What a submit does when there are as many
+ * is the pool's `when_full`: by default the submitter waits, first come, first served. A plain submit by one of the pool's
+ * own tasks (weft_pool_submit, or another call without a deadline, in a pool with WEFT_BLOCK) never waits: it is admitted
+ * beyond the limit, and counted (weft_pool_stats.beyond). Every other call, by whomever, gets what its policy and its deadline
+ * say.
+ *
+ * No task runs inside another. Each runs in a worker, a fiber of the pool, from its first instruction to its end, on a stack of its
+ * own; except where WEFT_CALLER_RUNS asks for it. A task begins with no fiber-local values, no deferred calls, errno 0, and bound to
+ * no context (or to what on_worker_start has bound); what it leaves of these is gone when it ends.
+ *
+ * A task that is admitted (the submit returned 0) runs exactly once, unless it is dropped by policy (WEFT_DROP_OLDEST), cancelled
+ * through its handle or its context, or the pool is aborted: then on_drop is called; or, for a task that has one, its handle or its
+ * group says so.
  *
  * A task that panics (weft/panic.h) has ended; the worker goes on with the next. So it is for all functions of
  * the options: a panic in one of them is counted, reported on stderr, and over; a worker whose on_worker_start
@@ -25,15 +38,14 @@
  *
  * Crashes. A memory fault or a stack overflow ends the process, after a report. In a pool with isolate_crashes the
  * report is made, and then only the task ends: the fiber that ran it is abandoned, another takes its place, and the
- * task counts as completed, and as crashed. Its handle gets -EFAULT, its group that error, on_panic is told as of a
+ * task counts as completed, and as crashed. Its handle gets -EFAULT, its group that error, on_panic is called as for a
  * panic. What cannot be repaired: whatever the task has written before it faulted stays written, all that it held
  * stays held (locks of any kind, memory, descriptors, libc's own locks if the fault was in libc), none of its
  * clean-ups, destructors and fiber-local values is ended, nor the state of its worker, and its stack is kept for
  * ever. See docs/pool.md before you use it.
  *
- * Tasks run on worker fibers, made by need: tasks that do not wait are run one after the other by as many
- * workers as there are processors, however large the capacity; only when a task waits is another worker
- * woken or made for the next.
+ * Workers are made by need: tasks that do not wait are run one after the other by as many workers as there are processors,
+ * however large the capacity; only when a task waits is another worker woken or made for the next.
  */
 #ifndef WEFT_POOL_H
 #define WEFT_POOL_H
@@ -57,10 +69,12 @@ typedef struct weft_pool weft_pool;
 enum {
     WEFT_BLOCK = 0,   /* waits its turn; first come, first served */
     WEFT_REJECT,      /* -EAGAIN */
-    WEFT_CALLER_RUNS, /* calls the task itself, and returns when it is done */
-    WEFT_DROP_NEWEST, /* forgets the new task: on_drop is told, submit returns 0 */
-    WEFT_DROP_OLDEST, /* forgets, of the tasks of the lowest priority that have not begun, the one that waits
-                         longest; if none waits, the new one */
+    WEFT_CALLER_RUNS, /* calls the task itself, bound to no context and without worker state, and returns when it is done; the
+                         task counts as running, and holds no place. Waits, as WEFT_BLOCK, while the pool is paused, and with a task
+                         that has a key. From inside a task that its submitter runs: admitted beyond the limit */
+    WEFT_DROP_NEWEST, /* drops the new task: on_drop is called, submit returns 0 */
+    WEFT_DROP_OLDEST, /* drops, of the tasks of the lowest priority that have not begun, the one that was admitted
+                         first; if there is none, the new one */
 };
 
 /* Which idle worker gets the next task. */
@@ -77,7 +91,7 @@ enum { WEFT_NORMAL = 0, WEFT_HIGH = 1, WEFT_LOW = -1 };
 typedef struct weft_pool_options {
     /* Shown in reports; copied, at most 31 bytes of it. Default: no name. */
     const char *name;
-    /* Tasks that run at the same time, at most. Default 10,000; WEFT_UNLIMITED. */
+    /* Tasks that are active at the same time, at most. Default 10,000; WEFT_UNLIMITED. */
     int64_t capacity;
     /* Tasks that may wait in the pool beyond those. Default 0; WEFT_UNLIMITED. */
     int64_t queue;
@@ -92,7 +106,7 @@ typedef struct weft_pool_options {
 
     /* Idle workers that never expire. Default 0. */
     int64_t keep;
-    /* Workers made when the pool is opened; they are kept as well. Default 0. */
+    /* Workers made when the pool is opened; they are kept as well. At most `capacity`, and not WEFT_UNLIMITED. Default 0. */
     int64_t prestart;
     /* How long a worker stays idle before it ends, by an exact clock. Default 1 s; WEFT_NEVER. */
     int64_t expiry;
@@ -103,14 +117,15 @@ typedef struct weft_pool_options {
     size_t stack_size;
 
     /* Called in each worker when it starts and when it ends; *state is the worker's own, NULL at first,
-     * found by weft_pool_worker_state. If start fails (not 0) it is called again after a moment, 10 ms and
-     * doubling to a second, and no more workers are made meanwhile. */
+     * found by weft_pool_worker_state. A context that start binds (weft_context_bind) is bound when each task of the worker
+     * begins; fiber-locals that it sets end when it returns. If start fails (not 0) it is called again after a pause, 10 ms
+     * and doubling to a second, and no more workers are made meanwhile. */
     int (*on_worker_start)(void **state, void *data);
     void (*on_worker_exit)(void *state, void *data);
-    /* Told of each task that was admitted, or offered to a full pool that drops, and will not run; in the
-     * context of the one who drops it. Not of tasks with a handle or of a group, which tell it themselves. */
+    /* Called for each task that was admitted, or offered to a full pool that drops, and will not run; by the call that drops
+     * it. Not for tasks with a handle or of a group, which say so themselves. */
     void (*on_drop)(void (*function)(void *), void *arg, void *data);
-    /* Told of each task that panicked (weft/panic.h), in the context of the one who ran it; function and arg
+    /* Called for each task that panicked (weft/panic.h), in its worker and as part of the task; function and arg
      * are the task's, as numbers to know it by if it has a handle or is one of a group. Default: a report on
      * stderr, unless the task's handle or its group is asked for it. If it panics itself, that is counted, both
      * are reported on stderr, and the worker goes on. */
@@ -150,25 +165,31 @@ WEFT_API WEFT_MUST_USE int weft_pool_open(weft_pool **pool, const weft_pool_opti
  * Contexts: fiber, thread. */
 WEFT_API weft_pool *weft_pool_default(void);
 
-/* Submits a task: function(arg) will be called in a worker; or by the submitter itself, if there is none and
- * none can be made.
+/* Submits a task: function(arg) will be called in a worker.
  * Returns 0 if the task was admitted (or, by WEFT_CALLER_RUNS, run; or, by WEFT_DROP_NEWEST, dropped);
  * -EAGAIN if the pool is full and rejects, or max_blocked submitters wait already; -ESHUTDOWN if the pool
  * is closed, also while this call waits; -ECANCELED or -ETIMEDOUT if the caller's context is cancelled
- * while it would have to wait; -EINVAL if an argument is NULL; -ENOMEM; -ECHILD in a forked child. On an
- * error the task does not run.
+ * while it would have to wait; -EINVAL if an argument is NULL; -ENOMEM; if the pool has no worker and the first cannot be made,
+ * as weft_go; -ECHILD in a forked child. On an error the task does not run.
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API WEFT_MUST_USE int weft_pool_submit(weft_pool *pool, void (*function)(void *), void *arg);
 
-/* The same with a deadline for the wait. Returns also -ETIMEDOUT. */
+/* Submits a task, and waits for a place in a full pool until the deadline at the latest.
+ * Returns as weft_pool_submit; -ETIMEDOUT if the deadline has passed.
+ * Contexts: as weft_pool_submit. */
 WEFT_API WEFT_MUST_USE int weft_pool_submit_until(weft_pool *pool, void (*function)(void *),
                                                   void *arg, int64_t deadline);
 
-/* The same without waiting. Returns -EAGAIN where weft_pool_submit would wait. */
+/* Submits a task if that is possible without waiting.
+ * Returns as weft_pool_submit; -EAGAIN where a submit would wait.
+ * Contexts: as weft_pool_submit. */
 WEFT_API WEFT_MUST_USE int weft_pool_try_submit(weft_pool *pool, void (*function)(void *),
                                                 void *arg);
 
-/* The same for a pool with a function: it is called with arg. Returns -EINVAL if the pool has none. */
+/* Submits to a pool that was opened with a function: it will be called with arg. As weft_pool_submit, _submit_until and
+ * _try_submit.
+ * Returns as those; -EINVAL if the pool has no function.
+ * Contexts: as weft_pool_submit. */
 WEFT_API WEFT_MUST_USE int weft_pool_invoke(weft_pool *pool, void *arg);
 WEFT_API WEFT_MUST_USE int weft_pool_invoke_until(weft_pool *pool, void *arg, int64_t deadline);
 WEFT_API WEFT_MUST_USE int weft_pool_try_invoke(weft_pool *pool, void *arg);
@@ -178,13 +199,18 @@ typedef struct weft_submit_options {
     /* WEFT_HIGH, WEFT_NORMAL, WEFT_LOW. */
     int priority;
     /* Not 0: tasks with the same key run one at a time, in the order in which they were admitted, over
-     * the pool that they share with all others. Such a task is never run by its submitter. */
+     * the pool that they share with all others. */
     uint64_t key;
     /* Not 0: so many bytes (at most WEFT_COPY_MAX) are copied from arg into the pool, and the function is
-     * called with the address of the copy, which is valid until it returns. */
+     * called with the address of the copy, which is valid until it returns; of a task with a handle, until that is
+     * released (weft_task_arg). */
     size_t copy;
-    /* For the wait when the pool is full. 0: WEFT_NEVER. */
-    int64_t deadline;
+    /* How long a submit to a full pool waits at most: a duration. 0: as long as it takes. */
+    int64_t timeout;
+    /* Of a task with a handle: after so much time from its beginning its context is cancelled, with -ETIMEDOUT. 0: never. */
+    int64_t run_timeout;
+    /* Of a task with a handle: the context under which its own is opened. NULL: what the caller is bound to, if it is bound. */
+    weft_context *context;
     uintptr_t reserved[4]; /* must be zero */
 } weft_submit_options;
 
@@ -202,35 +228,57 @@ WEFT_API WEFT_MUST_USE int64_t weft_pool_submit_batch(weft_pool *pool, void (*fu
                                                       void *const *args, int64_t count,
                                                       int64_t deadline);
 
-/* Sets how many tasks may run at the same time: 1 to WEFT_UNLIMITED. More: those who wait go on at once.
- * Fewer: no task begins until fewer run.
+/* Sets how many tasks may be active at the same time: 1 to WEFT_UNLIMITED. More: tasks and submitters that wait go on at
+ * once. Fewer: no task begins until fewer are active.
  * Returns 0; -EINVAL; -ECHILD in a forked child.
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API int weft_pool_tune(weft_pool *pool, int64_t capacity);
 
-/* Lets no task begin until weft_pool_resume; those that run go on, and submits are admitted as before.
- * Returns 0; -EINVAL if pool is NULL; -ECHILD in a forked child.
+/* Sets how many tasks may wait beyond the capacity: 0 to WEFT_UNLIMITED. More: submitters that wait are admitted at once.
+ * Fewer: none is admitted until there are fewer; those in the pool stay.
+ * Returns 0; -EINVAL; -ECHILD in a forked child.
+ * Contexts: fiber, thread, the pool's own tasks. */
+WEFT_API int weft_pool_tune_queue(weft_pool *pool, int64_t queue);
+
+/* Lets no task begin until weft_pool_resume; those that run go on, and submits are admitted as before. A pause of a pool that is
+ * paused changes nothing: one resume ends it. A stopped pool can be paused: it is then paused when it is opened again.
+ * Returns 0; -EINVAL if pool is NULL; -ESHUTDOWN if the pool is stopping (weft_pool_pause only); -ECHILD in a forked child.
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API int weft_pool_pause(weft_pool *pool);
 WEFT_API int weft_pool_resume(weft_pool *pool);
 
-/* All of one moment: submitted == completed + running + queued + dropped + cancelled. */
+/* What a pool does. */
+enum { WEFT_POOL_OPEN = 0, WEFT_POOL_STOPPING, WEFT_POOL_STOPPED };
+
+/* WEFT_POOL_OPEN, WEFT_POOL_STOPPING (weft_pool_stop was called, tasks still run) or WEFT_POOL_STOPPED; -EINVAL if pool is NULL;
+ * -ECHILD in a forked child.
+ * Contexts: fiber, thread. */
+WEFT_API int weft_pool_state(weft_pool *pool);
+
+/* All of one moment: submitted == completed + running + starting + queued + dropped + cancelled. Totals never go back. */
 typedef struct weft_pool_stats {
     int64_t capacity;
-    int64_t running;      /* tasks that have begun and not ended */
-    int64_t queued;       /* tasks admitted and not begun */
+    int64_t queue;
+    int64_t running; /* tasks that have begun and not ended */
+    int64_t
+        lending; /* of those: wait for a task or group of this pool, and have lent their place */
+    int64_t starting; /* tasks that have not begun, and for which a place is free */
+    int64_t
+        queued; /* all others that have not begun: no more than `queue`, but for those beyond the limit */
     int64_t blocked;      /* submitters that wait */
     int64_t workers;      /* that exist */
     int64_t idle;         /* workers without a task */
     int64_t most_workers; /* that existed at once */
     /* Since the pool was opened. */
     int64_t submitted; /* admitted */
+    int64_t beyond;    /* of those: by the pool's own tasks, beyond the limit */
     int64_t completed;
+    int64_t failed;    /* of those: returned an error: below 0 with a handle, not 0 in a group */
     int64_t panicked;  /* of those */
     int64_t rejected;  /* -EAGAIN, -ETIMEDOUT, -ECANCELED or -ESHUTDOWN */
     int64_t dropped;   /* admitted, and dropped by policy or abort */
-    int64_t cancelled; /* admitted, and cancelled before they began; when their turn has come */
-    int64_t stolen;    /* run by another worker than the one that had taken them */
+    int64_t cancelled; /* admitted, and cancelled before they began */
+    int64_t stolen;    /* taken from the tasks that another processor had set aside */
     int64_t
         handlers_panicked; /* calls of on_panic, on_drop, on_worker_start and so on that panicked */
     int64_t crashed;       /* of the completed: ended by a fault, in a pool that isolates crashes */
@@ -241,28 +289,30 @@ typedef struct weft_pool_stats {
  * Contexts: fiber, thread. */
 WEFT_API int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats);
 
-/* In a task: the state of the worker that runs it (on_worker_start); NULL elsewhere.
+/* In a task: the state of the worker that runs it (on_worker_start); NULL elsewhere, and in a task that its submitter runs.
  * Contexts: fiber, thread. */
 WEFT_API void *weft_pool_worker_state(void);
 
-/* Drops the tasks that have not begun, and tells on_drop of each (or its handle, or its group) before it returns. Admission goes on.
- * Returns how many there were; -EINVAL if pool is NULL.
+/* Drops the tasks that were admitted before this call and have not begun; on_drop is called for each (or its handle or group
+ * ended) before it returns. Admission goes on.
+ * Returns how many there were; -EINVAL if pool is NULL; -ECHILD in a forked child.
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API int64_t weft_pool_abort(weft_pool *pool);
 
 /* Waits until all tasks that were admitted have ended, nobody waits in submit, and on_drop has been told of what was dropped. The pool
  * and its workers stay as they are. While others submit without a pause that moment may never come: it is for those who know that
- * they have submitted the last. A task that its submitter runs (WEFT_CALLER_RUNS), and on_drop, must not call it: they would
- * wait for themselves.
- * Returns 0; -ETIMEDOUT; -EDEADLK from a task that a worker of the pool runs; -ECANCELED if the caller's context is cancelled; -EINVAL;
+ * they have submitted the last. on_drop must not call it: it would wait for itself.
+ * Returns 0; -ETIMEDOUT; -EDEADLK from a task of the pool, on_worker_start and on_worker_exit; -ECANCELED if the caller's context is cancelled; -EINVAL;
  * -ECHILD.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_wait(weft_pool *pool, int64_t deadline);
 
 /* Ends admission (submit gives -ESHUTDOWN, also to those who wait in it; but what its own tasks submit is
  * still admitted), lets all tasks that were admitted run to their end, and ends all workers. A paused pool is resumed. The pool is still there: it
- * can be asked for its figures, opened again, and must be closed.
- * Returns 0; -ETIMEDOUT: some still run, and the pool goes on stopping; -EDEADLK from a task of the pool;
+ * can be asked for its figures, opened again, and must be closed. A second stop waits as the first does; of a stopped pool it returns
+ * 0 at once.
+ * Returns 0; -ETIMEDOUT: some still run, and the pool goes on stopping; -EDEADLK from a task of the pool, on_worker_start and
+ * on_worker_exit;
  * -ECANCELED if the caller's context is cancelled; -EINVAL; -ECHILD.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_stop(weft_pool *pool, int64_t deadline);
@@ -279,7 +329,9 @@ WEFT_API WEFT_MUST_USE int weft_pool_reopen(weft_pool *pool);
  * that wait in it. */
 WEFT_API int weft_pool_close(weft_pool *pool);
 
-/* The same with a deadline. -ETIMEDOUT: the pool is still stopping, and must be closed again. */
+/* Stops the pool and frees it, as weft_pool_close, if it is stopped by the deadline.
+ * Returns as weft_pool_close; -ETIMEDOUT: the pool is still stopping, and must be closed again.
+ * Contexts: as weft_pool_close. */
 WEFT_API WEFT_MUST_USE int weft_pool_close_until(weft_pool *pool, int64_t deadline);
 
 WEFT_END

@@ -1,15 +1,18 @@
 /*
- * weft/pools.h: several pools behind one door.
+ * weft/pools.h: several pools with the same options, and a choice among them.
  *
  * One pool does not contend in the first place; several are for work that is to be kept apart by size but
- * not by name: a task goes to the next pool in turn, or to the one with the fewest tasks inside.
+ * not by name. weft_pools_pick chooses one of them, and everything that a pool offers can be done with that:
  *
  *     weft_pools *pools;
  *     weft_pool_options each = { .capacity = 100 };
  *     if (weft_pools_open(&pools, 4, WEFT_LEAST_BUSY, &each) != 0)
  *         return 1;
- *     error = weft_pools_submit(pools, task, arg);
+ *     error = weft_pool_submit(weft_pools_pick(pools), task, arg);
  *     weft_pools_close(pools);
+ *
+ * A task of one of the pools is an own task of all: its plain submits to any of them never wait (weft/pool.h, "Admission"), and are
+ * admitted while the pools close.
  */
 #ifndef WEFT_POOLS_H
 #define WEFT_POOLS_H
@@ -24,7 +27,7 @@ typedef struct weft_pools weft_pools;
 /* How the pool is chosen. */
 enum {
     WEFT_ROUND_ROBIN = 0, /* one after the other */
-    WEFT_LEAST_BUSY,      /* the one with the fewest tasks inside */
+    WEFT_LEAST_BUSY, /* of two picked at random, the one with fewer tasks inside: O(1), and close to the least of all */
 };
 
 /* At most this many. */
@@ -37,13 +40,11 @@ enum {
 WEFT_API WEFT_MUST_USE int weft_pools_open(weft_pools **pools, int count, int strategy,
                                            const weft_pool_options *options);
 
-/* Submits to one of them, as weft_pool_submit does. If the chosen one is full, the others are tried, in turn,
- * before its own way of dealing with that is taken.
- * Returns and contexts: as weft_pool_submit. */
-WEFT_API WEFT_MUST_USE int weft_pools_submit(weft_pools *pools, void (*function)(void *),
-                                             void *arg);
-WEFT_API WEFT_MUST_USE int weft_pools_submit_until(weft_pools *pools, void (*function)(void *),
-                                                   void *arg, int64_t deadline);
+/* Chooses one of the pools by the strategy; if that is full, the next one that has room, if any has. It belongs to the
+ * whole: it must not be stopped or closed by itself.
+ * Returns the pool; NULL if pools is NULL.
+ * Contexts: fiber, thread, the pools' own tasks. */
+WEFT_API weft_pool *weft_pools_pick(weft_pools *pools);
 
 /* How many there are, and one of them, to be tuned, paused or asked; it belongs to the whole. 0 and NULL if
  * there is no such.
@@ -51,13 +52,14 @@ WEFT_API WEFT_MUST_USE int weft_pools_submit_until(weft_pools *pools, void (*fun
 WEFT_API int weft_pools_count(const weft_pools *pools);
 WEFT_API weft_pool *weft_pools_get(const weft_pools *pools, int index);
 
-/* The figures of all, added up.
- * Returns 0, or -EINVAL.
+/* The figures of all, added up; each pool's are of one moment.
+ * Returns 0; -EINVAL if an argument is NULL; -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_pools_stats(const weft_pools *pools, weft_pool_stats *stats);
 
-/* Closes all, as weft_pool_close does, and frees them.
- * Returns and contexts: as weft_pool_close. */
+/* Closes all, as weft_pool_close does, and frees them. What their tasks submit to any of them meanwhile still runs.
+ * Returns 0; -EDEADLK from a task of one of the pools; -EINVAL if pools is NULL; -ECHILD in a forked child.
+ * Contexts: fiber, thread. Undefined: any use during or after it, except by the pools' tasks. */
 WEFT_API int weft_pools_close(weft_pools *pools);
 
 WEFT_END

@@ -1,24 +1,28 @@
 /*
  * weft/task.h: tasks with a handle: wait for the end of a task in a pool, get its result, cancel it.
  *
- *     static int fetch(void *url, void **result) { ... *result = page; return 0; }
+ *     struct job { char url[40]; size_t bytes; };
+ *     static int fetch(void *arg) { struct job *job = arg; ... job->bytes = n; return 0; }    // or a negative error
  *
  *     weft_task *task;
- *     if (weft_task_start(&task, pool, fetch, url, NULL) != 0)
+ *     if (weft_task_start(&task, pool, fetch, &job, &(weft_submit_options){ .copy = sizeof job }) != 0)
  *         ...
- *     void *page;
- *     error = weft_task_wait(task, &page);           // what fetch returned
+ *     int result;
+ *     error = weft_task_wait(task, &result);         // 0: it has ended, and result is what fetch returned
+ *     struct job *done = weft_task_arg(task);        // the copy, with what fetch has written
  *     weft_task_release(task);
  *
- * The task is bound to a context of its own (weft/context.h): cancelling the task cancels that.
+ * The task is bound to a context of its own (weft/context.h), under that of its submitter: cancelling the task, or a context above
+ * it, cancels that. A task whose context is cancelled before it begins does not run.
  *
- * A task that waits for a task of its own pool cannot hang for lack of a worker: if that has not begun, it
- * is run by the one who waits; if it runs, the place of the one who waits is lent to others meanwhile.
+ * A task that waits for a task of its own pool lends its place meanwhile, to the very task if that has not begun: see "Capacity" in
+ * weft/pool.h. So it cannot hang for want of a worker.
  */
 #ifndef WEFT_TASK_H
 #define WEFT_TASK_H
 
 #include <weft/base.h>
+#include <weft/chan.h>
 #include <weft/context.h>
 #include <weft/group.h>
 #include <weft/pool.h>
@@ -27,27 +31,45 @@ WEFT_BEGIN
 
 typedef struct weft_task weft_task;
 
-/* Submits function(arg, &result) to the pool, with options (NULL: all defaults; `copy` must be 0), and
- * gives a handle in *task, to be released.
+/* Submits function(arg) to the pool, with options (NULL: all defaults), and gives a handle in *task, to be released.
  * Returns as weft_pool_submit_with. On an error there is no handle. A task that the pool drops by policy
  * is admitted, and ends with -ECANCELED.
  * Contexts: as weft_pool_submit. */
 WEFT_API WEFT_MUST_USE int weft_task_start(weft_task **task, weft_pool *pool,
-                                           int (*function)(void *arg, void **result), void *arg,
+                                           int (*function)(void *arg), void *arg,
                                            const weft_submit_options *options);
 
-/* Waits until the task has ended; its place in the pool is free a moment later. *result, if result is not NULL, gets what the task set (NULL if it set
- * nothing); untouched if the task did not run.
- * Returns what the function returned; -EOWNERDEAD if it panicked (weft/panic.h); -EFAULT if it crashed, in a pool
- * that isolates crashes (weft_task_panic tells more);
- * -ECANCELED if the task was cancelled or dropped before it began;
- * -ECANCELED or -ETIMEDOUT also if the caller's own context is cancelled first (weft_task_ended tells);
- * -EINVAL if task is NULL; -EDEADLK if a task waits for itself; -ECHILD.
- * Contexts: fiber, thread, tasks of the pool. Any number may wait. */
-WEFT_API WEFT_MUST_USE int weft_task_wait(weft_task *task, void **result);
+/* Starts a task as weft_task_start does, if that is possible without waiting.
+ * Returns as weft_task_start; -EAGAIN where that would wait.
+ * Contexts: as weft_pool_submit. */
+WEFT_API WEFT_MUST_USE int weft_task_try_start(weft_task **task, weft_pool *pool,
+                                               int (*function)(void *arg), void *arg,
+                                               const weft_submit_options *options);
 
-/* The same with a deadline. Returns also -ETIMEDOUT. */
-WEFT_API WEFT_MUST_USE int weft_task_wait_until(weft_task *task, void **result, int64_t deadline);
+/* Waits until the task has ended, or will never run.
+ * Returns 0: then *result, if result is not NULL, is what the function returned; -EOWNERDEAD if it panicked (weft/panic.h); -EFAULT if
+ * it crashed, in a pool that isolates crashes (weft_task_panic tells more); -ECANCELED or -ETIMEDOUT if it did not run: it was
+ * cancelled or dropped before it began, or its context had ended.
+ * Else an error of the wait, and *result is untouched: -ECANCELED or -ETIMEDOUT if the caller's own context is cancelled;
+ * -EINVAL if task is NULL; -EDEADLK if a task waits for itself; -ECHILD in a forked child.
+ * Contexts: fiber, thread, tasks of the pool. Any number may wait. */
+WEFT_API WEFT_MUST_USE int weft_task_wait(weft_task *task, int *result);
+
+/* Waits until the task has ended, or will never run, or the deadline has passed.
+ * Returns as weft_task_wait; -ETIMEDOUT if the task has not ended by the deadline: it goes on. With WEFT_NOW it never waits.
+ * Contexts: as weft_task_wait. */
+WEFT_API WEFT_MUST_USE int weft_task_wait_until(weft_task *task, int *result, int64_t deadline);
+
+/* *done gets a channel that is closed when the task has ended, or will never run: for select (weft/select.h). It belongs to the
+ * handle, and must not be used after that is released.
+ * Returns 0; -EINVAL if an argument is NULL; -ENOMEM; -ECHILD in a forked child.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_task_done(weft_task *task, weft_chan **done);
+
+/* The argument of the task: what was given, or the copy (weft_submit_options.copy), which is valid until the handle is released. The
+ * task may write it until it has ended. NULL for NULL.
+ * Contexts: fiber, thread. */
+WEFT_API void *weft_task_arg(const weft_task *task);
 
 /* 1 if the task has ended, or will never begin; else 0.
  * Contexts: fiber, thread. */
@@ -59,11 +81,10 @@ WEFT_API int weft_task_ended(const weft_task *task);
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_task_panic(weft_task *task, weft_panic_info *info);
 
-/* Cancels the task: one that has not begun never will (its place in the queue is free when its turn would have
- * come, and counted as cancelled from then on); of one that runs the context is cancelled, so that its waits
- * end.
+/* Cancels the task: one that has not begun never will, and its place in the queue is free at once; of one that runs the context is
+ * cancelled, so that its waits end.
  * Returns 0 if it will not run, by this call; 1 if it is running; 2 if it had ended or been cancelled before it
- * began; -EINVAL if task is NULL.
+ * began; -EINVAL if task is NULL; -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_task_cancel(weft_task *task);
 

@@ -33,6 +33,18 @@ static inline void line_add(struct line *line, struct link *link)
     line->length++;
 }
 
+static inline void line_add_first(struct line *line, struct link *link)
+{
+    link->previous = NULL;
+    link->next = line->first;
+    if (line->first != NULL)
+        line->first->previous = link;
+    else
+        line->last = link;
+    line->first = link;
+    line->length++;
+}
+
 /* Leaves the line, in which it stands. */
 static inline void line_leave(struct line *line, struct link *link)
 {

@@ -1,17 +1,38 @@
 /*
- * group.h: what the pool needs of groups over it.
+ * group.h: what the queue needs of groups over a pool. Everything is under the pool's latch.
  */
 #ifndef WEFT_POOL_GROUP_H
 #define WEFT_POOL_GROUP_H
 
-/* The function of a task that belongs to a group; and when such a task is dropped, with its argument. */
-void weft__pool_group_run(void *arg);
-void weft__pool_group_dropped(const void *arg);
-/* The same if it crashed, in a fiber that is gone. */
-struct panic;
-struct weft_fiber;
-struct weft_pool;
-void weft__pool_group_crashed(struct weft_pool *pool, const void *arg, struct weft_fiber *gone,
-                              struct panic *panic);
+#include "pool/queue.h"
+
+/* The tasks of a group in its pool. */
+struct group_line {
+    struct line waiting;    /* tasks that have not begun, by group_link */
+    int64_t members;        /* tasks that have not ended */
+    int64_t removed;        /* of those: were taken out of the queue, and will be dropped */
+    struct line lenders;    /* workers that wait for the group */
+    struct line submitters; /* of its tasks, that wait in the pool's line: admission.c */
+    int cancelled;          /* 0, or the error of the group's context */
+};
+
+static inline void weft__group_line_add(struct group_line *group, struct task *task)
+{
+    line_add(&group->waiting, &task->group_link);
+}
+
+static inline void weft__group_line_leave(struct group_line *group, struct task *task)
+{
+    line_leave(&group->waiting, &task->group_link);
+}
+
+/* A worker of the pool waits for the group: its tasks go first. */
+static inline bool weft__group_line_is_awaited(const struct group_line *group)
+{
+    return group->lenders.length > 0;
+}
+
+/* The first task of the group that has not begun goes before all others. */
+void weft__group_line_expedite(weft_pool *pool, struct group_line *group);
 
 #endif

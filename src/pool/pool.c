@@ -6,26 +6,26 @@
  *      |________________________________ reopen _______________________________________|
  *
  * A stopping pool admits nothing but what its own tasks submit, runs what it has to the end, and ends its
- * workers. Whoever finds that nothing is left (worker.c: settle) makes it stopped and wakes those who
- * wait; that is the last that anybody does to it, so it can be freed then.
+ * workers. Whichever call finds that nothing is left (dispatch.c) makes it stopped and wakes those who wait; that is the last access
+ * to it, so it can be freed then.
  */
 #include <errno.h>
 #include <string.h>
 #include <weft/mutex.h>
 
 #include "base/assert.h"
-#include "pool/panic.h"
+#include "pool/admission.h"
+#include "pool/failure.h"
+#include "pool/keys.h"
 #include "pool/pool.h"
-
-#define CAPACITY_DEFAULT 10000
-#define EXPIRY_DEFAULT WEFT_S
-#define CRASHES_DEFAULT 1000
-enum { SHRINK_MOST = 1000000 };
+#include "pool/shard.h"
 
 /* Options. */
 
 weft_pool_options weft_pool_fixed(int64_t workers)
 {
+    if (workers <= 0)
+        return (weft_pool_options){.capacity = -1}; /* 0 would be the default */
     return (weft_pool_options){.capacity = workers,
                                .queue = workers,
                                .prestart = workers,
@@ -35,7 +35,8 @@ weft_pool_options weft_pool_fixed(int64_t workers)
 
 weft_pool_options weft_pool_scalable(int64_t idle, int64_t most, int64_t period)
 {
-    return (weft_pool_options){.capacity = most, .keep = idle, .expiry = period, .shrink = 4};
+    return (weft_pool_options){
+        .capacity = most > 0 ? most : -1, .keep = idle, .expiry = period, .shrink = 4};
 }
 
 static bool valid(const weft_pool_options *options)
@@ -47,6 +48,7 @@ static bool valid(const weft_pool_options *options)
            options->when_full >= WEFT_BLOCK && options->when_full <= WEFT_DROP_OLDEST &&
            options->reuse >= WEFT_LIFO && options->reuse <= WEFT_FIFO &&
            options->prestart <= (options->capacity != 0 ? options->capacity : CAPACITY_DEFAULT) &&
+           options->prestart != WEFT_UNLIMITED &&
            (options->stack_size == 0 || weft__stack_class(options->stack_size) >= 0) &&
            memcmp(options->reserved, none.reserved, sizeof none.reserved) == 0;
 }
@@ -86,9 +88,7 @@ static void shrink(void *arg)
         (void)weft__pool_end_oldest(pool, &errands);
     pool->shrink_armed = pool->idle.length > pool->options.keep;
     bool again = pool->shrink_armed;
-    latch_release(&pool->latch);
-    bool failed = weft__pool_run(pool, &errands);
-    must(!failed); /* it makes none */
+    weft__pool_unlatch(pool, &errands);
     leave_if_fiber(fiber);
     if (again)
         (void)weft_timer_start(pool->shrinker, weft_after(pool->options.expiry), 0);
@@ -114,7 +114,8 @@ static void free_pool(weft_pool *pool)
 {
     if (pool->shrinker != NULL)
         (void)weft_timer_close(pool->shrinker);
-    weft__hands_free(pool);
+    weft__shards_close(pool);
+    weft__keys_free(pool);
     weft__sys_free(pool);
 }
 
@@ -124,14 +125,17 @@ static weft_pool *make(const weft_pool_options *options, void *site)
     if (pool == NULL)
         return NULL;
     memset(pool, 0, sizeof *pool);
-    if (!weft__hands_make(pool)) {
+    pool->keys = weft__sys_alloc_zeroed(KEY_SLOTS * sizeof(struct task *));
+    pool->key_slots = KEY_SLOTS;
+    if (pool->keys == NULL || !weft__shards_open(pool)) {
+        weft__sys_free(pool->keys);
         weft__sys_free(pool);
         return NULL;
     }
     pool->options = *options;
     pool->site = site;
     pool->capacity = options->capacity != 0 ? options->capacity : CAPACITY_DEFAULT;
-    pool->queue_most = options->queue;
+    pool->queue_size = options->queue;
     pool->stack_class = options->stack_size != 0 ? weft__stack_class(options->stack_size) : -1;
     atomic_i64_store_relaxed(&pool->crashes_left,
                              options->max_crashes != 0 ? options->max_crashes : CRASHES_DEFAULT);
@@ -185,6 +189,20 @@ int weft_pool_open(weft_pool **out, const weft_pool_options *options)
 
 static atomic_ptr default_pool;
 
+/* A shut-down waits for all fibers, and the default pool cannot be closed: its idle workers do not stay until they expire. One that
+ * comes to rest later ends by itself (worker.c). */
+static void end_idle_workers(void)
+{
+    struct errands errands = {.first = NULL};
+    weft_pool *pool = atomic_ptr_load_acquire(&default_pool);
+    if (pool == NULL)
+        return;
+    latch_acquire(&pool->latch);
+    while (weft__pool_end_oldest(pool, &errands))
+        continue;
+    weft__pool_unlatch(pool, &errands);
+}
+
 weft_pool *weft_pool_default(void)
 {
     static weft_mutex mutex = WEFT_MUTEX_INIT; /* not a lock: opening enters the runtime */
@@ -196,8 +214,11 @@ weft_pool *weft_pool_default(void)
     static const weft_pool_options defaults = {.name = "default"};
     weft_mutex_lock(&mutex);
     opened = atomic_ptr_load_relaxed(&default_pool);
-    if (opened == NULL && open_pool(&opened, &defaults, __builtin_return_address(0)) == 0)
+    if (opened == NULL && open_pool(&opened, &defaults, __builtin_return_address(0)) == 0) {
+        opened->drains = true;
         atomic_ptr_store_release(&default_pool, opened);
+        atomic_ptr_store_release(&weft__runtime_drains, (void *)(uintptr_t)end_idle_workers);
+    }
     weft_mutex_unlock(&mutex);
     return opened;
 }
@@ -205,7 +226,7 @@ weft_pool *weft_pool_default(void)
 /* Changing. */
 
 /* Changes something under the latch and sees to the consequences. */
-static int change(weft_pool *pool, void (*how)(weft_pool *, int64_t), int64_t number)
+static int change(weft_pool *pool, int (*how)(weft_pool *, int64_t), int64_t number)
 {
     struct errands errands = {.first = NULL};
     if (pool == NULL)
@@ -214,26 +235,41 @@ static int change(weft_pool *pool, void (*how)(weft_pool *, int64_t), int64_t nu
         return -ECHILD;
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
-    how(pool, number);
-    weft__pool_empty_hands(pool, -1); /* so that none of it begins after this */
-    weft__pool_collect(pool);
+    weft__shards_close_inboxes(pool); /* so that none of it begins after this */
+    weft__shards_collect(pool);
+    int error = how(pool, number);
     weft__pool_finish(pool, &errands, fiber);
+    return error;
+}
+
+static int set_capacity(weft_pool *pool, int64_t capacity)
+{
+    pool->capacity = capacity;
     return 0;
 }
 
-static void set_capacity(weft_pool *pool, int64_t capacity)
+static int set_queue(weft_pool *pool, int64_t queue)
 {
-    pool->capacity = capacity;
+    pool->queue_size = queue;
+    return 0;
 }
 
-static void set_paused(weft_pool *pool, int64_t paused)
+static int set_paused(weft_pool *pool, int64_t paused)
 {
-    pool->paused = paused != 0 && pool->state == POOL_OPEN;
+    if (paused && pool->state == POOL_STOPPING)
+        return -ESHUTDOWN;
+    pool->paused = paused != 0;
+    return 0;
 }
 
 int weft_pool_tune(weft_pool *pool, int64_t capacity)
 {
     return capacity >= 1 ? change(pool, set_capacity, capacity) : -EINVAL;
+}
+
+int weft_pool_tune_queue(weft_pool *pool, int64_t queue)
+{
+    return queue >= 0 ? change(pool, set_queue, queue) : -EINVAL;
 }
 
 int weft_pool_pause(weft_pool *pool)
@@ -246,81 +282,62 @@ int weft_pool_resume(weft_pool *pool)
     return change(pool, set_paused, false);
 }
 
-/* Figures. */
+/* The end. */
 
-/* Under the latch, after a collect: tasks that have not begun. */
-static int64_t count_queued(const weft_pool *pool)
+/* What an abort took out under one hold of the latch. */
+struct slice {
+    struct plain_task plain[ABORT_SLICE];
+    struct task *records[ABORT_SLICE]; /* NULL: the plain one */
+    int count;
+};
+
+/* Under the latch: takes tasks that have not begun and are older than `before`. */
+static void cut(weft_pool *pool, const uint64_t *before, struct slice *slice)
 {
-    int64_t queued =
-        atomic_i64_load_relaxed(&pool->ready) + pool->held_back + weft__hands_length(pool);
-    for (const struct worker *worker = worker_of(pool->takers.first); worker != NULL;
-         worker = worker_of(worker->link.next))
-        if (worker->chunk != NULL)
-            queued += chunk_left(worker->chunk);
-    return queued;
+    weft__shards_close_inboxes(pool);
+    weft__outboxes_close(pool);
+    for (slice->count = 0; slice->count < ABORT_SLICE; slice->count++)
+        if (!weft__pool_pop_oldest(pool, before, &slice->plain[slice->count],
+                                   &slice->records[slice->count]))
+            break;
+    pool->inside -= slice->count;
+    pool->stats.dropped += slice->count;
 }
 
-int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
+/* False in a forked child, by on_drop: the rest is the parent's. */
+static bool tell_slice(weft_pool *pool, const struct slice *slice)
 {
-    if (pool == NULL || stats == NULL)
+    for (int i = 0; i < slice->count && !weft__runtime_forked(); i++)
+        weft__pool_tell_drop(pool, &slice->plain[i], slice->records[i]);
+    return !weft__runtime_forked();
+}
+
+int64_t weft_pool_abort(weft_pool *pool)
+{
+    struct slice slice;
+    uint64_t before[QUEUES];
+    int64_t count = 0;
+    if (pool == NULL)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
     latch_acquire(&pool->latch);
-    /* First what is still in hand, then what has ended: so nothing is in neither. */
-    trays_close(pool);
-    int64_t queued = count_queued(pool);
-    weft__pool_count(pool);
-    *stats = pool->stats;
-    stats->capacity = pool->capacity;
-    stats->queued = queued < pool->inside ? queued : pool->inside;
-    stats->running = pool->inside - stats->queued;
-    stats->blocked = pool->blocked.length;
-    stats->workers = pool->workers;
-    stats->idle = pool->idle.length;
+    weft__outboxes_close(pool);
+    for (int i = 0; i < QUEUES; i++)
+        before[i] = pool->queues[i].next_order; /* what is admitted later stays */
+    pool->visitors++;
     latch_release(&pool->latch);
-    return 0;
-}
-
-void *weft_pool_worker_state(void)
-{
-    struct worker *worker = weft__worker_self();
-    return worker != NULL ? worker->user_state : NULL;
-}
-
-/* The end. */
-
-int64_t weft_pool_abort(weft_pool *pool)
-{
-    weft_pool_stats now;
-    int error = weft_pool_stats_get(pool, &now);
-    if (error != 0)
-        return error;
-    int64_t count = 0; /* no more than there are now: others may come meanwhile */
-    for (; count < now.queued; count++) {
+    do {
         struct errands errands = {.first = NULL};
-        struct task task, next;
-        bool calls = false;
         bool fiber = enter_if_fiber();
         latch_acquire(&pool->latch);
-        bool found = weft__pool_forget(pool, &task, &next, &calls);
-        pool->visitors++;
-        weft__pool_settle(pool, &errands);
-        latch_release(&pool->latch);
-        bool alone = weft__pool_run(pool, &errands);
-        leave_if_fiber(fiber);
-        if (found)
-            weft__pool_tell_drop(pool, &task);
-        if (weft__runtime_forked())
-            return count + 1; /* by on_drop: the rest is the parent's */
-        if (calls)
-            weft__pool_call(pool, &next);
-        if (alone)
-            weft__pool_do_without(pool);
-        weft__pool_leave(pool);
-        if (!found)
-            break;
-    }
+        cut(pool, before, &slice);
+        weft__pool_finish(pool, &errands, fiber);
+        count += slice.count;
+        if (!tell_slice(pool, &slice))
+            return count;
+    } while (slice.count == ABORT_SLICE);
+    weft__pool_leave(pool);
     return count;
 }
 
@@ -355,23 +372,30 @@ static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_poo
     return so ? 0 : error;
 }
 
-static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
+void weft__pool_begin_stop(weft_pool *pool, bool kept)
 {
     struct errands errands = {.first = NULL};
-    if (weft__pool_role(pool) != ROLE_STRANGER)
-        return -EDEADLK;
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
+    pool->kept = kept;
     if (pool->state == POOL_OPEN) {
         pool->state = POOL_STOPPING;
         pool->paused = false;
-        weft__pool_refuse(pool, -ESHUTDOWN, &errands);
+        weft__line_refuse(pool, -ESHUTDOWN, &errands);
     }
-    weft__pool_collect(pool);
+    weft__shards_collect(pool);
     weft__pool_finish(pool, &errands, fiber);
-    fiber = enter_if_fiber();
-    weft__worker_tells(); /* its own pool that it waits; not under this latch, as in submit.c */
+}
+
+static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
+{
+    if (weft__pool_is_own(pool))
+        return -EDEADLK;
+    weft__pool_begin_stop(pool, false);
+    bool fiber = enter_if_fiber();
+    weft__worker_tells(); /* its own pool that it waits; not under this latch */
     latch_acquire(&pool->latch);
+    weft__shards_collect(pool);
     int error = wait_until(pool, &pool->stoppers, is_stopped, what, deadline);
     leave_if_fiber(fiber);
     return error;
@@ -386,32 +410,49 @@ int weft_pool_stop(weft_pool *pool, int64_t deadline)
     return stop(pool, WAIT_POOL_STOP, deadline);
 }
 
-int weft__pool_stop_firmly(weft_pool *pool)
+/* Waits until nothing is inside. */
+static int wait_quiet(weft_pool *pool, uint32_t what, int64_t deadline)
 {
-    return stop(pool, WAIT_POOL_STOP | WAIT_FIRM, WEFT_NEVER);
+    struct errands errands = {.first = NULL};
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    weft__shards_collect(pool);
+    weft__pool_finish(pool, &errands, fiber); /* a worker may be wanted for what was in outboxes */
+    fiber = enter_if_fiber();
+    weft__worker_tells(); /* as in stop */
+    latch_acquire(&pool->latch);
+    weft__shards_collect(pool); /* later the worker that ends the last task does that */
+    int error = wait_until(pool, &pool->watchers, pool_is_quiet, what, deadline);
+    leave_if_fiber(fiber);
+    return error;
+}
+
+void weft__pool_wait_firmly(weft_pool *pool)
+{
+    must(wait_quiet(pool, WAIT_POOL_TASKS | WAIT_FIRM, WEFT_NEVER) == 0);
 }
 
 int weft_pool_wait(weft_pool *pool, int64_t deadline)
 {
-    struct errands errands = {.first = NULL};
     if (pool == NULL)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    if (weft__pool_role(pool) != ROLE_STRANGER)
+    if (weft__pool_is_own(pool))
         return -EDEADLK;
-    bool fiber = enter_if_fiber();
+    return wait_quiet(pool, WAIT_POOL_TASKS, deadline);
+}
+
+int weft_pool_state(weft_pool *pool)
+{
+    if (pool == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
     latch_acquire(&pool->latch);
-    pool->watchers_coming++; /* from here the worker that ends the last task counts them all */
-    weft__pool_collect(pool);
-    weft__pool_finish(pool, &errands, fiber);
-    fiber = enter_if_fiber();
-    weft__worker_tells(); /* as in stop */
-    latch_acquire(&pool->latch);
-    pool->watchers_coming--;
-    int error = wait_until(pool, &pool->watchers, weft__pool_is_quiet, WAIT_POOL_TASKS, deadline);
-    leave_if_fiber(fiber);
-    return error;
+    int state = pool->state;
+    latch_release(&pool->latch);
+    return state;
 }
 
 int weft_pool_reopen(weft_pool *pool)

@@ -1,34 +1,88 @@
 /*
- * pools.c: several pools behind one door.
+ * pools.c: several pools of one kind, and the choice among them.
+ *
+ * The pools are a family: a task of one is an own task of all, so it never waits in a plain submit to another, and may submit while they
+ * stop. They stop together: all refuse others from the first moment, and none is stopped before all are found quiet in one
+ * pass in which nothing was submitted.
+ *
+ * Each pool keeps a word that says whether it has room, in one array: a choice that finds a full pool reads that array, 16 to
+ * a line, not the pools. The word is a hint; the pool itself decides.
  */
 #include <errno.h>
 #include <weft/pools.h>
 
 #include "base/assert.h"
+#include "base/prng.h"
+#include "pool/admission.h"
 #include "pool/pool.h"
+#include "pool/shard.h"
 
 struct weft_pools {
     int count, strategy;
     atomic_u32 turn;
+    atomic_u32 *room; /* for each pool: not 0 if it has room */
     weft_pool *pools[];
 };
 
-/* All are stopped before any is freed: their tasks may submit to each other. */
+/* The end. */
+
+/* Under no latch: how many tasks were ever admitted. */
+static int64_t submitted(weft_pool *pool)
+{
+    latch_acquire(&pool->latch);
+    weft__outboxes_close(pool);
+    int64_t count = pool->stats.submitted;
+    latch_release(&pool->latch);
+    return count;
+}
+
+static void wait_for_all(weft_pools *pools)
+{
+    int64_t before = -1, now = 0;
+    while (now != before) {
+        before = now;
+        now = 0;
+        for (int i = 0; i < pools->count; i++)
+            weft__pool_wait_firmly(pools->pools[i]);
+        for (int i = 0; i < pools->count; i++)
+            now += submitted(pools->pools[i]);
+    }
+}
+
+static void free_all(weft_pools *pools)
+{
+    weft__sys_free(pools->room);
+    weft__sys_free(pools);
+}
+
 int weft_pools_close(weft_pools *pools)
 {
     if (pools == NULL)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
+    if (pools->count > 0 && weft__pool_is_own(pools->pools[0]))
+        return -EDEADLK;
     for (int i = 0; i < pools->count; i++)
-        if (weft__pool_role(pools->pools[i]) != ROLE_STRANGER)
-            return -EDEADLK;
+        weft__pool_begin_stop(pools->pools[i], true);
+    wait_for_all(pools);
     for (int i = 0; i < pools->count; i++)
-        must(weft__pool_stop_firmly(pools->pools[i]) == 0);
+        weft__pool_begin_stop(pools->pools[i], false);
     for (int i = 0; i < pools->count; i++)
         must(weft_pool_close(pools->pools[i]) == 0);
-    weft__sys_free(pools);
+    free_all(pools);
     return 0;
+}
+
+/* Opening. */
+
+/* It may have workers already. */
+static void join(weft_pools *pools, weft_pool *pool)
+{
+    atomic_ptr_store_release(&pool->family, pools); /* pairs with is_related */
+    latch_acquire(&pool->latch);
+    pool->room = &pools->room[pools->count];
+    latch_release(&pool->latch);
 }
 
 int weft_pools_open(weft_pools **out, int count, int strategy, const weft_pool_options *options)
@@ -40,10 +94,16 @@ int weft_pools_open(weft_pools **out, int count, int strategy, const weft_pool_o
     if (pools == NULL)
         return -ENOMEM;
     pools->strategy = strategy;
-    int error = 0;
+    pools->room = weft__sys_alloc_zeroed((size_t)count * sizeof(atomic_u32));
+    int error = pools->room != NULL ? 0 : -ENOMEM;
     while (pools->count < count && error == 0) {
-        error = weft_pool_open(&pools->pools[pools->count], options);
-        pools->count += error == 0;
+        weft_pool *pool;
+        error = weft_pool_open(&pool, options);
+        if (error != 0)
+            break;
+        atomic_u32_store_relaxed(&pools->room[pools->count], 1);
+        join(pools, pool);
+        pools->pools[pools->count++] = pool;
     }
     if (error != 0)
         (void)weft_pools_close(pools);
@@ -52,40 +112,42 @@ int weft_pools_open(weft_pools **out, int count, int strategy, const weft_pool_o
     return error;
 }
 
-/* Which one is offered a task first. What is inside a pool is read without its latch: a guess. */
-static int choose(weft_pools *pools)
+/* Choosing. */
+
+/* A guess: how many tasks are inside. */
+static int64_t load_of(weft_pool *pool)
 {
-    uint32_t turn = atomic_u32_add_relaxed(&pools->turn, 1) % (uint32_t)pools->count;
-    if (pools->strategy == WEFT_ROUND_ROBIN)
-        return (int)turn;
-    int best = (int)turn;
-    for (int i = 1; i < pools->count; i++) {
-        int other = (int)((turn + (uint32_t)i) % (uint32_t)pools->count);
-        if (weft__pool_inside(pools->pools[other]) < weft__pool_inside(pools->pools[best]))
-            best = other;
-    }
-    return best;
+    latch_acquire(&pool->latch);
+    weft__shards_collect(pool);
+    weft__pool_show_room(pool);
+    int64_t inside = pool->inside;
+    latch_release(&pool->latch);
+    return inside;
 }
 
-int weft_pools_submit_until(weft_pools *pools, void (*function)(void *), void *arg,
-                            int64_t deadline)
+static uint32_t choose(weft_pools *pools)
 {
-    if (pools == NULL || function == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    int chosen = choose(pools);
-    for (int i = 0; i < pools->count; i++) {
-        weft_pool *pool = pools->pools[(chosen + i) % pools->count];
-        if (weft__pool_has_room(pool))
-            return weft_pool_submit_until(pool, function, arg, deadline);
-    }
-    return weft_pool_submit_until(pools->pools[chosen], function, arg, deadline);
+    uint32_t count = (uint32_t)pools->count, turn = atomic_u32_add_relaxed(&pools->turn, 1);
+    if (pools->strategy == WEFT_ROUND_ROBIN || count == 1)
+        return turn % count;
+    struct prng prng;
+    prng_seed(&prng, turn);
+    uint32_t one = prng_next(&prng) % count, other = prng_next(&prng) % (count - 1);
+    other += other >= one;
+    return load_of(pools->pools[one]) <= load_of(pools->pools[other]) ? one : other;
 }
 
-int weft_pools_submit(weft_pools *pools, void (*function)(void *), void *arg)
+weft_pool *weft_pools_pick(weft_pools *pools)
 {
-    return weft_pools_submit_until(pools, function, arg, WEFT_NEVER);
+    if (pools == NULL)
+        return NULL;
+    uint32_t chosen = weft__runtime_forked() ? 0 : choose(pools);
+    for (uint32_t i = 0; i < (uint32_t)pools->count; i++) {
+        uint32_t index = (chosen + i) % (uint32_t)pools->count;
+        if (atomic_u32_load_relaxed(&pools->room[index]))
+            return pools->pools[index];
+    }
+    return pools->pools[chosen];
 }
 
 int weft_pools_count(const weft_pools *pools)
@@ -102,27 +164,19 @@ int weft_pools_stats(const weft_pools *pools, weft_pool_stats *stats)
 {
     if (pools == NULL || stats == NULL)
         return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
     weft_pool_stats sum = {.capacity = 0};
     for (int i = 0; i < pools->count; i++) {
         weft_pool_stats one;
         (void)weft_pool_stats_get(pools->pools[i], &one);
-        if (__builtin_add_overflow(sum.capacity, one.capacity, &sum.capacity))
-            sum.capacity = WEFT_UNLIMITED;
-        sum.running += one.running;
-        sum.queued += one.queued;
-        sum.blocked += one.blocked;
-        sum.workers += one.workers;
-        sum.idle += one.idle;
-        sum.most_workers += one.most_workers;
-        sum.submitted += one.submitted;
-        sum.completed += one.completed;
-        sum.panicked += one.panicked;
-        sum.handlers_panicked += one.handlers_panicked;
-        sum.crashed += one.crashed;
-        sum.rejected += one.rejected;
-        sum.dropped += one.dropped;
-        sum.cancelled += one.cancelled;
-        sum.stolen += one.stolen;
+        /* All figures are int64_t, one after the other, up to the reserved ones. */
+        for (size_t at = 0; at < offsetof(weft_pool_stats, reserved) / sizeof(int64_t); at++) {
+            int64_t *to = (int64_t *)(void *)&sum + at;
+            const int64_t *from = (const int64_t *)(const void *)&one + at;
+            if (__builtin_add_overflow(*to, *from, to))
+                *to = WEFT_UNLIMITED;
+        }
     }
     *stats = sum;
     return 0;

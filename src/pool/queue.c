@@ -6,149 +6,56 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "pool/group.h"
+#include "pool/keys.h"
+#include "pool/pool_internal.h"
+#include "pool/shard.h"
 #include "stack/slab.h"
 
-/* What the task needs; it may have more. */
-static uint32_t slot_size(const struct task *task)
-{
-    bool plain = task->handle == NULL && task->serial == NULL && !task->copied &&
-                 task->priority == WEFT_NORMAL;
-    return plain ? sizeof(struct plain_task) : sizeof(struct task);
-}
+/* Of nine tasks taken at least one is not high, of ninety at least one is low, if any wait. */
+enum { HIGH_MOST = 8, NORMAL_MOST = 9 };
 
-static void *slot_at(struct chunk *chunk, uint32_t index)
-{
-    return chunk->slots + (size_t)index * chunk->slot;
-}
+/* Chunks. */
 
-static void slot_write(const struct chunk *chunk, void *slot, const struct task *task)
+/* From the slabs: what a queue gives back is for workers next, and the memory of a flood does not stay with its queue. Under
+ * a tool that looks for errors in the use of memory, from the allocator, which it knows. */
+struct chunk *weft__chunk_new(bool small)
 {
-    if (chunk->slot == sizeof(struct plain_task))
-        *(struct plain_task *)slot = (struct plain_task){task->function, task->arg};
-    else
-        *(struct task *)slot = *task;
-}
-
-static void slot_read(const struct chunk *chunk, const void *slot, struct task *task)
-{
-    if (likely(chunk->slot == sizeof(struct plain_task))) {
-        const struct plain_task *plain = slot;
-        *task = (struct task){.function = plain->function, .arg = plain->arg};
-    } else {
-        *task = *(const struct task *)slot;
-    }
-}
-
-static uint32_t chunk_room(const struct chunk *chunk)
-{
-    return (uint32_t)(CHUNK_SIZE - sizeof *chunk) / chunk->slot;
-}
-
-/* From the slabs: what a queue gives back is for workers next, and the memory of a flood does not stay with its queue. Where a tool
- * looks for errors in the use of memory, from the allocator, which it knows. */
-static void *chunk_memory(void)
-{
+    size_t size = small ? SMALL_CHUNK_BYTES : CHUNK_BYTES;
 #if WEFT_ASAN || WEFT_TSAN
-    return weft__sys_alloc(CHUNK_SIZE);
+    struct chunk *chunk = weft__sys_alloc(size);
 #else
     size_t room;
-    return weft__sys_alloc_fails() ? NULL : weft__slab_get(CHUNK_SIZE, &room);
+    struct chunk *chunk = weft__sys_alloc_fails() ? NULL : weft__slab_get(size, &room);
 #endif
+    if (chunk == NULL)
+        return NULL;
+    for (size_t at = 0; at < size && at < FETCH_WRITES * sizeof(struct plain_task);
+         at += FETCH_LINE)
+        fetch_line_to_write((const char *)chunk + at);
+    *chunk = (struct chunk){.room = (uint32_t)((size - sizeof *chunk) / sizeof(struct plain_task))};
+    return chunk;
 }
 
 void weft__chunk_free(struct chunk *chunk)
 {
+    if (chunk == NULL)
+        return;
 #if WEFT_ASAN || WEFT_TSAN
     weft__sys_free(chunk);
 #else
-    if (chunk != NULL)
-        weft__slab_put(chunk, CHUNK_SIZE);
+    weft__slab_put(chunk, chunk->room == CHUNK_PLAIN ? CHUNK_BYTES : SMALL_CHUNK_BYTES);
 #endif
-}
-
-static struct chunk *chunk_new(uint32_t slot)
-{
-    struct chunk *chunk = chunk_memory();
-    if (chunk == NULL)
-        return NULL;
-    for (size_t at = 0; at < FETCH_WRITES * sizeof(struct plain_task); at += FETCH_LINE)
-        fetch_line_to_write((const char *)chunk + at);
-    *chunk = (struct chunk){.slot = slot};
-    return chunk;
-}
-
-bool weft__chunk_take(struct chunk *chunk, struct task *task)
-{
-    /* seq_cst: the worker's half of its order with those who wait for tasks to end (pool.c). */
-    uint32_t index = atomic_u32_add_seq_cst(&chunk->taken, 1);
-    if (index >= chunk->count)
-        return false;
-    fetch_line(slot_at(chunk, index + FETCH_READS)); /* who submits wrote it elsewhere */
-    slot_read(chunk, slot_at(chunk, index), task);
-    return true;
-}
-
-struct chunk *weft__chunk_split(struct chunk *chunk)
-{
-    struct chunk *rest = chunk_left(chunk) > 0 ? chunk_new(chunk->slot) : NULL;
-    if (rest == NULL)
-        return NULL;
-    uint32_t taken = atomic_u32_exchange_acq_rel(&chunk->taken, chunk->count);
-    if (taken >= chunk->count) {
-        weft__chunk_free(rest);
-        return NULL;
-    }
-    rest->count = chunk->count - taken;
-    rest->priority = chunk->priority;
-    memcpy(rest->slots, slot_at(chunk, taken), (size_t)rest->count * chunk->slot);
-    return rest;
 }
 
 static void link_last(struct queue *queue, struct chunk *chunk)
 {
+    chunk->order = queue->next_order;
     if (queue->last != NULL)
         queue->last->next = chunk;
     else
         queue->first = chunk;
     queue->last = chunk;
-}
-
-struct chunk *weft__chunk_plain(void)
-{
-    return chunk_new(sizeof(struct plain_task));
-}
-
-void weft__queue_append(struct queue *queue, const struct plain_task *tasks, uint32_t count,
-                        struct chunk *spare)
-{
-    struct chunk *last = queue->last;
-    if (count == 0 ||
-        (last != NULL && last->slot == sizeof *tasks && last->count + count <= CHUNK_PLAIN)) {
-        weft__chunk_free(spare);
-    } else {
-        link_last(queue, spare);
-        last = spare;
-    }
-    if (count == 0)
-        return;
-    memcpy(slot_at(last, last->count), tasks, count * sizeof *tasks);
-    last->count += count;
-    queue->length += count;
-}
-
-bool weft__queue_push(struct queue *queue, const struct task *task)
-{
-    struct chunk *last = queue->last;
-    uint32_t slot = slot_size(task);
-    if (last == NULL || last->slot < slot || last->count == chunk_room(last)) {
-        last = chunk_new(slot);
-        if (last == NULL)
-            return false;
-        link_last(queue, last);
-    }
-    slot_write(last, slot_at(last, last->count++), task);
-    queue->length++;
-    return true;
 }
 
 static struct chunk *unlink_first(struct queue *queue)
@@ -161,20 +68,106 @@ static struct chunk *unlink_first(struct queue *queue)
     return chunk;
 }
 
-bool weft__queue_pop(struct queue *queue, struct task *task)
+/* Plain tasks. */
+
+bool weft__queue_push(struct queue *queue, void (*function)(void *), void *arg)
 {
-    if (queue->length == 0)
+    if (queue_push_quickly(queue, function, arg))
+        return true;
+    struct chunk *chunk = weft__chunk_new(queue->tasks.length > 0);
+    if (chunk == NULL)
         return false;
-    must(weft__chunk_take(queue->first, task));
-    queue->length--;
-    if (chunk_left(queue->first) == 0)
-        weft__chunk_free(unlink_first(queue));
+    link_last(queue, chunk);
+    must(queue_push_quickly(queue, function, arg));
     return true;
 }
 
-struct chunk *weft__queue_take_chunk(struct queue *queue)
+void weft__queue_append(struct queue *queue, const struct plain_task *tasks, uint32_t count,
+                        struct chunk *spare)
+{
+    struct chunk *last = queue->last;
+    if (count == 0 || (last != NULL && last->count + count <= last->room &&
+                       last->order + last->count == queue->next_order)) {
+        weft__chunk_free(spare);
+    } else {
+        link_last(queue, spare);
+        last = spare;
+    }
+    if (count == 0)
+        return;
+    memcpy(&last->slots[last->count], tasks, count * sizeof *tasks);
+    last->count += count;
+    queue->next_order += count;
+    queue->length += count;
+}
+
+uint64_t weft__queue_plain_order(const struct queue *queue)
+{
+    const struct chunk *first = queue->first;
+    return first != NULL ? first->order + atomic_u32_load_relaxed(&first->taken) : UINT64_MAX;
+}
+
+void weft__queue_pop_plain(struct queue *queue, struct plain_task *plain)
+{
+    struct chunk *first = queue->first;
+    must(chunk_take(first, plain));
+    queue->length--;
+    if (chunk_left(first) > 0)
+        return;
+    weft__chunk_free(unlink_first(queue));
+}
+
+/* Records. */
+
+static void enter_queue(struct task *task)
+{
+    should(task->place != TASK_READY);
+    task->place = TASK_READY;
+}
+
+void weft__queue_add(struct queue *queue, struct task *task)
+{
+    enter_queue(task);
+    task->order = queue->next_order++;
+    line_add(&queue->tasks, &task->link);
+    queue->length++;
+}
+
+void weft__queue_add_first(struct queue *queue, struct task *task)
+{
+    enter_queue(task);
+    line_add_first(&queue->tasks, &task->link);
+    queue->length++;
+}
+
+void weft__queue_remove(struct queue *queue, struct task *task)
+{
+    should(task->place == TASK_READY);
+    line_leave(&queue->tasks, &task->link);
+    queue->length--;
+    task->place = TASK_NOWHERE;
+}
+
+struct task *weft__queue_pop(struct queue *queue, struct plain_task *plain)
 {
     must(queue->length > 0);
+    struct task *task = task_of(queue->tasks.first);
+    if (task != NULL && task->order < weft__queue_plain_order(queue)) {
+        weft__queue_remove(queue, task);
+        return task;
+    }
+    weft__queue_pop_plain(queue, plain);
+    return NULL;
+}
+
+/* Chunks as a whole. */
+
+struct chunk *weft__queue_take_chunk(struct queue *queue)
+{
+    const struct task *task = task_of(queue->tasks.first);
+    uint64_t order = weft__queue_plain_order(queue);
+    if (order == UINT64_MAX || (task != NULL && task->order < order))
+        return NULL;
     struct chunk *chunk = unlink_first(queue);
     queue->length -= chunk_left(chunk);
     return chunk;
@@ -187,9 +180,180 @@ void weft__queue_put_back(struct queue *queue, struct chunk *chunk)
         weft__chunk_free(chunk);
         return;
     }
-    chunk->next = queue->first;
-    queue->first = chunk;
-    if (queue->last == NULL)
+    struct chunk **place = &queue->first;
+    while (*place != NULL && (*place)->order < chunk->order) /* others that were put back */
+        place = &(*place)->next;
+    chunk->next = *place;
+    *place = chunk;
+    if (chunk->next == NULL)
         queue->last = chunk;
     queue->length += left;
+}
+
+/* The queues of a pool. */
+
+static void change_ready(weft_pool *pool, int64_t by)
+{
+    atomic_i64_add_owner(&pool->ready, by); /* its owner is who holds the latch */
+}
+
+bool weft__pool_put_plain(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    if (!weft__queue_push(&pool->queues[NORMAL], function, arg))
+        return false;
+    change_ready(pool, 1);
+    return true;
+}
+
+/* Inboxes and outboxes have plain tasks, of normal priority. While tasks of other priorities are ready inboxes are empty, and
+ * outboxes are closed while low ones are, so that each task is taken by the rule of weft__pool_pop. */
+static void put_ready(weft_pool *pool, struct task *task, bool urgent)
+{
+    task->queue = (uint8_t)(urgent ? URGENT : queue_index(task->priority));
+    if (task->queue != NORMAL)
+        weft__shards_close_inboxes(pool);
+    if (task->queue == LOW)
+        weft__outboxes_close(pool);
+    if (urgent)
+        weft__queue_add_first(&pool->queues[URGENT], task);
+    else
+        weft__queue_add(&pool->queues[task->queue], task);
+    change_ready(pool, 1);
+}
+
+static struct task *task_of_age(struct link *link)
+{
+    return link != NULL ? container_of(link, struct task, age_link) : NULL;
+}
+
+void weft__pool_put(weft_pool *pool, struct task *task)
+{
+    int index = queue_index(task->priority);
+    task->age = pool->queues[index].next_order++;
+    line_add(&pool->ages[index], &task->age_link);
+    if (task->group != NULL)
+        weft__group_line_add(task->group, task);
+    if (task->key == 0 || weft__keys_put(pool, task))
+        put_ready(pool, task, false);
+    if (task->group != NULL && weft__group_line_is_awaited(task->group))
+        weft__pool_expedite(pool, task);
+}
+
+/* A record is taken out of its queue for good. */
+static void leave_lists(weft_pool *pool, struct task *task)
+{
+    line_leave(&pool->ages[queue_index(task->priority)], &task->age_link);
+    if (task->group != NULL)
+        weft__group_line_leave(task->group, task);
+}
+
+static void begin(weft_pool *pool, struct task *task)
+{
+    leave_lists(pool, task);
+    task_begin(task);
+    if (task->group != NULL && weft__group_line_is_awaited(task->group))
+        weft__group_line_expedite(pool, task->group);
+}
+
+/* The index of the queue that is next; QUEUES: all are empty. */
+static int choose(weft_pool *pool)
+{
+    const struct queue *queues = pool->queues;
+    if (queues[URGENT].length > 0)
+        return URGENT;
+    bool normal = queues[NORMAL].length > 0, low = queues[LOW].length > 0;
+    if (queues[HIGH].length > 0 && !((normal || low) && pool->since_high >= HIGH_MOST)) {
+        pool->since_high += normal || low;
+        return HIGH;
+    }
+    if (!normal && !low)
+        return QUEUES;
+    pool->since_high = 0;
+    if (!normal || (low && pool->since_normal >= NORMAL_MOST)) {
+        pool->since_normal = 0;
+        return LOW;
+    }
+    pool->since_normal = (uint8_t)(low ? pool->since_normal + 1 : 0);
+    return NORMAL;
+}
+
+bool weft__pool_pop(weft_pool *pool, struct plain_task *plain, struct task **record)
+{
+    int index = choose(pool);
+    if (index == QUEUES)
+        return false;
+    *record = weft__queue_pop(&pool->queues[index], plain);
+    change_ready(pool, -1);
+    if (*record != NULL)
+        begin(pool, *record);
+    return true;
+}
+
+void weft__pool_remove(weft_pool *pool, struct task *task)
+{
+    should(!task->begun);
+    bool held = task->place == TASK_HELD;
+    if (held) {
+        weft__keys_remove(pool, task);
+    } else {
+        weft__queue_remove(&pool->queues[task->queue], task);
+        change_ready(pool, -1);
+    }
+    leave_lists(pool, task);
+    if (!held)
+        weft__pool_task_gone(pool, task);
+    if (task->kind->remove != NULL)
+        task->kind->remove(pool, task);
+}
+
+void weft__pool_task_gone(weft_pool *pool, struct task *task)
+{
+    struct task *next = task->key != 0 ? weft__keys_next(pool, task) : NULL;
+    if (next != NULL)
+        put_ready(pool, next, next->wanted > 0 || next->key_wanted > 0);
+}
+
+void weft__pool_expedite(weft_pool *pool, struct task *task)
+{
+    task->wanted++;
+    struct task *first = task;
+    if (task->place == TASK_HELD) {
+        first = weft__keys_first(pool, task);
+        first->key_wanted++;
+    }
+    if (first->place != TASK_READY || first->queue == URGENT)
+        return;
+    weft__queue_remove(&pool->queues[first->queue], first);
+    change_ready(pool, -1);
+    put_ready(pool, first, true);
+}
+
+void weft__pool_expedite_no_more(weft_pool *pool, struct task *task)
+{
+    task->wanted--;
+    if (task->place == TASK_HELD)
+        weft__keys_first(pool, task)->key_wanted--;
+}
+
+bool weft__pool_pop_oldest(weft_pool *pool, const uint64_t *before, struct plain_task *plain,
+                           struct task **record)
+{
+    for (int index = LOW; index >= HIGH; index--) {
+        uint64_t limit = before != NULL ? before[index] : UINT64_MAX;
+        struct task *task = task_of_age(pool->ages[index].first);
+        uint64_t age = task != NULL ? task->age : UINT64_MAX;
+        uint64_t plain_order = weft__queue_plain_order(&pool->queues[index]);
+        *record = NULL;
+        if (age < plain_order && age < limit) {
+            weft__pool_remove(pool, task);
+            *record = task;
+            return true;
+        }
+        if (plain_order < limit) {
+            weft__queue_pop_plain(&pool->queues[index], plain);
+            change_ready(pool, -1);
+            return true;
+        }
+    }
+    return false;
 }

@@ -1,49 +1,62 @@
 /*
  * task.c: tasks with a handle.
  *
- *     WAITS ---- the pool, or one who waits for it ----> RUNS ------> ENDED
- *       |_______ cancelled, or dropped by the pool ----> FORGOTTEN -> NEVER_RAN
+ *     WAITS ---- a worker takes it ----------------------------> RUNS ----> ENDED
+ *       |_______ cancelled, dropped, or its context has ended --------------> NEVER_RAN
  *
- * Whoever changes WAITS decides: a compare-and-swap. What stands in the pool's queue for a task that is
- * not WAITS any more is an empty shell: when its turn comes nothing is called. It counts as a task that
- * has ended.
+ * Whether it has begun is decided under the pool's latch: `begun` of its record is set when a worker takes it out of the queue, and
+ * a cancellation takes it out of the queue before that. So nothing is left in the queue for a task that will not run. Whether its
+ * context had ended by then is decided in the same hold.
  *
- * References: the handle, and the queue.
+ * Two references: the handle, and the pool, until the task has ended. The state becomes final under the handle's latch. A task
+ * that has not ended keeps its pool from being stopped: so a call that holds the handle's latch, and sees that the task has not
+ * ended, may use the pool.
  *
- * A worker that waits for a task of its own pool runs it here if it has not begun. If it runs elsewhere the
- * worker parks, and has passed its baton then; its place counts as taken still, so with as many workers
- * waiting as the capacity allows nobody could run what they wait for. So it lends its place: the capacity
- * is one more while it waits.
+ * Waiting. A worker that waits for a task of its own pool lends its place (dispatch.c), and a task that has not begun goes before
+ * all others, so that the place is for the very task that is waited for. The places come back under the pool's latch in the same
+ * hold in which the state becomes final, before the worker of the task that ended looks for another; or in the hold in which the
+ * task is taken out of the queue, since what is next would begin in them before the state is final.
+ *
+ * Lock order: the handle's latch, then the pool's.
  */
-#include "pool/task.h"
+#include <weft/task.h>
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "pool/panic.h"
-#include "pool/pool.h"
+#include "pool/failure.h"
+#include "pool/submit.h"
+#include "pool/worker.h"
 #include "sched/compact.h"
 #include "sync/context.h"
-#include "sync/waiters.h"
 
-enum { TASK_WAITS, TASK_RUNS, TASK_FORGOTTEN, TASK_ENDED, TASK_NEVER_RAN };
+enum { STATE_OPEN, STATE_ENDED, STATE_NEVER_RAN };
 
 struct weft_task {
+    struct task task;
     struct latch latch; /* of what follows */
     void *waiters;
-    atomic_u32 state;
+    weft_chan *done;     /* NULL until asked for */
+    atomic_u32 state;    /* final states under both latches */
+    struct line lenders; /* workers that wait for it; the pool's latch */
     atomic_u32 references;
     weft_pool *pool;
     weft_context *context;
-    int (*function)(void *, void **);
-    void *arg, *result;
+    int (*function)(void *);
+    int64_t run_timeout;
+    int cancelled; /* the error of the context when the task was taken to be run; the pool's latch */
     atomic_ptr runner;   /* weft_fiber: that runs it */
     struct panic *panic; /* that ended it, or NULL; set before it is ENDED */
-    atomic_u32 asked;    /* somebody knows of it */
-    bool keyed;
-    int error;
+    atomic_u32 asked;    /* weft_task_panic was called, or on_panic */
+    int result;
+    _Alignas(max_align_t) unsigned char copy[];
 };
+
+static struct weft_task *of(struct task *task)
+{
+    return container_of(task, struct weft_task, task);
+}
 
 static void drop(struct weft_task *task)
 {
@@ -55,71 +68,86 @@ static void drop(struct weft_task *task)
     else
         weft__panic_free(task->panic);
     weft_context_close(task->context);
+    weft_chan_destroy(task->done);
     weft__sys_free(task);
 }
 
-static bool leave_waiting(struct weft_task *task, uint32_t state)
-{
-    uint32_t waits = TASK_WAITS;
-    return atomic_u32_cas_acq_rel(&task->state, &waits, state);
-}
+/* The end. */
 
-/* The task has ended with an error, or 0. */
-static void end(struct weft_task *task, int error)
+/* The task has ended, or will never run. The caller is in the pool: its worker, a submitter that runs it, or a visitor. taken: it was
+ * taken out of the queue to be run, and is counted as inside until here. */
+static void end(struct weft_task *task, uint32_t state, int result, bool taken)
 {
     struct woken woken;
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
     latch_acquire(&task->latch);
-    task->error = error;
-    bool ran = atomic_u32_load_relaxed(&task->state) == TASK_RUNS;
-    /* Pairs with weft_task_ended. */
-    atomic_u32_store_release(&task->state, ran ? TASK_ENDED : TASK_NEVER_RAN);
+    task->result = result;
+    latch_acquire(&task->pool->latch);
+    atomic_u32_store_release(&task->state, state); /* pairs with weft_task_ended */
+    if (taken)
+        weft__task_count_end(task->pool, &task->task, state == STATE_ENDED);
+    task->pool->stats.failed += state == STATE_ENDED && result < 0 && task->panic == NULL;
+    weft__lenders_return(task->pool, &task->lenders);
+    latch_release(&task->pool->latch);
     (void)waiters_claim_all(&task->waiters, 0, &woken);
+    weft_chan *done = task->done;
     latch_release(&task->latch);
     woken_wake(&woken);
     leave_if_fiber(fiber);
+    if (done != NULL)
+        (void)weft_chan_close(done);
 }
 
 struct call {
     struct weft_task *task;
-    void *result;
-    int error;
+    int result;
 };
 
 static void call_function(void *arg)
 {
     struct call *call = arg;
-    call->error = call->task->function(call->task->arg, &call->result);
+    call->result = call->task->function(call->task->task.arg);
 }
 
-/* The function is told to on_panic by its address alone: it is of another type. */
+/* on_panic knows the function by its address alone: it is of another type. */
 static void keep_panic(struct weft_task *task, struct panic *panic)
 {
     void (*function)(void *) = (void (*)(void *))(uintptr_t)task->function;
     (void)weft__panic_info(panic); /* all messages in one */
-    if (weft__pool_tell_panic(task->pool, panic, function, task->arg))
+    if (weft__pool_tell_panic(task->pool, panic, function, task->task.arg))
         atomic_u32_store_relaxed(&task->asked, 1);
     task->panic = panic;
 }
 
-/* Calls the function of a task that is RUNS, bound to its context. If that cannot be, since some fiber that only came
- * by runs it for lack of memory, it is called none the less: it was admitted. */
-static void call(struct weft_task *task)
+static void begin(struct task *record)
 {
+    struct weft_task *task = of(record);
+    task->cancelled = weft_context_error(task->context);
+}
+
+static void run(struct task *record)
+{
+    struct weft_task *task = of(record);
     weft_context *before;
-    struct call own = {task, NULL, 0};
+    struct call own = {task, 0};
     struct guard guard = {.panic = NULL};
+    if (task->cancelled != 0) {
+        end(task, STATE_NEVER_RAN, task->cancelled, true);
+        return;
+    }
     weft__worker_can_bind();
     bool bound = weft_context_bind(task->context, &before) == 0;
     if (bound && before != NULL)
         weft__context_hold(before);
+    if (task->run_timeout != 0)
+        weft__context_expire_at(task->context, weft_after(task->run_timeout));
     atomic_ptr_store_relaxed(&task->runner, weft_self());
     if (unlikely(weft__guarded(&guard, call_function, &own)))
-        own.error = panic_error(guard.panic);
-    if (unlikely(
-            weft__runtime_forked())) /* the latch may be in the hands of a thread of the parent's */
+        own.result = panic_error(guard.panic);
+    if (unlikely(weft__runtime_forked())) /* a latch may be held by a thread of the parent's */
         return;
+    weft__task_clean();
     atomic_ptr_store_relaxed(&task->runner, NULL);
     if (bound)
         (void)weft_context_bind(before, NULL); /* it was bound, so there is memory for it */
@@ -127,63 +155,89 @@ static void call(struct weft_task *task)
         weft__context_drop(before);
     if (guard.panic != NULL)
         keep_panic(task, guard.panic);
-    task->result = own.result;
-    end(task, own.error);
+    end(task, STATE_ENDED, own.result, true);
 }
 
-bool weft__task_call(struct weft_task *task)
+/* Those who wait for it have their places back at once: nothing begins there before they know. */
+static void removed(weft_pool *pool, struct task *record)
 {
-    if (leave_waiting(task, TASK_RUNS))
-        call(task);
-    uint32_t state = atomic_u32_load_acquire(&task->state);
-    drop(task);
-    return state == TASK_RUNS || state == TASK_ENDED; /* if not by this, by one who waited for it */
+    weft__lenders_return(pool, &of(record)->lenders);
 }
 
-void weft__task_crashed(struct weft_task *task, struct panic *panic)
+static void dropped(weft_pool *pool, struct task *record)
 {
+    (void)pool;
+    end(of(record), STATE_NEVER_RAN, -ECANCELED, false);
+}
+
+static void crashed(weft_pool *pool, struct task *record, struct weft_fiber *gone,
+                    struct panic *panic)
+{
+    struct weft_task *task = of(record);
+    (void)pool, (void)gone;
     atomic_ptr_store_relaxed(&task->runner, NULL);
     int error = panic_error(panic);
     keep_panic(task, panic);
-    end(task, error);
-    drop(task);
+    end(task, STATE_ENDED, error, true);
 }
 
-void weft__task_dropped(struct weft_task *task)
+static void release(struct task *record)
 {
-    if (leave_waiting(task, TASK_FORGOTTEN))
-        end(task, -ECANCELED);
-    drop(task);
+    drop(of(record));
 }
 
-int weft_task_start(weft_task **out, weft_pool *pool, int (*function)(void *, void **), void *arg,
-                    const weft_submit_options *options)
+static const struct task_kind handle_kind = {.begin = begin,
+                                             .run = run,
+                                             .remove = removed,
+                                             .drop = dropped,
+                                             .crash = crashed,
+                                             .release = release};
+
+/* Starting. */
+
+static int make(weft_task **out, weft_pool *pool, int (*function)(void *), void *arg,
+                const weft_submit_options *options)
 {
-    static const weft_submit_options defaults;
-    struct offer offer;
-    if (options == NULL)
-        options = &defaults;
-    if (out == NULL || pool == NULL || function == NULL || options->copy != 0 ||
-        !weft__offer_from(&offer, options))
-        return -EINVAL;
-    compact_check_task(arg);
-    struct weft_task *task =
-        weft__runtime_forked() || weft__bond_self() != NULL /* it may have to run it itself */
-            ? weft__sys_alloc_zeroed(sizeof *task)
-            : NULL;
+    struct weft_task *task = weft__sys_alloc_zeroed(sizeof *task + options->copy);
     if (task == NULL)
         return -ENOMEM;
     task->pool = pool;
     task->function = function;
-    task->arg = arg;
-    task->keyed = options->key != 0;
+    task->run_timeout = options->run_timeout;
+    weft__task_fill(&task->task, &handle_kind, task->copy, arg, options);
+    task->task.function = (void (*)(void *))(uintptr_t)function; /* a number to know it by */
     atomic_u32_store_relaxed(&task->references, 2);
-    int error = weft_context_open(&task->context, NULL, NULL);
-    if (error != 0) {
+    weft_context *parent = options->context != NULL ? options->context : weft_context_current();
+    weft_context_options context = {.timeout = options->run_timeout != 0 ? WEFT_NEVER : 0};
+    int error = weft_context_open(&task->context, parent, &context);
+    if (error != 0)
         weft__sys_free(task);
+    else
+        *out = task;
+    return error;
+}
+
+static int start(weft_task **out, weft_pool *pool, int (*function)(void *), void *arg,
+                 const weft_submit_options *options, bool tries)
+{
+    static const weft_submit_options defaults;
+    struct offer offer;
+    weft_task *task;
+    if (options == NULL)
+        options = &defaults;
+    if (out == NULL || pool == NULL || function == NULL || !weft__options_valid(options, arg))
+        return -EINVAL;
+    if (options->copy == 0)
+        compact_check_task(arg);
+    int error = weft__runtime_forked()      ? -ECHILD
+                : weft__bond_self() == NULL ? -ENOMEM /* it may have to run it */
+                                            : make(&task, pool, function, arg, options);
+    if (error != 0)
         return error;
-    }
-    offer.task.handle = task;
+    weft__offer_fill(&offer, &task->task, options);
+    offer.tries = tries;
+    if (tries)
+        offer.deadline = WEFT_NOW;
     atomic_u32_store_relaxed(&pool->binds, 1);
     error = weft__pool_offer(pool, &offer);
     if (error != 0) {
@@ -195,25 +249,28 @@ int weft_task_start(weft_task **out, weft_pool *pool, int (*function)(void *, vo
     return 0;
 }
 
-int weft_task_ended(const weft_task *task)
+int weft_task_start(weft_task **task, weft_pool *pool, int (*function)(void *), void *arg,
+                    const weft_submit_options *options)
 {
-    return task != NULL && atomic_u32_load_acquire(&task->state) >= TASK_ENDED; /* pairs with end */
+    return start(task, pool, function, arg, options, false);
 }
 
-int weft_task_cancel(weft_task *task)
+int weft_task_try_start(weft_task **task, weft_pool *pool, int (*function)(void *), void *arg,
+                        const weft_submit_options *options)
 {
-    if (task == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    if (leave_waiting(task, TASK_FORGOTTEN)) {
-        end(task, -ECANCELED);
-        return 0;
-    }
-    if (weft_task_ended(task))
-        return 2;
-    weft_context_cancel(task->context);
-    return 1;
+    return start(task, pool, function, arg, options, true);
+}
+
+/* Asking. */
+
+int weft_task_ended(const weft_task *task)
+{
+    return task != NULL && atomic_u32_load_acquire(&task->state) != STATE_OPEN; /* pairs with end */
+}
+
+void *weft_task_arg(const weft_task *task)
+{
+    return task != NULL ? task->task.arg : NULL;
 }
 
 int weft_task_panic(weft_task *task, weft_panic_info *info)
@@ -227,10 +284,84 @@ int weft_task_panic(weft_task *task, weft_panic_info *info)
     return 0;
 }
 
+int weft_task_done(weft_task *task, weft_chan **out)
+{
+    if (task == NULL || out == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    weft_chan *made, *unused = NULL;
+    int error = weft_chan_make(&made, 0, 0);
+    if (error != 0)
+        return error;
+    latch_acquire(&task->latch);
+    if (task->done == NULL)
+        task->done = made;
+    else
+        unused = made;
+    *out = task->done;
+    bool ended = weft_task_ended(task) != 0;
+    latch_release(&task->latch);
+    weft_chan_destroy(unused);
+    if (ended)
+        (void)weft_chan_close(
+            *out); /* it ended before the channel was there; or twice, harmlessly */
+    return 0;
+}
+
 void weft_task_release(weft_task *task)
 {
     if (task != NULL && !weft__runtime_forked())
         drop(task);
+}
+
+/* Cancelling. */
+
+/* Takes the task out of the queue; what weft_task_cancel returns. 0: the caller is a visitor of the pool. */
+static int take_out(struct weft_task *task, struct errands *errands)
+{
+    weft_pool *pool = task->pool;
+    int result = 2;
+    latch_acquire(&task->latch);
+    if (!weft_task_ended(task)) {
+        latch_acquire(&pool->latch);
+        if (task->task.begun) {
+            result = task->cancelled != 0 ? 2 : 1;
+        } else if (task->task.place != TASK_NOWHERE) { /* else it is being dropped */
+            weft__pool_remove(pool, &task->task);
+            pool->inside--;
+            pool->stats.cancelled++;
+            pool->visitors++;
+            weft__pool_settle(pool, errands);
+            result = 0;
+        }
+        latch_release(&pool->latch);
+    }
+    latch_release(&task->latch);
+    return result;
+}
+
+int weft_task_cancel(weft_task *task)
+{
+    struct errands errands = {.first = NULL};
+    if (task == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    bool fiber = enter_if_fiber();
+    int result = take_out(task, &errands);
+    if (result == 0)
+        weft__errands_run(task->pool, &errands);
+    leave_if_fiber(fiber);
+    if (result != 2)
+        weft_context_cancel(task->context);
+    if (result != 0)
+        return result;
+    weft_pool *pool = task->pool;
+    end(task, STATE_NEVER_RAN, -ECANCELED, false);
+    drop(task);
+    weft__pool_leave(pool);
+    return 0;
 }
 
 /* Waiting. */
@@ -243,30 +374,55 @@ static void unlock_task(void *task)
 static int wait_for_end(struct weft_task *task, int64_t deadline)
 {
     struct waiter own;
-    int result = 0;
+    int error = 0;
     bool fiber = enter_if_fiber();
     latch_acquire(&task->latch);
     if (weft_task_ended(task)) {
         latch_release(&task->latch);
     } else if (deadline <= WEFT_NOW) {
         latch_release(&task->latch);
-        result = -ETIMEDOUT;
+        error = -ETIMEDOUT;
     } else {
         struct waiter *waiter = weft__waiter_begin(&own);
         waiters_add_last(&task->waiters, waiter);
-        result = weft__park(waiter, WAIT_TASK, unlock_task, task, deadline);
-        if (wait_gave_up(result)) {
+        error = weft__park(waiter, WAIT_TASK, unlock_task, task, deadline);
+        if (wait_gave_up(error)) {
             latch_acquire(&task->latch);
             if (!waiters_remove(&task->waiters, waiter))
-                result = 0; /* it ended at the same moment */
+                error = 0; /* it ended at the same moment */
             latch_release(&task->latch);
         }
     }
     leave_if_fiber(fiber);
-    return result;
+    return error;
 }
 
-int weft_task_wait_until(weft_task *task, void **result, int64_t deadline)
+/* The caller holds a place of the pool, and lends it while it waits. */
+static int wait_lending(struct weft_task *task, struct worker *worker, int64_t deadline)
+{
+    weft_pool *pool = task->pool;
+    struct errands errands = {.first = NULL};
+    (void)runtime_enter(thread_self());
+    latch_acquire(&pool->latch);
+    bool wanted = !task->task.begun && task->task.place != TASK_NOWHERE;
+    if (wanted)
+        weft__pool_expedite(pool, &task->task);
+    weft__lenders_add(pool, &task->lenders, worker, &errands);
+    if (weft_task_ended(task) || (!task->task.begun && !wanted)) /* it will end, and not run */
+        weft__place_return(pool, worker);
+    weft__pool_call(pool, &errands, true);
+    weft__pool_unlatch(pool, &errands);
+    runtime_leave(thread_self());
+    int error = wait_for_end(task, deadline);
+    latch_acquire(&pool->latch);
+    if (wanted && !task->task.begun && task->task.place != TASK_NOWHERE)
+        weft__pool_expedite_no_more(pool, &task->task);
+    weft__lenders_leave(pool, &task->lenders, worker);
+    latch_release(&pool->latch);
+    return error;
+}
+
+int weft_task_wait_until(weft_task *task, int *result, int64_t deadline)
 {
     if (task == NULL)
         return -EINVAL;
@@ -275,30 +431,18 @@ int weft_task_wait_until(weft_task *task, void **result, int64_t deadline)
     weft_fiber *self = weft_self();
     if (self != NULL && atomic_ptr_load_relaxed(&task->runner) == self)
         return -EDEADLK;
-    enum role role = weft__pool_role(task->pool);
-    /* Those of a key have an order; and one that is run here cannot be isolated. */
-    bool runs = role != ROLE_STRANGER && !task->keyed && !task->pool->options.isolate_crashes;
-    if (runs && weft__pool_may_stand_in() && leave_waiting(task, TASK_RUNS)) {
-        struct stand_in own;
-        weft__stand_in_begin(&own, task->pool, false);
-        call(task);
-        weft__stand_in_end(&own);
-    }
+    int error = 0;
     if (!weft_task_ended(task)) {
-        if (role == ROLE_HOLDER)
-            weft__pool_lend(task->pool, 1);
-        int error = wait_for_end(task, deadline);
-        if (role == ROLE_HOLDER)
-            weft__pool_lend(task->pool, -1);
-        if (error != 0)
-            return error;
+        struct worker *worker = deadline > WEFT_NOW ? weft__pool_place(task->pool) : NULL;
+        error =
+            worker != NULL ? wait_lending(task, worker, deadline) : wait_for_end(task, deadline);
     }
-    if (result != NULL && atomic_u32_load_relaxed(&task->state) == TASK_ENDED)
+    if (error == 0 && result != NULL)
         *result = task->result;
-    return task->error;
+    return error;
 }
 
-int weft_task_wait(weft_task *task, void **result)
+int weft_task_wait(weft_task *task, int *result)
 {
     return weft_task_wait_until(task, result, WEFT_NEVER);
 }

@@ -1,41 +1,43 @@
 /*
- * worker.c: execution: who runs the next task.
+ * worker.c: the life of a worker, a fiber that runs tasks one after the other.
  *
- * A worker is a fiber that runs tasks one after the other. The workers that look for tasks are the
- * `takers`; there are no more of them than processors, since more could not run. A taker whose task
- * parks passes the baton: it puts back what it has in hand, is `away` from then on, and if tasks are
- * ready another worker is woken or made in its place. When its task ends it takes the next one and stays away,
- * if tasks have parked lately; or it becomes a taker again, or rests. So tasks that do not wait are run by as many workers as there are processors, and tasks that wait
- * by as many as are allowed.
+ *     starts (on_worker_start)
+ *     loop: run a task, then
+ *         a task in the inbox of this processor?         take it, without the latch
+ *         under the latch: can the inbox be filled?      take the first of it
+ *         serve the line of submitters;
+ *         a task in the queue, or in another inbox?      take it
+ *         an active worker that has run for long         yields, and serves the line before
+ *         an active worker that finds nothing            looks for a few microseconds more
+ *         nothing                                        rest, until woken or expired
+ *     ends (on_worker_exit)
  *
- *     idle ---- woken ----> takes <---- task has ended, and tasks are ready ---- away
- *      ^                     | |                                                  ^ |
- *      |__ nothing to take __| |__________________ its task parks ________________| |
- *      |____________________________ task has ended, nothing to take _______________|
- *      |__ expired, or the pool stops: ends
+ * The states are in pool_internal.h, who is woken in dispatch.c. A blocked worker stays blocked as long as its tasks park: it would
+ * become active only to give the duty up again. When a task of it has not parked, it becomes active.
  *
- * In hand (hand.c). A taker takes a whole chunk if only one priority is ready and there is enough for the other
- * processors as well; it runs it without the latch. The tasks behind one that takes long are not lost to
- * others: a taker that finds nothing else takes them out of the hand (a theft), and rescue.c has them put
- * back if nobody comes.
+ * A task leaves nothing behind in its worker: weft__worker_clean ends what it deferred and its fiber-locals, binds the context
+ * that on_worker_start left, and undoes weft_blocking_enter; errno is 0 when a task begins.
  *
- * Before it rests a taker looks for a few microseconds whether something comes, if no other fiber wants its
- * processor: to wake a worker costs more than that.
+ * A panic in a task comes to the first frame of the fiber, and from there to weft__worker_lives_on: no guard is set up for each task.
+ *
+ * What is below a task on its stack is moved with it if the stack is compact. So the frames of weft__worker_live and rest are
+ * small, and everything else is in functions that have returned when the task runs.
  */
+#include "pool/worker.h"
+
 #include <errno.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "base/assert.h"
-#include "pool/crash.h"
-#include "pool/group.h"
-#include "pool/panic.h"
+#include "pool/admission.h"
+#include "pool/dispatch.h"
+#include "pool/failure.h"
 #include "pool/pool.h"
-#include "pool/task.h"
+#include "pool/shard.h"
 #include "sched/compact.h"
+#include "sync/context.h"
 
-enum { LINGER_ROUNDS = 64, LINGER_PAUSES = 4, YIELD_EVERY = 4, ONE_BY_ONE = 32 };
-
-/* Tasks. */
+/* Whose code runs. */
 
 struct worker *weft__worker_self(void)
 {
@@ -44,104 +46,21 @@ struct worker *weft__worker_self(void)
     return worker != NULL && worker->in_task ? worker : NULL;
 }
 
-/* A task with a key has ended: the next of its key may begin. True: it is in *task, to be called
- * here. */
-static bool finish_serial(weft_pool *pool, struct task *task)
+void weft__worker_enter_user(struct worker *worker)
 {
-    struct errands errands = {.first = NULL};
-    bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
-    bool here = weft__pool_serial_next(pool, task->serial, task);
-    if (here) { /* it counts as one of its own, and the one before has ended */
-        pool->inside--;
-        pool->stats.completed++;
-    }
-    weft__pool_settle(pool, &errands);
-    latch_release(&pool->latch);
-    if (weft__pool_run(pool, &errands))
-        weft__pool_give_up(pool);
-    leave_if_fiber(fiber);
-    return here;
-}
-
-/* A task whose handle was cancelled before it began. */
-static void count_cancelled(weft_pool *pool)
-{
-    latch_acquire(&pool->latch);
-    pool->stats.cancelled++;
-    pool->stats.completed--; /* as which it will be counted */
-    latch_release(&pool->latch);
-}
-
-/* A panic in it goes to the caller, unless the task has a handle. */
-static void call_task(weft_pool *pool, struct task *task)
-{
-    if (task->handle == NULL)
-        task->function(task->arg);
-    else if (!weft__task_call(task->handle)) /* never in a forked child: there it was called */
-        count_cancelled(pool);
-}
-
-struct call {
-    weft_pool *pool;
-    struct task *task;
-};
-
-static void call(void *arg)
-{
-    struct call *call = arg;
-    call_task(call->pool, call->task);
-}
-
-static void call_task_safely(weft_pool *pool, struct task *task)
-{
-    struct guard guard;
-    struct call own = {pool, task};
-    if (unlikely(weft__guarded(&guard, call, &own)))
-        weft__pool_panicked(pool, task, guard.panic);
-    task_free_copy(task);
-}
-
-/* After a task: true if another of its key is to be called here. */
-static bool calls_next(weft_pool *pool, struct task *task)
-{
-    return task->serial != NULL && !weft__runtime_forked() && finish_serial(pool, task);
-}
-
-void weft__pool_call_task(weft_pool *pool, struct task *task)
-{
-    struct worker *armed = weft__worker_disarm();
-    do
-        call_task_safely(pool, task);
-    while (calls_next(pool, task));
-    weft__worker_rearm(armed);
-}
-
-void weft__pool_call(weft_pool *pool, struct task *task)
-{
-    struct errands errands = {.first = NULL};
-    struct stand_in own;
-    weft__stand_in_begin(&own, pool, false);
-    weft__pool_call_task(pool, task);
-    weft__stand_in_end(&own);
-    if (weft__runtime_forked())
-        return;
-    bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
-    pool->inside--;
-    pool->stats.completed++;
-    weft__pool_finish(pool, &errands, fiber);
-}
-
-void weft__worker_begin_task(struct worker *worker)
-{
-    weft_fiber *fiber = weft_self();
+    struct weft_fiber *fiber = worker->fiber;
     worker->in_task = true;
     fiber->object = worker;
-    fiber->tells = worker->state != WORKER_AWAY;
+    fiber->tells = true;
 }
 
-void weft__worker_end_task(struct worker *worker)
+static void enter_task(struct worker *worker)
+{
+    weft__worker_enter_user(worker);
+    worker->parked = false;
+}
+
+void weft__worker_leave_user(struct worker *worker)
 {
     weft_fiber *fiber = weft_self();
     worker->in_task = false;
@@ -149,299 +68,327 @@ void weft__worker_end_task(struct worker *worker)
         fiber->tells = false;
 }
 
-static void count_end(struct worker *worker)
-{
-    /* Release: who counts it sees what the task did. */
-    atomic_u32_store_release(&worker->ended, atomic_u32_load_relaxed(&worker->ended) + 1);
-}
-
-/* What the task has deferred, and not run, ends with it. */
-static void end_deferred(void)
+void weft__worker_can_bind(void)
 {
     weft_fiber *fiber = weft_self();
-    if (fiber == NULL || likely(!fiber->defers))
+    if (fiber == NULL || fiber_worker(fiber) == NULL)
         return;
-    weft__deferred_run_all(fiber_scope(fiber));
+    while (weft__fiber_extra(fiber) == NULL)
+        (void)weft__stash_wait(WEFT_NEVER);
+}
+
+/* The end of a task. */
+
+static void end_locals(void *extra)
+{
+    weft__locals_end(&((struct extra *)extra)->locals);
+}
+
+static void clean_extra(struct worker *worker, struct extra *extra)
+{
+    if (extra->locals != NULL)
+        while (weft__pool_call_option(worker->pool, end_locals, extra))
+            continue; /* a destructor panicked: the others follow */
+    if (weft_context_current() != worker->context)
+        (void)weft_context_bind(worker->context, NULL); /* it has been bound: there is memory */
+}
+
+static noinline void clean(struct worker *worker)
+{
+    weft_fiber *fiber = weft_self();
+    if (fiber == NULL)
+        return; /* a forked child */
+    if (fiber->defers)
+        weft__deferred_run_all(fiber_scope(fiber));
     fiber->defers = false;
+    weft__blocking_unwind(0);
+    if (fiber_extra(fiber) != NULL)
+        clean_extra(worker, fiber_extra(fiber));
 }
 
-static void end_after(struct worker *worker)
+void weft__worker_clean(struct worker *worker)
 {
-    task_free_copy(&worker->task);
-    while (calls_next(worker->pool, &worker->task))
-        call_task_safely(worker->pool, &worker->task);
-    weft__worker_end_task(worker);
-    count_end(worker);
+    const weft_fiber *fiber = worker->fiber;
+    if (unlikely(fiber->defers || atomic_u32_load_relaxed(&fiber->outside) != 0 ||
+                 fiber_extra(fiber) != NULL))
+        clean(worker);
 }
 
-void weft__worker_panicked(struct worker *worker, struct panic *panic)
+struct task *weft__task_self(void)
 {
-    must(worker->in_task);
-    worker->armed = false;
-    weft__pool_panicked(worker->pool, &worker->task, panic);
-    end_after(worker);
+    const struct caller_run *run = weft__caller_run();
+    const struct worker *worker = weft__worker_self();
+    return run != NULL ? run->record : worker != NULL ? worker->record : NULL;
 }
 
-/* Taking; under the latch. */
-
-static void put_back(weft_pool *pool, struct worker *worker)
+void weft__task_clean(void)
 {
-    struct chunk *chunk = worker->chunk;
-    if (chunk == NULL)
+    struct worker *worker = weft__caller_run() == NULL ? weft__worker_self() : NULL;
+    if (worker != NULL)
+        weft__worker_clean(worker);
+}
+
+void weft__task_count_end(weft_pool *pool, struct task *task, bool ran)
+{
+    should(!task->counted);
+    task->counted = true;
+    pool->inside--;
+    pool->caller_runs -= task->in_caller;
+    pool->stats.completed += ran;
+    pool->stats.cancelled += !ran;
+}
+
+/* A task with a record has ended. */
+static void end_record(weft_pool *pool, struct task *record)
+{
+    if (weft__runtime_forked())
         return;
-    worker->chunk = NULL;
-    weft__pool_return_chunk(pool, chunk);
-}
-
-/* Something to do for a worker that takes: a chunk in hand, or one task. */
-static bool take(weft_pool *pool, struct worker *worker, struct task *task)
-{
-    if (pool->paused || weft__pool_busy(pool) > pool->capacity)
-        return false;
-    bool parked_lately = pool->since_parked > 0;
-    pool->since_parked -= parked_lately;
-    if (weft__hand_take(worker, task))
-        return true;
-    if (!parked_lately && /* else a chunk would only be put back */
-        (worker->chunk = weft__pool_take_chunk(pool)) != NULL)
-        return weft__chunk_take(worker->chunk, task);
-    return weft__pool_pop(pool, task) || weft__pool_steal(pool, task);
-}
-
-/* The baton. */
-
-/* Whether the processor of the caller has nobody else to run. */
-static bool processor_is_dry(void)
-{
-    return !has_fibers(thread_self()->processor);
-}
-
-void weft__pool_pass_baton(struct worker *worker)
-{
-    weft_pool *pool = worker->pool;
-    weft_self()->tells = false;
-    struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
-    (void)weft__pool_count_ended(pool, worker);
-    if (worker->state == WORKER_TAKES)
-        line_leave(&pool->takers, &worker->link);
-    else
-        pool->starting--;
-    worker->state = WORKER_AWAY;
-    pool->away++;
-    pool->since_parked = ONE_BY_ONE;
-    pool->parked_in_row += pool->parked_in_row < PARKED_MOST;
-    pool->quick = false;
-    put_back(pool, worker);
-    trays_close(pool);
-    weft__pool_settle(pool, &errands);
-    weft__pool_call_helpers(pool, &errands);
-    /* A processor with nobody else to run is as good as idle, and who is called now is its next: else it would look for work,
-     * sleep, be seen as idle and be woken, for each of many workers to come. The same behind helpers, who call nobody. */
-    if (errands.first == NULL && !errands.make_worker &&
-        (errands.make_helpers > 0 || processor_is_dry()) && !weft__pool_puts_off(pool) &&
-        weft__pool_wants_taker(pool, 0))
-        weft__pool_call_taker(pool, &errands);
-    latch_release(&pool->latch);
-    if (weft__pool_run(pool, &errands))
-        weft__pool_give_up(pool);
-}
-
-void weft__worker_tells(void)
-{
-    weft_fiber *fiber = weft_self();
-    if (fiber != NULL && fiber->tells)
-        weft__pool_pass_baton(fiber->object);
-}
-
-/* Between two tasks of a chunk, inside the runtime: somebody wants to know what has ended, or that it stops. */
-static noinline void attend_inside(struct worker *worker)
-{
-    weft_pool *pool = worker->pool;
-    struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
-    (void)weft__pool_count_ended(pool, worker);
-    weft__hands_count(pool);
-    if (pool->paused || weft__pool_busy(pool) > pool->capacity) { /* else it was emptied: pool.c */
-        put_back(pool, worker);
-        weft__hand_put_back(pool);
+    if (record->key != 0) {
+        struct errands errands = {.first = NULL};
+        bool fiber = enter_if_fiber();
+        latch_acquire(&pool->latch);
+        weft__pool_task_gone(pool, record);
+        weft__pool_finish(pool, &errands, fiber);
     }
-    weft__pool_settle(pool, &errands);
-    latch_release(&pool->latch);
-    if (weft__pool_run(pool, &errands))
-        weft__pool_give_up(pool);
+    record->kind->release(record);
 }
 
-static void attend(struct worker *worker)
+static void end_own_record(struct worker *worker)
 {
-    bool fiber = enter_if_fiber();
-    attend_inside(worker);
-    leave_if_fiber(fiber);
+    worker->counted = worker->record->counted;
+    end_record(worker->pool, worker->record);
+    worker->record = NULL;
 }
 
-/* The life of a worker. */
+struct call {
+    const struct plain_task *plain;
+    struct task *record;
+};
+
+static void call(void *arg)
+{
+    struct call *call = arg;
+    if (call->record != NULL)
+        call->record->kind->run(call->record);
+    else
+        call->plain->function(call->plain->arg);
+}
+
+bool weft__pool_call_task(weft_pool *pool, const struct plain_task *plain, struct task *record)
+{
+    struct guard guard;
+    struct call own = {plain, record};
+    struct worker *armed = weft__worker_disarm();
+    if (unlikely(weft__guarded(&guard, call, &own)))
+        weft__pool_panicked(pool, plain, guard.panic);
+    bool counted = record != NULL && record->counted;
+    if (record != NULL)
+        end_record(pool, record);
+    weft__worker_rearm(armed);
+    return counted;
+}
+
+/* On a processor that is newer than the pool. */
+static noinline void count_end_latched(weft_pool *pool)
+{
+    latch_acquire(&pool->latch);
+    pool->inside--;
+    pool->stats.completed++;
+    latch_release(&pool->latch);
+}
+
+/* Counts the end of a task. True: another one is taken from the inbox. */
+static bool count_and_take(struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    struct shard *shard = shard_here(pool);
+    bool counted = worker->counted;
+    worker->counted = false;
+    atomic_u32_store_relaxed(&worker->ended, atomic_u32_load_relaxed(&worker->ended) + 1);
+    if (unlikely(shard == NULL)) {
+        if (!counted)
+            count_end_latched(pool);
+        return false;
+    }
+    if (likely(!counted))
+        shard_count_end(shard);
+    return (worker->kind != WORKER_COMPACT || likely(!weft__compact_strays(worker))) &&
+           shard_take(shard, &worker->now);
+}
+
+/* What follows the user's code of a task: true if there is another task to be called. */
+static bool end_task(struct worker *worker)
+{
+    worker->armed = false;
+    if (unlikely(worker->record != NULL))
+        end_own_record(worker);
+    if (weft__runtime_forked())
+        return false;
+    (void)runtime_enter(thread_self());
+    bool more = count_and_take(worker);
+    runtime_leave(thread_self());
+    if (likely(more)) {
+        if (worker->parked) /* else it is still in user code, as far as others know */
+            enter_task(worker);
+        return true;
+    }
+    weft__worker_leave_user(worker);
+    return false;
+}
+
+static noinline bool after_task(struct worker *worker)
+{
+    weft__worker_clean(worker);
+    return end_task(worker);
+}
+
+/* Looking for the next task. */
 
 static void unlock_pool(void *pool)
 {
     latch_release(&((weft_pool *)pool)->latch);
 }
 
-/* Looks for a moment whether something comes, if nobody else wants the processor. */
-static void linger(weft_pool *pool)
+/* Looks for a moment whether something comes, if no other fiber wants the processor. */
+static void linger(const weft_pool *pool)
 {
     for (int i = 0; i < LINGER_ROUNDS && atomic_i64_load_relaxed(&pool->ready) == 0; i++) {
-        if (!processor_is_dry())
+        if (has_fibers(thread_self()->processor))
             return;
         for (int pause = 0; pause < LINGER_PAUSES; pause++)
             cpu_relax();
     }
 }
 
-void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
+/* Under the latch: the worker is on no list, and holds no place. */
+static void come_loose(weft_pool *pool, struct worker *worker)
 {
-    if (worker->state == WORKER_STARTS)
+    if (worker->state == WORKER_STARTING)
         pool->starting--;
-    else if (worker->state == WORKER_AWAY)
-        pool->away--;
-    else
-        return;
+    else if (worker->state == WORKER_BLOCKED)
+        pool->blocked--;
+    else if (worker->state == WORKER_ACTIVE)
+        line_leave(&pool->active, &worker->link);
     worker->state = WORKER_LOOSE;
 }
 
-/* Under the latch: a worker that comes from a task becomes one that takes, if there is something to take. It
- * runs already: no other has to be woken for that, though there may be as many takers as processors. */
-static void join_takers(weft_pool *pool, struct worker *worker)
+/* Under the latch: a worker whose last task parked stays blocked; others are active, if they may hold a place. */
+static void take_duty(weft_pool *pool, struct worker *worker)
 {
-    weft__worker_come_loose(pool, worker);
-    if (worker->state == WORKER_LOOSE && weft__pool_waits(pool, 0) && !pool->paused &&
-        weft__pool_busy(pool) < pool->capacity) {
-        line_add(&pool->takers, &worker->link);
-        worker->state = WORKER_TAKES;
+    if (worker->state == WORKER_ACTIVE || (worker->state == WORKER_BLOCKED && worker->parked))
+        return;
+    come_loose(pool, worker);
+    if (pool_busy(pool) < pool->capacity) {
+        line_add(&pool->active, &worker->link);
+        worker->state = WORKER_ACTIVE;
     }
 }
 
-static void leave_takers(struct worker *worker)
+/* Under the latch: the worker holds a place, and may begin a task. */
+static bool may_begin(const weft_pool *pool, const struct worker *worker)
 {
-    if (worker->state != WORKER_TAKES)
-        return;
-    line_leave(&worker->pool->takers, &worker->link);
-    worker->state = WORKER_LOOSE;
-    trays_close(worker->pool);
+    return worker->state != WORKER_LOOSE && pool_may_begin(pool);
 }
 
-/* A worker whose task has waited takes the next one, and stays away: where tasks wait it would become a taker only
- * to pass the baton at once. */
-static bool goes_on_away(struct worker *worker, struct task *task)
+/* Under the latch: a task out of the inbox, which is filled if need be. */
+static bool take_from_inbox(weft_pool *pool, struct worker *worker, struct shard *shard)
 {
-    if (worker->state != WORKER_AWAY)
+    worker->record = NULL;
+    return shard != NULL && may_begin(pool, worker) &&
+           (shard_take(shard, &worker->now) || weft__inbox_fill(pool, shard, &worker->now));
+}
+
+/* Under the latch: a task by itself. */
+static bool take_single(weft_pool *pool, struct worker *worker)
+{
+    if (!may_begin(pool, worker))
         return false;
-    enum attention least =
-        atomic_u32_load_relaxed(&worker->ended) != worker->counted ? WHEN_ENDED : AT_ONCE;
-    if (!weft__hand_take(worker, task))
-        return false;
-    if (unlikely(atomic_u32_load_seq_cst(&worker->pool->attention) >= least))
-        attend_inside(worker);
+    if (!weft__pool_pop(pool, &worker->now, &worker->record))
+        return weft__inboxes_steal(pool, &worker->now);
+    if (worker->record != NULL)
+        worker->now = (struct plain_task){worker->record->function, worker->record->arg};
     return true;
 }
 
-/* The same under the latch. */
-static bool goes_on_away_latched(weft_pool *pool, struct worker *worker, struct task *task)
+/* Inside the runtime: an active worker has had the processor for so long that others go first. */
+static bool turn_is_over(const struct worker *worker, struct shard *shard)
 {
-    if (worker->state != WORKER_AWAY || pool->since_parked == 0 || pool->paused ||
-        weft__pool_busy(pool) > pool->capacity)
+    if (worker->state != WORKER_ACTIVE || shard == NULL || !has_fibers(thread_self()->processor))
         return false;
-    pool->since_parked--;
-    return weft__hand_fill(pool, task) || weft__pool_pop(pool, task) ||
-           weft__pool_steal(pool, task);
+    int64_t now = weft__now();
+    bool over = now - shard->turn_began > TURN;
+    if (over)
+        shard->turn_began = now;
+    return over;
 }
 
-/* Under the latch: a worker whose task has waited finds that nothing is left, not even in the hand of another, and that nobody waits: it rests, and there
- * is nothing to settle. So many may come at once, at the end of a flood, that the time for which each holds the latch counts. */
-static bool rests_at_once(weft_pool *pool, struct worker *worker)
+enum next { NEXT_TASK, NEXT_YIELD, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_REST, NEXT_END };
+
+/* Under the latch, for a worker that found nothing. */
+static enum next choose_rest(weft_pool *pool, struct worker *worker, bool lingered,
+                             struct errands *errands)
 {
-    if (worker->state != WORKER_AWAY || atomic_i64_load_relaxed(&pool->ready) > 0 ||
-        pool->trays_open > 0 || pool->takers.length > 0 || pool->blocked.length > 0 ||
-        pool->state != POOL_OPEN || pool->paused || pool->shrinker != NULL)
-        return false;
-    weft__hand_clear(pool);
-    if (pool->hands_used > 0)
-        return false;
-    (void)weft__pool_count_ended(pool, worker);
-    if (pool->hands_uncounted)
-        weft__hands_count(pool);
-    if (pool->inside == 0)
-        return false; /* it was the last: somebody may wait for that */
-    weft__worker_come_loose(pool, worker);
-    atomic_u32_store_relaxed(&pool->room, pool->inside < pool_limit(pool));
-    return true;
+    if (worker->state == WORKER_ACTIVE && !lingered && pool->state == POOL_OPEN && !pool->paused)
+        return NEXT_LINGER;
+    come_loose(pool, worker);
+    weft__shards_collect(pool);
+    weft__pool_settle(pool, errands);
+    if (errands_any(errands))
+        return NEXT_AGAIN;
+    if ((pool->state != POOL_OPEN && pool->inside == 0) ||
+        (pool->drains && atomic_u32_load_relaxed(&weft__sched.draining)))
+        return NEXT_END;
+    return weft__pool_shrinks_now(pool) ? NEXT_SHRINK : NEXT_REST;
 }
 
-enum next { NEXT_TASK, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_REST, NEXT_END };
-
-/* Where the worker is likely to rest, so that the clock is not read under the latch. */
-static void read_clock(const struct worker *worker)
+/* Under the latch, if the inbox is empty and cannot be filled: submitters that wait are served, then a task is taken by itself. */
+static enum next choose_single(weft_pool *pool, struct worker *worker, bool lingered,
+                               struct errands *errands)
 {
-    if (worker->state == WORKER_AWAY && atomic_i64_load_relaxed(&worker->pool->ready) == 0 &&
-        !seeded())
-        thread_self()->clock = weft__sys_now();
+    weft__line_serve(pool, errands);
+    if (!take_single(pool, worker))
+        return choose_rest(pool, worker, lingered, errands);
+    weft__pool_call(pool, errands, false);
+    return NEXT_TASK;
 }
 
-/* What the worker does next. The caller has entered the runtime. NEXT_REST: the latch is held. */
+/* What the worker does next. Inside the runtime. NEXT_REST: the latch is held. */
 static noinline enum next choose(struct worker *worker, bool lingered)
 {
     weft_pool *pool = worker->pool;
-    struct task *task = &worker->task;
     struct errands errands = {.first = NULL};
-    enum next next = NEXT_AGAIN;
-    if (goes_on_away(worker, task))
-        return NEXT_TASK;
-    read_clock(worker);
+    struct shard *shard = shard_here(pool);
+    enum next next = NEXT_TASK;
     latch_acquire(&pool->latch);
-    if (rests_at_once(pool, worker))
-        return NEXT_REST;
     pool->called -= worker->called;
     worker->called = false;
-    if (weft__pool_count_ended(pool, worker) > 0 && worker->state == WORKER_TAKES)
-        pool->parked_in_row = 0; /* it did not park */
-    if (atomic_u32_load_relaxed(&pool->attention))
-        weft__hands_count(pool);
-    pool->quick |= worker->chunk != NULL;
-    put_back(pool, worker); /* what is in hand is empty, or it was told to stop */
-    weft__hand_clear(pool);
-    weft__hands_look(pool, false);
-    if (atomic_i64_load_relaxed(&pool->ready) == 0)
-        trays_close(pool);
-    weft__pool_admit(pool, &errands);
-    if (goes_on_away_latched(pool, worker, task))
-        next = NEXT_TASK;
-    else
-        join_takers(pool, worker);
-    if (next == NEXT_TASK || (worker->state == WORKER_TAKES && take(pool, worker, task)))
-        next = NEXT_TASK;
-    else if (worker->state == WORKER_TAKES && !lingered && pool->state == POOL_OPEN &&
-             !pool->paused)
-        next = NEXT_LINGER;
-    else
-        leave_takers(worker);
-    weft__pool_settle(pool, &errands);
-    bool quiet = errands.first == NULL && !errands.make_worker;
-    if (next == NEXT_AGAIN && quiet) {
-        if (pool->state != POOL_OPEN && pool->inside == 0)
-            next = NEXT_END;
-        else if (weft__pool_shrinks_now(pool))
-            next = NEXT_SHRINK;
-        else
-            return NEXT_REST;
+    if (shard != NULL) {
+        /* Run through by a worker that has not parked. */
+        pool->quick |=
+            worker->state == WORKER_ACTIVE && shard->inbox != NULL && chunk_left(shard->inbox) == 0;
+        weft__shard_collect(pool, shard);
+        weft__inbox_clear(pool, shard);
     }
-    latch_release(&pool->latch);
-    thread_self()->clock = 0;
-    if (weft__pool_run(pool, &errands))
-        weft__pool_give_up(pool);
+    if (atomic_i64_load_relaxed(&pool->ready) == 0)
+        weft__outboxes_close(pool);
+    take_duty(pool, worker);
+    if (turn_is_over(worker, shard))
+        next = NEXT_YIELD;
+    else if (take_from_inbox(pool, worker, shard))
+        weft__pool_call(pool, &errands, false);
+    else
+        next = choose_single(pool, worker, lingered, &errands);
+    weft__pool_show_room(pool);
+    if (next == NEXT_REST)
+        return next;
+    if (next == NEXT_YIELD)
+        weft__line_serve(pool, &errands);
+    weft__pool_unlatch(pool, &errands);
     return next;
 }
 
-/* Until there is a task, or nothing to do: NEXT_TASK, NEXT_END, or NEXT_REST, for which it is still inside the runtime and
- * holds the latch. */
+/* Until there is a task, or nothing to do: NEXT_TASK, NEXT_END, or NEXT_REST, for which it is inside the runtime and holds
+ * the latch. */
 static noinline enum next next_task(struct worker *worker)
 {
     for (bool lingered = false; !weft__runtime_forked();) {
@@ -457,15 +404,19 @@ static noinline enum next next_task(struct worker *worker)
             linger(worker->pool);
         runtime_leave(thread_self());
         lingered = next == NEXT_LINGER;
+        if (next == NEXT_YIELD)
+            weft_yield(); /* whatever else is ready on this processor has its turn */
         if (next == NEXT_SHRINK)
             weft__pool_shrink_later(worker->pool);
         if (next == NEXT_TASK)
-            weft__worker_begin_task(worker);
+            enter_task(worker);
         if (next == NEXT_TASK || next == NEXT_END)
             return next;
     }
     return NEXT_END; /* a child of the task's */
 }
+
+/* Resting. */
 
 /* After the time for which it was to rest: whether it is kept all the same. */
 static noinline bool stays_expired(struct worker *worker)
@@ -486,12 +437,9 @@ static noinline int64_t become_idle(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     bool kept = pool->options.shrink != 0 || pool->idle.length < pool->options.keep;
-    int64_t clock = thread_self()->clock, expiry = pool->options.expiry;
     worker->state = WORKER_IDLE;
     line_add(&pool->idle, &worker->link);
-    if (kept || expiry == WEFT_NEVER)
-        return WEFT_NEVER;
-    return clock == 0 || expiry > WEFT_NEVER - clock ? weft_after(expiry) : clock + expiry;
+    return kept ? WEFT_NEVER : weft_after(pool->options.expiry);
 }
 
 /* After the wait; leaves the runtime. */
@@ -502,8 +450,7 @@ static noinline bool end_rest(struct worker *worker, int result)
     return goes_on;
 }
 
-/* Rests until there is something to do, or it expires; after NEXT_REST. False: it ends. With as little on the stack as a
- * task that sleeps, so that as many as there are may rest in what they keep for that. */
+/* After NEXT_REST. False: the worker ends. */
 static noinline bool rest(struct worker *worker)
 {
     int64_t deadline = become_idle(worker);
@@ -512,44 +459,18 @@ static noinline bool rest(struct worker *worker)
                                unlock_pool, worker->pool, deadline));
 }
 
-/* A task of a chunk has ended: the next, if there is one. Looks at `attention` only after it has taken that: see
- * pool.h. */
-static bool next_in_hand(struct worker *worker)
-{
-    /* The chunk is gone if the task parked. */
-    bool more = worker->chunk != NULL && weft__chunk_take(worker->chunk, &worker->task);
-    if (unlikely(more && atomic_u32_load_seq_cst(&worker->pool->attention) >= WHEN_ENDED))
-        attend(worker);
-    return more;
-}
-
-/* After a task: true if there is another to be called. */
-static noinline bool after_task(struct worker *worker)
-{
-    end_deferred();
-    worker->armed = false;
-    task_free_copy(&worker->task);
-    if (calls_next(worker->pool, &worker->task))
-        return true;
-    count_end(worker);
-    if (!weft__runtime_forked() && next_in_hand(worker))
-        return true;
-    weft__worker_end_task(worker);
-    if (worker->state == WORKER_TAKES && !weft__runtime_forked() &&
-        atomic_u32_load_relaxed(&worker->ended) % YIELD_EVERY == 0 &&
-        atomic_u32_load_relaxed(&worker->pool->attention) < WHEN_ENDED)
-        weft_yield(); /* whoever else is ready on this processor has its turn */
-    return false;
-}
+/* Running. */
 
 static noinline void call_own_task(struct worker *worker)
 {
+    *thread_self()->errno_address = 0;
     worker->armed = true;
-    call_task(worker->pool, &worker->task);
+    if (likely(worker->record == NULL))
+        worker->now.function(worker->now.arg);
+    else
+        worker->record->kind->run(worker->record);
 }
 
-/* Below every task, and moved with it if the stack is compact: so it has next to nothing on the stack. No guard either:
- * a panic comes to the first frame of the fiber, and from there to weft__worker_lives_on. */
 static always_inline void run_tasks(struct worker *worker)
 {
     for (;;) {
@@ -564,6 +485,14 @@ static always_inline void run_tasks(struct worker *worker)
     }
 }
 
+static void end_panicked(struct worker *worker, struct panic *panic)
+{
+    must(worker->in_task);
+    worker->armed = false;
+    weft__pool_panicked(worker->pool, &worker->now, panic);
+    weft__worker_end_crashed(worker);
+}
+
 #if WEFT_TSAN
 static void run_guarded(void *worker)
 {
@@ -572,40 +501,174 @@ static void run_guarded(void *worker)
 
 /* ThreadSanitizer's shadow of the stack grows with each call that a panic has cut, unless a guard's longjmp tells of it:
  * one fiber that ends so does not matter, a worker that goes on for ever does. */
-void weft__worker_run_tasks(struct worker *worker)
+static void work(struct worker *worker)
 {
     struct guard guard;
     while (weft__guarded(&guard, run_guarded, worker))
-        weft__worker_panicked(worker, guard.panic);
+        end_panicked(worker, guard.panic);
 }
 #else
-void weft__worker_run_tasks(struct worker *worker)
+static always_inline void work(struct worker *worker)
 {
     run_tasks(worker);
 }
-#define weft__worker_run_tasks run_tasks /* no frame of its own, below */
 #endif
+
+/* Starting and ending. */
+
+/* Waits before the next try to start; false if the worker is not needed any more. While any fails no more are made. */
+static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t pause)
+{
+    struct errands errands = {.first = NULL};
+    (void)runtime_enter(thread_self());
+    latch_acquire(&pool->latch);
+    come_loose(pool, worker);
+    pool->failing++;
+    weft__shards_collect(pool);
+    bool needed = pool->state == POOL_OPEN || pool->inside > 0;
+    weft__pool_settle(pool, &errands); /* its place may be another's */
+    weft__pool_unlatch(pool, &errands);
+    runtime_leave(thread_self());
+    if (needed)
+        (void)weft_sleep(pause);
+    latch_acquire(&pool->latch);
+    pool->failing--;
+    pool->starting++;
+    worker->state = WORKER_STARTING;
+    latch_release(&pool->latch);
+    return needed;
+}
+
+struct start {
+    struct worker *worker;
+    int error;
+};
+
+static void start(void *arg)
+{
+    struct start *start = arg;
+    const weft_pool_options *options = &start->worker->pool->options;
+    start->error = options->on_worker_start(&start->worker->user_state, options->data);
+}
+
+static int call_start(weft_pool *pool, struct worker *worker)
+{
+    struct start own = {worker, 0};
+    worker->user_state = NULL;
+    worker->context = NULL;
+    weft__worker_enter_user(worker);
+    if (weft__pool_call_option(pool, start, &own))
+        own.error = -EOWNERDEAD;
+    if (!weft__runtime_forked() && own.error == 0)
+        worker->context = weft_context_current();
+    weft__worker_clean(worker);
+    weft__worker_leave_user(worker);
+    return own.error;
+}
+
+static void call_exit(void *arg)
+{
+    struct worker *worker = arg;
+    worker->pool->options.on_worker_exit(worker->user_state, worker->pool->options.data);
+}
+
+/* False: it is not needed any more. */
+static noinline bool start_state(weft_pool *pool, struct worker *worker)
+{
+    int64_t pause = START_RETRY_FIRST;
+    int error;
+    while (pool->options.on_worker_start != NULL && (error = call_start(pool, worker)) != 0) {
+        if (weft__runtime_forked())
+            return false;
+        char line[96];
+        snprintf(line, sizeof line, "a worker could not start: %s", weft_strerror(error));
+        weft__pool_log(pool, line);
+        if (weft__runtime_forked() || !try_again_later(pool, worker, pause))
+            return false;
+        if (pause < START_RETRY_MOST)
+            pause *= 2;
+    }
+    return !weft__runtime_forked();
+}
+
+void weft__worker_end(struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    struct errands errands = {.first = NULL};
+    (void)runtime_enter(thread_self());
+    latch_acquire(&pool->latch);
+    come_loose(pool, worker);
+    pool->workers--;
+    weft__shards_collect(pool);
+    weft__pool_settle(pool, &errands);
+    weft__pool_unlatch(pool, &errands); /* the pool may be gone when those who stop it are woken */
+    runtime_leave(thread_self());
+}
+
+static void finish(struct worker *worker, bool started)
+{
+    weft_pool *pool = worker->pool;
+    if (weft__runtime_forked())
+        return; /* a child of a task's: nothing of the pool is there */
+    if (started && pool->options.on_worker_exit != NULL) {
+        worker->in_task = true; /* what it calls knows that it is the pool's own */
+        (void)weft__pool_call_option(pool, call_exit, worker);
+        worker->in_task = false;
+    }
+    if (weft__runtime_forked())
+        return;
+    fiber_set_worker(weft_self(), NULL);
+    weft__worker_end(worker);
+    if (worker->kind == WORKER_ISOLATED)
+        weft__isolated_end(worker);
+}
 
 void weft__worker_live(struct worker *worker)
 {
-    if (worker->state == WORKER_HELPS) {
-        (void)runtime_enter(thread_self());
-        weft__helper_comes(worker);
-        runtime_leave(thread_self());
-    }
-    if (!worker->moves && !weft__worker_begin(worker)) {
-        weft__worker_finish(worker, false);
+    if (!worker->moves && !start_state(worker->pool, worker)) {
+        finish(worker, false);
         return;
     }
     worker->moves = false;
-    weft__worker_run_tasks(worker);
-    weft__worker_finish(worker, true);
+    work(worker);
+    finish(worker, true);
 }
 
-/* Crashes. */
+/* Counts the end of a task that the worker's own loop did not see. */
+static void count_end(struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    (void)runtime_enter(thread_self());
+    struct shard *shard = shard_here(pool);
+    atomic_u32_store_relaxed(&worker->ended, atomic_u32_load_relaxed(&worker->ended) + 1);
+    if (worker->counted)
+        worker->counted = false;
+    else if (likely(shard != NULL))
+        shard_count_end(shard);
+    else
+        count_end_latched(pool);
+    runtime_leave(thread_self());
+}
 
-/* A worker whose fiber is another one now is as one that was just made. */
-static void start_anew(struct worker *worker)
+void weft__worker_end_crashed(struct worker *worker)
+{
+    weft__worker_clean(worker);
+    if (worker->record != NULL)
+        end_own_record(worker);
+    if (weft__runtime_forked())
+        return;
+    weft__worker_leave_user(worker);
+    count_end(worker);
+}
+
+void weft__worker_lives_on(struct worker *worker, struct panic *panic)
+{
+    end_panicked(worker, panic);
+    work(worker);
+    finish(worker, true);
+}
+
+void weft__worker_start_anew(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     struct errands errands = {.first = NULL};
@@ -613,31 +676,60 @@ static void start_anew(struct worker *worker)
     latch_acquire(&pool->latch);
     pool->called -= worker->called;
     worker->called = false;
-    (void)weft__pool_count_ended(pool, worker);
-    put_back(pool, worker);
-    leave_takers(worker);
-    weft__worker_come_loose(pool, worker);
-    worker->state = WORKER_STARTS;
+    come_loose(pool, worker);
+    worker->state = WORKER_STARTING;
     pool->starting++;
+    weft__shards_collect(pool);
     weft__pool_settle(pool, &errands);
-    latch_release(&pool->latch);
-    if (weft__pool_run(pool, &errands))
-        weft__pool_give_up(pool);
+    weft__pool_unlatch(pool, &errands);
     runtime_leave(thread_self());
 }
 
-void weft__worker_crashed(struct worker *worker, struct weft_fiber *gone, struct panic *panic)
+/* Making workers. */
+
+static void worker_main(void *arg)
 {
-    struct task *task = &worker->task;
-    weft__worker_begin_task(worker);
-    if (task->handle != NULL)
-        weft__task_crashed(task->handle, panic);
-    else if (task->function == weft__pool_group_run)
-        weft__pool_group_crashed(worker->pool, task->arg, gone, panic);
-    else
-        weft__pool_panicked(worker->pool, task, panic);
-    if (!weft__runtime_forked()) /* by on_panic */
-        end_after(worker);
-    if (!weft__runtime_forked())
-        start_anew(worker);
+    weft__worker_live(arg);
+}
+
+int weft__worker_fiber(weft_pool *pool, struct weft_fiber **out, void (*function)(void *),
+                       void *arg)
+{
+    struct weft_fiber *fiber;
+    int error = weft__fiber_make(&fiber, function, arg, pool->site);
+    if (error == 0 && atomic_u32_load_relaxed(&pool->binds) && weft__fiber_extra(fiber) == NULL) {
+        weft__fiber_discard(fiber);
+        error = -ENOMEM;
+    }
+    if (error != 0)
+        return error;
+    if (pool->stack_class >= 0)
+        fiber->stack_class = (uint8_t)pool->stack_class;
+    *out = fiber;
+    return 0;
+}
+
+int weft__worker_make(weft_pool *pool)
+{
+    struct weft_fiber *fiber;
+    if (pool->options.isolate_crashes)
+        return weft__isolated_make(pool);
+    bool compact = pool->options.compact != 0 && weft__compact_works();
+    int error = weft__worker_fiber(pool, &fiber, worker_main, NULL);
+    if (error != 0)
+        return error;
+    struct worker *worker = compact ? weft__compact_front(fiber, sizeof *worker)
+                                    : weft__machine_front(fiber, sizeof *worker);
+    if (worker == NULL) {
+        weft__fiber_discard(fiber);
+        return -ENOMEM;
+    }
+    *worker = (struct worker){.pool = pool,
+                              .fiber = fiber,
+                              .state = WORKER_STARTING,
+                              .kind = compact ? WORKER_COMPACT : WORKER_PRIVATE};
+    fiber->arg = worker;
+    fiber_set_worker(fiber, worker);
+    weft__fiber_start(fiber, true);
+    return 0;
 }

@@ -50,11 +50,11 @@ struct membership {
 struct extra {
     char name[FIBER_NAME_SIZE];
     struct locals *locals;
-    struct bond bond;              /* to its context */
-    struct membership membership;  /* the innermost */
-    int (*group_function)(void *); /* what a fiber of a group runs */
-    struct crash *crash;           /* if it may be abandoned: sched/crash.c; else NULL */
-    struct stand_in *stands_in; /* tasks of pools that it runs in place of a worker: pool/stand.c */
+    struct bond bond;               /* to its context */
+    struct membership membership;   /* the innermost */
+    int (*group_function)(void *);  /* what a fiber of a group runs */
+    struct crash *crash;            /* if it may be abandoned: sched/crash.c; else NULL */
+    struct caller_run *caller_runs; /* tasks that it runs as their submitter: pool/admission.c */
 };
 
 struct panic;

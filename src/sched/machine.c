@@ -336,10 +336,7 @@ noinline void weft__finish_park(struct machine *machine, struct weft_fiber *fibe
         machine->timer_news |= !far;
         fiber->timer.kind = TIMER_WAIT;
         latch_acquire(&home->wheel.latch);
-        if (unlikely(fiber->waiter.what == WAIT_POOL_NAP) && !seeded())
-            weft__wheel_arm_prompt_locked(&home->wheel, &fiber->timer, deadline);
-        else
-            weft__wheel_arm_locked(&home->wheel, &fiber->timer, deadline);
+        weft__wheel_arm_locked(&home->wheel, &fiber->timer, deadline);
         claimed = bound && open_wait(fiber, canceler);
         latch_release(&home->wheel.latch);
     } else if (bound) {

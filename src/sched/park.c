@@ -44,7 +44,6 @@ const char *weft__wait_text(enum wait_what what)
         [WAIT_BARRIER] = "waits at a barrier",
         [WAIT_POOL_IDLE] = "rests as a worker of a pool",
         [WAIT_POOL_SUBMIT] = "submits to a pool",
-        [WAIT_POOL_NAP] = "submits to a pool",
         [WAIT_POOL_STOP] = "waits for a pool to stop",
         [WAIT_POOL_TASKS] = "waits for the tasks of a pool",
         [WAIT_TASK] = "waits for a task",
@@ -271,14 +270,24 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
     return park_now(waiter, what, unlock, object, deadline);
 }
 
-void weft__wake(struct waiter *waiter)
+static void wake(struct waiter *waiter, bool next)
 {
     if (likely(waiter->is_fiber)) {
         struct weft_fiber *fiber = container_of(waiter, struct weft_fiber, waiter);
         fiber->state = FIBER_READY;
-        weft__ready(fiber, true);
+        weft__ready(fiber, next);
         return;
     }
     atomic_u32_store_release(&waiter->state, WAITER_WOKEN); /* pairs with sleep_thread */
     weft__sys_futex_wake(&waiter->state, 1);
+}
+
+void weft__wake(struct waiter *waiter)
+{
+    wake(waiter, true);
+}
+
+void weft__wake_behind(struct waiter *waiter)
+{
+    wake(waiter, false);
 }

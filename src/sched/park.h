@@ -57,8 +57,7 @@ enum waiter_state {
     WAITER_WOKEN,
 };
 
-/* What it waits for: for reports, whose texts are in park.c; and those of WAIT_POOL_SUBMIT and WAIT_POOL_NAP for
- * timers: both go before what is ready, and the deadline of the latter before those of others that are late. */
+/* What it waits for: for reports, whose texts are in park.c. */
 enum wait_what {
     WAIT_SLEEP,
     WAIT_JOIN,
@@ -79,7 +78,6 @@ enum wait_what {
     WAIT_BARRIER,
     WAIT_POOL_IDLE,
     WAIT_POOL_SUBMIT,
-    WAIT_POOL_NAP,
     WAIT_POOL_STOP,
     WAIT_POOL_TASKS,
     WAIT_TASK,
@@ -131,6 +129,8 @@ static inline bool waiter_claim(struct waiter *waiter, int result)
 
 /* Wakes a waiter that the caller has claimed. A fiber must have entered the runtime. */
 void weft__wake(struct waiter *waiter);
+/* Wakes a waiter that the caller has claimed, behind all that is ready on this processor. */
+void weft__wake_behind(struct waiter *waiter);
 
 /* What a wait is for, in words. */
 const char *weft__wait_text(enum wait_what what);

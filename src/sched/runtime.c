@@ -249,6 +249,16 @@ void weft__runtime_at_stop(void (*function)(void))
     }
 }
 
+atomic_ptr weft__runtime_drains;
+
+static void tell_drain(void)
+{
+    void (*drains)(void) =
+        (void (*)(void))(uintptr_t)atomic_ptr_load_acquire(&weft__runtime_drains);
+    if (drains != NULL)
+        drains();
+}
+
 static int drain(int64_t deadline)
 {
     int error = 0;
@@ -256,6 +266,7 @@ static int drain(int64_t deadline)
     if (deadline == WEFT_NEVER)
         weft__thread_waits(&wait);
     atomic_u32_exchange_seq_cst(&weft__sched.draining, 1);
+    tell_drain();
     for (;;) {
         uint32_t quiet = atomic_u32_load_seq_cst(&weft__sched.quiet);
         barrier_light();

@@ -139,6 +139,8 @@ static inline bool weft__runtime_forked(void)
 /* Calls the function each time the runtime stops, when no fiber and no machine is left. Registered once,
  * by a floor above, at any time; few may be. */
 void weft__runtime_at_stop(void (*function)(void));
+/* Called when a weft_shutdown begins to wait; set by a floor above, at any time. */
+extern atomic_ptr weft__runtime_drains;
 /* Tells a weft_shutdown that waits to look again. */
 void weft__runtime_quiet(void);
 

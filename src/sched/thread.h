@@ -63,9 +63,9 @@ struct foreign {
     struct foreign *next, *previous; /* all of them */
     struct fiber_cache cache;
     struct locals *locals;
-    struct bond bond;             /* to its context */
-    struct stand_in *stands_in;   /* as in struct extra */
-    struct membership membership; /* as in struct extra */
+    struct bond bond;               /* to its context */
+    struct caller_run *caller_runs; /* as in struct extra */
+    struct membership membership;   /* as in struct extra */
 };
 
 /* The calling thread's; for thread.cxx. */

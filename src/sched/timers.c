@@ -30,23 +30,6 @@ enum { LOOK_TICKS = 4096 };
 enum { LOOK_TICKS = 32 };
 #endif
 
-/* Who goes before whom: one who looks after others, one who waits for a place, all others. */
-static int rank(const struct weft_fiber *fiber)
-{
-    return fiber->waiter.what == WAIT_POOL_NAP ? 2 : fiber->waiter.what == WAIT_POOL_SUBMIT;
-}
-
-/* One that waits for a place in a pool goes before the ring: nearly always its time is a nap (pool/submit.c), and workers rest
- * until it has submitted more. Returns who is to be in the ring: who was to run next before, or NULL; or the fiber itself. Of several equals
- * the first one goes first. */
-static struct weft_fiber *go_first(struct processor *processor, struct weft_fiber *fiber)
-{
-    const struct weft_fiber *next = atomic_ptr_load_relaxed(&processor->runnext);
-    if (likely(rank(fiber) == 0) || (next != NULL && rank(next) >= rank(fiber)))
-        return fiber;
-    return runnext_swap_owner(processor, fiber);
-}
-
 /* Under the wheel's lock; the ring has room. */
 static void fire(struct timer *timer, void *context)
 {
@@ -56,7 +39,6 @@ static void fire(struct timer *timer, void *context)
         if (!waiter_claim(&fiber->waiter, -ETIMEDOUT))
             return;
         fiber->state = FIBER_READY;
-        fiber = go_first(context, fiber);
     } else {
         fiber = weft__timer_expired(timer);
         if (fiber != NULL)
@@ -92,18 +74,15 @@ static uint32_t room_for_timers(const struct processor *processor, uint32_t leng
 
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now)
 {
-    const void *next = atomic_ptr_load_relaxed(&processor->runnext);
     uint32_t before = ring_length(processor);
     if (atomic_i64_load_relaxed(&from->wheel.next) > now)
         return false;
     uint32_t room = room_for_timers(processor, before);
-    bool prompt = atomic_i64_load_relaxed(&from->wheel.prompt_at) <= now && before < RING_SIZE;
-    if (room == 0 && !prompt)
+    if (room == 0)
         return false;
-    room += prompt && room < RING_SIZE - before;
-    if (weft__wheel_fire(&from->wheel, now, room, fire, processor) > prompt)
+    if (weft__wheel_fire(&from->wheel, now, room, fire, processor) > 0)
         processor->fired_tail = atomic_u32_load_relaxed(&processor->tail);
-    if (ring_length(processor) == before && atomic_ptr_load_relaxed(&processor->runnext) == next)
+    if (ring_length(processor) == before)
         return false;
     prefetch_ready(processor, atomic_u32_load_relaxed(&processor->head) + before);
     /* More than this machine will run next: beside what it holds and what goes before the ring. */

@@ -54,7 +54,6 @@ void weft__wheel_init(struct wheel *wheel, int64_t now)
     *wheel = (struct wheel){.tick = (uint64_t)now >> WHEEL_SHIFT};
     wheel->due_end = &wheel->due;
     atomic_i64_store_relaxed(&wheel->next, WHEEL_EMPTY);
-    atomic_i64_store_relaxed(&wheel->prompt_at, WHEEL_EMPTY);
 }
 
 static void link_last(struct timer ***end, struct timer *timer)
@@ -145,9 +144,6 @@ static void publish_next(struct wheel *wheel)
     int64_t next = wheel->due != NULL ? 0 : WHEEL_EMPTY;
     if (next != 0 && earliest != UINT64_MAX)
         next = time_of_tick(earliest);
-    int64_t prompt = atomic_i64_load_relaxed(&wheel->prompt_at);
-    if (prompt < next)
-        next = prompt;
     atomic_i64_store_relaxed(&wheel->next, next);
 }
 
@@ -239,30 +235,6 @@ void weft__wheel_arm_locked(struct wheel *wheel, struct timer *timer, int64_t de
         atomic_i64_store_relaxed(&wheel->next, time);
 }
 
-/* Armed and disarmed as the others are, but in no list. */
-void weft__wheel_arm_prompt_locked(struct wheel *wheel, struct timer *timer, int64_t deadline)
-{
-    if (wheel->prompt != NULL) {
-        weft__wheel_arm_locked(wheel, timer, deadline);
-        return;
-    }
-    timer->deadline = deadline;
-    timer->wheel = wheel;
-    timer->next = NULL;
-    timer->link = &wheel->prompt;
-    wheel->prompt = timer;
-    atomic_i64_store_relaxed(&wheel->prompt_at, deadline);
-    if (deadline < atomic_i64_load_relaxed(&wheel->next))
-        atomic_i64_store_relaxed(&wheel->next, deadline);
-}
-
-static void take_out_prompt(struct wheel *wheel)
-{
-    wheel->prompt->link = NULL;
-    wheel->prompt = NULL;
-    atomic_i64_store_relaxed(&wheel->prompt_at, WHEEL_EMPTY);
-}
-
 void weft__wheel_arm(struct wheel *wheel, struct timer *timer, int64_t deadline)
 {
     latch_acquire(&wheel->latch);
@@ -277,10 +249,7 @@ bool weft__wheel_disarm(struct timer *timer)
         return false;
     latch_acquire(&wheel->latch);
     bool armed = timer->link != NULL;
-    if (armed && timer == wheel->prompt) {
-        take_out_prompt(wheel);
-        publish_next(wheel);
-    } else if (armed) {
+    if (armed) {
         bool due = end_of_list(wheel, timer) == &wheel->due_end;
         take_out(wheel, timer);
         unsigned level = timer->slot / WHEEL_SLOTS, index = timer->slot % WHEEL_SLOTS;
@@ -298,12 +267,6 @@ uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
 {
     uint32_t fired = 0;
     latch_acquire(&wheel->latch);
-    struct timer *prompt = wheel->prompt;
-    if (prompt != NULL && prompt->deadline <= now) {
-        take_out_prompt(wheel);
-        fire(prompt, context);
-        fired++;
-    }
     advance(wheel, (uint64_t)now >> WHEEL_SHIFT);
     while (wheel->due != NULL && fired < budget) {
         struct timer *timer = wheel->due;

@@ -38,9 +38,7 @@ struct timer {
 struct wheel {
     struct latch latch;
     atomic_i64 next; /* no timer needs attention before this time; WHEEL_EMPTY if there is none */
-    atomic_i64 prompt_at; /* the deadline of `prompt`, or WHEEL_EMPTY */
-    struct timer *prompt; /* fires before all that is due, however late that is; NULL: none */
-    uint64_t tick;        /* all that is due up to this tick has fired or is in `due` */
+    uint64_t tick;   /* all that is due up to this tick has fired or is in `due` */
     struct timer *due, **due_end;     /* first come, first served */
     struct timer *armed[WHEEL_AHEAD]; /* last, in turn; NULL: not any more */
     uint32_t armed_next;
@@ -59,21 +57,16 @@ void weft__wheel_arm(struct wheel *wheel, struct timer *timer, int64_t deadline)
 /* The same, under the wheel's latch. */
 void weft__wheel_arm_locked(struct wheel *wheel, struct timer *timer, int64_t deadline);
 
-/* The same for one that is to fire before all that are due, and to the nanosecond. There is a place for one such timer: while it
- * is taken others are armed as any. */
-void weft__wheel_arm_prompt_locked(struct wheel *wheel, struct timer *timer, int64_t deadline);
-
 /* Disarms the timer wherever it is armed. True if that came before its firing; if not, its firing
  * is over when this returns. The caller must be the only one to arm or disarm it. */
 bool weft__wheel_disarm(struct timer *timer);
 
 /* Fires what is due at `now`, at most `budget` timers: calls fire(timer, context) with the wheel
- * locked and the timer disarmed. It must not touch any wheel. One that is prompt fires whatever the budget is. Returns the number
- * fired. */
+ * locked and the timer disarmed. It must not touch any wheel. Returns the number fired. */
 uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
                           void (*fire)(struct timer *timer, void *context), void *context);
 
-/* The same to the nanosecond, for a clock that moves by jumps only (seeded.c), where none is prompt: if nothing is due at *now, and `jump`,
+/* The same to the nanosecond, for a clock that moves by jumps only (seeded.c): if nothing is due at *now, and `jump`,
  * *now becomes the earliest deadline that there is. */
 uint32_t weft__wheel_fire_exact(struct wheel *wheel, int64_t *now, bool jump, uint32_t budget,
                                 void (*fire)(struct timer *timer, void *context), void *context);

@@ -139,6 +139,15 @@ void weft_context_cancel(weft_context *context)
         cancel(context, ECANCELED);
 }
 
+void weft__context_expire_at(weft_context *context, int64_t deadline)
+{
+    if (deadline >= context->deadline && context->deadline != WEFT_NEVER)
+        return; /* an ancestor's is earlier */
+    context->deadline = deadline;
+    if (context->timer != NULL)
+        (void)weft_timer_start(context->timer, deadline, 0);
+}
+
 static void expire(void *context)
 {
     cancel(context, ETIMEDOUT);
@@ -149,7 +158,7 @@ static void expire(void *context)
 static int start_timer(weft_context *context)
 {
     int error = weft_timer_open(&context->timer, expire, context);
-    if (error == 0)
+    if (error == 0 && context->deadline != WEFT_NEVER)
         (void)weft_timer_start(context->timer, context->deadline, 0);
     return error;
 }
@@ -193,8 +202,9 @@ int weft_context_open(weft_context **out, weft_context *parent, const weft_conte
     context->value = options->value;
     int64_t above = weft_context_deadline(parent);
     context->deadline = options->timeout > 0 ? weft_after(options->timeout) : WEFT_NEVER;
-    bool own = context->deadline < above;
-    if (!own)
+    /* With WEFT_NEVER the timer is there for weft__context_expire_at. */
+    bool own = context->deadline < above || options->timeout == WEFT_NEVER;
+    if (above < context->deadline)
         context->deadline = above;
     int error = own ? start_timer(context) : 0;
     if (error != 0) {

@@ -18,4 +18,7 @@ void weft__context_drop(weft_context *context);
 void weft__context_own(weft_context *context, void *owner, void (*cancelled)(void *owner),
                        void (*freed)(void *owner));
 
+/* A context that was opened with a timeout, and has no children: it expires then instead. */
+void weft__context_expire_at(weft_context *context, int64_t deadline);
+
 #endif

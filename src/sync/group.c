@@ -146,8 +146,16 @@ static bool skips(const weft_group *group)
     return !group->keep_going && weft_context_error(group->context) != 0;
 }
 
+/* A function of the group has ended, or leaves it. */
+static void leave(weft_group *group, enum group_end end)
+{
+    if (group->hooks != NULL)
+        group->hooks->ended(group->where, end);
+    weft__group_exit(group);
+}
+
 /* The innermost function of the caller is over: its result, what is left of it, its place. */
-static void finish(struct membership *own, int error, bool skipped)
+static void finish(struct membership *own, int error, enum group_end end)
 {
     weft_group *group = own->group; /* NULL: it has left */
     struct member *member = own->member;
@@ -156,13 +164,13 @@ static void finish(struct membership *own, int error, bool skipped)
     own->group = NULL;
     own->member = NULL;
     if (group != NULL && member != NULL)
-        weft__member_ended(member, skipped ? -ECANCELED : error);
+        weft__member_ended(member, end == GROUP_SKIPPED ? -ECANCELED : error);
     if (group != NULL && error != 0)
         note_error(group, error);
     if (member != NULL)
         weft__member_drop(member);
     if (group != NULL)
-        weft__group_exit(group);
+        leave(group, end == GROUP_RAN && error != 0 ? GROUP_FAILED : end);
 }
 
 /* What each fiber of a group runs. */
@@ -173,7 +181,7 @@ static void run(void *arg)
     struct guard guard = {.panic = NULL};
     struct call call_own = {extra->group_function, arg, 0};
     if (skips(own->group)) {
-        finish(own, 0, true);
+        finish(own, 0, GROUP_SKIPPED);
         return;
     }
     if (unlikely(weft__guarded(&guard, call, &call_own)))
@@ -181,7 +189,7 @@ static void run(void *arg)
     if (own->group != NULL && extra->locals != NULL)
         while (weft__guarded(&guard, end_locals, extra)) /* part of what the group waits for */
             call_own.result = end_by_panic(own->group, guard.panic, false);
-    finish(own, call_own.result, false);
+    finish(own, call_own.result, GROUP_RAN);
 }
 
 static struct member *member_of(int (*function)(void *), void *arg)
@@ -191,11 +199,10 @@ static struct member *member_of(int (*function)(void *), void *arg)
 
 /* Calls the function bound to the group's context, inside what the caller is bound to otherwise. */
 static void run_inside(struct membership *own, int (*function)(void *), void *arg,
-                       group_panicked *panicked)
+                       group_panicked *panicked, void *owner)
 {
     weft_group *group = own->group;
     weft_context *before = weft_context_current();
-    void *where = group->where; /* the function may leave the group, and the group be closed */
     if (before != NULL)
         weft__context_hold(before);
     bool bound = weft_context_bind(group->context, NULL) == 0;
@@ -208,12 +215,12 @@ static void run_inside(struct membership *own, int (*function)(void *), void *ar
         weft__context_drop(before);
     if (unlikely(ended_by_panic))
         call_own.result =
-            end_by_panic(own->group, guard.panic, panicked(where, guard.panic, function, arg));
-    finish(own, call_own.result, false);
+            end_by_panic(own->group, guard.panic, panicked(owner, guard.panic, function, arg));
+    finish(own, call_own.result, ended_by_panic ? GROUP_PANICKED : GROUP_RAN);
 }
 
 void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
-                     group_panicked *panicked)
+                     group_panicked *panicked, void *owner)
 {
     struct membership unrecorded = {.group = NULL};
     struct membership *own = membership_make();
@@ -223,9 +230,9 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
     struct membership outer = *own;
     *own = (struct membership){group, member_of(function, arg), &outer};
     if (skips(group))
-        finish(own, 0, true);
+        finish(own, 0, GROUP_SKIPPED);
     else
-        run_inside(own, function, arg, panicked);
+        run_inside(own, function, arg, panicked, owner);
     if (!weft__runtime_forked()) /* in a child the record of a thread is gone */
         *own = outer;
 }
@@ -233,13 +240,13 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
 void weft__group_crashed(struct weft_fiber *gone, struct panic *panic, bool known)
 {
     struct membership *own = &fiber_extra(gone)->membership;
-    finish(own, end_by_panic(own->group, panic, known), false);
+    finish(own, end_by_panic(own->group, panic, known), GROUP_PANICKED);
 }
 
 void weft__group_dropped(weft_group *group, int (*function)(void *), void *arg)
 {
     struct membership own = {.group = group, .member = member_of(function, arg)};
-    finish(&own, -ECANCELED, false);
+    finish(&own, -ECANCELED, GROUP_DROPPED);
 }
 
 void *weft__group_where(const weft_group *group)
@@ -258,7 +265,7 @@ int weft_group_leave(void)
         weft__member_ended(own->member, 0);
     if (weft_context_current() == group->context)
         (void)weft_context_bind(NULL, NULL);
-    weft__group_exit(group);
+    leave(group, GROUP_LEFT);
     return 0;
 }
 
@@ -309,8 +316,8 @@ static int start_order(weft_group *group, const struct order *order)
         function = weft__member_call;
         arg = member;
     }
-    int error = group->starter != NULL ? group->starter(group, function, arg, order->wait)
-                                       : start(group, function, arg, order->site);
+    int error = group->hooks != NULL ? group->hooks->start(group, function, arg, order->wait)
+                                     : start(group, function, arg, order->site);
     if (error != 0 && member != NULL)
         weft__member_revoke(group, member);
     return error;
@@ -373,11 +380,13 @@ static void free_group(weft_group *group)
         weft__panic_free(panic);
     weft__group_free_dones(group);
     weft__records_free(group);
+    if (group->hooks != NULL)
+        group->hooks->closed(group->where);
     weft_context_close(group->context);
 }
 
-int weft__group_open(weft_group **out, const weft_group_options *options, group_starter *starter,
-                     group_waiting *waiting, void *where)
+int weft__group_open(weft_group **out, const weft_group_options *options,
+                     const struct group_hooks *hooks, void *where)
 {
     static const weft_group_options defaults;
     if (options == NULL)
@@ -390,8 +399,7 @@ int weft__group_open(weft_group **out, const weft_group_options *options, group_
         return -ENOMEM;
     group->limit = options->limit != 0 ? options->limit : NO_LIMIT;
     group->keep_going = options->keep_going != 0;
-    group->starter = starter;
-    group->waiting = waiting;
+    group->hooks = hooks;
     group->where = where;
     weft_context *parent = options->context != NULL ? options->context : weft_context_current();
     int error = options->collect != 0 ? weft__records_make(group) : 0;
@@ -410,7 +418,7 @@ int weft__group_open(weft_group **out, const weft_group_options *options, group_
 
 int weft_group_open(weft_group **out, const weft_group_options *options)
 {
-    return weft__group_open(out, options, NULL, NULL, NULL);
+    return weft__group_open(out, options, NULL, NULL);
 }
 
 int weft_group_close(weft_group *group)

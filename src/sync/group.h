@@ -13,20 +13,42 @@ typedef int group_starter(weft_group *group, int (*function)(void *), void *arg,
 /* Before and after somebody waits for the group: 1, -1. */
 typedef void group_waiting(weft_group *group, int change);
 
-/* Opens a group that is somewhere else; `where` is theirs. */
-int weft__group_open(weft_group **group, const weft_group_options *options, group_starter *starter,
-                     group_waiting *waiting, void *where);
+/* How a function ended: it returned 0, returned an error, panicked, was not called since the group was cancelled, was dropped by
+ * where it should have run; or it goes on, and has left the group. */
+enum group_end {
+    GROUP_RAN,
+    GROUP_FAILED,
+    GROUP_PANICKED,
+    GROUP_SKIPPED,
+    GROUP_DROPPED,
+    GROUP_LEFT,
+};
+
+/* Where the functions of a group run, if not in fibers of their own; all are given `where`, directly or by weft__group_where. */
+struct group_hooks {
+    group_starter *start;
+    group_waiting *waiting;
+    /* A function has ended, or will not run, or has left the group; before the group is told. */
+    void (*ended)(void *where, enum group_end end);
+    /* The group's context is cancelled, with that error: those who wait to start a function do so in vain. */
+    void (*cancelled)(void *where, int error);
+    void (*closed)(void *where); /* the group is gone */
+};
+
+/* Opens a group that is somewhere else. */
+int weft__group_open(weft_group **group, const weft_group_options *options,
+                     const struct group_hooks *hooks, void *where);
 void *weft__group_where(const weft_group *group);
 
 struct panic;
 
-/* Told of a panic that ended a function, before the group is; true if somebody knows of it by that. Not given the
- * group: the function may have left it, and then it may be gone. */
-typedef bool group_panicked(void *where, struct panic *panic, int (*function)(void *), void *arg);
+/* Told of a panic that ended a function, before the group is; true if somebody knows of it by that. Given `owner` of
+ * weft__group_run, and neither the group nor `where`: the function may have left the group, and then both may be gone. */
+typedef bool group_panicked(void *owner, struct panic *panic, int (*function)(void *), void *arg);
 
-/* What was started runs, in the calling fiber or thread; or it never will. */
+/* What was started runs, in the calling fiber or thread, unless the group is cancelled. Or: it never will. */
 void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
-                     group_panicked *panicked);
+                     group_panicked *panicked, void *owner);
 void weft__group_dropped(weft_group *group, int (*function)(void *), void *arg);
 /* What the user gave, of what a starter was given, for reports; while that has not ended. */
 void weft__group_unwrap(int (**function)(void *), void **arg);

@@ -26,9 +26,8 @@ struct weft_group {
     bool keep_going;
     struct records *records; /* NULL: it does not collect */
 
-    group_starter *starter; /* NULL: each function has a fiber of its own */
-    group_waiting *waiting; /* NULL: nobody is to be told */
-    void *where;            /* theirs */
+    const struct group_hooks *hooks; /* NULL: each function has a fiber of its own */
+    void *where;                     /* theirs */
 
     char apart[CACHE_LINE]; /* above: read by all, hardly ever written */
 

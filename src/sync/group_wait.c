@@ -129,11 +129,11 @@ int weft__group_enter(weft_group *group, bool wait)
     guard_release(&group->latch);
     if (error != -EAGAIN || !wait)
         return error;
-    if (group->waiting != NULL)
-        group->waiting(group, 1);
+    if (group->hooks != NULL)
+        group->hooks->waiting(group, 1);
     error = wait_for_place(group);
-    if (group->waiting != NULL)
-        group->waiting(group, -1);
+    if (group->hooks != NULL)
+        group->hooks->waiting(group, -1);
     return error;
 }
 
@@ -145,9 +145,17 @@ void weft__group_cancelled(void *arg)
     bool fiber = enter_if_fiber();
     guard_acquire(&group->latch);
     (void)waiters_claim_all(&group->line, CANCELLED, &woken);
+    /* One that waits elsewhere to start a function holds a place, and so does this call: the group is not closed meanwhile. */
+    bool tells = group->hooks != NULL && running(group) > 0;
+    if (tells)
+        count(group, 1);
     guard_release(&group->latch);
     woken_wake(&woken);
     leave_if_fiber(fiber);
+    if (!tells)
+        return;
+    group->hooks->cancelled(group->where, weft_context_error(group->context));
+    weft__group_exit(group);
 }
 
 int weft_group_set_limit(weft_group *group, int64_t limit)
@@ -257,11 +265,11 @@ int weft__group_await(weft_group *group, int64_t deadline)
     guard_release(&group->latch);
     if (over || deadline <= WEFT_NOW)
         return over ? 0 : -ETIMEDOUT;
-    if (group->waiting != NULL)
-        group->waiting(group, 1);
+    if (group->hooks != NULL)
+        group->hooks->waiting(group, 1);
     int error = wait_for_end(group, deadline);
-    if (group->waiting != NULL)
-        group->waiting(group, -1);
+    if (group->hooks != NULL)
+        group->hooks->waiting(group, -1);
     return error;
 }
 

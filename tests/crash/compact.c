@@ -16,15 +16,9 @@ static void nothing(void *arg)
     (void)arg;
 }
 
-static int nothing_of_group(void *arg)
+static int nothing_and_zero(void *arg)
 {
     (void)arg;
-    return 0;
-}
-
-static int nothing_of_task(void *arg, void **result)
-{
-    (void)arg, (void)result;
     return 0;
 }
 
@@ -64,7 +58,7 @@ static void group_with_local(void *arg)
     int local = 1;
     (void)arg;
     CHECK_EQ(weft_group_open(&group, NULL), 0);
-    CHECK_EQ(weft_group_go(group, nothing_of_group, &local), 0);
+    CHECK_EQ(weft_group_go(group, nothing_and_zero, &local), 0);
 }
 
 static void pool_group_with_local(void *arg)
@@ -73,7 +67,7 @@ static void pool_group_with_local(void *arg)
     int local = 1;
     (void)arg;
     CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
-    CHECK_EQ(weft_group_go(group, nothing_of_group, &local), 0);
+    CHECK_EQ(weft_group_go(group, nothing_and_zero, &local), 0);
 }
 
 static void go_with_local(void *arg)
@@ -119,7 +113,7 @@ static void start_with_local(void *arg)
     weft_task *task;
     int local = 1;
     (void)arg;
-    CHECK_EQ(weft_task_start(&task, pool, nothing_of_task, &local, NULL), 0);
+    CHECK_EQ(weft_task_start(&task, pool, nothing_and_zero, &local, NULL), 0);
 }
 
 static void be_compact(void *arg)

@@ -157,6 +157,7 @@ static void check_stats(weft_pool *pool)
     CHECK_EQ(stats.completed + stats.dropped, admitted);
     CHECK_EQ(stats.dropped, atomic_u32_load_acquire(&dropped));
     CHECK_EQ(stats.running, 0);
+    CHECK_EQ(stats.starting, 0);
     CHECK_EQ(stats.queued, 0);
     CHECK_EQ(stats.blocked, 0);
     CHECK_EQ(stats.workers, 0);
@@ -175,9 +176,7 @@ static void worker_exit(void *state, void *data)
 
 static void stateful(void *arg)
 {
-    /* Who submits may have to run it itself. */
-    void *state = weft_pool_worker_state();
-    CHECK(state == NULL || state == &ran);
+    CHECK_PTR(weft_pool_worker_state(), &ran);
     task(arg);
 }
 
@@ -194,9 +193,12 @@ static void use_pool_with(weft_pool_options options)
         return;
     submit_all_ways(pool);
     CHECK_EQ(weft_pool_tune(pool, 3), 0);
+    CHECK_EQ(weft_pool_tune_queue(pool, 1), 0);
+    CHECK_EQ(weft_pool_state(pool), WEFT_POOL_OPEN);
     submit_all_ways(pool);
     CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(weft_pool_state(pool), WEFT_POOL_STOPPED);
     check_all_ran();
     CHECK_EQ(atomic_u32_load_acquire(&panicked), falling);
     check_stats(pool);
@@ -256,17 +258,24 @@ static void use_abort(void)
 
 /* Tasks with handles. */
 
-static int fetch(void *arg, void **result)
+enum { FETCHED = 12 };
+
+static int fetch(void *arg)
 {
-    CHECK(weft_context_current() != NULL); /* whoever runs it */
+    CHECK(weft_context_current() != NULL);
     task(arg);
-    *result = arg;
-    return 0;
+    return FETCHED;
 }
 
-static int fall(void *arg, void **result)
+static int fetch_copy(void *arg)
 {
-    (void)result;
+    uint64_t *number = arg;
+    ++*number;
+    return fetch(arg);
+}
+
+static int fall(void *arg)
+{
     task(arg);
     weft_panic("fell");
 }
@@ -280,24 +289,60 @@ static void use_tasks(void)
         return;
     for (int i = 0; i < 4; i++) {
         weft_task *one = POISON;
-        void *result = POISON;
+        int result = 0;
         if (!OPENED(weft_task_start(&one, pool, i == 3 ? fall : fetch, &ran, NULL), one, -ENOMEM))
             continue;
         admitted++;
         if (i == 0) {
             CHECK_EQ(weft_task_wait(one, &result), 0);
-            CHECK_PTR(result, &ran);
+            CHECK_EQ(result, FETCHED);
+            CHECK_PTR(weft_task_arg(one), &ran);
             CHECK_EQ(weft_task_ended(one), 1);
         } else if (i == 1) {
             CHECK_EQ(weft_task_wait_until(one, NULL, WEFT_NEVER), 0);
         } else if (i == 2) {
-            admitted -= weft_task_cancel(one) == 0;
-            int ended = weft_task_wait(one, NULL);
-            CHECK(ended == 0 || ended == -ECANCELED);
+            int cancelled = weft_task_cancel(one);
+            admitted -= cancelled == 0;
+            CHECK_EQ(weft_task_wait(one, &result), 0);
+            CHECK_EQ(result, cancelled == 0 ? -ECANCELED : FETCHED);
         } else {
             weft_panic_info info;
-            CHECK_EQ(weft_task_wait(one, NULL), -EOWNERDEAD);
+            CHECK_EQ(weft_task_wait(one, &result), 0);
+            CHECK_EQ(result, -EOWNERDEAD);
             CHECK_EQ(weft_task_panic(one, &info), 0);
+        }
+        weft_task_release(one);
+    }
+    CHECK_EQ(weft_pool_close(pool), 0);
+    check_all_ran();
+}
+
+/* Started if there is room, with a copy and a time to run; its end as a channel. */
+static void use_try_tasks(void)
+{
+    weft_pool *pool = POISON;
+    weft_pool_options options = {.capacity = 1, .queue = 1};
+    begin();
+    if (!OPENED_GO(weft_pool_open(&pool, &options), pool))
+        return;
+    for (int i = 0; i < 4; i++) {
+        weft_task *one = POISON;
+        weft_chan *done = POISON;
+        uint64_t number = (uint64_t)i;
+        weft_submit_options with = {.copy = sizeof number, .run_timeout = 3600 * WEFT_S};
+        int error = weft_task_try_start(&one, pool, fetch_copy, &number, &with);
+        if (error == -EAGAIN) { /* those that were not waited for are still there */
+            CHECK_PTR(one, POISON);
+            CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+            continue;
+        }
+        if (!OPENED(error, one, -ENOMEM))
+            continue;
+        admitted++;
+        if (OPENED(weft_task_done(one, &done), done, -ENOMEM)) {
+            CHECK_EQ(weft_chan_receive(done, NULL), -ESHUTDOWN);
+            CHECK_EQ(weft_task_ended(one), 1);
+            CHECK_EQ(*(uint64_t *)weft_task_arg(one), number + 1);
         }
         weft_task_release(one);
     }
@@ -335,8 +380,9 @@ static void use_pools(void)
         CHECK_EQ(weft_pools_count(pools), 3);
         CHECK(weft_pools_get(pools, 2) != NULL);
         for (int i = 0; i < 6; i++) {
-            admitted += MAY_SUBMIT(weft_pools_submit(pools, task, NULL)) == 0;
-            admitted += MAY_SUBMIT(weft_pools_submit_until(pools, task, NULL, WEFT_NEVER)) == 0;
+            weft_pool *pool = weft_pools_pick(pools);
+            CHECK(pool != NULL);
+            admitted += MAY_SUBMIT(weft_pool_submit(pool, task, NULL)) == 0;
         }
         CHECK_EQ(weft_pools_stats(pools, &stats), 0);
         CHECK_EQ(stats.submitted, admitted);
@@ -365,9 +411,11 @@ static void use_default(void)
 int main(void)
 {
     static const struct scenario all[] = {
-        {"group", use_group},           {"pool", use_pool},   {"fixed", use_fixed},
-        {"scalable", use_scalable},     {"abort", use_abort}, {"tasks", use_tasks},
-        {"pool group", use_pool_group}, {"pools", use_pools}, {"default", use_default},
+        {"group", use_group},         {"pool", use_pool},
+        {"fixed", use_fixed},         {"scalable", use_scalable},
+        {"abort", use_abort},         {"tasks", use_tasks},
+        {"try tasks", use_try_tasks}, {"pool group", use_pool_group},
+        {"pools", use_pools},         {"default", use_default},
     };
     scenarios_run(all, sizeof all / sizeof all[0]);
     return 0;

@@ -28,17 +28,28 @@ static inline weft_pool *begin(weft_pool_options options)
     return pool_open(options);
 }
 
-/* Whoever calls this runs what is there. */
-static inline __attribute__((unused)) void resume(void *pool)
+/* A paused pool that has tasks, and whose worker has ended, since it had nothing to do for so long. */
+static inline __attribute__((unused)) weft_pool *begin_paused(weft_pool_options options)
 {
+    options.expiry = WEFT_US;
+    weft_pool *pool = begin(options);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    return pool;
+}
+
+/* Resumes it without memory for a worker, which it tries to make for some time; there is memory again after that. */
+static inline __attribute__((unused)) void resume_lacking(weft_pool *pool, uint32_t expected)
+{
+    AWAIT_FIGURE(pool, workers, 0);
     lack(true);
     CHECK_EQ(weft_pool_resume(pool), 0);
+    (void)weft_sleep(2 * WEFT_MS);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), expected);
     lack(false);
 }
 
-static inline __attribute__((unused)) int handle_task(void *arg, void **result)
+static inline __attribute__((unused)) int handle_task(void *arg)
 {
-    (void)result;
     atomic_u32_add_seq_cst(arg, 1);
     return 0;
 }

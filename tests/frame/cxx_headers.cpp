@@ -214,22 +214,25 @@ static bool object_pools()
     return weft_object_pool_close(pool) == 0 && good;
 }
 
-static int answer(void *number, void **result)
-{
-    *result = number;
-    return 0;
-}
-
 static bool tasks_of(weft_pool *pool)
 {
-    int number = 7;
-    void *result = nullptr;
+    int number = 7, result = 0;
     weft_task *task = nullptr;
+    weft_chan *done = nullptr;
     weft_group *group = nullptr;
-    if (weft_task_start(&task, pool, answer, &number, nullptr) != 0)
+    weft_submit_options options = {};
+    options.copy = sizeof number;
+    options.run_timeout = 3600 * WEFT_S;
+    if (weft_task_start(&task, pool, fail, &number, &options) != 0)
         return false;
-    bool good = weft_task_wait(task, &result) == 0 && result == &number &&
-                weft_task_ended(task) == 1 && weft_task_cancel(task) == 2;
+    bool good = weft_task_wait(task, &result) == 0 && result == 7 &&
+                *static_cast<int *>(weft_task_arg(task)) == 7 && weft_task_done(task, &done) == 0 &&
+                weft_chan_try_receive(done, nullptr) == -ESHUTDOWN && weft_task_ended(task) == 1 &&
+                weft_task_cancel(task) == 2;
+    weft_task_release(task);
+    if (weft_task_try_start(&task, pool, fail, &number, nullptr) != 0)
+        return false;
+    good = weft_task_wait(task, nullptr) == 0 && good;
     weft_task_release(task);
     int none = 0;
     return weft_pool_group(&group, pool, nullptr) == 0 && weft_group_go(group, fail, &none) == 0 &&
@@ -256,9 +259,10 @@ static bool pools()
     bool good = weft_pool_submit_with(pool, set_to_seven, &numbers[0], &high) == 0 &&
                 weft_pool_invoke(pool, &numbers[1]) == 0 &&
                 weft_pool_submit_batch(pool, nullptr, args, 2, WEFT_NEVER) == 2 &&
-                weft_pool_tune(pool, 3) == 0 && tasks_of(pool) &&
+                weft_pool_tune(pool, 3) == 0 && weft_pool_tune_queue(pool, 100) == 0 &&
+                weft_pool_state(pool) == WEFT_POOL_OPEN && tasks_of(pool) &&
                 weft_pool_wait(pool, WEFT_NEVER) == 0 && weft_pool_stop(pool, WEFT_NEVER) == 0 &&
-                weft_pool_stats_get(pool, &stats) == 0 && stats.completed == 6 &&
+                weft_pool_stats_get(pool, &stats) == 0 && stats.completed == 7 &&
                 weft_pool_submit(pool, set_to_seven, args) == -ESHUTDOWN &&
                 weft_pool_reopen(pool) == 0;
     for (int number : numbers)
@@ -274,7 +278,7 @@ static bool many_pools()
     weft_pool_stats stats;
     if (weft_pools_open(&pools, 2, WEFT_LEAST_BUSY, &options) != 0)
         return false;
-    bool good = weft_pools_submit(pools, set_to_seven, &number) == 0 &&
+    bool good = weft_pool_submit(weft_pools_pick(pools), set_to_seven, &number) == 0 &&
                 weft_pools_count(pools) == 2 && weft_pools_get(pools, 2) == nullptr &&
                 weft_pools_stats(pools, &stats) == 0 && stats.submitted == 1;
     return weft_pools_close(pools) == 0 && good && number == 7;

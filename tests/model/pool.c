@@ -1,38 +1,64 @@
 /*
- * The pool (src/pool): submit against stop, a full pool: attention, collect and park (pool/pool.h), and trays (pool/tray.c).
+ * The pool (src/pool): submit against stop; a full pool, whose submitters wait in line: attention, collect and park
+ * (pool/pool_internal.h); inbox and outbox (pool/shard.c); places that are lent (pool/dispatch.c, pool/task.c).
  *
- * Submitters are threads, but for trays. A worker is a fiber that has a thread of the model to itself, and parks as
- * threads do: what a machine does is not part of this model.
+ * Submitters are threads, which nap, or fibers. Every fiber, also a worker, has a thread of the model and a processor of its own,
+ * and parks as threads do: what a machine does is not part of this model. A task that parks says so by weft__worker_tells, as
+ * weft__park would. Pools are opened as if there were a processor for each fiber, so that each has a shard; after that there is
+ * one, so one worker is active and others are called only when its task parks.
  *
- * What must hold: a submit that returned 0 has its task run, once, before a stop returns; one that returned an
- * error has it never run; no more tasks at once than the capacity; nobody waits for ever.
+ * What must hold: a submit that returned 0 has its task run, once, before a stop returns; one that returned an error has it never
+ * run; no more tasks are active at once than the capacity; nobody waits for ever.
  */
-#include "pool/pool.h"
-
 #include <errno.h>
+#include <weft/select.h>
+#include <weft/task.h>
 
 #include "explore.h"
-#include "pool/crash.h"
+#include "pool/dispatch.h"
+#include "pool/failure.h"
 #include "pool/group.h"
-#include "pool/panic.h"
-#include "pool/task.h"
+#include "pool/pool_internal.h"
+#include "pool/shard.h"
+#include "pool/worker.h"
 #include "stack/slab.h"
+#include "sync/context.h"
+#include "sync/guard.h"
 
-enum { TASKS = 4, WORKERS = 4 };
+enum { TASKS = 4, FIBERS = 4 };
 
 static weft_pool *pool;
-static int submitted[TASKS], ran[TASKS];
-static int at_once, most;
+static int admitted[TASKS], ran[TASKS];
 static atomic_u32 work;
 static bool stopped;
 
 /* What a pool needs of fibers. */
 
-static struct weft_fiber fibers[WORKERS];
-static struct extra extras[WORKERS];
-static struct foreign records[WORKERS]; /* of their threads */
-static struct processor processors[WORKERS];
+static struct weft_fiber fibers[FIBERS];
+static struct extra extras[FIBERS];
+static struct foreign records[FIBERS]; /* of their threads */
+static struct processor processors[FIBERS];
+static int errors[FIBERS];
 static int fiber_count;
+
+/* Tasks that are active, as far as their own code can tell. */
+static int64_t active;
+static int became_inactive; /* how often a task did */
+
+/* When a worker last had no task: since then all places may have been taken. */
+static struct {
+    int64_t active;
+    int became_inactive;
+    bool paused;
+} free_since[FIBERS];
+static bool paused; /* and the call has returned */
+
+static void note_free(int index)
+{
+    free_since[index].active = active;
+    free_since[index].became_inactive = became_inactive;
+    free_since[index].paused = paused;
+}
 
 atomic_u32 weft__runtime_running;
 
@@ -43,19 +69,21 @@ int weft__runtime_start(void)
 
 int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *arg, void *site)
 {
-    MODEL_CHECK(fiber_count < WORKERS);
+    MODEL_CHECK(fiber_count < FIBERS);
     int index = fiber_count++;
     (void)site;
     fibers[index].function = function;
     fibers[index].arg = arg;
-    fibers[index].extra.value = &extras[index];
+    processors[index].index = (uint32_t)index;
+    note_free(index);
     *fiber = &fibers[index];
     return 0;
 }
 
 struct extra *weft__fiber_extra(struct weft_fiber *fiber)
 {
-    return fiber_extra(fiber);
+    fiber->extra.value = &extras[fiber - fibers];
+    return &extras[fiber - fibers];
 }
 
 void weft__fiber_discard(struct weft_fiber *fiber)
@@ -69,15 +97,21 @@ static void run_fiber(void *arg)
     int index = (int)(fiber - fibers);
     records[index].thread.fiber = fiber;
     records[index].thread.processor = &processors[index];
+    records[index].thread.errno_address = &errors[index];
     thread_word_set(&records[index]);
     fiber->function(fiber->arg);
+}
+
+static void start_fiber(struct weft_fiber *fiber, const char *name)
+{
+    model_thread(name, run_fiber, fiber, true);
 }
 
 void weft__fiber_start(struct weft_fiber *fiber, bool next)
 {
     (void)next;
-    static const char *const names[WORKERS] = {"worker 1", "worker 2", "worker 3", "worker 4"};
-    model_thread(names[fiber - fibers], run_fiber, fiber, true);
+    static const char *const names[FIBERS] = {"worker 1", "worker 2", "worker 3", "worker 4"};
+    start_fiber(fiber, names[fiber - fibers]);
 }
 
 weft_fiber *weft_self(void)
@@ -129,7 +163,92 @@ struct foreign *weft__foreign_self(void)
     return &nobody;
 }
 
-/* What this model does not use. */
+/* A context is a word: whether it was cancelled. Nobody is bound. */
+
+struct weft_context {
+    atomic_u32 cancelled;
+    void *owner;
+    void (*freed)(void *owner);
+};
+
+int weft_context_open(weft_context **context, weft_context *parent,
+                      const weft_context_options *options)
+{
+    (void)parent, (void)options;
+    *context = weft__sys_alloc_zeroed(sizeof **context);
+    return 0;
+}
+
+void weft_context_cancel(weft_context *context)
+{
+    atomic_u32_store_release(&context->cancelled, 1);
+}
+
+void weft_context_close(weft_context *context)
+{
+    if (context->freed != NULL)
+        context->freed(context->owner);
+    weft__sys_free(context);
+}
+
+void weft__context_own(weft_context *context, void *owner, void (*cancelled)(void *owner),
+                       void (*freed)(void *owner))
+{
+    (void)cancelled; /* no group is cancelled here */
+    context->owner = owner;
+    context->freed = freed;
+}
+
+void weft__guard_slow(struct latch *latch)
+{
+    weft__latch_slow(latch);
+}
+
+int weft_context_error(const weft_context *context)
+{
+    return atomic_u32_load_acquire(&context->cancelled) ? -ECANCELED : 0;
+}
+
+int weft_context_bind(weft_context *context, weft_context **before)
+{
+    (void)context;
+    if (before != NULL)
+        *before = NULL;
+    return 0;
+}
+
+weft_context *weft_context_current(void)
+{
+    return NULL;
+}
+
+void weft__context_hold(weft_context *context)
+{
+    (void)context;
+}
+
+void weft__context_drop(weft_context *context)
+{
+    (void)context;
+}
+
+void weft__context_expire_at(weft_context *context, int64_t deadline)
+{
+    (void)context, (void)deadline;
+    model_fail("a context with a deadline");
+}
+
+/* What this model does not use: nobody panics, crashes, or has fiber-locals; groups have no limit. */
+
+void weft__pools_add(weft_pool *opened)
+{
+    (void)opened;
+}
+
+void weft__pools_remove(weft_pool *closed)
+{
+    (void)closed;
+}
 
 int weft__isolated_make(weft_pool *isolating)
 {
@@ -142,15 +261,9 @@ void weft__isolated_end(struct worker *isolated)
     (void)isolated;
 }
 
-void weft__task_crashed(struct weft_task *task, struct panic *panic)
+void weft__locals_end(struct locals **locals)
 {
-    (void)task, (void)panic;
-}
-
-void weft__pool_group_crashed(struct weft_pool *of, const void *arg, struct weft_fiber *gone,
-                              struct panic *panic)
-{
-    (void)of, (void)arg, (void)gone, (void)panic;
+    (void)locals;
 }
 
 int weft__stack_class(size_t size)
@@ -184,6 +297,33 @@ bool weft__guarded(struct guard *guard, void (*function)(void *), void *arg)
     return false;
 }
 
+void weft__panic_free(struct panic *panic)
+{
+    (void)panic;
+}
+
+void weft__panic_report(struct panic *panic)
+{
+    (void)panic;
+}
+
+const weft_panic_info *weft__panic_info(struct panic *panic)
+{
+    return &panic->info;
+}
+
+bool weft__pool_tell_panic(weft_pool *of, struct panic *panic, void (*function)(void *), void *arg)
+{
+    (void)of, (void)panic, (void)function, (void)arg;
+    model_fail("a task panicked");
+}
+
+void weft__pool_panicked(weft_pool *of, const struct plain_task *panicked, struct panic *panic)
+{
+    (void)of, (void)panicked, (void)panic;
+    model_fail("a task panicked");
+}
+
 bool weft__pool_call_option(weft_pool *of, void (*function)(void *), void *arg)
 {
     (void)of;
@@ -191,63 +331,321 @@ bool weft__pool_call_option(weft_pool *of, void (*function)(void *), void *arg)
     return false;
 }
 
-void weft__pool_panicked(weft_pool *of, const struct task *panicked, struct panic *panic)
+/* Tasks. */
+
+static int worker_index(void)
 {
-    (void)of, (void)panicked, (void)panic;
-    model_fail("a task panicked");
+    return (int)(weft_self() - fibers);
 }
 
-bool weft__task_call(struct weft_task *task)
+/* A task has begun, at the latest here; at the earliest when its worker ended the one before, or was made. If since then all
+ * places were taken, and none was given back, it must not have. */
+static void task_begins(void)
 {
-    (void)task;
-    return false;
+    int index = worker_index();
+    MODEL_CHECK(!stopped);
+    MODEL_CHECK(free_since[index].active < pool->capacity || active < pool->capacity ||
+                free_since[index].became_inactive != became_inactive);
+    MODEL_CHECK(!paused || !free_since[index].paused);
+    active++;
 }
 
-void weft__task_dropped(struct weft_task *task)
+static void task_ends(int number)
 {
-    (void)task;
+    active--;
+    became_inactive++;
+    ran[number]++;
+    note_free(worker_index());
 }
 
-void weft__pool_group_run(void *arg)
+static void pass_time(void)
 {
-    (void)arg;
+    atomic_u32_add_acq_rel(&work, 1); /* something to be interrupted at */
 }
 
-void weft__pool_group_dropped(const void *arg)
+/* A task parks, until that is so. */
+static void park_until(bool (*until)(void))
 {
-    (void)arg;
+    (void)runtime_enter(thread_self());
+    weft__worker_tells();
+    runtime_leave(thread_self());
+    model_wait_until(until);
 }
 
-/* The scenarios. */
+/* Where no place is given back out of turn, no more are active than there are places. */
+static bool strict;
 
 static void task(void *arg)
 {
-    MODEL_CHECK(!stopped);
-    at_once++;
-    if (at_once > most)
-        most = at_once;
-    atomic_u32_add_acq_rel(&work, 1); /* something to be interrupted at */
-    at_once--;
-    ran[(intptr_t)arg]++;
+    task_begins();
+    MODEL_CHECK(!strict || active <= pool->capacity);
+    pass_time();
+    task_ends((int)(intptr_t)arg);
+}
+
+static void *number(int index)
+{
+    return (void *)(intptr_t)index;
 }
 
 static void submit(int index)
 {
-    int error = weft_pool_submit_until(pool, task, (void *)(intptr_t)index, WEFT_NEVER);
+    int error = weft_pool_submit_until(pool, task, number(index), WEFT_NEVER);
     MODEL_CHECK(error == 0 || error == -ESHUTDOWN);
-    submitted[index] = error == 0;
+    admitted[index] = error == 0;
 }
+
+static void must_submit(void (*function)(void *), int index)
+{
+    MODEL_CHECK(weft_pool_submit(pool, function, number(index)) == 0);
+    admitted[index] = 1;
+}
+
+/* Threads, and fibers that are no workers. */
 
 static void run_submitter(void *arg)
 {
     submit((int)(intptr_t)arg);
 }
 
-/* A fiber, with a processor of its own, in a pool of short tasks: it has a tray while a worker takes, and tasks are ready. So the worker
- * is in its first task until the second is in the queue. */
+static void submitting_fiber(const char *name, void (*function)(void *), int index)
+{
+    struct weft_fiber *fiber;
+    MODEL_CHECK(weft__fiber_make(&fiber, function, number(index), NULL) == 0);
+    start_fiber(fiber, name);
+}
+
+static void run_stopper(void *arg)
+{
+    (void)arg;
+    MODEL_CHECK(weft_pool_stop(pool, WEFT_NEVER) == 0);
+    stopped = true;
+}
+
+static bool all_ran(void)
+{
+    for (int i = 0; i < TASKS; i++)
+        if (ran[i] < admitted[i])
+            return false;
+    return true;
+}
+
+/* Nobody but the workers sees to it that they run. How they end is in other scenarios. */
+static bool (*may_stop)(void);
+
+static bool stops_now(void)
+{
+    return may_stop() && all_ran();
+}
+
+static void run_last_stopper(void *arg)
+{
+    model_wait_until(stops_now);
+    model_calm(true);
+    run_stopper(arg);
+}
+
+static void stopper_after(bool (*until)(void))
+{
+    may_stop = until;
+    model_thread("stopper", run_last_stopper, NULL, true);
+}
+
+static void stopper(void)
+{
+    model_thread("stopper", run_stopper, NULL, true);
+}
+
+static void open_pool(int64_t capacity, int64_t queue)
+{
+    weft_pool_options options = {.capacity = capacity, .queue = queue, .keep = FIBERS};
+    weft__barrier.symmetric = false;
+    weft__runtime_running.value = 1;
+    weft__sched.processor_count = FIBERS; /* shards */
+    MODEL_CHECK(weft_pool_open(&pool, &options) == 0);
+    weft__sched.processor_count = 1;
+    strict = true;
+    model_name(&pool->latch, "latch");
+    model_name(&pool->attention, "attention");
+    model_name(&pool->ready, "ready");
+}
+
+/* In the end. */
+static void all_is_done(void)
+{
+    const weft_pool_stats *stats = &pool->stats;
+    for (int i = 0; i < TASKS; i++)
+        MODEL_CHECK(ran[i] == admitted[i]);
+    MODEL_CHECK(active == 0 && pool->inside == 0 && pool->visitors == 0);
+    MODEL_CHECK(stopped && pool->workers == 0 && pool->line.length == 0 && pool->napping == 0);
+    MODEL_CHECK(pool_busy(pool) == 0 && pool->lent == 0 && pool->starting == 0 &&
+                pool->called == 0);
+    MODEL_CHECK(pool->ready.value == 0 && pool->outboxes == 0);
+    MODEL_CHECK(stats->submitted == stats->completed + stats->dropped + stats->cancelled);
+}
+
+/* Submitters against a stop. */
+
+static void one_against_stop(void)
+{
+    open_pool(1, 0);
+    model_thread("submitter", run_submitter, number(0), true);
+    stopper();
+}
+
+static void two_against_stop(void)
+{
+    open_pool(1, 0);
+    submitting_fiber("submitter 1", run_submitter, 0);
+    submitting_fiber("submitter 2", run_submitter, 1);
+    stopper();
+}
+
+static void thread_against_stop(void)
+{
+    open_pool(1, 0);
+    must_submit(task, 0);
+    model_thread("submitter", run_submitter, number(1), true);
+    stopper();
+}
+
+/* Workers that come to rest, or expire, while one submits. */
+
+static bool first_two_are_in(void)
+{
+    return admitted[0] && admitted[1];
+}
+
+static void expiry_against_submit(void)
+{
+    open_pool(1, 1);
+    pool->options.keep = 0;
+    must_submit(task, 0);
+    submitting_fiber("submitter", run_submitter, 1);
+    stopper_after(first_two_are_in);
+}
+
+static bool all_are_in(void)
+{
+    return admitted[0] && admitted[1] && admitted[2];
+}
+
+static void run_submitter_of_two(void *arg)
+{
+    submit((int)(intptr_t)arg);
+    submit((int)(intptr_t)arg + 1);
+}
+
+static void rest_against_submit(void)
+{
+    open_pool(2, 2);
+    weft__sched.processor_count = 2;
+    weft__sched.idle_count.value = 1;
+    must_submit(task, 0);
+    submitting_fiber("submitter", run_submitter_of_two, 1);
+    stopper_after(all_are_in);
+}
+
+/* A full pool, whose workers have tasks in an inbox and have parked before: task 0 has one place, tasks 1 and 2 are in
+ * the inbox of the other worker. Task 2 does not end before the last one is admitted: so the place of task 1 must be given on when
+ * task 2 parks. */
+
+static bool last_is_in(void)
+{
+    return admitted[3];
+}
+
+static bool at_once(void)
+{
+    return true;
+}
+
+static bool first_parked;
+
+static bool first_is_parked(void)
+{
+    return first_parked;
+}
+
+static void long_task(void *arg)
+{
+    task_begins();
+    first_parked |= arg == number(0);
+    park_until(last_is_in);
+    task_ends((int)(intptr_t)arg);
+}
+
+static void parking_task(void *arg)
+{
+    task_begins();
+    park_until(at_once);
+    task_ends((int)(intptr_t)arg);
+}
+
+static bool submitter_naps;
+
+static void run_last_submitter(void *arg)
+{
+    submit((int)(intptr_t)arg);
+    model_calm(true);
+}
+
+static void run_first_submitter(void *arg)
+{
+    (void)arg;
+    model_calm(true);
+    must_submit(long_task, 0);
+    model_wait_until(first_is_parked);
+    must_submit(parking_task, 1);
+    must_submit(long_task, 2);
+    if (submitter_naps)
+        model_thread("last submitter", run_last_submitter, number(3), true);
+    else
+        submitting_fiber("last submitter", run_last_submitter, 3);
+    stopper_after(last_is_in);
+    model_calm(false);
+}
+
+static void inbox_is_full(void)
+{
+    open_pool(2, 1);
+    model_thread("first submitter", run_first_submitter, NULL, true);
+}
+
+static void inbox_is_full_for_threads(void)
+{
+    submitter_naps = true;
+    inbox_is_full();
+}
+
+/* A pause, while a worker has tasks in its inbox: it does not take the next. */
+
+static void run_pauser(void *arg)
+{
+    (void)arg;
+    MODEL_CHECK(weft_pool_pause(pool) == 0);
+    paused = true;
+    pass_time();
+    paused = false;
+    MODEL_CHECK(weft_pool_resume(pool) == 0);
+}
+
+static void pause_against_inbox(void)
+{
+    open_pool(2, 2);
+    must_submit(task, 0);
+    must_submit(task, 1);
+    must_submit(task, 2);
+    model_thread("pauser", run_pauser, NULL, true);
+    stopper_after(all_are_in);
+}
+
+/* Outboxes: in a pool of short tasks, while a worker is active, and tasks are ready. So the worker is in its first task until
+ * the second is in the queue. */
+
 static bool first_begun, second_tried;
 
-static bool first_is_begun(void)
+static bool first_has_begun(void)
 {
     return first_begun;
 }
@@ -267,137 +665,419 @@ static void first_task(void *arg)
 static void run_submitting_fiber(void *arg)
 {
     (void)arg;
-    submitted[0] = weft_pool_submit(pool, first_task, (void *)0) == 0;
-    if (submitted[0])
-        model_wait_until(first_is_begun);
+    admitted[0] = weft_pool_submit(pool, first_task, number(0)) == 0;
+    if (admitted[0])
+        model_wait_until(first_has_begun);
     submit(1);
     second_tried = true;
     submit(2);
     submit(3);
 }
 
-static void run_stopper(void *arg)
+static void with_outboxes(void)
 {
-    (void)arg;
-    MODEL_CHECK(weft_pool_stop(pool, WEFT_NEVER) == 0);
-    stopped = true;
+    open_pool(4 * OUTBOX_LEAST * FIBERS, 0);
+    pool->quick = true;
+    pool->uses_outboxes.value = 1;
+    submitting_fiber("submitter", run_submitting_fiber, 0);
 }
 
-/* Does not end before the third was admitted: so the place of the first must be given on at once, though its
- * worker has more in hand. */
-static bool third_is_in(void)
+static void outbox_against_stop(void)
 {
-    return submitted[2];
+    with_outboxes();
+    stopper();
 }
 
-static void long_task(void *arg)
+static void outbox_against_worker(void)
 {
-    model_wait_until(third_is_in);
+    with_outboxes();
+    stopper_after(last_is_in);
+}
+
+/* Beyond the limit: task 0 fills the pool, task 1 waits in line, and task 0 submits task 2. */
+
+static void submitting_task(void *arg)
+{
+    task_begins();
+    must_submit(task, 2);
+    task_ends((int)(intptr_t)arg);
+}
+
+static void beyond_against_stop(void)
+{
+    open_pool(1, 0);
+    must_submit(submitting_task, 0);
+    submitting_fiber("submitter", run_submitter, 1);
+    stopper();
+}
+
+/* Lending: in a pool of one task 0 starts task 1, and waits for it, while task 2 is in the queue. */
+
+static weft_task *child;
+static bool parent_ended, child_runs;
+static int64_t wait_deadline;
+
+static int child_task(void *arg)
+{
+    task_begins();
+    MODEL_CHECK(!strict || active <= pool->capacity);
+    child_runs = true;
+    pass_time();
+    child_runs = false;
+    task_ends((int)(intptr_t)arg);
+    return 7;
+}
+
+/* In a task: waits for another of the pool, which ran if it has ended and was not cancelled. */
+static void wait_for(weft_task *awaited, int index)
+{
+    int result = 0;
+    active--;
+    became_inactive++;
+    int error = weft_task_wait_until(awaited, &result, wait_deadline);
+    active++;
+    MODEL_CHECK(error == 0 || (error == -ETIMEDOUT && wait_deadline != WEFT_NEVER));
+    MODEL_CHECK(error != 0 || result == (ran[index] ? 7 : -ECANCELED));
+    MODEL_CHECK(!strict || active <= pool->capacity);
+}
+
+static void waiting_task(void *arg)
+{
+    task_begins();
+    MODEL_CHECK(weft_task_start(&child, pool, child_task, number(1), NULL) == 0);
+    admitted[1] = 1;
+    wait_for(child, 1);
+    pass_time();
+    weft_task_release(child);
+    parent_ended = true;
+    task_ends((int)(intptr_t)arg);
+}
+
+/* The place is lent to task 1 alone, and is task 0's again before anything else begins. */
+static void third_task(void *arg)
+{
+    MODEL_CHECK(parent_ended && !child_runs);
     task(arg);
 }
 
-static void run_submitter_of_long(void *arg)
+static bool parent_has_ended(void)
 {
-    submit((int)(intptr_t)arg);
-    submitted[1] = weft_pool_submit_until(pool, long_task, (void *)(intptr_t)1, WEFT_NEVER) == 0;
+    return parent_ended;
 }
 
-static bool all_submitted(void)
-{
-    return submitted[0] && submitted[1] && submitted[2];
-}
-
-static void run_late_stopper(void *arg)
-{
-    model_wait_until(all_submitted);
-    run_stopper(arg);
-}
-
-static void open_pool(int64_t capacity, int64_t queue)
-{
-    weft_pool_options options = {.capacity = capacity, .queue = queue, .keep = WORKERS};
-    weft__barrier.symmetric = false;
-    weft__runtime_running.value = 1;
-    weft__sched.processor_count = 1;
-    MODEL_CHECK(weft_pool_open(&pool, &options) == 0);
-    model_name(&pool->latch, "latch");
-    model_name(&pool->attention, "attention");
-    model_name(&pool->room, "room");
-    model_name(&pool->ready, "ready");
-}
-
-static void on_trays(void)
-{
-    struct weft_fiber *fiber;
-    open_pool(TRAY_LIMIT, 0);
-    pool->quick = true;
-    pool->uses_trays.value = 1;
-    MODEL_CHECK(weft__fiber_make(&fiber, run_submitting_fiber, NULL, NULL) == 0);
-    model_thread("submitter", run_fiber, fiber, true);
-}
-
-static void tray_against_stop(void)
-{
-    on_trays();
-    model_thread("stopper", run_stopper, NULL, true);
-}
-
-static bool all_ran(void)
-{
-    return ran[0] && ran[1] && ran[2] && ran[3];
-}
-
-/* Nobody but the workers sees to it that they run. */
-static void run_last_stopper(void *arg)
-{
-    model_wait_until(all_ran);
-    run_stopper(arg);
-}
-
-static void tray_against_worker(void)
-{
-    on_trays();
-    model_thread("stopper", run_last_stopper, NULL, true);
-}
-
-static void all_is_done(void)
-{
-    for (int i = 0; i < TASKS; i++)
-        MODEL_CHECK(ran[i] == submitted[i]);
-    MODEL_CHECK(most <= pool->capacity && pool->inside == 0 && pool->visitors == 0);
-    MODEL_CHECK(stopped && pool->workers == 0 && pool->blocked.length == 0);
-}
-
-static void one_against_stop(void)
-{
-    open_pool(1, 0);
-    model_thread("submitter", run_submitter, (void *)0, true);
-    model_thread("stopper", run_stopper, NULL, true);
-}
-
-static void two_against_stop(void)
-{
-    open_pool(1, 0);
-    model_thread("submitter 1", run_submitter, (void *)0, true);
-    model_thread("submitter 2", run_submitter, (void *)1, true);
-    model_thread("stopper", run_stopper, NULL, true);
-}
-
-/* So many that the worker has them in hand as a chunk, and one that must wait. */
-static void chunk_is_full(void)
+static void lending(void)
 {
     open_pool(1, 1);
-    model_thread("submitter 1", run_submitter_of_long, (void *)0, true);
-    model_thread("submitter 2", run_submitter, (void *)2, true);
-    model_thread("stopper", run_late_stopper, NULL, true);
+    wait_deadline = WEFT_NEVER;
+    must_submit(waiting_task, 0);
+    must_submit(third_task, 2);
+}
+
+static void lending_against_stop(void)
+{
+    lending();
+    stopper();
+}
+
+/* The wait may end before the child does. */
+static void lending_against_clock(void)
+{
+    lending();
+    strict = false;
+    wait_deadline = weft_after(1);
+    stopper_after(parent_has_ended);
+}
+
+/* The same three deep: task 1 starts task 3, and waits for it. */
+static int waiting_child_task(void *arg)
+{
+    weft_task *grandchild;
+    task_begins();
+    MODEL_CHECK(weft_task_start(&grandchild, pool, child_task, number(3), NULL) == 0);
+    admitted[3] = 1;
+    wait_for(grandchild, 3);
+    weft_task_release(grandchild);
+    task_ends((int)(intptr_t)arg);
+    return 7;
+}
+
+static void deep_task(void *arg)
+{
+    task_begins();
+    MODEL_CHECK(weft_task_start(&child, pool, waiting_child_task, number(1), NULL) == 0);
+    admitted[1] = 1;
+    wait_for(child, 1);
+    weft_task_release(child);
+    parent_ended = true;
+    task_ends((int)(intptr_t)arg);
+}
+
+static void lending_deep(void)
+{
+    open_pool(1, 1);
+    wait_deadline = WEFT_NEVER;
+    must_submit(deep_task, 0);
+    must_submit(third_task, 2);
+    stopper_after(parent_has_ended);
+}
+
+/* The same for a group, of tasks 1 and 3. */
+static int member_task(void *arg)
+{
+    (void)child_task(arg);
+    return 0;
+}
+
+static weft_group *group;
+
+static void add_member(int index)
+{
+    MODEL_CHECK(weft_group_go(group, member_task, number(index)) == 0);
+    admitted[index] = 1;
+}
+
+static void waiting_for_group(void *arg)
+{
+    task_begins();
+    MODEL_CHECK(weft_pool_group(&group, pool, NULL) == 0);
+    add_member(1);
+    add_member(3);
+    active--;
+    became_inactive++;
+    MODEL_CHECK(weft_group_close(group) == 0);
+    active++;
+    MODEL_CHECK(ran[1] && ran[3] && active <= pool->capacity);
+    pass_time();
+    parent_ended = true;
+    task_ends((int)(intptr_t)arg);
+}
+
+static void lending_to_group(void)
+{
+    open_pool(1, 1);
+    must_submit(waiting_for_group, 0);
+    must_submit(third_task, 2);
+    stopper();
+}
+
+/* The same, and task 3 comes from outside. */
+static bool group_opened, outsider_is_done;
+
+static bool group_is_open(void)
+{
+    return group_opened;
+}
+
+static bool outsider_has_ended(void)
+{
+    return outsider_is_done;
+}
+
+static void run_outsider(void *arg)
+{
+    (void)arg;
+    model_wait_until(group_is_open);
+    add_member(3);
+    outsider_is_done = true;
+}
+
+static void waiting_for_open_group(void *arg)
+{
+    task_begins();
+    MODEL_CHECK(weft_pool_group(&group, pool, NULL) == 0);
+    add_member(1);
+    group_opened = true;
+    active--;
+    became_inactive++;
+    MODEL_CHECK(weft_group_wait(group, NULL) == 0);
+    model_wait_until(outsider_has_ended);
+    MODEL_CHECK(weft_group_close(group) == 0);
+    active++;
+    MODEL_CHECK(ran[1] && ran[3] && active <= pool->capacity);
+    parent_ended = true;
+    task_ends((int)(intptr_t)arg);
+}
+
+static void lending_to_open_group(void)
+{
+    open_pool(1, 3);
+    must_submit(waiting_for_open_group, 0);
+    must_submit(task, 2); /* which may begin before task 3 is admitted */
+    submitting_fiber("outsider", run_outsider, 0);
+    stopper_after(parent_has_ended);
+}
+
+/* The same, and task 1 is cancelled. */
+static bool child_started, cancel_is_over;
+
+static bool child_is_started(void)
+{
+    return child_started;
+}
+
+static bool cancel_has_ended(void)
+{
+    return cancel_is_over;
+}
+
+static void run_canceller_of_child(void *arg)
+{
+    (void)arg;
+    model_wait_until(child_is_started);
+    int cancelled = weft_task_cancel(child);
+    MODEL_CHECK(cancelled >= 0 && cancelled <= 2);
+    cancel_is_over = true;
+}
+
+static void bereaved_task(void *arg)
+{
+    task_begins();
+    MODEL_CHECK(weft_task_start(&child, pool, child_task, number(1), NULL) == 0);
+    child_started = true;
+    wait_for(child, 1);
+    admitted[1] = ran[1];
+    model_wait_until(cancel_has_ended);
+    weft_task_release(child);
+    parent_ended = true;
+    task_ends((int)(intptr_t)arg);
+}
+
+static void lending_against_cancel(void)
+{
+    open_pool(1, 1);
+    wait_deadline = WEFT_NEVER;
+    must_submit(bereaved_task, 0);
+    must_submit(third_task, 2);
+    model_thread("canceller", run_canceller_of_child, NULL, true);
+    stopper_after(parent_has_ended);
+}
+
+/* A worker that ends waits for a task of its pool: it holds no place. */
+static void exit_waits(void *state, void *data)
+{
+    weft_task *last;
+    (void)state, (void)data;
+    if (admitted[1])
+        return;
+    admitted[1] = 1;
+    MODEL_CHECK(weft_task_start(&last, pool, child_task, number(1), NULL) == 0);
+    MODEL_CHECK(weft_task_wait(last, NULL) == 0);
+    weft_task_release(last);
+}
+
+static void exit_against_stop(void)
+{
+    open_pool(1, 0);
+    pool->options.on_worker_exit = exit_waits;
+    must_submit(task, 0);
+    stopper();
+}
+
+/* The same in a pool of two, in which another worker has tasks 2 and 3 in its inbox: when the place is task 0's again while all places are
+ * taken, it must not take the next. */
+static int long_child_task(void *arg)
+{
+    task_begins();
+    park_until(parent_has_ended);
+    task_ends((int)(intptr_t)arg);
+    return 7;
+}
+
+static void task_beside(void *arg)
+{
+    if (arg == number(2))
+        model_calm(false);
+    task(arg);
+}
+
+static void impatient_task(void *arg)
+{
+    task_begins();
+    model_calm(true);
+    MODEL_CHECK(weft_task_start(&child, pool, long_child_task, number(1), NULL) == 0);
+    admitted[1] = 1;
+    must_submit(task_beside, 2);
+    must_submit(task_beside, 3);
+    wait_for(child, 1);
+    pass_time();
+    weft_task_release(child);
+    parent_ended = true;
+    task_ends((int)(intptr_t)arg);
+    model_calm(true);
+}
+
+static void lending_against_inbox(void)
+{
+    open_pool(2, 2);
+    strict = false;
+    wait_deadline = weft_after(1);
+    must_submit(impatient_task, 0);
+    stopper_after(parent_has_ended);
+}
+
+/* A handle is cancelled while a worker may take it. */
+
+static int cancelled;
+
+static int handled_task(void *arg)
+{
+    task(arg);
+    return 7;
+}
+
+static void run_canceller(void *arg)
+{
+    (void)arg;
+    int result;
+    cancelled = weft_task_cancel(child);
+    MODEL_CHECK(cancelled >= 0 && cancelled <= 2);
+    MODEL_CHECK(weft_task_wait(child, &result) == 0);
+    /* One that is about to begin when its context is cancelled does not run either. */
+    MODEL_CHECK(ran[0] ? result == 7 && cancelled != 0 : result == -ECANCELED && cancelled != 2);
+    admitted[0] = ran[0];
+    weft_task_release(child);
+}
+
+static void cancel_against_worker(void)
+{
+    open_pool(1, 0);
+    MODEL_CHECK(weft_task_start(&child, pool, handled_task, number(0), NULL) == 0);
+    admitted[0] = 1;
+    model_thread("canceller", run_canceller, NULL, true);
+    stopper();
+}
+
+static void cancel_makes_room(void)
+{
+    cancel_against_worker();
+    submitting_fiber("submitter", run_submitter, 1);
 }
 
 static const struct scenario scenarios[] = {
     {"one submits, one stops", one_against_stop, all_is_done, 3, 1, 0},
-    {"a submitter waits for a chunk in hand", chunk_is_full, all_is_done, 2, 1, 0},
-    {"two submit to a pool of one, one stops", two_against_stop, all_is_done, 2, 1, 0},
-    {"a fiber lays tasks on its tray, one stops", tray_against_stop, all_is_done, 2, 1, 0},
-    {"a worker runs dry while a fiber lays tasks", tray_against_worker, all_is_done, 3, 1, 0},
+    {"a submitter waits for what is in an inbox", inbox_is_full, all_is_done, 3, 1, 0},
+    {"a thread waits for what is in an inbox", inbox_is_full_for_threads, all_is_done, 2, 1, 0},
+    {"a task gives up to wait while another has an inbox", lending_against_inbox, all_is_done, 3, 1,
+     1},
+    {"a pool is paused while a worker has an inbox", pause_against_inbox, all_is_done, 2, 1, 0},
+    {"a fiber fills its outbox, one stops", outbox_against_stop, all_is_done, 2, 1, 0},
+    {"a worker runs dry while a fiber fills its outbox", outbox_against_worker, all_is_done, 2, 1,
+     0},
+    {"a task submits beyond the limit, one stops", beyond_against_stop, all_is_done, 2, 0, 0},
+    {"a task waits for a task of its pool, one stops", lending_against_stop, all_is_done, 2, 1, 0},
+    {"a task gives up to wait for a task of its pool", lending_against_clock, all_is_done, 2, 1, 1},
+    {"a task waits for one that waits for a third", lending_deep, all_is_done, 1, 1, 0},
+    {"a task waits for a group of its pool, one stops", lending_to_group, all_is_done, 2, 0, 0},
+    {"a task waits for a group that grows", lending_to_open_group, all_is_done, 1, 1, 0},
+    {"a task waits for one that is cancelled", lending_against_cancel, all_is_done, 1, 1, 0},
+    {"a worker that ends waits for a task", exit_against_stop, all_is_done, 2, 1, 0},
+    {"a handle is cancelled while a worker takes it", cancel_against_worker, all_is_done, 2, 1, 0},
+    {"a handle is cancelled while a submitter waits", cancel_makes_room, all_is_done, 1, 1, 0},
+    {"a thread submits to a pool that is full, one stops", thread_against_stop, all_is_done, 2, 0,
+     0},
+    {"a worker expires while one submits", expiry_against_submit, all_is_done, 2, 1, 1},
+    {"workers come to rest while one submits", rest_against_submit, all_is_done, 1, 1, 0},
+    {"two submit to a pool of one, one stops", two_against_stop, all_is_done, 2, 0, 0},
 };
 
 MODEL_MAIN(scenarios)

@@ -103,12 +103,10 @@ static void handle_body(void *arg)
 {
     weft_task *task;
     weft_panic_info info;
-    void *result = &info;
     (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 2, .queue = 10});
-    CHECK_EQ(weft_task_start(&task, pool, crash_with_result, fault_arg(fault_overflow), NULL), 0);
-    CHECK_EQ(weft_task_wait(task, &result), -EFAULT);
-    CHECK_PTR(result, NULL);
+    CHECK_EQ(weft_task_start(&task, pool, crash_with_handle, fault_arg(fault_overflow), NULL), 0);
+    CHECK_EQ(task_result(task), -EFAULT);
     CHECK_EQ(weft_task_panic(task, &info), 0);
     CHECK_STR(info.message, "stack overflow");
     CHECK_EQ(weft_task_cancel(task), 2);
@@ -235,9 +233,9 @@ static void those_who_wait_are_told(void)
 }
 
 /* A crashed task that was bound to a context does not keep it. */
-static int wait_in_context(void *arg, void **result)
+static int wait_in_context(void *arg)
 {
-    (void)arg, (void)result;
+    (void)arg;
     return weft_sleep(LONG);
 }
 
@@ -247,14 +245,14 @@ static void context_body(void *arg)
     (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1});
     for (int i = 0; i < 3; i++) {
-        CHECK_EQ(weft_task_start(&task, pool, crash_with_result, fault_arg(fault_null_write), NULL),
+        CHECK_EQ(weft_task_start(&task, pool, crash_with_handle, fault_arg(fault_null_write), NULL),
                  0);
-        CHECK_EQ(weft_task_wait(task, NULL), -EFAULT);
+        CHECK_EQ(task_result(task), -EFAULT);
         weft_task_release(task); /* with its context */
         CHECK_EQ(weft_task_start(&task, pool, wait_in_context, NULL, NULL), 0);
         await_running(pool, 1);
         CHECK(weft_task_cancel(task) <= 1);
-        CHECK_EQ(weft_task_wait(task, NULL), -ECANCELED);
+        CHECK_EQ(task_result(task), -ECANCELED);
         weft_task_release(task);
     }
     pool_close(pool);
@@ -274,7 +272,8 @@ static void pools_body(void *arg)
     (void)arg;
     CHECK_EQ(weft_pools_open(&pools, 2, WEFT_ROUND_ROBIN, &(weft_pool_options){ISOLATES}), 0);
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_pools_submit(pools, crash_task, fault_arg(fault_null_write)), 0);
+        CHECK_EQ(weft_pool_submit(weft_pools_pick(pools), crash_task, fault_arg(fault_null_write)),
+                 0);
     for (int i = 0; i < 2; i++)
         CHECK_EQ(weft_pool_stop(weft_pools_get(pools, i), WEFT_NEVER), 0);
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);

@@ -301,12 +301,11 @@ static void threads_are_put_right(void)
 
 /* A task that waits for another of its pool, which crashes: it goes on. */
 
-static int wait_for_crash(void *arg, void **result)
+static int wait_for_crash(void *arg)
 {
     weft_task *inner;
-    (void)result;
-    CHECK_EQ(weft_task_start(&inner, arg, crash_with_result, fault_arg(fault_null_write), NULL), 0);
-    CHECK_EQ(weft_task_wait(inner, NULL), -EFAULT);
+    CHECK_EQ(weft_task_start(&inner, arg, crash_with_handle, fault_arg(fault_null_write), NULL), 0);
+    CHECK_EQ(task_result(inner), -EFAULT);
     weft_task_release(inner);
     return 5;
 }
@@ -317,7 +316,7 @@ static void waiting_body(void *arg)
     (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10});
     CHECK_EQ(weft_task_start(&task, pool, wait_for_crash, pool, NULL), 0);
-    CHECK_EQ(weft_task_wait(task, NULL), 5);
+    CHECK_EQ(task_result(task), 5);
     weft_task_release(task);
     CHECK_EQ(pool_stats(pool).crashed, 1);
     pool_close(pool);

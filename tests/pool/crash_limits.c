@@ -13,7 +13,8 @@ static weft_pool *isolating;
 
 static void submit_and_stop(void *function)
 {
-    weft_pool_options options = {ISOLATES, .max_crashes = 2, .capacity = 1};
+    weft_pool_options options = {ISOLATES, .max_crashes = 2, .capacity = 1,
+                                 .when_full = WEFT_CALLER_RUNS};
     isolating = pool_open(options);
     CHECK_EQ(weft_pool_submit(isolating, (void (*)(void *))(uintptr_t)function, NULL), 0);
     CHECK_EQ(weft_pool_stop(isolating, WEFT_NEVER), 0);
@@ -63,7 +64,7 @@ static void null_task(void *arg)
 static void run_in_place(void *arg)
 {
     (void)arg;
-    CHECK_EQ(weft_pool_submit(isolating, null_task, NULL), 0); /* its own pool, which is full */
+    CHECK_EQ(weft_pool_submit(isolating, null_task, NULL), 0); /* the pool is full */
 }
 
 static void crash_in_handler(const weft_panic_info *info, void (*function)(void *), void *arg,
@@ -82,9 +83,9 @@ static void bad_handler(void *arg)
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
 }
 
-static int panic_function(void *arg, void **result)
+static int panic_function(void *arg)
 {
-    (void)arg, (void)result;
+    (void)arg;
     weft_panic("the handler will crash");
 }
 
@@ -95,7 +96,7 @@ static void bad_handler_of_panic(void *arg)
     weft_pool_options options = {ISOLATES, .on_panic = crash_in_handler};
     weft_pool *pool = pool_open(options);
     CHECK_EQ(weft_task_start(&task, pool, panic_function, NULL, NULL), 0);
-    CHECK_EQ(weft_task_wait(task, NULL), -EOWNERDEAD);
+    CHECK_EQ(task_result(task), -EOWNERDEAD);
 }
 
 /* What it held is never given back: that is a deadlock, and known as one. */

@@ -9,6 +9,15 @@
 
 static atomic_u32 ran;
 
+/* For some milliseconds after the system has refused the memory of a stack no more is asked for. */
+static void submit_at_last(weft_pool *pool)
+{
+    int error;
+    while ((error = weft_pool_submit(pool, count_task, &ran)) == -ENOMEM)
+        CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
+    CHECK_EQ(error, 0);
+}
+
 /* Open. */
 
 static struct {
@@ -53,7 +62,7 @@ static void open_failing(void)
     CHECK((opened.result == 0) == (opened.pool != POOL_POISON));
     if (opened.result == 0) {
         atomic_u32_store_relaxed(&ran, 0);
-        CHECK_EQ(weft_pool_submit(opened.pool, count_task, &ran), 0);
+        submit_at_last(opened.pool);
         pool_close(opened.pool);
         CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
     }
@@ -137,7 +146,7 @@ static void act_submit(void *arg)
     failing_on(act.call, act.nth, act.persistent);
     for (int i = 0; i < TASKS; i++) {
         weft_submit_options options = scene.submit;
-        options.deadline = weft_after(20 * WEFT_MS);
+        options.timeout = 20 * WEFT_MS;
         int result = weft_pool_submit_with(act.pool, scene_task, &number, &options);
         if (result ==
             -ETIMEDOUT) { /* a worker was started, and waits until there is memory for it */
@@ -167,7 +176,7 @@ static void submit_failing(void)
         act_submit(NULL);
     }
     await(&ran, act.admitted); /* without anybody's help */
-    CHECK_EQ(weft_pool_submit(act.pool, count_task, &ran), 0);
+    submit_at_last(act.pool);
     CHECK_EQ(weft_pool_stop(act.pool, WEFT_NEVER), 0);
     CHECK_EQ(atomic_u32_load_acquire(&ran), act.admitted + 1);
     weft_pool_stats stats = pool_stats(act.pool);
@@ -202,7 +211,7 @@ static void submit_loses_nothing(void)
             }
 }
 
-/* Without memory for good: the error, or the task is run by the submitter. */
+/* Without memory for good: the error; what was admitted all the same runs. */
 
 static void starve(void *arg)
 {
@@ -221,7 +230,7 @@ static void starve(void *arg)
     await(&ran, admitted);
     CHECK_EQ(pool_stats(pool).submitted, admitted);
     for (int i = 0; i < 10; i++) /* and then as if nothing had been */
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+        submit_at_last(pool);
     pool_close(pool);
     CHECK_EQ(atomic_u32_load_acquire(&ran), admitted + 10);
 }
@@ -231,44 +240,104 @@ static void without_memory_submit_says_so(void)
     everywhere(starve);
 }
 
-/* Workers cannot be made, but tasks can be queued: they are run all the same. */
+/* No more fibers may be made. */
 
-static void without_workers(void *arg)
+enum { MANY = 30, FIBERS_MOST = 4 };
+
+static struct {
+    struct gate gate;
+    struct body bodies[FIBERS_MOST];
+    int64_t count;
+} crowd;
+
+static void limit_fibers(int64_t most)
 {
-    enum { MANY = 30 };
-    weft_config config = {.max_fibers = *(int64_t *)arg};
+    weft_config config = {.max_fibers = most};
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_configure(&config), 0);
-    struct gate gate;
-    struct body bodies[4];
-    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED});
-    gate_shut(&gate);
-    for (int i = 0; i < 4; i++) { /* as many fibers as there may be, and no worker */
-        bodies[i] = (struct body){.function = gate_task, .arg = &gate};
-        if (i < config.max_fibers)
-            body_start(&bodies[i]);
-    }
     atomic_u32_store_relaxed(&ran, 0);
-    for (int i = 0; i < MANY; i++)
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-    await(&ran, MANY);
-    CHECK_EQ(pool_stats(pool).completed, MANY);
-    CHECK_EQ(pool_stats(pool).workers, 0);
-    gate_open(&gate);
-    for (int i = 0; i < 4 && i < config.max_fibers; i++)
-        body_join(&bodies[i]);
-    for (int i = 0; i < MANY; i++) /* now there may be */
-        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-    pool_close(pool);
-    CHECK_EQ(atomic_u32_load_acquire(&ran), 2 * MANY);
+}
+
+static void unlimit_fibers(void)
+{
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_configure(NULL), 0);
 }
 
-static void tasks_run_without_workers(void)
+static void crowd_comes(int64_t count)
 {
-    for (int64_t fibers = 1; fibers <= 4; fibers++)
-        without_workers(&fibers);
+    crowd.count = count;
+    gate_shut(&crowd.gate);
+    for (int64_t i = 0; i < count; i++) {
+        crowd.bodies[i] = (struct body){.function = gate_task, .arg = &crowd.gate};
+        body_start(&crowd.bodies[i]);
+    }
+    await(&crowd.gate.gauge.now, (uint32_t)count);
+}
+
+static void crowd_goes(void)
+{
+    gate_open(&crowd.gate);
+    for (int64_t i = 0; i < crowd.count; i++)
+        body_join(&crowd.bodies[i]);
+}
+
+static int count_and_return(void *arg)
+{
+    count_task(arg);
+    return 0;
+}
+
+/* A pool without any worker: the submitter is told, and nothing was admitted. */
+static void submit_without_workers(int64_t fibers)
+{
+    void *args[] = {&ran, &ran};
+    weft_task *task = NULL;
+    limit_fibers(fibers);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED});
+    crowd_comes(fibers);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -EAGAIN);
+    CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), -EAGAIN);
+    CHECK_EQ(weft_pool_submit_batch(pool, count_task, args, 2, WEFT_NEVER), -EAGAIN);
+    CHECK_EQ(weft_task_start(&task, pool, count_and_return, &ran, NULL), -EAGAIN);
+    CHECK_PTR(task, NULL);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.submitted, 0);
+    CHECK_EQ(stats.rejected, 4);
+    CHECK_EQ(stats.workers, 0);
+    crowd_goes();
+    submit_counts(pool, &ran, MANY); /* now there may be */
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), MANY);
+    unlimit_fibers();
+}
+
+/* The only worker waits in its task: what is admitted runs as soon as another can be made, without anybody's help. */
+static void submit_behind_the_only_worker(int64_t fibers)
+{
+    static struct gate gate;
+    limit_fibers(fibers + 1);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 10, .queue = WEFT_UNLIMITED});
+    gate_shut(&gate);
+    gate_fill(&gate, pool, 1);
+    crowd_comes(fibers);
+    submit_counts(pool, &ran, MANY);
+    CHECK_EQ(pool_waiting(pool), MANY);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    crowd_goes();
+    await(&ran, MANY);
+    CHECK_EQ(pool_stats(pool).running, 1);
+    gate_open(&gate);
+    pool_close(pool);
+    unlimit_fibers();
+}
+
+static void tasks_wait_for_workers(void)
+{
+    for (int64_t fibers = 1; fibers <= FIBERS_MOST; fibers++) {
+        submit_without_workers(fibers);
+        submit_behind_the_only_worker(fibers);
+    }
 }
 
 /* Who is blocked gets the error, when its turn comes and there is no memory to admit it. */
@@ -302,7 +371,7 @@ int main(void)
     RUN_PLAIN(reopen_fails_cleanly, "stops or configures the runtime");
     RUN_PLAIN(submit_loses_nothing, "stops or configures the runtime");
     RUN_BOTH(without_memory_submit_says_so);
-    RUN_PLAIN(tasks_run_without_workers, "stops or configures the runtime");
+    RUN_PLAIN(tasks_wait_for_workers, "stops or configures the runtime");
     RUN_BOTH(who_waits_hears_of_it_too);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

@@ -85,6 +85,8 @@ static void note_runner(void *arg)
     runner.fiber = weft_self();
     runner.thread = pthread_self();
     runner.times++;
+    CHECK_PTR(weft_context_current(), NULL); /* whatever the submitter is bound to */
+    CHECK_PTR(weft_pool_worker_state(), NULL);
     if (arg != NULL)
         CHECK_EQ(weft_sleep(WEFT_MS), 0); /* it returns when it is done */
     runner.times++;
@@ -93,13 +95,17 @@ static void note_runner(void *arg)
 static void check_caller_runs(void *arg)
 {
     static char waits;
+    weft_context *context, *before;
     (void)arg;
+    CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+    CHECK_EQ(weft_context_bind(context, &before), 0);
     full_open(WEFT_CALLER_RUNS, 0);
     for (int i = 1; i <= 2; i++) {
         runner.times = 0;
         CHECK_EQ(weft_pool_submit(full.pool, note_runner, i == 2 ? &waits : NULL), 0);
         CHECK_EQ(runner.times, 2);
         CHECK_PTR(runner.fiber, weft_self());
+        CHECK_PTR(weft_context_current(), context);
         if (weft_self() == NULL)
             CHECK(pthread_equal(runner.thread, pthread_self()));
         CHECK_EQ(pool_stats(full.pool).completed, i);
@@ -107,7 +113,14 @@ static void check_caller_runs(void *arg)
     }
     CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[3]), 0);
     CHECK_EQ(atomic_u32_load_acquire(&full.ran[3]), 1);
+    CHECK_EQ(weft_pool_pause(full.pool), 0); /* nothing begins, in the caller either */
+    CHECK_EQ(weft_pool_try_submit(full.pool, count_task, &full.ran[4]), -EAGAIN);
+    CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[4], weft_after(WEFT_MS)),
+             -ETIMEDOUT);
+    CHECK_EQ(weft_pool_resume(full.pool), 0);
     full_close(0xf, 0, 0);
+    CHECK_EQ(weft_context_bind(before, NULL), 0);
+    weft_context_close(context);
 }
 
 static void full_is_run_by_the_caller(void)
@@ -325,9 +338,10 @@ static void check_deadlines(void *arg)
         int64_t deadline = weft_after((1 + i) * WEFT_MS / 2);
         CHECK_EQ(weft_pool_submit_until(full.pool, count_task, &full.ran[3], deadline), -ETIMEDOUT);
         CHECK(weft_now() >= deadline);
-        options.deadline = weft_after((1 + i) * WEFT_MS / 2);
+        options.timeout = (1 + i) * WEFT_MS / 2;
+        deadline = weft_after(options.timeout);
         CHECK_EQ(weft_pool_submit_with(full.pool, count_task, &full.ran[3], &options), -ETIMEDOUT);
-        CHECK(weft_now() >= options.deadline);
+        CHECK(weft_now() >= deadline);
     }
     CHECK_EQ(pool_stats(full.pool).blocked, 0);
     CHECK_EQ(pool_stats(full.pool).rejected, 9);
@@ -339,7 +353,7 @@ static void check_deadlines(void *arg)
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, WEFT_NOW), 0);
     CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(LONG)), 0);
     CHECK_EQ(weft_pool_try_submit(pool, count_task, &ran), 0);
-    options.deadline = 1;
+    options.timeout = 1;
     CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &options), 0);
     pool_close(pool);
     CHECK_EQ(atomic_u32_load_acquire(&ran), 4);

@@ -30,9 +30,8 @@ static inline void park_and_crash(void *fault)
 }
 
 /* With a handle. */
-static inline int crash_with_result(void *fault, void **result)
+static inline int crash_with_handle(void *fault)
 {
-    *result = fault;
     CHECK_EQ(weft_sleep(WEFT_US), 0);
     crash_task(fault);
     return 0;

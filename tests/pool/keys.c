@@ -150,7 +150,7 @@ static void a_key_that_waits_holds_nobody_else_back(void *arg)
             0);
     await_count(&ran, 20);
     CHECK_EQ(gauge_total(&gate.gauge), 1);
-    CHECK_EQ(pool_stats(pool).queued, 19);
+    CHECK_EQ(pool_waiting(pool), 19);
     gate_open(&gate);
     pool_close(pool);
     CHECK_EQ(gauge_most(&gate.gauge), 1);
@@ -199,10 +199,9 @@ static void the_caller_does_not_run_it(void *arg)
     atomic_u32 ran = {0};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
     gate_fill(&gate, pool, 1);
-    CHECK_EQ(
-        weft_pool_submit_with(pool, count_task, &ran,
-                              &(weft_submit_options){.key = 1, .deadline = weft_after(WEFT_MS)}),
-        -ETIMEDOUT);
+    CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran,
+                                   &(weft_submit_options){.key = 1, .timeout = WEFT_MS}),
+             -ETIMEDOUT);
     CHECK_EQ(atomic_u32_load_relaxed(&ran), 0);
     gate_open(&gate);
     pool_close(pool);
@@ -278,7 +277,7 @@ static void abort_drops_all_of_a_key(void *arg)
     for (int i = 0; i < 30; i++)
         CHECK_EQ(submit_number(pool, i, (uint64_t)i % 3), 0); /* one third without */
     CHECK_EQ(weft_pool_abort(pool), 30);
-    CHECK_EQ(pool_stats(pool).queued, 0);
+    CHECK_EQ(pool_waiting(pool), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 30);
     for (int key = 0; key < 3; key++) { /* each once, and each key in order */
         int last = key - 3;
@@ -311,7 +310,7 @@ static void abort_drops_those_behind_one_that_runs(void *arg)
     for (int i = 0; i < 5; i++)
         CHECK_EQ(submit_number(pool, i, 7), 0);
     CHECK_EQ(weft_pool_abort(pool), 5);
-    CHECK_EQ(pool_stats(pool).queued, 0);
+    CHECK_EQ(pool_waiting(pool), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&dropped.length), 5);
     CHECK_EQ(submit_number(pool, 5, 7), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&ran.length), 0);
@@ -352,31 +351,27 @@ struct shared {
     struct gate gate;
 };
 
-static int hold_key(void *arg, void **result)
+static int hold_key(void *arg)
 {
     struct shared *shared = arg;
     gauge_enter(&shared->gauge);
     gate_task(&shared->gate);
     gauge_leave(&shared->gauge);
-    (void)result;
     return 0;
 }
 
-static int use_key(void *arg, void **result)
+static int use_key(void *arg)
 {
     struct shared *shared = arg;
     gauge_enter(&shared->gauge);
     gauge_leave(&shared->gauge);
-    *result = arg;
-    return 0;
+    return 7;
 }
 
 static void wait_for_second(void *arg)
 {
     struct shared *shared = arg;
-    void *result = NULL;
-    CHECK_EQ(weft_task_wait(shared->second, &result), 0);
-    CHECK_PTR(result, arg);
+    CHECK_EQ(task_result(shared->second), 7);
 }
 
 static void mark_and_open(void *arg)
@@ -385,7 +380,7 @@ static void mark_and_open(void *arg)
     gate_open(&shared->gate);
 }
 
-/* A task that waits for one with a key may run others meanwhile, but not that one out of turn. */
+/* While a task waits for one with a key its place is another's; that one does not begin out of turn. */
 static void who_waits_does_not_break_the_order(void)
 {
     struct shared shared = {.second = NULL};
@@ -399,7 +394,7 @@ static void who_waits_does_not_break_the_order(void)
         0);
     CHECK_EQ(weft_pool_submit(pool, wait_for_second, &shared), 0);
     CHECK_EQ(weft_pool_submit(pool, mark_and_open, &shared), 0); /* in the place of that one */
-    CHECK_EQ(weft_task_wait(shared.second, NULL), 0);
+    CHECK_EQ(task_result(shared.second), 7);
     pool_close(pool);
     CHECK_EQ(gauge_most(&shared.gauge), 1);
     weft_task_release(first);
@@ -421,9 +416,9 @@ static void a_cancelled_one_lets_the_next_go(void *arg)
             0);
     CHECK_EQ(weft_task_cancel(tasks[1]), 0);
     gate_open(&gate);
-    CHECK_EQ(weft_task_wait(tasks[2], NULL), 0);
-    CHECK_EQ(weft_task_wait(tasks[1], NULL), -ECANCELED);
-    CHECK_EQ(weft_task_wait(tasks[0], NULL), 0);
+    CHECK_EQ(task_result(tasks[2]), 7);
+    CHECK_EQ(task_result(tasks[1]), -ECANCELED);
+    CHECK_EQ(task_result(tasks[0]), 7);
     for (int i = 0; i < 3; i++)
         weft_task_release(tasks[i]);
     pool_close(pool);
@@ -435,10 +430,11 @@ static void a_cancelled_one_lets_the_next_go(void *arg)
 
 static void check_no_keys(weft_pool *pool)
 {
-    CHECK_EQ(pool_stats(pool).queued, 0);
+    CHECK_EQ(pool_waiting(pool), 0);
     latch_acquire(&pool->latch);
-    for (int i = 0; i < SERIAL_BUCKETS; i++)
-        CHECK_PTR(pool->serials[i], NULL);
+    CHECK_EQ(pool->key_count, 0);
+    for (uint32_t i = 0; i < pool->key_slots; i++)
+        CHECK_PTR(pool->keys[i], NULL);
     latch_release(&pool->latch);
 }
 

@@ -298,7 +298,7 @@ static void several_pools(void *arg)
         weft_pool_options each = {.capacity = 10, .queue = WEFT_UNLIMITED};
         CHECK_EQ(weft_pools_open(&pools, 10, strategies[s], &each), 0);
         for (int i = 0; i < 1000; i++)
-            CHECK_EQ(weft_pools_submit(pools, count_task, &ran), 0);
+            CHECK_EQ(weft_pool_submit(weft_pools_pick(pools), count_task, &ran), 0);
         weft_pool_stats stats;
         CHECK_EQ(weft_pools_stats(pools, &stats), 0);
         CHECK_EQ(stats.submitted, 1000);

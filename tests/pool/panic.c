@@ -1,11 +1,8 @@
 /*
  * panic.c: tasks that panic: who is told, who goes on, and what is counted. (Faults 5 and 7 are in faults.c.)
  */
-#include "failing.h"
 #include "grouped.h"
-#include "pool/queue.h"
 #include "seeds.h"
-#include "stack/slab.h"
 #include "tasks.h"
 
 #define TEXT(text) ((void *)(uintptr_t)(text)) /* as an argument */
@@ -97,9 +94,8 @@ static void what_nobody_is_told_is_reported(void)
 
 /* Handles. */
 
-static int handle_panic(void *text, void **result)
+static int panic_result(void *text)
 {
-    *result = text;
     panic_task(text);
     return 0;
 }
@@ -109,18 +105,19 @@ static void wait_for_panicked(void *arg)
     weft_pool *pool = arg != NULL ? arg : open_told((weft_pool_options){.capacity = 2});
     weft_task *task;
     weft_panic_info info;
-    CHECK_EQ(weft_task_start(&task, pool, handle_panic, TEXT("handled"), NULL), 0);
-    CHECK_EQ(weft_task_wait(task, NULL), -EOWNERDEAD);
+    CHECK_EQ(weft_task_start(&task, pool, panic_result, TEXT("handled"), NULL), 0);
+    CHECK_EQ(task_result(task), -EOWNERDEAD);
     CHECK_EQ(weft_task_panic(task, &info), 0);
     CHECK_STR(info.message, "handled");
     weft_task_release(task);
     if (arg != NULL)
         return;
-    CHECK_EQ(weft_pool_submit(pool, wait_for_panicked, pool), 0); /* waits in the pool, and helps */
+    CHECK_EQ(weft_pool_submit(pool, wait_for_panicked, pool), 0); /* waits in the pool */
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
     CHECK_EQ(pool_stats(pool).panicked, 2);
+    CHECK_EQ(pool_stats(pool).failed, 0);
     CHECK_EQ(atomic_u32_load_acquire(&told.count), 2);
-    CHECK_PTR((void *)(uintptr_t)told.function, (void *)(uintptr_t)handle_panic);
+    CHECK_PTR((void *)(uintptr_t)told.function, (void *)(uintptr_t)panic_result);
     pool_close(pool);
 }
 
@@ -129,8 +126,8 @@ static void release_unasked(void)
     weft_task *task;
     weft_panic_info info;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
-    CHECK_EQ(weft_task_start(&task, pool, handle_panic, TEXT("unasked"), NULL), 0);
-    CHECK_EQ(weft_task_wait(task, NULL), -EOWNERDEAD);
+    CHECK_EQ(weft_task_start(&task, pool, panic_result, TEXT("unasked"), NULL), 0);
+    CHECK_EQ(task_result(task), -EOWNERDEAD);
     weft_task_release(task);
     CHECK_EQ(weft_task_panic(NULL, &info), -EINVAL);
     pool_close(pool);
@@ -144,12 +141,6 @@ static void a_handle_gets_the_error(void)
 
 /* Groups. */
 
-static int group_panic(void *text)
-{
-    panic_task(text);
-    return 0;
-}
-
 static void panic_in_group(void *arg)
 {
     weft_group *group;
@@ -158,7 +149,7 @@ static void panic_in_group(void *arg)
     weft_pool *pool = open_told((weft_pool_options){.capacity = 2});
     CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.keep_going = 1}), 0);
     for (int i = 0; i < 10; i++)
-        CHECK_EQ(weft_group_go(group, group_panic, TEXT("grouped")), 0);
+        CHECK_EQ(weft_group_go(group, panic_result, TEXT("grouped")), 0);
     CHECK_EQ(group_error(group), -EOWNERDEAD);
     CHECK_EQ(weft_group_panic(group, &info), 0);
     CHECK_STR(info.message, "grouped");
@@ -169,9 +160,63 @@ static void panic_in_group(void *arg)
     pool_close(pool);
 }
 
+/* One that has left its group, which is closed by then, is told to on_panic all the same. */
+
+static struct gate closed;
+
+static int leave_and_panic(void *text)
+{
+    CHECK_EQ(weft_group_leave(), 0);
+    gate_task(&closed);
+    panic_task(text);
+    return 0;
+}
+
+static void panic_after_group(void *arg)
+{
+    weft_group *group;
+    (void)arg;
+    gate_shut(&closed);
+    weft_pool *pool = open_told((weft_pool_options){.capacity = 2});
+    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
+    CHECK_EQ(weft_group_go(group, leave_and_panic, TEXT("alone")), 0);
+    CHECK_EQ(weft_group_close(group), 0);
+    gate_open(&closed);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).panicked, 1);
+    CHECK_STR(told.info.message, "alone");
+    CHECK_PTR((void *)(uintptr_t)told.function, (void *)(uintptr_t)leave_and_panic);
+    CHECK_PTR(told.arg, TEXT("alone"));
+    pool_close(pool);
+}
+
+static int return_error(void *error)
+{
+    return *(int *)error;
+}
+
+static void count_failed(void *arg)
+{
+    weft_group *group;
+    int errors[3] = {0, -EIO, -EDOM};
+    (void)arg;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
+    CHECK_EQ(weft_pool_group(&group, pool, &(weft_group_options){.keep_going = 1}), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_group_go(group, return_error, &errors[i]), 0);
+    int error = weft_group_close(group);
+    CHECK(error == -EIO || error == -EDOM);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).failed, 2);
+    CHECK_EQ(pool_stats(pool).panicked, 0);
+    pool_close(pool);
+}
+
 static void a_group_gets_the_error(void)
 {
     everywhere(panic_in_group);
+    everywhere(panic_after_group);
+    everywhere(count_failed);
 }
 
 /* Keys: the next of the key goes on. */
@@ -200,7 +245,7 @@ static void the_next_of_its_key_goes_on(void)
     everywhere(panic_in_order);
 }
 
-/* A task that its submitter runs does not unwind the submitter. */
+/* A task that its submitter runs (WEFT_CALLER_RUNS) does not unwind the submitter. */
 
 static weft_pool *full;
 
@@ -234,34 +279,6 @@ static void call_in_place(void *arg)
 static void a_submitter_goes_on(void)
 {
     everywhere(call_in_place);
-}
-
-/* Where no worker can be made, the submitter runs what it submits. */
-
-static void call_without_workers(void *arg)
-{
-    (void)arg;
-    full = open_told((weft_pool_options){
-        .capacity = 2, .isolate_crashes = 1}); /* so that each takes an allocation */
-    CHECK_EQ(weft_recover(count_task, &told.count, NULL),
-             0); /* weft keeps record of a thread by that */
-    size_t room;
-    void *piece = weft__slab_get(CHUNK_SIZE, &room);
-    CHECK(piece != NULL);
-    weft__slab_put(piece, room); /* for the queue */
-    atomic_u32_store_relaxed(&told.count, 0);
-    int error;
-    do { /* if a machine that starts takes the first, there is none for the queue, and the task is refused */
-        failing_on(SYS_ALLOC, 2, true); /* the first is for the queue */
-        error = weft_pool_submit(full, panic_task, TEXT("alone"));
-        failing_off();
-    } while (error == -ENOMEM);
-    CHECK_EQ(error, 0);
-    CHECK_EQ(atomic_u32_load_acquire(&told.count), 1); /* here, at once */
-    CHECK_EQ(weft_pool_stop(full, WEFT_NEVER), 0);
-    CHECK_EQ(pool_stats(full).panicked, 1);
-    CHECK_EQ(pool_stats(full).most_workers, 1); /* which could not be made */
-    pool_close(full);
 }
 
 /* The functions of the options. */
@@ -354,11 +371,6 @@ static void what_is_deferred_ends_with_the_task(void)
     pool_close(pool);
 }
 
-static void without_a_worker_it_is_the_submitter_s(void)
-{
-    everywhere(call_without_workers);
-}
-
 int main(void)
 {
     RUN_BOTH(workers_go_on);
@@ -369,7 +381,6 @@ int main(void)
     RUN_BOTH(a_submitter_goes_on);
     RUN_PLAIN(no_function_of_the_options_does_harm, "a panic that nobody recovers fails a run");
     RUN_BOTH(what_is_deferred_ends_with_the_task);
-    RUN_BOTH(without_a_worker_it_is_the_submitter_s);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * pools.c: several pools behind one door.
+ * pools.c: several pools and the choice among them.
  */
 #include <weft/weft.h>
 
@@ -28,7 +28,17 @@ static void close_all(weft_pools *pools)
 static int64_t inside(const weft_pools *pools, int index)
 {
     weft_pool_stats stats = pool_stats(weft_pools_get(pools, index));
-    return stats.running + stats.queued;
+    return stats.running + stats.starting + stats.queued;
+}
+
+static int submit(weft_pools *pools, void (*function)(void *), void *arg)
+{
+    return weft_pool_submit(weft_pools_pick(pools), function, arg);
+}
+
+static int submit_until(weft_pools *pools, void (*function)(void *), void *arg, int64_t deadline)
+{
+    return weft_pool_submit_until(weft_pools_pick(pools), function, arg, deadline);
 }
 
 static void arguments(void)
@@ -43,8 +53,8 @@ static void arguments(void)
     CHECK_EQ(weft_pools_open(&pools, 3, WEFT_LEAST_BUSY, &(weft_pool_options){.capacity = -1}),
              -EINVAL);
     CHECK_PTR(pools, POOLS_POISON);
-    CHECK_EQ(weft_pools_submit(NULL, count_task, NULL), -EINVAL);
-    CHECK_EQ(weft_pools_submit_until(NULL, count_task, NULL, WEFT_NOW), -EINVAL);
+    CHECK_PTR(weft_pools_pick(NULL), NULL);
+    CHECK_EQ(weft_pool_submit(weft_pools_pick(NULL), count_task, NULL), -EINVAL);
     CHECK_EQ(weft_pools_count(NULL), 0);
     CHECK_PTR(weft_pools_get(NULL, 0), NULL);
     weft_pool_stats stats = {.capacity = 1234};
@@ -52,7 +62,6 @@ static void arguments(void)
     CHECK_EQ(stats.capacity, 1234);
     CHECK_EQ(weft_pools_close(NULL), -EINVAL);
     pools = make(WEFT_ROUND_ROBIN, (weft_pool_options){.capacity = 1});
-    CHECK_EQ(weft_pools_submit(pools, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_pools_stats(pools, NULL), -EINVAL);
     CHECK_PTR(weft_pools_get(pools, -1), NULL);
     CHECK_PTR(weft_pools_get(pools, COUNT), NULL);
@@ -73,7 +82,7 @@ static void one_after_the_other(void *arg)
     weft_pools *pools = make(WEFT_ROUND_ROBIN, (weft_pool_options){.capacity = 100});
     for (int round = 1; round <= 5; round++) {
         for (int i = 0; i < COUNT; i++)
-            CHECK_EQ(weft_pools_submit(pools, gate_task, &gate), 0);
+            CHECK_EQ(submit(pools, gate_task, &gate), 0);
         for (int i = 0; i < COUNT; i++)
             CHECK_EQ(inside(pools, i), round);
     }
@@ -83,23 +92,37 @@ static void one_after_the_other(void *arg)
     (void)arg;
 }
 
+/* Whichever two are looked at: the one that is busier than all others is not chosen, and none is forgotten. */
 static void the_least_busy_one(void *arg)
 {
+    enum { TOTAL = 400 };
     struct gate gate;
     gate_shut(&gate);
-    weft_pools *pools = make(WEFT_LEAST_BUSY, (weft_pool_options){.capacity = 2, .queue = 100});
+    weft_pools *pools = make(WEFT_LEAST_BUSY, (weft_pool_options){.capacity = 2, .queue = 1000});
     /* Uneven at first: running and waiting tasks count alike. */
-    static const int before[COUNT] = {7, 0, 3, 1};
+    int load[COUNT] = {7, 0, 3, 1}, total = 11, chosen[COUNT] = {0};
     for (int i = 0; i < COUNT; i++)
-        for (int k = 0; k < before[i]; k++)
+        for (int k = 0; k < load[i]; k++)
             CHECK_EQ(weft_pool_submit(weft_pools_get(pools, i), gate_task, &gate), 0);
-    for (int total = 11; total < 28; total++)
-        CHECK_EQ(weft_pools_submit(pools, gate_task, &gate), 0);
-    for (int i = 0; i < COUNT; i++)
-        CHECK_EQ(inside(pools, i), 7);
+    for (; total < TOTAL; total++) {
+        weft_pool *pool = weft_pools_pick(pools);
+        int index = 0, as_busy = 0;
+        while (weft_pools_get(pools, index) != pool)
+            index++;
+        for (int i = 0; i < COUNT; i++)
+            as_busy += i != index && load[i] >= load[index];
+        CHECK(as_busy > 0);
+        CHECK_EQ(weft_pool_submit(pool, gate_task, &gate), 0);
+        load[index]++;
+        chosen[index]++;
+    }
+    for (int i = 0; i < COUNT; i++) {
+        CHECK_EQ(inside(pools, i), load[i]);
+        CHECK(chosen[i] > 0);
+    }
     gate_open(&gate);
     close_all(pools);
-    CHECK_EQ(gauge_total(&gate.gauge), 28);
+    CHECK_EQ(gauge_total(&gate.gauge), TOTAL);
     (void)arg;
 }
 
@@ -116,9 +139,9 @@ static void full_ones_are_passed_over(void *arg)
                 for (int k = 0; k < 3; k++)
                     CHECK_EQ(weft_pool_submit(weft_pools_get(pools, i), gate_task, &gate), 0);
         for (int k = 0; k < 3; k++)
-            CHECK_EQ(weft_pools_submit(pools, gate_task, &gate), 0);
+            CHECK_EQ(submit(pools, gate_task, &gate), 0);
         CHECK_EQ(inside(pools, 2), 3);
-        CHECK_EQ(weft_pools_submit(pools, gate_task, &gate), -EAGAIN); /* now all are full */
+        CHECK_EQ(submit(pools, gate_task, &gate), -EAGAIN); /* now all are full */
         gate_open(&gate);
         close_all(pools);
     }
@@ -132,13 +155,13 @@ static void when_all_are_full_it_waits(void *arg)
     atomic_u32 ran = {0};
     weft_pools *pools = make(WEFT_ROUND_ROBIN, (weft_pool_options){.capacity = 1});
     for (int i = 0; i < COUNT; i++)
-        CHECK_EQ(weft_pools_submit(pools, gate_task, &gate), 0);
-    CHECK_EQ(weft_pools_submit_until(pools, count_task, &ran, WEFT_NOW), -ETIMEDOUT);
+        CHECK_EQ(submit(pools, gate_task, &gate), 0);
+    CHECK_EQ(submit_until(pools, count_task, &ran, WEFT_NOW), -ETIMEDOUT);
     int64_t deadline = weft_after(WEFT_MS);
-    CHECK_EQ(weft_pools_submit_until(pools, count_task, &ran, deadline), -ETIMEDOUT);
+    CHECK_EQ(submit_until(pools, count_task, &ran, deadline), -ETIMEDOUT);
     CHECK(weft_now() >= deadline);
     gate_open(&gate);
-    CHECK_EQ(weft_pools_submit(pools, count_task, &ran), 0);
+    CHECK_EQ(submit(pools, count_task, &ran), 0);
     close_all(pools);
     CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
     (void)arg;
@@ -155,8 +178,8 @@ static void sums(void *arg)
         make(WEFT_ROUND_ROBIN,
              (weft_pool_options){.capacity = 2, .queue = 1, .when_full = WEFT_REJECT, .keep = 2});
     for (int i = 0; i < 3 * COUNT; i++)
-        CHECK_EQ(weft_pools_submit(pools, gate_task, &gate), 0);
-    CHECK_EQ(weft_pools_submit(pools, count_task, &ran), -EAGAIN);
+        CHECK_EQ(submit(pools, gate_task, &gate), 0);
+    CHECK_EQ(submit(pools, count_task, &ran), -EAGAIN);
     await_at_gate(&gate, 2 * COUNT);
     weft_pool_stats stats;
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
@@ -173,14 +196,12 @@ static void sums(void *arg)
     CHECK_EQ(aborted, COUNT);
     gate_open(&gate);
     for (int i = 0; i < COUNT; i++)
-        CHECK_EQ(weft_pool_stop(weft_pools_get(pools, i), WEFT_NEVER), 0);
+        CHECK_EQ(weft_pool_wait(weft_pools_get(pools, i), WEFT_NEVER), 0);
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
     CHECK_EQ(stats.completed, 2 * COUNT);
     CHECK_EQ(stats.dropped, COUNT);
     CHECK_EQ(stats.running, 0);
-    CHECK_EQ(stats.workers, 0);
     CHECK(stats.most_workers >= 2 * COUNT);
-    CHECK_EQ(weft_pools_submit(pools, count_task, &ran), -ESHUTDOWN);
     close_all(pools);
     pools = make(WEFT_ROUND_ROBIN, (weft_pool_options){.capacity = WEFT_UNLIMITED});
     CHECK_EQ(weft_pools_stats(pools, &stats), 0);
@@ -189,7 +210,7 @@ static void sums(void *arg)
     (void)arg;
 }
 
-/* Many at the door. */
+/* Many submitters. */
 
 struct visitor {
     weft_pools *pools;
@@ -201,7 +222,7 @@ static void visit(void *arg)
 {
     const struct visitor *visitor = arg;
     for (int64_t i = 0; i < visitor->count; i++)
-        CHECK_EQ(weft_pools_submit(visitor->pools, count_task, visitor->ran), 0);
+        CHECK_EQ(submit(visitor->pools, count_task, visitor->ran), 0);
 }
 
 static void many_submitters(void)
@@ -221,6 +242,8 @@ static void many_submitters(void)
     }
 }
 
+/* A task of one of them is an own task of all. */
+
 static weft_pools *own;
 
 static void close_from_inside(void *result)
@@ -232,12 +255,72 @@ static void not_closed_from_inside(void)
 {
     int result[COUNT] = {0};
     own = make(WEFT_ROUND_ROBIN, (weft_pool_options){.capacity = 1});
-    /* Only that of its own pool says so; and that one is closed last of all, so nothing is lost. */
-    CHECK_EQ(weft_pool_submit(weft_pools_get(own, COUNT - 1), close_from_inside, &result[0]), 0);
-    AWAIT_FIGURE(weft_pools_get(own, COUNT - 1), completed, 1);
-    CHECK_EQ(result[0], -EDEADLK);
+    for (int i = 0; i < COUNT; i++)
+        CHECK_EQ(weft_pool_submit(weft_pools_get(own, i), close_from_inside, &result[i]), 0);
+    for (int i = 0; i < COUNT; i++) {
+        AWAIT_FIGURE(weft_pools_get(own, i), completed, 1);
+        CHECK_EQ(result[i], -EDEADLK);
+    }
     CHECK_EQ(weft_pools_count(own), COUNT);
     close_all(own);
+}
+
+static void submit_to_all(void *ran)
+{
+    for (int i = 0; i < COUNT; i++) /* all are full, and this one does not wait */
+        CHECK_EQ(weft_pool_submit(weft_pools_get(own, i), count_task, ran), 0);
+    for (int i = 0; i < COUNT; i++)
+        CHECK_EQ(weft_pool_try_submit(weft_pools_get(own, i), count_task, ran), -EAGAIN);
+}
+
+static void own_tasks_are_admitted_beyond_the_limit(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    atomic_u32 ran = {0};
+    own = make(WEFT_ROUND_ROBIN, (weft_pool_options){.capacity = 1});
+    for (int i = 1; i < COUNT; i++)
+        CHECK_EQ(weft_pool_submit(weft_pools_get(own, i), gate_task, &gate), 0);
+    await_at_gate(&gate, COUNT - 1);
+    CHECK_EQ(weft_pool_submit(weft_pools_get(own, 0), submit_to_all, &ran), 0);
+    AWAIT_FIGURE(weft_pools_get(own, 0), completed, 2); /* and what it submitted to its own */
+    weft_pool_stats stats;
+    CHECK_EQ(weft_pools_stats(own, &stats), 0);
+    CHECK_EQ(stats.beyond, COUNT);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    gate_open(&gate);
+    close_all(own);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), COUNT);
+    (void)arg;
+}
+
+/* What their tasks submit while they are closed runs, whichever pool it goes to. */
+
+struct hops {
+    atomic_u32 left, ended;
+};
+
+static void hop(void *arg)
+{
+    struct hops *hops = arg;
+    weft_yield();
+    if (atomic_u32_sub_seq_cst(&hops->left, 1) > 1)
+        CHECK_EQ(submit(own, hop, hops), 0);
+    atomic_u32_add_seq_cst(&hops->ended, 1);
+}
+
+static void closed_while_tasks_submit(void *arg)
+{
+    enum { HOPS = 100 };
+    for (int64_t rounds = test_scale(20); rounds > 0; rounds--) {
+        struct hops hops = {{HOPS}, {0}};
+        own = make(rounds % 2 ? WEFT_ROUND_ROBIN : WEFT_LEAST_BUSY,
+                   (weft_pool_options){.capacity = 1});
+        CHECK_EQ(submit(own, hop, &hops), 0);
+        close_all(own);
+        CHECK_EQ(atomic_u32_load_acquire(&hops.ended), HOPS);
+    }
+    (void)arg;
 }
 
 static void open_without_memory(void)
@@ -262,6 +345,8 @@ int main(void)
     RUN_EVERYWHERE(sums);
     RUN_BOTH(many_submitters);
     RUN_BOTH(not_closed_from_inside);
+    RUN_EVERYWHERE(own_tasks_are_admitted_beyond_the_limit);
+    RUN_EVERYWHERE(closed_while_tasks_submit);
     CHECK(failing_each(open_without_memory, 30) > 0);
     return 0;
 }

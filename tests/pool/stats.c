@@ -18,6 +18,7 @@ static void check_figures(weft_pool *pool, int64_t running, int64_t queued, int6
 {
     weft_pool_stats stats = pool_stats(pool);
     CHECK_EQ(stats.running, running);
+    CHECK_EQ(stats.starting, 0);
     CHECK_EQ(stats.queued, queued);
     CHECK_EQ(stats.submitted, submitted);
     CHECK_EQ(stats.completed, completed);
@@ -31,7 +32,7 @@ static void check_each(void *arg)
     (void)arg;
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = 3, .queue = 4, .expiry = WEFT_NEVER});
-    weft_pool_stats stats = pool_stats(pool), zero = {.capacity = 3};
+    weft_pool_stats stats = pool_stats(pool), zero = {.capacity = 3, .queue = 4};
     CHECK_EQ(memcmp(&stats, &zero, sizeof stats), 0);
 
     gate_shut(&gate);
@@ -125,9 +126,8 @@ static void rejected_counts_who_was_turned_away(void)
     everywhere(check_rejected);
 }
 
-static int count_result(void *arg, void **result)
+static int count_result(void *arg)
 {
-    *result = arg;
     count_task(arg);
     return 0;
 }
@@ -150,7 +150,10 @@ static void check_gone(void *arg)
     CHECK_EQ(pool_stats(pool).dropped, 5);
     check_figures(pool, 1, 0, 6, 0);
     CHECK_EQ(weft_task_start(&task, pool, count_result, &ran, NULL), 0);
+    check_figures(pool, 1, 1, 7, 0);
     CHECK_EQ(weft_task_cancel(task), 0);
+    check_figures(pool, 1, 0, 7, 0); /* its place is free */
+    CHECK_EQ(pool_stats(pool).cancelled, 1);
     weft_task_release(task);
     CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
     gate_open(&gate);
@@ -212,6 +215,7 @@ static void check_growth(const weft_pool_stats *before, const weft_pool_stats *n
     CHECK(now->rejected >= before->rejected);
     CHECK(now->dropped >= before->dropped);
     CHECK(now->stolen >= before->stolen);
+    CHECK(now->beyond >= before->beyond);
     CHECK(now->most_workers >= before->most_workers);
 }
 
@@ -223,6 +227,8 @@ static void watch_load(void *arg)
         weft_pool_stats now = pool_stats(load.pool);
         check_growth(&before, &now);
         CHECK(now.running <= load.capacity);
+        CHECK(now.running + now.starting <= load.capacity);
+        CHECK(now.queued <= now.queue);
         CHECK(now.blocked <= SUBMITTERS);
         before = now;
         weft_yield();
@@ -249,7 +255,9 @@ static void run_load(weft_pool_options options)
     CHECK_EQ(stats.submitted, atomic_u32_load_acquire(&load.admitted));
     CHECK_EQ(stats.rejected, atomic_u32_load_acquire(&load.turned_away));
     CHECK_EQ(stats.completed + stats.dropped, stats.submitted);
-    CHECK_EQ(stats.running + stats.queued + stats.blocked + stats.workers + stats.idle, 0);
+    CHECK_EQ(stats.running + stats.starting + stats.queued + stats.blocked + stats.workers +
+                 stats.idle,
+             0);
     pool_close(load.pool);
 }
 
@@ -270,7 +278,7 @@ static void figures_agree_at_every_moment(void)
         with_processors(processors, run_loads, NULL);
 }
 
-/* Figures for several tasks in one hand, while a task behind which they wait computes. */
+/* Figures for tasks behind one that computes. */
 
 static void count_behind_a_holder(void *arg)
 {
@@ -282,7 +290,9 @@ static void count_behind_a_holder(void *arg)
     atomic_u32_store_relaxed(&ran, 0);
     for (int i = 0; i < 50; i++)
         CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
-    check_figures(pool, 0, 51, 51, 0);
+    weft_pool_stats stats = pool_stats(pool);
+    CHECK_EQ(stats.starting, 1); /* a place is free */
+    CHECK_EQ(stats.queued, 50);
     CHECK_EQ(weft_pool_resume(pool), 0);
     await(&holder.begun, 1);
     check_figures(pool, 1, 50, 51, 0);
@@ -292,13 +302,13 @@ static void count_behind_a_holder(void *arg)
     pool_close(pool);
 }
 
-static void what_is_in_hand_is_queued(void)
+static void what_waits_behind_another_is_queued(void)
 {
     with_processors(1, count_behind_a_holder, NULL);
     with_processors(2, count_behind_a_holder, NULL);
 }
 
-/* Stolen: run by another than the one that had them in hand. */
+/* Stolen: run on another processor than the one whose inbox they were in. */
 
 static void steal_behind_a_holder(void *arg)
 {
@@ -330,7 +340,8 @@ int main(void)
     RUN_BOTH(rejected_counts_who_was_turned_away);
     RUN_BOTH(what_will_not_run_is_counted);
     RUN_BOTH(figures_agree_at_every_moment);
-    RUN_PLAIN(what_is_in_hand_is_queued, "holds a processor while others run on another one");
+    RUN_PLAIN(what_waits_behind_another_is_queued,
+              "holds a processor while others run on another one");
     RUN_PLAIN(nothing_waits_behind_a_task_that_computes,
               "holds a processor while others run on another one");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

@@ -38,7 +38,8 @@ static void offer(struct job *job, struct prng *prng)
     weft_submit_options options = {
         .priority = (int)prng_below(prng, 3) - 1,
         .key = prng_below(prng, 4) == 0 ? 1 + prng_below(prng, 5) : 0,
-        .deadline = prng_below(prng, 3) == 0 ? weft_after(prng_below(prng, 50) * WEFT_US) : 0};
+        .timeout = prng_below(prng, 3) == 0 ? prng_below(prng, 50) * WEFT_US : 0};
+    int64_t deadline = options.timeout != 0 ? weft_after(options.timeout) : WEFT_NEVER;
     int error;
     switch (prng_below(prng, 4)) {
     case 0:
@@ -49,8 +50,7 @@ static void offer(struct job *job, struct prng *prng)
         break;
     case 2: {
         void *args[1] = {job};
-        int64_t count = weft_pool_submit_batch(
-            world.pool, run_job, args, 1, options.deadline != 0 ? options.deadline : WEFT_NEVER);
+        int64_t count = weft_pool_submit_batch(world.pool, run_job, args, 1, deadline);
         CHECK(count != 0);
         error = count == 1 ? 0 : (int)count;
         break;
@@ -110,7 +110,7 @@ static void submit_jobs(void *arg)
 static void disturb_once(struct prng *prng)
 {
     weft_pool *pool = world.pool;
-    switch (prng_below(prng, 8)) {
+    switch (prng_below(prng, 9)) {
     case 0:
         CHECK_EQ(weft_pool_pause(pool), 0);
         break;
@@ -126,6 +126,9 @@ static void disturb_once(struct prng *prng)
     case 3:
     case 4:
         CHECK_EQ(weft_pool_tune(pool, 1 + prng_below(prng, 10)), 0);
+        break;
+    case 5:
+        CHECK_EQ(weft_pool_tune_queue(pool, prng_below(prng, 60)), 0);
         break;
     default:
         CHECK_EQ(weft_pool_resume(pool), 0);
@@ -168,7 +171,8 @@ static void check_world(void)
     CHECK_EQ(stats.dropped, drops);
     CHECK_EQ(stats.rejected, refused);
     CHECK_EQ(stats.completed, taken - drops);
-    CHECK_EQ(stats.running + stats.queued + stats.blocked + stats.workers + stats.idle, 0);
+    CHECK_EQ(stats.running + stats.starting + stats.queued, 0);
+    CHECK_EQ(stats.blocked + stats.workers + stats.idle, 0);
 }
 
 static void run_world(weft_pool_options options)

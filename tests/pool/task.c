@@ -8,9 +8,9 @@
 #include "seeds.h"
 
 #define TASK_POISON ((weft_task *)(uintptr_t)0xdead)
-#define RESULT_POISON ((void *)(uintptr_t)0xbeef)
+#define RESULT_POISON INT_MIN
 
-static weft_task *start(weft_pool *pool, int (*function)(void *, void **), void *arg)
+static weft_task *start(weft_pool *pool, int (*function)(void *), void *arg)
 {
     weft_task *task = TASK_POISON;
     CHECK_EQ(weft_task_start(&task, pool, function, arg, NULL), 0);
@@ -20,47 +20,31 @@ static weft_task *start(weft_pool *pool, int (*function)(void *, void **), void 
 
 /* Results. */
 
-static int twice(void *arg, void **result)
+static int twice(void *number)
 {
-    *result = (void *)((uintptr_t)arg * 2);
-    return 0;
-}
-
-static int fail(void *arg, void **result)
-{
-    *result = arg;
-    return -EIO;
-}
-
-static int say_nothing(void *arg, void **result)
-{
-    (void)arg, (void)result;
-    return 77;
+    return 2 * *(int *)number;
 }
 
 static void result_and_error(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 4, .queue = 1});
-    for (uintptr_t i = 1; i <= (uintptr_t)test_scale(1000); i++) {
-        weft_task *task = start(pool, twice, (void *)i);
-        void *result = RESULT_POISON;
+    int many = (int)test_scale(1000);
+    for (int i = -many; i <= many; i++) { /* any number, and errors */
+        weft_task *task = start(pool, twice, &i);
+        int result = RESULT_POISON;
         CHECK_EQ(weft_task_wait(task, &result), 0);
-        CHECK_EQ((uintptr_t)result, 2 * i);
+        CHECK_EQ(result, 2 * i);
         CHECK_EQ(weft_task_ended(task), 1);
         CHECK_EQ(weft_task_wait(task, NULL), 0); /* again, without the result */
+        result = RESULT_POISON;
         CHECK_EQ(weft_task_wait_until(task, &result, WEFT_NOW), 0);
+        CHECK_EQ(result, 2 * i);
         CHECK_EQ(weft_task_cancel(task), 2);
         weft_task_release(task);
     }
-    weft_task *task = start(pool, fail, &task);
-    void *result = RESULT_POISON;
-    CHECK_EQ(weft_task_wait(task, &result), -EIO);
-    CHECK_PTR(result, &task); /* an error may have a result too */
-    weft_task_release(task);
-    task = start(pool, say_nothing, NULL);
-    CHECK_EQ(weft_task_wait(task, &result), 77); /* any number */
-    CHECK_PTR(result, NULL);
-    weft_task_release(task);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(pool).completed, 2 * many + 1);
+    CHECK_EQ(pool_stats(pool).failed, many);
     pool_close(pool);
     (void)arg;
 }
@@ -72,7 +56,17 @@ static void arguments(void)
     CHECK_EQ(weft_task_start(NULL, pool, twice, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_task_start(&task, NULL, twice, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_task_start(&task, pool, NULL, NULL, NULL), -EINVAL);
-    CHECK_EQ(weft_task_start(&task, pool, twice, pool, &(weft_submit_options){.copy = 8}), -EINVAL);
+    CHECK_EQ(weft_task_start(&task, pool, twice, NULL, &(weft_submit_options){.copy = 8}), -EINVAL);
+    CHECK_EQ(weft_task_start(&task, pool, twice, pool,
+                             &(weft_submit_options){.copy = WEFT_COPY_MAX + 1}),
+             -EINVAL);
+    CHECK_EQ(weft_task_start(&task, pool, twice, NULL, &(weft_submit_options){.timeout = -1}),
+             -EINVAL);
+    CHECK_EQ(weft_task_start(&task, pool, twice, NULL, &(weft_submit_options){.run_timeout = -1}),
+             -EINVAL);
+    CHECK_EQ(weft_task_try_start(NULL, pool, twice, NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_task_try_start(&task, NULL, twice, NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_task_try_start(&task, pool, NULL, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_task_start(&task, pool, twice, NULL, &(weft_submit_options){.priority = 2}),
              -EINVAL);
     CHECK_EQ(
@@ -83,6 +77,15 @@ static void arguments(void)
     CHECK_EQ(weft_task_wait_until(NULL, NULL, WEFT_NOW), -EINVAL);
     CHECK_EQ(weft_task_cancel(NULL), -EINVAL);
     CHECK_EQ(weft_task_ended(NULL), 0);
+    CHECK_PTR(weft_task_arg(NULL), NULL);
+    weft_chan *done = NULL;
+    CHECK_EQ(weft_task_done(NULL, &done), -EINVAL);
+    CHECK_PTR(done, NULL);
+    int number = 4;
+    task = start(pool, twice, &number);
+    CHECK_EQ(weft_task_done(task, NULL), -EINVAL);
+    CHECK_EQ(task_result(task), 8);
+    weft_task_release(task);
     weft_task_release(NULL);
     pool_close(pool);
 }
@@ -97,13 +100,18 @@ static void no_room(void *arg)
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .when_full = policies[i]});
         gate_fill(&gate, pool, 1);
         weft_task *task = TASK_POISON;
-        weft_submit_options options = {.deadline = weft_after(WEFT_MS)};
+        weft_submit_options options = {.timeout = WEFT_MS};
+        int64_t deadline = weft_after(WEFT_MS);
         CHECK_EQ(weft_task_start(&task, pool, twice, NULL, &options),
                  policies[i] == WEFT_BLOCK ? -ETIMEDOUT : -EAGAIN);
+        CHECK(policies[i] != WEFT_BLOCK || weft_now() >= deadline);
+        CHECK_EQ(weft_task_try_start(&task, pool, twice, NULL, NULL), -EAGAIN);
+        CHECK_EQ(pool_stats(pool).rejected, 2);
         CHECK_PTR(task, TASK_POISON);
         gate_open(&gate);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
         CHECK_EQ(weft_task_start(&task, pool, twice, NULL, NULL), -ESHUTDOWN);
+        CHECK_EQ(weft_task_try_start(&task, pool, twice, NULL, NULL), -ESHUTDOWN);
         CHECK_PTR(task, TASK_POISON);
         pool_close(pool);
     }
@@ -112,11 +120,12 @@ static void no_room(void *arg)
 
 /* Waiting. */
 
-static int pass_gate(void *gate, void **result)
+enum { PASSED = 5 };
+
+static int pass_gate(void *gate)
 {
     gate_task(gate);
-    *result = gate;
-    return 0;
+    return PASSED;
 }
 
 static void wait_with_a_deadline(void *arg)
@@ -126,20 +135,20 @@ static void wait_with_a_deadline(void *arg)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
     weft_task *running = start(pool, pass_gate, &gate);
     await_at_gate(&gate, 1);
-    weft_task *queued = start(pool, twice, &gate);
-    void *result = RESULT_POISON;
+    int number = 21, result = RESULT_POISON;
+    weft_task *queued = start(pool, twice, &number);
     int64_t deadline = weft_after(WEFT_MS);
     CHECK_EQ(weft_task_wait_until(running, &result, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_task_wait_until(running, &result, deadline), -ETIMEDOUT);
     CHECK(weft_now() >= deadline);
     CHECK_EQ(weft_task_wait_until(queued, &result, weft_after(WEFT_MS)), -ETIMEDOUT);
-    CHECK_PTR(result, RESULT_POISON);
+    CHECK_EQ(result, RESULT_POISON);
     CHECK_EQ(weft_task_ended(running), 0);
     CHECK_EQ(weft_task_ended(queued), 0);
     gate_open(&gate);
     CHECK_EQ(weft_task_wait_until(running, &result, weft_after(LONG)), 0);
-    CHECK_PTR(result, &gate);
-    CHECK_EQ(weft_task_wait(queued, NULL), 0);
+    CHECK_EQ(result, PASSED);
+    CHECK_EQ(task_result(queued), 42);
     weft_task_release(running);
     weft_task_release(queued);
     pool_close(pool);
@@ -149,8 +158,7 @@ static void wait_with_a_deadline(void *arg)
 struct waiting {
     weft_task *task;
     weft_context *context;
-    void *result;
-    int error;
+    int result, error;
     atomic_u32 *begun;
 };
 
@@ -192,8 +200,8 @@ static void many_wait(void)
             gate_open(&gate);
             for (int i = 0; i < WAITERS; i++) {
                 body_join(&bodies[i]);
-                CHECK_EQ(waiting[i].error, cancel ? -ECANCELED : 0);
-                CHECK_PTR(waiting[i].result, cancel ? RESULT_POISON : (void *)&gate);
+                CHECK_EQ(waiting[i].error, 0);
+                CHECK_EQ(waiting[i].result, cancel ? -ECANCELED : PASSED);
             }
             weft_task_release(task);
             pool_close(pool);
@@ -220,10 +228,10 @@ static void the_callers_context_ends_the_wait(void)
         weft_context_cancel(context);
         body_join(&body);
         CHECK_EQ(waiting.error, -ECANCELED);
-        CHECK_PTR(waiting.result, RESULT_POISON);
-        CHECK_EQ(weft_task_ended(waiting.task), 0); /* which tells it from a cancelled task */
+        CHECK_EQ(waiting.result, RESULT_POISON);
+        CHECK_EQ(weft_task_ended(waiting.task), 0);
         gate_open(&gate);
-        CHECK_EQ(weft_task_wait(waiting.task, NULL), 0);
+        CHECK_EQ(task_result(waiting.task), PASSED);
         weft_task_release(waiting.task);
         weft_context_close(context);
         pool_close(pool);
@@ -243,12 +251,13 @@ static void cancelled_before_it_begins(void *arg)
     for (int i = 0; i < 5; i++)
         tasks[i] = start(pool, pass_gate, &never);
     for (int i = 0; i < 5; i++) {
-        void *result = RESULT_POISON;
         CHECK_EQ(weft_task_cancel(tasks[i]), 0);
         CHECK_EQ(weft_task_ended(tasks[i]), 1); /* at once, not when its turn comes */
-        CHECK_EQ(weft_task_wait(tasks[i], &result), -ECANCELED);
-        CHECK_PTR(result, RESULT_POISON);
+        CHECK_EQ(task_result(tasks[i]), -ECANCELED);
         CHECK_EQ(weft_task_cancel(tasks[i]), 2);
+        weft_pool_stats stats = pool_stats(pool);
+        CHECK_EQ(stats.cancelled, i + 1);
+        CHECK_EQ(stats.queued, 4 - i); /* its place is free */
         weft_task_release(tasks[i]);
     }
     gate_open(&gate);
@@ -262,11 +271,11 @@ static void cancelled_before_it_begins(void *arg)
     (void)arg;
 }
 
-static int sleep_on(void *arg, void **result)
+static int sleep_on(void *arg)
 {
-    *result = weft_context_current();
+    CHECK(weft_context_current() != NULL); /* it has one of its own */
     count_task(arg);
-    return weft_sleep_until(WEFT_NEVER);
+    return weft_sleep_until(WEFT_NEVER) == -ECANCELED ? 33 : 0;
 }
 
 static void cancelled_while_it_runs(void *arg)
@@ -276,13 +285,12 @@ static void cancelled_while_it_runs(void *arg)
     weft_task *task = start(pool, sleep_on, &begun);
     await_count(&begun, 1);
     CHECK_EQ(weft_task_cancel(task), 1);
-    void *context = NULL;
-    CHECK_EQ(weft_task_wait(task, &context), -ECANCELED); /* what it returned */
-    CHECK(context != NULL);                               /* it has run, and had one of its own */
+    CHECK_EQ(task_result(task), 33); /* what it returned */
     weft_task_release(task);
     /* The worker goes on, bound to nothing. */
-    task = start(pool, twice, &begun);
-    CHECK_EQ(weft_task_wait(task, NULL), 0);
+    int number = 1;
+    task = start(pool, twice, &number);
+    CHECK_EQ(task_result(task), 2);
     weft_task_release(task);
     CHECK_EQ(pool_stats(pool).cancelled, 0);
     pool_close(pool);
@@ -311,10 +319,15 @@ static void a_context_does_not_outlive_its_task(void)
     pool_close(pool);
 }
 
-static void cancel_task(void *task)
+struct cancelling {
+    weft_task *task;
+    int said;
+};
+
+static void cancel_task(void *arg)
 {
-    int result = weft_task_cancel(task);
-    CHECK(result >= 0 && result <= 2);
+    struct cancelling *cancelling = arg;
+    cancelling->said = weft_task_cancel(cancelling->task);
 }
 
 /* Whoever is first, the task has run, or it has not, and all agree. */
@@ -322,14 +335,17 @@ static void cancel_races_with_the_begin(void)
 {
     for (int64_t round = test_scale(2000); round > 0; round--) {
         weft_pool *pool = weft_pool_default();
-        weft_task *task = start(pool, twice, &pool);
-        struct body body = {.function = cancel_task, .arg = task, .thread = round % 64 == 0};
+        int number = 1000;
+        weft_task *task = start(pool, twice, &number);
+        struct cancelling cancelling = {task, -1};
+        struct body body = {.function = cancel_task, .arg = &cancelling, .thread = round % 64 == 0};
         body_start(&body);
-        void *result = RESULT_POISON;
-        int error = weft_task_wait(task, &result);
-        CHECK(error == 0 ? (uintptr_t)result == 2 * (uintptr_t)&pool
-                         : error == -ECANCELED && result == RESULT_POISON);
+        int result = task_result(task);
+        CHECK(result == 2000 || result == -ECANCELED);
         body_join(&body);
+        CHECK(cancelling.said >= 0 && cancelling.said <= 2);
+        CHECK_EQ(result == -ECANCELED, cancelling.said == 0);
+        CHECK_EQ(task_result(task), result);
         weft_task_release(task);
     }
     AWAIT_FIGURE(weft_pool_default(), running, 0);
@@ -337,11 +353,10 @@ static void cancel_races_with_the_begin(void)
 
 /* Handles that are given up. */
 
-static int count_result(void *counter, void **result)
+static int count_result(void *counter)
 {
     count_task(counter);
-    *result = counter;
-    return 0;
+    return 11;
 }
 
 static void released_before_the_end(void *arg)
@@ -364,12 +379,15 @@ static void released_before_the_end(void *arg)
 static void released_after_the_pool(void)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    weft_task *task = start(pool, twice, pool);
+    int number = 3;
+    weft_chan *done;
+    weft_task *task = start(pool, twice, &number);
+    CHECK_EQ(weft_task_done(task, &done), 0);
     pool_close(pool);
-    void *result;
     CHECK_EQ(weft_task_ended(task), 1);
-    CHECK_EQ(weft_task_wait(task, &result), 0);
-    CHECK_EQ((uintptr_t)result, 2 * (uintptr_t)pool);
+    CHECK_EQ(weft_chan_try_receive(done, NULL), -ESHUTDOWN);
+    CHECK_EQ(task_result(task), 6);
+    CHECK_EQ(weft_task_cancel(task), 2);
     weft_task_release(task);
 }
 
@@ -398,14 +416,12 @@ static void dropped_ones_end(void *arg)
             weft_task *other = abort ? NULL : dropped == first ? second : first;
             if (abort)
                 CHECK_EQ(weft_pool_abort(pool), 1);
-            void *result = RESULT_POISON;
             CHECK_EQ(weft_task_ended(dropped), 1);
-            CHECK_EQ(weft_task_wait(dropped, &result), -ECANCELED);
-            CHECK_PTR(result, RESULT_POISON);
+            CHECK_EQ(task_result(dropped), -ECANCELED);
             CHECK_EQ(weft_task_ended(other), 0);
             gate_open(&gate);
             if (other != NULL)
-                CHECK_EQ(weft_task_wait(other, NULL), 0);
+                CHECK_EQ(task_result(other), 11);
             weft_task_release(first);
             weft_task_release(second);
             CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
@@ -413,6 +429,157 @@ static void dropped_ones_end(void *arg)
             CHECK_EQ(atomic_u32_load_relaxed(&ran), !abort);
             pool_close(pool);
         }
+    (void)arg;
+}
+
+/* The end as a channel. */
+
+static void the_end_can_be_selected(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 2});
+    weft_task *running = start(pool, pass_gate, &gate), *queued = start(pool, pass_gate, &gate);
+    weft_chan *done[2], *again;
+    CHECK_EQ(weft_task_done(running, &done[0]), 0);
+    CHECK_EQ(weft_task_done(queued, &done[1]), 0);
+    CHECK_EQ(weft_task_done(running, &again), 0);
+    CHECK_PTR(again, done[0]); /* one for all who ask */
+    weft_case cases[2] = {{.chan = done[0], .op = WEFT_RECEIVE},
+                          {.chan = done[1], .op = WEFT_RECEIVE}};
+    CHECK_EQ(weft_select_try(cases, 2), -EAGAIN);
+    CHECK_EQ(weft_task_cancel(queued), 0);
+    CHECK_EQ(weft_select(cases, 2), 1);
+    CHECK_EQ(cases[1].result, -ESHUTDOWN);
+    cases[1].chan = NULL;
+    gate_open(&gate);
+    CHECK_EQ(weft_select(cases, 2), 0);
+    CHECK_EQ(cases[0].result, -ESHUTDOWN);
+    CHECK_EQ(weft_task_ended(running), 1);
+    CHECK_EQ(task_result(running), PASSED);
+    weft_task_release(running);
+    weft_task_release(queued);
+    pool_close(pool);
+    (void)arg;
+}
+
+/* Copies. */
+
+struct job {
+    int from, to;
+    char rest[WEFT_COPY_MAX - 2 * sizeof(int)];
+};
+
+static int answer_in_copy(void *arg)
+{
+    struct job *job = arg;
+    weft_yield();
+    job->to = 3 * job->from;
+    return 0;
+}
+
+static void a_copy_is_there_until_the_release(void *arg)
+{
+    enum { JOBS = 20 };
+    weft_task *tasks[JOBS];
+    weft_submit_options options = {.copy = sizeof(struct job)};
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 3, .queue = JOBS});
+    for (int i = 0; i < JOBS; i++) {
+        struct job job = {.from = i};
+        CHECK_EQ(weft_task_start(&tasks[i], pool, answer_in_copy, &job, &options), 0);
+        CHECK(weft_task_arg(tasks[i]) != &job);
+        memset(&job, 0x55, sizeof job);
+    }
+    pool_close(pool);
+    for (int i = 0; i < JOBS; i++) {
+        const struct job *job = weft_task_arg(tasks[i]);
+        CHECK_EQ(task_result(tasks[i]), 0);
+        CHECK_EQ(job->from, i);
+        CHECK_EQ(job->to, 3 * i);
+        weft_task_release(tasks[i]);
+    }
+    (void)arg;
+}
+
+static void an_argument_is_given_back(void)
+{
+    int number = 5;
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
+    weft_task *task = start(pool, twice, &number);
+    CHECK_PTR(weft_task_arg(task), &number);
+    CHECK_EQ(task_result(task), 10);
+    CHECK_PTR(weft_task_arg(task), &number);
+    weft_task_release(task);
+    pool_close(pool);
+}
+
+/* Contexts. */
+
+static int sleep_and_tell(void *arg)
+{
+    atomic_u32_add_seq_cst(arg, 1);
+    return weft_sleep_until(WEFT_NEVER);
+}
+
+/* What the option names, or else what the submitter is bound to, cancels the task: one that runs, and one that does not. */
+static void a_context_above_cancels(void *arg)
+{
+    for (int bound = 0; bound < 2; bound++) {
+        atomic_u32 begun = {0};
+        weft_context *context, *other;
+        weft_task *tasks[2];
+        CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
+        CHECK_EQ(weft_context_open(&other, NULL, NULL), 0);
+        CHECK_EQ(weft_context_bind(bound ? context : other, NULL), 0);
+        weft_submit_options options = {.context = bound ? NULL : context};
+        weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
+        for (int i = 0; i < 2; i++)
+            CHECK_EQ(weft_task_start(&tasks[i], pool, sleep_and_tell, &begun, &options), 0);
+        CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+        await_count(&begun, 1);
+        CHECK_EQ(weft_pool_pause(pool), 0); /* so that the second begins after all are cancelled */
+        weft_context_cancel(context);
+        CHECK_EQ(task_result(tasks[0]), -ECANCELED);
+        CHECK_EQ(weft_pool_resume(pool), 0);
+        CHECK_EQ(task_result(tasks[1]), -ECANCELED);
+        CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+        CHECK_EQ(atomic_u32_load_acquire(&begun), 1);
+        CHECK_EQ(pool_stats(pool).completed, 1);
+        CHECK_EQ(pool_stats(pool).cancelled, 1);
+        for (int i = 0; i < 2; i++)
+            weft_task_release(tasks[i]);
+        weft_context_close(context);
+        weft_context_close(other);
+        pool_close(pool);
+    }
+    (void)arg;
+}
+
+static int sleep_on_time(void *arg)
+{
+    (void)arg;
+    return weft_sleep_until(WEFT_NEVER);
+}
+
+/* From its beginning: not while it waits in the queue. */
+static void a_time_to_run(void *arg)
+{
+    struct gate gate;
+    gate_shut(&gate);
+    weft_task *task;
+    weft_submit_options options = {.run_timeout = 2 * WEFT_MS};
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(weft_task_start(&task, pool, sleep_on_time, NULL, &options), 0);
+    CHECK_EQ(weft_sleep(4 * WEFT_MS), 0);
+    CHECK_EQ(weft_task_ended(task), 0);
+    int64_t opened = weft_now();
+    gate_open(&gate);
+    CHECK_EQ(task_result(task), -ETIMEDOUT);
+    CHECK(weft_now() - opened >= 2 * WEFT_MS);
+    CHECK_EQ(pool_stats(pool).cancelled, 0); /* it has run */
+    weft_task_release(task);
+    pool_close(pool);
     (void)arg;
 }
 
@@ -430,10 +597,8 @@ static void start_without_memory(void)
         failing_check(error, failing_spawn);
     }
     failing_off();
-    void *result = RESULT_POISON;
     if (error == 0) {
-        CHECK_EQ(weft_task_wait(task, &result), 0); /* it runs, whatever could not be made */
-        CHECK_PTR(result, &ran);
+        CHECK_EQ(task_result(task), 11); /* it runs, whatever could not be made */
         weft_task_release(task);
     } else {
         CHECK_PTR(task, TASK_POISON);
@@ -458,6 +623,11 @@ int main(void)
     RUN_EVERYWHERE(released_before_the_end);
     RUN_BOTH(released_after_the_pool);
     RUN_EVERYWHERE(dropped_ones_end);
+    RUN_EVERYWHERE(the_end_can_be_selected);
+    RUN_EVERYWHERE(a_copy_is_there_until_the_release);
+    RUN_BOTH(an_argument_is_given_back);
+    RUN_EVERYWHERE(a_context_above_cancels);
+    RUN_EVERYWHERE(a_time_to_run);
     CHECK(failing_each(start_without_memory, 30) > 0);
     return 0;
 }

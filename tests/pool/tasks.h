@@ -4,6 +4,7 @@
 #ifndef WEFT_TEST_TASKS_H
 #define WEFT_TEST_TASKS_H
 
+#include <limits.h>
 #include <sched.h>
 
 #include "bodies.h"
@@ -33,14 +34,33 @@ static inline weft_pool_stats pool_stats(weft_pool *pool)
     memset(&stats, 0x55, sizeof stats);
     CHECK_EQ(weft_pool_stats_get(pool, &stats), 0);
     CHECK(stats.capacity > 0);
-    CHECK(stats.running >= 0 && stats.queued >= 0 && stats.blocked >= 0);
+    CHECK(stats.running >= 0 && stats.starting >= 0 && stats.queued >= 0 && stats.blocked >= 0);
+    CHECK(stats.lending >= 0 && stats.lending <= stats.running);
+    CHECK(stats.beyond >= 0 && stats.beyond <= stats.submitted);
+    CHECK(stats.failed >= 0 && stats.failed <= stats.completed);
     CHECK(stats.completed >= 0 && stats.rejected >= 0 && stats.dropped >= 0);
     CHECK(stats.cancelled >= 0 && stats.stolen >= 0 && stats.handlers_panicked >= 0);
     CHECK(stats.panicked >= 0 && stats.panicked <= stats.submitted);
     CHECK(stats.idle >= 0 && stats.idle <= stats.workers && stats.workers <= stats.most_workers);
-    CHECK_EQ(stats.submitted,
-             stats.completed + stats.running + stats.queued + stats.dropped + stats.cancelled);
+    CHECK_EQ(stats.submitted, stats.completed + stats.running + stats.starting + stats.queued +
+                                  stats.dropped + stats.cancelled);
     return stats;
+}
+
+/* Tasks that were admitted and have not begun. */
+static inline int64_t pool_waiting(weft_pool *pool)
+{
+    weft_pool_stats stats = pool_stats(pool);
+    return stats.starting + stats.queued;
+}
+
+/* Waits for the task; its result. */
+static inline int task_result(weft_task *task)
+{
+    int result = INT_MIN;
+    CHECK_EQ(weft_task_wait(task, &result), 0);
+    CHECK(result != INT_MIN);
+    return result;
 }
 
 static inline void await_blocked(weft_pool *pool, int64_t count)

@@ -2,6 +2,8 @@
  * pool.c: the pool under many seeds: every task that was admitted runs once, or is told to be dropped; no more run than
  * may; keys are in order; whoever tunes, pauses, aborts, cancels, panics or stops it meanwhile.
  */
+#include <limits.h>
+
 #include "seeds.h"
 
 enum { SUBMITTERS = 4, EACH = 10, KEYS = 3, TASKS = SUBMITTERS * EACH };
@@ -74,9 +76,10 @@ static void check_figures(void)
 {
     weft_pool_stats stats;
     CHECK_EQ(weft_pool_stats_get(pool, &stats), 0);
-    CHECK_EQ(stats.submitted,
-             stats.completed + stats.running + stats.queued + stats.dropped + stats.cancelled);
+    CHECK_EQ(stats.submitted, stats.completed + stats.running + stats.starting + stats.queued +
+                                  stats.dropped + stats.cancelled);
     CHECK(stats.running >= 0 && stats.queued >= 0 && stats.idle >= 0 && stats.blocked >= 0);
+    CHECK(stats.starting >= 0 && stats.lending >= 0 && stats.lending <= stats.running);
 }
 
 static void end(void)
@@ -155,7 +158,7 @@ static void meddle(void *arg)
 {
     (void)arg;
     for (int i = 0; i < 12; i++) {
-        switch (prng_below(&lots, 4)) {
+        switch (prng_below(&lots, 5)) {
         case 0:
             CHECK_EQ(weft_pool_tune(pool, 1 + prng_below(&lots, 4)), 0);
             break;
@@ -166,6 +169,9 @@ static void meddle(void *arg)
             break;
         case 2:
             CHECK(weft_pool_abort(pool) >= 0);
+            break;
+        case 3:
+            CHECK_EQ(weft_pool_tune_queue(pool, prng_below(&lots, 4)), 0);
             break;
         default:
             check_figures();
@@ -222,23 +228,20 @@ static void keys_in_order(void)
 }
 
 /* Handles: waited for, cancelled, released, some tasks panic. */
-static int handled_task(void *arg, void **result)
+static int handled_task(void *arg)
 {
     work();
     if ((uintptr_t)arg % 7 == 3)
         weft_panic("task %d, on purpose", (int)(uintptr_t)arg);
-    *result = arg;
-    return (uintptr_t)arg % 5 == 1 ? -EIO : 0;
+    return (uintptr_t)arg % 5 == 1 ? -EIO : (int)(uintptr_t)arg;
 }
 
-static void check_result(uintptr_t number, int error, const void *result)
+static void check_result(uintptr_t number, int result)
 {
     if (number % 7 == 3)
-        CHECK_EQ(error, -EOWNERDEAD);
-    else if (number % 5 == 1)
-        CHECK_EQ(error, -EIO);
+        CHECK_EQ(result, -EOWNERDEAD);
     else
-        CHECK(error == 0 && result == (void *)number);
+        CHECK_EQ(result, number % 5 == 1 ? -EIO : (int)number);
 }
 
 static void use_handles(void *arg)
@@ -247,15 +250,17 @@ static void use_handles(void *arg)
         uintptr_t number = (uintptr_t)arg * EACH + i;
         weft_task *handle;
         weft_panic_info info;
-        void *result = NULL;
+        int result = INT_MIN;
         CHECK_EQ(weft_task_start(&handle, pool, handled_task, (void *)number, NULL), 0);
         bool cancelled = one_in(4);
-        if (cancelled)
-            (void)!weft_task_cancel(handle);
-        int error = weft_task_wait(handle, &result);
-        if (!cancelled)
-            check_result(number, error, result);
-        if (error == -EOWNERDEAD)
+        int how = cancelled ? weft_task_cancel(handle) : 1;
+        CHECK(how >= 0 && how <= 2);
+        CHECK_EQ(weft_task_wait(handle, &result), 0);
+        if (how == 0)
+            CHECK_EQ(result, -ECANCELED);
+        else
+            check_result(number, result);
+        if (result == -EOWNERDEAD)
             CHECK_EQ(weft_task_panic(handle, &info), 0);
         CHECK_EQ(weft_task_ended(handle), 1);
         weft_task_release(handle);
@@ -271,29 +276,28 @@ static void handles(void)
 }
 
 /* Tasks that submit to their own full pool, and wait for what they submitted. */
-static int nested(void *arg, void **result)
+static int nested(void *arg)
 {
     uintptr_t depth = (uintptr_t)arg;
     weft_task *handle;
-    void *inner = NULL;
+    int inner = 0;
     if (depth > 0) {
         CHECK_EQ(weft_task_start(&handle, pool, nested, (void *)(depth - 1), NULL), 0);
         work();
         CHECK_EQ(weft_task_wait(handle, &inner), 0);
         weft_task_release(handle);
     }
-    *result = (void *)((uintptr_t)inner + 1);
-    return 0;
+    return inner + 1;
 }
 
 static void nest(void *arg)
 {
     (void)arg;
     weft_task *handle;
-    void *result;
+    int result;
     CHECK_EQ(weft_task_start(&handle, pool, nested, (void *)5, NULL), 0);
     CHECK_EQ(weft_task_wait(handle, &result), 0);
-    CHECK_EQ((uintptr_t)result, 6);
+    CHECK_EQ(result, 6);
     weft_task_release(handle);
 }
 

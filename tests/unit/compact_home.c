@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "pool/pool.h"
+#include "pool/worker.h"
 #include "sched/compact.h"
 #include "sched/sched.h"
 

@@ -10,7 +10,7 @@
 #include "base/sys.h"
 #include "bodies.h"
 #include "everywhere.h"
-#include "pool/pool.h"
+#include "pool/shard.h"
 #include "sched/sched.h"
 #include "sync/order.h"
 
@@ -297,36 +297,44 @@ static void two_number_it(void)
 
 #endif
 
-/* Tasks in hand: the last one is taken while it is put back, or stolen. */
+/* An inbox: the last task is taken while the inbox is closed, or the task stolen. */
 
 static struct {
-    struct chunk *chunk, *rest;
-    struct task stolen, taken;
+    struct plain_task stolen, taken;
     bool was_stolen, was_taken;
     weft_pool pool;
-    struct hand hand;
+    struct shard shard;
 } last;
 
 static void begin_last(void)
 {
-    struct queue queue = {NULL, NULL, 0};
-    struct task task = {.function = add_one, .arg = &last};
     memset(&last, 0, sizeof last);
-    CHECK(weft__queue_push(&queue, &task));
-    last.chunk = weft__queue_take_chunk(&queue);
+    CHECK(weft__queue_push(&last.pool.queues[NORMAL], add_one, &last));
+    last.shard.inbox = weft__queue_take_chunk(&last.pool.queues[NORMAL]);
+    last.shard.spare = weft__chunk_new(false);
+    CHECK(last.shard.inbox != NULL && last.shard.spare != NULL);
+    last.pool.shards = &last.shard;
+    last.pool.shard_count = last.pool.inboxes = 1;
+}
+
+static void end_last(void)
+{
+    weft__chunk_free(last.pool.queues[NORMAL].first);
+    weft__chunk_free(last.shard.inbox);
+    weft__chunk_free(last.shard.spare);
 }
 
 static void take_last(void *arg)
 {
     (void)arg;
-    last.was_taken = weft__chunk_take(last.chunk, &last.taken);
+    last.was_taken = shard_take(&last.shard, &last.taken);
     CHECK(!last.was_taken || last.taken.arg == &last);
 }
 
-static void split_last(void *arg)
+static void close_inbox(void *arg)
 {
     (void)arg;
-    last.rest = weft__chunk_split(last.chunk);
+    weft__shards_close_inboxes(&last.pool);
 }
 
 static void one_puts_it_back(void)
@@ -334,16 +342,16 @@ static void one_puts_it_back(void)
     uint32_t at = 0;
     bool met;
     begin_last(); /* there is a slab from then on */
-    weft__chunk_free(last.chunk);
+    end_last();
     weft__sys_live_count();
     int64_t before = weft__sys_live(LIVE_MEMORY);
     do {
         begin_last();
-        met = steps_at(split_last, NULL, ++at, take_last, NULL);
-        CHECK_EQ((last.rest != NULL) + last.was_taken, 1); /* one has it */
-        CHECK(last.rest == NULL || chunk_left(last.rest) == 1);
-        weft__chunk_free(last.rest);
-        weft__chunk_free(last.chunk);
+        met = steps_at(close_inbox, NULL, ++at, take_last, NULL);
+        int64_t back = last.pool.queues[NORMAL].length;
+        CHECK_EQ(back + last.was_taken, 1); /* one has it */
+        CHECK_EQ(atomic_i64_load_relaxed(&last.pool.ready), back);
+        end_last();
         CHECK_EQ(weft__sys_live(LIVE_MEMORY),
                  before); /* with sanitizers; else they are of a slab */
     } while (met);
@@ -352,7 +360,7 @@ static void one_puts_it_back(void)
 static void steal_last(void *arg)
 {
     (void)arg;
-    last.was_stolen = weft__pool_steal(&last.pool, &last.stolen);
+    last.was_stolen = weft__inboxes_steal(&last.pool, &last.stolen);
     CHECK(!last.was_stolen || last.stolen.arg == &last);
 }
 
@@ -362,13 +370,10 @@ static void one_steals_it(void)
     bool met;
     do {
         begin_last();
-        last.hand.chunk = last.chunk;
-        last.pool.hands = &last.hand;
-        last.pool.hand_count = last.pool.hands_used = 1;
         met = steps_at(steal_last, NULL, ++at, take_last, NULL);
         CHECK_EQ(last.was_stolen + last.was_taken, 1);
         CHECK_EQ(last.pool.stats.stolen, last.was_stolen);
-        weft__chunk_free(last.chunk);
+        end_last();
     } while (met);
 }
 

@@ -7,25 +7,14 @@
 #include "seeds.h"
 #include <weft/weft.h>
 
-enum { SLEEPERS = 50, NAPPER = SLEEPERS, ALL };
+enum { SLEEPERS = 50 };
 
 static int64_t deadline; /* of all, and far away */
-static int order[ALL], ran;
+static int order[SLEEPERS], ran;
 
 static void sleep_till_then(void *arg)
 {
     CHECK_EQ(weft_sleep_until(deadline), 0);
-    order[ran++] = (int)(intptr_t)arg;
-}
-
-/* As one who naps until a pool has places. */
-static void nap_till_then(void *arg)
-{
-    struct thread *thread = runtime_enter(thread_self());
-    CHECK_EQ(weft__park(&thread->fiber->waiter, WAIT_POOL_SUBMIT | WAIT_FIRM | WAIT_TOLD, NULL,
-                        NULL, deadline),
-             -ETIMEDOUT);
-    runtime_leave(thread_self());
     order[ran++] = (int)(intptr_t)arg;
 }
 
@@ -55,45 +44,10 @@ static void fire_all(void *arg)
     deadline = weft_now() + 3600 * WEFT_S;
     for (int i = 0; i < SLEEPERS; i++)
         start(sleep_till_then, i);
-    start(nap_till_then, NAPPER);
     CHECK(fire());
-    run_all(ALL);
-    CHECK_EQ(order[0], NAPPER);
+    run_all(SLEEPERS);
     for (int i = 0; i < SLEEPERS; i++)
-        CHECK_EQ(order[1 + i], i);
-}
-
-static void note(void *arg)
-{
-    order[ran++] = (int)(intptr_t)arg;
-}
-
-/* Of two who nap the first one goes first; neither the other is lost, nor who was to run next. */
-static void fire_two_naps(void *arg)
-{
-    (void)arg;
-    ran = 0;
-    deadline += 3600 * WEFT_S;
-    start(nap_till_then, 0);
-    start(sleep_till_then, 2);
-    start(nap_till_then, 3);
-    CHECK_EQ(weft_go(note, (void *)(intptr_t)1), 0);
-    CHECK(fire());
-    run_all(4);
-    for (int i = 0; i < 4; i++)
         CHECK_EQ(order[i], i);
-}
-
-/* One who naps is all that is ready: that is something. */
-static void fire_one_nap(void *arg)
-{
-    (void)arg;
-    ran = 0;
-    deadline += 3600 * WEFT_S;
-    CHECK(!fire());
-    start(nap_till_then, 0);
-    CHECK(fire());
-    run_all(1);
 }
 
 /* Many are late, and each that has its turn wakes another: none of them comes before one that was to wake earlier. */
@@ -127,58 +81,6 @@ static void fire_many(void *arg)
     }
     for (int i = 0; i < MANY; i++)
         CHECK_EQ(many_order[i], i);
-}
-
-/* One who naps to look after others is not late where they are, though the ring is as full as timers may make it. */
-
-static int ran_before_nap = -1; /* of the many, and of others */
-
-static void nap_promptly(void *arg)
-{
-    struct thread *thread = runtime_enter(thread_self());
-    CHECK_EQ(weft__park(&thread->fiber->waiter, WAIT_POOL_NAP | WAIT_FIRM | WAIT_TOLD, NULL, NULL,
-                        deadline + WEFT_MS / 2),
-             -ETIMEDOUT);
-    runtime_leave(thread_self());
-    ran_before_nap = many_ran + ran;
-    (void)arg;
-}
-
-/* One who only waits for a place gives way to it. */
-static void fire_nap_behind_another(void *arg)
-{
-    (void)arg;
-    ran = many_ran = 0;
-    ran_before_nap = -1;
-    deadline += 3600 * WEFT_S;
-    start(nap_promptly, 0);
-    start(nap_till_then, 0);
-    struct thread *thread = runtime_enter(thread_self());
-    CHECK(weft__timers_fire(thread->processor, thread->processor, deadline + WEFT_MS / 4));
-    CHECK(weft__timers_fire(thread->processor, thread->processor, deadline + WEFT_MS));
-    runtime_leave(thread_self());
-    run_all(1);
-    CHECK_EQ(ran_before_nap, 0);
-}
-
-static void fire_many_and_a_nap(void *arg)
-{
-    (void)arg;
-    ran = many_ran = 0;
-    deadline += 3600 * WEFT_S;
-    start(nap_promptly, 0);
-    for (int i = 0; i < MANY; i++)
-        start(sleep_late, i);
-    struct thread *thread = runtime_enter(thread_self());
-    while (weft__timers_fire(thread->processor, thread->processor, deadline + WEFT_MS / 4))
-        continue;
-    runtime_leave(thread_self());
-    CHECK(fire());
-    while (many_ran < MANY || ran_before_nap < 0) {
-        (void)fire();
-        weft_yield();
-    }
-    CHECK_EQ(ran_before_nap, 0);
 }
 
 /* However long others keep the ring, timers have their turn. */
@@ -250,48 +152,6 @@ static void share_the_turns(void *arg)
         share_with(counts[i]);
 }
 
-/* Nor does one who naps again and again, and is prompt, take the turns of all others who sleep. */
-
-static void nap_until_slept(void *arg)
-{
-    (void)arg;
-    while (!slept) {
-        struct thread *thread = runtime_enter(thread_self());
-        CHECK_EQ(weft__park(&thread->fiber->waiter, WAIT_POOL_NAP | WAIT_FIRM | WAIT_TOLD, NULL,
-                            NULL, weft_now() + WEFT_US),
-                 -ETIMEDOUT);
-        runtime_leave(thread_self());
-    }
-}
-
-static void compute_until_slept(void *arg)
-{
-    enum { PAUSES = 20, MOST = 3000000 };
-    (void)arg;
-    while (!slept) {
-        for (int i = 0; i < PAUSES; i++)
-            cpu_relax();
-        weft_yield();
-        CHECK(yields++ < MOST);
-    }
-}
-
-static void sleep_beside_naps(void *arg)
-{
-    enum { OTHERS = 150 };
-    (void)arg;
-    weft_fiber *fibers[OTHERS + 1];
-    slept = false;
-    yields = 0;
-    CHECK_EQ(weft_spawn(&fibers[OTHERS], nap_until_slept, NULL, NULL), 0);
-    for (int i = 0; i < OTHERS; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], compute_until_slept, NULL, NULL), 0);
-    weft_yield();
-    CHECK_EQ(weft_go(sleep_a_moment, NULL), 0);
-    for (int i = 0; i <= OTHERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-}
-
 static void crowd(int64_t count)
 {
     weft_fiber *fibers[1000];
@@ -319,30 +179,25 @@ static void run(void (*function)(void *))
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-static void who_naps_for_a_place_goes_first(void)
+static void first_armed_first_run(void)
 {
     CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
     /* No monitor, the second thread to be started: it would give the processor to another if this thread has no CPU for long. */
     weft__sys_fail(SYS_THREAD, 2, true);
     run(fire_all);
     weft__sys_fail(SYS_THREAD, 0, false);
-    run(fire_two_naps);
-    run(fire_one_nap);
 }
 
 static void who_is_late_waits_in_its_order(void)
 {
     run(fire_many);
-    run(fire_many_and_a_nap);
-    run(fire_nap_behind_another);
     run(sleep_in_a_crowd);
     run(share_the_turns);
-    run(sleep_beside_naps);
 }
 
 int main(void)
 {
-    RUN_PLAIN(who_naps_for_a_place_goes_first, "knows who runs next on one processor");
+    RUN_PLAIN(first_armed_first_run, "knows who runs next on one processor");
     RUN_PLAIN(who_is_late_waits_in_its_order, "knows who runs next on one processor");
     return 0;
 }

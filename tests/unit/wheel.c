@@ -480,70 +480,8 @@ static void jumps_to_the_next(void)
     CHECK_EQ(now, BEGIN + 1000 * TICK + 1);
 }
 
-static void arm_prompt(struct alarm *alarm, int64_t deadline)
-{
-    alarm->armed = true;
-    alarm->deadline = deadline;
-    latch_acquire(&wheel.latch);
-    weft__wheel_arm_prompt_locked(&wheel, &alarm->timer, deadline);
-    latch_release(&wheel.latch);
-}
-
-/* It fires before all that is late, whatever the budget, and not before its own time. */
-static void a_prompt_one_comes_first(void)
-{
-    enum { LATE = 5 };
-    struct alarm late[LATE] = {0}, prompt = {0};
-    uint32_t calls = 0;
-    begin(BEGIN);
-    arm_prompt(&prompt, BEGIN + 3 * TICK + 7);
-    CHECK_EQ(next(), BEGIN + 3 * TICK + 7);
-    for (int i = 0; i < LATE; i++)
-        arm(&late[i], BEGIN + TICK);
-    CHECK(next() < BEGIN + 3 * TICK);
-    now = BEGIN + 3 * TICK + 6;
-    CHECK_EQ(fire_due(1), 1);
-    CHECK_EQ(late[0].fired, 1);
-    CHECK_EQ(prompt.fired, 0);
-    now++;
-    CHECK_EQ(weft__wheel_fire(&wheel, now, 0, fire, &calls), 1);
-    CHECK_EQ(prompt.fired, 1);
-    CHECK_EQ(next(), 0); /* the others */
-    CHECK_EQ(fire_due(NO_BUDGET), LATE - 1);
-    CHECK_EQ(next(), WHEEL_EMPTY);
-}
-
-/* There is one place for that; who finds it taken is as any other, and neither is lost. */
-static void prompt_ones_can_be_disarmed(void)
-{
-    struct alarm one = {0}, other = {0}, third = {0};
-    begin(BEGIN);
-    arm_prompt(&one, BEGIN + 5 * TICK);
-    CHECK(disarm(&one));
-    CHECK_EQ(next(), WHEEL_EMPTY);
-    arm_prompt(&one, BEGIN + 5 * TICK);
-    arm_prompt(&other, BEGIN + 2 * TICK);
-    CHECK(next() < BEGIN + 3 * TICK);
-    CHECK(disarm(&one));
-    CHECK(!disarm(&one));
-    arm_prompt(&third, BEGIN + 9 * TICK);
-    CHECK(disarm(&other));
-    CHECK_EQ(next(), BEGIN + 9 * TICK);
-    arm_prompt(&other, BEGIN + 9 * TICK);
-    now = BEGIN + 9 * TICK;
-    CHECK_EQ(fire_due(1), 1);
-    CHECK_EQ(third.fired, 1);
-    now += TICK; /* as any other: its deadline is rounded up to a tick */
-    CHECK_EQ(fire_due(1), 1);
-    CHECK_EQ(other.fired, 1);
-    CHECK_EQ(one.fired, 0);
-    CHECK_EQ(next(), WHEEL_EMPTY);
-}
-
 int main(void)
 {
-    RUN_PLAIN(a_prompt_one_comes_first, "about plain threads");
-    RUN_PLAIN(prompt_ones_can_be_disarmed, "about plain threads");
     RUN_PLAIN(jumps_to_the_next, "about plain threads");
     RUN_PLAIN(equals_fire_in_order, "about plain threads");
     RUN_PLAIN(told_who_comes_later, "about plain threads");

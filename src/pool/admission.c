@@ -1,0 +1,567 @@
+/*
+ * admission.c: the limit, the line of submitters, the policies.
+ *
+ * At most capacity + queue tasks are inside. A submitter of a full pool that is to wait stands in a line with its task; whoever
+ * makes room puts the task into the queue in its place and wakes it. So the order of the line is the order of the tasks,
+ * no submitter overtakes another, and one that is woken has nothing left to do.
+ *
+ * A plain submit by one of the pool's own tasks never waits: its place may be what the others wait for. Past the limit it is
+ * admitted all the same, and counted in stats.beyond. All other submits, by whomever, get what their policy and deadline say.
+ *
+ * A submitter that gives up (deadline, context) leaves the line by itself, under the latch. One that has been claimed by the clock or a
+ * context, and is found first in line before it could leave, is taken out there, and counts as a visitor until it has seen that:
+ * so serving the line is O(1) for each that leaves, and the pool is there as long as the submitter needs it.
+ *
+ * To wake a thread costs some microseconds on both sides, more than most tasks take. So a thread in line naps for THREAD_NAP before it
+ * sleeps: whoever serves it need not wake it, and workers do not look for it. After the nap it serves the line itself, and finds
+ * places for many tasks. A fiber is woken at once, but behind all that is ready on the processor: until it runs, other tasks end, and it
+ * finds places for several too.
+ *
+ * WEFT_CALLER_RUNS: the submitter of a full pool calls the task itself, unbound from its context and without worker state.
+ * The task is inside, but holds no place. One that is submitted from inside such a task to the same pool is admitted beyond the limit
+ * instead: the calls do not nest.
+ */
+#include "pool/admission.h"
+
+#include <errno.h>
+
+#include "base/assert.h"
+#include "pool/failure.h"
+#include "pool/group.h"
+#include "pool/shard.h"
+#include "pool/worker.h"
+#include "sched/compact.h"
+#include "sync/context.h"
+
+/* A submitter that waits; on its stack, or in a stash. */
+struct submitter {
+    struct link link;       /* first: submitter_of */
+    struct link group_link; /* among those that submit tasks of the same group */
+    struct waiter *waiter;
+    struct offer offer;
+    int error;   /* once it was claimed, or served */
+    bool own;    /* it is one of the pool's own tasks, which may submit while the pool stops */
+    bool left;   /* it was taken out of the line after it had given up; latch */
+    bool naps;   /* it is not to be woken: it looks by itself, soon; latch */
+    bool served; /* while it napped; latch */
+};
+
+static struct submitter *submitter_of(struct link *link)
+{
+    return (struct submitter *)(void *)link; /* or NULL */
+}
+
+/* Whose call it is. */
+
+static struct caller_run **caller_runs(bool make)
+{
+    weft_fiber *fiber = weft_self();
+    if (fiber != NULL) {
+        struct extra *extra = make ? weft__fiber_extra(fiber) : fiber_extra(fiber);
+        return extra != NULL ? &extra->caller_runs : NULL;
+    }
+    struct foreign *foreign = make ? weft__foreign_self() : (struct foreign *)thread_self();
+    return foreign != NULL ? &foreign->caller_runs : NULL;
+}
+
+struct caller_run *weft__caller_run(void)
+{
+    struct caller_run **first = caller_runs(false);
+    return first != NULL ? *first : NULL;
+}
+
+static bool is_related(const weft_pool *one, const weft_pool *other)
+{
+    const void *family = atomic_ptr_load_acquire(&one->family); /* pairs with weft_pools_open */
+    return one == other || (family != NULL && family == atomic_ptr_load_acquire(&other->family));
+}
+
+static bool caller_runs_for(const weft_pool *pool)
+{
+    for (const struct caller_run *run = weft__caller_run(); run != NULL; run = run->outer)
+        if (is_related(run->pool, pool))
+            return true;
+    return false;
+}
+
+struct worker *weft__pool_place(const weft_pool *pool)
+{
+    struct worker *worker = weft__worker_self();
+    bool holds = worker != NULL && worker->pool == pool &&
+                 worker->state != WORKER_LOOSE; /* else in on_worker_exit */
+    return holds ? worker : NULL;
+}
+
+bool weft__pool_is_own(const weft_pool *pool)
+{
+    const struct worker *worker = weft__worker_self();
+    return (worker != NULL && is_related(worker->pool, pool)) || caller_runs_for(pool);
+}
+
+/* The line; under the latch. */
+
+static void set_attention(weft_pool *pool)
+{
+    uint32_t attention = pool->line.length > pool->napping;
+    if (attention != atomic_u32_load_relaxed(&pool->attention))
+        atomic_u32_exchange_seq_cst(&pool->attention, attention); /* pairs with chunk_take */
+}
+
+int weft__pool_admit(weft_pool *pool, const struct offer *offer)
+{
+    if (offer->record != NULL)
+        weft__pool_put(pool, offer->record);
+    else if (!weft__pool_put_plain(pool, offer->plain.function, offer->plain.arg))
+        return -ENOMEM;
+    pool->inside++;
+    pool->stats.submitted++;
+    return 0;
+}
+
+static struct group_line *group_of(const struct offer *offer)
+{
+    return offer->record != NULL ? offer->record->group : NULL;
+}
+
+static void enter_line(weft_pool *pool, struct submitter *submitter)
+{
+    struct group_line *group = group_of(&submitter->offer);
+    line_add(&pool->line, &submitter->link);
+    if (group != NULL)
+        line_add(&group->submitters, &submitter->group_link);
+}
+
+static void leave_line(weft_pool *pool, struct submitter *submitter)
+{
+    struct group_line *group = group_of(&submitter->offer);
+    line_leave(&pool->line, &submitter->link);
+    if (group != NULL)
+        line_leave(&group->submitters, &submitter->group_link);
+}
+
+/* Takes it out of the line; false: it has given up. */
+static bool claim(weft_pool *pool, struct submitter *submitter)
+{
+    leave_line(pool, submitter);
+    if (submitter->naps || waiter_claim(submitter->waiter, 0))
+        return true;
+    submitter->left = true;
+    pool->visitors++;
+    return false;
+}
+
+/* The first submitter in line that has not given up, out of the line; NULL: none. */
+static struct submitter *claim_first(weft_pool *pool)
+{
+    struct submitter *first;
+    while ((first = submitter_of(pool->line.first)) != NULL)
+        if (claim(pool, first))
+            return first;
+    return NULL;
+}
+
+/* Its task was admitted, or refused. */
+static void answer(weft_pool *pool, struct submitter *submitter, int error, struct errands *errands)
+{
+    submitter->error = error;
+    submitter->served = true;
+    if (submitter->naps)
+        pool->napping--;
+    else
+        errands_wake(errands, submitter->waiter);
+}
+
+void weft__line_serve(weft_pool *pool, struct errands *errands)
+{
+    struct submitter *first;
+    if (likely(pool->line.length == 0))
+        return;
+    while (pool->inside < pool_limit(pool) && (first = claim_first(pool)) != NULL)
+        answer(pool, first, weft__pool_admit(pool, &first->offer), errands);
+    set_attention(pool);
+}
+
+void weft__line_refuse(weft_pool *pool, int error, struct errands *errands)
+{
+    for (struct link *link = pool->line.first, *next; link != NULL; link = next) {
+        struct submitter *submitter = submitter_of(link);
+        next = link->next;
+        if (submitter->own || !claim(pool, submitter))
+            continue;
+        pool->stats.rejected++;
+        answer(pool, submitter, error, errands);
+    }
+    set_attention(pool);
+}
+
+void weft__line_refuse_group(weft_pool *pool, struct group_line *group, struct errands *errands)
+{
+    for (struct link *link = group->submitters.first, *next; link != NULL; link = next) {
+        struct submitter *submitter = container_of(link, struct submitter, group_link);
+        next = link->next;
+        if (!claim(pool, submitter))
+            continue;
+        pool->stats.rejected++;
+        answer(pool, submitter, group->cancelled, errands);
+    }
+    set_attention(pool);
+}
+
+static void unlock_pool(void *pool)
+{
+    latch_release(&((weft_pool *)pool)->latch);
+}
+
+/* A thread in line naps first; with the latch held, and held again after it. True: it was served, and the latch is released. */
+static bool nap(weft_pool *pool, struct submitter *submitter)
+{
+    int64_t until = weft_after(THREAD_NAP), deadline = submitter->offer.deadline;
+    submitter->naps = true;
+    pool->napping++;
+    pool->visitors++;
+    set_attention(pool);
+    latch_release(&pool->latch);
+    weft__sys_sleep_until(until < deadline ? until : deadline);
+    latch_acquire(&pool->latch);
+    do {
+        struct errands errands = {.first = NULL};
+        weft__shards_collect(pool);
+        weft__line_serve(pool, &errands);
+        bool served = submitter->served;
+        pool->visitors -= served;
+        weft__pool_settle(pool, &errands);
+        if (served || errands_any(&errands)) {
+            weft__pool_unlatch(pool, &errands);
+            if (served)
+                return true;
+            latch_acquire(&pool->latch);
+        }
+        atomic_u32_exchange_seq_cst(&pool->attention, 1); /* as in look_again */
+        weft__shards_collect(pool);
+    } while (submitter->served || pool->inside < pool_limit(pool));
+    submitter->naps = false;
+    pool->napping--;
+    pool->visitors--;
+    return false;
+}
+
+/* Waits in line; with the latch held, which is released. */
+static int wait_as(weft_pool *pool, struct submitter *submitter, const struct offer *offer)
+{
+    struct waiter own;
+    *submitter = (struct submitter){
+        .waiter = weft__waiter_begin(&own), .offer = *offer, .own = weft__pool_is_own(pool)};
+    enter_line(pool, submitter);
+    if (weft_self() == NULL && !seeded() && nap(pool, submitter))
+        return submitter->error;
+    int error = weft__park(submitter->waiter, WAIT_POOL_SUBMIT | WAIT_TOLD, unlock_pool, pool,
+                           offer->deadline);
+    if (!wait_gave_up(error))
+        return submitter->error;
+    struct errands errands = {.first = NULL};
+    latch_acquire(&pool->latch);
+    if (submitter->left)
+        pool->visitors--;
+    else
+        leave_line(pool, submitter);
+    pool->stats.rejected++;
+    set_attention(pool);
+    weft__pool_settle(pool, &errands);
+    weft__pool_unlatch(pool, &errands);
+    return error;
+}
+
+static noinline int wait_elsewhere(weft_pool *pool, const struct offer *offer)
+{
+    struct submitter *submitter = weft__stash(sizeof *submitter);
+    if (submitter == NULL) {
+        pool->stats.rejected++;
+        latch_release(&pool->latch);
+        return -ENOMEM;
+    }
+    int error = wait_as(pool, submitter, offer);
+    weft__unstash(submitter);
+    return error;
+}
+
+static noinline int wait_in_line(weft_pool *pool, const struct offer *offer)
+{
+    struct submitter own;
+    return likely(!on_compact()) ? wait_as(pool, &own, offer) : wait_elsewhere(pool, offer);
+}
+
+/* Policies. */
+
+struct dropped {
+    const weft_pool_options *options;
+    struct plain_task plain;
+};
+
+static void call_drop(void *arg)
+{
+    struct dropped *dropped = arg;
+    dropped->options->on_drop(dropped->plain.function, dropped->plain.arg, dropped->options->data);
+}
+
+void weft__pool_tell_drop(weft_pool *pool, const struct plain_task *plain, struct task *record)
+{
+    struct dropped dropped = {&pool->options,
+                              record != NULL ? (struct plain_task){record->function, record->arg}
+                                             : *plain};
+    if (record != NULL && record->kind->drop != NULL)
+        record->kind->drop(pool, record);
+    else if (pool->options.on_drop != NULL)
+        (void)weft__pool_call_option(pool, call_drop, &dropped);
+    if (record != NULL && !weft__runtime_forked())
+        record->kind->release(record);
+}
+
+/* What happens to an offer. */
+enum verdict { ADMIT, BEYOND, REFUSE, WAIT, CALL, DROP, MAKE_FIRST, TELL, AGAIN };
+
+/* Under the latch, in a full pool whose submitters wait. */
+static enum verdict judge_waiting(const weft_pool *pool, const struct offer *offer, bool own,
+                                  int *error)
+{
+    if (own && offer->deadline == WEFT_NEVER)
+        return BEYOND;
+    if (pool->options.max_blocked > 0 && pool->line.length >= pool->options.max_blocked)
+        return REFUSE;
+    if (offer->deadline > WEFT_NOW)
+        return WAIT;
+    if (!offer->tries)
+        *error = -ETIMEDOUT;
+    return REFUSE;
+}
+
+/* Under the latch; the error is for REFUSE. */
+static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own, int *error)
+{
+    *error = -ESHUTDOWN;
+    /* The tasks of a pool that stops may still submit: what was admitted runs to its end. */
+    if (pool->state == POOL_STOPPED || (pool->state == POOL_STOPPING && !own))
+        return REFUSE;
+    const struct group_line *group = group_of(offer);
+    if (unlikely(group != NULL && group->cancelled != 0)) {
+        *error = group->cancelled;
+        return REFUSE;
+    }
+    if (unlikely(pool->workers == 0))
+        return MAKE_FIRST;
+    *error = -EAGAIN;
+    if (pool->inside >= pool_limit(pool))
+        weft__shards_collect(pool);
+    bool plain_own = own && offer->deadline == WEFT_NEVER;
+    if (pool->inside < pool_limit(pool) && (pool->line.length == 0 || plain_own))
+        return ADMIT;
+    switch (pool->options.when_full) {
+    case WEFT_REJECT:
+        return REFUSE;
+    case WEFT_DROP_NEWEST:
+    case WEFT_DROP_OLDEST:
+        return DROP;
+    case WEFT_CALLER_RUNS:
+        if (caller_runs_for(pool))
+            return BEYOND;
+        if (!pool->paused && (offer->record == NULL || offer->record->key == 0))
+            return CALL;
+        break;
+    default:
+        break;
+    }
+    return judge_waiting(pool, offer, own, error);
+}
+
+/* Under the latch, before one waits: from here workers look between two tasks, and what had ended before that is collected.
+ * True: there is room after all, or somebody to be woken first. A worker is called once: if it cannot be made the submitter waits
+ * all the same. */
+static bool look_again(weft_pool *pool, bool calls, struct errands *errands)
+{
+    atomic_u32_exchange_seq_cst(&pool->attention, 1); /* pairs with chunk_take */
+    weft__shards_collect(pool);
+    weft__line_serve(pool, errands);
+    if (calls)
+        weft__pool_call(pool, errands, false); /* for what was in outboxes */
+    bool again =
+        errands_any(errands) || (pool->line.length == 0 && pool->inside < pool_limit(pool));
+    if (again)
+        set_attention(pool);
+    return again;
+}
+
+/* What is left to be done when the latch is released. */
+struct after {
+    bool drops;
+    struct plain_task plain;
+    struct task *record;
+};
+
+static int drop(weft_pool *pool, const struct offer *offer, struct after *after)
+{
+    after->drops = true;
+    pool->visitors++;
+    if (pool->options.when_full == WEFT_DROP_OLDEST) {
+        weft__shards_close_inboxes(pool);
+        if (weft__pool_pop_oldest(pool, NULL, &after->plain, &after->record)) {
+            pool->inside--;
+            pool->stats.dropped++;
+            return weft__pool_admit(pool, offer);
+        }
+    }
+    after->plain = offer->plain;
+    after->record = offer->record;
+    pool->stats.submitted++;
+    pool->stats.dropped++;
+    return 0;
+}
+
+static bool is_telling(void)
+{
+    const weft_fiber *fiber = weft_self();
+    return fiber != NULL && fiber->tells;
+}
+
+/* The outbox of the caller's processor has what the caller submitted before this. */
+static void close_outbox_here(weft_pool *pool)
+{
+    struct shard *shard = weft_self() != NULL ? shard_here(pool) : NULL;
+    if (shard != NULL)
+        weft__outbox_close(pool, shard);
+}
+
+/* Judges and acts under the latch; the caller has entered the runtime. What is left to be done without the latch is the
+ * verdict, for which the caller counts as a visitor if it comes back: CALL, MAKE_FIRST, TELL, AGAIN. Else ADMIT, with *error.
+ * `before` is what it was the last time; ADMIT: this is the first. */
+static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
+                           enum verdict before, struct after *after, int *error)
+{
+    struct errands errands = {.first = NULL};
+    latch_acquire(&pool->latch);
+    pool->visitors -= before != ADMIT;
+    if (unlikely(pool->outboxes > 0))
+        close_outbox_here(pool);
+    enum verdict verdict = judge(pool, offer, own, error);
+    if (verdict == WAIT) {
+        /* A worker of any pool first tells that it waits: not under this latch. */
+        verdict = is_telling() ? TELL : look_again(pool, before != AGAIN, &errands) ? AGAIN : WAIT;
+        if (verdict == WAIT) {
+            *error = wait_in_line(pool, offer); /* releases the latch */
+            return ADMIT;
+        }
+    }
+    switch (verdict) {
+    case BEYOND:
+        pool->stats.beyond++;
+        *error = weft__pool_admit(pool, offer);
+        verdict = ADMIT;
+        break;
+    case ADMIT:
+        *error = weft__pool_admit(pool, offer);
+        break;
+    case DROP:
+        *error = drop(pool, offer, after);
+        verdict = ADMIT;
+        break;
+    case CALL:
+        pool->visitors++;
+        if (offer->record != NULL) {
+            offer->record->in_caller = true;
+            task_begin(offer->record);
+        }
+        pool->inside++;
+        pool->caller_runs++;
+        pool->stats.submitted++;
+        break;
+    case MAKE_FIRST:
+        weft__pool_count_new(pool);
+        pool->visitors++;
+        latch_release(&pool->latch);
+        return verdict;
+    case REFUSE:
+        pool->stats.rejected++;
+        verdict = ADMIT;
+        break;
+    default: /* TELL, AGAIN */
+        pool->visitors++;
+        break;
+    }
+    weft__pool_settle(pool, &errands);
+    weft__pool_unlatch(pool, &errands);
+    return verdict;
+}
+
+/* The pool has no worker: without one the task would be admitted and never run. 0 or an error. */
+static int make_first(weft_pool *pool)
+{
+    int error = weft__worker_make(pool);
+    if (error == 0)
+        return 0;
+    struct errands errands = {.first = NULL};
+    latch_acquire(&pool->latch);
+    pool->workers--;
+    pool->starting--;
+    pool->visitors--;
+    pool->stats.rejected++;
+    weft__pool_settle(pool, &errands);
+    weft__pool_unlatch(pool, &errands);
+    return error;
+}
+
+/* WEFT_CALLER_RUNS. */
+
+static void run_in_caller(weft_pool *pool, const struct offer *offer)
+{
+    struct caller_run own = {.pool = pool, .record = offer->record, .outer = weft__caller_run()};
+    weft_context *before = weft_context_current();
+    struct errands errands = {.first = NULL};
+    *caller_runs(false) = &own;
+    if (before != NULL) {
+        weft__context_hold(before);
+        (void)weft_context_bind(NULL, NULL);
+    }
+    bool counted = weft__pool_call_task(pool, &offer->plain, offer->record);
+    if (weft__runtime_forked())
+        return;                            /* the caller's record is the parent's */
+    (void)weft_context_bind(before, NULL); /* it was bound, so there is memory for it */
+    if (before != NULL)
+        weft__context_drop(before);
+    *caller_runs(false) = own.outer;
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    pool->visitors--;
+    if (!counted) {
+        pool->inside--;
+        pool->caller_runs--;
+        pool->stats.completed++;
+    }
+    weft__pool_finish(pool, &errands, fiber);
+}
+
+int weft__pool_offer(weft_pool *pool, const struct offer *offer)
+{
+    struct after after = {.drops = false};
+    int error = 0;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (pool->options.when_full == WEFT_CALLER_RUNS && caller_runs(true) == NULL)
+        return -ENOMEM;
+    bool own = weft__pool_is_own(pool), fiber = enter_if_fiber();
+    enum verdict verdict = ADMIT;
+    while ((verdict = decide(pool, offer, own, verdict, &after, &error)) != ADMIT &&
+           verdict != CALL) {
+        if (verdict == TELL)
+            weft__worker_tells();
+        if (verdict == MAKE_FIRST && (error = make_first(pool)) != 0)
+            break;
+    }
+    leave_if_fiber(fiber);
+    if (unlikely(after.drops)) {
+        weft__pool_tell_drop(pool, &after.plain, after.record);
+        weft__pool_leave(pool);
+    }
+    if (verdict == CALL) {
+        run_in_caller(pool, offer);
+        error = 0;
+    }
+    return error;
+}

@@ -1,0 +1,324 @@
+/*
+ * dispatch.c: which worker is woken or made, and what follows from a change of the pool.
+ *
+ * One rule: while a task is ready and a place is free, some worker has the duty to look for tasks. The active workers have it,
+ * at most one per processor, since more could not run. A worker whose task parks gives the duty up (it is blocked from then
+ * on), and if tasks are ready another is woken or made. A blocked worker whose task ends takes the next task without the
+ * duty: so where tasks wait, a task costs its worker the latch once.
+ *
+ * One more active worker than there are is called only where it would have a processor. If tasks are short (`quick`) it is called only
+ * when many are ready, since two contend for the latch; if they turn out to be long, failure.c calls it.
+ *
+ * What cannot be done under the latch (wake, make a worker) is noted as errands and run when it is released. A worker that is to
+ * be made is counted before that, so the pool does not stop meanwhile. If it cannot be made, and no worker is there that
+ * will look, it is tried again whenever a fiber ends and every few milliseconds (weft__starve_outside): what was admitted is
+ * not stuck. A submit to a pool without any worker makes the first one before it is admitted, and fails if it cannot
+ * (admission.c).
+ *
+ * Places. A worker that waits for a task or group of its own pool lends its place: `lent` is one more, so another may begin.
+ * When what it waits for ends, the place is returned before the worker of that looks for its next task. A waiter that is
+ * woken otherwise has its place back at once, without waiting for one: it may hold a lock that the others want. Then busy
+ * may be above capacity; inboxes are closed, and nothing begins until it is not.
+ */
+#include "pool/dispatch.h"
+
+#include "base/assert.h"
+#include "pool/admission.h"
+#include "pool/shard.h"
+#include "pool/worker.h"
+
+/* Who is there; under the latch. */
+
+static bool worker_lost(const struct worker *worker)
+{
+    return (atomic_u32_load_relaxed(&worker->fiber->outside) & OUTSIDE_LOST) != 0;
+}
+
+int64_t weft__pool_actives(const weft_pool *pool)
+{
+    int64_t count = pool->active.length + pool->starting;
+    if (likely(atomic_u32_load_relaxed(&weft__sched.lost) == 0))
+        return count;
+    for (struct worker *worker = worker_of(pool->active.first); worker != NULL;
+         worker = worker_of(worker->link.next))
+        count -= worker_lost(worker);
+    return count;
+}
+
+bool weft__workers_suffice(const weft_pool *pool, int64_t ready, bool dry)
+{
+    int64_t actives = weft__pool_actives(pool);
+    return actives > 0 && ((!dry && atomic_u32_load_relaxed(&weft__sched.idle_count) == 0) ||
+                           (pool->quick && ready <= actives * BACKLOG));
+}
+
+bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck)
+{
+    int64_t coming = pool->called + pool->starting;
+    return !pool->paused && pool_busy(pool) < pool->capacity &&
+           weft__pool_actives(pool) - stuck < weft__sched.processor_count &&
+           (atomic_i64_load_relaxed(&pool->ready) > coming ||
+            atomic_i64_load_relaxed(&pool->ready) + weft__inboxes_length(pool) > coming);
+}
+
+/* An idle worker, claimed with what it is to do; NULL if there is none. */
+static struct worker *claim_idle(weft_pool *pool, bool oldest, int what)
+{
+    struct worker *worker;
+    while ((worker = worker_of(oldest ? pool->idle.first : pool->idle.last)) != NULL) {
+        line_leave(&pool->idle, &worker->link);
+        worker->state = WORKER_LOOSE; /* not idle any more, whoever claims it */
+        if (waiter_claim(&worker->fiber->waiter, what))
+            return worker;
+    }
+    return NULL;
+}
+
+void weft__pool_count_new(weft_pool *pool)
+{
+    pool->starting++;
+    pool->workers++;
+    if (pool->workers > pool->stats.most_workers)
+        pool->stats.most_workers = pool->workers;
+}
+
+void weft__pool_call_worker(weft_pool *pool, struct errands *errands)
+{
+    struct worker *worker = claim_idle(pool, pool->options.reuse == WEFT_FIFO, WORKER_WORK);
+    if (worker != NULL) {
+        worker->state = WORKER_ACTIVE;
+        line_add(&pool->active, &worker->link);
+        worker->called = true;
+        pool->called++;
+        errands_wake(errands, &worker->fiber->waiter);
+    } else if (pool->failing == 0 && !errands->make_worker) {
+        weft__pool_count_new(pool);
+        errands->make_worker = true;
+    }
+}
+
+void weft__pool_call(weft_pool *pool, struct errands *errands, bool dry)
+{
+    if (!weft__workers_suffice(pool, atomic_i64_load_relaxed(&pool->ready), dry) &&
+        weft__pool_wants_worker(pool, 0))
+        weft__pool_call_worker(pool, errands);
+}
+
+bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands)
+{
+    struct worker *worker = claim_idle(pool, true, WORKER_EXIT);
+    if (worker != NULL)
+        errands_wake(errands, &worker->fiber->waiter);
+    return worker != NULL;
+}
+
+/* What follows. */
+
+static void wake_all(void **list, struct errands *errands)
+{
+    struct waiter *waiter;
+    while ((waiter = waiters_claim_first(list, 0)) != NULL)
+        errands_wake(errands, waiter);
+}
+
+/* When nothing is left, those who wait for that are woken, and a stopping pool is stopped. */
+static void conclude(weft_pool *pool, struct errands *errands)
+{
+    if (!pool_is_quiet(pool))
+        return;
+    wake_all(&pool->watchers, errands);
+    if (pool->state != POOL_STOPPING || pool->kept)
+        return;
+    while (weft__pool_end_oldest(pool, errands))
+        continue;
+    if (pool->workers > 0)
+        return;
+    pool->state = POOL_STOPPED;
+    wake_all(&pool->stoppers, errands);
+}
+
+void weft__pool_show_room(weft_pool *pool)
+{
+    if (unlikely(pool->room != NULL))
+        atomic_u32_store_relaxed(pool->room, pool->inside < pool_limit(pool));
+}
+
+void weft__pool_settle(weft_pool *pool, struct errands *errands)
+{
+    weft__line_serve(pool, errands);
+    weft__pool_call(pool, errands, false);
+    conclude(pool, errands);
+    weft__pool_show_room(pool);
+}
+
+/* A worker could not be made. */
+static noinline void make_failed(weft_pool *pool)
+{
+    struct errands errands = {.first = NULL};
+    latch_acquire(&pool->latch);
+    pool->workers--;
+    pool->starting--;
+    bool lacks = weft__pool_actives(pool) == 0 && weft__pool_wants_worker(pool, 0);
+    conclude(pool, &errands);
+    weft__pool_unlatch(pool, &errands);
+    if (lacks)
+        weft__starve_outside();
+}
+
+void weft__pool_unlatch(weft_pool *pool, struct errands *errands)
+{
+    latch_release(&pool->latch); /* without a worker to be made the pool may be gone from here on */
+    weft__errands_run(pool, errands);
+}
+
+void weft__errands_run(weft_pool *pool, struct errands *errands)
+{
+    for (struct waiter *waiter = errands->first, *next; waiter != NULL; waiter = next) {
+        next = waiter->next;
+        if (waiter->what == WAIT_POOL_SUBMIT)
+            weft__wake_behind(waiter);
+        else
+            weft__wake(waiter);
+    }
+    if (unlikely(errands->make_worker) && weft__worker_make(pool) != 0)
+        make_failed(pool);
+}
+
+void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber)
+{
+    weft__pool_settle(pool, errands);
+    weft__pool_unlatch(pool, errands);
+    leave_if_fiber(fiber);
+}
+
+void weft__pool_leave(weft_pool *pool)
+{
+    struct errands errands = {.first = NULL};
+    if (weft__runtime_forked())
+        return;
+    bool fiber = enter_if_fiber();
+    latch_acquire(&pool->latch);
+    pool->visitors--;
+    conclude(pool, &errands);
+    weft__pool_unlatch(pool, &errands);
+    leave_if_fiber(fiber);
+}
+
+int weft__pool_prestart(weft_pool *pool, int64_t count)
+{
+    int error = 0;
+    for (int64_t i = 0; i < count && error == 0; i++) {
+        bool fiber = enter_if_fiber();
+        latch_acquire(&pool->latch);
+        weft__pool_count_new(pool);
+        latch_release(&pool->latch);
+        error = weft__worker_make(pool);
+        if (error != 0)
+            make_failed(pool);
+        leave_if_fiber(fiber);
+    }
+    return error;
+}
+
+/* Parking, and places. */
+
+/* A starting or active worker's task parks: it has no duty to look for tasks any more. */
+static void block(weft_pool *pool, struct worker *worker)
+{
+    if (worker->state == WORKER_ACTIVE)
+        line_leave(&pool->active, &worker->link);
+    else
+        pool->starting--;
+    worker->state = WORKER_BLOCKED;
+    pool->blocked++;
+    pool->quick = false;
+    weft__outboxes_close(pool);
+}
+
+/* The processor of the caller has nothing else to run. */
+static bool processor_is_dry(void)
+{
+    return !has_fibers(thread_self()->processor);
+}
+
+/* Under the latch: what this processor has ended is known, submitters that fit are admitted, and the duty to look for tasks
+ * is another worker's. */
+static void hand_over(weft_pool *pool, struct worker *worker, struct errands *errands)
+{
+    struct shard *shard = shard_here(pool);
+    if (shard != NULL)
+        weft__shard_collect(pool, shard);
+    if (worker->state != WORKER_BLOCKED)
+        block(pool, worker);
+    worker->parked = true;
+    worker->fiber->tells = false;
+    weft__line_serve(pool, errands);
+}
+
+void weft__worker_parks_now(struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    worker->parked = true;
+    worker->fiber->tells = false;
+    if (worker->state == WORKER_BLOCKED &&
+        !atomic_u32_load_seq_cst(&pool->attention)) /* pairs with look_again: pool_internal.h */
+        return;
+    struct errands errands = {.first = NULL};
+    latch_acquire(&pool->latch);
+    hand_over(pool, worker, &errands);
+    weft__pool_call(pool, &errands, processor_is_dry());
+    weft__pool_show_room(pool);
+    weft__pool_unlatch(pool, &errands);
+}
+
+void weft__worker_tells(void)
+{
+    weft_fiber *fiber = weft_self();
+    if (fiber != NULL && fiber->tells)
+        weft__worker_parks_now(fiber->object);
+}
+
+static void lend(weft_pool *pool, struct worker *worker)
+{
+    if (worker->lends)
+        return;
+    worker->lends = true;
+    pool->lent++;
+}
+
+void weft__place_return(weft_pool *pool, struct worker *worker)
+{
+    if (!worker->lends)
+        return;
+    worker->lends = false;
+    pool->lent--;
+    if (pool_busy(pool) > pool->capacity)
+        weft__shards_close_inboxes(pool); /* nothing begins until it is not */
+}
+
+/* A worker that lends is blocked: its link is free. */
+void weft__lenders_add(weft_pool *pool, struct line *lenders, struct worker *worker,
+                       struct errands *errands)
+{
+    hand_over(pool, worker, errands);
+    line_add(lenders, &worker->link);
+    lend(pool, worker);
+}
+
+void weft__lenders_leave(weft_pool *pool, struct line *lenders, struct worker *worker)
+{
+    weft__place_return(pool, worker);
+    line_leave(lenders, &worker->link);
+}
+
+void weft__lenders_return(weft_pool *pool, struct line *lenders)
+{
+    for (struct link *link = lenders->first; link != NULL; link = link->next)
+        weft__place_return(pool, worker_of(link));
+}
+
+void weft__lenders_lend(weft_pool *pool, struct line *lenders)
+{
+    for (struct link *link = lenders->first; link != NULL; link = link->next)
+        lend(pool, worker_of(link));
+}

@@ -1,0 +1,335 @@
+/*
+ * failure.c: what becomes of panics, crashes, and workers that do not come back.
+ *
+ * Panics. No panic leaves a task. A worker's go to the first frame of its fiber, and from there to weft__worker_lives_on
+ * (worker.c); tasks that their submitter runs have a guard each, as have tasks with handles and those of groups, which keep
+ * the panic for whoever asks. on_panic is called for all of them, in the context of the task, and as part of it: it may wait. If
+ * it panics itself, both are reported, and that is all.
+ *
+ * Crashes. A worker of a pool that isolates crashes can be abandoned in the middle of its task (sched/crash.c). All that the pool
+ * needs of it is beside its stack: the worker itself, the task that it runs, and its heir, a fiber that is made with it and not
+ * started. If the worker's fiber is abandoned the heir has the worker from then on:
+ *
+ *     worker runs a task, armed ---- fault ----> heir: the task ends as crashed: its handle, its group, on_panic are told;
+ *                                                      the next of its key is ready
+ *                                                heir: is the worker, starts anew (on_worker_start), with an heir of its own
+ *
+ * So the number of workers does not change, the places in the pool are right all the time, and no memory is needed when it
+ * happens. A worker is armed only in what the task's function does: not in functions of the options, and not while it runs another
+ * task as its submitter. The worker's own state may be half changed: it is left, on_worker_exit is not called for it.
+ *
+ * Stuck workers. Tasks in an inbox count on each being short. If one computes for long, or blocks its thread, those behind it
+ * would wait although a processor is idle. The scheduler's watcher, which is awake now and then while some processor is idle and another
+ * busy (sched/idle.c), looks at all pools: an inbox from which nothing was taken since its last look is closed. If a worker is wanted then, a
+ * machine calls one as soon as it has the idle processor. If no processor is idle the monitor looks in its place (sched/monitor.c), and takes one
+ * from a machine that is stuck. An active worker whose processor was taken away does not count (weft__pool_actives); one that ended nothing
+ * between two looks may be stuck.
+ *
+ * Lock order: pools.lock, then the latch of a pool.
+ */
+#include "pool/failure.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "pool/admission.h"
+#include "pool/dispatch.h"
+#include "pool/shard.h"
+#include "sched/compact.h"
+#include "sched/crash.h"
+
+/* Panics. */
+
+static void count(weft_pool *pool, int64_t *figure)
+{
+    must(!weft__runtime_forked()); /* there the guards of the parent are forgotten */
+    latch_acquire(&pool->latch);
+    ++*figure;
+    latch_release(&pool->latch);
+}
+
+struct told {
+    weft_pool *pool;
+    const weft_panic_info *info;
+    void (*function)(void *);
+    void *arg;
+};
+
+static void tell(void *arg)
+{
+    struct told *told = arg;
+    told->pool->options.on_panic(told->info, told->function, told->arg, told->pool->options.data);
+}
+
+bool weft__pool_tell_panic(weft_pool *pool, struct panic *panic, void (*function)(void *),
+                           void *arg)
+{
+    count(pool, panic->crash ? &pool->stats.crashed : &pool->stats.panicked);
+    if (pool->options.on_panic == NULL)
+        return false;
+    struct told told = {pool, weft__panic_info(panic), function, arg};
+    struct guard guard;
+    struct worker *armed = weft__worker_disarm();
+    bool panicked = weft__guarded(&guard, tell, &told);
+    weft__worker_rearm(armed);
+    if (likely(!panicked))
+        return true;
+    count(pool, &pool->stats.handlers_panicked);
+    weft_panic_info both = *weft__panic_info(guard.panic);
+    size_t used = strlen(both.message);
+    snprintf(both.message + used, sizeof both.message - used,
+             " (in on_panic, which was told of: %s)", told.info->message);
+    weft_panic_report(&both);
+    weft__panic_free(guard.panic);
+    return true;
+}
+
+void weft__pool_panicked(weft_pool *pool, const struct plain_task *task, struct panic *panic)
+{
+    if (weft__pool_tell_panic(pool, panic, task->function, task->arg))
+        weft__panic_free(panic);
+    else
+        weft__panic_report(panic);
+}
+
+bool weft__pool_call_option(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    struct guard guard;
+    struct worker *armed = weft__worker_disarm();
+    bool panicked = weft__guarded(&guard, function, arg);
+    weft__worker_rearm(armed);
+    if (likely(!panicked))
+        return false;
+    count(pool, &pool->stats.handlers_panicked);
+    weft__panic_report(guard.panic);
+    return true;
+}
+
+/* Crashes. */
+
+struct isolated {
+    struct worker worker;
+    struct crash crash;
+};
+
+static void heir_main(void *arg);
+
+/* What the fiber needs to be abandoned; false without memory. Inside the runtime. */
+static bool prepare(struct isolated *isolated, struct weft_fiber *fiber)
+{
+    struct crash *crash = &isolated->crash;
+    must(crash->panic == NULL && crash->heir == NULL); /* new, or used by a crash */
+    crash->panic = weft__sys_alloc_zeroed(sizeof *crash->panic);
+    if (crash->panic != NULL)
+        crash->heir = weft__fiber_make_heir(fiber, heir_main, isolated);
+    if (crash->heir == NULL)
+        return false;
+    crash->armed = &isolated->worker.armed;
+    crash->left = &isolated->worker.pool->crashes_left;
+    fiber_extra(fiber)->crash = crash;
+    return true;
+}
+
+static void discard(struct isolated *isolated)
+{
+    if (isolated->crash.heir != NULL)
+        weft__fiber_free_any(isolated->crash.heir);
+    weft__sys_free(isolated->crash.panic);
+    weft__sys_free(isolated);
+}
+
+void weft__isolated_end(struct worker *worker)
+{
+    struct isolated *isolated = container_of(worker, struct isolated, worker);
+    fiber_extra(weft_self())->crash = NULL;
+    (void)runtime_enter(thread_self());
+    discard(isolated);
+    runtime_leave(thread_self());
+}
+
+static void isolated_main(void *arg)
+{
+    struct isolated *isolated = arg;
+    weft__worker_live(&isolated->worker);
+}
+
+/* The fiber that is gone leaves the context that it is bound to; its worker is this fiber from here on. */
+static void take_over(struct isolated *isolated, struct weft_fiber *gone)
+{
+    struct worker *worker = &isolated->worker;
+    struct bond *bond = &fiber_extra(gone)->bond;
+    (void)runtime_enter(thread_self());
+    if (bond->canceler != NULL)
+        weft__bond_set(bond, NULL);
+    latch_acquire(&worker->pool->latch);
+    worker->fiber = weft_self();
+    latch_release(&worker->pool->latch);
+    runtime_leave(thread_self());
+    fiber_set_worker(weft_self(), worker);
+}
+
+/* In the heir: the task has ended, and the worker is as one that was just made. */
+static void end_crashed(struct worker *worker, struct weft_fiber *gone, struct panic *panic)
+{
+    weft__worker_enter_user(worker);
+    worker->context = NULL;
+    if (worker->record != NULL && worker->record->kind->crash != NULL)
+        worker->record->kind->crash(worker->pool, worker->record, gone, panic);
+    else
+        weft__pool_panicked(worker->pool, &worker->now, panic);
+    if (!weft__runtime_forked()) /* by on_panic */
+        weft__worker_end_crashed(worker);
+    if (!weft__runtime_forked())
+        weft__worker_start_anew(worker);
+}
+
+static void heir_main(void *arg)
+{
+    struct isolated *isolated = arg;
+    struct crash *crash = &isolated->crash;
+    struct panic *panic = crash->panic;
+    crash->panic = NULL;
+    take_over(isolated, crash->fiber);
+    end_crashed(&isolated->worker, crash->fiber, panic);
+    if (weft__runtime_forked())
+        return;
+    (void)runtime_enter(thread_self());
+    bool prepared = prepare(isolated, weft_self());
+    runtime_leave(thread_self());
+    if (prepared) {
+        weft__worker_live(&isolated->worker);
+        return;
+    }
+    fiber_set_worker(weft_self(), NULL);
+    weft__worker_end(&isolated->worker); /* if another is wanted it is made */
+    weft__isolated_end(&isolated->worker);
+}
+
+/* One of its own: it has that when it is gone, and its worker is another fiber. */
+static bool give_name(struct weft_fiber *fiber, const char *name)
+{
+    struct extra *extra = weft__fiber_extra(fiber);
+    if (extra != NULL)
+        memcpy(extra->name, name, FIBER_NAME_SIZE);
+    return extra != NULL;
+}
+
+int weft__isolated_make(weft_pool *pool)
+{
+    struct weft_fiber *fiber;
+    struct isolated *isolated = weft__sys_alloc_zeroed(sizeof *isolated);
+    if (isolated == NULL)
+        return -ENOMEM;
+    isolated->worker =
+        (struct worker){.pool = pool, .state = WORKER_STARTING, .kind = WORKER_ISOLATED};
+    int error = weft__worker_fiber(pool, &fiber, isolated_main, isolated);
+    if (error == 0) {
+        fiber->compact = pool->options.compact != 0 && weft__compact_works();
+        if (!give_name(fiber, pool->name) || !prepare(isolated, fiber)) {
+            weft__fiber_discard(fiber);
+            error = -ENOMEM;
+        }
+    }
+    if (error != 0) {
+        discard(isolated);
+        return error;
+    }
+    isolated->worker.fiber = fiber;
+    fiber_set_worker(fiber, &isolated->worker);
+    weft__fiber_start(fiber, true);
+    return 0;
+}
+
+/* Stuck workers. */
+
+static struct {
+    struct lock lock;
+    weft_pool *first;
+    bool known; /* to the scheduler */
+} pools;
+
+/* Under the latch: active workers that have ended nothing since the last look, and have their processor still. */
+static int64_t count_stuck(weft_pool *pool)
+{
+    int64_t stuck = 0;
+    for (struct worker *worker = worker_of(pool->active.first); worker != NULL;
+         worker = worker_of(worker->link.next)) {
+        uint32_t ended = atomic_u32_load_relaxed(&worker->ended);
+        bool lost = (atomic_u32_load_relaxed(&worker->fiber->outside) & OUTSIDE_LOST) != 0;
+        stuck += ended == worker->watched && !worker->called && !lost;
+        worker->watched = ended;
+    }
+    return stuck;
+}
+
+/* By the watcher: true if another worker is wanted anywhere. */
+static bool look(void)
+{
+    bool wanted = false;
+    lock_acquire(&pools.lock);
+    for (weft_pool *pool = pools.first; pool != NULL; pool = pool->pools_next) {
+        struct errands errands = {.first = NULL};
+        latch_acquire(&pool->latch);
+        int64_t stuck = count_stuck(pool);
+        weft__shards_close_still(pool);
+        weft__shards_collect(pool);
+        if (weft__pool_wants_worker(pool, stuck)) {
+            wanted = true;
+            pool->quick = false;
+        }
+        weft__line_serve(pool, &errands);
+        weft__pool_show_room(pool);
+        weft__pool_unlatch(pool, &errands); /* it makes no worker */
+    }
+    lock_release(&pools.lock);
+    return wanted;
+}
+
+/* By a machine that has a processor. */
+static void act(void)
+{
+    lock_acquire(&pools.lock);
+    for (weft_pool *pool = pools.first; pool != NULL; pool = pool->pools_next) {
+        struct errands errands = {.first = NULL};
+        latch_acquire(&pool->latch);
+        weft__shards_collect(pool);
+        if (weft__pool_wants_worker(pool, 0))
+            weft__pool_call_worker(pool, &errands); /* for the processor of this machine */
+        weft__pool_unlatch(pool, &errands);
+    }
+    lock_release(&pools.lock);
+}
+
+static const char *name_of_worker(const struct worker *worker)
+{
+    return worker->pool->name;
+}
+
+void weft__pools_add(weft_pool *pool)
+{
+    lock_acquire(&pools.lock);
+    pool->pools_next = pools.first;
+    pool->pools_link = &pools.first;
+    if (pools.first != NULL)
+        pools.first->pools_link = &pool->pools_next;
+    pools.first = pool;
+    if (!pools.known) { /* once: others read these without a lock */
+        weft__idle_look_too(look, act);
+        weft__worker_parks = weft__worker_parks_now;
+        weft__worker_lands = weft__worker_lives_on;
+        weft__worker_name = name_of_worker;
+        pools.known = true;
+    }
+    lock_release(&pools.lock);
+}
+
+void weft__pools_remove(weft_pool *pool)
+{
+    lock_acquire(&pools.lock);
+    *pool->pools_link = pool->pools_next;
+    if (pool->pools_next != NULL)
+        pool->pools_next->pools_link = pool->pools_link;
+    lock_release(&pools.lock);
+}

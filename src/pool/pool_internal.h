@@ -1,0 +1,196 @@
+/*
+ * pool_internal.h: the structures of the pool, and what must always hold of them. What each file offers is in its header:
+ *
+ *   pool.c       open, stop, close, reopen, tune, pause      submit.c     the calls and their fast path
+ *   admission.c  the limit, the line of submitters           dispatch.c   which worker is woken or made
+ *   worker.c     a worker's life                             shard.c      inbox, outbox and counter of a processor
+ *   queue.c      tasks that have not begun                   keys.c       serial order by key
+ *   task.c       handles                                     group.c      groups over a pool
+ *   failure.c    panics, crashes, workers that are stuck     stats.c      figures
+ *
+ * One latch per pool guards everything but what a shard's owner does alone (shard.c). Under the latch:
+ *
+ *   inside     tasks admitted and not ended, but for those that shards have counted as ended and nobody has collected:
+ *              inside - sum over the shards of (ended - counted) - unused places of open outboxes
+ *   inside     is at most capacity + queue when a task is admitted, unless one of the pool's own tasks submits
+ *   busy       workers that hold a place: active + starting + blocked - lent
+ *   capacity   no task begins while busy > capacity: whoever begins one holds a place already, and a place is
+ *              given to a worker only while busy < capacity
+ *   progress   if a task is ready, nothing is paused and busy < capacity, then some worker is active, or starting, or
+ *              has been woken
+ *
+ * A worker is
+ *
+ *   STARTING   made, in on_worker_start; holds a place
+ *   ACTIVE     runs tasks that have not parked, and looks for more; there are at most as many as processors
+ *   BLOCKED    its task has parked at least once; it holds its place, and when the task ends it takes the next
+ *   IDLE       parked in the list of idle workers; holds no place
+ *   LOOSE      in transition: on no list
+ *
+ *              woken                                  the task parks
+ *     IDLE ------------> ACTIVE <------------------------------------------> BLOCKED
+ *       ^                  |       the next task did not park                   |
+ *       |__________________|____________________________________________________|
+ *                        nothing is ready, or busy > capacity
+ *
+ * Waiting for tasks to end. A submitter of a full pool sets `attention`, collects what shards have counted, and parks. A worker
+ * counts a task as ended and takes its next, by a sequentially consistent operation. It looks at `attention` when that parks; when the inbox
+ * is empty it comes to the latch in any case:
+ *
+ *     submitter, under the latch            worker
+ *     attention = 1 (seq_cst)               ended + 1
+ *     collect; room? then go on             take the next (a seq_cst operation)
+ *     park                                  it parks: attention? then latch, collect, serve the line
+ *
+ * At least one of them sees the other. If the next task neither parks nor ends, failure.c collects and serves in place of the worker.
+ *
+ * Lock order: a handle's latch, then a pool's latch. No two pools' latches are ever held together.
+ */
+#ifndef WEFT_POOL_POOL_INTERNAL_H
+#define WEFT_POOL_POOL_INTERNAL_H
+
+#include <weft/pool.h>
+#include <weft/timer.h>
+
+#include "base/latch.h"
+#include "base/line.h"
+#include "pool/queue.h"
+#include "pool/tuning.h"
+#include "sched/sched.h"
+#include "sync/waiters.h"
+
+enum pool_state { POOL_OPEN, POOL_STOPPING, POOL_STOPPED };
+
+enum worker_state { WORKER_LOOSE, WORKER_STARTING, WORKER_ACTIVE, WORKER_BLOCKED, WORKER_IDLE };
+
+/* Where the record of a worker is: before a private stack, before what a compact fiber keeps, or with what a crash needs. */
+enum worker_kind { WORKER_PRIVATE, WORKER_COMPACT, WORKER_ISOLATED };
+
+/* Never in a frame of the worker's fiber: others look at it while its task waits, and a panic begins the stack anew. */
+struct worker {
+    struct link link; /* in the line of active or of idle workers; first: worker_of */
+    weft_pool *pool;
+    struct weft_fiber *fiber;
+    struct plain_task now; /* what it runs */
+    struct task *record;   /* the same if it is more than a plain task; else NULL */
+    void *user_state;      /* on_worker_start's */
+    weft_context *context; /* what on_worker_start has bound; every task begins with it */
+    uint8_t
+        state; /* enum worker_state; changed under the latch by its owner, or from IDLE by its waker */
+    uint8_t kind;     /* enum worker_kind */
+    bool in_task;     /* the user's code runs, not the pool's */
+    bool armed;       /* the task's own code runs: a fault in it is the task's (failure.c) */
+    bool moves;       /* it begins anew on another hot stack, and has started already */
+    bool counted;     /* its task was counted as ended already */
+    bool called;      /* counted in the pool's `called`; latch */
+    bool lends;       /* counted in the pool's `lent`; latch */
+    bool parked;      /* its task has parked; the worker's */
+    uint32_t watched; /* `ended` at the last look of failure.c; latch */
+    atomic_u32 ended; /* tasks that it ran to the end, modulo 2^32; written by the worker alone */
+};
+
+/* A processor's part of the pool: shard.c. */
+struct shard {
+    /* A chunk to run from. Changed by the owner of the processor under the latch: with either it may be read. */
+    _Alignas(CACHE_LINE) struct chunk *inbox;
+    atomic_u64 ended;      /* tasks that ended here; written by the owner of the processor alone */
+    uint64_t counted;      /* of those: taken from `inside`; latch */
+    int64_t turn_began;    /* when a worker last let other fibers go first; the owner's */
+    struct chunk *spare;   /* what is left of a closed inbox goes there; latch */
+    struct outbox *outbox; /* NULL: never opened; set by the owner under the latch */
+};
+
+struct weft_pool {
+    _Alignas(CACHE_LINE) struct latch latch;
+    uint8_t state; /* enum pool_state */
+    bool paused;
+    bool quick; /* the last inbox was run through by a worker that did not park: tasks are short */
+    uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
+    int64_t inside;
+    atomic_i64 ready;   /* tasks in the queues; read without the latch as a hint */
+    struct line active; /* workers */
+    struct line idle;   /* workers */
+    int64_t blocked;    /* workers */
+    int64_t starting;   /* workers */
+    int64_t called;     /* active workers that were woken and have not come yet */
+    int64_t lent;       /* places of workers that wait for this pool's tasks */
+    uint32_t inboxes;   /* shards that have a chunk */
+    uint32_t outboxes;  /* that are open */
+    struct line line;   /* submitters that wait */
+    int64_t napping;    /* of those: threads that look by themselves */
+
+    int64_t capacity, queue_size;
+    struct queue queues[QUEUES];
+    int64_t held;             /* tasks that wait for another of their key */
+    struct line ages[QUEUES]; /* records that have not begun, by priority and age */
+    struct task **keys;       /* hash table of the first task of each key */
+    uint32_t key_slots, key_count;
+
+    int64_t workers;     /* that exist, or are being made */
+    int64_t failing;     /* of those: could not start, and will try again */
+    int64_t visitors;    /* calls that still need the pool: it is not stopped before they end */
+    int64_t beyond;      /* own tasks' submits admitted beyond the limit, in flight or ended */
+    int64_t caller_runs; /* tasks that their submitter runs at this moment */
+    void *stoppers;      /* waiters: for the pool to be stopped */
+    void *watchers;      /* waiters: for all tasks to have ended */
+
+    weft_pool_stats stats; /* the totals */
+    atomic_i64 crashes_left;
+
+    /* Read by workers between two tasks, without the latch; changed rarely. */
+    _Alignas(CACHE_LINE) atomic_u32 attention; /* submitters wait in line, and are to be woken */
+    atomic_u32 uses_outboxes;                  /* a hint for fibers that submit */
+    atomic_u32
+        binds; /* tasks that are bound to a context have come: workers need extras for that */
+    uint32_t shard_count;
+    struct shard *shards;
+    weft_pool_options options;
+    weft_timer *shrinker; /* NULL: each idle worker has its own clock */
+    bool shrink_armed;
+    bool drains; /* the default pool: its idle workers end when the runtime shuts down */
+    char name[FIBER_NAME_SIZE];
+    int stack_class;                     /* -1: the default */
+    void *site;                          /* where the pool was opened */
+    weft_pool *pools_next, **pools_link; /* all pools: failure.c */
+    atomic_ptr family;                   /* the weft_pools that it belongs to; NULL: none */
+    atomic_u32 *room;                    /* there: a hint that it has room; NULL: none */
+    bool kept; /* it is not stopped before the others of its family are quiet; latch */
+};
+
+/* A call of the user's that runs a task for the pool in the caller (WEFT_CALLER_RUNS); on the caller's stack. */
+struct caller_run {
+    weft_pool *pool;
+    struct task *record; /* NULL: a plain task */
+    struct caller_run *outer;
+};
+
+static inline struct worker *worker_of(struct link *link)
+{
+    return (struct worker *)(void *)link; /* or NULL */
+}
+
+static inline int64_t pool_limit(const weft_pool *pool)
+{
+    int64_t limit;
+    return __builtin_add_overflow(pool->capacity, pool->queue_size, &limit) ? INT64_MAX : limit;
+}
+
+/* Workers that hold a place. Under the latch. */
+static inline int64_t pool_busy(const weft_pool *pool)
+{
+    return pool->active.length + pool->starting + pool->blocked - pool->lent;
+}
+
+/* A worker that holds a place may begin a task. Under the latch. */
+static inline bool pool_may_begin(const weft_pool *pool)
+{
+    return !pool->paused && pool_busy(pool) <= pool->capacity;
+}
+
+/* Nothing is inside, and nobody is about to put something in. Under the latch, after a collect. */
+static inline bool pool_is_quiet(const weft_pool *pool)
+{
+    return pool->inside == 0 && pool->visitors == 0 && pool->line.length == 0;
+}
+
+#endif

@@ -1,0 +1,293 @@
+/*
+ * shard.c: inbox, outbox and counter of a processor.
+ *
+ * Under the latch each task costs the lines that it guards, which another CPU had last: 100 to 280 ns each. So a processor has
+ * a shard of the pool, whose lines stay with its CPU. Inside the runtime a fiber is alone on its processor: it needs no lock.
+ *
+ * Inbox. A worker that finds the inbox of its processor empty fills it with a chunk from the queue, under the latch; all
+ * workers on that processor then take from it. `taken` of the chunk is the only word shared:
+ *
+ *     worker, on the processor              closer, under the latch
+ *     n = taken, + 1                        n = exchange of taken by count
+ *     n < count? task n is its own          tasks n.. are copied to the spare chunk and are the
+ *                                           first of the queue again
+ *
+ * The empty chunk stays with the shard until its owner forgets it, under the latch. Each inbox has its spare chunk from the
+ * moment it is filled, so closing never fails. Inboxes are closed when no task may begin (pause, capacity), when a task of
+ * another priority is ready, for exact figures, and when nothing was taken for some time (failure.c). A worker that finds the queue
+ * empty takes from any inbox, so a task in one does not wait for its processor.
+ *
+ * A pool that runs one task at a time runs them in the order of their admission: it has no inboxes, since the one worker may go on
+ * on another processor.
+ *
+ * Outbox. Fibers that submit short tasks put them into the outbox of their processor; a whole outbox goes into the queue under
+ * the latch. All places of an open outbox count as inside. `used` is the only word shared:
+ *
+ *     submitter, on the processor           closer, under the latch
+ *     n = used; n < places?                 n = exchange of used by SHUT, which is above all places
+ *     tasks[n] = the task                   the first n tasks go to the end of the queue
+ *     used + 1: was it SHUT?                the other places are given back
+ *     then it is not in the outbox
+ *
+ * So a task was put in before the exchange, and is in the queue; or it comes too late, and its submitter goes to the latch. The
+ * memory of the outbox stays with its processor: what comes too late is written to where nobody reads.
+ *
+ * No task is forgotten in an outbox: one is opened only while there is an active worker that has its processor, and tasks are ready;
+ * all are closed when an active worker's task parks, when it finds the queue empty, or before it rests; and one that is open at two
+ * looks of failure.c is closed. While a task of low priority is ready none is open: it would be taken first. Its places are not missed: whoever finds the pool full, waits for all, or stops it closes all
+ * first. While submitters wait in line none is open, so they are not overtaken. The tasks of one fiber keep their order:
+ * before it offers a task of another kind under the latch the outbox of its processor is closed.
+ */
+#include "pool/shard.h"
+
+#include <string.h>
+
+#include "base/assert.h"
+#include "pool/dispatch.h"
+
+#define SHUT (UINT32_MAX / 2) /* it may be added to */
+
+struct outbox {
+    _Alignas(CACHE_LINE) atomic_u32 used; /* tasks in it; SHUT and more: closed */
+    uint32_t places;
+    bool open;           /* this and the following under the latch */
+    bool seen;           /* it was open at the last look */
+    struct chunk *spare; /* of an open one: where its tasks can go */
+    struct plain_task tasks[CHUNK_PLAIN];
+};
+
+bool weft__shards_open(weft_pool *pool)
+{
+    size_t size = weft__sched.processor_count * sizeof(struct shard);
+    pool->shards = weft__sys_alloc_aligned(CACHE_LINE, size);
+    if (pool->shards == NULL)
+        return false;
+    memset(pool->shards, 0, size);
+    pool->shard_count = weft__sched.processor_count;
+    return true;
+}
+
+void weft__shards_close(weft_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->shard_count; i++) {
+        struct shard *shard = &pool->shards[i];
+        weft__chunk_free(shard->inbox); /* empty */
+        weft__chunk_free(shard->spare);
+        weft__sys_free(shard->outbox);
+    }
+    weft__sys_free(pool->shards);
+}
+
+static void change_ready(weft_pool *pool, int64_t by)
+{
+    atomic_i64_add_owner(&pool->ready, by);
+}
+
+/* Counters. */
+
+void weft__shard_collect(weft_pool *pool, struct shard *shard)
+{
+    uint64_t ended = atomic_u64_load_seq_cst(&shard->ended); /* pairs with chunk_take */
+    int64_t more = (int64_t)(ended - shard->counted);
+    shard->counted = ended;
+    pool->inside -= more;
+    pool->stats.completed += more;
+}
+
+void weft__shards_collect(weft_pool *pool)
+{
+    weft__outboxes_close(pool);
+    for (uint32_t i = 0; i < pool->shard_count; i++)
+        weft__shard_collect(pool, &pool->shards[i]);
+}
+
+/* Inboxes. */
+
+bool weft__inbox_fill(weft_pool *pool, struct shard *shard, struct plain_task *task)
+{
+    const struct queue *normal = &pool->queues[NORMAL];
+    /* Only plain tasks are ready, and there is a chunk for each processor. */
+    if (pool->capacity == 1 || normal->length != atomic_i64_load_relaxed(&pool->ready) ||
+        normal->length < 2 * (int64_t)weft__sched.processor_count)
+        return false;
+    should(shard->inbox == NULL);
+    if (shard->spare == NULL && (shard->spare = weft__chunk_new(false)) == NULL)
+        return false;
+    shard->inbox = weft__queue_take_chunk(&pool->queues[NORMAL]);
+    if (shard->inbox == NULL)
+        return false;
+    change_ready(pool, -(int64_t)chunk_left(shard->inbox));
+    pool->inboxes++;
+    must(chunk_take(shard->inbox, task));
+    return true;
+}
+
+void weft__inbox_clear(weft_pool *pool, struct shard *shard)
+{
+    if (shard->inbox == NULL || chunk_left(shard->inbox) > 0)
+        return;
+    weft__chunk_free(shard->inbox);
+    shard->inbox = NULL;
+    pool->inboxes--;
+}
+
+void weft__inbox_close(weft_pool *pool, struct shard *shard)
+{
+    struct chunk *inbox = shard->inbox, *spare = shard->spare;
+    if (inbox == NULL || chunk_left(inbox) == 0)
+        return;
+    uint32_t taken = atomic_u32_exchange_acq_rel(&inbox->taken, inbox->count);
+    if (taken >= inbox->count)
+        return;
+    spare->order = inbox->order + taken;
+    spare->count = inbox->count - taken;
+    memcpy(spare->slots, &inbox->slots[taken], spare->count * sizeof(struct plain_task));
+    shard->spare = NULL;
+    change_ready(pool, spare->count);
+    weft__queue_put_back(&pool->queues[NORMAL], spare);
+}
+
+void weft__shards_close_inboxes(weft_pool *pool)
+{
+    for (uint32_t i = 0; pool->inboxes > 0 && i < pool->shard_count; i++)
+        weft__inbox_close(pool, &pool->shards[i]);
+}
+
+static void close_still(weft_pool *pool, struct shard *shard)
+{
+    struct chunk *inbox = shard->inbox;
+    if (inbox == NULL || chunk_left(inbox) == 0)
+        return;
+    uint32_t taken = atomic_u32_load_relaxed(&inbox->taken);
+    if (taken == inbox->watched)
+        weft__inbox_close(pool, shard);
+    inbox->watched = taken;
+}
+
+int64_t weft__inboxes_length(const weft_pool *pool)
+{
+    int64_t length = 0;
+    for (uint32_t i = 0; pool->inboxes > 0 && i < pool->shard_count; i++)
+        if (pool->shards[i].inbox != NULL)
+            length += chunk_left(pool->shards[i].inbox);
+    return length;
+}
+
+bool weft__inboxes_steal(weft_pool *pool, struct plain_task *task)
+{
+    for (uint32_t i = 0; pool->inboxes > 0 && i < pool->shard_count; i++) {
+        struct chunk *inbox = pool->shards[i].inbox;
+        if (inbox != NULL && chunk_left(inbox) > 0 && chunk_take(inbox, task)) {
+            pool->stats.stolen++;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Outboxes. */
+
+static void close_outbox(weft_pool *pool, struct outbox *outbox)
+{
+    /* Acquire: the tasks that were put in, and what their submitters wrote for them. */
+    uint32_t count = atomic_u32_exchange_acq_rel(&outbox->used, SHUT);
+    must(count <= outbox->places);
+    outbox->open = false;
+    pool->outboxes--;
+    pool->inside -= outbox->places - count;
+    pool->stats.submitted += count;
+    weft__queue_append(&pool->queues[NORMAL], outbox->tasks, count, outbox->spare);
+    change_ready(pool, count);
+}
+
+void weft__outbox_close(weft_pool *pool, struct shard *shard)
+{
+    if (shard->outbox != NULL && shard->outbox->open)
+        close_outbox(pool, shard->outbox);
+}
+
+void weft__outboxes_close(weft_pool *pool)
+{
+    for (uint32_t i = 0; pool->outboxes > 0 && i < pool->shard_count; i++)
+        weft__outbox_close(pool, &pool->shards[i]);
+}
+
+void weft__shards_close_still(weft_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->shard_count; i++) {
+        struct shard *shard = &pool->shards[i];
+        close_still(pool, shard);
+        if (shard->outbox == NULL || !shard->outbox->open)
+            continue;
+        if (shard->outbox->seen)
+            close_outbox(pool, shard->outbox);
+        else
+            shard->outbox->seen = true;
+    }
+}
+
+bool weft__outboxes_suit(const weft_pool *pool)
+{
+    return pool->quick && !pool->paused && pool->state == POOL_OPEN && pool->capacity > 1 &&
+           pool_limit(pool) >= OUTBOX_LIMIT &&
+           pool_limit(pool) >= 4 * OUTBOX_LEAST * (int64_t)pool->shard_count;
+}
+
+static struct outbox *make_outbox(void)
+{
+    struct outbox *outbox = weft__sys_alloc_aligned(CACHE_LINE, sizeof *outbox);
+    if (outbox == NULL)
+        return NULL;
+    outbox->open = false;
+    outbox->places = 0;
+    atomic_u32_store_relaxed(&outbox->used, SHUT);
+    return outbox;
+}
+
+static bool open_outbox(weft_pool *pool, struct shard *shard)
+{
+    int64_t room = (pool_limit(pool) - pool->inside) / (2 * (int64_t)pool->shard_count);
+    int64_t ready = atomic_i64_load_relaxed(&pool->ready);
+    if (room < OUTBOX_LEAST || ready == 0 || pool->line.length > 0 ||
+        pool->queues[LOW].length > 0 || !weft__pool_has_active(pool) ||
+        !weft__workers_suffice(pool, ready + 1, false))
+        return false;
+    if (shard->outbox == NULL && (shard->outbox = make_outbox()) == NULL)
+        return false;
+    struct outbox *outbox = shard->outbox;
+    outbox->spare = weft__chunk_new(false);
+    if (outbox->spare == NULL)
+        return false;
+    outbox->places = room < CHUNK_PLAIN ? (uint32_t)room : CHUNK_PLAIN;
+    outbox->open = true;
+    outbox->seen = false;
+    atomic_u32_store_relaxed(&outbox->used, 0); /* others look under the latch */
+    pool->inside += outbox->places;
+    pool->outboxes++;
+    return true;
+}
+
+bool weft__outbox_renew(weft_pool *pool)
+{
+    struct shard *shard = shard_here(pool);
+    bool suits = weft__outboxes_suit(pool);
+    if (atomic_u32_load_relaxed(&pool->uses_outboxes) != suits) /* workers read its line */
+        atomic_u32_store_relaxed(&pool->uses_outboxes, suits);
+    if (shard == NULL)
+        return false;
+    weft__outbox_close(pool, shard);
+    return suits && open_outbox(pool, shard);
+}
+
+bool weft__outbox_put(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    struct shard *shard = shard_here(pool);
+    struct outbox *outbox = likely(shard != NULL) ? shard->outbox : NULL;
+    if (unlikely(outbox == NULL))
+        return false;
+    uint32_t count = atomic_u32_load_relaxed(&outbox->used);
+    if (unlikely(count >= outbox->places))
+        return false;
+    outbox->tasks[count] = (struct plain_task){function, arg};
+    return atomic_u32_add_acq_rel(&outbox->used, 1) < SHUT;
+}

@@ -1,0 +1,43 @@
+/*
+ * stats.c: the figures of a pool, of one moment.
+ *
+ * For that the outboxes and inboxes are closed, under the latch: all tasks that have not begun are in the queue then, and all that
+ * have begun are running or counted as ended.
+ */
+#include <errno.h>
+
+#include "pool/admission.h"
+#include "pool/shard.h"
+#include "pool/worker.h"
+
+int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
+{
+    if (pool == NULL || stats == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    latch_acquire(&pool->latch);
+    weft__shards_close_inboxes(pool);
+    weft__shards_collect(pool);
+    *stats = pool->stats;
+    int64_t waiting = atomic_i64_load_relaxed(&pool->ready) + pool->held;
+    stats->capacity = pool->capacity;
+    stats->queue = pool->queue_size;
+    stats->running = pool->inside - waiting;
+    /* Tasks whose places are free: those that run hold one each, unless it is lent, or they run in their submitter. */
+    int64_t places = pool->capacity - (stats->running - pool->lent - pool->caller_runs);
+    stats->starting = places < 0 ? 0 : waiting < places ? waiting : places;
+    stats->queued = waiting - stats->starting;
+    stats->lending = pool->lent;
+    stats->blocked = pool->line.length;
+    stats->workers = pool->workers;
+    stats->idle = pool->idle.length;
+    latch_release(&pool->latch);
+    return 0;
+}
+
+void *weft_pool_worker_state(void)
+{
+    const struct worker *worker = weft__caller_run() == NULL ? weft__worker_self() : NULL;
+    return worker != NULL ? worker->user_state : NULL;
+}

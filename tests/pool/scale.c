@@ -1,0 +1,312 @@
+/*
+ * scale.c: what the pool costs with very many submitters in line, keys, handles or pools.
+ *
+ * Each scene does the same with n and with 10 n. If a step costs the same, or a little more for the cache, ten times as many cost
+ * ten to thirty times as much; if it costs in proportion to how many there are, a hundred times. What is measured is the CPU time of
+ * the process, so a busy machine does not matter, and the best of a few tries.
+ */
+#include <time.h>
+#include <weft/weft.h>
+
+#include "figures.h"
+#include "test.h"
+
+enum { TIMES = 10, TOO_MUCH = 50, TRIES = 4 };
+
+static int64_t cpu_now(void)
+{
+    struct timespec now;
+    CHECK_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now), 0);
+    return now.tv_sec * WEFT_S + now.tv_nsec;
+}
+
+/* The cost with n is measured first: it may be taken for more than it is, by what is done once, not for less. */
+static void check_growth(const char *what, int64_t (*cost)(int64_t n), int64_t n)
+{
+    int64_t ratio = 0;
+    for (int i = 0; i < TRIES; i++) {
+        int64_t few = cost(n), many = cost(TIMES * n);
+        printf("  %s: %lld cost %lld us, %lld cost %lld us\n", what, (long long)n,
+               (long long)(few / WEFT_US), (long long)(TIMES * n), (long long)(many / WEFT_US));
+        ratio = many / (few > 0 ? few : 1);
+        if (ratio < TOO_MUCH)
+            return;
+    }
+    test_fail(__FILE__, __LINE__, "%s: %d times as many cost %lld times as much", what, TIMES,
+              (long long)ratio);
+}
+
+static weft_pool *pool;
+
+/* Submitters in line, whose context is cancelled while tasks end. */
+
+struct crowd {
+    weft_context *context;
+    atomic_u32 cancelled, admitted;
+};
+
+static void submit_in_context(void *arg)
+{
+    struct crowd *crowd = arg;
+    static atomic_u32 ran;
+    CHECK_EQ(weft_context_bind(crowd->context, NULL), 0);
+    int error = weft_pool_submit(pool, count_task, &ran);
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    CHECK(error == 0 || error == -ECANCELED);
+    count_task(error == 0 ? &crowd->admitted : &crowd->cancelled);
+}
+
+static int64_t cost_of_cancelling(int64_t n)
+{
+    struct crowd *crowd = calloc(1, sizeof *crowd);
+    struct gate gate;
+    CHECK(crowd != NULL);
+    gate_shut(&gate);
+    CHECK_EQ(weft_context_open(&crowd->context, NULL, NULL), 0);
+    pool = pool_open((weft_pool_options){.capacity = 4});
+    gate_fill(&gate, pool, 4);
+    for (int64_t i = 0; i < n; i++)
+        CHECK_EQ(weft_go(submit_in_context, crowd), 0);
+    AWAIT_FIGURE(pool, blocked, n);
+    int64_t before = cpu_now();
+    gate_open(&gate); /* from here on tasks end, and look at the line */
+    weft_context_cancel(crowd->context);
+    pool_close(pool);
+    for (int times = 0;
+         atomic_u32_load_acquire(&crowd->cancelled) + atomic_u32_load_acquire(&crowd->admitted) !=
+         n;)
+        look_again(&times);
+    int64_t cost = cpu_now() - before;
+    weft_context_close(crowd->context);
+    free(crowd);
+    return cost;
+}
+
+static void submitters_that_are_cancelled(void)
+{
+    check_growth("submitters", cost_of_cancelling, test_scale(5000));
+}
+
+/* Submitters in line, each with a deadline of its own, which passes. */
+
+static void submit_for_a_while(void *arg)
+{
+    struct crowd *crowd = arg;
+    static atomic_u32 ran;
+    CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(50 * WEFT_MS)), -ETIMEDOUT);
+    count_task(&crowd->cancelled);
+}
+
+static int64_t cost_of_deadlines(int64_t n)
+{
+    struct crowd *crowd = calloc(1, sizeof *crowd);
+    struct gate gate;
+    CHECK(crowd != NULL);
+    gate_shut(&gate);
+    pool = pool_open((weft_pool_options){.capacity = 1});
+    gate_fill(&gate, pool, 1);
+    int64_t before = cpu_now();
+    for (int64_t i = 0; i < n; i++)
+        CHECK_EQ(weft_go(submit_for_a_while, crowd), 0);
+    for (int times = 0; atomic_u32_load_acquire(&crowd->cancelled) != n;)
+        look_again(&times);
+    int64_t cost = cpu_now() - before;
+    gate_open(&gate);
+    pool_close(pool);
+    free(crowd);
+    return cost;
+}
+
+static void submitters_whose_deadline_passes(void)
+{
+    check_growth("deadlines", cost_of_deadlines, test_scale(5000));
+}
+
+/* Keys. */
+
+static int64_t cost_of_keys(int64_t n)
+{
+    atomic_u32 ran = {0};
+    pool = pool_open((weft_pool_options){.capacity = 4, .queue = WEFT_UNLIMITED});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    int64_t before = cpu_now();
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < 2; k++) /* the second one waits for the first */
+            CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran,
+                                           &(weft_submit_options){.key = (uint64_t)i + 1}),
+                     0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    pool_close(pool);
+    int64_t cost = cpu_now() - before;
+    CHECK_EQ(atomic_u32_load_relaxed(&ran), 2 * n);
+    return cost;
+}
+
+static void keys_that_wait(void)
+{
+    check_growth("keys", cost_of_keys, test_scale(30000));
+}
+
+/* Many tasks of one key; the one in the middle is wanted, then cancelled, and so on. */
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static weft_task **start_all(int64_t n, uint64_t key)
+{
+    weft_task **tasks = calloc((size_t)n, sizeof(weft_task *));
+    CHECK(tasks != NULL);
+    for (int64_t i = 0; i < n; i++)
+        CHECK_EQ(weft_task_start(&tasks[i], pool, nothing, NULL,
+                                 &(weft_submit_options){.key = key, .priority = (int)(i % 3) - 1}),
+                 0);
+    return tasks;
+}
+
+static int64_t cost_of_handles(int64_t n, uint64_t key)
+{
+    pool = pool_open((weft_pool_options){.capacity = 4, .queue = WEFT_UNLIMITED});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    int64_t before = cpu_now();
+    weft_task **tasks = start_all(n, key);
+    for (int64_t i = 0; i < n; i++) { /* from both ends, and so to the middle */
+        weft_task *task = tasks[i % 2 ? n - 1 - i / 2 : i / 2];
+        CHECK_EQ(weft_task_cancel(task), 0);
+        weft_task_release(task);
+    }
+    CHECK_EQ(pool_stats(pool).cancelled, n);
+    int64_t cost = cpu_now() - before;
+    pool_close(pool);
+    free(tasks);
+    return cost;
+}
+
+static int64_t cost_of_cancelled(int64_t n)
+{
+    return cost_of_handles(n, 0);
+}
+
+static int64_t cost_of_cancelled_keyed(int64_t n)
+{
+    return cost_of_handles(n, 7);
+}
+
+static void handles_that_are_cancelled(void)
+{
+    check_growth("handles", cost_of_cancelled, test_scale(10000));
+    check_growth("handles of one key", cost_of_cancelled_keyed, test_scale(10000));
+}
+
+/* Tasks that are waited for, from the last to the first: each goes before all others. */
+
+static int64_t waited;
+
+static int wait_backwards(void *arg)
+{
+    weft_task **tasks = arg;
+    for (int64_t i = waited - 1; i >= 0; i--) {
+        CHECK_EQ(weft_task_wait(tasks[i], NULL), 0);
+        weft_task_release(tasks[i]);
+    }
+    return 0;
+}
+
+static int64_t cost_of_waits(int64_t n)
+{
+    weft_task *waiter;
+    pool = pool_open((weft_pool_options){.capacity = 1, .queue = WEFT_UNLIMITED});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    int64_t before = cpu_now();
+    weft_task **tasks = calloc((size_t)n, sizeof(weft_task *));
+    CHECK(tasks != NULL);
+    waited = n;
+    CHECK_EQ(weft_task_start(&waiter, pool, wait_backwards, tasks, NULL), 0);
+    for (int64_t i = 0; i < n; i++)
+        CHECK_EQ(weft_task_start(&tasks[i], pool, nothing, NULL, NULL), 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(weft_task_wait(waiter, NULL), 0);
+    int64_t cost = cpu_now() - before;
+    weft_task_release(waiter);
+    pool_close(pool);
+    free(tasks);
+    return cost;
+}
+
+static void tasks_that_are_waited_for(void)
+{
+    check_growth("waits", cost_of_waits, test_scale(10000));
+}
+
+/* Drops: by policy, one by one, and all of them. */
+
+static int64_t cost_of_drops(int64_t n)
+{
+    atomic_u32 ran = {0};
+    pool = pool_open((weft_pool_options){.capacity = 1, .queue = n, .when_full = WEFT_DROP_OLDEST});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    int64_t before = cpu_now();
+    for (int64_t i = 0; i < 2 * n; i++)
+        CHECK_EQ(
+            weft_pool_submit_with(pool, count_task, &ran,
+                                  &(weft_submit_options){.priority = (int)(i % 3) - 1,
+                                                         .key = i % 2 ? (uint64_t)(i % 1000) : 0}),
+            0);
+    int64_t dropped = pool_stats(pool).dropped;
+    CHECK_EQ(dropped, n - 1);
+    CHECK_EQ(weft_pool_abort(pool), n + 1);
+    int64_t cost = cpu_now() - before;
+    pool_close(pool);
+    return cost;
+}
+
+static void tasks_that_are_dropped(void)
+{
+    check_growth("drops", cost_of_drops, test_scale(20000));
+}
+
+/* The choice among many pools. */
+
+static int64_t cost_of_picks(int64_t n)
+{
+    enum { PICKS = 20000 };
+    weft_pools *pools;
+    weft_pool_options each = {.capacity = 2, .queue = 1};
+    CHECK_EQ(weft_pools_open(&pools, (int)n, WEFT_LEAST_BUSY, &each), 0);
+    int64_t before = cpu_now();
+    for (int i = 0; i < PICKS; i++)
+        CHECK(weft_pools_pick(pools) != NULL);
+    int64_t cost = cpu_now() - before;
+    CHECK_EQ(weft_pools_close(pools), 0);
+    return cost;
+}
+
+/* Here n is the number of pools, and the number of picks is the same: nothing may grow in proportion. */
+static void pools_that_are_chosen_from(void)
+{
+    int64_t ratio = 0;
+    for (int i = 0; i < TRIES; i++) {
+        int64_t few = cost_of_picks(40), many = cost_of_picks(4000);
+        printf("  picks: of 40 cost %lld us, of 4000 %lld us\n", (long long)(few / WEFT_US),
+               (long long)(many / WEFT_US));
+        ratio = many / (few > 0 ? few : 1);
+        if (ratio < 30)
+            return;
+    }
+    test_fail(__FILE__, __LINE__, "a pick of 100 times as many costs %lld times as much",
+              (long long)ratio);
+}
+
+int main(void)
+{
+    RUN_PLAIN(submitters_that_are_cancelled, "time stands still there");
+    RUN_PLAIN(submitters_whose_deadline_passes, "time stands still there");
+    RUN_PLAIN(keys_that_wait, "time stands still there");
+    RUN_PLAIN(handles_that_are_cancelled, "time stands still there");
+    RUN_PLAIN(tasks_that_are_waited_for, "time stands still there");
+    RUN_PLAIN(tasks_that_are_dropped, "time stands still there");
+    RUN_PLAIN(pools_that_are_chosen_from, "time stands still there");
+    return 0;
+}
