@@ -16,7 +16,8 @@
  * tasks are active. A task that sleeps, waits for anything else, or blocks its thread is active. While a task waits for
  * its own pool it lends its place: to the very task it waits for, or the first of that group, if that has not begun;
  * else to whichever is next. When what it waits for ends, the place is its own again before another task begins. A wait that
- * ends otherwise (deadline, context) returns at once, without waiting for a place: until one is free nothing else begins.
+ * ends otherwise (deadline, context, a place in a group with a limit) returns at once, without waiting for a place: then more than
+ * `capacity` tasks may be active, and nothing else begins until that is over.
  *
  * Admission. At most capacity + queue tasks are in the pool, admitted and not ended. What a submit does when there are as many
  * is the pool's `when_full`: by default the submitter waits, first come, first served. A plain submit by one of the pool's
@@ -273,16 +274,19 @@ typedef struct weft_pool_stats {
     int64_t submitted; /* admitted */
     int64_t beyond;    /* of those: by the pool's own tasks, beyond the limit */
     int64_t completed;
-    int64_t failed;    /* of those: returned an error: below 0 with a handle, not 0 in a group */
-    int64_t panicked;  /* of those */
-    int64_t rejected;  /* -EAGAIN, -ETIMEDOUT, -ECANCELED or -ESHUTDOWN */
-    int64_t dropped;   /* admitted, and dropped by policy or abort */
+    int64_t failed;   /* of those: returned an error: below 0 with a handle, not 0 in a group */
+    int64_t panicked; /* of those */
+    int64_t rejected; /* -EAGAIN, -ETIMEDOUT, -ECANCELED or -ESHUTDOWN */
+    int64_t
+        dropped; /* admitted, and dropped by policy or abort; or scheduled, and dropped by a stop */
     int64_t cancelled; /* admitted, and cancelled before they began */
     int64_t stolen;    /* taken from the tasks that another processor had set aside */
     int64_t
         handlers_panicked; /* calls of on_panic, on_drop, on_worker_start and so on that panicked */
     int64_t crashed;       /* of the completed: ended by a fault, in a pool that isolates crashes */
-    uintptr_t reserved[6];
+    /* At this moment. */
+    int64_t schedules; /* delayed and periodic submits that are not over: weft/schedule.h */
+    uintptr_t reserved[5];
 } weft_pool_stats;
 
 /* Returns 0; -EINVAL if an argument is NULL; -ECHILD in a forked child.
@@ -309,7 +313,7 @@ WEFT_API WEFT_MUST_USE int weft_pool_wait(weft_pool *pool, int64_t deadline);
 
 /* Ends admission (submit gives -ESHUTDOWN, also to those who wait in it; but what its own tasks submit is
  * still admitted), lets all tasks that were admitted run to their end, and ends all workers. A paused pool is resumed. The pool is still there: it
- * can be asked for its figures, opened again, and must be closed. A second stop waits as the first does; of a stopped pool it returns
+ * can be asked for its figures, opened again, and must be closed. Its schedules end: weft/schedule.h. A second stop waits as the first does; of a stopped pool it returns
  * 0 at once.
  * Returns 0; -ETIMEDOUT: some still run, and the pool goes on stopping; -EDEADLK from a task of the pool, on_worker_start and
  * on_worker_exit;

@@ -29,6 +29,7 @@
 #include <weft/resolve.h>
 #include <weft/runtime.h>
 #include <weft/rwmutex.h>
+#include <weft/schedule.h>
 #include <weft/select.h>
 #include <weft/sem.h>
 #include <weft/signal.h>

@@ -8,6 +8,8 @@
  * A plain submit by one of the pool's own tasks never waits: its place may be what the others wait for. Past the limit it is
  * admitted all the same, and counted in stats.beyond. All other submits, by whomever, get what their policy and deadline say.
  *
+ * A task whose time has come (schedule.c) stands in the same line, by its record alone: nobody waits for it, and nobody is woken.
+ *
  * A submitter that gives up (deadline, context) leaves the line by itself, under the latch. One that has been claimed by the clock or a
  * context, and is found first in line before it could leave, is taken out there, and counts as a visitor until it has seen that:
  * so serving the line is O(1) for each that leaves, and the pool is there as long as the submitter needs it.
@@ -32,19 +34,6 @@
 #include "pool/worker.h"
 #include "sched/compact.h"
 #include "sync/context.h"
-
-/* A submitter that waits; on its stack, or in a stash. */
-struct submitter {
-    struct link link;       /* first: submitter_of */
-    struct link group_link; /* among those that submit tasks of the same group */
-    struct waiter *waiter;
-    struct offer offer;
-    int error;   /* once it was claimed, or served */
-    bool own;    /* it is one of the pool's own tasks, which may submit while the pool stops */
-    bool left;   /* it was taken out of the line after it had given up; latch */
-    bool naps;   /* it is not to be woken: it looks by itself, soon; latch */
-    bool served; /* while it napped; latch */
-};
 
 static struct submitter *submitter_of(struct link *link)
 {
@@ -143,7 +132,7 @@ static void leave_line(weft_pool *pool, struct submitter *submitter)
 static bool claim(weft_pool *pool, struct submitter *submitter)
 {
     leave_line(pool, submitter);
-    if (submitter->naps || waiter_claim(submitter->waiter, 0))
+    if (submitter->naps || submitter->waiter == NULL || waiter_claim(submitter->waiter, 0))
         return true;
     submitter->left = true;
     pool->visitors++;
@@ -167,7 +156,7 @@ static void answer(weft_pool *pool, struct submitter *submitter, int error, stru
     submitter->served = true;
     if (submitter->naps)
         pool->napping--;
-    else
+    else if (submitter->waiter != NULL)
         errands_wake(errands, submitter->waiter);
 }
 
@@ -188,13 +177,18 @@ void weft__line_refuse(weft_pool *pool, int error, struct errands *errands)
         next = link->next;
         if (submitter->own || !claim(pool, submitter))
             continue;
+        if (submitter->waiter == NULL) {
+            submitter->left = true; /* the pool's schedules are ended next */
+            continue;
+        }
         pool->stats.rejected++;
         answer(pool, submitter, error, errands);
     }
     set_attention(pool);
 }
 
-void weft__line_refuse_group(weft_pool *pool, struct group_line *group, struct errands *errands)
+void weft__line_refuse_group(weft_pool *pool, struct group_line *group, int error,
+                             struct errands *errands)
 {
     for (struct link *link = group->submitters.first, *next; link != NULL; link = next) {
         struct submitter *submitter = container_of(link, struct submitter, group_link);
@@ -202,8 +196,23 @@ void weft__line_refuse_group(weft_pool *pool, struct group_line *group, struct e
         if (!claim(pool, submitter))
             continue;
         pool->stats.rejected++;
-        answer(pool, submitter, group->cancelled, errands);
+        answer(pool, submitter, error, errands);
     }
+    set_attention(pool);
+}
+
+void weft__line_join(weft_pool *pool, struct submitter *submitter, struct errands *errands)
+{
+    line_add(&pool->line, &submitter->link);
+    atomic_u32_exchange_seq_cst(&pool->attention, 1); /* pairs with chunk_take, as in look_again */
+    weft__shards_collect(pool);
+    weft__line_serve(pool, errands);
+}
+
+void weft__line_withdraw(weft_pool *pool, struct submitter *submitter)
+{
+    if (!submitter->left)
+        line_leave(&pool->line, &submitter->link);
     set_attention(pool);
 }
 
@@ -335,22 +344,27 @@ static enum verdict judge_waiting(const weft_pool *pool, const struct offer *off
 }
 
 /* Under the latch; the error is for REFUSE. */
-static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own, int *error)
+static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
+                          struct errands *errands, int *error)
 {
     *error = -ESHUTDOWN;
     /* The tasks of a pool that stops may still submit: what was admitted runs to its end. */
     if (pool->state == POOL_STOPPED || (pool->state == POOL_STOPPING && !own))
         return REFUSE;
+    /* A cancellation that comes later finds it in the line: pool/group.c. */
     const struct group_line *group = group_of(offer);
-    if (unlikely(group != NULL && group->cancelled != 0)) {
-        *error = group->cancelled;
+    int cancelled = group != NULL ? weft_context_error(group->context) : 0;
+    if (unlikely(cancelled != 0)) {
+        *error = cancelled;
         return REFUSE;
     }
     if (unlikely(pool->workers == 0))
         return MAKE_FIRST;
     *error = -EAGAIN;
-    if (pool->inside >= pool_limit(pool))
+    if (pool->inside >= pool_limit(pool) || pool->line.length > 0)
         weft__shards_collect(pool);
+    weft__line_serve(
+        pool, errands); /* there may be a line whatever the policy: scheduled tasks stand in it */
     bool plain_own = own && offer->deadline == WEFT_NEVER;
     if (pool->inside < pool_limit(pool) && (pool->line.length == 0 || plain_own))
         return ADMIT;
@@ -440,7 +454,7 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
     pool->visitors -= before != ADMIT;
     if (unlikely(pool->outboxes > 0))
         close_outbox_here(pool);
-    enum verdict verdict = judge(pool, offer, own, error);
+    enum verdict verdict = judge(pool, offer, own, &errands, error);
     if (verdict == WAIT) {
         /* A worker of any pool first tells that it waits: not under this latch. */
         verdict = is_telling() ? TELL : look_again(pool, before != AGAIN, &errands) ? AGAIN : WAIT;

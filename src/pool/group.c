@@ -121,7 +121,7 @@ static const struct task_kind member_kind = {
 /* Under the latch: one more task; if some wait that have their places back, they lend them again. */
 static void add_member(struct pool_group *where)
 {
-    if (where->line.members++ == 0)
+    if (where->line.members++ == where->line.removed)
         weft__lenders_lend(where->pool, &where->line.lenders);
 }
 
@@ -174,7 +174,7 @@ static void waiting(weft_group *group, int change)
         weft__lenders_leave(pool, &where->line.lenders, worker);
     } else {
         weft__lenders_add(pool, &where->line.lenders, worker, &errands);
-        if (where->line.members == 0)
+        if (where->line.members == where->line.removed)
             weft__place_return(pool, worker);
         weft__group_line_expedite(pool, &where->line);
         weft__pool_call(pool, &errands, true);
@@ -189,8 +189,7 @@ static void cancelled(void *arg, int error)
     struct errands errands = {.first = NULL};
     bool fiber = enter_if_fiber();
     latch_acquire(&where->pool->latch);
-    where->line.cancelled = error;
-    weft__line_refuse_group(where->pool, &where->line, &errands);
+    weft__line_refuse_group(where->pool, &where->line, error, &errands);
     weft__pool_finish(where->pool, &errands, fiber);
 }
 
@@ -214,5 +213,7 @@ int weft_pool_group(weft_group **group, weft_pool *pool, const weft_group_option
     int error = weft__group_open(group, options, &hooks, where);
     if (error != 0)
         weft__sys_free(where);
+    else
+        where->line.context = weft_group_context(*group);
     return error;
 }

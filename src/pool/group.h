@@ -13,7 +13,7 @@ struct group_line {
     int64_t removed;        /* of those: were taken out of the queue, and will be dropped */
     struct line lenders;    /* workers that wait for the group */
     struct line submitters; /* of its tasks, that wait in the pool's line: admission.c */
-    int cancelled;          /* 0, or the error of the group's context */
+    weft_context *context;  /* the group's */
 };
 
 static inline void weft__group_line_add(struct group_line *group, struct task *task)

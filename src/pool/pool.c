@@ -18,6 +18,7 @@
 #include "pool/failure.h"
 #include "pool/keys.h"
 #include "pool/pool.h"
+#include "pool/schedule.h"
 #include "pool/shard.h"
 
 /* Options. */
@@ -378,13 +379,20 @@ void weft__pool_begin_stop(weft_pool *pool, bool kept)
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
     pool->kept = kept;
+    bool schedules = false;
     if (pool->state == POOL_OPEN) {
         pool->state = POOL_STOPPING;
         pool->paused = false;
         weft__line_refuse(pool, -ESHUTDOWN, &errands);
+        schedules = pool->schedules.length > 0;
+        pool->visitors += schedules;
     }
     weft__shards_collect(pool);
     weft__pool_finish(pool, &errands, fiber);
+    if (schedules) {
+        weft__schedules_stop(pool);
+        weft__pool_leave(pool);
+    }
 }
 
 static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
@@ -392,6 +400,8 @@ static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
     if (weft__pool_is_own(pool))
         return -EDEADLK;
     weft__pool_begin_stop(pool, false);
+    if (weft__runtime_forked())
+        return -ECHILD; /* by on_drop */
     bool fiber = enter_if_fiber();
     weft__worker_tells(); /* its own pool that it waits; not under this latch */
     latch_acquire(&pool->latch);

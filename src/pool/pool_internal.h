@@ -7,6 +7,7 @@
  *   queue.c      tasks that have not begun                   keys.c       serial order by key
  *   task.c       handles                                     group.c      groups over a pool
  *   failure.c    panics, crashes, workers that are stuck     stats.c      figures
+ *   schedule.c   tasks that are submitted later
  *
  * One latch per pool guards everything but what a shard's owner does alone (shard.c). Under the latch:
  *
@@ -44,7 +45,7 @@
  *
  * At least one of them sees the other. If the next task neither parks nor ends, failure.c collects and serves in place of the worker.
  *
- * Lock order: a handle's latch, then a pool's latch. No two pools' latches are ever held together.
+ * Lock order: the latch of a handle or a schedule, then a pool's latch. No two pools' latches are ever held together.
  */
 #ifndef WEFT_POOL_POOL_INTERNAL_H
 #define WEFT_POOL_POOL_INTERNAL_H
@@ -107,17 +108,18 @@ struct weft_pool {
     bool quick; /* the last inbox was run through by a worker that did not park: tasks are short */
     uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
     int64_t inside;
-    atomic_i64 ready;   /* tasks in the queues; read without the latch as a hint */
-    struct line active; /* workers */
-    struct line idle;   /* workers */
-    int64_t blocked;    /* workers */
-    int64_t starting;   /* workers */
-    int64_t called;     /* active workers that were woken and have not come yet */
-    int64_t lent;       /* places of workers that wait for this pool's tasks */
-    uint32_t inboxes;   /* shards that have a chunk */
-    uint32_t outboxes;  /* that are open */
-    struct line line;   /* submitters that wait */
-    int64_t napping;    /* of those: threads that look by themselves */
+    atomic_i64 ready;      /* tasks in the queues; read without the latch as a hint */
+    struct line active;    /* workers */
+    struct line idle;      /* workers */
+    int64_t blocked;       /* workers */
+    int64_t starting;      /* workers */
+    int64_t called;        /* active workers that were woken and have not come yet */
+    int64_t lent;          /* places of workers that wait for this pool's tasks */
+    uint32_t inboxes;      /* shards that have a chunk */
+    uint32_t outboxes;     /* that are open */
+    struct line line;      /* submitters that wait */
+    struct line schedules; /* that are not over: schedule.c */
+    int64_t napping;       /* of those: threads that look by themselves */
 
     int64_t capacity, queue_size;
     struct queue queues[QUEUES];

@@ -63,8 +63,10 @@ int weft_pools_close(weft_pools *pools)
         return -ECHILD;
     if (pools->count > 0 && weft__pool_is_own(pools->pools[0]))
         return -EDEADLK;
-    for (int i = 0; i < pools->count; i++)
+    for (int i = 0; i < pools->count && !weft__runtime_forked(); i++)
         weft__pool_begin_stop(pools->pools[i], true);
+    if (weft__runtime_forked())
+        return -ECHILD; /* by on_drop */
     wait_for_all(pools);
     for (int i = 0; i < pools->count; i++)
         weft__pool_begin_stop(pools->pools[i], false);

@@ -30,6 +30,7 @@ int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
     stats->queued = waiting - stats->starting;
     stats->lending = pool->lent;
     stats->blocked = pool->line.length;
+    stats->schedules = pool->schedules.length;
     stats->workers = pool->workers;
     stats->idle = pool->idle.length;
     latch_release(&pool->latch);

@@ -145,7 +145,8 @@ void weft__group_cancelled(void *arg)
     bool fiber = enter_if_fiber();
     guard_acquire(&group->latch);
     (void)waiters_claim_all(&group->line, CANCELLED, &woken);
-    /* One that waits elsewhere to start a function holds a place, and so does this call: the group is not closed meanwhile. */
+    /* One that waits elsewhere to start a function holds a place, and so does this call: the group is not closed meanwhile. One that
+     * takes a place later sees the reason when it has it. */
     bool tells = group->hooks != NULL && running(group) > 0;
     if (tells)
         count(group, 1);

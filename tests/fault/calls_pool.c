@@ -391,6 +391,45 @@ static void use_pools(void)
     }
 }
 
+/* Delayed and periodic submits: what is scheduled needs nothing more. */
+static void use_schedules(void)
+{
+    weft_pool *pool = POISON;
+    weft_schedule *once = POISON, *often = POISON, *later = POISON;
+    weft_schedule_stats stats = {.runs = 0};
+    weft_pool_options options = {.capacity = 1, .on_drop = drop};
+    begin();
+    if (!OPENED_GO(weft_pool_open(&pool, &options), pool))
+        return;
+    if (OPENED_GO(weft_pool_submit_after(pool, task, NULL, WEFT_US, &once), once)) {
+        while (stats.runs == 0) { /* whatever could not be made */
+            CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
+            CHECK_EQ(weft_schedule_stats_get(once, &stats), 0);
+        }
+        admitted++;
+        CHECK_EQ(weft_schedule_cancel(once), 2);
+        weft_schedule_release(once);
+    }
+    if (OPENED_GO(weft_pool_submit_every(pool, task, NULL, WEFT_MS, &often), often)) {
+        do {
+            CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
+            CHECK_EQ(weft_schedule_stats_get(often, &stats), 0);
+        } while (stats.runs == 0);
+        (void)weft_schedule_cancel(often);
+        CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+        CHECK_EQ(weft_schedule_stats_get(often, &stats), 0);
+        admitted += (uint32_t)stats.runs;
+        weft_schedule_release(often);
+    }
+    weft_schedule_options hour = {.delay = 3600 * WEFT_S};
+    uint32_t drops = OPENED_GO(weft_pool_schedule(pool, task, NULL, &hour, &later), later);
+    if (drops)
+        weft_schedule_release(later);
+    CHECK_EQ(weft_pool_close(pool), 0);
+    check_all_ran();
+    CHECK_EQ(atomic_u32_load_acquire(&dropped), drops);
+}
+
 /* The default pool is there for ever once it is open, but holds the runtime only while it has workers. */
 static void use_default(void)
 {
@@ -416,6 +455,7 @@ int main(void)
         {"abort", use_abort},         {"tasks", use_tasks},
         {"try tasks", use_try_tasks}, {"pool group", use_pool_group},
         {"pools", use_pools},         {"default", use_default},
+        {"schedules", use_schedules},
     };
     scenarios_run(all, sizeof all / sizeof all[0]);
     return 0;

@@ -11,7 +11,6 @@
  * run; no more tasks are active at once than the capacity; nobody waits for ever.
  */
 #include <errno.h>
-#include <weft/select.h>
 #include <weft/task.h>
 
 #include "explore.h"
@@ -19,11 +18,11 @@
 #include "pool/failure.h"
 #include "pool/group.h"
 #include "pool/pool_internal.h"
+#include "pool/schedule.h"
 #include "pool/shard.h"
 #include "pool/worker.h"
 #include "stack/slab.h"
 #include "sync/context.h"
-#include "sync/guard.h"
 
 enum { TASKS = 4, FIBERS = 4 };
 
@@ -191,17 +190,12 @@ void weft_context_close(weft_context *context)
     weft__sys_free(context);
 }
 
-void weft__context_own(weft_context *context, void *owner, void (*cancelled)(void *owner),
+void weft__context_own(weft_context *context, void *owner, void (*on_cancel)(void *owner),
                        void (*freed)(void *owner))
 {
-    (void)cancelled; /* no group is cancelled here */
+    (void)on_cancel; /* no group is cancelled */
     context->owner = owner;
     context->freed = freed;
-}
-
-void weft__guard_slow(struct latch *latch)
-{
-    weft__latch_slow(latch);
 }
 
 int weft_context_error(const weft_context *context)
@@ -238,7 +232,7 @@ void weft__context_expire_at(weft_context *context, int64_t deadline)
     model_fail("a context with a deadline");
 }
 
-/* What this model does not use: nobody panics, crashes, or has fiber-locals; groups have no limit. */
+/* What this model does not use: nobody panics, crashes, or has fiber-locals. */
 
 void weft__pools_add(weft_pool *opened)
 {
@@ -248,6 +242,11 @@ void weft__pools_add(weft_pool *opened)
 void weft__pools_remove(weft_pool *closed)
 {
     (void)closed;
+}
+
+void weft__schedules_stop(weft_pool *stopping)
+{
+    (void)stopping;
 }
 
 int weft__isolated_make(weft_pool *isolating)
@@ -907,6 +906,65 @@ static void lending_to_open_group(void)
     stopper_after(parent_has_ended);
 }
 
+/* The same, and all that has not begun is dropped. */
+static bool abort_is_over;
+
+static bool abort_has_ended(void)
+{
+    return abort_is_over;
+}
+
+static void run_aborter(void *arg)
+{
+    (void)arg;
+    model_wait_until(group_is_open);
+    model_calm(false);
+    int64_t dropped = weft_pool_abort(pool);
+    MODEL_CHECK(dropped >= 0 && dropped <= 2);
+    abort_is_over = true;
+    if (outsider_is_done)
+        model_calm(true);
+}
+
+static void run_outsider_of_dropped(void *arg)
+{
+    model_wait_until(group_is_open);
+    model_calm(false);
+    run_outsider(arg);
+    if (abort_is_over)
+        model_calm(true);
+}
+
+static void waiting_for_dropped_group(void *arg)
+{
+    task_begins();
+    model_calm(true); /* until it waits */
+    MODEL_CHECK(weft_pool_group(&group, pool, &(weft_group_options){.keep_going = 1}) == 0);
+    add_member(1);
+    group_opened = true;
+    active--;
+    became_inactive++;
+    MODEL_CHECK(weft_group_wait(group, NULL) == 0);
+    model_wait_until(outsider_has_ended);
+    MODEL_CHECK(weft_group_wait(group, NULL) == 0);
+    active++;
+    model_wait_until(abort_has_ended);
+    (void)weft_group_close(group);
+    admitted[1] = ran[1];
+    admitted[3] = ran[3];
+    parent_ended = true;
+    task_ends((int)(intptr_t)arg);
+}
+
+static void lending_against_abort(void)
+{
+    open_pool(1, 3);
+    must_submit(waiting_for_dropped_group, 0);
+    model_thread("aborter", run_aborter, NULL, true);
+    submitting_fiber("outsider", run_outsider_of_dropped, 0);
+    stopper_after(parent_has_ended);
+}
+
 /* The same, and task 1 is cancelled. */
 static bool child_started, cancel_is_over;
 
@@ -1032,8 +1090,7 @@ static void run_canceller(void *arg)
     cancelled = weft_task_cancel(child);
     MODEL_CHECK(cancelled >= 0 && cancelled <= 2);
     MODEL_CHECK(weft_task_wait(child, &result) == 0);
-    /* One that is about to begin when its context is cancelled does not run either. */
-    MODEL_CHECK(ran[0] ? result == 7 && cancelled != 0 : result == -ECANCELED && cancelled != 2);
+    MODEL_CHECK(ran[0] ? result == 7 && cancelled != 0 : result == -ECANCELED && cancelled == 0);
     admitted[0] = ran[0];
     weft_task_release(child);
 }
@@ -1069,6 +1126,8 @@ static const struct scenario scenarios[] = {
     {"a task waits for one that waits for a third", lending_deep, all_is_done, 1, 1, 0},
     {"a task waits for a group of its pool, one stops", lending_to_group, all_is_done, 2, 0, 0},
     {"a task waits for a group that grows", lending_to_open_group, all_is_done, 1, 1, 0},
+    {"a task waits for a group that grows, and is dropped", lending_against_abort, all_is_done, 1,
+     0, 0},
     {"a task waits for one that is cancelled", lending_against_cancel, all_is_done, 1, 1, 0},
     {"a worker that ends waits for a task", exit_against_stop, all_is_done, 2, 1, 0},
     {"a handle is cancelled while a worker takes it", cancel_against_worker, all_is_done, 2, 1, 0},

@@ -390,7 +390,7 @@ static void a_loop_of_waits_grows_nothing(void)
         loop.pool =
             pool_open((weft_pool_options){.capacity = 1, .queue = i, .when_full = policies[i]});
         CHECK_EQ(end_of(start(loop.pool, turn_around, NULL)), 0);
-        CHECK(loop.after - loop.before <= 16 * 1024 + loop.turns); /* no byte a turn */
+        CHECK(loop.after - loop.before < 100); /* pieces of memory */
         pool_close(loop.pool);
     }
 }
@@ -636,10 +636,11 @@ static void several_wait_for_one(void)
     CHECK_EQ(stats.running, 2 * WAITERS + 1);
     CHECK_EQ(stats.queued, WAITERS);
     gate_open(&gate);
+    CHECK_EQ(task_result(awaited), 0);
+    CHECK_EQ(pool_stats(pool).lending, 0); /* whether or not they have gone on */
     for (int i = 0; i < WAITERS; i++)
         CHECK_EQ(end_of(waiters[i]), 0);
-    CHECK_EQ(end_of(awaited), 0);
-    CHECK_EQ(pool_stats(pool).lending, 0);
+    weft_task_release(awaited);
     await_at_gate(&crowd, WAITERS + 1); /* those who waited have ended: six places */
     CHECK_EQ(pool_stats(pool).running, WAITERS + 1);
     gate_open(&crowd);

@@ -6,6 +6,7 @@
 #include <malloc.h>
 
 #include "base/compiler.h"
+#include "pool/admission.h"
 #include "pool/pool.h"
 #include "seeds.h"
 #include "tasks.h"
@@ -191,12 +192,6 @@ static void close_all(void *arg)
     atomic_u32_store_release(&closer->closed, 1);
 }
 
-/* How the record of a submitter in line begins (admission.c). */
-struct in_line {
-    struct link link, group_link;
-    struct waiter *waiter;
-};
-
 /* A thread first looks by itself for a while, and only then can be woken. */
 static void await_asleep(weft_pool *pool)
 {
@@ -223,7 +218,7 @@ static void who_gives_up_does_not_miss_the_end(void)
 
     /* As the clock would: it has lost, but does not know it yet. */
     latch_acquire(&pool->latch);
-    struct waiter *waiter = ((struct in_line *)(void *)pool->line.first)->waiter;
+    struct waiter *waiter = ((struct submitter *)(void *)pool->line.first)->waiter;
     CHECK(waiter_claim(waiter, -ETIMEDOUT));
     latch_release(&pool->latch);
     body_start(&closing);
