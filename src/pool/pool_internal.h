@@ -3,7 +3,7 @@
  *
  *   pool.c       open, stop, close, reopen, tune, pause      submit.c     the calls and their fast path
  *   admission.c  the limit, the line of submitters           dispatch.c   which worker is woken or made
- *   worker.c     a worker's life                             shard.c      inbox, outbox and counter of a processor
+ *   worker.c     a worker's life; start.c: how it is made    shard.c      inbox, outbox and counter of a processor
  *   queue.c      tasks that have not begun                   keys.c       serial order by key
  *   task.c       handles                                     group.c      groups over a pool
  *   failure.c    panics, crashes, workers that are stuck     stats.c      figures

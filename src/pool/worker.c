@@ -26,7 +26,6 @@
 #include "pool/worker.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #include "base/assert.h"
 #include "pool/admission.h"
@@ -260,8 +259,7 @@ static void linger(const weft_pool *pool)
     }
 }
 
-/* Under the latch: the worker is on no list, and holds no place. */
-static void come_loose(weft_pool *pool, struct worker *worker)
+void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
 {
     if (worker->state == WORKER_STARTING)
         pool->starting--;
@@ -277,7 +275,7 @@ static void take_duty(weft_pool *pool, struct worker *worker)
 {
     if (worker->state == WORKER_ACTIVE || (worker->state == WORKER_BLOCKED && worker->parked))
         return;
-    come_loose(pool, worker);
+    weft__worker_come_loose(pool, worker);
     if (pool_busy(pool) < pool->capacity) {
         line_add(&pool->active, &worker->link);
         worker->state = WORKER_ACTIVE;
@@ -330,7 +328,7 @@ static enum next choose_rest(weft_pool *pool, struct worker *worker, bool linger
 {
     if (worker->state == WORKER_ACTIVE && !lingered && pool->state == POOL_OPEN && !pool->paused)
         return NEXT_LINGER;
-    come_loose(pool, worker);
+    weft__worker_come_loose(pool, worker);
     weft__shards_collect(pool);
     weft__pool_settle(pool, errands);
     if (errands_any(errands))
@@ -514,124 +512,17 @@ static always_inline void work(struct worker *worker)
 }
 #endif
 
-/* Starting and ending. */
-
-/* Waits before the next try to start; false if the worker is not needed any more. While any fails no more are made. */
-static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t pause)
-{
-    struct errands errands = {.first = NULL};
-    (void)runtime_enter(thread_self());
-    latch_acquire(&pool->latch);
-    come_loose(pool, worker);
-    pool->failing++;
-    weft__shards_collect(pool);
-    bool needed = pool->state == POOL_OPEN || pool->inside > 0;
-    weft__pool_settle(pool, &errands); /* its place may be another's */
-    weft__pool_unlatch(pool, &errands);
-    runtime_leave(thread_self());
-    if (needed)
-        (void)weft_sleep(pause);
-    latch_acquire(&pool->latch);
-    pool->failing--;
-    pool->starting++;
-    worker->state = WORKER_STARTING;
-    latch_release(&pool->latch);
-    return needed;
-}
-
-struct start {
-    struct worker *worker;
-    int error;
-};
-
-static void start(void *arg)
-{
-    struct start *start = arg;
-    const weft_pool_options *options = &start->worker->pool->options;
-    start->error = options->on_worker_start(&start->worker->user_state, options->data);
-}
-
-static int call_start(weft_pool *pool, struct worker *worker)
-{
-    struct start own = {worker, 0};
-    worker->user_state = NULL;
-    worker->context = NULL;
-    weft__worker_enter_user(worker);
-    if (weft__pool_call_option(pool, start, &own))
-        own.error = -EOWNERDEAD;
-    if (!weft__runtime_forked() && own.error == 0)
-        worker->context = weft_context_current();
-    weft__worker_clean(worker);
-    weft__worker_leave_user(worker);
-    return own.error;
-}
-
-static void call_exit(void *arg)
-{
-    struct worker *worker = arg;
-    worker->pool->options.on_worker_exit(worker->user_state, worker->pool->options.data);
-}
-
-/* False: it is not needed any more. */
-static noinline bool start_state(weft_pool *pool, struct worker *worker)
-{
-    int64_t pause = START_RETRY_FIRST;
-    int error;
-    while (pool->options.on_worker_start != NULL && (error = call_start(pool, worker)) != 0) {
-        if (weft__runtime_forked())
-            return false;
-        char line[96];
-        snprintf(line, sizeof line, "a worker could not start: %s", weft_strerror(error));
-        weft__pool_log(pool, line);
-        if (weft__runtime_forked() || !try_again_later(pool, worker, pause))
-            return false;
-        if (pause < START_RETRY_MOST)
-            pause *= 2;
-    }
-    return !weft__runtime_forked();
-}
-
-void weft__worker_end(struct worker *worker)
-{
-    weft_pool *pool = worker->pool;
-    struct errands errands = {.first = NULL};
-    (void)runtime_enter(thread_self());
-    latch_acquire(&pool->latch);
-    come_loose(pool, worker);
-    pool->workers--;
-    weft__shards_collect(pool);
-    weft__pool_settle(pool, &errands);
-    weft__pool_unlatch(pool, &errands); /* the pool may be gone when those who stop it are woken */
-    runtime_leave(thread_self());
-}
-
-static void finish(struct worker *worker, bool started)
-{
-    weft_pool *pool = worker->pool;
-    if (weft__runtime_forked())
-        return; /* a child of a task's: nothing of the pool is there */
-    if (started && pool->options.on_worker_exit != NULL) {
-        worker->in_task = true; /* what it calls knows that it is the pool's own */
-        (void)weft__pool_call_option(pool, call_exit, worker);
-        worker->in_task = false;
-    }
-    if (weft__runtime_forked())
-        return;
-    fiber_set_worker(weft_self(), NULL);
-    weft__worker_end(worker);
-    if (worker->kind == WORKER_ISOLATED)
-        weft__isolated_end(worker);
-}
+/* Its whole life. */
 
 void weft__worker_live(struct worker *worker)
 {
-    if (!worker->moves && !start_state(worker->pool, worker)) {
-        finish(worker, false);
+    if (!worker->moves && !weft__worker_begin(worker)) {
+        weft__worker_finish(worker, false);
         return;
     }
     worker->moves = false;
     work(worker);
-    finish(worker, true);
+    weft__worker_finish(worker, true);
 }
 
 /* Counts the end of a task that the worker's own loop did not see. */
@@ -665,71 +556,5 @@ void weft__worker_lives_on(struct worker *worker, struct panic *panic)
 {
     end_panicked(worker, panic);
     work(worker);
-    finish(worker, true);
-}
-
-void weft__worker_start_anew(struct worker *worker)
-{
-    weft_pool *pool = worker->pool;
-    struct errands errands = {.first = NULL};
-    (void)runtime_enter(thread_self());
-    latch_acquire(&pool->latch);
-    pool->called -= worker->called;
-    worker->called = false;
-    come_loose(pool, worker);
-    worker->state = WORKER_STARTING;
-    pool->starting++;
-    weft__shards_collect(pool);
-    weft__pool_settle(pool, &errands);
-    weft__pool_unlatch(pool, &errands);
-    runtime_leave(thread_self());
-}
-
-/* Making workers. */
-
-static void worker_main(void *arg)
-{
-    weft__worker_live(arg);
-}
-
-int weft__worker_fiber(weft_pool *pool, struct weft_fiber **out, void (*function)(void *),
-                       void *arg)
-{
-    struct weft_fiber *fiber;
-    int error = weft__fiber_make(&fiber, function, arg, pool->site);
-    if (error == 0 && atomic_u32_load_relaxed(&pool->binds) && weft__fiber_extra(fiber) == NULL) {
-        weft__fiber_discard(fiber);
-        error = -ENOMEM;
-    }
-    if (error != 0)
-        return error;
-    if (pool->stack_class >= 0)
-        fiber->stack_class = (uint8_t)pool->stack_class;
-    *out = fiber;
-    return 0;
-}
-
-int weft__worker_make(weft_pool *pool)
-{
-    struct weft_fiber *fiber;
-    if (pool->options.isolate_crashes)
-        return weft__isolated_make(pool);
-    bool compact = pool->options.compact != 0 && weft__compact_works();
-    int error = weft__worker_fiber(pool, &fiber, worker_main, NULL);
-    if (error != 0)
-        return error;
-    struct worker *worker = compact ? weft__compact_front(fiber, sizeof *worker)
-                                    : weft__machine_front(fiber, sizeof *worker);
-    if (worker == NULL) {
-        weft__fiber_discard(fiber);
-        return -ENOMEM;
-    }
-    *worker = (struct worker){.pool = pool,
-                              .fiber = fiber,
-                              .state = WORKER_STARTING,
-                              .kind = compact ? WORKER_COMPACT : WORKER_PRIVATE};
-    fiber->arg = worker;
-    fiber_set_worker(fiber, worker);
-    weft__fiber_start(fiber, true);
-    return 0;
+    weft__worker_finish(worker, true);
 }

@@ -20,8 +20,13 @@ void weft__worker_lives_on(struct worker *worker, struct panic *panic);
 /* What the heir of a crashed worker does: ends the task, and is a worker that starts. */
 void weft__worker_end_crashed(struct worker *worker);
 void weft__worker_start_anew(struct worker *worker);
-/* The last that a worker does with its pool. */
+/* start.c: the beginning of a worker, in its fiber; false: it is not needed any more. What it does at its end, whether it has
+ * started or not; and of that only what concerns the pool. */
+bool weft__worker_begin(struct worker *worker);
+void weft__worker_finish(struct worker *worker, bool started);
 void weft__worker_end(struct worker *worker);
+/* Under the latch: the worker is on no list, and holds no place. */
+void weft__worker_come_loose(weft_pool *pool, struct worker *worker);
 
 /* The worker that the caller runs in, in a task of it; NULL: none. */
 struct worker *weft__worker_self(void);
