@@ -1,5 +1,6 @@
 /*
- * weft/limiter.h: rate limiter: at most `rate` events in a period, and at most `burst` of them at once.
+ * weft/limiter.h: rate limiter: at most `rate` events in a period, and at most `burst` of them at
+ * once.
  *
  *     weft_limiter *limiter;
  *     weft_limiter_options options = {.rate = 100, .burst = 10};    // 100 per second
@@ -11,9 +12,9 @@
  *     ...
  *     weft_limiter_close(limiter);
  *
- * A limiter is a token bucket. It starts with `burst` events and gains `rate` in each period, evenly and
- * without rounding; what it gains above `burst` is lost. A take removes events from it, or waits until it
- * has them.
+ * A limiter is a token bucket. It starts with `burst` events and gains `rate` in each period,
+ * evenly and without rounding; what it gains above `burst` is lost. A take removes events from it,
+ * or waits until it has them.
  *
  *   order     first come, first served: a take for few events does not overtake one for many.
  *   turn      the moment at which the events of a take are there, after those of all takes before it. A take
@@ -23,12 +24,13 @@
  *   leaving   a take that gives up returns its events to those behind it, whose turns move forward.
  *   range     exact for every rate and period, for the range of the clock (292 years).
  *
- * Turns fall on whole nanoseconds: in any interval of t nanoseconds the turns of at most burst + (t + 1) * rate / period
- * events come. A caller that takes, works and takes again has nothing reserved while it works: it makes up for lost
- * time by at most `burst` events. With the default of 1 the events are evenly spaced; a high rate that is to be
- * reached by few callers needs more.
+ * Turns fall on whole nanoseconds: in any interval of t nanoseconds the turns of at most burst + (t
+ * + 1) * rate / period events come. A caller that takes, works and takes again has nothing reserved
+ * while it works: it makes up for lost time by at most `burst` events. With the default of 1 the
+ * events are evenly spaced; a high rate that is to be reached by few callers needs more.
  *
- * A limiter has no thread, fiber or timer of its own. While nobody waits it costs nothing but its memory.
+ * A limiter has no thread, fiber or timer of its own. While nobody waits it costs nothing but its
+ * memory.
  */
 #ifndef WEFT_LIMITER_H
 #define WEFT_LIMITER_H
@@ -52,8 +54,8 @@ typedef struct weft_limiter_options {
 } weft_limiter_options;
 
 /* Opens a limiter with `burst` events available. The options are copied.
- * Returns 0; -EINVAL if limiter or options is NULL, a field is out of its range or a reserved field is set; -ENOMEM;
- * -ECHILD in a forked child.
+ * Returns 0; -EINVAL if limiter or options is NULL, a field is out of its range or a reserved field
+ * is set; -ENOMEM; -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_limiter_open(weft_limiter **limiter,
                                              const weft_limiter_options *options);
@@ -68,8 +70,8 @@ WEFT_API WEFT_MUST_USE int weft_limiter_open(weft_limiter **limiter,
  * Contexts: fiber, thread. Undefined: during or after weft_limiter_close. */
 WEFT_API WEFT_MUST_USE int weft_limiter_take(weft_limiter *limiter, int64_t n);
 
-/* Takes n events; waits for its turn if that comes no later than `deadline`. Events that are available at the call are
- * taken whatever the deadline.
+/* Takes n events; waits for its turn if that comes no later than `deadline`. Events that are
+ * available at the call are taken whatever the deadline.
  * Returns 0: the n events are the caller's. On failure nothing is taken:
  *   -ETIMEDOUT  at once, if the turn is later than the deadline; WEFT_NOW never waits. If weft_limiter_set moves the
  *               turn of a take that waits beyond its deadline: at the deadline at the latest. Also if the turn is beyond
@@ -83,17 +85,20 @@ WEFT_API WEFT_MUST_USE int weft_limiter_take_until(weft_limiter *limiter, int64_
                                                    int64_t deadline);
 
 /* Takes n events if they are available now and not reserved by takes that wait. Never waits.
- * Returns 0: the n events are the caller's. On failure nothing is taken: -EAGAIN if it would have to wait; -EINVAL if
- * limiter is NULL, n is below 1, or n is above the burst.
- * Contexts: fiber, thread. Undefined: during or after weft_limiter_close. */
+ * Returns 0: the n events are the caller's. On failure nothing is taken: -EAGAIN if it would have
+ * to wait; -EINVAL if limiter is NULL, n is below 1, or n is above the burst.
+ * Contexts: fiber, thread.
+ * Undefined: during or after weft_limiter_close. */
 WEFT_API WEFT_MUST_USE int weft_limiter_try_take(weft_limiter *limiter, int64_t n);
 
-/* Changes the rate (per period, which stays) and the burst, from now on: what was gained so far was gained at the
- * old rate. Takes that wait keep their order and get new turns. Those among them that asked for more than the new
- * burst are served all the same. What is available above the new burst is lost; a larger burst is filled at the new rate.
- * Returns 0; -EINVAL if limiter is NULL, or rate or burst is below 1 or above WEFT_LIMITER_MAX: nothing has changed
- * then; -ECHILD in a forked child.
- * Contexts: fiber, thread. Undefined: during or after weft_limiter_close. */
+/* Changes the rate (per period, which stays) and the burst, from now on: what was gained so far was
+ * gained at the old rate. Takes that wait keep their order and get new turns. Those among them that
+ * asked for more than the new burst are served all the same. What is available above the new burst
+ * is lost; a larger burst is filled at the new rate.
+ * Returns 0; -EINVAL if limiter is NULL, or rate or burst is below 1 or above WEFT_LIMITER_MAX:
+ * nothing has changed then; -ECHILD in a forked child.
+ * Contexts: fiber, thread.
+ * Undefined: during or after weft_limiter_close. */
 WEFT_API int weft_limiter_set(weft_limiter *limiter, int64_t rate, int64_t burst);
 
 /* Frees the limiter; NULL is fine. One that somebody waits for is reported and the process aborts.

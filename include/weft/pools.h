@@ -1,8 +1,9 @@
 /*
  * weft/pools.h: several pools with the same options, and a choice among them.
  *
- * One pool does not contend in the first place; several are for work that is to be kept apart by size but
- * not by name. weft_pools_pick chooses one of them, and everything that a pool offers can be done with that:
+ * One pool does not contend in the first place; several are for work that is to be kept apart by
+ * size but not by name. weft_pools_pick chooses one of them, and everything that a pool offers can
+ * be done with that:
  *
  *     weft_pools *pools;
  *     weft_pool_options each = { .capacity = 100 };
@@ -11,8 +12,8 @@
  *     error = weft_pool_submit(weft_pools_pick(pools), task, arg);
  *     weft_pools_close(pools);
  *
- * A task of one of the pools is an own task of all: its plain submits to any of them never wait (weft/pool.h, "Admission"), and are
- * admitted while the pools close.
+ * A task of one of the pools is an own task of all: its plain submits to any of them never wait
+ * (weft/pool.h, "Admission"), and are admitted while the pools close.
  */
 #ifndef WEFT_POOLS_H
 #define WEFT_POOLS_H
@@ -34,20 +35,20 @@ enum {
 #define WEFT_POOLS_MAX 4096
 
 /* Opens `count` pools with the same options (NULL: all defaults).
- * Returns 0; -EINVAL if pools is NULL, count is not 1 to WEFT_POOLS_MAX, or the strategy unknown; or as
- * weft_pool_open. On an error none is open.
+ * Returns 0; -EINVAL if pools is NULL, count is not 1 to WEFT_POOLS_MAX, or the strategy unknown;
+ * or as weft_pool_open. On an error none is open.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pools_open(weft_pools **pools, int count, int strategy,
                                            const weft_pool_options *options);
 
-/* Chooses one of the pools by the strategy; if that is full, the next one that has room, if any has. It belongs to the
- * whole: it must not be stopped or closed by itself.
+/* Chooses one of the pools by the strategy; if that is full, the next one that has room, if any
+ * has. It belongs to the whole: it must not be stopped or closed by itself.
  * Returns the pool; NULL if pools is NULL.
  * Contexts: fiber, thread, the pools' own tasks. */
 WEFT_API weft_pool *weft_pools_pick(weft_pools *pools);
 
-/* How many there are, and one of them, to be tuned, paused or asked; it belongs to the whole. 0 and NULL if
- * there is no such.
+/* How many there are, and one of them, to be tuned, paused or asked; it belongs to the whole. 0 and
+ * NULL if there is no such.
  * Contexts: fiber, thread. */
 WEFT_API int weft_pools_count(const weft_pools *pools);
 WEFT_API weft_pool *weft_pools_get(const weft_pools *pools, int index);
@@ -57,9 +58,12 @@ WEFT_API weft_pool *weft_pools_get(const weft_pools *pools, int index);
  * Contexts: fiber, thread. */
 WEFT_API int weft_pools_stats(const weft_pools *pools, weft_pool_stats *stats);
 
-/* Closes all, as weft_pool_close does, and frees them. What their tasks submit to any of them meanwhile still runs.
- * Returns 0; -EDEADLK from a task of one of the pools; -EINVAL if pools is NULL; -ECHILD in a forked child.
- * Contexts: fiber, thread. Undefined: any use during or after it, except by the pools' tasks. */
+/* Closes all, as weft_pool_close does, and frees them. What their tasks submit to any of them
+ * meanwhile still runs.
+ * Returns 0; -EDEADLK from a task of one of the pools; -EINVAL if pools is NULL; -ECHILD in a
+ * forked child.
+ * Contexts: fiber, thread.
+ * Undefined: any use during or after it, except by the pools' tasks. */
 WEFT_API int weft_pools_close(weft_pools *pools);
 
 WEFT_END

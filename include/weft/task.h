@@ -1,5 +1,6 @@
 /*
- * weft/task.h: tasks with a handle: wait for the end of a task in a pool, get its result, cancel it.
+ * weft/task.h: tasks with a handle: wait for the end of a task in a pool, get its result, cancel
+ * it.
  *
  *     struct job { char url[40]; size_t bytes; };
  *     static int fetch(void *arg) { struct job *job = arg; ... job->bytes = n; return 0; }    // or a negative error
@@ -12,11 +13,12 @@
  *     struct job *done = weft_task_arg(task);        // the copy, with what fetch has written
  *     weft_task_release(task);
  *
- * The task is bound to a context of its own (weft/context.h), under that of its submitter: cancelling the task, or a context above
- * it, cancels that. A task whose context is cancelled before it begins does not run.
+ * The task is bound to a context of its own (weft/context.h), under that of its submitter:
+ * cancelling the task, or a context above it, cancels that. A task whose context is cancelled
+ * before it begins does not run.
  *
- * A task that waits for a task of its own pool lends its place meanwhile, to the very task if that has not begun: see "Capacity" in
- * weft/pool.h. So it cannot hang for want of a worker.
+ * A task that waits for a task of its own pool lends its place meanwhile, to the very task if that
+ * has not begun: see "Capacity" in weft/pool.h. So it cannot hang for want of a worker.
  */
 #ifndef WEFT_TASK_H
 #define WEFT_TASK_H
@@ -31,9 +33,10 @@ WEFT_BEGIN
 
 typedef struct weft_task weft_task;
 
-/* Submits function(arg) to the pool, with options (NULL: all defaults), and gives a handle in *task, to be released.
- * Returns as weft_pool_submit_with. On an error there is no handle. A task that the pool drops by policy
- * is admitted, and ends with -ECANCELED.
+/* Submits function(arg) to the pool, with options (NULL: all defaults), and gives a handle in
+ * *task, to be released.
+ * Returns as weft_pool_submit_with. On an error there is no handle. A task that the pool drops by
+ * policy is admitted, and ends with -ECANCELED.
  * Contexts: as weft_pool_submit. */
 WEFT_API WEFT_MUST_USE int weft_task_start(weft_task **task, weft_pool *pool,
                                            int (*function)(void *arg), void *arg,
@@ -47,27 +50,29 @@ WEFT_API WEFT_MUST_USE int weft_task_try_start(weft_task **task, weft_pool *pool
                                                const weft_submit_options *options);
 
 /* Waits until the task has ended, or will never run.
- * Returns 0: then *result, if result is not NULL, is what the function returned; -EOWNERDEAD if it panicked (weft/panic.h); -EFAULT if
- * it crashed, in a pool that isolates crashes (weft_task_panic tells more); -ECANCELED or -ETIMEDOUT if it did not run: it was
- * cancelled or dropped before it began, or its context had ended.
- * Else an error of the wait, and *result is untouched: -ECANCELED or -ETIMEDOUT if the caller's own context is cancelled;
- * -EINVAL if task is NULL; -EDEADLK if a task waits for itself; -ECHILD in a forked child.
+ * Returns 0: then *result, if result is not NULL, is what the function returned; -EOWNERDEAD if it
+ * panicked (weft/panic.h); -EFAULT if it crashed, in a pool that isolates crashes (weft_task_panic
+ * tells more); -ECANCELED or -ETIMEDOUT if it did not run: it was cancelled or dropped before it
+ * began, or its context had ended. Else an error of the wait, and *result is untouched: -ECANCELED
+ * or -ETIMEDOUT if the caller's own context is cancelled; -EINVAL if task is NULL; -EDEADLK if a
+ * task waits for itself; -ECHILD in a forked child.
  * Contexts: fiber, thread, tasks of the pool. Any number may wait. */
 WEFT_API WEFT_MUST_USE int weft_task_wait(weft_task *task, int *result);
 
 /* Waits until the task has ended, or will never run, or the deadline has passed.
- * Returns as weft_task_wait; -ETIMEDOUT if the task has not ended by the deadline: it goes on. With WEFT_NOW it never waits.
+ * Returns as weft_task_wait; -ETIMEDOUT if the task has not ended by the deadline: it goes on. With
+ * WEFT_NOW it never waits.
  * Contexts: as weft_task_wait. */
 WEFT_API WEFT_MUST_USE int weft_task_wait_until(weft_task *task, int *result, int64_t deadline);
 
-/* *done gets a channel that is closed when the task has ended, or will never run: for select (weft/select.h). It belongs to the
- * handle, and must not be used after that is released.
+/* *done gets a channel that is closed when the task has ended, or will never run: for select
+ * (weft/select.h). It belongs to the handle, and must not be used after that is released.
  * Returns 0; -EINVAL if an argument is NULL; -ENOMEM; -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_task_done(weft_task *task, weft_chan **done);
 
-/* The argument of the task: what was given, or the copy (weft_submit_options.copy), which is valid until the handle is released. The
- * task may write it until it has ended. NULL for NULL.
+/* The argument of the task: what was given, or the copy (weft_submit_options.copy), which is valid
+ * until the handle is released. The task may write it until it has ended. NULL for NULL.
  * Contexts: fiber, thread. */
 WEFT_API void *weft_task_arg(const weft_task *task);
 
@@ -75,16 +80,16 @@ WEFT_API void *weft_task_arg(const weft_task *task);
  * Contexts: fiber, thread. */
 WEFT_API int weft_task_ended(const weft_task *task);
 
-/* *info gets what is known of the panic that ended the task. If nobody asks, and the pool has no on_panic, it is
- * reported on stderr when the handle is released.
+/* *info gets what is known of the panic that ended the task. If nobody asks, and the pool has no
+ * on_panic, it is reported on stderr when the handle is released.
  * Returns 0; -ENOENT if the task has not panicked (or not ended); -EINVAL if an argument is NULL.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_task_panic(weft_task *task, weft_panic_info *info);
 
-/* Cancels the task: one that has not begun never will, and its place in the queue is free at once; of one that runs the context is
- * cancelled, so that its waits end.
- * Returns 0 if it will not run, by this call; 1 if it is running; 2 if it had ended or been cancelled before it
- * began; -EINVAL if task is NULL; -ECHILD in a forked child.
+/* Cancels the task: one that has not begun never will, and its place in the queue is free at once;
+ * of one that runs the context is cancelled, so that its waits end.
+ * Returns 0 if it will not run, by this call; 1 if it is running; 2 if it had ended or been
+ * cancelled before it began; -EINVAL if task is NULL; -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_task_cancel(weft_task *task);
 
@@ -92,11 +97,11 @@ WEFT_API int weft_task_cancel(weft_task *task);
  * Contexts: fiber, thread. Undefined: any use of the handle after it. */
 WEFT_API void weft_task_release(weft_task *task);
 
-/* Opens a group (weft/group.h) whose functions run as tasks of the pool instead of fibers of their own:
- * weft_group_go submits (and waits, or not, as the pool does when it is full), and everything else is as for
- * any group. A function that waits in the pool's queue when the group is cancelled is skipped when its turn comes, unless
- * the group keeps going; one whose weft_group_go waited for the full pool meanwhile too. The pool must not be closed
- * before the group.
+/* Opens a group (weft/group.h) whose functions run as tasks of the pool instead of fibers of their
+ * own: weft_group_go submits (and waits, or not, as the pool does when it is full), and everything
+ * else is as for any group. A function that waits in the pool's queue when the group is cancelled
+ * is skipped when its turn comes, unless the group keeps going; one whose weft_group_go waited for
+ * the full pool meanwhile too. The pool must not be closed before the group.
  * Returns as weft_group_open.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_group(weft_group **group, weft_pool *pool,

@@ -1,27 +1,32 @@
 /*
  * admission.c: the limit, the line of submitters, the policies.
  *
- * At most capacity + queue tasks are inside. A submitter of a full pool that is to wait stands in a line with its task; whoever
- * makes room puts the task into the queue in its place and wakes it. So the order of the line is the order of the tasks,
- * no submitter overtakes another, and one that is woken has nothing left to do.
+ * At most capacity + queue tasks are inside. A submitter of a full pool that is to wait stands in a
+ * line with its task; whoever makes room puts the task into the queue in its place and wakes it. So
+ * the order of the line is the order of the tasks, no submitter overtakes another, and one that is
+ * woken has nothing left to do.
  *
- * A plain submit by one of the pool's own tasks never waits: its place may be what the others wait for. Past the limit it is
- * admitted all the same, and counted in stats.beyond. All other submits, by whomever, get what their policy and deadline say.
+ * A plain submit by one of the pool's own tasks never waits: its place may be what the others wait
+ * for. Past the limit it is admitted all the same, and counted in stats.beyond. All other submits,
+ * by whomever, get what their policy and deadline say.
  *
- * A task whose time has come (schedule.c) stands in the same line, by its record alone: nobody waits for it, and nobody is woken.
+ * A task whose time has come (schedule.c) stands in the same line, by its record alone: nobody
+ * waits for it, and nobody is woken.
  *
- * A submitter that gives up (deadline, context) leaves the line by itself, under the latch. One that has been claimed by the clock or a
- * context, and is found first in line before it could leave, is taken out there, and counts as a visitor until it has seen that:
- * so serving the line is O(1) for each that leaves, and the pool is there as long as the submitter needs it.
+ * A submitter that gives up (deadline, context) leaves the line by itself, under the latch. One
+ * that has been claimed by the clock or a context, and is found first in line before it could
+ * leave, is taken out there, and counts as a visitor until it has seen that: so serving the line is
+ * O(1) for each that leaves, and the pool is there as long as the submitter needs it.
  *
- * To wake a thread costs some microseconds on both sides, more than most tasks take. So a thread in line naps for THREAD_NAP before it
- * sleeps: whoever serves it need not wake it, and workers do not look for it. After the nap it serves the line itself, and finds
- * places for many tasks. A fiber is woken at once, but behind all that is ready on the processor: until it runs, other tasks end, and it
- * finds places for several too.
+ * To wake a thread costs some microseconds on both sides, more than most tasks take. So a thread in
+ * line naps for THREAD_NAP before it sleeps: whoever serves it need not wake it, and workers do not
+ * look for it. After the nap it serves the line itself, and finds places for many tasks. A fiber is
+ * woken at once, but behind all that is ready on the processor: until it runs, other tasks end, and
+ * it finds places for several too.
  *
- * WEFT_CALLER_RUNS: the submitter of a full pool calls the task itself, unbound from its context and without worker state.
- * The task is inside, but holds no place. One that is submitted from inside such a task to the same pool is admitted beyond the limit
- * instead: the calls do not nest.
+ * WEFT_CALLER_RUNS: the submitter of a full pool calls the task itself, unbound from its context
+ * and without worker state. The task is inside, but holds no place. One that is submitted from
+ * inside such a task to the same pool is admitted beyond the limit instead: the calls do not nest.
  */
 #include "pool/admission.h"
 
@@ -221,7 +226,8 @@ static void unlock_pool(void *pool)
     latch_release(&((weft_pool *)pool)->latch);
 }
 
-/* A thread in line naps first; with the latch held, and held again after it. True: it was served, and the latch is released. */
+/* A thread in line naps first; with the latch held, and held again after it. True: it was
+ * served, and the latch is released. */
 static bool nap(weft_pool *pool, struct submitter *submitter)
 {
     int64_t until = weft_after(THREAD_NAP), deadline = submitter->offer.deadline;
@@ -386,9 +392,9 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
     return judge_waiting(pool, offer, own, error);
 }
 
-/* Under the latch, before one waits: from here workers look between two tasks, and what had ended before that is collected.
- * True: there is room after all, or somebody to be woken first. A worker is called once: if it cannot be made the submitter waits
- * all the same. */
+/* Under the latch, before one waits: from here workers look between two tasks, and what had
+ * ended before that is collected. True: there is room after all, or somebody to be woken first.
+ * A worker is called once: if it cannot be made the submitter waits all the same. */
 static bool look_again(weft_pool *pool, bool calls, struct errands *errands)
 {
     atomic_u32_exchange_seq_cst(&pool->attention, 1); /* pairs with chunk_take */
@@ -443,9 +449,10 @@ static void close_outbox_here(weft_pool *pool)
         weft__outbox_close(pool, shard);
 }
 
-/* Judges and acts under the latch; the caller has entered the runtime. What is left to be done without the latch is the
- * verdict, for which the caller counts as a visitor if it comes back: CALL, MAKE_FIRST, TELL, AGAIN. Else ADMIT, with *error.
- * `before` is what it was the last time; ADMIT: this is the first. */
+/* Judges and acts under the latch; the caller has entered the runtime. What is left to be done
+ * without the latch is the verdict, for which the caller counts as a visitor if it comes back:
+ * CALL, MAKE_FIRST, TELL, AGAIN. Else ADMIT, with *error. `before` is what it was the last time;
+ * ADMIT: this is the first. */
 static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
                            enum verdict before, struct after *after, int *error)
 {

@@ -14,7 +14,8 @@ struct offer {
     bool tries;          /* -EAGAIN, where -ETIMEDOUT would be said */
 };
 
-/* A submitter that waits; on its stack, or in a stash. Without a waiter: a record that stands in line by itself. */
+/* A submitter that waits; on its stack, or in a stash. Without a waiter: a record that stands in
+ * line by itself. */
 struct submitter {
     struct link link;       /* first: submitter_of */
     struct link group_link; /* among those that submit tasks of the same group */
@@ -28,7 +29,8 @@ struct submitter {
     bool served; /* while it napped, or without a waiter; latch */
 };
 
-/* Offers a task; 0 or an error. The record is the pool's if it returns 0, and else still the caller's. */
+/* Offers a task; 0 or an error. The record is the pool's if it returns 0, and else still the
+ * caller's. */
 int weft__pool_offer(weft_pool *pool, const struct offer *offer);
 /* Under the latch: puts a task inside; 0, or -ENOMEM. */
 int weft__pool_admit(weft_pool *pool, const struct offer *offer);
@@ -36,11 +38,12 @@ int weft__pool_admit(weft_pool *pool, const struct offer *offer);
 void weft__line_serve(weft_pool *pool, struct errands *errands);
 /* Under the latch: turns away all submitters that wait, but for the pool's own tasks. */
 void weft__line_refuse(weft_pool *pool, int error, struct errands *errands);
-/* Under the latch: turns away those that wait to submit a task of that group, which is cancelled. */
+/* Under the latch: turns away those that wait to submit a task of that group, which is
+ * cancelled. */
 void weft__line_refuse_group(weft_pool *pool, struct group_line *group, int error,
                              struct errands *errands);
-/* Under the latch: a record stands in line by itself, whatever the policy, and is served at once if there is room: `served`. And: it
- * is not to be admitted any more. */
+/* Under the latch: a record stands in line by itself, whatever the policy, and is served at once
+ * if there is room: `served`. And: it is not to be admitted any more. */
 void weft__line_join(weft_pool *pool, struct submitter *submitter, struct errands *errands);
 void weft__line_withdraw(weft_pool *pool, struct submitter *submitter);
 /* Outside the latch: a task, plain or with a record, will not run. */

@@ -1,24 +1,28 @@
 /*
  * dispatch.c: which worker is woken or made, and what follows from a change of the pool.
  *
- * One rule: while a task is ready and a place is free, some worker has the duty to look for tasks. The active workers have it,
- * at most one per processor, since more could not run. A worker whose task parks gives the duty up (it is blocked from then
- * on), and if tasks are ready another is woken or made. A blocked worker whose task ends takes the next task without the
- * duty: so where tasks wait, a task costs its worker the latch once.
+ * One rule: while a task is ready and a place is free, some worker has the duty to look for tasks.
+ * The active workers have it, at most one per processor, since more could not run. A worker whose
+ * task parks gives the duty up (it is blocked from then on), and if tasks are ready another is
+ * woken or made. A blocked worker whose task ends takes the next task without the duty: so where
+ * tasks wait, a task costs its worker the latch once.
  *
- * One more active worker than there are is called only where it would have a processor. If tasks are short (`quick`) it is called only
- * when many are ready, since two contend for the latch; if they turn out to be long, failure.c calls it.
+ * One more active worker than there are is called only where it would have a processor. If tasks
+ * are short (`quick`) it is called only when many are ready, since two contend for the latch; if
+ * they turn out to be long, failure.c calls it.
  *
- * What cannot be done under the latch (wake, make a worker) is noted as errands and run when it is released. A worker that is to
- * be made is counted before that, so the pool does not stop meanwhile. If it cannot be made, and no worker is there that
- * will look, it is tried again whenever a fiber ends and every few milliseconds (weft__starve_outside): what was admitted is
- * not stuck. A submit to a pool without any worker makes the first one before it is admitted, and fails if it cannot
- * (admission.c).
+ * What cannot be done under the latch (wake, make a worker) is noted as errands and run when it is
+ * released. A worker that is to be made is counted before that, so the pool does not stop
+ * meanwhile. If it cannot be made, and no worker is there that will look, it is tried again
+ * whenever a fiber ends and every few milliseconds (weft__starve_outside): what was admitted is not
+ * stuck. A submit to a pool without any worker makes the first one before it is admitted, and fails
+ * if it cannot (admission.c).
  *
- * Places. A worker that waits for a task or group of its own pool lends its place: `lent` is one more, so another may begin.
- * When what it waits for ends, the place is returned before the worker of that looks for its next task. A waiter that is
- * woken otherwise has its place back at once, without waiting for one: it may hold a lock that the others want. Then busy
- * may be above capacity; inboxes are closed, and nothing begins until it is not.
+ * Places. A worker that waits for a task or group of its own pool lends its place: `lent` is one
+ * more, so another may begin. When what it waits for ends, the place is returned before the worker
+ * of that looks for its next task. A waiter that is woken otherwise has its place back at once,
+ * without waiting for one: it may hold a lock that the others want. Then busy may be above
+ * capacity; inboxes are closed, and nothing begins until it is not.
  */
 #include "pool/dispatch.h"
 
@@ -241,8 +245,8 @@ static bool processor_is_dry(void)
     return !has_fibers(thread_self()->processor);
 }
 
-/* Under the latch: what this processor has ended is known, submitters that fit are admitted, and the duty to look for tasks
- * is another worker's. */
+/* Under the latch: what this processor has ended is known, submitters that fit are admitted, and
+ * the duty to look for tasks is another worker's. */
 static void hand_over(weft_pool *pool, struct worker *worker, struct errands *errands)
 {
     struct shard *shard = shard_here(pool);

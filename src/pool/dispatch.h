@@ -29,16 +29,18 @@ static inline bool errands_any(const struct errands *errands)
 
 /* The following under the latch. */
 
-/* Sees to everything that follows from a change: submitters that fit are admitted, a worker is called if one is wanted, a
- * stopping pool in which nothing is left is stopped. */
+/* Sees to everything that follows from a change: submitters that fit are admitted, a worker is
+ * called if one is wanted, a stopping pool in which nothing is left is stopped. */
 void weft__pool_settle(weft_pool *pool, struct errands *errands);
 /* Under the latch, after tasks were counted as ended: whether it has room, for weft_pools_pick. */
 void weft__pool_show_room(weft_pool *pool);
-/* Calls a worker if one is wanted. `dry`: the caller's processor is about to have nothing to run. */
+/* Calls a worker if one is wanted. `dry`: the caller's processor is about to have nothing to
+ * run. */
 void weft__pool_call(weft_pool *pool, struct errands *errands, bool dry);
 /* Wakes one or makes one. */
 void weft__pool_call_worker(weft_pool *pool, struct errands *errands);
-/* Tasks are ready, a place is free, and fewer workers are active than processors; so many of those are suspected to be stuck. */
+/* Tasks are ready, a place is free, and fewer workers are active than processors; so many of
+ * those are suspected to be stuck. */
 bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck);
 /* Active workers that have a processor, as far as is known, and those that start. */
 int64_t weft__pool_actives(const weft_pool *pool);
@@ -52,8 +54,9 @@ bool weft__workers_suffice(const weft_pool *pool, int64_t ready, bool dry);
 bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands);
 /* A worker is about to be made. */
 void weft__pool_count_new(weft_pool *pool);
-/* Workers of the pool that wait for a task or group of it, in a line: one more, which lends its place; one less, which has it
- * back in any case; all have their places back, and stay in the line; all that have theirs back lend them again. */
+/* Workers of the pool that wait for a task or group of it, in a line: one more, which lends its
+ * place; one less, which has it back in any case; all have their places back, and stay in the
+ * line; all that have theirs back lend them again. */
 void weft__lenders_add(weft_pool *pool, struct line *lenders, struct worker *worker,
                        struct errands *errands);
 void weft__lenders_leave(weft_pool *pool, struct line *lenders, struct worker *worker);
@@ -66,7 +69,8 @@ void weft__place_return(weft_pool *pool, struct worker *worker);
 void weft__errands_run(weft_pool *pool, struct errands *errands);
 /* Releases the latch and runs the errands. A fiber must have entered the runtime. */
 void weft__pool_unlatch(weft_pool *pool, struct errands *errands);
-/* Settles, releases the latch, runs the errands and leaves the runtime, if a fiber has entered it. */
+/* Settles, releases the latch, runs the errands and leaves the runtime, if a fiber has entered
+ * it. */
 void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber);
 /* A call that kept the pool from stopping ends. */
 void weft__pool_leave(weft_pool *pool);
@@ -74,8 +78,8 @@ void weft__pool_leave(weft_pool *pool);
 int weft__pool_prestart(weft_pool *pool, int64_t count);
 /* The hook of the scheduler: the task of a worker is about to park. Inside the runtime. */
 void weft__worker_parks_now(struct worker *worker);
-/* If the caller is a worker, its pool learns that its task is about to wait: for waits that park with WAIT_TOLD. Not under a
- * pool's latch; a fiber must have entered the runtime. */
+/* If the caller is a worker, its pool learns that its task is about to wait: for waits that park
+ * with WAIT_TOLD. Not under a pool's latch; a fiber must have entered the runtime. */
 void weft__worker_tells(void);
 
 #endif

@@ -1,29 +1,34 @@
 /*
  * failure.c: what becomes of panics, crashes, and workers that do not come back.
  *
- * Panics. No panic leaves a task. A worker's go to the first frame of its fiber, and from there to weft__worker_lives_on
- * (worker.c); tasks that their submitter runs have a guard each, as have tasks with handles and those of groups, which keep
- * the panic for whoever asks. on_panic is called for all of them, in the context of the task, and as part of it: it may wait. If
- * it panics itself, both are reported, and that is all.
+ * Panics. No panic leaves a task. A worker's go to the first frame of its fiber, and from there to
+ * weft__worker_lives_on (worker.c); tasks that their submitter runs have a guard each, as have
+ * tasks with handles and those of groups, which keep the panic for whoever asks. on_panic is called
+ * for all of them, in the context of the task, and as part of it: it may wait. If it panics itself,
+ * both are reported, and that is all.
  *
- * Crashes. A worker of a pool that isolates crashes can be abandoned in the middle of its task (sched/crash.c). All that the pool
- * needs of it is beside its stack: the worker itself, the task that it runs, and its heir, a fiber that is made with it and not
- * started. If the worker's fiber is abandoned the heir has the worker from then on:
+ * Crashes. A worker of a pool that isolates crashes can be abandoned in the middle of its task
+ * (sched/crash.c). All that the pool needs of it is beside its stack: the worker itself, the task
+ * that it runs, and its heir, a fiber that is made with it and not started. If the worker's fiber
+ * is abandoned the heir has the worker from then on:
  *
  *     worker runs a task, armed ---- fault ----> heir: the task ends as crashed: its handle, its group, on_panic are told;
  *                                                      the next of its key is ready
  *                                                heir: is the worker, starts anew (on_worker_start), with an heir of its own
  *
- * So the number of workers does not change, the places in the pool are right all the time, and no memory is needed when it
- * happens. A worker is armed only in what the task's function does: not in functions of the options, and not while it runs another
- * task as its submitter. The worker's own state may be half changed: it is left, on_worker_exit is not called for it.
+ * So the number of workers does not change, the places in the pool are right all the time, and no
+ * memory is needed when it happens. A worker is armed only in what the task's function does: not in
+ * functions of the options, and not while it runs another task as its submitter. The worker's own
+ * state may be half changed: it is left, on_worker_exit is not called for it.
  *
- * Stuck workers. Tasks in an inbox count on each being short. If one computes for long, or blocks its thread, those behind it
- * would wait although a processor is idle. The scheduler's watcher, which is awake now and then while some processor is idle and another
- * busy (sched/idle.c), looks at all pools: an inbox from which nothing was taken since its last look is closed. If a worker is wanted then, a
- * machine calls one as soon as it has the idle processor. If no processor is idle the monitor looks in its place (sched/monitor.c), and takes one
- * from a machine that is stuck. An active worker whose processor was taken away does not count (weft__pool_actives); one that ended nothing
- * between two looks may be stuck.
+ * Stuck workers. Tasks in an inbox count on each being short. If one computes for long, or blocks
+ * its thread, those behind it would wait although a processor is idle. The scheduler's watcher,
+ * which is awake now and then while some processor is idle and another busy (sched/idle.c), looks
+ * at all pools: an inbox from which nothing was taken since its last look is closed. If a worker is
+ * wanted then, a machine calls one as soon as it has the idle processor. If no processor is idle
+ * the monitor looks in its place (sched/monitor.c), and takes one from a machine that is stuck. An
+ * active worker whose processor was taken away does not count (weft__pool_actives); one that ended
+ * nothing between two looks may be stuck.
  *
  * Lock order: pools.lock, then the latch of a pool.
  */
@@ -155,7 +160,8 @@ static void isolated_main(void *arg)
     weft__worker_live(&isolated->worker);
 }
 
-/* The fiber that is gone leaves the context that it is bound to; its worker is this fiber from here on. */
+/* The fiber that is gone leaves the context that it is bound to; its worker is this fiber from
+ * here on. */
 static void take_over(struct isolated *isolated, struct weft_fiber *gone)
 {
     struct worker *worker = &isolated->worker;
@@ -250,7 +256,8 @@ static struct {
     bool known; /* to the scheduler */
 } pools;
 
-/* Under the latch: active workers that have ended nothing since the last look, and have their processor still. */
+/* Under the latch: active workers that have ended nothing since the last look, and have their
+ * processor still. */
 static int64_t count_stuck(weft_pool *pool)
 {
     int64_t stuck = 0;

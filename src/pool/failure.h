@@ -20,12 +20,13 @@ bool weft__pool_call_option(weft_pool *pool, void (*function)(void *), void *arg
 
 /* Crashes. */
 
-/* A worker that can be abandoned in its task; 0 or an error. And: in its fiber, when it has ended. */
+/* A worker that can be abandoned in its task; 0 or an error. And: in its fiber, when it has
+ * ended. */
 int weft__isolated_make(weft_pool *pool);
 void weft__isolated_end(struct worker *worker);
 
-/* Around code that is not that of the task which the caller runs, if it is a worker: a fault in it is not the
- * task's. Disarm returns what rearm is to be given. */
+/* Around code that is not that of the task which the caller runs, if it is a worker: a fault in
+ * it is not the task's. Disarm returns what rearm is to be given. */
 static inline struct worker *weft__worker_disarm(void)
 {
     struct worker *worker = weft__worker_self();

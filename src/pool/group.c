@@ -1,13 +1,14 @@
 /*
  * group.c: groups (sync/group.c) whose functions run as tasks of a pool.
  *
- * Each function is a task with a record that knows its group. A task that the pool drops leaves the group as one that was
- * cancelled.
+ * Each function is a task with a record that knows its group. A task that the pool drops leaves the
+ * group as one that was cancelled.
  *
- * A worker of the pool that waits for the group lends its place (dispatch.c). While any does, the first task of the group that has not
- * begun is urgent; when it begins the next one is: so the place goes to what is waited for, at a cost of O(1) a task. The places come back
- * when the last task of the group ends, before its worker looks for another and before the group knows. If a task is added to
- * the group in that moment, the places are lent again.
+ * A worker of the pool that waits for the group lends its place (dispatch.c). While any does, the
+ * first task of the group that has not begun is urgent; when it begins the next one is: so the
+ * place goes to what is waited for, at a cost of O(1) a task. The places come back when the last
+ * task of the group ends, before its worker looks for another and before the group knows. If a task
+ * is added to the group in that moment, the places are lent again.
  */
 #include "pool/group.h"
 
@@ -87,7 +88,8 @@ static void run(struct task *task)
     weft__group_run(member->group, member->function, task->arg, panicked, member->pool);
 }
 
-/* Taken out of the queue, under the latch: those who wait for the group alone have their places back at once. */
+/* Taken out of the queue, under the latch: those who wait for the group alone have their places
+ * back at once. */
 static void removed(weft_pool *pool, struct task *task)
 {
     (void)pool;
@@ -118,7 +120,8 @@ static void release(struct task *task)
 static const struct task_kind member_kind = {
     .run = run, .remove = removed, .drop = dropped, .crash = crashed, .release = release};
 
-/* Under the latch: one more task; if some wait that have their places back, they lend them again. */
+/* Under the latch: one more task; if some wait that have their places back, they lend them
+ * again. */
 static void add_member(struct pool_group *where)
 {
     if (where->line.members++ == where->line.removed)

@@ -1,10 +1,12 @@
 /*
  * keys.c: serial order by key.
  *
- * Of the tasks of one key the first one is ready or runs; the others are held back in its key_line. When it has ended the next
- * one is the first, inherits the line, and goes to the end of its queue: so a busy key does not crowd out others. The first
- * tasks stand in a hash table, chained by key_next, so a key costs no memory of its own, and admission of a task with a
- * key cannot fail. The table doubles when there are as many keys as slots; without memory for that the chains get longer.
+ * Of the tasks of one key the first one is ready or runs; the others are held back in its key_line.
+ * When it has ended the next one is the first, inherits the line, and goes to the end of its queue:
+ * so a busy key does not crowd out others. The first tasks stand in a hash table, chained by
+ * key_next, so a key costs no memory of its own, and admission of a task with a key cannot fail.
+ * The table doubles when there are as many keys as slots; without memory for that the chains get
+ * longer.
  */
 #include "pool/keys.h"
 

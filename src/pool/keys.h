@@ -1,14 +1,17 @@
 /*
- * keys.h: tasks of one key run one at a time, in the order of their admission. Everything is under the pool's latch.
+ * keys.h: tasks of one key run one at a time, in the order of their admission. Everything is under
+ * the pool's latch.
  */
 #ifndef WEFT_POOL_KEYS_H
 #define WEFT_POOL_KEYS_H
 
 #include "pool/pool_internal.h"
 
-/* A task with a key is admitted. True: it is the first of its key, and may be ready. False: it is held back. */
+/* A task with a key is admitted. True: it is the first of its key, and may be ready. False: it
+ * is held back. */
 bool weft__keys_put(weft_pool *pool, struct task *task);
-/* The first task of its key has ended, or will not run. Returns the next, which is not held back any more; or NULL. */
+/* The first task of its key has ended, or will not run. Returns the next, which is not held back
+ * any more; or NULL. */
 struct task *weft__keys_next(weft_pool *pool, struct task *task);
 /* Takes out a task that is held back. */
 void weft__keys_remove(weft_pool *pool, struct task *task);

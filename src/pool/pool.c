@@ -5,9 +5,9 @@
  *      ^                                                                               |
  *      |________________________________ reopen _______________________________________|
  *
- * A stopping pool admits nothing but what its own tasks submit, runs what it has to the end, and ends its
- * workers. Whichever call finds that nothing is left (dispatch.c) makes it stopped and wakes those who wait; that is the last access
- * to it, so it can be freed then.
+ * A stopping pool admits nothing but what its own tasks submit, runs what it has to the end, and
+ * ends its workers. Whichever call finds that nothing is left (dispatch.c) makes it stopped and
+ * wakes those who wait; that is the last access to it, so it can be freed then.
  */
 #include <errno.h>
 #include <string.h>
@@ -190,8 +190,8 @@ int weft_pool_open(weft_pool **out, const weft_pool_options *options)
 
 static atomic_ptr default_pool;
 
-/* A shut-down waits for all fibers, and the default pool cannot be closed: its idle workers do not stay until they expire. One that
- * comes to rest later ends by itself (worker.c). */
+/* A shut-down waits for all fibers, and the default pool cannot be closed: its idle workers do
+ * not stay until they expire. One that comes to rest later ends by itself (worker.c). */
 static void end_idle_workers(void)
 {
     struct errands errands = {.first = NULL};

@@ -1,5 +1,6 @@
 /*
- * pool_internal.h: the structures of the pool, and what must always hold of them. What each file offers is in its header:
+ * pool_internal.h: the structures of the pool, and what must always hold of them. What each file
+ * offers is in its header:
  *
  *   pool.c       open, stop, close, reopen, tune, pause      submit.c     the calls and their fast path
  *   admission.c  the limit, the line of submitters           dispatch.c   which worker is woken or made
@@ -9,7 +10,8 @@
  *   failure.c    panics, crashes, workers that are stuck     stats.c      figures
  *   schedule.c   tasks that are submitted later
  *
- * One latch per pool guards everything but what a shard's owner does alone (shard.c). Under the latch:
+ * One latch per pool guards everything but what a shard's owner does alone (shard.c). Under the
+ * latch:
  *
  *   inside     tasks admitted and not ended, but for those that shards have counted as ended and nobody has collected:
  *              inside - sum over the shards of (ended - counted) - unused places of open outboxes
@@ -34,18 +36,21 @@
  *       |__________________|____________________________________________________|
  *                        nothing is ready, or busy > capacity
  *
- * Waiting for tasks to end. A submitter of a full pool sets `attention`, collects what shards have counted, and parks. A worker
- * counts a task as ended and takes its next, by a sequentially consistent operation. It looks at `attention` when that parks; when the inbox
- * is empty it comes to the latch in any case:
+ * Waiting for tasks to end. A submitter of a full pool sets `attention`, collects what shards have
+ * counted, and parks. A worker counts a task as ended and takes its next, by a sequentially
+ * consistent operation. It looks at `attention` when that parks; when the inbox is empty it comes
+ * to the latch in any case:
  *
  *     submitter, under the latch            worker
  *     attention = 1 (seq_cst)               ended + 1
  *     collect; room? then go on             take the next (a seq_cst operation)
  *     park                                  it parks: attention? then latch, collect, serve the line
  *
- * At least one of them sees the other. If the next task neither parks nor ends, failure.c collects and serves in place of the worker.
+ * At least one of them sees the other. If the next task neither parks nor ends, failure.c collects
+ * and serves in place of the worker.
  *
- * Lock order: the latch of a handle or a schedule, then a pool's latch. No two pools' latches are ever held together.
+ * Lock order: the latch of a handle or a schedule, then a pool's latch. No two pools' latches are
+ * ever held together.
  */
 #ifndef WEFT_POOL_POOL_INTERNAL_H
 #define WEFT_POOL_POOL_INTERNAL_H
@@ -64,10 +69,12 @@ enum pool_state { POOL_OPEN, POOL_STOPPING, POOL_STOPPED };
 
 enum worker_state { WORKER_LOOSE, WORKER_STARTING, WORKER_ACTIVE, WORKER_BLOCKED, WORKER_IDLE };
 
-/* Where the record of a worker is: before a private stack, before what a compact fiber keeps, or with what a crash needs. */
+/* Where the record of a worker is: before a private stack, before what a compact fiber keeps, or
+ * with what a crash needs. */
 enum worker_kind { WORKER_PRIVATE, WORKER_COMPACT, WORKER_ISOLATED };
 
-/* Never in a frame of the worker's fiber: others look at it while its task waits, and a panic begins the stack anew. */
+/* Never in a frame of the worker's fiber: others look at it while its task waits, and a panic
+ * begins the stack anew. */
 struct worker {
     struct link link; /* in the line of active or of idle workers; first: worker_of */
     weft_pool *pool;
@@ -92,7 +99,8 @@ struct worker {
 
 /* A processor's part of the pool: shard.c. */
 struct shard {
-    /* A chunk to run from. Changed by the owner of the processor under the latch: with either it may be read. */
+    /* A chunk to run from. Changed by the owner of the processor under the latch: with either it
+     * may be read. */
     _Alignas(CACHE_LINE) struct chunk *inbox;
     atomic_u64 ended;      /* tasks that ended here; written by the owner of the processor alone */
     uint64_t counted;      /* of those: taken from `inside`; latch */
@@ -159,7 +167,8 @@ struct weft_pool {
     bool kept; /* it is not stopped before the others of its family are quiet; latch */
 };
 
-/* A call of the user's that runs a task for the pool in the caller (WEFT_CALLER_RUNS); on the caller's stack. */
+/* A call of the user's that runs a task for the pool in the caller (WEFT_CALLER_RUNS); on the
+ * caller's stack. */
 struct caller_run {
     weft_pool *pool;
     struct task *record; /* NULL: a plain task */

@@ -1,12 +1,13 @@
 /*
  * pools.c: several pools of one kind, and the choice among them.
  *
- * The pools are a family: a task of one is an own task of all, so it never waits in a plain submit to another, and may submit while they
- * stop. They stop together: all refuse others from the first moment, and none is stopped before all are found quiet in one
- * pass in which nothing was submitted.
+ * The pools are a family: a task of one is an own task of all, so it never waits in a plain submit
+ * to another, and may submit while they stop. They stop together: all refuse others from the first
+ * moment, and none is stopped before all are found quiet in one pass in which nothing was
+ * submitted.
  *
- * Each pool keeps a word that says whether it has room, in one array: a choice that finds a full pool reads that array, 16 to
- * a line, not the pools. The word is a hint; the pool itself decides.
+ * Each pool keeps a word that says whether it has room, in one array: a choice that finds a full
+ * pool reads that array, 16 to a line, not the pools. The word is a hint; the pool itself decides.
  */
 #include <errno.h>
 #include <weft/pools.h>

@@ -17,8 +17,9 @@ enum { HIGH_MOST = 8, NORMAL_MOST = 9 };
 
 /* Chunks. */
 
-/* From the slabs: what a queue gives back is for workers next, and the memory of a flood does not stay with its queue. Under
- * a tool that looks for errors in the use of memory, from the allocator, which it knows. */
+/* From the slabs: what a queue gives back is for workers next, and the memory of a flood does
+ * not stay with its queue. Under a tool that looks for errors in the use of memory, from the
+ * allocator, which it knows. */
 struct chunk *weft__chunk_new(bool small)
 {
     size_t size = small ? SMALL_CHUNK_BYTES : CHUNK_BYTES;
@@ -205,8 +206,9 @@ bool weft__pool_put_plain(weft_pool *pool, void (*function)(void *), void *arg)
     return true;
 }
 
-/* Inboxes and outboxes have plain tasks, of normal priority. While tasks of other priorities are ready inboxes are empty, and
- * outboxes are closed while low ones are, so that each task is taken by the rule of weft__pool_pop. */
+/* Inboxes and outboxes have plain tasks, of normal priority. While tasks of other priorities are
+ * ready inboxes are empty, and outboxes are closed while low ones are, so that each task is
+ * taken by the rule of weft__pool_pop. */
 static void put_ready(weft_pool *pool, struct task *task, bool urgent)
 {
     task->queue = (uint8_t)(urgent ? URGENT : queue_index(task->priority));

@@ -1,13 +1,14 @@
 /*
  * queue.h: tasks that have not begun.
  *
- * A plain task, a function and an argument, is 16 bytes in a chunk. Any other task has a record of its own, which stands in
- * lists by its links, so that it can be taken out of any place in O(1).
+ * A plain task, a function and an argument, is 16 bytes in a chunk. Any other task has a record of
+ * its own, which stands in lists by its links, so that it can be taken out of any place in O(1).
  *
- * Each priority has a queue: a list of records and a list of chunks, both in the order of `order`, which grows with each task
- * that is put in. The slots of a chunk have consecutive orders. The next task is the one with the lower order of the two heads.
- * Plain tasks have normal priority, so only that queue has chunks. A task that some other task of the pool waits for
- * stands in the urgent queue, before all others.
+ * Each priority has a queue: a list of records and a list of chunks, both in the order of `order`,
+ * which grows with each task that is put in. The slots of a chunk have consecutive orders. The next
+ * task is the one with the lower order of the two heads. Plain tasks have normal priority, so only
+ * that queue has chunks. A task that some other task of the pool waits for stands in the urgent
+ * queue, before all others.
  *
  * Everything here is under the pool's latch, but for chunk_take on a chunk in an inbox (shard.c).
  */
@@ -43,7 +44,8 @@ struct task_kind {
     void (*begin)(struct task *task);
     /* Calls the function, unless it had been cancelled when it was taken. A panic may leave it. */
     void (*run)(struct task *task);
-    /* It was taken out of the queue, and will not run; NULL: nothing follows. Under the latch; drop comes later. */
+    /* It was taken out of the queue, and will not run; NULL: nothing follows. Under the latch;
+     * drop comes later. */
     void (*remove)(weft_pool *pool, struct task *task);
     /* It will not run. Outside the latch. */
     void (*drop)(weft_pool *pool, struct task *task);
@@ -122,7 +124,8 @@ static inline uint32_t chunk_left(const struct chunk *chunk)
 /* The next task of a chunk; false if there is none left. */
 static inline bool chunk_take(struct chunk *chunk, struct plain_task *task)
 {
-    /* seq_cst: the worker's half of its order with those who wait for tasks to end (pool_internal.h). */
+    /* seq_cst: the worker's half of its order with those who wait for tasks to end
+     * (pool_internal.h). */
     uint32_t index = atomic_u32_add_seq_cst(&chunk->taken, 1);
     if (index >= chunk->count)
         return false;
@@ -159,7 +162,8 @@ void weft__queue_append(struct queue *queue, const struct plain_task *tasks, uin
 void weft__queue_add(struct queue *queue, struct task *task);
 void weft__queue_add_first(struct queue *queue, struct task *task);
 void weft__queue_remove(struct queue *queue, struct task *task);
-/* Takes the first: a record, which is returned; or a plain task, and NULL. The queue is not empty. */
+/* Takes the first: a record, which is returned; or a plain task, and NULL. The queue is not
+ * empty. */
 struct task *weft__queue_pop(struct queue *queue, struct plain_task *plain);
 /* The order of the oldest plain task; UINT64_MAX if there is none. And: takes it. */
 uint64_t weft__queue_plain_order(const struct queue *queue);
@@ -170,13 +174,15 @@ void weft__queue_put_back(struct queue *queue, struct chunk *chunk);
 
 /* The queues of a pool, as one. */
 
-/* Puts an admitted task in: records always find a place, a plain task may find no memory: then false. */
+/* Puts an admitted task in: records always find a place, a plain task may find no memory: then
+ * false. */
 bool weft__pool_put_plain(weft_pool *pool, void (*function)(void *), void *arg);
 void weft__pool_put(weft_pool *pool, struct task *task);
-/* Takes the next task by urgency, priority and order: true, with a record, or NULL and a plain task. */
+/* Takes the next task by urgency, priority and order: true, with a record, or NULL and a plain
+ * task. */
 bool weft__pool_pop(weft_pool *pool, struct plain_task *plain, struct task **record);
-/* A task of the pool waits for this one, which has not begun: it goes before all others, or what its key runs before it
- * does; and: one of those that wait has given up. */
+/* A task of the pool waits for this one, which has not begun: it goes before all others, or what
+ * its key runs before it does; and: one of those that wait has given up. */
 void weft__pool_expedite(weft_pool *pool, struct task *task);
 void weft__pool_expedite_no_more(weft_pool *pool, struct task *task);
 /* A record is about to be run, by a worker or its submitter. */
@@ -190,8 +196,8 @@ static inline void task_begin(struct task *task)
 void weft__pool_task_gone(weft_pool *pool, struct task *task);
 /* Takes out a record that has not begun. */
 void weft__pool_remove(weft_pool *pool, struct task *task);
-/* Takes, of the tasks of the lowest priority that have not begun and are older than `before` of their queue (NULL: of any
- * age), the oldest; as weft__pool_pop. */
+/* Takes, of the tasks of the lowest priority that have not begun and are older than `before` of
+ * their queue (NULL: of any age), the oldest; as weft__pool_pop. */
 bool weft__pool_pop_oldest(weft_pool *pool, const uint64_t *before, struct plain_task *plain,
                            struct task **record);
 

@@ -1,29 +1,34 @@
 /*
  * schedule.c: tasks that are submitted later, or periodically: see weft/schedule.h.
  *
- * A schedule owns a timer and the record of its task. The timer calls fire, which puts the record into the pool's line of submitters;
- * there it stands by itself, without a fiber that waits (admission.c). If the pool has room it is admitted in the same hold of the
- * latch. A periodic schedule starts its timer anew for the next time, by the clock of the first; one that runs once closes it. So fire
- * never waits, and closing a timer from elsewhere waits for some instructions at most.
+ * A schedule owns a timer and the record of its task. The timer calls fire, which puts the record
+ * into the pool's line of submitters; there it stands by itself, without a fiber that waits
+ * (admission.c). If the pool has room it is admitted in the same hold of the latch. A periodic
+ * schedule starts its timer anew for the next time, by the clock of the first; one that runs once
+ * closes it. So fire never waits, and closing a timer from elsewhere waits for some instructions at
+ * most.
  *
  *                  fire                     a place is free               the run ends, or is dropped
  *     not due ------------> due, in line ---------------------> inside ------------------------------+
  *        ^                                                                                           |
  *        |___________________________________ periodic ______________________________________________|
  *
- * A cancel, or the stop of the pool, takes the schedule out of each of these: its timer is closed, its record leaves the line, and if it is
- * cancelled the queue. A run that has begun goes on.
+ * A cancel, or the stop of the pool, takes the schedule out of each of these: its timer is closed,
+ * its record leaves the line, and if it is cancelled the queue. A run that has begun goes on.
  *
- * Who may end it. Under the pool's latch whoever finds `timer` not NULL may take it, sets it to NULL, and closes it after the latch
- * is released. `users` counts the timer until it is closed, and the run while it is due: the one who makes that 0 ends the
- * schedule, and is inside the pool at that moment, as a visitor or as the task itself. A timer that closes itself passes its
- * count on to the run, so it needs neither the pool nor the schedule after that.
+ * Who may end it. Under the pool's latch whoever finds `timer` not NULL may take it, sets it to
+ * NULL, and closes it after the latch is released. `users` counts the timer until it is closed, and
+ * the run while it is due: the one who makes that 0 ends the schedule, and is inside the pool at
+ * that moment, as a visitor or as the task itself. A timer that closes itself passes its count on
+ * to the run, so it needs neither the pool nor the schedule after that.
  *
- * Handles outlive pools. `over` is set under the schedule's own latch by the one who ends it: so a call that holds this latch, and sees
- * that it is not over, may use the pool. Two references: the handle, and the schedule itself until it is over.
+ * Handles outlive pools. `over` is set under the schedule's own latch by the one who ends it: so a
+ * call that holds this latch, and sees that it is not over, may use the pool. Two references: the
+ * handle, and the schedule itself until it is over.
  *
- * Enrolment. The timer is started before the pool knows of the schedule: afterwards a stop might have closed it. If it fires
- * before the call that makes it comes to the latch, fire itself enrols it, or finds that the pool stops and refuses it.
+ * Enrolment. The timer is started before the pool knows of the schedule: afterwards a stop might
+ * have closed it. If it fires before the call that makes it comes to the latch, fire itself enrols
+ * it, or finds that the pool stops and refuses it.
  *
  * Lock order: the schedule's latch, then the pool's.
  */
@@ -152,7 +157,8 @@ static void run(struct task *task)
     task->function(task->arg);
 }
 
-/* The run has ended, or was dropped; the pool still counts it as inside, or the caller is a visitor. */
+/* The run has ended, or was dropped; the pool still counts it as inside, or the caller is a
+ * visitor. */
 static void release(struct task *task)
 {
     struct weft_schedule *schedule = of(task);

@@ -6,7 +6,8 @@
 
 #include "pool/pool_internal.h"
 
-/* The pool stops, and the caller is a visitor: ends all schedules, and drops what was to run once. Outside the latch. */
+/* The pool stops, and the caller is a visitor: ends all schedules, and drops what was to run
+ * once. Outside the latch. */
 void weft__schedules_stop(weft_pool *pool);
 
 #endif

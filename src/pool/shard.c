@@ -1,27 +1,31 @@
 /*
  * shard.c: inbox, outbox and counter of a processor.
  *
- * Under the latch each task costs the lines that it guards, which another CPU had last: 100 to 280 ns each. So a processor has
- * a shard of the pool, whose lines stay with its CPU. Inside the runtime a fiber is alone on its processor: it needs no lock.
+ * Under the latch each task costs the lines that it guards, which another CPU had last: 100 to 280
+ * ns each. So a processor has a shard of the pool, whose lines stay with its CPU. Inside the
+ * runtime a fiber is alone on its processor: it needs no lock.
  *
- * Inbox. A worker that finds the inbox of its processor empty fills it with a chunk from the queue, under the latch; all
- * workers on that processor then take from it. `taken` of the chunk is the only word shared:
+ * Inbox. A worker that finds the inbox of its processor empty fills it with a chunk from the queue,
+ * under the latch; all workers on that processor then take from it. `taken` of the chunk is the
+ * only word shared:
  *
  *     worker, on the processor              closer, under the latch
  *     n = taken, + 1                        n = exchange of taken by count
  *     n < count? task n is its own          tasks n.. are copied to the spare chunk and are the
  *                                           first of the queue again
  *
- * The empty chunk stays with the shard until its owner forgets it, under the latch. Each inbox has its spare chunk from the
- * moment it is filled, so closing never fails. Inboxes are closed when no task may begin (pause, capacity), when a task of
- * another priority is ready, for exact figures, and when nothing was taken for some time (failure.c). A worker that finds the queue
- * empty takes from any inbox, so a task in one does not wait for its processor.
+ * The empty chunk stays with the shard until its owner forgets it, under the latch. Each inbox has
+ * its spare chunk from the moment it is filled, so closing never fails. Inboxes are closed when no
+ * task may begin (pause, capacity), when a task of another priority is ready, for exact figures,
+ * and when nothing was taken for some time (failure.c). A worker that finds the queue empty takes
+ * from any inbox, so a task in one does not wait for its processor.
  *
- * A pool that runs one task at a time runs them in the order of their admission: it has no inboxes, since the one worker may go on
- * on another processor.
+ * A pool that runs one task at a time runs them in the order of their admission: it has no inboxes,
+ * since the one worker may go on on another processor.
  *
- * Outbox. Fibers that submit short tasks put them into the outbox of their processor; a whole outbox goes into the queue under
- * the latch. All places of an open outbox count as inside. `used` is the only word shared:
+ * Outbox. Fibers that submit short tasks put them into the outbox of their processor; a whole
+ * outbox goes into the queue under the latch. All places of an open outbox count as inside. `used`
+ * is the only word shared:
  *
  *     submitter, on the processor           closer, under the latch
  *     n = used; n < places?                 n = exchange of used by SHUT, which is above all places
@@ -29,14 +33,18 @@
  *     used + 1: was it SHUT?                the other places are given back
  *     then it is not in the outbox
  *
- * So a task was put in before the exchange, and is in the queue; or it comes too late, and its submitter goes to the latch. The
- * memory of the outbox stays with its processor: what comes too late is written to where nobody reads.
+ * So a task was put in before the exchange, and is in the queue; or it comes too late, and its
+ * submitter goes to the latch. The memory of the outbox stays with its processor: what comes too
+ * late is written to where nobody reads.
  *
- * No task is forgotten in an outbox: one is opened only while there is an active worker that has its processor, and tasks are ready;
- * all are closed when an active worker's task parks, when it finds the queue empty, or before it rests; and one that is open at two
- * looks of failure.c is closed. While a task of low priority is ready none is open: it would be taken first. Its places are not missed: whoever finds the pool full, waits for all, or stops it closes all
- * first. While submitters wait in line none is open, so they are not overtaken. The tasks of one fiber keep their order:
- * before it offers a task of another kind under the latch the outbox of its processor is closed.
+ * No task is forgotten in an outbox: one is opened only while there is an active worker that has
+ * its processor, and tasks are ready; all are closed when an active worker's task parks, when it
+ * finds the queue empty, or before it rests; and one that is open at two looks of failure.c is
+ * closed. While a task of low priority is ready none is open: it would be taken first. Its places
+ * are not missed: whoever finds the pool full, waits for all, or stops it closes all first. While
+ * submitters wait in line none is open, so they are not overtaken. The tasks of one fiber keep
+ * their order: before it offers a task of another kind under the latch the outbox of its processor
+ * is closed.
  */
 #include "pool/shard.h"
 

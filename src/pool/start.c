@@ -1,8 +1,10 @@
 /*
- * start.c: how a worker is made, starts and ends: its fiber, and its own state (on_worker_start, on_worker_exit).
+ * start.c: how a worker is made, starts and ends: its fiber, and its own state (on_worker_start,
+ * on_worker_exit).
  *
- * A worker without its state is of no use: on_worker_start is called until it succeeds, after a pause that doubles each time. While any
- * worker fails no more are made; its place is another's meanwhile.
+ * A worker without its state is of no use: on_worker_start is called until it succeeds, after a
+ * pause that doubles each time. While any worker fails no more are made; its place is another's
+ * meanwhile.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +18,8 @@
 #include "sched/compact.h"
 #include "sync/context.h"
 
-/* Waits before the next try to start; false if the worker is not needed any more. While any fails no more are made. */
+/* Waits before the next try to start; false if the worker is not needed any more. While any
+ * fails no more are made. */
 static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t pause)
 {
     struct errands errands = {.first = NULL};

@@ -1,8 +1,8 @@
 /*
  * stats.c: the figures of a pool, of one moment.
  *
- * For that the outboxes and inboxes are closed, under the latch: all tasks that have not begun are in the queue then, and all that
- * have begun are running or counted as ended.
+ * For that the outboxes and inboxes are closed, under the latch: all tasks that have not begun are
+ * in the queue then, and all that have begun are running or counted as ended.
  */
 #include <errno.h>
 
@@ -24,7 +24,8 @@ int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
     stats->capacity = pool->capacity;
     stats->queue = pool->queue_size;
     stats->running = pool->inside - waiting;
-    /* Tasks whose places are free: those that run hold one each, unless it is lent, or they run in their submitter. */
+    /* Tasks whose places are free: those that run hold one each, unless it is lent, or they run
+     * in their submitter. */
     int64_t places = pool->capacity - (stats->running - pool->lent - pool->caller_runs);
     stats->starting = places < 0 ? 0 : waiting < places ? waiting : places;
     stats->queued = waiting - stats->starting;

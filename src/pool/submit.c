@@ -1,12 +1,13 @@
 /*
  * submit.c: the calls by which tasks come: one, or many, with options or without.
  *
- * Most offers need nothing that admission.c is for: a plain task, for a pool that has room and workers enough, with nobody in
- * line. Such a task goes into the queue under the latch; or, if tasks are short and a fiber submits, into the outbox of its
- * processor without it (shard.c). All others are offered to admission.c.
+ * Most offers need nothing that admission.c is for: a plain task, for a pool that has room and
+ * workers enough, with nobody in line. Such a task goes into the queue under the latch; or, if
+ * tasks are short and a fiber submits, into the outbox of its processor without it (shard.c). All
+ * others are offered to admission.c.
  *
- * A task with a key, a priority or a copied argument has a record, made here before the pool is asked: so admission cannot fail
- * for want of memory after the submitter has waited.
+ * A task with a key, a priority or a copied argument has a record, made here before the pool is
+ * asked: so admission cannot fail for want of memory after the submitter has waited.
  */
 #include "pool/submit.h"
 

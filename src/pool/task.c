@@ -4,17 +4,19 @@
  *     WAITS ---- a worker takes it ----------------------------> RUNS ----> ENDED
  *       |_______ cancelled, dropped, or its context has ended --------------> NEVER_RAN
  *
- * Whether it has begun is decided under the pool's latch: `begun` of its record is set when a worker takes it out of the queue, and
- * a cancellation takes it out of the queue before that. So nothing is left in the queue for a task that will not run. Whether its
- * context had ended by then is decided in the same hold.
+ * Whether it has begun is decided under the pool's latch: `begun` of its record is set when a
+ * worker takes it out of the queue, and a cancellation takes it out of the queue before that. So
+ * nothing is left in the queue for a task that will not run. Whether its context had ended by then
+ * is decided in the same hold.
  *
- * Two references: the handle, and the pool, until the task has ended. The state becomes final under the handle's latch. A task
- * that has not ended keeps its pool from being stopped: so a call that holds the handle's latch, and sees that the task has not
- * ended, may use the pool.
+ * Two references: the handle, and the pool, until the task has ended. The state becomes final under
+ * the handle's latch. A task that has not ended keeps its pool from being stopped: so a call that
+ * holds the handle's latch, and sees that the task has not ended, may use the pool.
  *
- * Waiting. A worker that waits for a task of its own pool lends its place (dispatch.c), and a task that has not begun goes before
- * all others, so that the place is for the very task that is waited for. The places come back under the pool's latch in the same
- * hold in which the state becomes final, before the worker of the task that ended looks for another; or in the hold in which the
+ * Waiting. A worker that waits for a task of its own pool lends its place (dispatch.c), and a task
+ * that has not begun goes before all others, so that the place is for the very task that is waited
+ * for. The places come back under the pool's latch in the same hold in which the state becomes
+ * final, before the worker of the task that ended looks for another; or in the hold in which the
  * task is taken out of the queue, since what is next would begin in them before the state is final.
  *
  * Lock order: the handle's latch, then the pool's.
@@ -74,8 +76,9 @@ static void drop(struct weft_task *task)
 
 /* The end. */
 
-/* The task has ended, or will never run. The caller is in the pool: its worker, a submitter that runs it, or a visitor. taken: it was
- * taken out of the queue to be run, and is counted as inside until here. */
+/* The task has ended, or will never run. The caller is in the pool: its worker, a submitter that
+ * runs it, or a visitor. taken: it was taken out of the queue to be run, and is counted as
+ * inside until here. */
 static void end(struct weft_task *task, uint32_t state, int result, bool taken)
 {
     struct woken woken;
@@ -317,7 +320,8 @@ void weft_task_release(weft_task *task)
 
 /* Cancelling. */
 
-/* Takes the task out of the queue; what weft_task_cancel returns. 0: the caller is a visitor of the pool. */
+/* Takes the task out of the queue; what weft_task_cancel returns. 0: the caller is a visitor of
+ * the pool. */
 static int take_out(struct weft_task *task, struct errands *errands)
 {
     weft_pool *pool = task->pool;

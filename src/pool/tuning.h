@@ -1,6 +1,6 @@
 /*
- * tuning.h: the pool's tuning constants, each with the measurement that chose it. Times are in nanoseconds, sizes in bytes,
- * the rest are counts. docs/bench/pool.md has the tables.
+ * tuning.h: the pool's tuning constants, each with the measurement that chose it. Times are in
+ * nanoseconds, sizes in bytes, the rest are counts. docs/bench/pool.md has the tables.
  */
 #ifndef WEFT_POOL_TUNING_H
 #define WEFT_POOL_TUNING_H
@@ -8,23 +8,27 @@
 #include <weft/time.h>
 
 enum {
-    /* A chunk of plain tasks: 62 of 16 bytes. From 30 tasks on the latch is below 2 % of an empty task. */
+    /* A chunk of plain tasks: 62 of 16 bytes. From 30 tasks on the latch is below 2 % of an
+     * empty task. */
     CHUNK_BYTES = 1024,
-    /* A chunk that begins behind a task of another kind: 6 tasks. Bounds the memory where kinds alternate. */
+    /* A chunk that begins behind a task of another kind: 6 tasks. Bounds the memory where kinds
+     * alternate. */
     SMALL_CHUNK_BYTES = 128,
-    /* Slots fetched ahead of the one read, or written: a line of another CPU takes 100 to 280 ns, a turn 10 to 40. */
+    /* Slots fetched ahead of the one read, or written: a line of another CPU takes 100 to 280
+     * ns, a turn 10 to 40. */
     FETCH_READS = 8,
     FETCH_WRITES = 28,
 
-    /* Where tasks are short, ready tasks for each active worker before another is woken: a second one contends for the latch. */
+    /* Where tasks are short, ready tasks for each active worker before another is woken: a
+     * second one contends for the latch. */
     BACKLOG = 256,
-    /* An active worker that finds nothing looks so often, with so many pauses in between (about 5 us), before it rests:
-     * a submit reaches it in 0.4 us then, a worker that rests in 6 us. */
+    /* An active worker that finds nothing looks so often, with so many pauses in between (about
+     * 5 us), before it rests: a submit reaches it in 0.4 us then, a worker that rests in 6 us. */
     LINGER_ROUNDS = 64,
     LINGER_PAUSES = 4,
 
-    /* An outbox has at least so many places; only pools with room for OUTBOX_LIMIT tasks have them: a smaller one is full so
-     * often that they are closed as fast as they are opened. */
+    /* An outbox has at least so many places; only pools with room for OUTBOX_LIMIT tasks have
+     * them: a smaller one is full so often that they are closed as fast as they are opened. */
     OUTBOX_LEAST = 8,
     OUTBOX_LIMIT = 1000,
 
@@ -34,12 +38,13 @@ enum {
     KEY_SLOTS = 64,
 };
 
-/* How long an active worker runs tasks before it lets other fibers of its processor go first; looked at when an inbox is empty.
- * A yield costs 10 ns, an empty task 12: below 1 % of them. */
+/* How long an active worker runs tasks before it lets other fibers of its processor go first;
+ * looked at when an inbox is empty. A yield costs 10 ns, an empty task 12: below 1 % of them. */
 #define TURN (20 * WEFT_US)
 
-/* How long a thread in line naps before it sleeps: eight threads that submit empty tasks to a pool of 10,000 take 37 ns a task, and
- * 320 ns without. As long as a sleeping thread needs to be woken on a busy machine. */
+/* How long a thread in line naps before it sleeps: eight threads that submit empty tasks to a
+ * pool of 10,000 take 37 ns a task, and 320 ns without. As long as a sleeping thread needs to be
+ * woken on a busy machine. */
 #define THREAD_NAP (100 * WEFT_US)
 
 /* Pauses before on_worker_start is tried again: picked out of thin air. */

@@ -12,16 +12,20 @@
  *         nothing                                        rest, until woken or expired
  *     ends (on_worker_exit)
  *
- * The states are in pool_internal.h, who is woken in dispatch.c. A blocked worker stays blocked as long as its tasks park: it would
- * become active only to give the duty up again. When a task of it has not parked, it becomes active.
+ * The states are in pool_internal.h, who is woken in dispatch.c. A blocked worker stays blocked as
+ * long as its tasks park: it would become active only to give the duty up again. When a task of it
+ * has not parked, it becomes active.
  *
- * A task leaves nothing behind in its worker: weft__worker_clean ends what it deferred and its fiber-locals, binds the context
- * that on_worker_start left, and undoes weft_blocking_enter; errno is 0 when a task begins.
+ * A task leaves nothing behind in its worker: weft__worker_clean ends what it deferred and its
+ * fiber-locals, binds the context that on_worker_start left, and undoes weft_blocking_enter; errno
+ * is 0 when a task begins.
  *
- * A panic in a task comes to the first frame of the fiber, and from there to weft__worker_lives_on: no guard is set up for each task.
+ * A panic in a task comes to the first frame of the fiber, and from there to weft__worker_lives_on:
+ * no guard is set up for each task.
  *
- * What is below a task on its stack is moved with it if the stack is compact. So the frames of weft__worker_live and rest are
- * small, and everything else is in functions that have returned when the task runs.
+ * What is below a task on its stack is moved with it if the stack is compact. So the frames of
+ * weft__worker_live and rest are small, and everything else is in functions that have returned when
+ * the task runs.
  */
 #include "pool/worker.h"
 
@@ -270,7 +274,8 @@ void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
     worker->state = WORKER_LOOSE;
 }
 
-/* Under the latch: a worker whose last task parked stays blocked; others are active, if they may hold a place. */
+/* Under the latch: a worker whose last task parked stays blocked; others are active, if they may
+ * hold a place. */
 static void take_duty(weft_pool *pool, struct worker *worker)
 {
     if (worker->state == WORKER_ACTIVE || (worker->state == WORKER_BLOCKED && worker->parked))
@@ -339,7 +344,8 @@ static enum next choose_rest(weft_pool *pool, struct worker *worker, bool linger
     return weft__pool_shrinks_now(pool) ? NEXT_SHRINK : NEXT_REST;
 }
 
-/* Under the latch, if the inbox is empty and cannot be filled: submitters that wait are served, then a task is taken by itself. */
+/* Under the latch, if the inbox is empty and cannot be filled: submitters that wait are served,
+ * then a task is taken by itself. */
 static enum next choose_single(weft_pool *pool, struct worker *worker, bool lingered,
                                struct errands *errands)
 {
@@ -385,8 +391,8 @@ static noinline enum next choose(struct worker *worker, bool lingered)
     return next;
 }
 
-/* Until there is a task, or nothing to do: NEXT_TASK, NEXT_END, or NEXT_REST, for which it is inside the runtime and holds
- * the latch. */
+/* Until there is a task, or nothing to do: NEXT_TASK, NEXT_END, or NEXT_REST, for which it is
+ * inside the runtime and holds the latch. */
 static noinline enum next next_task(struct worker *worker)
 {
     for (bool lingered = false; !weft__runtime_forked();) {
@@ -421,7 +427,8 @@ static noinline bool stays_expired(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     latch_acquire(&pool->latch);
-    /* If it is not in the list any more, one who wanted to wake it found it expired, and took another. */
+    /* If it is not in the list any more, one who wanted to wake it found it expired, and took
+     * another. */
     if (worker->state == WORKER_IDLE)
         line_leave(&pool->idle, &worker->link);
     worker->state = WORKER_LOOSE;
@@ -497,8 +504,9 @@ static void run_guarded(void *worker)
     run_tasks(worker);
 }
 
-/* ThreadSanitizer's shadow of the stack grows with each call that a panic has cut, unless a guard's longjmp tells of it:
- * one fiber that ends so does not matter, a worker that goes on for ever does. */
+/* ThreadSanitizer's shadow of the stack grows with each call that a panic has cut, unless a
+ * guard's longjmp tells of it: one fiber that ends so does not matter, a worker that goes on for
+ * ever does. */
 static void work(struct worker *worker)
 {
     struct guard guard;

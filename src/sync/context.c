@@ -1,29 +1,31 @@
 /*
  * context.c: contexts: a tree of cancelers (sched/cancel.h) with deadlines and values.
  *
- * References. A context is freed when the last of these is gone: the handle, the bonds of fibers and
- * threads, and the contexts opened under it (each holds its parent, for values and for taking itself out
- * of the parent's list).
+ * References. A context is freed when the last of these is gone: the handle, the bonds of fibers
+ * and threads, and the contexts opened under it (each holds its parent, for values and for taking
+ * itself out of the parent's list).
  *
- * Children. A child that is not cancelled and whose handle is held is in its parent's list, under the
- * parent's lock; so what is found there has a reference. Cancelling works down the tree without recursion, so that its depth costs no stack:
+ * Children. A child that is not cancelled and whose handle is held is in its parent's list, under
+ * the parent's lock; so what is found there has a reference. Cancelling works down the tree without
+ * recursion, so that its depth costs no stack:
  *
  *     to do = the context
  *     while there is one to do:
  *         cancel it (the first to set the reason goes on, others are done with it)
  *         lock it; move its children to the list of those to do, each with a reference; unlock
  *
- * A child that comes while its parent is being cancelled: it sees the reason, under the parent's lock,
- * or is in the list when the children are moved, which is under that lock and after the reason was set.
- * Only the one cancellation that set the parent's reason takes its children, so no child is in two
- * lists.
+ * A child that comes while its parent is being cancelled: it sees the reason, under the parent's
+ * lock, or is in the list when the children are moved, which is under that lock and after the
+ * reason was set. Only the one cancellation that set the parent's reason takes its children, so no
+ * child is in two lists.
  *
- * The done channel is made when first asked for, under the lock, and closed by the cancellation, which
- * looks for it under the lock after the reason is set; one that is made after that is closed by its
- * maker.
+ * The done channel is made when first asked for, under the lock, and closed by the cancellation,
+ * which looks for it under the lock after the reason is set; one that is made after that is closed
+ * by its maker.
  *
- * The owner (a group) is told of the cancellation in the same place. It is read under the lock and called outside it:
- * the cancellation holds a reference to the context, and the owner's memory is freed with the last one.
+ * The owner (a group) is told of the cancellation in the same place. It is read under the lock and
+ * called outside it: the cancellation holds a reference to the context, and the owner's memory is
+ * freed with the last one.
  *
  * A timeout is a timer (weft/timer.h) that cancels. It is closed with the handle.
  *
@@ -64,8 +66,8 @@ void weft__context_hold(weft_context *context)
 
 void weft__context_drop(weft_context *context)
 {
-    /* Up the tree as far as this was the last one. Pairs with itself: the last one sees what the others
-     * did. */
+    /* Up the tree as far as this was the last one. Pairs with itself: the last one sees what the
+     * others did. */
     while (context != NULL && atomic_u32_sub_acq_rel(&context->references, 1) == 1) {
         weft_context *parent = context->parent;
         weft_chan_destroy(context->done);

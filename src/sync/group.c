@@ -1,9 +1,10 @@
 /*
  * group.c: groups: functions that run together, under one context, and end before the group does.
  *
- * A group is a context to cancel, a count of the functions that run (group_wait.c), and the first error. What a fiber
- * runs and the group it is in stand in the extras of its record, so a fiber of a group needs no other memory than one
- * with a name; with a copied argument, or in a group that collects, one block more (group_record.c).
+ * A group is a context to cancel, a count of the functions that run (group_wait.c), and the first
+ * error. What a fiber runs and the group it is in stand in the extras of its record, so a fiber of
+ * a group needs no other memory than one with a name; with a copied argument, or in a group that
+ * collects, one block more (group_record.c).
  *
  * The life of a function:
  *
@@ -13,23 +14,26 @@
  *                  let go; the place is given back, which is the last touch: the group may be gone after it. The bond to
  *                  the context holds that by itself, until the fiber ends
  *
- * A skip is decided when the function would begin, not when it is started: between the two lie the ready queue, or the
- * queue of a pool and the wait for a place in it. So no function begins after weft_group_cancel has returned.
+ * A skip is decided when the function would begin, not when it is started: between the two lie the
+ * ready queue, or the queue of a pool and the wait for a place in it. So no function begins after
+ * weft_group_cancel has returned.
  *
- * The error of a group. The first of: an error of a function, a panic, a dropped function, a cancellation of the context.
- * The context is not told to note itself here, so the two are put in order when either is asked for:
+ * The error of a group. The first of: an error of a function, a panic, a dropped function, a
+ * cancellation of the context. The context is not told to note itself here, so the two are put in
+ * order when either is asked for:
  *
  *     a function fails    the context is cancelled already: its error is the first, and is noted in place of the function's
  *                         else: the function's is noted, and then cancels (so that its own cancellation comes later)
  *     the group is asked  what was noted; or, if nothing was, the error of the context
  *
- * Memberships. A fiber or thread can run a function of a group inside another one: a submitter that runs the task itself,
- * a task that waits for another. They form a list from the inside to the outside. The innermost is in the record of the
- * fiber or thread, since a crash (sched/crash.c) reads it when the stack is lost; the others on the stack of the call
- * that nests them. Only its owner looks at it.
+ * Memberships. A fiber or thread can run a function of a group inside another one: a submitter that
+ * runs the task itself, a task that waits for another. They form a list from the inside to the
+ * outside. The innermost is in the record of the fiber or thread, since a crash (sched/crash.c)
+ * reads it when the stack is lost; the others on the stack of the call that nests them. Only its
+ * owner looks at it.
  *
- * Memory. The group is part of its context (weft__context_own): a cancellation that comes down the tree of contexts may
- * reach the group while that is closed.
+ * Memory. The group is part of its context (weft__context_own): a cancellation that comes down the
+ * tree of contexts may reach the group while that is closed.
  */
 #include "sync/group.h"
 
@@ -76,7 +80,8 @@ static void note_panic(weft_group *group, struct panic *panic, bool known)
     note_error(group, error);
 }
 
-/* What becomes of the panic that ended a function, and its error; `group` is NULL if it has left it. */
+/* What becomes of the panic that ended a function, and its error; `group` is NULL if it has left
+ * it. */
 static int end_by_panic(weft_group *group, struct panic *panic, bool known)
 {
     int error = panic_error(panic);
@@ -224,7 +229,8 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
 {
     struct membership unrecorded = {.group = NULL};
     struct membership *own = membership_make();
-    /* One that only came by runs it for lack of memory: it was admitted, so it is called none the less. */
+    /* One that only came by runs it for lack of memory: it was admitted, so it is called none
+     * the less. */
     if (own == NULL)
         own = &unrecorded;
     struct membership outer = *own;

@@ -1,24 +1,28 @@
 /*
- * group_record.c: what a group keeps of a function it has started: its result, and the copy of its argument.
+ * group_record.c: what a group keeps of a function it has started: its result, and the copy of its
+ * argument.
  *
- * A member is one block of the heap: the function, its argument, how it ended, and the copy, if there is one. Most
- * functions need none: it is made only for a copy, or in a group that collects. Such a function is started as
- * weft__member_call(member), in fibers and in pools alike, so that who starts it needs to know nothing of this.
+ * A member is one block of the heap: the function, its argument, how it ended, and the copy, if
+ * there is one. Most functions need none: it is made only for a copy, or in a group that collects.
+ * Such a function is started as weft__member_call(member), in fibers and in pools alike, so that
+ * who starts it needs to know nothing of this.
  *
- * Holders. A member is held by the call (until the function has returned, or never will be called) and, in a group that
- * collects, by the group (until that is closed). A function that has left its group may go on after the close, with its
- * copy: so the last holder frees, whichever it is.
+ * Holders. A member is held by the call (until the function has returned, or never will be called)
+ * and, in a group that collects, by the group (until that is closed). A function that has left its
+ * group may go on after the close, with its copy: so the last holder frees, whichever it is.
  *
- * States: `ended` is 0 from the start to the end of the function; then the error is set and `ended` published. A member
- * is born with the error -ECANCELED: one that is skipped or dropped has only to be ended.
+ * States: `ended` is 0 from the start to the end of the function; then the error is set and `ended`
+ * published. A member is born with the error -ECANCELED: one that is skipped or dropped has only to
+ * be ended.
  *
- * Records stand in chunks that double in size and never move: an index leads to its chunk by the position of its
- * highest bit. The record is added before the function is started, since the function may itself start others, which
- * come later in the order of the calls. If the start fails it is taken out again; those behind it, of calls that
- * came later and are under way or over, move up by one.
+ * Records stand in chunks that double in size and never move: an index leads to its chunk by the
+ * position of its highest bit. The record is added before the function is started, since the
+ * function may itself start others, which come later in the order of the calls. If the start fails
+ * it is taken out again; those behind it, of calls that came later and are under way or over, move
+ * up by one.
  *
- * Rejected: an array that grows by being copied, under the latch of the group or with one more protocol to move it; a
- * list, with which reading all results by index takes quadratic time.
+ * Rejected: an array that grows by being copied, under the latch of the group or with one more
+ * protocol to move it; a list, with which reading all results by index takes quadratic time.
  */
 #include <errno.h>
 #include <string.h>

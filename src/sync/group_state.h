@@ -50,8 +50,8 @@ bool weft__group_inside(const weft_group *group);
 
 /* group_wait.c */
 
-/* Takes a place: waits for it, or else gives -EAGAIN. The error of the group's context if that is cancelled; that of
- * the caller's own if it is cancelled during the wait. */
+/* Takes a place: waits for it, or else gives -EAGAIN. The error of the group's context if that
+ * is cancelled; that of the caller's own if it is cancelled during the wait. */
 int weft__group_enter(weft_group *group, bool wait);
 /* Gives the place back. The group may be gone after it. */
 void weft__group_exit(weft_group *group);
@@ -65,8 +65,8 @@ void weft__group_free_dones(weft_group *group);
 
 struct member;
 
-/* Makes the record of a function that is about to be started, and if `size` is not 0 a copy of its argument. 0 or
- * -ENOMEM. It is started as weft__member_call(member). */
+/* Makes the record of a function that is about to be started, and if `size` is not 0 a copy of
+ * its argument. 0 or -ENOMEM. It is started as weft__member_call(member). */
 int weft__member_make(struct member **out, weft_group *group, int (*function)(void *), void *arg,
                       size_t size);
 /* It could not be started: as if it had never been made. */

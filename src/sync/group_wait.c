@@ -1,5 +1,6 @@
 /*
- * group_wait.c: counts the functions of a group that run: the limit, waiting for a place, waiting for the end.
+ * group_wait.c: counts the functions of a group that run: the limit, waiting for a place, waiting
+ * for the end.
  *
  * Everything is under the latch of the group. Invariants, whenever it is free:
  *
@@ -7,10 +8,11 @@
  *     somebody waits for the end              =>  running > 0
  *     there is a done channel to be closed    =>  running > 0
  *
- * A place. Who comes while others are in the line goes to its end. Who gives a place back, or raises the limit, serves
- * those at the head of the line that there is room for: claims each (sched/park.h), counts it as running, and wakes it.
- * Nobody is overtaken, and a place that was given to somebody is counted before anybody else can see it. A lower
- * limit needs nothing: it is compared when a place is wanted.
+ * A place. Who comes while others are in the line goes to its end. Who gives a place back, or
+ * raises the limit, serves those at the head of the line that there is room for: claims each
+ * (sched/park.h), counts it as running, and wakes it. Nobody is overtaken, and a place that was
+ * given to somebody is counted before anybody else can see it. A lower limit needs nothing: it is
+ * compared when a place is wanted.
  *
  * The wait for a place is ended by three things besides a place:
  *
@@ -21,17 +23,18 @@
  *                                 emptied, and that is under the latch too.
  *     both                        one claim wins.
  *
- * One that was given a place looks at the group's context again, and gives it back if that is cancelled: a function that
- * the cancellation has just ended may have left it.
+ * One that was given a place looks at the group's context again, and gives it back if that is
+ * cancelled: a function that the cancellation has just ended may have left it.
  *
- * The end. The function that brings `running` to zero takes out all who wait for that, and the done channel, in the same
- * hold of the latch. Its release is the last touch of the group: the waiters are claimed by then, and the done
- * channel is held by two, the group and the one that closes it (as the last step, when a wait for the group returns at
- * once already). So whoever finds `running` at zero under the latch may free the group.
+ * The end. The function that brings `running` to zero takes out all who wait for that, and the done
+ * channel, in the same hold of the latch. Its release is the last touch of the group: the waiters
+ * are claimed by then, and the done channel is held by two, the group and the one that closes it
+ * (as the last step, when a wait for the group returns at once already). So whoever finds `running`
+ * at zero under the latch may free the group.
  *
- * Rejected: a channel of places whose capacity is the limit, and a wait group beside it. The limit could not change; and
- * "none runs" would be known to the wait group only, one operation after which the group may be gone: too late to
- * close a channel of the group.
+ * Rejected: a channel of places whose capacity is the limit, and a wait group beside it. The limit
+ * could not change; and "none runs" would be known to the wait group only, one operation after
+ * which the group may be gone: too late to close a channel of the group.
  */
 #include <errno.h>
 #include <weft/chan.h>
@@ -145,8 +148,9 @@ void weft__group_cancelled(void *arg)
     bool fiber = enter_if_fiber();
     guard_acquire(&group->latch);
     (void)waiters_claim_all(&group->line, CANCELLED, &woken);
-    /* One that waits elsewhere to start a function holds a place, and so does this call: the group is not closed meanwhile. One that
-     * takes a place later sees the reason when it has it. */
+    /* One that waits elsewhere to start a function holds a place, and so does this call: the
+     * group is not closed meanwhile. One that takes a place later sees the reason when it has
+     * it. */
     bool tells = group->hooks != NULL && running(group) > 0;
     if (tells)
         count(group, 1);
@@ -299,14 +303,15 @@ static struct done *make_done(void)
     return done;
 }
 
-/* The channel that fits the moment: one to be closed, or, if none runs, one that is closed or about to be. NULL: there
- * is none. Under the latch. */
+/* The channel that fits the moment: one to be closed, or, if none runs, one that is closed or
+ * about to be. NULL: there is none. Under the latch. */
 static struct done *find_done(const weft_group *group)
 {
     return running(group) > 0 ? group->done : group->dones;
 }
 
-/* Puts a new channel in its place, unless somebody else was faster; true: it is to be closed at once. */
+/* Puts a new channel in its place, unless somebody else was faster; true: it is to be closed at
+ * once. */
 static bool add_done(weft_group *group, struct done **made)
 {
     guard_acquire(&group->latch);

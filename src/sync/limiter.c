@@ -1,32 +1,36 @@
 /*
  * limiter.c: the rate limiter: see weft/limiter.h.
  *
- * The bucket. At time `counted` there are `level` whole events and `part`/period of one. Each nanosecond adds
- * rate/period of an event, that is `rate` units of 1/period: whole numbers, so that nothing is rounded and nothing
- * drifts. Products are 128 bits wide, since rate and period each need up to 63. Every operation first counts up to now.
+ * The bucket. At time `counted` there are `level` whole events and `part`/period of one. Each
+ * nanosecond adds rate/period of an event, that is `rate` units of 1/period: whole numbers, so that
+ * nothing is rounded and nothing drifts. Products are 128 bits wide, since rate and period each
+ * need up to 63. Every operation first counts up to now.
  *
- * What those in line have asked for is `reserved`: it is part of the level when it has come, and the cap moves with it.
- * Invariants, whenever the latch is free:
+ * What those in line have asked for is `reserved`: it is part of the level when it has come, and
+ * the cap moves with it. Invariants, whenever the latch is free:
  *
  *     0 <= level <= burst + reserved            0 <= part < period, and 0 if the level is at its cap
  *     reserved = the sum of `events` in line, at most WEFT_LIMITER_MAX
  *
- * So whether a take is woken on time or late, the level after it is the same: the turns follow from the calls
- * alone. A newcomer takes at once if level - reserved is enough for it. That overtakes nobody: then the turns of all
- * in line have come, and their events stay. Otherwise its turn is when the level reaches reserved + n, the
- * smallest integral time at which the units suffice, and it joins the end of the line.
+ * So whether a take is woken on time or late, the level after it is the same: the turns follow from
+ * the calls alone. A newcomer takes at once if level - reserved is enough for it. That overtakes
+ * nobody: then the turns of all in line have come, and their events stay. Otherwise its turn is
+ * when the level reaches reserved + n, the smallest integral time at which the units suffice, and
+ * it joins the end of the line.
  *
- * The line. Each take sleeps by its own clock, which is set to its turn. The turn is known in O(1) when it joins, and
- * whenever it is the first. In between it may change: to earlier if one before it leaves, or the rate rises;
- * to later if the rate falls. That is corrected at the head of the line only:
+ * The line. Each take sleeps by its own clock, which is set to its turn. The turn is known in O(1)
+ * when it joins, and whenever it is the first. In between it may change: to earlier if one before
+ * it leaves, or the rate rises; to later if the rate falls. That is corrected at the head of the
+ * line only:
  *
  *     the first in line is claimed (somebody is waking it), or its clock is set to its turn or earlier
  *
- * A take whose clock rings too early goes back to sleep: the first in line until its turn, any other until its deadline
- * if it has one, since it will be woken when it is the first. settle() keeps the invariant: it grants the takes at the
- * head whose turn has come, and wakes the first of the others to set its clock, if that is set too late. It is called
- * at every ring, leave and change. What it costs: a leave or a change wakes at most one take that is not due; after a
- * fall of the rate each take in line rings once too early; otherwise each take is woken once.
+ * A take whose clock rings too early goes back to sleep: the first in line until its turn, any
+ * other until its deadline if it has one, since it will be woken when it is the first. settle()
+ * keeps the invariant: it grants the takes at the head whose turn has come, and wakes the first of
+ * the others to set its clock, if that is set too late. It is called at every ring, leave and
+ * change. What it costs: a leave or a change wakes at most one take that is not due; after a fall
+ * of the rate each take in line rings once too early; otherwise each take is woken once.
  *
  * Where a take may be when settle() grants or wakes it:
  *
@@ -35,13 +39,14 @@
  *     claimed by its context    the same; if it was granted first, it returns 0 and nothing is to be given back
  *     claimed by a settle()     the same; woken with LOOK_AGAIN
  *
- * `granted` is read under the latch, but for a take that was woken with GRANTED: it was set before that, by its
- * waker, and the limiter is not touched again. A take stands on the stack of the call that waits; it is out of the line
- * before that call returns.
+ * `granted` is read under the latch, but for a take that was woken with GRANTED: it was set before
+ * that, by its waker, and the limiter is not touched again. A take stands on the stack of the call
+ * that waits; it is out of the line before that call returns.
  *
- * Rejected: a turn that is fixed at the call (one number, the time at which the next turn begins): leaving would cost
- * O(n), or the events. A clock for the head alone: each take would be woken twice. A timer that serves the line:
- * it needs the runtime, which threads alone do not, and memory that may lack.
+ * Rejected: a turn that is fixed at the call (one number, the time at which the next turn begins):
+ * leaving would cost O(n), or the events. A clock for the head alone: each take would be woken
+ * twice. A timer that serves the line: it needs the runtime, which threads alone do not, and memory
+ * that may lack.
  */
 #include "sync/limiter.h"
 
@@ -86,7 +91,8 @@ static void count(struct weft_limiter *limiter, int64_t now)
     cap(limiter);
 }
 
-/* When the level reaches `level`, which is above what there is; WEFT_NEVER if the clock does not. */
+/* When the level reaches `level`, which is above what there is; WEFT_NEVER if the clock does
+ * not. */
 static int64_t time_of(const struct weft_limiter *limiter, int64_t level)
 {
     wide units = (wide)(level - limiter->level) * (wide)limiter->period - (wide)limiter->part;
@@ -150,8 +156,8 @@ static void settle(struct weft_limiter *limiter, struct woken *woken)
 
 /* Takes. */
 
-/* Takes n events if they are there: 0. If not: -EINVAL; -ETIMEDOUT; or -EAGAIN, if its turn, which is in *turn then, is
- * to be waited for. Under the latch. */
+/* Takes n events if they are there: 0. If not: -EINVAL; -ETIMEDOUT; or -EAGAIN, if its turn,
+ * which is in *turn then, is to be waited for. Under the latch. */
 static int take_now(struct weft_limiter *limiter, int64_t n, int64_t now, int64_t deadline,
                     int64_t *turn)
 {
@@ -170,7 +176,8 @@ static int take_now(struct weft_limiter *limiter, int64_t n, int64_t now, int64_
     return *turn != WEFT_NEVER && *turn <= deadline ? -EAGAIN : -ETIMEDOUT;
 }
 
-/* For a take that was woken and is in line: -EAGAIN if it is to sleep again, or why it has left. Under the latch. */
+/* For a take that was woken and is in line: -EAGAIN if it is to sleep again, or why it has left.
+ * Under the latch. */
 static int stay(struct weft_limiter *limiter, struct take *take, int64_t now, int64_t deadline)
 {
     int error = weft__cancelled();
@@ -188,16 +195,16 @@ static int stay(struct weft_limiter *limiter, struct take *take, int64_t now, in
     return -EAGAIN;
 }
 
-/* For a take that was not woken with GRANTED. -EAGAIN: it is to sleep again, and the latch is held; else it is out of
- * the line. */
+/* For a take that was not woken with GRANTED. -EAGAIN: it is to sleep again, and the latch is
+ * held; else it is out of the line. */
 static int look_again(struct weft_limiter *limiter, struct take *take, int result, int64_t deadline)
 {
     for (;;) {
         struct woken woken;
         woken_begin(&woken);
         int64_t now = weft__now();
-        /* The clock has rung, and is to be believed: that of a thread is not weft's clock in a test run. (If it was a
-         * context: its deadline is not before this.) */
+        /* The clock has rung, and is to be believed: that of a thread is not weft's clock in a
+         * test run. (If it was a context: its deadline is not before this.) */
         if (result == -ETIMEDOUT && now < take->until)
             now = take->until;
         guard_acquire(&limiter->latch);
