@@ -236,10 +236,9 @@ static int wait_as(struct weft_limiter *limiter, struct take *take, int64_t dead
         take->waiter = weft__waiter_begin(&own);
         result = weft__park(take->waiter, WAIT_LIMITER, guard_release_parked, &limiter->latch,
                             take->until);
-        if (result == GRANTED)
-            return 0;
-        result = look_again(limiter, take, result, deadline);
+        result = result == GRANTED ? 0 : look_again(limiter, take, result, deadline);
     } while (result == -EAGAIN);
+    take->waiter = NULL; /* it is not in line any more */
     return result;
 }
 
