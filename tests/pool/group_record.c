@@ -85,7 +85,7 @@ struct late {
 static void go_late(void *arg)
 {
     struct late *late = arg;
-    late->result = weft_group_go_copy(late->group, count, &late->ran, sizeof late->ran);
+    late->result = weft_group_go_copy(late->group, count, &late->ran, sizeof(void *));
 }
 
 static void a_cancelled_group_calls_nothing(void)
@@ -100,7 +100,7 @@ static void a_cancelled_group_calls_nothing(void)
         CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
         await_at_gate(&gate, 1);
         for (int i = 0; i < 3; i++)
-            CHECK_EQ(weft_group_go_copy(group, count, &counter, sizeof counter), 0);
+            CHECK_EQ(weft_group_go_copy(group, count, &counter, sizeof(void *)), 0);
         struct late late = {.group = group, .ran = &ran};
         struct body body = {.function = go_late, .arg = &late, .thread = true};
         body_start(&body);
@@ -133,7 +133,7 @@ static void dropped_members(void *arg)
         CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
         await_at_gate(&gate, 1);
         for (int k = 0; k < 5; k++)
-            CHECK_EQ(weft_group_go_copy(group, count, &counter, sizeof counter), 0);
+            CHECK_EQ(weft_group_go_copy(group, count, &counter, sizeof(void *)), 0);
         gate_open(&gate);
         CHECK_EQ(group_error(group), -ECANCELED);
         CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
@@ -157,7 +157,7 @@ static void refused_members(void *arg)
     weft_group *group = make(pool, &(weft_group_options){.collect = 1});
     CHECK_EQ(weft_group_go(group, pass_gate_firmly, &gate), 0);
     await_at_gate(&gate, 1);
-    CHECK_EQ(weft_group_go_copy(group, count, &counter, sizeof counter), -EAGAIN);
+    CHECK_EQ(weft_group_go_copy(group, count, &counter, sizeof(void *)), -EAGAIN);
     CHECK_EQ(weft_group_count(group), 1);
     gate_open(&gate);
     CHECK_EQ(weft_group_close(group), 0);

@@ -294,7 +294,7 @@ static int compute(void *arg);
 static void compute_both(struct number *parts)
 {
     weft_group *group = fib.groups ? group_over(fib.pool, NULL) : NULL;
-    weft_task *tasks[2];
+    weft_task *tasks[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++)
         if (fib.groups)
             CHECK_EQ(weft_group_go(group, compute, &parts[i]), 0);

@@ -25,9 +25,9 @@ static void check_growth(const char *what, int64_t (*cost)(int64_t n), int64_t n
 {
     int64_t ratio = 0;
     for (int i = 0; i < TRIES; i++) {
-        int64_t few = cost(n), many = cost(TIMES * n);
+        int64_t more = TIMES * n, few = cost(n), many = cost(more);
         printf("  %s: %lld cost %lld us, %lld cost %lld us\n", what, (long long)n,
-               (long long)(few / WEFT_US), (long long)(TIMES * n), (long long)(many / WEFT_US));
+               (long long)(few / WEFT_US), (long long)more, (long long)(many / WEFT_US));
         ratio = many / (few > 0 ? few : 1);
         if (ratio < TOO_MUCH)
             return;
