@@ -1,6 +1,6 @@
 /*
- * group_results.c: a group that collects: all results in order, without memory of the caller's; a limit that is raised on
- * the way; the end as a case of a select.
+ * group_results.c: a group that collects: all results in order, without memory of the caller's; a
+ * limit that is raised on the way; the end as a case of a select.
  */
 #include <stdio.h>
 #include <weft/weft.h>

@@ -1,6 +1,7 @@
 /* limiter.c: many clients, one service that takes 500 requests per second, 20 of them at once.
  *
- * Each client takes an event before each request. Those that cannot have their turn within 100 ms are told so at
+ * Each client takes an event before each request. Those that cannot have their turn within 100 ms
+ * are told so at
  * once, and do something else instead. */
 #include <stdio.h>
 #include <weft/weft.h>

@@ -1,6 +1,7 @@
 /* pool_results.c: tasks that give something back.
  *
- * With a handle for each task: its result, its error, and a way to cancel it. With a group over the pool:
+ * With a handle for each task: its result, its error, and a way to cancel it. With a group over the
+ * pool:
  * many tasks, one answer; the first error ends the others. */
 #include <errno.h>
 #include <stdio.h>
@@ -30,8 +31,8 @@ static int square(void *arg)
     return 0;
 }
 
-/* All are started first, so they run side by side; then each is waited for. The pool keeps a copy of each job, in which the
- * task leaves its answer. */
+/* All are started first, so they run side by side; then each is waited for. The pool keeps a
+ * copy of each job, in which the task leaves its answer. */
 static int results(weft_pool *pool)
 {
     const long numbers[NUMBERS] = {1, 2, 3, -4, 5, 6, 7, 8};

@@ -1,6 +1,7 @@
 /* pool_schedule.c: tasks of a pool that run later, and periodically.
  *
- * Sessions expire unless they are used in time; a report is made every 10 ms, by the same few workers that do
+ * Sessions expire unless they are used in time; a report is made every 10 ms, by the same few
+ * workers that do
  * everything else. */
 #include <stdio.h>
 #include <weft/weft.h>

@@ -198,7 +198,7 @@ static inline bool pool_may_begin(const weft_pool *pool)
     return !pool->paused && pool_busy(pool) <= pool->capacity;
 }
 
-/* Nothing is inside, and nobody is about to put something in. Under the latch, after a collect. */
+/* Nothing is inside, and no call is about to put a task in. Under the latch, after a collect. */
 static inline bool pool_is_quiet(const weft_pool *pool)
 {
     return pool->inside == 0 && pool->visitors == 0 && pool->line.length == 0;
