@@ -2,12 +2,15 @@
  * failure.c: lets a test fail the nth allocation, mapping, thread, ... See weft__sys_fail in sys.h. And
  * counts what is held, if a test asks for that.
  *
- * The counts are always kept, but for calls on hot paths: those of sockets are counted only while a
- * failure is planned.
+ * Nothing is counted before a test asks: the counters are shared, and every processor would write
+ * them at each call.
  */
+#include "base/compiler.h"
 #include "base/seam.h"
 
-static struct plan {
+_Alignas(CACHE_LINE) atomic_u32 weft__watched;
+
+static _Alignas(CACHE_LINE) struct plan {
     atomic_u32 calls; /* since the plan was made */
     atomic_u32 nth;   /* 0: none fails */
     atomic_u32 persistent;
@@ -16,10 +19,11 @@ static struct plan {
 void weft__sys_fail(enum weft__sys_call call, uint32_t nth, bool persistent)
 {
     struct plan *plan = &plans[call];
+    atomic_u32_store_relaxed(&weft__watched, 1);
     atomic_u32_store_relaxed(&plan->nth, 0);
     atomic_u32_store_relaxed(&plan->calls, 0);
     atomic_u32_store_relaxed(&plan->persistent, persistent);
-    atomic_u32_store_release(&plan->nth, nth); /* pairs with the acquire in weft__failure_due */
+    atomic_u32_store_release(&plan->nth, nth); /* pairs with the acquire in weft__failure_count */
 }
 
 uint32_t weft__sys_calls(enum weft__sys_call call)
@@ -27,12 +31,7 @@ uint32_t weft__sys_calls(enum weft__sys_call call)
     return atomic_u32_load_relaxed(&plans[call].calls);
 }
 
-bool weft__failure_planned(enum weft__sys_call call)
-{
-    return atomic_u32_load_relaxed(&plans[call].nth) != 0;
-}
-
-bool weft__failure_due(enum weft__sys_call call)
+bool weft__failure_count(enum weft__sys_call call)
 {
     struct plan *plan = &plans[call];
     uint32_t number = atomic_u32_add_relaxed(&plan->calls, 1) + 1;
@@ -44,12 +43,13 @@ bool weft__failure_due(enum weft__sys_call call)
 
 /* What is held. */
 
-atomic_u32 weft__live_counted;
+static _Alignas(CACHE_LINE) atomic_u32 counts_held;
 static atomic_i64 live[LIVE_KINDS];
 
 void weft__sys_live_count(void)
 {
-    atomic_u32_store_relaxed(&weft__live_counted, 1);
+    atomic_u32_store_relaxed(&counts_held, 1);
+    atomic_u32_store_relaxed(&weft__watched, 1);
 }
 
 int64_t weft__sys_live(enum weft__sys_live what)
@@ -59,5 +59,6 @@ int64_t weft__sys_live(enum weft__sys_live what)
 
 void weft__live_change(enum weft__sys_live what, int64_t change)
 {
-    atomic_i64_add_relaxed(&live[what], change);
+    if (atomic_u32_load_relaxed(&counts_held))
+        atomic_i64_add_relaxed(&live[what], change);
 }

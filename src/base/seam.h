@@ -6,22 +6,26 @@
 
 #include "base/sys.h"
 
-/* Counts one call of that kind; true if it must fail. */
-bool weft__failure_due(enum weft__sys_call call);
+/* A test has asked for failures or for counts. Read by every call, and written only by tests. */
+extern atomic_u32 weft__watched;
 
-/* The same for calls on hot paths: counts only while a test has planned a failure of that kind. */
-bool weft__failure_planned(enum weft__sys_call call);
-static inline bool weft__failure_due_hot(enum weft__sys_call call)
+static inline bool weft__is_watched(void)
 {
-    return __builtin_expect(weft__failure_planned(call), 0) && weft__failure_due(call);
+    return __builtin_expect(atomic_u32_load_relaxed(&weft__watched), 0);
+}
+
+/* Counts one call of that kind; true if it must fail. */
+bool weft__failure_count(enum weft__sys_call call);
+static inline bool weft__failure_due(enum weft__sys_call call)
+{
+    return weft__is_watched() && weft__failure_count(call);
 }
 
 /* One more of these is held, or one less. */
-extern atomic_u32 weft__live_counted;
 void weft__live_change(enum weft__sys_live what, int64_t change);
 static inline void weft__live(enum weft__sys_live what, int64_t change)
 {
-    if (__builtin_expect(atomic_u32_load_relaxed(&weft__live_counted), 0))
+    if (weft__is_watched())
         weft__live_change(what, change);
 }
 

@@ -227,7 +227,8 @@ enum weft__sys_call {
 /* Lets the nth call (1: the next one) of that kind fail; with `persistent`, all after it too. 0
  * turns it off. */
 void weft__sys_fail(enum weft__sys_call call, uint32_t nth, bool persistent);
-/* How many calls of that kind there have been since weft__sys_fail was last called for it. */
+/* How many calls of that kind there have been since weft__sys_fail was last called for it; 0 if it
+ * never was. */
 uint32_t weft__sys_calls(enum weft__sys_call call);
 
 /* What is held of the system at this moment, for tests that must leave nothing: counted from the call of

@@ -61,7 +61,7 @@ int64_t weft__sys_io_nowait(const struct weft__sys_io *io)
     const struct iovec *list = vector ? io->memory : &one;
     int count = vector ? (int)io->length : 1;
     ssize_t result = -1;
-    if (weft__failure_due_hot(SYS_FILE))
+    if (weft__failure_due(SYS_FILE))
         return -EIO;
     errno = EOPNOTSUPP;
     if (io->kind == IO_READ || io->kind == IO_READV)
@@ -80,7 +80,7 @@ int weft__sys_is_regular(int fd)
 {
     KEEP_ERRNO;
     struct stat what;
-    if (weft__failure_due_hot(SYS_FILE))
+    if (weft__failure_due(SYS_FILE))
         return -EIO;
     if (fstat(fd, &what) != 0)
         return weft__sys_error();
@@ -177,7 +177,7 @@ int weft__sys_open_null(bool writing)
 ssize_t weft__sys_fd_read(int fd, void *memory, size_t size)
 {
     KEEP_ERRNO;
-    if (weft__failure_due_hot(SYS_READ))
+    if (weft__failure_due(SYS_READ))
         return -EIO;
     for (;;) {
         ssize_t got = read(fd, memory, size);
@@ -192,7 +192,7 @@ ssize_t weft__sys_fd_read(int fd, void *memory, size_t size)
 ssize_t weft__sys_fd_write(int fd, const void *memory, size_t size)
 {
     KEEP_ERRNO;
-    if (weft__failure_due_hot(SYS_WRITE))
+    if (weft__failure_due(SYS_WRITE))
         return -ENOMEM; /* a pipe needs pages */
     for (;;) {
         ssize_t put = write(fd, memory, size);

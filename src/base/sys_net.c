@@ -85,7 +85,7 @@ int weft__sys_connected(int fd)
 int weft__sys_accept(int fd)
 {
     KEEP_ERRNO;
-    if (weft__failure_due_hot(SYS_ACCEPT))
+    if (weft__failure_due(SYS_ACCEPT))
         return -EMFILE;
     int got;
     do
@@ -127,7 +127,7 @@ int weft__sys_socket_name(int fd, bool peer, void *address, size_t *size)
 ssize_t weft__sys_receive(int fd, void *data, size_t size)
 {
     KEEP_ERRNO;
-    if (weft__failure_due_hot(SYS_READ))
+    if (weft__failure_due(SYS_READ))
         return -ECONNRESET;
     ssize_t got;
     do
@@ -139,7 +139,7 @@ ssize_t weft__sys_receive(int fd, void *data, size_t size)
 ssize_t weft__sys_send(int fd, const void *data, size_t size)
 {
     KEEP_ERRNO;
-    if (weft__failure_due_hot(SYS_WRITE))
+    if (weft__failure_due(SYS_WRITE))
         return -ECONNRESET;
     ssize_t sent;
     do
@@ -152,7 +152,7 @@ ssize_t weft__sys_receive_pieces(int fd, const struct iovec *pieces, size_t coun
                                  size_t *from_size)
 {
     KEEP_ERRNO;
-    if (weft__failure_due_hot(SYS_READ))
+    if (weft__failure_due(SYS_READ))
         return -ECONNRESET;
     ssize_t got;
     struct msghdr message;
@@ -174,7 +174,7 @@ ssize_t weft__sys_send_pieces(int fd, const struct iovec *pieces, size_t count, 
                               size_t to_size)
 {
     KEEP_ERRNO;
-    if (weft__failure_due_hot(SYS_WRITE))
+    if (weft__failure_due(SYS_WRITE))
         return -ECONNRESET;
     ssize_t sent;
     struct msghdr message = {.msg_name = (void *)(uintptr_t)to,
@@ -192,7 +192,7 @@ ssize_t weft__sys_send_pieces(int fd, const struct iovec *pieces, size_t count, 
 ssize_t weft__sys_sendfile(int fd, int file, int64_t offset, size_t size)
 {
     KEEP_ERRNO;
-    if (weft__failure_due_hot(SYS_WRITE))
+    if (weft__failure_due(SYS_WRITE))
         return -ECONNRESET;
     sigset_t broken_pipe, before, pending;
     sigemptyset(&broken_pipe);

@@ -212,7 +212,7 @@ bool weft__sys_ring_pop(struct weft__sys_ring *ring, uint64_t *tag, int32_t *res
     const struct io_uring_cqe *entry =
         (const struct io_uring_cqe *)ring->completions + (head & ring->complete_mask);
     *tag = entry->user_data;
-    *result = entry->res >= 0 && weft__failure_due_hot(SYS_FILE) ? -EIO : entry->res;
+    *result = entry->res >= 0 && weft__failure_due(SYS_FILE) ? -EIO : entry->res;
     /* Pairs with the kernel's acquire: the entry is read before it is free. */
     atomic_u32_store_release(shared(ring->complete_head), head + 1);
     return true;

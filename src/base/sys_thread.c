@@ -217,7 +217,7 @@ int weft__sys_membarrier_register(void)
 void weft__sys_membarrier(void)
 {
     KEEP_ERRNO;
-    if (weft__failure_due_hot(SYS_BARRIER))
+    if (weft__failure_due(SYS_BARRIER))
         sched_yield(); /* as below, for one moment */
     while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
         must(weft__sys_error() == -ENOMEM); /* the kernel's own, for a moment */
