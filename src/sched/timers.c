@@ -66,7 +66,8 @@ static uint32_t room_for_timers(const struct processor *processor, uint32_t leng
     uint32_t fill = length < FILL_MOST ? FILL_MOST - length : 0;
     uint32_t half = (RING_SIZE - length + 1) / 2;
     uint32_t share = half < SHARE_LEAST ? half : SHARE_LEAST;
-    bool waiting = (int32_t)(processor->fired_tail - head) > 0;
+    /* In the ring, by its length: `fired_tail` is as old as the last firing, and the indices wrap. */
+    bool waiting = processor->fired_tail - head - 1 < length;
     if (waiting && (fill < SHARE_LEAST || weft__inject_length() > 0))
         return 0;
     return fill > share && weft__inject_length() == 0 ? fill : share;
