@@ -5,8 +5,9 @@
  * the place of a deleted one does not see the values of the old one. The array is allocated when a
  * fiber first sets a value.
  *
- * A key is place + WEFT_LOCAL_KEYS * generation; generations begin at 1, so 0 is no key. Making and
- * deleting keys is under a lock; get and set read the generation without it.
+ * A key is place + WEFT_LOCAL_KEYS * generation, of which 32 bits are kept: after 2^26 keys made in one
+ * place its generations begin again. None is 0, so 0 is no key. Making and deleting keys is under a lock;
+ * get and set read the generation without it.
  */
 #include <errno.h>
 #include <weft/local.h>
@@ -14,6 +15,7 @@
 #include "sched/sched.h"
 
 enum { DESTRUCTOR_ROUNDS = 4 };
+#define GENERATIONS (UINT32_MAX / WEFT_LOCAL_KEYS) /* the last one; then 1 follows */
 
 struct locals {
     struct {
@@ -40,7 +42,8 @@ int weft_local_create(weft_local_key *key, void (*destructor)(void *))
     for (uint32_t place = 0; place < WEFT_LOCAL_KEYS && result != 0; place++) {
         if (atomic_u32_load_relaxed(&keys.places[place].key) != 0)
             continue;
-        uint32_t generation = ++keys.places[place].generation;
+        uint32_t generation = keys.places[place].generation % GENERATIONS + 1;
+        keys.places[place].generation = generation;
         uint32_t made = place + WEFT_LOCAL_KEYS * generation;
         /* Release: who reads it sees that the key before it is gone; pairs with destroy_values. */
         atomic_ptr_store_release(&keys.places[place].destructor, (void *)(uintptr_t)destructor);

@@ -63,20 +63,27 @@ static struct {
     struct held *held_free;
 } order;
 
+static void stop(const char *what)
+{
+    if (atomic_u32_exchange_acq_rel(&stopped, 1) == 0)
+        weft__warn("the order of locks is not checked from here on: too many %s", what);
+}
+
+/* 0: there are no more, and a number that another lock has would be reported as that one. */
 static uint32_t number_of(uint32_t *number)
 {
     atomic_u32 *word = (atomic_u32 *)(void *)number;
     uint32_t now = atomic_u32_load_relaxed(word);
     if (now != 0)
         return now;
-    uint32_t fresh = atomic_u32_add_relaxed(&numbers, 1) + 1;
-    return atomic_u32_cas_acq_rel(word, &now, fresh) ? fresh : now;
-}
-
-static void stop(const char *what)
-{
-    if (atomic_u32_exchange_acq_rel(&stopped, 1) == 0)
-        weft__warn("the order of locks is not checked from here on: too many %s", what);
+    uint32_t used = atomic_u32_load_relaxed(&numbers);
+    do {
+        if (used == UINT32_MAX) {
+            stop("locks");
+            return 0;
+        }
+    } while (!atomic_u32_cas_acq_rel(&numbers, &used, used + 1));
+    return atomic_u32_cas_acq_rel(word, &now, used + 1) ? used + 1 : now;
 }
 
 static uint32_t *bucket_of(uint32_t number)
@@ -192,6 +199,8 @@ void weft__order_wanted(const void *lock, uint32_t *number, void *site)
     if (list == NULL || *list == NULL)
         return;
     uint32_t to = number_of(number);
+    if (to == 0)
+        return;
     lock_acquire(&order.lock);
     for (const struct held *held = *list; held != NULL; held = held->next) {
         if (held->number == to)
@@ -223,7 +232,8 @@ void weft__order_taken(const void *lock, uint32_t *number, void *site)
     if (atomic_u32_load_relaxed(&stopped) || weft__runtime_forked())
         return;
     void **list = weft__held();
-    if (list == NULL)
+    uint32_t own = list != NULL ? number_of(number) : 0;
+    if (own == 0)
         return;
     lock_acquire(&order.lock);
     struct held *held = held_new();
@@ -232,7 +242,7 @@ void weft__order_taken(const void *lock, uint32_t *number, void *site)
         stop("locks held at a time");
         return;
     }
-    *held = (struct held){.next = *list, .number = number_of(number), .lock = lock, .site = site};
+    *held = (struct held){.next = *list, .number = own, .lock = lock, .site = site};
     *list = held;
 }
 
