@@ -64,6 +64,9 @@ WEFT_API int weft_processors(void);
 /* Waits until every fiber has ended and every timer is closed, then ends weft's threads and frees
  * all its memory. The next call that needs the runtime starts it again. Without a shut-down, fibers
  * just cease when the process exits.
+ * Thread-specific destructors (of pthread keys, thread_local of C++) that run on weft's threads when these end are waited
+ * for, beyond the deadline too; they may use weft. Those that run because of the shut-down find the runtime stopped: a fiber
+ * that one spawns starts it again. A wait of more than a second for them is reported on stderr.
  * Returns 0 (also if nothing was running); -ETIMEDOUT if fibers or timers are left at the deadline:
  * the runtime runs on; -EDEADLK from a fiber; -EBUSY if another thread is shutting down; -ECHILD in
  * a forked child.

@@ -80,6 +80,9 @@ void weft__sys_threads_inherit(void);
 typedef unsigned long weft__sys_thread;
 int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), void *arg);
 void weft__sys_thread_join(weft__sys_thread thread);
+/* Waits at most so many nanoseconds: true if the thread has ended, its thread-specific destructors
+ * included, and is joined. True also for the calling thread, which is detached instead. */
+bool weft__sys_thread_join_within(weft__sys_thread thread, int64_t patience);
 /* The first thing that a machine calls in its own thread. */
 void weft__sys_thread_begin(void);
 /* The same for a thread that runs nothing of the program's: no signal is handled on it. */

@@ -133,6 +133,20 @@ void weft__sys_thread_join(weft__sys_thread thread)
     pthread_join(thread, NULL);
 }
 
+bool weft__sys_thread_join_within(weft__sys_thread thread, int64_t patience)
+{
+    if (pthread_equal(thread, pthread_self()))
+        return pthread_detach(thread) == 0;
+    if (patience <= 0)
+        return pthread_tryjoin_np(thread, NULL) == 0;
+    /* By the clock on the wall, the only one that every libc has for this: a step of it makes the wait
+     * shorter or longer. */
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct timespec until = to_timespec((int64_t)now.tv_sec * 1000000000 + now.tv_nsec + patience);
+    return pthread_timedjoin_np(thread, NULL, &until) == 0;
+}
+
 noinline int *weft__sys_errno_address(void)
 {
     return &errno;

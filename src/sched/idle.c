@@ -486,15 +486,16 @@ static bool leave_if_surplus(struct machine *machine)
 {
     lock_acquire(&weft__sched.lock);
     if (machine->idle && weft__sched.machine_count > weft__sched.processor_count &&
-        !atomic_u32_load_relaxed(&weft__sched.stopping)) {
+        !weft__sched.closing && !atomic_u32_load_relaxed(&weft__sched.stopping)) {
         remove_idle_machine(machine);
         *machine->link = machine->next;
         if (machine->next != NULL)
             machine->next->link = machine->link;
         weft__sched.machine_count--;
         machine->surplus = true;
-        machine->ended_before = weft__sched.ended;
+        machine->next = weft__sched.ended;
         weft__sched.ended = machine;
+        weft__sched.bury_pause = WEFT_MS;
     }
     lock_release(&weft__sched.lock);
     if (machine->surplus) { /* somebody is to join it */

@@ -596,7 +596,6 @@ static struct machine *machine_record(void)
         return weft__sys_alloc_zeroed(sizeof *machine);
     /* Not all of it is cleared: a thief may still look at it (steal.c). */
     machine->surplus = false;
-    machine->ended_before = NULL;
     machine->fault_stack = NULL;
     machine->thread.wake_wanted = false;
     atomic_u32_store_relaxed(&machine->wake, 0);
@@ -611,21 +610,70 @@ static void keep_record(struct machine *machine)
     lock_release(&weft__sched.lock);
 }
 
-/* Waits for the end of one that has nothing left to do but to end. */
-static void bury(struct machine *machine)
-{
-    weft__sys_thread_join(machine->handle);
-    keep_record(machine);
-}
-
-void weft__machine_bury_ended(void)
+int64_t weft__machine_bury_ended(int64_t now)
 {
     lock_acquire(&weft__sched.lock);
-    struct machine *ended = weft__sched.ended;
+    struct machine *ended = weft__sched.ended, *left = NULL;
     weft__sched.ended = NULL;
+    weft__sched.burying = ended != NULL;
     lock_release(&weft__sched.lock);
-    if (ended != NULL)
-        bury(ended);
+    while (ended != NULL) {
+        struct machine *machine = ended;
+        ended = machine->next;
+        if (weft__sys_thread_join_within(machine->handle, 0)) {
+            keep_record(machine);
+        } else {
+            machine->next = left;
+            left = machine;
+        }
+    }
+    int64_t again = WEFT_NEVER;
+    lock_acquire(&weft__sched.lock);
+    while (left != NULL) {
+        struct machine *machine = left;
+        left = machine->next;
+        machine->next = weft__sched.ended;
+        weft__sched.ended = machine;
+    }
+    weft__sched.burying = false;
+    if (weft__sched.ended != NULL) {
+        again = now + weft__sched.bury_pause;
+        weft__sched.bury_pause *= 2;
+    }
+    lock_release(&weft__sched.lock);
+    return again;
+}
+
+struct machine *weft__machine_take_ended(void)
+{
+    for (;;) {
+        lock_acquire(&weft__sched.lock);
+        bool burying = weft__sched.burying;
+        struct machine *ended = burying ? NULL : weft__sched.ended;
+        if (!burying)
+            weft__sched.ended = NULL;
+        lock_release(&weft__sched.lock);
+        if (!burying)
+            return ended;
+        weft__sys_yield(); /* that one does not wait for anybody */
+    }
+}
+
+void weft__machine_join(struct machine *machines)
+{
+    bool patient = true;
+    while (machines != NULL) {
+        struct machine *machine = machines;
+        while (!weft__sys_thread_join_within(machine->handle, WEFT_S)) {
+            if (patient)
+                weft__warn("weft_shutdown waits for a thread of weft's that has ended: its "
+                           "thread-specific "
+                           "destructors have not returned for a second");
+            patient = false;
+        }
+        machines = machine->next;
+        weft__sys_free(machine);
+    }
 }
 
 static void *machine_main(void *arg)
@@ -645,8 +693,10 @@ static void *machine_main(void *arg)
     thread_word_set(NULL);
     if (machine->fault_stack != NULL)
         weft__sys_fault_stack_leave(machine->fault_stack);
-    if (machine->ended_before != NULL)
-        bury(machine->ended_before);
+    /* What is left are the thread-specific destructors, which are the program's: they may take long, and use weft. One
+     * that is surplus runs them beside the others, as any thread does; else they run when there is no runtime. */
+    if (!machine->surplus)
+        weft__runtime_depart();
     return NULL;
 }
 

@@ -15,6 +15,22 @@
  *     waiter:   draining = 1; barrier_light; count
  *     machine:  ended + 1; ... retire: barrier_heavy; if draining: quiet + 1, wake the waiter
  *
+ * Threads that end. After machine_main the thread-specific destructors run (pthread keys, thread_local of C++): the program's
+ * code, which may take long, wait, and call weft. So nobody waits for such a thread while others depend on it.
+ *
+ *   surplus   ends while the runtime runs (idle.c). Its destructors find a runtime: a shut-down waits for them first, and
+ *             lets no more machines end as surplus from then on; then for the fibers that they may have spawned.
+ *   stopped   leaves its loop, counts itself as departed, and waits. When all have, everything is freed, and the state is
+ *             stopped; only then they go on. Their destructors find no runtime, so a fiber that one spawns starts it again.
+ *             (Before, such a fiber was in the inject queue of a runtime without machines, and the next runtime ran it from
+ *             memory that had been freed.) The shut-down joins the threads last, without the lock.
+ *
+ *     machine:  epoch = stops; departed + 1; wait while stops == epoch
+ *     stopper:  wait until departed == machines listed; free all; running = 0; departed = 0; stops + 1
+ *
+ * A machine is listed before its thread runs, and one that has departed starts no other: so the numbers are equal only if all
+ * have. The count is read before the list: one that departs in between is not counted yet, and the futex has changed.
+ *
  * Forked child. Only the calling thread exists there; the machines, and whatever they held, are
  * gone. So the child forgets that its thread was ever known to weft, and each call says -ECHILD.
  * What works there none the less (fiber-local storage, this file) has its locks taken before the
@@ -38,6 +54,8 @@ static weft_config configured;
 static bool stopping;
 static bool fault_started;
 static atomic_ptr at_stop[STOPS_MOST]; /* void (*)(void) */
+static atomic_u32 departed; /* futex: machines that have ended since the runtime began to stop */
+static atomic_u32 stops;    /* futex: how often the runtime has stopped */
 atomic_u32 weft__runtime_running, weft__forked;
 
 /* All locks that the child may need are taken before the fork, in the lock order. */
@@ -71,7 +89,8 @@ static void in_forked_child(void)
             weft__fault_stop();
         thread_word_set(NULL);
         weft__sys_thread_at_exit_cancel();
-    } /* else nothing was lost: weft can start here as anywhere */
+    }                 /* else nothing was lost: weft can start here as anywhere */
+    stopping = false; /* by a thread that is not here, and waited for machines that had left */
     after_fork(FORK_CHILD);
 }
 
@@ -283,34 +302,72 @@ static int drain(int64_t deadline)
     return error;
 }
 
-static void stop(void)
+/* Whether a machine may end as surplus. */
+static void set_closing(bool closing)
+{
+    lock_acquire(&weft__sched.lock);
+    weft__sched.closing = closing;
+    lock_release(&weft__sched.lock);
+}
+
+/* Waits for all fibers, and for the threads that have ended while the runtime ran: those may use weft until they are
+ * gone. */
+static int finish(int64_t deadline)
+{
+    set_closing(true);
+    int error = drain(deadline);
+    struct machine *ended = error == 0 ? weft__machine_take_ended() : NULL;
+    if (ended != NULL) {
+        weft__machine_join(ended);
+        error = drain(deadline); /* there are no more of them */
+    }
+    if (error != 0)
+        set_closing(false);
+    return error;
+}
+
+void weft__runtime_depart(void)
+{
+    uint32_t epoch =
+        atomic_u32_load_relaxed(&stops); /* it does not change before all have departed */
+    atomic_u32_add_seq_cst(&departed, 1);
+    weft__sys_futex_wake(&departed, 1);
+    while (atomic_u32_load_acquire(&stops) == epoch) /* pairs with let_machines_go */
+        (void)weft__sys_futex_wait(&stops, epoch, WEFT_NEVER);
+}
+
+/* All machines have left: none looks at another one, or starts one. */
+static struct machine *await_departure(void)
+{
+    for (;;) {
+        uint32_t count = 0, gone = atomic_u32_load_seq_cst(&departed);
+        lock_acquire(&weft__sched.lock);
+        struct machine *all = weft__sched.machines;
+        for (const struct machine *machine = all; machine != NULL; machine = machine->next)
+            count++;
+        bool starting = weft__sched.machines_starting != 0;
+        lock_release(&weft__sched.lock);
+        if (gone == count && !starting)
+            return all;
+        (void)weft__sys_futex_wait(&departed, gone, WEFT_NEVER);
+    }
+}
+
+/* The runtime has stopped. */
+static void let_machines_go(void)
+{
+    atomic_u32_store_relaxed(&departed, 0);
+    atomic_u32_add_acq_rel(&stops, 1);
+    weft__sys_futex_wake(&stops, INT32_MAX);
+}
+
+/* Returns the machines, whose threads are about to end. */
+static struct machine *stop(void)
 {
     weft__monitor_stop();
     weft__idle_stop();
-    /* All are joined before any is freed: one that still runs may look at one that has ended, or
-     * start another. */
-    struct machine *ended = NULL;
-    for (;;) {
-        lock_acquire(&weft__sched.lock);
-        struct machine *machine = weft__sched.machines;
-        if (machine != NULL)
-            weft__sched.machines = machine->next;
-        lock_release(&weft__sched.lock);
-        if (machine == NULL)
-            break;
-        weft__sys_thread_join(machine->handle);
-        machine->next = ended;
-        ended = machine;
-    }
-    if (weft__sched.ended != NULL) { /* those before it are joined by it */
-        weft__sys_thread_join(weft__sched.ended->handle);
-        weft__sys_free(weft__sched.ended);
-    }
-    while (ended != NULL) {
-        struct machine *machine = ended;
-        ended = machine->next;
-        weft__sys_free(machine);
-    }
+    struct machine *machines = await_departure();
+    weft__sched.machines = NULL;
     free_records();
     for (int i = 0; i < STOPS_MOST; i++) {
         void (*function)(void) = (void (*)(void))(uintptr_t)atomic_ptr_load_acquire(&at_stop[i]);
@@ -320,6 +377,7 @@ static void stop(void)
     if (fault_started)
         weft__fault_stop();
     free_all();
+    return machines;
 }
 
 int weft_shutdown(int64_t deadline)
@@ -335,13 +393,18 @@ int weft_shutdown(int64_t deadline)
     lock_release(&lock);
     if (busy)
         return -EBUSY;
-    int error = running ? drain(deadline) : 0;
+    int error = running ? finish(deadline) : 0;
+    if (running && error == 0) {
+        lock_acquire(&lock);
+        struct machine *machines = stop();
+        atomic_u32_store_release(&weft__runtime_running, 0);
+        let_machines_go();
+        lock_release(&lock);
+        weft__machine_join(
+            machines); /* without the lock: what their destructors call may need it */
+    }
     if (running) {
         lock_acquire(&lock);
-        if (error == 0) {
-            stop();
-            atomic_u32_store_release(&weft__runtime_running, 0);
-        }
         stopping = false;
         lock_release(&lock);
     }

@@ -53,8 +53,8 @@ struct machine {
     struct processor *assigned; /* by the one who woke it, before `wake` */
     atomic_u32 wake;            /* futex */
 
-    struct machine *next, **link; /* all machines; or records without a thread */
-    struct machine *ended_before; /* to be joined by this one when it ends */
+    struct machine *next,
+        **link; /* all machines; those that have ended; or records without a thread */
     weft__sys_thread handle;
     int cpu_clock; /* of its thread, for the monitor */
     void *fault_stack;
@@ -83,12 +83,14 @@ struct sched {
     struct machine *machines;
     uint32_t machine_count, max_machines;
     uint32_t machines_starting; /* not counted yet, but each has its place below the bound */
-    struct machine
-        *ended; /* the last that ended as surplus, not joined; it joins the one before it */
-    struct machine *records; /* of machines that were joined */
-    uint32_t wakes;          /* how often one was taken out of the idle list */
-    struct chain starved;    /* fibers for which there was no stack */
-    atomic_u32 starving;     /* enum starving, of those that there are */
+    struct machine *ended;      /* those that ended as surplus, and are not joined */
+    int64_t bury_pause;         /* until they are looked at again; doubled each time */
+    bool burying;               /* some of them are in somebody's hand */
+    bool closing;               /* a weft_shutdown waits: none ends as surplus */
+    struct machine *records;    /* of machines that were joined */
+    uint32_t wakes;             /* how often one was taken out of the idle list */
+    struct chain starved;       /* fibers for which there was no stack */
+    atomic_u32 starving;        /* enum starving, of those that there are */
 
     /* Read by everyone who makes a fiber ready; changed only when machines sleep and wake. */
     _Alignas(CACHE_LINE) atomic_u32 idle_count; /* idle processors */
@@ -143,6 +145,9 @@ void weft__runtime_at_stop(void (*function)(void));
 extern atomic_ptr weft__runtime_drains;
 /* Tells a weft_shutdown that waits to look again. */
 void weft__runtime_quiet(void);
+/* In a machine that ends because the runtime stops, and has no more use for its record: returns when the runtime has
+ * stopped. */
+void weft__runtime_depart(void);
 
 /* What a worker of a pool does before its task parks; set by the pool. Both the flag and the worker stand in
  * the part of the fiber's record that every park touches (weft_fiber.tells). */
@@ -157,8 +162,14 @@ extern const char *(*weft__worker_name)(const struct worker *worker);
 /* A thread with this processor; the caller has counted it as spinning. -EUSERS: there are as many as
  * there may be. */
 int weft__machine_start(struct processor *processor, bool acts);
-/* Joins those that have ended as surplus. */
-void weft__machine_bury_ended(void);
+/* Joins those that have ended as surplus and whose threads are gone; never waits for one. Returns when to look
+ * again, WEFT_NEVER if none is left. */
+int64_t weft__machine_bury_ended(int64_t now);
+/* Those that have ended as surplus, to be joined by the caller. */
+struct machine *weft__machine_take_ended(void);
+/* Waits for the threads of these machines, thread-specific destructors included; says so if that takes long. The
+ * records are freed. */
+void weft__machine_join(struct machine *machines);
 /* Switches from the running fiber to its machine, which does `action`; returns when the fiber is
  * resumed, perhaps on another machine. */
 void weft__machine_switch(struct machine *machine, enum action action);

@@ -96,10 +96,15 @@ void weft__sys_thread_begin(void)
 {
 }
 
-void weft__sys_thread_join(weft__sys_thread thread)
+bool weft__sys_thread_join_within(weft__sys_thread thread, int64_t patience)
 {
-    (void)thread;
+    (void)thread, (void)patience;
     model_fail("a thread is waited for"); /* none is surplus here */
+    return false;
+}
+
+void weft__runtime_depart(void)
+{
 }
 
 int weft__sys_thread_clock(void)
