@@ -22,10 +22,6 @@ enum {
     /* Where tasks are short, ready tasks for each active worker before another is woken: a
      * second one contends for the latch. */
     BACKLOG = 256,
-    /* An active worker that finds nothing looks so often, with so many pauses in between (about
-     * 5 us), before it rests: a submit reaches it in 0.4 us then, a worker that rests in 6 us. */
-    LINGER_ROUNDS = 64,
-    LINGER_PAUSES = 4,
 
     /* An outbox has at least so many places; only pools with room for OUTBOX_LIMIT tasks have
      * them: a smaller one is full so often that they are closed as fast as they are opened. */

@@ -8,7 +8,6 @@
  *         serve the line of submitters;
  *         a task in the queue, or in another inbox?      take it
  *         an active worker that has run for long         yields, and serves the line before
- *         an active worker that finds nothing            looks for a few microseconds more
  *         nothing                                        rest, until woken or expired
  *     ends (on_worker_exit)
  *
@@ -252,17 +251,6 @@ static void unlock_pool(void *pool)
     latch_release(&((weft_pool *)pool)->latch);
 }
 
-/* Looks for a moment whether something comes, if no other fiber wants the processor. */
-static void linger(const weft_pool *pool)
-{
-    for (int i = 0; i < LINGER_ROUNDS && atomic_i64_load_relaxed(&pool->ready) == 0; i++) {
-        if (has_fibers(thread_self()->processor))
-            return;
-        for (int pause = 0; pause < LINGER_PAUSES; pause++)
-            cpu_relax();
-    }
-}
-
 void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
 {
     if (worker->state == WORKER_STARTING)
@@ -325,14 +313,11 @@ static bool turn_is_over(const struct worker *worker, struct shard *shard)
     return over;
 }
 
-enum next { NEXT_TASK, NEXT_YIELD, NEXT_AGAIN, NEXT_LINGER, NEXT_SHRINK, NEXT_REST, NEXT_END };
+enum next { NEXT_TASK, NEXT_YIELD, NEXT_AGAIN, NEXT_SHRINK, NEXT_REST, NEXT_END };
 
 /* Under the latch, for a worker that found nothing. */
-static enum next choose_rest(weft_pool *pool, struct worker *worker, bool lingered,
-                             struct errands *errands)
+static enum next choose_rest(weft_pool *pool, struct worker *worker, struct errands *errands)
 {
-    if (worker->state == WORKER_ACTIVE && !lingered && pool->state == POOL_OPEN && !pool->paused)
-        return NEXT_LINGER;
     weft__worker_come_loose(pool, worker);
     weft__shards_collect(pool);
     weft__pool_settle(pool, errands);
@@ -346,18 +331,17 @@ static enum next choose_rest(weft_pool *pool, struct worker *worker, bool linger
 
 /* Under the latch, if the inbox is empty and cannot be filled: submitters that wait are served,
  * then a task is taken by itself. */
-static enum next choose_single(weft_pool *pool, struct worker *worker, bool lingered,
-                               struct errands *errands)
+static enum next choose_single(weft_pool *pool, struct worker *worker, struct errands *errands)
 {
     weft__line_serve(pool, errands);
     if (!take_single(pool, worker))
-        return choose_rest(pool, worker, lingered, errands);
+        return choose_rest(pool, worker, errands);
     weft__pool_call(pool, errands, false);
     return NEXT_TASK;
 }
 
 /* What the worker does next. Inside the runtime. NEXT_REST: the latch is held. */
-static noinline enum next choose(struct worker *worker, bool lingered)
+static noinline enum next choose(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     struct errands errands = {.first = NULL};
@@ -381,7 +365,7 @@ static noinline enum next choose(struct worker *worker, bool lingered)
     else if (take_from_inbox(pool, worker, shard))
         weft__pool_call(pool, &errands, false);
     else
-        next = choose_single(pool, worker, lingered, &errands);
+        next = choose_single(pool, worker, &errands);
     weft__pool_show_room(pool);
     if (next == NEXT_REST)
         return next;
@@ -395,19 +379,16 @@ static noinline enum next choose(struct worker *worker, bool lingered)
  * inside the runtime and holds the latch. */
 static noinline enum next next_task(struct worker *worker)
 {
-    for (bool lingered = false; !weft__runtime_forked();) {
+    while (!weft__runtime_forked()) {
         (void)runtime_enter(thread_self());
         if (worker->kind == WORKER_COMPACT && unlikely(weft__compact_strays(worker))) {
             worker->moves = true;
             weft__compact_move(); /* to weft__worker_live */
         }
-        enum next next = choose(worker, lingered);
+        enum next next = choose(worker);
         if (next == NEXT_REST)
             return next;
-        if (next == NEXT_LINGER)
-            linger(worker->pool);
         runtime_leave(thread_self());
-        lingered = next == NEXT_LINGER;
         if (next == NEXT_YIELD)
             weft_yield(); /* whatever else is ready on this processor has its turn */
         if (next == NEXT_SHRINK)
