@@ -7,9 +7,7 @@
  * woken or made. A blocked worker whose task ends takes the next task without the duty: so where
  * tasks wait, a task costs its worker the latch once.
  *
- * One more active worker than there are is called only where it would have a processor. If tasks
- * are short (`quick`) it is called only when many are ready, since two contend for the latch; if
- * they turn out to be long, failure.c calls it.
+ * One more active worker than there are is called only where it would have a processor at once.
  *
  * What cannot be done under the latch (wake, make a worker) is noted as errands and run when it is
  * released. A worker that is to be made is counted before that, so the pool does not stop
@@ -49,11 +47,10 @@ int64_t weft__pool_actives(const weft_pool *pool)
     return count;
 }
 
-bool weft__workers_suffice(const weft_pool *pool, int64_t ready, bool dry)
+bool weft__workers_suffice(const weft_pool *pool, bool dry)
 {
-    int64_t actives = weft__pool_actives(pool);
-    return actives > 0 && ((!dry && atomic_u32_load_relaxed(&weft__sched.idle_count) == 0) ||
-                           (pool->quick && ready <= actives * BACKLOG));
+    return weft__pool_actives(pool) > 0 && !dry &&
+           atomic_u32_load_relaxed(&weft__sched.idle_count) == 0;
 }
 
 bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck)
@@ -103,8 +100,7 @@ void weft__pool_call_worker(weft_pool *pool, struct errands *errands)
 
 void weft__pool_call(weft_pool *pool, struct errands *errands, bool dry)
 {
-    if (!weft__workers_suffice(pool, atomic_i64_load_relaxed(&pool->ready), dry) &&
-        weft__pool_wants_worker(pool, 0))
+    if (!weft__workers_suffice(pool, dry) && weft__pool_wants_worker(pool, 0))
         weft__pool_call_worker(pool, errands);
 }
 
@@ -235,7 +231,6 @@ static void block(weft_pool *pool, struct worker *worker)
         pool->starting--;
     worker->state = WORKER_BLOCKED;
     pool->blocked++;
-    pool->quick = false;
     weft__outboxes_close(pool);
 }
 

@@ -48,8 +48,8 @@ static inline bool weft__pool_has_active(const weft_pool *pool)
 {
     return weft__pool_actives(pool) > pool->starting;
 }
-/* One more active worker would have no processor; or tasks are short and few are ready. */
-bool weft__workers_suffice(const weft_pool *pool, int64_t ready, bool dry);
+/* One more active worker would have no processor. */
+bool weft__workers_suffice(const weft_pool *pool, bool dry);
 /* Ends the worker that is idle longest. */
 bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands);
 /* A worker is about to be made. */

@@ -282,10 +282,7 @@ static bool look(void)
         int64_t stuck = count_stuck(pool);
         weft__shards_close_still(pool);
         weft__shards_collect(pool);
-        if (weft__pool_wants_worker(pool, stuck)) {
-            wanted = true;
-            pool->quick = false;
-        }
+        wanted |= weft__pool_wants_worker(pool, stuck);
         weft__line_serve(pool, &errands);
         weft__pool_show_room(pool);
         weft__pool_unlatch(pool, &errands); /* it makes no worker */

@@ -113,7 +113,6 @@ struct weft_pool {
     _Alignas(CACHE_LINE) struct latch latch;
     uint8_t state; /* enum pool_state */
     bool paused;
-    bool quick; /* the last inbox was run through by a worker that did not park: tasks are short */
     uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
     int64_t inside;
     atomic_i64 ready;      /* tasks in the queues; read without the latch as a hint */
@@ -139,7 +138,6 @@ struct weft_pool {
     int64_t workers;     /* that exist, or are being made */
     int64_t failing;     /* of those: could not start, and will try again */
     int64_t visitors;    /* calls that still need the pool: it is not stopped before they end */
-    int64_t beyond;      /* own tasks' submits admitted beyond the limit, in flight or ended */
     int64_t caller_runs; /* tasks that their submitter runs at this moment */
     void *stoppers;      /* waiters: for the pool to be stopped */
     void *watchers;      /* waiters: for all tasks to have ended */
@@ -149,7 +147,6 @@ struct weft_pool {
 
     /* Read by workers between two tasks, without the latch; changed rarely. */
     _Alignas(CACHE_LINE) atomic_u32 attention; /* submitters wait in line, and are to be woken */
-    atomic_u32 uses_outboxes;                  /* a hint for fibers that submit */
     atomic_u32
         binds; /* tasks that are bound to a context have come: workers need extras for that */
     uint32_t shard_count;

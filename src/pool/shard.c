@@ -23,7 +23,7 @@
  * A pool that runs one task at a time runs them in the order of their admission: it has no inboxes,
  * since the one worker may go on on another processor.
  *
- * Outbox. Fibers that submit short tasks put them into the outbox of their processor; a whole
+ * Outbox. Fibers that submit put plain tasks into the outbox of their processor; a whole
  * outbox goes into the queue under the latch. All places of an open outbox count as inside. `used`
  * is the only word shared:
  *
@@ -234,9 +234,10 @@ void weft__shards_close_still(weft_pool *pool)
     }
 }
 
-bool weft__outboxes_suit(const weft_pool *pool)
+/* The pool is so large that outboxes pay. */
+static bool outboxes_suit(const weft_pool *pool)
 {
-    return pool->quick && !pool->paused && pool->state == POOL_OPEN && pool->capacity > 1 &&
+    return !pool->paused && pool->state == POOL_OPEN && pool->capacity > 1 &&
            pool_limit(pool) >= OUTBOX_LIMIT &&
            pool_limit(pool) >= 4 * OUTBOX_LEAST * (int64_t)pool->shard_count;
 }
@@ -255,10 +256,9 @@ static struct outbox *make_outbox(void)
 static bool open_outbox(weft_pool *pool, struct shard *shard)
 {
     int64_t room = (pool_limit(pool) - pool->inside) / (2 * (int64_t)pool->shard_count);
-    int64_t ready = atomic_i64_load_relaxed(&pool->ready);
-    if (room < OUTBOX_LEAST || ready == 0 || pool->line.length > 0 ||
-        pool->queues[LOW].length > 0 || !weft__pool_has_active(pool) ||
-        !weft__workers_suffice(pool, ready + 1, false))
+    if (room < OUTBOX_LEAST || atomic_i64_load_relaxed(&pool->ready) == 0 ||
+        pool->line.length > 0 || pool->queues[LOW].length > 0 || !weft__pool_has_active(pool) ||
+        !weft__workers_suffice(pool, false))
         return false;
     if (shard->outbox == NULL && (shard->outbox = make_outbox()) == NULL)
         return false;
@@ -278,13 +278,10 @@ static bool open_outbox(weft_pool *pool, struct shard *shard)
 bool weft__outbox_renew(weft_pool *pool)
 {
     struct shard *shard = shard_here(pool);
-    bool suits = weft__outboxes_suit(pool);
-    if (atomic_u32_load_relaxed(&pool->uses_outboxes) != suits) /* workers read its line */
-        atomic_u32_store_relaxed(&pool->uses_outboxes, suits);
     if (shard == NULL)
         return false;
     weft__outbox_close(pool, shard);
-    return suits && open_outbox(pool, shard);
+    return outboxes_suit(pool) && open_outbox(pool, shard);
 }
 
 bool weft__outbox_put(weft_pool *pool, void (*function)(void *), void *arg)

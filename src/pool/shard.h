@@ -62,7 +62,5 @@ void weft__shards_close_still(weft_pool *pool);
 int64_t weft__inboxes_length(const weft_pool *pool);
 /* A task out of any inbox. */
 bool weft__inboxes_steal(weft_pool *pool, struct plain_task *task);
-/* Tasks are short, and the pool so large that outboxes pay. */
-bool weft__outboxes_suit(const weft_pool *pool);
 
 #endif

@@ -2,9 +2,9 @@
  * submit.c: the calls by which tasks come: one, or many, with options or without.
  *
  * Most offers need nothing that admission.c is for: a plain task, for a pool that has room and
- * workers enough, with nobody in line. Such a task goes into the queue under the latch; or, if
- * tasks are short and a fiber submits, into the outbox of its processor without it (shard.c). All
- * others are offered to admission.c.
+ * workers enough, with nobody in line. Such a task goes into the queue under the latch; or, if a
+ * fiber submits, into the outbox of its processor without it (shard.c). All others are offered to
+ * admission.c.
  *
  * A task with a key, a priority or a copied argument has a record, made here before the pool is
  * asked: so admission cannot fail for want of memory after the submitter has waited.
@@ -22,9 +22,8 @@
 /* Under the latch: admits a plain task, if nothing else follows from that. */
 static bool put_latched(weft_pool *pool, void (*function)(void *), void *arg)
 {
-    int64_t ready = atomic_i64_load_relaxed(&pool->ready);
     if (pool->state != POOL_OPEN || pool->line.length > 0 || pool->inside + 1 >= pool_limit(pool) ||
-        !weft__workers_suffice(pool, ready + 1, false) ||
+        !weft__workers_suffice(pool, false) ||
         !queue_push_quickly(&pool->queues[NORMAL], function, arg))
         return false;
     pool->inside++;
@@ -59,13 +58,11 @@ static bool put_quickly(weft_pool *pool, void (*function)(void *), void *arg)
 {
     if (weft__runtime_forked())
         return false;
-    if (atomic_u32_load_relaxed(&pool->uses_outboxes) && weft_self() != NULL)
+    if (weft_self() != NULL)
         return put_in_outbox(pool, function, arg);
     if (!latch_try(&pool->latch))
         return false;
     bool done = put_latched(pool, function, arg);
-    if (done && !atomic_u32_load_relaxed(&pool->uses_outboxes) && weft__outboxes_suit(pool))
-        atomic_u32_store_relaxed(&pool->uses_outboxes, 1);
     latch_release(&pool->latch);
     return done;
 }

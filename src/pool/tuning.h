@@ -19,10 +19,6 @@ enum {
     FETCH_READS = 8,
     FETCH_WRITES = 28,
 
-    /* Where tasks are short, ready tasks for each active worker before another is woken: a
-     * second one contends for the latch. */
-    BACKLOG = 256,
-
     /* An outbox has at least so many places; only pools with room for OUTBOX_LIMIT tasks have
      * them: a smaller one is full so often that they are closed as fast as they are opened. */
     OUTBOX_LEAST = 8,

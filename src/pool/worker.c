@@ -351,9 +351,6 @@ static noinline enum next choose(struct worker *worker)
     pool->called -= worker->called;
     worker->called = false;
     if (shard != NULL) {
-        /* Run through by a worker that has not parked. */
-        pool->quick |=
-            worker->state == WORKER_ACTIVE && shard->inbox != NULL && chunk_left(shard->inbox) == 0;
         weft__shard_collect(pool, shard);
         weft__inbox_clear(pool, shard);
     }

@@ -676,8 +676,6 @@ static void run_submitting_fiber(void *arg)
 static void with_outboxes(void)
 {
     open_pool(4 * OUTBOX_LEAST * FIBERS, 0);
-    pool->quick = true;
-    pool->uses_outboxes.value = 1;
     submitting_fiber("submitter", run_submitting_fiber, 0);
 }
 

@@ -34,15 +34,6 @@ static void hold_task(void *computes)
             weft_yield();
 }
 
-/* As if short tasks had just run; failure.c may take that back at any time, while one is held. */
-static void be_quick(weft_pool *pool)
-{
-    latch_acquire(&pool->latch);
-    pool->quick = true;
-    atomic_u32_store_relaxed(&pool->uses_outboxes, 1);
-    latch_release(&pool->latch);
-}
-
 static void await_all(weft_pool *pool)
 {
     while (pool_stats(pool).completed < pool_stats(pool).submitted)
@@ -56,7 +47,6 @@ static void hold(weft_pool *pool, void *computes)
     atomic_u32_store_release(&holds, 0);
     CHECK_EQ(weft_pool_submit(pool, hold_task, computes), 0);
     await(&holds, 1);
-    be_quick(pool);
 }
 
 /* Submits until some are in an outbox, which failure.c may close at any time; how many. */
@@ -64,7 +54,6 @@ static uint32_t put_some(weft_pool *pool, atomic_u32 *counter)
 {
     uint32_t count = 0;
     do {
-        be_quick(pool);
         submit_counts(pool, counter, 3);
         count += 3;
     } while (!outbox_is_open(pool));
@@ -90,7 +79,6 @@ static void fill(void *arg)
         hold(pool, NULL);
         for (; (error = weft_pool_try_submit(pool, count_task, &ran)) == 0; admitted++) {
             opened += outbox_is_open(pool);
-            be_quick(pool);
         }
         CHECK_EQ(error, -EAGAIN);
         CHECK_EQ(admitted, CAPACITY);
@@ -180,7 +168,6 @@ static void submit_before_low(void *arg)
     uint32_t normal = put_some(for_low, &normal_ran);
     on_thread(submit_low);
     CHECK(!outbox_is_open(for_low));
-    be_quick(for_low);
     submit_counts(for_low, &normal_ran, 3); /* nor do those that follow wait in one */
     let_go(for_low);
     CHECK_EQ(before_low, normal + 3);
@@ -205,7 +192,6 @@ static void submit_without_memory(void *arg)
             submit_counts(pool, &ran, 1);
             (void)pool_stats(pool); /* closes it */
             CHECK((pool->shards[0].outbox == NULL) == (round == 0));
-            be_quick(pool);
             failing_on(SYS_ALLOC, round == 0 ? nth : 1, false);
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
             failing_off();
@@ -278,7 +264,6 @@ static void submit_while_it_starts(void *arg)
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = CAPACITY, .on_worker_start = start_at_gate});
     for (int i = 0; i < 10; i++) {
-        be_quick(pool);
         submit_counts(pool, &ran, 1);
         CHECK(!outbox_is_open(pool));
         weft_yield();
@@ -310,7 +295,8 @@ static void fill_up(void *arg)
 {
     weft_pool *pool = arg;
     int error;
-    await(&waiting, 1);
+    while (!atomic_u32_load_acquire(&waiting)) /* with an idle processor no outbox would be open */
+        cpu_relax();
     while ((error = weft_pool_try_submit(pool, count_task, &ran)) == 0)
         continue;
     weft_pool_stats stats = pool_stats(pool);
