@@ -330,7 +330,12 @@ WEFT_API WEFT_MUST_USE int weft_http_event_ping(weft_http_response *response);
  * Returns 0; -EINVAL if the request does not ask for that protocol (Upgrade, Connection), or has a body that was not
  * read to its end; -EBUSY if something was sent; or as weft_http_write. */
 WEFT_API WEFT_MUST_USE int weft_http_upgrade(weft_http_response *response, const char *protocol);
-/* Returns as weft_conn_read and weft_conn_write; -EINVAL without an upgrade. */
+/* Returns as weft_conn_read and weft_conn_write; -EINVAL without an upgrade.
+ * A write that ends by its deadline returns how much it has taken, or -ETIMEDOUT if that is nothing;
+ * the next write may be another text. Over TLS up to a record (16 KiB) of what was taken may still be
+ * in the session: it goes out before anything else, by the next write, in the waits of a read, or
+ * when the handler returns (for which write_timeout holds). -ENOMEM if there is no memory for it:
+ * then the stream is broken, and every later call fails. */
 WEFT_API WEFT_MUST_USE int64_t weft_http_stream_read(weft_http_response *response, void *data,
                                                      size_t size, int64_t deadline);
 WEFT_API WEFT_MUST_USE int64_t weft_http_stream_write(weft_http_response *response,

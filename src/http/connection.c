@@ -226,8 +226,8 @@ int weft__http_connection_wait(struct connection *connection, int events, int64_
     return ready > 0 ? 0 : ready;
 }
 
-/* Small pieces (the lines around a chunk) go into one record: each costs a call of the system and a packet. If it has to be
- * repeated the pieces are the same, so the bytes are. */
+/* Small pieces (the lines around a chunk) go into one record: each costs a call of the system and a
+ * packet. */
 static int64_t send_record(struct tls *tls, const struct iovec *pieces, int count)
 {
     char together[4096];
@@ -263,12 +263,21 @@ static int advance(struct iovec **pieces, int count, size_t sent)
     return count;
 }
 
+/* Sends some of the pieces, or what a session of TLS has taken before and not sent. 0: all is out. */
+static int64_t send_next(struct connection *connection, const struct iovec *pieces, int count)
+{
+    if (count > 0)
+        return send_some(connection, pieces, count);
+    return connection->tls != NULL ? weft__http_tls_flush(connection->tls) : 0;
+}
+
 /* Each wait ends at the deadline, or after the timeout if that is not 0. */
 static int send_all(struct connection *connection, struct iovec *pieces, int count,
                     int64_t deadline, int64_t timeout, size_t *all)
 {
-    while ((count = advance(&pieces, count, 0)) > 0) {
-        int64_t sent = send_some(connection, pieces, count);
+    for (;;) {
+        count = advance(&pieces, count, 0);
+        int64_t sent = send_next(connection, pieces, count);
         if (sent > 0) {
             *all += (size_t)sent;
             count = advance(&pieces, count, (size_t)sent);
@@ -281,7 +290,6 @@ static int send_all(struct connection *connection, struct iovec *pieces, int cou
         if (error != 0)
             return error;
     }
-    return 0;
 }
 
 int weft__http_connection_send(struct connection *connection, struct iovec *pieces, int count,

@@ -270,7 +270,7 @@ static void part(struct exchange *exchange)
     /* Who has seen the end, the door or a take, has set `readable` too. */
     bool unread = exchange->at < exchange->in_size || !exchange->request.done ||
                   atomic_u32_load_relaxed(&connection->readable) != 0;
-    if (!broken)
+    if (!broken || exchange->response.error == -ESHUTDOWN) /* also of an upgraded stream */
         say_end(connection, exchange->server->options.write_timeout);
     free_blocks(&exchange->request);
     weft__http_exchange_put(exchange);

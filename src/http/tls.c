@@ -10,6 +10,13 @@
  * which a library has no business to ignore for its program. Memory BIOs would do as well, with one more copy of
  * everything. The BIO also keeps what the socket said, which OpenSSL passes on by errno only.
  *
+ * Output. The BIO takes every record whole: what the socket has no room for is kept in `unsent`, and
+ * sent before anything else. OpenSSL never holds a record that is half out, whose bytes a repeated
+ * SSL_write would count as those of another text. So a write either takes bytes, which then go out
+ * in their order, or says -EAGAIN and has taken none. The memory is bounded: a write begins with
+ * nothing unsent and makes one record; what OpenSSL says by itself (handshakes, answers to
+ * KeyUpdates) finds no room beyond UNSENT_MOST.
+ *
  * Reading ahead takes a record with one call of the system instead of two (its head, then the rest), but what OpenSSL has
  * read ahead no longer makes the socket readable, and whether it is a whole record is known by reading only. Hence who reads
  * goes on until -EAGAIN before it waits for the socket.
@@ -25,6 +32,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -33,6 +41,9 @@
 #include <weft/fd.h>
 
 #include "http/sys.h"
+
+/* Two records of the largest size: more than a write and the answers around it need. */
+enum { UNSENT_MOST = 2 * (SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD) };
 
 struct tls_keys {
     SSL_CTX *context;
@@ -45,8 +56,10 @@ struct tls {
     int socket; /* what it said in this call: 0; -ECONNRESET, also at its end; another error */
     int broken; /* the error that ended the session; 0 */
     int wants;
-    bool agreed; /* the handshake is complete */
-    bool ended;  /* the peer was told that nothing more will be written */
+    bool agreed;  /* the handshake is complete */
+    bool ended;   /* the alert that nothing more will be written is sent, or in `unsent` */
+    char *unsent; /* records that the socket had no room for; NULL: none */
+    size_t unsent_size, unsent_at; /* at: how much of it is sent */
 };
 
 /* ---- the socket, as OpenSSL sees it ---- */
@@ -65,15 +78,42 @@ static int finish_bio(struct tls *tls, int64_t result, size_t *done)
     return 0;
 }
 
+/* Keeps what the socket did not take. */
+static int keep_unsent(struct tls *tls, const char *data, size_t size)
+{
+    char *larger = weft__http_resize(tls->unsent, tls->unsent_size + size);
+    if (larger == NULL)
+        return -ENOMEM;
+    memcpy(larger + tls->unsent_size, data, size);
+    tls->unsent = larger;
+    tls->unsent_size += size;
+    return 0;
+}
+
+static int64_t send_bytes(int fd, const char *data, size_t size)
+{
+    /* iovec is for both directions, so not const. */
+    struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
+    return weft__http_send(fd, &piece, 1);
+}
+
 static int bio_write(BIO *bio, const char *data, size_t size, size_t *written)
 {
     struct tls *tls = BIO_get_data(bio);
-    /* iovec is for both directions, so not const. */
-    struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
-    int64_t sent = weft__http_send(tls->fd, &piece, 1);
+    int64_t sent = 0;
     BIO_clear_retry_flags(bio);
-    if (sent == -EAGAIN)
+    if (tls->unsent_size >= UNSENT_MOST) {
         BIO_set_retry_write(bio);
+        return finish_bio(tls, -EAGAIN, written);
+    }
+    if (tls->unsent_size == 0)
+        sent = send_bytes(tls->fd, data, size);
+    if (sent == -EAGAIN)
+        sent = 0;
+    if (sent >= 0 && (size_t)sent < size) {
+        int error = keep_unsent(tls, data + sent, size - (size_t)sent);
+        sent = error != 0 ? error : (int64_t)size;
+    }
     return finish_bio(tls, sent, written);
 }
 
@@ -281,8 +321,29 @@ static void begin(struct tls *tls)
     tls->socket = 0;
 }
 
+int weft__http_tls_flush(struct tls *tls)
+{
+    while (tls->broken == 0 && tls->unsent_at < tls->unsent_size) {
+        int64_t sent =
+            send_bytes(tls->fd, tls->unsent + tls->unsent_at, tls->unsent_size - tls->unsent_at);
+        if (sent == -EAGAIN) {
+            tls->wants = WEFT_WRITABLE;
+            return -EAGAIN;
+        }
+        if (sent < 0)
+            tls->broken = (int)sent;
+        else
+            tls->unsent_at += (size_t)sent;
+    }
+    weft__http_free(tls->unsent);
+    tls->unsent = NULL;
+    tls->unsent_size = tls->unsent_at = 0;
+    return tls->broken;
+}
+
 int weft__http_tls_handshake(struct tls *tls)
 {
+    (void)weft__http_tls_flush(tls);
     if (tls->broken != 0)
         return tls->broken;
     begin(tls);
@@ -296,6 +357,7 @@ int weft__http_tls_handshake(struct tls *tls)
 int64_t weft__http_tls_read(struct tls *tls, void *data, size_t size)
 {
     size_t got = 0;
+    (void)weft__http_tls_flush(tls);
     if (tls->broken != 0 || size == 0)
         return tls->broken;
     begin(tls);
@@ -310,8 +372,9 @@ int64_t weft__http_tls_read(struct tls *tls, void *data, size_t size)
 int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size)
 {
     size_t sent = 0;
-    if (tls->broken != 0)
-        return tls->broken;
+    int error = weft__http_tls_flush(tls);
+    if (error != 0 || size == 0)
+        return error;
     begin(tls);
     int result = SSL_write_ex(tls->ssl, data, size, &sent);
     return result == 1 ? (int64_t)sent : trouble(tls, result);
@@ -319,20 +382,19 @@ int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size)
 
 int weft__http_tls_wants(const struct tls *tls)
 {
-    return tls->wants;
+    return tls->unsent_size > 0 ? tls->wants | WEFT_WRITABLE : tls->wants;
 }
 
 int weft__http_tls_end(struct tls *tls)
 {
-    if (tls->broken != 0 || !tls->agreed || tls->ended)
-        return tls->broken;
-    begin(tls);
-    int result = SSL_shutdown(tls->ssl);
-    /* An alert that was tried before, and cannot be sent again, is 0 too. */
-    if (result < 0 || SSL_want_write(tls->ssl))
-        return trouble(tls, result);
-    tls->ended = true;
-    return 0;
+    if (tls->broken == 0 && tls->agreed && !tls->ended) {
+        begin(tls);
+        int result = SSL_shutdown(tls->ssl);
+        if (result < 0)
+            return trouble(tls, result);
+        tls->ended = true;
+    }
+    return weft__http_tls_flush(tls);
 }
 
 void weft__http_tls_close(struct tls *tls)
@@ -340,6 +402,7 @@ void weft__http_tls_close(struct tls *tls)
     if (tls == NULL)
         return;
     (void)weft__http_tls_end(tls);
+    weft__http_free(tls->unsent);
     SSL_free(tls->ssl);
     weft__http_free(tls);
     ERR_clear_error();

@@ -25,16 +25,20 @@ void weft__http_tls_keys_close(struct tls_keys *keys);
 struct tls *weft__http_tls_open(struct tls_keys *keys, int fd);
 /* Goes on with the handshake. 0 when it is complete; -EAGAIN; -EPROTO, or what the socket says. */
 int weft__http_tls_handshake(struct tls *tls);
-/* As recv and send would, with a negative errno value instead of errno: -EAGAIN. 0 of a read: closed by the peer; a
- * close without the alert is -ECONNRESET. A write that said -EAGAIN must be repeated with the same bytes at its beginning
- * (at any address, and maybe more of them). Bytes that are here already do not make the
- * socket readable: wait only after a read that said -EAGAIN. */
+/* As recv would, with a negative errno value instead of errno: -EAGAIN. 0: closed by the peer; a
+ * close without the alert is -ECONNRESET. Bytes that are here already do not make the socket
+ * readable: wait only after a read that said -EAGAIN. */
 int64_t weft__http_tls_read(struct tls *tls, void *data, size_t size);
+/* As send would. What was taken is counted, and goes out before anything that is written later, by
+ * whichever call finds room; weft__http_tls_flush tells whether it is out. After -EAGAIN nothing of
+ * the bytes was taken: the next write may bring others. -ENOMEM ends the session. */
 int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size);
-/* WEFT_READABLE or WEFT_WRITABLE: what the last -EAGAIN needs. */
+/* Sends what was taken and is not out yet. 0 if all is; -EAGAIN; or as a write. */
+int weft__http_tls_flush(struct tls *tls);
+/* WEFT_READABLE, WEFT_WRITABLE or both: what the last -EAGAIN needs, and what is unsent. */
 int weft__http_tls_wants(const struct tls *tls);
 /* Says that nothing more will be written: the alert by which the peer knows that all has come, to be sent before the end of
- * the socket's stream. What the peer sends can still be read. 0; -EAGAIN; or as a write. */
+ * the socket's stream. What the peer sends can still be read. 0 when it is out; -EAGAIN; or as a write. */
 int weft__http_tls_end(struct tls *tls);
 /* Sends the alert, if that was not done and needs no waiting, and frees the session; the socket is the caller's to close. NULL is fine. */
 void weft__http_tls_close(struct tls *tls);

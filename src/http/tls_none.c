@@ -40,6 +40,12 @@ int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size)
     return -ENOTSUP;
 }
 
+int weft__http_tls_flush(struct tls *tls)
+{
+    (void)tls;
+    return -ENOTSUP;
+}
+
 int weft__http_tls_wants(const struct tls *tls)
 {
     (void)tls;

@@ -202,6 +202,36 @@ static void a_failure_without_a_reason(void)
     close(fd);
 }
 
+static void fill_without_memory(struct server *server)
+{
+    static const char data[10000];
+    int64_t sent;
+    start_failing(RESIZE, 1, true);
+    while ((sent = weft__http_tls_write(server->tls, data, sizeof data)) > 0)
+        continue;
+    stop_failing();
+    CHECK_EQ(atomic_load(&plan.hits), 1);
+    CHECK_EQ(weft__http_tls_write(server->tls, data, sizeof data), sent);
+    server->result = (int)sent;
+}
+
+/* A record is out in part, and there is no memory for its rest: nothing can follow. */
+static void no_memory_for_what_is_unsent(void)
+{
+    struct server server;
+    char data[1000];
+    int got;
+    int fd = server_start(&server, keys, fill_without_memory);
+    struct client client = client_open(clients, fd, (struct client_options){0});
+    CHECK_EQ(client_handshake(&client), 0);
+    CHECK_EQ(server_result(&server), -ENOMEM);
+    while ((got = client_read(&client, data, sizeof data)) > 0)
+        continue;
+    CHECK_EQ(got, -1);
+    client_close(&client, false);
+    close(fd);
+}
+
 int main(void)
 {
     pair_begin();
@@ -209,6 +239,7 @@ int main(void)
     RUN_PLAIN(keys_fail, "one thread");
     RUN_PLAIN(sessions_fail, "doors wait for the kernel");
     RUN_BOTH(a_failure_without_a_reason);
+    RUN_BOTH(no_memory_for_what_is_unsent);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(open_descriptors(), before);
     pair_end();
