@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <weft/fd.h>
+#include <weft/fiber.h>
 
 #include "http/server.h"
 
@@ -57,13 +58,16 @@ bool weft__http_release(struct connection *connection, struct partial *partial)
     struct door *door = connection->door;
     enum list list = partial != NULL ? LIST_READING : LIST_IDLE;
     int64_t deadline = deadline_of(door, list);
+    bool starved = weft__http_is_starved(connection);
     weft_mutex_lock(&door->lock);
-    bool quiet = atomic_u32_load_relaxed(&connection->readable) == 0 &&
-                 atomic_u32_load_relaxed(&connection->ended) == 0 &&
-                 atomic_u32_load_relaxed(&door->server->stopping) == 0;
+    bool quiet = starved || (atomic_u32_load_relaxed(&connection->readable) == 0 &&
+                             atomic_u32_load_relaxed(&connection->ended) == 0);
+    quiet = quiet && atomic_u32_load_relaxed(&door->server->stopping) == 0;
     if (quiet) {
         connection->partial = partial;
         wait_in(connection, list, deadline);
+        if (starved)
+            weft__http_set_again(door->set, connection->fd, connection, true);
     }
     weft_mutex_unlock(&door->lock);
     return quiet;
@@ -212,6 +216,11 @@ void weft__http_bury(struct door *door)
 
 /* Bytes. */
 
+bool weft__http_is_starved(const struct connection *connection)
+{
+    return connection->tls != NULL && weft__http_tls_starved(connection->tls);
+}
+
 int64_t weft__http_connection_read(struct connection *connection, void *data, size_t size)
 {
     return connection->tls != NULL ? weft__http_tls_read(connection->tls, data, size)
@@ -220,6 +229,11 @@ int64_t weft__http_connection_read(struct connection *connection, void *data, si
 
 int weft__http_connection_wait(struct connection *connection, int events, int64_t deadline)
 {
+    if (weft__http_is_starved(connection)) { /* has waited for others only */
+        weft__http_tls_turn(connection->tls);
+        weft_yield();
+        return 0;
+    }
     if (connection->tls != NULL)
         events = weft__http_tls_wants(connection->tls);
     int ready = weft_fd_wait(connection->fd, events, deadline);

@@ -9,6 +9,9 @@
  * After each round it lets the workers run, and looks again: under load a round has many requests, and costs one system
  * call; the poller is troubled only when there is nothing to do.
  *
+ * No client holds it up: of a connection with TLS it reads a bounded number of records, then its turn comes after those of
+ * the others that have something, and after the deadlines.
+ *
  * No descriptors (EMFILE): the connection stays in the kernel's queue, and the door takes its listeners out of the set for a
  * moment: else it would be told of it without end.
  */
@@ -169,6 +172,13 @@ static bool hand_over(struct exchange *exchange, bool last)
     return true;
 }
 
+/* One that has had its turn of TLS gets another, behind those that are ready now. */
+static void go_on_later(struct connection *connection)
+{
+    if (weft__http_is_starved(connection))
+        weft__http_set_again(connection->door->set, connection->fd, connection, true);
+}
+
 /* Keeps what has come of a head; without memory the connection ends. */
 static void keep_partial(struct exchange *exchange)
 {
@@ -176,10 +186,13 @@ static void keep_partial(struct exchange *exchange)
     bool begins = connection->list == LIST_IDLE && exchange->in_size > 0;
     bool kept = weft__http_exchange_save(exchange, &connection->partial);
     weft__http_exchange_put(exchange);
-    if (!kept)
+    if (!kept) {
         weft__http_close_connection(connection);
-    else if (begins)
+        return;
+    }
+    if (begins)
         weft__http_move(connection, LIST_READING);
+    go_on_later(connection);
 }
 
 static void read_head(struct connection *connection)
@@ -220,7 +233,9 @@ static bool shake(struct connection *connection)
         return true;
     int error = weft__http_tls_handshake(connection->tls);
     connection->shaking = error != 0;
-    if (error != 0 && error != -EAGAIN) {
+    if (error == -EAGAIN) {
+        go_on_later(connection);
+    } else if (error != 0) {
         count_up(&connection->door->server->bad);
         weft__http_close_connection(connection);
     }
@@ -244,6 +259,8 @@ static void connection_event(struct connection *connection, uint32_t events)
             weft__http_close_connection(connection);
         return;
     }
+    if (connection->tls != NULL)
+        weft__http_tls_turn(connection->tls);
     if (shake(connection))
         read_head(connection);
 }

@@ -131,7 +131,7 @@ enum taken weft__http_exchange_take(struct exchange *exchange, int *status)
             weft__http_connection_read(connection, exchange->in + exchange->in_size, room);
         if (got == -EAGAIN) {
             exchange->drained = true;
-            return ended ? TAKEN_ENDED : TAKEN_PARTLY;
+            return ended && !weft__http_is_starved(connection) ? TAKEN_ENDED : TAKEN_PARTLY;
         }
         if (got <= 0)
             return TAKEN_ENDED;

@@ -24,6 +24,9 @@
  *   end with data       One edge for both. So an event that says that the peer has ended sets `ended`, whoever has the
  *                       connection, and from then on no short read counts as the last: somebody reads once more, and
  *                       finds the end.
+ *   a turn of TLS       A session reads a bounded number of records in a turn (tls.h). One that has more to read is
+ *                       the door's, also if a worker had it, and its event is asked for again: its socket is
+ *                       readable, or writable, or becomes writable when the client takes what it was sent.
  *   close | event       An event of a connection that a worker has closed may be in the door's hands. So only the door
  *                       frees the record, before it asks for events the next time.
  *
@@ -147,6 +150,8 @@ void weft__http_close_connection(struct connection *connection);
 void weft__http_linger(struct connection *connection);
 /* Reads and forgets what is there. False if that was the end. */
 bool weft__http_discard(struct connection *connection);
+/* Whether its session of TLS has more to read, of which no event will tell. */
+bool weft__http_is_starved(const struct connection *connection);
 /* Frees what was closed. By the door. */
 void weft__http_bury(struct door *door);
 /* Reads: as weft__http_receive, also through TLS. */

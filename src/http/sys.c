@@ -54,6 +54,9 @@ int weft__http_set_open(void)
     return set >= 0 ? set : -weft__http_errno();
 }
 
+#define ONE_WAY (EPOLLIN | EPOLLRDHUP | EPOLLET)
+#define BOTH_WAYS (ONE_WAY | EPOLLOUT)
+
 static int add(int set, int fd, void *what, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = what};
@@ -62,12 +65,18 @@ static int add(int set, int fd, void *what, uint32_t events)
 
 int weft__http_set_add(int set, int fd, void *what)
 {
-    return add(set, fd, what, EPOLLIN | EPOLLRDHUP | EPOLLET);
+    return add(set, fd, what, ONE_WAY);
 }
 
 int weft__http_set_both(int set, int fd, void *what)
 {
-    return add(set, fd, what, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+    return add(set, fd, what, BOTH_WAYS);
+}
+
+void weft__http_set_again(int set, int fd, void *what, bool both)
+{
+    struct epoll_event event = {.events = both ? BOTH_WAYS : ONE_WAY, .data.ptr = what};
+    (void)epoll_ctl(set, EPOLL_CTL_MOD, fd, &event);
 }
 
 int weft__http_set_add_shared(int set, int fd, void *what)

@@ -40,6 +40,8 @@ int weft__http_set_open(void);
 int weft__http_set_add(int set, int fd, void *what);
 /* The same also when it becomes writable. */
 int weft__http_set_both(int set, int fd, void *what);
+/* Of one that was added by either: told once more if it is ready now, after the others that are. */
+void weft__http_set_again(int set, int fd, void *what, bool both);
 /* Told as long as it is readable, of several sets one: listeners, and the bell. */
 int weft__http_set_add_shared(int set, int fd, void *what);
 void weft__http_set_remove(int set, int fd);

@@ -17,9 +17,19 @@
  * nothing unsent and makes one record; what OpenSSL says by itself (handshakes, answers to
  * KeyUpdates) finds no room beyond UNSENT_MOST.
  *
- * Reading ahead takes a record with one call of the system instead of two (its head, then the rest), but what OpenSSL has
- * read ahead no longer makes the socket readable, and whether it is a whole record is known by reading only. Hence who reads
- * goes on until -EAGAIN before it waits for the socket.
+ * Input. OpenSSL reads a record in two steps, its head and the rest, and goes on with the next one
+ * until there is data: KeyUpdates, empty records and refused renegotiations, as many as a client
+ * sends, would be handled in one call. So OpenSSL does not read ahead: the BIO does, into `ahead`,
+ * which costs one call of the system for a small record too, and refuses the record that is too
+ * much. Two bounds, in records:
+ *
+ *   TURN_RECORDS   of any kind in a turn (weft__http_tls_turn). Then a read says -EAGAIN, and
+ *                  weft__http_tls_starved that it may go on at once: others come first.
+ *   VAIN_RECORDS   without a byte of data between them, once the handshake is complete: beyond that
+ *                  the session is broken (-EPROTO). BoringSSL allows as many, Go half of that.
+ *
+ * What is in `ahead` no longer makes the socket readable, and whether it is a whole record is known by
+ * reading only. Hence a reader goes on until -EAGAIN before it waits for the socket.
  *
  * After an error a session is broken for good: every call says the same again, and no alert is sent at its end.
  *
@@ -45,6 +55,8 @@
 /* Two records of the largest size: more than a write and the answers around it need. */
 enum { UNSENT_MOST = 2 * (SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD) };
 
+enum { TURN_RECORDS = 32, VAIN_RECORDS = 32, AHEAD = 4096 };
+
 struct tls_keys {
     SSL_CTX *context;
     BIO_METHOD *method;
@@ -60,6 +72,11 @@ struct tls {
     bool ended;   /* the alert that nothing more will be written is sent, or in `unsent` */
     char *unsent; /* records that the socket had no room for; NULL: none */
     size_t unsent_size, unsent_at; /* at: how much of it is sent */
+    char *ahead;                   /* what was read beyond the record; NULL: nothing */
+    size_t ahead_size, ahead_at;
+    int records; /* begun in this turn */
+    int vain;    /* begun since there was data */
+    bool starved;
 };
 
 /* ---- the socket, as OpenSSL sees it ---- */
@@ -117,10 +134,58 @@ static int bio_write(BIO *bio, const char *data, size_t size, size_t *written)
     return finish_bio(tls, sent, written);
 }
 
+/* Told of each head of a record. */
+static void on_message(int written, int version, int type, const void *data, size_t size, SSL *ssl,
+                       void *arg)
+{
+    struct tls *tls = arg;
+    (void)version, (void)data, (void)size, (void)ssl;
+    if (written == 0 && type == SSL3_RT_HEADER) {
+        tls->records++;
+        tls->vain += tls->agreed;
+    }
+}
+
+static void free_ahead(struct tls *tls)
+{
+    weft__http_free(tls->ahead);
+    tls->ahead = NULL;
+    tls->ahead_size = tls->ahead_at = 0;
+}
+
+static int64_t receive(struct tls *tls, char *data, size_t size)
+{
+    if (tls->ahead_at == tls->ahead_size) {
+        if (size < AHEAD && tls->ahead == NULL)
+            tls->ahead = weft__http_allocate(AHEAD);
+        if (size >= AHEAD || tls->ahead == NULL)
+            return weft__http_receive(tls->fd, data, size);
+        int64_t got = weft__http_receive(tls->fd, tls->ahead, AHEAD);
+        if (got <= 0)
+            return got;
+        tls->ahead_at = 0;
+        tls->ahead_size = (size_t)got;
+    }
+    size_t there = tls->ahead_size - tls->ahead_at;
+    if (there > size)
+        there = size;
+    memcpy(data, tls->ahead + tls->ahead_at, there);
+    tls->ahead_at += there;
+    return (int64_t)there;
+}
+
 static int bio_read(BIO *bio, char *data, size_t size, size_t *read)
 {
     struct tls *tls = BIO_get_data(bio);
-    int64_t got = weft__http_receive(tls->fd, data, size);
+    int64_t got;
+    if (tls->vain > VAIN_RECORDS) {
+        got = -EPROTO;
+    } else if (tls->records > TURN_RECORDS) {
+        got = -EAGAIN;
+        tls->starved = true;
+    } else {
+        got = receive(tls, data, size);
+    }
     BIO_clear_retry_flags(bio);
     if (got == -EAGAIN)
         BIO_set_retry_read(bio);
@@ -229,7 +294,6 @@ static int set_up_context(SSL_CTX *context, const weft_http_tls *options)
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                   SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_read_ahead(context, 1);
     SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
     int lowest = options->min_version == 13 ? TLS1_3_VERSION : TLS1_2_VERSION;
     if (SSL_CTX_set_min_proto_version(context, lowest) != 1)
@@ -297,6 +361,8 @@ struct tls *weft__http_tls_open(struct tls_keys *keys, int fd)
     }
     BIO_set_data(bio, tls);
     SSL_set_bio(tls->ssl, bio, bio); /* which is the session's now */
+    SSL_set_msg_callback(tls->ssl, on_message);
+    SSL_set_msg_callback_arg(tls->ssl, tls);
     SSL_set_accept_state(tls->ssl);
     return tls;
 }
@@ -305,6 +371,8 @@ struct tls *weft__http_tls_open(struct tls_keys *keys, int fd)
 static int trouble(struct tls *tls, int result)
 {
     int reason = SSL_get_error(tls->ssl, result);
+    if (tls->ahead_at == tls->ahead_size) /* it may wait for long */
+        free_ahead(tls);
     if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) {
         tls->wants = reason == SSL_ERROR_WANT_READ ? WEFT_READABLE : WEFT_WRITABLE;
         return -EAGAIN;
@@ -362,8 +430,10 @@ int64_t weft__http_tls_read(struct tls *tls, void *data, size_t size)
         return tls->broken;
     begin(tls);
     int result = SSL_read_ex(tls->ssl, data, size, &got);
-    if (result == 1)
+    if (result == 1) {
+        tls->vain = 0;
         return (int64_t)got;
+    }
     if (SSL_get_error(tls->ssl, result) == SSL_ERROR_ZERO_RETURN)
         return 0;
     return trouble(tls, result);
@@ -378,6 +448,17 @@ int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size)
     begin(tls);
     int result = SSL_write_ex(tls->ssl, data, size, &sent);
     return result == 1 ? (int64_t)sent : trouble(tls, result);
+}
+
+void weft__http_tls_turn(struct tls *tls)
+{
+    tls->records = 0;
+    tls->starved = false;
+}
+
+bool weft__http_tls_starved(const struct tls *tls)
+{
+    return tls->starved;
 }
 
 int weft__http_tls_wants(const struct tls *tls)
@@ -403,6 +484,7 @@ void weft__http_tls_close(struct tls *tls)
         return;
     (void)weft__http_tls_end(tls);
     weft__http_free(tls->unsent);
+    free_ahead(tls);
     SSL_free(tls->ssl);
     weft__http_free(tls);
     ERR_clear_error();

@@ -35,6 +35,11 @@ int64_t weft__http_tls_read(struct tls *tls, void *data, size_t size);
 int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size);
 /* Sends what was taken and is not out yet. 0 if all is; -EAGAIN; or as a write. */
 int weft__http_tls_flush(struct tls *tls);
+/* A turn is a bounded number of records that the peer may have read, whatever it sends. When it is
+ * over, reads and the handshake say -EAGAIN and the session is starved: the next turn need not wait
+ * for the socket, but for others. */
+void weft__http_tls_turn(struct tls *tls);
+bool weft__http_tls_starved(const struct tls *tls);
 /* WEFT_READABLE, WEFT_WRITABLE or both: what the last -EAGAIN needs, and what is unsent. */
 int weft__http_tls_wants(const struct tls *tls);
 /* Says that nothing more will be written: the alert by which the peer knows that all has come, to be sent before the end of

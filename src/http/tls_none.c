@@ -46,6 +46,17 @@ int weft__http_tls_flush(struct tls *tls)
     return -ENOTSUP;
 }
 
+void weft__http_tls_turn(struct tls *tls)
+{
+    (void)tls;
+}
+
+bool weft__http_tls_starved(const struct tls *tls)
+{
+    (void)tls;
+    return false;
+}
+
 int weft__http_tls_wants(const struct tls *tls)
 {
     (void)tls;

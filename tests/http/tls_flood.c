@@ -1,0 +1,187 @@
+/*
+ * tls_flood.c: clients that keep a session of TLS busy without sending data, by KeyUpdates. It
+ * gives up after some of them in a row; with a byte between them it goes on, but in turns, and others
+ * come first. The door's look for events is caught by the linker.
+ */
+#include "test.h"
+
+#ifndef WEFT_HAVE_TLS
+
+int main(void)
+{
+    test_skip("built without TLS: OpenSSL was not found, or not wanted (WEFT_TLS)");
+}
+
+#else
+
+#include <stdatomic.h>
+
+#include "descriptors.h"
+#include "http/sys.h"
+#include "tls_pair.h"
+#include "tls_serving.h"
+
+/* ---- doors that are held ---- */
+
+static atomic_bool hold;
+static atomic_int looks;
+
+int __real_weft__http_set_look(int set, struct http_event *events, int most);
+int __wrap_weft__http_set_look(int set, struct http_event *events, int most);
+int __wrap_weft__http_set_look(int set, struct http_event *events, int most)
+{
+    while (atomic_load(&hold))
+        (void)weft_sleep(WEFT_MS);
+    int count = __real_weft__http_set_look(set, events, most);
+    if (count > 0)
+        atomic_fetch_add(&looks, 1);
+    return count;
+}
+
+/* ---- clients ---- */
+
+/* With or without an answer to be sent. False if the server has ended the connection. */
+static bool update_key(struct client *client, int kind)
+{
+    int result;
+    ERR_clear_error();
+    if (SSL_key_update(client->ssl, kind) != 1)
+        return false;
+    while ((result = SSL_do_handshake(client->ssl)) != 1)
+        if (!client_again(client, &result))
+            return false;
+    return true;
+}
+
+/* A byte of each text, and so many records without one before it. */
+static void send_between(struct client *client, const char *text, int updates)
+{
+    for (; *text != '\0'; text++) {
+        for (int i = 0; i < updates; i++)
+            CHECK(update_key(client, SSL_KEY_UPDATE_NOT_REQUESTED));
+        CHECK_EQ(client_write(client, text, 1), 1);
+    }
+}
+
+/* ---- a session ---- */
+
+static int turns, read_bytes;
+
+static void read_in_turns(struct server *server)
+{
+    char data[100];
+    int64_t got;
+    turns = read_bytes = 0;
+    for (;;) {
+        got = weft__http_tls_read(server->tls, data, sizeof data);
+        if (got > 0) {
+            read_bytes += (int)got;
+        } else if (got == -EAGAIN) {
+            turns += weft__http_tls_starved(server->tls);
+            wait_for(server);
+        } else {
+            break;
+        }
+    }
+    server->result = (int)got;
+}
+
+static void updates_without_end(void)
+{
+    struct server server;
+    int fd = server_start(&server, keys, read_in_turns), updates = 0;
+    struct client client = client_open(clients, fd, (struct client_options){0});
+    CHECK_EQ(client_handshake(&client), 0);
+    while (update_key(&client, SSL_KEY_UPDATE_REQUESTED))
+        CHECK(++updates < 100000); /* some, which the sockets have taken; not all that it has */
+    CHECK_EQ(server_result(&server), -EPROTO);
+    client_close(&client, false);
+    close(fd);
+}
+
+static void some_between_data(void)
+{
+    static const char text[] = "as many as it bears, and a byte, and again";
+    struct server server;
+    int fd = server_start(&server, keys, read_in_turns);
+    struct client client = client_open(clients, fd, (struct client_options){0});
+    CHECK_EQ(client_handshake(&client), 0);
+    send_between(&client, text, 31);
+    client_close(&client, true);
+    CHECK_EQ(server_result(&server), 0);
+    CHECK_EQ(read_bytes, sizeof text - 1);
+    CHECK(turns >= (int)sizeof text - 3); /* of 32 records each: one for a byte, but at the ends */
+    close(fd);
+}
+
+/* ---- a server ---- */
+
+static void hello(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)request, (void)data;
+    (void)weft_http_puts(response, "hello");
+}
+
+static void let_door_go(void)
+{
+    atomic_store(&looks, 0);
+    atomic_store(&hold, false);
+}
+
+/* All of it is there when the door looks: it still takes many rounds, and others get theirs. The last
+ * part is read by a worker, which has begun with the connection. */
+static void a_head_takes_turns(void)
+{
+    int port;
+    char twice[200];
+    weft_http_server *server = serve_tls((weft_http_options){.handler = hello, .doors = 1}, &port);
+    struct client client = connected(port, (struct client_options){0});
+    struct client other = connected(port, (struct client_options){0});
+    ask(&client, GET("/")); /* the handshake is over for both sides */
+    expect_hello(&client);
+    ask(&other, GET("/"));
+    expect_hello(&other);
+
+    (void)snprintf(twice, sizeof twice, "%s%s", GET("/"), GET("/"));
+    atomic_store(&hold, true);
+    send_between(&client, twice, 31);
+    ask(&other, GET("/"));
+    let_door_go();
+    expect_hello(&other);
+    expect_hello(&client);
+    expect_hello(&client);
+    CHECK(atomic_load(&looks) >= (int)strlen(twice) / 2);
+    hang_up(&other);
+    hang_up(&client);
+    end(server);
+}
+
+static void a_flood_ends(void)
+{
+    int port, updates = 0;
+    weft_http_server *server = serve_tls((weft_http_options){.handler = hello, .doors = 1}, &port);
+    struct client client = connected(port, (struct client_options){0});
+    while (update_key(&client, SSL_KEY_UPDATE_REQUESTED))
+        CHECK(++updates < 100000);
+    while (stats_of(server).connections > 0)
+        (void)weft_sleep(WEFT_MS);
+    client_close(&client, false);
+    close(client.fd);
+    end(server);
+}
+
+int main(void)
+{
+    pair_begin();
+    int before = open_descriptors();
+    RUN_BOTH(updates_without_end);
+    RUN_BOTH(some_between_data);
+    RUN_PLAIN(a_head_takes_turns, "doors wait for the kernel");
+    RUN_PLAIN(a_flood_ends, "doors wait for the kernel");
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(open_descriptors(), before);
+    pair_end();
+    return 0;
+}
+
+#endif
