@@ -41,7 +41,7 @@ static int64_t deadline_of(const struct door *door, enum list list)
     if (list == LIST_IDLE)
         return weft_after(options->idle_timeout);
     must(list == LIST_LINGERING);
-    return weft_after(2 * WEFT_S);
+    return weft_after(HTTP_LINGER_SILENCE);
 }
 
 static void wait_in(struct connection *connection, enum list list, int64_t deadline)
@@ -142,7 +142,8 @@ void weft__http_close_connection(struct connection *connection)
     weft_http_server *server = door->server;
     weft__http_set_remove(door->set, connection->fd);
     weft__http_tls_close(connection->tls);
-    weft__http_free(connection->partial);
+    if (connection->list != LIST_LINGERING)
+        weft__http_free(connection->partial);
     weft__http_limits_leave(server->limits, &connection->peer);
 
     weft_mutex_lock(&door->lock);
@@ -162,43 +163,50 @@ void weft__http_close_connection(struct connection *connection)
 void weft__http_linger(struct connection *connection)
 {
     struct door *door = connection->door;
-    if (atomic_u32_load_relaxed(&door->server->stopping) != 0) {
-        weft__http_close_connection(connection);
-        return;
-    }
-    if (connection->tls != NULL)
-        (void)weft__http_tls_end(connection->tls);
+    int64_t deadline = deadline_of(door, LIST_LINGERING), end = weft_after(HTTP_LINGER_TIME);
+    weft__http_free(connection->partial);
+    connection->partial = NULL;
+    weft__http_tls_close(connection->tls); /* says the end; what comes now is not even decrypted */
+    connection->tls = NULL;
     weft__http_end_sending(connection->fd);
-    int64_t deadline = deadline_of(door, LIST_LINGERING);
-    bool stays, told, first;
-    do { /* once more if the door was told of something while it was not its own */
-        atomic_u32_store_relaxed(&connection->readable, 0);
-        stays = weft__http_discard(connection);
-        weft_mutex_lock(&door->lock);
-        told = atomic_u32_load_relaxed(&connection->readable) != 0;
-        /* A door that knows of a stop has looked at its lists, as in weft__http_admit. */
-        stays = stays && door->lists[LIST_LINGERING].count < HTTP_LINGERING_MOST &&
-                atomic_u32_load_relaxed(&door->server->stopping) == 0;
-        first = door->lists[LIST_LINGERING].count == 0;
-        if (stays && !told)
-            wait_in(connection, LIST_LINGERING, deadline);
-        weft_mutex_unlock(&door->lock);
-    } while (stays && told);
+    weft_mutex_lock(&door->lock);
+    /* A door that knows of a stop has looked at its lists, as in weft__http_admit. */
+    bool stays = atomic_u32_load_relaxed(&door->server->stopping) == 0;
+    bool tell = false;
+    if (stays) {
+        int64_t before = door->lists[LIST_LINGERING].count;
+        tell = before == 0 || before >= HTTP_LINGERING_MOST;
+        wait_in(connection, LIST_LINGERING, deadline);
+        connection->linger_end = end;
+        /* What has come while it was not the door's own, also its end, is an event once more. */
+        weft__http_set_again(door->set, connection->fd, connection, false);
+    }
+    weft_mutex_unlock(&door->lock);
     if (!stays)
         weft__http_close_connection(connection);
-    else if (first) /* the door may be sleeping for longer than that */
+    else if (tell) /* the door may be sleeping for longer than that */
         weft__http_bell_ring(door->bell);
 }
 
-bool weft__http_discard(struct connection *connection)
+void weft__http_discard(struct connection *connection)
 {
+    struct door *door = connection->door;
     char rest[4096];
-    int64_t got;
-    int most = 64; /* who sends more than that is not listened to */
-    do /* to the very end: of one that comes with the last bytes no event tells; TLS or not, nobody looks */
+    int64_t got, size = 0;
+    do /* until -EAGAIN: an end that comes with the last bytes raises no event of its own */
         got = weft__http_receive(connection->fd, rest, sizeof rest);
-    while (got > 0 && --most > 0);
-    return got == -EAGAIN;
+    while (got > 0 && (size += got) < HTTP_DISCARD_TURN);
+    bool more = got > 0;
+    connection->discards += more;
+    if ((!more && got != -EAGAIN) || connection->discards > HTTP_DISCARD_TURNS ||
+        weft_now() >= connection->linger_end) {
+        weft__http_close_connection(connection);
+        return;
+    }
+    if (size > 0)
+        weft__http_move(connection, LIST_LINGERING); /* so much for the silence */
+    if (more)
+        weft__http_set_again(door->set, connection->fd, connection, false);
 }
 
 void weft__http_bury(struct door *door)

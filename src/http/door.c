@@ -255,8 +255,7 @@ static void connection_event(struct connection *connection, uint32_t events)
     if (!mine)
         return;
     if (connection->list == LIST_LINGERING) {
-        if (!weft__http_discard(connection))
-            weft__http_close_connection(connection);
+        weft__http_discard(connection);
         return;
     }
     if (connection->tls != NULL)
@@ -280,11 +279,13 @@ static int64_t sweep(struct door *door, bool all)
         for (;;) {
             weft_mutex_lock(&door->lock);
             struct connection *oldest = door->lists[lists[i]].first;
+            bool crowded = lists[i] == LIST_LINGERING &&
+                           door->lists[LIST_LINGERING].count > HTTP_LINGERING_MOST;
             int64_t deadline = oldest != NULL ? oldest->deadline : WEFT_NEVER;
             if (door->count > 0 && deadline > soon)
                 deadline = soon; /* a worker may give one back while we sleep */
             weft_mutex_unlock(&door->lock);
-            if (oldest == NULL || (!all && oldest->deadline > now)) {
+            if (oldest == NULL || (!all && !crowded && oldest->deadline > now)) {
                 next = deadline < next ? deadline : next;
                 break;
             }

@@ -47,7 +47,17 @@
 #include "http/sys.h"
 #include "http/tls.h"
 
-enum { HTTP_LISTENERS = 16, HTTP_LINGERING_MOST = 1000 };
+enum {
+    HTTP_LISTENERS = 16,
+    /* Of a door; beyond that the longest lingering one is closed. */
+    HTTP_LINGERING_MOST = 1000,
+    /* What is thrown away of one connection: in a turn, and how many such turns, 1 GiB in all. */
+    HTTP_DISCARD_TURN = 256 * 1024,
+    HTTP_DISCARD_TURNS = 4096,
+};
+/* A client that is to read its answer and still sends: without a byte, and in all. As nginx has it. */
+#define HTTP_LINGER_SILENCE (5 * WEFT_S)
+#define HTTP_LINGER_TIME (30 * WEFT_S)
 
 /* What an event is about: the first field of whatever is in a set. */
 enum watched { WATCHED_BELL, WATCHED_LISTENER, WATCHED_CONNECTION };
@@ -74,12 +84,16 @@ struct connection {
         *previous; /* in a list of its door; next also in the list of the dead */
     struct door *door;
     struct tls *tls;
-    struct partial *partial; /* or NULL */
-    int64_t deadline;        /* while it waits */
-    atomic_u32 readable;     /* there may be something to read of which no event will tell */
-    atomic_u32 ended;        /* the peer sends no more: behind what is there is the end */
-    uint8_t list;            /* enum list; LIST_BUSY: a worker's, also when it has closed it */
-    bool shaking;            /* the handshake is under way */
+    union {
+        struct partial *partial; /* or NULL */
+        int64_t linger_end;      /* in LIST_LINGERING */
+    };
+    int64_t deadline;    /* while it waits */
+    atomic_u32 readable; /* there may be something to read of which no event will tell */
+    atomic_u32 ended;    /* the peer sends no more: behind what is there is the end */
+    uint8_t list;        /* enum list; LIST_BUSY: a worker's, also when it has closed it */
+    bool shaking;        /* the handshake is under way */
+    uint16_t discards;   /* whole turns of discarding */
     struct peer peer;
 };
 
@@ -146,10 +160,11 @@ bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
                       struct tls_keys *keys);
 /* Closes it; by whoever has it. */
 void weft__http_close_connection(struct connection *connection);
-/* The same after the client had time to read what was sent last: what it still sends is thrown away meanwhile. */
+/* The same after the client had time to read what was sent last: nothing more is sent, and what the
+ * client still sends is thrown away by the door, for a bounded time and size; by whichever has it. */
 void weft__http_linger(struct connection *connection);
-/* Reads and forgets what is there. False if that was the end. */
-bool weft__http_discard(struct connection *connection);
+/* Throws away what there is of a lingering one, or a turn of it, and closes it at its end. By the door. */
+void weft__http_discard(struct connection *connection);
 /* Whether its session of TLS has more to read, of which no event will tell. */
 bool weft__http_is_starved(const struct connection *connection);
 /* Frees what was closed. By the door. */
