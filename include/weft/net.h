@@ -81,9 +81,13 @@ typedef struct weft_net_options {
 /* ---- connections ---- */
 
 /* Connects to an address; a datagram socket is one whose peer is fixed.
- * A host may be a name: it is looked up, and its addresses are tried in turn.
- * Returns 0; -EADDRNOTAVAIL if there is no such name, else what weft_resolve may return; -EMFILE, -ENFILE;
- * what the start of the runtime may return (weft/base.h).
+ * A host may be a name: it is looked up, and its addresses are raced (RFC 8305). IPv6 and IPv4 take
+ * turns; an attempt begins 250 ms after the one before it, or as soon as one fails; the first that
+ * is connected wins, the others are closed. From a `local` address with a port only one attempt can
+ * be made at a time: the next begins when the one before has failed.
+ * Returns 0; -EADDRNOTAVAIL if there is no such name, else what weft_resolve may return; if all
+ * addresses fail, the error of the last that did; -EMFILE, -ENFILE; what the start of the runtime may
+ * return (weft/base.h).
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_conn_dial(weft_conn **conn, const char *address,
                                           const weft_net_options *options, int64_t deadline);
