@@ -367,6 +367,13 @@ void weft_process_close(weft_process *process)
 
 /* Run. */
 
+/* A child that writes faster than it is read from never makes a read wait, which is where the deadline and the context are
+ * looked at. */
+static int out_of_time(int64_t deadline)
+{
+    return deadline <= weft_now() ? -ETIMEDOUT : weft__cancelled();
+}
+
 /* Reads to the end; what does not fit is dropped. */
 static int collect(int fd, char *output, size_t size, size_t *length, int64_t deadline)
 {
@@ -378,6 +385,9 @@ static int collect(int fd, char *output, size_t size, size_t *length, int64_t de
         if (got <= 0)
             return (int)got;
         *length += (size_t)got;
+        int error = out_of_time(deadline);
+        if (error != 0)
+            return error;
     }
 }
 

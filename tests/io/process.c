@@ -3,6 +3,7 @@
  */
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/syscall.h>
 
 #include "descriptors.h"
 #include "emulated.h"
@@ -242,6 +243,47 @@ static void run_collects_what_fits(void)
     both_ways(run_bounded);
 }
 
+/* A stream that begins with FLOW never runs dry: so no read of it has to wait. Weft is linked statically, so this is the read
+ * that it calls. */
+#define FLOW "a flow without end"
+static atomic_u32 flowing; /* the descriptor of that stream; 0: none */
+
+ssize_t read(int fd, void *memory, size_t size)
+{
+    if (fd != 0 && atomic_u32_load_relaxed(&flowing) == (uint32_t)fd) {
+        memset(memory, 'x', size);
+        return (ssize_t)size;
+    }
+    ssize_t got = (ssize_t)syscall(SYS_read, fd, memory, size);
+    if (got == sizeof FLOW - 1 && memcmp(memory, FLOW, sizeof FLOW - 1) == 0)
+        atomic_u32_store_relaxed(&flowing, (uint32_t)fd);
+    return got;
+}
+
+static void run_flowing(void *arg)
+{
+    char output[sizeof FLOW];
+    (void)arg;
+    weft_process_options options = {.argv = SHELL("printf '" FLOW "'; exec sleep 1000")};
+    CHECK_EQ(
+        weft_process_run(&options, output, sizeof output, NULL, NULL, weft_after(200 * WEFT_MS)),
+        -ETIMEDOUT);
+    atomic_u32_store_relaxed(&flowing, 0);
+    weft_context *context;
+    CHECK_EQ(weft_context_open(&context, NULL, &(weft_context_options){.timeout = 200 * WEFT_MS}),
+             0);
+    CHECK_EQ(weft_context_bind(context, NULL), 0);
+    CHECK_EQ(weft_process_run(&options, output, sizeof output, NULL, NULL, WEFT_NEVER), -ETIMEDOUT);
+    atomic_u32_store_relaxed(&flowing, 0);
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    weft_context_close(context);
+}
+
+static void a_deadline_holds_while_output_flows(void)
+{
+    both_ways(run_flowing);
+}
+
 static void run_under_context(void *arg)
 {
     weft_process_options options = {.argv = (const char *const[]){"sleep", "1000", NULL}};
@@ -404,6 +446,7 @@ int main(void)
     RUN_PLAIN(crossed_streams, "child processes, which run when they run");
     RUN_PLAIN(nothing_else_is_inherited, "child processes, which run when they run");
     RUN_PLAIN(run_collects_what_fits, "child processes, which run when they run");
+    RUN_PLAIN(a_deadline_holds_while_output_flows, "child processes, which run when they run");
     RUN_PLAIN(a_context_ends_a_run, "child processes, which run when they run");
     if (!test_emulated()) /* where a child of vfork cannot tell its parent */
         RUN_PLAIN(what_cannot_start_leaves_nothing, "child processes, which run when they run");
