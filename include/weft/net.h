@@ -180,7 +180,8 @@ WEFT_API void weft_conn_close(weft_conn *conn);
 /* ---- listeners ---- */
 
 /* Listens at an address of streams. TCP addresses may be reused at once after a restart. The path of a Unix
- * socket must not exist; it is removed by the close, and if this fails.
+ * socket must not exist; it is removed if this fails, and by the close, unless another socket has been
+ * bound there since.
  * Returns 0; -EINVAL also for an address of datagrams; -EADDRINUSE; -EACCES; -EMFILE, -ENFILE; what the
  * start of the runtime may return (weft/base.h).
  * Contexts: fiber, thread. */

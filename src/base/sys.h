@@ -169,7 +169,13 @@ ssize_t weft__sys_send_pieces(int fd, const struct iovec *pieces, size_t count, 
                               size_t to_size);
 ssize_t weft__sys_sendfile(int fd, int file, int64_t offset, size_t size);
 uint32_t weft__sys_link_number(const char *name); /* of a network link; 0 if there is none */
-void weft__sys_socket_unlink(const char *path);   /* if it is a socket */
+/* Which file the path of a socket leads to; false if there is none. */
+struct weft__sys_file_id {
+    uint64_t device, inode;
+};
+bool weft__sys_socket_id(const char *path, struct weft__sys_file_id *id);
+/* If it is a socket, and that one; NULL: any. */
+void weft__sys_socket_unlink(const char *path, const struct weft__sys_file_id *id);
 
 /* Files: reads at most size - 1 bytes and ends them with a zero; the number of bytes, or -errno. */
 ssize_t weft__sys_read_file(const char *path, char *text, size_t size);

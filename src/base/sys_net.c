@@ -217,10 +217,21 @@ uint32_t weft__sys_link_number(const char *name)
     return if_nametoindex(name);
 }
 
-void weft__sys_socket_unlink(const char *path)
+bool weft__sys_socket_id(const char *path, struct weft__sys_file_id *id)
 {
     KEEP_ERRNO;
     struct stat there;
-    if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode))
+    if (lstat(path, &there) != 0 || !S_ISSOCK(there.st_mode))
+        return false;
+    *id = (struct weft__sys_file_id){.device = there.st_dev, .inode = there.st_ino};
+    return true;
+}
+
+void weft__sys_socket_unlink(const char *path, const struct weft__sys_file_id *id)
+{
+    KEEP_ERRNO;
+    struct weft__sys_file_id there;
+    if (weft__sys_socket_id(path, &there) &&
+        (id == NULL || (there.device == id->device && there.inode == id->inode)))
         (void)unlink(path);
 }

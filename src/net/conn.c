@@ -33,7 +33,7 @@ static int bind_one(weft_conn **conn, const weft_address *where, const weft_net_
     if (error == 0)
         return 0;
     if (bound)
-        weft__socket_unbind(where);
+        weft__socket_unbind(where, NULL);
     weft__sys_close(fd);
     return error;
 }

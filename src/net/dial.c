@@ -78,7 +78,7 @@ static int make(weft_conn **conn, const weft_address *address, const weft_net_op
         return 0;
     weft__sys_close(fd);
     if (bound)
-        weft__socket_unbind(local);
+        weft__socket_unbind(local, NULL);
     return error;
 }
 
@@ -96,7 +96,7 @@ static int dial_one(weft_conn **conn, const weft_address *address, const weft_ne
     }
     weft_conn_close(made);
     if (local != NULL)
-        weft__socket_unbind(local);
+        weft__socket_unbind(local, NULL);
     return error;
 }
 

@@ -26,6 +26,7 @@
 struct weft_listener {
     struct socket socket;
     bool has_path; /* of a Unix socket, that goes with it */
+    struct weft__sys_file_id path_id;
 };
 
 /* Opening. */
@@ -44,22 +45,20 @@ static int start(const weft_address *address, const weft_net_options *options)
     if (error == 0)
         return fd;
     if (bound)
-        weft__socket_unbind(address);
+        weft__socket_unbind(address, NULL);
     weft__sys_close(fd);
     return error;
 }
 
 static int make(weft_listener **listener, int fd, const weft_address *address)
 {
-    struct sockaddr_un name;
     weft_listener *made = weft__sys_alloc_zeroed(sizeof *made);
     int error = made != NULL ? weft__socket_begin(&made->socket, fd, SOCK_STREAM) : -ENOMEM;
     if (error != 0) {
         weft__sys_free(made);
         return error;
     }
-    memcpy(&name, address->bytes, sizeof name);
-    made->has_path = name.sun_family == AF_UNIX && name.sun_path[0] != '\0';
+    made->has_path = weft__socket_bound_id(address, &made->path_id);
     *listener = made;
     return 0;
 }
@@ -88,7 +87,7 @@ int weft_listener_open(weft_listener **listener, const char *address,
         return fd;
     error = make(listener, fd, where);
     if (error != 0) {
-        weft__socket_unbind(where);
+        weft__socket_unbind(where, NULL);
         weft__sys_close(fd);
     }
     return error;
@@ -197,13 +196,15 @@ weft_listener *weft_listener_share(weft_listener *listener)
     return listener;
 }
 
-/* The path goes while the name is still known; of several closes only the first still finds it. */
+/* The path goes while the name is still known; of several closes only the first still finds it. Another server may have
+ * taken it over meanwhile (removed it, and bound its own socket there): then it is that one's. The number of the file cannot
+ * be another's by now: the socket that is open keeps it. */
 static void remove_path(weft_listener *listener)
 {
     weft_address address;
     if (listener->has_path && !weft__runtime_forked() &&
         weft__socket_address(&listener->socket, false, &address) == 0)
-        weft__socket_unbind(&address);
+        weft__socket_unbind(&address, &listener->path_id);
 }
 
 void weft_listener_close(weft_listener *listener)

@@ -275,14 +275,25 @@ int weft__socket_bind(int fd, const weft_address *address)
     return weft__sys_bind(fd, address->bytes, address->size);
 }
 
-void weft__socket_unbind(const weft_address *address)
+/* The path of a Unix socket; false if the address has none. */
+static bool get_path(const weft_address *address, struct sockaddr_un *name)
+{
+    memcpy(name, address->bytes, sizeof *name);
+    name->sun_path[sizeof name->sun_path - 1] = '\0';
+    return name->sun_family == AF_UNIX && name->sun_path[0] != '\0';
+}
+
+bool weft__socket_bound_id(const weft_address *address, struct weft__sys_file_id *id)
 {
     struct sockaddr_un name;
-    memcpy(&name, address->bytes, sizeof name);
-    if (name.sun_family != AF_UNIX || name.sun_path[0] == '\0')
-        return;
-    name.sun_path[sizeof name.sun_path - 1] = '\0';
-    weft__sys_socket_unlink(name.sun_path);
+    return get_path(address, &name) && weft__sys_socket_id(name.sun_path, id);
+}
+
+void weft__socket_unbind(const weft_address *address, const struct weft__sys_file_id *id)
+{
+    struct sockaddr_un name;
+    if (get_path(address, &name))
+        weft__sys_socket_unlink(name.sun_path, id);
 }
 
 int weft__socket_address(struct socket *socket, bool peer, weft_address *address)

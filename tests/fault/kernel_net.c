@@ -196,17 +196,17 @@ static void only_sockets_are_unlinked(void)
     char path[] = "/tmp/weft-kernel-XXXXXX";
     int file = mkstemp(path);
     CHECK(file >= 0);
-    weft__sys_socket_unlink(path);
+    weft__sys_socket_unlink(path, NULL);
     CHECK_EQ(access(path, F_OK), 0);
     CHECK_EQ(unlink(path), 0);
     errno = EDOM;
-    weft__sys_socket_unlink(path); /* it is gone: nothing to say */
+    weft__sys_socket_unlink(path, NULL); /* it is gone: nothing to say */
     CHECK_EQ(errno, EDOM);
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     strcpy(name.sun_path, path);
     int fd = weft__sys_socket(AF_UNIX, SOCK_STREAM);
     CHECK_EQ(weft__sys_bind(fd, &name, sizeof name), 0);
-    weft__sys_socket_unlink(path);
+    weft__sys_socket_unlink(path, NULL);
     CHECK_EQ(access(path, F_OK), -1);
     close(fd), close(file);
 }

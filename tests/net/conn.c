@@ -118,7 +118,13 @@ static void unix_streams(void)
     CHECK(stat(path, &there) != 0); /* the close has removed it */
     CHECK_EQ(weft_listener_open(&listener, address, NULL), 0);
     CHECK_EQ(weft_listener_open(&second, address, NULL), -EADDRINUSE);
+    /* Another one takes the path over: it is not the first one's any more. */
+    CHECK_EQ(unlink(path), 0);
+    CHECK_EQ(weft_listener_open(&second, address, NULL), 0);
     weft_listener_close(listener);
+    CHECK_EQ(stat(path, &there), 0);
+    weft_listener_close(second);
+    CHECK(stat(path, &there) != 0);
     CHECK_EQ(rmdir(folder), 0);
     snprintf(address, sizeof address, "unix:@weft-net-%d", (int)getpid());
     talk_over(address);
