@@ -264,11 +264,13 @@ static void say_end(struct connection *connection, int64_t timeout)
 static void part(struct exchange *exchange)
 {
     struct connection *connection = exchange->connection;
-    bool broken = exchange->response.error != 0;
+    bool upgraded = exchange->response.upgraded;
+    bool broken = exchange->response.error != (upgraded ? -ESHUTDOWN : 0);
     if (exchange->response.error == -ETIMEDOUT || exchange->request.error == -ETIMEDOUT)
         count_up(&exchange->server->timed_out);
-    /* Who has seen the end, the door or a take, has set `readable` too. */
-    bool unread = exchange->at < exchange->in_size || !exchange->request.done ||
+    /* Who has seen the end, the door or a take, has set `readable` too. What a client of another protocol sends comes at any
+     * time: the door may not have heard of it yet. */
+    bool unread = exchange->at < exchange->in_size || !exchange->request.done || upgraded ||
                   atomic_u32_load_relaxed(&connection->readable) != 0;
     if (!broken || exchange->response.error == -ESHUTDOWN) /* also of an upgraded stream */
         say_end(connection, exchange->server->options.write_timeout);

@@ -274,7 +274,7 @@ void weft__http_response_end(struct exchange *exchange)
         return;
     if (response->upgraded) {
         exchange->keep = false;
-        response->error = -ESHUTDOWN; /* nothing of HTTP follows */
+        response->error = -ESHUTDOWN; /* nothing of HTTP follows: the end that was meant */
         return;
     }
     int refusal = weft__http_body_status(&exchange->request);

@@ -220,6 +220,33 @@ static void writes_end_at_their_deadline(void)
     client_close(&client);
 }
 
+/* ---- what nobody reads ---- */
+
+static weft_sem come = WEFT_SEM_INIT(0);
+
+static void without_reading(weft_http_response *response)
+{
+    CHECK_EQ(weft_http_upgrade(response, "echo"), 0);
+    weft_sem_acquire(&come, 1);
+    CHECK_EQ(weft_http_stream_write(response, "end", 3, WEFT_NEVER), 3);
+}
+
+/* A close with bytes unread would be a reset, which may take away what was written last. */
+static void unread_bytes_do_not_reset_it(void)
+{
+    for (int i = 0; i < 20; i++) {
+        struct client client = asked(without_reading, ASK("/"));
+        char bytes[4];
+        expect_upgrade(&client);
+        client_send(&client, "something");
+        weft_sem_release(&come, 1);
+        CHECK_EQ(recv(client.fd, bytes, 3, MSG_WAITALL), 3);
+        CHECK_EQ(memcmp(bytes, "end", 3), 0);
+        CHECK_EQ(recv(client.fd, bytes, 1, 0), 0); /* not ECONNRESET */
+        client_close(&client);
+    }
+}
+
 int main(void)
 {
     int before = open_descriptors();
@@ -230,6 +257,7 @@ int main(void)
     RUN(no_room_for_a_field);
     RUN(failed_on_its_way);
     RUN(writes_end_at_their_deadline);
+    RUN(unread_bytes_do_not_reset_it);
     end(server);
     CHECK_EQ(atomic_load(&plan.blocks), 0);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
