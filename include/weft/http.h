@@ -151,9 +151,10 @@ typedef struct weft_http_tls {
     uintptr_t reserved[5]; /* must be zero */
 } weft_http_tls;
 
-/* The same with TLS 1.2 and 1.3. Only HTTP/1.1 is spoken: a client that offers protocols (ALPN), but not that one, is
- * refused. Sessions are resumed by tickets; there is no renegotiation. A key that needs a password cannot be used.
- * A client that sends more than 32 records in a row without a byte of data (KeyUpdates, empty records) is cut off.
+/* The same with TLS 1.2 and 1.3. Only HTTP/1 is spoken: a client that offers protocols (ALPN), but
+ * neither http/1.1 nor http/1.0, is refused. Sessions are resumed by tickets; there is no
+ * renegotiation. A key that needs a password cannot be used. A client that sends more than 32
+ * records in a row without a byte of data (KeyUpdates, empty records) is cut off.
  * Returns as weft_http_listen; -ENOTSUP if the library was built without TLS; -EINVAL if a certificate or key cannot be
  * used: what is wrong is written to stderr; -ENOENT, -EACCES if it cannot be read.
  * Contexts: fiber, thread. */

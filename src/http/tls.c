@@ -33,8 +33,8 @@
  *
  * After an error a session is broken for good: every call says the same again, and no alert is sent at its end.
  *
- * Decisions. A client that offers protocols (ALPN), but not http/1.1, is refused as RFC 7301 says: it would not speak
- * HTTP/1.1, and it may have been led here by somebody who has another server's certificate in mind. Sessions are
+ * Decisions. A client that offers protocols (ALPN), but neither http/1.1 nor http/1.0, is refused as RFC 7301 says: it would
+ * not speak HTTP/1, and it may have been led here by somebody who has another server's certificate in mind. Sessions are
  * resumed by tickets, so there is no cache to be locked; their key is made at the start and lives with the listener. A
  * key that is encrypted is refused: nobody is there to be asked for the password, and OpenSSL would ask the terminal.
  */
@@ -277,7 +277,7 @@ static int load_keys(SSL_CTX *context, const weft_http_tls *options)
 static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_size,
                            const unsigned char *offered, unsigned int size, void *data)
 {
-    static const unsigned char ours[] = "\10http/1.1"; /* the size of each name, and the name */
+    static const unsigned char ours[] = "\10http/1.1\10http/1.0"; /* each with its size before it */
     unsigned char *found;
     (void)ssl, (void)data;
     if (SSL_select_next_proto(&found, chosen_size, ours, sizeof ours - 1, offered, size) !=

@@ -60,10 +60,12 @@ static void protocols_are_agreed_upon(void)
 {
     alpn("\10http/1.1", "http/1.1");
     alpn("\2h2\10http/1.1", "http/1.1");
+    alpn("\10http/1.0", "http/1.0"); /* which is answered as well */
+    alpn("\10http/1.0\10http/1.1", "http/1.1");
     alpn("", "");
     refused(keys, (struct client_options){.alpn = "\2h2"}, -EPROTO,
             SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL);
-    refused(keys, (struct client_options){.alpn = "\10http/1.0\7http/1."}, -EPROTO,
+    refused(keys, (struct client_options){.alpn = "\7http/1."}, -EPROTO,
             SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL);
 }
 
