@@ -146,7 +146,8 @@ WEFT_API WEFT_MUST_USE int weft_http_listen(weft_http_server *server, const char
 typedef struct weft_http_tls {
     const char *certificate; /* with those between it and the root, in their order */
     const char *key;
-    const char *ciphers;   /* of TLS 1.2, as OpenSSL writes them. Default: OpenSSL's */
+    /* Of TLS 1.2, as OpenSSL writes them. Default: ECDHE with AES-GCM or ChaCha20-Poly1305. */
+    const char *ciphers;
     int min_version;       /* 12 or 13. Default 12 */
     uintptr_t reserved[5]; /* must be zero */
 } weft_http_tls;

@@ -87,6 +87,34 @@ static void ciphers_are_chosen(void)
     weft__http_tls_keys_close(chosen);
 }
 
+/* Suites of TLS 1.2 without authenticated encryption are for those who ask for them. */
+static void weak_ciphers_are_not_offered(void)
+{
+    static const char *const weak[] = {"ECDHE-ECDSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA384"};
+    struct tls_keys *asked;
+    weft_http_tls options = files();
+    SSL_CTX *before = clients;
+    for (size_t i = 0; i < sizeof weak / sizeof weak[0]; i++) {
+        clients = client_context();
+        CHECK_EQ(SSL_CTX_set_cipher_list(clients, weak[i]), 1);
+        refused(keys, (struct client_options){.version = TLS1_2_VERSION}, -EPROTO,
+                SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE);
+        options.ciphers = weak[i];
+        CHECK_EQ(weft__http_tls_keys_open(&asked, &options), 0);
+        struct server server;
+        int fd = server_start(&server, asked, echo);
+        struct client client =
+            client_open(clients, fd, (struct client_options){.version = TLS1_2_VERSION});
+        CHECK_EQ(client_handshake(&client), 0);
+        client_close(&client, true);
+        CHECK_EQ(server_result(&server), 0);
+        close(fd);
+        weft__http_tls_keys_close(asked);
+        SSL_CTX_free(clients);
+    }
+    clients = before;
+}
+
 static void no_renegotiation(void)
 {
     struct server server;
@@ -133,6 +161,7 @@ int main(void)
     RUN_BOTH(old_versions_are_refused);
     RUN_BOTH(protocols_are_agreed_upon);
     RUN_BOTH(ciphers_are_chosen);
+    RUN_BOTH(weak_ciphers_are_not_offered);
     RUN_BOTH(no_renegotiation);
     RUN_BOTH(sessions_are_resumed);
     pair_end();
