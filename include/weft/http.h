@@ -149,15 +149,19 @@ typedef struct weft_http_tls {
     /* Of TLS 1.2, as OpenSSL writes them. Default: ECDHE with AES-GCM or ChaCha20-Poly1305. */
     const char *ciphers;
     int min_version;       /* 12 or 13. Default 12 */
-    uintptr_t reserved[5]; /* must be zero */
+    /* What an authority says of the certificate: an OCSP response in DER. It is stapled for clients
+     * that ask (RFC 6066), as long as it is not out of date. Default: none. */
+    const char *ocsp;
+    uintptr_t reserved[4]; /* must be zero */
 } weft_http_tls;
 
 /* The same with TLS 1.2 and 1.3. Only HTTP/1 is spoken: a client that offers protocols (ALPN), but
  * neither http/1.1 nor http/1.0, is refused. Sessions are resumed by tickets; there is no
  * renegotiation. A key that needs a password cannot be used. A client that sends more than 32
  * records in a row without a byte of data (KeyUpdates, empty records) is cut off.
- * Returns as weft_http_listen; -ENOTSUP if the library was built without TLS; -EINVAL if a certificate or key cannot be
- * used: what is wrong is written to stderr; -ENOENT, -EACCES if it cannot be read.
+ * Returns as weft_http_listen; -ENOTSUP if the library was built without TLS; -EINVAL if a
+ * certificate, key or OCSP response cannot be used: what is wrong is written to stderr; -ENOENT,
+ * -EACCES if it cannot be read.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_http_listen_tls(weft_http_server *server, const char *address,
                                                 const weft_net_options *options,

@@ -45,6 +45,7 @@
 #include <string.h>
 
 #include <openssl/err.h>
+#include <openssl/ocsp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
@@ -60,6 +61,9 @@ enum { TURN_RECORDS = 32, VAIN_RECORDS = 32, AHEAD = 4096 };
 struct tls_keys {
     SSL_CTX *context;
     BIO_METHOD *method;
+    unsigned char *staple; /* an OCSP response in DER; NULL */
+    int staple_size;
+    int64_t staple_until; /* seconds since 1970 */
 };
 
 struct tls {
@@ -274,6 +278,70 @@ static int load_keys(SSL_CTX *context, const weft_http_tls *options)
     return error;
 }
 
+/* Until when an OCSP response holds, in seconds since 1970: until the first of what it says ends. */
+static int64_t holds_until(OCSP_BASICRESP *basic)
+{
+    int64_t until = INT64_MAX;
+    for (int i = 0; i < OCSP_resp_count(basic); i++) {
+        ASN1_GENERALIZEDTIME *next = NULL;
+        int days, seconds;
+        (void)OCSP_single_get0_status(OCSP_resp_get0(basic, i), NULL, NULL, NULL, &next);
+        if (next == NULL || ASN1_TIME_diff(&days, &seconds, NULL, next) != 1)
+            continue;
+        int64_t end = weft__http_seconds() + (int64_t)days * 86400 + seconds;
+        until = end < until ? end : until;
+    }
+    return until;
+}
+
+static int read_staple(struct tls_keys *keys, OCSP_RESPONSE *response, const char *file)
+{
+    OCSP_BASICRESP *basic = OCSP_response_get1_basic(response); /* NULL if it only says why not */
+    if (basic == NULL)
+        return complain(file, "the OCSP response says nothing of a certificate");
+    keys->staple_until = holds_until(basic);
+    OCSP_BASICRESP_free(basic);
+    keys->staple_size = i2d_OCSP_RESPONSE(response, &keys->staple);
+    return keys->staple_size > 0 ? 0 : -ENOMEM;
+}
+
+static int load_staple(struct tls_keys *keys, const char *file)
+{
+    BIO *bio = BIO_new_file(file, "rb");
+    if (bio == NULL)
+        return complain(file, NULL);
+    OCSP_RESPONSE *response = d2i_OCSP_RESPONSE_bio(bio, NULL);
+    BIO_free(bio);
+    if (response == NULL)
+        return complain(file, "there is no OCSP response in it");
+    int error = read_staple(keys, response, file);
+    OCSP_RESPONSE_free(response);
+    return error;
+}
+
+/* For a client that has asked. One that is out of date would do harm: without one, it may ask the authority. */
+static int give_staple(SSL *ssl, void *data)
+{
+    const struct tls_keys *keys = data;
+    if (weft__http_seconds() >= keys->staple_until)
+        return SSL_TLSEXT_ERR_NOACK;
+    unsigned char *copy = OPENSSL_memdup(keys->staple, (size_t)keys->staple_size);
+    if (copy == NULL)
+        return SSL_TLSEXT_ERR_NOACK;
+    SSL_set_tlsext_status_ocsp_resp(ssl, copy, keys->staple_size); /* which is the session's now */
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static int set_up_staple(struct tls_keys *keys, const char *file)
+{
+    int error = file != NULL ? load_staple(keys, file) : 0;
+    if (keys->staple != NULL) {
+        SSL_CTX_set_tlsext_status_cb(keys->context, give_staple);
+        SSL_CTX_set_tlsext_status_arg(keys->context, keys);
+    }
+    return error;
+}
+
 static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_size,
                            const unsigned char *offered, unsigned int size, void *data)
 {
@@ -330,6 +398,8 @@ int weft__http_tls_keys_open(struct tls_keys **keys, const weft_http_tls *option
     int error = -ENOMEM;
     if (new->context != NULL &&new->method != NULL)
         error = set_up_context(new->context, options);
+    if (error == 0)
+        error = set_up_staple(new, options->ocsp);
     ERR_clear_error();
     if (error == 0)
         *keys = new;
@@ -344,6 +414,7 @@ void weft__http_tls_keys_close(struct tls_keys *keys)
         return;
     SSL_CTX_free(keys->context);
     BIO_meth_free(keys->method);
+    OPENSSL_free(keys->staple);
     weft__http_free(keys);
 }
 

@@ -8,6 +8,7 @@
 #define WEFT_TEST_CERTIFICATES_H
 
 #include <openssl/evp.h>
+#include <openssl/ocsp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
@@ -103,6 +104,31 @@ static inline void write_key(const char *name, EVP_PKEY *key, const char *passwo
     fclose(file);
 }
 
+/* What an authority says of the leaf, good until `seconds` from now (0: without a word about that). */
+static inline void write_staple(const char *name, X509 *leaf, X509 *by, EVP_PKEY *by_key,
+                                long seconds)
+{
+    OCSP_BASICRESP *basic = OCSP_BASICRESP_new();
+    OCSP_CERTID *id = OCSP_cert_to_id(EVP_sha1(), leaf, by);
+    ASN1_TIME *from = X509_gmtime_adj(NULL, -7200);
+    ASN1_TIME *until = seconds != 0 ? X509_gmtime_adj(NULL, seconds) : NULL;
+    CHECK(basic != NULL && id != NULL && from != NULL);
+    CHECK(OCSP_basic_add1_status(basic, id, V_OCSP_CERTSTATUS_GOOD, 0, NULL, from, until) != NULL);
+    CHECK_EQ(OCSP_basic_sign(basic, by, by_key, EVP_sha256(), NULL, 0), 1);
+    OCSP_RESPONSE *response = OCSP_response_create(OCSP_RESPONSE_STATUS_SUCCESSFUL, basic);
+    CHECK(response != NULL);
+    FILE *file = new_file(name);
+    unsigned char *bytes = NULL;
+    int size = i2d_OCSP_RESPONSE(response, &bytes);
+    CHECK(size > 0 && fwrite(bytes, 1, (size_t)size, file) == (size_t)size);
+    CHECK_EQ(fclose(file), 0);
+    OPENSSL_free(bytes);
+    OCSP_RESPONSE_free(response);
+    OCSP_BASICRESP_free(basic);
+    OCSP_CERTID_free(id);
+    ASN1_TIME_free(from), ASN1_TIME_free(until);
+}
+
 static inline void certificates_make(void)
 {
     CHECK(mkdtemp(certificates_folder) != NULL);
@@ -118,6 +144,9 @@ static inline void certificates_make(void)
     write_key("other.pem", other, NULL);
     write_key("rsa.pem", rsa, NULL);
     write_key("locked.pem", key, "secret");
+    write_staple("staple.der", leaf, middle, middle_key, 3600);
+    write_staple("stale.der", leaf, middle, middle_key, -3600);
+    write_staple("endless.der", leaf, middle, middle_key, 0);
     X509_free(root), X509_free(middle), X509_free(leaf);
     EVP_PKEY_free(root_key), EVP_PKEY_free(middle_key), EVP_PKEY_free(key);
     EVP_PKEY_free(other), EVP_PKEY_free(rsa);
@@ -125,8 +154,9 @@ static inline void certificates_make(void)
 
 static inline void certificates_remove(void)
 {
-    static const char *const names[] = {"root.pem", "chain.pem",  "key.pem",  "other.pem",
-                                        "rsa.pem",  "locked.pem", "empty.pem"};
+    static const char *const names[] = {"root.pem",  "chain.pem",  "key.pem",   "other.pem",
+                                        "rsa.pem",   "locked.pem", "empty.pem", "staple.der",
+                                        "stale.der", "endless.der"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         (void)unlink(in_folder(names[i]));
     CHECK_EQ(rmdir(certificates_folder), 0);

@@ -155,6 +155,44 @@ static void sessions_are_resumed(void)
     }
 }
 
+/* What a client that asks for it is told of the certificate: the bytes of `file`, or nothing. */
+static void stapled(const char *file, bool expected)
+{
+    struct tls_keys *with;
+    struct server server;
+    char bytes[4096];
+    unsigned char *got;
+    weft_http_tls options = files();
+    options.ocsp = in_folder(file);
+    CHECK_EQ(weft__http_tls_keys_open(&with, &options), 0);
+    FILE *whole = fopen(options.ocsp, "r");
+    size_t size = fread(bytes, 1, sizeof bytes, whole);
+    CHECK(size > 100 && size < sizeof bytes);
+    fclose(whole);
+    for (int asks = 0; asks < 2; asks++) {
+        int fd = server_start(&server, with, echo);
+        struct client client = client_open(clients, fd, (struct client_options){0});
+        if (asks)
+            CHECK_EQ(SSL_set_tlsext_status_type(client.ssl, TLSEXT_STATUSTYPE_ocsp), 1);
+        CHECK_EQ(client_handshake(&client), 0);
+        long there = SSL_get_tlsext_status_ocsp_resp(client.ssl, &got);
+        CHECK_EQ(there, asks && expected ? (long)size : -1);
+        CHECK(there < 0 || memcmp(got, bytes, size) == 0);
+        client_close(&client, true);
+        CHECK_EQ(server_result(&server), 0);
+        close(fd);
+    }
+    weft__http_tls_keys_close(with);
+}
+
+/* One that is out of date would make clients refuse a certificate that is good. */
+static void answers_about_the_certificate_are_stapled(void)
+{
+    stapled("staple.der", true);
+    stapled("endless.der", true);
+    stapled("stale.der", false);
+}
+
 int main(void)
 {
     pair_begin();
@@ -164,6 +202,7 @@ int main(void)
     RUN_BOTH(weak_ciphers_are_not_offered);
     RUN_BOTH(no_renegotiation);
     RUN_BOTH(sessions_are_resumed);
+    RUN_BOTH(answers_about_the_certificate_are_stapled);
     pair_end();
     return 0;
 }

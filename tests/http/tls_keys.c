@@ -86,7 +86,7 @@ static void what_is_no_option(void)
     options.key = NULL;
     refused_in_silence(options);
     options = files();
-    options.reserved[4] = 1;
+    options.reserved[3] = 1;
     refused_in_silence(options);
     static const int versions[] = {-1, 1, 10, 11, 14};
     for (int i = 0; i < 5; i++) {
@@ -107,6 +107,11 @@ static void files_that_are_not_there(void)
     options = files();
     options.key = "/no/such/key.pem";
     refused(options, -ENOENT, options.key, weft_strerror(ENOENT));
+    options = files();
+    options.ocsp = "/no/such/staple.der";
+    refused(options, -ENOENT, options.ocsp, weft_strerror(ENOENT));
+    options.ocsp = options.key;
+    refused(options, -EINVAL, options.ocsp, "there is no OCSP response in it");
     options = files();
     options.certificate = certificates_folder;
     refused(options, -EINVAL, options.certificate, "there is no certificate in it");
