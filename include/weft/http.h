@@ -212,8 +212,10 @@ typedef struct weft_http_stats {
  * Contexts: fiber, thread, handler. */
 WEFT_API int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats);
 
-/* Writes what the Combined Log Format says of it into a text of `size` bytes, with an end of line and a zero; what
- * does not fit is cut. What came from the client is made harmless: \xHH for what is not printable, and for quotes.
+/* Writes what the Combined Log Format says of it into a text of `size` bytes, with an end of line and a zero.
+ * Where there is not enough room the longest texts of the client's are cut, and end with three dots: from
+ * about 120 bytes on the line is whole. What came from the client is made harmless: \xHH for what is not
+ * printable, and for quotes.
  * Returns the number of bytes, without the zero; -EINVAL.
  * Contexts: fiber, thread. */
 WEFT_API int weft_http_log_line(const weft_http_log_entry *entry, char *text, size_t size);

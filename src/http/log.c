@@ -63,21 +63,61 @@ static void put(struct line *line, const char *text)
         line->text[line->used++] = *text;
 }
 
-static void put_safely(struct line *line, const char *text)
+/* A byte of a client's as it is shown; its size. */
+static size_t show(char character, char code[8])
+{
+    unsigned char byte = (unsigned char)character;
+    bool plain = byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\';
+    return (size_t)snprintf(code, 8, plain ? "%c" : "\\x%02x", byte);
+}
+
+static size_t shown_size(const char *text)
 {
     char code[8];
-    if (*text == '\0')
-        text = "-";
+    size_t size = 0;
+    for (; *text != '\0'; text++)
+        size += show(*text, code);
+    return size;
+}
+
+/* At most so many bytes; what is cut ends with three dots. */
+static void put_safely(struct line *line, const char *text, size_t most)
+{
+    char code[8];
+    bool whole = shown_size(text) <= most;
+    size_t room = whole ? most : most > 3 ? most - 3 : 0;
     for (; *text != '\0'; text++) {
-        unsigned char byte = (unsigned char)*text;
-        if (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\')
-            (void)snprintf(code, sizeof code, "%c", byte);
-        else
-            (void)snprintf(code, sizeof code, "\\x%02x", byte);
-        if (line->used + strlen(code) + 2 >= line->size)
-            return;
+        size_t size = show(*text, code);
+        if (size > room)
+            break;
+        room -= size;
         put(line, code);
     }
+    if (!whole && most >= 3)
+        put(line, "...");
+}
+
+/* How many bytes each text may have where there is not enough room for all: what is short stays whole, the others
+ * share the rest. */
+static size_t share_of(const char *const *texts, int count, size_t room)
+{
+    size_t share = 0;
+    for (bool changed = true; changed;) {
+        size_t left = room;
+        int longer = 0;
+        for (int i = 0; i < count; i++) {
+            size_t size = shown_size(texts[i]);
+            if (size <= share)
+                left -= size;
+            else
+                longer++;
+        }
+        if (longer == 0)
+            return room;
+        changed = left / (size_t)longer > share;
+        share = left / (size_t)longer;
+    }
+    return share;
 }
 
 /* "tcp:127.0.0.1:80" without what is around the host. */
@@ -107,26 +147,37 @@ static void put_time(struct line *line)
     put(line, text);
 }
 
+static const char *or_dash(const char *text)
+{
+    return *text != '\0' ? text : "-";
+}
+
 int weft_http_log_line(const weft_http_log_entry *entry, char *text, size_t size)
 {
+    static const char between[] = " - - ", quote[] = " \"", next[] = "\" \"", last[] = "\"";
     if (entry == NULL || text == NULL || size < 2)
         return -EINVAL;
     struct line line = {text, size, 0};
     char numbers[64];
-    put_host(&line, entry->peer);
-    put(&line, " - - ");
-    put_time(&line);
-    put(&line, " \"");
-    put_safely(&line, entry->method);
-    put(&line, " ");
-    put_safely(&line, entry->target);
+    const char *texts[] = {or_dash(entry->method), or_dash(entry->target), or_dash(entry->referer),
+                           or_dash(entry->agent)};
     (void)snprintf(numbers, sizeof numbers, " HTTP/%d.%d\" %d %lld \"", entry->version / 10,
                    entry->version % 10, entry->status, (long long)entry->bytes);
+    put_host(&line, entry->peer);
+    put(&line, between);
+    put_time(&line);
+    put(&line, quote);
+    /* What follows beside the texts, with the end of the line and the zero. */
+    size_t fixed = line.used + 1 + strlen(numbers) + strlen(next) + strlen(last) + 2;
+    size_t share = share_of(texts, 4, size > fixed ? size - fixed : 0);
+    put_safely(&line, texts[0], share);
+    put(&line, " ");
+    put_safely(&line, texts[1], share);
     put(&line, numbers);
-    put_safely(&line, entry->referer);
-    put(&line, "\" \"");
-    put_safely(&line, entry->agent);
-    put(&line, "\"");
+    put_safely(&line, texts[2], share);
+    put(&line, next);
+    put_safely(&line, texts[3], share);
+    put(&line, last);
     text[line.used++] = '\n';
     text[line.used] = '\0';
     return (int)line.used;

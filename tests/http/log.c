@@ -98,6 +98,52 @@ static void lines_are_cut(void)
     CHECK(strstr(text, "GET /\\x01 HTTP/1.1") != NULL);
 }
 
+static int count_of(const char *text, char character)
+{
+    int count = 0;
+    for (; *text != '\0'; text++)
+        count += *text == character;
+    return count;
+}
+
+/* What a client sent is cut, not what is behind it: the line can be read whatever the size. */
+static void long_texts_leave_the_line_whole(void)
+{
+    static char target[3000], agent[3000], text[4000];
+    memset(target, 't', sizeof target - 1);
+    memset(agent, '\x01', sizeof agent - 1);
+    target[0] = '/';
+    weft_http_log_entry entry = {.method = "GET",
+                                 .target = target,
+                                 .referer = "",
+                                 .agent = "",
+                                 .version = 11,
+                                 .status = 200,
+                                 .bytes = 77};
+    int used = weft_http_log_line(&entry, text, 200);
+    CHECK_EQ(used, 199);
+    CHECK(strstr(text, "tttt... HTTP/1.1\" 200 77 \"-\" \"-\"\n") != NULL);
+    CHECK(strstr(text, "\"GET /ttt") != NULL);
+    /* What is short stays as it is. */
+    entry.agent = agent;
+    entry.referer = "http://r/";
+    used = weft_http_log_line(&entry, text, 300);
+    CHECK(used > 290 && used < 300);
+    CHECK(strstr(text, "tttt... HTTP/1.1\" 200 77 \"http://r/\" \"\\x01\\x01") != NULL);
+    CHECK(strstr(text, "\\x01...\"\n") != NULL);
+    for (size_t size = 120; size < 400; size++) {
+        used = weft_http_log_line(&entry, text, size);
+        CHECK(used > 0 && (size_t)used < size);
+        CHECK_EQ(count_of(text, '"'), 6);
+        CHECK(strstr(text, " HTTP/1.1\" 200 77 \"") != NULL);
+        CHECK_STR(text + used - 2, "\"\n");
+    }
+    /* With room for all nothing is cut. */
+    entry.agent = "";
+    CHECK(weft_http_log_line(&entry, text, sizeof text) > 3000);
+    CHECK(strstr(text, "...") == NULL);
+}
+
 /* Hosts of all kinds, as lines name them. */
 static void hosts_are_named(void)
 {
@@ -128,6 +174,7 @@ int main(void)
     RUN(requests_are_logged);
     int before = open_descriptors();
     RUN(lines_are_cut);
+    RUN(long_texts_leave_the_line_whole);
     RUN(hosts_are_named);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
