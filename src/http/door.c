@@ -266,6 +266,22 @@ static void connection_event(struct connection *connection, uint32_t events)
 
 /* Deadlines and the end. */
 
+/* The log is told what there is of the head, if there is memory for that. */
+static void refuse_late(struct connection *connection)
+{
+    weft_http_server *server = connection->door->server;
+    void *object;
+    if (server->options.log != NULL && weft_object_pool_get(server->exchanges, &object) == 0) {
+        struct exchange *exchange = object;
+        weft__http_exchange_restore(exchange, connection);
+        exchange->request.head.method = NULL; /* of whoever had it before */
+        exchange->request.head.count = 0;
+        weft__http_refuse_log(exchange, 408);
+        weft__http_exchange_put(exchange);
+    }
+    (void)weft__http_refuse(connection, 408, true, false);
+}
+
 /* Closes what has waited too long, or all that waits. Gives the next deadline. */
 static int64_t sweep(struct door *door, bool all)
 {
@@ -292,7 +308,7 @@ static int64_t sweep(struct door *door, bool all)
             if (!all) {
                 count_up(&door->server->timed_out);
                 if (lists[i] == LIST_READING && oldest->partial != NULL)
-                    (void)weft__http_refuse(oldest, 408, true, false);
+                    refuse_late(oldest);
             }
             weft__http_close_connection(oldest);
         }

@@ -47,7 +47,7 @@ void weft__http_log(struct exchange *exchange, int status)
         .version = known ? request->head.version : 0,
         .status = status,
         .bytes = exchange->response.sent_body,
-        .nanoseconds = known ? weft_now() - exchange->started : 0,
+        .nanoseconds = exchange->head_size != 0 ? weft_now() - exchange->started : 0,
     };
     tell(&exchange->server->options, &entry);
 }

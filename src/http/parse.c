@@ -448,6 +448,8 @@ static int judge(struct head *head, const struct facts *facts)
 
 static void clear(struct head *head)
 {
+    head->method = head->target = NULL;
+    head->version = 0;
     head->count = 0;
     head->length = 0;
     head->expects_continue = false;
@@ -459,6 +461,7 @@ int64_t weft__http_parse_head(struct head *head, char *data, size_t size, size_t
 {
     size_t bound = size < limit ? size : limit;
     int64_t start = find_start(data, bound);
+    clear(head);
     if (start < 0)
         return start == -400 ? -400 : size >= limit ? -431 : 0;
     int64_t end = find_end(data, (size_t)start, size, limit, seen);
@@ -467,20 +470,60 @@ int64_t weft__http_parse_head(struct head *head, char *data, size_t size, size_t
 
     struct facts facts = {0};
     int status;
-    clear(head);
     char *at = read_line(head, &facts, data + start, &status), *empty = data + end - 2;
-    if (at == NULL)
+    if (at == NULL) {
+        head->method = NULL;
         return status;
+    }
     while (at < empty) {
         if (head->count == head->most)
             return -431;
-        struct field *field = &head->fields[head->count++];
+        struct field *field = &head->fields[head->count];
         at = read_field(field, at, empty);
         if (at == NULL || !note_field(head, &facts, field))
             return -400;
+        head->count++;
     }
     status = judge(head, &facts);
     return status < 0 ? status : end;
+}
+
+/* Behind the characters of a class. */
+static char *skip(char *at, const char *end, int class)
+{
+    while (at < end && is_a(*at, class))
+        at++;
+    return at;
+}
+
+/* A part of a line: a space, or the zero that read_line has put in its place, is behind it. */
+static bool is_separated(const char *at, const char *end)
+{
+    return at < end && (*at == ' ' || *at == '\0');
+}
+
+void weft__http_parse_remains(struct head *head, char *data, size_t size)
+{
+    if (head->method != NULL || size == 0)
+        return;
+    char *end = data + size - 1, *at = data; /* one is for the last zero */
+    for (int i = 0; i < 4 && at < end && (*at == '\r' || *at == '\n'); i++)
+        at++;
+    char *method = at;
+    at = skip(at, end, TOKEN);
+    if (at == method || !is_separated(at, end))
+        return;
+    *at++ = '\0';
+    char *target = at;
+    at = skip(at, end, TARGET);
+    if (at == target)
+        return;
+    head->method = method;
+    head->target = target;
+    bool more = is_separated(at, end);
+    *at++ = '\0';
+    if (more && end - at >= 8 && memcmp(at, "HTTP/1.", 7) == 0 && is_digit(at[7]))
+        head->version = at[7] == '0' ? 10 : 11;
 }
 
 int64_t weft__http_parse_fields(struct field *fields, int most, int *count, char *data, size_t size,

@@ -37,11 +37,16 @@ struct head {
  * the bytes have been changed (zeros after texts); 0 if more is needed: nothing was changed; or a status, negative, with
  * which it is to be refused: -400, -431 (too long, too many fields), -501 (a transfer coding beside
  * chunked), -505 (a major version other than 1; 1.2 and above are read as 1.1), -417 (an expectation other than
- * 100-continue). Then the bytes may have been changed, and what `head` says means nothing.
+ * 100-continue). Then the bytes may have been changed; `head->method` is NULL, or the first line was read: method, target,
+ * version and the first `count` fields are what came, and the rest means nothing.
  * It does not matter in which pieces a head came: the same is found out, but as early as it can be seen.
  * `head->fields` and `head->most` are the caller's. */
 int64_t weft__http_parse_head(struct head *head, char *data, size_t size, size_t limit,
                               size_t *seen);
+
+/* What can be told of a head that was refused, or did not come to its end, where parse_head has not read its first line: sets
+ * method, target and version (0) as far as they can be made out in its bytes, which are changed. For the log. */
+void weft__http_parse_remains(struct head *head, char *data, size_t size);
 
 /* Reads header fields and the empty line behind them (a trailer) from `size` bytes: as above, at most `limit` bytes.
  * Returns the number of bytes; 0 if more is needed; -400, -431. */

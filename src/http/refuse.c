@@ -58,10 +58,8 @@ void weft__http_refuse_log(struct exchange *exchange, int status)
 {
     if (exchange->server->options.log == NULL)
         return;
-    if (exchange->head_size == 0) { /* there is no head that could be shown */
-        exchange->request.head.count = 0;
-        exchange->request.head.method = NULL;
-    }
+    if (exchange->head_size == 0)
+        weft__http_parse_remains(&exchange->request.head, exchange->in, exchange->in_size);
     exchange->response.sent_body = 0;
     weft__http_log(exchange, status);
 }

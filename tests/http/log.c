@@ -144,6 +144,75 @@ static void long_texts_leave_the_line_whole(void)
     CHECK(strstr(text, "...") == NULL);
 }
 
+/* What could be read of a request before it was refused. */
+static void refused_requests_are_logged_with_what_is_known(void)
+{
+    static const struct {
+        const char *request, *line;
+    } rows[] = {
+        {"GET /field HTTP/1.1\r\nHost: a\r\nReferer: http://r/\r\nno field\r\n\r\n",
+         "\"GET /field HTTP/1.1\" 400 0 \"http://r/\" \"-\"\n"},
+        {"GET /host HTTP/1.1\r\nUser-Agent: me\r\n\r\n",
+         "\"GET /host HTTP/1.1\" 400 0 \"-\" \"me\"\n"},
+        {"GET /lf HTTP/1.1\r\nHost: a\n\r\n", "\"GET /lf HTTP/1.1\" 400 0 \"-\" \"-\"\n"},
+        {"\r\nGET /next HTTP/2.0\r\nHost: a\r\n\r\n", "\"GET /next HTTP/0.0\" 505 0 \"-\" \"-\"\n"},
+        {"POST http://b/abs HTTP/1.1\r\nHost: a\r\n\r\n",
+         "\"POST /abs HTTP/1.1\" 400 0 \"-\" \"-\"\n"},
+        {"PUT /coding HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x, chunked\r\n\r\n",
+         "\"PUT /coding HTTP/1.1\" 501 0 \"-\" \"-\"\n"},
+        {"nonsense\r\n\r\n", "\"- - HTTP/0.0\" 400 0 \"-\" \"-\"\n"},
+        {"GET\r\n\r\n", "\"- - HTTP/0.0\" 400 0 \"-\" \"-\"\n"},
+        {"GET /a b\r\n\r\n", "\"GET /a HTTP/0.0\" 400 0 \"-\" \"-\"\n"},
+    };
+    enum { ROWS = sizeof rows / sizeof rows[0] };
+    char expected[300];
+    logged_count = 0;
+    weft_http_server *server = serve_with((weft_http_options){
+        .handler = short_or_long, .log = log_it, .doors = 1, .max_header = 300});
+    for (int i = 0; i < ROWS; i++) {
+        struct client client = client_open(server);
+        client_send(&client, rows[i].request);
+        CHECK(!client_at_end(&client));
+        snprintf(expected, sizeof expected, "127.0.0.1 - - [] %s", rows[i].line);
+        check_line(i, expected);
+        client_close(&client);
+    }
+    /* Too long: a field, and the line itself. */
+    static char many[300], wide[200];
+    memset(many, 'x', 290);
+    memset(wide, 'w', 190);
+    struct client client = client_open(server);
+    client_send(&client, "GET /long HTTP/1.1\r\nHost: a\r\nX: ");
+    client_send(&client, many);
+    EXPECT(&client, 431, NULL);
+    check_line(ROWS, "127.0.0.1 - - [] \"GET /long HTTP/1.1\" 431 0 \"-\" \"-\"\n");
+    client_close(&client);
+    client = client_open(server);
+    client_send(&client, "GET /");
+    client_send(&client, wide);
+    client_send(&client, wide);
+    EXPECT(&client, 431, NULL);
+    AWAIT(__atomic_load_n(&logged_count, __ATOMIC_ACQUIRE) > ROWS + 1);
+    CHECK(strstr(logged[ROWS + 1], "\"GET /www") != NULL);
+    CHECK(strstr(logged[ROWS + 1], "w HTTP/0.0\" 431 0 \"-\" \"-\"\n") != NULL);
+    client_close(&client);
+    end(server);
+}
+
+/* A head that does not come to its end in time. */
+static void late_heads_are_logged(void)
+{
+    logged_count = 0;
+    weft_http_server *server = serve_with((weft_http_options){
+        .handler = short_or_long, .log = log_it, .doors = 1, .header_timeout = 200 * WEFT_MS});
+    struct client client = client_open(server);
+    client_send(&client, "GET /late HTTP/1.1\r\nHost: a\r\n");
+    EXPECT(&client, 408, NULL);
+    check_line(0, "127.0.0.1 - - [] \"GET /late HTTP/1.1\" 408 0 \"-\" \"-\"\n");
+    client_close(&client);
+    end(server);
+}
+
 /* Hosts of all kinds, as lines name them. */
 static void hosts_are_named(void)
 {
@@ -172,6 +241,8 @@ static void hosts_are_named(void)
 int main(void)
 {
     RUN(requests_are_logged);
+    RUN(refused_requests_are_logged_with_what_is_known);
+    RUN(late_heads_are_logged);
     int before = open_descriptors();
     RUN(lines_are_cut);
     RUN(long_texts_leave_the_line_whole);
