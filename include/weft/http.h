@@ -24,7 +24,8 @@
  * wholly come in, is a descriptor and a small record; the head of a request is read before a worker is asked for.
  *
  * Limits. At most max_workers requests are answered at a time, and `queue` wait for that; max_connections may be
- * open, max_per_ip from one address. What is beyond gets 503 with Retry-After at once, without a worker. Heads and
+ * open, max_per_ip from one address. A new connection beyond max_connections takes the place of the one that is idle
+ * for longest after a request. What is beyond gets 503 with Retry-After at once, without a worker. Heads and
  * bodies are bounded in size (431, 413), and everything a client can delay has a deadline.
  *
  * Strict. What is ambiguous is refused with 400, and the connection closed: Content-Length with Transfer-Encoding,
@@ -89,8 +90,13 @@ typedef struct weft_http_options {
     int64_t max_workers;
     /* Requests that may wait for a worker, at most 100,000,000. Default 1,000. -1: none. */
     int64_t queue;
-    /* Connections that may be open, at most 100,000,000. Default 100,000. */
+    /* Connections that may be open, at most 100,000,000. Default 100,000. Each needs a descriptor: not more than the
+     * process may have, less descriptor_reserve. weft_http_open raises the soft limit (RLIMIT_NOFILE) for that, as far
+     * as the hard one allows, and leaves it so: a program that uses select() for others should set keep_limit. */
     int64_t max_connections;
+    /* Descriptors for handlers and the rest of the program, at most 100,000,000. Default: an eighth of the limit, and
+     * at least 32. One connection may always be open. */
+    int64_t descriptor_reserve;
     /* Connections from one IPv4 address, or one /64 of IPv6. Default: as many as in all. */
     int64_t max_per_ip;
     /* Seconds in Retry-After, at most 86,400. Default 1. */
@@ -125,7 +131,9 @@ typedef struct weft_http_options {
     const char *name;
     /* Fibers that watch connections, at most 1,000. Default: one for each processor. */
     int doors;
-    uintptr_t reserved[8]; /* must be zero */
+    /* Not 0: the limit of descriptors is left as it is. */
+    int keep_limit;
+    uintptr_t reserved[7]; /* must be zero */
 } weft_http_options;
 
 /* Makes a server that listens nowhere yet. The options are copied; handler and data must stay.
@@ -205,7 +213,8 @@ typedef struct weft_http_stats {
     int64_t timed_out;     /* connections closed by a deadline */
     int64_t panicked;      /* handlers */
     int64_t accept_errors; /* such as no descriptors left */
-    uintptr_t reserved[4];
+    int64_t evicted;       /* idle connections closed in favour of new ones */
+    uintptr_t reserved[3];
 } weft_http_stats;
 
 /* Returns 0; -EINVAL; -ECHILD in a forked child.

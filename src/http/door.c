@@ -78,21 +78,49 @@ static void listen_again(struct door *door)
     weft_mutex_unlock(&server->lock);
 }
 
-/* A place for one more, or not. */
-static bool has_room(weft_http_server *server, const struct peer *peer)
+/* Closes the connection that waits for its next request for longest; false if none does. Of this door:
+ * another one may be reading from its own. They have as many each. */
+static bool evict(struct door *door)
 {
-    int64_t before = atomic_i64_add_relaxed(&server->connections, 1);
-    if (before < server->options.max_connections && weft__http_limits_enter(server->limits, peer))
-        return true;
-    (void)atomic_i64_add_relaxed(&server->connections, -1);
+    weft_mutex_lock(&door->lock);
+    struct connection *idle = door->lists[LIST_IDLE].first;
+    weft_mutex_unlock(&door->lock);
+    if (idle == NULL)
+        return false;
+    weft__http_take(idle); /* an event of it that was fetched already is nobody's */
+    weft__http_close_connection(idle);
+    count_up(&door->server->evicted);
+    return true;
+}
+
+static bool find_place(struct door *door)
+{
+    weft_http_server *server = door->server;
+    do {
+        if (atomic_i64_add_relaxed(&server->connections, 1) < server->most_connections)
+            return true;
+        (void)atomic_i64_add_relaxed(&server->connections, -1);
+    } while (evict(door));
     return false;
 }
 
-static void welcome(weft_http_server *server, int fd, const struct peer *peer,
-                    struct tls_keys *keys)
+/* A place for one more, or not. An address that has its share takes nobody's place. */
+static bool has_room(struct door *door, const struct peer *peer)
 {
+    struct limits *limits = door->server->limits;
+    if (!weft__http_limits_enter(limits, peer))
+        return false;
+    if (find_place(door))
+        return true;
+    weft__http_limits_leave(limits, peer);
+    return false;
+}
+
+static void welcome(struct door *door, int fd, const struct peer *peer, struct tls_keys *keys)
+{
+    weft_http_server *server = door->server;
     count_up(&server->accepted);
-    if (!has_room(server, peer)) {
+    if (!has_room(door, peer)) {
         count_up(&server->refused);
         weft__http_turn_away(server, fd, keys != NULL);
         return;
@@ -120,7 +148,7 @@ static void accept_some(struct door *door, const struct listener *listener)
     for (int i = 0; i < ACCEPTS; i++) {
         int fd = weft__http_accept(listener->fd, &peer);
         if (fd >= 0) {
-            welcome(server, fd, &peer, listener->keys);
+            welcome(door, fd, &peer, listener->keys);
             continue;
         }
         if (fd == -EAGAIN)

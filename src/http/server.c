@@ -61,6 +61,7 @@ static bool set_options(weft_http_options *options)
         options->doors = weft_processors();
     return in_range(options->max_workers, 1, 10000000) && in_range(options->queue, -1, 100000000) &&
            in_range(options->max_connections, 1, 100000000) &&
+           in_range(options->descriptor_reserve, 0, 100000000) &&
            in_range(options->max_per_ip, 1, INT64_MAX) &&
            in_range(options->retry_after, 1, 86400) && options->header_timeout > 0 &&
            options->idle_timeout > 0 && options->body_timeout > 0 && options->write_timeout > 0 &&
@@ -69,6 +70,19 @@ static bool set_options(weft_http_options *options)
            in_range(options->doors, 1, 1000) &&
            (options->name == NULL ||
             (weft__http_is_value(options->name) && strlen(options->name) < 256));
+}
+
+/* As many connections as are wanted and there are descriptors for. */
+static int64_t bound_connections(const weft_http_options *options)
+{
+    int64_t most = options->max_connections, reserve = options->descriptor_reserve;
+    int64_t wanted = most + (reserve != 0 ? reserve : most / 7 + 32); /* an eighth of the sum */
+    int64_t limit = weft__http_descriptors(options->keep_limit != 0 ? 0 : wanted);
+    if (reserve == 0)
+        reserve = limit / 8 > 32 ? limit / 8 : 32;
+    if (limit - reserve < most)
+        most = limit - reserve;
+    return most > 0 ? most : 1;
 }
 
 /* Parts, each made by one function and undone by another, which may be called if it was not made. */
@@ -192,8 +206,10 @@ int weft_http_open(weft_http_server **out, const weft_http_options *options)
     if (options != NULL)
         server->options = *options;
     int error = set_options(&server->options) ? 0 : -EINVAL;
-    if (error == 0)
+    if (error == 0) {
+        server->most_connections = bound_connections(&server->options);
         error = copy_texts(server);
+    }
     if (error == 0)
         error = open_pools(server);
     if (error == 0)
@@ -399,5 +415,6 @@ int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats)
     stats->timed_out = atomic_i64_load_relaxed(&server->timed_out);
     stats->panicked = atomic_i64_load_relaxed(&server->panicked);
     stats->accept_errors = atomic_i64_load_relaxed(&server->accept_errors);
+    stats->evicted = atomic_i64_load_relaxed(&server->evicted);
     return 0;
 }

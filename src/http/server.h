@@ -117,7 +117,8 @@ struct door {
 
 struct weft_http_server {
     weft_http_options options;
-    weft_mutex lock; /* guards listeners, their number, and the stop */
+    int64_t most_connections; /* by the options, and the limit of descriptors */
+    weft_mutex lock;          /* guards listeners, their number, and the stop */
     struct listener listeners[HTTP_LISTENERS];
     int listener_count;
     atomic_u32 stopping;
@@ -137,7 +138,8 @@ struct weft_http_server {
     weft_wg running; /* doors */
 
     atomic_u64 next_door;
-    atomic_i64 connections, accepted, requests, refused, bad, timed_out, panicked, accept_errors;
+    atomic_i64 connections, accepted, requests, refused, bad, timed_out, panicked, accept_errors,
+        evicted;
 };
 
 /* ---- door.c ---- */

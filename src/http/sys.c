@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -226,6 +227,22 @@ void weft__http_cut(int fd)
 void weft__http_close_fd(int fd)
 {
     (void)close(fd);
+}
+
+/* Descriptors. */
+
+int64_t weft__http_descriptors(int64_t wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return INT64_MAX;
+    if (limit.rlim_cur < (rlim_t)wanted && limit.rlim_cur < limit.rlim_max) {
+        struct rlimit raised = {.rlim_max = limit.rlim_max};
+        raised.rlim_cur = (rlim_t)wanted < limit.rlim_max ? (rlim_t)wanted : limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+            limit = raised;
+    }
+    return limit.rlim_cur <= INT64_MAX ? (int64_t)limit.rlim_cur : INT64_MAX;
 }
 
 /* Time and chance. */

@@ -66,6 +66,11 @@ void weft__http_end_sending(int fd);
 void weft__http_cut(int fd); /* both directions: who waits for it is told */
 void weft__http_close_fd(int fd);
 
+/* ---- descriptors ---- */
+
+/* How many the process may have; raised to `wanted` before, as far as that goes, if that is more than there may be. */
+int64_t weft__http_descriptors(int64_t wanted);
+
 /* ---- time and chance ---- */
 
 int64_t weft__http_seconds(void); /* since 1970 */

@@ -49,6 +49,7 @@ static void refuses_bad_options(void)
         {.queue = -2},
         {.queue = WEFT_UNLIMITED},
         {.max_connections = -1},
+        {.descriptor_reserve = -1},
         {.max_per_ip = -1},
         {.retry_after = -1},
         {.header_timeout = -1},
@@ -64,7 +65,7 @@ static void refuses_bad_options(void)
         {.name = "a\r\nb: c"},
         {.name = long_name},
         {.reserved = {1}},
-        {.reserved = {[7] = 1}},
+        {.reserved = {[sizeof good.reserved / sizeof good.reserved[0] - 1] = 1}},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         if (weft_http_open(&server, &bad[i]) != -EINVAL)

@@ -1,0 +1,185 @@
+/*
+ * full.c: a server with as many connections as it may have, and how many these are: the limit of
+ * descriptors counts too. An idle one makes room for a new one; one that has a request does not.
+ */
+#include <sys/resource.h>
+#include <weft/runtime.h>
+#include <weft/sem.h>
+
+#include "descriptors.h"
+#include "http.h"
+#include "http/server.h"
+
+enum { MOST = 3 };
+
+static weft_sem entered = WEFT_SEM_INIT(0), gate = WEFT_SEM_INIT(0);
+
+static void answer(weft_http_request *request, weft_http_response *response, void *data)
+{
+    (void)data;
+    if (strcmp(weft_http_path(request), "/wait") == 0) {
+        weft_sem_release(&entered, 1);
+        weft_sem_acquire(&gate, 1);
+    }
+    (void)weft_http_puts(response, "hello");
+}
+
+static weft_http_server *serve_few(void)
+{
+    return serve_with((weft_http_options){.handler = answer, .max_connections = MOST, .doors = 1});
+}
+
+static void ask_hello(struct client *client)
+{
+    client_send(client, GET("/"));
+    EXPECT(client, 200, "hello");
+}
+
+/* So many connections that are idle, the first for longest. */
+static void be_idle(weft_http_server *server, struct client *clients, int count)
+{
+    int64_t before = stats_of(server).idle;
+    for (int i = 0; i < count; i++) {
+        clients[i] = client_open(server);
+        ask_hello(&clients[i]);
+        AWAIT(stats_of(server).idle == before + i + 1);
+    }
+}
+
+static void the_longest_idle_makes_room(void)
+{
+    weft_http_server *server = serve_few();
+    struct client old[MOST], new[2];
+    be_idle(server, old, MOST);
+    ask_hello(&old[0]); /* so the next one is idle for longest */
+    AWAIT(stats_of(server).idle == MOST);
+    new[0] = client_open(server);
+    ask_hello(&new[0]);
+    CHECK(client_at_end(&old[1]));
+    CHECK_EQ(stats_of(server).connections, MOST);
+    new[1] = client_open(server);
+    ask_hello(&new[1]);
+    CHECK(client_at_end(&old[2]));
+    ask_hello(&old[0]); /* it is still there */
+    CHECK_EQ(stats_of(server).evicted, 2);
+    CHECK_EQ(stats_of(server).refused, 0);
+    for (int i = 0; i < MOST; i++)
+        client_close(&old[i]);
+    for (int i = 0; i < 2; i++)
+        client_close(&new[i]);
+    end(server);
+}
+
+static void the_busy_stay(void)
+{
+    weft_http_server *server = serve_few();
+    struct client busy[MOST];
+    for (int i = 0; i < MOST; i++) {
+        busy[i] = client_open(server);
+        client_send(&busy[i], GET("/wait"));
+        weft_sem_acquire(&entered, 1);
+    }
+    struct client late = client_open(server);
+    EXPECT(&late, 503, NULL);
+    client_close(&late);
+    CHECK_EQ(stats_of(server).evicted, 0);
+    weft_sem_release(&gate, MOST);
+    for (int i = 0; i < MOST; i++) {
+        EXPECT(&busy[i], 200, "hello");
+        client_close(&busy[i]);
+    }
+    end(server);
+}
+
+/* An address that has all it may have gets no more by that. */
+static void a_share_is_a_share(void)
+{
+    weft_http_server *server = serve_with((weft_http_options){
+        .handler = answer, .max_connections = MOST, .max_per_ip = MOST - 1, .doors = 1});
+    struct client old[MOST - 1];
+    be_idle(server, old, MOST - 1);
+    struct client late = client_open(server);
+    EXPECT(&late, 503, NULL);
+    client_close(&late);
+    for (int i = 0; i < MOST - 1; i++) {
+        ask_hello(&old[i]);
+        client_close(&old[i]);
+    }
+    CHECK_EQ(stats_of(server).evicted, 0);
+    end(server);
+}
+
+/* ---- descriptors ---- */
+
+static rlim_t limit_now(void)
+{
+    struct rlimit limit;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    return limit.rlim_cur;
+}
+
+static void set_soft_limit(rlim_t soft)
+{
+    struct rlimit limit;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = soft;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static int64_t most_with(weft_http_options options)
+{
+    weft_http_server *server;
+    CHECK_EQ(weft_http_open(&server, &options), 0);
+    int64_t most = server->most_connections;
+    weft_http_close(server);
+    return most;
+}
+
+static void descriptors_are_counted(void)
+{
+    rlim_t before = limit_now();
+    set_soft_limit(400);
+    CHECK_EQ(most_with((weft_http_options){.keep_limit = 1}), 350); /* less an eighth */
+    CHECK_EQ(most_with((weft_http_options){.keep_limit = 1, .descriptor_reserve = 100}), 300);
+    CHECK_EQ(most_with((weft_http_options){.keep_limit = 1, .descriptor_reserve = 1000}), 1);
+    CHECK_EQ(most_with((weft_http_options){.keep_limit = 1, .max_connections = 10}), 10);
+    set_soft_limit(200);
+    CHECK_EQ(most_with((weft_http_options){.keep_limit = 1}), 168); /* less 32 */
+    CHECK_EQ(limit_now(), 200);
+    set_soft_limit(before);
+}
+
+static void the_limit_is_raised(void)
+{
+    struct rlimit limit;
+    rlim_t before = limit_now();
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_max < 1000) {
+        printf("the hard limit is too low: left out\n");
+        return;
+    }
+    set_soft_limit(100);
+    CHECK_EQ(most_with((weft_http_options){.max_connections = 500}), 500);
+    CHECK(limit_now() >= 500 + 500 / 8 && limit_now() <= 1000); /* not by more than that takes */
+    set_soft_limit(100);
+    CHECK_EQ(most_with((weft_http_options){.max_connections = 500, .descriptor_reserve = 50}), 500);
+    CHECK_EQ(limit_now(), 550);
+    /* As far as it goes. */
+    int64_t all = limit.rlim_max < 100000000 ? (int64_t)limit.rlim_max : 100000000;
+    int64_t most = most_with((weft_http_options){.max_connections = 100000000});
+    CHECK(most > all / 2 && most <= all);
+    set_soft_limit(before);
+}
+
+int main(void)
+{
+    int before = open_descriptors();
+    RUN(the_longest_idle_makes_room);
+    RUN(the_busy_stay);
+    RUN(a_share_is_a_share);
+    RUN(descriptors_are_counted);
+    RUN(the_limit_is_raised);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(open_descriptors(), before);
+    return 0;
+}
