@@ -82,6 +82,9 @@ weft__guard_call:
         ldp     d12, d13, [sp, #128]
         ldp     d14, d15, [sp, #144]
         ldp     x29, x30, [sp], #176
+        .cfi_def_cfa_offset 0
+        .cfi_restore x29
+        .cfi_restore x30
         ret
         .cfi_endproc
         .size   weft__guard_call, . - weft__guard_call

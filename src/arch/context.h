@@ -4,8 +4,11 @@
  * A context is where to go on: a stack pointer, an address, the frame pointer, and the
  * floating-point control words, which the ABI says a call keeps. The switch is written inline and
  * tells the compiler that every other register is lost, so the compiler saves what is live and no
- * more, and the stack and its unwind information stand half-switched for three instructions only. A
- * context is entered exactly once after each time it was saved or made.
+ * more. A context is entered exactly once after each time it was saved or made.
+ *
+ * From the load of the stack pointer to the jump the frame is that of neither context: a handler that takes a backtrace
+ * there (a sampling profiler) would read a return address where none is. The unwind information says that there is no
+ * caller (SWITCH_BEGINS, SWITCH_ENDS), so unwinding ends.
  *
  * The control words are nearly always the same on both sides, and loading them is slow: they are
  * loaded only where they differ.
@@ -24,6 +27,19 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* A compiler that writes no unwind information by the assembler's directives has none to be put right. */
+#ifdef __GCC_HAVE_DWARF2_CFI_ASM
+#if defined(__x86_64__)
+#define SWITCH_BEGINS ".cfi_remember_state\n\t.cfi_undefined rip\n\t"
+#else
+#define SWITCH_BEGINS ".cfi_remember_state\n\t.cfi_undefined x30\n\t"
+#endif
+#define SWITCH_ENDS ".cfi_restore_state\n"
+#else
+#define SWITCH_BEGINS
+#define SWITCH_ENDS
+#endif
 
 struct context {
     void *sp;
@@ -87,8 +103,7 @@ static inline void context_switch(struct context *save, const struct context *lo
                      "stmxcsr 24(%0)\n\t"
                      "fnstcw  28(%0)\n\t"
                      "movl    24(%0), %%eax\n\t"
-                     "movzwl  28(%0), %%edx\n\t"
-                     "movq    0(%1), %%rsp\n\t"
+                     "movzwl  28(%0), %%edx\n\t" SWITCH_BEGINS "movq    0(%1), %%rsp\n\t"
                      "movq    16(%1), %%rbp\n\t"
                      "xorl    24(%1), %%eax\n\t"
                      "testl   $0xffc0, %%eax\n\t"
@@ -99,8 +114,7 @@ static inline void context_switch(struct context *save, const struct context *lo
                      "2:\n\t"
                      "ldmxcsr 24(%1)\n\t"
                      "fldcw   28(%1)\n\t"
-                     "jmpq    *8(%1)\n"
-                     "1:\n\t"
+                     "jmpq    *8(%1)\n" SWITCH_ENDS "1:\n\t"
                      "endbr64"
                      : "+D"(save), "+S"(load)
                      :
@@ -122,15 +136,13 @@ static inline void context_switch(struct context *save, const struct context *lo
                      "stp     x3, x2, [x0]\n\t"
                      "mrs     x4, fpcr\n\t"
                      "stp     x29, x4, [x0, #16]\n\t"
-                     "ldp     x3, x2, [x1]\n\t"
-                     "ldp     x29, x5, [x1, #16]\n\t"
+                     "ldp     x3, x2, [x1]\n\t" SWITCH_BEGINS "ldp     x29, x5, [x1, #16]\n\t"
                      "mov     sp, x3\n\t"
                      "cmp     x4, x5\n\t"
                      "b.eq    2f\n\t"
                      "msr     fpcr, x5\n"
                      "2:\n\t"
-                     "br      x2\n"
-                     "1:\n\t"
+                     "br      x2\n" SWITCH_ENDS "1:\n\t"
                      "hint    #36" /* bti j */
                      : "+r"(from), "+r"(to)
                      :
