@@ -74,47 +74,10 @@ void weft__pool_log(weft_pool *pool, const char *line)
         weft__warn("pool \"%s\": %s", pool->name, line);
 }
 
-/* Giving workers back in shares. */
-
-/* Called by the timer. */
-static void shrink(void *arg)
-{
-    weft_pool *pool = arg;
-    struct errands errands = {.first = NULL};
-    bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
-    int64_t surplus = pool->idle.length - pool->options.keep;
-    int64_t share = surplus / pool->options.shrink;
-    for (int64_t i = 0; surplus > 0 && i < (share > 0 ? share : 1); i++)
-        (void)weft__pool_end_oldest(pool, &errands);
-    pool->shrink_armed = pool->idle.length > pool->options.keep;
-    bool again = pool->shrink_armed;
-    weft__pool_unlatch(pool, &errands);
-    leave_if_fiber(fiber);
-    if (again)
-        (void)weft_timer_start(pool->shrinker, weft_after(pool->options.expiry), 0);
-}
-
-bool weft__pool_shrinks_now(weft_pool *pool)
-{
-    if (pool->shrinker == NULL || pool->shrink_armed || pool->idle.length < pool->options.keep ||
-        pool->options.expiry == WEFT_NEVER)
-        return false;
-    pool->shrink_armed = true;
-    return true;
-}
-
-void weft__pool_shrink_later(weft_pool *pool)
-{
-    (void)weft_timer_start(pool->shrinker, weft_after(pool->options.expiry), 0);
-}
-
 /* Opening. */
 
 static void free_pool(weft_pool *pool)
 {
-    if (pool->shrinker != NULL)
-        (void)weft_timer_close(pool->shrinker);
     weft__shards_close(pool);
     weft__keys_free(pool);
     weft__sys_free(pool);
@@ -160,12 +123,6 @@ static int open_pool(weft_pool **out, const weft_pool_options *options, void *si
     weft_pool *pool = make(options, site);
     if (pool == NULL)
         return -ENOMEM;
-    if (options->shrink != 0)
-        error = weft_timer_open(&pool->shrinker, shrink, pool);
-    if (error != 0) {
-        free_pool(pool);
-        return error;
-    }
     weft__pools_add(pool);
     error = weft__pool_prestart(pool, options->prestart);
     if (error != 0) {

@@ -7,10 +7,6 @@
 #include "pool/pool_internal.h"
 
 void weft__pool_log(weft_pool *pool, const char *line);
-/* Under the latch, when a worker has come to rest: true if idle workers are to be given back in
- * a while; then the caller starts the clock when it has released the latch. */
-bool weft__pool_shrinks_now(weft_pool *pool);
-void weft__pool_shrink_later(weft_pool *pool);
 /* Ends admission for all but own tasks; `kept`: it is not stopped before this is called again
  * without. */
 void weft__pool_begin_stop(weft_pool *pool, bool kept);

@@ -56,7 +56,6 @@
 #define WEFT_POOL_POOL_INTERNAL_H
 
 #include <weft/pool.h>
-#include <weft/timer.h>
 
 #include "base/latch.h"
 #include "base/line.h"
@@ -137,6 +136,7 @@ struct weft_pool {
 
     int64_t workers;     /* that exist, or are being made */
     int64_t failing;     /* of those: could not start, and will try again */
+    int64_t next_share;  /* when idle workers may be given back next, in shares */
     int64_t visitors;    /* calls that still need the pool: it is not stopped before they end */
     int64_t caller_runs; /* tasks that their submitter runs at this moment */
     void *stoppers;      /* waiters: for the pool to be stopped */
@@ -152,8 +152,6 @@ struct weft_pool {
     uint32_t shard_count;
     struct shard *shards;
     weft_pool_options options;
-    weft_timer *shrinker; /* NULL: each idle worker has its own clock */
-    bool shrink_armed;
     bool drains; /* the default pool: its idle workers end when the runtime shuts down */
     char name[FIBER_NAME_SIZE];
     int stack_class;                     /* -1: the default */

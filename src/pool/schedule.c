@@ -37,6 +37,7 @@
 #include <errno.h>
 #include <string.h>
 #include <weft/schedule.h>
+#include <weft/timer.h>
 
 #include "base/assert.h"
 #include "pool/submit.h"

@@ -313,7 +313,7 @@ static bool turn_is_over(const struct worker *worker, struct shard *shard)
     return over;
 }
 
-enum next { NEXT_TASK, NEXT_YIELD, NEXT_AGAIN, NEXT_SHRINK, NEXT_REST, NEXT_END };
+enum next { NEXT_TASK, NEXT_YIELD, NEXT_AGAIN, NEXT_REST, NEXT_END };
 
 /* Under the latch, for a worker that found nothing. */
 static enum next choose_rest(weft_pool *pool, struct worker *worker, struct errands *errands)
@@ -326,7 +326,7 @@ static enum next choose_rest(weft_pool *pool, struct worker *worker, struct erra
     if ((pool->state != POOL_OPEN && pool->inside == 0) ||
         (pool->drains && atomic_u32_load_relaxed(&weft__sched.draining)))
         return NEXT_END;
-    return weft__pool_shrinks_now(pool) ? NEXT_SHRINK : NEXT_REST;
+    return NEXT_REST;
 }
 
 /* Under the latch, if the inbox is empty and cannot be filled: submitters that wait are served,
@@ -388,8 +388,6 @@ static noinline enum next next_task(struct worker *worker)
         runtime_leave(thread_self());
         if (next == NEXT_YIELD)
             weft_yield(); /* whatever else is ready on this processor has its turn */
-        if (next == NEXT_SHRINK)
-            weft__pool_shrink_later(worker->pool);
         if (next == NEXT_TASK)
             enter_task(worker);
         if (next == NEXT_TASK || next == NEXT_END)
@@ -400,18 +398,35 @@ static noinline enum next next_task(struct worker *worker)
 
 /* Resting. */
 
+/* Under the latch: a worker has expired, and more are idle than are kept. True: it ends. If they
+ * are given back in shares, the first that expires in a period ends the others of its share. */
+static bool give_back(weft_pool *pool, int64_t surplus, struct errands *errands)
+{
+    int64_t now = weft__now();
+    if (pool->options.shrink == 0)
+        return true;
+    if (now < pool->next_share)
+        return false;
+    pool->next_share = now + pool->options.expiry;
+    for (int64_t share = surplus / pool->options.shrink; share > 1; share--)
+        (void)weft__pool_end_oldest(pool, errands);
+    return true;
+}
+
 /* After the time for which it was to rest: whether it is kept all the same. */
 static noinline bool stays_expired(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
+    struct errands errands = {.first = NULL};
     latch_acquire(&pool->latch);
     /* If it is not in the list any more, one who wanted to wake it found it expired, and took
      * another. */
     if (worker->state == WORKER_IDLE)
         line_leave(&pool->idle, &worker->link);
     worker->state = WORKER_LOOSE;
-    bool stays = pool->idle.length < pool->options.keep;
-    latch_release(&pool->latch);
+    int64_t surplus = pool->idle.length + 1 - pool->options.keep;
+    bool stays = surplus <= 0 || !give_back(pool, surplus, &errands);
+    weft__pool_unlatch(pool, &errands);
     return stays;
 }
 
@@ -419,7 +434,7 @@ static noinline bool stays_expired(struct worker *worker)
 static noinline int64_t become_idle(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
-    bool kept = pool->options.shrink != 0 || pool->idle.length < pool->options.keep;
+    bool kept = pool->idle.length < pool->options.keep;
     worker->state = WORKER_IDLE;
     line_add(&pool->idle, &worker->link);
     return kept ? WEFT_NEVER : weft_after(pool->options.expiry);

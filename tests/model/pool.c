@@ -271,24 +271,6 @@ int weft__stack_class(size_t size)
     return 0;
 }
 
-int weft_timer_open(weft_timer **timer, void (*function)(void *), void *arg)
-{
-    (void)timer, (void)function, (void)arg;
-    return -ENOSYS;
-}
-
-int weft_timer_start(weft_timer *timer, int64_t deadline, int64_t period)
-{
-    (void)timer, (void)deadline, (void)period;
-    return -ENOSYS;
-}
-
-int weft_timer_close(weft_timer *timer)
-{
-    (void)timer;
-    return -ENOSYS;
-}
-
 bool weft__guarded(struct guard *guard, void (*function)(void *), void *arg)
 {
     (void)guard;
