@@ -55,11 +55,10 @@ bool weft__workers_suffice(const weft_pool *pool, bool dry)
 
 bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck)
 {
-    int64_t coming = pool->called + pool->starting;
     return !pool->paused && pool_busy(pool) < pool->capacity &&
            weft__pool_actives(pool) - stuck < weft__sched.processor_count &&
-           (atomic_i64_load_relaxed(&pool->ready) > coming ||
-            atomic_i64_load_relaxed(&pool->ready) + weft__inboxes_length(pool) > coming);
+           (atomic_i64_load_relaxed(&pool->ready) > pool->starting ||
+            atomic_i64_load_relaxed(&pool->ready) + weft__inboxes_length(pool) > pool->starting);
 }
 
 /* An idle worker, claimed with what it is to do; NULL if there is none. */
@@ -87,10 +86,8 @@ void weft__pool_call_worker(weft_pool *pool, struct errands *errands)
 {
     struct worker *worker = claim_idle(pool, pool->options.reuse == WEFT_FIFO, WORKER_WORK);
     if (worker != NULL) {
-        worker->state = WORKER_ACTIVE;
-        line_add(&pool->active, &worker->link);
-        worker->called = true;
-        pool->called++;
+        worker->state = WORKER_STARTING;
+        pool->starting++;
         errands_wake(errands, &worker->fiber->waiter);
     } else if (pool->failing == 0 && !errands->make_worker) {
         weft__pool_count_new(pool);
@@ -158,6 +155,7 @@ static noinline void make_failed(weft_pool *pool)
     latch_acquire(&pool->latch);
     pool->workers--;
     pool->starting--;
+    weft__outboxes_close(pool);
     bool lacks = weft__pool_actives(pool) == 0 && weft__pool_wants_worker(pool, 0);
     conclude(pool, &errands);
     weft__pool_unlatch(pool, &errands);

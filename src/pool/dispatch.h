@@ -44,10 +44,6 @@ void weft__pool_call_worker(weft_pool *pool, struct errands *errands);
 bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck);
 /* Active workers that have a processor, as far as is known, and those that start. */
 int64_t weft__pool_actives(const weft_pool *pool);
-static inline bool weft__pool_has_active(const weft_pool *pool)
-{
-    return weft__pool_actives(pool) > pool->starting;
-}
 /* One more active worker would have no processor. */
 bool weft__workers_suffice(const weft_pool *pool, bool dry);
 /* Ends the worker that is idle longest. */

@@ -265,7 +265,7 @@ static int64_t count_stuck(weft_pool *pool)
          worker = worker_of(worker->link.next)) {
         uint32_t ended = atomic_u32_load_relaxed(&worker->ended);
         bool lost = (atomic_u32_load_relaxed(&worker->fiber->outside) & OUTSIDE_LOST) != 0;
-        stuck += ended == worker->watched && !worker->called && !lost;
+        stuck += ended == worker->watched && !lost;
         worker->watched = ended;
     }
     return stuck;

@@ -24,14 +24,14 @@
  *
  * A worker is
  *
- *   STARTING   made, in on_worker_start; holds a place
+ *   STARTING   made or woken, and has not looked for a task yet; holds a place
  *   ACTIVE     runs tasks that have not parked, and looks for more; there are at most as many as processors
  *   BLOCKED    its task has parked at least once; it holds its place, and when the task ends it takes the next
  *   IDLE       parked in the list of idle workers; holds no place
  *   LOOSE      in transition: on no list
  *
- *              woken                                  the task parks
- *     IDLE ------------> ACTIVE <------------------------------------------> BLOCKED
+ *          woken           looks                      the task parks
+ *     IDLE ----> STARTING -> ACTIVE <--------------------------------------> BLOCKED
  *       ^                  |       the next task did not park                   |
  *       |__________________|____________________________________________________|
  *                        nothing is ready, or busy > capacity
@@ -89,7 +89,6 @@ struct worker {
     bool armed;       /* the task's own code runs: a fault in it is the task's (failure.c) */
     bool moves;       /* it begins anew on another hot stack, and has started already */
     bool counted;     /* its task was counted as ended already */
-    bool called;      /* counted in the pool's `called`; latch */
     bool lends;       /* counted in the pool's `lent`; latch */
     bool parked;      /* its task has parked; the worker's */
     uint32_t watched; /* `ended` at the last look of failure.c; latch */
@@ -119,7 +118,6 @@ struct weft_pool {
     struct line idle;      /* workers */
     int64_t blocked;       /* workers */
     int64_t starting;      /* workers */
-    int64_t called;        /* active workers that were woken and have not come yet */
     int64_t lent;          /* places of workers that wait for this pool's tasks */
     uint32_t inboxes;      /* shards that have a chunk */
     uint32_t outboxes;     /* that are open */

@@ -38,8 +38,8 @@
  * late is written to where nobody reads.
  *
  * No task is forgotten in an outbox: one is opened only while there is an active worker that has
- * its processor, and tasks are ready; all are closed when an active worker's task parks, when it
- * finds the queue empty, or before it rests; and one that is open at two looks of failure.c is
+ * its processor, or one that starts, and tasks are ready; all are closed when its task parks, when
+ * it finds the queue empty, before it rests, or if it cannot be made or started; and one that is open at two looks of failure.c is
  * closed. While a task of low priority is ready none is open: it would be taken first. Its places
  * are not missed: whoever finds the pool full, waits for all, or stops it closes all first. While
  * submitters wait in line none is open, so they are not overtaken. The tasks of one fiber keep
@@ -257,7 +257,7 @@ static bool open_outbox(weft_pool *pool, struct shard *shard)
 {
     int64_t room = (pool_limit(pool) - pool->inside) / (2 * (int64_t)pool->shard_count);
     if (room < OUTBOX_LEAST || atomic_i64_load_relaxed(&pool->ready) == 0 ||
-        pool->line.length > 0 || pool->queues[LOW].length > 0 || !weft__pool_has_active(pool) ||
+        pool->line.length > 0 || pool->queues[LOW].length > 0 ||
         !weft__workers_suffice(pool, false))
         return false;
     if (shard->outbox == NULL && (shard->outbox = make_outbox()) == NULL)

@@ -132,8 +132,6 @@ void weft__worker_start_anew(struct worker *worker)
     struct errands errands = {.first = NULL};
     (void)runtime_enter(thread_self());
     latch_acquire(&pool->latch);
-    pool->called -= worker->called;
-    worker->called = false;
     weft__worker_come_loose(pool, worker);
     worker->state = WORKER_STARTING;
     pool->starting++;

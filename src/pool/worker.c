@@ -348,8 +348,6 @@ static noinline enum next choose(struct worker *worker)
     struct shard *shard = shard_here(pool);
     enum next next = NEXT_TASK;
     latch_acquire(&pool->latch);
-    pool->called -= worker->called;
-    worker->called = false;
     if (shard != NULL) {
         weft__shard_collect(pool, shard);
         weft__inbox_clear(pool, shard);

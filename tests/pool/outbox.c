@@ -246,7 +246,7 @@ static void an_old_one_is_closed(void)
     on_one_machine(leave_some, NULL);
 }
 
-/* A worker that only starts is not active, and may not get to it. */
+/* A worker that starts may wait instead of looking for tasks: then no outbox is open. */
 
 static struct gate start_gate;
 
@@ -265,15 +265,16 @@ static void submit_while_it_starts(void *arg)
         pool_open((weft_pool_options){.capacity = CAPACITY, .on_worker_start = start_at_gate});
     for (int i = 0; i < 10; i++) {
         submit_counts(pool, &ran, 1);
-        CHECK(!outbox_is_open(pool));
-        weft_yield();
+        do
+            weft_yield();
+        while (outbox_is_open(pool));
     }
     gate_open(&start_gate);
     await_all(pool);
     pool_close(pool);
 }
 
-static void one_that_starts_is_not_active(void)
+static void one_that_starts_and_waits_closes_it(void)
 {
     on_one_machine(submit_while_it_starts, NULL);
 }
@@ -510,7 +511,7 @@ int main(void)
     RUN_PLAIN(low_ones_come_after, "a thread");
     RUN_PLAIN(memory_for_it_may_fail, "lets its own memory fail");
     RUN_BOTH(an_old_one_is_closed);
-    RUN_BOTH(one_that_starts_is_not_active);
+    RUN_BOTH(one_that_starts_and_waits_closes_it);
     RUN_PLAIN(places_of_others_count, "each has a processor to itself");
     RUN_PLAIN(what_is_in_one_runs, "computes until another processor has run them");
     RUN_BOTH(an_inbox_keeps_its_order);
