@@ -30,12 +30,31 @@
  *
  * No task runs inside another. Each runs in a worker, a fiber of the pool, from its first
  * instruction to its end, on a stack of its own; except where WEFT_CALLER_RUNS asks for it. A task
- * begins with no fiber-local values, no deferred calls, errno 0, and bound to no context (or to
- * what on_worker_start has bound); what it leaves of these is gone when it ends.
+ * begins with no fiber-local values, no deferred calls and errno 0, bound to the pool's context (or,
+ * without one, to what on_worker_start has bound, if anything); what it leaves of these is gone
+ * when it ends.
  *
  * A task that is admitted (the submit returned 0) runs exactly once, unless it is dropped by policy
- * (WEFT_DROP_OLDEST), cancelled through its handle or its context, or the pool is aborted: then
- * on_drop is called; or, for a task that has one, its handle or its group says so.
+ * (WEFT_DROP_OLDEST), cancelled through its handle or its context, or the pool is aborted or its
+ * context ends: then on_drop is called; or, for a task that has one, its handle or its group says
+ * so.
+ *
+ * The pool's context. A pool that is opened with `context`, or as `cancellable`, has a context of
+ * its own (weft/context.h), under `context`. Its tasks are bound to that, in workers and, by
+ * WEFT_CALLER_RUNS, in their submitters; but for those with a handle and those of groups, which
+ * have their own. It is cancelled
+ *   - by weft_pool_cancel, for what runs at that moment; a new one takes its place;
+ *   - when `context` ends, by hand, by a timeout or because it is closed. That is the end of the
+ *     pool. At one moment nothing more begins, and admission ends as by weft_pool_stop, but for the
+ *     pool's own tasks too: -ESHUTDOWN, also to those who wait in a submit. Then the contexts of
+ *     all tasks that run are cancelled, with the error of `context`, those of tasks with a handle
+ *     too, and the groups of those that are of a group; schedules end as by a stop, and the tasks
+ *     that have not begun are dropped as by weft_pool_abort. All that is done when
+ *     weft_context_cancel returns: on_drop is called by it. (After a timeout a fiber of the
+ *     context's does it.) When the tasks that run have ended the pool is stopped. It must be closed
+ *     as any other, and cannot be opened again.
+ * A task must not cancel it by weft_context_current(): it would be cancelled for all tasks, those
+ * that begin later too, until weft_pool_cancel.
  *
  * A task that panics (weft/panic.h) has ended; the worker goes on with the next. So it is for all
  * functions of the options: a panic in one of them is counted, reported on stderr, and over; a
@@ -76,8 +95,8 @@ typedef struct weft_pool weft_pool;
 enum {
     WEFT_BLOCK = 0,   /* waits its turn; first come, first served */
     WEFT_REJECT,      /* -EAGAIN */
-    WEFT_CALLER_RUNS, /* calls the task itself, bound to no context and without worker state, and returns when it is done; the
-                         task counts as running, and holds no place. Waits, as WEFT_BLOCK, while the pool is paused, and with a task
+    WEFT_CALLER_RUNS, /* calls the task itself, bound to the pool's context or to none and without worker state, and returns
+                         when it is done; the task counts as running, and holds no place. Waits, as WEFT_BLOCK, while the pool is paused, and with a task
                          that has a key. From inside a task that its submitter runs: admitted beyond the limit */
     WEFT_DROP_NEWEST, /* drops the new task: on_drop is called, submit returns 0 */
     WEFT_DROP_OLDEST, /* drops, of the tasks of the lowest priority that have not begun, the one that was admitted
@@ -127,7 +146,8 @@ typedef struct weft_pool_options {
 
     /* Called in each worker when it starts and when it ends; *state is the worker's own, NULL at
      * first, found by weft_pool_worker_state. A context that start binds (weft_context_bind) is
-     * bound when each task of the worker begins; fiber-locals that it sets end when it returns.
+     * bound when each task of the worker begins, unless the pool has one: both are then called
+     * bound to none; fiber-locals that it sets end when it returns.
      * If start fails (not 0) it is called again after a pause, 10 ms and doubling to a second,
      * and no more workers are made meanwhile. */
     int (*on_worker_start)(void **state, void *data);
@@ -156,7 +176,12 @@ typedef struct weft_pool_options {
     /* With that: after so many crashes of this pool the next one ends the process. Default
      * 1,000; WEFT_UNLIMITED. */
     int64_t max_crashes;
-    uintptr_t reserved[5]; /* must be zero */
+    /* The context whose end is the end of the pool: see "The pool's context" above. It may be
+     * closed before the pool is: that is its end. Default NULL: none. */
+    weft_context *context;
+    /* Not 0: what runs can be cancelled by weft_pool_cancel, without such a context too. */
+    int cancellable;
+    uintptr_t reserved[3]; /* must be zero */
 } weft_pool_options;
 
 /* Options for a pool of `workers` workers that are there from the start and stay, with a queue
@@ -169,7 +194,8 @@ WEFT_API weft_pool_options weft_pool_scalable(int64_t idle, int64_t most, int64_
 
 /* Opens a pool; options NULL: all defaults.
  * Returns 0; -EINVAL if pool is NULL, a number is out of range or a reserved field is set; -ENOTSUP
- * if crashes are to be isolated and the runtime does not handle faults; or as weft_go.
+ * if crashes are to be isolated and the runtime does not handle faults; -ECANCELED or -ETIMEDOUT if
+ * `context` has ended; or as weft_go.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_open(weft_pool **pool, const weft_pool_options *options);
 
@@ -182,9 +208,9 @@ WEFT_API weft_pool *weft_pool_default(void);
 /* Submits a task: function(arg) will be called in a worker.
  * Returns 0 if the task was admitted (or, by WEFT_CALLER_RUNS, run; or, by WEFT_DROP_NEWEST,
  * dropped); -EAGAIN if the pool is full and rejects, or max_blocked submitters wait already;
- * -ESHUTDOWN if the pool is closed, also while this call waits; -ECANCELED or -ETIMEDOUT if the
- * caller's context is cancelled while it would have to wait; -EINVAL if an argument is NULL;
- * -ENOMEM; if the pool has no worker and the first cannot be made, as weft_go; -ECHILD in a forked
+ * -ESHUTDOWN if the pool is closed or its context ends, also while this call waits; -ECANCELED or
+ * -ETIMEDOUT if the caller's context is cancelled while it would have to wait; -EINVAL if an
+ * argument is NULL; -ENOMEM; if the pool has no worker and the first cannot be made, as weft_go; -ECHILD in a forked
  * child. On an error the task does not run.
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API WEFT_MUST_USE int weft_pool_submit(weft_pool *pool, void (*function)(void *), void *arg);
@@ -266,6 +292,16 @@ WEFT_API int weft_pool_tune_queue(weft_pool *pool, int64_t queue);
 WEFT_API int weft_pool_pause(weft_pool *pool);
 WEFT_API int weft_pool_resume(weft_pool *pool);
 
+/* Pauses the pool until the context ends, or weft_pool_resume is called. Pauses add up: tasks begin
+ * again when the contexts of all these calls have ended and no weft_pool_pause is in force. One
+ * resume, or a stop, ends them all; the contexts are not touched by that. A stopped pool can be
+ * paused: if it is opened again before the context ends, it is paused until then. The context may
+ * be closed at any time, which is its end, and the pool may be closed before it.
+ * Returns 0; -ECANCELED or -ETIMEDOUT if the context has ended: the pool is as it was; -EINVAL if an
+ * argument is NULL; -ESHUTDOWN if the pool is stopping; -ENOMEM; -ECHILD in a forked child.
+ * Contexts: fiber, thread, the pool's own tasks. */
+WEFT_API WEFT_MUST_USE int weft_pool_pause_until(weft_pool *pool, weft_context *context);
+
 /* What a pool does. */
 enum { WEFT_POOL_OPEN = 0, WEFT_POOL_STOPPING, WEFT_POOL_STOPPED };
 
@@ -323,6 +359,17 @@ WEFT_API void *weft_pool_worker_state(void);
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API int64_t weft_pool_abort(weft_pool *pool);
 
+/* Cancels what runs: the contexts of all tasks that have begun and not ended are cancelled, with
+ * -ECANCELED, those of tasks with a handle too; of a task of a group the whole group is
+ * (weft_group_cancel). So their waits end; each goes on until it returns. What has not begun is
+ * not touched, but for what those tasks have started with a handle or in a group, under their
+ * context: weft_pool_abort before this call cancels the whole pool. A task that begins after this
+ * call has returned is bound to a new context of the pool's.
+ * Returns 0; -ENOTSUP if the pool was opened without `context` and not as `cancellable`; -EINVAL if
+ * pool is NULL; -ENOMEM: nothing is cancelled; -ECHILD in a forked child.
+ * Contexts: fiber, thread, the pool's own tasks: the caller's own is cancelled with the others. */
+WEFT_API WEFT_MUST_USE int weft_pool_cancel(weft_pool *pool);
+
 /* Waits until all tasks that were admitted have ended, nobody waits in submit, and on_drop has been
  * told of what was dropped. The pool and its workers stay as they are. While others submit without
  * a pause that moment may never come: it is for those who know that they have submitted the last.
@@ -344,7 +391,8 @@ WEFT_API WEFT_MUST_USE int weft_pool_wait(weft_pool *pool, int64_t deadline);
 WEFT_API WEFT_MUST_USE int weft_pool_stop(weft_pool *pool, int64_t deadline);
 
 /* Lets a stopped pool work again.
- * Returns 0; -EBUSY if it is not stopped completely; -EINVAL; or as weft_go.
+ * Returns 0; -EBUSY if it is not stopped completely; -ECANCELED or -ETIMEDOUT if its context has
+ * ended; -EINVAL; or as weft_go.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_reopen(weft_pool *pool);
 

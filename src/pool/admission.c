@@ -24,8 +24,8 @@
  * woken at once, but behind all that is ready on the processor: until it runs, other tasks end, and
  * it finds places for several too.
  *
- * WEFT_CALLER_RUNS: the submitter of a full pool calls the task itself, unbound from its context
- * and without worker state. The task is inside, but holds no place. One that is submitted from
+ * WEFT_CALLER_RUNS: the submitter of a full pool calls the task itself, bound to the pool's context
+ * or to none, and without worker state. The task is inside, but holds no place. One that is submitted from
  * inside such a task to the same pool is admitted beyond the limit instead: the calls do not nest.
  */
 #include "pool/admission.h"
@@ -33,6 +33,7 @@
 #include <errno.h>
 
 #include "base/assert.h"
+#include "pool/context.h"
 #include "pool/failure.h"
 #include "pool/group.h"
 #include "pool/shard.h"
@@ -180,7 +181,7 @@ void weft__line_refuse(weft_pool *pool, int error, struct errands *errands)
     for (struct link *link = pool->line.first, *next; link != NULL; link = next) {
         struct submitter *submitter = submitter_of(link);
         next = link->next;
-        if (submitter->own || !claim(pool, submitter))
+        if ((submitter->own && !pool_has_ended(pool)) || !claim(pool, submitter))
             continue;
         if (submitter->waiter == NULL) {
             submitter->left = true; /* the pool's schedules are ended next */
@@ -354,6 +355,7 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
                           struct errands *errands, int *error)
 {
     *error = -ESHUTDOWN;
+    own &= !pool_has_ended(pool);
     /* The tasks of a pool that stops may still submit: what was admitted runs to its end. */
     if (pool->state == POOL_STOPPED || (pool->state == POOL_STOPPING && !own))
         return REFUSE;
@@ -487,6 +489,7 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
         pool->visitors++;
         if (offer->record != NULL) {
             offer->record->in_caller = true;
+            running_add(pool, offer->record);
             task_begin(offer->record);
         }
         pool->inside++;
@@ -533,13 +536,14 @@ static int make_first(weft_pool *pool)
 static void run_in_caller(weft_pool *pool, const struct offer *offer)
 {
     struct caller_run own = {.pool = pool, .record = offer->record, .outer = weft__caller_run()};
-    weft_context *before = weft_context_current();
+    weft_context *before = weft_context_current(), *context = weft__pool_context_hold(pool);
     struct errands errands = {.first = NULL};
     *caller_runs(false) = &own;
-    if (before != NULL) {
+    if (before != NULL)
         weft__context_hold(before);
-        (void)weft_context_bind(NULL, NULL);
-    }
+    (void)weft_context_bind(context, NULL); /* there is memory: caller_runs has made it */
+    if (context != NULL)
+        weft__context_drop(context);
     bool counted = weft__pool_call_task(pool, &offer->plain, offer->record);
     if (weft__runtime_forked())
         return;                            /* the caller's record is the parent's */

@@ -36,7 +36,8 @@ int weft__pool_offer(weft_pool *pool, const struct offer *offer);
 int weft__pool_admit(weft_pool *pool, const struct offer *offer);
 /* Under the latch: admits the submitters that wait and fit. */
 void weft__line_serve(weft_pool *pool, struct errands *errands);
-/* Under the latch: turns away all submitters that wait, but for the pool's own tasks. */
+/* Under the latch: turns away all submitters that wait, but for the pool's own tasks
+ * unless its context has ended. */
 void weft__line_refuse(weft_pool *pool, int error, struct errands *errands);
 /* Under the latch: turns away those that wait to submit a task of that group, which is
  * cancelled. */

@@ -40,6 +40,7 @@
 
 #include "base/assert.h"
 #include "pool/admission.h"
+#include "pool/context.h"
 #include "pool/dispatch.h"
 #include "pool/shard.h"
 #include "sched/compact.h"
@@ -180,7 +181,7 @@ static void take_over(struct isolated *isolated, struct weft_fiber *gone)
 static void end_crashed(struct worker *worker, struct weft_fiber *gone, struct panic *panic)
 {
     weft__worker_enter_user(worker);
-    worker->context = NULL;
+    weft__worker_unbind(worker);
     if (worker->record != NULL && worker->record->kind->crash != NULL)
         worker->record->kind->crash(worker->pool, worker->record, gone, panic);
     else

@@ -17,6 +17,7 @@
 
 #include "base/assert.h"
 #include "pool/admission.h"
+#include "pool/context.h"
 #include "pool/failure.h"
 #include "pool/submit.h"
 #include "pool/worker.h"
@@ -64,21 +65,37 @@ static bool panicked(void *pool, struct panic *panic, int (*function)(void *), v
     return weft__pool_tell_panic(pool, panic, (void (*)(void *))(uintptr_t)function, arg);
 }
 
+/* Under the latch: the task of the caller that is one of the group's leaves it, and goes on. */
+static void forget_group(const struct group_line *group)
+{
+    struct caller_run *run = weft__caller_run();
+    while (run != NULL && (run->record == NULL || run->record->group != group))
+        run = run->outer;
+    struct task *task = run != NULL ? run->record : weft__worker_self()->record;
+    must(task->group == group);
+    task->group = NULL;
+}
+
 /* A function of the group has ended; before the group is told, which may be gone then. */
 static void ended(void *arg, enum group_end end)
 {
     struct pool_group *where = arg;
+    weft_pool *pool = where->pool;
     bool taken = end != GROUP_DROPPED && end != GROUP_LEFT;
     if (taken)
         weft__task_clean();
-    latch_acquire(&where->pool->latch);
+    latch_acquire(&pool->latch);
     if (taken)
-        weft__task_count_end(where->pool, weft__task_self(), end != GROUP_SKIPPED);
-    where->pool->stats.failed += end == GROUP_FAILED;
+        weft__task_count_end(pool, weft__task_self(), end != GROUP_SKIPPED);
+    if (end == GROUP_LEFT)
+        forget_group(&where->line);
+    pool->stats.failed += end == GROUP_FAILED;
     where->line.removed -= end == GROUP_DROPPED && where->line.removed > 0;
     where->line.members--;
     return_places(where);
-    latch_release(&where->pool->latch);
+    latch_release(&pool->latch);
+    if (end == GROUP_LEFT)
+        weft__task_rebind(pool);
 }
 
 static void run(struct task *task)
@@ -112,13 +129,22 @@ static void crashed(weft_pool *pool, struct task *task, struct weft_fiber *gone,
     weft__group_crashed(gone, panic, panicked(pool, panic, member->function, task->arg));
 }
 
+static weft_context *context_of(struct task *task)
+{
+    return task->group != NULL ? task->group->context : NULL;
+}
+
 static void release(struct task *task)
 {
     weft__sys_free(of(task));
 }
 
-static const struct task_kind member_kind = {
-    .run = run, .remove = removed, .drop = dropped, .crash = crashed, .release = release};
+static const struct task_kind member_kind = {.run = run,
+                                             .remove = removed,
+                                             .drop = dropped,
+                                             .crash = crashed,
+                                             .context = context_of,
+                                             .release = release};
 
 /* Under the latch: one more task; if some wait that have their places back, they lend them
  * again. */

@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "pool/admission.h"
+#include "pool/context.h"
 #include "pool/failure.h"
 #include "pool/keys.h"
 #include "pool/pool.h"
@@ -78,6 +79,7 @@ void weft__pool_log(weft_pool *pool, const char *line)
 
 static void free_pool(weft_pool *pool)
 {
+    weft__pool_context_close(pool);
     weft__shards_close(pool);
     weft__keys_free(pool);
     weft__sys_free(pool);
@@ -123,8 +125,12 @@ static int open_pool(weft_pool **out, const weft_pool_options *options, void *si
     weft_pool *pool = make(options, site);
     if (pool == NULL)
         return -ENOMEM;
+    pool->visitors = 1; /* as in weft_pool_reopen */
     weft__pools_add(pool);
-    error = weft__pool_prestart(pool, options->prestart);
+    error = weft__pool_context_open(pool);
+    if (error == 0)
+        error = weft__pool_prestart(pool, options->prestart);
+    weft__pool_leave(pool);
     if (error != 0) {
         (void)weft_pool_close(pool);
         return error;
@@ -183,8 +189,7 @@ weft_pool *weft_pool_default(void)
 
 /* Changing. */
 
-/* Changes something under the latch and sees to the consequences. */
-static int change(weft_pool *pool, int (*how)(weft_pool *, int64_t), int64_t number)
+int weft__pool_change(weft_pool *pool, int (*how)(weft_pool *, void *), void *arg)
 {
     struct errands errands = {.first = NULL};
     if (pool == NULL)
@@ -195,49 +200,60 @@ static int change(weft_pool *pool, int (*how)(weft_pool *, int64_t), int64_t num
     latch_acquire(&pool->latch);
     weft__shards_close_inboxes(pool); /* so that none of it begins after this */
     weft__shards_collect(pool);
-    int error = how(pool, number);
+    int error = how(pool, arg);
     weft__pool_finish(pool, &errands, fiber);
     return error;
 }
 
-static int set_capacity(weft_pool *pool, int64_t capacity)
+static int set_capacity(weft_pool *pool, void *capacity)
 {
-    pool->capacity = capacity;
+    pool->capacity = *(int64_t *)capacity;
     return 0;
 }
 
-static int set_queue(weft_pool *pool, int64_t queue)
+static int set_queue(weft_pool *pool, void *queue)
 {
-    pool->queue_size = queue;
+    pool->queue_size = *(int64_t *)queue;
     return 0;
 }
 
-static int set_paused(weft_pool *pool, int64_t paused)
+static int pause(weft_pool *pool, void *arg)
 {
-    if (paused && pool->state == POOL_STOPPING)
+    (void)arg;
+    if (pool->state == POOL_STOPPING)
         return -ESHUTDOWN;
-    pool->paused = paused != 0;
+    pool->paused |= PAUSED_CALL;
+    return 0;
+}
+
+static int resume(weft_pool *pool, void *arg)
+{
+    (void)arg;
+    pool->paused &= (uint8_t)~PAUSED_CALL;
     return 0;
 }
 
 int weft_pool_tune(weft_pool *pool, int64_t capacity)
 {
-    return capacity >= 1 ? change(pool, set_capacity, capacity) : -EINVAL;
+    return capacity >= 1 ? weft__pool_change(pool, set_capacity, &capacity) : -EINVAL;
 }
 
 int weft_pool_tune_queue(weft_pool *pool, int64_t queue)
 {
-    return queue >= 0 ? change(pool, set_queue, queue) : -EINVAL;
+    return queue >= 0 ? weft__pool_change(pool, set_queue, &queue) : -EINVAL;
 }
 
 int weft_pool_pause(weft_pool *pool)
 {
-    return change(pool, set_paused, true);
+    return weft__pool_change(pool, pause, NULL);
 }
 
 int weft_pool_resume(weft_pool *pool)
 {
-    return change(pool, set_paused, false);
+    int error = weft__pool_change(pool, resume, NULL);
+    if (error == 0)
+        weft__pauses_end(pool);
+    return error;
 }
 
 /* The end. */
@@ -330,23 +346,28 @@ static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_poo
     return so ? 0 : error;
 }
 
+bool weft__pool_shut(weft_pool *pool, struct errands *errands)
+{
+    if (pool->state != POOL_OPEN)
+        return false;
+    pool->state = POOL_STOPPING;
+    pool->paused &= PAUSED_ENDED;
+    weft__line_refuse(pool, -ESHUTDOWN, errands);
+    return true;
+}
+
 void weft__pool_begin_stop(weft_pool *pool, bool kept)
 {
     struct errands errands = {.first = NULL};
     bool fiber = enter_if_fiber();
     latch_acquire(&pool->latch);
     pool->kept = kept;
-    bool schedules = false;
-    if (pool->state == POOL_OPEN) {
-        pool->state = POOL_STOPPING;
-        pool->paused = false;
-        weft__line_refuse(pool, -ESHUTDOWN, &errands);
-        schedules = pool->schedules.length > 0;
-        pool->visitors += schedules;
-    }
+    bool first = weft__pool_shut(pool, &errands);
+    pool->visitors += first;
     weft__shards_collect(pool);
     weft__pool_finish(pool, &errands, fiber);
-    if (schedules) {
+    if (first) {
+        weft__pauses_end(pool);
         weft__schedules_stop(pool);
         weft__pool_leave(pool);
     }
@@ -430,11 +451,17 @@ int weft_pool_reopen(weft_pool *pool)
     if (error != 0)
         return error;
     latch_acquire(&pool->latch);
-    error = pool->state == POOL_STOPPED ? 0 : -EBUSY;
-    if (error == 0)
+    error = pool->state == POOL_STOPPED ? weft__pool_context_error(pool) : -EBUSY;
+    if (error == 0) {
         pool->state = POOL_OPEN;
+        pool->visitors++; /* its context may end: it is not stopped before it has its workers */
+    }
     latch_release(&pool->latch);
-    return error != 0 ? error : weft__pool_prestart(pool, pool->options.prestart);
+    if (error != 0)
+        return error;
+    error = weft__pool_prestart(pool, pool->options.prestart);
+    weft__pool_leave(pool);
+    return error;
 }
 
 int weft_pool_close_until(weft_pool *pool, int64_t deadline)

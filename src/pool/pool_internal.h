@@ -8,7 +8,7 @@
  *   queue.c      tasks that have not begun                   keys.c       serial order by key
  *   task.c       handles                                     group.c      groups over a pool
  *   failure.c    panics, crashes, workers that are stuck     stats.c      figures
- *   schedule.c   tasks that are submitted later
+ *   schedule.c   tasks that are submitted later              context.c    contexts of a whole pool
  *
  * One latch per pool guards everything but what a shard's owner does alone (shard.c). Under the
  * latch:
@@ -49,7 +49,7 @@
  * At least one of them sees the other. If the next task neither parks nor ends, failure.c collects
  * and serves in place of the worker.
  *
- * Lock order: the latch of a handle or a schedule, then a pool's latch. No two pools' latches are
+ * Lock order: the latch of a handle, a schedule or a tie, then a pool's latch. No two pools' latches are
  * ever held together.
  */
 #ifndef WEFT_POOL_POOL_INTERNAL_H
@@ -63,6 +63,13 @@
 #include "pool/tuning.h"
 #include "sched/sched.h"
 #include "sync/waiters.h"
+
+/* Why no task begins. */
+enum {
+    PAUSED_CALL = 1,    /* weft_pool_pause */
+    PAUSED_CONTEXT = 2, /* weft_pool_pause_until */
+    PAUSED_ENDED = 4,   /* the pool's context has ended: for good */
+};
 
 enum pool_state { POOL_OPEN, POOL_STOPPING, POOL_STOPPED };
 
@@ -81,7 +88,8 @@ struct worker {
     struct plain_task now; /* what it runs */
     struct task *record;   /* the same if it is more than a plain task; else NULL */
     void *user_state;      /* on_worker_start's */
-    weft_context *context; /* what on_worker_start has bound; every task begins with it */
+    weft_context *context; /* every task begins with it: the pool's, with a reference; or, if the
+                              pool has none, what on_worker_start has bound */
     uint8_t
         state; /* enum worker_state; changed under the latch by its owner, or from IDLE by its waker */
     uint8_t kind;     /* enum worker_kind */
@@ -109,8 +117,8 @@ struct shard {
 
 struct weft_pool {
     _Alignas(CACHE_LINE) struct latch latch;
-    uint8_t state; /* enum pool_state */
-    bool paused;
+    uint8_t state;                    /* enum pool_state */
+    uint8_t paused;                   /* bits: PAUSED_CALL and so on; 0: tasks begin */
     uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
     int64_t inside;
     atomic_i64 ready;      /* tasks in the queues; read without the latch as a hint */
@@ -123,6 +131,10 @@ struct weft_pool {
     uint32_t outboxes;     /* that are open */
     struct line line;      /* submitters that wait */
     struct line schedules; /* that are not over: schedule.c */
+    struct line pauses;    /* that end with a context: context.c */
+    struct line running;   /* tasks that run and have a context of their own: context.c */
+    uint64_t begun;        /* tasks that ever stood there */
+    struct tie *tie;       /* to the context of the options; NULL: none */
     int64_t napping;       /* of those: threads that look by themselves */
 
     int64_t capacity, queue_size;
@@ -149,6 +161,7 @@ struct weft_pool {
         binds; /* tasks that are bound to a context have come: workers need extras for that */
     uint32_t shard_count;
     struct shard *shards;
+    atomic_ptr context; /* that plain tasks are bound to; NULL: none; changed under the latch */
     weft_pool_options options;
     bool drains; /* the default pool: its idle workers end when the runtime shuts down */
     char name[FIBER_NAME_SIZE];
@@ -183,6 +196,12 @@ static inline int64_t pool_limit(const weft_pool *pool)
 static inline int64_t pool_busy(const weft_pool *pool)
 {
     return pool->active.length + pool->starting + pool->blocked - pool->lent;
+}
+
+/* Its context has: nothing is admitted, and nothing begins. Under the latch. */
+static inline bool pool_has_ended(const weft_pool *pool)
+{
+    return (pool->paused & PAUSED_ENDED) != 0;
 }
 
 /* A worker that holds a place may begin a task. Under the latch. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "pool/context.h"
 #include "pool/group.h"
 #include "pool/keys.h"
 #include "pool/pool_internal.h"
@@ -252,6 +253,7 @@ static void leave_lists(weft_pool *pool, struct task *task)
 static void begin(weft_pool *pool, struct task *task)
 {
     leave_lists(pool, task);
+    running_add(pool, task);
     task_begin(task);
     if (task->group != NULL && weft__group_line_is_awaited(task->group))
         weft__group_line_expedite(pool, task->group);

@@ -51,6 +51,9 @@ struct task_kind {
     void (*drop)(weft_pool *pool, struct task *task);
     /* It crashed, in a fiber that is gone. Takes the panic. */
     void (*crash)(weft_pool *pool, struct task *task, struct weft_fiber *gone, struct panic *panic);
+    /* Of a task that runs: the context that it is bound to, or NULL if it has left that. NULL: a
+     * task of this kind has none of its own. Under the latch. */
+    weft_context *(*context)(struct task *task);
     /* It has ended, in whatever way: the pool does not use the record any more. */
     void (*release)(struct task *task);
 };
@@ -60,12 +63,12 @@ enum task_place { TASK_NOWHERE, TASK_READY, TASK_HELD };
 
 struct task {
     struct link link; /* in a queue (TASK_READY), or in the line of its key (TASK_HELD); first */
-    struct link age_link; /* in pool->ages, until it begins */
+    struct link age_link; /* in pool->ages, until it begins; then perhaps in pool->running */
     const struct task_kind *kind;
     void (*function)(void *);
     void *arg;
     uint64_t order; /* in its queue */
-    uint64_t age;   /* its order when it was admitted */
+    uint64_t age;   /* its order when it was admitted; in pool->running, when it began */
     uint8_t place;  /* enum task_place */
     uint8_t queue;  /* the index of the queue it is in */
     int8_t priority;

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/assert.h"
+#include "pool/context.h"
 #include "pool/dispatch.h"
 #include "pool/failure.h"
 #include "pool/pool.h"
@@ -58,11 +59,11 @@ static int call_start(weft_pool *pool, struct worker *worker)
 {
     struct start own = {worker, 0};
     worker->user_state = NULL;
-    worker->context = NULL;
+    weft__worker_unbind(worker);
     weft__worker_enter_user(worker);
     if (weft__pool_call_option(pool, start, &own))
         own.error = -EOWNERDEAD;
-    if (!weft__runtime_forked() && own.error == 0)
+    if (!weft__runtime_forked() && own.error == 0 && !pool_has_context(pool))
         worker->context = weft_context_current();
     weft__worker_clean(worker);
     weft__worker_leave_user(worker);
@@ -113,6 +114,7 @@ void weft__worker_finish(struct worker *worker, bool started)
     weft_pool *pool = worker->pool;
     if (weft__runtime_forked())
         return; /* a child of a task's: nothing of the pool is there */
+    weft__worker_unbind(worker);
     if (started && pool->options.on_worker_exit != NULL) {
         worker->in_task = true; /* what it calls knows that it is the pool's own */
         (void)weft__pool_call_option(pool, call_exit, worker);

@@ -184,6 +184,11 @@ static void crashed(weft_pool *pool, struct task *record, struct weft_fiber *gon
     end(task, STATE_ENDED, error, true);
 }
 
+static weft_context *context_of(struct task *record)
+{
+    return of(record)->context;
+}
+
 static void release(struct task *record)
 {
     drop(of(record));
@@ -194,6 +199,7 @@ static const struct task_kind handle_kind = {.begin = begin,
                                              .remove = removed,
                                              .drop = dropped,
                                              .crash = crashed,
+                                             .context = context_of,
                                              .release = release};
 
 /* Starting. */

@@ -16,8 +16,9 @@
  * has not parked, it becomes active.
  *
  * A task leaves nothing behind in its worker: weft__worker_clean ends what it deferred and its
- * fiber-locals, binds the context that on_worker_start left, and undoes weft_blocking_enter; errno
- * is 0 when a task begins.
+ * fiber-locals, binds the context that every task begins with, and undoes weft_blocking_enter;
+ * errno is 0 when a task begins. That context is the pool's of the moment (context.c), or what
+ * on_worker_start left.
  *
  * A panic in a task comes to the first frame of the fiber, and from there to weft__worker_lives_on:
  * no guard is set up for each task.
@@ -32,6 +33,7 @@
 
 #include "base/assert.h"
 #include "pool/admission.h"
+#include "pool/context.h"
 #include "pool/dispatch.h"
 #include "pool/failure.h"
 #include "pool/pool.h"
@@ -134,6 +136,7 @@ void weft__task_count_end(weft_pool *pool, struct task *task, bool ran)
 {
     should(!task->counted);
     task->counted = true;
+    running_leave(pool, task);
     pool->inside--;
     pool->caller_runs -= task->in_caller;
     pool->stats.completed += ran;
@@ -145,10 +148,13 @@ static void end_record(weft_pool *pool, struct task *record)
 {
     if (weft__runtime_forked())
         return;
-    if (record->key != 0) {
+    bool runs = !record->counted && has_own_context(pool, record);
+    if (record->key != 0 || runs) {
         struct errands errands = {.first = NULL};
         bool fiber = enter_if_fiber();
         latch_acquire(&pool->latch);
+        if (runs)
+            running_leave(pool, record);
         weft__pool_task_gone(pool, record);
         weft__pool_finish(pool, &errands, fiber);
     }
@@ -241,7 +247,10 @@ static bool end_task(struct worker *worker)
 static noinline bool after_task(struct worker *worker)
 {
     weft__worker_clean(worker);
-    return end_task(worker);
+    bool more = end_task(worker);
+    if (more && unlikely(fiber_extra(worker->fiber) != NULL)) /* else it is bound to nothing */
+        weft__worker_bind(worker);
+    return more;
 }
 
 /* Looking for the next task. */
@@ -386,8 +395,10 @@ static noinline enum next next_task(struct worker *worker)
         runtime_leave(thread_self());
         if (next == NEXT_YIELD)
             weft_yield(); /* whatever else is ready on this processor has its turn */
-        if (next == NEXT_TASK)
+        if (next == NEXT_TASK) {
             enter_task(worker);
+            weft__worker_bind(worker);
+        }
         if (next == NEXT_TASK || next == NEXT_END)
             return next;
     }

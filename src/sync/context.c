@@ -23,7 +23,7 @@
  * which looks for it under the lock after the reason is set; one that is made after that is closed
  * by its maker.
  *
- * The owner (a group) is told of the cancellation in the same place. It is read under the lock and
+ * The owner (a group, or what a pool has under it) is told of the cancellation in the same place. It is read under the lock and
  * called outside it: the cancellation holds a reference to the context, and the owner's memory is
  * freed with the last one.
  *
@@ -139,6 +139,12 @@ void weft_context_cancel(weft_context *context)
 {
     if (context != NULL && !weft__runtime_forked())
         cancel(context, ECANCELED);
+}
+
+void weft__context_cancel(weft_context *context, int error)
+{
+    if (!weft__runtime_forked())
+        cancel(context, (uint32_t)-error);
 }
 
 void weft__context_expire_at(weft_context *context, int64_t deadline)

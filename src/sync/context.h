@@ -1,5 +1,5 @@
 /*
- * context.h: what groups need of contexts.
+ * context.h: what groups and pools need of contexts.
  */
 #ifndef WEFT_SYNC_CONTEXT_H
 #define WEFT_SYNC_CONTEXT_H
@@ -17,6 +17,9 @@ void weft__context_drop(weft_context *context);
  * reference to the context is gone: until then a cancellation may be on its way to the owner. */
 void weft__context_own(weft_context *context, void *owner, void (*cancelled)(void *owner),
                        void (*freed)(void *owner));
+
+/* Cancels it with the error of another context: -ECANCELED or -ETIMEDOUT. */
+void weft__context_cancel(weft_context *context, int error);
 
 /* A context that was opened with a timeout, and has no children: it expires then instead. */
 void weft__context_expire_at(weft_context *context, int64_t deadline);

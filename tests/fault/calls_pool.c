@@ -256,6 +256,40 @@ static void use_abort(void)
     CHECK_EQ(weft_pool_close(pool), 0);
 }
 
+/* Paused until a context ends; cancelled; ended by its context. */
+
+static void use_contexts(void)
+{
+    weft_pool *pool = POISON;
+    weft_context *above = POISON, *pause = POISON;
+    weft_pool_options options = {.capacity = 1, .queue = WEFT_UNLIMITED, .on_drop = drop};
+    begin();
+    if (!OPENED(weft_context_open(&above, NULL, NULL), above, -ENOMEM))
+        return;
+    options.context = above;
+    if (OPENED(weft_context_open(&pause, above, NULL), pause, -ENOMEM)) {
+        if (OPENED_GO(weft_pool_open(&pool, &options), pool)) {
+            (void)MAY(weft_pool_pause_until(pool, pause), -ENOMEM);
+            admitted += MAY_SUBMIT(weft_pool_submit(pool, task, NULL)) == 0;
+            (void)MAY(weft_pool_cancel(pool), -ENOMEM);
+            admitted += MAY_SUBMIT(weft_pool_submit(pool, task, NULL)) == 0;
+            weft_context_cancel(pause);
+            CHECK_EQ(weft_pool_wait(pool, WEFT_NEVER), 0);
+            check_all_ran();
+            (void)MAY(weft_pool_cancel(pool), -ENOMEM);
+            for (int i = 0; i < 5; i++)
+                admitted += MAY_SUBMIT(weft_pool_submit(pool, task, NULL)) == 0;
+            weft_context_cancel(above);
+            CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+            check_stats(pool);
+            CHECK_EQ(weft_pool_close(pool), 0);
+        }
+        weft_context_close(pause);
+    }
+    weft_context_close(above);
+    CHECK_EQ(atomic_u32_load_acquire(&ran) + atomic_u32_load_acquire(&dropped), admitted);
+}
+
 /* Tasks with handles. */
 
 enum { FETCHED = 12 };
@@ -457,7 +491,7 @@ int main(void)
         {"abort", use_abort},         {"tasks", use_tasks},
         {"try tasks", use_try_tasks}, {"pool group", use_pool_group},
         {"pools", use_pools},         {"default", use_default},
-        {"schedules", use_schedules},
+        {"schedules", use_schedules}, {"contexts", use_contexts},
     };
     scenarios_run(all, sizeof all / sizeof all[0]);
     return 0;

@@ -183,6 +183,12 @@ void weft_context_cancel(weft_context *context)
     atomic_u32_store_release(&context->cancelled, 1);
 }
 
+void weft__context_cancel(weft_context *context, int error)
+{
+    (void)error;
+    weft_context_cancel(context);
+}
+
 void weft_context_close(weft_context *context)
 {
     if (context->freed != NULL)

@@ -327,6 +327,46 @@ static void who_waits_is_not_drawn_in(void)
     everywhere(waiting_body);
 }
 
+/* A pool with a context: the successor of a worker is bound to it, and a task with a handle that crashed runs no more. */
+
+static atomic_u32 begun, ended;
+
+static void wait_for_cancel(void *arg)
+{
+    (void)arg;
+    CHECK(weft_context_current() != NULL);
+    atomic_u32_add_seq_cst(&begun, 1);
+    CHECK_EQ(weft_sleep(LONG), -ECANCELED);
+    atomic_u32_add_seq_cst(&ended, 1);
+}
+
+static void context_body(void *arg)
+{
+    weft_task *task;
+    (void)arg;
+    weft_pool *pool =
+        pool_open((weft_pool_options){ISOLATES, .capacity = 1, .queue = 10, .cancellable = 1});
+    for (uint32_t i = 1; i <= 5; i++) {
+        atomic_u32_store_relaxed(&begun, 0);
+        atomic_u32_store_relaxed(&ended, 0);
+        CHECK_EQ(weft_pool_submit(pool, park_and_crash, fault_arg(fault_null_write)), 0);
+        CHECK_EQ(weft_task_start(&task, pool, crash_with_handle, fault_arg(fault_overflow), NULL),
+                 0);
+        CHECK_EQ(weft_pool_submit(pool, wait_for_cancel, NULL), 0);
+        CHECK_EQ(task_result(task), -EFAULT);
+        weft_task_release(task);
+        await(&begun, 1);
+        CHECK_EQ(weft_pool_cancel(pool), 0);
+        await(&ended, 1);
+    }
+    pool_close(pool);
+}
+
+static void successors_have_the_pools_context(void)
+{
+    everywhere(context_body);
+}
+
 /* The runtime can be stopped and started; stacks and records stay. */
 
 static void shutdown_after_crashes(void)
@@ -354,6 +394,7 @@ int main(void)
         RUN_PLAIN(locks_stay_locked, "a crash fails a test run");
         RUN_PLAIN(threads_are_put_right, "a crash fails a test run");
         RUN_PLAIN(who_waits_is_not_drawn_in, "a crash fails a test run");
+        RUN_PLAIN(successors_have_the_pools_context, "a crash fails a test run");
         CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     }
     compact = 0;

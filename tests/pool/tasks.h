@@ -141,6 +141,20 @@ static inline void gate_task(void *arg)
     gauge_leave(&gate->gauge);
 }
 
+/* The same, whatever happens to the pool's context. */
+static inline void firm_gate_task(void *gate)
+{
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    gate_task(gate);
+}
+
+static inline void gate_fill_firmly(struct gate *gate, weft_pool *pool, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        CHECK_EQ(weft_pool_submit(pool, firm_gate_task, gate), 0);
+    await(&gate->gauge.now, count);
+}
+
 /* Fills the pool with so many tasks that wait at the gate, and waits until they do. */
 static inline void gate_fill(struct gate *gate, weft_pool *pool, uint32_t count)
 {
