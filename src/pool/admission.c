@@ -222,11 +222,6 @@ void weft__line_withdraw(weft_pool *pool, struct submitter *submitter)
     set_attention(pool);
 }
 
-static void unlock_pool(void *pool)
-{
-    latch_release(&((weft_pool *)pool)->latch);
-}
-
 /* A thread in line naps first; with the latch held, and held again after it. True: it was
  * served, and the latch is released. */
 static bool nap(weft_pool *pool, struct submitter *submitter)
@@ -270,7 +265,7 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
     enter_line(pool, submitter);
     if (weft_self() == NULL && !seeded() && nap(pool, submitter))
         return submitter->error;
-    int error = weft__park(submitter->waiter, WAIT_POOL_SUBMIT | WAIT_TOLD, unlock_pool, pool,
+    int error = weft__park(submitter->waiter, WAIT_POOL_SUBMIT | WAIT_TOLD, pool_unlock, pool,
                            offer->deadline);
     if (!wait_gave_up(error))
         return submitter->error;
@@ -333,7 +328,7 @@ void weft__pool_tell_drop(weft_pool *pool, const struct plain_task *plain, struc
 }
 
 /* What happens to an offer. */
-enum verdict { ADMIT, BEYOND, REFUSE, WAIT, CALL, DROP, MAKE_FIRST, TELL, AGAIN };
+enum verdict { ADMIT, BEYOND, REFUSE, WAIT, CALL, DROP, MAKE_FIRST, AGAIN };
 
 /* Under the latch, in a full pool whose submitters wait. */
 static enum verdict judge_waiting(const weft_pool *pool, const struct offer *offer, bool own,
@@ -453,7 +448,7 @@ static void close_outbox_here(weft_pool *pool)
 
 /* Judges and acts under the latch; the caller has entered the runtime. What is left to be done
  * without the latch is the verdict, for which the caller counts as a visitor if it comes back:
- * CALL, MAKE_FIRST, TELL, AGAIN. Else ADMIT, with *error. `before` is what it was the last time;
+ * CALL, MAKE_FIRST, AGAIN. Else ADMIT, with *error. `before` is what it was the last time;
  * ADMIT: this is the first. */
 static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
                            enum verdict before, struct after *after, int *error)
@@ -466,11 +461,11 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
     enum verdict verdict = judge(pool, offer, own, &errands, error);
     if (verdict == WAIT) {
         /* A worker of any pool first tells that it waits: not under this latch. */
-        verdict = is_telling() ? TELL : look_again(pool, before != AGAIN, &errands) ? AGAIN : WAIT;
-        if (verdict == WAIT) {
+        if (!is_telling() && !look_again(pool, before != AGAIN, &errands)) {
             *error = wait_in_line(pool, offer); /* releases the latch */
             return ADMIT;
         }
+        verdict = AGAIN;
     }
     switch (verdict) {
     case BEYOND:
@@ -505,7 +500,7 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
         pool->stats.rejected++;
         verdict = ADMIT;
         break;
-    default: /* TELL, AGAIN */
+    default: /* AGAIN */
         pool->visitors++;
         break;
     }
@@ -574,7 +569,7 @@ int weft__pool_offer(weft_pool *pool, const struct offer *offer)
     enum verdict verdict = ADMIT;
     while ((verdict = decide(pool, offer, own, verdict, &after, &error)) != ADMIT &&
            verdict != CALL) {
-        if (verdict == TELL)
+        if (verdict == AGAIN)
             weft__worker_tells();
         if (verdict == MAKE_FIRST && (error = make_first(pool)) != 0)
             break;

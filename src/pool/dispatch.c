@@ -31,11 +31,6 @@
 
 /* Who is there; under the latch. */
 
-static bool worker_lost(const struct worker *worker)
-{
-    return (atomic_u32_load_relaxed(&worker->fiber->outside) & OUTSIDE_LOST) != 0;
-}
-
 int64_t weft__pool_actives(const weft_pool *pool)
 {
     int64_t count = pool->active.length + pool->starting;

@@ -56,6 +56,19 @@ static void count(weft_pool *pool, int64_t *figure)
     latch_release(&pool->latch);
 }
 
+/* Calls a function of the options; the panic that ended it, which is counted, or NULL. */
+static struct panic *call_guarded(weft_pool *pool, void (*function)(void *), void *arg)
+{
+    struct guard guard;
+    struct worker *armed = weft__worker_disarm();
+    bool panicked = weft__guarded(&guard, function, arg);
+    weft__worker_rearm(armed);
+    if (likely(!panicked))
+        return NULL;
+    count(pool, &pool->stats.handlers_panicked);
+    return guard.panic;
+}
+
 struct told {
     weft_pool *pool;
     const weft_panic_info *info;
@@ -76,19 +89,15 @@ bool weft__pool_tell_panic(weft_pool *pool, struct panic *panic, void (*function
     if (pool->options.on_panic == NULL)
         return false;
     struct told told = {pool, weft__panic_info(panic), function, arg};
-    struct guard guard;
-    struct worker *armed = weft__worker_disarm();
-    bool panicked = weft__guarded(&guard, tell, &told);
-    weft__worker_rearm(armed);
-    if (likely(!panicked))
+    struct panic *second = call_guarded(pool, tell, &told);
+    if (likely(second == NULL))
         return true;
-    count(pool, &pool->stats.handlers_panicked);
-    weft_panic_info both = *weft__panic_info(guard.panic);
+    weft_panic_info both = *weft__panic_info(second);
     size_t used = strlen(both.message);
     snprintf(both.message + used, sizeof both.message - used,
              " (in on_panic, which was told of: %s)", told.info->message);
     weft_panic_report(&both);
-    weft__panic_free(guard.panic);
+    weft__panic_free(second);
     return true;
 }
 
@@ -102,14 +111,10 @@ void weft__pool_panicked(weft_pool *pool, const struct plain_task *task, struct 
 
 bool weft__pool_call_option(weft_pool *pool, void (*function)(void *), void *arg)
 {
-    struct guard guard;
-    struct worker *armed = weft__worker_disarm();
-    bool panicked = weft__guarded(&guard, function, arg);
-    weft__worker_rearm(armed);
-    if (likely(!panicked))
+    struct panic *panic = call_guarded(pool, function, arg);
+    if (likely(panic == NULL))
         return false;
-    count(pool, &pool->stats.handlers_panicked);
-    weft__panic_report(guard.panic);
+    weft__panic_report(panic);
     return true;
 }
 
@@ -253,8 +258,8 @@ int weft__isolated_make(weft_pool *pool)
 
 static struct {
     struct lock lock;
-    weft_pool *first;
-    bool known; /* to the scheduler */
+    struct line all; /* by pools_link */
+    bool known;      /* to the scheduler */
 } pools;
 
 /* Under the latch: active workers that have ended nothing since the last look, and have their
@@ -265,8 +270,7 @@ static int64_t count_stuck(weft_pool *pool)
     for (struct worker *worker = worker_of(pool->active.first); worker != NULL;
          worker = worker_of(worker->link.next)) {
         uint32_t ended = atomic_u32_load_relaxed(&worker->ended);
-        bool lost = (atomic_u32_load_relaxed(&worker->fiber->outside) & OUTSIDE_LOST) != 0;
-        stuck += ended == worker->watched && !lost;
+        stuck += ended == worker->watched && !worker_lost(worker);
         worker->watched = ended;
     }
     return stuck;
@@ -277,7 +281,8 @@ static bool look(void)
 {
     bool wanted = false;
     lock_acquire(&pools.lock);
-    for (weft_pool *pool = pools.first; pool != NULL; pool = pool->pools_next) {
+    for (struct link *link = pools.all.first; link != NULL; link = link->next) {
+        weft_pool *pool = container_of(link, weft_pool, pools_link);
         struct errands errands = {.first = NULL};
         latch_acquire(&pool->latch);
         int64_t stuck = count_stuck(pool);
@@ -296,7 +301,8 @@ static bool look(void)
 static void act(void)
 {
     lock_acquire(&pools.lock);
-    for (weft_pool *pool = pools.first; pool != NULL; pool = pool->pools_next) {
+    for (struct link *link = pools.all.first; link != NULL; link = link->next) {
+        weft_pool *pool = container_of(link, weft_pool, pools_link);
         struct errands errands = {.first = NULL};
         latch_acquire(&pool->latch);
         weft__shards_collect(pool);
@@ -315,11 +321,7 @@ static const char *name_of_worker(const struct worker *worker)
 void weft__pools_add(weft_pool *pool)
 {
     lock_acquire(&pools.lock);
-    pool->pools_next = pools.first;
-    pool->pools_link = &pools.first;
-    if (pools.first != NULL)
-        pools.first->pools_link = &pool->pools_next;
-    pools.first = pool;
+    line_add(&pools.all, &pool->pools_link);
     if (!pools.known) { /* once: others read these without a lock */
         weft__idle_look_too(look, act);
         weft__worker_parks = weft__worker_parks_now;
@@ -333,8 +335,6 @@ void weft__pools_add(weft_pool *pool)
 void weft__pools_remove(weft_pool *pool)
 {
     lock_acquire(&pools.lock);
-    *pool->pools_link = pool->pools_next;
-    if (pool->pools_next != NULL)
-        pool->pools_next->pools_link = pool->pools_link;
+    line_leave(&pools.all, &pool->pools_link);
     lock_release(&pools.lock);
 }

@@ -315,11 +315,6 @@ int64_t weft_pool_abort(weft_pool *pool)
     return count;
 }
 
-static void unlock_pool(void *pool)
-{
-    latch_release(&((weft_pool *)pool)->latch);
-}
-
 static bool is_stopped(const weft_pool *pool)
 {
     return pool->state == POOL_STOPPED;
@@ -336,7 +331,7 @@ static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_poo
     }
     struct waiter own, *waiter = weft__waiter_begin(&own);
     waiters_add_last(list, waiter);
-    int error = weft__park(waiter, what | WAIT_TOLD, unlock_pool, pool, deadline);
+    int error = weft__park(waiter, what | WAIT_TOLD, pool_unlock, pool, deadline);
     if (!wait_gave_up(error))
         return error;
     latch_acquire(&pool->latch);

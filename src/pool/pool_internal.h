@@ -165,12 +165,12 @@ struct weft_pool {
     weft_pool_options options;
     bool drains; /* the default pool: its idle workers end when the runtime shuts down */
     char name[FIBER_NAME_SIZE];
-    int stack_class;                     /* -1: the default */
-    void *site;                          /* where the pool was opened */
-    weft_pool *pools_next, **pools_link; /* all pools: failure.c */
-    atomic_ptr family;                   /* the weft_pools that it belongs to; NULL: none */
-    atomic_u32 *room;                    /* there: a hint that it has room; NULL: none */
-    bool kept; /* it is not stopped before the others of its family are quiet; latch */
+    int stack_class;        /* -1: the default */
+    void *site;             /* where the pool was opened */
+    struct link pools_link; /* all pools: failure.c */
+    atomic_ptr family;      /* the weft_pools that it belongs to; NULL: none */
+    atomic_u32 *room;       /* there: a hint that it has room; NULL: none */
+    bool kept;              /* it is not stopped before the others of its family are quiet; latch */
 };
 
 /* A call of the user's that runs a task for the pool in the caller (WEFT_CALLER_RUNS); on the
@@ -184,6 +184,24 @@ struct caller_run {
 static inline struct worker *worker_of(struct link *link)
 {
     return (struct worker *)(void *)link; /* or NULL */
+}
+
+/* As an argument of weft__park. */
+static inline void pool_unlock(void *pool)
+{
+    latch_release(&((weft_pool *)pool)->latch);
+}
+
+/* Under the latch. */
+static inline void pool_change_ready(weft_pool *pool, int64_t by)
+{
+    atomic_i64_add_owner(&pool->ready, by); /* its owner is the holder of the latch */
+}
+
+/* Its processor was taken away. */
+static inline bool worker_lost(const struct worker *worker)
+{
+    return (atomic_u32_load_relaxed(&worker->fiber->outside) & OUTSIDE_LOST) != 0;
 }
 
 static inline int64_t pool_limit(const weft_pool *pool)

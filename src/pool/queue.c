@@ -194,16 +194,11 @@ void weft__queue_put_back(struct queue *queue, struct chunk *chunk)
 
 /* The queues of a pool. */
 
-static void change_ready(weft_pool *pool, int64_t by)
-{
-    atomic_i64_add_owner(&pool->ready, by); /* its owner is who holds the latch */
-}
-
 bool weft__pool_put_plain(weft_pool *pool, void (*function)(void *), void *arg)
 {
     if (!weft__queue_push(&pool->queues[NORMAL], function, arg))
         return false;
-    change_ready(pool, 1);
+    pool_change_ready(pool, 1);
     return true;
 }
 
@@ -221,7 +216,7 @@ static void put_ready(weft_pool *pool, struct task *task, bool urgent)
         weft__queue_add_first(&pool->queues[URGENT], task);
     else
         weft__queue_add(&pool->queues[task->queue], task);
-    change_ready(pool, 1);
+    pool_change_ready(pool, 1);
 }
 
 static struct task *task_of_age(struct link *link)
@@ -287,7 +282,7 @@ bool weft__pool_pop(weft_pool *pool, struct plain_task *plain, struct task **rec
     if (index == QUEUES)
         return false;
     *record = weft__queue_pop(&pool->queues[index], plain);
-    change_ready(pool, -1);
+    pool_change_ready(pool, -1);
     if (*record != NULL)
         begin(pool, *record);
     return true;
@@ -301,7 +296,7 @@ void weft__pool_remove(weft_pool *pool, struct task *task)
         weft__keys_remove(pool, task);
     } else {
         weft__queue_remove(&pool->queues[task->queue], task);
-        change_ready(pool, -1);
+        pool_change_ready(pool, -1);
     }
     leave_lists(pool, task);
     if (!held)
@@ -328,7 +323,7 @@ void weft__pool_expedite(weft_pool *pool, struct task *task)
     if (first->place != TASK_READY || first->queue == URGENT)
         return;
     weft__queue_remove(&pool->queues[first->queue], first);
-    change_ready(pool, -1);
+    pool_change_ready(pool, -1);
     put_ready(pool, first, true);
 }
 
@@ -355,7 +350,7 @@ bool weft__pool_pop_oldest(weft_pool *pool, const uint64_t *before, struct plain
         }
         if (plain_order < limit) {
             weft__queue_pop_plain(&pool->queues[index], plain);
-            change_ready(pool, -1);
+            pool_change_ready(pool, -1);
             return true;
         }
     }

@@ -86,11 +86,6 @@ void weft__shards_close(weft_pool *pool)
     weft__sys_free(pool->shards);
 }
 
-static void change_ready(weft_pool *pool, int64_t by)
-{
-    atomic_i64_add_owner(&pool->ready, by);
-}
-
 /* Counters. */
 
 void weft__shard_collect(weft_pool *pool, struct shard *shard)
@@ -124,7 +119,7 @@ bool weft__inbox_fill(weft_pool *pool, struct shard *shard, struct plain_task *t
     shard->inbox = weft__queue_take_chunk(&pool->queues[NORMAL]);
     if (shard->inbox == NULL)
         return false;
-    change_ready(pool, -(int64_t)chunk_left(shard->inbox));
+    pool_change_ready(pool, -(int64_t)chunk_left(shard->inbox));
     pool->inboxes++;
     must(chunk_take(shard->inbox, task));
     return true;
@@ -151,7 +146,7 @@ void weft__inbox_close(weft_pool *pool, struct shard *shard)
     spare->count = inbox->count - taken;
     memcpy(spare->slots, &inbox->slots[taken], spare->count * sizeof(struct plain_task));
     shard->spare = NULL;
-    change_ready(pool, spare->count);
+    pool_change_ready(pool, spare->count);
     weft__queue_put_back(&pool->queues[NORMAL], spare);
 }
 
@@ -205,7 +200,7 @@ static void close_outbox(weft_pool *pool, struct outbox *outbox)
     pool->inside -= outbox->places - count;
     pool->stats.submitted += count;
     weft__queue_append(&pool->queues[NORMAL], outbox->tasks, count, outbox->spare);
-    change_ready(pool, count);
+    pool_change_ready(pool, count);
 }
 
 void weft__outbox_close(weft_pool *pool, struct shard *shard)

@@ -28,7 +28,7 @@ static bool put_latched(weft_pool *pool, void (*function)(void *), void *arg)
         return false;
     pool->inside++;
     pool->stats.submitted++;
-    atomic_i64_add_owner(&pool->ready, 1);
+    pool_change_ready(pool, 1);
     return true;
 }
 

@@ -255,11 +255,6 @@ static noinline bool after_task(struct worker *worker)
 
 /* Looking for the next task. */
 
-static void unlock_pool(void *pool)
-{
-    latch_release(&((weft_pool *)pool)->latch);
-}
-
 void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
 {
     if (worker->state == WORKER_STARTING)
@@ -463,7 +458,7 @@ static noinline bool rest(struct worker *worker)
     int64_t deadline = become_idle(worker);
     return end_rest(worker,
                     weft__park(&worker->fiber->waiter, WAIT_POOL_IDLE | WAIT_FIRM | WAIT_TOLD,
-                               unlock_pool, worker->pool, deadline));
+                               pool_unlock, worker->pool, deadline));
 }
 
 /* Running. */
