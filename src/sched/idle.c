@@ -119,6 +119,8 @@ static bool start_machine(struct processor *processor, bool acts)
 {
     static atomic_u32 said, said_bound;
     int error = weft__machine_start(processor, acts);
+    if (error != 0)
+        atomic_u32_store_relaxed(&weft__sched.refused, (uint32_t)-error);
     if (error == -EUSERS && atomic_u32_exchange_acq_rel(&said_bound, 1) == 0)
         weft__warn(
             "all %u threads that there may be are in use: fibers wait until one comes back from "

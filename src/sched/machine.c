@@ -681,7 +681,9 @@ static void *machine_main(void *arg)
     struct machine *machine = arg;
     weft__sys_thread_begin();
     machine->thread.errno_address = weft__sys_errno_address();
+    lock_acquire(&weft__sched.lock); /* under which stall.c reads it */
     machine->cpu_clock = weft__sys_thread_clock();
+    lock_release(&weft__sched.lock);
     machine->thread.cxx = weft__cxx_state();
     if (weft__sys_fault_stack_enter(&machine->fault_stack) != 0)
         machine->fault_stack = NULL; /* an overflow will kill without a report */
@@ -712,6 +714,7 @@ int weft__machine_start(struct processor *processor, bool acts)
         lock_release(&weft__sched.lock);
         return -ENOMEM;
     }
+    machine->cpu_clock = -1; /* until it runs */
     machine->assigned = processor;
     machine->to_act = acts;
     machine->spinning = true; /* the caller has counted it */

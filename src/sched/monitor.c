@@ -28,7 +28,7 @@
  * every 61st turn only, or when it says that some milliseconds have passed.
  *
  * If there was no machine to be had, it is tried again at the longest interval; and the monitor polls in its
- * place, since threads may wait for descriptors as well.
+ * place, since threads may wait for descriptors as well. If that lasts a second it is reported (stall.c).
  *
  * Rejected: the state of the thread in /proc: exact, but 4 us a look, and not there in every container. The
  * slice alone: 64 fibers that block at the same time on 2 processors would hold the others up for 320 ms.
@@ -186,10 +186,12 @@ static void *monitor_main(void *arg)
     weft__sys_thread_begin_quiet("weft-monitor");
     int64_t interval = LOOK_FIRST;
     int64_t next = weft__sys_now() + interval;
+    weft__stall_begin();
     while (atomic_u32_load_acquire(&monitor.state) != STOPPED) {
         (void)weft__sys_futex_wait(&monitor.state, AWAKE, next);
         int64_t now = weft__sys_now();
         struct found found = {false, false, false};
+        bool alone = false;
         if (atomic_u32_load_relaxed(&weft__sched.idle_count) == 0) {
             atomic_u32_add_relaxed(&weft__sched.era, 1);
             found = look(now);
@@ -198,7 +200,9 @@ static void *monitor_main(void *arg)
         } else if (nobody_comes()) {
             weft__wake_one();
             poll_for_threads();
+            alone = nobody_comes() && (!weft__idle_queues_empty() || weft__timers_next() <= now);
         }
+        weft__stall_look(now, found.failed || alone);
         if (found.retaken)
             monitor.retook = now;
         if (interval >= LOOK_MOST_HOT && !found.suspects && sleep_if_not_needed()) {

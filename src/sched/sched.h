@@ -9,6 +9,7 @@
  *   state.c     what the runtime is doing, when it aborts
  *   handoff.c   a processor leaves a machine that is stuck in C code; the way back
  *   monitor.c   the thread that finds such machines
+ *   stall.c     its report that all threads sit in C code
  *   timers.c    firing the wheels
  *   deadlock.c  noticing that nobody will ever wake anybody
  *   seeded.c    the same in a test run: a seed decides who runs
@@ -100,6 +101,7 @@ struct sched {
     atomic_u32 stopping;
     atomic_u32 era;      /* grows while no processor is idle, every 10 ms at least: the monitor */
     atomic_u32 crowd;    /* there are more machines than processors */
+    atomic_u32 refused;  /* why no thread could be started, the last time: a positive errno */
     atomic_u32 lost;     /* fibers that run on a machine which has lost its processor */
     atomic_u32 draining; /* somebody waits in weft_shutdown */
     atomic_u32 quiet;    /* futex: grows when a machine retires while draining */
@@ -320,6 +322,9 @@ void weft__monitor_stop(void);
 /* No processor is idle any more, or there was no thread for one that is: the monitor must look. Under the
  * scheduler's lock. */
 void weft__monitor_poke(void);
+/* stall.c: called by the monitor at each look; `refused`: fibers or events wait, and there is no thread for them. */
+void weft__stall_begin(void);
+void weft__stall_look(int64_t now, bool refused);
 uint32_t weft__monitor_threads(void); /* 1 if it runs; under the scheduler's lock */
 
 /* timers.c */
