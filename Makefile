@@ -37,7 +37,7 @@ NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run serve test seeds soak bench-setup bench bench-quick bench-publish debug asan tsan coverage fuzz flood flood-publish \
-	aarch64 fallbacks valgrind lint format \
+	aarch64 fallbacks flags valgrind lint format \
 	install clean
 
 help: ## show the targets
@@ -133,6 +133,19 @@ fallbacks: build ## the unit tests as on kernels that lack what weft would like
 		$(CTEST) --test-dir build/release -L unit $(CTEST_FLAGS)
 	@WEFT_WITHOUT=guard_install,guard_pages \
 		$(CTEST) --test-dir build/release -L unit $(CTEST_FLAGS)
+
+# What depends on how the compiler lays code out: whose code an address is, unwinding, switches.
+FLAGS_TESTS = unit-text unit-unwind unit-switch unit-compact unit-panic crash-isolated
+flags: setup ## some tests with other compiler flags: sections for each function, LTO
+	@set -e; flags() { \
+		$(CONFIGURE) -B build/flags/$$1 -DCMAKE_C_COMPILER=$$2 -DCMAKE_C_FLAGS_RELEASE="-g $$3" > /dev/null; \
+		$(BUILD) build/flags/$$1 -j $(JOBS) --target $(addprefix test-,$(FLAGS_TESTS)) > /dev/null; \
+		for test in $(subst -,/,$(FLAGS_TESTS)); do \
+			build/flags/$$1/tests/$$test > build/flags/$$1/log 2>&1 || \
+				{ cat build/flags/$$1/log; echo "$$test fails with $$2 $$3" >&2; exit 1; }; \
+		done; echo "passed with $$2 $$3"; }; \
+	flags sections gcc "-O2 -ffunction-sections -fdata-sections -Wl,--gc-sections"; \
+	flags lto gcc "-O2 -flto=auto"
 
 valgrind: export WEFT_TEST_SCALE ?= 2
 valgrind: setup ## the tests of tests/valgrind.txt under valgrind

@@ -64,6 +64,12 @@ static bool in_own_code(const weft_panic_info *info)
     return weft__sys_own_code(info->backtrace[i]);
 }
 
+/* False: weft was built by other means than its own, with flags that put code where no label is around it (own_code.h). */
+static bool knows_own_code(void)
+{
+    return weft__sys_own_code((const void *)(uintptr_t)weft__crash_of);
+}
+
 /* Why this fault of a fiber that may be abandoned has to be died of; or NULL. */
 static const char *reason_against(const struct thread *thread, struct crash *crash,
                                   const struct weft__sys_fault *fault, const weft_panic_info *info)
@@ -72,6 +78,8 @@ static const char *reason_against(const struct thread *thread, struct crash *cra
         return "weft is built with a sanitizer";
     if (fault->others)
         return "the program has a handler for the signal";
+    if (!knows_own_code())
+        return "weft was built so that it cannot tell its own code (-ffunction-sections, -flto)";
     if (atomic_u32_load_relaxed(&thread->inside) != 0 || in_own_code(info))
         return "it is in weft's code";
     if (!*crash->armed)
