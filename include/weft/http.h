@@ -302,7 +302,8 @@ WEFT_API int weft_http_printf(weft_http_response *response, const char *format, 
 WEFT_API int weft_http_flush(weft_http_response *response);
 /* Adds `size` bytes of a file from `offset` on, without a copy where the kernel can. As the first of a body whose length
  * was not set it is taken for all of it, and more is -EMSGSIZE: set Content-Length, or flush before, to send several.
- * Returns as weft_http_write; -EIO if the file ends before. */
+ * Returns as weft_http_write; -EIO if the file ends before. If it cannot be read from (-EBADF, -EISDIR,
+ * -ESPIPE) and the head is not on its way, nothing was sent: the handler may answer otherwise. */
 WEFT_API int weft_http_send_file(weft_http_response *response, int file, int64_t offset,
                                  int64_t size);
 /* Adds a trailer field, to be sent after the last chunk. Before the head is sent its name is announced in Trailer; after that

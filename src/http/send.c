@@ -209,6 +209,10 @@ int weft_http_send_file(weft_http_response *response, int file, int64_t offset, 
     char line[24], end[] = "\r\n";
     if (file < 0 || offset < 0 || size < 0)
         return -EINVAL;
+    /* Of no bytes: whether it can be read from at all, while the handler can still answer otherwise. */
+    int64_t readable = response->sent ? 0 : weft__http_read_file(file, line, 0, offset);
+    if (readable < 0)
+        return (int)readable;
     int error = account(response, (size_t)size);
     if (error == 0 && !response->sent) {
         if (response->length < 0 && response->sent_body == size && response->trailers_size == 0)

@@ -307,7 +307,7 @@ static void filed(weft_http_request *request, weft_http_response *response, void
     const char *path = weft_http_path(request);
     (void)data;
     if (strcmp(path, "/unreadable") == 0)
-        fail_at(READ_FILE, 2, -EIO);
+        fail_at(READ_FILE, 3, -EIO); /* the try, a piece, and */
     else if (strcmp(path, "/gone") == 0)
         fail_at(SEND, 3, -EPIPE); /* the head, a piece, and */
     outcome = weft_http_send_file(response, file_fd, 0, FILE_SIZE + (strcmp(path, "/short") == 0));

@@ -19,6 +19,24 @@ static void filed(weft_http_request *request, weft_http_response *response, void
     (void)data;
     if (strcmp(path, "/chunked") == 0)
         CHECK_EQ(weft_http_puts(response, "before "), 0);
+    if (strncmp(path, "/bad/", 5) == 0) {
+        const char *name = path + 5;
+        int ends[2], bad = 100000; /* nobody has that */
+        CHECK_EQ(pipe(ends), 0);
+        if (strcmp(name, "pipe") == 0)
+            bad = ends[0];
+        else if (strcmp(name, "writable") == 0)
+            bad = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        else if (strcmp(name, "folder") == 0)
+            bad = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        outcome = weft_http_send_file(response, bad, 0, 10);
+        CHECK_EQ(weft_http_sent(response), 0);
+        CHECK_EQ(weft_http_error(response, 404, NULL), 0);
+        if (bad != ends[0] && bad != 100000)
+            close(bad);
+        close(ends[0]), close(ends[1]);
+        return;
+    }
     if (strcmp(path, "/part") == 0) {
         CHECK_EQ(weft_http_send_file(response, file_fd, 5, 10), 0);
         return;
@@ -227,6 +245,28 @@ static void write_timeout(void)
     close(file_fd);
 }
 
+/* A descriptor that cannot be read from is told of before a head has gone out: the handler can still answer. */
+static void bad_descriptors_send_no_head(void)
+{
+    static const struct {
+        const char *path;
+        int error;
+    } rows[] = {{"/bad/closed", -EBADF},
+                {"/bad/writable", -EBADF},
+                {"/bad/pipe", -ESPIPE},
+                {"/bad/folder", -EISDIR}};
+    weft_http_server *server = serve(filed);
+    struct client client = client_open(server);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct answer answer = fetch(&client, "GET", rows[i].path, 1);
+        CHECK_EQ(answer.status, 404);
+        CHECK_EQ(outcome, rows[i].error);
+        answer_free(&answer);
+    }
+    client_close(&client);
+    end(server);
+}
+
 /* What is not sent cannot fail; that the server has cut it off is told all the same. */
 static void nothing_is_sent_for_ever(void)
 {
@@ -244,6 +284,7 @@ int main(void)
 {
     RUN(files_are_sent);
     int before = open_descriptors();
+    RUN(bad_descriptors_send_no_head);
     RUN(files_that_are_shorter_end_the_connection);
     RUN(files_of_the_kernel_are_sent);
     RUN(files_beside_other_things);
