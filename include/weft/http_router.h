@@ -54,8 +54,9 @@ WEFT_API WEFT_MUST_USE int weft_http_router_open(weft_http_router **router);
 WEFT_API void weft_http_router_close(weft_http_router *router);
 
 /* Adds a route; method NULL: all methods that have no route of their own.
- * Returns 0; -EINVAL if the pattern does not begin with a slash, has a brace that makes no sense, two parameters of the
- * same name, more than 16 of them, or the method is no token; -EEXIST if that method has a route of the same form; -ENOMEM.
+ * Returns 0; -EINVAL if the pattern does not begin with a slash, has a brace that makes no sense, "." or
+ * ".." as a segment (no path has one: see weft_http_path), two parameters of the same name, more than 16
+ * of them, or the method is no token; -EEXIST if that method has a route of the same form; -ENOMEM.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_http_route(weft_http_router *router, const char *method,
                                            const char *pattern, weft_http_handler handler,

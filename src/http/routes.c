@@ -44,6 +44,8 @@ static int read_piece(const char **at, struct piece *piece)
     const char *text = *at + 1;
     size_t size = strcspn(text, "/");
     *at = text + size;
+    if ((size == 1 && text[0] == '.') || (size == 2 && memcmp(text, "..", 2) == 0))
+        return -EINVAL; /* paths have none: it would never be found */
     if (memchr(text, '{', size) == NULL && memchr(text, '}', size) == NULL) {
         *piece = (struct piece){ROUTE_TEXT, text, size};
         return 0;

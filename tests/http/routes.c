@@ -174,10 +174,11 @@ static void get_answers_head_unless_there_is_one(void)
 static void patterns_that_make_no_sense(void)
 {
     static const char *const wrong[] = {
-        "",          "a",        "{a}",         "/{",      "/}",     "/{}",    "/{a",
-        "/a}",       "/a{b}",    "/{a}b",       "/{a}{b}", "/{{a}}", "/{...}", "/{a...}/",
-        "/{a...}/b", "/{a}/{a}", "/{a}/{a...}", "/{a..}",  "/{a.b}", "/{a b}", "/{a....}",
-        "/a/{b/c}",  "/{a:b}",   "/{a[b}",      "/{a~b}",
+        "",       "a",        "{a}",       "/{",       "/}",          "/{}",
+        "/{a",    "/a}",      "/a{b}",     "/{a}b",    "/{a}{b}",     "/{{a}}",
+        "/{...}", "/{a...}/", "/{a...}/b", "/{a}/{a}", "/{a}/{a...}", "/{a..}",
+        "/{a.b}", "/{a b}",   "/{a....}",  "/a/{b/c}", "/{a:b}",      "/{a[b}",
+        "/{a~b}", "/..",      "/a/../b",   "/.",       "/a/./",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         if (add("GET", wrong[i]) != -EINVAL)
