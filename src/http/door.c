@@ -265,7 +265,10 @@ static bool shake(struct connection *connection)
         go_on_later(connection);
     } else if (error != 0) {
         count_up(&connection->door->server->bad);
-        weft__http_close_connection(connection);
+        if (error == -EPROTOTYPE)
+            weft__http_refuse_plain(connection);
+        else
+            weft__http_close_connection(connection);
     }
     return error == 0;
 }

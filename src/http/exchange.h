@@ -152,6 +152,8 @@ void weft__http_exchange_crashed(const weft_panic_info *info, void (*function)(v
 /* Answers without a worker and without waiting, without a body if it is one to `head`. False if it did not go out as a whole:
  * then nothing may follow. */
 bool weft__http_refuse(struct connection *connection, int status, bool close, bool head);
+/* For a client that speaks plain HTTP where TLS is spoken: 400, as plain as it asked. The connection ends. */
+void weft__http_refuse_plain(struct connection *connection);
 /* The same for one that is not let in; it is closed. */
 void weft__http_turn_away(weft_http_server *server, int fd, bool tls);
 void weft__http_refuse_log(struct exchange *exchange, int status);

@@ -41,6 +41,20 @@ bool weft__http_refuse(struct connection *connection, int status, bool close, bo
     return sent == size;
 }
 
+void weft__http_refuse_plain(struct connection *connection)
+{
+    static const char line[] = "400 Bad Request: TLS is spoken here, use https\n";
+    char text[400], date[HTTP_DATE];
+    weft__http_date(weft__http_seconds(), date);
+    int size = snprintf(text, sizeof text,
+                        "HTTP/1.1 400 Bad Request\r\nDate: %s\r\nConnection: close\r\n"
+                        "Content-Type: text/plain\r\nContent-Length: %zu\r\n\r\n%s",
+                        date, sizeof line - 1, line);
+    struct iovec piece = {text, (size_t)size};
+    (void)!weft__http_send(connection->fd, &piece, 1);
+    weft__http_linger(connection);
+}
+
 void weft__http_turn_away(weft_http_server *server, int fd, bool tls)
 {
     char text[400], rest[4096];

@@ -443,6 +443,13 @@ struct tls *weft__http_tls_open(struct tls_keys *keys, int fd)
     return tls;
 }
 
+/* OpenSSL knows the methods GET, HEAD, POST, PUT and CONNECT in place of a record, and sends no alert then. */
+static bool is_plain_http(unsigned long code)
+{
+    return ERR_GET_LIB(code) == ERR_LIB_SSL && (ERR_GET_REASON(code) == SSL_R_HTTP_REQUEST ||
+                                                ERR_GET_REASON(code) == SSL_R_HTTPS_PROXY_REQUEST);
+}
+
 /* What a call that gave `result` (not 1) has to say. */
 static int trouble(struct tls *tls, int result)
 {
@@ -454,6 +461,8 @@ static int trouble(struct tls *tls, int result)
         return -EAGAIN;
     }
     tls->broken = reason == SSL_ERROR_SYSCALL && tls->socket != 0 ? tls->socket : -EPROTO;
+    if (is_plain_http(ERR_peek_error()))
+        tls->broken = -EPROTOTYPE;
     ERR_clear_error();
     return tls->broken;
 }

@@ -23,7 +23,8 @@ void weft__http_tls_keys_close(struct tls_keys *keys);
 
 /* A session on a connected, non-blocking socket. NULL without memory. */
 struct tls *weft__http_tls_open(struct tls_keys *keys, int fd);
-/* Goes on with the handshake. 0 when it is complete; -EAGAIN; -EPROTO, or what the socket says. */
+/* Goes on with the handshake. 0 when it is complete; -EAGAIN; -EPROTOTYPE if the client speaks plain HTTP; -EPROTO, or what the
+ * socket says. */
 int weft__http_tls_handshake(struct tls *tls);
 /* As recv would, with a negative errno value instead of errno: -EAGAIN. 0: closed by the peer; a
  * close without the alert is -ECONNRESET. Bytes that are here already do not make the socket

@@ -341,13 +341,13 @@ static void no_sigpipe(void)
     CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
 }
 
-static void handshake_with(const char *data, size_t size)
+static void handshake_with(const char *data, size_t size, int error)
 {
     struct server server;
     char answer[100];
     int fd = server_start(&server, keys, echo);
     CHECK_EQ(send(fd, data, size, MSG_NOSIGNAL), size);
-    CHECK_EQ(server_result(&server), -EPROTO);
+    CHECK_EQ(server_result(&server), error);
     ssize_t got = recv(fd, answer, sizeof answer, 0); /* an alert (of 7 bytes), or nothing */
     CHECK(got <= 7);
     close(fd);
@@ -361,9 +361,9 @@ static void what_is_no_tls(void)
     char garbage[600];
     for (size_t i = 0; i < sizeof garbage; i++)
         garbage[i] = (char)byte_at((int64_t)i + 99);
-    handshake_with(http, sizeof http - 1);
-    handshake_with(garbage, sizeof garbage);
-    handshake_with(hello_of_garbage, sizeof hello_of_garbage - 1);
+    handshake_with(http, sizeof http - 1, -EPROTOTYPE);
+    handshake_with(garbage, sizeof garbage, -EPROTO);
+    handshake_with(hello_of_garbage, sizeof hello_of_garbage - 1, -EPROTO);
 }
 
 static void garbage_after_the_handshake(void)

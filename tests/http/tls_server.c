@@ -188,18 +188,36 @@ static void no_tls_at_all(void)
 {
     static const char request[] = GET("/hello");
     int port;
-    char data[100];
+    char data[1000] = "";
+    size_t size = 0;
+    ssize_t got;
     weft_http_server *server = serve((weft_http_options){0}, &port);
     int fd = dial(port);
     CHECK_EQ(send(fd, request, sizeof request - 1, MSG_NOSIGNAL), sizeof request - 1);
+    do { /* it is told what is the matter, in its own language */
+        CHECK_EQ(weft_fd_wait(fd, WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
+        got = recv(fd, data + size, sizeof data - 1 - size, 0);
+        size += got > 0 ? (size_t)got : 0;
+    } while (got > 0);
+    CHECK_EQ(got, 0);
+    CHECK_EQ(strncmp(data, "HTTP/1.1 400 Bad Request\r\n", 26), 0);
+    CHECK(strstr(data, "\r\nConnection: close\r\n") != NULL);
+    const char *body = strstr(data, "\r\n\r\n");
+    CHECK(body != NULL && strstr(body, "https") != NULL);
+    CHECK_EQ(strtoul(strstr(data, "Content-Length: ") + 16, NULL, 10), strlen(body + 4));
+    close(fd);
+    fd = dial(port); /* what is neither is closed */
+    CHECK_EQ(send(fd, "\1\2\3nonsense", 11, MSG_NOSIGNAL), 11);
     CHECK_EQ(weft_fd_wait(fd, WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
-    CHECK(recv(fd, data, sizeof data, 0) <= 0);
+    memset(data, 0, sizeof data);
+    (void)!recv(fd, data, sizeof data, 0); /* an alert, perhaps */
+    CHECK(strncmp(data, "HTTP", 4) != 0);
     close(fd);
     struct client client = connected(port, (struct client_options){0}); /* it goes on */
     ask(&client, GET("/hello"));
     expect_hello(&client);
     hang_up(&client);
-    CHECK_EQ(stats_of(server).bad, 1);
+    CHECK_EQ(stats_of(server).bad, 2);
     end(server);
 }
 
