@@ -39,7 +39,8 @@
  * Routes with parameters are in weft/http_router.h, folders of files in weft/http_files.h.
  *
  * Functions of a request and its response are for the handler's own fiber. Those that return nothing are without
- * effect when it is too late for them (the head is on its way).
+ * effect when it is too late for them (the head is on its way). Where NULL is given in place of a request or a
+ * response, they return -EINVAL, NULL as a text, or do nothing.
  */
 #ifndef WEFT_HTTP_H
 #define WEFT_HTTP_H

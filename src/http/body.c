@@ -29,6 +29,8 @@ void weft__http_body_begin(struct exchange *exchange)
 
 void weft_http_max_body(weft_http_request *request, int64_t bytes)
 {
+    if (request == NULL)
+        return;
     if (bytes >= 0)
         request->limit = bytes;
 }
@@ -205,12 +207,16 @@ static int64_t read_until(weft_http_request *request, void *data, size_t size, i
 
 int64_t weft_http_read(weft_http_request *request, void *data, size_t size)
 {
+    if (request == NULL)
+        return -EINVAL;
     const weft_http_options *options = &exchange_of_request(request)->server->options;
     return read_until(request, data, size, weft_after(options->body_timeout));
 }
 
 int weft_http_read_all(weft_http_request *request, char **body, size_t *size)
 {
+    if (request == NULL)
+        return -EINVAL;
     size_t room = request->head.length > 0 && request->head.length <= request->limit
                       ? (size_t)request->left + 1
                       : 4096;

@@ -9,6 +9,8 @@
 
 int weft_http_events(weft_http_response *response)
 {
+    if (response == NULL)
+        return -EINVAL;
     if (response->sent)
         return -EBUSY;
     int error = weft_http_set(response, "Content-Type", "text/event-stream");
@@ -48,6 +50,8 @@ static int put_line(weft_http_response *response, const char *name, const char *
 int weft_http_event(weft_http_response *response, const char *event, const char *data,
                     const char *id)
 {
+    if (response == NULL)
+        return -EINVAL;
     if (!response->events || data == NULL || !one_line(event) || !one_line(id))
         return -EINVAL;
     int error = 0;
@@ -70,6 +74,8 @@ int weft_http_event(weft_http_response *response, const char *event, const char 
 
 int weft_http_event_ping(weft_http_response *response)
 {
+    if (response == NULL)
+        return -EINVAL;
     if (!response->events)
         return -EINVAL;
     int error = weft_http_puts(response, ":\n\n");

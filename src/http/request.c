@@ -8,31 +8,43 @@
 
 const char *weft_http_method(const weft_http_request *request)
 {
+    if (request == NULL)
+        return NULL;
     return request->head.method;
 }
 
 const char *weft_http_path(const weft_http_request *request)
 {
+    if (request == NULL)
+        return NULL;
     return request->path;
 }
 
 const char *weft_http_target(const weft_http_request *request)
 {
+    if (request == NULL)
+        return NULL;
     return request->head.target;
 }
 
 const char *weft_http_query(const weft_http_request *request)
 {
+    if (request == NULL)
+        return NULL;
     return request->head.query;
 }
 
 int weft_http_version(const weft_http_request *request)
 {
+    if (request == NULL)
+        return -EINVAL;
     return request->head.version;
 }
 
 const char *weft_http_header(const weft_http_request *request, const char *name)
 {
+    if (request == NULL)
+        return NULL;
     const struct field *field =
         name != NULL ? weft__http_find_field(request->head.fields, request->head.count, name)
                      : NULL;
@@ -42,6 +54,8 @@ const char *weft_http_header(const weft_http_request *request, const char *name)
 int weft_http_header_at(const weft_http_request *request, int number, const char **name,
                         const char **value)
 {
+    if (request == NULL)
+        return -EINVAL;
     if (number < 0 || number >= request->head.count)
         return -ENOENT;
     *name = request->head.fields[number].name;
@@ -51,6 +65,8 @@ int weft_http_header_at(const weft_http_request *request, int number, const char
 
 const char *weft_http_trailer(const weft_http_request *request, const char *name)
 {
+    if (request == NULL)
+        return NULL;
     const struct field *field =
         name != NULL ? weft__http_find_field(request->trailers, request->trailer_count, name)
                      : NULL;
@@ -59,16 +75,22 @@ const char *weft_http_trailer(const weft_http_request *request, const char *name
 
 int64_t weft_http_content_length(const weft_http_request *request)
 {
+    if (request == NULL)
+        return -EINVAL;
     return request->head.length;
 }
 
 void weft_http_peer(const weft_http_request *request, weft_address *address)
 {
+    if (request == NULL)
+        return;
     weft__http_peer_address(&exchange_of_request(request)->connection->peer, address);
 }
 
 int weft_http_is_tls(const weft_http_request *request)
 {
+    if (request == NULL)
+        return -EINVAL;
     return exchange_of_request(request)->connection->tls != NULL;
 }
 
@@ -88,6 +110,8 @@ void *weft__http_request_allocate(weft_http_request *request, size_t size)
 
 const char *weft_http_param(const weft_http_request *request, const char *name)
 {
+    if (request == NULL)
+        return NULL;
     for (int i = 0; name != NULL && i < request->param_count; i++)
         if (strcmp(request->params[i].name, name) == 0)
             return request->params[i].value;
@@ -136,6 +160,8 @@ static bool is_name(const char *text, size_t size, const char *name)
 
 const char *weft_http_query_value(weft_http_request *request, const char *name)
 {
+    if (request == NULL)
+        return NULL;
     const char *at = request->head.query;
     while (name != NULL && *at != '\0') {
         size_t size = strcspn(at, "&");

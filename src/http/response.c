@@ -50,12 +50,16 @@ void weft__http_response_free(struct exchange *exchange)
 
 void weft_http_status(weft_http_response *response, int status)
 {
+    if (response == NULL)
+        return;
     if (!response->sent && is_status(status))
         response->status = status;
 }
 
 int weft_http_sent(const weft_http_response *response)
 {
+    if (response == NULL)
+        return -EINVAL;
     return response->sent;
 }
 
@@ -212,16 +216,22 @@ static int put(weft_http_response *response, const char *name, const char *value
 
 int weft_http_set(weft_http_response *response, const char *name, const char *value)
 {
+    if (response == NULL)
+        return -EINVAL;
     return put(response, name, value, true);
 }
 
 int weft_http_add(weft_http_response *response, const char *name, const char *value)
 {
+    if (response == NULL)
+        return -EINVAL;
     return put(response, name, value, false);
 }
 
 int weft_http_setf(weft_http_response *response, const char *name, const char *format, ...)
 {
+    if (response == NULL)
+        return -EINVAL;
     char text[1024], *longer = NULL;
     va_list arguments, again;
     va_start(arguments, format);
@@ -247,6 +257,8 @@ int weft_http_setf(weft_http_response *response, const char *name, const char *f
 
 int weft_http_set_trailer(weft_http_response *response, const char *name, const char *value)
 {
+    if (response == NULL)
+        return -EINVAL;
     static const char *const never[] = {"Transfer-Encoding", "Content-Length",   "Host",
                                         "Trailer",           "Content-Encoding", "Content-Type",
                                         "Connection"};

@@ -86,6 +86,8 @@ static int account(weft_http_response *response, size_t size)
 
 int weft_http_write(weft_http_response *response, const void *data, size_t size)
 {
+    if (response == NULL)
+        return -EINVAL;
     struct exchange *exchange = exchange_of_response(response);
     if (data == NULL && size > 0)
         return -EINVAL;
@@ -115,11 +117,15 @@ int weft_http_write(weft_http_response *response, const void *data, size_t size)
 
 int weft_http_puts(weft_http_response *response, const char *text)
 {
+    if (response == NULL)
+        return -EINVAL;
     return text != NULL ? weft_http_write(response, text, strlen(text)) : -EINVAL;
 }
 
 int weft_http_printf(weft_http_response *response, const char *format, ...)
 {
+    if (response == NULL)
+        return -EINVAL;
     char text[1024], *longer = NULL;
     va_list arguments, again;
     va_start(arguments, format);
@@ -143,6 +149,8 @@ int weft_http_printf(weft_http_response *response, const char *format, ...)
 
 int weft_http_flush(weft_http_response *response)
 {
+    if (response == NULL)
+        return -EINVAL;
     struct exchange *exchange = exchange_of_response(response);
     if (response->error != 0)
         return response->error;
@@ -205,6 +213,8 @@ static int send_file(struct exchange *exchange, int file, int64_t offset, int64_
 
 int weft_http_send_file(weft_http_response *response, int file, int64_t offset, int64_t size)
 {
+    if (response == NULL)
+        return -EINVAL;
     struct exchange *exchange = exchange_of_response(response);
     char line[24], end[] = "\r\n";
     if (file < 0 || offset < 0 || size < 0)
@@ -302,6 +312,8 @@ void weft__http_response_end(struct exchange *exchange)
 int weft_http_reply(weft_http_response *response, int status, const char *content_type,
                     const void *data, size_t size)
 {
+    if (response == NULL)
+        return -EINVAL;
     if (response->sent)
         return -EBUSY;
     if ((data == NULL && size > 0) || !is_status(status))
@@ -334,6 +346,8 @@ static void start_over(weft_http_response *response)
 
 int weft_http_error(weft_http_response *response, int status, const char *detail)
 {
+    if (response == NULL)
+        return -EINVAL;
     char text[512];
     if (response->sent)
         return -EBUSY;
@@ -350,6 +364,8 @@ int weft_http_error(weft_http_response *response, int status, const char *detail
 
 int weft_http_redirect(weft_http_response *response, int status, const char *location)
 {
+    if (response == NULL)
+        return -EINVAL;
     if (status != 301 && status != 302 && status != 303 && status != 307 && status != 308)
         return -EINVAL;
     int error = weft_http_set(response, "Location", location);

@@ -18,6 +18,8 @@ int weft__http_response_stream(weft_http_response *response)
 
 int weft_http_upgrade(weft_http_response *response, const char *protocol)
 {
+    if (response == NULL)
+        return -EINVAL;
     struct exchange *exchange = exchange_of_response(response);
     const struct head *head = &exchange->request.head;
     if (protocol == NULL || !weft__http_is_value(protocol) || !head->upgrade ||
@@ -43,6 +45,8 @@ int weft_http_upgrade(weft_http_response *response, const char *protocol)
 int64_t weft_http_stream_read(weft_http_response *response, void *data, size_t size,
                               int64_t deadline)
 {
+    if (response == NULL)
+        return -EINVAL;
     struct exchange *exchange = exchange_of_response(response);
     if (!response->upgraded || data == NULL)
         return -EINVAL;
@@ -67,6 +71,8 @@ int64_t weft_http_stream_read(weft_http_response *response, void *data, size_t s
 int64_t weft_http_stream_write(weft_http_response *response, const void *data, size_t size,
                                int64_t deadline)
 {
+    if (response == NULL)
+        return -EINVAL;
     struct exchange *exchange = exchange_of_response(response);
     if (!response->upgraded || (data == NULL && size > 0))
         return -EINVAL;

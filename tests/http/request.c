@@ -293,6 +293,51 @@ static void heads_may_be_large(void)
     free(head);
 }
 
+/* Without a request or a response there is nothing to say. */
+static void nothing_is_no_request(void)
+{
+    weft_address address;
+    const char *text;
+    char *body, bytes[4] = "";
+    size_t size;
+    CHECK_EQ(weft_http_add(NULL, "a", "a"), -EINVAL);
+    CHECK_EQ(weft_http_content_length(NULL), -EINVAL);
+    CHECK_EQ(weft_http_error(NULL, 1, "a"), -EINVAL);
+    CHECK_EQ(weft_http_event(NULL, "a", "a", "a"), -EINVAL);
+    CHECK_EQ(weft_http_event_ping(NULL), -EINVAL);
+    CHECK_EQ(weft_http_events(NULL), -EINVAL);
+    CHECK_EQ(weft_http_flush(NULL), -EINVAL);
+    CHECK(weft_http_header(NULL, "a") == NULL);
+    CHECK_EQ(weft_http_header_at(NULL, 1, &text, &text), -EINVAL);
+    CHECK_EQ(weft_http_is_tls(NULL), -EINVAL);
+    weft_http_max_body(NULL, 1);
+    CHECK(weft_http_method(NULL) == NULL);
+    CHECK(weft_http_param(NULL, "a") == NULL);
+    CHECK(weft_http_path(NULL) == NULL);
+    weft_http_peer(NULL, &address);
+    CHECK_EQ(weft_http_printf(NULL, "a"), -EINVAL);
+    CHECK_EQ(weft_http_puts(NULL, "a"), -EINVAL);
+    CHECK(weft_http_query(NULL) == NULL);
+    CHECK(weft_http_query_value(NULL, "a") == NULL);
+    CHECK_EQ(weft_http_read(NULL, bytes, 1), -EINVAL);
+    CHECK_EQ(weft_http_read_all(NULL, &body, &size), -EINVAL);
+    CHECK_EQ(weft_http_redirect(NULL, 1, "a"), -EINVAL);
+    CHECK_EQ(weft_http_reply(NULL, 1, "a", bytes, 1), -EINVAL);
+    CHECK_EQ(weft_http_send_file(NULL, 1, 1, 1), -EINVAL);
+    CHECK_EQ(weft_http_sent(NULL), -EINVAL);
+    CHECK_EQ(weft_http_set(NULL, "a", "a"), -EINVAL);
+    CHECK_EQ(weft_http_set_trailer(NULL, "a", "a"), -EINVAL);
+    CHECK_EQ(weft_http_setf(NULL, "a", "a"), -EINVAL);
+    weft_http_status(NULL, 1);
+    CHECK_EQ(weft_http_stream_read(NULL, bytes, 1, WEFT_NOW), -EINVAL);
+    CHECK_EQ(weft_http_stream_write(NULL, bytes, 1, WEFT_NOW), -EINVAL);
+    CHECK(weft_http_target(NULL) == NULL);
+    CHECK(weft_http_trailer(NULL, "a") == NULL);
+    CHECK_EQ(weft_http_upgrade(NULL, "a"), -EINVAL);
+    CHECK_EQ(weft_http_version(NULL), -EINVAL);
+    CHECK_EQ(weft_http_write(NULL, bytes, 1), -EINVAL);
+}
+
 int main(void)
 {
     RUN(heads_are_told);
@@ -304,6 +349,7 @@ int main(void)
     RUN(params_of_long_paths);
     RUN(heads_are_limited);
     RUN(heads_may_be_large);
+    RUN(nothing_is_no_request);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
