@@ -41,7 +41,7 @@ func by(unit string, measure func(size int) (float64, string)) func(string, int)
 
 func cases() []benchCase {
 	all := []benchCase{}
-	for _, group := range [][]benchCase{coreCases, poolCases(), floodCases(), treeCases, netCases, otherCases} {
+	for _, group := range [][]benchCase{coreCases, poolCases(), floodCases(), treeCases, netCases, fairCases, otherCases} {
 		all = append(all, group...)
 	}
 	return all
