@@ -24,16 +24,9 @@
  * Fairness: calls that never have to wait would keep the processor for ever. After EAGER of them in a row
  * the fiber yields.
  *
- * Reads in vain. Where each side waits for the other, a read comes when nothing is there yet: it is tried, costs a trip to the
- * kernel, and then waits. (Only a read that gets less than it asked for knows that nothing is left, and not even that of every
- * kind of socket.) So a socket notes how many reads in a row began in vain, though it had not become ready since the last one
- * that got something. From VAIN_READS on who reads steps aside first: others that are ready on its processor go before it, once
- * around at least and ASIDE_MOST times at most, until the socket becomes ready. It decides only when the read is tried: it is tried in any case, and if
- * something was there all the same the count begins anew. Not for who has nobody to go first, must not wait, or would be
- * moved for it (a compact fiber).
- *
  * Rejected: a lock for readers. Those who wait are all woken by an event, and each tries; nothing is lost,
- * and one reader, which is what almost all connections have, pays nothing.
+ * and one reader, which is what almost all connections have, pays nothing. A reader that yields before it tries, where the last reads
+ * were in vain: others that are ready may compute for long, and the read of what is there waits for all of them.
  */
 #include "net/socket.h"
 
@@ -48,15 +41,7 @@
 #define HANDLE ((uint64_t)1 << 32)
 #define CALLS (HANDLE - CALL)
 
-enum { EAGER = 64, VAIN_READS = 16, ASIDE_MOST = 4 };
-enum { VAIN_BITS = 8, VAIN_MASK = (1 << VAIN_BITS) - 1 };
-
-/* Who has stepped aside for so long does not do so again: about 1.6 ms. */
-#if defined(__x86_64__)
-enum { ASIDE_TICKS = 1 << 22 };
-#else
-enum { ASIDE_TICKS = 1 << 16 };
-#endif
+enum { EAGER = 64 };
 
 /* Life. */
 
@@ -140,67 +125,12 @@ static noinline void be_fair(struct socket *socket)
         weft_yield();
 }
 
-/* The rhythm of reads is one word, a hint that several readers may write at once: above VAIN_BITS how often the socket had become
- * ready before the last read that got something, below how many began in vain. */
-
-static bool has_news(uint32_t rhythm, uint32_t seen)
-{
-    return rhythm >> VAIN_BITS != (uint32_t)(seen << VAIN_BITS) >> VAIN_BITS;
-}
-
-/* After a try: `first` of its call. */
-static void note_try(struct socket *socket, uint32_t seen, bool first, bool vain)
-{
-    uint32_t before = atomic_u32_load_relaxed(&socket->rhythm), after = before;
-    if (vain)
-        after += first && (before & VAIN_MASK) < VAIN_READS;
-    else
-        after = seen << VAIN_BITS | (first && !has_news(before, seen) ? 0 : before & VAIN_MASK);
-    if (after != before)
-        atomic_u32_store_relaxed(&socket->rhythm, after);
-}
-
-/* Whether others would go first if the caller yields, at little cost. A hint: the processor may be another's by now. */
-static bool others_are_ready(void)
-{
-    const struct thread *thread = thread_self();
-    return thread != NULL && thread->fiber != NULL && !thread->fiber->compact &&
-           thread->processor != NULL && has_fibers(thread->processor);
-}
-
-static noinline uint32_t step_aside(const struct socket *socket, uint32_t seen)
-{
-    uint64_t start = weft__sys_ticks();
-    uint32_t now = seen;
-    for (int i = 0; i < ASIDE_MOST && others_are_ready(); i++) {
-        weft_yield();
-        now = weft__descriptor_seen(socket->fd, SYS_READABLE);
-        if (now != seen || weft__sys_ticks() - start >= ASIDE_TICKS)
-            break;
-    }
-    return now;
-}
-
-/* Before the first try of a read: lets others go first if it is likely to be in vain. How often it has become ready by then. */
-static uint32_t await_turn(const struct socket *socket, uint32_t seen, int64_t deadline)
-{
-    uint32_t rhythm = atomic_u32_load_relaxed(&socket->rhythm);
-    if (likely((rhythm & VAIN_MASK) < VAIN_READS) || has_news(rhythm, seen) || deadline <= WEFT_NOW)
-        return seen;
-    return step_aside(socket, seen);
-}
-
 int64_t weft__socket_repeat(struct socket *socket, uint32_t event, socket_try *try, void *call,
                             int64_t deadline)
 {
-    bool reads = event == SYS_READABLE;
-    for (bool first = true;; first = false) {
+    for (;;) {
         uint32_t seen = weft__descriptor_seen(socket->fd, event);
-        if (reads && first)
-            seen = await_turn(socket, seen, deadline);
         int64_t result = try(socket->fd, call);
-        if (reads && (result >= 0 || result == -EAGAIN))
-            note_try(socket, seen, first, result == -EAGAIN);
         if (likely(result != -EAGAIN)) {
             uint32_t at_once = atomic_u32_load_relaxed(&socket->at_once) + 1;
             atomic_u32_store_relaxed(&socket->at_once, at_once);

@@ -19,7 +19,6 @@ struct socket {
     int fd;
     uint16_t type;      /* SOCK_STREAM, SOCK_DGRAM */
     atomic_u32 at_once; /* calls in a row that did not have to wait */
-    atomic_u32 rhythm;  /* of reads: see socket.c */
 };
 
 /* Takes the descriptor over; 0, or -errno and it is still the caller's. */
