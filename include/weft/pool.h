@@ -28,6 +28,17 @@
  * and counted (weft_pool_stats.beyond). Every other call, by whomever, gets what its policy and its
  * deadline say.
  *
+ * Rate. A task of a pool with a limiter begins when it has a place and a token. While the pool waits
+ * for a token nothing holds a place; it waits in the limiter's line, first come, first served with all
+ * who share the limiter, once for the whole pool. The token is for whichever task is next when it
+ * comes: a task of high priority, or one that another waits for, goes first even if it came later. A
+ * token that no task needs any more goes back to the limiter: its task was cancelled, skipped by its
+ * group or dropped, or the pool was paused. So an abort, a pause and a close never wait for a token,
+ * except for tasks that are still to run. Tasks that wait for a token count as `starting` while a
+ * place is free. A submit to a full pool with WEFT_CALLER_RUNS calls the task only if there is a token
+ * at that moment; else it waits, as WEFT_BLOCK. A limiter's burst is what a pool makes up for when its
+ * workers come late: a high rate needs more than one.
+ *
  * No task runs inside another. Each runs in a worker, a fiber of the pool, from its first
  * instruction to its end, on a stack of its own; except where WEFT_CALLER_RUNS asks for it. A task
  * begins with no fiber-local values, no deferred calls and errno 0, bound to the pool's context (or,
@@ -78,6 +89,7 @@
 
 #include <weft/base.h>
 #include <weft/context.h>
+#include <weft/limiter.h>
 #include <weft/panic.h>
 #include <weft/time.h>
 
@@ -181,7 +193,11 @@ typedef struct weft_pool_options {
     weft_context *context;
     /* Not 0: what runs can be cancelled by weft_pool_cancel, without such a context too. */
     int cancellable;
-    uintptr_t reserved[3]; /* must be zero */
+    /* Tasks begin at a rate: each takes one event of this limiter (weft/limiter.h), a token, when it
+     * begins. See "Rate" above. Several pools and other takers may share a limiter, which must not be
+     * closed before the pool is. Default NULL: no rate. */
+    weft_limiter *limiter;
+    uintptr_t reserved[2]; /* must be zero */
 } weft_pool_options;
 
 /* Options for a pool of `workers` workers that are there from the start and stay, with a queue

@@ -36,6 +36,7 @@
 #include "pool/context.h"
 #include "pool/failure.h"
 #include "pool/group.h"
+#include "pool/rate.h"
 #include "pool/shard.h"
 #include "pool/worker.h"
 #include "sched/compact.h"
@@ -380,7 +381,8 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
     case WEFT_CALLER_RUNS:
         if (caller_runs_for(pool))
             return BEYOND;
-        if (!pool->paused && (offer->record == NULL || offer->record->key == 0))
+        if (!pool->paused && (offer->record == NULL || offer->record->key == 0) &&
+            (!pool_has_rate(pool) || weft__rate_take_for_caller(pool)))
             return CALL;
         break;
     default:

@@ -26,6 +26,7 @@
 
 #include "base/assert.h"
 #include "pool/admission.h"
+#include "pool/rate.h"
 #include "pool/shard.h"
 #include "pool/worker.h"
 
@@ -50,7 +51,7 @@ bool weft__workers_suffice(const weft_pool *pool, bool dry)
 
 bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck)
 {
-    return !pool->paused && pool_busy(pool) < pool->capacity &&
+    return !pool->paused && !pool->rate.awaits && pool_busy(pool) < pool->capacity &&
            weft__pool_actives(pool) - stuck < weft__sched.processor_count &&
            (atomic_i64_load_relaxed(&pool->ready) > pool->starting ||
             atomic_i64_load_relaxed(&pool->ready) + weft__inboxes_length(pool) > pool->starting);
@@ -138,6 +139,8 @@ void weft__pool_show_room(weft_pool *pool)
 void weft__pool_settle(weft_pool *pool, struct errands *errands)
 {
     weft__line_serve(pool, errands);
+    if (pool_has_rate(pool))
+        weft__rate_settle(pool, errands);
     weft__pool_call(pool, errands, false);
     conclude(pool, errands);
     weft__pool_show_room(pool);

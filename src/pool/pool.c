@@ -102,6 +102,8 @@ static weft_pool *make(const weft_pool_options *options, void *site)
     pool->site = site;
     pool->capacity = options->capacity != 0 ? options->capacity : CAPACITY_DEFAULT;
     pool->queue_size = options->queue;
+    pool->rate.limiter = options->limiter;
+    pool->singly = options->limiter != NULL;
     pool->stack_class = options->stack_size != 0 ? weft__stack_class(options->stack_size) : -1;
     atomic_i64_store_relaxed(&pool->crashes_left,
                              options->max_crashes != 0 ? options->max_crashes : CRASHES_DEFAULT);

@@ -9,6 +9,7 @@
  *   task.c       handles                                     group.c      groups over a pool
  *   failure.c    panics, crashes, workers that are stuck     stats.c      figures
  *   schedule.c   tasks that are submitted later              context.c    contexts of a whole pool
+ *   rate.c       tasks that begin at a rate
  *
  * One latch per pool guards everything but what a shard's owner does alone (shard.c). Under the
  * latch:
@@ -62,6 +63,7 @@
 #include "pool/queue.h"
 #include "pool/tuning.h"
 #include "sched/sched.h"
+#include "sync/limiter.h"
 #include "sync/waiters.h"
 
 /* Why no task begins. */
@@ -115,10 +117,21 @@ struct shard {
     struct outbox *outbox; /* NULL: never opened; set by the owner under the latch */
 };
 
+/* Of a pool whose tasks begin at a rate: rate.c. Under the latch. */
+struct rate {
+    weft_limiter *limiter; /* NULL: none */
+    int64_t tokens;        /* taken for tasks that have not begun */
+    bool lacks;            /* the last look found none; for the rest of that hold of the latch */
+    bool awaits;           /* a worker waits for a token, or is about to */
+    bool in_line;          /* it stands in the limiter's line, with: */
+    struct take take;
+};
+
 struct weft_pool {
     _Alignas(CACHE_LINE) struct latch latch;
-    uint8_t state;                    /* enum pool_state */
-    uint8_t paused;                   /* bits: PAUSED_CALL and so on; 0: tasks begin */
+    uint8_t state;  /* enum pool_state */
+    uint8_t paused; /* bits: PAUSED_CALL and so on; 0: tasks begin */
+    bool singly;    /* each task is taken under the latch: no inboxes, no outboxes */
     uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
     int64_t inside;
     atomic_i64 ready;      /* tasks in the queues; read without the latch as a hint */
@@ -163,6 +176,7 @@ struct weft_pool {
     struct shard *shards;
     atomic_ptr context; /* that plain tasks are bound to; NULL: none; changed under the latch */
     weft_pool_options options;
+    struct rate rate;
     bool drains; /* the default pool: its idle workers end when the runtime shuts down */
     char name[FIBER_NAME_SIZE];
     int stack_class;        /* -1: the default */

@@ -21,7 +21,8 @@
  * from any inbox, so a task in one does not wait for its processor.
  *
  * A pool that runs one task at a time runs them in the order of their admission: it has no inboxes,
- * since the one worker may go on on another processor.
+ * since the one worker may go on on another processor. Nor has a pool in which each task needs more
+ * than a place to begin (`singly`).
  *
  * Outbox. Fibers that submit put plain tasks into the outbox of their processor; a whole
  * outbox goes into the queue under the latch. All places of an open outbox count as inside. `used`
@@ -110,7 +111,8 @@ bool weft__inbox_fill(weft_pool *pool, struct shard *shard, struct plain_task *t
 {
     const struct queue *normal = &pool->queues[NORMAL];
     /* Only plain tasks are ready, and there is a chunk for each processor. */
-    if (pool->capacity == 1 || normal->length != atomic_i64_load_relaxed(&pool->ready) ||
+    if (pool->singly || pool->capacity == 1 ||
+        normal->length != atomic_i64_load_relaxed(&pool->ready) ||
         normal->length < 2 * (int64_t)weft__sched.processor_count)
         return false;
     should(shard->inbox == NULL);
@@ -232,7 +234,7 @@ void weft__shards_close_still(weft_pool *pool)
 /* The pool is so large that outboxes pay. */
 static bool outboxes_suit(const weft_pool *pool)
 {
-    return !pool->paused && pool->state == POOL_OPEN && pool->capacity > 1 &&
+    return !pool->singly && !pool->paused && pool->state == POOL_OPEN && pool->capacity > 1 &&
            pool_limit(pool) >= OUTBOX_LIMIT &&
            pool_limit(pool) >= 4 * OUTBOX_LEAST * (int64_t)pool->shard_count;
 }

@@ -8,6 +8,7 @@
  *         serve the line of submitters;
  *         a task in the queue, or in another inbox?      take it
  *         an active worker that has run for long         yields, and serves the line before
+ *         a task is ready, but no token (rate.c)         gives up its place, waits for one, looks again
  *         nothing                                        rest, until woken or expired
  *     ends (on_worker_exit)
  *
@@ -37,6 +38,7 @@
 #include "pool/dispatch.h"
 #include "pool/failure.h"
 #include "pool/pool.h"
+#include "pool/rate.h"
 #include "pool/shard.h"
 #include "sched/compact.h"
 #include "sync/context.h"
@@ -141,6 +143,8 @@ void weft__task_count_end(weft_pool *pool, struct task *task, bool ran)
     pool->caller_runs -= task->in_caller;
     pool->stats.completed += ran;
     pool->stats.cancelled += !ran;
+    if (pool_has_rate(pool) && !ran)
+        weft__rate_unused(pool);
 }
 
 /* A task with a record has ended. */
@@ -296,7 +300,7 @@ static bool take_from_inbox(weft_pool *pool, struct worker *worker, struct shard
 /* Under the latch: a task by itself. */
 static bool take_single(weft_pool *pool, struct worker *worker)
 {
-    if (!may_begin(pool, worker))
+    if (!may_begin(pool, worker) || (pool_has_rate(pool) && !weft__rate_take(pool)))
         return false;
     if (!weft__pool_pop(pool, &worker->now, &worker->record))
         return weft__inboxes_steal(pool, &worker->now);
@@ -317,14 +321,17 @@ static bool turn_is_over(const struct worker *worker, struct shard *shard)
     return over;
 }
 
-enum next { NEXT_TASK, NEXT_YIELD, NEXT_AGAIN, NEXT_REST, NEXT_END };
+enum next { NEXT_TASK, NEXT_YIELD, NEXT_AGAIN, NEXT_TOKEN, NEXT_REST, NEXT_END };
 
 /* Under the latch, for a worker that found nothing. */
 static enum next choose_rest(weft_pool *pool, struct worker *worker, struct errands *errands)
 {
+    bool awaits = pool_has_rate(pool) && weft__rate_claim(pool);
     weft__worker_come_loose(pool, worker);
     weft__shards_collect(pool);
     weft__pool_settle(pool, errands);
+    if (awaits)
+        return NEXT_TOKEN;
     if (errands_any(errands))
         return NEXT_AGAIN;
     if ((pool->state != POOL_OPEN && pool->inside == 0) ||
@@ -387,6 +394,8 @@ static noinline enum next next_task(struct worker *worker)
         enum next next = choose(worker);
         if (next == NEXT_REST)
             return next;
+        if (next == NEXT_TOKEN)
+            weft__rate_await(worker->pool);
         runtime_leave(thread_self());
         if (next == NEXT_YIELD)
             weft_yield(); /* whatever else is ready on this processor has its turn */

@@ -39,6 +39,11 @@
  *     claimed by its context    the same; if it was granted first, it returns 0 and nothing is to be given back
  *     claimed by a settle()     the same; woken with LOOK_AGAIN
  *
+ * A pool has a take that is part of it (pool/rate.c), and may expel that: in any of these places it
+ * is taken out of the line, and finds `expelled` when it comes to the latch. If all that can be
+ * reserved is reserved, such a take stands in line for no events: when it is the first it is granted
+ * at once, and tried again.
+ *
  * `granted` is read under the latch, but for a take that was woken with GRANTED: it was set before
  * that, by its waker, and the limiter is not touched again. A take stands on the stack of the call
  * that waits; it is out of the line before that call returns.
@@ -64,7 +69,7 @@
 __extension__ typedef unsigned __int128 wide;
 
 /* What a take is woken with. */
-enum { GRANTED = 0, LOOK_AGAIN = 1 };
+enum { GRANTED = 0, LOOK_AGAIN = 1, EXPELLED = 2 };
 
 /* The bucket; under the latch. */
 
@@ -180,7 +185,7 @@ static int take_now(struct weft_limiter *limiter, int64_t n, int64_t now, int64_
  * Under the latch. */
 static int stay(struct weft_limiter *limiter, struct take *take, int64_t now, int64_t deadline)
 {
-    int error = weft__cancelled();
+    int error = take->firm ? 0 : weft__cancelled();
     if (error != 0)
         return error;
     if (now >= deadline)
@@ -208,12 +213,13 @@ static int look_again(struct weft_limiter *limiter, struct take *take, int resul
         if (result == -ETIMEDOUT && now < take->until)
             now = take->until;
         guard_acquire(&limiter->latch);
-        result = 0;
-        if (!take->granted) {
+        result = take->expelled ? -ECANCELED : 0;
+        bool in_line = !take->granted && !take->expelled;
+        if (in_line) {
             count(limiter, now);
             settle(limiter, &woken);
         }
-        if (!take->granted && (result = stay(limiter, take, now, deadline)) != -EAGAIN) {
+        if (in_line && !take->granted && (result = stay(limiter, take, now, deadline)) != -EAGAIN) {
             line_remove(limiter, take);
             settle(limiter, &woken);
         }
@@ -234,8 +240,8 @@ static int wait_as(struct weft_limiter *limiter, struct take *take, int64_t dead
     line_add(limiter, take);
     do {
         take->waiter = weft__waiter_begin(&own);
-        result = weft__park(take->waiter, WAIT_LIMITER, guard_release_parked, &limiter->latch,
-                            take->until);
+        result = weft__park(take->waiter, WAIT_LIMITER | (take->firm ? WAIT_FIRM : 0),
+                            guard_release_parked, &limiter->latch, take->until);
         result = result == GRANTED ? 0 : look_again(limiter, take, result, deadline);
     } while (result == -EAGAIN);
     take->waiter = NULL; /* it is not in line any more */
@@ -324,6 +330,61 @@ int weft_limiter_try_take(weft_limiter *limiter, int64_t n)
         return -EINVAL;
     int result = take_at_once(limiter, n, WEFT_NOW);
     return result == -ETIMEDOUT ? -EAGAIN : result;
+}
+
+/* For an object with a lock of its own. */
+
+bool weft__limiter_take_now(struct weft_limiter *limiter)
+{
+    int64_t turn, now = weft__now();
+    guard_acquire(&limiter->latch);
+    bool taken = take_now(limiter, 1, now, WEFT_NOW, &turn) == 0;
+    guard_release(&limiter->latch);
+    return taken;
+}
+
+void weft__limiter_give_back(struct weft_limiter *limiter, struct woken *woken)
+{
+    int64_t now = weft__now();
+    guard_acquire(&limiter->latch);
+    count(limiter, now);
+    limiter->level++;
+    settle(limiter, woken);
+    guard_release(&limiter->latch);
+}
+
+int weft__limiter_await(struct weft_limiter *limiter, struct take *take, void (*unlock)(void *),
+                        void *object)
+{
+    int64_t turn = WEFT_NEVER, now = weft__now();
+    guard_acquire(&limiter->latch);
+    int result = take_now(limiter, 1, now, WEFT_NEVER, &turn);
+    *take = (struct take){.events = limiter->reserved < WEFT_LIMITER_MAX,
+                          .until = turn,
+                          .firm = true,
+                          .granted = result == 0};
+    unlock(object);
+    if (result == 0) {
+        guard_release(&limiter->latch);
+        return 0;
+    }
+    result = wait_as(limiter, take, WEFT_NEVER);
+    return result == 0 && take->events == 0 ? -EAGAIN : result;
+}
+
+void weft__limiter_expel(struct weft_limiter *limiter, struct take *take, struct woken *woken)
+{
+    int64_t now = weft__now();
+    guard_acquire(&limiter->latch);
+    if (!take->granted && !take->expelled) {
+        take->expelled = true;
+        line_remove(limiter, take);
+        if (waiter_claim(take->waiter, EXPELLED))
+            woken_add(woken, take->waiter);
+        count(limiter, now);
+        settle(limiter, woken);
+    }
+    guard_release(&limiter->latch);
 }
 
 /* Its life. */

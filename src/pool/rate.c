@@ -1,0 +1,124 @@
+/*
+ * rate.c: tasks that begin at a rate: weft_pool_options.limiter.
+ *
+ * A task of a pool with a limiter begins with a token, an event of that limiter. All tasks of such
+ * a pool are taken singly under the latch (`singly`: no inboxes, no outboxes). A worker that has a
+ * place and finds a task ready takes a token first, and then whichever task is next. If there is
+ * no token, it gives up its place and waits for one in the limiter's line, as any other taker
+ * does, and looks again when it has it: so a task of high priority that comes meanwhile goes
+ * first, and no place is held. One worker at a time waits for its pool (`awaits`).
+ *
+ * Under the latch:
+ *
+ *     tokens     taken, and not used: of tasks that were skipped, or had no place any more
+ *     unused     tokens > 0 only while a task is ready and the pool is not paused, after a settle
+ *     waiting    a worker is in the limiter's line only while that is so, after a settle
+ *     progress   as in pool_internal.h, where a worker that awaits a token counts as woken
+ *
+ * Whatever takes tasks out of the queue, or pauses the pool, settles in the same hold of the latch
+ * (dispatch.c). If nothing is left that may begin, settling gives the tokens back and expels the
+ * worker from the limiter's line, which makes it look again: it rests, or ends. So neither an abort
+ * nor a close after it waits for a token, and those behind in the limiter's line move up.
+ *
+ *     worker                                   abort, pause, cancel
+ *     latch: nothing to be had; awaits = 1
+ *     unlatch                                  latch: takes the last task out
+ *                                              awaits, not in line: nothing to expel; unlatch
+ *     latch: none is ready: awaits = 0
+ *
+ *     latch: one is ready; stands in line      latch: takes the last task out
+ *     unlatch, parks                           in line: expelled, to be woken; unlatch
+ *     woken; latch: awaits = 0                 (or granted before: the worker brings the token, and
+ *     looks again, settles                     gives it back when it settles)
+ *
+ * A task submitted while a worker awaits calls no other (weft__pool_wants_worker): that worker
+ * looks again whatever it is woken by.
+ *
+ * Lock order: the pool's latch, then that of the limiter. The limiter's lock is held until the
+ * worker has parked (park.h), the pool's only until the take stands in line.
+ */
+#include "pool/rate.h"
+
+#include <errno.h>
+
+#include "sync/waiters.h"
+
+static bool wants_token(const weft_pool *pool)
+{
+    return !pool->paused && atomic_i64_load_relaxed(&pool->ready) > 0;
+}
+
+bool weft__rate_take(weft_pool *pool)
+{
+    struct rate *rate = &pool->rate;
+    if (atomic_i64_load_relaxed(&pool->ready) == 0)
+        return false;
+    if (rate->tokens == 0) {
+        rate->lacks = !weft__limiter_take_now(rate->limiter);
+        return !rate->lacks;
+    }
+    rate->tokens--;
+    return true;
+}
+
+bool weft__rate_take_for_caller(weft_pool *pool)
+{
+    return weft__limiter_take_now(pool->rate.limiter);
+}
+
+void weft__rate_unused(weft_pool *pool)
+{
+    pool->rate.tokens++;
+}
+
+bool weft__rate_claim(weft_pool *pool)
+{
+    struct rate *rate = &pool->rate;
+    bool claims = rate->lacks && !rate->awaits;
+    rate->lacks = false;
+    rate->awaits |= claims;
+    return claims;
+}
+
+/* What the limiter has claimed is woken with the errands. */
+static void wake_later(struct woken *woken, struct errands *errands)
+{
+    for (struct waiter *waiter = woken->first, *next; waiter != NULL; waiter = next) {
+        next = waiter->next;
+        errands_wake(errands, waiter);
+    }
+}
+
+void weft__rate_settle(weft_pool *pool, struct errands *errands)
+{
+    struct rate *rate = &pool->rate;
+    struct woken woken;
+    if ((rate->tokens == 0 && !rate->in_line) || wants_token(pool))
+        return;
+    woken_begin(&woken);
+    for (; rate->tokens > 0; rate->tokens--)
+        weft__limiter_give_back(rate->limiter, &woken);
+    if (rate->in_line)
+        weft__limiter_expel(rate->limiter, &rate->take, &woken);
+    wake_later(&woken, errands);
+}
+
+static void unlock_pool(void *pool)
+{
+    latch_release(&((weft_pool *)pool)->latch);
+}
+
+void weft__rate_await(weft_pool *pool)
+{
+    struct rate *rate = &pool->rate;
+    latch_acquire(&pool->latch);
+    if (wants_token(pool)) {
+        rate->in_line = true;
+        int error = weft__limiter_await(rate->limiter, &rate->take, unlock_pool, pool);
+        latch_acquire(&pool->latch);
+        rate->in_line = false;
+        rate->tokens += error == 0;
+    }
+    rate->awaits = false;
+    latch_release(&pool->latch);
+}
