@@ -112,11 +112,17 @@ static noinline void clean(struct worker *worker)
         clean_extra(worker, fiber_extra(fiber));
 }
 
-void weft__worker_clean(struct worker *worker)
+/* A task may have left something. A worker that is bound to a context has extras. */
+static bool may_be_unclean(const struct worker *worker)
 {
     const weft_fiber *fiber = worker->fiber;
-    if (unlikely(fiber->defers || atomic_u32_load_relaxed(&fiber->outside) != 0 ||
-                 fiber_extra(fiber) != NULL))
+    return fiber->defers || atomic_u32_load_relaxed(&fiber->outside) != 0 ||
+           fiber_extra(fiber) != NULL;
+}
+
+void weft__worker_clean(struct worker *worker)
+{
+    if (unlikely(may_be_unclean(worker)))
         clean(worker);
 }
 
@@ -250,9 +256,11 @@ static bool end_task(struct worker *worker)
 
 static noinline bool after_task(struct worker *worker)
 {
-    weft__worker_clean(worker);
+    if (likely(!may_be_unclean(worker)))
+        return end_task(worker);
+    clean(worker);
     bool more = end_task(worker);
-    if (more && unlikely(fiber_extra(worker->fiber) != NULL)) /* else it is bound to nothing */
+    if (more)
         weft__worker_bind(worker);
     return more;
 }
