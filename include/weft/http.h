@@ -109,6 +109,10 @@ typedef struct weft_http_options {
     int64_t idle_timeout;
     /* Without a byte of the body in a read. Default 30 s. */
     int64_t body_timeout;
+    /* Bytes of a body in each second that a handler has to wait for it, at most 1,000,000,000: a client that is slower
+     * times out (-ETIMEDOUT, 408), after a grace of rate_grace in all. Time in which the handler does something else does
+     * not count. Default 500 bytes, 10 s. A rate of -1: none. */
+    int64_t min_body_rate, rate_grace;
     /* Without a byte of the response taken by the client. Default 30 s. */
     int64_t write_timeout;
 
@@ -134,7 +138,7 @@ typedef struct weft_http_options {
     int doors;
     /* Not 0: the limit of descriptors is left as it is. */
     int keep_limit;
-    uintptr_t reserved[7]; /* must be zero */
+    uintptr_t reserved[5]; /* must be zero */
 } weft_http_options;
 
 /* Makes a server that listens nowhere yet. The options are copied; handler and data must stay.

@@ -3,6 +3,10 @@
  *
  * What came with the head lies in the exchange's buffer. A body with a length is then received straight into the handler's
  * memory; one in chunks goes through the buffer. Nobody waits for more than body_timeout without a byte.
+ *
+ * A byte now and then would hold a worker for as long as the client likes. So the time of all waits for a body is
+ * bounded by rate_grace and what the bytes that came since the first of them pay for, at min_body_rate. Bytes that were
+ * there before, and the handler's own time, pay and cost nothing.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +22,7 @@ void weft__http_body_begin(struct exchange *exchange)
     weft_http_request *request = &exchange->request;
     request->chunks = (struct chunks){0};
     request->left = request->head.length;
-    request->read = 0;
+    request->read = request->waited = request->paid = 0;
     request->limit = exchange->server->options.max_body;
     request->error = 0;
     request->done = request->head.length == 0;
@@ -74,6 +78,30 @@ static int tell_continue(struct exchange *exchange)
                                       exchange->server->options.write_timeout);
 }
 
+int64_t weft__http_body_patience(const weft_http_options *options, int64_t waited, int64_t paid)
+{
+    int64_t rate = options->min_body_rate, grace = options->rate_grace;
+    if (rate < 0 || paid / rate >= (INT64_MAX - grace) / WEFT_S)
+        return INT64_MAX;
+    int64_t all = grace + paid / rate * WEFT_S;
+    int64_t rest = paid % rate * WEFT_S / rate; /* less than a second */
+    all = all < INT64_MAX - rest ? all + rest : INT64_MAX;
+    return all > waited ? all - waited : 0;
+}
+
+/* Waits for more of the body: until the deadline, or as long as the client's rate allows. */
+static int wait_for_more(struct exchange *exchange, int64_t deadline)
+{
+    weft_http_request *request = &exchange->request;
+    int64_t begin = weft_now();
+    int64_t latest = weft_after(
+        weft__http_body_patience(&exchange->server->options, request->waited, request->paid));
+    int error = weft__http_connection_wait(exchange->connection, WEFT_READABLE,
+                                           latest < deadline ? latest : deadline);
+    request->waited += weft_now() - begin;
+    return error;
+}
+
 /* Receives at least a byte. */
 static int64_t receive(struct exchange *exchange, void *data, size_t size, int64_t deadline)
 {
@@ -81,9 +109,11 @@ static int64_t receive(struct exchange *exchange, void *data, size_t size, int64
         int64_t got = weft__http_connection_read(exchange->connection, data, size);
         if (got == 0)
             return -ECONNRESET;
+        if (got > 0 && exchange->request.waited > 0)
+            exchange->request.paid += got;
         if (got != -EAGAIN)
             return got;
-        int error = weft__http_connection_wait(exchange->connection, WEFT_READABLE, deadline);
+        int error = wait_for_more(exchange, deadline);
         if (error != 0)
             return error;
     }

@@ -45,6 +45,8 @@ struct weft_http_request {
     int64_t left; /* of a body with a length */
     int64_t read; /* so many bytes were given out */
     int64_t limit;
+    int64_t waited;     /* for bytes of the body, in all */
+    int64_t paid;       /* bytes that have come since the first wait */
     int error;          /* of a read: all later ones say it again */
     bool done;          /* all was read */
     bool told_continue; /* 100 was sent, or need not be */
@@ -161,6 +163,8 @@ void weft__http_refuse_log(struct exchange *exchange, int status);
 /* ---- body.c ---- */
 
 void weft__http_body_begin(struct exchange *exchange);
+/* How long one more wait may be after so much waiting, for which so many bytes came: not less than 0. */
+int64_t weft__http_body_patience(const weft_http_options *options, int64_t waited, int64_t paid);
 /* Whether what is left of it is too much to be read for nothing. */
 bool weft__http_body_is_large(const weft_http_request *request);
 /* Reads and forgets what is left, if that is little and comes soon; false if not. */

@@ -48,6 +48,8 @@ static bool set_options(weft_http_options *options)
     set_default(&options->idle_timeout, 60 * WEFT_S);
     set_default(&options->body_timeout, 30 * WEFT_S);
     set_default(&options->write_timeout, 30 * WEFT_S);
+    set_default(&options->min_body_rate, 500);
+    set_default(&options->rate_grace, 10 * WEFT_S);
     set_default(&options->max_body, 8 << 20);
     if (options->handler == NULL)
         options->handler = not_found;
@@ -65,6 +67,7 @@ static bool set_options(weft_http_options *options)
            in_range(options->max_per_ip, 1, INT64_MAX) &&
            in_range(options->retry_after, 1, 86400) && options->header_timeout > 0 &&
            options->idle_timeout > 0 && options->body_timeout > 0 && options->write_timeout > 0 &&
+           in_range(options->min_body_rate, -1, 1000000000) && options->rate_grace > 0 &&
            in_range((int64_t)options->max_header, 256, 1 << 20) &&
            in_range(options->max_fields, 1, 1000) && options->max_body > 0 &&
            in_range(options->doors, 1, 1000) &&

@@ -374,6 +374,50 @@ static void bad_chunks_are_refused(void)
 
 /* ---- clients that are slow, and that go ---- */
 
+static int64_t patience(int64_t rate, int64_t grace, int64_t waited, int64_t paid)
+{
+    weft_http_options options = {.min_body_rate = rate, .rate_grace = grace};
+    return weft__http_body_patience(&options, waited, paid);
+}
+
+static void the_rate_is_reckoned(void)
+{
+    CHECK_EQ(patience(500, 10 * WEFT_S, 0, 0), 10 * WEFT_S);
+    CHECK_EQ(patience(500, 10 * WEFT_S, 4 * WEFT_S, 0), 6 * WEFT_S);
+    CHECK_EQ(patience(500, 10 * WEFT_S, 11 * WEFT_S, 0), 0);
+    CHECK_EQ(patience(500, 10 * WEFT_S, 11 * WEFT_S, 1250), 1500 * WEFT_MS);
+    CHECK_EQ(patience(1000000000, WEFT_S, WEFT_S, 3), 3);
+    /* Whatever came, it is not too much to be reckoned with. */
+    CHECK_EQ(patience(1, WEFT_S, 0, INT64_MAX), INT64_MAX);
+    CHECK_EQ(patience(1000000000, INT64_MAX, 0, INT64_MAX), INT64_MAX);
+    CHECK(patience(1000000000, WEFT_S, 0, INT64_MAX) >= INT64_MAX / 1000000000);
+    CHECK_EQ(patience(-1, WEFT_S, INT64_MAX, 0), INT64_MAX);
+}
+
+/* A byte again and again is enough for body_timeout, but not for the rate. */
+static void a_body_that_is_too_slow(void)
+{
+    static const char *const heads[] = {POST("/sum", "Content-Length: 100000\r\n"),
+                                        POST("/sum", CHUNKED)};
+    for (int i = 0; i < 2; i++) {
+        weft_http_server *server = serve_with((weft_http_options){.handler = reader,
+                                                                  .body_timeout = 600 * WEFT_S,
+                                                                  .min_body_rate = 1000000000,
+                                                                  .rate_grace = 50 * WEFT_MS});
+        struct client client = client_open(server);
+        client_send(&client, heads[i]);
+        weft_sem_acquire(&entered, 1);
+        const char *byte = i == 0 ? "x" : "1\r\nx\r\n";
+        while (client_is_quiet(&client) && client_try_send(&client, byte, strlen(byte)))
+            usleep(5000);
+        EXPECT(&client, 408, NULL);
+        CHECK_EQ(outcome, -ETIMEDOUT);
+        client_close(&client);
+        AWAIT(stats_of(server).timed_out == 1);
+        end(server);
+    }
+}
+
 static void body_timeout(void)
 {
     weft_http_server *server =
@@ -531,6 +575,8 @@ int main(void)
     RUN(handlers_may_complain_themselves);
     RUN(bad_chunks_are_refused);
     RUN(body_timeout);
+    RUN(the_rate_is_reckoned);
+    RUN(a_body_that_is_too_slow);
     RUN(client_goes_away);
     RUN(client_ends_its_side);
     RUN(small_unread_bodies_are_passed_over);
