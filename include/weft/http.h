@@ -91,6 +91,10 @@ typedef struct weft_http_options {
     int64_t max_workers;
     /* Requests that may wait for a worker, at most 100,000,000. Default 1,000. -1: none. */
     int64_t queue;
+    /* Of a request, for a worker: 503 beyond that. Default 30 s. A client that has reset its
+     * connection by then is not answered at all; one that has ended its side gets 503 if it waited
+     * for more than 100 ms: most are gone. */
+    int64_t queue_timeout;
     /* Connections that may be open, at most 100,000,000. Default 100,000. Each needs a descriptor: not more than the
      * process may have, less descriptor_reserve. weft_http_open raises the soft limit (RLIMIT_NOFILE) for that, as far
      * as the hard one allows, and leaves it so: a program that uses select() for others should set keep_limit. */
@@ -109,9 +113,10 @@ typedef struct weft_http_options {
     int64_t idle_timeout;
     /* Without a byte of the body in a read. Default 30 s. */
     int64_t body_timeout;
-    /* Bytes of a body in each second that a handler has to wait for it, at most 1,000,000,000: a client that is slower
-     * times out (-ETIMEDOUT, 408), after a grace of rate_grace in all. Time in which the handler does something else does
-     * not count. Default 500 bytes, 10 s. A rate of -1: none. */
+    /* Bytes of a body in each second that a handler has to wait for it, at most 1,000,000,000: a
+     * client that is slower times out (-ETIMEDOUT, 408), after a grace of rate_grace in all. Time
+     * in which the handler does something else does not count. Default 500 bytes, 10 s. A rate of
+     * -1: none. */
     int64_t min_body_rate, rate_grace;
     /* Without a byte of the response taken by the client. Default 30 s. */
     int64_t write_timeout;
@@ -138,7 +143,7 @@ typedef struct weft_http_options {
     int doors;
     /* Not 0: the limit of descriptors is left as it is. */
     int keep_limit;
-    uintptr_t reserved[5]; /* must be zero */
+    uintptr_t reserved[4]; /* must be zero */
 } weft_http_options;
 
 /* Makes a server that listens nowhere yet. The options are copied; handler and data must stay.
@@ -213,7 +218,7 @@ typedef struct weft_http_stats {
     /* Since it was opened. */
     int64_t accepted;
     int64_t requests;      /* answered by a handler */
-    int64_t refused;       /* 503 without a worker: connections and requests */
+    int64_t refused;       /* 503 without a handler: connections and requests */
     int64_t bad;           /* 4xx and 5xx of the parser's: not understood, too large */
     int64_t timed_out;     /* connections closed by a deadline */
     int64_t panicked;      /* handlers */

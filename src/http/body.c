@@ -4,9 +4,9 @@
  * What came with the head lies in the exchange's buffer. A body with a length is then received straight into the handler's
  * memory; one in chunks goes through the buffer. Nobody waits for more than body_timeout without a byte.
  *
- * A byte now and then would hold a worker for as long as the client likes. So the time of all waits for a body is
- * bounded by rate_grace and what the bytes that came since the first of them pay for, at min_body_rate. Bytes that were
- * there before, and the handler's own time, pay and cost nothing.
+ * A byte now and then would hold a worker for as long as the client likes. So the time of all waits
+ * for a body is bounded by rate_grace and what the bytes that came since the first of them pay for,
+ * at min_body_rate. Bytes that were there before, and the handler's own time, pay and cost nothing.
  */
 #include <errno.h>
 #include <string.h>

@@ -182,6 +182,7 @@ static bool hand_over(struct exchange *exchange, bool last)
     struct connection *connection = exchange->connection;
     weft_http_server *server = exchange->server;
     weft__http_take(connection);
+    exchange->queued = weft__http_ticks();
     if (weft_pool_try_invoke(server->pool, exchange) == 0)
         return false;
     const weft_http_request *request = &exchange->request;
@@ -280,6 +281,8 @@ static void connection_event(struct connection *connection, uint32_t events)
     bool mine = connection->list != LIST_BUSY; /* one that a worker has closed stays so */
     if ((events & HTTP_ENDED) != 0)
         atomic_u32_store_relaxed(&connection->ended, 1);
+    if ((events & HTTP_RESET) != 0)
+        atomic_u32_store_relaxed(&connection->reset, 1);
     if (!mine && (events & (HTTP_READABLE | HTTP_ENDED)) != 0)
         atomic_u32_store_release(&connection->readable, 1); /* with what is said of the end */
     weft_mutex_unlock(&door->lock);

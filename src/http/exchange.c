@@ -17,6 +17,10 @@
 /* After so many requests in a row others get their turn. */
 enum { TURN = 32 };
 
+/* A request that waited so long is refused if its client sends no more. A server that keeps up
+ * begins a request within milliseconds, and so answers clients that end their side after it. */
+#define PATIENCE_OF_THE_GONE (100 * WEFT_MS)
+
 static size_t rounded(size_t size)
 {
     return (size + 63) & ~(size_t)63;
@@ -330,9 +334,48 @@ static bool go_on(struct exchange *exchange)
     }
 }
 
+/* Whether a request has waited too long for its worker to be worth an answer. */
+static bool is_late(const struct exchange *exchange)
+{
+    int64_t waited = weft__http_ticks() - exchange->queued;
+    bool ended = atomic_u32_load_relaxed(&exchange->connection->ended) != 0;
+    return waited > exchange->server->options.queue_timeout ||
+           (ended && waited > PATIENCE_OF_THE_GONE);
+}
+
+/* Says 503 in place of the handler, and parts. */
+static void refuse_late(struct exchange *exchange)
+{
+    struct connection *connection = exchange->connection;
+    bool head = weft__http_is_head(&exchange->response);
+    count_up(&exchange->server->refused);
+    weft__http_refuse_log(exchange, 503);
+    weft__http_response_free(exchange);
+    weft__http_exchange_put(exchange);
+    (void)weft__http_refuse(connection, 503, true, head);
+    weft__http_linger(connection);
+}
+
+/* True if it is a request that the queue has made worthless: the exchange is given up. */
+static bool drop_late(struct exchange *exchange)
+{
+    if (atomic_u32_load_relaxed(&exchange->connection->reset) != 0) {
+        exchange->response.error = -ECONNRESET;
+        weft__http_response_free(exchange);
+        part(exchange);
+        return true;
+    }
+    bool late = is_late(exchange);
+    if (late)
+        refuse_late(exchange);
+    return late;
+}
+
 void weft__http_exchange_run(void *arg)
 {
     struct exchange *exchange = arg;
+    if (drop_late(exchange))
+        return;
     for (int turn = 1;; turn++) {
         if (atomic_u32_load_relaxed(&exchange->server->cut) != 0)
             exchange->response.error = -ECANCELED;
@@ -348,6 +391,7 @@ void weft__http_exchange_run(void *arg)
             return;
         if (turn % TURN == 0) {
             /* Behind those who wait for a worker. */
+            exchange->queued = weft__http_ticks();
             if (weft_pool_try_invoke(exchange->server->pool, exchange) == 0)
                 return;
             weft_yield();

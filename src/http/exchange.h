@@ -87,6 +87,7 @@ struct exchange {
     struct connection *connection;
     bool keep;       /* the connection goes on after this response */
     int64_t started; /* when the head was whole, if there is a log */
+    int64_t queued;  /* when it was given to the pool, in ticks */
 
     char *in;
     size_t in_capacity, in_size, at;
@@ -163,7 +164,7 @@ void weft__http_refuse_log(struct exchange *exchange, int status);
 /* ---- body.c ---- */
 
 void weft__http_body_begin(struct exchange *exchange);
-/* How long one more wait may be after so much waiting, for which so many bytes came: not less than 0. */
+/* How long one more wait may be after so much waiting, for which so many bytes came: 0 or more. */
 int64_t weft__http_body_patience(const weft_http_options *options, int64_t waited, int64_t paid);
 /* Whether what is left of it is too much to be read for nothing. */
 bool weft__http_body_is_large(const weft_http_request *request);

@@ -42,6 +42,7 @@ static bool set_options(weft_http_options *options)
             return false;
     set_default(&options->max_workers, 1000);
     set_default(&options->queue, 1000);
+    set_default(&options->queue_timeout, 30 * WEFT_S);
     set_default(&options->max_connections, 100000);
     set_default(&options->max_per_ip, options->max_connections);
     set_default(&options->header_timeout, 10 * WEFT_S);
@@ -67,8 +68,8 @@ static bool set_options(weft_http_options *options)
            in_range(options->max_per_ip, 1, INT64_MAX) &&
            in_range(options->retry_after, 1, 86400) && options->header_timeout > 0 &&
            options->idle_timeout > 0 && options->body_timeout > 0 && options->write_timeout > 0 &&
-           in_range(options->min_body_rate, -1, 1000000000) && options->rate_grace > 0 &&
-           in_range((int64_t)options->max_header, 256, 1 << 20) &&
+           options->queue_timeout > 0 && in_range(options->min_body_rate, -1, 1000000000) &&
+           options->rate_grace > 0 && in_range((int64_t)options->max_header, 256, 1 << 20) &&
            in_range(options->max_fields, 1, 1000) && options->max_body > 0 &&
            in_range(options->doors, 1, 1000) &&
            (options->name == NULL ||

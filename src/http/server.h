@@ -91,6 +91,7 @@ struct connection {
     int64_t deadline;    /* while it waits */
     atomic_u32 readable; /* there may be something to read of which no event will tell */
     atomic_u32 ended;    /* the peer sends no more: behind what is there is the end */
+    atomic_u32 reset;    /* and takes no more; only becomes 1 */
     uint8_t list;        /* enum list; LIST_BUSY: a worker's, also when it has closed it */
     bool shaking;        /* the handshake is under way */
     uint16_t discards;   /* whole turns of discarding */

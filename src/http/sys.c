@@ -101,6 +101,7 @@ int weft__http_set_look(int set, struct http_event *events, int most)
         events[i].what = found[i].data.ptr;
         events[i].events = (flags & EPOLLIN ? HTTP_READABLE : 0) |
                            (flags & (EPOLLRDHUP | EPOLLHUP | EPOLLERR) ? HTTP_ENDED : 0) |
+                           (flags & (EPOLLHUP | EPOLLERR) ? HTTP_RESET : 0) |
                            (flags & EPOLLOUT ? HTTP_WRITABLE : 0);
     }
     return count;
@@ -252,6 +253,13 @@ int64_t weft__http_seconds(void)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME_COARSE, &now);
     return now.tv_sec;
+}
+
+int64_t weft__http_ticks(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 uint64_t weft__http_random(void)

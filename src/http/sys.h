@@ -28,6 +28,7 @@ enum {
     HTTP_READABLE = 1, /* there is something to read, or to accept, or its end */
     HTTP_ENDED = 2,    /* the peer sends no more, or is gone */
     HTTP_WRITABLE = 4,
+    HTTP_RESET = 8, /* with HTTP_ENDED: it takes no more either */
 };
 
 struct http_event {
@@ -74,6 +75,8 @@ int64_t weft__http_descriptors(int64_t wanted);
 /* ---- time and chance ---- */
 
 int64_t weft__http_seconds(void); /* since 1970 */
+/* Nanoseconds of a clock that does not jump, late by some milliseconds: cheaper than weft_now. */
+int64_t weft__http_ticks(void);
 uint64_t weft__http_random(void);
 /* "Sun, 06 Nov 1994 08:49:37 GMT" */
 enum { HTTP_DATE = 30 };

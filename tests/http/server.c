@@ -47,6 +47,7 @@ static void refuses_bad_options(void)
         {.max_workers = -1},
         {.max_workers = WEFT_UNLIMITED},
         {.queue = -2},
+        {.queue_timeout = -1},
         {.queue = WEFT_UNLIMITED},
         {.max_connections = -1},
         {.descriptor_reserve = -1},
