@@ -1,18 +1,20 @@
 /*
  * fair.c: the worst case of those who share the processors with many others.
  *
- * ticker_block, ticker_cpu: one fiber ticks every millisecond by a schedule, while 5,000 others, spawned at once, each
- * block their thread in one nanosleep of 200 ms, or compute for 300 us. From the first spawn until the last of them has
- * ended, what counts is how late each tick is, also one that was missed because an earlier one came late.
+ * ticker_block, ticker_cpu: one fiber ticks every millisecond by a schedule, while 5,000 others,
+ * spawned at once, each block their thread in one nanosleep of 200 ms, or compute for 300 us. From
+ * the first spawn until the last of them has ended, what counts is how late each tick is, also one
+ * that was missed because an earlier one came late.
  *
- * yield_turns: so many equal fibers, all of them ready, compute for a while and yield, for a second. What counts is by how much the number
- * of turns differs, and the longest time that one of them was ready and did not run.
+ * yield_turns: so many equal fibers, all of them ready, compute for a while and yield, for a
+ * second. What counts is by how much the number of turns differs, and the longest time that one of
+ * them was ready and did not run.
  *
- * spawn_yield: a fiber spawns 1,000 others that end at once, yields, and so on for half a second. What counts is how
- * many have not begun, at most, when it goes on.
+ * spawn_yield: a fiber spawns 1,000 others that end at once, yields, and so on for half a second.
+ * What counts is how many have not begun, at most, when it goes on.
  *
- * block_short: 5,000 fibers block their thread five times for 100 us, with a yield after each, unmarked or marked by
- * weft_blocking_enter: until all have ended.
+ * block_short: 5,000 fibers block their thread five times for 100 us, with a yield after each,
+ * unmarked or marked by weft_blocking_enter: until all have ended.
  */
 #include <stdlib.h>
 #include <time.h>

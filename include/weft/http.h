@@ -19,28 +19,31 @@
  *     error = weft_http_stop(server, weft_after(10 * WEFT_S));  // lets requests under way end
  *     weft_http_close(server);
  *
- * A handler is plain blocking code in a fiber of the server's pool: it may sleep, wait, use sockets and files, and
- * take its time. What is not being answered holds no fiber: a connection that is idle, or whose request has not
- * wholly come in, is a descriptor and a small record; the head of a request is read before a worker is asked for.
+ * A handler is plain blocking code in a fiber of the server's pool: it may sleep, wait, use sockets
+ * and files, and take its time. What is not being answered holds no fiber: a connection that is
+ * idle, or whose request has not wholly come in, is a descriptor and a small record; the head of a
+ * request is read before a worker is asked for.
  *
- * Limits. At most max_workers requests are answered at a time, and `queue` wait for that; max_connections may be
- * open, max_per_ip from one address. A new connection beyond max_connections takes the place of the one that is idle
- * for longest after a request. What is beyond gets 503 with Retry-After at once, without a worker. Heads and
- * bodies are bounded in size (431, 413), and everything a client can delay has a deadline.
+ * Limits. At most max_workers requests are answered at a time, and `queue` wait for that;
+ * max_connections may be open, max_per_ip from one address. A new connection beyond max_connections
+ * takes the place of the one that is idle for longest after a request. What is beyond gets 503 with
+ * Retry-After at once, without a worker. Heads and bodies are bounded in size (431, 413), and
+ * everything a client can delay has a deadline.
  *
- * Strict. What is ambiguous is refused with 400, and the connection closed: Content-Length with Transfer-Encoding,
- * two lengths, a bare LF, a line that is folded, a space before the colon, a chunk size that is no number, a request
- * of HTTP/1.1 without Host or with two.
+ * Strict. What is ambiguous is refused with 400, and the connection closed: Content-Length with
+ * Transfer-Encoding, two lengths, a bare LF, a line that is folded, a space before the colon, a
+ * chunk size that is no number, a request of HTTP/1.1 without Host or with two.
  *
- * A handler that panics (weft/panic.h) has answered 500, if it had sent nothing, and is counted; the server goes on.
+ * A handler that panics (weft/panic.h) has answered 500, if it had sent nothing, and is counted;
+ * the server goes on.
  *
  * Texts. All texts that a request gives end with a zero, and are there until the handler returns.
  *
  * Routes with parameters are in weft/http_router.h, folders of files in weft/http_files.h.
  *
- * Functions of a request and its response are for the handler's own fiber. Those that return nothing are without
- * effect when it is too late for them (the head is on its way). Where NULL is given in place of a request or a
- * response, they return -EINVAL, NULL as a text, or do nothing.
+ * Functions of a request and its response are for the handler's own fiber. Those that return
+ * nothing are without effect when it is too late for them (the head is on its way). Where NULL is
+ * given in place of a request or a response, they return -EINVAL, NULL as a text, or do nothing.
  */
 #ifndef WEFT_HTTP_H
 #define WEFT_HTTP_H
@@ -60,8 +63,8 @@ typedef struct weft_http_server weft_http_server;
 typedef struct weft_http_request weft_http_request;
 typedef struct weft_http_response weft_http_response;
 
-/* Answers a request. When it returns, the response is complete; one without a status is 200, one without a body has
- * none. */
+/* Answers a request. When it returns, the response is complete; one without a status is 200, one
+ * without a body has none. */
 typedef void (*weft_http_handler)(weft_http_request *request, weft_http_response *response,
                                   void *data);
 
@@ -95,12 +98,13 @@ typedef struct weft_http_options {
      * connection by then is not answered at all; one that has ended its side gets 503 if it waited
      * for more than 100 ms: most are gone. */
     int64_t queue_timeout;
-    /* Connections that may be open, at most 100,000,000. Default 100,000. Each needs a descriptor: not more than the
-     * process may have, less descriptor_reserve. weft_http_open raises the soft limit (RLIMIT_NOFILE) for that, as far
-     * as the hard one allows, and leaves it so: a program that uses select() for others should set keep_limit. */
+    /* Connections that may be open, at most 100,000,000. Default 100,000. Each needs a
+     * descriptor: not more than the process may have, less descriptor_reserve. weft_http_open
+     * raises the soft limit (RLIMIT_NOFILE) for that, as far as the hard one allows, and leaves
+     * it so: a program that uses select() for others should set keep_limit. */
     int64_t max_connections;
-    /* Descriptors for handlers and the rest of the program, at most 100,000,000. Default: an eighth of the limit, and
-     * at least 32. One connection may always be open. */
+    /* Descriptors for handlers and the rest of the program, at most 100,000,000. Default: an
+     * eighth of the limit, and at least 32. One connection may always be open. */
     int64_t descriptor_reserve;
     /* Connections from one IPv4 address, or one /64 of IPv6. Default: as many as in all. */
     int64_t max_per_ip;
@@ -128,8 +132,9 @@ typedef struct weft_http_options {
     /* Bytes of a body: 413; a handler may change it (weft_http_max_body). Default 8 MiB; WEFT_UNLIMITED. */
     int64_t max_body;
 
-    /* Told of each request when it is over; in the fiber that answered it, so it should be quick. weft_http_log_line
-     * makes a line of it. If it panics, that is reported on stderr. Default: none. */
+    /* Told of each request when it is over; in the fiber that answered it, so it should be
+     * quick. weft_http_log_line makes a line of it. If it panics, that is reported on stderr.
+     * Default: none. */
     void (*log)(const weft_http_log_entry *entry, void *data);
     /* Told of a handler's panic. If it panics itself, that is reported on stderr. Default: a report on stderr. */
     void (*on_panic)(const weft_panic_info *info, weft_http_request *request, void *data);
@@ -147,14 +152,14 @@ typedef struct weft_http_options {
 } weft_http_options;
 
 /* Makes a server that listens nowhere yet. The options are copied; handler and data must stay.
- * Returns 0; -EINVAL if server is NULL, a number is out of range or a reserved field is set; -EMFILE, -ENFILE; or as
- * weft_pool_open.
+ * Returns 0; -EINVAL if server is NULL, a number is out of range or a reserved field is set;
+ * -EMFILE, -ENFILE; or as weft_pool_open.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_http_open(weft_http_server **server,
                                           const weft_http_options *options);
 
-/* Serves at an address of streams, e.g. "tcp:0.0.0.0:80", "tcp:[::1]:0", "unix:/run/my.sock"; may be called several
- * times.
+/* Serves at an address of streams, e.g. "tcp:0.0.0.0:80", "tcp:[::1]:0", "unix:/run/my.sock"; may
+ * be called several times.
  * Returns 0; -ESHUTDOWN after a stop; -ENOSPC for more than 16 addresses; or as weft_listener_open.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_http_listen(weft_http_server *server, const char *address,
@@ -166,7 +171,7 @@ typedef struct weft_http_tls {
     const char *key;
     /* Of TLS 1.2, as OpenSSL writes them. Default: ECDHE with AES-GCM or ChaCha20-Poly1305. */
     const char *ciphers;
-    int min_version;       /* 12 or 13. Default 12 */
+    int min_version; /* 12 or 13. Default 12 */
     /* What an authority says of the certificate: an OCSP response in DER. It is stapled for clients
      * that ask (RFC 6066), as long as it is not out of date. Default: none. */
     const char *ocsp;
@@ -191,19 +196,23 @@ WEFT_API WEFT_MUST_USE int weft_http_listen_tls(weft_http_server *server, const 
 WEFT_API WEFT_MUST_USE int weft_http_local(weft_http_server *server, int number,
                                            weft_address *address);
 
-/* Accepts no more, closes idle connections, and lets the requests that are in go on to their end, each connection
- * being closed after that. At the deadline the rest is cut off: their connections are closed, and the contexts of
- * their handlers cancelled. It may be called again, also by several at once.
+/* Accepts no more, closes idle connections, and lets the requests that are in go on to their end,
+ * each connection being closed after that. At the deadline the rest is cut off: their connections
+ * are closed, and the contexts of their handlers cancelled. It may be called again, also by several
+ * at once.
  * Returns 0 if all were answered; -ETIMEDOUT if some were cut off; -ECANCELED; -EINVAL.
  * Contexts: fiber, thread; not a handler of the server's: -EDEADLK. */
 WEFT_API WEFT_MUST_USE int weft_http_stop(weft_http_server *server, int64_t deadline);
 
-/* Stops at once if it was not stopped, waits until all handlers have returned, and frees the server. NULL is fine.
- * Contexts: fiber, thread; not a handler of the server's. Undefined: any use after it. */
+/* Stops at once if it was not stopped, waits until all handlers have returned, and frees the
+ * server. NULL is fine.
+ * Contexts: fiber, thread; not a handler of the server's.
+ * Undefined: any use after it. */
 WEFT_API void weft_http_close(weft_http_server *server);
 
-/* All of it in one call: opens a server, listens, calls ready (if it is not NULL) with the address, as text and with the
- * port that was chosen, waits for SIGINT or SIGTERM, stops with ten seconds for what is under way, and closes.
+/* All of it in one call: opens a server, listens, calls ready (if it is not NULL) with the address,
+ * as text and with the port that was chosen, waits for SIGINT or SIGTERM, stops with ten seconds
+ * for what is under way, and closes.
  * Returns 0; or as weft_http_open, weft_http_listen, weft_signal_open and weft_http_stop.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_http_run(const weft_http_options *options, const char *address,
@@ -231,10 +240,10 @@ typedef struct weft_http_stats {
  * Contexts: fiber, thread, handler. */
 WEFT_API int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats);
 
-/* Writes what the Combined Log Format says of it into a text of `size` bytes, with an end of line and a zero.
- * Where there is not enough room the longest texts of the client's are cut, and end with three dots: from
- * about 120 bytes on the line is whole. What came from the client is made harmless: \xHH for what is not
- * printable, and for quotes.
+/* Writes what the Combined Log Format says of it into a text of `size` bytes, with an end of line
+ * and a zero. Where there is not enough room the longest texts of the client's are cut, and end
+ * with three dots: from about 120 bytes on the line is whole. What came from the client is made
+ * harmless: \xHH for what is not printable, and for quotes.
  * Returns the number of bytes, without the zero; -EINVAL.
  * Contexts: fiber, thread. */
 WEFT_API int weft_http_log_line(const weft_http_log_entry *entry, char *text, size_t size);
@@ -242,14 +251,15 @@ WEFT_API int weft_http_log_line(const weft_http_log_entry *entry, char *text, si
 /* ---- the request ---- */
 
 WEFT_API const char *weft_http_method(const weft_http_request *request); /* "GET" */
-/* The path, with %XX decoded and without the query: "/a b". Always begins with a slash ("*" of OPTIONS aside), and
- * has no "." or ".." as a segment: these were resolved; above the root is 400. A %2F stays as it is. */
+/* The path, with %XX decoded and without the query: "/a b". Always begins with a slash ("*" of
+ * OPTIONS aside), and has no "." or ".." as a segment: these were resolved; above the root is
+ * 400. A %2F stays as it is. */
 WEFT_API const char *weft_http_path(const weft_http_request *request);
 WEFT_API const char *weft_http_target(const weft_http_request *request); /* as it came */
 /* What follows the question mark, as it came; "" if nothing does. */
 WEFT_API const char *weft_http_query(const weft_http_request *request);
-/* The first value of a name in the query, with %XX and + decoded; "" for a name alone. NULL if it is not there, or
- * there is no memory. */
+/* The first value of a name in the query, with %XX and + decoded; "" for a name alone. NULL if
+ * it is not there, or there is no memory. */
 WEFT_API const char *weft_http_query_value(weft_http_request *request, const char *name);
 /* 10 or 11. */
 WEFT_API int weft_http_version(const weft_http_request *request);
@@ -269,12 +279,14 @@ WEFT_API int64_t weft_http_content_length(const weft_http_request *request);
 /* Sets the limit for this body; before it is read. 0: any body is too large; a negative one is without effect. */
 WEFT_API void weft_http_max_body(weft_http_request *request, int64_t bytes);
 
-/* Reads of the body what there is, at least one byte, at most `size`. Waits at most body_timeout for it.
- * Returns the number of bytes; 0 at its end; -EFBIG beyond the limit (the answer is 413 if the handler gives none);
- * -EBADMSG if the chunks make no sense (400); -ECONNRESET if the client went away, or ended its side before the end of the
- * body (400); -ETIMEDOUT (408); -ECANCELED. */
+/* Reads of the body what there is, at least one byte, at most `size`. Waits at most body_timeout
+ * for it.
+ * Returns the number of bytes; 0 at its end; -EFBIG beyond the limit (the answer is 413 if the
+ * handler gives none); -EBADMSG if the chunks make no sense (400); -ECONNRESET if the client
+ * went away, or ended its side before the end of the body (400); -ETIMEDOUT (408); -ECANCELED. */
 WEFT_API WEFT_MUST_USE int64_t weft_http_read(weft_http_request *request, void *data, size_t size);
-/* Reads all of the body, or what is left of it; it is there until the handler returns, with a zero behind it.
+/* Reads all of the body, or what is left of it; it is there until the handler returns, with a zero
+ * behind it.
  * Returns 0; as above; -ENOMEM (503). */
 WEFT_API WEFT_MUST_USE int weft_http_read_all(weft_http_request *request, char **body,
                                               size_t *size);
@@ -288,21 +300,23 @@ WEFT_API void weft_http_status(weft_http_response *response, int status);
 /* The words for a status: "Not Found". */
 WEFT_API const char *weft_http_status_text(int status);
 /* Sets a header field, in place of those of that name; or adds one.
- * Returns 0; -EINVAL if the name is no token, or the value has a control character in it (also CR and LF: nothing a
- * client sent can become a field of its own), or for fields that are the server's: Connection (but "close" may be
- * set), Transfer-Encoding, Upgrade, Keep-Alive, Trailer; -EBUSY if the head is on its way; -ENOMEM, -EMSGSIZE beyond
- * 64 KiB in all. Content-Length may be set: then a body that is longer is not sent (-EMSGSIZE), and one that is
+ * Returns 0; -EINVAL if the name is no token, or the value has a control character in it (also
+ * CR and LF: nothing a client sent can become a field of its own), or for fields that are the
+ * server's: Connection (but "close" may be set), Transfer-Encoding, Upgrade, Keep-Alive,
+ * Trailer; -EBUSY if the head is on its way; -ENOMEM, -EMSGSIZE beyond 64 KiB in all.
+ * Content-Length may be set: then a body that is longer is not sent (-EMSGSIZE), and one that is
  * shorter ends the connection. */
 WEFT_API int weft_http_set(weft_http_response *response, const char *name, const char *value);
 WEFT_API int weft_http_add(weft_http_response *response, const char *name, const char *value);
 WEFT_API int weft_http_setf(weft_http_response *response, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Adds to the body. What is small is collected; a body that is complete before anything had to be sent has its
- * Content-Length, another is sent in chunks as it grows (to HTTP/1.0: until the end of the connection). Of a response
- * that has no body (HEAD, 204, 304) nothing is sent; that the client went away is told all the same.
- * Returns 0; -EMSGSIZE beyond the Content-Length that was set; -EPIPE, -ECONNRESET if the client went away;
- * -ETIMEDOUT if it takes nothing; -ECANCELED. */
+/* Adds to the body. What is small is collected; a body that is complete before anything had to be
+ * sent has its Content-Length, another is sent in chunks as it grows (to HTTP/1.0: until the end of
+ * the connection). Of a response that has no body (HEAD, 204, 304) nothing is sent; that the client
+ * went away is told all the same.
+ * Returns 0; -EMSGSIZE beyond the Content-Length that was set; -EPIPE, -ECONNRESET if the client
+ * went away; -ETIMEDOUT if it takes nothing; -ECANCELED. */
 WEFT_API int weft_http_write(weft_http_response *response, const void *data, size_t size);
 WEFT_API int weft_http_puts(weft_http_response *response, const char *text);
 WEFT_API int weft_http_printf(weft_http_response *response, const char *format, ...)
@@ -310,27 +324,33 @@ WEFT_API int weft_http_printf(weft_http_response *response, const char *format, 
 /* Sends what was collected; also a head alone.
  * Returns as weft_http_write. */
 WEFT_API int weft_http_flush(weft_http_response *response);
-/* Adds `size` bytes of a file from `offset` on, without a copy where the kernel can. As the first of a body whose length
- * was not set it is taken for all of it, and more is -EMSGSIZE: set Content-Length, or flush before, to send several.
- * Returns as weft_http_write; -EIO if the file ends before. If it cannot be read from (-EBADF, -EISDIR,
- * -ESPIPE) and the head is not on its way, nothing was sent: the handler may answer otherwise. */
+/* Adds `size` bytes of a file from `offset` on, without a copy where the kernel can. As the first
+ * of a body whose length was not set it is taken for all of it, and more is -EMSGSIZE: set
+ * Content-Length, or flush before, to send several.
+ * Returns as weft_http_write; -EIO if the file ends before. If it cannot be read from (-EBADF,
+ * -EISDIR, -ESPIPE) and the head is not on its way, nothing was sent: the handler may answer
+ * otherwise. */
 WEFT_API int weft_http_send_file(weft_http_response *response, int file, int64_t offset,
                                  int64_t size);
-/* Adds a trailer field, to be sent after the last chunk. Before the head is sent its name is announced in Trailer; after that
- * it is sent if the body goes out in chunks. Without effect if the client did not say that it takes them (TE: trailers).
- * Returns 0; -EINVAL as weft_http_set, and for fields that say how to read the message (Content-Length, Content-Type,
- * Content-Encoding, Host); -ENOMEM; -EMSGSIZE. */
+/* Adds a trailer field, to be sent after the last chunk. Before the head is sent its name is
+ * announced in Trailer; after that it is sent if the body goes out in chunks. Without effect if the
+ * client did not say that it takes them (TE: trailers).
+ * Returns 0; -EINVAL as weft_http_set, and for fields that say how to read the message
+ * (Content-Length, Content-Type, Content-Encoding, Host); -ENOMEM; -EMSGSIZE. */
 WEFT_API int weft_http_set_trailer(weft_http_response *response, const char *name,
                                    const char *value);
 /* Whether the head is on its way: status and header can no longer be changed. */
 WEFT_API int weft_http_sent(const weft_http_response *response);
 
-/* A whole response in one call; content_type may be NULL. What was written before stays in front of it.
- * Returns as weft_http_write; -EINVAL if the status is out of range; -EBUSY if the head is on its way. */
+/* A whole response in one call; content_type may be NULL. What was written before stays in front of
+ * it.
+ * Returns as weft_http_write; -EINVAL if the status is out of range; -EBUSY if the head is on
+ * its way. */
 WEFT_API int weft_http_reply(weft_http_response *response, int status, const char *content_type,
                              const void *data, size_t size);
-/* An error as text: its words, and `detail` if that is not NULL. What was written before is dropped, and so are a
- * Content-Length and a Content-Encoding that were set. A status out of range is 500.
+/* An error as text: its words, and `detail` if that is not NULL. What was written before is
+ * dropped, and so are a Content-Length and a Content-Encoding that were set. A status out of range
+ * is 500.
  * Returns as weft_http_reply. */
 WEFT_API int weft_http_error(weft_http_response *response, int status, const char *detail);
 /* 301, 302, 303, 307 or 308 to a location. -EINVAL if the location has a control character in it. */
@@ -338,14 +358,16 @@ WEFT_API int weft_http_redirect(weft_http_response *response, int status, const 
 
 /* ---- server-sent events ---- */
 
-/* Begins a stream of events: status 200, text/event-stream, nothing kept by caches. Such a handler does not end by itself:
- * when the server stops, its context is cancelled at once, so that its waits end with -ECANCELED.
- * Returns as weft_http_flush; -EBUSY if the head is on its way; -EPIPE for HEAD, when the head was sent: nobody takes the
- * events. */
+/* Begins a stream of events: status 200, text/event-stream, nothing kept by caches. Such a handler
+ * does not end by itself: when the server stops, its context is cancelled at once, so that its
+ * waits end with -ECANCELED.
+ * Returns as weft_http_flush; -EBUSY if the head is on its way; -EPIPE for HEAD, when the head
+ * was sent: nobody takes the events. */
 WEFT_API WEFT_MUST_USE int weft_http_events(weft_http_response *response);
 /* Sends an event at once; `event` and `id` may be NULL. Data may have several lines.
- * Returns as weft_http_write; -EINVAL if event or id have an end of line in them, or the response is no stream of events.
- * An error says that the client is gone: return from the handler. */
+ * Returns as weft_http_write; -EINVAL if event or id have an end of line in them, or the
+ * response is no stream of events. An error says that the client is gone: return from the
+ * handler. */
 WEFT_API WEFT_MUST_USE int weft_http_event(weft_http_response *response, const char *event,
                                            const char *data, const char *id);
 /* Sends a comment: nothing for the page, but it finds out whether the client is still there. */
@@ -354,17 +376,18 @@ WEFT_API WEFT_MUST_USE int weft_http_event_ping(weft_http_response *response);
 /* ---- upgrade ---- */
 
 /* Answers 101 with `protocol` (and the fields that were set), and hands the connection over: what
- * weft_http_stream_read and weft_http_stream_write pass is not HTTP any more. The handler has it until it returns;
- * then it is closed. When the server stops, the handler's context is cancelled at once.
- * Returns 0; -EINVAL if the request does not ask for that protocol (Upgrade, Connection), or has a body that was not
- * read to its end; -EBUSY if something was sent; or as weft_http_write. */
+ * weft_http_stream_read and weft_http_stream_write pass is not HTTP any more. The handler has it
+ * until it returns; then it is closed. When the server stops, the handler's context is cancelled at
+ * once.
+ * Returns 0; -EINVAL if the request does not ask for that protocol (Upgrade, Connection), or has
+ * a body that was not read to its end; -EBUSY if something was sent; or as weft_http_write. */
 WEFT_API WEFT_MUST_USE int weft_http_upgrade(weft_http_response *response, const char *protocol);
-/* Returns as weft_conn_read and weft_conn_write; -EINVAL without an upgrade.
- * A write that ends by its deadline returns how much it has taken, or -ETIMEDOUT if that is nothing;
- * the next write may be another text. Over TLS up to a record (16 KiB) of what was taken may still be
- * in the session: it goes out before anything else, by the next write, in the waits of a read, or
- * when the handler returns (for which write_timeout holds). -ENOMEM if there is no memory for it:
- * then the stream is broken, and every later call fails. */
+/* Returns as weft_conn_read and weft_conn_write; -EINVAL without an upgrade. A write that ends
+ * by its deadline returns how much it has taken, or -ETIMEDOUT if that is nothing; the next
+ * write may be another text. Over TLS up to a record (16 KiB) of what was taken may still be in
+ * the session: it goes out before anything else, by the next write, in the waits of a read, or
+ * when the handler returns (for which write_timeout holds). -ENOMEM if there is no memory for
+ * it: then the stream is broken, and every later call fails. */
 WEFT_API WEFT_MUST_USE int64_t weft_http_stream_read(weft_http_response *response, void *data,
                                                      size_t size, int64_t deadline);
 WEFT_API WEFT_MUST_USE int64_t weft_http_stream_write(weft_http_response *response,

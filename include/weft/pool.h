@@ -28,22 +28,22 @@
  * and counted (weft_pool_stats.beyond). Every other call, by whomever, gets what its policy and its
  * deadline say.
  *
- * Rate. A task of a pool with a limiter begins when it has a place and a token. While the pool waits
- * for a token nothing holds a place; it waits in the limiter's line, first come, first served with all
- * who share the limiter, once for the whole pool. The token is for whichever task is next when it
- * comes: a task of high priority, or one that another waits for, goes first even if it came later. A
- * token that no task needs any more goes back to the limiter: its task was cancelled, skipped by its
- * group or dropped, or the pool was paused. So an abort, a pause and a close never wait for a token,
- * except for tasks that are still to run. Tasks that wait for a token count as `starting` while a
- * place is free. A submit to a full pool with WEFT_CALLER_RUNS calls the task only if there is a token
- * at that moment; else it waits, as WEFT_BLOCK. A limiter's burst is what a pool makes up for when its
- * workers come late: a high rate needs more than one.
+ * Rate. A task of a pool with a limiter begins when it has a place and a token. While the pool
+ * waits for a token nothing holds a place; it waits in the limiter's line, first come, first served
+ * with all who share the limiter, once for the whole pool. The token is for whichever task is next
+ * when it comes: a task of high priority, or one that another waits for, goes first even if it came
+ * later. A token that no task needs any more goes back to the limiter: its task was cancelled,
+ * skipped by its group or dropped, or the pool was paused. So an abort, a pause and a close never
+ * wait for a token, except for tasks that are still to run. Tasks that wait for a token count as
+ * `starting` while a place is free. A submit to a full pool with WEFT_CALLER_RUNS calls the task
+ * only if there is a token at that moment; else it waits, as WEFT_BLOCK. A limiter's burst is what
+ * a pool makes up for when its workers come late: a high rate needs more than one.
  *
  * No task runs inside another. Each runs in a worker, a fiber of the pool, from its first
  * instruction to its end, on a stack of its own; except where WEFT_CALLER_RUNS asks for it. A task
- * begins with no fiber-local values, no deferred calls and errno 0, bound to the pool's context (or,
- * without one, to what on_worker_start has bound, if anything); what it leaves of these is gone
- * when it ends.
+ * begins with no fiber-local values, no deferred calls and errno 0, bound to the pool's context
+ * (or, without one, to what on_worker_start has bound, if anything); what it leaves of these is
+ * gone when it ends.
  *
  * A task that is admitted (the submit returned 0) runs exactly once, unless it is dropped by policy
  * (WEFT_DROP_OLDEST), cancelled through its handle or its context, or the pool is aborted or its
@@ -193,9 +193,9 @@ typedef struct weft_pool_options {
     weft_context *context;
     /* Not 0: what runs can be cancelled by weft_pool_cancel, without such a context too. */
     int cancellable;
-    /* Tasks begin at a rate: each takes one event of this limiter (weft/limiter.h), a token, when it
-     * begins. See "Rate" above. Several pools and other takers may share a limiter, which must not be
-     * closed before the pool is. Default NULL: no rate. */
+    /* Tasks begin at a rate: each takes one event of this limiter (weft/limiter.h), a token,
+     * when it begins. See "Rate" above. Several pools and other takers may share a limiter,
+     * which must not be closed before the pool is. Default NULL: no rate. */
     weft_limiter *limiter;
     uintptr_t reserved[2]; /* must be zero */
 } weft_pool_options;
@@ -226,8 +226,8 @@ WEFT_API weft_pool *weft_pool_default(void);
  * dropped); -EAGAIN if the pool is full and rejects, or max_blocked submitters wait already;
  * -ESHUTDOWN if the pool is closed or its context ends, also while this call waits; -ECANCELED or
  * -ETIMEDOUT if the caller's context is cancelled while it would have to wait; -EINVAL if an
- * argument is NULL; -ENOMEM; if the pool has no worker and the first cannot be made, as weft_go; -ECHILD in a forked
- * child. On an error the task does not run.
+ * argument is NULL; -ENOMEM; if the pool has no worker and the first cannot be made, as weft_go;
+ * -ECHILD in a forked child. On an error the task does not run.
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API WEFT_MUST_USE int weft_pool_submit(weft_pool *pool, void (*function)(void *), void *arg);
 
@@ -313,8 +313,8 @@ WEFT_API int weft_pool_resume(weft_pool *pool);
  * resume, or a stop, ends them all; the contexts are not touched by that. A stopped pool can be
  * paused: if it is opened again before the context ends, it is paused until then. The context may
  * be closed at any time, which is its end, and the pool may be closed before it.
- * Returns 0; -ECANCELED or -ETIMEDOUT if the context has ended: the pool is as it was; -EINVAL if an
- * argument is NULL; -ESHUTDOWN if the pool is stopping; -ENOMEM; -ECHILD in a forked child.
+ * Returns 0; -ECANCELED or -ETIMEDOUT if the context has ended: the pool is as it was; -EINVAL if
+ * an argument is NULL; -ESHUTDOWN if the pool is stopping; -ENOMEM; -ECHILD in a forked child.
  * Contexts: fiber, thread, the pool's own tasks. */
 WEFT_API WEFT_MUST_USE int weft_pool_pause_until(weft_pool *pool, weft_context *context);
 

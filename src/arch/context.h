@@ -6,21 +6,22 @@
  * tells the compiler that every other register is lost, so the compiler saves what is live and no
  * more. A context is entered exactly once after each time it was saved or made.
  *
- * From the load of the stack pointer to the jump the frame is that of neither context: a handler that takes a backtrace
- * there (a sampling profiler) would read a return address where none is. The unwind information says that there is no
- * caller (SWITCH_BEGINS, SWITCH_ENDS), so unwinding ends.
+ * From the load of the stack pointer to the jump the frame is that of neither context: a handler
+ * that takes a backtrace there (a sampling profiler) would read a return address where none is. The
+ * unwind information says that there is no caller (SWITCH_BEGINS, SWITCH_ENDS), so unwinding ends.
  *
  * The control words are nearly always the same on both sides, and loading them is slow: they are
  * loaded only where they differ.
  *
  * Inline, because of the return predictor: a switch that is a call leaves one entry too many (or,
- * ended by a ret, the wrong one) in it, and each return after that is predicted wrongly. Measured, a
- * yield of two fibers: 22 ns as a call ended by a jump, 13 ns ended by a ret, 9 ns inline.
+ * ended by a ret, the wrong one) in it, and each return after that is predicted wrongly. Measured,
+ * a yield of two fibers: 22 ns as a call ended by a jump, 13 ns ended by a ret, 9 ns inline.
  *
- * For the same reason context_call: the predictor knows the callers of the fiber that was left, not of the
- * one that goes on. Returns within weft are most often the same for both; the one to the program is not, where one fiber
- * sends and the other receives. By a jump it is predicted from what happened before, and costs nothing when it would have
- * been right. Measured, an element from one fiber to another: 36 ns by a return, 27 ns by a jump.
+ * For the same reason context_call: the predictor knows the callers of the fiber that was left, not
+ * of the one that goes on. Returns within weft are most often the same for both; the one to the
+ * program is not, where one fiber sends and the other receives. By a jump it is predicted from what
+ * happened before, and costs nothing when it would have been right. Measured, an element from one
+ * fiber to another: 36 ns by a return, 27 ns by a jump.
  */
 #ifndef WEFT_ARCH_CONTEXT_H
 #define WEFT_ARCH_CONTEXT_H
@@ -52,16 +53,16 @@ struct context {
  * Unwinding ends there. Never called from C. */
 void weft__context_entry(void);
 
-/* A call that can be left from further up the stack: sched/panic.h. What stands in front of the call's frame is
- * forgotten when it is landed. */
+/* A call that can be left from further up the stack: sched/panic.h. What stands in front of the
+ * call's frame is forgotten when it is landed. */
 struct guard;
 int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg);
 _Noreturn void weft__guard_land(struct guard *guard);
 
 enum { CONTEXT_WORDS = 4 };
 
-/* The words at the top of the stack of a context that was made, zero at first, for its owner's use. The stack
- * pointer of the first frame is their address. */
+/* The words at the top of the stack of a context that was made, zero at first, for its owner's
+ * use. The stack pointer of the first frame is their address. */
 static inline void *context_words(void *top)
 {
     return (uint64_t *)((uintptr_t)top & ~(uintptr_t)15) - CONTEXT_WORDS;
@@ -155,8 +156,8 @@ static inline void context_switch(struct context *save, const struct context *lo
 #endif
 }
 
-/* Calls the function, which switches, and returns its result by a jump. Of use if it is the last that the caller does, and the
- * caller was called by the program. */
+/* Calls the function, which switches, and returns its result by a jump. Of use if it is the last
+ * that the caller does, and the caller was called by the program. */
 typedef int context_function(void *a, int b, void *c, int64_t d);
 #if defined(__x86_64__)
 int weft__context_call(void *a, int b, void *c, int64_t d, context_function *function);

@@ -13,8 +13,9 @@
  *            and closes it.
  *   BUSY     a worker's: in the door's list of busy ones, so that a stop can cut it off.
  *
- * Both change hands under the door's lock, which also guards the lists. The kernel tells the door of each connection
- * once per change (edge-triggered), whoever has it; nothing is armed or disarmed for a request. What could be lost:
+ * Both change hands under the door's lock, which also guards the lists. The kernel tells the door
+ * of each connection once per change (edge-triggered), whoever has it; nothing is armed or disarmed
+ * for a request. What could be lost:
  *
  *   data | hand-back    The door, told of data for a BUSY one, sets `readable` under the lock. The worker, before it gives
  *                       the connection back, looks at it under the same lock, and if it is set reads on itself. Told
@@ -30,7 +31,8 @@
  *   close | event       An event of a connection that a worker has closed may be in the door's hands. So only the door
  *                       frees the record, before it asks for events the next time.
  *
- * Lock order: a door's lock comes last; nothing waits under it, and of system calls only epoll_ctl is made.
+ * Lock order: a door's lock comes last; nothing waits under it, and of system calls only epoll_ctl
+ * is made.
  */
 #ifndef WEFT_HTTP_SERVER_H
 #define WEFT_HTTP_SERVER_H
@@ -151,8 +153,8 @@ void weft__http_door_run(void *door);
 
 /* ---- connection.c ---- */
 
-/* From a worker: the connection waits again, with the bytes of its next head that are there; false if there is something to
- * read first: then it is still the worker's. */
+/* From a worker: the connection waits again, with the bytes of its next head that are there;
+ * false if there is something to read first: then it is still the worker's. */
 bool weft__http_release(struct connection *connection, struct partial *partial);
 /* The connection is the worker's from now on. By the door. */
 void weft__http_take(struct connection *connection);
@@ -163,8 +165,9 @@ bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
                       struct tls_keys *keys);
 /* Closes it; by whoever has it. */
 void weft__http_close_connection(struct connection *connection);
-/* The same after the client had time to read what was sent last: nothing more is sent, and what the
- * client still sends is thrown away by the door, for a bounded time and size; by whichever has it. */
+/* The same after the client had time to read what was sent last: nothing more is sent, and what
+ * the client still sends is thrown away by the door, for a bounded time and size; by whichever
+ * has it. */
 void weft__http_linger(struct connection *connection);
 /* Throws away what there is of a lingering one, or a turn of it, and closes it at its end. By the door. */
 void weft__http_discard(struct connection *connection);
@@ -174,8 +177,8 @@ bool weft__http_is_starved(const struct connection *connection);
 void weft__http_bury(struct door *door);
 /* Reads: as weft__http_receive, also through TLS. */
 int64_t weft__http_connection_read(struct connection *connection, void *data, size_t size);
-/* Sends all pieces, waiting as need be, and never for longer than the timeout without a byte going out; changes the pieces.
- * 0 or an error. */
+/* Sends all pieces, waiting as need be, and never for longer than the timeout without a byte
+ * going out; changes the pieces. 0 or an error. */
 int weft__http_connection_send(struct connection *connection, struct iovec *pieces, int count,
                                int64_t timeout);
 /* The same until a deadline; adds up what was sent. */

@@ -1,21 +1,23 @@
 /*
  * tls.c: TLS by OpenSSL, 1.1.1 or later.
  *
- * A session is OpenSSL's SSL between the server and a socket, and never waits: the socket does not block, and what
- * OpenSSL wants next is handed on as -EAGAIN and weft__http_tls_wants. Between two calls a fiber may have moved to
- * another thread. OpenSSL keeps nothing of a session in the thread but its queue of errors, which SSL_get_error looks at;
- * so each call empties the queue first, and asks at once.
+ * A session is OpenSSL's SSL between the server and a socket, and never waits: the socket does not
+ * block, and what OpenSSL wants next is handed on as -EAGAIN and weft__http_tls_wants. Between two
+ * calls a fiber may have moved to another thread. OpenSSL keeps nothing of a session in the thread
+ * but its queue of errors, which SSL_get_error looks at; so each call empties the queue first, and
+ * asks at once.
  *
- * The socket is behind a BIO of our own. OpenSSL's own one writes with write(2): a peer that went away would be a SIGPIPE,
- * which a library has no business to ignore for its program. Memory BIOs would do as well, with one more copy of
- * everything. The BIO also keeps what the socket said, which OpenSSL passes on by errno only.
+ * The socket is behind a BIO of our own. OpenSSL's own one writes with write(2): a peer that went
+ * away would be a SIGPIPE, which a library has no business to ignore for its program. Memory BIOs
+ * would do as well, with one more copy of everything. The BIO also keeps what the socket said,
+ * which OpenSSL passes on by errno only.
  *
- * Output. The BIO takes every record whole: what the socket has no room for is kept in `unsent`, and
- * sent before anything else. OpenSSL never holds a record that is half out, whose bytes a repeated
- * SSL_write would count as those of another text. So a write either takes bytes, which then go out
- * in their order, or says -EAGAIN and has taken none. The memory is bounded: a write begins with
- * nothing unsent and makes one record; what OpenSSL says by itself (handshakes, answers to
- * KeyUpdates) finds no room beyond UNSENT_MOST.
+ * Output. The BIO takes every record whole: what the socket has no room for is kept in `unsent`,
+ * and sent before anything else. OpenSSL never holds a record that is half out, whose bytes a
+ * repeated SSL_write would count as those of another text. So a write either takes bytes, which
+ * then go out in their order, or says -EAGAIN and has taken none. The memory is bounded: a write
+ * begins with nothing unsent and makes one record; what OpenSSL says by itself (handshakes, answers
+ * to KeyUpdates) finds no room beyond UNSENT_MOST.
  *
  * Input. OpenSSL reads a record in two steps, its head and the rest, and goes on with the next one
  * until there is data: KeyUpdates, empty records and refused renegotiations, as many as a client
@@ -28,15 +30,17 @@
  *   VAIN_RECORDS   without a byte of data between them, once the handshake is complete: beyond that
  *                  the session is broken (-EPROTO). BoringSSL allows as many, Go half of that.
  *
- * What is in `ahead` no longer makes the socket readable, and whether it is a whole record is known by
- * reading only. Hence a reader goes on until -EAGAIN before it waits for the socket.
+ * What is in `ahead` no longer makes the socket readable, and whether it is a whole record is known
+ * by reading only. Hence a reader goes on until -EAGAIN before it waits for the socket.
  *
- * After an error a session is broken for good: every call says the same again, and no alert is sent at its end.
+ * After an error a session is broken for good: every call says the same again, and no alert is sent
+ * at its end.
  *
- * Decisions. A client that offers protocols (ALPN), but neither http/1.1 nor http/1.0, is refused as RFC 7301 says: it would
- * not speak HTTP/1, and it may have been led here by somebody who has another server's certificate in mind. Sessions are
- * resumed by tickets, so there is no cache to be locked; their key is made at the start and lives with the listener. A
- * key that is encrypted is refused: nobody is there to be asked for the password, and OpenSSL would ask the terminal.
+ * Decisions. A client that offers protocols (ALPN), but neither http/1.1 nor http/1.0, is refused
+ * as RFC 7301 says: it would not speak HTTP/1, and it may have been led here by somebody who has
+ * another server's certificate in mind. Sessions are resumed by tickets, so there is no cache to be
+ * locked; their key is made at the start and lives with the listener. A key that is encrypted is
+ * refused: nobody is there to be asked for the password, and OpenSSL would ask the terminal.
  */
 #include "http/tls.h"
 
@@ -355,8 +359,8 @@ static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* Of TLS 1.2: forward secrecy and authenticated encryption. OpenSSL's own list has CBC with a MAC behind it, which has been
- * broken by its timing again and again, and RSA as a key exchange. */
+/* Of TLS 1.2: forward secrecy and authenticated encryption. OpenSSL's own list has CBC with a
+ * MAC behind it, which has been broken by its timing again and again, and RSA as a key exchange. */
 #define CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 static int set_up_context(SSL_CTX *context, const weft_http_tls *options)

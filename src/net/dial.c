@@ -1,10 +1,10 @@
 /*
  * dial.c: connecting to an address, or to the first of several that answers.
  *
- * One address. The socket is non-blocking; the kernel says that the connect is in progress, and makes the
- * socket writable when it is decided. A wake-up alone decides nothing: the kernel is asked, and if it does
- * not know yet the wait goes on. A Unix socket whose listener has a full backlog is not "in progress": there
- * is nothing to wait for, so it is tried again after a pause.
+ * One address. The socket is non-blocking; the kernel says that the connect is in progress, and
+ * makes the socket writable when it is decided. A wake-up alone decides nothing: the kernel is
+ * asked, and if it does not know yet the wait goes on. A Unix socket whose listener has a full
+ * backlog is not "in progress": there is nothing to wait for, so it is tried again after a pause.
  *
  * Several addresses, of a name, are raced (RFC 8305, "happy eyeballs"):
  *
@@ -13,17 +13,18 @@
  *   end         the first that is connected wins, the others are closed; without a winner, the error of the
  *               last that failed
  *
- * The attempts are sockets in an epoll set, and the caller waits for the set: no fibers, so nothing outlives
- * the call, and a thread can do it as well. The set is opened when a second attempt is under way. Without a
- * descriptor for it, or for another attempt, the caller waits for the oldest attempt and looks at the others
- * every ATTEMPT_DELAY.
+ * The attempts are sockets in an epoll set, and the caller waits for the set: no fibers, so nothing
+ * outlives the call, and a thread can do it as well. The set is opened when a second attempt is
+ * under way. Without a descriptor for it, or for another attempt, the caller waits for the oldest
+ * attempt and looks at the others every ATTEMPT_DELAY.
  *
- * From a port of the caller's (options->local) only one socket can be bound at a time: the next attempt
- * begins when the one before has failed.
+ * From a port of the caller's (options->local) only one socket can be bound at a time: the next
+ * attempt begins when the one before has failed.
  *
- * The resolution delay of RFC 8305 has no place here: getaddrinfo asks for both families at the same time and
- * answers once. Two lookups, one for each family, would do without a name server that is silent for one of
- * them, but would hold two threads for each dial and lose the system's order across families.
+ * The resolution delay of RFC 8305 has no place here: getaddrinfo asks for both families at the
+ * same time and answers once. Two lookups, one for each family, would do without a name server that
+ * is silent for one of them, but would hold two threads for each dial and lose the system's order
+ * across families.
  */
 #include <netinet/in.h>
 #include <string.h>

@@ -3,10 +3,10 @@
  * pool, and pauses that end with a context.
  *
  * The pool's context. A pool that is opened with a context, or as cancellable, has a context of its
- * own. Workers are bound to it, so each plain task is. A task with a handle, or of a group, is bound
- * to another, which may be under any context of the program: so while it runs it stands in the
- * pool's line `running`, by its record, from the hold of the latch in which it begins to the one in
- * which it is counted as ended.
+ * own. Workers are bound to it, so each plain task is. A task with a handle, or of a group, is
+ * bound to another, which may be under any context of the program: so while it runs it stands in
+ * the pool's line `running`, by its record, from the hold of the latch in which it begins to the
+ * one in which it is counted as ended.
  *
  * weft_pool_cancel puts a new context in place of the pool's, and cancels the old one and those of
  * all in the line:

@@ -15,8 +15,9 @@
  *     waiter:   draining = 1; barrier_light; count
  *     machine:  ended + 1; ... retire: barrier_heavy; if draining: quiet + 1, wake the waiter
  *
- * Threads that end. After machine_main the thread-specific destructors run (pthread keys, thread_local of C++): the program's
- * code, which may take long, wait, and call weft. So nobody waits for such a thread while others depend on it.
+ * Threads that end. After machine_main the thread-specific destructors run (pthread keys,
+ * thread_local of C++): the program's code, which may take long, wait, and call weft. So nobody
+ * waits for such a thread while others depend on it.
  *
  *   surplus   ends while the runtime runs (idle.c). Its destructors find a runtime: a shut-down waits for them first, and
  *             lets no more machines end as surplus from then on; then for the fibers that they may have spawned.
@@ -28,16 +29,17 @@
  *     machine:  epoch = stops; departed + 1; wait while stops == epoch
  *     stopper:  wait until departed == machines listed; free all; running = 0; departed = 0; stops + 1
  *
- * A machine is listed before its thread runs, and one that has departed starts no other: so the numbers are equal only if all
- * have. The count is read before the list: one that departs in between is not counted yet, and the futex has changed.
+ * A machine is listed before its thread runs, and one that has departed starts no other: so the
+ * numbers are equal only if all have. The count is read before the list: one that departs in
+ * between is not counted yet, and the futex has changed.
  *
  * Forked child. Only the calling thread exists there; the machines, and whatever they held, are
  * gone. So the child forgets that its thread was ever known to weft, and each call says -ECHILD.
  * What works there none the less (fiber-local storage, this file) has its locks taken before the
  * fork.
  *
- * Lock order: lock, then that of the foreign threads, then that of the fiber-local keys, then that of
- * the threads that wait.
+ * Lock order: lock, then that of the foreign threads, then that of the fiber-local keys, then that
+ * of the threads that wait.
  */
 #include <errno.h>
 
@@ -144,8 +146,8 @@ static void free_records(void)
     }
 }
 
-/* Not only when the runtime starts: threads use fiber-local values, and wait for each other, without
- * it. */
+/* Not only when the runtime starts: threads use fiber-local values, and wait for each other,
+ * without it. */
 __attribute__((constructor)) static void handle_forks(void)
 {
     if (weft__sys_at_fork(before_fork, in_forking_parent, in_forked_child) != 0)
@@ -310,8 +312,8 @@ static void set_closing(bool closing)
     lock_release(&weft__sched.lock);
 }
 
-/* Waits for all fibers, and for the threads that have ended while the runtime ran: those may use weft until they are
- * gone. */
+/* Waits for all fibers, and for the threads that have ended while the runtime ran: those may use
+ * weft until they are gone. */
 static int finish(int64_t deadline)
 {
     set_closing(true);

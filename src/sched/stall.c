@@ -1,20 +1,21 @@
 /*
  * stall.c: reports that fibers wait while every thread that there may be sits in C code.
  *
- * At the bound of threads (max_machines, RLIMIT_NPROC, pids.max of the cgroup) a fiber that is ready has to wait until a thread
- * comes back. If the threads wait for that very fiber, none does, and the program hangs. It cannot be known that this is so; but
- * if for a second
+ * At the bound of threads (max_machines, RLIMIT_NPROC, pids.max of the cgroup) a fiber that is
+ * ready has to wait until a thread comes back. If the threads wait for that very fiber, none does,
+ * and the program hangs. It cannot be known that this is so; but if for a second
  *
  *   - each look of the monitor found fibers or events that wait, and no thread to be had for them,
  *   - no processor has begun a turn, and
  *   - the threads have used no CPU time to speak of (a computation makes progress by itself),
  *
- * it is worth a report: how many threads sit in C code, in which fibers, and what to raise. Nothing is changed, and nobody
- * is ended. One report for each stall, and not more than one in a minute.
+ * it is worth a report: how many threads sit in C code, in which fibers, and what to raise. Nothing
+ * is changed, and nobody is ended. One report for each stall, and not more than one in a minute.
  *
- * By the monitor alone. Machines are read under the scheduler's lock; the fiber of one that comes back just then may
- * be another or none. Records of fibers are memory until the runtime stops, and the monitor ends before that; what else the
- * name of one is found by may be gone, so that is tried (weft__sys_try).
+ * By the monitor alone. Machines are read under the scheduler's lock; the fiber of one that comes
+ * back just then may be another or none. Records of fibers are memory until the runtime stops, and
+ * the monitor ends before that; what else the name of one is found by may be gone, so that is tried
+ * (weft__sys_try).
  */
 #include <errno.h>
 

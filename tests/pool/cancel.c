@@ -1,5 +1,6 @@
 /*
- * cancel.c: weft_pool_cancel: what runs in a pool is cancelled, and nothing else. The pool's context, which tasks are bound to.
+ * cancel.c: weft_pool_cancel: what runs in a pool is cancelled, and nothing else. The pool's
+ * context, which tasks are bound to.
  */
 #include <weft/pools.h>
 #include <weft/schedule.h>

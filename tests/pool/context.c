@@ -1,5 +1,6 @@
 /*
- * context.c: a context for the whole pool: its end stops admission, drops what waits and cancels what runs.
+ * context.c: a context for the whole pool: its end stops admission, drops what waits and cancels
+ * what runs.
  */
 #include <weft/pools.h>
 #include <weft/schedule.h>

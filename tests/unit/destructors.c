@@ -1,5 +1,6 @@
 /*
- * destructors.c: destructors of thread-specific values run on weft's threads when these end, and may take long or use weft.
+ * destructors.c: destructors of thread-specific values run on weft's threads when these end, and
+ * may take long or use weft.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -238,8 +239,8 @@ static void a_shut_down_waits_for_them(void)
     CHECK_EQ(atomic_u32_load_acquire(&ran), atomic_u32_load_acquire(&spawned));
 }
 
-/* A shut-down by a destructor: by that of a surplus thread it works, and does not wait for itself; at a shut-down it is told
- * that there is one. */
+/* A shut-down by a destructor: by that of a surplus thread it works, and does not wait for
+ * itself; at a shut-down it is told that there is one. */
 
 static atomic_u32 shut_down, refused;
 

@@ -1,5 +1,6 @@
 /*
- * stall.c: at the bound of threads, with all of them in C code: after a second that is reported, if nobody gets on.
+ * stall.c: at the bound of threads, with all of them in C code: after a second that is reported, if
+ * nobody gets on.
  */
 #include <fcntl.h>
 #include <weft/weft.h>

@@ -1,9 +1,12 @@
 /*
- * unwind.c: a signal handler may take a backtrace at any instruction of weft's, as sampling profilers do.
+ * unwind.c: a signal handler may take a backtrace at any instruction of weft's, as sampling
+ * profilers do.
  *
- * First by samples; then each thread that runs fibers executes one instruction at a time (the trap flag of x86-64), and at each instruction of the program
- * that it comes to for the first time the handler takes a backtrace: that must not fault, each frame must be code, and the last one
- * must be where a stack begins. Only within a switch, where the stack pointer is another's already, there is no caller to be found.
+ * First by samples; then each thread that runs fibers executes one instruction at a time (the trap
+ * flag of x86-64), and at each instruction of the program that it comes to for the first time the
+ * handler takes a backtrace: that must not fault, each frame must be code, and the last one must be
+ * where a stack begins. Only within a switch, where the stack pointer is another's already, there
+ * is no caller to be found.
  */
 #include <execinfo.h>
 #include <pthread.h>
@@ -128,8 +131,8 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 
 #endif
 
-/* The calling thread steps from here on. It loses its processor for that, as it is slow: so each fiber says so after
- * each switch. */
+/* The calling thread steps from here on. It loses its processor for that, as it is slow: so each
+ * fiber says so after each switch. */
 static void step(void)
 {
 #if defined(__x86_64__)
