@@ -14,7 +14,8 @@ trap 'rm -f "$tables"' EXIT
 "${READELF:-readelf}" --debug-dump=frames-interp -W "$library" 2> /dev/null |
     awk '/ CIE/ { high = 0 }
          / FDE / { split($0, a, "pc="); split(a[2], b, /\.\./); high = b[2] }
-         /^[0-9a-f]+ / && !/ (FDE|CIE|ZERO) / { print $1, $NF, high }' > "$tables"
+         $1 == "LOC" { for (column = 1; column < NF && $column != "ra";) column++ }
+         /^[0-9a-f]+ / && !/ (FDE|CIE|ZERO) / { print $1, $column, high }' > "$tables"
 [ -s "$tables" ] || { echo "no unwind tables in $library" >&2; exit 1; }
 
 "${OBJDUMP:-objdump}" -d --no-show-raw-insn "$library" |
