@@ -181,8 +181,7 @@ void lines_report(uint64_t operations, double least)
     }
 }
 
-/* ---- what the compiler calls ---------------------------------------------------------------------
- */
+/* ---- what the compiler calls ---- */
 
 #define SITE __builtin_return_address(0)
 

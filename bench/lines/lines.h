@@ -14,7 +14,8 @@
  * side by side on two CPUs, each thread gives its CPU away after some 40 accesses.
  *
  * The monitor and machines without a processor are left out: how often they look is a matter of
- * time, and time goes slower here than the operations do. Not seen: what libc and the kernel touch, memcpy and memset, and stacks that no pointer leads to.
+ * time, and time goes slower here than the operations do. Not seen: what libc and the kernel touch,
+ * memcpy and memset, and stacks that no pointer leads to.
  */
 #ifndef WEFT_BENCH_LINES_H
 #define WEFT_BENCH_LINES_H

@@ -38,7 +38,7 @@ static void nothing(void *arg)
     (void)arg;
 }
 
-/* ---- drivers -------------------------------------------------------------------------------- */
+/* ---- drivers ---- */
 
 struct driver {
     _Alignas(128) uint64_t carried_out; /* operations */
@@ -63,7 +63,7 @@ static bool again(struct driver *driver)
     return !__atomic_load_n(&job.stop, __ATOMIC_RELAXED);
 }
 
-/* ---- the operations ------------------------------------------------------------------------- */
+/* ---- the operations ---- */
 
 static void yields(struct driver *driver)
 {
@@ -266,7 +266,7 @@ static const struct operation {
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
-/* ---- one entry ------------------------------------------------------------------------------ */
+/* ---- one entry ---- */
 
 static void drive(void *arg)
 {
@@ -321,7 +321,7 @@ static double measure(const struct operation *operation, int procs, bool report)
     return (double)transfers / (double)(after - warm);
 }
 
-/* ---- the table ---------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 static double measure_apart(const struct operation *operation, int procs)
 {

@@ -29,7 +29,7 @@
  * while it works: it makes up for lost time by at most `burst` events. With the default of 1 the
  * events are evenly spaced; a high rate that is to be reached by few callers needs more.
  *
- * A limiter has no thread, fiber or timer of its own. While nobody waits it costs nothing but its
+ * A limiter has no thread, fiber or timer of its own. While no take waits it costs nothing but its
  * memory.
  */
 #ifndef WEFT_LIMITER_H
@@ -101,8 +101,10 @@ WEFT_API WEFT_MUST_USE int weft_limiter_try_take(weft_limiter *limiter, int64_t 
  * Undefined: during or after weft_limiter_close. */
 WEFT_API int weft_limiter_set(weft_limiter *limiter, int64_t rate, int64_t burst);
 
-/* Frees the limiter; NULL is fine. One that somebody waits for is reported and the process aborts.
- * Contexts: fiber, thread. Undefined: any use during or after it. */
+/* Frees the limiter; NULL is fine. A limiter with a take that waits is reported, and the process
+ * aborts.
+ * Contexts: fiber, thread.
+ * Undefined: any use during or after it. */
 WEFT_API void weft_limiter_close(weft_limiter *limiter);
 
 WEFT_END
