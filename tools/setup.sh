@@ -112,16 +112,36 @@ fi
 
 [ ${#missing[@]} -gt 0 ] || exit 0
 
+# The first of each list, where no list of packages can be asked.
+first_choices=("${missing[@]%%|*}")
+
 as_root=()
 if [ "$(id -u)" != 0 ]; then
     as_root=(sudo -n)
 fi
 if ! command -v apt-get > /dev/null || ! "${as_root[@]}" true 2> /dev/null; then
     {
-        echo "To go on, install these packages (Debian and Ubuntu names; a|b: either will do):"
-        printf '    %s\n' "${missing[@]}"
+        echo "To go on, install what is missing. On Debian and Ubuntu:"
+        echo "    sudo apt-get install ${first_choices[*]}"
+        for names in "${missing[@]}"; do
+            [ "$names" = "${names%%|*}" ] || echo "(in place of ${names%%|*}: ${names#*|})"
+        done
     } >&2
     exit 1
+fi
+
+# The peers of the benchmark are servers and libraries that nothing else here needs.
+if [ "$kind" = bench ] && [ "${YES:-}" = "" ] && [ "${CI:-}" = "" ]; then
+    echo "The benchmark's peers need these packages, which are not installed: ${first_choices[*]}"
+    if [ ! -t 0 ]; then
+        echo "Nothing is installed without an answer: set YES=1 to say so beforehand." >&2
+        exit 1
+    fi
+    read -r -p "Install them? [y/N] " answer
+    case $answer in
+    y | Y | yes) ;;
+    *) exit 1 ;;
+    esac
 fi
 
 echo "installing: ${missing[*]}"
@@ -142,5 +162,13 @@ for names in "${missing[@]}"; do
     fi
     packages+=("$chosen")
 done
+
+# Packages of servers start them when they are installed, unless this program forbids it.
+policy=${POLICY_RC_D:-/usr/sbin/policy-rc.d} # another path is for the test
+if [ ! -e "$policy" ]; then
+    trap '"${as_root[@]}" rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" > /dev/null
+    "${as_root[@]}" chmod 755 "$policy"
+fi
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${packages[@]}"
