@@ -1,6 +1,6 @@
 # The thin entrance: each target sets up what it needs, then lets cmake and ctest do the work.
 # Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES, SOAK_FLAGS, SECONDS, TARGETS,
-# CASES, FLOOD_FLAGS, FOLDER, ADDRESS and SERVE_FLAGS may be given.
+# CASES, FLOOD_FLAGS, FOLDER, ADDRESS, SERVE_FLAGS and WERROR may be given.
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -9,6 +9,8 @@ CLANG ?= $(firstword $(shell command -v clang-14 clang) clang)
 TSAN_CC ?= $(CLANG)
 # For make seeds: how many.
 SEEDS ?= 1000
+# ON: warnings of the compiler are errors, as in .ci/run. A newer compiler may have new ones.
+WERROR ?= OFF
 # More for ctest, e.g. CTEST_FLAGS='-R timer'.
 CTEST_FLAGS ?=
 # How long `make soak` takes, and more for it, e.g. SOAK_FLAGS='--seed 5 --chaos 100'.
@@ -28,7 +30,7 @@ ADDRESS ?= tcp:127.0.0.1:8080
 SERVE_FLAGS ?=
 
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
-CONFIGURE = cmake -S . -G Ninja
+CONFIGURE = cmake -S . -G Ninja -DWEFT_WERROR=$(WERROR)
 BUILD = cmake --build
 
 # ThreadSanitizer's fixed shadow does not go with every address layout: run without randomisation
@@ -38,7 +40,7 @@ NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 .DEFAULT_GOAL := help
 .PHONY: help setup build run serve test seeds soak bench-setup bench bench-quick bench-publish debug asan tsan coverage fuzz flood flood-publish \
 	aarch64 fallbacks flags valgrind lint format \
-	install clean
+	lib install uninstall dist try-bare clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -168,9 +170,34 @@ lint: setup ## check the layout (clang-format) and the code (clang-tidy)
 format: ## lay the code out with clang-format
 	@tools/format.sh
 
-install: build ## install to PREFIX (default /usr/local)
+lib: setup ## build what is installed: the libraries and weft-serve, without the tests
+	@$(CONFIGURE) -B build/release
+	@$(BUILD) build/release -j $(JOBS) --target weft-install-parts
+
+# With sudo, the user who called it builds: in a tree that belongs to root that user could not build again. What CMake notes
+# of the installation is given back for the same reason.
+AS_USER = $(if $(filter 0,$(shell id -u)),$(if $(SUDO_USER),sudo -u "$(SUDO_USER)" --))
+install: ## install to PREFIX (default /usr/local); DESTDIR is heeded
+	@$(AS_USER) $(MAKE) --no-print-directory lib
 	@cmake --install build/release --prefix "$(PREFIX)"
+	@$(if $(AS_USER),chown "$(SUDO_UID):$(SUDO_GID)" build/release/install_manifest*.txt)
 	@ldconfig 2> /dev/null || true
+
+uninstall: ## remove from PREFIX what make install has put there
+	@$(AS_USER) $(MAKE) --no-print-directory lib
+	@tools/uninstall.sh build/release "$(PREFIX)"
+	@$(if $(AS_USER),chown "$(SUDO_UID):$(SUDO_GID)" build/release/install_manifest*.txt)
+	@ldconfig 2> /dev/null || true
+
+# The same bytes from the same commit, wherever it is made: times are the commit's, and gzip adds none.
+VERSION = $(shell sed -n 's/^project.weft VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+dist: ## build/weft-VERSION.tar.gz of the last commit, with its checksum
+	@mkdir -p build
+	@git archive --format=tar --prefix=weft-$(VERSION)/ HEAD | gzip -n -9 > build/weft-$(VERSION).tar.gz
+	@cd build && sha256sum weft-$(VERSION).tar.gz | tee weft-$(VERSION).tar.gz.sha256
+
+try-bare: ## as root: build, install and use weft on bare systems (SUITES='bullseye bookworm sid')
+	@tools/try-bare.sh $(SUITES)
 
 clean: ## remove all build trees
 	@rm -rf build

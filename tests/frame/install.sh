@@ -128,7 +128,7 @@ fi
 
 mkdir "$work/consumer"
 cat > "$work/consumer/CMakeLists.txt" << END
-cmake_minimum_required(VERSION 3.20)
+cmake_minimum_required(VERSION 3.18)
 project(consumer C)
 find_package(weft 0.1 REQUIRED)
 add_executable(with-shared $program)
@@ -152,3 +152,11 @@ if [ -n "$http" ]; then
     run find_package-http-shared "$work/consumer/build/http-shared"
     run find_package-http-static "$work/consumer/build/http-static"
 fi
+
+# What does not belong to weft stays, and with it its folder.
+touch "$prefix/include/weft/foreign.h"
+CMAKE=$cmake "$root/tools/uninstall.sh" "$build" "$prefix" > /dev/null
+left=$(cd "$prefix" && find . -not -type d)
+[ "$left" = ./include/weft/foreign.h ] || { echo "left after uninstall: ${left:-nothing}"; exit 1; }
+[ ! -e "$libdir/cmake" ] || { echo "left after uninstall: $libdir/cmake"; exit 1; }
+echo "uninstall: ok"
