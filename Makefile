@@ -40,7 +40,7 @@ NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 .DEFAULT_GOAL := help
 .PHONY: help setup build run serve test seeds soak bench-setup bench bench-quick bench-publish debug asan tsan coverage fuzz flood flood-publish \
 	aarch64 fallbacks flags valgrind lint format \
-	lib install uninstall dist try-bare clean
+	musl lib install uninstall dist try-bare clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -135,6 +135,9 @@ fallbacks: build ## the unit tests as on kernels that lack what weft would like
 		$(CTEST) --test-dir build/release -L unit $(CTEST_FLAGS)
 	@WEFT_WITHOUT=guard_install,guard_pages \
 		$(CTEST) --test-dir build/release -L unit $(CTEST_FLAGS)
+
+musl: setup ## the unit tests with musl in the place of glibc (musl-tools)
+	@JOBS=$(JOBS) WERROR=$(WERROR) tools/musl.sh $(CTEST_FLAGS)
 
 # What depends on how the compiler lays code out: whose code an address is, unwinding, switches.
 FLAGS_TESTS = unit-text unit-unwind unit-switch unit-compact unit-panic crash-isolated

@@ -83,6 +83,7 @@ if [ "$kind" = ci ]; then
         want libc6-dev-arm64-cross compiles aarch64-linux-gnu-gcc
     fi
     want valgrind any_of valgrind
+    want musl-tools any_of musl-gcc
     want gdb any_of gdb
     want spin any_of spin
     want libhiredis-dev has_header hiredis/hiredis.h

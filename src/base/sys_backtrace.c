@@ -2,11 +2,11 @@
  * sys_backtrace.c: call chains, what a code address is called, and whose it is.
  */
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/frames.h"
 #include "base/seam.h"
 
 enum { FRAMES_MOST = 48 };
@@ -31,7 +31,7 @@ bool weft__sys_own_code(const void *address)
 bool weft__sys_libc_code(const void *address)
 {
     Dl_info asked, libc, own;
-    return dladdr(address, &asked) != 0 && dladdr((void *)(uintptr_t)backtrace, &libc) != 0 &&
+    return dladdr(address, &asked) != 0 && dladdr((void *)(uintptr_t)getppid, &libc) != 0 &&
            dladdr((void *)(uintptr_t)weft__sys_libc_code, &own) != 0 &&
            asked.dli_fbase == libc.dli_fbase && asked.dli_fbase != own.dli_fbase;
 }

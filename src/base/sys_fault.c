@@ -14,7 +14,6 @@
  * fault itself, and comes back all the same; one thread at a time.
  */
 #include <errno.h>
-#include <execinfo.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/frames.h"
 #include "base/seam.h"
 #include "base/sys_fault.h"
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -14,6 +15,13 @@
 /* Linux 4.14; older headers do not name it. */
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 8
+#endif
+
+#ifndef __GLIBC__ /* musl has them from 1.2.5 on only */
+#define preadv2(fd, list, count, offset, flags) \
+    syscall(SYS_preadv2, fd, list, (long)(count), (long)(offset), 0L, (long)(flags))
+#define pwritev2(fd, list, count, offset, flags) \
+    syscall(SYS_pwritev2, fd, list, (long)(count), (long)(offset), 0L, (long)(flags))
 #endif
 
 static int64_t attempt(const struct weft__sys_io *io)

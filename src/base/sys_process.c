@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/seam.h"
@@ -109,8 +110,17 @@ int weft__sys_affinity_count(void)
 
 const char *weft__sys_strerror(int error)
 {
+#if !defined(__GLIBC__) /* musl: constant texts, one of them for all errors that it does not know */
+    const char *text = strerror(error);
+    return strcmp(text, strerror(INT32_MAX)) != 0 ? text : "unknown error";
+#elif __GLIBC_PREREQ(2, 32)
     const char *text = strerrordesc_np(error);
     return text != NULL ? text : "unknown error";
+#else /* the text of a known error is a constant; the buffer serves for an unknown one */
+    char none[1] = "";
+    const char *text = strerror_r(error, none, sizeof none);
+    return text != none ? text : "unknown error";
+#endif
 }
 
 uint32_t weft__sys_thread_count(void)
@@ -140,5 +150,5 @@ uint32_t weft__sys_other_threads(int *ids, uint32_t room)
 bool weft__sys_thread_lives(int id)
 {
     KEEP_ERRNO;
-    return tgkill(getpid(), id, 0) == 0;
+    return syscall(SYS_tgkill, getpid(), id, 0) == 0; /* musl and glibc 2.29 have no tgkill */
 }

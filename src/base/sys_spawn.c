@@ -5,9 +5,11 @@
  * all signals until the child has its own dispositions. It returns when the program runs, or says why it
  * does not.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +21,33 @@
 #define SYS_pidfd_open 434
 #endif
 
+#if defined(__GLIBC__)
+#define GLIBC_FROM(major, minor) __GLIBC_PREREQ(major, minor)
+#else
+#define GLIBC_FROM(major, minor) 0
+#endif
+
+/* In the child, closes all descriptors from 3 on. Older glibc and musl have no call for that: there, those that are open
+ * now are closed. One that another thread opens meanwhile, and that is not closed on exec, is inherited. */
+static int add_close_rest(posix_spawn_file_actions_t *actions)
+{
+#if GLIBC_FROM(2, 34)
+    return posix_spawn_file_actions_addclosefrom_np(actions, 3);
+#else
+    DIR *open = opendir("/proc/self/fd");
+    if (open == NULL)
+        return errno;
+    int error = 0;
+    for (struct dirent *entry; error == 0 && (entry = readdir(open)) != NULL;) {
+        int fd = atoi(entry->d_name);
+        if (fd >= 3 && fd != dirfd(open))
+            error = posix_spawn_file_actions_addclose(actions, fd);
+    }
+    closedir(open);
+    return error;
+#endif
+}
+
 static int add_actions(posix_spawn_file_actions_t *actions, const struct weft__sys_spawn *how)
 {
     int error = 0;
@@ -27,10 +56,8 @@ static int add_actions(posix_spawn_file_actions_t *actions, const struct weft__s
             error = posix_spawn_file_actions_adddup2(actions, how->fds[i], i);
     if (error == 0 && how->directory != NULL)
         error = posix_spawn_file_actions_addchdir_np(actions, how->directory);
-#if __GLIBC_PREREQ(2, 34)
     if (error == 0 && !how->keep_descriptors)
-        error = posix_spawn_file_actions_addclosefrom_np(actions, 3);
-#endif
+        error = add_close_rest(actions);
     return error;
 }
 

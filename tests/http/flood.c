@@ -2,11 +2,11 @@
  * flood.c: too much of everything, in small: what is admitted is answered, what is not is told so, clients that take their
  * time cost neither a worker nor memory, and an honest client does not notice. The large version is bench/flood.
  */
-#include <malloc.h>
 #include <pthread.h>
 
 #include <weft/weft.h>
 
+#include "heap.h"
 #include "http/http.h"
 
 static weft_wg gate;
@@ -267,8 +267,7 @@ static void a_head_without_end_is_refused(void)
 
 static int64_t heap(void)
 {
-    struct mallinfo2 info = mallinfo2();
-    return (int64_t)(info.uordblks + info.hblkhd);
+    return (int64_t)heap_in_use();
 }
 
 /* Only what the server has is to be counted. */

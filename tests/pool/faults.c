@@ -2,9 +2,9 @@
  * faults.c: what goes wrong in other pools, and must not here: one test for each.
  */
 #include <dirent.h>
-#include <malloc.h>
 
 #include "base/compiler.h"
+#include "heap.h"
 #include "lines.h"
 #include "seeds.h"
 #include "tasks.h"
@@ -470,12 +470,12 @@ static void fault_9_nothing_is_left_after_close(void)
     live(20);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     int threads_before = threads();
-    size_t before = mallinfo2().uordblks;
+    size_t before = heap_in_use();
     live(test_scale(200));
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* would wait for a fiber or a timer */
     while (threads() > threads_before)      /* the kernel may take a moment to forget one */
         CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
-    size_t after = mallinfo2().uordblks;
+    size_t after = heap_in_use();
     printf("  memory in use: %zu before, %zu after\n", before, after);
     if (!WEFT_ASAN && !WEFT_TSAN) /* they have allocators of their own, and look for leaks */
         CHECK(after < before + 4096);

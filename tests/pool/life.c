@@ -3,9 +3,9 @@
  * it. And the one that is always there.
  */
 #include <dirent.h>
-#include <malloc.h>
 
 #include "base/compiler.h"
+#include "heap.h"
 #include "pool/admission.h"
 #include "pool/pool.h"
 #include "seeds.h"
@@ -435,11 +435,11 @@ static void nothing_is_left_after_close(void)
         live(i);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     int threads_before = threads();
-    size_t before = mallinfo2().uordblks;
+    size_t before = heap_in_use();
     for (int64_t i = 0; i < rounds; i++)
         live(i);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* no fiber is left, and no timer */
-    size_t after = mallinfo2().uordblks;
+    size_t after = heap_in_use();
     printf("  memory in use: %zu before, %zu after\n", before, after);
     if (!WEFT_ASAN && !WEFT_TSAN) /* they have allocators of their own, and look for leaks */
         CHECK(after < before + 4096);

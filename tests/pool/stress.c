@@ -3,10 +3,10 @@
  * random, for every policy: each task that was admitted runs exactly once, or is dropped and told of exactly
  * once; the others never.
  */
-#include <malloc.h>
 
 #include "base/compiler.h"
 #include "base/prng.h"
+#include "heap.h"
 #include "lines.h"
 #include "seeds.h"
 #include "tasks.h"
@@ -232,10 +232,10 @@ static void each_task_runs_or_is_dropped_once(void)
 
 static void and_nothing_grows(void)
 {
-    size_t before = mallinfo2().uordblks;
+    size_t before = heap_in_use();
     run_all();
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    size_t after = mallinfo2().uordblks;
+    size_t after = heap_in_use();
     printf("  memory in use: %zu before, %zu after\n", before, after);
     if (!WEFT_ASAN && !WEFT_TSAN) /* they have allocators of their own, and look for leaks */
         CHECK(after < before + 64 * 1024);

@@ -18,11 +18,10 @@
  */
 #include "measure.h"
 
-#include <malloc.h>
-
 #include "base/compiler.h"
 #include "descriptors.h"
 #include "emulated.h"
+#include "heap.h"
 
 #define SANITIZED (WEFT_ASAN || WEFT_TSAN)
 
@@ -67,21 +66,11 @@ static int64_t status_number(const char *label)
     return number;
 }
 
-static int64_t heap_in_use(void)
-{
-#if !SANITIZED && defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
-    struct mallinfo2 info = mallinfo2();
-    return (int64_t)(info.uordblks + info.hblkhd);
-#else
-    return 0;
-#endif
-}
-
 bool measure_take(enum series series, struct measure *measure)
 {
-    malloc_trim(0);
+    heap_trim();
     *measure = (struct measure){.resident = status_number("VmRSS:") * 1024,
-                                .heap = heap_in_use(),
+                                .heap = SANITIZED ? 0 : (int64_t)heap_in_use(),
                                 .descriptors = open_descriptors(),
                                 .threads = (int)status_number("Threads:")};
     if (all[series].count < PHASES_MOST)

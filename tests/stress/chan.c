@@ -5,11 +5,11 @@
  * An element whose send said 0 is received once; one whose send said anything else, never. A wake-up
  * that is lost shows as the test's timeout.
  */
-#include <malloc.h>
 #include <stddef.h>
 
 #include "base/compiler.h"
 #include "base/prng.h"
+#include "heap.h"
 #include "lines.h"
 #include "seeds.h"
 
@@ -316,9 +316,9 @@ static void exactly_once(void)
     worlds_run(1);
 
     /* The same once more leaves nothing behind. What libc keeps of threads may differ a little. */
-    size_t before = mallinfo2().uordblks;
+    size_t before = heap_in_use();
     worlds_run(100);
-    size_t after = mallinfo2().uordblks;
+    size_t after = heap_in_use();
     printf("  memory in use: %zu before, %zu after\n", before, after);
     if (!WEFT_ASAN && !WEFT_TSAN) /* they have allocators of their own, and look for leaks */
         CHECK(after < before + 64 * 1024);

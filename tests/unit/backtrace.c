@@ -2,10 +2,9 @@
  * backtrace.c: the call chain of a fiber can be unwound to its function and ends at its entry, also
  * after it has parked and moved to another thread.
  */
-#include <execinfo.h>
-
 #include "arch/context.h"
 #include "base/compiler.h"
+#include "base/frames.h"
 #include "hop.h"
 
 enum { FRAMES_MOST = 64, ENTRY_SIZE = 64 };

@@ -74,7 +74,7 @@ static void call_wg_done(void)
     weft_wg_done(&wg);
 }
 
-static void call_once(void)
+static void call_once_do(void)
 {
     weft_once_do(&once, nothing, NULL);
 }
@@ -105,7 +105,7 @@ static void call_spawn(void)
 static void (*const calls[])(void) = {
     call_mutex_lock,  call_mutex_unlock, call_mutex_try_lock, call_mutex_unlock, call_read_lock,
     call_read_unlock, call_sem_acquire,  call_sem_release,    call_wg_add,       call_wg_done,
-    call_once,        call_send,         call_receive,        call_submit,       call_spawn,
+    call_once_do,     call_send,         call_receive,        call_submit,       call_spawn,
 };
 
 /* Whether somebody else has run during the call. */

@@ -284,7 +284,11 @@ static void a_thread_leaves_its_recover_point(void)
     CHECK_EQ(pthread_create(&thread, NULL, recover_and_leave, &gave), 0);
     CHECK_EQ(pthread_join(thread, &result), 0);
     CHECK_PTR(result, &gave);
+#ifdef __GLIBC__
     CHECK_STR(noted(), "after");
+#else /* musl's pthread_exit does not unwind the stack */
+    CHECK_STR(noted(), "");
+#endif
 }
 
 static _Unwind_Reason_Code go_on(int version, _Unwind_Action actions, _Unwind_Exception_Class class,

@@ -2,6 +2,7 @@
  * error.c: weft_strerror and weft_version.
  */
 #include <limits.h>
+#include <string.h>
 #include <weft/base.h>
 
 #include "test.h"
@@ -33,7 +34,7 @@ static void other_codes_have_the_system_s(void)
 {
     CHECK_STR(weft_strerror(ENOENT), "No such file or directory");
     CHECK_STR(weft_strerror(-ENOENT), "No such file or directory");
-    CHECK_STR(weft_strerror(-EMFILE), "Too many open files");
+    CHECK_STR(weft_strerror(-EMFILE), strerror(EMFILE)); /* musl has a text of its own */
 }
 
 static void unknown_codes_are_unknown(void)

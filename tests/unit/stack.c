@@ -4,8 +4,8 @@
  * No fiber runs here: the test takes the part of the scheduler, and of its clock.
  */
 #include "stack/stack.h"
+#include "heap.h"
 
-#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -62,11 +62,6 @@ static int write_kills(char *address)
     const char *written;
     int status = test_in_child(write_there, address, &written);
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-}
-
-static size_t bytes_allocated(void)
-{
-    return mallinfo2().uordblks;
 }
 
 static void classes(void)
@@ -624,9 +619,9 @@ static void no_memory_no_stack(void)
         while (weft__sys_calls(calls[i]) < 40) {
             CHECK_PTR(weft__stack_get(NULL, DEFAULT_CLASS + i), NULL);
             if (weft__sys_calls(calls[i]) == 20) /* the allocator's own cache is full by then */
-                before = bytes_allocated();
+                before = heap_in_use();
         }
-        CHECK_EQ(bytes_allocated(), before);
+        CHECK_EQ(heap_in_use(), before);
         CHECK_EQ(weft__stack_figures().made, i);
         weft__sys_fail(calls[i], 0, false);
         (void)get_at_last(DEFAULT_CLASS + i);

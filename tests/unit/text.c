@@ -4,8 +4,6 @@
  */
 #include "base/text.h"
 
-#include <execinfo.h>
-
 #include "base/assert.h"
 #include "base/sys.h"
 #include "kernel.h"
@@ -74,11 +72,11 @@ static void warnings_are_lines(void)
 static void addresses_have_names(void)
 {
     char text[256], expected[64];
-    void *known = (void *)(uintptr_t)backtrace; /* libc exports it */
+    void *known = (void *)(uintptr_t)getppid; /* libc exports it */
     void *nowhere = (void *)(uintptr_t)16;
     size_t length = weft__sys_address_text(known, text, sizeof text);
     CHECK_EQ(strlen(text), length);
-    CHECK(strstr(text, "backtrace+0x0)[") != NULL || WEFT_ASAN || WEFT_TSAN);
+    CHECK(strstr(text, "getppid+0x0)[") != NULL);
     length = weft__sys_address_text(&many, text, sizeof text); /* in the program, without a name */
     CHECK_EQ(strlen(text), length);
     CHECK(strstr(text, "(+0x") != NULL);

@@ -8,7 +8,6 @@
  * where a stack begins. Only within a switch, where the stack pointer is another's already, there
  * is no caller to be found.
  */
-#include <execinfo.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -17,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "base/frames.h"
 #include "emulated.h"
 #include "sched/sched.h"
 #include "test.h"
