@@ -231,15 +231,15 @@ END {
 }
 END
 
-flags="-std=c11 -D_GNU_SOURCE -O2 -g -fPIC -fvisibility=hidden -fasynchronous-unwind-tables
-    -fno-semantic-interposition -I$root/src -I$root/include"
+flags=(-std=c11 -D_GNU_SOURCE -O2 -g -fPIC -fvisibility=hidden -fasynchronous-unwind-tables
+    -fno-semantic-interposition "-I$root/src" "-I$root/include")
 
 # ---- the self-test ---------------------------------------------------------------------------
 
 refuses() { # name, part of the message, compiler flags; the code on stdin
     local file=$work/$1.o output
     # shellcheck disable=SC2086
-    "$cc" $flags ${3:-} -x c - -c -o "$file"
+    "$cc" "${flags[@]}" ${3:-} -x c - -c -o "$file"
     if output=$(check_file "$file"); then
         echo "self-test: $1 was not refused"
         exit 1
@@ -296,7 +296,7 @@ END
 
     # And the sanctioned way passes.
     # shellcheck disable=SC2086
-    "$cc" $flags -x c - -c -o "$work/good.o" << 'END'
+    "$cc" "${flags[@]}" -x c - -c -o "$work/good.o" << 'END'
 #include "arch/context.h"
 void park(void);
 void *good(void) { thread_word_set(0); park(); return thread_word(); }
@@ -313,7 +313,7 @@ compile_sources() { # directory, more flags
         object=$1/${source#"$root"/src/}.o
         mkdir -p "${object%/*}"
         # shellcheck disable=SC2086
-        "$cc" $flags ${2:-} -c "$source" -o "$object"
+        "$cc" "${flags[@]}" ${2:-} -c "$source" -o "$object"
     done
 }
 
@@ -339,7 +339,8 @@ find "$work/plain/base" "$work/plain/http" -name 'sys*.o' -o -name tls.c.o |
     xargs "$nm" --defined-only | awk '$2 ~ /^[tT]$/ { print $3 }' > "$doors"
 mapfile -t plain < <(find "$work/plain" -name '*.o' -not -path '*/http/*')
 mapfile -t plain_http < <(find "$work/plain/http" -name '*.o')
-link="-shared -Wl,--version-script=$root/src/weft.map -pthread -ldl"
+cp "$root/src/weft.map" "$work/weft.map" # its path may have a space
+link="-shared -Wl,--version-script=$work/weft.map -pthread -ldl"
 # shellcheck disable=SC2086
 "$cc" -O2 "${plain[@]}" -o "$work/plain.so" $link
 built=("${plain[@]}" "${plain_http[@]}" "$work/plain.so")
@@ -353,7 +354,7 @@ if echo 'int main(void) { return 0; }' | "$cc" -flto -x c - -o "$work/probe" 2> 
     # shellcheck disable=SC2086
     "$cc" -O2 -fPIC -flto "${lto[@]}" -o "$work/lto.so" $link
     # shellcheck disable=SC2086
-    "$cc" $flags -flto "$root/examples/million.c" "${lto[@]}" -o "$work/lto-program" -pthread -ldl
+    "$cc" "${flags[@]}" -flto "$root/examples/million.c" "${lto[@]}" -o "$work/lto-program" -pthread -ldl
     built+=("$work/lto.so" "$work/lto-program" "$work/lto-http.so")
 else
     echo "this compiler has no link-time optimisation here: that build is left out"

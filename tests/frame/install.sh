@@ -15,9 +15,9 @@ cc=${CC:-cc}
 readelf=${READELF:-readelf}
 program=$root/examples/million.c
 
-work=$build/frame-install
-rm -rf "$work"
-mkdir -p "$work"
+# The flags of pkg-config are words, and a build folder may have a space in its path: no place for the prefix.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
 "$cmake" --install "$build" --prefix "$prefix" > "$work/install.log"
 
@@ -131,9 +131,9 @@ cat > "$work/consumer/CMakeLists.txt" << END
 cmake_minimum_required(VERSION 3.18)
 project(consumer C)
 find_package(weft 0.1 REQUIRED)
-add_executable(with-shared $program)
+add_executable(with-shared "$program")
 target_link_libraries(with-shared PRIVATE weft::weft)
-add_executable(with-static $program)
+add_executable(with-static "$program")
 target_link_libraries(with-static PRIVATE weft::static)
 END
 [ -z "$http" ] || cat >> "$work/consumer/CMakeLists.txt" << END

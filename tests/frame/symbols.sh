@@ -29,8 +29,9 @@ declared_in() { # headers
                     is_wanted["weft/" names[i]] = 1
             }
             /^# [0-9]+ "/ {
-                file = $3
-                gsub(/"/, "", file)
+                file = $0 # a path may have spaces
+                sub(/^# [0-9]+ "/, "", file)
+                sub(/"[ 0-9]*$/, "", file)
                 ours = match(file, /weft\/[a-z_]+\.h$/) && (substr(file, RSTART) in is_wanted)
                 next
             }
