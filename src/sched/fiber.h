@@ -59,6 +59,8 @@ struct extra {
 
 struct panic;
 
+enum { MUTEXES_NOTED = 16 }; /* of those that a fiber holds; debug builds */
+
 /* Written by whoever has the fiber in hand, except where a lock is named. Three lines: spawning
  * touches only the first, since the spawner is often not the one who runs the fiber; a switch only
  * the second. */
@@ -99,10 +101,13 @@ struct weft_fiber {
     struct waiter waiter;
     struct timer timer; /* the deadline of its wait */
 #ifdef WEFT_DEBUG
-    void *held;       /* locks: sync/order.c */
-    uint32_t mutexes; /* of pthread's, that it holds: sched/held.c */
+    void *held; /* locks: sync/order.c */
+    struct {    /* pthread mutexes that it holds: sched/held.c */
+        void *mutex, *site;
+    } mutexes[MUTEXES_NOTED];
+    uint32_t mutex_count;   /* of those */
+    uint32_t mutexes_other; /* that it holds beside them */
     bool mutex_said;
-    void *mutex, *mutex_site; /* the last one, and where it was locked */
 #endif
 #if WEFT_ASAN
     void *fake_stack;

@@ -419,7 +419,7 @@ void weft__held_report(struct weft_fiber *fiber, const char *does);
 static inline void held_check(struct weft_fiber *fiber, const char *does)
 {
 #ifdef WEFT_DEBUG
-    if (unlikely(fiber->mutexes != 0))
+    if (unlikely(fiber->mutex_count + fiber->mutexes_other != 0))
         weft__held_report(fiber, does);
 #else
     (void)fiber, (void)does;
