@@ -327,10 +327,25 @@ struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *
     return hot;
 }
 
+/* What lies between the saved stack pointer and the top of the hot stack is what others will displace. Of one that a library of
+ * coroutines has put on another stack nobody knows where its frames on the hot stack end. */
+static void check_frames(const struct hot *hot, const struct weft_fiber *fiber)
+{
+    const char *sp = fiber->context.sp;
+    if (unlikely(sp < weft__stack_low(hot->stack) || sp > weft__stack_start_at(hot->stack)))
+        fatal(
+            "fiber %llu \"%s\", whose stack is compact, waits or yields on a stack that is not its "
+            "own (ucontext, Boost.Context): go back to its own before, or give the fiber a stack "
+            "of its own",
+            (unsigned long long)fiber->id, weft_fiber_name(fiber));
+}
+
 void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, enum action action)
 {
     bool ended = action == ACTION_END || action == ACTION_CRASH;
     bool belongs = !ended && action != ACTION_MOVE;
+    if (likely(belongs))
+        check_frames(hot, fiber);
     fiber->stack = ended ? NULL : away(hot->kept);
     if (unlikely(!belongs)) {
         if (ended)

@@ -5,6 +5,7 @@
 #include "compact.h"
 
 #include <signal.h>
+#include <ucontext.h>
 
 #include "emulated.h"
 #include "sched/compact.h"
@@ -148,6 +149,81 @@ static void arguments(void)
     refused(start_with_local, "copied by the pool (weft_submit_options.copy)");
 }
 
+/* Foreign stacks: what a library of coroutines has it run on, below what it has on its own. */
+
+static ucontext_t below, above;
+
+static void yield_there(void)
+{
+    weft_yield();
+    weft_yield();
+}
+
+static void sleep_there(void)
+{
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+}
+
+static void go_there(void (*function)(void))
+{
+    enum { SIZE = 256 * 1024 };
+    char *stack = malloc(SIZE);
+    CHECK(stack != NULL && getcontext(&above) == 0);
+    above.uc_stack.ss_sp = stack;
+    above.uc_stack.ss_size = SIZE;
+    above.uc_link = &below;
+    makecontext(&above, function, 0);
+    CHECK_EQ(swapcontext(&below, &above), 0);
+    free(stack);
+}
+
+static void yield_elsewhere(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 3 * HOTS; i++)
+        compact_go(nothing, NULL);
+    go_there(yield_there);
+}
+
+static void sleep_elsewhere(void *arg)
+{
+    (void)arg;
+    go_there(sleep_there);
+}
+
+static void foreign_stacks(void)
+{
+    refused(yield_elsewhere, "on a stack that is not its own");
+    refused(sleep_elsewhere, "give the fiber a stack of its own");
+}
+
+/* It may be there, as long as it is back before it parks. */
+static void compute_there(void)
+{
+    CHECK_EQ(weft_go(nothing, NULL), 0);
+}
+
+static void compute_elsewhere(void *arg)
+{
+    (void)arg;
+    go_there(compute_there);
+    weft_yield();
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+}
+
+static void back_in_time(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_join(compact_spawn(compute_elsewhere, NULL)), 0);
+}
+
+static void foreign_stacks_between_waits(void)
+{
+    const char *text;
+    CHECK_EQ(test_in_child(back_in_time, NULL, &text), 0);
+    CHECK_STR(text, "");
+}
+
 /* Reports. */
 
 static noinline int overflow(int depth)
@@ -230,6 +306,8 @@ int main(void)
         test_skip("compact stacks are private under this tool");
     RUN(objects_that_are_waited_for);
     RUN(arguments);
+    RUN(foreign_stacks);
+    RUN(foreign_stacks_between_waits);
     if (WEFT_TSAN)
         printf("an_overflow_is_reported left out: the sanitizer takes the signal\n");
     else
