@@ -29,7 +29,8 @@
  *
  * Guards. The page below the stack (64 KiB on aarch64) faults when touched. MADV_GUARD_INSTALL
  * does it without splitting the mapping; mprotect splits it, so it must end well before
- * vm.max_map_count; from then on stacks are unguarded, and that is said once. A call for each guard is dear: where many
+ * vm.max_map_count; from then on stacks are unguarded, and that is said once. Locked memory (mlockall) refuses the first,
+ * so there each guard is tried by mprotect. A call for each guard is dear: where many
  * stacks are needed, several are carved at once for the cache of a processor, and one call makes their guards.
  *
  * Locks: one per class; nothing else is taken while it is held.
@@ -39,6 +40,8 @@
  * giving back).
  */
 #include "stack/stack.h"
+
+#include <errno.h>
 
 #include "base/assert.h"
 #include "base/lock.h"
@@ -100,6 +103,7 @@ _Static_assert(COLORS *COLOR_LINES *FETCH_LINE + STACK_FRONT_MOST <= COLOR_SPACE
                "of the size nothing is lost");
 
 static enum stack_guard guard_kind;
+static bool mprotect_allowed;
 static uint32_t guards_at_once;  /* that one call can make */
 static atomic_i64 mprotect_left; /* guards that mprotect may still make */
 static atomic_u32 unguarded_said;
@@ -196,27 +200,44 @@ static int64_t mprotect_budget(void)
     return weft__stack_guards_most(text);
 }
 
-static int install_guard(char *base)
+static int guard_by_mprotect(char *base)
 {
-    switch (guard_kind) {
-    case STACK_GUARD_INSTALL:
-        return weft__sys_guard_install(base, GUARD_SIZE);
-    case STACK_GUARD_MPROTECT:
-        if (atomic_i64_add_relaxed(&mprotect_left, -1) <= 0)
-            return -1;
-        return weft__sys_guard_mprotect(base, GUARD_SIZE);
-    default:
-        return -1;
-    }
+    if (!mprotect_allowed)
+        return -EPERM;
+    if (atomic_i64_add_relaxed(&mprotect_left, -1) <= 0)
+        return -ENOMEM;
+    return weft__sys_guard_mprotect(base, GUARD_SIZE);
 }
 
+/* Why there is no guard; `install` and `mprotect` are what either attempt returned. */
+static void say_unguarded(int install, int mprotect)
+{
+    const char *first = "", *second = "";
+    if (install == -EINVAL)
+        first = "memory is locked (mlockall), where MADV_GUARD_INSTALL fails; ";
+    else if (install != -ENOSYS)
+        first = "MADV_GUARD_INSTALL failed; ";
+    if (mprotect == -ENOMEM)
+        second = "no more mappings; see vm.max_map_count";
+    else if (mprotect == -EPERM)
+        second = install == -ENOSYS ? "guards are turned off" : "mprotect is turned off";
+    else
+        second = weft__sys_strerror(-mprotect);
+    weft__warn("from now on stacks have no guard: an overflow will not be noticed (%s%s)", first,
+               second);
+}
+
+/* Locked memory refuses MADV_GUARD_INSTALL, and may be locked at any time (mlockall): mprotect works there. */
 static void guard(struct stack *stack)
 {
-    stack->guarded = install_guard(stack->base) == 0;
+    int mprotect = -ENOSYS, install = -ENOSYS;
+    if (guard_kind == STACK_GUARD_INSTALL)
+        install = weft__sys_guard_install(stack->base, GUARD_SIZE);
+    if (install != 0)
+        mprotect = guard_by_mprotect(stack->base);
+    stack->guarded = install == 0 || mprotect == 0;
     if (!stack->guarded && atomic_u32_exchange_acq_rel(&unguarded_said, 1) == 0)
-        weft__warn("from now on stacks have no guard: an overflow will not be noticed (%s)",
-                   guard_kind == STACK_GUARD_NONE ? "guards are turned off"
-                                                  : "no more mappings; see vm.max_map_count");
+        say_unguarded(install, mprotect);
 }
 
 /* So many that follow each other. */
@@ -234,6 +255,7 @@ static void guard_all(struct stack *first, uint32_t count)
 void weft__stack_start(bool allow_install, bool allow_many, bool allow_mprotect)
 {
     guard_kind = allow_mprotect ? STACK_GUARD_MPROTECT : STACK_GUARD_NONE;
+    mprotect_allowed = allow_mprotect;
     guards_at_once = 1;
     atomic_i64_store_relaxed(&mprotect_left, mprotect_budget());
     if (!allow_install)

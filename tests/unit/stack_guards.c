@@ -1,11 +1,17 @@
 /*
  * stack_guards.c: guards by mprotect: each is a mapping, and there are not so many. The last part is left to the
- * program; from then on stacks have no guard, and that is said once.
+ * program; from then on stacks have no guard, and that is said once. And guards in memory that is locked.
  */
+#include <stdlib.h>
+#include <sys/mman.h>
+
 #include "base/compiler.h"
 #include "base/sys.h"
 #include "dying.h"
+#include "emulated.h"
 #include "stack/stack.h"
+
+enum { EXIT_UNLOCKED = 3 };
 
 static void how_many(void)
 {
@@ -51,8 +57,105 @@ static void they_are_used_up(void)
     CHECK(said("no more mappings"));
 }
 
+/* Locked memory. MADV_GUARD_INSTALL refuses it: it would take pages away. */
+
+static bool lock_memory(int flags)
+{
+    if (test_emulated())
+        printf("  left out: the emulator's memory would be locked too\n");
+    else if (mlockall(flags) != 0)
+        printf("  left out: no memory can be locked here\n");
+    else
+        return true;
+    return false;
+}
+
+/* Of so many stacks each has a guard that works. */
+static void check_guards(struct stack_cache *cache, struct stack **stacks, int count)
+{
+    for (int i = 0; i < count; i++) {
+        stacks[i] = weft__stack_get(cache, 0);
+        CHECK(stacks[i] != NULL);
+    }
+    for (int i = 0; i < count; i++) {
+        CHECK(stacks[i]->guarded);
+        CHECK(!weft__sys_readable(stacks[i]->base));
+        CHECK(weft__sys_readable(weft__stack_low(stacks[i])));
+    }
+}
+
+enum { BEFORE = 200, AFTER = 200 };
+
+static void lock_before_start(void)
+{
+    struct stack_cache cache = {.count = 0};
+    struct stack *stacks[BEFORE];
+    if (!lock_memory(MCL_FUTURE))
+        return;
+    weft__stack_start(true, true, true);
+    check_guards(&cache, stacks, BEFORE);
+}
+
+static void lock_after_start(void)
+{
+    struct stack_cache cache = {.count = 0};
+    struct stack *before[BEFORE], *after[AFTER];
+    weft__stack_start(true, true, true);
+    check_guards(&cache, before, BEFORE);
+    if (!lock_memory(MCL_CURRENT | MCL_FUTURE))
+        return;
+    check_guards(&cache, after, AFTER);
+    for (int i = 0; i < BEFORE; i++)
+        CHECK(!weft__sys_readable(before[i]->base));
+}
+
+static void locked_memory_has_guards(void)
+{
+    CHECK_EQ(run_case(lock_before_start), 0);
+    CHECK(!said("no guard"));
+    CHECK_EQ(run_case(lock_after_start), 0);
+    CHECK(!said("no guard"));
+}
+
+/* There mprotect fails too, or is not allowed. */
+static void fail_when_locked(bool allowed)
+{
+    struct stack_cache cache = {.count = 0};
+    weft__stack_start(true, false, allowed);
+    if (weft__stack_guard_kind() != STACK_GUARD_INSTALL || !lock_memory(MCL_FUTURE))
+        exit(EXIT_UNLOCKED);
+    if (allowed)
+        weft__sys_fail(SYS_GUARD, 2, false);
+    CHECK(!weft__stack_get(&cache, 0)->guarded);
+}
+
+static void fail_both(void)
+{
+    fail_when_locked(true);
+}
+
+static void fail_the_only_one(void)
+{
+    fail_when_locked(false);
+}
+
+static void the_reason_is_said(void)
+{
+    if (WEFT_ASAN || WEFT_TSAN) {
+        printf("  left out: sanitizers lock no memory\n");
+        return;
+    }
+    if (run_case(fail_both) == EXIT_UNLOCKED << 8)
+        return;
+    CHECK(said("memory is locked (mlockall)") && said("no more mappings"));
+    CHECK_EQ(run_case(fail_the_only_one), 0);
+    CHECK(said("memory is locked (mlockall)") && !said("no more mappings"));
+}
+
 int main(void)
 {
+    RUN_PLAIN(locked_memory_has_guards, "a child process");
+    RUN_PLAIN(the_reason_is_said, "a child process");
     RUN_PLAIN(how_many, "nothing to order");
     RUN_PLAIN(they_are_used_up, "a child process");
     return 0;
