@@ -94,6 +94,10 @@ typedef struct weft_http_options {
     int64_t max_workers;
     /* Requests that may wait for a worker, at most 100,000,000. Default 1,000. -1: none. */
     int64_t queue;
+    /* Streams of events and upgraded connections at a time, at most 100,000,000. They hold none of
+     * max_workers. Beyond it weft_http_events and weft_http_upgrade return -EAGAIN, and the answer
+     * is 503 if the handler gives none. Default 10,000. -1: none. */
+    int64_t max_streams;
     /* Of a request, for a worker: 503 beyond that. Default 30 s. A client that has reset its
      * connection by then is not answered at all; one that has ended its side gets 503 if it waited
      * for more than 100 ms: most are gone. */
@@ -234,7 +238,8 @@ typedef struct weft_http_stats {
     int64_t panicked;      /* handlers */
     int64_t accept_errors; /* such as no descriptors left */
     int64_t evicted;       /* idle connections closed in favour of new ones */
-    uintptr_t reserved[3];
+    int64_t streams;       /* now: of those running, those that hold no worker */
+    uintptr_t reserved[2];
 } weft_http_stats;
 
 /* Returns 0; -EINVAL; -ECHILD in a forked child.
@@ -361,9 +366,10 @@ WEFT_API int weft_http_redirect(weft_http_response *response, int status, const 
 
 /* Begins a stream of events: status 200, text/event-stream, nothing kept by caches. Such a handler
  * does not end by itself: when the server stops, its context is cancelled at once, so that its
- * waits end with -ECANCELED.
+ * waits end with -ECANCELED. It holds none of max_workers from here on.
  * Returns as weft_http_flush; -EBUSY if the head is on its way; -EPIPE for HEAD, when the head
- * was sent: nobody takes the events. */
+ * was sent: nobody takes the events; -EAGAIN beyond max_streams: nothing was sent, and the answer
+ * is 503 if the handler gives none. */
 WEFT_API WEFT_MUST_USE int weft_http_events(weft_http_response *response);
 /* Sends an event at once; `event` and `id` may be NULL. Data may have several lines.
  * Returns as weft_http_write; -EINVAL if event or id have an end of line in them, or the
@@ -379,9 +385,10 @@ WEFT_API WEFT_MUST_USE int weft_http_event_ping(weft_http_response *response);
 /* Answers 101 with `protocol` (and the fields that were set), and hands the connection over: what
  * weft_http_stream_read and weft_http_stream_write pass is not HTTP any more. The handler has it
  * until it returns; then it is closed. When the server stops, the handler's context is cancelled at
- * once.
+ * once. It holds none of max_workers from here on.
  * Returns 0; -EINVAL if the request does not ask for that protocol (Upgrade, Connection), or has
- * a body that was not read to its end; -EBUSY if something was sent; or as weft_http_write. */
+ * a body that was not read to its end; -EBUSY if something was sent; -EAGAIN beyond max_streams, as
+ * weft_http_events; or as weft_http_write. */
 WEFT_API WEFT_MUST_USE int weft_http_upgrade(weft_http_response *response, const char *protocol);
 /* Returns as weft_conn_read and weft_conn_write; -EINVAL without an upgrade. A write that ends
  * by its deadline returns how much it has taken, or -ETIMEDOUT if that is nothing; the next

@@ -82,6 +82,9 @@ static void free_blocks(weft_http_request *request)
 void weft__http_exchange_put(struct exchange *exchange)
 {
     weft_object_pool *pool = exchange->server->exchanges;
+    if (exchange->lent)
+        weft__http_end_stream(exchange->server);
+    exchange->lent = false;
     exchange->connection = NULL;
     exchange->in_size = exchange->at = exchange->head_size = exchange->seen = 0;
     exchange->out_size = exchange->body_at = 0;
@@ -371,6 +374,23 @@ static bool drop_late(struct exchange *exchange)
     return late;
 }
 
+/* The next request goes behind those who wait for a worker; false if there is no room for it there, and this worker may
+ * go on. */
+static bool stand_in_line(struct exchange *exchange)
+{
+    weft_http_server *server = exchange->server;
+    bool lent = exchange->lent;
+    exchange->lent = false;
+    exchange->queued = weft__http_ticks();
+    bool stands = weft_pool_try_invoke(server->pool, exchange) == 0;
+    if (!lent)
+        return stands;
+    if (!stands) /* this worker is one too many */
+        refuse_late(exchange);
+    weft__http_end_stream(server); /* not before: until it returns it has a place in the pool */
+    return true;
+}
+
 void weft__http_exchange_run(void *arg)
 {
     struct exchange *exchange = arg;
@@ -389,10 +409,8 @@ void weft__http_exchange_run(void *arg)
         exchange->drained = exchange->connection->tls == NULL;
         if (!go_on(exchange))
             return;
-        if (turn % TURN == 0) {
-            /* Behind those who wait for a worker. */
-            exchange->queued = weft__http_ticks();
-            if (weft_pool_try_invoke(exchange->server->pool, exchange) == 0)
+        if (exchange->lent || turn % TURN == 0) {
+            if (stand_in_line(exchange))
                 return;
             weft_yield();
         }

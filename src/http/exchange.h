@@ -78,6 +78,7 @@ struct weft_http_response {
     bool has_date, has_server;
     bool events;    /* is a stream of events */
     bool streaming; /* its handler is bound to the context of streams */
+    bool crowded;   /* was to be a stream, of which there were too many */
     bool upgraded;
     bool fields_own; /* `fields` has outgrown the exchange */
 };
@@ -86,6 +87,7 @@ struct exchange {
     weft_http_server *server;
     struct connection *connection;
     bool keep;       /* the connection goes on after this response */
+    bool lent;       /* its worker counts as a stream */
     int64_t started; /* when the head was whole, if there is a log */
     int64_t queued;  /* when it was given to the pool, in ticks */
 
@@ -179,14 +181,20 @@ void weft__http_response_free(struct exchange *exchange);
 int weft__http_response_field(weft_http_response *response, const char *name, const char *value);
 /* Puts the head into `out`; `whole`: what is collected is all of the body. */
 int weft__http_response_commit(struct exchange *exchange, bool whole);
-/* From now on the handler is told when the server stops. */
-int weft__http_response_stream(weft_http_response *response);
 /* Completes the response; its end lies in `out` still. */
 void weft__http_response_end(struct exchange *exchange);
 /* Sends the rest of a response that is complete. */
 int weft__http_response_flush(struct exchange *exchange);
 /* The status with which a request whose body could not be read is to be answered; 0: could be. */
 int weft__http_body_status(const weft_http_request *request);
+
+/* ---- upgrade.c ---- */
+
+/* From now on the handler is told when the server stops, and holds none of max_workers. -EAGAIN if there are too many such. */
+int weft__http_response_stream(weft_http_response *response);
+/* Makes the worker count as a stream, so that another takes its place; false if there are too many. And: one that counted so has ended. */
+bool weft__http_lend(struct exchange *exchange);
+void weft__http_end_stream(weft_http_server *server);
 
 /* ---- log.c ---- */
 

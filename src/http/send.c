@@ -281,6 +281,19 @@ static void end_chunks(struct exchange *exchange)
     exchange->out_size += size;
 }
 
+/* A handler that could not go on and has answered nothing leaves that to the server. */
+static void refuse_unanswered(struct exchange *exchange)
+{
+    weft_http_response *response = &exchange->response;
+    int status = weft__http_body_status(&exchange->request);
+    if (status == 0 && response->crowded) {
+        status = 503;
+        (void)weft_http_setf(response, "Retry-After", "%d", exchange->server->options.retry_after);
+    }
+    if (status != 0 && !response->sent && response->sent_body == 0 && response->status == 200)
+        (void)weft_http_error(response, status, NULL);
+}
+
 void weft__http_response_end(struct exchange *exchange)
 {
     weft_http_response *response = &exchange->response;
@@ -291,9 +304,7 @@ void weft__http_response_end(struct exchange *exchange)
         response->error = -ESHUTDOWN; /* nothing of HTTP follows: the end that was meant */
         return;
     }
-    int refusal = weft__http_body_status(&exchange->request);
-    if (!response->sent && refusal != 0 && response->sent_body == 0 && response->status == 200)
-        (void)weft_http_error(response, refusal, NULL);
+    refuse_unanswered(exchange);
     if (!response->sent && weft__http_response_commit(exchange, true) != 0)
         return;
     if (!has_body(response)) {

@@ -42,6 +42,7 @@ static bool set_options(weft_http_options *options)
             return false;
     set_default(&options->max_workers, 1000);
     set_default(&options->queue, 1000);
+    set_default(&options->max_streams, 10000);
     set_default(&options->queue_timeout, 30 * WEFT_S);
     set_default(&options->max_connections, 100000);
     set_default(&options->max_per_ip, options->max_connections);
@@ -63,6 +64,7 @@ static bool set_options(weft_http_options *options)
     if (options->doors == 0)
         options->doors = weft_processors();
     return in_range(options->max_workers, 1, 10000000) && in_range(options->queue, -1, 100000000) &&
+           in_range(options->max_streams, -1, 100000000) &&
            in_range(options->max_connections, 1, 100000000) &&
            in_range(options->descriptor_reserve, 0, 100000000) &&
            in_range(options->max_per_ip, 1, INT64_MAX) &&
@@ -410,6 +412,9 @@ int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats)
         weft_mutex_unlock(&door->lock);
     }
     stats->queued = pool.queued;
+    weft_mutex_lock(&server->places);
+    stats->streams = server->streaming;
+    weft_mutex_unlock(&server->places);
     stats->connections = atomic_i64_load_relaxed(&server->connections);
     stats->running = busy > pool.queued ? busy - pool.queued : 0;
     stats->accepted = atomic_i64_load_relaxed(&server->accepted);

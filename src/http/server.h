@@ -133,6 +133,8 @@ struct weft_http_server {
     weft_context
         *streams; /* under it: handlers that would not end by themselves. Cancelled by a stop */
     struct limits *limits; /* NULL: no limit by address */
+    weft_mutex places;     /* guards `streaming`, and the pool's capacity with it */
+    int64_t streaming;     /* workers that count as streams: the capacity is higher by that */
     char *name;            /* of the field Server */
 
     struct door *doors;

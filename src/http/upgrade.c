@@ -1,6 +1,13 @@
 /*
  * upgrade.c: handlers that go on for ever: a connection that stops speaking HTTP (101, and then bytes in both directions),
  * and what it shares with streams of events.
+ *
+ * Places. Such a handler waits most of the time, and holds none of max_workers: when the stream
+ * begins, the pool's capacity grows by one, and it shrinks by one when the exchange is given up or
+ * stands in line for its next request. So max_workers others are answered, however many streams
+ * there are; these have a bound of their own. The capacity is max_workers and `streaming` at any
+ * time: both change under one lock. A task whose stream has ended and that has not returned yet is
+ * one too many for a moment: then the pool begins none.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,11 +16,44 @@
 
 #include "http/exchange.h"
 
+/* One more stream, or one less; false if there are too many. */
+static bool change_streaming(weft_http_server *server, int64_t by)
+{
+    weft_mutex_lock(&server->places);
+    bool room = server->streaming + by <= server->options.max_streams;
+    if (room) {
+        server->streaming += by;
+        (void)weft_pool_tune(server->pool, server->options.max_workers + server->streaming);
+    }
+    weft_mutex_unlock(&server->places);
+    return room;
+}
+
+bool weft__http_lend(struct exchange *exchange)
+{
+    if (!exchange->lent)
+        exchange->lent = change_streaming(exchange->server, 1);
+    return exchange->lent;
+}
+
+void weft__http_end_stream(weft_http_server *server)
+{
+    (void)change_streaming(server, -1);
+}
+
 int weft__http_response_stream(weft_http_response *response)
 {
-    int error = weft_context_bind(exchange_of_response(response)->server->streams, NULL);
-    response->streaming = error == 0;
-    return error;
+    struct exchange *exchange = exchange_of_response(response);
+    int error = weft_context_bind(exchange->server->streams, NULL);
+    if (error != 0)
+        return error;
+    if (!weft__http_lend(exchange)) {
+        (void)weft_context_bind(exchange->server->context, NULL);
+        response->crowded = true;
+        return -EAGAIN;
+    }
+    response->streaming = true;
+    return 0;
 }
 
 int weft_http_upgrade(weft_http_response *response, const char *protocol)
@@ -32,8 +72,10 @@ int weft_http_upgrade(weft_http_response *response, const char *protocol)
     int error = weft__http_response_field(response, "Upgrade", protocol);
     if (error == 0)
         error = weft__http_response_stream(response);
-    if (error != 0)
+    if (error != 0) {
+        weft__http_unset(response, "Upgrade");
         return error;
+    }
     response->status = 101;
     error = weft__http_response_commit(exchange, true);
     if (error == 0)
