@@ -25,7 +25,7 @@
  * request is read before a worker is asked for.
  *
  * Limits. At most max_workers requests are answered at a time, and `queue` wait for that;
- * max_connections may be open, max_per_ip from one address. A new connection beyond max_connections
+ * max_connections may be open, and of all that one address has a share (max_per_ip). A new connection beyond max_connections
  * takes the place of the one that is idle for longest after a request. What is beyond gets 503 with
  * Retry-After at once, without a worker. Heads and bodies are bounded in size (431, 413), and
  * everything a client can delay has a deadline.
@@ -110,8 +110,12 @@ typedef struct weft_http_options {
     /* Descriptors for handlers and the rest of the program, at most 100,000,000. Default: an
      * eighth of the limit, and at least 32. One connection may always be open. */
     int64_t descriptor_reserve;
-    /* Connections from one IPv4 address, or one /64 of IPv6. Default: as many as in all. */
-    int64_t max_per_ip;
+    /* What one IPv4 address, or one /64 of IPv6, may have: connections, requests that are answered
+     * or wait for a worker, and streams. Beyond that: 503 for a connection, 429 for a request or a
+     * stream, with Retry-After. A number is for all addresses but Unix sockets; WEFT_UNLIMITED: no
+     * limit. Default: a quarter of max_connections (as bounded by descriptors), max_workers and
+     * max_streams, but at least 64; not for loopback and private addresses, where proxies are. */
+    int64_t max_per_ip, max_requests_per_ip, max_streams_per_ip;
     /* Seconds in Retry-After, at most 86,400. Default 1. */
     int retry_after;
 

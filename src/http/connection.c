@@ -144,7 +144,7 @@ void weft__http_close_connection(struct connection *connection)
     weft__http_tls_close(connection->tls);
     if (connection->list != LIST_LINGERING)
         weft__http_free(connection->partial);
-    weft__http_limits_leave(server->limits, &connection->peer);
+    weft__http_limits_leave(server->limits, LIMIT_CONNECTIONS, &connection->peer);
 
     weft_mutex_lock(&door->lock);
     /* Under the lock, so that a stop does not cut a number that is somebody else's by then. */

@@ -108,11 +108,11 @@ static bool find_place(struct door *door)
 static bool has_room(struct door *door, const struct peer *peer)
 {
     struct limits *limits = door->server->limits;
-    if (!weft__http_limits_enter(limits, peer))
+    if (!weft__http_limits_enter(limits, LIMIT_CONNECTIONS, peer))
         return false;
     if (find_place(door))
         return true;
-    weft__http_limits_leave(limits, peer);
+    weft__http_limits_leave(limits, LIMIT_CONNECTIONS, peer);
     return false;
 }
 
@@ -127,7 +127,7 @@ static void welcome(struct door *door, int fd, const struct peer *peer, struct t
     }
     if (!weft__http_admit(server, fd, peer, keys)) {
         count_up(&server->accept_errors);
-        weft__http_limits_leave(server->limits, peer);
+        weft__http_limits_leave(server->limits, LIMIT_CONNECTIONS, peer);
         (void)atomic_i64_add_relaxed(&server->connections, -1);
     }
 }
@@ -183,15 +183,17 @@ static bool hand_over(struct exchange *exchange, bool last)
     weft_http_server *server = exchange->server;
     weft__http_take(connection);
     exchange->queued = weft__http_ticks();
-    if (weft_pool_try_invoke(server->pool, exchange) == 0)
+    int status = weft__http_count_in(exchange) ? 503 : 429;
+    if (status == 503 && weft_pool_try_invoke(server->pool, exchange) == 0)
         return false;
+    weft__http_count_out(exchange);
     const weft_http_request *request = &exchange->request;
     bool close = last || !request->head.keep_alive || request->head.length != 0;
     count_up(&server->refused);
-    weft__http_refuse_log(exchange, 503);
+    weft__http_refuse_log(exchange, status);
     weft__http_response_free(exchange);
     bool head = strcmp(request->head.method, "HEAD") == 0;
-    if (!weft__http_refuse(connection, 503, close, head) || close) {
+    if (!weft__http_refuse(connection, status, close, head) || close) {
         weft__http_exchange_put(exchange);
         weft__http_linger(connection);
         return false;

@@ -82,6 +82,7 @@ static void free_blocks(weft_http_request *request)
 void weft__http_exchange_put(struct exchange *exchange)
 {
     weft_object_pool *pool = exchange->server->exchanges;
+    weft__http_count_out(exchange);
     if (exchange->lent)
         weft__http_end_stream(exchange->server);
     exchange->lent = false;
@@ -90,6 +91,27 @@ void weft__http_exchange_put(struct exchange *exchange)
     exchange->out_size = exchange->body_at = 0;
     exchange->drained = false;
     weft_object_pool_put(pool, exchange);
+}
+
+/* The address of whoever asks: what limits by address go by. */
+static void find_client(struct exchange *exchange)
+{
+    exchange->client = exchange->connection->peer;
+}
+
+bool weft__http_count_in(struct exchange *exchange)
+{
+    if (!weft__http_limits_enter(exchange->server->limits, LIMIT_REQUESTS, &exchange->client))
+        return false;
+    exchange->counted = LIMIT_REQUESTS;
+    return true;
+}
+
+void weft__http_count_out(struct exchange *exchange)
+{
+    if (exchange->counted != LIMIT_CONNECTIONS)
+        weft__http_limits_leave(exchange->server->limits, exchange->counted, &exchange->client);
+    exchange->counted = LIMIT_CONNECTIONS;
 }
 
 /* From bytes to a head. */
@@ -103,6 +125,7 @@ static int begin_request(struct exchange *exchange)
     if (weft__http_decode_path(request->head.target, request->path) < 0)
         return 400;
     request->param_count = 0;
+    find_client(exchange);
     exchange->at = exchange->head_size;
     weft__http_body_begin(exchange);
     weft__http_response_begin(exchange);
@@ -255,6 +278,7 @@ static void answer(struct exchange *exchange)
     if (server->options.log != NULL)
         weft__http_log(exchange, exchange->response.status);
     weft__http_response_free(exchange);
+    weft__http_count_out(exchange);
 }
 
 /* A client of TLS takes what it got for cut off if it is not told of the end. That may have to wait for room. */
@@ -346,16 +370,16 @@ static bool is_late(const struct exchange *exchange)
            (ended && waited > PATIENCE_OF_THE_GONE);
 }
 
-/* Says 503 in place of the handler, and parts. */
-static void refuse_late(struct exchange *exchange)
+/* Says 503 or 429 in place of the handler, and parts. */
+static void turn_down(struct exchange *exchange, int status)
 {
     struct connection *connection = exchange->connection;
     bool head = weft__http_is_head(&exchange->response);
     count_up(&exchange->server->refused);
-    weft__http_refuse_log(exchange, 503);
+    weft__http_refuse_log(exchange, status);
     weft__http_response_free(exchange);
     weft__http_exchange_put(exchange);
-    (void)weft__http_refuse(connection, 503, true, head);
+    (void)weft__http_refuse(connection, status, true, head);
     weft__http_linger(connection);
 }
 
@@ -370,7 +394,7 @@ static bool drop_late(struct exchange *exchange)
     }
     bool late = is_late(exchange);
     if (late)
-        refuse_late(exchange);
+        turn_down(exchange, 503);
     return late;
 }
 
@@ -386,7 +410,7 @@ static bool stand_in_line(struct exchange *exchange)
     if (!lent)
         return stands;
     if (!stands) /* this worker is one too many */
-        refuse_late(exchange);
+        turn_down(exchange, 503);
     weft__http_end_stream(server); /* not before: until it returns it has a place in the pool */
     return true;
 }
@@ -409,6 +433,10 @@ void weft__http_exchange_run(void *arg)
         exchange->drained = exchange->connection->tls == NULL;
         if (!go_on(exchange))
             return;
+        if (!weft__http_count_in(exchange)) {
+            turn_down(exchange, 429);
+            return;
+        }
         if (exchange->lent || turn % TURN == 0) {
             if (stand_in_line(exchange))
                 return;

@@ -76,9 +76,9 @@ struct weft_http_response {
     bool sent;  /* the head is committed: in `out`, or on its way */
     bool close; /* the handler wants the connection closed */
     bool has_date, has_server;
-    bool events;    /* is a stream of events */
-    bool streaming; /* its handler is bound to the context of streams */
-    bool crowded;   /* was to be a stream, of which there were too many */
+    bool events;      /* is a stream of events */
+    bool streaming;   /* its handler is bound to the context of streams */
+    uint16_t crowded; /* was to be a stream, of which there are too many: the status for that */
     bool upgraded;
     bool fields_own; /* `fields` has outgrown the exchange */
 };
@@ -86,10 +86,12 @@ struct weft_http_response {
 struct exchange {
     weft_http_server *server;
     struct connection *connection;
-    bool keep;       /* the connection goes on after this response */
-    bool lent;       /* its worker counts as a stream */
-    int64_t started; /* when the head was whole, if there is a log */
-    int64_t queued;  /* when it was given to the pool, in ticks */
+    bool keep;          /* the connection goes on after this response */
+    bool lent;          /* its worker counts as a stream */
+    uint8_t counted;    /* enum limit: what it is counted as; LIMIT_CONNECTIONS: as nothing */
+    int64_t started;    /* when the head was whole, if there is a log */
+    int64_t queued;     /* when it was given to the pool, in ticks */
+    struct peer client; /* whom it is counted for */
 
     char *in;
     size_t in_capacity, in_size, at;
@@ -144,6 +146,9 @@ void weft__http_exchange_next(struct exchange *exchange);
 bool weft__http_exchange_save(struct exchange *exchange, struct partial **partial);
 /* Takes them up again. */
 void weft__http_exchange_restore(struct exchange *exchange, struct connection *connection);
+/* The request counts for its client's address; false if that has too many. And: no more, if it does. */
+bool weft__http_count_in(struct exchange *exchange);
+void weft__http_count_out(struct exchange *exchange);
 /* Gives it back to the pool of objects. */
 void weft__http_exchange_put(struct exchange *exchange);
 /* Answers requests of the connection until there are no more: a task of the pool. */
@@ -192,8 +197,8 @@ int weft__http_body_status(const weft_http_request *request);
 
 /* From now on the handler is told when the server stops, and holds none of max_workers. -EAGAIN if there are too many such. */
 int weft__http_response_stream(weft_http_response *response);
-/* Makes the worker count as a stream, so that another takes its place; false if there are too many. And: one that counted so has ended. */
-bool weft__http_lend(struct exchange *exchange);
+/* Makes the worker count as a stream, so that another takes its place. 0; 503 or 429 if there are too many. And: one that counted so has ended. */
+int weft__http_lend(struct exchange *exchange);
 void weft__http_end_stream(weft_http_server *server);
 
 /* ---- log.c ---- */

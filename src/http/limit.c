@@ -1,10 +1,13 @@
 /*
- * limit.c: how many connections an address has: a table of those that have any.
+ * limit.c: how many connections, requests and streams an address has: a table of those that have any.
  *
  * An IPv4 address counts by itself; of IPv6 the first 64 bits do, since a client has as many addresses in its network as it
  * likes; an IPv4 address in the form of IPv6 (::ffff:a.b.c.d) is the IPv4 address. The table has a chain for each value of a
  * hash with a random key: who chooses his addresses cannot make one chain long. It is bounded by the number of
- * connections. One lock: it is held for some ten nanoseconds, once at the start and once at the end of a connection.
+ * connections. One lock: it is held for some ten nanoseconds, at the start and at the end of what is counted.
+ *
+ * Near addresses, of this host and of private networks, can be spared: a proxy is there, which asks
+ * for all its clients, and from outside nobody comes with such an address.
  */
 #include "http/limit.h"
 
@@ -17,28 +20,29 @@
 struct guest {
     struct guest *next;
     uint64_t key[2];
-    int64_t count;
+    int64_t counts[LIMITS];
 };
 
 struct limits {
     weft_mutex lock;
-    int64_t most;
+    struct allowance allowances[LIMITS];
     uint64_t seed;
     uint64_t mask;
     struct guest *chains[];
 };
 
-struct limits *weft__http_limits_open(int64_t most, int64_t connections)
+struct limits *weft__http_limits_open(const struct allowance allowances[LIMITS],
+                                      int64_t connections)
 {
     uint64_t size = 64;
-    while (size < 65536 && (int64_t)size < connections)
+    while (size < 16384 && (int64_t)size < connections)
         size *= 2;
     size_t bytes = sizeof(struct limits) + size * sizeof(struct guest *);
     struct limits *limits = weft__http_allocate(bytes);
     if (limits == NULL)
         return NULL;
     memset(limits, 0, bytes);
-    limits->most = most;
+    memcpy(limits->allowances, allowances, sizeof limits->allowances);
     limits->seed = weft__http_random();
     limits->mask = size - 1;
     return limits;
@@ -53,12 +57,42 @@ void weft__http_limits_close(struct limits *limits)
     weft__http_free(limits);
 }
 
-static void key_of(const struct peer *peer, uint64_t key[2])
+/* The four bytes of an IPv4 address, in either form; else NULL. */
+static const uint8_t *ipv4_of(const struct peer *peer)
 {
     static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    if (peer->family == 4)
+        return peer->ip;
+    return memcmp(peer->ip, mapped, sizeof mapped) == 0 ? peer->ip + sizeof mapped : NULL;
+}
+
+bool weft__http_is_near(const struct peer *peer)
+{
+    static const uint8_t loopback[16] = {[15] = 1};
+    const uint8_t *ip = ipv4_of(peer);
+    if (ip != NULL)
+        return ip[0] == 127 || ip[0] == 10 || (ip[0] == 172 && (ip[1] & 0xf0) == 16) ||
+               (ip[0] == 192 && ip[1] == 168) || (ip[0] == 169 && ip[1] == 254) ||
+               (ip[0] == 100 && (ip[1] & 0xc0) == 64);
+    ip = peer->ip;
+    return memcmp(ip, loopback, sizeof loopback) == 0 || (ip[0] & 0xfe) == 0xfc ||
+           (ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+}
+
+static bool is_counted(const struct limits *limits, enum limit limit, const struct peer *peer)
+{
+    if (limits == NULL || peer->family == 0)
+        return false;
+    const struct allowance *allowance = &limits->allowances[limit];
+    return allowance->most < INT64_MAX && !(allowance->spares_near && weft__http_is_near(peer));
+}
+
+static void key_of(const struct peer *peer, uint64_t key[2])
+{
     uint32_t ipv4;
-    if (peer->family == 4 || memcmp(peer->ip, mapped, sizeof mapped) == 0) {
-        memcpy(&ipv4, peer->family == 4 ? peer->ip : peer->ip + 12, sizeof ipv4);
+    const uint8_t *ip = ipv4_of(peer);
+    if (ip != NULL) {
+        memcpy(&ipv4, ip, sizeof ipv4);
         key[0] = 4;
         key[1] = ipv4;
     } else {
@@ -83,40 +117,42 @@ static struct guest **find(struct limits *limits, const uint64_t key[2])
     return at;
 }
 
-bool weft__http_limits_enter(struct limits *limits, const struct peer *peer)
+bool weft__http_limits_enter(struct limits *limits, enum limit limit, const struct peer *peer)
 {
-    if (limits == NULL || peer->family == 0)
+    if (!is_counted(limits, limit, peer))
         return true;
     uint64_t key[2];
     key_of(peer, key);
     weft_mutex_lock(&limits->lock);
     struct guest **at = find(limits, key);
-    bool welcome = true;
-    if (*at == NULL) {
-        struct guest *guest = weft__http_allocate(sizeof *guest);
-        if (guest != NULL)
-            *guest = (struct guest){.key = {key[0], key[1]}, .count = 1};
-        *at = guest;
-        welcome = guest != NULL;
-    } else if ((*at)->count < limits->most) {
-        (*at)->count++;
-    } else {
-        welcome = false;
-    }
+    if (*at == NULL && (*at = weft__http_allocate(sizeof **at)) != NULL)
+        **at = (struct guest){.key = {key[0], key[1]}};
+    bool welcome = *at != NULL && (*at)->counts[limit] < limits->allowances[limit].most;
+    if (welcome)
+        (*at)->counts[limit]++;
     weft_mutex_unlock(&limits->lock);
     return welcome;
 }
 
-void weft__http_limits_leave(struct limits *limits, const struct peer *peer)
+static bool has_any(const struct guest *guest)
 {
-    if (limits == NULL || peer->family == 0)
+    bool any = false;
+    for (int i = 0; i < LIMITS; i++)
+        any = any || guest->counts[i] > 0;
+    return any;
+}
+
+void weft__http_limits_leave(struct limits *limits, enum limit limit, const struct peer *peer)
+{
+    if (!is_counted(limits, limit, peer))
         return;
     uint64_t key[2];
     key_of(peer, key);
     weft_mutex_lock(&limits->lock);
     struct guest **at = find(limits, key);
-    must(*at != NULL && (*at)->count > 0);
-    if (--(*at)->count == 0) {
+    must(*at != NULL && (*at)->counts[limit] > 0);
+    (*at)->counts[limit]--;
+    if (!has_any(*at)) {
         struct guest *gone = *at;
         *at = gone->next;
         weft__http_free(gone);

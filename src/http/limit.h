@@ -1,5 +1,5 @@
 /*
- * limit.h: how many connections an address has.
+ * limit.h: how many connections, requests and streams an address has.
  */
 #ifndef WEFT_HTTP_LIMIT_H
 #define WEFT_HTTP_LIMIT_H
@@ -15,13 +15,25 @@ struct peer {
     uint8_t family; /* 0, 4 or 6 */
 };
 
+/* What is counted. */
+enum limit { LIMIT_CONNECTIONS, LIMIT_REQUESTS, LIMIT_STREAMS, LIMITS };
+
+struct allowance {
+    int64_t most;
+    bool spares_near; /* near addresses are not counted */
+};
+
 struct limits;
 
+/* Whether it is of this host or of a private network: where proxies are, and no stranger. */
+bool weft__http_is_near(const struct peer *peer);
+
 /* NULL without memory. */
-struct limits *weft__http_limits_open(int64_t most, int64_t connections);
+struct limits *weft__http_limits_open(const struct allowance allowances[LIMITS],
+                                      int64_t connections);
 void weft__http_limits_close(struct limits *limits);
 /* One more; false if there are as many as may be, or there is no memory. Peers without an address are not counted. */
-bool weft__http_limits_enter(struct limits *limits, const struct peer *peer);
-void weft__http_limits_leave(struct limits *limits, const struct peer *peer);
+bool weft__http_limits_enter(struct limits *limits, enum limit limit, const struct peer *peer);
+void weft__http_limits_leave(struct limits *limits, enum limit limit, const struct peer *peer);
 
 #endif

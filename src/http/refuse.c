@@ -17,7 +17,7 @@ static int make(const weft_http_server *server, int status, bool close, bool hea
     const char *words = weft_http_status_text(status);
     char date[HTTP_DATE], retry[40] = "";
     weft__http_date(weft__http_seconds(), date);
-    if (status == 503)
+    if (status == 503 || status == 429)
         (void)snprintf(retry, sizeof retry, "Retry-After: %d\r\n", server->options.retry_after);
     int used = snprintf(text, size,
                         "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%sContent-Type: text/plain\r\n"

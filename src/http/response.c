@@ -30,7 +30,8 @@ void weft__http_response_begin(struct exchange *exchange)
     response->sent_body = 0;
     response->error = 0;
     response->sent = response->close = false;
-    response->events = response->streaming = response->upgraded = response->crowded = false;
+    response->events = response->streaming = response->upgraded = false;
+    response->crowded = 0;
     response->has_date = response->has_server = false;
     exchange->out_size = exchange->body_at = 0;
 }

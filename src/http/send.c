@@ -286,8 +286,8 @@ static void refuse_unanswered(struct exchange *exchange)
 {
     weft_http_response *response = &exchange->response;
     int status = weft__http_body_status(&exchange->request);
-    if (status == 0 && response->crowded) {
-        status = 503;
+    if (status == 0 && response->crowded != 0) {
+        status = response->crowded;
         (void)weft_http_setf(response, "Retry-After", "%d", exchange->server->options.retry_after);
     }
     if (status != 0 && !response->sent && response->sent_body == 0 && response->status == 200)

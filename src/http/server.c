@@ -17,6 +17,9 @@
 
 /* Options. */
 
+/* Of connections, requests or streams an address may have so many in any case, by default. */
+enum { LEAST_SHARE = 64 };
+
 static void set_default(int64_t *option, int64_t value)
 {
     if (*option == 0)
@@ -45,7 +48,6 @@ static bool set_options(weft_http_options *options)
     set_default(&options->max_streams, 10000);
     set_default(&options->queue_timeout, 30 * WEFT_S);
     set_default(&options->max_connections, 100000);
-    set_default(&options->max_per_ip, options->max_connections);
     set_default(&options->header_timeout, 10 * WEFT_S);
     set_default(&options->idle_timeout, 60 * WEFT_S);
     set_default(&options->body_timeout, 30 * WEFT_S);
@@ -67,7 +69,9 @@ static bool set_options(weft_http_options *options)
            in_range(options->max_streams, -1, 100000000) &&
            in_range(options->max_connections, 1, 100000000) &&
            in_range(options->descriptor_reserve, 0, 100000000) &&
-           in_range(options->max_per_ip, 1, INT64_MAX) &&
+           in_range(options->max_per_ip, 0, INT64_MAX) &&
+           in_range(options->max_requests_per_ip, 0, INT64_MAX) &&
+           in_range(options->max_streams_per_ip, 0, INT64_MAX) &&
            in_range(options->retry_after, 1, 86400) && options->header_timeout > 0 &&
            options->idle_timeout > 0 && options->body_timeout > 0 && options->write_timeout > 0 &&
            options->queue_timeout > 0 && in_range(options->min_body_rate, -1, 1000000000) &&
@@ -136,7 +140,17 @@ static void close_pools(weft_http_server *server)
     weft_context_close(server->context);
 }
 
-static int copy_texts(weft_http_server *server)
+/* What an address may have of `all`, by the option or by default. */
+static struct allowance allow(int64_t option, int64_t all)
+{
+    if (option != 0)
+        return (struct allowance){.most = option};
+    return (struct allowance){.most = all / 4 > LEAST_SHARE ? all / 4 : LEAST_SHARE,
+                              .spares_near = true};
+}
+
+/* What the options say beside numbers. */
+static int open_options(weft_http_server *server)
 {
     const weft_http_options *options = &server->options;
     if (options->name != NULL) {
@@ -146,12 +160,13 @@ static int copy_texts(weft_http_server *server)
             return -ENOMEM;
         memcpy(server->name, options->name, size);
     }
-    if (options->max_per_ip < options->max_connections) {
-        server->limits = weft__http_limits_open(options->max_per_ip, options->max_connections);
-        if (server->limits == NULL)
-            return -ENOMEM;
-    }
-    return 0;
+    const struct allowance allowances[LIMITS] = {
+        [LIMIT_CONNECTIONS] = allow(options->max_per_ip, server->most_connections),
+        [LIMIT_REQUESTS] = allow(options->max_requests_per_ip, options->max_workers),
+        [LIMIT_STREAMS] = allow(options->max_streams_per_ip, options->max_streams),
+    };
+    server->limits = weft__http_limits_open(allowances, server->most_connections);
+    return server->limits != NULL ? 0 : -ENOMEM;
 }
 
 static int open_doors(weft_http_server *server)
@@ -214,7 +229,7 @@ int weft_http_open(weft_http_server **out, const weft_http_options *options)
     int error = set_options(&server->options) ? 0 : -EINVAL;
     if (error == 0) {
         server->most_connections = bound_connections(&server->options);
-        error = copy_texts(server);
+        error = open_options(server);
     }
     if (error == 0)
         error = open_pools(server);

@@ -132,7 +132,7 @@ struct weft_http_server {
     weft_context *context; /* workers are bound to it: cancelled when the rest is cut off */
     weft_context
         *streams; /* under it: handlers that would not end by themselves. Cancelled by a stop */
-    struct limits *limits; /* NULL: no limit by address */
+    struct limits *limits; /* by address */
     weft_mutex places;     /* guards `streaming`, and the pool's capacity with it */
     int64_t streaming;     /* workers that count as streams: the capacity is higher by that */
     char *name;            /* of the field Server */

@@ -29,11 +29,21 @@ static bool change_streaming(weft_http_server *server, int64_t by)
     return room;
 }
 
-bool weft__http_lend(struct exchange *exchange)
+int weft__http_lend(struct exchange *exchange)
 {
-    if (!exchange->lent)
-        exchange->lent = change_streaming(exchange->server, 1);
-    return exchange->lent;
+    struct limits *limits = exchange->server->limits;
+    if (exchange->lent)
+        return 0;
+    if (!weft__http_limits_enter(limits, LIMIT_STREAMS, &exchange->client))
+        return 429;
+    if (!change_streaming(exchange->server, 1)) {
+        weft__http_limits_leave(limits, LIMIT_STREAMS, &exchange->client);
+        return 503;
+    }
+    weft__http_count_out(exchange);
+    exchange->counted = LIMIT_STREAMS;
+    exchange->lent = true;
+    return 0;
 }
 
 void weft__http_end_stream(weft_http_server *server)
@@ -47,9 +57,9 @@ int weft__http_response_stream(weft_http_response *response)
     int error = weft_context_bind(exchange->server->streams, NULL);
     if (error != 0)
         return error;
-    if (!weft__http_lend(exchange)) {
+    response->crowded = (uint16_t)weft__http_lend(exchange);
+    if (response->crowded != 0) {
         (void)weft_context_bind(exchange->server->context, NULL);
-        response->crowded = true;
         return -EAGAIN;
     }
     response->streaming = true;

@@ -1,7 +1,9 @@
 /*
- * limit.c: how many connections an address has, without a server.
+ * limit.c: how many connections, requests and streams an address has, without a server.
  */
 #include "http/limit.h"
+
+#include <arpa/inet.h>
 
 #include "test.h"
 
@@ -22,9 +24,20 @@ static struct peer ipv6(uint64_t network, uint64_t host)
 
 static struct limits *open_limits(int64_t most)
 {
-    struct limits *limits = weft__http_limits_open(most, 1);
+    const struct allowance allowances[LIMITS] = {{.most = most}, {.most = 2}, {.most = INT64_MAX}};
+    struct limits *limits = weft__http_limits_open(allowances, 1);
     CHECK(limits != NULL);
     return limits;
+}
+
+static bool enter(struct limits *limits, const struct peer *peer)
+{
+    return weft__http_limits_enter(limits, LIMIT_CONNECTIONS, peer);
+}
+
+static void leave(struct limits *limits, const struct peer *peer)
+{
+    weft__http_limits_leave(limits, LIMIT_CONNECTIONS, peer);
 }
 
 static void an_address_has_so_many(void)
@@ -33,16 +46,16 @@ static void an_address_has_so_many(void)
     struct peer one = ipv4(1), other = ipv4(2);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 3; i++)
-            CHECK(weft__http_limits_enter(limits, &one));
-        CHECK(!weft__http_limits_enter(limits, &one));
-        CHECK(weft__http_limits_enter(limits, &other));
-        weft__http_limits_leave(limits, &one);
+            CHECK(enter(limits, &one));
+        CHECK(!enter(limits, &one));
+        CHECK(enter(limits, &other));
+        leave(limits, &one);
         one.port++; /* of no matter */
-        CHECK(weft__http_limits_enter(limits, &one));
-        CHECK(!weft__http_limits_enter(limits, &one));
+        CHECK(enter(limits, &one));
+        CHECK(!enter(limits, &one));
         for (int i = 0; i < 3; i++)
-            weft__http_limits_leave(limits, &one);
-        weft__http_limits_leave(limits, &other);
+            leave(limits, &one);
+        leave(limits, &other);
     }
     weft__http_limits_close(limits);
 }
@@ -68,13 +81,13 @@ static void what_counts_as_one_address(void)
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct limits *limits = open_limits(1);
-        CHECK(weft__http_limits_enter(limits, &table[i].one));
-        bool welcome = weft__http_limits_enter(limits, &table[i].other);
+        CHECK(enter(limits, &table[i].one));
+        bool welcome = enter(limits, &table[i].other);
         if (welcome == table[i].same)
             test_fail(__FILE__, __LINE__, "row %d", (int)i);
-        weft__http_limits_leave(limits, &table[i].one);
+        leave(limits, &table[i].one);
         if (welcome)
-            weft__http_limits_leave(limits, &table[i].other);
+            leave(limits, &table[i].other);
         weft__http_limits_close(limits);
     }
 }
@@ -85,12 +98,12 @@ static void what_is_not_counted(void)
     struct limits *limits = open_limits(1);
     struct peer unknown = {.family = 0}, known = ipv4(1);
     for (int i = 0; i < 10; i++) {
-        CHECK(weft__http_limits_enter(limits, &unknown));
-        CHECK(weft__http_limits_enter(NULL, &known));
+        CHECK(enter(limits, &unknown));
+        CHECK(enter(NULL, &known));
     }
     for (int i = 0; i < 10; i++) {
-        weft__http_limits_leave(limits, &unknown);
-        weft__http_limits_leave(NULL, &known);
+        leave(limits, &unknown);
+        leave(NULL, &known);
     }
     weft__http_limits_close(limits);
     weft__http_limits_close(NULL);
@@ -107,21 +120,107 @@ static void many_addresses_are_told_apart(void)
         peers[EACH + i] = ipv6(i, 0); /* another kind of the same number */
     }
     for (int i = 0; i < 2 * ALL; i++)
-        CHECK(weft__http_limits_enter(limits, &peers[i % ALL]));
+        CHECK(enter(limits, &peers[i % ALL]));
     for (int i = 0; i < ALL; i++)
-        CHECK(!weft__http_limits_enter(limits, &peers[i]));
+        CHECK(!enter(limits, &peers[i]));
     for (int i = 0; i < ALL; i++) {
         const struct peer *peer = &peers[i * 617 % ALL];
-        weft__http_limits_leave(limits, peer);
-        weft__http_limits_leave(limits, peer);
-        CHECK(weft__http_limits_enter(limits, peer)); /* at the end of its chain now */
+        leave(limits, peer);
+        leave(limits, peer);
+        CHECK(enter(limits, peer)); /* at the end of its chain now */
     }
     for (int i = 0; i < ALL; i++) {
-        CHECK(weft__http_limits_enter(limits, &peers[i]));
-        CHECK(!weft__http_limits_enter(limits, &peers[i]));
+        CHECK(enter(limits, &peers[i]));
+        CHECK(!enter(limits, &peers[i]));
     }
     for (int i = 2 * ALL - 1; i >= 0; i--)
-        weft__http_limits_leave(limits, &peers[i * 7 % ALL]);
+        leave(limits, &peers[i * 7 % ALL]);
+    weft__http_limits_close(limits);
+}
+
+/* Each kind has its own count, and an address is known as long as it has anything of any kind. */
+static void kinds_are_counted_apart(void)
+{
+    struct limits *limits = open_limits(1);
+    struct peer peer = ipv4(7);
+    for (int round = 0; round < 2; round++) {
+        CHECK(enter(limits, &peer));
+        for (int i = 0; i < 2; i++)
+            CHECK(weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer));
+        CHECK(!weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer));
+        CHECK(!enter(limits, &peer));
+        leave(limits, &peer);
+        CHECK(!weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer));
+        CHECK(enter(limits, &peer));
+        for (int i = 0; i < 2; i++)
+            weft__http_limits_leave(limits, LIMIT_REQUESTS, &peer);
+        CHECK(!enter(limits, &peer));
+        for (int i = 0; i < 100; i++) /* without a limit nothing is counted */
+            CHECK(weft__http_limits_enter(limits, LIMIT_STREAMS, &peer));
+        leave(limits, &peer);
+    }
+    weft__http_limits_close(limits);
+}
+
+static struct peer peer_of(const char *text)
+{
+    struct peer peer = {.family = strchr(text, ':') != NULL ? 6 : 4};
+    CHECK_EQ(inet_pton(peer.family == 6 ? AF_INET6 : AF_INET, text, peer.ip), 1);
+    return peer;
+}
+
+static void near_addresses_can_be_spared(void)
+{
+    static const struct {
+        const char *text;
+        bool near;
+    } table[] = {
+        {"127.0.0.1", true},
+        {"127.255.255.255", true},
+        {"128.0.0.1", false},
+        {"10.0.0.0", true},
+        {"11.0.0.0", false},
+        {"9.255.255.255", false},
+        {"172.16.0.1", true},
+        {"172.31.255.255", true},
+        {"172.15.0.1", false},
+        {"172.32.0.1", false},
+        {"192.168.0.1", true},
+        {"192.169.0.1", false},
+        {"191.168.0.1", false},
+        {"169.254.1.1", true},
+        {"169.253.1.1", false},
+        {"100.64.0.1", true},
+        {"100.127.0.1", true},
+        {"100.128.0.1", false},
+        {"100.63.0.1", false},
+        {"203.0.113.1", false},
+        {"0.0.0.0", false},
+        {"::1", true},
+        {"::2", false},
+        {"fc00::1", true},
+        {"fdff::1", true},
+        {"fe00::1", false},
+        {"fe80::1", true},
+        {"febf::1", true},
+        {"fec0::1", false},
+        {"2001:db8::1", false},
+        {"::ffff:127.0.0.1", true},
+        {"::ffff:8.8.8.8", false},
+        {"::ffff:192.168.1.1", true},
+    };
+    const struct allowance sparing[LIMITS] = {{1, true}, {1, true}, {1, true}};
+    struct limits *limits = weft__http_limits_open(sparing, 1);
+    CHECK(limits != NULL);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct peer peer = peer_of(table[i].text);
+        CHECK(enter(limits, &peer));
+        if (weft__http_is_near(&peer) != table[i].near || enter(limits, &peer) != table[i].near)
+            test_fail(__FILE__, __LINE__, "%s", table[i].text);
+        leave(limits, &peer);
+        if (table[i].near)
+            leave(limits, &peer);
+    }
     weft__http_limits_close(limits);
 }
 
@@ -130,6 +229,8 @@ int main(void)
     RUN_PLAIN(an_address_has_so_many, "nothing here is a fiber");
     RUN_PLAIN(what_counts_as_one_address, "nothing here is a fiber");
     RUN_PLAIN(what_is_not_counted, "nothing here is a fiber");
+    RUN_PLAIN(kinds_are_counted_apart, "nothing here is a fiber");
+    RUN_PLAIN(near_addresses_can_be_spared, "nothing here is a fiber");
     RUN_PLAIN(many_addresses_are_told_apart, "nothing here is a fiber");
     return 0;
 }

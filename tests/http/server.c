@@ -52,6 +52,8 @@ static void refuses_bad_options(void)
         {.max_connections = -1},
         {.descriptor_reserve = -1},
         {.max_per_ip = -1},
+        {.max_requests_per_ip = -1},
+        {.max_streams_per_ip = -1},
         {.retry_after = -1},
         {.header_timeout = -1},
         {.idle_timeout = -1},
