@@ -72,17 +72,27 @@ typedef void (*weft_http_handler)(weft_http_request *request, weft_http_response
 
 /* What is known of a request that was answered, or refused; the texts are there during the call. */
 typedef struct weft_http_log_entry {
-    const weft_address *peer;
-    const char *method;  /* "-" if the request could not be read */
-    const char *target;  /* as it came: "/a%20b?c"; "-" */
-    const char *referer; /* "" if there is none */
-    const char *agent;   /* "" */
-    int version;         /* 10 or 11; 0 */
-    int status;          /* of the response */
-    int64_t bytes;       /* of its body */
-    int64_t nanoseconds; /* from the whole head to the end of the response */
+    const weft_address *peer; /* the socket's */
+    const char *method;       /* "-" if the request could not be read */
+    const char *target;       /* as it came: "/a%20b?c"; "-" */
+    const char *referer;      /* "" if there is none */
+    const char *agent;        /* "" */
+    int version;              /* 10 or 11; 0 */
+    int status;               /* of the response */
+    int64_t bytes;            /* of its body */
+    int64_t nanoseconds;      /* from the whole head to the end of the response */
+    /* Who asked, as weft_http_client says it; NULL: the peer. Of a head that could not be read,
+     * whom the connection is from. */
+    const weft_address *client;
     uintptr_t reserved[4];
 } weft_http_log_entry;
+
+/* The field in which trusted proxies say who their clients are. */
+typedef enum weft_http_forwarding {
+    WEFT_HTTP_FORWARDED_IGNORED, /* none is believed */
+    WEFT_HTTP_X_FORWARDED_FOR,
+    WEFT_HTTP_FORWARDED, /* RFC 7239 */
+} weft_http_forwarding;
 
 /* Zero means default in every field. */
 typedef struct weft_http_options {
@@ -114,7 +124,9 @@ typedef struct weft_http_options {
      * or wait for a worker, and streams. Beyond that: 503 for a connection, 429 for a request or a
      * stream, with Retry-After. A number is for all addresses but Unix sockets; WEFT_UNLIMITED: no
      * limit. Default: a quarter of max_connections (as bounded by descriptors), max_workers and
-     * max_streams, but at least 64; not for loopback and private addresses, where proxies are. */
+     * max_streams, but at least 64; not for loopback and private addresses, where proxies are.
+     * Trusted proxies are not counted; their clients are: by connections where the PROXY protocol
+     * names them, by requests and streams where `forwarded` does, too. */
     int64_t max_per_ip, max_requests_per_ip, max_streams_per_ip;
     /* Seconds in Retry-After, at most 86,400. Default 1. */
     int retry_after;
@@ -156,12 +168,23 @@ typedef struct weft_http_options {
     int doors;
     /* Not 0: the limit of descriptors is left as it is. */
     int keep_limit;
+
+    /* Proxies whose word is taken for who their clients are: addresses and networks (CIDR) of IPv4
+     * and IPv6, and "unix" for whatever comes over Unix sockets, separated by commas or blanks:
+     * "127.0.0.1, 10.0.0.0/8, 2001:db8::/32". Copied. Default: none. */
+    const char *trusted_proxies;
+    /* The one field in which they say it. A proxy passes on what it does not know: so it must set
+     * this one, or add to it. Of several proxies in a row, the client is the last address that is
+     * not trusted. Where it cannot be read, the client is the last address that is known. Default:
+     * no field is believed. The PROXY protocol is a listener's: weft_http_listen_with. */
+    weft_http_forwarding forwarded;
     uintptr_t reserved[4]; /* must be zero */
 } weft_http_options;
 
 /* Makes a server that listens nowhere yet. The options are copied; handler and data must stay.
- * Returns 0; -EINVAL if server is NULL, a number is out of range or a reserved field is set;
- * -EMFILE, -ENFILE; or as weft_pool_open.
+ * Returns 0; -EINVAL if server is NULL, a number is out of range, a reserved field is set,
+ * trusted_proxies cannot be read, or is missing though a field is to be believed; -EMFILE,
+ * -ENFILE; or as weft_pool_open.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_http_open(weft_http_server **server,
                                           const weft_http_options *options);
@@ -198,6 +221,29 @@ typedef struct weft_http_tls {
 WEFT_API WEFT_MUST_USE int weft_http_listen_tls(weft_http_server *server, const char *address,
                                                 const weft_net_options *options,
                                                 const weft_http_tls *tls);
+
+/* Zero means default in every field. */
+typedef struct weft_http_listen_options {
+    const weft_net_options *net;
+    const weft_http_tls *tls; /* NULL: no TLS */
+    /* Not 0: each connection begins with a header of the PROXY protocol, version 1 or 2, before
+     * anything else, TLS included, and at most 4,096 bytes long. The client is who it names, if the
+     * peer is one of weft_http_options.trusted_proxies; of others the header is read and not
+     * believed. A connection without it, with one that is malformed, or that is not whole by
+     * header_timeout, is closed without an answer, counted in `bad` or `timed_out`, and logged: as
+     * the method "PROXY", with status 400 or 408. One that says nothing of an address (LOCAL,
+     * UNKNOWN, a Unix socket) is the peer's own. */
+    int proxy;
+    uintptr_t reserved[4]; /* must be zero */
+} weft_http_listen_options;
+
+/* Serves at an address as weft_http_listen and weft_http_listen_tls do, and also behind a proxy
+ * that speaks the PROXY protocol. Options may be NULL.
+ * Returns as they do; -EINVAL if a reserved field is set, or PROXY is asked for and the server
+ * trusts no proxies.
+ * Contexts: fiber, thread. */
+WEFT_API WEFT_MUST_USE int weft_http_listen_with(weft_http_server *server, const char *address,
+                                                 const weft_http_listen_options *options);
 
 /* Where it listens: the first address is number 0. For port 0, with the port that was chosen.
  * Returns 0; -EINVAL; -ENOENT if there is no such number.
@@ -280,8 +326,12 @@ WEFT_API int weft_http_header_at(const weft_http_request *request, int number, c
                                  const char **value);
 /* A parameter of the route (weft/http_router.h), decoded; NULL if there is none of that name. */
 WEFT_API const char *weft_http_param(const weft_http_request *request, const char *name);
-/* Who asks, and where it came in. */
+/* The other end of the connection: behind a proxy, the proxy. Without an address (size 0) for a
+ * Unix socket. */
 WEFT_API void weft_http_peer(const weft_http_request *request, weft_address *address);
+/* Who asks: the client that a trusted proxy speaks for, else the peer. Where the proxy does not say
+ * the port it is 0. */
+WEFT_API void weft_http_client(const weft_http_request *request, weft_address *address);
 /* Not 0: over TLS. */
 WEFT_API int weft_http_is_tls(const weft_http_request *request);
 /* Bytes of the body as announced; 0 without a body; -1 if it is chunked. */

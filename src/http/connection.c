@@ -91,9 +91,17 @@ void weft__http_move(struct connection *connection, enum list list)
 
 /* Coming and going. */
 
-bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
-                      struct tls_keys *keys)
+static enum stage first_stage(const struct listener *listener)
 {
+    if (listener->proxy)
+        return STAGE_PROXY;
+    return listener->keys != NULL ? STAGE_SHAKE : STAGE_HEADS;
+}
+
+bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
+                      const struct listener *listener)
+{
+    struct tls_keys *keys = listener->keys;
     struct connection *connection = weft__http_allocate(sizeof *connection);
     struct tls *tls = NULL;
     if (connection != NULL && keys != NULL && (tls = weft__http_tls_open(keys, fd)) == NULL) {
@@ -110,7 +118,7 @@ bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
                                       .fd = fd,
                                       .door = door,
                                       .tls = tls,
-                                      .shaking = tls != NULL,
+                                      .stage = first_stage(listener),
                                       .peer = *peer};
     connection->deadline = deadline_of(door, LIST_READING);
 
@@ -144,7 +152,7 @@ void weft__http_close_connection(struct connection *connection)
     weft__http_tls_close(connection->tls);
     if (connection->list != LIST_LINGERING)
         weft__http_free(connection->partial);
-    weft__http_limits_leave(server->limits, LIMIT_CONNECTIONS, &connection->peer);
+    weft__http_forget_client(connection);
 
     weft_mutex_lock(&door->lock);
     /* Under the lock, so that a stop does not cut a number that is somebody else's by then. */

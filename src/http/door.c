@@ -116,16 +116,17 @@ static bool has_room(struct door *door, const struct peer *peer)
     return false;
 }
 
-static void welcome(struct door *door, int fd, const struct peer *peer, struct tls_keys *keys)
+static void welcome(struct door *door, int fd, struct peer *peer, const struct listener *listener)
 {
     weft_http_server *server = door->server;
     count_up(&server->accepted);
+    peer->trusted = weft__http_networks_have(server->networks, peer);
     if (!has_room(door, peer)) {
         count_up(&server->refused);
-        weft__http_turn_away(server, fd, keys != NULL);
+        weft__http_turn_away(server, fd, listener->keys != NULL);
         return;
     }
-    if (!weft__http_admit(server, fd, peer, keys)) {
+    if (!weft__http_admit(server, fd, peer, listener)) {
         count_up(&server->accept_errors);
         weft__http_limits_leave(server->limits, LIMIT_CONNECTIONS, peer);
         (void)atomic_i64_add_relaxed(&server->connections, -1);
@@ -148,7 +149,7 @@ static void accept_some(struct door *door, const struct listener *listener)
     for (int i = 0; i < ACCEPTS; i++) {
         int fd = weft__http_accept(listener->fd, &peer);
         if (fd >= 0) {
-            welcome(door, fd, &peer, listener->keys);
+            welcome(door, fd, &peer, listener);
             continue;
         }
         if (fd == -EAGAIN)
@@ -257,13 +258,39 @@ static void read_head(struct connection *connection)
     }
 }
 
+/* The PROXY header is first. False if it is not whole yet, or the connection is gone. */
+static bool introduce(struct connection *connection)
+{
+    weft_http_server *server = connection->door->server;
+    if (connection->stage != STAGE_PROXY)
+        return true;
+    int error = weft__http_read_proxy(connection);
+    if (error == -EAGAIN)
+        return false;
+    connection->stage = connection->tls != NULL ? STAGE_SHAKE : STAGE_HEADS;
+    if (error == -EBADMSG) {
+        count_up(&server->bad);
+        weft__http_log_proxy(connection, 400);
+    } else if (error == -EUSERS || error == -ENOMEM) {
+        count_up(&server->refused);
+    }
+    if (error == -EUSERS && connection->stage == STAGE_HEADS) {
+        (void)weft__http_refuse(connection, 503, true, false);
+        weft__http_linger(connection);
+    } else if (error != 0) {
+        weft__http_close_connection(connection);
+    }
+    return error == 0;
+}
+
 /* False if the handshake goes on, or has failed. */
 static bool shake(struct connection *connection)
 {
-    if (!connection->shaking)
+    if (connection->stage == STAGE_HEADS)
         return true;
     int error = weft__http_tls_handshake(connection->tls);
-    connection->shaking = error != 0;
+    if (error == 0)
+        connection->stage = STAGE_HEADS;
     if (error == -EAGAIN) {
         go_on_later(connection);
     } else if (error != 0) {
@@ -296,7 +323,7 @@ static void connection_event(struct connection *connection, uint32_t events)
     }
     if (connection->tls != NULL)
         weft__http_tls_turn(connection->tls);
-    if (shake(connection))
+    if (introduce(connection) && shake(connection))
         read_head(connection);
 }
 
@@ -343,7 +370,9 @@ static int64_t sweep(struct door *door, bool all)
             }
             if (!all) {
                 count_up(&door->server->timed_out);
-                if (lists[i] == LIST_READING && oldest->partial != NULL)
+                if (lists[i] == LIST_READING && oldest->stage == STAGE_PROXY)
+                    weft__http_log_proxy(oldest, 408);
+                else if (lists[i] == LIST_READING && oldest->partial != NULL)
                     refuse_late(oldest);
             }
             weft__http_close_connection(oldest);

@@ -93,12 +93,6 @@ void weft__http_exchange_put(struct exchange *exchange)
     weft_object_pool_put(pool, exchange);
 }
 
-/* The address of whoever asks: what limits by address go by. */
-static void find_client(struct exchange *exchange)
-{
-    exchange->client = exchange->connection->peer;
-}
-
 bool weft__http_count_in(struct exchange *exchange)
 {
     if (!weft__http_limits_enter(exchange->server->limits, LIMIT_REQUESTS, &exchange->client))
@@ -122,10 +116,10 @@ static int begin_request(struct exchange *exchange)
     weft_http_request *request = &exchange->request;
     if (exchange->server->options.log != NULL)
         exchange->started = weft_now();
+    weft__http_client_find(exchange);
     if (weft__http_decode_path(request->head.target, request->path) < 0)
         return 400;
     request->param_count = 0;
-    find_client(exchange);
     exchange->at = exchange->head_size;
     weft__http_body_begin(exchange);
     weft__http_response_begin(exchange);
@@ -175,6 +169,8 @@ enum taken weft__http_exchange_take(struct exchange *exchange, int *status)
 void weft__http_exchange_next(struct exchange *exchange)
 {
     free_blocks(&exchange->request);
+    weft__http_count_out(exchange);
+    weft__http_client_begin(exchange);
     size_t left = exchange->in_size - exchange->at;
     if (left > 0)
         memmove(exchange->in, exchange->in + exchange->at, left);
@@ -200,6 +196,7 @@ bool weft__http_exchange_save(struct exchange *exchange, struct partial **partia
 void weft__http_exchange_restore(struct exchange *exchange, struct connection *connection)
 {
     exchange->connection = connection;
+    weft__http_client_begin(exchange);
     struct partial *partial = connection->partial;
     if (partial == NULL)
         return;
@@ -261,12 +258,24 @@ static void after_panic(struct exchange *exchange, const weft_panic_info *info)
     (void)weft_http_error(response, 500, NULL);
 }
 
+/* In place of the handler: its client has as many requests as it may. Behind a proxy the next one may be another client's. */
+static void refuse_client(struct exchange *exchange)
+{
+    weft_http_response *response = &exchange->response;
+    (void)weft_http_setf(response, "Retry-After", "%d", exchange->server->options.retry_after);
+    (void)weft_http_error(response, 429, NULL);
+}
+
 static void answer(struct exchange *exchange)
 {
     weft_http_server *server = exchange->server;
     weft_panic_info info;
+    bool beyond = exchange->counted != LIMIT_REQUESTS, panicked = false;
     exchange->keep = exchange->request.head.keep_alive;
-    bool panicked = weft_recover(call_handler, exchange, &info) == -EOWNERDEAD;
+    if (beyond)
+        refuse_client(exchange);
+    else
+        panicked = weft_recover(call_handler, exchange, &info) == -EOWNERDEAD;
     /* A stream was bound to another one; and who panics does not put back what it has bound itself to. */
     (void)weft_context_bind(server->context, NULL);
     if (panicked)
@@ -274,7 +283,7 @@ static void answer(struct exchange *exchange)
     weft__http_response_end(exchange);
     if (exchange->response.error == 0)
         (void)weft__http_response_flush(exchange);
-    count_up(&server->requests);
+    count_up(beyond ? &server->refused : &server->requests);
     if (server->options.log != NULL)
         weft__http_log(exchange, exchange->response.status);
     weft__http_response_free(exchange);
@@ -370,16 +379,16 @@ static bool is_late(const struct exchange *exchange)
            (ended && waited > PATIENCE_OF_THE_GONE);
 }
 
-/* Says 503 or 429 in place of the handler, and parts. */
-static void turn_down(struct exchange *exchange, int status)
+/* Says 503 in place of the handler, and parts. */
+static void turn_down(struct exchange *exchange)
 {
     struct connection *connection = exchange->connection;
     bool head = weft__http_is_head(&exchange->response);
     count_up(&exchange->server->refused);
-    weft__http_refuse_log(exchange, status);
+    weft__http_refuse_log(exchange, 503);
     weft__http_response_free(exchange);
     weft__http_exchange_put(exchange);
-    (void)weft__http_refuse(connection, status, true, head);
+    (void)weft__http_refuse(connection, 503, true, head);
     weft__http_linger(connection);
 }
 
@@ -394,7 +403,7 @@ static bool drop_late(struct exchange *exchange)
     }
     bool late = is_late(exchange);
     if (late)
-        turn_down(exchange, 503);
+        turn_down(exchange);
     return late;
 }
 
@@ -410,7 +419,7 @@ static bool stand_in_line(struct exchange *exchange)
     if (!lent)
         return stands;
     if (!stands) /* this worker is one too many */
-        turn_down(exchange, 503);
+        turn_down(exchange);
     weft__http_end_stream(server); /* not before: until it returns it has a place in the pool */
     return true;
 }
@@ -433,10 +442,7 @@ void weft__http_exchange_run(void *arg)
         exchange->drained = exchange->connection->tls == NULL;
         if (!go_on(exchange))
             return;
-        if (!weft__http_count_in(exchange)) {
-            turn_down(exchange, 429);
-            return;
-        }
+        (void)weft__http_count_in(exchange); /* else answer() refuses it */
         if (exchange->lent || turn % TURN == 0) {
             if (stand_in_line(exchange))
                 return;

@@ -91,7 +91,7 @@ struct exchange {
     uint8_t counted;    /* enum limit: what it is counted as; LIMIT_CONNECTIONS: as nothing */
     int64_t started;    /* when the head was whole, if there is a log */
     int64_t queued;     /* when it was given to the pool, in ticks */
-    struct peer client; /* whom it is counted for */
+    struct peer client; /* who asks, and whom it is counted for: client.c */
 
     char *in;
     size_t in_capacity, in_size, at;
@@ -157,6 +157,13 @@ void weft__http_exchange_run(void *exchange);
 void weft__http_exchange_crashed(const weft_panic_info *info, void (*function)(void *), void *arg,
                                  void *server);
 
+/* ---- client.c ---- */
+
+/* Nothing is known of the request yet: it is whom the connection is from. */
+void weft__http_client_begin(struct exchange *exchange);
+/* Finds out who asks, with the head there. */
+void weft__http_client_find(struct exchange *exchange);
+
 /* ---- refuse.c ---- */
 
 /* Answers without a worker and without waiting, without a body if it is one to `head`. False if it did not go out as a whole:
@@ -204,5 +211,7 @@ void weft__http_end_stream(weft_http_server *server);
 /* ---- log.c ---- */
 
 void weft__http_log(struct exchange *exchange, int status);
+/* Of a connection that ends with its PROXY header, or without. */
+void weft__http_log_proxy(const struct connection *connection, int status);
 
 #endif

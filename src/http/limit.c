@@ -81,7 +81,7 @@ bool weft__http_is_near(const struct peer *peer)
 
 static bool is_counted(const struct limits *limits, enum limit limit, const struct peer *peer)
 {
-    if (limits == NULL || peer->family == 0)
+    if (limits == NULL || peer->family == 0 || peer->trusted)
         return false;
     const struct allowance *allowance = &limits->allowances[limit];
     return allowance->most < INT64_MAX && !(allowance->spares_near && weft__http_is_near(peer));

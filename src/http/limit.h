@@ -7,12 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Who is at the other end; all zero: unknown, as of a Unix socket. */
+/* Who is at the other end, or behind it; all zero: unknown, as of a Unix socket. */
 struct peer {
     uint8_t ip[16]; /* of IPv6, or the first four of IPv4 */
     uint32_t scope; /* of a link */
     uint16_t port;
     uint8_t family; /* 0, 4 or 6 */
+    bool trusted;   /* one of the proxies that may say for whom they speak */
 };
 
 /* What is counted. */
@@ -32,7 +33,8 @@ bool weft__http_is_near(const struct peer *peer);
 struct limits *weft__http_limits_open(const struct allowance allowances[LIMITS],
                                       int64_t connections);
 void weft__http_limits_close(struct limits *limits);
-/* One more; false if there are as many as may be, or there is no memory. Peers without an address are not counted. */
+/* One more; false if there are as many as may be, or there is no memory. Trusted peers and
+ * those without an address are not counted. */
 bool weft__http_limits_enter(struct limits *limits, enum limit limit, const struct peer *peer);
 void weft__http_limits_leave(struct limits *limits, enum limit limit, const struct peer *peer);
 

@@ -33,13 +33,15 @@ static void tell(const weft_http_options *options, const weft_http_log_entry *en
 void weft__http_log(struct exchange *exchange, int status)
 {
     weft_http_request *request = &exchange->request;
-    weft_address peer;
+    weft_address peer, client;
     weft__http_peer_address(&exchange->connection->peer, &peer);
+    weft__http_peer_address(&exchange->client, &client);
     bool known = request->head.method != NULL;
     const char *referer = known ? weft_http_header(request, "Referer") : NULL;
     const char *agent = known ? weft_http_header(request, "User-Agent") : NULL;
     weft_http_log_entry entry = {
         .peer = &peer,
+        .client = &client,
         .method = known ? request->head.method : "-",
         .target = known ? request->head.target : "-",
         .referer = referer != NULL ? referer : "",
@@ -50,6 +52,23 @@ void weft__http_log(struct exchange *exchange, int status)
         .nanoseconds = exchange->head_size != 0 ? weft_now() - exchange->started : 0,
     };
     tell(&exchange->server->options, &entry);
+}
+
+void weft__http_log_proxy(const struct connection *connection, int status)
+{
+    const weft_http_options *options = &connection->door->server->options;
+    if (options->log == NULL)
+        return;
+    weft_address peer;
+    weft__http_peer_address(&connection->peer, &peer);
+    weft_http_log_entry entry = {.peer = &peer,
+                                 .client = &peer,
+                                 .method = "PROXY",
+                                 .target = "-",
+                                 .referer = "",
+                                 .agent = "",
+                                 .status = status};
+    tell(options, &entry);
 }
 
 struct line {
@@ -163,7 +182,7 @@ int weft_http_log_line(const weft_http_log_entry *entry, char *text, size_t size
                            or_dash(entry->agent)};
     (void)snprintf(numbers, sizeof numbers, " HTTP/%d.%d\" %d %lld \"", entry->version / 10,
                    entry->version % 10, entry->status, (long long)entry->bytes);
-    put_host(&line, entry->peer);
+    put_host(&line, entry->client != NULL ? entry->client : entry->peer);
     put(&line, between);
     put_time(&line);
     put(&line, quote);

@@ -34,7 +34,7 @@ bool weft__http_refuse(struct connection *connection, int status, bool close, bo
     char text[400];
     int size = make(connection->door->server, status, close, head, text, sizeof text);
     struct iovec piece = {text, (size_t)size};
-    must(!connection->shaking); /* before the handshake is complete nobody reads a head */
+    must(connection->stage == STAGE_HEADS);
     int64_t sent = connection->tls != NULL
                        ? weft__http_tls_write(connection->tls, text, (size_t)size)
                        : weft__http_send(connection->fd, &piece, 1);

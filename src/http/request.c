@@ -87,6 +87,13 @@ void weft_http_peer(const weft_http_request *request, weft_address *address)
     weft__http_peer_address(&exchange_of_request(request)->connection->peer, address);
 }
 
+void weft_http_client(const weft_http_request *request, weft_address *address)
+{
+    if (request == NULL)
+        return;
+    weft__http_peer_address(&exchange_of_request(request)->client, address);
+}
+
 int weft_http_is_tls(const weft_http_request *request)
 {
     if (request == NULL)

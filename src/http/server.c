@@ -75,7 +75,11 @@ static bool set_options(weft_http_options *options)
            in_range(options->retry_after, 1, 86400) && options->header_timeout > 0 &&
            options->idle_timeout > 0 && options->body_timeout > 0 && options->write_timeout > 0 &&
            options->queue_timeout > 0 && in_range(options->min_body_rate, -1, 1000000000) &&
-           options->rate_grace > 0 && in_range((int64_t)options->max_header, 256, 1 << 20) &&
+           options->rate_grace > 0 && options->forwarded >= WEFT_HTTP_FORWARDED_IGNORED &&
+           options->forwarded <= WEFT_HTTP_FORWARDED &&
+           (options->forwarded == WEFT_HTTP_FORWARDED_IGNORED ||
+            options->trusted_proxies != NULL) &&
+           in_range((int64_t)options->max_header, 256, 1 << 20) &&
            in_range(options->max_fields, 1, 1000) && options->max_body > 0 &&
            in_range(options->doors, 1, 1000) &&
            (options->name == NULL ||
@@ -166,7 +170,11 @@ static int open_options(weft_http_server *server)
         [LIMIT_STREAMS] = allow(options->max_streams_per_ip, options->max_streams),
     };
     server->limits = weft__http_limits_open(allowances, server->most_connections);
-    return server->limits != NULL ? 0 : -ENOMEM;
+    if (server->limits == NULL)
+        return -ENOMEM;
+    if (options->trusted_proxies != NULL)
+        return weft__http_networks_open(&server->networks, options->trusted_proxies);
+    return 0;
 }
 
 static int open_doors(weft_http_server *server)
@@ -191,6 +199,7 @@ static void free_server(weft_http_server *server)
         weft__http_door_close(&server->doors[i]);
     weft__http_free(server->doors);
     weft__http_limits_close(server->limits);
+    weft__http_networks_close(server->networks);
     weft__http_free(server->name);
     weft__http_free(server);
 }
@@ -248,7 +257,7 @@ int weft_http_open(weft_http_server **out, const weft_http_options *options)
 /* Listening. */
 
 static int listen_at(weft_http_server *server, const char *address, const weft_net_options *options,
-                     struct tls_keys *keys)
+                     struct tls_keys *keys, bool proxy)
 {
     weft_listener *opened;
     int error = weft_listener_open(&opened, address, options);
@@ -265,7 +274,7 @@ static int listen_at(weft_http_server *server, const char *address, const weft_n
     struct listener *listener = &server->listeners[server->listener_count];
     int added = 0;
     if (error == 0) {
-        *listener = (struct listener){WATCHED_LISTENER, fd, opened, keys};
+        *listener = (struct listener){WATCHED_LISTENER, fd, opened, keys, proxy};
         while (added < server->door_count && error == 0) {
             error = weft__http_set_add_shared(server->doors[added].set, fd, listener);
             added += error == 0;
@@ -281,24 +290,44 @@ static int listen_at(weft_http_server *server, const char *address, const weft_n
     return error;
 }
 
+static bool are_valid(const weft_http_server *server, const weft_http_listen_options *options)
+{
+    for (size_t i = 0; i < sizeof options->reserved / sizeof options->reserved[0]; i++)
+        if (options->reserved[i] != 0)
+            return false;
+    return options->proxy == 0 || server->networks != NULL;
+}
+
+int weft_http_listen_with(weft_http_server *server, const char *address,
+                          const weft_http_listen_options *options)
+{
+    static const weft_http_listen_options none;
+    struct tls_keys *keys = NULL;
+    if (options == NULL)
+        options = &none;
+    if (server == NULL || !are_valid(server, options))
+        return -EINVAL;
+    int error = options->tls != NULL ? weft__http_tls_keys_open(&keys, options->tls) : 0;
+    if (error != 0)
+        return error;
+    error = listen_at(server, address, options->net, keys, options->proxy != 0);
+    if (error != 0)
+        weft__http_tls_keys_close(keys);
+    return error;
+}
+
 int weft_http_listen(weft_http_server *server, const char *address, const weft_net_options *options)
 {
-    return server != NULL ? listen_at(server, address, options, NULL) : -EINVAL;
+    return weft_http_listen_with(server, address, &(weft_http_listen_options){.net = options});
 }
 
 int weft_http_listen_tls(weft_http_server *server, const char *address,
                          const weft_net_options *options, const weft_http_tls *tls)
 {
-    struct tls_keys *keys;
-    if (server == NULL || tls == NULL)
+    if (tls == NULL)
         return -EINVAL;
-    int error = weft__http_tls_keys_open(&keys, tls);
-    if (error != 0)
-        return error;
-    error = listen_at(server, address, options, keys);
-    if (error != 0)
-        weft__http_tls_keys_close(keys);
-    return error;
+    return weft_http_listen_with(server, address,
+                                 &(weft_http_listen_options){.net = options, .tls = tls});
 }
 
 int weft_http_local(weft_http_server *server, int number, weft_address *address)

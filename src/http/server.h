@@ -46,6 +46,7 @@
 
 #include "base/atomic.h"
 #include "http/limit.h"
+#include "http/networks.h"
 #include "http/sys.h"
 #include "http/tls.h"
 
@@ -69,6 +70,7 @@ struct listener {
     int fd;
     weft_listener *listener;
     struct tls_keys *keys; /* NULL: no TLS */
+    bool proxy;            /* connections begin with a header of the PROXY protocol */
 };
 
 enum list { LIST_READING, LIST_IDLE, LIST_LINGERING, LIST_BUSY, LISTS };
@@ -79,6 +81,13 @@ struct partial {
     char bytes[];
 };
 
+/* What comes next over a new connection. */
+enum stage {
+    STAGE_PROXY, /* the header of the PROXY protocol */
+    STAGE_SHAKE, /* the handshake of TLS */
+    STAGE_HEADS, /* requests */
+};
+
 struct connection {
     enum watched watched;
     int fd;
@@ -86,6 +95,7 @@ struct connection {
         *previous; /* in a list of its door; next also in the list of the dead */
     struct door *door;
     struct tls *tls;
+    struct peer *client; /* by PROXY, of a trusted peer; family 0: it did not say. NULL: the peer */
     union {
         struct partial *partial; /* or NULL */
         int64_t linger_end;      /* in LIST_LINGERING */
@@ -95,7 +105,7 @@ struct connection {
     atomic_u32 ended;    /* the peer sends no more: behind what is there is the end */
     atomic_u32 reset;    /* and takes no more; only becomes 1 */
     uint8_t list;        /* enum list; LIST_BUSY: a worker's, also when it has closed it */
-    bool shaking;        /* the handshake is under way */
+    uint8_t stage;       /* enum stage: the door's own */
     uint16_t discards;   /* whole turns of discarding */
     struct peer peer;
 };
@@ -132,10 +142,11 @@ struct weft_http_server {
     weft_context *context; /* workers are bound to it: cancelled when the rest is cut off */
     weft_context
         *streams; /* under it: handlers that would not end by themselves. Cancelled by a stop */
-    struct limits *limits; /* by address */
-    weft_mutex places;     /* guards `streaming`, and the pool's capacity with it */
-    int64_t streaming;     /* workers that count as streams: the capacity is higher by that */
-    char *name;            /* of the field Server */
+    struct limits *limits;     /* by address */
+    struct networks *networks; /* trusted proxies; NULL: none */
+    weft_mutex places;         /* guards `streaming`, and the pool's capacity with it */
+    int64_t streaming;         /* workers that count as streams: the capacity is higher by that */
+    char *name;                /* of the field Server */
 
     struct door *doors;
     int door_count;
@@ -164,7 +175,7 @@ void weft__http_take(struct connection *connection);
 void weft__http_move(struct connection *connection, enum list list);
 /* A new one, given to a door; false if it could not be watched: it is closed then. */
 bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
-                      struct tls_keys *keys);
+                      const struct listener *listener);
 /* Closes it; by whoever has it. */
 void weft__http_close_connection(struct connection *connection);
 /* The same after the client had time to read what was sent last: nothing more is sent, and what
@@ -189,6 +200,16 @@ int weft__http_connection_send_until(struct connection *connection, struct iovec
 /* Waits until it can be read from, or written to. 0; -ETIMEDOUT; -ECANCELED. */
 int weft__http_connection_wait(struct connection *connection, int events, int64_t deadline);
 void weft__http_peer_address(const struct peer *peer, weft_address *address);
+
+/* ---- client.c ---- */
+
+/* Whom a connection is from: the client that PROXY named, else the peer. */
+const struct peer *weft__http_connection_client(const struct connection *connection);
+/* Reads the PROXY header, and counts the client. 0; -EAGAIN; -EBADMSG if it is none; -EUSERS if the
+ * client has as many connections as it may; -ECONNRESET if it has gone; -ENOMEM. By the door. */
+int weft__http_read_proxy(struct connection *connection);
+/* What the limit by address has counted of a connection that ends is given back. */
+void weft__http_forget_client(struct connection *connection);
 
 static inline void count_up(atomic_i64 *count)
 {

@@ -161,13 +161,23 @@ int weft__http_no_delay(int listener)
                : -weft__http_errno();
 }
 
-int64_t weft__http_receive(int fd, void *data, size_t size)
+static int64_t receive(int fd, void *data, size_t size, int flags)
 {
     ssize_t count;
     do
-        count = recv(fd, data, size, MSG_DONTWAIT);
+        count = recv(fd, data, size, MSG_DONTWAIT | flags);
     while (count < 0 && weft__http_errno() == EINTR);
     return count >= 0 ? count : -weft__http_errno();
+}
+
+int64_t weft__http_receive(int fd, void *data, size_t size)
+{
+    return receive(fd, data, size, 0);
+}
+
+int64_t weft__http_peek(int fd, void *data, size_t size)
+{
+    return receive(fd, data, size, MSG_PEEK);
 }
 
 int64_t weft__http_send(int fd, const struct iovec *pieces, int count)

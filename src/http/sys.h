@@ -60,6 +60,8 @@ struct peer;
 int weft__http_accept(int listener, struct peer *peer);
 int weft__http_no_delay(int listener); /* what it accepts sends small pieces at once */
 int64_t weft__http_receive(int fd, void *data, size_t size);
+/* The same, and leaves the bytes where they are. */
+int64_t weft__http_peek(int fd, void *data, size_t size);
 int64_t weft__http_send(int fd, const struct iovec *pieces, int count);
 int64_t weft__http_send_from_file(int fd, int file, int64_t offset, size_t size);
 int64_t weft__http_read_file(int file, void *data, size_t size, int64_t offset);

@@ -174,11 +174,12 @@ static void save_coverage(int number)
 static void close_limits_in_use(void *arg)
 {
     struct peer peer = {.family = 4, .ip = {127, 0, 0, 1}};
-    struct limits *limits = weft__http_limits_open(1, 10);
+    const struct allowance one[LIMITS] = {{.most = 1}, {.most = 1}, {.most = 1}};
+    struct limits *limits = weft__http_limits_open(one, 10);
     (void)arg;
     CHECK(limits != NULL);
     CHECK_EQ(sigaction(SIGABRT, &(struct sigaction){.sa_handler = save_coverage}, NULL), 0);
-    CHECK(weft__http_limits_enter(limits, &peer));
+    CHECK(weft__http_limits_enter(limits, LIMIT_CONNECTIONS, &peer));
     weft__http_limits_close(limits);
 }
 
