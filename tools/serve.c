@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 #include <weft/http_files.h>
 #include <weft/http_router.h>
@@ -30,13 +31,18 @@ static const char usage[] =
     "  -w, --workers N         requests answered at a time (default 1000)\n"
     "  -n, --connections N     connections at a time (default 100000)\n"
     "  -i, --per-ip N          connections from one address (default: no limit)\n"
+    "  -t, --trust NETWORKS    proxies that may say who their clients are: \"10.0.0.0/8, ::1, "
+    "unix\"\n"
+    "  -f, --forwarded FIELD   where they say it: x-forwarded-for or forwarded\n"
+    "  -p, --proxy             connections begin with the PROXY protocol\n"
     "  -q, --quiet             no access log\n"
     "  -h, --help              this text\n";
 
 struct settings {
-    const char *address, *folder, *certificate, *key;
+    const char *address, *folder, *certificate, *key, *trust;
     int64_t workers, connections, per_ip;
-    bool list, quiet;
+    weft_http_forwarding forwarded;
+    bool list, quiet, proxy;
 };
 
 /* The demo: figures of the server, sent to every page that looks, four times a second. */
@@ -168,6 +174,17 @@ static bool read_number(int option, int64_t *number)
     return true;
 }
 
+static bool read_field(weft_http_forwarding *forwarded)
+{
+    if (strcasecmp(optarg, "x-forwarded-for") == 0)
+        *forwarded = WEFT_HTTP_X_FORWARDED_FOR;
+    else if (strcasecmp(optarg, "forwarded") == 0)
+        *forwarded = WEFT_HTTP_FORWARDED;
+    else
+        return false;
+    return true;
+}
+
 static bool read_option(int option, struct settings *settings)
 {
     switch (option) {
@@ -186,6 +203,14 @@ static bool read_option(int option, struct settings *settings)
     case 'q':
         settings->quiet = true;
         return true;
+    case 'p':
+        settings->proxy = true;
+        return true;
+    case 't':
+        settings->trust = optarg;
+        return true;
+    case 'f':
+        return read_field(&settings->forwarded);
     case 'w':
         return read_number(option, &settings->workers);
     case 'n':
@@ -195,6 +220,19 @@ static bool read_option(int option, struct settings *settings)
     default:
         return false;
     }
+}
+
+/* What does not go together; NULL. */
+static const char *slip_in(const struct settings *settings, int folders)
+{
+    if (folders > 1)
+        return "one folder, please";
+    if ((settings->certificate == NULL) != (settings->key == NULL))
+        return "TLS needs a certificate and a key";
+    if ((settings->proxy || settings->forwarded != WEFT_HTTP_FORWARDED_IGNORED) &&
+        settings->trust == NULL)
+        return "say with --trust whose word is to be believed";
+    return NULL;
 }
 
 static void read_settings(int argc, char **argv, struct settings *settings)
@@ -208,27 +246,32 @@ static void read_settings(int argc, char **argv, struct settings *settings)
         {"connections", required_argument, NULL, 'n'},
         {"per-ip", required_argument, NULL, 'i'},
         {"quiet", no_argument, NULL, 'q'},
+        {"trust", required_argument, NULL, 't'},
+        {"forwarded", required_argument, NULL, 'f'},
+        {"proxy", no_argument, NULL, 'p'},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
     int option;
-    while ((option = getopt_long(argc, argv, "a:lc:k:w:n:i:qh", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "a:lc:k:w:n:i:t:f:pqh", options, NULL)) != -1) {
         if (option == 'h') {
             fputs(usage, stdout);
             exit(0);
         }
         if (!read_option(option, settings)) {
-            if (option != '?')
+            if (option == 'f')
+                fprintf(stderr, "weft-serve: -f %s: x-forwarded-for or forwarded is meant\n",
+                        optarg);
+            else if (option != '?')
                 fprintf(stderr, "weft-serve: -%c %s: a number from 1 to %lld is meant\n", option,
                         optarg, (long long)most_of(option));
             fputs(usage, stderr);
             exit(2);
         }
     }
-    if (argc - optind > 1 || (settings->certificate == NULL) != (settings->key == NULL)) {
-        fputs(argc - optind > 1 ? "weft-serve: one folder, please\n"
-                                : "weft-serve: TLS needs a certificate and a key\n",
-              stderr);
+    const char *wrong = slip_in(settings, argc - optind);
+    if (wrong != NULL) {
+        fprintf(stderr, "weft-serve: %s\n", wrong);
         exit(2);
     }
     settings->folder = argv[optind];
@@ -280,18 +323,22 @@ static int serve(const struct settings *settings, weft_http_router *router, stru
                                  .max_workers = settings->workers,
                                  .max_connections = settings->connections,
                                  .max_per_ip = settings->per_ip,
+                                 .trusted_proxies = settings->trust,
+                                 .forwarded = settings->forwarded,
                                  .log = settings->quiet ? NULL : log_request};
     weft_http_tls tls = {.certificate = settings->certificate, .key = settings->key};
     int error = weft_signal_open(&stop, ends, 2, 1);
     if (error != 0)
         return fail("signals", error);
     error = weft_http_open(&server, &options);
+    if (error == -EINVAL && settings->trust != NULL) /* the rest was looked at before */
+        return fail(settings->trust, error);
     if (error != 0)
         return fail("the server cannot start", error);
     demo->server = server;
-    error = settings->certificate != NULL
-                ? weft_http_listen_tls(server, settings->address, NULL, &tls)
-                : weft_http_listen(server, settings->address, NULL);
+    weft_http_listen_options how = {.tls = settings->certificate != NULL ? &tls : NULL,
+                                    .proxy = settings->proxy};
+    error = weft_http_listen_with(server, settings->address, &how);
     if (error != 0) {
         weft_http_close(server);
         return fail_at(settings, error);

@@ -124,6 +124,18 @@ ask GET /page.txt '' | expect weft-serve '^a page$'
 # The log comes before the end of the connection, and does not stay in a buffer.
 grep -q '"GET /page.txt HTTP/1.1" 200 7 ' "$work/output" || fail "weft-serve: no line in the log yet"
 stop INT
+# Behind a proxy, by a field and by PROXY.
+start "$serve" --address tcp:127.0.0.1:0 --trust '127.0.0.0/8' --forwarded x-forwarded-for "$work/www"
+ask GET /page.txt '' 'X-Forwarded-For: 1.1.1.1, 192.0.2.1' | expect weft-serve '^a page$'
+grep -q '^192\.0\.2\.1 - - ' "$work/output" || fail "weft-serve: does not name the client"
+stop INT
+start "$serve" --address tcp:127.0.0.1:0 --trust '127.0.0.0/8' --proxy "$work/www"
+exec 4<> "/dev/tcp/127.0.0.1/$port"
+printf 'PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nGET /page.txt HTTP/1.0\r\n\r\n' >&4
+tr -d '\r' <&4 | expect weft-serve '^a page$'
+exec 4<&-
+grep -q '^192\.0\.2\.1 - - ' "$work/output" || fail "weft-serve: does not name the client"
+stop INT
 # A second signal does not wait for a client that takes nothing.
 truncate -s 200M "$work/www/large"
 start "$serve" --address tcp:127.0.0.1:0 "$work/www"
@@ -145,7 +157,8 @@ printf 'GET /figures HTTP/1.1\r\nHost: localhost\r\n\r\n' >&4
 until IFS= read -r line <&4 && [[ $line == 'data: {"requests":'* ]]; do :; done
 stop TERM
 exec 4<&-
-for bad in '--workers 0' '--address nowhere' '--key only' "$work/none"; do
+for bad in '--workers 0' '--address nowhere' '--key only' "$work/none" '--proxy' '--trust 10.0.0.1/8' \
+    '--forwarded forwarded' '--trust ::1 --forwarded x-real-ip'; do
     # shellcheck disable=SC2086
     if "$serve" $bad > "$work/output" 2>&1; then fail "weft-serve $bad: ended well"; fi
     [ -s "$work/output" ] || fail "weft-serve $bad: says nothing"
