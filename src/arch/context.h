@@ -90,6 +90,18 @@ static inline void context_make(struct context *context, void *top, void (*entry
 #endif
 }
 
+/* The stack pointer. */
+static inline char *context_sp(void)
+{
+    char *sp;
+#if defined(__x86_64__)
+    __asm__ volatile("movq %%rsp, %0" : "=r"(sp));
+#else
+    __asm__ volatile("mov %0, sp" : "=r"(sp));
+#endif
+    return sp;
+}
+
 /* Saves the running context and goes on in `load`; returns when somebody switches back. Only for
  * functions that are never inlined into the program's: the compiler must know of every register
  * that is lost, and there it might use some that weft is not compiled for. */

@@ -38,6 +38,10 @@ int weft__sys_guard_install(void *memory, size_t size); /* MADV_GUARD_INSTALL */
 enum { SYS_GUARDS_MOST = 16 };
 int weft__sys_guard_install_many(char *first, size_t stride, size_t size, uint32_t count);
 int weft__sys_guard_mprotect(void *memory, size_t size);
+/* Address space that faults when touched, for which nothing is kept; and makes a part of it memory as weft__sys_map gives it.
+ * Unmapped as a whole. */
+void *weft__sys_reserve(size_t size);
+int weft__sys_open_reserved(void *memory, size_t size);
 bool weft__sys_readable(const void *memory); /* asked of the kernel; true if it cannot be asked */
 int weft__sys_decommit(void *memory, size_t size); /* pages go back; reads give zero after it */
 /* Has all its pages there, in one go, where the system can do that (Linux 5.14): for what will be touched soon. */

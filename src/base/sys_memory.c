@@ -71,17 +71,35 @@ size_t weft__sys_page_size(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-void *weft__sys_map(size_t size)
+static void *map(size_t size, int protection)
 {
     KEEP_ERRNO;
     if (weft__failure_due(SYS_MAP))
         return NULL;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+    void *memory = mmap(NULL, size, protection, flags, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
     weft__live(LIVE_MAPS, 1);
     return memory;
+}
+
+void *weft__sys_map(size_t size)
+{
+    return map(size, PROT_READ | PROT_WRITE);
+}
+
+void *weft__sys_reserve(size_t size)
+{
+    return map(size, PROT_NONE);
+}
+
+int weft__sys_open_reserved(void *memory, size_t size)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(SYS_GUARD))
+        return -ENOMEM;
+    return mprotect(memory, size, PROT_READ | PROT_WRITE) == 0 ? 0 : weft__sys_error();
 }
 
 void weft__sys_unmap(void *memory, size_t size)

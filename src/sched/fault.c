@@ -48,16 +48,42 @@ static void say_what(struct report *report)
         weft__text_add(&message, "fault: %s (%s)", fault->name, fault->reason);
 }
 
+/* So far below a stack an access can be one of a frame of its fiber. */
+#define FAR_BELOW ((ptrdiff_t)64 << 20)
+
+static bool is_below(const struct weft_fiber *fiber, const void *address, ptrdiff_t most)
+{
+    const char *low = weft__stack_low(fiber->stack), *byte = address;
+    return byte < low && low - byte <= most;
+}
+
+static size_t stack_size(const struct weft_fiber *fiber)
+{
+    return (size_t)1 << (fiber->stack_class + STACK_LOG_MIN);
+}
+
+#define RAISE "raise stack_size (weft_spawn_options, weft_pool_options, or WEFT_STACK_SIZE)"
+
+/* How much more of its stack the fiber has used than it has. */
+static size_t overflow_by(const struct weft_fiber *fiber, const struct weft__sys_fault *fault)
+{
+    const char *low = weft__stack_low(fiber->stack), *lowest = fault->sp;
+    if (fault->has_address && is_below(fiber, fault->address, FAR_BELOW) &&
+        (const char *)fault->address < lowest)
+        lowest = fault->address;
+    return lowest < low ? (size_t)(low - lowest) : 0;
+}
+
 static void add_stack_use(struct report *report)
 {
     const struct weft_fiber *fiber = report->fiber;
-    size_t size = (size_t)1 << (fiber->stack_class + STACK_LOG_MIN);
+    size_t size = stack_size(fiber);
     const char *top = weft__stack_start_at(fiber->stack), *sp = report->fault->sp;
     if (report->overflow)
         weft__text_add(&report->text,
-                       "weft: all %zu bytes of its stack are used (give it more by "
-                       "weft_spawn_options.stack_size, that of the pool, or WEFT_STACK_SIZE)\n",
-                       size);
+                       "weft: all %zu bytes of its stack are used, and at least %zu more: " RAISE
+                       "\n",
+                       size, overflow_by(fiber, report->fault));
     else if (sp >= weft__stack_low(fiber->stack) && sp <= top)
         weft__text_add(&report->text, "weft: it uses %zu of the %zu bytes of its stack\n",
                        (size_t)(top - sp), size);
@@ -146,10 +172,30 @@ static void find_crash(void *arg)
     report->crash = weft__crash_of(report->thread, report->fault, &report->info, &report->kept);
 }
 
+/* In the guard; or beyond it, by a frame that is larger. There the stack pointer is in the memory of another stack, or where
+ * there is none: not on a stack that the program has switched to, unless that has overflowed. */
 static bool is_overflow(const struct weft_fiber *fiber, const struct weft__sys_fault *fault)
 {
-    return fiber != NULL && fiber->stack != NULL &&
-           weft__stack_in_guard(fiber->stack, fault->address);
+    if (fiber == NULL || fiber->stack == NULL)
+        return false;
+    if (weft__stack_in_guard(fiber->stack, fault->address))
+        return true;
+    if (!is_below(fiber, fault->sp, FAR_BELOW) || weft__stack_in_guard(fiber->stack, fault->sp))
+        return false;
+    return weft__stack_anywhere(fault->sp) ||
+           (is_below(fiber, fault->address, FAR_BELOW) && !weft__sys_readable(fault->sp));
+}
+
+noinline void weft__depth_check(const struct weft_fiber *fiber)
+{
+    const char *sp = context_sp();
+    if (!is_below(fiber, sp, FAR_BELOW) || !weft__stack_anywhere(sp))
+        return;
+    fatal(
+        "stack overflow in fiber %llu \"%s\": it waits or yields %zu bytes below its stack, which "
+        "has %zu: " RAISE,
+        (unsigned long long)fiber->id, weft_fiber_name(fiber),
+        (size_t)(weft__stack_low(fiber->stack) - sp), stack_size(fiber));
 }
 
 static enum weft__sys_verdict on_fault(struct weft__sys_fault *fault)

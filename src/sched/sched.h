@@ -428,6 +428,9 @@ static inline void held_check(struct weft_fiber *fiber, const char *does)
 
 /* fault.c */
 
+/* Ends the program if the running fiber, at its stack pointer, is in the stack of another one. */
+void weft__depth_check(const struct weft_fiber *fiber);
+
 int weft__fault_start(void);
 void weft__fault_stop(void);
 

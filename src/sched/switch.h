@@ -46,6 +46,15 @@ static inline struct cxx_state cxx_leave(struct machine *machine)
     return kept;
 }
 
+/* Who leaves where its stack is not may have a frame that has stepped over the guard. The stack itself is looked at only if the
+ * fiber has gone deeper since it left last by more than the smallest guard: where it was then was right. */
+enum { DEEPER_MOST = 4096 };
+static inline void check_depth(const struct weft_fiber *fiber)
+{
+    if (unlikely((char *)fiber->context.sp - context_sp() > DEEPER_MOST))
+        weft__depth_check(fiber);
+}
+
 /* From the machine's stack to a fiber, and back. */
 static inline void switch_to_fiber(struct machine *machine, struct weft_fiber *fiber)
 {
@@ -86,6 +95,7 @@ static inline void switch_arrive_first(struct weft_fiber *fiber)
 static inline void switch_to_machine_plain(struct machine *machine, struct weft_fiber *fiber,
                                            bool ended)
 {
+    check_depth(fiber);
     fiber->saved_errno = *machine->thread.errno_address;
     TSAN_ONLY(__tsan_switch_to_fiber(machine->tsan_fiber, 0));
     ASAN_ONLY(
@@ -111,6 +121,7 @@ static inline void switch_to_machine(struct machine *machine, struct weft_fiber 
 static inline void switch_fibers_plain(struct machine *machine, struct weft_fiber *from,
                                        struct weft_fiber *to)
 {
+    check_depth(from);
     from->saved_errno = *machine->thread.errno_address;
     TSAN_ONLY(__tsan_switch_to_fiber(to->tsan_fiber, 0));
     ASAN_ONLY(asan_leave_to_fiber(&from->fake_stack, to));

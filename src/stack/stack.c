@@ -27,7 +27,17 @@
  * and guard and color space come on top of the size, so that tops are not a power of two apart. In the color space
  * is a front as well, for who wants some memory in the page of the first frames.
  *
- * Guards. The page below the stack (64 KiB on aarch64) faults when touched. MADV_GUARD_INSTALL
+ * Guards. What is below the stack faults when touched. A frame larger than the guard steps over it, so guards are as large as
+ * they can be for what they cost, which depends on how many stacks there are:
+ *
+ *   the first WIDE_MOST of a class      8 MiB: as much as the stack of most programs' main thread, so
+ *                                       what runs there does not step over it. Address space without a
+ *                                       page, in which the stacks are made accessible.
+ *   up to FEW_MOST                      64 KiB
+ *   beyond                              a page (64 KiB on aarch64): eight bytes of page tables for each
+ *                                       page of a guard are two hundredths of what a parked fiber costs
+ *
+ * MADV_GUARD_INSTALL
  * does it without splitting the mapping; mprotect splits it, so it must end well before
  * vm.max_map_count; from then on stacks are unguarded, and that is said once. Locked memory (mlockall) refuses the first,
  * so there each guard is tried by mprotect. A call for each guard is dear: where many
@@ -59,10 +69,13 @@
 #endif
 
 #if defined(__aarch64__)
-enum { GUARD_SIZE = 64 * 1024 };
+enum { GUARD_LEAST = 16 }; /* 64 KiB: compilers probe at that distance */
 #else
-enum { GUARD_SIZE = 4096 };
+enum { GUARD_LEAST = 12 };
 #endif
+
+/* Guards by the logarithm of their size. */
+enum { GUARD_FEW = 16, GUARD_WIDE = 23, WIDE_MOST = 128, FEW_MOST = 8192 };
 
 enum {
     ARENA_SIZE_MIN = 1 << 20,
@@ -85,6 +98,7 @@ struct arena {
     char *memory;
     size_t size;
     uint32_t count, carved;
+    uint8_t guard;   /* of its stacks, as theirs */
     bool quarantine; /* it has a stack that stays */
     struct stack stacks[];
 };
@@ -94,7 +108,7 @@ static struct shelf {
     struct stack *warm, *pending, *cold;
     uint32_t warm_count, pending_count, cold_count;
     uint32_t low_water;
-    struct arena *arenas;  /* newest first; only it may have stacks left to carve */
+    atomic_ptr arenas;     /* newest first; only it may have stacks left to carve */
     int64_t refused_until; /* no arena is asked for before that */
     uint64_t made;
 } shelves[STACK_CLASSES];
@@ -111,9 +125,15 @@ static atomic_u64 quarantined;
 static atomic_i64 trimmable; /* warm and pending stacks of all shelves */
 static int64_t period_end;   /* of the trim period; 0: none has begun; the trimmer's own */
 
-static size_t stride(int class)
+/* Without the guard. */
+static size_t room(int class)
 {
-    return GUARD_SIZE + ((size_t)1 << (class + STACK_LOG_MIN)) + COLOR_SPACE;
+    return ((size_t)1 << (class + STACK_LOG_MIN)) + COLOR_SPACE;
+}
+
+static size_t stride(const struct arena *arena, int class)
+{
+    return ((size_t)1 << arena->guard) + room(class);
 }
 
 int weft__stack_class(size_t size)
@@ -128,12 +148,12 @@ int weft__stack_class(size_t size)
 
 char *weft__stack_low(const struct stack *stack)
 {
-    return stack->base + GUARD_SIZE;
+    return stack->base;
 }
 
 char *weft__stack_top(const struct stack *stack)
 {
-    return stack->base + stride(stack->class);
+    return stack->base + room(stack->class);
 }
 
 char *weft__stack_start_at(const struct stack *stack)
@@ -151,7 +171,21 @@ void *weft__stack_front(struct stack *stack, size_t size)
 bool weft__stack_in_guard(const struct stack *stack, const void *address)
 {
     const char *byte = address;
-    return stack->guarded && byte >= stack->base && byte < stack->base + GUARD_SIZE;
+    return stack->guard != 0 && byte < stack->base &&
+           (size_t)(stack->base - byte) <= (size_t)1 << stack->guard;
+}
+
+bool weft__stack_anywhere(const void *address)
+{
+    const char *byte = address;
+    for (int class = 0; class < STACK_CLASSES; class ++) {
+        /* Without the lock, which a signal handler must not take: pairs with arena_open. */
+        const struct arena *arena = atomic_ptr_load_acquire(&shelves[class].arenas);
+        for (; arena != NULL; arena = arena->next)
+            if (byte >= arena->memory && byte < arena->memory + arena->size)
+                return true;
+    }
+    return false;
 }
 
 static size_t usable(const struct stack *stack)
@@ -200,13 +234,13 @@ static int64_t mprotect_budget(void)
     return weft__stack_guards_most(text);
 }
 
-static int guard_by_mprotect(char *base)
+static int guard_by_mprotect(char *memory, size_t size)
 {
     if (!mprotect_allowed)
         return -EPERM;
     if (atomic_i64_add_relaxed(&mprotect_left, -1) <= 0)
         return -ENOMEM;
-    return weft__sys_guard_mprotect(base, GUARD_SIZE);
+    return weft__sys_guard_mprotect(memory, size);
 }
 
 /* Why there is no guard; `install` and `mprotect` are what either attempt returned. */
@@ -231,25 +265,30 @@ static void say_unguarded(int install, int mprotect)
 static void guard(struct stack *stack)
 {
     int mprotect = -ENOSYS, install = -ENOSYS;
+    size_t size = (size_t)1 << stack->guard;
+    char *memory = stack->base - size;
     if (guard_kind == STACK_GUARD_INSTALL)
-        install = weft__sys_guard_install(stack->base, GUARD_SIZE);
+        install = weft__sys_guard_install(memory, size);
     if (install != 0)
-        mprotect = guard_by_mprotect(stack->base);
-    stack->guarded = install == 0 || mprotect == 0;
-    if (!stack->guarded && atomic_u32_exchange_acq_rel(&unguarded_said, 1) == 0)
+        mprotect = guard_by_mprotect(memory, size);
+    if (install == 0 || mprotect == 0)
+        return;
+    stack->guard = 0;
+    if (atomic_u32_exchange_acq_rel(&unguarded_said, 1) == 0)
         say_unguarded(install, mprotect);
 }
 
 /* So many that follow each other. */
 static void guard_all(struct stack *first, uint32_t count)
 {
-    bool done = count > 1 && weft__sys_guard_install_many(first->base, stride(first->class),
-                                                          GUARD_SIZE, count) == 0;
+    size_t size = (size_t)1 << first->guard;
+    if (first->guard == GUARD_WIDE) /* it is there from the beginning */
+        return;
+    if (count > 1 && weft__sys_guard_install_many(first->base - size, size + room(first->class),
+                                                  size, count) == 0)
+        return;
     for (uint32_t i = 0; i < count; i++)
-        if (done)
-            first[i].guarded = true;
-        else
-            guard(&first[i]);
+        guard(&first[i]);
 }
 
 void weft__stack_start(bool allow_install, bool allow_many, bool allow_mprotect)
@@ -260,18 +299,19 @@ void weft__stack_start(bool allow_install, bool allow_many, bool allow_mprotect)
     atomic_i64_store_relaxed(&mprotect_left, mprotect_budget());
     if (!allow_install)
         return;
-    char *probe = weft__sys_map(2 * GUARD_SIZE);
+    size_t size = (size_t)1 << GUARD_LEAST;
+    char *probe = weft__sys_map(2 * size);
     if (probe == NULL)
         return;
     /* Emulators accept any advice and do nothing: see whether it worked. */
-    if (weft__sys_guard_install(probe, GUARD_SIZE) == 0 && !weft__sys_readable(probe)) {
+    if (weft__sys_guard_install(probe, size) == 0 && !weft__sys_readable(probe)) {
         guard_kind = STACK_GUARD_INSTALL;
-        char *second = probe + GUARD_SIZE;
-        if (allow_many && weft__sys_guard_install_many(second, 0, GUARD_SIZE, 1) == 0 &&
+        char *second = probe + size;
+        if (allow_many && weft__sys_guard_install_many(second, 0, size, 1) == 0 &&
             !weft__sys_readable(second))
             guards_at_once = SYS_GUARDS_MOST;
     }
-    weft__sys_unmap(probe, 2 * GUARD_SIZE);
+    weft__sys_unmap(probe, 2 * size);
 }
 
 enum stack_guard weft__stack_guard_kind(void)
@@ -279,30 +319,76 @@ enum stack_guard weft__stack_guard_kind(void)
     return guard_kind;
 }
 
-/* Arenas. Each is twice the size of the one before, so that a small program maps little. */
+/* Arenas. Each has twice as many stacks as the one before, so that a small program maps little. */
 
-static struct arena *arena_open(struct shelf *shelf, int class)
+/* How large the guards of an arena are to be that is the next one of a shelf. */
+static uint8_t choose_guard(const struct shelf *shelf)
 {
-    size_t size = shelf->arenas != NULL ? shelf->arenas->size * 2 : ARENA_SIZE_MIN;
-    if (size > ARENA_SIZE_MAX)
-        size = ARENA_SIZE_MAX;
-    uint32_t count = (uint32_t)(size / stride(class));
-    if (count == 0)
-        count = 1;
-    size = count * stride(class);
+    if (shelf->made < WIDE_MOST && mprotect_allowed &&
+        atomic_i64_load_relaxed(&mprotect_left) > WIDE_MOST)
+        return GUARD_WIDE;
+    return shelf->made < FEW_MOST ? GUARD_FEW : GUARD_LEAST;
+}
+
+/* How many stacks it is to have. */
+static uint32_t choose_count(const struct shelf *shelf, int class, uint8_t guard)
+{
+    const struct arena *before = atomic_ptr_load_relaxed(&shelf->arenas);
+    size_t most = ARENA_SIZE_MAX / room(class), least = ARENA_SIZE_MIN / room(class);
+    size_t count = before != NULL ? (size_t)before->count * 2 : least;
+    if (guard == GUARD_WIDE)
+        most = WIDE_MOST - (size_t)shelf->made;
+    if (count > most)
+        count = most;
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+/* Memory for so many stacks with such guards; NULL if there is none, or the guards cannot be had. */
+static char *arena_map(int class, uint8_t guard, uint32_t count)
+{
+    size_t below = (size_t)1 << guard, each = below + room(class);
+    if (guard != GUARD_WIDE)
+        return weft__sys_map(count * each);
+    char *memory = weft__sys_reserve(count * each);
+    for (uint32_t i = 0; memory != NULL && i < count; i++)
+        if (weft__sys_open_reserved(memory + i * each + below, room(class)) != 0) {
+            weft__sys_unmap(memory, count * each);
+            return NULL;
+        }
+    if (memory != NULL)
+        atomic_i64_add_relaxed(&mprotect_left, -(int64_t)count);
+    return memory;
+}
+
+static struct arena *arena_try(struct shelf *shelf, int class, uint8_t guard)
+{
+    uint32_t count = choose_count(shelf, class, guard);
     struct arena *arena = weft__sys_alloc_zeroed(sizeof *arena + count * sizeof arena->stacks[0]);
     if (arena == NULL)
         return NULL;
-    arena->memory = weft__sys_map(size);
+    arena->memory = arena_map(class, guard, count);
     if (arena->memory == NULL) {
         weft__sys_free(arena);
         return NULL;
     }
-    weft__sys_no_huge_pages(arena->memory, size);
-    arena->size = size;
+    arena->guard = guard;
+    arena->size = count * stride(arena, class);
     arena->count = count;
-    arena->next = shelf->arenas;
-    shelf->arenas = arena;
+    weft__sys_no_huge_pages(arena->memory, arena->size);
+    arena->next = atomic_ptr_load_relaxed(&shelf->arenas);
+    atomic_ptr_store_release(&shelf->arenas, arena); /* pairs with weft__stack_anywhere */
+    return arena;
+}
+
+/* With guards as large as can be had. */
+static struct arena *arena_open(struct shelf *shelf, int class)
+{
+    uint8_t guard = choose_guard(shelf);
+    struct arena *arena = arena_try(shelf, class, guard);
+    if (arena == NULL && guard == GUARD_WIDE)
+        arena = arena_try(shelf, class, GUARD_FEW);
+    if (arena == NULL && guard != GUARD_LEAST)
+        arena = arena_try(shelf, class, GUARD_LEAST);
     return arena;
 }
 
@@ -324,7 +410,7 @@ static void arena_close(struct arena *arena)
 /* The first of up to `most` stacks that follow each other, and how many they are. The shelf is locked. */
 static struct stack *carve(struct shelf *shelf, int class, uint32_t most, uint32_t *count)
 {
-    struct arena *arena = shelf->arenas;
+    struct arena *arena = atomic_ptr_load_relaxed(&shelf->arenas);
     if (arena == NULL || arena->carved == arena->count) {
         /* Where the system has just refused, asking again for each of many fibers is no use. */
         int64_t now = weft__sys_now();
@@ -338,7 +424,9 @@ static struct stack *carve(struct shelf *shelf, int class, uint32_t most, uint32
     }
     struct stack *first = &arena->stacks[arena->carved], *stack = first;
     for (*count = 0; *count < most && arena->carved < arena->count; (*count)++, stack++) {
-        stack->base = arena->memory + arena->carved * stride(class);
+        stack->base =
+            arena->memory + arena->carved * stride(arena, class) + ((size_t)1 << arena->guard);
+        stack->guard = arena->guard;
         stack->class = (uint8_t) class;
         stack->color = (uint8_t)(arena->carved % COLORS * COLOR_LINES);
         arena->carved++;
@@ -467,7 +555,8 @@ void weft__stack_quarantine(struct stack *stack)
 {
     struct shelf *shelf = &shelves[stack->class];
     lock_acquire(&shelf->lock);
-    for (struct arena *arena = shelf->arenas; arena != NULL; arena = arena->next)
+    for (struct arena *arena = atomic_ptr_load_relaxed(&shelf->arenas); arena != NULL;
+         arena = arena->next)
         if (stack >= arena->stacks && stack < arena->stacks + arena->count)
             arena->quarantine = true;
     lock_release(&shelf->lock);
@@ -569,10 +658,11 @@ void weft__stack_stop(void)
 {
     for (int class = 0; class < STACK_CLASSES; class ++) {
         struct shelf *shelf = &shelves[class];
-        while (shelf->arenas != NULL) {
-            struct arena *arena = shelf->arenas;
-            shelf->arenas = arena->next;
+        struct arena *arena = atomic_ptr_load_relaxed(&shelf->arenas);
+        while (arena != NULL) {
+            struct arena *next = arena->next;
             arena_close(arena);
+            arena = next;
         }
         *shelf = (struct shelf){.warm = NULL};
     }

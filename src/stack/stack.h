@@ -20,9 +20,9 @@ enum {
 
 struct stack {
     struct stack *next; /* on a shelf */
-    char *base;         /* the lowest byte of the guard */
+    char *base;         /* the lowest byte; the guard is below */
     uint8_t class;
-    bool guarded;
+    uint8_t guard; /* the logarithm of its size; 0: there is none */
     uint8_t color; /* lines between the top and the front */
     uint8_t front; /* lines between that and the first frame; 0 when it is taken */
     uint32_t valgrind_id;
@@ -69,6 +69,9 @@ enum { STACK_FRONT_MOST = 1024 }; /* bytes */
 void *weft__stack_front(struct stack *stack, size_t size);
 /* True if the address lies in the guard of this stack. */
 bool weft__stack_in_guard(const struct stack *stack, const void *address);
+
+/* True if the address lies in any memory of stacks, guards included. In signal handlers too. */
+bool weft__stack_anywhere(const void *address);
 
 /* Trimming gives the memory of stacks that nobody needed for a period back to the system. Call it
  * when the time that the last call returned has come, one thread at a time; it does a bounded piece

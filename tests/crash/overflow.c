@@ -94,7 +94,7 @@ static void an_overflow_is_reported(void)
     check_dies(overflow_in_fiber, SIGSEGV);
     CHECK(said("stack overflow"));
     CHECK(said("\"the deep one\""));
-    snprintf(text, sizeof text, "all %d bytes", STACK_SIZE);
+    snprintf(text, sizeof text, "all %d bytes of its stack are used, and at least ", STACK_SIZE);
     CHECK(said(text));
     /* The child is a fork: its code stands where ours does. */
     uintptr_t site = address_after("was spawned at"), function = (uintptr_t)run_fiber;

@@ -19,6 +19,11 @@ enum { DEFAULT_CLASS = 2 /* 64 KiB */ };
 #define BEGIN ((int64_t)1000 * 1000 * 1000)
 #define PERIOD ((int64_t)100 * 1000 * 1000)
 
+static char *guard_low(const struct stack *stack)
+{
+    return weft__stack_low(stack) - ((size_t)1 << stack->guard);
+}
+
 static size_t usable(const struct stack *stack)
 {
     return (size_t)(weft__stack_top(stack) - weft__stack_low(stack));
@@ -94,7 +99,7 @@ static void every_size(void)
         }
     for (int class = 0; class < STACK_CLASSES; class ++) {
         struct stack *a = stacks[class][0], *b = stacks[class][1];
-        CHECK(weft__stack_top(a) <= b->base || weft__stack_top(b) <= a->base);
+        CHECK(weft__stack_top(a) <= guard_low(b) || weft__stack_top(b) <= guard_low(a));
         weft__stack_put(NULL, a);
         weft__stack_put(NULL, b);
     }
@@ -251,14 +256,14 @@ static void front_is_above_the_frames(void)
 
 static void faults_below(const struct stack *stack)
 {
-    CHECK(stack->guarded);
+    CHECK(stack->guard != 0);
     CHECK_EQ(write_kills(weft__stack_low(stack)), 0);
     CHECK_EQ(write_kills(weft__stack_top(stack) - 1), 0);
     CHECK_EQ(write_kills(weft__stack_low(stack) - 1), SIGSEGV);
-    CHECK_EQ(write_kills(stack->base), SIGSEGV);
-    CHECK(weft__stack_in_guard(stack, stack->base));
+    CHECK_EQ(write_kills(guard_low(stack)), SIGSEGV);
+    CHECK(weft__stack_in_guard(stack, guard_low(stack)));
     CHECK(weft__stack_in_guard(stack, weft__stack_low(stack) - 1));
-    CHECK(!weft__stack_in_guard(stack, stack->base - 1));
+    CHECK(!weft__stack_in_guard(stack, guard_low(stack) - 1));
     CHECK(!weft__stack_in_guard(stack, weft__stack_low(stack)));
 }
 
@@ -332,7 +337,7 @@ static uint64_t take_many(struct stack_cache *cache, uint64_t count, bool refuse
         weft__sys_fail(SYS_GUARD, refused && most > 0 && cache->count == 0, false);
         taken[i] = weft__stack_get(cache, DEFAULT_CLASS);
         weft__sys_fail(SYS_GUARD, 0, false);
-        CHECK(taken[i] != NULL && taken[i]->guarded);
+        CHECK(taken[i] != NULL && taken[i]->guard != 0);
         CHECK_EQ(weft__stack_figures().made, i + 1 + cache->count);
         most = cache->count > most ? cache->count : most;
     }
@@ -372,10 +377,10 @@ static void unguarded_works(void)
 {
     for (int i = 0; i < 3; i++) {
         struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
-        CHECK(stack != NULL && !stack->guarded);
-        CHECK(!weft__stack_in_guard(stack, stack->base));
+        CHECK(stack != NULL && stack->guard == 0);
+        CHECK(!weft__stack_in_guard(stack, weft__stack_low(stack) - 1));
         touch(stack, 'a');
-        CHECK_EQ(write_kills(stack->base), 0);
+        CHECK_EQ(write_kills(weft__stack_low(stack) - 1), 0);
     }
 }
 
@@ -412,15 +417,15 @@ static void refused_guards(void)
 static void refused_guards_are_said_once(void)
 {
     weft__stack_start(false, true, true);
-    struct stack *before = weft__stack_get(NULL, DEFAULT_CLASS);
-    CHECK(before->guarded);
+    struct stack *before = weft__stack_get(NULL, DEFAULT_CLASS + 1);
+    CHECK(before->guard != 0);
     const char *said = test_stderr_of(refused_guards);
     CHECK(strstr(said, "weft: from now on stacks have no guard") == said);
     CHECK(strstr(said, "vm.max_map_count") != NULL);
     CHECK_STR(strchr(said, '\n'), "\n");
     /* What can be guarded again is. */
-    CHECK(before->guarded);
-    CHECK(weft__stack_get(NULL, DEFAULT_CLASS)->guarded);
+    CHECK(before->guard != 0);
+    CHECK(weft__stack_get(NULL, DEFAULT_CLASS)->guard != 0);
     weft__stack_stop();
 }
 
@@ -435,7 +440,7 @@ static void many_guarded(void)
     for (int64_t i = 0; i < count; i++) {
         stacks[i] = weft__stack_get(NULL, 0);
         CHECK(stacks[i] != NULL);
-        CHECK(stacks[i]->guarded);
+        CHECK(stacks[i]->guard != 0);
     }
     CHECK_EQ(weft__stack_figures().made, count);
     for (int64_t i = 0; i < count; i++)
@@ -446,6 +451,55 @@ static void many_guarded(void)
     CHECK_EQ(weft__stack_figures().made, count);
     free(stacks);
     weft__stack_stop();
+}
+
+/* The first ones have a guard as large as the stack of most programs' main thread, whatever guards the later ones have. */
+static void the_first_have_wide_guards(void)
+{
+    enum { WIDE = 8 << 20, SOME = 100, ALL = 1000 };
+    struct stack *stacks[ALL];
+    for (int install = 0; install < 2; install++) {
+        weft__stack_start(install, install, true);
+        for (int i = 0; i < ALL; i++) {
+            stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
+            CHECK(stacks[i] != NULL && stacks[i]->guard != 0);
+            if (i < SOME)
+                CHECK(weft__stack_in_guard(stacks[i], weft__stack_low(stacks[i]) - WIDE));
+        }
+        CHECK(!weft__stack_in_guard(stacks[ALL - 1], weft__stack_low(stacks[ALL - 1]) - WIDE));
+        for (int i = 0; i < ALL; i += SOME - 1)
+            faults_below(stacks[i]);
+        weft__stack_stop();
+    }
+}
+
+/* Without the address space, or where a part of it cannot be made memory, they have less. */
+static void wide_guards_are_no_must(void)
+{
+    for (int call = 0; call < 2; call++) {
+        weft__stack_start(true, true, true);
+        weft__sys_fail(call == 0 ? SYS_MAP : SYS_GUARD, 1, false);
+        struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
+        weft__sys_fail(call == 0 ? SYS_MAP : SYS_GUARD, 0, false);
+        CHECK(stack != NULL);
+        faults_below(stack);
+        CHECK(stack->guard <= 16);
+        weft__stack_stop();
+    }
+}
+
+static void whose_memory_it_is(void)
+{
+    int local = 0;
+    weft__stack_start(true, true, true);
+    CHECK(!weft__stack_anywhere(&local));
+    struct stack *one = weft__stack_get(NULL, 0), *other = weft__stack_get(NULL, DEFAULT_CLASS);
+    CHECK(weft__stack_anywhere(weft__stack_low(one)));
+    CHECK(weft__stack_anywhere(guard_low(other)));
+    CHECK(weft__stack_anywhere(weft__stack_top(other) - 1));
+    char *low = weft__stack_low(one);
+    weft__stack_stop();
+    CHECK(!weft__stack_anywhere(low));
 }
 
 /* Trimming. */
@@ -618,7 +672,8 @@ static void no_memory_no_stack(void)
         size_t before = 0;
         while (weft__sys_calls(calls[i]) < 40) {
             CHECK_PTR(weft__stack_get(NULL, DEFAULT_CLASS + i), NULL);
-            if (weft__sys_calls(calls[i]) == 20) /* the allocator's own cache is full by then */
+            if (before == 0 &&
+                weft__sys_calls(calls[i]) >= 20) /* the allocator's own cache is full by then */
                 before = heap_in_use();
         }
         CHECK_EQ(heap_in_use(), before);
@@ -667,6 +722,9 @@ int main(void)
     RUN_PLAIN(guards_by_mprotect, "nothing here is a fiber");
     RUN_PLAIN(no_guards, "nothing here is a fiber");
     RUN_PLAIN(refused_install_falls_to_mprotect, "nothing here is a fiber");
+    RUN_PLAIN(the_first_have_wide_guards, "nothing here is a fiber");
+    RUN_PLAIN(wide_guards_are_no_must, "nothing here is a fiber");
+    RUN_PLAIN(whose_memory_it_is, "nothing here is a fiber");
     RUN_PLAIN(refused_guards_are_said_once, "nothing here is a fiber");
     RUN_PLAIN(many_guarded, "nothing here is a fiber");
     RUN_PLAIN(idle_stacks_are_given_back, "nothing here is a fiber");
