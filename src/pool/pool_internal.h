@@ -112,7 +112,7 @@ struct shard {
     _Alignas(CACHE_LINE) struct chunk *inbox;
     atomic_u64 ended;      /* tasks that ended here; written by the owner of the processor alone */
     uint64_t counted;      /* of those: taken from `inside`; latch */
-    int64_t turn_began;    /* when a worker last let other fibers go first; the owner's */
+    int64_t turn_began;    /* of workers, here; 0: they let other fibers go first; the owner's */
     struct chunk *spare;   /* what is left of a closed inbox goes there; latch */
     struct outbox *outbox; /* NULL: never opened; set by the owner under the latch */
 };

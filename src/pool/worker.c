@@ -322,10 +322,12 @@ static bool turn_is_over(const struct worker *worker, struct shard *shard)
 {
     if (worker->state != WORKER_ACTIVE || shard == NULL || !has_fibers(thread_self()->processor))
         return false;
-    int64_t now = weft__now();
-    bool over = now - shard->turn_began > TURN;
-    if (over)
+    int64_t now = weft__now(), began = shard->turn_began;
+    bool over = began != 0 && now - began > TURN;
+    if (began == 0)
         shard->turn_began = now;
+    else if (over)
+        shard->turn_began = 0; /* the next turn begins when the others have had theirs */
     return over;
 }
 
