@@ -45,6 +45,7 @@ struct weft_http_request {
     int64_t left; /* of a body with a length */
     int64_t read; /* so many bytes were given out */
     int64_t limit;
+    size_t unwaited;    /* bytes of the body that were there, since a wait for some */
     int64_t waited;     /* for bytes of the body, in all */
     int64_t paid;       /* bytes that have come since the first wait */
     int error;          /* of a read: all later ones say it again */

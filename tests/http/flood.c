@@ -6,6 +6,7 @@
 
 #include <weft/weft.h>
 
+#include "everywhere.h"
 #include "heap.h"
 #include "http/http.h"
 
@@ -361,6 +362,75 @@ static void a_reader_that_stops_is_cut_off(void)
     end(server);
 }
 
+/* ---- one that never waits lets others go on ---- */
+
+enum { TURN_MOST = 65536, UNREAD_LEAST = 8 * TURN_MOST };
+
+static struct {
+    int64_t size;        /* of what lies in the kernel before it is read */
+    atomic_u32 at, over; /* turns of a fiber that is always ready */
+    uint32_t turns;      /* of those: while it was read */
+} upload;
+
+static void take_turns(void *arg)
+{
+    (void)arg;
+    for (; atomic_u32_load_acquire(&upload.over) == 0; weft_yield())
+        (void)atomic_u32_add_relaxed(&upload.at, 1);
+}
+
+static void read_what_is_there(weft_http_request *request, weft_http_response *response, void *data)
+{
+    char part[4096];
+    (void)data;
+    weft_wg_wait(&gate);
+    uint32_t before = atomic_u32_load_relaxed(&upload.at);
+    for (int64_t got, size = 0; size < upload.size; size += got) {
+        got = weft_http_read(request, part, sizeof part);
+        CHECK(got > 0);
+    }
+    upload.turns = atomic_u32_load_relaxed(&upload.at) - before;
+    CHECK_EQ(weft_http_reply(response, 200, "text/plain", "hello", 5), 0);
+}
+
+/* As much of a body as the kernel takes while nobody reads it. */
+static int64_t send_unread(struct client *client)
+{
+    static const char piece[4096];
+    int64_t size = 0;
+    ssize_t sent;
+    while ((sent = send(client->fd, piece, sizeof piece, MSG_DONTWAIT)) > 0)
+        size += sent;
+    return size;
+}
+
+static void an_upload_lets_others_go_on(void)
+{
+    processors_begin(1);
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = read_what_is_there, .max_body = WEFT_UNLIMITED});
+    struct client client = client_open(server);
+    weft_fiber *other;
+    int room = 1 << 20;
+    CHECK(setsockopt(client.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room) == 0);
+    weft_wg_init(&gate, 1);
+    client_send(&client, "POST / HTTP/1.1\r\n" HOST "Content-Length: 1000000000\r\n\r\n");
+    AWAIT(stats_of(server).running == 1);
+    upload.size = send_unread(&client);
+    atomic_u32_store_relaxed(&upload.over, 0);
+    CHECK_EQ(weft_spawn(&other, take_turns, NULL, NULL), 0);
+    AWAIT(atomic_u32_load_relaxed(&upload.at) > 0);
+    weft_wg_done(&gate);
+    EXPECT(&client, 200, "hello");
+    atomic_u32_store_release(&upload.over, 1);
+    CHECK_EQ(weft_join(other), 0);
+    CHECK(upload.size >= UNREAD_LEAST);
+    CHECK(upload.turns >= upload.size / TURN_MOST / 2);
+    client_close(&client);
+    end(server);
+    processors_end();
+}
+
 int main(void)
 {
     RUN(refuses_beyond_its_limits);
@@ -372,5 +442,6 @@ int main(void)
     RUN(idle_connections_are_small);
     RUN(a_slow_reader_fills_no_memory);
     RUN(a_reader_that_stops_is_cut_off);
+    RUN(an_upload_lets_others_go_on);
     return 0;
 }
