@@ -189,6 +189,7 @@ static int open_doors(weft_http_server *server)
         if (error != 0)
             return error;
     }
+    weft__http_descriptors_spread(server->doors[0].set, server->most_connections);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "http/sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -254,6 +255,14 @@ int64_t weft__http_descriptors(int64_t wanted)
             limit = raised;
     }
     return limit.rlim_cur <= INT64_MAX ? (int64_t)limit.rlim_cur : INT64_MAX;
+}
+
+void weft__http_descriptors_spread(int fd, int64_t count)
+{
+    int64_t most = count < HTTP_SPREAD_MOST ? count : HTTP_SPREAD_MOST;
+    int last = most > 0 ? fcntl(fd, F_DUPFD_CLOEXEC, (int)most - 1) : -1;
+    if (last >= 0)
+        (void)close(last);
 }
 
 /* Time and chance. */

@@ -149,6 +149,27 @@ static void descriptors_are_counted(void)
     set_soft_limit(before);
 }
 
+/* Places in the kernel's table of descriptors. */
+static int64_t table_size(void)
+{
+    char line[256];
+    long long size = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    CHECK(status != NULL);
+    while (fgets(line, sizeof line, status) != NULL)
+        if (sscanf(line, "FDSize: %lld", &size) == 1)
+            break;
+    CHECK(fclose(status) == 0);
+    return size;
+}
+
+/* The table does not grow, and with it stop all, while connections come. */
+static void the_table_has_room(void)
+{
+    int64_t most = most_with((weft_http_options){0});
+    CHECK(table_size() >= (most < 65536 ? most : 65536));
+}
+
 static void the_limit_is_raised(void)
 {
     struct rlimit limit;
@@ -177,6 +198,7 @@ int main(void)
     RUN(the_longest_idle_makes_room);
     RUN(the_busy_stay);
     RUN(a_share_is_a_share);
+    RUN(the_table_has_room);
     RUN(descriptors_are_counted);
     RUN(the_limit_is_raised);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
