@@ -34,6 +34,11 @@
  * Transfer-Encoding, two lengths, a bare LF, a line that is folded, a space before the colon, a
  * chunk size that is no number, a request of HTTP/1.1 without Host or with two.
  *
+ * A handler is bound to a context (weft/context.h) of its request. That is cancelled when the client
+ * is found gone: its connection was reset (a client that has only ended its side may still read; see
+ * end_is_gone). Then waits in the handler end with -ECANCELED; a clean-up that has to wait unbinds
+ * itself first. The context ends when the request is over: what is to go on after that needs another.
+ *
  * A handler that panics (weft/panic.h) has answered 500, if it had sent nothing, and is counted;
  * the server goes on.
  *
@@ -168,6 +173,9 @@ typedef struct weft_http_options {
     int doors;
     /* Not 0: the limit of descriptors is left as it is. */
     int keep_limit;
+    /* Not 0: a client that ends its side is taken for gone, as other servers do, and not answered
+     * any more. By default one that is reset only: HTTP lets a client end its side and read on. */
+    int end_is_gone;
 
     /* Proxies whose word is taken for who their clients are: addresses and networks (CIDR) of IPv4
      * and IPv6, and "unix" for whatever comes over Unix sockets, separated by commas or blanks:

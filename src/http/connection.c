@@ -48,6 +48,7 @@ static void wait_in(struct connection *connection, enum list list, int64_t deadl
 {
     list_remove(connection);
     connection->deadline = deadline;
+    connection->exchange = NULL;
     list_append(connection, list);
 }
 
@@ -73,10 +74,11 @@ bool weft__http_release(struct connection *connection, struct partial *partial)
     return quiet;
 }
 
-void weft__http_take(struct connection *connection)
+void weft__http_take(struct connection *connection, struct exchange *exchange)
 {
     weft_mutex_lock(&connection->door->lock);
     wait_in(connection, LIST_BUSY, WEFT_NEVER);
+    connection->exchange = exchange;
     weft_mutex_unlock(&connection->door->lock);
 }
 
@@ -158,6 +160,7 @@ void weft__http_close_connection(struct connection *connection)
     /* Under the lock, so that a stop does not cut a number that is somebody else's by then. */
     weft__http_close_fd(connection->fd);
     list_remove(connection);
+    connection->exchange = NULL;
     connection->next = door->dead;
     door->dead = connection;
     (void)atomic_i64_add_relaxed(&server->connections,

@@ -38,6 +38,8 @@ int weft__http_door_open(struct door *door, weft_http_server *server)
     door->bell = weft__http_bell_open();
     int error =
         door->bell < 0 ? door->bell : weft__http_set_add_shared(door->set, door->bell, door);
+    if (error == 0)
+        error = weft_context_open(&door->context, server->context, NULL);
     if (error != 0) {
         if (door->bell >= 0)
             weft__http_close_fd(door->bell);
@@ -49,6 +51,7 @@ int weft__http_door_open(struct door *door, weft_http_server *server)
 void weft__http_door_close(struct door *door)
 {
     weft__http_bury(door);
+    weft_context_close(door->context);
     weft__http_close_fd(door->bell);
     weft__http_close_fd(door->set);
 }
@@ -87,7 +90,7 @@ static bool evict(struct door *door)
     weft_mutex_unlock(&door->lock);
     if (idle == NULL)
         return false;
-    weft__http_take(idle); /* an event of it that was fetched already is nobody's */
+    weft__http_take(idle, NULL); /* an event of it that was fetched already is nobody's */
     weft__http_close_connection(idle);
     count_up(&door->server->evicted);
     return true;
@@ -182,7 +185,7 @@ static bool hand_over(struct exchange *exchange, bool last)
 {
     struct connection *connection = exchange->connection;
     weft_http_server *server = exchange->server;
-    weft__http_take(connection);
+    weft__http_take(connection, exchange);
     exchange->queued = weft__http_ticks();
     int status = weft__http_count_in(exchange) ? 503 : 429;
     if (status == 503 && weft_pool_try_invoke(server->pool, exchange) == 0)
@@ -303,18 +306,52 @@ static bool shake(struct connection *connection)
     return error == 0;
 }
 
+static void cancel(void *arg)
+{
+    struct exchange *exchange = arg;
+    weft_http_server *server = exchange->server;
+    weft_context_cancel(exchange->context);
+    weft_context_cancel(exchange->stream);
+    weft__http_exchange_told(exchange);
+    weft_wg_done(&server->running);
+}
+
+/* Tells a handler that its client is gone. By a fiber, which counts as a door: a cancellation calls whatever the handler has
+ * hung on its context. */
+static void tell(struct exchange *exchange)
+{
+    weft_http_server *server = exchange->server;
+    (void)!weft_wg_add(&server->running, 1);
+    if (weft_go(cancel, exchange) == 0)
+        return;
+    weft__http_exchange_told(exchange);
+    weft_wg_done(&server->running);
+}
+
+/* The events after which a client is gone. One that has only ended its side may read on. */
+static uint32_t gone_by(const weft_http_server *server)
+{
+    return server->options.end_is_gone != 0 ? HTTP_RESET | HTTP_ENDED : HTTP_RESET;
+}
+
 static void connection_event(struct connection *connection, uint32_t events)
 {
     struct door *door = connection->door;
+    struct exchange *gone = NULL;
     weft_mutex_lock(&door->lock);
     bool mine = connection->list != LIST_BUSY; /* one that a worker has closed stays so */
     if ((events & HTTP_ENDED) != 0)
-        atomic_u32_store_relaxed(&connection->ended, 1);
+        (void)atomic_u32_exchange_seq_cst(&connection->ended, 1);
     if ((events & HTTP_RESET) != 0)
-        atomic_u32_store_relaxed(&connection->reset, 1);
+        (void)atomic_u32_exchange_seq_cst(&connection->reset, 1);
     if (!mine && (events & (HTTP_READABLE | HTTP_ENDED)) != 0)
         atomic_u32_store_release(&connection->readable, 1); /* with what is said of the end */
+    if ((events & gone_by(door->server)) != 0 && connection->exchange != NULL &&
+        weft__http_exchange_tell(connection->exchange))
+        gone = connection->exchange;
     weft_mutex_unlock(&door->lock);
+    if (gone != NULL)
+        tell(gone);
     if (!mine)
         return;
     if (connection->list == LIST_LINGERING) {

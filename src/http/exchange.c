@@ -79,8 +79,88 @@ static void free_blocks(weft_http_request *request)
     }
 }
 
+/* The context of a request. */
+
+/* Whether nobody is there to read the answer. */
+static bool is_gone(const struct exchange *exchange)
+{
+    const struct connection *connection = exchange->connection;
+    return atomic_u32_load_seq_cst(&connection->reset) != 0 ||
+           (exchange->server->options.end_is_gone != 0 &&
+            atomic_u32_load_seq_cst(&connection->ended) != 0);
+}
+
+static void open_context(struct exchange *exchange)
+{
+    weft_context *above = exchange->connection->door->context;
+    if (weft_context_open(&exchange->context, above, NULL) != 0) {
+        (void)weft_context_bind(above, NULL); /* its handler is not told then */
+        return;
+    }
+    (void)weft_context_bind(exchange->context, NULL);
+    /* seq_cst: pairs with the door, which says that the client is gone and then looks whether it is open. */
+    (void)atomic_u32_exchange_seq_cst(&exchange->telling, TELLING_OPEN);
+    if (is_gone(exchange))
+        weft_context_cancel(exchange->context);
+}
+
+static void close_context(struct exchange *exchange)
+{
+    weft_context_close(exchange->context);
+    weft_context_close(exchange->stream);
+    exchange->context = exchange->stream = NULL;
+}
+
+/* After the handler: what is to be done still is not ended by a client that is gone, but by the server. Who panics does
+ * not put back what he has bound himself to. */
+static void leave_context(struct exchange *exchange)
+{
+    bool open = exchange->context != NULL && weft_context_error(exchange->context) == 0;
+    (void)weft_context_bind(open ? exchange->context : exchange->server->context, NULL);
+}
+
+/* The request is over. If its client was found gone, so is the connection. */
+static void end_context(struct exchange *exchange)
+{
+    uint32_t open = TELLING_OPEN;
+    if (exchange->context == NULL)
+        return;
+    (void)weft_context_bind(NULL, NULL);
+    if (atomic_u32_cas_acq_rel(&exchange->telling, &open, TELLING_NONE))
+        close_context(exchange);
+    else if (exchange->response.error == 0)
+        exchange->response.error = -ECONNRESET;
+}
+
+bool weft__http_exchange_tell(struct exchange *exchange)
+{
+    uint32_t open = TELLING_OPEN;
+    return atomic_u32_cas_seq_cst(&exchange->telling, &open, TELLING_UNDER_WAY);
+}
+
+void weft__http_exchange_told(struct exchange *exchange)
+{
+    if (atomic_u32_exchange_acq_rel(&exchange->telling, TELLING_DONE) == TELLING_LEFT)
+        weft__http_exchange_put(exchange);
+}
+
+/* Closes what is left of the context, as of a handler that crashed; false if it is being cancelled: then who does that gives
+ * the exchange up. The connection leads to it no more. */
+static bool give_up_context(struct exchange *exchange)
+{
+    if (atomic_u32_load_relaxed(&exchange->telling) == TELLING_NONE)
+        return true;
+    if (atomic_u32_exchange_acq_rel(&exchange->telling, TELLING_LEFT) == TELLING_UNDER_WAY)
+        return false;
+    close_context(exchange);
+    atomic_u32_store_relaxed(&exchange->telling, TELLING_NONE);
+    return true;
+}
+
 void weft__http_exchange_put(struct exchange *exchange)
 {
+    if (!give_up_context(exchange))
+        return;
     weft_object_pool *pool = exchange->server->exchanges;
     weft__http_count_out(exchange);
     if (exchange->lent)
@@ -272,12 +352,12 @@ static void answer(struct exchange *exchange)
     weft_panic_info info;
     bool beyond = exchange->counted != LIMIT_REQUESTS, panicked = false;
     exchange->keep = exchange->request.head.keep_alive;
+    open_context(exchange);
     if (beyond)
         refuse_client(exchange);
     else
         panicked = weft_recover(call_handler, exchange, &info) == -EOWNERDEAD;
-    /* A stream was bound to another one; and who panics does not put back what it has bound itself to. */
-    (void)weft_context_bind(server->context, NULL);
+    leave_context(exchange);
     if (panicked)
         after_panic(exchange, &info);
     weft__http_response_end(exchange);
@@ -288,6 +368,7 @@ static void answer(struct exchange *exchange)
         weft__http_log(exchange, exchange->response.status);
     weft__http_response_free(exchange);
     weft__http_count_out(exchange);
+    end_context(exchange);
 }
 
 /* A client of TLS takes what it got for cut off if it is not told of the end. That may have to wait for room. */
@@ -315,11 +396,11 @@ static void part(struct exchange *exchange)
     if (!broken || exchange->response.error == -ESHUTDOWN) /* also of an upgraded stream */
         say_end(connection, exchange->server->options.write_timeout);
     free_blocks(&exchange->request);
-    weft__http_exchange_put(exchange);
     if (unread && !broken)
         weft__http_linger(connection);
     else
         weft__http_close_connection(connection);
+    weft__http_exchange_put(exchange);
 }
 
 /* A head that cannot be answered: says so, and parts. */
@@ -328,9 +409,9 @@ static void refuse(struct exchange *exchange, int status)
     struct connection *connection = exchange->connection;
     count_up(&exchange->server->bad);
     weft__http_refuse_log(exchange, status);
-    weft__http_exchange_put(exchange);
     (void)weft__http_refuse(connection, status, true, false);
     weft__http_linger(connection);
+    weft__http_exchange_put(exchange);
 }
 
 /* Waits for the next request in the hands of the door, or finds one. False if the exchange is given up. */
@@ -346,8 +427,8 @@ static bool go_on(struct exchange *exchange)
         if (taken == TAKEN_WHOLE)
             return true;
         if (taken == TAKEN_ENDED) {
-            weft__http_exchange_put(exchange);
             weft__http_close_connection(connection);
+            weft__http_exchange_put(exchange);
             return false;
         }
         if (taken == TAKEN_REFUSED) {
@@ -356,8 +437,8 @@ static bool go_on(struct exchange *exchange)
         }
         if (atomic_u32_load_relaxed(&exchange->server->stopping) != 0 ||
             !weft__http_exchange_save(exchange, &partial)) {
-            weft__http_exchange_put(exchange);
             weft__http_close_connection(connection);
+            weft__http_exchange_put(exchange);
             return false;
         }
         if (weft__http_release(connection, partial)) {
@@ -387,15 +468,15 @@ static void turn_down(struct exchange *exchange)
     count_up(&exchange->server->refused);
     weft__http_refuse_log(exchange, 503);
     weft__http_response_free(exchange);
-    weft__http_exchange_put(exchange);
     (void)weft__http_refuse(connection, 503, true, head);
     weft__http_linger(connection);
+    weft__http_exchange_put(exchange);
 }
 
 /* True if it is a request that the queue has made worthless: the exchange is given up. */
 static bool drop_late(struct exchange *exchange)
 {
-    if (atomic_u32_load_relaxed(&exchange->connection->reset) != 0) {
+    if (is_gone(exchange)) {
         exchange->response.error = -ECONNRESET;
         weft__http_response_free(exchange);
         part(exchange);
@@ -432,6 +513,8 @@ void weft__http_exchange_run(void *arg)
     for (int turn = 1;; turn++) {
         if (atomic_u32_load_relaxed(&exchange->server->cut) != 0)
             exchange->response.error = -ECANCELED;
+        else if (is_gone(exchange))
+            exchange->response.error = -ECONNRESET;
         else
             answer(exchange);
         if (exchange->response.error != 0 || !exchange->keep || !weft__http_body_drain(exchange)) {

@@ -55,6 +55,16 @@ struct weft_http_request {
     int trailer_count;
 };
 
+/*
+ * A handler is bound to a context of its request, which the door cancels when the client is gone. A cancellation may take a
+ * while, as whatever hangs on the context is told by it: a fiber of its own does it, and meanwhile the exchange is kept.
+ *
+ *     NONE --handler begins--> OPEN --handler has returned--> NONE           the worker closes the context
+ *                              OPEN --client is gone--> UNDER_WAY --> DONE   the worker parts, and closes it
+ *                                                       UNDER_WAY --worker parts--> LEFT    the fiber closes it
+ */
+enum word { TELLING_NONE, TELLING_OPEN, TELLING_UNDER_WAY, TELLING_DONE, TELLING_LEFT };
+
 /* How the end of the body is told. */
 enum framing {
     FRAMING_LENGTH,  /* by Content-Length */
@@ -87,12 +97,15 @@ struct weft_http_response {
 struct exchange {
     weft_http_server *server;
     struct connection *connection;
-    bool keep;          /* the connection goes on after this response */
-    bool lent;          /* its worker counts as a stream */
-    uint8_t counted;    /* enum limit: what it is counted as; LIMIT_CONNECTIONS: as nothing */
-    int64_t started;    /* when the head was whole, if there is a log */
-    int64_t queued;     /* when it was given to the pool, in ticks */
-    struct peer client; /* who asks, and whom it is counted for: client.c */
+    atomic_u32 telling;    /* enum word */
+    weft_context *context; /* of the request; NULL: none, or there was no memory */
+    weft_context *stream;  /* of the stream that it has become; guarded by the door's lock */
+    bool keep;             /* the connection goes on after this response */
+    bool lent;             /* its worker counts as a stream */
+    uint8_t counted;       /* enum limit: what it is counted as; LIMIT_CONNECTIONS: as nothing */
+    int64_t started;       /* when the head was whole, if there is a log */
+    int64_t queued;        /* when it was given to the pool, in ticks */
+    struct peer client;    /* who asks, and whom it is counted for: client.c */
 
     char *in;
     size_t in_capacity, in_size, at;
@@ -154,6 +167,10 @@ void weft__http_count_out(struct exchange *exchange);
 void weft__http_exchange_put(struct exchange *exchange);
 /* Answers requests of the connection until there are no more: a task of the pool. */
 void weft__http_exchange_run(void *exchange);
+/* The client of a connection that a worker has is gone: whether its handler is to be told. Under the door's lock. And: it has
+ * been told. */
+bool weft__http_exchange_tell(struct exchange *exchange);
+void weft__http_exchange_told(struct exchange *exchange);
 /* Told by the pool of a handler that crashed. */
 void weft__http_exchange_crashed(const weft_panic_info *info, void (*function)(void *), void *arg,
                                  void *server);

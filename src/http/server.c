@@ -101,11 +101,13 @@ static int64_t bound_connections(const weft_http_options *options)
 
 /* Parts, each made by one function and undone by another, which may be called if it was not made. */
 
+/* Each request binds its worker. One that was bound before can be without memory. */
 static int bind_worker(void **state, void *data)
 {
     weft_http_server *server = data;
     (void)state;
-    return weft_context_bind(server->context, NULL);
+    int error = weft_context_bind(server->context, NULL);
+    return error == 0 ? weft_context_bind(NULL, NULL) : error;
 }
 
 static int open_pools(weft_http_server *server)
@@ -124,7 +126,8 @@ static int open_pools(weft_http_server *server)
                               .on_panic = weft__http_exchange_crashed,
                               .isolate_crashes = options->isolate_crashes,
                               .data = server};
-    int error = weft_context_open(&server->context, NULL, NULL);
+    weft_context_options own = {.key = server, .value = server};
+    int error = weft_context_open(&server->context, NULL, &own);
     if (error == 0)
         error = weft_context_open(&server->streams, server->context, NULL);
     if (error == 0)
@@ -400,7 +403,7 @@ int weft_http_stop(weft_http_server *server, int64_t deadline)
     if (server == NULL)
         return -EINVAL;
     weft_context *before = weft_context_current();
-    if (before != NULL && (before == server->context || before == server->streams))
+    if (weft_context_value(before, server) == server)
         return -EDEADLK;
     atomic_u32_store_release(&server->stopping, 1);
     weft_context_cancel(server->streams);

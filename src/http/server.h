@@ -28,6 +28,9 @@
  *   a turn of TLS       A session reads a bounded number of records in a turn (tls.h). One that has more to read is
  *                       the door's, also if a worker had it, and its event is asked for again: its socket is
  *                       readable, or writable, or becomes writable when the client takes what it was sent.
+ *   reset | handler     The door, told that the client is gone while a worker has the connection, has the handler's context
+ *                       cancelled (exchange.h). The connection leads to the exchange until the worker has given it
+ *                       back or closed it, which is under the lock; only after that the exchange is given up.
  *   close | event       An event of a connection that a worker has closed may be in the door's hands. So only the door
  *                       frees the record, before it asks for events the next time.
  *
@@ -94,6 +97,7 @@ struct connection {
     struct connection *next,
         *previous; /* in a list of its door; next also in the list of the dead */
     struct door *door;
+    struct exchange *exchange; /* of the worker that has it; else NULL */
     struct tls *tls;
     struct peer *client; /* by PROXY, of a trusted peer; family 0: it did not say. NULL: the peer */
     union {
@@ -124,6 +128,7 @@ struct door {
     struct connections lists[LISTS];
     struct connection *dead; /* closed, to be freed by the door */
     int64_t count;           /* connections, without the dead */
+    weft_context *context;   /* under the server's: above those of its requests */
     bool told;               /* it knows of the stop: the door's own */
     int64_t deaf_until;      /* no descriptors left: no accept until then: the door's own */
 };
@@ -139,9 +144,10 @@ struct weft_http_server {
 
     weft_pool *pool;
     weft_object_pool *exchanges;
-    weft_context *context; /* workers are bound to it: cancelled when the rest is cut off */
-    weft_context
-        *streams; /* under it: handlers that would not end by themselves. Cancelled by a stop */
+    /* Above those of all requests: cancelled when the rest is cut off. It has the server as a value, under its address. */
+    weft_context *context;
+    /* Under it, above those of handlers that would not end by themselves. Cancelled by a stop. */
+    weft_context *streams;
     struct limits *limits;     /* by address */
     struct networks *networks; /* trusted proxies; NULL: none */
     weft_mutex places;         /* guards `streaming`, and the pool's capacity with it */
@@ -169,8 +175,8 @@ void weft__http_door_run(void *door);
 /* From a worker: the connection waits again, with the bytes of its next head that are there;
  * false if there is something to read first: then it is still the worker's. */
 bool weft__http_release(struct connection *connection, struct partial *partial);
-/* The connection is the worker's from now on. By the door. */
-void weft__http_take(struct connection *connection);
+/* The connection is the worker's from now on, with the exchange. By the door. */
+void weft__http_take(struct connection *connection, struct exchange *exchange);
 /* The connection waits, in that list and with its deadline. By the door. */
 void weft__http_move(struct connection *connection, enum list list);
 /* A new one, given to a door; false if it could not be watched: it is closed then. */

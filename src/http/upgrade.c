@@ -51,19 +51,34 @@ void weft__http_end_stream(weft_http_server *server)
     (void)change_streaming(server, -1);
 }
 
+/* From now on both contexts are cancelled if the client goes; -ECONNRESET if it has gone. */
+static int become_stream(struct exchange *exchange, weft_context *stream)
+{
+    struct door *door = exchange->connection->door;
+    weft_mutex_lock(&door->lock);
+    bool gone =
+        exchange->context != NULL && atomic_u32_load_relaxed(&exchange->telling) != TELLING_OPEN;
+    if (!gone)
+        exchange->stream = stream;
+    weft_mutex_unlock(&door->lock);
+    return gone ? -ECONNRESET : 0;
+}
+
 int weft__http_response_stream(weft_http_response *response)
 {
     struct exchange *exchange = exchange_of_response(response);
-    int error = weft_context_bind(exchange->server->streams, NULL);
+    weft_context *stream;
+    int error = weft_context_open(&stream, exchange->server->streams, NULL);
     if (error != 0)
         return error;
     response->crowded = (uint16_t)weft__http_lend(exchange);
-    if (response->crowded != 0) {
-        (void)weft_context_bind(exchange->server->context, NULL);
-        return -EAGAIN;
-    }
-    response->streaming = true;
-    return 0;
+    error = response->crowded != 0 ? -EAGAIN : become_stream(exchange, stream);
+    if (error != 0)
+        weft_context_close(stream);
+    else
+        (void)weft_context_bind(stream, NULL); /* it has been bound: there is memory */
+    response->streaming = error == 0;
+    return error;
 }
 
 int weft_http_upgrade(weft_http_response *response, const char *protocol)

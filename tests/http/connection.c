@@ -58,7 +58,7 @@ static void begin(void)
     CHECK(has_rung());
     connection = door.lists[LIST_READING].first;
     CHECK(connection != NULL);
-    weft__http_take(connection);
+    weft__http_take(connection, NULL);
     CHECK_PTR(door.lists[LIST_BUSY].first, connection);
     endless = false;
 }
@@ -219,7 +219,7 @@ static void is_given_back(void)
     CHECK(weft__http_release(connection, NULL));
     CHECK_PTR(door.lists[LIST_IDLE].first, connection);
     CHECK(connection->deadline > weft_after(1000 * WEFT_S));
-    weft__http_take(connection);
+    weft__http_take(connection, NULL);
 
     struct partial *partial = weft__http_allocate(sizeof *partial);
     CHECK(partial != NULL);
