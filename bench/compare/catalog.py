@@ -54,6 +54,8 @@ CASES = [
     Case("http_json_p99", "HTTP, 10 KB of JSON there and back, one core: 99th percentile of the latency",
          readme=False, of="http_json"),
     Case("http_idle", "HTTP, memory of an idle connection", tool="wrk"),
+    Case("http_tls_silent", "HTTPS, memory of a connection before its first byte", tool="openssl"),
+    Case("http_tls_idle", "HTTPS, memory of an idle connection", tool="openssl"),
 ]
 BY_NAME = {case.name: case for case in CASES}
 

@@ -6,7 +6,8 @@
 
 It speaks as all programs that take part (bench/compare/README.md). The server has the first of the CPUs, wrk the
 second. The figures of http_hello, http_hello_few and http_json are requests in a second, and as ..._p99 the 99th
-percentile of the time from a request to its response; those of http_idle are bytes of resident memory for an idle connection. The
+percentile of the time from a request to its response; those of http_idle are bytes of resident memory for an idle connection,
+those of http_tls_idle for one with TLS, of http_tls_silent for one that has not sent a byte over TLS. The
 parameter server_cpu is the CPU time of the server for a request: on a machine that others use it says more than the rate.
 """
 
@@ -16,8 +17,11 @@ import json
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -32,6 +36,9 @@ RATES = {"http_hello": ("hello", 512), "http_hello_few": ("hello", 64), "http_js
 HELLO = b"hello, world\n"
 SECONDS, WARM_UP, QUICK_SECONDS = 4, 1, 1
 IDLE_MOST, IDLE_QUICK = 100000, 10000
+TLS_COUNT, TLS_QUICK = 10000, 1000
+TLS_CASES = {"http_tls_silent": False, "http_tls_idle": True}  # whether they ask
+TLS_SYSTEMS = ("weft", "nginx")
 SETTLE = 3  # seconds until what was needed for requests and is kept for a while is gone, or not
 FILES_SPARE = 200  # descriptors that are not connections
 
@@ -55,6 +62,9 @@ def cases():
                     yield case, system, version
         if os.access(servers.FLOOD, os.X_OK):
             yield "http_idle", system, version
+        if system in TLS_SYSTEMS and shutil.which("openssl"):
+            for case in TLS_CASES:
+                yield case, system, version
 
 
 def two_cpus():
@@ -134,6 +144,61 @@ def idle(system, quick):
     print(f"peak {peak}")
 
 
+def dial_tls(port, context, asks):
+    """A connection to a server of TLS; if it `asks`, with a handshake and a request behind it. What the client has of the
+    session is dropped: its socket stays."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    if not asks:
+        return connection
+    there, here = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = context.wrap_bio(there, here, server_hostname="localhost")
+
+    def do(call):
+        while True:
+            try:
+                result = call()
+            except ssl.SSLWantReadError:
+                result = None
+            if here.pending:
+                connection.sendall(here.read())
+            if result is not None:
+                return result
+            data = connection.recv(65536)
+            if not data:
+                sys.exit("the server has closed a connection of TLS")
+            there.write(data)
+
+    do(lambda: session.do_handshake() or True)
+    do(lambda: session.write(b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    answer = b""
+    while HELLO not in answer:
+        answer += do(session.read)
+    return connection
+
+
+def idle_tls(case, system, quick):
+    """Memory for a connection with TLS that does nothing. The clients are this process."""
+    here, there = two_cpus()
+    count = min(TLS_QUICK if quick else TLS_COUNT, servers.raise_files() - FILES_SPARE)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    os.sched_setaffinity(0, there)
+    with tempfile.TemporaryDirectory(prefix="weft-tls-") as folder:
+        servers.make_certificate(folder)
+        with servers.Server(system, here, {"tls": folder, "header_timeout": 600, "idle_timeout": 600}) as server:
+            for connection in [dial_tls(server.port, context, True) for _ in range(100)]:
+                connection.close()
+            time.sleep(SETTLE)
+            before, _ = server.memory()
+            connections = [dial_tls(server.port, context, TLS_CASES[case]) for _ in range(count)]
+            time.sleep(SETTLE)
+            after, peak = server.memory()
+            for connection in connections:
+                connection.close()
+    print(f"{case} {(after - before) * 1024 / count:.9g} bytes processors=1 connections={count}")
+    print(f"peak {peak}")
+
+
 def main():
     options = parse_arguments()
     if options.list:
@@ -143,6 +208,8 @@ def main():
         sys.exit(f"there is no case {options.case} of {options.system} here (see --list)")
     elif options.case == "http_idle":
         idle(options.system, options.quick)
+    elif options.case in TLS_CASES:
+        idle_tls(options.case, options.system, options.quick)
     else:
         rate(options.case, options.system, options.quick)
 

@@ -2,13 +2,13 @@
  * server.c: weft-http-bench: the server that bench/http and bench/flood measure; a user's program, by weft/http.h only.
  *
  *     weft-http-bench [--port N] [--workers N] [--queue N] [--connections N] [--header-timeout S] [--idle-timeout S]
- *                     [--stats]
+ *                     [--tls FOLDER] [--stats]
  *     weft-http-bench --versions
  *
  * GET /hello is a short text, POST /json gives the body back, GET /big is 1 GB, GET /sleep?ms=N answers after that
  * time: the same paths as the peers have (bench/peers/go/http, the nginx of bench/http/servers.py). It listens on
  * 127.0.0.1, says "port N" when it does, and serves until SIGTERM or SIGINT. --stats: at the end it says on stderr what
- * it has counted.
+ * it has counted. --tls: it speaks TLS, with cert.pem and key.pem of the folder.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -72,15 +72,18 @@ static void route(weft_http_request *request, weft_http_response *response, void
 
 struct arguments {
     weft_http_options options;
+    const char *tls;
     long port;
     int versions, stats;
 };
 
 static void usage(void)
 {
-    fputs("usage: weft-http-bench [--port N] [--workers N] [--queue N] [--connections N]\n"
-          "                       [--header-timeout S] [--idle-timeout S] [--stats] | --versions\n",
-          stderr);
+    fputs(
+        "usage: weft-http-bench [--port N] [--workers N] [--queue N] [--connections N]\n"
+        "                       [--header-timeout S] [--idle-timeout S] [--tls FOLDER] [--stats]\n"
+        "       weft-http-bench --versions\n",
+        stderr);
     exit(2);
 }
 
@@ -93,6 +96,7 @@ static struct arguments parse(int argc, char **argv)
         {"connections", required_argument, NULL, 'c'},
         {"header-timeout", required_argument, NULL, 'h'},
         {"idle-timeout", required_argument, NULL, 'i'},
+        {"tls", required_argument, NULL, 't'},
         {"stats", no_argument, NULL, 's'},
         {"versions", no_argument, NULL, 'v'},
         {0},
@@ -119,6 +123,9 @@ static struct arguments parse(int argc, char **argv)
         case 'i':
             arguments.options.idle_timeout = number * WEFT_S;
             break;
+        case 't':
+            arguments.tls = optarg;
+            break;
         case 's':
             arguments.stats = 1;
             break;
@@ -136,6 +143,17 @@ static void fail(const char *what, int error)
 {
     fprintf(stderr, "weft-http-bench: %s: %s\n", what, strerror(-error));
     exit(1);
+}
+
+static int listen_at(weft_http_server *server, const char *address, const char *folder)
+{
+    char certificate[4096], key[4096];
+    if (folder == NULL)
+        return weft_http_listen(server, address, NULL);
+    (void)snprintf(certificate, sizeof certificate, "%s/cert.pem", folder);
+    (void)snprintf(key, sizeof key, "%s/key.pem", folder);
+    return weft_http_listen_tls(server, address, NULL,
+                                &(weft_http_tls){.certificate = certificate, .key = key});
 }
 
 static void say_port(weft_http_server *server)
@@ -178,7 +196,7 @@ int main(int argc, char **argv)
     error = weft_http_open(&server, &arguments.options);
     if (error != 0)
         fail("weft_http_open", error);
-    error = weft_http_listen(server, address, NULL);
+    error = listen_at(server, address, arguments.tls);
     if (error != 0)
         fail(address, error);
     say_port(server);

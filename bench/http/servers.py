@@ -45,7 +45,8 @@ http {{
     keepalive_timeout {idle}s;
     client_header_timeout {header}s;
     server {{
-        listen 127.0.0.1:{port} backlog=4096;
+        listen 127.0.0.1:{port} {tls}backlog=4096;
+        {certificate}
         root {folder}/files;
         location = /hello {{ return 200 "hello, world\\n"; }}
     }}
@@ -80,6 +81,13 @@ def versions():
 
 def nginx_path():
     return shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+
+
+def make_certificate(folder):
+    """cert.pem and key.pem for localhost: P-256, as most have it."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-subj", "/CN=localhost", "-days", "30", "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem"],
+                   check=True, capture_output=True)
 
 
 def free_port():
@@ -154,7 +162,8 @@ class Server:
         options = self.options
         self.start_and_read_port([
             WEFT, "--workers", options["workers"], "--queue", options["queue"], "--connections", options["connections"],
-            "--header-timeout", options["header_timeout"], "--idle-timeout", options["idle_timeout"]
+            "--header-timeout", options["header_timeout"], "--idle-timeout", options["idle_timeout"],
+            *(["--tls", options["tls"]] if "tls" in options else [])
         ])
 
     def start_go(self):
@@ -167,6 +176,7 @@ class Server:
 
     def start_nginx(self):
         self.folder, self.port = tempfile.mkdtemp(prefix="weft-nginx-"), free_port()
+        tls = self.options.get("tls")
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         (Path(self.folder) / "files").mkdir()
         with open(Path(self.folder) / "files" / "big", "wb") as big:
@@ -175,6 +185,7 @@ class Server:
         config = Path(self.folder) / "nginx.conf"
         config.write_text(NGINX.format(
             user="user root;" if os.geteuid() == 0 else "", folder=self.folder, port=self.port, files=files,
+            tls="ssl " if tls else "", certificate=f"ssl_certificate {tls}/cert.pem; ssl_certificate_key {tls}/key.pem;" if tls else "",
             connections=2 * files, idle=self.options["idle_timeout"], header=self.options["header_timeout"]),
                           encoding="utf-8")
         self.start([nginx_path(), "-p", self.folder, "-c", config, "-e", f"{self.folder}/error.log"])

@@ -297,7 +297,8 @@ static bool shake(struct connection *connection)
     if (error == -EAGAIN) {
         go_on_later(connection);
     } else if (error != 0) {
-        count_up(&connection->door->server->bad);
+        weft_http_server *server = connection->door->server;
+        count_up(error == -ENOMEM ? &server->accept_errors : &server->bad);
         if (error == -EPROTOTYPE)
             weft__http_refuse_plain(connection);
         else

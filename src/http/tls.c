@@ -33,6 +33,11 @@
  * What is in `ahead` no longer makes the socket readable, and whether it is a whole record is known
  * by reading only. Hence a reader goes on until -EAGAIN before it waits for the socket.
  *
+ * Memory. A client that has sent nothing costs this record: the SSL is made when its first byte is
+ * there. A handshake under way takes 42 KB (two buffers of 16 KiB, and the SSL); an idle session 14
+ * KB, of which nothing is a buffer (SSL_MODE_RELEASE_BUFFERS) and nothing can be freed by a call of
+ * OpenSSL's; docs/design/http.md says what holds them.
+ *
  * After an error a session is broken for good: every call says the same again, and no alert is sent
  * at its end.
  *
@@ -71,7 +76,8 @@ struct tls_keys {
 };
 
 struct tls {
-    SSL *ssl;
+    struct tls_keys *keys;
+    SSL *ssl; /* NULL: nothing has come yet */
     int fd;
     int socket; /* what it said in this call: 0; -ECONNRESET, also at its end; another error */
     int broken; /* the error that ended the session; 0 */
@@ -427,24 +433,34 @@ void weft__http_tls_keys_close(struct tls_keys *keys)
 struct tls *weft__http_tls_open(struct tls_keys *keys, int fd)
 {
     struct tls *tls = weft__http_allocate(sizeof *tls);
-    if (tls == NULL)
-        return NULL;
+    if (tls != NULL)
+        *tls = (struct tls){.keys = keys, .fd = fd, .wants = WEFT_READABLE};
+    return tls;
+}
+
+/* Makes the SSL, if there is something for it to read. 0; -EAGAIN; or what the socket says. */
+static int begin_session(struct tls *tls)
+{
+    char first;
+    int64_t got = weft__http_peek(tls->fd, &first, 1);
+    if (got <= 0)
+        return got == 0 ? -ECONNRESET : (int)got;
     ERR_clear_error();
-    *tls = (struct tls){.ssl = SSL_new(keys->context), .fd = fd, .wants = WEFT_READABLE};
-    BIO *bio = BIO_new(keys->method);
-    if (tls->ssl == NULL || bio == NULL) {
+    SSL *ssl = SSL_new(tls->keys->context);
+    BIO *bio = BIO_new(tls->keys->method);
+    if (ssl == NULL || bio == NULL) {
         BIO_free(bio);
-        SSL_free(tls->ssl);
-        weft__http_free(tls);
+        SSL_free(ssl);
         ERR_clear_error();
-        return NULL;
+        return -ENOMEM;
     }
     BIO_set_data(bio, tls);
-    SSL_set_bio(tls->ssl, bio, bio); /* which is the session's now */
-    SSL_set_msg_callback(tls->ssl, on_message);
-    SSL_set_msg_callback_arg(tls->ssl, tls);
-    SSL_set_accept_state(tls->ssl);
-    return tls;
+    SSL_set_bio(ssl, bio, bio); /* which is the session's now */
+    SSL_set_msg_callback(ssl, on_message);
+    SSL_set_msg_callback_arg(ssl, tls);
+    SSL_set_accept_state(ssl);
+    tls->ssl = ssl;
+    return 0;
 }
 
 /* OpenSSL knows the methods GET, HEAD, POST, PUT and CONNECT in place of a record, and sends no alert then. */
@@ -503,6 +519,11 @@ int weft__http_tls_handshake(struct tls *tls)
     (void)weft__http_tls_flush(tls);
     if (tls->broken != 0)
         return tls->broken;
+    int error = tls->ssl == NULL ? begin_session(tls) : 0;
+    if (error != 0) {
+        tls->broken = error != -EAGAIN ? error : 0;
+        return error;
+    }
     begin(tls);
     int result = SSL_do_handshake(tls->ssl);
     if (result != 1)

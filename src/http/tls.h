@@ -21,10 +21,11 @@ int weft__http_tls_keys_open(struct tls_keys **keys, const weft_http_tls *option
 /* When its sessions are closed. NULL is fine. */
 void weft__http_tls_keys_close(struct tls_keys *keys);
 
-/* A session on a connected, non-blocking socket. NULL without memory. */
+/* A session on a connected, non-blocking socket: a small record until the first byte is there.
+ * NULL without memory. Reads and writes come after the handshake. */
 struct tls *weft__http_tls_open(struct tls_keys *keys, int fd);
 /* Goes on with the handshake. 0 when it is complete; -EAGAIN; -EPROTOTYPE if the client speaks plain HTTP; -EPROTO, or what the
- * socket says. */
+ * socket says; -ENOMEM. */
 int weft__http_tls_handshake(struct tls *tls);
 /* As recv would, with a negative errno value instead of errno: -EAGAIN. 0: closed by the peer; a
  * close without the alert is -ECONNRESET. Bytes that are here already do not make the socket

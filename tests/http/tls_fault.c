@@ -142,6 +142,8 @@ static void turned_out(weft_http_server *server, int port, enum call call, long 
     int64_t errors = stats_of(server).accept_errors;
     start_failing(call, number, false);
     int fd = dial(port);
+    if (call == SESSION || call == STREAM) /* it is made for the first byte */
+        CHECK_EQ(send(fd, "\x16", 1, MSG_NOSIGNAL), 1);
     CHECK(weft_fd_wait(fd, WEFT_READABLE, WEFT_NEVER) > 0);
     CHECK(recv(fd, &byte, 1, 0) <= 0);
     close(fd);
