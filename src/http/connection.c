@@ -153,7 +153,7 @@ void weft__http_close_connection(struct connection *connection)
     weft__http_set_remove(door->set, connection->fd);
     weft__http_tls_close(connection->tls);
     if (connection->list != LIST_LINGERING)
-        weft__http_free(connection->partial);
+        weft__http_partial_put(server->partials, connection->partial);
     weft__http_forget_client(connection);
 
     weft_mutex_lock(&door->lock);
@@ -175,7 +175,7 @@ void weft__http_linger(struct connection *connection)
 {
     struct door *door = connection->door;
     int64_t deadline = deadline_of(door, LIST_LINGERING), end = weft_after(HTTP_LINGER_TIME);
-    weft__http_free(connection->partial);
+    weft__http_partial_put(door->server->partials, connection->partial);
     connection->partial = NULL;
     weft__http_tls_close(connection->tls); /* says the end; what comes now is not even decrypted */
     connection->tls = NULL;

@@ -263,7 +263,7 @@ bool weft__http_exchange_save(struct exchange *exchange, struct partial **partia
     *partial = NULL;
     if (exchange->in_size == 0)
         return true;
-    struct partial *saved = weft__http_allocate(sizeof *saved + exchange->in_size);
+    struct partial *saved = weft__http_partial_get(exchange->server->partials, exchange->in_size);
     if (saved == NULL)
         return false;
     saved->size = exchange->in_size;
@@ -284,7 +284,7 @@ void weft__http_exchange_restore(struct exchange *exchange, struct connection *c
     exchange->in_size = partial->size;
     exchange->seen = partial->seen;
     connection->partial = NULL;
-    weft__http_free(partial);
+    weft__http_partial_put(exchange->server->partials, partial);
 }
 
 /* Answering. */
@@ -445,7 +445,7 @@ static bool go_on(struct exchange *exchange)
             weft__http_exchange_put(exchange);
             return false;
         }
-        weft__http_free(partial);
+        weft__http_partial_put(exchange->server->partials, partial);
         (void)atomic_u32_exchange_acquire(&connection->readable, 0);
         exchange->drained = false;
     }

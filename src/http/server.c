@@ -203,6 +203,7 @@ static void free_server(weft_http_server *server)
         weft__http_door_close(&server->doors[i]);
     weft__http_free(server->doors);
     weft__http_limits_close(server->limits);
+    weft__http_partials_close(server->partials);
     weft__http_networks_close(server->networks);
     weft__http_free(server->name);
     weft__http_free(server);
@@ -242,7 +243,8 @@ int weft_http_open(weft_http_server **out, const weft_http_options *options)
     int error = set_options(&server->options) ? 0 : -EINVAL;
     if (error == 0) {
         server->most_connections = bound_connections(&server->options);
-        error = open_options(server);
+        server->partials = weft__http_partials_open();
+        error = server->partials != NULL ? open_options(server) : -ENOMEM;
     }
     if (error == 0)
         error = open_pools(server);

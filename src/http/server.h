@@ -50,6 +50,7 @@
 #include "base/atomic.h"
 #include "http/limit.h"
 #include "http/networks.h"
+#include "http/partial.h"
 #include "http/sys.h"
 #include "http/tls.h"
 
@@ -77,12 +78,6 @@ struct listener {
 };
 
 enum list { LIST_READING, LIST_IDLE, LIST_LINGERING, LIST_BUSY, LISTS };
-
-/* Bytes of a head that is not whole: no more memory than they need. */
-struct partial {
-    size_t size, seen; /* seen: how far the parser has looked */
-    char bytes[];
-};
 
 /* What comes next over a new connection. */
 enum stage {
@@ -152,6 +147,7 @@ struct weft_http_server {
     struct networks *networks; /* trusted proxies; NULL: none */
     weft_mutex places;         /* guards `streaming`, and the pool's capacity with it */
     int64_t streaming;         /* workers that count as streams: the capacity is higher by that */
+    struct partials *partials; /* memory of heads that are not whole */
     char *name;                /* of the field Server */
 
     struct door *doors;

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
@@ -46,6 +47,17 @@ void *weft__http_resize(void *memory, size_t size)
 void weft__http_free(void *memory)
 {
     free(memory);
+}
+
+void *weft__http_map(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+void weft__http_unmap(void *memory, size_t size)
+{
+    (void)munmap(memory, size);
 }
 
 /* Sets. */

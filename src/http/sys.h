@@ -21,6 +21,9 @@ int weft__http_errno(void); /* for sys*.c only */
 void *weft__http_allocate(size_t size); /* NULL without memory */
 void *weft__http_resize(void *memory, size_t size);
 void weft__http_free(void *memory);
+/* Whole pages of zeros, which the system has again when they are unmapped; NULL without memory. */
+void *weft__http_map(size_t size);
+void weft__http_unmap(void *memory, size_t size);
 
 /* ---- sets of descriptors ---- */
 

@@ -221,7 +221,7 @@ static void is_given_back(void)
     CHECK(connection->deadline > weft_after(1000 * WEFT_S));
     weft__http_take(connection, NULL);
 
-    struct partial *partial = weft__http_allocate(sizeof *partial);
+    struct partial *partial = weft__http_partial_get(NULL, 1);
     CHECK(partial != NULL);
     CHECK(weft__http_release(connection, partial));
     CHECK_PTR(door.lists[LIST_READING].first, connection);
