@@ -25,7 +25,8 @@
 
 /* REFUSALS: of requests of one connection, one behind the other; then it is closed, so that others get their turn. */
 /* Few events at a time: what is read is answered while it is in the caches (docs/design/http.md has figures). */
-enum { EVENTS = 32, ACCEPTS = 64, REFUSALS = 32 };
+/* ACCEPTS_TLS: each is a handshake of some 150 us soon; what costs less comes between them. */
+enum { EVENTS = 32, ACCEPTS = 64, ACCEPTS_TLS = 1, REFUSALS = 32 };
 #define DEAF (50 * WEFT_MS)
 
 int weft__http_door_open(struct door *door, weft_http_server *server)
@@ -149,7 +150,7 @@ static void accept_some(struct door *door, const struct listener *listener)
 {
     weft_http_server *server = door->server;
     struct peer peer;
-    for (int i = 0; i < ACCEPTS; i++) {
+    for (int i = 0; i < (listener->keys != NULL ? ACCEPTS_TLS : ACCEPTS); i++) {
         int fd = weft__http_accept(listener->fd, &peer);
         if (fd >= 0) {
             welcome(door, fd, &peer, listener);

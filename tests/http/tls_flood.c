@@ -156,6 +156,24 @@ static void a_head_takes_turns(void)
     end(server);
 }
 
+/* Each costs a handshake, so those behind them that cost less come between. */
+static void newcomers_take_turns(void)
+{
+    enum { NEWCOMERS = 20 };
+    int port, fds[NEWCOMERS];
+    weft_http_server *server = serve_tls((weft_http_options){.handler = hello, .doors = 1}, &port);
+    atomic_store(&hold, true);
+    for (int i = 0; i < NEWCOMERS; i++)
+        fds[i] = dial(port);
+    let_door_go();
+    while (stats_of(server).accepted < NEWCOMERS)
+        (void)weft_sleep(WEFT_MS);
+    CHECK(atomic_load(&looks) >= NEWCOMERS);
+    for (int i = 0; i < NEWCOMERS; i++)
+        close(fds[i]);
+    end(server);
+}
+
 static void a_flood_ends(void)
 {
     int port, updates = 0;
@@ -177,6 +195,7 @@ int main(void)
     RUN_BOTH(updates_without_end);
     RUN_BOTH(some_between_data);
     RUN_PLAIN(a_head_takes_turns, "doors wait for the kernel");
+    RUN_PLAIN(newcomers_take_turns, "doors wait for the kernel");
     RUN_PLAIN(a_flood_ends, "doors wait for the kernel");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(open_descriptors(), before);
