@@ -58,10 +58,21 @@ int64_t weft__sys_now_coarse(void);
 void weft__sys_sleep_until(int64_t deadline);
 void weft__sys_yield(void);
 
+#ifdef WEFT_DEBUG
+/* For tests of debug builds: how often a second the counter runs; 0: as the CPU's does. */
+extern atomic_u64 weft__sys_ticks_given;
+uint64_t weft__sys_ticks_at(uint64_t rate);
+#endif
+
 /* A counter that is cheap to read and grows with time, for "has enough time passed to look at the
  * clock"; a few units a nanosecond at most. It decides how often, never what. */
 static inline uint64_t weft__sys_ticks(void)
 {
+#ifdef WEFT_DEBUG
+    uint64_t given = atomic_u64_load_relaxed(&weft__sys_ticks_given);
+    if (given != 0)
+        return weft__sys_ticks_at(given);
+#endif
 #if defined(__x86_64__)
     uint32_t low, high;
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
@@ -72,6 +83,9 @@ static inline uint64_t weft__sys_ticks(void)
     return ticks;
 #endif
 }
+
+/* A guess how often a second it runs. */
+uint64_t weft__sys_tick_rate(void);
 
 /* Futexes. Wait returns 0 when woken (also for no reason), -EAGAIN if *word != expected, or
  * -ETIMEDOUT; the deadline is on the monotonic clock, INT64_MAX for none. */

@@ -49,13 +49,6 @@
 #include "sched/sched.h"
 #include "sched/switch.h"
 
-/* About 0.4 ms. Not by the monitor's clock: it may be missing. */
-#if defined(__x86_64__)
-uint64_t weft__patience = 1 << 20;
-#else
-uint64_t weft__patience = 1 << 13;
-#endif
-
 enum { SHARE_MOST = 32, HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 6, PAGE = 4096 };
 
 struct sched weft__sched;
@@ -101,10 +94,11 @@ static bool streak_ends(struct processor *processor)
     uint32_t head = atomic_u32_load_relaxed(&processor->head);
     if (ring_length(processor) == 0 || !is_patient(processor->ring[head % RING_SIZE]))
         return true;
-    uint64_t ticks = weft__sys_ticks();
+    uint64_t ticks = weft__sys_ticks(); /* not the monitor's clock: it may be missing */
+    ticks_learn();
     if (processor->streak == STREAK_LOOK)
         processor->streak_since = ticks;
-    return ticks - processor->streak_since > weft__patience;
+    return ticks - processor->streak_since > atomic_u64_load_relaxed(&weft__ticks.patience);
 }
 
 noinline struct weft_fiber *weft__streak_look(struct processor *processor, struct weft_fiber *fiber)

@@ -37,13 +37,6 @@
 
 enum { EVENTS_MOST = 64 };
 
-/* How much the cheap counter must have grown before a busy machine looks: about 25 us. */
-#if defined(__x86_64__)
-enum { POLL_TICKS = 65536 };
-#else
-enum { POLL_TICKS = 1024 };
-#endif
-
 static struct {
     int epoll, event, timer; /* timer is -1 where epoll_pwait2 works */
     atomic_u32 signaled;
@@ -162,7 +155,8 @@ bool weft__poller_poll(void)
 noinline void weft__poller_look(struct processor *processor)
 {
     uint64_t ticks = weft__sys_ticks();
-    if (ticks - processor->polled < POLL_TICKS ||
+    ticks_learn();
+    if (ticks - processor->polled < atomic_u64_load_relaxed(&weft__ticks.poll) ||
         atomic_i64_load_relaxed(&weft__sched.sleep_until) != NO_WATCHER)
         return;
     processor->polled = ticks;

@@ -172,6 +172,7 @@ static int start(void)
     weft__sched.stack_class = (uint8_t)weft__stack_class(settings.stack_size);
     atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
     atomic_i64_store_relaxed(&weft__sched.housekeeping, WEFT_NEVER);
+    weft__ticks_start();
     weft__sys_threads_inherit();
     weft__barrier_choose(settings.membarrier);
     weft__stack_start(settings.guard_install, settings.guard_many, settings.guard_pages);

@@ -27,6 +27,7 @@
 #include "sched/inject.h"
 #include "sched/seeded.h"
 #include "sched/thread.h"
+#include "sched/ticks.h"
 
 enum action { ACTION_YIELD, ACTION_PARK, ACTION_END, ACTION_QUEUE, ACTION_MOVE, ACTION_CRASH };
 
@@ -187,8 +188,6 @@ void weft__ready(struct weft_fiber *fiber, bool next);
 void weft__enqueue(struct processor *processor, struct weft_fiber *fiber);
 /* If the fiber has not begun and is among the last in the ring: it runs next. */
 void weft__expedite(struct processor *processor, struct weft_fiber *fiber);
-/* How long, in ticks, fibers that can wait do so behind runnext. */
-extern uint64_t weft__patience;
 /* After some turns of runnext in a row: the next fiber, which may be the ring's; then this one is behind it. */
 struct weft_fiber *weft__streak_look(struct processor *processor, struct weft_fiber *fiber);
 /* The next fiber that the processor has itself, or NULL: runnext, but not more than STREAK_LOOK

@@ -21,15 +21,6 @@
  * is empty. */
 enum { FILL_MOST = RING_SIZE / 2, SHARE_LEAST = (RING_SIZE + 7) / 8 };
 
-/* How much the cheap counter must have grown before the clock is read again: about 1.5 us. Cheaper still is a fiber that
- * has read the clock before it left, to sleep: where many do the counter is not read at all. */
-#define LOOK_TIME ((int64_t)1500)
-#if defined(__x86_64__)
-enum { LOOK_TICKS = 4096 };
-#else
-enum { LOOK_TICKS = 32 };
-#endif
-
 /* Under the wheel's lock; the ring has room. */
 static void fire(struct timer *timer, void *context)
 {
@@ -103,13 +94,17 @@ uint32_t weft__timers_fire_exact(struct processor *processor, int64_t *now, bool
 void weft__timers_look(struct processor *processor, int64_t clock)
 {
     should(!seeded()); /* the clock of a test run moves elsewhere */
+    /* Cheaper than the counter is a fiber that has read the clock before it left, to sleep: where many do the counter is not
+     * read at all. */
     if (clock != 0) {
-        if (clock - processor->looked_at < LOOK_TIME && ring_length(processor) > 0)
+        if (clock - processor->looked_at < TIME_LOOK && ring_length(processor) > 0)
             return;
     } else {
         uint64_t ticks = weft__sys_ticks();
-        if (ticks - processor->looked < LOOK_TICKS && ring_length(processor) > 0)
+        if (ticks - processor->looked < atomic_u64_load_relaxed(&weft__ticks.look) &&
+            ring_length(processor) > 0)
             return;
+        ticks_learn();
         processor->looked = ticks;
         clock = weft__sys_now();
     }

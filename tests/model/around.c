@@ -251,6 +251,12 @@ bool weft__seeded_chance(uint32_t times)
     model_fail("a test run");
 }
 
+struct ticks weft__ticks;
+
+void weft__ticks_learn(void)
+{
+}
+
 void weft__depth_check(const struct weft_fiber *fiber)
 {
     (void)fiber; /* deep is what runs here, and its stacks are small */

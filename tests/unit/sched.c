@@ -282,10 +282,10 @@ static void grow_tree(void *arg)
 /* However slow it is: without the moments at which those that can wait have waited long enough. */
 static void a_tree_is_walked_depth_first(void)
 {
-    uint64_t patience = weft__patience;
-    weft__patience = UINT64_MAX;
+    weft__ticks_set(1);
+    atomic_u64_store_relaxed(&weft__ticks.patience, UINT64_MAX);
     on_processors(1, grow_tree);
-    weft__patience = patience;
+    weft__ticks_forget();
     CHECK(fork_join.most >= TREE_DEPTH / 2);
     CHECK(fork_join.most <= TREE_BEGUN_MOST);
 }
