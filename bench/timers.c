@@ -1,7 +1,7 @@
 /*
- * timers.c: what a timer costs while a million are outstanding.
+ * timers.c: what a timer costs while a thousand to a million are outstanding.
  *
- * A million timers are armed one after the other, each due at a random moment in the second second from the
+ * The timers are armed one after the other, each due at a random moment in the second second from the
  * start, and all fire. The figure is the CPU time of the whole process, user and system, divided by the
  * timers: an arm, a fire, the call of an empty function, and what it takes to be awake at the right moments.
  * Wall time would say nothing: it is two seconds. With --quick there are fewer, and the moments are nearer.
@@ -52,6 +52,24 @@ const struct bench_case bench_timers_cases[] = {
      .metrics = {{"", "ns/op"}},
      .measure = measure,
      .size = 1000000,
+     .cold = true},
+    {.name = "timers_100k",
+     .what = "the same of 100,000",
+     .metrics = {{"", "ns/op"}},
+     .measure = measure,
+     .size = 100000,
+     .cold = true},
+    {.name = "timers_10k",
+     .what = "the same of 10,000",
+     .metrics = {{"", "ns/op"}},
+     .measure = measure,
+     .size = 10000,
+     .cold = true},
+    {.name = "timers_1k",
+     .what = "the same of 1,000",
+     .metrics = {{"", "ns/op"}},
+     .measure = measure,
+     .size = 1000,
      .cold = true},
     {.name = NULL},
 };

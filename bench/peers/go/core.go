@@ -36,6 +36,9 @@ var coreCases = []benchCase{
 	{name: "mutex_yield_all", measure: by("ns/op", mutexYield), size: 8},
 	{name: "parked", cold: true, measure: by("bytes", parked), size: 1000000},
 	{name: "timers", cold: true, measure: by("ns/op", timers), size: 1000000},
+	{name: "timers_100k", cold: true, measure: by("ns/op", timers), size: 100000},
+	{name: "timers_10k", cold: true, measure: by("ns/op", timers), size: 10000},
+	{name: "timers_1k", cold: true, measure: by("ns/op", timers), size: 1000},
 }
 
 func yield(fibers int) (float64, string) {
