@@ -16,6 +16,26 @@
  * while this one is moved. Who is armed tells that to the one before, if that is still armed: `armed` holds the last few, and
  * whoever is disarmed or fires leaves it.
  *
+ * A slot may hold a million timers, and to move one that is not in the cache takes up to a microsecond. So one hold
+ * of the latch moves WHEEL_WORK timers at most, and others get the latch and the processor in between. A slot above
+ * level 0 is then one of three:
+ *
+ *     ahead     1 to 63 steps from the hand: timers are added and removed
+ *     dealing   the hand is in it, and it is not empty: its bit in `dealing` is set. Timers are only taken out. `next`
+ *               is 0: somebody goes on with it
+ *     empty     whatever was left when the hand went on is due, since all of its time is over: one splice
+ *
+ * The hand waits for a slot that is being dealt out, so that all fire in the order of their ticks; but for WHEEL_WAITS
+ * holds at most, some thousand timers. If that is not enough it goes on, or a ticker beside a million timers would
+ * miss 30 ms: each firing then moves the hand first, and last deals out what is left, the lowest level (the soonest)
+ * first. Timers of that slot which become due meanwhile are late by what the dealing takes, as they would be if it
+ * were done in one go, and come behind others that were due after them.
+ *
+ * A list does not tell in which slot its last timer is, but that one's `next` is either what `due_end` points at, or
+ * the end of the slot that the timer has noted.
+ *
+ * Order: timers of the same slot keep the order in which they were armed, through all levels and parts.
+ *
  * A wheel belongs to a processor, but anyone may lock it: a fiber that was woken elsewhere disarms
  * its timer, an idle machine fires the timers of a busy processor. Firing happens under the lock,
  * so one who disarms knows afterwards that the timer either never fires or has fired completely.
@@ -24,7 +44,8 @@
  * under a wheel.
  *
  * Rejected: a heap (20 cache misses a timer with a million in it); a wheel that does not deal out
- * (Linux: late by an eighth of the distance); one wheel for all processors (its lock is on every
+ * (Linux: late by an eighth of the distance); a hand that never waits for a slot that is
+ * dealt out in parts (64 timers that are late together fired in the wrong order); one wheel for all processors (its lock is on every
  * sleep); the level of the highest bits in which tick and hand differ (one scan finds the first slot of
  * all levels, but most sleeps of 10 ms cross the end of a round of rounds, are moved once more, with all
  * others that do, and cold: 1.1 times the time of a million sleeps).
@@ -64,12 +85,9 @@ static void link_last(struct timer ***end, struct timer *timer)
     *end = &timer->next;
 }
 
-/* An armed timer is in the list of its slot, or, if its tick has come, in `due`. */
-static struct timer ***end_of_list(struct wheel *wheel, const struct timer *timer)
+static struct wheel_slot *slot_of(struct wheel *wheel, const struct timer *timer)
 {
-    if (tick_of_deadline(timer->deadline) <= wheel->tick)
-        return &wheel->due_end;
-    return &wheel->slots[timer->slot / WHEEL_SLOTS][timer->slot % WHEEL_SLOTS].end;
+    return &wheel->slots[timer->slot / WHEEL_SLOTS][timer->slot % WHEEL_SLOTS];
 }
 
 static void take_out(struct wheel *wheel, struct timer *timer)
@@ -77,8 +95,10 @@ static void take_out(struct wheel *wheel, struct timer *timer)
     *timer->link = timer->next;
     if (timer->next != NULL)
         timer->next->link = timer->link;
+    else if (wheel->due_end == &timer->next)
+        wheel->due_end = timer->link;
     else
-        *end_of_list(wheel, timer) = timer->link;
+        slot_of(wheel, timer)->end = timer->link;
     timer->link = NULL;
     if (wheel->armed[timer->noted] == timer)
         wheel->armed[timer->noted] = NULL;
@@ -108,6 +128,12 @@ static void place(struct wheel *wheel, struct timer *timer, uint64_t tick)
     link_last(&slot->end, timer);
 }
 
+/* The index of the slot of a level that the hand is in. */
+static unsigned index_of_hand(const struct wheel *wheel, unsigned level)
+{
+    return (unsigned)(wheel->tick >> (level * WHEEL_BITS)) % WHEEL_SLOTS;
+}
+
 /* The next occupied slot of a level, or NULL; *start is the tick at which its time begins. */
 static struct wheel_slot *next_slot(struct wheel *wheel, unsigned level, uint64_t *start)
 {
@@ -118,6 +144,9 @@ static struct wheel_slot *next_slot(struct wheel *wheel, unsigned level, uint64_
     uint64_t after = (wheel->tick >> shift) + 1;
     unsigned turn = after % WHEEL_SLOTS;
     occupied = occupied >> turn | occupied << (-turn % WHEEL_SLOTS);
+    occupied &= UINT64_MAX >> 1; /* not the one that the hand is in: it has begun */
+    if (occupied == 0)
+        return NULL;
     uint64_t position = after + (unsigned)__builtin_ctzll(occupied);
     *start = position << shift;
     return &wheel->slots[level][position % WHEEL_SLOTS];
@@ -141,20 +170,10 @@ static void publish_next(struct wheel *wheel)
         if (slot != NULL && slot->earliest < earliest)
             earliest = slot->earliest;
     }
-    int64_t next = wheel->due != NULL ? 0 : WHEEL_EMPTY;
+    int64_t next = wheel->due != NULL || wheel->dealing != 0 ? 0 : WHEEL_EMPTY;
     if (next != 0 && earliest != UINT64_MAX)
         next = time_of_tick(earliest);
     atomic_i64_store_relaxed(&wheel->next, next);
-}
-
-/* Takes the whole list of a slot away and leaves the slot empty. */
-static struct timer *empty_slot(struct wheel *wheel, unsigned level, unsigned index)
-{
-    struct wheel_slot *slot = &wheel->slots[level][index];
-    struct timer *list = slot->first;
-    slot->first = NULL;
-    wheel->occupied[level] &= ~((uint64_t)1 << index);
-    return list;
 }
 
 static void fetch_ahead(const struct timer *timer)
@@ -164,50 +183,99 @@ static void fetch_ahead(const struct timer *timer)
     fetch_line((const void *)(ahead - BEFORE));
 }
 
-static bool is_occupied(const struct wheel *wheel, unsigned level, unsigned *index)
+static void note_empty(struct wheel *wheel, unsigned level, unsigned index)
 {
-    *index = (unsigned)(wheel->tick >> (level * WHEEL_BITS)) % WHEEL_SLOTS;
-    return (wheel->occupied[level] >> *index & 1) != 0;
+    wheel->slots[level][index].first = NULL;
+    wheel->occupied[level] &= ~((uint64_t)1 << index);
 }
 
-/* A slot of level 0 has one tick, so all of it is due. */
-static void add_due(struct wheel *wheel, unsigned index)
+/* The whole list of a slot is due. */
+static void add_due(struct wheel *wheel, unsigned level, unsigned index)
 {
-    struct wheel_slot *slot = &wheel->slots[0][index];
-    struct timer **end = slot->end;
-    struct timer *list = empty_slot(wheel, 0, index);
-    list->link = wheel->due_end;
-    *wheel->due_end = list;
-    wheel->due_end = end;
+    struct wheel_slot *slot = &wheel->slots[level][index];
+    slot->first->link = wheel->due_end;
+    *wheel->due_end = slot->first;
+    wheel->due_end = slot->end;
+    note_empty(wheel, level, index);
 }
 
-/* Deals out the slots that begin where the hand is, from the highest level down. */
-static void deal(struct wheel *wheel)
+/* Deals out the slot of a level that the hand is in, as far as the work goes. */
+static void deal(struct wheel *wheel, unsigned level, uint32_t *work)
 {
-    unsigned index;
-    for (unsigned level = WHEEL_LEVELS; level-- > 1;) {
-        if (!is_occupied(wheel, level, &index))
-            continue;
-        for (struct timer *timer = empty_slot(wheel, level, index), *next; timer != NULL;
-             timer = next) {
-            next = timer->next;
-            fetch_ahead(timer);
-            place(wheel, timer, tick_of_deadline(timer->deadline));
-        }
+    unsigned index = index_of_hand(wheel, level);
+    struct wheel_slot *slot = &wheel->slots[level][index];
+    struct timer *timer = slot->first;
+    for (struct timer *next; timer != NULL && *work > 0; timer = next, --*work) {
+        next = timer->next;
+        fetch_ahead(timer);
+        place(wheel, timer, tick_of_deadline(timer->deadline));
     }
-    if (is_occupied(wheel, 0, &index))
-        add_due(wheel, index);
+    if (timer == NULL) {
+        note_empty(wheel, level, index);
+        wheel->dealing &= ~(1u << level);
+    } else {
+        slot->first = timer;
+        timer->link = &slot->first;
+        wheel->dealing |= 1u << level;
+    }
 }
 
-/* Moves the hand to `tick`; all that is due on the way goes to `due`. */
-static void advance(struct wheel *wheel, uint64_t tick)
+/* The hand goes on. What is left in a slot that it leaves is due. */
+static void move_hand(struct wheel *wheel, uint64_t tick)
 {
-    for (uint64_t start; (start = first_start(wheel)) <= tick;) {
-        wheel->tick = start;
-        deal(wheel);
+    for (uint32_t rest = wheel->dealing; rest != 0; rest &= rest - 1) {
+        unsigned level = (unsigned)__builtin_ctz(rest), shift = level * WHEEL_BITS;
+        if (wheel->tick >> shift == tick >> shift)
+            break; /* nor does it leave one of the higher levels */
+        add_due(wheel, level, index_of_hand(wheel, level));
+        wheel->dealing &= ~(1u << level);
     }
-    if (wheel->tick < tick)
-        wheel->tick = tick;
+    wheel->tick = tick;
+}
+
+static bool is_occupied(const struct wheel *wheel, unsigned level)
+{
+    return (wheel->occupied[level] >> index_of_hand(wheel, level) & 1) != 0;
+}
+
+/* Moves the hand to where some slots begin, and deals those out, the highest first. */
+static void begin_slots(struct wheel *wheel, uint64_t start, uint32_t *work)
+{
+    move_hand(wheel, start);
+    for (unsigned level = WHEEL_LEVELS; level-- > 1;)
+        if (is_occupied(wheel, level) && !(wheel->dealing >> level & 1))
+            deal(wheel, level, work);
+    if (is_occupied(wheel, 0))
+        add_due(wheel, 0, index_of_hand(wheel, 0));
+}
+
+static void deal_rest(struct wheel *wheel, uint32_t *work)
+{
+    while (wheel->dealing != 0 && *work > 0)
+        deal(wheel, (unsigned)__builtin_ctz(wheel->dealing), work);
+}
+
+/* Moves the hand to `tick`, or as far as the work goes; all that is due on the way goes to `due`. */
+static void advance(struct wheel *wheel, uint64_t tick, uint32_t work)
+{
+    uint64_t start;
+    if (wheel->dealing != 0 && wheel->waited < WHEEL_WAITS) {
+        wheel->waited++;
+        deal_rest(wheel, &work);
+        if (wheel->dealing != 0)
+            return;
+    }
+    if (wheel->dealing == 0)
+        wheel->waited = 0;
+    while ((start = first_start(wheel)) <= tick && work > 0) {
+        work--;
+        begin_slots(wheel, start, &work);
+        if (wheel->dealing != 0 && wheel->waited < WHEEL_WAITS)
+            return;
+    }
+    if (start > tick && wheel->tick < tick)
+        move_hand(wheel, tick);
+    deal_rest(wheel, &work);
 }
 
 /* Tells the one that was armed a few before. */
@@ -250,11 +318,12 @@ bool weft__wheel_disarm(struct timer *timer)
     latch_acquire(&wheel->latch);
     bool armed = timer->link != NULL;
     if (armed) {
-        bool due = end_of_list(wheel, timer) == &wheel->due_end;
         take_out(wheel, timer);
         unsigned level = timer->slot / WHEEL_SLOTS, index = timer->slot % WHEEL_SLOTS;
-        if (!due && wheel->slots[level][index].first == NULL) {
-            (void)empty_slot(wheel, level, index);
+        if ((wheel->occupied[level] >> index & 1) && wheel->slots[level][index].first == NULL) {
+            note_empty(wheel, level, index);
+            if (index == index_of_hand(wheel, level))
+                wheel->dealing &= ~(1u << level);
             publish_next(wheel);
         }
     }
@@ -267,7 +336,7 @@ uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
 {
     uint32_t fired = 0;
     latch_acquire(&wheel->latch);
-    advance(wheel, (uint64_t)now >> WHEEL_SHIFT);
+    advance(wheel, (uint64_t)now >> WHEEL_SHIFT, WHEEL_WORK);
     while (wheel->due != NULL && fired < budget) {
         struct timer *timer = wheel->due;
         fetch_ahead(timer);
@@ -296,10 +365,10 @@ uint32_t weft__wheel_fire_exact(struct wheel *wheel, int64_t *now, bool jump, ui
     uint32_t fired = 0;
     latch_acquire(&wheel->latch);
     /* The hand is ahead of the clock by less than a tick: what is due by the clock is due by the hand. */
-    advance(wheel, tick_of_deadline(*now));
+    advance(wheel, tick_of_deadline(*now), UINT32_MAX);
     if (jump && earliest_due(wheel) > *now) {
         for (uint64_t start; wheel->due == NULL && (start = first_start(wheel)) != UINT64_MAX;)
-            advance(wheel, start);
+            advance(wheel, start, UINT32_MAX);
         if (wheel->due != NULL)
             *now = earliest_due(wheel);
     }

@@ -18,6 +18,8 @@ enum {
     WHEEL_SLOTS = 1 << WHEEL_BITS,
     WHEEL_AHEAD = 8,
     WHEEL_LEVELS = 9, /* 54 bits of ticks: all of an int64_t of nanoseconds */
+    WHEEL_WORK = 128, /* timers that one hold of the latch moves, and slots that it begins */
+    WHEEL_WAITS = 8,  /* holds for which the hand waits for a slot that has more */
 };
 
 #define WHEEL_EMPTY INT64_MAX
@@ -38,7 +40,10 @@ struct timer {
 struct wheel {
     struct latch latch;
     atomic_i64 next; /* no timer needs attention before this time; WHEEL_EMPTY if there is none */
-    uint64_t tick;   /* all that is due up to this tick has fired or is in `due` */
+    uint64_t tick;   /* the hand: all slots that begin up to this tick have begun */
+    uint32_t
+        waited; /* holds of the latch for which the hand has waited for a slot to be dealt out */
+    uint32_t dealing; /* levels whose slot has begun and is not dealt out yet: a bit for each */
     struct timer *due, **due_end;     /* first come, first served */
     struct timer *armed[WHEEL_AHEAD]; /* last, in turn; NULL: not any more */
     uint32_t armed_next;

@@ -15,6 +15,7 @@
 
 #define TICK ((int64_t)1 << WHEEL_SHIFT)
 #define NO_BUDGET UINT32_MAX
+#define SOME_OF_MANY 50
 
 /* Some time of the monotonic clock, in the middle of nowhere. */
 #define BEGIN ((int64_t)123456789 * 1000 * 1000)
@@ -310,7 +311,7 @@ static void against_the_oracle(void)
             if (ahead < INT64_MAX / 2 - now)
                 now += ahead;
             uint32_t budget = prng_below(&prng, 4) == 0 ? prng_below(&prng, 8) : NO_BUDGET;
-            if (fire_due(budget) < budget) {
+            if (fire_due(budget) < budget && next() > now) {
                 for (int i = 0; i < COUNT; i++)
                     CHECK(!alarms[i].armed || !tick_has_come(&alarms[i]));
                 CHECK(next() > now);
@@ -318,6 +319,176 @@ static void against_the_oracle(void)
         }
         check_next(alarms, COUNT);
     }
+    for (int i = 0; i < COUNT; i++)
+        disarm(&alarms[i]);
+    fire_due(NO_BUDGET);
+    CHECK_EQ(next(), WHEEL_EMPTY);
+}
+
+/* How many timers were moved or fired since the last call: each is then behind another one. */
+static uint32_t count_moved(const struct alarm *alarms, struct timer ***links, uint32_t count)
+{
+    uint32_t moved = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        moved += alarms[i].timer.link != links[i];
+        links[i] = alarms[i].timer.link;
+    }
+    return moved;
+}
+
+/* However many timers a slot has, one hold of the latch moves few of them. */
+static void a_hold_of_the_latch_is_bounded(void)
+{
+    enum { COUNT = 20000, SOME = 100 };
+    static struct alarm alarms[COUNT];
+    static struct timer **links[COUNT];
+    struct prng prng;
+    prng_seed(&prng, 7);
+    begin(BEGIN);
+    for (int i = 0; i < COUNT; i++)
+        arm(&alarms[i], BEGIN + (prng_below(&prng, 4) + 1) * (TICK << (3 * WHEEL_BITS)) +
+                            prng_below(&prng, TICK << (2 * WHEEL_BITS)));
+    count_moved(alarms, links, COUNT);
+    int64_t holds = 0;
+    uint32_t most = 0;
+    for (now = next(); now != WHEEL_EMPTY; now = next() > now ? next() : now, holds++) {
+        CHECK(fire_due(SOME) <= SOME);
+        uint32_t moved = count_moved(alarms, links, COUNT);
+        most = moved > most ? moved : most;
+        CHECK(moved <= WHEEL_WORK + SOME + 1); /* and one that is the first of its list now */
+    }
+    for (int i = 0; i < COUNT; i++)
+        CHECK_EQ(alarms[i].fired, 1);
+    CHECK(holds > COUNT / (WHEEL_WORK + SOME));
+    printf("  %lld holds, of %u timers at most\n", (long long)holds, most);
+}
+
+/* While a slot with many timers is dealt out, others fire in time. */
+static void others_do_not_wait_for_a_full_slot(void)
+{
+    enum { COUNT = 20000 };
+    static struct alarm alarms[COUNT], soon[COUNT / WHEEL_WORK / 2];
+    const int64_t slot = TICK << (3 * WHEEL_BITS), start = (BEGIN / slot + 2) * slot;
+    struct prng prng;
+    prng_seed(&prng, 9);
+    begin(start - 2 * slot);
+    for (int i = 0; i < COUNT; i++)
+        arm(&alarms[i], start + slot / 2 + prng_below(&prng, (uint32_t)(slot / 4)));
+    now = start;
+    for (int i = 0; i <= WHEEL_WAITS; i++)
+        CHECK_EQ(fire_due(NO_BUDGET), 0);
+    for (size_t i = 0; i < sizeof soon / sizeof *soon; i++) {
+        arm(&soon[i], now + (int64_t)(i % 3) * 64 * TICK + 1);
+        now = soon[i].deadline + TICK;
+        fire_due(NO_BUDGET);
+        if (soon[i].armed)
+            fire_due(NO_BUDGET); /* the work may have been used up on the way */
+        CHECK(!soon[i].armed);
+        CHECK(next() <= now); /* there is more to deal out */
+    }
+    for (now = next(); now != WHEEL_EMPTY; now = next() > now ? next() : now)
+        fire_due(NO_BUDGET);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(alarms[i].fired == 1 && alarms[i].fired_at < alarms[i].deadline + TICK);
+}
+
+/* Deadlines a tick apart, armed in no order, all late: they fire in the order of their ticks, as long as the hand
+ * waits for the slots that they are in. */
+static void late_ones_fire_in_order(void)
+{
+    enum { COUNT = 701, MIX = 257, SOME = 50 };
+    static struct alarm alarms[COUNT];
+    begin(BEGIN);
+    for (int i = 0; i < COUNT; i++) {
+        struct alarm *alarm = &alarms[i * MIX % COUNT];
+        arm(alarm, BEGIN + 5000 * TICK + (alarm - alarms) * TICK);
+    }
+    now = BEGIN + 10000 * TICK;
+    for (int64_t last = 0; next() <= now;) {
+        int before = 0, after = 0;
+        fire_due(SOME);
+        while (before < COUNT && !alarms[before].armed)
+            before++;
+        for (int i = before; i < COUNT; i++)
+            after += !alarms[i].armed;
+        CHECK_EQ(after, 0); /* none before one that was due earlier */
+        CHECK(before >= last);
+        last = before;
+    }
+    for (int i = 0; i < COUNT; i++)
+        CHECK_EQ(alarms[i].fired, 1);
+}
+
+/* Disarms some or all of a slot while it is dealt out, the hand in the middle of it: from the last or from the first. */
+static void disarm_while_dealt_out(bool backward, int count)
+{
+    enum { COUNT = 2 * WHEEL_WAITS * WHEEL_WORK, MORE = 4 };
+    static struct alarm alarms[COUNT], more[MORE];
+    const int64_t slot = TICK << (2 * WHEEL_BITS), start = (BEGIN / slot + 2) * slot;
+    begin(start - 2 * slot);
+    for (int i = 0; i < COUNT; i++)
+        arm(&alarms[i], start + slot / COUNT * i);
+    now = start;
+    for (int i = 0; i <= WHEEL_WAITS; i++)
+        CHECK_EQ(fire_due(0), 0);
+    now = start + slot * 3 / 4;
+    fire_due(1);
+    CHECK(wheel.dealing != 0); /* and of what is left some is due */
+    for (int i = 0; i < count; i++) {
+        struct alarm *alarm = &alarms[backward ? COUNT - 1 - i : i];
+        if (alarm->armed)
+            disarm(alarm);
+    }
+    now = start + 2 * slot;
+    fire_due(0);
+    for (int i = 0; i < MORE; i++)
+        arm(&more[i], now - i);
+    while (next() <= now)
+        CHECK(fire_due(1) == 1 || next() > now);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(!alarms[i].armed);
+    for (int i = 0; i < MORE; i++)
+        CHECK(!more[i].armed);
+    CHECK_EQ(next(), WHEEL_EMPTY);
+}
+
+static void disarmed_while_dealt_out(void)
+{
+    for (int count = WHEEL_WORK; count <= 2 * WHEEL_WAITS * WHEEL_WORK; count += WHEEL_WORK / 4) {
+        disarm_while_dealt_out(false, count);
+        disarm_while_dealt_out(true, count);
+    }
+}
+
+/* As against_the_oracle, with so many timers that most slots are dealt out in parts. */
+static void dealt_in_parts(void)
+{
+    enum { COUNT = 3000 };
+    static struct alarm alarms[COUNT];
+    struct prng prng;
+    prng_seed(&prng, 8);
+    begin(BEGIN);
+    for (int64_t step = 0; step < test_scale(300000); step++) {
+        struct alarm *alarm = &alarms[prng_below(&prng, COUNT)];
+        uint32_t choice = prng_below(&prng, 100);
+        if (choice < 25) {
+            disarm(alarm);
+        } else if (choice < 95) {
+            int64_t distance = (int64_t)prng_below(&prng, UINT32_MAX) >> prng_below(&prng, 24);
+            if (!alarm->armed)
+                arm(alarm, now + distance);
+        } else {
+            now += (int64_t)prng_below(&prng, UINT32_MAX) >> prng_below(&prng, 30);
+            for (uint32_t holds = prng_below(&prng, 30); holds > 0 && next() <= now; holds--)
+                fire_due(prng_below(&prng, 100));
+        }
+        if (step % 64 == 0)
+            check_next(alarms, COUNT);
+    }
+    while (next() <= now)
+        fire_due(SOME_OF_MANY);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(!alarms[i].armed || !tick_has_come(&alarms[i]));
     for (int i = 0; i < COUNT; i++)
         disarm(&alarms[i]);
     fire_due(NO_BUDGET);
@@ -494,6 +665,11 @@ int main(void)
     RUN_PLAIN(exact_at_the_edges_of_rounds, "about plain threads");
     RUN_PLAIN(far_deadlines, "about plain threads");
     RUN_PLAIN(against_the_oracle, "about plain threads");
+    RUN_PLAIN(a_hold_of_the_latch_is_bounded, "about plain threads");
+    RUN_PLAIN(others_do_not_wait_for_a_full_slot, "about plain threads");
+    RUN_PLAIN(late_ones_fire_in_order, "about plain threads");
+    RUN_PLAIN(disarmed_while_dealt_out, "about plain threads");
+    RUN_PLAIN(dealt_in_parts, "about plain threads");
     RUN_PLAIN(disarming_ends_it, "about plain threads");
     return 0;
 }
