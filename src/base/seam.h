@@ -29,6 +29,12 @@ static inline void weft__live(enum weft__sys_live what, int64_t change)
         weft__live_change(what, change);
 }
 
+/* Around a wait that has a time: the kernel lets it end later by the thread's timer slack, 50 us by default. That is
+ * not set once for a thread of weft's own, since whatever runs on it, a fiber's code, would have it too, and so would
+ * the threads and processes that this starts. */
+long weft__sys_exact_begin(void);
+void weft__sys_exact_end(long slack);
+
 /* For what saves the counters of coverage builds: it cannot count itself. */
 #ifdef WEFT_COVERAGE
 #define UNCOUNTED __attribute__((no_profile_instrument_function))

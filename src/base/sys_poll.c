@@ -99,9 +99,12 @@ int weft__sys_epoll_wait_exact(int epoll, struct weft__sys_event *events, int ca
             wait = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
     }
     must(capacity <= EVENTS_MOST);
+    long slack = wait.tv_sec != 0 || wait.tv_nsec != 0 ? weft__sys_exact_begin() : 0;
     long count = syscall(SYS_epoll_pwait2, epoll, got, capacity,
                          deadline == INT64_MAX ? NULL : &wait, NULL, 0);
-    return take_events(got, count, events);
+    int taken = take_events(got, count, events);
+    weft__sys_exact_end(slack);
+    return taken;
 }
 
 int weft__sys_epoll_wait(int epoll, struct weft__sys_event *events, int capacity, bool wait)

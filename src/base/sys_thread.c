@@ -36,12 +36,28 @@ int64_t weft__sys_now_coarse(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+long weft__sys_exact_begin(void)
+{
+    long slack = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+    if (slack > 1)
+        prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    return slack;
+}
+
+void weft__sys_exact_end(long slack)
+{
+    if (slack > 1) /* 0 would set the default */
+        prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0UL, 0UL, 0UL);
+}
+
 void weft__sys_sleep_until(int64_t deadline)
 {
     KEEP_ERRNO;
     struct timespec until = to_timespec(deadline < 0 ? 0 : deadline);
+    long slack = weft__sys_exact_begin();
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
         continue;
+    weft__sys_exact_end(slack);
 }
 
 void weft__sys_yield(void)
@@ -53,13 +69,15 @@ void weft__sys_yield(void)
 int weft__sys_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline)
 {
     KEEP_ERRNO;
+    bool timed = deadline != INT64_MAX;
     struct timespec until = to_timespec(deadline < 0 ? 0 : deadline);
+    long slack = timed ? weft__sys_exact_begin() : 0;
     /* FUTEX_WAIT_BITSET takes an absolute time on the monotonic clock. */
     long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
-                          deadline == INT64_MAX ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
-    if (result == 0 || weft__sys_error() == -EINTR)
-        return 0;
-    return weft__sys_error();
+                          timed ? &until : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
+    int error = result == 0 ? 0 : weft__sys_error();
+    weft__sys_exact_end(slack);
+    return error == -EINTR ? 0 : error;
 }
 
 void weft__sys_futex_wake(atomic_u32 *word, int count)
@@ -84,14 +102,11 @@ void weft__sys_thread_begin(void)
 {
     pthread_sigmask(SIG_SETMASK, &machine_mask, NULL);
     pthread_setname_np(pthread_self(), "weft");
-    /* The default slack of 50 us would make timed waits that much late. */
-    prctl(PR_SET_TIMERSLACK, 1UL);
 }
 
 void weft__sys_thread_begin_quiet(const char *name)
 {
     pthread_setname_np(pthread_self(), name); /* it was started with all signals blocked */
-    prctl(PR_SET_TIMERSLACK, 1UL);
 }
 
 int weft__sys_thread_clock(void)
