@@ -36,6 +36,8 @@ static inline struct weft_fiber *chain_take(struct chain *chain)
 }
 
 void weft__inject_push_any(struct chain chain);
+/* The same for fibers that were woken: they go before those that are not, but for every fourth. */
+void weft__inject_push_woken_any(struct chain chain);
 /* Takes up to `most` from the front; fewer if fewer are there. */
 struct chain weft__inject_take_any(uint32_t most);
 /* How many there are, seen from afar. */

@@ -30,9 +30,10 @@
  *     instructions of our own (arch/context.h), each time anew; errno is carried by address.
  *  5. An idle process uses no CPU: idle.c and poller.c.
  *
- * The order of choice: every 61st turn, or when 10 ms have passed, the poller and the inject queue first;
- * then due timers; then runnext, but not more than 32 times in a row while others wait that are not patient; then the ring;
- * then a share of the inject queue; then the poller; then whatever idle.c and steal.c find.
+ * The order of choice: timers that are due go to the front of the ring; every 61st turn, or when 10 ms have passed, the
+ * poller and the inject queue; then runnext, but not more than 32 times in a row while others wait that are not patient;
+ * then the ring, in the order of runq.c; then a share of the inject queue; then the poller; then whatever idle.c and
+ * steal.c find.
  *
  * Fork and join. Who joins a fiber that has not begun, and stands in its processor's ring, among the last, has it run
  * next. So a tree of fibers that join those they spawned is walked depth first: a processor has as many started as the tree is
@@ -49,89 +50,22 @@
 #include "sched/sched.h"
 #include "sched/switch.h"
 
-enum { SHARE_MOST = 32, HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 6, PAGE = 4096 };
+enum { HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 6, PAGE = 4096 };
 
 struct sched weft__sched;
 
-/* Queues. */
-
-/* Moves the older half of a full ring, and the fiber, to the inject queue. */
-static noinline void overflow(struct processor *processor, struct weft_fiber *fiber)
-{
-    struct chain chain = {NULL, NULL, 0};
-    while (chain.count < RING_SIZE / 2)
-        chain_add(&chain, ring_pop_owner(processor));
-    chain_add(&chain, fiber);
-    weft__inject_push_any(chain);
-}
-
-void weft__enqueue(struct processor *processor, struct weft_fiber *fiber)
-{
-    if (unlikely(!ring_push_owner(processor, fiber)))
-        overflow(processor, fiber);
-}
-
-static bool is_patient(const struct weft_fiber *fiber)
-{
-    return fiber->patient && fiber->stack == NULL;
-}
-
-void weft__expedite(struct processor *processor, struct weft_fiber *fiber)
-{
-    uint32_t place = ring_find_owner(processor, fiber);
-    if (place == atomic_u32_load_relaxed(&processor->tail) || !is_patient(fiber))
-        return;
-    ring_remove_owner(processor, place);
-    struct weft_fiber *before = runnext_swap_owner(processor, fiber);
-    if (before == NULL)
-        return;
-    weft__enqueue(processor, before);
-    wake_if_idle(); /* the ring may have been seen as empty */
-}
-
-static bool streak_ends(struct processor *processor)
-{
-    uint32_t head = atomic_u32_load_relaxed(&processor->head);
-    if (ring_length(processor) == 0 || !is_patient(processor->ring[head % RING_SIZE]))
-        return true;
-    uint64_t ticks = weft__sys_ticks(); /* not the monitor's clock: it may be missing */
-    ticks_learn();
-    if (processor->streak == STREAK_LOOK)
-        processor->streak_since = ticks;
-    return ticks - processor->streak_since > atomic_u64_load_relaxed(&weft__ticks.patience);
-}
-
-noinline struct weft_fiber *weft__streak_look(struct processor *processor, struct weft_fiber *fiber)
-{
-    if (!streak_ends(processor))
-        return fiber;
-    weft__enqueue(processor, fiber);
-    processor->streak = 0;
-    return ring_pop_owner(processor);
-}
-
-struct weft_fiber *weft__take_injected(struct processor *processor)
-{
-    uint32_t length = weft__inject_length();
-    if (length == 0)
-        return NULL;
-    uint32_t share = length / weft__sched.processor_count + 1;
-    uint32_t room = RING_SIZE - ring_length(processor);
-    if (share > SHARE_MOST)
-        share = SHARE_MOST;
-    struct chain chain = weft__inject_take_any(share < room + 1 ? share : room + 1);
-    struct weft_fiber *first = chain_take(&chain);
-    for (struct weft_fiber *fiber; (fiber = chain_take(&chain)) != NULL;)
-        must(ring_push_owner(processor, fiber));
-    return first;
-}
+/* Ready fibers. */
 
 /* From a thread that has no processor. */
 static void inject_one(struct weft_fiber *fiber)
 {
     struct chain chain = {NULL, NULL, 0};
+    bool woken = fiber->state != FIBER_NEW;
     chain_add(&chain, fiber);
-    weft__inject_push_any(chain);
+    if (woken)
+        weft__inject_push_woken_any(chain);
+    else
+        weft__inject_push_any(chain);
     wake_if_idle();
 }
 
@@ -479,34 +413,6 @@ noinline void weft__machine_switch(struct machine *machine, enum action action)
 
 /* The loop. */
 
-/* Whether the fiber that came out of the inject queue may go back there: it can wait, and runnext's turns go on. */
-static bool puts_off(struct processor *processor, const struct weft_fiber *fiber)
-{
-    if (fiber == NULL || !is_patient(fiber) || processor->streak < STREAK_LOOK ||
-        processor->put_off == PUT_OFF_MOST) {
-        processor->put_off = 0;
-        return false;
-    }
-    processor->put_off++;
-    return true;
-}
-
-/* The poller first: the inject queue may never be empty. */
-static struct weft_fiber *look_around(struct processor *processor)
-{
-    processor->era = atomic_u32_load_relaxed(&weft__sched.era);
-    if (poller_used())
-        weft__poller_look(processor);
-    if (weft__inject_length() == 0)
-        return NULL;
-    struct chain chain = weft__inject_take_any(1);
-    if (!puts_off(processor, chain.first))
-        return chain.first;
-    weft__inject_push_any(chain); /* behind those that may not be so */
-    wake_if_idle();               /* it may have been seen as empty */
-    return NULL;
-}
-
 static struct weft_fiber *choose(struct machine *machine)
 {
     struct processor *processor = machine->thread.processor;
@@ -524,9 +430,9 @@ static struct weft_fiber *choose(struct machine *machine)
         if (atomic_i64_load_relaxed(&weft__sched.housekeeping) != WEFT_NEVER)
             weft__housekeep(weft__sys_now());
     }
-    if (looks_around(processor, turn) && (fiber = look_around(processor)) != NULL)
-        return fiber;
     timers_look(&machine->thread);
+    if (looks_around(processor, turn) && (fiber = weft__look_around(processor)) != NULL)
+        return fiber;
     if ((fiber = dequeue(processor)) != NULL)
         return fiber;
     return weft__take_injected(processor);

@@ -121,13 +121,12 @@ void weft__poller_make_ready(struct ready *ready)
     if (count == 0)
         return;
     if (thread == NULL || thread->processor == NULL) {
-        weft__inject_push_any(ready->fibers);
+        weft__inject_push_woken_any(ready->fibers);
         wake_if_idle();
         return;
     }
     should(atomic_u32_load_relaxed(&thread->inside));
-    for (struct weft_fiber *fiber; (fiber = chain_take(&ready->fibers)) != NULL;)
-        weft__enqueue(thread->processor, fiber);
+    weft__due_put(thread->processor, &ready->fibers);
     if (count > 1 || thread->fiber != NULL) /* more than this machine will run next */
         wake_if_idle();
 }
@@ -185,7 +184,7 @@ void weft__poller_wait(int64_t deadline)
     }
     struct ready ready = collect(events, count);
     wake_threads(ready.threads);
-    weft__inject_push_any(ready.fibers);
+    weft__inject_push_woken_any(ready.fibers);
 }
 
 bool weft__poller_ready(void)

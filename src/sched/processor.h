@@ -40,12 +40,13 @@ struct processor {
     uint32_t put_off;      /* looks at which one that can wait was put off, since one was taken */
     uint64_t streak_since; /* ticks, when the streak was first looked at */
     uint32_t index;
-    uint64_t looked;     /* ticks, when the clock was last read for timers */
-    int64_t looked_at;   /* the time, then or later, when timers were last looked at */
-    uint32_t fired_tail; /* `tail`, behind those whose timers fired last */
-    uint64_t polled;     /* ticks, when the poller was last looked at */
-    uint32_t era;        /* weft__sched.era, when it last looked around */
-    uint32_t stamp;      /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
+    uint64_t looked;   /* ticks, when the clock was last read for timers */
+    int64_t looked_at; /* the time, then or later, when timers were last looked at */
+    uint32_t due_end;  /* place in the ring behind those that are due: runq.c */
+    uint32_t due_row;  /* of them in a row, since the last place for another */
+    uint64_t polled;   /* ticks, when the poller was last looked at */
+    uint32_t era;      /* weft__sched.era, when it last looked around */
+    uint32_t stamp;    /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
     struct prng prng;
     struct stack_cache stacks;
     struct hot *hot; /* the one of its hot stacks that a fiber last began on: sched/compact.c */

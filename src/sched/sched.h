@@ -2,6 +2,7 @@
  * sched.h: what the files of the scheduler share, and the calls between them.
  *
  *   machine.c   the loop: choose a fiber, run it, finish what it asked for
+ *   runq.c      the order in which ready fibers run
  *   idle.c      idle processors and machines, sleeping and waking: nothing ready is forgotten
  *   steal.c     how a hungry processor gets fibers from a busy one
  *   compact.c   fibers that share a stack
@@ -183,6 +184,9 @@ void weft__finish_direct(struct machine *machine, struct weft_fiber *arrived);
 /* Makes a fiber ready. From a machine inside the runtime: on its own processor, next in line if
  * `next`; from elsewhere: through the inject queue. */
 void weft__ready(struct weft_fiber *fiber, bool next);
+
+/* runq.c */
+
 /* Puts a ready fiber in the ring, or what the ring cannot hold in the inject queue; wakes nobody.
  */
 void weft__enqueue(struct processor *processor, struct weft_fiber *fiber);
@@ -213,6 +217,19 @@ static inline bool looks_around(const struct processor *processor, uint32_t turn
 }
 /* Takes a share of the inject queue: one to run, the rest into the ring. */
 struct weft_fiber *weft__take_injected(struct processor *processor);
+/* Looks at the poller and at the inject queue. The next fiber to run, or NULL. */
+struct weft_fiber *weft__look_around(struct processor *processor);
+/* Makes fibers due. The first says how many there is room for; the caller puts these in the ring, and nothing else; the
+ * second is told how many they were, and moves them before those that are not due. */
+uint32_t weft__due_begin(struct processor *processor);
+void weft__due_done(struct processor *processor, uint32_t count);
+/* The same for a chain, which is empty then. */
+void weft__due_put(struct processor *processor, struct chain *fibers);
+/* Whether some that are due have not had their turn. */
+bool weft__due_wait(const struct processor *processor);
+
+/* machine.c */
+
 /* A panic has come to the first frame of the fiber that calls: it goes on from there to its end. */
 _Noreturn void weft__machine_land(struct weft_fiber *fiber);
 /* A first context on the fiber's stack. */

@@ -14,12 +14,8 @@
 
 #include "sched/sched.h"
 
-/* Timers fill the ring up to FILL_MOST: if it were full, whoever is woken next would send half of it to the inject queue, the older half, behind
- * all that the wheel has still to fire. So what is late waits in the wheel, in its order. However long others keep the ring: when the
- * last that fired have had their turn some more fire, SHARE_LEAST or half of the room that is left. Before that fewer do not: one by one they
- * would have only what others leave of FILL_MOST. And no more than that while some wait in the inject queue, which is looked at when the ring
- * is empty. */
-enum { FILL_MOST = RING_SIZE / 2, SHARE_LEAST = (RING_SIZE + 7) / 8 };
+/* Fewer do not fire as long as some that did wait for their turn. */
+enum { BATCH_LEAST = (RING_SIZE + 7) / 8 };
 
 /* A wheel that has many timers to deal out may need several holds of its latch before one fires: so many in a row, some
  * 100 us in all, then the caller looks at other things first. */
@@ -54,20 +50,6 @@ static void prefetch_ready(const struct processor *processor, uint32_t first)
     }
 }
 
-/* How many may fire. */
-static uint32_t room_for_timers(const struct processor *processor, uint32_t length)
-{
-    uint32_t head = atomic_u32_load_relaxed(&processor->head);
-    uint32_t fill = length < FILL_MOST ? FILL_MOST - length : 0;
-    uint32_t half = (RING_SIZE - length + 1) / 2;
-    uint32_t share = half < SHARE_LEAST ? half : SHARE_LEAST;
-    /* In the ring, by its length: `fired_tail` is as old as the last firing, and the indices wrap. */
-    bool waiting = processor->fired_tail - head - 1 < length;
-    if (waiting && (fill < SHARE_LEAST || weft__inject_length() > 0))
-        return 0;
-    return fill > share && weft__inject_length() == 0 ? fill : share;
-}
-
 static bool is_due(const struct processor *from, int64_t now)
 {
     return atomic_i64_load_relaxed(&from->wheel.next) <= now;
@@ -75,20 +57,19 @@ static bool is_due(const struct processor *from, int64_t now)
 
 bool weft__timers_fire(struct processor *processor, struct processor *from, int64_t now)
 {
-    uint32_t before = ring_length(processor);
     if (!is_due(from, now))
         return false;
-    uint32_t room = room_for_timers(processor, before);
-    if (room == 0)
+    uint32_t room = weft__due_begin(processor);
+    if (room == 0 || (room < BATCH_LEAST && weft__due_wait(processor)))
         return false;
-    uint32_t fired = 0;
+    uint32_t before = atomic_u32_load_relaxed(&processor->tail), fired = 0;
     for (int holds = 0; fired == 0 && holds < HOLDS_MOST && is_due(from, now); holds++)
         fired = weft__wheel_fire(&from->wheel, now, room, fire, processor);
-    if (fired > 0)
-        processor->fired_tail = atomic_u32_load_relaxed(&processor->tail);
-    if (ring_length(processor) == before)
+    uint32_t count = atomic_u32_load_relaxed(&processor->tail) - before;
+    if (count == 0)
         return false;
-    prefetch_ready(processor, atomic_u32_load_relaxed(&processor->head) + before);
+    prefetch_ready(processor, before);
+    weft__due_done(processor, count);
     /* More than this machine will run next: beside what it holds and what goes before the ring. */
     if (ring_length(processor) + (atomic_ptr_load_relaxed(&processor->runnext) != NULL) +
             (thread_self()->fiber != NULL) >

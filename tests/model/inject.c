@@ -2,7 +2,8 @@
  * The inject queue (sched/inject.c): pushed and taken by anyone, in chains.
  *
  * What must hold: each fiber is taken once, in the order of the queue; the length that others look at is
- * the length of the queue when nobody is at it, and who pushed does not miss its own.
+ * the length of the queue when nobody is at it, and who pushed does not miss its own. So too if some of them were
+ * woken, which stand in a list of their own.
  */
 #include "sched/inject.h"
 
@@ -13,6 +14,7 @@ enum { FIBERS = 4 };
 static struct weft_fiber fibers[FIBERS];
 static int taken[FIBERS];
 static int last_of[2] = {-1, -1}; /* of each pusher: the last one that was taken */
+static bool wakes[2];             /* of each pusher: those that it pushes were woken */
 
 static void take(uint32_t most)
 {
@@ -27,15 +29,21 @@ static void take(uint32_t most)
     MODEL_CHECK(count <= most);
 }
 
+static void push(struct weft_fiber *fiber)
+{
+    struct chain chain = {NULL, NULL, 0};
+    chain_add(&chain, fiber);
+    if (wakes[(fiber - fibers) / 2])
+        weft__inject_push_woken_any(chain);
+    else
+        weft__inject_push_any(chain);
+}
+
 static void run_pusher(void *arg)
 {
     struct weft_fiber *first = arg;
-    struct chain chain = {NULL, NULL, 0};
-    chain_add(&chain, first);
-    weft__inject_push_any(chain);
-    chain = (struct chain){NULL, NULL, 0};
-    chain_add(&chain, first + 1);
-    weft__inject_push_any(chain);
+    push(first);
+    push(first + 1);
 }
 
 static void run_taker(void *arg)
@@ -55,6 +63,12 @@ static void set_up(void)
     model_thread("taker 2", run_taker, &mosts[1], true);
 }
 
+static void set_up_woken(void)
+{
+    wakes[1] = true;
+    set_up();
+}
+
 static void nothing_is_lost(void)
 {
     uint32_t left = 0;
@@ -69,6 +83,7 @@ static void nothing_is_lost(void)
 
 static const struct scenario scenarios[] = {
     {"two push, two take", set_up, nothing_is_lost, 3, 1, 0},
+    {"one pushes woken ones", set_up_woken, nothing_is_lost, 3, 1, 0},
 };
 
 MODEL_MAIN(scenarios)
