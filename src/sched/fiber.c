@@ -391,7 +391,8 @@ static bool yield_directly(struct machine *machine)
     }
     /* Private until the next fiber leaves the runtime, so it may stand there before it is saved. */
     must(ring_push_owner(processor, self));
-    self->state = FIBER_READY;
+    self->state = FIBER_YIELDED;
+    processor->yielded = true;
     next->state = FIBER_RUNNING;
     machine->thread.fiber = next;
     atomic_u32_store_relaxed(&processor->turn, turn + 1);

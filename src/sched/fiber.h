@@ -18,6 +18,7 @@ enum { FIBER_NAME_SIZE = 32, FIBER_RECORD_MOST = 192, STAMP_SHIFT = 24 };
 enum fiber_state {
     FIBER_NEW, /* free, or spawned and not yet run */
     FIBER_READY,
+    FIBER_YIELDED, /* ready since it yielded */
     FIBER_RUNNING,
     FIBER_PARKED,
     FIBER_ENDED,

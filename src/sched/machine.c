@@ -363,7 +363,8 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
     struct hot *hot = NULL;
     if (!fiber_has_stack(fiber) && unlikely(!find_stack(processor, fiber, &hot)))
         return;
-    should(fiber->state == FIBER_NEW || fiber->state == FIBER_READY);
+    should(fiber->state == FIBER_NEW || fiber->state == FIBER_READY ||
+           fiber->state == FIBER_YIELDED);
     atomic_u32_add_owner(&processor->turn, 1);
     fiber->state = FIBER_RUNNING;
     machine->thread.fiber = fiber;
@@ -379,7 +380,8 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
         weft__compact_leave(hot, fiber, machine->action);
     switch (machine->action) {
     case ACTION_YIELD:
-        fiber->state = FIBER_READY;
+        fiber->state = FIBER_YIELDED;
+        processor->yielded = true;
         weft__enqueue(processor, fiber);
         break;
     case ACTION_PARK:

@@ -44,9 +44,12 @@ struct processor {
     int64_t looked_at; /* the time, then or later, when timers were last looked at */
     uint32_t due_end;  /* place in the ring behind those that are due: runq.c */
     uint32_t due_row;  /* of them in a row, since the last place for another */
-    uint64_t polled;   /* ticks, when the poller was last looked at */
-    uint32_t era;      /* weft__sched.era, when it last looked around */
-    uint32_t stamp;    /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
+    uint32_t mark; /* place in the ring: behind it stand those who came since the last turn-over */
+    uint64_t turned; /* ticks, when that was */
+    bool yielded;    /* some have yielded since */
+    uint64_t polled; /* ticks, when the poller was last looked at */
+    uint32_t era;    /* weft__sched.era, when it last looked around */
+    uint32_t stamp;  /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
     struct prng prng;
     struct stack_cache stacks;
     struct hot *hot; /* the one of its hot stacks that a fiber last began on: sched/compact.c */

@@ -1,8 +1,8 @@
 /*
  * runq.c: the order in which the ready fibers of a processor run.
  *
- *     head                                due_end                                            tail
- *      | due; every fourth place another's | the others: first come, first served              |
+ *     head                                due_end                    mark                   tail
+ *      | due; every fourth place another's | have not had their turn  | came since, or had it |
  *
  * Due fibers go first. A fiber whose timer has fired, or whose descriptor is ready, goes before
  * those in the ring that are new, have yielded, or were woken by another fiber; and behind those
@@ -12,18 +12,34 @@
  * keeps its place: a parent to which its children report has all reports at its turn, and not a
  * turn for each.
  *
+ * Yielding fibers have equal turns. The ring holds those that run in turn, the inject queue the
+ * rest. At a turn-over the two change places: all that have had a turn since the last one, and
+ * yielded, go to the tail of the inject queue, in their order, and the ring is filled from its
+ * head. So all have one turn after the other, as in one queue; but in groups. A turn-over moves
+ * FILL fibers, which have to be fetched into the cache, so it must not come too often if turns are
+ * short. A look around (machine.c) leads to one if the monitor says that turns are long; or if the
+ * group has had its part of ROUND patiences, the time that a round of all groups may take. With few
+ * groups each has many short turns in a row, and with very many each has one.
+ *
+ * New fibers, and those that were woken, stay in the ring: trees are walked depth first only if
+ * their branches wait. Unless one has yielded a look around takes one fiber out of the inject
+ * queue, no more; but more when the monitor says that turns are long.
+ *
  * Overflow: a full ring gives the older half of those that are not due to the inject queue.
  *
  * All of this is the order of the private ring, and of the inject queue: there is no further place
  * in which a ready fiber could be, nothing that a thief or the watcher would have to know, and
  * nothing more to look at for one who takes the next fiber.
  *
- * Rejected, with figures in docs/bench/tried.md: a second ring for all that were woken.
+ * Rejected, with figures in docs/bench/tried.md: a second ring for all that were woken; groups that
+ * change after a fixed time.
  */
 #include "sched/sched.h"
 
 enum {
     SHARE_MOST = 32,                  /* out of the inject queue, when the ring is empty */
+    FILL = RING_SIZE / 2,             /* of the ring, at a turn-over: others need room as well */
+    ROUND = 2,                        /* patiences */
     DUE_MOST = RING_SIZE / 2,         /* due fibers in the ring; more stay in their wheel */
     DUE_ROW = 3,                      /* of them in a row, while others wait */
     DUE_ROOM = (RING_SIZE + 15) / 16, /* if there is less for them, others leave the ring */
@@ -83,6 +99,7 @@ static void keep(struct processor *processor, struct chain chain)
 {
     for (struct weft_fiber *fiber; (fiber = chain_take(&chain)) != NULL;)
         must(ring_push_owner(processor, fiber));
+    processor->mark = atomic_u32_load_relaxed(&processor->tail);
 }
 
 /* Those that are due. */
@@ -221,6 +238,39 @@ struct weft_fiber *weft__take_injected(struct processor *processor)
     return keep_rest(processor, weft__inject_take_any(most < room ? most : room));
 }
 
+/* Sends those to the inject queue that have had their turn, and yielded. */
+static void send_yielded(struct processor *processor)
+{
+    uint32_t head = atomic_u32_load_relaxed(&processor->head);
+    uint32_t tail = atomic_u32_load_relaxed(&processor->tail);
+    uint32_t from = processor->mark, first = head + due_count(processor), to;
+    struct chain chain = {NULL, NULL, 0};
+    if (from - first > tail - first)
+        from = first; /* all have had their turn */
+    for (to = from; from != tail; from++) {
+        struct weft_fiber *fiber = *place(processor, from);
+        if (fiber->state == FIBER_YIELDED)
+            chain_add(&chain, fiber);
+        else
+            *place(processor, to++) = fiber;
+    }
+    atomic_u32_store_relaxed(&processor->tail, to);
+    weft__inject_push_any(chain);
+    processor->yielded = false;
+}
+
+static struct weft_fiber *turn_over(struct processor *processor, uint64_t ticks)
+{
+    processor->turned = ticks;
+    if (processor->yielded)
+        send_yielded(processor);
+    uint32_t length = ring_length(processor), most = length < FILL ? FILL - length : 1;
+    struct weft_fiber *first =
+        keep_rest(processor, weft__inject_take_any(most < share() ? most : share()));
+    wake_if_idle();
+    return first;
+}
+
 /* Whether the fiber that came out of the inject queue may go back there: it can wait, and runnext's
  * turns go on. */
 static bool puts_off(struct processor *processor, const struct weft_fiber *fiber)
@@ -244,17 +294,31 @@ static struct weft_fiber *take_one(struct processor *processor)
     return NULL;
 }
 
+/* Whether those in the ring have had their part of the time that a round of all may take. */
+static bool round_is_due(const struct processor *processor, uint64_t ticks)
+{
+    uint64_t patience = atomic_u64_load_relaxed(&weft__ticks.patience);
+    return (ticks - processor->turned) * share() > ROUND * patience * FILL;
+}
+
 /* The poller first: the inject queue may never be empty. */
 struct weft_fiber *weft__look_around(struct processor *processor)
 {
-    processor->era = atomic_u32_load_relaxed(&weft__sched.era);
+    uint32_t era = atomic_u32_load_relaxed(&weft__sched.era);
+    bool late = era != processor->era;
+    processor->era = era;
     if (poller_used())
         weft__poller_look(processor);
     if (weft__inject_length() == 0)
         return NULL;
-    struct weft_fiber *fiber = take_one(processor);
+    if (due_count(processor) > 0 && ring_length(processor) >= FILL)
+        return NULL;
+    uint64_t ticks = weft__sys_ticks();
+    struct weft_fiber *fiber = late || (processor->yielded && round_is_due(processor, ticks))
+                                   ? turn_over(processor, ticks)
+                                   : take_one(processor);
     if (fiber == NULL || due_count(processor) == 0)
         return fiber;
-    weft__enqueue(processor, fiber); /* behind those that are due */
+    weft__enqueue(processor, fiber);
     return NULL;
 }

@@ -217,10 +217,12 @@ static inline bool looks_around(const struct processor *processor, uint32_t turn
 }
 /* Takes a share of the inject queue: one to run, the rest into the ring. */
 struct weft_fiber *weft__take_injected(struct processor *processor);
-/* Looks at the poller and at the inject queue. The next fiber to run, or NULL. */
+/* Looks at the poller and at the inject queue; those in the ring that have had their turn may
+ * change places with others in the latter. The next fiber to run, or NULL. */
 struct weft_fiber *weft__look_around(struct processor *processor);
-/* Makes fibers due. The first says how many there is room for; the caller puts these in the ring, and nothing else; the
- * second is told how many they were, and moves them before those that are not due. */
+/* Makes fibers due. The first says how many there is room for; the caller puts these in the ring,
+ * and nothing else; the second is told how many they were, and moves them before those that are not
+ * due. */
 uint32_t weft__due_begin(struct processor *processor);
 void weft__due_done(struct processor *processor, uint32_t count);
 /* The same for a chain, which is empty then. */

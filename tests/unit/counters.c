@@ -42,7 +42,7 @@ static void turns_ago(uint32_t fired, uint32_t begun)
     atomic_u32_store_relaxed(&processor->head, begun);
     atomic_u32_store_relaxed(&processor->tail, begun);
     atomic_u32_store_relaxed(&processor->turn, begun);
-    processor->due_end = begun - fired;
+    processor->due_end = processor->mark = begun - fired;
     runtime_leave(thread);
 }
 

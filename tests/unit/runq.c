@@ -1,6 +1,7 @@
 /*
  * runq.c: in which order those run who are ready, on one processor: who is due before the others,
- * in a bounded ratio. Turns are counted; nothing depends on how long they take.
+ * in a bounded ratio; and those who yield in turn, however many there are. Turns are counted;
+ * nothing depends on how long they take.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 #include "sched/sched.h"
 #include "seeds.h"
 
-enum { CROWD = 100, MANY = 1000 };
+enum { CROWD = 100, MANY = 1000, ROUNDS = 200 };
 
 static int64_t deadline;         /* of all who sleep; far away: the time is said to have come */
 static int order[2 * MANY], ran; /* who ran, each by its number */
@@ -301,6 +302,89 @@ static void who_is_due_goes_before_the_inject_queue(void)
     run_on_one(fire_and_look_around);
 }
 
+/* Those that yield have equal turns, also if they are more than a ring holds. */
+
+static int64_t turns[MANY], all_turns, turns_most;
+
+static void take_turns(void *arg)
+{
+    while (all_turns < turns_most) {
+        turns[(intptr_t)arg]++;
+        all_turns++;
+        weft_yield();
+    }
+    ran++;
+}
+
+static void yield_in_turn(int count)
+{
+    int64_t least = INT64_MAX, most = 0;
+    all_turns = ran = 0;
+    turns_most = (int64_t)count * ROUNDS;
+    for (int i = 0; i < count; i++) {
+        turns[i] = 0;
+        start(take_turns, i);
+    }
+    run_all(count);
+    for (int i = 0; i < count; i++) {
+        least = turns[i] < least ? turns[i] : least;
+        most = turns[i] > most ? turns[i] : most;
+    }
+    CHECK(least >= ROUNDS - ROUNDS / 10);
+    CHECK(most <= ROUNDS + ROUNDS / 10);
+}
+
+static void yield_in_turns(void *arg)
+{
+    static const int counts[] = {10, RING_SIZE - 1, RING_SIZE, RING_SIZE + 1, 300, 400, MANY};
+    (void)arg;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        yield_in_turn(counts[i]);
+}
+
+/* However short turns are, those in the ring change with others at each look around. */
+static void with_no_patience(void (*function)(void *))
+{
+    uint64_t patience = atomic_u64_load_relaxed(&weft__ticks.patience);
+    atomic_u64_store_relaxed(&weft__ticks.patience, 0);
+    run_on_one(function);
+    atomic_u64_store_relaxed(&weft__ticks.patience, patience);
+}
+
+static void all_have_equal_turns(void)
+{
+    with_no_patience(yield_in_turns);
+}
+
+/* A fiber that spawns more than a ring holds, and yields, has its turn behind these. */
+
+static int begun;
+
+static void begin(void *arg)
+{
+    (void)arg;
+    begun++;
+}
+
+static void spawn_and_yield(void *arg)
+{
+    (void)arg;
+    begun = 0;
+    for (int i = 0, count = 0; i < ROUNDS; i++) {
+        CHECK(count - begun < 2 * MANY);
+        for (int k = 0; k < MANY; k++, count++)
+            start(begin, 0);
+        weft_yield();
+    }
+    while (begun < ROUNDS * MANY)
+        weft_yield();
+}
+
+static void who_spawns_and_yields_is_not_ahead(void)
+{
+    with_no_patience(spawn_and_yield);
+}
+
 int main(void)
 {
     RUN_PLAIN(who_is_due_goes_first, "knows who runs next on one processor");
@@ -310,5 +394,7 @@ int main(void)
     RUN_PLAIN(whose_descriptor_is_ready_goes_first, "knows who runs next on one processor");
     RUN_PLAIN(whom_a_thread_wakes_goes_first, "knows who runs next on one processor");
     RUN_PLAIN(who_is_due_goes_before_the_inject_queue, "knows who runs next on one processor");
+    RUN_PLAIN(all_have_equal_turns, "knows who runs next on one processor");
+    RUN_PLAIN(who_spawns_and_yields_is_not_ahead, "knows who runs next on one processor");
     return 0;
 }
