@@ -21,7 +21,7 @@ SECONDS ?= 60
 TARGETS ?=
 # Of the benchmark: default all.
 CASES ?=
-# Of the flood, e.g. FLOOD_FLAGS='--quick slowloris'.
+# Of the flood, e.g. FLOOD_FLAGS='--quick slow-heads'.
 FLOOD_FLAGS ?=
 
 # For make serve: what, where, and more for weft-serve.
@@ -97,7 +97,9 @@ bench-quick: bench-setup ## the same with a tenth of the work: under two minutes
 bench-publish: ## make the checked-in copy of the last run, and the pages made from it
 	@tools/bench-publish.sh
 
-flood: bench-setup ## flood the HTTP server, and net/http beside it (FLOOD_FLAGS='--quick', or scenarios)
+flood: setup ## attack the HTTP server, and nginx beside it (FLOOD_FLAGS=--quick, or names of attacks)
+	@$(CONFIGURE) -B build/release
+	@$(BUILD) build/release -j $(JOBS) --target weft-flood weft-http-bench
 	@timeout 1800 python3 bench/flood/flood.py $(FLOOD_FLAGS)
 
 flood-publish: ## make the checked-in copy of the last flood, and the page made from it

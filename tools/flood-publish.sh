@@ -1,21 +1,28 @@
 #!/usr/bin/env bash
-# flood-publish.sh: makes the last run of `make flood` the one that the repository shows: copies results and charts from
-# build/bench to docs/bench, and makes the page from them. A run of some scenarios, or without weft, is refused.
+# flood-publish.sh: makes the last run of `make flood` the one that the repository shows: copies the results from
+# build/bench to docs/bench, and makes the page from them. A run of some attacks, or a quick one, is refused.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-from=build/bench
-to=docs/bench
-[ -e "$from/flood.json" ] || { echo "no $from/flood.json: make flood first" >&2; exit 1; }
-for scenario in connections burst slowloris reader header; do
-    for system in weft net-http; do
-        grep -q "\"scenario\":\"$scenario\",\"system\":\"$system\"" "$from/flood.json" ||
-            { echo "$from/flood.json has no $scenario of $system: it is of a run of some only" >&2; exit 1; }
-    done
-done
+from=build/bench/flood.json
+[ -e "$from" ] || { echo "no $from: make flood first" >&2; exit 1; }
+python3 - "$from" << 'END'
+import json
+import sys
 
-mkdir -p "$to/flood"
-rm -f "$to"/flood/*.svg
-cp "$from/flood.json" "$to"
-cp "$from"/flood/*.svg "$to/flood" 2> /dev/null || echo "no charts: gnuplot was missing"
+sys.dont_write_bytecode = True
+sys.path.insert(0, "bench/flood")
+import attacks
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    data = json.load(file)
+if data["machine"]["quick"]:
+    sys.exit(f"{sys.argv[1]} is of a quick run")
+found = {(run["attack"], run["system"]) for run in data["runs"]}
+for attack in attacks.ATTACKS:
+    for system in attack.systems:
+        if (attack.name, system) not in found:
+            sys.exit(f"{sys.argv[1]} has no {attack.name} of {system}: it is of a run of some only")
+END
+cp "$from" docs/bench/flood.json
 python3 tools/bench-pages.py

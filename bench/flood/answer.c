@@ -32,7 +32,7 @@ static int head_take(struct answer *answer, const char *data, int size)
     answer->head[old + taken] = 0;
     char *end = strstr(answer->head, "\r\n\r\n");
     if (end == NULL && taken == room) {
-        answer->status = 599; /* too long for us */
+        answer->status = 599; /* too long for weft-flood */
         answer->body_left = -1;
         return size;
     }
@@ -45,16 +45,21 @@ static int head_take(struct answer *answer, const char *data, int size)
     return used - old;
 }
 
-bool answer_take(struct answer *answer, const char *data, int size)
+int answer_take(struct answer *answer, const char *data, int size, bool bodiless)
 {
+    int used = 0;
     if (answer->status == 0) {
-        int used = head_take(answer, data, size);
+        used = head_take(answer, data, size);
         if (answer->status == 0)
-            return false;
-        size -= used;
+            return used;
+        if (bodiless)
+            answer->body_left = 0;
     }
     if (answer->body_left < 0)
-        return false;
-    answer->body_left -= size < answer->body_left ? size : answer->body_left;
-    return answer->body_left == 0;
+        return size;
+    int body = size - used;
+    body = body < answer->body_left ? body : (int)answer->body_left;
+    answer->body_left -= body;
+    answer->whole = answer->body_left == 0;
+    return used + body;
 }

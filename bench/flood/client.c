@@ -30,6 +30,8 @@ enum {
     MILLISECOND = 1000 * 1000,
     RETRY = 10 * MILLISECOND,
     READ_SIZE = 65536,
+    SMALL = 4096,
+    LARGE_BUFFER = 1 << 20,
 };
 
 int64_t flood_clock(void)
@@ -52,6 +54,8 @@ static int make_socket(const struct flood *flood, const struct client *client)
         fail("socket");
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
+    if (flood->first.size > SMALL) /* it has to fit */
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){LARGE_BUFFER}, sizeof(int));
     if (flood->mode->receive_buffer != 0)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &flood->mode->receive_buffer, sizeof(int));
     if (flood->mode != &mode_probe) {
@@ -121,7 +125,8 @@ static void open_more(struct flood *flood)
 
 void client_want_out(struct flood *flood, struct client *client, bool wants)
 {
-    struct epoll_event event = {.events = EPOLLIN | (wants ? EPOLLOUT : 0U), .data.ptr = client};
+    uint32_t in = flood->deaf ? 0 : EPOLLIN;
+    struct epoll_event event = {.events = in | (wants ? EPOLLOUT : 0U), .data.ptr = client};
     if (client->wants_out != wants)
         epoll_ctl(flood->epoll, EPOLL_CTL_MOD, client->fd, &event);
     client->wants_out = wants;
@@ -149,14 +154,12 @@ long client_send(struct flood *flood, struct client *client, const char *data, l
 
 void client_request(struct flood *flood, struct client *client)
 {
-    char text[256];
-    int size =
-        snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", flood->path);
+    const struct bytes *request = &flood->first;
     answer_start(client->answer);
     client->waits = true;
     flood->sent++;
-    long sent = client_send(flood, client, text, size);
-    if (sent >= 0 && sent != size) /* a new request that does not fit: nobody reads there */
+    long sent = client_send(flood, client, request->data, request->size);
+    if (sent >= 0 && sent != request->size) /* a new request that does not fit: nobody reads */
         client_end(flood, client, true);
 }
 
@@ -171,6 +174,10 @@ long client_read(struct flood *flood, struct client *client, char *data, long si
 static void readable(struct flood *flood, struct client *client)
 {
     static char data[READ_SIZE];
+    if (flood->mode->raw) {
+        flood->mode->came(flood, client, NULL, 0);
+        return;
+    }
     long got = client_read(flood, client, data, sizeof data);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;

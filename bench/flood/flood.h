@@ -25,6 +25,7 @@ struct answer {
         [512]; /* its beginning, until the end of the head was found; longer ones are not understood */
     int head_size;
     int status;        /* 0: the head is not whole */
+    bool whole;        /* to its end */
     int64_t body_left; /* -1: until the end of the connection */
     bool closes;       /* the server will close after it */
 };
@@ -38,7 +39,13 @@ struct client {
     int64_t at;      /* when its request went off, or is due */
     int64_t retry;   /* CLIENT_CLOSED: not before */
     int64_t counter; /* the mode's */
+    void *session;   /* tls: SSL */
     struct answer *answer;
+};
+
+struct bytes {
+    char *data;
+    long size;
 };
 
 struct histogram {
@@ -51,6 +58,7 @@ struct flood;
 struct mode {
     const char *name;
     bool answers;       /* its clients read answers */
+    bool raw;           /* reads for itself: `came` is called without data */
     int receive_buffer; /* bytes; 0: what the system gives */
     void (*start)(struct flood *flood);
     void (*opened)(struct flood *flood, struct client *client);
@@ -67,7 +75,10 @@ struct mode {
 struct flood {
     const struct mode *mode;
     const char *path;
-    long port, connections, requests, seconds, rate;
+    struct bytes first, piece; /* what is sent, and then again and again */
+    long port, connections, requests, seconds, rate, pause;
+    bool deaf, bodiless; /* reads no answers; answers have no body (HEAD) */
+    const char *then;    /* tls: what follows the handshake */
     int epoll;
     struct client *clients;
     struct answer *answers; /* of each; NULL if the mode reads none */
@@ -82,16 +93,16 @@ struct flood {
     struct histogram latency;
 };
 
-extern const struct mode mode_idle, mode_burst, mode_slowloris, mode_header, mode_reader,
-    mode_probe;
+extern const struct mode mode_idle, mode_burst, mode_hold, mode_stream, mode_reset, mode_touch,
+    mode_reader, mode_tls, mode_probe;
 
 int64_t flood_clock(void); /* nanoseconds, the clock of the driver: CLOCK_MONOTONIC */
 void flood_run(struct flood *flood);
 void client_end(struct flood *flood, struct client *client, bool by_server);
 void client_want_out(struct flood *flood, struct client *client, bool wants);
-/* Is told of nothing that comes, only of the end by an error. */
+/* Is told of nothing, only of the end by an error. */
 void client_sleep(struct flood *flood, struct client *client);
-/* Sends a request for flood->path; the connection is ended if that is not possible. */
+/* Sends flood->first as a request; the connection is ended if that is not possible. */
 void client_request(struct flood *flood, struct client *client);
 /* Sends what fits. Returns the number of bytes; -1 if the connection is broken, and ended. */
 long client_send(struct flood *flood, struct client *client, const char *data, long size);
@@ -99,8 +110,14 @@ long client_send(struct flood *flood, struct client *client, const char *data, l
 long client_read(struct flood *flood, struct client *client, char *data, long size);
 
 void answer_start(struct answer *answer);
-/* Takes bytes of a response. Returns whether it is whole. */
-bool answer_take(struct answer *answer, const char *data, int size);
+/* Takes bytes of a response; the number of them: the rest is of the next one. */
+int answer_take(struct answer *answer, const char *data, int size, bool bodiless);
+
+/* ---- modes.c ---- */
+
+void report_common(struct flood *flood);
+void no_tick(struct flood *flood);
+void no_write(struct flood *flood, struct client *client);
 
 void histogram_add(struct histogram *histogram, int64_t nanoseconds);
 int64_t histogram_quantile(const struct histogram *histogram, double share);

@@ -2,12 +2,16 @@
  * main.c: weft-flood: floods a server on this machine, in one way, and says what came of it. (flood.h)
  *
  *     weft-flood MODE --port N [--connections N] [--requests N] [--seconds N] [--rate N] [--path /hello]
+ *                [--first FILE] [--piece FILE] [--pause MS] [--deaf] [--bodiless] [--then WHAT]
  *
- * MODE is idle, burst, slowloris, header, reader (modes.c) or probe (probe.c). Only 127.0.0.1 is ever flooded. Lines
- * come to standard output, the last one `result` with words name=value. It ends by itself when the seconds are over,
- * or when its standard input ends.
+ * MODE is idle, burst, hold, stream, reset, touch, reader (modes.c), tls (tls.c) or probe (probe.c). --first: the
+ * bytes that are sent first (default: a GET of the path), --piece: those that follow, again and again. --deaf: answers
+ * are not read. --bodiless: answers have no body (HEAD). Only 127.0.0.1 is ever flooded. Lines come to standard
+ * output, the last one `result` with words name=value. It ends by itself when the seconds are over, or when its
+ * standard input ends.
  */
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +19,44 @@
 
 #include "flood.h"
 
-static const struct mode *const MODES[] = {&mode_idle,   &mode_burst,  &mode_slowloris,
-                                           &mode_header, &mode_reader, &mode_probe};
+static const struct mode *const MODES[] = {
+    &mode_idle,  &mode_burst,  &mode_hold, &mode_stream, &mode_reset,
+    &mode_touch, &mode_reader, &mode_tls,  &mode_probe,
+};
 
 static void usage(void)
 {
-    fputs("usage: weft-flood idle|burst|slowloris|header|reader|probe --port N [--connections N]\n"
-          "                  [--requests N] [--seconds N] [--rate N] [--path /hello]\n",
+    fputs("usage: weft-flood idle|burst|hold|stream|reset|touch|reader|tls|probe --port N\n"
+          "                  [--connections N] [--requests N] [--seconds N] [--rate N] [--path "
+          "/hello]\n"
+          "                  [--first FILE] [--piece FILE] [--pause MS] [--deaf] [--bodiless]\n"
+          "                  [--then end|update|renegotiate|hold]\n",
           stderr);
     exit(2);
+}
+
+static struct bytes read_file(const char *name)
+{
+    enum { MOST = 1 << 20 };
+    struct bytes bytes = {malloc(MOST), 0};
+    FILE *file = fopen(name, "rb");
+    if (file == NULL || bytes.data == NULL) {
+        perror(name);
+        exit(1);
+    }
+    bytes.size = (long)fread(bytes.data, 1, MOST, file);
+    (void)fclose(file);
+    return bytes;
+}
+
+static struct bytes get(const char *path)
+{
+    enum { MOST = 256 };
+    struct bytes bytes = {malloc(MOST), 0};
+    if (bytes.data == NULL)
+        exit(1);
+    bytes.size = snprintf(bytes.data, MOST, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", path);
+    return bytes;
 }
 
 static const struct mode *find_mode(const char *name)
@@ -44,6 +77,12 @@ static void parse(struct flood *flood, int argc, char **argv)
         {"seconds", required_argument, NULL, 's'},
         {"rate", required_argument, NULL, 'r'},
         {"path", required_argument, NULL, 'a'},
+        {"first", required_argument, NULL, 'f'},
+        {"piece", required_argument, NULL, 'i'},
+        {"pause", required_argument, NULL, 'u'},
+        {"deaf", no_argument, NULL, 'd'},
+        {"bodiless", no_argument, NULL, 'b'},
+        {"then", required_argument, NULL, 't'},
         {0},
     };
     if (argc < 2)
@@ -69,12 +108,33 @@ static void parse(struct flood *flood, int argc, char **argv)
         case 'a':
             flood->path = optarg;
             break;
+        case 'f':
+            flood->first = read_file(optarg);
+            break;
+        case 'i':
+            flood->piece = read_file(optarg);
+            break;
+        case 'u':
+            flood->pause = strtol(optarg, NULL, 10);
+            break;
+        case 'd':
+            flood->deaf = true;
+            break;
+        case 'b':
+            flood->bodiless = true;
+            break;
+        case 't':
+            flood->then = optarg;
+            break;
         default:
             usage();
         }
     if (flood->port < 1 || flood->port > 65535 || flood->connections < 1 || flood->seconds < 1 ||
-        flood->connections > 1000000 || flood->path[0] != '/' || strlen(flood->path) > 100)
+        flood->connections > 1000000 || flood->path[0] != '/' || strlen(flood->path) > 100 ||
+        flood->pause < 1)
         usage();
+    if (flood->first.data == NULL)
+        flood->first = get(flood->path);
 }
 
 static void raise_files(void)
@@ -88,8 +148,14 @@ static void raise_files(void)
 
 int main(int argc, char **argv)
 {
-    static struct flood flood = {
-        .path = "/hello", .connections = 20, .requests = 1000, .seconds = 10, .rate = 40960};
+    static struct flood flood = {.path = "/hello",
+                                 .connections = 20,
+                                 .requests = 1000,
+                                 .seconds = 10,
+                                 .rate = 40960,
+                                 .pause = 1000,
+                                 .then = "end"};
+    (void)signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without MSG_NOSIGNAL */
     parse(&flood, argc, argv);
     flood.period = flood.mode == &mode_probe ? 1000 * 1000 : 100 * 1000 * 1000;
     raise_files();

@@ -1,34 +1,46 @@
 /*
- * modes.c: what the clients do: crowds that are idle, bursts, and attacks that take their time.
+ * modes.c: what the clients do: crowds, and attacks. Which bytes an attack sends is told by flood.py.
  *
- * idle       every connection has one request answered, and then stays; "ready N" is said when all were, or a second
- *            has brought none
- * burst      so many requests in all, one at a time on each connection, as fast as they are answered
- * slowloris  every connection sends a head that does not end, a field a second
- * header     the same as fast as it goes
- * reader     every connection asks for much and reads `rate` bytes a second
+ * idle    every connection has one request answered, and then stays; "ready N" is said when all were, or five seconds
+ *         have brought none
+ * burst   so many requests in all, one at a time on each connection, as fast as they are answered
+ * hold    every connection sends `first`, and a `piece` after each pause
+ * stream  every connection sends `first`, and then pieces as fast as the server takes them
+ * reset   every connection sends `first` and is reset at once; the next one is opened
+ * touch   the same when the answer begins
+ * reader  every connection asks for much and reads `rate` bytes a second
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "flood.h"
 
-enum { SECOND_MS = 1000, READER_BUFFER = 4096, READER_PIECE = 65536 };
+enum { SECOND_MS = 1000, READER_BUFFER = 4096, READER_PIECE = 65536, STREAM_PIECE = 65536 };
 
-static const int64_t SECOND = INT64_C(1000000000);
+static const int64_t SECOND = INT64_C(1000000000), MILLISECOND = 1000000;
 
 /* ---- for all ---- */
 
-static void report_common(struct flood *flood)
+static double cpu_seconds(void)
+{
+    struct rusage used;
+    (void)getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+void report_common(struct flood *flood)
 {
     printf("result mode=%s seconds=%.2f opened=%lld failed_to_open=%lld closed_by_server=%lld "
-           "sent=%lld answered=%lld "
-           "cut=%lld bytes_sent=%lld bytes_received=%lld p50_us=%.0f p99_us=%.0f max_us=%.0f",
+           "sent=%lld answered=%lld cut=%lld bytes_sent=%lld bytes_received=%lld cpu=%.3f "
+           "p50_us=%.0f p99_us=%.0f max_us=%.0f",
            flood->mode->name, (double)(flood->now - flood->start) / 1e9, (long long)flood->opened,
            (long long)flood->failed_to_open, (long long)flood->closed_by_server,
            (long long)flood->sent, (long long)flood->answered, (long long)flood->cut,
-           (long long)flood->bytes_sent, (long long)flood->bytes_received,
+           (long long)flood->bytes_sent, (long long)flood->bytes_received, cpu_seconds(),
            (double)histogram_quantile(&flood->latency, 0.5) / 1e3,
            (double)histogram_quantile(&flood->latency, 0.99) / 1e3,
            (double)flood->latency.most / 1e3);
@@ -46,12 +58,12 @@ static void was_answered(struct flood *flood, struct client *client)
     histogram_add(&flood->latency, flood->now - client->at);
 }
 
-static void no_tick(struct flood *flood)
+void no_tick(struct flood *flood)
 {
     (void)flood;
 }
 
-static void no_write(struct flood *flood, struct client *client)
+void no_write(struct flood *flood, struct client *client)
 {
     (void)flood;
     (void)client;
@@ -60,6 +72,15 @@ static void no_write(struct flood *flood, struct client *client)
 static void count_cut(struct flood *flood, struct client *client)
 {
     flood->cut += client->waits;
+}
+
+/* Whether the answer that is waited for is whole now. */
+static bool is_answered(struct flood *flood, struct client *client, const char *data, int size)
+{
+    if (!client->waits || size == 0)
+        return false;
+    (void)answer_take(client->answer, data, size, flood->bodiless);
+    return client->answer->whole;
 }
 
 /* ---- idle ---- */
@@ -78,7 +99,7 @@ static void idle_opened(struct flood *flood, struct client *client)
 
 static void idle_came(struct flood *flood, struct client *client, const char *data, int size)
 {
-    if (!client->waits || size == 0 || !answer_take(client->answer, data, size))
+    if (!is_answered(flood, client, data, size))
         return;
     was_answered(flood, client);
     if (client->answer->status != 200) {
@@ -148,7 +169,7 @@ static void burst_check(struct flood *flood)
 
 static void burst_came(struct flood *flood, struct client *client, const char *data, int size)
 {
-    if (!client->waits || size == 0 || !answer_take(client->answer, data, size))
+    if (!is_answered(flood, client, data, size))
         return;
     was_answered(flood, client);
     burst_check(flood);
@@ -177,17 +198,25 @@ const struct mode mode_burst = {
     .report = report_common,
 };
 
-/* ---- slowloris, header ---- */
+/* ---- hold, stream ---- */
 
-static const char BEGINNING[] = "GET /hello HTTP/1.1\r\nHost: 127.0.0.1\r\n";
-static const char FIELD[] = "X-Some-Field: some value that means nothing at all\r\n";
-
+/* Counts all answers that come. */
 static void attack_came(struct flood *flood, struct client *client, const char *data, int size)
 {
-    if (size == 0 || client->answer->status != 0)
-        return;
-    (void)answer_take(client->answer, data, size);
-    flood->statuses[client->answer->status]++;
+    while (size > 0) {
+        int before = client->answer->status;
+        int used = answer_take(client->answer, data, size, flood->bodiless);
+        if (before == 0 && client->answer->status != 0) {
+            flood->answered++;
+            flood->statuses[client->answer->status]++;
+        }
+        data += used;
+        size -= used;
+        if (client->answer->whole)
+            answer_start(client->answer);
+        else if (used == 0)
+            return;
+    }
 }
 
 static void attack_ended(struct flood *flood, struct client *client)
@@ -196,64 +225,125 @@ static void attack_ended(struct flood *flood, struct client *client)
     client->counter = 0;
 }
 
-static void slowloris_opened(struct flood *flood, struct client *client)
+static void hold_opened(struct flood *flood, struct client *client)
 {
     answer_start(client->answer);
     /* The others are not to come all at the same moment. */
-    client->at = flood->now + client->number % SECOND_MS * (SECOND / SECOND_MS);
-    (void)client_send(flood, client, BEGINNING, sizeof BEGINNING - 1);
+    client->at = flood->now + client->number % SECOND_MS * (flood->pause * MILLISECOND / SECOND_MS);
+    if (flood->first.size > 0)
+        (void)client_send(flood, client, flood->first.data, flood->first.size);
 }
 
-static void slowloris_tick(struct flood *flood)
+static void hold_tick(struct flood *flood)
 {
-    for (long number = 0; number < flood->connections; number++) {
+    for (long number = 0; number < flood->connections && flood->piece.size > 0; number++) {
         struct client *client = &flood->clients[number];
         if (client->state != CLIENT_OPEN || client->at > flood->now)
             continue;
-        client->at += SECOND;
-        (void)client_send(flood, client, FIELD, sizeof FIELD - 1);
+        client->at += flood->pause * MILLISECOND;
+        (void)client_send(flood, client, flood->piece.data, flood->piece.size);
     }
 }
 
-const struct mode mode_slowloris = {
-    .name = "slowloris",
+const struct mode mode_hold = {
+    .name = "hold",
     .answers = true,
-    .opened = slowloris_opened,
+    .opened = hold_opened,
     .came = attack_came,
     .can_write = no_write,
     .ended = attack_ended,
-    .tick = slowloris_tick,
+    .tick = hold_tick,
     .report = report_common,
 };
 
-/* The counter is the place in FIELD: a send may take a part of it. */
-static void header_can_write(struct flood *flood, struct client *client)
+static struct bytes many; /* the piece, so often that it is worth a call */
+
+static void stream_start(struct flood *flood)
 {
-    static char fields[64 * (sizeof FIELD - 1)];
-    if (fields[0] == 0)
-        for (size_t place = 0; place < sizeof fields; place++)
-            fields[place] = FIELD[place % (sizeof FIELD - 1)];
-    long from = (long)client->counter;
-    long sent = client_send(flood, client, fields + from, (long)sizeof fields - from);
-    if (sent > 0)
-        client->counter = (from + sent) % (long)(sizeof FIELD - 1);
+    if (flood->piece.size == 0)
+        flood->piece = flood->first;
+    long times = STREAM_PIECE / flood->piece.size + 1;
+    many.data = malloc((size_t)(times * flood->piece.size));
+    if (many.data == NULL)
+        exit(1);
+    for (; times > 0; times--, many.size += flood->piece.size)
+        memcpy(many.data + many.size, flood->piece.data, (size_t)flood->piece.size);
 }
 
-static void header_opened(struct flood *flood, struct client *client)
+/* The counter is the place in the piece: a send may take a part of it. */
+static void stream_can_write(struct flood *flood, struct client *client)
+{
+    long from = (long)client->counter;
+    long sent = client_send(flood, client, many.data + from, many.size - from);
+    if (sent > 0)
+        client->counter = (from + sent) % flood->piece.size;
+}
+
+static void stream_opened(struct flood *flood, struct client *client)
 {
     answer_start(client->answer);
-    if (client_send(flood, client, BEGINNING, sizeof BEGINNING - 1) < 0)
+    if (client_send(flood, client, flood->first.data, flood->first.size) < 0)
         return;
     client_want_out(flood, client, true);
 }
 
-const struct mode mode_header = {
-    .name = "header",
+const struct mode mode_stream = {
+    .name = "stream",
     .answers = true,
-    .opened = header_opened,
+    .start = stream_start,
+    .opened = stream_opened,
     .came = attack_came,
-    .can_write = header_can_write,
+    .can_write = stream_can_write,
     .ended = attack_ended,
+    .tick = no_tick,
+    .report = report_common,
+};
+
+/* ---- reset, touch ---- */
+
+static void reset_opened(struct flood *flood, struct client *client)
+{
+    if (flood->first.size > 0 &&
+        client_send(flood, client, flood->first.data, flood->first.size) < 0)
+        return;
+    client_end(flood, client, false);
+}
+
+static void touch_opened(struct flood *flood, struct client *client)
+{
+    (void)client_send(flood, client, flood->first.data, flood->first.size);
+}
+
+static void touch_came(struct flood *flood, struct client *client, const char *data, int size)
+{
+    (void)data;
+    flood->answered += size > 0;
+    if (size > 0)
+        client_end(flood, client, false);
+}
+
+static void no_end(struct flood *flood, struct client *client)
+{
+    (void)flood;
+    (void)client;
+}
+
+const struct mode mode_reset = {
+    .name = "reset",
+    .opened = reset_opened,
+    .came = touch_came,
+    .can_write = no_write,
+    .ended = no_end,
+    .tick = no_tick,
+    .report = report_common,
+};
+
+const struct mode mode_touch = {
+    .name = "touch",
+    .opened = touch_opened,
+    .came = touch_came,
+    .can_write = no_write,
+    .ended = no_end,
     .tick = no_tick,
     .report = report_common,
 };
@@ -276,13 +366,15 @@ static void reader_tick(struct flood *flood)
         if (client->state != CLIENT_OPEN)
             continue;
         long got = client_read(flood, client, data, share);
-        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
             client_end(flood, client, true);
-        else if (got > 0 && client->waits)
-            if (answer_take(client->answer, data, (int)got) || client->answer->status != 0) {
+        } else if (got > 0 && client->waits) {
+            (void)answer_take(client->answer, data, (int)got, false);
+            if (client->answer->status != 0) {
                 flood->statuses[client->answer->status]++;
                 client->waits = false;
             }
+        }
     }
 }
 

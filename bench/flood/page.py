@@ -2,50 +2,45 @@
 
 import json
 
-NAMES = {"net-http": "net/http"}
+import attacks
 
 HEAD = """# Floods
 
-What attackers and crowds do to an HTTP server, done to weft's and, in the same way, to Go's net/http. Made by
-`tools/bench-pages.py` from [flood.json](flood.json); repeat it with `make flood` (about ten minutes; `make flood
-FLOOD_FLAGS=--quick` does a tenth of it).
+What attackers and crowds do to an HTTP server, done to weft's and, in the same way and the same run, to nginx. Made by
+`tools/bench-pages.py` from [flood.json](flood.json); repeat it with `make flood` (under ten minutes; `make flood
+FLOOD_FLAGS=--quick` takes about one, and is a first look; an attack's name runs that one alone). What each class of attacks is
+called, and which tests are for it, is in [security.md](../security.md).
 
 {about}
 
-- Each scenario has a server of its own on {server_cpus}; the flood (`weft-flood`, at low priority) and the honest clients
-  are on the other half. The server has answered 5,000 requests of 256 clients before; it is calm for 3 s, flooded, and calm
-  again.
+- Each attack has a server of its own on {server_cpus}; the attacker (`weft-flood`, at low priority) and the honest clients
+  are on the other half. The server has answered 5,000 requests of 256 clients before; it is calm for 0.7 s, then attacked
+  for 3 s or 4.
 - **Honest clients**: 20 of them, each with a GET of a short text every 20 ms, half on a connection that is kept, half on
-  a new one each time. Their latency counts from the moment at which the request was due. One without an answer in 5 s
-  has failed.
-- **Memory** is the resident memory of the server's process (`VmRSS`), every 100 ms. What the kernel holds for the
-  sockets is not in it, and the same for both.
-- Limits, for both: 10 s for a head, 16 KiB of it. weft has its defaults besides: 1,000 requests at a time, 1,000 that
-  wait for that; what is beyond gets 503 with Retry-After at once. net/http has no such limit.
+  a new one each time, over plain HTTP. Their latency counts from the moment at which the request was due; one that is not
+  answered when the attack ends counts with its age. **To nginx's** is the ratio of the two p99; in bold where honest
+  clients of weft wait more than twice as long.
+- **Attacker**: connections that it has opened, what it sends a second, and the CPU that it takes. It sends as fast as the
+  server and its half of the machine allow: a server that answers faster is asked more.
+- **Server**: CPU, of one core, and resident memory before and at its peak, every 50 ms. What the kernel holds for the sockets
+  is not in it.
+- Both: 10 s for a head, 16 KiB of it, 30 s without a byte of a body or of an answer, 8 MiB of a body. weft has its
+  defaults besides: 1,000 requests at a time, and as many that wait for that; what is beyond gets 503 with Retry-After
+  (**refused**). nginx: one worker; /upload passes a body on to nginx itself, since nothing else in it reads one.
 """
-
-NOTES = {
-    "connections": "Every connection has one request answered, and is then kept. Memory each: the growth of the server, by "
-                   "connection.",
-    "burst": "Every request takes the handler 10 ms (it sleeps); each connection has one request at a time. A request is "
-             "answered by 200, or refused by 503; one that got neither is cut.",
-    "slowloris": "Every connection sends a field of its head a second, and never the end of the head. When the server closes "
-                 "it, the next one is opened.",
-    "reader": "Every client asks for 1 GB, with a receive buffer of 4 KiB, and reads 40 KB a second. A handler that "
-              "writes to such a client has a worker meanwhile: as many of them as `max_workers` would leave none to the others, "
-              "who would get 503; `max_per_ip` bounds what one address can do.",
-    "header": "Every client sends fields without an end as fast as the server takes them, and comes back when it is thrown "
-              "out.",
-}
 
 
 def megabytes(kilobytes):
-    return f"{kilobytes / 1024:,.1f} MB"
+    return f"{kilobytes / 1024:,.1f}"
 
 
 def milliseconds(microseconds):
     value = microseconds / 1000
     return f"{value:,.2f} ms" if value < 10 else f"{value:,.0f} ms"
+
+
+def percent(share):
+    return f"{100 * share:.0f} %"
 
 
 def table(rows):
@@ -54,66 +49,58 @@ def table(rows):
     return "\n".join(lines)
 
 
-def about(machine):
+def about(machine, versions):
     text = (f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, {machine['system']}, "
-            f"{machine['date']}. The machine allowed {machine['files']:,} open files in a process (RLIMIT_NOFILE, raised as "
-            f"far as it goes) and a listen queue of {machine['somaxconn']:,}.")
+            f"{machine['date']}; weft {versions['weft']}, nginx {versions['nginx']}. The machine allowed {machine['files']:,} "
+            f"open files in a process and a listen queue of {machine['somaxconn']:,}.")
     if machine["quick"]:
-        text += " **A quick run**: a tenth of the connections and requests that the titles name."
+        text += " **A quick run**: a fifth of the connections that the titles name, a twentieth of the time."
     if machine["load_before"] > machine["cores"] / 2:
-        text += (f" The machine was busy with other things (load {machine['load_before']:.0f} before the run), which shows "
-                 "in all latencies.")
+        text += (f" The machine was busy with other things (load {machine['load_before']:.0f} before the last run), which may "
+                 "show in latencies.")
     return text
 
 
-def memory_rows(runs):
-    rows = [["server", "memory before", "peak", "after", "honest p99 before", "during", "longest", "answered", "failed",
-             "refused"]]
-    for run in runs:
-        calm, flood = run["phases"]["calm"], run["phases"]["flood"]
-        rows.append([
-            NAMES.get(run["system"], run["system"]), megabytes(run["calm_kb"]), megabytes(run["peak_kb"]),
-            megabytes(run["end_kb"]), milliseconds(calm["p99_us"]), milliseconds(flood["p99_us"]),
-            milliseconds(flood["max_us"]), f"{flood['good']:,.0f}", f"{flood['failed']:,.0f}", f"{flood['refused']:,.0f}"
-        ])
-    return rows
+def sent(attacker):
+    rate = attacker["bytes_sent"] / attacker["seconds"]
+    return f"{rate / 1e6:,.1f} MB/s" if rate >= 1e5 else f"{rate / 1e3:,.1f} KB/s"
 
 
-def sentence(run):
-    """What became of the flood itself."""
-    attack, name = run["attack"], NAMES.get(run["system"], run["system"])
-    parts = []
-    if "held" in run:
-        parts.append(f"{run['held']:,} connections held, {run['bytes_each']:,} bytes each")
-        if run["servers"] > 1:
-            parts.append(f"by {run['servers']} processes, since one may not have so many descriptors (memory is their sum)")
-    elif run["requests"]:
-        parts.append(f"{attack['sent']:,.0f} requests in {attack['seconds']:.1f} s: {attack.get('status_200', 0):,.0f} "
-                     f"answered, {attack.get('status_503', 0):,.0f} refused, {attack['cut']:,.0f} cut; the longest took "
-                     f"{milliseconds(attack['max_us'])}")
-    else:
-        parts.append(f"{attack['opened']:,.0f} connections, {attack['closed_by_server']:,.0f} of them closed by the server")
-        statuses = [f"{value:,.0f} × {key.removeprefix('status_')}" for key, value in sorted(attack.items())
-                    if key.startswith("status_")]
-        if statuses:
-            parts.append("answers: " + ", ".join(statuses))
-        parts.append(f"{attack['bytes_sent'] / 1e6:,.1f} MB sent, {attack['bytes_received'] / 1e6:,.1f} MB received")
-    if not run["alive"]:
-        parts.append("**the server died**")
-    return f"- {name} {run['version']}: {'; '.join(parts)}."
+def statuses(attacker):
+    found = sorted((name.removeprefix("status_"), value) for name, value in attacker.items() if name.startswith("status_"))
+    return ", ".join(f"{value:,.0f} × {status}" for status, value in found)
+
+
+def ratio(run, nginx):
+    if run["system"] != "weft" or nginx is None:
+        return ""
+    value = run["honest"]["p99_us"] / max(1, nginx["honest"]["p99_us"])
+    text = f"{value:.2f}" if value < 10 else f"{value:,.0f}"
+    return f"**{text}**" if value > 2 else text
+
+
+def row(attack, run, nginx):
+    attacker, honest = run["attacker"], run["honest"]
+    first = run["system"] == "weft"
+    died = "" if run["alive"] else " **died**"
+    return [
+        f"**{attack.title}**: {attack.what}" if first else "", run["system"] + died,
+        f"{attacker['opened']:,.0f}, {sent(attacker)}, {percent(attacker['cpu'] / attacker['seconds'])}",
+        percent(run["server_cpu"]), f"{megabytes(run['before_kb'])} → {megabytes(run['peak_kb'])} MB",
+        milliseconds(honest["p50_us"]), milliseconds(honest["p99_us"]), milliseconds(honest["max_us"]), ratio(run, nginx),
+        f"{honest['good']:,.0f}", f"{honest['refused'] + honest['failed']:,.0f}", statuses(attacker)
+    ]
 
 
 def page(folder):
     data = json.loads((folder / "flood.json").read_text(encoding="utf-8"))
     machine = data["machine"]
     half = max(1, machine["cores"] // 2)
-    text = [HEAD.format(about=about(machine), server_cpus="one core" if half == 1 else f"{half} cores")]
-    for name, title in data["titles"].items():
-        runs = [run for run in data["runs"] if run["scenario"] == name]
-        if not runs:
-            continue
-        text.append(f"## {title[0].upper() + title[1:]}\n\n{NOTES[name]}\n\n{table(memory_rows(runs))}\n")
-        text.append("\n".join(sentence(run) for run in runs) + "\n")
-        if (folder / "flood" / f"{name}.svg").exists():
-            text.append(f"![{title}](flood/{name}.svg)\n")
+    rows = [["attack", "server", "attacker: opened, sent, CPU", "server CPU", "memory", "honest p50", "p99", "longest",
+             "to nginx's", "answered", "refused", "attacker's answers"]]
+    for attack in attacks.ATTACKS:
+        runs = {run["system"]: run for run in data["runs"] if run["attack"] == attack.name}
+        rows += [row(attack, runs[system], runs.get("nginx")) for system in ("weft", "nginx") if system in runs]
+    text = [HEAD.format(about=about(machine, data["versions"]), server_cpus="one core" if half == 1 else f"{half} cores"),
+            table(rows), ""]
     return "\n".join(text)

@@ -55,7 +55,10 @@ static void schedule(struct client *client)
 
 static void probe_came(struct flood *flood, struct client *client, const char *data, int size)
 {
-    if (!client->waits || size == 0 || !answer_take(client->answer, data, size))
+    if (!client->waits || size == 0)
+        return;
+    (void)answer_take(client->answer, data, size, false);
+    if (!client->answer->whole)
         return;
     int64_t taken = flood_clock() - client->at;
     client->waits = false;

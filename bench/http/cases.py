@@ -185,12 +185,12 @@ def idle_tls(case, system, quick):
     os.sched_setaffinity(0, there)
     with tempfile.TemporaryDirectory(prefix="weft-tls-") as folder:
         servers.make_certificate(folder)
-        with servers.Server(system, here, {"tls": folder, "header_timeout": 600, "idle_timeout": 600}) as server:
-            for connection in [dial_tls(server.port, context, True) for _ in range(100)]:
+        with servers.Server(system, here, {"tls": (f"{folder}/cert.pem", f"{folder}/key.pem"), "header_timeout": 600, "idle_timeout": 600}) as server:
+            for connection in [dial_tls(server.tls_port, context, True) for _ in range(100)]:
                 connection.close()
             time.sleep(SETTLE)
             before, _ = server.memory()
-            connections = [dial_tls(server.port, context, TLS_CASES[case]) for _ in range(count)]
+            connections = [dial_tls(server.tls_port, context, TLS_CASES[case]) for _ in range(count)]
             time.sleep(SETTLE)
             after, peak = server.memory()
             for connection in connections:

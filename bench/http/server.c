@@ -2,21 +2,24 @@
  * server.c: weft-http-bench: the server that bench/http and bench/flood measure; a user's program, by weft/http.h only.
  *
  *     weft-http-bench [--port N] [--workers N] [--queue N] [--connections N] [--header-timeout S] [--idle-timeout S]
- *                     [--tls FOLDER] [--stats]
+ *                     [--folder NAME] [--certificate FILE --key FILE] [--stats]
  *     weft-http-bench --versions
  *
- * GET /hello is a short text, POST /json gives the body back, GET /big is 1 GB, GET /sleep?ms=N answers after that
- * time: the same paths as the peers have (bench/peers/go/http, the nginx of bench/http/servers.py). It listens on
- * 127.0.0.1, says "port N" when it does, and serves until SIGTERM or SIGINT. --stats: at the end it says on stderr what
- * it has counted. --tls: it speaks TLS, with cert.pem and key.pem of the folder.
+ * GET /hello is a short text, POST /json gives the body back, POST /upload reads it, GET /big is 1 GB, GET /sleep?ms=N
+ * answers after that time, /files/ is the folder: the same paths as the peers have (bench/peers/go/http, the nginx of
+ * bench/http/servers.py). It listens on 127.0.0.1, with a certificate at a second port over TLS, says "port N" (or
+ * "port N tls-port N") when it does, and serves until SIGTERM or SIGINT. --stats: at the end it says on stderr what it has counted.
  */
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <weft/http.h>
+#include <weft/http_files.h>
+#include <weft/http_router.h>
 #include <weft/weft.h>
 
 enum { BIG_SIZE = 1 << 30, CHUNK = 65536 };
@@ -35,6 +38,16 @@ static void answer_json(weft_http_request *request, weft_http_response *response
     size_t size;
     if (weft_http_read_all(request, &body, &size) == 0)
         (void)weft_http_reply(response, 200, "application/json", body, size);
+}
+
+static void answer_upload(weft_http_request *request, weft_http_response *response)
+{
+    char part[4096];
+    int64_t got;
+    while ((got = weft_http_read(request, part, sizeof part)) > 0)
+        continue;
+    if (got == 0)
+        answer_hello(response);
 }
 
 static void answer_big(weft_http_response *response)
@@ -57,33 +70,36 @@ static void answer_sleep(weft_http_request *request, weft_http_response *respons
 static void route(weft_http_request *request, weft_http_response *response, void *data)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/hello") == 0)
         answer_hello(response);
     else if (strcmp(path, "/json") == 0)
         answer_json(request, response);
     else if (strcmp(path, "/big") == 0)
         answer_big(response);
+    else if (strcmp(path, "/upload") == 0)
+        answer_upload(request, response);
     else if (strcmp(path, "/sleep") == 0)
         answer_sleep(request, response);
+    else if (data != NULL)
+        weft_http_router_serve(request, response, data);
     else
         (void)weft_http_error(response, 404, NULL);
 }
 
 struct arguments {
     weft_http_options options;
-    const char *tls;
+    weft_http_tls tls;
+    const char *folder;
     long port;
     int versions, stats;
 };
 
 static void usage(void)
 {
-    fputs(
-        "usage: weft-http-bench [--port N] [--workers N] [--queue N] [--connections N]\n"
-        "                       [--header-timeout S] [--idle-timeout S] [--tls FOLDER] [--stats]\n"
-        "       weft-http-bench --versions\n",
-        stderr);
+    fputs("usage: weft-http-bench [--port N] [--workers N] [--queue N] [--connections N]\n"
+          "                       [--header-timeout S] [--idle-timeout S] [--folder NAME]\n"
+          "                       [--certificate FILE --key FILE] [--stats] | --versions\n",
+          stderr);
     exit(2);
 }
 
@@ -96,7 +112,9 @@ static struct arguments parse(int argc, char **argv)
         {"connections", required_argument, NULL, 'c'},
         {"header-timeout", required_argument, NULL, 'h'},
         {"idle-timeout", required_argument, NULL, 'i'},
-        {"tls", required_argument, NULL, 't'},
+        {"folder", required_argument, NULL, 'f'},
+        {"certificate", required_argument, NULL, 'e'},
+        {"key", required_argument, NULL, 'k'},
         {"stats", no_argument, NULL, 's'},
         {"versions", no_argument, NULL, 'v'},
         {0},
@@ -123,8 +141,14 @@ static struct arguments parse(int argc, char **argv)
         case 'i':
             arguments.options.idle_timeout = number * WEFT_S;
             break;
-        case 't':
-            arguments.tls = optarg;
+        case 'f':
+            arguments.folder = optarg;
+            break;
+        case 'e':
+            arguments.tls.certificate = optarg;
+            break;
+        case 'k':
+            arguments.tls.key = optarg;
             break;
         case 's':
             arguments.stats = 1;
@@ -145,25 +169,37 @@ static void fail(const char *what, int error)
     exit(1);
 }
 
-static int listen_at(weft_http_server *server, const char *address, const char *folder)
-{
-    char certificate[4096], key[4096];
-    if (folder == NULL)
-        return weft_http_listen(server, address, NULL);
-    (void)snprintf(certificate, sizeof certificate, "%s/cert.pem", folder);
-    (void)snprintf(key, sizeof key, "%s/key.pem", folder);
-    return weft_http_listen_tls(server, address, NULL,
-                                &(weft_http_tls){.certificate = certificate, .key = key});
-}
-
-static void say_port(weft_http_server *server)
+static int port_of(weft_http_server *server, int number)
 {
     weft_address address;
-    int error = weft_http_local(server, 0, &address);
+    int error = weft_http_local(server, number, &address);
     if (error != 0)
         fail("weft_http_local", error);
-    printf("port %d\n", weft_address_port(&address));
+    return weft_address_port(&address);
+}
+
+static void say_ports(weft_http_server *server, bool tls)
+{
+    printf("port %d", port_of(server, 0));
+    if (tls)
+        printf(" tls-port %d", port_of(server, 1));
+    putchar('\n');
     (void)fflush(stdout);
+}
+
+/* /files/ is the folder. */
+static void serve_folder(struct arguments *arguments)
+{
+    weft_http_router *router;
+    weft_http_files *files;
+    int error = weft_http_files_open(&files, arguments->folder, NULL);
+    if (error == 0)
+        error = weft_http_router_open(&router);
+    if (error == 0)
+        error = weft_http_route(router, NULL, "/files/{path...}", weft_http_files_serve, files);
+    if (error != 0)
+        fail(arguments->folder, error);
+    arguments->options.data = router;
 }
 
 static void say_stats(weft_http_server *server)
@@ -192,14 +228,20 @@ int main(int argc, char **argv)
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
+    if (arguments.folder != NULL)
+        serve_folder(&arguments);
     (void)snprintf(address, sizeof address, "tcp:127.0.0.1:%ld", arguments.port);
     error = weft_http_open(&server, &arguments.options);
     if (error != 0)
         fail("weft_http_open", error);
-    error = listen_at(server, address, arguments.tls);
+    error = weft_http_listen(server, address, NULL);
     if (error != 0)
         fail(address, error);
-    say_port(server);
+    if (arguments.tls.certificate != NULL)
+        error = weft_http_listen_tls(server, "tcp:127.0.0.1:0", NULL, &arguments.tls);
+    if (error != 0)
+        fail(arguments.tls.certificate, error);
+    say_ports(server, arguments.tls.certificate != NULL);
     sigwait(&ends, &signal);
     if (arguments.stats)
         say_stats(server);

@@ -44,14 +44,24 @@ http {{
     keepalive_requests 1000000000;
     keepalive_timeout {idle}s;
     client_header_timeout {header}s;
+    client_body_timeout 30s;
+    send_timeout 30s;
+    client_max_body_size 8m;
+    large_client_header_buffers 2 8k;
     server {{
-        listen 127.0.0.1:{port} {tls}backlog=4096;
-        {certificate}
-        root {folder}/files;
+        listen 127.0.0.1:{port} backlog=4096;
+        {tls}
+        root {folder}/served;
         location = /hello {{ return 200 "hello, world\\n"; }}
+        location = /upload {{ proxy_pass http://127.0.0.1:{port}/hello; }}
+        location /files/ {{ alias {folder}/served/; }}
     }}
 }}
 """
+
+# nginx reads a body only to pass it on: /upload passes it on to nginx itself.
+NGINX_TLS = ("listen 127.0.0.1:{port} ssl backlog=4096; ssl_certificate {certificate}; ssl_certificate_key {key}; "
+             "ssl_protocols TLSv1.2 TLSv1.3;")
 
 
 def raise_files():
@@ -83,13 +93,6 @@ def nginx_path():
     return shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 
 
-def make_certificate(folder):
-    """cert.pem and key.pem for localhost: P-256, as most have it."""
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                    "-subj", "/CN=localhost", "-days", "30", "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem"],
-                   check=True, capture_output=True)
-
-
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -106,26 +109,44 @@ def status(pid, *names):
     return [int(fields[name].split()[0]) if name in fields else 0 for name in names]
 
 
-def in_child(cpus, nice=0):
-    """What a child does before it becomes the program: is on these CPUs, and dies with its parent."""
+def in_child(cpus, nice=0, files=None, ahead=False):
+    """What a child does before it becomes the program: is on these CPUs, may have so many descriptors, comes before
+    others there if that is allowed, and dies with its parent."""
     libc = ctypes.CDLL(None, use_errno=True)  # here: a child after fork had better load nothing
 
     def prepare():
         libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         os.sched_setaffinity(0, cpus)
         os.nice(nice)
+        if files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+        if ahead:
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
 
     return prepare
 
 
+def make_certificate(folder):
+    """A key and a certificate for it, in files of the folder; None without openssl."""
+    if shutil.which("openssl") is None:
+        return None
+    key, certificate = Path(folder) / "key.pem", Path(folder) / "certificate.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-subj", "/CN=127.0.0.1", "-days", "2", "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    return certificate, key
+
+
 class Server:
-    """A server that runs; to be used with `with`."""
+    """A server that runs; to be used with `with`. Options besides the timeouts and limits: tls, a certificate and
+    its key; files, how many descriptors it may have; served, a folder for /files/."""
 
     def __init__(self, system, cpus, options=None):
         self.system, self.cpus = system, cpus
         self.options = {"header_timeout": 10, "idle_timeout": 60, "workers": 1000, "queue": 1000,
                         "connections": 100000, **(options or {})}
-        self.port, self.process, self.folder = None, None, None
+        self.port, self.tls_port, self.process, self.folder = None, None, None, None
 
     def __enter__(self):
         try:
@@ -148,23 +169,28 @@ class Server:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self, command, **how):
-        self.process = subprocess.Popen([str(word) for word in command], preexec_fn=in_child(self.cpus), text=True, **how)
+        self.process = subprocess.Popen([str(word) for word in command], text=True,
+                                        preexec_fn=in_child(self.cpus, files=self.options.get("files")), **how)
 
     def start_and_read_port(self, command):
         self.start(command, stdout=subprocess.PIPE)
         ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
-        line = self.process.stdout.readline() if ready else ""
-        if not line.startswith("port "):
+        words = self.process.stdout.readline().split() if ready else []
+        if words[:1] != ["port"]:
             raise RuntimeError(f"{self.system} did not start")
-        self.port = int(line.split()[1])
+        self.port, self.tls_port = int(words[1]), int(words[3]) if len(words) == 4 else None
 
     def start_weft(self):
         options = self.options
-        self.start_and_read_port([
+        command = [
             WEFT, "--workers", options["workers"], "--queue", options["queue"], "--connections", options["connections"],
-            "--header-timeout", options["header_timeout"], "--idle-timeout", options["idle_timeout"],
-            *(["--tls", options["tls"]] if "tls" in options else [])
-        ])
+            "--header-timeout", options["header_timeout"], "--idle-timeout", options["idle_timeout"]
+        ]
+        if options.get("tls"):
+            command += ["--certificate", options["tls"][0], "--key", options["tls"][1]]
+        if options.get("served"):
+            command += ["--folder", options["served"]]
+        self.start_and_read_port(command)
 
     def start_go(self):
         self.start_and_read_port([
@@ -176,17 +202,26 @@ class Server:
 
     def start_nginx(self):
         self.folder, self.port = tempfile.mkdtemp(prefix="weft-nginx-"), free_port()
-        tls = self.options.get("tls")
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        (Path(self.folder) / "files").mkdir()
-        with open(Path(self.folder) / "files" / "big", "wb") as big:
-            big.truncate(BIG_SIZE)
-        # It drops idle connections when fifteen sixteenths of what it may have are in use: twice as many as there can be.
+        files = self.options.get("files")
+        most = files or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        served = Path(self.folder) / "served"
+        if self.options.get("served"):
+            served.symlink_to(self.options["served"])
+        else:
+            served.mkdir()
+            with open(served / "big", "wb") as big:
+                big.truncate(BIG_SIZE)
+        tls = ""
+        if self.options.get("tls"):
+            certificate, key = self.options["tls"]
+            self.tls_port = free_port()
+            tls = NGINX_TLS.format(port=self.tls_port, certificate=certificate, key=key)
+        # It drops idle connections when fifteen sixteenths of what it may have are in use: twice as many as there can be,
+        # unless that is the point.
         config = Path(self.folder) / "nginx.conf"
         config.write_text(NGINX.format(
-            user="user root;" if os.geteuid() == 0 else "", folder=self.folder, port=self.port, files=files,
-            tls="ssl " if tls else "", certificate=f"ssl_certificate {tls}/cert.pem; ssl_certificate_key {tls}/key.pem;" if tls else "",
-            connections=2 * files, idle=self.options["idle_timeout"], header=self.options["header_timeout"]),
+            user="user root;" if os.geteuid() == 0 else "", folder=self.folder, port=self.port, files=most, tls=tls,
+            connections=files or 2 * most, idle=self.options["idle_timeout"], header=self.options["header_timeout"]),
                           encoding="utf-8")
         self.start([nginx_path(), "-p", self.folder, "-c", config, "-e", f"{self.folder}/error.log"])
 
