@@ -109,8 +109,9 @@ typedef struct weft_http_options {
     int64_t max_workers;
     /* Requests that may wait for a worker, at most 100,000,000. Default 1,000. -1: none. */
     int64_t queue;
-    /* Streams of events and upgraded connections at a time, at most 100,000,000. They hold none of
-     * max_workers. Beyond it weft_http_events and weft_http_upgrade return -EAGAIN, and the answer
+    /* Streams of events and upgraded connections at a time, and answers of which the end is still
+     * to be taken by the client, though their handlers have returned; at most 100,000,000. They
+     * hold none of max_workers (answers beyond the limit do). For streams: beyond it weft_http_events and weft_http_upgrade return -EAGAIN, and the answer
      * is 503 if the handler gives none. Default 10,000. -1: none. */
     int64_t max_streams;
     /* Of a request, for a worker: 503 beyond that. Default 30 s. A client that has reset its
@@ -147,6 +148,8 @@ typedef struct weft_http_options {
      * in which the handler does something else does not count. Default 500 bytes, 10 s. A rate of
      * -1: none. */
     int64_t min_body_rate, rate_grace;
+    /* The same of a response, while the client takes none of it. Default 500 bytes. -1: none. */
+    int64_t min_send_rate;
     /* Without a byte of the response taken by the client. Default 30 s. */
     int64_t write_timeout;
 
@@ -383,8 +386,11 @@ WEFT_API int weft_http_setf(weft_http_response *response, const char *name, cons
  * sent has its Content-Length, another is sent in chunks as it grows (to HTTP/1.0: until the end of
  * the connection). Of a response that has no body (HEAD, 204, 304) nothing is sent; that the client
  * went away is told all the same.
+ * The end of a body whose length was set (also by weft_http_reply and weft_http_send_file) need not
+ * be taken by the client before the call returns: up to 1 MiB, or a part of a file, is sent when
+ * the handler has returned, and holds none of max_workers meanwhile. weft_http_flush waits for it.
  * Returns 0; -EMSGSIZE beyond the Content-Length that was set; -EPIPE, -ECONNRESET if the client
- * went away; -ETIMEDOUT if it takes nothing; -ECANCELED. */
+ * went away; -ETIMEDOUT if it takes nothing, or too slowly (min_send_rate); -ECANCELED. */
 WEFT_API int weft_http_write(weft_http_response *response, const void *data, size_t size);
 WEFT_API int weft_http_puts(weft_http_response *response, const char *text);
 WEFT_API int weft_http_printf(weft_http_response *response, const char *format, ...)
@@ -392,7 +398,8 @@ WEFT_API int weft_http_printf(weft_http_response *response, const char *format, 
 /* Sends what was collected; also a head alone.
  * Returns as weft_http_write. */
 WEFT_API int weft_http_flush(weft_http_response *response);
-/* Adds `size` bytes of a file from `offset` on, without a copy where the kernel can. As the first
+/* Adds `size` bytes of a file from `offset` on, without a copy where the kernel can. The descriptor
+ * may be closed after that; the file is to stay as it is until all was sent. As the first
  * of a body whose length was not set it is taken for all of it, and more is -EMSGSIZE: set
  * Content-Length, or flush before, to send several.
  * Returns as weft_http_write; -EIO if the file ends before. If it cannot be read from (-EBADF,

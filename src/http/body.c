@@ -83,13 +83,11 @@ static int tell_continue(struct exchange *exchange)
     char text[sizeof go_on - 1];
     memcpy(text, go_on, sizeof text);
     struct iovec piece = {text, sizeof text};
-    return weft__http_connection_send(exchange->connection, &piece, 1,
-                                      exchange->server->options.write_timeout);
+    return weft__http_response_send(exchange, &piece, 1);
 }
 
-int64_t weft__http_body_patience(const weft_http_options *options, int64_t waited, int64_t paid)
+int64_t weft__http_patience(int64_t rate, int64_t grace, int64_t waited, int64_t paid)
 {
-    int64_t rate = options->min_body_rate, grace = options->rate_grace;
     if (rate < 0 || paid / rate >= (INT64_MAX - grace) / WEFT_S)
         return INT64_MAX;
     int64_t all = grace + paid / rate * WEFT_S;
@@ -103,8 +101,9 @@ static int wait_for_more(struct exchange *exchange, int64_t deadline)
 {
     weft_http_request *request = &exchange->request;
     int64_t begin = weft_now();
-    int64_t latest = weft_after(
-        weft__http_body_patience(&exchange->server->options, request->waited, request->paid));
+    const weft_http_options *options = &exchange->server->options;
+    int64_t latest = weft_after(weft__http_patience(options->min_body_rate, options->rate_grace,
+                                                    request->waited, request->paid));
     int error = weft__http_connection_wait(exchange->connection, WEFT_READABLE,
                                            latest < deadline ? latest : deadline);
     request->waited += weft_now() - begin;

@@ -304,38 +304,31 @@ static int64_t send_next(struct connection *connection, const struct iovec *piec
     return connection->tls != NULL ? weft__http_tls_flush(connection->tls) : 0;
 }
 
-/* Each wait ends at the deadline, or after the timeout if that is not 0. */
-static int send_all(struct connection *connection, struct iovec *pieces, int count,
-                    int64_t deadline, int64_t timeout, size_t *all)
+int weft__http_connection_push(struct connection *connection, struct iovec **pieces, int *count,
+                               size_t *all)
 {
     for (;;) {
-        count = advance(&pieces, count, 0);
-        int64_t sent = send_next(connection, pieces, count);
-        if (sent > 0) {
-            *all += (size_t)sent;
-            count = advance(&pieces, count, (size_t)sent);
-            continue;
-        }
-        if (sent != -EAGAIN)
+        *count = advance(pieces, *count, 0);
+        int64_t sent = send_next(connection, *pieces, *count);
+        if (sent <= 0)
             return (int)sent;
-        int error = weft__http_connection_wait(connection, WEFT_WRITABLE,
-                                               timeout != 0 ? weft_after(timeout) : deadline);
-        if (error != 0)
-            return error;
+        *all += (size_t)sent;
+        *count = advance(pieces, *count, (size_t)sent);
     }
-}
-
-int weft__http_connection_send(struct connection *connection, struct iovec *pieces, int count,
-                               int64_t timeout)
-{
-    size_t sent = 0;
-    return send_all(connection, pieces, count, 0, timeout, &sent);
 }
 
 int weft__http_connection_send_until(struct connection *connection, struct iovec *pieces, int count,
                                      int64_t deadline, size_t *sent)
 {
-    return send_all(connection, pieces, count, deadline, 0, sent);
+    for (;;) {
+        int error = weft__http_connection_push(connection, &pieces, &count, sent);
+        if (error == -EAGAIN)
+            error = weft__http_connection_wait(connection, WEFT_WRITABLE, deadline);
+        else
+            return error;
+        if (error != 0)
+            return error;
+    }
 }
 
 void weft__http_peer_address(const struct peer *peer, weft_address *address)

@@ -352,12 +352,14 @@ static void answer(struct exchange *exchange)
     weft_panic_info info;
     bool beyond = exchange->counted != LIMIT_REQUESTS, panicked = false;
     exchange->keep = exchange->request.head.keep_alive;
+    exchange->finishing = false;
     open_context(exchange);
     if (beyond)
         refuse_client(exchange);
     else
         panicked = weft_recover(call_handler, exchange, &info) == -EOWNERDEAD;
     leave_context(exchange);
+    exchange->finishing = true;
     if (panicked)
         after_panic(exchange, &info);
     weft__http_response_end(exchange);

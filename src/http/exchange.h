@@ -22,6 +22,9 @@ enum {
     HTTP_FIELDS_MOST = 65536,
     /* A rest of the body that is smaller is read and forgotten, so that the connection can go on. */
     HTTP_DRAIN_MOST = 256 * 1024,
+    /* Bytes that are copied of the end of an answer, and of all such at a time. */
+    HTTP_REST_MOST = 1 << 20,
+    HTTP_RESTS_MOST = 64 << 20,
 };
 
 struct block { /* memory of the request's, freed with it */
@@ -63,7 +66,7 @@ struct weft_http_request {
  *                              OPEN --client is gone--> UNDER_WAY --> DONE   the worker parts, and closes it
  *                                                       UNDER_WAY --worker parts--> LEFT    the fiber closes it
  */
-enum word { TELLING_NONE, TELLING_OPEN, TELLING_UNDER_WAY, TELLING_DONE, TELLING_LEFT };
+enum telling_state { TELLING_NONE, TELLING_OPEN, TELLING_UNDER_WAY, TELLING_DONE, TELLING_LEFT };
 
 /* How the end of the body is told. */
 enum framing {
@@ -71,6 +74,14 @@ enum framing {
     FRAMING_CHUNKED, /* by the last chunk */
     FRAMING_CLOSE,   /* by the end of the connection */
     FRAMING_NONE,    /* there is none */
+};
+
+/* The end of a body that is complete, which the client has not taken yet: bytes, then a part of a file. */
+struct rest {
+    char *bytes; /* or NULL */
+    size_t size;
+    int file; /* a descriptor of its own, if `left` is not 0 */
+    int64_t offset, left;
 };
 
 struct weft_http_response {
@@ -83,6 +94,9 @@ struct weft_http_response {
     int64_t length;    /* as set by the handler; -1: not */
     int64_t sent_body; /* bytes of the body that were given to us */
     int error;         /* of sending: nothing more is sent */
+    struct rest rest;
+    int64_t waited; /* for the client to take what was sent, in all */
+    int64_t paid;   /* bytes that it has taken since the first wait */
     uint8_t framing;
     bool sent;  /* the head is committed: in `out`, or on its way */
     bool close; /* the handler wants the connection closed */
@@ -97,7 +111,7 @@ struct weft_http_response {
 struct exchange {
     weft_http_server *server;
     struct connection *connection;
-    atomic_u32 telling;    /* enum word */
+    atomic_u32 telling;    /* enum telling_state */
     weft_context *context; /* of the request; NULL: none, or there was no memory */
     weft_context *stream;  /* of the stream that it has become; guarded by the door's lock */
     bool keep;             /* the connection goes on after this response */
@@ -110,8 +124,10 @@ struct exchange {
     char *in;
     size_t in_capacity, in_size, at;
     size_t head_size;
-    size_t seen;  /* of a head that is not whole: how far the parser looked */
-    bool drained; /* the last read has emptied the socket */
+    size_t seen;    /* of a head that is not whole: how far the parser looked */
+    bool finishing; /* the handler has returned */
+    bool flushing;  /* all is sent before anything else */
+    bool drained;   /* the last read has emptied the socket */
 
     char *out;
     size_t out_size, body_at;
@@ -196,8 +212,8 @@ void weft__http_refuse_log(struct exchange *exchange, int status);
 /* ---- body.c ---- */
 
 void weft__http_body_begin(struct exchange *exchange);
-/* How long one more wait may be after so much waiting, for which so many bytes came: 0 or more. */
-int64_t weft__http_body_patience(const weft_http_options *options, int64_t waited, int64_t paid);
+/* How long one more wait may be after so much waiting, for which so many bytes passed: 0 or more. */
+int64_t weft__http_patience(int64_t rate, int64_t grace, int64_t waited, int64_t paid);
 /* Whether what is left of it is too much to be read for nothing. */
 bool weft__http_body_is_large(const weft_http_request *request);
 /* Reads and forgets what is left, if that is little and comes soon; false if not. */
@@ -213,7 +229,11 @@ int weft__http_response_field(weft_http_response *response, const char *name, co
 int weft__http_response_commit(struct exchange *exchange, bool whole);
 /* Completes the response; its end lies in `out` still. */
 void weft__http_response_end(struct exchange *exchange);
-/* Sends the rest of a response that is complete. */
+/* Sends all pieces, and waits for the client as long as its timeout and its rate allow. */
+int weft__http_response_send(struct exchange *exchange, struct iovec *pieces, int count);
+/* Forgets the rest, if there is one. */
+void weft__http_rest_free(struct exchange *exchange);
+/* Sends what is left of a response that is complete. */
 int weft__http_response_flush(struct exchange *exchange);
 /* The status with which a request whose body could not be read is to be answered; 0: could be. */
 int weft__http_body_status(const weft_http_request *request);

@@ -29,6 +29,7 @@ void weft__http_response_begin(struct exchange *exchange)
     response->length = -1;
     response->sent_body = 0;
     response->error = 0;
+    response->waited = response->paid = 0;
     response->sent = response->close = false;
     response->events = response->streaming = response->upgraded = false;
     response->crowded = 0;
@@ -39,6 +40,7 @@ void weft__http_response_begin(struct exchange *exchange)
 void weft__http_response_free(struct exchange *exchange)
 {
     weft_http_response *response = &exchange->response;
+    weft__http_rest_free(exchange);
     weft__http_free(response->trailers);
     response->trailers = NULL;
     if (response->fields_own) {
@@ -388,8 +390,7 @@ static int commit_large(struct exchange *exchange, size_t most)
     if (head == NULL)
         return -ENOMEM;
     struct iovec piece = {head, write_head(exchange, head)};
-    int error = weft__http_connection_send(exchange->connection, &piece, 1,
-                                           exchange->server->options.write_timeout);
+    int error = weft__http_response_send(exchange, &piece, 1);
     weft__http_free(head);
     return error;
 }

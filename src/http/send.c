@@ -13,23 +13,160 @@
 
 #include "http/exchange.h"
 
-static int send_pieces(struct exchange *exchange, struct iovec *pieces, int count)
+/* Waits until the client has taken some of what was sent. When the handler has returned that needs no place in the pool. */
+static int wait_for_client(struct exchange *exchange)
 {
+    const weft_http_options *options = &exchange->server->options;
     weft_http_response *response = &exchange->response;
-    int error = weft__http_connection_send(exchange->connection, pieces, count,
-                                           exchange->server->options.write_timeout);
+    if (exchange->finishing)
+        (void)weft__http_lend(exchange); /* if there are too many, the worker waits all the same */
+    int64_t begin = weft_now();
+    int64_t silent = weft_after(options->write_timeout);
+    int64_t slow = weft_after(weft__http_patience(options->min_send_rate, options->rate_grace,
+                                                  response->waited, response->paid));
+    int error = weft__http_connection_wait(exchange->connection, WEFT_WRITABLE,
+                                           slow < silent ? slow : silent);
+    response->waited += weft_now() - begin;
+    return error;
+}
+
+static void count_taken(weft_http_response *response, size_t size)
+{
+    if (response->waited > 0)
+        response->paid += (int64_t)size;
+}
+
+/* Sends what goes without waiting: 0, -EAGAIN or an error. */
+static int push(struct exchange *exchange, struct iovec **pieces, int *count)
+{
+    size_t sent = 0;
+    int error = weft__http_connection_push(exchange->connection, pieces, count, &sent);
+    count_taken(&exchange->response, sent);
+    return error;
+}
+
+int weft__http_response_send(struct exchange *exchange, struct iovec *pieces, int count)
+{
+    int error;
+    while ((error = push(exchange, &pieces, &count)) == -EAGAIN)
+        if ((error = wait_for_client(exchange)) != 0)
+            break;
+    return error;
+}
+
+/* An error of sending ends the response. */
+static int note_error(struct exchange *exchange, int error)
+{
     if (error != 0) {
-        response->error = error;
+        exchange->response.error = error;
         exchange->keep = false;
     }
     return error;
 }
 
+/* The rest. */
+
+/* Whether what the client does not take now may be sent when the handler has returned: nothing follows it. */
+static bool may_keep(const struct exchange *exchange)
+{
+    const weft_http_response *response = &exchange->response;
+    return !exchange->finishing && !exchange->flushing && response->framing == FRAMING_LENGTH &&
+           response->sent_body == response->length;
+}
+
+/* Copies the pieces; false if that is too much. */
+static bool keep_bytes(struct exchange *exchange, const struct iovec *pieces, int count)
+{
+    struct rest *rest = &exchange->response.rest;
+    size_t size = 0;
+    for (int i = 0; i < count; i++)
+        size += pieces[i].iov_len;
+    if (size > HTTP_REST_MOST || rest->bytes != NULL)
+        return false;
+    int64_t kept = atomic_i64_add_relaxed(&exchange->server->kept, (int64_t)size);
+    char *bytes = kept + (int64_t)size <= HTTP_RESTS_MOST ? weft__http_allocate(size + 1) : NULL;
+    if (bytes == NULL) {
+        (void)atomic_i64_add_relaxed(&exchange->server->kept, -(int64_t)size);
+        return false;
+    }
+    rest->bytes = bytes;
+    rest->size = size;
+    for (int i = 0; i < count; bytes += pieces[i++].iov_len)
+        if (pieces[i].iov_len > 0)
+            memcpy(bytes, pieces[i].iov_base, pieces[i].iov_len);
+    return true;
+}
+
+/* The file comes behind the bytes that are kept, if there are any. */
+static bool keep_file(struct exchange *exchange, int file, int64_t offset, int64_t left)
+{
+    struct rest *rest = &exchange->response.rest;
+    int own = left > 0 && may_keep(exchange) ? weft__http_duplicate(file) : -1;
+    if (own < 0)
+        return false;
+    rest->file = own;
+    rest->offset = offset;
+    rest->left = left;
+    return true;
+}
+
+static void free_bytes(struct exchange *exchange)
+{
+    struct rest *rest = &exchange->response.rest;
+    if (rest->bytes != NULL)
+        (void)atomic_i64_add_relaxed(&exchange->server->kept, -(int64_t)rest->size);
+    weft__http_free(rest->bytes);
+    rest->bytes = NULL;
+}
+
+void weft__http_rest_free(struct exchange *exchange)
+{
+    struct rest *rest = &exchange->response.rest;
+    free_bytes(exchange);
+    if (rest->left > 0)
+        weft__http_close_fd(rest->file);
+    rest->left = 0;
+}
+
+static int send_file(struct exchange *exchange, int file, int64_t offset, int64_t size);
+
+/* Sends the rest, and waits for that; by the handler, or when it has returned. */
+static int send_rest(struct exchange *exchange)
+{
+    struct rest rest = exchange->response.rest;
+    struct iovec piece = {rest.bytes, rest.size};
+    if (rest.bytes == NULL && rest.left == 0)
+        return 0;
+    must(!exchange->flushing && exchange->out_size == 0);
+    exchange->flushing = true;
+    int error = rest.bytes != NULL ? weft__http_response_send(exchange, &piece, 1) : 0;
+    free_bytes(exchange);
+    if (error == 0 && rest.left > 0)
+        error = send_file(exchange, rest.file, rest.offset, rest.left);
+    exchange->flushing = false;
+    weft__http_rest_free(exchange);
+    return note_error(exchange, error);
+}
+
+/* Sends all pieces; of the end of a body perhaps only what the client takes now. */
+static int send_pieces(struct exchange *exchange, struct iovec *pieces, int count)
+{
+    int error;
+    while ((error = push(exchange, &pieces, &count)) == -EAGAIN) {
+        if (may_keep(exchange) && keep_bytes(exchange, pieces, count))
+            return 0;
+        if ((error = wait_for_client(exchange)) != 0)
+            break;
+    }
+    return note_error(exchange, error);
+}
+
 int weft__http_response_flush(struct exchange *exchange)
 {
+    int error = send_rest(exchange);
     struct iovec piece = {exchange->out, exchange->out_size};
     exchange->body_at = exchange->out_size = 0;
-    return piece.iov_len > 0 ? send_pieces(exchange, &piece, 1) : 0;
+    return error == 0 && piece.iov_len > 0 ? send_pieces(exchange, &piece, 1) : error;
 }
 
 static bool has_body(const weft_http_response *response)
@@ -159,8 +296,10 @@ int weft_http_flush(weft_http_response *response)
         if (error != 0)
             return error;
     }
-    if (has_body(response))
-        return send_body(exchange, NULL, 0);
+    if (has_body(response)) {
+        int error = send_rest(exchange);
+        return error == 0 ? send_body(exchange, NULL, 0) : error;
+    }
     exchange->out_size = exchange->body_at;
     int error = send_body(exchange, NULL, 0);
     return error != 0 ? error : not_sent(exchange);
@@ -182,6 +321,14 @@ static int copy_file(struct exchange *exchange, int file, int64_t offset, int64_
             return error;
         offset += got;
         size -= got;
+        if (exchange->response.rest.bytes == NULL || size == 0)
+            continue;
+        /* The client takes no more, and the piece is kept: the file behind it, or nothing. */
+        if (keep_file(exchange, file, offset, size))
+            return 0;
+        error = send_rest(exchange);
+        if (error != 0)
+            return error;
     }
     return 0;
 }
@@ -189,14 +336,20 @@ static int copy_file(struct exchange *exchange, int file, int64_t offset, int64_
 static int send_file(struct exchange *exchange, int file, int64_t offset, int64_t size)
 {
     struct connection *connection = exchange->connection;
+    if (exchange->response.rest.bytes != NULL && keep_file(exchange, file, offset, size))
+        return 0;
+    int error = exchange->flushing ? 0 : send_rest(exchange);
+    if (error != 0)
+        return error;
     if (connection->tls != NULL)
         return copy_file(exchange, file, offset, size);
     while (size > 0) {
         size_t most = size < (1 << 30) ? (size_t)size : (size_t)1 << 30;
         int64_t sent = weft__http_send_from_file(connection->fd, file, offset, most);
         if (sent == -EAGAIN) {
-            int error = weft__http_connection_wait(
-                connection, WEFT_WRITABLE, weft_after(exchange->server->options.write_timeout));
+            if (keep_file(exchange, file, offset, size))
+                return 0;
+            error = wait_for_client(exchange);
             if (error != 0)
                 return error;
             continue;
@@ -205,6 +358,7 @@ static int send_file(struct exchange *exchange, int file, int64_t offset, int64_
             return copy_file(exchange, file, offset, size);
         if (sent <= 0)
             return sent == 0 ? -EIO : (int)sent;
+        count_taken(&exchange->response, (size_t)sent);
         offset += sent;
         size -= sent;
     }

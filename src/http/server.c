@@ -53,6 +53,7 @@ static bool set_options(weft_http_options *options)
     set_default(&options->body_timeout, 30 * WEFT_S);
     set_default(&options->write_timeout, 30 * WEFT_S);
     set_default(&options->min_body_rate, 500);
+    set_default(&options->min_send_rate, 500);
     set_default(&options->rate_grace, 10 * WEFT_S);
     set_default(&options->max_body, 8 << 20);
     if (options->handler == NULL)
@@ -75,7 +76,8 @@ static bool set_options(weft_http_options *options)
            in_range(options->retry_after, 1, 86400) && options->header_timeout > 0 &&
            options->idle_timeout > 0 && options->body_timeout > 0 && options->write_timeout > 0 &&
            options->queue_timeout > 0 && in_range(options->min_body_rate, -1, 1000000000) &&
-           options->rate_grace > 0 && options->forwarded >= WEFT_HTTP_FORWARDED_IGNORED &&
+           in_range(options->min_send_rate, -1, 1000000000) && options->rate_grace > 0 &&
+           options->forwarded >= WEFT_HTTP_FORWARDED_IGNORED &&
            options->forwarded <= WEFT_HTTP_FORWARDED &&
            (options->forwarded == WEFT_HTTP_FORWARDED_IGNORED ||
             options->trusted_proxies != NULL) &&

@@ -148,7 +148,8 @@ struct weft_http_server {
     weft_mutex places;         /* guards `streaming`, and the pool's capacity with it */
     int64_t streaming;         /* workers that count as streams: the capacity is higher by that */
     struct partials *partials; /* memory of heads that are not whole */
-    char *name;                /* of the field Server */
+    atomic_i64 kept; /* bytes of answers that are to be sent when their handlers have returned */
+    char *name;      /* of the field Server */
 
     struct door *doors;
     int door_count;
@@ -192,11 +193,11 @@ bool weft__http_is_starved(const struct connection *connection);
 void weft__http_bury(struct door *door);
 /* Reads: as weft__http_receive, also through TLS. */
 int64_t weft__http_connection_read(struct connection *connection, void *data, size_t size);
-/* Sends all pieces, waiting as need be, and never for longer than the timeout without a byte
- * going out; changes the pieces. 0 or an error. */
-int weft__http_connection_send(struct connection *connection, struct iovec *pieces, int count,
-                               int64_t timeout);
-/* The same until a deadline; adds up what was sent. */
+/* Sends of the pieces what goes without waiting, leaves those that are left, and adds up what was sent. 0: all is out; -EAGAIN;
+ * an error. */
+int weft__http_connection_push(struct connection *connection, struct iovec **pieces, int *count,
+                               size_t *all);
+/* Sends all, waiting as need be until the deadline; changes the pieces. */
 int weft__http_connection_send_until(struct connection *connection, struct iovec *pieces, int count,
                                      int64_t deadline, size_t *sent);
 /* Waits until it can be read from, or written to. 0; -ETIMEDOUT; -ECANCELED. */

@@ -238,6 +238,12 @@ int64_t weft__http_read_file(int file, void *data, size_t size, int64_t offset)
     return count >= 0 ? count : -weft__http_errno();
 }
 
+int weft__http_duplicate(int file)
+{
+    int other = fcntl(file, F_DUPFD_CLOEXEC, 0);
+    return other >= 0 ? other : -weft__http_errno();
+}
+
 void weft__http_end_sending(int fd)
 {
     (void)shutdown(fd, SHUT_WR);

@@ -68,6 +68,7 @@ int64_t weft__http_peek(int fd, void *data, size_t size);
 int64_t weft__http_send(int fd, const struct iovec *pieces, int count);
 int64_t weft__http_send_from_file(int fd, int file, int64_t offset, size_t size);
 int64_t weft__http_read_file(int file, void *data, size_t size, int64_t offset);
+int weft__http_duplicate(int file);
 void weft__http_end_sending(int fd);
 void weft__http_cut(int fd); /* both directions: who waits for it is told */
 void weft__http_close_fd(int fd);

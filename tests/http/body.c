@@ -376,8 +376,7 @@ static void bad_chunks_are_refused(void)
 
 static int64_t patience(int64_t rate, int64_t grace, int64_t waited, int64_t paid)
 {
-    weft_http_options options = {.min_body_rate = rate, .rate_grace = grace};
-    return weft__http_body_patience(&options, waited, paid);
+    return weft__http_patience(rate, grace, waited, paid);
 }
 
 static void the_rate_is_reckoned(void)

@@ -60,6 +60,8 @@ static void refuses_bad_options(void)
         {.body_timeout = -1},
         {.write_timeout = -1},
         {.min_body_rate = -2},
+        {.min_send_rate = -2},
+        {.min_send_rate = 1000000001},
         {.max_streams = -2},
         {.max_streams = 100000001},
         {.min_body_rate = 1000000001},

@@ -1,0 +1,182 @@
+/*
+ * slow.c: clients that take their answers slowly: they hold no worker when the handler has returned,
+ * and none takes as long as it likes.
+ */
+#include <fcntl.h>
+
+#include <weft/fiber.h>
+#include <weft/runtime.h>
+#include <weft/sem.h>
+
+#include "descriptors.h"
+#include "http.h"
+
+enum { SLOW = 10, FILE_SIZE = 8 << 20, TEXT_SIZE = 1 << 20 };
+
+static weft_sem left = WEFT_SEM_INIT(0), flushed = WEFT_SEM_INIT(0);
+static _Atomic int outcome;
+static int file;
+static char *text;
+
+static void serving(weft_http_request *request, weft_http_response *response, void *data)
+{
+    const char *path = weft_http_path(request);
+    (void)data;
+    if (strcmp(path, "/file") == 0) {
+        int own = dup(file);
+        CHECK_EQ(weft_http_send_file(response, own, 0, FILE_SIZE), 0);
+        close(own);
+        weft_sem_release(&left, 1);
+    } else if (strncmp(path, "/text", 5) == 0) {
+        CHECK_EQ(weft_http_reply(response, 200, NULL, text, TEXT_SIZE), 0);
+        if (strcmp(path, "/text/flush") == 0)
+            outcome = weft_http_flush(response);
+        weft_sem_release(strcmp(path, "/text/flush") == 0 ? &flushed : &left, 1);
+    } else if (strcmp(path, "/endless") == 0) {
+        while ((outcome = weft_http_write(response, text, 65536)) == 0)
+            ;
+        weft_sem_release(&left, 1);
+    } else if (strcmp(path, "/thinking") == 0) {
+        for (int i = 0; i < 3; i++) {
+            CHECK_EQ(weft_http_write(response, text, 65536), 0);
+            CHECK_EQ(weft_sleep(100 * WEFT_MS), 0);
+        }
+    } else {
+        (void)weft_http_puts(response, "hello");
+    }
+}
+
+/* With small buffers on both sides. */
+static weft_http_server *begin(weft_http_options options)
+{
+    weft_http_server *server;
+    weft_net_options small = {.send_buffer = 4096};
+    options.handler = serving;
+    CHECK_EQ(weft_http_open(&server, &options), 0);
+    CHECK_EQ(weft_http_listen(server, "tcp:127.0.0.1:0", &small), 0);
+    return server;
+}
+
+static struct client slow_client(weft_http_server *server, const char *request)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port_of(server, 0))};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 2048;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small) == 0);
+    CHECK(connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    struct client client = client_of(fd);
+    client_send(&client, request);
+    return client;
+}
+
+static void check_answer(struct client *client, size_t size)
+{
+    struct answer answer = client_answer(client);
+    CHECK_EQ(answer.size, size);
+    for (size_t i = 0; i < size; i++)
+        if (answer.body[i] != text[i % TEXT_SIZE])
+            test_fail(__FILE__, __LINE__, "byte %zu", i);
+    answer_free(&answer);
+}
+
+/* One worker; each client asks for something behind it as well. */
+static void they_hold_no_worker(void)
+{
+    struct client clients[SLOW];
+    weft_http_server *server = begin((weft_http_options){.max_workers = 1, .queue = 2 * SLOW});
+    int before = open_descriptors();
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < SLOW; i++) {
+            clients[i] =
+                slow_client(server, i % 2 == 0 ? GET("/file") GET("/") : GET("/text") GET("/"));
+            weft_sem_acquire(&left, 1);
+        }
+        AWAIT(stats_of(server).streams == SLOW);
+        struct answer answer = ask(server, GET_CLOSE("/"));
+        CHECK_STR(answer.body, "hello");
+        answer_free(&answer);
+        for (int i = 0; i < SLOW; i++) {
+            if (round == 0) { /* else they go */
+                check_answer(&clients[i], i % 2 == 0 ? FILE_SIZE : TEXT_SIZE);
+                EXPECT(&clients[i], 200, "hello");
+            }
+            client_close(&clients[i]);
+        }
+        AWAIT(stats_of(server).connections == 0 && stats_of(server).streams == 0);
+        AWAIT(open_descriptors() == before);
+    }
+    end(server);
+}
+
+/* A handler can wait for it; and beyond max_streams a worker does. */
+static void others_wait(void)
+{
+    weft_http_server *server =
+        begin((weft_http_options){.max_workers = 1, .max_streams = -1, .queue = -1});
+    struct client client = slow_client(server, GET("/text/flush"));
+    AWAIT(stats_of(server).running == 1);
+    CHECK_EQ(weft_sem_try_acquire(&flushed, 1), -EAGAIN);
+    check_answer(&client, TEXT_SIZE);
+    weft_sem_acquire(&flushed, 1);
+    CHECK_EQ(outcome, 0);
+    AWAIT(stats_of(server).running == 0);
+    client_send(&client, GET("/text"));
+    weft_sem_acquire(&left, 1);
+    struct client other = client_open(server);
+    client_send(&other, GET("/"));
+    EXPECT(&other, 503, NULL);
+    CHECK_EQ(stats_of(server).streams, 0);
+    check_answer(&client, TEXT_SIZE);
+    client_close(&client);
+    client_close(&other);
+    end(server);
+}
+
+/* A client that takes a little again and again does not keep within write_timeout alone. */
+static void there_is_a_rate(void)
+{
+    weft_http_server *server = begin((weft_http_options){
+        .write_timeout = 3600 * WEFT_S, .min_send_rate = 1000000000, .rate_grace = 50 * WEFT_MS});
+    static const char *const requests[] = {GET("/endless"), GET("/text")};
+    for (int i = 0; i < 2; i++) {
+        char bytes[512];
+        struct client client = slow_client(server, requests[i]);
+        while (stats_of(server).timed_out == i && recv(client.fd, bytes, sizeof bytes, 0) > 0)
+            usleep(5000);
+        weft_sem_acquire(&left, 1);
+        if (i == 0)
+            CHECK_EQ(outcome, -ETIMEDOUT);
+        AWAIT(stats_of(server).connections == 0);
+        CHECK_EQ(stats_of(server).timed_out, i + 1);
+        client_close(&client);
+    }
+    /* What the handler does meanwhile does not count. */
+    struct client quick = client_open(server);
+    client_send(&quick, GET("/thinking"));
+    struct answer answer = client_answer(&quick);
+    CHECK_EQ(answer.size, 3 * 65536);
+    answer_free(&answer);
+    client_close(&quick);
+    end(server);
+}
+
+int main(void)
+{
+    char name[] = "/tmp/weft-slow-XXXXXX";
+    text = malloc(TEXT_SIZE);
+    CHECK(text != NULL);
+    for (int i = 0; i < TEXT_SIZE; i++)
+        text[i] = (char)('a' + i % 23 + i / 4096 % 3);
+    file = mkstemp(name);
+    CHECK(file >= 0 && unlink(name) == 0);
+    for (int i = 0; i < FILE_SIZE / TEXT_SIZE; i++)
+        CHECK_EQ(write(file, text, TEXT_SIZE), TEXT_SIZE);
+    RUN(they_hold_no_worker);
+    RUN(others_wait);
+    RUN(there_is_a_rate);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    close(file);
+    free(text);
+    return 0;
+}
