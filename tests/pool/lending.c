@@ -8,28 +8,6 @@
 #include "figures.h"
 #include "seeds.h"
 
-static weft_task *start(weft_pool *pool, int (*function)(void *), void *arg)
-{
-    weft_task *task = NULL;
-    CHECK_EQ(weft_task_start(&task, pool, function, arg, NULL), 0);
-    CHECK(task != NULL);
-    return task;
-}
-
-static int end_of(weft_task *task)
-{
-    int result = task_result(task);
-    weft_task_release(task);
-    return result;
-}
-
-static weft_group *group_over(weft_pool *pool, const weft_group_options *options)
-{
-    weft_group *group = NULL;
-    CHECK_EQ(weft_pool_group(&group, pool, options), 0);
-    return group;
-}
-
 static int pass_gate(void *gate)
 {
     gate_task(gate);
@@ -76,7 +54,7 @@ static void a_chain_of_waits(void *arg)
                 links[i] = (struct link_of_chain){.next = i + 1 < CHAIN ? &links[i + 1] : NULL};
             for (int i = 0; i < CHAIN; i++) {
                 struct link_of_chain *link = &links[backwards ? CHAIN - 1 - i : i];
-                link->task = start(pool, follow, link);
+                link->task = start_task(pool, follow, link);
             }
             CHECK_EQ(weft_pool_resume(pool), 0);
             CHECK_EQ(task_result(links[0].task), CHAIN);
@@ -93,7 +71,7 @@ static int make_next(void *arg)
 {
     struct link_of_chain *link = arg;
     struct link_of_chain next = {.pool = link->pool, .number = link->number - 1};
-    return link->number > 0 ? end_of(start(link->pool, make_next, &next)) + 1 : 1;
+    return link->number > 0 ? end_task(start_task(link->pool, make_next, &next)) + 1 : 1;
 }
 
 static int make_next_group(void *arg)
@@ -112,8 +90,8 @@ static void a_chain_that_is_made_on_the_way(void *arg)
     for (int64_t queue = 0; queue < 2; queue++) {
         weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = queue});
         struct link_of_chain first = {.pool = pool, .number = CHAIN - 1};
-        CHECK_EQ(end_of(start(pool, make_next, &first)), CHAIN);
-        CHECK_EQ(end_of(start(pool, make_next_group, &first)), 0);
+        CHECK_EQ(end_task(start_task(pool, make_next, &first)), CHAIN);
+        CHECK_EQ(end_task(start_task(pool, make_next_group, &first)), 0);
         CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
         CHECK_EQ(pool_stats(pool).completed, 2 * CHAIN);
         pool_close(pool);
@@ -189,15 +167,15 @@ static void who_waits_may_hold_a_lock(void)
         gate_shut(&lock.gate);
         lock.pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
         lock.group = group_over(lock.pool, NULL);
-        lock.b = start(lock.pool, pass_gate, &lock.gate);
+        lock.b = start_task(lock.pool, pass_gate, &lock.gate);
         if (how >= GROUP_ENDS) { /* B is of the group */
             gate_open(&lock.gate);
-            CHECK_EQ(end_of(lock.b), 0);
+            CHECK_EQ(end_task(lock.b), 0);
             gate_shut(&lock.gate);
             CHECK_EQ(weft_group_go(lock.group, pass_gate, &lock.gate), 0);
         }
         await_at_gate(&lock.gate, 1);
-        lock.a = start(lock.pool, lock_and_wait, NULL);
+        lock.a = start_task(lock.pool, lock_and_wait, NULL);
         await_count(&lock.locked, 1);
         CHECK_EQ(weft_pool_submit(lock.pool, want_lock, NULL), 0);
         await_count(&lock.wants, 1); /* in the place of A */
@@ -207,7 +185,7 @@ static void who_waits_may_hold_a_lock(void)
             gate_open(&lock.gate);
         else /* B goes on, and keeps its place: C ends all the same */
             await_count(&lock.has, 1);
-        CHECK_EQ(end_of(lock.a), 0);
+        CHECK_EQ(end_task(lock.a), 0);
         await_count(&lock.has, 1);
         if (how != ENDS && how != GROUP_ENDS)
             gate_open(&lock.gate);
@@ -244,9 +222,9 @@ static void nothing_begins_above_the_capacity(void)
     gate_shut(&above.b_gate);
     gate_shut(&above.c_gate);
     above.pool = pool_open((weft_pool_options){.capacity = 2, .queue = WEFT_UNLIMITED});
-    above.b = start(above.pool, pass_gate, &above.b_gate);
+    above.b = start_task(above.pool, pass_gate, &above.b_gate);
     await_at_gate(&above.b_gate, 1);
-    weft_task *a = start(above.pool, give_up, NULL);
+    weft_task *a = start_task(above.pool, give_up, NULL);
     CHECK_EQ(weft_pool_submit(above.pool, gate_task, &above.c_gate), 0);
     await_count(&above.gave_up, 1);
     await_at_gate(&above.a_gate, 1);
@@ -263,9 +241,9 @@ static void nothing_begins_above_the_capacity(void)
     CHECK_EQ(atomic_u32_load_acquire(&above.d_begun), 0);
     gate_open(&above.a_gate);
     await_count(&above.d_begun, 1); /* in the place of A, while B stands at its gate */
-    CHECK_EQ(end_of(a), 0);
+    CHECK_EQ(end_task(a), 0);
     gate_open(&above.b_gate);
-    CHECK_EQ(end_of(above.b), 0);
+    CHECK_EQ(end_task(above.b), 0);
     pool_close(above.pool);
 }
 
@@ -299,12 +277,12 @@ static void compute_both(struct number *parts)
         if (fib.groups)
             CHECK_EQ(weft_group_go(group, compute, &parts[i]), 0);
         else
-            tasks[i] = start(fib.pool, compute, &parts[i]);
+            tasks[i] = start_task(fib.pool, compute, &parts[i]);
     gauge_leave(&fib.active);
     if (fib.groups)
         CHECK_EQ(weft_group_close(group), 0);
     for (int i = 0; !fib.groups && i < 2; i++)
-        CHECK_EQ(end_of(tasks[i]), 0);
+        CHECK_EQ(end_task(tasks[i]), 0);
     begin_active();
 }
 
@@ -344,7 +322,7 @@ static void capacity_bounds_the_active(void)
         struct body watcher = {.function = watch_active, .thread = true};
         body_start(&watcher);
         struct number root = {.of = test_seeded ? 8 : 16};
-        CHECK_EQ(end_of(start(fib.pool, compute, &root)), 0);
+        CHECK_EQ(end_task(start_task(fib.pool, compute, &root)), 0);
         CHECK_EQ(root.result, test_seeded ? 21 : 987);
         atomic_u32_store_release(&fib.over, 1);
         body_join(&watcher);
@@ -370,7 +348,7 @@ static int turn_around(void *arg)
     for (int64_t i = 0; i < loop.turns; i++) {
         if (i == loop.turns / 10)
             loop.before = weft__sys_live(LIVE_MEMORY);
-        CHECK_EQ(end_of(start(loop.pool, nothing, (void *)(intptr_t)7)), 7);
+        CHECK_EQ(end_task(start_task(loop.pool, nothing, (void *)(intptr_t)7)), 7);
         weft_pool_stats stats = pool_stats(loop.pool);
         CHECK_EQ(stats.queued + stats.starting, 0);
         CHECK_EQ(stats.lending, 0);
@@ -389,7 +367,7 @@ static void a_loop_of_waits_grows_nothing(void)
         loop.turns = test_scale(10000);
         loop.pool =
             pool_open((weft_pool_options){.capacity = 1, .queue = i, .when_full = policies[i]});
-        CHECK_EQ(end_of(start(loop.pool, turn_around, NULL)), 0);
+        CHECK_EQ(end_task(start_task(loop.pool, turn_around, NULL)), 0);
         CHECK(loop.after - loop.before < 100); /* pieces of memory */
         pool_close(loop.pool);
     }
@@ -414,7 +392,7 @@ static void what_was_waited_for_has_left(void *arg)
     weft_group *group = group_over(pool, NULL);
     int64_t turns = test_scale(1000);
     for (int64_t i = 0; i < turns; i++) {
-        CHECK_EQ(end_of(start(pool, set_local, &ended)), 0);
+        CHECK_EQ(end_task(start_task(pool, set_local, &ended)), 0);
         CHECK_EQ(atomic_u32_load_acquire(&ended), 2 * i + 1);
         CHECK_EQ(weft_group_go(group, set_local, &ended), 0);
         CHECK_EQ(group_wait_until(group, WEFT_NEVER), 0);
@@ -446,7 +424,7 @@ static int count_run(void *arg)
 static int look_now(void *arg)
 {
     int result = 77;
-    weft_task *task = start(now.pool, count_run, NULL);
+    weft_task *task = start_task(now.pool, count_run, NULL);
     weft_group *group = group_over(now.pool, NULL);
     CHECK_EQ(weft_group_go(group, count_run, NULL), 0);
     for (int i = 0; i < 100; i++) {
@@ -457,7 +435,7 @@ static int look_now(void *arg)
     CHECK_EQ(atomic_u32_load_acquire(&now.ran),
              0); /* this task has the only place, and lent it to none */
     CHECK_EQ(weft_task_ended(task), 0);
-    CHECK_EQ(end_of(task), 0);
+    CHECK_EQ(end_task(task), 0);
     CHECK_EQ(weft_group_close(group), 0);
     (void)arg;
     return 0;
@@ -467,7 +445,7 @@ static void a_look_does_not_wait(void *arg)
 {
     atomic_u32_store_relaxed(&now.ran, 0);
     now.pool = pool_open((weft_pool_options){.capacity = 1});
-    CHECK_EQ(end_of(start(now.pool, look_now, NULL)), 0);
+    CHECK_EQ(end_task(start_task(now.pool, look_now, NULL)), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&now.ran), 2);
     pool_close(now.pool);
     (void)arg;
@@ -491,14 +469,14 @@ static void cancelled_during_the_wait(void)
         await_at_gate(&gate, begun ? 1 : 2);
         if (!begun)
             CHECK_EQ(weft_pool_tune(pool, 3), 0);
-        weft_task *waiter = start(pool, wait_as_long_as_it_may, awaited);
+        weft_task *waiter = start_task(pool, wait_as_long_as_it_may, awaited);
         AWAIT_FIGURE(pool, lending, 1);
         CHECK_EQ(weft_task_cancel(waiter), 1);
-        CHECK_EQ(end_of(waiter), -ECANCELED);
+        CHECK_EQ(end_task(waiter), -ECANCELED);
         CHECK_EQ(weft_task_ended(awaited), 0); /* which goes on */
         CHECK_EQ(pool_stats(pool).lending, 0);
         gate_open(&gate);
-        CHECK_EQ(end_of(awaited), 0);
+        CHECK_EQ(end_task(awaited), 0);
         pool_close(pool);
     }
 }
@@ -542,9 +520,9 @@ static int wait_one_by_one(void *arg)
     weft_task *tasks[20];
     start_others(20);
     for (int i = 0; i < 20; i++)
-        tasks[i] = start(order.pool, note, (void *)(intptr_t)i);
+        tasks[i] = start_task(order.pool, note, (void *)(intptr_t)i);
     for (int i = 19; i >= 0; i--) { /* the last first */
-        CHECK_EQ(end_of(tasks[i]), 0);
+        CHECK_EQ(end_task(tasks[i]), 0);
         (void)note((void *)(intptr_t)(WAITED + i));
     }
     (void)arg;
@@ -572,11 +550,11 @@ static int wait_for_key(void *arg)
         CHECK_EQ(weft_task_start(&tasks[i], order.pool, note, (void *)(intptr_t)i,
                                  &(weft_submit_options){.key = 9, .priority = WEFT_LOW}),
                  0);
-    CHECK_EQ(end_of(tasks[2]), 0);
+    CHECK_EQ(end_task(tasks[2]), 0);
     (void)note((void *)(intptr_t)WAITED);
     for (int i = 0; i < 4; i++)
         if (i != 2)
-            CHECK_EQ(end_of(tasks[i]), 0);
+            CHECK_EQ(end_task(tasks[i]), 0);
     (void)arg;
     return 0;
 }
@@ -585,7 +563,7 @@ static void play_order(int (*work)(void *))
 {
     memset(&order.journal, 0, sizeof order.journal);
     order.pool = pool_open((weft_pool_options){.capacity = 1});
-    CHECK_EQ(end_of(start(order.pool, work, NULL)), 0);
+    CHECK_EQ(end_task(start_task(order.pool, work, NULL)), 0);
     pool_close(order.pool);
 }
 
@@ -624,10 +602,10 @@ static void several_wait_for_one(void)
     gate_shut(&crowd);
     weft_pool *pool =
         pool_open((weft_pool_options){.capacity = WAITERS + 1, .queue = WEFT_UNLIMITED});
-    weft_task *awaited = start(pool, pass_gate, &gate), *waiters[WAITERS];
+    weft_task *awaited = start_task(pool, pass_gate, &gate), *waiters[WAITERS];
     await_at_gate(&gate, 1);
     for (int i = 0; i < WAITERS; i++)
-        waiters[i] = start(pool, wait_for, awaited);
+        waiters[i] = start_task(pool, wait_for, awaited);
     AWAIT_FIGURE(pool, lending, WAITERS);
     for (int i = 0; i < 2 * WAITERS; i++)
         CHECK_EQ(weft_pool_submit(pool, gate_task, &crowd), 0);
@@ -639,7 +617,7 @@ static void several_wait_for_one(void)
     CHECK_EQ(task_result(awaited), 0);
     CHECK_EQ(pool_stats(pool).lending, 0); /* whether or not they have gone on */
     for (int i = 0; i < WAITERS; i++)
-        CHECK_EQ(end_of(waiters[i]), 0);
+        CHECK_EQ(end_task(waiters[i]), 0);
     weft_task_release(awaited);
     await_at_gate(&crowd, WAITERS + 1); /* those who waited have ended: six places */
     CHECK_EQ(pool_stats(pool).running, WAITERS + 1);
@@ -661,7 +639,7 @@ static int go_at_the_limit(void *arg)
 static void who_waits_at_a_groups_limit_lends(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1});
-    CHECK_EQ(end_of(start(pool, go_at_the_limit, pool)), 0);
+    CHECK_EQ(end_task(start_task(pool, go_at_the_limit, pool)), 0);
     pool_close(pool);
     (void)arg;
 }
@@ -711,9 +689,9 @@ static void none_waits_for_itself(void *arg)
     weft_task *task = NULL;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 1});
     CHECK_EQ(weft_pool_pause(pool), 0);
-    task = start(pool, wait_for_oneself, &task);
+    task = start_task(pool, wait_for_oneself, &task);
     CHECK_EQ(weft_pool_resume(pool), 0);
-    CHECK_EQ(end_of(task), 0);
+    CHECK_EQ(end_task(task), 0);
     weft_group *group = group_over(pool, NULL);
     CHECK_EQ(weft_group_go(group, wait_for_own_group, group), 0);
     CHECK_EQ(weft_group_close(group), 0);

@@ -24,27 +24,6 @@ static int sleep_on(void *arg)
     return weft_sleep_until(WEFT_NEVER);
 }
 
-static weft_task *start(weft_pool *pool, int (*function)(void *), void *arg)
-{
-    weft_task *task = NULL;
-    CHECK_EQ(weft_task_start(&task, pool, function, arg, NULL), 0);
-    return task;
-}
-
-static int end_of(weft_task *task)
-{
-    int result = task_result(task);
-    weft_task_release(task);
-    return result;
-}
-
-static weft_group *group_over(weft_pool *pool, const weft_group_options *options)
-{
-    weft_group *group = NULL;
-    CHECK_EQ(weft_pool_group(&group, pool, options), 0);
-    return group;
-}
-
 /* Groups over a pool are as groups of fibers. */
 
 static void a_cancelled_group_starts_nothing(void *arg)
@@ -165,10 +144,10 @@ static int run_group_inside(void *pool)
 static void a_cancelled_task_ends_its_group(void *arg)
 {
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2});
-    weft_task *task = start(pool, run_group_inside, pool);
+    weft_task *task = start_task(pool, run_group_inside, pool);
     AWAIT_FIGURE(pool, lending, 1);
     CHECK_EQ(weft_task_cancel(task), 1);
-    CHECK_EQ(end_of(task), -ECANCELED);
+    CHECK_EQ(end_task(task), -ECANCELED);
     pool_close(pool);
     (void)arg;
 }
@@ -475,7 +454,7 @@ static void a_task_that_never_ran_is_cancelled(void *arg)
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -EAGAIN);
             CHECK_EQ(weft_task_cancel(tasks[i]), 0); /* it will not run, by this call */
             CHECK_EQ(weft_task_cancel(tasks[i]), 2);
-            CHECK_EQ(end_of(tasks[i]), -ECANCELED);
+            CHECK_EQ(end_task(tasks[i]), -ECANCELED);
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* its place is free at once */
         }
         CHECK_EQ(atomic_u32_load_relaxed(&ran), keyed * TASKS);
@@ -498,12 +477,12 @@ static void a_task_that_is_waited_for_is_cancelled(void *arg)
     atomic_u32 ran = {0};
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .queue = 2});
     CHECK_EQ(weft_pool_pause(pool), 0);
-    weft_task *awaited = start(pool, count_result, &ran);
+    weft_task *awaited = start_task(pool, count_result, &ran);
     CHECK_EQ(weft_task_cancel(awaited), 0);
-    weft_task *waiter = start(pool, wait_for, awaited);
+    weft_task *waiter = start_task(pool, wait_for, awaited);
     CHECK_EQ(weft_pool_resume(pool), 0);
-    CHECK_EQ(end_of(waiter), -ECANCELED); /* the result of the other, not an error of the wait */
-    CHECK_EQ(end_of(awaited), -ECANCELED);
+    CHECK_EQ(end_task(waiter), -ECANCELED); /* the result of the other, not an error of the wait */
+    CHECK_EQ(end_task(awaited), -ECANCELED);
     pool_close(pool);
     CHECK_EQ(atomic_u32_load_relaxed(&ran), 0);
     (void)arg;
@@ -643,17 +622,17 @@ static void errors_are_told_apart(void *arg)
 {
     int result = 77;
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 2, .on_panic = ignore_panic});
-    weft_task *task = start(pool, fail, (void *)(intptr_t)-ETIMEDOUT);
+    weft_task *task = start_task(pool, fail, (void *)(intptr_t)-ETIMEDOUT);
     CHECK_EQ(weft_task_wait(task, &result), 0);
     CHECK_EQ(result, -ETIMEDOUT);
     weft_task_release(task);
-    task = start(pool, sleep_on, NULL);
+    task = start_task(pool, sleep_on, NULL);
     AWAIT_FIGURE(pool, running, 1);
     result = 77;
     CHECK_EQ(weft_task_wait_until(task, &result, weft_after(WEFT_MS)), -ETIMEDOUT);
     CHECK_EQ(result, 77);
     CHECK_EQ(weft_task_cancel(task), 1);
-    CHECK_EQ(end_of(task), -ECANCELED);
+    CHECK_EQ(end_task(task), -ECANCELED);
     CHECK_EQ(pool_stats(pool).failed, 2);
     CHECK_EQ(pool_stats(pool).completed, 2);
     pool_close(pool);

@@ -54,6 +54,14 @@ static inline int64_t pool_waiting(weft_pool *pool)
     return stats.starting + stats.queued;
 }
 
+static inline weft_task *start_task(weft_pool *pool, int (*function)(void *), void *arg)
+{
+    weft_task *task = NULL;
+    CHECK_EQ(weft_task_start(&task, pool, function, arg, NULL), 0);
+    CHECK(task != NULL);
+    return task;
+}
+
 /* Waits for the task; its result. */
 static inline int task_result(weft_task *task)
 {
@@ -61,6 +69,21 @@ static inline int task_result(weft_task *task)
     CHECK_EQ(weft_task_wait(task, &result), 0);
     CHECK(result != INT_MIN);
     return result;
+}
+
+/* The same, and gives the handle back. */
+static inline int end_task(weft_task *task)
+{
+    int result = task_result(task);
+    weft_task_release(task);
+    return result;
+}
+
+static inline weft_group *group_over(weft_pool *pool, const weft_group_options *options)
+{
+    weft_group *group = NULL;
+    CHECK_EQ(weft_pool_group(&group, pool, options), 0);
+    return group;
 }
 
 static inline void await_blocked(weft_pool *pool, int64_t count)
