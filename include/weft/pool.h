@@ -21,6 +21,22 @@
  * without waiting for a place: then more than `capacity` tasks may be active, and nothing else
  * begins until that is over.
  *
+ * Sub-pools. A pool that is opened with a `parent` shares the parent's capacity: a task of it begins
+ * when fewer than its own capacity are active in it, and fewer than the parent's in the parent and
+ * all its sub-pools together. Among those that have tasks ready the places go round: to the
+ * parent's own tasks, and to each sub-pool, in the order in which they asked; none can keep another
+ * out. A task that waits for a task or group of the same tree (its own pool, the parent, another
+ * sub-pool) lends its place in the parent, as above, and that in its sub-pool: so tasks of a tree
+ * may wait for each other at any capacities. If the awaited task is in another pool, the place in
+ * the sub-pool is lent only to tasks of that sub-pool that others wait for; if one of these still
+ * runs when the wait ends, more than the sub-pool's capacity are active until that is over. A plain
+ * submit by a task of the tree to any pool of it never waits. While the parent is paused nothing
+ * begins in its sub-pools either. A sub-pool without a `context` is under that of the parent, and
+ * ends with it. All else is each pool's own: admission, queue, policies, limiter, workers and their
+ * state, figures, cancel, abort, stop. A stopped parent has its capacity still, for its sub-pools;
+ * it cannot be closed before they are. A sub-pool cannot have sub-pools. Tasks of a tree are taken
+ * one by one: where they are very short, a pool by itself is several times faster.
+ *
  * Admission. At most capacity + queue tasks are in the pool, admitted and not ended. What a submit
  * does when there are as many is the pool's `when_full`: by default the submitter waits, first
  * come, first served. A plain submit by one of the pool's own tasks (weft_pool_submit, or another
@@ -197,7 +213,9 @@ typedef struct weft_pool_options {
      * when it begins. See "Rate" above. Several pools and other takers may share a limiter,
      * which must not be closed before the pool is. Default NULL: no rate. */
     weft_limiter *limiter;
-    uintptr_t reserved[2]; /* must be zero */
+    /* The pool is a sub-pool of this one: see "Sub-pools" above. Default NULL: it is not. */
+    weft_pool *parent;
+    uintptr_t reserved[1]; /* must be zero */
 } weft_pool_options;
 
 /* Options for a pool of `workers` workers that are there from the start and stay, with a queue
@@ -209,9 +227,10 @@ WEFT_API weft_pool_options weft_pool_fixed(int64_t workers);
 WEFT_API weft_pool_options weft_pool_scalable(int64_t idle, int64_t most, int64_t period);
 
 /* Opens a pool; options NULL: all defaults.
- * Returns 0; -EINVAL if pool is NULL, a number is out of range or a reserved field is set; -ENOTSUP
- * if crashes are to be isolated and the runtime does not handle faults; -ECANCELED or -ETIMEDOUT if
- * `context` has ended; or as weft_go.
+ * Returns 0; -EINVAL if pool is NULL, a number is out of range, a reserved field is set or the
+ * parent is a sub-pool; -ESHUTDOWN if the parent is stopping or stopped; -ENOTSUP if crashes are to
+ * be isolated and the runtime does not handle faults; -ECANCELED or -ETIMEDOUT if `context` has
+ * ended; or as weft_go.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_open(weft_pool **pool, const weft_pool_options *options);
 
@@ -334,7 +353,8 @@ typedef struct weft_pool_stats {
     int64_t running; /* tasks that have begun and not ended */
     int64_t
         lending; /* of those: wait for a task or group of this pool, and have lent their place */
-    int64_t starting; /* tasks that have not begun, and for which a place is free */
+    int64_t starting; /* tasks that have not begun, and for which a place is free, or in a tree of
+                         pools another has it */
     int64_t
         queued; /* all others that have not begun: no more than `queue`, but for those beyond the limit */
     int64_t blocked;      /* submitters that wait */
@@ -357,7 +377,8 @@ typedef struct weft_pool_stats {
     int64_t crashed;       /* of the completed: ended by a fault, in a pool that isolates crashes */
     /* At this moment. */
     int64_t schedules; /* delayed and periodic submits that are not over: weft/schedule.h */
-    uintptr_t reserved[5];
+    int64_t below;     /* places of the capacity that sub-pools have */
+    uintptr_t reserved[4];
 } weft_pool_stats;
 
 /* Returns 0; -EINVAL if an argument is NULL; -ECHILD in a forked child.
@@ -390,8 +411,8 @@ WEFT_API WEFT_MUST_USE int weft_pool_cancel(weft_pool *pool);
  * told of what was dropped. The pool and its workers stay as they are. While others submit without
  * a pause that moment may never come: it is for those who know that they have submitted the last.
  * on_drop must not call it: it would wait for itself.
- * Returns 0; -ETIMEDOUT; -EDEADLK from a task of the pool, on_worker_start and on_worker_exit;
- * -ECANCELED if the caller's context is cancelled; -EINVAL; -ECHILD.
+ * Returns 0; -ETIMEDOUT; -EDEADLK from a task of the pool or its tree, on_worker_start and
+ * on_worker_exit; -ECANCELED if the caller's context is cancelled; -EINVAL; -ECHILD.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_wait(weft_pool *pool, int64_t deadline);
 
@@ -401,7 +422,7 @@ WEFT_API WEFT_MUST_USE int weft_pool_wait(weft_pool *pool, int64_t deadline);
  * opened again, and must be closed. Its schedules end: weft/schedule.h. A second stop waits as the
  * first does; of a stopped pool it returns 0 at once.
  * Returns 0; -ETIMEDOUT: some still run, and the pool goes on stopping; -EDEADLK from a task of the
- * pool, on_worker_start and on_worker_exit; -ECANCELED if the caller's context is cancelled;
+ * pool or its tree, on_worker_start and on_worker_exit; -ECANCELED if the caller's context is cancelled;
  * -EINVAL; -ECHILD.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_stop(weft_pool *pool, int64_t deadline);
@@ -414,8 +435,8 @@ WEFT_API WEFT_MUST_USE int weft_pool_reopen(weft_pool *pool);
 
 /* Stops the pool and frees it: when it returns 0, all tasks have run and nothing of the pool is
  * left. It is not ended by a context.
- * Returns 0; -EDEADLK from a task of the pool; -EBUSY for weft_pool_default; -EINVAL if pool is
- * NULL; -ECHILD.
+ * Returns 0; -EDEADLK from a task of the pool or its tree; -EBUSY for weft_pool_default, and while it
+ * has sub-pools: nothing has happened then; -EINVAL if pool is NULL; -ECHILD.
  * Contexts: fiber, thread.
  * Undefined: any use during or after it, except by its tasks, and by submitters that wait in it. */
 WEFT_API int weft_pool_close(weft_pool *pool);

@@ -69,7 +69,8 @@ struct caller_run *weft__caller_run(void)
 static bool is_related(const weft_pool *one, const weft_pool *other)
 {
     const void *family = atomic_ptr_load_acquire(&one->family); /* pairs with weft_pools_open */
-    return one == other || (family != NULL && family == atomic_ptr_load_acquire(&other->family));
+    return one->latch == other->latch || /* the same pool, or the same tree */
+           (family != NULL && family == atomic_ptr_load_acquire(&other->family));
 }
 
 static bool caller_runs_for(const weft_pool *pool)
@@ -80,10 +81,10 @@ static bool caller_runs_for(const weft_pool *pool)
     return false;
 }
 
-struct worker *weft__pool_place(const weft_pool *pool)
+struct worker *weft__pool_place(const struct latch *tree)
 {
     struct worker *worker = weft__worker_self();
-    bool holds = worker != NULL && worker->pool == pool &&
+    bool holds = worker != NULL && worker->pool->latch == tree &&
                  worker->state != WORKER_LOOSE; /* else in on_worker_exit */
     return holds ? worker : NULL;
 }
@@ -232,9 +233,9 @@ static bool nap(weft_pool *pool, struct submitter *submitter)
     pool->napping++;
     pool->visitors++;
     set_attention(pool);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     weft__sys_sleep_until(until < deadline ? until : deadline);
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     do {
         struct errands errands = {.first = NULL};
         weft__shards_collect(pool);
@@ -246,7 +247,7 @@ static bool nap(weft_pool *pool, struct submitter *submitter)
             weft__pool_unlatch(pool, &errands);
             if (served)
                 return true;
-            latch_acquire(&pool->latch);
+            latch_acquire(pool->latch);
         }
         atomic_u32_exchange_seq_cst(&pool->attention, 1); /* as in look_again */
         weft__shards_collect(pool);
@@ -271,7 +272,7 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
     if (!wait_gave_up(error))
         return submitter->error;
     struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     if (submitter->left)
         pool->visitors--;
     else
@@ -288,7 +289,7 @@ static noinline int wait_elsewhere(weft_pool *pool, const struct offer *offer)
     struct submitter *submitter = weft__stash(sizeof *submitter);
     if (submitter == NULL) {
         pool->stats.rejected++;
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
         return -ENOMEM;
     }
     int error = wait_as(pool, submitter, offer);
@@ -456,7 +457,7 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
                            enum verdict before, struct after *after, int *error)
 {
     struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     pool->visitors -= before != ADMIT;
     if (unlikely(pool->outboxes > 0))
         close_outbox_here(pool);
@@ -496,7 +497,7 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
     case MAKE_FIRST:
         weft__pool_count_new(pool);
         pool->visitors++;
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
         return verdict;
     case REFUSE:
         pool->stats.rejected++;
@@ -518,9 +519,9 @@ static int make_first(weft_pool *pool)
     if (error == 0)
         return 0;
     struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     pool->workers--;
-    pool->starting--;
+    pool_drop_starting(pool);
     pool->visitors--;
     pool->stats.rejected++;
     weft__pool_settle(pool, &errands);
@@ -549,7 +550,7 @@ static void run_in_caller(weft_pool *pool, const struct offer *offer)
         weft__context_drop(before);
     *caller_runs(false) = own.outer;
     bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     pool->visitors--;
     if (!counted) {
         pool->inside--;

@@ -52,8 +52,9 @@ void weft__pool_tell_drop(weft_pool *pool, const struct plain_task *plain, struc
 
 /* The caller runs a task of the pool: in a worker, or as a submitter (WEFT_CALLER_RUNS). */
 bool weft__pool_is_own(const weft_pool *pool);
-/* The worker of the pool that the caller runs in; NULL: none, it holds no place. */
-struct worker *weft__pool_place(const weft_pool *pool);
+/* The worker that the caller runs in, of a pool with that latch: the pool's, or one of its tree;
+ * NULL: none, it holds no place. */
+struct worker *weft__pool_place(const struct latch *tree);
 /* The innermost task that the caller runs by WEFT_CALLER_RUNS; NULL: none. */
 struct caller_run *weft__caller_run(void);
 

@@ -109,7 +109,7 @@ static void give_up(struct tie *tie)
 static bool next_running(weft_pool *pool, uint64_t begun, weft_context **context)
 {
     *context = NULL;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     struct link *first = pool->running.first;
     struct task *task = first != NULL ? container_of(first, struct task, age_link) : NULL;
     bool found = task != NULL && task->age < begun;
@@ -120,7 +120,7 @@ static bool next_running(weft_pool *pool, uint64_t begun, weft_context **context
     }
     if (*context != NULL)
         weft__context_hold(*context);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     return found;
 }
 
@@ -174,13 +174,13 @@ static void context_ended(void *arg)
     latch_acquire(&tie->latch);
     weft_pool *pool = tie->pool;
     if (pool != NULL) {
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         ends = shut(pool, &begun, &errands);
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
     }
     latch_release(&tie->latch);
     if (ends)
-        weft__errands_run(pool, &errands);
+        weft__errands_run(&errands);
     leave_if_fiber(fiber);
     if (!ends)
         return;
@@ -196,6 +196,8 @@ int weft__pool_context_open(weft_pool *pool)
 {
     struct tie *tie = NULL;
     weft_context *context, *above = pool->options.context;
+    if (above == NULL && pool->parent != NULL && pool->parent->tie != NULL)
+        above = pool->parent->tie->context; /* there as long as the parent is */
     if (above == NULL && !pool->options.cancellable)
         return 0;
     int error = weft_context_error(above);
@@ -236,10 +238,10 @@ weft_context *weft__pool_context_hold(weft_pool *pool)
 {
     if (likely(!pool_has_context(pool)))
         return NULL;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft_context *context = atomic_ptr_load_relaxed(&pool->context);
     weft__context_hold(context);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     return context;
 }
 
@@ -255,11 +257,11 @@ int weft_pool_cancel(weft_pool *pool)
     int error = weft_context_open(&context, pool->tie != NULL ? pool->tie->context : NULL, NULL);
     if (error != 0)
         return error;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft_context *before = atomic_ptr_load_relaxed(&pool->context);
     uint64_t begun = pool->begun;
     atomic_ptr_store_release(&pool->context, context); /* pairs with weft__worker_bind */
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     weft_context_close(before);
     cancel_running(pool, begun, -ECANCELED);
     return 0;
@@ -323,15 +325,15 @@ static void pause_ended(void *arg)
     weft_pool *pool = tie->pool;
     tie->pool = NULL;
     if (pool != NULL) {
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         goes_on = leave_pauses(pool, tie);
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
     }
     latch_release(&tie->latch);
     if (goes_on) {
         struct errands errands = {.first = NULL};
         bool fiber = enter_if_fiber();
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         pool->visitors--;
         weft__pool_finish(pool, &errands, fiber);
     }
@@ -342,13 +344,13 @@ static void pause_ended(void *arg)
 void weft__pauses_end(weft_pool *pool)
 {
     for (;;) {
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         struct link *first = pool->pauses.first;
         struct tie *tie = first != NULL ? container_of(first, struct tie, link) : NULL;
         weft_context *context = tie != NULL ? tie->context : NULL;
         if (context != NULL)
             weft__context_hold(context);
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
         if (context == NULL)
             return;
         pause_ended(tie);

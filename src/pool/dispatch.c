@@ -28,6 +28,7 @@
 #include "pool/admission.h"
 #include "pool/rate.h"
 #include "pool/shard.h"
+#include "pool/subpools.h"
 #include "pool/worker.h"
 
 /* Who is there; under the latch. */
@@ -49,12 +50,18 @@ bool weft__workers_suffice(const weft_pool *pool, bool dry)
            atomic_u32_load_relaxed(&weft__sched.idle_count) == 0;
 }
 
-bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck)
+bool weft__pool_could_use_worker(const weft_pool *pool, int64_t stuck)
 {
-    return !pool->paused && !pool->rate.awaits && pool_busy(pool) < pool->capacity &&
-           weft__pool_actives(pool) - stuck < weft__sched.processor_count &&
+    return !pool->paused && !pool->rate.awaits &&
+           (weft__pool_actives(pool) - stuck < weft__sched.processor_count ||
+            pool_is_urgent(pool)) &&
            (atomic_i64_load_relaxed(&pool->ready) > pool->starting ||
             atomic_i64_load_relaxed(&pool->ready) + weft__inboxes_length(pool) > pool->starting);
+}
+
+bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck)
+{
+    return pool_has_place(pool) && weft__pool_could_use_worker(pool, stuck);
 }
 
 /* An idle worker, claimed with what it is to do; NULL if there is none. */
@@ -72,29 +79,39 @@ static struct worker *claim_idle(weft_pool *pool, bool oldest, int what)
 
 void weft__pool_count_new(weft_pool *pool)
 {
-    pool->starting++;
+    pool_add_starting(pool);
     pool->workers++;
     if (pool->workers > pool->stats.most_workers)
         pool->stats.most_workers = pool->workers;
 }
 
-void weft__pool_call_worker(weft_pool *pool, struct errands *errands)
+bool weft__pool_call_worker(weft_pool *pool, struct errands *errands)
 {
     struct worker *worker = claim_idle(pool, pool->options.reuse == WEFT_FIFO, WORKER_WORK);
     if (worker != NULL) {
         worker->state = WORKER_STARTING;
-        pool->starting++;
+        pool_add_starting(pool);
         errands_wake(errands, &worker->fiber->waiter);
-    } else if (pool->failing == 0 && !errands->make_worker) {
-        weft__pool_count_new(pool);
-        errands->make_worker = true;
+        return true;
     }
+    if (pool->failing > 0 || errands->make != NULL)
+        return false;
+    weft__pool_count_new(pool);
+    errands->make = pool;
+    return true;
 }
 
 void weft__pool_call(weft_pool *pool, struct errands *errands, bool dry)
 {
-    if (!weft__workers_suffice(pool, dry) && weft__pool_wants_worker(pool, 0))
-        weft__pool_call_worker(pool, errands);
+    if (unlikely(pool->in_tree))
+        weft__tree_call(pool, errands, dry);
+    else if (!weft__workers_suffice(pool, dry) && weft__pool_wants_worker(pool, 0))
+        (void)weft__pool_call_worker(pool, errands);
+}
+
+void weft__pool_call_now(weft_pool *pool, struct errands *errands)
+{
+    weft__pool_call(pool, errands, true);
 }
 
 bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands)
@@ -150,11 +167,12 @@ void weft__pool_settle(weft_pool *pool, struct errands *errands)
 static noinline void make_failed(weft_pool *pool)
 {
     struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     pool->workers--;
-    pool->starting--;
+    pool_drop_starting(pool);
     weft__outboxes_close(pool);
-    bool lacks = weft__pool_actives(pool) == 0 && weft__pool_wants_worker(pool, 0);
+    bool lacks =
+        pool->in_tree || (weft__pool_actives(pool) == 0 && weft__pool_wants_worker(pool, 0));
     conclude(pool, &errands);
     weft__pool_unlatch(pool, &errands);
     if (lacks)
@@ -163,11 +181,11 @@ static noinline void make_failed(weft_pool *pool)
 
 void weft__pool_unlatch(weft_pool *pool, struct errands *errands)
 {
-    latch_release(&pool->latch); /* without a worker to be made the pool may be gone from here on */
-    weft__errands_run(pool, errands);
+    latch_release(pool->latch); /* without a worker to be made the pool may be gone from here on */
+    weft__errands_run(errands);
 }
 
-void weft__errands_run(weft_pool *pool, struct errands *errands)
+void weft__errands_run(struct errands *errands)
 {
     for (struct waiter *waiter = errands->first, *next; waiter != NULL; waiter = next) {
         next = waiter->next;
@@ -176,8 +194,8 @@ void weft__errands_run(weft_pool *pool, struct errands *errands)
         else
             weft__wake(waiter);
     }
-    if (unlikely(errands->make_worker) && weft__worker_make(pool) != 0)
-        make_failed(pool);
+    if (unlikely(errands->make != NULL) && weft__worker_make(errands->make) != 0)
+        make_failed(errands->make);
 }
 
 void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber)
@@ -193,7 +211,7 @@ void weft__pool_leave(weft_pool *pool)
     if (weft__runtime_forked())
         return;
     bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     pool->visitors--;
     conclude(pool, &errands);
     weft__pool_unlatch(pool, &errands);
@@ -205,9 +223,9 @@ int weft__pool_prestart(weft_pool *pool, int64_t count)
     int error = 0;
     for (int64_t i = 0; i < count && error == 0; i++) {
         bool fiber = enter_if_fiber();
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         weft__pool_count_new(pool);
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
         error = weft__worker_make(pool);
         if (error != 0)
             make_failed(pool);
@@ -259,7 +277,7 @@ void weft__worker_parks_now(struct worker *worker)
         !atomic_u32_load_seq_cst(&pool->attention)) /* pairs with look_again: pool_internal.h */
         return;
     struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     hand_over(pool, worker, &errands);
     weft__pool_call(pool, &errands, processor_is_dry());
     weft__pool_show_room(pool);
@@ -273,47 +291,61 @@ void weft__worker_tells(void)
         weft__worker_parks_now(fiber->object);
 }
 
-static void lend(weft_pool *pool, struct worker *worker)
+/* To the pool that has what it waits for: its own, or another of the tree. */
+static void lend(const weft_pool *to, struct worker *worker)
 {
-    if (worker->lends)
+    weft_pool *pool = worker->pool;
+    if (worker->lends != LENDS_NOT)
         return;
-    worker->lends = true;
+    worker->lends = pool == to || pool->parent == NULL ? LENDS : LENDS_ACROSS;
     pool->lent++;
+    pool->lent_across += worker->lends == LENDS_ACROSS;
+    pool_take_places(pool, -1);
 }
 
-void weft__place_return(weft_pool *pool, struct worker *worker)
+void weft__place_return(struct worker *worker)
 {
-    if (!worker->lends)
+    weft_pool *pool = worker->pool;
+    if (worker->lends == LENDS_NOT)
         return;
-    worker->lends = false;
     pool->lent--;
+    pool->lent_across -= worker->lends == LENDS_ACROSS;
+    worker->lends = LENDS_NOT;
+    pool_take_places(pool, 1);
     if (pool_busy(pool) > pool->capacity)
         weft__shards_close_inboxes(pool); /* nothing begins until it is not */
 }
 
 /* A worker that lends is blocked: its link is free. */
-void weft__lenders_add(weft_pool *pool, struct line *lenders, struct worker *worker,
+void weft__lenders_add(const weft_pool *pool, struct line *lenders, struct worker *worker,
                        struct errands *errands)
 {
-    hand_over(pool, worker, errands);
+    hand_over(worker->pool, worker, errands);
     line_add(lenders, &worker->link);
     lend(pool, worker);
 }
 
-void weft__lenders_leave(weft_pool *pool, struct line *lenders, struct worker *worker)
+void weft__lenders_leave(struct line *lenders, struct worker *worker)
 {
-    weft__place_return(pool, worker);
+    weft__place_return(worker);
     line_leave(lenders, &worker->link);
 }
 
-void weft__lenders_return(weft_pool *pool, struct line *lenders)
+void weft__lenders_return(struct line *lenders)
 {
     for (struct link *link = lenders->first; link != NULL; link = link->next)
-        weft__place_return(pool, worker_of(link));
+        weft__place_return(worker_of(link));
 }
 
-void weft__lenders_lend(weft_pool *pool, struct line *lenders)
+void weft__lenders_lend(const weft_pool *pool, struct line *lenders)
 {
     for (struct link *link = lenders->first; link != NULL; link = link->next)
         lend(pool, worker_of(link));
+}
+
+void weft__lenders_call(weft_pool *pool, const struct worker *worker, struct errands *errands)
+{
+    weft__pool_call(pool, errands, true);
+    if (worker->pool != pool)
+        weft__pool_call(worker->pool, errands, true);
 }

@@ -9,7 +9,7 @@
 /* What is to be done after the latch is released. */
 struct errands {
     struct waiter *first, *last; /* to be woken, linked by `next` */
-    bool make_worker;            /* counted already */
+    weft_pool *make; /* a worker is to be made for this pool, counted already; NULL: none */
 };
 
 static inline void errands_wake(struct errands *errands, struct waiter *waiter)
@@ -24,7 +24,7 @@ static inline void errands_wake(struct errands *errands, struct waiter *waiter)
 
 static inline bool errands_any(const struct errands *errands)
 {
-    return errands->first != NULL || errands->make_worker;
+    return errands->first != NULL || errands->make != NULL;
 }
 
 /* The following under the latch. */
@@ -37,10 +37,13 @@ void weft__pool_show_room(weft_pool *pool);
 /* Calls a worker if one is wanted. `dry`: the caller's processor is about to have nothing to
  * run. */
 void weft__pool_call(weft_pool *pool, struct errands *errands, bool dry);
-/* Wakes one or makes one. */
-void weft__pool_call_worker(weft_pool *pool, struct errands *errands);
-/* Tasks are ready, a place is free, and fewer workers are active than processors; so many of
- * those are suspected to be stuck. */
+/* The same where one more worker has a processor in any case. */
+void weft__pool_call_now(weft_pool *pool, struct errands *errands);
+/* Wakes one or makes one; false: it cannot now. */
+bool weft__pool_call_worker(weft_pool *pool, struct errands *errands);
+/* Tasks are ready, and fewer workers are active than processors; so many of those are suspected
+ * to be stuck. And: a place is free too. */
+bool weft__pool_could_use_worker(const weft_pool *pool, int64_t stuck);
 bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck);
 /* Active workers that have a processor, as far as is known, and those that start. */
 int64_t weft__pool_actives(const weft_pool *pool);
@@ -50,19 +53,21 @@ bool weft__workers_suffice(const weft_pool *pool, bool dry);
 bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands);
 /* A worker is about to be made. */
 void weft__pool_count_new(weft_pool *pool);
-/* Workers of the pool that wait for a task or group of it, in a line: one more, which lends its
- * place; one less, which has it back in any case; all have their places back, and stay in the
- * line; all that have theirs back lend them again. */
-void weft__lenders_add(weft_pool *pool, struct line *lenders, struct worker *worker,
+/* Workers that wait for a task or group of the pool, in a line: one more, which lends its place;
+ * one less, which has it back in any case; all have their places back, and stay in the line; all
+ * that have theirs back lend them again. */
+void weft__lenders_add(const weft_pool *pool, struct line *lenders, struct worker *worker,
                        struct errands *errands);
-void weft__lenders_leave(weft_pool *pool, struct line *lenders, struct worker *worker);
-void weft__lenders_return(weft_pool *pool, struct line *lenders);
-void weft__lenders_lend(weft_pool *pool, struct line *lenders);
+void weft__lenders_leave(struct line *lenders, struct worker *worker);
+void weft__lenders_return(struct line *lenders);
+void weft__lenders_lend(const weft_pool *pool, struct line *lenders);
+/* Calls workers for the pool that the caller waits for, and where its place is free. */
+void weft__lenders_call(weft_pool *pool, const struct worker *worker, struct errands *errands);
 /* One worker has its place back. */
-void weft__place_return(weft_pool *pool, struct worker *worker);
+void weft__place_return(struct worker *worker);
 
 /* Outside the latch: runs the errands. A fiber must have entered the runtime. */
-void weft__errands_run(weft_pool *pool, struct errands *errands);
+void weft__errands_run(struct errands *errands);
 /* Releases the latch and runs the errands. A fiber must have entered the runtime. */
 void weft__pool_unlatch(weft_pool *pool, struct errands *errands);
 /* Settles, releases the latch, runs the errands and leaves the runtime, if a fiber has entered

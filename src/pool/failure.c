@@ -51,9 +51,9 @@
 static void count(weft_pool *pool, int64_t *figure)
 {
     must(!weft__runtime_forked()); /* there the guards of the parent are forgotten */
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     ++*figure;
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
 }
 
 /* Calls a function of the options; the panic that ended it, which is counted, or NULL. */
@@ -175,9 +175,9 @@ static void take_over(struct isolated *isolated, struct weft_fiber *gone)
     (void)runtime_enter(thread_self());
     if (bond->canceler != NULL)
         weft__bond_set(bond, NULL);
-    latch_acquire(&worker->pool->latch);
+    latch_acquire(worker->pool->latch);
     worker->fiber = weft_self();
-    latch_release(&worker->pool->latch);
+    latch_release(worker->pool->latch);
     runtime_leave(thread_self());
     fiber_set_worker(weft_self(), worker);
 }
@@ -284,7 +284,7 @@ static bool look(void)
     for (struct link *link = pools.all.first; link != NULL; link = link->next) {
         weft_pool *pool = container_of(link, weft_pool, pools_link);
         struct errands errands = {.first = NULL};
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         int64_t stuck = count_stuck(pool);
         weft__shards_close_still(pool);
         weft__shards_collect(pool);
@@ -304,10 +304,10 @@ static void act(void)
     for (struct link *link = pools.all.first; link != NULL; link = link->next) {
         weft_pool *pool = container_of(link, weft_pool, pools_link);
         struct errands errands = {.first = NULL};
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         weft__shards_collect(pool);
         if (weft__pool_wants_worker(pool, 0))
-            weft__pool_call_worker(pool, &errands); /* for the processor of this machine */
+            weft__pool_call_now(pool, &errands); /* for the processor of this machine */
         weft__pool_unlatch(pool, &errands);
     }
     lock_release(&pools.lock);

@@ -26,6 +26,7 @@
 
 struct pool_group {
     weft_pool *pool;
+    const struct latch *tree; /* the pool's latch; the group may outlive the pool */
     struct group_line line;
 };
 
@@ -54,7 +55,7 @@ void weft__group_line_expedite(weft_pool *pool, struct group_line *group)
 static void return_places(struct pool_group *where)
 {
     if (where->line.members == where->line.removed)
-        weft__lenders_return(where->pool, &where->line.lenders);
+        weft__lenders_return(&where->line.lenders);
 }
 
 /* Tasks. */
@@ -84,7 +85,7 @@ static void ended(void *arg, enum group_end end)
     bool taken = end != GROUP_DROPPED && end != GROUP_LEFT;
     if (taken)
         weft__task_clean();
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     if (taken)
         weft__task_count_end(pool, weft__task_self(), end != GROUP_SKIPPED);
     if (end == GROUP_LEFT)
@@ -93,7 +94,7 @@ static void ended(void *arg, enum group_end end)
     where->line.removed -= end == GROUP_DROPPED && where->line.removed > 0;
     where->line.members--;
     return_places(where);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     if (end == GROUP_LEFT)
         weft__task_rebind(pool);
 }
@@ -176,9 +177,9 @@ static int start(weft_group *group, int (*function)(void *), void *arg, bool wai
     offer.tries = !wait;
     if (!wait)
         offer.deadline = WEFT_NOW;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     add_member(where);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     int error = weft__pool_offer(pool, &offer);
     if (error == 0)
         return 0;
@@ -192,23 +193,24 @@ static int start(weft_group *group, int (*function)(void *), void *arg, bool wai
 static void waiting(weft_group *group, int change)
 {
     struct pool_group *where = weft__group_where(group);
-    weft_pool *pool = where->pool;
-    struct worker *worker = weft__pool_place(pool);
+    struct worker *worker = weft__pool_place(where->tree);
     struct errands errands = {.first = NULL};
     if (worker == NULL)
         return;
+    weft_pool *own = worker->pool; /* with the same latch; the other may be gone if nothing runs */
     (void)runtime_enter(thread_self());
-    latch_acquire(&pool->latch);
+    latch_acquire(own->latch);
+    bool none = where->line.members == where->line.removed;
     if (change < 0) {
-        weft__lenders_leave(pool, &where->line.lenders, worker);
+        weft__lenders_leave(&where->line.lenders, worker);
     } else {
-        weft__lenders_add(pool, &where->line.lenders, worker, &errands);
-        if (where->line.members == where->line.removed)
-            weft__place_return(pool, worker);
-        weft__group_line_expedite(pool, &where->line);
-        weft__pool_call(pool, &errands, true);
+        weft__lenders_add(where->pool, &where->line.lenders, worker, &errands);
+        if (none)
+            weft__place_return(worker);
+        weft__group_line_expedite(where->pool, &where->line);
+        weft__lenders_call(none ? own : where->pool, worker, &errands);
     }
-    weft__pool_unlatch(pool, &errands);
+    weft__pool_unlatch(own, &errands);
     runtime_leave(thread_self());
 }
 
@@ -217,7 +219,7 @@ static void cancelled(void *arg, int error)
     struct pool_group *where = arg;
     struct errands errands = {.first = NULL};
     bool fiber = enter_if_fiber();
-    latch_acquire(&where->pool->latch);
+    latch_acquire(where->pool->latch);
     weft__line_refuse_group(where->pool, &where->line, error, &errands);
     weft__pool_finish(where->pool, &errands, fiber);
 }
@@ -238,6 +240,7 @@ int weft_pool_group(weft_group **group, weft_pool *pool, const weft_group_option
     if (where == NULL)
         return -ENOMEM;
     where->pool = pool;
+    where->tree = pool->latch;
     atomic_u32_store_relaxed(&pool->binds, 1);
     int error = weft__group_open(group, options, &hooks, where);
     if (error != 0)

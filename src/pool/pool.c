@@ -21,6 +21,7 @@
 #include "pool/pool.h"
 #include "pool/schedule.h"
 #include "pool/shard.h"
+#include "pool/subpools.h"
 
 /* Options. */
 
@@ -52,6 +53,7 @@ static bool valid(const weft_pool_options *options)
            options->prestart <= (options->capacity != 0 ? options->capacity : CAPACITY_DEFAULT) &&
            options->prestart != WEFT_UNLIMITED &&
            (options->stack_size == 0 || weft__stack_class(options->stack_size) >= 0) &&
+           (options->parent == NULL || options->parent->parent == NULL) &&
            memcmp(options->reserved, none.reserved, sizeof none.reserved) == 0;
 }
 
@@ -79,7 +81,6 @@ void weft__pool_log(weft_pool *pool, const char *line)
 
 static void free_pool(weft_pool *pool)
 {
-    weft__pool_context_close(pool);
     weft__shards_close(pool);
     weft__keys_free(pool);
     weft__sys_free(pool);
@@ -99,6 +100,8 @@ static weft_pool *make(const weft_pool_options *options, void *site)
         return NULL;
     }
     pool->options = *options;
+    pool->parent = options->parent;
+    pool->latch = pool->parent != NULL ? pool->parent->latch : &pool->own_latch;
     pool->site = site;
     pool->capacity = options->capacity != 0 ? options->capacity : CAPACITY_DEFAULT;
     pool->queue_size = options->queue;
@@ -127,6 +130,11 @@ static int open_pool(weft_pool **out, const weft_pool_options *options, void *si
     weft_pool *pool = make(options, site);
     if (pool == NULL)
         return -ENOMEM;
+    error = weft__tree_join(pool);
+    if (error != 0) {
+        free_pool(pool);
+        return error;
+    }
     pool->visitors = 1; /* as in weft_pool_reopen */
     weft__pools_add(pool);
     error = weft__pool_context_open(pool);
@@ -163,7 +171,7 @@ static void end_idle_workers(void)
     weft_pool *pool = atomic_ptr_load_acquire(&default_pool);
     if (pool == NULL)
         return;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     while (weft__pool_end_oldest(pool, &errands))
         continue;
     weft__pool_unlatch(pool, &errands);
@@ -199,7 +207,7 @@ int weft__pool_change(weft_pool *pool, int (*how)(weft_pool *, void *), void *ar
     if (weft__runtime_forked())
         return -ECHILD;
     bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__shards_close_inboxes(pool); /* so that none of it begins after this */
     weft__shards_collect(pool);
     int error = how(pool, arg);
@@ -297,16 +305,16 @@ int64_t weft_pool_abort(weft_pool *pool)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__outboxes_close(pool);
     for (int i = 0; i < QUEUES; i++)
         before[i] = pool->queues[i].next_order; /* what is admitted later stays */
     pool->visitors++;
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     do {
         struct errands errands = {.first = NULL};
         bool fiber = enter_if_fiber();
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         cut(pool, before, &slice);
         weft__pool_finish(pool, &errands, fiber);
         count += slice.count;
@@ -328,7 +336,7 @@ static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_poo
 {
     bool so = is_so(pool);
     if (so || deadline <= WEFT_NOW) {
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
         return so ? 0 : -ETIMEDOUT;
     }
     struct waiter own, *waiter = weft__waiter_begin(&own);
@@ -336,10 +344,10 @@ static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_poo
     int error = weft__park(waiter, what | WAIT_TOLD, pool_unlock, pool, deadline);
     if (!wait_gave_up(error))
         return error;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     so = is_so(pool);
     (void)waiters_remove(list, waiter);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     return so ? 0 : error;
 }
 
@@ -357,7 +365,7 @@ void weft__pool_begin_stop(weft_pool *pool, bool kept)
 {
     struct errands errands = {.first = NULL};
     bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     pool->kept = kept;
     bool first = weft__pool_shut(pool, &errands);
     pool->visitors += first;
@@ -379,7 +387,7 @@ static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
         return -ECHILD; /* by on_drop */
     bool fiber = enter_if_fiber();
     weft__worker_tells(); /* its own pool that it waits; not under this latch */
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__shards_collect(pool);
     int error = wait_until(pool, &pool->stoppers, is_stopped, what, deadline);
     leave_if_fiber(fiber);
@@ -400,12 +408,12 @@ static int wait_quiet(weft_pool *pool, uint32_t what, int64_t deadline)
 {
     struct errands errands = {.first = NULL};
     bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__shards_collect(pool);
     weft__pool_finish(pool, &errands, fiber); /* a worker may be wanted for what was in outboxes */
     fiber = enter_if_fiber();
     weft__worker_tells(); /* as in stop */
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__shards_collect(pool); /* later the worker that ends the last task does that */
     int error = wait_until(pool, &pool->watchers, pool_is_quiet, what, deadline);
     leave_if_fiber(fiber);
@@ -434,9 +442,9 @@ int weft_pool_state(weft_pool *pool)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     int state = pool->state;
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     return state;
 }
 
@@ -447,13 +455,13 @@ int weft_pool_reopen(weft_pool *pool)
     int error = weft__runtime_forked() ? -ECHILD : runtime_ensure();
     if (error != 0)
         return error;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     error = pool->state == POOL_STOPPED ? weft__pool_context_error(pool) : -EBUSY;
     if (error == 0) {
         pool->state = POOL_OPEN;
         pool->visitors++; /* its context may end: it is not stopped before it has its workers */
     }
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     if (error != 0)
         return error;
     error = weft__pool_prestart(pool, pool->options.prestart);
@@ -467,12 +475,15 @@ int weft_pool_close_until(weft_pool *pool, int64_t deadline)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    if (pool == atomic_ptr_load_acquire(&default_pool))
-        return -EBUSY; /* others may use it at any time */
+    if (pool == atomic_ptr_load_acquire(&default_pool) || /* others may use it at any time */
+        weft__tree_has_children(pool))
+        return -EBUSY;
     int error = stop(pool, WAIT_POOL_STOP | WAIT_FIRM, deadline);
     if (error != 0)
         return error;
     weft__pools_remove(pool);
+    weft__pool_context_close(pool);
+    weft__tree_leave(pool); /* its latch may be gone from here on */
     free_pool(pool);
     return 0;
 }

@@ -9,19 +9,20 @@
  *   task.c       handles                                     group.c      groups over a pool
  *   failure.c    panics, crashes, workers that are stuck     stats.c      figures
  *   schedule.c   tasks that are submitted later              context.c    contexts of a whole pool
- *   rate.c       tasks that begin at a rate
+ *   rate.c       tasks that begin at a rate              subpools.c   pools that share a capacity
  *
- * One latch per pool guards everything but what a shard's owner does alone (shard.c). Under the
+ * One latch per pool, which sub-pools share with their parent, guards everything but what a shard's owner does alone (shard.c). Under the
  * latch:
  *
  *   inside     tasks admitted and not ended, but for those that shards have counted as ended and nobody has collected:
  *              inside - sum over the shards of (ended - counted) - unused places of open outboxes
  *   inside     is at most capacity + queue when a task is admitted, unless one of the pool's own tasks submits
- *   busy       workers that hold a place: active + starting + blocked - lent
+ *   busy       workers that hold a place: active + starting + blocked - lent; of a pool with sub-pools those of
+ *              these too
  *   capacity   no task begins while busy > capacity: whoever begins one holds a place already, and a place is
  *              given to a worker only while busy < capacity
  *   progress   if a task is ready, nothing is paused and busy < capacity, then some worker is active, or starting, or
- *              has been woken
+ *              has been woken; with sub-pools: subpools.c
  *
  * A worker is
  *
@@ -75,6 +76,10 @@ enum {
 
 enum pool_state { POOL_OPEN, POOL_STOPPING, POOL_STOPPED };
 
+/* Whether a worker has lent its place, and whether that of a sub-pool is for others that are waited
+ * for alone: subpools.c. */
+enum lending { LENDS_NOT, LENDS, LENDS_ACROSS };
+
 enum worker_state { WORKER_LOOSE, WORKER_STARTING, WORKER_ACTIVE, WORKER_BLOCKED, WORKER_IDLE };
 
 /* Where the record of a worker is: before a private stack, before what a compact fiber keeps, or
@@ -99,7 +104,7 @@ struct worker {
     bool armed;       /* the task's own code runs: a fault in it is the task's (failure.c) */
     bool moves;       /* it begins anew on another hot stack, and has started already */
     bool counted;     /* its task was counted as ended already */
-    bool lends;       /* counted in the pool's `lent`; latch */
+    uint8_t lends;    /* enum lending; latch */
     bool parked;      /* its task has parked; the worker's */
     uint32_t watched; /* `ended` at the last look of failure.c; latch */
     atomic_u32 ended; /* tasks that it ran to the end, modulo 2^32; written by the worker alone */
@@ -128,10 +133,13 @@ struct rate {
 };
 
 struct weft_pool {
-    _Alignas(CACHE_LINE) struct latch latch;
+    _Alignas(CACHE_LINE) struct latch own_latch;
     uint8_t state;  /* enum pool_state */
     uint8_t paused; /* bits: PAUSED_CALL and so on; 0: tasks begin */
     bool singly;    /* each task is taken under the latch: no inboxes, no outboxes */
+    bool in_tree;   /* it is a sub-pool, or has some: subpools.c */
+    bool asks;      /* it stands in its tree's line `asking` */
+    bool urgent;    /* it stands in its tree's line `urgents` */
     uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
     int64_t inside;
     atomic_i64 ready;      /* tasks in the queues; read without the latch as a hint */
@@ -139,7 +147,10 @@ struct weft_pool {
     struct line idle;      /* workers */
     int64_t blocked;       /* workers */
     int64_t starting;      /* workers */
-    int64_t lent;          /* places of workers that wait for this pool's tasks */
+    int64_t lent;          /* places of workers that wait for tasks of this pool or its tree */
+    int64_t lent_across;   /* of those: LENDS_ACROSS */
+    int64_t below;         /* places that workers of its sub-pools hold */
+    int64_t granted;       /* of `starting`: whose place was given to the pool by its turn */
     uint32_t inboxes;      /* shards that have a chunk */
     uint32_t outboxes;     /* that are open */
     struct line line;      /* submitters that wait */
@@ -165,6 +176,13 @@ struct weft_pool {
     void *stoppers;      /* waiters: for the pool to be stopped */
     void *watchers;      /* waiters: for all tasks to have ended */
 
+    int64_t children;     /* sub-pools that are not closed */
+    struct line asking;   /* of its tree: pools that want a place, by ask_link */
+    struct link ask_link; /* in that of its root */
+    struct line urgents;  /* of its tree: pools with tasks that others wait for, by urgent_link */
+    struct link urgent_link;
+    uint64_t urgent_order; /* of its tree: such tasks that there ever were */
+
     weft_pool_stats stats; /* the totals */
     atomic_i64 crashes_left;
 
@@ -174,7 +192,9 @@ struct weft_pool {
         binds; /* tasks that are bound to a context have come: workers need extras for that */
     uint32_t shard_count;
     struct shard *shards;
-    atomic_ptr context; /* that plain tasks are bound to; NULL: none; changed under the latch */
+    struct latch *latch; /* its own, or its parent's */
+    weft_pool *parent;   /* NULL: it is no sub-pool */
+    atomic_ptr context;  /* that plain tasks are bound to; NULL: none; changed under the latch */
     weft_pool_options options;
     struct rate rate;
     bool drains; /* the default pool: its idle workers end when the runtime shuts down */
@@ -203,7 +223,7 @@ static inline struct worker *worker_of(struct link *link)
 /* As an argument of weft__park. */
 static inline void pool_unlock(void *pool)
 {
-    latch_release(&((weft_pool *)pool)->latch);
+    latch_release(((weft_pool *)pool)->latch);
 }
 
 /* Under the latch. */
@@ -224,10 +244,42 @@ static inline int64_t pool_limit(const weft_pool *pool)
     return __builtin_add_overflow(pool->capacity, pool->queue_size, &limit) ? INT64_MAX : limit;
 }
 
-/* Workers that hold a place. Under the latch. */
+/* Places that are taken: by its own workers, and those of its sub-pools. Under the latch. */
 static inline int64_t pool_busy(const weft_pool *pool)
 {
-    return pool->active.length + pool->starting + pool->blocked - pool->lent;
+    return pool->active.length + pool->starting + pool->blocked - pool->lent + pool->below +
+           (unlikely(pool->lent_across > 0) && pool->queues[URGENT].length == 0 ? pool->lent_across
+                                                                                : 0);
+}
+
+/* A worker of the pool takes so many places, or gives them back. Under the latch. */
+static inline void pool_take_places(weft_pool *pool, int64_t count)
+{
+    if (unlikely(pool->parent != NULL))
+        pool->parent->below += count;
+}
+
+/* A worker is made, or woken, and holds a place from here on. Under the latch. And: it will not
+ * come. */
+static inline void pool_add_starting(weft_pool *pool)
+{
+    pool->starting++;
+    pool_take_places(pool, 1);
+}
+
+static inline void pool_drop_starting(weft_pool *pool)
+{
+    pool->starting--;
+    if (unlikely(pool->granted > pool->starting))
+        pool->granted = pool->starting;
+    pool_take_places(pool, -1);
+}
+
+/* A place is free for one more worker. Under the latch. */
+static inline bool pool_has_place(const weft_pool *pool)
+{
+    return pool_busy(pool) < pool->capacity &&
+           (likely(pool->parent == NULL) || pool_busy(pool->parent) < pool->parent->capacity);
 }
 
 /* Its context has: nothing is admitted, and nothing begins. Under the latch. */
@@ -236,10 +288,27 @@ static inline bool pool_has_ended(const weft_pool *pool)
     return (pool->paused & PAUSED_ENDED) != 0;
 }
 
+/* A task that is waited for has no worker yet: its pool asks for one in any case, since the place
+ * that is lent for it would go to another pool of the tree. Under the latch. */
+static inline bool pool_is_urgent(const weft_pool *pool)
+{
+    return unlikely(pool->in_tree) && pool->queues[URGENT].length > pool->starting;
+}
+
+/* Nothing begins in a tree whose root is paused. The end of the root's context is its own: a
+ * sub-pool has a context of its own, under that. Under the latch. */
+static inline bool pool_rests(const weft_pool *root)
+{
+    return (root->paused & ~PAUSED_ENDED) != 0;
+}
+
 /* A worker that holds a place may begin a task. Under the latch. */
 static inline bool pool_may_begin(const weft_pool *pool)
 {
-    return !pool->paused && pool_busy(pool) <= pool->capacity;
+    const weft_pool *parent = pool->parent;
+    return !pool->paused && pool_busy(pool) <= pool->capacity &&
+           (likely(parent == NULL) ||
+            (!pool_rests(parent) && pool_busy(parent) <= parent->capacity));
 }
 
 /* Nothing is inside, and no call is about to put a task in. Under the latch, after a collect. */

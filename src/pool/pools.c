@@ -17,6 +17,7 @@
 #include "pool/admission.h"
 #include "pool/pool.h"
 #include "pool/shard.h"
+#include "pool/subpools.h"
 
 struct weft_pools {
     int count, strategy;
@@ -30,10 +31,10 @@ struct weft_pools {
 /* Under no latch: how many tasks were ever admitted. */
 static int64_t submitted(weft_pool *pool)
 {
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__outboxes_close(pool);
     int64_t count = pool->stats.submitted;
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     return count;
 }
 
@@ -64,6 +65,9 @@ int weft_pools_close(weft_pools *pools)
         return -ECHILD;
     if (pools->count > 0 && weft__pool_is_own(pools->pools[0]))
         return -EDEADLK;
+    for (int i = 0; i < pools->count; i++)
+        if (weft__tree_has_children(pools->pools[i]))
+            return -EBUSY;
     for (int i = 0; i < pools->count && !weft__runtime_forked(); i++)
         weft__pool_begin_stop(pools->pools[i], true);
     if (weft__runtime_forked())
@@ -83,9 +87,9 @@ int weft_pools_close(weft_pools *pools)
 static void join(weft_pools *pools, weft_pool *pool)
 {
     atomic_ptr_store_release(&pool->family, pools); /* pairs with is_related */
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     pool->room = &pools->room[pools->count];
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
 }
 
 int weft_pools_open(weft_pools **out, int count, int strategy, const weft_pool_options *options)
@@ -120,11 +124,11 @@ int weft_pools_open(weft_pools **out, int count, int strategy, const weft_pool_o
 /* A guess: how many tasks are inside. */
 static int64_t load_of(weft_pool *pool)
 {
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__shards_collect(pool);
     weft__pool_show_room(pool);
     int64_t inside = pool->inside;
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     return inside;
 }
 

@@ -11,6 +11,7 @@
 #include "pool/keys.h"
 #include "pool/pool_internal.h"
 #include "pool/shard.h"
+#include "pool/subpools.h"
 #include "stack/slab.h"
 
 /* Of nine tasks taken at least one is not high, of ninety at least one is low, if any wait. */
@@ -212,6 +213,8 @@ static void put_ready(weft_pool *pool, struct task *task, bool urgent)
         weft__shards_close_inboxes(pool);
     if (task->queue == LOW)
         weft__outboxes_close(pool);
+    if (urgent && unlikely(pool->in_tree))
+        weft__tree_note_urgent(pool, task);
     if (urgent)
         weft__queue_add_first(&pool->queues[URGENT], task);
     else

@@ -109,9 +109,9 @@ static void say_over(struct weft_schedule *schedule)
 static void leave_unlatched(struct weft_schedule *schedule, int users)
 {
     weft_pool *pool = schedule->pool;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     bool over = leave(schedule, users);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     if (over)
         say_over(schedule);
 }
@@ -164,11 +164,11 @@ static void release(struct task *task)
 {
     struct weft_schedule *schedule = of(task);
     weft_pool *pool = schedule->pool;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     schedule->runs += task->begun;
     schedule->due = false;
     bool over = leave(schedule, 1);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     if (over)
         say_over(schedule);
 }
@@ -227,10 +227,10 @@ static void fire(void *arg)
     weft_pool *pool = schedule->pool;
     struct errands errands = {.first = NULL};
     bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft_timer *timer = schedule->timer;
     if (!enrol(schedule) || timer == NULL) { /* whoever took it waits for this call */
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
         leave_if_fiber(fiber);
         return;
     }
@@ -303,9 +303,9 @@ int weft_pool_schedule(weft_pool *pool, void (*function)(void *), void *arg,
     weft_timer *timer = schedule->timer;
     schedule->out = out;
     (void)weft_timer_start(timer, schedule->next, 0);
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     bool enrolled = enrol(schedule);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     if (!enrolled) {
         must(weft_timer_close(timer) == 0);
         weft__sys_free(schedule);
@@ -364,13 +364,13 @@ int weft_schedule_cancel(weft_schedule *schedule)
     bool fiber = enter_if_fiber();
     latch_acquire(&schedule->latch);
     if (!schedule->over) {
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         result = cancel(schedule, &taken, &errands);
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
     }
     latch_release(&schedule->latch);
     if (taken.users > 0)
-        weft__errands_run(pool, &errands);
+        weft__errands_run(&errands);
     leave_if_fiber(fiber);
     if (taken.users > 0) {
         give_up(schedule, &taken);
@@ -389,11 +389,11 @@ int weft_schedule_stats_get(weft_schedule *schedule, weft_schedule_stats *stats)
     latch_acquire(&schedule->latch);
     bool over = schedule->over;
     if (!over)
-        latch_acquire(&schedule->pool->latch);
+        latch_acquire(schedule->pool->latch);
     *stats = (weft_schedule_stats){
         .runs = schedule->runs, .skipped = schedule->skipped, .next = schedule->next};
     if (!over)
-        latch_release(&schedule->pool->latch);
+        latch_release(schedule->pool->latch);
     latch_release(&schedule->latch);
     leave_if_fiber(fiber);
     return 0;
@@ -419,7 +419,7 @@ void weft__schedules_stop(weft_pool *pool)
     for (;;) {
         struct taken taken = {.users = 0};
         bool drops = false;
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         schedule = first_of(pool);
         if (schedule != NULL) {
             taken = take(schedule);
@@ -427,7 +427,7 @@ void weft__schedules_stop(weft_pool *pool)
             pool->stats.submitted += drops;
             pool->stats.dropped += drops;
         }
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
         if (schedule == NULL)
             return;
         if (drops)

@@ -25,7 +25,7 @@ static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t paus
 {
     struct errands errands = {.first = NULL};
     (void)runtime_enter(thread_self());
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__worker_come_loose(pool, worker);
     pool->failing++;
     weft__shards_collect(pool);
@@ -35,11 +35,11 @@ static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t paus
     runtime_leave(thread_self());
     if (needed)
         (void)weft_sleep(pause);
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     pool->failing--;
-    pool->starting++;
+    pool_add_starting(pool);
     worker->state = WORKER_STARTING;
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     return needed;
 }
 
@@ -100,7 +100,7 @@ void weft__worker_end(struct worker *worker)
     weft_pool *pool = worker->pool;
     struct errands errands = {.first = NULL};
     (void)runtime_enter(thread_self());
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__worker_come_loose(pool, worker);
     pool->workers--;
     weft__shards_collect(pool);
@@ -133,10 +133,10 @@ void weft__worker_start_anew(struct worker *worker)
     weft_pool *pool = worker->pool;
     struct errands errands = {.first = NULL};
     (void)runtime_enter(thread_self());
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__worker_come_loose(pool, worker);
     worker->state = WORKER_STARTING;
-    pool->starting++;
+    pool_add_starting(pool);
     weft__shards_collect(pool);
     weft__pool_settle(pool, &errands);
     weft__pool_unlatch(pool, &errands);

@@ -16,7 +16,7 @@ int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__shards_close_inboxes(pool);
     weft__shards_collect(pool);
     *stats = pool->stats;
@@ -30,11 +30,12 @@ int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
     stats->starting = places < 0 ? 0 : waiting < places ? waiting : places;
     stats->queued = waiting - stats->starting;
     stats->lending = pool->lent;
+    stats->below = pool->below;
     stats->blocked = pool->line.length;
     stats->schedules = pool->schedules.length;
     stats->workers = pool->workers;
     stats->idle = pool->idle.length;
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     return 0;
 }
 

@@ -36,7 +36,7 @@ static bool put_latched(weft_pool *pool, void (*function)(void *), void *arg)
 static noinline bool put_in_new_outbox(weft_pool *pool, void (*function)(void *), void *arg)
 {
     struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     bool done = weft__outbox_renew(pool) ? weft__outbox_put(pool, function, arg)
                                          : put_latched(pool, function, arg);
     if (!done)
@@ -60,10 +60,10 @@ static bool put_quickly(weft_pool *pool, void (*function)(void *), void *arg)
         return false;
     if (weft_self() != NULL)
         return put_in_outbox(pool, function, arg);
-    if (!latch_try(&pool->latch))
+    if (!latch_try(pool->latch))
         return false;
     bool done = put_latched(pool, function, arg);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     return done;
 }
 
@@ -196,7 +196,7 @@ static int64_t submit_many(weft_pool *pool, void (*function)(void *), void *cons
     struct errands errands = {.first = NULL};
     int64_t done = 0;
     bool fiber = enter_if_fiber();
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__shards_collect(pool);
     while (done < count && pool->workers > 0 && pool->state == POOL_OPEN &&
            pool->line.length == 0 && pool->inside < pool_limit(pool)) {
@@ -221,9 +221,9 @@ int64_t weft_pool_submit_batch(weft_pool *pool, void (*function)(void *), void *
         return -ECHILD;
     int64_t done = 0;
     int error = 0;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     pool->visitors++; /* it may be closed before the last of them */
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     /* A task that the caller runs may fork, and return in the child. */
     while (done < count && error == 0 && !weft__runtime_forked()) {
         done += submit_many(pool, function, args + done, count - done);

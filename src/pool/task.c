@@ -44,6 +44,7 @@ struct weft_task {
     struct line lenders; /* workers that wait for it; the pool's latch */
     atomic_u32 references;
     weft_pool *pool;
+    const struct latch *tree; /* the pool's latch; a handle may outlive the pool */
     weft_context *context;
     int (*function)(void *);
     int64_t run_timeout;
@@ -86,13 +87,13 @@ static void end(struct weft_task *task, uint32_t state, int result, bool taken)
     bool fiber = enter_if_fiber();
     latch_acquire(&task->latch);
     task->result = result;
-    latch_acquire(&task->pool->latch);
+    latch_acquire(task->pool->latch);
     atomic_u32_store_release(&task->state, state); /* pairs with weft_task_ended */
     if (taken)
         weft__task_count_end(task->pool, &task->task, state == STATE_ENDED);
     task->pool->stats.failed += state == STATE_ENDED && result < 0 && task->panic == NULL;
-    weft__lenders_return(task->pool, &task->lenders);
-    latch_release(&task->pool->latch);
+    weft__lenders_return(&task->lenders);
+    latch_release(task->pool->latch);
     (void)waiters_claim_all(&task->waiters, 0, &woken);
     weft_chan *done = task->done;
     latch_release(&task->latch);
@@ -164,7 +165,8 @@ static void run(struct task *record)
 /* Those who wait for it have their places back at once: nothing begins there before they know. */
 static void removed(weft_pool *pool, struct task *record)
 {
-    weft__lenders_return(pool, &of(record)->lenders);
+    (void)pool;
+    weft__lenders_return(&of(record)->lenders);
 }
 
 static void dropped(weft_pool *pool, struct task *record)
@@ -211,6 +213,7 @@ static int make(weft_task **out, weft_pool *pool, int (*function)(void *), void 
     if (task == NULL)
         return -ENOMEM;
     task->pool = pool;
+    task->tree = pool->latch;
     task->function = function;
     task->run_timeout = options->run_timeout;
     weft__task_fill(&task->task, &handle_kind, task->copy, arg, options);
@@ -334,7 +337,7 @@ static int take_out(struct weft_task *task, struct errands *errands)
     int result = 2;
     latch_acquire(&task->latch);
     if (!weft_task_ended(task)) {
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         if (task->task.begun) {
             result = task->cancelled != 0 ? 2 : 1;
         } else if (task->task.place != TASK_NOWHERE) { /* else it is being dropped */
@@ -345,7 +348,7 @@ static int take_out(struct weft_task *task, struct errands *errands)
             weft__pool_settle(pool, errands);
             result = 0;
         }
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
     }
     latch_release(&task->latch);
     return result;
@@ -361,7 +364,7 @@ int weft_task_cancel(weft_task *task)
     bool fiber = enter_if_fiber();
     int result = take_out(task, &errands);
     if (result == 0)
-        weft__errands_run(task->pool, &errands);
+        weft__errands_run(&errands);
     leave_if_fiber(fiber);
     if (result != 2)
         weft_context_cancel(task->context);
@@ -407,28 +410,35 @@ static int wait_for_end(struct weft_task *task, int64_t deadline)
     return error;
 }
 
-/* The caller holds a place of the pool, and lends it while it waits. */
+/* Under the latch: it is in the queue, so its pool is there. */
+static bool is_waiting(const struct weft_task *task)
+{
+    return !task->task.begun && task->task.place != TASK_NOWHERE;
+}
+
+/* The caller holds a place of the pool, or of its tree, and lends it while it waits. */
 static int wait_lending(struct weft_task *task, struct worker *worker, int64_t deadline)
 {
-    weft_pool *pool = task->pool;
+    weft_pool *own =
+        worker->pool; /* with the same latch; the other may be gone when it has ended */
     struct errands errands = {.first = NULL};
     (void)runtime_enter(thread_self());
-    latch_acquire(&pool->latch);
-    bool wanted = !task->task.begun && task->task.place != TASK_NOWHERE;
+    latch_acquire(own->latch);
+    bool wanted = is_waiting(task), runs = task->task.begun && !weft_task_ended(task);
     if (wanted)
-        weft__pool_expedite(pool, &task->task);
-    weft__lenders_add(pool, &task->lenders, worker, &errands);
-    if (weft_task_ended(task) || (!task->task.begun && !wanted)) /* it will end, and not run */
-        weft__place_return(pool, worker);
-    weft__pool_call(pool, &errands, true);
-    weft__pool_unlatch(pool, &errands);
+        weft__pool_expedite(task->pool, &task->task);
+    weft__lenders_add(task->pool, &task->lenders, worker, &errands);
+    if (!wanted && !runs) /* it has ended, or will end and not run */
+        weft__place_return(worker);
+    weft__lenders_call(wanted || runs ? task->pool : own, worker, &errands);
+    weft__pool_unlatch(own, &errands);
     runtime_leave(thread_self());
     int error = wait_for_end(task, deadline);
-    latch_acquire(&pool->latch);
-    if (wanted && !task->task.begun && task->task.place != TASK_NOWHERE)
-        weft__pool_expedite_no_more(pool, &task->task);
-    weft__lenders_leave(pool, &task->lenders, worker);
-    latch_release(&pool->latch);
+    latch_acquire(own->latch);
+    if (wanted && is_waiting(task))
+        weft__pool_expedite_no_more(task->pool, &task->task);
+    weft__lenders_leave(&task->lenders, worker);
+    latch_release(own->latch);
     return error;
 }
 
@@ -443,7 +453,7 @@ int weft_task_wait_until(weft_task *task, int *result, int64_t deadline)
         return -EDEADLK;
     int error = 0;
     if (!weft_task_ended(task)) {
-        struct worker *worker = deadline > WEFT_NOW ? weft__pool_place(task->pool) : NULL;
+        struct worker *worker = deadline > WEFT_NOW ? weft__pool_place(task->tree) : NULL;
         error =
             worker != NULL ? wait_lending(task, worker, deadline) : wait_for_end(task, deadline);
     }

@@ -40,6 +40,7 @@
 #include "pool/pool.h"
 #include "pool/rate.h"
 #include "pool/shard.h"
+#include "pool/subpools.h"
 #include "sched/compact.h"
 #include "sync/context.h"
 
@@ -162,7 +163,7 @@ static void end_record(weft_pool *pool, struct task *record)
     if (record->key != 0 || runs) {
         struct errands errands = {.first = NULL};
         bool fiber = enter_if_fiber();
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         if (runs)
             running_leave(pool, record);
         weft__pool_task_gone(pool, record);
@@ -209,10 +210,10 @@ bool weft__pool_call_task(weft_pool *pool, const struct plain_task *plain, struc
 /* On a processor that is newer than the pool. */
 static noinline void count_end_latched(weft_pool *pool)
 {
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     pool->inside--;
     pool->stats.completed++;
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
 }
 
 /* Counts the end of a task. True: another one is taken from the inbox. */
@@ -269,12 +270,15 @@ static noinline bool after_task(struct worker *worker)
 
 void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
 {
-    if (worker->state == WORKER_STARTING)
-        pool->starting--;
-    else if (worker->state == WORKER_BLOCKED)
-        pool->blocked--;
-    else if (worker->state == WORKER_ACTIVE)
-        line_leave(&pool->active, &worker->link);
+    if (worker->state == WORKER_STARTING) {
+        pool_drop_starting(pool);
+    } else if (worker->state != WORKER_LOOSE) {
+        if (worker->state == WORKER_BLOCKED)
+            pool->blocked--;
+        else
+            line_leave(&pool->active, &worker->link);
+        pool_take_places(pool, -1);
+    }
     worker->state = WORKER_LOOSE;
 }
 
@@ -282,10 +286,13 @@ void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
  * hold a place. */
 static void take_duty(weft_pool *pool, struct worker *worker)
 {
+    if (unlikely(pool->in_tree) && weft__tree_passes_on(pool, worker))
+        return;
     if (worker->state == WORKER_ACTIVE || (worker->state == WORKER_BLOCKED && worker->parked))
         return;
     weft__worker_come_loose(pool, worker);
-    if (pool_busy(pool) < pool->capacity) {
+    if (pool_has_place(pool)) {
+        pool_take_places(pool, 1);
         line_add(&pool->active, &worker->link);
         worker->state = WORKER_ACTIVE;
     }
@@ -368,7 +375,7 @@ static noinline enum next choose(struct worker *worker)
     struct errands errands = {.first = NULL};
     struct shard *shard = shard_here(pool);
     enum next next = NEXT_TASK;
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     if (shard != NULL) {
         weft__shard_collect(pool, shard);
         weft__inbox_clear(pool, shard);
@@ -441,7 +448,7 @@ static noinline bool stays_expired(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     struct errands errands = {.first = NULL};
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     /* If it is not in the list any more, one who wanted to wake it found it expired, and took
      * another. */
     if (worker->state == WORKER_IDLE)

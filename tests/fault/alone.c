@@ -73,10 +73,10 @@ static void ends_just_then(void *arg)
         AWAIT_FIGURE(pool, idle, 1);
         pool->options.keep = keep;
         bool fiber = enter_if_fiber();
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         struct waiter *waiter = &worker_of(pool->idle.first)->fiber->waiter;
         CHECK(waiter_claim(waiter, -ETIMEDOUT)); /* as the clock does */
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
         leave_if_fiber(fiber);
         /* The queue has its memory; the worker has not. */
         weft__sys_fail(SYS_ALLOC, 2, true);

@@ -225,6 +225,48 @@ static void use_scalable(void)
     use_pool_with(weft_pool_scalable(1, 4, 100 * WEFT_US));
 }
 
+/* Pools that share a capacity, with tasks that wait across them. */
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void wait_in(void *pool)
+{
+    weft_task *one = POISON;
+    if (OPENED_GO(weft_task_start(&one, pool, nothing, NULL, NULL), one)) {
+        CHECK_EQ(weft_task_wait(one, NULL), 0);
+        weft_task_release(one);
+    }
+    atomic_u32_add_seq_cst(&ran, 1);
+}
+
+static void use_sub_pools(void)
+{
+    weft_pool *parent = POISON, *sub = POISON;
+    begin();
+    if (!OPENED_GO(weft_pool_open(&parent, &(weft_pool_options){.capacity = 1, .queue = 8}),
+                   parent))
+        return;
+    weft_pool_options options = {.parent = parent, .capacity = 1, .queue = 8};
+    if (OPENED_GO(weft_pool_open(&sub, &options), sub)) {
+        CHECK_EQ(weft_pool_close(parent), -EBUSY);
+        for (int i = 0; i < 2; i++) {
+            admitted += MAY_SUBMIT(weft_pool_submit(parent, wait_in, sub)) == 0;
+            admitted += MAY_SUBMIT(weft_pool_submit(sub, wait_in, parent)) == 0;
+            admitted += MAY_SUBMIT(weft_pool_submit(sub, task, NULL)) == 0;
+        }
+        CHECK_EQ(weft_pool_wait(parent, WEFT_NEVER), 0);
+        CHECK_EQ(weft_pool_wait(sub, WEFT_NEVER), 0);
+        CHECK_EQ(weft_pool_wait(parent, WEFT_NEVER), 0);
+        CHECK_EQ(weft_pool_close(sub), 0);
+    }
+    CHECK_EQ(weft_pool_close(parent), 0);
+    check_all_ran();
+}
+
 /* Paused, aborted, with those who wait. */
 
 static void drop(void (*function)(void *), void *arg, void *data)
@@ -490,8 +532,9 @@ int main(void)
         {"fixed", use_fixed},         {"scalable", use_scalable},
         {"abort", use_abort},         {"tasks", use_tasks},
         {"try tasks", use_try_tasks}, {"pool group", use_pool_group},
-        {"pools", use_pools},         {"default", use_default},
-        {"schedules", use_schedules}, {"contexts", use_contexts},
+        {"sub-pools", use_sub_pools}, {"pools", use_pools},
+        {"default", use_default},     {"schedules", use_schedules},
+        {"contexts", use_contexts},
     };
     scenarios_run(all, sizeof all / sizeof all[0]);
     return 0;

@@ -1,6 +1,7 @@
 /*
  * The pool (src/pool): submit against stop; a full pool, whose submitters wait in line: attention, collect and park
- * (pool/pool_internal.h); inbox and outbox (pool/shard.c); places that are lent (pool/dispatch.c, pool/task.c).
+ * (pool/pool_internal.h); inbox and outbox (pool/shard.c); places that are lent (pool/dispatch.c, pool/task.c), and shared with a sub-pool
+ * (pool/subpools.c).
  *
  * Submitters are threads, which nap, or fibers. Every fiber, also a worker, has a thread of the model and a processor of its own,
  * and parks as threads do: what a machine does is not part of this model. A task that parks says so by weft__worker_tells, as
@@ -13,310 +14,17 @@
 #include <errno.h>
 #include <weft/task.h>
 
-#include "explore.h"
 #include "pool/dispatch.h"
-#include "pool/failure.h"
 #include "pool/group.h"
-#include "pool/pool_internal.h"
-#include "pool/schedule.h"
 #include "pool/shard.h"
-#include "pool/worker.h"
-#include "stack/slab.h"
-#include "sync/context.h"
+#include "pool_stubs.h"
 
-enum { TASKS = 4, FIBERS = 4 };
+enum { TASKS = 4 };
 
-static weft_pool *pool;
+static weft_pool *pool, *sub; /* sub: its sub-pool, in some scenarios */
 static int admitted[TASKS], ran[TASKS];
 static atomic_u32 work;
 static bool stopped;
-
-/* What a pool needs of fibers. */
-
-static struct weft_fiber fibers[FIBERS];
-static struct extra extras[FIBERS];
-static struct foreign records[FIBERS]; /* of their threads */
-static struct processor processors[FIBERS];
-static int errors[FIBERS];
-static int fiber_count;
-
-/* Tasks that are active, as far as their own code can tell. */
-static int64_t active;
-static int became_inactive; /* how often a task did */
-
-/* When a worker last had no task: since then all places may have been taken. */
-static struct {
-    int64_t active;
-    int became_inactive;
-    bool paused;
-} free_since[FIBERS];
-static bool paused; /* and the call has returned */
-
-static void note_free(int index)
-{
-    free_since[index].active = active;
-    free_since[index].became_inactive = became_inactive;
-    free_since[index].paused = paused;
-}
-
-atomic_u32 weft__runtime_running;
-
-int weft__runtime_start(void)
-{
-    return -ENOSYS;
-}
-
-int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *arg, void *site)
-{
-    MODEL_CHECK(fiber_count < FIBERS);
-    int index = fiber_count++;
-    (void)site;
-    fibers[index].function = function;
-    fibers[index].arg = arg;
-    processors[index].index = (uint32_t)index;
-    note_free(index);
-    *fiber = &fibers[index];
-    return 0;
-}
-
-struct extra *weft__fiber_extra(struct weft_fiber *fiber)
-{
-    fiber->extra.value = &extras[fiber - fibers];
-    return &extras[fiber - fibers];
-}
-
-void weft__fiber_discard(struct weft_fiber *fiber)
-{
-    (void)fiber;
-}
-
-static void run_fiber(void *arg)
-{
-    struct weft_fiber *fiber = arg;
-    int index = (int)(fiber - fibers);
-    records[index].thread.fiber = fiber;
-    records[index].thread.processor = &processors[index];
-    records[index].thread.errno_address = &errors[index];
-    thread_word_set(&records[index]);
-    fiber->function(fiber->arg);
-}
-
-static void start_fiber(struct weft_fiber *fiber, const char *name)
-{
-    model_thread(name, run_fiber, fiber, true);
-}
-
-void weft__fiber_start(struct weft_fiber *fiber, bool next)
-{
-    (void)next;
-    static const char *const names[FIBERS] = {"worker 1", "worker 2", "worker 3", "worker 4"};
-    start_fiber(fiber, names[fiber - fibers]);
-}
-
-weft_fiber *weft_self(void)
-{
-    struct thread *thread = thread_self();
-    return thread != NULL ? thread->fiber : NULL;
-}
-
-void weft_yield(void)
-{
-}
-
-int weft_sleep(int64_t duration)
-{
-    (void)duration;
-    return 0;
-}
-
-bool weft__sys_alloc_fails(void)
-{
-    return false;
-}
-
-void *weft__slab_get(size_t size, size_t *room)
-{
-    *room = size;
-    return weft__sys_alloc(size);
-}
-
-void weft__slab_put(void *piece, size_t room)
-{
-    (void)room;
-    weft__sys_free(piece);
-}
-
-int64_t weft_now(void)
-{
-    return weft__sys_now_coarse();
-}
-
-int64_t weft_after(int64_t duration)
-{
-    return weft_now() + duration;
-}
-
-struct foreign *weft__foreign_self(void)
-{
-    static struct foreign nobody;
-    return &nobody;
-}
-
-/* A context is a word: whether it was cancelled. Nobody is bound. */
-
-struct weft_context {
-    atomic_u32 cancelled;
-    void *owner;
-    void (*freed)(void *owner);
-};
-
-int weft_context_open(weft_context **context, weft_context *parent,
-                      const weft_context_options *options)
-{
-    (void)parent, (void)options;
-    *context = weft__sys_alloc_zeroed(sizeof **context);
-    return 0;
-}
-
-void weft_context_cancel(weft_context *context)
-{
-    atomic_u32_store_release(&context->cancelled, 1);
-}
-
-void weft__context_cancel(weft_context *context, int error)
-{
-    (void)error;
-    weft_context_cancel(context);
-}
-
-void weft_context_close(weft_context *context)
-{
-    if (context->freed != NULL)
-        context->freed(context->owner);
-    weft__sys_free(context);
-}
-
-void weft__context_own(weft_context *context, void *owner, void (*on_cancel)(void *owner),
-                       void (*freed)(void *owner))
-{
-    (void)on_cancel; /* no group is cancelled */
-    context->owner = owner;
-    context->freed = freed;
-}
-
-int weft_context_error(const weft_context *context)
-{
-    return atomic_u32_load_acquire(&context->cancelled) ? -ECANCELED : 0;
-}
-
-int weft_context_bind(weft_context *context, weft_context **before)
-{
-    (void)context;
-    if (before != NULL)
-        *before = NULL;
-    return 0;
-}
-
-weft_context *weft_context_current(void)
-{
-    return NULL;
-}
-
-void weft__context_hold(weft_context *context)
-{
-    (void)context;
-}
-
-void weft__context_drop(weft_context *context)
-{
-    (void)context;
-}
-
-void weft__context_expire_at(weft_context *context, int64_t deadline)
-{
-    (void)context, (void)deadline;
-    model_fail("a context with a deadline");
-}
-
-/* What this model does not use: nobody panics, crashes, or has fiber-locals. */
-
-void weft__pools_add(weft_pool *opened)
-{
-    (void)opened;
-}
-
-void weft__pools_remove(weft_pool *closed)
-{
-    (void)closed;
-}
-
-void weft__schedules_stop(weft_pool *stopping)
-{
-    (void)stopping;
-}
-
-int weft__isolated_make(weft_pool *isolating)
-{
-    (void)isolating;
-    return -ENOSYS;
-}
-
-void weft__isolated_end(struct worker *isolated)
-{
-    (void)isolated;
-}
-
-void weft__locals_end(struct locals **locals)
-{
-    (void)locals;
-}
-
-int weft__stack_class(size_t size)
-{
-    (void)size;
-    return 0;
-}
-
-bool weft__guarded(struct guard *guard, void (*function)(void *), void *arg)
-{
-    (void)guard;
-    function(arg);
-    return false;
-}
-
-void weft__panic_free(struct panic *panic)
-{
-    (void)panic;
-}
-
-void weft__panic_report(struct panic *panic)
-{
-    (void)panic;
-}
-
-const weft_panic_info *weft__panic_info(struct panic *panic)
-{
-    return &panic->info;
-}
-
-bool weft__pool_tell_panic(weft_pool *of, struct panic *panic, void (*function)(void *), void *arg)
-{
-    (void)of, (void)panic, (void)function, (void)arg;
-    model_fail("a task panicked");
-}
-
-void weft__pool_panicked(weft_pool *of, const struct plain_task *panicked, struct panic *panic)
-{
-    (void)of, (void)panicked, (void)panic;
-    model_fail("a task panicked");
-}
-
-bool weft__pool_call_option(weft_pool *of, void (*function)(void *), void *arg)
-{
-    (void)of;
-    function(arg);
-    return false;
-}
 
 /* Tasks. */
 
@@ -405,6 +113,8 @@ static void submitting_fiber(const char *name, void (*function)(void *), int ind
 static void run_stopper(void *arg)
 {
     (void)arg;
+    if (sub != NULL)
+        MODEL_CHECK(weft_pool_stop(sub, WEFT_NEVER) == 0);
     MODEL_CHECK(weft_pool_stop(pool, WEFT_NEVER) == 0);
     stopped = true;
 }
@@ -452,7 +162,7 @@ static void open_pool(int64_t capacity, int64_t queue)
     MODEL_CHECK(weft_pool_open(&pool, &options) == 0);
     weft__sched.processor_count = 1;
     strict = true;
-    model_name(&pool->latch, "latch");
+    model_name(pool->latch, "latch");
     model_name(&pool->attention, "attention");
     model_name(&pool->ready, "ready");
 }
@@ -1095,6 +805,74 @@ static void cancel_makes_room(void)
     submitting_fiber("submitter", run_submitter, 1);
 }
 
+/* Sub-pools: one place for a pool and its sub-pool. */
+
+static void with_sub_pool(void)
+{
+    open_pool(1, 1);
+    weft_pool_options options = {.parent = pool, .capacity = 1, .queue = 1, .keep = FIBERS};
+    weft__sched.processor_count = FIBERS;
+    MODEL_CHECK(weft_pool_open(&sub, &options) == 0);
+    weft__sched.processor_count = 1;
+    wait_deadline = WEFT_NEVER;
+}
+
+static void must_submit_below(void (*function)(void *), int index)
+{
+    MODEL_CHECK(weft_pool_submit(sub, function, number(index)) == 0);
+    admitted[index] = 1;
+}
+
+static void tree_is_done(void)
+{
+    all_is_done();
+    MODEL_CHECK(pool_busy(sub) == 0 && sub->inside == 0 && sub->workers == 0);
+    MODEL_CHECK(pool->below == 0 && pool->granted == 0 && sub->granted == 0);
+}
+
+static void places_go_round(void)
+{
+    with_sub_pool();
+    must_submit(task, 0);
+    must_submit_below(task, 1);
+    must_submit(task, 2);
+    must_submit_below(task, 3);
+    stopper();
+}
+
+/* Task 0 waits for task 1, in the sub-pool or in its own, while tasks of both are ready: its place is for task 1 alone. */
+static weft_pool *child_pool;
+
+static void waiting_task_of_tree(void *arg)
+{
+    task_begins();
+    must_submit_below(third_task, 3);
+    MODEL_CHECK(weft_task_start(&child, child_pool, child_task, number(1), NULL) == 0);
+    admitted[1] = 1;
+    wait_for(child, 1);
+    weft_task_release(child);
+    parent_ended = true;
+    task_ends((int)(intptr_t)arg);
+}
+
+static void lending_to_sub_pool(void)
+{
+    with_sub_pool();
+    child_pool = sub;
+    must_submit(waiting_task_of_tree, 0);
+    must_submit(third_task, 2);
+    stopper_after(parent_has_ended);
+}
+
+static void lending_beside_sub_pool(void)
+{
+    with_sub_pool();
+    child_pool = pool;
+    must_submit(waiting_task_of_tree, 0);
+    must_submit(third_task, 2);
+    stopper_after(parent_has_ended);
+}
+
 static const struct scenario scenarios[] = {
     {"one submits, one stops", one_against_stop, all_is_done, 3, 1, 0},
     {"a submitter waits for what is in an inbox", inbox_is_full, all_is_done, 3, 1, 0},
@@ -1122,6 +900,10 @@ static const struct scenario scenarios[] = {
     {"a worker expires while one submits", expiry_against_submit, all_is_done, 2, 1, 1},
     {"workers come to rest while one submits", rest_against_submit, all_is_done, 1, 1, 0},
     {"two submit to a pool of one, one stops", two_against_stop, all_is_done, 2, 0, 0},
+    {"a pool and its sub-pool share a place", places_go_round, tree_is_done, 2, 0, 0},
+    {"a task waits for one of a sub-pool", lending_to_sub_pool, tree_is_done, 2, 0, 0},
+    {"a task waits for one of its pool, beside a sub-pool", lending_beside_sub_pool, tree_is_done,
+     2, 0, 0},
 };
 
 MODEL_MAIN(scenarios)

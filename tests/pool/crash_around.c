@@ -382,6 +382,28 @@ static void shutdown_after_crashes(void)
     CHECK_EQ(weft__stack_figures().quarantined, before + 15);
 }
 
+/* A crash in a sub-pool gives the place back that it had in the parent. */
+
+static void a_sub_pool_crashes(void)
+{
+    atomic_u32 ran = {0};
+    weft_pool *parent = pool_open((weft_pool_options){.capacity = 1, .queue = 99});
+    weft_pool *sub = pool_open((weft_pool_options){ISOLATES, .parent = parent, .queue = 99});
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_pool_submit(sub, park_and_crash, fault_arg(fault_null_write)), 0);
+        submit_counts(parent, &ran, 2);
+        submit_counts(sub, &ran, 2);
+    }
+    CHECK_EQ(weft_pool_wait(sub, WEFT_NEVER), 0);
+    CHECK_EQ(weft_pool_wait(parent, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 12);
+    CHECK_EQ(pool_stats(sub).crashed, 3);
+    CHECK_EQ(weft_pool_stop(sub, WEFT_NEVER), 0);
+    CHECK_EQ(pool_stats(parent).below, 0);
+    pool_close(sub);
+    pool_close(parent);
+}
+
 int main(void)
 {
     isolates_or_skip();
@@ -394,6 +416,7 @@ int main(void)
         RUN_PLAIN(locks_stay_locked, "a crash fails a test run");
         RUN_PLAIN(threads_are_put_right, "a crash fails a test run");
         RUN_PLAIN(who_waits_is_not_drawn_in, "a crash fails a test run");
+        RUN_PLAIN(a_sub_pool_crashes, "a crash fails a test run");
         RUN_PLAIN(successors_have_the_pools_context, "a crash fails a test run");
         CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     }

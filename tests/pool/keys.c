@@ -431,11 +431,11 @@ static void a_cancelled_one_lets_the_next_go(void *arg)
 static void check_no_keys(weft_pool *pool)
 {
     CHECK_EQ(pool_waiting(pool), 0);
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     CHECK_EQ(pool->key_count, 0);
     for (uint32_t i = 0; i < pool->key_slots; i++)
         CHECK_PTR(pool->keys[i], NULL);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
 }
 
 static void nothing_is_left_of_a_key(void *arg)

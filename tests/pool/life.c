@@ -196,9 +196,9 @@ static void close_all(void *arg)
 static void await_asleep(weft_pool *pool)
 {
     for (bool asleep = false; !asleep; weft_yield()) {
-        latch_acquire(&pool->latch);
+        latch_acquire(pool->latch);
         asleep = pool->line.length == 1 && pool->napping == 0;
-        latch_release(&pool->latch);
+        latch_release(pool->latch);
     }
 }
 
@@ -217,10 +217,10 @@ static void who_gives_up_does_not_miss_the_end(void)
     await_asleep(pool);
 
     /* As the clock would: it has lost, but does not know it yet. */
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     struct waiter *waiter = ((struct submitter *)(void *)pool->line.first)->waiter;
     CHECK(waiter_claim(waiter, -ETIMEDOUT));
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     body_start(&closing);
     while (weft_pool_state(pool) == WEFT_POOL_OPEN)
         weft_yield();

@@ -17,9 +17,9 @@ static atomic_u32 ran;
 
 static bool outbox_is_open(weft_pool *pool)
 {
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     bool open = pool->outboxes > 0;
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
     return open;
 }
 
@@ -214,9 +214,9 @@ static void memory_for_it_may_fail(void)
 
 static void look(weft_pool *pool)
 {
-    latch_acquire(&pool->latch);
+    latch_acquire(pool->latch);
     weft__shards_close_still(pool);
-    latch_release(&pool->latch);
+    latch_release(pool->latch);
 }
 
 static void leave_some(void *arg)
@@ -442,9 +442,9 @@ static void inbox_task(void *arg)
     memcpy(&number, arg, sizeof number);
     CHECK_EQ(number, inbox.next);
     inbox.next++;
-    latch_acquire(&inbox.pool->latch);
+    latch_acquire(inbox.pool->latch);
     inbox.filled += weft__inboxes_length(inbox.pool) > 0;
-    latch_release(&inbox.pool->latch);
+    latch_release(inbox.pool->latch);
     if (number % 7 == 6)
         CHECK_EQ(pool_waiting(inbox.pool), ITEMS - inbox.next); /* closes it */
     if (number % 13 == 12)
