@@ -144,7 +144,7 @@ musl: setup ## the unit tests with musl in the place of glibc (musl-tools)
 # What depends on how the compiler lays code out: whose code an address is, unwinding, switches.
 FLAGS_TESTS = unit-text unit-unwind unit-switch unit-compact unit-panic crash-isolated
 flags: setup ## some tests with other compiler flags: -O3, -Os, sections for each function, LTO
-	@set -e; flags() { \
+	@set -e; mkdir -p build; flags() { \
 		$(CONFIGURE) -B build/flags/$$1 -DCMAKE_C_COMPILER=$$2 -DCMAKE_C_FLAGS_RELEASE="-g $$3" > build/flags.log 2>&1 && \
 		$(BUILD) build/flags/$$1 -j $(JOBS) --target $(addprefix test-,$(FLAGS_TESTS)) > build/flags.log 2>&1 || \
 			{ cat build/flags.log; echo "does not build with $$2 $$3" >&2; exit 1; }; \
