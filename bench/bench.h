@@ -55,6 +55,7 @@ extern const struct bench_case bench_memory_cases[];
 extern const struct bench_case bench_wake_cases[];
 extern const struct bench_case bench_blocking_cases[];
 extern const struct bench_case bench_fair_cases[];
+extern const struct bench_case bench_ticks_cases[];
 extern const struct bench_case bench_wg_cases[];
 extern const struct bench_case bench_chan_cases[];
 extern const struct bench_case bench_select_cases[];

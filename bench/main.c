@@ -21,7 +21,7 @@ static const struct bench_case *const groups[] = {
     bench_rwmutex_cases, bench_sem_cases,    bench_context_cases, bench_object_pool_cases,
     bench_pool_cases,    bench_net_cases,    bench_panic_cases,   bench_blocking_cases,
     bench_file_cases,    bench_timers_cases, bench_tree_cases,    bench_compact_cases,
-    bench_fair_cases,
+    bench_fair_cases,    bench_ticks_cases,
 };
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 

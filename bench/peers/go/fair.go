@@ -23,6 +23,11 @@ var fairCases = []benchCase{
 	{name: "yield_turns_100k_one", one: true, cold: true, measure: yieldTurns, size: 100000},
 	{name: "spawn_yield", cold: true, measure: by("fibers", spawnYield)},
 	{name: "block_short", cold: true, measure: by("s", blockShort)},
+	{name: "ticks_1", measure: ticks, size: 1},
+	{name: "ticks_10", measure: ticks, size: 10},
+	{name: "ticks_100", measure: ticks, size: 100},
+	{name: "ticks_1k", measure: ticks, size: 1000},
+	{name: "ticks_1_one", one: true, measure: ticks, size: 1},
 }
 
 func crowdSize() int {
@@ -153,4 +158,34 @@ func blockShort(_ int) (float64, string) {
 	}
 	crowd.Wait()
 	return time.Since(start).Seconds(), fmt.Sprintf("fibers=%d calls=5 each=100us", count)
+}
+
+// ticks: as bench/ticks.c: CPU time of a tick, and how often a thread went to sleep for it.
+func ticks(_ string, count int) ([]figure, string) {
+	length := time.Duration(amount(int(time.Second)))
+	var done sync.WaitGroup
+	done.Add(count)
+	begin := time.Now().Add(10 * time.Millisecond)
+	end := begin.Add(length)
+	before := threadSleeps()
+	used := processorTime()
+	for i := 0; i < count; i++ {
+		go func() {
+			defer done.Done()
+			for due := begin.Add(time.Duration(i) * time.Millisecond / time.Duration(count)); due.Before(end); due = due.Add(time.Millisecond) {
+				time.Sleep(time.Until(due))
+			}
+		}()
+	}
+	done.Wait()
+	all := float64(count) * float64(length/time.Millisecond)
+	return []figure{{"", float64(processorTime()-used) / all, "ns/op"},
+			{"_sleeps", float64(threadSleeps()-before) / all, "x"}},
+		fmt.Sprintf("tickers=%d period=1ms for=%dms time=cpu", count, length.Milliseconds())
+}
+
+func threadSleeps() int64 {
+	var usage syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return usage.Nvcsw
 }
