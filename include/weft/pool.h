@@ -29,7 +29,9 @@
  * sub-pool) lends its place in the parent, as above, and that in its sub-pool: so tasks of a tree
  * may wait for each other at any capacities. If the awaited task is in another pool, the place in
  * the sub-pool is lent only to tasks of that sub-pool that others wait for; if one of these still
- * runs when the wait ends, more than the sub-pool's capacity are active until that is over. A plain
+ * runs when the wait ends, more than the sub-pool's capacity are active until that is over, and
+ * nothing begins in it: a task that took a lock then, and waits for a task of its own sub-pool while
+ * the one that still runs wants that lock, waits for ever. Take no lock across such a wait. A plain
  * submit by a task of the tree to any pool of it never waits. While the parent is paused nothing
  * begins in its sub-pools either. A sub-pool without a `context` is under that of the parent, and
  * ends with it. All else is each pool's own: admission, queue, policies, limiter, workers and their
