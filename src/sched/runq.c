@@ -118,8 +118,9 @@ uint32_t weft__due_begin(struct processor *processor)
     if (due >= DUE_MOST)
         return 0;
     if (length == due && processor->due_row >= DUE_ROW && weft__inject_length() > 0) {
-        keep(processor,
-             weft__inject_take_any(DUE_ROOM)); /* some others, to have every fourth place */
+        /* some others, to have every fourth place */
+        keep(processor, weft__inject_take_any(DUE_ROOM));
+        wake_if_idle(); /* both may have been seen as empty */
     } else if (unlikely(RING_SIZE - length < 2 * DUE_ROOM)) {
         struct chain chain = {NULL, NULL, 0};
         take_older(processor, &chain);
@@ -265,8 +266,9 @@ static struct weft_fiber *turn_over(struct processor *processor, uint64_t ticks)
     if (processor->yielded)
         send_yielded(processor);
     uint32_t length = ring_length(processor), most = length < FILL ? FILL - length : 1;
+    uint32_t part = share(); /* once: others change it */
     struct weft_fiber *first =
-        keep_rest(processor, weft__inject_take_any(most < share() ? most : share()));
+        keep_rest(processor, weft__inject_take_any(most < part ? most : part));
     wake_if_idle();
     return first;
 }
@@ -306,12 +308,14 @@ struct weft_fiber *weft__look_around(struct processor *processor)
 {
     uint32_t era = atomic_u32_load_relaxed(&weft__sched.era);
     bool late = era != processor->era;
-    processor->era = era;
     if (poller_used())
         weft__poller_look(processor);
-    if (weft__inject_length() == 0)
+    /* The fiber goes to the tail while others are due: there has to be room for it, and for more of those. */
+    if (due_count(processor) > 0 && ring_length(processor) > RING_SIZE - 2 * DUE_ROOM &&
+        weft__inject_length() > 0)
         return NULL;
-    if (due_count(processor) > 0 && ring_length(processor) >= FILL)
+    processor->era = era;
+    if (weft__inject_length() == 0)
         return NULL;
     uint64_t ticks = weft__sys_ticks();
     struct weft_fiber *fiber = late || (processor->yielded && round_is_due(processor, ticks))
