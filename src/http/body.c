@@ -101,11 +101,15 @@ static int wait_for_more(struct exchange *exchange, int64_t deadline)
 {
     weft_http_request *request = &exchange->request;
     int64_t begin = weft_now();
+    bool starved =
+        weft__http_is_starved(exchange->connection); /* it waits for others, not for the client */
     const weft_http_options *options = &exchange->server->options;
     int64_t latest = weft_after(weft__http_patience(options->min_body_rate, options->rate_grace,
                                                     request->waited, request->paid));
     int error = weft__http_connection_wait(exchange->connection, WEFT_READABLE,
                                            latest < deadline ? latest : deadline);
+    if (starved)
+        return error;
     request->waited += weft_now() - begin;
     request->unwaited = 0;
     return error;

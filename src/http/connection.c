@@ -250,8 +250,8 @@ int weft__http_connection_wait(struct connection *connection, int events, int64_
 {
     if (weft__http_is_starved(connection)) { /* has waited for others only */
         weft__http_tls_turn(connection->tls);
-        weft_yield();
-        return 0;
+        /* It parks: a pool begins no task behind one that only yields. */
+        return weft_sleep(1) == -ECANCELED ? -ECANCELED : 0;
     }
     if (connection->tls != NULL)
         events = weft__http_tls_wants(connection->tls);

@@ -199,8 +199,8 @@ static bool hand_over(struct exchange *exchange, bool last)
     weft__http_response_free(exchange);
     bool head = strcmp(request->head.method, "HEAD") == 0;
     if (!weft__http_refuse(connection, status, close, head) || close) {
-        weft__http_exchange_put(exchange);
         weft__http_linger(connection);
+        weft__http_exchange_put(exchange);
         return false;
     }
     weft__http_exchange_next(exchange);

@@ -123,10 +123,11 @@ static void leave_context(struct exchange *exchange)
 static void end_context(struct exchange *exchange)
 {
     uint32_t open = TELLING_OPEN;
-    if (exchange->context == NULL)
-        return;
     (void)weft_context_bind(NULL, NULL);
-    if (atomic_u32_cas_acq_rel(&exchange->telling, &open, TELLING_NONE))
+    if (exchange->context ==
+        NULL) /* there was no memory for it; for that of a stream there was perhaps */
+        close_context(exchange);
+    else if (atomic_u32_cas_acq_rel(&exchange->telling, &open, TELLING_NONE))
         close_context(exchange);
     else if (exchange->response.error == 0)
         exchange->response.error = -ECONNRESET;
@@ -148,8 +149,10 @@ void weft__http_exchange_told(struct exchange *exchange)
  * the exchange up. The connection leads to it no more. */
 static bool give_up_context(struct exchange *exchange)
 {
-    if (atomic_u32_load_relaxed(&exchange->telling) == TELLING_NONE)
+    if (atomic_u32_load_relaxed(&exchange->telling) == TELLING_NONE) {
+        close_context(exchange);
         return true;
+    }
     if (atomic_u32_exchange_acq_rel(&exchange->telling, TELLING_LEFT) == TELLING_UNDER_WAY)
         return false;
     close_context(exchange);
@@ -352,7 +355,7 @@ static void answer(struct exchange *exchange)
     weft_panic_info info;
     bool beyond = exchange->counted != LIMIT_REQUESTS, panicked = false;
     exchange->keep = exchange->request.head.keep_alive;
-    exchange->finishing = false;
+    exchange->finishing = exchange->flushing = false; /* one of them may be left of a crash */
     open_context(exchange);
     if (beyond)
         refuse_client(exchange);
@@ -369,18 +372,24 @@ static void answer(struct exchange *exchange)
     if (server->options.log != NULL)
         weft__http_log(exchange, exchange->response.status);
     weft__http_response_free(exchange);
-    weft__http_count_out(exchange);
+    if (exchange->request.done &&
+        exchange->keep) /* else the worker may wait for the client still */
+        weft__http_count_out(exchange);
     end_context(exchange);
 }
 
 /* A client of TLS takes what it got for cut off if it is not told of the end. That may have to wait for room. */
-static void say_end(struct connection *connection, int64_t timeout)
+static void say_end(struct exchange *exchange)
 {
+    struct connection *connection = exchange->connection;
+    int64_t timeout = exchange->server->options.write_timeout;
     if (connection->tls == NULL)
         return;
-    while (weft__http_tls_end(connection->tls) == -EAGAIN)
+    while (weft__http_tls_end(connection->tls) == -EAGAIN) {
+        (void)weft__http_lend(exchange); /* a client that does not read holds no worker */
         if (weft__http_connection_wait(connection, WEFT_WRITABLE, weft_after(timeout)) != 0)
             return;
+    }
 }
 
 /* The connection ends here: what was sent last is to be read by the client first, if it may still be sending. */
@@ -396,7 +405,7 @@ static void part(struct exchange *exchange)
     bool unread = exchange->at < exchange->in_size || !exchange->request.done || upgraded ||
                   atomic_u32_load_relaxed(&connection->readable) != 0;
     if (!broken || exchange->response.error == -ESHUTDOWN) /* also of an upgraded stream */
-        say_end(connection, exchange->server->options.write_timeout);
+        say_end(exchange);
     free_blocks(&exchange->request);
     if (unread && !broken)
         weft__http_linger(connection);

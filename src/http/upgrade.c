@@ -57,7 +57,8 @@ static int become_stream(struct exchange *exchange, weft_context *stream)
     struct door *door = exchange->connection->door;
     weft_mutex_lock(&door->lock);
     bool gone =
-        exchange->context != NULL && atomic_u32_load_relaxed(&exchange->telling) != TELLING_OPEN;
+        exchange->context != NULL && (atomic_u32_load_relaxed(&exchange->telling) != TELLING_OPEN ||
+                                      weft_context_error(exchange->context) != 0);
     if (!gone)
         exchange->stream = stream;
     weft_mutex_unlock(&door->lock);
