@@ -327,7 +327,10 @@ static uint8_t choose_guard(const struct shelf *shelf)
     if (shelf->made < WIDE_MOST && mprotect_allowed &&
         atomic_i64_load_relaxed(&mprotect_left) > WIDE_MOST)
         return GUARD_WIDE;
-    return shelf->made < FEW_MOST ? GUARD_FEW : GUARD_LEAST;
+    uint8_t guard = GUARD_LEAST;
+    if (shelf->made < FEW_MOST)
+        guard = GUARD_FEW; /* the same on aarch64 */
+    return guard;
 }
 
 /* How many stacks it is to have. */
