@@ -190,7 +190,7 @@ static void say_ports(weft_http_server *server, bool tls)
 /* /files/ is the folder. */
 static void serve_folder(struct arguments *arguments)
 {
-    weft_http_router *router;
+    weft_http_router *router = NULL;
     weft_http_files *files;
     int error = weft_http_files_open(&files, arguments->folder, NULL);
     if (error == 0)

@@ -131,6 +131,33 @@ static void two_fibers_and_each_others_channel(void)
     CHECK_SAID("weft: a thread joins a fiber, for ");
 }
 
+/* The machine that keeps the time has things to keep house for when the last fiber begins to wait: the look for a
+ * deadlock is made all the same. */
+
+static void sleep_and_wait(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_sleep(50 * WEFT_MS), 0);
+    CHECK_EQ(weft_wg_wait(&never_done), 0);
+}
+
+static void soon_after_another_has_ended(void *arg)
+{
+    (void)arg;
+    init_never_done();
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 2}), 0);
+    weft_fiber *fiber = spawn(sleep_and_wait, NULL, "waits");
+    for (int i = 0; i < 100; i++)
+        CHECK_EQ(weft_join(spawn(end_at_once, NULL, "ends")), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void beside_housekeeping(void)
+{
+    check_reported(soon_after_another_has_ended, NULL);
+    CHECK_SAID("\"waits\" waits for a wait group");
+}
+
 /* Every kind of wait has its words. */
 
 static struct {
@@ -487,6 +514,7 @@ int main(void)
     if (!reports_come())
         return 0;
     RUN(two_fibers_and_each_others_channel);
+    RUN(beside_housekeeping);
     RUN(what_they_wait_for);
     RUN(a_mutex_locked_twice);
     RUN(who_waits);

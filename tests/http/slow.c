@@ -33,8 +33,9 @@ static void serving(weft_http_request *request, weft_http_response *response, vo
             outcome = weft_http_flush(response);
         weft_sem_release(strcmp(path, "/text/flush") == 0 ? &flushed : &left, 1);
     } else if (strcmp(path, "/endless") == 0) {
-        while ((outcome = weft_http_write(response, text, 65536)) == 0)
-            ;
+        do
+            outcome = weft_http_write(response, text, 65536);
+        while (outcome == 0);
         weft_sem_release(&left, 1);
     } else if (strcmp(path, "/thinking") == 0) {
         for (int i = 0; i < 3; i++) {

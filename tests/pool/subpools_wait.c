@@ -370,7 +370,7 @@ static void at_random(void)
         }
         for (int k = 0; k < POOLS; k++)
             CHECK_EQ(weft_pool_resume(wild.tree.pools[k]), 0);
-        while (wild.ended.value != wild.started.value)
+        while (atomic_u32_load_acquire(&wild.ended) != atomic_u32_load_acquire(&wild.started))
             (void)weft_sleep(50 * WEFT_US);
         tree_close(&wild.tree);
         CHECK_EQ(wild.ended.value, wild.started.value);
