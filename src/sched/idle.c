@@ -33,9 +33,8 @@
  * is stuck in C code, and the monitor tries again.
  *
  * The same pair of barriers keeps timers from being forgotten: sleep_until is what is shown, the
- * wheels are what is looked at. A machine that stops sleeping for a timer, because it found work,
- * sets the watcher's alarm, or wakes a machine if nobody watches. alarm.c has the protocol: the
- * watcher, and the keeper, which sleeps until the next event so that the watcher need not.
+ * wheels are what is looked at (timers.c). Who stops sleeping for a timer, because it found work,
+ * makes sure that another does: it pokes the watcher, or wakes one if there is none.
  *
  * While some processor is busy the watcher wakes up from time to time (after 50 us if fibers wait
  * there, doubled each time to 10 ms) and looks whether they are stuck behind one that does not come
@@ -52,7 +51,7 @@
  *
  * Lock order: weft__sched.lock is the last but for that of the inject queue.
  *
- * Rejected: a dozer that wakes the watcher instead of keeping the time itself: each sleep of a lone
+ * Rejected: a dozer that pokes the watcher instead of keeping the time itself: each sleep of a lone
  * fiber then costs two more wake-ups. A woken machine that always wakes the next one, as Go has it:
  * the same, and 20 us of spinning.
  */
