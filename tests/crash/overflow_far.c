@@ -248,7 +248,7 @@ static void elsewhere(void)
 static void a_stack_of_the_program_is_none_of_ours(void)
 {
     CHECK_EQ(run_case(elsewhere), 0);
-    CHECK_STR(output, "");
+    CHECK(!said("weft:")); /* AddressSanitizer may have something to say of swapcontext */
 }
 
 int main(void)
