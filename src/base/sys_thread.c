@@ -139,27 +139,27 @@ int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), 
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return -error;
-    *thread = handle;
+    *thread = (weft__sys_thread)handle; /* a number in glibc, a pointer in musl */
     return 0;
 }
 
 void weft__sys_thread_join(weft__sys_thread thread)
 {
-    pthread_join(thread, NULL);
+    pthread_join((pthread_t)thread, NULL);
 }
 
 bool weft__sys_thread_join_within(weft__sys_thread thread, int64_t patience)
 {
-    if (pthread_equal(thread, pthread_self()))
-        return pthread_detach(thread) == 0;
+    if (pthread_equal((pthread_t)thread, pthread_self()))
+        return pthread_detach((pthread_t)thread) == 0;
     if (patience <= 0)
-        return pthread_tryjoin_np(thread, NULL) == 0;
+        return pthread_tryjoin_np((pthread_t)thread, NULL) == 0;
     /* By the clock on the wall, the only one that every libc has for this: a step of it makes the wait
      * shorter or longer. */
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct timespec until = to_timespec((int64_t)now.tv_sec * 1000000000 + now.tv_nsec + patience);
-    return pthread_timedjoin_np(thread, NULL, &until) == 0;
+    return pthread_timedjoin_np((pthread_t)thread, NULL, &until) == 0;
 }
 
 noinline int *weft__sys_errno_address(void)
