@@ -124,10 +124,9 @@ static void end_context(struct exchange *exchange)
 {
     uint32_t open = TELLING_OPEN;
     (void)weft_context_bind(NULL, NULL);
-    if (exchange->context ==
-        NULL) /* there was no memory for it; for that of a stream there was perhaps */
-        close_context(exchange);
-    else if (atomic_u32_cas_acq_rel(&exchange->telling, &open, TELLING_NONE))
+    /* Without a context there was no memory for it; there may be a stream's all the same. */
+    if (exchange->context == NULL ||
+        atomic_u32_cas_acq_rel(&exchange->telling, &open, TELLING_NONE))
         close_context(exchange);
     else if (exchange->response.error == 0)
         exchange->response.error = -ECONNRESET;

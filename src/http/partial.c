@@ -138,7 +138,7 @@ struct partial *weft__http_partial_get(struct partials *partials, size_t size)
 {
     size_t all = sizeof(struct partial) + size;
     int which = 0;
-    while (which < SIZES && (size_t)(SMALLEST << which) < all)
+    while (which < SIZES && (size_t)SMALLEST << which < all)
         which++;
     struct partial *partial;
     if (all > SMALL && which < SIZES) {
