@@ -50,7 +50,8 @@ static void measure(struct bench *bench, int64_t count)
     static weft_fiber *fibers[TICKERS_MOST];
     static int64_t begins[TICKERS_MOST];
     int64_t length = bench_amount(bench, WEFT_S), begin = weft_now() + 10 * WEFT_MS;
-    double ticks = (double)((count > 0 ? count : 1) * (length / PERIOD));
+    int64_t each = length / PERIOD;
+    double ticks = (double)((count > 0 ? count : 1) * each);
     end_of_ticks = begin + length;
     struct usage before = usage_now();
     for (int64_t i = 0; i < count; i++) {

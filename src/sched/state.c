@@ -82,7 +82,7 @@ UNORDERED static void show_fibers(struct text *text)
         text,
         "weft:   fibers: %llu ready, %llu running, %llu parked, %llu ended and not "
         "joined, %llu crashed%s; records unused or new: %llu\n",
-        (unsigned long long)(counts[FIBER_READY] + counts[FIBER_YIELDED]),
+        (unsigned long long)counts[FIBER_READY] + counts[FIBER_YIELDED],
         (unsigned long long)counts[FIBER_RUNNING], (unsigned long long)counts[FIBER_PARKED],
         (unsigned long long)counts[FIBER_ENDED], (unsigned long long)counts[FIBER_CRASHED],
         all ? "" : " and more", (unsigned long long)counts[FIBER_NEW]);

@@ -133,7 +133,7 @@ static void leave_sleepers(void *waits)
 {
     weft_fiber *fiber;
     CHECK_EQ(weft_spawn(&fiber, (void (*)(void *))(uintptr_t)waits, NULL, NULL), 0);
-    weft_yield(); /* it has begun to wait */
+    weft_yield();                                   /* it has begun to wait */
     while (atomic_u32_load_acquire(&passed) != 0) { /* the yield took longer than its sleep */
         CHECK_EQ(weft_join(fiber), 0);
         atomic_u32_store_relaxed(&passed, 0);
