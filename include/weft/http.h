@@ -109,10 +109,11 @@ typedef struct weft_http_options {
     int64_t max_workers;
     /* Requests that may wait for a worker, at most 100,000,000. Default 1,000. -1: none. */
     int64_t queue;
-    /* Streams of events and upgraded connections at a time, and answers of which the end is still
-     * to be taken by the client, though their handlers have returned; at most 100,000,000. They
-     * hold none of max_workers (answers beyond the limit do). For streams: beyond it weft_http_events and weft_http_upgrade return -EAGAIN, and the answer
-     * is 503 if the handler gives none. Default 10,000. -1: none. */
+    /* Requests that hold none of max_workers, at a time, at most 100,000,000: streams of events,
+     * upgraded connections, handlers that wait for their client in a read of the body, and answers
+     * of which the client has still to take the end, though their handlers have returned. Beyond
+     * it weft_http_events and weft_http_upgrade return -EAGAIN, and the answer is 503 if the
+     * handler gives none; the others hold a worker. Default 10,000. -1: none. */
     int64_t max_streams;
     /* Of a request, for a worker: 503 beyond that. Default 30 s. A client that has reset its
      * connection by then is not answered at all; one that has ended its side gets 503 if it waited
@@ -351,7 +352,10 @@ WEFT_API int64_t weft_http_content_length(const weft_http_request *request);
 WEFT_API void weft_http_max_body(weft_http_request *request, int64_t bytes);
 
 /* Reads of the body what there is, at least one byte, at most `size`. Waits at most body_timeout
- * for it.
+ * for it. While it waits the handler holds none of max_workers, so more handlers than that can have
+ * begun: what is scarce (a lock, a connection of a database) is best taken when the body is there.
+ * Then it waits for a place, before requests that have not begun; after queue_timeout it goes on
+ * without, in case others hold all places and wait for it.
  * Returns the number of bytes; 0 at its end; -EFBIG beyond the limit (the answer is 413 if the
  * handler gives none); -EBADMSG if the chunks make no sense (400); -ECONNRESET if the client
  * went away, or ended its side before the end of the body (400); -ETIMEDOUT (408); -ECANCELED. */

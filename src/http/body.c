@@ -100,19 +100,15 @@ int64_t weft__http_patience(int64_t rate, int64_t grace, int64_t waited, int64_t
 static int wait_for_more(struct exchange *exchange, int64_t deadline)
 {
     weft_http_request *request = &exchange->request;
-    int64_t begin = weft_now();
-    bool starved =
-        weft__http_is_starved(exchange->connection); /* it waits for others, not for the client */
     const weft_http_options *options = &exchange->server->options;
     int64_t latest = weft_after(weft__http_patience(options->min_body_rate, options->rate_grace,
                                                     request->waited, request->paid));
-    int error = weft__http_connection_wait(exchange->connection, WEFT_READABLE,
-                                           latest < deadline ? latest : deadline);
-    if (starved)
-        return error;
-    request->waited += weft_now() - begin;
+    if (latest > deadline)
+        latest = deadline;
+    if (weft__http_is_starved(exchange->connection)) /* it waits for others, not for the client */
+        return weft__http_connection_wait(exchange->connection, WEFT_READABLE, latest);
     request->unwaited = 0;
-    return error;
+    return weft__http_wait_away(exchange, WEFT_READABLE, latest, &request->waited);
 }
 
 static void let_others_go_first(weft_http_request *request, size_t got)

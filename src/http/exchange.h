@@ -242,9 +242,15 @@ int weft__http_body_status(const weft_http_request *request);
 
 /* From now on the handler is told when the server stops, and holds none of max_workers. -EAGAIN if there are too many such. */
 int weft__http_response_stream(weft_http_response *response);
-/* Makes the worker count as a stream, so that another takes its place. 0; 503 or 429 if there are too many. And: one that counted so has ended. */
+/* ---- places.c ---- */
+
+/* Makes the worker count as a stream, so that another takes its place. 0; 503 or 429 if there are
+ * too many. And: one that counted so has ended. */
 int weft__http_lend(struct exchange *exchange);
 void weft__http_end_stream(weft_http_server *server);
+/* Waits for the client as weft__http_connection_wait, and holds none of max_workers meanwhile, if
+ * there are not too many such. Adds the time of the wait itself to *waited. */
+int weft__http_wait_away(struct exchange *exchange, int events, int64_t deadline, int64_t *waited);
 
 /* ---- log.c ---- */
 

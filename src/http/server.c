@@ -121,7 +121,6 @@ static int open_pools(weft_http_server *server)
     weft_pool_options pool = {.name = "http",
                               .capacity = options->max_workers,
                               .queue = options->queue < 0 ? 0 : options->queue,
-                              .when_full = WEFT_REJECT,
                               .function = weft__http_exchange_run,
                               .stack_size = options->stack_size,
                               .on_worker_start = bind_worker,
@@ -273,7 +272,7 @@ static int listen_at(weft_http_server *server, const char *address, const weft_n
         return error;
     int fd = weft_listener_fd(opened);
     if (options == NULL || options->nagle == 0)
-        (void)weft__http_no_delay(fd); /* of a Unix socket it says no, and needs none */
+        (void)weft__http_no_delay(fd);      /* of a Unix socket it says no, and needs none */
     weft_mutex_lock(&server->lock);
     if (atomic_u32_load_relaxed(&server->stopping) != 0)
         error = -ESHUTDOWN;

@@ -1,13 +1,7 @@
 /*
- * upgrade.c: handlers that go on for ever: a connection that stops speaking HTTP (101, and then bytes in both directions),
- * and what it shares with streams of events.
- *
- * Places. Such a handler waits most of the time, and holds none of max_workers: when the stream
- * begins, the pool's capacity grows by one, and it shrinks by one when the exchange is given up or
- * stands in line for its next request. So max_workers others are answered, however many streams
- * there are; these have a bound of their own. The capacity is max_workers and `streaming` at any
- * time: both change under one lock. A task whose stream has ended and that has not returned yet is
- * one too many for a moment: then the pool begins none.
+ * upgrade.c: handlers that go on for ever: a connection that stops speaking HTTP (101, and then
+ * bytes in both directions), and what it shares with streams of events. Neither holds one of
+ * max_workers (places.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -15,41 +9,6 @@
 #include <weft/fd.h>
 
 #include "http/exchange.h"
-
-/* One more stream, or one less; false if there are too many. */
-static bool change_streaming(weft_http_server *server, int64_t by)
-{
-    weft_mutex_lock(&server->places);
-    bool room = server->streaming + by <= server->options.max_streams;
-    if (room) {
-        server->streaming += by;
-        (void)weft_pool_tune(server->pool, server->options.max_workers + server->streaming);
-    }
-    weft_mutex_unlock(&server->places);
-    return room;
-}
-
-int weft__http_lend(struct exchange *exchange)
-{
-    struct limits *limits = exchange->server->limits;
-    if (exchange->lent)
-        return 0;
-    if (!weft__http_limits_enter(limits, LIMIT_STREAMS, &exchange->client))
-        return 429;
-    if (!change_streaming(exchange->server, 1)) {
-        weft__http_limits_leave(limits, LIMIT_STREAMS, &exchange->client);
-        return 503;
-    }
-    weft__http_count_out(exchange);
-    exchange->counted = LIMIT_STREAMS;
-    exchange->lent = true;
-    return 0;
-}
-
-void weft__http_end_stream(weft_http_server *server)
-{
-    (void)change_streaming(server, -1);
-}
 
 /* From now on both contexts are cancelled if the client goes; -ECONNRESET if it has gone. */
 static int become_stream(struct exchange *exchange, weft_context *stream)
