@@ -273,6 +273,7 @@ static int listen_at(weft_http_server *server, const char *address, const weft_n
     int fd = weft_listener_fd(opened);
     if (options == NULL || options->nagle == 0)
         (void)weft__http_no_delay(fd);      /* of a Unix socket it says no, and needs none */
+    (void)weft__http_send_little_ahead(fd); /* the same */
     weft_mutex_lock(&server->lock);
     if (atomic_u32_load_relaxed(&server->stopping) != 0)
         error = -ESHUTDOWN;

@@ -174,6 +174,14 @@ int weft__http_no_delay(int listener)
                : -weft__http_errno();
 }
 
+int weft__http_send_little_ahead(int listener)
+{
+    int bytes = HTTP_UNSENT;
+    return setsockopt(listener, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes) == 0
+               ? 0
+               : -weft__http_errno();
+}
+
 static int64_t receive(int fd, void *data, size_t size, int flags)
 {
     ssize_t count;

@@ -62,6 +62,11 @@ struct peer;
 /* The next connection, non-blocking; and who it is. */
 int weft__http_accept(int listener, struct peer *peer);
 int weft__http_no_delay(int listener); /* what it accepts sends small pieces at once */
+/* What it accepts holds at most so many bytes that may not be sent yet. Else the kernel takes up to
+ * 4 MiB for a client that does not read, and a thousand such are all the memory that it has for
+ * TCP: then it delays everything. */
+enum { HTTP_UNSENT = 128 * 1024 };
+int weft__http_send_little_ahead(int listener);
 int64_t weft__http_receive(int fd, void *data, size_t size);
 /* The same, and leaves the bytes where they are. */
 int64_t weft__http_peek(int fd, void *data, size_t size);

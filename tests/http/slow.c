@@ -3,6 +3,8 @@
  * and none takes as long as it likes.
  */
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 
 #include <weft/fiber.h>
 #include <weft/runtime.h>
@@ -10,6 +12,7 @@
 
 #include "descriptors.h"
 #include "http.h"
+#include "http/sys.h"
 
 enum { SLOW = 10, FILE_SIZE = 8 << 20, TEXT_SIZE = 1 << 20 };
 
@@ -45,6 +48,21 @@ static void serving(weft_http_request *request, weft_http_response *response, vo
     } else {
         (void)weft_http_puts(response, "hello");
     }
+}
+
+/* The server's end of it. */
+static int other_end(const struct client *client)
+{
+    struct sockaddr_in own, peer;
+    socklen_t size = sizeof own;
+    CHECK(getsockname(client->fd, (struct sockaddr *)&own, &size) == 0);
+    for (int fd = 0; fd < 1024; fd++) {
+        size = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 && size == sizeof peer &&
+            peer.sin_port == own.sin_port)
+            return fd;
+    }
+    test_fail(__FILE__, __LINE__, "there is no other end");
 }
 
 /* With small buffers on both sides. */
@@ -107,6 +125,21 @@ static void they_hold_no_worker(void)
         AWAIT(stats_of(server).connections == 0 && stats_of(server).streams == 0);
         AWAIT(open_descriptors() == before);
     }
+    end(server);
+}
+
+/* The kernel has little of what it may not send yet, however large its buffers are. */
+static void little_is_sent_ahead(void)
+{
+    weft_http_server *server = serve(serving);
+    struct client client = slow_client(server, GET("/file"));
+    weft_sem_acquire(&left, 1);
+    AWAIT(stats_of(server).streams == 1);
+    int unsent = 0;
+    CHECK(ioctl(other_end(&client), SIOCOUTQNSD, &unsent) == 0);
+    CHECK(unsent > 0 && unsent <= 2 * HTTP_UNSENT);
+    check_answer(&client, FILE_SIZE);
+    client_close(&client);
     end(server);
 }
 
@@ -174,6 +207,7 @@ int main(void)
     for (int i = 0; i < FILE_SIZE / TEXT_SIZE; i++)
         CHECK_EQ(write(file, text, TEXT_SIZE), TEXT_SIZE);
     RUN(they_hold_no_worker);
+    RUN(little_is_sent_ahead);
     RUN(others_wait);
     RUN(there_is_a_rate);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
