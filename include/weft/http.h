@@ -25,9 +25,10 @@
  * request is read before a worker is asked for.
  *
  * Limits. At most max_workers requests are answered at a time, and `queue` wait for that;
- * max_connections may be open, and of all that one address has a share (max_per_ip). A new connection beyond max_connections
- * takes the place of the one that is idle for longest after a request. What is beyond gets 503 with
- * Retry-After at once, without a worker. Heads and bodies are bounded in size (431, 413), and
+ * max_connections may be open, and of all that one address has a share (max_per_ip). A new
+ * connection beyond max_connections takes the place of the one that has waited for longest: idle
+ * after a request, or with a head that is not whole. What is beyond gets 503 with Retry-After at
+ * once, without a worker. Heads and bodies are bounded in size (431, 413), and
  * everything a client can delay has a deadline.
  *
  * Strict. What is ambiguous is refused with 400, and the connection closed: Content-Length with
@@ -299,7 +300,7 @@ typedef struct weft_http_stats {
     int64_t timed_out;     /* connections closed by a deadline */
     int64_t panicked;      /* handlers */
     int64_t accept_errors; /* such as no descriptors left */
-    int64_t evicted;       /* idle connections closed in favour of new ones */
+    int64_t evicted;       /* connections that waited, closed in favour of new ones */
     int64_t streams;       /* now: of those running, those that hold no worker */
     uintptr_t reserved[2];
 } weft_http_stats;

@@ -33,15 +33,20 @@ static void list_append(struct connection *connection, enum list which)
 }
 
 /* Every list is in the order of its deadlines: all of a list have the same time. */
-static int64_t deadline_of(const struct door *door, enum list list)
+int64_t weft__http_time_in(const struct door *door, enum list list)
 {
     const weft_http_options *options = &door->server->options;
     if (list == LIST_READING)
-        return weft_after(options->header_timeout);
+        return options->header_timeout;
     if (list == LIST_IDLE)
-        return weft_after(options->idle_timeout);
+        return options->idle_timeout;
     must(list == LIST_LINGERING);
-    return weft_after(HTTP_LINGER_SILENCE);
+    return HTTP_LINGER_SILENCE;
+}
+
+static int64_t deadline_of(const struct door *door, enum list list)
+{
+    return weft_after(weft__http_time_in(door, list));
 }
 
 static void wait_in(struct connection *connection, enum list list, int64_t deadline)
@@ -100,7 +105,7 @@ static enum stage first_stage(const struct listener *listener)
     return listener->keys != NULL ? STAGE_SHAKE : STAGE_HEADS;
 }
 
-bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
+bool weft__http_admit(struct door *door, int fd, const struct peer *peer,
                       const struct listener *listener)
 {
     struct tls_keys *keys = listener->keys;
@@ -114,8 +119,6 @@ bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
         weft__http_close_fd(fd);
         return false;
     }
-    uint64_t number = atomic_u64_add_relaxed(&server->next_door, 1);
-    struct door *door = &server->doors[number % (uint64_t)server->door_count];
     *connection = (struct connection){.watched = WATCHED_CONNECTION,
                                       .fd = fd,
                                       .door = door,
@@ -128,7 +131,7 @@ bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
      * has looked at its lists under the lock: what came after that nobody would close. */
     weft_mutex_lock(&door->lock);
     int error = -ESHUTDOWN;
-    if (atomic_u32_load_relaxed(&server->stopping) == 0)
+    if (atomic_u32_load_relaxed(&door->server->stopping) == 0)
         error = tls != NULL ? weft__http_set_both(door->set, fd, connection)
                             : weft__http_set_add(door->set, fd, connection);
     bool first = error == 0 && door->count++ == 0;

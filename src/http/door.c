@@ -82,42 +82,88 @@ static void listen_again(struct door *door)
     weft_mutex_unlock(&server->lock);
 }
 
-/* Closes the connection that waits for its next request for longest; false if none does. Of this door:
- * another one may be reading from its own. They have as many each. */
+/* Answers a head that is not whole. The log is told what there is of it, if there is memory for
+ * that. */
+static void refuse_partial(struct connection *connection, int status)
+{
+    weft_http_server *server = connection->door->server;
+    void *object;
+    if (server->options.log != NULL && weft_object_pool_get(server->exchanges, &object) == 0) {
+        struct exchange *exchange = object;
+        weft__http_exchange_restore(exchange, connection);
+        exchange->request.head.method = NULL; /* of whoever had it before */
+        exchange->request.head.count = 0;
+        weft__http_refuse_log(exchange, status);
+        weft__http_exchange_put(exchange);
+    }
+    (void)weft__http_refuse(connection, status, true, false);
+}
+
+/* Of this door: another one may be reading from its own. They have as many each. */
+static struct connection *longest_waiting(struct door *door)
+{
+    static const enum list lists[] = {LIST_IDLE, LIST_READING, LIST_LINGERING};
+    struct connection *longest = NULL;
+    int64_t since = INT64_MAX;
+    weft_mutex_lock(&door->lock);
+    for (int i = 0; i < 3; i++) {
+        struct connection *first = door->lists[lists[i]].first;
+        int64_t begin = first != NULL ? first->deadline - weft__http_time_in(door, lists[i]) : 0;
+        if (first != NULL && begin < since) {
+            longest = first;
+            since = begin;
+        }
+    }
+    weft_mutex_unlock(&door->lock);
+    return longest;
+}
+
+/* Closes the connection that waits for longest, for its next request or the end of a head, or to be
+ * closed; false if none does. */
 static bool evict(struct door *door)
 {
-    weft_mutex_lock(&door->lock);
-    struct connection *idle = door->lists[LIST_IDLE].first;
-    weft_mutex_unlock(&door->lock);
-    if (idle == NULL)
+    struct connection *longest = longest_waiting(door);
+    if (longest == NULL)
         return false;
-    weft__http_take(idle, NULL); /* an event of it that was fetched already is nobody's */
-    weft__http_close_connection(idle);
+    enum list list = longest->list;
+    if (list == LIST_READING && longest->partial != NULL)
+        refuse_partial(longest, 503);
+    weft__http_take(longest, NULL); /* an event of it that was fetched already is nobody's */
+    if (list == LIST_LINGERING)
+        longest->partial = NULL; /* in place of linger_end */
+    weft__http_close_connection(longest);
     count_up(&door->server->evicted);
     return true;
 }
 
-static bool find_place(struct door *door)
+static bool find_place(struct door *door, bool *crowded)
 {
     weft_http_server *server = door->server;
     do {
         if (atomic_i64_add_relaxed(&server->connections, 1) < server->most_connections)
             return true;
         (void)atomic_i64_add_relaxed(&server->connections, -1);
+        *crowded = true;
     } while (evict(door));
     return false;
 }
 
 /* A place for one more, or not. An address that has its share takes nobody's place. */
-static bool has_room(struct door *door, const struct peer *peer)
+static bool has_room(struct door *door, const struct peer *peer, bool *crowded)
 {
     struct limits *limits = door->server->limits;
     if (!weft__http_limits_enter(limits, LIMIT_CONNECTIONS, peer))
         return false;
-    if (find_place(door))
+    if (find_place(door, crowded))
         return true;
     weft__http_limits_leave(limits, LIMIT_CONNECTIONS, peer);
     return false;
+}
+
+static struct door *next_door(weft_http_server *server)
+{
+    uint64_t number = atomic_u64_add_relaxed(&server->next_door, 1);
+    return &server->doors[number % (uint64_t)server->door_count];
 }
 
 static void welcome(struct door *door, int fd, struct peer *peer, const struct listener *listener)
@@ -125,12 +171,14 @@ static void welcome(struct door *door, int fd, struct peer *peer, const struct l
     weft_http_server *server = door->server;
     count_up(&server->accepted);
     peer->trusted = weft__http_networks_have(server->networks, peer);
-    if (!has_room(door, peer)) {
+    bool crowded = false;
+    if (!has_room(door, peer, &crowded)) {
         count_up(&server->refused);
         weft__http_turn_away(server, fd, listener->keys != NULL);
         return;
     }
-    if (!weft__http_admit(server, fd, peer, listener)) {
+    /* A door that made room has what comes instead: else it would run out of those it may close. */
+    if (!weft__http_admit(crowded ? door : next_door(server), fd, peer, listener)) {
         count_up(&server->accept_errors);
         weft__http_limits_leave(server->limits, LIMIT_CONNECTIONS, peer);
         (void)atomic_i64_add_relaxed(&server->connections, -1);
@@ -368,22 +416,6 @@ static void connection_event(struct connection *connection, uint32_t events)
 
 /* Deadlines and the end. */
 
-/* The log is told what there is of the head, if there is memory for that. */
-static void refuse_late(struct connection *connection)
-{
-    weft_http_server *server = connection->door->server;
-    void *object;
-    if (server->options.log != NULL && weft_object_pool_get(server->exchanges, &object) == 0) {
-        struct exchange *exchange = object;
-        weft__http_exchange_restore(exchange, connection);
-        exchange->request.head.method = NULL; /* of whoever had it before */
-        exchange->request.head.count = 0;
-        weft__http_refuse_log(exchange, 408);
-        weft__http_exchange_put(exchange);
-    }
-    (void)weft__http_refuse(connection, 408, true, false);
-}
-
 /* Closes what has waited too long, or all that waits. Gives the next deadline. */
 static int64_t sweep(struct door *door, bool all)
 {
@@ -412,7 +444,7 @@ static int64_t sweep(struct door *door, bool all)
                 if (lists[i] == LIST_READING && oldest->stage == STAGE_PROXY)
                     weft__http_log_proxy(oldest, 408);
                 else if (lists[i] == LIST_READING && oldest->partial != NULL)
-                    refuse_late(oldest);
+                    refuse_partial(oldest, 408);
             }
             weft__http_close_connection(oldest);
         }

@@ -176,8 +176,10 @@ bool weft__http_release(struct connection *connection, struct partial *partial);
 void weft__http_take(struct connection *connection, struct exchange *exchange);
 /* The connection waits, in that list and with its deadline. By the door. */
 void weft__http_move(struct connection *connection, enum list list);
+/* How long a connection may stay in that list, but LIST_BUSY. */
+int64_t weft__http_time_in(const struct door *door, enum list list);
 /* A new one, given to a door; false if it could not be watched: it is closed then. */
-bool weft__http_admit(weft_http_server *server, int fd, const struct peer *peer,
+bool weft__http_admit(struct door *door, int fd, const struct peer *peer,
                       const struct listener *listener);
 /* Closes it; by whoever has it. */
 void weft__http_close_connection(struct connection *connection);

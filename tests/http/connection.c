@@ -53,7 +53,7 @@ static void begin(void)
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
     far = ends[1];
     count_up(&server.connections);
-    CHECK(weft__http_admit(&server, ends[0], &peer, &(struct listener){0}));
+    CHECK(weft__http_admit(&door, ends[0], &peer, &(struct listener){0}));
     CHECK_EQ(door.count, 1);
     CHECK(has_rung());
     connection = door.lists[LIST_READING].first;

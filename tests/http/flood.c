@@ -117,10 +117,13 @@ static void refuses_connections_beyond_its_limit(void)
 {
     enum { MOST = 10 };
     weft_http_server *server =
-        serve_with((weft_http_options){.handler = hello, .max_connections = MOST});
+        serve_with((weft_http_options){.handler = behind_the_gate, .max_connections = MOST});
     int beyond = (int)test_scale(100);
+    weft_wg_init(&gate, 1);
     struct client *inside = clients_open(server, MOST);
-    AWAIT(stats_of(server).connections == MOST);
+    for (int i = 0; i < MOST; i++)
+        client_send(&inside[i], GET("/"));
+    AWAIT(stats_of(server).running == MOST);
     for (int i = 0; i < beyond; i++) {
         struct client client = client_open(server);
         struct answer answer = client_answer(&client); /* without having asked */
@@ -131,10 +134,9 @@ static void refuses_connections_beyond_its_limit(void)
         client_close(&client);
     }
     CHECK_EQ(stats_of(server).refused, beyond);
-    for (int i = 0; i < MOST; i++) {
-        client_send(&inside[i], GET("/"));
+    weft_wg_done(&gate);
+    for (int i = 0; i < MOST; i++)
         EXPECT(&inside[i], 200, "hello");
-    }
     clients_close(inside, MOST);
     AWAIT(stats_of(server).connections == 0);
     be_honest(server);

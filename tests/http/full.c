@@ -10,7 +10,7 @@
 #include "http.h"
 #include "http/server.h"
 
-enum { MOST = 3 };
+enum { MOST = 3, DOORS_CLIENTS = 100 };
 
 static weft_sem entered = WEFT_SEM_INIT(0), gate = WEFT_SEM_INIT(0);
 
@@ -67,6 +67,56 @@ static void the_longest_idle_makes_room(void)
         client_close(&old[i]);
     for (int i = 0; i < 2; i++)
         client_close(&new[i]);
+    end(server);
+}
+
+/* Also those that have asked for nothing, or not wholly, and those that have their last answer. */
+static void silent_ones_make_room(void)
+{
+    static const char *const sent[] = {"", "GET / HT", "nonsense\r\n\r\n"};
+    for (int i = 0; i < 3; i++) {
+        weft_http_server *server = serve_few();
+        struct client old[MOST], new[MOST];
+        for (int j = 0; j < MOST; j++) {
+            old[j] = client_open(server);
+            client_send(&old[j], sent[i]);
+            if (i == 2)
+                EXPECT(&old[j], 400, NULL);
+            AWAIT(stats_of(server).connections == j + 1);
+        }
+        for (int j = 0; j < MOST; j++) {
+            new[j] = client_open(server);
+            ask_hello(&new[j]);
+            AWAIT(stats_of(server).idle == j + 1);
+            if (i == 1)
+                EXPECT(&old[j], 503, NULL);
+            CHECK(client_at_end(&old[j]));
+            CHECK_EQ(stats_of(server).evicted, j + 1);
+        }
+        CHECK_EQ(stats_of(server).refused, 0);
+        for (int j = 0; j < MOST; j++) {
+            client_close(&old[j]);
+            client_close(&new[j]);
+        }
+        end(server);
+    }
+}
+
+/* However many doors there are: each closes its own, and keeps what comes instead. */
+static void every_door_has_room(void)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = answer, .max_connections = 4, .doors = 2});
+    static struct client clients[DOORS_CLIENTS];
+    be_idle(server, clients, 4);
+    for (int i = 4; i < DOORS_CLIENTS; i++) {
+        clients[i] = client_open(server);
+        ask_hello(&clients[i]);
+        AWAIT(stats_of(server).idle == 4);
+    }
+    CHECK_EQ(stats_of(server).refused, 0);
+    for (int i = 0; i < DOORS_CLIENTS; i++)
+        client_close(&clients[i]);
     end(server);
 }
 
@@ -196,6 +246,8 @@ int main(void)
 {
     int before = open_descriptors();
     RUN(the_longest_idle_makes_room);
+    RUN(silent_ones_make_room);
+    RUN(every_door_has_room);
     RUN(the_busy_stay);
     RUN(a_share_is_a_share);
     RUN(the_table_has_room);

@@ -45,7 +45,7 @@ static void fill(int fd)
     CHECK_EQ(errno, EAGAIN);
 }
 
-/* /file; /flushed, and then the socket is full for a moment; /filled: and is. */
+/* /file; /body, which reads one; /flushed, and then the socket is full for a moment; /filled: and is. */
 static void answer(weft_http_request *request, weft_http_response *response, void *data)
 {
     const char *path = weft_http_path(request);
@@ -54,8 +54,12 @@ static void answer(weft_http_request *request, weft_http_response *response, voi
         CHECK_EQ(weft_http_send_file(response, file_fd, 0, FILE_SIZE), 0);
         return;
     }
+    char *body;
+    size_t size;
+    if (strcmp(path, "/body") == 0)
+        CHECK_EQ(weft_http_read_all(request, &body, &size), 0);
     CHECK_EQ(weft_http_puts(response, "hello"), 0);
-    if (strcmp(path, "/hello") == 0)
+    if (strcmp(path, "/hello") == 0 || strcmp(path, "/body") == 0)
         return;
     CHECK_EQ(weft_http_flush(response), 0);
     if (strcmp(path, "/flushed") == 0)
@@ -106,12 +110,14 @@ static void connections_are_limited(void)
     struct client client = connected(port_of(server), (struct client_options){0});
     char body[100];
     size_t size;
+    ask(&client, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
+    AWAIT(stats_of(server).running == 1);
     int fd = dial(port_of(server));
     CHECK_EQ(weft_fd_wait(fd, WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
     CHECK_EQ(recv(fd, body, sizeof body, 0), 0);
     close(fd);
     CHECK_EQ(stats_of(server).refused, 1);
-    ask(&client, GET("/hello"));
+    ask(&client, "x");
     CHECK_EQ(response(&client, body, sizeof body, &size), 200);
     hang_up(&client);
     end(server);
