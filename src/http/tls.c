@@ -438,13 +438,16 @@ struct tls *weft__http_tls_open(struct tls_keys *keys, int fd)
     return tls;
 }
 
-/* Makes the SSL, if there is something for it to read. 0; -EAGAIN; or what the socket says. */
+/* Makes the SSL, if there is something for it to read. 0; -EAGAIN; -EPROTOTYPE if that is plain
+ * HTTP (OpenSSL knows five methods only); or what the socket says. */
 static int begin_session(struct tls *tls)
 {
     char first;
     int64_t got = weft__http_peek(tls->fd, &first, 1);
     if (got <= 0)
         return got == 0 ? -ECONNRESET : (int)got;
+    if (first >= 'A' && first <= 'Z') /* no record begins so */
+        return -EPROTOTYPE;
     ERR_clear_error();
     SSL *ssl = SSL_new(tls->keys->context);
     BIO *bio = BIO_new(tls->keys->method);
@@ -463,13 +466,6 @@ static int begin_session(struct tls *tls)
     return 0;
 }
 
-/* OpenSSL knows the methods GET, HEAD, POST, PUT and CONNECT in place of a record, and sends no alert then. */
-static bool is_plain_http(unsigned long code)
-{
-    return ERR_GET_LIB(code) == ERR_LIB_SSL && (ERR_GET_REASON(code) == SSL_R_HTTP_REQUEST ||
-                                                ERR_GET_REASON(code) == SSL_R_HTTPS_PROXY_REQUEST);
-}
-
 /* What a call that gave `result` (not 1) has to say. */
 static int trouble(struct tls *tls, int result)
 {
@@ -481,8 +477,6 @@ static int trouble(struct tls *tls, int result)
         return -EAGAIN;
     }
     tls->broken = reason == SSL_ERROR_SYSCALL && tls->socket != 0 ? tls->socket : -EPROTO;
-    if (is_plain_http(ERR_peek_error()))
-        tls->broken = -EPROTOTYPE;
     ERR_clear_error();
     return tls->broken;
 }

@@ -356,12 +356,14 @@ static void handshake_with(const char *data, size_t size, int error)
 static void what_is_no_tls(void)
 {
     static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static const char other_method[] = "PROPFIND / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     static const char hello_of_garbage[] =
         "\x16\x03\x01\x00\x20\x01\x00\x00\x1cgarbagegarbagegarbagegarbage";
     char garbage[600];
     for (size_t i = 0; i < sizeof garbage; i++)
         garbage[i] = (char)byte_at((int64_t)i + 99);
     handshake_with(http, sizeof http - 1, -EPROTOTYPE);
+    handshake_with(other_method, sizeof other_method - 1, -EPROTOTYPE);
     handshake_with(garbage, sizeof garbage, -EPROTO);
     handshake_with(hello_of_garbage, sizeof hello_of_garbage - 1, -EPROTO);
 }
