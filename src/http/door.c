@@ -26,7 +26,7 @@
 /* REFUSALS: of requests of one connection, one behind the other; then it is closed, so that others get their turn. */
 /* Few events at a time: what is read is answered while it is in the caches (docs/design/http.md has figures). */
 /* ACCEPTS_TLS: each is a handshake of some 150 us soon; what costs less comes between them. */
-enum { EVENTS = 32, ACCEPTS = 64, ACCEPTS_TLS = 1, REFUSALS = 32 };
+enum { EVENTS = 32, ACCEPTS = 16, ACCEPTS_TLS = 1, REFUSALS = 32 };
 #define DEAF (50 * WEFT_MS)
 
 int weft__http_door_open(struct door *door, weft_http_server *server)
