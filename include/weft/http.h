@@ -111,8 +111,9 @@ typedef struct weft_http_options {
     /* Requests that may wait for a worker, at most 100,000,000. Default 1,000. -1: none. */
     int64_t queue;
     /* Requests that hold none of max_workers, at a time, at most 100,000,000: streams of events,
-     * upgraded connections, handlers that wait for their client in a read of the body, and answers
-     * of which the client has still to take the end, though their handlers have returned. Beyond
+     * upgraded connections, handlers that wait for their client in a read of the body or a write,
+     * and answers of which the client has still to take the end, though their handlers have
+     * returned. Beyond
      * it weft_http_events and weft_http_upgrade return -EAGAIN, and the answer is 503 if the
      * handler gives none; the others hold a worker. Default 10,000. -1: none. */
     int64_t max_streams;
@@ -393,7 +394,8 @@ WEFT_API int weft_http_setf(weft_http_response *response, const char *name, cons
  * went away is told all the same.
  * The end of a body whose length was set (also by weft_http_reply and weft_http_send_file) need not
  * be taken by the client before the call returns: up to 1 MiB, or a part of a file, is sent when
- * the handler has returned, and holds none of max_workers meanwhile. weft_http_flush waits for it.
+ * the handler has returned. weft_http_flush waits for it. A handler that waits for its client holds
+ * none of max_workers meanwhile.
  * Returns 0; -EMSGSIZE beyond the Content-Length that was set; -EPIPE, -ECONNRESET if the client
  * went away; -ETIMEDOUT if it takes nothing, or too slowly (min_send_rate); -ECANCELED. */
 WEFT_API int weft_http_write(weft_http_response *response, const void *data, size_t size);

@@ -1,6 +1,7 @@
 /*
  * places.c: exchanges that hold none of max_workers, though their fibers are workers of the pool:
- * streams, answers that only the client's taking is left of, and handlers that wait for a body.
+ * streams, answers that only the client's taking is left of, and handlers that wait for their
+ * clients.
  *
  * Invariant: the pool's capacity is max_workers and `streaming`, at any time; both change under one
  * lock. `streaming` counts the exchanges that are `lent` and the handlers that are away, at most
@@ -11,8 +12,8 @@
  *         given up, or stands in line for its next request. The task returns a moment later, and is
  *         one too many until then: the pool begins none meanwhile.
  *
- * away    While a handler waits for its client in a read of the body. Then it needs a place again:
- *         a task of high priority stands in the pool's line for it, since what has begun goes before
+ * away    While a handler waits for its client. After a read of the body it needs a place again: a
+ *         task of high priority stands in the pool's line for it, since what has begun goes before
  *         what has not. When that task begins it has a place: it takes `streaming` down by one, and
  *         returns, so the place is the handler's. A handler goes on without after queue_timeout, when
  *         its context is cancelled, and without memory, since it may hold a lock that all others
@@ -20,9 +21,11 @@
  *
  *         The task and the handler share a record, which is freed by the second to be done with it.
  *
- * Rejected: being one too many at once (thousands of bodies that become whole at the same moment
- * would be as many handlers); a place for each wait of a write (a handler that writes holds what it
- * has taken for its answer, and answers of a known length need no wait).
+ *         After a write it goes on at once, one too many: it often holds what its answer is made of,
+ *         such as a connection of a database, and those who have the places may wait for that.
+ *
+ * Rejected: no line after a read either (thousands of bodies that become whole at the same moment
+ * would be as many handlers at work).
  */
 #include <weft/sem.h>
 
@@ -123,7 +126,9 @@ int weft__http_wait_away(struct exchange *exchange, int events, int64_t deadline
     int64_t begin = weft_now();
     int error = weft__http_connection_wait(exchange->connection, events, deadline);
     *waited += weft_now() - begin;
-    if (away)
+    if (away && events == WEFT_READABLE)
         come_back(server);
+    else if (away)
+        (void)change_streaming(server, -1);
     return error;
 }

@@ -13,21 +13,16 @@
 
 #include "http/exchange.h"
 
-/* Waits until the client has taken some of what was sent. When the handler has returned that needs no place in the pool. */
+/* Waits until the client has taken some of what was sent; without a place in the pool. */
 static int wait_for_client(struct exchange *exchange)
 {
     const weft_http_options *options = &exchange->server->options;
     weft_http_response *response = &exchange->response;
-    if (exchange->finishing)
-        (void)weft__http_lend(exchange); /* if there are too many, the worker waits all the same */
-    int64_t begin = weft_now();
     int64_t silent = weft_after(options->write_timeout);
     int64_t slow = weft_after(weft__http_patience(options->min_send_rate, options->rate_grace,
                                                   response->waited, response->paid));
-    int error = weft__http_connection_wait(exchange->connection, WEFT_WRITABLE,
-                                           slow < silent ? slow : silent);
-    response->waited += weft_now() - begin;
-    return error;
+    return weft__http_wait_away(exchange, WEFT_WRITABLE, slow < silent ? slow : silent,
+                                &response->waited);
 }
 
 static void count_taken(weft_http_response *response, size_t size)

@@ -16,7 +16,7 @@
 
 enum { SLOW = 10, FILE_SIZE = 8 << 20, TEXT_SIZE = 1 << 20 };
 
-static weft_sem left = WEFT_SEM_INIT(0), flushed = WEFT_SEM_INIT(0);
+static weft_sem left = WEFT_SEM_INIT(0), flushed = WEFT_SEM_INIT(0), begun = WEFT_SEM_INIT(0);
 static _Atomic int outcome;
 static int file;
 static char *text;
@@ -40,6 +40,10 @@ static void serving(weft_http_request *request, weft_http_response *response, vo
             outcome = weft_http_write(response, text, 65536);
         while (outcome == 0);
         weft_sem_release(&left, 1);
+    } else if (strcmp(path, "/pieces") == 0) {
+        weft_sem_release(&begun, 1);
+        for (int i = 0; i < TEXT_SIZE; i += 65536)
+            CHECK_EQ(weft_http_write(response, text + i, 65536), 0);
     } else if (strcmp(path, "/thinking") == 0) {
         for (int i = 0; i < 3; i++) {
             CHECK_EQ(weft_http_write(response, text, 65536), 0);
@@ -128,6 +132,27 @@ static void they_hold_no_worker(void)
     end(server);
 }
 
+/* Nor do handlers that go on: one worker, and all of them wait in a write. */
+static void nor_do_their_handlers(void)
+{
+    struct client clients[SLOW];
+    weft_http_server *server = begin((weft_http_options){.max_workers = 1, .queue = -1});
+    for (int i = 0; i < SLOW; i++) {
+        clients[i] = slow_client(server, GET("/pieces"));
+        weft_sem_acquire(&begun, 1);
+        AWAIT(stats_of(server).streams == i + 1);
+    }
+    struct answer answer = ask(server, GET_CLOSE("/"));
+    CHECK_STR(answer.body, "hello");
+    answer_free(&answer);
+    for (int i = 0; i < SLOW; i++) {
+        check_answer(&clients[i], TEXT_SIZE);
+        client_close(&clients[i]);
+    }
+    AWAIT(stats_of(server).streams == 0 && stats_of(server).running == 0);
+    end(server);
+}
+
 /* The kernel has little of what it may not send yet, however large its buffers are. */
 static void little_is_sent_ahead(void)
 {
@@ -207,6 +232,7 @@ int main(void)
     for (int i = 0; i < FILE_SIZE / TEXT_SIZE; i++)
         CHECK_EQ(write(file, text, TEXT_SIZE), TEXT_SIZE);
     RUN(they_hold_no_worker);
+    RUN(nor_do_their_handlers);
     RUN(little_is_sent_ahead);
     RUN(others_wait);
     RUN(there_is_a_rate);
