@@ -95,8 +95,9 @@ struct weft_http_response {
     int64_t sent_body; /* bytes of the body that were given to us */
     int error;         /* of sending: nothing more is sent */
     struct rest rest;
-    int64_t waited; /* for the client to take what was sent, in all */
-    int64_t paid;   /* bytes that it has taken since the first wait */
+    int64_t waited;  /* for the client to take what was sent, in all */
+    int64_t paid;    /* bytes that it has taken since the first wait */
+    size_t unwaited; /* bytes that it has taken since the last wait */
     uint8_t framing;
     bool sent;  /* the head is committed: in `out`, or on its way */
     bool close; /* the handler wants the connection closed */

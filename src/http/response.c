@@ -30,6 +30,7 @@ void weft__http_response_begin(struct exchange *exchange)
     response->sent_body = 0;
     response->error = 0;
     response->waited = response->paid = 0;
+    response->unwaited = 0;
     response->sent = response->close = false;
     response->events = response->streaming = response->upgraded = false;
     response->crowded = 0;
