@@ -71,7 +71,7 @@ seeds: export WEFT_TEST_SEEDS = $(SEEDS)
 seeds: setup ## the suite with more seeds for each test: SEEDS=100000 for a night
 	@$(CONFIGURE) -B build/seeds -DWEFT_TEST_TIMEOUT=86400
 	@$(BUILD) build/seeds -j $(JOBS)
-	@$(CTEST) --test-dir build/seeds -L 'unit|pool|stress|io|net|seeds' $(CTEST_FLAGS)
+	@$(CTEST) --test-dir build/seeds -L '^(unit|stress|seeds)$$' $(CTEST_FLAGS)
 
 soak: build ## all features at random for MINUTES (60), every task, message and timer counted
 	@build/release/tests/soak/soak --seconds $$(($(MINUTES) * 60)) $(SOAK_FLAGS)
@@ -132,17 +132,19 @@ aarch64: setup ## the suite cross-built for aarch64, under qemu
 	@$(BUILD) build/aarch64 -j $(JOBS)
 	@$(CTEST) --test-dir build/aarch64 $(CTEST_FLAGS)
 
+# Of the floors up to sync: those above ask nothing of the kernel that these do not.
+UNIT = -L '^unit$$' -L '^(base|os|arch|stack|sched|sync)$$'
 fallbacks: build ## the unit tests as on kernels that lack what weft would like
 	@WEFT_WITHOUT=membarrier,guard_install,epoll_pwait2 \
-		$(CTEST) --test-dir build/release -L unit $(CTEST_FLAGS)
+		$(CTEST) --test-dir build/release $(UNIT) $(CTEST_FLAGS)
 	@WEFT_WITHOUT=guard_install,guard_pages \
-		$(CTEST) --test-dir build/release -L unit $(CTEST_FLAGS)
+		$(CTEST) --test-dir build/release $(UNIT) $(CTEST_FLAGS)
 
 musl: setup ## the unit tests with musl in the place of glibc (musl-tools)
 	@JOBS=$(JOBS) WERROR=$(WERROR) tools/musl.sh $(CTEST_FLAGS)
 
 # What depends on how the compiler lays code out: whose code an address is, unwinding, switches.
-FLAGS_TESTS = unit-text unit-unwind unit-switch unit-compact unit-panic crash-isolated
+FLAGS_TESTS = os-text arch-unwind sched-switch sched-compact sched-panic pool-isolated_crash
 flags: setup ## some tests with other compiler flags: -O3, -Os, sections for each function, LTO
 	@set -e; mkdir -p build; flags() { \
 		$(CONFIGURE) -B build/flags/$$1 -DCMAKE_C_COMPILER=$$2 -DCMAKE_C_FLAGS_RELEASE="-g $$3" > build/flags.log 2>&1 && \

@@ -5,7 +5,7 @@
  * others are outstanding one to two hours ahead. Time is simulated. What a sleep costs beyond that
  * (park, two switches, reading the clock) is in the cases sleep_*.
  */
-#include "sched/wheel.h"
+#include "sched/time/wheel.h"
 
 #include <errno.h>
 #include <weft/time.h>

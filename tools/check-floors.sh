@@ -5,7 +5,7 @@
 #
 #   1. A file in src/<floor>/ includes only headers of its own floor and of those before it, written
 #      as "floor/header.h".
-#   2. Only src/base/ opens the doors to the system: the headers in `doors` below; and, of the second library, which is
+#   2. Only src/os/ opens the doors to the system: the headers in `doors` below; and, of the second library, which is
 #      src/http/, its sys*.c and tls.c. OpenSSL is for tls.c only.
 #   3. Only src/base/atomic.h uses atomic builtins or atomic types.
 #   4. src/http/ knows the first library by its public headers only; but atomics are base/atomic.h's there too.
@@ -13,7 +13,7 @@
 # First it proves itself on a house with one fault of each kind, and on one without.
 set -euo pipefail
 
-floors="base arch stack sched sync pool io net http observe"
+floors="base os arch stack sched sync pool io net observe tls http jobs"
 doors="sys/mman.h sys/epoll.h pthread.h threads.h semaphore.h sys/syscall.h time.h sys/time.h
     stdlib.h malloc.h unistd.h sched.h signal.h linux/* sys/eventfd.h sys/timerfd.h fcntl.h
     stdatomic.h"
@@ -67,8 +67,8 @@ check() { # root
             sub(/>.*/, "", header)
             if (own == "http" && is_door(header) && FILENAME !~ /^src\/http\/(sys[a-z_]*|tls)\.c$/)
                 fault("only sys*.c and tls.c of src/http/ may include <" header ">")
-            else if (own != "http" && own != "base" && is_door(header))
-                fault("only src/base/ may include <" header ">")
+            else if (own != "http" && own != "os" && is_door(header))
+                fault("only src/os/ may include <" header ">")
             if (header ~ /^openssl\// && FILENAME != "src/http/tls.c")
                 fault("only src/http/tls.c may include <" header ">")
         }
@@ -81,11 +81,11 @@ check() { # root
 self_test() {
     local house output
     house=$(mktemp -d)
-    mkdir -p "$house/src/base" "$house/src/sched" "$house/src/http"
-    printf '#include <pthread.h>\n' > "$house/src/base/sys.h"
+    mkdir -p "$house/src/base" "$house/src/os" "$house/src/sched/core" "$house/src/http"
+    printf '#include <pthread.h>\n' > "$house/src/os/os.h"
     printf '__atomic_load_n\n' > "$house/src/base/atomic.h"
-    printf '#include "base/sys.h"\n#include <weft/base.h>\n' > "$house/src/sched/fiber.h"
-    printf '#include "sched/fiber.h"\n#include <string.h>\n' > "$house/src/sched/fiber.c"
+    printf '#include "os/os.h"\n#include <weft/base.h>\n' > "$house/src/sched/fiber.h"
+    printf '#include "sched/fiber/fiber.h"\n#include <string.h>\n' > "$house/src/sched/fiber.c"
     printf '#include "http/sys.h"\n#include <unistd.h>\n' > "$house/src/http/sys_files.c"
     printf '#include <openssl/ssl.h>\n#include <stdlib.h>\n' > "$house/src/http/tls.c"
     printf '#include "base/atomic.h"\n#include <weft/pool.h>\n' > "$house/src/http/server.c"
@@ -99,14 +99,14 @@ self_test() {
         fi
         rm "$house/$1"
     }
-    expect_fault src/base/bad.c '#include "sched/fiber.h"' 'base may not include sched'
+    expect_fault src/base/bad.c '#include "sched/fiber/fiber.h"' 'base may not include sched'
     expect_fault src/sched/bad.c '#include "fiber.h"' 'is not written as'
-    expect_fault src/sched/bad.c '#  include <sys/mman.h>' 'only src/base/ may include'
-    expect_fault src/sched/bad.h '#include <linux/futex.h>' 'only src/base/ may include'
+    expect_fault src/sched/bad.c '#  include <sys/mman.h>' 'only src/os/ may include'
+    expect_fault src/sched/bad.h '#include <linux/futex.h>' 'only src/os/ may include'
     expect_fault src/sched/bad.c 'x = __atomic_load_n(&y, 5);' 'atomics'
     expect_fault src/sched/bad.c 'static _Atomic int x;' 'atomics'
-    expect_fault src/http/bad.c '#include "base/sys.h"' 'public headers only'
-    expect_fault src/http/bad.c '#include "sched/fiber.h"' 'public headers only'
+    expect_fault src/http/bad.c '#include "os/os.h"' 'public headers only'
+    expect_fault src/http/bad.c '#include "sched/fiber/fiber.h"' 'public headers only'
     expect_fault src/http/bad.c '#include <unistd.h>' 'only sys*.c and tls.c of src/http/'
     expect_fault src/http/system.h '#include <unistd.h>' 'only sys*.c and tls.c of src/http/'
     expect_fault src/http/sys_bad.c '#include <openssl/ssl.h>' 'only src/http/tls.c'

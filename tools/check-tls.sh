@@ -6,8 +6,8 @@
 # A fiber may go on on another thread after any switch. A compiler does not know that: it may keep
 # the address of a thread-local variable, errno's included, in a register across a call, and the
 # fiber would then write to the storage of a thread that it has left. So weft has one thread-local
-# word, weft__self, reached only by the instructions in arch/context.h, and reads errno only in
-# src/base/sys*.c; the HTTP server has none, and reads errno only in src/http/sys*.c and tls.c. What is checked, in the
+# word, weft__self, reached only by the instructions in arch/stack_switch.h, and reads errno only in
+# src/os/linux/*.c; the HTTP server has none, and reads errno only in src/http/sys*.c and tls.c. What is checked, in the
 # machine code:
 #
 #   - no thread-local symbol but weft__self, in symbol tables and in relocations;
@@ -215,7 +215,7 @@ BEGIN {
     if (line ~ /__tls_get_addr/)
         fault("__tls_get_addr")
     if (line ~ /__errno_location/ && where !~ /@plt$/ && !(base_name in is_door))
-        fault("errno outside src/base/sys*.c and its like")
+        fault("errno outside src/os/linux/*.c and its like")
     if (machine == "x86_64")
         check_x86_64()
     else
@@ -297,7 +297,7 @@ END
     # And the sanctioned way passes.
     # shellcheck disable=SC2086
     "$cc" "${flags[@]}" -x c - -c -o "$work/good.o" << 'END'
-#include "arch/context.h"
+#include "arch/stack_switch.h"
 void park(void);
 void *good(void) { thread_word_set(0); park(); return thread_word(); }
 END
@@ -308,7 +308,9 @@ END
 
 compile_sources() { # directory, more flags
     local source object
-    for source in "$root"/src/*/*.c "$root/src/arch/$machine.S"; do
+    local sources
+    mapfile -t sources < <(find "$root/src" -name '*.c')
+    for source in "${sources[@]}" "$root/src/arch/$machine.S"; do
         [ "$source" != "$root/src/http/$without" ] || continue
         object=$1/${source#"$root"/src/}.o
         mkdir -p "${object%/*}"
@@ -335,7 +337,7 @@ if ! printf '#include <openssl/ssl.h>\n' | "$cc" -E -x c - > /dev/null 2>&1; the
 fi
 
 compile_sources "$work/plain"
-find "$work/plain/base" "$work/plain/http" -name 'sys*.o' -o -name tls.c.o |
+{ find "$work/plain/os/linux" -name '*.o'; find "$work/plain/http" -name 'sys*.o' -o -name tls.c.o; } |
     xargs "$nm" --defined-only | awk '$2 ~ /^[tT]$/ { print $3 }' > "$doors"
 mapfile -t plain < <(find "$work/plain" -name '*.o' -not -path '*/http/*')
 mapfile -t plain_http < <(find "$work/plain/http" -name '*.o')

@@ -9,7 +9,7 @@
 # The rules. A branch is a way out of a condition, as gcov counts them. Left out are:
 #   - lines with must(, should( or _Static_assert: their other way is weft's own death, and must not be reached;
 #   - lines that are must(!"..."): they say that nothing leads there;
-#   - lines with fatal( and the branch that leads there are counted: tests/crash reaches them.
+#   - lines with fatal( and the branch that leads there are counted: tests/*/*_crash.c reach them.
 # A header's inline function counts as reached if any object has reached it.
 #
 # The models (tests/model) run the same sources in every order, and so reach for certain what a run reaches by luck: a
@@ -17,7 +17,7 @@
 # (the models have some sizes of their own), and for branches also the same number of them (the models have atomics of
 # their own, which could bring some along). Their twins, in which something is broken, are not built for this.
 #
-# A process writes its counters when it leaves: by exit, by _exit (tests/test.h), by weft's last words, or by a fault
+# A process writes its counters when it leaves: by exit, by _exit (tests/support/test.h), by weft's last words, or by a fault
 # that weft reports. One that dies by a signal that weft does not see leaves none.
 set -euo pipefail
 

@@ -27,10 +27,12 @@ cmake -S . -B "$build" -G Ninja -DWEFT_WERROR="${WERROR:-OFF}" -DCMAKE_C_COMPILE
     -DCMAKE_C_STANDARD_LIBRARIES="$PWD/$build/find_object.o" > "$build/configure.log" ||
     { cat "$build/configure.log"; exit 1; }
 targets=()
-for test in tests/unit/*.c; do
-    test=${test##*/}
-    targets+=("test-unit-${test%.c}")
+for test in tests/{base,os,arch,stack,sched,sync}/*.c; do
+    [[ $test =~ _(stress|seeds|fault|crash|model)\.c$ ]] && continue
+    test=${test#tests/}
+    test=${test%.c}
+    targets+=("test-${test/\//-}")
 done
 cmake --build "$build" -j "${JOBS:-$(nproc)}" --target "${targets[@]}"
-ctest --test-dir "$build" -L '^unit$' --output-on-failure --no-tests=error \
+ctest --test-dir "$build" -L '^unit$' -L '^(base|os|arch|stack|sched|sync)$' --output-on-failure --no-tests=error \
     -j "${JOBS:-$(nproc)}" "$@"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sched/thread.h"
+#include "sched/runtime/thread.h"
 
 enum {
     LINE_SHIFT = 6,

@@ -23,7 +23,7 @@ weft__context_entry:
 /* int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg): calls function(arg) and returns
  * 0; or 1 if weft__guard_land(guard) is called meanwhile, further up the stack: everything there is forgotten.
  * guard->sp, its first field, is the stack pointer of this frame, where all is kept that a call keeps. An
- * exception of C++ that comes here is caught by weft__personality (sched/cxx.c). */
+ * exception of C++ that comes here is caught by weft__personality (sched/fiber/cxx.c). */
         .globl  weft__guard_call
         .hidden weft__guard_call
         .type   weft__guard_call, %function
@@ -106,8 +106,8 @@ weft__guard_land:
         .cfi_endproc
         .size   weft__guard_land, . - weft__guard_land
 
-/* Thread-local: the thread record of the running thread (sched/thread.h). It is defined here and read
- * by the few instructions in arch/context.h only, so that no compiler, at no optimisation level, can
+/* Thread-local: the thread record of the running thread (sched/runtime/thread.h). It is defined here and read
+ * by the few instructions in arch/stack_switch.h only, so that no compiler, at no optimisation level, can
  * keep its address across a switch. */
         .section .tbss, "awT", %nobits
         .globl  weft__self

@@ -24,7 +24,7 @@ weft__context_entry:
 /* int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg): calls function(arg) and returns
  * 0; or 1 if weft__guard_land(guard) is called meanwhile, further up the stack: everything there is forgotten.
  * guard->sp, its first field, is the stack pointer of this frame, where all is kept that a call keeps. An
- * exception of C++ that comes here is caught by weft__personality (sched/cxx.c). */
+ * exception of C++ that comes here is caught by weft__personality (sched/fiber/cxx.c). */
         .globl  weft__guard_call
         .hidden weft__guard_call
         .type   weft__guard_call, @function
@@ -99,7 +99,7 @@ weft__guard_land:
         .cfi_endproc
         .size   weft__guard_land, . - weft__guard_land
 
-/* int weft__context_call(a, b, c, d, function): returns function(a, b, c, d), by a jump: arch/context.h. */
+/* int weft__context_call(a, b, c, d, function): returns function(a, b, c, d), by a jump: arch/stack_switch.h. */
         .globl  weft__context_call
         .hidden weft__context_call
         .type   weft__context_call, @function
@@ -119,8 +119,8 @@ weft__context_call:
         .cfi_endproc
         .size   weft__context_call, . - weft__context_call
 
-/* Thread-local: the thread record of the running thread (sched/thread.h). It is defined here and read
- * by the two instructions in arch/context.h only, so that no compiler, at no optimisation level, can
+/* Thread-local: the thread record of the running thread (sched/runtime/thread.h). It is defined here and read
+ * by the two instructions in arch/stack_switch.h only, so that no compiler, at no optimisation level, can
  * keep its address across a switch. */
         .section .tbss, "awT", @nobits
         .globl  weft__self

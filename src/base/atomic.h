@@ -5,7 +5,7 @@
  * where it is used, and each use says in a short note what it pairs with. There is no bare fence:
  * ThreadSanitizer cannot see one. Where a store must be ordered before a later load (Dekker's
  * pattern), either both sides use a seq_cst read-modify-write, or the rare side pays for both with
- * the asymmetric barrier in base/barrier.h.
+ * the asymmetric barrier in os/membarrier.h.
  *
  * Types are structs, so that no atomic is ever read or written by accident.
  */

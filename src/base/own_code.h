@@ -4,7 +4,7 @@
  * The build includes this first in every C file of the library (CMakeLists.txt), and in nothing else. Labels at the
  * beginning and at the end of what the file has in a section of code (subsections are laid out in the order of
  * their numbers, and compilers use the first) go as a pair into the section weft_ranges, of which the linker gives
- * the bounds: see sys_backtrace.c. So the build turns off what would put code elsewhere (-ffunction-sections, -flto), and where
+ * the bounds: see backtrace.c. So the build turns off what would put code elsewhere (-ffunction-sections, -flto), and where
  * the labels hold nothing none the less, no crash is isolated (crash.c). Distances instead of addresses, so that nothing is to be relocated.
  */
 #ifndef WEFT_BASE_OWN_CODE_H

@@ -1,5 +1,5 @@
 /*
- * sys.h: the one seam between libweft-http and the system, as base/sys.h is that of libweft, which this library knows
+ * sys.h: the one seam between libweft-http and the system, as os/os.h is that of libweft, which this library knows
  * only by its public headers.
  *
  * Everything returns 0 or a count, or a negative errno value. Nothing here waits.

@@ -29,17 +29,17 @@
 #include <weft/file.h>
 
 #include "io/ring.h"
-#include "sched/compact.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/compact.h"
 
 enum { PIECES_MOST = 1024 }; /* IOV_MAX */
 
-static bool is_read(const struct weft__sys_io *io)
+static bool is_read(const struct weft__os_io *io)
 {
     return io->kind == IO_READ || io->kind == IO_READV;
 }
 
-static bool is_transfer(const struct weft__sys_io *io)
+static bool is_transfer(const struct weft__os_io *io)
 {
     return io->kind <= IO_WRITEV;
 }
@@ -47,18 +47,18 @@ static bool is_transfer(const struct weft__sys_io *io)
 /* Hand-off, and threads. */
 
 struct call {
-    const struct weft__sys_io *io;
+    const struct weft__os_io *io;
     int64_t result;
 };
 
 static void *make_call(void *arg)
 {
     struct call *call = arg;
-    call->result = weft__sys_io(call->io);
+    call->result = weft__os_io(call->io);
     return NULL;
 }
 
-static int64_t call_now(const struct weft__sys_io *io)
+static int64_t call_now(const struct weft__os_io *io)
 {
     struct call call = {.io = io};
     if (weft_self() != NULL)
@@ -69,13 +69,13 @@ static int64_t call_now(const struct weft__sys_io *io)
 }
 
 /* 0 when the descriptor is ready. */
-static int wait_ready(const struct weft__sys_io *io, int64_t deadline)
+static int wait_ready(const struct weft__os_io *io, int64_t deadline)
 {
     int ready = weft_fd_wait(io->fd, is_read(io) ? WEFT_READABLE : WEFT_WRITABLE, deadline);
     return ready < 0 ? ready : 0;
 }
 
-static size_t bytes_of(const struct weft__sys_io *io)
+static size_t bytes_of(const struct weft__os_io *io)
 {
     if (io->kind != IO_READV && io->kind != IO_WRITEV)
         return io->length;
@@ -88,13 +88,13 @@ static size_t bytes_of(const struct weft__sys_io *io)
 
 /* What may wait for another party. All who wait are told that it is ready, and one is first: so it is tried
  * without waiting, if the kernel knows how. */
-static int64_t by_readiness(const struct weft__sys_io *io, int64_t deadline)
+static int64_t by_readiness(const struct weft__os_io *io, int64_t deadline)
 {
     if (io->offset >= 0 || bytes_of(io) == 0)
         return call_now(io); /* refused, or nothing to wait for */
     for (;;) {
         bool try = weft__sched.file_nowait || weft_self() == NULL;
-        int64_t result = try ? weft__sys_io_nowait(io) : -EOPNOTSUPP;
+        int64_t result = try ? weft__os_io_nowait(io) : -EOPNOTSUPP;
         if (result != -EAGAIN && result != -EOPNOTSUPP)
             return result;
         int error = wait_ready(io, deadline);
@@ -107,10 +107,10 @@ static int64_t by_readiness(const struct weft__sys_io *io, int64_t deadline)
     }
 }
 
-static int64_t by_waiting(const struct weft__sys_io *io, int64_t deadline)
+static int64_t by_waiting(const struct weft__os_io *io, int64_t deadline)
 {
     int64_t result;
-    int regular = is_transfer(io) ? weft__sys_is_regular(io->fd) : 1;
+    int regular = is_transfer(io) ? weft__os_is_regular(io->fd) : 1;
     if (regular == 0)
         return by_readiness(io, deadline);
     if (regular < 0)
@@ -121,46 +121,46 @@ static int64_t by_waiting(const struct weft__sys_io *io, int64_t deadline)
     if (weft_self() != NULL && !on_compact() && weft__ring_run(io, deadline, &result))
         return result;
     int error = weft__cancelled();
-    if (error == 0 && weft__sys_now() >= deadline)
+    if (error == 0 && weft__os_now() >= deadline)
         error = -ETIMEDOUT;
     return error == 0 ? call_now(io) : error;
 }
 
 /* Reads what is there. True: that is all, and *result says how much; false: the rest of `io` has to be
  * waited for, and *result bytes were read before. */
-static bool read_now(struct weft__sys_io *io, int64_t *result)
+static bool read_now(struct weft__os_io *io, int64_t *result)
 {
     int64_t total = 0, got;
     do {
-        got = weft__sys_io_nowait(io);
+        got = weft__os_io_nowait(io);
         if (got <= 0)
             break;
         total += got;
         io->memory = (char *)io->memory + got;
         io->length -= (size_t)got;
         io->offset += io->offset >= 0 ? got : 0;
-    } while (io->length > 0 && weft__sys_is_regular(io->fd) == 1);
+    } while (io->length > 0 && weft__os_is_regular(io->fd) == 1);
     *result = got < 0 && total == 0 ? got : total;
     return got != -EAGAIN && got != -EOPNOTSUPP;
 }
 
 /* The same for pieces: all, or nothing, which can be had by an offset only. */
-static bool read_pieces_now(const struct weft__sys_io *io, int64_t *result)
+static bool read_pieces_now(const struct weft__os_io *io, int64_t *result)
 {
-    if (io->offset < 0 && weft__sys_is_regular(io->fd) == 1)
+    if (io->offset < 0 && weft__os_is_regular(io->fd) == 1)
         return false;
-    *result = weft__sys_io_nowait(io);
+    *result = weft__os_io_nowait(io);
     if (*result == -EAGAIN || *result == -EOPNOTSUPP)
         return false;
-    return *result <= 0 || (size_t)*result == bytes_of(io) || weft__sys_is_regular(io->fd) != 1;
+    return *result <= 0 || (size_t)*result == bytes_of(io) || weft__os_is_regular(io->fd) != 1;
 }
 
-static int64_t run(struct weft__sys_io *io, int64_t deadline)
+static int64_t run(struct weft__os_io *io, int64_t deadline)
 {
     bool fiber = weft_self() != NULL;
     int64_t before = 0;
     if (!fiber && deadline == WEFT_NEVER && weft__canceler_self() == NULL)
-        return weft__sys_io(io);
+        return weft__os_io(io);
     if (!fiber || weft__sched.file_nowait) {
         if (io->kind == IO_READ && read_now(io, &before))
             return before;
@@ -169,7 +169,7 @@ static int64_t run(struct weft__sys_io *io, int64_t deadline)
         if (io->kind != IO_READ || before < 0)
             before = 0;
         if (deadline <= WEFT_NOW && (io->kind == IO_WRITE || io->kind == IO_WRITEV)) {
-            int64_t put = weft__sys_io_nowait(io);
+            int64_t put = weft__os_io_nowait(io);
             if (put != -EAGAIN && put != -EOPNOTSUPP)
                 return put;
         }
@@ -178,19 +178,19 @@ static int64_t run(struct weft__sys_io *io, int64_t deadline)
     return before > 0 ? before + (rest > 0 ? rest : 0) : rest;
 }
 
-static struct weft__sys_io transfer(enum weft__sys_io_kind kind, int fd, const void *memory,
-                                    size_t length, int64_t offset)
+static struct weft__os_io transfer(enum weft__os_io_kind kind, int fd, const void *memory,
+                                   size_t length, int64_t offset)
 {
-    return (struct weft__sys_io){.kind = kind,
-                                 .fd = fd,
-                                 .memory = (void *)(uintptr_t)memory,
-                                 .length = length,
-                                 .offset = offset};
+    return (struct weft__os_io){.kind = kind,
+                                .fd = fd,
+                                .memory = (void *)(uintptr_t)memory,
+                                .length = length,
+                                .offset = offset};
 }
 
 ssize_t weft_file_read(int fd, void *memory, size_t size, int64_t deadline)
 {
-    struct weft__sys_io io = transfer(IO_READ, fd, memory, size, -1);
+    struct weft__os_io io = transfer(IO_READ, fd, memory, size, -1);
     return (ssize_t)run(&io, deadline);
 }
 
@@ -198,13 +198,13 @@ ssize_t weft_file_pread(int fd, void *memory, size_t size, int64_t offset, int64
 {
     if (offset < 0)
         return -EINVAL;
-    struct weft__sys_io io = transfer(IO_READ, fd, memory, size, offset);
+    struct weft__os_io io = transfer(IO_READ, fd, memory, size, offset);
     return (ssize_t)run(&io, deadline);
 }
 
 ssize_t weft_file_write(int fd, const void *memory, size_t size, int64_t deadline)
 {
-    struct weft__sys_io io = transfer(IO_WRITE, fd, memory, size, -1);
+    struct weft__os_io io = transfer(IO_WRITE, fd, memory, size, -1);
     return (ssize_t)run(&io, deadline);
 }
 
@@ -212,16 +212,16 @@ ssize_t weft_file_pwrite(int fd, const void *memory, size_t size, int64_t offset
 {
     if (offset < 0)
         return -EINVAL;
-    struct weft__sys_io io = transfer(IO_WRITE, fd, memory, size, offset);
+    struct weft__os_io io = transfer(IO_WRITE, fd, memory, size, offset);
     return (ssize_t)run(&io, deadline);
 }
 
-static ssize_t run_pieces(enum weft__sys_io_kind kind, int fd, const struct iovec *pieces,
-                          int count, int64_t offset, int64_t deadline)
+static ssize_t run_pieces(enum weft__os_io_kind kind, int fd, const struct iovec *pieces, int count,
+                          int64_t offset, int64_t deadline)
 {
     if (pieces == NULL || count < 0 || count > PIECES_MOST || offset < -1)
         return -EINVAL;
-    struct weft__sys_io io = transfer(kind, fd, pieces, (size_t)count, offset);
+    struct weft__os_io io = transfer(kind, fd, pieces, (size_t)count, offset);
     return (ssize_t)run(&io, deadline);
 }
 
@@ -239,13 +239,13 @@ ssize_t weft_file_pwritev(int fd, const struct iovec *pieces, int count, int64_t
 
 int weft_file_sync(int fd, int64_t deadline)
 {
-    struct weft__sys_io io = transfer(IO_SYNC, fd, NULL, 0, 0);
+    struct weft__os_io io = transfer(IO_SYNC, fd, NULL, 0, 0);
     return (int)run(&io, deadline);
 }
 
 int weft_file_sync_data(int fd, int64_t deadline)
 {
-    struct weft__sys_io io = transfer(IO_DATASYNC, fd, NULL, 0, 0);
+    struct weft__os_io io = transfer(IO_DATASYNC, fd, NULL, 0, 0);
     return (int)run(&io, deadline);
 }
 
@@ -277,27 +277,27 @@ static int run_path_call(struct path_call call)
 
 static int call_open(struct path_call *call)
 {
-    return weft__sys_open(call->path, call->flags, call->mode);
+    return weft__os_open(call->path, call->flags, call->mode);
 }
 
 static int call_close(struct path_call *call)
 {
-    return weft__sys_file_close(call->fd);
+    return weft__os_file_close(call->fd);
 }
 
 static int call_stat(struct path_call *call)
 {
-    return weft__sys_stat(call->path, call->status);
+    return weft__os_stat(call->path, call->status);
 }
 
 static int call_unlink(struct path_call *call)
 {
-    return weft__sys_unlink(call->path);
+    return weft__os_unlink(call->path);
 }
 
 static int call_rename(struct path_call *call)
 {
-    return weft__sys_rename(call->path, call->other);
+    return weft__os_rename(call->path, call->other);
 }
 
 int weft_file_open(const char *path, int flags, unsigned mode)

@@ -8,23 +8,23 @@
 #include <weft/fd.h>
 #include <weft/pipe.h>
 
-#include "base/sys.h"
-#include "base/sys_io.h"
+#include "os/os.h"
+#include "os/os_io.h"
 
 int weft_pipe_make(int ends[2])
 {
     int both[2];
     if (ends == NULL)
         return -EINVAL;
-    int error = weft__sys_pipe(both);
+    int error = weft__os_pipe(both);
     if (error != 0)
         return error;
-    error = weft__sys_set_nonblocking(both[0]);
+    error = weft__os_set_nonblocking(both[0]);
     if (error == 0)
-        error = weft__sys_set_nonblocking(both[1]);
+        error = weft__os_set_nonblocking(both[1]);
     if (error != 0) {
-        weft__sys_close(both[0]);
-        weft__sys_close(both[1]);
+        weft__os_close(both[0]);
+        weft__os_close(both[1]);
         return error;
     }
     ends[0] = both[0];
@@ -35,7 +35,7 @@ int weft_pipe_make(int ends[2])
 ssize_t weft_pipe_read(int fd, void *memory, size_t size, int64_t deadline)
 {
     for (;;) {
-        ssize_t got = weft__sys_fd_read(fd, memory, size);
+        ssize_t got = weft__os_fd_read(fd, memory, size);
         if (got != -EAGAIN)
             return got;
         int ready = weft_fd_wait(fd, WEFT_READABLE, deadline);
@@ -49,7 +49,7 @@ ssize_t weft_pipe_write(int fd, const void *memory, size_t size, int64_t deadlin
     size_t done = 0;
     ssize_t put;
     do {
-        put = weft__sys_fd_write(fd, (const char *)memory + done, size - done);
+        put = weft__os_fd_write(fd, (const char *)memory + done, size - done);
         if (put == -EAGAIN) {
             int ready = weft_fd_wait(fd, WEFT_WRITABLE, deadline);
             put = ready < 0 ? ready : 0;

@@ -32,9 +32,9 @@
 #include <weft/process.h>
 #include <weft/sem.h>
 
-#include "base/sys_io.h"
-#include "sched/compact.h"
-#include "sched/sched.h"
+#include "os/os_io.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/compact.h"
 
 enum { STREAMS = 3, DROPPED = 4096 };
 
@@ -48,8 +48,8 @@ struct weft_process {
     int status;     /* as waitpid gives it */
     weft_sem made;
     weft_chan *done;
-    int streams[STREAMS];              /* our ends of the pipes; -1: none */
-    const struct weft__sys_spawn *how; /* of the caller of spawn, until `made` */
+    int streams[STREAMS];             /* our ends of the pipes; -1: none */
+    const struct weft__os_spawn *how; /* of the caller of spawn, until `made` */
 };
 
 static void disown(struct weft_process *process)
@@ -57,7 +57,7 @@ static void disown(struct weft_process *process)
     if (atomic_u32_sub_acq_rel(&process->owners, 1) != 1) /* pairs with itself: the last sees all */
         return;
     weft_chan_destroy(process->done);
-    weft__sys_free(process);
+    weft__os_free(process);
 }
 
 /* The keeper. */
@@ -65,24 +65,24 @@ static void disown(struct weft_process *process)
 static void *start_child(void *arg)
 {
     struct weft_process *process = arg;
-    process->error = weft__sys_spawn(&process->pid, process->how);
+    process->error = weft__os_spawn(&process->pid, process->how);
     return NULL;
 }
 
 static void *await_child(void *arg)
 {
     struct weft_process *process = arg;
-    (void)weft__sys_process_await(process->pid);
+    (void)weft__os_process_await(process->pid);
     return NULL;
 }
 
 /* Returns when it has ended, or its status is lost. */
 static void wait_for_end(struct weft_process *process)
 {
-    int fd = weft__sched.pidfd ? weft__sys_pidfd_open(process->pid) : -ENOSYS;
+    int fd = weft__sched.pidfd ? weft__os_pidfd_open(process->pid) : -ENOSYS;
     if (fd >= 0) {
         int ready = weft_fd_wait(fd, WEFT_READABLE, WEFT_NEVER);
-        weft__sys_close(fd);
+        weft__os_close(fd);
         if (ready > 0)
             return;
     }
@@ -95,7 +95,7 @@ static void reap(struct weft_process *process)
     do {
         wait_for_end(process);
         lock_acquire(&process->lock);
-        reaped = weft__sys_process_reap(process->pid, &status);
+        reaped = weft__os_process_reap(process->pid, &status);
         if (reaped != 0) {
             process->ended = true;
             process->status = reaped > 0 ? status : 0;
@@ -133,14 +133,13 @@ struct ends {
 static int redirect_to_pipe(struct ends *ends, int which)
 {
     int both[2];
-    int error = weft__sys_pipe(both);
+    int error = weft__os_pipe(both);
     if (error != 0)
         return error;
     ends->own[which] = both[which == 0];
     ends->child[which] = both[which != 0];
     ends->opened[which] = true;
-    return weft__sys_set_nonblocking(
-        ends->own[which]); /* the child's end blocks: it expects that */
+    return weft__os_set_nonblocking(ends->own[which]); /* the child's end blocks: it expects that */
 }
 
 static int redirect(struct ends *ends, int which, const weft_redirect *to)
@@ -152,15 +151,15 @@ static int redirect(struct ends *ends, int which, const weft_redirect *to)
     case WEFT_TO_PIPE:
         return redirect_to_pipe(ends, which);
     case WEFT_TO_NULL:
-        fd = weft__sys_open_null(which != 0);
+        fd = weft__os_open_null(which != 0);
         break;
     case WEFT_TO_FD:
-        fd = to->fd >= 0 ? weft__sys_dup_above(to->fd, STREAMS) : -EBADF;
+        fd = to->fd >= 0 ? weft__os_dup_above(to->fd, STREAMS) : -EBADF;
         break;
     case WEFT_TO_OUTPUT:
         if (which != 2)
             return -EINVAL;
-        fd = weft__sys_dup_above(ends->child[1] >= 0 ? ends->child[1] : 1, STREAMS);
+        fd = weft__os_dup_above(ends->child[1] >= 0 ? ends->child[1] : 1, STREAMS);
         break;
     default:
         return -EINVAL;
@@ -179,10 +178,10 @@ static int move_up(struct ends *ends)
     for (int i = 0; i < STREAMS; i++) {
         if (ends->child[i] < 0 || ends->child[i] >= STREAMS)
             continue;
-        int fd = weft__sys_dup_above(ends->child[i], STREAMS);
+        int fd = weft__os_dup_above(ends->child[i], STREAMS);
         if (fd < 0)
             return fd;
-        weft__sys_close(ends->child[i]);
+        weft__os_close(ends->child[i]);
         ends->child[i] = fd;
     }
     return 0;
@@ -192,9 +191,9 @@ static void close_ends(struct ends *ends, bool own_too)
 {
     for (int i = 0; i < STREAMS; i++) {
         if (ends->opened[i])
-            weft__sys_close(ends->child[i]);
+            weft__os_close(ends->child[i]);
         if (own_too && ends->own[i] >= 0)
-            weft__sys_close(ends->own[i]);
+            weft__os_close(ends->own[i]);
     }
 }
 
@@ -227,7 +226,7 @@ static bool options_make_sense(const weft_process_options *options)
 
 static struct weft_process *make_record(int *error)
 {
-    struct weft_process *process = weft__sys_alloc_zeroed(sizeof *process);
+    struct weft_process *process = weft__os_alloc_zeroed(sizeof *process);
     *error = -ENOMEM;
     if (process == NULL)
         return NULL;
@@ -235,12 +234,12 @@ static struct weft_process *make_record(int *error)
     *error = weft_chan_make(&process->done, 0, 0);
     if (*error == 0)
         return process;
-    weft__sys_free(process);
+    weft__os_free(process);
     return NULL;
 }
 
 /* Starts the keeper, and waits until that has started the child. The record is the caller's, or gone. */
-static int start(struct weft_process *process, const struct weft__sys_spawn *how)
+static int start(struct weft_process *process, const struct weft__os_spawn *how)
 {
     process->how = how;
     process->by_caller = on_compact();
@@ -278,12 +277,12 @@ int weft_process_spawn(weft_process **out, const weft_process_options *options)
     process->new_group = options->new_group != 0;
     for (int i = 0; i < STREAMS; i++)
         process->streams[i] = ends.own[i];
-    struct weft__sys_spawn how = {.argv = options->argv,
-                                  .env = options->env,
-                                  .directory = options->directory,
-                                  .fds = {ends.child[0], ends.child[1], ends.child[2]},
-                                  .keep_descriptors = options->keep_descriptors != 0,
-                                  .new_group = process->new_group};
+    struct weft__os_spawn how = {.argv = options->argv,
+                                 .env = options->env,
+                                 .directory = options->directory,
+                                 .fds = {ends.child[0], ends.child[1], ends.child[2]},
+                                 .keep_descriptors = options->keep_descriptors != 0,
+                                 .new_group = process->new_group};
     error = start(process, &how);
     close_ends(&ends, error != 0);
     if (error == 0)
@@ -329,7 +328,7 @@ int weft_process_kill(weft_process *process, int signal)
     lock_acquire(&process->lock);
     int result = -ESRCH;
     if (!process->ended)
-        result = weft__sys_kill(process->new_group ? -process->pid : process->pid, signal);
+        result = weft__os_kill(process->new_group ? -process->pid : process->pid, signal);
     lock_release(&process->lock);
     return result;
 }
@@ -352,7 +351,7 @@ int weft_process_close_stream(weft_process *process, int which)
     if (fd < 0)
         return fd;
     process->streams[which] = -1;
-    weft__sys_close(fd);
+    weft__os_close(fd);
     return 0;
 }
 
@@ -410,7 +409,7 @@ int weft_process_run(const weft_process_options *options, void *output, size_t s
     if (error == 0)
         error = weft_process_wait(process, status, deadline);
     if (error != 0)
-        (void)weft_process_kill(process, SYS_SIGKILL);
+        (void)weft_process_kill(process, OS_SIGKILL);
     else if (length != NULL)
         *length = collected;
     weft_process_close(process);

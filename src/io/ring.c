@@ -60,7 +60,7 @@
 #include <weft/fd.h>
 #include <weft/fiber.h>
 
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 #include "sync/waiters.h"
 
 enum { ENTRIES = 256, REAP_MOST = 64 };
@@ -75,7 +75,7 @@ struct operation {
     struct operation *next, *previous; /* in the list; LISTED only */
     struct operation *next_cancel;
     struct waiter *waiter; /* NULL: its fiber does not wait now */
-    const struct weft__sys_io *io;
+    const struct weft__os_io *io;
     int32_t result;
     uint8_t state;
     bool refused;      /* DONE without having been begun */
@@ -101,7 +101,7 @@ static struct {
     uint32_t flying;     /* operations in the ring that are not complete */
     uint32_t cancelling; /* and cancellations, at most one for each */
 
-    struct weft__sys_ring ring; /* the servant's */
+    struct weft__os_ring ring; /* the servant's */
 } ring;
 
 /* The ring itself. */
@@ -110,7 +110,7 @@ static struct {
 static void stop(void)
 {
     if (atomic_u32_load_relaxed(&ring.works) == RING_WORKS)
-        weft__sys_ring_close(&ring.ring);
+        weft__os_ring_close(&ring.ring);
     atomic_u32_store_relaxed(&ring.works, RING_UNKNOWN);
 }
 
@@ -127,7 +127,7 @@ static noinline bool open_ring(void)
         weft__runtime_at_stop(stop);
     registered = true;
     if (atomic_u32_load_relaxed(&ring.works) == RING_UNKNOWN) {
-        int error = weft__sched.io_uring ? weft__sys_ring_open(&ring.ring, ENTRIES) : -ENOSYS;
+        int error = weft__sched.io_uring ? weft__os_ring_open(&ring.ring, ENTRIES) : -ENOSYS;
         /* For a lack of memory or descriptors it is tried again the next time. */
         if (error == 0)
             atomic_u32_store_release(&ring.works, RING_WORKS); /* pairs with ring_works */
@@ -284,11 +284,11 @@ static struct batch take(void)
 static bool submit(struct batch batch)
 {
     for (struct operation *o = batch.cancels; o != NULL; o = o->next_cancel)
-        must(weft__sys_ring_push_cancel(&ring.ring, tag_of(o), tag_of(o) | TAG_CANCEL));
+        must(weft__os_ring_push_cancel(&ring.ring, tag_of(o), tag_of(o) | TAG_CANCEL));
     for (struct operation *o = batch.operations; o != NULL; o = o->next)
-        must(weft__sys_ring_push(&ring.ring, o->io, tag_of(o)));
+        must(weft__os_ring_push(&ring.ring, o->io, tag_of(o)));
     while (ring.ring.pushed > 0) {
-        int taken = weft__sys_ring_submit(&ring.ring);
+        int taken = weft__os_ring_submit(&ring.ring);
         if (taken <= 0)
             return false;
         atomic_u64_add_relaxed(&ring.submits, 1);
@@ -306,8 +306,8 @@ static bool reap(bool refused)
     struct woken woken;
     woken_begin(&woken);
     while (count < REAP_MOST &&
-           (refused ? weft__sys_ring_unpush(&ring.ring, &tags[count])
-                    : weft__sys_ring_pop(&ring.ring, &tags[count], &results[count])))
+           (refused ? weft__os_ring_unpush(&ring.ring, &tags[count])
+                    : weft__os_ring_pop(&ring.ring, &tags[count], &results[count])))
         count++;
     if (count == 0)
         return false;
@@ -341,10 +341,10 @@ static void nudge(void)
     uint64_t tag;
     struct batch none = {NULL, NULL};
     latch_release(&ring.latch);
-    must(weft__sys_ring_push_empty(&ring.ring, TAG_NUDGE));
+    must(weft__os_ring_push_empty(&ring.ring, TAG_NUDGE));
     bool refused = !submit(none);
     if (refused) {
-        must(weft__sys_ring_unpush(&ring.ring, &tag));
+        must(weft__os_ring_unpush(&ring.ring, &tag));
         weft_yield();
     }
     latch_acquire(&ring.latch);
@@ -483,7 +483,7 @@ static noinline void give_up(struct operation *operation)
     } while (result != 0);
 }
 
-bool weft__ring_run(const struct weft__sys_io *io, int64_t deadline, int64_t *result)
+bool weft__ring_run(const struct weft__os_io *io, int64_t deadline, int64_t *result)
 {
     if (!ring_works())
         return false;

@@ -4,11 +4,11 @@
 #ifndef WEFT_IO_RING_H
 #define WEFT_IO_RING_H
 
-#include "base/sys_io.h"
+#include "os/os_io.h"
 
 /* Does the operation for the calling fiber. True: it was done, or given up, and *result says how; then the
  * kernel no longer touches its memory. False: there is no ring, or it has no room: it was not begun. */
-bool weft__ring_run(const struct weft__sys_io *io, int64_t deadline, int64_t *result);
+bool weft__ring_run(const struct weft__os_io *io, int64_t deadline, int64_t *result);
 
 /* For tests: system calls that handed operations to the kernel, and how many operations that were; since
  * the process began. */

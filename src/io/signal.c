@@ -40,10 +40,10 @@
 #include <weft/signal.h>
 
 #include "base/assert.h"
-#include "base/sys_io.h"
-#include "sched/sched.h"
+#include "os/os_io.h"
+#include "sched/core/sched.h"
 
-enum { BATCH = 64, WORDS = (SYS_SIGNALS_MOST + 63) / 64 };
+enum { BATCH = 64, WORDS = (OS_SIGNALS_MOST + 63) / 64 };
 
 struct weft_signal {
     struct weft_signal *next, **link;
@@ -59,7 +59,7 @@ struct forwarder {
 static struct {
     weft_mutex mutex;
     struct weft_signal *first;
-    uint32_t users[SYS_SIGNALS_MOST]; /* handles that have it open */
+    uint32_t users[OS_SIGNALS_MOST]; /* handles that have it open */
     struct forwarder *forwarder;
 
     /* Of the handler. */
@@ -78,12 +78,12 @@ static void handler(int number)
     /* All seq_cst: see above. */
     atomic_u32_add_seq_cst(&signals.inside, 1);
     int64_t pipe = atomic_i64_load_seq_cst(&signals.pipe);
-    if (atomic_i64_load_relaxed(&signals.owner) != weft__sys_getpid()) {
-        weft__sys_signal_as_before(number);
+    if (atomic_i64_load_relaxed(&signals.owner) != weft__os_getpid()) {
+        weft__os_signal_as_before(number);
     } else if (pipe != 0) {
         unsigned char byte = (unsigned char)number;
         /* Full, or no memory: this one is dropped. */
-        (void)weft__sys_fd_write((int)pipe - 1, &byte, 1);
+        (void)weft__os_fd_write((int)pipe - 1, &byte, 1);
     }
     atomic_u32_sub_seq_cst(&signals.inside, 1);
 }
@@ -116,10 +116,10 @@ static void forwarder_main(void *arg)
         }
         weft_mutex_unlock(&signals.mutex);
     }
-    weft__sys_close(forwarder->ends[0]);
+    weft__os_close(forwarder->ends[0]);
     if (forwarder->ends[1] >= 0)
-        weft__sys_close(forwarder->ends[1]);
-    weft__sys_free(forwarder);
+        weft__os_close(forwarder->ends[1]);
+    weft__os_free(forwarder);
 }
 
 /* Under the mutex: there is one when it returns 0. */
@@ -127,23 +127,23 @@ static int start_forwarder(void)
 {
     if (signals.forwarder != NULL)
         return 0;
-    struct forwarder *forwarder = weft__sys_alloc_zeroed(sizeof *forwarder);
+    struct forwarder *forwarder = weft__os_alloc_zeroed(sizeof *forwarder);
     if (forwarder == NULL)
         return -ENOMEM;
     int error = weft_pipe_make(forwarder->ends);
     if (error == 0) {
         error = weft_go(forwarder_main, forwarder);
         if (error != 0) {
-            weft__sys_close(forwarder->ends[0]);
-            weft__sys_close(forwarder->ends[1]);
+            weft__os_close(forwarder->ends[0]);
+            weft__os_close(forwarder->ends[1]);
         }
     }
     if (error != 0) {
-        weft__sys_free(forwarder);
+        weft__os_free(forwarder);
         return error;
     }
     signals.forwarder = forwarder;
-    atomic_i64_store_relaxed(&signals.owner, weft__sys_getpid());
+    atomic_i64_store_relaxed(&signals.owner, weft__os_getpid());
     atomic_i64_exchange_seq_cst(&signals.pipe, forwarder->ends[1] + 1);
     return 0;
 }
@@ -156,10 +156,10 @@ static void stop_forwarder(void)
     signals.forwarder = NULL;
     atomic_i64_exchange_seq_cst(&signals.pipe, 0);
     while (atomic_u32_load_seq_cst(&signals.inside) != 0)
-        weft__sys_yield();
-    ssize_t put = weft__sys_fd_write(forwarder->ends[1], &end, 1);
+        weft__os_yield();
+    ssize_t put = weft__os_fd_write(forwarder->ends[1], &end, 1);
     if (put < 0 && put != -EAGAIN) { /* no memory for it: let it read the end of the pipe */
-        weft__sys_close(forwarder->ends[1]);
+        weft__os_close(forwarder->ends[1]);
         forwarder->ends[1] = -1;
     }
     forwarder->ending = true;
@@ -169,19 +169,19 @@ static void stop_forwarder(void)
 
 static void release(struct weft_signal *signal)
 {
-    for (int number = 1; number < SYS_SIGNALS_MOST; number++)
+    for (int number = 1; number < OS_SIGNALS_MOST; number++)
         if (has(signal, number) && --signals.users[number] == 0)
-            weft__sys_signal_restore(number, handler);
+            weft__os_signal_restore(number, handler);
 }
 
 /* Catches all of its signals, or none. */
 static int catch_all(struct weft_signal *signal)
 {
     struct weft_signal caught = {.next = NULL};
-    for (int number = 1; number < SYS_SIGNALS_MOST; number++) {
+    for (int number = 1; number < OS_SIGNALS_MOST; number++) {
         if (!has(signal, number))
             continue;
-        int error = signals.users[number] == 0 ? weft__sys_signal_catch(number, handler) : 0;
+        int error = signals.users[number] == 0 ? weft__os_signal_catch(number, handler) : 0;
         if (error != 0) {
             release(&caught);
             return error;
@@ -217,12 +217,12 @@ int weft_signal_open(weft_signal **out, const int *numbers, size_t count, size_t
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    struct weft_signal *signal = weft__sys_alloc_zeroed(sizeof *signal);
+    struct weft_signal *signal = weft__os_alloc_zeroed(sizeof *signal);
     if (signal == NULL)
         return -ENOMEM;
     int error = 0;
     for (size_t i = 0; i < count && error == 0; i++)
-        if (weft__sys_signal_allowed(numbers[i]))
+        if (weft__os_signal_allowed(numbers[i]))
             signal->numbers[numbers[i] / 64] |= (uint64_t)1 << (numbers[i] % 64);
         else
             error = -EINVAL;
@@ -232,7 +232,7 @@ int weft_signal_open(weft_signal **out, const int *numbers, size_t count, size_t
         error = enlist(signal);
     if (error != 0) {
         weft_chan_destroy(signal->chan);
-        weft__sys_free(signal);
+        weft__os_free(signal);
         return error;
     }
     *out = signal;
@@ -259,6 +259,6 @@ int weft_signal_close(weft_signal *signal)
         stop_forwarder();
     weft_mutex_unlock(&signals.mutex);
     weft_chan_destroy(signal->chan);
-    weft__sys_free(signal);
+    weft__os_free(signal);
     return 0;
 }

@@ -14,8 +14,8 @@
 #include <weft/resolve.h>
 
 #include "base/assert.h"
-#include "base/sys.h"
 #include "net/socket.h"
+#include "os/os.h"
 
 _Static_assert(sizeof(struct sockaddr_un) <= sizeof(((weft_address *)0)->bytes), "the largest");
 
@@ -121,7 +121,7 @@ static uint32_t read_link(const char *text)
     const char *at = text;
     for (; *at >= '0' && *at <= '9' && number < UINT32_MAX / 10 - 1; at++)
         number = number * 10 + (uint32_t)(*at - '0');
-    return *at == '\0' ? number : weft__sys_link_number(text);
+    return *at == '\0' ? number : weft__os_link_number(text);
 }
 
 static int read_ipv6(weft_address *address, char *host, int port)

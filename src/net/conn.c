@@ -10,14 +10,14 @@ static const weft_net_options defaults;
 
 int weft__conn_make(weft_conn **conn, int fd, int type)
 {
-    weft_conn *made = weft__sys_alloc_zeroed(sizeof *made);
+    weft_conn *made = weft__os_alloc_zeroed(sizeof *made);
     if (made == NULL)
         return -ENOMEM;
     int error = weft__socket_begin(&made->socket, fd, type);
     if (error == 0)
         *conn = made;
     else
-        weft__sys_free(made);
+        weft__os_free(made);
     return error;
 }
 
@@ -34,7 +34,7 @@ static int bind_one(weft_conn **conn, const weft_address *where, const weft_net_
         return 0;
     if (bound)
         weft__socket_unbind(where, NULL);
-    weft__sys_close(fd);
+    weft__os_close(fd);
     return error;
 }
 
@@ -64,7 +64,7 @@ int weft_conn_from_fd(weft_conn **conn, int fd)
     int type;
     if (conn == NULL)
         return -EINVAL;
-    int error = weft__sys_socket_adopt(fd, &type);
+    int error = weft__os_socket_adopt(fd, &type);
     return error != 0 ? error : weft__conn_make(conn, fd, type);
 }
 
@@ -80,8 +80,8 @@ int weft_conn_shutdown(weft_conn *conn, int directions)
     int error = weft__socket_enter(&conn->socket);
     if (error != 0)
         return error;
-    error = weft__sys_socket_shutdown(conn->socket.fd, directions & WEFT_READABLE,
-                                      directions & WEFT_WRITABLE);
+    error = weft__os_socket_shutdown(conn->socket.fd, directions & WEFT_READABLE,
+                                     directions & WEFT_WRITABLE);
     weft__socket_leave(&conn->socket);
     return error;
 }

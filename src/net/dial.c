@@ -44,15 +44,15 @@ enum { ADDRESSES_MOST = 16 };
 static int64_t try_connected(int fd, void *unused)
 {
     (void)unused;
-    return weft__sys_connected(fd);
+    return weft__os_connected(fd);
 }
 
 static int connect_to(struct socket *socket, const weft_address *address, int64_t deadline)
 {
     for (int64_t pause = PAUSE_FIRST;; pause = pause < PAUSE_MOST ? pause * 2 : pause) {
-        int error = weft__sys_connect(socket->fd, address->bytes, address->size);
+        int error = weft__os_connect(socket->fd, address->bytes, address->size);
         if (error == -EINPROGRESS)
-            return (int)weft__socket_repeat(socket, SYS_WRITABLE, try_connected, NULL, deadline);
+            return (int)weft__socket_repeat(socket, OS_WRITABLE, try_connected, NULL, deadline);
         if (error != -EAGAIN)
             return error;
         int64_t until = weft_after(pause);
@@ -77,7 +77,7 @@ static int make(weft_conn **conn, const weft_address *address, const weft_net_op
         error = weft__conn_make(conn, fd, address->type);
     if (error == 0)
         return 0;
-    weft__sys_close(fd);
+    weft__os_close(fd);
     if (bound)
         weft__socket_unbind(local, NULL);
     return error;
@@ -133,19 +133,19 @@ static void alternate(weft_address *addresses, int count)
 static void race_close_set(struct race *race)
 {
     if (race->set >= 0)
-        weft__sys_close(race->set);
+        weft__os_close(race->set);
     race->set = -1;
 }
 
 static void race_watch(struct race *race, const weft_conn *attempt)
 {
-    if (race->set >= 0 && weft__sys_epoll_add(race->set, attempt->socket.fd, SYS_WRITABLE, 0) != 0)
+    if (race->set >= 0 && weft__os_epoll_add(race->set, attempt->socket.fd, OS_WRITABLE, 0) != 0)
         race_close_set(race);
 }
 
 static void race_open_set(struct race *race)
 {
-    race->set = weft__sys_epoll_create();
+    race->set = weft__os_epoll_create();
     for (int i = 0; i < race->under_way; i++)
         race_watch(race, race->attempts[i]);
 }
@@ -157,7 +157,7 @@ static weft_conn *race_begin(struct race *race)
     weft_conn *made;
     int error = make(&made, address, race->options, race->local);
     if (error == 0) {
-        error = weft__sys_connect(made->socket.fd, address->bytes, address->size);
+        error = weft__os_connect(made->socket.fd, address->bytes, address->size);
         if (error == 0)
             return made;
         if (error == -EINPROGRESS) {
@@ -180,7 +180,7 @@ static weft_conn *race_look(struct race *race)
     int left = 0;
     for (int i = 0; i < race->under_way; i++) {
         weft_conn *attempt = race->attempts[i];
-        int error = winner == NULL ? weft__sys_connected(attempt->socket.fd) : -EAGAIN;
+        int error = winner == NULL ? weft__os_connected(attempt->socket.fd) : -EAGAIN;
         if (error == 0) {
             winner = attempt;
         } else if (error == -EAGAIN) {

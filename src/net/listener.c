@@ -26,7 +26,7 @@
 struct weft_listener {
     struct socket socket;
     bool has_path; /* of a Unix socket, that goes with it */
-    struct weft__sys_file_id path_id;
+    struct weft__os_file_id path_id;
 };
 
 /* Opening. */
@@ -38,24 +38,24 @@ static int start(const weft_address *address, const weft_net_options *options)
         return fd;
     int error = 0;
     if (((const struct sockaddr *)(const void *)address->bytes)->sa_family != AF_UNIX)
-        error = weft__sys_socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+        error = weft__os_socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     bool bound = error == 0 && (error = weft__socket_bind(fd, address)) == 0;
     if (bound)
-        error = weft__sys_listen(fd, options->backlog > 0 ? options->backlog : INT16_MAX);
+        error = weft__os_listen(fd, options->backlog > 0 ? options->backlog : INT16_MAX);
     if (error == 0)
         return fd;
     if (bound)
         weft__socket_unbind(address, NULL);
-    weft__sys_close(fd);
+    weft__os_close(fd);
     return error;
 }
 
 static int make(weft_listener **listener, int fd, const weft_address *address)
 {
-    weft_listener *made = weft__sys_alloc_zeroed(sizeof *made);
+    weft_listener *made = weft__os_alloc_zeroed(sizeof *made);
     int error = made != NULL ? weft__socket_begin(&made->socket, fd, SOCK_STREAM) : -ENOMEM;
     if (error != 0) {
-        weft__sys_free(made);
+        weft__os_free(made);
         return error;
     }
     made->has_path = weft__socket_bound_id(address, &made->path_id);
@@ -88,7 +88,7 @@ int weft_listener_open(weft_listener **listener, const char *address,
     error = make(listener, fd, where);
     if (error != 0) {
         weft__socket_unbind(where, NULL);
-        weft__sys_close(fd);
+        weft__os_close(fd);
     }
     return error;
 }
@@ -119,11 +119,11 @@ struct acceptance {
 static int64_t try_accept(int fd, void *arg)
 {
     struct acceptance *own = arg;
-    if (own->conn == NULL && (own->conn = weft__sys_alloc_zeroed(sizeof *own->conn)) == NULL)
+    if (own->conn == NULL && (own->conn = weft__os_alloc_zeroed(sizeof *own->conn)) == NULL)
         return -ENOMEM;
     int64_t got = own->fd;
     while (got < 0) {
-        got = weft__sys_accept(fd);
+        got = weft__os_accept(fd);
         if (got < 0 && !is_gone(got))
             return got;
     }
@@ -138,8 +138,8 @@ static int accept_end(struct acceptance *own, weft_conn **conn, int error)
         return 0;
     }
     if (own->fd >= 0)
-        weft__sys_close(own->fd);
-    weft__sys_free(own->conn);
+        weft__os_close(own->fd);
+    weft__os_free(own->conn);
     return error;
 }
 
@@ -147,8 +147,8 @@ static int accept_end(struct acceptance *own, weft_conn **conn, int error)
 static int pause_accept(int fd, int64_t pause, int64_t deadline)
 {
     int64_t until = weft_after(pause);
-    uint32_t seen = weft__descriptor_seen(fd, SYS_READABLE);
-    int result = weft__descriptor_wait(fd, SYS_READABLE, seen, until < deadline ? until : deadline);
+    uint32_t seen = weft__descriptor_seen(fd, OS_READABLE);
+    int result = weft__descriptor_wait(fd, OS_READABLE, seen, until < deadline ? until : deadline);
     if (result == -ETIMEDOUT && until < deadline && weft__cancelled() == 0)
         return 0;
     return result;
@@ -164,7 +164,7 @@ int weft_listener_accept(weft_listener *listener, weft_conn **conn, int64_t dead
     if (result != 0)
         return (int)result;
     for (int64_t pause = PAUSE_FIRST;; pause = pause < PAUSE_MOST ? pause * 2 : PAUSE_MOST) {
-        result = weft__socket_repeat(socket, SYS_READABLE, try_accept, &own, deadline);
+        result = weft__socket_repeat(socket, OS_READABLE, try_accept, &own, deadline);
         if (!is_no_room(result))
             break;
         result = pause_accept(socket->fd, pause, deadline);

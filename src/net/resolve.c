@@ -26,8 +26,8 @@
 #include <weft/resolve.h>
 #include <weft/sem.h>
 
-#include "base/sys_io.h"
-#include "sched/sched.h"
+#include "os/os_io.h"
+#include "sched/core/sched.h"
 
 enum { STACK_SIZE = 256 * 1024 };
 
@@ -92,7 +92,7 @@ static int ask(const char *host, const char *service, const struct addrinfo *hin
                struct addrinfo **list)
 {
     int error;
-    int result = weft__sys_getaddrinfo(host, service, hints, list, &error);
+    int result = weft__os_getaddrinfo(host, service, hints, list, &error);
     return error_of(result, error);
 }
 
@@ -127,7 +127,7 @@ static struct request *make_request(const char *host, const char *service,
 {
     size_t size =
         (host != NULL ? strlen(host) + 1 : 0) + (service != NULL ? strlen(service) + 1 : 0);
-    struct request *request = weft__sys_alloc_zeroed(sizeof *request + size);
+    struct request *request = weft__os_alloc_zeroed(sizeof *request + size);
     if (request == NULL)
         return NULL;
     char *at = request->text;
@@ -143,8 +143,8 @@ static void disown(struct request *request)
     if (atomic_u32_sub_acq_rel(&request->owners, 1) != 1) /* pairs with itself: the last sees all */
         return;
     if (request->list != NULL)
-        weft__sys_freeaddrinfo(request->list);
-    weft__sys_free(request);
+        weft__os_freeaddrinfo(request->list);
+    weft__os_free(request);
 }
 
 static void *look_up(void *arg)
@@ -214,7 +214,7 @@ static int at_once(const char *host, const char *service, struct addrinfo hints,
     if (result != 0)
         return result;
     result = store(list, results, capacity);
-    weft__sys_freeaddrinfo(list);
+    weft__os_freeaddrinfo(list);
     return result;
 }
 

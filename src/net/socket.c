@@ -16,7 +16,7 @@
  *     shut: wake all    -ESHUTDOWN from its wait        -ESHUTDOWN: the record is shut
  *     calls inside: 0?  leave: the last one closes      leave: the last one closes
  *
- * The descriptor is taken out of the poller's set before it is closed (sched/descriptor.c), and its number
+ * The descriptor is taken out of the poller's set before it is closed (sched/poll/descriptor.c), and its number
  * cannot become another's while anybody is inside: so nobody reads or writes what is not his.
  *
  * In a forked child nothing of the poller's is touched: its set is the parent's as well.
@@ -49,7 +49,7 @@ static void discard(int fd)
 {
     if (!weft__runtime_forked())
         weft__descriptor_disown(fd);
-    weft__sys_close(fd);
+    weft__os_close(fd);
 }
 
 int weft__socket_begin(struct socket *socket, int fd, int type)
@@ -79,7 +79,7 @@ static noinline void finish(struct socket *socket, int fd, bool free)
 {
     discard(fd);
     if (free)
-        weft__sys_free(socket);
+        weft__os_free(socket);
 }
 
 void weft__socket_leave(struct socket *socket)
@@ -105,7 +105,7 @@ void weft__socket_close(struct socket *socket)
     while (!atomic_u64_cas_acq_rel(&socket->word, &word, after));
     if (word & CLOSED) {
         if (after == CLOSED)
-            weft__sys_free(socket);
+            weft__os_free(socket);
         return;
     }
     if (!weft__runtime_forked()) {
@@ -159,11 +159,11 @@ int weft__net_options_check(const weft_net_options *options)
 
 static int set_keepalive(int fd, int seconds)
 {
-    int error = weft__sys_socket_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    int error = weft__os_socket_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     if (error == 0)
-        error = weft__sys_socket_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+        error = weft__os_socket_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
     if (error == 0)
-        error = weft__sys_socket_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds);
+        error = weft__os_socket_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds);
     return error;
 }
 
@@ -173,15 +173,15 @@ static int set_options(int fd, const weft_address *address, const weft_net_optio
     bool tcp = family != AF_UNIX && address->type == SOCK_STREAM;
     int error = 0;
     if (options->receive_buffer > 0)
-        error = weft__sys_socket_set(fd, SOL_SOCKET, SO_RCVBUF, options->receive_buffer);
+        error = weft__os_socket_set(fd, SOL_SOCKET, SO_RCVBUF, options->receive_buffer);
     if (error == 0 && options->send_buffer > 0)
-        error = weft__sys_socket_set(fd, SOL_SOCKET, SO_SNDBUF, options->send_buffer);
+        error = weft__os_socket_set(fd, SOL_SOCKET, SO_SNDBUF, options->send_buffer);
     if (error == 0 && options->reuse_port && family != AF_UNIX)
-        error = weft__sys_socket_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+        error = weft__os_socket_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
     if (error == 0 && family == AF_INET6)
-        error = weft__sys_socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, options->ipv6_only != 0);
+        error = weft__os_socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, options->ipv6_only != 0);
     if (error == 0 && tcp && !options->nagle)
-        error = weft__sys_socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+        error = weft__os_socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (error == 0 && tcp && options->keepalive > 0)
         error = set_keepalive(fd, options->keepalive);
     return error;
@@ -190,19 +190,19 @@ static int set_options(int fd, const weft_address *address, const weft_net_optio
 int weft__socket_open(const weft_address *address, const weft_net_options *options)
 {
     int family = ((const struct sockaddr *)(const void *)address->bytes)->sa_family;
-    int fd = weft__sys_socket(family, address->type);
+    int fd = weft__os_socket(family, address->type);
     if (fd < 0)
         return fd;
     int error = set_options(fd, address, options);
     if (error == 0)
         return fd;
-    weft__sys_close(fd);
+    weft__os_close(fd);
     return error;
 }
 
 int weft__socket_bind(int fd, const weft_address *address)
 {
-    return weft__sys_bind(fd, address->bytes, address->size);
+    return weft__os_bind(fd, address->bytes, address->size);
 }
 
 /* The path of a Unix socket; false if the address has none. */
@@ -213,17 +213,17 @@ static bool get_path(const weft_address *address, struct sockaddr_un *name)
     return name->sun_family == AF_UNIX && name->sun_path[0] != '\0';
 }
 
-bool weft__socket_bound_id(const weft_address *address, struct weft__sys_file_id *id)
+bool weft__socket_bound_id(const weft_address *address, struct weft__os_file_id *id)
 {
     struct sockaddr_un name;
-    return get_path(address, &name) && weft__sys_socket_id(name.sun_path, id);
+    return get_path(address, &name) && weft__os_socket_id(name.sun_path, id);
 }
 
-void weft__socket_unbind(const weft_address *address, const struct weft__sys_file_id *id)
+void weft__socket_unbind(const weft_address *address, const struct weft__os_file_id *id)
 {
     struct sockaddr_un name;
     if (get_path(address, &name))
-        weft__sys_socket_unlink(name.sun_path, id);
+        weft__os_socket_unlink(name.sun_path, id);
 }
 
 int weft__socket_address(struct socket *socket, bool peer, weft_address *address)
@@ -233,7 +233,7 @@ int weft__socket_address(struct socket *socket, bool peer, weft_address *address
     int error = weft__socket_enter(socket);
     if (error != 0)
         return error;
-    error = weft__sys_socket_name(socket->fd, peer, got.bytes, &size);
+    error = weft__os_socket_name(socket->fd, peer, got.bytes, &size);
     weft__socket_leave(socket);
     if (error != 0)
         return error;

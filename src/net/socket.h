@@ -9,9 +9,9 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
-#include "base/sys.h"
-#include "sched/descriptor.h"
-#include "sched/sched.h"
+#include "os/os.h"
+#include "sched/core/sched.h"
+#include "sched/poll/descriptor.h"
 
 /* The first member of a connection, and of a listener. */
 struct socket {
@@ -40,9 +40,9 @@ int64_t weft__socket_repeat(struct socket *socket, uint32_t event, socket_try *t
 int weft__socket_open(const weft_address *address, const weft_net_options *options);
 int weft__socket_bind(int fd, const weft_address *address);
 /* Which file a bind has made at the path of the address; false if there is none. */
-bool weft__socket_bound_id(const weft_address *address, struct weft__sys_file_id *id);
+bool weft__socket_bound_id(const weft_address *address, struct weft__os_file_id *id);
 /* Removes the path that a bind has made, if the address is one; with `id`, only if it still leads to that file. */
-void weft__socket_unbind(const weft_address *address, const struct weft__sys_file_id *id);
+void weft__socket_unbind(const weft_address *address, const struct weft__os_file_id *id);
 int weft__socket_address(struct socket *socket, bool peer, weft_address *address);
 /* Reads an address; a host that is a name is looked up. The number of those found, `most` at most, or
  * -errno. */

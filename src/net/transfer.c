@@ -34,24 +34,23 @@ struct transfer {
 static int64_t try_read(int fd, void *call)
 {
     const struct transfer *transfer = call;
-    return weft__sys_receive(fd, transfer->data, transfer->size);
+    return weft__os_receive(fd, transfer->data, transfer->size);
 }
 
 static int64_t try_write(int fd, void *call)
 {
     const struct transfer *transfer = call;
-    return weft__sys_send(fd, transfer->source, transfer->size);
+    return weft__os_send(fd, transfer->source, transfer->size);
 }
 
 static int64_t try_read_pieces(int fd, void *call)
 {
     const struct transfer *transfer = call;
     if (transfer->from == NULL)
-        return weft__sys_receive_pieces(fd, transfer->pieces, transfer->count, NULL, NULL);
+        return weft__os_receive_pieces(fd, transfer->pieces, transfer->count, NULL, NULL);
     weft_address from = {.type = SOCK_DGRAM};
     size_t size = sizeof from.bytes;
-    int64_t got =
-        weft__sys_receive_pieces(fd, transfer->pieces, transfer->count, from.bytes, &size);
+    int64_t got = weft__os_receive_pieces(fd, transfer->pieces, transfer->count, from.bytes, &size);
     from.size = (uint16_t)size;
     if (got >= 0)
         *transfer->from = from;
@@ -62,15 +61,15 @@ static int64_t try_write_pieces(int fd, void *call)
 {
     const struct transfer *transfer = call;
     const weft_address *to = transfer->to;
-    return weft__sys_send_pieces(fd, transfer->pieces, transfer->count,
-                                 to != NULL ? to->bytes : NULL, to != NULL ? to->size : 0);
+    return weft__os_send_pieces(fd, transfer->pieces, transfer->count,
+                                to != NULL ? to->bytes : NULL, to != NULL ? to->size : 0);
 }
 
 static int64_t try_sendfile(int fd, void *call)
 {
     const struct transfer *transfer = call;
     size_t size = transfer->size < SENDFILE_AT_ONCE ? transfer->size : SENDFILE_AT_ONCE;
-    return weft__sys_sendfile(fd, transfer->file, transfer->offset, size);
+    return weft__os_sendfile(fd, transfer->file, transfer->offset, size);
 }
 
 static int64_t once(weft_conn *conn, uint32_t event, socket_try *try, struct transfer *transfer,
@@ -93,7 +92,7 @@ int64_t weft_conn_read(weft_conn *conn, void *data, size_t size, int64_t deadlin
         return -EINVAL;
     if (size == 0 && conn->socket.type == SOCK_STREAM)
         return 0; /* of datagrams the next one is dropped */
-    return once(conn, SYS_READABLE, try_read, &transfer, deadline);
+    return once(conn, OS_READABLE, try_read, &transfer, deadline);
 }
 
 int64_t weft_conn_read_full(weft_conn *conn, void *data, size_t size, int64_t deadline)
@@ -122,7 +121,7 @@ int64_t weft_conn_readv(weft_conn *conn, const struct iovec *pieces, int count, 
     if (size == 0 && conn->socket.type == SOCK_STREAM)
         return 0;
     struct transfer transfer = {.pieces = pieces, .count = (size_t)count};
-    return once(conn, SYS_READABLE, try_read_pieces, &transfer, deadline);
+    return once(conn, OS_READABLE, try_read_pieces, &transfer, deadline);
 }
 
 int64_t weft_conn_receive_from(weft_conn *conn, void *data, size_t size, weft_address *from,
@@ -132,7 +131,7 @@ int64_t weft_conn_receive_from(weft_conn *conn, void *data, size_t size, weft_ad
     struct transfer transfer = {.pieces = &piece, .count = 1, .from = from};
     if (conn == NULL || (data == NULL && size > 0))
         return -EINVAL;
-    return once(conn, SYS_READABLE, try_read_pieces, &transfer, deadline);
+    return once(conn, OS_READABLE, try_read_pieces, &transfer, deadline);
 }
 
 /* Writing. */
@@ -155,7 +154,7 @@ static int64_t write_all(weft_conn *conn, socket_try *try, transfer_advance *adv
         return result;
     }
     do {
-        result = weft__socket_repeat(socket, SYS_WRITABLE, try, transfer, deadline);
+        result = weft__socket_repeat(socket, OS_WRITABLE, try, transfer, deadline);
         if (result > 0) {
             total += result;
             advance(transfer, (size_t)result);
@@ -232,7 +231,7 @@ static void advance_pieces(struct transfer *transfer, size_t sent)
 
 static int64_t send_once(weft_conn *conn, struct transfer *transfer, int64_t deadline)
 {
-    return once(conn, SYS_WRITABLE, try_write_pieces, transfer, deadline);
+    return once(conn, OS_WRITABLE, try_write_pieces, transfer, deadline);
 }
 
 int64_t weft_conn_writev(weft_conn *conn, const struct iovec *pieces, int count, int64_t deadline)
@@ -259,7 +258,7 @@ static int64_t send_to_unix(weft_conn *conn, struct transfer *transfer, int64_t 
     if (unlikely(result != 0))
         return result;
     for (int64_t pause = PAUSE_FIRST;; pause = pause < PAUSE_MOST ? pause * 2 : PAUSE_MOST) {
-        result = weft__socket_repeat(socket, SYS_WRITABLE, try_write_pieces, transfer, WEFT_NOW);
+        result = weft__socket_repeat(socket, OS_WRITABLE, try_write_pieces, transfer, WEFT_NOW);
         if (result != -ETIMEDOUT || weft_now() >= deadline)
             break;
         int64_t until = weft_after(pause);

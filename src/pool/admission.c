@@ -39,7 +39,7 @@
 #include "pool/rate.h"
 #include "pool/shard.h"
 #include "pool/worker.h"
-#include "sched/compact.h"
+#include "sched/fiber/compact.h"
 #include "sync/context.h"
 
 static struct submitter *submitter_of(struct link *link)
@@ -234,7 +234,7 @@ static bool nap(weft_pool *pool, struct submitter *submitter)
     pool->visitors++;
     set_attention(pool);
     latch_release(pool->latch);
-    weft__sys_sleep_until(until < deadline ? until : deadline);
+    weft__os_sleep_until(until < deadline ? until : deadline);
     latch_acquire(pool->latch);
     do {
         struct errands errands = {.first = NULL};

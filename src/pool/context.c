@@ -62,12 +62,12 @@ struct tie {
 /* With one reference more, until it is armed or discarded. */
 static int make_tie(struct tie **out, weft_context *parent)
 {
-    struct tie *tie = weft__sys_alloc_zeroed(sizeof *tie);
+    struct tie *tie = weft__os_alloc_zeroed(sizeof *tie);
     if (tie == NULL)
         return -ENOMEM;
     int error = weft_context_open(&tie->context, parent, NULL);
     if (error != 0) {
-        weft__sys_free(tie);
+        weft__os_free(tie);
         return error;
     }
     weft__context_hold(tie->context);
@@ -79,7 +79,7 @@ static int make_tie(struct tie **out, weft_context *parent)
 static void arm(struct tie *tie, void (*ended)(void *tie))
 {
     weft_context *context = tie->context;
-    weft__context_own(context, tie, ended, weft__sys_free);
+    weft__context_own(context, tie, ended, weft__os_free);
     if (weft_context_error(context) != 0)
         ended(tie);
     weft__context_drop(context);
@@ -90,7 +90,7 @@ static void discard(struct tie *tie)
 {
     weft_context_close(tie->context);
     weft__context_drop(tie->context);
-    weft__sys_free(tie);
+    weft__os_free(tie);
 }
 
 /* The pool is not told any more; cancels what is under the tie. */

@@ -8,7 +8,7 @@
  * both are reported, and that is all.
  *
  * Crashes. A worker of a pool that isolates crashes can be abandoned in the middle of its task
- * (sched/crash.c). All that the pool needs of it is beside its stack: the worker itself, the task
+ * (sched/fiber/crash.c). All that the pool needs of it is beside its stack: the worker itself, the task
  * that it runs, and its heir, a fiber that is made with it and not started. If the worker's fiber
  * is abandoned the heir has the worker from then on:
  *
@@ -23,10 +23,10 @@
  *
  * Stuck workers. Tasks in an inbox count on each being short. If one computes for long, or blocks
  * its thread, those behind it would wait although a processor is idle. The scheduler's watcher,
- * which is awake now and then while some processor is idle and another busy (sched/idle.c), looks
+ * which is awake now and then while some processor is idle and another busy (sched/core/idle.c), looks
  * at all pools: an inbox from which nothing was taken since its last look is closed. If a worker is
  * wanted then, a machine calls one as soon as it has the idle processor. If no processor is idle
- * the monitor looks in its place (sched/monitor.c), and takes one from a machine that is stuck. An
+ * the monitor looks in its place (sched/core/monitor.c), and takes one from a machine that is stuck. An
  * active worker whose processor was taken away does not count (weft__pool_actives); one that ended
  * nothing between two looks may be stuck.
  *
@@ -43,8 +43,8 @@
 #include "pool/context.h"
 #include "pool/dispatch.h"
 #include "pool/shard.h"
-#include "sched/compact.h"
-#include "sched/crash.h"
+#include "sched/fiber/compact.h"
+#include "sched/fiber/crash.h"
 
 /* Panics. */
 
@@ -132,7 +132,7 @@ static bool prepare(struct isolated *isolated, struct weft_fiber *fiber)
 {
     struct crash *crash = &isolated->crash;
     must(crash->panic == NULL && crash->heir == NULL); /* new, or used by a crash */
-    crash->panic = weft__sys_alloc_zeroed(sizeof *crash->panic);
+    crash->panic = weft__os_alloc_zeroed(sizeof *crash->panic);
     if (crash->panic != NULL)
         crash->heir = weft__fiber_make_heir(fiber, heir_main, isolated);
     if (crash->heir == NULL)
@@ -147,8 +147,8 @@ static void discard(struct isolated *isolated)
 {
     if (isolated->crash.heir != NULL)
         weft__fiber_free_any(isolated->crash.heir);
-    weft__sys_free(isolated->crash.panic);
-    weft__sys_free(isolated);
+    weft__os_free(isolated->crash.panic);
+    weft__os_free(isolated);
 }
 
 void weft__isolated_end(struct worker *worker)
@@ -231,7 +231,7 @@ static bool give_name(struct weft_fiber *fiber, const char *name)
 int weft__isolated_make(weft_pool *pool)
 {
     struct weft_fiber *fiber;
-    struct isolated *isolated = weft__sys_alloc_zeroed(sizeof *isolated);
+    struct isolated *isolated = weft__os_alloc_zeroed(sizeof *isolated);
     if (isolated == NULL)
         return -ENOMEM;
     isolated->worker =

@@ -6,7 +6,7 @@
 
 #include "pool/pool_internal.h"
 #include "pool/worker.h"
-#include "sched/panic.h"
+#include "sched/fiber/panic.h"
 
 /* Panics. Outside the latch. */
 

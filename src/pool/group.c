@@ -21,7 +21,7 @@
 #include "pool/failure.h"
 #include "pool/submit.h"
 #include "pool/worker.h"
-#include "sched/compact.h"
+#include "sched/fiber/compact.h"
 #include "sync/group.h"
 
 struct pool_group {
@@ -137,7 +137,7 @@ static weft_context *context_of(struct task *task)
 
 static void release(struct task *task)
 {
-    weft__sys_free(of(task));
+    weft__os_free(of(task));
 }
 
 static const struct task_kind member_kind = {.run = run,
@@ -164,7 +164,7 @@ static int start(weft_group *group, int (*function)(void *), void *arg, bool wai
     compact_check(arg, "the argument of a task", "have it in the heap");
     if (weft__bond_self() == NULL)
         return -ENOMEM; /* it may have to run it itself */
-    struct member *member = weft__sys_alloc_zeroed(sizeof *member);
+    struct member *member = weft__os_alloc_zeroed(sizeof *member);
     if (member == NULL)
         return -ENOMEM;
     member->group = group;
@@ -184,7 +184,7 @@ static int start(weft_group *group, int (*function)(void *), void *arg, bool wai
     if (error == 0)
         return 0;
     ended(where, GROUP_DROPPED);
-    weft__sys_free(member);
+    weft__os_free(member);
     return error;
 }
 
@@ -226,7 +226,7 @@ static void cancelled(void *arg, int error)
 
 static void closed(void *where)
 {
-    weft__sys_free(where);
+    weft__os_free(where);
 }
 
 static const struct group_hooks hooks = {
@@ -236,7 +236,7 @@ int weft_pool_group(weft_group **group, weft_pool *pool, const weft_group_option
 {
     if (pool == NULL)
         return -EINVAL;
-    struct pool_group *where = weft__sys_alloc_zeroed(sizeof *where);
+    struct pool_group *where = weft__os_alloc_zeroed(sizeof *where);
     if (where == NULL)
         return -ENOMEM;
     where->pool = pool;
@@ -244,7 +244,7 @@ int weft_pool_group(weft_group **group, weft_pool *pool, const weft_group_option
     atomic_u32_store_relaxed(&pool->binds, 1);
     int error = weft__group_open(group, options, &hooks, where);
     if (error != 0)
-        weft__sys_free(where);
+        weft__os_free(where);
     else
         where->line.context = weft_group_context(*group);
     return error;

@@ -33,7 +33,7 @@ static void grow(weft_pool *pool)
     struct task **old = pool->keys;
     uint32_t slots = 2 * before;
     struct task **table =
-        slots > before ? weft__sys_alloc_zeroed(slots * sizeof(struct task *)) : NULL;
+        slots > before ? weft__os_alloc_zeroed(slots * sizeof(struct task *)) : NULL;
     if (table == NULL)
         return;
     pool->keys = table;
@@ -45,7 +45,7 @@ static void grow(weft_pool *pool)
             task->key_next = *slot;
             *slot = task;
         }
-    weft__sys_free(old);
+    weft__os_free(old);
 }
 
 bool weft__keys_put(weft_pool *pool, struct task *task)
@@ -107,5 +107,5 @@ struct task *weft__keys_first(weft_pool *pool, const struct task *task)
 void weft__keys_free(weft_pool *pool)
 {
     should(pool->key_count == 0);
-    weft__sys_free(pool->keys);
+    weft__os_free(pool->keys);
 }

@@ -83,20 +83,20 @@ static void free_pool(weft_pool *pool)
 {
     weft__shards_close(pool);
     weft__keys_free(pool);
-    weft__sys_free(pool);
+    weft__os_free(pool);
 }
 
 static weft_pool *make(const weft_pool_options *options, void *site)
 {
-    weft_pool *pool = weft__sys_alloc_aligned(_Alignof(weft_pool), sizeof *pool);
+    weft_pool *pool = weft__os_alloc_aligned(_Alignof(weft_pool), sizeof *pool);
     if (pool == NULL)
         return NULL;
     memset(pool, 0, sizeof *pool);
-    pool->keys = weft__sys_alloc_zeroed(KEY_SLOTS * sizeof(struct task *));
+    pool->keys = weft__os_alloc_zeroed(KEY_SLOTS * sizeof(struct task *));
     pool->key_slots = KEY_SLOTS;
     if (pool->keys == NULL || !weft__shards_open(pool)) {
-        weft__sys_free(pool->keys);
-        weft__sys_free(pool);
+        weft__os_free(pool->keys);
+        weft__os_free(pool);
         return NULL;
     }
     pool->options = *options;

@@ -59,11 +59,11 @@
 
 #include <weft/pool.h>
 
-#include "base/latch.h"
 #include "base/line.h"
+#include "os/latch.h"
 #include "pool/queue.h"
 #include "pool/tuning.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 #include "sync/limiter.h"
 #include "sync/waiters.h"
 

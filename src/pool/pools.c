@@ -53,8 +53,8 @@ static void wait_for_all(weft_pools *pools)
 
 static void free_all(weft_pools *pools)
 {
-    weft__sys_free(pools->room);
-    weft__sys_free(pools);
+    weft__os_free(pools->room);
+    weft__os_free(pools);
 }
 
 int weft_pools_close(weft_pools *pools)
@@ -97,11 +97,11 @@ int weft_pools_open(weft_pools **out, int count, int strategy, const weft_pool_o
     if (out == NULL || count < 1 || count > WEFT_POOLS_MAX || strategy < WEFT_ROUND_ROBIN ||
         strategy > WEFT_LEAST_BUSY)
         return -EINVAL;
-    weft_pools *pools = weft__sys_alloc_zeroed(sizeof *pools + (size_t)count * sizeof(void *));
+    weft_pools *pools = weft__os_alloc_zeroed(sizeof *pools + (size_t)count * sizeof(void *));
     if (pools == NULL)
         return -ENOMEM;
     pools->strategy = strategy;
-    pools->room = weft__sys_alloc_zeroed((size_t)count * sizeof(atomic_u32));
+    pools->room = weft__os_alloc_zeroed((size_t)count * sizeof(atomic_u32));
     int error = pools->room != NULL ? 0 : -ENOMEM;
     while (pools->count < count && error == 0) {
         weft_pool *pool;

@@ -26,10 +26,10 @@ struct chunk *weft__chunk_new(bool small)
 {
     size_t size = small ? SMALL_CHUNK_BYTES : CHUNK_BYTES;
 #if WEFT_ASAN || WEFT_TSAN
-    struct chunk *chunk = weft__sys_alloc(size);
+    struct chunk *chunk = weft__os_alloc(size);
 #else
     size_t room;
-    struct chunk *chunk = weft__sys_alloc_fails() ? NULL : weft__slab_get(size, &room);
+    struct chunk *chunk = weft__os_alloc_fails() ? NULL : weft__slab_get(size, &room);
 #endif
     if (chunk == NULL)
         return NULL;
@@ -45,7 +45,7 @@ void weft__chunk_free(struct chunk *chunk)
     if (chunk == NULL)
         return;
 #if WEFT_ASAN || WEFT_TSAN
-    weft__sys_free(chunk);
+    weft__os_free(chunk);
 #else
     weft__slab_put(chunk, chunk->room == CHUNK_PLAIN ? CHUNK_BYTES : SMALL_CHUNK_BYTES);
 #endif

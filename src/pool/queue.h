@@ -22,7 +22,7 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "base/line.h"
-#include "base/sys.h"
+#include "os/os.h"
 #include "pool/tuning.h"
 
 struct panic;

@@ -41,7 +41,7 @@
 
 #include "base/assert.h"
 #include "pool/submit.h"
-#include "sched/compact.h"
+#include "sched/fiber/compact.h"
 
 enum enrolment { NEW, ENROLLED, REFUSED };
 
@@ -80,7 +80,7 @@ static void drop(struct weft_schedule *schedule)
 {
     /* Pairs with itself: the last one sees what the other did. */
     if (atomic_u32_sub_acq_rel(&schedule->references, 1) == 1)
-        weft__sys_free(schedule);
+        weft__os_free(schedule);
 }
 
 /* The end. */
@@ -266,7 +266,7 @@ static bool valid(const weft_schedule_options *options, const void *arg)
 static int make(struct weft_schedule **out, weft_pool *pool, void (*function)(void *), void *arg,
                 const weft_schedule_options *options)
 {
-    struct weft_schedule *schedule = weft__sys_alloc_zeroed(sizeof *schedule + options->copy);
+    struct weft_schedule *schedule = weft__os_alloc_zeroed(sizeof *schedule + options->copy);
     if (schedule == NULL)
         return -ENOMEM;
     schedule->pool = pool;
@@ -280,7 +280,7 @@ static int make(struct weft_schedule **out, weft_pool *pool, void (*function)(vo
     atomic_u32_store_relaxed(&schedule->references, 2);
     int error = weft_timer_open(&schedule->timer, fire, schedule);
     if (error != 0)
-        weft__sys_free(schedule);
+        weft__os_free(schedule);
     else
         *out = schedule;
     return error;
@@ -308,7 +308,7 @@ int weft_pool_schedule(weft_pool *pool, void (*function)(void *), void *arg,
     latch_release(pool->latch);
     if (!enrolled) {
         must(weft_timer_close(timer) == 0);
-        weft__sys_free(schedule);
+        weft__os_free(schedule);
         return -ESHUTDOWN;
     }
     if (out == NULL)

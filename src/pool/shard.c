@@ -68,7 +68,7 @@ struct outbox {
 bool weft__shards_open(weft_pool *pool)
 {
     size_t size = weft__sched.processor_count * sizeof(struct shard);
-    pool->shards = weft__sys_alloc_aligned(CACHE_LINE, size);
+    pool->shards = weft__os_alloc_aligned(CACHE_LINE, size);
     if (pool->shards == NULL)
         return false;
     memset(pool->shards, 0, size);
@@ -82,9 +82,9 @@ void weft__shards_close(weft_pool *pool)
         struct shard *shard = &pool->shards[i];
         weft__chunk_free(shard->inbox); /* empty */
         weft__chunk_free(shard->spare);
-        weft__sys_free(shard->outbox);
+        weft__os_free(shard->outbox);
     }
-    weft__sys_free(pool->shards);
+    weft__os_free(pool->shards);
 }
 
 /* Counters. */
@@ -241,7 +241,7 @@ static bool outboxes_suit(const weft_pool *pool)
 
 static struct outbox *make_outbox(void)
 {
-    struct outbox *outbox = weft__sys_alloc_aligned(CACHE_LINE, sizeof *outbox);
+    struct outbox *outbox = weft__os_alloc_aligned(CACHE_LINE, sizeof *outbox);
     if (outbox == NULL)
         return NULL;
     outbox->open = false;

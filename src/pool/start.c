@@ -16,7 +16,7 @@
 #include "pool/pool.h"
 #include "pool/shard.h"
 #include "pool/worker.h"
-#include "sched/compact.h"
+#include "sched/fiber/compact.h"
 #include "sync/context.h"
 
 /* Waits before the next try to start; false if the worker is not needed any more. While any

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "pool/shard.h"
-#include "sched/compact.h"
+#include "sched/fiber/compact.h"
 
 /* Plain tasks. */
 
@@ -155,7 +155,7 @@ static void run_copied(struct task *task)
 
 static void release_copied(struct task *task)
 {
-    weft__sys_free(container_of(task, struct copied, task));
+    weft__os_free(container_of(task, struct copied, task));
 }
 
 static const struct task_kind copied_kind = {.run = run_copied, .release = release_copied};
@@ -177,7 +177,7 @@ int weft_pool_submit_with(weft_pool *pool, void (*function)(void *), void *arg,
                             false);
     if (weft__runtime_forked())
         return -ECHILD;
-    struct copied *copied = weft__sys_alloc_zeroed(sizeof *copied + options->copy);
+    struct copied *copied = weft__os_alloc_zeroed(sizeof *copied + options->copy);
     if (copied == NULL)
         return -ENOMEM;
     copied->task.function = function;
@@ -185,7 +185,7 @@ int weft_pool_submit_with(weft_pool *pool, void (*function)(void *), void *arg,
     weft__offer_fill(&offer, &copied->task, options);
     int error = weft__pool_offer(pool, &offer);
     if (error != 0)
-        weft__sys_free(copied);
+        weft__os_free(copied);
     return error;
 }
 

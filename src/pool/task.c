@@ -30,7 +30,7 @@
 #include "pool/failure.h"
 #include "pool/submit.h"
 #include "pool/worker.h"
-#include "sched/compact.h"
+#include "sched/fiber/compact.h"
 #include "sync/context.h"
 
 enum { STATE_OPEN, STATE_ENDED, STATE_NEVER_RAN };
@@ -72,7 +72,7 @@ static void drop(struct weft_task *task)
         weft__panic_free(task->panic);
     weft_context_close(task->context);
     weft_chan_destroy(task->done);
-    weft__sys_free(task);
+    weft__os_free(task);
 }
 
 /* The end. */
@@ -209,7 +209,7 @@ static const struct task_kind handle_kind = {.begin = begin,
 static int make(weft_task **out, weft_pool *pool, int (*function)(void *), void *arg,
                 const weft_submit_options *options)
 {
-    struct weft_task *task = weft__sys_alloc_zeroed(sizeof *task + options->copy);
+    struct weft_task *task = weft__os_alloc_zeroed(sizeof *task + options->copy);
     if (task == NULL)
         return -ENOMEM;
     task->pool = pool;
@@ -223,7 +223,7 @@ static int make(weft_task **out, weft_pool *pool, int (*function)(void *), void 
     weft_context_options context = {.timeout = options->run_timeout != 0 ? WEFT_NEVER : 0};
     int error = weft_context_open(&task->context, parent, &context);
     if (error != 0)
-        weft__sys_free(task);
+        weft__os_free(task);
     else
         *out = task;
     return error;

@@ -41,7 +41,7 @@
 #include "pool/rate.h"
 #include "pool/shard.h"
 #include "pool/subpools.h"
-#include "sched/compact.h"
+#include "sched/fiber/compact.h"
 #include "sync/context.h"
 
 /* Whose code runs. */

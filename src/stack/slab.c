@@ -19,9 +19,9 @@
 #include "stack/slab.h"
 
 #include "base/assert.h"
-#include "base/huge.h"
-#include "base/lock.h"
-#include "base/sys.h"
+#include "os/huge.h"
+#include "os/lock.h"
+#include "os/os.h"
 
 enum {
     CHUNK_SIZE = 64 * 1024,
@@ -85,12 +85,12 @@ static struct region *region_open(void)
     if (count > REGION_CHUNKS_MAX)
         count = REGION_CHUNKS_MAX;
     size_t size = (size_t)count * CHUNK_SIZE, slack = count < REGION_CHUNKS_MAX ? CHUNK_SIZE : size;
-    struct region *region = weft__sys_alloc(sizeof *region);
+    struct region *region = weft__os_alloc(sizeof *region);
     if (region == NULL)
         return NULL;
-    void *mapping = weft__sys_map(size + slack);
+    void *mapping = weft__os_map(size + slack);
     if (mapping == NULL) {
-        weft__sys_free(region);
+        weft__os_free(region);
         return NULL;
     }
     uintptr_t first = ((uintptr_t)mapping + slack - 1) & ~(uintptr_t)(slack - 1);
@@ -124,13 +124,13 @@ static struct chunk *chunk_get(void)
     }
     lock_release(&regions_lock);
     if (many)
-        weft__sys_populate(chunk, CHUNK_SIZE);
+        weft__os_populate(chunk, CHUNK_SIZE);
     return (struct chunk *)(void *)chunk;
 }
 
 static void chunk_put(struct chunk *chunk)
 {
-    (void)weft__sys_decommit(chunk, CHUNK_SIZE);
+    (void)weft__os_decommit(chunk, CHUNK_SIZE);
     lock_acquire(&regions_lock);
     struct region *region = regions;
     while ((size_t)((char *)chunk - region->chunks) >= (size_t)region->count * CHUNK_SIZE)
@@ -184,7 +184,7 @@ void *weft__slab_get(size_t size, size_t *room)
 {
     *room = size;
     if (unlikely(size > SIZE_MOST))
-        return weft__sys_alloc(size);
+        return weft__os_alloc(size);
     uint32_t index = size_index(size);
     struct size_class *class = &sizes[index];
     *room = piece_size(index);
@@ -209,7 +209,7 @@ void *weft__slab_get(size_t size, size_t *room)
 void weft__slab_put(void *piece, size_t room)
 {
     if (unlikely(room > SIZE_MOST)) {
-        weft__sys_free(piece);
+        weft__os_free(piece);
         return;
     }
     struct chunk *chunk = (struct chunk *)(void *)((char *)piece - ((uintptr_t)piece % CHUNK_SIZE));
@@ -254,8 +254,8 @@ void weft__slab_stop(void)
             continue;
         }
         *link = region->next;
-        weft__sys_unmap(region->mapping, region->mapped);
-        weft__sys_free(region);
+        weft__os_unmap(region->mapping, region->mapped);
+        weft__os_free(region);
     }
 }
 

@@ -11,7 +11,7 @@
  *                  ^________________________________________|_______________|____________|
  *                                                get, in this order
  *
- * A stack whose fiber was abandoned (sched/crash.c) goes to none of these: it stays as it is, guard and all, and
+ * A stack whose fiber was abandoned (sched/fiber/crash.c) goes to none of these: it stays as it is, guard and all, and
  * so does its arena, also past shut-down.
  *
  * LIFO everywhere: the stack last used is the next one to be used, since its pages are in the
@@ -54,8 +54,8 @@
 #include <errno.h>
 
 #include "base/assert.h"
-#include "base/lock.h"
-#include "base/sys.h"
+#include "os/lock.h"
+#include "os/os.h"
 
 #if WEFT_ASAN
 #include <sanitizer/asan_interface.h>
@@ -230,7 +230,7 @@ int64_t weft__stack_guards_most(const char *most_mappings)
 static int64_t mprotect_budget(void)
 {
     char text[32] = "";
-    (void)weft__sys_read_file("/proc/sys/vm/max_map_count", text, sizeof text);
+    (void)weft__os_read_file("/proc/sys/vm/max_map_count", text, sizeof text);
     return weft__stack_guards_most(text);
 }
 
@@ -240,7 +240,7 @@ static int guard_by_mprotect(char *memory, size_t size)
         return -EPERM;
     if (atomic_i64_add_relaxed(&mprotect_left, -1) <= 0)
         return -ENOMEM;
-    return weft__sys_guard_mprotect(memory, size);
+    return weft__os_guard_mprotect(memory, size);
 }
 
 /* Why there is no guard; `install` and `mprotect` are what either attempt returned. */
@@ -256,7 +256,7 @@ static void say_unguarded(int install, int mprotect)
     else if (mprotect == -EPERM)
         second = install == -ENOSYS ? "guards are turned off" : "mprotect is turned off";
     else
-        second = weft__sys_strerror(-mprotect);
+        second = weft__os_strerror(-mprotect);
     weft__warn("from now on stacks have no guard: an overflow will not be noticed (%s%s)", first,
                second);
 }
@@ -268,7 +268,7 @@ static void guard(struct stack *stack)
     size_t size = (size_t)1 << stack->guard;
     char *memory = stack->base - size;
     if (guard_kind == STACK_GUARD_INSTALL)
-        install = weft__sys_guard_install(memory, size);
+        install = weft__os_guard_install(memory, size);
     if (install != 0)
         mprotect = guard_by_mprotect(memory, size);
     if (install == 0 || mprotect == 0)
@@ -284,8 +284,8 @@ static void guard_all(struct stack *first, uint32_t count)
     size_t size = (size_t)1 << first->guard;
     if (first->guard == GUARD_WIDE) /* it is there from the beginning */
         return;
-    if (count > 1 && weft__sys_guard_install_many(first->base - size, size + room(first->class),
-                                                  size, count) == 0)
+    if (count > 1 && weft__os_guard_install_many(first->base - size, size + room(first->class),
+                                                 size, count) == 0)
         return;
     for (uint32_t i = 0; i < count; i++)
         guard(&first[i]);
@@ -300,18 +300,18 @@ void weft__stack_start(bool allow_install, bool allow_many, bool allow_mprotect)
     if (!allow_install)
         return;
     size_t size = (size_t)1 << GUARD_LEAST;
-    char *probe = weft__sys_map(2 * size);
+    char *probe = weft__os_map(2 * size);
     if (probe == NULL)
         return;
     /* Emulators accept any advice and do nothing: see whether it worked. */
-    if (weft__sys_guard_install(probe, size) == 0 && !weft__sys_readable(probe)) {
+    if (weft__os_guard_install(probe, size) == 0 && !weft__os_readable(probe)) {
         guard_kind = STACK_GUARD_INSTALL;
         char *second = probe + size;
-        if (allow_many && weft__sys_guard_install_many(second, 0, size, 1) == 0 &&
-            !weft__sys_readable(second))
-            guards_at_once = SYS_GUARDS_MOST;
+        if (allow_many && weft__os_guard_install_many(second, 0, size, 1) == 0 &&
+            !weft__os_readable(second))
+            guards_at_once = OS_GUARDS_MOST;
     }
-    weft__sys_unmap(probe, 2 * size);
+    weft__os_unmap(probe, 2 * size);
 }
 
 enum stack_guard weft__stack_guard_kind(void)
@@ -351,11 +351,11 @@ static char *arena_map(int class, uint8_t guard, uint32_t count)
 {
     size_t below = (size_t)1 << guard, each = below + room(class);
     if (guard != GUARD_WIDE)
-        return weft__sys_map(count * each);
-    char *memory = weft__sys_reserve(count * each);
+        return weft__os_map(count * each);
+    char *memory = weft__os_reserve(count * each);
     for (uint32_t i = 0; memory != NULL && i < count; i++)
-        if (weft__sys_open_reserved(memory + i * each + below, room(class)) != 0) {
-            weft__sys_unmap(memory, count * each);
+        if (weft__os_open_reserved(memory + i * each + below, room(class)) != 0) {
+            weft__os_unmap(memory, count * each);
             return NULL;
         }
     if (memory != NULL)
@@ -366,18 +366,18 @@ static char *arena_map(int class, uint8_t guard, uint32_t count)
 static struct arena *arena_try(struct shelf *shelf, int class, uint8_t guard)
 {
     uint32_t count = choose_count(shelf, class, guard);
-    struct arena *arena = weft__sys_alloc_zeroed(sizeof *arena + count * sizeof arena->stacks[0]);
+    struct arena *arena = weft__os_alloc_zeroed(sizeof *arena + count * sizeof arena->stacks[0]);
     if (arena == NULL)
         return NULL;
     arena->memory = arena_map(class, guard, count);
     if (arena->memory == NULL) {
-        weft__sys_free(arena);
+        weft__os_free(arena);
         return NULL;
     }
     arena->guard = guard;
     arena->size = count * stride(arena, class);
     arena->count = count;
-    weft__sys_no_huge_pages(arena->memory, arena->size);
+    weft__os_no_huge_pages(arena->memory, arena->size);
     arena->next = atomic_ptr_load_relaxed(&shelf->arenas);
     atomic_ptr_store_release(&shelf->arenas, arena); /* pairs with weft__stack_anywhere */
     return arena;
@@ -406,8 +406,8 @@ static void arena_close(struct arena *arena)
     }
     for (uint32_t i = 0; i < arena->carved; i++)
         tell_tools_gone(&arena->stacks[i]);
-    weft__sys_unmap(arena->memory, arena->size);
-    weft__sys_free(arena);
+    weft__os_unmap(arena->memory, arena->size);
+    weft__os_free(arena);
 }
 
 /* The first of up to `most` stacks that follow each other, and how many they are. The shelf is locked. */
@@ -416,7 +416,7 @@ static struct stack *carve(struct shelf *shelf, int class, uint32_t most, uint32
     struct arena *arena = atomic_ptr_load_relaxed(&shelf->arenas);
     if (arena == NULL || arena->carved == arena->count) {
         /* Where the system has just refused, asking again for each of many fibers is no use. */
-        int64_t now = weft__sys_now();
+        int64_t now = weft__os_now();
         if (now < shelf->refused_until)
             return NULL;
         arena = arena_open(shelf, class);
@@ -605,7 +605,7 @@ static bool give_back(struct shelf *shelf)
     lock_release(&shelf->lock);
     atomic_i64_add_relaxed(&trimmable, -(int64_t)count);
     for (struct stack *stack = batch; stack != NULL; stack = stack->next)
-        (void)weft__sys_decommit(weft__stack_low(stack), usable(stack));
+        (void)weft__os_decommit(weft__stack_low(stack), usable(stack));
     lock_acquire(&shelf->lock);
     while (batch != NULL) {
         struct stack *stack = pop(&batch, &count);

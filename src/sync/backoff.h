@@ -8,7 +8,7 @@
 #ifndef WEFT_SYNC_BACKOFF_H
 #define WEFT_SYNC_BACKOFF_H
 
-#include "base/sys.h"
+#include "os/os.h"
 
 enum { BACKOFF_CAP = 16, BACKOFF_ROUNDS = 12, BACKOFF_YIELDS = 8 };
 
@@ -32,9 +32,9 @@ static inline void backoff_wait(struct backoff *backoff)
 {
     backoff_pause(backoff);
     if (backoff->round > BACKOFF_ROUNDS + BACKOFF_YIELDS)
-        weft__sys_sleep_until(weft__sys_now() + BACKOFF_NAP);
+        weft__os_sleep_until(weft__os_now() + BACKOFF_NAP);
     else if (backoff->round > BACKOFF_ROUNDS)
-        weft__sys_yield();
+        weft__os_yield();
 }
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * barrier.c: the barrier: a latch, a count and a list.
+ * membarrier.c: the barrier: a latch, a count and a list.
  *
  * The last to arrive ends the round under the latch: the count goes back to zero, and all in the list
  * are taken out. They belong to this round, even those that it cannot claim any more because their
@@ -13,7 +13,7 @@
 #include <weft/barrier.h>
 
 #include "base/assert.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 #include "sync/guard.h"
 #include "sync/waiters.h"
 

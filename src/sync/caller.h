@@ -6,14 +6,14 @@
 #ifndef WEFT_SYNC_CALLER_H
 #define WEFT_SYNC_CALLER_H
 
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 
 static inline uint64_t caller_id(void)
 {
     struct thread *thread = thread_self();
     if (thread != NULL && thread->fiber != NULL)
         return thread->fiber->id << 1 | 1;
-    return (uint64_t)(uintptr_t)weft__sys_errno_address();
+    return (uint64_t)(uintptr_t)weft__os_errno_address();
 }
 
 #endif

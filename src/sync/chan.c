@@ -9,9 +9,9 @@
  * takes the oldest element and lets the first sender put its own in the place that became free, or,
  * without a ring, takes it straight from that sender's memory.
  *
- * The one who finds a waiter claims it (sched/park.h), does its half of the operation, notes the result
+ * The one who finds a waiter claims it (sched/core/park.h), does its half of the operation, notes the result
  * in its wait, releases the latch, and wakes it. The memory of the wait is on the waiter's stack: it is
- * touched under the latch, or between claim and wake. A compact fiber (sched/compact.h) has it elsewhere, and
+ * touched under the latch, or between claim and wake. A compact fiber (sched/fiber/compact.h) has it elsewhere, and
  * the element with it.
  *
  *     claim fails    the waiter has given up, or another channel of its select was faster: it is taken
@@ -36,7 +36,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "sched/compact.h"
+#include "sched/fiber/compact.h"
 
 /* Elements. */
 
@@ -328,7 +328,7 @@ int weft_chan_make(weft_chan **out, size_t element_size, size_t capacity)
     if (out == NULL || __builtin_mul_overflow(element_size, capacity, &size) ||
         __builtin_add_overflow(size, sizeof(struct weft_chan), &size) || size > PTRDIFF_MAX)
         return -EINVAL;
-    struct weft_chan *chan = weft__sys_alloc(size);
+    struct weft_chan *chan = weft__os_alloc(size);
     if (chan == NULL)
         return -ENOMEM;
     *chan = (struct weft_chan){.element_size = element_size, .capacity = capacity};
@@ -346,7 +346,7 @@ void weft_chan_destroy(weft_chan *chan)
             atomic_ptr_load_relaxed(&chan->receivers.first) != NULL)
             fatal("channel %p is destroyed while somebody waits on it", (void *)chan);
     }
-    weft__sys_free(chan);
+    weft__os_free(chan);
 }
 
 int weft_chan_close(weft_chan *chan)

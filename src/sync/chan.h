@@ -7,8 +7,8 @@
 #include <weft/chan.h>
 #include <weft/select.h>
 
-#include "base/latch.h"
-#include "sched/sched.h"
+#include "os/latch.h"
+#include "sched/core/sched.h"
 
 enum { CHAN_WAITS = 1 };
 

@@ -24,7 +24,7 @@
 #include <weft/cond.h>
 
 #include "base/assert.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 #include "sync/guard.h"
 #include "sync/mutex.h"
 #include "sync/waiters.h"

@@ -1,5 +1,5 @@
 /*
- * context.c: contexts: a tree of cancelers (sched/cancel.h) with deadlines and values.
+ * context.c: contexts: a tree of cancelers (sched/core/cancel.h) with deadlines and values.
  *
  * References. A context is freed when the last of these is gone: the handle, the bonds of fibers
  * and threads, and the contexts opened under it (each holds its parent, for values and for taking
@@ -37,10 +37,10 @@
 #include <string.h>
 #include <weft/timer.h>
 
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 
 struct weft_context {
-    struct canceler canceler; /* first: sched/cancel.h */
+    struct canceler canceler; /* first: sched/core/cancel.h */
     struct lock lock;
     atomic_u32 references;
     weft_context *parent;
@@ -73,7 +73,7 @@ void weft__context_drop(weft_context *context)
         weft_chan_destroy(context->done);
         if (context->owner != NULL)
             context->freed(context->owner);
-        weft__sys_free(context);
+        weft__os_free(context);
         context = parent;
     }
 }
@@ -200,7 +200,7 @@ int weft_context_open(weft_context **out, weft_context *parent, const weft_conte
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    weft_context *context = weft__sys_alloc_zeroed(sizeof *context);
+    weft_context *context = weft__os_alloc_zeroed(sizeof *context);
     if (context == NULL)
         return -ENOMEM;
     context->canceler.hold = hold_canceler;
@@ -216,7 +216,7 @@ int weft_context_open(weft_context **out, weft_context *parent, const weft_conte
         context->deadline = above;
     int error = own ? start_timer(context) : 0;
     if (error != 0) {
-        weft__sys_free(context);
+        weft__os_free(context);
         return error;
     }
     if (parent != NULL)

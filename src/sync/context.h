@@ -6,7 +6,7 @@
 
 #include <weft/context.h>
 
-#include "sched/cancel.h"
+#include "sched/core/cancel.h"
 
 /* One reference more, one less. */
 void weft__context_hold(weft_context *context);

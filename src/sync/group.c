@@ -28,7 +28,7 @@
  *
  * Memberships. A fiber or thread can run a function of a group inside another one: a submitter that
  * runs the task itself, a task that waits for another. They form a list from the inside to the
- * outside. The innermost is in the record of the fiber or thread, since a crash (sched/crash.c)
+ * outside. The innermost is in the record of the fiber or thread, since a crash (sched/fiber/crash.c)
  * reads it when the stack is lost; the others on the stack of the call that nests them. Only its
  * owner looks at it.
  *
@@ -40,9 +40,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sched/compact.h"
-#include "sched/panic.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/compact.h"
+#include "sched/fiber/panic.h"
 #include "sync/context.h"
 #include "sync/group_state.h"
 
@@ -400,7 +400,7 @@ int weft__group_open(weft_group **out, const weft_group_options *options,
     if (out == NULL || options->limit < 0 ||
         memcmp(options->reserved, defaults.reserved, sizeof defaults.reserved) != 0)
         return -EINVAL;
-    weft_group *group = weft__sys_alloc_zeroed(sizeof *group);
+    weft_group *group = weft__os_alloc_zeroed(sizeof *group);
     if (group == NULL)
         return -ENOMEM;
     group->limit = options->limit != 0 ? options->limit : NO_LIMIT;
@@ -414,10 +414,10 @@ int weft__group_open(weft_group **out, const weft_group_options *options,
                                   &(weft_context_options){.timeout = options->timeout});
     if (error != 0) {
         weft__records_free(group);
-        weft__sys_free(group);
+        weft__os_free(group);
         return error;
     }
-    weft__context_own(group->context, group, weft__group_cancelled, weft__sys_free);
+    weft__context_own(group->context, group, weft__group_cancelled, weft__os_free);
     *out = group;
     return 0;
 }

@@ -58,7 +58,7 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
 void weft__group_dropped(weft_group *group, int (*function)(void *), void *arg);
 /* What the user gave, of what a starter was given, for reports; while that has not ended. */
 void weft__group_unwrap(int (**function)(void *), void **arg);
-/* The fiber that ran a function of a group by weft__group_run was abandoned (sched/crash.c);
+/* The fiber that ran a function of a group by weft__group_run was abandoned (sched/fiber/crash.c);
  * known: of the panic, which is the group's from here on. */
 void weft__group_crashed(struct weft_fiber *gone, struct panic *panic, bool known);
 

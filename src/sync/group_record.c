@@ -29,7 +29,7 @@
 
 #include "base/assert.h"
 #include "base/compiler.h"
-#include "base/sys.h"
+#include "os/os.h"
 #include "sync/group_state.h"
 #include "sync/guard.h"
 
@@ -63,7 +63,7 @@ static int grow(weft_group *group, int64_t capacity)
     struct records *records = group->records;
     int chunk = 63 - __builtin_clzll((uint64_t)capacity / CHUNK_FIRST + 1);
     int64_t size = (int64_t)CHUNK_FIRST << chunk;
-    struct member **made = weft__sys_alloc((size_t)size * sizeof(struct member *));
+    struct member **made = weft__os_alloc((size_t)size * sizeof(struct member *));
     if (made == NULL)
         return -ENOMEM;
     guard_acquire(&group->latch);
@@ -73,7 +73,7 @@ static int grow(weft_group *group, int64_t capacity)
         made = NULL;
     }
     guard_release(&group->latch);
-    weft__sys_free(made);
+    weft__os_free(made);
     return 0;
 }
 
@@ -121,7 +121,7 @@ int weft__member_make(struct member **out, weft_group *group, int (*function)(vo
     size_t whole;
     if (__builtin_add_overflow(size, sizeof(struct member), &whole) || whole > PTRDIFF_MAX)
         return -ENOMEM;
-    struct member *member = weft__sys_alloc(whole);
+    struct member *member = weft__os_alloc(whole);
     if (member == NULL)
         return -ENOMEM;
     bool collects = group->records != NULL;
@@ -131,7 +131,7 @@ int weft__member_make(struct member **out, weft_group *group, int (*function)(vo
     if (size != 0)
         memcpy(member->copy, arg, size);
     if (collects && add(group, member) != 0) {
-        weft__sys_free(member);
+        weft__os_free(member);
         return -ENOMEM;
     }
     *out = member;
@@ -142,7 +142,7 @@ void weft__member_drop(struct member *member)
 {
     /* Pairs with itself: the last holder sees what the others did. */
     if (atomic_u32_sub_acq_rel(&member->holders, 1) == 1)
-        weft__sys_free(member);
+        weft__os_free(member);
 }
 
 void weft__member_revoke(weft_group *group, struct member *member)
@@ -179,7 +179,7 @@ void weft__group_unwrap(int (**function)(void *), void **arg)
 
 int weft__records_make(weft_group *group)
 {
-    group->records = weft__sys_alloc_zeroed(sizeof *group->records);
+    group->records = weft__os_alloc_zeroed(sizeof *group->records);
     return group->records != NULL ? 0 : -ENOMEM;
 }
 
@@ -192,8 +192,8 @@ void weft__records_free(weft_group *group)
     for (int64_t i = 0; i < records->count; i++)
         weft__member_drop(*slot(records, i));
     for (int i = 0; i < CHUNKS; i++)
-        weft__sys_free(records->chunks[i]);
-    weft__sys_free(records);
+        weft__os_free(records->chunks[i]);
+    weft__os_free(records);
 }
 
 int64_t weft_group_count(weft_group *group)

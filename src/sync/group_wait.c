@@ -10,7 +10,7 @@
  *
  * A place. Who comes while others are in the line goes to its end. Who gives a place back, or
  * raises the limit, serves those at the head of the line that there is room for: claims each
- * (sched/park.h), counts it as running, and wakes it. Nobody is overtaken, and a place that was
+ * (sched/core/park.h), counts it as running, and wakes it. Nobody is overtaken, and a place that was
  * given to somebody is counted before anybody else can see it. A lower limit needs nothing: it is
  * compared when a place is wanted.
  *
@@ -40,7 +40,7 @@
 #include <weft/chan.h>
 
 #include "base/assert.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 #include "sync/group_state.h"
 #include "sync/guard.h"
 #include "sync/waiters.h"
@@ -193,7 +193,7 @@ static void drop_done(struct done *done)
     /* Pairs with itself: the last holder sees what the other did. */
     if (atomic_u32_sub_acq_rel(&done->holders, 1) == 1) {
         weft_chan_destroy(done->chan);
-        weft__sys_free(done);
+        weft__os_free(done);
     }
 }
 
@@ -295,9 +295,9 @@ int weft_group_wait(weft_group *group, int *error)
 
 static struct done *make_done(void)
 {
-    struct done *done = weft__sys_alloc_zeroed(sizeof *done);
+    struct done *done = weft__os_alloc_zeroed(sizeof *done);
     if (done != NULL && weft_chan_make(&done->chan, 0, 0) != 0) {
-        weft__sys_free(done);
+        weft__os_free(done);
         return NULL;
     }
     return done;
@@ -327,7 +327,7 @@ static bool add_done(weft_group *group, struct done **made)
     if (done == NULL)
         return over;
     weft_chan_destroy(fresh->chan);
-    weft__sys_free(fresh);
+    weft__os_free(fresh);
     *made = done;
     return false;
 }

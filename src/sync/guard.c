@@ -3,7 +3,7 @@
  */
 #include "sync/guard.h"
 
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 #include "sync/backoff.h"
 
 enum { ROUNDS_IN_CHILD = 200 }; /* most of them naps: some milliseconds */

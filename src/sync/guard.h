@@ -1,7 +1,7 @@
 /*
  * guard.h: the latch of an object of this floor, as a plain number in its public struct.
  *
- * Releasing it is the last touch of the object (base/latch.h).
+ * Releasing it is the last touch of the object (os/latch.h).
  *
  * In a forked child it may be held by a thread that is not there any more. Nobody holds one for long:
  * so a child that waits in vain for a while takes it to be forgotten, and goes on.
@@ -12,7 +12,7 @@
 #ifndef WEFT_SYNC_GUARD_H
 #define WEFT_SYNC_GUARD_H
 
-#include "base/latch.h"
+#include "os/latch.h"
 
 void weft__guard_slow(struct latch *latch);
 

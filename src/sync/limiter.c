@@ -60,8 +60,8 @@
 #include <weft/context.h>
 
 #include "base/assert.h"
-#include "sched/compact.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/compact.h"
 #include "sync/guard.h"
 #include "sync/waiters.h"
 
@@ -406,7 +406,7 @@ int weft_limiter_open(weft_limiter **out, const weft_limiter_options *options)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    struct weft_limiter *limiter = weft__sys_alloc_zeroed(sizeof *limiter);
+    struct weft_limiter *limiter = weft__os_alloc_zeroed(sizeof *limiter);
     if (limiter == NULL)
         return -ENOMEM;
     limiter->rate = options->rate;
@@ -446,5 +446,5 @@ void weft_limiter_close(weft_limiter *limiter)
     guard_release(&limiter->latch);
     if (waited_for)
         fatal("a limiter is closed that somebody waits for");
-    weft__sys_free(limiter);
+    weft__os_free(limiter);
 }

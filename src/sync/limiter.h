@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <weft/limiter.h>
 
-#include "sched/park.h"
+#include "sched/core/park.h"
 
 /* One take in line; on the stack of the call that waits, or part of a pool. */
 struct take {

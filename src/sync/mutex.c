@@ -40,7 +40,7 @@
 #include <errno.h>
 
 #include "base/assert.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 #include "sync/backoff.h"
 #include "sync/caller.h"
 #include "sync/order.h"
@@ -156,7 +156,7 @@ static bool several_cpus(void)
     static atomic_u32 known;
     uint32_t cpus = atomic_u32_load_relaxed(&known);
     if (unlikely(cpus == 0)) {
-        int count = weft__sys_affinity_count();
+        int count = weft__os_affinity_count();
         cpus = count > 0 ? (uint32_t)count : 1;
         atomic_u32_store_relaxed(&known, cpus);
     }

@@ -73,9 +73,9 @@
 #include <weft/timer.h>
 
 #include "base/assert.h"
-#include "base/latch.h"
-#include "sched/panic.h"
-#include "sched/sched.h"
+#include "os/latch.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/panic.h"
 
 #define IDLE_PERIOD WEFT_S
 #define OWNER_NAP (20 * WEFT_US) /* a yield does nothing for an owner of lower priority */
@@ -241,7 +241,7 @@ static bool claim_latched(struct shard *shard)
         if (spins < OWNER_SPINS)
             cpu_relax();
         else
-            weft__sys_sleep_until(weft__sys_now() + OWNER_NAP);
+            weft__os_sleep_until(weft__os_now() + OWNER_NAP);
     return true;
 }
 
@@ -318,20 +318,20 @@ static void destruct(void *arg)
 static struct header *allocate(const struct weft_object_pool *pool)
 {
     size_t size = sizeof(struct header) + pool->options.size;
-    return size < LARGE ? weft__sys_alloc_zeroed(size) : weft__sys_map(size);
+    return size < LARGE ? weft__os_alloc_zeroed(size) : weft__os_map(size);
 }
 
 static void release(const struct weft_object_pool *pool, struct header *header)
 {
     size_t size = sizeof(struct header) + pool->options.size;
     if (size < LARGE) {
-        weft__sys_free(header);
+        weft__os_free(header);
         return;
     }
     /* The kernel may refuse to cut a piece out of a mapping that it has joined, if there are too many: then it is the
      * addresses that are lost, not the memory. */
-    (void)weft__sys_decommit(header, size);
-    weft__sys_unmap(header, size);
+    (void)weft__os_decommit(header, size);
+    weft__os_unmap(header, size);
 }
 
 static int make(struct weft_object_pool *pool, void **object)
@@ -446,7 +446,7 @@ int weft_object_pool_open(weft_object_pool **out, const weft_object_pool_options
     uint32_t processors = weft__sched.processor_count;
     uint32_t shard_count = processors + FOREIGN_SHARDS;
     size_t size = sizeof(struct weft_object_pool) + shard_count * sizeof(struct shard);
-    struct weft_object_pool *pool = weft__sys_alloc_aligned(CACHE_LINE, size);
+    struct weft_object_pool *pool = weft__os_alloc_aligned(CACHE_LINE, size);
     if (pool == NULL)
         return -ENOMEM;
     memset(pool, 0, size);
@@ -459,7 +459,7 @@ int weft_object_pool_open(weft_object_pool **out, const weft_object_pool_options
         atomic_u32_store_relaxed(&pool->shards[i].shared, 1);
     error = weft_timer_open(&pool->timer, tick, pool);
     if (error != 0) {
-        weft__sys_free(pool);
+        weft__os_free(pool);
         return error;
     }
     *out = pool;
@@ -498,7 +498,7 @@ int weft_object_pool_close(weft_object_pool *pool)
         sweep(pool);
         destroy_doomed(pool);
     }
-    weft__sys_free(pool);
+    weft__os_free(pool);
     return 0;
 }
 

@@ -16,8 +16,8 @@
 #include <weft/once.h>
 
 #include "base/assert.h"
-#include "sched/panic.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/panic.h"
 #include "sync/backoff.h"
 #include "sync/caller.h"
 #include "sync/waiters.h"

@@ -25,8 +25,8 @@
 #ifdef WEFT_DEBUG
 
 #include "base/assert.h"
-#include "base/lock.h"
-#include "sched/sched.h"
+#include "os/lock.h"
+#include "sched/core/sched.h"
 
 enum { EDGES = 1 << 14, BUCKETS = 1 << 12, HELD = 1 << 15, NONE = 0 };
 
@@ -163,9 +163,9 @@ static uint32_t way(uint32_t from, uint32_t to)
 static void say_edge(const struct held *held, const void *lock, void *site)
 {
     weft__warn("lock %p, taken here:", held->lock);
-    weft__sys_print_address(held->site);
+    weft__os_print_address(held->site);
     weft__warn("was held when lock %p was wanted here:", lock);
-    weft__sys_print_address(site);
+    weft__os_print_address(site);
 }
 
 _Noreturn static void report(const struct held *held, const void *lock, void *site, uint32_t last)
@@ -185,9 +185,9 @@ _Noreturn static void report(const struct held *held, const void *lock, void *si
 _Noreturn static void report_twice(const struct held *held, void *site)
 {
     weft__warn("lock %p, taken here:", held->lock);
-    weft__sys_print_address(held->site);
+    weft__os_print_address(held->site);
     weft__warn("is wanted once more here:");
-    weft__sys_print_address(site);
+    weft__os_print_address(site);
     fatal("a lock is taken by one that has it already: it can wait for itself");
 }
 

@@ -26,7 +26,7 @@
 #include <weft/rwmutex.h>
 
 #include "base/assert.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 #include "sync/caller.h"
 #include "sync/guard.h"
 #include "sync/order.h"

@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "sched/compact.h"
+#include "sched/fiber/compact.h"
 #include "sync/chan.h"
 
 enum { CASES_ON_STACK = 16 };
@@ -308,12 +308,12 @@ static int select_waiting(struct selection *select, int64_t deadline)
         return select_locked(&small, deadline);
     }
     size_t each = sizeof *select->waits + sizeof *select->order;
-    select->waits = weft__sys_alloc((size_t)select->count * each);
+    select->waits = weft__os_alloc((size_t)select->count * each);
     if (select->waits == NULL)
         return -ENOMEM;
     select->order = (int *)(select->waits + select->count);
     int chosen = select_locked(select, deadline);
-    weft__sys_free(select->waits);
+    weft__os_free(select->waits);
     return chosen;
 }
 
@@ -321,7 +321,7 @@ static int select_waiting(struct selection *select, int64_t deadline)
 static uint64_t seed_of_thread(void)
 {
     static atomic_u64 calls;
-    uint64_t x = atomic_u64_add_relaxed(&calls, 0x9e3779b97f4a7c15u) ^ weft__sys_ticks();
+    uint64_t x = atomic_u64_add_relaxed(&calls, 0x9e3779b97f4a7c15u) ^ weft__os_ticks();
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);

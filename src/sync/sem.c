@@ -16,8 +16,8 @@
 #include <weft/fiber.h>
 
 #include "base/assert.h"
-#include "sched/compact.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/compact.h"
 #include "sync/guard.h"
 #include "sync/waiters.h"
 

@@ -6,7 +6,7 @@
 
 #include <weft/sem.h>
 
-#include "sched/park.h"
+#include "sched/core/park.h"
 
 /* One in line; on the stack of the call that waits. */
 struct request {

@@ -9,7 +9,7 @@
 #include <weft/spin.h>
 
 #include "base/assert.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 #include "sync/backoff.h"
 
 enum { ROUNDS_IN_CHILD = 1000 }; /* most of them naps: some tens of milliseconds */

@@ -1,7 +1,7 @@
 /*
  * ticker.c: timers as channels.
  *
- * A ticker is a timer (sched/timer.c), whose function puts the time in a channel that holds one tick;
+ * A ticker is a timer (sched/time/timer.c), whose function puts the time in a channel that holds one tick;
  * a tick that finds it full is dropped.
  *
  * No stale tick. A call of the timer's function that has begun cannot be stopped, and may be of a
@@ -24,7 +24,7 @@
 #include <weft/ticker.h>
 #include <weft/timer.h>
 
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 
 struct weft_ticker {
     weft_mutex mutex;
@@ -74,7 +74,7 @@ int weft_ticker_open(weft_ticker **out, int64_t deadline, int64_t period)
 {
     if (out == NULL || period < 0)
         return -EINVAL;
-    struct weft_ticker *ticker = weft__sys_alloc_zeroed(sizeof *ticker);
+    struct weft_ticker *ticker = weft__os_alloc_zeroed(sizeof *ticker);
     if (ticker == NULL)
         return -ENOMEM;
     int error = weft_chan_make(&ticker->chan, sizeof(int64_t), 1);
@@ -86,7 +86,7 @@ int weft_ticker_open(weft_ticker **out, int64_t deadline, int64_t period)
         return 0;
     }
     weft_chan_destroy(ticker->chan);
-    weft__sys_free(ticker);
+    weft__os_free(ticker);
     return error;
 }
 
@@ -118,6 +118,6 @@ int weft_ticker_close(weft_ticker *ticker)
         return error;
     weft_mutex_destroy(&ticker->mutex);
     weft_chan_destroy(ticker->chan);
-    weft__sys_free(ticker);
+    weft__os_free(ticker);
     return 0;
 }

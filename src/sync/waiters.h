@@ -12,7 +12,7 @@
 #define WEFT_SYNC_WAITERS_H
 
 #include "base/assert.h"
-#include "sched/park.h"
+#include "sched/core/park.h"
 
 static inline bool waiter_listed(const struct waiter *waiter)
 {

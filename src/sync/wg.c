@@ -23,9 +23,9 @@
 #include <weft/wg.h>
 
 #include "base/assert.h"
-#include "sched/compact.h"
-#include "sched/panic.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/compact.h"
+#include "sched/fiber/panic.h"
 #include "sync/backoff.h"
 #include "sync/waiters.h"
 
@@ -139,7 +139,7 @@ struct start {
 static void run(void *arg)
 {
     struct start start = *(struct start *)arg;
-    weft__sys_free(arg);
+    weft__os_free(arg);
     (void)weft__call_safely(start.function, start.arg); /* who waits does not wait for ever */
     weft_wg_done(start.wg);
 }
@@ -161,7 +161,7 @@ int weft_wg_go(weft_wg *wg, void (*function)(void *), void *arg)
         return -EINVAL;
     compact_check(wg, "the wait group of a fiber", "have it in the heap or static");
     compact_check(arg, "the argument of a fiber", "have it in the heap");
-    struct start *start = weft__sys_alloc(sizeof *start);
+    struct start *start = weft__os_alloc(sizeof *start);
     if (start == NULL)
         return -ENOMEM;
     *start = (struct start){wg, function, arg};
@@ -169,7 +169,7 @@ int weft_wg_go(weft_wg *wg, void (*function)(void *), void *arg)
     if (error == 0 && (error = spawn(start, __builtin_return_address(0))) != 0)
         weft_wg_done(wg);
     if (error != 0)
-        weft__sys_free(start);
+        weft__os_free(start);
     return error;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # frame.scenarios: every public function is called in a scenario that each system call fails in
-# (tests/fault/calls_*.c), but for those named here with the reason.
+# (tests/*/calls_fault.c), but for those named here with the reason.
 set -euo pipefail
 export LC_ALL=C
 
@@ -17,7 +17,7 @@ declare -A nothing=(
 mapped=$(sed -e 's|/\*.*\*/||' "$root/src/weft.map" | grep -oE '^ +weft_[a-z0-9_]+' | tr -d ' ' |
     sort -u)
 # Comments do not call; a name before a parenthesis does.
-called=$(sed -e 's|/\*.*\*/||' "$root"/tests/fault/calls_*.c | grep -v '^ \*' |
+called=$(sed -e 's|/\*.*\*/||' "$root"/tests/*/calls_fault.c | grep -v '^ \*' |
     grep -oE '\bweft_[a-z0-9_]+\(' | tr -d '(' | sort -u)
 
 [ -n "$mapped" ] || { echo "no function found in src/weft.map"; exit 1; }
@@ -29,7 +29,7 @@ complain() { # what, names
     failed=1
     sed "s/^/FAILED: $1 /" <<< "$2"
 }
-complain "no scenario in tests\/fault\/calls_*.c calls" \
+complain "no scenario in tests\/*\/calls_fault.c calls" \
     "$(comm -23 <(echo "$mapped") <(sort -u <(echo "$called") <(echo "$excepted")))"
 complain "it has a scenario, and need not be excepted:" \
     "$(comm -12 <(echo "$called") <(echo "$excepted"))"

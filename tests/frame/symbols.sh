@@ -62,7 +62,7 @@ check() { # map, shared library, static library, headers
     same "headers and $(basename "$shared")" "$declared" "$exported"
     same "src/$map and its names in order" "$mapped" "$(sort -u <<< "$mapped")"
 
-    # Debug builds count the program's mutexes: src/base/sys_mutex.c.
+    # Debug builds count the program's mutexes: src/os/linux/mutex_watch.c.
     foreign=$("$nm" -g --defined-only "$static" | awk 'NF == 3 && $3 !~ /^weft_/ &&
         $3 !~ /^pthread_mutex_(lock|trylock|timedlock|unlock)$/ { print $3 }')
     if [ -n "$foreign" ]; then

@@ -3,7 +3,7 @@
 #
 #     unwind.sh LIBRARY      libweft.so; OBJDUMP and READELF may be set
 #
-# tests/unit/unwind.c sees that by running it, on x86-64; this reads it, for each CPU. Looked at are all instructions that follow a
+# tests/arch/unwind.c sees that by running it, on x86-64; this reads it, for each CPU. Looked at are all instructions that follow a
 # load of the stack pointer from anywhere but the frame pointer, as far as the place where the context goes on (which bears a mark
 # for indirect jumps). Not weft__guard_land, of which no instruction has a caller: that is said in its CIE.
 set -euo pipefail

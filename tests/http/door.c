@@ -7,11 +7,11 @@
  */
 #include <weft/weft.h>
 
-#include "base/sys.h"
 #include "descriptors.h"
 #include "http.h"
 #include "http/server.h"
 #include "kernel.h"
+#include "os/os.h"
 
 #define DEAF (50 * WEFT_MS) /* how long a door without descriptors does not ask for more */
 
@@ -452,10 +452,10 @@ static void no_memory_for_a_request(void)
     struct client client = client_open(server);
     char byte;
     AWAIT(stats_of(server).connections == 1);
-    weft__sys_fail(SYS_MAP, 1, true);
+    weft__os_fail(OS_MAP, 1, true);
     client_send(&client, GET("/"));
     struct answer answer = client_answer(&client);
-    weft__sys_fail(SYS_MAP, 0, false);
+    weft__os_fail(OS_MAP, 0, false);
     CHECK_EQ(answer.status, 503);
     CHECK_STR(answer_field(&answer, "Connection"), "close");
     CHECK_STR(answer_field(&answer, "Retry-After"), "1");
@@ -527,10 +527,10 @@ static void no_memory_for_a_server(void)
     int before = open_descriptors();
     uint32_t number = 0, calls, failed = 0;
     do {
-        weft__sys_fail(SYS_ALLOC, ++number, false);
+        weft__os_fail(OS_ALLOC, ++number, false);
         int error = open_and_close();
-        calls = weft__sys_calls(SYS_ALLOC);
-        weft__sys_fail(SYS_ALLOC, 0, false);
+        calls = weft__os_calls(OS_ALLOC);
+        weft__os_fail(OS_ALLOC, 0, false);
         CHECK(error == 0 || error == -ENOMEM);
         failed += error != 0;
         CHECK_EQ(open_descriptors(), before);

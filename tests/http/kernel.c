@@ -11,12 +11,12 @@
 
 #include <weft/weft.h>
 
-#include "base/sys.h"
 #include "descriptors.h"
 #include "http.h"
 #include "http/limit.h"
 #include "http/sys.h"
 #include "kernel.h"
+#include "os/os.h"
 
 FAKE(int, epoll_create1, (int flags), (flags))
 FAKE(int, epoll_wait, (int set, struct epoll_event *events, int most, int timeout),
@@ -168,7 +168,7 @@ static void a_server_without_descriptors(void)
 static void save_coverage(int number)
 {
     (void)number;
-    weft__sys_save_coverage();
+    weft__os_save_coverage();
 }
 
 static void close_limits_in_use(void *arg)

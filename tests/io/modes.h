@@ -26,10 +26,10 @@ static const struct mode *mode;
 /* Whether this kernel lets us have a ring at all. */
 static inline bool ring_is_there(void)
 {
-    struct weft__sys_ring ring;
-    if (weft__sys_ring_open(&ring, 4) != 0)
+    struct weft__os_ring ring;
+    if (weft__os_ring_open(&ring, 4) != 0)
         return false;
-    weft__sys_ring_close(&ring);
+    weft__os_ring_close(&ring);
     return true;
 }
 

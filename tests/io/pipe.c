@@ -130,7 +130,7 @@ static void a_context_ends_a_wait(void)
 static void without_descriptors_there_is_no_pipe(void)
 {
     int poison[2] = {-7, -7};
-    failing_on(SYS_PIPE, 1, false);
+    failing_on(OS_PIPE, 1, false);
     CHECK_EQ(weft_pipe_make(poison), -EMFILE);
     failing_off();
     CHECK_EQ(poison[0], -7);

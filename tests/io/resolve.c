@@ -7,10 +7,10 @@
 #include <netinet/in.h>
 
 #include "base/atomic.h"
-#include "base/sys_io.h"
 #include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "os/os_io.h"
 #include "seeds.h"
 
 static const struct sockaddr_in *as_ipv4(const weft_address *found)
@@ -115,9 +115,9 @@ static void errors(void *arg)
 
 static void errors_are_errnos(void)
 {
-    weft__sys_getaddrinfo_by(fails);
+    weft__os_getaddrinfo_by(fails);
     everywhere(errors);
-    weft__sys_getaddrinfo_by(NULL);
+    weft__os_getaddrinfo_by(NULL);
 }
 
 /* What getaddrinfo may give beside an error. */
@@ -156,9 +156,9 @@ static void odd_answers(void *arg)
 
 static void answers_that_are_none(void)
 {
-    weft__sys_getaddrinfo_by(answers_with);
+    weft__os_getaddrinfo_by(answers_with);
     everywhere(odd_answers);
-    weft__sys_getaddrinfo_by(NULL);
+    weft__os_getaddrinfo_by(NULL);
     CHECK(strcmp(weft_resolve_strerror(INT32_MIN), weft_strerror(INT32_MIN)) == 0);
 }
 
@@ -194,9 +194,9 @@ static void many_answers(void *arg)
 
 static void more_answers_than_fit(void)
 {
-    weft__sys_getaddrinfo_by(answers_many);
+    weft__os_getaddrinfo_by(answers_many);
     everywhere(many_answers);
-    weft__sys_getaddrinfo_by(NULL);
+    weft__os_getaddrinfo_by(NULL);
 }
 
 static void look_up_in_child(void)
@@ -234,7 +234,7 @@ static void let_hang(void)
 {
     atomic_u32_store_release(&may_go_on, 0);
     atomic_u32_store_relaxed(&most_hanging, 0);
-    weft__sys_getaddrinfo_by(hangs);
+    weft__os_getaddrinfo_by(hangs);
 }
 
 static void let_go_on(void)
@@ -242,7 +242,7 @@ static void let_go_on(void)
     atomic_u32_store_release(&may_go_on, 1);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* waits for those that nobody waits for */
     CHECK_EQ(atomic_u32_load_acquire(&hanging), 0);
-    weft__sys_getaddrinfo_by(NULL);
+    weft__os_getaddrinfo_by(NULL);
 }
 
 static void give_up_in_time(void *arg)

@@ -89,7 +89,7 @@ static atomic_u32 bytes;
 /* By the ring: weft_file_read would not send it there. */
 static int64_t read_by_ring(char *byte, int64_t deadline)
 {
-    struct weft__sys_io io = {
+    struct weft__os_io io = {
         .kind = IO_READ, .fd = ends[0], .memory = byte, .length = 1, .offset = -1};
     int64_t result = -1;
     CHECK(weft__ring_run(&io, deadline, &result));
@@ -238,18 +238,18 @@ static void the_watcher_goes_when_nothing_flies(void)
 
 static uint32_t fail_nth;
 static bool fail_on;
-static enum weft__sys_call fail_call;
+static enum weft__os_call fail_call;
 
 static void read_while_failing(void *arg)
 {
     enum { COUNT = 40 };
     (void)arg;
     struct reader *readers = spawn_readers(COUNT);
-    weft__sys_fail(fail_call, fail_nth, fail_on);
+    weft__os_fail(fail_call, fail_nth, fail_on);
     for (int i = 0; i < COUNT; i++)
         while (weft_join_until(readers[i].fiber, weft_after(20 * WEFT_MS)) != 0)
-            weft__sys_fail(fail_call, 0, false); /* one may wait for a stack until then */
-    weft__sys_fail(fail_call, 0, false);
+            weft__os_fail(fail_call, 0, false); /* one may wait for a stack until then */
+    weft__os_fail(fail_call, 0, false);
     for (int i = 0; i < COUNT; i++) {
         CHECK_EQ(readers[i].result, BLOCK);
         check_content(readers[i].memory, BLOCK, (size_t)readers[i].offset);
@@ -259,7 +259,7 @@ static void read_while_failing(void *arg)
 
 static void nothing_is_lost_when_the_kernel_refuses(void)
 {
-    static const enum weft__sys_call calls[] = {SYS_RING, SYS_ALLOC, SYS_MAP, SYS_EPOLL};
+    static const enum weft__os_call calls[] = {OS_RING, OS_ALLOC, OS_MAP, OS_EPOLL};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         for (fail_nth = 1; fail_nth <= 6; fail_nth++)
             for (int on = 0; on < 2; on++) {
@@ -274,12 +274,12 @@ static void open_late(void *arg)
 {
     (void)arg;
     uint64_t operations = weft__ring_operations();
-    weft__sys_fail(SYS_RING, 1, false);
+    weft__os_fail(OS_RING, 1, false);
     check_readers(spawn_readers(1), 1);
     CHECK_EQ(weft__ring_operations() - operations, 0);
     check_readers(spawn_readers(1), 1);
     CHECK_EQ(weft__ring_operations() - operations, 1);
-    weft__sys_fail(SYS_RING, 0, false);
+    weft__os_fail(OS_RING, 0, false);
 }
 
 static void a_ring_may_come_late(void)

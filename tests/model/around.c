@@ -9,11 +9,11 @@
 #include <errno.h>
 
 #include "explore.h"
-#include "sched/compact.h"
-#include "sched/crash.h"
-#include "sched/descriptor.h"
-#include "sched/panic.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/compact.h"
+#include "sched/fiber/crash.h"
+#include "sched/fiber/panic.h"
+#include "sched/poll/descriptor.h"
 
 /* Big enough for what a fiber of a model calls. */
 #ifdef WEFT_COVERAGE /* its frames are larger */
@@ -82,7 +82,7 @@ static void run_start(void *arg)
     (void)start->function(start->arg);
 }
 
-int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), void *arg)
+int weft__os_thread_start(weft__os_thread *thread, void *(*function)(void *), void *arg)
 {
     struct start *start = model_alloc(sizeof *start);
     *start = (struct start){function, arg};
@@ -92,11 +92,11 @@ int weft__sys_thread_start(weft__sys_thread *thread, void *(*function)(void *), 
     return 0;
 }
 
-void weft__sys_thread_begin(void)
+void weft__os_thread_begin(void)
 {
 }
 
-bool weft__sys_thread_join_within(weft__sys_thread thread, int64_t patience)
+bool weft__os_thread_join_within(weft__os_thread thread, int64_t patience)
 {
     (void)thread, (void)patience;
     model_fail("a thread is waited for"); /* none is surplus here */
@@ -107,7 +107,7 @@ void weft__runtime_depart(void)
 {
 }
 
-int weft__sys_thread_clock(void)
+int weft__os_thread_clock(void)
 {
     return -1;
 }
@@ -118,18 +118,18 @@ struct cxx_state *weft__cxx_state(void)
     return &none;
 }
 
-int weft__sys_fault_stack_enter(void **stack)
+int weft__os_fault_stack_enter(void **stack)
 {
     *stack = NULL;
     return 0;
 }
 
-void weft__sys_fault_stack_leave(void *stack)
+void weft__os_fault_stack_leave(void *stack)
 {
     (void)stack;
 }
 
-void weft__sys_exit_now(int status)
+void weft__os_exit_now(int status)
 {
     model_fail("exits with %d", status);
 }
@@ -138,22 +138,22 @@ void weft__sys_exit_now(int status)
 
 static uint32_t event_count;
 
-int weft__sys_epoll_wait_exact(int epoll, struct weft__sys_event *events, int capacity,
-                               int64_t deadline)
+int weft__os_epoll_wait_exact(int epoll, struct weft__os_event *events, int capacity,
+                              int64_t deadline)
 {
     (void)epoll;
     (void)capacity;
     model_call("epoll wait?", &event_count);
     if (event_count == 0 && model_wait("epoll wait", &event_count, deadline != INT64_MAX))
         return 0;
-    events[0] = (struct weft__sys_event){UINT64_MAX, SYS_READABLE}; /* the tag of the eventfd */
+    events[0] = (struct weft__os_event){UINT64_MAX, OS_READABLE}; /* the tag of the eventfd */
     return 1;
 }
 
-int weft__sys_epoll_wait(int epoll, struct weft__sys_event *events, int capacity, bool wait)
+int weft__os_epoll_wait(int epoll, struct weft__os_event *events, int capacity, bool wait)
 {
     (void)wait;
-    return weft__sys_epoll_wait_exact(epoll, events, capacity, INT64_MAX);
+    return weft__os_epoll_wait_exact(epoll, events, capacity, INT64_MAX);
 }
 
 void weft__descriptor_event(uint64_t tag, uint32_t events, struct ready *ready)
@@ -161,21 +161,21 @@ void weft__descriptor_event(uint64_t tag, uint32_t events, struct ready *ready)
     (void)tag, (void)events, (void)ready;
 }
 
-int weft__sys_timerfd_set(int fd, int64_t deadline)
+int weft__os_timerfd_set(int fd, int64_t deadline)
 {
     (void)fd;
     (void)deadline;
     return 0;
 }
 
-void weft__sys_counter_drain(int fd)
+void weft__os_counter_drain(int fd)
 {
     (void)fd;
     model_call("drains the eventfd", &event_count);
     event_count = 0;
 }
 
-void weft__sys_eventfd_signal(int fd)
+void weft__os_eventfd_signal(int fd)
 {
     (void)fd;
     model_call("writes the eventfd", &event_count);
@@ -187,7 +187,7 @@ void weft__sys_eventfd_signal(int fd)
 
 atomic_u32 weft__forked;
 
-/* The assembly names it, for unwinding: see sched/cxx.c. */
+/* The assembly names it, for unwinding: see sched/fiber/cxx.c. */
 void weft__personality(void);
 void weft__personality(void)
 {
@@ -389,12 +389,12 @@ struct processor *weft__compact_home(const struct weft_fiber *fiber)
 /* That of a worker. */
 void *weft__stash(size_t size)
 {
-    return weft__sys_alloc(size);
+    return weft__os_alloc(size);
 }
 
 void weft__unstash(void *memory)
 {
-    weft__sys_free(memory);
+    weft__os_free(memory);
 }
 
 int weft__stash_wait(int64_t deadline)

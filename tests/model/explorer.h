@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "arch/context.h"
+#include "arch/stack_switch.h"
 #include "explore.h"
 
 enum {

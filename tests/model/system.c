@@ -11,10 +11,10 @@
 #include <stdio.h>
 
 #include "base/assert.h"
-#include "base/latch.h"
-#include "base/lock.h"
-#include "base/sys.h"
 #include "explore.h"
+#include "os/latch.h"
+#include "os/lock.h"
+#include "os/os.h"
 
 /* Locks. Weak: a model may bring the real ones. */
 
@@ -49,12 +49,12 @@ static void clock_begin(void)
     clock_looks[model_self() + 1] = 0;
 }
 
-int64_t weft__sys_now(void)
+int64_t weft__os_now(void)
 {
     return 1000000 + CLOCK_STEP * clock_looks[model_self() + 1]++;
 }
 
-int weft__sys_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline)
+int weft__os_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline)
 {
     model_call("futex wait?", word);
     if (word->value != expected)
@@ -63,58 +63,58 @@ int weft__sys_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline)
     return model_wait("futex wait", word, deadline != INT64_MAX) ? -ETIMEDOUT : 0;
 }
 
-void weft__sys_futex_wake(atomic_u32 *word, int count)
+void weft__os_futex_wake(atomic_u32 *word, int count)
 {
     model_call("futex wake", word);
     model_wake("is woken", word, count);
 }
 
-int weft__sys_membarrier_register(void)
+int weft__os_membarrier_register(void)
 {
     return 0;
 }
 
-void weft__sys_membarrier(void)
+void weft__os_membarrier(void)
 {
     model_call("membarrier", NULL);
     model_barrier_all();
 }
 
-void weft__sys_yield(void)
+void weft__os_yield(void)
 {
     model_spin();
 }
 
-void weft__sys_sleep_until(int64_t deadline)
+void weft__os_sleep_until(int64_t deadline)
 {
     (void)deadline;
     model_spin();
 }
 
-int64_t weft__sys_now_coarse(void)
+int64_t weft__os_now_coarse(void)
 {
     return 1000000;
 }
 
 /* Memory. */
 
-void *weft__sys_alloc(size_t size)
+void *weft__os_alloc(size_t size)
 {
     return model_alloc(size);
 }
 
-void *weft__sys_alloc_zeroed(size_t size)
+void *weft__os_alloc_zeroed(size_t size)
 {
     return model_alloc(size);
 }
 
-void *weft__sys_alloc_aligned(size_t alignment, size_t size)
+void *weft__os_alloc_aligned(size_t alignment, size_t size)
 {
     (void)alignment; /* nothing in a model shares lines */
     return model_alloc(size);
 }
 
-void weft__sys_free(void *memory)
+void weft__os_free(void *memory)
 {
     model_free(memory);
 }
@@ -123,7 +123,7 @@ void weft__sys_free(void *memory)
 
 static int errors[CLOCK_THREADS + 1];
 
-int *weft__sys_errno_address(void)
+int *weft__os_errno_address(void)
 {
     return &errors[model_self() + 1];
 }

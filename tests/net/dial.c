@@ -9,9 +9,9 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
-#include "base/sys_io.h"
 #include "descriptors.h"
 #include "net.h"
+#include "os/os_io.h"
 
 /* The resolver. */
 
@@ -393,7 +393,7 @@ static void warm_up(void *unused)
 
 static void begin(void)
 {
-    weft__sys_getaddrinfo_by(answers);
+    weft__os_getaddrinfo_by(answers);
     everywhere(warm_up);
 }
 
@@ -408,6 +408,6 @@ int main(void)
     RUN_PLAIN(refused_ones_are_passed_over, "waits for what the kernel does");
     RUN_PLAIN(a_fixed_port_tries_in_turn, "waits for what the kernel does");
     RUN_PLAIN(few_descriptors_are_enough, "waits for what the kernel does");
-    weft__sys_getaddrinfo_by(NULL);
+    weft__os_getaddrinfo_by(NULL);
     return 0;
 }

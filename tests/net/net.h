@@ -9,7 +9,7 @@
 
 #include "bodies.h"
 #include "everywhere.h"
-#include "sched/descriptor.h"
+#include "sched/poll/descriptor.h"
 
 struct pair {
     weft_conn *near, *far;

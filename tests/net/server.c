@@ -5,7 +5,7 @@
  */
 #include "net.h"
 
-#include "base/sys.h"
+#include "os/os.h"
 #include "seeds.h"
 
 enum { CAPACITY = 4 };
@@ -104,10 +104,10 @@ static void ask(weft_conn *conn, const char *path, const char *status)
 /* From here on attempts to accept are counted; and waits for some. */
 static void await_attempts(uint32_t count)
 {
-    weft__sys_fail(SYS_ACCEPT, UINT32_MAX, false);
-    while (weft__sys_calls(SYS_ACCEPT) < count)
+    weft__os_fail(OS_ACCEPT, UINT32_MAX, false);
+    while (weft__os_calls(OS_ACCEPT) < count)
         weft_yield();
-    weft__sys_fail(SYS_ACCEPT, 0, false);
+    weft__os_fail(OS_ACCEPT, 0, false);
 }
 
 /* Connections that come while there is no descriptor for them are served when there is one. */

@@ -341,8 +341,8 @@ static void a_slow_reader_costs_no_memory(void)
     static char got[100000];
     CHECK_EQ(weft_spawn(&fiber, write_much, pair.near, NULL), 0);
     await_fd_waits(1);
-    weft__sys_fail(SYS_ALLOC, 0, false); /* counts from here on */
-    weft__sys_fail(SYS_MAP, 0, false);
+    weft__os_fail(OS_ALLOC, 0, false); /* counts from here on */
+    weft__os_fail(OS_MAP, 0, false);
     for (int64_t all = (int64_t)64 << 20; all > 0;) {
         size_t size = all < (int64_t)sizeof got ? (size_t)all : sizeof got;
         CHECK_EQ(weft_conn_read_full(pair.far, got, size, WEFT_NEVER), size);
@@ -350,8 +350,8 @@ static void a_slow_reader_costs_no_memory(void)
     }
     CHECK_EQ(weft_join(fiber), 0);
     /* A thread that starts meanwhile needs its record and a stack for signals. */
-    CHECK(weft__sys_calls(SYS_ALLOC) <= 2 * 8);
-    CHECK_EQ(weft__sys_calls(SYS_MAP), 0);
+    CHECK(weft__os_calls(OS_ALLOC) <= 2 * 8);
+    CHECK_EQ(weft__os_calls(OS_MAP), 0);
     pair_close(pair);
 }
 

@@ -3,7 +3,7 @@
  */
 #include "net.h"
 
-#include "base/sys.h"
+#include "os/os.h"
 
 enum { VAIN_READS = 100 };
 
@@ -45,11 +45,11 @@ static void a_read_of_what_is_there_lets_nobody_go_first(void)
 {
     weft_fiber *fiber;
     CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
-    weft__sys_fail(SYS_THREAD, 2, true);
+    weft__os_fail(OS_THREAD, 2, true);
     CHECK_EQ(weft_spawn(&fiber, read_behind_another, NULL, NULL), 0);
     CHECK_EQ(weft_join(fiber), 0);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    weft__sys_fail(SYS_THREAD, 0, false);
+    weft__os_fail(OS_THREAD, 0, false);
 }
 
 int main(void)

@@ -220,10 +220,10 @@ static void a_full_addressee_is_asked_from_time_to_time(void)
         sent = weft_conn_send_to(conn, "x", 1, &to, weft_after(20 * WEFT_MS));
     while (sent == 1);
     CHECK_EQ(sent, -ETIMEDOUT);
-    weft__sys_fail(SYS_WRITE, UINT32_MAX, false); /* only counts */
+    weft__os_fail(OS_WRITE, UINT32_MAX, false); /* only counts */
     CHECK_EQ(weft_conn_send_to(conn, "x", 1, &to, weft_after(200 * WEFT_MS)), -ETIMEDOUT);
-    uint32_t tries = weft__sys_calls(SYS_WRITE);
-    weft__sys_fail(SYS_WRITE, 0, false);
+    uint32_t tries = weft__os_calls(OS_WRITE);
+    weft__os_fail(OS_WRITE, 0, false);
     CHECK(tries <= 100);
     full.conn = conn;
     full.to = to;

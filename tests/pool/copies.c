@@ -2,10 +2,10 @@
  * copies.c: an argument that was copied is the task's own: it stays where it is while the task runs, all who are told of
  * the task may look at it, and nothing of it is left, however the task ends.
  */
-#include "base/sys.h"
 #include "figures.h"
 #include "grouped.h"
 #include "isolates.h"
+#include "os/os.h"
 
 enum { TASKS = 60, PATTERN = 0x5a };
 
@@ -256,12 +256,12 @@ static void offer_late(void *arg)
 static void fails_at(weft_pool *pool, uint32_t nth, weft_submit_options options)
 {
     weft_pool_stats before = pool_stats(pool);
-    int64_t held = weft__sys_live(LIVE_MEMORY);
-    weft__sys_fail(SYS_ALLOC, nth, false);
+    int64_t held = weft__os_live(LIVE_MEMORY);
+    weft__os_fail(OS_ALLOC, nth, false);
     int error = offer(pool, run, options);
-    weft__sys_fail(SYS_ALLOC, 0, false);
+    weft__os_fail(OS_ALLOC, 0, false);
     CHECK_EQ(error, -ENOMEM);
-    CHECK_EQ(weft__sys_live(LIVE_MEMORY), held);
+    CHECK_EQ(weft__os_live(LIVE_MEMORY), held);
     weft_pool_stats after = pool_stats(pool);
     CHECK_EQ(memcmp(&before, &after, sizeof before), 0);
 }
@@ -284,10 +284,10 @@ static void has_no_memory(void *arg)
     struct late late = {pool, 1};
     CHECK_EQ(weft_spawn(&fiber, offer_late, &late, NULL), 0);
     await_blocked(pool, 1);
-    weft__sys_fail(SYS_ALLOC, 1, true);
+    weft__os_fail(OS_ALLOC, 1, true);
     CHECK_EQ(weft_pool_tune(pool, 2), 0);
     CHECK_EQ(weft_join(fiber), 0);
-    weft__sys_fail(SYS_ALLOC, 0, false);
+    weft__os_fail(OS_ALLOC, 0, false);
     CHECK_EQ(late.error, 0);
     CHECK_EQ(pool_stats(pool).submitted, 7);
     CHECK_EQ(weft_pool_resume(pool), 0);
@@ -306,8 +306,8 @@ static void leaves_nothing_if(bool alone, void (*body)(void *))
             else
                 on_processors(i > 0 ? 2 : 1, body, NULL);
             if (i > 1)
-                CHECK_EQ(weft__sys_live(LIVE_MEMORY), held);
-            held = weft__sys_live(LIVE_MEMORY);
+                CHECK_EQ(weft__os_live(LIVE_MEMORY), held);
+            held = weft__os_live(LIVE_MEMORY);
         }
     }
 }
@@ -354,9 +354,9 @@ static void crashes(void *copied)
 static int64_t left_by_crashes(void *copied)
 {
     on_processors(1, crashes, copied);
-    int64_t held = weft__sys_live(LIVE_MEMORY);
+    int64_t held = weft__os_live(LIVE_MEMORY);
     on_processors(1, crashes, copied);
-    return weft__sys_live(LIVE_MEMORY) - held;
+    return weft__os_live(LIVE_MEMORY) - held;
 }
 
 static void nothing_is_left_of_one_that_crashed(void)
@@ -369,7 +369,7 @@ static void nothing_is_left_of_one_that_crashed(void)
 
 int main(void)
 {
-    weft__sys_live_count();
+    weft__os_live_count();
     RUN_PLAIN(nothing_is_left_of_one_that_ran, "stops or configures the runtime");
     RUN_PLAIN(nothing_is_left_of_one_that_did_not, "stops or configures the runtime");
     RUN_PLAIN(nothing_is_left_of_one_that_crashed, "stops or configures the runtime");

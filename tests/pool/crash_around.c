@@ -7,8 +7,8 @@
 #include <signal.h>
 
 #include "isolates.h"
-#include "sched/compact.h"
-#include "sched/sched.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/compact.h"
 
 /* Many, among others; submitters that wait are served. */
 

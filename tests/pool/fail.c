@@ -91,7 +91,7 @@ static void *reopen_there(void *arg)
 
 static void reopen_failing(void)
 {
-    enum weft__sys_call call = failing.call;
+    enum weft__os_call call = failing.call;
     uint32_t nth = failing.nth;
     bool persistent = failing.persistent;
     failing_off();
@@ -135,7 +135,7 @@ static void scene_task(void *arg)
 static struct {
     weft_pool *pool;
     uint32_t admitted;
-    enum weft__sys_call call;
+    enum weft__os_call call;
     uint32_t nth;
     bool persistent;
 } act;
@@ -219,7 +219,7 @@ static void starve(void *arg)
     weft_pool *pool = pool_open((weft_pool_options){.capacity = 5, .queue = 20});
     (void)arg;
     atomic_u32_store_relaxed(&ran, 0);
-    failing_on(SYS_ALLOC, 1, true);
+    failing_on(OS_ALLOC, 1, true);
     for (int i = 0; i < 10; i++) {
         int result = weft_pool_submit(pool, count_task, &ran);
         CHECK(result == 0 || result == -ENOMEM);
@@ -354,7 +354,7 @@ static void who_waits_hears_of_it_too(void)
     struct body body = {.function = submitter_main, .arg = &own};
     body_start(&body);
     await_blocked(pool, 1);
-    failing_on(SYS_ALLOC, 1, true);
+    failing_on(OS_ALLOC, 1, true);
     gate_open(&gate);
     await(&own.returned, 1);
     failing_off();

@@ -6,10 +6,10 @@
 #include <weft/pools.h>
 #include <weft/task.h>
 
-#include "base/sys.h"
 #include "emulated.h"
 #include "faults.h"
 #include "figures.h"
+#include "os/os.h"
 #include "seeds.h"
 
 static pid_t parent;

@@ -4,8 +4,8 @@
  */
 #include <weft/weft.h>
 
-#include "base/sys.h"
 #include "figures.h"
+#include "os/os.h"
 #include "seeds.h"
 
 static int pass_gate(void *gate)
@@ -347,14 +347,14 @@ static int turn_around(void *arg)
 {
     for (int64_t i = 0; i < loop.turns; i++) {
         if (i == loop.turns / 10)
-            loop.before = weft__sys_live(LIVE_MEMORY);
+            loop.before = weft__os_live(LIVE_MEMORY);
         CHECK_EQ(end_task(start_task(loop.pool, nothing, (void *)(intptr_t)7)), 7);
         weft_pool_stats stats = pool_stats(loop.pool);
         CHECK_EQ(stats.queued + stats.starting, 0);
         CHECK_EQ(stats.lending, 0);
         CHECK_EQ(stats.running, 1); /* what was waited for has left */
     }
-    loop.after = weft__sys_live(LIVE_MEMORY);
+    loop.after = weft__os_live(LIVE_MEMORY);
     (void)arg;
     return 0;
 }
@@ -362,7 +362,7 @@ static int turn_around(void *arg)
 static void a_loop_of_waits_grows_nothing(void)
 {
     static const int policies[] = {WEFT_BLOCK, WEFT_REJECT};
-    weft__sys_live_count();
+    weft__os_live_count();
     for (int i = 0; i < 2; i++) {
         loop.turns = test_scale(10000);
         loop.pool =

@@ -4,8 +4,8 @@
  */
 #include <weft/task.h>
 
-#include "base/sys.h"
 #include "figures.h"
+#include "os/os.h"
 #include "pool/queue.h"
 #include "seeds.h"
 
@@ -241,9 +241,9 @@ static void pause_first(void *arg)
         atomic_u32_add_seq_cst(&after_pause, 1);
         return;
     }
-    weft__sys_fail(SYS_ALLOC, 1, true);
+    weft__os_fail(OS_ALLOC, 1, true);
     CHECK_EQ(weft_pool_pause(paused), 0);
-    weft__sys_fail(SYS_ALLOC, 0, false);
+    weft__os_fail(OS_ALLOC, 0, false);
 }
 
 static void paused_between_two(void *arg)
@@ -281,9 +281,9 @@ static void tune_at_last(void *arg)
     (void)arg;
     if (atomic_u32_add_seq_cst(&tuned.begun, 1) != TUNES)
         return;
-    weft__sys_fail(SYS_ALLOC, 1, true);
+    weft__os_fail(OS_ALLOC, 1, true);
     CHECK_EQ(weft_pool_tune(tuned.pool, 1), 0);
-    weft__sys_fail(SYS_ALLOC, 0, false);
+    weft__os_fail(OS_ALLOC, 0, false);
 }
 
 static void tuned_between_two(void *arg)

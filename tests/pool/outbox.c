@@ -192,7 +192,7 @@ static void submit_without_memory(void *arg)
             submit_counts(pool, &ran, 1);
             (void)pool_stats(pool); /* closes it */
             CHECK((pool->shards[0].outbox == NULL) == (round == 0));
-            failing_on(SYS_ALLOC, round == 0 ? nth : 1, false);
+            failing_on(OS_ALLOC, round == 0 ? nth : 1, false);
             CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
             failing_off();
             CHECK(failing.calls >= 1 && !outbox_is_open(pool));

@@ -1,5 +1,5 @@
 /*
- * timers.c: timers that are started, restarted, stopped and closed at random, and tickers.
+ * firing.c: timers that are started, restarted, stopped and closed at random, and tickers.
  *
  * Each start of a timer that runs once ends in one call, or in one result 1 of a stop or a new start. The
  * ids of a timer's starts are settled when it is closed, by how many were called and how many prevented.

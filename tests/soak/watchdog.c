@@ -10,7 +10,7 @@
 
 #include <time.h>
 
-#include "sched/sched.h"
+#include "sched/core/sched.h"
 
 enum { PATIENCE = 30, PATIENCE_WHEN_SLOW = 300, NAMED = 10 };
 

@@ -1,5 +1,5 @@
 /*
- * idle.pml: the protocol of sched/idle.c, alone: nothing that is ready is forgotten.
+ * idle.pml: the protocol of sched/core/idle.c, alone: nothing that is ready is forgotten.
  *
  * Machines search, retire and sleep; readiers publish a task each and look for idle processors. A task may
  * block its machine for good, which then keeps its processor: nobody else can be relied on to come by. There are

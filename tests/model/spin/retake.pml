@@ -1,5 +1,5 @@
 /*
- * retake.pml: how a processor is taken from a machine that does not come back (sched/handoff.c).
+ * retake.pml: how a processor is taken from a machine that does not come back (sched/core/handoff.c).
  *
  * T runs user code and enters the runtime now and then; the monitor claims T, and if T is outside gives the
  * processor to another machine M, and T finds GONE in its attention word; a thief claims T in the same way,

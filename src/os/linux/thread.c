@@ -1,0 +1,255 @@
+/*
+ * thread.c: the clock, futexes, threads, fork, membarrier.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "os/linux/seam.h"
+#include "os/os_fault.h"
+
+static struct timespec to_timespec(int64_t time)
+{
+    return (struct timespec){.tv_sec = time / 1000000000, .tv_nsec = time % 1000000000};
+}
+
+int64_t weft__os_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t weft__os_now_coarse(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+long weft__os_exact_begin(void)
+{
+    long slack = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+    if (slack > 1)
+        prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    return slack;
+}
+
+void weft__os_exact_end(long slack)
+{
+    if (slack > 1) /* 0 would set the default */
+        prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0UL, 0UL, 0UL);
+}
+
+void weft__os_sleep_until(int64_t deadline)
+{
+    KEEP_ERRNO;
+    struct timespec until = to_timespec(deadline < 0 ? 0 : deadline);
+    long slack = weft__os_exact_begin();
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        continue;
+    weft__os_exact_end(slack);
+}
+
+void weft__os_yield(void)
+{
+    KEEP_ERRNO;
+    sched_yield();
+}
+
+int weft__os_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline)
+{
+    KEEP_ERRNO;
+    bool timed = deadline != INT64_MAX;
+    struct timespec until = to_timespec(deadline < 0 ? 0 : deadline);
+    long slack = timed ? weft__os_exact_begin() : 0;
+    /* FUTEX_WAIT_BITSET takes an absolute time on the monotonic clock. */
+    long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
+                          timed ? &until : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
+    int error = result == 0 ? 0 : weft__os_error();
+    weft__os_exact_end(slack);
+    return error == -EINTR ? 0 : error;
+}
+
+void weft__os_futex_wake(atomic_u32 *word, int count)
+{
+    KEEP_ERRNO;
+    syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
+}
+
+static sigset_t machine_mask; /* written while no machine exists */
+
+void weft__os_threads_inherit(void)
+{
+    pthread_sigmask(SIG_SETMASK, NULL, &machine_mask);
+}
+
+const sigset_t *weft__os_machine_mask(void)
+{
+    return &machine_mask;
+}
+
+void weft__os_thread_begin(void)
+{
+    pthread_sigmask(SIG_SETMASK, &machine_mask, NULL);
+    pthread_setname_np(pthread_self(), "weft");
+}
+
+void weft__os_thread_begin_quiet(const char *name)
+{
+    pthread_setname_np(pthread_self(), name); /* it was started with all signals blocked */
+}
+
+int weft__os_thread_clock(void)
+{
+    clockid_t clock;
+    return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? (int)clock : -1;
+}
+
+int64_t weft__os_thread_time(int clock)
+{
+    KEEP_ERRNO;
+    struct timespec used;
+    if (clock == -1 || clock_gettime((clockid_t)clock, &used) != 0)
+        return -1;
+    return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+int weft__os_thread_start(weft__os_thread *thread, void *(*function)(void *), void *arg)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(OS_THREAD))
+        return -EAGAIN;
+    /* The new thread begins with the mask of this one, which may be anyone's: all is blocked until it
+     * has set its own. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t handle;
+    int error = pthread_create(&handle, NULL, function, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return -error;
+    *thread = (weft__os_thread)handle; /* a number in glibc, a pointer in musl */
+    return 0;
+}
+
+void weft__os_thread_join(weft__os_thread thread)
+{
+    pthread_join((pthread_t)thread, NULL);
+}
+
+bool weft__os_thread_join_within(weft__os_thread thread, int64_t patience)
+{
+    if (pthread_equal((pthread_t)thread, pthread_self()))
+        return pthread_detach((pthread_t)thread) == 0;
+    if (patience <= 0)
+        return pthread_tryjoin_np((pthread_t)thread, NULL) == 0;
+    /* By the clock on the wall, the only one that every libc has for this: a step of it makes the wait
+     * shorter or longer. */
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct timespec until = to_timespec((int64_t)now.tv_sec * 1000000000 + now.tv_nsec + patience);
+    return pthread_timedjoin_np((pthread_t)thread, NULL, &until) == 0;
+}
+
+noinline int *weft__os_errno_address(void)
+{
+    return &errno;
+}
+
+noinline int weft__os_error(void)
+{
+    return -errno;
+}
+
+void weft__os_thread_stack(const void **low, size_t *size)
+{
+    pthread_attr_t attributes;
+    void *lowest;
+    must(pthread_getattr_np(pthread_self(), &attributes) == 0);
+    pthread_attr_getstack(&attributes, &lowest, size);
+    pthread_attr_destroy(&attributes);
+    *low = lowest;
+}
+
+/* At thread exit. The value of the key is the argument; one function serves the process. */
+static atomic_u32 exit_key; /* the key, and one more; 0: there is none yet */
+static atomic_ptr exit_function;
+
+static void at_exit(void *arg)
+{
+    void (*function)(void *) = (void (*)(void *))(uintptr_t)atomic_ptr_load_acquire(&exit_function);
+    function(arg);
+}
+
+/* If there is none to be had now, there may be one later. Of several who make one, one's is taken: no lock, since
+ * a fork could leave it locked in the child. */
+static int make_exit_key(void)
+{
+    pthread_key_t key;
+    uint32_t none = 0;
+    int error = weft__failure_due(OS_REGISTER) ? EAGAIN : pthread_key_create(&key, at_exit);
+    if (error == 0 && !atomic_u32_cas_acq_rel(&exit_key, &none, key + 1))
+        pthread_key_delete(key);
+    return -error;
+}
+
+int weft__os_thread_at_exit(void (*function)(void *), void *arg)
+{
+    KEEP_ERRNO;
+    atomic_ptr_store_release(&exit_function, (void *)(uintptr_t)function); /* pairs with at_exit */
+    int error = atomic_u32_load_acquire(&exit_key) != 0 ? 0 : make_exit_key();
+    if (error != 0)
+        return error;
+    return weft__failure_due(OS_REGISTER)
+               ? -ENOMEM
+               : -pthread_setspecific(atomic_u32_load_acquire(&exit_key) - 1, arg);
+}
+
+void weft__os_thread_at_exit_cancel(void)
+{
+    uint32_t key = atomic_u32_load_acquire(&exit_key);
+    if (key != 0)
+        pthread_setspecific(key - 1, NULL);
+}
+
+int weft__os_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
+{
+    return -pthread_atfork(before, in_parent, in_child);
+}
+
+int weft__os_membarrier_register(void)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(OS_REGISTER))
+        return -EPERM; /* as a filter says */
+    long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+    if (offered < 0)
+        return weft__os_error();
+    if (!(offered & MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+        return -ENOSYS;
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)
+        return weft__os_error();
+    return 0;
+}
+
+void weft__os_membarrier(void)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(OS_BARRIER))
+        sched_yield(); /* as below, for one moment */
+    while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
+        must(weft__os_error() == -ENOMEM); /* the kernel's own, for a moment */
+        sched_yield();
+    }
+}

@@ -1,0 +1,267 @@
+/*
+ * deadlock.c: notices that nobody will ever wake anybody, says who waits for what, and aborts.
+ *
+ * Nobody can go on if all of this holds at one moment:
+ *   1. every machine is idle: no fiber runs or is ready, none waits for a stack;
+ *   2. no timer is armed, and nobody waits for a descriptor;
+ *   3. every other thread of the process waits in weft, without a deadline and not woken yet.
+ * Signal handlers do not count: they may not call weft.
+ *
+ * The watcher asks when it is about to sleep without an end, and a thread that begins to wait while
+ * all machines are idle pokes it to ask again. (The thread lists itself, barrier_light, looks for idle
+ * processors; the machine shows itself idle, barrier_heavy, looks at the list: the later one of them
+ * sees the other.)
+ *
+ * One moment. Machines leave the idle list under the scheduler's lock and count that in `wakes`:
+ *
+ *     all idle, wakes = n                nobody but foreign threads can act
+ *     threads of the process = t         one that acts later than this is in t
+ *     those listed, unclaimed = t - machines
+ *     all idle, queues empty, no timer, wakes = n still
+ *
+ * If the last holds no machine ran in between. A thread that woke somebody before it listed itself has
+ * changed what the last line looks at; one that is not listed, or woken, makes the numbers differ. So
+ * this never cries wolf. It says nothing where there is no /proc, and while a thread exists that does not
+ * wait in weft: that one might wake somebody. (So also for ever after main was left by pthread_exit, whose
+ * remains count as a thread.) Nobody tells when such a thread ends: while others wait in weft, the watcher
+ * asks again now and then.
+ *
+ * Lock order: that of the waits, then the scheduler's or the depot's.
+ *
+ * Each parked fiber is resumed for a moment to print its own backtrace (switch.h): it has one only from
+ * its own stack. That of a compact one is put in place for it, and nobody is busy with its hot stack, since nobody
+ * runs.
+ */
+#include <stdio.h>
+
+#include "sched/core/sched.h"
+#include "sched/core/switch.h"
+#include "sched/fiber/compact.h"
+#include "sched/poll/descriptor.h"
+
+enum { SHOWN_MOST = 1000 };
+
+#define LOOK_AGAIN_FIRST WEFT_S
+#define LOOK_AGAIN_MOST (64 * WEFT_S)
+
+static struct {
+    struct lock lock;
+    struct thread_wait *first;
+} waits;
+
+void weft__thread_waits(struct thread_wait *wait)
+{
+    wait->since = weft__os_now();
+    lock_acquire(&waits.lock);
+    wait->next = waits.first;
+    wait->link = &waits.first;
+    if (wait->next != NULL)
+        wait->next->link = &wait->next;
+    waits.first = wait;
+    lock_release(&waits.lock);
+    /* Pairs with the start. A machine that looked at the list before this was in it has had the lock
+     * before, so it is seen that the runtime runs. */
+    if (!atomic_u32_load_acquire(&weft__runtime_running))
+        return;
+    barrier_light();
+    weft__deadlock_ask();
+}
+
+void weft__deadlock_ask(void)
+{
+    if (weft__sched.deadlock_check &&
+        atomic_u32_load_relaxed(&weft__sched.idle_count) == weft__sched.processor_count &&
+        weft__timers_next() == WHEEL_EMPTY)
+        weft__poller_wake();
+}
+
+void weft__thread_waits_no_more(struct thread_wait *wait)
+{
+    lock_acquire(&waits.lock);
+    *wait->link = wait->next;
+    if (wait->next != NULL)
+        wait->next->link = wait->link;
+    lock_release(&waits.lock);
+}
+
+void weft__thread_waits_fork(enum fork_step step)
+{
+    if (step == FORK_BEFORE) {
+        lock_acquire(&waits.lock);
+        return;
+    }
+    if (step == FORK_CHILD)
+        waits.first = NULL; /* threads of the parent */
+    lock_release(&waits.lock);
+}
+
+/* Threads of weft's own, if all machines are idle and nothing is ready or will be by itself; else 0. */
+static uint32_t idle_machines(uint32_t *wakes)
+{
+    bool idle = true;
+    lock_acquire(&weft__sched.lock);
+    uint32_t machines = weft__monitor_threads();
+    for (struct machine *machine = weft__sched.machines; machine != NULL; machine = machine->next) {
+        machines++;
+        idle &= machine->idle;
+    }
+    *wakes = weft__sched.wakes;
+    idle &= atomic_u32_load_relaxed(&weft__sched.idle_count) == weft__sched.processor_count &&
+            !(atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_TIMED) &&
+            !atomic_u32_load_relaxed(&weft__sched.stopping);
+    lock_release(&weft__sched.lock);
+    idle &= weft__idle_queues_empty() && weft__timers_next() == WHEEL_EMPTY &&
+            weft__descriptor_waits() == 0;
+    return idle ? machines : 0;
+}
+
+/* Under the lock of the waits: how many threads wait and are not woken; 0 if any is. */
+static uint32_t threads_stuck(bool *draining)
+{
+    uint32_t stuck = 0;
+    *draining = false;
+    for (struct thread_wait *wait = waits.first; wait != NULL; wait = wait->next) {
+        if (wait->waiter == NULL)
+            *draining = true;
+        else if (atomic_u32_load_acquire(&wait->waiter->state) >= WAITER_CLAIMED)
+            return 0;
+        stuck++;
+    }
+    return stuck;
+}
+
+static void count_parked(struct weft_fiber *fiber, void *context)
+{
+    (void)fiber;
+    ++*(uint64_t *)context;
+}
+
+noinline void weft__deadlock_show(struct machine *machine)
+{
+    struct weft_fiber *fiber = machine->thread.fiber;
+    weft__os_print_backtrace();
+    switch_to_machine(machine, fiber, false);
+    must(!"a fiber was resumed that has shown its frames");
+}
+
+static void show_wait(const char *who, enum wait_what what, void *object, int64_t since)
+{
+    char where[32] = "";
+    double seconds = (double)(weft__os_now() - since) / (double)WEFT_S;
+    if (object != NULL && what != WAIT_SELECT &&
+        what != WAIT_JOIN) /* an address that says nothing */
+        snprintf(where, sizeof where, " %p", object);
+    weft__warn("%s %s%s, for %.1f s", who, weft__wait_text(what), where, seconds);
+}
+
+/* Has the fiber print its backtrace. */
+static void show_frames(struct weft_fiber *fiber)
+{
+    struct machine *machine = (struct machine *)thread_self();
+    struct hot *hot = NULL;
+    bool starves;
+    if (fiber->compact &&
+        (hot = weft__compact_enter(&weft__sched.processors[0], fiber, &starves)) == NULL)
+        return; /* no memory for the frames of another that are there */
+    machine->thread.fiber = fiber;
+    machine->parked = fiber;
+    switch_to_fiber(machine, fiber);
+    machine->thread.fiber = NULL;
+    if (hot != NULL)
+        weft__compact_leave(hot, fiber, ACTION_PARK);
+}
+
+static void show_fiber(struct weft_fiber *fiber, void *context)
+{
+    static const char spawned[] = "weft:   spawned at ", calls[] = "weft:   and waits in\n";
+    uint64_t *left = context;
+    if (*left == 0)
+        return;
+    --*left;
+    char who[96];
+    int64_t now = weft__os_now() >> STAMP_SHIFT;
+    int64_t age = (int64_t)(uint32_t)((uint32_t)now - fiber->parked_at);
+    const char *name = weft_fiber_name(fiber);
+    snprintf(who, sizeof who, *name != '\0' ? "fiber %llu \"%s\"" : "fiber %llu",
+             (unsigned long long)fiber->id, name);
+    show_wait(who, fiber->waiter.what, fiber->object, (now - age) << STAMP_SHIFT);
+    weft__os_write_stderr(spawned, sizeof spawned - 1);
+    weft__os_print_address(fiber->spawn_site);
+    weft__os_write_stderr(calls, sizeof calls - 1);
+    show_frames(fiber);
+}
+
+_Noreturn static void report(uint64_t parked, uint32_t threads)
+{
+    weft__warn(
+        "deadlock: nothing is left that could wake one of those who wait (fibers: %llu, threads: "
+        "%u)",
+        (unsigned long long)parked, threads);
+    uint64_t left = SHOWN_MOST;
+    weft__fiber_each_parked(show_fiber, &left);
+    if (parked > SHOWN_MOST)
+        weft__warn("and %llu fibers more", (unsigned long long)(parked - SHOWN_MOST));
+    for (struct thread_wait *wait = waits.first; wait != NULL; wait = wait->next)
+        if (wait->waiter != NULL)
+            show_wait("a thread", wait->waiter->what, wait->object, wait->since);
+        else
+            weft__warn("a thread is in weft_shutdown");
+    if (seeded())
+        fatal("aborting: the test run cannot end");
+    fatal("aborting; WEFT_DEADLOCK_CHECK=0 or weft_config.no_deadlock_check waits on instead");
+}
+
+/* Those of the process; in a test run without those that have nothing to do with it. (These are counted last: one that
+ * ends in between makes too many of the others, never too few.) */
+static uint32_t threads_that_count(void)
+{
+    uint32_t all = weft__os_thread_count();
+    if (!seeded())
+        return all;
+    uint32_t strangers = weft__seeded_strangers();
+    return all > strangers ? all - strangers : 0;
+}
+
+/* Looks at the threads, with the machines idle since `wakes`; true if one that could act is there. */
+static bool look(uint32_t wakes)
+{
+    uint32_t wakes_then;
+    bool draining;
+    uint64_t parked = 0;
+    uint32_t known = weft__foreign_count();
+    lock_acquire(&waits.lock);
+    /* Spares asking the kernel if a thread that weft knows of does not wait. */
+    bool possible = seeded() || known <= threads_stuck(&draining);
+    uint32_t all = possible ? threads_that_count() : 0;
+    uint32_t stuck = threads_stuck(&draining);
+    uint32_t machines = idle_machines(&wakes_then);
+    /* There is always a thread that is not weft's own: if none of them is stuck the count is wrong. */
+    if (all != 0 && machines != 0 && wakes == wakes_then && stuck != 0 && all == machines + stuck) {
+        weft__fiber_each_parked(count_parked, &parked);
+        if (parked > 0 || !draining)
+            report(parked, stuck);
+        if (seeded() && weft__fiber_alive() > 0)
+            fatal("a timer was left open: the test run cannot end");
+    }
+    bool again = waits.first != NULL && machines != 0 && (!possible || all > machines + stuck);
+    lock_release(&waits.lock);
+    return again;
+}
+
+int64_t weft__deadlock_check(void)
+{
+    static int64_t pause, again; /* the watcher's */
+    uint32_t wakes;
+    if (idle_machines(&wakes) == 0 || !look(wakes)) {
+        pause = 0;
+        /* A thread whose wait for a descriptor is over tells nobody. */
+        return weft__descriptor_thread_waits() ? weft__os_now() + LOOK_AGAIN_MOST : WEFT_NEVER;
+    }
+    int64_t now = weft__os_now();
+    if (pause == 0)
+        pause = LOOK_AGAIN_FIRST;
+    else if (now >= again && pause < LOOK_AGAIN_MOST)
+        pause *= 2;
+    again = now + pause;
+    return again;
+}

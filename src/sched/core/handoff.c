@@ -1,0 +1,213 @@
+/*
+ * handoff.c: a processor leaves a machine that is stuck in C code, and the way back.
+ *
+ *                     monitor retakes, or the fiber says so
+ *     machine with a ------------------------------------> machine without one, outside the runtime:
+ *     processor                                            the fiber runs on in C code
+ *         ^                                                    |
+ *         |  an idle processor                                 | it calls weft (runtime_enter)
+ *         +----------------------------------------------------+
+ *         ^                                                    | none is idle
+ *         |  any processor, from the inject queue              v
+ *         +------- the fiber, on any machine <------- fiber in the inject queue; its machine is idle
+ *
+ * The processor goes to a machine that is idle, or to a new thread, together with its ring, its timers and
+ * its stocks. The machine that lost it keeps the fiber that it runs and nothing else: it must not touch any
+ * processor before it has one again. It learns of the loss from the bit GONE in its own attention word, which
+ * each entry into the runtime looks at anyway; so the common way costs nothing. thread.processor is written by
+ * the machine itself only.
+ *
+ * Retaking is a claim (steal.c) that is not given back:
+ *
+ *     monitor                                     owner
+ *     attention |= CLAIMED                        inside = 1
+ *     barrier_heavy                               barrier_light
+ *     owner->inside: give the claim back          attention & CLAIMED: wait
+ *     the turn has changed: give the claim back
+ *     processor->owner = NULL
+ *     give it to a machine                        (that one runs already)
+ *     attention: CLAIMED becomes GONE             GONE: has no processor
+ *
+ * No machine to be had (no thread, no memory, as many as there may be): the claim is given back with nothing
+ * changed, and tried again later. The owner that comes back meanwhile waits for the few microseconds that a
+ * new thread takes.
+ *
+ * A fiber that gives its processor up by itself does the same from inside the runtime, where nobody else
+ * claims it. If nothing waits on the processor it goes to the idle list without a machine, and somebody is
+ * woken only if there is something to do or nobody watches (idle.c).
+ *
+ * The way back through the inject queue is a switch like a yield: errno goes with the fiber, and so does the
+ * count of spin locks that it holds, which is kept by thread. No lock of weft's is ever held on entry.
+ *
+ * Rejected: letting the machine that comes back wait for a processor with its fiber on it. The fiber would
+ * keep its thread, but each return costs two thread switches instead of one, and with more machines coming
+ * back than there are processors they would queue up in the kernel. Marking the fiber in weft_blocking_enter
+ * and leaving the processor where it is, for others to take it: nobody would look for it as long as no
+ * processor is idle but the monitor.
+ */
+#include <weft/blocking.h>
+
+#include "sched/core/sched.h"
+
+/* The fiber that runs on a machine without a processor is marked, for those who count on it. */
+static void mark_lost(struct weft_fiber *fiber, bool lost)
+{
+    if (fiber == NULL)
+        return;
+    uint32_t before = lost ? atomic_u32_or_seq_cst(&fiber->outside, OUTSIDE_LOST)
+                           : atomic_u32_and_acq_rel(&fiber->outside, ~(uint32_t)OUTSIDE_LOST);
+    if (((before & OUTSIDE_LOST) != 0) != lost)
+        atomic_u32_add_seq_cst(&weft__sched.lost, lost ? 1 : (uint32_t)-1);
+}
+
+/* Who sees that none is lost finds this one in the queue. */
+void weft__lost_queue(struct weft_fiber *fiber)
+{
+    uint32_t before = atomic_u32_and_acq_rel(&fiber->outside, ~(uint32_t)OUTSIDE_LOST);
+    struct chain chain = {NULL, NULL, 0};
+    must(before & OUTSIDE_LOST); /* by the one who took its processor */
+    chain_add(&chain, fiber);
+    weft__inject_push_any(chain); /* from here on it may run elsewhere */
+    atomic_u32_add_seq_cst(&weft__sched.lost, (uint32_t)-1);
+    wake_if_idle(); /* a processor may have become idle since its thread looked for one */
+}
+
+void weft__lost_no_more(struct weft_fiber *fiber)
+{
+    mark_lost(fiber, false);
+}
+
+enum retaken weft__retake(struct processor *processor, uint32_t turn)
+{
+    struct thread *owner = weft__claim(processor);
+    if (owner == NULL)
+        return NOT_STUCK;
+    if (atomic_u32_load_relaxed(&processor->turn) != turn) {
+        weft__claim_end(owner);
+        return NOT_STUCK;
+    }
+    atomic_ptr_store_release(&processor->owner, NULL); /* nobody else claims it while it moves */
+    mark_lost(owner->fiber, true);
+    if (!weft__idle_assign(processor, true)) {
+        mark_lost(owner->fiber, false);
+        atomic_ptr_store_release(&processor->owner, owner);
+        weft__claim_end(owner);
+        return NO_MACHINE;
+    }
+    /* CLAIMED becomes GONE in one step; pairs with weft__attend. */
+    (void)atomic_u32_add_acq_rel(&owner->attention, ATTENTION_GONE - ATTENTION_CLAIMED);
+    return RETAKEN;
+}
+
+/* The machine has no processor any more. */
+static void forget_processor(struct thread *thread)
+{
+    thread->processor = NULL;
+    thread->fibers = NULL;
+}
+
+struct thread *weft__processor_gone(struct thread *thread)
+{
+    struct machine *machine = (struct machine *)thread;
+    (void)atomic_u32_and_acq_rel(&thread->attention,
+                                 ~(uint32_t)(ATTENTION_GONE | ATTENTION_WANTED));
+    forget_processor(thread);
+    if (thread->fiber == NULL)
+        return thread; /* between two fibers: the loop of the machine sees to it */
+    struct processor *processor = weft__idle_take();
+    if (processor != NULL) {
+        weft__processor_acquire(machine, processor);
+        mark_lost(thread->fiber, false);
+        atomic_u32_add_owner(&processor->turn, 1);
+        return thread;
+    }
+    held_check(thread->fiber, "calls weft after it blocked for long,");
+    uint32_t spins = thread->spins;
+    thread->spins = 0;
+    weft__machine_switch(machine, ACTION_QUEUE);
+    thread = thread_self();
+    thread->spins = spins;
+    return thread;
+}
+
+/* True if another machine should go on with the processor at once. */
+static bool has_work(const struct processor *processor)
+{
+    return has_fibers(processor) || weft__inject_length() > 0;
+}
+
+/* By the owner, inside the runtime. */
+static void give_up(struct thread *thread)
+{
+    struct processor *processor = thread->processor;
+    if (thread->fiber->tells)
+        weft__worker_parks(thread->fiber->object); /* for the pool it is the same */
+    atomic_ptr_store_release(&processor->owner, NULL);
+    mark_lost(thread->fiber, true);
+    if (!has_work(processor)) {
+        weft__stack_cache_flush(&processor->stacks);
+        weft__idle_give(processor);
+    } else if (!weft__idle_assign(processor, false)) {
+        mark_lost(thread->fiber, false);
+        atomic_ptr_store_release(&processor->owner, thread);
+        return; /* the monitor will find it, and try again */
+    }
+    forget_processor(thread);
+    (void)atomic_u32_or_seq_cst(&thread->attention, ATTENTION_GONE);
+}
+
+/* How deep in calls of weft_blocking_enter. */
+static uint32_t depth(uint32_t outside)
+{
+    return outside & ~(uint32_t)OUTSIDE_LOST;
+}
+
+noinline void weft_blocking_enter(void)
+{
+    struct thread *thread = thread_self();
+    if (thread == NULL || thread->fiber == NULL)
+        return;
+    if (unlikely(thread->spins != 0))
+        fatal("a weft_spin is held by a fiber that is about to block: others would spin until it "
+              "is back");
+    if (depth(atomic_u32_add_relaxed(&thread->fiber->outside, 1)) != 0)
+        return;
+    thread = runtime_enter(thread);
+    give_up(thread);
+    runtime_leave(thread);
+}
+
+noinline void weft_blocking_exit(void)
+{
+    struct thread *thread = thread_self();
+    if (thread == NULL || thread->fiber == NULL)
+        return;
+    atomic_u32 *outside = &thread->fiber->outside;
+    if (unlikely(depth(atomic_u32_load_relaxed(outside)) == 0))
+        fatal("weft_blocking_exit without weft_blocking_enter");
+    if (depth(atomic_u32_add_relaxed(outside, (uint32_t)-1)) != 1)
+        return;
+    runtime_leave(runtime_enter(thread));
+}
+
+uint32_t weft__blocking_depth(void)
+{
+    weft_fiber *fiber = weft_self();
+    return fiber != NULL ? depth(atomic_u32_load_relaxed(&fiber->outside)) : 0;
+}
+
+void weft__blocking_unwind(uint32_t to)
+{
+    while (weft__blocking_depth() > to)
+        weft_blocking_exit();
+}
+
+void *weft_blocking(void *(*function)(void *), void *arg)
+{
+    if (unlikely(function == NULL))
+        fatal("weft_blocking was given no function");
+    weft_blocking_enter();
+    void *result = function(arg);
+    weft_blocking_exit();
+    return result;
+}

@@ -1,0 +1,91 @@
+/*
+ * inject.c: the inject queue: a list under a lock.
+ *
+ * It gets fibers that foreign threads spawn or wake, the overflow of a full ring, and what a
+ * processor sheds because another one is hungry; always as a chain, so that many cost one lock. The
+ * length is kept beside it for those who only look: it is stored under the lock, and the looker
+ * orders its look by the barriers of the idle protocol (sched/core/idle.c).
+ *
+ * Fibers that a thread woke, or an event that a machine without a processor saw, stand in a list of
+ * their own, which goes before the other; of four fibers one is taken out of that, if there are
+ * both. What is new, has yielded, was shed, or comes back from C code goes through the other, first
+ * come, first served.
+ *
+ * Rejected: a lock-free MPMC queue. Batches make the lock rare, and the list needs no memory of its
+ * own.
+ */
+#include "sched/core/inject.h"
+
+enum { WOKEN_ROW = 3 }; /* woken ones in a row, while others wait */
+
+static struct {
+    _Alignas(CACHE_LINE) struct lock lock;
+    struct chain chain;
+    struct chain woken;
+    uint32_t row;
+    _Alignas(CACHE_LINE) atomic_u32 length;
+} queue;
+
+static void append(struct chain *to, struct chain chain)
+{
+    if (chain.count == 0)
+        return;
+    lock_acquire(&queue.lock);
+    if (to->last != NULL)
+        to->last->next = chain.first;
+    else
+        to->first = chain.first;
+    to->last = chain.last;
+    to->count += chain.count;
+    atomic_u32_store_relaxed(&queue.length, queue.chain.count + queue.woken.count);
+    lock_release(&queue.lock);
+}
+
+void weft__inject_push_any(struct chain chain)
+{
+    append(&queue.chain, chain);
+}
+
+void weft__inject_push_woken_any(struct chain chain)
+{
+    append(&queue.woken, chain);
+}
+
+/* Under the lock: up to `most` from both lists. */
+static struct chain take_both(uint32_t most)
+{
+    struct chain taken = {NULL, NULL, 0};
+    while (taken.count < most && queue.woken.count + queue.chain.count > 0) {
+        bool woken = queue.woken.count > 0 && (queue.row < WOKEN_ROW || queue.chain.count == 0);
+        queue.row = woken ? queue.row + 1 : 0;
+        chain_add(&taken, chain_take(woken ? &queue.woken : &queue.chain));
+    }
+    return taken;
+}
+
+struct chain weft__inject_take_any(uint32_t most)
+{
+    struct chain taken = {NULL, NULL, 0};
+    lock_acquire(&queue.lock);
+    if (queue.woken.count > 0) {
+        taken = take_both(most);
+    } else if (queue.chain.count <= most) {
+        taken = queue.chain;
+        queue.chain = (struct chain){NULL, NULL, 0};
+    } else if (most > 0) {
+        taken = (struct chain){queue.chain.first, queue.chain.first, most};
+        for (uint32_t i = 1; i < most; i++)
+            taken.last = taken.last->next;
+        queue.chain.first = taken.last->next;
+        queue.chain.count -= most;
+        taken.last->next = NULL;
+    }
+    atomic_u32_store_relaxed(&queue.length, queue.chain.count + queue.woken.count);
+    lock_release(&queue.lock);
+    return taken;
+}
+
+uint32_t weft__inject_length(void)
+{
+    return atomic_u32_load_relaxed(&queue.length);
+}

@@ -1,0 +1,642 @@
+/*
+ * machine.c: the loop of a machine: choose a fiber, run it, finish what it asked for.
+ *
+ * A machine has a stack of its own (its thread's) and runs fibers on theirs. A fiber leaves in one
+ * of these ways, and what follows happens when its context is saved: here, on the machine's stack; or
+ * if it went straight to the next fiber, by that one, when it arrives (switch.h):
+ *
+ *   yield   into the ring, behind the others
+ *   park    arm the deadline, open the wait to the fiber's context, unlock what it waits for: from
+ *           then on others may make it ready
+ *   end     its stack goes back, the joiner is told, the record is freed
+ *   queue   it came back to the runtime and its processor was gone (handoff.c): into the inject queue;
+ *           the machine sleeps until it gets a processor
+ *   move    it has left its hot stack, and what was there, for one of this processor's: it begins anew (compact.c)
+ *   crash   it faulted, and was abandoned (crash.c)
+ *
+ * The five invariants of the scheduler, and where each is kept:
+ *
+ *  1. A ready fiber is in exactly one place: a runnext, a ring, the inject queue, the list of
+ *     starved ones (which go back to the inject queue), the line of a hot stack (compact.c), or a hand. Fibers move only by enqueue,
+ *     dequeue, the inject calls and a claim (steal.c); each takes it out of one place before it is
+ *     put in another.
+ *  2. If a fiber is ready and a processor is idle, some machine is looking or is being woken:
+ *     idle.c. A fiber in runnext is about to run; if it is not, the watcher finds it.
+ *  3. Only the owner touches a processor's private state: steal.c. A fiber's context is saved before
+ *     anyone can see it as ready: the switch comes first, the finish is done here. (A yield goes
+ *     straight to the next fiber, and puts itself in the ring before its context is saved: the ring
+ *     is private until the next fiber leaves the runtime, and that is after the save.)
+ *  4. Nothing is read through thread-local storage across a switch: the thread-local word is read by
+ *     instructions of our own (arch/stack_switch.h), each time anew; errno is carried by address.
+ *  5. An idle process uses no CPU: idle.c and poller.c.
+ *
+ * The order of choice: timers that are due go to the front of the ring; every 61st turn, or when 10 ms have passed, the
+ * poller and the inject queue; then runnext, but not more than 32 times in a row while others wait that are not patient;
+ * then the ring, in the order of runq.c; then a share of the inject queue; then the poller; then whatever idle.c and
+ * steal.c find.
+ *
+ * Fork and join. Who joins a fiber that has not begun, and stands in its processor's ring, among the last, has it run
+ * next. So a tree of fibers that join those they spawned is walked depth first: a processor has as many started as the tree is
+ * deep. For that those which a fiber is to join, and that have not begun, must not be started for the sake of fairness at every
+ * turn: each of them spawns more, and leaves another branch open. They are patient: at the head of the ring they do not end runnext's
+ * turns before 0.4 ms, and out of the inject queue they do not come first while those last, but at every 33rd look. Both bounds
+ * hold whoever else is there; who stands behind a patient one waits with it.
+ */
+#include <errno.h>
+
+#include "sched/core/sched.h"
+#include "sched/core/switch.h"
+#include "sched/fiber/compact.h"
+#include "sched/fiber/crash.h"
+#include "sched/fiber/panic.h"
+
+enum { HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 6, PAGE = 4096 };
+
+struct sched weft__sched;
+
+/* Ready fibers. */
+
+/* From a thread that has no processor. */
+static void inject_one(struct weft_fiber *fiber)
+{
+    struct chain chain = {NULL, NULL, 0};
+    bool woken = fiber->state != FIBER_NEW;
+    chain_add(&chain, fiber);
+    if (woken)
+        weft__inject_push_woken_any(chain);
+    else
+        weft__inject_push_any(chain);
+    wake_if_idle();
+}
+
+/* Others are called for runnext alone only as long as they come in time: most often it has run here before they can. */
+static void call_for_next(struct processor *processor)
+{
+    if (calls_nobody(processor) || !wake_if_idle())
+        return;
+    atomic_u32_add_owner(&processor->vain, 1); /* unless it is taken: take_claimed */
+    if (calls_nobody(processor))
+        weft__poller_wake(); /* from now on the watcher is to look */
+}
+
+void weft__ready(struct weft_fiber *fiber, bool next)
+{
+    const struct thread *thread = thread_self();
+    if (unlikely(thread == NULL || thread->processor == NULL)) {
+        inject_one(fiber);
+        return;
+    }
+    struct processor *processor = thread->processor;
+    should(atomic_u32_load_relaxed(&thread->inside) &&
+           atomic_ptr_load_relaxed(&processor->owner) == thread);
+    if (next && (fiber = runnext_swap_owner(processor, fiber)) == NULL) {
+        call_for_next(processor);
+        return;
+    }
+    weft__enqueue(processor, fiber);
+    (void)wake_if_idle();
+}
+
+/* Fibers. */
+
+/* The way out, after the fiber's function. */
+_Noreturn static always_inline void end_fiber(struct weft_fiber *fiber)
+{
+    if (unlikely(fiber_extra(fiber) != NULL))
+        weft__fiber_end_extra(fiber);
+    struct thread *thread = thread_self();
+    if (unlikely(thread == NULL || thread->fiber == NULL))
+        weft__os_exit_now(0); /* a forked child: its only thread has ended */
+    if (unlikely(thread->spins != 0))
+        fatal("fiber %llu ended while it holds a weft_spin", (unsigned long long)fiber->id);
+#ifdef WEFT_DEBUG
+    if (fiber->held != NULL && !fiber->left_locked)
+        fatal("fiber %llu ended while it holds a lock", (unsigned long long)fiber->id);
+    fiber->held = NULL; /* what a panic left there was said then */
+    fiber->left_locked = false;
+#endif
+    if (unlikely((atomic_u32_load_relaxed(&fiber->outside) & ~(uint32_t)OUTSIDE_LOST) != 0))
+        fatal("fiber %llu ended between weft_blocking_enter and weft_blocking_exit",
+              (unsigned long long)fiber->id);
+    thread = runtime_enter(thread);
+    weft__machine_switch((struct machine *)thread, ACTION_END);
+    must(!"an ended fiber was resumed");
+}
+
+/* Where every fiber begins. */
+static void fiber_main(void *arg)
+{
+    struct weft_fiber *fiber = arg;
+    switch_arrive_first(fiber);
+    struct thread *thread = thread_self();
+    runtime_leave(thread);
+    fiber->function(fiber->arg);
+    if (unlikely(fiber->defers))
+        weft__deferred_run_all(fiber_scope(fiber));
+    end_fiber(fiber);
+}
+
+/* Where one goes on that a panic has ended: at the top of its stack, which is forgotten. For a worker of a pool only its
+ * task has ended. */
+static void fiber_main_again(void *arg)
+{
+    struct weft_fiber *fiber = arg;
+    struct panic *panic = weft__panic_arrived(fiber);
+    if (fiber_worker(fiber) != NULL) {
+        fiber->arrivals = 0;
+        weft__worker_lands(fiber_worker(fiber), panic);
+        end_fiber(fiber);
+    }
+    weft__fiber_keep_panic(fiber, panic);
+    if (unlikely(fiber->arrivals == ARRIVALS_MOST)) {
+        struct extra *extra = fiber_extra(fiber);
+        must(extra != NULL && extra->locals != NULL); /* after the first, only those can panic */
+        weft__warn(
+            "fiber %llu: destructors of its fiber-local values panic again and again, and are left",
+            (unsigned long long)fiber->id);
+        weft__os_free(extra->locals);
+        extra->locals = NULL;
+    }
+    end_fiber(fiber);
+}
+
+void weft__machine_land(struct weft_fiber *fiber)
+{
+    struct context gone;
+    struct scope *scope = fiber_scope(fiber), kept = *scope;
+    context_make(&fiber->context, weft__stack_start_at(fiber->stack), fiber_main_again, fiber);
+    *scope = kept;
+    ASAN_ONLY(__asan_handle_no_return());
+    context_switch(&gone, &fiber->context);
+    must(!"a frame was resumed that a panic has left");
+}
+
+void weft__machine_begin(struct weft_fiber *fiber)
+{
+    fiber->defers = false;
+    fiber->arrivals = 0;
+    context_make(&fiber->context, weft__stack_start_at(fiber->stack), fiber_main, fiber);
+    switch_fiber_made(fiber);
+}
+
+bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber)
+{
+    if (unlikely(fiber->compact))
+        return false;
+    fiber->stack = weft__stack_get(&processor->stacks, fiber->stack_class);
+    if (unlikely(fiber->stack == NULL))
+        return false;
+    weft__machine_begin(fiber);
+    return true;
+}
+
+void *weft__machine_front(struct weft_fiber *fiber, size_t size)
+{
+    struct thread *thread = thread_self();
+    bool has_cache = thread != NULL && thread->processor != NULL;
+    must(!fiber->compact && fiber->stack == NULL);
+    fiber->stack =
+        weft__stack_get(has_cache ? &thread->processor->stacks : NULL, fiber->stack_class);
+    if (unlikely(fiber->stack == NULL))
+        return NULL;
+    void *front = weft__stack_front(fiber->stack, size);
+    weft__machine_begin(fiber);
+    return front;
+}
+
+void weft__finish_direct(struct machine *machine, struct weft_fiber *arrived)
+{
+    struct weft_fiber *fiber = machine->parked;
+    machine->parked = NULL;
+    if (unlikely(fiber == arrived)) {
+        weft__deadlock_show(machine); /* it was resumed only for that */
+    } else if (unlikely(machine->open || machine->unlock == NULL)) {
+        weft__finish_park(machine, fiber);
+    } else { /* the same, in short */
+        fiber->state = FIBER_PARKED;
+        machine->unlock(machine->object);
+    }
+}
+
+/* There is no memory for the fiber's stack: it waits until another fiber ends, or for some time. */
+static noinline void starve(struct weft_fiber *fiber)
+{
+    lock_acquire(&weft__sched.lock);
+    chain_add(&weft__sched.starved, fiber);
+    bool first = !(atomic_u32_or_relaxed(&weft__sched.starving, STARVING_FIBERS) & STARVING_FIBERS);
+    lock_release(&weft__sched.lock);
+    static atomic_u32 said;
+    if (atomic_u32_exchange_acq_rel(&said, 1) == 0)
+        weft__warn("no memory for the stack of a fiber: it waits until another one ends");
+    if (first)
+        weft__retry_soon();
+}
+
+/* Opens the wait to the fiber's context. True: that is cancelled, and the wait was claimed for it. */
+static bool open_wait(struct weft_fiber *fiber, const struct canceler *canceler)
+{
+    uint32_t open = WAITER_OPEN;
+    /* seq_cst, both: pairs with weft__cancel, see cancel.h. */
+    atomic_u32_exchange_seq_cst(&fiber->waiter.state, WAITER_OPEN);
+    if (likely(atomic_u32_load_seq_cst(&canceler->reason) == 0) ||
+        !atomic_u32_cas_acq_rel(&fiber->waiter.state, &open, WAITER_CLAIMED))
+        return false;
+    fiber->waiter.result = -ECANCELED;
+    return true;
+}
+
+/* Once it is armed, open or unlocked, the fiber may run elsewhere. It does not go on from its wait
+ * before it had the lock of the wheel if there is a deadline, and of the object if there is one; so it
+ * may be touched, and its context too, until those are given back. If there is neither, the latch of the
+ * context does this: the fiber cannot leave it without that. */
+noinline void weft__finish_park(struct machine *machine, struct weft_fiber *fiber)
+{
+    void (*unlock)(void *) = machine->unlock;
+    int64_t deadline = machine->deadline;
+    bool bound = machine->open, claimed = false, far = false;
+    struct canceler *canceler = bound ? fiber_extra(fiber)->bond.canceler : NULL;
+    fiber->state = FIBER_PARKED;
+    if (deadline != WEFT_NEVER) {
+        struct processor *home = machine->thread.processor;
+        if (unlikely(fiber->compact))
+            home = weft__compact_home(fiber);
+        far = home != machine->thread.processor;
+        machine->timer_news |= !far;
+        fiber->timer.kind = TIMER_WAIT;
+        latch_acquire(&home->wheel.latch);
+        weft__wheel_arm_locked(&home->wheel, &fiber->timer, deadline);
+        claimed = bound && open_wait(fiber, canceler);
+        latch_release(&home->wheel.latch);
+    } else if (bound) {
+        if (unlock == NULL)
+            latch_acquire(&canceler->latch);
+        claimed = open_wait(fiber, canceler);
+        if (unlock == NULL)
+            latch_release(&canceler->latch);
+    }
+    if (unlock != NULL)
+        unlock(machine->object);
+    if (unlikely(far))
+        weft__timers_news(deadline);
+    if (unlikely(claimed))
+        weft__wake(&fiber->waiter);
+}
+
+static void finish_end(struct machine *machine, struct weft_fiber *fiber)
+{
+    fiber->state = FIBER_ENDED;
+    switch_fiber_gone(fiber);
+    if (likely(!fiber->compact)) {
+        weft__stack_put(&machine->thread.processor->stacks, fiber->stack);
+        fiber->stack = NULL;
+    }
+    weft__fiber_retire(fiber);
+    unstarve_one(); /* there is a stack now */
+}
+
+/* The frames of a fiber that waits, and as many bytes below, where those will be that it calls: as far as they are in one page. A fetch
+ * from elsewhere would wait for the page to be found, and there may be none. */
+static void prefetch_frames(const char *sp)
+{
+    const char *page = sp - (uintptr_t)sp % PAGE;
+    const char *end = sp + FRAME_LINES * FETCH_LINE, *at = sp - FRAME_LINES * FETCH_LINE;
+    if (unlikely(at < page))
+        at = page;
+    if (unlikely(end > page + PAGE))
+        end = page + PAGE;
+    for (; at < end; at += FETCH_LINE)
+        fetch_line(at);
+}
+
+/* Has the CPU fetch what the next fibers of the ring need: with many fibers each is a cache miss.
+ */
+static void prefetch_next(const struct processor *processor)
+{
+    uint32_t head = atomic_u32_load_relaxed(&processor->head);
+    uint32_t length = ring_length(processor);
+    if (processor->streak != 0)
+        return; /* the ring has to wait */
+    if (length > 1) {
+        const struct weft_fiber *next = processor->ring[head % RING_SIZE];
+        if (!next->compact && fiber_has_stack(next)) /* else it is new, and has no frames */
+            prefetch_frames(next->context.sp);
+    }
+    if (length > 4) {
+        const struct weft_fiber *next = processor->ring[(head + 3) % RING_SIZE];
+        if (next->compact)
+            weft__compact_prefetch(next);
+    }
+    if (length > 8)
+        fetch_line(&processor->ring[(head + 7) % RING_SIZE]->context);
+}
+
+/* Sees to it that the fiber has its stack: if it is compact, *hot. False: it will be ready again later, or is
+ * already. */
+static bool find_stack(struct processor *processor, struct weft_fiber *fiber, struct hot **hot)
+{
+    bool starves = false, found = true;
+    if (fiber->compact) {
+        note_compact_owner(processor);
+        *hot = weft__compact_enter(processor, fiber, &starves);
+        found = *hot != NULL;
+    } else {
+        found = weft__machine_prepare(processor, fiber);
+        starves = !found;
+    }
+    if (likely(found))
+        unstarve_one(); /* where there was a stack for this one there may be more */
+    else if (starves)
+        starve(fiber);
+    return found;
+}
+
+static uint32_t stamp(const struct machine *machine)
+{
+    int64_t now = machine->thread.clock != 0 ? machine->thread.clock : weft__os_now_coarse();
+    return (uint32_t)(now >> STAMP_SHIFT);
+}
+
+/* Runs the fiber, and those that it yields to directly, until one of them needs the machine. */
+static void run(struct machine *machine, struct weft_fiber *fiber)
+{
+    struct processor *processor = machine->thread.processor;
+    struct hot *hot = NULL;
+    if (!fiber_has_stack(fiber) && unlikely(!find_stack(processor, fiber, &hot)))
+        return;
+    should(fiber->state == FIBER_NEW || fiber->state == FIBER_READY ||
+           fiber->state == FIBER_YIELDED);
+    atomic_u32_add_owner(&processor->turn, 1);
+    fiber->state = FIBER_RUNNING;
+    machine->thread.fiber = fiber;
+    machine->thread.clock = 0;
+    prefetch_next(processor);
+    switch_to_fiber(machine, fiber);
+    fiber = machine->thread.fiber;
+    machine->thread.fiber = NULL;
+    if (unlikely(machine->action == ACTION_CRASH))
+        weft__crash_attend(machine);
+    processor = machine->thread.processor; /* it may have changed, or be gone */
+    if (unlikely(hot != NULL))
+        weft__compact_leave(hot, fiber, machine->action);
+    switch (machine->action) {
+    case ACTION_YIELD:
+        fiber->state = FIBER_YIELDED;
+        processor->yielded = true;
+        weft__enqueue(processor, fiber);
+        break;
+    case ACTION_PARK:
+        fiber->parked_at = processor->stamp = stamp(machine);
+        weft__finish_park(machine, fiber);
+        break;
+    case ACTION_END:
+        finish_end(machine, fiber);
+        break;
+    case ACTION_QUEUE:
+        fiber->state = FIBER_READY;
+        weft__lost_queue(fiber);
+        break;
+    case ACTION_MOVE:
+        switch_fiber_gone(fiber);
+        fiber->state = FIBER_NEW;
+        weft__ready(fiber, true);
+        break;
+    default:
+        must(machine->action == ACTION_CRASH);
+        weft__crash_retire(fiber);
+    }
+}
+
+noinline void weft__machine_switch(struct machine *machine, enum action action)
+{
+    struct weft_fiber *fiber = machine->thread.fiber;
+    machine->action = action;
+    switch_to_machine(machine, fiber, action == ACTION_END);
+}
+
+/* The loop. */
+
+static struct weft_fiber *choose(struct machine *machine)
+{
+    struct processor *processor = machine->thread.processor;
+    uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
+    struct weft_fiber *fiber;
+    if (unlikely(atomic_u32_load_acquire(&machine->thread.attention) != 0)) {
+        (void)weft__attend(&machine->thread);
+        if (machine->thread.processor == NULL)
+            return NULL;
+        if (seeded())
+            return weft__seeded_choose(machine);
+    }
+    if (unlikely(turn % HOUSEKEEP_EVERY == 0)) {
+        weft__housekeep_plan();
+        if (atomic_i64_load_relaxed(&weft__sched.housekeeping) != WEFT_NEVER)
+            weft__housekeep(weft__os_now());
+    }
+    timers_look(&machine->thread);
+    if (looks_around(processor, turn) && (fiber = weft__look_around(processor)) != NULL)
+        return fiber;
+    if ((fiber = dequeue(processor)) != NULL)
+        return fiber;
+    return weft__take_injected(processor);
+}
+
+static bool holds_processor(const struct machine *machine)
+{
+    return likely(machine->thread.processor != NULL);
+}
+
+/* The next fiber to run; NULL when the runtime stops. */
+static struct weft_fiber *next_fiber(struct machine *machine)
+{
+    for (;;) {
+        if (unlikely(machine->thread.wake_wanted)) {
+            machine->thread.wake_wanted = false; /* by the fiber that has just parked */
+            weft__wake_one();
+        }
+        /* Whenever it looks it may find that its processor is gone (handoff.c). */
+        struct weft_fiber *fiber = holds_processor(machine) ? choose(machine) : NULL;
+        if (fiber == NULL && holds_processor(machine) && poller_used() && weft__poller_poll())
+            fiber = choose(machine);
+        if (fiber == NULL && holds_processor(machine) && weft__idle_may_spin(machine))
+            fiber = weft__steal(machine);
+        if (fiber != NULL) {
+            if (unlikely(machine->spinning))
+                weft__idle_found(machine);
+            if (machine->timer_news) {
+                machine->timer_news = false;
+                weft__timers_news(atomic_i64_load_relaxed(&machine->thread.processor->wheel.next));
+            }
+            return fiber;
+        }
+        if (!weft__idle_retire(machine))
+            return NULL;
+    }
+}
+
+/* Machines. */
+
+/* A place for one more machine, which counts as starting. */
+static int reserve_machine(void)
+{
+    lock_acquire(&weft__sched.lock);
+    bool full =
+        weft__sched.machine_count + weft__sched.machines_starting >= weft__sched.max_machines;
+    weft__sched.machines_starting += !full;
+    lock_release(&weft__sched.lock);
+    return full ? -EUSERS : 0;
+}
+
+/* A record: that of a machine that has ended, or a new one. */
+static struct machine *machine_record(void)
+{
+    lock_acquire(&weft__sched.lock);
+    struct machine *machine = weft__sched.records;
+    if (machine != NULL)
+        weft__sched.records = machine->next;
+    lock_release(&weft__sched.lock);
+    if (machine == NULL)
+        return weft__os_alloc_zeroed(sizeof *machine);
+    /* Not all of it is cleared: a thief may still look at it (steal.c). */
+    machine->surplus = false;
+    machine->fault_stack = NULL;
+    machine->thread.wake_wanted = false;
+    atomic_u32_store_relaxed(&machine->wake, 0);
+    return machine;
+}
+
+static void keep_record(struct machine *machine)
+{
+    lock_acquire(&weft__sched.lock);
+    machine->next = weft__sched.records;
+    weft__sched.records = machine;
+    lock_release(&weft__sched.lock);
+}
+
+int64_t weft__machine_bury_ended(int64_t now)
+{
+    lock_acquire(&weft__sched.lock);
+    struct machine *ended = weft__sched.ended, *left = NULL;
+    weft__sched.ended = NULL;
+    weft__sched.burying = ended != NULL;
+    lock_release(&weft__sched.lock);
+    while (ended != NULL) {
+        struct machine *machine = ended;
+        ended = machine->next;
+        if (weft__os_thread_join_within(machine->handle, 0)) {
+            keep_record(machine);
+        } else {
+            machine->next = left;
+            left = machine;
+        }
+    }
+    int64_t again = WEFT_NEVER;
+    lock_acquire(&weft__sched.lock);
+    while (left != NULL) {
+        struct machine *machine = left;
+        left = machine->next;
+        machine->next = weft__sched.ended;
+        weft__sched.ended = machine;
+    }
+    weft__sched.burying = false;
+    if (weft__sched.ended != NULL) {
+        again = now + weft__sched.bury_pause;
+        weft__sched.bury_pause *= 2;
+    }
+    lock_release(&weft__sched.lock);
+    return again;
+}
+
+struct machine *weft__machine_take_ended(void)
+{
+    for (;;) {
+        lock_acquire(&weft__sched.lock);
+        bool burying = weft__sched.burying;
+        struct machine *ended = burying ? NULL : weft__sched.ended;
+        if (!burying)
+            weft__sched.ended = NULL;
+        lock_release(&weft__sched.lock);
+        if (!burying)
+            return ended;
+        weft__os_yield(); /* that one does not wait for anybody */
+    }
+}
+
+void weft__machine_join(struct machine *machines)
+{
+    bool patient = true;
+    while (machines != NULL) {
+        struct machine *machine = machines;
+        while (!weft__os_thread_join_within(machine->handle, WEFT_S)) {
+            if (patient)
+                weft__warn("weft_shutdown waits for a thread of weft's that has ended: its "
+                           "thread-specific "
+                           "destructors have not returned for a second");
+            patient = false;
+        }
+        machines = machine->next;
+        weft__os_free(machine);
+    }
+}
+
+static void *machine_main(void *arg)
+{
+    struct machine *machine = arg;
+    weft__os_thread_begin();
+    machine->thread.errno_address = weft__os_errno_address();
+    lock_acquire(&weft__sched.lock); /* under which stall.c reads it */
+    machine->cpu_clock = weft__os_thread_clock();
+    lock_release(&weft__sched.lock);
+    machine->thread.cxx = weft__cxx_state();
+    if (weft__os_fault_stack_enter(&machine->fault_stack) != 0)
+        machine->fault_stack = NULL; /* an overflow will kill without a report */
+    thread_word_set(machine);
+    switch_machine_made(machine);
+    weft__idle_begin(machine);
+    for (struct weft_fiber *fiber; (fiber = next_fiber(machine)) != NULL;)
+        run(machine, fiber);
+    thread_word_set(NULL);
+    if (machine->fault_stack != NULL)
+        weft__os_fault_stack_leave(machine->fault_stack);
+    /* What is left are the thread-specific destructors, which are the program's: they may take long, and use weft. One
+     * that is surplus runs them beside the others, as any thread does; else they run when there is no runtime. */
+    if (!machine->surplus)
+        weft__runtime_depart();
+    return NULL;
+}
+
+int weft__machine_start(struct processor *processor, bool acts)
+{
+    int error = reserve_machine();
+    if (error != 0)
+        return error;
+    struct machine *machine = machine_record();
+    if (machine == NULL) {
+        lock_acquire(&weft__sched.lock);
+        weft__sched.machines_starting--;
+        lock_release(&weft__sched.lock);
+        return -ENOMEM;
+    }
+    machine->cpu_clock = -1; /* until it runs */
+    machine->assigned = processor;
+    machine->to_act = acts;
+    machine->spinning = true; /* the caller has counted it */
+    if (test_points())
+        (void)atomic_u32_or_relaxed(&machine->thread.attention, ATTENTION_POINTS);
+    atomic_u32_store_relaxed(&machine->thread.inside, 1);
+    /* Listed before it runs: a stop that comes now must join it. */
+    lock_acquire(&weft__sched.lock);
+    error = weft__os_thread_start(&machine->handle, machine_main, machine);
+    weft__sched.machines_starting--;
+    if (error == 0) {
+        machine->next = weft__sched.machines;
+        machine->link = &weft__sched.machines;
+        if (machine->next != NULL)
+            machine->next->link = &machine->next;
+        weft__sched.machines = machine;
+        weft__sched.machine_count++;
+    }
+    lock_release(&weft__sched.lock);
+    if (error != 0)
+        keep_record(machine);
+    return error;
+}

@@ -1,0 +1,293 @@
+/*
+ * park.c: how anything waits: see park.h for the protocol and its invariants.
+ *
+ * A fiber that parks goes straight to the next fiber of its processor, if there is one and the machine
+ * has nothing else to do first, and else to its machine; whoever arrives there arms the deadline, opens
+ * the wait to the fiber's context, and unlocks (machine.c). A foreign thread unlocks and sleeps on its
+ * waiter's state:
+ *
+ *   thread                                   winner
+ *   state = SHARED (or such), listed         claim: SHARED -> CLAIMED
+ *   unlock                                   result = ...
+ *   while state != WOKEN: futex wait         state = WOKEN (release), futex wake
+ *   at the deadline: claim for itself;
+ *   if that fails the winner is on its way
+ *
+ * The winner's futex wake may come after the thread has gone on and its waiter is gone: at worst it
+ * wakes another futex wait at the same address for no reason, and all of those are loops.
+ */
+#include "sched/core/park.h"
+
+#include "sched/core/sched.h"
+#include "sched/core/switch.h"
+#include "sched/fiber/compact.h"
+
+const char *weft__wait_text(enum wait_what what)
+{
+    static const char *const texts[WAIT_WHATS] = {
+        [WAIT_SLEEP] = "sleeps",
+        [WAIT_JOIN] = "joins a fiber",
+        [WAIT_TIMER_CLOSE] = "closes a timer",
+        [WAIT_WG] = "waits for a wait group",
+        [WAIT_GROUP] = "waits for a group",
+        [WAIT_GROUP_PLACE] = "waits for a place in a group",
+        [WAIT_SEND] = "sends to a channel",
+        [WAIT_RECEIVE] = "receives from a channel",
+        [WAIT_SELECT] = "selects",
+        [WAIT_MUTEX] = "locks a mutex",
+        [WAIT_READ] = "locks a read-write mutex for reading",
+        [WAIT_WRITE] = "locks a read-write mutex for writing",
+        [WAIT_COND] = "waits for a condition",
+        [WAIT_SEM] = "acquires a semaphore",
+        [WAIT_LIMITER] = "waits for a rate limiter",
+        [WAIT_ONCE] = "waits for a once",
+        [WAIT_BARRIER] = "waits at a barrier",
+        [WAIT_POOL_IDLE] = "rests as a worker of a pool",
+        [WAIT_POOL_SUBMIT] = "submits to a pool",
+        [WAIT_POOL_STOP] = "waits for a pool to stop",
+        [WAIT_POOL_TASKS] = "waits for the tasks of a pool",
+        [WAIT_TASK] = "waits for a task",
+        [WAIT_FD] = "waits for a descriptor",
+        [WAIT_FILE] = "waits for a file",
+    };
+    must((unsigned)what < WAIT_WHATS);
+    return texts[what];
+}
+
+void (*weft__worker_parks)(struct worker *worker);
+void (*weft__worker_lands)(struct worker *worker, struct panic *panic);
+const char *(*weft__worker_name)(const struct worker *worker);
+
+/* Threads. */
+
+static int sleep_thread(struct waiter *waiter, int64_t deadline)
+{
+    for (;;) {
+        uint32_t state = atomic_u32_load_acquire(&waiter->state); /* pairs with weft__wake */
+        if (state == WAITER_WOKEN)
+            return waiter->result;
+        int64_t until = state != WAITER_CLAIMED ? deadline : WEFT_NEVER;
+        if (weft__os_futex_wait(&waiter->state, state, until) == -ETIMEDOUT &&
+            waiter_claim(waiter, -ETIMEDOUT))
+            return -ETIMEDOUT;
+    }
+}
+
+/* Shows the waiter to the thread's context, or hides it again; false if that is cancelled. */
+static bool show_to_context(struct bond *bond, struct waiter *waiter)
+{
+    latch_acquire(&bond->canceler->latch);
+    bool open = waiter == NULL || canceler_error(bond->canceler) == 0;
+    if (open)
+        bond->waiter = waiter;
+    latch_release(&bond->canceler->latch);
+    return open;
+}
+
+static noinline int park_thread(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                void *object, int64_t deadline)
+{
+    struct foreign *self = (struct foreign *)thread_self();
+    struct bond *bond =
+        self != NULL && self->bond.canceler != NULL && !(what & WAIT_FIRM) ? &self->bond : NULL;
+    struct thread_wait wait = {.waiter = waiter, .object = object};
+    bool sole = bond == NULL && deadline == WEFT_NEVER && !(what & WAIT_SHARED);
+    uint32_t state = bond != NULL ? WAITER_OPEN : sole ? WAITER_SOLE : WAITER_SHARED;
+    waiter->what = (uint8_t)what;
+    /* Relaxed: published by the unlock that lets others find the waiter, or by the latch. */
+    atomic_u32_store_relaxed(&waiter->state, state);
+    bool open = bond == NULL || show_to_context(bond, waiter);
+    if (!open)
+        atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
+    if (unlock != NULL)
+        unlock(object);
+    if (!open)
+        return weft__cancelled();
+    /* Who waits for a descriptor is no part of a deadlock, and the watcher need not be told. */
+    bool listed = deadline == WEFT_NEVER && (what & 0xff) != WAIT_FD;
+    if (listed)
+        weft__thread_waits(&wait);
+    int result = sleep_thread(waiter, seeded() ? weft__seeded_deadline(deadline) : deadline);
+    if (listed)
+        weft__thread_waits_no_more(&wait);
+    if (bond == NULL)
+        return result;
+    (void)show_to_context(bond, NULL);
+    return result == -ECANCELED ? canceler_error(bond->canceler) : result;
+}
+
+/* Fibers. */
+
+/* Straight to the next fiber, if this processor has one and needs nothing else first. */
+static bool park_directly(struct machine *machine, struct weft_fiber *self)
+{
+    struct processor *processor = machine->thread.processor;
+    uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
+    should(!self->compact);
+    if (looks_around(processor, turn))
+        return false;
+    timers_look(&machine->thread);
+    struct weft_fiber *next = dequeue(processor);
+    if (next == NULL)
+        return false;
+    if (unlikely(!fiber_has_stack(next) && !weft__machine_prepare(processor, next))) {
+        next = runnext_swap_owner(processor, next); /* the machine knows what to do */
+        must(next == NULL);
+        return false;
+    }
+    self->parked_at = processor->stamp;
+    next->state = FIBER_RUNNING;
+    machine->thread.fiber = next;
+    machine->parked = self;
+    atomic_u32_store_relaxed(&processor->turn, turn + 1);
+    switch_fibers_plain(machine, self, next);
+    return true;
+}
+
+/* With exceptions of C++, which go with it. */
+static noinline int park_with_exceptions(struct waiter *waiter, uint32_t what,
+                                         void (*unlock)(void *), void *object, int64_t deadline)
+{
+    struct cxx_state cxx = cxx_leave((struct machine *)thread_self());
+    int result = weft__park(waiter, what, unlock, object, deadline);
+    *thread_self()->cxx = cxx;
+    return result;
+}
+
+/* What is to be said, or refused, before the fiber parks. */
+static noinline void before_park(struct weft_fiber *fiber, uint32_t what, void *object)
+{
+    if (fiber->tells) {
+        must(!(what & WAIT_TOLD)); /* it would take the latch of the pool, and may hold it */
+        weft__worker_parks(fiber->object);
+    }
+    held_check(fiber, weft__wait_text(what & 0xff));
+    if (fiber->compact)
+        weft__compact_refuse(object, "what a fiber waits for", "have it in the heap or static");
+}
+
+static always_inline bool says_before_park(const struct weft_fiber *fiber)
+{
+#ifdef WEFT_DEBUG
+    (void)fiber;
+    return true; /* locks that it holds */
+#else
+    return unlikely(fiber->tells || fiber->compact);
+#endif
+}
+
+/* Once for each kind of wait, in frames of their own in which nothing is remembered: what is on the
+ * stack a compact fiber has moved each time. */
+static always_inline int park_fiber(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                    void *object, int64_t deadline, bool timed, bool direct)
+{
+    struct weft_fiber *fiber =
+        container_of(waiter, struct weft_fiber, waiter); /* the running one */
+    struct machine *machine = (struct machine *)thread_self();
+    bool open = fiber->bound && !(what & WAIT_FIRM);
+    /* Without an object, and a context, there is only the clock. */
+    bool sole = !open && (!timed || unlock == NULL) && !(what & WAIT_SHARED);
+    /* Relaxed: published by the unlock that lets others find the waiter. */
+    atomic_u32_store_relaxed(&waiter->state, sole ? WAITER_SOLE : WAITER_SHARED);
+    waiter->what = (uint8_t)what;
+    fiber->object = object;
+    machine->unlock = unlock;
+    machine->object = object;
+    machine->deadline = deadline;
+    machine->open = open;
+    if (!direct || !park_directly(machine, fiber)) {
+        machine->action = ACTION_PARK;
+        switch_to_machine_plain(machine, fiber, false);
+    }
+    fiber = thread_self()->fiber; /* as it was, but not from the stack */
+    int result = fiber->waiter.result;
+    if (timed && result != -ETIMEDOUT)
+        (void)weft__wheel_disarm(&fiber->timer);
+    return unlikely(result == -ECANCELED) ? weft__cancelled() : result;
+}
+
+static noinline int park_until(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                               void *object, int64_t deadline)
+{
+    return park_fiber(waiter, what, unlock, object, deadline, true, false);
+}
+
+/* Without a deadline, of a compact fiber: it goes to its machine, which has its stack cleared. */
+static noinline int park_compact(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                 void *object)
+{
+    return park_fiber(waiter, what, unlock, object, WEFT_NEVER, false, false);
+}
+
+static noinline int park_for_good(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                  void *object)
+{
+    return park_fiber(waiter, what, unlock, object, WEFT_NEVER, false, true);
+}
+
+static always_inline int park_now(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                  void *object, int64_t deadline)
+{
+    return deadline != WEFT_NEVER ? park_until(waiter, what, unlock, object, deadline)
+                                  : park_for_good(waiter, what, unlock, object);
+}
+
+/* With what only some need before it: its frame is gone when they park. */
+static noinline int park_with_care(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                   void *object, int64_t deadline)
+{
+    struct weft_fiber *fiber = container_of(waiter, struct weft_fiber, waiter);
+    if (cxx_is_busy((struct machine *)thread_self()))
+        return park_with_exceptions(waiter, what, unlock, object, deadline);
+    if (says_before_park(fiber))
+        before_park(fiber, what, object);
+    if (fiber->bound && !(what & WAIT_FIRM) && weft__cancelled() != 0) {
+        atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
+        thread_self()->clock = 0;
+        if (unlock != NULL)
+            unlock(object);
+        return weft__cancelled();
+    }
+    if (fiber->compact && deadline == WEFT_NEVER)
+        return park_compact(waiter, what, unlock, object);
+    return park_now(waiter, what, unlock, object, deadline);
+}
+
+int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), void *object,
+               int64_t deadline)
+{
+    const struct thread *thread = thread_self();
+    if (unlikely(thread != NULL && thread->spins != 0))
+        fatal("a weft_spin is held by a caller that %s: others would spin until it is woken",
+              weft__wait_text(what & 0xff));
+    if (unlikely(!waiter->is_fiber))
+        return park_thread(waiter, what, unlock, object, deadline);
+    const struct weft_fiber *fiber = container_of(waiter, struct weft_fiber, waiter);
+    should(fiber == thread->fiber); /* the running one */
+    if (unlikely(fiber->bound || says_before_park(fiber) ||
+                 cxx_is_busy((const struct machine *)thread)))
+        return park_with_care(waiter, what, unlock, object, deadline);
+    return park_now(waiter, what, unlock, object, deadline);
+}
+
+static void wake(struct waiter *waiter, bool next)
+{
+    if (likely(waiter->is_fiber)) {
+        struct weft_fiber *fiber = container_of(waiter, struct weft_fiber, waiter);
+        fiber->state = FIBER_READY;
+        weft__ready(fiber, next);
+        return;
+    }
+    atomic_u32_store_release(&waiter->state, WAITER_WOKEN); /* pairs with sleep_thread */
+    weft__os_futex_wake(&waiter->state, 1);
+}
+
+void weft__wake(struct waiter *waiter)
+{
+    wake(waiter, true);
+}
+
+void weft__wake_behind(struct waiter *waiter)
+{
+    wake(waiter, false);
+}

@@ -1,0 +1,145 @@
+/*
+ * processor.h: the right to run fibers, and the state that goes with it.
+ *
+ * Everything in a processor but what stands under "shared" is touched by its owner only: the
+ * machine that holds it while that machine is inside the runtime, or a thief that has claimed it
+ * (sched/core/steal.c). So the run queue needs no atomic read-modify-write: head, tail and runnext are
+ * atomics only so that others may look at them from afar.
+ */
+#ifndef WEFT_SCHED_CORE_PROCESSOR_H
+#define WEFT_SCHED_CORE_PROCESSOR_H
+
+#include "base/assert.h"
+#include "base/prng.h"
+#include "sched/fiber/fiber.h"
+
+enum {
+    RING_SIZE = 256,
+    INJECT_EVERY = 61, /* turns between looks at the inject queue under full local load */
+    STREAK_LOOK =
+        32, /* turns in a row of runnext, then it is asked whether the ring has its turn */
+    PUT_OFF_MOST = 32, /* looks at the inject queue at which one that can wait is put off */
+    JOIN_LOOK = 16,    /* places of the ring in which a joiner looks for whom it joins */
+    VAIN_MOST = 16,    /* calls in vain for runnext alone; then it calls nobody */
+};
+
+struct processor {
+    /* Shared. */
+    _Alignas(CACHE_LINE) atomic_ptr owner;   /* struct thread: who holds it, or NULL while idle */
+    _Alignas(CACHE_LINE) struct wheel wheel; /* has a lock of its own */
+
+    /* The owner's; read by others from afar. */
+    _Alignas(CACHE_LINE) atomic_u32 head; /* of the ring: the next to run */
+    atomic_u32 tail;                      /* the next free place */
+    atomic_ptr runnext;                   /* a fiber that runs before the ring */
+    atomic_u32 turn;                      /* grows with each fiber that gets the processor */
+    atomic_u32 vain; /* times in a row that others were called for runnext alone, and it ran here */
+    atomic_i64 fd_waits; /* waits for descriptors that began here, less those that ended here */
+    struct weft_fiber *ring[RING_SIZE];
+    uint32_t streak;       /* turns in a row that runnext had */
+    uint32_t put_off;      /* looks at which one that can wait was put off, since one was taken */
+    uint64_t streak_since; /* ticks, when the streak was first looked at */
+    uint32_t index;
+    uint64_t looked;   /* ticks, when the clock was last read for timers */
+    int64_t looked_at; /* the time, then or later, when timers were last looked at */
+    uint32_t due_end;  /* place in the ring behind those that are due: runq.c */
+    uint32_t due_row;  /* of them in a row, since the last place for another */
+    uint32_t mark; /* place in the ring: behind it stand those who came since the last turn-over */
+    uint64_t turned; /* ticks, when that was */
+    bool yielded;    /* some have yielded since */
+    uint64_t polled; /* ticks, when the poller was last looked at */
+    uint32_t era;    /* weft__sched.era, when it last looked around */
+    uint32_t stamp;  /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
+    struct prng prng;
+    struct stack_cache stacks;
+    struct hot
+        *hot; /* the one of its hot stacks that a fiber last began on: sched/fiber/compact.c */
+    uint32_t hots;
+    atomic_u32 compact_until; /* the turn up to which it counts as one that runs compact fibers */
+    atomic_u64 moved_out, bytes_out, waited; /* figures of compact fibers */
+    struct fiber_cache fibers;
+    struct processor *idle_next; /* under the scheduler's lock */
+    uint32_t watched_turn;       /* the watcher's: the turn at its last look */
+};
+
+/* Whether a compact fiber had one of the last turns; the owner says that one has this. */
+enum { COMPACT_TURNS = 64 };
+static inline bool runs_compact(const struct processor *processor)
+{
+    return atomic_u32_load_relaxed(&processor->compact_until) -
+               atomic_u32_load_relaxed(&processor->turn) - 1 <
+           COMPACT_TURNS;
+}
+
+static inline void note_compact_owner(struct processor *processor)
+{
+    atomic_u32_store_relaxed(&processor->compact_until,
+                             atomic_u32_load_relaxed(&processor->turn) + COMPACT_TURNS);
+}
+
+/* The run queue. push and pop are for the owner; the names say so. */
+
+static inline uint32_t ring_length(const struct processor *processor)
+{
+    return atomic_u32_load_relaxed(&processor->tail) - atomic_u32_load_relaxed(&processor->head);
+}
+
+static inline bool ring_push_owner(struct processor *processor, struct weft_fiber *fiber)
+{
+    uint32_t tail = atomic_u32_load_relaxed(&processor->tail);
+    if (unlikely(tail - atomic_u32_load_relaxed(&processor->head) == RING_SIZE))
+        return false;
+    processor->ring[tail % RING_SIZE] = fiber;
+    atomic_u32_store_relaxed(&processor->tail, tail + 1);
+    return true;
+}
+
+static inline struct weft_fiber *ring_pop_owner(struct processor *processor)
+{
+    uint32_t head = atomic_u32_load_relaxed(&processor->head);
+    if (head == atomic_u32_load_relaxed(&processor->tail))
+        return NULL;
+    atomic_u32_store_relaxed(&processor->head, head + 1);
+    return processor->ring[head % RING_SIZE];
+}
+
+/* Where the fiber stands, if it is one of the last; else the tail. */
+static inline uint32_t ring_find_owner(const struct processor *processor,
+                                       const struct weft_fiber *fiber)
+{
+    uint32_t tail = atomic_u32_load_relaxed(&processor->tail), length = ring_length(processor);
+    for (uint32_t distance = 1; distance <= JOIN_LOOK && distance <= length; distance++)
+        if (processor->ring[(tail - distance) % RING_SIZE] == fiber)
+            return tail - distance;
+    return tail;
+}
+
+static inline void ring_remove_owner(struct processor *processor, uint32_t place)
+{
+    uint32_t last = atomic_u32_load_relaxed(&processor->tail) - 1;
+    for (; place != last; place++)
+        processor->ring[place % RING_SIZE] = processor->ring[(place + 1) % RING_SIZE];
+    atomic_u32_store_relaxed(&processor->tail, last);
+}
+
+/* Whether fibers wait there. */
+static inline bool has_fibers(const struct processor *processor)
+{
+    return ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
+}
+
+/* True if it calls nobody for runnext alone: the watcher looks after it. */
+static inline bool calls_nobody(const struct processor *processor)
+{
+    return atomic_u32_load_relaxed(&processor->vain) >= VAIN_MOST;
+}
+
+static inline struct weft_fiber *runnext_swap_owner(struct processor *processor,
+                                                    struct weft_fiber *fiber)
+{
+    struct weft_fiber *before = atomic_ptr_load_relaxed(&processor->runnext);
+    atomic_ptr_store_relaxed(&processor->runnext, fiber);
+    return before;
+}
+
+#endif

@@ -1,0 +1,199 @@
+/*
+ * poller.c: the set of descriptors that are waited for (epoll), who looks at it, and where the watcher
+ * sleeps.
+ *
+ * What the descriptors are, and who waits for which, is descriptor.c's; here is one set for all, and who
+ * takes events out of it:
+ *
+ *   - the watcher (idle.c), which sleeps in it;
+ *   - a machine that has nothing else to do, without waiting, before it searches and retires;
+ *   - a busy machine now and then, if nobody watches: every 61st turn, or when the monitor says that some
+ *     milliseconds have passed (monitor.c); but not twice within some microseconds, by a cheap counter;
+ *   - whoever else calls weft__poller_poll.
+ *
+ * An event stays in the set until one of them takes it, and it is taken once. So none is forgotten as long
+ * as somebody looks: either a machine is idle, and then one watches; or all are busy, and each looks when
+ * it changes fibers. (One that does not change fibers for long is the business of those who watch for
+ * that.)
+ *
+ * The fibers that a batch of events makes ready go into the own ring of a machine that has a processor,
+ * else into the inject queue in one push; one machine is woken for all, and wakes the next if there is
+ * more (idle.c). The watcher wakes nobody: it comes back for them itself.
+ *
+ * The watcher is woken by an eventfd in the set. It is level-triggered, and only the watcher drains it:
+ * others who see it leave it alone. Wakes are merged: between two waits it is written once.
+ *
+ * epoll_pwait2 waits with nanoseconds. Kernels before 5.11 lack it: there a timerfd in the same set
+ * ends the wait, as exactly, for one more system call.
+ */
+#include <errno.h>
+
+#include "sched/core/sched.h"
+#include "sched/poll/descriptor.h"
+
+/* A descriptor's tag has its number in the lower half, which these are not. */
+#define TAG_WAKE UINT64_MAX
+#define TAG_TIMER (UINT64_MAX - 1)
+
+enum { EVENTS_MOST = 64 };
+
+static struct {
+    int epoll, event, timer; /* timer is -1 where epoll_pwait2 works */
+    atomic_u32 signaled;
+} poller = {.epoll = -1, .event = -1, .timer = -1};
+
+atomic_u32 weft__poller_used;
+
+/* False if the kernel has no epoll_pwait2, or it must not be used. */
+static bool pwait2_works(bool allowed)
+{
+    struct weft__os_event events[1];
+    return allowed && weft__os_epoll_wait_exact(poller.epoll, events, 1, 0) >= 0;
+}
+
+static int add_timer(void)
+{
+    poller.timer = weft__os_timerfd();
+    if (poller.timer < 0)
+        return poller.timer;
+    return weft__os_epoll_add(poller.epoll, poller.timer, OS_READABLE, TAG_TIMER);
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        weft__os_close(*fd);
+    *fd = -1;
+}
+
+int weft__poller_start(bool allow_pwait2)
+{
+    int error = 0;
+    atomic_u32_store_relaxed(&poller.signaled, 0);
+    atomic_u32_store_relaxed(&weft__poller_used, 0);
+    poller.epoll = weft__os_epoll_create();
+    poller.event = weft__os_eventfd();
+    if (poller.epoll < 0 || poller.event < 0)
+        error = poller.epoll < 0 ? poller.epoll : poller.event;
+    else
+        error = weft__os_epoll_add(poller.epoll, poller.event, OS_READABLE, TAG_WAKE);
+    if (error == 0 && !pwait2_works(allow_pwait2))
+        error = add_timer();
+    if (error != 0)
+        weft__poller_stop();
+    return error;
+}
+
+void weft__poller_stop(void)
+{
+    weft__descriptors_stop();
+    close_fd(&poller.timer);
+    close_fd(&poller.event);
+    close_fd(&poller.epoll);
+}
+
+int weft__poller_watch(int fd, uint32_t events, uint64_t tag, bool add)
+{
+    return add ? weft__os_epoll_add(poller.epoll, fd, events, tag)
+               : weft__os_epoll_change(poller.epoll, fd, events, tag);
+}
+
+void weft__poller_unwatch(int fd)
+{
+    weft__os_epoll_remove(poller.epoll, fd);
+}
+
+/* Ready ones. */
+
+static void wake_threads(struct waiter *threads)
+{
+    for (struct waiter *waiter = threads, *next; waiter != NULL; waiter = next) {
+        next = waiter->next;
+        weft__wake(waiter);
+    }
+}
+
+void weft__poller_make_ready(struct ready *ready)
+{
+    struct thread *thread = thread_self();
+    uint32_t count = ready->fibers.count;
+    wake_threads(ready->threads);
+    if (count == 0)
+        return;
+    if (thread == NULL || thread->processor == NULL) {
+        weft__inject_push_woken_any(ready->fibers);
+        wake_if_idle();
+        return;
+    }
+    should(atomic_u32_load_relaxed(&thread->inside));
+    weft__due_put(thread->processor, &ready->fibers);
+    if (count > 1 || thread->fiber != NULL) /* more than this machine will run next */
+        wake_if_idle();
+}
+
+static struct ready collect(const struct weft__os_event *events, int count)
+{
+    struct ready ready = {.threads = NULL};
+    for (int i = 0; i < count; i++)
+        if (events[i].tag < TAG_TIMER)
+            weft__descriptor_event(events[i].tag, events[i].events, &ready);
+    return ready;
+}
+
+bool weft__poller_poll(void)
+{
+    struct weft__os_event events[EVENTS_MOST];
+    int count = weft__os_epoll_wait(poller.epoll, events, EVENTS_MOST, false);
+    struct ready ready = collect(events, count);
+    bool any = ready.fibers.count > 0 || ready.threads != NULL;
+    if (any)
+        weft__poller_make_ready(&ready);
+    return any;
+}
+
+noinline void weft__poller_look(struct processor *processor)
+{
+    uint64_t ticks = weft__os_ticks();
+    ticks_learn();
+    if (ticks - processor->polled < atomic_u64_load_relaxed(&weft__ticks.poll) ||
+        atomic_i64_load_relaxed(&weft__sched.sleep_until) != NO_WATCHER)
+        return;
+    processor->polled = ticks;
+    (void)weft__poller_poll();
+}
+
+/* The watcher. */
+
+void weft__poller_wait(int64_t deadline)
+{
+    struct weft__os_event events[EVENTS_MOST];
+    int count;
+    if (poller.timer < 0) {
+        count = weft__os_epoll_wait_exact(poller.epoll, events, EVENTS_MOST, deadline);
+    } else {
+        must(weft__os_timerfd_set(poller.timer, deadline) == 0);
+        count = weft__os_epoll_wait(poller.epoll, events, EVENTS_MOST, true);
+    }
+    must(count >= 0);
+    for (int i = 0; i < count; i++) {
+        if (events[i].tag != TAG_WAKE)
+            continue; /* the next set of the timerfd clears it */
+        weft__os_counter_drain(poller.event);
+        /* After the drain: a wake from here on writes again. */
+        atomic_u32_exchange_seq_cst(&poller.signaled, 0);
+    }
+    struct ready ready = collect(events, count);
+    wake_threads(ready.threads);
+    weft__inject_push_woken_any(ready.fibers);
+}
+
+bool weft__poller_ready(void)
+{
+    return weft__os_fd_ready(poller.epoll);
+}
+
+void weft__poller_wake(void)
+{
+    if (atomic_u32_exchange_seq_cst(&poller.signaled, 1) == 0)
+        weft__os_eventfd_signal(poller.event);
+}

@@ -1,0 +1,196 @@
+/*
+ * cpus.c: how many CPUs this process may use: its affinity, limited by the CPU quota of its cgroup.
+ *
+ * The quota is the tightest on the way from the process's own group up to the root of the hierarchy
+ * as it is mounted here, in version 2 (cpu.max) or version 1 (cpu.cfs_quota_us over
+ * cpu.cfs_period_us). A quota of 2.5 CPUs gives 3 processors: the fraction is used, and the kernel
+ * throttles what is over.
+ *
+ * /proc/self/cgroup tells the group, /proc/self/mountinfo where its hierarchy is mounted and which
+ * part of it: inside a container the mount may show only the group itself.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sched/core/sched.h"
+
+enum { TEXT_SIZE = 64 * 1024, PATH_SIZE = 4096 };
+
+/* Reads <root><path>; the text, or NULL. */
+static char *read_text(const char *root, const char *path)
+{
+    char full[PATH_SIZE];
+    if (snprintf(full, sizeof full, "%s%s", root, path) >= (int)sizeof full)
+        return NULL;
+    char *text = weft__os_alloc(TEXT_SIZE);
+    if (text != NULL && weft__os_read_file(full, text, TEXT_SIZE) < 0) {
+        weft__os_free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* True if `word` is one of the comma-separated words of `list`. */
+static bool in_list(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += length)
+        if ((at == list || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* The group of the process: lines of "id:controllers:path"; version 2 has no controllers. */
+static bool find_group(char *text, bool version2, char *group)
+{
+    char *rest = text;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        (void)strsep(&line, ":");
+        char *controllers = strsep(&line, ":");
+        if (controllers == NULL || line == NULL)
+            continue;
+        if (version2 ? *controllers == '\0' : in_list(controllers, "cpu"))
+            return snprintf(group, PATH_SIZE, "%s", line) < PATH_SIZE;
+    }
+    return false;
+}
+
+/* The mount: "id parent major:minor root point options [tags] - type source super-options". */
+static bool find_mount(char *text, bool version2, char *mount_root, char *mount_point)
+{
+    char *rest = text;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        char *tail = strstr(line, " - ");
+        if (tail == NULL)
+            continue;
+        *tail = '\0';
+        tail += 3;
+        char *type = strsep(&tail, " ");
+        (void)strsep(&tail, " ");
+        if (strcmp(type, version2 ? "cgroup2" : "cgroup") != 0 ||
+            (!version2 && (tail == NULL || !in_list(tail, "cpu"))))
+            continue;
+        for (int i = 0; i < 3; i++)
+            (void)strsep(&line, " ");
+        char *root = strsep(&line, " ");
+        char *point = strsep(&line, " ");
+        if (point != NULL && snprintf(mount_root, PATH_SIZE, "%s", root) < PATH_SIZE &&
+            snprintf(mount_point, PATH_SIZE, "%s", point) < PATH_SIZE)
+            return true;
+    }
+    return false;
+}
+
+/* The whole number at *at, INT64_MAX at most, and moves behind it and the space that follows; -1 if
+ * there is none. */
+static int64_t read_number(const char **at)
+{
+    int64_t value = 0;
+    const char *start = *at;
+    for (; **at >= '0' && **at <= '9'; (*at)++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, **at - '0', &value))
+            value = INT64_MAX;
+    if (*at == start)
+        value = -1;
+    while (**at == ' ')
+        (*at)++;
+    return value;
+}
+
+/* The number that a file begins with; -1 as above. */
+static int64_t read_number_file(const char *root, const char *folder, const char *name)
+{
+    char path[PATH_SIZE + 32];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char *text = read_text(root, path);
+    const char *at = text;
+    int64_t value = text != NULL ? read_number(&at) : -1;
+    weft__os_free(text);
+    return value;
+}
+
+/* The quota of one group, in CPUs; INT_MAX if it has none. */
+static int group_quota(const char *root, const char *folder, bool version2)
+{
+    int64_t quota, period;
+    if (version2) {
+        char path[PATH_SIZE + 32];
+        snprintf(path, sizeof path, "%s/cpu.max", folder);
+        char *text = read_text(root, path);
+        if (text == NULL)
+            return INT_MAX;
+        const char *at = text;
+        quota = read_number(&at); /* "max": none */
+        period = read_number(&at);
+        weft__os_free(text);
+    } else {
+        quota = read_number_file(root, folder, "cpu.cfs_quota_us"); /* "-1": none */
+        period = read_number_file(root, folder, "cpu.cfs_period_us");
+    }
+    if (quota <= 0 || period <= 0)
+        return INT_MAX;
+    int64_t cpus = quota / period + (quota % period != 0);
+    return cpus < INT_MAX ? (int)cpus : INT_MAX;
+}
+
+/* Finds group and mount of one version; `folder` gets the group's folder, `top` the length of the
+ * part of it that is the mount. */
+static bool find_folder(const char *root, bool version2, char *folder, size_t *top)
+{
+    char *work = weft__os_alloc((size_t)PATH_SIZE * 3);
+    char *groups = read_text(root, "/proc/self/cgroup");
+    char *mounts = read_text(root, "/proc/self/mountinfo");
+    bool found = false;
+    if (work != NULL && groups != NULL && mounts != NULL) {
+        char *group = work, *mount_root = work + PATH_SIZE, *point = work + (size_t)PATH_SIZE * 2;
+        if (find_group(groups, version2, group) &&
+            find_mount(mounts, version2, mount_root, point)) {
+            /* What the mount shows of the hierarchy begins at its root. */
+            size_t skip = strcmp(mount_root, "/") == 0 ? 0 : strlen(mount_root);
+            bool below = strncmp(group, mount_root, skip) == 0 &&
+                         (group[skip] == '/' || group[skip] == '\0');
+            const char *inside = below ? group + skip : "";
+            *top = strlen(point);
+            found = snprintf(folder, PATH_SIZE, "%s%s", point, inside) < PATH_SIZE;
+        }
+    }
+    weft__os_free(work);
+    weft__os_free(groups);
+    weft__os_free(mounts);
+    return found;
+}
+
+int weft__cpus_quota(const char *root)
+{
+    char folder[PATH_SIZE];
+    int least = INT_MAX;
+    for (int version = 1; version <= 2; version++) {
+        size_t top;
+        if (!find_folder(root, version == 2, folder, &top))
+            continue;
+        for (;;) {
+            int quota = group_quota(root, folder, version == 2);
+            if (quota < least)
+                least = quota;
+            char *slash = strrchr(folder, '/');
+            if (slash == NULL || (size_t)(slash - folder) < top)
+                break;
+            *slash = '\0';
+        }
+    }
+    return least;
+}
+
+int weft__cpus(const char *root)
+{
+    int cpus = weft__os_affinity_count();
+    int quota = weft__cpus_quota(root);
+    if (cpus < 1)
+        cpus = 1;
+    if (quota < cpus)
+        cpus = quota;
+    return cpus < WEFT_PROCS_MAX ? cpus : WEFT_PROCS_MAX;
+}

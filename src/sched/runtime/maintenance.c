@@ -1,0 +1,78 @@
+/*
+ * maintenance.c: clean-up work that has a time, and those who starve: who wait for memory, or for the end of a fiber.
+ *
+ * Fibers without a stack try again when another fiber ends, and every 10 ms.
+ *
+ * Others (pools) who could not make a fiber starve: they are called again by the machine on which the next fiber ends, or, if it was
+ * for want of memory, by one that wakes up for that every 10 ms. If the number of fibers is limited they do not keep a deadlock from being
+ * reported: only the end of a fiber could help.
+ */
+#include "sched/core/sched.h"
+
+enum { STARVED_BATCH = 64 };
+
+void weft__housekeep_by(int64_t time)
+{
+    int64_t planned = atomic_i64_load_relaxed(&weft__sched.housekeeping);
+    while (time < planned && !atomic_i64_cas_acq_rel(&weft__sched.housekeeping, &planned, time))
+        continue;
+}
+
+void weft__housekeep_plan(void)
+{
+    if (weft__stack_trim_wanted() &&
+        atomic_i64_load_relaxed(&weft__sched.housekeeping) == WEFT_NEVER)
+        weft__housekeep_by(weft__os_now() + WEFT_MS);
+}
+
+void weft__unstarve(uint32_t most)
+{
+    struct chain fed = {NULL, NULL, 0};
+    lock_acquire(&weft__sched.lock);
+    while (fed.count < most && weft__sched.starved.first != NULL)
+        chain_add(&fed, chain_take(&weft__sched.starved));
+    /* Before the flag falls: who looks for a deadlock must find them in one place or the other. */
+    weft__inject_push_any(fed);
+    if (weft__sched.starved.first == NULL)
+        (void)atomic_u32_and_acq_rel(&weft__sched.starving, ~(uint32_t)STARVING_FIBERS);
+    lock_release(&weft__sched.lock);
+    if (fed.count > 0)
+        wake_if_idle();
+    if ((atomic_u32_load_relaxed(&weft__sched.starving) & ~(uint32_t)STARVING_FIBERS) != 0 &&
+        thread_self()->processor != NULL)
+        weft__idle_act();
+}
+
+void weft__retry_soon(void)
+{
+    int64_t retry = weft__os_now() + STARVED_RETRY;
+    weft__housekeep_by(retry);
+    weft__timers_news(retry);
+}
+
+void weft__starve_outside(void)
+{
+    (void)atomic_u32_or_relaxed(&weft__sched.starving, STARVING_LIMITED);
+    barrier_heavy(); /* a fiber that ends sees that, or we see that there is room */
+    if (weft__sched.max_fibers != 0 &&
+        atomic_i64_load_relaxed(&weft__sched.limited) >= weft__sched.max_fibers)
+        return;
+    (void)atomic_u32_or_relaxed(&weft__sched.starving, STARVING_OTHERS);
+    weft__retry_soon();
+}
+
+void weft__housekeep(int64_t now)
+{
+    static atomic_u32 working;
+    if (atomic_i64_load_relaxed(&weft__sched.housekeeping) > now ||
+        atomic_u32_exchange_acquire(&working, 1) != 0)
+        return;
+    atomic_i64_exchange_acq_rel(&weft__sched.housekeeping, WEFT_NEVER);
+    weft__housekeep_by(weft__stack_trim(now));
+    weft__housekeep_by(weft__machine_bury_ended(now));
+    atomic_u32_store_release(&working, 0); /* pairs with the exchange above */
+    if (atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_TIMED) {
+        weft__housekeep_by(now + STARVED_RETRY);
+        weft__unstarve(STARVED_BATCH);
+    }
+}

@@ -1,0 +1,417 @@
+/*
+ * runtime.c: the runtime as a whole: start, configuration, shut-down, fork.
+ *
+ *   stopped ---- first use ----> running ---- weft_shutdown ----> stopped
+ *                                   |
+ *                                   fork, in the child ----> forked, for ever
+ *
+ * The state changes under `lock`, a mutex in effect: a thread that starts weft while another does
+ * waits for it. Everyone else reads weft__runtime_running without it.
+ *
+ * Shut-down waits until every fiber has ended and every timer is closed. Nobody counts fibers while
+ * the runtime works (fiber_alloc.c), so the waiter asks to be told when a machine retires, and counts
+ * then:
+ *
+ *     waiter:   draining = 1; barrier_light; count
+ *     machine:  ended + 1; ... retire: barrier_heavy; if draining: quiet + 1, wake the waiter
+ *
+ * Threads that end. After machine_main the thread-specific destructors run (pthread keys,
+ * thread_local of C++): the program's code, which may take long, wait, and call weft. So nobody
+ * waits for such a thread while others depend on it.
+ *
+ *   surplus   ends while the runtime runs (idle.c). Its destructors find a runtime: a shut-down waits for them first, and
+ *             lets no more machines end as surplus from then on; then for the fibers that they may have spawned.
+ *   stopped   leaves its loop, counts itself as departed, and waits. When all have, everything is freed, and the state is
+ *             stopped; only then they go on. Their destructors find no runtime, so a fiber that one spawns starts it again.
+ *             (Before, such a fiber was in the inject queue of a runtime without machines, and the next runtime ran it from
+ *             memory that had been freed.) The shut-down joins the threads last, without the lock.
+ *
+ *     machine:  epoch = stops; departed + 1; wait while stops == epoch
+ *     stopper:  wait until departed == machines listed; free all; running = 0; departed = 0; stops + 1
+ *
+ * A machine is listed before its thread runs, and one that has departed starts no other: so the
+ * numbers are equal only if all have. The count is read before the list: one that departs in
+ * between is not counted yet, and the futex has changed.
+ *
+ * Forked child. Only the calling thread exists there; the machines, and whatever they held, are
+ * gone. So the child forgets that its thread was ever known to weft, and each call says -ECHILD.
+ * What works there none the less (fiber-local storage, this file) has its locks taken before the
+ * fork.
+ *
+ * Lock order: lock, then that of the foreign threads, then that of the fiber-local keys, then that
+ * of the threads that wait.
+ */
+#include <errno.h>
+
+#include "sched/check/state.h"
+#include "sched/core/sched.h"
+#include "sched/fiber/compact.h"
+#include "sched/runtime/config.h"
+#include "stack/slab.h"
+
+enum { STOPS_MOST = 4 };
+
+static struct lock lock;
+static weft_config configured;
+static bool stopping;
+static bool fault_started;
+static atomic_ptr at_stop[STOPS_MOST]; /* void (*)(void) */
+static atomic_u32 departed; /* futex: machines that have ended since the runtime began to stop */
+static atomic_u32 stops;    /* futex: how often the runtime has stopped */
+atomic_u32 weft__runtime_running, weft__forked;
+
+/* All locks that the child may need are taken before the fork, in the lock order. */
+static void before_fork(void)
+{
+    lock_acquire(&lock);
+    weft__foreign_fork(FORK_BEFORE);
+    weft__locals_fork(FORK_BEFORE);
+    weft__thread_waits_fork(FORK_BEFORE);
+}
+
+static void after_fork(enum fork_step step)
+{
+    weft__thread_waits_fork(step);
+    weft__locals_fork(step);
+    weft__foreign_fork(step);
+    lock_release(&lock);
+}
+
+static void in_forking_parent(void)
+{
+    after_fork(FORK_PARENT);
+}
+
+static void in_forked_child(void)
+{
+    if (atomic_u32_load_relaxed(&weft__runtime_running)) {
+        atomic_u32_store_relaxed(&weft__forked, 1);
+        atomic_u32_store_relaxed(&weft__runtime_running, 0);
+        if (fault_started)
+            weft__fault_stop();
+        thread_word_set(NULL);
+        weft__os_thread_at_exit_cancel();
+    }                 /* else nothing was lost: weft can start here as anywhere */
+    stopping = false; /* by a thread that is not here, and waited for machines that had left */
+    after_fork(FORK_CHILD);
+}
+
+/* Start. */
+
+static int start_processors(const struct settings *settings)
+{
+    uint32_t count = (uint32_t)settings->processors;
+    struct processor *processors =
+        weft__os_alloc_aligned(CACHE_LINE, count * sizeof(struct processor));
+    if (processors == NULL)
+        return -ENOMEM;
+    int64_t now = weft__now();
+    uint64_t lots = seeded() ? weft__seeded_lots() : (uint64_t)now;
+    for (uint32_t i = 0; i < count; i++) {
+        processors[i] = (struct processor){.index = i};
+        weft__wheel_init(&processors[i].wheel, now);
+        prng_seed(&processors[i].prng, i + lots);
+        processors[i].stacks.class = weft__sched.stack_class;
+        processors[i].idle_next = i + 1 < count ? &processors[i + 1] : NULL;
+    }
+    weft__sched.processors = processors;
+    weft__sched.processor_count = count;
+    /* The first machine, started below, gets the first processor; the others are idle. */
+    weft__sched.idle_processors = processors[0].idle_next;
+    atomic_u32_store_relaxed(&weft__sched.idle_count, count - 1);
+    atomic_u32_store_relaxed(&weft__sched.spinning, 1);
+    return 0;
+}
+
+static void free_all(void)
+{
+    weft__poller_stop();
+    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+        weft__compact_stop(&weft__sched.processors[i]);
+    weft__slab_stop();
+    weft__stack_stop();
+    weft__foreign_stop(); /* first: a thread that ends now must not find records that are gone */
+    weft__fiber_stop();
+    weft__os_free(weft__sched.processors);
+    weft__sched.processors = NULL;
+}
+
+/* Of machines that have been joined. */
+static void free_records(void)
+{
+    while (weft__sched.records != NULL) {
+        struct machine *machine = weft__sched.records;
+        weft__sched.records = machine->next;
+        weft__os_free(machine);
+    }
+}
+
+/* Not only when the runtime starts: threads use fiber-local values, and wait for each other,
+ * without it. */
+__attribute__((constructor)) static void handle_forks(void)
+{
+    if (weft__os_at_fork(before_fork, in_forking_parent, in_forked_child) != 0)
+        weft__warn("cannot handle forks: no memory");
+}
+
+static int start(void)
+{
+    struct settings settings = weft__config_settle(&configured);
+    if (seeded()) {
+        settings.processors = 1;
+        settings.deadlock_check = true;
+    } else {
+        weft__chaos_begin(settings.chaos);
+    }
+    weft__sched = (struct sched){.max_fibers = settings.max_fibers,
+                                 .max_machines = (uint32_t)settings.max_machines,
+                                 .deadlock_check = settings.deadlock_check,
+                                 .io_uring = settings.io_uring,
+                                 .file_nowait = settings.file_nowait,
+                                 .pidfd = settings.pidfd};
+    weft__sched.stack_class = (uint8_t)weft__stack_class(settings.stack_size);
+    atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
+    atomic_i64_store_relaxed(&weft__sched.housekeeping, WEFT_NEVER);
+    weft__ticks_start();
+    weft__os_threads_inherit();
+    weft__barrier_choose(settings.membarrier);
+    weft__stack_start(settings.guard_install, settings.guard_many, settings.guard_pages);
+    int error = weft__poller_start(settings.epoll_pwait2);
+    if (error == 0)
+        error = start_processors(&settings);
+    if (error == 0)
+        error = weft__machine_start(&weft__sched.processors[0], false);
+    if (error != 0) {
+        free_records();
+        free_all();
+        return error;
+    }
+    fault_started = settings.fault_report && weft__fault_start() == 0;
+    weft__sched.handles_faults = fault_started;
+    weft__fatal_shows(weft__state_show);
+    if (seeded())
+        weft__monitor_stop(); /* nor is it to be started later */
+    else
+        weft__monitor_start();
+    return 0;
+}
+
+noinline int weft__runtime_start(void)
+{
+    if (weft__runtime_forked())
+        return -ECHILD;
+    int error = 0;
+    lock_acquire(&lock);
+    if (!atomic_u32_load_relaxed(&weft__runtime_running) && (error = start()) == 0)
+        atomic_u32_store_release(&weft__runtime_running, 1); /* pairs with runtime_ensure */
+    lock_release(&lock);
+    return error;
+}
+
+int weft__runtime_start_seeded(uint64_t seed, bool chaos)
+{
+    int error = -EBUSY;
+    lock_acquire(&lock);
+    if (!atomic_u32_load_relaxed(&weft__runtime_running)) {
+        error = weft__seeded_begin(seed, chaos);
+        if (error == 0 && (error = start()) != 0)
+            (void)weft__seeded_end();
+        if (error == 0)
+            atomic_u32_store_release(&weft__runtime_running, 1); /* pairs with runtime_ensure */
+    }
+    lock_release(&lock);
+    return error;
+}
+
+int weft_configure(const weft_config *config)
+{
+    static const weft_config defaults;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (config == NULL)
+        config = &defaults;
+    if (weft__config_check(config) != 0)
+        return -EINVAL;
+    int error = -EBUSY;
+    lock_acquire(&lock);
+    if (!atomic_u32_load_relaxed(&weft__runtime_running)) {
+        configured = *config;
+        error = 0;
+    }
+    lock_release(&lock);
+    return error;
+}
+
+int weft_processors(void)
+{
+    if (atomic_u32_load_acquire(&weft__runtime_running) || weft__runtime_forked())
+        return (int)weft__sched.processor_count;
+    lock_acquire(&lock);
+    int count = weft__config_processors(&configured, false);
+    lock_release(&lock);
+    return count;
+}
+
+/* Shut-down. */
+
+void weft__runtime_quiet(void)
+{
+    atomic_u32_add_seq_cst(&weft__sched.quiet, 1);
+    weft__os_futex_wake(&weft__sched.quiet, INT32_MAX);
+}
+
+void weft__runtime_at_stop(void (*function)(void))
+{
+    int i = 0;
+    void *none = NULL;
+    while (!atomic_ptr_cas_acq_rel(&at_stop[i], &none, (void *)(uintptr_t)function)) {
+        none = NULL;
+        i++;
+        must(i < STOPS_MOST);
+    }
+}
+
+atomic_ptr weft__runtime_drains;
+
+static void tell_drain(void)
+{
+    void (*drains)(void) =
+        (void (*)(void))(uintptr_t)atomic_ptr_load_acquire(&weft__runtime_drains);
+    if (drains != NULL)
+        drains();
+}
+
+static int drain(int64_t deadline)
+{
+    int error = 0;
+    struct thread_wait wait = {.waiter = NULL};
+    if (deadline == WEFT_NEVER)
+        weft__thread_waits(&wait);
+    atomic_u32_exchange_seq_cst(&weft__sched.draining, 1);
+    tell_drain();
+    for (;;) {
+        uint32_t quiet = atomic_u32_load_seq_cst(&weft__sched.quiet);
+        barrier_light();
+        if (weft__fiber_alive() == 0)
+            break;
+        if (weft__os_futex_wait(&weft__sched.quiet, quiet, deadline) == -ETIMEDOUT) {
+            error = -ETIMEDOUT;
+            break;
+        }
+    }
+    atomic_u32_exchange_seq_cst(&weft__sched.draining, 0);
+    if (deadline == WEFT_NEVER)
+        weft__thread_waits_no_more(&wait);
+    return error;
+}
+
+/* Whether a machine may end as surplus. */
+static void set_closing(bool closing)
+{
+    lock_acquire(&weft__sched.lock);
+    weft__sched.closing = closing;
+    lock_release(&weft__sched.lock);
+}
+
+/* Waits for all fibers, and for the threads that have ended while the runtime ran: those may use
+ * weft until they are gone. */
+static int finish(int64_t deadline)
+{
+    set_closing(true);
+    int error = drain(deadline);
+    struct machine *ended = error == 0 ? weft__machine_take_ended() : NULL;
+    if (ended != NULL) {
+        weft__machine_join(ended);
+        error = drain(deadline); /* there are no more of them */
+    }
+    if (error != 0)
+        set_closing(false);
+    return error;
+}
+
+void weft__runtime_depart(void)
+{
+    uint32_t epoch =
+        atomic_u32_load_relaxed(&stops); /* it does not change before all have departed */
+    atomic_u32_add_seq_cst(&departed, 1);
+    weft__os_futex_wake(&departed, 1);
+    while (atomic_u32_load_acquire(&stops) == epoch) /* pairs with let_machines_go */
+        (void)weft__os_futex_wait(&stops, epoch, WEFT_NEVER);
+}
+
+/* All machines have left: none looks at another one, or starts one. */
+static struct machine *await_departure(void)
+{
+    for (;;) {
+        uint32_t count = 0, gone = atomic_u32_load_seq_cst(&departed);
+        lock_acquire(&weft__sched.lock);
+        struct machine *all = weft__sched.machines;
+        for (const struct machine *machine = all; machine != NULL; machine = machine->next)
+            count++;
+        bool starting = weft__sched.machines_starting != 0;
+        lock_release(&weft__sched.lock);
+        if (gone == count && !starting)
+            return all;
+        (void)weft__os_futex_wait(&departed, gone, WEFT_NEVER);
+    }
+}
+
+/* The runtime has stopped. */
+static void let_machines_go(void)
+{
+    atomic_u32_store_relaxed(&departed, 0);
+    atomic_u32_add_acq_rel(&stops, 1);
+    weft__os_futex_wake(&stops, INT32_MAX);
+}
+
+/* Returns the machines, whose threads are about to end. */
+static struct machine *stop(void)
+{
+    weft__monitor_stop();
+    weft__idle_stop();
+    struct machine *machines = await_departure();
+    weft__sched.machines = NULL;
+    free_records();
+    for (int i = 0; i < STOPS_MOST; i++) {
+        void (*function)(void) = (void (*)(void))(uintptr_t)atomic_ptr_load_acquire(&at_stop[i]);
+        if (function != NULL)
+            function();
+    }
+    if (fault_started)
+        weft__fault_stop();
+    free_all();
+    return machines;
+}
+
+int weft_shutdown(int64_t deadline)
+{
+    if (weft__runtime_forked())
+        return -ECHILD;
+    if (weft_self() != NULL)
+        return -EDEADLK;
+    lock_acquire(&lock);
+    bool running = atomic_u32_load_relaxed(&weft__runtime_running);
+    bool busy = stopping;
+    stopping |= running;
+    lock_release(&lock);
+    if (busy)
+        return -EBUSY;
+    int error = running ? finish(deadline) : 0;
+    if (running && error == 0) {
+        lock_acquire(&lock);
+        struct machine *machines = stop();
+        atomic_u32_store_release(&weft__runtime_running, 0);
+        let_machines_go();
+        lock_release(&lock);
+        weft__machine_join(
+            machines); /* without the lock: what their destructors call may need it */
+    }
+    if (running) {
+        lock_acquire(&lock);
+        stopping = false;
+        lock_release(&lock);
+    }
+    if (error == 0)
+        weft__foreign_leave();
+    return error;
+}

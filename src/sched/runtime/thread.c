@@ -1,0 +1,127 @@
+/*
+ * thread.c: foreign threads: any thread that uses weft and is not a machine.
+ *
+ * A record is made when the thread first needs one, and freed when the thread ends, or for the
+ * thread that shuts the runtime down, then. It holds what a processor or a fiber would hold for it:
+ * a stock of fiber records, and fiber-local values. Waiting needs no record.
+ *
+ * Lock: foreign.lock guards the list and the sums; the depot's lock may be taken under it.
+ */
+#include "sched/runtime/thread.h"
+
+#include "sched/core/sched.h"
+
+static struct {
+    struct lock lock;
+    struct foreign *all;
+    uint64_t started; /* fibers, by threads that are gone */
+    uint32_t count;
+} foreign;
+
+static void forget(struct foreign *self)
+{
+    lock_acquire(&foreign.lock);
+    if (self->previous != NULL)
+        self->previous->next = self->next;
+    else
+        foreign.all = self->next;
+    if (self->next != NULL)
+        self->next->previous = self->previous;
+    foreign.count--;
+    foreign.started += atomic_u64_load_relaxed(&self->cache.started);
+    weft__fiber_cache_flush(&self->cache);
+    lock_release(&foreign.lock);
+    thread_word_set(NULL);
+    weft__os_free(self);
+}
+
+static void at_thread_exit(void *arg)
+{
+    struct foreign *self = arg;
+    thread_word_set(self); /* destructors of the user may call weft */
+    if (self->locals != NULL)
+        weft__locals_end(&self->locals);
+    if (thread_self() != &self->thread)
+        return; /* a child that a destructor forked: all is forgotten already */
+    if (self->bond.canceler != NULL)
+        weft__bond_set(&self->bond, NULL);
+    forget(self);
+}
+
+noinline struct foreign *weft__foreign_self(void)
+{
+    struct foreign *self = (struct foreign *)thread_self();
+    if (self != NULL)
+        return self;
+    self = weft__os_alloc_zeroed(sizeof *self);
+    if (self == NULL)
+        return NULL;
+    if (weft__os_thread_at_exit(at_thread_exit, self) != 0) {
+        weft__os_free(self);
+        return NULL;
+    }
+    self->thread.fibers = &self->cache;
+    self->thread.cxx = weft__cxx_state();
+    lock_acquire(&foreign.lock);
+    self->next = foreign.all;
+    if (self->next != NULL)
+        self->next->previous = self;
+    foreign.all = self;
+    foreign.count++;
+    lock_release(&foreign.lock);
+    thread_word_set(self);
+    return self;
+}
+
+void weft__foreign_leave(void)
+{
+    struct foreign *self = (struct foreign *)thread_self();
+    if (self == NULL || self->locals != NULL || self->bond.canceler != NULL ||
+        self->scope.guard != NULL || self->scope.deferred != NULL)
+        return; /* they stay until the thread ends */
+    weft__os_thread_at_exit_cancel();
+    forget(self);
+}
+
+uint64_t weft__foreign_started(void)
+{
+    lock_acquire(&foreign.lock);
+    uint64_t started = foreign.started;
+    for (struct foreign *one = foreign.all; one != NULL; one = one->next)
+        started += atomic_u64_load_relaxed(&one->cache.started);
+    lock_release(&foreign.lock);
+    return started;
+}
+
+uint32_t weft__foreign_count(void)
+{
+    lock_acquire(&foreign.lock);
+    uint32_t count = foreign.count;
+    lock_release(&foreign.lock);
+    return count;
+}
+
+void weft__foreign_stop(void)
+{
+    lock_acquire(&foreign.lock);
+    for (struct foreign *one = foreign.all; one != NULL; one = one->next)
+        one->cache = (struct fiber_cache){.free = NULL};
+    foreign.started = 0;
+    lock_release(&foreign.lock);
+}
+
+void weft__foreign_fork(enum fork_step step)
+{
+    if (step == FORK_BEFORE) {
+        lock_acquire(&foreign.lock);
+        return;
+    }
+    if (step == FORK_CHILD) {
+        /* All but this one are threads of the parent. */
+        foreign.all = (struct foreign *)thread_self();
+        foreign.count = foreign.all != NULL;
+        if (foreign.all != NULL)
+            foreign.all->next = foreign.all->previous = NULL;
+    }
+    lock_release(&foreign.lock);
+}

@@ -1,0 +1,228 @@
+/*
+ * timer.c: timers that call a function: see weft/timer.h.
+ *
+ * A timer owns a node for the wheel and a fiber to call its function in, both made when it is
+ * opened. The fiber is run anew for each call (or row of calls) and rests in between without a
+ * stack.
+ *
+ *   armed   the node is in a wheel
+ *   due     the wheel fired and the call has not begun; whoever takes `due` from 1 to 0 decides:
+ *           the fiber calls, a stop or a new start forgets it. So no stale call can begin.
+ *   active  the fiber is ready, running, or not completely at rest
+ *
+ *     fire (under the wheel's lock)         rest (on the machine's stack, the fiber has ended)
+ *     due = 1                               active = 0
+ *     active 0 -> 1: make the fiber ready   due and active 0 -> 1: run it again
+ *
+ * Both are seq_cst exchanges, so one of them sees the other: a firing is never lost, and the fiber
+ * is never made ready twice.
+ *
+ * A periodic timer is armed again by the fiber before it calls the function, for the first multiple
+ * of the period that lies in the future: no drift, and calls that were missed become one.
+ *
+ * `lock` orders start, stop, close and re-arming; the order is timer, then wheel. The fire is under
+ * the wheel's lock alone and touches only the atomics.
+ *
+ * Close. The closer stops it; if the fiber is at rest it frees the timer, else it waits for the
+ * rest, which wakes it. If the closer is the timer's own function, the rest frees it instead. A start that
+ * comes from the function meanwhile arms nothing: the wheel would be left with a timer that is gone.
+ */
+#include <errno.h>
+#include <weft/timer.h>
+
+#include "sched/core/sched.h"
+#include "sched/fiber/compact.h"
+
+struct weft_timer {
+    struct timer node;
+    struct lock lock;
+    bool closing;             /* lock */
+    bool orphan;              /* closed from inside its own function: the rest frees it; lock */
+    int64_t deadline, period; /* lock */
+    atomic_u32 due, active;
+    void (*function)(void *);
+    void *arg;
+    struct weft_fiber *fiber;
+    struct waiter *closer; /* lock */
+};
+
+static atomic_u64 opened, closed;
+
+uint64_t weft__timers_opened(void)
+{
+    return atomic_u64_load_acquire(&opened);
+}
+
+uint64_t weft__timers_closed(void)
+{
+    return atomic_u64_load_acquire(&closed); /* pairs with free_timer */
+}
+
+/* Arms it on the caller's processor, or on any; the lock is held. */
+static void arm(struct weft_timer *timer, int64_t deadline)
+{
+    struct thread *thread = thread_self();
+    struct processor *processor = thread != NULL ? thread->processor : NULL;
+    if (processor == NULL)
+        processor = &weft__sched.processors[timer->fiber->id % weft__sched.processor_count];
+    timer->deadline = deadline;
+    timer->node.kind = TIMER_CALL;
+    weft__wheel_arm(&processor->wheel, &timer->node, deadline);
+    weft__timers_news(deadline);
+}
+
+/* Forgets what is armed or due; true if there was something. The lock is held. */
+static bool disarm(struct weft_timer *timer)
+{
+    bool armed = weft__wheel_disarm(&timer->node);
+    bool due = atomic_u32_exchange_seq_cst(&timer->due, 0) != 0;
+    return armed || due;
+}
+
+struct weft_fiber *weft__timer_expired(struct timer *node)
+{
+    struct weft_timer *timer = container_of(node, struct weft_timer, node);
+    atomic_u32_exchange_seq_cst(&timer->due, 1);
+    return atomic_u32_exchange_seq_cst(&timer->active, 1) == 0 ? timer->fiber : NULL;
+}
+
+/* What the fiber runs: the calls that are due. */
+static void call(void *arg)
+{
+    struct weft_timer *timer = arg;
+    for (;;) {
+        struct thread *thread = runtime_enter(thread_self());
+        lock_acquire(&timer->lock);
+        bool begin = atomic_u32_exchange_seq_cst(&timer->due, 0) != 0;
+        if (begin && timer->period != 0) {
+            int64_t late = weft__now() - timer->deadline;
+            int64_t next = timer->deadline + (late > 0 ? late / timer->period * timer->period : 0);
+            if (!__builtin_add_overflow(next, timer->period, &next) && next != WEFT_NEVER)
+                arm(timer, next);
+        }
+        lock_release(&timer->lock);
+        runtime_leave(thread);
+        if (!begin)
+            return;
+        timer->function(timer->arg);
+        if (fiber_extra(timer->fiber) != NULL)
+            weft__fiber_end_extra(timer->fiber); /* the next call begins with nothing */
+        if (weft__runtime_forked())
+            return; /* a child of the function's */
+    }
+}
+
+static void free_timer(struct weft_timer *timer)
+{
+    weft__fiber_discard(timer->fiber);
+    weft__os_free(timer);
+    /* seq_cst: against drain, which sets draining and then counts. */
+    atomic_u64_add_seq_cst(&closed, 1);
+    if (atomic_u32_load_seq_cst(&weft__sched.draining))
+        weft__runtime_quiet();
+}
+
+bool weft__timer_rest(struct weft_fiber *fiber)
+{
+    struct weft_timer *timer = fiber->arg;
+    struct waiter *closer = NULL;
+    lock_acquire(&timer->lock);
+    bool again = false, orphan = timer->orphan;
+    if (!timer->closing) {
+        atomic_u32_exchange_seq_cst(&timer->active, 0);
+        again = atomic_u32_load_seq_cst(&timer->due) &&
+                atomic_u32_exchange_seq_cst(&timer->active, 1) == 0;
+    } else if (timer->closer != NULL) {
+        closer = timer->closer;
+        must(waiter_claim(closer, 0)); /* it waits for this alone */
+    }
+    lock_release(&timer->lock);
+    if (closer != NULL)
+        weft__wake(closer);
+    if (orphan)
+        free_timer(timer);
+    return again;
+}
+
+int weft_timer_open(weft_timer **out, void (*function)(void *), void *arg)
+{
+    if (out == NULL || function == NULL)
+        return -EINVAL;
+    compact_check(arg, "the argument of a timer", "have it in the heap");
+    struct weft_timer *timer = weft__os_alloc_zeroed(sizeof *timer);
+    if (timer == NULL)
+        return -ENOMEM;
+    bool fiber = enter_if_fiber();
+    int error = weft__fiber_make(&timer->fiber, call, timer, (void *)(uintptr_t)function);
+    leave_if_fiber(fiber);
+    if (error != 0) {
+        weft__os_free(timer);
+        return error;
+    }
+    timer->function = function;
+    timer->arg = arg;
+    timer->fiber->owner = OWNER_TIMER;
+    atomic_u64_add_relaxed(&opened, 1);
+    *out = timer;
+    return 0;
+}
+
+int weft_timer_start(weft_timer *timer, int64_t deadline, int64_t period)
+{
+    if (timer == NULL || period < 0)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    bool fiber = enter_if_fiber();
+    lock_acquire(&timer->lock);
+    bool before = disarm(timer);
+    timer->period = period;
+    if (deadline != WEFT_NEVER && !timer->closing)
+        arm(timer, deadline > 0 ? deadline : weft__now());
+    lock_release(&timer->lock);
+    leave_if_fiber(fiber);
+    return before;
+}
+
+int weft_timer_stop(weft_timer *timer)
+{
+    return weft_timer_start(timer, WEFT_NEVER, 0);
+}
+
+static void unlock_timer(void *lock)
+{
+    lock_release(lock);
+}
+
+/* Waits for the fiber to rest; the lock is held, and released. The rest unlocks before it wakes, so
+ * that nobody else touches the timer after this. */
+static void wait_for_rest(struct weft_timer *timer)
+{
+    struct waiter own;
+    timer->closer = weft__waiter_begin(&own);
+    (void)weft__park(timer->closer, WAIT_TIMER_CLOSE | WAIT_FIRM, unlock_timer, &timer->lock,
+                     WEFT_NEVER);
+}
+
+int weft_timer_close(weft_timer *timer)
+{
+    if (timer == NULL)
+        return -EINVAL;
+    if (weft__runtime_forked())
+        return -ECHILD;
+    bool own = weft_self() == timer->fiber;
+    bool fiber = enter_if_fiber();
+    lock_acquire(&timer->lock);
+    (void)disarm(timer);
+    timer->period = 0;
+    timer->closing = true;
+    timer->orphan = own;
+    if (!own && atomic_u32_load_seq_cst(&timer->active))
+        wait_for_rest(timer);
+    else
+        lock_release(&timer->lock);
+    if (!own)
+        free_timer(timer);
+    leave_if_fiber(fiber);
+    return 0;
+}

@@ -1,0 +1,208 @@
+/*
+ * handler.c: the handler of faults (os/linux/fault_signal.c): which signals are faults, what another handler above it may
+ * do, what may fault while it is tried.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include "base/atomic.h"
+#include "dying.h"
+#include "emulated.h"
+#include "faults.h"
+#include "kernel.h"
+#include "os/os.h"
+#include "os/os_fault.h"
+#include <weft/weft.h>
+
+#if !WEFT_TSAN && !WEFT_ASAN
+FAKE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *before),
+     (number, action, before))
+#endif
+FAKE(int, sigaltstack, (const stack_t *stack, stack_t *before), (stack, before))
+FAKE_RETURNS(int, clock_nanosleep,
+             (clockid_t clock, int flags, const struct timespec *time, struct timespec *left),
+             (clock, flags, time, left))
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void run_fiber(void (*function)(void *))
+{
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, function, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+/* As if the kernel had sent it, to this thread. */
+static void send(int number, int code)
+{
+    siginfo_t info = {.si_signo = number, .si_code = code};
+    CHECK_EQ(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), number, &info), 0);
+}
+
+static void for_a_new_reason(void)
+{
+    run_fiber(nothing);
+    send(SIGFPE, 77);
+    weft__os_abort(); /* there was no instruction that could fault again */
+}
+
+static void memory_is_damaged_elsewhere(void)
+{
+    run_fiber(nothing);
+    send(SIGBUS, BUS_MCEERR_AO);
+    weft__os_abort();
+}
+
+static void what_is_a_fault(void)
+{
+    check_dies(for_a_new_reason, SIGABRT);
+    CHECK(said("SIGFPE") && said("for another reason"));
+    check_dies(memory_is_damaged_elsewhere, SIGBUS); /* which may concern nobody: no report */
+    CHECK(!said("weft:"));
+}
+
+/* A handler that calls the one that was there before it. */
+
+static struct sigaction below;
+
+static void above(int number, siginfo_t *info, void *context)
+{
+    static const char text[] = "above\n";
+    CHECK_EQ(write(STDERR_FILENO, text, sizeof text - 1), sizeof text - 1);
+    below.sa_sigaction(number, info, context);
+}
+
+static void fault_after_the_end(void)
+{
+    run_fiber(nothing);
+    struct sigaction action = {.sa_sigaction = above, .sa_flags = SA_SIGINFO};
+    CHECK_EQ(sigaction(SIGSEGV, &action, &below), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    run_fiber(nothing); /* it is not installed a second time above its own caller */
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    fault_null_write();
+}
+
+static void a_handler_above_may_call_it_at_any_time(void)
+{
+    check_dies(fault_after_the_end, SIGSEGV);
+    CHECK(said("above\n") && !said("weft:"));
+}
+
+/* Trying. */
+
+static atomic_u32 in_try, enough;
+
+static void fault_there(void *arg)
+{
+    (void)arg;
+    fault_null_write();
+}
+
+static void try_inside(void *result)
+{
+    *(int *)result = weft__os_try(nothing, NULL);
+}
+
+static void stay(void *arg)
+{
+    (void)arg;
+    atomic_u32_store_release(&in_try, 1);
+    while (!atomic_u32_load_acquire(&enough))
+        sched_yield();
+}
+
+static void *try_to_stay(void *arg)
+{
+    CHECK(weft__os_try(stay, arg));
+    return NULL;
+}
+
+static void what_faults_is_left(void)
+{
+    pthread_t thread;
+    int inside = 7;
+    run_fiber(nothing);
+    CHECK(weft__os_try(nothing, NULL));
+    CHECK(!weft__os_try(fault_there, NULL));
+    CHECK(weft__os_try(try_inside, &inside));
+    CHECK_EQ(inside, 0); /* not one in another: there is one way out */
+
+    /* Another thread does not come back: that is waited for, but not for ever. */
+    CHECK_EQ(pthread_create(&thread, NULL, try_to_stay, NULL), 0);
+    while (!atomic_u32_load_acquire(&in_try))
+        sched_yield();
+    KERNEL_SAYS(clock_nanosleep, 0, KERNEL_ALWAYS); /* the time passes quickly */
+    CHECK(!weft__os_try(nothing, NULL));
+    KERNEL_SAYS(clock_nanosleep, 0, 0);
+    atomic_u32_store_release(&enough, 1);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK(weft__os_try(nothing, NULL));
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+/* Refusals. */
+
+static enum weft__os_verdict unknown(struct weft__os_fault *fault)
+{
+    (void)fault;
+    return FAULT_UNKNOWN;
+}
+
+static void refusals_are_passed_on(void)
+{
+    void *stack = &stack;
+    KERNEL_SAYS(sigaltstack, ENOMEM, 1);
+    CHECK_EQ(weft__os_fault_stack_enter(&stack), -ENOMEM);
+    CHECK_PTR(stack, &stack);
+    weft__os_fail(OS_ALLOC, 1, false);
+    CHECK_EQ(weft__os_fault_stack_enter(&stack), -ENOMEM);
+    CHECK_EQ(weft__os_fault_stack_enter(&stack), 0);
+    weft__os_fault_stack_leave(stack);
+#if !WEFT_TSAN && !WEFT_ASAN
+    KERNEL_SAYS_AFTER(sigaction, 2, EPERM, 1);
+    CHECK_EQ(weft__os_fault_install(unknown), -EPERM);
+    CHECK(weft__os_fault_handles(SIGSEGV));
+    KERNEL_SAYS(sigaction, EPERM, 1); /* it cannot be asked */
+    CHECK(!weft__os_fault_handles(SIGSEGV));
+#else
+    CHECK_EQ(weft__os_fault_install(unknown), 0);
+#endif
+    weft__os_fault_remove();
+    CHECK(!weft__os_fault_handles(SIGSEGV));
+}
+
+#if !WEFT_TSAN && !WEFT_ASAN
+/* The runtime works without a handler, leaves none, and has one when it may the next time. */
+static void a_runtime_without_reports(void)
+{
+    KERNEL_SAYS(sigaction, EPERM, 1);
+    run_fiber(nothing);
+    KERNEL_SAID(sigaction);
+    CHECK(!weft__os_fault_handles(SIGSEGV));
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    run_fiber(nothing);
+    CHECK(weft__os_fault_handles(SIGSEGV));
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK(!weft__os_fault_handles(SIGSEGV));
+}
+#endif
+
+int main(void)
+{
+    if (test_emulated())
+        printf("what_is_a_fault left out: an emulator sends no signals in the kernel's name\n");
+    else
+        RUN(what_is_a_fault);
+    RUN(a_handler_above_may_call_it_at_any_time);
+#if !WEFT_TSAN && !WEFT_ASAN
+    RUN(a_runtime_without_reports);
+#endif
+    RUN(refusals_are_passed_on);
+    RUN(what_faults_is_left);
+    return 0;
+}

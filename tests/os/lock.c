@@ -1,0 +1,106 @@
+/*
+ * lock.c: one at a time, and nobody sleeps on.
+ */
+#include "os/lock.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "test.h"
+
+enum { THREADS = 4 };
+
+static struct lock lock;
+static int64_t rounds;
+
+/* Under the lock; plain on purpose. */
+static int64_t counter;
+static int inside;
+
+static void one_holder(void)
+{
+    CHECK(lock_try(&lock));
+    CHECK(!lock_try(&lock));
+    lock_release(&lock);
+    CHECK(lock_try(&lock));
+    lock_release(&lock);
+    lock_acquire(&lock);
+    CHECK(!lock_try(&lock));
+    lock_release(&lock);
+    CHECK_EQ(atomic_u32_load_relaxed(&lock.state), 0);
+}
+
+static void *count_up(void *arg)
+{
+    for (int64_t i = 0; i < rounds; i++) {
+        if (i % 8 != 0 || !lock_try(&lock)) /* now and then by the other door */
+            lock_acquire(&lock);
+        CHECK_EQ(inside, 0);
+        inside = 1;
+        counter++;
+        if (i % 1024 == 0)
+            sched_yield(); /* so that the others come to sleep */
+        inside = 0;
+        lock_release(&lock);
+    }
+    return arg;
+}
+
+static void run_threads(int count, void *(*function)(void *), pthread_t *threads)
+{
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, function, NULL), 0);
+}
+
+static void join_threads(int count, const pthread_t *threads)
+{
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+static void excludes(void)
+{
+    pthread_t threads[THREADS];
+    rounds = test_scale(200000);
+    counter = 0;
+    run_threads(THREADS, count_up, threads);
+    join_threads(THREADS, threads);
+    CHECK_EQ(counter, THREADS * rounds);
+    CHECK_EQ(atomic_u32_load_relaxed(&lock.state), 0);
+}
+
+static void *count_one(void *arg)
+{
+    lock_acquire(&lock);
+    counter++;
+    lock_release(&lock);
+    return arg;
+}
+
+/* The lock is held until somebody has announced that it sleeps; all get their turn after that. */
+static void wakes_sleepers(void)
+{
+    for (int64_t round = 0; round < test_scale(200); round++) {
+        pthread_t threads[THREADS];
+        counter = 0;
+        lock_acquire(&lock);
+        run_threads(THREADS, count_one, threads);
+        while (atomic_u32_load_relaxed(&lock.state) != 2)
+            sched_yield();
+        CHECK_EQ(counter, 0);
+        lock_release(&lock);
+        join_threads(THREADS, threads);
+        CHECK_EQ(counter, THREADS);
+        lock_acquire(&lock);
+        lock_release(&lock);
+        CHECK_EQ(atomic_u32_load_relaxed(&lock.state), 0);
+    }
+}
+
+int main(void)
+{
+    RUN_PLAIN(one_holder, "about plain threads");
+    RUN_PLAIN(excludes, "about plain threads");
+    RUN_PLAIN(wakes_sleepers, "about plain threads");
+    return 0;
+}

@@ -1,0 +1,105 @@
+/*
+ * mutex_watch.c: debug builds are told what the program locks and unlocks, if it did; with libc's functions found by
+ * their other names too, as in a program that is wholly static.
+ */
+#include "base/compiler.h"
+#include "os/os.h"
+#include "test.h"
+
+#if !defined(WEFT_DEBUG) || WEFT_ASAN || WEFT_TSAN
+
+int main(void)
+{
+    test_skip("only debug builds without a sanitizer count pthread mutexes");
+}
+
+#else
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <time.h>
+
+static bool nothing_next; /* dlsym finds no next one */
+
+void *dlsym(void *handle, const char *name)
+{
+    if (nothing_next && handle == RTLD_NEXT)
+        return NULL;
+    void *real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    if (real == NULL)
+        real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    CHECK(real != NULL);
+    return ((void *(*)(void *, const char *))(uintptr_t)real)(handle, name);
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int held, calls;
+
+static void note(void *which, int change, void *site)
+{
+    CHECK(which == &mutex && site != NULL);
+    held += change;
+    calls++;
+}
+
+static void told_if_it_worked(void)
+{
+    CHECK_EQ(pthread_mutex_lock(&mutex), 0); /* nobody listens */
+    CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    CHECK_EQ(calls, 0);
+    weft__os_mutex_listen(note);
+    CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+    CHECK_EQ(held, 1);
+    CHECK_EQ(pthread_mutex_trylock(&mutex), EBUSY);
+    CHECK_EQ(pthread_mutex_timedlock(&mutex, &(struct timespec){0, 0}), ETIMEDOUT);
+    CHECK_EQ(held, 1);
+    CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    CHECK_EQ(held, 0);
+    CHECK_EQ(pthread_mutex_trylock(&mutex), 0);
+    CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    CHECK_EQ(held, 0);
+    CHECK_EQ(calls, 4);
+    weft__os_mutex_listen(NULL);
+}
+
+static void *die_with_it(void *arg)
+{
+    CHECK_EQ(pthread_mutex_lock(arg), 0);
+    return NULL;
+}
+
+/* One whose holder has ended is held by the next all the same. */
+static void told_of_the_dead(void)
+{
+    pthread_t thread;
+    pthread_mutexattr_t robust;
+    CHECK_EQ(pthread_mutexattr_init(&robust), 0);
+    CHECK_EQ(pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST), 0);
+    CHECK_EQ(pthread_mutex_init(&mutex, &robust), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, die_with_it, &mutex), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    held = 0;
+    weft__os_mutex_listen(note);
+    CHECK_EQ(pthread_mutex_lock(&mutex), EOWNERDEAD);
+    CHECK_EQ(held, 1);
+    CHECK_EQ(pthread_mutex_consistent(&mutex), 0);
+    CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    CHECK_EQ(held, 0);
+    weft__os_mutex_listen(NULL);
+}
+
+extern int __pthread_mutex_lock(pthread_mutex_t *) __attribute__((weak));
+extern int __pthread_mutex_unlock(pthread_mutex_t *) __attribute__((weak));
+
+int main(void)
+{
+    nothing_next = __pthread_mutex_lock != NULL && __pthread_mutex_unlock != NULL;
+    CHECK_EQ(pthread_mutex_lock(&mutex), 0); /* looked for at the first use */
+    CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+    nothing_next = false;
+    RUN_PLAIN(told_if_it_worked, "nothing here is a fiber");
+    RUN_PLAIN(told_of_the_dead, "nothing here is a fiber");
+    return 0;
+}
+
+#endif

@@ -1,0 +1,178 @@
+/*
+ * alone.c: tasks are admitted, and the workers for them cannot be made: they run as soon as one can be, or one that is there is
+ * free; whatever the tasks are, and wherever they wait.
+ */
+#include <weft/task.h>
+
+#include "lacking.h"
+#include "pool/pool_internal.h"
+
+/* A function of a group. */
+static int member(void *arg)
+{
+    CHECK(weft_context_current() != NULL);
+    atomic_u32_add_seq_cst(arg, 1);
+    return -EDOM;
+}
+
+static void member_later(void *arg)
+{
+    weft_group *group;
+    (void)arg;
+    weft_pool *pool = begin_paused((weft_pool_options){.capacity = 1, .queue = 8});
+    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
+    CHECK_EQ(weft_group_go(group, member, &ran), 0);
+    resume_lacking(pool, 0);
+    CHECK_EQ(weft_group_close(group), -EDOM);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    pool_close(pool);
+}
+
+/* Paused again before a worker could be made: none is missed when it is resumed. */
+static void paused_again(void *arg)
+{
+    (void)arg;
+    weft_pool *pool = begin_paused((weft_pool_options){.capacity = 1, .queue = 8});
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    AWAIT_FIGURE(pool, workers, 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    lack(false);
+    CHECK_EQ(weft_sleep(2 * WEFT_MS), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    await_count(&ran, 2);
+    pool_close(pool);
+}
+
+/* A stop: what was admitted runs before it is over. */
+static void stopped(void *arg)
+{
+    (void)arg;
+    weft_pool *pool = begin_paused((weft_pool_options){.capacity = 1, .queue = 8});
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    AWAIT_FIGURE(pool, workers, 0);
+    lack(true);
+    CHECK_EQ(weft_pool_stop(pool, weft_after(WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ESHUTDOWN);
+    lack(false);
+    CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 3);
+    pool_close(pool);
+}
+
+/* The only worker is idle, and its time is over, which it does not know yet, when a task comes. It stays, or it ends. */
+static void ends_just_then(void *arg)
+{
+    (void)arg;
+    for (int64_t keep = 0; keep < 2; keep++) {
+        weft_pool *pool = begin((weft_pool_options){.capacity = 1, .queue = 8, .prestart = 1});
+        AWAIT_FIGURE(pool, idle, 1);
+        pool->options.keep = keep;
+        bool fiber = enter_if_fiber();
+        latch_acquire(pool->latch);
+        struct waiter *waiter = &worker_of(pool->idle.first)->fiber->waiter;
+        CHECK(waiter_claim(waiter, -ETIMEDOUT)); /* as the clock does */
+        latch_release(pool->latch);
+        leave_if_fiber(fiber);
+        /* The queue has its memory; the worker has not. */
+        weft__os_fail(OS_ALLOC, 2, true);
+        int error = weft_pool_submit(pool, count_task, &ran);
+        fiber = enter_if_fiber();
+        weft__wake(waiter);
+        leave_if_fiber(fiber);
+        if (keep > 0 && error == 0)
+            await_count(&ran, 1); /* without memory */
+        (void)weft_sleep(WEFT_MS);
+        lack(false);
+        CHECK(error == 0 || error == -ENOMEM); /* if another took what was for the queue */
+        pool_close(pool);
+        CHECK_EQ(atomic_u32_load_acquire(&ran), error == 0);
+    }
+}
+
+/* The only worker waits for a task of its own pool: that runs when there is memory. */
+
+static weft_task *awaited;
+
+static void wait_for_awaited(void *arg)
+{
+    (void)arg;
+    lack(true);
+    CHECK_EQ(weft_task_wait(awaited, NULL), 0);
+}
+
+static void awaited_later(void *arg)
+{
+    (void)arg;
+    for (int64_t capacity = 1; capacity <= 2; capacity++) {
+        weft_pool *pool = begin((weft_pool_options){.capacity = capacity, .queue = 20});
+        CHECK_EQ(weft_pool_pause(pool), 0);
+        CHECK_EQ(weft_pool_submit(pool, wait_for_awaited, NULL), 0);
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+        CHECK_EQ(weft_task_start(&awaited, pool, handle_task, &ran, NULL), 0);
+        CHECK_EQ(weft_pool_resume(pool), 0);
+        for (int times = 0; pool_stats(pool).lending == 0 && !weft_task_ended(awaited);)
+            look_again(&times); /* unless there was another worker already */
+        lack(false);
+        await_count(&ran, 5);
+        weft_task_release(awaited);
+        pool_close(pool);
+    }
+}
+
+/* The only worker waits, and tasks are in the inbox of its processor. They run when another can be made; or, without, when that
+ * one goes on. */
+
+static void wait_at_gate(void *arg)
+{
+    (void)arg;
+    lack(true);
+    gate_task(&gate);
+}
+
+static void behind_in_an_inbox(void *arg)
+{
+    enum { BEHIND = 10 };
+    (void)arg;
+    for (int goes_on = 0; goes_on < 2; goes_on++) {
+        weft_pool *pool = begin((weft_pool_options){.capacity = 2, .queue = 20});
+        CHECK_EQ(weft_pool_pause(pool), 0);
+        CHECK_EQ(weft_pool_submit(pool, wait_at_gate, NULL), 0);
+        for (int i = 0; i < BEHIND; i++)
+            CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+        CHECK_EQ(weft_pool_resume(pool), 0);
+        await_at_gate(&gate, 1);
+        if (goes_on)
+            gate_open(&gate);
+        else
+            lack(false);
+        await_count(&ran, BEHIND);
+        lack(false);
+        if (!goes_on)
+            gate_open(&gate);
+        pool_close(pool);
+    }
+}
+
+static void what_was_admitted_runs(void)
+{
+    on_machines(1, behind_in_an_inbox);
+    for (int processors = 1; processors <= 2; processors++) {
+        on_machines(processors, member_later);
+        on_machines(processors, paused_again);
+        on_machines(processors, stopped);
+        on_machines(processors, ends_just_then);
+        on_machines(processors, awaited_later);
+    }
+}
+
+int main(void)
+{
+    RUN(what_was_admitted_runs);
+    return 0;
+}

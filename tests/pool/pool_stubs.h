@@ -1,0 +1,306 @@
+/*
+ * pool_stubs.h: what the model of the pool (pool.c) has in place of fibers, contexts, panics and crashes.
+ */
+#ifndef WEFT_MODEL_POOL_STUBS_H
+#define WEFT_MODEL_POOL_STUBS_H
+
+#include <errno.h>
+
+#include "explore.h"
+#include "pool/failure.h"
+#include "pool/pool_internal.h"
+#include "pool/schedule.h"
+#include "pool/worker.h"
+#include "stack/slab.h"
+#include "sync/context.h"
+
+enum { FIBERS = 4 };
+
+/* What a pool needs of fibers. */
+
+static struct weft_fiber fibers[FIBERS];
+static struct extra extras[FIBERS];
+static struct foreign records[FIBERS]; /* of their threads */
+static struct processor processors[FIBERS];
+static int errors[FIBERS];
+static int fiber_count;
+
+/* Tasks that are active, as far as their own code can tell. */
+static int64_t active;
+static int became_inactive; /* how often a task did */
+
+/* When a worker last had no task: since then all places may have been taken. */
+static struct {
+    int64_t active;
+    int became_inactive;
+    bool paused;
+} free_since[FIBERS];
+static bool paused; /* and the call has returned */
+
+static void note_free(int index)
+{
+    free_since[index].active = active;
+    free_since[index].became_inactive = became_inactive;
+    free_since[index].paused = paused;
+}
+
+atomic_u32 weft__runtime_running;
+
+int weft__runtime_start(void)
+{
+    return -ENOSYS;
+}
+
+int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *arg, void *site)
+{
+    MODEL_CHECK(fiber_count < FIBERS);
+    int index = fiber_count++;
+    (void)site;
+    fibers[index].function = function;
+    fibers[index].arg = arg;
+    processors[index].index = (uint32_t)index;
+    note_free(index);
+    *fiber = &fibers[index];
+    return 0;
+}
+
+struct extra *weft__fiber_extra(struct weft_fiber *fiber)
+{
+    fiber->extra.value = &extras[fiber - fibers];
+    return &extras[fiber - fibers];
+}
+
+void weft__fiber_discard(struct weft_fiber *fiber)
+{
+    (void)fiber;
+}
+
+static void run_fiber(void *arg)
+{
+    struct weft_fiber *fiber = arg;
+    int index = (int)(fiber - fibers);
+    records[index].thread.fiber = fiber;
+    records[index].thread.processor = &processors[index];
+    records[index].thread.errno_address = &errors[index];
+    thread_word_set(&records[index]);
+    fiber->function(fiber->arg);
+}
+
+static void start_fiber(struct weft_fiber *fiber, const char *name)
+{
+    model_thread(name, run_fiber, fiber, true);
+}
+
+void weft__fiber_start(struct weft_fiber *fiber, bool next)
+{
+    (void)next;
+    static const char *const names[FIBERS] = {"worker 1", "worker 2", "worker 3", "worker 4"};
+    start_fiber(fiber, names[fiber - fibers]);
+}
+
+weft_fiber *weft_self(void)
+{
+    struct thread *thread = thread_self();
+    return thread != NULL ? thread->fiber : NULL;
+}
+
+void weft_yield(void)
+{
+}
+
+int weft_sleep(int64_t duration)
+{
+    (void)duration;
+    return 0;
+}
+
+bool weft__os_alloc_fails(void)
+{
+    return false;
+}
+
+void *weft__slab_get(size_t size, size_t *room)
+{
+    *room = size;
+    return weft__os_alloc(size);
+}
+
+void weft__slab_put(void *piece, size_t room)
+{
+    (void)room;
+    weft__os_free(piece);
+}
+
+int64_t weft_now(void)
+{
+    return weft__os_now_coarse();
+}
+
+int64_t weft_after(int64_t duration)
+{
+    return weft_now() + duration;
+}
+
+struct foreign *weft__foreign_self(void)
+{
+    static struct foreign nobody;
+    return &nobody;
+}
+
+/* A context is a word: whether it was cancelled. Nobody is bound. */
+
+struct weft_context {
+    atomic_u32 cancelled;
+    void *owner;
+    void (*freed)(void *owner);
+};
+
+int weft_context_open(weft_context **context, weft_context *parent,
+                      const weft_context_options *options)
+{
+    (void)parent, (void)options;
+    *context = weft__os_alloc_zeroed(sizeof **context);
+    return 0;
+}
+
+void weft_context_cancel(weft_context *context)
+{
+    atomic_u32_store_release(&context->cancelled, 1);
+}
+
+void weft__context_cancel(weft_context *context, int error)
+{
+    (void)error;
+    weft_context_cancel(context);
+}
+
+void weft_context_close(weft_context *context)
+{
+    if (context->freed != NULL)
+        context->freed(context->owner);
+    weft__os_free(context);
+}
+
+void weft__context_own(weft_context *context, void *owner, void (*on_cancel)(void *owner),
+                       void (*freed)(void *owner))
+{
+    (void)on_cancel; /* no group is cancelled */
+    context->owner = owner;
+    context->freed = freed;
+}
+
+int weft_context_error(const weft_context *context)
+{
+    return atomic_u32_load_acquire(&context->cancelled) ? -ECANCELED : 0;
+}
+
+int weft_context_bind(weft_context *context, weft_context **before)
+{
+    (void)context;
+    if (before != NULL)
+        *before = NULL;
+    return 0;
+}
+
+weft_context *weft_context_current(void)
+{
+    return NULL;
+}
+
+void weft__context_hold(weft_context *context)
+{
+    (void)context;
+}
+
+void weft__context_drop(weft_context *context)
+{
+    (void)context;
+}
+
+void weft__context_expire_at(weft_context *context, int64_t deadline)
+{
+    (void)context, (void)deadline;
+    model_fail("a context with a deadline");
+}
+
+/* What this model does not use: nobody panics, crashes, or has fiber-locals. */
+
+void weft__pools_add(weft_pool *opened)
+{
+    (void)opened;
+}
+
+void weft__pools_remove(weft_pool *closed)
+{
+    (void)closed;
+}
+
+void weft__schedules_stop(weft_pool *stopping)
+{
+    (void)stopping;
+}
+
+int weft__isolated_make(weft_pool *isolating)
+{
+    (void)isolating;
+    return -ENOSYS;
+}
+
+void weft__isolated_end(struct worker *isolated)
+{
+    (void)isolated;
+}
+
+void weft__locals_end(struct locals **locals)
+{
+    (void)locals;
+}
+
+int weft__stack_class(size_t size)
+{
+    (void)size;
+    return 0;
+}
+
+bool weft__guarded(struct guard *guard, void (*function)(void *), void *arg)
+{
+    (void)guard;
+    function(arg);
+    return false;
+}
+
+void weft__panic_free(struct panic *panic)
+{
+    (void)panic;
+}
+
+void weft__panic_report(struct panic *panic)
+{
+    (void)panic;
+}
+
+const weft_panic_info *weft__panic_info(struct panic *panic)
+{
+    return &panic->info;
+}
+
+bool weft__pool_tell_panic(weft_pool *of, struct panic *panic, void (*function)(void *), void *arg)
+{
+    (void)of, (void)panic, (void)function, (void)arg;
+    model_fail("a task panicked");
+}
+
+void weft__pool_panicked(weft_pool *of, const struct plain_task *panicked, struct panic *panic)
+{
+    (void)of, (void)panicked, (void)panic;
+    model_fail("a task panicked");
+}
+
+bool weft__pool_call_option(weft_pool *of, void (*function)(void *), void *arg)
+{
+    (void)of;
+    function(arg);
+    return false;
+}
+
+#endif

@@ -1,0 +1,457 @@
+/*
+ * workers.c: no worker can be made at the moment, and that moment is any: the workers that are there do the work, the rest is done
+ * when there is memory again, and nothing is lost, run twice, or left.
+ */
+#include <weft/task.h>
+
+#include "faults.h"
+#include "lacking.h"
+#include "sched/fiber/compact.h"
+
+/* Making one. */
+
+static void crash_task(void *arg)
+{
+    (void)arg;
+    fault_null_write();
+}
+
+/* Whatever is missing for it, it is not made, and nothing of it is left. */
+static void made_in_part(void *arg)
+{
+    (void)arg;
+    for (int compact = 0; compact < 2; compact++)
+        for (uint32_t nth = 1; nth < 20; nth++)
+            for (int kind = 0; kind < 2; kind++) {
+                weft_pool *pool = POOL_POISON;
+                weft_pool_options options = {.capacity = 1,
+                                             .prestart = 1,
+                                             .isolate_crashes = nth % 2 == 0,
+                                             .compact = compact};
+                enum weft__os_call call = kind ? OS_MAP : OS_ALLOC;
+                weft__os_fail(call, nth / 2 + 1, true);
+                int error = weft_pool_open(&pool, &options);
+                weft__os_fail(call, 0, false);
+                CHECK(error == 0 || error == -ENOMEM);
+                CHECK((error == 0) == (pool != POOL_POISON));
+                atomic_u32_store_relaxed(&ran, 0);
+                if (error != 0)
+                    continue;
+                CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+                pool_close(pool);
+                CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+            }
+}
+
+/* After a crash there is no memory to go on as one that can be abandoned: the worker ends; the tasks run later. */
+static void lack_on_panic(const weft_panic_info *info, void (*function)(void *), void *arg,
+                          void *data)
+{
+    (void)info, (void)function, (void)arg, (void)data;
+    lack(true);
+}
+
+static void after_a_crash(void *arg)
+{
+    (void)arg;
+    if (WEFT_ASAN || WEFT_TSAN) /* their own handlers */
+        return;
+    weft_pool *pool =
+        begin((weft_pool_options){.capacity = 1, .queue = 10, .on_panic = lack_on_panic});
+    CHECK_EQ(weft_pool_pause(pool), 0); /* the lack begins when all are queued */
+    CHECK_EQ(weft_pool_submit(pool, crash_task, NULL), 0);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    AWAIT_FIGURE(pool, crashed, 1);
+    AWAIT_FIGURE(pool, workers, 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    lack(false);
+    await_count(&ran, 2);
+    pool_close(pool);
+}
+
+/* The others who are wanted by then, since they would have a processor, cannot be made either. */
+static void lack_with_much_to_do(const weft_panic_info *info, void (*function)(void *), void *arg,
+                                 void *data)
+{
+    weft_pool *pool = *(weft_pool **)data;
+    (void)info, (void)function, (void)arg;
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    await_idle_processor();
+}
+
+static void after_a_crash_of_many(void *arg)
+{
+    static weft_pool *pool;
+    (void)arg;
+    if (WEFT_ASAN || WEFT_TSAN)
+        return;
+    pool = begin((weft_pool_options){
+        .capacity = 3, .queue = 10, .on_panic = lack_with_much_to_do, .data = &pool});
+    CHECK_EQ(weft_pool_submit(pool, crash_task, NULL), 0);
+    AWAIT_FIGURE(pool, crashed, 1);
+    AWAIT_FIGURE(pool, completed, 1);
+    AWAIT_FIGURE(pool, workers, 0);
+    lack(false);
+    await_count(&ran, 3);
+    pool_close(pool);
+}
+
+/* A worker from before any task was bound to a context has no memory to be so: the task waits for that. */
+static int bound_task(void *arg)
+{
+    CHECK(weft_context_current() != NULL);
+    atomic_u32_add_seq_cst(arg, 1);
+    return 0;
+}
+
+static void plain_before_bound(void *arg)
+{
+    weft_task *task;
+    (void)arg;
+    atomic_u32_store_relaxed(&ran, 0);
+    weft_pool *pool = pool_open((weft_pool_options){.capacity = 1, .queue = 4, .keep = 1});
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    await_count(&ran, 1);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_task_start(&task, pool, bound_task, &ran, NULL), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(weft_task_wait_until(task, NULL, weft_after(5 * WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+    lack(false);
+    CHECK_EQ(weft_task_wait(task, NULL), 0);
+    weft_task_release(task);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+}
+
+static void one_that_cannot_be_made_whole(void)
+{
+    on_machines(1, plain_before_bound);
+    on_machines(2, plain_before_bound);
+    on_machines(2, made_in_part);
+    on_machines(1, after_a_crash);
+    on_machines(2, after_a_crash);
+    on_machines(3, after_a_crash_of_many);
+}
+
+/* Places. */
+
+/* One more place is there, and no worker to take it; a submitter waits in line meanwhile, and gives up. */
+static void give_up_in_line(void *arg)
+{
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 2, .queue = 1});
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(weft_pool_submit_until(pool, count_task, &ran, weft_after(3 * WEFT_MS)), -ETIMEDOUT);
+    lack(false);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 2);
+}
+
+/* A task that waits for one of its own pool lends its place. */
+static void wait_for_own(void *pool)
+{
+    weft_task *task;
+    CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), 0);
+    await_idle_processor();
+    lack(true);
+    CHECK_EQ(weft_task_wait_until(task, NULL, weft_after(20 * WEFT_MS)), -ETIMEDOUT);
+    lack(false);
+    CHECK_EQ(weft_task_wait(task, NULL), 0);
+    weft_task_release(task);
+}
+
+static void lent_in_vain(void *arg)
+{
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1, .queue = 4});
+    CHECK_EQ(weft_pool_submit(pool, wait_for_own, pool), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+}
+
+static void places_that_nobody_takes(void)
+{
+    for (int processors = 1; processors <= 2; processors++) {
+        on_machines(processors, give_up_in_line);
+        on_machines(processors, lent_in_vain);
+    }
+}
+
+/* A pool that has tasks, and no worker. */
+
+static void handle_later(void *arg)
+{
+    weft_task *task;
+    (void)arg;
+    weft_pool *pool = begin_paused((weft_pool_options){.capacity = 1, .queue = 8});
+    CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), 0);
+    resume_lacking(pool, 0);
+    CHECK_EQ(task_result(task), 0);
+    weft_task_release(task);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+}
+
+static void drop_none(void (*function)(void *), void *arg, void *data)
+{
+    (void)function, (void)arg;
+    atomic_u32_add_seq_cst(data, 1);
+}
+
+/* An abort, also of tasks that wait for another of their key, needs no memory. */
+static void abort_lacking(void *arg)
+{
+    atomic_u32 dropped = {0};
+    (void)arg;
+    weft_pool *pool = begin(
+        (weft_pool_options){.capacity = 1, .queue = 8, .on_drop = drop_none, .data = &dropped});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    weft_submit_options keyed = {.key = 7};
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &keyed), 0);
+    lack(true);
+    int64_t count = weft_pool_abort(pool);
+    lack(false);
+    CHECK_EQ(count, 3);
+    CHECK_EQ(atomic_u32_load_acquire(&dropped), 3);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+}
+
+/* Nor does it need a worker, which cannot be made. */
+static void abort_beside(void *arg)
+{
+    atomic_u32 dropped = {0};
+    (void)arg;
+    weft_pool *pool = begin(
+        (weft_pool_options){.capacity = 2, .queue = 8, .on_drop = drop_none, .data = &dropped});
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    CHECK_EQ(weft_pool_abort(pool), 2);
+    lack(false);
+    CHECK_EQ(atomic_u32_load_acquire(&dropped), 2);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+}
+
+/* The oldest is dropped for one that there is no memory for; the next of its key goes on. */
+static void drop_lacking(void *arg)
+{
+    atomic_u32 dropped = {0};
+    weft_submit_options keyed = {.key = 7};
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1,
+                                                .queue = 2,
+                                                .when_full = WEFT_DROP_OLDEST,
+                                                .on_drop = drop_none,
+                                                .data = &dropped});
+    gate_fill(&gate, pool, 1);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, &keyed), 0);
+    lack(true);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ENOMEM);
+    lack(false);
+    CHECK_EQ(atomic_u32_load_acquire(&dropped), 1);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+}
+
+/* Those of a key, one after the other, and others for which there is a place and nobody. */
+static void keys_later(void *arg)
+{
+    weft_submit_options keyed = {.key = 7};
+    (void)arg;
+    weft_pool *pool = begin_paused((weft_pool_options){.capacity = 2, .queue = 8});
+    for (int i = 0; i < 6; i++)
+        CHECK_EQ(weft_pool_submit_with(pool, count_task, &ran, i % 2 ? &keyed : NULL), 0);
+    resume_lacking(pool, 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 6);
+}
+
+/* A panic of one: the worker runs the next of its key at once. */
+static void lack_and_panic(void *arg)
+{
+    (void)arg;
+    lack(true);
+    weft_panic("of the first");
+}
+
+static void end_of_lack(void *arg)
+{
+    lack(false);
+    count_task(arg);
+}
+
+static void no_word(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
+{
+    (void)info, (void)function, (void)arg, (void)data;
+}
+
+static void keys_after_a_panic(void *arg)
+{
+    weft_submit_options keyed = {.key = 7};
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1, .queue = 8, .on_panic = no_word});
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    CHECK_EQ(weft_pool_submit_with(pool, lack_and_panic, NULL, &keyed), 0);
+    CHECK_EQ(weft_pool_submit_with(pool, end_of_lack, &ran, &keyed), 0);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+}
+
+static void tasks_without_a_worker(void)
+{
+    for (int processors = 1; processors <= 2; processors++) {
+        on_machines(processors, handle_later);
+        on_machines(processors, abort_lacking);
+        on_machines(processors, abort_beside);
+        on_machines(processors, drop_lacking);
+        on_machines(processors, keys_later);
+        on_machines(processors, keys_after_a_panic);
+    }
+}
+
+/* No memory for the submitter itself. */
+
+static void submit_without_memory(void *pool)
+{
+    weft_task *task = (weft_task *)(uintptr_t)0xdead;
+    lack(true);
+    CHECK_EQ(weft_task_start(&task, pool, handle_task, &ran, NULL), -ENOMEM);
+    CHECK_PTR(task, (weft_task *)(uintptr_t)0xdead);
+    /* It cannot run it, without memory to know that it does. */
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), -ENOMEM);
+    lack(false);
+    CHECK_EQ(weft_pool_submit(pool, count_task, &ran), 0); /* runs it */
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+}
+
+static void callers_without_memory(void *arg)
+{
+    weft_fiber *fiber;
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1, .when_full = WEFT_CALLER_RUNS});
+    gate_fill(&gate, pool, 1);
+    CHECK_EQ(weft_spawn(&fiber, submit_without_memory, pool, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    gate_open(&gate);
+    pool_close(pool);
+}
+
+/* With all that is left of the memory for that in use. */
+static void wait_compact(void *pool)
+{
+    struct taken {
+        struct taken *next;
+    } *all = NULL, *one;
+    lack(true);
+    weft__os_fail(OS_MAP, 1, true);
+    for (size_t size = 16; size <= 4096; size += 16)
+        while ((one = weft__stash(size)) != NULL) {
+            one->next = all;
+            all = one;
+        }
+    int error = weft_pool_submit(pool, count_task, &ran);
+    weft__os_fail(OS_MAP, 0, false);
+    lack(false);
+    for (; all != NULL; all = one) {
+        one = all->next;
+        weft__unstash(all);
+    }
+    CHECK_EQ(error, -ENOMEM);
+}
+
+/* What others look at while a compact fiber waits cannot be on its stack. */
+static void compact_without_memory(void *arg)
+{
+    weft_fiber *fiber;
+    (void)arg;
+    weft_pool *pool = begin((weft_pool_options){.capacity = 1});
+    gate_fill(&gate, pool, 1);
+    weft_spawn_options options = {.compact = 1};
+    CHECK_EQ(weft_spawn(&fiber, wait_compact, pool, &options), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(pool_stats(pool).rejected, 1);
+    gate_open(&gate);
+    pool_close(pool);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+}
+
+static void submitters_without_memory(void)
+{
+    on_machines(1, callers_without_memory);
+    on_machines(2, callers_without_memory);
+    if (weft__compact_works())
+        on_machines(1, compact_without_memory);
+}
+
+/* The default pool: tried again the next time; and one for all who ask at the same time. */
+
+static atomic_u32 asking;
+static atomic_ptr asked;
+
+static void *ask(void *arg)
+{
+    void *none = NULL;
+    (void)arg;
+    atomic_u32_add_seq_cst(&asking, 1);
+    while (atomic_u32_load_acquire(&asking) < 4)
+        continue;
+    weft_pool *pool = weft_pool_default();
+    CHECK(pool != NULL);
+    CHECK(atomic_ptr_cas_acq_rel(&asked, &none, pool) || none == pool);
+    return NULL;
+}
+
+static void ask_together(void *arg)
+{
+    pthread_t threads[4];
+    (void)arg;
+    lack(true);
+    CHECK_PTR(weft_pool_default(), NULL);
+    lack(false);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, ask, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+static void the_default_pool(void)
+{
+    const char *output;
+    for (int i = 0; i < 20; i++) /* it is made once in a process */
+        CHECK_EQ(test_in_child(ask_together, NULL, &output), 0);
+}
+
+int main(void)
+{
+    RUN(the_default_pool); /* before weft runs here: it forks */
+    RUN(one_that_cannot_be_made_whole);
+    RUN(places_that_nobody_takes);
+    RUN(tasks_without_a_worker);
+    RUN(submitters_without_memory);
+    return 0;
+}

@@ -1,0 +1,320 @@
+/*
+ * compact.c: what a compact fiber must not do, as far as it can be seen, ends the program and says what to do
+ * instead; and its overflow and its deadlock are reported as others' are.
+ */
+#include "compact.h"
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include "emulated.h"
+#include "sched/fiber/compact.h"
+
+static weft_pool *pool;
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static int nothing_and_zero(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void wait_on_stack(void *arg)
+{
+    weft_wg wg = WEFT_WG_INIT;
+    (void)arg;
+    CHECK_EQ(weft_wg_add(&wg, 1), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+}
+
+static void meet_on_stack(void *arg)
+{
+    weft_barrier barrier;
+    (void)arg;
+    CHECK_EQ(weft_barrier_init(&barrier, 2), 0);
+    CHECK_EQ(weft_barrier_wait(&barrier), 0);
+}
+
+static void acquire_on_stack(void *arg)
+{
+    weft_sem sem = WEFT_SEM_INIT(0);
+    (void)arg;
+    weft_sem_acquire(&sem, 1);
+}
+
+static void spawn_with_local(void *arg)
+{
+    int local = 1;
+    (void)arg;
+    CHECK_EQ(weft_go(nothing, &local), 0);
+}
+
+static void group_with_local(void *arg)
+{
+    weft_group *group;
+    int local = 1;
+    (void)arg;
+    CHECK_EQ(weft_group_open(&group, NULL), 0);
+    CHECK_EQ(weft_group_go(group, nothing_and_zero, &local), 0);
+}
+
+static void pool_group_with_local(void *arg)
+{
+    weft_group *group;
+    int local = 1;
+    (void)arg;
+    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
+    CHECK_EQ(weft_group_go(group, nothing_and_zero, &local), 0);
+}
+
+static void go_with_local(void *arg)
+{
+    static weft_wg wg = WEFT_WG_INIT;
+    int local = 1;
+    (void)arg;
+    CHECK_EQ(weft_wg_go(&wg, nothing, &local), 0);
+}
+
+static void go_with_local_wg(void *arg)
+{
+    weft_wg wg = WEFT_WG_INIT;
+    (void)arg;
+    CHECK_EQ(weft_wg_go(&wg, nothing, NULL), 0);
+}
+
+static void timer_with_local(void *arg)
+{
+    weft_timer *timer;
+    int local = 1;
+    (void)arg;
+    CHECK_EQ(weft_timer_open(&timer, nothing, &local), 0);
+}
+
+static void submit_local(void *arg)
+{
+    int local = 1;
+    (void)arg;
+    CHECK_EQ(weft_pool_submit(pool, nothing, &local), 0);
+}
+
+static void submit_locals(void *arg)
+{
+    int local = 1;
+    void *args[] = {NULL, &local};
+    (void)arg;
+    CHECK_EQ(weft_pool_submit_batch(pool, nothing, args, 2, WEFT_NEVER), 0);
+}
+
+static void start_with_local(void *arg)
+{
+    weft_task *task;
+    int local = 1;
+    (void)arg;
+    CHECK_EQ(weft_task_start(&task, pool, nothing_and_zero, &local, NULL), 0);
+}
+
+static void be_compact(void *arg)
+{
+    void (*function)(void *) = *(void (**)(void *))arg;
+    CHECK_EQ(weft_pool_open(&pool, NULL), 0);
+    CHECK_EQ(weft_join(compact_spawn(function, NULL)), 0);
+}
+
+static void refused(void (*function)(void *), const char *expected)
+{
+    CHECK_EQ(test_dies(be_compact, (void *)&function, expected), SIGABRT);
+}
+
+static void objects_that_are_waited_for(void)
+{
+    refused(wait_on_stack, "what a fiber waits for is on the compact stack of fiber");
+    refused(meet_on_stack, "what a fiber waits for is on the compact stack of fiber");
+    refused(acquire_on_stack, "have it in the heap or static");
+}
+
+static void arguments(void)
+{
+    refused(spawn_with_local, "the argument of a fiber is on the compact stack of fiber");
+    refused(group_with_local, "the argument of a fiber is on the compact stack");
+    refused(pool_group_with_local, "the argument of a task is on the compact stack");
+    refused(go_with_local, "the argument of a fiber is on the compact stack");
+    refused(go_with_local_wg, "the wait group of a fiber is on the compact stack");
+    refused(timer_with_local, "the argument of a timer is on the compact stack");
+    refused(submit_local, "the argument of a task is on the compact stack");
+    refused(submit_locals, "the argument of a task is on the compact stack");
+    refused(start_with_local, "copied by the pool (weft_submit_options.copy)");
+}
+
+/* Foreign stacks: what a library of coroutines has it run on, below what it has on its own. */
+
+static ucontext_t below, above;
+
+static void yield_there(void)
+{
+    weft_yield();
+    weft_yield();
+}
+
+static void sleep_there(void)
+{
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+}
+
+static void go_there(void (*function)(void))
+{
+    enum { SIZE = 256 * 1024 };
+    char *stack = malloc(SIZE);
+    CHECK(stack != NULL && getcontext(&above) == 0);
+    above.uc_stack.ss_sp = stack;
+    above.uc_stack.ss_size = SIZE;
+    above.uc_link = &below;
+    makecontext(&above, function, 0);
+    CHECK_EQ(swapcontext(&below, &above), 0);
+    free(stack);
+}
+
+static void yield_elsewhere(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 3 * HOTS; i++)
+        compact_go(nothing, NULL);
+    go_there(yield_there);
+}
+
+static void sleep_elsewhere(void *arg)
+{
+    (void)arg;
+    go_there(sleep_there);
+}
+
+static void foreign_stacks(void)
+{
+    refused(yield_elsewhere, "on a stack that is not its own");
+    refused(sleep_elsewhere, "give the fiber a stack of its own");
+}
+
+/* It may be there, as long as it is back before it parks. */
+static void compute_there(void)
+{
+    CHECK_EQ(weft_go(nothing, NULL), 0);
+}
+
+static void compute_elsewhere(void *arg)
+{
+    (void)arg;
+    go_there(compute_there);
+    weft_yield();
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+}
+
+static void back_in_time(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_join(compact_spawn(compute_elsewhere, NULL)), 0);
+}
+
+static void foreign_stacks_between_waits(void)
+{
+    const char *text;
+    CHECK_EQ(test_in_child(back_in_time, NULL, &text), 0);
+    CHECK_STR(text, "");
+}
+
+/* Reports. */
+
+static noinline int overflow(int depth)
+{
+    volatile char frame[512];
+    frame[0] = (char)depth;
+    return depth < 0 ? 0 : overflow(depth + 1) + frame[0];
+}
+
+static void overflow_late(void *arg)
+{
+    (void)arg;
+    weft_yield();
+    (void)overflow(1);
+}
+
+static void overflow_one(void *arg)
+{
+    weft_fiber *fiber;
+    (void)arg;
+    for (int i = 0; i < 3 * HOTS; i++)
+        compact_go(nothing, NULL);
+    CHECK_EQ(weft_spawn(&fiber, overflow_late, NULL,
+                        &(weft_spawn_options){.compact = 1, .name = "digger"}),
+             0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static void an_overflow_is_reported(void)
+{
+    int signal = test_dies(overflow_one, NULL, "stack overflow in fiber 25 \"digger\"");
+    CHECK(signal == SIGSEGV || signal == SIGBUS);
+}
+
+static noinline void wait_for_nobody(void)
+{
+    static weft_chan *chan;
+    int element;
+    if (chan == NULL)
+        CHECK_EQ(weft_chan_make(&chan, sizeof element, 0), 0);
+    CHECK_EQ(weft_chan_receive(chan, &element), 0);
+}
+
+/* At a depth of its own, below what is no address: who is resumed on the frames of another does not come back. */
+static noinline void hang_at(uintptr_t depth)
+{
+    enum { WORDS = 32 };
+    volatile uintptr_t frame[WORDS];
+    for (int i = 0; i < WORDS; i++)
+        frame[i] = (uintptr_t)0x5a5a << 48 | depth;
+    if (depth == 0)
+        wait_for_nobody();
+    else
+        hang_at(depth - 1);
+    CHECK_EQ(frame[0] & 0xff, depth);
+}
+
+static void hang(void *arg)
+{
+    hang_at((uintptr_t)arg);
+}
+
+static void hang_many(void *arg)
+{
+    (void)arg;
+    for (uintptr_t i = 0; i < 3 * HOTS; i++)
+        compact_go(hang, (void *)(i / HOTS));
+    CHECK_EQ(weft_join(compact_spawn(hang, (void *)3)), 0);
+}
+
+/* Each is shown where it waits: its frames come back for that. */
+static void a_deadlock_is_reported(void)
+{
+    CHECK_EQ(test_dies(hang_many, NULL, "fiber 25 receives from a channel"), SIGABRT);
+}
+
+int main(void)
+{
+    if (!weft__compact_works())
+        test_skip("compact stacks are private under this tool");
+    RUN(objects_that_are_waited_for);
+    RUN(arguments);
+    RUN(foreign_stacks);
+    RUN(foreign_stacks_between_waits);
+    if (WEFT_TSAN)
+        printf("an_overflow_is_reported left out: the sanitizer takes the signal\n");
+    else
+        RUN(an_overflow_is_reported);
+    if (WEFT_TSAN || test_emulated())
+        printf("a_deadlock_is_reported left out: sanitizer or emulator\n");
+    else
+        RUN(a_deadlock_is_reported);
+    return 0;
+}

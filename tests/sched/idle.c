@@ -1,0 +1,190 @@
+/*
+ * idle.c: a process in which nothing happens uses no CPU, gives the memory of deep stacks back, and
+ * wakes when something happens.
+ */
+#include <pthread.h>
+#include <time.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/os.h"
+#include "stack/stack.h"
+#include "test.h"
+#include <weft/weft.h>
+
+static int64_t cpu_time(void)
+{
+    struct rusage usage;
+    CHECK_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * WEFT_S +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * WEFT_US;
+}
+
+/* Lets the process idle: the thing to measure, not a wait for something. At most 2% of a CPU is
+ * used. */
+static void check_idle(const char *what, int milliseconds)
+{
+    struct timespec length = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    int64_t before = cpu_time();
+    CHECK_EQ(nanosleep(&length, NULL), 0);
+    int64_t used = cpu_time() - before;
+    printf("    %s: %lld us of CPU in %d ms\n", what, (long long)(used / WEFT_US), milliseconds);
+    CHECK(used < milliseconds * WEFT_MS / 50);
+}
+
+static struct {
+    atomic_u32 fires, rounds;
+} waking;
+
+static void count_fire(void *arg)
+{
+    (void)arg;
+    atomic_u32_add_seq_cst(&waking.fires, 1);
+}
+
+static void wait_gate(void *arg)
+{
+    CHECK_EQ(weft_wg_wait(arg), 0);
+}
+
+/* Started by a thread that does not poll, when nothing is left that would wake a machine by itself.
+ */
+static void fires_out_of_deep_sleep(weft_timer *timer)
+{
+    uint32_t before = atomic_u32_load_acquire(&waking.fires);
+    CHECK_EQ(weft_timer_start(timer, weft_after(2 * WEFT_MS), 0), 0);
+    while (atomic_u32_load_acquire(&waking.fires) == before)
+        nanosleep(&(struct timespec){0, 100 * 1000}, NULL);
+}
+
+static void a_parked_fiber_costs_nothing(void)
+{
+    weft_config config = {.processors = 4};
+    weft_wg gate = WEFT_WG_INIT;
+    weft_fiber *fiber;
+    weft_timer *timer;
+    CHECK_EQ(weft_configure(&config), 0);
+    CHECK_EQ(weft_wg_add(&gate, 1), 0);
+    CHECK_EQ(weft_spawn(&fiber, wait_gate, &gate, NULL), 0);
+    CHECK_EQ(weft_timer_open(&timer, count_fire, NULL), 0);
+    CHECK_EQ(weft_timer_start(timer, weft_after(3600 * WEFT_S), 0), 0); /* far away */
+    check_idle("one fiber parked, one timer far away", 1000);
+    CHECK_EQ(weft_timer_stop(timer), 1);
+    weft_wg_done(&gate);
+    CHECK_EQ(weft_join(fiber), 0);
+    check_idle("no fiber", 500);
+    fires_out_of_deep_sleep(timer);
+    CHECK_EQ(weft_timer_close(timer), 0);
+}
+
+/* Deep stacks. */
+
+static int64_t resident(void)
+{
+    char text[256];
+    CHECK(weft__os_read_file("/proc/self/statm", text, sizeof text) > 0);
+    const char *second = strchr(text, ' ');
+    CHECK(second != NULL);
+    return strtoll(second, NULL, 10) * sysconf(_SC_PAGESIZE);
+}
+
+static struct {
+    weft_wg deep, gate;
+} burst;
+
+static noinline void go_deep(int levels)
+{
+    char page[4096];
+    __asm__ volatile("" ::"r"(page) : "memory"); /* or it would be made as small as its use */
+    page[0] = (char)levels;
+    if (levels > 1)
+        go_deep(levels - 1);
+    else {
+        weft_wg_done(&burst.deep);
+        CHECK_EQ(weft_wg_wait(&burst.gate), 0);
+    }
+    CHECK_EQ(page[0], (char)levels);
+}
+
+static void be_deep(void *arg)
+{
+    (void)arg;
+    go_deep(7);
+}
+
+static void deep_stacks_are_given_back(void)
+{
+    int64_t fibers = WEFT_TSAN ? 500 : test_scale(10000);
+    int64_t before = resident();
+    CHECK_EQ(weft_wg_init(&burst.deep, fibers), 0);
+    CHECK_EQ(weft_wg_init(&burst.gate, 1), 0);
+    for (int64_t i = 0; i < fibers; i++)
+        CHECK_EQ(weft_go(be_deep, NULL), 0);
+    CHECK_EQ(weft_wg_wait(&burst.deep), 0);
+    int64_t stacks = fibers * 7 * 4096, most = resident();
+    if (!WEFT_ASAN && !WEFT_TSAN)
+        CHECK(most - before >= stacks * 9 / 10); /* the kernel counts roughly */
+    weft_wg_done(&burst.gate);
+
+    /* The event: the stacks are cold. It needs no call of weft to come about. */
+    while (weft__stack_figures().cold < (uint64_t)fibers)
+        nanosleep(&(struct timespec){0, 5 * 1000 * 1000}, NULL);
+    if (!WEFT_ASAN && !WEFT_TSAN) { /* their shadow memory stays */
+        while (resident() > most - stacks * 9 / 10)
+            nanosleep(&(struct timespec){0, 5 * 1000 * 1000}, NULL);
+        printf("    resident: %lld KB before, %lld KB deep, %lld KB after\n",
+               (long long)before / 1024, (long long)most / 1024, (long long)resident() / 1024);
+    }
+    check_idle("after a burst", 500);
+}
+
+/* Waking from idle. */
+
+static void nap(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_sleep(3 * WEFT_MS), 0);
+    atomic_u32_add_seq_cst(&waking.rounds, 1);
+}
+
+/* Each time after all machines have gone to sleep, most likely; a lost wake-up is the test's
+ * timeout. */
+static void idle_for_a_while(void)
+{
+    nanosleep(&(struct timespec){0, 2 * 1000 * 1000}, NULL);
+}
+
+static void wakes_from_idle(void)
+{
+    weft_timer *timer;
+    weft_fiber *fiber;
+    uint32_t rounds = (uint32_t)test_scale(30);
+    CHECK_EQ(weft_timer_open(&timer, count_fire, NULL), 0);
+    for (uint32_t round = 1; round <= rounds; round++) {
+        weft_wg gate = WEFT_WG_INIT;
+        idle_for_a_while(); /* by a thread that spawns */
+        CHECK_EQ(weft_wg_add(&gate, 1), 0);
+        CHECK_EQ(weft_spawn(&fiber, wait_gate, &gate, NULL), 0);
+        idle_for_a_while(); /* by a thread that wakes a parked fiber */
+        weft_wg_done(&gate);
+        CHECK_EQ(weft_join(fiber), 0);
+        CHECK_EQ(weft_spawn(&fiber, nap, NULL, NULL), 0); /* by a sleep of a fiber */
+        CHECK_EQ(weft_join(fiber), 0);
+        CHECK_EQ(atomic_u32_load_relaxed(&waking.rounds), round);
+        idle_for_a_while(); /* by a timer that a thread starts */
+        CHECK_EQ(weft_timer_start(timer, weft_after(2 * WEFT_MS), 0), 0);
+        while (atomic_u32_load_acquire(&waking.fires) < round)
+            nanosleep(&(struct timespec){0, 100 * 1000}, NULL);
+    }
+    CHECK_EQ(weft_timer_close(timer), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+int main(void)
+{
+    RUN_PLAIN(wakes_from_idle, "about real time");
+    RUN_PLAIN(a_parked_fiber_costs_nothing, "about real time");
+    RUN_PLAIN(deep_stacks_are_given_back, "about real time");
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    return 0;
+}

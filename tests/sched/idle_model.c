@@ -1,0 +1,297 @@
+/*
+ * Idle machines (sched/core/idle.c), with the whole loop of machine.c, steal.c and poller.c: threads make fibers
+ * ready while machines search, retire, sleep and wake.
+ *
+ * Deadlines of the watcher never pass here: what is made ready must be found by the protocol alone. What must
+ * hold: when nobody can go on, every fiber has run, once.
+ */
+#include "explore.h"
+#include "sched/core/sched.h"
+
+enum { FIBERS = 3, PROCESSORS = 3, MACHINES = 4 };
+
+static struct processor processors[PROCESSORS];
+static struct weft_fiber fibers[FIBERS];
+static int ran[FIBERS];
+static int used;
+
+static void make_ready(int index)
+{
+    weft__ready(&fibers[index], false);
+}
+
+static void run_readier(void *arg)
+{
+    make_ready((int)(intptr_t)arg);
+}
+
+static void only_runs(void *arg)
+{
+    ran[(intptr_t)arg]++;
+}
+
+/* Two more, from inside; then it blocks its thread for good. */
+static void starts_two_and_blocks(void *arg)
+{
+    ran[(intptr_t)arg]++;
+    struct thread *thread = thread_self();
+    runtime_enter(thread);
+    make_ready(1);
+    make_ready(2);
+    runtime_leave(thread);
+    (void)model_wait("blocks in C code", fibers, false);
+}
+
+static void only_blocks(void *arg)
+{
+    ran[(intptr_t)arg]++;
+    (void)model_wait("blocks in C code", fibers, false);
+}
+
+static void starts_one_and_blocks(void *arg)
+{
+    struct thread *thread = thread_self();
+    runtime_enter(thread);
+    make_ready(2);
+    runtime_leave(thread);
+    only_blocks(arg);
+}
+
+static bool begun;
+
+static bool one_is_queued(void)
+{
+    return weft__inject_length() > 0;
+}
+
+/* From here on the order is the search's; it ends when there is something to do for others. */
+static void begins(void *arg)
+{
+    ran[(intptr_t)arg]++;
+    begun = true;
+    model_calm(false);
+    model_wait_until(one_is_queued);
+}
+
+static bool has_begun(void)
+{
+    return begun;
+}
+
+static void set_up_idle(bool symmetric, int processor_count)
+{
+    weft__barrier.symmetric = symmetric;
+    weft__sched.processors = processors;
+    weft__sched.processor_count = (uint32_t)processor_count;
+    weft__sched.sleep_until.value = NO_WATCHER;
+    weft__sched.housekeeping.value = WEFT_NEVER;
+    weft__sched.idle_count.value = (uint32_t)processor_count;
+    weft__sched.max_machines = MACHINES;
+    for (int i = 0; i < processor_count; i++) {
+        weft__wheel_init(&processors[i].wheel, weft__os_now_coarse());
+        processors[i].turn.value = 1; /* no housekeeping */
+        processors[i].index = (uint32_t)i;
+        processors[i].idle_next = weft__sched.idle_processors;
+        weft__sched.idle_processors = &processors[i];
+    }
+    for (int i = 0; i < FIBERS; i++) {
+        fibers[i].function = only_runs;
+        fibers[i].arg = (void *)(intptr_t)i;
+        fibers[i].waiter.is_fiber = true;
+    }
+    model_name(&processors[0].head, "processor 1");
+    model_name(&processors[0].owner, "owner 1");
+    model_name(&processors[1].head, "processor 2");
+    model_name(&processors[1].owner, "owner 2");
+    model_name(&weft__sched.lock, "sched.lock");
+    model_name(&weft__sched.idle_count, "idle_count");
+    model_name(&weft__sched.spinning, "spinning");
+    model_name(&weft__sched.sleep_until, "sleep_until");
+    model_name(&weft__sched.watcher, "watcher");
+}
+
+static void all_have_run(void)
+{
+    for (int i = 0; i < used; i++)
+        MODEL_CHECK(ran[i] == 1);
+    MODEL_CHECK(weft__sched.spinning.value == 0);
+}
+
+static void one_processor(void)
+{
+    set_up_idle(false, 1);
+    used = 2;
+    model_thread("readier 1", run_readier, (void *)0, true);
+    model_thread("readier 2", run_readier, (void *)1, true);
+}
+
+static void one_processor_symmetric(void)
+{
+    one_processor();
+    weft__barrier.symmetric = true;
+}
+
+static void two_processors(void)
+{
+    set_up_idle(false, 2);
+    used = 2;
+    model_thread("readier 1", run_readier, (void *)0, true);
+    model_thread("readier 2", run_readier, (void *)1, true);
+}
+
+static void from_inside(void)
+{
+    set_up_idle(false, 2);
+    used = FIBERS;
+    fibers[0].function = starts_two_and_blocks;
+    model_thread("readier", run_readier, (void *)0, true);
+}
+
+/* One machine looks for work, and retires, while the other gets some. */
+static void from_inside_and_outside(void)
+{
+    two_processors();
+    used = FIBERS;
+    fibers[0].function = starts_one_and_blocks;
+}
+
+/* The one who looks for work finds other work, and never comes back. */
+static void found_other_work(void)
+{
+    set_up_idle(false, 3);
+    used = FIBERS;
+    fibers[0].function = starts_one_and_blocks;
+    fibers[1].function = only_blocks;
+    model_thread("readier 1", run_readier, (void *)0, true);
+    model_thread("readier 2", run_readier, (void *)1, true);
+}
+
+/* So many machines, awake and looking for work. */
+static void start_machines(int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct processor *processor = weft__sched.idle_processors;
+        weft__sched.idle_processors = processor->idle_next;
+        weft__sched.idle_count.value--;
+        weft__sched.spinning.value++;
+        MODEL_CHECK(weft__machine_start(processor, false) == 0);
+    }
+}
+
+/* Both machines are about to retire; the first that gets work never comes back. */
+static void two_retire(void)
+{
+    set_up_idle(false, 2);
+    used = 2;
+    fibers[0].function = only_blocks;
+    start_machines(2);
+    model_thread("readier 1", run_readier, (void *)0, true);
+    model_thread("readier 2", run_readier, (void *)1, true);
+}
+
+static bool all_sleep(void)
+{
+    uint32_t sleepers = 0;
+    for (struct machine *machine = weft__sched.idle_machines; machine != NULL;
+         machine = machine->idle_next)
+        sleepers++;
+    return begun || (sleepers == weft__sched.processor_count && weft__sched.spinning.value == 0);
+}
+
+static void run_late_readier(void *arg)
+{
+    model_wait_until(all_sleep);
+    begun = true;
+    model_calm(false);
+    run_readier(arg);
+}
+
+/* As in found_other_work; all machines have slept before, so that one watches. */
+static void found_other_work_watched(void)
+{
+    set_up_idle(false, 3);
+    used = FIBERS;
+    fibers[0].function = starts_one_and_blocks;
+    fibers[1].function = only_blocks;
+    start_machines(3);
+    model_calm(true);
+    model_thread("readier 1", run_late_readier, (void *)0, true);
+    model_thread("readier 2", run_late_readier, (void *)1, true);
+}
+
+/* One machine is all that there may be. It goes to sleep while somebody tries to make one more. */
+
+static void run_readier_then(void *arg)
+{
+    model_wait_until(has_begun);
+    run_readier(arg);
+}
+
+static void run_planner(void *arg)
+{
+    (void)arg;
+    model_wait_until(has_begun);
+    weft__housekeep_by(1);
+    weft__timers_news(1);
+}
+
+static void one_machine(void)
+{
+    set_up_idle(false, 2);
+    used = 2;
+    fibers[0].function = begins;
+    MODEL_CHECK(ring_push_owner(weft__sched.idle_processors, &fibers[0]));
+    start_machines(1);
+    weft__sched.max_machines = 1;
+    model_calm(true);
+    model_thread("readier 1", run_readier_then, (void *)1, true);
+}
+
+static void no_thread(void)
+{
+    one_machine();
+    used = 3;
+    model_thread("readier 2", run_readier_then, (void *)2, true);
+}
+
+static void no_thread_and_a_timer(void)
+{
+    one_machine();
+    model_thread("planner", run_planner, NULL, true);
+}
+
+/* Two plan housekeeping: the earlier time stands. */
+
+static void run_planner_of(void *time)
+{
+    weft__housekeep_by((intptr_t)time);
+}
+
+static void two_plan(void)
+{
+    set_up_idle(false, 1);
+    model_thread("planner 1", run_planner_of, (void *)1, true);
+    model_thread("planner 2", run_planner_of, (void *)2, true);
+}
+
+static void earlier_stands(void)
+{
+    MODEL_CHECK(weft__sched.housekeeping.value == 1);
+}
+
+static const struct scenario scenarios[] = {
+    {"two fibers, one processor", one_processor, all_have_run, 3, 1, 0},
+    {"the same without membarrier", one_processor_symmetric, all_have_run, 3, 1, 0},
+    {"two fibers, two processors", two_processors, all_have_run, 2, 1, 0},
+    {"two fibers behind one that blocks", from_inside, all_have_run, 3, 1, 0},
+    {"one behind a fiber that blocks, one from outside", from_inside_and_outside, all_have_run, 2,
+     1, 0},
+    {"who searches finds other work", found_other_work, all_have_run, 1, 1, 0},
+    {"the same, and one watches", found_other_work_watched, all_have_run, 1, 1, 0},
+    {"no thread can be made", no_thread, all_have_run, 3, 1, 0},
+    {"no thread can be made, and there is a timer", no_thread_and_a_timer, all_have_run, 3, 1, 0},
+    {"two plan housekeeping", two_plan, earlier_stands, 2, 0, 0},
+    {"both machines retire", two_retire, all_have_run, 1, 0, 0},
+};
+
+MODEL_MAIN(scenarios)

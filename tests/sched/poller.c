@@ -1,0 +1,81 @@
+/*
+ * poller.c: sleeping where the kernel has no epoll_pwait2: a timerfd wakes the machine that watches. The same waits
+ * end in time, and what the start lacks is told.
+ */
+#include "failing.h"
+#include "seeds.h"
+
+enum { FIBERS = 20 };
+
+static void sleep_a_little(void *arg)
+{
+    int64_t begin = weft_now(), time = (int64_t)(uintptr_t)arg * 300 * WEFT_US;
+    CHECK_EQ(weft_sleep(time), 0);
+    CHECK(weft_now() >= begin + time);
+}
+
+static void write_later(void *arg)
+{
+    CHECK_EQ(weft_sleep(2 * WEFT_MS), 0);
+    CHECK_EQ(write(*(int *)arg, "x", 1), 1);
+}
+
+static void wait_for_all(void)
+{
+    weft_fiber *fibers[FIBERS], *writer;
+    int ends[2];
+    CHECK_EQ(pipe(ends), 0);
+    for (uintptr_t i = 0; i < FIBERS; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], sleep_a_little, (void *)i, NULL), 0);
+    CHECK_EQ(weft_fd_wait(ends[0], WEFT_READABLE, weft_after(WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_spawn(&writer, write_later, &ends[1], NULL), 0);
+    CHECK_EQ(weft_fd_wait(ends[0], WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
+    CHECK_EQ(weft_join(writer), 0);
+    for (int i = 0; i < FIBERS; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void waits_end_in_time(void)
+{
+    wait_for_all();
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void start(void)
+{
+    weft_fiber *fiber;
+    int error = weft_spawn(&fiber, nothing, NULL, NULL);
+    bool reached = weft__os_calls(failing.call) >= failing.nth;
+    failing_off();
+    failing_check(error, failing_start);
+    if (error == 0)
+        CHECK_EQ(weft_join(fiber), 0);
+    else
+        CHECK(reached);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+static void what_the_start_lacks_is_told(void)
+{
+    static const enum weft__os_call calls[] = {OS_EVENTFD, OS_EPOLL};
+    for (int call = 0; call < 2; call++)
+        for (uint32_t nth = 1; nth <= 4; nth++) {
+            failing_on(calls[call], nth, false);
+            start();
+        }
+}
+
+int main(void)
+{
+    CHECK_EQ(setenv("WEFT_WITHOUT", "epoll_pwait2", 1), 0);
+    RUN_PLAIN(waits_end_in_time, "about real time");
+    RUN_PLAIN(what_the_start_lacks_is_told, "stops or configures the runtime");
+    return 0;
+}

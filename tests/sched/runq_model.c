@@ -1,0 +1,237 @@
+/*
+ * The run queue: the owner pushes and pops by plain stores, thieves ask, or claim it (sched/core/steal.c).
+ *
+ * What must hold: each fiber is in one place, or taken, exactly once; nobody waits for ever.
+ */
+#include "sched/core/steal.c"
+
+#include "explore.h"
+
+enum { FIBERS = 6, PROCESSORS = 3 };
+
+static struct processor processors[PROCESSORS];
+static struct machine owner, thieves[2], heir;
+static struct weft_fiber fibers[FIBERS], task;
+static int taken[FIBERS];
+static int used;   /* how many of the fibers */
+static int claims; /* how often a thief tries */
+
+static void take(struct weft_fiber *fiber)
+{
+    if (fiber != NULL)
+        taken[fiber - fibers]++;
+}
+
+static void give_machine(struct machine *machine, struct processor *processor, bool inside)
+{
+    machine->thread.processor = processor;
+    machine->thread.fiber = inside ? NULL : &task;
+    machine->thread.inside.value = inside;
+    processor->owner.value = &machine->thread;
+}
+
+/* The owner runs a fiber, outside of the runtime; so many wait in its ring. */
+static void set_up_queues(bool symmetric, int in_ring, bool in_runnext)
+{
+    claims = 2;
+    weft__barrier.symmetric = symmetric;
+    weft__sched.processors = processors;
+    weft__sched.processor_count = PROCESSORS;
+    for (int i = 0; i < PROCESSORS; i++)
+        processors[i].wheel.next.value = WHEEL_EMPTY;
+    give_machine(&owner, &processors[0], false);
+    give_machine(&thieves[0], &processors[1], true);
+    give_machine(&thieves[1], &processors[2], true);
+    for (used = 0; used < in_ring; used++)
+        MODEL_CHECK(ring_push_owner(&processors[0], &fibers[used]));
+    if (in_runnext)
+        (void)runnext_swap_owner(&processors[0], &fibers[used++]);
+    model_name(&owner.thread.attention, "attention");
+    model_name(&processors[0].owner, "owner");
+    model_name(&processors[0].head, "head");
+    model_name(&processors[0].tail, "tail");
+    model_name(&processors[0].runnext, "runnext");
+    model_name(&owner.thread.inside, "inside");
+    model_name(&heir.thread.inside, "heir's inside");
+    model_name(&heir.thread.attention, "heir's attention");
+}
+
+static void each_is_somewhere_once(void)
+{
+    for (int i = 0; i < PROCESSORS; i++)
+        for (struct weft_fiber *fiber; (fiber = dequeue(&processors[i])) != NULL;)
+            take(fiber);
+    struct chain chain = weft__inject_take_any(FIBERS);
+    for (struct weft_fiber *fiber; (fiber = chain_take(&chain)) != NULL;)
+        take(fiber);
+    for (int i = 0; i < used; i++)
+        MODEL_CHECK(taken[i] == 1);
+    MODEL_CHECK((owner.thread.attention.value & ATTENTION_CLAIMED) == 0);
+}
+
+/* A fiber that calls weft: pops one, and makes one ready. */
+static void run_owner(void *arg)
+{
+    (void)arg;
+    thread_word_set(&owner);
+    for (int i = 0; i < 2; i++) {
+        runtime_enter(&owner.thread);
+        take(dequeue(owner.thread.processor));
+        runtime_leave(&owner.thread);
+    }
+}
+
+static void run_pusher(void *arg)
+{
+    (void)arg;
+    thread_word_set(&owner);
+    runtime_enter(&owner.thread);
+    weft__ready(&fibers[used++], true);
+    weft__ready(&fibers[used++], false);
+    runtime_leave(&owner.thread);
+    runtime_enter(&owner.thread);
+    take(dequeue(owner.thread.processor));
+    runtime_leave(&owner.thread);
+}
+
+static void run_thief(void *arg)
+{
+    struct machine *machine = arg;
+    struct processor *processor = machine->thread.processor;
+    struct thread *claimed;
+    thread_word_set(machine);
+    for (int i = 0; i < claims; i++)
+        if ((claimed = weft__claim(&processors[0])) != NULL) {
+            take(take_claimed(processor, &processors[0]));
+            weft__claim_end(claimed);
+            take(dequeue(processor));
+        }
+}
+
+/* Its fiber has faulted, and the machine goes on without it. */
+static void run_crashed(void *arg)
+{
+    (void)arg;
+    thread_word_set(&owner);
+    weft__enter_crashed(&owner.thread);
+    take(dequeue(owner.thread.processor));
+    runtime_leave(&owner.thread);
+}
+
+/* Asks, as a machine that searches does, and takes what is shed. */
+static void run_asker(void *arg)
+{
+    struct machine *machine = arg;
+    thread_word_set(machine);
+    struct seen seen[WEFT_PROCS_MAX] = {{0, 0, 0}};
+    bool close;
+    take(ask(machine->thread.processor, seen, weft__os_now(), &close));
+    take(weft__take_injected(machine->thread.processor));
+}
+
+/* Gives its processor up, as idle.c does, and goes on with nothing. */
+static void run_leaver(void *arg)
+{
+    struct processor *processor = owner.thread.processor;
+    (void)arg;
+    thread_word_set(&owner);
+    runtime_enter(&owner.thread);
+    owner.thread.fiber = NULL;
+    take(dequeue(processor));
+    atomic_ptr_store_release(&processor->owner, NULL);
+    owner.thread.processor = NULL;
+    lock_acquire(&weft__sched.lock);
+    weft__sched.idle_processors = processor;
+    lock_release(&weft__sched.lock);
+    atomic_u32_store_release(&owner.thread.inside, 0); /* with another processor, one day */
+}
+
+/* A machine that finds the idle processor and takes it. */
+static void run_heir(void *arg)
+{
+    struct processor *processor = NULL;
+    (void)arg;
+    thread_word_set(&heir);
+    heir.thread.inside.value = 1;
+    while (processor == NULL) {
+        lock_acquire(&weft__sched.lock);
+        processor = weft__sched.idle_processors;
+        lock_release(&weft__sched.lock);
+        if (processor == NULL)
+            model_spin();
+    }
+    weft__processor_acquire(&heir, processor);
+    take(dequeue(processor));
+    heir.thread.fiber = &task;
+    runtime_leave(&heir.thread);
+    runtime_enter(&heir.thread);
+    take(dequeue(processor));
+    runtime_leave(&heir.thread);
+}
+
+static void pops(void)
+{
+    set_up_queues(false, 3, true);
+    model_thread("owner", run_owner, NULL, true);
+    model_thread("thief", run_thief, &thieves[0], true);
+}
+
+static void pops_symmetric(void)
+{
+    set_up_queues(true, 3, true);
+    model_thread("owner", run_owner, NULL, true);
+    model_thread("thief", run_thief, &thieves[0], true);
+}
+
+static void crashes(void)
+{
+    set_up_queues(false, 3, false);
+    model_thread("owner", run_crashed, NULL, true);
+    model_thread("thief", run_thief, &thieves[0], true);
+}
+
+static void two_thieves(void)
+{
+    set_up_queues(false, 4, false);
+    claims = 1;
+    model_thread("owner", run_owner, NULL, true);
+    model_thread("thief 1", run_thief, &thieves[0], true);
+    model_thread("thief 2", run_thief, &thieves[1], true);
+}
+
+static void pushes(void)
+{
+    set_up_queues(false, 4, false); /* full */
+    model_thread("owner", run_pusher, NULL, true);
+    model_thread("thief", run_thief, &thieves[0], true);
+}
+
+static void sheds(void)
+{
+    set_up_queues(false, 3, true);
+    model_thread("owner", run_owner, NULL, true);
+    claims = 1;
+    model_thread("asker", run_asker, &thieves[0], true);
+    model_thread("thief", run_thief, &thieves[1], true);
+}
+
+static void hands_on(void)
+{
+    set_up_queues(false, 4, false);
+    claims = 1;
+    model_thread("owner", run_leaver, NULL, true);
+    model_thread("heir", run_heir, NULL, true);
+    model_thread("thief", run_thief, &thieves[0], true);
+}
+
+static const struct scenario scenarios[] = {
+    {"the owner pops, a thief claims", pops, each_is_somewhere_once, 4, 2, 0},
+    {"the same without membarrier", pops_symmetric, each_is_somewhere_once, 4, 2, 0},
+    {"the owner comes back from a fault, a thief claims", crashes, each_is_somewhere_once, 4, 2, 0},
+    {"the owner pops, two thieves claim", two_thieves, each_is_somewhere_once, 3, 1, 0},
+    {"the owner pushes into a full ring, a thief claims", pushes, each_is_somewhere_once, 3, 2, 0},
+    {"the owner is asked, another claims", sheds, each_is_somewhere_once, 3, 1, 0},
+    {"the processor changes hands while it is claimed", hands_on, each_is_somewhere_once, 3, 1, 0},
+};
+
+MODEL_MAIN(scenarios)

@@ -1,0 +1,250 @@
+/*
+ * state.c: an assertion that fails shows what the runtime was doing, whatever of it can still be read.
+ */
+#include <signal.h>
+
+#include "base/assert.h"
+#include "sched/check/state.h"
+#include "sched/core/sched.h"
+#include "test.h"
+#include <weft/weft.h>
+
+static weft_chan *never;
+
+static void wait_forever(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_chan_receive(never, NULL), 0);
+}
+
+static void be_ready(void *arg)
+{
+    (void)arg;
+}
+
+static void fail(void *how)
+{
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_go(wait_forever, NULL), 0);
+    weft_yield();
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(weft_go(be_ready, NULL), 0);
+    ((void (*)(void))(uintptr_t)how)();
+}
+
+static void run(void *how)
+{
+    weft_config config = {.processors = 1};
+    weft_spawn_options options = {.name = "who fails"};
+    weft_fiber *fiber;
+    CHECK_EQ(weft_configure(&config), 0);
+    CHECK_EQ(weft_chan_make(&never, 0, 0), 0);
+    CHECK_EQ(weft_spawn(&fiber, fail, how, &options), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+static const char *last_output;
+
+static void check_dies(void (*how)(void), const char *const *words)
+{
+    int status = test_in_child(run, (void *)(uintptr_t)how, &last_output);
+    fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", last_output);
+    CHECK(WIFSIGNALED(status));
+    CHECK_EQ(WTERMSIG(status), SIGABRT);
+    const char *at = last_output;
+    for (int i = 0; words[i] != NULL; i++) { /* in this order */
+        at = strstr(at, words[i]);
+        if (at == NULL)
+            test_fail(__FILE__, __LINE__, "not said there: %s", words[i]);
+    }
+}
+
+/* Keeps the processor: if its owner takes long, others take it and change what is shown. */
+static void keep_processor(void)
+{
+    (void)runtime_enter(thread_self());
+}
+
+static void assertion(void)
+{
+    keep_processor();
+    must(1 + 1 == 3);
+}
+
+static void an_assertion_shows_the_state(void)
+{
+    static const char *const words[] = {"this must hold and does not: 1 + 1 == 3",
+                                        "weft: the runtime: 1 processors (0 idle)",
+                                        "processor 0: runs fiber ",
+                                        " (inside weft)",
+                                        "; 4 ready and one next",
+                                        "no timers",
+                                        "1 running, 3 parked",
+                                        "\"who fails\" runs, spawned at ",
+                                        NULL};
+    check_dies(assertion, words);
+}
+
+static void misuse(void)
+{
+    weft_blocking_exit();
+}
+
+static void a_bug_of_the_program_shows_the_state(void)
+{
+    static const char *const words[] = {"weft_blocking_exit without weft_blocking_enter",
+                                        "weft: the runtime: ", "\"who fails\" runs", NULL};
+    check_dies(misuse, words);
+}
+
+static void destroyed(void)
+{
+    keep_processor();
+    atomic_ptr_store_relaxed(&weft_self()->extra, (void *)64); /* only who shows it reads it */
+    must(!"it is destroyed");
+}
+
+static void what_is_destroyed_is_left_out(void)
+{
+    static const char *const words[] = {"it is destroyed",
+                                        "weft: the runtime: ", "the rest cannot be read", NULL};
+    check_dies(destroyed, words);
+}
+
+static void a_cycle(void)
+{
+    struct machine *machine = (struct machine *)thread_self();
+    keep_processor();
+    machine->next = machine;
+    must(!"it is endless");
+}
+
+/* Lists are followed for so many steps only. */
+static void nothing_is_followed_for_ever(void)
+{
+    static const char *const words[] = {"it is endless", "\"who fails\" runs", NULL};
+    check_dies(a_cycle, words);
+}
+
+static void end_at_once(void *arg)
+{
+    (void)arg;
+}
+
+/* The lists of machines, and of records, come back to their beginning; nobody runs. The first record is the first of its
+ * slab, which begins with the next slab. */
+static void idle_cycles(void *arg)
+{
+    weft_fiber *fiber;
+    (void)arg;
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
+    CHECK_EQ(weft_spawn(&fiber, end_at_once, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    void **slab = (void **)(void *)((char *)fiber - 64);
+    CHECK_PTR(*slab, NULL);
+    *slab = slab;
+    lock_acquire(&weft__sched.lock); /* or the machine would follow it, too */
+    weft__sched.machines->next = weft__sched.machines;
+    must(!"it is endless");
+}
+
+static void nothing_that_is_idle_is_followed_for_ever(void)
+{
+    int status = test_in_child(idle_cycles, NULL, &last_output);
+    fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", last_output);
+    CHECK(WIFSIGNALED(status));
+    CHECK_EQ(WTERMSIG(status), SIGABRT);
+    const char *fibers = strstr(last_output, "it is endless");
+    CHECK(fibers != NULL && (fibers = strstr(fibers, "weft:   fibers: 0 ready")) != NULL);
+    unsigned long long records;
+    CHECK((fibers = strstr(fibers, " crashed and more; ")) != NULL);
+    CHECK_EQ(sscanf(fibers, " crashed and more; records unused or new: %llu\n", &records), 1);
+    CHECK(records >= 512 && records % 512 == 0); /* as many times the slab was looked at */
+}
+
+/* A record whose state is none, and a runtime that stops while some wait for a stack. */
+static void a_strange_state(void)
+{
+    keep_processor();
+    weft_self()->state = 200;
+    atomic_u32_store_relaxed(&weft__sched.starving, 1);
+    atomic_u32_store_relaxed(&weft__sched.stopping, 1);
+    must(!"it is strange");
+}
+
+static void what_is_strange_is_said(void)
+{
+    static const char *const words[] = {"it is strange", "; some wait for a stack; it stops",
+                                        "0 running, 3 parked", NULL};
+    check_dies(a_strange_state, words);
+}
+
+static void twice(void)
+{
+    keep_processor();
+    weft__state_show();
+    weft__state_show();
+    must(!"it was shown");
+}
+
+static void it_is_shown_once(void)
+{
+    static const char *const words[] = {"weft: the runtime: ", "it was shown", NULL};
+    check_dies(twice, words);
+    CHECK_PTR(strstr(strstr(last_output, words[0]) + 1, words[0]), NULL);
+}
+
+/* Large ones are shown in part. */
+
+enum { PROCESSORS = 70, RUNNING = 40 };
+static atomic_u32 running;
+
+static void run_on(void *arg)
+{
+    (void)arg;
+    atomic_u32_add_seq_cst(&running, 1);
+    for (;;)
+        usleep(1000);
+}
+
+static void fail_in_a_crowd(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_configure(&(weft_config){.processors = PROCESSORS}), 0);
+    for (int i = 0; i < RUNNING; i++)
+        CHECK_EQ(weft_go(run_on, NULL), 0);
+    while (atomic_u32_load_acquire(&running) < RUNNING)
+        usleep(100);
+    must(!"it is crowded");
+}
+
+static int count_of(const char *word)
+{
+    int count = 0;
+    for (const char *at = last_output; (at = strstr(at, word)) != NULL; at++)
+        count++;
+    return count;
+}
+
+static void a_crowd_is_shown_in_part(void)
+{
+    int status = test_in_child(fail_in_a_crowd, NULL, &last_output);
+    CHECK(WIFSIGNALED(status));
+    CHECK(strstr(last_output, "it is crowded") != NULL);
+    CHECK(strstr(last_output, "  processor 63: ") != NULL);
+    CHECK_PTR(strstr(last_output, "  processor 64: "), NULL);
+    CHECK_EQ(count_of(" runs, spawned at "), 32);
+}
+
+int main(void)
+{
+    RUN(an_assertion_shows_the_state);
+    RUN(a_bug_of_the_program_shows_the_state);
+    RUN(what_is_destroyed_is_left_out);
+    RUN(nothing_is_followed_for_ever);
+    RUN(nothing_that_is_idle_is_followed_for_ever);
+    RUN(what_is_strange_is_said);
+    RUN(it_is_shown_once);
+    RUN(a_crowd_is_shown_in_part);
+    return 0;
+}

@@ -1,0 +1,167 @@
+/*
+ * stack_guards.c: guards by mprotect: each is a mapping, and there are not so many. The last part is left to the
+ * program; from then on stacks have no guard, and that is said once. And guards in memory that is locked.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/compiler.h"
+#include "dying.h"
+#include "emulated.h"
+#include "os/os.h"
+#include "stack/stack.h"
+
+enum { EXIT_UNLOCKED = 3 };
+
+static void how_many(void)
+{
+    CHECK_EQ(weft__stack_guards_most("65530\n"), (65530 - 8192) / 2);
+    CHECK_EQ(weft__stack_guards_most("1000\n"), 250);
+    CHECK_EQ(weft__stack_guards_most("16384\n"), 16384 / 4);
+    CHECK_EQ(weft__stack_guards_most("16386\n"), (16386 - 8192) / 2);
+    CHECK_EQ(weft__stack_guards_most(""), weft__stack_guards_most("65530"));
+    CHECK_EQ(weft__stack_guards_most("none\n"), weft__stack_guards_most("65530"));
+    CHECK_EQ(weft__stack_guards_most("70000 and more"), (70000 - 8192) / 2);
+    CHECK_EQ(weft__stack_guards_most("7000x"), 7000 / 4);
+    CHECK(weft__stack_guards_most("99999999999999999999999999") > INT32_MAX / 4);
+}
+
+static int64_t most;
+
+static void use_them_up(void)
+{
+    struct stack_cache cache = {.count = 0};
+    int64_t guarded = 0;
+    weft__stack_start(false, true, true);
+    CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
+    for (int64_t i = 0; i < most + 5; i++) {
+        struct stack *stack = weft__stack_get(&cache, 0);
+        CHECK(stack != NULL);
+        guarded += stack->guard != 0;
+    }
+    CHECK_EQ(guarded, most);
+}
+
+static void they_are_used_up(void)
+{
+    enum { TOO_MANY = 100000 };
+    char text[32] = "";
+    (void)weft__os_read_file("/proc/sys/vm/max_map_count", text, sizeof text);
+    most = weft__stack_guards_most(text);
+    if (most > TOO_MANY || WEFT_ASAN || WEFT_TSAN) {
+        printf("  left out: that would take long here\n");
+        return;
+    }
+    CHECK_EQ(run_case(use_them_up), 0);
+    CHECK(said("from now on stacks have no guard"));
+    CHECK(said("no more mappings"));
+}
+
+/* Locked memory. MADV_GUARD_INSTALL refuses it: it would take pages away. */
+
+static bool lock_memory(int flags)
+{
+    if (test_emulated())
+        printf("  left out: the emulator's memory would be locked too\n");
+    else if (mlockall(flags) != 0)
+        printf("  left out: no memory can be locked here\n");
+    else
+        return true;
+    return false;
+}
+
+/* Of so many stacks each has a guard that works. */
+static void check_guards(struct stack_cache *cache, struct stack **stacks, int count)
+{
+    for (int i = 0; i < count; i++) {
+        stacks[i] = weft__stack_get(cache, 0);
+        CHECK(stacks[i] != NULL);
+    }
+    for (int i = 0; i < count; i++) {
+        CHECK(stacks[i]->guard != 0);
+        CHECK(!weft__os_readable(weft__stack_low(stacks[i]) - 1));
+        CHECK(weft__os_readable(weft__stack_low(stacks[i])));
+    }
+}
+
+enum { BEFORE = 200, AFTER = 200 };
+
+static void lock_before_start(void)
+{
+    struct stack_cache cache = {.count = 0};
+    struct stack *stacks[BEFORE];
+    if (!lock_memory(MCL_FUTURE))
+        return;
+    weft__stack_start(true, true, true);
+    check_guards(&cache, stacks, BEFORE);
+}
+
+static void lock_after_start(void)
+{
+    struct stack_cache cache = {.count = 0};
+    struct stack *before[BEFORE], *after[AFTER];
+    weft__stack_start(true, true, true);
+    check_guards(&cache, before, BEFORE);
+    if (!lock_memory(MCL_CURRENT | MCL_FUTURE))
+        return;
+    check_guards(&cache, after, AFTER);
+    for (int i = 0; i < BEFORE; i++)
+        CHECK(!weft__os_readable(weft__stack_low(before[i]) - 1));
+}
+
+static void locked_memory_has_guards(void)
+{
+    CHECK_EQ(run_case(lock_before_start), 0);
+    CHECK(!said("no guard"));
+    CHECK_EQ(run_case(lock_after_start), 0);
+    CHECK(!said("no guard"));
+}
+
+/* There mprotect fails too, or is not allowed. The first stacks have their guards without either. */
+static void fail_when_locked(bool allowed)
+{
+    enum { FIRST = 128, MOST = 5000 };
+    weft__stack_start(true, false, allowed);
+    for (int i = 0; i < FIRST; i++)
+        CHECK(weft__stack_get(NULL, 0)->guard != 0);
+    if (weft__stack_guard_kind() != STACK_GUARD_INSTALL || !lock_memory(MCL_FUTURE))
+        exit(EXIT_UNLOCKED);
+    if (allowed)
+        weft__os_fail(OS_GUARD, 2, false);
+    for (int i = 0; i < MOST; i++)
+        if (weft__stack_get(NULL, 0)->guard == 0)
+            return;
+    CHECK(!"all have a guard");
+}
+
+static void fail_both(void)
+{
+    fail_when_locked(true);
+}
+
+static void fail_the_only_one(void)
+{
+    fail_when_locked(false);
+}
+
+static void the_reason_is_said(void)
+{
+    if (WEFT_ASAN || WEFT_TSAN) {
+        printf("  left out: sanitizers lock no memory\n");
+        return;
+    }
+    if (run_case(fail_both) == EXIT_UNLOCKED << 8)
+        return;
+    CHECK(said("memory is locked (mlockall)") && said("no more mappings"));
+    CHECK_EQ(run_case(fail_the_only_one), 0);
+    CHECK(said("memory is locked (mlockall)") && !said("no more mappings"));
+}
+
+int main(void)
+{
+    RUN_PLAIN(locked_memory_has_guards, "a child process");
+    RUN_PLAIN(the_reason_is_said, "a child process");
+    RUN_PLAIN(how_many, "nothing to order");
+    RUN_PLAIN(they_are_used_up, "a child process");
+    return 0;
+}

@@ -1,0 +1,178 @@
+/*
+ * mapping.c: no memory for stacks for a while: the fibers that got none run later, all of them, and
+ * those that have one go on.
+ */
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "failing.h"
+
+enum { MANY = 1000 };
+
+static atomic_u32 ran, over, turns;
+
+static void count(void *arg)
+{
+    (void)arg;
+    weft_yield();
+    atomic_u32_add_seq_cst(&ran, 1);
+}
+
+static void take_turns(void *arg)
+{
+    (void)arg;
+    while (!atomic_u32_load_acquire(&over)) {
+        atomic_u32_add_seq_cst(&turns, 1);
+        CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
+        weft_yield();
+    }
+}
+
+static void spawn_without_stacks(int processors, enum weft__os_call call, int64_t count_of_fibers)
+{
+    static const size_t sizes[] = {0, 16 * 1024, 256 * 1024, 1 << 20};
+    weft_config config = {.processors = processors};
+    weft_fiber *worker;
+    CHECK_EQ(weft_configure(&config), 0);
+    atomic_u32_store_relaxed(&ran, 0);
+    atomic_u32_store_relaxed(&over, 0);
+    atomic_u32_store_relaxed(&turns, 0);
+    CHECK_EQ(weft_spawn(&worker, take_turns, NULL, NULL), 0);
+    while (atomic_u32_load_acquire(&turns) == 0)
+        weft_yield();
+    int64_t spawned = 0;
+    failing_on(call, 1, true);
+    for (int64_t i = 0; i < count_of_fibers; i++) {
+        weft_spawn_options options = {.stack_size = sizes[i % 4]};
+        int result = weft_spawn(NULL, count, NULL, &options);
+        failing_check(result, failing_spawn);
+        spawned += result == 0;
+    }
+    /* Who has a stack goes on. */
+    uint32_t before = atomic_u32_load_acquire(&turns);
+    while (atomic_u32_load_acquire(&turns) < before + 50)
+        weft_yield();
+    if (call == OS_MAP) {
+        CHECK_EQ(spawned, count_of_fibers); /* a spawn needs no stack */
+        CHECK(atomic_u32_load_acquire(&ran) < spawned);
+    }
+    failing_off();
+    /* Nobody pokes the runtime now: they must be tried again by themselves. */
+    while (atomic_u32_load_acquire(&ran) < spawned)
+        weft__os_sleep_until(weft_after(100 * WEFT_US));
+    atomic_u32_store_release(&over, 1);
+    CHECK_EQ(weft_join(worker), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), spawned);
+}
+
+static void fibers_wait_for_stacks(void)
+{
+    int64_t many = WEFT_TSAN ? 100 : MANY;
+    for (int processors = 1; processors <= 4; processors++) {
+        spawn_without_stacks(processors, OS_MAP, many);
+        spawn_without_stacks(processors, OS_ALLOC, many);
+    }
+}
+
+/* The only fiber there is gets no stack at first, and the machine sleeps meanwhile. */
+static void one_fiber_waits_for_a_stack(void)
+{
+    for (int processors = 1; processors <= 4; processors++) {
+        weft_config config = {.processors = processors};
+        weft_fiber *fiber;
+        CHECK_EQ(weft_configure(&config), 0);
+        atomic_u32_store_relaxed(&ran, 0);
+        failing_on(OS_MAP, 1, true);
+        CHECK_EQ(weft_spawn(&fiber, count, NULL, NULL), 0);
+        CHECK_EQ(weft_join_until(fiber, weft_after(30 * WEFT_MS)), -ETIMEDOUT);
+        CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
+        failing_off();
+        CHECK_EQ(weft_join(fiber), 0);
+        CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    }
+}
+
+/* A stack that comes free serves one that waits, while no new one can be made. */
+
+static weft_wg gate;
+
+static void wait_gate(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_wg_wait(&gate), 0);
+}
+
+static void stacks_that_come_free_are_used(void)
+{
+    weft_config config = {.processors = 2};
+    weft_fiber *holders[4];
+    CHECK_EQ(weft_configure(&config), 0);
+    CHECK_EQ(weft_wg_init(&gate, 1), 0);
+    atomic_u32_store_relaxed(&ran, 0);
+    weft_spawn_options large = {.stack_size = 1 << 26}; /* one is an arena */
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(weft_spawn(&holders[i], wait_gate, NULL, &large), 0);
+    while (weft_wg_count(&gate) == 1 && weft__os_calls(OS_MAP) < 5)
+        weft_yield();
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(weft_join_until(holders[i], weft_after(WEFT_MS)), -ETIMEDOUT);
+    failing_on(OS_MAP, 1, true);
+    for (int i = 0; i < 50; i++)
+        CHECK_EQ(weft_spawn(NULL, count, NULL, &large), 0);
+    weft_wg_done(&gate);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(weft_join(holders[i]), 0);
+    while (atomic_u32_load_acquire(&ran) < 50) /* one after the other, on the stacks of the four */
+        weft__os_sleep_until(weft_after(100 * WEFT_US));
+    failing_off();
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+/* Guards that fail leave stacks without one, which work. */
+static void fibers_run_without_guards(void)
+{
+    for (int persistent = 0; persistent < 2; persistent++)
+        for (uint32_t nth = 1; nth < 5; nth++) {
+            atomic_u32_store_relaxed(&ran, 0);
+            failing_on(OS_GUARD, nth, persistent);
+            for (int i = 0; i < 100; i++)
+                CHECK_EQ(weft_go(count, NULL), 0);
+            CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+            failing_off();
+            CHECK_EQ(atomic_u32_load_acquire(&ran), 100);
+        }
+}
+
+/* There are only the few stacks of the first arena, for good: all fibers get their turn on them, and the
+ * system is not asked for memory over and over. */
+static void a_few_stacks_serve_many(void)
+{
+    int64_t many = WEFT_TSAN ? 500 : 20 * MANY;
+    weft_config config = {.processors = 2};
+    weft_fiber *first;
+    CHECK_EQ(weft_configure(&config), 0);
+    atomic_u32_store_relaxed(&ran, 0);
+    CHECK_EQ(weft_spawn(&first, count, NULL, NULL), 0);
+    CHECK_EQ(weft_join(first), 0);
+    failing_on(OS_MAP, 1, true);
+    for (int64_t i = 1; i < many; i++)
+        CHECK_EQ(weft_go(count, NULL), 0);
+    while (atomic_u32_load_acquire(&ran) < many)
+        weft__os_sleep_until(weft_after(100 * WEFT_US));
+    /* Each fiber that found no stack, and each that ended, once asked. */
+    CHECK((int64_t)weft__os_calls(OS_MAP) < many);
+    failing_off();
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), many);
+}
+
+int main(void)
+{
+    RUN(fibers_wait_for_stacks);
+    RUN(one_fiber_waits_for_a_stack);
+    RUN(stacks_that_come_free_are_used);
+    RUN(fibers_run_without_guards);
+    RUN(a_few_stacks_serve_many);
+    return 0;
+}

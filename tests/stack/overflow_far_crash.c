@@ -1,0 +1,260 @@
+/*
+ * overflow_far.c: frames that are larger than a guard of one page: they step over it, and touch what is far below.
+ *
+ * Built without probes in large frames (-fno-stack-clash-protection), as many distributions build their libraries.
+ * The first fibers have guards that no reasonable frame steps over. Of many fibers the later ones have smaller ones: a
+ * frame then lands in the stack of another fiber. Where it is noticed, at the next wait or by a fault, the report names the
+ * fiber whose frame it is.
+ */
+#include <alloca.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include "base/compiler.h"
+#include "dying.h"
+#include "sched/core/sched.h"
+#include "test.h"
+#include <weft/weft.h>
+
+/* The sanitizers would take these signals over, report in their own way, and not die of them. */
+const char *__asan_default_options(void);
+const char *__tsan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "handle_segv=0:handle_sigbus=0:use_sigaltstack=0";
+}
+
+const char *__tsan_default_options(void)
+{
+    return "handle_segv=0:handle_sigbus=0:use_sigaltstack=0";
+}
+
+enum { MANY = 600, STACK_SIZE = 64 * 1024 };
+enum { PAGES_BESIDE = 8192 }; /* the color of a stack, and other frames */
+
+static atomic_ptr innocents[MANY]; /* where each has a local */
+static weft_chan *never;
+
+static void wait_for_ever(void *arg)
+{
+    char local = 0;
+    atomic_ptr_store_release(arg, &local);
+    CHECK_EQ(weft_chan_receive(never, &local), 0);
+}
+
+static void start_innocents(int count)
+{
+    CHECK_EQ(weft_chan_make(&never, 1, 0), 0);
+    for (int i = 0; i < count; i++) {
+        CHECK_EQ(weft_go(wait_for_ever, &innocents[i]), 0);
+        while (atomic_ptr_load_acquire(&innocents[i]) == NULL)
+            CHECK_EQ(weft_sleep(WEFT_US), 0);
+    }
+}
+
+static void run_fiber(void (*function)(void *), void *arg)
+{
+    weft_spawn_options options = {.name = "the large one", .stack_size = STACK_SIZE};
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, function, arg, &options), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+}
+
+/* Calls the function, if there is one, with so much more of the stack in use, of which nothing is touched. */
+static noinline void call_below(size_t size, void (*function)(volatile char *))
+{
+    volatile char *frame = alloca(size);
+    function(frame);
+    __asm__ volatile("" : : "r"(frame) : "memory");
+}
+
+static void touch(volatile char *frame)
+{
+    *frame = 1;
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+/* To somebody: one of those may be run elsewhere. */
+static void yield(volatile char *frame)
+{
+    (void)frame;
+    for (int i = 0; i < 1000; i++) {
+        CHECK_EQ(weft_go(nothing, NULL), 0);
+        weft_yield();
+    }
+}
+
+static void sleep_shortly(volatile char *frame)
+{
+    (void)frame;
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+}
+
+/* The first fibers. */
+
+static const size_t sizes[] = {(size_t)8 << 10, (size_t)68 << 10,   (size_t)100 << 10,
+                               (size_t)1 << 20, (size_t)4300 << 10, (size_t)7900 << 10};
+static size_t frame_size;
+
+static void have_large_frame(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+    call_below(frame_size + STACK_SIZE, touch);
+}
+
+static void large_frame(void)
+{
+    start_innocents(20);
+    run_fiber(have_large_frame, NULL);
+}
+
+static void a_large_frame_hits_the_guard(void)
+{
+    char text[64];
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        frame_size = sizes[i];
+        check_dies(large_frame, SIGSEGV);
+        CHECK(said("stack overflow in fiber"));
+        CHECK(said("\"the large one\""));
+        snprintf(text, sizeof text, "all %d bytes of its stack", STACK_SIZE);
+        CHECK(said(text));
+        const char *more = strstr(output, "at least ");
+        CHECK(more != NULL);
+        size_t bytes = strtoul(more + strlen("at least "), NULL, 10);
+        CHECK(bytes > frame_size - PAGES_BESIDE && bytes < frame_size + PAGES_BESIDE);
+        CHECK(said("raise stack_size"));
+    }
+}
+
+/* One of many. */
+
+/* How much it takes from here to the stack of another fiber, more than a megabyte below: below what that one has there. */
+static size_t to_a_stack(void)
+{
+    const char *here = __builtin_frame_address(0), *best = NULL;
+    for (int i = 0; i < MANY; i++) {
+        const char *local = atomic_ptr_load_acquire(&innocents[i]);
+        if (local < here - (1 << 20) && (best == NULL || local > best))
+            best = local;
+    }
+    CHECK(best != NULL);
+    return (size_t)(here - best) + 2048;
+}
+
+/* The same to a guard: those of this fiber's arena are as far apart as the stacks. */
+static size_t to_a_guard(void)
+{
+    const char *here = __builtin_frame_address(0);
+    const struct stack *stack = weft_self()->stack;
+    size_t size = (size_t)(weft__stack_top(stack) - weft__stack_low(stack));
+    size_t each = size + ((size_t)1 << stack->guard);
+    return (size_t)(here - weft__stack_low(stack)) + ((1 << 20) / each + 1) * each + 2048;
+}
+
+static void be_in_stack_and_yield(void *arg)
+{
+    (void)arg;
+    call_below(to_a_stack(), yield);
+}
+
+static void be_in_stack_and_sleep(void *arg)
+{
+    (void)arg;
+    call_below(to_a_stack(), sleep_shortly);
+}
+
+__attribute__((no_sanitize("undefined"))) static noinline void touch_null(volatile char *frame)
+{
+    char *volatile nowhere = NULL;
+    (void)frame;
+    *(volatile char *)nowhere = 1; /* NOLINT(clang-analyzer-core.NullDereference): on purpose */
+}
+
+static void be_in_stack_and_fault(void *arg)
+{
+    (void)arg;
+    call_below(to_a_stack(), touch_null);
+}
+
+static void be_in_guard(void *arg)
+{
+    (void)arg;
+    call_below(to_a_guard(), touch);
+}
+
+static void (*villain)(void *);
+
+static void run_villain(void)
+{
+    start_innocents(MANY);
+    run_fiber(villain, NULL);
+}
+
+static void check_found(void (*function)(void *), int signal)
+{
+    villain = function;
+    check_dies(run_villain, signal);
+    CHECK(said("stack overflow in fiber"));
+    CHECK(said("\"the large one\""));
+    CHECK(said("raise stack_size"));
+}
+
+static void who_is_in_the_stack_of_another_is_found(void)
+{
+    check_found(be_in_stack_and_yield, SIGABRT);
+    check_found(be_in_stack_and_sleep, SIGABRT);
+    check_found(be_in_stack_and_fault, SIGSEGV);
+    check_found(be_in_guard, SIGSEGV);
+}
+
+/* On a stack that the program has made it may wait. */
+
+static ucontext_t own, other;
+
+static void wait_there(void)
+{
+    weft_yield();
+    CHECK_EQ(weft_sleep(WEFT_US), 0);
+    weft_yield();
+}
+
+static void go_elsewhere(void *arg)
+{
+    enum { SIZE = 1 << 20 };
+    (void)arg;
+    char *stack = malloc(SIZE);
+    CHECK(stack != NULL && getcontext(&other) == 0);
+    other.uc_stack.ss_sp = stack;
+    other.uc_stack.ss_size = SIZE;
+    other.uc_link = &own;
+    makecontext(&other, wait_there, 0);
+    CHECK_EQ(swapcontext(&own, &other), 0);
+    free(stack);
+    weft_yield();
+}
+
+static void elsewhere(void)
+{
+    run_fiber(go_elsewhere, NULL);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
+static void a_stack_of_the_program_is_none_of_ours(void)
+{
+    CHECK_EQ(run_case(elsewhere), 0);
+    CHECK(!said("weft:")); /* AddressSanitizer may have something to say of swapcontext */
+}
+
+int main(void)
+{
+    RUN(a_large_frame_hits_the_guard);
+    RUN(who_is_in_the_stack_of_another_is_found);
+    RUN(a_stack_of_the_program_is_none_of_ours);
+    return 0;
+}

@@ -1,0 +1,132 @@
+/*
+ * bodies.h: pieces of a test that run as fibers or as threads, and a look at who waits for an object.
+ *
+ * Under a seed all of them are fibers: the seed would not decide when a thread runs.
+ */
+#ifndef WEFT_TEST_BODIES_H
+#define WEFT_TEST_BODIES_H
+
+#include <pthread.h>
+#include <weft/weft.h>
+
+#include "base/atomic.h"
+#include "sched/runtime/thread.h"
+#include "sync/guard.h"
+#include "sync/waiters.h"
+#include "test.h"
+
+struct body {
+    void (*function)(void *);
+    void *arg;
+    bool thread;
+    weft_fiber *fiber;
+    pthread_t handle;
+};
+
+static inline void *body_thread_main(void *arg)
+{
+    struct body *body = arg;
+    body->function(body->arg);
+    return NULL;
+}
+
+static inline void body_start(struct body *body)
+{
+    if (body->thread && !test_seeded)
+        CHECK_EQ(pthread_create(&body->handle, NULL, body_thread_main, body), 0);
+    else
+        CHECK_EQ(weft_spawn(&body->fiber, body->function, body->arg, NULL), 0);
+}
+
+static inline void body_join(struct body *body)
+{
+    if (body->thread && !test_seeded)
+        CHECK_EQ(pthread_join(body->handle, NULL), 0);
+    else
+        CHECK_EQ(weft_join(body->fiber), 0);
+}
+
+static inline void bodies_run(struct body *bodies, int count)
+{
+    for (int i = 0; i < count; i++)
+        body_start(&bodies[i]);
+    for (int i = 0; i < count; i++)
+        body_join(&bodies[i]);
+}
+
+/* One body with that role, start to end. */
+static inline void body_run(void (*function)(void *), void *arg, bool thread)
+{
+    bodies_run(&(struct body){.function = function, .arg = arg, .thread = thread}, 1);
+}
+
+/* Waits until the word has that value, without ever blocking a fiber's thread. */
+static inline void await(const atomic_u32 *word, uint32_t value)
+{
+    while (atomic_u32_load_acquire(word) != value)
+        weft_yield();
+}
+
+static inline int list_length(void **list)
+{
+    int count = 0;
+    struct waiter *first = *list;
+    if (first != NULL) {
+        struct waiter *waiter = first;
+        do {
+            count++;
+            waiter = waiter->next;
+        } while (waiter != first);
+    }
+    return count;
+}
+
+/* Waits until so many wait in the list of an object with a latch. */
+static inline void await_waiters(uint32_t *latch, void **list, int count)
+{
+    for (;;) {
+        guard_acquire(latch);
+        int now = list_length(list);
+        guard_release(latch);
+        if (now == count)
+            return;
+        weft_yield();
+    }
+}
+
+/* Ends the wait of the first in the list, a thread with a deadline, as the clock would: it has lost, but
+ * does not know it before wake_ended, and stays in the list until then. */
+static inline struct waiter *end_first_wait(uint32_t *latch, void **list)
+{
+    guard_acquire(latch);
+    struct waiter *waiter = *list;
+    CHECK(waiter_claim(waiter, -ETIMEDOUT));
+    guard_release(latch);
+    return waiter;
+}
+
+/* Wakes it; under seeds the caller is a fiber, and has to enter the runtime for that. */
+static inline void wake_ended(struct waiter *waiter)
+{
+    bool fiber = enter_if_fiber();
+    weft__wake(waiter);
+    leave_if_fiber(fiber);
+}
+
+/* Calls the function in a fork of this process, which may run weft; it must return. */
+static inline void in_fork(void (*function)(void))
+{
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        function();
+        _exit(0);
+    }
+    int status = 0;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
+#endif

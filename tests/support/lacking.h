@@ -1,0 +1,69 @@
+/*
+ * lacking.h: pools whose workers cannot be made for lack of memory, from one moment to another.
+ *
+ * The workers of a pool that isolates crashes are memory each, and none of it is kept: they cannot be made as long as
+ * no allocation succeeds.
+ */
+#ifndef WEFT_TEST_LACKING_H
+#define WEFT_TEST_LACKING_H
+
+#include "os/os.h"
+#include "pool/figures.h"
+#include "pool/tasks.h"
+#include "sched/core/sched.h"
+
+static atomic_u32 ran;
+static struct gate gate;
+
+static inline void lack(bool on)
+{
+    weft__os_fail(OS_ALLOC, on ? 1 : 0, true);
+}
+
+static inline weft_pool *begin(weft_pool_options options)
+{
+    options.isolate_crashes = 1;
+    atomic_u32_store_relaxed(&ran, 0);
+    gate_shut(&gate);
+    return pool_open(options);
+}
+
+/* A paused pool that has tasks, and whose worker has ended, since it had nothing to do for so long. */
+static inline __attribute__((unused)) weft_pool *begin_paused(weft_pool_options options)
+{
+    options.expiry = WEFT_US;
+    weft_pool *pool = begin(options);
+    CHECK_EQ(weft_pool_pause(pool), 0);
+    return pool;
+}
+
+/* Resumes it without memory for a worker, which it tries to make for some time; there is memory again after that. */
+static inline __attribute__((unused)) void resume_lacking(weft_pool *pool, uint32_t expected)
+{
+    AWAIT_FIGURE(pool, workers, 0);
+    lack(true);
+    CHECK_EQ(weft_pool_resume(pool), 0);
+    (void)weft_sleep(2 * WEFT_MS);
+    CHECK_EQ(atomic_u32_load_acquire(&ran), expected);
+    lack(false);
+}
+
+static inline __attribute__((unused)) int handle_task(void *arg)
+{
+    atomic_u32_add_seq_cst(arg, 1);
+    return 0;
+}
+
+static inline __attribute__((unused)) void on_machines(int processors, void (*function)(void *))
+{
+    on_processors(processors, function, NULL);
+}
+
+/* One more worker could run, if there is more than one processor. */
+static inline __attribute__((unused)) void await_idle_processor(void)
+{
+    while (weft__sched.processor_count > 1 && atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)
+        sched_yield();
+}
+
+#endif

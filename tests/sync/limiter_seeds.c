@@ -1,0 +1,565 @@
+/*
+ * limiter.c: the rate limiter in virtual time, under many seeds: every turn to the nanosecond.
+ */
+#include "bodies.h"
+#include "seeds.h"
+#include "sync/limiter.h"
+
+#define YEAR (365 * 86400 * WEFT_S)
+
+static weft_limiter *limiter;
+static int64_t start; /* when the limiter was opened, and emptied */
+
+/* Opens a limiter with nothing in it. */
+static void begin(int64_t rate, int64_t period, int64_t burst)
+{
+    weft_limiter_options options = {.rate = rate, .period = period, .burst = burst};
+    CHECK_EQ(weft_limiter_open(&limiter, &options), 0);
+    CHECK_EQ(weft_limiter_try_take(limiter, burst), 0);
+    start = weft_now();
+}
+
+/* Nothing and nobody is left in it. */
+static void end(void)
+{
+    CHECK_PTR(limiter->first, NULL);
+    CHECK_PTR(limiter->last, NULL);
+    CHECK_EQ(limiter->reserved, 0);
+    CHECK(limiter->level >= 0 && limiter->level <= limiter->burst);
+    CHECK(limiter->part >= 0 && limiter->part < limiter->period);
+    weft_limiter_close(limiter);
+}
+
+static void at(int64_t time)
+{
+    CHECK_EQ(weft_now() - start, time);
+}
+
+static void until(int64_t time)
+{
+    CHECK_EQ(weft_sleep_until(start + time), 0);
+}
+
+/* One take in a fiber of its own, and what came of it. */
+struct one {
+    int64_t n, arrives, deadline; /* as time since start; deadline 0: none */
+    int64_t ended;
+    int result;
+    weft_context *context;
+    weft_fiber *fiber;
+};
+
+static void take_one(void *arg)
+{
+    struct one *one = arg;
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0); /* sleeps to the end */
+    until(one->arrives);
+    CHECK_EQ(weft_context_bind(one->context, NULL), 0);
+    one->result = one->deadline != 0
+                      ? weft_limiter_take_until(limiter, one->n, start + one->deadline)
+                      : weft_limiter_take(limiter, one->n);
+    one->ended = weft_now() - start;
+}
+
+/* They arrive a nanosecond after each other, in order. */
+static void line_up(struct one *ones, int count)
+{
+    for (int i = 0; i < count; i++) {
+        ones[i].arrives = i + 1;
+        CHECK_EQ(weft_context_open(&ones[i].context, NULL, NULL), 0);
+        CHECK_EQ(weft_spawn(&ones[i].fiber, take_one, &ones[i], NULL), 0);
+    }
+}
+
+static void join_all(struct one *ones, int count)
+{
+    for (int i = 0; i < count; i++) {
+        CHECK_EQ(weft_join(ones[i].fiber), 0);
+        weft_context_close(ones[i].context);
+    }
+}
+
+static void ended(const struct one *one, int result, int64_t time)
+{
+    CHECK_EQ(one->result, result);
+    CHECK_EQ(one->ended, time);
+}
+
+/* Exactness. */
+
+/* When that many have come: events * period / rate, rounded up. */
+static int64_t time_for(int64_t events, int64_t rate, int64_t period)
+{
+    int64_t whole = events / rate * period, rest = events % rate * period;
+    return whole + rest / rate + (rest % rate != 0);
+}
+
+static void each_turn_is_exact(void)
+{
+    static const struct {
+        int64_t rate, period;
+    } cases[] = {
+        {1, 3600 * WEFT_S},   {3, WEFT_S}, {7, 10}, {10000000, WEFT_S}, {9999991, WEFT_S}, {1, 1},
+        {100003, YEAR / 365},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin(cases[i].rate, cases[i].period, 1);
+        for (int64_t k = 1; k <= 30; k++) {
+            CHECK_EQ(weft_limiter_take(limiter, 1), 0);
+            at(time_for(k, cases[i].rate, cases[i].period));
+        }
+        end();
+    }
+}
+
+/* What comes in many small steps, and in a few of years, is what comes in one. */
+static void steps_do_not_drift(int64_t rate, int64_t period, int64_t step, int steps)
+{
+    int64_t taken = 0, time = 0;
+    begin(rate, period, INT64_C(1000000000000000));
+    for (int i = 0; i < steps; i++) {
+        time += step + i % 3;
+        until(time);
+        int64_t now = time / period * rate + time % period * rate / period;
+        if (now > taken)
+            CHECK_EQ(weft_limiter_try_take(limiter, now - taken), 0);
+        CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
+        taken = now;
+    }
+    end();
+}
+
+static void nothing_drifts(void)
+{
+    steps_do_not_drift(10000000, WEFT_S, 6, 3000);
+    steps_do_not_drift(9999991, WEFT_S, 6, 3000);
+    steps_do_not_drift(1, 3600 * WEFT_S, 17 * WEFT_S + 1, 3000);
+    steps_do_not_drift(10000000, WEFT_S, YEAR + 12345, 3);
+    steps_do_not_drift(100003, 86400 * WEFT_S, YEAR + 12345, 20);
+    steps_do_not_drift(1, 3600 * WEFT_S, YEAR + 12345, 20);
+}
+
+static void no_more_than_the_burst_is_kept(void)
+{
+    begin(10, WEFT_S, 5);
+    until(100 * YEAR);
+    start = weft_now();
+    CHECK_EQ(weft_limiter_try_take(limiter, 5), 0);
+    CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
+    CHECK_EQ(weft_limiter_take(limiter, 1), 0);
+    at(100 * WEFT_MS); /* no part of an event either */
+    end();
+}
+
+/* Another has read the clock later, and was faster to count. */
+static void time_does_not_go_back(void)
+{
+    begin(1, WEFT_S, 5);
+    limiter->counted += WEFT_S;
+    CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
+    CHECK_EQ(weft_limiter_take(limiter, 1), 0);
+    at(2 * WEFT_S);
+    end();
+}
+
+static void numbers_may_be_large(void)
+{
+    int64_t most = WEFT_LIMITER_MAX;
+    begin(most, INT64_MAX, most);
+    CHECK_EQ(weft_limiter_take(limiter, 3), 0); /* INT64_MAX / most is a bit more than 2 */
+    at(7);
+    CHECK_EQ(weft_limiter_take(limiter, most), -ETIMEDOUT); /* beyond the clock */
+    CHECK_EQ(weft_limiter_take_until(limiter, most, WEFT_NEVER), -ETIMEDOUT);
+    end();
+    begin(most, 1, most);
+    struct one ones[3] = {{.n = most - 1}, {.n = most}, {.n = 1}};
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_spawn(&ones[i].fiber, take_one, &ones[i], NULL), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(weft_join(ones[i].fiber), 0);
+    /* Whoever is first: no more than WEFT_LIMITER_MAX are reserved. */
+    CHECK_EQ(ones[0].result, ones[2].result);
+    CHECK_EQ(ones[0].result + ones[1].result, -ETIMEDOUT);
+    end();
+    begin(1, INT64_MAX, 2);
+    CHECK_EQ(weft_limiter_take(limiter, 2), -ETIMEDOUT);
+    end();
+}
+
+/* The line. */
+
+static void few_do_not_overtake_many(void)
+{
+    struct one ones[3] = {{.n = 5}, {.n = 1}, {.n = 2}};
+    begin(1, WEFT_S, 5);
+    line_up(ones, 3);
+    for (int second = 1; second < 8; second++) {
+        until(second * WEFT_S + 100);
+        CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
+    }
+    join_all(ones, 3);
+    ended(&ones[0], 0, 5 * WEFT_S);
+    ended(&ones[1], 0, 6 * WEFT_S);
+    ended(&ones[2], 0, 8 * WEFT_S);
+    end();
+}
+
+static void a_late_turn_is_refused_at_once(void)
+{
+    struct one ones[1] = {{.n = 2}};
+    begin(1, WEFT_S, 5);
+    line_up(ones, 1);
+    until(WEFT_MS);
+    int64_t turn = start + 5 * WEFT_S;
+    CHECK_EQ(weft_limiter_take_until(limiter, 3, turn - 1), -ETIMEDOUT);
+    CHECK_EQ(weft_limiter_take_until(limiter, 3, WEFT_NOW), -ETIMEDOUT);
+    CHECK_EQ(weft_limiter_take_until(limiter, 3, -1), -ETIMEDOUT);
+    at(WEFT_MS);
+    CHECK_EQ(weft_limiter_take_until(limiter, 3, turn), 0); /* those have consumed nothing */
+    at(5 * WEFT_S);
+    until(6 * WEFT_S);
+    CHECK_EQ(weft_limiter_take_until(limiter, 1, WEFT_NOW), 0); /* it is there */
+    CHECK_EQ(weft_limiter_take_until(limiter, 6, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_limiter_take(limiter, 6), -EINVAL);
+    CHECK_EQ(weft_limiter_try_take(limiter, 6), -EINVAL);
+    join_all(ones, 1);
+    end();
+}
+
+/* Three in line; the one that leaves at that time gives what it has reserved to those behind it. */
+static void leave(int who, int64_t time, int64_t first, int64_t second, int64_t third)
+{
+    struct one ones[3] = {{.n = 5}, {.n = 4}, {.n = 1}};
+    int64_t times[] = {first, second, third};
+    begin(1, WEFT_S, 5);
+    line_up(ones, 3);
+    until(time);
+    weft_context_cancel(ones[who].context);
+    join_all(ones, 3);
+    for (int i = 0; i < 3; i++)
+        ended(&ones[i], i == who ? -ECANCELED : 0, times[i]);
+    end();
+}
+
+static void one_that_leaves_gives_back(void)
+{
+    leave(0, 2 * WEFT_S, 2 * WEFT_S, 4 * WEFT_S, 5 * WEFT_S);
+    leave(0, 4 * WEFT_S + 5, 4 * WEFT_S + 5, 4 * WEFT_S + 5, 5 * WEFT_S);
+    leave(1, 2 * WEFT_S, 5 * WEFT_S, 2 * WEFT_S, 6 * WEFT_S);
+    leave(1, 8 * WEFT_S, 5 * WEFT_S, 8 * WEFT_S, 8 * WEFT_S);
+    leave(2, 8 * WEFT_S, 5 * WEFT_S, 9 * WEFT_S, 8 * WEFT_S);
+}
+
+/* A context: what is there is taken; what is not is not waited for. */
+static void a_context_ends_it(void)
+{
+    weft_context *context;
+    weft_context_options options = {.timeout = 2 * WEFT_S};
+    begin(1, WEFT_S, 5);
+    CHECK_EQ(weft_context_open(&context, NULL, &options), 0);
+    CHECK_EQ(weft_context_bind(context, NULL), 0);
+    CHECK_EQ(weft_limiter_take(limiter, 3), -ETIMEDOUT); /* known at once */
+    at(0);
+    CHECK_EQ(weft_limiter_take(limiter, 1), 0);
+    at(WEFT_S);
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    weft_context_close(context);
+    options.timeout = WEFT_S + WEFT_S / 2; /* before the turn */
+    CHECK_EQ(weft_context_open(&context, NULL, &options), 0);
+    CHECK_EQ(weft_context_bind(context, NULL), 0);
+    weft_context_cancel(context);
+    CHECK_EQ(weft_limiter_take(limiter, 2), -ECANCELED);
+    CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
+    at(WEFT_S);
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    until(2 * WEFT_S);
+    CHECK_EQ(weft_context_bind(context, NULL), 0);
+    CHECK_EQ(weft_limiter_take(limiter, 1), 0);
+    CHECK_EQ(weft_context_bind(NULL, NULL), 0);
+    weft_context_close(context);
+    end();
+}
+
+/* Takes that return late have lost nothing, neither have others: as if time had gone by in which nobody could run. */
+static void one_that_is_late_keeps_its_turn(void)
+{
+    struct one ones[10];
+    begin(1, WEFT_MS, 1);
+    for (int i = 0; i < 10; i++)
+        ones[i] = (struct one){.n = 1};
+    line_up(ones, 10);
+    until(100);
+    limiter->counted -= 20 * WEFT_MS;
+    CHECK_EQ(weft_limiter_set(limiter, 1, 1), 0);
+    join_all(ones, 10);
+    for (int i = 0; i < 10; i++)
+        ended(&ones[i], 0, 100);
+    CHECK_EQ(weft_limiter_try_take(limiter, 1), 0);
+    CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
+    end();
+}
+
+/* Changes. */
+
+static void a_higher_rate_is_sooner(void)
+{
+    struct one ones[3] = {{.n = 2}, {.n = 2}, {.n = 1}};
+    begin(1, WEFT_S, 2);
+    line_up(ones, 3);
+    until(WEFT_S + WEFT_S / 2); /* one and a half have come */
+    CHECK_EQ(weft_limiter_set(limiter, 10, 2), 0);
+    join_all(ones, 3);
+    ended(&ones[0], 0, 1550 * WEFT_MS);
+    ended(&ones[1], 0, 1750 * WEFT_MS);
+    ended(&ones[2], 0, 1850 * WEFT_MS);
+    end();
+}
+
+static void a_lower_rate_is_later(void)
+{
+    /* The second gives up as the first in line, the third before that; the last has its turn at 21 s instead of 6 s. */
+    struct one ones[4] = {
+        {.n = 2}, {.n = 2, .deadline = 20 * WEFT_S}, {.n = 1, .deadline = 8 * WEFT_S}, {.n = 1}};
+    begin(10, 10 * WEFT_S, 2);
+    line_up(ones, 4);
+    until(WEFT_S);
+    CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
+    join_all(ones, 4);
+    ended(&ones[0], 0, 11 * WEFT_S);
+    CHECK_EQ(ones[1].result, -ETIMEDOUT);
+    CHECK(ones[1].ended <= 20 * WEFT_S);
+    ended(&ones[2], -ETIMEDOUT, 8 * WEFT_S);
+    ended(&ones[3], 0, 21 * WEFT_S);
+    end();
+}
+
+/* The first in line learns from its clock that its turn will be after its deadline. */
+static void a_lower_rate_is_too_late(void)
+{
+    struct one ones[2] = {{.n = 2, .deadline = 5 * WEFT_S}, {.n = 1}};
+    begin(10, 10 * WEFT_S, 2);
+    line_up(ones, 2);
+    until(WEFT_S);
+    CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
+    join_all(ones, 2);
+    ended(&ones[0], -ETIMEDOUT, 2 * WEFT_S);
+    ended(&ones[1], 0, 2 * WEFT_S); /* there was one */
+    end();
+}
+
+static void a_smaller_burst_keeps_promises(void)
+{
+    struct one ones[2] = {{.n = 5}, {.n = 4}};
+    begin(1, WEFT_S, 5);
+    line_up(ones, 2);
+    until(4 * WEFT_S);
+    CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
+    CHECK_EQ(weft_limiter_take(limiter, 3), -EINVAL);
+    join_all(ones, 2);
+    ended(&ones[0], 0, 5 * WEFT_S);
+    ended(&ones[1], 0, 9 * WEFT_S);
+    until(20 * WEFT_S);
+    CHECK_EQ(weft_limiter_try_take(limiter, 2), 0);
+    CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
+    end();
+}
+
+/* What one that leaves had waited for is more than the burst now: that is lost. */
+static void a_smaller_burst_and_one_that_leaves(void)
+{
+    struct one ones[1] = {{.n = 5}};
+    begin(1, WEFT_S, 5);
+    line_up(ones, 1);
+    until(4 * WEFT_S + 5);
+    CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
+    weft_context_cancel(ones[0].context);
+    join_all(ones, 1);
+    CHECK_EQ(weft_limiter_try_take(limiter, 2), 0);
+    CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
+    end();
+}
+
+static void what_is_above_a_smaller_burst_is_lost(void)
+{
+    weft_limiter_options options = {.rate = 1, .burst = 5};
+    CHECK_EQ(weft_limiter_open(&limiter, &options), 0);
+    CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
+    CHECK_EQ(weft_limiter_set(limiter, 1, 4), 0);
+    CHECK_EQ(weft_limiter_try_take(limiter, 3), -EAGAIN);
+    CHECK_EQ(weft_limiter_try_take(limiter, 2), 0);
+    start = weft_now();
+    CHECK_EQ(weft_limiter_take(limiter, 4), 0);
+    at(4 * WEFT_S);
+    end();
+}
+
+/* Everything at random, compared with what must come of it: when each returns, and with what. */
+
+enum { ONES = 12, PERIOD = 1000003 };
+
+struct plan {
+    int64_t rate, changed_at, new_rate;
+    int64_t leaves[ONES];
+};
+
+/* How many have come by then, in units of 1/PERIOD. */
+static int64_t come_by(const struct plan *plan, int64_t time)
+{
+    if (time <= plan->changed_at)
+        return time * plan->rate;
+    return plan->changed_at * plan->rate + (time - plan->changed_at) * plan->new_rate;
+}
+
+/* The first time by which so many have come. */
+static int64_t time_by(const struct plan *plan, int64_t events)
+{
+    int64_t low = 0, high = INT64_C(1) << 40;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (come_by(plan, middle) >= events * PERIOD)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static void expect(const struct plan *plan, const struct one *ones)
+{
+    int64_t granted = 0, head_since = 0;
+    for (int i = 0; i < ONES; i++) {
+        int64_t turn = time_by(plan, granted + ones[i].n);
+        turn = turn > head_since ? turn : head_since;
+        if (plan->leaves[i] < turn) {
+            ended(&ones[i], -ECANCELED, plan->leaves[i]);
+            head_since = plan->leaves[i] > head_since ? plan->leaves[i] : head_since;
+        } else {
+            ended(&ones[i], 0, turn);
+            granted += ones[i].n;
+            head_since = turn;
+        }
+    }
+}
+
+struct canceller {
+    int64_t time;
+    weft_context *context;
+};
+
+static void cancel_then(void *arg)
+{
+    struct canceller *canceller = arg;
+    until(canceller->time);
+    weft_context_cancel(canceller->context);
+}
+
+static void every_turn_is_as_computed(void)
+{
+    struct prng lots = seeds_prng();
+    struct one ones[ONES];
+    struct canceller cancellers[ONES];
+    weft_fiber *fibers[ONES];
+    struct plan plan = {.rate = 1 + prng_below(&lots, 20), .new_rate = 1 + prng_below(&lots, 20)};
+    plan.changed_at = 1000 + (int64_t)prng_below(&lots, 4 * PERIOD);
+    begin(plan.rate, PERIOD, 8);
+    for (int i = 0; i < ONES; i++)
+        ones[i] = (struct one){.n = 1 + prng_below(&lots, 8)};
+    line_up(ones, ONES);
+    for (int i = 0; i < ONES; i++) {
+        plan.leaves[i] = prng_below(&lots, 2) == 0 ? 1000 + (int64_t)prng_below(&lots, 8 * PERIOD)
+                                                   : INT64_C(1) << 50;
+        cancellers[i] = (struct canceller){plan.leaves[i], ones[i].context};
+        CHECK_EQ(weft_spawn(&fibers[i], cancel_then, &cancellers[i], NULL), 0);
+    }
+    until(plan.changed_at);
+    CHECK_EQ(weft_limiter_set(limiter, plan.new_rate, 8), 0);
+    for (int i = 0; i < ONES; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+    join_all(ones, ONES);
+    expect(&plan, ones);
+    end();
+}
+
+/* All kinds of calls at random: never more than the burst, and what comes, in any interval. A turn is up to a nanosecond
+ * later than the moment at which its events have come. */
+
+enum { FIBERS = 6, ROUNDS = 8, BURST = 4, RATE = 3 };
+
+static struct {
+    struct prng lots;
+    int count;
+    int64_t times[FIBERS * ROUNDS], events[FIBERS * ROUNDS];
+} taken;
+
+static void take_somehow(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t n = 1 + prng_below(&taken.lots, BURST);
+        int error;
+        switch (prng_below(&taken.lots, 3)) {
+        case 0:
+            error = weft_limiter_take(limiter, n);
+            CHECK_EQ(error, 0);
+            break;
+        case 1:
+            error = weft_limiter_take_until(
+                limiter, n, weft_after((int64_t)prng_below(&taken.lots, 4) * WEFT_S));
+            CHECK(error == 0 || error == -ETIMEDOUT);
+            break;
+        default:
+            error = weft_limiter_try_take(limiter, n);
+            CHECK(error == 0 || error == -EAGAIN);
+        }
+        if (error == 0) {
+            taken.times[taken.count] = weft_now();
+            taken.events[taken.count++] = n;
+        }
+        if (prng_below(&taken.lots, 3) == 0)
+            CHECK_EQ(weft_sleep((int64_t)prng_below(&taken.lots, 2000) * WEFT_MS), 0);
+    }
+}
+
+static void no_interval_has_too_many(void)
+{
+    weft_fiber *fibers[FIBERS];
+    taken.lots = seeds_prng();
+    taken.count = 0;
+    CHECK_EQ(weft_limiter_open(&limiter, &(weft_limiter_options){.rate = RATE, .burst = BURST}), 0);
+    for (int i = 0; i < FIBERS; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], take_somehow, NULL, NULL), 0);
+    for (int i = 0; i < FIBERS; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+    CHECK(taken.count > 0);
+    for (int i = 0; i < taken.count; i++) {
+        int64_t sum = 0;
+        for (int j = i; j < taken.count; j++) {
+            sum += taken.events[j];
+            CHECK((sum - BURST) * WEFT_S <= (taken.times[j] - taken.times[i] + 1) * RATE);
+        }
+    }
+    end();
+}
+
+int main(void)
+{
+    RUN_SEEDS(each_turn_is_exact);
+    RUN_SEEDS(nothing_drifts);
+    RUN_SEEDS(no_more_than_the_burst_is_kept);
+    RUN_SEEDS(time_does_not_go_back);
+    RUN_SEEDS(numbers_may_be_large);
+    RUN_SEEDS_MANY(few_do_not_overtake_many);
+    RUN_SEEDS(a_late_turn_is_refused_at_once);
+    RUN_SEEDS_MANY(one_that_leaves_gives_back);
+    RUN_SEEDS(a_context_ends_it);
+    RUN_SEEDS_MANY(one_that_is_late_keeps_its_turn);
+    RUN_SEEDS_MANY(a_higher_rate_is_sooner);
+    RUN_SEEDS_MANY(a_lower_rate_is_later);
+    RUN_SEEDS(a_lower_rate_is_too_late);
+    RUN_SEEDS(a_smaller_burst_keeps_promises);
+    RUN_SEEDS(a_smaller_burst_and_one_that_leaves);
+    RUN_SEEDS(what_is_above_a_smaller_burst_is_lost);
+    RUN_SEEDS_MANY(every_turn_is_as_computed);
+    RUN_SEEDS_MANY(no_interval_has_too_many);
+    return 0;
+}

@@ -1,0 +1,627 @@
+/*
+ * mutex.c: the mutex, from fibers and from threads.
+ */
+#include "bodies.h"
+#include "everywhere.h"
+
+#include "os/os.h"
+#include "seeds.h"
+
+enum { FREE = 0, QUEUE = 2, WAITERS = 4 }; /* the word of a mutex: src/sync/mutex.c */
+
+static uint32_t word_of(weft_mutex *mutex)
+{
+    return atomic_u32_load_relaxed((atomic_u32 *)(void *)&mutex->word);
+}
+
+static void await_a_waiter(weft_mutex *mutex)
+{
+    while (!(word_of(mutex) & WAITERS))
+        weft_yield();
+}
+
+/* Misuse; runs before the runtime does, so that children can be forked. */
+
+static weft_mutex misused;
+
+static void arguments(void)
+{
+    CHECK_EQ(weft_mutex_lock_until(NULL, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_mutex_try_lock(NULL), -EINVAL);
+}
+
+static void lock_nothing(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(NULL);
+}
+
+static void unlock_nothing(void *arg)
+{
+    (void)arg;
+    weft_mutex_unlock(NULL);
+}
+
+static void destroy_nothing(void *arg)
+{
+    (void)arg;
+    weft_mutex_destroy(NULL);
+}
+
+static void unlock_unlocked(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&misused);
+    weft_mutex_unlock(&misused);
+    weft_mutex_unlock(&misused);
+}
+
+static void unlock_unlocked_in_fiber(void *arg)
+{
+    body_run(unlock_unlocked, arg, false);
+}
+
+static void destroy_locked(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&misused);
+    weft_mutex_destroy(&misused);
+}
+
+static void misuse_aborts(void)
+{
+    test_dies(lock_nothing, NULL, "weft: weft_mutex_lock was given no mutex");
+    test_dies(unlock_nothing, NULL, "weft: weft_mutex_unlock was given no mutex");
+    test_dies(destroy_nothing, NULL, "weft: weft_mutex_destroy was given no mutex");
+    test_dies(unlock_unlocked, NULL, "weft: a mutex is unlocked that is not locked");
+    test_dies(unlock_unlocked_in_fiber, NULL, "weft: a mutex is unlocked that is not locked");
+    test_dies(destroy_locked, NULL, "weft: a mutex is destroyed that is locked");
+}
+
+static void lock_twice(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&misused);
+    weft_mutex_lock(&misused);
+}
+
+static void lock_twice_in_fiber(void *arg)
+{
+    body_run(lock_twice, arg, false);
+}
+
+static void lock_twice_with_deadline(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&misused);
+    (void)!weft_mutex_lock_until(&misused, WEFT_NEVER);
+}
+
+static void unlock_misused(void *arg)
+{
+    (void)arg;
+    weft_mutex_unlock(&misused);
+}
+
+static void unlock_of_another(void *thread)
+{
+    weft_mutex_lock(&misused);
+    body_run(unlock_misused, NULL, *(bool *)thread);
+}
+
+static void unlock_of_another_in_fiber(void *thread)
+{
+    body_run(unlock_of_another, thread, false);
+}
+
+static void debug_builds_check_the_owner(void)
+{
+#ifdef WEFT_DEBUG
+    for (int thread = 0; thread < 2; thread++) {
+        bool as_thread = thread;
+        test_dies(unlock_of_another, &as_thread, "unlocked by another than the one that locked it");
+        test_dies(unlock_of_another_in_fiber, &as_thread,
+                  "unlocked by another than the one that locked it");
+    }
+    test_dies(lock_twice, NULL, "locked by the one that has it already");
+    test_dies(lock_twice_in_fiber, NULL, "locked by the one that has it already");
+    test_dies(lock_twice_with_deadline, NULL, "locked by the one that has it already");
+#else
+    (void)lock_twice_in_fiber;
+    (void)lock_twice_with_deadline;
+    (void)unlock_of_another_in_fiber;
+    printf("  left out: not a debug build\n");
+#endif
+}
+
+/* The calls. */
+
+static void use_alone(void *arg)
+{
+    static weft_mutex zeroed;
+    weft_mutex mutex = WEFT_MUTEX_INIT;
+    CHECK_EQ(memcmp(&zeroed, &mutex, sizeof mutex), 0);
+    set_errno(77);
+    for (int i = 0; i < 3; i++) {
+        weft_mutex_lock(&mutex);
+        CHECK_EQ(weft_mutex_try_lock(&mutex), -EBUSY);
+        CHECK_EQ(weft_mutex_lock_until(&mutex, WEFT_NOW), -ETIMEDOUT);
+        CHECK_EQ(weft_mutex_lock_until(&mutex, -5), -ETIMEDOUT);
+        weft_mutex_unlock(&mutex);
+        CHECK_EQ(weft_mutex_try_lock(&mutex), 0);
+        weft_mutex_unlock(&mutex);
+        CHECK_EQ(weft_mutex_lock_until(&mutex, WEFT_NOW), 0);
+        weft_mutex_unlock(&mutex);
+        CHECK_EQ(weft_mutex_lock_until(&mutex, WEFT_NEVER), 0);
+        weft_mutex_unlock(&mutex);
+        CHECK_EQ(word_of(&mutex), FREE);
+    }
+    weft_mutex_destroy(&mutex);
+    CHECK_EQ(memcmp(&zeroed, &mutex, sizeof mutex), 0);
+    CHECK_EQ(get_errno(), 77);
+    (void)arg;
+}
+
+static void alone(void)
+{
+    everywhere(use_alone);
+}
+
+/* Exclusion. */
+
+enum { BODIES = 6 };
+
+static struct {
+    weft_mutex mutex;
+    int64_t count; /* plain: the mutex orders it */
+    int inside;
+} shared;
+
+static void count_up(void *arg)
+{
+    for (int64_t i = test_scale(20000); i > 0; i--) {
+        if (i % 3 != 0)
+            weft_mutex_lock(&shared.mutex);
+        else
+            CHECK_EQ(weft_mutex_lock_until(&shared.mutex, weft_after(1000 * WEFT_S)), 0);
+        CHECK_EQ(shared.inside++, 0);
+        shared.count++;
+        if (i % 64 == 0)
+            weft_yield(); /* somebody will find it locked, and queue */
+        shared.inside--;
+        weft_mutex_unlock(&shared.mutex);
+    }
+    (void)arg;
+}
+
+static void excludes(void)
+{
+    for (int threads = 0; threads <= BODIES; threads += BODIES / 2) {
+        struct body bodies[BODIES];
+        shared.count = 0;
+        for (int i = 0; i < BODIES; i++)
+            bodies[i] = (struct body){.function = count_up, .thread = i < threads};
+        bodies_run(bodies, BODIES);
+        CHECK_EQ(shared.count, BODIES * test_scale(20000));
+        CHECK_EQ(word_of(&shared.mutex), FREE);
+    }
+    weft_mutex_destroy(&shared.mutex);
+}
+
+/* Deadlines. */
+
+static weft_mutex held;
+
+static void give_up(void *arg)
+{
+    for (int i = 0; i < 3; i++) {
+        int64_t deadline = weft_after(300 * WEFT_US);
+        CHECK_EQ(weft_mutex_lock_until(&held, deadline), -ETIMEDOUT);
+        CHECK(weft_now() >= deadline);
+    }
+    CHECK_EQ(weft_mutex_lock_until(&held, 1), -ETIMEDOUT); /* long past, and not WEFT_NOW */
+    (void)arg;
+}
+
+static void lock_and_unlock(void *arg)
+{
+    weft_mutex_lock(&held);
+    weft_mutex_unlock(&held);
+    (void)arg;
+}
+
+static void hold_against(void *arg)
+{
+    for (int thread = 0; thread < 2; thread++) {
+        weft_mutex_lock(&held);
+        body_run(give_up, NULL, thread);
+        CHECK(!(word_of(&held) & WAITERS)); /* nothing is left of it */
+        weft_mutex_unlock(&held);
+        CHECK_EQ(word_of(&held), FREE);
+        body_run(lock_and_unlock, NULL, thread);
+    }
+    (void)arg;
+}
+
+static void deadlines(void)
+{
+    everywhere(hold_against);
+}
+
+/* One waits with deadlines, again and again, beside one that waits without: that one is served. */
+
+static atomic_u32 enough;
+
+static void give_up_often(void *arg)
+{
+    while (!atomic_u32_load_acquire(&enough))
+        give_up(arg);
+}
+
+static void giving_up_harms_nobody(void)
+{
+    for (int kinds = 0; kinds < 4; kinds++) {
+        struct body staying = {.function = lock_and_unlock, .thread = kinds & 1};
+        struct body leaving = {.function = give_up_often, .thread = kinds & 2};
+        atomic_u32_store_relaxed(&enough, 0);
+        weft_mutex_lock(&held);
+        body_start(&leaving);
+        await_a_waiter(&held);
+        body_start(&staying);
+        atomic_u32_store_release(&enough, 1);
+        body_join(&leaving);
+        await_a_waiter(&held);
+        weft_mutex_unlock(&held);
+        body_join(&staying);
+        CHECK_EQ(word_of(&held), FREE);
+    }
+}
+
+/* An unlock that comes when the first has given up and has not left goes to the next. */
+
+static void queue_lock(weft_mutex *mutex)
+{
+    while (atomic_u32_or_seq_cst((atomic_u32 *)(void *)&mutex->word, QUEUE) & QUEUE)
+        weft_yield();
+}
+
+static void queue_unlock(weft_mutex *mutex)
+{
+    atomic_u32_and_release((atomic_u32 *)(void *)&mutex->word, ~(uint32_t)QUEUE);
+}
+
+static void await_queue(weft_mutex *mutex, int count)
+{
+    for (int length = -1; length != count;) {
+        queue_lock(mutex);
+        length = list_length(&mutex->waiters);
+        queue_unlock(mutex);
+        weft_yield();
+    }
+}
+
+static void lock_late(void *arg)
+{
+    CHECK_EQ(weft_mutex_lock_until(&held, weft_after(1000 * WEFT_S)), -ETIMEDOUT);
+    (void)arg;
+}
+
+static void an_unlock_passes_over_one_that_gave_up(void)
+{
+    struct body first = {.function = lock_late, .thread = true};
+    struct body second = {.function = lock_and_unlock};
+    weft_mutex_lock(&held);
+    body_start(&first);
+    await_queue(&held, 1);
+    body_start(&second);
+    await_queue(&held, 2);
+    queue_lock(&held);
+    struct waiter *waiter = held.waiters;
+    CHECK(waiter_claim(waiter, -ETIMEDOUT)); /* as the clock does */
+    queue_unlock(&held);
+    weft_mutex_unlock(&held);
+    body_join(&second);
+    wake_ended(waiter);
+    body_join(&first);
+    CHECK_EQ(word_of(&held), FREE);
+}
+
+static void waiting_needs_no_memory(void)
+{
+    struct body body = {.function = lock_and_unlock, .thread = true};
+    weft_mutex_lock(&held);
+    weft__os_fail(OS_ALLOC, 1, true);
+    body_start(&body);
+    await_a_waiter(&held);
+    weft_mutex_unlock(&held);
+    body_join(&body);
+    weft__os_fail(OS_ALLOC, 0, false);
+}
+
+/* Starvation. On one processor the hog's yield is the only time at which others run, and then it has
+ * the mutex: without starvation mode nobody else ever gets it. */
+
+enum { STARVED = 3, ROUNDS_AT_MOST = 1000 };
+
+static struct {
+    weft_mutex mutex;
+    atomic_u32 waiting, served;
+    int order[STARVED];
+    int64_t since[STARVED], waited[STARVED];
+} hog;
+
+static void be_starved(void *arg)
+{
+    int self = *(int *)arg;
+    hog.since[self] = weft_now();
+    atomic_u32_add_seq_cst(&hog.waiting, 1);
+    weft_mutex_lock(&hog.mutex);
+    hog.waited[self] = weft_now() - hog.since[self];
+    hog.order[atomic_u32_add_seq_cst(&hog.served, 1)] = self;
+    weft_mutex_unlock(&hog.mutex);
+}
+
+static void be_a_hog(void *arg)
+{
+    static int numbers[STARVED] = {0, 1, 2};
+    weft_fiber *fibers[STARVED];
+    weft_mutex_lock(&hog.mutex);
+    for (int i = 0; i < STARVED; i++) {
+        CHECK_EQ(weft_spawn(&fibers[i], be_starved, &numbers[i], NULL), 0);
+        while (atomic_u32_load_relaxed(&hog.waiting) != (uint32_t)i + 1)
+            weft_yield(); /* in this order */
+    }
+    int64_t rounds = 0, overdue = 0;
+    while (atomic_u32_load_relaxed(&hog.served) < STARVED) {
+        weft_mutex_unlock(&hog.mutex);
+        weft_mutex_lock(&hog.mutex);
+        weft_yield();
+        rounds++;
+        if (weft_now() > hog.since[STARVED - 1] + WEFT_MS)
+            CHECK(overdue++ < ROUNDS_AT_MOST);
+    }
+    weft_mutex_unlock(&hog.mutex);
+    for (int i = 0; i < STARVED; i++) {
+        CHECK_EQ(weft_join(fibers[i]), 0);
+        CHECK_EQ(hog.order[i], i);
+        printf("  waiter %d was served after %lld us\n", i, (long long)(hog.waited[i] / WEFT_US));
+    }
+    printf("  while the hog had it %lld times, %lld of them after 1 ms\n", (long long)rounds,
+           (long long)overdue);
+    CHECK_EQ(word_of(&hog.mutex), FREE);
+    (void)arg;
+}
+
+static void nobody_starves(void)
+{
+    on_processors(1, be_a_hog, NULL);
+}
+
+/* The same on threads, for the figure: there, luck helps too. */
+
+static atomic_u32 thread_served;
+
+static void hog_in_thread(void *arg)
+{
+    atomic_u32 *rounds = arg;
+    while (!atomic_u32_load_relaxed(&thread_served)) {
+        weft_mutex_lock(&held);
+        int64_t until = weft_now() + 20 * WEFT_US;
+        while (weft_now() < until)
+            cpu_relax();
+        weft_mutex_unlock(&held);
+        atomic_u32_add_relaxed(rounds, 1);
+    }
+}
+
+static void threads_do_not_starve(void)
+{
+    atomic_u32 rounds = {0};
+    struct body body = {.function = hog_in_thread, .arg = &rounds, .thread = true};
+    atomic_u32_store_relaxed(&thread_served, 0);
+    body_start(&body);
+    int64_t longest = 0;
+    for (int64_t i = test_scale(50); i > 0; i--) {
+        uint32_t before = atomic_u32_load_relaxed(&rounds);
+        while (atomic_u32_load_relaxed(&rounds) == before)
+            weft_yield();
+        int64_t since = weft_now();
+        weft_mutex_lock(&held);
+        int64_t waited = weft_now() - since;
+        longest = waited > longest ? waited : longest;
+        weft_mutex_unlock(&held);
+    }
+    atomic_u32_store_relaxed(&thread_served, 1);
+    body_join(&body);
+    printf("  longest wait %lld us, the hog had it %u times\n", (long long)(longest / WEFT_US),
+           atomic_u32_load_relaxed(&rounds));
+    CHECK_EQ(word_of(&held), FREE);
+}
+
+/* The end of a mutex: the last user takes it away right after its unlock. */
+
+struct counted {
+    weft_mutex mutex;
+    int users; /* under the mutex */
+};
+
+static const unsigned char poison = 0x5a;
+
+static void use_and_drop(void *arg)
+{
+    struct counted *object = arg;
+    for (int i = 0; i < 3; i++) {
+        weft_mutex_lock(&object->mutex);
+        weft_mutex_unlock(&object->mutex);
+    }
+    weft_mutex_lock(&object->mutex);
+    bool last = --object->users == 0;
+    weft_mutex_unlock(&object->mutex);
+    if (last)
+        memset(object, poison, sizeof *object);
+}
+
+static void not_touched_after_unlock(void)
+{
+    for (int64_t round = test_scale(2000); round > 0; round--) {
+        struct counted object = {WEFT_MUTEX_INIT, 4};
+        struct body bodies[4];
+        for (int i = 0; i < 4; i++)
+            bodies[i] = (struct body){
+                .function = use_and_drop, .arg = &object, .thread = round % 16 == 0 && i % 2};
+        bodies_run(bodies, 4);
+        for (size_t i = 0; i < sizeof object; i++)
+            CHECK_EQ(((unsigned char *)&object)[i], poison);
+    }
+}
+
+/* The same when the other one asks again and again, so that the unlock finds it in the list, or just
+ * gone from it. */
+
+static void ask_and_drop(void *arg)
+{
+    struct counted *object = arg;
+    while (weft_mutex_lock_until(&object->mutex, 1) != 0) /* past, but not WEFT_NOW */
+        ;
+    bool last = --object->users == 0;
+    weft_mutex_unlock(&object->mutex);
+    if (last)
+        memset(object, poison, sizeof *object);
+}
+
+static void not_touched_after_unlock_and_deadline(void)
+{
+    for (int64_t round = test_scale(600); round > 0; round--) {
+        struct counted object = {WEFT_MUTEX_INIT, 2};
+        struct body body = {.function = ask_and_drop, .arg = &object, .thread = round % 16 == 0};
+        weft_mutex_lock(&object.mutex);
+        body_start(&body);
+        await_a_waiter(&object.mutex);
+        for (int64_t i = round % 100; i > 0; i--)
+            cpu_relax();
+        object.users--;
+        weft_mutex_unlock(&object.mutex);
+        body_join(&body);
+        for (size_t i = 0; i < sizeof object; i++)
+            CHECK_EQ(((unsigned char *)&object)[i], poison);
+    }
+}
+
+/* A forked child. */
+
+static weft_mutex mine, others;
+
+static void lock_others(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&others);
+}
+
+static void in_child(void)
+{
+    CHECK_EQ(weft_mutex_try_lock(&others), -EBUSY);
+    CHECK_EQ(weft_mutex_lock_until(&others, weft_after(WEFT_S)), -ECHILD);
+    CHECK_EQ(weft_mutex_lock_until(&others, WEFT_NEVER), -ECHILD);
+    weft_mutex_unlock(&mine); /* somebody waits for it, but not here */
+    weft_mutex_lock(&mine);
+    weft_mutex_unlock(&mine);
+    weft_mutex_destroy(&mine);
+    test_dies(lock_others, NULL, "weft: a mutex was locked when the process was forked");
+}
+
+static void hold_others(void *arg)
+{
+    atomic_u32 *stage = arg;
+    weft_mutex_lock(&others);
+    atomic_u32_store_release(stage, 1);
+    await(stage, 2);
+    weft_mutex_unlock(&others);
+}
+
+static void wait_for_mine(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&mine);
+    weft_mutex_unlock(&mine);
+}
+
+static void a_forked_child_does_not_hang(void)
+{
+    atomic_u32 stage = {0};
+    struct body holder = {.function = hold_others, .arg = &stage};
+    struct body waiter = {.function = wait_for_mine};
+    weft_mutex_lock(&mine);
+    body_start(&holder);
+    body_start(&waiter);
+    await(&stage, 1);
+    await_a_waiter(&mine);
+    in_fork(in_child);
+    atomic_u32_store_release(&stage, 2);
+    weft_mutex_unlock(&mine);
+    body_join(&holder);
+    body_join(&waiter);
+}
+
+/* One was woken, and had no turn yet, when its mutex was taken again. */
+static weft_mutex taken;
+
+static void wait_for_taken(void *arg)
+{
+    (void)arg;
+    weft_mutex_lock(&taken);
+    weft_mutex_unlock(&taken);
+}
+
+static void use_taken_in_child(void)
+{
+    CHECK_EQ(weft_mutex_lock_until(&taken, weft_after(WEFT_S)), -ECHILD);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(weft_mutex_try_lock(&taken), -EBUSY);
+        weft_mutex_unlock(&taken);
+        weft_mutex_lock(&taken);
+    }
+    weft_mutex_unlock(&taken);
+    weft_mutex_destroy(&taken);
+}
+
+static void fork_while_one_is_woken(void *arg)
+{
+    struct body waiters[2] = {{.function = wait_for_taken}, {.function = wait_for_taken}};
+    (void)arg;
+    weft_mutex_lock(&taken);
+    for (int i = 0; i < 2; i++)
+        body_start(&waiters[i]);
+    for (int i = 0; i < 10; i++)
+        weft_yield(); /* both have had their turn */
+    weft_mutex_unlock(&taken);
+    weft_mutex_lock(&taken);
+    in_fork(use_taken_in_child);
+    weft_mutex_unlock(&taken);
+    for (int i = 0; i < 2; i++)
+        body_join(&waiters[i]);
+}
+
+static void a_forked_child_does_not_wait_for_one_that_is_woken(void)
+{
+    on_one_machine(fork_while_one_is_woken, NULL);
+}
+
+int main(void)
+{
+    RUN_PLAIN(arguments, "nothing waits");
+    RUN_PLAIN(misuse_aborts, "a child process that must die");
+    RUN_PLAIN(debug_builds_check_the_owner, "a child process that must die");
+    RUN_BOTH(alone);
+    RUN_BOTH(excludes);
+    RUN_BOTH(deadlines);
+    RUN_BOTH(giving_up_harms_nobody);
+    RUN_BOTH(an_unlock_passes_over_one_that_gave_up);
+    RUN_PLAIN(waiting_needs_no_memory, "a fiber cannot start without memory");
+    RUN_PLAIN(nobody_starves, "holds a processor while others run on another one");
+    RUN_PLAIN(threads_do_not_starve, "about plain threads");
+    RUN_BOTH(not_touched_after_unlock);
+    RUN_BOTH(not_touched_after_unlock_and_deadline);
+    RUN_PLAIN(a_forked_child_does_not_hang, "forks");
+    RUN_PLAIN(a_forked_child_does_not_wait_for_one_that_is_woken, "forks");
+    return 0;
+}
