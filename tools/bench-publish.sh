@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# bench-publish.sh: makes the last run of `make bench` the one that the repository shows: copies results, machine and
-# charts from build/bench to docs/bench, and makes the pages from them. A run of some cases only is refused.
+# bench-publish.sh: publishes the last run of `make bench`: copies results.json, machine.json and the
+# charts from build/bench to docs/bench/published and regenerates the pages. Run it for a release
+# only. A run of selected cases is refused.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 from=build/bench
-to=docs/bench
+to=docs/bench/published
 [ -e "$from/results.json" ] || { echo "no $from/results.json: make bench first" >&2; exit 1; }
 for case in yield pool_noop pool_sleep parked skynet echo; do
     grep -q "\"case\": \"$case\", \"system\": \"weft\"" "$from/results.json" ||
-        { echo "$from/results.json has no $case: it is of a run of some cases only" >&2; exit 1; }
+        { echo "$from/results.json has no $case: the run was of selected cases" >&2; exit 1; }
 done
 
 mkdir -p "$to"

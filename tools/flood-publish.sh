@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# flood-publish.sh: makes the last run of `make flood` the one that the repository shows: copies the results from
-# build/bench to docs/bench, and makes the page from them. A run of some attacks, or a quick one, is refused.
+# flood-publish.sh: publishes the last run of `make flood`: copies flood.json from build/bench to
+# docs/bench/published and regenerates the page. Run it for a release only. A quick run, or a run of
+# selected attacks, is refused.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,12 +18,12 @@ import attacks
 with open(sys.argv[1], encoding="utf-8") as file:
     data = json.load(file)
 if data["machine"]["quick"]:
-    sys.exit(f"{sys.argv[1]} is of a quick run")
+    sys.exit(f"{sys.argv[1]} is the result of a quick run")
 found = {(run["attack"], run["system"]) for run in data["runs"]}
 for attack in attacks.ATTACKS:
     for system in attack.systems:
         if (attack.name, system) not in found:
-            sys.exit(f"{sys.argv[1]} has no {attack.name} of {system}: it is of a run of some only")
+            sys.exit(f"{sys.argv[1]} has no {attack.name} of {system}: the run was of selected attacks")
 END
-cp "$from" docs/bench/flood.json
+cp "$from" docs/bench/published/flood.json
 python3 tools/bench-pages.py

@@ -1,4 +1,4 @@
-"""page.py: the report docs/bench/flood.md, made from docs/bench/flood.json (tools/bench-pages.py writes it)."""
+"""page.py: generates the report flood.md from flood.json (both in docs/bench/published); tools/bench-pages.py writes it."""
 
 import json
 
@@ -9,7 +9,7 @@ HEAD = """# Floods
 What attackers and crowds do to an HTTP server, done to weft's and, in the same way and the same run, to nginx. Made by
 `tools/bench-pages.py` from [flood.json](flood.json); repeat it with `make flood` (under ten minutes; `make flood
 FLOOD_FLAGS=--quick` takes about one, and is a first look; an attack's name runs that one alone). What each class of attacks is
-called, and which tests are for it, is in [security.md](../security.md).
+called, and which tests are for it, is in [security.md](../../security.md).
 
 {about}
 

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# frame.bench_pages: the figures in README.md and docs/bench are what tools/bench-pages.py makes of the last run, and
-# that run's results.json is as docs/bench/README.md says. Nothing is measured, no peer is needed.
+# frame.bench_pages: the pages of figures equal what tools/bench-pages.py generates from the published
+# results, results.json has the format that docs/bench/README.md describes, and generated files are
+# in docs/bench/published only. The test measures nothing and needs no peer.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 command -v python3 > /dev/null || { echo "skipped: no python3"; exit 77; }
 
+stray=$(find docs -path docs/bench/published -prune -o \( -name '*.svg' -o -name '*.json' \) -print)
+[ -z "$stray" ] || { echo "generated files outside docs/bench/published: $stray"; exit 1; }
 python3 tools/bench-pages.py --check
-python3 - docs/bench/results.json << 'END'
+python3 - docs/bench/published/results.json << 'END'
 import json
 import sys
 
