@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
-# check-floors.sh: keeps the house as it is drawn in CONTRIBUTING.md.
+# check-floors.sh: checks the dependencies between the floors of src/.
 #
 #     check-floors.sh [root]
 #
-#   1. A file in src/<floor>/ includes only headers of its own floor and of those before it, written
-#      as "floor/header.h".
-#   2. Only src/os/ opens the doors to the system: the headers in `doors` below; and, of the second library, which is
-#      src/http/, its sys*.c and tls.c. OpenSSL is for tls.c only.
+#   1. A file in src/<floor>/ includes only headers of its own floor and of the floors listed before
+#      it in tools/folders.txt, written as "floor/header.h".
+#   2. Only src/os/ includes the headers of the system in `system_headers` below. libweft-http
+#      (src/http/) has a seam of its own: sys*.c and tls.c. Only tls.c includes OpenSSL.
 #   3. Only src/base/atomic.h uses atomic builtins or atomic types.
-#   4. src/http/ knows the first library by its public headers only; but atomics are base/atomic.h's there too.
+#   4. src/http/ includes the public headers of libweft only, and base/atomic.h.
 #
-# First it proves itself on a house with one fault of each kind, and on one without.
+# The self-test runs first: a sound tree, then one tree for each kind of fault.
 set -euo pipefail
 
-floors="base os arch stack sched sync pool io net observe tls http jobs"
-doors="sys/mman.h sys/epoll.h pthread.h threads.h semaphore.h sys/syscall.h time.h sys/time.h
+system_headers="sys/mman.h sys/epoll.h pthread.h threads.h semaphore.h sys/syscall.h time.h sys/time.h
     stdlib.h malloc.h unistd.h sched.h signal.h linux/* sys/eventfd.h sys/timerfd.h fcntl.h
     stdatomic.h"
 
@@ -24,15 +23,15 @@ check() { # root
     files=$(cd "$1" && find src -mindepth 2 -name '*.[chS]' | LC_ALL=C sort)
     [ -n "$files" ] || { echo "$1/src: no files"; return 1; }
     # shellcheck disable=SC2086
-    (cd "$1" && awk -v floors="$floors" -v doors="$doors" '
+    (cd "$1" && awk -v floors="$floors" -v system_headers="$system_headers" '
         function fault(text) {
             print FILENAME ":" FNR ": " text
             faults++
         }
-        function is_door(header,    i) {
-            for (i = 1; i <= door_count; i++)
-                if (header == door[i] || (door[i] ~ /\*$/ &&
-                        index(header, substr(door[i], 1, length(door[i]) - 1)) == 1))
+        function is_system(header,    i) {
+            for (i = 1; i <= system_count; i++)
+                if (header == system_header[i] || (system_header[i] ~ /\*$/ &&
+                        index(header, substr(system_header[i], 1, length(system_header[i]) - 1)) == 1))
                     return 1
             return 0
         }
@@ -40,13 +39,13 @@ check() { # root
             floor_count = split(floors, floor_name, /[ \n]+/)
             for (i = 1; i <= floor_count; i++)
                 level[floor_name[i]] = i
-            door_count = split(doors, door, /[ \n]+/)
+            system_count = split(system_headers, system_header, /[ \n]+/)
         }
         FNR == 1 {
             split(FILENAME, part, "/")
             own = part[2]
             if (!(own in level))
-                fault("src/" own " is no floor")
+                fault("src/" own " is not listed in tools/folders.txt")
         }
         /^[ \t]*#[ \t]*include[ \t]*"/ {
             header = $0
@@ -65,9 +64,9 @@ check() { # root
             header = $0
             sub(/^[^<]*</, "", header)
             sub(/>.*/, "", header)
-            if (own == "http" && is_door(header) && FILENAME !~ /^src\/http\/(sys[a-z_]*|tls)\.c$/)
+            if (own == "http" && is_system(header) && FILENAME !~ /^src\/http\/(sys[a-z_]*|tls)\.c$/)
                 fault("only sys*.c and tls.c of src/http/ may include <" header ">")
-            else if (own != "http" && own != "os" && is_door(header))
+            else if (own != "http" && own != "os" && is_system(header))
                 fault("only src/os/ may include <" header ">")
             if (header ~ /^openssl\// && FILENAME != "src/http/tls.c")
                 fault("only src/http/tls.c may include <" header ">")
@@ -79,25 +78,25 @@ check() { # root
 }
 
 self_test() {
-    local house output
-    house=$(mktemp -d)
-    mkdir -p "$house/src/base" "$house/src/os" "$house/src/sched/core" "$house/src/http"
-    printf '#include <pthread.h>\n' > "$house/src/os/os.h"
-    printf '__atomic_load_n\n' > "$house/src/base/atomic.h"
-    printf '#include "os/os.h"\n#include <weft/base.h>\n' > "$house/src/sched/fiber.h"
-    printf '#include "sched/fiber/fiber.h"\n#include <string.h>\n' > "$house/src/sched/fiber.c"
-    printf '#include "http/sys.h"\n#include <unistd.h>\n' > "$house/src/http/sys_files.c"
-    printf '#include <openssl/ssl.h>\n#include <stdlib.h>\n' > "$house/src/http/tls.c"
-    printf '#include "base/atomic.h"\n#include <weft/pool.h>\n' > "$house/src/http/server.c"
-    output=$(check "$house") || { echo "self-test: a sound house was refused: $output"; exit 1; }
+    local tree output
+    tree=$(mktemp -d)
+    mkdir -p "$tree/src/base" "$tree/src/os" "$tree/src/sched/core" "$tree/src/http"
+    printf '#include <pthread.h>\n' > "$tree/src/os/os.h"
+    printf '__atomic_load_n\n' > "$tree/src/base/atomic.h"
+    printf '#include "os/os.h"\n#include <weft/base.h>\n' > "$tree/src/sched/fiber.h"
+    printf '#include "sched/fiber/fiber.h"\n#include <string.h>\n' > "$tree/src/sched/fiber.c"
+    printf '#include "http/sys.h"\n#include <unistd.h>\n' > "$tree/src/http/sys_files.c"
+    printf '#include <openssl/ssl.h>\n#include <stdlib.h>\n' > "$tree/src/http/tls.c"
+    printf '#include "base/atomic.h"\n#include <weft/pool.h>\n' > "$tree/src/http/server.c"
+    output=$(check "$tree") || { echo "self-test: a sound tree was refused: $output"; exit 1; }
 
     expect_fault() { # file, line of code, part of the message
-        printf '%s\n' "$2" > "$house/$1"
-        if output=$(check "$house") || [[ $output != *"$1:1: "*"$3"* ]]; then
+        printf '%s\n' "$2" > "$tree/$1"
+        if output=$(check "$tree") || [[ $output != *"$1:1: "*"$3"* ]]; then
             echo "self-test: not found in $1: $2"
             exit 1
         fi
-        rm "$house/$1"
+        rm "$tree/$1"
     }
     expect_fault src/base/bad.c '#include "sched/fiber/fiber.h"' 'base may not include sched'
     expect_fault src/sched/bad.c '#include "fiber.h"' 'is not written as'
@@ -112,12 +111,13 @@ self_test() {
     expect_fault src/http/sys_bad.c '#include <openssl/ssl.h>' 'only src/http/tls.c'
     expect_fault src/base/bad.c '#include <openssl/err.h>' 'only src/http/tls.c'
     expect_fault src/base/bad.c '#include "http/sys.h"' 'base may not include http'
-    mkdir "$house/src/cellar"
-    expect_fault src/cellar/bad.c 'int x;' 'is no floor'
-    rm -rf "$house"
+    mkdir "$tree/src/other"
+    expect_fault src/other/bad.c 'int x;' 'is not listed'
+    rm -rf "$tree"
 }
 
 root=${1:-$(cd "$(dirname "$0")/.." && pwd)}
+floors=$(sed -nE 's|^src/([a-z]+) .*|\1|p' "$(dirname "$0")/folders.txt")
 self_test
 check "$root"
 echo "the floors are in order"

@@ -1,5 +1,5 @@
 /*
- * context.h: what a CPU must offer: contexts that can be switched, and one thread-local word.
+ * stack_switch.h: what a CPU must offer: contexts that can be switched, and one thread-local word.
  *
  * A context is where to go on: a stack pointer, an address, the frame pointer, and the
  * floating-point control words, which the ABI says a call keeps. The switch is written inline and

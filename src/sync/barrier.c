@@ -1,5 +1,5 @@
 /*
- * membarrier.c: the barrier: a latch, a count and a list.
+ * barrier.c: the barrier: a latch, a count and a list.
  *
  * The last to arrive ends the round under the latch: the count goes back to zero, and all in the list
  * are taken out. They belong to this round, even those that it cannot claim any more because their
