@@ -39,7 +39,7 @@ NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run serve test seeds soak bench-setup bench bench-quick bench-publish debug asan tsan coverage fuzz flood flood-publish \
-	aarch64 fallbacks flags valgrind lint format map \
+	aarch64 fallbacks flags valgrind lint format map commits \
 	musl lib install uninstall dist try-bare clean
 
 help: ## show the targets
@@ -179,6 +179,9 @@ lint: setup ## check the layout (clang-format) and the code (clang-tidy)
 
 format: ## lay the code out with clang-format
 	@tools/format.sh
+
+commits: ## check the subjects of the commits
+	@tools/check-commits.sh
 
 map: ## regenerate docs/design/map.md from the opening comments of the files
 	@tools/map.sh
