@@ -14,7 +14,8 @@
 set -euo pipefail
 export LC_ALL=C
 
-baseline=tools/baselines/columns.txt
+# shellcheck source=tools/baseline.sh
+source "$(dirname "$0")/baseline.sh"
 
 # Prints each long line as path:line: text.
 long_lines() { # files
@@ -81,26 +82,6 @@ long_lines() { # files
         /"""$/ && block { block = 0 }' "$@"
 }
 
-# Prints "count folder" for path:line: text on the input; a folder is two levels of the path.
-by_folder() {
-    awk -F : '
-        {
-            count = split($1, part, "/")
-            folder = count == 1 ? "." : count == 2 ? part[1] : part[1] "/" part[2]
-            lines[folder]++
-        }
-        END { for (folder in lines) print lines[folder], folder }' | sort -k 2
-}
-
-tracked() {
-    find src include tests tools docs bench examples cmake .ci \
-        \( -path tests/fuzz/corpus -o -path docs/bench/published -o -name __pycache__ \) -prune -o \
-        -type f \( -name '*.[chS]' -o -name '*.cpp' -o -name '*.twin' -o -name '*.sh' \
-        -o -name '*.py' -o -name '*.md' -o -name '*.txt' -o -name '*.cmake' -o -name '*.go' \
-        -o -name '*.rs' -o -name run \) -print | sort
-    ls ./*.md CMakeLists.txt Makefile | sed 's|^\./||'
-}
-
 self_test() {
     local folder wide output
     folder=$(mktemp -d)
@@ -126,7 +107,7 @@ END
 
 self_test
 cd "$(dirname "$0")/.."
-mapfile -t files < <(tracked)
+mapfile -t files < <(checked_files)
 case ${1:-} in
 --list)
     long_lines "${files[@]}"
@@ -139,18 +120,4 @@ case ${1:-} in
     ;;
 esac
 
-# Each line: found, allowed, folder.
-compared=$(awk '
-    NR == FNR { allowed[$2] = $1; next }
-    { print $1, allowed[$2] + 0, $2 }' "$baseline" <(long_lines "${files[@]}" | by_folder))
-if [ "${1:-}" = --update ]; then
-    awk '{ print $1 < $2 ? $1 : $2, $3 }' <<< "$compared" | awk 'NF == 2 && $1 > 0' > "$baseline.new"
-    mv "$baseline.new" "$baseline"
-fi
-if ! awk '
-    $1 > $2 { print "FAILED: " $3 ": " $1 " long lines, " $2 " allowed"; bad = 1 }
-    END { exit bad }' <<< "$compared"; then
-    echo "tools/check-columns.sh --list shows them"
-    exit 1
-fi
-echo "$(awk '{ sum += $1 } END { print sum + 0 }' "$baseline") long lines are left to break"
+long_lines "${files[@]}" | compare_with_baseline tools/baselines/columns.txt "long lines" "${1:-}"
