@@ -6,7 +6,7 @@
 #     map.sh --heads    checks the input only: tools/folders.txt and the opening comments
 #
 # The tree comes from tools/folders.txt, the line for a file from the first sentence of its opening
-# comment, which has the form `name.c: what the file is for.` Errors: a file without such a comment,
+# comment, which has the form `name: what the file is for.` Errors: a file without such a comment,
 # a folder without a line, and a line without a folder.
 set -euo pipefail
 export LC_ALL=C

@@ -1,8 +1,8 @@
-"""The cases that are compared, in the order in which they are run and shown.
+"""catalog.py: the cases of the comparison, in the order in which they run and are shown.
 
-What each one measures is said once, in docs/bench/README.md; here are the titles for tables and charts. A
-figure whose name is not here (parked_tables, say) is for work on weft itself and is left out, unless its case
-was asked for by name.
+docs/bench/README.md says what each case measures; this file has the titles for tables and charts. A figure whose
+name is not here (parked_tables, for example) serves work on weft itself: it is left out unless its case is named
+on the command line.
 """
 
 from typing import NamedTuple
