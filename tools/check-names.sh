@@ -10,7 +10,8 @@
 #      the end of a path of the tree, or a header that some file includes as <header>.
 #   3. A name with weft_, weft__ or WEFT_ that a comment or document uses occurs in code, in a build
 #      file or in a script. A name that ends with an underscore stands for all that begin with it.
-#   4. A relative link of a Markdown page leads to a file; one with #heading to a heading.
+#   4. A test that a guide names as `floor.name` exists. (In docs/design that may be a field.)
+#   5. A relative link of a Markdown page leads to a file; one with #heading to a heading.
 #
 # Names of things that no longer exist, and examples that are no files, are listed in
 # tools/names.txt. CHANGELOG.md is not read, since it names what was. The self-test runs first.
@@ -85,6 +86,15 @@ wrong_names() { # files; the names that are right are on the input
                     report("nothing is called " name)
             }
         }
+        function check_tests(text,    name) {
+            while (match(text, /`[a-z]+\.[a-z0-9_]+`/)) {
+                name = substr(text, RSTART + 1, RLENGTH - 2)
+                text = substr(text, RSTART + RLENGTH)
+                if ((("tests/" substr(name, 1, index(name, ".") - 1)) in folder_of) &&
+                        name !~ /\.(c|h|md|sh|py)$/ && !(name in known))
+                    report("there is no test " name)
+            }
+        }
         function check_links(text,    target, path, anchor, folder) {
             while (match(text, /\]\([^)]*\)/)) {
                 target = substr(text, RSTART + 2, RLENGTH - 3)
@@ -109,7 +119,12 @@ wrong_names() { # files; the names that are right are on the input
             }
         }
         BEGIN { no_opening["examples/million.c"] = 1 } # as the manual prints it
-        NR == FNR { known[$0] = 1; next }
+        NR == FNR {
+            known[$0] = 1
+            if (/^path tests\/[a-z]+$/)
+                folder_of[substr($0, 6)] = 1
+            next
+        }
         FNR == 1 {
             block = fence = 0
             base = FILENAME
@@ -133,6 +148,8 @@ wrong_names() { # files; the names that are right are on the input
             gsub(/\]\([^)]*\)/, "]", text)
             if (/^ *```/)
                 fence = !fence
+            if (!fence && FILENAME !~ /^docs\/design\//)
+                check_tests(text)
             if (fence)
                 text = "" # programs are compiled by tests, or talk of the files of users
         }
@@ -150,7 +167,7 @@ wrong_names() { # files; the names that are right are on the input
 # What may be named: paths and each end of one, headings, included headers, identifiers in code.
 right_names() {
     local files
-    files=$(find . \( -path ./build -o -path ./.git -o -name '__pycache__' \) -prune -o -type f -print |
+    files=$(find . \( -path './build*' -o -path ./.git -o -name '__pycache__' \) -prune -o -type f -print |
         sed 's|^\./||')
     awk -F / '
         {
@@ -165,6 +182,10 @@ right_names() {
                 print name
             }
         }' <<< "$files"
+    # Tests.
+    sed -nE 's|^tests/([a-z]+)/([a-z0-9_]+)\.c$|\1.\2|p' <<< "$files"
+    sed -nE -e 's/^ *(weft_frame_test|weft_cxx_test)\(([a-z0-9_]+).*/frame.\2/p' \
+        -e 's/^ *add_test\(NAME ([a-z]+\.[a-z0-9_.]+).*/\1/p' tests/CMakeLists.txt
     grep -E '\.md$' <<< "$files" | while read -r page; do
         awk '
             /^ *```/ { fence = !fence }
@@ -189,7 +210,9 @@ right_names() {
 self_test() {
     local folder output expected
     folder=$(mktemp -d)
-    mkdir -p "$folder/src" "$folder/tools"
+    mkdir -p "$folder/src" "$folder/tools" "$folder/tests/base"
+    echo 'add_test(NAME base.other COMMAND x)' > "$folder/tests/CMakeLists.txt"
+    printf '/*\n * list.c: tests\n */\n' > "$folder/tests/base/list.c"
     printf '# comment\nold.c  was replaced\n' > "$folder/tools/names.txt"
     cat > "$folder/src/a.c" << 'END'
 /*
@@ -203,11 +226,13 @@ END
     cat > "$folder/page.md" << 'END'
 # A page, of `names`
 [a](src/a.c), [b](#a-page-of-names), [c](src/c.c) and [d](#a-page).
+`base.list`, `base.other`, `base.missing`, `none.missing`
 END
     output=$(cd "$folder" && right_names | wrong_names page.md src/a.c src/b.c)
     rm -rf "$folder"
     expected='page.md:2: the link leads to no file: src/c.c
 page.md:2: the link leads to no heading: #a-page
+page.md:3: there is no test base.missing
 src/a.c:5: nothing is called weft_missing
 src/b.c:2: there is no file c.c
 src/b.c:3: the opening comment does not begin with "b.c: "'
