@@ -3,20 +3,16 @@
  */
 #include "os/lock.h"
 
+#include "base/backoff.h"
 #include "os/os.h"
 
-/* 1 + 2 + 4 + ... pauses, no single round longer than SPIN_CAP: about 2 us in all, longer than any
- * section that is not preempted. */
-enum { SPIN_ROUNDS = 8, SPIN_CAP = 16 };
+enum { SPIN_ROUNDS = 8 }; /* about 2 us: longer than any section that is not preempted */
 
 void weft__lock_slow(struct lock *lock)
 {
-    uint32_t pauses = 1;
+    struct backoff backoff = {0};
     for (int round = 0; round < SPIN_ROUNDS; round++) {
-        for (uint32_t i = 0; i < pauses; i++)
-            cpu_relax();
-        if (pauses < SPIN_CAP)
-            pauses *= 2;
+        backoff_pause(&backoff);
         if (atomic_u32_load_relaxed(&lock->state) == 0 && lock_try(lock))
             return;
     }

@@ -4,15 +4,15 @@
 #include "sync/guard.h"
 
 #include "sched/core/sched.h"
-#include "sync/backoff.h"
+#include "sync/spin_wait.h"
 
 enum { ROUNDS_IN_CHILD = 200 }; /* most of them naps: some milliseconds */
 
 static noinline void acquire_in_child(struct latch *latch)
 {
-    struct backoff backoff = {0, 0};
+    struct backoff backoff = {0};
     while (backoff.round < ROUNDS_IN_CHILD && !latch_try(latch))
-        backoff_wait(&backoff);
+        spin_wait(&backoff);
 }
 
 void weft__guard_slow(struct latch *latch)

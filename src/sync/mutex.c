@@ -41,9 +41,9 @@
 
 #include "base/assert.h"
 #include "sched/core/sched.h"
-#include "sync/backoff.h"
 #include "sync/caller.h"
 #include "sync/order.h"
+#include "sync/spin_wait.h"
 #include "sync/waiters.h"
 
 enum { LOCKED = 1, QUEUE = 2, WAITERS = 4, WOKEN = 8, STARVING = 16 };
@@ -118,12 +118,12 @@ static inline void owner_clear(weft_mutex *mutex)
 
 static void queue_lock(weft_mutex *mutex)
 {
-    struct backoff backoff = {0, 0};
+    struct backoff backoff = {0};
     for (;;) {
         uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
         if (!(before & QUEUE) && atomic_u32_cas_acquire(word_of(mutex), &before, before | QUEUE))
             return;
-        backoff_wait(&backoff);
+        spin_wait(&backoff);
     }
 }
 
@@ -218,7 +218,7 @@ static bool waited_long(int64_t since)
 static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
 {
     struct waiter own;
-    struct backoff backoff = {0, 0};
+    struct backoff backoff = {0};
     int64_t since = 0;
     uint32_t woken = 0; /* WOKEN: this call is the one that the bit speaks of */
     uint32_t starving = 0;
@@ -235,7 +235,7 @@ static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
         if (weft__runtime_forked())
             return -ECHILD;
         if (before & QUEUE) {
-            backoff_wait(&backoff);
+            spin_wait(&backoff);
             continue;
         }
         uint32_t after = (before | QUEUE | WAITERS | starving) & ~woken;
@@ -259,7 +259,7 @@ static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
             return 0;
         }
         woken = WOKEN;
-        backoff = (struct backoff){0, 0};
+        backoff = (struct backoff){0};
         if (!starving && spin(mutex, WOKEN))
             return 0;
     }

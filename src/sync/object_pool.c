@@ -76,16 +76,15 @@
 #include "os/latch.h"
 #include "sched/core/sched.h"
 #include "sched/fiber/panic.h"
+#include "sync/spin_wait.h"
 
 #define IDLE_PERIOD WEFT_S
-#define OWNER_NAP (20 * WEFT_US) /* a yield does nothing for an owner of lower priority */
 
 enum {
     FOREIGN_BITS = 2,
     FOREIGN_SHARDS = 1 << FOREIGN_BITS,
     STACK_SHIFT = 20,  /* stacks of threads lie further apart than this many bits tell */
     STEAL_MOST = 32,   /* objects at once: their links are read from another CPU's cache */
-    OWNER_SPINS = 200, /* for an owner to leave its section; then it must have lost its CPU there */
     ALONE_AFTER = 256, /* sections of the owner, if no thief has come meanwhile */
     DESTROY_TURN = 64, /* objects that are destroyed before others have their turn */
     LARGE = 32768,     /* bytes of an object from which on it has pages of its own */
@@ -237,11 +236,9 @@ static bool claim_latched(struct shard *shard)
         return false;
     atomic_u32_store_relaxed(&shard->shared, 1);
     barrier_heavy();
-    for (int spins = 0; atomic_u32_load_acquire(&shard->busy) != 0; spins++) /* place_leave */
-        if (spins < OWNER_SPINS)
-            cpu_relax();
-        else
-            weft__os_sleep_until(weft__os_now() + OWNER_NAP);
+    struct backoff backoff = {0};
+    while (atomic_u32_load_acquire(&shard->busy) != 0) /* pairs with place_leave */
+        spin_wait(&backoff);
     return true;
 }
 

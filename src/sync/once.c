@@ -18,8 +18,8 @@
 #include "base/assert.h"
 #include "sched/core/sched.h"
 #include "sched/fiber/panic.h"
-#include "sync/backoff.h"
 #include "sync/caller.h"
+#include "sync/spin_wait.h"
 #include "sync/waiters.h"
 
 enum { RUNNING = 1, DONE = 2, QUEUE = 4, WAITERS = 8 };
@@ -43,7 +43,7 @@ static void queue_unlock(void *once)
 /* Takes the latch of the list while it runs; false if it does not, or not any more. */
 static bool queue_lock(weft_once *once)
 {
-    struct backoff backoff = {0, 0};
+    struct backoff backoff = {0};
     for (;;) {
         uint32_t before = atomic_u32_load_acquire(word_of(once)); /* pairs with finish */
         if (!(before & RUNNING))
@@ -51,7 +51,7 @@ static bool queue_lock(weft_once *once)
         if (!(before & QUEUE) &&
             atomic_u32_cas_acquire(word_of(once), &before, before | QUEUE | WAITERS))
             return true;
-        backoff_wait(&backoff);
+        spin_wait(&backoff);
     }
 }
 

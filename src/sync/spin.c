@@ -10,7 +10,7 @@
 
 #include "base/assert.h"
 #include "sched/core/sched.h"
-#include "sync/backoff.h"
+#include "sync/spin_wait.h"
 
 enum { ROUNDS_IN_CHILD = 1000 }; /* most of them naps: some tens of milliseconds */
 
@@ -48,9 +48,9 @@ static bool take(weft_spin *spin)
 
 static noinline void lock_slow(weft_spin *spin)
 {
-    struct backoff backoff = {0, 0};
+    struct backoff backoff = {0};
     do {
-        backoff_wait(&backoff);
+        spin_wait(&backoff);
         if (backoff.round == ROUNDS_IN_CHILD && weft__runtime_forked())
             fatal(
                 "a spin lock was held when the process was forked: in the child nobody unlocks it");

@@ -26,7 +26,7 @@
 #include "sched/core/sched.h"
 #include "sched/fiber/compact.h"
 #include "sched/fiber/panic.h"
-#include "sync/backoff.h"
+#include "sync/spin_wait.h"
 #include "sync/waiters.h"
 
 enum { LOCK = 1, WAITERS = 2, COUNT_SHIFT = 32 };
@@ -44,12 +44,12 @@ static int64_t count_of(uint64_t word)
 static void lock(weft_wg *wg)
 {
     atomic_u64 *word = word_of(wg);
-    struct backoff backoff = {0, 0};
+    struct backoff backoff = {0};
     for (;;) {
         uint64_t before = atomic_u64_load_relaxed(word);
         if (!(before & LOCK) && atomic_u64_cas_acquire(word, &before, before | LOCK))
             return;
-        backoff_wait(&backoff);
+        spin_wait(&backoff);
     }
 }
 
