@@ -1,10 +1,19 @@
 /*
- * limit.c: how many connections, requests and streams an address has: a table of those that have any.
+ * limit.c: how many connections, requests and streams an address has: a table of those that have
+ * any.
  *
- * An IPv4 address counts by itself; of IPv6 the first 64 bits do, since a client has as many addresses in its network as it
- * likes; an IPv4 address in the form of IPv6 (::ffff:a.b.c.d) is the IPv4 address. The table has a chain for each value of a
- * hash with a random key: who chooses his addresses cannot make one chain long. It is bounded by the number of
- * connections. One lock: it is held for some ten nanoseconds, at the start and at the end of what is counted.
+ * An IPv4 address counts by itself. Of IPv6 the first 64 bits count, since a client has as many
+ * addresses in its network as it likes. An IPv4 address in the form of IPv6 (::ffff:a.b.c.d) is the
+ * IPv4 address. The number of entries is bounded by the number of connections. One lock guards the
+ * table: it is held for some ten nanoseconds, at the start and at the end of what is counted.
+ *
+ * The hash is SipHash-1-3 with a random key. A client chooses its addresses: a client with a /48
+ * has 65,536 networks of 64 bits, and must not be able to bring them into one chain, which each
+ * accept would search.
+ *
+ * Rejected: a multiplication by a constant, with a random seed. The upper bits of its input do not
+ * reach the bits that choose the chain, whatever the seed, and the last two bytes of a /64 are the
+ * upper ones: all of a /48 shared a chain.
  *
  * Near addresses, of this host and of private networks, can be spared: a proxy is there, which asks
  * for all its clients, and from outside nobody comes with such an address.
@@ -26,7 +35,7 @@ struct guest {
 struct limits {
     weft_mutex lock;
     struct allowance allowances[LIMITS];
-    uint64_t seed;
+    uint64_t secret[2];
     uint64_t mask;
     struct guest *chains[];
 };
@@ -43,7 +52,8 @@ struct limits *weft__http_limits_open(const struct allowance allowances[LIMITS],
         return NULL;
     memset(limits, 0, bytes);
     memcpy(limits->allowances, allowances, sizeof limits->allowances);
-    limits->seed = weft__http_random();
+    limits->secret[0] = weft__http_random();
+    limits->secret[1] = weft__http_random();
     limits->mask = size - 1;
     return limits;
 }
@@ -101,12 +111,58 @@ static void key_of(const struct peer *peer, uint64_t key[2])
     }
 }
 
+static uint64_t rotate(uint64_t word, int bits)
+{
+    return word << bits | word >> (64 - bits);
+}
+
+static void sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[2] += v[3];
+    v[1] = rotate(v[1], 13) ^ v[0];
+    v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] = rotate(v[0], 32) + v[3];
+    v[2] += v[1];
+    v[1] = rotate(v[1], 17) ^ v[2];
+    v[3] = rotate(v[3], 21) ^ v[0];
+    v[2] = rotate(v[2], 32);
+}
+
+/* SipHash-1-3 of the two words of a key (Aumasson and Bernstein, 2012). */
+static uint64_t hash_of(const uint64_t secret[2], const uint64_t key[2])
+{
+    uint64_t v[4] = {secret[0] ^ 0x736f6d6570736575u, secret[1] ^ 0x646f72616e646f6du,
+                     secret[0] ^ 0x6c7967656e657261u, secret[1] ^ 0x7465646279746573u};
+    const uint64_t words[3] = {key[0], key[1], (uint64_t)16 << 56}; /* the last: 16 bytes in all */
+    for (int i = 0; i < 3; i++) {
+        v[3] ^= words[i];
+        sip_round(v);
+        v[0] ^= words[i];
+    }
+    v[2] ^= 0xff;
+    for (int i = 0; i < 3; i++)
+        sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
 static struct guest **chain_of(struct limits *limits, const uint64_t key[2])
 {
-    uint64_t hash = (key[0] ^ limits->seed) * 0x9e3779b97f4a7c15u;
-    hash = (hash ^ (hash >> 29) ^ key[1] ^ (limits->seed << 17)) * 0xbf58476d1ce4e5b9u;
-    hash ^= hash >> 32;
-    return &limits->chains[hash & limits->mask];
+    return &limits->chains[hash_of(limits->secret, key) & limits->mask];
+}
+
+int64_t weft__http_limits_longest(struct limits *limits)
+{
+    int64_t longest = 0;
+    weft_mutex_lock(&limits->lock);
+    for (uint64_t i = 0; i <= limits->mask; i++) {
+        int64_t size = 0;
+        for (const struct guest *guest = limits->chains[i]; guest != NULL; guest = guest->next)
+            size++;
+        longest = size > longest ? size : longest;
+    }
+    weft_mutex_unlock(&limits->lock);
+    return longest;
 }
 
 static struct guest **find(struct limits *limits, const uint64_t key[2])

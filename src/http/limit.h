@@ -37,5 +37,7 @@ void weft__http_limits_close(struct limits *limits);
  * those without an address are not counted. */
 bool weft__http_limits_enter(struct limits *limits, enum limit limit, const struct peer *peer);
 void weft__http_limits_leave(struct limits *limits, enum limit limit, const struct peer *peer);
+/* Entries in the longest chain of the table: for tests. */
+int64_t weft__http_limits_longest(struct limits *limits);
 
 #endif

@@ -109,7 +109,8 @@ static void what_is_not_counted(void)
     weft__http_limits_close(NULL);
 }
 
-/* Many more than the table has chains: those in one chain are told apart, whoever of them leaves first. */
+/* Many more than the table has chains: those in one chain are told apart, whoever of them leaves
+ * first. */
 static void many_addresses_are_told_apart(void)
 {
     enum { EACH = 1000, ALL = 2 * EACH };
@@ -136,6 +137,28 @@ static void many_addresses_are_told_apart(void)
     for (int i = 2 * ALL - 1; i >= 0; i--)
         leave(limits, &peers[i * 7 % ALL]);
     weft__http_limits_close(limits);
+}
+
+/* The networks of a /48, and of a /34 by its upper bits, and the hosts of a /18 do not share a
+ * chain. With as many addresses as chains, a chain of 24 has a probability below 1e-19. */
+static void a_client_does_not_choose_its_chain(void)
+{
+    enum { ALL = 16384 };
+    for (int shift = 0; shift <= 50; shift += 10) {
+        const struct allowance allowances[LIMITS] = {{.most = 1}, {.most = 1}, {.most = 1}};
+        struct limits *limits = weft__http_limits_open(allowances, ALL);
+        CHECK(limits != NULL);
+        for (uint64_t i = 0; i < ALL; i++) {
+            struct peer peer = ipv6(i << shift, 0), host = ipv4((uint32_t)(i << (shift % 20)));
+            CHECK(enter(limits, shift < 30 ? &host : &peer));
+        }
+        CHECK(weft__http_limits_longest(limits) < 24);
+        for (uint64_t i = 0; i < ALL; i++) {
+            struct peer peer = ipv6(i << shift, 0), host = ipv4((uint32_t)(i << (shift % 20)));
+            leave(limits, shift < 30 ? &host : &peer);
+        }
+        weft__http_limits_close(limits);
+    }
 }
 
 /* Each kind has its own count, and an address is known as long as it has anything of any kind. */
@@ -232,5 +255,6 @@ int main(void)
     RUN_PLAIN(kinds_are_counted_apart, "nothing here is a fiber");
     RUN_PLAIN(near_addresses_can_be_spared, "nothing here is a fiber");
     RUN_PLAIN(many_addresses_are_told_apart, "nothing here is a fiber");
+    RUN_PLAIN(a_client_does_not_choose_its_chain, "nothing here is a fiber");
     return 0;
 }
