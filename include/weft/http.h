@@ -224,10 +224,11 @@ typedef struct weft_http_tls {
 } weft_http_tls;
 
 /* Serves at an address as weft_http_listen does, over TLS 1.2 and 1.3. Only HTTP/1 is spoken: a
- * client that offers protocols (ALPN), but neither http/1.1 nor http/1.0, is refused. Sessions are
- * resumed by tickets; there is no renegotiation. A key that needs a password cannot be used. A
- * client that sends more than 32 records in a row without a byte of data (KeyUpdates, empty
- * records) is cut off.
+ * client that offers protocols (ALPN), but neither http/1.1 nor http/1.0, is refused. Keys are
+ * exchanged by X25519, P-256 or P-384, and by X25519MLKEM768 with OpenSSL 3.5: no client can ask
+ * for the slow ones. Sessions are resumed by tickets; there is no renegotiation. A key that needs a
+ * password cannot be used. A client that sends more than 32 records in a row without a byte of data
+ * (KeyUpdates, empty records) is cut off.
  * Returns as weft_http_listen; -ENOTSUP if the library was built without TLS; -EINVAL if a
  * certificate, key or OCSP response cannot be used: what is wrong is written to stderr; -ENOENT,
  * -EACCES if it cannot be read.

@@ -115,6 +115,36 @@ static void weak_ciphers_are_not_offered(void)
     clients = before;
 }
 
+/* A handshake over a large finite field, or a slow curve, costs the server much and its client
+ * nothing. */
+static void dear_key_exchanges_are_refused(void)
+{
+    static const char *const refused_ones[] = {"ffdhe2048", "ffdhe8192", "P-521", "X448"};
+    static const char *const taken[] = {"X25519", "P-256", "P-384", "ffdhe8192:X25519"};
+    SSL_CTX *before = clients;
+    for (size_t i = 0; i < sizeof refused_ones / sizeof refused_ones[0]; i++) {
+        clients = client_context();
+        if (SSL_CTX_set1_groups_list(clients, refused_ones[i]) == 1)
+            refused(keys, (struct client_options){.version = TLS1_3_VERSION}, -EPROTO,
+                    SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE);
+        SSL_CTX_free(clients);
+    }
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        clients = client_context();
+        struct server server;
+        if (SSL_CTX_set1_groups_list(clients, taken[i]) == 1) {
+            int fd = server_start(&server, keys, echo);
+            struct client client = client_open(clients, fd, (struct client_options){0});
+            CHECK_EQ(client_handshake(&client), 0);
+            client_close(&client, true);
+            CHECK_EQ(server_result(&server), 0);
+            close(fd);
+        }
+        SSL_CTX_free(clients);
+    }
+    clients = before;
+}
+
 static void no_renegotiation(void)
 {
     struct server server;
@@ -200,6 +230,7 @@ int main(void)
     RUN_BOTH(protocols_are_agreed_upon);
     RUN_BOTH(ciphers_are_chosen);
     RUN_BOTH(weak_ciphers_are_not_offered);
+    RUN_BOTH(dear_key_exchanges_are_refused);
     RUN_BOTH(no_renegotiation);
     RUN_BOTH(sessions_are_resumed);
     RUN_BOTH(answers_about_the_certificate_are_stapled);
