@@ -192,7 +192,11 @@ typedef struct weft_http_options {
      * not trusted. Where it cannot be read, the client is the last address that is known. Default:
      * no field is believed. The PROXY protocol is a listener's: weft_http_listen_with. */
     weft_http_forwarding forwarded;
-    uintptr_t reserved[4]; /* must be zero */
+    /* Bytes of bodies that weft_http_read_all may hold in memory at a time, beyond the first 64 KiB
+     * of each: 503. An address may have a quarter of that; not counted so are near addresses,
+     * unless max_requests_per_ip is set. Default 1 GiB; WEFT_UNLIMITED. */
+    int64_t max_body_memory;
+    uintptr_t reserved[3]; /* must be zero */
 } weft_http_options;
 
 /* Makes a server that listens nowhere yet. The options are copied; handler and data must stay.
@@ -365,7 +369,7 @@ WEFT_API void weft_http_max_body(weft_http_request *request, int64_t bytes);
 WEFT_API WEFT_MUST_USE int64_t weft_http_read(weft_http_request *request, void *data, size_t size);
 /* Reads all of the body, or what is left of it; it is there until the handler returns, with a zero
  * behind it.
- * Returns 0; as above; -ENOMEM (503). */
+ * Returns 0; as weft_http_read; -ENOMEM without memory, or beyond max_body_memory (503). */
 WEFT_API WEFT_MUST_USE int weft_http_read_all(weft_http_request *request, char **body,
                                               size_t *size);
 /* A trailer field, when the body has been read to its end; NULL. */

@@ -1,8 +1,9 @@
 /*
  * body.c: the body of a request, read as the handler asks for it.
  *
- * What came with the head lies in the exchange's buffer. A body with a length is then received straight into the handler's
- * memory; one in chunks goes through the buffer. Nobody waits for more than body_timeout without a byte.
+ * What came with the head lies in the exchange's buffer. A body with a length is then received
+ * straight into the handler's memory; one in chunks goes through the buffer. Nobody waits for more
+ * than body_timeout without a byte.
  *
  * A byte now and then would hold a worker for as long as the client likes. So the time of all waits
  * for a body is bounded by rate_grace and what the bytes that came since the first of them pay for,
@@ -200,7 +201,8 @@ static int64_t read_trailer(struct exchange *exchange, int64_t deadline)
     }
 }
 
-/* Decodes until there is a piece of the body, which stays in the buffer; or its end. 1, 0 or an error. */
+/* Decodes until there is a piece of the body, which stays in the buffer; or its end. 1, 0 or an
+ * error. */
 static int64_t next_piece(struct exchange *exchange, int64_t deadline)
 {
     weft_http_request *request = &exchange->request;
@@ -263,25 +265,71 @@ int64_t weft_http_read(weft_http_request *request, void *data, size_t size)
     return read_until(request, data, size, weft_after(options->body_timeout));
 }
 
+/* ---- a whole body in memory ---- */
+
+/* Counts the memory for a body beyond HTTP_BODY_UNCOUNTED; false if all bodies, or those of its
+ * client's address, have as much as they may. */
+static bool hold(struct exchange *exchange, size_t room)
+{
+    weft_http_server *server = exchange->server;
+    int64_t *held = &exchange->request.held;
+    int64_t more = (int64_t)room - HTTP_BODY_UNCOUNTED - *held;
+    if (more <= 0)
+        return true;
+    int64_t before = atomic_i64_add_relaxed(&server->body_memory, more);
+    if (before + more <= server->options.max_body_memory &&
+        weft__http_limits_enter(server->limits, LIMIT_BODY_BYTES, &exchange->client, more)) {
+        *held += more;
+        return true;
+    }
+    (void)atomic_i64_add_relaxed(&server->body_memory, -more);
+    return false;
+}
+
+void weft__http_body_forget(struct exchange *exchange)
+{
+    int64_t *held = &exchange->request.held;
+    if (*held == 0)
+        return;
+    (void)atomic_i64_add_relaxed(&exchange->server->body_memory, -*held);
+    weft__http_limits_leave(exchange->server->limits, LIMIT_BODY_BYTES, &exchange->client, *held);
+    *held = 0;
+}
+
+/* Room for at most so much, and a zero. What a client announces costs nothing until it comes. */
+static size_t next_room(const weft_http_request *request, size_t used, size_t wanted)
+{
+    bool known = request->head.length > 0 && request->head.length <= request->limit;
+    size_t whole = known ? used + (size_t)request->left + 1 : wanted;
+    return whole < wanted ? whole : wanted;
+}
+
+/* NULL, and the old one is freed, without memory or beyond what bodies may have. */
+static struct block *resize(struct exchange *exchange, struct block *block, size_t room)
+{
+    struct block *larger =
+        hold(exchange, room) ? weft__http_resize(block, sizeof *block + room) : NULL;
+    if (larger == NULL) {
+        weft__http_body_forget(exchange);
+        weft__http_free(block);
+    }
+    return larger;
+}
+
 int weft_http_read_all(weft_http_request *request, char **body, size_t *size)
 {
     if (request == NULL)
         return -EINVAL;
-    size_t room = request->head.length > 0 && request->head.length <= request->limit
-                      ? (size_t)request->left + 1
-                      : 4096;
-    size_t used = 0;
+    struct exchange *exchange = exchange_of_request(request);
+    size_t first = request->head.length > 0 ? HTTP_BODY_UNCOUNTED : 4096;
+    size_t used = 0, room = next_room(request, 0, first);
     struct block *block = weft__http_allocate(sizeof *block + room);
     for (;;) {
         if (block == NULL)
             return fail(request, -ENOMEM);
         if (used + 1 == room && !request->done) {
-            struct block *larger = weft__http_resize(block, sizeof *block + room * 2);
-            if (larger == NULL)
-                weft__http_free(block);
-            else
-                room *= 2;
-            block = larger;
+            room = next_room(request, used, room * 2);
+            block = resize(exchange, block, room);
             continue;
         }
         int64_t got = weft_http_read(request, (char *)block->bytes + used, room - 1 - used);
@@ -311,8 +359,9 @@ bool weft__http_body_drain(struct exchange *exchange)
     weft_http_request *request = &exchange->request;
     if (request->done)
         return true;
-    /* Who waits for 100 and gets another answer may send the body or not, nobody knows; and of a body that could not be read
-     * nobody knows the end. Such connections are not kept: see the commit, and fail. */
+    /* Who waits for 100 and gets another answer may send the body or not, nobody knows; and of a
+     * body that could not be read nobody knows the end. Such connections are not kept: see the
+     * commit, and fail. */
     must(request->told_continue && request->error == 0);
     if (weft__http_body_is_large(request))
         return false;

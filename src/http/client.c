@@ -37,7 +37,7 @@ static int keep_client(struct connection *connection, const struct peer *said)
         return -ENOMEM;
     *client = *said;
     client->trusted = client->family != 0 && weft__http_networks_have(server->networks, client);
-    if (!weft__http_limits_enter(server->limits, LIMIT_CONNECTIONS, client)) {
+    if (!weft__http_limits_enter(server->limits, LIMIT_CONNECTIONS, client, 1)) {
         weft__http_free(client);
         return -EUSERS;
     }
@@ -66,9 +66,9 @@ int weft__http_read_proxy(struct connection *connection)
 void weft__http_forget_client(struct connection *connection)
 {
     struct limits *limits = connection->door->server->limits;
-    weft__http_limits_leave(limits, LIMIT_CONNECTIONS, &connection->peer);
+    weft__http_limits_leave(limits, LIMIT_CONNECTIONS, &connection->peer, 1);
     if (connection->client != NULL)
-        weft__http_limits_leave(limits, LIMIT_CONNECTIONS, connection->client);
+        weft__http_limits_leave(limits, LIMIT_CONNECTIONS, connection->client, 1);
     weft__http_free(connection->client);
 }
 

@@ -152,11 +152,11 @@ static bool find_place(struct door *door, bool *crowded)
 static bool has_room(struct door *door, const struct peer *peer, bool *crowded)
 {
     struct limits *limits = door->server->limits;
-    if (!weft__http_limits_enter(limits, LIMIT_CONNECTIONS, peer))
+    if (!weft__http_limits_enter(limits, LIMIT_CONNECTIONS, peer, 1))
         return false;
     if (find_place(door, crowded))
         return true;
-    weft__http_limits_leave(limits, LIMIT_CONNECTIONS, peer);
+    weft__http_limits_leave(limits, LIMIT_CONNECTIONS, peer, 1);
     return false;
 }
 
@@ -180,7 +180,7 @@ static void welcome(struct door *door, int fd, struct peer *peer, const struct l
     /* A door that made room has what comes instead: else it would run out of those it may close. */
     if (!weft__http_admit(crowded ? door : next_door(server), fd, peer, listener)) {
         count_up(&server->accept_errors);
-        weft__http_limits_leave(server->limits, LIMIT_CONNECTIONS, peer);
+        weft__http_limits_leave(server->limits, LIMIT_CONNECTIONS, peer, 1);
         (void)atomic_i64_add_relaxed(&server->connections, -1);
     }
 }

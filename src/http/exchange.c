@@ -72,6 +72,7 @@ int weft__http_exchange_construct(void *memory, void *arg)
 
 static void free_blocks(weft_http_request *request)
 {
+    weft__http_body_forget(exchange_of_request(request));
     while (request->blocks != NULL) {
         struct block *block = request->blocks;
         request->blocks = block->next;
@@ -177,7 +178,7 @@ void weft__http_exchange_put(struct exchange *exchange)
 
 bool weft__http_count_in(struct exchange *exchange)
 {
-    if (!weft__http_limits_enter(exchange->server->limits, LIMIT_REQUESTS, &exchange->client))
+    if (!weft__http_limits_enter(exchange->server->limits, LIMIT_REQUESTS, &exchange->client, 1))
         return false;
     exchange->counted = LIMIT_REQUESTS;
     return true;
@@ -186,7 +187,7 @@ bool weft__http_count_in(struct exchange *exchange)
 void weft__http_count_out(struct exchange *exchange)
 {
     if (exchange->counted != LIMIT_CONNECTIONS)
-        weft__http_limits_leave(exchange->server->limits, exchange->counted, &exchange->client);
+        weft__http_limits_leave(exchange->server->limits, exchange->counted, &exchange->client, 1);
     exchange->counted = LIMIT_CONNECTIONS;
 }
 

@@ -22,6 +22,8 @@ enum {
     HTTP_FIELDS_MOST = 65536,
     /* A rest of the body that is smaller is read and forgotten, so that the connection can go on. */
     HTTP_DRAIN_MOST = 256 * 1024,
+    /* Bytes of a body in memory that are not counted: most bodies need no more. */
+    HTTP_BODY_UNCOUNTED = 64 * 1024,
     /* Bytes that are copied of the end of an answer, and of all such at a time. */
     HTTP_REST_MOST = 1 << 20,
     HTTP_RESTS_MOST = 64 << 20,
@@ -51,6 +53,7 @@ struct weft_http_request {
     size_t unwaited;    /* bytes of the body that were there, since a wait for some */
     int64_t waited;     /* for bytes of the body, in all */
     int64_t paid;       /* bytes that have come since the first wait */
+    int64_t held;       /* bytes of memory for the body that are counted: max_body_memory */
     int error;          /* of a read: all later ones say it again */
     bool done;          /* all was read */
     bool told_continue; /* 100 was sent, or need not be */
@@ -215,6 +218,8 @@ void weft__http_refuse_log(struct exchange *exchange, int status);
 void weft__http_body_begin(struct exchange *exchange);
 /* How long one more wait may be after so much waiting, for which so many bytes passed: 0 or more. */
 int64_t weft__http_patience(int64_t rate, int64_t grace, int64_t waited, int64_t paid);
+/* Gives back what is counted of the memory for the body. */
+void weft__http_body_forget(struct exchange *exchange);
 /* Whether what is left of it is too much to be read for nothing. */
 bool weft__http_body_is_large(const weft_http_request *request);
 /* Reads and forgets what is left, if that is little and comes soon; false if not. */

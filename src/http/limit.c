@@ -1,15 +1,15 @@
 /*
- * limit.c: how many connections, requests and streams an address has: a table of those that have
- * any.
+ * limit.c: how many connections, requests, streams and bytes of bodies an address has: a table of
+ * those that have any.
  *
  * An IPv4 address counts by itself. Of IPv6 the first 64 bits count, since a client has as many
  * addresses in its network as it likes. An IPv4 address in the form of IPv6 (::ffff:a.b.c.d) is the
  * IPv4 address. The number of entries is bounded by the number of connections. One lock guards the
  * table: it is held for some ten nanoseconds, at the start and at the end of what is counted.
  *
- * The hash is SipHash-1-3 with a random key. A client chooses its addresses: a client with a /48
- * has 65,536 networks of 64 bits, and must not be able to bring them into one chain, which each
- * accept would search.
+ * The hash is SipHash-1-3 with a random key. A client chooses its addresses: a client with a /48 has
+ * 65,536 networks of 64 bits, and must not be able to bring them into one chain, which each accept
+ * would search.
  *
  * Rejected: a multiplication by a constant, with a random seed. The upper bits of its input do not
  * reach the bits that choose the chain, whatever the seed, and the last two bytes of a /64 are the
@@ -173,7 +173,25 @@ static struct guest **find(struct limits *limits, const uint64_t key[2])
     return at;
 }
 
-bool weft__http_limits_enter(struct limits *limits, enum limit limit, const struct peer *peer)
+static bool has_any(const struct guest *guest)
+{
+    bool any = false;
+    for (int i = 0; i < LIMITS; i++)
+        any = any || guest->counts[i] > 0;
+    return any;
+}
+
+static void drop_empty(struct guest **at)
+{
+    struct guest *guest = *at;
+    if (has_any(guest))
+        return;
+    *at = guest->next;
+    weft__http_free(guest);
+}
+
+bool weft__http_limits_enter(struct limits *limits, enum limit limit, const struct peer *peer,
+                             int64_t by)
 {
     if (!is_counted(limits, limit, peer))
         return true;
@@ -183,22 +201,17 @@ bool weft__http_limits_enter(struct limits *limits, enum limit limit, const stru
     struct guest **at = find(limits, key);
     if (*at == NULL && (*at = weft__http_allocate(sizeof **at)) != NULL)
         **at = (struct guest){.key = {key[0], key[1]}};
-    bool welcome = *at != NULL && (*at)->counts[limit] < limits->allowances[limit].most;
+    bool welcome = *at != NULL && (*at)->counts[limit] <= limits->allowances[limit].most - by;
     if (welcome)
-        (*at)->counts[limit]++;
+        (*at)->counts[limit] += by;
+    else if (*at != NULL)
+        drop_empty(at);
     weft_mutex_unlock(&limits->lock);
     return welcome;
 }
 
-static bool has_any(const struct guest *guest)
-{
-    bool any = false;
-    for (int i = 0; i < LIMITS; i++)
-        any = any || guest->counts[i] > 0;
-    return any;
-}
-
-void weft__http_limits_leave(struct limits *limits, enum limit limit, const struct peer *peer)
+void weft__http_limits_leave(struct limits *limits, enum limit limit, const struct peer *peer,
+                             int64_t by)
 {
     if (!is_counted(limits, limit, peer))
         return;
@@ -206,12 +219,8 @@ void weft__http_limits_leave(struct limits *limits, enum limit limit, const stru
     key_of(peer, key);
     weft_mutex_lock(&limits->lock);
     struct guest **at = find(limits, key);
-    must(*at != NULL && (*at)->counts[limit] > 0);
-    (*at)->counts[limit]--;
-    if (!has_any(*at)) {
-        struct guest *gone = *at;
-        *at = gone->next;
-        weft__http_free(gone);
-    }
+    must(*at != NULL && (*at)->counts[limit] >= by);
+    (*at)->counts[limit] -= by;
+    drop_empty(at);
     weft_mutex_unlock(&limits->lock);
 }

@@ -17,7 +17,7 @@ struct peer {
 };
 
 /* What is counted. */
-enum limit { LIMIT_CONNECTIONS, LIMIT_REQUESTS, LIMIT_STREAMS, LIMITS };
+enum limit { LIMIT_CONNECTIONS, LIMIT_REQUESTS, LIMIT_STREAMS, LIMIT_BODY_BYTES, LIMITS };
 
 struct allowance {
     int64_t most;
@@ -33,10 +33,12 @@ bool weft__http_is_near(const struct peer *peer);
 struct limits *weft__http_limits_open(const struct allowance allowances[LIMITS],
                                       int64_t connections);
 void weft__http_limits_close(struct limits *limits);
-/* One more; false if there are as many as may be, or there is no memory. Trusted peers and
- * those without an address are not counted. */
-bool weft__http_limits_enter(struct limits *limits, enum limit limit, const struct peer *peer);
-void weft__http_limits_leave(struct limits *limits, enum limit limit, const struct peer *peer);
+/* Adds `by` to what the address has; false if it would have more than it may, or there is no
+ * memory. Trusted peers and those without an address are not counted. */
+bool weft__http_limits_enter(struct limits *limits, enum limit limit, const struct peer *peer,
+                             int64_t by);
+void weft__http_limits_leave(struct limits *limits, enum limit limit, const struct peer *peer,
+                             int64_t by);
 /* Entries in the longest chain of the table: for tests. */
 int64_t weft__http_limits_longest(struct limits *limits);
 

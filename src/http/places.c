@@ -49,10 +49,10 @@ int weft__http_lend(struct exchange *exchange)
     struct limits *limits = exchange->server->limits;
     if (exchange->lent)
         return 0;
-    if (!weft__http_limits_enter(limits, LIMIT_STREAMS, &exchange->client))
+    if (!weft__http_limits_enter(limits, LIMIT_STREAMS, &exchange->client, 1))
         return 429;
     if (!change_streaming(exchange->server, 1)) {
-        weft__http_limits_leave(limits, LIMIT_STREAMS, &exchange->client);
+        weft__http_limits_leave(limits, LIMIT_STREAMS, &exchange->client, 1);
         return 503;
     }
     weft__http_count_out(exchange);

@@ -57,6 +57,7 @@ static bool set_options(weft_http_options *options)
     set_default(&options->rate_grace, 10 * WEFT_S);
     set_default(&options->max_body, 8 << 20);
     if (options->handler == NULL)
+    set_default(&options->max_body_memory, 1 << 30);
         options->handler = not_found;
     if (options->retry_after == 0)
         options->retry_after = 1;
@@ -83,7 +84,7 @@ static bool set_options(weft_http_options *options)
             options->trusted_proxies != NULL) &&
            in_range((int64_t)options->max_header, 256, 1 << 20) &&
            in_range(options->max_fields, 1, 1000) && options->max_body > 0 &&
-           in_range(options->doors, 1, 1000) &&
+           options->max_body_memory > 0 && in_range(options->doors, 1, 1000) &&
            (options->name == NULL ||
             (weft__http_is_value(options->name) && strlen(options->name) < 256));
 }
@@ -173,6 +174,7 @@ static int open_options(weft_http_server *server)
         [LIMIT_REQUESTS] = allow(options->max_requests_per_ip, options->max_workers),
         [LIMIT_STREAMS] = allow(options->max_streams_per_ip, options->max_streams),
     };
+        [LIMIT_BODY_BYTES] = {options->max_body_memory / 4, options->max_requests_per_ip == 0},
     server->limits = weft__http_limits_open(allowances, server->most_connections);
     if (server->limits == NULL)
         return -ENOMEM;

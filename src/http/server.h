@@ -149,6 +149,7 @@ struct weft_http_server {
     int64_t streaming;         /* workers that count as streams: the capacity is higher by that */
     struct partials *partials; /* memory of heads that are not whole */
     atomic_i64 kept; /* bytes of answers that are to be sent when their handlers have returned */
+    atomic_i64 body_memory;    /* bytes of bodies in memory, beyond HTTP_BODY_UNCOUNTED of each */
     char *name;      /* of the field Server */
 
     struct door *doors;

@@ -182,6 +182,89 @@ static void chunks_come_in_pieces(void)
     end(server);
 }
 
+/* ---- bodies in memory ---- */
+
+/* Sends a body of `size` bytes but for its last, which the handler waits for. */
+static struct client almost_all(weft_http_server *server, const char *from, int size)
+{
+    struct client client = client_of(dial_from(from, port_of(server, 0)));
+    char head[100], *body = text_of((size_t)size - 1, 'b');
+    (void)snprintf(head, sizeof head, POST("/all", "Content-Length: %d\r\n"), size);
+    client_send(&client, head);
+    client_send(&client, body);
+    free(body);
+    return client;
+}
+
+static void ends_with(struct client *client, int status)
+{
+    (void)client_try_send(client, "b", 1);
+    struct answer answer = client_answer(client);
+    CHECK_EQ(answer.status, status);
+    answer_free(&answer);
+    client_close(client);
+}
+
+static void wait_for_memory(weft_http_server *server, int64_t least)
+{
+    while (atomic_i64_load_relaxed(&server->body_memory) < least)
+        (void)weft_sleep(WEFT_MS);
+}
+
+static void bodies_in_memory_are_bounded(void)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = reader, .max_body_memory = 500000});
+    for (int round = 0; round < 2; round++) {
+        struct client one = almost_all(server, NULL, 400000);
+        wait_for_memory(server, 300000);
+        struct client two = almost_all(server, NULL, 400000);
+        ends_with(&two, 503);
+        struct client small = almost_all(server, NULL, 60000);
+        ends_with(&small, 200);
+        ends_with(&one, 200);
+        while (atomic_i64_load_relaxed(&server->body_memory) != 0)
+            (void)weft_sleep(WEFT_MS);
+    }
+    end(server);
+}
+
+static void an_address_has_a_share_of_that_memory(void)
+{
+    weft_http_options options = {
+        .handler = reader, .max_body_memory = 1000000, .max_requests_per_ip = 10};
+    weft_http_server *server = serve_with(options);
+    struct client one = almost_all(server, "127.0.0.2", 300000);
+    wait_for_memory(server, 200000);
+    struct client two = almost_all(server, "127.0.0.2", 200000);
+    ends_with(&two, 503);
+    struct client another = almost_all(server, "127.0.0.3", 300000);
+    ends_with(&another, 200);
+    ends_with(&one, 200);
+    two = almost_all(server, "127.0.0.2", 200000);
+    ends_with(&two, 200);
+    end(server);
+}
+
+/* What a client only announces takes no memory, and nothing from others. */
+static void announced_bytes_are_not_counted(void)
+{
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = reader, .max_body_memory = 500000});
+    struct client clients[20];
+    for (int i = 0; i < 20; i++) {
+        clients[i] = client_open(server);
+        client_send(&clients[i], POST("/all", "Content-Length: 8000000\r\n") "b");
+        weft_sem_acquire(&entered, 1);
+    }
+    CHECK_EQ(atomic_i64_load_relaxed(&server->body_memory), 0);
+    struct client honest = almost_all(server, NULL, 400000);
+    ends_with(&honest, 200);
+    for (int i = 0; i < 20; i++)
+        client_close(&clients[i]);
+    end(server);
+}
+
 /* ---- 100-continue ---- */
 
 static void continue_is_said_to_who_waits(void)
@@ -567,6 +650,9 @@ int main(void)
     int before = open_descriptors();
     RUN(large_bodies);
     RUN(chunks_come_in_pieces);
+    RUN(bodies_in_memory_are_bounded);
+    RUN(an_address_has_a_share_of_that_memory);
+    RUN(announced_bytes_are_not_counted);
     RUN(continue_is_said_to_who_waits);
     RUN(continue_is_not_said_for_an_unread_body);
     RUN(continue_is_not_said_in_an_answer);

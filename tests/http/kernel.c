@@ -179,7 +179,7 @@ static void close_limits_in_use(void *arg)
     (void)arg;
     CHECK(limits != NULL);
     CHECK_EQ(sigaction(SIGABRT, &(struct sigaction){.sa_handler = save_coverage}, NULL), 0);
-    CHECK(weft__http_limits_enter(limits, LIMIT_CONNECTIONS, &peer));
+    CHECK(weft__http_limits_enter(limits, LIMIT_CONNECTIONS, &peer, 1));
     weft__http_limits_close(limits);
 }
 

@@ -32,12 +32,12 @@ static struct limits *open_limits(int64_t most)
 
 static bool enter(struct limits *limits, const struct peer *peer)
 {
-    return weft__http_limits_enter(limits, LIMIT_CONNECTIONS, peer);
+    return weft__http_limits_enter(limits, LIMIT_CONNECTIONS, peer, 1);
 }
 
 static void leave(struct limits *limits, const struct peer *peer)
 {
-    weft__http_limits_leave(limits, LIMIT_CONNECTIONS, peer);
+    weft__http_limits_leave(limits, LIMIT_CONNECTIONS, peer, 1);
 }
 
 static void an_address_has_so_many(void)
@@ -139,8 +139,8 @@ static void many_addresses_are_told_apart(void)
     weft__http_limits_close(limits);
 }
 
-/* The networks of a /48, and of a /34 by its upper bits, and the hosts of a /18 do not share a
- * chain. With as many addresses as chains, a chain of 24 has a probability below 1e-19. */
+/* The networks of a /48, and of a /34 by its upper bits, and the hosts of a /18 do not share a chain.
+ * With as many addresses as chains, a chain of 24 has a probability below 1e-19. */
 static void a_client_does_not_choose_its_chain(void)
 {
     enum { ALL = 16384 };
@@ -169,17 +169,17 @@ static void kinds_are_counted_apart(void)
     for (int round = 0; round < 2; round++) {
         CHECK(enter(limits, &peer));
         for (int i = 0; i < 2; i++)
-            CHECK(weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer));
-        CHECK(!weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer));
+            CHECK(weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer, 1));
+        CHECK(!weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer, 1));
         CHECK(!enter(limits, &peer));
         leave(limits, &peer);
-        CHECK(!weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer));
+        CHECK(!weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer, 1));
         CHECK(enter(limits, &peer));
         for (int i = 0; i < 2; i++)
-            weft__http_limits_leave(limits, LIMIT_REQUESTS, &peer);
+            weft__http_limits_leave(limits, LIMIT_REQUESTS, &peer, 1);
         CHECK(!enter(limits, &peer));
         for (int i = 0; i < 100; i++) /* without a limit nothing is counted */
-            CHECK(weft__http_limits_enter(limits, LIMIT_STREAMS, &peer));
+            CHECK(weft__http_limits_enter(limits, LIMIT_STREAMS, &peer, 1));
         leave(limits, &peer);
     }
     weft__http_limits_close(limits);
