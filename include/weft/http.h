@@ -35,10 +35,11 @@
  * Transfer-Encoding, two lengths, a bare LF, a line that is folded, a space before the colon, a
  * chunk size that is no number, a request of HTTP/1.1 without Host or with two.
  *
- * A handler is bound to a context (weft/context.h) of its request. That is cancelled when the client
- * is found gone: its connection was reset (a client that has only ended its side may still read; see
- * end_is_gone). Then waits in the handler end with -ECANCELED; a clean-up that has to wait unbinds
- * itself first. The context ends when the request is over: what is to go on after that needs another.
+ * A handler is bound to a context (weft/context.h) of its request. That is cancelled when the
+ * client is found gone: its connection was reset (a client that has only ended its side may still
+ * read; see end_is_gone). Then waits in the handler end with -ECANCELED; a clean-up that has to
+ * wait unbinds itself first. The context ends when the request is over: what is to go on after that
+ * needs another.
  *
  * A handler that panics (weft/panic.h) has answered 500, if it had sent nothing, and is counted;
  * the server goes on.
@@ -85,7 +86,7 @@ typedef struct weft_http_log_entry {
     const char *agent;        /* "" */
     int version;              /* 10 or 11; 0 */
     int status;               /* of the response */
-    int64_t bytes;            /* of its body */
+    int64_t bytes;            /* of its body; 0 if no handler answered */
     int64_t nanoseconds;      /* from the whole head to the end of the response */
     /* Who asked, as weft_http_client says it; NULL: the peer. Of a head that could not be read,
      * whom the connection is from. */
@@ -160,16 +161,21 @@ typedef struct weft_http_options {
     size_t max_header;
     /* Header fields, at most 1,000: 431. Default 100. */
     int max_fields;
-    /* Bytes of a body: 413; a handler may change it (weft_http_max_body). Default 8 MiB; WEFT_UNLIMITED. */
+    /* Bytes of a body: 413; a handler may change it (weft_http_max_body). Default 8 MiB;
+     * WEFT_UNLIMITED. */
     int64_t max_body;
 
-    /* Told of each request when it is over; in the fiber that answered it, so it should be
-     * quick. weft_http_log_line makes a line of it. If it panics, that is reported on stderr.
-     * Default: none. */
+    /* The access log: called once for each request that was answered or refused, after its end, in
+     * a fiber of its own, one call at a time. It may block: requests do not wait for it. Entries
+     * wait for it in up to 4 MiB of memory; beyond that they are dropped, and counted in
+     * `log_dropped`. weft_http_log_line makes a line of an entry. A panic of it is reported on
+     * stderr. Default: none. */
     void (*log)(const weft_http_log_entry *entry, void *data);
-    /* Told of a handler's panic. If it panics itself, that is reported on stderr. Default: a report on stderr. */
+    /* Told of a handler's panic. If it panics itself, that is reported on stderr. Default: a report
+     * on stderr. */
     void (*on_panic)(const weft_panic_info *info, weft_http_request *request, void *data);
-    /* Not 0: a handler that crashes takes down only its own connection, as weft_pool_options.isolate_crashes. */
+    /* Not 0: a handler that crashes takes down only its own connection, as
+     * weft_pool_options.isolate_crashes. */
     int isolate_crashes;
     /* Bytes of a worker's stack, as weft_pool_options. */
     size_t stack_size;
@@ -214,7 +220,8 @@ WEFT_API WEFT_MUST_USE int weft_http_open(weft_http_server **server,
 WEFT_API WEFT_MUST_USE int weft_http_listen(weft_http_server *server, const char *address,
                                             const weft_net_options *options);
 
-/* Certificates of a listener with TLS: files in PEM. Zero means default in every field but the first two. */
+/* Certificates of a listener with TLS: files in PEM. Zero means default in every field but the
+ * first two. */
 typedef struct weft_http_tls {
     const char *certificate; /* with those between it and the root, in their order */
     const char *key;
@@ -278,8 +285,8 @@ WEFT_API WEFT_MUST_USE int weft_http_local(weft_http_server *server, int number,
  * Contexts: fiber, thread; not a handler of the server's: -EDEADLK. */
 WEFT_API WEFT_MUST_USE int weft_http_stop(weft_http_server *server, int64_t deadline);
 
-/* Stops at once if it was not stopped, waits until all handlers have returned, and frees the
- * server. NULL is fine.
+/* Stops at once if it was not stopped, waits until all handlers have returned and the option `log`
+ * has been called for all that waits for it, and frees the server. NULL is fine.
  * Contexts: fiber, thread; not a handler of the server's.
  * Undefined: any use after it. */
 WEFT_API void weft_http_close(weft_http_server *server);
@@ -308,7 +315,8 @@ typedef struct weft_http_stats {
     int64_t accept_errors; /* such as no descriptors left */
     int64_t evicted;       /* connections that waited, closed in favour of new ones */
     int64_t streams;       /* now: of those running, those that hold no worker */
-    uintptr_t reserved[2];
+    int64_t log_dropped;   /* entries that `log` was not called for, as it was too slow */
+    uintptr_t reserved[1];
 } weft_http_stats;
 
 /* Returns 0; -EINVAL; -ECHILD in a forked child.
@@ -338,7 +346,8 @@ WEFT_API const char *weft_http_query(const weft_http_request *request);
 WEFT_API const char *weft_http_query_value(weft_http_request *request, const char *name);
 /* 10 or 11. */
 WEFT_API int weft_http_version(const weft_http_request *request);
-/* The value of a header field, without regard to case; of several, the first. NULL if it is not there. */
+/* The value of a header field, without regard to case; of several, the first. NULL if it is not
+ * there. */
 WEFT_API const char *weft_http_header(const weft_http_request *request, const char *name);
 /* All fields in their order, from 0 on. Returns 0; -ENOENT. */
 WEFT_API int weft_http_header_at(const weft_http_request *request, int number, const char **name,
@@ -355,7 +364,8 @@ WEFT_API void weft_http_client(const weft_http_request *request, weft_address *a
 WEFT_API int weft_http_is_tls(const weft_http_request *request);
 /* Bytes of the body as announced; 0 without a body; -1 if it is chunked. */
 WEFT_API int64_t weft_http_content_length(const weft_http_request *request);
-/* Sets the limit for this body; before it is read. 0: any body is too large; a negative one is without effect. */
+/* Sets the limit for this body; before it is read. 0: any body is too large; a negative one is
+ * without effect. */
 WEFT_API void weft_http_max_body(weft_http_request *request, int64_t bytes);
 
 /* Reads of the body what there is, at least one byte, at most `size`. Waits at most body_timeout
@@ -440,7 +450,8 @@ WEFT_API int weft_http_reply(weft_http_response *response, int status, const cha
  * is 500.
  * Returns as weft_http_reply. */
 WEFT_API int weft_http_error(weft_http_response *response, int status, const char *detail);
-/* 301, 302, 303, 307 or 308 to a location. -EINVAL if the location has a control character in it. */
+/* 301, 302, 303, 307 or 308 to a location. -EINVAL if the location has a control character in
+ * it. */
 WEFT_API int weft_http_redirect(weft_http_response *response, int status, const char *location);
 
 /* ---- server-sent events ---- */

@@ -9,26 +9,7 @@
 #include <string.h>
 
 #include "http/exchange.h"
-
-struct telling {
-    const weft_http_options *options;
-    const weft_http_log_entry *entry;
-};
-
-static void call_log(void *arg)
-{
-    const struct telling *telling = arg;
-    telling->options->log(telling->entry, telling->options->data);
-}
-
-/* A log that panics is reported, and ends neither the connection nor the door, which logs what it refuses. */
-static void tell(const weft_http_options *options, const weft_http_log_entry *entry)
-{
-    struct telling telling = {options, entry};
-    weft_panic_info info;
-    if (weft_recover(call_log, &telling, &info) == -EOWNERDEAD)
-        weft_panic_report(&info);
-}
+#include "http/log_queue.h"
 
 void weft__http_log(struct exchange *exchange, int status)
 {
@@ -51,13 +32,13 @@ void weft__http_log(struct exchange *exchange, int status)
         .bytes = exchange->response.sent_body,
         .nanoseconds = exchange->head_size != 0 ? weft_now() - exchange->started : 0,
     };
-    tell(&exchange->server->options, &entry);
+    weft__http_log_queue_put(exchange->server->log, &entry);
 }
 
 void weft__http_log_proxy(const struct connection *connection, int status)
 {
-    const weft_http_options *options = &connection->door->server->options;
-    if (options->log == NULL)
+    struct log_queue *log = connection->door->server->log;
+    if (log == NULL)
         return;
     weft_address peer;
     weft__http_peer_address(&connection->peer, &peer);
@@ -68,7 +49,7 @@ void weft__http_log_proxy(const struct connection *connection, int status)
                                  .referer = "",
                                  .agent = "",
                                  .status = status};
-    tell(options, &entry);
+    weft__http_log_queue_put(log, &entry);
 }
 
 struct line {

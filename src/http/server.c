@@ -14,6 +14,7 @@
 #include <weft/runtime.h>
 
 #include "http/exchange.h"
+#include "http/log_queue.h"
 
 /* Options. */
 
@@ -56,8 +57,8 @@ static bool set_options(weft_http_options *options)
     set_default(&options->min_send_rate, 500);
     set_default(&options->rate_grace, 10 * WEFT_S);
     set_default(&options->max_body, 8 << 20);
-    if (options->handler == NULL)
     set_default(&options->max_body_memory, 1 << 30);
+    if (options->handler == NULL)
         options->handler = not_found;
     if (options->retry_after == 0)
         options->retry_after = 1;
@@ -173,14 +174,17 @@ static int open_options(weft_http_server *server)
         [LIMIT_CONNECTIONS] = allow(options->max_per_ip, server->most_connections),
         [LIMIT_REQUESTS] = allow(options->max_requests_per_ip, options->max_workers),
         [LIMIT_STREAMS] = allow(options->max_streams_per_ip, options->max_streams),
-    };
         [LIMIT_BODY_BYTES] = {options->max_body_memory / 4, options->max_requests_per_ip == 0},
+    };
     server->limits = weft__http_limits_open(allowances, server->most_connections);
     if (server->limits == NULL)
         return -ENOMEM;
+    int error = 0;
     if (options->trusted_proxies != NULL)
-        return weft__http_networks_open(&server->networks, options->trusted_proxies);
-    return 0;
+        error = weft__http_networks_open(&server->networks, options->trusted_proxies);
+    if (error == 0 && options->log != NULL)
+        error = weft__http_log_queue_open(&server->log, options->log, options->data);
+    return error;
 }
 
 static int open_doors(weft_http_server *server)
@@ -202,6 +206,7 @@ static int open_doors(weft_http_server *server)
 static void free_server(weft_http_server *server)
 {
     close_pools(server);
+    weft__http_log_queue_close(server->log);
     for (int i = 0; i < server->door_count; i++)
         weft__http_door_close(&server->doors[i]);
     weft__http_free(server->doors);
@@ -479,5 +484,6 @@ int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats)
     stats->panicked = atomic_i64_load_relaxed(&server->panicked);
     stats->accept_errors = atomic_i64_load_relaxed(&server->accept_errors);
     stats->evicted = atomic_i64_load_relaxed(&server->evicted);
+    stats->log_dropped = weft__http_log_queue_dropped(server->log);
     return 0;
 }

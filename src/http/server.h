@@ -147,9 +147,10 @@ struct weft_http_server {
     struct networks *networks; /* trusted proxies; NULL: none */
     weft_mutex places;         /* guards `streaming`, and the pool's capacity with it */
     int64_t streaming;         /* workers that count as streams: the capacity is higher by that */
+    struct log_queue *log;     /* NULL: the option is not set */
     struct partials *partials; /* memory of heads that are not whole */
-    atomic_i64 kept; /* bytes of answers that are to be sent when their handlers have returned */
     atomic_i64 body_memory;    /* bytes of bodies in memory, beyond HTTP_BODY_UNCOUNTED of each */
+    atomic_i64 kept; /* bytes of answers that are to be sent when their handlers have returned */
     char *name;      /* of the field Server */
 
     struct door *doors;

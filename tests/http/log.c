@@ -3,6 +3,7 @@
  */
 #include <weft/runtime.h>
 
+#include "base/atomic.h"
 #include "descriptors.h"
 #include "http.h"
 
@@ -213,6 +214,51 @@ static void late_heads_are_logged(void)
     end(server);
 }
 
+/* ---- a log that blocks ---- */
+
+static int blocked_pipe[2];
+static atomic_i64 log_calls;
+
+/* As one that writes to a pipe which is not read: the call blocks, and its thread with it. */
+static void log_to_a_full_pipe(const weft_http_log_entry *entry, void *data)
+{
+    char byte;
+    (void)data;
+    CHECK_EQ(entry->status, 200);
+    CHECK(strncmp(entry->target, "/whole?xx", 9) == 0);
+    CHECK(entry->peer->size > 0 && entry->client->size > 0);
+    if (atomic_i64_add_relaxed(&log_calls, 1) == 0)
+        CHECK_EQ(read(blocked_pipe[0], &byte, 1), 1);
+}
+
+/* More requests than there are workers, and more bytes of entries than are kept. */
+static void a_log_that_blocks_stops_no_request(void)
+{
+    enum { REQUESTS = 500, SIZE = 15000 };
+    char *wide = text_of(SIZE, 'x');
+    CHECK_EQ(pipe(blocked_pipe), 0);
+    atomic_i64_store_relaxed(&log_calls, 0);
+    weft_http_server *server = serve_with(
+        (weft_http_options){.handler = short_or_long, .log = log_to_a_full_pipe, .max_workers = 2});
+    struct client client = client_open(server);
+    for (int i = 0; i < REQUESTS; i++) {
+        client_send(&client, "GET /whole?");
+        client_send(&client, wide);
+        client_send(&client, " HTTP/1.1\r\nHost: a\r\n\r\n");
+        EXPECT(&client, 200, "whole");
+    }
+    client_close(&client);
+    int64_t dropped = stats_of(server).log_dropped;
+    CHECK(dropped > 0 && dropped < REQUESTS);
+    CHECK_EQ(write(blocked_pipe[1], "x", 1), 1);
+    AWAIT(atomic_i64_load_relaxed(&log_calls) >= REQUESTS - dropped - 1); /* of the last, perhaps */
+    end(server); /* all calls have been made by then */
+    CHECK(atomic_i64_load_relaxed(&log_calls) >= REQUESTS - dropped - 1);
+    close(blocked_pipe[0]);
+    close(blocked_pipe[1]);
+    free(wide);
+}
+
 /* Hosts of all kinds, as lines name them. */
 static void hosts_are_named(void)
 {
@@ -244,6 +290,7 @@ int main(void)
     RUN(refused_requests_are_logged_with_what_is_known);
     RUN(late_heads_are_logged);
     int before = open_descriptors();
+    RUN(a_log_that_blocks_stops_no_request);
     RUN(lines_are_cut);
     RUN(long_texts_leave_the_line_whole);
     RUN(hosts_are_named);
