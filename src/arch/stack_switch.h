@@ -29,7 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A compiler that writes no unwind information by the assembler's directives has none to be put right. */
+/* A compiler that writes no unwind information by the assembler's directives has none to be put
+ * right. */
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
 #if defined(__x86_64__)
 #define SWITCH_BEGINS ".cfi_remember_state\n\t.cfi_undefined rip\n\t"
@@ -53,8 +54,8 @@ struct context {
  * Unwinding ends there. Never called from C. */
 void weft__context_entry(void);
 
-/* A call that can be left from further up the stack: sched/fiber/panic.h. What stands in front of the
- * call's frame is forgotten when it is landed. */
+/* A call that can be left from further up the stack: sched/fiber/panic.h. What stands in front of
+ * the call's frame is forgotten when it is landed. */
 struct guard;
 int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg);
 _Noreturn void weft__guard_land(struct guard *guard);

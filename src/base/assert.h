@@ -1,7 +1,8 @@
 /*
  * assert.h: three levels of assertion, and the way out when the program or weft is broken.
  *
- *   must(condition)      always on, for what costs next to nothing: corruption stops where it starts
+ *   must(condition)      always on, for what costs next to nothing: corruption stops where it
+ *                        starts
  *   should(condition)    debug builds: anything cheap enough for a test run
  *   fatal(format, ...)   the user's program has a bug that cannot be an error code: say it, abort
  */
@@ -14,8 +15,8 @@
 #define __FILE_NAME__ __FILE__
 #endif
 
-/* Writes "weft: <text>" to stderr in one write, then a backtrace and what weft__fatal_shows was given, and
- * aborts. */
+/* Writes "weft: <text>" to stderr in one write, then a backtrace and what weft__fatal_shows was
+ * given, and aborts. */
 #define fatal(...) weft__fatal(__VA_ARGS__)
 _Noreturn void weft__fatal(const char *format, ...) printf_like(1, 2);
 

@@ -22,8 +22,8 @@
  * along included. */
 #define CACHE_LINE 128
 
-/* What a CPU fetches at a time; and a fetch ahead of need. The empty statement is what keeps it: a function that only
- * fetches has no effect that gcc knows of, and its calls would be left out. */
+/* What a CPU fetches at a time; and a fetch ahead of need. The empty statement is what keeps it: a
+ * function that only fetches has no effect that gcc knows of, and its calls would be left out. */
 #define FETCH_LINE 64
 static always_inline void fetch_line(const void *address)
 {

@@ -1,11 +1,14 @@
 /*
- * own_code.h: marks the code of each of weft's files, so that an address can be told to be weft's own.
+ * own_code.h: marks the code of each of weft's files, so that an address can be told to be weft's
+ * own.
  *
- * The build includes this first in every C file of the library (CMakeLists.txt), and in nothing else. Labels at the
- * beginning and at the end of what the file has in a section of code (subsections are laid out in the order of
- * their numbers, and compilers use the first) go as a pair into the section weft_ranges, of which the linker gives
- * the bounds: see backtrace.c. So the build turns off what would put code elsewhere (-ffunction-sections, -flto), and where
- * the labels hold nothing none the less, no crash is isolated (crash.c). Distances instead of addresses, so that nothing is to be relocated.
+ * The build includes this first in every C file of the library (CMakeLists.txt), and in nothing
+ * else. Labels at the beginning and at the end of what the file has in a section of code
+ * (subsections are laid out in the order of their numbers, and compilers use the first) go as a
+ * pair into the section weft_ranges, of which the linker gives the bounds: see backtrace.c. So the
+ * build turns off what would put code elsewhere (-ffunction-sections, -flto), and where the labels
+ * hold nothing none the less, no crash is isolated (crash.c). Distances instead of addresses, so
+ * that nothing is to be relocated.
  */
 #ifndef WEFT_BASE_OWN_CODE_H
 #define WEFT_BASE_OWN_CODE_H

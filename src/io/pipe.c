@@ -9,7 +9,6 @@
 #include <weft/pipe.h>
 
 #include "os/os.h"
-#include "os/os_io.h"
 
 int weft_pipe_make(int ends[2])
 {

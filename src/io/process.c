@@ -32,7 +32,7 @@
 #include <weft/process.h>
 #include <weft/sem.h>
 
-#include "os/os_io.h"
+#include "os/os.h"
 #include "sched/core/sched.h"
 #include "sched/fiber/compact.h"
 

@@ -4,7 +4,7 @@
 #ifndef WEFT_IO_RING_H
 #define WEFT_IO_RING_H
 
-#include "os/os_io.h"
+#include "os/os.h"
 
 /* Does the operation for the calling fiber. True: it was done, or given up, and *result says how; then the
  * kernel no longer touches its memory. False: there is no ring, or it has no room: it was not begun. */

@@ -40,7 +40,7 @@
 #include <weft/signal.h>
 
 #include "base/assert.h"
-#include "os/os_io.h"
+#include "os/os.h"
 #include "sched/core/sched.h"
 
 enum { BATCH = 64, WORDS = (OS_SIGNALS_MOST + 63) / 64 };

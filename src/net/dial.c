@@ -139,13 +139,13 @@ static void race_close_set(struct race *race)
 
 static void race_watch(struct race *race, const weft_conn *attempt)
 {
-    if (race->set >= 0 && weft__os_epoll_add(race->set, attempt->socket.fd, OS_WRITABLE, 0) != 0)
+    if (race->set >= 0 && weft__os_poll_add(race->set, attempt->socket.fd, OS_WRITABLE, 0) != 0)
         race_close_set(race);
 }
 
 static void race_open_set(struct race *race)
 {
-    race->set = weft__os_epoll_create();
+    race->set = weft__os_poll_open();
     for (int i = 0; i < race->under_way; i++)
         race_watch(race, race->attempts[i]);
 }

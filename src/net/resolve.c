@@ -26,7 +26,7 @@
 #include <weft/resolve.h>
 #include <weft/sem.h>
 
-#include "os/os_io.h"
+#include "os/os.h"
 #include "sched/core/sched.h"
 
 enum { STACK_SIZE = 256 * 1024 };

@@ -1,17 +1,13 @@
 /*
- * failure.c: lets a test fail the nth allocation, mapping, thread, ... See weft__os_fail in os.h. And
- * counts what is held, if a test asks for that.
- *
- * Nothing is counted before a test asks: the counters are shared, and every processor would write
- * them at each call.
+ * failure.c: makes the nth allocation, mapping, thread, ... fail, and counts what is held:
+ * os/failure.h.
  */
-#include "base/compiler.h"
-#include "os/linux/seam.h"
+#include "os/failure.h"
 
 _Alignas(CACHE_LINE) atomic_u32 weft__watched;
 
 static _Alignas(CACHE_LINE) struct plan {
-    atomic_u32 calls; /* since the plan was made */
+    atomic_u32 calls; /* since weft__os_fail */
     atomic_u32 nth;   /* 0: none fails */
     atomic_u32 persistent;
 } plans[OS_CALLS];

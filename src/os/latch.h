@@ -6,8 +6,8 @@
  * freed by whoever takes the latch next. (os/lock.h needs a second operation to learn whether
  * somebody sleeps; with two per channel operation that is a quarter of its cost.)
  *
- * Who waits spins with capped back-off for about 2 us, then gives up its CPU in naps, since the holder
- * must have lost its own.
+ * Who waits spins with capped back-off for about 2 us, then gives up its CPU in naps, since the
+ * holder must have lost its own.
  */
 #ifndef WEFT_OS_LATCH_H
 #define WEFT_OS_LATCH_H

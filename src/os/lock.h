@@ -7,9 +7,9 @@
  * 2, since it cannot know whether others sleep: at worst one wake-up too many, never one too few.
  *
  * It is held for tens of nanoseconds (the scheduler's, while a thread is made, for tens of
- * microseconds), never across a switch except where a park hands it to the
- * machine's stack, and a thread that holds it never waits for anything but another lock further
- * down the order, which each file that nests locks states. (In sched/fiber/fiber_alloc.c for writers who need nothing.)
+ * microseconds), never across a switch except where a park hands it to the machine's stack, and a
+ * thread that holds it never waits for anything but another lock further down the order, which each
+ * file that nests locks states. (In sched/fiber/fiber_alloc.c for writers who need nothing.)
  */
 #ifndef WEFT_OS_LOCK_H
 #define WEFT_OS_LOCK_H

@@ -1,5 +1,6 @@
 /*
- * membarrier.h: an asymmetric barrier for Dekker's pattern, where one side is hot and the other rare.
+ * membarrier.h: an asymmetric barrier for Dekker's pattern, where one side is hot and the other
+ * rare.
  *
  *     hot side:   store A;  barrier_light();  load B
  *     rare side:  store B;  barrier_heavy();  load A

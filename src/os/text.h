@@ -1,8 +1,9 @@
 /*
- * text.h: a text that is put together piece by piece in memory of the caller's, to leave in one write.
+ * text.h: a text that is put together piece by piece in memory of the caller's, to leave in one
+ * write.
  *
- * For reports of a process that is about to die, from signal handlers too: it allocates nothing and takes no
- * lock. What does not fit is cut off.
+ * For reports of a process that is about to die, from signal handlers too: it allocates nothing and
+ * takes no lock. What does not fit is cut off.
  */
 #ifndef WEFT_OS_TEXT_H
 #define WEFT_OS_TEXT_H

@@ -11,6 +11,7 @@
 #include "http.h"
 #include "http/server.h"
 #include "kernel.h"
+#include "os/failure.h"
 #include "os/os.h"
 
 #define DEAF (50 * WEFT_MS) /* how long a door without descriptors does not ask for more */

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-#include "os/os_io.h"
+#include "os/os.h"
 #include "scenario.h"
 
 /* Files: what the disk says, and what a call that has to wait lacks. */

@@ -10,8 +10,8 @@
 #include "descriptors.h"
 #include "io/modes.h"
 #include "kernel.h"
+#include "os/failure.h"
 #include "os/os.h"
-#include "os/os_io.h"
 
 FAKE(ssize_t, preadv2, (int fd, const struct iovec *list, int count, off_t offset, int flags),
      (fd, list, count, offset, flags))

@@ -10,7 +10,7 @@
 #include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
-#include "os/os_io.h"
+#include "os/os.h"
 #include "seeds.h"
 
 static const struct sockaddr_in *as_ipv4(const weft_address *found)

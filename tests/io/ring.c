@@ -259,7 +259,7 @@ static void read_while_failing(void *arg)
 
 static void nothing_is_lost_when_the_kernel_refuses(void)
 {
-    static const enum weft__os_call calls[] = {OS_RING, OS_ALLOC, OS_MAP, OS_EPOLL};
+    static const enum weft__os_call calls[] = {OS_RING, OS_ALLOC, OS_MAP, OS_POLL};
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         for (fail_nth = 1; fail_nth <= 6; fail_nth++)
             for (int on = 0; on < 2; on++) {

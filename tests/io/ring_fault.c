@@ -13,6 +13,7 @@
 
 #include "io/modes.h"
 #include "kernel.h"
+#include "os/failure.h"
 #include "os/os.h"
 
 static struct fake fake_setup, fake_enter;

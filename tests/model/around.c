@@ -138,8 +138,8 @@ void weft__os_exit_now(int status)
 
 static uint32_t event_count;
 
-int weft__os_epoll_wait_exact(int epoll, struct weft__os_event *events, int capacity,
-                              int64_t deadline)
+int weft__os_poll_wait_exact(int epoll, struct weft__os_event *events, int capacity,
+                             int64_t deadline)
 {
     (void)epoll;
     (void)capacity;
@@ -150,10 +150,10 @@ int weft__os_epoll_wait_exact(int epoll, struct weft__os_event *events, int capa
     return 1;
 }
 
-int weft__os_epoll_wait(int epoll, struct weft__os_event *events, int capacity, bool wait)
+int weft__os_poll_wait(int epoll, struct weft__os_event *events, int capacity, bool wait)
 {
     (void)wait;
-    return weft__os_epoll_wait_exact(epoll, events, capacity, INT64_MAX);
+    return weft__os_poll_wait_exact(epoll, events, capacity, INT64_MAX);
 }
 
 void weft__descriptor_event(uint64_t tag, uint32_t events, struct ready *ready)

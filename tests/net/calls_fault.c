@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <weft/fd.h>
 
-#include "os/os_io.h"
+#include "os/os.h"
 #include "scenario.h"
 
 /* What cannot be waited for; and what the kernel says of a socket when it lacks something. */

@@ -11,7 +11,7 @@
 
 #include "descriptors.h"
 #include "net.h"
-#include "os/os_io.h"
+#include "os/os.h"
 
 /* The resolver. */
 

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 #include "kernel.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include <weft/weft.h>
 

@@ -5,6 +5,7 @@
  */
 #include "net.h"
 
+#include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 

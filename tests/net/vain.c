@@ -3,6 +3,7 @@
  */
 #include "net.h"
 
+#include "os/failure.h"
 #include "os/os.h"
 
 enum { VAIN_READS = 100 };

@@ -2,6 +2,7 @@
  * waits.c: each call that can wait, ended by its deadline and by a context; from fibers and threads.
  */
 #include "net.h"
+#include "os/failure.h"
 #include "seeds.h"
 
 struct scene {

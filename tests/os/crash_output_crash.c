@@ -27,7 +27,7 @@ void __sanitizer_set_death_callback(void (*callback)(void))
 
 static void begin(void)
 {
-    weft__os_last_words(words, sizeof words - 1);
+    weft__os_crash_output(words, sizeof words - 1);
 }
 
 static int times_said(void)
@@ -59,7 +59,7 @@ static void by_signal(void)
 static void by_exit(void)
 {
     begin();
-    weft__os_last_words(NULL, 0);
+    weft__os_crash_output(NULL, 0);
     begin(); /* once more: it is still said once */
     exit(3);
 }
@@ -67,14 +67,14 @@ static void by_exit(void)
 static void said_before(void)
 {
     begin();
-    weft__os_last_words_now();
+    weft__os_crash_output_write();
     abort();
 }
 
 static void nothing_left(void)
 {
     begin();
-    weft__os_last_words(NULL, 0);
+    weft__os_crash_output(NULL, 0);
     abort();
 }
 
@@ -104,7 +104,7 @@ static void in_a_child(void)
     int status;
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    weft__os_last_words(NULL, 0);
+    weft__os_crash_output(NULL, 0);
 }
 
 static void a_forked_child_has_nothing_to_say(void)
@@ -124,7 +124,7 @@ static void signals_are_given_back(void)
     struct sigaction now;
     begin();
     CHECK(signal(SIGILL, others) != SIG_ERR);
-    weft__os_last_words(NULL, 0);
+    weft__os_crash_output(NULL, 0);
     CHECK_EQ(sigaction(SIGILL, NULL, &now), 0);
     CHECK(now.sa_handler == others);
 #if !WEFT_ASAN && !WEFT_TSAN
@@ -135,7 +135,7 @@ static void signals_are_given_back(void)
 #if !WEFT_ASAN && !WEFT_TSAN
     begin();
     KERNEL_SAYS(sigaction, EPERM, 1); /* whose it is cannot be asked: it is left alone */
-    weft__os_last_words(NULL, 0);
+    weft__os_crash_output(NULL, 0);
     CHECK_EQ(sigaction(SIGABRT, NULL, &now), 0);
     CHECK(now.sa_handler != SIG_DFL);
     CHECK(signal(SIGABRT, SIG_DFL) != SIG_ERR);
@@ -147,7 +147,7 @@ static void by_sanitizer(void)
 {
     begin();
     on_death();
-    weft__os_last_words(NULL, 0);
+    weft__os_crash_output(NULL, 0);
     if (on_death == NULL)
         weft__os_abort();
 }

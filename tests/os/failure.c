@@ -9,8 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "os/failure.h"
 #include "os/linux/seam.h"
-#include "os/os_io.h"
+#include "os/os.h"
 #include "test.h"
 
 static void off_only_counts(void)
@@ -42,16 +43,16 @@ static void persistent_fails_from_the_nth_on(void)
 
 static void a_new_plan_begins_to_count_anew(void)
 {
-    weft__os_fail(OS_EPOLL, 1, true);
-    CHECK(weft__failure_due(OS_EPOLL));
-    weft__os_fail(OS_EPOLL, 2, false);
-    CHECK_EQ(weft__os_calls(OS_EPOLL), 0);
-    CHECK(!weft__failure_due(OS_EPOLL));
-    CHECK(weft__failure_due(OS_EPOLL));
-    CHECK(!weft__failure_due(OS_EPOLL));
-    weft__os_fail(OS_EPOLL, 1, true);
-    weft__os_fail(OS_EPOLL, 0, false);
-    CHECK(!weft__failure_due(OS_EPOLL));
+    weft__os_fail(OS_POLL, 1, true);
+    CHECK(weft__failure_due(OS_POLL));
+    weft__os_fail(OS_POLL, 2, false);
+    CHECK_EQ(weft__os_calls(OS_POLL), 0);
+    CHECK(!weft__failure_due(OS_POLL));
+    CHECK(weft__failure_due(OS_POLL));
+    CHECK(!weft__failure_due(OS_POLL));
+    weft__os_fail(OS_POLL, 1, true);
+    weft__os_fail(OS_POLL, 0, false);
+    CHECK(!weft__failure_due(OS_POLL));
 }
 
 static void kinds_do_not_mix(void)
@@ -107,13 +108,13 @@ static void other_calls_fail_on_demand(void)
     int event = weft__os_eventfd();
     CHECK(event >= 0);
 
-    weft__os_fail(OS_EPOLL, 1, false);
-    CHECK_EQ(weft__os_epoll_create(), -EMFILE);
-    int epoll = weft__os_epoll_create();
+    weft__os_fail(OS_POLL, 1, false);
+    CHECK_EQ(weft__os_poll_open(), -EMFILE);
+    int epoll = weft__os_poll_open();
     CHECK(epoll >= 0);
-    weft__os_fail(OS_EPOLL, 1, false);
-    CHECK_EQ(weft__os_epoll_add(epoll, event, 1, 7), -ENOSPC);
-    CHECK_EQ(weft__os_epoll_add(epoll, event, 1, 7), 0);
+    weft__os_fail(OS_POLL, 1, false);
+    CHECK_EQ(weft__os_poll_add(epoll, event, 1, 7), -ENOSPC);
+    CHECK_EQ(weft__os_poll_add(epoll, event, 1, 7), 0);
     weft__os_close(event);
     weft__os_close(epoll);
 }

@@ -1,5 +1,5 @@
 /*
- * handler.c: the handler of faults (os/linux/fault_signal.c): which signals are faults, what another handler above it may
+ * handler.c: the handler of faults (os/linux/fault.c): which signals are faults, what another handler above it may
  * do, what may fault while it is tried.
  */
 #include <pthread.h>
@@ -11,8 +11,9 @@
 #include "emulated.h"
 #include "faults.h"
 #include "kernel.h"
+#include "os/failure.h"
+#include "os/fault.h"
 #include "os/os.h"
-#include "os/os_fault.h"
 #include <weft/weft.h>
 
 #if !WEFT_TSAN && !WEFT_ASAN

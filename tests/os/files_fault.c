@@ -1,5 +1,5 @@
 /*
- * kernel_files.c: the seam for files, pipes, processes and the ring (os/os_io.h), where the kernel itself
+ * kernel_files.c: the seam for files, pipes, processes and the ring (os/os.h), where the kernel itself
  * refuses, or a signal comes: interrupted calls begin again, an error is passed on as it is, errno stays.
  */
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <sys/uio.h>
 
 #include "kernel.h"
+#include "os/failure.h"
 #include "os/os.h"
-#include "os/os_io.h"
 
 FAKE(ssize_t, read, (int fd, void *data, size_t size), (fd, data, size))
 FAKE(ssize_t, write, (int fd, const void *data, size_t size), (fd, data, size))

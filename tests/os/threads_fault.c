@@ -19,6 +19,7 @@
 
 #include "base/compiler.h"
 #include "kernel.h"
+#include "os/failure.h"
 #include "os/os.h"
 
 FAKE(ssize_t, read, (int fd, void *data, size_t size), (fd, data, size))
@@ -308,32 +309,32 @@ static void polling_that_is_refused_or_interrupted(void)
 {
     struct weft__os_event events[4];
     KERNEL_SAYS(epoll_create1, ENFILE, 1);
-    CHECK_EQ(KEPT(weft__os_epoll_create()), -ENFILE);
+    CHECK_EQ(KEPT(weft__os_poll_open()), -ENFILE);
     KERNEL_SAYS(eventfd, ENFILE, 1);
     CHECK_EQ(KEPT(weft__os_eventfd()), -ENFILE);
 
-    int epoll = weft__os_epoll_create(), event = weft__os_eventfd();
-    CHECK_EQ(weft__os_epoll_add(epoll, event, OS_READABLE, 7), 0);
-    CHECK_EQ(KEPT(weft__os_epoll_add(epoll, event, OS_READABLE, 7)), -EEXIST);
-    CHECK_EQ(KEPT(weft__os_epoll_wait(epoll, events, 4, false)), 0);
+    int epoll = weft__os_poll_open(), event = weft__os_eventfd();
+    CHECK_EQ(weft__os_poll_add(epoll, event, OS_READABLE, 7), 0);
+    CHECK_EQ(KEPT(weft__os_poll_add(epoll, event, OS_READABLE, 7)), -EEXIST);
+    CHECK_EQ(KEPT(weft__os_poll_wait(epoll, events, 4, false)), 0);
 
     KERNEL_SAYS(write, EINTR, 2);
     weft__os_eventfd_signal(event);
     KERNEL_SAID(write);
-    CHECK_EQ(weft__os_epoll_wait(epoll, events, 4, true), 1);
+    CHECK_EQ(weft__os_poll_wait(epoll, events, 4, true), 1);
     CHECK(events[0].tag == 7 && events[0].events == OS_READABLE);
     KERNEL_SAYS(write, EAGAIN, 1); /* it is as full as it can be: it wakes all the same */
     weft__os_eventfd_signal(event);
     KERNEL_SAYS(epoll_wait, EINTR, 1); /* whoever waits looks again by itself */
-    CHECK_EQ(KEPT(weft__os_epoll_wait(epoll, events, 4, true)), 0);
+    CHECK_EQ(KEPT(weft__os_poll_wait(epoll, events, 4, true)), 0);
     KERNEL_SAYS(epoll_wait, EBADF, 1);
-    CHECK_EQ(KEPT(weft__os_epoll_wait(epoll, events, 4, true)), -EBADF);
+    CHECK_EQ(KEPT(weft__os_poll_wait(epoll, events, 4, true)), -EBADF);
 
     KERNEL_SAYS(poll, EINTR, 2);
-    CHECK_EQ(KEPT(weft__os_poll_now(event, OS_READABLE)), OS_READABLE);
+    CHECK_EQ(KEPT(weft__os_fd_events(event, OS_READABLE)), OS_READABLE);
     KERNEL_SAID(poll);
     KERNEL_SAYS(poll, ENOMEM, 1);
-    CHECK_EQ(KEPT(weft__os_poll_now(event, OS_READABLE)), -ENOMEM);
+    CHECK_EQ(KEPT(weft__os_fd_events(event, OS_READABLE)), -ENOMEM);
 
     KERNEL_SAYS(read, EINTR, 2);
     weft__os_counter_drain(event);

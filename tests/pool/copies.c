@@ -5,6 +5,7 @@
 #include "figures.h"
 #include "grouped.h"
 #include "isolates.h"
+#include "os/failure.h"
 #include "os/os.h"
 
 enum { TASKS = 60, PATTERN = 0x5a };

@@ -2,6 +2,7 @@
  * heir.c: the fiber that goes on in the place of one that crashed is made beforehand, and may lack memory.
  */
 #include "everywhere.h"
+#include "os/failure.h"
 #include "sched/core/sched.h"
 
 /* An heir is a record and what is extra; one of them is missing. */

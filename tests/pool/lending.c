@@ -5,6 +5,7 @@
 #include <weft/weft.h>
 
 #include "figures.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 

@@ -5,6 +5,7 @@
 #include <weft/task.h>
 
 #include "figures.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include "pool/queue.h"
 #include "seeds.h"

@@ -10,7 +10,8 @@
 
 #include "base/atomic.h"
 #include "failing.h"
-#include "os/os_io.h"
+#include "os/failure.h"
+#include "os/os.h"
 #include "sched/core/sched.h"
 #include "sched/poll/descriptor.h"
 

@@ -9,6 +9,7 @@
 
 #include "emulated.h"
 #include "everywhere.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include "sched/fiber/compact.h"
 #include "seeds.h"

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <weft/runtime.h>
 
+#include "os/failure.h"
 #include "sched/core/sched.h"
 #include "test.h"
 

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "base/atomic.h"
+#include "os/failure.h"
 #include "sched/core/sched.h"
 #include "test.h"
 #include <weft/weft.h>

@@ -15,6 +15,7 @@
 #include "elsewhere.h"
 #include "emulated.h"
 #include "faults.h"
+#include "os/failure.h"
 #include "sched/core/sched.h"
 #include "sched/core/switch.h"
 #include "test.h"

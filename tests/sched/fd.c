@@ -10,6 +10,7 @@
 #include "bodies.h"
 #include "emulated.h"
 #include "everywhere.h"
+#include "os/failure.h"
 #include "sched/core/sched.h"
 #include "sched/poll/descriptor.h"
 #include "seeds.h"
@@ -512,9 +513,9 @@ static void what_fails(void *unused)
 {
     (void)unused;
     struct channel channel = open_pipe();
-    weft__os_fail(OS_EPOLL, 1, false);
+    weft__os_fail(OS_POLL, 1, false);
     CHECK_EQ(weft_fd_wait(channel.write, WEFT_WRITABLE, WEFT_NEVER), -ENOSPC);
-    weft__os_fail(OS_EPOLL, 0, false);
+    weft__os_fail(OS_POLL, 0, false);
     CHECK_EQ(weft_fd_wait(channel.write, WEFT_WRITABLE, WEFT_NEVER), WEFT_WRITABLE);
     int far =
         fcntl(channel.write, F_DUPFD, 5000); /* in a part of the table that is not there yet */

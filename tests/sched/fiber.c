@@ -3,6 +3,7 @@
  */
 #include "base/compiler.h"
 #include "everywhere.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 

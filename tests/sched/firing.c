@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 
+#include "os/failure.h"
 #include "sched/core/sched.h"
 #include "seeds.h"
 #include <weft/weft.h>

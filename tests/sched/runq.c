@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <weft/weft.h>
 
+#include "os/failure.h"
 #include "sched/core/sched.h"
 #include "seeds.h"
 

@@ -6,6 +6,7 @@
 #include <weft/weft.h>
 
 #include "base/atomic.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include "test.h"
 

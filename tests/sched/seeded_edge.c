@@ -7,6 +7,7 @@
 #include <weft/weft.h>
 
 #include "base/atomic.h"
+#include "os/failure.h"
 #include "sched/core/sched.h"
 #include "test.h"
 

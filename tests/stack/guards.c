@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "dying.h"
 #include "emulated.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include "stack/stack.h"
 

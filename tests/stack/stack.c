@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include "os/failure.h"
 #include "os/os.h"
 #include "test.h"
 

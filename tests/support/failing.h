@@ -1,6 +1,6 @@
 /*
  * failing.h: runs something with the first, the second, the third ... allocation, mapping, thread and so on
- * failing (each kind that os/os.h names): once, or from then on.
+ * failing (each kind that os/failure.h names): once, or from then on.
  *
  *     static void attempt(void)
  *     {
@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "os/failure.h"
 #include "os/os.h"
 #include "test.h"
 #include <weft/weft.h>
@@ -24,7 +25,7 @@
 static const char *const failing_names[] = {
     [OS_ALLOC] = "alloc",       [OS_MAP] = "map",       [OS_GUARD] = "guard",
     [OS_DECOMMIT] = "decommit", [OS_THREAD] = "thread", [OS_REGISTER] = "register",
-    [OS_BARRIER] = "barrier",   [OS_EPOLL] = "epoll",   [OS_EVENTFD] = "eventfd",
+    [OS_BARRIER] = "barrier",   [OS_POLL] = "poll",     [OS_EVENTFD] = "eventfd",
     [OS_SOCKET] = "socket",     [OS_ACCEPT] = "accept", [OS_READ] = "read",
     [OS_WRITE] = "write",       [OS_RING] = "ring",     [OS_FILE] = "file",
     [OS_PIPE] = "pipe",         [OS_SPAWN] = "spawn",   [OS_RESOLVE] = "resolve",

@@ -7,6 +7,7 @@
 #ifndef WEFT_TEST_LACKING_H
 #define WEFT_TEST_LACKING_H
 
+#include "os/failure.h"
 #include "os/os.h"
 #include "pool/figures.h"
 #include "pool/tasks.h"

@@ -5,6 +5,7 @@
 #include "lines.h"
 
 #include "base/prng.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 

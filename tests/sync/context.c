@@ -8,6 +8,7 @@
 #include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 

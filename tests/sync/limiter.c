@@ -6,6 +6,7 @@
 #include "bodies.h"
 #include "compact.h"
 #include "everywhere.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 

@@ -9,6 +9,7 @@
 
 #include "bodies.h"
 #include "everywhere.h"
+#include "os/failure.h"
 #include "os/os.h"
 #include "pool/shard.h"
 #include "sched/core/sched.h"

@@ -4,6 +4,7 @@
 #include "bodies.h"
 #include "everywhere.h"
 
+#include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 

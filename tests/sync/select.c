@@ -4,6 +4,7 @@
 #include "everywhere.h"
 #include "lines.h"
 
+#include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <weft/weft.h>
 
+#include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 #include "test.h"

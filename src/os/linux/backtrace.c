@@ -1,6 +1,7 @@
 /*
- * backtrace.c: call chains, what a code address is called, and whose it is.
+ * backtrace.c: call chains, what a code address is called, and whose it is: os/backtrace.h.
  */
+#include "os/backtrace.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -11,11 +12,12 @@
 
 enum { FRAMES_MOST = 48 };
 
-/* Given by the linker: what own_code.h has put there. Each is a distance from its own place. */
+/* The bounds of the section that base/own_code.h fills, defined by the linker. Each element is the
+ * distance from its own address to the address that it means. */
 extern const int32_t __start_weft_ranges[] __attribute__((visibility("hidden"), weak));
 extern const int32_t __stop_weft_ranges[] __attribute__((visibility("hidden"), weak));
 
-static uintptr_t place(const int32_t *distance)
+static uintptr_t address_of(const int32_t *distance)
 {
     return (uintptr_t)distance + (uintptr_t)(intptr_t)*distance;
 }
@@ -23,7 +25,7 @@ static uintptr_t place(const int32_t *distance)
 bool weft__os_own_code(const void *address)
 {
     for (const int32_t *range = __start_weft_ranges; range < __stop_weft_ranges; range += 2)
-        if ((uintptr_t)address >= place(range) && (uintptr_t)address < place(range + 1))
+        if ((uintptr_t)address >= address_of(range) && (uintptr_t)address < address_of(range + 1))
             return true;
     return false;
 }
@@ -67,6 +69,6 @@ size_t weft__os_address_text(const void *address, char *text, size_t size)
     else
         length = snprintf(text, size, "%s(+0x%zx)[%p]", found.dli_fname,
                           (size_t)((const char *)address - (const char *)found.dli_fbase), address);
-    must(length > 0); /* the format is right, and no text is that long */
+    must(length > 0); /* the formats are valid, and no text is longer than an int can say */
     return (size_t)length < size ? (size_t)length : size - 1;
 }

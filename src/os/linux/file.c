@@ -1,6 +1,7 @@
 /*
- * file.c: files and plain descriptors.
+ * file.c: files, pipes and plain descriptors: os/file.h.
  */
+#include "os/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,14 +11,12 @@
 #include <unistd.h>
 
 #include "os/linux/seam.h"
-#include "os/os_io.h"
 
-/* Linux 4.14; older headers do not name it. */
-#ifndef RWF_NOWAIT
+#ifndef RWF_NOWAIT /* Linux 4.14; older headers lack the name */
 #define RWF_NOWAIT 8
 #endif
 
-#ifndef __GLIBC__ /* musl has them from 1.2.5 on only */
+#ifndef __GLIBC__ /* musl lacks them before 1.2.5 */
 #define preadv2(fd, list, count, offset, flags) \
     syscall(SYS_preadv2, fd, list, (long)(count), (long)(offset), 0L, (long)(flags))
 #define pwritev2(fd, list, count, offset, flags) \
@@ -144,7 +143,43 @@ int weft__os_file_close(int fd)
     if (close(fd) == 0)
         return weft__failure_due(OS_FILE) ? -EIO : 0;
     int error = weft__os_error();
-    return error == -EINTR ? 0 : error; /* Linux has closed it */
+    return error == -EINTR ? 0 : error; /* Linux closes the descriptor all the same */
+}
+
+ssize_t weft__os_read_file(const char *path, char *text, size_t size)
+{
+    KEEP_ERRNO;
+    if (weft__failure_due(OS_FILE))
+        return -EMFILE;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return weft__os_error();
+    size_t used = 0;
+    while (used + 1 < size) {
+        ssize_t got = read(fd, text + used, size - 1 - used);
+        if (got < 0 && weft__os_error() == -EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        used += (size_t)got;
+    }
+    close(fd);
+    text[used] = '\0';
+    return (ssize_t)used;
+}
+
+void weft__os_write_stderr(const char *text, size_t size)
+{
+    KEEP_ERRNO;
+    while (size > 0) {
+        ssize_t written = write(STDERR_FILENO, text, size);
+        if (written < 0 && weft__os_error() == -EINTR)
+            continue;
+        if (written <= 0)
+            return;
+        text += written;
+        size -= (size_t)written;
+    }
 }
 
 int weft__os_pipe(int ends[2])
@@ -201,7 +236,7 @@ ssize_t weft__os_fd_write(int fd, const void *memory, size_t size)
 {
     KEEP_ERRNO;
     if (weft__failure_due(OS_WRITE))
-        return -ENOMEM; /* a pipe needs pages */
+        return -ENOMEM; /* for the pages of a pipe */
     for (;;) {
         ssize_t put = write(fd, memory, size);
         if (put >= 0)

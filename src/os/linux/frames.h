@@ -1,9 +1,11 @@
 /*
- * frames.h: backtrace() and its output, where libc has none (musl): by libgcc's unwinder and dladdr.
+ * frames.h: backtrace() and backtrace_symbols_fd() where libc has none (musl), by libgcc's unwinder
+ * and dladdr.
  *
- * On glibc its own functions serve. They skip their own frame; those here do as well.
+ * With glibc these are its own. Like those, the ones here leave their own frame out.
  */
-#pragma once
+#ifndef WEFT_OS_LINUX_FRAMES_H
+#define WEFT_OS_LINUX_FRAMES_H
 
 #include <features.h>
 
@@ -57,4 +59,6 @@ static inline void backtrace_symbols_fd(void *const *frames, int count, int fd)
                     (size_t)((char *)frames[i] - (char *)found.dli_fbase), frames[i]);
     }
 }
+#endif
+
 #endif

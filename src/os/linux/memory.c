@@ -1,6 +1,8 @@
 /*
- * memory.c: the heap and mappings.
+ * memory.c: the heap, mappings, guard pages: os/memory.h.
  */
+#include "os/memory.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -9,19 +11,19 @@
 #include <unistd.h>
 
 #include "os/linux/seam.h"
+#include "os/poll.h"
 
-/* Linux 6.13; older headers do not name it. */
-#ifndef MADV_GUARD_INSTALL
+/* Names that older headers lack. */
+#ifndef MADV_GUARD_INSTALL /* Linux 6.13 */
 #define MADV_GUARD_INSTALL 102
 #endif
-#ifndef MADV_POPULATE_WRITE /* 5.14 */
+#ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440
 #endif
-/* Newer than that: the caller's own, without a descriptor. */
-#ifndef PIDFD_SELF
+#ifndef PIDFD_SELF /* the calling process, without a descriptor */
 #define PIDFD_SELF (-10000)
 #endif
 
@@ -137,7 +139,7 @@ bool weft__os_readable(const void *memory)
     int fd = weft__os_eventfd();
     if (fd < 0)
         return true;
-    /* The kernel reads eight bytes, and says EFAULT where we would get a signal. */
+    /* The kernel reads the bytes, and returns EFAULT where this code would get a signal. */
     bool readable = write(fd, memory, sizeof(uint64_t)) >= 0 || weft__os_error() != -EFAULT;
     close(fd);
     return readable;
@@ -163,18 +165,17 @@ void weft__os_populate(void *memory, size_t size)
 {
     KEEP_ERRNO;
     size_t before = (uintptr_t)memory % weft__os_page_size();
-    (void)madvise((char *)memory - before, before + size,
-                  MADV_POPULATE_WRITE); /* if not, a touch does it */
+    (void)madvise((char *)memory - before, before + size, MADV_POPULATE_WRITE);
 }
 
 void weft__os_huge_pages(void *memory, size_t size)
 {
     KEEP_ERRNO;
-    (void)madvise(memory, size, MADV_HUGEPAGE); /* the same */
+    (void)madvise(memory, size, MADV_HUGEPAGE); /* a kernel without huge pages refuses */
 }
 
 void weft__os_no_huge_pages(void *memory, size_t size)
 {
     KEEP_ERRNO;
-    (void)madvise(memory, size, MADV_NOHUGEPAGE); /* a kernel without huge pages refuses: fine */
+    (void)madvise(memory, size, MADV_NOHUGEPAGE); /* a kernel without huge pages refuses */
 }

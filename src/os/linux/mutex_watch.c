@@ -1,12 +1,14 @@
 /*
- * mutex_watch.c: debug builds: pthread mutexes that the program locks and unlocks are counted.
+ * mutex_watch.c: which pthread mutexes the program locks (debug builds): os/mutex_watch.h.
  *
- * The functions of libc are replaced by ones of the same name that call them (found by dlsym) and tell what they
- * did. In a program that is linked with the static library these come first, for the program and for every shared
- * library that it loads; libc's own locks do not come this way, and weft uses none. The shared library does not
- * export them: what the program locks is not counted there. Sanitizers replace the same functions, so there it
- * is left to them. A wait for a condition unlocks and locks again by itself, which changes nothing.
+ * Functions of the same names as libc's call libc's (found by dlsym) and report what these did. In
+ * a program that links the static library they come before libc's, for the program and for every
+ * shared library that it loads. libc's own locks do not come this way, and weft uses no pthread
+ * mutex. The shared library does not export them, so what the program locks is not seen there.
+ * Sanitizers replace the same functions, so with a sanitizer nothing is seen. A wait for a
+ * condition variable unlocks and locks inside libc, which changes nothing in the end.
  */
+#include "os/mutex_watch.h"
 #include "base/compiler.h"
 
 #if defined(WEFT_DEBUG) && !WEFT_ASAN && !WEFT_TSAN
@@ -23,11 +25,11 @@ static atomic_ptr listener;
 
 void weft__os_mutex_listen(void (*function)(void *mutex, int change, void *site))
 {
-    atomic_ptr_store_release(&listener, (void *)(uintptr_t)function); /* pairs with tell */
+    atomic_ptr_store_release(&listener, (void *)(uintptr_t)function); /* pairs with report */
 }
 
-/* In a program that is wholly static there is no next one to be found by name; but libc has other names for
- * them. */
+/* In a static program dlsym finds no next function of the name; but libc has other names for its
+ * own. */
 extern int __pthread_mutex_lock(pthread_mutex_t *) __attribute__((weak));
 extern int __pthread_mutex_trylock(pthread_mutex_t *) __attribute__((weak));
 extern int __pthread_mutex_timedlock(pthread_mutex_t *, const struct timespec *)
@@ -47,7 +49,7 @@ static void *next(atomic_ptr *known, const char *name, void *other)
     return function;
 }
 
-static int tell(int error, pthread_mutex_t *mutex, int change, void *site)
+static int report(int error, pthread_mutex_t *mutex, int change, void *site)
 {
     void *function = atomic_ptr_load_acquire(&listener);
     if (function != NULL && (error == 0 || error == EOWNERDEAD))
@@ -62,7 +64,7 @@ __attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t *m
     static atomic_ptr known;
     int (*lock)(pthread_mutex_t *) = (int (*)(pthread_mutex_t *))(uintptr_t)next(
         &known, "pthread_mutex_lock", (void *)(uintptr_t)__pthread_mutex_lock);
-    return tell(lock(mutex), mutex, 1, SITE);
+    return report(lock(mutex), mutex, 1, SITE);
 }
 
 __attribute__((visibility("default"))) int pthread_mutex_trylock(pthread_mutex_t *mutex)
@@ -70,7 +72,7 @@ __attribute__((visibility("default"))) int pthread_mutex_trylock(pthread_mutex_t
     static atomic_ptr known;
     int (*lock)(pthread_mutex_t *) = (int (*)(pthread_mutex_t *))(uintptr_t)next(
         &known, "pthread_mutex_trylock", (void *)(uintptr_t)__pthread_mutex_trylock);
-    return tell(lock(mutex), mutex, 1, SITE);
+    return report(lock(mutex), mutex, 1, SITE);
 }
 
 __attribute__((visibility("default"))) int pthread_mutex_timedlock(pthread_mutex_t *mutex,
@@ -80,7 +82,7 @@ __attribute__((visibility("default"))) int pthread_mutex_timedlock(pthread_mutex
     int (*lock)(pthread_mutex_t *, const struct timespec *) =
         (int (*)(pthread_mutex_t *, const struct timespec *))(uintptr_t)next(
             &known, "pthread_mutex_timedlock", (void *)(uintptr_t)__pthread_mutex_timedlock);
-    return tell(lock(mutex, until), mutex, 1, SITE);
+    return report(lock(mutex, until), mutex, 1, SITE);
 }
 
 __attribute__((visibility("default"))) int pthread_mutex_unlock(pthread_mutex_t *mutex)
@@ -88,12 +90,10 @@ __attribute__((visibility("default"))) int pthread_mutex_unlock(pthread_mutex_t 
     static atomic_ptr known;
     int (*unlock)(pthread_mutex_t *) = (int (*)(pthread_mutex_t *))(uintptr_t)next(
         &known, "pthread_mutex_unlock", (void *)(uintptr_t)__pthread_mutex_unlock);
-    return tell(unlock(mutex), mutex, -1, SITE);
+    return report(unlock(mutex), mutex, -1, SITE);
 }
 
 #else
-
-#include "os/os.h"
 
 void weft__os_mutex_listen(void (*function)(void *mutex, int change, void *site))
 {

@@ -1,17 +1,18 @@
 /*
- * resolve.c: getaddrinfo, or for tests another function in its place.
+ * resolve.c: names by getaddrinfo, or by a function of a test: os/resolve.h.
  */
+#include "os/resolve.h"
 #include <errno.h>
 #include <netdb.h>
 
 #include "os/linux/seam.h"
-#include "os/os_io.h"
 
-static atomic_ptr other; /* weft__os_lookup */
+static atomic_ptr other; /* weft__os_lookup; NULL: getaddrinfo */
 
 void weft__os_getaddrinfo_by(weft__os_lookup *lookup)
 {
-    atomic_ptr_store_release(&other, (void *)(uintptr_t)lookup); /* pairs with the call */
+    atomic_ptr_store_release(&other,
+                             (void *)(uintptr_t)lookup); /* pairs with weft__os_getaddrinfo */
 }
 
 int weft__os_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,

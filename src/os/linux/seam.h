@@ -1,48 +1,16 @@
 /*
- * seam.h: what the files of the seam (sys_*.c) share: fault injection, and leaving errno alone.
+ * seam.h: what the implementation on Linux shares: leaving errno alone, exact waits, signal masks.
  */
 #ifndef WEFT_OS_LINUX_SEAM_H
 #define WEFT_OS_LINUX_SEAM_H
 
-#include "os/os.h"
+#include <signal.h>
+#include <time.h>
 
-/* A test has asked for failures or for counts. Read by every call, and written only by tests. */
-extern atomic_u32 weft__watched;
+#include "os/failure.h"
+#include "os/thread.h"
 
-static inline bool weft__is_watched(void)
-{
-    return __builtin_expect(atomic_u32_load_relaxed(&weft__watched), 0);
-}
-
-/* Counts one call of that kind; true if it must fail. */
-bool weft__failure_count(enum weft__os_call call);
-static inline bool weft__failure_due(enum weft__os_call call)
-{
-    return weft__is_watched() && weft__failure_count(call);
-}
-
-/* One more of these is held, or one less. */
-void weft__live_change(enum weft__os_live what, int64_t change);
-static inline void weft__live(enum weft__os_live what, int64_t change)
-{
-    if (weft__is_watched())
-        weft__live_change(what, change);
-}
-
-/* Around a wait that has a time: the kernel lets it end later by the thread's timer slack, 50 us by default. That is
- * not set once for a thread of weft's own, since whatever runs on it, a fiber's code, would have it too, and so would
- * the threads and processes that this starts. */
-long weft__os_exact_begin(void);
-void weft__os_exact_end(long slack);
-
-/* For what saves the counters of coverage builds: it cannot count itself. */
-#ifdef WEFT_COVERAGE
-#define UNCOUNTED __attribute__((no_profile_instrument_function))
-#else
-#define UNCOUNTED
-#endif
-
-/* errno belongs to the user's calls: a function that begins with KEEP_ERRNO leaves it as it was. */
+/* A function that begins with KEEP_ERRNO leaves errno as it was: it is the program's. */
 struct kept_errno {
     int *address;
     int value;
@@ -54,12 +22,36 @@ static inline struct kept_errno errno_keep(void)
     return (struct kept_errno){address, *address};
 }
 
-static inline void errno_give_back(struct kept_errno *kept)
+static inline void errno_restore(struct kept_errno *kept)
 {
     *kept->address = kept->value;
 }
 
 #define KEEP_ERRNO \
-    __attribute__((cleanup(errno_give_back), unused)) struct kept_errno kept_errno = errno_keep()
+    __attribute__((cleanup(errno_restore), unused)) struct kept_errno kept_errno = errno_keep()
+
+/* Around a wait with a deadline. The kernel may end such a wait late, by the timer slack of the
+ * thread: 50 us by default. `begin` makes the slack 1 ns and returns what it was, `end` sets that
+ * again.
+ *
+ * Rejected: setting it once for each thread of weft's. The fibers that run there would have it too,
+ * and so would the threads and processes that these start. */
+long weft__os_exact_begin(void);
+void weft__os_exact_end(long slack);
+
+static inline struct timespec to_timespec(int64_t time)
+{
+    return (struct timespec){.tv_sec = time / 1000000000, .tv_nsec = time % 1000000000};
+}
+
+/* The mask that weft__os_threads_inherit has noted. */
+const sigset_t *weft__os_machine_mask(void);
+
+/* For the functions that write the counters of coverage builds, which cannot count themselves. */
+#ifdef WEFT_COVERAGE
+#define UNCOUNTED __attribute__((no_profile_instrument_function))
+#else
+#define UNCOUNTED
+#endif
 
 #endif

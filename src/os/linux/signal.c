@@ -1,18 +1,19 @@
 /*
- * signal.c: catching signals, and letting go of them.
+ * signal.c: catching signals, and restoring what was there: os/signal.h.
  */
+#include "os/signal.h"
 #include <errno.h>
 #include <signal.h>
-#include <unistd.h>
+#include <stddef.h>
 
 #include "os/linux/seam.h"
-#include "os/os_io.h"
 
-static struct sigaction before[OS_SIGNALS_MOST]; /* of those that are caught */
+static struct sigaction before[OS_SIGNALS_MOST]; /* of each caught signal */
 
 bool weft__os_signal_allowed(int signal)
 {
-    /* A fault of the code that runs cannot wait for a fiber: the handler would return into it. */
+    /* A fault of the running code cannot wait for a fiber: the handler would return into the
+     * fault. */
     static const int never[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     if (signal <= 0 || signal >= OS_SIGNALS_MOST || (signal >= 32 && signal < SIGRTMIN))
         return false;
@@ -43,5 +44,5 @@ void weft__os_signal_as_before(int signal)
 {
     KEEP_ERRNO;
     sigaction(signal, &before[signal], NULL);
-    raise(signal); /* comes when the handler has returned */
+    raise(signal); /* delivered after the handler has returned */
 }

@@ -1,9 +1,7 @@
 /*
- * socket.c: sockets.
- *
- * All are non-blocking and close-on-exec. A signal is no result: calls begin again after EINTR. None
- * raises SIGPIPE.
+ * socket.c: sockets: os/socket.h.
  */
+#include "os/socket.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -60,10 +58,11 @@ int weft__os_connect(int fd, const void *address, size_t size)
 {
     KEEP_ERRNO;
     if (weft__failure_due(OS_SOCKET))
-        return -EADDRNOTAVAIL; /* no port is left to come from */
+        return -EADDRNOTAVAIL; /* no local port is left */
     if (connect(fd, address, (socklen_t)size) == 0)
         return 0;
-    return weft__os_error() == -EINTR ? -EINPROGRESS : weft__os_error(); /* it goes on */
+    /* A signal does not end the attempt: it goes on in the kernel. */
+    return weft__os_error() == -EINTR ? -EINPROGRESS : weft__os_error();
 }
 
 int weft__os_connected(int fd)
@@ -187,8 +186,9 @@ ssize_t weft__os_send_pieces(int fd, const struct iovec *pieces, size_t count, c
     return sent >= 0 ? sent : weft__os_error();
 }
 
-/* sendfile has no flag against SIGPIPE: the signal is blocked for the thread meanwhile, and taken away
- * if this call has raised it, which it may have done after a part was sent, too. */
+/* sendfile has no flag against SIGPIPE. So the signal is blocked for the thread during the call,
+ * and taken off the pending ones if this call raised it: it may do that also after a part was
+ * sent. */
 ssize_t weft__os_sendfile(int fd, int file, int64_t offset, size_t size)
 {
     KEEP_ERRNO;

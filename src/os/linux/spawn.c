@@ -1,10 +1,11 @@
 /*
- * spawn.c: child processes.
+ * spawn.c: child processes: os/spawn.h.
  *
- * posix_spawn, not fork: it copies no page tables, runs no handlers of fork (ours take locks), and blocks
- * all signals until the child has its own dispositions. It returns when the program runs, or says why it
- * does not.
+ * By posix_spawn, not fork: it copies no page tables, runs no fork handlers (weft's take locks),
+ * and blocks all signals until the child has its own actions. It returns when the program runs, or
+ * why it does not.
  */
+#include "os/spawn.h"
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -15,7 +16,6 @@
 #include <unistd.h>
 
 #include "os/linux/seam.h"
-#include "os/os_io.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -27,8 +27,9 @@
 #define GLIBC_FROM(major, minor) 0
 #endif
 
-/* In the child, closes all descriptors from 3 on. Older glibc and musl have no call for that: there, those that are open
- * now are closed. One that another thread opens meanwhile, and that is not closed on exec, is inherited. */
+/* In the child, closes all descriptors from 3 on. Where libc has no call for that (musl, glibc
+ * before 2.34), closes those that are open now: one that another thread opens meanwhile without
+ * close-on-exec is inherited. */
 static int add_close_rest(posix_spawn_file_actions_t *actions)
 {
 #if GLIBC_FROM(2, 34)
@@ -68,7 +69,7 @@ static int set_attributes(posix_spawnattr_t *attributes, const struct weft__os_s
     sigemptyset(&none);
     short flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
     if (how->new_group)
-        flags |= POSIX_SPAWN_SETPGROUP; /* of its own: group 0 */
+        flags |= POSIX_SPAWN_SETPGROUP; /* to 0, the default: a group of its own */
     posix_spawnattr_setsigdefault(attributes, &all);
     posix_spawnattr_setsigmask(attributes, &none);
     return posix_spawnattr_setflags(attributes, flags);
@@ -107,7 +108,7 @@ int weft__os_pidfd_open(pid_t pid)
     KEEP_ERRNO;
     if (weft__failure_due(OS_PIPE))
         return -EMFILE;
-    long fd = syscall(SYS_pidfd_open, pid, 0); /* closed on exec by itself */
+    long fd = syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */
     return fd >= 0 ? (int)fd : weft__os_error();
 }
 
@@ -131,11 +132,6 @@ int weft__os_process_reap(pid_t pid, int *status)
         ended = waitpid(pid, status, WNOHANG);
     while (ended < 0 && weft__os_error() == -EINTR);
     return ended < 0 ? weft__os_error() : ended == pid;
-}
-
-pid_t weft__os_getpid(void)
-{
-    return getpid();
 }
 
 int weft__os_kill(pid_t pid, int signal)

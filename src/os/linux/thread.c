@@ -1,90 +1,22 @@
 /*
- * thread.c: the clock, futexes, threads, fork, membarrier.
+ * thread.c: threads, their ends, forks, membarrier: os/thread.h.
  */
+#include "os/thread.h"
+
+#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "os/linux/seam.h"
-#include "os/os_fault.h"
-
-static struct timespec to_timespec(int64_t time)
-{
-    return (struct timespec){.tv_sec = time / 1000000000, .tv_nsec = time % 1000000000};
-}
-
-int64_t weft__os_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-int64_t weft__os_now_coarse(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-long weft__os_exact_begin(void)
-{
-    long slack = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
-    if (slack > 1)
-        prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-    return slack;
-}
-
-void weft__os_exact_end(long slack)
-{
-    if (slack > 1) /* 0 would set the default */
-        prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0UL, 0UL, 0UL);
-}
-
-void weft__os_sleep_until(int64_t deadline)
-{
-    KEEP_ERRNO;
-    struct timespec until = to_timespec(deadline < 0 ? 0 : deadline);
-    long slack = weft__os_exact_begin();
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-        continue;
-    weft__os_exact_end(slack);
-}
-
-void weft__os_yield(void)
-{
-    KEEP_ERRNO;
-    sched_yield();
-}
-
-int weft__os_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline)
-{
-    KEEP_ERRNO;
-    bool timed = deadline != INT64_MAX;
-    struct timespec until = to_timespec(deadline < 0 ? 0 : deadline);
-    long slack = timed ? weft__os_exact_begin() : 0;
-    /* FUTEX_WAIT_BITSET takes an absolute time on the monotonic clock. */
-    long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
-                          timed ? &until : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
-    int error = result == 0 ? 0 : weft__os_error();
-    weft__os_exact_end(slack);
-    return error == -EINTR ? 0 : error;
-}
-
-void weft__os_futex_wake(atomic_u32 *word, int count)
-{
-    KEEP_ERRNO;
-    syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
-}
 
 static sigset_t machine_mask; /* written while no machine exists */
 
@@ -129,8 +61,8 @@ int weft__os_thread_start(weft__os_thread *thread, void *(*function)(void *), vo
     KEEP_ERRNO;
     if (weft__failure_due(OS_THREAD))
         return -EAGAIN;
-    /* The new thread begins with the mask of this one, which may be anyone's: all is blocked until it
-     * has set its own. */
+    /* The new thread inherits the mask of this one, which may be a thread of the program's: all
+     * signals are blocked until the new thread sets its own mask. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -154,12 +86,49 @@ bool weft__os_thread_join_within(weft__os_thread thread, int64_t patience)
         return pthread_detach((pthread_t)thread) == 0;
     if (patience <= 0)
         return pthread_tryjoin_np((pthread_t)thread, NULL) == 0;
-    /* By the clock on the wall, the only one that every libc has for this: a step of it makes the wait
+    /* The real-time clock is the only one that every libc has for this: a step of it makes the wait
      * shorter or longer. */
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct timespec until = to_timespec((int64_t)now.tv_sec * 1000000000 + now.tv_nsec + patience);
     return pthread_timedjoin_np((pthread_t)thread, NULL, &until) == 0;
+}
+
+void weft__os_yield(void)
+{
+    KEEP_ERRNO;
+    sched_yield();
+}
+
+uint32_t weft__os_thread_count(void)
+{
+    KEEP_ERRNO;
+    struct stat
+        tasks; /* a folder has a link from each folder in it, one for each thread, and two more */
+    return stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 2 ? (uint32_t)tasks.st_nlink - 2
+                                                                      : 0;
+}
+
+uint32_t weft__os_other_threads(int *ids, uint32_t room)
+{
+    KEEP_ERRNO;
+    DIR *tasks = opendir("/proc/self/task");
+    if (tasks == NULL)
+        return 0;
+    uint32_t count = 0;
+    for (struct dirent *entry; count < room && (entry = readdir(tasks)) != NULL;) {
+        int id = atoi(entry->d_name);
+        if (id > 0 && id != gettid())
+            ids[count++] = id;
+    }
+    closedir(tasks);
+    return count;
+}
+
+bool weft__os_thread_lives(int id)
+{
+    KEEP_ERRNO;
+    return syscall(SYS_tgkill, getpid(), id, 0) == 0; /* musl, and glibc before 2.30, lack tgkill */
 }
 
 noinline int *weft__os_errno_address(void)
@@ -182,8 +151,9 @@ void weft__os_thread_stack(const void **low, size_t *size)
     *low = lowest;
 }
 
-/* At thread exit. The value of the key is the argument; one function serves the process. */
-static atomic_u32 exit_key; /* the key, and one more; 0: there is none yet */
+/* Thread exit. A key of thread-specific data calls the function in its destructor; the value of the
+ * key is the argument. One function serves the process. */
+static atomic_u32 exit_key; /* the key + 1; 0: not made yet */
 static atomic_ptr exit_function;
 
 static void at_exit(void *arg)
@@ -192,8 +162,9 @@ static void at_exit(void *arg)
     function(arg);
 }
 
-/* If there is none to be had now, there may be one later. Of several who make one, one's is taken: no lock, since
- * a fork could leave it locked in the child. */
+/* Makes the key. A failure may be for now only, so the next call tries again. If several threads
+ * make one, the first to store its key wins and the others delete theirs: not a lock, which a fork
+ * could leave locked in the child. */
 static int make_exit_key(void)
 {
     pthread_key_t key;
@@ -232,7 +203,7 @@ int weft__os_membarrier_register(void)
 {
     KEEP_ERRNO;
     if (weft__failure_due(OS_REGISTER))
-        return -EPERM; /* as a filter says */
+        return -EPERM; /* as a seccomp filter does */
     long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
     if (offered < 0)
         return weft__os_error();
@@ -247,9 +218,9 @@ void weft__os_membarrier(void)
 {
     KEEP_ERRNO;
     if (weft__failure_due(OS_BARRIER))
-        sched_yield(); /* as below, for one moment */
+        sched_yield(); /* as if the first attempt below had failed */
     while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0) {
-        must(weft__os_error() == -ENOMEM); /* the kernel's own, for a moment */
+        must(weft__os_error() == -ENOMEM); /* the kernel lacks memory at this moment */
         sched_yield();
     }
 }

@@ -19,7 +19,7 @@
  */
 #include <errno.h>
 
-#include "os/os_fault.h"
+#include "os/fault.h"
 #include "os/text.h"
 #include "sched/core/sched.h"
 

@@ -12,7 +12,7 @@
  */
 #include "sched/check/state.h"
 
-#include "os/os_fault.h"
+#include "os/fault.h"
 #include "os/text.h"
 #include "sched/core/sched.h"
 #include "sched/poll/descriptor.h"

@@ -42,16 +42,16 @@ static int run(uint64_t seed, bool chaos, void (*function)(void *), void *arg, u
                           "weft: this was seed %llu of a test run (WEFT_TEST_SEED=%llu runs it "
                           "alone)\n",
                           (unsigned long long)seed, (unsigned long long)seed);
-    weft__os_last_words(words, (size_t)length);
+    weft__os_crash_output(words, (size_t)length);
     error = weft_go(function, arg);
     int stopped = weft_shutdown(WEFT_NEVER);
     must(stopped == 0);
     struct seeded_result result = weft__seeded_end();
     if (error == 0 && result.panics > 0) {
-        weft__os_last_words_now();
+        weft__os_crash_output_write();
         error = -EOWNERDEAD;
     }
-    weft__os_last_words(NULL, 0);
+    weft__os_crash_output(NULL, 0);
     *trace = result.trace;
     return error;
 }

@@ -45,7 +45,7 @@
  */
 #include "sched/fiber/crash.h"
 
-#include "os/os_fault.h"
+#include "os/fault.h"
 #include "sched/core/switch.h"
 
 static bool on_own_stack(const struct weft_fiber *fiber, const struct weft__os_fault *fault)

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "os/os_fault.h"
+#include "os/fault.h"
 #include "os/text.h"
 #include "sched/check/state.h"
 #include "sched/core/sched.h"
@@ -211,7 +211,7 @@ static enum weft__os_verdict on_fault(struct weft__os_fault *fault)
         report.info.depth = 1;
     }
     if (!weft__os_try(find_crash, &report) || report.crash == NULL)
-        weft__os_last_words_now();
+        weft__os_crash_output_write();
     write_report(&report);
     if (report.crash != NULL) {
         weft__crash_abandon(report.crash, &report.info, (struct machine *)thread, fault);

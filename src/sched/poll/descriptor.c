@@ -283,7 +283,7 @@ static void make_ready(struct ready *ready)
 /* A wait that did not get what it wants; as a last resort it looks itself. */
 static int look(int fd, uint32_t events, int error)
 {
-    int found = weft__os_poll_now(fd, events);
+    int found = weft__os_fd_events(fd, events);
     return found != 0 ? found : error;
 }
 
@@ -355,7 +355,7 @@ static int wait_as_guest(int fd, struct descriptor *descriptor, struct fd_wait *
     for (;;) {
         uint32_t seen[2];
         see(descriptor, seen);
-        int result = weft__os_poll_now(fd, wait->events);
+        int result = weft__os_fd_events(fd, wait->events);
         if (result != 0)
             return result;
         result = wait_owned(fd, descriptor, wait, seen, deadline);

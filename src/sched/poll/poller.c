@@ -48,7 +48,7 @@ atomic_u32 weft__poller_used;
 static bool pwait2_works(bool allowed)
 {
     struct weft__os_event events[1];
-    return allowed && weft__os_epoll_wait_exact(poller.epoll, events, 1, 0) >= 0;
+    return allowed && weft__os_poll_wait_exact(poller.epoll, events, 1, 0) >= 0;
 }
 
 static int add_timer(void)
@@ -56,7 +56,7 @@ static int add_timer(void)
     poller.timer = weft__os_timerfd();
     if (poller.timer < 0)
         return poller.timer;
-    return weft__os_epoll_add(poller.epoll, poller.timer, OS_READABLE, TAG_TIMER);
+    return weft__os_poll_add(poller.epoll, poller.timer, OS_READABLE, TAG_TIMER);
 }
 
 static void close_fd(int *fd)
@@ -71,12 +71,12 @@ int weft__poller_start(bool allow_pwait2)
     int error = 0;
     atomic_u32_store_relaxed(&poller.signaled, 0);
     atomic_u32_store_relaxed(&weft__poller_used, 0);
-    poller.epoll = weft__os_epoll_create();
+    poller.epoll = weft__os_poll_open();
     poller.event = weft__os_eventfd();
     if (poller.epoll < 0 || poller.event < 0)
         error = poller.epoll < 0 ? poller.epoll : poller.event;
     else
-        error = weft__os_epoll_add(poller.epoll, poller.event, OS_READABLE, TAG_WAKE);
+        error = weft__os_poll_add(poller.epoll, poller.event, OS_READABLE, TAG_WAKE);
     if (error == 0 && !pwait2_works(allow_pwait2))
         error = add_timer();
     if (error != 0)
@@ -94,13 +94,13 @@ void weft__poller_stop(void)
 
 int weft__poller_watch(int fd, uint32_t events, uint64_t tag, bool add)
 {
-    return add ? weft__os_epoll_add(poller.epoll, fd, events, tag)
-               : weft__os_epoll_change(poller.epoll, fd, events, tag);
+    return add ? weft__os_poll_add(poller.epoll, fd, events, tag)
+               : weft__os_poll_change(poller.epoll, fd, events, tag);
 }
 
 void weft__poller_unwatch(int fd)
 {
-    weft__os_epoll_remove(poller.epoll, fd);
+    weft__os_poll_remove(poller.epoll, fd);
 }
 
 /* Ready ones. */
@@ -143,7 +143,7 @@ static struct ready collect(const struct weft__os_event *events, int count)
 bool weft__poller_poll(void)
 {
     struct weft__os_event events[EVENTS_MOST];
-    int count = weft__os_epoll_wait(poller.epoll, events, EVENTS_MOST, false);
+    int count = weft__os_poll_wait(poller.epoll, events, EVENTS_MOST, false);
     struct ready ready = collect(events, count);
     bool any = ready.fibers.count > 0 || ready.threads != NULL;
     if (any)
@@ -169,10 +169,10 @@ void weft__poller_wait(int64_t deadline)
     struct weft__os_event events[EVENTS_MOST];
     int count;
     if (poller.timer < 0) {
-        count = weft__os_epoll_wait_exact(poller.epoll, events, EVENTS_MOST, deadline);
+        count = weft__os_poll_wait_exact(poller.epoll, events, EVENTS_MOST, deadline);
     } else {
         must(weft__os_timerfd_set(poller.timer, deadline) == 0);
-        count = weft__os_epoll_wait(poller.epoll, events, EVENTS_MOST, true);
+        count = weft__os_poll_wait(poller.epoll, events, EVENTS_MOST, true);
     }
     must(count >= 0);
     for (int i = 0; i < count; i++) {

@@ -1,6 +1,7 @@
 /*
- * epoll.c: epoll, eventfd, timerfd.
+ * poll.c: readiness by epoll, wake-ups by eventfd, timers by timerfd: os/poll.h.
  */
+#include "os/poll.h"
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -11,18 +12,19 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "os/clock.h"
 #include "os/linux/seam.h"
 
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
 #endif
 
-enum { EVENTS_MOST = 64 };
+enum { EVENTS_MOST = 64 }; /* in one call; picked out of thin air */
 
-int weft__os_epoll_create(void)
+int weft__os_poll_open(void)
 {
     KEEP_ERRNO;
-    if (weft__failure_due(OS_EPOLL))
+    if (weft__failure_due(OS_POLL))
         return -EMFILE;
     int fd = epoll_create1(EPOLL_CLOEXEC);
     return fd >= 0 ? fd : weft__os_error();
@@ -54,29 +56,29 @@ static int control(int epoll, int operation, int fd, uint32_t events, uint64_t t
 {
     KEEP_ERRNO;
     struct epoll_event event = {.events = to_epoll(events), .data.u64 = tag};
-    if (weft__failure_due(OS_EPOLL))
+    if (weft__failure_due(OS_POLL))
         return -ENOSPC;
     return epoll_ctl(epoll, operation, fd, &event) == 0 ? 0 : weft__os_error();
 }
 
-int weft__os_epoll_add(int epoll, int fd, uint32_t events, uint64_t tag)
+int weft__os_poll_add(int epoll, int fd, uint32_t events, uint64_t tag)
 {
     return control(epoll, EPOLL_CTL_ADD, fd, events, tag);
 }
 
-int weft__os_epoll_change(int epoll, int fd, uint32_t events, uint64_t tag)
+int weft__os_poll_change(int epoll, int fd, uint32_t events, uint64_t tag)
 {
     return control(epoll, EPOLL_CTL_MOD, fd, events, tag);
 }
 
-void weft__os_epoll_remove(int epoll, int fd)
+void weft__os_poll_remove(int epoll, int fd)
 {
     KEEP_ERRNO;
     struct epoll_event unused = {.events = 0};
     (void)epoll_ctl(epoll, EPOLL_CTL_DEL, fd, &unused);
 }
 
-/* Stores what epoll returned, and says how many; a signal counts as nothing. */
+/* Stores the events that epoll returned: how many. A signal counts as no event. */
 static int take_events(const struct epoll_event *from, long count, struct weft__os_event *events)
 {
     if (count < 0)
@@ -87,8 +89,8 @@ static int take_events(const struct epoll_event *from, long count, struct weft__
     return (int)count;
 }
 
-int weft__os_epoll_wait_exact(int epoll, struct weft__os_event *events, int capacity,
-                              int64_t deadline)
+int weft__os_poll_wait_exact(int epoll, struct weft__os_event *events, int capacity,
+                             int64_t deadline)
 {
     KEEP_ERRNO;
     struct epoll_event got[EVENTS_MOST];
@@ -107,7 +109,7 @@ int weft__os_epoll_wait_exact(int epoll, struct weft__os_event *events, int capa
     return taken;
 }
 
-int weft__os_epoll_wait(int epoll, struct weft__os_event *events, int capacity, bool wait)
+int weft__os_poll_wait(int epoll, struct weft__os_event *events, int capacity, bool wait)
 {
     KEEP_ERRNO;
     struct epoll_event got[EVENTS_MOST];
@@ -115,7 +117,7 @@ int weft__os_epoll_wait(int epoll, struct weft__os_event *events, int capacity, 
     return take_events(got, epoll_wait(epoll, got, capacity, wait ? -1 : 0), events);
 }
 
-int weft__os_poll_now(int fd, uint32_t events)
+int weft__os_fd_events(int fd, uint32_t events)
 {
     KEEP_ERRNO;
     struct pollfd one = {.fd = fd,
@@ -155,7 +157,7 @@ int weft__os_timerfd(void)
 int weft__os_timerfd_set(int fd, int64_t deadline)
 {
     KEEP_ERRNO;
-    struct itimerspec when = {{0, 0}, {0, 0}}; /* all zero would disarm it */
+    struct itimerspec when = {{0, 0}, {0, 0}}; /* all zero disarms it */
     if (deadline != INT64_MAX) {
         if (deadline < 1)
             deadline = 1;

@@ -1,14 +1,15 @@
 /*
- * uring.c: io_uring by its system calls: set-up, the two rings in shared memory, submit.
+ * ring.c: io_uring by its system calls: set-up, the two rings in shared memory, submit: os/ring.h.
  *
- * Asked for is what Linux 5.7 has: one mapping for both rings, completions that are never dropped, reads at
- * the file's own position, and waiting for pipes and sockets by poll instead of by a thread of the
- * kernel's. An older one counts as none.
+ * The features of Linux 5.7 are required: one mapping for both rings, completions that are never
+ * dropped, reads at the position of the file, and waiting for pipes and sockets by poll instead of
+ * in a kernel thread. An older io_uring counts as none.
  *
- * Memory order, as the kernel has it: it publishes completions by a release of their tail, and sees that
- * entries are free by an acquire of our head; with the submissions the roles change. Submissions are
- * handed over in the system call, so their tail needs no more than the release.
+ * Memory order. Completions: the kernel stores their tail with release and loads our head with
+ * acquire. Submissions: the roles change. The kernel reads submissions during the system call only,
+ * so the release of their tail is enough.
  */
+#include "os/ring.h"
 #include <errno.h>
 #include <linux/io_uring.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 #include "os/linux/seam.h"
-#include "os/os_io.h"
+#include "os/memory.h"
 
 #ifndef SYS_io_uring_setup
 #define SYS_io_uring_setup 425
@@ -26,7 +27,7 @@
 
 #define FEATURES_NEEDED \
     (IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_RW_CUR_POS | IORING_FEAT_FAST_POLL)
-#define LENGTH_MOST 0x7ffff000 /* what the kernel reads or writes in one call */
+#define LENGTH_MOST 0x7ffff000 /* that the kernel reads or writes in one call */
 
 static atomic_u32 *shared(uint32_t *word)
 {
@@ -77,7 +78,8 @@ int weft__os_ring_open(struct weft__os_ring *out, uint32_t entries)
     struct io_uring_params parameters;
     memset(&parameters, 0, sizeof parameters);
     parameters.flags = IORING_SETUP_CQSIZE;
-    parameters.cq_entries = 4 * entries; /* operations, a cancellation for each, and some */
+    /* More than twice the operations in flight: each may have a cancellation. */
+    parameters.cq_entries = 4 * entries;
     if (weft__failure_due(OS_RING))
         return -ENOMEM;
     long fd = syscall(SYS_io_uring_setup, entries, &parameters);
@@ -109,7 +111,7 @@ void weft__os_ring_close(struct weft__os_ring *ring)
 /* The next free entry, or NULL. */
 static struct io_uring_sqe *entry_begin(struct weft__os_ring *ring)
 {
-    /* Pairs with the kernel's release when it has taken an entry. */
+    /* Pairs with the kernel's release after it has read an entry. */
     uint32_t head = atomic_u32_load_acquire(shared(ring->submit_head));
     uint32_t tail = *ring->submit_tail;
     if (tail - head > ring->submit_mask)
@@ -206,14 +208,14 @@ bool weft__os_ring_unpush(struct weft__os_ring *ring, uint64_t *tag)
 bool weft__os_ring_pop(struct weft__os_ring *ring, uint64_t *tag, int32_t *result)
 {
     uint32_t head = *ring->complete_head;
-    /* Pairs with the kernel's release of what it has written. */
+    /* Pairs with the kernel's release after it has written a completion. */
     if (head == atomic_u32_load_acquire(shared(ring->complete_tail)))
         return false;
     const struct io_uring_cqe *entry =
         (const struct io_uring_cqe *)ring->completions + (head & ring->complete_mask);
     *tag = entry->user_data;
     *result = entry->res >= 0 && weft__failure_due(OS_FILE) ? -EIO : entry->res;
-    /* Pairs with the kernel's acquire: the entry is read before it is free. */
+    /* Pairs with the kernel's acquire: the completion is read before its slot is free. */
     atomic_u32_store_release(shared(ring->complete_head), head + 1);
     return true;
 }

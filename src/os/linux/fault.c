@@ -1,18 +1,23 @@
 /*
- * fault_signal.c: faults of the running code (SIGSEGV, SIGBUS, SIGFPE, SIGILL), on an alternate stack.
+ * fault.c: faults of the running code (SIGSEGV, SIGBUS, SIGFPE, SIGILL): os/fault.h.
  *
- * The handler asks whoever installed it (sched/fiber/fault.c) what a fault means. Then the program dies the way it
- * would have died without weft: the action that was there before is put back, and the faulting instruction
- * runs again into it. So a core dump shows the real place, and a handler that the program or a sanitizer had
- * installed still gets its turn. Or the one who was asked has a place to go on from, and the signal returns
- * there (weft__os_fault_go): the kernel puts mask, stack and alternate stack right as it does after each
- * signal.
+ * The signal handler runs on the fault stack of its thread and asks the installed function
+ * (sched/fiber/fault.c) for a verdict. Three ends:
  *
- * A signal that was sent (kill, raise) is no fault: nobody is asked.
+ *   the program dies    The action that was there before is put back, and the faulting instruction
+ *                       runs again into it. So a core dump shows the real place.
+ *   another handler     of the program or of a sanitizer, installed before ours, gets the signal if
+ *                       the verdict is that weft knows nothing.
+ *   the thread goes on  at a place that the verdict names: the signal returns there
+ *                       (weft__os_fault_go), and the kernel restores mask, stack and fault stack as
+ *                       after each signal.
  *
- * Trying. What reports a fault reads what the fault may have destroyed. weft__os_try calls a function that may
- * fault itself, and comes back all the same; one thread at a time.
+ * A signal that was sent (kill, raise) is no fault: no verdict is asked for.
+ *
+ * Trying. A report reads what the fault may have destroyed. weft__os_try calls a function that may
+ * fault itself and returns all the same (siglongjmp out of the handler); one thread at a time.
  */
+#include "os/fault.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -22,14 +27,21 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "os/clock.h"
+#include "os/crash_output.h"
 #include "os/linux/frames.h"
 #include "os/linux/seam.h"
-#include "os/os_fault.h"
+#include "os/memory.h"
+#include "os/process.h"
 
-enum { FAULT_STACK_SIZE = 64 * 1024, TRY_MOST = 1000 };
+enum { FAULT_STACK_SIZE = 64 * 1024 };
+
+/* How long weft__os_try waits for another thread: TRY_MOST pauses, a second. */
+enum { TRY_MOST = 1000 };
 #define TRY_PAUSE ((int64_t)1000 * 1000)
 
-/* The signals, what was there before, and whether ours is still below a handler that was installed over it. */
+/* The signals; the action that was there before; and whether weft__os_fault_remove has left ours
+ * installed, since another was installed after it. */
 static struct {
     int signal;
     const char *name;
@@ -42,8 +54,8 @@ static struct {
 enum { HANDLED = sizeof handled / sizeof handled[0] };
 
 static atomic_ptr report;  /* weft__os_fault_handler */
-static atomic_u32 trying;  /* the thread in weft__os_try, by its number; 0: none */
-static sigjmp_buf way_out; /* its way out */
+static atomic_u32 trying;  /* the number of the thread in weft__os_try; 0: none */
+static sigjmp_buf way_out; /* of that thread */
 
 static int index_of(int signal)
 {
@@ -92,7 +104,7 @@ static void read_registers(struct weft__os_fault *fault)
 #endif
 }
 
-/* As they were when it faulted. */
+/* Sets pc and sp to what they were when the code faulted. */
 static void write_registers(const struct weft__os_fault *fault)
 {
     ucontext_t *context = fault->context;
@@ -105,7 +117,8 @@ static void write_registers(const struct weft__os_fault *fault)
 #endif
 }
 
-/* After a call of what is no code: as if that had returned at once. */
+/* After a call of an address that is no code: sets pc and sp as if the call had returned at
+ * once. */
 static void step_back(struct weft__os_fault *fault)
 {
     ucontext_t *context = fault->context;
@@ -162,11 +175,11 @@ static enum weft__os_verdict ask(int index, siginfo_t *info, void *context)
     read_registers(&fault);
     enum weft__os_verdict verdict = handler(&fault);
     if (verdict != FAULT_GOES_ON)
-        write_registers(&fault); /* a backtrace that faulted has left them changed */
+        write_registers(&fault); /* a backtrace that faulted itself has left them changed */
     return verdict;
 }
 
-/* True: the program dies of it when the handler has returned. */
+/* True if the program dies of it after the handler has returned. */
 static bool handle(int signal, siginfo_t *info, void *context)
 {
     KEEP_ERRNO;
@@ -178,7 +191,7 @@ static bool handle(int signal, siginfo_t *info, void *context)
     enum weft__os_verdict verdict = fault ? ask(index, info, context) : FAULT_UNKNOWN;
     if (verdict == FAULT_GOES_ON)
         return false;
-    weft__os_last_words_now();
+    weft__os_crash_output_write();
     if (verdict == FAULT_UNKNOWN && !is_default(before)) {
         if (before->sa_flags & SA_SIGINFO)
             before->sa_sigaction(signal, info, context);
@@ -187,7 +200,7 @@ static bool handle(int signal, siginfo_t *info, void *context)
         return false;
     }
     sigaction(signal, before, NULL);
-    /* A fault happens again at once; a signal that was sent does not, so send it again. */
+    /* A fault happens again at once; a signal that was sent does not, so it is raised again. */
     if (!fault)
         raise(signal);
     return true;
@@ -212,7 +225,7 @@ int weft__os_fault_install(weft__os_fault_handler handler)
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
     atomic_ptr_store_release(&report, (void *)(uintptr_t)handler);
-    /* backtrace() loads libgcc the first time, which allocates: not from a signal handler. */
+    /* The first backtrace() of a process loads libgcc, which allocates: not in a signal handler. */
     void *frame;
     backtrace(&frame, 1);
     for (int i = 0; i < HANDLED; i++)
@@ -225,7 +238,7 @@ void weft__os_fault_remove(void)
 {
     KEEP_ERRNO;
     for (int i = 0; i < HANDLED; i++) {
-        /* If somebody installed a handler over ours, theirs may call ours: leave both. */
+        /* A handler installed over ours may call ours: both stay. */
         handled[i].left = !weft__os_fault_handles(handled[i].signal);
         if (!handled[i].left)
             sigaction(handled[i].signal, &handled[i].before, NULL);
@@ -257,7 +270,7 @@ void weft__os_fault_stack_leave(void *stack)
 
 /* Trying. */
 
-/* False: another thread does not come to its end. */
+/* False if another thread does not end its try, or this one is in a try. */
 static bool begin_try(void)
 {
     for (int i = 0; i < TRY_MOST; i++) {
@@ -282,7 +295,7 @@ bool weft__os_try(void (*function)(void *), void *arg)
         return false;
     bool done = sigsetjmp(way_out, 1) == 0;
     if (done) {
-        pthread_sigmask(SIG_UNBLOCK, &faults, &before); /* in a handler one of them is blocked */
+        pthread_sigmask(SIG_UNBLOCK, &faults, &before); /* in a handler its signal is blocked */
         function(arg);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
@@ -292,7 +305,8 @@ bool weft__os_try(void (*function)(void *), void *arg)
 
 /* Backtraces. */
 
-/* The frames from the one that faulted on; how many. The handler's own come first. */
+/* Stores the frames from the one of `pc` on: how many. Those of the handler, which come first, are
+ * left out. */
 static int frames_from(const void *pc, void **frames, int most)
 {
     enum { OWN_MOST = 16, MOST = 64 };
@@ -310,8 +324,8 @@ int weft__os_fault_backtrace(struct weft__os_fault *fault, void **frames, int mo
     int count = frames_from(fault->pc, frames, most);
     if (count > 1)
         return count;
-    /* The unwinder cannot begin where no code is: it begins at the caller. It reads the registers where the
-     * kernel saved them, so they can be changed for it. */
+    /* The unwinder cannot begin at an address that is no code: it begins at the caller. It reads
+     * the registers where the kernel saved them, so they are changed there for the time being. */
     ucontext_t *context = fault->context, kept = *context;
     frames[0] = fault->pc;
     step_back(fault);
