@@ -1,30 +1,32 @@
-# The thin entrance: each target sets up what it needs, then lets cmake and ctest do the work.
-# Build trees are build/<kind>. JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES, SOAK_FLAGS, SECONDS, TARGETS,
-# CASES, FLOOD_FLAGS, FOLDER, ADDRESS, SERVE_FLAGS and WERROR may be given.
+# The everyday entrance: each target installs the tools it needs, then calls cmake and ctest. Build
+# trees are build/<kind>. Variables: JOBS, PREFIX, CLANG, TSAN_CC, CTEST_FLAGS, SEEDS, MINUTES,
+# SOAK_FLAGS, SECONDS, TARGETS, CASES, FLOOD_FLAGS, FOLDER, ADDRESS, SERVE_FLAGS and WERROR.
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 CLANG ?= $(firstword $(shell command -v clang-14 clang) clang)
-# ThreadSanitizer knows of fibers in both compilers; in gcc 12 making one takes 400 us, in clang 14 11 us.
+# ThreadSanitizer supports fibers in both compilers; creating one takes 400 us with gcc 12 and 11 us
+# with clang 14.
 TSAN_CC ?= $(CLANG)
-# For make seeds: how many.
+# make seeds: seeds per test.
 SEEDS ?= 1000
-# ON: warnings of the compiler are errors, as in .ci/run. A newer compiler may have new ones.
+# ON: compiler warnings are errors, as in .ci/run. Off by default: newer compilers have new
+# warnings.
 WERROR ?= OFF
-# More for ctest, e.g. CTEST_FLAGS='-R timer'.
+# More flags for ctest, e.g. CTEST_FLAGS='-R timer'.
 CTEST_FLAGS ?=
-# How long `make soak` takes, and more for it, e.g. SOAK_FLAGS='--seed 5 --chaos 100'.
+# make soak: its duration, and more flags, e.g. SOAK_FLAGS='--seed 5 --chaos 100'.
 MINUTES ?= 60
 SOAK_FLAGS ?=
-# How long `make fuzz` takes for each of its targets, and which: default all.
+# make fuzz: seconds per target, and the targets (default: all).
 SECONDS ?= 60
 TARGETS ?=
-# Of the benchmark: default all.
+# make bench: cases (default: all).
 CASES ?=
-# Of the flood, e.g. FLOOD_FLAGS='--quick slow-heads'.
+# make flood: flags and attacks, e.g. FLOOD_FLAGS='--quick slow-heads'.
 FLOOD_FLAGS ?=
 
-# For make serve: what, where, and more for weft-serve.
+# make serve: the folder, the address, and more flags.
 FOLDER ?=
 ADDRESS ?= tcp:127.0.0.1:8080
 SERVE_FLAGS ?=
@@ -33,8 +35,8 @@ CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 CONFIGURE = cmake -S . -G Ninja -DWEFT_WERROR=$(WERROR)
 BUILD = cmake --build
 
-# ThreadSanitizer's fixed shadow does not go with every address layout: run without randomisation
-# where that is allowed.
+# ThreadSanitizer's fixed shadow does not fit every address layout: run without randomisation where
+# that is allowed.
 NO_ASLR = $(shell setarch -R true 2> /dev/null && echo setarch -R)
 
 .DEFAULT_GOAL := help
@@ -52,13 +54,13 @@ build: setup ## build the libraries and programs in build/release
 	@$(CONFIGURE) -B build/release
 	@$(BUILD) build/release -j $(JOBS)
 
-# Who wants to look around does not wait for the tests to be built.
+# Builds the demo only, without the tests.
 run: setup ## build the demo and run it
 	@$(CONFIGURE) -B build/release
 	@$(BUILD) build/release -j $(JOBS) --target weft-demo
 	@build/release/weft-demo
 
-serve: setup ## build weft-serve, then serve FOLDER, or a page with live figures, at ADDRESS
+serve: setup ## build weft-serve; serve FOLDER, or a page with live figures, at ADDRESS
 	@$(CONFIGURE) -B build/release
 	@$(BUILD) build/release -j $(JOBS) --target weft-serve
 	@build/release/weft-serve --address $(ADDRESS) $(SERVE_FLAGS) $(if $(FOLDER),"$(FOLDER)")
@@ -66,43 +68,43 @@ serve: setup ## build weft-serve, then serve FOLDER, or a page with live figures
 test: build ## build, then run the whole suite
 	@$(CTEST) --test-dir build/release $(CTEST_FLAGS)
 
-# Tests that run nothing under seeds run once, as ever.
+# Tests without seeds run once.
 seeds: export WEFT_TEST_SEEDS = $(SEEDS)
 seeds: setup ## the suite with more seeds for each test: SEEDS=100000 for a night
 	@$(CONFIGURE) -B build/seeds -DWEFT_TEST_TIMEOUT=86400
 	@$(BUILD) build/seeds -j $(JOBS)
 	@$(CTEST) --test-dir build/seeds -L '^(unit|stress|seeds)$$' $(CTEST_FLAGS)
 
-soak: build ## all features at random for MINUTES (60), every task, message and timer counted
+soak: build ## run all features at random for MINUTES (60) and count every operation
 	@build/release/tests/soak/soak --seconds $$(($(MINUTES) * 60)) $(SOAK_FLAGS)
 
-fuzz: setup ## each fuzz target for SECONDS (60), with clang's libFuzzer (TARGETS='parse' for some)
+fuzz: setup ## run each fuzz target (or TARGETS) for SECONDS (60) with clang's libFuzzer
 	@$(CONFIGURE) -B build/fuzz -DWEFT_FUZZ=ON -DWEFT_SANITIZE=address -DCMAKE_C_COMPILER=$(CLANG)
 	@$(BUILD) build/fuzz -j $(JOBS) --target weft-fuzz
 	@tools/fuzz.sh build/fuzz $(SECONDS) $(TARGETS)
 
-# Without the tools of a peer the peer is skipped, so what cannot be installed is no error here.
+# A peer without its tools is skipped, so a failed installation is no error here.
 bench-setup: setup
 	@$(CONFIGURE) -B build/release
 	@$(BUILD) build/release -j $(JOBS) --target weft-bench weft-launch weft-flood weft-http-bench
-	@tools/setup.sh bench || echo "going on with what there is"
+	@tools/setup.sh bench || echo "some peers will be skipped"
 	@JOBS=$(JOBS) bench/compare/build.sh
 
 bench: bench-setup ## compare weft with its peers on this machine (CASES='yield echo' for some)
 	@python3 bench/compare/compare.py $(CASES)
 
-bench-quick: bench-setup ## the same with a tenth of the work: under two minutes
+bench-quick: bench-setup ## as bench, with a tenth of the work: under two minutes
 	@python3 bench/compare/compare.py --quick $(CASES)
 
-bench-publish: ## make the checked-in copy of the last run, and the pages made from it
+bench-publish: ## for a release: copy the last run to docs/bench/published, generate the pages
 	@tools/bench-publish.sh
 
-flood: setup ## attack the HTTP server, and nginx beside it (FLOOD_FLAGS=--quick, or names of attacks)
+flood: setup ## attack the HTTP server, and nginx (FLOOD_FLAGS=--quick, or names of attacks)
 	@$(CONFIGURE) -B build/release
 	@$(BUILD) build/release -j $(JOBS) --target weft-flood weft-http-bench
 	@timeout 1800 python3 bench/flood/flood.py $(FLOOD_FLAGS)
 
-flood-publish: ## make the checked-in copy of the last flood, and the page made from it
+flood-publish: ## for a release: copy the last flood to docs/bench/published, generate the page
 	@tools/flood-publish.sh
 
 debug: setup ## the suite as a debug build with clang
@@ -123,8 +125,8 @@ tsan: setup ## the suite under ThreadSanitizer
 	@$(BUILD) build/tsan -j $(JOBS)
 	@$(NO_ASLR) $(CTEST) --test-dir build/tsan $(CTEST_FLAGS)
 
-# A child that the emulator forks waits for ever if another thread was in GLib's slice allocator at that moment (qemu 7.2,
-# tcg_tb_insert): malloc, which knows of forks, takes its place.
+# qemu 7.2 (tcg_tb_insert): a forked child hangs if another thread was inside GLib's slice allocator
+# at the fork. malloc, which handles forks, replaces that allocator.
 aarch64: export G_SLICE = always-malloc
 aarch64: export WEFT_TEST_SCALE ?= 10
 aarch64: setup ## the suite cross-built for aarch64, under qemu
@@ -132,9 +134,9 @@ aarch64: setup ## the suite cross-built for aarch64, under qemu
 	@$(BUILD) build/aarch64 -j $(JOBS)
 	@$(CTEST) --test-dir build/aarch64 $(CTEST_FLAGS)
 
-# Of the floors up to sync: those above ask nothing of the kernel that these do not.
+# The floors up to sync; later floors need no other kernel features.
 UNIT = -L '^unit$$' -L '^(base|os|arch|stack|sched|sync)$$'
-fallbacks: build ## the unit tests as on kernels that lack what weft would like
+fallbacks: build ## the unit tests as on older kernels
 	@WEFT_WITHOUT=membarrier,guard_install,epoll_pwait2 \
 		$(CTEST) --test-dir build/release $(UNIT) $(CTEST_FLAGS)
 	@WEFT_WITHOUT=guard_install,guard_pages \
@@ -143,7 +145,7 @@ fallbacks: build ## the unit tests as on kernels that lack what weft would like
 musl: setup ## the unit tests with musl in the place of glibc (musl-tools)
 	@JOBS=$(JOBS) WERROR=$(WERROR) tools/musl.sh $(CTEST_FLAGS)
 
-# What depends on how the compiler lays code out: whose code an address is, unwinding, switches.
+# Tests of code that depends on the layout of machine code: code ranges, unwinding, switches.
 FLAGS_TESTS = os-text arch-unwind sched-switch sched-compact sched-panic pool-isolated_crash
 flags: setup ## some tests with other compiler flags: -O3, -Os, sections for each function, LTO
 	@set -e; mkdir -p build; flags() { \
@@ -165,19 +167,19 @@ valgrind: setup ## the tests of tests/valgrind.txt under valgrind
 	@$(BUILD) build/valgrind -j $(JOBS)
 	@$(CTEST) --test-dir build/valgrind $(CTEST_FLAGS)
 
-coverage: setup ## which lines and branches of src/ the suite reaches: build/coverage/missing.txt
+coverage: setup ## lines and branches of src/ that the suite reaches: build/coverage/missing.txt
 	@$(CONFIGURE) -B build/coverage -DWEFT_COVERAGE=ON -DCMAKE_BUILD_TYPE=Debug \
 		-DCMAKE_C_COMPILER=gcc -DCMAKE_C_FLAGS_DEBUG='-O0 -g -DWEFT_DEBUG=1'
 	@$(BUILD) build/coverage -j $(JOBS)
 	@find build/coverage -name '*.gcda' -delete
-	@$(CTEST) --test-dir build/coverage $(CTEST_FLAGS) || echo "some tests failed: the figures are without what they did not reach"
+	@$(CTEST) --test-dir build/coverage $(CTEST_FLAGS) || echo "some tests failed: the figures lack the code after their failures"
 	@tools/coverage.sh build/coverage
 
-lint: setup ## check the layout (clang-format) and the code (clang-tidy)
+lint: setup ## run clang-format and clang-tidy
 	@tools/format.sh --check
 	@tools/lint.sh
 
-format: ## lay the code out with clang-format
+format: ## format the code with clang-format
 	@tools/format.sh
 
 commits: ## check the subjects of the commits
@@ -186,33 +188,33 @@ commits: ## check the subjects of the commits
 map: ## regenerate docs/design/map.md from the opening comments of the files
 	@tools/map.sh
 
-lib: setup ## build what is installed: the libraries and weft-serve, without the tests
+lib: setup ## build the installed parts: libraries and weft-serve, without the tests
 	@$(CONFIGURE) -B build/release
 	@$(BUILD) build/release -j $(JOBS) --target weft-install-parts
 
-# With sudo, the user who called it builds: in a tree that belongs to root that user could not build again. What CMake notes
-# of the installation is given back for the same reason.
+# Under sudo the calling user builds, and gets the install manifest: files of root in the build tree
+# would break the user's next build.
 AS_USER = $(if $(filter 0,$(shell id -u)),$(if $(SUDO_USER),sudo -u "$(SUDO_USER)" --))
-install: ## install to PREFIX (default /usr/local); DESTDIR is heeded
+install: ## install to PREFIX (default /usr/local); DESTDIR is honoured
 	@$(AS_USER) $(MAKE) --no-print-directory lib
 	@cmake --install build/release --prefix "$(PREFIX)"
 	@$(if $(AS_USER),chown "$(SUDO_UID):$(SUDO_GID)" build/release/install_manifest*.txt)
 	@ldconfig 2> /dev/null || true
 
-uninstall: ## remove from PREFIX what make install has put there
+uninstall: ## remove the files of make install from PREFIX
 	@$(AS_USER) $(MAKE) --no-print-directory lib
 	@tools/uninstall.sh build/release "$(PREFIX)"
 	@$(if $(AS_USER),chown "$(SUDO_UID):$(SUDO_GID)" build/release/install_manifest*.txt)
 	@ldconfig 2> /dev/null || true
 
-# The same bytes from the same commit, wherever it is made: times are the commit's, and gzip adds none.
+# Reproducible: times are those of the commit, and gzip adds none.
 VERSION = $(shell sed -n 's/^project.weft VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 dist: ## build/weft-VERSION.tar.gz of the last commit, with its checksum
 	@mkdir -p build
 	@git archive --format=tar --prefix=weft-$(VERSION)/ HEAD | gzip -n -9 > build/weft-$(VERSION).tar.gz
 	@cd build && sha256sum weft-$(VERSION).tar.gz | tee weft-$(VERSION).tar.gz.sha256
 
-try-bare: ## as root: build, install and use weft on bare systems (SUITES='bullseye bookworm sid')
+try-bare: ## as root: build, install and use weft on bare Debian (SUITES='bullseye bookworm sid')
 	@tools/try-bare.sh $(SUITES)
 
 clean: ## remove all build trees

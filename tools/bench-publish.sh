@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# bench-publish.sh: publishes the last run of `make bench`: copies results.json, machine.json and the
-# charts from build/bench to docs/bench/published and regenerates the pages. Run it for a release
-# only. A run of selected cases is refused.
+# bench-publish.sh: publishes the last run of `make bench`: copies results.json, machine.json and
+# the charts from build/bench to docs/bench/published and regenerates the pages. Run it for a
+# release only. A run of selected cases is refused.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

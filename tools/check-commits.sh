@@ -4,8 +4,9 @@
 #     check-commits.sh [RANGE]      default: every commit after the one that added this script
 #
 # A subject has the form `area: change` and at most 72 characters. The area is in lower case, the
-# change in the imperative and without a full stop. A word list recognizes what is not an imperative:
-# articles, pronouns, question words ("who", "what", "how"), and verbs in -ed, -ing or -s.
+# change in the imperative and without a full stop. A word list recognizes what is not an
+# imperative: articles, pronouns, question words ("who", "what", "how"), and verbs in -ed, -ing or
+# -s.
 #
 # In a shallow clone the oldest commit that is there counts as the one that added the script, so a
 # clone of depth 1 has nothing to check. Outside of a repository the script has nothing to check

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# check-seeds.sh: every unit and stress test of libweft runs under seeds too, or says why not.
+# check-seeds.sh: checks that every unit and stress test of libweft runs under seeds or says why
+# not.
 #
-# Such a test is run by RUN_BOTH, RUN_SEEDS or RUN_EVERYWHERE (tests/support/seeds.h), or by
-# RUN_PLAIN with a reason. RUN alone is for one that RUN_SEEDS names too; everywhere() in main is not run
-# by any of them.
+#     check-seeds.sh [FOLDER]      default: tests/
 #
-#     check-seeds.sh [FOLDER]      FOLDER: of the tests, for the test of this script
+# RUN_BOTH, RUN_SEEDS and RUN_EVERYWHERE (tests/support/seeds.h) run a test under seeds, RUN_PLAIN
+# takes a reason. RUN is only for a test that RUN_SEEDS names too. A call of everywhere() in main
+# runs under no seed.
 set -eu
 cd "${1:-$(dirname "$0")/../tests}"
 mapfile -t files < <(ls {base,os,arch,stack,sched,sync,pool,io,net}/*.c 2> /dev/null |
@@ -34,7 +35,7 @@ awk '
             line = rest
         }
         if (in_main && /^ +everywhere\(/) {
-            printf "%s:%d: RUN_EVERYWHERE is meant\n", FILENAME, FNR
+            printf "%s:%d: use RUN_EVERYWHERE\n", FILENAME, FNR
             bad = 1
         }
         if (/RUN_PLAIN\([a-z0-9_]+, *""\)/) {
@@ -46,7 +47,7 @@ awk '
         for (key in plain)
             if (!(key in seeded)) {
                 split(key, part, "\t")
-                printf "%s:%d: %s: under seeds (RUN_BOTH), or why not (RUN_PLAIN)?\n", part[1], plain[key], part[2]
+                printf "%s:%d: %s: run it under seeds (RUN_BOTH), or give a reason (RUN_PLAIN)\n", part[1], plain[key], part[2]
                 bad = 1
             }
         printf "%d under seeds, %d not\n", runs, reasons

@@ -3,12 +3,12 @@
 #
 #     check-tls.sh [library...]
 #
-# A fiber may go on on another thread after any switch. A compiler does not know that: it may keep
-# the address of a thread-local variable, errno's included, in a register across a call, and the
+# A fiber may continue on another thread after any switch. A compiler does not know that: it may
+# keep the address of a thread-local variable, errno included, in a register across a call, and the
 # fiber would then write to the storage of a thread that it has left. So weft has one thread-local
 # word, weft__self, reached only by the instructions in arch/stack_switch.h, and reads errno only in
-# src/os/linux/*.c; the HTTP server has none, and reads errno only in src/http/sys*.c and tls.c. What is checked, in the
-# machine code:
+# src/os/linux/*.c. The HTTP server has no thread-local word, and reads errno only in
+# src/http/sys*.c and tls.c. The script checks the machine code:
 #
 #   - no thread-local symbol but weft__self, in symbol tables and in relocations;
 #   - no call of __tls_get_addr, no TLS descriptors;
@@ -20,8 +20,8 @@
 #   - __errno_location only in functions of those files.
 #
 # It checks its own build of the sources at -O2 -fPIC, plain and with link-time optimisation, as
-# objects, shared library and program, and then the libraries given. Before that it proves itself:
-# code with a known fault must be refused, for the right reason.
+# objects, shared library and program, and then the libraries given. The self-test runs first: code
+# with a known fault must be refused, for the right reason.
 #
 # Environment: CC, and NM, OBJDUMP and READELF of GNU binutils.
 set -euo pipefail
@@ -38,11 +38,12 @@ machine=${machine%%-*}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-doors=$work/doors # the functions that may ask for errno, one a line
-: > "$doors"
+readers=$work/readers # the functions that may read errno, one a line
+: > "$readers"
 
 # Prints each fault in one file (object, archive, shared library, program); true if there are none.
-# All but single objects, and those of the HTTP server, must contain the sanctioned access: else the check is blind.
+# Libraries and programs, except the HTTP server, must contain the sanctioned access: otherwise the
+# check would look for the wrong thing.
 check_file() { # file
     local faults=0 program=0 expect=1 slots
     case $1 in
@@ -71,7 +72,7 @@ check_file() { # file
         awk '$3 == "R_X86_64_TPOFF64" { sub(/^0+/, "", $1); printf "%s ", $1 }')
     "$objdump" -drw --no-show-raw-insn "$1" |
         awk -v file="$1" -v machine="$machine" -v program="$program" -v slots="$slots" \
-            -v expect="$expect" -v doors="$doors" -f "$work/check.awk" || faults=1
+            -v expect="$expect" -v readers="$readers" -f "$work/check.awk" || faults=1
     return "$faults"
 }
 
@@ -185,8 +186,8 @@ function check_aarch64(    operands, target, i) {
 }
 
 BEGIN {
-    while ((getline line < doors) > 0)
-        is_door[line] = 1
+    while ((getline line < readers) > 0)
+        is_reader[line] = 1
     slot_count = split(slots, list, " ")
     for (i = 1; i <= slot_count; i++)
         slot[list[i]] = 1
@@ -214,7 +215,7 @@ BEGIN {
     check_relocations(line)
     if (line ~ /__tls_get_addr/)
         fault("__tls_get_addr")
-    if (line ~ /__errno_location/ && where !~ /@plt$/ && !(base_name in is_door))
+    if (line ~ /__errno_location/ && where !~ /@plt$/ && !(base_name in is_reader))
         fault("errno outside src/os/linux/*.c and its like")
     if (machine == "x86_64")
         check_x86_64()
@@ -294,7 +295,7 @@ void bad(void) { __asm__ volatile("mrs x19, tpidr_el0\n\tldr x0, [x19, x1]" ::: 
 END
     fi
 
-    # And the sanctioned way passes.
+    # The sanctioned sequence passes.
     # shellcheck disable=SC2086
     "$cc" "${flags[@]}" -x c - -c -o "$work/good.o" << 'END'
 #include "arch/stack_switch.h"
@@ -329,16 +330,16 @@ check_all() { # files
 
 self_test
 
-# Of the two, one is built.
+# Only one of tls.c and tls_none.c is built.
 without=tls_none.c
 if ! printf '#include <openssl/ssl.h>\n' | "$cc" -E -x c - > /dev/null 2>&1; then
-    echo "no headers of OpenSSL here: src/http/tls.c is left out"
+    echo "no headers of OpenSSL: src/http/tls.c is left out"
     without=tls.c
 fi
 
 compile_sources "$work/plain"
 { find "$work/plain/os/linux" -name '*.o'; find "$work/plain/http" -name 'sys*.o' -o -name tls.c.o; } |
-    xargs "$nm" --defined-only | awk '$2 ~ /^[tT]$/ { print $3 }' > "$doors"
+    xargs "$nm" --defined-only | awk '$2 ~ /^[tT]$/ { print $3 }' > "$readers"
 mapfile -t plain < <(find "$work/plain" -name '*.o' -not -path '*/http/*')
 mapfile -t plain_http < <(find "$work/plain/http" -name '*.o')
 cp "$root/src/weft.map" "$work/weft.map" # its path may have a space
@@ -359,8 +360,8 @@ if echo 'int main(void) { return 0; }' | "$cc" -flto -x c - -o "$work/probe" 2> 
     "$cc" "${flags[@]}" -flto "$root/examples/million.c" "${lto[@]}" -o "$work/lto-program" -pthread -ldl
     built+=("$work/lto.so" "$work/lto-program" "$work/lto-http.so")
 else
-    echo "this compiler has no link-time optimisation here: that build is left out"
+    echo "this compiler has no link-time optimisation: that build is left out"
 fi
 
 check_all "${built[@]}" "$@"
-echo "thread-local storage: ${#built[@]} built files and $# given ones use weft__self only, by value"
+echo "thread-local storage: ${#built[@]} built files and $# given files use only weft__self, by value"

@@ -1,24 +1,27 @@
 #!/usr/bin/env bash
-# coverage.sh: what the tests have reached of src/, by file, from the counters of a build with WEFT_COVERAGE.
+# coverage.sh: reports the lines and branches of src/ that the tests reach, by file.
 #
 #     coverage.sh build/coverage
 #
-# Prints lines and branches of each file and of all, and writes <build>/missing.txt: each line that never ran and
+# Input are the counters of a build with WEFT_COVERAGE after a test run. The script prints lines and
+# branches of each file and of all, and writes <build>/missing.txt: each line that never ran and
 # each branch that was never taken, with its text.
 #
-# The rules. A branch is a way out of a condition, as gcov counts them. Left out are:
-#   - lines with must(, should( or _Static_assert: their other way is weft's own death, and must not be reached;
-#   - lines that are must(!"..."): they say that nothing leads there;
-#   - lines with fatal( and the branch that leads there are counted: tests/*/*_crash.c reach them.
-# A header's inline function counts as reached if any object has reached it.
+# A branch is a way out of a condition, as gcov counts them.
+#   - Lines with must(, should( or _Static_assert count, their branches do not: the other branch is
+#     an
+#     abort and must not be reached.
+#   - Lines with must(!"...") do not count: they mark code that cannot be reached.
+#   - Lines with fatal(, and the branches that lead to them, count: tests/*/*_crash.c reach them.
+# An inline function of a header counts as reached if any object has reached it.
 #
-# The models (tests/model) run the same sources in every order, and so reach for certain what a run reaches by luck: a
-# race that is lost. What they reach counts too, if it is the same code: the same line of the same file with the same text
-# (the models have some sizes of their own), and for branches also the same number of them (the models have atomics of
-# their own, which could bring some along). Their twins, in which something is broken, are not built for this.
+# The models (tests/model) run the same sources in every interleaving, so they reach for certain
+# what a test run reaches by luck: lost races. Their counters are added if the code is the same:
+# same file, line and text (models have some sizes of their own), and for branches the same number
+# of them (the models' atomics could add some). Twins, which contain a bug, are not built for this.
 #
-# A process writes its counters when it leaves: by exit, by _exit (tests/support/test.h), by weft's last words, or by a fault
-# that weft reports. One that dies by a signal that weft does not see leaves none.
+# A process writes its counters when it ends by exit, by _exit (tests/support/test.h), by weft's
+# crash output, or by a fault that weft reports; not when another signal kills it.
 set -euo pipefail
 
 build=${1:?usage: tools/coverage.sh BUILD_FOLDER}
@@ -26,7 +29,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$build" && pwd)
 objects=$build/CMakeFiles
 
-# What gcov says of the objects in these folders.
+# The output of gcov for the objects in these folders.
 counters() {
     find "$@" -name '*.gcno' | sort | while read -r notes; do
         gcov --branch-probabilities --branch-counts --stdout --object-file "${notes%.gcno}.o" "$notes" 2> /dev/null
@@ -42,8 +45,8 @@ counters() {
 } | awk -v root="$root/" -v missing="$build/missing.txt" '
 # "        -:    0:Source:/path", then per line "count:number:text", then its "branch  0 taken 5".
 function trim(text) { sub(/^[ \t]+/, "", text); sub(/[ \t]+$/, "", text); return text }
-# Adds what a model has reached of the line that was read last, once all of its branches are known.
-function settle(    key, i) {
+# Adds the counters of a model for the last line, once all branches of the line are known.
+function add_model(    key, i) {
     key = file SUBSEP line
     if (models && line != 0) {
         ran[key] += count ~ /^[#=]/ ? 0 : count
@@ -54,7 +57,7 @@ function settle(    key, i) {
 }
 /^the models$/ { models = 1; line = 0; next }
 /^ *-: *0:Source:/ {
-    settle()
+    add_model()
     file = $0
     sub(/^ *-: *0:Source:/, "", file)
     sub("^" root, "", file)
@@ -82,7 +85,7 @@ function settle(    key, i) {
 }
 /^(call|function|unconditional|-----)/ { next }
 /^ *[0-9#=*-]+\*?: *[0-9]+:/ {
-    settle()
+    add_model()
     split($0, part, ":")
     count = trim(part[1])
     number = part[2] + 0
@@ -106,7 +109,7 @@ function settle(    key, i) {
         ran[key] += count
 }
 END {
-    settle()
+    add_model()
     for (key in ran) {
         split(key, part, SUBSEP)
         lines[part[1]]++
@@ -141,4 +144,4 @@ END {
 
 sort "$build/missing.txt.unsorted" | sed 's/:0*\([0-9]\)/:\1/' > "$build/missing.txt"
 rm "$build/missing.txt.unsorted"
-echo "what is missing, line by line: $build/missing.txt"
+echo "missing lines and branches: $build/missing.txt"

@@ -1,10 +1,9 @@
 /*
- * demo.c: weft-demo: a million tasks that sleep, on a pool; then the same with a fiber for each; then on
- * plain threads, scaled down so that it ends.
+ * demo.c: weft-demo: a million sleeping tasks on a pool, as fibers, and on plain threads.
  *
- * Each part runs in a child process, so that its peak memory is its own. The parent only watches:
- * it shares a page of counters with the child, draws a progress bar if stdout is a terminal, and
- * puts the terminal back in order whatever happens.
+ * The part with threads is scaled down so that it ends. Each part runs in a child process, so that
+ * its peak memory is its own. The parent only watches: it shares a page of counters with the child,
+ * draws a progress bar if stdout is a terminal, and restores the terminal in any case.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -40,12 +39,12 @@ struct work {
 /* Shared between parent and child. */
 static struct counters {
     _Atomic int64_t finished;
-    _Atomic int64_t alive;      /* a moment ago */
+    _Atomic int64_t alive;      /* at the last start */
     _Atomic int64_t most_alive; /* at once */
-    int64_t workers;            /* that there were at once: of the pool, or as many as were alive */
+    int64_t workers;            /* most at once: of the pool, or fibers or threads alive */
     int64_t elapsed;            /* ns */
     int processors;
-    int threads; /* of the process: the most */
+    int threads; /* of the process, main included */
 } * counters;
 
 struct part {
@@ -53,7 +52,7 @@ struct part {
     long peak_kb;
 };
 
-/* Numbers as people read them. Eight texts can be in use at the same time. */
+/* Numbers for output. Eight texts can be in use at the same time. */
 
 static char *text_buffer(void)
 {
@@ -96,8 +95,8 @@ static const char *megabytes(long kilobytes)
 
 /* The children. */
 
-/* Notes that `started` tasks have been started. Called by the one who starts them: only that makes
- * the number alive grow, so no peak is missed. */
+/* Notes that `started` tasks have been started. Called after each start: only a start raises the
+ * number alive, so no peak is missed. */
 static void note_alive(int64_t started)
 {
     int64_t alive = started - atomic_load_explicit(&counters->finished, memory_order_relaxed);
@@ -192,7 +191,7 @@ static int run_fibers(const struct work *work)
     return 0;
 }
 
-static sem_t places; /* for threads that are alive */
+static sem_t places; /* bounds the threads alive */
 
 static void *thread_task(void *arg)
 {
@@ -284,7 +283,7 @@ static int columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* One write for each picture, over the one before: nothing flickers. */
+/* One write for each picture, over the previous one, so that nothing flickers. */
 static void bar_draw(const char *title, const struct work *work)
 {
     char figures[96], line[256];
@@ -329,7 +328,7 @@ static pid_t start_child(int (*run)(const struct work *), const struct work *wor
     _exit(run(work));
 }
 
-/* The user does not want to wait any longer. */
+/* After SIGINT or SIGTERM. */
 static void leave(pid_t child, int signal)
 {
     kill(child, SIGKILL);
@@ -377,7 +376,8 @@ static bool run_part(struct part *part, int (*run)(const struct work *), const c
     return status == 0;
 }
 
-/* As much of the work as threads get done in about a second: up to ten rounds of THREADS_MOST. */
+/* The part of the work that threads complete in about a second: up to ten rounds of
+ * THREADS_MOST. */
 static struct work scale_down(struct work work)
 {
     int64_t rounds = WEFT_S / (work.sleep + 1);
@@ -390,9 +390,9 @@ static struct work scale_down(struct work work)
     return work;
 }
 
-enum { PARTS = 3, COLUMNS = PARTS + 1 }; /* the last one: threads, extrapolated */
+enum { PARTS = 3, COLUMNS = PARTS + 1 }; /* the last column: threads, extrapolated */
 
-/* Empty columns at the end leave no blanks behind. */
+/* Prints no trailing blanks for empty columns. */
 static void row(const char *name, const char *const columns[COLUMNS])
 {
     int filled = COLUMNS;
@@ -426,7 +426,7 @@ static void print_table(const struct work *work, const struct part parts[PARTS],
         whole ? "" : grouped(work->tasks));
     ROW("workers, at most", grouped(pool->workers), grouped(fibers->workers),
         grouped(threads->workers), "");
-    ROW("threads, and main", grouped(pool->threads), grouped(fibers->threads),
+    ROW("threads with main", grouped(pool->threads), grouped(fibers->threads),
         grouped(threads->threads), "");
     ROW("time", duration((double)pool->elapsed), duration((double)fibers->elapsed),
         duration((double)threads->elapsed),
@@ -435,11 +435,11 @@ static void print_table(const struct work *work, const struct part parts[PARTS],
         megabytes(parts[2].peak_kb), "");
     printf(
         "\n%s %s. A task runs in a worker of the pool, in a fiber of its own, or in a thread of\n"
-        "its own, at most %s of those at once",
+        "its own, at most %s threads at once",
         grouped(pool->processors), pool->processors == 1 ? "processor" : "processors",
         grouped(THREADS_MOST));
     if (!whole)
-        printf("; the last column is the one before it x %.4g", factor);
+        printf("; the last column is the third x %.4g", factor);
     puts(".");
 }
 
@@ -449,14 +449,14 @@ static const char usage_text[] =
     "usage: weft-demo [--tasks N] [--sleep DURATION] [--capacity N]\n"
     "Runs N tasks that sleep: on a pool, each in a fiber of its own, and a part of them on plain\n"
     "threads.\n"
-    "  --tasks N          how many (default 1000000)\n"
-    "  --capacity N       of the pool: so many at the same time (default 50000)\n"
-    "  --sleep DURATION   of each: milliseconds, or with a unit: 500us, 10ms, 2s (default 10ms)\n"
-    "  --help             this\n";
+    "  --tasks N          number of tasks (default 1000000)\n"
+    "  --capacity N       of the pool: tasks at the same time (default 50000)\n"
+    "  --sleep DURATION   of each task, in ms or with a unit: 500us, 10ms, 2s (default 10ms)\n"
+    "  --help             print this\n";
 
 static int bad_input(const char *option, const char *text, const char *wanted)
 {
-    fprintf(stderr, "weft-demo: --%s %s: %s is meant (see --help)\n", option, text, wanted);
+    fprintf(stderr, "weft-demo: --%s %s: expected %s (see --help)\n", option, text, wanted);
     return 2;
 }
 
@@ -515,7 +515,7 @@ static int parse(int argc, char **argv, struct work *work)
             return bad_input("sleep", optarg, "a duration from 0 to one hour, as 500us, 10ms, 2s");
     }
     if (optind < argc) {
-        fprintf(stderr, "weft-demo: what is %s?\n%s", argv[optind], usage_text);
+        fprintf(stderr, "weft-demo: unknown argument %s\n%s", argv[optind], usage_text);
         return 2;
     }
     return -1;
@@ -535,7 +535,7 @@ int main(int argc, char **argv)
         perror("weft-demo: mmap");
         return 1;
     }
-    /* Blocked, and taken one by one where it suits: in watch. */
+    /* Blocked, and taken by sigtimedwait in watch. */
     sigset_t watched, mask;
     sigemptyset(&watched);
     sigaddset(&watched, SIGINT);

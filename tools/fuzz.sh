@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# fuzz.sh: runs fuzz targets, each for so many seconds, from their corpus and from what earlier runs found out.
+# fuzz.sh: runs fuzz targets for a number of seconds each, from their corpus and earlier findings.
 #
 #     tools/fuzz.sh <build tree of make fuzz> <seconds> [target ...]
 #
-# What breaks a target is left in <tree>/found/, and fails the run: mend it, and put the input into the corpus.
+# An input that breaks a target fails the run and is kept in <tree>/found/: fix the fault and add
+# the input to the corpus.
 set -euo pipefail
 tree=$(realpath "$1") seconds=$2
 shift 2

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# lint.sh: clang-tidy, with the checks of .clang-tidy, over every C file that the build compiles;
-# or over the files given.
+# lint.sh: runs clang-tidy over every C file that the build compiles, or over the files given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,7 +8,8 @@ clang_tidy=$(command -v clang-tidy-14 || command -v clang-tidy) ||
 clang=$(command -v clang-14 || command -v clang) ||
     { echo "clang is missing: tools/setup.sh ci" >&2; exit 1; }
 
-# Nothing is built here: clang-tidy needs only the commands, and those of clang suit it best.
+# Nothing is built: clang-tidy needs only the compile commands, and it understands those of clang
+# best.
 cmake -S . -B build/lint -G Ninja -DCMAKE_C_COMPILER="$clang" -DCMAKE_BUILD_TYPE=Debug > /dev/null
 
 files=("$@")

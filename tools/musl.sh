@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# musl.sh: builds weft and its unit tests for musl, by the musl-gcc of a glibc system, and runs them.
+# musl.sh: builds weft and its unit tests with musl-gcc on a glibc system, and runs them.
 #
 #     musl.sh [option of ctest...]
 #
-# On a system whose libc is musl, weft builds as anywhere. musl-gcc knows neither the kernel's headers
-# nor a libgcc made for musl: the headers are linked into a folder, libgcc is that of glibc, linked
-# statically, and what it asks of glibc is in tests/musl/.
+# On a system whose libc is musl, weft builds like anywhere else. musl-gcc finds neither the
+# kernel's headers nor a libgcc for musl: the script links the headers into a folder and uses the
+# libgcc of the glibc system, linked statically; tests/musl/ has the glibc functions that this
+# libgcc calls.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +19,7 @@ ln -sfn /usr/include/asm-generic "$build/include/asm-generic"
 ln -sfn "/usr/include/$machine/asm" "$build/include/asm"
 musl-gcc -O2 -Wall -c tests/musl/find_object.c -o "$build/find_object.o"
 
-# Its own loader tells where its libc is: /lib/ld-musl-<cpu>.so.1 is a link to it.
+# The loader shows where the libc is: /lib/ld-musl-<cpu>.so.1 is a link to it.
 libc=$(readlink -f "$(echo /lib/ld-musl-*.so.1)")
 cmake -S . -B "$build" -G Ninja -DWEFT_WERROR="${WERROR:-OFF}" -DCMAKE_C_COMPILER=musl-gcc \
     -DCMAKE_CXX_COMPILER= -DWEFT_HTTP=OFF -DWEFT_BENCH=OFF \

@@ -1,10 +1,10 @@
 /*
- * serve.c: weft-serve: a folder over HTTP; or, without one, a page that shows the server at work.
+ * serve.c: weft-serve: serves a folder over HTTP, or a page with live figures of the server.
  *
  *     weft-serve [options] [folder]
  *
- * Prints one line with the address when it is ready, and stops on SIGINT or SIGTERM: requests under way get ten seconds. A
- * second signal ends it at once.
+ * Prints one line with the address when it is ready. SIGINT or SIGTERM stops it: requests in
+ * progress have ten seconds to end. A second signal ends the process at once.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -45,7 +45,7 @@ struct settings {
     bool list, quiet, proxy;
 };
 
-/* The demo: figures of the server, sent to every page that looks, four times a second. */
+/* The demo: figures of the server, sent to every open page, four times a second. */
 
 static const char page[] =
     "<!doctype html><meta charset=utf-8><title>weft-serve</title>"
@@ -157,7 +157,7 @@ static void log_request(const weft_http_log_entry *entry, void *data)
 
 /* The command line. */
 
-/* What weft_http_options takes at most. */
+/* The largest values that weft_http_options accepts. */
 static int64_t most_of(int option)
 {
     return option == 'w' ? 10000000 : 100000000;
@@ -222,7 +222,7 @@ static bool read_option(int option, struct settings *settings)
     }
 }
 
-/* What does not go together; NULL. */
+/* The reason why options do not fit together; NULL if they do. */
 static const char *slip_in(const struct settings *settings, int folders)
 {
     if (folders > 1)
@@ -283,7 +283,7 @@ static int fail(const char *what, int error)
     return 1;
 }
 
-/* What is wrong with a certificate was said by the library. */
+/* The library has printed what is wrong with the certificate. */
 static int fail_at(const struct settings *settings, int error)
 {
     weft_address address;
@@ -295,7 +295,7 @@ static int fail_at(const struct settings *settings, int error)
     return 1;
 }
 
-/* The one line. */
+/* Prints the line with the address. */
 static void announce(weft_http_server *server, const struct settings *settings)
 {
     weft_address address;
@@ -331,7 +331,7 @@ static int serve(const struct settings *settings, weft_http_router *router, stru
     if (error != 0)
         return fail("signals", error);
     error = weft_http_open(&server, &options);
-    if (error == -EINVAL && settings->trust != NULL) /* the rest was looked at before */
+    if (error == -EINVAL && settings->trust != NULL) /* all other values have been checked */
         return fail(settings->trust, error);
     if (error != 0)
         return fail("the server cannot start", error);
@@ -345,7 +345,7 @@ static int serve(const struct settings *settings, weft_http_router *router, stru
     }
     announce(server, settings);
     (void)!weft_chan_receive(weft_signal_chan(stop), &number);
-    weft_signal_close(stop); /* who does not want to wait sends another one */
+    weft_signal_close(stop); /* a second signal has its default effect again */
     error = weft_http_stop(
         server,
         weft_after(demo->server != NULL && settings->folder == NULL ? WEFT_S : 10 * WEFT_S));
@@ -362,7 +362,7 @@ int main(int argc, char **argv)
     weft_http_router *router;
     weft_http_files *files = NULL;
     read_settings(argc, argv, &settings);
-    /* The log comes line by line, also where it goes to a file. */
+    /* Line-buffered, also if the log goes to a file. */
     (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     int error = weft_http_router_open(&router);
     if (error != 0)

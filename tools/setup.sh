@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# setup.sh: sees to it that the tools are there.
+# setup.sh: installs missing tools, or lists them.
 #
-#     setup.sh build    what is needed to build and test weft (the default)
-#     setup.sh ci       that, and what the whole of .ci/run needs
-#     setup.sh bench    that of build, and what the benchmark's peers need, but for Go and Rust
+#     setup.sh build    the tools to build and test weft (the default)
+#     setup.sh ci       those of build, and those that .ci/run needs
+#     setup.sh bench    those of build, and those of the benchmark's peers, except Go and Rust
 #
-# Missing packages are installed with apt-get as root or by sudo without a password; elsewhere they
-# are listed and the exit code is 1. When nothing is missing, nothing is touched.
+# As root, or with sudo that asks no password, apt-get installs the missing packages; otherwise they
+# are listed and the exit code is 1. If nothing is missing, nothing is changed.
 set -euo pipefail
 
 kind=${1:-build}
@@ -113,7 +113,7 @@ fi
 
 [ ${#missing[@]} -gt 0 ] || exit 0
 
-# The first of each list, where no list of packages can be asked.
+# The first choices, for systems on which apt cannot be asked for substitutes.
 first_choices=("${missing[@]%%|*}")
 
 as_root=()
@@ -131,11 +131,11 @@ if ! command -v apt-get > /dev/null || ! "${as_root[@]}" true 2> /dev/null; then
     exit 1
 fi
 
-# The peers of the benchmark are servers and libraries that nothing else here needs.
+# Only the benchmark needs these servers and libraries, so ask first.
 if [ "$kind" = bench ] && [ "${YES:-}" = "" ] && [ "${CI:-}" = "" ]; then
     echo "The benchmark's peers need these packages, which are not installed: ${first_choices[*]}"
     if [ ! -t 0 ]; then
-        echo "Nothing is installed without an answer: set YES=1 to say so beforehand." >&2
+        echo "Nothing is installed without an answer; set YES=1 to install." >&2
         exit 1
     fi
     read -r -p "Install them? [y/N] " answer
@@ -164,7 +164,7 @@ for names in "${missing[@]}"; do
     packages+=("$chosen")
 done
 
-# Packages of servers start them when they are installed, unless this program forbids it.
+# Packages of servers start the servers at installation, unless this program forbids it.
 policy=${POLICY_RC_D:-/usr/sbin/policy-rc.d} # another path is for the test
 if [ ! -e "$policy" ]; then
     trap '"${as_root[@]}" rm -f "$policy"' EXIT

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# try-bare.sh: builds, installs and uses the last commit on bare systems, as a newcomer would.
+# try-bare.sh: builds, installs and uses the last commit on bare Debian systems.
 #
 #     try-bare.sh [suite...]    suites of Debian; default: bullseye bookworm sid
 #
-# Each suite gets a root folder of its own in build/bare/, made by debootstrap with nothing but git, make and a compiler,
-# and kept for the next time. In it, in a folder whose name has a space: make run; make install; the program
-# of the README's "Use it" against what was installed, without pkg-config; the suite if WHOLE=1; make uninstall, which has to
-# leave nothing. MIRROR names the archive of Debian to use. Needs root, for chroot and mounts, which end with it.
+# Each suite gets a root folder in build/bare/, made by debootstrap with only git, make and a
+# compiler, and kept for later runs. In it, in a folder whose name contains a space, the script runs
+# make run, make install, a program against the installed library without pkg-config, the suite if
+# WHOLE=1, and make uninstall, which has to leave nothing. MIRROR names the Debian archive to use.
+# Needs root for chroot and mounts, which disappear at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +16,7 @@ command -v debootstrap > /dev/null || { echo "try-bare.sh needs debootstrap" >&2
 [ $# -gt 0 ] || set -- bullseye bookworm sid
 mkdir -p build/bare
 
-# A mirror that is kept as it was one day has lists whose time is over.
+# A frozen mirror has package lists that have expired.
 prepare() { # suite, root
     [ -e "$2/.ready" ] && return
     rm -rf "$2"
@@ -26,7 +27,7 @@ prepare() { # suite, root
     touch "$2/.ready"
 }
 
-# The mounts are in a namespace of their own, so they go with the last process in it.
+# The mounts are in a namespace of their own, so they disappear with its last process.
 inside() { # root, script
     unshare --mount --pid --fork --propagation private bash -c '
         mount -t proc proc "$1/proc"
@@ -35,7 +36,7 @@ inside() { # root, script
         exec chroot "$1" bash -ec "$2"' inside "$1" "$2"
 }
 
-# What runs inside; $WHOLE is put in front of it.
+# The script that runs inside; an assignment of WHOLE precedes it.
 newcomer() {
     cat << 'END'
 cd '/root/a folder/weft'
@@ -64,7 +65,7 @@ for suite in "$@"; do
     root=build/bare/$suite log=build/bare/$suite.log
     echo "== $suite (log: $log)"
     if ! prepare "$suite" "$root"; then
-        echo "== $suite: no such system could be made"
+        echo "== $suite: debootstrap failed"
         failed=1
         continue
     fi

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# uninstall.sh: removes what an installation of this build has put below a prefix.
+# uninstall.sh: removes the files that make install has installed below a prefix.
 #
 #     uninstall.sh build-dir prefix
 #
-# The list comes from installing once more into an empty folder, so it does not depend on a record
-# that a later installation elsewhere would have overwritten. DESTDIR is heeded. Files that weft has
-# not installed stay, and so do the folders that hold some.
+# The list of files comes from another installation into an empty folder, so it does not depend on
+# the manifest, which a later installation elsewhere overwrites. DESTDIR is honoured. Files that
+# weft has not installed stay, and so do folders that contain some.
 set -euo pipefail
 
 [ $# = 2 ] || { echo "usage: tools/uninstall.sh build-dir prefix" >&2; exit 2; }
@@ -25,7 +25,7 @@ while IFS= read -r path; do
         removed=$((removed + 1))
     fi
 done < <(cd "$stage" && find . -type f -o -type l)
-# Deepest first: a folder that held only weft's files goes, the prefix itself stays.
+# Deepest first: folders that contained only weft's files are removed, the prefix itself stays.
 while IFS= read -r path; do
     rmdir --ignore-fail-on-non-empty "$target/$path" 2> /dev/null || true
 done < <(cd "$stage" && find . -mindepth 1 -depth -type d)

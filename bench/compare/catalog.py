@@ -13,17 +13,17 @@ class Case(NamedTuple):
     title: str
     quick: bool = True  # part of the quick run
     readme: bool = True  # a row of the README's table
-    of: str = ""  # a further figure of the rounds of this case
-    tool: str = ""  # what must be there for it, where not everybody has it
+    of: str = ""  # the case whose rounds give this figure too
+    tool: str = ""  # a program that the case needs
 
 
 CASES = [
     Case("yield", "yield, 1,000 fibers on two processors"),
     Case("yield_one", "yield, 1,000 fibers on one processor"),
     Case("spawn", "spawn, run and end"),
-    Case("chan_unbuffered", "unbuffered channel, an element"),
-    Case("chan_buffered", "channel with 128 places, an element"),
-    Case("select", "select over 8 channels, an element"),
+    Case("chan_unbuffered", "unbuffered channel, per element"),
+    Case("chan_buffered", "channel with a buffer of 128, per element"),
+    Case("select", "select over 8 channels, per element"),
     Case("mutex", "mutex, 8 fibers contend"),
     Case("pool_noop", "pool, an empty task, one submitter"),
     Case("pool_noop_many", "pool, an empty task, eight submitters"),
@@ -35,30 +35,30 @@ CASES = [
     Case("pool_sleep_10m_queue", "10,000,000 tasks of 10 ms on a pool of 50,000 with a queue", quick=False, readme=False),
     Case("no_pool_sleep", "1,000,000 tasks of 10 ms without a pool"),
     Case("no_pool_sleep_100k", "100,000 tasks of 10 ms without a pool", quick=False, readme=False),
-    Case("throughput_100k", "submit of 100,000 tasks of 10 ms, only", readme=False),
-    Case("throughput_1m", "submit of 1,000,000 tasks of 10 ms, only"),
-    Case("throughput_10m", "submit of 10,000,000 tasks of 10 ms, only", quick=False, readme=False),
-    Case("parked", "memory of a parked fiber, of 1,000,000"),
-    Case("timers", "a timer of 1,000,000 outstanding, CPU time"),
-    Case("timers_100k", "a timer of 100,000 outstanding, CPU time", readme=False),
-    Case("timers_10k", "a timer of 10,000 outstanding, CPU time", readme=False),
-    Case("timers_1k", "a timer of 1,000 outstanding, CPU time", readme=False),
+    Case("throughput_100k", "only the submits of 100,000 tasks of 10 ms", readme=False),
+    Case("throughput_1m", "only the submits of 1,000,000 tasks of 10 ms"),
+    Case("throughput_10m", "only the submits of 10,000,000 tasks of 10 ms", quick=False, readme=False),
+    Case("parked", "memory per parked fiber, of 1,000,000"),
+    Case("timers", "CPU time per timer, 1,000,000 outstanding"),
+    Case("timers_100k", "CPU time per timer, 100,000 outstanding", readme=False),
+    Case("timers_10k", "CPU time per timer, 10,000 outstanding", readme=False),
+    Case("timers_1k", "CPU time per timer, 1,000 outstanding", readme=False),
     Case("skynet", "skynet, a tree of 1,000,000 leaves"),
     Case("fork_join", "fork and join, the 27th Fibonacci number"),
-    Case("tick_lateness", "a tick is late, 99th percentile, 64 others block"),
-    Case("ticker_block", "the latest tick of 1 ms beside 5,000 that block for 200 ms", readme=False),
-    Case("ticker_cpu", "the latest tick of 1 ms beside 5,000 that compute for 300 us", quick=False, readme=False),
-    Case("ticker_cpu_median", "a tick of 1 ms beside 5,000 that compute for 300 us, median",
+    Case("tick_lateness", "lateness of a tick, 99th percentile, while 64 fibers block"),
+    Case("ticker_block", "worst lateness of a 1 ms tick, 5,000 fibers block for 200 ms", readme=False),
+    Case("ticker_cpu", "worst lateness of a 1 ms tick, 5,000 fibers compute for 300 us", quick=False, readme=False),
+    Case("ticker_cpu_median", "median lateness of a 1 ms tick, 5,000 fibers compute for 300 us",
          quick=False, readme=False, of="ticker_cpu"),
-    Case("yield_turns_1k", "most by least turns of 1,000 that yield for a second", quick=False, readme=False),
-    Case("yield_turns_100k", "most by least turns of 100,000 that yield for a second", quick=False, readme=False),
-    Case("spawn_yield", "fibers that wait to begin, at most, beside one that spawns and yields", quick=False,
+    Case("yield_turns_1k", "most by least turns of 1,000 fibers that yield for a second", quick=False, readme=False),
+    Case("yield_turns_100k", "most by least turns of 100,000 fibers that yield for a second", quick=False, readme=False),
+    Case("spawn_yield", "most fibers not begun while one spawns and yields", quick=False,
          readme=False),
-    Case("block_short", "5,000 that block five times for 100 us", quick=False, readme=False),
-    Case("ticks_1", "a tick of 1 ms of one fiber, CPU time", quick=False, readme=False),
-    Case("ticks_10", "a tick of 1 ms of ten fibers, CPU time", quick=False, readme=False),
-    Case("ticks_100", "a tick of 1 ms of a hundred fibers, CPU time", quick=False, readme=False),
-    Case("ticks_1k", "a tick of 1 ms of a thousand fibers, CPU time", quick=False, readme=False),
+    Case("block_short", "5,000 fibers that block five times for 100 us", quick=False, readme=False),
+    Case("ticks_1", "CPU time of a 1 ms tick, one fiber", quick=False, readme=False),
+    Case("ticks_10", "CPU time of a 1 ms tick, ten fibers", quick=False, readme=False),
+    Case("ticks_100", "CPU time of a 1 ms tick, a hundred fibers", quick=False, readme=False),
+    Case("ticks_1k", "CPU time of a 1 ms tick, a thousand fibers", quick=False, readme=False),
     Case("echo", "TCP echo, 64 bytes, 100 connections"),
     Case("http_hello", "HTTP, a short text, one core, 512 connections", tool="wrk"),
     Case("http_hello_p99", "HTTP, a short text, one core, 512 connections: 99th percentile of the latency",
@@ -75,7 +75,7 @@ CASES = [
 ]
 BY_NAME = {case.name: case for case in CASES}
 
-# How a system is called in tables and charts, in their order; others follow by their own names.
+# Names of the systems in tables and charts, in this order; others follow with their own names.
 SYSTEMS = {
     "weft": "weft",
     "weft-compact": "weft, compact",
@@ -115,7 +115,7 @@ def three_digits(value):
 
 
 def human(value, unit):
-    """A figure as people read it: three digits and a prefix."""
+    """Formats a figure with three digits and a unit prefix."""
     if unit in ("ns/op", "s"):
         seconds = value / 1e9 if unit == "ns/op" else value
         for factor, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
@@ -139,7 +139,7 @@ def is_rate(unit):
 
 
 def ratio(result, weft):
-    """How many times as long (or as large) as weft; for rates, how many times slower."""
+    """The ratio to weft's figure; for rates, how many times slower."""
     if weft is None or not weft["median"] or not result["median"]:
         return None
     quotient = result["median"] / weft["median"]
