@@ -1,8 +1,9 @@
 /*
- * blocking.c: C code that blocks its thread, used from fibers: unmarked, and marked with weft_blocking.
+ * blocking.c: C code that blocks its thread, called from fibers, unmarked and marked with
+ * weft_blocking.
  *
- * Twenty fibers resolve a name and sync a file, which blocks their threads; others tick meanwhile, on two
- * processors.
+ * Twenty fibers resolve a name and sync a file, which blocks their threads. Meanwhile other fibers
+ * tick, on two processors.
  */
 #include <netdb.h>
 #include <stdio.h>
@@ -13,14 +14,14 @@
 static weft_wg work = WEFT_WG_INIT;
 static int file;
 
-/* Nothing is said: weft notices by itself. */
+/* Unmarked: weft detects the blocked thread. */
 static void resolve(void *arg)
 {
     struct addrinfo *found = NULL;
     (void)arg;
     if (getaddrinfo("localhost", "80", NULL, &found) == 0)
         freeaddrinfo(found);
-    usleep(20000); /* a slow server */
+    usleep(20000); /* stands for a slow server */
 }
 
 static void *sync_file(void *arg)
@@ -28,7 +29,7 @@ static void *sync_file(void *arg)
     return fsync(*(int *)arg) == 0 ? arg : NULL;
 }
 
-/* It is known that this blocks: the others go on at once. */
+/* Marked: the processor goes to another thread at once. */
 static void save(void *arg)
 {
     (void)arg;

@@ -1,6 +1,8 @@
 /*
- * buyers.c: a test under a thousand seeds (docs/testing.md). The check and the sale are one step; make them two, each
- * locked for itself, and run it: some seed finds the moment between them.
+ * buyers.c: a test under a thousand seeds (docs/testing.md).
+ *
+ * The check and the sale are one critical section. Split them into two, each with its own lock, and
+ * some seed finds the moment between them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +43,7 @@ static void two_buyers(void *arg)
     check(stock == 0 && bought == 1, "one has got it");
 }
 
-/* An hour of waiting for a reply that does not come, in no time. */
+/* Waits an hour of virtual time for a reply that does not come. */
 static void no_reply(void *arg)
 {
     (void)arg;
@@ -50,7 +52,7 @@ static void no_reply(void *arg)
     int64_t start = weft_now();
     check(weft_chan_make(&replies, sizeof reply, 0) == 0, "a channel is made");
     check(weft_chan_receive_until(replies, &reply, weft_after(3600 * WEFT_S)) == -ETIMEDOUT,
-          "nobody replies");
+          "no reply");
     check(weft_now() - start == 3600 * WEFT_S, "an hour has passed, exactly");
     weft_chan_destroy(replies);
 }

@@ -1,9 +1,13 @@
-/* crawler.c: follows the links between the pages in a folder: crawler [folder]
+/*
+ * crawler.c: follows the links between the pages of a folder.
  *
- * Begins with index.html; every page that is found gets a fiber of its own. However many there are, no
- * more than 64 KiB of pages are in memory at once: a semaphore counts the bytes. A mutex guards the set
- * of pages that were seen, a wait group knows when all is done. Without an argument it makes a small
- * tree of pages itself, in a temporary folder, and checks what it finds there. */
+ *     crawler [folder]
+ *
+ * Starts with index.html; each page gets a fiber. At most 64 KiB of pages are in memory at once: a
+ * semaphore counts the bytes. A mutex guards the set of known pages, a wait group counts the
+ * fibers. Without an argument it creates a small tree of pages in a temporary folder and checks the
+ * result.
+ */
 #include <ftw.h>
 #include <limits.h>
 #include <search.h>
@@ -21,7 +25,7 @@ static char root[PATH_MAX];
 static weft_wg pages_open = WEFT_WG_INIT;
 static weft_sem memory = WEFT_SEM_INIT(BYTES_AT_ONCE);
 
-static weft_mutex mutex = WEFT_MUTEX_INIT; /* of all below */
+static weft_mutex mutex = WEFT_MUTEX_INIT; /* guards the following */
 static void *seen;                         /* a tree of paths */
 static struct {
     long pages, links, broken;
@@ -49,7 +53,7 @@ static int compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The bytes of the page; -1 if there is none at that path, or not below the root. */
+/* The size of the page; -1 if the path has none or leads out of the root. */
 static int64_t page_size(const char *path)
 {
     struct stat status;
@@ -61,7 +65,7 @@ static int64_t page_size(const char *path)
 
 static void visit(void *path);
 
-/* Counts a link; a page that has not been seen yet gets its fiber. */
+/* Counts a link; starts a fiber for a page that has not been seen. */
 static void follow(const char *link)
 {
     char *path = realpath(link, NULL);
@@ -86,7 +90,7 @@ static void follow(const char *link)
         fail("no fiber to be had");
 }
 
-/* Follows what stands between href=" and the next ", as seen from the folder of the page. */
+/* Follows each href="...", relative to the folder of the page. */
 static void follow_all(const char *page, const char *path)
 {
     static const char mark[] = "href=\"";
@@ -106,7 +110,7 @@ static void visit(void *arg)
     if (size < 0)
         fail(path);
 
-    /* A page larger than all the memory has it for itself. */
+    /* A page larger than the limit takes all units. */
     int64_t share = size + 1 < BYTES_AT_ONCE ? size + 1 : BYTES_AT_ONCE;
     weft_sem_acquire(&memory, share);
     char *page = calloc(1, (size_t)size + 1);
@@ -131,8 +135,9 @@ static void crawl(const char *folder)
     tdestroy(seen, free);
 }
 
-/* The tree of its own: page n links to pages 2n and 2n + 1, to the index, and every tenth to nowhere.
- * Even pages are in a folder of their own. Page n has n * 100 more bytes. */
+/* The generated tree: page n links to pages 2n and 2n + 1 and to the index, every tenth also to a
+ * page that does not exist. Even pages are in a folder of their own. Page n has n * 100 extra
+ * bytes. */
 
 enum { PAGES = 200 };
 
@@ -178,7 +183,7 @@ static void crawl_own(void)
     if (mkdir(even, 0700) != 0)
         fail(even);
     free(even);
-    long links = 1; /* that to the start */
+    long links = 1; /* the link to the start */
     for (int n = 1; n <= PAGES; n++)
         links += write_page(folder, n);
 

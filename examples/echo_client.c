@@ -1,4 +1,5 @@
-/* echo_client.c: talks to echo_server over several connections at once, and checks every byte.
+/*
+ * echo_client.c: talks to echo_server over several connections at once, and checks every byte.
  *
  *     echo_client address [connections [messages]]
  */
@@ -7,25 +8,25 @@
 #include <string.h>
 #include <weft/weft.h>
 
-#define PATIENCE (10 * WEFT_S)
+#define TIMEOUT (10 * WEFT_S)
 
 static const char *address;
 static long messages = 1000;
 
-/* One connection; in a group, whose first error ends all. */
+/* One connection, as a function of a group: the first error ends all of them. */
 static int talk(void *arg)
 {
     (void)arg;
     char data[512], back[512];
     weft_conn *conn;
-    int error = weft_conn_dial(&conn, address, NULL, weft_after(PATIENCE));
+    int error = weft_conn_dial(&conn, address, NULL, weft_after(TIMEOUT));
     if (error != 0)
         return error;
     for (long i = 0; i < messages && error == 0; i++) {
         size_t size = 1 + (size_t)i % sizeof data;
         memset(data, (int)i, size);
-        int64_t sent = weft_conn_write(conn, data, size, weft_after(PATIENCE));
-        int64_t got = weft_conn_read_full(conn, back, size, weft_after(PATIENCE));
+        int64_t sent = weft_conn_write(conn, data, size, weft_after(TIMEOUT));
+        int64_t got = weft_conn_read_full(conn, back, size, weft_after(TIMEOUT));
         if (sent != (int64_t)size || got != (int64_t)size)
             error = sent < 0 ? (int)sent : got < 0 ? (int)got : -EPIPE;
         else if (memcmp(data, back, size) != 0)
@@ -52,7 +53,7 @@ int main(int argc, char **argv)
         return 1;
     for (long i = 0; i < connections && error == 0; i++)
         error = weft_group_go(group, talk, NULL);
-    int first = weft_group_close(group); /* waits for all */
+    int first = weft_group_close(group); /* waits for all connections */
     if (error != 0 || first != 0) {
         fprintf(stderr, "echo_client: %s\n", weft_strerror(error != 0 ? error : first));
         return 1;

@@ -1,9 +1,11 @@
-/* echo_server.c: sends back what it gets: a fiber for each connection, as plain blocking code.
+/*
+ * echo_server.c: sends back what it receives, with a fiber for each connection.
  *
  *     echo_server [address]        e.g. tcp:127.0.0.1:7000, tcp::7000, unix:/tmp/echo.sock
  *
- * Without an address it takes a free port of 127.0.0.1; it prints where it listens. SIGINT and SIGTERM end
- * it: it takes no more connections, and gives those that it has a second to end. */
+ * Without an address it takes a free port of 127.0.0.1. It prints its address. On SIGINT or SIGTERM
+ * it accepts no more connections and gives the existing ones a second to end.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
@@ -32,20 +34,20 @@ static void serve(void *arg)
     int error;
     while ((error = weft_listener_accept(listener, &conn, WEFT_NEVER)) == 0)
         if (weft_wg_go(&connections, echo, conn) != 0)
-            weft_conn_close(conn); /* no memory for one more: the others go on */
+            weft_conn_close(conn); /* no memory for another fiber; existing connections go on */
     if (error != -ESHUTDOWN)
         fprintf(stderr, "echo_server: accept: %s\n", weft_strerror(error));
     weft_listener_close(listener);
 }
 
-/* Signals as a descriptor, which is waited for as any other. */
+/* Signals as a descriptor to wait for. */
 static int open_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_BLOCK, &set, NULL); /* before weft starts: its threads inherit it */
+    sigprocmask(SIG_BLOCK, &set, NULL); /* before weft starts: its threads inherit the mask */
     return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
@@ -71,7 +73,7 @@ int main(int argc, char **argv)
 
     if (weft_fd_wait(signals, WEFT_READABLE, WEFT_NEVER) < 0)
         return 1;
-    weft_listener_close(listener); /* the first close: the server's accept ends */
+    weft_listener_close(listener); /* the server's accept returns */
     (void)weft_join(server);
     if (weft_wg_wait_until(&connections, weft_after(WEFT_S)) != 0)
         fprintf(stderr, "echo_server: some did not end\n");

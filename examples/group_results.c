@@ -1,6 +1,8 @@
 /*
- * group_results.c: a group that collects: all results in order, without memory of the caller's; a
- * limit that is raised on the way; the end as a case of a select.
+ * group_results.c: a group that collects results.
+ *
+ * It returns all results in order without memory of the caller, raises its limit while it runs, and
+ * ends as a case of a select.
  */
 #include <stdio.h>
 #include <weft/weft.h>
@@ -20,18 +22,18 @@ static int is_prime(long n)
     return n > 1;
 }
 
-/* Gets a copy of the row, and leaves its answer there. */
+/* Receives a copy of the row, and stores the answer there. */
 static int count_primes(void *arg)
 {
     struct row *row = arg;
     if (row->number == 7)
-        return -EDOM; /* one fails; the others go on */
+        return -EDOM; /* this one fails; the others go on */
     for (long n = 2; n < row->number * 1000L; n++)
         row->primes += is_prime(n);
     return 0;
 }
 
-/* Says that it goes on until all have ended. */
+/* Prints progress until all have ended. */
 static int await(weft_group *group)
 {
     weft_chan *done;

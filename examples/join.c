@@ -1,4 +1,6 @@
-/* join.c: a fiber with a name, waited for with a deadline; and one that nobody waits for. */
+/*
+ * join.c: a fiber with a name that is joined with a deadline, and one that is detached.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <weft/weft.h>
@@ -12,7 +14,7 @@ static void slow(void *arg)
 
 static void background(void *arg)
 {
-    puts("background: nobody waits for me");
+    puts("background: detached");
     weft_wg_done(arg);
 }
 
@@ -35,8 +37,7 @@ int main(void)
     }
     printf("main: joined, the answer is %d\n", answer);
 
-    /* A handle that is not joined must be given up. The wait group tells when the fiber is through.
-     */
+    /* A handle that is not joined must be detached. The wait group signals the end of the fiber. */
     weft_wg done;
     weft_wg_init(&done, 1);
     if (weft_spawn(&fiber, background, &done, NULL) != 0)

@@ -1,8 +1,9 @@
-/* limiter.c: many clients, one service that takes 500 requests per second, 20 of them at once.
+/*
+ * limiter.c: many clients of a service that accepts 500 requests per second, 20 of them at once.
  *
- * Each client takes an event before each request. Those that cannot have their turn within 100 ms
- * are told so at
- * once, and do something else instead. */
+ * Each client takes an event from the limiter before each request. If its turn is more than 100 ms
+ * away the call fails at once, and the client does other work.
+ */
 #include <stdio.h>
 #include <weft/weft.h>
 
@@ -22,7 +23,7 @@ static void client(void *arg)
         int error = weft_limiter_take_until(service->limiter, 1, weft_after(100 * WEFT_MS));
         weft_mutex_lock(&service->mutex);
         if (error == 0)
-            service->sent++; /* here it would send its request */
+            service->sent++; /* a real client would send its request here */
         else
             service->refused++;
         service->ended = weft_now();

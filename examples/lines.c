@@ -1,6 +1,8 @@
 /*
- * lines.c: files and child processes from fibers: writes a file, has wc count its lines and sort sort it at the
- * same time, and looks at the result; ends early on SIGINT.
+ * lines.c: files and child processes from fibers.
+ *
+ * Writes a file, runs wc and sort on it at the same time, and checks their output. SIGINT ends it
+ * early.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,6 @@
-/* locals.c: a value of its own for every fiber, kept while it sleeps and moves between threads. */
+/*
+ * locals.c: a value for each fiber, kept while the fiber sleeps and moves between threads.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <weft/weft.h>
@@ -19,7 +21,7 @@ static void request_free(void *value)
     weft_wg_done(&freed);
 }
 
-/* Knows which request it works for without being told. */
+/* Finds its request without a parameter. */
 static void step(void)
 {
     struct request *request = weft_local_get(request_key);
@@ -38,7 +40,7 @@ static void handle(void *arg)
     for (long i = 0; i < request->number; i++)
         step();
     printf("request %ld: %d steps\n", request->number, request->steps);
-    /* At the fiber's end the destructor frees the request. */
+    /* The destructor frees the request when the fiber ends. */
 }
 
 int main(void)

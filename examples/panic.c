@@ -1,5 +1,5 @@
 /*
- * panic.c: some jobs are bad: the others are done, and each bad one is named.
+ * panic.c: some jobs panic; the others complete, and each failure is reported.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void job(void *arg)
 {
     int number = *(int *)arg;
     char *memory = malloc(100);
-    WEFT_DEFER(free, memory); /* whatever happens */
+    WEFT_DEFER(free, memory); /* also if the job panics */
     weft_sleep(WEFT_MS);
     weft_mutex_lock(&lock);
     WEFT_DEFER(unlock, &lock);
@@ -45,7 +45,7 @@ int main(void)
     weft_pool *pool;
     weft_panic_info info;
 
-    /* Here. */
+    /* In the caller. */
     numbers[0] = 2;
     if (weft_recover(job, &numbers[0], &info) == -EOWNERDEAD)
         printf("recovered: %s\n", info.message);

@@ -1,9 +1,10 @@
-/* pipeline.c: three stages in a group, connected by channels; when one has had enough, or fails, the
- * others stop.
+/*
+ * pipeline.c: three stages in a group, connected by channels; the end of one stops the others.
  *
- * The first stage counts, the second computes how many steps a number takes to 1 (halve it if it is
- * even, else triple it and add one), the third looks for a number that takes many. No stage knows when
- * to end: the group's context is cancelled, and their waits end with -ECANCELED. */
+ * The first stage counts. The second computes how many steps a number takes to 1 (halve it if it is
+ * even, else triple it and add one). The third looks for a number that takes many steps. No stage
+ * knows when to end: the group's context is cancelled, and their waits return -ECANCELED.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <weft/weft.h>
@@ -18,7 +19,7 @@ struct path {
 struct search {
     weft_group *group;
     weft_chan *numbers, *paths;
-    long too_large; /* for the second stage: a number that it cannot do; 0: none */
+    long too_large; /* for the second stage: a number that fails; 0: none */
     struct path found;
 };
 
@@ -67,7 +68,7 @@ static int look(void *arg)
             return error;
     }
     search->found = path;
-    weft_group_cancel(search->group); /* enough */
+    weft_group_cancel(search->group); /* found */
     return 0;
 }
 
@@ -83,8 +84,8 @@ static int start_stages(weft_group *group, void *arg)
     return error;
 }
 
-/* Returns why the search ended: -ECANCELED if it was successful. No stage runs any more then, so the
- * channels can go. */
+/* Returns why the search ended: -ECANCELED if it was successful. All stages have ended, so the
+ * channels can be destroyed. */
 static int run(struct search *search)
 {
     int error = weft_chan_make(&search->numbers, sizeof(long), 16);
@@ -122,6 +123,6 @@ int main(void)
         return 1;
     }
 
-    /* Waits for every fiber: if a stage were left, it would not return. */
+    /* Waits for every fiber: it would not return if a stage were left. */
     return weft_shutdown(WEFT_NEVER) == 0 ? 0 : 1;
 }

@@ -1,5 +1,6 @@
-/* pool.c: ten tasks on a pool of five: no more than five run at the same time, and when the pool is closed
- * all have run. */
+/*
+ * pool.c: ten tasks on a pool of five: at most five run at the same time, and close waits for all.
+ */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <weft/weft.h>
@@ -28,13 +29,13 @@ int main(void)
         return 1;
     for (int i = 0; i < TASKS; i++) {
         numbers[i] = i + 1;
-        int error = weft_pool_submit(pool, task, &numbers[i]); /* waits while five are at work */
+        int error = weft_pool_submit(pool, task, &numbers[i]); /* blocks while five run */
         if (error != 0) {
             fprintf(stderr, "pool: task %d: %s\n", i + 1, weft_strerror(error));
             return 1;
         }
     }
-    int error = weft_pool_close(pool); /* waits for all */
+    int error = weft_pool_close(pool); /* waits for all tasks */
     printf("%d tasks have run, %d at once\n", finished, most);
     if (error != 0 || finished != TASKS || running != 0 || most > CAPACITY) {
         fprintf(stderr, "pool: expected %d tasks, no more than %d at once\n", TASKS, CAPACITY);

@@ -1,8 +1,9 @@
-/* pool_results.c: tasks that give something back.
+/*
+ * pool_results.c: tasks that return results.
  *
- * With a handle for each task: its result, its error, and a way to cancel it. With a group over the
- * pool:
- * many tasks, one answer; the first error ends the others. */
+ * A handle gives the result and the error of a task, and can cancel it. A group over the pool gives
+ * one answer for many tasks; its first error cancels the others.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <weft/weft.h>
@@ -20,7 +21,7 @@ struct job {
     long number, square;
 };
 
-/* The square of a number; not of a negative one. */
+/* The square of a number; fails for a negative one. */
 static int square(void *arg)
 {
     struct job *job = arg;
@@ -31,8 +32,8 @@ static int square(void *arg)
     return 0;
 }
 
-/* All are started first, so they run side by side; then each is waited for. The pool keeps a
- * copy of each job, in which the task leaves its answer. */
+/* Starts all tasks, which run concurrently, then waits for each. The pool keeps a copy of each job,
+ * in which the task stores its answer. */
 static int results(weft_pool *pool)
 {
     const long numbers[NUMBERS] = {1, 2, 3, -4, 5, 6, 7, 8};
@@ -83,7 +84,7 @@ static int cancelled(weft_pool *pool)
 static int check_page(void *arg)
 {
     int error = weft_sleep(*(const int *)arg == 3 ? WEFT_MS : 3600 * WEFT_S);
-    return error != 0 ? error : -EPROTO; /* page 3 is broken; nobody waits an hour for the others */
+    return error != 0 ? error : -EPROTO; /* page 3 fails; the others are cancelled */
 }
 
 static int first_error(weft_pool *pool)
@@ -95,7 +96,7 @@ static int first_error(weft_pool *pool)
     for (int i = 0; i < CAPACITY; i++)
         if (weft_group_go(group, check_page, &pages[i]) != 0)
             weft_group_cancel(group);
-    int error = weft_group_close(group); /* waits for all of them */
+    int error = weft_group_close(group); /* waits for all tasks */
     printf("the group: %s\n", weft_strerror(error));
     return expect(error == -EPROTO, "the error of page 3");
 }

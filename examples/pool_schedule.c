@@ -1,8 +1,9 @@
-/* pool_schedule.c: tasks of a pool that run later, and periodically.
+/*
+ * pool_schedule.c: delayed and periodic tasks of a pool.
  *
- * Sessions expire unless they are used in time; a report is made every 10 ms, by the same few
- * workers that do
- * everything else. */
+ * Sessions expire unless they are used in time, and a report is written every 10 ms, on the same
+ * few workers as all other tasks.
+ */
 #include <stdio.h>
 #include <weft/weft.h>
 
@@ -28,7 +29,7 @@ static void expire(void *arg)
     printf("session %d expired\n", session->number);
 }
 
-/* A schedule that runs as often as it has to, and then cancels itself. */
+/* Runs a number of times, then cancels its own schedule. */
 struct reports {
     int made;
     weft_schedule *schedule;
@@ -50,14 +51,14 @@ static int sessions(weft_pool *pool)
     struct session all[SESSIONS] = {{.number = 1}, {.number = 2}, {.number = 3}};
     weft_schedule_stats stats;
     for (int i = 0; i < SESSIONS; i++) {
-        /* The second one is used: its timeout does not come. */
+        /* The second session is used, so it does not expire. */
         int64_t delay = i == 1 ? 3600 * WEFT_S : 5 * WEFT_MS;
         if (weft_pool_submit_after(pool, expire, &all[i], delay, &all[i].timeout) != 0)
             return 0;
     }
     int good = expect(weft_schedule_cancel(all[1].timeout) == 0, "a session that is used in time");
     for (int i = 0; i < SESSIONS; i++) {
-        do { /* the others have expired when their tasks have ended */
+        do { /* the other sessions expire */
             (void)weft_sleep(WEFT_MS);
             (void)weft_schedule_stats_get(all[i].timeout, &stats);
         } while (stats.runs == 0 && i != 1);
@@ -95,7 +96,8 @@ int main(void)
         return 1;
     int good = sessions(pool) && reporting(pool) &&
                weft_pool_submit_after(pool, expire, &last, 3600 * WEFT_S, NULL) == 0;
-    if (weft_pool_close(pool) != 0) /* does not wait an hour: on_drop is called instead */
+    if (weft_pool_close(pool) !=
+        0) /* calls on_drop for the hour-long schedule instead of waiting */
         return 1;
     return good && expect(dropped == 1, "one that is dropped") ? 0 : 1;
 }

@@ -1,7 +1,9 @@
-/* pool_subpools.c: pools that share one limit.
+/*
+ * pool_subpools.c: pools that share one limit.
  *
- * Four connections to a database, at most three of them for reports. Both kinds of task have
- * thousands of others before them, and neither keeps the other out. */
+ * Four connections to a database, at most three of them for reports. Thousands of tasks of each
+ * kind are queued, and neither kind keeps the other out.
+ */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <weft/weft.h>
@@ -54,7 +56,7 @@ int main(void)
     if (weft_pool_open(&for_reports, &some) != 0 || weft_pool_open(&for_pages, &rest) != 0)
         return 1;
     int error = submit_both(for_reports, for_pages);
-    weft_pool_close(for_pages); /* sub-pools first: the parent would say -EBUSY */
+    weft_pool_close(for_pages); /* sub-pools first: the parent would return -EBUSY */
     weft_pool_close(for_reports);
     weft_pool_close(database);
     printf("%d tasks: at most %d connections, %d of them for reports\n", 2 * TASKS,

@@ -1,6 +1,9 @@
-/* pthread.c: weft in a program that has threads of its own. Wait groups work between both: two
- * plain threads each start fibers, which wait for a start signal from main, and everybody waits for
- * all. */
+/*
+ * pthread.c: weft in a program with threads of its own.
+ *
+ * Wait groups work across threads and fibers: two plain threads start fibers, the fibers wait for a
+ * start signal of main, and threads and main wait for the fibers.
+ */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,7 +26,7 @@ static void *spawner(void *arg)
 {
     for (int i = 0; i < FIBERS; i++)
         if (weft_go(add_one, NULL) != 0)
-            weft_wg_done(&finished); /* one less to wait for; main sees it in the sum */
+            weft_wg_done(&finished); /* main notices the missing result in the sum */
     weft_wg_wait(&finished);         /* blocks this thread */
     printf("thread %s: all fibers are through\n", (const char *)arg);
     return NULL;

@@ -1,7 +1,9 @@
-/* pthread_chan.c: a program of plain threads that needs a bounded queue, and takes a channel for it.
+/*
+ * pthread_chan.c: a bounded queue between plain threads, made of a channel.
  *
- * Nothing else of weft is used here, and no fiber: readers that find nothing and writers that find the
- * queue full block as threads do. Closing it tells the readers that no more will come. */
+ * The program uses no fiber. Readers of an empty channel and writers of a full one block their
+ * threads. Closing the channel tells the readers that no more elements will come.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <weft/chan.h>
@@ -14,7 +16,7 @@ static void *writer(void *arg)
 {
     for (long number = 1; number <= EACH; number++)
         if (weft_chan_send(queue, &number) != 0)
-            break; /* seen in the sum */
+            break; /* main notices it in the sum */
     return arg;
 }
 

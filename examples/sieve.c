@@ -1,9 +1,14 @@
-/* sieve.c: the first primes, by a chain of fibers: sieve [how many]
+/*
+ * sieve.c: the first primes, by a chain of fibers.
  *
- * A fiber counts 2, 3, 4, ... into a channel. The first number that comes out of a channel is a prime;
- * from then on a fiber of its own lets through only what that prime does not divide, into the next
- * channel. When main has enough it closes the last channel: the fiber that sends there learns of it,
- * closes the channel that it receives from, and so on, back to the one that counts. */
+ *     sieve [how many]
+ *
+ * A fiber counts 2, 3, 4, ... into a channel. The first number that comes out of a channel is a
+ * prime; from then on a new fiber passes on only the numbers that this prime does not divide, into
+ * the next channel. When main has enough primes it closes the last channel. The fiber that sends
+ * there gets an error, closes the channel that it receives from, and so on, back to the one that
+ * counts.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +34,7 @@ static weft_chan *make_channel(void)
     return numbers;
 }
 
-/* Whoever sends into a channel destroys it, once the receiver has closed it. */
+/* The sender destroys a channel after the receiver has closed it. */
 static void count_up(void *arg)
 {
     weft_chan *out = arg;
@@ -50,7 +55,7 @@ static void let_through(void *arg)
     weft_chan_destroy(filter->out);
 }
 
-/* Found in the plain way, to compare with. */
+/* The primes by trial division, for comparison. */
 static int prime_after(int number)
 {
     for (;;) {

@@ -1,8 +1,10 @@
-/* ticker.c: one loop that takes work as it comes, reports every 10 ms, and knows when to stop.
+/*
+ * ticker.c: a loop that takes jobs, reports every 10 ms, and stops on request.
  *
- * The producer waits for two things at once: that its job is taken, and that it is told to stop. The
- * consumer does too: for a job and for the next tick. After five reports it says stop, and takes what
- * was still sent. */
+ * The producer selects between sending its job and a request to stop; the consumer selects between
+ * a job and the next tick. After five reports the consumer requests the stop, and receives the jobs
+ * that are still sent.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <weft/weft.h>
@@ -11,7 +13,7 @@ enum { PERIOD_MS = 10, REPORTS = 5 };
 
 struct work {
     weft_chan *jobs, *stop;
-    long sent; /* the sum of all jobs; by the producer until it closes jobs */
+    long sent; /* the sum of all jobs; the producer's until it closes jobs */
 };
 
 static void produce(void *arg)
@@ -29,7 +31,7 @@ static void produce(void *arg)
     weft_chan_close(work->jobs);
 }
 
-/* Receives until jobs is closed; the sum of what came. */
+/* Receives until jobs is closed; returns the sum. */
 static long consume(struct work *work, weft_ticker *ticker, int64_t first_tick)
 {
     long job, sum = 0;
@@ -52,7 +54,7 @@ static long consume(struct work *work, weft_ticker *ticker, int64_t first_tick)
             printf("%3ld ms: jobs worth %ld\n", (long)((tick - first_tick) / WEFT_MS) + PERIOD_MS,
                    sum);
             if (++reports == REPORTS) {
-                cases[1].chan = NULL; /* no more ticks, please */
+                cases[1].chan = NULL; /* disable the case: no more ticks */
                 weft_chan_close(work->stop);
             }
         } else {

@@ -1,4 +1,5 @@
-/* timer.c: a function that is called every 10 ms, until five calls were made; and one call later.
+/*
+ * timer.c: a function that is called every 10 ms, five times, and a single call later.
  */
 #include <stdio.h>
 #include <weft/weft.h>
@@ -8,7 +9,7 @@ struct beats {
     weft_wg five;
 };
 
-/* Runs in a fiber of the timer's own, one call at a time: no lock is needed for the count. */
+/* The calls of a timer do not overlap, so the count needs no lock. */
 static void beat(void *arg)
 {
     struct beats *beats = arg;
@@ -41,7 +42,7 @@ int main(void)
     weft_timer_start(once, weft_after(5 * WEFT_MS), 0);
     weft_wg_wait(&reminded);
 
-    /* Close waits for a call that has begun; after it the count is ours alone. */
+    /* Close waits for a call in progress; no call uses the count after it. */
     weft_timer_close(timer);
     weft_timer_close(once);
     printf("%s\n", beats.count >= 5 ? "done" : "too few");

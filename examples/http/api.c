@@ -1,9 +1,11 @@
-/* api.c: routes with parameters, middleware, and a store that all requests share: a counter for each name.
+/*
+ * api.c: routes with parameters, middleware, and a store shared by all requests: named counters.
  *
  *     GET  /counters/{name}      its value as JSON; 404 if there is none
  *     POST /counters/{name}      adds the number in the body; 400 if it is none
  *
- *     api [address] */
+ *     api [address]
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,8 @@ struct store {
     } counters[COUNTERS];
 };
 
-/* Its number, or -1; if `make`, a new one while there is room. Under the lock. */
+/* The index of the counter, or -1; with `make` it is created while there is room. Under the
+ * lock. */
 static int find(struct store *store, const char *name, int make)
 {
     for (int i = 0; i < store->count; i++)
@@ -62,7 +65,7 @@ static void add(weft_http_request *request, weft_http_response *response, void *
     size_t size;
     weft_http_max_body(request, 64);
     if (weft_http_read_all(request, &body, &size) != 0)
-        return; /* the server says why: 413, 408, 400 */
+        return; /* the server answers 413, 408 or 400 */
     long value = strtol(body, &end, 10);
     if (end == body || *end != '\0') {
         weft_http_error(response, 400, "the body is no number");
@@ -79,8 +82,9 @@ static void add(weft_http_request *request, weft_http_response *response, void *
         answer(response, value);
 }
 
-/* Around every handler: how long it took, in a header field. What handlers write is collected, as long as it is small, so there
- * is time for that; but weft_http_reply and weft_http_error complete the head: those answers go without. */
+/* Middleware: adds a field with the duration of the handler. A small answer is buffered until the
+ * handler has returned, so the field can still be set; but weft_http_reply and weft_http_error
+ * complete the head, so their answers lack it. */
 static void timing(weft_http_request *request, weft_http_response *response, weft_http_next *next,
                    void *data)
 {

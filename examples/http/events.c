@@ -1,11 +1,14 @@
-/* events.c: server-sent events: what is posted by one is shown to all who listen, at once.
+/*
+ * events.c: server-sent events: a line that one client posts is sent to all listeners at once.
  *
- *     POST /say         says a line
- *     GET  /events      a stream of all that is said from now on
+ *     POST /say         posts a line
+ *     GET  /events      a stream of all lines from now on
  *
- * Each listener is a fiber that waits on a condition; one that is slow misses lines rather than hold the others up.
+ *     events [address]
  *
- *     events [address] */
+ * Each listener is a fiber that waits on a condition variable. A slow listener misses lines and
+ * does not delay the others.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <weft/http_router.h>
@@ -17,7 +20,7 @@ enum { LINES = 64, LINE = 256 };
 struct talk {
     weft_mutex lock;
     weft_cond news;
-    long said; /* so many since the start */
+    long said; /* lines since the start */
     char lines[LINES][LINE];
 };
 
@@ -36,8 +39,8 @@ static void say(weft_http_request *request, weft_http_response *response, void *
     weft_http_status(response, 204);
 }
 
-/* Waits for a line after the first `seen`, and copies it; its number, `seen` if none comes for a while, or -1 if the server
- * stops. */
+/* Waits for a line after number `seen` and copies it. Returns its number, `seen` if none comes for
+ * a while, or -1 if the server stops. */
 static long next_line(struct talk *talk, long seen, char line[LINE])
 {
     int error = 0;

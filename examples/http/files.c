@@ -1,9 +1,11 @@
-/* files.c: a folder behind a password, over TLS if there is a certificate; with an access log, limits of its own, and the long
- * form of starting and stopping.
+/*
+ * files.c: a folder behind a password, over TLS if a certificate is given.
  *
  *     files folder [address [certificate.pem key.pem]]
  *
- * The password is in the environment: USER_PASSWORD=name:password in base64, as a browser sends it. */
+ * Shows an access log, limits, and how to start and stop a server step by step. The password is in
+ * the environment: USER_PASSWORD=name:password in base64, as a browser sends it.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +14,7 @@
 #include <weft/http_router.h>
 #include <weft/weft.h>
 
-/* Compares all of it whatever it finds, so that the time it takes tells nothing. */
+/* Compares in constant time, so that the duration reveals nothing about the password. */
 static int same(const char *a, const char *b)
 {
     size_t size = strlen(a);
@@ -86,7 +88,7 @@ static int serve(int argc, char **argv, weft_http_router *router)
         if (error == 0)
             error = weft_chan_receive(weft_signal_chan(end), &number);
         if (error == 0)
-            error = weft_http_stop(server, weft_after(10 * WEFT_S)); /* downloads may end */
+            error = weft_http_stop(server, weft_after(10 * WEFT_S)); /* lets downloads end */
         weft_http_close(server);
     }
     weft_signal_close(end);
@@ -99,7 +101,7 @@ int main(int argc, char **argv)
     weft_http_router *router = NULL;
     weft_http_files *files;
     weft_http_files_options options = {.list = 1, .cache_control = "no-cache"};
-    if (argc < 2 || argc == 4 || argc > 5 || password == NULL) { /* a certificate needs its key */
+    if (argc < 2 || argc == 4 || argc > 5 || password == NULL) { /* a certificate needs a key */
         fprintf(stderr, "usage: USER_PASSWORD=... files folder [address [certificate key]]\n");
         return 2;
     }

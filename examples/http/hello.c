@@ -1,7 +1,9 @@
-/* hello.c: the smallest server that is complete: it says hello until SIGINT or SIGTERM, and then answers what is under
- * way.
+/*
+ * hello.c: the smallest complete server: answers until SIGINT or SIGTERM, then completes open
+ * requests.
  *
- *     hello [address]            e.g. tcp:127.0.0.1:8080 */
+ *     hello [address]            e.g. tcp:127.0.0.1:8080
+ */
 #include <stdio.h>
 #include <weft/http.h>
 #include <weft/weft.h>

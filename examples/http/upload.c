@@ -1,10 +1,12 @@
-/* upload.c: bodies of any size in a little memory: what is sent by PUT goes to a file piece by piece, and comes back by GET
- * without passing through the program.
+/*
+ * upload.c: bodies of any size in little memory: PUT writes to a file piece by piece, GET sends the
+ * file.
  *
  *     PUT /{name}       stores the body; it appears under its name when it is complete
- *     GET /{name}       sends it
+ *     GET /{name}       sends it, without passing through the program
  *
- *     upload folder [address] */
+ *     upload folder [address]
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
 #include <weft/http_router.h>
 #include <weft/weft.h>
 
-/* A name of the folder's own: no slash (the route has seen to that), nothing hidden. */
+/* A name inside the folder: no slash (the route excludes it), no hidden file. */
 static int path_of(const char *folder, const char *name, const char *suffix, char path[512])
 {
     if (name[0] == '.' || name[0] == '\0' || strchr(name, '%') != NULL)
@@ -42,7 +44,7 @@ static void put(weft_http_request *request, weft_http_response *response, void *
     weft_address peer;
     weft_http_peer(request, &peer);
     snprintf(suffix, sizeof suffix, ".part-%d",
-             weft_address_port(&peer)); /* nobody else's meanwhile */
+             weft_address_port(&peer)); /* unique while the connection is open */
     if (path_of(folder, name, "", path) != 0 || path_of(folder, name, suffix, part) != 0) {
         weft_http_error(response, 400, "that is no name");
         return;
