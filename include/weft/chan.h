@@ -1,10 +1,11 @@
 /*
  * weft/chan.h: channels: hand values from one fiber or thread to another.
  *
- * A channel carries elements of one size, copied in and out. With a capacity it holds up to that many
- * elements; without (0) each send waits for its receive and the element goes straight from one to the
- * other. First come, first served, on both sides. A thread may send and a fiber receive, or the other
- * way round.
+ * A channel carries elements of one size, which are copied in and out. A channel with a capacity
+ * buffers up to that many elements. A channel without one (capacity 0) makes each send wait for its
+ * receive, and the element goes straight from one caller to the other. Senders and receivers that
+ * wait are each served in the order in which they came. Fibers and threads may use a channel in any
+ * mix.
  *
  *     weft_chan *numbers;
  *     if (weft_chan_make(&numbers, sizeof(int), 0) != 0)
@@ -16,14 +17,15 @@
  *     while (weft_chan_receive(numbers, &n) == 0)     // in another: until it is closed and empty
  *         printf("%d\n", n);
  *
- * Close says that no more elements will come. What is in the channel can still be received; then
- * receive says -ESHUTDOWN, at once and for ever. A send to a closed channel is the error -ESHUTDOWN, and
- * the element stays the sender's.
+ * Closing a channel says that no more elements will come. The elements in it can still be received;
+ * after them each receive returns -ESHUTDOWN at once. A send to a closed channel returns
+ * -ESHUTDOWN, and the element stays with the sender.
  *
- * Waiting ends also by a deadline (-ETIMEDOUT) or when the context that the caller is bound to
- * (weft/context.h) is cancelled. Then the element was not sent, or none was received: nothing is lost.
+ * A wait also ends at a deadline (-ETIMEDOUT), or when the context that the caller is bound to
+ * (weft/context.h) is cancelled. Then the element was not sent, or none was received: no element is
+ * lost.
  *
- * To wait for several channels at once: weft/select.h.
+ * weft/select.h waits for several channels at once.
  */
 #ifndef WEFT_CHAN_H
 #define WEFT_CHAN_H
@@ -35,58 +37,85 @@ WEFT_BEGIN
 
 typedef struct weft_chan weft_chan;
 
-/* Makes a channel for elements of `element_size` bytes, holding up to `capacity` of them. A size of 0
- * is fine: such a channel carries events without content.
- * Returns 0; -EINVAL if chan is NULL or the buffer would be larger than memory can be; -ENOMEM.
+/* Makes a channel for elements of `element_size` bytes with a buffer for `capacity` of them.
+ * Elements of size 0 are events without content; their buffer needs no memory, whatever the
+ * capacity.
+ * Returns 0; -EINVAL if chan is NULL or the buffer would be larger than PTRDIFF_MAX bytes; -ENOMEM.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_chan_make(weft_chan **chan, size_t element_size, size_t capacity);
 
-/* Frees a channel; what is in it is forgotten. Destroying one that somebody waits on is a bug of the
- * program: it is reported and the process aborts. Whoever received the last element, or learned that the
- * channel is closed, may destroy it at once, although the call of the other side may not have returned
- * yet. (But calls that give up, by a deadline or a context, have to return first; and a select that waits
- * on the channel too, unless this channel is the one that ended it.) NULL is fine.
- * Contexts: fiber, thread. Undefined: any use during or after it. */
+/* Frees a channel, with the elements that are in it. NULL is allowed. A channel on which a caller
+ * waits is reported, and the process aborts (in a forked child the channel is freed: its waiters
+ * are in the parent).
+ *
+ * The caller that received the last element, or learned that the channel is closed, may destroy it
+ * at once, even if the call of the other side has not returned yet. These calls have to return
+ * first: a call that gives up at a deadline or by its context, and a select that waits on the
+ * channel, unless this channel decided that select.
+ * Contexts: fiber, thread.
+ * Undefined: any use during or after it. */
 WEFT_API void weft_chan_destroy(weft_chan *chan);
 
-/* Sends a copy of *element; waits while there is no room (or, without a capacity, no receiver). NULL
- * is allowed if the size is 0.
- * Returns 0; -ESHUTDOWN if the channel is closed, or gets closed meanwhile; -ECANCELED or -ETIMEDOUT
- * if the caller's context is cancelled while it would have to wait; -EINVAL if an argument is NULL;
- * -ECHILD in a forked child. Whatever the error, the element was not sent.
+/* Sends a copy of *element. Waits while the buffer is full or, without a buffer, until a receiver
+ * comes. `element` may be NULL if the element size is 0.
+ * Returns 0; -ESHUTDOWN if the channel is closed, or is closed during the wait; -ECANCELED or
+ * -ETIMEDOUT if the caller's context is cancelled and the call would have to wait; -EINVAL if chan
+ * is NULL, or element is NULL and the element size is not 0; -ECHILD in a forked child. On an error
+ * the element was not sent.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_chan_send(weft_chan *chan, const void *element);
 
-/* The same with a deadline. Returns also -ETIMEDOUT. */
+/* Sends a copy of *element as weft_chan_send does, and waits at most until `deadline`.
+ * Returns as weft_chan_send; -ETIMEDOUT also if the deadline has passed and the call would have to
+ * wait.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_chan_send_until(weft_chan *chan, const void *element,
                                                 int64_t deadline);
 
-/* The same without waiting. Returns -EAGAIN if it would have to wait. */
+/* Sends a copy of *element if that needs no waiting.
+ * Returns 0; -EAGAIN if it would have to wait; -ESHUTDOWN, -EINVAL and -ECHILD as weft_chan_send.
+ * On an error the element was not sent.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_chan_try_send(weft_chan *chan, const void *element);
 
-/* Receives an element into *element; waits while there is none. NULL drops the element.
- * Returns 0; -ESHUTDOWN if the channel is closed and nothing is left in it; -ECANCELED, -ETIMEDOUT,
- * -EINVAL, -ECHILD as for send. Whatever the error, nothing was received and *element is untouched.
+/* Receives an element into *element. Waits while there is none. With element NULL the received
+ * element is dropped.
+ * Returns 0; -ESHUTDOWN if the channel is closed and no element is left in it, or that becomes so
+ * during the wait; -ECANCELED or -ETIMEDOUT if the caller's context is cancelled and the call would
+ * have to wait; -EINVAL if chan is NULL; -ECHILD in a forked child. On an error no element was
+ * received and *element is untouched.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_chan_receive(weft_chan *chan, void *element);
 
-/* The same with a deadline. Returns also -ETIMEDOUT. */
+/* Receives an element as weft_chan_receive does, and waits at most until `deadline`.
+ * Returns as weft_chan_receive; -ETIMEDOUT also if the deadline has passed and the call would have
+ * to wait.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_chan_receive_until(weft_chan *chan, void *element,
                                                    int64_t deadline);
 
-/* The same without waiting. Returns -EAGAIN if it would have to wait. */
+/* Receives an element into *element if that needs no waiting; with element NULL it is dropped.
+ * Returns 0; -EAGAIN if it would have to wait; -ESHUTDOWN, -EINVAL and -ECHILD as
+ * weft_chan_receive. On an error no element was received and *element is untouched.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_chan_try_receive(weft_chan *chan, void *element);
 
-/* Closes the channel and wakes everyone who waits on it: receivers and senders get -ESHUTDOWN.
- * Returns 0; -ESHUTDOWN if it was closed before; -EINVAL if chan is NULL; -ECHILD in a forked child.
+/* Closes the channel. All calls that wait on it return -ESHUTDOWN.
+ * Returns 0; -ESHUTDOWN if it was closed before; -EINVAL if chan is NULL; -ECHILD in a forked
+ * child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_chan_close(weft_chan *chan);
 
-/* How many elements are in it, as it was a moment ago; how many it can hold; 1 if it is closed. All 0
- * for NULL.
+/* The number of elements in the buffer, as it was a moment ago; 0 for NULL.
  * Contexts: fiber, thread. */
 WEFT_API size_t weft_chan_length(const weft_chan *chan);
+
+/* The number of elements that the buffer can hold; 0 for NULL.
+ * Contexts: fiber, thread. */
 WEFT_API size_t weft_chan_capacity(const weft_chan *chan);
+
+/* 1 if the channel is closed, whether or not elements are left in it; else 0. 0 for NULL.
+ * Contexts: fiber, thread. */
 WEFT_API int weft_chan_closed(const weft_chan *chan);
 
 WEFT_END

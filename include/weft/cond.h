@@ -1,10 +1,6 @@
 /*
- * weft/cond.h: condition variable: wait, without the mutex, until somebody says that something has
- * changed.
- *
- * Zero-initialised is ready. Waiters are woken in the order in which they came, each by one signal
- * or a broadcast, never for nothing. The condition may still have changed again before the waiter has
- * the mutex back: wait in a loop.
+ * weft/cond.h: condition variable: wait, without the mutex, for a change of what the mutex
+ * protects.
  *
  *     weft_mutex_lock(&mutex);
  *     int error = 0;
@@ -12,6 +8,10 @@
  *         error = weft_cond_wait(&cond, &mutex);
  *     ...                                             // the mutex is held here in any case
  *     weft_mutex_unlock(&mutex);
+ *
+ * A zero-initialised condition variable is ready. Waiters are woken in the order in which they
+ * came, each by one signal or a broadcast; there are no spurious wake-ups. The condition may have
+ * changed again before the waiter has the mutex back: wait in a loop.
  */
 #ifndef WEFT_COND_H
 #define WEFT_COND_H
@@ -29,33 +29,47 @@ typedef struct weft_cond {
     void *waiters;
 } weft_cond;
 
-/* One that nobody waits for, for static objects. */
+/* One without waiters, for static objects. */
 /* clang-format off */
 #define WEFT_COND_INIT { 0, 0, 0 }
 /* clang-format on */
 
-/* Unlocks the mutex and waits, in one step: a signal that comes once the mutex is unlocked is not
- * missed. Whatever it returns, the caller has the mutex (again).
- * Returns 0 if it was woken by a signal or a broadcast; -ECANCELED or -ETIMEDOUT if the fiber's
- * context has ended; -EINVAL if cond or mutex is NULL; -ECHILD in a forked child. A signal is never
- * lost to a waiter that reports something else.
- * Contexts: fiber, thread: who holds the mutex. Undefined: waiting with two mutexes at a time. */
+/* Unlocks the mutex, waits for a signal, and locks the mutex again. Unlocking and waiting are one
+ * step: a signal that comes once the mutex is unlocked is not missed. Whatever the call returns,
+ * the caller holds the mutex.
+ * Returns 0 if a signal or a broadcast woke it; -ECANCELED or -ETIMEDOUT if the caller's context is
+ * cancelled; -EINVAL if cond or mutex is NULL; -ECHILD in a forked child. A call that returns an
+ * error has consumed no signal.
+ * Contexts: fiber, thread: the owner of the mutex. (A mutex that is not locked is reported as by
+ * weft_mutex_unlock.)
+ * Undefined: waiting with two mutexes at a time. */
 WEFT_API WEFT_MUST_USE int weft_cond_wait(weft_cond *cond, weft_mutex *mutex);
 
-/* The same with a deadline. Returns also -ETIMEDOUT. It may return later than the deadline by as long
- * as others have the mutex. With WEFT_NOW it does not even unlock the mutex. */
+/* Waits for a signal as weft_cond_wait does, at most until `deadline`. It may return later than
+ * that, by as long as other callers hold the mutex. With a deadline of WEFT_NOW or less it does not
+ * even unlock the mutex.
+ * Returns as weft_cond_wait; -ETIMEDOUT also if the deadline has passed.
+ * Contexts: fiber, thread: the owner of the mutex.
+ * Undefined: waiting with two mutexes at a time. */
 WEFT_API WEFT_MUST_USE int weft_cond_wait_until(weft_cond *cond, weft_mutex *mutex,
                                                 int64_t deadline);
 
-/* Wakes the one that has waited longest, if there is one; or all who wait now. The mutex need not be
- * held. A NULL is reported and the process aborts.
+/* Wakes the waiter that has waited longest, if there is one. The mutex need not be held. A NULL is
+ * reported, and the process aborts. In a forked child, where no waiter is, the call does nothing.
  * Contexts: fiber, thread. */
 WEFT_API void weft_cond_signal(weft_cond *cond);
+
+/* Wakes all callers that wait at this moment. The mutex need not be held. A NULL is reported, and
+ * the process aborts. In a forked child, where no waiter is, the call does nothing.
+ * Contexts: fiber, thread. */
 WEFT_API void weft_cond_broadcast(weft_cond *cond);
 
-/* Ends its life; that may be done right after a broadcast that woke all. One that is waited for is
- * reported and the process aborts. One that is simply not used any more need not be destroyed.
- * Contexts: fiber, thread. Undefined: while somebody else signals it. */
+/* Ends its life; after it, it is as new. It may be called right after a broadcast that woke all; it
+ * then waits for woken callers whose deadline or context ended their wait at the same moment. A
+ * NULL, and an object that is waited for, are reported, and the process aborts. An object all of
+ * whose calls have returned need not be destroyed: it holds no memory.
+ * Contexts: fiber, thread.
+ * Undefined: while another caller signals it. */
 WEFT_API void weft_cond_destroy(weft_cond *cond);
 
 WEFT_END

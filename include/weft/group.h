@@ -17,21 +17,24 @@
  * skipped, and no more are started. The context is opened under that of the opener, so cancelling
  * the opener cancels the group.
  *
- * The error of a group is the first of: what a function returned, if not 0; -EOWNERDEAD for one
- * that panicked (weft/panic.h); -EFAULT for one that crashed in a pool that isolates crashes;
- * -ECANCELED for one that a pool has dropped; and -ECANCELED or -ETIMEDOUT when the context is
- * cancelled, by weft_group_cancel, by its timeout, or through a parent, whether or not a function
- * has noticed. It stays what it is once it is not 0.
+ * The error of a group is the first of these, and stays what it is once it is not 0:
  *
- * Results. A group that collects keeps what each function returned, in the order of the calls, and
- * its argument; with weft_group_go_copy the arguments need no memory of the caller's:
+ *   - what a function returned, if that is not 0;
+ *   - -EOWNERDEAD: a function panicked (weft/panic.h);
+ *   - -EFAULT: a function crashed, in a pool that isolates crashes;
+ *   - -ECANCELED: a pool dropped a function;
+ *   - -ECANCELED or -ETIMEDOUT: the context was cancelled, by weft_group_cancel, by its timeout, or
+ *     through a parent, whether or not a function has noticed.
+ *
+ * Results. A group that collects keeps what each function returned and its argument, in the order
+ * of the calls. With weft_group_go_copy the arguments need no memory of the caller's:
  *
  *     struct square { int number; long result; };
  *     static int square(void *arg) { struct square *own = arg; own->result = ...; return 0; }
  *
  *     error = weft_group_open(&group, &(weft_group_options){ .collect = 1 });
  *     for (int i = 0; i < 100; i++)
- *         error = weft_group_go_copy(group, square, &(struct square){ .number = i }, sizeof(struct square));
+ *         error = weft_group_go_copy(group, square, &(struct square){ i }, sizeof(struct square));
  *     error = weft_group_wait(group, &first);
  *     for (int64_t i = 0; i < weft_group_count(group); i++) {
  *         void *arg;
@@ -40,8 +43,8 @@
  *     }
  *     weft_group_close(group);
  *
- * Waiting for a group is not ended by a context: whatever happens, when weft_group_close returns,
- * no function of the group runs any more, except those that left on purpose (weft_group_leave).
+ * No context ends a wait for a group: when weft_group_close returns, no function of the group runs
+ * any more, except functions that left on purpose (weft_group_leave).
  */
 #ifndef WEFT_GROUP_H
 #define WEFT_GROUP_H
@@ -57,20 +60,20 @@ typedef struct weft_group weft_group;
 
 /* Zero means default in every field. */
 typedef struct weft_group_options {
-    /* Under which context that of the group is opened. Default: what the caller is bound to, if it
-     * is bound. */
+    /* The context under which the group's own is opened. Default: the one that the caller is bound
+     * to, if any. */
     weft_context *context;
-    /* At most so many of its functions run at once; weft_group_go waits for a place. Default: no
-     * limit. See weft_group_set_limit. */
+    /* At most so many of its functions run at once; weft_group_go waits while so many do. Default:
+     * no limit. See weft_group_set_limit. */
     int64_t limit;
-    /* A duration, from the call that opens the group: after that the group is cancelled, with
-     * -ETIMEDOUT. Default 0: never. */
+    /* A duration, counted from the call that opens the group: when it is over the group is
+     * cancelled with -ETIMEDOUT. Default 0: never. */
     int64_t timeout;
     /* Not zero: an error does not cancel the others, and what was started is called even if the
      * group is cancelled before it begins. The error is still that of the group. */
     int keep_going;
-    /* Not zero: the result and the argument of each function are kept until the group is closed:
-     * weft_group_result. Costs some 64 bytes for each. */
+    /* Not zero: the result and the argument of each function are kept until the group is closed,
+     * for weft_group_result. That costs some 64 bytes for each function. */
     int collect;
     uintptr_t reserved[4]; /* must be zero */
 } weft_group_options;
@@ -81,89 +84,91 @@ typedef struct weft_group_options {
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_group_open(weft_group **group, const weft_group_options *options);
 
-/* Starts a fiber in the group that calls function(arg). What that returns, if not 0, is the group's
- * error if it is the first. Waits while the limit is reached; those who wait are served in order.
- * If the group is cancelled after this call and before the fiber first runs, the function is not
- * called (unless the group keeps going).
+/* Starts a fiber in the group that calls function(arg). What the function returns, if not 0, is the
+ * error of the group if it is the first. The call waits while the limit is reached; waiting calls
+ * are served in the order in which they came. If the group is cancelled after this call and before
+ * the fiber first runs, the function is not called (unless the group keeps going).
  * Returns 0; the error with which the group's context is cancelled (-ECANCELED or -ETIMEDOUT), also
- * while it waits: then nothing was started; -ECANCELED or -ETIMEDOUT also if the caller's own
- * context is cancelled while it would have to wait; -EINVAL if an argument is NULL; or as weft_go.
- * Contexts: fiber, thread; also functions of the group. Note: with a limit, functions that start
- * more in their own group can all come to wait for a place. */
+ * during the wait; -ECANCELED or -ETIMEDOUT also if the caller's own context is cancelled and the
+ * call would have to wait; -EINVAL if group or function is NULL; or as weft_go. On an error nothing
+ * was started.
+ * Contexts: fiber, thread; also functions of the group. If all functions of a group with a limit
+ * wait in this call for their own group, they wait for each other until the group is cancelled. */
 WEFT_API WEFT_MUST_USE int weft_group_go(weft_group *group, int (*function)(void *), void *arg);
 
-/* Starts a fiber in the group that calls function(arg), if there is a place for it now: as
- * weft_group_go, without waiting.
- * Returns as weft_group_go; -EAGAIN if the limit is reached or others wait for a place.
+/* Starts a fiber in the group as weft_group_go does, if that needs no waiting.
+ * Returns as weft_group_go; -EAGAIN if the limit is reached, or another call waits in
+ * weft_group_go.
  * Contexts: fiber, thread; also functions of the group. */
 WEFT_API WEFT_MUST_USE int weft_group_try_go(weft_group *group, int (*function)(void *), void *arg);
 
-/* Copies `size` bytes from arg, and starts a fiber in the group, as weft_group_go does, that calls
- * the function with the address of the copy. The copy is aligned for any type. It can be used until
- * the function returns; in a group that collects, until the group is closed (and by the function
- * until it returns, should it leave the group). Any size is fine: the copy is a block of the heap.
- * Returns as weft_group_go; -EINVAL also if size is 0; -ENOMEM.
+/* Copies `size` bytes from arg, and starts a fiber in the group as weft_group_go does, which calls
+ * the function with the address of the copy. The copy is a block of the heap, aligned for any type.
+ * It exists until the function returns; in a group that collects, also until the group is closed.
+ * Returns as weft_group_go; -EINVAL also if arg is NULL or size is 0; -ENOMEM.
  * Contexts: fiber, thread; also functions of the group. */
 WEFT_API WEFT_MUST_USE int weft_group_go_copy(weft_group *group, int (*function)(void *),
                                               const void *arg, size_t size);
 
-/* Sets how many functions may run at once; 0: no limit. More places: those who wait in
- * weft_group_go get them at once, in order. Fewer: those that run go on, and none starts until
- * fewer than that run.
+/* Sets how many functions may run at once; 0: no limit. With a higher limit, calls that wait in
+ * weft_group_go are served at once, in order. With a lower one, the functions that run go on, and
+ * none starts until fewer than that run.
  * Returns 0; -EINVAL if group is NULL or the limit negative; -ECHILD in a forked child.
  * Contexts: fiber, thread; also functions of the group. */
 WEFT_API int weft_group_set_limit(weft_group *group, int64_t limit);
 
-/* Cancels the group's context; the group's error, if it has none yet, is -ECANCELED. When it
- * returns, every wait that is bound to the group has ended or is ending, and no function of the
- * group begins any more (unless it keeps going).
- * Contexts: fiber, thread; also functions of the group. NULL is fine. */
+/* Cancels the group's context; the error of the group, if it has none yet, is -ECANCELED. When the
+ * call returns, each wait that is bound to the group has ended or is ending, and no function of the
+ * group begins any more (unless the group keeps going). NULL is allowed.
+ * Contexts: fiber, thread; also functions of the group. */
 WEFT_API void weft_group_cancel(weft_group *group);
 
-/* The context of the group: valid until it is closed. NULL for NULL.
+/* The context of the group, which exists until the group is closed; NULL for NULL.
  * Contexts: fiber, thread. */
 WEFT_API weft_context *weft_group_context(weft_group *group);
 
 /* Waits until no function of the group runs. More can be started after it.
- * Returns 0, with *error set to the error of the group, 0 if there is none (error may be NULL).
- * What follows is of the wait alone, and *error is untouched: -EDEADLK from a function of the
- * group, also from one that runs inside another function which is of the group; -EINVAL if group is
- * NULL; -ECHILD in a forked child.
+ * Returns 0, with *error set to the error of the group, 0 if it has none (error may be NULL). These
+ * errors are of the wait itself, and leave *error untouched: -EDEADLK if the caller runs a function
+ * of the group, however deep inside other functions; -EINVAL if group is NULL; -ECHILD in a forked
+ * child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_group_wait(weft_group *group, int *error);
 
-/* Waits until no function of the group runs, or the deadline has passed. WEFT_NOW asks without
+/* Waits until no function of the group runs, at most until `deadline`. WEFT_NOW asks without
  * waiting.
- * Returns 0, with *error set to the error of the group, 0 if there is none (error may be NULL).
- * What follows is of the wait alone, and *error is untouched: -ETIMEDOUT if the deadline has passed
- * and some still run; -EDEADLK from a function of the group, also from one that runs inside another
- * function which is of the group; -EINVAL if group is NULL; -ECHILD in a forked child.
+ * Returns 0, with *error set to the error of the group, 0 if it has none (error may be NULL). These
+ * errors are of the wait itself, and leave *error untouched: -ETIMEDOUT if the deadline has passed
+ * and functions still run; -EDEADLK if the caller runs a function of the group, however deep inside
+ * other functions; -EINVAL if group is NULL; -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_group_wait_until(weft_group *group, int64_t deadline, int *error);
 
-/* A channel (element size 0) that is closed when no function of the group runs, to take part in a
- * select. It is closed once and stays closed: if none runs at the time of this call *done is closed
- * already, and functions that are started after it was closed do not open it. For those, call again
- * while they run: that gives a new channel, to be closed at the next moment when none runs. When it
- * is closed, weft_group_wait returns at once, unless more were started. Each channel belongs to the
- * group, and is there until that is closed: never send to it, close or destroy it. A function of
- * the group that waits for it waits for itself, until the group is cancelled.
+/* *done gets a channel (element size 0) that is closed when no function of the group runs, to take
+ * part in a select. If none runs at this call the channel is closed already. It is closed once:
+ * functions that are started later do not open it. While they run, another call gives a new
+ * channel, which is closed at the next moment when none runs. Once the channel is closed,
+ * weft_group_wait returns at once, unless more functions were started. Each channel belongs to the
+ * group, and exists until that is closed. A function of the group that waits for the channel waits
+ * for itself, until the group is cancelled.
  * Returns 0; -EINVAL if an argument is NULL; -ENOMEM; -ECHILD in a forked child.
- * Contexts: fiber, thread; also functions of the group. */
+ * Contexts: fiber, thread; also functions of the group.
+ * Undefined: sending to the channel, closing it, destroying it. */
 WEFT_API WEFT_MUST_USE int weft_group_done(weft_group *group, weft_chan **done);
 
-/* How many functions a group that collects has started, as it was a moment ago: each call of
- * weft_group_go and its kin that returned 0, and those under way. 0 for NULL, and for a group that
- * does not collect.
+/* The number of functions that a group that collects has started, as it was a moment ago: the calls
+ * of weft_group_go, weft_group_try_go and weft_group_go_copy that returned 0, and those under way.
+ * 0 for NULL, and for a group that does not collect.
  * Contexts: fiber, thread. */
 WEFT_API int64_t weft_group_count(weft_group *group);
 
-/* How a function of a group that collects has ended: of the index-th that was started, from 0 on,
- * in the order of the calls (weft_group_go and its kin). *error gets what it returned; -EOWNERDEAD
+/* Tells how a function of a group that collects has ended: the one with this index, counted from 0
+ * in the order of the calls that started them. *error gets what the function returned; -EOWNERDEAD
  * if it panicked; -EFAULT if it crashed in a pool that isolates crashes; -ECANCELED if it was never
- * called, because the group was cancelled before it began or the pool has dropped it; 0 if it has
- * left the group. *arg gets its argument, or the address of the copy. Either may be NULL. While
- * calls of weft_group_go are under way an index may still change, if one before it fails to start.
+ * called, because the group was cancelled before it began or the pool dropped it; 0 if it has left
+ * the group. *arg gets its argument, or the address of the copy. Both pointers may be NULL. While
+ * calls that start functions are under way an index may still change: if one of them fails, later
+ * functions move up.
  * Returns 0; -EBUSY if the function has not ended yet; -ENOENT if fewer were started; -EINVAL if
  * group is NULL or does not collect, or index is negative. On an error *error and *arg are
  * untouched.
@@ -171,38 +176,39 @@ WEFT_API int64_t weft_group_count(weft_group *group);
 WEFT_API WEFT_MUST_USE int weft_group_result(weft_group *group, int64_t index, int *error,
                                              void **arg);
 
-/* *info gets what is known of the panic by which a function of the group ended, of the first if
- * there were several: those that follow are reported on stderr at once, and the first when the
- * group is closed, unless this was called.
- * Returns 0; -ENOENT if none panicked; -EINVAL if an argument is NULL.
+/* *info gets what is known of the first panic by which a function of the group ended. Later panics
+ * are reported on stderr at once; the first is reported when the group is closed, unless this call
+ * has returned it.
+ * Returns 0; -ENOENT if no function panicked; -EINVAL if an argument is NULL.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_group_panic(weft_group *group, weft_panic_info *info);
 
-/* How many functions of the group run, or are about to, as it was a moment ago; 0 for NULL.
+/* The number of functions of the group that run or are about to, as it was a moment ago; 0 for
+ * NULL.
  * Contexts: fiber, thread. */
 WEFT_API int64_t weft_group_running(const weft_group *group);
 
-/* Waits until no function of the group runs, and frees it.
- * Returns the error of the group, 0 if there is none. -EDEADLK (from a function of the group),
- * -EINVAL (group is NULL) and -ECHILD (in a forked child) mean that nothing was freed; if functions
- * of the group may return one of these themselves, weft_group_wait tells the two apart.
+/* Waits until no function of the group runs, and frees the group.
+ * Returns the error of the group, 0 if it has none. -EDEADLK (the caller runs a function of the
+ * group), -EINVAL (group is NULL) and -ECHILD (in a forked child) mean that nothing was freed; if a
+ * function of the group may return one of these itself, weft_group_wait tells the two apart.
  * Contexts: fiber, thread.
- * Undefined: any use of the group during or after it, except by its functions. */
+ * Undefined: any use of the group during it, except by its functions, and after it. */
 WEFT_API int weft_group_close(weft_group *group);
 
-/* Opens a group, calls body(group, arg) in the caller, waits for all and frees it: so nothing
- * started in the group outlives this call. If the body panics the group is cancelled and waited
- * for, and the panic goes on.
- * Returns the error of the group, to which what the body returns counts as that of any function; or
- * why the group could not be opened; -EINVAL if body is NULL.
+/* Opens a group, calls body(group, arg) in the caller, waits for all functions of the group and
+ * frees it: nothing that was started in the group outlives this call. An error that the body
+ * returns counts as that of a function of the group. If the body panics, the group is cancelled and
+ * waited for, and the panic goes on.
+ * Returns the error of the group, 0 if it has none; or as weft_group_open; -EINVAL if body is NULL.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_group_scope(const weft_group_options *options,
                                             int (*body)(weft_group *group, void *arg), void *arg);
 
 /* The function that calls it leaves its group on purpose: the group no longer waits for it or
- * counts it, it is unbound from the group's context, and what it returns is nobody's error. Of a
- * function that runs inside another, the inner one leaves.
- * Returns 0; -EINVAL if the caller is not in a function of a group, or that has left it.
+ * counts it, the function is unbound from the group's context, and what it returns is ignored. If a
+ * function of a group runs inside another one, the inner one leaves.
+ * Returns 0; -EINVAL if the caller runs no function of a group, or that has left it already.
  * Contexts: fiber, thread. */
 WEFT_API int weft_group_leave(void);
 

@@ -1,24 +1,25 @@
 /*
- * weft/mutex.h: mutex: one at a time.
- *
- * Zero-initialised is ready, and unlocked. Fibers and threads may share one in any mix: a fiber that
- * has to wait parks and its thread runs others meanwhile, a thread blocks. A mutex that is not
- * contended costs one atomic operation to lock and one to unlock.
- *
- * It is fair in the long run: normally whoever is there first takes it, which is fastest; one that
- * has waited for more than a millisecond gets it next, before all who come later.
- *
- * A mutex may be part of an object that the last user frees: unlock does not touch it any more once
- * somebody else can have it. (Who is inside a lock call, waiting, is a user as well.)
- *
- * Debug builds of weft find these, report them and abort: unlock by another than the owner, locking
- * a mutex that one holds already, and locks taken in an order that can deadlock, even if this time
- * it did not.
+ * weft/mutex.h: mutex: mutual exclusion of fibers and threads.
  *
  *     static weft_mutex mutex = WEFT_MUTEX_INIT;
  *     weft_mutex_lock(&mutex);
  *     count++;
  *     weft_mutex_unlock(&mutex);
+ *
+ * A zero-initialised mutex is ready, and unlocked. Fibers and threads may share one in any mix: a
+ * fiber that has to wait parks, and its thread runs other fibers meanwhile; a thread blocks.
+ * Without contention, lock and unlock cost one atomic operation each.
+ *
+ * A mutex is fair in the long run. Normally the first caller that finds it free takes it, which is
+ * fastest. A waiter that has waited for more than a millisecond gets it next, before all that come
+ * later.
+ *
+ * A mutex may be part of an object that its last user frees: unlock does not touch the mutex once
+ * another caller can have it. (A caller that waits in a lock call is a user as well.)
+ *
+ * Debug builds of weft find these bugs, report them and abort: unlocking by another caller than the
+ * owner, locking a mutex that the caller holds already, and taking locks in an order that can
+ * deadlock, even if it did not deadlock this time.
  */
 #ifndef WEFT_MUTEX_H
 #define WEFT_MUTEX_H
@@ -43,32 +44,39 @@ typedef struct weft_mutex {
 #define WEFT_MUTEX_INIT { 0, 0, 0, 0, 0, 0 }
 /* clang-format on */
 
-/* Locks the mutex; waits as long as it takes, whatever becomes of the fiber's context. In a forked
- * child there is nobody to wait for: there, waiting is reported and the process aborts, as it does
- * for a NULL.
- * Contexts: fiber, thread. Undefined (debug builds report it): locking it twice. */
+/* Locks the mutex; waits as long as it takes, also if the caller's context is cancelled. A NULL,
+ * and having to wait in a forked child, where no thread would unlock it, are reported, and the
+ * process aborts.
+ * Contexts: fiber, thread.
+ * Undefined (debug builds report it): locking a mutex that the caller holds. */
 WEFT_API void weft_mutex_lock(weft_mutex *mutex);
 
-/* Locks the mutex, waits at most until the deadline, and not beyond the end of the fiber's context.
- * Returns 0; -ETIMEDOUT; -ECANCELED; -EINVAL if mutex is NULL; -ECHILD if it would have to wait in a
- * forked child. It is locked only if 0 was returned. WEFT_NOW asks without waiting.
- * Contexts: fiber, thread. Undefined: as for weft_mutex_lock. */
+/* Locks the mutex; waits at most until `deadline`. WEFT_NOW asks without waiting.
+ * Returns 0, and only then it is locked; -ETIMEDOUT if the deadline has passed; -ECANCELED or
+ * -ETIMEDOUT if the caller's context is cancelled and the call would have to wait; -EINVAL if mutex
+ * is NULL; -ECHILD if it would have to wait in a forked child.
+ * Contexts: fiber, thread.
+ * Undefined (debug builds report it): locking a mutex that the caller holds, with a deadline other
+ * than WEFT_NOW. */
 WEFT_API WEFT_MUST_USE int weft_mutex_lock_until(weft_mutex *mutex, int64_t deadline);
 
 /* Locks the mutex if that needs no waiting.
- * Returns 0; -EBUSY if somebody has it, or it is promised to one who waits; -EINVAL if mutex is NULL.
+ * Returns 0; -EBUSY if it is locked, or is about to be handed to a waiter; -EINVAL if mutex is
+ * NULL.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_mutex_try_lock(weft_mutex *mutex);
 
-/* Unlocks the mutex. Everything written before it is visible to who locks it next. Unlocking one that
- * is not locked is a bug of the program: it is reported and the process aborts.
- * Contexts: fiber, thread. Undefined (debug builds report it): by another than who locked it. */
+/* Unlocks the mutex. The next owner sees all that was written before. A NULL, and a mutex that is
+ * not locked, are bugs of the program: they are reported, and the process aborts.
+ * Contexts: fiber, thread.
+ * Undefined (debug builds report it): unlocking by another caller than the owner. */
 WEFT_API void weft_mutex_unlock(weft_mutex *mutex);
 
-/* Ends the life of a mutex. One that is locked or waited for is reported and the process aborts.
- * After it the mutex is as new. A mutex that is simply not used any more need not be destroyed: it
- * holds no memory.
- * Contexts: fiber, thread. Undefined: while somebody uses it. */
+/* Ends the life of a mutex; after it the mutex is as new. A NULL, and a mutex that is locked or
+ * waited for, are reported, and the process aborts. A mutex that is no longer used need not be
+ * destroyed: it holds no memory.
+ * Contexts: fiber, thread.
+ * Undefined: while the mutex is in use. */
 WEFT_API void weft_mutex_destroy(weft_mutex *mutex);
 
 WEFT_END

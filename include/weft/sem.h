@@ -2,18 +2,18 @@
  * weft/sem.h: counting semaphore: a number of units, to be acquired and released, several at a time
  * if need be.
  *
- * Zero-initialised is ready, with nothing available. First come, first served: who asks for much
- * and waits is not overtaken by those behind who ask for little. If it gives up, those behind that
- * now fit go on.
- *
- * A semaphore knows no maximum but WEFT_SEM_MAX, since any release may bring new units: it cannot
- * tell that a request is impossible. One for more units than there will ever be is therefore not
- * refused. It waits like any other, for ever or until its deadline, and meanwhile all behind it
- * wait as well, for units that may be there.
- *
  *     weft_sem sem = WEFT_SEM_INIT(10);
  *     weft_sem_acquire(&sem, 3);
  *     weft_sem_release(&sem, 3);
+ *
+ * A zero-initialised semaphore is ready, with no units. Requests are served in the order in which
+ * they came: a request for many units that waits is not overtaken by later ones for few. If it
+ * gives up, the requests behind it that now fit are served.
+ *
+ * A semaphore knows no maximum but WEFT_SEM_MAX, since any release may bring new units. So it does
+ * not refuse a request for more units than there will ever be. Such a request waits like any other,
+ * for ever or until its deadline, and all requests behind it wait as well, even if there are units
+ * for them.
  */
 #ifndef WEFT_SEM_H
 #define WEFT_SEM_H
@@ -23,7 +23,7 @@
 
 WEFT_BEGIN
 
-/* At most this much may be in a semaphore. */
+/* The largest number of units. */
 #define WEFT_SEM_MAX INT64_MAX
 
 /* The fields are weft's own. */
@@ -40,44 +40,48 @@ typedef struct weft_sem {
 
 /* Makes a semaphore with n units.
  * Returns 0; -EINVAL if sem is NULL or n is negative.
- * Contexts: fiber, thread. Undefined: while somebody uses it. */
+ * Contexts: fiber, thread.
+ * Undefined: while the semaphore is in use. */
 WEFT_API int weft_sem_init(weft_sem *sem, int64_t n);
 
-/* Acquires n units; waits as long as it takes, whatever becomes of the fiber's context. If there
- * will never be n units it waits for ever, and so do all behind it; the deadlock check reports that
- * if nothing else is left to run. A NULL, an n below 1, and waiting in a forked child are reported
- * and the process aborts.
+/* Acquires n units; waits as long as it takes, also if the caller's context is cancelled. If there
+ * will never be n units, the call and all requests behind it wait for ever; the deadlock check
+ * reports that if nothing else is left to run. A NULL, an n below 1, and having to wait in a forked
+ * child are reported, and the process aborts.
  * Contexts: fiber, thread. */
 WEFT_API void weft_sem_acquire(weft_sem *sem, int64_t n);
 
-/* Acquires n units; waits at most until the deadline, and not beyond the end of the fiber's
- * context. If there will never be n units it waits until then all the same, and so do all behind
+/* Acquires n units; waits at most until `deadline`. WEFT_NOW asks without waiting. If there will
+ * never be n units, the call waits until the deadline all the same, and so do all requests behind
  * it.
- * Returns 0; -ETIMEDOUT; -ECANCELED; -EINVAL if sem is NULL or n below 1; -ECHILD if it would have
- * to wait in a forked child. Only 0 has taken anything. WEFT_NOW asks without waiting.
+ * Returns 0, and only then units were taken; -ETIMEDOUT if the deadline has passed; -ECANCELED or
+ * -ETIMEDOUT if the caller's context is cancelled and the call would have to wait; -EINVAL if sem
+ * is NULL or n is below 1; -ECHILD if it would have to wait in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_sem_acquire_until(weft_sem *sem, int64_t n, int64_t deadline);
 
 /* Acquires n units if that needs no waiting.
- * Returns 0; -EAGAIN if there are not as many, now or ever, or others wait already; -EINVAL if sem
- * is NULL or n below 1.
+ * Returns 0; -EAGAIN if there are fewer, now or ever, or other requests wait already; -EINVAL if
+ * sem is NULL or n is below 1.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_sem_try_acquire(weft_sem *sem, int64_t n);
 
-/* Gives n units back, or new ones. Everything written before it is visible to who acquires them. A
- * NULL, an n below 1 and a sum above WEFT_SEM_MAX are bugs of the program: they are reported and
- * the process aborts.
+/* Gives n units back, or adds new ones. The caller that acquires them sees all that was written
+ * before. A NULL, an n below 1 and a sum above WEFT_SEM_MAX are bugs of the program: they are
+ * reported, and the process aborts.
  * Contexts: fiber, thread. */
 WEFT_API void weft_sem_release(weft_sem *sem, int64_t n);
 
-/* The units that nobody has, as it was a moment ago; 0 for NULL. There may be some while somebody
- * waits for more.
+/* The number of units that are not acquired, as it was a moment ago; 0 for NULL. It may be above 0
+ * while a request waits for more.
  * Contexts: fiber, thread, signal handler. */
 WEFT_API int64_t weft_sem_available(const weft_sem *sem);
 
-/* Ends its life. One that is waited for is reported and the process aborts. One that is simply not
- * used any more need not be destroyed.
- * Contexts: fiber, thread. Undefined: while somebody uses it. */
+/* Ends its life; after it, it is as new, without units. A NULL, and a semaphore that is waited for,
+ * are reported, and the process aborts. One that is no longer used need not be destroyed: it holds
+ * no memory.
+ * Contexts: fiber, thread.
+ * Undefined: while the semaphore is in use. */
 WEFT_API void weft_sem_destroy(weft_sem *sem);
 
 WEFT_END

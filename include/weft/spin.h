@@ -1,10 +1,13 @@
 /*
- * weft/spin.h: spin lock, for a few instructions at a time.
+ * weft/spin.h: spin lock: mutual exclusion for a few instructions at a time.
  *
- * Zero-initialised is ready, and unlocked. Who waits burns its CPU, with growing pauses, and gives the
- * CPU up if it takes long: the holder must have lost its own then. A fiber that waits keeps its thread.
- * So hold it for tens of nanoseconds and never across a call that can wait: parking or yielding with a
- * spin lock held is reported and the process aborts. For anything longer there is weft/mutex.h.
+ * A zero-initialised spin lock is ready, and unlocked. A caller that waits for it keeps its CPU
+ * busy, with growing pauses, and gives the CPU up only after some microseconds, since the holder
+ * must have lost its own by then. A fiber that waits keeps its thread.
+ *
+ * So hold it for tens of nanoseconds, and never across a call that can wait: parking or yielding
+ * with a spin lock held is reported, and the process aborts. For anything longer there is
+ * weft/mutex.h.
  */
 #ifndef WEFT_SPIN_H
 #define WEFT_SPIN_H
@@ -18,21 +21,24 @@ typedef struct weft_spin {
     uint32_t word;
 } weft_spin;
 
+/* An unlocked spin lock, for static objects. */
 /* clang-format off */
 #define WEFT_SPIN_INIT { 0 }
 /* clang-format on */
 
-/* Locks it; waits as long as it takes. A NULL is reported and the process aborts.
- * Contexts: fiber, thread. Undefined: locking it twice. */
+/* Locks it; waits as long as it takes. A NULL, and a lock that was held when this process was
+ * forked, are reported, and the process aborts.
+ * Contexts: fiber, thread.
+ * Undefined: locking one that the caller holds. */
 WEFT_API void weft_spin_lock(weft_spin *spin);
 
 /* Locks it if it is free.
- * Returns 0; -EBUSY; -EINVAL if spin is NULL.
+ * Returns 0; -EBUSY if it is locked; -EINVAL if spin is NULL.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_spin_try_lock(weft_spin *spin);
 
-/* Unlocks it; does not touch it any more once somebody else can have it. Unlocking one that is not
- * locked is reported and the process aborts.
+/* Unlocks it; does not touch it once another caller can have it. A NULL, and a lock that is not
+ * locked, are reported, and the process aborts.
  * Contexts: fiber, thread: the one that locked it. */
 WEFT_API void weft_spin_unlock(weft_spin *spin);
 
