@@ -29,7 +29,8 @@
 #include <weft/file.h>
 
 #include "io/ring.h"
-#include "sched/core/sched.h"
+#include "sched/core/cancel.h"
+#include "sched/core/scheduler.h"
 #include "sched/fiber/compact.h"
 
 enum { PIECES_MOST = 1024 }; /* IOV_MAX */

@@ -32,8 +32,11 @@
 #include <weft/process.h>
 #include <weft/sem.h>
 
+#include "base/atomic.h"
+#include "os/lock.h"
 #include "os/os.h"
-#include "sched/core/sched.h"
+#include "sched/core/cancel.h"
+#include "sched/core/scheduler.h"
 #include "sched/fiber/compact.h"
 
 enum { STREAMS = 3, DROPPED = 4096 };

@@ -60,7 +60,10 @@
 #include <weft/fd.h>
 #include <weft/fiber.h>
 
-#include "sched/core/sched.h"
+#include "sched/core/park.h"
+#include "sched/core/scheduler.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/waiters.h"
 
 enum { ENTRIES = 256, REAP_MOST = 64 };

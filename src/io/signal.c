@@ -40,8 +40,9 @@
 #include <weft/signal.h>
 
 #include "base/assert.h"
+#include "base/atomic.h"
 #include "os/os.h"
-#include "sched/core/sched.h"
+#include "sched/runtime/runtime.h"
 
 enum { BATCH = 64, WORDS = (OS_SIGNALS_MOST + 63) / 64 };
 

@@ -32,6 +32,7 @@
 
 #include "base/assert.h"
 #include "net/conn.h"
+#include "sched/core/cancel.h"
 
 enum { ADDRESSES_MOST = 16 };
 

@@ -19,6 +19,9 @@
 #include <sys/un.h>
 
 #include "net/conn.h"
+#include "sched/core/cancel.h"
+#include "sched/poll/descriptor.h"
+#include "sched/runtime/runtime.h"
 
 #define PAUSE_FIRST (1 * WEFT_MS)
 #define PAUSE_MOST (100 * WEFT_MS)

@@ -26,8 +26,9 @@
 #include <weft/resolve.h>
 #include <weft/sem.h>
 
+#include "base/atomic.h"
 #include "os/os.h"
-#include "sched/core/sched.h"
+#include "sched/runtime/runtime.h"
 
 enum { STACK_SIZE = 256 * 1024 };
 

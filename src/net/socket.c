@@ -36,6 +36,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "sched/poll/descriptor.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
+
 #define CLOSED ((uint64_t)1)
 #define CALL ((uint64_t)2)
 #define HANDLE ((uint64_t)1 << 32)

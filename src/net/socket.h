@@ -10,8 +10,6 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "os/os.h"
-#include "sched/core/sched.h"
-#include "sched/poll/descriptor.h"
 
 /* The first member of a connection, and of a listener. */
 struct socket {

@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 
 #include "net/conn.h"
+#include "sched/core/cancel.h"
+#include "sched/poll/descriptor.h"
 
 enum { PIECES_MOST = 1024, PIECES_AT_ONCE = 64 };
 

@@ -6,7 +6,8 @@
 #ifndef WEFT_SYNC_CALLER_H
 #define WEFT_SYNC_CALLER_H
 
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/runtime/thread.h"
 
 static inline uint64_t caller_id(void)
 {

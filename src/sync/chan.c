@@ -36,7 +36,11 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "sched/check/test_point.h"
+#include "sched/core/park.h"
 #include "sched/fiber/compact.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 
 /* Elements. */
 

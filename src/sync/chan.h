@@ -8,7 +8,6 @@
 #include <weft/select.h>
 
 #include "os/latch.h"
-#include "sched/core/sched.h"
 
 enum { CHAN_WAITS = 1 };
 

@@ -24,7 +24,9 @@
 #include <weft/cond.h>
 
 #include "base/assert.h"
-#include "sched/core/sched.h"
+#include "sched/core/park.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/guard.h"
 #include "sync/mutex.h"
 #include "sync/waiters.h"

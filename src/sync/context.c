@@ -37,7 +37,13 @@
 #include <string.h>
 #include <weft/timer.h>
 
-#include "sched/core/sched.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "sched/core/cancel.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 
 struct weft_context {
     struct canceler canceler; /* first: sched/core/cancel.h */

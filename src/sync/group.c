@@ -40,9 +40,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sched/core/sched.h"
+#include "sched/core/cancel.h"
 #include "sched/fiber/compact.h"
+#include "sched/fiber/fiber.h"
+#include "sched/fiber/fiber_alloc.h"
+#include "sched/fiber/local.h"
 #include "sched/fiber/panic.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/context.h"
 #include "sync/group_state.h"
 

@@ -40,7 +40,13 @@
 #include <weft/chan.h>
 
 #include "base/assert.h"
-#include "sched/core/sched.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/os.h"
+#include "sched/check/test_point.h"
+#include "sched/core/park.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/group_state.h"
 #include "sync/guard.h"
 #include "sync/waiters.h"

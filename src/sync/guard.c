@@ -3,7 +3,7 @@
  */
 #include "sync/guard.h"
 
-#include "sched/core/sched.h"
+#include "sched/runtime/runtime.h"
 #include "sync/spin_wait.h"
 
 enum { ROUNDS_IN_CHILD = 200 }; /* most of them naps: some milliseconds */

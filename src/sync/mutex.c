@@ -40,7 +40,11 @@
 #include <errno.h>
 
 #include "base/assert.h"
-#include "sched/core/sched.h"
+#include "sched/check/seeded.h"
+#include "sched/check/test_point.h"
+#include "sched/core/park.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/caller.h"
 #include "sync/order.h"
 #include "sync/spin_wait.h"

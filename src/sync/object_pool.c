@@ -73,9 +73,16 @@
 #include <weft/timer.h>
 
 #include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
 #include "os/latch.h"
-#include "sched/core/sched.h"
+#include "os/membarrier.h"
+#include "os/os.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
 #include "sched/fiber/panic.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/spin_wait.h"
 
 #define IDLE_PERIOD WEFT_S

@@ -16,8 +16,11 @@
 #include <weft/once.h>
 
 #include "base/assert.h"
-#include "sched/core/sched.h"
+#include "sched/check/test_point.h"
+#include "sched/core/park.h"
 #include "sched/fiber/panic.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/caller.h"
 #include "sync/spin_wait.h"
 #include "sync/waiters.h"

@@ -26,7 +26,9 @@
 
 #include "base/assert.h"
 #include "os/lock.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 
 enum { EDGES = 1 << 14, BUCKETS = 1 << 12, HELD = 1 << 15, NONE = 0 };
 

@@ -26,7 +26,12 @@
 #include <weft/rwmutex.h>
 
 #include "base/assert.h"
-#include "sched/core/sched.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "sched/check/test_point.h"
+#include "sched/core/park.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/caller.h"
 #include "sync/guard.h"
 #include "sync/order.h"

@@ -25,7 +25,16 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "base/prng.h"
+#include "os/latch.h"
+#include "os/os.h"
+#include "sched/core/park.h"
+#include "sched/core/processor.h"
 #include "sched/fiber/compact.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/chan.h"
 
 enum { CASES_ON_STACK = 16 };

@@ -16,8 +16,11 @@
 #include <weft/fiber.h>
 
 #include "base/assert.h"
-#include "sched/core/sched.h"
+#include "sched/check/test_point.h"
+#include "sched/core/park.h"
 #include "sched/fiber/compact.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/guard.h"
 #include "sync/waiters.h"
 

@@ -9,7 +9,8 @@
 #include <weft/spin.h>
 
 #include "base/assert.h"
-#include "sched/core/sched.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 #include "sync/spin_wait.h"
 
 enum { ROUNDS_IN_CHILD = 1000 }; /* most of them naps: some tens of milliseconds */

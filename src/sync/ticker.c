@@ -24,7 +24,8 @@
 #include <weft/ticker.h>
 #include <weft/timer.h>
 
-#include "sched/core/sched.h"
+#include "sched/check/seeded.h"
+#include "sched/runtime/runtime.h"
 
 struct weft_ticker {
     weft_mutex mutex;

@@ -18,7 +18,7 @@
 #include "base/compiler.h"
 #include "emulated.h"
 #include "os/linux/frames.h"
-#include "sched/core/sched.h"
+#include "sched/core/idle.h"
 #include "test.h"
 
 enum { FRAMES = 64, SEEN = 1 << 16, RANGES = 128, ENDINGS = 64 };

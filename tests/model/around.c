@@ -9,11 +9,26 @@
 #include <errno.h>
 
 #include "explore.h"
-#include "sched/core/sched.h"
+#include "sched/check/deadlock.h"
+#include "sched/check/mutex_check.h"
+#include "sched/check/seeded.h"
+#include "sched/check/test_point.h"
+#include "sched/core/machine.h"
+#include "sched/core/monitor.h"
+#include "sched/core/processor.h"
 #include "sched/fiber/compact.h"
 #include "sched/fiber/crash.h"
+#include "sched/fiber/cxx.h"
+#include "sched/fiber/fault.h"
+#include "sched/fiber/fiber.h"
 #include "sched/fiber/panic.h"
 #include "sched/poll/descriptor.h"
+#include "sched/poll/poller.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/ticks.h"
+#include "sched/time/timer.h"
+#include "sched/time/wheel.h"
 
 /* Big enough for what a fiber of a model calls. */
 #ifdef WEFT_COVERAGE /* its frames are larger */
@@ -211,7 +226,7 @@ struct panic *weft__panic_arrived(struct weft_fiber *fiber)
     return NULL;
 }
 
-/* There are no test runs (sizes/seeded.twin). */
+/* There are no test runs (sizes/test_point.twin). */
 struct thread *weft__test_enter(struct thread *thread)
 {
     (void)thread;

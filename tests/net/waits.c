@@ -3,6 +3,8 @@
  */
 #include "net.h"
 #include "os/failure.h"
+#include "os/os.h"
+#include "sched/poll/descriptor.h"
 #include "seeds.h"
 
 struct scene {

@@ -7,7 +7,7 @@
 #include <signal.h>
 
 #include "isolates.h"
-#include "sched/core/sched.h"
+#include "sched/core/scheduler.h"
 #include "sched/fiber/compact.h"
 
 /* Many, among others; submitters that wait are served. */

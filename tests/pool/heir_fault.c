@@ -3,7 +3,10 @@
  */
 #include "everywhere.h"
 #include "os/failure.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/fiber/fiber.h"
+#include "sched/fiber/fiber_alloc.h"
+#include "sched/runtime/thread.h"
 
 /* An heir is a record and what is extra; one of them is missing. */
 

@@ -5,7 +5,7 @@
 #include <weft/weft.h>
 
 #include "figures.h"
-#include "sched/core/sched.h"
+#include "sched/core/handoff.h"
 #include "seeds.h"
 
 /* How a task comes to the pool. */

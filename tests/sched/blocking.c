@@ -12,7 +12,10 @@
 
 #include "bodies.h"
 #include "everywhere.h"
-#include "sched/core/sched.h"
+#include "sched/core/idle.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/thread.h"
 #include "seeds.h"
 
 static void start_with(const weft_config *config)

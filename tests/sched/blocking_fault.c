@@ -12,7 +12,8 @@
 #include "failing.h"
 #include "os/failure.h"
 #include "os/os.h"
-#include "sched/core/sched.h"
+#include "sched/core/monitor.h"
+#include "sched/core/scheduler.h"
 #include "sched/poll/descriptor.h"
 
 static atomic_u32 gate, begun, passed;

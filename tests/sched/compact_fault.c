@@ -3,10 +3,9 @@
  * with its frames as it left them; nothing is lost, nothing is left.
  */
 #include "compact.h"
-
 #include "everywhere.h"
 #include "failing.h"
-#include "sched/core/sched.h"
+#include "sched/core/scheduler.h"
 #include "sched/fiber/compact.h"
 #include "stack/slab.h"
 

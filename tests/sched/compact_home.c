@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "pool/worker.h"
-#include "sched/core/sched.h"
+#include "sched/core/scheduler.h"
 #include "sched/fiber/compact.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/thread.h"
 
 enum { FIBERS = 16, PROCESSORS = 2, UNKNOWN = 99 };
 

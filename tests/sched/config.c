@@ -5,7 +5,7 @@
 
 #include <weft/weft.h>
 
-#include "sched/core/sched.h"
+#include "sched/runtime/cpus.h"
 #include "test.h"
 
 static const char *const variables[] = {"WEFT_PROCS",        "WEFT_STACK_SIZE", "WEFT_MAX_FIBERS",

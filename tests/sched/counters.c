@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 #include <weft/weft.h>
 
-#include "sched/core/sched.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
 #include "sched/fiber/local.c"
 #include "sched/poll/descriptor.c"
+#include "sched/runtime/thread.h"
 #include "seeds.h"
 #include "sync/order.c"
 

@@ -9,7 +9,8 @@
 #include <weft/runtime.h>
 
 #include "os/failure.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/runtime/cpus.h"
 #include "test.h"
 
 static char root[] = "/tmp/weft-cpus-XXXXXX";

@@ -8,7 +8,6 @@
 #include "dying.h"
 #include "emulated.h"
 #include "failing.h"
-#include "sched/core/sched.h"
 #include "sched/fiber/compact.h"
 
 enum { FIBERS = 3 * HOTS };

@@ -10,7 +10,6 @@
 
 #include "everywhere.h"
 #include "failing.h"
-#include "sched/core/sched.h"
 
 static void ask_of_the_unknown(void *arg)
 {

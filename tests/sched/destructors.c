@@ -7,7 +7,8 @@
 #include <weft/weft.h>
 
 #include "base/atomic.h"
-#include "sched/core/sched.h"
+#include "sched/core/idle.h"
+#include "sched/core/scheduler.h"
 #include "test.h"
 
 enum { CROWD = 6, PATIENCE = 120 };

@@ -8,7 +8,15 @@
 
 #include "base/atomic.h"
 #include "os/failure.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/core/inject.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/maintenance.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/ticks.h"
 #include "test.h"
 #include <weft/weft.h>
 

@@ -16,8 +16,10 @@
 #include "emulated.h"
 #include "faults.h"
 #include "os/failure.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/core/park.h"
 #include "sched/core/switch.h"
+#include "sched/runtime/thread.h"
 #include "test.h"
 #include <weft/test.h>
 #include <weft/weft.h>

@@ -11,8 +11,12 @@
 #include "emulated.h"
 #include "everywhere.h"
 #include "os/failure.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/core/inject.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
 #include "sched/poll/descriptor.h"
+#include "sched/poll/poller.h"
 #include "seeds.h"
 
 struct channel {

@@ -5,7 +5,8 @@
 #include <malloc.h>
 #include <pthread.h>
 
-#include "sched/core/sched.h"
+#include "sched/fiber/fiber.h"
+#include "sched/fiber/fiber_alloc.h"
 #include "seeds.h"
 #include <weft/weft.h>
 

@@ -4,7 +4,9 @@
 #include <errno.h>
 
 #include "os/failure.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
 #include "seeds.h"
 #include <weft/weft.h>
 

@@ -6,7 +6,16 @@
  * hold: when nobody can go on, every fiber has run, once.
  */
 #include "explore.h"
-#include "sched/core/sched.h"
+#include "sched/core/inject.h"
+#include "sched/core/machine.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/maintenance.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
 
 enum { FIBERS = 3, PROCESSORS = 3, MACHINES = 4 };
 

@@ -15,7 +15,10 @@
 #include "base/compiler.h"
 #include "emulated.h"
 #include "kernel.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/core/scheduler.h"
+#include "sched/poll/poller.h"
+#include "sched/time/wheel.h"
 
 /* Threads: /proc hides some, or is not there; what happens after it was asked, once. */
 

@@ -7,7 +7,8 @@
 
 #include "dying.h"
 #include "failing.h"
-#include "sched/core/sched.h"
+#include "sched/core/park.h"
+#include "sched/runtime/thread.h"
 #include <weft/weft.h>
 
 static weft_deferred record;

@@ -8,7 +8,11 @@
 
 #include "base/atomic.h"
 #include "os/failure.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/check/test_point.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
+#include "sched/runtime/thread.h"
 #include "test.h"
 
 static weft_mutex mutex;

@@ -7,7 +7,6 @@
 
 #include "base/atomic.h"
 #include "os/os.h"
-#include "sched/core/sched.h"
 #include "test.h"
 
 enum { MACHINES = 4, READERS = 6, PATIENCE = 120 };

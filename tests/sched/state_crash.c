@@ -5,7 +5,9 @@
 
 #include "base/assert.h"
 #include "sched/check/state.h"
-#include "sched/core/sched.h"
+#include "sched/core/machine.h"
+#include "sched/core/scheduler.h"
+#include "sched/runtime/thread.h"
 #include "test.h"
 #include <weft/weft.h>
 

@@ -1,7 +1,8 @@
 /*
  * ticks.c: the scheduler's short times are the same whatever counter it measures them by.
  */
-#include "sched/core/sched.h"
+#include "sched/time/ticks.h"
+#include "os/os.h"
 
 #include <weft/weft.h>
 

@@ -10,7 +10,8 @@
 #include "base/atomic.h"
 #include "base/prng.h"
 #include "everywhere.h"
-#include "sched/core/sched.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
 #include "seeds.h"
 #include <weft/weft.h>
 

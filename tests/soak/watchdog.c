@@ -10,7 +10,11 @@
 
 #include <time.h>
 
-#include "sched/core/sched.h"
+#include "sched/core/inject.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/runtime/runtime.h"
 
 enum { PATIENCE = 30, PATIENCE_WHEN_SLOW = 300, NAMED = 10 };
 

@@ -10,9 +10,11 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include "base/atomic.h"
 #include "base/compiler.h"
 #include "dying.h"
-#include "sched/core/sched.h"
+#include "sched/fiber/fiber.h"
+#include "stack/stack.h"
 #include "test.h"
 #include <weft/weft.h>
 

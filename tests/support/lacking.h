@@ -11,7 +11,7 @@
 #include "os/os.h"
 #include "pool/figures.h"
 #include "pool/tasks.h"
-#include "sched/core/sched.h"
+#include "sched/core/scheduler.h"
 
 static atomic_u32 ran;
 static struct gate gate;

@@ -12,7 +12,12 @@
 #include "os/failure.h"
 #include "os/os.h"
 #include "pool/shard.h"
-#include "sched/core/sched.h"
+#include "sched/core/park.h"
+#include "sched/core/scheduler.h"
+#include "sched/runtime/maintenance.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
 #include "sync/order.h"
 
 /* Wait groups: two add. */

@@ -11,7 +11,9 @@
 #include "base/atomic.h"
 #include "counts.h"
 #include "everywhere.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
 #include "seeds.h"
 #include <weft/weft.h>
 

@@ -14,9 +14,14 @@
  * Rejected: a point when the runtime is left, as test runs have: it hangs on wake_wanted, which here stands for
  * machines that must be woken. The next entry is as good, since in between there is only the user's code.
  */
-#include "sched/core/sched.h"
-
-atomic_u32 weft__testing;
+#include "sched/check/chaos.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/prng.h"
+#include "sched/check/test_point.h"
+#include "sched/core/machine.h"
+#include "sched/core/processor.h"
+#include "sched/runtime/thread.h"
 
 static uint32_t percent; /* written while no machine exists */
 
@@ -43,19 +48,4 @@ void weft__chaos_point(void)
         return;
     must(!atomic_u32_load_relaxed(&thread->inside));
     runtime_leave(runtime_enter(thread));
-}
-
-/* Which of the two it is. */
-
-struct thread *weft__test_enter(struct thread *thread)
-{
-    return seeded() ? weft__seeded_enter(thread) : weft__chaos_enter(thread);
-}
-
-noinline void weft__test_point(void)
-{
-    if (seeded())
-        weft__seeded_point();
-    else
-        weft__chaos_point();
 }

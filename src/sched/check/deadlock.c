@@ -32,12 +32,34 @@
  * its own stack. That of a compact one is put in place for it, and nobody is busy with its hot stack, since nobody
  * runs.
  */
+#include "sched/check/deadlock.h"
+
 #include <stdio.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/lock.h"
+#include "os/membarrier.h"
+#include "os/os.h"
+#include "sched/check/seeded.h"
+#include "sched/check/test_point.h"
+#include "sched/core/idle.h"
+#include "sched/core/machine.h"
+#include "sched/core/monitor.h"
+#include "sched/core/park.h"
+#include "sched/core/scheduler.h"
 #include "sched/core/switch.h"
 #include "sched/fiber/compact.h"
+#include "sched/fiber/fiber.h"
+#include "sched/fiber/fiber_alloc.h"
 #include "sched/poll/descriptor.h"
+#include "sched/poll/poller.h"
+#include "sched/runtime/maintenance.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
 
 enum { SHOWN_MOST = 1000 };
 

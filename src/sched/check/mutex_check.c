@@ -9,8 +9,12 @@
  * note, and its unlock removes none. Beyond MUTEXES_NOTED they are only counted: the note cannot be
  * allocated, since the program's own malloc may be what locks. A fiber is reported once for as long as it holds any.
  */
+#include "sched/check/mutex_check.h"
+#include "base/assert.h"
+#include "os/os.h"
 #include "os/text.h"
-#include "sched/core/sched.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/thread.h"
 
 #ifdef WEFT_DEBUG
 

@@ -36,8 +36,25 @@
 
 #include <weft/test.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "base/prng.h"
+#include "os/os.h"
+#include "sched/check/test_point.h"
+#include "sched/core/inject.h"
+#include "sched/core/machine.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/chain.h"
+#include "sched/fiber/fiber.h"
 #include "sched/poll/descriptor.h"
+#include "sched/poll/poller.h"
+#include "sched/runtime/maintenance.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
 
 #define CLOCK_BEGIN (1000 * WEFT_S)
 #define EVENT_TIME WEFT_MS          /* for descriptors, before the clock jumps past them */

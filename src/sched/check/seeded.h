@@ -1,32 +1,18 @@
 /*
- * seeded.h: the scheduler of test runs, which a seed decides: see seeded.c; and chaos: see chaos.c.
+ * seeded.h: the scheduler of test runs, which a seed decides: see seeded.c.
  */
 #ifndef WEFT_SCHED_CHECK_SEEDED_H
 #define WEFT_SCHED_CHECK_SEEDED_H
 
 #include <stdbool.h>
 
-#include "base/compiler.h"
 #include "os/os.h"
+#include "sched/check/test_point.h"
 
 struct machine;
 struct processor;
 struct thread;
 struct weft_fiber;
-
-/* Whether a test run is under way, or the common scheduler works with forced yields. Written while no machine
- * exists. */
-enum { TESTING_NOT = 0, TESTING_SEEDED, TESTING_CHAOS };
-extern atomic_u32 weft__testing;
-static inline bool seeded(void)
-{
-    return unlikely(atomic_u32_load_relaxed(&weft__testing) == TESTING_SEEDED);
-}
-/* Whether there is anything to do at the points below. */
-static inline bool test_points(void)
-{
-    return unlikely(atomic_u32_load_relaxed(&weft__testing) != TESTING_NOT);
-}
 
 /* The clock of the program: deadlines are points on it. What is between weft and the kernel is measured by
  * weft__os_now. */
@@ -38,23 +24,12 @@ static inline int64_t weft__now(void)
 /* A point of the program's clock as one of the kernel's, for threads. */
 int64_t weft__seeded_deadline(int64_t deadline);
 
-/* A place where the seed, or chaos, may let others go first. Calls of weft that enter the runtime are such places by
- * themselves; this is for those that do not, if they need not wait. For callers outside the runtime. */
-void weft__test_point(void);
-static inline void test_point(void)
-{
-    if (test_points())
-        weft__test_point();
-}
-
 /* Decides in a test run what otherwise depends on how long something took: true once in `times`.
  * Never on a thread, whose calls come when they come. */
 bool weft__seeded_chance(uint32_t times);
 
 /* In a fiber that has just entered the runtime, which may go on on another thread. */
-struct thread *weft__test_enter(struct thread *thread);
 struct thread *weft__seeded_enter(struct thread *thread);
-struct thread *weft__chaos_enter(struct thread *thread);
 /* Instead of waking a machine. True: there is none to wake. */
 bool weft__seeded_wake(void);
 /* The next fiber to run; NULL: only the system, or a thread, can wake one. */
@@ -74,10 +49,7 @@ struct seeded_result {
     uint32_t panics;
 };
 struct seeded_result weft__seeded_end(void);
-/* Beside the seed: the points of the two ways. */
+/* A test_point, which the seed decides. */
 void weft__seeded_point(void);
-void weft__chaos_point(void);
-/* Of a hundred points, at so many others go first; 0: there is no chaos. Called when the runtime starts. */
-void weft__chaos_begin(int percent);
 
 #endif

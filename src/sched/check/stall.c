@@ -17,11 +17,18 @@
  * the monitor ends before that; what else the name of one is found by may be gone, so that is tried
  * (weft__os_try).
  */
+#include "sched/check/stall.h"
+
 #include <errno.h>
 
-#include "os/fault.h"
+#include "base/atomic.h"
+#include "os/lock.h"
+#include "os/os.h"
 #include "os/text.h"
-#include "sched/core/sched.h"
+#include "sched/core/machine.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/fiber.h"
 
 #define STALL_TIME WEFT_S
 #define REPORT_EVERY (60 * WEFT_S)

@@ -12,10 +12,22 @@
  */
 #include "sched/check/state.h"
 
-#include "os/fault.h"
+#include "base/atomic.h"
+#include "os/os.h"
 #include "os/text.h"
-#include "sched/core/sched.h"
+#include "sched/check/seeded.h"
+#include "sched/core/inject.h"
+#include "sched/core/machine.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/fiber.h"
+#include "sched/fiber/fiber_alloc.h"
 #include "sched/poll/descriptor.h"
+#include "sched/runtime/maintenance.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/wheel.h"
 
 enum { PROCESSORS_MOST = 64, MACHINES_MOST = 4096, RUNNING_MOST = 32, LINE_SIZE = 384 };
 

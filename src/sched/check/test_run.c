@@ -12,9 +12,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <weft/fiber.h>
+#include <weft/runtime.h>
 #include <weft/test.h>
+#include <weft/time.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "os/os.h"
+#include "sched/check/seeded.h"
+#include "sched/runtime/runtime.h"
 
 enum { SEEDS_DEFAULT = 100 };
 

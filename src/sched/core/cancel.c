@@ -8,7 +8,12 @@
  */
 #include "sched/core/cancel.h"
 
-#include "sched/core/sched.h"
+#include "base/atomic.h"
+#include "os/latch.h"
+#include "sched/core/park.h"
+#include "sched/fiber/fiber.h"
+#include "sched/fiber/fiber_alloc.h"
+#include "sched/runtime/thread.h"
 
 enum { BATCH = 32 };
 

@@ -20,8 +20,8 @@
 #ifndef WEFT_SCHED_CORE_CANCEL_H
 #define WEFT_SCHED_CORE_CANCEL_H
 
+#include "base/atomic.h"
 #include "os/latch.h"
-#include "sched/core/park.h"
 
 struct weft_fiber;
 

@@ -45,9 +45,26 @@
  * and leaving the processor where it is, for others to take it: nobody would look for it as long as no
  * processor is idle but the monitor.
  */
+#include "sched/core/handoff.h"
+
 #include <weft/blocking.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "sched/check/mutex_check.h"
+#include "sched/core/idle.h"
+#include "sched/core/inject.h"
+#include "sched/core/machine.h"
+#include "sched/core/park.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/core/steal.h"
+#include "sched/fiber/chain.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/thread.h"
+#include "stack/stack.h"
 
 /* The fiber that runs on a machine without a processor is marked, for those who count on it. */
 static void mark_lost(struct weft_fiber *fiber, bool lost)

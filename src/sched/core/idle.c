@@ -55,9 +55,34 @@
  * fiber then costs two more wake-ups. A woken machine that always wakes the next one, as Go has it:
  * the same, and 20 us of spinning.
  */
+#include "sched/core/idle.h"
+
 #include <errno.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/lock.h"
+#include "os/membarrier.h"
+#include "os/os.h"
+#include "sched/check/deadlock.h"
+#include "sched/check/seeded.h"
+#include "sched/check/test_point.h"
+#include "sched/core/inject.h"
+#include "sched/core/machine.h"
+#include "sched/core/monitor.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/core/steal.h"
+#include "sched/fiber/fiber.h"
+#include "sched/poll/poller.h"
+#include "sched/runtime/maintenance.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
+#include "stack/stack.h"
 
 #define WATCH_FIRST (50 * WEFT_US) /* if fibers wait on a busy processor; doubled each time */
 #define WATCH_EVERY (10 * WEFT_MS)

@@ -16,6 +16,11 @@
  */
 #include "sched/core/inject.h"
 
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/lock.h"
+#include "sched/fiber/chain.h"
+
 enum { WOKEN_ROW = 3 }; /* woken ones in a row, while others wait */
 
 static struct {

@@ -32,7 +32,7 @@
  *
  * The order of choice: timers that are due go to the front of the ring; every 61st turn, or when 10 ms have passed, the
  * poller and the inject queue; then runnext, but not more than 32 times in a row while others wait that are not patient;
- * then the ring, in the order of runq.c; then a share of the inject queue; then the poller; then whatever idle.c and
+ * then the ring, in the order of run_queue.c; then a share of the inject queue; then the poller; then whatever idle.c and
  * steal.c find.
  *
  * Fork and join. Who joins a fiber that has not begun, and stands in its processor's ring, among the last, has it run
@@ -42,13 +42,43 @@
  * turns before 0.4 ms, and out of the inject queue they do not come first while those last, but at every 33rd look. Both bounds
  * hold whoever else is there; who stands behind a patient one waits with it.
  */
+#include "sched/core/machine.h"
+
 #include <errno.h>
 
-#include "sched/core/sched.h"
+#include "arch/stack_switch.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/latch.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "sched/check/deadlock.h"
+#include "sched/check/seeded.h"
+#include "sched/check/test_point.h"
+#include "sched/core/cancel.h"
+#include "sched/core/handoff.h"
+#include "sched/core/idle.h"
+#include "sched/core/inject.h"
+#include "sched/core/park.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/core/steal.h"
 #include "sched/core/switch.h"
+#include "sched/fiber/chain.h"
 #include "sched/fiber/compact.h"
 #include "sched/fiber/crash.h"
+#include "sched/fiber/cxx.h"
+#include "sched/fiber/fiber.h"
 #include "sched/fiber/panic.h"
+#include "sched/poll/poller.h"
+#include "sched/runtime/maintenance.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
+#include "stack/stack.h"
 
 enum { HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 6, PAGE = 4096 };
 

@@ -33,7 +33,25 @@
  * Rejected: the state of the thread in /proc: exact, but 4 us a look, and not there in every container. The
  * slice alone: 64 fibers that block at the same time on 2 processors would hold the others up for 320 ms.
  */
-#include "sched/core/sched.h"
+#include "sched/core/monitor.h"
+
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "sched/check/stall.h"
+#include "sched/core/handoff.h"
+#include "sched/core/idle.h"
+#include "sched/core/inject.h"
+#include "sched/core/machine.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/poll/poller.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include <weft/runtime.h>
 
 #define LOOK_FIRST (20 * WEFT_US)
 #define LOOK_MOST (10 * WEFT_MS)

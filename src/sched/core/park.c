@@ -18,9 +18,27 @@
  */
 #include "sched/core/park.h"
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/latch.h"
+#include "os/os.h"
+#include "sched/check/deadlock.h"
+#include "sched/check/mutex_check.h"
+#include "sched/check/seeded.h"
+#include "sched/check/test_point.h"
+#include "sched/core/cancel.h"
+#include "sched/core/machine.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
 #include "sched/core/switch.h"
 #include "sched/fiber/compact.h"
+#include "sched/fiber/cxx.h"
+#include "sched/fiber/fiber.h"
+#include "sched/fiber/panic.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
 
 const char *weft__wait_text(enum wait_what what)
 {

@@ -132,6 +132,16 @@ void weft__wake(struct waiter *waiter);
 /* Wakes a waiter that the caller has claimed, behind all that is ready on this processor. */
 void weft__wake_behind(struct waiter *waiter);
 
+struct worker;
+struct panic;
+/* What a worker of a pool does before its task parks; set by the pool. Both the flag and the worker stand in
+ * the part of the fiber's record that every park touches (weft_fiber.tells). */
+extern void (*weft__worker_parks)(struct worker *worker);
+/* How a worker goes on when a panic in its task has come to the fiber's first frame; returns when the worker ends. */
+extern void (*weft__worker_lands)(struct worker *worker, struct panic *panic);
+/* The name of its pool. */
+extern const char *(*weft__worker_name)(const struct worker *worker);
+
 /* What a wait is for, in words. */
 const char *weft__wait_text(enum wait_what what);
 

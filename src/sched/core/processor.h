@@ -9,9 +9,12 @@
 #ifndef WEFT_SCHED_CORE_PROCESSOR_H
 #define WEFT_SCHED_CORE_PROCESSOR_H
 
-#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
 #include "base/prng.h"
-#include "sched/fiber/fiber.h"
+#include "sched/fiber/fiber_alloc.h"
+#include "sched/time/wheel.h"
+#include "stack/stack.h"
 
 enum {
     RING_SIZE = 256,
@@ -42,7 +45,7 @@ struct processor {
     uint32_t index;
     uint64_t looked;   /* ticks, when the clock was last read for timers */
     int64_t looked_at; /* the time, then or later, when timers were last looked at */
-    uint32_t due_end;  /* place in the ring behind those that are due: runq.c */
+    uint32_t due_end;  /* place in the ring behind those that are due: run_queue.c */
     uint32_t due_row;  /* of them in a row, since the last place for another */
     uint32_t mark; /* place in the ring: behind it stand those who came since the last turn-over */
     uint64_t turned; /* ticks, when that was */
@@ -75,71 +78,6 @@ static inline void note_compact_owner(struct processor *processor)
 {
     atomic_u32_store_relaxed(&processor->compact_until,
                              atomic_u32_load_relaxed(&processor->turn) + COMPACT_TURNS);
-}
-
-/* The run queue. push and pop are for the owner; the names say so. */
-
-static inline uint32_t ring_length(const struct processor *processor)
-{
-    return atomic_u32_load_relaxed(&processor->tail) - atomic_u32_load_relaxed(&processor->head);
-}
-
-static inline bool ring_push_owner(struct processor *processor, struct weft_fiber *fiber)
-{
-    uint32_t tail = atomic_u32_load_relaxed(&processor->tail);
-    if (unlikely(tail - atomic_u32_load_relaxed(&processor->head) == RING_SIZE))
-        return false;
-    processor->ring[tail % RING_SIZE] = fiber;
-    atomic_u32_store_relaxed(&processor->tail, tail + 1);
-    return true;
-}
-
-static inline struct weft_fiber *ring_pop_owner(struct processor *processor)
-{
-    uint32_t head = atomic_u32_load_relaxed(&processor->head);
-    if (head == atomic_u32_load_relaxed(&processor->tail))
-        return NULL;
-    atomic_u32_store_relaxed(&processor->head, head + 1);
-    return processor->ring[head % RING_SIZE];
-}
-
-/* Where the fiber stands, if it is one of the last; else the tail. */
-static inline uint32_t ring_find_owner(const struct processor *processor,
-                                       const struct weft_fiber *fiber)
-{
-    uint32_t tail = atomic_u32_load_relaxed(&processor->tail), length = ring_length(processor);
-    for (uint32_t distance = 1; distance <= JOIN_LOOK && distance <= length; distance++)
-        if (processor->ring[(tail - distance) % RING_SIZE] == fiber)
-            return tail - distance;
-    return tail;
-}
-
-static inline void ring_remove_owner(struct processor *processor, uint32_t place)
-{
-    uint32_t last = atomic_u32_load_relaxed(&processor->tail) - 1;
-    for (; place != last; place++)
-        processor->ring[place % RING_SIZE] = processor->ring[(place + 1) % RING_SIZE];
-    atomic_u32_store_relaxed(&processor->tail, last);
-}
-
-/* Whether fibers wait there. */
-static inline bool has_fibers(const struct processor *processor)
-{
-    return ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
-}
-
-/* True if it calls nobody for runnext alone: the watcher looks after it. */
-static inline bool calls_nobody(const struct processor *processor)
-{
-    return atomic_u32_load_relaxed(&processor->vain) >= VAIN_MOST;
-}
-
-static inline struct weft_fiber *runnext_swap_owner(struct processor *processor,
-                                                    struct weft_fiber *fiber)
-{
-    struct weft_fiber *before = atomic_ptr_load_relaxed(&processor->runnext);
-    atomic_ptr_store_relaxed(&processor->runnext, fiber);
-    return before;
 }
 
 #endif

@@ -54,7 +54,28 @@
  * Rejected: the usual shared ring, popped by the owner with a compare-and-swap: it costs every
  * switch 6 ns (a locked instruction) to make a steal, which is rare, cheaper.
  */
-#include "sched/core/sched.h"
+#include "sched/core/steal.h"
+
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "base/prng.h"
+#include "os/membarrier.h"
+#include "os/os.h"
+#include "sched/check/test_point.h"
+#include "sched/core/handoff.h"
+#include "sched/core/idle.h"
+#include "sched/core/inject.h"
+#include "sched/core/machine.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/chain.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
+#include <weft/runtime.h>
 
 #define SEARCH_TIME (20 * WEFT_US)      /* then the thief gives up */
 #define SEARCH_MOST (40 * WEFT_US)      /* the same, if somebody's time is nearly over */

@@ -5,7 +5,15 @@
 #ifndef WEFT_SCHED_CORE_SWITCH_H
 #define WEFT_SCHED_CORE_SWITCH_H
 
-#include "sched/core/sched.h"
+#include "arch/stack_switch.h"
+#include "base/compiler.h"
+#include "os/os.h"
+#include "sched/core/machine.h"
+#include "sched/fiber/cxx.h"
+#include "sched/fiber/fault.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/thread.h"
+#include "stack/stack.h"
 
 #if WEFT_ASAN
 #include <sanitizer/asan_interface.h>

@@ -57,8 +57,19 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/latch.h"
+#include "os/os.h"
+#include "sched/core/machine.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/chain.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/thread.h"
 #include "stack/slab.h"
+#include "stack/stack.h"
 
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>

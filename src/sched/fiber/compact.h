@@ -6,7 +6,10 @@
 
 #include <stddef.h>
 
-#include "sched/core/sched.h"
+#include "base/compiler.h"
+#include "sched/core/machine.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/thread.h"
 
 enum {
     HOTS = 8,       /* hot stacks of a processor, of one size; more while these are blocked */

@@ -45,8 +45,17 @@
  */
 #include "sched/fiber/crash.h"
 
-#include "os/fault.h"
-#include "sched/core/switch.h"
+#include "arch/stack_switch.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "os/os.h"
+#include "sched/core/handoff.h"
+#include "sched/core/machine.h"
+#include "sched/core/steal.h"
+#include "sched/fiber/cxx.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/thread.h"
+#include "stack/stack.h"
 
 static bool on_own_stack(const struct weft_fiber *fiber, const struct weft__os_fault *fault)
 {

@@ -4,9 +4,13 @@
 #ifndef WEFT_SCHED_FIBER_CRASH_H
 #define WEFT_SCHED_FIBER_CRASH_H
 
-#include "sched/core/sched.h"
-#include "sched/fiber/panic.h"
+#include <weft/panic.h>
 
+#include "base/atomic.h"
+#include "base/compiler.h"
+
+struct machine;
+struct thread;
 struct weft__os_fault;
 
 /* What a fiber has that may be abandoned; not on its stack, which a fault may have destroyed. */

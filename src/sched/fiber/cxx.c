@@ -17,10 +17,14 @@
  * A panic of weft's own does not need this: it passes here only if it is forced by somebody else (pthread_exit
  * in a weft_recover on a thread): then the recover point is taken away.
  */
+#include "sched/fiber/cxx.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "os/os.h"
 #include "sched/fiber/panic.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): the names are those of the C++ ABI. */

@@ -12,14 +12,24 @@
  * protected to learn of accesses): such a fault is its, and nothing is said here. An overflow is reported even
  * then, since nobody can repair it.
  */
+#include "sched/fiber/fault.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "os/fault.h"
+#include "arch/stack_switch.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/os.h"
 #include "os/text.h"
 #include "sched/check/state.h"
-#include "sched/core/sched.h"
+#include "sched/core/machine.h"
+#include "sched/core/processor.h"
 #include "sched/fiber/crash.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/thread.h"
+#include "stack/stack.h"
 
 enum { REPORT_SIZE = 10 * 1024 };
 

@@ -19,10 +19,29 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "sched/check/mutex_check.h"
+#include "sched/core/cancel.h"
+#include "sched/core/machine.h"
+#include "sched/core/park.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
 #include "sched/core/switch.h"
 #include "sched/fiber/compact.h"
+#include "sched/fiber/fiber_alloc.h"
+#include "sched/fiber/local.h"
 #include "sched/fiber/panic.h"
+#include "sched/poll/poller.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/timer.h"
+#include "stack/stack.h"
 
 /* Spawning. */
 

@@ -7,6 +7,8 @@
 #include <weft/fiber.h>
 
 #include "arch/stack_switch.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
 #include "os/lock.h"
 #include "sched/core/cancel.h"
 #include "sched/core/park.h"
@@ -140,26 +142,6 @@ static inline void fiber_set_worker(struct weft_fiber *fiber, struct worker *wor
     fiber->worker = worker;
 }
 
-/* A stock of free records, and numbers to give them; owned by a processor or a foreign thread. */
-struct fiber_cache {
-    struct weft_fiber *free;
-    uint32_t count;
-    uint64_t id_next, id_end;
-    atomic_u64 started, ended; /* written by the owner only */
-};
-
-/* A record, with id, and nothing else set; NULL without memory. */
-struct weft_fiber *weft__fiber_new(struct fiber_cache *cache);
-void weft__fiber_free(struct fiber_cache *cache, struct weft_fiber *fiber);
-/* The same on any thread, known to weft or not; a fiber must have entered the runtime. */
-void weft__fiber_free_any(struct weft_fiber *fiber);
-/* Its extras, made if need be; NULL without memory. Only for the fiber itself, or one not started. */
-struct extra *weft__fiber_extra(struct weft_fiber *fiber);
-/* Gives the stock back, for others to use. */
-void weft__fiber_cache_flush(struct fiber_cache *cache);
-/* Frees all records. Called when no fiber exists. */
-void weft__fiber_stop(void);
-
 /* Checks what spawning needs (runtime, limit) and makes a fiber that is not ready yet; the caller
  * makes it so, or discards it. */
 int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *arg, void *site);
@@ -182,15 +164,5 @@ void weft__fiber_retire(struct weft_fiber *fiber);
 void weft__fiber_keep_panic(struct weft_fiber *fiber, struct panic *panic);
 /* Out of a fiber that has ended: the panic that did it, or NULL. */
 struct panic *weft__fiber_take_panic(struct weft_fiber *fiber);
-
-/* Calls visit for each fiber that is parked, under the depot's lock. */
-void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *context), void *context);
-
-/* How many records are in each state, for reports: without a lock, so that those which are made at that moment may count as
- * anything. False: there are more. */
-bool weft__fiber_count(uint64_t counts[FIBER_STATES]);
-
-/* Fibers spawned and not ended, and timers open; never less than there are. */
-uint64_t weft__fiber_alive(void);
 
 #endif

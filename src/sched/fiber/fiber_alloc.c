@@ -16,11 +16,21 @@
  *     cut:   lock; beginning + 1; cut + n; unlock;   write the records;  beginning - 1 (release)
  *     look:  lock; beginning == 0 (acquire)?         read `cut` records; unlock
  */
+#include "sched/fiber/fiber_alloc.h"
+
 #include <string.h>
 
+#include "base/atomic.h"
+#include "base/compiler.h"
 #include "os/huge.h"
-#include "sched/core/sched.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/fiber.h"
 #include "sched/fiber/panic.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/timer.h"
 
 enum {
     SLAB_FIRST = 16 * 1024,

@@ -9,10 +9,18 @@
  * place its generations begin again. None is 0, so 0 is no key. Making and deleting keys is under a lock;
  * get and set read the generation without it.
  */
+#include "sched/fiber/local.h"
+
 #include <errno.h>
 #include <weft/local.h>
 
-#include "sched/core/sched.h"
+#include "base/atomic.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "sched/fiber/fiber.h"
+#include "sched/fiber/fiber_alloc.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 
 enum { DESTRUCTOR_ROUNDS = 4 };
 #define GENERATIONS (UINT32_MAX / WEFT_LOCAL_KEYS) /* the last one; then 1 follows */

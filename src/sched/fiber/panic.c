@@ -45,8 +45,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sched/core/sched.h"
+#include "arch/stack_switch.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/os.h"
+#include "sched/check/seeded.h"
+#include "sched/core/handoff.h"
+#include "sched/core/machine.h"
 #include "sched/core/switch.h"
+#include "sched/fiber/cxx.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 
 #define PANIC_CLASS 0x574546540050414eu /* "WEFT", "PAN" */
 

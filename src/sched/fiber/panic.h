@@ -15,7 +15,11 @@
 #include <unwind.h>
 #include <weft/panic.h>
 
-#include "sched/runtime/thread.h"
+#include "arch/stack_switch.h"
+#include "base/compiler.h"
+#include "sched/fiber/cxx.h"
+#include "sched/fiber/fiber.h"
+#include "stack/stack.h"
 
 /* A panic on its way, or at its end. */
 struct panic {
@@ -45,6 +49,16 @@ struct guard {
     fenv_t floating;
 #endif
 };
+
+/* What a panic of a fiber or thread needs to know: sched/fiber/panic.c. A fiber's is at the top of its stack
+ * (context_words). */
+struct scope {
+    struct guard *guard;            /* the innermost recover point; NULL: the fiber's first frame */
+    struct weft_deferred *deferred; /* the innermost */
+    struct panic *panic;            /* under way to that recover point */
+    struct panic *thrown;           /* the same for an exception of C++ */
+};
+_Static_assert(sizeof(struct scope) == CONTEXT_WORDS * sizeof(uint64_t), "it is what is there");
 
 /* What those get who wait for what it ended. */
 static inline int panic_error(const struct panic *panic)

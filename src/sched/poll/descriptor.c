@@ -48,9 +48,22 @@
 
 #include <weft/fd.h>
 
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
 #include "os/latch.h"
-#include "sched/core/sched.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "sched/check/deadlock.h"
+#include "sched/core/park.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/chain.h"
 #include "sched/fiber/compact.h"
+#include "sched/fiber/fiber.h"
+#include "sched/poll/poller.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 
 _Static_assert(WEFT_READABLE == OS_READABLE && WEFT_WRITABLE == OS_WRITABLE, "handed through");
 

@@ -4,8 +4,8 @@
 #ifndef WEFT_SCHED_POLL_DESCRIPTOR_H
 #define WEFT_SCHED_POLL_DESCRIPTOR_H
 
-#include "os/os.h"
-#include "sched/core/inject.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 /* For the owner of a number: one that keeps it open, non-blocking, and to itself, and says when it will
  * be closed. It tries, and waits if it has to:
@@ -34,11 +34,7 @@ uint32_t weft__descriptor_seen(int fd, uint32_t event);
  * -ENOMEM, -ENOSPC if it cannot be watched. From fiber code that is outside the runtime, or a thread. */
 int weft__descriptor_wait(int fd, uint32_t event, uint32_t seen, int64_t deadline);
 
-/* For the poller: who is to be made ready. */
-struct ready {
-    struct chain fibers;
-    struct waiter *threads; /* linked by next */
-};
+struct ready;
 /* An event of the set. */
 void weft__descriptor_event(uint64_t tag, uint32_t events, struct ready *ready);
 /* Frees all; no fiber exists. */

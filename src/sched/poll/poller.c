@@ -26,10 +26,23 @@
  * epoll_pwait2 waits with nanoseconds. Kernels before 5.11 lack it: there a timerfd in the same set
  * ends the wait, as exactly, for one more system call.
  */
+#include "sched/poll/poller.h"
+
 #include <errno.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/os.h"
+#include "sched/core/idle.h"
+#include "sched/core/inject.h"
+#include "sched/core/park.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
 #include "sched/poll/descriptor.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/ticks.h"
 
 /* A descriptor's tag has its number in the lower half, which these are not. */
 #define TAG_WAKE UINT64_MAX

@@ -6,7 +6,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "os/os.h"
+#include "sched/runtime/cpus.h"
+#include "stack/stack.h"
 
 enum { MACHINES_DEFAULT = 10000, MACHINES_MAX = 1000000 };
 

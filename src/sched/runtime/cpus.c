@@ -9,12 +9,15 @@
  * /proc/self/cgroup tells the group, /proc/self/mountinfo where its hierarchy is mounted and which
  * part of it: inside a container the mount may show only the group itself.
  */
+#include "sched/runtime/cpus.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <weft/runtime.h>
 
-#include "sched/core/sched.h"
+#include "os/os.h"
 
 enum { TEXT_SIZE = 64 * 1024, PATH_SIZE = 4096 };
 

@@ -7,7 +7,19 @@
  * for want of memory, by one that wakes up for that every 10 ms. If the number of fibers is limited they do not keep a deadlock from being
  * reported: only the end of a fiber could help.
  */
-#include "sched/core/sched.h"
+#include "sched/runtime/maintenance.h"
+#include "base/atomic.h"
+#include "os/lock.h"
+#include "os/membarrier.h"
+#include "os/os.h"
+#include "sched/core/idle.h"
+#include "sched/core/inject.h"
+#include "sched/core/machine.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/chain.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "stack/stack.h"
 
 enum { STARVED_BATCH = 64 };
 

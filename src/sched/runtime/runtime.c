@@ -41,13 +41,39 @@
  * Lock order: lock, then that of the foreign threads, then that of the fiber-local keys, then that
  * of the threads that wait.
  */
+#include "sched/runtime/runtime.h"
+
 #include <errno.h>
 
+#include "arch/stack_switch.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "base/prng.h"
+#include "os/lock.h"
+#include "os/membarrier.h"
+#include "os/os.h"
+#include "sched/check/chaos.h"
+#include "sched/check/deadlock.h"
+#include "sched/check/seeded.h"
 #include "sched/check/state.h"
-#include "sched/core/sched.h"
+#include "sched/check/test_point.h"
+#include "sched/core/idle.h"
+#include "sched/core/machine.h"
+#include "sched/core/monitor.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
 #include "sched/fiber/compact.h"
+#include "sched/fiber/fault.h"
+#include "sched/fiber/fiber_alloc.h"
+#include "sched/fiber/local.h"
+#include "sched/poll/poller.h"
 #include "sched/runtime/config.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/ticks.h"
+#include "sched/time/wheel.h"
 #include "stack/slab.h"
+#include "stack/stack.h"
 
 enum { STOPS_MOST = 4 };
 

@@ -9,7 +9,16 @@
  */
 #include "sched/runtime/thread.h"
 
-#include "sched/core/sched.h"
+#include "arch/stack_switch.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "sched/core/cancel.h"
+#include "sched/fiber/cxx.h"
+#include "sched/fiber/fiber_alloc.h"
+#include "sched/fiber/local.h"
+#include "sched/runtime/runtime.h"
 
 static struct {
     struct lock lock;

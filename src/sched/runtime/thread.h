@@ -9,21 +9,22 @@
 #define WEFT_SCHED_RUNTIME_THREAD_H
 
 #include "arch/stack_switch.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
 #include "os/membarrier.h"
-#include "sched/core/processor.h"
+#include "sched/core/cancel.h"
+#include "sched/core/idle.h"
+#include "sched/core/steal.h"
 #include "sched/fiber/fiber.h"
+#include "sched/fiber/fiber_alloc.h"
+#include "sched/fiber/panic.h"
+#include "sched/runtime/runtime.h"
 
 /* Bits of thread.attention: fibers are wanted from its processor; its processor is claimed for a moment
  * (steal.c); its processor is gone for good (handoff.c); each entry into the runtime is a point where others may go first (seeded.c,
  * chaos.c). */
 enum { ATTENTION_WANTED = 1, ATTENTION_CLAIMED = 2, ATTENTION_GONE = 4, ATTENTION_POINTS = 8 };
-/* What C++ keeps for each thread, as its ABI says: exceptions that are being caught, and how many are on their
- * way. It is the fiber's: see switch.h. */
-struct cxx_state {
-    void *caught;
-    unsigned int uncaught;
-};
-
 struct thread {
     struct weft_fiber *fiber; /* running on it; NULL on a foreign thread */
     /* Held by it; NULL on a foreign thread. Of use only inside the runtime: outside, others may have
@@ -46,16 +47,6 @@ struct thread {
     char apart_too[CACHE_LINE];
 };
 
-/* What a panic of a fiber or thread needs to know: sched/fiber/panic.c. A fiber's is at the top of its stack
- * (context_words). */
-struct scope {
-    struct guard *guard;            /* the innermost recover point; NULL: the fiber's first frame */
-    struct weft_deferred *deferred; /* the innermost */
-    struct panic *panic;            /* under way to that recover point */
-    struct panic *thrown;           /* the same for an exception of C++ */
-};
-_Static_assert(sizeof(struct scope) == CONTEXT_WORDS * sizeof(uint64_t), "it is what is there");
-
 /* A thread that is not a machine. */
 struct foreign {
     struct thread thread;
@@ -67,9 +58,6 @@ struct foreign {
     struct caller_run *caller_runs; /* as in struct extra */
     struct membership membership;   /* as in struct extra */
 };
-
-/* The calling thread's; for thread.cxx. */
-struct cxx_state *weft__cxx_state(void);
 
 static inline struct thread *thread_self(void)
 {
@@ -86,14 +74,7 @@ uint64_t weft__foreign_started(void);
 uint32_t weft__foreign_count(void);
 /* Lets all foreign threads forget their stock of records; the runtime has stopped. */
 void weft__foreign_stop(void);
-/* Around a fork: the locks that the child will need are held by the one thread it will have. */
-enum fork_step { FORK_BEFORE, FORK_PARENT, FORK_CHILD };
 void weft__foreign_fork(enum fork_step step);
-
-/* Does what others ask for. Returns the record of the thread on which the caller goes on: another one if
- * the processor was gone and none idle. */
-struct thread *weft__attend(struct thread *thread);
-void weft__wake_one(void);
 
 /* Enters the runtime from fiber code: from here to runtime_leave the thread has a processor, which is its
  * own alone. Returns the record of the thread, which may be another one from here on. The order of store

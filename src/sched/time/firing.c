@@ -10,9 +10,27 @@
  * barrier_light, look at sleep_until against: store sleep_until, barrier_heavy, look at the wheels)
  * leaves no gap.
  */
+#include "sched/time/firing.h"
+
 #include <errno.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/membarrier.h"
+#include "os/os.h"
+#include "sched/check/test_point.h"
+#include "sched/core/idle.h"
+#include "sched/core/park.h"
+#include "sched/core/processor.h"
+#include "sched/core/run_queue.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/fiber.h"
+#include "sched/poll/poller.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/ticks.h"
+#include "sched/time/timer.h"
+#include "sched/time/wheel.h"
 
 /* Fewer do not fire as long as some that did wait for their turn. */
 enum { BATCH_LEAST = (RING_SIZE + 7) / 8 };

@@ -4,7 +4,14 @@
 #include <errno.h>
 #include <weft/time.h>
 
-#include "sched/core/sched.h"
+#include "base/compiler.h"
+#include "sched/check/seeded.h"
+#include "sched/check/test_point.h"
+#include "sched/core/cancel.h"
+#include "sched/core/park.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
 
 int64_t weft_now(void)
 {

@@ -15,6 +15,8 @@
  */
 #include "sched/time/ticks.h"
 
+#include "base/atomic.h"
+#include "base/compiler.h"
 #include "os/os.h"
 
 #define SECOND ((int64_t)1000 * 1000 * 1000)

@@ -27,11 +27,26 @@
  * rest, which wakes it. If the closer is the timer's own function, the rest frees it instead. A start that
  * comes from the function meanwhile arms nothing: the wheel would be left with a timer that is gone.
  */
+#include "sched/time/timer.h"
+
 #include <errno.h>
 #include <weft/timer.h>
 
-#include "sched/core/sched.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/lock.h"
+#include "os/os.h"
+#include "sched/check/seeded.h"
+#include "sched/core/park.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
 #include "sched/fiber/compact.h"
+#include "sched/fiber/fiber.h"
+#include "sched/runtime/runtime.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/wheel.h"
 
 struct weft_timer {
     struct timer node;

@@ -53,7 +53,9 @@
 #include "sched/time/wheel.h"
 
 #include "base/assert.h"
+#include "base/atomic.h"
 #include "base/compiler.h"
+#include "os/latch.h"
 
 enum { BEFORE = 64 }; /* bytes: the line before a fiber's timer has its context */
 

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
-#include "base/compiler.h"
 #include "os/latch.h"
 
 enum {

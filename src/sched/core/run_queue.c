@@ -1,5 +1,5 @@
 /*
- * runq.c: the order in which the ready fibers of a processor run.
+ * run_queue.c: the order in which the ready fibers of a processor run.
  *
  *     head                                due_end                    mark                   tail
  *      | due; every fourth place another's | have not had their turn  | came since, or had it |
@@ -34,7 +34,19 @@
  * Rejected, with figures in docs/bench/tried.md: a second ring for all that were woken; groups that
  * change after a fixed time.
  */
-#include "sched/core/sched.h"
+#include "sched/core/run_queue.h"
+#include "base/assert.h"
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "os/os.h"
+#include "sched/core/idle.h"
+#include "sched/core/inject.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
+#include "sched/fiber/chain.h"
+#include "sched/fiber/fiber.h"
+#include "sched/poll/poller.h"
+#include "sched/time/ticks.h"
 
 enum {
     SHARE_MOST = 32,                  /* out of the inject queue, when the ring is empty */
@@ -310,7 +322,8 @@ struct weft_fiber *weft__look_around(struct processor *processor)
     bool late = era != processor->era;
     if (poller_used())
         weft__poller_look(processor);
-    /* The fiber goes to the tail while others are due: there has to be room for it, and for more of those. */
+    /* The fiber goes to the tail while others are due: there has to be room for it, and for more
+     * of those. */
     if (due_count(processor) > 0 && ring_length(processor) > RING_SIZE - 2 * DUE_ROOM &&
         weft__inject_length() > 0)
         return NULL;

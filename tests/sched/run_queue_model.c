@@ -1,5 +1,6 @@
 /*
- * The run queue: the owner pushes and pops by plain stores, thieves ask, or claim it (sched/core/steal.c).
+ * The run queue: the owner pushes and pops by plain stores, thieves ask, or claim it
+ * (sched/core/steal.c).
  *
  * What must hold: each fiber is in one place, or taken, exactly once; nobody waits for ever.
  */

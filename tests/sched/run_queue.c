@@ -1,14 +1,20 @@
 /*
- * runq.c: in which order those run who are ready, on one processor: who is due before the others,
- * in a bounded ratio; and those who yield in turn, however many there are. Turns are counted;
- * nothing depends on how long they take.
+ * run_queue.c: in which order those run who are ready, on one processor: who is due before the
+ * others, in a bounded ratio; and those who yield in turn, however many there are. Turns are
+ * counted; nothing depends on how long they take.
  */
 #include <pthread.h>
 #include <unistd.h>
 #include <weft/weft.h>
 
 #include "os/failure.h"
-#include "sched/core/sched.h"
+#include "os/os.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
+#include "sched/poll/poller.h"
+#include "sched/runtime/thread.h"
+#include "sched/time/firing.h"
+#include "sched/time/ticks.h"
 #include "seeds.h"
 
 enum { CROWD = 100, MANY = 1000, ROUNDS = 200, ROUNDS_LEAST = 20 };

@@ -1,0 +1,121 @@
+/*
+ * run_queue.h: the order in which the ready fibers of a processor run: see run_queue.c.
+ */
+#ifndef WEFT_SCHED_CORE_RUN_QUEUE_H
+#define WEFT_SCHED_CORE_RUN_QUEUE_H
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "sched/core/processor.h"
+#include "sched/core/scheduler.h"
+
+/* Functions whose names end in _owner are for the owner of the processor. */
+
+static inline uint32_t ring_length(const struct processor *processor)
+{
+    return atomic_u32_load_relaxed(&processor->tail) - atomic_u32_load_relaxed(&processor->head);
+}
+
+static inline bool ring_push_owner(struct processor *processor, struct weft_fiber *fiber)
+{
+    uint32_t tail = atomic_u32_load_relaxed(&processor->tail);
+    if (unlikely(tail - atomic_u32_load_relaxed(&processor->head) == RING_SIZE))
+        return false;
+    processor->ring[tail % RING_SIZE] = fiber;
+    atomic_u32_store_relaxed(&processor->tail, tail + 1);
+    return true;
+}
+
+static inline struct weft_fiber *ring_pop_owner(struct processor *processor)
+{
+    uint32_t head = atomic_u32_load_relaxed(&processor->head);
+    if (head == atomic_u32_load_relaxed(&processor->tail))
+        return NULL;
+    atomic_u32_store_relaxed(&processor->head, head + 1);
+    return processor->ring[head % RING_SIZE];
+}
+
+/* Where the fiber stands, if it is one of the last; else the tail. */
+static inline uint32_t ring_find_owner(const struct processor *processor,
+                                       const struct weft_fiber *fiber)
+{
+    uint32_t tail = atomic_u32_load_relaxed(&processor->tail), length = ring_length(processor);
+    for (uint32_t distance = 1; distance <= JOIN_LOOK && distance <= length; distance++)
+        if (processor->ring[(tail - distance) % RING_SIZE] == fiber)
+            return tail - distance;
+    return tail;
+}
+
+static inline void ring_remove_owner(struct processor *processor, uint32_t place)
+{
+    uint32_t last = atomic_u32_load_relaxed(&processor->tail) - 1;
+    for (; place != last; place++)
+        processor->ring[place % RING_SIZE] = processor->ring[(place + 1) % RING_SIZE];
+    atomic_u32_store_relaxed(&processor->tail, last);
+}
+
+/* Whether fibers wait there. */
+static inline bool has_fibers(const struct processor *processor)
+{
+    return ring_length(processor) > 0 || atomic_ptr_load_relaxed(&processor->runnext) != NULL;
+}
+
+/* True if it calls nobody for runnext alone: the watcher looks after it. */
+static inline bool calls_nobody(const struct processor *processor)
+{
+    return atomic_u32_load_relaxed(&processor->vain) >= VAIN_MOST;
+}
+
+static inline struct weft_fiber *runnext_swap_owner(struct processor *processor,
+                                                    struct weft_fiber *fiber)
+{
+    struct weft_fiber *before = atomic_ptr_load_relaxed(&processor->runnext);
+    atomic_ptr_store_relaxed(&processor->runnext, fiber);
+    return before;
+}
+
+/* Puts a ready fiber in the ring, or what the ring cannot hold in the inject queue; wakes nobody.
+ */
+void weft__enqueue(struct processor *processor, struct weft_fiber *fiber);
+/* If the fiber has not begun and is among the last in the ring: it runs next. */
+void weft__expedite(struct processor *processor, struct weft_fiber *fiber);
+/* After some turns of runnext in a row: the next fiber, which may be the ring's; then this one
+ * is behind it. */
+struct weft_fiber *weft__streak_look(struct processor *processor, struct weft_fiber *fiber);
+/* The next fiber that the processor has itself, or NULL: runnext, but not more than STREAK_LOOK
+ * times in a row while others wait that cannot; then the ring. */
+static inline struct weft_fiber *dequeue(struct processor *processor)
+{
+    struct weft_fiber *fiber = atomic_ptr_load_relaxed(&processor->runnext);
+    if (fiber != NULL) {
+        atomic_ptr_store_relaxed(&processor->runnext, NULL);
+        if (likely(++processor->streak % STREAK_LOOK != 0))
+            return fiber;
+        return weft__streak_look(processor, fiber);
+    }
+    processor->streak = 0;
+    return ring_pop_owner(processor);
+}
+/* Time for the inject queue and the poller, before the fibers that the processor has itself:
+ * every 61st turn, and if turns are long, when the monitor says so. */
+static inline bool looks_around(const struct processor *processor, uint32_t turn)
+{
+    return unlikely(turn % INJECT_EVERY == 0 ||
+                    atomic_u32_load_relaxed(&weft__sched.era) != processor->era);
+}
+/* Takes a share of the inject queue: one to run, the rest into the ring. */
+struct weft_fiber *weft__take_injected(struct processor *processor);
+/* Looks at the poller and at the inject queue; those in the ring that have had their turn may
+ * change places with others in the latter. The next fiber to run, or NULL. */
+struct weft_fiber *weft__look_around(struct processor *processor);
+/* Makes fibers due. The first says how many there is room for; the caller puts these in the ring,
+ * and nothing else; the second is told how many they were, and moves them before those that are not
+ * due. */
+uint32_t weft__due_begin(struct processor *processor);
+void weft__due_done(struct processor *processor, uint32_t count);
+/* The same for a chain, which is empty then. */
+void weft__due_put(struct processor *processor, struct chain *fibers);
+/* Whether some that are due have not had their turn. */
+bool weft__due_wait(const struct processor *processor);
+
+#endif
