@@ -1,10 +1,10 @@
 /*
  * bench.h: what the runner (main.c, run.c, report.c) and the cases share.
  *
- * A case measures one thing and says exactly what. Every round of it runs in a child process of its
+ * A case measures one thing and describes it exactly. Each round runs in a child process of its
  * own, so that runtime and peak memory are those of that round alone; the parent never uses weft. A
  * round measures twice and keeps the second figure, unless the case is about a cold start. The
- * median, the lowest and the highest of the rounds are reported.
+ * report has the median, the lowest and the highest of the rounds.
  */
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H
@@ -24,7 +24,7 @@ enum {
 /* A round, in the child process. */
 struct bench {
     bool quick;
-    int processors; /* that weft uses in this process */
+    int processors; /* of weft in this process */
     double values[BENCH_METRICS_MOST];
     char params[BENCH_PARAMS_SIZE];
 };
@@ -36,15 +36,15 @@ struct bench_metric {
 
 struct bench_case {
     const char *name;
-    const char *what; /* is measured, and what one operation is */
+    const char *what; /* the description: what is measured, and what one operation is */
     struct bench_metric metrics[BENCH_METRICS_MOST];
     void (*measure)(struct bench *bench, int64_t size); /* sets values and params */
-    int64_t size;                                       /* of the case: the measure knows of what */
-    bool one_processor;                                 /* else: all of them */
+    int64_t size;                                       /* its meaning depends on the case */
+    bool one_processor;                                 /* otherwise all processors */
     bool cold;                                          /* measured at once in a new process */
 };
 
-/* The groups of cases; each ends with a case without a name. */
+/* The groups of cases; a case without a name ends each. */
 extern const struct bench_case bench_yield_cases[];
 extern const struct bench_case bench_spawn_cases[];
 extern const struct bench_case bench_sleep_cases[];
@@ -74,30 +74,32 @@ extern const struct bench_case bench_compact_cases[];
 
 /* For the cases. */
 
-/* How much to do: the full amount, or with --quick a tenth. */
+/* The amount of work: the full amount, or with --quick a tenth. */
 int64_t bench_amount(const struct bench *bench, int64_t full);
-/* Notes the parameters, to be printed with the result. */
+/* Sets the parameters that are printed with the result. */
 void bench_params(struct bench *bench, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Ends the round as failed if error, a return value of weft, is not 0. */
 void bench_check(int error, const char *what);
-/* Zeroed memory; ends the round if there is none. */
+/* Returns zeroed memory; ends the round if there is none. */
 void *bench_alloc(int64_t count, size_t size) __attribute__((returns_nonnull));
 /* Runs function(arg) as a fiber and waits for its end. */
 void bench_in_fiber(void (*function)(void *), void *arg);
-/* A flood of tasks that sleep, into a pool: from a fiber; from main; from a fiber, and the pool has a queue. */
+/* Many sleeping tasks on a pool: submitted by a fiber; by main; by a fiber, to a pool with a
+ * queue. */
 enum bench_flood { BENCH_FLOOD_PLAIN, BENCH_FLOOD_THREAD, BENCH_FLOOD_QUEUED };
 void bench_flood(struct bench *bench, int64_t full, enum bench_flood kind, bool compact);
-/* Runs function(arg) in so many fibers at once, spawned by a fiber; how long until all have ended. */
+/* Runs function(arg) in `count` fibers, spawned by a fiber; returns the time until all have
+ * ended. */
 int64_t bench_in_fibers(int count, void (*function)(void *), void *arg);
 /* A line of /proc/self/status in bytes, or 0; and the resident memory. */
 int64_t bench_status(const char *name);
 int64_t bench_resident(void);
-/* Sorts samples; the one below which `share` of them lie. */
+/* Sorts samples; returns the quantile `share`. */
 void bench_sort(double *samples, int64_t count);
 double bench_quantile(const double *sorted, int64_t count, double share);
 
-/* What malloc and its kin were asked for by weft and the case since the last call of bench_heap_start (heap.c). */
+/* Heap allocations of weft and the case since the last call of bench_heap_start (heap.c). */
 struct bench_heap {
     int64_t bytes, allocations;
 };
@@ -108,12 +110,11 @@ struct bench_heap bench_heap_read(void);
 
 struct bench_options {
     int rounds;
-    int processors; /* 0: what weft chooses */
+    int processors; /* 0: the default of weft */
     bool quick;
     bool compact;     /* that case with compact stacks */
     const char *json; /* NULL: none; "-": instead of the table */
-    const char
-        *one; /* a single round of this case, in this process; NULL: the rounds of all wanted */
+    const char *one;  /* a single round of this case, in this process; NULL: the selected cases */
     int name_count;
     char **names;
 };
@@ -125,19 +126,19 @@ struct bench_spread {
 struct bench_result {
     struct bench_spread metrics[BENCH_METRICS_MOST];
     long peak_rss_kb;                    /* the highest of the rounds */
-    char params[BENCH_PARAMS_SIZE + 32]; /* with the processors */
+    char params[BENCH_PARAMS_SIZE + 32]; /* including the processors */
 };
 
-/* One round of a case in this process, which has not used weft before. */
+/* Runs one round of a case in this process, which has not used weft before. */
 void bench_round(const struct bench_case *one, const struct bench_options *options,
                  struct bench *bench);
-/* Runs all rounds of a case; 0, or -1 if one failed (said on stderr). */
+/* Runs all rounds of a case; 0, or -1 if one failed, with a message on stderr. */
 int bench_run(const struct bench_case *one, const struct bench_options *options,
               struct bench_result *result);
-/* How many processors weft will use. */
+/* The number of processors that weft will use. */
 int bench_processors(const struct bench_options *options);
 
-/* Where results go. */
+/* The outputs. */
 struct bench_report {
     FILE *table; /* NULL: none */
     FILE *json;  /* NULL: none */

@@ -1,15 +1,15 @@
 /*
- * blocking.c: how late others are while fibers block their threads.
+ * blocking.c: the lateness of sleeps while other fibers block their threads.
  *
- * 1,000 fibers sleep for a millisecond again and again. After a while 64 more begin to block their threads, all at
- * once and without a word to weft: in nanosleep for 200 ms, in a loop of 200 ms, or for a lock on a file that
- * another holds for 200 ms. From then until the last of the 64 has ended, what counts is how long after its
- * deadline each sleep ends.
+ * 1,000 fibers sleep for a millisecond in a loop. After a while 64 more begin to block their
+ * threads, all at once and unmarked: in nanosleep for 200 ms, in a loop of 200 ms, or on a file
+ * lock that is held for 200 ms. From then until the last of the 64 has ended, the figure is the
+ * time from the deadline of a sleep to its end.
  *
- * tick_lateness: the same 64 in nanosleep, but the 1,000 tick by a schedule, every 10 ms: a tick that is missed
- * because an earlier one came late counts as well, with its own lateness. So a stall of 200 ms weighs what it is,
- * also where nothing runs meanwhile, and the load is one that every system in bench/peers can carry. The figure is
- * the 99th percentile.
+ * tick_lateness: the 64 are in nanosleep, and the 1,000 fibers tick on a schedule, every 10 ms. A
+ * tick that is missed because an earlier one came late counts too, with its own lateness, so a
+ * stall of 200 ms has its full weight even if nothing runs meanwhile. Every system in bench/peers
+ * can carry this load. The figure is the 99th percentile.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static struct {
     int64_t way;
     atomic_u32 counts, over;
     atomic_i64 samples, begin,
-        end; /* of the time in which ticks by schedule count; end: 0 until it is known */
+        end; /* of the period in which ticks count; end is 0 until it is known */
     double *late;
     char path[32];
 } run;

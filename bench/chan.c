@@ -1,9 +1,9 @@
 /*
- * chan.c: what it costs to hand an element over.
+ * chan.c: the cost of passing an element through a channel.
  *
- * An operation is one element of 8 bytes that goes from one sender to one receiver through a channel,
- * without a capacity or with one of 128; the receiver goes on until the channel is closed. On one
- * processor the two take turns; on all, it is up to the scheduler whether they stay together. From a
+ * An operation is one element of 8 bytes from one sender to one receiver, through a channel without
+ * a capacity or with a capacity of 128; the receiver ends when the channel is closed. On one
+ * processor the two take turns; on all, the scheduler decides whether they share one. From a
  * thread: the sender is main, a plain thread, the receiver a fiber.
  */
 #include <errno.h>
@@ -17,7 +17,7 @@ struct stream {
     struct bench *bench;
     weft_chan *chan;
     int64_t count;
-    int64_t sum; /* by the receiver */
+    int64_t sum; /* the receiver's */
 };
 
 static void send_all(void *arg)

@@ -1,9 +1,11 @@
 /*
- * compact.c: compact stacks: the cases of pool_sleep, no_pool_sleep and parked with them, and what a move costs.
+ * compact.c: compact stacks: pool_sleep, no_pool_sleep and parked with them, and the cost of a
+ * move.
  *
- * compact_move: 200 compact fibers on one processor, so 25 on each hot stack, each below so many bytes of frames,
- * yield in turn. Each time what one has on the stack is moved out and what the next has is moved in. private_turn
- * is the same with private stacks, by way of the machine as well: each fiber sleeps until a time that has passed.
+ * compact_move: 200 compact fibers on one processor, so 25 on each hot stack, with frames of a
+ * given size, yield in turn. Each turn moves the frames of one fiber out and those of the next one
+ * in. private_turn does the same with private stacks, with a switch to the machine at each turn:
+ * each fiber sleeps until a time that has passed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +76,7 @@ static void measure_parked(struct bench *bench, int64_t full)
     bench_check(weft_wg_init(&arrived, fibers), "weft_wg_init");
     bench_check(weft_wg_init(&gate, 1), "weft_wg_init");
     bench_check(weft_wg_init(&done, fibers), "weft_wg_init");
-    bench_in_fiber(nothing, NULL); /* the runtime is there */
+    bench_in_fiber(nothing, NULL); /* starts the runtime */
     int64_t before = bench_resident();
     for (int64_t i = 0; i < fibers; i++)
         go_compact(park, NULL);

@@ -1,10 +1,10 @@
 /*
- * context.c: what it costs to open and close a context, and to cancel many fibers by one.
+ * context.c: the cost of opening and closing a context, and of cancelling many fibers with one.
  *
- * context: an operation is one open and one close by one fiber, of a context on its own, of one under a
- * parent that stays, or of one with a deadline. context_cancel: 10,000 fibers bound to one context wait
- * on a channel; the time is that from the cancel until all have ended, divided by their number; the
- * second figure is that of the cancel alone.
+ * context: an operation is one open and one close by one fiber, of a context without a parent, of
+ * one under a parent that stays open, or of one with a deadline. context_cancel: 10,000 fibers
+ * bound to one context wait on a channel; the figure is the time from the cancel until all have
+ * ended, divided by their number. The second figure is the time of the cancel alone.
  */
 #include <errno.h>
 #include <weft/weft.h>
@@ -58,7 +58,7 @@ static void measure_deadline(struct bench *bench, int64_t seconds)
     run(bench, &opening);
 }
 
-/* Cancelling many. */
+/* Cancelling many fibers. */
 
 struct bound {
     struct bench *bench;
@@ -84,7 +84,7 @@ static void cancel_all(void *arg)
     for (int64_t i = 0; i < bound->fibers; i++)
         bench_check(weft_spawn(NULL, wait_for_cancel, bound, &options), "weft_spawn");
     bench_check(weft_wg_wait(&bound->arrived), "weft_wg_wait");
-    weft_sleep(10 * WEFT_MS); /* the last to arrive have to begin to wait */
+    weft_sleep(10 * WEFT_MS); /* until the last fiber waits */
     int64_t start = weft_now();
     weft_context_cancel(bound->context);
     int64_t cancelled = weft_now() - start;

@@ -1,20 +1,20 @@
 /*
- * fair.c: the worst case of those who share the processors with many others.
+ * fair.c: the worst case of fibers that share the processors with many others.
  *
- * ticker_block, ticker_cpu: one fiber ticks every millisecond by a schedule, while 5,000 others,
+ * ticker_block, ticker_cpu: one fiber ticks every millisecond on a schedule while 5,000 others,
  * spawned at once, each block their thread in one nanosleep of 200 ms, or compute for 300 us. From
- * the first spawn until the last of them has ended, what counts is how late each tick is, also one
- * that was missed because an earlier one came late.
+ * the first spawn until the last of them has ended, the figure is the lateness of each tick,
+ * including ticks missed because an earlier one came late.
  *
- * yield_turns: so many equal fibers, all of them ready, compute for a while and yield, for a
- * second. What counts is by how much the number of turns differs, and the longest time that one of
- * them was ready and did not run.
+ * yield_turns: a number of equal fibers, all of them ready, compute for a while and yield, for a
+ * second. The figures are the ratio of the most to the least turns, and the longest time for which
+ * a fiber was ready and did not run.
  *
  * spawn_yield: a fiber spawns 1,000 others that end at once, yields, and so on for half a second.
- * What counts is how many have not begun, at most, when it goes on.
+ * The figure is how many have not begun when it continues, at most.
  *
  * block_short: 5,000 fibers block their thread five times for 100 us, with a yield after each,
- * unmarked or marked by weft_blocking_enter: until all have ended.
+ * unmarked or marked by weft_blocking_enter. The figure is the time until all have ended.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -46,7 +46,7 @@ static void compute(int64_t time)
         continue;
 }
 
-/* A ticker beside a crowd. */
+/* A ticker among many fibers. */
 
 enum { BY_BLOCKING, BY_COMPUTING };
 
@@ -105,7 +105,7 @@ static void measure_ticker(struct bench *bench, int64_t way)
 
 static struct {
     int64_t turn, end;
-    atomic_i64 begin; /* 0: not all are spawned */
+    atomic_i64 begin; /* 0 until all are spawned */
 } turns;
 
 struct yielder {

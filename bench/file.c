@@ -1,10 +1,10 @@
 /*
- * file.c: what a read of a file costs.
+ * file.c: the cost of reading a file.
  *
- * An operation is a pread of 4 KB from a file of 4 MB that is in the page cache, at changing places; the time
- * is that of the wall, divided by the operations of all fibers. "plain" is pread itself, in a fiber; "file" is
- * weft_file_pread as it comes, which asks the page cache first; "ring" and "handoff" are the same with
- * that and the others turned off, so that each read parks its fiber.
+ * An operation is a pread of 4 KB from a file of 4 MB in the page cache, at changing offsets; the
+ * figure is wall time divided by the operations of all fibers. "plain" is pread itself, in a fiber;
+ * "file" is weft_file_pread, which asks the page cache first; "ring" and "handoff" turn that and
+ * the other methods off, so that each read parks its fiber.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum mode { PLAIN, FILE_NOW, FILE_RING, FILE_HANDOFF };
 struct reading {
     enum mode mode;
     int fd;
-    int64_t each; /* operations of a fiber */
+    int64_t each; /* operations per fiber */
 };
 
 static void read_blocks(void *arg)

@@ -1,18 +1,21 @@
 /*
- * flood.c: a flood of tasks that sleep 10 ms each, as in the benchmark of ants.
+ * flood.c: many tasks that sleep 10 ms each, as in the benchmark of ants.
  *
- * no_pool_sleep: a fiber for each, from main. How many are alive at once is not fixed: it is what the spawner gets done
- * in 10 ms. pool_sleep: on a pool of 50,000, from one fiber, as the submitter of ants is a goroutine. It cannot be less than
- * tasks / 50,000 * 10 ms. Both are the time
- * from the first task until all have ended, in a new process: starting the runtime, making the stacks and
- * touching them for the first time is all in it. pool_sleep_thread: from main, which is a plain thread beside the two processors, and
- * has to wait for a CPU. pool_sleep_queue: as many tasks again may wait in the pool, so that the submitter
- * need not be there for each one that ends; ants has no such queue, so it is a case of its own. throughput: as pool_sleep, until the
- * last submit has returned; the tasks that run then are not waited for.
+ * no_pool_sleep: a fiber per task, spawned by main. How many are alive at once is not fixed: as
+ * many as the spawner starts in 10 ms. pool_sleep: on a pool of 50,000, submitted by one fiber, as
+ * the submitter of ants is a goroutine; the least possible time is tasks / 50,000 * 10 ms. The
+ * figure is the time from the first task until all have ended, in a new process: it includes
+ * starting the runtime, making the stacks and touching them for the first time.
  *
- * _bytes is what the heap was asked for meanwhile (heap.c), `allocations` in the parameters how often. The
- * peak memory of the process is the figure beside it: it hangs on how many workers there were, so ten million
- * tasks must need about what one million does.
+ * pool_sleep_thread: submitted by main, a plain thread next to the two processors, which has to
+ * wait for a CPU. pool_sleep_queue: the pool has a queue of as many tasks again, so that the
+ * submitter need not be there for each task that ends; ants has no such queue, so it is a case of
+ * its own. throughput: as pool_sleep, until the last submit has returned, without waiting for the
+ * tasks that run then.
+ *
+ * _bytes counts the heap bytes requested meanwhile (heap.c), with the number of requests as
+ * `allocations` in the parameters. The peak memory of the process, next to the figure, depends on
+ * the most workers at a time: ten million tasks must need about as much as one million.
  */
 #include <weft/weft.h>
 
@@ -32,7 +35,7 @@ static void task(void *arg)
     weft_wg_done(arg);
 }
 
-/* The figures of a flood that began at `start`, when the heap began to count. */
+/* Reports the figures of a run that began at `start`, when counting of the heap began too. */
 static int64_t note(struct bench *bench, int64_t start)
 {
     struct bench_heap heap = bench_heap_read();

@@ -1,10 +1,10 @@
 /*
- * heap.c: what malloc and its kin were asked for, in bytes and calls.
+ * heap.c: counts heap allocations, in bytes and calls.
  *
- * The program is linked with --wrap, so that the calls of weft and of the cases come through here; those
- * that libc makes for itself do not. They are counted while a case asks for it. What was asked for is what
- * Go's runtime.MemStats counts as well: allocated in all, freed or not. Stacks are not in it, neither here
- * (they are mapped) nor there; the peak of resident memory has everything.
+ * The program is linked with --wrap, so that the calls of weft and of the cases come through here;
+ * those that libc makes for itself do not. Calls are counted while a case asks for it. Go's
+ * runtime.MemStats counts the same: all bytes allocated, freed or not. Neither includes stacks; the
+ * peak of resident memory includes everything.
  */
 #include <stdlib.h>
 

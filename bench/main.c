@@ -1,10 +1,11 @@
 /*
- * main.c: weft-bench: the options, and which cases run. run.c measures a case, report.c prints it.
+ * main.c: weft-bench: options, and the choice of cases. run.c measures a case, report.c prints it.
  *
- * Each case measures weft alone; other systems are measured by the programs in bench/peers. What all of
- * them understand (bench/compare/README.md) is --list, --case NAME, --procs N and --quick: bench/compare
- * runs a round of a case of each in turn, so that a ratio is always one of two figures from the same run. There
- * the cases that end with _compact are those of a system of their own, weft-compact, without that ending.
+ * Each case measures weft alone; the programs in bench/peers measure other systems. All of them
+ * understand --list, --case NAME, --procs N and --quick (bench/compare/README.md): bench/compare
+ * runs a round of a case of each in turn, so that a ratio always compares figures of one run. There
+ * the cases that end in _compact belong to a system of their own, weft-compact, without that
+ * ending.
  */
 #include <getopt.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static const char usage[] =
     "  --procs N     processors for the cases that use all\n"
     "  --help        this\n";
 
-/* A number from low to high; -1 if the text is none. */
+/* Parses a number from low to high; -1 if the text is not one. */
 static int number(const char *text, int low, int high)
 {
     char *end;
@@ -46,7 +47,7 @@ static int number(const char *text, int low, int high)
     return end != text && *end == '\0' && value >= low && value <= high ? (int)value : -1;
 }
 
-/* How long the name is without the ending that says that it is of weft-compact; 0 if it is not. */
+/* The length of the name without the ending of weft-compact; 0 if it has no such ending. */
 static int compact_length(const char *name)
 {
     static const char ending[] = "_compact";
@@ -72,7 +73,7 @@ static bool is_the_one(const char *name, const struct bench_options *options)
            strncmp(name, options->one, (size_t)length) == 0;
 }
 
-/* A round of the case with exactly this name; does not wait for fibers that are left. */
+/* Runs a round of the case with exactly this name; does not wait for remaining fibers. */
 static int run_one(const struct bench_options *options)
 {
     struct bench bench;
@@ -121,7 +122,7 @@ static bool names_exist(const struct bench_options *options)
     return true;
 }
 
-/* One option; false if its value makes no sense. */
+/* Applies one option; false if its value is invalid. */
 static bool take_option(struct bench_options *options, int option, const char *value)
 {
     switch (option) {

@@ -1,10 +1,10 @@
 /*
- * memory.c: what a fiber costs in memory while it does nothing.
+ * memory.c: the memory of a fiber that waits.
  *
- * Figures are the growth of the resident memory of the process, divided by the number of fibers;
- * parked_tables is the growth of the page tables, which resident memory does not count. The fibers
- * are shallow: each has called one function of weft and nothing else. A fiber that has gone deeper
- * keeps more.
+ * The figure is the growth of the resident memory of the process, divided by the number of fibers;
+ * parked_tables is the growth of the page tables, which resident memory does not include. The
+ * fibers are shallow: each has called one function of weft. A fiber that has gone deeper keeps
+ * more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static void measure_parked(struct bench *bench, int64_t full)
     bench_params(bench, "fibers=%ld", (long)crowd.fibers);
 }
 
-/* On the only processor: none runs before the spawner waits. */
+/* Runs on the only processor: no other fiber runs before the spawner waits. */
 static void counted(void *arg)
 {
     struct crowd *crowd = arg;

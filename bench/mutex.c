@@ -1,10 +1,11 @@
 /*
- * mutex.c: what a critical section costs.
+ * mutex.c: the cost of a critical section.
  *
- * An operation is one lock and one unlock around a section that adds one to a counter; the time is
- * that of the wall, divided by the operations of all fibers. Contended: eight fibers that do nothing
- * else. On one processor fibers do not interrupt each other, so there nobody finds the mutex locked,
- * unless its holder yields inside the section: in the _yield cases it does, so all others wait.
+ * An operation is one lock and one unlock around a section that adds one to a counter; the figure
+ * is wall time divided by the operations of all fibers. Contended: eight fibers that do nothing
+ * else. On one processor fibers do not interrupt each other, so the mutex is never found locked,
+ * unless its holder yields inside the section: it does in the _yield cases, so that all others
+ * wait.
  */
 #include <errno.h>
 #include <weft/weft.h>
@@ -15,7 +16,7 @@ enum { FIBERS = 8 };
 
 struct contest {
     weft_mutex mutex;
-    int64_t each; /* operations of a fiber */
+    int64_t each; /* operations per fiber */
     int64_t counter;
 };
 

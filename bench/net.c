@@ -1,18 +1,18 @@
 /*
- * net.c: sockets and descriptors: round trips, wake-ups, and what an idle connection takes.
+ * net.c: sockets and descriptors: round trips, wake-ups, and the memory of an idle connection.
  *
- * echo: an operation is a message of 64 bytes that goes from a client to a server over loopback TCP and
- * back; each connection has a fiber at both ends, in this process. With several connections it is the time
- * for all divided by all messages.
+ * echo: an operation is a message of 64 bytes from a client to a server over loopback TCP and back;
+ * each connection has a fiber at both ends, in this process. With several connections the figure is
+ * the time of all divided by all messages.
  *
- * fd_wake: two fibers hand a turn to each other through two eventfds and weft_fd_wait; an operation is one
- * turn: a write, a wait, a read.
+ * fd_wake: two fibers take turns through two eventfds and weft_fd_wait; an operation is one turn: a
+ * write, a wait, a read.
  *
- * fd_wake_thread: a plain thread signals an eventfd while all of weft is idle; the time until the fiber
- * that waits for it runs.
+ * fd_wake_thread: a plain thread signals an eventfd while all of weft is idle; the figure is the
+ * time until the fiber that waits for it runs.
  *
- * conn_idle: the growth of the resident memory for 10,000 connections (both ends of 5,000), without a
- * fiber each; what the kernel holds is not in it.
+ * conn_idle: the growth of resident memory for 10,000 connections (both ends of 5,000) without
+ * fibers; memory of the kernel is not included.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ enum { MESSAGE = 64 };
 
 struct echo {
     struct bench *bench;
-    int64_t connections, messages; /* messages of each connection */
+    int64_t connections, messages; /* messages per connection */
     weft_listener *listener;
     char address[WEFT_ADDRESS_TEXT];
     weft_wg done;
@@ -151,7 +151,7 @@ static void measure_turns(struct bench *bench, int64_t full)
 struct signals {
     int event;
     int64_t count;
-    int64_t sent; /* by the thread, before it signals */
+    int64_t sent; /* set by the thread before it signals */
     double *late;
     weft_sem ready;
 };
@@ -179,7 +179,7 @@ static void measure_thread(struct bench *bench, int64_t full)
     bench_check(weft_spawn(&fiber, wait_for_signals, &signals, NULL), "weft_spawn");
     for (int64_t i = 0; i < signals.count; i++) {
         weft_sem_acquire(&signals.ready, 1);
-        usleep(200); /* all machines are asleep then */
+        usleep(200); /* until all machines sleep */
         signals.sent = weft_now();
         bench_check(write(signals.event, &one, sizeof one) < 0 ? -EIO : 0, "write");
     }
@@ -214,7 +214,7 @@ static void measure_idle(struct bench *bench, int64_t full)
     for (int64_t i = 0; i < pairs; i++) {
         bench_check(weft_conn_dial(&conns[2 * i], text, NULL, WEFT_NEVER), "dial");
         bench_check(weft_listener_accept(listener, &conns[2 * i + 1], WEFT_NEVER), "accept");
-        for (int end = 0; end < 2; end++) /* so that it is in the poller's set */
+        for (int end = 0; end < 2; end++) /* adds it to the poller's set */
             if (weft_conn_read(conns[2 * i + end], &byte, 1, weft_now() + 1) != -ETIMEDOUT)
                 bench_check(-EIO, "read");
     }

@@ -1,11 +1,11 @@
 /*
- * object_pool.c: what it costs to get an object and to put it back.
+ * object_pool.c: the cost of getting an object and putting it back.
  *
- * An operation is one get and one put. Alone: by one fiber on one processor, or by a thread that is
- * not weft's; with eight at a time: eight gets, then eight puts; on all processors: a fiber on each,
- * the time being that of the wall. Handed over: one fiber gets what another one puts, so that every
- * object comes from the other's processor. An object has 256 bytes and needs no constructor. As a
- * measure, the same with calloc and free.
+ * An operation is one get and one put. Alone: by one fiber on one processor, or by a foreign
+ * thread; eight at a time: eight gets, then eight puts; on all processors: a fiber on each, the
+ * figure being wall time. Handed over: one fiber gets what another one puts, so that every object
+ * comes from the other's processor. An object has 256 bytes and needs no constructor. For
+ * comparison, the same with calloc and free.
  */
 #include <stdlib.h>
 #include <weft/weft.h>
@@ -16,7 +16,7 @@ enum { OBJECT_SIZE = 256, BATCH_MOST = 8, MAILBOX = 64 };
 
 struct pairs {
     struct bench *bench;
-    int64_t count; /* of each fiber */
+    int64_t count; /* per fiber */
     int batch;
     weft_object_pool *pool;
     weft_wg done;
@@ -76,7 +76,7 @@ static void time_malloc(void *arg)
     int64_t start = weft_now();
     for (int64_t i = 0; i < pairs->count; i++) {
         void *object = calloc(1, OBJECT_SIZE);
-        __asm__ volatile("" : "+r"(object)); /* the pair is not to be optimised away */
+        __asm__ volatile("" : "+r"(object)); /* keeps the compiler from removing the pair */
         free(object); /* NOLINT(clang-analyzer-unix.Malloc): it cannot see through the line above */
     }
     pairs->bench->values[0] = (double)(weft_now() - start) / (double)pairs->count;
@@ -111,7 +111,7 @@ static void measure_all(struct bench *bench, int64_t count)
     close_pool(pairs.pool);
 }
 
-/* Handed over: through a ring of places that are NULL while empty. */
+/* Handed over through a ring of slots, which are NULL while empty. */
 
 struct handover {
     struct bench *bench;

@@ -1,9 +1,10 @@
 /*
- * panic.c: what recover points, deferred clean-ups and panics cost.
+ * panic.c: the cost of recover points, deferred clean-ups and panics.
  *
- * An operation of `recover` is a weft_recover whose function returns at once; of `defer`, a WEFT_DEFER and the end
- * of its block; of `panic_recover`, a weft_recover whose function panics some calls further in, one of which has
- * deferred something. Nothing is waited for, so everything happens in one fiber.
+ * An operation of `recover` is a weft_recover whose function returns at once; of `defer`, a
+ * WEFT_DEFER and the end of its block; of `panic_recover`, a weft_recover whose function panics
+ * some calls further in, one of which has a deferred clean-up. There are no waits, so one fiber
+ * does everything.
  */
 #include <weft/weft.h>
 

@@ -1,16 +1,17 @@
 /*
- * pool.c: what a task in a pool costs. Tasks that sleep are in flood.c.
+ * pool.c: the cost of a task in a pool. Tasks that sleep are in flood.c.
  *
- * No-op tasks. An operation is a submit and the run of an empty function; the time is from the first
- * submit until the pool is stopped, so until the last task has run, by all tasks. Capacity 10,000, no
- * queue: a submitter waits when so many are inside. The one submitter is a plain thread, as main is, or for
- * pool_noop_fiber a fiber; many are fibers, as those of Go are goroutines, or for pool_noop_threads plain
- * threads. pool_invoke is the same with the pool's own function, pool_batch with 1,000
- * arguments in each call, pool_task with a handle: 1,000 are started, then each is waited for and given up.
+ * No-op tasks. An operation is a submit and the run of an empty function; the figure is the time
+ * from the first submit until the pool is stopped, so until the last task has run, divided by all
+ * tasks. The capacity is 10,000 without a queue: a submitter waits when so many tasks are in
+ * flight. The one submitter is a plain thread, like main, or for pool_noop_fiber a fiber; many
+ * submitters are fibers, as those of Go are goroutines, or for pool_noop_threads plain threads.
+ * pool_invoke uses the pool's bound function, pool_batch 1,000 arguments per call, pool_task
+ * handles: 1,000 are started, then each is waited for and released.
  *
- * Memory. pool_queued is the growth of resident memory by a million tasks in a paused pool, by tasks;
- * pool_idle that by 10,000 open pools that have not been used, and _used after each has run one task and
- * its worker rests.
+ * Memory. pool_queued is the growth of resident memory by a million tasks in a paused pool, per
+ * task; pool_idle that by 10,000 open pools that have not been used, and _used after each has run
+ * one task and its worker is idle.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static weft_pool *open_pool(const weft_pool_options *options)
     return pool;
 }
 
-/* Who submits, and how. */
+/* The submitter, and its call. */
 struct submitter {
     weft_pool *pool;
     int64_t tasks;
@@ -116,7 +117,7 @@ static void submit_by_threads(struct submitter *submitter, int threads)
         pthread_join(ids[i], NULL);
 }
 
-/* So many threads; below zero: so many fibers. */
+/* The number of threads; if negative, of fibers. */
 static void measure_tasks(struct bench *bench, int64_t threads,
                           void (*submit)(struct submitter *submitter), int64_t full)
 {
@@ -168,7 +169,7 @@ static void measure_handles(struct bench *bench, int64_t threads)
     measure_tasks(bench, threads, start_and_wait, (int64_t)500 * 1000);
 }
 
-/* The runtime, and what a first pool needs, are there already. */
+/* The runtime, and the memory of a first pool, exist already. */
 static void warm_up(void)
 {
     weft_pool *pool = open_pool(NULL);
@@ -208,7 +209,7 @@ static void measure_idle(struct bench *bench, int64_t full)
     int64_t count = bench_amount(bench, full);
     warm_up();
     weft_pool **pools = bench_alloc(count, sizeof(weft_pool *));
-    memset(pools, 1, (size_t)count * sizeof(weft_pool *)); /* touched before it is counted */
+    memset(pools, 1, (size_t)count * sizeof(weft_pool *)); /* touched before the measurement */
     int64_t before = bench_resident();
     for (int64_t i = 0; i < count; i++)
         pools[i] = open_pool(&(weft_pool_options){.expiry = WEFT_NEVER});

@@ -1,5 +1,5 @@
 /*
- * report.c: what was measured, as a table for people and as JSON for programs.
+ * report.c: prints results as a table for people and as JSON for programs.
  *
  * JSON: an array of objects with `case`, `system`, `version`, `unit`, `median`, `low`, `high`,
  * `peak_rss_kb`, `rounds` and `params`; the programs in bench/peers write the same.
@@ -70,7 +70,7 @@ static void add_row(FILE *file, const char *name, const char *unit,
     fflush(file);
 }
 
-/* Names, units and parameters are our own and need no escaping. */
+/* Names, units and parameters contain no characters that need escaping. */
 static void add_object(struct bench_report *report, const char *name, const char *unit,
                        const struct bench_spread *spread, const struct bench_result *result)
 {

@@ -2,8 +2,8 @@
  * run.c: runs the rounds of a case, each in a child process, and reduces them to median and spread.
  *
  * A child sends its figures through a pipe; its peak memory comes from wait4. The process that
- * forks has never used weft, so each child starts a runtime of its own. A child that hangs is ended
- * by an alarm, and the case counts as failed.
+ * forks has never used weft, so each child starts a runtime of its own. An alarm ends a child that
+ * hangs, and the case counts as failed.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -140,7 +140,7 @@ void bench_round(const struct bench_case *one, const struct bench_options *optio
     one->measure(bench, one->size);
 }
 
-/* What the child does: measures, sends, exits without waiting for fibers that are left. */
+/* The child: measures, sends, exits without waiting for remaining fibers. */
 static void round_child(const struct bench_case *one, const struct bench_options *options, int pipe)
 {
     struct bench bench;
@@ -217,7 +217,7 @@ int bench_processors(const struct bench_options *options)
     pid_t child = fork();
     if (child == 0) {
         configure(options->processors);
-        _exit(weft_processors() % 256); /* 256 of them would read as 0: shown as unknown */
+        _exit(weft_processors() % 256); /* 256 would read as 0, which is shown as unknown */
     }
     return child > 0 && waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : 0;
 }

@@ -1,10 +1,10 @@
 /*
- * rwmutex.c: what a critical section costs that is mostly for reading.
+ * rwmutex.c: the cost of a critical section that mostly reads.
  *
  * An operation is one lock and one unlock: for reading, with a load of a counter between, and every
- * hundredth for writing, which adds one to it. The time is that of the wall, divided by the operations
- * of all fibers. With eight of them on all processors readers come and go at the same time, and a
- * writer has to wait for them.
+ * hundredth for writing, which adds one to it. The figure is wall time divided by the operations of
+ * all fibers. With eight fibers on all processors readers overlap, and a writer has to wait for
+ * them.
  */
 #include <errno.h>
 #include <weft/weft.h>
@@ -15,7 +15,7 @@ enum { FIBERS = 8, WRITE_EVERY = 100 };
 
 struct contest {
     weft_rwmutex rwmutex;
-    int64_t each; /* operations of a fiber */
+    int64_t each; /* operations per fiber */
     int64_t counter;
 };
 

@@ -1,10 +1,10 @@
 /*
- * select.c: what it costs to receive from whichever channel has something.
+ * select.c: the cost of receiving from the first of several channels that has an element.
  *
  * An operation is one element of 8 bytes, received by a weft_select over 8 channels. Ready: each
- * channel has a capacity of 128 and a sender of its own that keeps it filled, so the select can mostly
- * choose among several. Waiting: no capacity, and one sender for all channels in turn, so the select
- * mostly finds nothing: it has to enter itself into all 8 and to leave them again.
+ * channel has a capacity of 128 and a sender that keeps it filled, so the select can mostly choose
+ * among several. Waiting: no capacity, and one sender for all channels in turn, so the select
+ * mostly finds nothing and has to enter the lists of all 8 channels and leave them again.
  */
 #include <errno.h>
 #include <weft/weft.h>
@@ -16,8 +16,8 @@ enum { CHANNELS = 8, CAPACITY = 128, ELEMENTS = 1000 * 1000 };
 struct fan {
     struct bench *bench;
     weft_chan *chans[CHANNELS];
-    int64_t each; /* elements of a channel */
-    int64_t sum;  /* by the receiver */
+    int64_t each; /* elements per channel */
+    int64_t sum;  /* the receiver's */
 };
 
 struct sender {

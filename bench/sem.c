@@ -1,8 +1,8 @@
 /*
- * sem.c: what it costs to acquire a unit of a semaphore and to give it back.
+ * sem.c: the cost of acquiring and releasing a unit of a semaphore.
  *
- * An operation is one acquire and one release of one unit; the time is that of the wall, divided by
- * the operations of all fibers. Contended: eight fibers for two units. On one processor fibers do not
+ * An operation is one acquire and one release of one unit; the figure is wall time divided by the
+ * operations of all fibers. Contended: eight fibers for two units. On one processor fibers do not
  * interrupt each other; in the _yield case each yields while it has its unit, so six others wait.
  */
 #include <errno.h>
@@ -14,7 +14,7 @@ enum { FIBERS = 8, UNITS = 2 };
 
 struct contest {
     weft_sem sem;
-    int64_t each; /* operations of a fiber */
+    int64_t each; /* operations per fiber */
 };
 
 static void take(void *arg)

@@ -1,16 +1,16 @@
 /*
- * sleep.c: what a timer costs, and how late it is.
+ * sleep.c: the cost of a timer, and its lateness.
  *
- * Cost. A number of timers is outstanding: armed for some time between one and two hours from now,
- * in random order, never due. Beside them 1000 fibers on one processor sleep for 50 us again and
- * again. An operation is one weft_sleep: arm, park, fire, resume. A turn of all fibers takes longer
- * than the sleep, so somebody is always due and the processor never waits for the clock: the time
- * is cost, not waiting. The two switches are in it; yield_200 says what those alone cost.
+ * Cost. A number of timers is outstanding: armed for a time between one and two hours from now, in
+ * random order, never due. Next to them 1,000 fibers on one processor sleep for 50 us in a loop. An
+ * operation is one weft_sleep: arm, park, fire, resume. A turn of all fibers takes longer than the
+ * sleep, so a fiber is always due and the processor never waits for the clock: the figure is cost,
+ * not waiting. It includes two switches, which yield_200 measures alone.
  *
- * timer_rearm moves one of a million armed timers: a disarm and an arm, no fiber runs.
+ * timer_rearm moves one of a million armed timers: a disarm and an arm; no fiber runs.
  *
- * Lateness. A single fiber sleeps in a process where nothing else happens; what counts is how long
- * after its deadline it runs. So this includes the time the system takes to wake a thread.
+ * Lateness. A single fiber sleeps in a process that is otherwise idle; the figure is the time from
+ * its deadline until it runs. It includes the time that the system takes to wake a thread.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static int64_t far_deadline(uint64_t *state)
     return weft_after(HOUR * WEFT_S + (int64_t)(random_next(state) % (HOUR * (uint64_t)WEFT_S)));
 }
 
-/* Armed once in a process: the warm-up and the measured pass share them. */
+/* Armed once per process: the warm-up and the measured pass share the timers. */
 static weft_timer **outstanding(int64_t count)
 {
     static weft_timer **timers;
@@ -56,7 +56,7 @@ static weft_timer **outstanding(int64_t count)
 
 struct sleepers {
     struct bench *bench;
-    int64_t sleeps; /* of each */
+    int64_t sleeps; /* per fiber */
     weft_wg done;
 };
 

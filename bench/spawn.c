@@ -1,9 +1,9 @@
 /*
- * spawn.c: what a fiber costs that does nothing.
+ * spawn.c: the cost of a fiber that does nothing.
  *
  * An operation is spawn, first run and end of one fiber, whose function is a single weft_wg_done;
- * records and stacks are warm. Fibers are spawned in batches, each batch is waited for. It does not
- * measure the first touch of fresh stacks: that is in no_pool_sleep and parked.
+ * memory of fibers and stacks is warm. Fibers are spawned in batches, with a wait after each batch.
+ * The first touch of fresh stacks is not included: no_pool_sleep and parked measure that.
  */
 #include <weft/weft.h>
 
@@ -39,7 +39,7 @@ static void spawner_main(void *arg)
     weft_wg_done(spawner->finished);
 }
 
-/* `per` spawners for each processor, or a single one for 0. */
+/* `per` spawners per processor, or a single one for 0. */
 static void measure_fibers(struct bench *bench, int64_t per)
 {
     int64_t spawners = per > 0 ? per * bench->processors : 1;

@@ -1,11 +1,11 @@
 /*
  * steal.c: how well work that appears on one processor spreads to the others.
  *
- * A fiber first does K pieces of work itself, one after another, and then spawns K fibers that do
- * one piece each, and waits. The ratio is the time that the first took, divided by the number of
- * processors, to the time of the second, in percent: 100 is perfect, and spawning is paid from it.
- * A piece is a loop of about 20 us that never calls weft. On a machine that has other things to do
- * the ratio falls, since the serial part needs only one of its cores.
+ * A fiber first does K pieces of work itself, one after another. Then it spawns K fibers that do
+ * one piece each, and waits. The figure is the time of the first, divided by the number of
+ * processors, relative to the time of the second, in percent: 100 is perfect, and the cost of
+ * spawning lowers it. A piece is a loop of about 20 us that never calls weft. On a busy machine the
+ * ratio falls, since the serial part needs only one of its cores.
  */
 #include <weft/weft.h>
 
@@ -25,7 +25,7 @@ static void work(int64_t loops)
         __asm__ volatile("" ::: "memory");
 }
 
-/* Loops that take PIECE_US: the fastest of several tries. */
+/* The number of loops that take PIECE_US: the fastest of several attempts. */
 static int64_t calibrate(void)
 {
     int64_t loops = 1000 * 1000, best = INT64_MAX;

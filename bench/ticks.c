@@ -1,10 +1,11 @@
 /*
- * ticks.c: what it costs to sleep, again and again, where nothing else happens.
+ * ticks.c: the cost of periodic sleeps in an idle process.
  *
- * So many fibers tick every millisecond for a second, each by a schedule of its own, evenly apart. The
- * figure is the CPU time of the whole process, user and system, by the ticks: what the scheduler does to
- * be awake at the right moments. Beside it stands how often a thread of the process went to sleep, by the
- * ticks: one is the least if they come one by one. ticks_thread is one plain thread in nanosleep.
+ * A number of fibers tick every millisecond for a second, each on a schedule of its own, evenly
+ * spaced. The figure is the CPU time of the whole process, user and system, per tick: the
+ * scheduler's work to be awake at the right moments. The second figure is how often a thread of the
+ * process went to sleep per tick: at least one if the ticks come one by one. ticks_thread is one
+ * plain thread in nanosleep.
  */
 #include <sys/resource.h>
 #include <time.h>

@@ -1,10 +1,11 @@
 /*
- * timers.c: what a timer costs while a thousand to a million are outstanding.
+ * timers.c: the cost of a timer while a thousand to a million are outstanding.
  *
- * The timers are armed one after the other, each due at a random moment in the second second from the
- * start, and all fire. The figure is the CPU time of the whole process, user and system, divided by the
- * timers: an arm, a fire, the call of an empty function, and what it takes to be awake at the right moments.
- * Wall time would say nothing: it is two seconds. With --quick there are fewer, and the moments are nearer.
+ * The timers are armed one after the other, each due at a random moment of the second second from
+ * the start, and all of them fire. The figure is the CPU time of the whole process, user and
+ * system, divided by the timers: an arm, a fire, the call of an empty function, and the work to be
+ * awake at the right moments. Wall time would be meaningless: it is two seconds. With --quick there
+ * are fewer timers, and they are due sooner.
  */
 #include <sys/resource.h>
 #include <sys/time.h>

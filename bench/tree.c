@@ -1,12 +1,12 @@
 /*
- * tree.c: work that begets work: many small fibers in a tree, each waits for those below it.
+ * tree.c: many small fibers in a tree; each waits for its children.
  *
- * skynet: a fiber starts ten, each of these ten more, to a million leaves; a leaf sends its number to its
- * parent, everyone else the sum of what it received, each node by an unbuffered channel of its own. 1,111,111
- * fibers and 111,111 channels. The size is that of the number of leaves.
+ * skynet: a fiber starts ten, each of these ten more, down to a million leaves; a leaf sends its
+ * number to its parent, every other node the sum of what it received, through an unbuffered channel
+ * per node: 1,111,111 fibers and 111,111 channels. The size is the number of leaves.
  *
- * fork_join: the Fibonacci number of 27 by the definition, without a shortcut: one of the two terms is
- * computed by a fiber that is joined, the other by the caller. 317,810 fibers that do next to nothing.
+ * fork_join: the Fibonacci number of 27 by its definition: a joined fiber computes one of the two
+ * terms, the caller the other one: 317,810 fibers with almost no work.
  */
 #include <errno.h>
 #include <weft/weft.h>

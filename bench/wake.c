@@ -1,10 +1,10 @@
 /*
- * wake.c: how long it takes from waking a fiber until it runs, while its processor sleeps.
+ * wake.c: the time from waking a fiber until it runs, while its processor sleeps.
  *
- * wake_thread: a plain thread, after a pause of 1 ms in which everything goes to sleep, lets a
- * fiber go that waits on a wait group. wake_fiber: a fiber does, and then computes on until the
- * other has answered, so that the other must be run by another processor. Both include the system's
- * own time to wake a thread: these are latencies of an idle process, not costs.
+ * wake_thread: a plain thread, after a pause of 1 ms in which all machines go to sleep, releases a
+ * fiber that waits on a wait group. wake_fiber: a fiber releases it, and then computes until the
+ * other has answered, so that another processor has to run the other. Both include the system's own
+ * time to wake a thread: these are latencies of an idle process, not costs.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@
 struct relay {
     struct bench *bench;
     int64_t count;
-    _Atomic int64_t stamp;    /* when the gate was opened */
-    _Atomic int64_t answered; /* how many times the waiter ran */
+    _Atomic int64_t stamp;    /* the time at which the gate was opened */
+    _Atomic int64_t answered; /* the number of times that the waiter ran */
     weft_wg gate, ready;
     double *samples; /* us */
 };
 
-/* Waits at the gate again and again, and notes how long after its opening it runs. */
+/* Waits at the gate in a loop, and records the time from its opening until it runs. */
 static void waiter(void *arg)
 {
     struct relay *relay = arg;
@@ -34,7 +34,7 @@ static void waiter(void *arg)
     }
 }
 
-/* Opens the gate after everything had time to fall asleep. */
+/* Opens the gate after a pause in which all machines go to sleep. */
 static void open_gate(struct relay *relay)
 {
     weft_wg_init(&relay->ready, 1);
@@ -48,8 +48,8 @@ static void waker(void *arg)
     struct relay *relay = arg;
     for (int64_t i = 0; i < relay->count; i++) {
         open_gate(relay);
-        int64_t patience = weft_after(100 * WEFT_MS);
-        while (relay->answered == i && weft_now() < patience)
+        int64_t limit = weft_after(100 * WEFT_MS);
+        while (relay->answered == i && weft_now() < limit)
             continue;
         weft_wg_wait(&relay->ready);
     }

@@ -1,10 +1,10 @@
 /*
- * wg.c: a million things reported as done to one wait group.
+ * wg.c: a million calls of done on one wait group.
  *
- * wg_fanin: an operation is one weft_wg_done; eight fibers on all processors do them, so the word of
- * the wait group goes back and forth between the caches. One fiber waits. It does not measure spawning.
- * wg_fibers: each of the million is a fiber of its own, spawned by the one that then waits: an
- * operation is spawn, run and done. Records and stacks are warm, as many as are alive at once.
+ * wg_fanin: an operation is one weft_wg_done, by eight fibers on all processors, so the word of the
+ * wait group moves between the caches. One fiber waits. The figure does not include spawning.
+ * wg_fibers: each of the million is a fiber, spawned by the fiber that then waits: an operation is
+ * spawn, run and done. Memory of fibers and stacks is warm, for as many as are alive at once.
  */
 #include <weft/weft.h>
 
@@ -21,7 +21,7 @@ struct fanin {
 static void doer(void *arg)
 {
     struct fanin *fanin = arg;
-    int64_t each = fanin->each; /* the last done is the last touch */
+    int64_t each = fanin->each; /* the memory may go after the last done */
     weft_wg_wait(&fanin->start);
     for (int64_t i = 0; i < each; i++)
         weft_wg_done(&fanin->wg);
@@ -48,7 +48,7 @@ static void measure(struct bench *bench, int64_t dones)
     bench_in_fiber(coordinate, &fanin);
 }
 
-/* A fiber for each. */
+/* A fiber for each done. */
 
 static void done_once(void *arg)
 {

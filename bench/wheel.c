@@ -1,9 +1,9 @@
 /*
- * wheel.c: the timing wheel by itself, without fibers, switches or the clock.
+ * wheel.c: the timing wheel alone, without fibers, switches or the clock.
  *
- * An operation is one arm and one fire of a timer 50 us ahead, in rounds of 1000 timers, while
- * others are outstanding one to two hours ahead. Time is simulated. What a sleep costs beyond that
- * (park, two switches, reading the clock) is in the cases sleep_*.
+ * An operation is one arm and one fire of a timer 50 us ahead, in rounds of 1,000 timers, while
+ * others are outstanding one to two hours ahead. Time is simulated. The sleep_* cases add what a
+ * sleep costs beyond that (park, two switches, reading the clock).
  */
 #include "sched/time/wheel.h"
 
@@ -43,7 +43,7 @@ static struct state *fill(int64_t outstanding)
 
 static void measure(struct bench *bench, int64_t outstanding)
 {
-    static struct state *state; /* filled once in a process: by the warm-up */
+    static struct state *state; /* filled once per process, by the warm-up */
     int64_t rounds = bench_amount(bench, 5000);
     if (state == NULL)
         state = fill(outstanding);
@@ -62,9 +62,9 @@ static void measure(struct bench *bench, int64_t outstanding)
     bench_params(bench, "outstanding=%ld rounds=%ld of=%d", (long)outstanding, (long)rounds, BATCH);
 }
 
-/* How long the latch is held at most: timers due within half a minute, in no order; the clock stands still while
- * they fire, and jumps to the next. What the holder does longer, since it lost its CPU, counts as well: so
- * the one that only one in a thousand exceeds stands beside the longest. */
+/* The longest time for which the latch is held: timers due within half a minute, in random order;
+ * the clock stands still while they fire, and jumps to the next. Times in which the holder lost its
+ * CPU count too, so the 99.9th percentile is reported with the maximum. */
 enum { SOON = 30, FIRE_MOST = 128 };
 
 static void measure_holds(struct bench *bench, int64_t outstanding)

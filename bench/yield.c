@@ -1,10 +1,10 @@
 /*
- * yield.c: what it costs to give the processor to the next fiber.
+ * yield.c: the cost of giving the processor to the next fiber.
  *
  * An operation is one weft_yield that switches: N fibers yield in turn, all of them ready all the
- * time. With two, everything is in the nearest cache; with a thousand, the run queue and the stacks
- * are not, and the queue of one processor (256) overflows. On all processors the time is that of
- * the wall divided by the switches of all of them. It does not measure waking: nobody ever waits.
+ * time. With two, all data is in the nearest cache; with a thousand, the run queue and the stacks
+ * are not, and the ring of one processor (256) overflows. On all processors the figure is wall time
+ * divided by the switches of all of them. Waking is not included: no fiber ever waits.
  */
 #include <weft/weft.h>
 
@@ -13,7 +13,7 @@
 struct turns {
     struct bench *bench;
     int64_t fibers;
-    int64_t yields; /* of each fiber */
+    int64_t yields; /* per fiber */
     weft_wg done;
 };
 
