@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # build.sh: builds the programs of bench/peers into build/bench/peers, each with its own tools.
 #
-# A peer whose tools are missing, too old, or without a way to fetch what they need, is skipped with a line that says
-# so; `make bench` then compares with the others.
+# A peer whose tools are missing, too old, or cannot fetch their modules is skipped with a line that
+# says so; `make bench` then compares with the others.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -14,7 +14,7 @@ skip() { # what, why
     echo "skipped: $1: $2"
 }
 
-# A program that is there from before, but whose tools are gone, must not be run.
+# Removes programs of earlier builds whose tools are missing now.
 stale() { # programs...
     local program
     for program in "$@"; do
@@ -41,7 +41,7 @@ else
     attempt Go go env -C bench/peers/go go build -o "$out/go" . || true
 fi
 
-# The servers of HTTP are not programs of cases: bench/http/cases.py starts them.
+# The HTTP servers do not take part themselves: bench/http/cases.py starts them.
 mkdir -p "$out/../http"
 if ! command -v go > /dev/null; then
     rm -f "$out/../http/go-http"
@@ -69,10 +69,10 @@ else
     fi
 fi
 
-# Programs of one file; optimised as a whole, as releases of such programs are.
+# Programs of one file, with link-time optimisation, like releases of such programs.
 flags=(-O2 -DNDEBUG -flto=auto -Wall -Wextra)
 
-compile() { # name, compiler, source, what the skip says is missing, a test for it, then flags of the library
+compile() { # name, compiler, source, the missing package, a test for it, then flags of the library
     local name=$1 compiler=$2 source=$3 missing=$4 test=$5
     shift 5
     if ! eval "$test" > /dev/null 2>&1; then
@@ -86,7 +86,7 @@ compile() { # name, compiler, source, what the skip says is missing, a test for 
     attempt "$name" "$name" "$compiler" "${flags[@]}" "$source" -o "$out/$name" "$@" -pthread || true
 }
 
-package() { # pkg-config's words for packages that may be missing
+package() { # flags by pkg-config for packages that may be missing
     pkg-config "$@" 2> /dev/null || true
 }
 

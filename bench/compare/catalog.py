@@ -1,8 +1,8 @@
 """catalog.py: the cases of the comparison, in the order in which they run and are shown.
 
-docs/bench/README.md says what each case measures; this file has the titles for tables and charts. A figure whose
-name is not here (parked_tables, for example) serves work on weft itself: it is left out unless its case is named
-on the command line.
+docs/bench/README.md says what each case measures; this file has the titles for tables and charts. A
+figure whose name is not here (parked_tables, for example) serves work on weft itself: it is left
+out unless its case is named on the command line.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,7 @@
 """charts.py: a chart for each case, as SVG, drawn by gnuplot.
 
-Bars from zero on a linear axis, the figure beside each: what is longer is that much longer. weft is blue, the
-others grey; the thin line is the spread from the lowest to the highest round.
+Bars start at zero on a linear axis, with the figure next to each. weft is blue, the others are
+grey; the thin line is the spread from the lowest to the highest round.
 """
 
 import shutil
@@ -48,7 +48,7 @@ def plot(gnuplot, path, title, note, rows, most_first=False):
 
 
 def draw(results, folder, quick):
-    """Draws all charts; what was done, in a sentence."""
+    """Draws all charts; returns a sentence about the result."""
     gnuplot = shutil.which("gnuplot")
     if gnuplot is None:
         return "Charts are skipped: no gnuplot."

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""compare.py: runs the cases on weft and on its peers, in turn, and says how they did.
+"""compare.py: runs the cases on weft and on its peers, in turn, and reports the results.
 
     compare.py [--quick] [--rounds N] [--system NAME]... [case...]
 
-A run of a case of a system is a process of its own. Within a round the systems follow each other, the next
-round begins with another one, so that whatever the machine does meanwhile befalls all. Those that took a short time
-run twice more in each round, after all others: what the machine does for some minutes is not all that they see. Results go to
-build/bench: results.json, machine.json, and charts if there is gnuplot. What a program must understand to
-take part is in bench/compare/README.md.
+A run of a case of a system is a process of its own. Within a round the systems follow each other,
+and the next round begins with another one, so that disturbances of the machine affect all of them.
+Short cases run twice more in each round, after all others, since the machine has states that last
+for minutes. Results go to build/bench: results.json, machine.json, and charts if gnuplot is
+installed. bench/compare/README.md says what a program must understand.
 """
 
 import argparse
@@ -27,10 +27,10 @@ ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "bench"
 LAUNCH = ROOT / "build" / "release" / "weft-launch"
 PROCESSORS = 2
-SECONDS_MOST = 300  # of a run
-SHORT_SECONDS = 3  # of one that has more than one run in a round
+SECONDS_MOST = 300  # limit of a run
+SHORT_SECONDS = 3  # below that a case has more than one run in a round
 SHORT_RUNS = 3
-QUICK_SECONDS = 100  # no case of a further round is begun after that
+QUICK_SECONDS = 100  # after that no case of a further round begins
 
 
 def parse_arguments():
@@ -53,7 +53,7 @@ def programs():
 
 
 def entries(options):
-    """Who has which case: {case: [(system, version, program)]}, in the order to run."""
+    """The systems of each case: {case: [(system, version, program)]}, in the order to run."""
     table = {}
     for program in programs():
         listing = subprocess.run([program, "--list"], capture_output=True, text=True, check=True)
@@ -80,7 +80,7 @@ class Failure(Exception):
 
 
 def run_once(case, system, program, options):
-    """One process: [(name, value, unit, params)], and its peak memory."""
+    """Runs one process: [(name, value, unit, params)], and its peak memory."""
     command = [LAUNCH, str(PROCESSORS), str(SECONDS_MOST), program, "--case", case, "--procs", str(PROCESSORS)]
     if system != "weft":
         command += ["--system", system]
@@ -103,7 +103,7 @@ def run_once(case, system, program, options):
 
 
 class Progress:
-    """A bar on a terminal; elsewhere a line for each case."""
+    """Shows a bar on a terminal, otherwise a line per case."""
 
     WIDTH = 30
 
@@ -144,7 +144,7 @@ class Progress:
 
 
 def measure_case(number, again, case, systems, runs, short, options, progress):
-    """A case on all these systems: appends (figures, peak) to runs[system], which a failure deletes; notes who is short."""
+    """Runs a case on these systems: appends (figures, peak) to runs[system], which a failure deletes; notes short runs."""
     shift = (number + again) % len(systems)
     for system, _, program in systems[shift:] + systems[:shift]:
         progress.step()
@@ -162,7 +162,7 @@ def measure_case(number, again, case, systems, runs, short, options, progress):
 
 
 def measure_round(number, table, runs, options, progress):
-    """All cases once, and then those again that are short; false: the time of a quick run is up."""
+    """Runs all cases once, then the short ones again; false: the time of a quick run is over."""
     short = set()
     for again in range(1 if options.quick else SHORT_RUNS):
         passed, short = short, set()
@@ -178,7 +178,7 @@ def measure_round(number, table, runs, options, progress):
 
 
 def measure(table, options, progress):
-    """All rounds of all cases: {case: {system: [(figures, peak)]}}; a quick run ends when its time is up, any at ^C."""
+    """Runs all rounds: {case: {system: [(figures, peak)]}}; a quick run ends when its time is over, any run at ^C."""
     runs = {case: {system: [] for system, _, _ in systems} for case, systems in table.items()}
     for number in range(options.rounds):
         try:
@@ -191,7 +191,7 @@ def measure(table, options, progress):
 
 
 def reduce_runs(system, version, runs, wanted):
-    """The objects of results.json: each figure's median with the spread, and the parameters of the run nearest to it."""
+    """The objects of results.json: the median of each figure with its spread, and the parameters of the nearest run."""
     results = []
     for place, (name, _, unit, _) in enumerate(runs[0][0]):
         if not wanted(name):
@@ -236,7 +236,7 @@ def machine(options):
 def print_table(results):
     for name in dict.fromkeys(result["case"] for result in results):
         if name != catalog.basis(name) and catalog.basis(name) in catalog.BY_NAME:
-            continue  # for the page about ants
+            continue  # used by the page about ants only
         rows = [result for result in results if result["case"] == name]
         weft = next((row for row in rows if row["system"] == "weft"), None)
         case = catalog.BY_NAME.get(name)
@@ -258,7 +258,7 @@ def write(results, about):
 
 
 def belongs(name):
-    """Whether a figure is one of the comparison."""
+    """Whether a figure belongs to the comparison."""
     return catalog.basis(name) in catalog.BY_NAME
 
 

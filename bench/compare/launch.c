@@ -1,13 +1,16 @@
 /*
- * launch.c: weft-launch: runs a program on so many CPUs, for at most so long, and says what it took.
+ * launch.c: weft-launch: runs a program on some CPUs with a time limit, and reports its peak
+ * memory.
  *
  *     weft-launch CPUS SECONDS program arguments...
  *
- * What the program prints goes through; then comes a line `launch RSS_KB`, the peak of its resident
- * memory by wait4. The exit code is the program's; 124 if its time was up, 125 if it died of a signal.
+ * The output of the program passes through; then follows a line `launch RSS_KB`, the peak of its
+ * resident memory by wait4. The exit code is that of the program; 124 after the time limit, 125
+ * after a signal.
  *
- * It exists because ru_maxrss outlives an exec: a process begins with the peak of the one that forked it. A
- * script would lend each program the size of its interpreter; this lends half a megabyte.
+ * A program of its own is needed because ru_maxrss survives an exec: a process starts with the peak
+ * of its parent at the fork. A script would add the size of its interpreter; this program adds half
+ * a megabyte.
  */
 #include <errno.h>
 #include <sched.h>
@@ -32,7 +35,7 @@ static void time_is_up(int signal)
     kill(child, SIGKILL);
 }
 
-/* Leaves the first `count` of the CPUs that this process may use. */
+/* Restricts the process to the first `count` of its CPUs. */
 static int keep_cpus(int count)
 {
     cpu_set_t allowed, kept;

@@ -1,5 +1,5 @@
 /*
- * answer.c: just so much of HTTP as is needed to know the status of a response, and where it ends.
+ * answer.c: the subset of HTTP that tells the status of a response and where it ends.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void head_is_whole(struct answer *answer)
         answer->status = 599;
 }
 
-/* Puts bytes to the head. Returns how many of them were of the head. */
+/* Adds bytes to the head. Returns how many of them belong to the head. */
 static int head_take(struct answer *answer, const char *data, int size)
 {
     int old = answer->head_size, room = (int)sizeof answer->head - 1 - old;

@@ -1,6 +1,7 @@
-"""attacks.py: what is done to the servers, and which bytes it takes.
+"""attacks.py: the attacks on the servers, with the bytes that they send.
 
-An attack is a mode of weft-flood (modes.c, tls.c), with the bytes that a connection sends first, and those that follow.
+An attack is a mode of weft-flood (modes.c, tls.c) with the first bytes of a connection and those
+that follow.
 """
 
 import ssl
@@ -12,7 +13,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 END = b"\r\n"
 LARGE_SIZE = 64 << 20  # of /files/large
 BIG_SIZE = 1 << 30  # of /files/big
-ENDLESS = 1 << 40  # requests that no run comes to
+ENDLESS = 1 << 40  # more requests than any run makes
 
 
 class Attack(NamedTuple):
@@ -25,15 +26,15 @@ class Attack(NamedTuple):
     piece: bytes = None
     path: str = "/hello"
     seconds: int = 3
-    numbers: dict = {}  # options of weft-flood
+    numbers: dict = {}  # numeric options of weft-flood
     flags: tuple = ()
     options: dict = {}  # of the server
-    tls: bool = False  # to the port of TLS
+    tls: bool = False  # attacks the TLS port
     systems: tuple = ("weft", "nginx")
 
 
 def client_hello():
-    """The first bytes of a client that offers TLS 1.3: valid, and made without any arithmetic once it is there."""
+    """A valid ClientHello that offers TLS 1.3; sending copies of it costs the client no arithmetic."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -57,7 +58,7 @@ BREW = b"".join(method + b" /files/small HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
                 for method in (b"BREW", b"OPTIONS", b"DELETE", b"PROPFIND"))
 
 ATTACKS = [
-    # Clients that take their time.
+    # Slow clients.
     Attack("slow-heads", "slowloris", "10,000 connections send a field of a head each second, and no end of it", "hold", 10000,
            first=GET % b"/hello", piece=b"X-Some-Field: some value that means nothing\r\n", numbers={"pause": 1000}),
     Attack("trickle", "a byte a second", "1,000 connections send a byte of a head each second", "hold", 1000,
@@ -71,16 +72,16 @@ ATTACKS = [
            numbers={"path": "/hello"}),
     Attack("descriptors", "more connections than descriptors",
            "1,500 idle connections to a server that may have 1,024 descriptors", "idle", 1500, options={"files": 1024}),
-    # Much at a time.
-    Attack("crowd", "a crowd", "5,000 connections with a request each, and the next when it is answered", "burst", 5000,
+    # Many requests or connections.
+    Attack("many-clients", "many clients", "5,000 connections with a request each, and the next when it is answered", "burst", 5000,
            numbers={"requests": ENDLESS}),
-    Attack("handlers", "requests that take their time",
+    Attack("handlers", "slow handlers",
            "3,000 connections with requests that take a handler 100 ms each (nginx has no handlers)", "burst", 3000,
            path="/sleep?ms=100", numbers={"requests": ENDLESS}, systems=("weft",)),
     Attack("pipelines", "pipelined requests", "100 connections send requests without a wait", "stream", 100,
            first=get(b"/hello"), piece=get(b"/hello")),
-    Attack("deaf-pipelines", "pipelines nobody reads", "1,200 connections send requests, and read no answer", "stream", 1200,
-           first=get(b"/hello"), piece=get(b"/hello"), flags=("deaf",)),
+    Attack("unread-pipelines", "unread pipelines", "1,200 connections send requests, and read no answer", "stream", 1200,
+           first=get(b"/hello"), piece=get(b"/hello"), flags=("unread",)),
     Attack("connects", "connections opened and reset", "connections that are reset when they are there", "reset", 200,
            first=b""),
     Attack("request-resets", "requests reset", "a request for 64 MB on a new connection, reset at once", "reset", 200,
@@ -111,7 +112,7 @@ ATTACKS = [
            100, first=POST % b"/upload" + CHUNKED + b"1", piece=b";x=y"),
     Attack("trailers", "trailers without end", "100 uploads that end with fields without end", "stream", 100,
            first=POST % b"/upload" + CHUNKED + b"0\r\n", piece=b"X-Some-Field: some value\r\n"),
-    Attack("unread-bodies", "bodies nobody wants", "100 uploads of 1 TB where nobody reads them, as fast as they are taken",
+    Attack("unread-bodies", "unwanted bodies", "100 uploads of 1 TB to a handler that does not read them, as fast as they are taken",
            "stream", 100, first=POST % b"/hello" + b"Content-Length: 1000000000000\r\n\r\n", piece=bytes(4096)),
     # Files.
     Attack("ranges", "hundreds of ranges", "100 connections ask for 500 ranges of a byte of 64 MB", "burst", 100,
@@ -123,7 +124,7 @@ ATTACKS = [
     Attack("heads-of-files", "HEAD of files", "100 connections ask for the head of 64 MB", "burst", 100,
            first=get(b"/files/large").replace(b"GET", b"HEAD", 1), numbers={"requests": ENDLESS}, flags=("bodiless",)),
     # TLS.
-    Attack("tls-silent", "silent connections of TLS", "5,000 connections that send nothing", "hold", 5000, first=b"",
+    Attack("tls-silent", "silent TLS connections", "5,000 connections that send nothing", "hold", 5000, first=b"",
            piece=b"", tls=True),
     Attack("tls-idle", "idle sessions", "1,000 connections that have made their handshake, and send nothing", "tls", 1000,
            numbers={"then": "hold"}, tls=True, seconds=4),

@@ -1,9 +1,10 @@
 /*
- * client.c: connections: opened a few hundred at a time, read, written and ended; and the loop.
+ * client.c: connections of the attacker: open, read, write, end; and the event loop.
  *
- * A pair of addresses has some 28,000 ports, and the kernel takes long to find the last ones; so clients come from
- * 127.0.1.1, 127.0.2.1 and so on, 500 each. The probe comes from 127.0.0.1, as other people would. Connections are
- * ended by a reset: what a flood leaves behind for the next must not be tens of thousands of ports in TIME_WAIT.
+ * Connections are opened a few hundred at a time. A pair of addresses has about 28,000 ports, and
+ * the kernel takes long to find the last ones; so clients come from 127.0.1.1, 127.0.2.1 and so on,
+ * 500 each. The probe comes from 127.0.0.1, like other clients. Connections are ended by a reset,
+ * so that a flood does not leave tens of thousands of ports in TIME_WAIT for the next one.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -54,7 +55,7 @@ static int make_socket(const struct flood *flood, const struct client *client)
         fail("socket");
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
-    if (flood->first.size > SMALL) /* it has to fit */
+    if (flood->first.size > SMALL) /* it must fit into the socket buffer */
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){LARGE_BUFFER}, sizeof(int));
     if (flood->mode->receive_buffer != 0)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &flood->mode->receive_buffer, sizeof(int));
@@ -125,7 +126,7 @@ static void open_more(struct flood *flood)
 
 void client_want_out(struct flood *flood, struct client *client, bool wants)
 {
-    uint32_t in = flood->deaf ? 0 : EPOLLIN;
+    uint32_t in = flood->unread ? 0 : EPOLLIN;
     struct epoll_event event = {.events = in | (wants ? EPOLLOUT : 0U), .data.ptr = client};
     if (client->wants_out != wants)
         epoll_ctl(flood->epoll, EPOLL_CTL_MOD, client->fd, &event);
@@ -159,7 +160,8 @@ void client_request(struct flood *flood, struct client *client)
     client->waits = true;
     flood->sent++;
     long sent = client_send(flood, client, request->data, request->size);
-    if (sent >= 0 && sent != request->size) /* a new request that does not fit: nobody reads */
+    if (sent >= 0 &&
+        sent != request->size) /* a new request does not fit: the server does not read */
         client_end(flood, client, true);
 }
 
@@ -203,7 +205,7 @@ static void connect_is_over(struct flood *flood, struct client *client)
     flood->opening--;
     flood->opened++;
     client->state = CLIENT_OPEN;
-    client->wants_out = true; /* as it was registered */
+    client->wants_out = true; /* registered for writing */
     client_want_out(flood, client, false);
     flood->mode->opened(flood, client);
 }
@@ -228,7 +230,8 @@ static void handle(struct flood *flood, struct client *client, uint32_t events)
         flood->mode->can_write(flood, client);
 }
 
-/* Who ends it before its time closes our standard input; a file or /dev/null cannot be watched, and does not. */
+/* The driver ends the program early by closing its standard input. A file or /dev/null cannot be
+ * watched. */
 static void watch_input(struct flood *flood)
 {
     struct epoll_event event = {.events = EPOLLIN};

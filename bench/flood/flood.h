@@ -1,9 +1,10 @@
 /*
- * flood.h: weft-flood, a client that does to an HTTP server what attackers and crowds do; plain epoll, one thread.
+ * flood.h: weft-flood, a client that attacks or floods an HTTP server; plain epoll, one thread.
  *
- * A mode is a table of functions that are called for the events of its clients. A client is one connection after the
- * other: when the server ends one, or it does not come about, the next is opened, until the mode says that it is done.
- * Everything ends at the latest when the given seconds are over.
+ * A mode is a table of functions that are called for the events of its clients. A client is a
+ * sequence of connections: when the server ends one, or it cannot be opened, the next one is
+ * opened, until the mode marks the client as done. The program ends at the latest after the given
+ * number of seconds.
  */
 #ifndef WEFT_FLOOD_H
 #define WEFT_FLOOD_H
@@ -13,19 +14,18 @@
 #include <stdint.h>
 
 enum client_state {
-    CLIENT_CLOSED,  /* will be opened, when others are not too many at it */
-    CLIENT_OPENING, /* its connect is under way */
+    CLIENT_CLOSED,  /* opens when fewer others are opening */
+    CLIENT_OPENING, /* its connect is in progress */
     CLIENT_OPEN,
     CLIENT_DONE, /* stays closed */
 };
 
-/* What has come of a response. */
+/* The received part of a response. */
 struct answer {
-    char head
-        [512]; /* its beginning, until the end of the head was found; longer ones are not understood */
+    char head[512]; /* its beginning, until the end of the head; longer heads are an error */
     int head_size;
-    int status;        /* 0: the head is not whole */
-    bool whole;        /* to its end */
+    int status;        /* 0: the head is incomplete */
+    bool whole;        /* the response is complete */
     int64_t body_left; /* -1: until the end of the connection */
     bool closes;       /* the server will close after it */
 };
@@ -33,12 +33,12 @@ struct answer {
 struct client {
     int fd, number;
     enum client_state state;
-    bool waits;      /* for an answer */
-    bool wants_out;  /* is told when it can write */
+    bool waits;      /* waits for an answer */
+    bool wants_out;  /* is registered for writing */
     bool fresh;      /* probe: a connection for each request */
-    int64_t at;      /* when its request went off, or is due */
+    int64_t at;      /* when its request was sent, or is due */
     int64_t retry;   /* CLIENT_CLOSED: not before */
-    int64_t counter; /* the mode's */
+    int64_t counter; /* belongs to the mode */
     void *session;   /* tls: SSL */
     struct answer *answer;
 };
@@ -58,36 +58,36 @@ struct flood;
 struct mode {
     const char *name;
     bool answers;       /* its clients read answers */
-    bool raw;           /* reads for itself: `came` is called without data */
-    int receive_buffer; /* bytes; 0: what the system gives */
+    bool raw;           /* the mode reads: `came` is called without data */
+    int receive_buffer; /* bytes; 0: the default of the system */
     void (*start)(struct flood *flood);
     void (*opened)(struct flood *flood, struct client *client);
-    /* Bytes came; 0 at the end. */
+    /* Bytes have arrived; 0 at the end of the stream. */
     void (*came)(struct flood *flood, struct client *client, const char *data, int size);
     void (*can_write)(struct flood *flood, struct client *client);
-    /* The connection is gone; it will be opened again unless the state says CLIENT_DONE. */
+    /* The connection has ended; it is opened again unless the state is CLIENT_DONE. */
     void (*ended)(struct flood *flood, struct client *client);
     void (*tick)(struct flood *flood); /* every flood->period */
-    void (*mark)(struct flood *flood); /* a line came in; may be NULL */
+    void (*mark)(struct flood *flood); /* a line was received; may be NULL */
     void (*report)(struct flood *flood);
 };
 
 struct flood {
     const struct mode *mode;
     const char *path;
-    struct bytes first, piece; /* what is sent, and then again and again */
+    struct bytes first, piece; /* what is sent first, and then repeatedly */
     long port, connections, requests, seconds, rate, pause;
-    bool deaf, bodiless; /* reads no answers; answers have no body (HEAD) */
-    const char *then;    /* tls: what follows the handshake */
+    bool unread, bodiless; /* reads no answers; answers have no body (HEAD) */
+    const char *then;      /* tls: the phase after the handshake */
     int epoll;
     struct client *clients;
-    struct answer *answers; /* of each; NULL if the mode reads none */
+    struct answer *answers; /* per client; NULL if the mode reads none */
     int64_t period, now, start, deadline;
     bool done;
     int opening;
     long first_closed; /* no client before it is CLIENT_CLOSED */
 
-    /* What is counted for all modes. */
+    /* The counters of all modes. */
     int64_t opened, failed_to_open, closed_by_server, bytes_sent, bytes_received;
     int64_t sent, answered, statuses[600], cut;
     struct histogram latency;
@@ -100,17 +100,18 @@ int64_t flood_clock(void); /* nanoseconds, the clock of the driver: CLOCK_MONOTO
 void flood_run(struct flood *flood);
 void client_end(struct flood *flood, struct client *client, bool by_server);
 void client_want_out(struct flood *flood, struct client *client, bool wants);
-/* Is told of nothing, only of the end by an error. */
+/* Registers for errors only. */
 void client_sleep(struct flood *flood, struct client *client);
-/* Sends flood->first as a request; the connection is ended if that is not possible. */
+/* Sends flood->first as a request; ends the connection if that fails. */
 void client_request(struct flood *flood, struct client *client);
-/* Sends what fits. Returns the number of bytes; -1 if the connection is broken, and ended. */
+/* Sends as much as fits. Returns the number of bytes; -1 if the connection was broken, and is
+ * ended. */
 long client_send(struct flood *flood, struct client *client, const char *data, long size);
 /* Reads up to `size` bytes. Returns as recv. */
 long client_read(struct flood *flood, struct client *client, char *data, long size);
 
 void answer_start(struct answer *answer);
-/* Takes bytes of a response; the number of them: the rest is of the next one. */
+/* Consumes bytes of a response. Returns their number; the rest belongs to the next response. */
 int answer_take(struct answer *answer, const char *data, int size, bool bodiless);
 
 /* ---- modes.c ---- */

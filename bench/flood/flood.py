@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""flood.py: attacks weft's HTTP server and nginx in the same ways, and says how they took it.
+"""flood.py: attacks weft's HTTP server and nginx in the same ways, and reports the results.
 
     flood.py [--quick] [--system NAME]... [attack...]
 
-Each attack on each server is a server of its own: a calm phase, the attack (attacks.py), a phase after it. All the
-while its resident memory is read every 50 ms, and honest clients (bench/flood/probe.c) measure what they are made to
-wait. Results go to build/bench/flood.json; those of other attacks that are there from a run of the same size stay.
-Everything is on this machine's loopback, and ends by itself.
+Each attack runs against a new server process: a calm phase, the attack (attacks.py), a phase after
+it. Resident memory is read every 50 ms, and honest clients (bench/flood/probe.c) measure their
+latency all the time. Results go to build/bench/flood.json; results of other attacks from a run of
+the same size stay. All traffic is on the loopback interface, and everything ends by itself.
 
 The server has one half of the CPUs, all clients the other half.
 """
@@ -32,7 +32,7 @@ import attacks  # noqa: E402
 import servers  # noqa: E402
 
 RESULTS = servers.ROOT / "build" / "bench" / "flood.json"
-FILES_SPARE = 500  # descriptors of a server that are not the attacker's connections
+FILES_SPARE = 500  # descriptors of a server besides the attacker's connections
 SAMPLE = 0.05
 CALM, AFTER = 0.7, 0.3  # seconds
 PROBES = 20
@@ -59,13 +59,13 @@ def two_halves():
 
 
 def words(line):
-    """name=value ... as a dictionary of numbers; others stay text."""
+    """Parses words name=value into a dictionary of numbers, or text."""
     pairs = (word.split("=", 1) for word in line.split() if "=" in word)
     return {name: float(value) if value.replace(".", "", 1).isdigit() else value for name, value in pairs}
 
 
 class Client:
-    """A weft-flood that runs; its lines are kept as they come."""
+    """A running weft-flood; its output lines are collected."""
 
     def __init__(self, mode, port, cpus, flags=(), nice=0, ahead=False, **numbers):
         command = [servers.FLOOD, mode, "--port", str(port), *(f"--{flag}" for flag in flags)]
@@ -111,17 +111,17 @@ class Run:
         self.memory = []
 
     def sample(self, server, seconds, until=lambda: False):
-        """Reads the memory for so long, or until it is over."""
+        """Samples the memory for a time, or until the process ends."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not until():
             now = time.monotonic()
-            with contextlib.suppress(OSError):  # of one that died
+            with contextlib.suppress(OSError):  # the process has died
                 self.memory.append(server.memory()[0])
             time.sleep(max(0.0, SAMPLE - (time.monotonic() - now)))
 
     @staticmethod
     def phase(probe, count):
-        """Ends a phase of the probe, and waits for what it says of it."""
+        """Ends a phase of the probe, and waits for its summary."""
         probe.mark()
         end = time.monotonic() + 5
         while len(probe.said("phase")) < count and time.monotonic() < end:
@@ -141,9 +141,9 @@ class Run:
         here, there = two_halves()
         with servers.Server(self.system, here, self.options) as server:
             server.warm_up(there)
-            # Honest clients are somewhere else: the attacker must not keep them from a CPU.
+            # Lower priority: honest clients stand for other machines and must get a CPU.
             probe = Client("probe", server.port, there, ahead=True, connections=PROBES, seconds=600)
-            time.sleep(0.1)  # its first connections
+            time.sleep(0.1)  # for its first connections
             self.phase(probe, 1)
             self.sample(server, CALM * self.scale["calm"])
             self.phase(probe, 2)
@@ -222,7 +222,7 @@ def make_files(folder):
 
 
 def earlier(about):
-    """Results of a run before, by attack and system, if they are of the same machine and size."""
+    """Results of an earlier run of the same machine and size, by attack and system."""
     with contextlib.suppress(OSError, ValueError, KeyError):
         data = json.loads(RESULTS.read_text(encoding="utf-8"))
         if all(data["machine"][name] == about[name] for name in ("cpu", "cores", "system", "date", "quick")):

@@ -15,7 +15,7 @@ static int class_of(int64_t value)
     return (exponent - 3) * PARTS + (int)((value >> (exponent - 4)) & (PARTS - 1));
 }
 
-/* The least value above the class. */
+/* The lowest value above the class. */
 static int64_t limit_of(int number)
 {
     int exponent = number / PARTS + 3, part = number % PARTS;

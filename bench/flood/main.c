@@ -1,14 +1,15 @@
 /*
- * main.c: weft-flood: floods a server on this machine, in one way, and says what came of it. (flood.h)
+ * main.c: weft-flood: floods a server on this machine in one mode and reports the result (flood.h).
  *
- *     weft-flood MODE --port N [--connections N] [--requests N] [--seconds N] [--rate N] [--path /hello]
- *                [--first FILE] [--piece FILE] [--pause MS] [--deaf] [--bodiless] [--then WHAT]
+ *     weft-flood MODE --port N [--connections N] [--requests N] [--seconds N] [--rate N]
+ *                [--path /hello] [--first FILE] [--piece FILE] [--pause MS] [--unread] [--bodiless]
+ *                [--then WHAT]
  *
- * MODE is idle, burst, hold, stream, reset, touch, reader (modes.c), tls (tls.c) or probe (probe.c). --first: the
- * bytes that are sent first (default: a GET of the path), --piece: those that follow, again and again. --deaf: answers
- * are not read. --bodiless: answers have no body (HEAD). Only 127.0.0.1 is ever flooded. Lines come to standard
- * output, the last one `result` with words name=value. It ends by itself when the seconds are over, or when its
- * standard input ends.
+ * MODE is idle, burst, hold, stream, reset, touch, reader (modes.c), tls (tls.c) or probe
+ * (probe.c). --first: the bytes that are sent first (default: a GET of the path), --piece: those
+ * that follow repeatedly. --unread: answers are not read. --bodiless: answers have no body (HEAD).
+ * Only 127.0.0.1 is ever flooded. Output is a line per event, the last one `result` with words
+ * name=value. The program ends after the given seconds, or when its standard input ends.
  */
 #include <getopt.h>
 #include <signal.h>
@@ -29,7 +30,7 @@ static void usage(void)
     fputs("usage: weft-flood idle|burst|hold|stream|reset|touch|reader|tls|probe --port N\n"
           "                  [--connections N] [--requests N] [--seconds N] [--rate N] [--path "
           "/hello]\n"
-          "                  [--first FILE] [--piece FILE] [--pause MS] [--deaf] [--bodiless]\n"
+          "                  [--first FILE] [--piece FILE] [--pause MS] [--unread] [--bodiless]\n"
           "                  [--then end|update|renegotiate|hold]\n",
           stderr);
     exit(2);
@@ -80,7 +81,7 @@ static void parse(struct flood *flood, int argc, char **argv)
         {"first", required_argument, NULL, 'f'},
         {"piece", required_argument, NULL, 'i'},
         {"pause", required_argument, NULL, 'u'},
-        {"deaf", no_argument, NULL, 'd'},
+        {"unread", no_argument, NULL, 'd'},
         {"bodiless", no_argument, NULL, 'b'},
         {"then", required_argument, NULL, 't'},
         {0},
@@ -118,7 +119,7 @@ static void parse(struct flood *flood, int argc, char **argv)
             flood->pause = strtol(optarg, NULL, 10);
             break;
         case 'd':
-            flood->deaf = true;
+            flood->unread = true;
             break;
         case 'b':
             flood->bodiless = true;

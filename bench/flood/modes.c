@@ -1,14 +1,14 @@
 /*
- * modes.c: what the clients do: crowds, and attacks. Which bytes an attack sends is told by flood.py.
+ * modes.c: the modes: floods and attacks. flood.py says which bytes an attack sends.
  *
- * idle    every connection has one request answered, and then stays; "ready N" is said when all were, or five seconds
- *         have brought none
- * burst   so many requests in all, one at a time on each connection, as fast as they are answered
+ * idle    every connection has one request answered, and then stays open; "ready N" is printed when
+ *         all have, or when five seconds have brought no more answers
+ * burst   a number of requests in all, one at a time on each connection, as fast as the answers
  * hold    every connection sends `first`, and a `piece` after each pause
  * stream  every connection sends `first`, and then pieces as fast as the server takes them
  * reset   every connection sends `first` and is reset at once; the next one is opened
- * touch   the same when the answer begins
- * reader  every connection asks for much and reads `rate` bytes a second
+ * touch   as reset, but when the answer begins
+ * reader  every connection requests a large file and reads `rate` bytes a second
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum { SECOND_MS = 1000, READER_BUFFER = 4096, READER_PIECE = 65536, STREAM_PIEC
 
 static const int64_t SECOND = INT64_C(1000000000), MILLISECOND = 1000000;
 
-/* ---- for all ---- */
+/* ---- all modes ---- */
 
 static double cpu_seconds(void)
 {
@@ -74,7 +74,7 @@ static void count_cut(struct flood *flood, struct client *client)
     flood->cut += client->waits;
 }
 
-/* Whether the answer that is waited for is whole now. */
+/* Whether the expected answer is complete. */
 static bool is_answered(struct flood *flood, struct client *client, const char *data, int size)
 {
     if (!client->waits || size == 0)
@@ -86,8 +86,7 @@ static bool is_answered(struct flood *flood, struct client *client, const char *
 /* ---- idle ---- */
 
 static struct {
-    int64_t ready,
-        progress; /* connections that had their answer and are open; when the last came */
+    int64_t ready, progress; /* open connections with an answer; the time of the last answer */
     bool said;
 } idle;
 
@@ -200,7 +199,7 @@ const struct mode mode_burst = {
 
 /* ---- hold, stream ---- */
 
-/* Counts all answers that come. */
+/* Counts all answers. */
 static void attack_came(struct flood *flood, struct client *client, const char *data, int size)
 {
     while (size > 0) {
@@ -228,7 +227,7 @@ static void attack_ended(struct flood *flood, struct client *client)
 static void hold_opened(struct flood *flood, struct client *client)
 {
     answer_start(client->answer);
-    /* The others are not to come all at the same moment. */
+    /* Spreads the clients over the pause. */
     client->at = flood->now + client->number % SECOND_MS * (flood->pause * MILLISECOND / SECOND_MS);
     if (flood->first.size > 0)
         (void)client_send(flood, client, flood->first.data, flood->first.size);
@@ -256,7 +255,7 @@ const struct mode mode_hold = {
     .report = report_common,
 };
 
-static struct bytes many; /* the piece, so often that it is worth a call */
+static struct bytes many; /* many copies of the piece, for one call */
 
 static void stream_start(struct flood *flood)
 {
@@ -270,7 +269,7 @@ static void stream_start(struct flood *flood)
         memcpy(many.data + many.size, flood->piece.data, (size_t)flood->piece.size);
 }
 
-/* The counter is the place in the piece: a send may take a part of it. */
+/* The counter is the position in the piece: a send may take a part of it. */
 static void stream_can_write(struct flood *flood, struct client *client)
 {
     long from = (long)client->counter;
@@ -356,7 +355,7 @@ static void reader_opened(struct flood *flood, struct client *client)
     client_sleep(flood, client);
 }
 
-/* Reads its share of the tick: the events of reading are off. */
+/* Reads its share of the tick, without read events. */
 static void reader_tick(struct flood *flood)
 {
     static char data[READER_PIECE];

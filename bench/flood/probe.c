@@ -1,12 +1,12 @@
 /*
- * probe.c: the honest clients: a few requests a second, and how long each takes, all the while.
+ * probe.c: the honest clients: a few requests a second, with the latency of each.
  *
- * Half of them keep their connection, half make one for each request, as the crowd of a site does. Of every 100 ms
- * there is a line: the moment (milliseconds of CLOCK_MONOTONIC), answers with 200, p50, p99 and the longest latency in
- * microseconds, failures (no answer in 5 s, or a connection that ended), and other statuses. The latency is counted
- * from the moment at which the request was due, so a connection that does not come about is part of it. One that is
- * still waited for counts in the lines with its age: a server that has stopped is seen at once. When a line comes
- * in, and at the end, a phase is over: a line `phase` says what it was like.
+ * Half of the clients keep their connection, half open one for each request. Each 100 ms produce a
+ * line: the time (milliseconds of CLOCK_MONOTONIC), answers with 200, p50, p99 and the longest
+ * latency in microseconds, failures (no answer in 5 s, or a connection that ended), and other
+ * statuses. Latency counts from the time at which the request was due, so it includes opening the
+ * connection. A request without an answer counts with its age, so a server that has stopped is
+ * noticed at once. An input line, and the end, ends a phase: a line `phase` summarizes it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void probe_opened(struct flood *flood, struct client *client)
     client_request(flood, client);
 }
 
-/* The next request is due; at once if it was due before. */
+/* Schedules the next request; at once if it is overdue. */
 static void schedule(struct client *client)
 {
     int64_t now = flood_clock();
@@ -90,7 +90,7 @@ static void give_up_or_send(struct flood *flood, struct client *client)
     int64_t now = flood_clock();
     bool waits = client->waits || client->state == CLIENT_OPENING;
     if (waits && now - client->at > 5000 * MILLISECOND) {
-        client->waits = true; /* also if it never came to a request: it is one that failed */
+        client->waits = true; /* also before a request was sent: it counts as failed */
         client_end(flood, client, false);
     } else if (client->state == CLIENT_OPEN && !client->waits && client->at <= now) {
         client_request(flood, client);
@@ -127,7 +127,7 @@ static void probe_tick(struct flood *flood)
         line(flood);
 }
 
-/* What is still waited for counts as well: or else a server that has stopped would look good. */
+/* Pending requests count too; otherwise a server that has stopped would look good. */
 static void probe_mark(struct flood *flood)
 {
     int64_t now = flood_clock();

@@ -1,11 +1,12 @@
 /*
- * tls.c: clients that do to a server of TLS what costs it more than them. Built without OpenSSL there is no such mode.
+ * tls.c: attacks on TLS that cost the server more than the client; absent in a build without
+ * OpenSSL.
  *
- * tls    every connection makes a whole handshake, and then, by --then:
+ * tls    every connection completes a handshake, and then, by --then:
  *        end          is reset, and the next one is opened
- *        update       sends KeyUpdates that ask for one back, as fast as they are taken
- *        renegotiate  (TLS 1.2) asks for another handshake, and again when it is refused; after that it is as `end`
- *        hold         stays
+ *        update       sends KeyUpdates that request one in return, as fast as they are taken
+ *        renegotiate  (TLS 1.2) requests another handshake, again when it is refused; then as `end`
+ *        hold         stays open
  */
 #include "flood.h"
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""cases.py: the cases of HTTP for the comparison: one round of one case on one server.
+"""cases.py: the HTTP cases of the comparison: one round of one case on one server.
 
     cases.py --list
     cases.py --case http_hello --system fasthttp --procs 2 [--quick]
 
-It speaks as all programs that take part (bench/compare/README.md). The server has the first of the CPUs, wrk the
-second. The figures of http_hello, http_hello_few and http_json are requests in a second, and as ..._p99 the 99th
-percentile of the time from a request to its response; those of http_idle are bytes of resident memory for an idle connection,
-those of http_tls_idle for one with TLS, of http_tls_silent for one that has not sent a byte over TLS. The
-parameter server_cpu is the CPU time of the server for a request: on a machine that others use it says more than the rate.
+The interface is that of all programs that take part (bench/compare/README.md). The server has the
+first CPU, wrk the second. http_hello, http_hello_few and http_json give requests per second, and as
+..._p99 the 99th percentile of the time from a request to its response; http_idle gives bytes of
+resident memory per idle connection, http_tls_idle per idle TLS connection, http_tls_silent per TLS
+connection that has not sent a byte. The parameter server_cpu is the CPU time of the server per
+request: on a busy machine it is more reliable than the rate.
 """
 
 import argparse
@@ -31,16 +32,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import servers  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-# With a few connections wrk, not the server, sets the rate: a bare loop of epoll is no faster than weft (docs/design/http.md).
-RATES = {"http_hello": ("hello", 512), "http_hello_few": ("hello", 64), "http_json": ("json", 512)}  # path, connections
+# With few connections wrk, not the server, limits the rate: a bare epoll loop is no faster
+# (docs/design/http.md).
+# Path and connections.
+RATES = {"http_hello": ("hello", 512), "http_hello_few": ("hello", 64), "http_json": ("json", 512)}
 HELLO = b"hello, world\n"
 SECONDS, WARM_UP, QUICK_SECONDS = 4, 1, 1
 IDLE_MOST, IDLE_QUICK = 100000, 10000
 TLS_COUNT, TLS_QUICK = 10000, 1000
-TLS_CASES = {"http_tls_silent": False, "http_tls_idle": True}  # whether they ask
+TLS_CASES = {"http_tls_silent": False, "http_tls_idle": True}  # whether they send a request
 TLS_SYSTEMS = ("weft", "nginx")
-SETTLE = 3  # seconds until what was needed for requests and is kept for a while is gone, or not
-FILES_SPARE = 200  # descriptors that are not connections
+PAUSE = 3  # seconds, for memory that is kept for a while after a request
+FILES_SPARE = 200  # descriptors besides connections
 
 
 def parse_arguments():
@@ -54,7 +57,7 @@ def parse_arguments():
 
 
 def cases():
-    """What can be had here: (case, system, version)."""
+    """The available cases: (case, system, version)."""
     for system, version in servers.versions().items():
         if shutil.which("wrk"):
             for case, (path, _) in RATES.items():
@@ -75,7 +78,7 @@ def two_cpus():
 
 
 def expect_answers(server, path):
-    """A round counts answers: first see that they are the right ones."""
+    """Checks that the answers are right, since a round only counts them."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     if path == "json":
         sent = json.dumps({"items": ["x" * 97] * 100}).encode()
@@ -122,21 +125,21 @@ def rate(case, system, quick):
 
 
 def idle(system, quick):
-    """Memory for a connection that has had a request and may have another."""
+    """Measures the memory per connection that has had a request and is kept."""
     here, there = two_cpus()
     count = min(IDLE_QUICK if quick else IDLE_MOST, servers.raise_files() - FILES_SPARE)
     with servers.Server(system, here) as server:
         expect_answers(server, "hello")
         server.warm_up(there)
-        time.sleep(SETTLE)
+        time.sleep(PAUSE)
         before, _ = server.memory()
         with subprocess.Popen([servers.FLOOD, "idle", "--port", str(server.port), "--connections", str(count), "--seconds", "60"],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                               preexec_fn=servers.in_child(there)) as client:
             ready = client.stdout.readline().split()
-            time.sleep(SETTLE)
+            time.sleep(PAUSE)
             after, peak = server.memory()
-            client.stdin.close()  # it ends
+            client.stdin.close()  # ends it
             client.wait()
     if ready[:1] != ["ready"] or int(ready[1]) != count:
         sys.exit(f"{system}: of {count} connections came {' '.join(ready)}")
@@ -145,8 +148,8 @@ def idle(system, quick):
 
 
 def dial_tls(port, context, asks):
-    """A connection to a server of TLS; if it `asks`, with a handshake and a request behind it. What the client has of the
-    session is dropped: its socket stays."""
+    """Opens a TLS connection; with `asks`, after a handshake and a request. The client drops its part of the session and
+    keeps the socket."""
     connection = socket.create_connection(("127.0.0.1", port))
     if not asks:
         return connection
@@ -177,7 +180,7 @@ def dial_tls(port, context, asks):
 
 
 def idle_tls(case, system, quick):
-    """Memory for a connection with TLS that does nothing. The clients are this process."""
+    """Measures the memory per idle TLS connection, with this process as the client."""
     here, there = two_cpus()
     count = min(TLS_QUICK if quick else TLS_COUNT, servers.raise_files() - FILES_SPARE)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -188,10 +191,10 @@ def idle_tls(case, system, quick):
         with servers.Server(system, here, {"tls": (f"{folder}/cert.pem", f"{folder}/key.pem"), "header_timeout": 600, "idle_timeout": 600}) as server:
             for connection in [dial_tls(server.tls_port, context, True) for _ in range(100)]:
                 connection.close()
-            time.sleep(SETTLE)
+            time.sleep(PAUSE)
             before, _ = server.memory()
             connections = [dial_tls(server.tls_port, context, TLS_CASES[case]) for _ in range(count)]
-            time.sleep(SETTLE)
+            time.sleep(PAUSE)
             after, peak = server.memory()
             for connection in connections:
                 connection.close()

@@ -1,4 +1,4 @@
--- load.lua: what wrk sends in the cases of HTTP, and how it says what came of it: a line of fields for cases.py.
+-- load.lua: the requests of wrk in the HTTP cases, and its result as a line of fields for cases.py.
 --
 --     wrk ... -s load.lua URL -- hello|json
 

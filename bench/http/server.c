@@ -1,14 +1,16 @@
 /*
- * server.c: weft-http-bench: the server that bench/http and bench/flood measure; a user's program, by weft/http.h only.
+ * server.c: weft-http-bench: the server that bench/http and bench/flood measure.
  *
- *     weft-http-bench [--port N] [--workers N] [--queue N] [--connections N] [--header-timeout S] [--idle-timeout S]
- *                     [--folder NAME] [--certificate FILE --key FILE] [--stats]
+ *     weft-http-bench [--port N] [--workers N] [--queue N] [--connections N] [--header-timeout S]
+ *                     [--idle-timeout S] [--folder NAME] [--certificate FILE --key FILE] [--stats]
  *     weft-http-bench --versions
  *
- * GET /hello is a short text, POST /json gives the body back, POST /upload reads it, GET /big is 1 GB, GET /sleep?ms=N
- * answers after that time, /files/ is the folder: the same paths as the peers have (bench/peers/go/http, the nginx of
- * bench/http/servers.py). It listens on 127.0.0.1, with a certificate at a second port over TLS, says "port N" (or
- * "port N tls-port N") when it does, and serves until SIGTERM or SIGINT. --stats: at the end it says on stderr what it has counted.
+ * Uses weft/http.h only, like a user's program. GET /hello is a short text, POST /json returns the
+ * body, POST /upload reads it, GET /big is 1 GB, GET /sleep?ms=N answers after that time, /files/
+ * is the folder: the peers have the same paths (bench/peers/go/http, the nginx of
+ * bench/http/servers.py). It listens on 127.0.0.1, with a certificate on a second port over TLS,
+ * prints "port N" (or "port N tls-port N") when it does, and serves until SIGTERM or SIGINT.
+ * --stats prints its counters on stderr at the end.
  */
 #include <getopt.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
-"""servers.py: starts the HTTP servers that are compared, all with the same paths and the same limits.
+"""servers.py: starts the HTTP servers of the comparison, with equal paths and limits.
 
-The paths are those of bench/http/server.c. nginx has no /json: it gives no body back without a module of others.
-A server listens on 127.0.0.1, at a port that is free, and dies with the one who started it.
+The paths are those of bench/http/server.c. nginx has no /json: without third-party modules it
+cannot return a body. A server listens on a free port of 127.0.0.1, and dies with the process that
+started it.
 """
 
 import contextlib
@@ -59,13 +60,13 @@ http {{
 }}
 """
 
-# nginx reads a body only to pass it on: /upload passes it on to nginx itself.
+# nginx reads a body only to pass it on: /upload passes it to nginx itself.
 NGINX_TLS = ("listen 127.0.0.1:{port} ssl backlog=4096; ssl_certificate {certificate}; ssl_certificate_key {key}; "
              "ssl_protocols TLSv1.2 TLSv1.3;")
 
 
 def raise_files():
-    """Raises the limit of open files as far as it goes; what it is now."""
+    """Raises the limit of open files as far as possible; returns the limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = int(Path("/proc/sys/fs/nr_open").read_text(encoding="utf-8"))
     with contextlib.suppress(ValueError, OSError):  # only with CAP_SYS_RESOURCE
@@ -76,7 +77,7 @@ def raise_files():
 
 
 def versions():
-    """{system: version} of what is there."""
+    """{system: version} of the installed servers."""
     found = {}
     for program in (WEFT, GO):
         if os.access(program, os.X_OK):
@@ -100,7 +101,7 @@ def free_port():
 
 
 def status(pid, *names):
-    """Fields of /proc/PID/status in kilobytes; 0 for a process that is gone."""
+    """Fields of /proc/PID/status in kilobytes; 0 for a process that has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except OSError:
@@ -110,9 +111,9 @@ def status(pid, *names):
 
 
 def in_child(cpus, nice=0, files=None, ahead=False):
-    """What a child does before it becomes the program: is on these CPUs, may have so many descriptors, comes before
-    others there if that is allowed, and dies with its parent."""
-    libc = ctypes.CDLL(None, use_errno=True)  # here: a child after fork had better load nothing
+    """Runs in the child before exec: sets CPUs, the limit of descriptors, a higher priority if allowed, and the signal
+    at the death of the parent."""
+    libc = ctypes.CDLL(None, use_errno=True)  # here, since a child after fork should load nothing
 
     def prepare():
         libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
@@ -128,7 +129,7 @@ def in_child(cpus, nice=0, files=None, ahead=False):
 
 
 def make_certificate(folder):
-    """A key and a certificate for it, in files of the folder; None without openssl."""
+    """Creates a key and a certificate in files of the folder; None without openssl."""
     if shutil.which("openssl") is None:
         return None
     key, certificate = Path(folder) / "key.pem", Path(folder) / "certificate.pem"
@@ -139,8 +140,8 @@ def make_certificate(folder):
 
 
 class Server:
-    """A server that runs; to be used with `with`. Options besides the timeouts and limits: tls, a certificate and
-    its key; files, how many descriptors it may have; served, a folder for /files/."""
+    """A running server, for use with `with`. Options besides timeouts and limits: tls, a certificate and its key; files,
+    the limit of descriptors; served, a folder for /files/."""
 
     def __init__(self, system, cpus, options=None):
         self.system, self.cpus = system, cpus
@@ -216,8 +217,8 @@ class Server:
             certificate, key = self.options["tls"]
             self.tls_port = free_port()
             tls = NGINX_TLS.format(port=self.tls_port, certificate=certificate, key=key)
-        # It drops idle connections when fifteen sixteenths of what it may have are in use: twice as many as there can be,
-        # unless that is the point.
+        # nginx drops idle connections when 15/16 of worker_connections are in use: allow twice as
+        # many as the limit of descriptors, unless the attack is about that.
         config = Path(self.folder) / "nginx.conf"
         config.write_text(NGINX.format(
             user="user root;" if os.geteuid() == 0 else "", folder=self.folder, port=self.port, files=most, tls=tls,
@@ -226,7 +227,7 @@ class Server:
         self.start([nginx_path(), "-p", self.folder, "-c", config, "-e", f"{self.folder}/error.log"])
 
     def wait(self):
-        """Until it accepts."""
+        """Waits until it accepts."""
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
@@ -237,13 +238,13 @@ class Server:
         raise RuntimeError(f"{self.system} does not listen")
 
     def warm_up(self, cpus):
-        """Lets it answer a few hundred clients at once: what it makes for that is not counted as a connection's."""
+        """Has it answer a few hundred clients at once, so that its own memory is not counted for connections."""
         subprocess.run([FLOOD, "burst", "--port", str(self.port), "--connections", "256", "--requests", "5000",
                         "--seconds", "20"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
                        preexec_fn=in_child(cpus), timeout=30)
 
     def pids(self):
-        """The server's processes: nginx has a worker besides the one that was started."""
+        """The processes of the server: nginx has a worker besides the master."""
         first = self.process.pid
         children = Path(f"/proc/{first}/task/{first}/children").read_text(encoding="utf-8").split()
         return [first, *map(int, children)]
@@ -254,7 +255,7 @@ class Server:
         return sum(one[0] for one in both), sum(one[1] for one in both)
 
     def cpu_seconds(self):
-        """What its processes have used of CPUs, in user and system mode."""
+        """CPU time of its processes, user and system."""
         ticks = 0
         for pid in self.pids():
             fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()

@@ -1,9 +1,9 @@
 /*
  * lines.c: the functions that instrumented code calls, and the table of lines (lines.h).
  *
- * This file is not instrumented. The table is open-addressed and never shrinks; a line's entry is
- * claimed by a compare-and-swap of its number. Two accesses that race are counted as if one had
- * come first, which is what a cache does.
+ * This file is not instrumented. The table is open-addressed and never shrinks; a compare-and-swap
+ * of its number claims a line's entry. Two racing accesses count as if one had come first, as in a
+ * cache.
  */
 #include "lines.h"
 
@@ -26,12 +26,12 @@ enum {
 };
 
 struct line_entry {
-    uint64_t number; /* of the line; 0: free */
-    uint64_t copies; /* bit i: processor i has one */
+    uint64_t number; /* number of the line; 0: free */
+    uint64_t copies; /* bit i: processor i has a copy */
 };
 
 struct site {
-    uintptr_t address; /* where the access is; 0: free */
+    uintptr_t address; /* of the accessing code; 0: free */
     uint64_t transfers;
 };
 
@@ -135,7 +135,7 @@ static int by_transfers(const void *left, const void *right)
     return a < b ? 1 : a > b ? -1 : 0;
 }
 
-/* Frames of these say nothing about what a line is for. */
+/* Frames of these primitives do not tell what a line is used for. */
 static bool is_primitive(const char *file)
 {
     static const char *const primitives[] = {
@@ -147,7 +147,7 @@ static bool is_primitive(const char *file)
     return false;
 }
 
-/* The innermost frame that is not of a primitive, as "function file:line". */
+/* Returns the innermost frame outside of primitives, as "function file:line". */
 static void describe(uintptr_t address, char *place, size_t size)
 {
     char command[256], function[256], file[256];
@@ -181,7 +181,7 @@ void lines_report(uint64_t operations, double least)
     }
 }
 
-/* ---- what the compiler calls ---- */
+/* ---- functions that the compiler calls ---- */
 
 #define SITE __builtin_return_address(0)
 

@@ -1,13 +1,14 @@
 /*
- * main.c: the program weft-lines: transfers of cache lines for each hot operation, with 1 to 64
- * processors. docs/design/scaling.md has its table and what follows from it.
+ * main.c: weft-lines: counts cache line transfers of each hot operation, with 1 to 64 processors.
+ *
+ * docs/design/scaling.md has the table and its interpretation.
  *
  *     weft-lines                     the table: a process for each number of processors
- *     weft-lines OPERATION PROCS     one entry, and the places in the sources that it comes from
+ *     weft-lines OPERATION PROCS     one entry, and the places in the sources
  *
- * There are four drivers for each processor: fibers that carry the operation out again and again,
- * with objects of their own. So no processor is idle, and what is counted is what weft itself
- * shares. The counting begins when all drivers have warmed up and ends before the first one does.
+ * Each processor has four drivers: fibers that perform the operation in a loop, on objects of their
+ * own. So no processor is idle, and the count shows what weft itself shares. It starts when all
+ * drivers have warmed up and stops before the first driver ends.
  */
 #include <weft/weft.h>
 
@@ -41,7 +42,7 @@ static void nothing(void *arg)
 /* ---- drivers ---- */
 
 struct driver {
-    _Alignas(128) uint64_t carried_out; /* operations */
+    _Alignas(128) uint64_t carried_out; /* operations performed */
 };
 
 static struct {
@@ -53,8 +54,8 @@ static struct {
 
 static struct driver drivers[MOST_PROCS * DRIVERS_EACH];
 
-/* True if the driver is to carry out another operation. It yields now and then: an operation that
- * never parks would else be moved at the end of its time slice, which is long here. */
+/* True if the driver is to perform another operation. Yields now and then: a fiber that never parks
+ * would otherwise be moved at the end of its time slice, which is long under instrumentation. */
 static bool again(struct driver *driver)
 {
     __atomic_store_n(&driver->carried_out, driver->carried_out + 1, __ATOMIC_RELAXED);
@@ -249,7 +250,7 @@ static void accepts(struct driver *driver)
 static const struct operation {
     const char *name, *what;
     void (*drive)(struct driver *driver);
-    bool pooled; /* it needs the pool */
+    bool pooled; /* the operation needs the pool */
 } operations[] = {
     {"yield", "weft_yield", yields, false},
     {"spawn", "weft_go, the fiber's run and its end", spawns, false},
@@ -286,8 +287,7 @@ static uint64_t carried_out(uint64_t *least)
     return sum;
 }
 
-/* Waits until there are `sum` operations and every driver has carried out `each`. Returns their
- * number. */
+/* Waits for `sum` operations in all and `each` of every driver. Returns the number performed. */
 static uint64_t await(uint64_t sum, uint64_t each)
 {
     uint64_t now, least;
@@ -296,7 +296,7 @@ static uint64_t await(uint64_t sum, uint64_t each)
     return now;
 }
 
-/* Transfers for an operation. */
+/* Transfers per operation. */
 static double measure(const struct operation *operation, int procs, bool report)
 {
     char text[16];

@@ -1,6 +1,7 @@
 /*
- * glib.c: GLib's GThreadPool, exclusive, with as many threads as processors. Its queue has no bound, so a submitter
- * never waits. A task that waits holds its thread, so only the cases without waiting are here.
+ * glib.c: GLib's GThreadPool, exclusive, with as many threads as processors. Its queue has no
+ * bound, so a submitter never waits. A task that waits holds its thread, so only the cases without
+ * waiting are here.
  */
 #include <glib.h>
 

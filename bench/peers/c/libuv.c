@@ -1,10 +1,10 @@
 /*
  * libuv.c: libuv: an event loop with callbacks, and its thread pool for what blocks.
  *
- * The thread pool gets as many threads as there are processors, by the environment variable of its manual; in
- * tick_lateness it keeps its default of four. uv_queue_work is for the loop's own thread, so there is no case with
- * many submitters. Timers tick in milliseconds. The echo has a loop for the server and one, on another thread, for
- * the clients.
+ * The thread pool gets as many threads as there are processors, by the environment variable of its
+ * manual; in tick_lateness it keeps its default of four. uv_queue_work is for the loop's own
+ * thread, so there is no case with many submitters. Timers tick in milliseconds. The echo has a
+ * loop for the server and one, on another thread, for the clients.
  */
 #include <uv.h>
 

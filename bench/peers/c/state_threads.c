@@ -1,9 +1,9 @@
 /*
- * state_threads.c: State Threads: threads of its own on one thread of the system, whatever the number of processors;
- * the parameters say processors=1.
+ * state_threads.c: State Threads: threads of its own on one thread of the system, whatever the
+ * number of processors; the parameters say processors=1.
  *
- * It has no call to yield: st_usleep(0) is how its users do it. A bounded pool is a count and a condition. Stacks
- * have its default size, 64 KB; where there are very many threads, 16 KB.
+ * It has no call to yield: st_usleep(0) is how its users do it. A bounded pool is a count and a
+ * condition. Stacks have its default size, 64 KB; where there are very many threads, 16 KB.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

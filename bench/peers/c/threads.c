@@ -1,9 +1,10 @@
 /*
- * threads.c: a POSIX thread for each task, as the kernel and libc give them; stacks of 64 KB, so that many fit.
+ * threads.c: a POSIX thread for each task, as the kernel and libc give them; stacks of 64 KB, so
+ * that many fit.
  *
- * A channel is a ring with a mutex and two conditions. Where tasks are bounded, a semaphore does it. The cases with
- * 50,000 tasks at once and more are not here: Linux does not let a process have so many threads by default. Nothing
- * is measured twice: there is nothing to warm.
+ * A channel is a ring with a mutex and two conditions. Where tasks are bounded, a semaphore does
+ * it. The cases with 50,000 tasks at once and more are not here: Linux does not let a process have
+ * so many threads by default. Nothing is measured twice: there is nothing to warm.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

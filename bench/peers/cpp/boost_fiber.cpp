@@ -1,10 +1,11 @@
 /*
- * boost_fiber.cpp: Boost.Fiber. On two processors: its scheduler work_stealing on two threads that sleep when there
- * is nothing to do (spinning, its default, is slower where one waits for the other), main being one of
- * them; on one: its default, round_robin.
+ * boost_fiber.cpp: Boost.Fiber. On two processors: its scheduler work_stealing on two threads that
+ * sleep when there is nothing to do (spinning, its default, is slower where one waits for the
+ * other), main being one of them; on one: its default, round_robin.
  *
- * It has no pool: pool_sleep is the one of its manual, so many worker fibers that take tasks out of a buffered
- * channel. Its stacks have their default size (128 KB, by malloc); where there are very many fibers, 16 KB.
+ * It has no pool: pool_sleep is the one of its manual, so many worker fibers that take tasks out of
+ * a buffered channel. Its stacks have their default size (128 KB, by malloc); where there are very
+ * many fibers, 16 KB.
  */
 #include <array>
 #include <atomic>
@@ -54,7 +55,8 @@ class Helpers
     bool over = false;
 };
 
-/* One for the process: the scheduler of a thread cannot be exchanged. It is left behind at the end. */
+/* One for the process: the scheduler of a thread cannot be exchanged. It is left behind at the
+ * end. */
 static void start(const peer_round *round)
 {
     static Helpers *helpers = new Helpers(round);

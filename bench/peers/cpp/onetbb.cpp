@@ -1,9 +1,9 @@
 /*
- * onetbb.cpp: oneTBB: an arena of as many slots as processors. It computes: a task that waits holds its thread, so
- * only the cases without waiting are here.
+ * onetbb.cpp: oneTBB: an arena of as many slots as processors. It computes: a task that waits holds
+ * its thread, so only the cases without waiting are here.
  *
- * With one submitter, main is inside the arena, spawns by task_group::run and takes part: two threads in all. With
- * eight, they are outside and enqueue.
+ * With one submitter, main is inside the arena, spawns by task_group::run and takes part: two
+ * threads in all. With eight, they are outside and enqueue.
  */
 #include <array>
 #include <atomic>

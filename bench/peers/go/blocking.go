@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// How late others are while goroutines block their threads in system calls (by package syscall, without
-// cgo), or compute. As bench/blocking.c.
+// How late others are while goroutines block their threads in system calls (by package syscall,
+// without cgo), or compute. As bench/blocking.c.
 const (
 	byNanosleep = iota
 	byLoop
@@ -83,8 +83,8 @@ func blockingLate(_ string, way int) ([]figure, string) {
 
 var epoch = time.Now()
 
-// runBlocking lets tickers tick while others block; they are told when it counts, and when it is over, both as
-// nanoseconds since the epoch, 0 before.
+// runBlocking lets tickers tick while others block; they are told when it counts, and when it is
+// over, both as nanoseconds since the epoch, 0 before.
 func runBlocking(way, blocking int, ticker func(counts, over *atomic.Int64) []float64) ([]figure, string) {
 	var counts, over atomic.Int64
 	var tickers, blockers sync.WaitGroup

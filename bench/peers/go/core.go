@@ -262,7 +262,8 @@ func processorTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// timers: as bench/timers.c: the CPU time of arming them all, each due at a random moment, and of their firing.
+// timers: as bench/timers.c: the CPU time of arming them all, each due at a random moment, and of
+// their firing.
 func timers(full int) (float64, string) {
 	count, ahead := amount(full), time.Second
 	if *quick {

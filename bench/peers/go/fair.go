@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The worst case of those who share the processors with many others. As bench/fair.c; what blocks does so by
-// package syscall, without cgo.
+// The worst case of those who share the processors with many others. As bench/fair.c; what blocks
+// does so by package syscall, without cgo.
 var fairCases = []benchCase{
 	{name: "ticker_block", cold: true, measure: tickerBeside, size: 0},
 	{name: "ticker_cpu", cold: true, measure: tickerBeside, size: 1},

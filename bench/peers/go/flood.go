@@ -1,6 +1,6 @@
-// A flood of tasks that sleep 10 ms, as bench/flood.c and the benchmark of ants: a goroutine for each, on a pool
-// of 50,000, and the submits alone. _bytes and allocations are what go test -benchmem reports: the growth of
-// TotalAlloc and Mallocs of runtime.MemStats.
+// A flood of tasks that sleep 10 ms, as bench/flood.c and the benchmark of ants: a goroutine for
+// each, on a pool of 50,000, and the submits alone. _bytes and allocations are what go test
+// -benchmem reports: the growth of TotalAlloc and Mallocs of runtime.MemStats.
 package main
 
 import (

@@ -1,9 +1,9 @@
 // The cases of weft-bench for Go, and for the pools that its programs use: ants and errgroup.
 //
-// It speaks as all programs in bench/peers (bench/compare/README.md): --list, and --case NAME for one round
-// of a case in this process, which measures twice and keeps the second figure unless the case is about a
-// cold start. An operation is what it is in the case of the same name of weft-bench. GOGC and the like are
-// left as they are by default.
+// It speaks as all programs in bench/peers (bench/compare/README.md): --list, and --case NAME for
+// one round of a case in this process, which measures twice and keeps the second figure unless the
+// case is about a cold start. An operation is what it is in the case of the same name of
+// weft-bench. GOGC and the like are left as they are by default.
 package main
 
 import (

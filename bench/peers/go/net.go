@@ -1,5 +1,5 @@
-// The cases of bench/net.c that Go has too, with the same parameters: echo over loopback TCP, and the
-// memory of an idle connection (no goroutine each).
+// The cases of bench/net.c that Go has too, with the same parameters: echo over loopback TCP, and
+// the memory of an idle connection (no goroutine each).
 package main
 
 import (

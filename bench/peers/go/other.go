@@ -1,4 +1,5 @@
-// Cases that are not in the comparison of all systems, for work on weft itself: run them by their names.
+// Cases that are not in the comparison of all systems, for work on weft itself: run them by their
+// names.
 package main
 
 import (

@@ -1,10 +1,10 @@
-// The pool's cases, with the parameters of bench/pool.c: for ants, for errgroup with a limit, and for a
-// goroutine for each task (go), which has no limit.
+// The pool's cases, with the parameters of bench/pool.c: for ants, for errgroup with a limit, and
+// for a goroutine for each task (go), which has no limit.
 //
-// Who waits for the end does so by a wait group, as the benchmark and the manual of ants do: so a task is a
-// call of Done. ants has no batch, and makes no difference between threads and fibers. It has no handles:
-// pool_task gives each task a channel for its result, as its users do. It has no queue: a task that waits is a
-// goroutine that is blocked in Submit, and pool_queued counts that.
+// Who waits for the end does so by a wait group, as the benchmark and the manual of ants do: so a
+// task is a call of Done. ants has no batch, and makes no difference between threads and fibers. It
+// has no handles: pool_task gives each task a channel for its result, as its users do. It has no
+// queue: a task that waits is a goroutine that is blocked in Submit, and pool_queued counts that.
 package main
 
 import (
@@ -39,8 +39,9 @@ func poolCases() []benchCase {
 	return all
 }
 
-// openPool gives a function that submits task to a new pool of a system. As in the benchmark of ants, a worker
-// that is idle stays for ten seconds, and a multi-pool has ten pools. (Invoke(nil) would end the worker.)
+// openPool gives a function that submits task to a new pool of a system. As in the benchmark of
+// ants, a worker that is idle stays for ten seconds, and a multi-pool has ten pools. (Invoke(nil)
+// would end the worker.)
 func openPool(system string, capacity int, task func()) func() {
 	expiry := ants.WithExpiryDuration(10 * time.Second)
 	switch system {

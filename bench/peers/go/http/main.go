@@ -1,10 +1,12 @@
-// The HTTP servers of Go that libweft-http is compared with: net/http and fasthttp, each as its manual writes one.
+// The HTTP servers of Go that libweft-http is compared with: net/http and fasthttp, each as its
+// manual writes one.
 //
 //	http --system net-http|fasthttp [--port N] [--header-timeout 10s] [--idle-timeout 60s]
 //	http --versions
 //
-// The paths are those of bench/http/server.c: /hello, /json (the body comes back), /big (1 GB), /sleep?ms=N. It listens
-// on 127.0.0.1, says "port N" when it does, and serves until it is killed. --versions says a line for each system.
+// The paths are those of bench/http/server.c: /hello, /json (the body comes back), /big (1 GB),
+// /sleep?ms=N. It listens on 127.0.0.1, says "port N" when it does, and serves until it is killed.
+// --versions says a line for each system.
 package main
 
 import (

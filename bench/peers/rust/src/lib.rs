@@ -1,5 +1,5 @@
-//! What the three programs share: the options that all of bench/peers understand (bench/compare/README.md), a
-//! round of a case, and the amounts.
+//! What the three programs share: the options that all of bench/peers understand
+//! (bench/compare/README.md), a round of a case, and the amounts.
 
 use std::process::exit;
 use std::time::{Duration, Instant};

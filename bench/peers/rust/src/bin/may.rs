@@ -1,11 +1,12 @@
-//! may: stackful coroutines on as many workers as processors. Whatever is measured runs in coroutines; main only
-//! waits.
+//! may: stackful coroutines on as many workers as processors. Whatever is measured runs in
+//! coroutines; main only waits.
 //!
-//! Its channels have no bound, so a sender never waits: chan_buffered is that, chan_unbuffered does not exist. A
-//! bounded pool is its semaphore. It has no answer to code that blocks its thread: in tick_lateness the neighbours
-//! block the workers, two at a time. Its stacks have guard pages, two mappings each, and the kernel allows a
-//! process some 65,530: at about 32,000 coroutines the next one cannot have a stack. So the floods, parked, skynet
-//! and fork_join are left out: they fail, or not, by how far the coroutines pile up.
+//! Its channels have no bound, so a sender never waits: chan_buffered is that, chan_unbuffered does
+//! not exist. A bounded pool is its semaphore. It has no answer to code that blocks its thread: in
+//! tick_lateness the neighbours block the workers, two at a time. Its stacks have guard pages, two
+//! mappings each, and the kernel allows a process some 65,530: at about 32,000 coroutines the next
+//! one cannot have a stack. So the floods, parked, skynet and fork_join are left out: they fail, or
+//! not, by how far the coroutines pile up.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Once, OnceLock};

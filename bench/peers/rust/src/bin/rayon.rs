@@ -1,5 +1,5 @@
-//! rayon: a pool with as many threads as processors. It computes: a task that waits holds its thread, so only the
-//! cases without waiting are here.
+//! rayon: a pool with as many threads as processors. It computes: a task that waits holds its
+//! thread, so only the cases without waiting are here.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;

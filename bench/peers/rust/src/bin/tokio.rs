@@ -1,9 +1,9 @@
-//! tokio: the multi-threaded runtime, with as many workers as processors. Whatever is measured runs in tasks:
-//! main only waits.
+//! tokio: the multi-threaded runtime, with as many workers as processors. Whatever is measured runs
+//! in tasks: main only waits.
 //!
-//! There is no unbuffered channel: chan_unbuffered has one place. A bounded pool is a semaphore whose permit goes
-//! with the task. Timers are sleeping tasks, with the clock of tokio, which ticks in milliseconds. What blocks is
-//! handed to spawn_blocking, as the manual says.
+//! There is no unbuffered channel: chan_unbuffered has one place. A bounded pool is a semaphore
+//! whose permit goes with the task. Timers are sleeping tasks, with the clock of tokio, which ticks
+//! in milliseconds. What blocks is handed to spawn_blocking, as the manual says.
 
 use std::future::Future;
 use std::pin::Pin;
