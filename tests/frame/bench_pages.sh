@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# frame.bench_pages: the pages of figures equal what tools/bench-pages.py generates from the published
-# results, results.json has the format that docs/bench/README.md describes, and generated files are
-# in docs/bench/published only. The test measures nothing and needs no peer.
+# frame.bench_pages: the pages of figures equal what tools/bench-pages.py generates from the
+# published results, results.json has the format that docs/bench/README.md describes, and generated
+# files are in docs/bench/published only. The test measures nothing and needs no peer.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

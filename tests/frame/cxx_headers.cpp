@@ -1,5 +1,4 @@
-// frame.cxx_headers: weft used from C++: the main calls of each header, with its initialisers, options
-// and constants, once.
+// cxx_headers.cpp: uses the main calls, initialisers and constants of each header from C++.
 
 #include <weft/weft.h>
 

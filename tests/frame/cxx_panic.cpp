@@ -1,6 +1,7 @@
 /*
- * frame.cxx_panic: panics and exceptions in a C++ program: destructors run, exceptions that leave a task become
- * panics, catch (...) catches a panic.
+ * cxx_panic.cpp: panics and exceptions in a C++ program.
+ *
+ * Destructors run, exceptions that leave a task become panics, catch (...) catches a panic.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -54,7 +55,7 @@ static void note(void *text)
 
 static char d[] = "d", e[] = "e";
 
-/* How a task may end. */
+/* The ways in which a task ends. */
 
 static void panics(void *)
 {
@@ -89,7 +90,7 @@ static void throws_with_deferred(void *)
 {
     weft_deferred record;
     Noter a("a");
-    weft_defer(&record, note, e); /* as C code that the exception passes */
+    weft_defer(&record, note, e); /* like C code that the exception passes */
     throw Error("passes");
 }
 
@@ -137,7 +138,8 @@ static void panics_in_catch_all(void *)
     }
 }
 
-/* A function without unwind tables: beyond it nothing is cleaned up, the catch block does not end. */
+/* A function without unwind tables: frames beyond it are not cleaned up, their catch blocks do not
+ * end. */
 extern "C" void without_tables(void (*function)());
 #if defined(__x86_64__)
 __asm__(".text\n.globl without_tables\n.type without_tables, @function\nwithout_tables:\n"
@@ -163,7 +165,7 @@ static void lost_in_catch(void *)
     }
 }
 
-/* Types that have no text: by their names. */
+/* Exceptions without a text are reported by type. */
 
 namespace
 {
@@ -205,7 +207,7 @@ static void recovers(void *)
     CHECK(noted() == "a");
     CHECK(recover(panics_in_catch_all) == "two (while another panic was under way: one)");
     CHECK(noted() == "a");
-    if (!SANITIZED) /* which miss the exception: nobody ends it */
+    if (!SANITIZED) /* the exception is not freed, which a sanitizer reports */
         CHECK(recover(lost_in_catch) == "lost in catch");
     CHECK(recover(throws_hidden) == "an exception of C++, of type (anonymous namespace)::Hidden");
     try {
@@ -215,7 +217,7 @@ static void recovers(void *)
     }
 }
 
-/* What is being caught is the fiber's, wherever it runs. */
+/* The exceptions being caught belong to the fiber, on every thread. */
 
 struct Sleeper {
     ~Sleeper()
@@ -263,7 +265,7 @@ static void many_park_in_catch()
         CHECK(weft_join(fiber) == 0);
 }
 
-/* At the first frame of a fiber. */
+/* An exception that reaches the first frame of a fiber. */
 static std::string joined(void (*function)(void *))
 {
     weft_fiber *fiber;
@@ -280,7 +282,7 @@ static int throws_in_group(void *)
     return 0;
 }
 
-/* Without a describer the type must do. */
+/* Without a describer the report has the type. */
 static void without_describer()
 {
     weft_panic_describer(nullptr);
@@ -291,7 +293,7 @@ static void without_describer()
     noted();
 }
 
-/* A task that faults while it catches, and is abandoned: the next on its thread catches nothing. */
+/* A task that faults in a catch block is abandoned: the next task on its thread catches nothing. */
 
 static int *volatile nowhere;
 
@@ -357,7 +359,7 @@ static void abandons_what_is_caught()
 
 int main()
 {
-    if (!SANITIZED) /* there nothing is abandoned */
+    if (!SANITIZED) /* sanitizers do not isolate crashes */
         abandons_what_is_caught();
     recovers(nullptr);
     without_describer();

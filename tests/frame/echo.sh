@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# echo.sh: the examples echo_server and echo_client with each other, over TCP and a Unix socket; the server
-# must end in good order when it is told to.
+# frame.echo: runs the examples echo_server and echo_client together, over TCP and a Unix socket.
+#
+# The server must shut down cleanly on a signal.
 #
 #     echo.sh echo_server echo_client
 set -euo pipefail
@@ -24,10 +25,10 @@ talk() { # address
 talk tcp:127.0.0.1:0
 talk "unix:$folder/echo.sock"
 if [ -e "$folder/echo.sock" ]; then
-    echo "the server left its socket behind"
+    echo "the server did not remove its socket"
     exit 1
 fi
 if "$client" "unix:$folder/echo.sock" 1 1; then
-    echo "the client found a server where there is none"
+    echo "the client connected although no server runs"
     exit 1
 fi

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# frame.http_examples: the servers of the manual and weft-serve: each is started at a port of its own, asked what the
-# manual says it answers, and ended by a signal.
+# frame.http_examples: starts each HTTP example and weft-serve, checks its answers, and stops it.
 #
 #     http_examples.sh folder-of-the-examples weft-serve
 #
-# The client is bash: /dev/tcp, one request for each connection.
+# Each server has a port of its own and ends by a signal. The client is bash: /dev/tcp, one request
+# per connection.
 set -euo pipefail
 
 examples=$1
@@ -19,7 +19,7 @@ fail() {
     exit 1
 }
 
-# Starts a program and finds its port in the line that it prints; then `port` and `server` are set.
+# Starts a program and reads its port from its output; sets `port` and `server`.
 start() { # program, arguments...
     : > "$work/output"
     "$@" > "$work/output" 2>&1 &
@@ -39,7 +39,7 @@ stop() { # signal
     server=
 }
 
-# Sends a request and prints the answer, to its end.
+# Sends a request and prints the whole answer.
 ask() { # method, target, body, more header fields...
     local method=$1 target=$2 body=${3-}
     shift 3
@@ -110,7 +110,7 @@ ask GET /page.txt '' 'Authorization: Basic bmFtZTpwYXNz' | expect files '^a page
 ask GET / '' 'Authorization: Basic bmFtZTpwYXNz' | expect files 'page.txt'
 ask GET /%2e%2e/output '' 'Authorization: Basic bmFtZTpwYXNz' | expect files '^HTTP/1.1 40[04] '
 stop INT
-# A certificate without a key: the password must not go over the wire as it is.
+# A certificate without a key is refused, so that the password is not sent in the clear.
 if USER_PASSWORD=x timeout 60 "$examples/files" "$work/www" tcp:127.0.0.1:0 only.pem 2> "$work/usage"; then
     fail "files: serves without its key"
 fi
@@ -121,10 +121,10 @@ echo "files: ok"
 start "$serve" --address tcp:127.0.0.1:0 "$work/www"
 [ "$(wc -l < "$work/output")" = 1 ] || fail "weft-serve: not one line"
 ask GET /page.txt '' | expect weft-serve '^a page$'
-# The log comes before the end of the connection, and does not stay in a buffer.
+# The log entry is written before the connection ends, without staying in a buffer.
 grep -q '"GET /page.txt HTTP/1.1" 200 7 ' "$work/output" || fail "weft-serve: no line in the log yet"
 stop INT
-# Behind a proxy, by a field and by PROXY.
+# Behind a proxy, by a header field and by the PROXY protocol.
 start "$serve" --address tcp:127.0.0.1:0 --trust '127.0.0.0/8' --forwarded x-forwarded-for "$work/www"
 ask GET /page.txt '' 'X-Forwarded-For: 1.1.1.1, 192.0.2.1' | expect weft-serve '^a page$'
 grep -q '^192\.0\.2\.1 - - ' "$work/output" || fail "weft-serve: does not name the client"
@@ -136,7 +136,7 @@ tr -d '\r' <&4 | expect weft-serve '^a page$'
 exec 4<&-
 grep -q '^192\.0\.2\.1 - - ' "$work/output" || fail "weft-serve: does not name the client"
 stop INT
-# A second signal does not wait for a client that takes nothing.
+# A second signal ends the server without waiting for a client that does not read.
 truncate -s 200M "$work/www/large"
 start "$serve" --address tcp:127.0.0.1:0 "$work/www"
 exec 4<> "/dev/tcp/127.0.0.1/$port"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# frame.install: install weft, and use it from outside as a user would.
+# frame.install: installs weft, and uses the installation as a user would.
 #
 #     install.sh cmake build-dir
 #
-# The first program of the manual, examples/million.c, is built from what was installed: against the
-# shared library, against libweft.a, wholly static, and by a CMake project; and each is run. The same for a small server with
-# libweft-http, if that was built (but not wholly static: OpenSSL may have no archive).
+# The first program of the README, examples/million.c, is built against the installed shared
+# library, against libweft.a, fully static, and by a CMake project; each program is run. If
+# libweft-http was built a small server is built in the same ways, except fully static, since
+# OpenSSL may have no archive.
 set -euo pipefail
 
 cmake=$1
@@ -15,7 +16,8 @@ cc=${CC:-cc}
 readelf=${READELF:-readelf}
 program=$root/examples/million.c
 
-# The flags of pkg-config are words, and a build folder may have a space in its path: no place for the prefix.
+# The prefix is outside of the build folder, whose path may contain a space: flags of pkg-config are
+# words.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
@@ -121,7 +123,7 @@ END
         "$cc" -O2 $cflags "$work/server.c" -o "$work/http-static" $http_static_libs
     }
     needs "$work/http-shared" libweft-http || { echo "the shared server does not need libweft-http.so.0"; exit 1; }
-    ! needs "$work/http-static" 'libweft.*' || { echo "the static server needs a library of weft's"; exit 1; }
+    ! needs "$work/http-static" 'libweft.*' || { echo "the static server needs a shared library of weft"; exit 1; }
     LD_LIBRARY_PATH=$libdir run http-shared "$work/http-shared"
     run http-static "$work/http-static"
 fi
@@ -153,7 +155,7 @@ if [ -n "$http" ]; then
     run find_package-http-static "$work/consumer/build/http-static"
 fi
 
-# What does not belong to weft stays, and with it its folder.
+# A file of another package stays, and so does its folder.
 touch "$prefix/include/weft/foreign.h"
 CMAKE=$cmake "$root/tools/uninstall.sh" "$build" "$prefix" > /dev/null
 left=$(cd "$prefix" && find . -not -type d)

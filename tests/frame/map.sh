@@ -2,7 +2,7 @@
 # frame.map: every folder has a line in tools/folders.txt and every listed file an opening comment
 # that begins with its name, as tools/map.sh needs them for docs/design/map.md.
 #
-# A copy of a small tree with one fault of each kind shows first that faults are found.
+# The self-test runs first, on a small tree with one fault of each kind.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

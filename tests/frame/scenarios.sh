@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# frame.scenarios: every public function is called in a scenario that each system call fails in
-# (tests/*/calls_fault.c), but for those named here with the reason.
+# frame.scenarios: every public function is called in a scenario in which each system call fails.
+#
+# The scenarios are in tests/*/calls_fault.c. Exceptions are listed below, with the reason.
 set -euo pipefail
 export LC_ALL=C
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 failed=0
 
-# They take nothing from the system and return no error: there is nothing to fail.
+# These functions use no resource and return no error.
 declare -A nothing=(
     [weft_version]="a constant"
     [weft_strerror]="a constant"
@@ -16,7 +17,7 @@ declare -A nothing=(
 
 mapped=$(sed -e 's|/\*.*\*/||' "$root/src/weft.map" | grep -oE '^ +weft_[a-z0-9_]+' | tr -d ' ' |
     sort -u)
-# Comments do not call; a name before a parenthesis does.
+# A name before a parenthesis is a call, except in comments.
 called=$(sed -e 's|/\*.*\*/||' "$root"/tests/*/calls_fault.c | grep -v '^ \*' |
     grep -oE '\bweft_[a-z0-9_]+\(' | tr -d '(' | sort -u)
 
@@ -31,9 +32,9 @@ complain() { # what, names
 }
 complain "no scenario in tests\/*\/calls_fault.c calls" \
     "$(comm -23 <(echo "$mapped") <(sort -u <(echo "$called") <(echo "$excepted")))"
-complain "it has a scenario, and need not be excepted:" \
+complain "has a scenario and need not be listed as an exception:" \
     "$(comm -12 <(echo "$called") <(echo "$excepted"))"
-complain "it is excepted, and does not exist:" "$(comm -13 <(echo "$mapped") <(echo "$excepted"))"
+complain "is listed as an exception and does not exist:" "$(comm -13 <(echo "$mapped") <(echo "$excepted"))"
 
 [ "$failed" = 0 ] && echo "$(wc -l <<< "$mapped") functions, ${#nothing[@]} of them without a scenario"
 exit "$failed"

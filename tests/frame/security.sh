@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# frame.security: the tests and attacks that docs/security.md names are there: a scene is run by its file, a file
-# without a scene exists, an attack is one of bench/flood/attacks.py; and each row names a test, or says why there is none.
+# frame.security: the tests and attacks that docs/security.md names exist.
+#
+# A scene is run by its file, a file without a scene exists, an attack is one of
+# bench/flood/attacks.py, and each row names a test or says why none is needed.
 set -euo pipefail
 export LC_ALL=C
 
@@ -24,7 +26,7 @@ while read -r name; do
     fi
 done < <(grep -oE '`tests/[a-z]+/[a-z0-9_]+\.c(:[a-z0-9_]+)?`' "$page" | tr -d '`' | sort -u)
 
-# The rows of a table, but for its head and the line under that: class, what, tests, attacks.
+# The rows of the table without its head: class, description, tests, attacks.
 rows=$(grep -E '^\| ' "$page" | grep -vE '^\| class \|')
 while IFS='|' read -r _ class _ tests attacks _; do
     grep -qE '`tests/|none needed' <<< "$tests" || complain "no test for:$class"
@@ -33,6 +35,6 @@ while IFS='|' read -r _ class _ tests attacks _; do
     done
 done <<< "$rows"
 
-[ "$count" -gt 0 ] || complain "it names no test"
-[ "$failed" = 0 ] && echo "$count tests of $(wc -l <<< "$rows") classes are there"
+[ "$count" -gt 0 ] || complain "no test is named"
+[ "$failed" = 0 ] && echo "$count tests of $(wc -l <<< "$rows") classes exist"
 exit "$failed"

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
-# frame.setup: what tools/setup.sh says and does on a system that lacks everything.
+# frame.setup: output and actions of tools/setup.sh on a system that lacks every tool.
 #
-#     setup.sh
-#
-# A folder of stand-ins is all that it finds: no compiler, no cmake; an apt-get and a sudo that note
-# how they were called.
+# PATH is a folder of fake programs: no compiler, no cmake; an apt-get and a sudo that record how
+# they were called.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -14,7 +12,7 @@ mkdir "$work/bin"
 for tool in bash cat chmod env rm sed tee true uname; do
     ln -s "$(type -P "$tool")" "$work/bin/$tool"
 done
-stand_in() { # name, script
+fake() { # name, script
     printf '#!%s\n%s\n' "$(command -v bash)" "$2" > "$work/bin/$1"
     chmod +x "$work/bin/$1"
 }
@@ -29,21 +27,21 @@ setup() { # kind; its output in $work/out
         > "$work/out" 2>&1 < /dev/null || status=$?
 }
 export work
-stand_in id 'echo 1000'
+fake id 'echo 1000'
 
-# No right to install: one line to paste.
-stand_in sudo 'exit 1'
+# Without permission to install it prints a line to paste.
+fake sudo 'exit 1'
 setup build
 [ "$status" = 1 ] || fail "ended with $status although everything is missing"
 grep -qx '    sudo apt-get install cmake ninja-build make gcc libc6-dev' "$work/out" ||
     fail "no line to paste"
 
-# With that right: apt-get is called, and no package may start its server meanwhile.
+# With permission it calls apt-get, and keeps packages from starting servers meanwhile.
 # shellcheck disable=SC2016
-stand_in sudo 'shift; exec "$@"'
-stand_in apt-cache 'exit 0'
+fake sudo 'shift; exec "$@"'
+fake apt-cache 'exit 0'
 # shellcheck disable=SC2016
-stand_in apt-get 'echo "$@" >> "$work/calls"; [ "$1" != install ] || cat "$POLICY_RC_D" >> "$work/calls"'
+fake apt-get 'echo "$@" >> "$work/calls"; [ "$1" != install ] || cat "$POLICY_RC_D" >> "$work/calls"'
 export POLICY_RC_D=$work/policy
 setup build
 [ "$status" = 0 ] || fail "ended with $status"
@@ -51,7 +49,7 @@ grep -q '^install .*cmake ninja-build make gcc libc6-dev' "$work/calls" || fail 
 grep -qx 'exit 101' "$work/calls" || fail "servers may be started by their packages"
 [ ! -e "$work/policy" ] || fail "the policy against servers was left behind"
 
-# For the benchmark alone nothing is installed unless somebody says so.
+# For the benchmark it installs only after a confirmation.
 rm "$work/calls"
 setup bench
 [ "$status" = 1 ] || fail "bench: ended with $status without an answer"
@@ -61,4 +59,4 @@ grep -q 'YES=1' "$work/out" || fail "bench: does not say how to answer"
 YES=1 setup bench
 [ "$status" = 0 ] || fail "bench: ended with $status"
 grep -q '^install .*libuv1-dev' "$work/calls" || fail "bench: nothing installed"
-echo "says what is missing, installs where it may, asks where it should"
+echo "lists what is missing, installs with permission, asks before the benchmark"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# frame.subproject: weft as a part of another CMake project, in a folder whose name has a space.
+# frame.subproject: weft as a subproject in CMake, in a folder whose name contains a space.
 #
 #     subproject.sh cmake build-dir
 #
-# The project says nothing but add_subdirectory. weft is then optimised, warnings are no errors, and
-# neither its tests nor its programs are built or installed with the project.
+# The project only calls add_subdirectory. weft must be optimised, warnings must not be errors, and
+# the project must not build or install weft's tests and programs.
 set -euo pipefail
 
 cmake=$1
@@ -62,4 +62,4 @@ weft_commands=$(grep '"command".* -c .*/parts/weft/src/.*\.c' "$commands") ||
 "$cmake" --install "$project/build" --prefix "$work/prefix" >> "$work/log"
 installed=$(cd "$work/prefix" && find . -type f)
 [ "$installed" = ./bin/hello ] || { echo "installed with the project: $installed"; exit 1; }
-echo "built, optimised, and nothing but the library"
+echo "builds only the library, optimised"

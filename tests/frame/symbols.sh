@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# frame.symbols: what the headers declare is what the libraries offer, no more and no less.
+# frame.symbols: the libraries export exactly the functions that the headers declare.
 #
 #     symbols.sh libweft.so libweft.a [libweft-http.so libweft-http.a]
 #
-# For each library, the functions marked WEFT_API in its headers, the names in its map and the dynamic symbols of the
-# shared library are the same set; the static library defines no name outside weft_*; the stack of a program that links
-# it is not executable because of it. include/weft/http*.h and src/weft-http.map are libweft-http's, the rest is
-# libweft's.
+# For each library the functions marked WEFT_API in its headers, the names in its map and the
+# dynamic symbols of the shared library are the same set. The static library defines only names with
+# weft_ and does not make the stack of a program executable. include/weft/http*.h and
+# src/weft-http.map belong to libweft-http, the rest to libweft.
 set -euo pipefail
 export LC_ALL=C
 
@@ -15,9 +15,9 @@ nm=${NM:-nm}
 readelf=${READELF:-readelf}
 failed=0
 
-# The preprocessor takes the comments away and spells WEFT_API out; each declaration ends at its
-# semicolon, and the first name before a parenthesis is the function's. What a header includes is its own header's: a line
-# tells where the text that follows is from.
+# The preprocessor removes comments and expands WEFT_API. Each declaration ends at its semicolon;
+# the first name before a parenthesis is the function. Line markers tell which header a text is
+# from.
 declared_in() { # headers
     local header
     for header in "$@"; do echo "#include <weft/$header>"; done |
@@ -62,7 +62,7 @@ check() { # map, shared library, static library, headers
     same "headers and $(basename "$shared")" "$declared" "$exported"
     same "src/$map and its names in order" "$mapped" "$(sort -u <<< "$mapped")"
 
-    # Debug builds count the program's mutexes: src/os/linux/mutex_watch.c.
+    # Debug builds wrap the program's mutexes: src/os/linux/mutex_watch.c.
     foreign=$("$nm" -g --defined-only "$static" | awk 'NF == 3 && $3 !~ /^weft_/ &&
         $3 !~ /^pthread_mutex_(lock|trylock|timedlock|unlock)$/ { print $3 }')
     if [ -n "$foreign" ]; then
@@ -72,7 +72,7 @@ check() { # map, shared library, static library, headers
     fi
 
     if "$readelf" -lW "$shared" | grep GNU_STACK | grep -q 'RWE'; then
-        echo "FAILED: $(basename "$shared") asks for an executable stack"
+        echo "FAILED: $(basename "$shared") requests an executable stack"
         failed=1
     fi
     [ "$failed" != 0 ] ||

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# frame.tour: each function that a table of docs/design/tour.md names is defined in the file beside
-# it, and each heading has the right number of calls and files.
+# frame.tour: each function that a table of docs/design/tour.md names is defined in its file,
+# and each heading has the right number of calls and files.
 #
 #     tour.sh            checks the tour
 #     tour.sh --update   corrects the numbers in the headings
 #
-# A small tour with one fault of each kind shows first that faults are found.
+# The self-test runs first, on a small tour with one fault of each kind.
 set -euo pipefail
 export LC_ALL=C
 

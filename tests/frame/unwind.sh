@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# unwind.sh: in a context switch, from the load of the stack pointer on, the unwind tables say that there is no caller.
+# frame.unwind: in a context switch, after the load of the stack pointer, unwind tables have no
+# caller.
 #
 #     unwind.sh LIBRARY      libweft.so; OBJDUMP and READELF may be set
 #
-# tests/arch/unwind.c sees that by running it, on x86-64; this reads it, for each CPU. Looked at are all instructions that follow a
-# load of the stack pointer from anywhere but the frame pointer, as far as the place where the context goes on (which bears a mark
-# for indirect jumps). Not weft__guard_land, of which no instruction has a caller: that is said in its CIE.
+# tests/arch/unwind.c checks that at run time, on x86-64; this test reads the tables, for each CPU.
+# It checks all instructions that follow a load of the stack pointer, other than from the frame
+# pointer, up to the place where the context continues (which has a landing mark for indirect
+# jumps). It leaves out weft__guard_land, which has no caller at any instruction, by its CIE.
 set -euo pipefail
 
 library=$1
