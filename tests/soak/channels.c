@@ -1,9 +1,8 @@
 /*
- * channels.c: messages over channels: sends, receives and selects in all forms, against deadlines, contexts and
- * closes.
+ * channels.c: messages over channels: sends, receives and selects in all forms.
  *
- * A send that returned 0 is received exactly once, whatever became of the calls around it; one that failed,
- * never.
+ * They run against deadlines, contexts and closes. A message whose send returned 0 is received
+ * exactly once, whatever became of the calls around it; one whose send failed is never received.
  */
 #include "soak.h"
 
@@ -60,14 +59,14 @@ static void sender(struct member *member)
         CHECK(error == 0 || error == -EAGAIN || error == -ETIMEDOUT || error == -ECANCELED ||
               error == -ESHUTDOWN);
         if (error != 0)
-            ledger_settle(id, REFUSED);
+            ledger_book_out(id, REFUSED);
         soak_pause(prng);
     }
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
     weft_context_close(context);
 }
 
-/* Over all that are not closed yet, and a ticker. *which: where it happened. */
+/* Selects over all channels that are not closed, and a ticker. *which: the chosen channel. */
 static int receive_by_select(weft_chan **open, uint32_t count, uint64_t *id, struct prng *prng,
                              uint32_t *which)
 {
@@ -99,13 +98,13 @@ static int receive_one(weft_chan **open, uint32_t count, uint64_t *id, struct pr
         return weft_chan_try_receive(open[*which], id);
     case 1:
         return weft_chan_receive_until(open[*which], id, soak_soon(prng));
-    default: /* where all senders may be waiting elsewhere, it must look elsewhere too */
+    default: /* all senders may wait at other channels, so try those too */
         return count == 1 ? weft_chan_receive(open[*which], id)
                           : weft_chan_receive_until(open[*which], id, weft_after(WEFT_MS));
     }
 }
 
-/* Until all are closed and empty. */
+/* Receives until all channels are closed and empty. */
 static void receiver(struct member *member)
 {
     struct market *market = member->shared;
@@ -116,7 +115,7 @@ static void receiver(struct member *member)
         uint64_t id;
         int error = receive_one(open, market->count, &id, &member->prng, &which);
         if (error == 0) {
-            ledger_settle(id, HAPPENED);
+            ledger_book_out(id, HAPPENED);
         } else if (error == -ESHUTDOWN) {
             open[which] = NULL;
             left--;

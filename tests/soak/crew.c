@@ -1,5 +1,5 @@
 /*
- * crew.c: helpers of a round, in fibers and on threads; and how they pass the time.
+ * crew.c: helpers of a round, in fibers and on threads, and how they pass the time.
  */
 #include <time.h>
 

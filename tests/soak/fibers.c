@@ -1,6 +1,5 @@
 /*
- * fibers.c: fibers and what belongs to them: joins, contexts, groups, locals, panics and clean-ups, objects that
- * are kept.
+ * fibers.c: joins, contexts, groups, fiber-local values, panics, clean-ups and object pools.
  */
 #include "soak.h"
 
@@ -9,8 +8,8 @@ enum { FAMILY = 12, OBJECTS = 16 };
 struct kin {
     uint64_t id, clean_up, local;
     uint32_t dice;
-    weft_chan *never;      /* nobody sends */
-    weft_context *context; /* that it waits under */
+    weft_chan *never;      /* without a sender */
+    weft_context *context; /* of the wait */
 };
 
 static weft_local_key local_key;
@@ -19,7 +18,7 @@ static weft_once local_once;
 static void forget_local(void *value)
 {
     struct kin *kin = value;
-    ledger_settle(kin->local, HAPPENED);
+    ledger_book_out(kin->local, HAPPENED);
 }
 
 static void make_key(void *arg)
@@ -32,7 +31,7 @@ static void clean_up(void *arg)
 {
     struct kin *kin = arg;
     weft_yield();
-    ledger_settle(kin->clean_up, HAPPENED);
+    ledger_book_out(kin->clean_up, HAPPENED);
 }
 
 static void maybe_panic(struct kin *kin, struct prng *prng)
@@ -54,7 +53,7 @@ static void maybe_panic_in(void *arg)
     maybe_panic(kin, &prng);
 }
 
-/* Fibers that are joined. */
+/* Joined fibers. */
 
 static void live(void *arg)
 {
@@ -72,7 +71,7 @@ static void live(void *arg)
         int error = weft_recover(maybe_panic_in, kin, &info);
         CHECK(error == 0 || error == -EOWNERDEAD);
     }
-    ledger_settle(kin->id, HAPPENED);
+    ledger_book_out(kin->id, HAPPENED);
     if (one_in(&prng, 16))
         maybe_panic(kin, &prng);
 }
@@ -98,11 +97,11 @@ static void joins(struct actor *actor)
         while ((error = weft_join_panic(fibers[i], &info, soak_soon(prng))) == -ETIMEDOUT)
             continue;
         CHECK(error == 0 || error == -EOWNERDEAD);
-        CHECK(ledger_settled(kin[i].id));
+        CHECK(ledger_is_booked_out(kin[i].id));
     }
 }
 
-/* Contexts: whatever it waits for, it ends. */
+/* Contexts: a cancellation ends every wait. */
 
 static void wait_under_context(void *arg)
 {
@@ -126,7 +125,7 @@ static void wait_under_context(void *arg)
     }
     CHECK(error == -ECANCELED || error == -ETIMEDOUT);
     CHECK_EQ(weft_context_error(kin->context), error);
-    ledger_settle(kin->id, HAPPENED);
+    ledger_book_out(kin->id, HAPPENED);
 }
 
 static void cancels(struct actor *actor)
@@ -171,7 +170,7 @@ static int in_group(void *arg)
     struct kin *kin = arg;
     struct prng prng;
     prng_seed(&prng, kin->dice);
-    ledger_settle(kin->id, HAPPENED);
+    ledger_book_out(kin->id, HAPPENED);
     soak_pause(&prng);
     if (one_in(&prng, 20))
         return -EPROTO;
@@ -188,7 +187,7 @@ static int group_body(weft_group *group, void *arg)
                                          : weft_group_go(group, in_group, &kin[i]);
         CHECK(error == 0 || error == -EAGAIN || error == -ECANCELED || error == -ETIMEDOUT);
         if (error != 0)
-            ledger_settle(kin[i].id, REFUSED);
+            ledger_book_out(kin[i].id, REFUSED);
         if (kin[i].dice % 64 == 0)
             weft_group_cancel(group);
     }
@@ -207,14 +206,14 @@ static void groups(struct actor *actor)
         kin[i] = (struct kin){.dice = prng_next(prng)};
     int error = weft_group_scope(&options, group_body, kin);
     CHECK(error == 0 || error == -EPROTO || error == -ECANCELED || error == -ETIMEDOUT);
-    for (int i = 0; i < FAMILY; i++) /* those that were skipped */
-        if (!ledger_settled(kin[i].id)) {
+    for (int i = 0; i < FAMILY; i++) /* skipped functions */
+        if (!ledger_is_booked_out(kin[i].id)) {
             CHECK(error != 0 && !options.keep_going);
-            ledger_settle(kin[i].id, DROPPED);
+            ledger_book_out(kin[i].id, DROPPED);
         }
 }
 
-/* Objects that are kept. */
+/* Object pools. */
 
 static int make_object(void *object, void *arg)
 {
@@ -226,7 +225,7 @@ static int make_object(void *object, void *arg)
 static void drop_object(void *object, void *arg)
 {
     (void)arg;
-    ledger_settle(*(uint64_t *)object, HAPPENED);
+    ledger_book_out(*(uint64_t *)object, HAPPENED);
 }
 
 static void borrower(struct member *member)

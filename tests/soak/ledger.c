@@ -9,8 +9,8 @@
 #include "test.h"
 
 enum {
-    ENTRIES = 1 << 19, /* in a book */
-    RESERVE = 1 << 14, /* room that rounds under way may still need */
+    ENTRIES = 1 << 19, /* per book */
+    RESERVE = 1 << 14, /* space for the rounds in progress */
     OUTCOME_BITS = 8,
     INDEX_BITS = 56,
 };
@@ -62,13 +62,13 @@ static struct entry *entry_of(uint64_t id)
     return &books[book].entries[index];
 }
 
-void ledger_settle(uint64_t id, enum outcome outcome)
+void ledger_book_out(uint64_t id, enum outcome outcome)
 {
     (void)atomic_u32_add_relaxed(&entry_of(id)->counts, 1u << (OUTCOME_BITS * outcome));
     (void)atomic_u64_add_relaxed(&settlements, 1);
 }
 
-bool ledger_settled(uint64_t id)
+bool ledger_is_booked_out(uint64_t id)
 {
     return atomic_u32_load_relaxed(&entry_of(id)->counts) != 0;
 }
@@ -101,7 +101,7 @@ struct ledger_sums ledger_sums(enum book book)
     struct ledger_sums sums = {.entered = atomic_u64_load_relaxed(&books[book].entered)};
     for (uint64_t i = 0; i < sums.entered; i++)
         for (int outcome = 0; outcome < OUTCOMES; outcome++)
-            sums.settled[outcome] += count_of(&books[book].entries[i], (enum outcome)outcome);
+            sums.booked_out[outcome] += count_of(&books[book].entries[i], (enum outcome)outcome);
     return sums;
 }
 
@@ -131,7 +131,7 @@ uint64_t ledger_report(unsigned most)
             if (!is_balanced(&books[book].entries[i]) && here++ < most)
                 name_entry(book, i);
         if (here > 0)
-            fprintf(stderr, "soak: %llu of %llu %s not settled exactly once\n",
+            fprintf(stderr, "soak: %llu of %llu %s not booked out exactly once\n",
                     (unsigned long long)here, (unsigned long long)entered, names[book]);
         wrong += here;
     }

@@ -1,11 +1,14 @@
 /*
- * ledger.h: the books of the soak: each task, message, timer and event is entered once and settled once.
+ * ledger.h: the books of the soak: each task, message, timer and event is entered and booked out
+ * once.
  *
- * Who makes one enters it and gets an id, which travels with it. Whoever runs it, receives it, drops it or is
- * refused it settles the id. When all is drained the books are balanced: an id that was settled twice, in
- * two ways, or not at all is named, with who entered it and how often which way it was settled.
+ * The code that creates one enters it and gets an id, which travels with it. The code that runs it,
+ * receives it, drops it or gets an error for it books the id out. When everything has drained the
+ * books are balanced: an id that was booked out twice, in two ways, or not at all is reported, with
+ * the place that entered it and how often it was booked out in each way.
  *
- * The memory is there from the start and does not grow, so that it does not hide growth elsewhere.
+ * The memory is allocated at the start and does not grow, so that it does not hide growth
+ * elsewhere.
  */
 #ifndef WEFT_SOAK_LEDGER_H
 #define WEFT_SOAK_LEDGER_H
@@ -15,30 +18,31 @@
 
 enum book { BOOK_TASKS, BOOK_MESSAGES, BOOK_TIMERS, BOOK_EVENTS, BOOKS };
 
-/* How an id was settled: it happened; it was let go by the rules (dropped, cancelled, stopped); it was never
- * taken (an error was returned). */
+/* How an id was booked out: it happened; it was dropped by the rules (dropped, cancelled, stopped);
+ * it was refused (an error was returned). */
 enum outcome { HAPPENED, DROPPED, REFUSED, OUTCOMES };
 
 struct ledger_sums {
-    uint64_t entered, settled[OUTCOMES];
+    uint64_t entered, booked_out[OUTCOMES];
 };
 
 void ledger_begin(void);
-/* False: a book is nearly full, and no more rounds should begin in this phase. */
+/* False: a book is nearly full, and no more rounds may begin in this phase. */
 bool ledger_room(void);
-/* `what` must be constant text. */
+/* `what` is constant text. */
 uint64_t ledger_enter(enum book book, const char *what);
-void ledger_settle(uint64_t id, enum outcome outcome);
-bool ledger_settled(uint64_t id);
-/* How much was entered and settled since the process began, for those who watch that it goes on. */
+void ledger_book_out(uint64_t id, enum outcome outcome);
+bool ledger_is_booked_out(uint64_t id);
+/* How much was entered and booked out since the process began, for the watchdog. */
 uint64_t ledger_progress(void);
 
 /* The sums of the phase. */
 struct ledger_sums ledger_sums(enum book book);
 const char *ledger_name(enum book book);
-/* Names up to `most` ids of the phase that are not settled exactly once; how many there are. */
+/* Prints up to `most` ids of the phase that are not booked out exactly once; returns their
+ * number. */
 uint64_t ledger_report(unsigned most);
-/* A new phase. Nothing of the last one is under way any more. */
+/* Begins a phase. Nothing of the last one is in progress. */
 void ledger_clear(void);
 
 #endif

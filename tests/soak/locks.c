@@ -1,9 +1,9 @@
 /*
- * locks.c: mutex, readers-writer mutex, condition, semaphore, spin lock, once, barrier and wait group, shared by
- * fibers and threads.
+ * locks.c: mutex, readers-writer mutex, condition, semaphore, spin lock, once, barrier and wait
+ * group.
  *
- * What they guard is plain memory, checked inside and added up in the end. The bounded buffer carries messages
- * with ids of the ledger.
+ * Fibers and threads share them. They guard plain memory, which is checked inside and added up in
+ * the end. The bounded buffer carries messages with ids of the ledger.
  */
 #include "soak.h"
 
@@ -11,9 +11,9 @@ enum { TURNS = 96, MEET_EVERY = 16, UNITS = 5, BUFFER = 3, ONCES = 4, CHILDREN =
 
 struct hall {
     weft_mutex mutex;
-    uint64_t guarded, guarded_too; /* the same, whenever nobody has the mutex */
+    uint64_t guarded, guarded_too; /* equal while the mutex is free */
     weft_rwmutex rwmutex;
-    uint64_t left, right; /* the same, whenever no writer has it */
+    uint64_t left, right; /* equal while no writer has the lock */
     weft_spin spin;
     uint64_t spun;
     weft_sem sem;
@@ -25,7 +25,7 @@ struct hall {
     weft_once once[ONCES];
     uint64_t once_ids[ONCES];
     weft_barrier barrier;
-    atomic_u32 firsts; /* who was told to be the one of a round of the barrier */
+    atomic_u32 firsts; /* waits of the barrier that returned as the first of a round */
     atomic_u32 locked, written, spins;
 };
 
@@ -138,7 +138,7 @@ static void put(struct hall *hall, struct prng *prng)
     if (room)
         weft_cond_signal(&hall->not_empty);
     else
-        ledger_settle(id, REFUSED);
+        ledger_book_out(id, REFUSED);
 }
 
 static void take(struct hall *hall, struct prng *prng)
@@ -150,7 +150,7 @@ static void take(struct hall *hall, struct prng *prng)
         error = weft_cond_wait_until(&hall->not_empty, &hall->buffer_mutex, deadline);
     CHECK(error == 0 || error == -ETIMEDOUT);
     if (hall->buffered > 0) {
-        ledger_settle(hall->buffer[--hall->buffered], HAPPENED);
+        ledger_book_out(hall->buffer[--hall->buffered], HAPPENED);
         if (one_in(prng, 4))
             weft_cond_broadcast(&hall->not_full);
         else
@@ -161,13 +161,13 @@ static void take(struct hall *hall, struct prng *prng)
 
 static void do_once(void *arg)
 {
-    ledger_settle(*(uint64_t *)arg, HAPPENED);
+    ledger_book_out(*(uint64_t *)arg, HAPPENED);
     weft_yield();
 }
 
 static void child(void *arg)
 {
-    ledger_settle(*(uint64_t *)arg, HAPPENED);
+    ledger_book_out(*(uint64_t *)arg, HAPPENED);
 }
 
 static void have_children(void)
@@ -180,7 +180,7 @@ static void have_children(void)
     }
     CHECK_EQ(weft_wg_wait(&wg), 0);
     for (int i = 0; i < CHILDREN; i++)
-        CHECK(ledger_settled(ids[i]));
+        CHECK(ledger_is_booked_out(ids[i]));
 }
 
 static void meet(struct hall *hall, struct prng *prng)
@@ -194,7 +194,7 @@ static void meet(struct hall *hall, struct prng *prng)
     (void)atomic_u32_add_relaxed(&hall->firsts, (uint32_t)first);
 }
 
-static void visitor(struct member *member)
+static void member_of_hall(struct member *member)
 {
     struct hall *hall = member->shared;
     struct prng *prng = &member->prng;
@@ -242,7 +242,7 @@ static void check_hall(struct hall *hall)
     CHECK_EQ(weft_sem_available(&hall->sem), UNITS);
     CHECK_EQ(atomic_u32_load_relaxed(&hall->firsts), TURNS / MEET_EVERY);
     while (hall->buffered > 0)
-        ledger_settle(hall->buffer[--hall->buffered], HAPPENED);
+        ledger_book_out(hall->buffer[--hall->buffered], HAPPENED);
     weft_mutex_destroy(&hall->mutex);
     weft_mutex_destroy(&hall->buffer_mutex);
     weft_rwmutex_destroy(&hall->rwmutex);
@@ -261,7 +261,7 @@ void locks_round(struct actor *actor)
         hall.once_ids[i] = ledger_enter(BOOK_EVENTS, "once");
     CHECK_EQ(weft_barrier_init(&hall.barrier, count), 0);
     actor->doing = "lets others lock";
-    crew_start(&crew, &actor->prng, count, visitor, &hall);
+    crew_start(&crew, &actor->prng, count, member_of_hall, &hall);
     crew_join(&crew);
     for (int i = 0; i < ONCES; i++)
         weft_once_do(&hall.once[i], do_once, &hall.once_ids[i]);

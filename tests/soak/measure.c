@@ -1,20 +1,21 @@
 /*
- * measure.c: memory and descriptors, and whether they stay flat: see measure.h.
+ * measure.c: checks that memory and descriptors stay flat.
  *
- * Flat means: the least that was measured in the last third of the phases is not above the most that was
- * measured in the first third, by more than a tolerance. A leak grows with time, so its least value at the end is
- * above everything at the beginning; caches that fill up do so in the first third. (A series of fewer than
- * four is too short to say.)
+ * Flat means: the lowest value of the last third of the phases is not above the highest value of
+ * the first third by more than a tolerance. A leak grows with time, so its lowest value at the end
+ * is above every value at the beginning; caches fill up in the first third. Fewer than four phases
+ * are too short for a verdict.
  *
- * The tolerances. Heap, stopped: weft has freed everything; what is left is libc's (the resolver's state, records
- * of threads), the same to some kilobytes. Heap, drained: also weft's caches, which grow with the number of
- * processors and with the most that was alive at once, both drawn anew. Resident: glibc keeps up to 40 MB of
- * thread stacks and the free parts of each arena; as much of them as was touched stays resident even when
- * trimmed. Before each measurement free memory is given back (malloc_trim).
+ * The tolerances. Heap, stopped: weft has freed everything; the rest belongs to libc (state of the
+ * resolver, of threads) and is constant to some kilobytes. Heap, drained: also weft's caches, which
+ * grow with the number of processors and with the most objects alive at once, both drawn at random.
+ * Resident: glibc keeps up to 40 MB of thread stacks and the free parts of each arena; touched
+ * parts stay resident even when trimmed. Before each measurement malloc_trim gives free memory
+ * back.
  *
- * Sanitizers keep freed memory by design and have a heap of their own: there only descriptors are compared, and
- * leaks are LeakSanitizer's to find. An emulator's own memory grows with the threads that come and go: there the
- * heap alone is compared.
+ * Sanitizers keep freed memory by design and have a heap of their own: there only descriptors are
+ * compared, and LeakSanitizer finds leaks. An emulator's own memory grows with the threads that
+ * come and go: there only the heap is compared.
  */
 #include "measure.h"
 
@@ -28,7 +29,7 @@
 enum {
     PHASES_MOST = 1 << 14,
     PHASES_LEAST = 4,
-    RUNTIME_DESCRIPTORS = 8, /* the poller's, the ring's, the signals' */
+    RUNTIME_DESCRIPTORS = 8, /* of the poller, the ring, the signals */
 };
 
 #define MEGABYTE ((int64_t)1024 * 1024)
@@ -46,12 +47,12 @@ static int descriptors_before;
 
 void measure_begin(void)
 {
-    memset(all, 1, sizeof all); /* the pages are there from the start */
+    memset(all, 1, sizeof all); /* so that its pages exist from the start */
     all[DRAINED].count = all[STOPPED].count = 0;
     descriptors_before = open_descriptors();
 }
 
-/* A number from a line of /proc/self/status. */
+/* Reads a number from /proc/self/status. */
 static int64_t status_number(const char *label)
 {
     char line[256];
@@ -83,7 +84,7 @@ bool measure_take(enum series series, struct measure *measure)
     return false;
 }
 
-/* The most of the first third and the least of the last. */
+/* The highest value of the first third and the lowest of the last. */
 static bool is_flat(enum series series, bool heap)
 {
     const struct measure *taken = all[series].taken;

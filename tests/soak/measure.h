@@ -8,21 +8,21 @@
 #include <stdint.h>
 
 struct measure {
-    int64_t resident; /* bytes of memory that the kernel has given */
-    int64_t heap;     /* bytes that malloc has given out and not got back */
+    int64_t resident; /* resident bytes */
+    int64_t heap;     /* allocated bytes of the heap */
     int descriptors;
     int threads;
 };
 
-/* Two series: when all is drained but the runtime runs, with the stacks, records and threads that it keeps for
- * later; and when it has stopped, and keeps nothing. */
+/* Two series: drained, while the runtime runs with its cached stacks, fibers and threads; and
+ * stopped, when it keeps nothing. */
 enum series { DRAINED, STOPPED, SERIES };
 
-/* Before the runtime first starts. */
+/* Call before the runtime first starts. */
 void measure_begin(void);
-/* Measures and keeps it. False if descriptors have leaked, which is said. */
+/* Measures and records. False, with a message, if descriptors have leaked. */
 bool measure_take(enum series series, struct measure *measure);
-/* Compares the end with the beginning. False if memory has grown, which is said. */
+/* Compares the end with the beginning. False, with a message, if memory has grown. */
 bool measure_verdict(void);
 
 #endif

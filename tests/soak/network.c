@@ -1,10 +1,10 @@
 /*
  * network.c: servers and clients over loopback: TCP, Unix sockets, UDP.
  *
- * A request is a message of the ledger: the server that reads it settles it, and answers it. What a client has
- * written is read once, by one; clients end their side and read to the end, since a close with something
- * unread would destroy what is under way. Some clients are rude: they come, say something that does not count,
- * and are gone.
+ * A request is a message of the ledger: the server that reads it books it out, and answers. Each
+ * request is read once, by one server; clients end their side and read to the end, since a close
+ * with unread data would destroy data in transit. Some clients are rude: they connect, send
+ * something that does not count, and disconnect.
  */
 #include <sys/socket.h>
 
@@ -14,7 +14,7 @@ enum { REQUESTS = 20, DATAGRAMS = 10, RUDE = 0x7fff, BULK = 3000 };
 
 struct request {
     uint64_t id;
-    uint32_t extra; /* bytes that follow */
+    uint32_t extra; /* bytes after the header */
     uint32_t rude;
 };
 
@@ -22,7 +22,7 @@ struct server {
     weft_listener *listener;
     char address[WEFT_ADDRESS_TEXT];
     weft_wg serving;
-    atomic_u32 failures; /* connections that a rude client has broken */
+    atomic_u32 failures; /* connections broken by rude clients */
 };
 
 struct service {
@@ -30,7 +30,8 @@ struct service {
     weft_conn *conn;
 };
 
-/* Reads exactly so much, by several calls that may each time out. 0: the end of the stream, at the beginning. */
+/* Reads exactly `size` bytes by several calls, each of which may time out. 0: the stream ended
+ * before. */
 static int64_t read_all(weft_conn *conn, void *data, size_t size)
 {
     size_t done = 0;
@@ -69,7 +70,7 @@ static void serve(void *arg)
             break;
         }
         if (request.rude != RUDE)
-            ledger_settle(request.id, HAPPENED);
+            ledger_book_out(request.id, HAPPENED);
         if (!answer(conn, &request, bulk)) {
             CHECK(request.rude == RUDE);
             break;
@@ -146,7 +147,7 @@ static void streams(struct actor *actor)
     weft_address address;
     memset(&server, 0, sizeof server);
     snprintf(server.address, sizeof server.address, "tcp:127.0.0.1:0");
-    if (one_in(prng, 3)) /* a name that is in no folder */
+    if (one_in(prng, 3)) /* an abstract name */
         snprintf(server.address, sizeof server.address, "unix:@weft-soak-%d-%u", (int)getpid(),
                  atomic_u32_add_relaxed(&names, 1));
     actor->doing = "has a server";
@@ -163,7 +164,7 @@ static void streams(struct actor *actor)
     CHECK_EQ(weft_wg_wait(&server.serving), 0);
 }
 
-/* Datagrams may be lost, but come at most once. */
+/* Datagrams may be lost, but arrive at most once. */
 static void datagrams(struct actor *actor)
 {
     struct prng *prng = &actor->prng;
@@ -182,15 +183,15 @@ static void datagrams(struct actor *actor)
     }
     while (weft_conn_receive_from(there, &id, sizeof id, &from, weft_after(WEFT_MS)) ==
            (int64_t)sizeof id)
-        ledger_settle(id, HAPPENED);
+        ledger_book_out(id, HAPPENED);
     for (int i = 0; i < DATAGRAMS; i++)
-        if (!ledger_settled(ids[i]))
-            ledger_settle(ids[i], DROPPED);
+        if (!ledger_is_booked_out(ids[i]))
+            ledger_book_out(ids[i], DROPPED);
     weft_conn_close(here);
     weft_conn_close(there);
 }
 
-/* Readers that a close ends. */
+/* Readers ended by a close. */
 static void reader(struct member *member)
 {
     char byte;

@@ -1,23 +1,24 @@
 /*
- * soak.c: all of weft at random, for as long as one likes, with books in which nothing may be missing.
+ * soak.c: uses all of weft at random and balances the books.
  *
  *     soak [--seconds N] [--phase N] [--seed N] [--chaos PERCENT]
  *
- * The time is cut into phases. In each, actors (soak.h) use pools, channels, locks, fibers, timers, sockets, files,
- * children and signals at random; then all of it drains, and:
+ * The run is cut into phases. In each, actors (soak.h) use pools, channels, locks, fibers, timers,
+ * sockets, files, children and signals at random; then everything drains, and the soak checks
  *
- *   books        every task, message, timer and event of the phase is settled exactly once (ledger.h)
- *   descriptors  as many as at the beginning; while the runtime runs, those that are its own in addition
+ *   books        every task, message, timer and event is booked out exactly once (ledger.h)
+ *   descriptors  as many as at the beginning; while the runtime runs, its own in addition
  *   memory       compared over the whole run (measure.h)
  *
- * Every second phase ends with weft_shutdown, and the next begins with another number of processors, and with or
- * without forced yields at the calls of weft (WEFT_CHAOS). In between the runtime goes on from one phase to the next,
- * so that what it keeps is seen as well.
+ * Every second phase ends with weft_shutdown, and the next begins with another number of
+ * processors, with or without forced yields at the calls of weft (WEFT_CHAOS). Otherwise the
+ * runtime continues into the next phase, so that the memory that it keeps is checked too.
  *
- * All that is drawn depends on the seed, which is printed; what threads and the kernel do does not. --chaos makes
- * all phases have that much of it. SIGINT ends the phase, and the soak with its verdict. A line of figures per
- * phase goes to stdout, what is wrong to stderr. Exit code 0: all is well. 1: something is not; a check that fails
- * ends it at once. Killed by SIGABRT: nothing went on (watchdog.h), or weft itself has found something.
+ * Random choices depend on the seed, which is printed; the timing of threads and of the kernel does
+ * not. --chaos sets the percentage for all phases. SIGINT ends the phase, and the soak with its
+ * verdict. Each phase prints a line of figures to stdout; errors go to stderr. Exit code 0: no
+ * error. 1: an error; a failed check ends the soak at once. Death by SIGABRT: no progress
+ * (watchdog.h), or weft itself found an error.
  */
 #include <signal.h>
 #include <time.h>
@@ -41,7 +42,7 @@ static const struct {
 static struct {
     uint64_t seed;
     int64_t seconds, phase_seconds;
-    int chaos; /* -1: drawn */
+    int chaos; /* -1: random */
 } settings = {.seconds = -1, .chaos = -1};
 
 static struct actor actors[ACTORS];
@@ -109,7 +110,7 @@ static void run_actors(void)
 
 /* Phases. */
 
-/* The runtime is stopped. */
+/* Runs while the runtime is stopped. */
 static void draw_runtime(void)
 {
     static const int numbers[] = {0, 1, 2, 4, 8};
@@ -141,9 +142,9 @@ static void print_phase(int64_t took, int64_t cpu, const struct measure *drained
     for (int book = 0; book < BOOKS; book++) {
         struct ledger_sums sums = ledger_sums((enum book)book);
         printf(" %s %llu = %llu + %llu + %llu;", ledger_name((enum book)book),
-               (unsigned long long)sums.entered, (unsigned long long)sums.settled[HAPPENED],
-               (unsigned long long)sums.settled[DROPPED],
-               (unsigned long long)sums.settled[REFUSED]);
+               (unsigned long long)sums.entered, (unsigned long long)sums.booked_out[HAPPENED],
+               (unsigned long long)sums.booked_out[DROPPED],
+               (unsigned long long)sums.booked_out[REFUSED]);
     }
     printf(" resident %.1f MB, heap %.2f MB, %d descriptors, %d threads%s",
            (double)drained->resident / 1e6, (double)drained->heap / 1e6, drained->descriptors,
@@ -159,7 +160,7 @@ static bool is_over(void)
     return interrupted || weft_now() >= soak_end;
 }
 
-/* True if all is well. */
+/* True if there was no error. */
 static bool run_phase(void)
 {
     int64_t start = weft_now(), cpu = cpu_time();
@@ -215,7 +216,7 @@ static void read_arguments(int count, char **arguments)
     }
 }
 
-static void settle_settings(void)
+static void fix_settings(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -243,7 +244,7 @@ static void cast_actors(void)
 int main(int count, char **arguments)
 {
     read_arguments(count, arguments);
-    settle_settings();
+    fix_settings();
     printf(
         "soak: seed %llu, %lld s in phases of %lld s; of each book: entered = happened + dropped "
         "+ refused\n",

@@ -1,9 +1,9 @@
 /*
- * soak.h: what the parts of the soak share. The whole is described in soak.c.
+ * soak.h: the interface between the parts of the soak, which soak.c describes.
  *
- * An actor is a loop of rounds, each of which uses a part of weft at random and leaves nothing behind. It runs
- * in a fiber or on a plain thread. A round may take a crew: helpers that run the same body, some in fibers,
- * some on threads.
+ * An actor is a loop of rounds, each of which uses a part of weft at random and leaves nothing
+ * behind. It runs in a fiber or on a plain thread. A round may start a crew: helpers that run the
+ * same function, some in fibers, some on threads.
  */
 #ifndef WEFT_SOAK_SOAK_H
 #define WEFT_SOAK_SOAK_H
@@ -17,9 +17,9 @@
 #include "ledger.h"
 #include "test.h"
 
-/* False when the phase is over: then no further round begins. */
+/* False when the phase is over: no further round begins. */
 bool soak_goes_on(void);
-/* Says by which seed this can be done again; for a check that fails. */
+/* Prints the seed that repeats the run; for a check that fails. */
 void soak_say_seed(void);
 
 __attribute__((constructor)) static void soak_tell_seed(void)
@@ -62,9 +62,9 @@ static inline bool one_in(struct prng *prng, uint32_t times)
     return prng_below(prng, times) == 0;
 }
 
-/* Some time from now, often very little, sometimes none. */
+/* A random deadline, often very near, sometimes past. */
 int64_t soak_soon(struct prng *prng);
-/* Goes on at once, yields, sleeps, computes, or blocks its thread, with or without saying so. */
+/* Returns at once, yields, sleeps, computes, or blocks its thread, marked or unmarked. */
 void soak_pause(struct prng *prng);
 
 /* ---- crews ---- */

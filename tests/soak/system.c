@@ -1,5 +1,5 @@
 /*
- * system.c: what weft offers of the system: files, pipes, child processes, signals, names.
+ * system.c: files, pipes, child processes, signals, names.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -91,10 +91,10 @@ static void pipes(struct actor *actor)
     actor->doing = "reads from a pipe";
     CHECK_EQ(weft_pipe_make(ends), 0);
     crew_start(&crew, &actor->prng, writers, pipe_writer, ends);
-    /* What is as small as this is written and read in one piece. */
+    /* Writes and reads this small are atomic. */
     for (uint32_t i = 0; i < writers * PIPED; i++) {
         CHECK_EQ(weft_pipe_read(ends[0], &id, sizeof id, WEFT_NEVER), sizeof id);
-        ledger_settle(id, HAPPENED);
+        ledger_book_out(id, HAPPENED);
     }
     crew_join(&crew);
     CHECK_EQ(weft_pipe_read(ends[0], &id, sizeof id, WEFT_NOW), -ETIMEDOUT);
@@ -116,7 +116,7 @@ static void run_child(struct actor *actor)
     CHECK_EQ(weft_process_run(&options, output, sizeof output, &length, &status, WEFT_NEVER), 0);
     CHECK(status.exited && status.code == 0 && length == 5);
     CHECK(memcmp(output, "soak\n", 5) == 0);
-    ledger_settle(id, HAPPENED);
+    ledger_book_out(id, HAPPENED);
 }
 
 static void talk_to_child(struct actor *actor)
@@ -134,7 +134,7 @@ static void talk_to_child(struct actor *actor)
                  sizeof id);
         CHECK_EQ(weft_pipe_read(weft_process_stream(process, 1), &back, sizeof back, WEFT_NEVER),
                  sizeof back);
-        ledger_settle(back, HAPPENED);
+        ledger_book_out(back, HAPPENED);
     }
     bool kill = one_in(&actor->prng, 2);
     if (kill)
@@ -146,10 +146,10 @@ static void talk_to_child(struct actor *actor)
     weft_process_close(process);
 }
 
-/* Signals: they are the process's, so one actor at a time has them. */
+/* Signals belong to the process, so one actor at a time uses them. */
 
-/* To the process; under ThreadSanitizer to the calling thread: it holds a signal back that hits a thread which
- * sleeps, until that calls something. */
+/* Sends to the process; under ThreadSanitizer to the calling thread, since it delays a signal to a
+ * sleeping thread until that thread calls an intercepted function. */
 static void send_signal(void)
 {
     CHECK_EQ(WEFT_TSAN ? raise(SIGUSR1) : kill(getpid(), SIGUSR1), 0);
@@ -169,7 +169,7 @@ static void signals(struct actor *actor)
         send_signal();
         CHECK_EQ(weft_chan_receive(weft_signal_chan(signal), &number), 0);
         CHECK_EQ(number, SIGUSR1);
-        ledger_settle(id, HAPPENED);
+        ledger_book_out(id, HAPPENED);
     }
     CHECK_EQ(weft_chan_try_receive(weft_signal_chan(signal), &number), -EAGAIN);
     CHECK_EQ(weft_signal_close(signal), 0);
@@ -190,7 +190,7 @@ static void names(struct actor *actor)
 void system_round(struct actor *actor)
 {
     static void (*const rounds[])(struct actor *) = {files, files, pipes, pipes, names};
-    switch (below(&actor->prng, 24)) { /* these take long */
+    switch (below(&actor->prng, 24)) { /* the slow operations are rare */
     case 0:
         run_child(actor);
         break;

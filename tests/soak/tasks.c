@@ -1,13 +1,13 @@
 /*
  * tasks.c: tasks through pools: every way to submit, to wait and to interfere.
  *
- * A round opens a pool with options drawn by lot. A crew submits, in all forms; meanwhile a controller tunes,
- * pauses, aborts, stops and reopens it and looks at its figures. Then it is closed, and each job has run
- * once, or was dropped by the rules, or refused.
+ * A round opens a pool with random options. A crew submits in all forms; meanwhile a controller
+ * tunes, pauses, aborts, stops and reopens the pool and reads its figures. Then the pool is closed,
+ * and each job has run once, was dropped by the rules, or was refused.
  *
- * A job that nobody waits for by itself (a handle that was released, one of a group) has nobody who is told of
- * its drop: if it has not run, it counts as dropped, but only if the round did drop something; else it is
- * lost.
+ * The drop of a job without a waiter of its own (a released handle, a member of a group) is
+ * reported to no code: if such a job has not run it counts as dropped, but only if the round
+ * dropped something; otherwise it is lost.
  */
 #include "soak.h"
 
@@ -16,15 +16,15 @@ enum { EACH = 48, LANES = 3, BATCH = 8, LATE = 8 };
 /* Tasks with the same key. */
 struct lane {
     atomic_u32 running;
-    uint32_t sequence; /* of the last one that ran */
+    uint32_t sequence; /* of the last task that ran */
 };
 
 struct job {
     uint64_t id;
     struct round *round;
     struct lane *lane;
-    struct job *nested; /* that it may submit itself */
-    uint32_t sequence;  /* in its lane */
+    struct job *nested; /* which the job may submit itself */
+    uint32_t sequence;  /* within its key */
     uint32_t dice;
 };
 _Static_assert(sizeof(struct job) <= WEFT_COPY_MAX, "it can be copied into the pool");
@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct job) <= WEFT_COPY_MAX, "it can be copied into the p
 struct round {
     weft_pool *pool;
     weft_pools *pools;
-    struct job *jobs; /* two for each submit of a member: with the nested one */
+    struct job *jobs; /* two for each submit of a member: the job and its nested one */
     bool *loose;      /* by job: see above */
     atomic_u32 drops, submitting;
     uint32_t members;
@@ -71,7 +71,7 @@ static void run(void *arg)
     prng_seed(&prng, job->dice);
     enter_lane(job);
     weft_defer(&deferred, leave_lane_deferred, job);
-    ledger_settle(job->id, HAPPENED);
+    ledger_book_out(job->id, HAPPENED);
     soak_pause(&prng);
     if (job->nested != NULL && one_in(&prng, 16))
         run_nested(job->nested, &prng);
@@ -101,7 +101,7 @@ static size_t place_of(const struct job *job)
     return (size_t)(job - job->round->jobs);
 }
 
-/* `what` is who entered it. */
+/* `what` names the place that entered it. */
 static void enter(struct job *job, const char *what)
 {
     job->id = ledger_enter(BOOK_TASKS, what);
@@ -112,7 +112,7 @@ static void refused_if(struct job *job, int error)
     CHECK(error == 0 || error == -EAGAIN || error == -ESHUTDOWN || error == -ETIMEDOUT ||
           error == -ECANCELED);
     if (error != 0)
-        ledger_settle(job->id, REFUSED);
+        ledger_book_out(job->id, REFUSED);
 }
 
 /* A task of the pool submits to the pool; its context may be cancelled at any time. */
@@ -136,18 +136,18 @@ static void run_nested(struct job *job, struct prng *prng)
     error = weft_task_wait(task, &result);
     CHECK(error == 0 || error == -ECANCELED || error == -ETIMEDOUT);
     if (error == 0 && (result == -ECANCELED || result == -ETIMEDOUT)) {
-        ledger_settle(
+        ledger_book_out(
             job->id,
-            DROPPED); /* by the pool, or by the context of this task, which is above its own */
+            DROPPED); /* by the pool, or by the context of this task, which is the parent */
     } else if (error != 0) {
         job->round->loose[place_of(job)] =
-            true; /* that context was cancelled during the wait: it may not run */
+            true; /* the context was cancelled during the wait: the job may not run */
         (void)atomic_u32_add_relaxed(&job->round->drops, 1);
     }
     weft_task_release(task);
 }
 
-/* Told by the pool. */
+/* on_drop of the pool. */
 
 static void dropped(void (*function)(void *), void *arg, void *data)
 {
@@ -155,7 +155,7 @@ static void dropped(void (*function)(void *), void *arg, void *data)
     const struct job *job = arg;
     CHECK(function == run);
     (void)atomic_u32_add_relaxed(&round->drops, 1);
-    ledger_settle(job->id, DROPPED);
+    ledger_book_out(job->id, DROPPED);
 }
 
 static void panicked(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
@@ -188,7 +188,7 @@ static void submit_handle(struct job *job, struct prng *prng, weft_task **late)
     refused_if(job, error);
     if (error != 0)
         return;
-    if (one_in(prng, 4)) { /* nobody waits */
+    if (one_in(prng, 4)) { /* released, without a wait */
         job->round->loose[place_of(job)] = true;
         weft_task_release(task);
         return;
@@ -207,7 +207,7 @@ static void submit_handle(struct job *job, struct prng *prng, weft_task **late)
     CHECK_PTR(weft_task_arg(task), job);
     CHECK(result == RAN || result == -EOWNERDEAD || result == -ECANCELED);
     if (result == -ECANCELED)
-        ledger_settle(job->id, DROPPED);
+        ledger_book_out(job->id, DROPPED);
     weft_task_release(task);
 }
 
@@ -217,7 +217,7 @@ static void wait_for_late(struct job *job, weft_task *task)
     CHECK_EQ(weft_task_wait(task, &result), 0);
     CHECK(result == RAN || result == -EOWNERDEAD || result == -ECANCELED);
     if (result == -ECANCELED)
-        ledger_settle(job->id, DROPPED);
+        ledger_book_out(job->id, DROPPED);
     weft_task_release(task);
 }
 
@@ -238,7 +238,7 @@ static void submit_with(struct job *job, struct prng *prng, struct lane *lanes, 
     refused_if(job, weft_pool_submit_with(job->round->pool, run, job, &options));
 }
 
-/* Returns how many of the `count` jobs, each with its nested one, it has used. */
+/* Returns how many of the `count` jobs, each with its nested one, were used. */
 static uint32_t submit_batch(struct job *jobs, uint32_t count, struct prng *prng)
 {
     void *args[BATCH];
@@ -252,7 +252,7 @@ static uint32_t submit_batch(struct job *jobs, uint32_t count, struct prng *prng
     CHECK(admitted == -EAGAIN || admitted == -ESHUTDOWN || admitted == -ETIMEDOUT ||
           (admitted > 0 && admitted <= (int64_t)used));
     for (int64_t i = admitted > 0 ? admitted : 0; i < (int64_t)used; i++)
-        ledger_settle(jobs[2 * i].id, REFUSED);
+        ledger_book_out(jobs[2 * i].id, REFUSED);
     return used;
 }
 
@@ -347,7 +347,7 @@ static void submitter(struct member *member)
     (void)atomic_u32_sub_seq_cst(&round->submitting, 1);
 }
 
-/* Several pools behind one door: few ways to submit. */
+/* Several pools (weft/pools.h), with fewer ways to submit. */
 static void submitter_to_many(struct member *member)
 {
     struct round *round = member->shared;
@@ -423,7 +423,7 @@ static weft_pool_options draw_options(struct round *round, struct prng *prng)
                                  .data = round};
     options.prestart = below(prng, 2) ? 0 : below(prng, (uint32_t)options.capacity + 1);
     if (one_in(prng, 8))
-        options.capacity = 0; /* the default: plenty */
+        options.capacity = 0; /* the default */
     if (options.when_full == WEFT_DROP_NEWEST || options.when_full == WEFT_DROP_OLDEST)
         atomic_u32_store_relaxed(&round->drops, 1);
     return options;
@@ -448,9 +448,9 @@ static void begin(struct round *round, struct prng *prng)
 static void end(struct round *round)
 {
     for (size_t i = 0; i < (size_t)round->members * 2 * EACH; i++)
-        if (round->loose[i] && !ledger_settled(round->jobs[i].id) &&
+        if (round->loose[i] && !ledger_is_booked_out(round->jobs[i].id) &&
             atomic_u32_load_relaxed(&round->drops) > 0)
-            ledger_settle(round->jobs[i].id, DROPPED);
+            ledger_book_out(round->jobs[i].id, DROPPED);
     free(round->jobs);
     free(round->loose);
 }

@@ -1,8 +1,9 @@
 /*
- * firing.c: timers that are started, restarted, stopped and closed at random, and tickers.
+ * timers.c: timers that are started, restarted, stopped and closed at random, and tickers.
  *
- * Each start of a timer that runs once ends in one call, or in one result 1 of a stop or a new start. The
- * ids of a timer's starts are settled when it is closed, by how many were called and how many prevented.
+ * Each start of a one-shot timer ends in one call, or in one result 1 of a stop or a new start.
+ * When a timer is closed, the ids of its starts are booked out, by the numbers of calls and of
+ * prevented calls.
  */
 #include "soak.h"
 
@@ -41,16 +42,16 @@ static void stop(struct clock *clock)
     clock->prevented += (uint32_t)before;
 }
 
-static void settle(struct clock *clock)
+static void book_out(struct clock *clock)
 {
     uint32_t calls = atomic_u32_load_seq_cst(&clock->calls), at = 0;
     for (uint32_t i = 0; i < calls; i++)
-        ledger_settle(clock->ids[at < clock->started ? at++ : 0], HAPPENED);
+        ledger_book_out(clock->ids[at < clock->started ? at++ : 0], HAPPENED);
     for (uint32_t i = 0; i < clock->prevented; i++)
-        ledger_settle(clock->ids[at < clock->started ? at++ : 0], DROPPED);
+        ledger_book_out(clock->ids[at < clock->started ? at++ : 0], DROPPED);
 }
 
-/* A start that nothing prevents is due at some time, and waited for. */
+/* Waits for a start that nothing prevents. */
 static void await_calls(const struct clock *clock)
 {
     while (atomic_u32_load_seq_cst(&clock->calls) + clock->prevented < clock->started)
@@ -81,7 +82,7 @@ static void once(struct actor *actor)
             stop(&clocks[i]);
         actor->doing = "closes a timer";
         CHECK_EQ(weft_timer_close(clocks[i].timer), 0);
-        settle(&clocks[i]);
+        book_out(&clocks[i]);
     }
 }
 

@@ -1,10 +1,10 @@
 /*
  * watchdog.c: a plain thread that uses nothing of weft and looks at the books once a second.
  *
- * If nothing was entered or settled for PATIENCE seconds, something hangs: it says what each actor does, what is
- * not settled, and what the scheduler looks like, and aborts, so that a core dump has the rest. The patience is
- * much more than any round takes, also on a loaded machine; scaled runs (WEFT_TEST_SCALE) are on slow ones, and
- * get more of it.
+ * If nothing was entered or booked out for LIMIT seconds, something hangs: the watchdog prints what
+ * each actor does, which ids are not booked out, and the state of the scheduler, and aborts with a
+ * core dump. The limit is much longer than any round takes, also on a loaded machine; scaled runs
+ * (WEFT_TEST_SCALE) are on slow machines and have a longer one.
  */
 #include "watchdog.h"
 
@@ -16,7 +16,7 @@
 #include "sched/core/scheduler.h"
 #include "sched/runtime/runtime.h"
 
-enum { PATIENCE = 30, PATIENCE_WHEN_SLOW = 300, NAMED = 10 };
+enum { LIMIT = 30, LIMIT_WHEN_SLOW = 300, NAMED = 10 };
 
 static struct {
     pthread_t thread;
@@ -56,14 +56,14 @@ static void say_scheduler(void)
 static void *watch(void *arg)
 {
     const struct timespec second = {.tv_sec = 1};
-    int patience = test_scale(100) < 100 ? PATIENCE_WHEN_SLOW : PATIENCE, still = 0;
+    int limit = test_scale(100) < 100 ? LIMIT_WHEN_SLOW : LIMIT, still = 0;
     uint64_t seen = 0;
     while (!atomic_u32_load_relaxed(&dog.stop)) {
         nanosleep(&second, NULL);
         uint64_t progress = ledger_progress();
         still = progress != seen ? 0 : still + 1;
         seen = progress;
-        if (still < patience)
+        if (still < limit)
             continue;
         fprintf(stderr, "soak: nothing has gone on for %d seconds\n", still);
         soak_say_seed();

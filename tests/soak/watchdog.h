@@ -1,5 +1,5 @@
 /*
- * watchdog.h: aborts the soak when nothing goes on any more, and says what is known.
+ * watchdog.h: aborts the soak when it makes no progress, with a report.
  */
 #ifndef WEFT_SOAK_WATCHDOG_H
 #define WEFT_SOAK_WATCHDOG_H
