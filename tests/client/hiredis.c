@@ -1,9 +1,9 @@
 /*
- * hiredis.c: a C client library that knows nothing of weft, used from fibers as it is.
+ * hiredis.c: a C client library without support for weft, used from fibers unchanged.
  *
  * A redis-server is started on a free port of loopback, and stopped at the end. Fifty fibers on two
- * processors wait inside the library for something that fifty others put there only when the server says
- * that all of the first wait: they must all be inside at the same time.
+ * processors wait inside the library for elements that fifty others put there only when the server
+ * reports that all of the first wait: all of them must be inside at the same time.
  */
 #include "test.h"
 
@@ -46,7 +46,7 @@ static void run_server(void)
 {
     char number[16];
     snprintf(number, sizeof number, "%d", port);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* if a check fails */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* also if a check fails */
     int nothing = open("/dev/null", O_RDWR);
     dup2(nothing, STDOUT_FILENO);
     execlp("redis-server", "redis-server", "--bind", "127.0.0.1", "--port", number, "--save", "",
@@ -135,18 +135,18 @@ static int clients_that_wait(redisContext *context)
 
 static void a_hundred_queries_at_once(void)
 {
-    weft_fiber *takers[PAIRS], *putters[PAIRS];
+    weft_fiber *readers[PAIRS], *putters[PAIRS];
     weft_config config = {.processors = 2};
     CHECK_EQ(weft_configure(&config), 0);
     redisContext *context = connect_to_server();
     for (intptr_t i = 0; i < PAIRS; i++)
-        CHECK_EQ(weft_spawn(&takers[i], take, (void *)i, NULL), 0);
+        CHECK_EQ(weft_spawn(&readers[i], take, (void *)i, NULL), 0);
     while (clients_that_wait(context) < PAIRS)
         usleep(1000);
     for (intptr_t i = 0; i < PAIRS; i++)
         CHECK_EQ(weft_spawn(&putters[i], put, (void *)i, NULL), 0);
     for (int i = 0; i < PAIRS; i++) {
-        CHECK_EQ(weft_join(takers[i]), 0);
+        CHECK_EQ(weft_join(readers[i]), 0);
         CHECK_EQ(weft_join(putters[i]), 0);
         CHECK_EQ(received[i], i * 3);
     }

@@ -1,5 +1,5 @@
 /*
- * chunk.c: bodies in chunks: the pieces do not matter, and a decoder that sees the whole says the same.
+ * chunk.c: chunked bodies: any split gives the same result as a decoder that sees the whole body.
  */
 #include "fuzz.h"
 #include "http/eating.h"
@@ -10,7 +10,7 @@ static bool is_hex(char digit)
            (digit >= 'A' && digit <= 'F');
 }
 
-/* The size that the line from `at` to its CR LF at `end` names; -1 if it is none. */
+/* The chunk size in the line from `at` to its CR LF at `end`; -1 if invalid. */
 static int64_t plain_size(const char *at, const char *end)
 {
     char digits[20];
@@ -30,7 +30,7 @@ static int64_t plain_size(const char *at, const char *end)
     return strtoll(digits, NULL, 16);
 }
 
-/* Where the body ends if it is whole and makes sense; 0 else. */
+/* The end of the body if it is complete and valid; 0 otherwise. */
 static size_t plain_end(const char *bytes, size_t size, size_t *body)
 {
     size_t at = 0;

@@ -1,10 +1,11 @@
 /*
- * connection.c: a whole connection: whatever comes over it, in whatever pieces, the server answers in order and in form, and
- * goes on.
+ * connection.c: a whole connection: for any bytes in any pieces the server answers in order and in
+ * form.
  *
- * The bytes are sent to a server of this process over a Unix socket, in pieces that they decide, and then the client's side
- * ends. What comes back is read to its end: responses that are whole, each with a status that can be, and none behind one that
- * closes. At the end the server has no connection and no request left, and answers a request of ours.
+ * The bytes are sent to a server of this process over a Unix socket, in pieces that they decide,
+ * and then the client's side ends. The answer is read to its end: complete responses, each with a
+ * valid status, and none after one that closes. At the end the server has no connection and no
+ * request left, and answers another request.
  */
 #include "fuzz.h"
 
@@ -16,7 +17,7 @@
 static weft_http_server *server;
 static char path[64];
 
-/* By the first letter of the path: all that a handler may do with a body, and how it answers. */
+/* The first letter of the path selects what the handler does with the body, and how it answers. */
 static void anything(weft_http_request *request, weft_http_response *response, void *data)
 {
     char piece[100], *body;
@@ -87,7 +88,7 @@ static struct client dial(void)
     return client_of(fd);
 }
 
-/* Responses, all of them whole, up to the end; or to what is not HTTP any more. */
+/* Complete responses up to the end, or up to bytes after an upgrade. */
 static void check_answers(struct client *client)
 {
     bool last = false;

@@ -1,6 +1,6 @@
 /*
- * forwarded.c: what a client made up for a field, alone and in front of what proxies add: they have
- * the last word.
+ * forwarded.c: fields invented by a client, alone and in front of those that proxies add, which
+ * count.
  */
 #include "http/forwarded.h"
 

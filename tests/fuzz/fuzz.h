@@ -1,12 +1,14 @@
 /*
- * fuzz.h: what the fuzz targets share. A target is a file of this folder with the function below; it is given bytes that
- * somebody made up, and checks what must hold of whatever comes of them.
+ * fuzz.h: the interface of the fuzz targets.
  *
- * The bytes are what a client would send, and nothing else: what a target chooses beside them (pieces, limits) it draws
- * from fuzz_prng, which the bytes decide. So the files of a corpus can be read, and sent to a server.
+ * A target is a file of this folder with the function below; it gets arbitrary bytes, and checks
+ * what must hold for every input. The bytes are what a client would send, and nothing else: other
+ * choices of a target (pieces, limits) come from fuzz_prng, which the bytes decide. So the files of
+ * a corpus can be read, and sent to a server.
  *
- * corpus/<target>/ has one file for each kind of thing that a target may be given. They are replayed by the suite
- * (replay.c: fuzz.<target>), and are where `make fuzz` begins. An input that breaks something goes there, with a name.
+ * corpus/<target>/ has one file for each kind of input. The suite replays them (replay.c:
+ * fuzz.<target>), and `make fuzz` starts from them. An input that breaks a target is added to the
+ * corpus, with a name.
  */
 #ifndef WEFT_TESTS_FUZZ_FUZZ_H
 #define WEFT_TESTS_FUZZ_FUZZ_H
@@ -17,7 +19,7 @@
 #include "base/prng.h"
 #include "test.h"
 
-/* libFuzzer's name. Returns 0. */
+/* The entry point of libFuzzer. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static inline struct prng fuzz_prng(const uint8_t *data, size_t size)
@@ -27,7 +29,7 @@ static inline struct prng fuzz_prng(const uint8_t *data, size_t size)
         hash = (hash ^ data[i]) * 0x100000001b3;
     struct prng prng;
     prng_seed(&prng, hash);
-    /* A check that fails has to die by a signal: then libFuzzer keeps the input. */
+    /* A failed check dies by a signal, so that libFuzzer keeps the input. */
     test_on_fail = abort;
     return prng;
 }

@@ -1,10 +1,10 @@
 /*
- * parse.c: heads, trailers, paths and queries: the pieces do not matter, and what is accepted is unambiguous.
+ * parse.c: heads, trailers, paths and queries: pieces do not matter, accepted input is unambiguous.
  */
 #include "fuzz.h"
 #include "http/heads.h"
 
-/* Asked of the bytes as they came, without the parser. */
+/* Checks on the raw bytes, without the parser. */
 static void check_lines(const char *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {

@@ -1,6 +1,6 @@
 /*
- * proxy.c: a header of the PROXY protocol, made up by somebody: it does not matter in which pieces
- * it comes, and nothing behind it is touched.
+ * proxy.c: arbitrary PROXY headers: pieces do not matter, and bytes behind the header are not
+ * consumed.
  */
 #include "http/proxy.h"
 
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct prng prng = fuzz_prng(data, size);
     struct peer whole, part;
     int64_t result = 0;
-    size_t used = size < HTTP_PROXY_MOST ? size : HTTP_PROXY_MOST; /* as much is looked at */
+    size_t used = size < HTTP_PROXY_MOST ? size : HTTP_PROXY_MOST; /* the parser reads no more */
     char *bytes = malloc(used + 1);
     CHECK(bytes != NULL);
     memcpy(bytes, data, used);
@@ -19,9 +19,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(result == -EBADMSG || (result >= 0 && (size_t)result <= used));
     CHECK(whole.family == 0 || whole.family == 4 || whole.family == 6);
     CHECK(result > 0 || whole.family == 0);
-    CHECK(used < HTTP_PROXY_MOST || result != 0); /* then it would never end */
+    CHECK(used < HTTP_PROXY_MOST || result != 0); /* otherwise it would never end */
 
-    /* A part says that there must be more, or what the whole says. */
+    /* A prefix is incomplete, or gives the result of the whole. */
     for (int i = 0; i < 20; i++) {
         size_t piece = prng_below(&prng, (uint32_t)used + 1);
         char *copy = malloc(piece + (piece == 0));

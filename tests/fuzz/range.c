@@ -1,5 +1,5 @@
 /*
- * range.c: the value of a field that asks for ranges, tags or codings, made up by somebody.
+ * range.c: arbitrary values of fields for ranges, entity tags and codings.
  */
 #include "http/range.h"
 

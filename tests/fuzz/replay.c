@@ -13,7 +13,7 @@ static int replayed;
 static void replay_file(const char *path)
 {
     printf("%s\n", path);
-    fflush(stdout); /* should it crash, that was the one */
+    fflush(stdout); /* names the input if it crashes */
     FILE *file = fopen(path, "rb");
     CHECK(file != NULL);
     CHECK_EQ(fseek(file, 0, SEEK_END), 0);

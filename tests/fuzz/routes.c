@@ -1,6 +1,8 @@
 /*
- * routes.c: patterns, a line each, and a path in the last line: the search finds the routes that a plain comparison with each of
- * them finds, in the right order.
+ * routes.c: patterns and a path: the search finds the routes that comparing with each pattern
+ * finds.
+ *
+ * Patterns have a line each, the path is the last line. The routes must also be in the right order.
  */
 #include "http/routes.h"
 
@@ -8,7 +10,8 @@
 
 enum { PATTERNS = 64, KINDS = 256 };
 
-/* Compares a pattern that was taken with a path; the kinds of its segments as text, by which it is preferred. */
+/* Compares an accepted pattern with a path; `kinds`: the kinds of its segments, which decide the
+ * order. */
 static bool matches(const char *pattern, const char *path, char *kinds)
 {
     while (*pattern == '/') {
@@ -41,7 +44,7 @@ static void answer(weft_http_request *request, weft_http_response *response, voi
     (void)request, (void)response, (void)data;
 }
 
-/* The values, put back into the pattern, are the path. */
+/* The values substituted into the pattern give the path. */
 static void check_values(const struct route_cursor *cursor, const char *pattern, const char *path)
 {
     struct route_value values[HTTP_PARAMS];

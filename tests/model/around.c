@@ -1,10 +1,10 @@
 /*
- * around.c: what stands around the scheduler's files in a model, in place of the real: stacks from the model's
- * memory, threads that are threads of the model, a poller that waits for its eventfd alone, fibers that
- * leave nothing behind when they end.
+ * around.c: replacements for the code around the scheduler's files in a model.
  *
- * Deadlines of the poller pass only if the scenario has timeouts: with none, nothing may depend on the
- * watcher's waking up by itself.
+ * Stacks come from the model's memory, threads are threads of the model, the poller waits for its
+ * eventfd only, and fibers leave nothing behind when they end. Deadlines of the poller pass only if
+ * the scenario has timeouts: without timeouts nothing may depend on the watcher waking up by
+ * itself.
  */
 #include <errno.h>
 
@@ -30,8 +30,8 @@
 #include "sched/time/timer.h"
 #include "sched/time/wheel.h"
 
-/* Big enough for what a fiber of a model calls. */
-#ifdef WEFT_COVERAGE /* its frames are larger */
+/* Large enough for the calls of a fiber in a model. */
+#ifdef WEFT_COVERAGE /* frames are larger */
 enum { FIBER_STACK = 8192 };
 #else
 enum { FIBER_STACK = 4096 };
@@ -111,10 +111,10 @@ void weft__os_thread_begin(void)
 {
 }
 
-bool weft__os_thread_join_within(weft__os_thread thread, int64_t patience)
+bool weft__os_thread_join_within(weft__os_thread thread, int64_t limit)
 {
-    (void)thread, (void)patience;
-    model_fail("a thread is waited for"); /* none is surplus here */
+    (void)thread, (void)limit;
+    model_fail("a thread is waited for"); /* a model has no surplus threads */
     return false;
 }
 
@@ -149,7 +149,7 @@ void weft__os_exit_now(int status)
     model_fail("exits with %d", status);
 }
 
-/* The poller's system: an eventfd, and an epoll set with nothing else in it. */
+/* The system calls of the poller: an eventfd, and an epoll set that contains nothing else. */
 
 static uint32_t event_count;
 
@@ -198,11 +198,11 @@ void weft__os_eventfd_signal(int fd)
     model_wake("is woken", &event_count, 1);
 }
 
-/* Fibers, and the rest of the runtime. Nobody panics. */
+/* Fibers, and the rest of the runtime. No fiber panics. */
 
 atomic_u32 weft__forked;
 
-/* The assembly names it, for unwinding: see sched/fiber/cxx.c. */
+/* Referenced by the assembly, for unwinding: see sched/fiber/cxx.c. */
 void weft__personality(void);
 void weft__personality(void)
 {
@@ -226,7 +226,7 @@ struct panic *weft__panic_arrived(struct weft_fiber *fiber)
     return NULL;
 }
 
-/* There are no test runs (sizes/test_point.twin). */
+/* A model has no test runs (sizes/test_point.twin). */
 struct thread *weft__test_enter(struct thread *thread)
 {
     (void)thread;
@@ -274,7 +274,7 @@ void weft__ticks_learn(void)
 
 void weft__depth_check(const struct weft_fiber *fiber)
 {
-    (void)fiber; /* deep is what runs here, and its stacks are small */
+    (void)fiber; /* stacks of a model are small and their frames large */
 }
 
 #ifdef WEFT_DEBUG
@@ -285,12 +285,12 @@ void weft__held_report(struct weft_fiber *fiber, const char *does)
 }
 #endif
 
-/* There is none: what it would do is a scenario's to do. */
+/* There is no monitor: scenarios take its part. */
 void weft__monitor_poke(void)
 {
 }
 
-/* Nobody faults. */
+/* No fiber faults. */
 void weft__crash_attend(struct machine *machine)
 {
     (void)machine;
@@ -401,7 +401,7 @@ struct processor *weft__compact_home(const struct weft_fiber *fiber)
     return NULL;
 }
 
-/* That of a worker. */
+/* The hooks of a worker. */
 void *weft__stash(size_t size)
 {
     return weft__os_alloc(size);

@@ -1,8 +1,7 @@
 /*
- * explore.c: see explore.h: the threads, and the search.
+ * explore.c: the threads of a model, and the search (explore.h).
  *
- * Threads are resumed by the search and come back to it at their next point: the search runs on the stack of
- * main.
+ * The search runs on the stack of main. It resumes a thread, which returns to it at its next point.
  */
 #include "explore.h"
 
@@ -75,7 +74,7 @@ int model_choose(int count)
 
 enum { SCRIBBLE = 4096 };
 
-/* What others still believe to be there of a thread that has ended is not. */
+/* Memory of a thread that has ended is marked as freed. */
 static __attribute__((noinline)) void scribble(void)
 {
     char gone[SCRIBBLE];
@@ -168,21 +167,21 @@ static int list_options(struct option *options)
     return count;
 }
 
-/* Nobody can go on. */
+/* No thread can run. */
 static void finish(void)
 {
     struct explorer *x = explorer;
     for (int i = 0; i < x->thread_count; i++)
         if (x->threads[i].status != ENDED &&
             (x->threads[i].must_end || x->threads[i].status == WAITS_WRITE))
-            model_fail("nobody can go on, and %s has not ended", x->threads[i].name);
+            model_fail("no thread can run, and %s has not ended", x->threads[i].name);
     if (x->scenario->check != NULL)
         x->scenario->check();
     x->outcome = COMPLETE;
 }
 
-/* Nobody can go on but those who turn in loops, and nothing has changed for them. They may have turned often
- * enough; unless this has been so before: then they will turn for ever. */
+/* Every runnable thread is in a loop, and nothing has changed for it. The loops may end after
+ * enough turns; if this state has occurred before they never will. */
 static int list_turning(struct option *options)
 {
     struct explorer *x = explorer;
@@ -197,7 +196,7 @@ static int list_turning(struct option *options)
         if (x->turns[i] == hash)
             return 0;
     if (x->turn_count == TURNS_MOST)
-        model_fail("nobody can go on but in loops");
+        model_fail("every runnable thread is in a loop");
     x->turns[x->turn_count++] = hash;
     return count;
 }
@@ -241,7 +240,7 @@ static void execute(void)
         struct option options[OPTIONS_MOST];
         int count = list_options(options);
         if (count == 0 && any_buffered()) {
-            model_barrier_all(); /* every store arrives in the end */
+            model_barrier_all(); /* every store arrives eventually */
         } else if (count == 0) {
             if ((count = list_turning(options)) > 0)
                 resume(&options[model_choose(count)]);
@@ -255,11 +254,11 @@ static void execute(void)
     }
 }
 
-/* Goes to the next execution; false if there is none. */
+/* Prepares the next execution; false if there is none. */
 static bool next_execution(void)
 {
     struct explorer *x = explorer;
-    x->length = x->depth; /* a failure may have come before all given choices were made */
+    x->length = x->depth; /* a failure may come before all prescribed choices */
     while (x->length > 0 && x->choices[x->length - 1].taken + 1 == x->choices[x->length - 1].count)
         x->length--;
     if (x->length == 0)
@@ -275,7 +274,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* True if nothing was found. */
+/* True if the search found no failure. */
 static bool search(const struct scenario *scenario)
 {
     struct explorer *x = explorer;
@@ -328,8 +327,8 @@ static void begin_world(void)
     memcpy(x->world_copy, __data_start, size);
 }
 
-/* Where everything is slow the bounds are narrower: see test_scale in test.h. So they are for the coverage: what is
- * reached at all is reached with few preemptions. */
+/* Slow builds have narrower bounds: see test_scale in test.h. So has the coverage build: few
+ * preemptions reach all lines that a model can reach. */
 static int slow(void)
 {
 #ifdef WEFT_COVERAGE
@@ -339,7 +338,7 @@ static int slow(void)
     return percent != NULL && strtol(percent, NULL, 10) < 50;
 }
 
-/* A twin fails somewhere; the fewer preemptions are allowed, the easier is the schedule to read. */
+/* A twin must fail; a schedule with fewer preemptions is easier to read. */
 static int search_twin(const struct scenario *scenarios, size_t count, const char *twin)
 {
     for (int preemptions = 0, more = 1; more; preemptions++) {

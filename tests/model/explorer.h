@@ -1,13 +1,13 @@
 /*
- * explorer.h: what the files of the explorer share.
+ * explorer.h: the interface between the files of the explorer.
  *
  *   explore.c   the threads and the search
- *   points.c    what a thread does: atomic operations, store buffers, memory, what the system is made of
- *   states.c    states, and which of them were seen
- *   schedule.c  how an execution is printed
+ *   points.c    operations of a thread: atomics, store buffers, memory, blocking
+ *   states.c    states, and the table of seen ones
+ *   schedule.c  prints an execution
  *
- * The explorer keeps its own state in memory of its own, found by one pointer: all other data of the
- * program is the world, which is copied once at the start, put back before each execution, and hashed at
+ * The explorer's own state is in separate memory, behind one pointer. All other data of the program
+ * is the world, which is copied once at the start, restored before each execution, and hashed at
  * each choice between threads.
  */
 #ifndef WEFT_MODEL_EXPLORER_H
@@ -45,18 +45,18 @@ struct buffered {
 struct thread_of_model {
     struct context context;
     char *stack;
-    void *word; /* the thread-local one */
+    void *word; /* the thread-local word */
     const char *name;
     void (*function)(void *);
     void *arg;
     bool must_end;
     enum status status;
-    const void *key; /* what it waits for */
+    const void *key; /* of its wait */
     bool (*until)(void);
     uint32_t value;
     bool deadline, timed_out;
-    bool relaxed;                 /* it has turned in a loop, and done nothing since */
-    uint64_t wrote, others_wrote; /* changes of memory: by it; by others when its loop began */
+    bool relaxed;                 /* it has turned in a loop, without another operation since */
+    uint64_t wrote, others_wrote; /* changes of memory: by it, and by others when its loop began */
     int buffered;
     struct buffered buffer[BUFFER_MOST];
 };
@@ -94,14 +94,14 @@ struct explorer {
     bool calm;
     uint64_t writes;
     int steps;
-    uint64_t turns[TURNS_MOST]; /* states in which all who could go on were in loops */
+    uint64_t turns[TURNS_MOST]; /* states in which every runnable thread was in a loop */
     int turn_count;
     char message[512];
     /* The search. */
     struct choice choices[CHOICES_MOST];
-    int depth, length; /* where this execution is; how many choices are given */
+    int depth, length; /* the position of this execution; the number of prescribed choices */
     uint64_t *seen;    /* a table of states; 0: free */
-    int8_t *seen_left; /* preemptions that were left there */
+    int8_t *seen_left; /* preemptions left in that state */
     size_t seen_size, seen_count;
     uint64_t executions, points;
     /* The world. */
@@ -127,10 +127,10 @@ bool model__can_go_on(const struct thread_of_model *thread);
 
 /* points.c */
 
-/* Where in the thread's buffer a store to that place is, the oldest or the newest; -1: there is none. */
+/* The index of the oldest or newest store to that place in the thread's buffer; -1: none. */
 int model__buffered(const struct thread_of_model *thread, const void *address, bool newest);
 void model__arrive_all(struct thread_of_model *thread);
-/* Adds a line to the schedule, if one is wanted. */
+/* Adds a line to the schedule, if one is recorded. */
 void model__show(const char *what, const void *address, uint64_t value, const void *site);
 
 /* states.c */
@@ -139,7 +139,7 @@ void model__states_begin(void);
 void model__states_forget(void);
 /* A hash of the world and of all threads. */
 uint64_t model__hash(void);
-/* Whether this state was seen with no less of the bounds left; it is noted if not. */
+/* Whether this state was seen with at least as much of the bounds left; records it if not. */
 bool model__seen_before(void);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * points.c: what a thread of a model does: atomic operations with store buffers, memory, and what the
- * modelled system is made of.
+ * points.c: the operations of a model's thread: atomics with store buffers, memory, blocking.
  *
- * A thread stands at a point before each of them, and the search decides who goes on. Choices that are not
- * between threads (whether a store has arrived) are made where they come up.
+ * A thread is at a point before each of them, where the search decides which thread runs. Other
+ * choices (whether a store has arrived) are made where they come up.
  *
- * While delays are left every store goes into the buffer of its thread; the choice is made, and the delay
- * counted, when another thread reads the place: that is when it matters.
+ * While delays are left every store goes into the buffer of its thread. The choice is made, and the
+ * delay counted, when another thread reads the place.
  */
 #include <string.h>
 
@@ -59,7 +58,7 @@ int model__buffered(const struct thread_of_model *thread, const void *address, b
     return found;
 }
 
-/* That store arrives, and those that must arrive before it. */
+/* A store arrives, after those that must arrive before it. */
 static void arrive(struct thread_of_model *thread, int index)
 {
     struct buffered store = thread->buffer[index];
@@ -94,7 +93,7 @@ static void arrive_own(struct thread_of_model *self, const void *address)
         arrive(self, index);
 }
 
-/* Before a place is read: what others have stored there may have arrived, or not yet. */
+/* Before a read: stores of other threads to the place have arrived, or not yet. */
 static void arrive_some(const void *address)
 {
     struct explorer *x = explorer;
@@ -140,7 +139,7 @@ void model_free(void *memory)
             continue;
         if (block->freed)
             model_fail("%p is freed twice", memory);
-        model__arrive_all(running()); /* its own, not those of others */
+        model__arrive_all(running()); /* the stores of this thread only */
         block->freed = true;
         memset(memory, 0xdd, block->size);
         return;
@@ -151,7 +150,7 @@ void model_free(void *memory)
 
 /* Points. */
 
-/* Not inlined: its frame, with the registers that it saves, is the same for all who stand here. */
+/* Not inlined, so that its frame and saved registers are the same at every point. */
 static __attribute__((noinline)) void point(void)
 {
     struct thread_of_model *self = running();
@@ -205,7 +204,7 @@ __attribute__((noinline)) void model_store(void *address, size_t size, uint64_t 
         if (self->buffered == BUFFER_MOST)
             arrive(self, 0);
         self->buffer[self->buffered++] = (struct buffered){address, value, (uint32_t)size, release};
-        explorer->writes++; /* who turns in a loop may see it from here on */
+        explorer->writes++; /* threads in loops may see it from here on */
         self->wrote++;
         return;
     }
@@ -264,12 +263,12 @@ __attribute__((noinline)) bool model_cas(void *address, size_t size, uint64_t *e
         memory_write(running(), address, size, desired);
     }
     *expected = before;
-    model__show(same ? "cas" : "cas, in vain", address, same ? desired : before,
+    model__show(same ? "cas" : "cas, failed", address, same ? desired : before,
                 __builtin_return_address(0));
     return same;
 }
 
-/* What the modelled system is made of. */
+/* Blocking operations of the modelled system. */
 
 void model_spin(void)
 {
@@ -334,7 +333,7 @@ void model_wait_until(bool (*until)(void))
 {
     struct thread_of_model *self = running();
     model__arrive_all(self);
-    self->status = WAITS_UNTIL; /* which may be at once */
+    self->status = WAITS_UNTIL; /* possibly already true */
     self->until = until;
     point();
 }

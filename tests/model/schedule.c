@@ -1,10 +1,10 @@
 /*
- * schedule.c: the schedule of a failed execution: one line for each operation, with the thread, the place
- * and its new value, and where in the source that is.
+ * schedule.c: prints the schedule of a failed execution.
  *
- * addr2line (binutils) tells the lines; without it the addresses are shown. The operations of atomic.h are
- * inlined into weft's functions, and those into each other: the first name is the innermost that is not an
- * operation of atomic.h, the ones it is inlined into follow.
+ * One line per operation, with the thread, the place, the new value, and the line in the source.
+ * addr2line (binutils) finds the lines; without it addresses are shown. The operations of atomic.h
+ * are inlined into weft's functions, and those into each other: the first name is the innermost
+ * function outside of atomic.h, followed by those it is inlined into.
  */
 #include "schedule.h"
 
@@ -26,7 +26,7 @@ struct name {
     const char *text;
 };
 
-/* Not part of the world: see explore.c. */
+/* Not part of the world: see explorer.h. */
 static struct schedule {
     bool wanted;
     int events_count, names_count;
@@ -72,13 +72,14 @@ void schedule_add(const char *thread, const char *what, const void *address, uin
             (struct event){thread, what, address, site, value};
 }
 
-/* The place in the program file of the call that returns to `site`. */
+/* The address in the program file of the call that returns to `site`. */
 static size_t in_file(const void *site)
 {
     return (size_t)((const char *)site - __executable_start) - 1;
 }
 
-/* One answer of addr2line: "0x1234: function at file:line", and lines with what it is inlined into. */
+/* Reads one answer of addr2line: "0x1234: function at file:line", and lines for inlining
+ * functions. */
 static void note_line(char *text, const char *line)
 {
     const char *at = line;

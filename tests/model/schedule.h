@@ -1,5 +1,5 @@
 /*
- * schedule.h: the schedule of a failed execution, to be read.
+ * schedule.h: records the schedule of a failed execution and prints it.
  */
 #ifndef WEFT_MODEL_SCHEDULE_H
 #define WEFT_MODEL_SCHEDULE_H
@@ -9,7 +9,7 @@
 
 void schedule_start(void); /* once, before anything else */
 void schedule_name(const void *address, const char *name);
-void schedule_begin(void); /* what happens from here on is noted */
+void schedule_begin(void); /* starts recording */
 bool schedule_wanted(void);
 void schedule_add(const char *thread, const char *what, const void *address, uint64_t value,
                   const void *site);

@@ -1,9 +1,9 @@
 /*
- * states.c: states of a model, and which of them were seen.
+ * states.c: the states of a model, and the table of seen ones.
  *
- * A state is known by a hash of 64 bits of the world and of all threads: of what is on their stacks, in their
- * store buffers, and of what they wait for. How much of the bounds is left is part of the question: a
- * state is gone on from again if there is more of any than at all times before.
+ * A state is identified by a hash of 64 bits of the world and of all threads: their stacks, their
+ * store buffers, and what they wait for. The search continues from a seen state if more of any
+ * bound is left than at all earlier visits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static uint64_t hash_thread(uint64_t hash, const struct thread_of_model *thread)
     }
     if (thread->status == ENDED)
         return hash;
-    /* Threads that run fibers may stand on a stack of the arena, which is hashed as a whole. */
+    /* Threads that run fibers may be on a stack of the arena, which is hashed as a whole. */
     const char *low = (const char *)thread->context.sp;
     const char *high = thread->stack + STACK_SIZE;
     bool own = low >= thread->stack && low < high;

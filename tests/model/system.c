@@ -1,10 +1,11 @@
 /*
- * system.c: the modelled system: what stands under weft in a model, in place of src/base/sys_*.c, lock.c and
- * latch.c.
+ * system.c: the modelled operating system: replaces src/os/linux/*.c, lock.c and latch.c in a
+ * model.
  *
- * A futex compares and blocks in one step. A lock or latch that is held blocks the thread until the word is
- * free: how lock.c spins and sleeps has a model of its own (lock.c), which brings its own slow halves.
- * The clock stands still but for what a scenario says; deadlines pass when the search lets them.
+ * A futex compares and blocks in one step. A held lock or latch blocks the thread until the word is
+ * free: how lock.c spins and sleeps is a model of its own (tests/os/lock_model.c), which has its
+ * own slow halves. The clock changes only where a scenario says so; deadlines pass when the search
+ * lets them.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 #include "os/lock.h"
 #include "os/os.h"
 
-/* Locks. Weak: a model may bring the real ones. */
+/* Locks. Weak: a model may define the real ones. */
 
 __attribute__((weak)) void weft__lock_slow(struct lock *lock)
 {
@@ -39,8 +40,8 @@ __attribute__((weak)) void weft__latch_slow(struct latch *latch)
 
 /* The kernel. */
 
-/* Time: each look is that much later than the one before of the same thread, until it sleeps: then it
- * begins again, so that states which differ only in when they are do not differ. */
+/* Time: each reading is later than the previous one of the same thread, until the thread sleeps;
+ * then it starts again, so that states do not differ by time only. */
 enum { CLOCK_THREADS = 8, CLOCK_STEP = 12000 };
 static int64_t clock_looks[CLOCK_THREADS + 1];
 
@@ -110,7 +111,7 @@ void *weft__os_alloc_zeroed(size_t size)
 
 void *weft__os_alloc_aligned(size_t alignment, size_t size)
 {
-    (void)alignment; /* nothing in a model shares lines */
+    (void)alignment; /* a model has no cache lines */
     return model_alloc(size);
 }
 
@@ -119,7 +120,7 @@ void weft__os_free(void *memory)
     model_free(memory);
 }
 
-/* errno, and last words. */
+/* errno, and crash output. */
 
 static int errors[CLOCK_THREADS + 1];
 

@@ -1,9 +1,10 @@
-# twin.cmake: writes a copy of a file of weft's in which something is replaced:
+# twin.cmake: writes a copy of a source file with replaced lines:
 #
 #     cmake -DHOW=<twin> -DFILE=<file> -DFROM=<its path> -DTO=<copy> -P twin.cmake
 #
-# <twin> says what: after a line "file <file>", in blocks of "<<<<", the lines that are there, "====", the lines that replace them,
-# ">>>>". Each must stand in the file exactly once: a twin whose line is gone must be thought through anew.
+# <twin> has the changes: after a line "file <file>", blocks of "<<<<", the original lines, "====",
+# the replacement, ">>>>". The original must occur in the file exactly once: a twin whose lines have
+# changed has to be reconsidered.
 
 file(READ ${HOW} how)
 file(READ ${FROM} text)

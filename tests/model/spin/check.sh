@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# check.sh: lets Spin look at every state of a model in Promela.
+# check.sh: runs Spin over every state of a Promela model.
 #
 #     check.sh <model.pml> <folder to work in> [bug]
 #
-# Without a bug nothing may be found; with one (a name that the model is compiled with) something must.
-# Exit code 77 if there is no spin, or no compiler for what it writes.
+# Without a bug Spin must find no error; with one (a macro of the model) it must find one. Exit code
+# 77 without spin, or without a compiler for its output.
 set -euo pipefail
 
 model=$(basename "$1")
@@ -30,5 +30,5 @@ if [ -z "$bug" ]; then
     exit 1
 fi
 [ "$errors" != 0 ] || { echo "the bug $bug was not found"; exit 1; }
-# The way there; spin ends with a failure, since the assertion fails again.
+# Print the trail; spin fails again at the assertion.
 spin -t -p -D"$bug" "$model" | tail -n 60 || true

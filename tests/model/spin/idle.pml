@@ -1,13 +1,13 @@
 /*
- * idle.pml: the protocol of sched/core/idle.c, alone: nothing that is ready is forgotten.
+ * idle.pml: the protocol of sched/core/idle.c alone: no ready fiber is forgotten.
  *
- * Machines search, retire and sleep; readiers publish a task each and look for idle processors. A task may
- * block its machine for good, which then keeps its processor: nobody else can be relied on to come by. There are
- * as many processors as machines. Each step is one operation of the C code, and what the barriers order is
- * in order; a barrier that is missing shows as two steps in the other order (the twins). What is done under the
- * scheduler's lock is one step.
+ * Machines search, retire and sleep; producers publish a task each and look for idle processors. A task may
+ * block its machine for good, which then keeps its processor, so no other machine can be relied on. There
+ * are as many processors as machines. Each step is one operation of the C code, in the order that the
+ * barriers enforce; a missing barrier is modelled as two steps in the other order (the twins). A section
+ * under the scheduler's lock is one step.
  *
- * What must hold: when nobody can go on, no task waits while a processor is idle.
+ * Invariant: when no process can run, no task waits while a processor is idle.
  */
 #define MACHINES 3
 #ifndef TASKS
@@ -53,11 +53,11 @@ inline wake_one() {
     od
 }
 
-proctype readier() {
+proctype producer() {
     byte sleeper;
     bool some, trusted = false;
 #ifdef TRUSTS_SPINNER
-    trusted = spinning > 0; /* its own store is still on the way */
+    trusted = spinning > 0; /* its own store has not arrived */
 #endif
     queue++;
     if
@@ -77,7 +77,7 @@ sleeps:
 end_sleeps:
     woken[me];
     woken[me] = false;
-    spins = true; /* counted by the one who woke it */
+    spins = true; /* counted by the process that woke it */
 search:
     atomic {
         if
@@ -150,7 +150,7 @@ init {
     atomic {
         byte i;
         for (i : 0 .. MACHINES - 1) { run machine(i) }
-        for (i : 1 .. TASKS) { run readier() }
+        for (i : 1 .. TASKS) { run producer() }
         run observer()
     }
 }

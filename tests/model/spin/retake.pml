@@ -2,20 +2,20 @@
  * retake.pml: how a processor is taken from a machine that does not come back (sched/core/handoff.c).
  *
  * T runs user code and enters the runtime now and then; the monitor claims T, and if T is outside gives the
- * processor to another machine M, and T finds GONE in its attention word; a thief claims T in the same way,
- * takes what it wants, and gives the claim back. Each step is one operation of the C code, in the order that the
- * barriers give it.
+ * processor to another machine M, and T finds GONE in its claim word; a thief claims T in the same way,
+ * steals, and releases the claim. Each step is one operation of the C code, in the order that the barriers
+ * enforce.
  *
- * What must hold: only one is at the private state of the processor, and it is the owner or has claimed the
- * owner; the processor always has somebody; nobody waits for ever.
+ * Invariants: one process at a time uses the private state of the processor, and it is the owner or has
+ * claimed the owner; the processor always has a machine; no process waits forever.
  */
 #define ROUNDS 3
 
 mtype = { nobody, machine_t, machine_m };
 
-bool inside, claimed, gone; /* T's mark, and the bits of T's attention word */
+bool inside, claimed, gone; /* T's mark, and the bits of T's claim word */
 mtype owner = machine_t;
-byte users;    /* at the private state */
+byte users;    /* of the private state */
 bool m_has_it; /* M was given the processor */
 bool ended;
 

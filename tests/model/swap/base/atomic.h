@@ -1,10 +1,10 @@
 /*
- * atomic.h of the model build: found before src/base/atomic.h, with the same operations. Each one is a
- * point at which the search may let another thread go on, and goes through the store buffers: see
- * tests/model/explore.h.
+ * atomic.h: the atomic operations of the model build, found before src/base/atomic.h.
  *
- * Inlined, always: the address that the explorer's function returns to is the place in weft's source that
- * a schedule shows. But not for the coverage: there branches are counted on the lines that they have in the library.
+ * Each operation is a point at which the search may switch to another thread, and goes through the
+ * store buffers: see tests/model/explore.h. Operations are always inlined, so that the return
+ * address of the explorer's function is the place in weft's source that a schedule shows; except
+ * for coverage, which counts branches on the lines that they have in the library.
  */
 #ifndef WEFT_BASE_ATOMIC_H
 #define WEFT_BASE_ATOMIC_H
@@ -18,12 +18,12 @@ enum model_change { MODEL_EXCHANGE, MODEL_ADD, MODEL_OR, MODEL_AND };
 
 uint64_t model_load(const void *address, size_t size, enum model_order order);
 void model_store(void *address, size_t size, uint64_t value, enum model_order order);
-/* Returns what was there before. */
+/* Returns the previous value. */
 uint64_t model_change(void *address, size_t size, enum model_change change, uint64_t value,
                       enum model_order order);
 bool model_cas(void *address, size_t size, uint64_t *expected, uint64_t desired,
                enum model_order order);
-/* A turn of a loop that waits for somebody else's store. */
+/* A turn of a loop that waits for a store of another thread. */
 void model_spin(void);
 
 #ifdef WEFT_COVERAGE
