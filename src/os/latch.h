@@ -1,13 +1,14 @@
 /*
- * latch.h: a lock for the objects of the upper floors: one word, held for some tens of nanoseconds.
+ * latch.h: a spin lock of one word for the objects of the upper floors.
  *
- * States: 0 free, 1 held. Zero-initialised is free. To take it is one atomic operation, to give it
- * back is a plain store, which is the last that its holder does to the object: so an object may be
- * freed by whoever takes the latch next. (os/lock.h needs a second operation to learn whether
- * somebody sleeps; with two per channel operation that is a quarter of its cost.)
+ * States: 0 free, 1 held. Zero-initialised is free. It is held for some tens of nanoseconds. An
+ * acquire is one atomic operation, a release is a plain store, and that is the last access of the
+ * holder to the object: so the next holder may free the object. (A release of os/lock.h needs a
+ * second operation, to learn whether a thread sleeps; with two locks per channel operation that is
+ * a quarter of its cost.)
  *
- * Who waits spins with capped back-off for about 2 us, then gives up its CPU in naps, since the
- * holder must have lost its own.
+ * A waiter spins with capped back-off for about 4 us. The holder must have lost its CPU then, so
+ * the waiter gives up its own: it sleeps for some microseconds at a time.
  */
 #ifndef WEFT_OS_LATCH_H
 #define WEFT_OS_LATCH_H

@@ -2,14 +2,16 @@
  * lock.h: a lock of four bytes for short sections inside weft: spins with capped exponential
  * back-off, then sleeps in the kernel.
  *
- * States: 0 free, 1 held, 2 held and somebody sleeps. Zero-initialised is free. The one who goes to
- * sleep sets 2 first; the one who unlocks a 2 wakes one sleeper. A woken sleeper takes the lock as
- * 2, since it cannot know whether others sleep: at worst one wake-up too many, never one too few.
+ * States: 0 free, 1 held, 2 held and a thread may sleep. Zero-initialised is free. A thread sets 2
+ * before it sleeps; a release that finds 2 wakes one thread. The thread that was woken acquires the
+ * lock as 2, since it cannot know whether others sleep: at worst one wake-up too many, never one
+ * too few.
  *
- * It is held for tens of nanoseconds (the scheduler's, while a thread is made, for tens of
- * microseconds), never across a switch except where a park hands it to the machine's stack, and a
- * thread that holds it never waits for anything but another lock further down the order, which each
- * file that nests locks states. (In sched/fiber/fiber_alloc.c for writers who need nothing.)
+ * It is held for tens of nanoseconds (the scheduler's for tens of microseconds, while a thread is
+ * made), and never across a switch, except where a park hands it to the stack of the machine. A
+ * thread that holds one waits for nothing but another lock further down the order, which each file
+ * that nests locks states. (sched/fiber/fiber_alloc.c acquires locks for writers that need
+ * nothing.)
  */
 #ifndef WEFT_OS_LOCK_H
 #define WEFT_OS_LOCK_H

@@ -24,7 +24,7 @@
  *   mutex_watch.h   which mutexes the program holds (debug builds)
  *
  * Beside the contract, and on top of it: lock.h, latch.h and membarrier.h (how weft's own code
- * excludes and orders), text.h (reports), huge.h (a policy), and failure.h, by which tests
+ * excludes and orders), text.h (reports), huge_pages.h (a policy), and failure.h, by which tests
  * make calls of the contract fail.
  *
  * Rules of every call, not repeated at each:

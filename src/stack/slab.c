@@ -19,7 +19,7 @@
 #include "stack/slab.h"
 
 #include "base/assert.h"
-#include "os/huge.h"
+#include "os/huge_pages.h"
 #include "os/lock.h"
 #include "os/os.h"
 
@@ -101,7 +101,7 @@ static struct region *region_open(void)
                               .count = count,
                               .idle = count < 32 ? (1u << count) - 1 : UINT32_MAX};
     if (count == REGION_CHUNKS_MAX)
-        (void)weft__huge_pages(region->chunks);
+        (void)weft__huge_page_begin(region->chunks);
     regions = region;
     return region;
 }

@@ -22,7 +22,7 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
-#include "os/huge.h"
+#include "os/huge_pages.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "sched/core/processor.h"
@@ -72,7 +72,7 @@ static struct slab *slab_new(size_t size)
     if (slab == NULL)
         return NULL;
     if (size == SLAB_MOST)
-        (void)weft__huge_pages(slab);
+        (void)weft__huge_page_begin(slab);
     *slab = (struct slab){.next = depot.slabs, .size = size};
     slab->count = (uint32_t)((size - sizeof *slab) / sizeof slab->records[0]);
     return slab;

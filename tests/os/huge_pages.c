@@ -1,7 +1,7 @@
 /*
- * huge.c: when memory is of huge pages, and when it does without.
+ * huge_pages.c: which memory is of huge pages, and which is not after a slow first touch.
  */
-#include "os/huge.h"
+#include "os/huge_pages.h"
 
 #include <sys/mman.h>
 
@@ -13,37 +13,37 @@ static bool next_is_huge(void)
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(mapping != MAP_FAILED);
     char *memory = mapping + (HUGE_PAGE - (uintptr_t)mapping % HUGE_PAGE) % HUGE_PAGE;
-    bool huge = weft__huge_pages(memory);
+    bool huge = weft__huge_page_begin(memory);
     memory[HUGE_PAGE - 1] = 'x'; /* either way it can be used */
     CHECK_EQ(memory[0], 0);
     CHECK_EQ(munmap(mapping, 2 * (size_t)HUGE_PAGE), 0);
     return huge;
 }
 
-static void small_ones_first(void)
+static void small_pages_come_first(void)
 {
-    for (int i = 0; i < HUGE_DO_WITHOUT; i++)
+    for (int i = 0; i < HUGE_PAGES_SKIPPED; i++)
         CHECK(!next_is_huge());
     CHECK(next_is_huge());
 }
 
-/* What the touch took is said here once more, so that it does not depend on this machine. */
-static void small_ones_after_a_slow_one(void)
+/* The duration is set again after each touch, so that the result does not depend on this machine. */
+static void small_pages_follow_a_slow_huge_one(void)
 {
-    weft__huge_took(100 * 1000);
+    weft__huge_page_took(100 * 1000);
     for (int i = 0; i < 3; i++) {
         CHECK(next_is_huge());
-        weft__huge_took(300 * 1000);
+        weft__huge_page_took(300 * 1000);
     }
-    weft__huge_took(5 * 1000 * 1000);
-    for (int i = 0; i < HUGE_DO_WITHOUT; i++)
+    weft__huge_page_took(5 * 1000 * 1000);
+    for (int i = 0; i < HUGE_PAGES_SKIPPED; i++)
         CHECK(!next_is_huge());
     CHECK(next_is_huge());
 }
 
 int main(void)
 {
-    RUN_PLAIN(small_ones_first, "nothing here is a fiber");
-    RUN_PLAIN(small_ones_after_a_slow_one, "nothing here is a fiber");
+    RUN_PLAIN(small_pages_come_first, "nothing here is a fiber");
+    RUN_PLAIN(small_pages_follow_a_slow_huge_one, "nothing here is a fiber");
     return 0;
 }
