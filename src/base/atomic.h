@@ -1,5 +1,5 @@
 /*
- * atomic.h: the one door to atomic operations.
+ * atomic.h: all atomic operations of weft.
  *
  * Each operation carries its memory order in its name, so that a reader can review the ordering
  * where it is used, and each use says in a short note what it pairs with. There is no bare fence:
@@ -7,7 +7,8 @@
  * pattern), either both sides use a seq_cst read-modify-write, or the rare side pays for both with
  * the asymmetric barrier in os/membarrier.h.
  *
- * Types are structs, so that no atomic is ever read or written by accident.
+ * Types are structs, so that no atomic is ever read or written by accident. Models replace this
+ * header by one with the same operations (tests/model/swap/base/atomic.h).
  */
 #ifndef WEFT_BASE_ATOMIC_H
 #define WEFT_BASE_ATOMIC_H
@@ -46,7 +47,7 @@
     { return __atomic_compare_exchange_n(&a->value, expected, desired, false,                     \
                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); }
 
-/* What only numbers have. */
+/* Operations of numbers only. */
 #define WEFT_ATOMIC_NUMBER(name, type)                                                            \
     WEFT_ATOMIC(name, type)                                                                       \
     static inline type name##_add_relaxed(name *a, type v)                                        \
@@ -67,7 +68,7 @@
     { return __atomic_fetch_and(&a->value, v, __ATOMIC_RELEASE); }                                \
     static inline type name##_and_acq_rel(name *a, type v)                                        \
     { return __atomic_fetch_and(&a->value, v, __ATOMIC_ACQ_REL); }                                \
-    /* Adds with one writer only: a plain add that readers on other threads may watch. */         \
+    /* An add by the only writer: a plain add, which other threads may read meanwhile. */         \
     static inline void name##_add_owner(name *a, type v)                                          \
     { __atomic_store_n(&a->value, __atomic_load_n(&a->value, __ATOMIC_RELAXED) + v,               \
                        __ATOMIC_RELAXED); }

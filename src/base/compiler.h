@@ -1,5 +1,6 @@
 /*
- * compiler.h: what the compiler and the sanitizers are told, spelled once.
+ * compiler.h: attributes and hints for the compiler, the sizes of cache lines, and which sanitizer
+ * is on.
  */
 #ifndef WEFT_BASE_COMPILER_H
 #define WEFT_BASE_COMPILER_H
@@ -11,19 +12,19 @@
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 #define noinline __attribute__((noinline))
-#ifdef WEFT_COVERAGE /* each branch once, not in every copy */
+#ifdef WEFT_COVERAGE /* which counts branches: once, not in every inlined copy */
 #define always_inline inline
 #else
 #define always_inline inline __attribute__((always_inline))
 #endif
 #define printf_like(text, first) __attribute__((format(printf, text, first)))
 
-/* Enough to keep two threads' data off each other's line, the neighbour that the hardware fetches
- * along included. */
+/* The distance that keeps the data of two threads off each other's lines: two lines, since the
+ * hardware prefetches them in pairs. */
 #define CACHE_LINE 128
 
-/* What a CPU fetches at a time; and a fetch ahead of need. The empty statement is what keeps it: a
- * function that only fetches has no effect that gcc knows of, and its calls would be left out. */
+/* One line of the cache, and prefetches of it. The empty statement keeps the prefetch: a function
+ * that does nothing else has no effect that gcc knows of, and its calls would be removed. */
 #define FETCH_LINE 64
 static always_inline void fetch_line(const void *address)
 {

@@ -1,14 +1,15 @@
 /*
- * own_code.h: marks the code of each of weft's files, so that an address can be told to be weft's
- * own.
+ * own_code.h: marks where the code of each file of weft begins and ends, so that an address can be
+ * recognised as weft's.
  *
  * The build includes this first in every C file of the library (CMakeLists.txt), and in nothing
- * else. Labels at the beginning and at the end of what the file has in a section of code
- * (subsections are laid out in the order of their numbers, and compilers use the first) go as a
- * pair into the section weft_ranges, of which the linker gives the bounds: see backtrace.c. So the
- * build turns off what would put code elsewhere (-ffunction-sections, -flto), and where the labels
- * hold nothing none the less, no crash is isolated (crash.c). Distances instead of addresses, so
- * that nothing is to be relocated.
+ * else. In each section for code, a label stands before and one behind the code of the file:
+ * subsections are laid out in the order of their numbers, and compilers use subsection 0. The
+ * labels go as a pair into the section weft_ranges, whose bounds the linker defines: see
+ * os/linux/backtrace.c. They are stored as distances, so that nothing has to be relocated.
+ *
+ * So the build turns off what puts code elsewhere (-ffunction-sections, -flto). Where the labels
+ * enclose nothing all the same, no crash is isolated (sched/fiber/crash.c).
  */
 #ifndef WEFT_BASE_OWN_CODE_H
 #define WEFT_BASE_OWN_CODE_H

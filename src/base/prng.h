@@ -1,5 +1,6 @@
 /*
- * prng.h: a small, fast pseudo-random generator (xorshift64*), for choosing victims and the like.
+ * prng.h: a small, fast pseudo-random generator (xorshift64*), for choices that need no secrecy,
+ * such as the victim of a steal.
  */
 #ifndef WEFT_BASE_PRNG_H
 #define WEFT_BASE_PRNG_H
@@ -26,7 +27,7 @@ static inline uint32_t prng_next(struct prng *prng)
     return (uint32_t)((x * 0x2545f4914f6cdd1du) >> 32);
 }
 
-/* A number below `bound`, which is not zero. */
+/* A number below `bound`, which is not zero: fair to within bound / 2^32. */
 static inline uint32_t prng_below(struct prng *prng, uint32_t bound)
 {
     return (uint32_t)(((uint64_t)prng_next(prng) * bound) >> 32);

@@ -13,7 +13,8 @@ const char *weft_version(void)
 
 const char *weft_strerror(int error)
 {
-    /* The texts of weft's own codes say what they mean here, not what they mean to the kernel. */
+    /* The codes that weft returns itself: what they mean in weft, not what they mean to the
+     * kernel. */
     switch (error < 0 && error != INT32_MIN ? -error : error) {
     case 0:
         return "success";

@@ -1,5 +1,5 @@
 /*
- * fatal.c: the last words of a program that is broken, and where it was.
+ * fatal.c: warnings, and the end of a broken program: base/assert.h.
  *
  * The text is built on the stack and leaves in one write, so that it works without memory and does
  * not mix with other output.
@@ -11,9 +11,9 @@
 
 #include "os/os.h"
 
-static atomic_ptr shows; /* void (*)(void) */
+static atomic_ptr shows; /* void (*)(void), or NULL */
 
-static void say(const char *format, va_list args)
+static void write_line(const char *format, va_list args)
 {
     char text[512] = "weft: ";
     size_t used = 6;
@@ -28,7 +28,7 @@ void weft__warn(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    say(format, args);
+    write_line(format, args);
     va_end(args);
 }
 
@@ -41,7 +41,7 @@ void weft__fatal(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    say(format, args);
+    write_line(format, args);
     va_end(args);
     weft__os_print_backtrace();
     /* Pairs with weft__fatal_shows. */

@@ -1,5 +1,5 @@
 /*
- * membarrier.c: the choice and the heavy half of os/membarrier.h.
+ * membarrier.c: the choice of a barrier and its heavy half: os/membarrier.h.
  */
 #include "os/membarrier.h"
 

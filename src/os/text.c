@@ -1,5 +1,5 @@
 /*
- * text.c: texts that are put together piece by piece: see text.h.
+ * text.c: a text built piece by piece: os/text.h.
  */
 #include "os/text.h"
 

@@ -1,8 +1,7 @@
 /*
- * text.h: a text that is put together piece by piece in memory of the caller's, to leave in one
- * write.
+ * text.h: a text built piece by piece in memory of the caller's, and written to stderr at once.
  *
- * For reports of a process that is about to die, from signal handlers too: it allocates nothing and
+ * For reports of a process that is about to die, in signal handlers too: it allocates nothing and
  * takes no lock. What does not fit is cut off.
  */
 #ifndef WEFT_OS_TEXT_H
@@ -17,11 +16,11 @@ struct text {
     size_t size, used;
 };
 
-/* Adds what printf would make; no floating point: that may allocate. */
+/* Adds what printf would write. Without floating point, whose conversion may allocate. */
 void weft__text_add(struct text *text, const char *format, ...) printf_like(2, 3);
-/* Adds a line: the words, and a code address with the name of its function if that is known. */
+/* Adds a line: the words, then a code address, with the name of its function if that is known. */
 void weft__text_add_code(struct text *text, const char *words, const void *address);
-/* Writes it to stderr, and begins anew. */
+/* Writes the text to stderr in one write, and empties it. */
 void weft__text_write(struct text *text);
 
 #endif
