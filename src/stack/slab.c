@@ -1,19 +1,20 @@
 /*
- * slab.c: pieces of memory of a few sizes, for many, which goes back to the system when they are few.
+ * slab.c: a size-class slab allocator; empty slabs go back to the system.
  *
- * A piece is cut from a chunk of pieces of its size; a chunk, 64 KiB at a multiple of 64 KiB, begins with
- * what is known of it. Chunks are cut from regions, which are mappings that grow up to 2 MiB.
+ * An object is cut from a slab of objects of its size. A slab is 64 KiB at a multiple of 64 KiB, and
+ * begins with its header, so that the slab of an object is found from its address. Slabs are cut from
+ * regions, mappings that grow up to 2 MiB.
  *
- *     region ---- a size needs a chunk ----> open: has free pieces <----> full: in no list
- *       ^______________ all its pieces are free, and another chunk is so too ______|
- *                       its pages go back to the system
+ *     region ---- a size class needs a slab ----> open: has free objects <----> full: in no list
+ *       ^_____________ all its objects are free, and another slab is empty too ______|
+ *                      its pages go back to the system
  *
- * A size keeps one chunk that is wholly free, so that a piece that comes and goes does not cost two system calls.
- * Larger pieces than a chunk can hold well come from the allocator of the program.
+ * A size class keeps one empty slab, so that an object that comes and goes does not cost two system
+ * calls. Objects that are too large for a slab come from the heap.
  *
- * Locks: one for each size; the one of the regions is taken under none of them.
+ * Locks: one for each size class, and one for the regions; neither is taken while the other is held.
  *
- * Rejected: the program's allocator for all. It does not give back what stands between pieces that live, and
+ * Rejected: the heap for all sizes. It does not give back the memory between objects that live, and it
  * costs 16 bytes more for each.
  */
 #include "stack/slab.h"
@@ -24,46 +25,46 @@
 #include "os/os.h"
 
 enum {
-    CHUNK_SIZE = 64 * 1024,
+    SLAB_SIZE = 64 * 1024,
     STEP = 64,
     STEPPED_MOST = 1024,           /* sizes in steps up to here, then doubling */
     STEPPED = STEPPED_MOST / STEP, /* sizes 64, 128 ... 1024 */
     DOUBLED = 2,                   /* 2048, 4096 */
     SIZES = STEPPED + DOUBLED,
     SIZE_MOST = STEPPED_MOST << DOUBLED,
-    REGION_CHUNKS_MIN = 4,
-    REGION_CHUNKS_MAX = HUGE_PAGE / CHUNK_SIZE,
+    REGION_SLABS_MIN = 4,
+    REGION_SLABS_MAX = HUGE_PAGE / SLAB_SIZE,
 };
 
-struct chunk {
-    struct chunk *next, **link; /* among those that have free pieces */
-    void *free;                 /* given back; each begins with the address of the next */
+struct slab {
+    struct slab *next, **link; /* among the open ones */
+    void *free;                /* objects put back: each begins with the address of the next */
     uint32_t size_index;
-    uint32_t used, cut; /* pieces in use; pieces that ever were */
-    char apart[64 - 3 * sizeof(void *) - 3 * sizeof(uint32_t)];
+    uint32_t used, cut; /* objects in use; objects ever cut */
+    char padding[64 - 3 * sizeof(void *) - 3 * sizeof(uint32_t)];
 };
-_Static_assert(sizeof(struct chunk) == 64, "pieces begin at a line of the cache");
+_Static_assert(sizeof(struct slab) == 64, "objects begin at a line of the cache");
 
 static struct size_class {
     _Alignas(CACHE_LINE) struct lock lock;
-    struct chunk *open;
-    uint32_t empty; /* of these, wholly free */
+    struct slab *open;
+    uint32_t empty; /* open slabs without an object in use */
 } sizes[SIZES];
 
 struct region {
     struct region *next;
     void *mapping;
     size_t mapped;
-    char *chunks;   /* the first */
-    uint32_t count; /* of chunks */
-    uint32_t idle;  /* a bit for each that nobody uses */
+    char *slabs;    /* the first */
+    uint32_t count; /* of slabs */
+    uint32_t idle;  /* a bit for each that is not in use */
 };
 
 static struct lock regions_lock;
 static struct region *regions;
-static uint64_t chunks_held;
+static uint64_t slabs_held;
 
-static size_t piece_size(uint32_t index)
+static size_t object_size(uint32_t index)
 {
     return index < STEPPED ? (size_t)(index + 1) * STEP
                            : (size_t)STEPPED_MOST << (index - STEPPED + 1);
@@ -77,14 +78,14 @@ static uint32_t size_index(size_t size)
     return size <= 2 * STEPPED_MOST ? STEPPED : STEPPED + 1;
 }
 
-/* Chunks and regions. */
+/* Slabs and regions. */
 
 static struct region *region_open(void)
 {
-    uint32_t count = regions != NULL ? regions->count * 2 : REGION_CHUNKS_MIN;
-    if (count > REGION_CHUNKS_MAX)
-        count = REGION_CHUNKS_MAX;
-    size_t size = (size_t)count * CHUNK_SIZE, slack = count < REGION_CHUNKS_MAX ? CHUNK_SIZE : size;
+    uint32_t count = regions != NULL ? regions->count * 2 : REGION_SLABS_MIN;
+    if (count > REGION_SLABS_MAX)
+        count = REGION_SLABS_MAX;
+    size_t size = (size_t)count * SLAB_SIZE, slack = count < REGION_SLABS_MAX ? SLAB_SIZE : size;
     struct region *region = weft__os_alloc(sizeof *region);
     if (region == NULL)
         return NULL;
@@ -97,19 +98,20 @@ static struct region *region_open(void)
     *region = (struct region){.next = regions,
                               .mapping = mapping,
                               .mapped = size + slack,
-                              .chunks = (char *)mapping + (first - (uintptr_t)mapping),
+                              .slabs = (char *)mapping + (first - (uintptr_t)mapping),
                               .count = count,
                               .idle = count < 32 ? (1u << count) - 1 : UINT32_MAX};
-    if (count == REGION_CHUNKS_MAX)
-        (void)weft__huge_page_begin(region->chunks);
+    if (count == REGION_SLABS_MAX)
+        (void)weft__huge_page_begin(region->slabs);
     regions = region;
     return region;
 }
 
-/* Where there are, or were, many chunks there will be more, and soon: each gets its memory at once, in place of a fault for each of its pages. */
-static struct chunk *chunk_get(void)
+/* A slab of a region of full size gets all its pages at once, instead of a fault for each: where there are
+ * or were that many slabs, more will follow soon. */
+static struct slab *slab_take(void)
 {
-    char *chunk = NULL;
+    char *slab = NULL;
     bool many = false;
     lock_acquire(&regions_lock);
     struct region *region = regions;
@@ -118,66 +120,66 @@ static struct chunk *chunk_get(void)
     if (region != NULL || (region = region_open()) != NULL) {
         uint32_t index = (uint32_t)__builtin_ctz(region->idle);
         region->idle &= region->idle - 1;
-        chunk = region->chunks + (size_t)index * CHUNK_SIZE;
-        chunks_held++;
-        many = region->count == REGION_CHUNKS_MAX;
+        slab = region->slabs + (size_t)index * SLAB_SIZE;
+        slabs_held++;
+        many = region->count == REGION_SLABS_MAX;
     }
     lock_release(&regions_lock);
     if (many)
-        weft__os_populate(chunk, CHUNK_SIZE);
-    return (struct chunk *)(void *)chunk;
+        weft__os_populate(slab, SLAB_SIZE);
+    return (struct slab *)(void *)slab;
 }
 
-static void chunk_put(struct chunk *chunk)
+static void slab_return(struct slab *slab)
 {
-    (void)weft__os_decommit(chunk, CHUNK_SIZE);
+    (void)weft__os_decommit(slab, SLAB_SIZE);
     lock_acquire(&regions_lock);
     struct region *region = regions;
-    while ((size_t)((char *)chunk - region->chunks) >= (size_t)region->count * CHUNK_SIZE)
+    while ((size_t)((char *)slab - region->slabs) >= (size_t)region->count * SLAB_SIZE)
         region = region->next;
-    region->idle |= 1u << ((size_t)((char *)chunk - region->chunks) / CHUNK_SIZE);
-    chunks_held--;
+    region->idle |= 1u << ((size_t)((char *)slab - region->slabs) / SLAB_SIZE);
+    slabs_held--;
     lock_release(&regions_lock);
 }
 
-/* Pieces. */
+/* Objects. */
 
-static bool is_full(const struct chunk *chunk)
+static bool is_full(const struct slab *slab)
 {
-    return chunk->free == NULL &&
-           sizeof *chunk + (chunk->cut + 1) * piece_size(chunk->size_index) > CHUNK_SIZE;
+    return slab->free == NULL &&
+           sizeof *slab + (slab->cut + 1) * object_size(slab->size_index) > SLAB_SIZE;
 }
 
-static void open_add(struct size_class *class, struct chunk *chunk)
+static void open_add(struct size_class *class, struct slab *slab)
 {
-    chunk->next = class->open;
-    chunk->link = &class->open;
-    if (chunk->next != NULL)
-        chunk->next->link = &chunk->next;
-    class->open = chunk;
+    slab->next = class->open;
+    slab->link = &class->open;
+    if (slab->next != NULL)
+        slab->next->link = &slab->next;
+    class->open = slab;
 }
 
-static void open_remove(struct chunk *chunk)
+static void open_remove(struct slab *slab)
 {
-    *chunk->link = chunk->next;
-    if (chunk->next != NULL)
-        chunk->next->link = chunk->link;
+    *slab->link = slab->next;
+    if (slab->next != NULL)
+        slab->next->link = slab->link;
 }
 
-/* Under the lock, with an open chunk. */
+/* Takes an object of an open slab; under the lock of the class. */
 static void *take(struct size_class *class)
 {
-    struct chunk *chunk = class->open;
-    void *piece = chunk->free;
-    if (piece != NULL)
-        chunk->free = *(void **)piece;
+    struct slab *slab = class->open;
+    void *object = slab->free;
+    if (object != NULL)
+        slab->free = *(void **)object;
     else
-        piece = (char *)chunk + sizeof *chunk + chunk->cut++ * piece_size(chunk->size_index);
-    class->empty -= chunk->used == 0;
-    chunk->used++;
-    if (is_full(chunk))
-        open_remove(chunk);
-    return piece;
+        object = (char *)slab + sizeof *slab + slab->cut++ * object_size(slab->size_index);
+    class->empty -= slab->used == 0;
+    slab->used++;
+    if (is_full(slab))
+        open_remove(slab);
+    return object;
 }
 
 void *weft__slab_get(size_t size, size_t *room)
@@ -187,48 +189,48 @@ void *weft__slab_get(size_t size, size_t *room)
         return weft__os_alloc(size);
     uint32_t index = size_index(size);
     struct size_class *class = &sizes[index];
-    *room = piece_size(index);
+    *room = object_size(index);
     lock_acquire(&class->lock);
     while (unlikely(class->open == NULL)) {
         lock_release(&class->lock);
-        struct chunk *chunk = chunk_get();
-        if (chunk == NULL)
+        struct slab *slab = slab_take();
+        if (slab == NULL)
             return NULL;
-        chunk->free = NULL;
-        chunk->size_index = index;
-        chunk->used = chunk->cut = 0;
+        slab->free = NULL;
+        slab->size_index = index;
+        slab->used = slab->cut = 0;
         lock_acquire(&class->lock);
-        open_add(class, chunk);
+        open_add(class, slab);
         class->empty++;
     }
-    void *piece = take(class);
+    void *object = take(class);
     lock_release(&class->lock);
-    return piece;
+    return object;
 }
 
-void weft__slab_put(void *piece, size_t room)
+void weft__slab_put(void *object, size_t room)
 {
     if (unlikely(room > SIZE_MOST)) {
-        weft__os_free(piece);
+        weft__os_free(object);
         return;
     }
-    struct chunk *chunk = (struct chunk *)(void *)((char *)piece - ((uintptr_t)piece % CHUNK_SIZE));
-    struct size_class *class = &sizes[chunk->size_index];
-    should(room == piece_size(chunk->size_index));
+    struct slab *slab = (struct slab *)(void *)((char *)object - ((uintptr_t)object % SLAB_SIZE));
+    struct size_class *class = &sizes[slab->size_index];
+    should(room == object_size(slab->size_index));
     lock_acquire(&class->lock);
-    if (is_full(chunk))
-        open_add(class, chunk);
-    *(void **)piece = chunk->free;
-    chunk->free = piece;
-    chunk->used--;
-    bool surplus = chunk->used == 0 && class->empty > 0;
+    if (is_full(slab))
+        open_add(class, slab);
+    *(void **)object = slab->free;
+    slab->free = object;
+    slab->used--;
+    bool surplus = slab->used == 0 && class->empty > 0;
     if (surplus)
-        open_remove(chunk);
+        open_remove(slab);
     else
-        class->empty += chunk->used == 0;
+        class->empty += slab->used == 0;
     lock_release(&class->lock);
     if (unlikely(surplus))
-        chunk_put(chunk);
+        slab_return(slab);
 }
 
 static bool is_idle(const struct region *region)
@@ -238,15 +240,15 @@ static bool is_idle(const struct region *region)
 
 void weft__slab_stop(void)
 {
-    struct chunk *next_chunk;
+    struct slab *next_slab;
     for (int i = 0; i < SIZES; i++)
-        for (struct chunk *chunk = sizes[i].open; chunk != NULL; chunk = next_chunk) {
-            next_chunk = chunk->next;
-            if (chunk->used > 0)
+        for (struct slab *slab = sizes[i].open; slab != NULL; slab = next_slab) {
+            next_slab = slab->next;
+            if (slab->used > 0)
                 continue;
-            open_remove(chunk);
+            open_remove(slab);
             sizes[i].empty--;
-            chunk_put(chunk);
+            slab_return(slab);
         }
     for (struct region **link = &regions, *region; (region = *link) != NULL;) {
         if (!is_idle(region)) {
@@ -265,7 +267,7 @@ struct slab_figures weft__slab_figures(void)
     lock_acquire(&regions_lock);
     for (struct region *region = regions; region != NULL; region = region->next)
         figures.mapped += region->mapped;
-    figures.held = chunks_held * CHUNK_SIZE;
+    figures.held = slabs_held * SLAB_SIZE;
     lock_release(&regions_lock);
     return figures;
 }

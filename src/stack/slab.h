@@ -1,5 +1,5 @@
 /*
- * slab.h: memory for what leaves a compact stack: many small pieces of a few sizes.
+ * slab.h: a size-class slab allocator for the live bytes of parked compact fibers.
  */
 #ifndef WEFT_STACK_SLAB_H
 #define WEFT_STACK_SLAB_H
@@ -7,18 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A piece of at least `size` bytes, at most 64 more up to 1 KiB; how many it has is in *room. NULL without
- * memory. Any thread. */
+/* An object of at least `size` bytes, with up to 63 more for sizes up to 1 KiB: *room is how many it has.
+ * NULL without memory. Any thread. */
 void *weft__slab_get(size_t size, size_t *room);
-/* Back, with the room that get said. */
-void weft__slab_put(void *piece, size_t room);
-/* Gives back all that nobody uses: what has a piece in use stays, as that of a pool which outlives the runtime. */
+/* Puts an object back, with the room that weft__slab_get stored. Any thread. */
+void weft__slab_put(void *object, size_t room);
+/* Gives all memory without an object in use back to the system. An object may be in use at shut-down, of a
+ * pool that outlives the runtime. No other call at the same time. */
 void weft__slab_stop(void);
 
 /* For tests and figures. */
 struct slab_figures {
     uint64_t mapped; /* bytes of address space */
-    uint64_t held;   /* bytes in chunks that are in use, or kept for the next piece */
+    uint64_t held;   /* bytes of slabs that have an object in use, or are kept for the next one */
 };
 struct slab_figures weft__slab_figures(void);
 

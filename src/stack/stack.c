@@ -1,61 +1,49 @@
 /*
- * stack.c: arenas, guards, shelves and trimming.
+ * stack.c: stacks of fibers: arenas, free lists and trimming.
  *
  * Stacks of one size (a class) are carved from arenas: large lazily committed mappings, so that a
- * million stacks are a few thousand mappings, not a million. A stack, once carved, is only unmapped
- * with its arena at shut-down. Its descriptor stands outside of it, so that a stack can be given
- * back to the system as a whole.
+ * million stacks are a few thousand mappings and not a million. Once carved, a stack is only
+ * unmapped with its arena at shut-down. Its descriptor stands outside of it, so that all pages of a
+ * stack can be given back to the system.
  *
- *        carve          get                 put           period without use        given back
- *   arena ----> in use <---- cache of a processor ----> shelf: warm ----> pending ----> cold
+ * The life of a stack. Free stacks are in the cache of a processor, without a lock, or in the depot
+ * of their class, under its lock:
+ *
+ *        carve          get                 put           period without use        decommit
+ *   arena ----> in use <---- cache of a processor ----> depot: warm ----> pending ----> cold
  *                  ^________________________________________|_______________|____________|
  *                                                get, in this order
  *
- * A stack whose fiber was abandoned (sched/fiber/crash.c) goes to none of these: it stays as it is, guard and all, and
- * so does its arena, also past shut-down.
+ * The stack of a fiber that was abandoned (sched/fiber/crash.c) is quarantined: it leaves this
+ * cycle and stays as it is, guard and all, and so does its arena, also past shut-down.
  *
- * LIFO everywhere: the stack last used is the next one to be used, since its pages are in the
+ * All lists are LIFO. The stack used last is the next one used, since its pages are in the CPU's
  * cache; a fresh page costs as much as 500 switches.
  *
- * Trimming. A shelf notes the fewest stacks it held during a period (its low water): so many nobody
- * needed. At the end of the period that many from its cold end become pending, and are then
- * decommitted a batch at a time, all of their pages: deep ones with them. A process that goes idle
- * has given everything back after two periods and then does not wake up for it any more.
+ * Trimming. A depot notes the fewest warm stacks that it held during a period, its low water: that
+ * many were not needed. At the end of the period that many, the ones unused for longest, become
+ * pending, and are then decommitted in batches, with every page that they ever touched. A process
+ * that goes idle has given everything back after two periods, and then no longer wakes up for it.
  *
  * Colors. Frames at the same distance from the top of each stack would all fall into the same few
- * sets of the CPU's caches. So a stack's first frame begins up to 2 KiB below its top, in 16 steps;
- * and guard and color space come on top of the size, so that tops are not a power of two apart. In the color space
- * is a front as well, for who wants some memory in the page of the first frames.
+ * sets of the CPU's caches. So the first frame of a stack begins up to 2 KiB below its top, in 16
+ * steps; and guard and color space come on top of the size, so that tops are not a power of two
+ * apart. The color space also has room for the front (stack.h).
  *
- * Guards. What is below the stack faults when touched. A frame larger than the guard steps over it, so guards are as large as
- * they can be for what they cost, which depends on how many stacks there are:
+ * Guards are those of stack_guard.c.
  *
- *   the first WIDE_MOST of a class      8 MiB: as much as the stack of most programs' main thread, so
- *                                       what runs there does not step over it. Address space without a
- *                                       page, in which the stacks are made accessible.
- *   up to FEW_MOST                      64 KiB
- *   beyond                              a page (64 KiB on aarch64): eight bytes of page tables for each
- *                                       page of a guard are two hundredths of what a parked fiber costs
+ * Locks: one per class; no other lock is taken while it is held.
  *
- * MADV_GUARD_INSTALL
- * does it without splitting the mapping; mprotect splits it, so it must end well before
- * vm.max_map_count; from then on stacks are unguarded, and that is said once. Locked memory (mlockall) refuses the first,
- * so there each guard is tried by mprotect. A call for each guard is dear: where many
- * stacks are needed, several are carved at once for the cache of a processor, and one call makes their guards.
- *
- * Locks: one per class; nothing else is taken while it is held.
- *
- * Rejected: descriptors inside the stack (a cold stack would lose its own; an overflow would
- * corrupt it); unmapping single stacks (splits mappings); mincore to find deep stacks (as dear as
- * giving back).
+ * Rejected: descriptors inside the stack (a cold stack would lose its own, and an overflow would
+ * corrupt it); unmapping single stacks (splits mappings); mincore to find deep stacks (costs as
+ * much as giving them back).
  */
 #include "stack/stack.h"
-
-#include <errno.h>
 
 #include "base/assert.h"
 #include "os/lock.h"
 #include "os/os.h"
+#include "stack/stack_guard.h"
 
 #if WEFT_ASAN
 #include <sanitizer/asan_interface.h>
@@ -68,27 +56,18 @@
 #define VALGRIND_STACK_DEREGISTER(id) ((void)(id))
 #endif
 
-#if defined(__aarch64__)
-enum { GUARD_LEAST = 16 }; /* 64 KiB: compilers probe at that distance */
-#else
-enum { GUARD_LEAST = 12 };
-#endif
-
-/* Guards by the logarithm of their size. */
-enum { GUARD_FEW = 16, GUARD_WIDE = 23, WIDE_MOST = 128, FEW_MOST = 8192 };
-
 enum {
     ARENA_SIZE_MIN = 1 << 20,
     ARENA_SIZE_MAX = 1 << 26,
     CACHE_MOVES = STACK_CACHE_MOST / 2,
-    MAPPINGS_DEFAULT = 65530, /* vm.max_map_count where it cannot be read */
-    MAPPINGS_LEFT = 8192,
     COLORS = 16,
     COLOR_LINES = 2,
-    COLOR_SPACE = 4096, /* at least the colors and a front, and whole pages */
-    TRIM_BATCH = 64,
-    CARVE_SHARE = 64,
+    COLOR_SPACE = 4096, /* whole pages, at least the colors and a front */
+    TRIM_BATCH = 64,    /* stacks decommitted in one call */
+    CARVE_SHARE = 64,   /* a cache gets a stack more at once for so many that the class has */
 };
+/* All of them picked out of thin air, in nanoseconds: how long the system is not asked for an arena
+ * after it has refused one; the period of trimming; the pause between two batches. */
 #define REFUSED_PAUSE ((int64_t)5 * 1000 * 1000)
 #define TRIM_PERIOD ((int64_t)100 * 1000 * 1000)
 #define TRIM_PAUSE ((int64_t)1000 * 1000)
@@ -98,34 +77,29 @@ struct arena {
     char *memory;
     size_t size;
     uint32_t count, carved;
-    uint8_t guard;   /* of its stacks, as theirs */
-    bool quarantine; /* it has a stack that stays */
+    uint8_t guard;   /* of each of its stacks, as struct stack has it */
+    bool quarantine; /* it has a stack in quarantine */
     struct stack stacks[];
 };
 
-static struct shelf {
+static struct depot {
     _Alignas(CACHE_LINE) struct lock lock;
     struct stack *warm, *pending, *cold;
     uint32_t warm_count, pending_count, cold_count;
     uint32_t low_water;
-    atomic_ptr arenas;     /* newest first; only it may have stacks left to carve */
-    int64_t refused_until; /* no arena is asked for before that */
-    uint64_t made;
-} shelves[STACK_CLASSES];
+    atomic_ptr arenas;     /* newest first; only the newest may have stacks left to carve */
+    int64_t refused_until; /* no arena is asked for before that time */
+    uint64_t made;         /* stacks carved */
+} depots[STACK_CLASSES];
 
 _Static_assert(COLORS *COLOR_LINES *FETCH_LINE + STACK_FRONT_MOST <= COLOR_SPACE,
-               "of the size nothing is lost");
+               "colors and front do not reduce the size");
 
-static enum stack_guard guard_kind;
-static bool mprotect_allowed;
-static uint32_t guards_at_once;  /* that one call can make */
-static atomic_i64 mprotect_left; /* guards that mprotect may still make */
-static atomic_u32 unguarded_said;
 static atomic_u64 quarantined;
-static atomic_i64 trimmable; /* warm and pending stacks of all shelves */
-static int64_t period_end;   /* of the trim period; 0: none has begun; the trimmer's own */
+static atomic_i64 trimmable; /* warm and pending stacks of all depots */
+static int64_t period_end;   /* 0: no trim period has begun; used by the trimming thread only */
 
-/* Without the guard. */
+/* The bytes of a stack without its guard. */
 static size_t room(int class)
 {
     return ((size_t)1 << (class + STACK_LOG_MIN)) + COLOR_SPACE;
@@ -134,6 +108,11 @@ static size_t room(int class)
 static size_t stride(const struct arena *arena, int class)
 {
     return ((size_t)1 << arena->guard) + room(class);
+}
+
+void weft__stack_start(bool allow_install, bool allow_many, bool allow_mprotect)
+{
+    weft__stack_guard_start(allow_install, allow_many, allow_mprotect);
 }
 
 int weft__stack_class(size_t size)
@@ -179,8 +158,8 @@ bool weft__stack_anywhere(const void *address)
 {
     const char *byte = address;
     for (int class = 0; class < STACK_CLASSES; class ++) {
-        /* Without the lock, which a signal handler must not take: pairs with arena_open. */
-        const struct arena *arena = atomic_ptr_load_acquire(&shelves[class].arenas);
+        /* Without the lock, which a signal handler must not take. Pairs with arena_try. */
+        const struct arena *arena = atomic_ptr_load_acquire(&depots[class].arenas);
         for (; arena != NULL; arena = arena->next)
             if (byte >= arena->memory && byte < arena->memory + arena->size)
                 return true;
@@ -193,10 +172,10 @@ static size_t usable(const struct stack *stack)
     return (size_t)(weft__stack_top(stack) - weft__stack_low(stack));
 }
 
-/* What Valgrind and LeakSanitizer must know: this memory is a stack, and pointers in it count. The
- * guard is left out, since they would read it. */
+/* Valgrind and LeakSanitizer have to know that this memory is a stack and that pointers in it
+ * count. The guard is left out, since they would read it. */
 
-static void tell_tools_made(struct stack *stack)
+static void register_with_tools(struct stack *stack)
 {
     stack->valgrind_id = VALGRIND_STACK_REGISTER(weft__stack_low(stack), weft__stack_top(stack));
 #if WEFT_ASAN
@@ -204,7 +183,7 @@ static void tell_tools_made(struct stack *stack)
 #endif
 }
 
-static void tell_tools_gone(struct stack *stack)
+static void unregister_from_tools(struct stack *stack)
 {
     VALGRIND_STACK_DEREGISTER(stack->valgrind_id);
 #if WEFT_ASAN
@@ -213,159 +192,31 @@ static void tell_tools_gone(struct stack *stack)
 #endif
 }
 
-/* Guards. */
-
-/* How many guards mprotect may make. Each splits a mapping into three, and when vm.max_map_count is
- * reached no mapping can be made at all: a good part is left to the arenas and to the program. */
-int64_t weft__stack_guards_most(const char *most_mappings)
-{
-    int64_t mappings = 0;
-    for (const char *at = most_mappings; *at >= '0' && *at <= '9' && mappings < INT32_MAX; at++)
-        mappings = mappings * 10 + (*at - '0');
-    if (mappings == 0)
-        mappings = MAPPINGS_DEFAULT;
-    return mappings > 2 * MAPPINGS_LEFT ? (mappings - MAPPINGS_LEFT) / 2 : mappings / 4;
-}
-
-static int64_t mprotect_budget(void)
-{
-    char text[32] = "";
-    (void)weft__os_read_file("/proc/sys/vm/max_map_count", text, sizeof text);
-    return weft__stack_guards_most(text);
-}
-
-static int guard_by_mprotect(char *memory, size_t size)
-{
-    if (!mprotect_allowed)
-        return -EPERM;
-    if (atomic_i64_add_relaxed(&mprotect_left, -1) <= 0)
-        return -ENOMEM;
-    return weft__os_guard_mprotect(memory, size);
-}
-
-/* Why there is no guard; `install` and `mprotect` are what either attempt returned. */
-static void say_unguarded(int install, int mprotect)
-{
-    const char *first = "", *second = "";
-    if (install == -EINVAL)
-        first = "memory is locked (mlockall), where MADV_GUARD_INSTALL fails; ";
-    else if (install != -ENOSYS)
-        first = "MADV_GUARD_INSTALL failed; ";
-    if (mprotect == -ENOMEM)
-        second = "no more mappings; see vm.max_map_count";
-    else if (mprotect == -EPERM)
-        second = install == -ENOSYS ? "guards are turned off" : "mprotect is turned off";
-    else
-        second = weft__os_strerror(-mprotect);
-    weft__warn("from now on stacks have no guard: an overflow will not be noticed (%s%s)", first,
-               second);
-}
-
-/* Locked memory refuses MADV_GUARD_INSTALL, and may be locked at any time (mlockall): mprotect works there. */
-static void guard(struct stack *stack)
-{
-    int mprotect = -ENOSYS, install = -ENOSYS;
-    size_t size = (size_t)1 << stack->guard;
-    char *memory = stack->base - size;
-    if (guard_kind == STACK_GUARD_INSTALL)
-        install = weft__os_guard_install(memory, size);
-    if (install != 0)
-        mprotect = guard_by_mprotect(memory, size);
-    if (install == 0 || mprotect == 0)
-        return;
-    stack->guard = 0;
-    if (atomic_u32_exchange_acq_rel(&unguarded_said, 1) == 0)
-        say_unguarded(install, mprotect);
-}
-
-/* So many that follow each other. */
-static void guard_all(struct stack *first, uint32_t count)
-{
-    size_t size = (size_t)1 << first->guard;
-    if (first->guard == GUARD_WIDE) /* it is there from the beginning */
-        return;
-    if (count > 1 && weft__os_guard_install_many(first->base - size, size + room(first->class),
-                                                 size, count) == 0)
-        return;
-    for (uint32_t i = 0; i < count; i++)
-        guard(&first[i]);
-}
-
-void weft__stack_start(bool allow_install, bool allow_many, bool allow_mprotect)
-{
-    guard_kind = allow_mprotect ? STACK_GUARD_MPROTECT : STACK_GUARD_NONE;
-    mprotect_allowed = allow_mprotect;
-    guards_at_once = 1;
-    atomic_i64_store_relaxed(&mprotect_left, mprotect_budget());
-    if (!allow_install)
-        return;
-    size_t size = (size_t)1 << GUARD_LEAST;
-    char *probe = weft__os_map(2 * size);
-    if (probe == NULL)
-        return;
-    /* Emulators accept any advice and do nothing: see whether it worked. */
-    if (weft__os_guard_install(probe, size) == 0 && !weft__os_readable(probe)) {
-        guard_kind = STACK_GUARD_INSTALL;
-        char *second = probe + size;
-        if (allow_many && weft__os_guard_install_many(second, 0, size, 1) == 0 &&
-            !weft__os_readable(second))
-            guards_at_once = OS_GUARDS_MOST;
-    }
-    weft__os_unmap(probe, 2 * size);
-}
-
-enum stack_guard weft__stack_guard_kind(void)
-{
-    return guard_kind;
-}
-
 /* Arenas. Each has twice as many stacks as the one before, so that a small program maps little. */
 
-/* How large the guards of an arena are to be that is the next one of a shelf. */
-static uint8_t choose_guard(const struct shelf *shelf)
+/* How many stacks the next arena of the class has. */
+static uint32_t choose_count(const struct depot *depot, int class, uint8_t guard)
 {
-    if (shelf->made < WIDE_MOST && mprotect_allowed &&
-        atomic_i64_load_relaxed(&mprotect_left) > WIDE_MOST)
-        return GUARD_WIDE;
-    uint8_t guard = GUARD_LEAST;
-    if (shelf->made < FEW_MOST)
-        guard = GUARD_FEW; /* the same on aarch64 */
-    return guard;
-}
-
-/* How many stacks it is to have. */
-static uint32_t choose_count(const struct shelf *shelf, int class, uint8_t guard)
-{
-    const struct arena *before = atomic_ptr_load_relaxed(&shelf->arenas);
+    const struct arena *before = atomic_ptr_load_relaxed(&depot->arenas);
     size_t most = ARENA_SIZE_MAX / room(class), least = ARENA_SIZE_MIN / room(class);
     size_t count = before != NULL ? (size_t)before->count * 2 : least;
     if (guard == GUARD_WIDE)
-        most = WIDE_MOST - (size_t)shelf->made;
+        most = GUARD_WIDE_MOST - (size_t)depot->made;
     if (count > most)
         count = most;
     return count > 0 ? (uint32_t)count : 1;
 }
 
-/* Memory for so many stacks with such guards; NULL if there is none, or the guards cannot be had. */
+/* Memory for `count` stacks with such guards; NULL if the system refuses. */
 static char *arena_map(int class, uint8_t guard, uint32_t count)
 {
-    size_t below = (size_t)1 << guard, each = below + room(class);
-    if (guard != GUARD_WIDE)
-        return weft__os_map(count * each);
-    char *memory = weft__os_reserve(count * each);
-    for (uint32_t i = 0; memory != NULL && i < count; i++)
-        if (weft__os_open_reserved(memory + i * each + below, room(class)) != 0) {
-            weft__os_unmap(memory, count * each);
-            return NULL;
-        }
-    if (memory != NULL)
-        atomic_i64_add_relaxed(&mprotect_left, -(int64_t)count);
-    return memory;
+    return guard == GUARD_WIDE ? weft__stack_guard_map_wide(count, room(class))
+                               : weft__os_map(count * (((size_t)1 << guard) + room(class)));
 }
 
-static struct arena *arena_try(struct shelf *shelf, int class, uint8_t guard)
+static struct arena *arena_try(struct depot *depot, int class, uint8_t guard)
 {
-    uint32_t count = choose_count(shelf, class, guard);
+    uint32_t count = choose_count(depot, class, guard);
     struct arena *arena = weft__os_alloc_zeroed(sizeof *arena + count * sizeof arena->stacks[0]);
     if (arena == NULL)
         return NULL;
@@ -378,24 +229,24 @@ static struct arena *arena_try(struct shelf *shelf, int class, uint8_t guard)
     arena->size = count * stride(arena, class);
     arena->count = count;
     weft__os_no_huge_pages(arena->memory, arena->size);
-    arena->next = atomic_ptr_load_relaxed(&shelf->arenas);
-    atomic_ptr_store_release(&shelf->arenas, arena); /* pairs with weft__stack_anywhere */
+    arena->next = atomic_ptr_load_relaxed(&depot->arenas);
+    atomic_ptr_store_release(&depot->arenas, arena); /* pairs with weft__stack_anywhere */
     return arena;
 }
 
-/* With guards as large as can be had. */
-static struct arena *arena_open(struct shelf *shelf, int class)
+/* Opens an arena with the largest guards that the system grants. */
+static struct arena *arena_open(struct depot *depot, int class)
 {
-    uint8_t guard = choose_guard(shelf);
-    struct arena *arena = arena_try(shelf, class, guard);
+    uint8_t guard = weft__stack_guard_choose(depot->made);
+    struct arena *arena = arena_try(depot, class, guard);
     if (arena == NULL && guard == GUARD_WIDE)
-        arena = arena_try(shelf, class, GUARD_FEW);
+        arena = arena_try(depot, class, GUARD_FEW);
     if (arena == NULL && guard != GUARD_LEAST)
-        arena = arena_try(shelf, class, GUARD_LEAST);
+        arena = arena_try(depot, class, GUARD_LEAST);
     return arena;
 }
 
-/* One with a stack in quarantine stays as it is. */
+/* Closes the arena, unless it has a stack in quarantine. */
 static void arena_close(struct arena *arena)
 {
     static struct arena *kept;
@@ -405,23 +256,24 @@ static void arena_close(struct arena *arena)
         return;
     }
     for (uint32_t i = 0; i < arena->carved; i++)
-        tell_tools_gone(&arena->stacks[i]);
+        unregister_from_tools(&arena->stacks[i]);
     weft__os_unmap(arena->memory, arena->size);
     weft__os_free(arena);
 }
 
-/* The first of up to `most` stacks that follow each other, and how many they are. The shelf is locked. */
-static struct stack *carve(struct shelf *shelf, int class, uint32_t most, uint32_t *count)
+/* Carves up to `most` stacks that follow each other: the first, and how many. The depot is
+ * locked. */
+static struct stack *carve(struct depot *depot, int class, uint32_t most, uint32_t *count)
 {
-    struct arena *arena = atomic_ptr_load_relaxed(&shelf->arenas);
+    struct arena *arena = atomic_ptr_load_relaxed(&depot->arenas);
     if (arena == NULL || arena->carved == arena->count) {
-        /* Where the system has just refused, asking again for each of many fibers is no use. */
+        /* Without memory, asking the system again for each of many fibers is wasted. */
         int64_t now = weft__os_now();
-        if (now < shelf->refused_until)
+        if (now < depot->refused_until)
             return NULL;
-        arena = arena_open(shelf, class);
+        arena = arena_open(depot, class);
         if (arena == NULL) {
-            shelf->refused_until = now + REFUSED_PAUSE;
+            depot->refused_until = now + REFUSED_PAUSE;
             return NULL;
         }
     }
@@ -433,12 +285,12 @@ static struct stack *carve(struct shelf *shelf, int class, uint32_t most, uint32
         stack->class = (uint8_t) class;
         stack->color = (uint8_t)(arena->carved % COLORS * COLOR_LINES);
         arena->carved++;
-        shelf->made++;
+        depot->made++;
     }
     return first;
 }
 
-/* Shelves. */
+/* The depot. */
 
 static struct stack *pop(struct stack **list, uint32_t *count)
 {
@@ -457,72 +309,74 @@ static void push(struct stack **list, uint32_t *count, struct stack *stack)
     (*count)++;
 }
 
-/* The best stack that the shelf has, without carving; the shelf is locked. */
-static struct stack *take_shelved(struct shelf *shelf)
+/* The best stack that the depot holds, without carving; the depot is locked. */
+static struct stack *take_kept(struct depot *depot)
 {
-    struct stack *stack = pop(&shelf->warm, &shelf->warm_count);
+    struct stack *stack = pop(&depot->warm, &depot->warm_count);
     if (stack == NULL)
-        stack = pop(&shelf->pending, &shelf->pending_count);
+        stack = pop(&depot->pending, &depot->pending_count);
     if (stack != NULL)
         atomic_i64_add_relaxed(&trimmable, -1);
     else
-        stack = pop(&shelf->cold, &shelf->cold_count);
-    if (shelf->warm_count < shelf->low_water)
-        shelf->low_water = shelf->warm_count;
+        stack = pop(&depot->cold, &depot->cold_count);
+    if (depot->warm_count < depot->low_water)
+        depot->low_water = depot->warm_count;
     return stack;
 }
 
-/* How many stacks to carve for a cache: one where there are few, more where many were needed. */
-static uint32_t carve_for_cache(const struct shelf *shelf)
+/* How many stacks to carve for a cache at once: one while the class has few, more when it has
+ * many. */
+static uint32_t carve_for_cache(const struct depot *depot)
 {
-    uint64_t share = 1 + shelf->made / CARVE_SHARE;
-    return share < guards_at_once ? (uint32_t)share : guards_at_once;
+    uint64_t share = 1 + depot->made / CARVE_SHARE;
+    uint32_t most = weft__stack_guard_batch();
+    return share < most ? (uint32_t)share : most;
 }
 
-/* For a cache that is NULL, of another class, or empty. */
-static noinline struct stack *shelf_get(struct stack_cache *cache, int class)
+/* weft__stack_get for a cache that is NULL, of another class, or empty. */
+static noinline struct stack *depot_get(struct stack_cache *cache, int class)
 {
-    struct shelf *shelf = &shelves[class];
+    struct depot *depot = &depots[class];
     bool fits = cache != NULL && cache->class == class;
     uint32_t fresh = 0;
-    lock_acquire(&shelf->lock);
-    struct stack *stack = take_shelved(shelf);
+    lock_acquire(&depot->lock);
+    struct stack *stack = take_kept(depot);
     if (stack == NULL)
-        stack = carve(shelf, class, fits ? carve_for_cache(shelf) : 1, &fresh);
-    lock_release(&shelf->lock);
+        stack = carve(depot, class, fits ? carve_for_cache(depot) : 1, &fresh);
+    lock_release(&depot->lock);
     if (fresh > 0)
-        guard_all(stack, fresh);
+        weft__stack_guard_make(stack, fresh, ((size_t)1 << stack->guard) + room(class));
     for (uint32_t i = fresh; i > 0; i--) {
-        tell_tools_made(&stack[i - 1]);
-        if (i > 1) /* the next in memory is the next to be taken */
+        register_with_tools(&stack[i - 1]);
+        if (i > 1) /* in memory order: the next one in memory is taken next */
             cache->free[cache->count++] = &stack[i - 1];
     }
     return stack;
 }
 
-/* Puts a chain of stacks on the shelf, its first on top. */
-static void shelf_put(struct shelf *shelf, struct stack *first)
+/* Puts a chain of stacks into the depot; the first of the chain will be taken first. */
+static void depot_put(struct depot *depot, struct stack *first)
 {
     struct stack *last = first;
     uint32_t count = 1;
     for (; last->next != NULL; last = last->next)
         count++;
-    lock_acquire(&shelf->lock);
-    last->next = shelf->warm;
-    shelf->warm = first;
-    shelf->warm_count += count;
-    lock_release(&shelf->lock);
+    lock_acquire(&depot->lock);
+    last->next = depot->warm;
+    depot->warm = first;
+    depot->warm_count += count;
+    lock_release(&depot->lock);
     atomic_i64_add_relaxed(&trimmable, count);
 }
 
 struct stack *weft__stack_get(struct stack_cache *cache, int class)
 {
     if (unlikely(cache == NULL || cache->class != class || cache->count == 0))
-        return shelf_get(cache, class);
+        return depot_get(cache, class);
     return cache->free[--cache->count];
 }
 
-/* Moves the oldest stacks of the cache, all but `keep`, to the shelf; there are more than that. */
+/* Moves all but the newest `keep` stacks of the cache to the depot; it has more than `keep`. */
 static noinline void cache_shrink(struct stack_cache *cache, uint32_t keep)
 {
     struct stack *moved = NULL;
@@ -534,7 +388,7 @@ static noinline void cache_shrink(struct stack_cache *cache, uint32_t keep)
     for (uint32_t i = 0; i < keep; i++)
         cache->free[i] = cache->free[count + i];
     cache->count = keep;
-    shelf_put(&shelves[cache->class], moved);
+    depot_put(&depots[cache->class], moved);
 }
 
 void weft__stack_put(struct stack_cache *cache, struct stack *stack)
@@ -542,7 +396,7 @@ void weft__stack_put(struct stack_cache *cache, struct stack *stack)
 #if WEFT_ASAN
     __asan_unpoison_memory_region(weft__stack_low(stack), usable(stack));
 #endif
-    if (unlikely(stack->front != 0)) /* else it is left alone: see stack.h */
+    if (unlikely(stack->front != 0)) /* no write unless needed: see struct stack_cache */
         stack->front = 0;
     if (likely(cache != NULL && cache->class == stack->class)) {
         if (unlikely(cache->count == STACK_CACHE_MOST))
@@ -551,18 +405,18 @@ void weft__stack_put(struct stack_cache *cache, struct stack *stack)
         return;
     }
     stack->next = NULL;
-    shelf_put(&shelves[stack->class], stack);
+    depot_put(&depots[stack->class], stack);
 }
 
 void weft__stack_quarantine(struct stack *stack)
 {
-    struct shelf *shelf = &shelves[stack->class];
-    lock_acquire(&shelf->lock);
-    for (struct arena *arena = atomic_ptr_load_relaxed(&shelf->arenas); arena != NULL;
+    struct depot *depot = &depots[stack->class];
+    lock_acquire(&depot->lock);
+    for (struct arena *arena = atomic_ptr_load_relaxed(&depot->arenas); arena != NULL;
          arena = arena->next)
         if (stack >= arena->stacks && stack < arena->stacks + arena->count)
             arena->quarantine = true;
-    lock_release(&shelf->lock);
+    lock_release(&depot->lock);
     atomic_u64_add_relaxed(&quarantined, 1);
 }
 
@@ -574,45 +428,45 @@ void weft__stack_cache_flush(struct stack_cache *cache)
 
 /* Trimming. */
 
-/* Ends a period: what the shelf did not need becomes pending. The shelf is locked. */
-static void end_period(struct shelf *shelf)
+/* Ends a period: the stacks that were not needed become pending. The depot is locked. */
+static void end_period(struct depot *depot)
 {
-    uint32_t keep = shelf->warm_count - shelf->low_water;
-    struct stack **end = &shelf->warm;
+    uint32_t keep = depot->warm_count - depot->low_water;
+    struct stack **end = &depot->warm;
     for (uint32_t i = 0; i < keep; i++)
         end = &(*end)->next;
     struct stack *surplus = *end;
-    if (surplus != NULL && shelf->pending == NULL) {
+    if (surplus != NULL && depot->pending == NULL) {
         *end = NULL;
-        shelf->pending = surplus;
-        shelf->pending_count = shelf->low_water;
-        shelf->warm_count = keep;
+        depot->pending = surplus;
+        depot->pending_count = depot->low_water;
+        depot->warm_count = keep;
     }
-    shelf->low_water = shelf->warm_count;
+    depot->low_water = depot->warm_count;
 }
 
-/* Gives up to TRIM_BATCH pending stacks back to the system; true if more are pending. They are off
- * the shelf meanwhile, so that the lock is not held across system calls. */
-static bool give_back(struct shelf *shelf)
+/* Decommits up to TRIM_BATCH pending stacks; true if more are pending. They are in no list
+ * meanwhile, so that the lock is not held across system calls. */
+static bool decommit_batch(struct depot *depot)
 {
     struct stack *batch = NULL;
     uint32_t count = 0;
-    lock_acquire(&shelf->lock);
-    while (count < TRIM_BATCH && shelf->pending != NULL) {
-        struct stack *stack = pop(&shelf->pending, &shelf->pending_count);
+    lock_acquire(&depot->lock);
+    while (count < TRIM_BATCH && depot->pending != NULL) {
+        struct stack *stack = pop(&depot->pending, &depot->pending_count);
         push(&batch, &count, stack);
     }
-    lock_release(&shelf->lock);
+    lock_release(&depot->lock);
     atomic_i64_add_relaxed(&trimmable, -(int64_t)count);
     for (struct stack *stack = batch; stack != NULL; stack = stack->next)
         (void)weft__os_decommit(weft__stack_low(stack), usable(stack));
-    lock_acquire(&shelf->lock);
+    lock_acquire(&depot->lock);
     while (batch != NULL) {
         struct stack *stack = pop(&batch, &count);
-        push(&shelf->cold, &shelf->cold_count, stack);
+        push(&depot->cold, &depot->cold_count, stack);
     }
-    bool more = shelf->pending != NULL;
-    lock_release(&shelf->lock);
+    bool more = depot->pending != NULL;
+    lock_release(&depot->lock);
     return more;
 }
 
@@ -621,15 +475,15 @@ int64_t weft__stack_trim(int64_t now)
     if (now >= period_end) {
         period_end = now + TRIM_PERIOD;
         for (int class = 0; class < STACK_CLASSES; class ++) {
-            struct shelf *shelf = &shelves[class];
-            lock_acquire(&shelf->lock);
-            end_period(shelf);
-            lock_release(&shelf->lock);
+            struct depot *depot = &depots[class];
+            lock_acquire(&depot->lock);
+            end_period(depot);
+            lock_release(&depot->lock);
         }
     }
     bool pending = false;
     for (int class = 0; class < STACK_CLASSES; class ++)
-        pending |= give_back(&shelves[class]);
+        pending |= decommit_batch(&depots[class]);
     if (pending)
         return now + TRIM_PAUSE;
     if (weft__stack_trim_wanted())
@@ -647,12 +501,12 @@ struct stack_figures weft__stack_figures(void)
 {
     struct stack_figures figures = {.quarantined = atomic_u64_load_relaxed(&quarantined)};
     for (int class = 0; class < STACK_CLASSES; class ++) {
-        struct shelf *shelf = &shelves[class];
-        lock_acquire(&shelf->lock);
-        figures.made += shelf->made;
-        figures.cold += shelf->cold_count;
-        figures.shelved += shelf->warm_count + shelf->pending_count + shelf->cold_count;
-        lock_release(&shelf->lock);
+        struct depot *depot = &depots[class];
+        lock_acquire(&depot->lock);
+        figures.made += depot->made;
+        figures.cold += depot->cold_count;
+        figures.kept += depot->warm_count + depot->pending_count + depot->cold_count;
+        lock_release(&depot->lock);
     }
     return figures;
 }
@@ -660,16 +514,15 @@ struct stack_figures weft__stack_figures(void)
 void weft__stack_stop(void)
 {
     for (int class = 0; class < STACK_CLASSES; class ++) {
-        struct shelf *shelf = &shelves[class];
-        struct arena *arena = atomic_ptr_load_relaxed(&shelf->arenas);
+        struct depot *depot = &depots[class];
+        struct arena *arena = atomic_ptr_load_relaxed(&depot->arenas);
         while (arena != NULL) {
             struct arena *next = arena->next;
             arena_close(arena);
             arena = next;
         }
-        *shelf = (struct shelf){.warm = NULL};
+        *depot = (struct depot){.warm = NULL};
     }
     atomic_i64_store_relaxed(&trimmable, 0);
-    atomic_u32_store_relaxed(&unguarded_said, 0);
     period_end = 0;
 }

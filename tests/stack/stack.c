@@ -5,6 +5,7 @@
  */
 #include "stack/stack.h"
 #include "heap.h"
+#include "stack/stack_guard.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -105,13 +106,13 @@ static void every_size(void)
         weft__stack_put(NULL, b);
     }
     CHECK_EQ(weft__stack_figures().made, 2 * STACK_CLASSES);
-    CHECK_EQ(weft__stack_figures().shelved, 2 * STACK_CLASSES);
+    CHECK_EQ(weft__stack_figures().kept, 2 * STACK_CLASSES);
     char *low = weft__stack_low(stacks[DEFAULT_CLASS][0]);
     CHECK(is_mapped(low));
     weft__stack_stop();
     CHECK(!is_mapped(low));
     CHECK_EQ(weft__stack_figures().made, 0);
-    CHECK_EQ(weft__stack_figures().shelved, 0);
+    CHECK_EQ(weft__stack_figures().kept, 0);
 }
 
 static void last_put_is_next(void)
@@ -155,18 +156,18 @@ static void cache_takes_its_own_class_only(void)
     CHECK_EQ(other->class, DEFAULT_CLASS + 1);
     weft__stack_put(&cache, other);
     CHECK_EQ(cache.count, 0);
-    CHECK_EQ(weft__stack_figures().shelved, 1);
+    CHECK_EQ(weft__stack_figures().kept, 1);
     struct stack *own = weft__stack_get(&cache, DEFAULT_CLASS);
     weft__stack_put(&cache, own);
     CHECK_EQ(cache.count, 1);
-    CHECK_EQ(weft__stack_figures().shelved, 1);
+    CHECK_EQ(weft__stack_figures().kept, 1);
     CHECK_PTR(weft__stack_get(&cache, DEFAULT_CLASS + 1), other);
     weft__stack_stop();
 }
 
 enum { MANY = STACK_CACHE_MOST + 1 };
 
-static void cache_overflows_to_the_shelf(void)
+static void full_cache_moves_stacks_to_the_depot(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
     struct stack *stacks[MANY];
@@ -176,9 +177,9 @@ static void cache_overflows_to_the_shelf(void)
     for (int i = 0; i < MANY; i++) {
         weft__stack_put(&cache, stacks[i]);
         CHECK(cache.count <= STACK_CACHE_MOST);
-        CHECK_EQ(cache.count + weft__stack_figures().shelved, i + 1);
+        CHECK_EQ(cache.count + weft__stack_figures().kept, i + 1);
     }
-    CHECK(cache.count > 0 && weft__stack_figures().shelved > 0);
+    CHECK(cache.count > 0 && weft__stack_figures().kept > 0);
     /* What came last stayed. */
     uint32_t kept = cache.count;
     for (uint32_t i = 0; i < kept; i++)
@@ -211,7 +212,7 @@ static void flush_empties_the_cache(void)
     CHECK(!weft__stack_trim_wanted());
     weft__stack_cache_flush(&cache);
     CHECK_EQ(cache.count, 0);
-    CHECK_EQ(weft__stack_figures().shelved, 3);
+    CHECK_EQ(weft__stack_figures().kept, 3);
     CHECK(weft__stack_trim_wanted());
     CHECK_EQ(weft__stack_figures().made, 3);
     weft__stack_stop();
@@ -446,7 +447,7 @@ static void many_guarded(void)
     CHECK_EQ(weft__stack_figures().made, count);
     for (int64_t i = 0; i < count; i++)
         weft__stack_put(NULL, stacks[i]);
-    CHECK_EQ(weft__stack_figures().shelved, count);
+    CHECK_EQ(weft__stack_figures().kept, count);
     for (int64_t i = count - 1; i >= 0; i--)
         CHECK_PTR(weft__stack_get(NULL, 0), stacks[i]);
     CHECK_EQ(weft__stack_figures().made, count);
@@ -538,7 +539,7 @@ static void idle_stacks_are_given_back(void)
     CHECK(end <= BEGIN + 2 * PERIOD);
     CHECK(!weft__stack_trim_wanted());
     CHECK_EQ(weft__stack_figures().cold, COUNT);
-    CHECK_EQ(weft__stack_figures().shelved, COUNT);
+    CHECK_EQ(weft__stack_figures().kept, COUNT);
     for (int i = 0; i < COUNT; i++)
         CHECK_EQ(resident(stacks[i]), 0);
     CHECK_EQ(weft__stack_trim(end + PERIOD), STACK_TRIM_IDLE);
@@ -613,7 +614,7 @@ static void hot_stacks_stay(void)
             weft__stack_put(NULL, used[i]);
     }
     CHECK_EQ(weft__stack_figures().cold, COUNT - HOT);
-    CHECK_EQ(weft__stack_figures().shelved, COUNT);
+    CHECK_EQ(weft__stack_figures().kept, COUNT);
     for (int i = 0; i < COUNT; i++)
         CHECK_EQ(resident(stacks[i]), i < COUNT - HOT ? 0 : 2);
     /* Warm ones are given out before cold ones. */
@@ -716,7 +717,7 @@ int main(void)
     RUN_PLAIN(last_put_is_next, "nothing here is a fiber");
     RUN_PLAIN(cache_leaves_descriptors_alone, "nothing here is a fiber");
     RUN_PLAIN(cache_takes_its_own_class_only, "nothing here is a fiber");
-    RUN_PLAIN(cache_overflows_to_the_shelf, "nothing here is a fiber");
+    RUN_PLAIN(full_cache_moves_stacks_to_the_depot, "nothing here is a fiber");
     RUN_PLAIN(flush_empties_the_cache, "nothing here is a fiber");
     RUN_PLAIN(guards_by_install, "nothing here is a fiber");
     RUN_PLAIN(front_is_above_the_frames, "nothing here is a fiber");

@@ -10,7 +10,7 @@
 #include "emulated.h"
 #include "os/failure.h"
 #include "os/os.h"
-#include "stack/stack.h"
+#include "stack/stack_guard.h"
 
 enum { EXIT_UNLOCKED = 3 };
 
