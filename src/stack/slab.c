@@ -1,9 +1,9 @@
 /*
  * slab.c: a size-class slab allocator; empty slabs go back to the system.
  *
- * An object is cut from a slab of objects of its size. A slab is 64 KiB at a multiple of 64 KiB, and
- * begins with its header, so that the slab of an object is found from its address. Slabs are cut from
- * regions, mappings that grow up to 2 MiB.
+ * An object is cut from a slab of objects of its size. A slab is 64 KiB at a multiple of 64 KiB,
+ * and begins with its header, so that the slab of an object is found from its address. Slabs are
+ * cut from regions, mappings that grow up to 2 MiB.
  *
  *     region ---- a size class needs a slab ----> open: has free objects <----> full: in no list
  *       ^_____________ all its objects are free, and another slab is empty too ______|
@@ -12,10 +12,11 @@
  * A size class keeps one empty slab, so that an object that comes and goes does not cost two system
  * calls. Objects that are too large for a slab come from the heap.
  *
- * Locks: one for each size class, and one for the regions; neither is taken while the other is held.
+ * Locks: one for each size class, and one for the regions; neither is taken while the other is
+ * held.
  *
- * Rejected: the heap for all sizes. It does not give back the memory between objects that live, and it
- * costs 16 bytes more for each.
+ * Rejected: the heap for all sizes. It does not give back the memory between objects that live, and
+ * it costs 16 bytes more for each.
  */
 #include "stack/slab.h"
 
@@ -107,8 +108,8 @@ static struct region *region_open(void)
     return region;
 }
 
-/* A slab of a region of full size gets all its pages at once, instead of a fault for each: where there are
- * or were that many slabs, more will follow soon. */
+/* A slab of a region of full size gets all its pages at once, instead of a fault for each: where
+ * there are or were that many slabs, more will follow soon. */
 static struct slab *slab_take(void)
 {
     char *slab = NULL;

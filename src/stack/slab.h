@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An object of at least `size` bytes, with up to 63 more for sizes up to 1 KiB: *room is how many it has.
- * NULL without memory. Any thread. */
+/* An object of at least `size` bytes, with up to 63 more for sizes up to 1 KiB: *room is how many
+ * it has. NULL without memory. Any thread. */
 void *weft__slab_get(size_t size, size_t *room);
 /* Puts an object back, with the room that weft__slab_get stored. Any thread. */
 void weft__slab_put(void *object, size_t room);
-/* Gives all memory without an object in use back to the system. An object may be in use at shut-down, of a
- * pool that outlives the runtime. No other call at the same time. */
+/* Gives all memory without an object in use back to the system. An object may be in use at
+ * shut-down, of a pool that outlives the runtime. No other call at the same time. */
 void weft__slab_stop(void);
 
 /* For tests and figures. */

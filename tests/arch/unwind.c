@@ -103,14 +103,14 @@ static void check_frames(const void *pc)
 
 enum { TRAP_FLAG = 0x100, IN_VAIN_MOST = 10000 };
 
-/* Instructions since the last new one, which a thread that looks for work would go on for long with. */
+/* Instructions since the last new one, which a thread that looks for work would go on for long
+ * with. */
 static __thread uint32_t in_vain;
 
 static void on_trap(int signal, siginfo_t *info, void *context)
 {
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
     uintptr_t pc = (uintptr_t)registers[REG_RIP];
-    (void)signal, (void)info;
     if (!atomic_u32_load_relaxed(&stepping)) {
         registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
         return;
@@ -150,7 +150,6 @@ static void yield_some(void *arg)
         step();
         weft_yield();
     }
-    (void)arg;
 }
 
 static void receive_some(void *arg)
@@ -160,7 +159,6 @@ static void receive_some(void *arg)
         step();
         CHECK_EQ(weft_chan_receive(channel, &value), 0);
     }
-    (void)arg;
 }
 
 static void sleep_some(void *arg)
@@ -169,14 +167,12 @@ static void sleep_some(void *arg)
         step();
         CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
     }
-    (void)arg;
 }
 
 static void panic_here(void *arg)
 {
     step();
     weft_panic("out of a frame");
-    (void)arg;
 }
 
 static void recover_here(void *arg)
@@ -191,7 +187,6 @@ static void block(void *arg)
         weft_blocking_enter();
         weft_blocking_exit();
     }
-    (void)arg;
 }
 
 static void join_all(weft_fiber **fibers, int count)
@@ -218,10 +213,10 @@ static void each_kind(bool compact)
 static void say_nothing(const weft_panic_info *info, void (*function)(void *), void *arg,
                         void *data)
 {
-    (void)info, (void)function, (void)arg, (void)data;
 }
 
-/* A worker whose task panics goes on at the top of its stack; one that yields and one that sleeps. */
+/* A worker whose task panics goes on at the top of its stack; one that yields and one that
+ * sleeps. */
 static void in_a_pool(bool compact)
 {
     weft_pool *pool;
@@ -244,7 +239,6 @@ static void everything(void *arg)
     for (int i = 0; i < 3; i++)
         CHECK_EQ(weft_spawn(&fibers[i], block, NULL, NULL), 0);
     join_all(fibers, 3);
-    (void)arg;
 }
 
 static void run_everything(void)
@@ -254,7 +248,8 @@ static void run_everything(void)
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-/* As many threads as there may be: none is started that has the trap flag, since all signals are blocked there. */
+/* As many threads as there may be: none is started that has the trap flag, since all signals are
+ * blocked there. */
 
 enum { MACHINES = 4 };
 static atomic_u32 blocked;
@@ -266,7 +261,6 @@ static void block_with_others(void *arg)
     while (atomic_u32_load_acquire(&blocked) < MACHINES)
         usleep(100);
     weft_blocking_exit();
-    (void)arg;
 }
 
 static void start_machines(void)
@@ -305,7 +299,6 @@ static atomic_u32 samples;
 static void on_sample(int signal)
 {
     void *frames[FRAMES];
-    (void)signal;
     CHECK(backtrace(frames, FRAMES) > 0);
     atomic_u32_add_relaxed(&samples, 1);
 }

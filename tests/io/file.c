@@ -20,7 +20,6 @@ static void read_and_write(void *arg)
     static const char text[] = "what is written is read";
     char path[64], other[80], back[sizeof text];
     struct stat status;
-    (void)arg;
     snprintf(path, sizeof path, "weft-file-%d", (int)getpid());
     snprintf(other, sizeof other, "%s-renamed", path);
     int fd = weft_file_open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -61,7 +60,6 @@ static void what_is_written_is_read(void)
 
 static void pieces(void *arg)
 {
-    (void)arg;
     int fd = file_of(SIZE);
     char first[10], second[20], third[30];
     struct iovec list[] = {{first, 10}, {second, 20}, {third, 30}};
@@ -94,7 +92,6 @@ static void pieces_are_read_in_their_order(void)
 /* A file that is half in the page cache is read in full all the same. */
 static void read_half_cached(void *arg)
 {
-    (void)arg;
     int fd = file_of(SIZE);
     static char memory[SIZE + 10];
     CHECK_EQ(fsync(fd), 0);
@@ -124,7 +121,6 @@ static void errors(void *arg)
 {
     char byte = 'x';
     struct iovec list = {&byte, 1};
-    (void)arg;
     CHECK_EQ(weft_file_open("weft-no-such-folder/file", O_RDONLY, 0), -ENOENT);
     CHECK_EQ(weft_file_open(NULL, O_RDONLY, 0), -EINVAL);
     CHECK_EQ(weft_file_stat(NULL, NULL), -EINVAL);
@@ -186,7 +182,6 @@ static void deadline_in_flight(void *arg)
 {
     int ends[2];
     char on_stack[64];
-    (void)arg;
     CHECK_EQ(pipe(ends), 0);
     memset(on_stack, 'a', sizeof on_stack);
     int64_t deadline = weft_after(5 * WEFT_MS);
@@ -223,7 +218,6 @@ static void cancel_in_flight(void *arg)
     enum { READERS = 100 };
     static struct reader readers[READERS];
     int ends[2];
-    (void)arg;
     CHECK_EQ(pipe(ends), 0);
     weft_context *context;
     CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
@@ -266,13 +260,11 @@ static atomic_u32 storm_over, signals_seen;
 
 static void on_signal(int signal)
 {
-    (void)signal;
     atomic_u32_add_relaxed(&signals_seen, 1);
 }
 
 static void *storm(void *arg)
 {
-    (void)arg;
     while (!atomic_u32_load_acquire(&storm_over)) {
         kill(getpid(), SIGUSR1);
         usleep(50);
@@ -282,7 +274,6 @@ static void *storm(void *arg)
 
 static void read_in_storm(void *arg)
 {
-    (void)arg;
     int fd = file_of(SIZE), ends[2];
     char memory[4096];
     CHECK_EQ(pipe(ends), 0);
@@ -316,7 +307,6 @@ static void signals_do_not_interrupt(void)
 static void keeps_errno(void *arg)
 {
     char byte;
-    (void)arg;
     set_errno(1234);
     CHECK_EQ(weft_file_read(-1, &byte, 1, WEFT_NEVER), -EBADF);
     CHECK_EQ(weft_file_unlink("weft-no-such-file"), -ENOENT);

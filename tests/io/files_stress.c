@@ -42,7 +42,6 @@ static void waiter(void *arg)
 
 static void ticker(void *arg)
 {
-    (void)arg;
     while (!atomic_u32_load_acquire(&over)) {
         weft_sleep(100 * WEFT_US);
         atomic_u32_add_seq_cst(&ticks, 1);
@@ -53,7 +52,6 @@ static void ticker(void *arg)
 static void storm(void *arg)
 {
     uint32_t count = (uint32_t)test_scale(READERS);
-    (void)arg;
     CHECK_EQ(weft_pipe_make(ends), 0);
     atomic_u32_store_relaxed(&over, 0);
     atomic_u32_store_relaxed(&ticks, 0);

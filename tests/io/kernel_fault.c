@@ -48,7 +48,6 @@ static void read_in_parts(void *arg)
     static const int refusals[] = {EAGAIN, EOPNOTSUPP};
     char bytes[64];
     struct iovec pieces[] = {{bytes, 10}, {bytes + 10, 54}};
-    (void)arg;
     for (size_t i = 0; i < 2; i++) {
         memset(bytes, 0, sizeof bytes);
         KERNEL_SAYS(preadv2, refusals[i], 1);
@@ -87,7 +86,6 @@ static void write_at_once(void *arg)
     static const int refusals[] = {EAGAIN, EOPNOTSUPP};
     struct iovec piece = {.iov_base = (char[]){"x"}, .iov_len = 1};
     int scratch = file_of(10);
-    (void)arg;
     for (size_t i = 0; i < 2; i++) {
         KERNEL_SAYS(pwritev2, refusals[i], 1);
         CHECK_EQ(weft_file_pwrite(scratch, "x", 1, 0, WEFT_NOW), -ETIMEDOUT);
@@ -114,7 +112,6 @@ static void begun_too_late(void *arg)
     weft_context *context, *before;
     int scratch = file_of(10);
     char byte;
-    (void)arg;
     int64_t past = weft_now() - WEFT_MS;
     CHECK_EQ(weft_file_pwrite(scratch, "x", 1, 0, past), -ETIMEDOUT);
     CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
@@ -143,7 +140,6 @@ static void write_pieces(void *arg)
 {
     char bytes[] = "abcdef";
     struct iovec pieces[] = {{bytes, 2}, {bytes + 2, 4}};
-    (void)arg;
     CHECK_EQ(weft_file_pwritev(ends[1], pieces, 2, -1, WEFT_NEVER), 6);
 }
 
@@ -152,7 +148,6 @@ static void pieces_by_readiness(void *arg)
     weft_fiber *writer;
     char bytes[7] = "";
     struct iovec pieces[] = {{bytes, 3}, {bytes + 3, 3}};
-    (void)arg;
     CHECK_EQ(pipe(ends), 0);
     CHECK_EQ(weft_file_preadv(ends[0], pieces, 2, -1, weft_after(WEFT_MS)), -ETIMEDOUT);
     CHECK_EQ(weft_spawn(&writer, write_pieces, NULL, NULL), 0);
@@ -177,7 +172,6 @@ static void pieces_of_a_pipe(void)
 static void read_compact(void *arg)
 {
     static char bytes[16];
-    (void)arg;
     CHECK_EQ(weft_file_pread(file, bytes, sizeof bytes, 9, weft_after(WEFT_S)), sizeof bytes);
     check_content(bytes, sizeof bytes, 9);
 }
@@ -186,7 +180,6 @@ static void run_compact(void *arg)
 {
     weft_fiber *fiber;
     weft_spawn_options options = {.compact = 1};
-    (void)arg;
     CHECK_EQ(weft_spawn(&fiber, read_compact, NULL, &options), 0);
     CHECK_EQ(weft_join(fiber), 0);
 }
@@ -272,7 +265,6 @@ static void with_own_output(void *arg)
 {
     const char *argv[] = {"sh", "-c", "echo error >&2", NULL};
     weft_process *process;
-    (void)arg;
     CHECK_EQ(dup2(STDERR_FILENO, STDOUT_FILENO), STDOUT_FILENO);
     close(STDERR_FILENO);
     weft_process_options options = {.argv = argv, .error = {.to = WEFT_TO_OUTPUT}};
@@ -286,7 +278,6 @@ static void moved_too_far(void *arg)
 {
     const char *argv[] = {"true", NULL};
     weft_process *process;
-    (void)arg;
     close(0);
     weft_process_options options = {.argv = argv, .input = {.to = WEFT_TO_NULL}};
     fake_plan(&fake_fcntl, 0, EMFILE, 1);
@@ -311,13 +302,11 @@ static atomic_u32 handled;
 
 static void own_handler(int number)
 {
-    (void)number;
     atomic_u32_add_seq_cst(&handled, 1);
 }
 
 static void own_info_handler(int number, siginfo_t *info, void *context)
 {
-    (void)info, (void)context;
     own_handler(number);
 }
 
@@ -356,7 +345,6 @@ static atomic_u32 holds, over;
 
 static void hold(void *arg)
 {
-    (void)arg;
     atomic_u32_store_release(&holds, 1);
     while (!atomic_u32_load_acquire(&over))
         sched_yield();
@@ -384,7 +372,6 @@ static void a_storm_before_the_end(void)
 #if !WEFT_ASAN && !WEFT_TSAN
 static void nothing(void *arg)
 {
-    (void)arg;
 }
 
 /* Whose it is cannot be asked: it is left alone. */

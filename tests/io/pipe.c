@@ -32,7 +32,6 @@ static char sent[MUCH], received[MUCH];
 
 static void send_much(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_pipe_write(ends[1], sent, MUCH, WEFT_NEVER), MUCH);
     close(ends[1]);
 }
@@ -41,7 +40,6 @@ static void receive_much(void *arg)
 {
     size_t have = 0;
     ssize_t got;
-    (void)arg;
     while ((got = weft_pipe_read(ends[0], received + have, MUCH - have, WEFT_NEVER)) > 0)
         have += (size_t)got;
     CHECK_EQ(got, 0);
@@ -78,7 +76,6 @@ static void a_write_is_whole(void)
 static void errors(void *arg)
 {
     char byte = 'x';
-    (void)arg;
     CHECK_EQ(weft_pipe_make(NULL), -EINVAL);
     CHECK_EQ(weft_pipe_read(-1, &byte, 1, WEFT_NEVER), -EBADF);
     CHECK_EQ(weft_pipe_write(-1, &byte, 1, WEFT_NEVER), -EBADF);
@@ -106,7 +103,6 @@ static void errors_and_deadlines(void)
 static void read_cancelled(void *arg)
 {
     char byte;
-    (void)arg;
     CHECK_EQ(weft_pipe_read(ends[0], &byte, 1, WEFT_NEVER), -ECANCELED);
     CHECK_EQ(weft_pipe_write(ends[1], "y", 1, WEFT_NEVER), 1); /* needs no waiting */
     CHECK_EQ(weft_pipe_read(ends[0], &byte, 1, WEFT_NEVER), 1);

@@ -46,7 +46,6 @@ static void end_each_way(void *arg)
 {
     weft_process_status status;
     weft_process *process;
-    (void)arg;
     CHECK_EQ(weft_process_spawn(&process, &(weft_process_options){.argv = SHELL("exit 7")}), 0);
     CHECK(weft_process_pid(process) > 0);
     CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
@@ -74,7 +73,6 @@ static void wait_with_deadline(void *arg)
 {
     weft_process *process;
     weft_process_status status = {.code = 77};
-    (void)arg;
     weft_process_options options = {.argv = (const char *const[]){"sleep", "1000", NULL}};
     CHECK_EQ(weft_process_spawn(&process, &options), 0);
     int64_t deadline = weft_after(3 * WEFT_MS);
@@ -99,7 +97,6 @@ static void talk(void *arg)
 {
     weft_process *cat;
     char memory[16];
-    (void)arg;
     weft_process_options options = {.argv = (const char *const[]){"cat", NULL},
                                     .input = {.to = WEFT_TO_PIPE},
                                     .output = {.to = WEFT_TO_PIPE}};
@@ -128,7 +125,6 @@ static void pipes_go_both_ways(void)
 static void where_and_what(void *arg)
 {
     char output[256];
-    (void)arg;
     weft_process_options options = {.argv = SHELL("pwd; echo $NAME"),
                                     .env = (const char *const[]){"NAME=value", NULL},
                                     .directory = "/"};
@@ -182,7 +178,6 @@ static void crossed_streams(void)
 static void signals_and_descriptors(void *arg)
 {
     char output[512];
-    (void)arg;
     int leak = fcntl(0, F_DUPFD, 50); /* not closed on exec */
     CHECK(leak >= 50);
     weft_process_options options = {.argv = SHELL("grep -E 'SigBlk|SigIgn' /proc/self/status;"
@@ -218,7 +213,6 @@ static void run_bounded(void *arg)
     char output[11];
     size_t length = 77;
     weft_process_status status = {.code = 77};
-    (void)arg;
     weft_process_options options = {.argv = SHELL("seq 100000")};
     CHECK_EQ(weft_process_run(&options, output, 10, &length, &status, WEFT_NEVER), 0);
     CHECK_EQ(memcmp(output, "1\n2\n3\n4\n5\n", 10), 0);
@@ -261,7 +255,6 @@ ssize_t read(int fd, void *memory, size_t size)
 static void run_flowing(void *arg)
 {
     char output[sizeof FLOW];
-    (void)arg;
     weft_process_options options = {.argv = SHELL("printf '" FLOW "'; exec sleep 1000")};
     CHECK_EQ(
         weft_process_run(&options, output, sizeof output, NULL, NULL, weft_after(200 * WEFT_MS)),
@@ -310,13 +303,11 @@ static void a_context_ends_a_run(void)
 
 static void nothing(void *arg)
 {
-    (void)arg;
 }
 
 static void errors(void *arg)
 {
     weft_process *poison = (weft_process *)&poison, *process = poison;
-    (void)arg;
     CHECK_EQ(weft_go(nothing, NULL), 0); /* the runtime has its own */
     int before = open_descriptors();
     weft_process_options options = {.argv = (const char *const[]){"weft-no-such-program", NULL}};

@@ -25,7 +25,6 @@ static const struct sockaddr_in *as_ipv4(const weft_address *found)
 static void numbers(void *arg)
 {
     weft_address found[4];
-    (void)arg;
     CHECK_EQ(weft_resolve("127.0.0.1", "80", NULL, found, 4, WEFT_NOW), 1);
     CHECK_EQ(ntohl(as_ipv4(found)->sin_addr.s_addr), INADDR_LOOPBACK);
     CHECK_EQ(ntohs(as_ipv4(found)->sin_port), 80);
@@ -52,7 +51,6 @@ static void numbers_need_no_lookup(void)
 static void this_machine(void *arg)
 {
     weft_address found[8];
-    (void)arg;
     weft_resolve_hints hints = {.family = AF_INET};
     int count = weft_resolve("localhost", "80", &hints, found, 8, WEFT_NEVER);
     CHECK(count >= 1);
@@ -83,7 +81,6 @@ static int to_return;
 static int fails(const char *host, const char *service, const struct addrinfo *hints,
                  struct addrinfo **list)
 {
-    (void)host, (void)service, (void)hints, (void)list;
     errno = ECONNREFUSED;
     return to_return;
 }
@@ -98,7 +95,6 @@ static void errors(void *arg)
         {EAI_SOCKTYPE, -EINVAL},
     };
     weft_address poison, found;
-    (void)arg;
     memset(&poison, 0x55, sizeof poison);
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         to_return = pairs[i][0];
@@ -127,7 +123,6 @@ static int answers_error;
 static int answers_with(const char *host, const char *service, const struct addrinfo *hints,
                         struct addrinfo **list)
 {
-    (void)service;
     errno = 0;
     if (hints->ai_flags & AI_NUMERICHOST)
         return host != NULL && strcmp(host, "12.34") == 0 ? EAI_SERVICE : EAI_NONAME;
@@ -142,7 +137,6 @@ static int answers_with(const char *host, const char *service, const struct addr
 static void odd_answers(void *arg)
 {
     weft_address found[2];
-    (void)arg;
     answers_error = EAI_SYSTEM; /* and no errno says which */
     CHECK_EQ(weft_resolve("host", "80", NULL, found, 2, WEFT_NEVER), -EIO);
     answers_error = 0;
@@ -166,7 +160,6 @@ static void answers_that_are_none(void)
 static int answers_many(const char *host, const char *service, const struct addrinfo *hints,
                         struct addrinfo **list)
 {
-    (void)host, (void)service;
     int error = getaddrinfo("127.0.0.1", "80", hints, list);
     if (error == 0 && (*list)->ai_next == NULL) {
         struct addrinfo *more = NULL;
@@ -183,7 +176,6 @@ static void many_answers(void *arg)
 {
     weft_address found[3];
     weft_resolve_hints ipv4 = {.family = AF_INET};
-    (void)arg;
     CHECK_EQ(weft_resolve("host", "80", NULL, found, 1, WEFT_NEVER), 1);
     CHECK_EQ(weft_resolve("host", "80", NULL, found, 3, WEFT_NEVER), 2);
     CHECK_EQ(weft_resolve("host", "80", &ipv4, found, 3, WEFT_NEVER), 1);
@@ -226,7 +218,6 @@ static int hangs(const char *host, const char *service, const struct addrinfo *h
     while (!atomic_u32_load_acquire(&may_go_on))
         usleep(200);
     atomic_u32_sub_seq_cst(&hanging, 1);
-    (void)host;
     return getaddrinfo("127.0.0.1", service, hints, list);
 }
 
@@ -248,7 +239,6 @@ static void let_go_on(void)
 static void give_up_in_time(void *arg)
 {
     weft_address found;
-    (void)arg;
     int64_t deadline = weft_after(3 * WEFT_MS);
     CHECK_EQ(weft_resolve("host", "80", NULL, &found, 1, deadline), -ETIMEDOUT);
     CHECK(weft_now() >= deadline);
@@ -265,7 +255,6 @@ static void a_deadline_ends_the_wait(void)
 static void resolve_cancelled(void *arg)
 {
     weft_address found;
-    (void)arg;
     CHECK_EQ(weft_resolve("host", "80", NULL, &found, 1, WEFT_NEVER), -ECANCELED);
 }
 
@@ -290,7 +279,6 @@ static atomic_u32 resolved;
 static void resolve_one(void *arg)
 {
     weft_address found;
-    (void)arg;
     CHECK_EQ(weft_resolve("host", "80", NULL, &found, 1, WEFT_NEVER), 1);
     atomic_u32_add_seq_cst(&resolved, 1);
 }
@@ -299,7 +287,6 @@ static void resolve_one(void *arg)
 static void lookups_are_bounded(void *arg)
 {
     enum { LOOKUPS = WEFT_RESOLVE_MOST * 3 };
-    (void)arg;
     for (int i = 0; i < LOOKUPS; i++)
         CHECK_EQ(weft_go(resolve_one, NULL), 0);
     while (atomic_u32_load_acquire(&hanging) < WEFT_RESOLVE_MOST)

@@ -53,7 +53,6 @@ static void need_ring(void)
 
 static void read_by_hundreds(void *arg)
 {
-    (void)arg;
     uint64_t submits = weft__ring_submits(), operations = weft__ring_operations();
     check_readers(spawn_readers(200), 200);
     CHECK_EQ(weft__ring_operations() - operations, 200);
@@ -67,7 +66,6 @@ static void many_go_with_one_call(void)
 
 static void read_nothing_by_ring(void *arg)
 {
-    (void)arg;
     uint64_t operations = weft__ring_operations();
     check_readers(spawn_readers(20), 20);
     CHECK_EQ(weft__ring_operations() - operations, 0);
@@ -99,7 +97,6 @@ static int64_t read_by_ring(char *byte, int64_t deadline)
 static void read_byte(void *arg)
 {
     char byte;
-    (void)arg;
     CHECK_EQ(read_by_ring(&byte, WEFT_NEVER), 1);
     atomic_u32_add_seq_cst(&bytes, 1);
 }
@@ -120,7 +117,6 @@ static void wait_for_bytes(uint32_t count)
 
 static void overfill(void *arg)
 {
-    (void)arg;
     char byte = 'x';
     uint32_t waiters = ROOM + (uint32_t)test_scale(WAITERS);
     uint64_t before = weft__ring_operations();
@@ -153,7 +149,6 @@ static void a_full_ring_loses_nothing(void)
 
 static void end_in_flight(void *arg)
 {
-    (void)arg;
     char on_stack = 'a';
     CHECK_EQ(pipe(ends), 0);
     for (int i = 0; i < (int)test_scale(200); i++) {
@@ -174,7 +169,6 @@ static void end_in_flight(void *arg)
 static void cancelled(void *arg)
 {
     char byte = 'a';
-    (void)arg;
     CHECK_EQ(read_by_ring(&byte, WEFT_NEVER), -ECANCELED);
     CHECK_EQ(byte, 'a');
     CHECK_EQ(read_by_ring(&byte, WEFT_NEVER), -ECANCELED); /* and at once */
@@ -182,7 +176,6 @@ static void cancelled(void *arg)
 
 static void cancel_in_flight(void *arg)
 {
-    (void)arg;
     CHECK_EQ(pipe(ends), 0);
     for (int i = 0; i < (int)test_scale(200); i++) {
         weft_context *context;
@@ -215,7 +208,6 @@ static void what_flies_can_be_cancelled(void)
 
 static void fast_beside_slow(void *arg)
 {
-    (void)arg;
     CHECK_EQ(pipe(ends), 0);
     for (int i = 0; i < (int)test_scale(500); i++) {
         CHECK_EQ(weft_go(read_byte, NULL), 0);
@@ -243,7 +235,6 @@ static enum weft__os_call fail_call;
 static void read_while_failing(void *arg)
 {
     enum { COUNT = 40 };
-    (void)arg;
     struct reader *readers = spawn_readers(COUNT);
     weft__os_fail(fail_call, fail_nth, fail_on);
     for (int i = 0; i < COUNT; i++)
@@ -272,7 +263,6 @@ static void nothing_is_lost_when_the_kernel_refuses(void)
 /* Refused by set-up: at first the next one tries again, then it works. */
 static void open_late(void *arg)
 {
-    (void)arg;
     uint64_t operations = weft__ring_operations();
     weft__os_fail(OS_RING, 1, false);
     check_readers(spawn_readers(1), 1);

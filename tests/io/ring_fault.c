@@ -178,7 +178,6 @@ static void opened_late(void *arg)
 {
     static const int lacks[] = {ENOMEM, EMFILE, ENFILE, EAGAIN};
     char byte;
-    (void)arg;
     for (size_t i = 0; i < 4; i++) {
         fake_plan(&fake_setup, 0, lacks[i], 1);
         CHECK_EQ(read_by_ring(file, &byte, 1, 0, WEFT_NEVER), -EDOM);
@@ -190,7 +189,6 @@ static void opened_late(void *arg)
 static void opened_never(void *arg)
 {
     char byte;
-    (void)arg;
     fake_plan(&fake_setup, 0, EPERM, 1);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(read_by_ring(file, &byte, 1, 0, WEFT_NEVER), -EDOM);
@@ -208,7 +206,6 @@ static void a_ring_that_is_refused(void)
 static void done_again(void *arg)
 {
     char bytes[100];
-    (void)arg;
     static const int32_t results[] = {-EINTR, -ECANCELED};
     CHECK_EQ(read_by_ring(file, bytes, 1, 0, WEFT_NEVER), 1);
     for (size_t i = 0; i < 2; i++) {
@@ -227,7 +224,6 @@ static void done_again(void *arg)
 static void told_as_interrupted(void *arg)
 {
     struct reader reader;
-    (void)arg;
     begin();
     rewrite.from = -ECANCELED;
     rewrite.to = -EINTR;
@@ -260,7 +256,6 @@ static void cancelled_late(void *arg)
 static void completed_all_the_same(void *arg)
 {
     struct reader reader;
-    (void)arg;
     begin();
     fake_plan(&fake_enter, 1, EBUSY, KERNEL_ALWAYS);
     reader_start(&reader, ends[0], 2 * WEFT_MS);
@@ -275,7 +270,6 @@ static void completed_all_the_same(void *arg)
 static void few_times(void *arg)
 {
     uint32_t times = 4;
-    (void)arg;
     cancelled_late(&times);
 }
 
@@ -294,7 +288,6 @@ static void cancellations_that_are_refused(void)
 static void read_file(void *arg)
 {
     char byte;
-    (void)arg;
     CHECK_EQ(read_by_ring(file, &byte, 1, 0, WEFT_NEVER), 1);
 }
 
@@ -326,7 +319,6 @@ static void given_up_beside(void *arg)
     for (uint32_t calls = 1; calls <= 2; calls++) {
         struct reader reader;
         weft_fiber *servant;
-        (void)arg;
         begin();
         reader_start(&reader, ends[0], 20 * WEFT_MS);
         atomic_u32_store_release(&slow.planned, calls);
@@ -356,7 +348,6 @@ static void two_given_up_beside(void *arg)
         struct reader readers[2];
         weft_fiber *servant;
         int others[2];
-        (void)arg;
         begin();
         CHECK_EQ(pipe(others), 0);
         reader_start(&readers[0], ends[0], 20 * WEFT_MS);
@@ -383,7 +374,6 @@ static void many_given_up_beside(void *arg)
     static struct reader readers[MANY];
     weft_context *context;
     weft_fiber *servant;
-    (void)arg;
     begin();
     CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
     weft_spawn_options options = {.context = context};
@@ -422,7 +412,6 @@ static void cancelled_slowly(void *arg)
 {
     struct reader reader;
     int left = 1;
-    (void)arg;
     begin();
     CHECK_EQ(pipe(hold.ends), 0);
     atomic_u32_store_relaxed(&hold.count, 0);
@@ -456,7 +445,6 @@ static void nudged_late(void *arg)
 {
     char byte;
     bool refused = false;
-    (void)arg;
     begin();
     CHECK_EQ(read_by_ring(file, &byte, 1, 0, WEFT_NEVER), 1);
     for (int i = 0; i < 1000 && !refused; i++) {
@@ -500,7 +488,6 @@ static void read_unwatched(void *arg)
 static void watched_by_clock(void *arg)
 {
     char byte;
-    (void)arg;
     CHECK_EQ(read_by_ring(file, &byte, 1, 0, WEFT_NEVER), 1); /* it is open */
     for (int cancels = 0; cancels < 2; cancels++) {
         struct reader reader = {.byte = 'a'};

@@ -14,7 +14,6 @@ static atomic_u32 handled;
 
 static void own_handler(int number)
 {
-    (void)number;
     atomic_u32_add_seq_cst(&handled, 1);
 }
 
@@ -33,7 +32,6 @@ static bool is_empty(weft_signal *signal)
 static void arrivals(void *arg)
 {
     weft_signal *one, *two;
-    (void)arg;
     CHECK_EQ(weft_signal_open(&one, usr1, 1, 10), 0);
     CHECK_EQ(weft_signal_open(&two, both, 2, 10), 0);
     CHECK_EQ(raise(SIGUSR1), 0);
@@ -166,7 +164,6 @@ static void *storm(void *arg)
 
 static void open_and_close(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < (int)test_scale(300); i++) {
         weft_signal *one;
         CHECK_EQ(weft_signal_open(&one, both, 2, 1), 0);
@@ -294,7 +291,6 @@ static void run_for_any_thread(void)
 /* While signals are forwarded, others open and close: nobody may be kept from going on by one that waits. */
 static void open_often(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < 5; i++) {
         weft_signal *signal;
         CHECK_EQ(weft_signal_open(&signal, both, 2, 4), 0);

@@ -39,7 +39,6 @@ enum { FIBER_STACK = 4096 };
 
 struct stack *weft__stack_get(struct stack_cache *cache, int class)
 {
-    (void)cache;
     struct stack *stack = model_alloc(sizeof *stack);
     stack->base = model_alloc(FIBER_STACK);
     stack->class = (uint8_t) class;
@@ -48,7 +47,6 @@ struct stack *weft__stack_get(struct stack_cache *cache, int class)
 
 void weft__stack_put(struct stack_cache *cache, struct stack *stack)
 {
-    (void)cache;
     model_free(stack->base);
     model_free(stack);
 }
@@ -66,7 +64,6 @@ void *weft__stack_front(struct stack *stack, size_t size)
 
 void weft__stack_cache_flush(struct stack_cache *cache)
 {
-    (void)cache;
 }
 
 bool weft__stack_trim_wanted(void)
@@ -76,7 +73,6 @@ bool weft__stack_trim_wanted(void)
 
 int64_t weft__stack_trim(int64_t now)
 {
-    (void)now;
     return STACK_TRIM_IDLE;
 }
 
@@ -113,7 +109,6 @@ void weft__os_thread_begin(void)
 
 bool weft__os_thread_join_within(weft__os_thread thread, int64_t limit)
 {
-    (void)thread, (void)limit;
     model_fail("a thread is waited for"); /* a model has no surplus threads */
     return false;
 }
@@ -141,7 +136,6 @@ int weft__os_fault_stack_enter(void **stack)
 
 void weft__os_fault_stack_leave(void *stack)
 {
-    (void)stack;
 }
 
 void weft__os_exit_now(int status)
@@ -156,8 +150,6 @@ static uint32_t event_count;
 int weft__os_poll_wait_exact(int epoll, struct weft__os_event *events, int capacity,
                              int64_t deadline)
 {
-    (void)epoll;
-    (void)capacity;
     model_call("epoll wait?", &event_count);
     if (event_count == 0 && model_wait("epoll wait", &event_count, deadline != INT64_MAX))
         return 0;
@@ -167,32 +159,26 @@ int weft__os_poll_wait_exact(int epoll, struct weft__os_event *events, int capac
 
 int weft__os_poll_wait(int epoll, struct weft__os_event *events, int capacity, bool wait)
 {
-    (void)wait;
     return weft__os_poll_wait_exact(epoll, events, capacity, INT64_MAX);
 }
 
 void weft__descriptor_event(uint64_t tag, uint32_t events, struct ready *ready)
 {
-    (void)tag, (void)events, (void)ready;
 }
 
 int weft__os_timerfd_set(int fd, int64_t deadline)
 {
-    (void)fd;
-    (void)deadline;
     return 0;
 }
 
 void weft__os_counter_drain(int fd)
 {
-    (void)fd;
     model_call("drains the eventfd", &event_count);
     event_count = 0;
 }
 
 void weft__os_eventfd_signal(int fd)
 {
-    (void)fd;
     model_call("writes the eventfd", &event_count);
     event_count++;
     model_wake("is woken", &event_count, 1);
@@ -211,25 +197,21 @@ void weft__personality(void)
 
 void weft__deferred_run_all(struct scope *scope)
 {
-    (void)scope;
     model_fail("runs what was deferred");
 }
 
 void weft__fiber_keep_panic(struct weft_fiber *fiber, struct panic *panic)
 {
-    (void)fiber, (void)panic;
 }
 
 struct panic *weft__panic_arrived(struct weft_fiber *fiber)
 {
-    (void)fiber;
     return NULL;
 }
 
 /* A model has no test runs (sizes/test_point.twin). */
 struct thread *weft__test_enter(struct thread *thread)
 {
-    (void)thread;
     model_fail("a test run");
 }
 
@@ -245,13 +227,11 @@ bool weft__seeded_wake(void)
 
 struct weft_fiber *weft__seeded_choose(struct machine *machine)
 {
-    (void)machine;
     model_fail("a test run");
 }
 
 int64_t weft__seeded_deadline(int64_t deadline)
 {
-    (void)deadline;
     model_fail("a test run");
 }
 
@@ -262,7 +242,6 @@ int64_t weft__seeded_now(void)
 
 bool weft__seeded_chance(uint32_t times)
 {
-    (void)times;
     model_fail("a test run");
 }
 
@@ -280,7 +259,6 @@ void weft__depth_check(const struct weft_fiber *fiber)
 #ifdef WEFT_DEBUG
 void weft__held_report(struct weft_fiber *fiber, const char *does)
 {
-    (void)fiber, (void)does;
     model_fail("holds a mutex of pthread");
 }
 #endif
@@ -293,29 +271,24 @@ void weft__monitor_poke(void)
 /* No fiber faults. */
 void weft__crash_attend(struct machine *machine)
 {
-    (void)machine;
     model_fail("a crash");
 }
 
 void weft__crash_retire(struct weft_fiber *fiber)
 {
-    (void)fiber;
     model_fail("a crash");
 }
 
 void weft__fiber_retire(struct weft_fiber *fiber)
 {
-    (void)fiber;
 }
 
 void weft__fiber_end_extra(struct weft_fiber *fiber)
 {
-    (void)fiber;
 }
 
 void weft__deadlock_show(struct machine *machine)
 {
-    (void)machine;
 }
 
 void weft__deadlock_ask(void)
@@ -329,12 +302,10 @@ int64_t weft__deadlock_check(void)
 
 void weft__thread_waits(struct thread_wait *wait)
 {
-    (void)wait;
 }
 
 void weft__thread_waits_no_more(struct thread_wait *wait)
 {
-    (void)wait;
 }
 
 void weft__runtime_quiet(void)
@@ -343,13 +314,11 @@ void weft__runtime_quiet(void)
 
 struct weft_fiber *weft__timer_expired(struct timer *timer)
 {
-    (void)timer;
     return NULL;
 }
 
 const char *weft_strerror(int error)
 {
-    (void)error;
     return "an error";
 }
 
@@ -363,20 +332,17 @@ bool weft__compact_works(void)
 struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
                                 bool *starves)
 {
-    (void)processor, (void)fiber, (void)starves;
     model_fail("a compact fiber");
     return NULL;
 }
 
 void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, enum action action)
 {
-    (void)hot, (void)fiber, (void)action;
     model_fail("a compact fiber");
 }
 
 bool weft__compact_strays(void *front)
 {
-    (void)front;
     model_fail("a compact fiber");
     return false;
 }
@@ -390,13 +356,11 @@ void weft__compact_move(void)
 
 void weft__compact_refuse(const void *address, const char *what, const char *instead)
 {
-    (void)address, (void)what, (void)instead;
     model_fail("a compact fiber");
 }
 
 struct processor *weft__compact_home(const struct weft_fiber *fiber)
 {
-    (void)fiber;
     model_fail("a compact fiber");
     return NULL;
 }
@@ -414,14 +378,12 @@ void weft__unstash(void *memory)
 
 int weft__stash_wait(int64_t deadline)
 {
-    (void)deadline;
     model_fail("a compact fiber");
     return 0;
 }
 
 void *weft__compact_front(struct weft_fiber *fiber, size_t size)
 {
-    (void)fiber, (void)size;
     model_fail("a compact fiber");
     return NULL;
 }

@@ -181,7 +181,6 @@ void model__show(const char *what, const void *address, uint64_t value, const vo
 __attribute__((noinline)) uint64_t model_load(const void *address, size_t size,
                                               enum model_order order)
 {
-    (void)order;
     begin();
     struct thread_of_model *self = running();
     int own = self != NULL ? model__buffered(self, address, true) : -1;

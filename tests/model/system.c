@@ -28,7 +28,6 @@ __attribute__((weak)) void weft__lock_slow(struct lock *lock)
 
 __attribute__((weak)) void weft__unlock_slow(struct lock *lock)
 {
-    (void)lock;
 }
 
 __attribute__((weak)) void weft__latch_slow(struct latch *latch)
@@ -88,7 +87,6 @@ void weft__os_yield(void)
 
 void weft__os_sleep_until(int64_t deadline)
 {
-    (void)deadline;
     model_spin();
 }
 
@@ -146,5 +144,4 @@ void weft__fatal(const char *format, ...)
 
 void weft__warn(const char *format, ...)
 {
-    (void)format;
 }

@@ -141,7 +141,6 @@ static void read_then_look(void *arg)
 
 static void close_and_look(void *unused)
 {
-    (void)unused;
     struct pair pair = pair_open(false);
     struct stayer stayer = {.conn = pair.near, .fd = weft_conn_fd(pair.near)};
     weft_fiber *fiber;
@@ -305,7 +304,6 @@ static atomic_u32 callers;
 static void *call_often(void *arg)
 {
     weft_address address;
-    (void)arg;
     atomic_u32_add_seq_cst(&callers, 1);
     while (atomic_u32_load_acquire(&callers) < CALLERS)
         continue;

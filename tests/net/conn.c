@@ -38,7 +38,6 @@ static char served[WEFT_ADDRESS_TEXT];
 
 static void talk(void *unused)
 {
-    (void)unused;
     weft_conn *conn;
     CHECK_EQ(weft_conn_dial(&conn, served, NULL, WEFT_NEVER), 0);
     for (int i = 0; i < 100; i++) {
@@ -135,7 +134,6 @@ static atomic_u32 dialled;
 
 static void dial_and_leave(void *unused)
 {
-    (void)unused;
     weft_conn *conn;
     CHECK_EQ(weft_conn_dial(&conn, served, NULL, WEFT_NEVER), 0);
     atomic_u32_add_seq_cst(&dialled, 1);
@@ -169,7 +167,6 @@ static void a_full_backlog_is_waited_for(void)
 
 static void pieces_are_written_and_read(void *unused)
 {
-    (void)unused;
     enum { COUNT = 200 };
     struct pair pair = pair_open(false);
     static char out[COUNT * 7], in[COUNT * 7];
@@ -330,7 +327,6 @@ static void several_may_read(void)
 
 static void halves(void *unused)
 {
-    (void)unused;
     struct pair pair = pair_open(false);
     char data[4];
     CHECK_EQ(weft_conn_write(pair.near, "abc", 3, WEFT_NEVER), 3);
@@ -485,13 +481,11 @@ static atomic_u32 other_ran;
 
 static void run_beside(void *unused)
 {
-    (void)unused;
     atomic_u32_store_release(&other_ran, 1);
 }
 
 static void never_wait(void *unused)
 {
-    (void)unused;
     struct pair pair;
     int ends[2];
     char byte = 'x';
@@ -517,7 +511,6 @@ static void a_busy_connection_lets_others_run(void)
 
 static void dial_by_name(void *arg)
 {
-    (void)arg;
     weft_listener *listener;
     weft_conn *near, *far;
     weft_address address;
@@ -585,7 +578,6 @@ static void mistakes_are_told(void)
 
 static void nobody_listens(void *unused)
 {
-    (void)unused;
     weft_listener *listener;
     weft_conn *conn;
     char text[WEFT_ADDRESS_TEXT];

@@ -21,7 +21,6 @@ static int answers(const char *host, const char *service, const struct addrinfo 
                    struct addrinfo **list)
 {
     struct addrinfo wanted = *hints;
-    (void)host;
     wanted.ai_flags |= AI_NUMERICHOST;
     *list = NULL;
     for (int i = 0; answer[i] != NULL; i++) {
@@ -140,7 +139,6 @@ static void reach_the_second(void *unused)
 {
     struct place first, second;
     weft_conn *conn;
-    (void)unused;
     int port = two_places(&first, two[0], &second, two[1]);
     place_silence(&first, two[0], port);
     answer = two;
@@ -163,7 +161,6 @@ static void reach_none(void *unused)
 {
     struct place first, second;
     weft_conn *poison = (weft_conn *)(uintptr_t)0xdead, *conn = poison;
-    (void)unused;
     int port = two_places(&first, two[0], &second, two[1]);
     place_silence(&first, two[0], port);
     place_silence(&second, two[1], port);
@@ -290,7 +287,6 @@ static void reach_behind_refused(void *unused)
     static const char *const three[] = {"127.0.0.3", "127.0.0.1", "127.0.0.2", NULL};
     struct place first, second;
     weft_conn *conn;
-    (void)unused;
     int port = two_places(&first, two[0], &second, two[1]);
     place_silence(&first, two[0], port);
     int before = open_descriptors();
@@ -345,7 +341,6 @@ static void dial_with_little(void *unused)
 {
     struct place first, second;
     weft_conn *conn;
-    (void)unused;
     int port = two_places(&first, two[0], &second, two[1]);
     place_silence(&first, two[0], port);
     answer = two;
@@ -383,7 +378,6 @@ static void warm_up(void *unused)
     weft_conn *conn;
     struct place place;
     int port = 0;
-    (void)unused;
     CHECK(place_open(&place, two[0], &port));
     answer = two;
     dial(&conn, port, WEFT_NEVER, 0);

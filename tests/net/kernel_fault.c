@@ -48,15 +48,6 @@ static int accept_high(int fd)
     return high;
 }
 
-/* The result of a call that leaves errno alone. */
-#define KEPT(call) kept(__LINE__, (errno = EDOM, call))
-static int64_t kept(int line, int64_t result)
-{
-    if (errno != EDOM)
-        test_fail(__FILE__, line, "errno has become %d", errno);
-    return result;
-}
-
 /* The seam. */
 
 static void interrupted_calls_begin_again(void)
@@ -256,7 +247,6 @@ static void what_happens_to_a_connection_ends_no_listener(void)
 
 static void accept_one(void *unused)
 {
-    (void)unused;
     server.result = weft_listener_accept(server.listener, &server.accepted, WEFT_NEVER);
 }
 

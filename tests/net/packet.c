@@ -15,7 +15,6 @@ static void text_of(weft_conn *conn, char *text)
 
 static void to_and_from(void *unused)
 {
-    (void)unused;
     weft_conn *one, *two, *fixed;
     weft_address from, to;
     char data[100], one_text[WEFT_ADDRESS_TEXT], two_text[WEFT_ADDRESS_TEXT],
@@ -86,7 +85,6 @@ static void unix_datagrams(void)
 
 static void udp_errors(void *unused)
 {
-    (void)unused;
     weft_conn *conn, *gone;
     weft_address nobody;
     char text[WEFT_ADDRESS_TEXT];

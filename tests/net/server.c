@@ -43,7 +43,6 @@ static void handle(void *arg)
 static void handler_panicked(const weft_panic_info *info, void (*function)(void *), void *arg,
                              void *data)
 {
-    (void)data;
     CHECK_PTR((void *)(uintptr_t)function, (void *)(uintptr_t)handle);
     CHECK_STR(info->message, "the handler does not like this");
     atomic_u32_add_acq_rel(&server.panics, 1);

@@ -133,7 +133,6 @@ static void meet_half_open(void *arg)
 {
     struct pair pair = pair_open(false);
     char byte;
-    (void)arg;
     if (!vanish(pair.far)) {
         printf("  skipped: it takes CAP_NET_ADMIN to let a socket vanish\n");
         weft_conn_close(pair.near);
@@ -162,7 +161,6 @@ static void resets_end_reads_and_writes(void)
 /* SIGPIPE has its default action here, which is to end the program. */
 static void broken_pipes_raise_nothing(void *unused)
 {
-    (void)unused;
     struct pair pair = pair_open(false);
     FILE *file = tmpfile();
     CHECK(file != NULL);
@@ -248,7 +246,6 @@ static atomic_u32 signals;
 
 static void on_signal(int number)
 {
-    (void)number;
     atomic_u32_add_relaxed(&signals, 1);
 }
 

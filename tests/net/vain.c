@@ -15,7 +15,6 @@ static struct {
 
 static void take_a_turn(void *unused)
 {
-    (void)unused;
     scene.turns++;
 }
 
@@ -23,7 +22,6 @@ static void take_a_turn(void *unused)
  * then on. */
 static void read_behind_another(void *unused)
 {
-    (void)unused;
     char byte;
     int ends[2];
     weft_fiber *other;

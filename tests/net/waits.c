@@ -191,19 +191,16 @@ static struct {
 
 static void send_until_cancelled(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_conn_send_to(full.conn, "x", 1, &full.to, WEFT_NEVER), -ECANCELED);
 }
 
 static void send_in_time(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_conn_send_to(full.conn, "x", 1, &full.to, WEFT_NEVER), -ETIMEDOUT);
 }
 
 static void send_until_closed(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_conn_send_to(full.conn, "x", 1, &full.to, WEFT_NEVER), -ESHUTDOWN);
 }
 

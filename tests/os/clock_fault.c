@@ -1,5 +1,6 @@
 /*
- * kernel_clock.c: threads that nap, and what happens meanwhile: the sleep until a time is the test's.
+ * kernel_clock.c: threads that nap, and what happens meanwhile: the sleep until a time is the
+ * test's.
  */
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -51,7 +52,8 @@ static void a_lock_that_is_held_long(void)
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* A thread naps in line before it sleeps. It is served meanwhile, and need not be woken; and if it is not, it sleeps until it is. */
+/* A thread naps in line before it sleeps. It is served meanwhile, and need not be woken; and if it
+ * is not, it sleeps until it is. */
 
 enum { CAPACITY = 2, QUEUE = 8, FULL = CAPACITY + QUEUE };
 

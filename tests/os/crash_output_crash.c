@@ -1,6 +1,6 @@
 /*
- * last_words.c: what is said if the process dies meanwhile: once, by whatever it dies; and the signals are those of
- * the program again after it.
+ * crash_output_crash.c: the text is written once, whatever the process dies of, and the signals
+ * have the actions of the program again afterwards.
  */
 #include <signal.h>
 
@@ -10,9 +10,9 @@
 #include "kernel.h"
 #include "os/os.h"
 
-static const char words[] = "the last words\n";
+static const char text[] = "the output of the crash\n";
 
-/* A sanitizer ends the process by itself, and calls this before. */
+/* A sanitizer ends the process by itself, and calls this function before. */
 #if !WEFT_ASAN && !WEFT_TSAN
 FAKE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *before),
      (number, action, before))
@@ -27,13 +27,13 @@ void __sanitizer_set_death_callback(void (*callback)(void))
 
 static void begin(void)
 {
-    weft__os_crash_output(words, sizeof words - 1);
+    weft__os_crash_output(text, sizeof text - 1);
 }
 
-static int times_said(void)
+static int times_written(void)
 {
     int times = 0;
-    for (const char *at = output; (at = strstr(at, words)) != NULL; at++)
+    for (const char *at = output; (at = strstr(at, text)) != NULL; at++)
         times++;
     return times;
 }
@@ -60,11 +60,11 @@ static void by_exit(void)
 {
     begin();
     weft__os_crash_output(NULL, 0);
-    begin(); /* once more: it is still said once */
+    begin(); /* set again: it is written once all the same */
     exit(3);
 }
 
-static void said_before(void)
+static void written_before(void)
 {
     begin();
     weft__os_crash_output_write();
@@ -78,23 +78,23 @@ static void nothing_left(void)
     abort();
 }
 
-static void whatever_it_dies_of(void)
+static void each_kind_of_death(void)
 {
     check_dies(by_abort, SIGABRT);
-    CHECK_EQ(times_said(), 1);
+    CHECK_EQ(times_written(), 1);
     check_dies(by_weft, SIGABRT);
-    CHECK_EQ(times_said(), 1);
+    CHECK_EQ(times_written(), 1);
     check_dies(by_signal, SIGFPE);
-    CHECK_EQ(times_said(), 1);
+    CHECK_EQ(times_written(), 1);
     CHECK_EQ(WEXITSTATUS(run_case(by_exit)), 3);
-    CHECK_EQ(times_said(), 1);
-    check_dies(said_before, SIGABRT);
-    CHECK_EQ(times_said(), 1);
+    CHECK_EQ(times_written(), 1);
+    check_dies(written_before, SIGABRT);
+    CHECK_EQ(times_written(), 1);
     check_dies(nothing_left, SIGABRT);
-    CHECK_EQ(times_said(), 0);
+    CHECK_EQ(times_written(), 0);
 }
 
-/* A forked child has nothing to say. */
+/* The text belongs to the process that set it. */
 static void in_a_child(void)
 {
     begin();
@@ -107,19 +107,18 @@ static void in_a_child(void)
     weft__os_crash_output(NULL, 0);
 }
 
-static void a_forked_child_has_nothing_to_say(void)
+static void a_forked_child_writes_nothing(void)
 {
     CHECK_EQ(WEXITSTATUS(run_case(in_a_child)), 0);
-    CHECK_EQ(times_said(), 0);
+    CHECK_EQ(times_written(), 0);
 }
 
 static void others(int number)
 {
-    (void)number;
 }
 
-/* Actions that the program set meanwhile stay; the rest is as before. */
-static void signals_are_given_back(void)
+/* Actions that the program has set meanwhile stay; the others are restored. */
+static void actions_are_restored(void)
 {
     struct sigaction now;
     begin();
@@ -134,7 +133,7 @@ static void signals_are_given_back(void)
     CHECK(signal(SIGILL, SIG_DFL) != SIG_ERR);
 #if !WEFT_ASAN && !WEFT_TSAN
     begin();
-    KERNEL_SAYS(sigaction, EPERM, 1); /* whose it is cannot be asked: it is left alone */
+    KERNEL_SAYS(sigaction, EPERM, 1); /* the action cannot be read: it is left alone */
     weft__os_crash_output(NULL, 0);
     CHECK_EQ(sigaction(SIGABRT, NULL, &now), 0);
     CHECK(now.sa_handler != SIG_DFL);
@@ -152,20 +151,20 @@ static void by_sanitizer(void)
         weft__os_abort();
 }
 
-static void a_sanitizer_has_them_said(void)
+static void a_sanitizer_writes_it(void)
 {
     check_dies(by_sanitizer, SIGABRT);
-    CHECK_EQ(times_said(), 1);
+    CHECK_EQ(times_written(), 1);
 }
 #endif
 
 int main(void)
 {
-    RUN(whatever_it_dies_of);
-    RUN(a_forked_child_has_nothing_to_say);
-    RUN(signals_are_given_back);
+    RUN(each_kind_of_death);
+    RUN(a_forked_child_writes_nothing);
+    RUN(actions_are_restored);
 #if !WEFT_ASAN && !WEFT_TSAN
-    RUN(a_sanitizer_has_them_said);
+    RUN(a_sanitizer_writes_it);
 #endif
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * failure.c: fault injection: the counters, and that each call of the seam asks them.
+ * failure.c: fault injection: which call of a kind fails, and that each call of the seam asks.
  */
 #include <fcntl.h>
 #include <netdb.h>
@@ -88,7 +88,7 @@ static void memory_calls_fail_on_demand(void)
     CHECK_EQ(weft__os_guard_install(memory, page), -ENOMEM);
     CHECK_EQ(weft__os_guard_mprotect(memory, page), -ENOMEM);
     weft__os_fail(OS_GUARD, 0, false);
-    *memory = 1; /* a guard that was refused is not there */
+    *memory = 1; /* a refused guard does not exist */
     weft__os_unmap(memory, page);
 }
 
@@ -122,8 +122,8 @@ static void other_calls_fail_on_demand(void)
 static void registering_fails_on_demand(void)
 {
     weft__os_fail(OS_REGISTER, 1, false);
-    CHECK_EQ(weft__os_thread_at_exit(free, NULL), -EAGAIN); /* there is no key */
-    CHECK_EQ(weft__os_thread_at_exit(free, NULL), 0);       /* now there is one */
+    CHECK_EQ(weft__os_thread_at_exit(free, NULL), -EAGAIN); /* for the key */
+    CHECK_EQ(weft__os_thread_at_exit(free, NULL), 0);       /* with the key */
     weft__os_fail(OS_REGISTER, 1, false);
     CHECK_EQ(weft__os_thread_at_exit(free, NULL), -ENOMEM);
     CHECK_EQ(weft__os_thread_at_exit(free, NULL), 0);
@@ -131,7 +131,7 @@ static void registering_fails_on_demand(void)
     CHECK_EQ(weft__os_membarrier_register(), -EPERM);
 }
 
-static void pages_that_do_not_go_back_stay(void)
+static void a_failed_decommit_keeps_the_pages(void)
 {
     size_t page = weft__os_page_size();
     char *memory = weft__os_map(page);
@@ -204,7 +204,7 @@ static void pipes_and_names_fail_on_demand(void)
     weft__os_freeaddrinfo(list);
 }
 
-static void what_is_held_is_counted(void)
+static void held_resources_are_counted(void)
 {
     weft__os_live_count();
     int64_t memory = weft__os_live(LIVE_MEMORY), maps = weft__os_live(LIVE_MAPS);
@@ -230,7 +230,7 @@ static void *call_many(void *failed)
     return NULL;
 }
 
-static void one_of_many_threads_gets_the_nth(void)
+static void the_nth_call_of_many_threads_fails(void)
 {
     pthread_t threads[THREADS];
     int failed[THREADS] = {0}, sum = 0;
@@ -256,11 +256,11 @@ int main(void)
     RUN_PLAIN(memory_calls_fail_on_demand, "nothing here is a fiber");
     RUN_PLAIN(other_calls_fail_on_demand, "nothing here is a fiber");
     RUN_PLAIN(registering_fails_on_demand, "nothing here is a fiber");
-    RUN_PLAIN(pages_that_do_not_go_back_stay, "nothing here is a fiber");
+    RUN_PLAIN(a_failed_decommit_keeps_the_pages, "nothing here is a fiber");
     RUN_PLAIN(sockets_fail_on_demand, "nothing here is a fiber");
     RUN_PLAIN(files_fail_on_demand, "nothing here is a fiber");
     RUN_PLAIN(pipes_and_names_fail_on_demand, "nothing here is a fiber");
-    RUN_PLAIN(what_is_held_is_counted, "nothing here is a fiber");
-    RUN_PLAIN(one_of_many_threads_gets_the_nth, "nothing here is a fiber");
+    RUN_PLAIN(held_resources_are_counted, "nothing here is a fiber");
+    RUN_PLAIN(the_nth_call_of_many_threads_fails, "nothing here is a fiber");
     return 0;
 }

@@ -27,7 +27,8 @@ static void small_pages_come_first(void)
     CHECK(next_is_huge());
 }
 
-/* The duration is set again after each touch, so that the result does not depend on this machine. */
+/* The duration is set again after each touch, so that the result does not depend on this
+ * machine. */
 static void small_pages_follow_a_slow_huge_one(void)
 {
     weft__huge_page_took(100 * 1000);

@@ -1,5 +1,6 @@
 /*
- * latch.c: one at a time; who waits long gives up its CPU; the next holder may free it.
+ * latch.c: one holder at a time; a thread that waits long gives up its CPU; the next holder may
+ * free the latch.
  */
 #include "os/latch.h"
 
@@ -46,13 +47,13 @@ static void join_threads(const pthread_t *threads)
 static void *count_up(void *arg)
 {
     for (int64_t i = 0; i < rounds; i++) {
-        if (i % 8 != 0 || !latch_try(&latch)) /* now and then by the other door */
+        if (i % 8 != 0 || !latch_try(&latch)) /* now and then by a try */
             latch_acquire(&latch);
         CHECK_EQ(inside, 0);
         inside = 1;
         counter++;
         if (i % 1024 == 0)
-            sched_yield(); /* so that the others come to the slow path */
+            sched_yield(); /* so that the others take the slow path */
         inside = 0;
         latch_release(&latch);
     }
@@ -78,13 +79,13 @@ static void *count_one(void *arg)
     atomic_u32_add_seq_cst(&arrived, 1);
     atomic_u32_store_release(&waiting_thread, (uint32_t)gettid());
     latch_acquire(&latch);
-    CHECK(!latch_try(&latch)); /* it is held, by whatever way it was taken */
+    CHECK(!latch_try(&latch)); /* held, whichever way it was acquired */
     counter++;
     latch_release(&latch);
     return arg;
 }
 
-static void nobody_passes_while_it_is_held(void)
+static void no_thread_passes_while_it_is_held(void)
 {
     for (int64_t round = 0; round < test_scale(100); round++) {
         pthread_t threads[THREADS];
@@ -101,7 +102,7 @@ static void nobody_passes_while_it_is_held(void)
     }
 }
 
-/* How often a thread of this process went to sleep; -1 if that cannot be known. */
+/* How often a thread of this process has slept; -1 if that cannot be known. */
 static long sleeps_of(uint32_t thread)
 {
     static const char label[] = "voluntary_ctxt_switches:";
@@ -118,7 +119,7 @@ static long sleeps_of(uint32_t thread)
     return sleeps;
 }
 
-static void who_waits_long_naps(void)
+static void a_long_wait_sleeps(void)
 {
     pthread_t thread;
     uint32_t id;
@@ -155,7 +156,7 @@ static void *visit_all(void *arg)
         latch_acquire(&object->latch);
         bool last = ++object->visits == 2;
         if (last)
-            free(object); /* with its latch held, as destroy does it */
+            free(object); /* with its latch held, as a destroy does */
         else
             latch_release(&object->latch);
     }
@@ -181,8 +182,8 @@ int main(void)
 {
     RUN_PLAIN(one_holder, "about plain threads");
     RUN_PLAIN(excludes, "about plain threads");
-    RUN_PLAIN(nobody_passes_while_it_is_held, "about plain threads");
-    RUN_PLAIN(who_waits_long_naps, "about plain threads");
+    RUN_PLAIN(no_thread_passes_while_it_is_held, "about plain threads");
+    RUN_PLAIN(a_long_wait_sleeps, "about plain threads");
     RUN_PLAIN(the_next_holder_may_free_it, "about plain threads");
     return 0;
 }

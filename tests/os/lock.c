@@ -1,5 +1,5 @@
 /*
- * lock.c: one at a time, and nobody sleeps on.
+ * lock.c: one holder at a time, and every thread that sleeps is woken.
  */
 #include "os/lock.h"
 
@@ -33,13 +33,13 @@ static void one_holder(void)
 static void *count_up(void *arg)
 {
     for (int64_t i = 0; i < rounds; i++) {
-        if (i % 8 != 0 || !lock_try(&lock)) /* now and then by the other door */
+        if (i % 8 != 0 || !lock_try(&lock)) /* now and then by a try */
             lock_acquire(&lock);
         CHECK_EQ(inside, 0);
         inside = 1;
         counter++;
         if (i % 1024 == 0)
-            sched_yield(); /* so that the others come to sleep */
+            sched_yield(); /* so that the others sleep */
         inside = 0;
         lock_release(&lock);
     }
@@ -77,7 +77,7 @@ static void *count_one(void *arg)
     return arg;
 }
 
-/* The lock is held until somebody has announced that it sleeps; all get their turn after that. */
+/* The lock is held until a thread has announced that it sleeps; after that each gets its turn. */
 static void wakes_sleepers(void)
 {
     for (int64_t round = 0; round < test_scale(200); round++) {

@@ -1,7 +1,7 @@
 /*
- * The lock that spins, then sleeps (os/lock.c). The other models take it for granted.
+ * lock_model.c: the lock that spins, then sleeps (os/lock.c). The other models take it for granted.
  *
- * What must hold: one holder at a time, and nobody sleeps for ever.
+ * What must hold: one holder at a time, and no thread sleeps for ever.
  */
 #include "os/lock.c"
 
@@ -15,7 +15,6 @@ static int holders, done;
 
 static void run(void *arg)
 {
-    (void)arg;
     lock_acquire(&lock);
     MODEL_CHECK(++holders == 1);
     atomic_u32_store_relaxed(&work, atomic_u32_load_relaxed(&work) + 1);

@@ -1,6 +1,6 @@
 /*
  * membarrier.c: Dekker's litmus test of the asymmetric barrier: of two threads that each store and
- * then look, at least one sees the other.
+ * then load, at least one sees the other's store.
  */
 #include "os/membarrier.h"
 
@@ -22,7 +22,7 @@ static struct side {
 
 static uint32_t rounds;
 
-/* Both begin a round as close together as two threads can, then drift apart by chance. */
+/* Both threads begin a round as close together as they can, then drift apart at random. */
 static void meet(struct side *self, struct side *other, uint32_t round, struct prng *prng)
 {
     atomic_u32_store_release(&self->arrived, round);
@@ -33,7 +33,7 @@ static void meet(struct side *self, struct side *other, uint32_t round, struct p
         compiler_barrier();
 }
 
-/* Keeps the calling thread on the nth of the CPUs that it may use: on one CPU there is nothing to
+/* Binds the calling thread to the nth of the CPUs that it may use: on one CPU there is nothing to
  * test. */
 static void pin(int nth)
 {
@@ -120,7 +120,7 @@ static void without_membarrier(void)
 
 int main(void)
 {
-    CHECK(weft__barrier.symmetric); /* right before anybody has chosen, too */
+    CHECK(weft__barrier.symmetric); /* correct also before the choice */
     RUN_PLAIN(with_membarrier, "about plain threads");
     RUN_PLAIN(without_membarrier, "about plain threads");
     return 0;

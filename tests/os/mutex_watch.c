@@ -1,6 +1,6 @@
 /*
- * mutex_watch.c: debug builds are told what the program locks and unlocks, if it did; with libc's functions found by
- * their other names too, as in a program that is wholly static.
+ * mutex_watch.c: debug builds report each lock and unlock of the program that succeeded; also in a
+ * static program, where libc's functions are found by their other names.
  */
 #include "base/compiler.h"
 #include "os/os.h"
@@ -42,9 +42,9 @@ static void note(void *which, int change, void *site)
     calls++;
 }
 
-static void told_if_it_worked(void)
+static void reports_what_succeeded(void)
 {
-    CHECK_EQ(pthread_mutex_lock(&mutex), 0); /* nobody listens */
+    CHECK_EQ(pthread_mutex_lock(&mutex), 0); /* no listener yet */
     CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
     CHECK_EQ(calls, 0);
     weft__os_mutex_listen(note);
@@ -68,8 +68,8 @@ static void *die_with_it(void *arg)
     return NULL;
 }
 
-/* One whose holder has ended is held by the next all the same. */
-static void told_of_the_dead(void)
+/* A lock of a robust mutex whose holder has ended succeeds too, with EOWNERDEAD. */
+static void reports_robust_mutexes(void)
 {
     pthread_t thread;
     pthread_mutexattr_t robust;
@@ -97,8 +97,8 @@ int main(void)
     CHECK_EQ(pthread_mutex_lock(&mutex), 0); /* looked for at the first use */
     CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
     nothing_next = false;
-    RUN_PLAIN(told_if_it_worked, "nothing here is a fiber");
-    RUN_PLAIN(told_of_the_dead, "nothing here is a fiber");
+    RUN_PLAIN(reports_what_succeeded, "nothing here is a fiber");
+    RUN_PLAIN(reports_robust_mutexes, "nothing here is a fiber");
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /*
- * text.c: texts of reports and warnings: what does not fit is cut off; addresses of code have names, if there are
- * any.
+ * text.c: reports and warnings are cut off where they do not fit, and code addresses have names
+ * where there are any.
  */
 #include "os/text.h"
 
@@ -8,7 +8,8 @@
 #include "kernel.h"
 #include "os/os.h"
 
-/* What dladdr says: nothing is known of the address (0); or of its file (1), as in a program that is all in one. */
+/* dladdr knows nothing of the address (0), or of the name of its file (1), as in a static
+ * program. */
 FAKE_WITH(int, dladdr, (const void *address, Dl_info *info), (address, info),
           (info->dli_fname = NULL, info->dli_fbase = NULL, fake_dladdr.error))
 
@@ -40,7 +41,7 @@ static void write_text(void)
     weft__text_write(&text);
 }
 
-static void it_leaves_in_one_write(void)
+static void a_text_is_one_write(void)
 {
     CHECK_STR(test_stderr_of(write_text), "said");
 }
@@ -91,7 +92,7 @@ static void addresses_have_names(void)
     CHECK_EQ(strlen(text), 7);
 }
 
-static void whose_code_it_is(void)
+static void code_is_told_apart(void)
 {
     void *libc = (void *)(uintptr_t)puts, *weft = (void *)(uintptr_t)weft__text_add;
     void *program = (void *)(uintptr_t)warn_much;
@@ -112,9 +113,9 @@ static void whose_code_it_is(void)
 int main(void)
 {
     RUN_PLAIN(pieces_make_a_text, "nothing here is a fiber");
-    RUN_PLAIN(it_leaves_in_one_write, "nothing here is a fiber");
+    RUN_PLAIN(a_text_is_one_write, "nothing here is a fiber");
     RUN_PLAIN(warnings_are_lines, "nothing here is a fiber");
     RUN_PLAIN(addresses_have_names, "nothing here is a fiber");
-    RUN_PLAIN(whose_code_it_is, "nothing here is a fiber");
+    RUN_PLAIN(code_is_told_apart, "nothing here is a fiber");
     return 0;
 }

@@ -23,7 +23,6 @@ static void forget_local(void *value)
 
 static void make_key(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_local_create(&local_key, forget_local), 0);
 }
 
@@ -217,14 +216,12 @@ static void groups(struct actor *actor)
 
 static int make_object(void *object, void *arg)
 {
-    (void)arg;
     *(uint64_t *)object = ledger_enter(BOOK_EVENTS, "object");
     return 0;
 }
 
 static void drop_object(void *object, void *arg)
 {
-    (void)arg;
     ledger_book_out(*(uint64_t *)object, HAPPENED);
 }
 

@@ -54,7 +54,6 @@ static int phase_number, processors, chaos;
 
 static void interrupt(int number)
 {
-    (void)number;
     interrupted = 1;
 }
 

@@ -160,7 +160,6 @@ static void dropped(void (*function)(void *), void *arg, void *data)
 
 static void panicked(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
 {
-    (void)function, (void)arg, (void)data;
     CHECK_STR(info->message, "planned");
 }
 

@@ -1,6 +1,6 @@
 /*
- * mapping.c: no memory for stacks for a while: the fibers that got none run later, all of them, and
- * those that have one go on.
+ * mapping_fault.c: without memory for stacks, fibers that got none run later, and fibers that have
+ * one go on.
  */
 #include "base/atomic.h"
 #include "base/compiler.h"
@@ -12,14 +12,12 @@ static atomic_u32 ran, over, turns;
 
 static void count(void *arg)
 {
-    (void)arg;
     weft_yield();
     atomic_u32_add_seq_cst(&ran, 1);
 }
 
 static void take_turns(void *arg)
 {
-    (void)arg;
     while (!atomic_u32_load_acquire(&over)) {
         atomic_u32_add_seq_cst(&turns, 1);
         CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
@@ -47,7 +45,7 @@ static void spawn_without_stacks(int processors, enum weft__os_call call, int64_
         failing_check(result, failing_spawn);
         spawned += result == 0;
     }
-    /* Who has a stack goes on. */
+    /* A fiber with a stack goes on. */
     uint32_t before = atomic_u32_load_acquire(&turns);
     while (atomic_u32_load_acquire(&turns) < before + 50)
         weft_yield();
@@ -56,7 +54,7 @@ static void spawn_without_stacks(int processors, enum weft__os_call call, int64_
         CHECK(atomic_u32_load_acquire(&ran) < spawned);
     }
     failing_off();
-    /* Nobody pokes the runtime now: they must be tried again by themselves. */
+    /* No call wakes the runtime: it has to try again by itself. */
     while (atomic_u32_load_acquire(&ran) < spawned)
         weft__os_sleep_until(weft_after(100 * WEFT_US));
     atomic_u32_store_release(&over, 1);
@@ -74,7 +72,7 @@ static void fibers_wait_for_stacks(void)
     }
 }
 
-/* The only fiber there is gets no stack at first, and the machine sleeps meanwhile. */
+/* The only fiber gets no stack at first, and the machine sleeps meanwhile. */
 static void one_fiber_waits_for_a_stack(void)
 {
     for (int processors = 1; processors <= 4; processors++) {
@@ -93,17 +91,16 @@ static void one_fiber_waits_for_a_stack(void)
     }
 }
 
-/* A stack that comes free serves one that waits, while no new one can be made. */
+/* A stack that is put back goes to a fiber that waits for one, while no new one can be mapped. */
 
 static weft_wg gate;
 
 static void wait_gate(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_wg_wait(&gate), 0);
 }
 
-static void stacks_that_come_free_are_used(void)
+static void stacks_put_back_are_used(void)
 {
     weft_config config = {.processors = 2};
     weft_fiber *holders[4];
@@ -123,13 +120,13 @@ static void stacks_that_come_free_are_used(void)
     weft_wg_done(&gate);
     for (int i = 0; i < 4; i++)
         CHECK_EQ(weft_join(holders[i]), 0);
-    while (atomic_u32_load_acquire(&ran) < 50) /* one after the other, on the stacks of the four */
+    while (atomic_u32_load_acquire(&ran) < 50) /* in turn, on the stacks of the four */
         weft__os_sleep_until(weft_after(100 * WEFT_US));
     failing_off();
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-/* Guards that fail leave stacks without one, which work. */
+/* Stacks work without a guard where none can be made. */
 static void fibers_run_without_guards(void)
 {
     for (int persistent = 0; persistent < 2; persistent++)
@@ -144,9 +141,9 @@ static void fibers_run_without_guards(void)
         }
 }
 
-/* There are only the few stacks of the first arena, for good: all fibers get their turn on them, and the
- * system is not asked for memory over and over. */
-static void a_few_stacks_serve_many(void)
+/* With the few stacks of the first arena only, all fibers get their turn, and the system is not
+ * asked for memory again and again. */
+static void few_stacks_serve_many_fibers(void)
 {
     int64_t many = WEFT_TSAN ? 500 : 20 * MANY;
     weft_config config = {.processors = 2};
@@ -160,7 +157,7 @@ static void a_few_stacks_serve_many(void)
         CHECK_EQ(weft_go(count, NULL), 0);
     while (atomic_u32_load_acquire(&ran) < many)
         weft__os_sleep_until(weft_after(100 * WEFT_US));
-    /* Each fiber that found no stack, and each that ended, once asked. */
+    /* Fewer than if each fiber that found no stack, or ended, had asked. */
     CHECK((int64_t)weft__os_calls(OS_MAP) < many);
     failing_off();
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
@@ -171,8 +168,8 @@ int main(void)
 {
     RUN(fibers_wait_for_stacks);
     RUN(one_fiber_waits_for_a_stack);
-    RUN(stacks_that_come_free_are_used);
+    RUN(stacks_put_back_are_used);
     RUN(fibers_run_without_guards);
-    RUN(a_few_stacks_serve_many);
+    RUN(few_stacks_serve_many_fibers);
     return 0;
 }

@@ -1,7 +1,8 @@
 /*
- * overflow.c: a stack overflow names the fiber; other faults are left to whom they belong.
+ * overflow_crash.c: a stack overflow is reported with the name of the fiber; other faults go where
+ * they would without weft.
  *
- * Each case runs in a child, which is looked at from outside: how it ended, and what it said.
+ * Each case runs in a child: the test sees how it died, and what it wrote.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -9,57 +10,24 @@
 
 #include "base/compiler.h"
 #include "dying.h"
+#include "faults.h" /* sanitizers leave the signals alone */
 #include "test.h"
 #include <weft/weft.h>
 
 enum { STACK_SIZE = 32 * 1024, USER_STATUS = 42 };
 
-/* The sanitizers would take these signals over, report in their own way, and not die of them. */
-const char *__asan_default_options(void);
-const char *__tsan_default_options(void);
-
-const char *__asan_default_options(void)
-{
-    return "handle_segv=0:handle_sigbus=0:use_sigaltstack=0";
-}
-
-const char *__tsan_default_options(void)
-{
-    return "handle_segv=0:handle_sigbus=0:use_sigaltstack=0";
-}
-
 /* Faults. */
-
-static volatile int deepest;
-static int *volatile nowhere;
-
-static noinline int recurse(int depth)
-{
-    volatile char frame[256];
-    frame[depth % 256] = (char)depth;
-    if (depth >= 0)
-        deepest = recurse(depth + 1);
-    return frame[depth % 256] + deepest;
-}
-
-/* The fault itself is meant, not UndefinedBehaviorSanitizer's word on it. */
-__attribute__((no_sanitize("undefined"))) static noinline void touch_null(void)
-{
-    *nowhere = 1;
-}
 
 static void overflow(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(WEFT_US), 0);
-    recurse(0);
+    fault_overflow();
 }
 
 static void null_dereference(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(WEFT_US), 0);
-    touch_null();
+    fault_null_write();
 }
 
 static noinline void run_fiber(void (*function)(void *))
@@ -96,7 +64,7 @@ static void an_overflow_is_reported(void)
     CHECK(said("\"the deep one\""));
     snprintf(text, sizeof text, "all %d bytes of its stack are used, and at least ", STACK_SIZE);
     CHECK(said(text));
-    /* The child is a fork: its code stands where ours does. */
+    /* The child is a fork: its code has the same addresses. */
     uintptr_t site = address_after("was spawned at"), function = (uintptr_t)run_fiber;
     CHECK(site > function && site < function + FUNCTION_MOST);
     CHECK_EQ(address_after("and runs"), (uintptr_t)overflow);
@@ -123,7 +91,6 @@ static void null_in_fiber(void)
 
 static void nothing(void *arg)
 {
-    (void)arg;
 }
 
 static void start_weft(void)
@@ -136,7 +103,7 @@ static void start_weft(void)
 static void null_on_main(void)
 {
     start_weft();
-    touch_null();
+    fault_null_write();
 }
 
 static void other_faults_are_no_overflow(void)
@@ -165,7 +132,7 @@ static void a_sent_signal_kills_too(void)
     check_dies(ignored_before, SIGSEGV); /* a fault cannot be ignored */
 }
 
-/* Handlers of the program's own. */
+/* Handlers of the program. */
 
 static void say_and_exit(const char *text)
 {
@@ -176,7 +143,6 @@ static void say_and_exit(const char *text)
 
 static void user_info(int number, siginfo_t *info, void *context)
 {
-    (void)context;
     say_and_exit(number == SIGSEGV && info->si_addr == NULL ? "user: null\n" : "user: elsewhere\n");
 }
 
@@ -215,7 +181,7 @@ static void plain_then_null_on_main(void)
     null_on_main();
 }
 
-/* One that repairs what faulted and returns; weft's stays in its place. */
+/* A handler that repairs what faulted and returns: weft's stays installed. */
 
 static char *page;
 
@@ -230,7 +196,6 @@ static void user_repair(int number, siginfo_t *info, void *context)
 static void touch_page(void *arg)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    (void)arg;
     page = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED);
     for (int i = 0; i < 3; i++) {

@@ -1,10 +1,10 @@
 /*
- * overflow_far.c: frames that are larger than a guard of one page: they step over it, and touch what is far below.
+ * overflow_far_crash.c: frames larger than a guard, which step over it and touch what is far below.
  *
- * Built without probes in large frames (-fno-stack-clash-protection), as many distributions build their libraries.
- * The first fibers have guards that no reasonable frame steps over. Of many fibers the later ones have smaller ones: a
- * frame then lands in the stack of another fiber. Where it is noticed, at the next wait or by a fault, the report names the
- * fiber whose frame it is.
+ * Built without probes in large frames (-fno-stack-clash-protection), as many distributions build
+ * their libraries. The first fibers have guards that no reasonable frame steps over. With many
+ * fibers the later ones have smaller guards, and a frame may land in the stack of another fiber.
+ * Where that is noticed, at the next wait or by a fault, the report names the fiber of the frame.
  */
 #include <alloca.h>
 #include <signal.h>
@@ -13,29 +13,16 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "dying.h"
+#include "faults.h" /* sanitizers leave the signals alone */
 #include "sched/fiber/fiber.h"
 #include "stack/stack.h"
 #include "test.h"
 #include <weft/weft.h>
 
-/* The sanitizers would take these signals over, report in their own way, and not die of them. */
-const char *__asan_default_options(void);
-const char *__tsan_default_options(void);
-
-const char *__asan_default_options(void)
-{
-    return "handle_segv=0:handle_sigbus=0:use_sigaltstack=0";
-}
-
-const char *__tsan_default_options(void)
-{
-    return "handle_segv=0:handle_sigbus=0:use_sigaltstack=0";
-}
-
 enum { MANY = 600, STACK_SIZE = 64 * 1024 };
-enum { PAGES_BESIDE = 8192 }; /* the color of a stack, and other frames */
+enum { MARGIN = 8192 }; /* for the color of a stack, and other frames */
 
-static atomic_ptr innocents[MANY]; /* where each has a local */
+static atomic_ptr innocents[MANY]; /* the address of a local of each */
 static weft_chan *never;
 
 static void wait_for_ever(void *arg)
@@ -63,7 +50,7 @@ static void run_fiber(void (*function)(void *), void *arg)
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-/* Calls the function, if there is one, with so much more of the stack in use, of which nothing is touched. */
+/* Calls the function below a frame of that size, which is not touched. */
 static noinline void call_below(size_t size, void (*function)(volatile char *))
 {
     volatile char *frame = alloca(size);
@@ -78,13 +65,11 @@ static void touch(volatile char *frame)
 
 static void nothing(void *arg)
 {
-    (void)arg;
 }
 
-/* To somebody: one of those may be run elsewhere. */
+/* Yields to another fiber for certain: one of these may run on another processor. */
 static void yield(volatile char *frame)
 {
-    (void)frame;
     for (int i = 0; i < 1000; i++) {
         CHECK_EQ(weft_go(nothing, NULL), 0);
         weft_yield();
@@ -93,7 +78,6 @@ static void yield(volatile char *frame)
 
 static void sleep_shortly(volatile char *frame)
 {
-    (void)frame;
     CHECK_EQ(weft_sleep(WEFT_US), 0);
 }
 
@@ -105,7 +89,6 @@ static size_t frame_size;
 
 static void have_large_frame(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(WEFT_US), 0);
     call_below(frame_size + STACK_SIZE, touch);
 }
@@ -129,14 +112,15 @@ static void a_large_frame_hits_the_guard(void)
         const char *more = strstr(output, "at least ");
         CHECK(more != NULL);
         size_t bytes = strtoul(more + strlen("at least "), NULL, 10);
-        CHECK(bytes > frame_size - PAGES_BESIDE && bytes < frame_size + PAGES_BESIDE);
+        CHECK(bytes > frame_size - MARGIN && bytes < frame_size + MARGIN);
         CHECK(said("raise stack_size"));
     }
 }
 
 /* One of many. */
 
-/* How much it takes from here to the stack of another fiber, more than a megabyte below: below what that one has there. */
+/* The size of a frame that ends in the stack of another fiber, more than a megabyte below, under
+ * the frames of that one. */
 static size_t to_a_stack(void)
 {
     const char *here = __builtin_frame_address(0), *best = NULL;
@@ -149,7 +133,7 @@ static size_t to_a_stack(void)
     return (size_t)(here - best) + 2048;
 }
 
-/* The same to a guard: those of this fiber's arena are as far apart as the stacks. */
+/* The size of a frame that ends in a guard: guards of the arena are as far apart as its stacks. */
 static size_t to_a_guard(void)
 {
     const char *here = __builtin_frame_address(0);
@@ -161,32 +145,26 @@ static size_t to_a_guard(void)
 
 static void be_in_stack_and_yield(void *arg)
 {
-    (void)arg;
     call_below(to_a_stack(), yield);
 }
 
 static void be_in_stack_and_sleep(void *arg)
 {
-    (void)arg;
     call_below(to_a_stack(), sleep_shortly);
 }
 
-__attribute__((no_sanitize("undefined"))) static noinline void touch_null(volatile char *frame)
+static void touch_null(volatile char *frame)
 {
-    char *volatile nowhere = NULL;
-    (void)frame;
-    *(volatile char *)nowhere = 1; /* NOLINT(clang-analyzer-core.NullDereference): on purpose */
+    fault_null_write();
 }
 
 static void be_in_stack_and_fault(void *arg)
 {
-    (void)arg;
     call_below(to_a_stack(), touch_null);
 }
 
 static void be_in_guard(void *arg)
 {
-    (void)arg;
     call_below(to_a_guard(), touch);
 }
 
@@ -207,7 +185,7 @@ static void check_found(void (*function)(void *), int signal)
     CHECK(said("raise stack_size"));
 }
 
-static void who_is_in_the_stack_of_another_is_found(void)
+static void frames_in_the_stack_of_another_are_found(void)
 {
     check_found(be_in_stack_and_yield, SIGABRT);
     check_found(be_in_stack_and_sleep, SIGABRT);
@@ -215,7 +193,7 @@ static void who_is_in_the_stack_of_another_is_found(void)
     check_found(be_in_guard, SIGSEGV);
 }
 
-/* On a stack that the program has made it may wait. */
+/* A fiber may wait on a stack that the program has made. */
 
 static ucontext_t own, other;
 
@@ -229,7 +207,6 @@ static void wait_there(void)
 static void go_elsewhere(void *arg)
 {
     enum { SIZE = 1 << 20 };
-    (void)arg;
     char *stack = malloc(SIZE);
     CHECK(stack != NULL && getcontext(&other) == 0);
     other.uc_stack.ss_sp = stack;
@@ -247,16 +224,16 @@ static void elsewhere(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-static void a_stack_of_the_program_is_none_of_ours(void)
+static void a_stack_of_the_program_is_allowed(void)
 {
     CHECK_EQ(run_case(elsewhere), 0);
-    CHECK(!said("weft:")); /* AddressSanitizer may have something to say of swapcontext */
+    CHECK(!said("weft:")); /* AddressSanitizer may warn of swapcontext */
 }
 
 int main(void)
 {
     RUN(a_large_frame_hits_the_guard);
-    RUN(who_is_in_the_stack_of_another_is_found);
-    RUN(a_stack_of_the_program_is_none_of_ours);
+    RUN(frames_in_the_stack_of_another_are_found);
+    RUN(a_stack_of_the_program_is_allowed);
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * slab.c: the slab allocator: objects are large enough and do not overlap, and empty slabs go back to
- * the system.
+ * slab.c: the slab allocator: objects are large enough and do not overlap, and empty slabs go back
+ * to the system.
  */
 #include "stack/slab.h"
 
@@ -123,8 +123,8 @@ static bool is_resident(void *memory, size_t size)
     return true;
 }
 
-/* With many objects, all pages of a slab are resident before they are touched; with few, only those that
- * were. */
+/* With many objects, all pages of a slab are resident before they are touched; with few, only those
+ * that were. */
 static void slabs_of_many_objects_are_populated(void)
 {
     enum { SLAB = 64 * 1024, SIZE = 1024, SLABS = 100, FEW = 4 };

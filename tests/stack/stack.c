@@ -1,7 +1,7 @@
 /*
  * stack.c: stacks: sizes, reuse, guards, trimming, and what happens without memory.
  *
- * No fiber runs here: the test takes the part of the scheduler, and of its clock.
+ * No fiber runs: the test acts as the scheduler, and as its clock.
  */
 #include "stack/stack.h"
 #include "heap.h"
@@ -17,7 +17,7 @@
 
 enum { DEFAULT_CLASS = 2 /* 64 KiB */ };
 
-/* Some time of the monotonic clock; the trimmer is told what time it is. */
+/* A time of the monotonic clock: trimming is given the time. */
 #define BEGIN ((int64_t)1000 * 1000 * 1000)
 #define PERIOD ((int64_t)100 * 1000 * 1000)
 
@@ -131,7 +131,8 @@ static void last_put_is_next(void)
     weft__stack_stop();
 }
 
-/* The descriptors of two processors' stacks may share a line, which a write would take from the other. */
+/* The descriptors of stacks of two processors may share a line of the cache: a put into the cache
+ * must not write to its descriptor. */
 static void cache_leaves_descriptors_alone(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
@@ -140,7 +141,7 @@ static void cache_leaves_descriptors_alone(void)
     struct stack *other = weft__stack_get(&cache, DEFAULT_CLASS);
     weft__stack_put(&cache, other);
     struct stack before = *stack;
-    before.next = stack->next = other; /* whatever it is */
+    before.next = stack->next = other; /* any value */
     weft__stack_put(&cache, stack);
     CHECK_EQ(memcmp(stack, &before, sizeof before), 0);
     CHECK_PTR(weft__stack_get(&cache, DEFAULT_CLASS), stack);
@@ -180,11 +181,11 @@ static void full_cache_moves_stacks_to_the_depot(void)
         CHECK_EQ(cache.count + weft__stack_figures().kept, i + 1);
     }
     CHECK(cache.count > 0 && weft__stack_figures().kept > 0);
-    /* What came last stayed. */
+    /* The newest stayed. */
     uint32_t kept = cache.count;
     for (uint32_t i = 0; i < kept; i++)
         CHECK_PTR(weft__stack_get(&cache, DEFAULT_CLASS), stacks[MANY - 1 - i]);
-    /* And what moved is still there: nothing new is carved, nothing is given out twice. */
+    /* The others are in the depot: none is carved anew, none is got twice. */
     for (uint32_t i = kept; i < MANY; i++) {
         struct stack *stack = weft__stack_get(&cache, DEFAULT_CLASS);
         int found = 0;
@@ -219,7 +220,7 @@ static void flush_empties_the_cache(void)
     CHECK(!weft__stack_trim_wanted());
 }
 
-/* Last in, first out holds on the shelf as well: the warmest of what was moved is the next. */
+/* The depot is LIFO as well: of the stacks that moved, the newest is got first. */
 static void moved_stacks_keep_their_order(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
@@ -235,7 +236,7 @@ static void moved_stacks_keep_their_order(void)
     weft__stack_stop();
 }
 
-/* Memory above the first frame, which takes nothing of the stack's size; it is there until the stack is put back. */
+/* The front does not reduce the size of the stack, and lasts until the stack is put back. */
 static void front_is_above_the_frames(void)
 {
     weft__stack_start(true, true, true);
@@ -271,7 +272,7 @@ static void faults_below(const struct stack *stack)
 
 static int64_t trim_all(int64_t now);
 
-/* With the guards that are chosen now. */
+/* For the kind of guards that is chosen. */
 static void guards_fault(void)
 {
     for (int class = 0; class < 4; class ++) {
@@ -283,14 +284,14 @@ static void guards_fault(void)
         weft__stack_put(NULL, first);
         weft__stack_put(NULL, second);
     }
-    /* A stack whose memory was given back keeps its guard. */
+    /* A decommitted stack keeps its guard. */
     trim_all(BEGIN);
     CHECK_EQ(weft__stack_figures().cold, 8);
     faults_below(weft__stack_get(NULL, DEFAULT_CLASS));
     weft__stack_stop();
 }
 
-/* Emulators are known to accept an advice that they do not carry out. */
+/* Emulators may accept an advice and do nothing. */
 static bool guard_install_does_something(void)
 {
     size_t page = weft__os_page_size();
@@ -328,9 +329,9 @@ static bool guards_can_be_many(void)
     return works;
 }
 
-enum { TAKEN_MOST = 1000 }; /* more than it takes to have as many made at once as may be */
+enum { TAKEN_MOST = 1000 }; /* enough for the largest batch of guards */
 
-/* Takes many for a cache, refused a guard at times: how many were made ahead at most. */
+/* Gets many stacks by a cache, at times with a guard refused: the most that were carved ahead. */
 static uint64_t take_many(struct stack_cache *cache, uint64_t count, bool refused)
 {
     static struct stack *taken[TAKEN_MOST];
@@ -348,8 +349,8 @@ static uint64_t take_many(struct stack_cache *cache, uint64_t count, bool refuse
     return most;
 }
 
-/* Where many stacks were needed, some more are made for a cache with the next. All of them have a guard, also if the kernel
- * has no call for that, or refuses it. */
+/* A class with many stacks carves some ahead for a cache. All have guards, also where the kernel
+ * cannot make several in one call, or refuses to. */
 static void guards_of_many(void)
 {
     bool works = guards_can_be_many();
@@ -392,7 +393,7 @@ static void no_guards(void)
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_NONE);
     const char *said = test_stderr_of(unguarded_works);
     CHECK(strstr(said, "guards are turned off") != NULL);
-    CHECK(strstr(strchr(said, '\n'), "guard") == NULL); /* once */
+    CHECK(strstr(strchr(said, '\n'), "guard") == NULL); /* one warning */
     weft__stack_stop();
 }
 
@@ -416,7 +417,7 @@ static void refused_guards(void)
     weft__os_fail(OS_GUARD, 0, false);
 }
 
-static void refused_guards_are_said_once(void)
+static void refused_guards_are_reported_once(void)
 {
     weft__stack_start(false, true, true);
     struct stack *before = weft__stack_get(NULL, DEFAULT_CLASS + 1);
@@ -425,7 +426,7 @@ static void refused_guards_are_said_once(void)
     CHECK(strstr(said, "weft: from now on stacks have no guard") == said);
     CHECK(strstr(said, "vm.max_map_count") != NULL);
     CHECK_STR(strchr(said, '\n'), "\n");
-    /* What can be guarded again is. */
+    /* Later stacks have guards again. */
     CHECK(before->guard != 0);
     CHECK(weft__stack_get(NULL, DEFAULT_CLASS)->guard != 0);
     weft__stack_stop();
@@ -455,7 +456,7 @@ static void many_guarded(void)
     weft__stack_stop();
 }
 
-/* The first ones have a guard as large as the stack of most programs' main thread, whatever guards the later ones have. */
+/* The first stacks of a class have guards of 8 MiB, whatever kind the later ones have. */
 static void the_first_have_wide_guards(void)
 {
     enum { WIDE = 8 << 20, SOME = 100, ALL = 1000 };
@@ -469,15 +470,15 @@ static void the_first_have_wide_guards(void)
                 CHECK(weft__stack_in_guard(stacks[i], weft__stack_low(stacks[i]) - WIDE));
         }
         CHECK(!weft__stack_in_guard(stacks[ALL - 1], weft__stack_low(stacks[ALL - 1]) - WIDE));
-        /* Children that die: each takes valgrind, which searches all these mappings, ten seconds and more. */
+        /* Not under valgrind: with that many mappings each child that dies takes it ten seconds. */
         for (int i = 0; i < ALL && test_scale(100) > 5; i += SOME - 1)
             faults_below(stacks[i]);
         weft__stack_stop();
     }
 }
 
-/* Without the address space, or where a part of it cannot be made memory, they have less. */
-static void wide_guards_are_no_must(void)
+/* Without the address space, or where a part of it cannot be opened, guards are smaller. */
+static void wide_guards_may_be_refused(void)
 {
     for (int call = 0; call < 2; call++) {
         weft__stack_start(true, true, true);
@@ -491,7 +492,7 @@ static void wide_guards_are_no_must(void)
     }
 }
 
-static void whose_memory_it_is(void)
+static void addresses_of_stacks_are_known(void)
 {
     int local = 0;
     weft__stack_start(true, true, true);
@@ -507,7 +508,7 @@ static void whose_memory_it_is(void)
 
 /* Trimming. */
 
-/* Does as it is told until there is nothing to do; the time at which that was. */
+/* Trims when each call says, until nothing is left: the time of the last call. */
 static int64_t trim_all(int64_t now)
 {
     for (int calls = 0; calls < 1000; calls++) {
@@ -520,7 +521,7 @@ static int64_t trim_all(int64_t now)
     test_fail(__FILE__, __LINE__, "trimming does not come to an end");
 }
 
-static void idle_stacks_are_given_back(void)
+static void unused_stacks_are_decommitted(void)
 {
     enum { COUNT = 200 };
     struct stack *stacks[COUNT];
@@ -529,7 +530,7 @@ static void idle_stacks_are_given_back(void)
     CHECK_EQ(weft__stack_trim(BEGIN), STACK_TRIM_IDLE);
     for (int i = 0; i < COUNT; i++) {
         stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
-        memset(weft__stack_low(stacks[i]), 'a', usable(stacks[i])); /* it went deep */
+        memset(weft__stack_low(stacks[i]), 'a', usable(stacks[i])); /* a deep stack */
         CHECK_EQ(resident(stacks[i]), usable(stacks[i]) / page);
     }
     for (int i = 0; i < COUNT; i++)
@@ -543,7 +544,7 @@ static void idle_stacks_are_given_back(void)
     for (int i = 0; i < COUNT; i++)
         CHECK_EQ(resident(stacks[i]), 0);
     CHECK_EQ(weft__stack_trim(end + PERIOD), STACK_TRIM_IDLE);
-    /* They serve again, as new. */
+    /* They can be got again, as new. */
     for (int i = 0; i < COUNT; i++) {
         struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
         CHECK_EQ(*weft__stack_low(stack), 0);
@@ -554,7 +555,7 @@ static void idle_stacks_are_given_back(void)
     weft__stack_stop();
 }
 
-static void nothing_is_given_back_within_a_period(void)
+static void nothing_is_decommitted_within_a_period(void)
 {
     weft__stack_start(true, true, true);
     struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
@@ -567,7 +568,7 @@ static void nothing_is_given_back_within_a_period(void)
     weft__stack_stop();
 }
 
-static void one_call_does_a_bounded_piece(void)
+static void one_trim_is_bounded(void)
 {
     enum { COUNT = 1000, BATCH = 64 };
     struct stack *stacks[COUNT];
@@ -588,7 +589,7 @@ static void one_call_does_a_bounded_piece(void)
     weft__stack_stop();
 }
 
-static void hot_stacks_stay(void)
+static void stacks_in_regular_use_stay_warm(void)
 {
     enum { COUNT = 10, HOT = 3 };
     struct stack *stacks[COUNT];
@@ -599,7 +600,7 @@ static void hot_stacks_stay(void)
     }
     for (int i = 0; i < COUNT; i++)
         weft__stack_put(NULL, stacks[i]);
-    /* In each period three are in use at a time: always the same ones. */
+    /* In each period the same three are in use. */
     int64_t now = BEGIN;
     for (int periods = 0; periods < 5; periods++, now += PERIOD) {
         struct stack *used[HOT];
@@ -617,15 +618,15 @@ static void hot_stacks_stay(void)
     CHECK_EQ(weft__stack_figures().kept, COUNT);
     for (int i = 0; i < COUNT; i++)
         CHECK_EQ(resident(stacks[i]), i < COUNT - HOT ? 0 : 2);
-    /* Warm ones are given out before cold ones. */
+    /* Warm stacks are got before cold ones. */
     for (int i = 0; i < HOT; i++)
         CHECK(*weft__stack_low(weft__stack_get(NULL, DEFAULT_CLASS)) == 'a');
     CHECK_EQ(*weft__stack_low(weft__stack_get(NULL, DEFAULT_CLASS)), 0);
     weft__stack_stop();
 }
 
-/* Stacks that are pending when they are needed again are taken, with all that is in them. */
-static void pending_stacks_serve(void)
+/* Pending stacks that are needed again are got with their content. */
+static void pending_stacks_can_be_got(void)
 {
     enum { COUNT = 100 };
     struct stack *stacks[COUNT];
@@ -650,15 +651,15 @@ static void pending_stacks_serve(void)
     CHECK_EQ(weft__stack_figures().made, COUNT);
     CHECK(!weft__stack_trim_wanted());
     trim_all(now);
-    for (int i = 0; i < COUNT; i++) /* what is in use is left alone */
+    for (int i = 0; i < COUNT; i++) /* stacks in use are not trimmed */
         CHECK_EQ(*weft__stack_low(stacks[i]), 'b');
     weft__stack_stop();
 }
 
 /* Failure. */
 
-/* A stack, as soon as the system is asked again: not at once after it has refused. */
-static struct stack *get_at_last(int class)
+/* Gets a stack when the system is asked again, which is not at once after it refused. */
+static struct stack *get_when_asked_again(int class)
 {
     struct stack *stack;
     while ((stack = weft__stack_get(NULL, class)) == NULL)
@@ -676,13 +677,13 @@ static void no_memory_no_stack(void)
         while (weft__os_calls(calls[i]) < 40) {
             CHECK_PTR(weft__stack_get(NULL, DEFAULT_CLASS + i), NULL);
             if (before == 0 &&
-                weft__os_calls(calls[i]) >= 20) /* the allocator's own cache is full by then */
+                weft__os_calls(calls[i]) >= 20) /* the cache of malloc is full by then */
                 before = heap_in_use();
         }
         CHECK_EQ(heap_in_use(), before);
         CHECK_EQ(weft__stack_figures().made, i);
         weft__os_fail(calls[i], 0, false);
-        (void)get_at_last(DEFAULT_CLASS + i);
+        (void)get_when_asked_again(DEFAULT_CLASS + i);
         CHECK_EQ(weft__stack_figures().made, i + 1);
     }
     weft__stack_stop();
@@ -701,11 +702,11 @@ static void full_arena_and_no_memory(void)
     }
     CHECK(made > 0);
     CHECK_EQ(weft__stack_figures().made, made);
-    weft__stack_put(NULL, last); /* one that ends makes room for another */
+    weft__stack_put(NULL, last); /* a put makes room for a get */
     CHECK_PTR(weft__stack_get(NULL, DEFAULT_CLASS), last);
     CHECK_PTR(weft__stack_get(NULL, DEFAULT_CLASS), NULL);
     weft__os_fail(OS_MAP, 0, false);
-    (void)get_at_last(DEFAULT_CLASS);
+    (void)get_when_asked_again(DEFAULT_CLASS);
     CHECK_EQ(weft__stack_figures().made, made + 1);
     weft__stack_stop();
 }
@@ -726,15 +727,15 @@ int main(void)
     RUN_PLAIN(no_guards, "nothing here is a fiber");
     RUN_PLAIN(refused_install_falls_to_mprotect, "nothing here is a fiber");
     RUN_PLAIN(the_first_have_wide_guards, "nothing here is a fiber");
-    RUN_PLAIN(wide_guards_are_no_must, "nothing here is a fiber");
-    RUN_PLAIN(whose_memory_it_is, "nothing here is a fiber");
-    RUN_PLAIN(refused_guards_are_said_once, "nothing here is a fiber");
+    RUN_PLAIN(wide_guards_may_be_refused, "nothing here is a fiber");
+    RUN_PLAIN(addresses_of_stacks_are_known, "nothing here is a fiber");
+    RUN_PLAIN(refused_guards_are_reported_once, "nothing here is a fiber");
     RUN_PLAIN(many_guarded, "nothing here is a fiber");
-    RUN_PLAIN(idle_stacks_are_given_back, "nothing here is a fiber");
-    RUN_PLAIN(nothing_is_given_back_within_a_period, "nothing here is a fiber");
-    RUN_PLAIN(one_call_does_a_bounded_piece, "nothing here is a fiber");
-    RUN_PLAIN(hot_stacks_stay, "nothing here is a fiber");
-    RUN_PLAIN(pending_stacks_serve, "nothing here is a fiber");
+    RUN_PLAIN(unused_stacks_are_decommitted, "nothing here is a fiber");
+    RUN_PLAIN(nothing_is_decommitted_within_a_period, "nothing here is a fiber");
+    RUN_PLAIN(one_trim_is_bounded, "nothing here is a fiber");
+    RUN_PLAIN(stacks_in_regular_use_stay_warm, "nothing here is a fiber");
+    RUN_PLAIN(pending_stacks_can_be_got, "nothing here is a fiber");
     RUN_PLAIN(no_memory_no_stack, "nothing here is a fiber");
     RUN_PLAIN(full_arena_and_no_memory, "nothing here is a fiber");
     RUN_PLAIN(moved_stacks_keep_their_order, "nothing here is a fiber");

@@ -1,6 +1,7 @@
 /*
- * stack_guards.c: guards by mprotect: each is a mapping, and there are not so many. The last part is left to the
- * program; from then on stacks have no guard, and that is said once. And guards in memory that is locked.
+ * stack_guard.c: the limit of guards by mprotect, of which each is a mapping: a part of the
+ * mappings is left to the program, and then stacks have no guard, which is reported once. And
+ * guards in locked memory.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,7 +15,7 @@
 
 enum { EXIT_UNLOCKED = 3 };
 
-static void how_many(void)
+static void the_limit(void)
 {
     CHECK_EQ(weft__stack_guards_most("65530\n"), (65530 - 8192) / 2);
     CHECK_EQ(weft__stack_guards_most("1000\n"), 250);
@@ -43,7 +44,7 @@ static void use_them_up(void)
     CHECK_EQ(guarded, most);
 }
 
-static void they_are_used_up(void)
+static void the_limit_is_reached(void)
 {
     enum { TOO_MANY = 100000 };
     char text[32] = "";
@@ -58,7 +59,7 @@ static void they_are_used_up(void)
     CHECK(said("no more mappings"));
 }
 
-/* Locked memory. MADV_GUARD_INSTALL refuses it: it would take pages away. */
+/* Locked memory. MADV_GUARD_INSTALL refuses it, since it takes pages away. */
 
 static bool lock_memory(int flags)
 {
@@ -71,7 +72,7 @@ static bool lock_memory(int flags)
     return false;
 }
 
-/* Of so many stacks each has a guard that works. */
+/* Gets `count` stacks: each has a guard that works. */
 static void check_guards(struct stack_cache *cache, struct stack **stacks, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -118,7 +119,8 @@ static void locked_memory_has_guards(void)
     CHECK(!said("no guard"));
 }
 
-/* There mprotect fails too, or is not allowed. The first stacks have their guards without either. */
+/* In locked memory where mprotect fails too, or is not allowed. The first stacks have wide guards,
+ * which need neither. */
 static void fail_when_locked(bool allowed)
 {
     enum { FIRST = 128, MOST = 5000 };
@@ -145,7 +147,7 @@ static void fail_the_only_one(void)
     fail_when_locked(false);
 }
 
-static void the_reason_is_said(void)
+static void the_reason_is_reported(void)
 {
     if (WEFT_ASAN || WEFT_TSAN) {
         printf("  left out: sanitizers lock no memory\n");
@@ -161,8 +163,8 @@ static void the_reason_is_said(void)
 int main(void)
 {
     RUN_PLAIN(locked_memory_has_guards, "a child process");
-    RUN_PLAIN(the_reason_is_said, "a child process");
-    RUN_PLAIN(how_many, "nothing to order");
-    RUN_PLAIN(they_are_used_up, "a child process");
+    RUN_PLAIN(the_reason_is_reported, "a child process");
+    RUN_PLAIN(the_limit, "nothing to order");
+    RUN_PLAIN(the_limit_is_reached, "a child process");
     return 0;
 }

@@ -94,6 +94,15 @@ static inline __attribute__((unused)) long fake_real_syscall(long number, const 
         return ((type(*) parameters)(uintptr_t)real)arguments;         \
     }
 
+/* The result of a call that must leave errno alone. */
+#define KEPT(call) kept(__FILE__, __LINE__, (errno = EDOM, call))
+static inline __attribute__((unused)) int64_t kept(const char *file, int line, int64_t result)
+{
+    if (errno != EDOM)
+        test_fail(file, line, "errno has become %d", errno);
+    return result;
+}
+
 /* Functions that say -1 and set errno; and those that return the error. */
 #define FAKE(type, name, parameters, arguments) \
     FAKE_WITH(type, name, parameters, arguments, (errno = fake_##name.error, (type)-1))

@@ -168,7 +168,6 @@ static inline void scenario_nothing_left(void)
 
 static inline void scenario_body(void *arg)
 {
-    (void)arg;
     if (failing.on)
         weft__os_fail(failing.call, failing.nth, failing.persistent);
     atomic_u32_store_release(&scene.begun, 1);

@@ -61,7 +61,6 @@ static inline void steps_trapped(int signal, siginfo_t *info, void *context)
 {
     enum { TRAP_FLAG = 0x100 };
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-    (void)signal, (void)info;
     if (!steps.on) {
         registers[REG_EFL] &= ~TRAP_FLAG;
         return;
@@ -76,7 +75,6 @@ static inline void steps_trapped(int signal, siginfo_t *info, void *context)
 #else
 static inline void steps_trapped(int signal, siginfo_t *info, void *context)
 {
-    (void)signal, (void)info, (void)context;
 }
 #endif
 
@@ -118,7 +116,6 @@ struct steps_once {
 static inline void steps_call_once(void *arg, uint32_t step, uint32_t exchange)
 {
     struct steps_once *once = arg;
-    (void)step;
     if (exchange != once->at)
         return;
     once->called = true;

@@ -1,6 +1,6 @@
 /*
- * kernel_files.c: the seam for files, pipes, processes and the ring (os/os.h), where the kernel itself
- * refuses, or a signal comes: interrupted calls begin again, an error is passed on as it is, errno stays.
+ * file_fault.c: files, pipes, processes and the ring where the kernel refuses, or a signal arrives:
+ * interrupted calls begin again, errors are passed on, errno is kept.
  */
 #include <fcntl.h>
 #include <linux/io_uring.h>
@@ -38,7 +38,7 @@ FAKE_RETURNS(int, posix_spawnattr_setflags, (posix_spawnattr_t * attributes, sho
 
 static struct fake fake_open, fake_syscall;
 FAKE_FCNTL
-static atomic_u32 fewer_features; /* io_uring_setup succeeds, as that of an older kernel */
+static atomic_u32 fewer_features; /* io_uring_setup answers as an older kernel does */
 
 int open(const char *path, int flags, ...)
 {
@@ -53,7 +53,7 @@ int open(const char *path, int flags, ...)
     return ((int (*)(const char *, int, ...))(uintptr_t)fake_real("open"))(path, flags, mode);
 }
 
-/* A descriptor of a disk. */
+/* Makes a descriptor look like a disk. */
 static struct fake fake_fstat;
 
 int fstat(int fd, struct stat *status)
@@ -64,7 +64,7 @@ int fstat(int fd, struct stat *status)
     return result;
 }
 
-/* Only the ring's. */
+/* Answers the calls of the ring. */
 static long answer_syscall(long number, const long *a)
 {
     if ((number == SYS_io_uring_setup || number == SYS_io_uring_enter) && fake_due(&fake_syscall)) {
@@ -78,15 +78,6 @@ static long answer_syscall(long number, const long *a)
 }
 
 FAKE_SYSCALL(answer_syscall)
-
-/* The result of a call that leaves errno alone. */
-#define KEPT(call) kept(__LINE__, (errno = EDOM, call))
-static int64_t kept(int line, int64_t result)
-{
-    if (errno != EDOM)
-        test_fail(__FILE__, line, "errno has become %d", errno);
-    return result;
-}
 
 static char path[] = "/tmp/weft-kernel-XXXXXX";
 
@@ -134,7 +125,8 @@ static void interrupted_calls_begin_again(void)
     KERNEL_SAID(read);
     CHECK_STR(got, bytes);
 
-    /* Linux has closed it before it says so: not again, it may be another's by then. */
+    /* Linux closes the descriptor before it returns EINTR: no second close, the number may be in
+     * use. */
     KERNEL_SAYS(close, EINTR, 1);
     CHECK_EQ(KEPT(weft__os_file_close(fd)), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&fake_close.calls), 1);
@@ -160,7 +152,7 @@ static void errors_are_passed_on(void)
     CHECK_EQ(KEPT(weft__os_open(path, O_RDONLY, 0)), -ENFILE);
     fake_plan(&fake_open, 0, ENFILE, 1);
     CHECK_EQ(KEPT(weft__os_open_null(true)), -ENFILE);
-    KERNEL_SAYS(read, EIO, 1); /* what was read before counts */
+    KERNEL_SAYS(read, EIO, 1); /* what was read before is the result */
     CHECK_EQ(KEPT(weft__os_read_file(path, text, sizeof text)), 0);
     CHECK_STR(text, "");
     KERNEL_SAYS(close, EIO, 1);
@@ -193,7 +185,7 @@ static void what_is_regular(void)
     close(file), close(folder), close(ends[0]), close(ends[1]);
 }
 
-/* Each kind, at a place and where the file stands. */
+/* Each kind, at an offset and at the position of the file. */
 static void every_kind_of_operation(void)
 {
     int file = temporary();
@@ -207,7 +199,7 @@ static void every_kind_of_operation(void)
             CHECK_EQ(ftruncate(file, 0), 0);
             CHECK_EQ(lseek(file, 0, SEEK_SET), 0);
             int64_t wrote = run(&writes);
-            if (nowait && wrote == -EAGAIN) /* a file system that may have to wait for room */
+            if (nowait && wrote == -EAGAIN) /* a file system that would wait for room */
                 wrote = weft__os_io(&writes);
             if (nowait && wrote == -EOPNOTSUPP)
                 wrote = weft__os_io(&writes);
@@ -227,7 +219,7 @@ static void every_kind_of_operation(void)
     close(file);
 }
 
-/* No wait is begun anew by the one that must not wait. */
+/* An interrupted call that must not wait does not begin again. */
 static void without_waiting(void)
 {
     int file = temporary();
@@ -255,7 +247,7 @@ static void stderr_that_is_full_or_gone(void)
     KERNEL_SAID(write);
     CHECK_EQ(read(ends[0], got, sizeof got), sizeof text - 1);
     CHECK_STR(got, text);
-    KERNEL_SAYS(write, EIO, 1); /* nobody is there to be told of it: it goes on */
+    KERNEL_SAYS(write, EIO, 1); /* the error has nowhere to go */
     errno = EDOM;
     weft__os_write_stderr(text, sizeof text - 1);
     CHECK_EQ(errno, EDOM);
@@ -273,7 +265,7 @@ static int spawn_true(pid_t *pid, const char *directory)
     return weft__os_spawn(pid, &how);
 }
 
-static void a_child_that_cannot_be_made(void)
+static void a_child_that_cannot_start(void)
 {
     pid_t pid = -7;
     KERNEL_SAYS(posix_spawn_file_actions_init, ENOMEM, 1);
@@ -303,7 +295,7 @@ static void a_child_that_is_waited_for(void)
     CHECK_EQ(KEPT(weft__os_process_reap(pid, &status)), 1);
     KERNEL_SAID(waitpid);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    /* It is gone. */
+    /* After it was reaped. */
     CHECK_EQ(KEPT(weft__os_process_await(pid)), -ECHILD);
     CHECK_EQ(KEPT(weft__os_process_reap(pid, &status)), -ECHILD);
     CHECK_EQ(KEPT(weft__os_pidfd_open(-1)), -EINVAL);
@@ -312,7 +304,7 @@ static void a_child_that_is_waited_for(void)
 
 /* The ring. */
 
-static void a_ring_that_cannot_be(void)
+static void a_ring_that_cannot_open(void)
 {
     struct weft__os_ring ring = {.fd = -7};
     int error = weft__os_ring_open(&ring, 8);
@@ -322,7 +314,7 @@ static void a_ring_that_cannot_be(void)
     }
     weft__os_ring_close(&ring);
     ring.fd = -7;
-    fake_plan(&fake_syscall, 0, EPERM, 1); /* as a filter says */
+    fake_plan(&fake_syscall, 0, EPERM, 1); /* as a seccomp filter does */
     CHECK_EQ(KEPT(weft__os_ring_open(&ring, 8)), -EPERM);
     atomic_u32_store_relaxed(&fewer_features, 1);
     CHECK_EQ(KEPT(weft__os_ring_open(&ring, 8)), -ENOSYS);
@@ -363,15 +355,16 @@ static void a_ring_that_is_full(void)
         CHECK_EQ(result, 0);
     }
     CHECK(!weft__os_ring_pop(&ring, &tag, &result));
-    /* A completion that fails on demand; one that has failed is left as it is. */
+    /* A planned failure replaces the result of an operation that succeeded, not that of one that
+     * failed. */
     CHECK(weft__os_ring_push_empty(&ring, 1));
-    CHECK(weft__os_ring_push_cancel(&ring, 77, 2)); /* there is none */
+    CHECK(weft__os_ring_push_cancel(&ring, 77, 2)); /* no operation has that tag */
     CHECK_EQ(weft__os_ring_submit(&ring), 2);
     weft__os_fail(OS_FILE, 1, true);
     CHECK(weft__os_ring_pop(&ring, &tag, &result) && tag == 1 && result == -EIO);
     CHECK(weft__os_ring_pop(&ring, &tag, &result) && tag == 2 && result == -ENOENT);
     weft__os_fail(OS_FILE, 0, false);
-    /* More than the kernel takes at once is asked for as what it takes. */
+    /* A length over what the kernel takes at once is cut to that. */
     sync = (struct weft__os_io){.kind = IO_READ, .fd = -1, .length = SIZE_MAX};
     CHECK(weft__os_ring_push(&ring, &sync, 3));
     CHECK_EQ(((struct io_uring_sqe *)ring.entries)[*ring.submit_head & ring.submit_mask].len,
@@ -388,9 +381,9 @@ int main(void)
     RUN(every_kind_of_operation);
     RUN(without_waiting);
     RUN(stderr_that_is_full_or_gone);
-    RUN(a_child_that_cannot_be_made);
+    RUN(a_child_that_cannot_start);
     RUN(a_child_that_is_waited_for);
-    RUN(a_ring_that_cannot_be);
+    RUN(a_ring_that_cannot_open);
     RUN(a_ring_that_is_full);
     return 0;
 }

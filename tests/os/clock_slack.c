@@ -1,6 +1,7 @@
 /*
- * slack.c: the timer slack of the process. Weft's waits are exact, and nothing else is changed by that: code of
- * fibers, and the threads and processes that it starts, have the slack that the process had before.
+ * clock_slack.c: waits of weft are exact without changing the timer slack of the process: the code
+ * of fibers, and the threads and processes that it starts, have the slack that the process had
+ * before.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -67,10 +68,9 @@ static void check_before_and_after_waits(void *arg)
     check_program();
 }
 
-/* Each on a machine of its own, most of which others have started than the first. */
+/* Each runs on a machine of its own, most of which were started by other machines. */
 static void block(void *arg)
 {
-    (void)arg;
     usleep(30000);
     CHECK_EQ(slack(), SLACK);
     CHECK_EQ(weft_sleep(WEFT_MS), 0);

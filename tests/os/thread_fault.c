@@ -1,6 +1,6 @@
 /*
- * kernel_threads.c: the seam for memory, threads, the clock and polling (os/os.h), where the kernel itself
- * refuses, or a signal comes: interrupted calls begin again, an error is passed on as it is, errno stays.
+ * thread_fault.c: memory, threads, the clock and polling where the kernel refuses, or a signal
+ * arrives: interrupted calls begin again, errors are passed on, errno is kept.
  */
 #include <fcntl.h>
 #include <linux/membarrier.h>
@@ -38,7 +38,7 @@ FAKE_RETURNS(int, clock_nanosleep,
              (clock, flags, time, left))
 FAKE_RETURNS(int, pthread_getcpuclockid, (pthread_t thread, clockid_t *clock), (thread, clock))
 
-/* membarrier: one call of it answers so. */
+/* The answer to a planned call of membarrier. */
 static struct fake fake_syscall;
 static long syscall_answer;
 
@@ -53,7 +53,7 @@ static long answer_syscall(long number, const long *a)
 
 FAKE_SYSCALL(answer_syscall)
 
-/* A /proc that does not count threads as links; or none. */
+/* A /proc that does not count threads as links, or none. */
 static struct fake fake_stat;
 
 int stat(const char *path, struct stat *status)
@@ -66,8 +66,8 @@ int stat(const char *path, struct stat *status)
     return fstatat(AT_FDCWD, path, status, 0);
 }
 
-#if !WEFT_TSAN /* which uses them before it can run any code of a program */
-/* Somebody else makes the key for the ends of threads at the same time, and is first. */
+#if !WEFT_TSAN /* which calls these before any code of the program can run */
+/* Another thread makes the key at the same time, and stores its own first. */
 static void (*meanwhile)(void);
 static atomic_u32 keys_deleted;
 
@@ -88,46 +88,37 @@ int pthread_key_delete(pthread_key_t key)
 }
 #endif
 
-/* The result of a call that leaves errno alone. */
-#define KEPT(call) kept(__LINE__, (errno = EDOM, call))
-static int64_t kept(int line, int64_t result)
-{
-    if (errno != EDOM)
-        test_fail(__FILE__, line, "errno has become %d", errno);
-    return result;
-}
-
 /* Threads. */
 
 #if !WEFT_TSAN
-static atomic_u32 ended_early, ended;
+static atomic_u32 exited_early, exited;
 
-static void end_early(void *arg)
+static void count_exit(void *arg)
 {
-    atomic_u32_add_relaxed(arg != NULL ? &ended : &ended_early, 1);
+    atomic_u32_add_relaxed(arg != NULL ? &exited : &exited_early, 1);
 }
 
 static void register_first(void)
 {
-    CHECK_EQ(weft__os_thread_at_exit(end_early, NULL), 0);
+    CHECK_EQ(weft__os_thread_at_exit(count_exit, NULL), 0);
 }
 
-static void *be_told_of_the_end(void *arg)
+static void *register_exit(void *arg)
 {
-    weft__os_thread_at_exit_cancel(); /* nothing is there to be cancelled */
+    weft__os_thread_at_exit_cancel(); /* nothing is registered */
     meanwhile = register_first;
-    CHECK_EQ(KEPT(weft__os_thread_at_exit(end_early, arg)), 0);
+    CHECK_EQ(KEPT(weft__os_thread_at_exit(count_exit, arg)), 0);
     return NULL;
 }
 
-/* Two threads make the key at the same moment: one is kept, and it tells. */
-static void one_key_for_the_ends_of_threads(void)
+/* Two threads make the key at the same time: one key is kept, and works. */
+static void one_key_for_thread_exit(void)
 {
     pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, be_told_of_the_end, &ended), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, register_exit, &exited), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&ended), 1);
-    CHECK_EQ(atomic_u32_load_relaxed(&ended_early), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&exited), 1);
+    CHECK_EQ(atomic_u32_load_relaxed(&exited_early), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&keys_deleted), 1);
 }
 #endif
@@ -137,8 +128,8 @@ static void *nothing(void *arg)
     return arg;
 }
 
-/* There is no room for its stack. */
-static void a_thread_that_cannot_be(void)
+/* The system has no room for its stack. */
+static void a_thread_that_cannot_start(void)
 {
     weft__os_thread thread = 7;
     pthread_attr_t before, large;
@@ -153,7 +144,7 @@ static void a_thread_that_cannot_be(void)
     pthread_attr_destroy(&large);
     sigset_t mask;
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
-    CHECK_EQ(sigismember(&mask, SIGUSR1), 0); /* the caller's is as before */
+    CHECK_EQ(sigismember(&mask, SIGUSR1), 0); /* the mask of the caller is as before */
 }
 
 struct neighbour {
@@ -172,7 +163,7 @@ static void *say_id_and_wait(void *arg)
 
 static bool is_listed(uint32_t id)
 {
-    int ids[16]; /* two of ours, and those of a sanitizer or an emulator */
+    int ids[16]; /* two threads of the test, and those of a sanitizer or an emulator */
     for (uint32_t i = weft__os_other_threads(ids, sizeof ids / sizeof ids[0]); i-- > 0;)
         if ((uint32_t)ids[i] == id)
             return true;
@@ -198,7 +189,7 @@ static void other_threads(void)
         CHECK(is_listed((uint32_t)id) && weft__os_thread_lives(id));
         atomic_u32_store_release(&neighbours[i].end, 1);
         CHECK_EQ(pthread_join(neighbours[i].thread, NULL), 0);
-        while (KEPT(weft__os_thread_lives(id))) /* for a moment */
+        while (KEPT(weft__os_thread_lives(id))) /* it is counted for a moment more */
             usleep(100);
         CHECK(!is_listed((uint32_t)id));
     }
@@ -237,7 +228,7 @@ static void barriers(void)
     syscall_answer = -1;
     fake_plan(&fake_syscall, 0, EPERM, 1);
     CHECK_EQ(KEPT(weft__os_membarrier_register()), -EPERM);
-    syscall_answer = 0; /* what it offers: nothing */
+    syscall_answer = 0; /* membarrier offers no command */
     fake_plan(&fake_syscall, 0, 0, 1);
     errno = 0;
     CHECK_EQ(weft__os_membarrier_register(), -ENOSYS);
@@ -249,7 +240,7 @@ static void barriers(void)
     syscall_answer = -1;
     fake_plan(&fake_syscall, 1, EINVAL, 1);
     CHECK_EQ(KEPT(weft__os_membarrier_register()), -EINVAL);
-    fake_plan(&fake_syscall, 0, ENOMEM, 3); /* the kernel has no memory for a moment */
+    fake_plan(&fake_syscall, 0, ENOMEM, 3); /* the kernel lacks memory three times */
     errno = EDOM;
     weft__os_membarrier();
     CHECK_EQ(errno, EDOM);
@@ -260,10 +251,10 @@ static void processors(void)
 {
     int count = weft__os_affinity_count();
     CHECK(count > 0);
-    KERNEL_SAYS(sched_getaffinity, EINVAL, 2); /* the mask is larger than that */
+    KERNEL_SAYS(sched_getaffinity, EINVAL, 2); /* the mask is wider than the first two sets */
     CHECK_EQ(KEPT(weft__os_affinity_count()), count);
     KERNEL_SAID(sched_getaffinity);
-    KERNEL_SAYS(sched_getaffinity, EINVAL, KERNEL_ALWAYS); /* than any */
+    KERNEL_SAYS(sched_getaffinity, EINVAL, KERNEL_ALWAYS); /* wider than any set */
     CHECK_EQ(KEPT(weft__os_affinity_count()), -EINVAL);
     KERNEL_SAYS(sched_getaffinity, EPERM, 1);
     CHECK_EQ(KEPT(weft__os_affinity_count()), -EPERM);
@@ -295,7 +286,7 @@ static void a_timer(void)
     CHECK(weft__os_now() >= until);
     weft__os_counter_drain(fd);
     CHECK(!weft__os_fd_ready(fd));
-    CHECK_EQ(weft__os_timerfd_set(fd, 0), 0); /* zero would mean never: it is made to mean now */
+    CHECK_EQ(weft__os_timerfd_set(fd, 0), 0); /* zero disarms a timerfd: weft makes it mean now */
     CHECK_EQ(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1), 1);
     weft__os_close(fd);
     CHECK_EQ(KEPT(weft__os_timerfd_set(fd, 0)), -EBADF);
@@ -305,7 +296,7 @@ static void a_timer(void)
 
 /* Polling. */
 
-static void polling_that_is_refused_or_interrupted(void)
+static void polling(void)
 {
     struct weft__os_event events[4];
     KERNEL_SAYS(epoll_create1, ENFILE, 1);
@@ -323,9 +314,9 @@ static void polling_that_is_refused_or_interrupted(void)
     KERNEL_SAID(write);
     CHECK_EQ(weft__os_poll_wait(epoll, events, 4, true), 1);
     CHECK(events[0].tag == 7 && events[0].events == OS_READABLE);
-    KERNEL_SAYS(write, EAGAIN, 1); /* it is as full as it can be: it wakes all the same */
+    KERNEL_SAYS(write, EAGAIN, 1); /* the counter is full: it wakes all the same */
     weft__os_eventfd_signal(event);
-    KERNEL_SAYS(epoll_wait, EINTR, 1); /* whoever waits looks again by itself */
+    KERNEL_SAYS(epoll_wait, EINTR, 1); /* no event: the caller waits again */
     CHECK_EQ(KEPT(weft__os_poll_wait(epoll, events, 4, true)), 0);
     KERNEL_SAYS(epoll_wait, EBADF, 1);
     CHECK_EQ(KEPT(weft__os_poll_wait(epoll, events, 4, true)), -EBADF);
@@ -340,7 +331,7 @@ static void polling_that_is_refused_or_interrupted(void)
     weft__os_counter_drain(event);
     KERNEL_SAID(read);
     CHECK(!weft__os_fd_ready(event));
-    weft__os_counter_drain(event); /* it is empty: nothing to wait for */
+    weft__os_counter_drain(event); /* an empty counter is no wait */
     weft__os_close(event);
     weft__os_close(epoll);
 }
@@ -354,26 +345,26 @@ static void mappings(void)
     CHECK_PTR(weft__os_map(page), NULL);
     char *memory = weft__os_map(2 * page);
     CHECK(memory != NULL);
-    /* What is no page. */
+    /* An address that is no multiple of the page size. */
     CHECK_EQ(KEPT(weft__os_guard_install(memory + 1, page)), -EINVAL);
     CHECK_EQ(KEPT(weft__os_guard_mprotect(memory + 1, page)), -EINVAL);
     CHECK_EQ(KEPT(weft__os_decommit(memory + 1, page)), -EINVAL);
     memset(memory, 0, 8);
     CHECK(weft__os_readable(memory));
-    memset(memory, 0xff, 8); /* which an eventfd does not take, though it has read it */
+    memset(memory, 0xff, 8); /* an eventfd refuses this value after it has read it */
     CHECK(weft__os_readable(memory));
     CHECK_EQ(weft__os_guard_mprotect(memory, page), 0);
     CHECK(!weft__os_readable(memory));
     weft__os_fail(OS_EVENTFD, 1, false);
-    CHECK(weft__os_readable(memory)); /* it cannot be asked */
+    CHECK(weft__os_readable(memory)); /* the kernel cannot be asked */
     weft__os_unmap(memory, 2 * page);
 }
 
-#if !WEFT_ASAN && !WEFT_TSAN /* which end the process there */
+#if !WEFT_ASAN && !WEFT_TSAN /* which end the process instead */
 FAKE_RETURNS(int, posix_memalign, (void **memory, size_t alignment, size_t size),
              (memory, alignment, size))
 
-static void memory_that_is_not_there(void)
+static void no_memory(void)
 {
     KERNEL_SAYS(posix_memalign, ENOMEM, 1);
     CHECK_PTR(weft__os_alloc_aligned(64, 64), NULL);
@@ -384,19 +375,19 @@ static void memory_that_is_not_there(void)
 int main(void)
 {
 #if !WEFT_TSAN
-    RUN(one_key_for_the_ends_of_threads);
+    RUN(one_key_for_thread_exit);
 #endif
-    RUN(a_thread_that_cannot_be);
+    RUN(a_thread_that_cannot_start);
     RUN(what_is_known_of_threads);
     RUN(other_threads);
     RUN(barriers);
     RUN(processors);
     RUN(a_sleep_that_is_interrupted);
     RUN(a_timer);
-    RUN(polling_that_is_refused_or_interrupted);
+    RUN(polling);
     RUN(mappings);
 #if !WEFT_ASAN && !WEFT_TSAN
-    RUN(memory_that_is_not_there);
+    RUN(no_memory);
 #endif
     return 0;
 }

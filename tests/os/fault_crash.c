@@ -1,6 +1,6 @@
 /*
- * handler.c: the handler of faults (os/linux/fault.c): which signals are faults, what another handler above it may
- * do, what may fault while it is tried.
+ * fault_crash.c: the handler of faults: which signals are faults, what a handler installed over it
+ * may do, and what happens to code that faults while it is tried.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -27,7 +27,6 @@ FAKE_RETURNS(int, clock_nanosleep,
 
 static void nothing(void *arg)
 {
-    (void)arg;
 }
 
 static void run_fiber(void (*function)(void *))
@@ -37,7 +36,7 @@ static void run_fiber(void (*function)(void *))
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-/* As if the kernel had sent it, to this thread. */
+/* Sends a signal to this thread as if the kernel had raised it. */
 static void send(int number, int code)
 {
     siginfo_t info = {.si_signo = number, .si_code = code};
@@ -48,7 +47,7 @@ static void for_a_new_reason(void)
 {
     run_fiber(nothing);
     send(SIGFPE, 77);
-    weft__os_abort(); /* there was no instruction that could fault again */
+    weft__os_abort(); /* no instruction faults again */
 }
 
 static void memory_is_damaged_elsewhere(void)
@@ -62,7 +61,7 @@ static void what_is_a_fault(void)
 {
     check_dies(for_a_new_reason, SIGABRT);
     CHECK(said("SIGFPE") && said("for another reason"));
-    check_dies(memory_is_damaged_elsewhere, SIGBUS); /* which may concern nobody: no report */
+    check_dies(memory_is_damaged_elsewhere, SIGBUS); /* no thread may need that memory: no report */
     CHECK(!said("weft:"));
 }
 
@@ -83,12 +82,12 @@ static void fault_after_the_end(void)
     struct sigaction action = {.sa_sigaction = above, .sa_flags = SA_SIGINFO};
     CHECK_EQ(sigaction(SIGSEGV, &action, &below), 0);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    run_fiber(nothing); /* it is not installed a second time above its own caller */
+    run_fiber(nothing); /* it is not installed again over its own caller */
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     fault_null_write();
 }
 
-static void a_handler_above_may_call_it_at_any_time(void)
+static void a_handler_over_it_may_call_it_at_any_time(void)
 {
     check_dies(fault_after_the_end, SIGSEGV);
     CHECK(said("above\n") && !said("weft:"));
@@ -100,7 +99,6 @@ static atomic_u32 in_try, enough;
 
 static void fault_there(void *arg)
 {
-    (void)arg;
     fault_null_write();
 }
 
@@ -111,7 +109,6 @@ static void try_inside(void *result)
 
 static void stay(void *arg)
 {
-    (void)arg;
     atomic_u32_store_release(&in_try, 1);
     while (!atomic_u32_load_acquire(&enough))
         sched_yield();
@@ -123,7 +120,7 @@ static void *try_to_stay(void *arg)
     return NULL;
 }
 
-static void what_faults_is_left(void)
+static void code_that_faults_is_left(void)
 {
     pthread_t thread;
     int inside = 7;
@@ -131,13 +128,13 @@ static void what_faults_is_left(void)
     CHECK(weft__os_try(nothing, NULL));
     CHECK(!weft__os_try(fault_there, NULL));
     CHECK(weft__os_try(try_inside, &inside));
-    CHECK_EQ(inside, 0); /* not one in another: there is one way out */
+    CHECK_EQ(inside, 0); /* a try inside a try is refused */
 
-    /* Another thread does not come back: that is waited for, but not for ever. */
+    /* Another thread stays in its try: the wait for it is bounded. */
     CHECK_EQ(pthread_create(&thread, NULL, try_to_stay, NULL), 0);
     while (!atomic_u32_load_acquire(&in_try))
         sched_yield();
-    KERNEL_SAYS(clock_nanosleep, 0, KERNEL_ALWAYS); /* the time passes quickly */
+    KERNEL_SAYS(clock_nanosleep, 0, KERNEL_ALWAYS); /* sleeps return at once */
     CHECK(!weft__os_try(nothing, NULL));
     KERNEL_SAYS(clock_nanosleep, 0, 0);
     atomic_u32_store_release(&enough, 1);
@@ -150,7 +147,6 @@ static void what_faults_is_left(void)
 
 static enum weft__os_verdict unknown(struct weft__os_fault *fault)
 {
-    (void)fault;
     return FAULT_UNKNOWN;
 }
 
@@ -168,7 +164,7 @@ static void refusals_are_passed_on(void)
     KERNEL_SAYS_AFTER(sigaction, 2, EPERM, 1);
     CHECK_EQ(weft__os_fault_install(unknown), -EPERM);
     CHECK(weft__os_fault_handles(SIGSEGV));
-    KERNEL_SAYS(sigaction, EPERM, 1); /* it cannot be asked */
+    KERNEL_SAYS(sigaction, EPERM, 1); /* the action cannot be read */
     CHECK(!weft__os_fault_handles(SIGSEGV));
 #else
     CHECK_EQ(weft__os_fault_install(unknown), 0);
@@ -178,7 +174,7 @@ static void refusals_are_passed_on(void)
 }
 
 #if !WEFT_TSAN && !WEFT_ASAN
-/* The runtime works without a handler, leaves none, and has one when it may the next time. */
+/* The runtime works where no handler can be installed, and installs one at the next start. */
 static void a_runtime_without_reports(void)
 {
     KERNEL_SAYS(sigaction, EPERM, 1);
@@ -199,11 +195,11 @@ int main(void)
         printf("what_is_a_fault left out: an emulator sends no signals in the kernel's name\n");
     else
         RUN(what_is_a_fault);
-    RUN(a_handler_above_may_call_it_at_any_time);
+    RUN(a_handler_over_it_may_call_it_at_any_time);
 #if !WEFT_TSAN && !WEFT_ASAN
     RUN(a_runtime_without_reports);
 #endif
     RUN(refusals_are_passed_on);
-    RUN(what_faults_is_left);
+    RUN(code_that_faults_is_left);
     return 0;
 }
