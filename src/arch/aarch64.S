@@ -1,5 +1,6 @@
 /*
- * aarch64.S: the first frame of a fiber, and weft's one thread-local word.
+ * aarch64.S: the first frame of a fiber, calls that a panic can leave, and
+ * weft's one thread-local word.
  */
         .text
 
@@ -20,10 +21,10 @@ weft__context_entry:
         .cfi_endproc
         .size   weft__context_entry, . - weft__context_entry
 
-/* int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg): calls function(arg) and returns
- * 0; or 1 if weft__guard_land(guard) is called meanwhile, further up the stack: everything there is forgotten.
- * guard->sp, its first field, is the stack pointer of this frame, where all is kept that a call keeps. An
- * exception of C++ that comes here is caught by weft__personality (sched/fiber/cxx.c). */
+/* int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg):
+ * arch/stack_switch.h. Stores the stack pointer of this frame in guard->sp, the first field; the
+ * frame has all that a call preserves. weft__personality (sched/fiber/cxx.c) catches a C++
+ * exception that unwinds to here. */
         .globl  weft__guard_call
         .hidden weft__guard_call
         .type   weft__guard_call, %function
@@ -106,9 +107,9 @@ weft__guard_land:
         .cfi_endproc
         .size   weft__guard_land, . - weft__guard_land
 
-/* Thread-local: the thread record of the running thread (sched/runtime/thread.h). It is defined here and read
- * by the few instructions in arch/stack_switch.h only, so that no compiler, at no optimisation level, can
- * keep its address across a switch. */
+/* Thread-local: the record of the running thread (sched/runtime/thread.h). It is defined here and
+ * read by the few instructions in arch/stack_switch.h only, so that no compiler, at any
+ * optimisation level, can keep its address across a switch. */
         .section .tbss, "awT", %nobits
         .globl  weft__self
         .hidden weft__self
@@ -118,8 +119,9 @@ weft__guard_land:
 weft__self:
         .zero   8
 
-/* For branch target identification: every target here begins with its mark. Not for guarded control stacks (GCS), which the switch does
- * not switch: without that mark no program that links weft gets them. */
+/* Marks this file for branch target identification: every target of a jump here begins with its
+ * mark. Not for guarded control stacks (GCS), which context_switch does not switch: without that
+ * mark, no program that links weft gets them. */
         .section .note.gnu.property, "a"
         .p2align 3
         .long   4

@@ -2,26 +2,27 @@
  * stack_switch.h: what a CPU must offer: contexts that can be switched, and one thread-local word.
  *
  * A context is where to go on: a stack pointer, an address, the frame pointer, and the
- * floating-point control words, which the ABI says a call keeps. The switch is written inline and
- * tells the compiler that every other register is lost, so the compiler saves what is live and no
- * more. A context is entered exactly once after each time it was saved or made.
+ * floating-point control words, which the ABI says a call preserves. The switch is written inline
+ * and tells the compiler that every other register is lost, so the compiler saves what is live and
+ * no more. A context is entered exactly once after each time it was saved or made.
  *
- * From the load of the stack pointer to the jump the frame is that of neither context: a handler
- * that takes a backtrace there (a sampling profiler) would read a return address where none is. The
- * unwind information says that there is no caller (SWITCH_BEGINS, SWITCH_ENDS), so unwinding ends.
+ * Unwinding. From the load of the stack pointer to the jump, the frame belongs to neither context:
+ * a handler that takes a backtrace there (a sampling profiler) would read a return address where
+ * none is. The unwind information says that there is no caller (SWITCH_BEGINS, SWITCH_ENDS), so
+ * unwinding ends.
  *
- * The control words are nearly always the same on both sides, and loading them is slow: they are
+ * Control words. Loading them is slow, and they are nearly always the same on both sides: they are
  * loaded only where they differ.
  *
- * Inline, because of the return predictor: a switch that is a call leaves one entry too many (or,
- * ended by a ret, the wrong one) in it, and each return after that is predicted wrongly. Measured,
- * a yield of two fibers: 22 ns as a call ended by a jump, 13 ns ended by a ret, 9 ns inline.
+ * Inline, because of the return predictor. A switch that is a call leaves one entry too many in it
+ * (or, ended by a ret, the wrong one), and each return after that is mispredicted. Measured, a
+ * yield of two fibers: 22 ns as a call ended by a jump, 13 ns ended by a ret, 9 ns inline.
  *
- * For the same reason context_call: the predictor knows the callers of the fiber that was left, not
- * of the one that goes on. Returns within weft are most often the same for both; the one to the
- * program is not, where one fiber sends and the other receives. By a jump it is predicted from what
- * happened before, and costs nothing when it would have been right. Measured, an element from one
- * fiber to another: 36 ns by a return, 27 ns by a jump.
+ * context_call, for the same reason. The predictor knows the callers of the fiber that was left,
+ * not of the one that goes on. Returns within weft are most often the same for both; the return to
+ * the program is not, where one fiber sends and the other receives. A jump is predicted from the
+ * history of jumps instead, and costs nothing where a return would have been right. Measured, an
+ * element from one fiber to another: 36 ns by a return, 27 ns by a jump.
  */
 #ifndef WEFT_ARCH_STACK_SWITCH_H
 #define WEFT_ARCH_STACK_SWITCH_H
@@ -29,8 +30,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A compiler that writes no unwind information by the assembler's directives has none to be put
- * right. */
+/* Only a compiler that writes unwind information by directives of the assembler has any to
+ * correct. */
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
 #if defined(__x86_64__)
 #define SWITCH_BEGINS ".cfi_remember_state\n\t.cfi_undefined rip\n\t"
@@ -54,22 +55,24 @@ struct context {
  * Unwinding ends there. Never called from C. */
 void weft__context_entry(void);
 
-/* A call that can be left from further up the stack: sched/fiber/panic.h. What stands in front of
- * the call's frame is forgotten when it is landed. */
+/* weft__guard_call calls function(arg) and returns 0. If that, or what it calls, calls
+ * weft__guard_land of the same guard meanwhile, it returns 1 instead, and all frames above it are
+ * dropped. See sched/fiber/panic.h. */
 struct guard;
 int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg);
 _Noreturn void weft__guard_land(struct guard *guard);
 
 enum { CONTEXT_WORDS = 4 };
 
-/* The words at the top of the stack of a context that was made, zero at first, for its owner's
- * use. The stack pointer of the first frame is their address. */
+/* The words above the first frame of a context that was made, for the use of its owner; zero at
+ * first. The stack pointer of the first frame is their address. */
 static inline void *context_words(void *top)
 {
     return (uint64_t *)((uintptr_t)top & ~(uintptr_t)15) - CONTEXT_WORDS;
 }
 
-/* A context that will call entry(arg) on the stack that ends at `top`. The entry never returns. */
+/* Makes a context that will call entry(arg) on the stack that ends at `top`. The entry never
+ * returns. */
 static inline void context_make(struct context *context, void *top, void (*entry)(void *),
                                 void *arg)
 {
@@ -81,7 +84,7 @@ static inline void context_make(struct context *context, void *top, void (*entry
     context->sp = sp;
     context->pc = (void *)(uintptr_t)weft__context_entry;
     context->fp = NULL;
-    /* As a process starts. */
+    /* The values with which a process starts. */
 #if defined(__x86_64__)
     context->control = 0x1f80 | (uint64_t)0x037f << 32;
 #elif defined(__aarch64__)
@@ -91,7 +94,7 @@ static inline void context_make(struct context *context, void *top, void (*entry
 #endif
 }
 
-/* The stack pointer. */
+/* The stack pointer of the caller. */
 static inline char *context_sp(void)
 {
     char *sp;
@@ -103,13 +106,15 @@ static inline char *context_sp(void)
     return sp;
 }
 
-/* Saves the running context and goes on in `load`; returns when somebody switches back. Only for
- * functions that are never inlined into the program's: the compiler must know of every register
- * that is lost, and there it might use some that weft is not compiled for. */
+/* Saves the running context and goes on in `load`; returns when a switch goes back to it. Only for
+ * functions that are never inlined into code of the program: the compiler must know of every
+ * register that is lost, and code of the program may use registers that weft is not compiled
+ * for. */
 static inline void context_switch(struct context *save, const struct context *load)
 {
 #if defined(__x86_64__)
-    /* The status bits of mxcsr (the low six) do not count: a call need not keep them. */
+    /* The low six bits of mxcsr are status, which a call need not preserve: they are not
+     * compared. */
     __asm__ volatile("leaq    1f(%%rip), %%rax\n\t"
                      "movq    %%rsp, 0(%0)\n\t"
                      "movq    %%rax, 8(%0)\n\t"
@@ -169,8 +174,8 @@ static inline void context_switch(struct context *save, const struct context *lo
 #endif
 }
 
-/* Calls the function, which switches, and returns its result by a jump. Of use if it is the last
- * that the caller does, and the caller was called by the program. */
+/* Calls the function, which switches, and returns its result by a jump. Of use where this is the
+ * last statement of a function that the program has called. */
 typedef int context_function(void *a, int b, void *c, int64_t d);
 #if defined(__x86_64__)
 int weft__context_call(void *a, int b, void *c, int64_t d, context_function *function);
@@ -180,13 +185,12 @@ static inline int context_call(context_function *function, void *a, int b, void 
 #if defined(__x86_64__)
     return weft__context_call(a, b, c, d, function);
 #else
-    return function(a, b, c, d); /* where jumps must lead to a mark, as BTI has it, there is none */
+    return function(a, b, c, d); /* a jump would need a BTI mark at the return address */
 #endif
 }
 
-/* The thread-local word. Read by hand-written instructions, so that only its value is ever in the
- * compiler's hands, never its address; the memory clobber keeps the read on its side of a switch.
- */
+/* The thread-local word. Hand-written instructions read it, so that the compiler has only its value
+ * and never its address; the memory clobber keeps the read on its side of a switch. */
 static inline void *thread_word(void)
 {
     void *value;

@@ -1,6 +1,6 @@
 /*
- * x86_64.S: the first frame of a fiber, calls that are left in other ways than by a return, and weft's one
- * thread-local word.
+ * x86_64.S: the first frame of a fiber, calls that a panic can leave, calls that return by a jump,
+ * and weft's one thread-local word.
  */
         .text
 
@@ -21,10 +21,10 @@ weft__context_entry:
         .cfi_endproc
         .size   weft__context_entry, . - weft__context_entry
 
-/* int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg): calls function(arg) and returns
- * 0; or 1 if weft__guard_land(guard) is called meanwhile, further up the stack: everything there is forgotten.
- * guard->sp, its first field, is the stack pointer of this frame, where all is kept that a call keeps. An
- * exception of C++ that comes here is caught by weft__personality (sched/fiber/cxx.c). */
+/* int weft__guard_call(struct guard *guard, void (*function)(void *), void *arg):
+ * arch/stack_switch.h. Stores the stack pointer of this frame in guard->sp, the first field; the
+ * frame has all that a call preserves. weft__personality (sched/fiber/cxx.c) catches a C++
+ * exception that unwinds to here. */
         .globl  weft__guard_call
         .hidden weft__guard_call
         .type   weft__guard_call, @function
@@ -99,7 +99,8 @@ weft__guard_land:
         .cfi_endproc
         .size   weft__guard_land, . - weft__guard_land
 
-/* int weft__context_call(a, b, c, d, function): returns function(a, b, c, d), by a jump: arch/stack_switch.h. */
+/* int weft__context_call(a, b, c, d, function): returns function(a, b, c, d), by a jump:
+ * arch/stack_switch.h. */
         .globl  weft__context_call
         .hidden weft__context_call
         .type   weft__context_call, @function
@@ -119,9 +120,9 @@ weft__context_call:
         .cfi_endproc
         .size   weft__context_call, . - weft__context_call
 
-/* Thread-local: the thread record of the running thread (sched/runtime/thread.h). It is defined here and read
- * by the two instructions in arch/stack_switch.h only, so that no compiler, at no optimisation level, can
- * keep its address across a switch. */
+/* Thread-local: the record of the running thread (sched/runtime/thread.h). It is defined here and
+ * read by the two instructions in arch/stack_switch.h only, so that no compiler, at any
+ * optimisation level, can keep its address across a switch. */
         .section .tbss, "awT", @nobits
         .globl  weft__self
         .hidden weft__self
@@ -131,8 +132,9 @@ weft__context_call:
 weft__self:
         .zero   8
 
-/* For indirect branch tracking: every target here begins with its mark. Not for shadow stacks (SHSTK), which the switch does
- * not switch: without that mark no program that links weft gets them. */
+/* Marks this file for indirect branch tracking: every target of a jump here begins with its mark.
+ * Not for shadow stacks (SHSTK), which context_switch does not switch:
+ * without that mark, no program that links weft gets them. */
         .section .note.gnu.property, "a"
         .p2align 3
         .long   4

@@ -1,26 +1,29 @@
 /*
  * file.c: files: weft/file.h.
  *
- * The ways, in this order:
+ * An operation goes one of these ways; the first that applies:
  *
- *   now        the kernel is asked to do it only if that needs no waiting (RWF_NOWAIT). What is in the page
- *              cache costs what it costs without weft. Reads only: few file systems can tell for writes.
- *   ring       files of disks: the fiber parks, io/ring.c does it. These operations end by themselves,
- *              however slowly, so that the ring is never full for ever.
- *   readiness  what may wait for another party (pipes, terminals): the fiber waits until it is ready, and
- *              then it is "now", so that deadlines hold and no thread is held
- *   hand-off   where the kernel lacks what the others need: the fiber's thread makes the call, and its
- *              processor goes to others
+ *   now        the kernel does it only if that needs no waiting (RWF_NOWAIT): data in the page
+ *              cache costs what it costs without weft. Reads only, since few file systems know it
+ *              for writes.
+ *   ring       files on disks: the fiber parks, and io/ring.c does it. These operations end by
+ *              themselves, however slowly, so that the ring is never full for ever.
+ *   readiness  what may wait for another party (pipes, terminals): the fiber waits until it is
+ *              ready, and then tries "now", so that deadlines hold and no thread is blocked.
+ *   hand-off   where the kernel lacks what the others need: the thread of the fiber makes the call,
+ *              and its processor goes to another machine.
  *
- * A thread makes the plain call; with a deadline, or bound to a context, it waits for readiness first.
+ * A foreign thread makes the plain call; with a deadline, or bound to a context, it waits for
+ * readiness first.
  *
- * Short reads. "Now" reads what is there, and of a file that is half cached only the half; a program rightly
- * takes that for the end of the file. So what is missing is asked for again, until the kernel says 0 or
- * would have to wait, and that rest goes the other way. Not for pipes and such, where less than asked
- * for is all that may ever come.
+ * Short reads. "Now" reads what is cached, and of a half-cached file only that half; a program
+ * would take a short read for the end of the file. So the rest is asked for until the kernel
+ * returns 0 or would have to wait, and that rest goes one of the other ways. Not for pipes and the
+ * like, where less than asked for may be all that ever comes.
  *
- * Rejected: opening by the ring (it opens a FIFO as if by O_NONBLOCK, and hands all that creates a file to a
- * thread anyway); pipes by the ring (some hundred readers that wait would keep all others out).
+ * Rejected: opening files by the ring (it opens a FIFO as with O_NONBLOCK, and gives all that
+ * creates a file to a kernel thread anyway); pipes by the ring (a few hundred readers that wait
+ * would keep all other operations out).
  */
 #include <errno.h>
 #include <sys/uio.h>
@@ -69,7 +72,7 @@ static int64_t call_now(const struct weft__os_io *io)
     return call.result;
 }
 
-/* 0 when the descriptor is ready. */
+/* Waits until the descriptor is ready: 0, or why the wait ended. */
 static int wait_ready(const struct weft__os_io *io, int64_t deadline)
 {
     int ready = weft_fd_wait(io->fd, is_read(io) ? WEFT_READABLE : WEFT_WRITABLE, deadline);
@@ -87,12 +90,12 @@ static size_t bytes_of(const struct weft__os_io *io)
     return total;
 }
 
-/* What may wait for another party. All who wait are told that it is ready, and one is first: so it is tried
- * without waiting, if the kernel knows how. */
+/* For what may wait for another party. Readiness wakes all that wait, and one of them is first: so
+ * the attempt does not wait, where the kernel can do that. */
 static int64_t by_readiness(const struct weft__os_io *io, int64_t deadline)
 {
     if (io->offset >= 0 || bytes_of(io) == 0)
-        return call_now(io); /* refused, or nothing to wait for */
+        return call_now(io); /* an offset is refused, and no bytes are no wait */
     for (;;) {
         bool try = weft__sched.file_nowait || weft_self() == NULL;
         int64_t result = try ? weft__os_io_nowait(io) : -EOPNOTSUPP;
@@ -103,7 +106,7 @@ static int64_t by_readiness(const struct weft__os_io *io, int64_t deadline)
             return error;
         if (result == -EOPNOTSUPP)
             result = call_now(io);
-        if (result != -EAGAIN) /* a descriptor that does not block, and another was faster */
+        if (result != -EAGAIN) /* another caller was first, and the descriptor does not block */
             return result;
     }
 }
@@ -118,7 +121,8 @@ static int64_t by_waiting(const struct weft__os_io *io, int64_t deadline)
         return regular;
     if (deadline <= WEFT_NOW)
         return -ETIMEDOUT;
-    /* A compact fiber's memory is not its own while it waits: its thread reads, as where there is no ring. */
+    /* The stack of a compact fiber is not its own while it waits, and may be the buffer:
+     * hand-off. */
     if (weft_self() != NULL && !on_compact() && weft__ring_run(io, deadline, &result))
         return result;
     int error = weft__cancelled();
@@ -127,8 +131,8 @@ static int64_t by_waiting(const struct weft__os_io *io, int64_t deadline)
     return error == 0 ? call_now(io) : error;
 }
 
-/* Reads what is there. True: that is all, and *result says how much; false: the rest of `io` has to be
- * waited for, and *result bytes were read before. */
+/* Reads what needs no waiting. True: *result is the result; false: *result bytes were read, and the
+ * rest, which `io` is then, has to be waited for. */
 static bool read_now(struct weft__os_io *io, int64_t *result)
 {
     int64_t total = 0, got;
@@ -145,7 +149,7 @@ static bool read_now(struct weft__os_io *io, int64_t *result)
     return got != -EAGAIN && got != -EOPNOTSUPP;
 }
 
-/* The same for pieces: all, or nothing, which can be had by an offset only. */
+/* read_now for several pieces: reads all or nothing, for which it needs an offset. */
 static bool read_pieces_now(const struct weft__os_io *io, int64_t *result)
 {
     if (io->offset < 0 && weft__os_is_regular(io->fd) == 1)
@@ -250,7 +254,7 @@ int weft_file_sync_data(int fd, int64_t deadline)
     return (int)run(&io, deadline);
 }
 
-/* What has no other way than the call. */
+/* Calls with a path, and closing: always by hand-off. */
 
 struct path_call {
     int (*function)(struct path_call *call);

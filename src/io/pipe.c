@@ -1,8 +1,8 @@
 /*
- * pipe.c: pipes, and descriptors that do not block: try, wait, try again.
+ * pipe.c: pipes and other non-blocking descriptors: weft/pipe.h.
  *
- * Tried first: what can be done without waiting costs one system call, and is done even by a fiber whose
- * context is cancelled.
+ * Each transfer is tried before it waits: what can be done at once costs one system call, and is
+ * done also by a fiber whose context is cancelled.
  */
 #include <errno.h>
 #include <weft/fd.h>

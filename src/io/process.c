@@ -1,27 +1,28 @@
 /*
- * process.c: child processes.
+ * process.c: child processes: weft/process.h.
  *
- * Each child has a keeper, a fiber that starts it, waits until it has ended, and reaps it at once. The caller
- * of spawn waits for the first; whoever waits for the child waits for a channel that the keeper closes. So
- * every way to wait (deadline, context, select, several at once, threads) is that of a channel, nothing
- * can fail between the start of the child and somebody being there to reap it, and no zombie is left if
- * nobody asks.
+ * Each child has a fiber, its reaper, that starts the child, waits until it has ended, and reaps it
+ * at once. The caller of spawn waits until the child runs; a wait for the end of the child is a
+ * receive from a channel that the reaper closes. So every way to wait (deadline, context, select,
+ * several waiters, threads) is that of a channel, nothing can fail between the start of the child
+ * and the fiber that will reap it, and no zombie is left if its end is never waited for.
  *
- *     MAKING    the caller waits for `made`
- *     RUNS      pid is valid, kill may use it
- *     ENDED     reaped, status is valid, done is closed
+ *     STARTING   the caller waits for `started`
+ *     RUNNING    pid is valid, kill may use it
+ *     ENDED      reaped; status is valid, `done` is closed
  *
- * The keeper waits by a pidfd; without (before Linux 5.3, no descriptor left) a thread is handed to waitid.
- * Waiting does not reap: that is done under the lock that kill takes, so that no signal hits a stranger who got
- * the same number.
+ * The reaper waits by a pidfd. Without one (before Linux 5.3, no descriptor left) a thread blocks
+ * in waitid. Waiting does not reap: the reap is under the lock that kill takes, so that no signal
+ * hits an unrelated process that got the same number.
  *
- * A compact fiber starts the child itself, and the keeper waits for that: what it has on its stack (the arguments) is
- * not for others while it waits.
+ * A compact fiber starts the child itself, and its reaper waits for that: the arguments may be on
+ * the compact stack, which other fibers use while the caller waits.
  *
- * The record is freed by the last of its two owners, the handle and the keeper.
+ * The struct is freed by the last of its two references, the handle and the reaper.
  *
- * Rejected: one fiber for all children, told by SIGCHLD (the signal is the program's, and merges); no fiber, the
- * waiter reaps (a zombie for each child that nobody waits for; several waiters have to agree who).
+ * Rejected: one fiber for all children, woken by SIGCHLD (the signal is the program's, and merges);
+ * no fiber, so that a waiter reaps (a zombie for each child that is not waited for, and several
+ * waiters have to agree).
  */
 #include <errno.h>
 #include <sys/wait.h>
@@ -42,28 +43,29 @@
 enum { STREAMS = 3, DROPPED = 4096 };
 
 struct weft_process {
-    atomic_u32 owners;
+    atomic_u32 references;
     struct lock lock; /* pid, ended */
     pid_t pid;
     bool ended, new_group;
-    bool by_caller; /* it starts the child, and the keeper waits for `made` */
+    bool by_caller; /* the caller of spawn starts the child, and the reaper waits for `started` */
     int error;      /* why there is no child, or no status */
     int status;     /* as waitpid gives it */
-    weft_sem made;
+    weft_sem started;
     weft_chan *done;
-    int streams[STREAMS];             /* our ends of the pipes; -1: none */
-    const struct weft__os_spawn *how; /* of the caller of spawn, until `made` */
+    int streams[STREAMS];             /* this process's ends of the pipes; -1: none */
+    const struct weft__os_spawn *how; /* the caller's, until `started` */
 };
 
-static void disown(struct weft_process *process)
+static void release(struct weft_process *process)
 {
-    if (atomic_u32_sub_acq_rel(&process->owners, 1) != 1) /* pairs with itself: the last sees all */
+    if (atomic_u32_sub_acq_rel(&process->references, 1) !=
+        1)
         return;
     weft_chan_destroy(process->done);
     weft__os_free(process);
 }
 
-/* The keeper. */
+/* The reaper. */
 
 static void *start_child(void *arg)
 {
@@ -79,7 +81,7 @@ static void *await_child(void *arg)
     return NULL;
 }
 
-/* Returns when it has ended, or its status is lost. */
+/* Returns when the child has ended, or its status is lost. */
 static void wait_for_end(struct weft_process *process)
 {
     int fd = weft__sched.pidfd ? weft__os_pidfd_open(process->pid) : -ENOSYS;
@@ -108,26 +110,27 @@ static void reap(struct weft_process *process)
     } while (reaped == 0);
 }
 
-static void keeper(void *arg)
+static void reaper(void *arg)
 {
     struct weft_process *process = arg;
     if (process->by_caller)
-        weft_sem_acquire(&process->made, 1);
+        weft_sem_acquire(&process->started, 1);
     else
         (void)weft_blocking(start_child, process);
     bool runs = process->error == 0;
     if (!process->by_caller)
-        weft_sem_release(&process->made, 1);
+        weft_sem_release(&process->started, 1);
     if (runs) {
         reap(process);
         (void)weft_chan_close(process->done);
     }
-    disown(process);
+    release(process);
 }
 
 /* Redirections. */
 
-/* The child's ends, and what of them is to be closed here when it has them. */
+/* The descriptors of the child and this process's ends of its pipes; `opened` child's ones are
+ * closed here when the child has them. */
 struct ends {
     int child[STREAMS], own[STREAMS];
     bool opened[STREAMS];
@@ -142,7 +145,7 @@ static int redirect_to_pipe(struct ends *ends, int which)
     ends->own[which] = both[which == 0];
     ends->child[which] = both[which != 0];
     ends->opened[which] = true;
-    return weft__os_set_nonblocking(ends->own[which]); /* the child's end blocks: it expects that */
+    return weft__os_set_nonblocking(ends->own[which]); /* the child's end blocks */
 }
 
 static int redirect(struct ends *ends, int which, const weft_redirect *to)
@@ -174,8 +177,8 @@ static int redirect(struct ends *ends, int which, const weft_redirect *to)
     return 0;
 }
 
-/* Where this process has 0, 1 or 2 closed, a new descriptor may get that number, and one redirection would
- * overwrite what the next one needs. */
+/* Where this process has 0, 1 or 2 closed, a new descriptor may have got that number, and one
+ * redirection would overwrite what the next one needs: moves such descriptors above 2. */
 static int move_up(struct ends *ends)
 {
     for (int i = 0; i < STREAMS; i++) {
@@ -217,7 +220,7 @@ static int redirect_all(struct ends *ends, const weft_process_options *options)
 
 /* Spawn. */
 
-static bool options_make_sense(const weft_process_options *options)
+static bool are_options_valid(const weft_process_options *options)
 {
     if (options == NULL || options->argv == NULL || options->argv[0] == NULL)
         return false;
@@ -227,13 +230,13 @@ static bool options_make_sense(const weft_process_options *options)
     return true;
 }
 
-static struct weft_process *make_record(int *error)
+static struct weft_process *make_process(int *error)
 {
     struct weft_process *process = weft__os_alloc_zeroed(sizeof *process);
     *error = -ENOMEM;
     if (process == NULL)
         return NULL;
-    atomic_u32_store_relaxed(&process->owners, 2);
+    atomic_u32_store_relaxed(&process->references, 2);
     *error = weft_chan_make(&process->done, 0, 0);
     if (*error == 0)
         return process;
@@ -241,40 +244,40 @@ static struct weft_process *make_record(int *error)
     return NULL;
 }
 
-/* Starts the keeper, and waits until that has started the child. The record is the caller's, or gone. */
+/* Starts the reaper, and waits until the child runs. On failure the struct is freed. */
 static int start(struct weft_process *process, const struct weft__os_spawn *how)
 {
     process->how = how;
     process->by_caller = on_compact();
-    int error = weft_go(keeper, process);
+    int error = weft_go(reaper, process);
     if (error != 0) {
-        disown(process); /* in place of the keeper */
+        release(process); /* the reaper's reference */
     } else if (process->by_caller) {
         (void)weft_blocking(start_child, process);
         error = process->error;
-        weft_sem_release(&process->made, 1);
+        weft_sem_release(&process->started, 1);
     } else {
-        weft_sem_acquire(&process->made, 1);
+        weft_sem_acquire(&process->started, 1);
         error = process->pid == 0 ? process->error : 0;
     }
     if (error != 0)
-        disown(process);
+        release(process);
     return error;
 }
 
 int weft_process_spawn(weft_process **out, const weft_process_options *options)
 {
-    if (out == NULL || !options_make_sense(options))
+    if (out == NULL || !are_options_valid(options))
         return -EINVAL;
     struct ends ends;
     int error;
-    struct weft_process *process = make_record(&error);
+    struct weft_process *process = make_process(&error);
     if (process == NULL)
         return error;
     error = redirect_all(&ends, options);
     if (error != 0) {
-        disown(process);
-        disown(process);
+        release(process);
+        release(process);
         return error;
     }
     process->new_group = options->new_group != 0;
@@ -364,19 +367,19 @@ void weft_process_close(weft_process *process)
         return;
     for (int i = 0; i < STREAMS; i++)
         (void)weft_process_close_stream(process, i);
-    disown(process);
+    release(process);
 }
 
 /* Run. */
 
-/* A child that writes faster than it is read from never makes a read wait, which is where the deadline and the context are
- * looked at. */
+/* Checks the deadline and the context. Reads check them only when they wait, and those from a child
+ * that writes faster than it is read never do. */
 static int out_of_time(int64_t deadline)
 {
     return deadline <= weft_now() ? -ETIMEDOUT : weft__cancelled();
 }
 
-/* Reads to the end; what does not fit is dropped. */
+/* Reads to the end of the stream; what does not fit is dropped. */
 static int collect(int fd, char *output, size_t size, size_t *length, int64_t deadline)
 {
     char dropped[DROPPED];
@@ -396,7 +399,7 @@ static int collect(int fd, char *output, size_t size, size_t *length, int64_t de
 int weft_process_run(const weft_process_options *options, void *output, size_t size, size_t *length,
                      weft_process_status *status, int64_t deadline)
 {
-    if (!options_make_sense(options) || (output == NULL && size > 0) ||
+    if (!are_options_valid(options) || (output == NULL && size > 0) ||
         options->input.to == WEFT_TO_PIPE || options->error.to == WEFT_TO_PIPE)
         return -EINVAL;
     weft_process_options own = *options;

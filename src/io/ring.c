@@ -1,58 +1,64 @@
 /*
  * ring.c: file operations of many fibers through one io_uring.
  *
- * A fiber puts a record of what it wants in a list. The first one there yields once, so that the fibers
- * that are ready now get to put their records in the list too, and then *serves*: moves the records to the
- * ring, hands them to the kernel in one system call, and wakes the fibers whose operations are complete.
- * What the kernel can do at once (cached reads, most writes) is complete when that call returns, so that
- * nobody has to be woken from outside. Only if operations are in flight after that, and nobody watches the
- * ring, a fiber is started as its *watcher*: it waits until the ring's descriptor is readable, serves, and
- * ends when nothing flies. One wake-up from the poller serves all that is complete by then.
+ * A fiber queues its operation. The first one that does so yields once, so that the other ready
+ * fibers queue theirs too, and then *drives* the ring: it moves the queue to the ring, submits it
+ * to the kernel in one system call, and wakes the fibers whose operations are complete. What the
+ * kernel can do at once (cached reads, most writes) is complete when that call returns, and needs
+ * no wake-up from outside. Only if operations are in flight after that, and the ring is not
+ * watched, a fiber is started as its *watcher*: it waits until the descriptor of the ring is
+ * readable, drives, and ends when nothing is in flight. One event of the poller serves all that is
+ * complete by then.
  *
- * So there is no thread for it, an idle process has no fiber here, and weft_shutdown waits for exactly those
- * operations that are not complete.
+ * So there is no thread for it, an idle process has no fiber here, and weft_shutdown waits for
+ * exactly the operations that are not complete.
  *
  * States of an operation, changed under the latch:
  *
- *     LISTED   in the list                            its fiber may take it out and leave
- *     FLYING   the kernel has it, and its memory      its fiber must stay
- *     DONE     complete, or refused by the ring
+ *     QUEUED      in the queue                           its fiber may take it out and leave
+ *     SUBMITTED   the kernel has it, and its memory      its fiber must stay
+ *     DONE        complete, or refused by the ring
  *
  * Invariants:
- *  - The record, and often the memory, stands on the fiber's stack: the fiber returns only when the
- *    operation is DONE or never was FLYING, and no cancellation of it is in the ring.
- *  - Only the servant (`serving`) touches the ring itself. Who finds a servant at work sets `again`, and the
- *    servant looks at the lists once more before it stops being that. So no latch is held during a
+ * - The operation, and often its memory, is on the stack of its fiber: the fiber returns only when
+ * the
+ *    operation is DONE or was never SUBMITTED, and no cancellation of it is in the ring.
+ * - Only the driver (`driven`) touches the ring. A fiber that finds a driver at work sets
+ * `look_again`,
+ *    and the driver looks at the lists once more before it stops. So no latch is held during a
  *    system call.
- *  - While anything is LISTED there is a servant, or a fiber on its way to serve (`called`), or the ring is
- *    full: what has no room stays listed, and a completion makes room. (So only operations that end by
- *    themselves should come here, as those on files do.) While anything is FLYING there is a servant or a
- *    watcher.
- *  - There is always room for the cancellation of what flies.
- *  - While the watcher waits something flies, or a nudge is in the ring. (Another servant may take out the
- *    last completion, and the ring's descriptor is readable no more. It then puts an empty operation in the
- *    ring, whose completion is for the watcher; a servant that takes that out as well puts in another.)
- *  - A cancellation waits only while its operation is FLYING.
+ * - While an operation is QUEUED there is a driver, or a fiber about to become one
+ * (`driver_coming`),
+ *    or the ring is full: then it stays queued, and a completion makes room. (So only operations
+ *    that end by themselves should come here, as those on files do.) While an operation is
+ *    SUBMITTED there is a driver or a watcher.
+ *  - There is always room to cancel what is in flight.
+ * - While the watcher waits, an operation is in flight or a wake-up is in the ring. (Another driver
+ * may
+ *    take the last completion, and the descriptor of the ring is no longer readable. It then
+ *    submits an empty operation, whose completion is for the watcher; a driver that takes that as
+ *    well submits another.)
+ *  - A cancellation is queued only while its operation is SUBMITTED.
  *
- * Giving up (deadline, context): what is LISTED is taken out. What is FLYING is cancelled in the kernel
- * (IORING_OP_ASYNC_CANCEL) and waited for. A cancellation can miss an operation that is just between two
- * states in the kernel, so it is repeated, ever more rarely. A read of a disk cannot be cancelled: there
- * the call ends when the read does. If the operation completes none the less, its result counts: what was
- * read was read.
+ * Giving up (deadline, context). A QUEUED operation is taken out. A SUBMITTED one is cancelled in
+ * the kernel (IORING_OP_ASYNC_CANCEL), and its end waited for. A cancellation can miss an operation
+ * that is just between two states in the kernel, so it is repeated, at growing intervals. A read of
+ * a disk cannot be cancelled: there the call ends when the read does. If the operation completes
+ * all the same, its result counts: the bytes were read.
  *
- * The kernel cancels operations on its own when the thread that submitted them ends; these are listed
- * again.
+ * The kernel cancels operations by itself when the thread that submitted them ends; these are
+ * queued again.
  *
- * Refused: if the kernel does not take what is in the ring (no memory), it is taken back and done by
- * hand-off. Nothing is lost.
+ * Refusal. What the kernel does not accept (no memory) is taken out of the ring and done by
+ * hand-off (io/file.c). Nothing is lost.
  *
- * Rejected: a ring per processor (a thread that is stuck in C code would hold back the operations of its
- * fibers, and each ring is memory of the kernel's); a thread of the kernel's that polls the ring (it takes a
- * whole CPU); each fiber making its own system call (a hundred calls where one does); an eventfd for the
- * completions (the ring's descriptor can be waited for itself); a fiber started for each batch (it wakes
- * another processor, for nothing if all is complete at once).
+ * Rejected: a ring per processor (a thread stuck in C code would hold back the operations of its
+ * fibers, and each ring is kernel memory); a kernel thread that polls the ring (it takes a whole
+ * CPU); a system call for each operation (a hundred calls where one does); an eventfd for
+ * completions (the descriptor of the ring can be waited for itself); a fiber started for each batch
+ * (it wakes another processor, wasted if all is complete at once).
  *
- * Lock order: `opening`; the latch. Neither with anything else.
+ * Lock order: `opening`; the latch. Neither with any other lock.
  */
 #include "io/ring.h"
 
@@ -67,24 +73,26 @@
 #include "sync/waiters.h"
 
 enum { ENTRIES = 256, REAP_MOST = 64 };
-/* Tags of entries that are no operation: operations are aligned to more than these. */
-enum { TAG_CANCEL = 1, TAG_NUDGE = 2 };
+/* Tags of entries that are no operation; the addresses of operations, which are the other tags, are
+ * multiples of more than these. */
+enum { TAG_CANCEL = 1, TAG_WAKE = 2 };
+/* The interval at which a cancellation is repeated. */
 #define CANCEL_AGAIN_FIRST (1 * WEFT_MS)
 #define CANCEL_AGAIN_MOST (1 * WEFT_S)
 
-enum operation_state { LISTED, FLYING, DONE };
+enum operation_state { QUEUED, SUBMITTED, DONE };
 
 struct operation {
-    struct operation *next, *previous; /* in the list; LISTED only */
+    struct operation *next, *previous; /* in the queue; QUEUED only */
     struct operation *next_cancel;
-    struct waiter *waiter; /* NULL: its fiber does not wait now */
+    struct waiter *waiter; /* NULL while its fiber does not wait */
     const struct weft__os_io *io;
     int32_t result;
     uint8_t state;
-    bool refused;      /* DONE without having been begun */
-    bool cancelled;    /* its fiber has given up */
-    bool cancel_waits; /* in the list of cancellations */
-    bool cancel_flies; /* a cancellation of it is in the ring */
+    bool refused;          /* DONE, and never begun */
+    bool cancelled;        /* its fiber has given up */
+    bool cancel_queued;    /* in ring.cancels */
+    bool cancel_in_flight; /* a cancellation of it is in the ring */
 };
 
 enum { RING_UNKNOWN, RING_WORKS, RING_NONE };
@@ -95,21 +103,21 @@ static struct {
     atomic_u64 submits, operations;
 
     struct latch latch;
-    struct operation *first, *last; /* LISTED */
+    struct operation *first, *last; /* the queue */
     struct operation *cancels;
-    bool called;         /* a fiber is on its way to serve */
-    bool serving;        /* there is a servant */
-    bool again;          /* the servant is to look once more */
-    bool watching;       /* there is a watcher, or it is being started */
-    uint32_t flying;     /* operations in the ring that are not complete */
-    uint32_t cancelling; /* and cancellations, at most one for each */
+    bool driver_coming;         /* a fiber is about to drive */
+    bool driven;                /* there is a driver */
+    bool look_again;            /* the driver has to look at the lists again */
+    bool watched;               /* there is a watcher, or one is being started */
+    uint32_t in_flight;         /* operations that are SUBMITTED */
+    uint32_t cancels_in_flight; /* cancellations, at most one for each of these */
 
-    struct weft__os_ring ring; /* the servant's */
+    struct weft__os_ring ring; /* the driver's */
 } ring;
 
-/* The ring itself. */
+/* Opening. */
 
-/* No fiber is left, so nothing flies. */
+/* Called when no fiber is left, so nothing is in flight. */
 static void stop(void)
 {
     if (atomic_u32_load_relaxed(&ring.works) == RING_WORKS)
@@ -131,7 +139,7 @@ static noinline bool open_ring(void)
     registered = true;
     if (atomic_u32_load_relaxed(&ring.works) == RING_UNKNOWN) {
         int error = weft__sched.io_uring ? weft__os_ring_open(&ring.ring, ENTRIES) : -ENOSYS;
-        /* For a lack of memory or descriptors it is tried again the next time. */
+        /* A lack of memory or descriptors may end: the next operation tries again. */
         if (error == 0)
             atomic_u32_store_release(&ring.works, RING_WORKS); /* pairs with ring_works */
         else if (!is_transient(error))
@@ -148,11 +156,11 @@ static bool ring_works(void)
     return likely(works != RING_UNKNOWN) ? works == RING_WORKS : open_ring();
 }
 
-/* The lists; under the latch. */
+/* The queue and the cancellations; under the latch. */
 
-static void list_add(struct operation *operation)
+static void queue_add(struct operation *operation)
 {
-    operation->state = LISTED;
+    operation->state = QUEUED;
     operation->next = NULL;
     operation->previous = ring.last;
     if (ring.last != NULL)
@@ -162,7 +170,7 @@ static void list_add(struct operation *operation)
     ring.last = operation;
 }
 
-static void list_remove(struct operation *operation)
+static void queue_remove(struct operation *operation)
 {
     if (operation->previous != NULL)
         operation->previous->next = operation->next;
@@ -176,18 +184,18 @@ static void list_remove(struct operation *operation)
 
 static void cancel_add(struct operation *operation)
 {
-    if (operation->cancel_waits || operation->cancel_flies)
+    if (operation->cancel_queued || operation->cancel_in_flight)
         return;
-    operation->cancel_waits = true;
+    operation->cancel_queued = true;
     operation->next_cancel = ring.cancels;
     ring.cancels = operation;
 }
 
-/* The kernel and the ring know nothing of it; under the latch. */
+/* True if neither the kernel nor the ring refers to the operation; under the latch. */
 static bool is_over(const struct operation *operation)
 {
-    should(operation->state == FLYING || !operation->cancel_waits);
-    return operation->state == DONE && !operation->cancel_flies;
+    should(operation->state == SUBMITTED || !operation->cancel_queued);
+    return operation->state == DONE && !operation->cancel_in_flight;
 }
 
 static uint64_t tag_of(const struct operation *operation)
@@ -195,11 +203,11 @@ static uint64_t tag_of(const struct operation *operation)
     return (uint64_t)(uintptr_t)operation;
 }
 
-/* Serving. */
+/* Driving. */
 
-/* Its fiber goes on when the operation is done and nothing in the ring names it any more. Under the
+/* Wakes the fiber of an operation that is done, once nothing in the ring refers to it. Under the
  * latch. */
-static void settle(struct operation *operation, struct woken *woken)
+static void wake_if_over(struct operation *operation, struct woken *woken)
 {
     if (!is_over(operation))
         return;
@@ -213,69 +221,70 @@ static void cancel_remove(struct operation *done)
 {
     struct operation **link = &ring.cancels;
     for (; *link != done; link = &(*link)->next_cancel)
-        must(*link != NULL); /* it waits: it is in the list */
+        must(*link != NULL); /* it is queued, so it is in the list */
     *link = done->next_cancel;
-    done->cancel_waits = false;
+    done->cancel_queued = false;
 }
 
 static void finish(struct operation *operation, int32_t result, bool refused, struct woken *woken)
 {
     if (operation->cancelled && result == -EINTR)
-        result = -ECANCELED; /* so a thread of the kernel's tells it */
-    /* -ECANCELED that nobody asked for: the thread that had submitted it has ended. */
+        result = -ECANCELED; /* a kernel thread reports a cancellation so */
+    /* -ECANCELED without a request: the thread that submitted the operation has ended. */
     if (result == -EINTR || (result == -ECANCELED && !operation->cancelled)) {
-        list_add(operation);
+        queue_add(operation);
         return;
     }
     operation->state = DONE;
     operation->result = result;
     operation->refused = refused;
-    if (operation->cancel_waits)
+    if (operation->cancel_queued)
         cancel_remove(operation);
-    settle(operation, woken);
+    wake_if_over(operation, woken);
 }
 
-/* One entry of the ring is complete, or was not taken by the kernel; under the latch. */
-static void entry_ends(uint64_t tag, int32_t result, bool refused, struct woken *woken)
+/* An entry of the ring is complete, or was not accepted by the kernel; under the latch. */
+static void end_entry(uint64_t tag, int32_t result, bool refused, struct woken *woken)
 {
     struct operation *operation = (struct operation *)(uintptr_t)(tag & ~(uint64_t)TAG_CANCEL);
-    if (tag == TAG_NUDGE)
+    if (tag == TAG_WAKE)
         return;
     if (!(tag & TAG_CANCEL)) {
-        ring.flying--;
+        ring.in_flight--;
         finish(operation, result, refused, woken);
         return;
     }
-    ring.cancelling--;
-    operation->cancel_flies =
-        false; /* whether it worked shows in the operation; or it is repeated */
-    settle(operation, woken);
+    ring.cancels_in_flight--;
+    operation->cancel_in_flight =
+        false; /* the operation shows whether it worked; if not it is repeated */
+    wake_if_over(operation, woken);
 }
 
-/* What the servant has in hand. */
+/* What the driver submits at once. */
 struct batch {
     struct operation *operations, *cancels;
 };
 
-/* Takes from the lists what has room; under the latch. All that was pushed before has left the ring. */
+/* Takes from the lists as much as the ring has room for; under the latch. All entries pushed before
+ * have left the ring. */
 static struct batch take(void)
 {
     struct batch batch = {NULL, NULL};
     struct operation **end = &batch.operations, *operation;
     uint32_t entries = ENTRIES;
     for (; entries > 0 && (operation = ring.cancels) != NULL; entries--) {
-        ring.cancelling++;
+        ring.cancels_in_flight++;
         ring.cancels = operation->next_cancel;
-        operation->cancel_waits = false;
-        operation->cancel_flies = true;
+        operation->cancel_queued = false;
+        operation->cancel_in_flight = true;
         operation->next_cancel = batch.cancels;
         batch.cancels = operation;
     }
-    for (; entries > 0 && ring.flying < ring.ring.capacity && (operation = ring.first) != NULL;
+    for (; entries > 0 && ring.in_flight < ring.ring.capacity && (operation = ring.first) != NULL;
          entries--) {
-        ring.flying++;
-        list_remove(operation);
-        operation->state = FLYING;
+        ring.in_flight++;
+        queue_remove(operation);
+        operation->state = SUBMITTED;
         operation->next = NULL;
         *end = operation;
         end = &operation->next;
@@ -283,7 +292,7 @@ static struct batch take(void)
     return batch;
 }
 
-/* Hands the batch to the kernel; false if that does not take all. */
+/* Submits the batch; false if the kernel does not accept all of it. */
 static bool submit(struct batch batch)
 {
     for (struct operation *o = batch.cancels; o != NULL; o = o->next_cancel)
@@ -300,7 +309,8 @@ static bool submit(struct batch batch)
     return true;
 }
 
-/* Ends up to REAP_MOST entries; false if there were none. `refused`: those that the kernel did not take. */
+/* Ends up to REAP_MOST entries that are complete, or that the kernel did not accept (`refused`);
+ * false if there were none. */
 static bool reap(bool refused)
 {
     uint64_t tags[REAP_MOST];
@@ -317,53 +327,53 @@ static bool reap(bool refused)
     bool fiber = enter_if_fiber();
     latch_acquire(&ring.latch);
     for (uint32_t i = 0; i < count; i++)
-        entry_ends(tags[i], results[i], refused, &woken);
+        end_entry(tags[i], results[i], refused, &woken);
     latch_release(&ring.latch);
     woken_wake(&woken);
     leave_if_fiber(fiber);
     return true;
 }
 
-/* True if the servant has to go on; under the latch. */
+/* True if the driver has to go on; under the latch. */
 static bool is_needed(void)
 {
-    return ring.again || ring.cancels != NULL ||
-           (ring.first != NULL && ring.flying < ring.ring.capacity);
+    return ring.look_again || ring.cancels != NULL ||
+           (ring.first != NULL && ring.in_flight < ring.ring.capacity);
 }
 
-/* Nothing will be complete by itself; under the latch. */
-static bool is_still(void)
+/* True if no completion will come; under the latch. */
+static bool is_idle(void)
 {
-    return ring.flying + ring.cancelling == 0;
+    return ring.in_flight + ring.cancels_in_flight == 0;
 }
 
-/* Lets the watcher wait no longer; with the latch held, which is given back meanwhile. If the kernel does not
- * take it, the servant goes on, and comes back here. */
-static void nudge(void)
+/* Ends the wait of the watcher. The latch is held, and released meanwhile. If the kernel does not
+ * accept the entry, the driver goes on and comes back here. */
+static void wake_watcher(void)
 {
     uint64_t tag;
     struct batch none = {NULL, NULL};
     latch_release(&ring.latch);
-    must(weft__os_ring_push_empty(&ring.ring, TAG_NUDGE));
+    must(weft__os_ring_push_empty(&ring.ring, TAG_WAKE));
     bool refused = !submit(none);
     if (refused) {
         must(weft__os_ring_unpush(&ring.ring, &tag));
         weft_yield();
     }
     latch_acquire(&ring.latch);
-    ring.again |= refused;
+    ring.look_again |= refused;
 }
 
-/* With the latch held; it is held again at the end. */
-static void serve(bool watcher)
+/* Drives the ring, unless another fiber does. The latch is held, and is again at the end. */
+static void drive(bool watcher)
 {
-    if (ring.serving) {
-        ring.again = true;
+    if (ring.driven) {
+        ring.look_again = true;
         return;
     }
-    ring.serving = true;
+    ring.driven = true;
     do {
-        ring.again = false;
+        ring.look_again = false;
         struct batch batch = take();
         latch_release(&ring.latch);
         bool refused = !submit(batch);
@@ -372,13 +382,13 @@ static void serve(bool watcher)
         while (reap(false))
             continue;
         latch_acquire(&ring.latch);
-        if (!is_needed() && !watcher && ring.watching && is_still())
-            nudge();
+        if (!is_needed() && !watcher && ring.watched && is_idle())
+            wake_watcher();
     } while (is_needed());
-    ring.serving = false;
+    ring.driven = false;
 }
 
-/* Until nothing flies. */
+/* The watcher: drives whenever the ring is readable, until nothing is in flight. */
 static void watcher(void *arg)
 {
     (void)arg;
@@ -386,16 +396,16 @@ static void watcher(void *arg)
     do {
         int ready = weft_fd_wait(ring.ring.fd, WEFT_READABLE, WEFT_NEVER);
         if (ready < 0)
-            (void)weft_sleep(WEFT_MS); /* no memory to wait with: look again by the clock */
+            (void)weft_sleep(WEFT_MS); /* no memory for a wait: look again later */
         latch_acquire(&ring.latch);
-        serve(true);
-        needed = ring.watching = !is_still();
+        drive(true);
+        needed = ring.watched = !is_idle();
         latch_release(&ring.latch);
     } while (needed);
 }
 
-/* There is no memory for a watcher: the calling fiber does what it can until there is, or until nothing
- * flies. */
+/* No fiber could be started as watcher: the caller drives every millisecond, until one can be, or
+ * nothing is in flight. */
 static noinline void watch_by_clock(void)
 {
     bool needed;
@@ -403,39 +413,40 @@ static noinline void watch_by_clock(void)
         if (weft_sleep(WEFT_MS) != 0)
             weft_yield();
         latch_acquire(&ring.latch);
-        serve(true);
-        needed = ring.watching = !is_still();
+        drive(true);
+        needed = ring.watched = !is_idle();
         latch_release(&ring.latch);
     } while (needed && weft_go(watcher, NULL) != 0);
 }
 
-/* Sees to it that what is listed gets served; with the latch held, which is given back. */
-static void call(void)
+/* Has the queue driven, by the caller if no other fiber is about to. The latch is held, and is
+ * released. */
+static void drive_soon(void)
 {
-    bool first = !ring.called;
-    ring.called = true;
+    bool first = !ring.driver_coming;
+    ring.driver_coming = true;
     latch_release(&ring.latch);
     if (!first)
         return;
     weft_yield();
     latch_acquire(&ring.latch);
-    ring.called = false;
-    serve(false);
-    bool watch = !is_still() && !ring.watching;
-    ring.watching |= watch;
+    ring.driver_coming = false;
+    drive(false);
+    bool watch = !is_idle() && !ring.watched;
+    ring.watched |= watch;
     latch_release(&ring.latch);
     if (watch && unlikely(weft_go(watcher, NULL) != 0))
         watch_by_clock();
 }
 
-/* The fiber's side. */
+/* Operations. */
 
 static void unlatch(void *latch)
 {
     latch_release(latch);
 }
 
-/* Parks until the operation is over, or the wait is. */
+/* Parks until the operation is over (0), or the wait is. */
 static int await(struct operation *operation, uint32_t what, int64_t deadline)
 {
     int result = 0;
@@ -454,14 +465,14 @@ static int await(struct operation *operation, uint32_t what, int64_t deadline)
                 result = 0;
             latch_release(&ring.latch);
         } else {
-            operation->waiter = NULL; /* as who woke it has left it */
+            operation->waiter = NULL; /* as the fiber that woke this one left it */
         }
     }
     leave_if_fiber(fiber);
     return result;
 }
 
-/* The fiber has given up: returns when the operation is over. */
+/* After the wait has ended early: cancels, and returns when the operation is over. */
 static noinline void give_up(struct operation *operation)
 {
     int64_t pause = CANCEL_AGAIN_FIRST;
@@ -469,8 +480,8 @@ static noinline void give_up(struct operation *operation)
     do {
         latch_acquire(&ring.latch);
         operation->cancelled = true;
-        if (operation->state == LISTED) {
-            list_remove(operation);
+        if (operation->state == QUEUED) {
+            queue_remove(operation);
             operation->state = DONE;
             operation->result = -ECANCELED;
         }
@@ -478,8 +489,8 @@ static noinline void give_up(struct operation *operation)
             latch_release(&ring.latch);
             return;
         }
-        cancel_add(operation); /* it flies, or that does already */
-        call();
+        cancel_add(operation); /* without effect if a cancellation is on its way */
+        drive_soon();
         result = await(operation, WAIT_FILE | WAIT_FIRM, weft_after(pause));
         if (pause < CANCEL_AGAIN_MOST)
             pause *= 2;
@@ -492,8 +503,8 @@ bool weft__ring_run(const struct weft__os_io *io, int64_t deadline, int64_t *res
         return false;
     struct operation operation = {.io = io};
     latch_acquire(&ring.latch);
-    list_add(&operation);
-    call();
+    queue_add(&operation);
+    drive_soon();
     int gave_up = await(&operation, WAIT_FILE, deadline);
     if (unlikely(gave_up != 0))
         give_up(&operation);

@@ -1,37 +1,41 @@
 /*
- * signal.c: signals as channels.
+ * signal.c: signals as channels: weft/signal.h.
  *
- * The handler writes the number of the signal, a byte, into a pipe; a fiber, the forwarder, reads it and
- * sends the number to the channels of all who have it open. The forwarder and its pipe are there while
- * anybody has any signal open:
+ * The signal handler writes the number of the signal, a byte, into a pipe. A fiber, the forwarder,
+ * reads the pipe and sends each number to the channels of the handles that have it open. The
+ * forwarder and its pipe exist while any signal is open:
  *
- *     first open    a pipe, a forwarder; handlers write to it
- *     last close    no handler is left; the forwarder is told to end (a byte 0 wakes it, if the pipe is not
- *                   full, and then it is awake), and closes its pipe. Without memory for the byte its end of the
- *                   pipe is closed, which alone would not do: a forked child may have it open.
+ *     first open    makes a pipe and a forwarder; handlers write into the pipe
+ *     last close    removes the handlers, and tells the forwarder to end: it sets `ending` and
+ *                   writes a byte 0 to wake the forwarder (if the pipe is full, the forwarder is
+ *                   awake). The forwarder closes the pipe. Without memory for the byte, the writing
+ *                   end is closed, which alone would not be enough: a forked child may have it open
+ *                   too.
  *
  * A later open makes a new pipe and a new forwarder, whether or not the old one has ended.
  *
- * The handler may be anywhere between reading the descriptor and writing to it when the last one closes, on
- * another thread. So handlers count themselves, and who closes waits until none is inside:
+ * A handler may be anywhere between reading the descriptor and writing to it when the last handle
+ * closes on another thread. So handlers count themselves, and the close waits until none is
+ * running:
  *
- *     handler   inside + 1; fd = pipe; if open: write; inside - 1
- *     close     pipe = none; wait until inside = 0
+ *     handler   running + 1; fd = pipe; if there is one: write; running - 1
+ *     close     pipe = none; wait until running = 0
  *
- * All seq_cst: the handler sees that there is none, or close sees that it is inside. The handler never waits
- * (the pipe is non-blocking: if it is full that arrival is dropped), so close waits for microseconds. A
- * handler that interrupts the thread that closes is over when that goes on.
+ * All seq_cst: the handler sees that there is no pipe, or the close sees that the handler runs. The
+ * handler never waits (the pipe is non-blocking: if it is full, that arrival is dropped), so the
+ * close waits for microseconds. A handler that interrupts the closing thread itself is over when
+ * that thread goes on.
  *
- * Numbers of a forwarder that is ending are dropped: nobody has them open.
+ * Numbers that an ending forwarder reads are dropped: no handle has them open.
  *
- * Fork: the child has the handlers and the pipe, but the pipe is the parent's. The handler asks for its
- * process; in the child it puts the former action back and raises the signal anew.
+ * Fork. The child inherits the handlers and the pipe, but the pipe is the parent's. The handler
+ * compares the process; in the child it puts the former action back and raises the signal again.
  *
- * Rejected: signalfd (the signals would have to be blocked in all threads, also those that weft does not know);
- * a fiber per handle (a signal to n channels is one wake-up this way).
+ * Rejected: signalfd (the signals would have to be blocked in all threads, also those that weft
+ * does not know); a fiber per handle (a signal to n channels is one wake-up this way).
  *
- * Lock order: `mutex`, then the latch of a channel. It is one of fibers, since under it the runtime is entered, where a
- * fiber may have to wait for a processor.
+ * Lock order: `mutex`, then the latch of a channel. The mutex is a weft_mutex: under it the runtime
+ * is entered, where a fiber may have to wait for a processor.
  */
 #include <errno.h>
 #include <weft/fiber.h>
@@ -49,12 +53,12 @@ enum { BATCH = 64, WORDS = (OS_SIGNALS_MOST + 63) / 64 };
 struct weft_signal {
     struct weft_signal *next, **link;
     weft_chan *chan;
-    uint64_t numbers[WORDS]; /* a bit for each */
+    uint64_t numbers[WORDS]; /* a bit for each signal */
 };
 
 struct forwarder {
     int ends[2];
-    bool ending; /* under the mutex, which is given back only when its maker has done with it */
+    bool ending; /* under the mutex; after its last release the forwarder frees this struct */
 };
 
 static struct {
@@ -63,10 +67,10 @@ static struct {
     uint32_t users[OS_SIGNALS_MOST]; /* handles that have it open */
     struct forwarder *forwarder;
 
-    /* Of the handler. */
-    atomic_i64 pipe;   /* descriptor + 1; 0: none */
-    atomic_i64 owner;  /* process */
-    atomic_u32 inside; /* handlers at work */
+    /* For the handler. */
+    atomic_i64 pipe;    /* descriptor + 1; 0: none */
+    atomic_i64 owner;   /* the process */
+    atomic_u32 running; /* handlers at work */
 } signals;
 
 static bool has(const struct weft_signal *signal, int number)
@@ -76,17 +80,17 @@ static bool has(const struct weft_signal *signal, int number)
 
 static void handler(int number)
 {
-    /* All seq_cst: see above. */
-    atomic_u32_add_seq_cst(&signals.inside, 1);
+    /* seq_cst: see the opening comment. */
+    atomic_u32_add_seq_cst(&signals.running, 1);
     int64_t pipe = atomic_i64_load_seq_cst(&signals.pipe);
     if (atomic_i64_load_relaxed(&signals.owner) != weft__os_getpid()) {
         weft__os_signal_as_before(number);
     } else if (pipe != 0) {
         unsigned char byte = (unsigned char)number;
-        /* Full, or no memory: this one is dropped. */
+        /* If the pipe is full, or without memory, this arrival is dropped. */
         (void)weft__os_fd_write((int)pipe - 1, &byte, 1);
     }
-    atomic_u32_sub_seq_cst(&signals.inside, 1);
+    atomic_u32_sub_seq_cst(&signals.running, 1);
 }
 
 /* The forwarder. */
@@ -96,7 +100,7 @@ static void forward(int number)
     for (struct weft_signal *signal = signals.first; signal != NULL; signal = signal->next)
         if (has(signal, number)) {
             int full = weft_chan_try_send(signal->chan, &number);
-            (void)full; /* then this arrival is dropped */
+            (void)full; /* if so, this arrival is dropped */
         }
 }
 
@@ -108,11 +112,11 @@ static void forwarder_main(void *arg)
     while (!ends) {
         ssize_t count = weft_pipe_read(forwarder->ends[0], numbers, BATCH, WEFT_NEVER);
         if (count < 0)
-            (void)weft_sleep(WEFT_MS); /* no memory to wait with: look again by the clock */
+            (void)weft_sleep(WEFT_MS); /* no memory for a wait: look again later */
         weft_mutex_lock(&signals.mutex);
         ends = forwarder->ending;
         for (ssize_t i = 0; i < count && !ends; i++) {
-            should(numbers[i] != 0); /* the end is told by it, and known under the mutex */
+            should(numbers[i] != 0); /* the byte 0 is written only with `ending` set */
             forward(numbers[i]);
         }
         weft_mutex_unlock(&signals.mutex);
@@ -123,7 +127,7 @@ static void forwarder_main(void *arg)
     weft__os_free(forwarder);
 }
 
-/* Under the mutex: there is one when it returns 0. */
+/* Starts a forwarder, if there is none. Under the mutex. */
 static int start_forwarder(void)
 {
     if (signals.forwarder != NULL)
@@ -149,17 +153,17 @@ static int start_forwarder(void)
     return 0;
 }
 
-/* Under the mutex, when no signal is caught. */
+/* Tells the forwarder to end. Under the mutex, while no signal is caught. */
 static void stop_forwarder(void)
 {
     static const unsigned char end = 0;
     struct forwarder *forwarder = signals.forwarder;
     signals.forwarder = NULL;
     atomic_i64_exchange_seq_cst(&signals.pipe, 0);
-    while (atomic_u32_load_seq_cst(&signals.inside) != 0)
+    while (atomic_u32_load_seq_cst(&signals.running) != 0)
         weft__os_yield();
     ssize_t put = weft__os_fd_write(forwarder->ends[1], &end, 1);
-    if (put < 0 && put != -EAGAIN) { /* no memory for it: let it read the end of the pipe */
+    if (put < 0 && put != -EAGAIN) { /* without memory: the end of the pipe wakes it */
         weft__os_close(forwarder->ends[1]);
         forwarder->ends[1] = -1;
     }

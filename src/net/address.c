@@ -1,7 +1,8 @@
 /*
- * address.c: addresses as text and as values: see weft/address.h for the forms; and where names come in.
+ * address.c: addresses as text and as values: weft/address.h has the forms. And the hand-over of
+ * names to the resolver.
  *
- * Nothing here waits or talks to the system, but for the name of a link, which the kernel knows.
+ * Nothing here waits or asks the system, except for the number of a network interface.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -17,20 +18,21 @@
 #include "net/socket.h"
 #include "os/os.h"
 
-_Static_assert(sizeof(struct sockaddr_un) <= sizeof(((weft_address *)0)->bytes), "the largest");
+_Static_assert(sizeof(struct sockaddr_un) <= sizeof(((weft_address *)0)->bytes),
+               "the largest kind fits");
 
 enum { HOST_MOST = 256 };
 
 static const struct scheme {
     const char *text;
     uint16_t type;
-    bool local; /* a path, no host and port */
+    bool local; /* a path, not a host and a port */
 } schemes[] = {{"tcp:", SOCK_STREAM, false},
                {"udp:", SOCK_DGRAM, false},
                {"unix:", SOCK_STREAM, true},
                {"unixgram:", SOCK_DGRAM, true}};
 
-/* Reading. */
+/* Parsing. */
 
 static const struct scheme *find_scheme(const char **text)
 {
@@ -56,7 +58,7 @@ static int read_path(weft_address *address, const char *path)
     memcpy(name.sun_path, path, length);
     if (abstract)
         name.sun_path[0] = '\0';
-    /* The name of an abstract one is as long as the address says; a path ends with a zero. */
+    /* The size of the address ends an abstract name; a zero ends a path. */
     address->size = (uint16_t)(offsetof(struct sockaddr_un, sun_path) + length + !abstract);
     memcpy(address->bytes, &name, sizeof name);
     return 0;
@@ -71,7 +73,7 @@ static int read_port(const char *text)
     return at == text || *at != '\0' || port > UINT16_MAX ? -EINVAL : port;
 }
 
-/* Splits "host:port" or "[host]:port"; the port, or -EINVAL. */
+/* Splits "host:port" or "[host]:port": the port, or -EINVAL. */
 static int split(const char *text, char *host, bool *bracketed)
 {
     const char *end, *port;
@@ -114,7 +116,7 @@ static void set_ipv6(weft_address *address, struct in6_addr host, uint32_t link,
     memcpy(address->bytes, &name, sizeof name);
 }
 
-/* The number of a link, by name or number; 0 if it is none. */
+/* The number of a network interface, given by name or number; 0 if there is none. */
 static uint32_t read_link(const char *text)
 {
     uint32_t number = 0;
@@ -174,7 +176,7 @@ int weft_address_parse(weft_address *address, const char *text)
     return error;
 }
 
-/* Writing. */
+/* Formatting. */
 
 static int write_path(const weft_address *address, const char *scheme, char *text)
 {
@@ -182,7 +184,7 @@ static int write_path(const weft_address *address, const char *scheme, char *tex
     size_t length = address->size - offsetof(struct sockaddr_un, sun_path);
     memcpy(&name, address->bytes, sizeof name);
     if (length == 0)
-        return snprintf(text, WEFT_ADDRESS_TEXT, "%s", ""); /* it has no name */
+        return snprintf(text, WEFT_ADDRESS_TEXT, "%s", ""); /* an unnamed socket */
     bool abstract = name.sun_path[0] == '\0';
     if (abstract)
         name.sun_path[0] = '@';
@@ -247,7 +249,7 @@ int weft_address_port(const weft_address *address)
     if (address == NULL)
         return 0;
     sa_family_t family = weft__address_family(address);
-    in_port_t port = 0; /* both kinds have it at the same place */
+    in_port_t port = 0; /* at the same offset in both families */
     if (family == AF_INET || family == AF_INET6)
         memcpy(&port, address->bytes + offsetof(struct sockaddr_in, sin_port), sizeof port);
     return ntohs(port);
@@ -255,7 +257,7 @@ int weft_address_port(const weft_address *address)
 
 /* Names. */
 
-/* A host by its name, in a text that weft_address_parse has read so far: "tcp:name:port". */
+/* Looks up the host of a text that weft_address_parse accepts but for the name: "tcp:name:port". */
 static int look_up_name(const char *text, weft_address *found, int most, int64_t deadline)
 {
     char host[HOST_MOST], service[16];
@@ -275,7 +277,8 @@ int weft__socket_look_up(const char *text, weft_address *found, int most, int64_
         return look_up_name(text, found, most, deadline);
     if (error != 0)
         return error;
-    /* IPv6 without brackets is all addresses of this machine; IPv4 is the second, for where there is no IPv6. */
+    /* IPv6 without brackets: an empty host, which is all addresses of this host. IPv4's come
+     * second, for hosts without IPv6. */
     if (strchr(text, '[') != NULL || weft__address_family(&found[0]) != AF_INET6)
         return 1;
     must(most >= 2);

@@ -1,6 +1,6 @@
 /*
- * conn.c: connections: made of a datagram address or a descriptor; and what ends them. Dialling is in dial.c,
- * reading and writing are in transfer.c.
+ * conn.c: connections: made of a datagram address or a descriptor; and what ends them. Dialling is
+ * in dial.c, reading and writing are in conn_io.c.
  */
 #include "net/conn.h"
 

@@ -1,5 +1,5 @@
 /*
- * conn.h: the record of a connection.
+ * conn.h: the struct of a connection.
  */
 #ifndef WEFT_NET_CONN_H
 #define WEFT_NET_CONN_H
@@ -10,12 +10,12 @@
 
 struct weft_conn {
     struct socket socket;
-    weft_mutex writing; /* a write to a stream is not mixed with another */
+    weft_mutex writing; /* of a stream: held for a whole write */
 };
 
-_Static_assert(sizeof(struct weft_conn) <= 64, "there may be very many, idle");
+_Static_assert(sizeof(struct weft_conn) <= 64, "very many connections may be idle");
 
-/* Makes one of a descriptor; 0, or -errno and the descriptor is still the caller's. */
+/* Makes a connection of a descriptor. On failure the descriptor is still the caller's. */
 int weft__conn_make(weft_conn **conn, int fd, int type);
 
 #endif

@@ -10,8 +10,8 @@
  *
  *   order       as the resolver sorts them (RFC 6724), but the families take turns
  *   begin       the next one when the last has been under way for ATTEMPT_DELAY, or one has failed
- *   end         the first that is connected wins, the others are closed; without a winner, the error of the
- *               last that failed
+ *   end         the first that is connected wins, the others are closed; without a winner, the
+ *               error of the last that failed
  *
  * The attempts are sockets in an epoll set, and the caller waits for the set: no fibers, so nothing
  * outlives the call, and a thread can do it as well. The set is opened when a second attempt is

@@ -6,12 +6,13 @@
  *   a connection
  *   nothing there          wait for the next
  *   one that is gone       (aborted, a protocol error): on to the next one
- *   no room for it         descriptors or memory: the connection stays in the backlog. There is no event to
- *                          wait for, so it is tried again after a pause, which grows from 1 to 100 ms.
- *                          The pause is a wait for the descriptor with a deadline: a close ends it.
+ *   no room for it         descriptors or memory: the connection stays in the backlog. There is no
+ *                          event to wait for, so it is tried again after a pause, which grows from
+ *                          1 to 100 ms. The pause is a wait for the descriptor with a deadline: a
+ *                          close ends it.
  *
- * Everything else is an error of the listener. So nothing that a peer or a full table of descriptors does
- * ends the loop of a server.
+ * Everything else is an error of the listener. So nothing that a peer or a full table of
+ * descriptors does ends the loop of a server.
  */
 #include <errno.h>
 #include <string.h>
@@ -199,9 +200,10 @@ weft_listener *weft_listener_share(weft_listener *listener)
     return listener;
 }
 
-/* The path goes while the name is still known; of several closes only the first still finds it. Another server may have
- * taken it over meanwhile (removed it, and bound its own socket there): then it is that one's. The number of the file cannot
- * be another's by now: the socket that is open keeps it. */
+/* The path goes while the name is still known; of several closes only the first still finds it.
+ * Another server may have taken it over meanwhile (removed it, and bound its own socket there):
+ * then it is that one's. The number of the file cannot be another's by now: the socket that is open
+ * keeps it. */
 static void remove_path(weft_listener *listener)
 {
     weft_address address;

@@ -1,21 +1,22 @@
 /*
- * resolve.c: names to addresses.
+ * resolve.c: names to addresses: weft/resolve.h.
  *
- * getaddrinfo blocks, for many seconds if a name server is silent, and cannot be cancelled. So it runs in a
- * fiber of its own, inside weft_blocking, on a request that belongs to two: the caller and the lookup. The
- * caller waits for `done` and may leave; the last of the two frees the request.
+ * getaddrinfo blocks, for many seconds if a name server is silent, and cannot be cancelled. So it
+ * runs in a fiber of its own, by weft_blocking, on a request with two references: the caller's and
+ * the lookup's. The caller waits for `done` and may leave; the last of the two frees the request.
  *
- * A lookup holds a thread, so their number is bounded by a semaphore. The caller waits for its turn, the lookup
- * gives it back: a lookup whose caller has left still counts, because it still holds its thread.
+ * A lookup holds a thread, so a semaphore bounds their number. The caller acquires a slot, the
+ * lookup releases it: a lookup whose caller has left still counts, since it still holds its thread.
  *
- * What is in numbers is asked for first, with a flag by which getaddrinfo looks nothing up: no fiber then.
+ * Numeric hosts and services are tried first, with flags by which getaddrinfo looks nothing up: no
+ * fiber then.
  *
- * The stack of the lookup is larger than the default: what getaddrinfo calls (modules for directories,
- * multicast names) is not ours.
+ * The stack of the lookup is larger than the default: what getaddrinfo calls (modules for
+ * directories, multicast names) is not weft's.
  *
- * Rejected: a resolver of our own that speaks DNS (it would not know what this machine is set up for); a thread
- * per lookup (weft_blocking is that, with threads that are kept); getaddrinfo_a (a thread pool of its own,
- * no way to wait for it but signals).
+ * Rejected: a resolver of weft's own that speaks DNS (it would not know the configuration of this
+ * host); a thread per lookup (weft_blocking is that, with threads that are kept); getaddrinfo_a (a
+ * thread pool of its own, no way to wait for it but signals).
  */
 #include <errno.h>
 #include <netdb.h>
@@ -32,14 +33,14 @@
 
 enum { STACK_SIZE = 256 * 1024 };
 
-static weft_sem turns = WEFT_SEM_INIT(WEFT_RESOLVE_MOST);
+static weft_sem slots = WEFT_SEM_INIT(WEFT_RESOLVE_MOST);
 
 struct request {
-    atomic_u32 owners;
+    atomic_u32 references;
     weft_sem done;
     struct addrinfo hints, *list;
     int result;                 /* 0 or a negative errno */
-    const char *host, *service; /* behind the record, or NULL */
+    const char *host, *service; /* in `text`, or NULL */
     char text[];
 };
 
@@ -132,16 +133,17 @@ static struct request *make_request(const char *host, const char *service,
     if (request == NULL)
         return NULL;
     char *at = request->text;
-    atomic_u32_store_relaxed(&request->owners, 2);
+    atomic_u32_store_relaxed(&request->references, 2);
     request->hints = *hints;
     request->host = copy(&at, host);
     request->service = copy(&at, service);
     return request;
 }
 
-static void disown(struct request *request)
+static void release(struct request *request)
 {
-    if (atomic_u32_sub_acq_rel(&request->owners, 1) != 1) /* pairs with itself: the last sees all */
+    if (atomic_u32_sub_acq_rel(&request->references, 1) !=
+        1)
         return;
     if (request->list != NULL)
         weft__os_freeaddrinfo(request->list);
@@ -159,19 +161,20 @@ static void lookup(void *arg)
 {
     struct request *request = arg;
     (void)weft_blocking(look_up, request);
-    weft_sem_release(&turns, 1);
+    weft_sem_release(&slots, 1);
     weft_sem_release(&request->done, 1);
-    disown(request);
+    release(request);
 }
 
-/* With a turn, which it or the lookup gives back. */
+/* Starts the lookup. The caller has acquired a slot, which this releases on failure, else the
+ * lookup. */
 static int start(struct request *request)
 {
     weft_spawn_options options = {.name = "weft_resolve", .stack_size = STACK_SIZE};
     int error = weft_spawn(NULL, lookup, request, &options);
     if (error != 0) {
-        weft_sem_release(&turns, 1);
-        disown(request); /* in place of the lookup */
+        weft_sem_release(&slots, 1);
+        release(request); /* the reference of the lookup */
     }
     return error;
 }
@@ -182,9 +185,9 @@ static int by_lookup(const char *host, const char *service, const struct addrinf
     struct request *request = make_request(host, service, hints);
     if (request == NULL)
         return -ENOMEM;
-    int error = weft_sem_acquire_until(&turns, 1, deadline);
+    int error = weft_sem_acquire_until(&slots, 1, deadline);
     if (error != 0)
-        disown(request); /* there will be no lookup */
+        release(request); /* the reference of the lookup, which will not be */
     else
         error = start(request);
     if (error == 0)
@@ -193,11 +196,11 @@ static int by_lookup(const char *host, const char *service, const struct addrinf
         error = request->result;
     if (error == 0)
         error = store(request->list, results, capacity);
-    disown(request);
+    release(request);
     return error;
 }
 
-static bool hints_make_sense(const weft_resolve_hints *hints)
+static bool are_hints_valid(const weft_resolve_hints *hints)
 {
     for (size_t i = 0; i < sizeof hints->reserved / sizeof hints->reserved[0]; i++)
         if (hints->reserved[i] != 0)
@@ -205,9 +208,9 @@ static bool hints_make_sense(const weft_resolve_hints *hints)
     return true;
 }
 
-/* In numbers; -ENOENT or -ESRCH if something has to be looked up. */
-static int at_once(const char *host, const char *service, struct addrinfo hints,
-                   weft_address *results, int capacity)
+/* Resolves numeric names; -ENOENT or -ESRCH if something has to be looked up. */
+static int resolve_numeric(const char *host, const char *service, struct addrinfo hints,
+                           weft_address *results, int capacity)
 {
     struct addrinfo *list;
     hints.ai_flags |= AI_NUMERICHOST | AI_NUMERICSERV;
@@ -224,7 +227,7 @@ static bool is_number(const char *text)
     return text == NULL || text[strspn(text, "0123456789")] == '\0';
 }
 
-/* Whether a number is one of a port. */
+/* Whether the number is at most 65535. */
 static bool is_port(const char *digits)
 {
     uint32_t port = 0;
@@ -233,7 +236,7 @@ static bool is_port(const char *digits)
     return port <= UINT16_MAX;
 }
 
-/* Whether getaddrinfo may be asked in place: the host consists of what addresses in numbers consist of. */
+/* Whether the host may be numeric: it consists of the characters of numeric addresses. */
 static bool may_be_numeric(const char *host)
 {
     return host == NULL || host[strspn(host, "0123456789abcdefABCDEF.:")] == '\0' ||
@@ -247,16 +250,16 @@ int weft_resolve(const char *host, const char *service, const weft_resolve_hints
     if (hints == NULL)
         hints = &defaults;
     if ((host == NULL && service == NULL) || results == NULL || capacity <= 0 ||
-        !hints_make_sense(hints))
+        !are_hints_valid(hints))
         return -EINVAL;
     if (service != NULL && is_number(service) && !is_port(service))
-        return -ESRCH; /* getaddrinfo takes what is left of it in 16 bits */
+        return -ESRCH; /* getaddrinfo would take the low 16 bits */
     struct addrinfo wanted = {.ai_family = hints->family,
                               .ai_socktype = hints->type != 0 ? hints->type : SOCK_STREAM,
                               .ai_flags = hints->passive ? AI_PASSIVE : 0};
     bool numeric = hints->numeric != 0;
     if (numeric || (is_number(service) && may_be_numeric(host))) {
-        int result = at_once(host, service, wanted, results, capacity);
+        int result = resolve_numeric(host, service, wanted, results, capacity);
         if (numeric || (result != -ENOENT && result != -ESRCH))
             return result;
     }

@@ -1,32 +1,34 @@
 /*
  * socket.c: the life of a socket: its users, its close, its waits.
  *
- * One word counts who is there:
+ * One word counts its users:
  *
  *     bit 0        closed
- *     bits 1-31    calls inside
+ *     bits 1-31    calls in progress
  *     bits 32-63   handles that are not given up
  *
- * A call enters only if it is not closed. So once it is closed the calls inside get fewer and never more, and
- * one of them, or the close itself, is the last: that one closes the descriptor. Whoever takes the last
- * count of all away (no call, no handle) frees the memory.
+ * A call enters only if the socket is not closed. So after the close the calls in progress get
+ * fewer and never more, and one of them, or the close itself, is the last: that one closes the
+ * descriptor. The one that takes the last count of all away (no call, no handle) frees the memory.
  *
- *     close             a call that waits               a call that is about to
+ *     close             a call that waits               a call that is about to wait
  *     closed = 1
- *     shut: wake all    -ESHUTDOWN from its wait        -ESHUTDOWN: the record is shut
- *     calls inside: 0?  leave: the last one closes      leave: the last one closes
+ *     shut: wake all    -ESHUTDOWN from its wait        -ESHUTDOWN: the descriptor is shut
+ *     calls: 0?         leave: the last one closes      leave: the last one closes
  *
- * The descriptor is taken out of the poller's set before it is closed (sched/poll/descriptor.c), and its number
- * cannot become another's while anybody is inside: so nobody reads or writes what is not his.
+ * The descriptor is taken out of the poller before it is closed (sched/poll/descriptor.c), and its
+ * number cannot be used for another file while a call is in progress: so no call reads from or
+ * writes to a descriptor that is not its own.
  *
- * In a forked child nothing of the poller's is touched: its set is the parent's as well.
+ * In a forked child the poller is not touched: its set is shared with the parent.
  *
- * Fairness: calls that never have to wait would keep the processor for ever. After EAGER of them in a row
- * the fiber yields.
+ * Fairness: calls that never have to wait would keep the processor for ever. After EAGER_MOST of
+ * them in a row the fiber yields.
  *
- * Rejected: a lock for readers. Those who wait are all woken by an event, and each tries; nothing is lost,
- * and one reader, which is what almost all connections have, pays nothing. A reader that yields before it tries, where the last reads
- * were in vain: others that are ready may compute for long, and the read of what is there waits for all of them.
+ * Rejected: a lock for readers (an event wakes all that wait, and each tries: nothing is lost, and
+ * one reader, which is what almost all connections have, pays nothing); a reader that usually finds
+ * the socket empty yields before it tries (other ready fibers may compute for long, and the read of
+ * what is there waits for all of them).
  */
 #include "net/socket.h"
 
@@ -45,7 +47,7 @@
 #define HANDLE ((uint64_t)1 << 32)
 #define CALLS (HANDLE - CALL)
 
-enum { EAGER = 64 };
+enum { EAGER_MOST = 64 }; /* picked out of thin air */
 
 /* Life. */
 
@@ -78,7 +80,8 @@ int weft__socket_enter(struct socket *socket)
     return 0;
 }
 
-/* The last call inside of a closed one has left; if there are handles, the socket may be gone already. */
+/* The last call of a closed socket has left. Unless `free`, the socket may have been freed
+ * already. */
 static noinline void finish(struct socket *socket, int fd, bool free)
 {
     discard(fd);
@@ -89,7 +92,7 @@ static noinline void finish(struct socket *socket, int fd, bool free)
 void weft__socket_leave(struct socket *socket)
 {
     int fd = socket->fd;
-    /* acq_rel: all that was done inside is before the close. */
+    /* acq_rel: all that the calls did comes before the close. */
     uint64_t after = atomic_u64_sub_acq_rel(&socket->word, CALL) - CALL;
     if (unlikely((after & CLOSED) && (after & CALLS) == 0))
         finish(socket, fd, after == CLOSED);
@@ -100,7 +103,8 @@ void weft__socket_share(struct socket *socket)
     atomic_u64_add_relaxed(&socket->word, HANDLE);
 }
 
-/* The first close stays inside while it wakes the others, so that it still has a descriptor to do it with. */
+/* The first close counts as a call while it wakes the others, so that the descriptor stays open
+ * meanwhile. */
 void weft__socket_close(struct socket *socket)
 {
     uint64_t word = atomic_u64_load_relaxed(&socket->word), after;
@@ -122,9 +126,9 @@ void weft__socket_close(struct socket *socket)
 
 /* Waiting. */
 
-static noinline void be_fair(struct socket *socket)
+static noinline void let_others_run(struct socket *socket)
 {
-    atomic_u32_store_relaxed(&socket->at_once, 0);
+    atomic_u32_store_relaxed(&socket->immediate, 0);
     if (weft_self() != NULL)
         weft_yield();
 }
@@ -136,20 +140,20 @@ int64_t weft__socket_repeat(struct socket *socket, uint32_t event, socket_try *t
         uint32_t seen = weft__descriptor_seen(socket->fd, event);
         int64_t result = try(socket->fd, call);
         if (likely(result != -EAGAIN)) {
-            uint32_t at_once = atomic_u32_load_relaxed(&socket->at_once) + 1;
-            atomic_u32_store_relaxed(&socket->at_once, at_once);
-            if (unlikely(at_once >= EAGER))
-                be_fair(socket);
+            uint32_t immediate = atomic_u32_load_relaxed(&socket->immediate) + 1;
+            atomic_u32_store_relaxed(&socket->immediate, immediate);
+            if (unlikely(immediate >= EAGER_MOST))
+                let_others_run(socket);
             return result;
         }
-        atomic_u32_store_relaxed(&socket->at_once, 0);
+        atomic_u32_store_relaxed(&socket->immediate, 0);
         result = weft__descriptor_wait(socket->fd, event, seen, deadline);
         if (unlikely(result < 0))
             return result;
     }
 }
 
-/* Making one. */
+/* Opening. */
 
 int weft__net_options_check(const weft_net_options *options)
 {

@@ -82,7 +82,7 @@ static void check_frames(const void *pc)
         first++;
     CHECK(first < count);
     if (frames[count - 1] == weft_self())
-        count--; /* a panic that lands: weft__machine_land has made the first frame anew, below which it runs */
+        count--; /* a panic that lands runs below a first frame that weft__machine_land has made */
     for (int i = first; i < count; i++) {
         if (range_of(frames[i]) != NULL)
             continue;
@@ -101,11 +101,10 @@ static void check_frames(const void *pc)
     CHECK(landing || is_first_frame(frames[count - 1]) || !range_of(frames[count - 1])->program);
 }
 
-enum { TRAP_FLAG = 0x100, IN_VAIN_MOST = 10000 };
+enum { TRAP_FLAG = 0x100, SINCE_NEW_MOST = 10000 };
 
-/* Instructions since the last new one, which a thread that looks for work would go on for long
- * with. */
-static __thread uint32_t in_vain;
+/* Instructions since the last new one: a thread that looks for work would execute old ones for long. */
+static __thread uint32_t since_new;
 
 static void on_trap(int signal, siginfo_t *info, void *context)
 {
@@ -116,9 +115,9 @@ static void on_trap(int signal, siginfo_t *info, void *context)
         return;
     }
     registers[REG_EFL] |= TRAP_FLAG;
-    if (++in_vain > IN_VAIN_MOST) {
+    if (++since_new > SINCE_NEW_MOST) {
         registers[REG_EFL] &= ~(greg_t)TRAP_FLAG; /* until the next step() */
-        in_vain = 0;
+        since_new = 0;
     }
     if (pc < code_low || pc >= code_high)
         return;
@@ -126,7 +125,7 @@ static void on_trap(int signal, siginfo_t *info, void *context)
     if (*byte & bit)
         return;
     *byte |= bit;
-    in_vain = 0;
+    since_new = 0;
     check_frames((const void *)pc);
 }
 

@@ -1,12 +1,12 @@
 /*
- * transfer.c: reading and writing.
+ * conn_io.c: reading from and writing to connections.
  *
- * Everything is tried first, outside the runtime, and waits only if the kernel says so. A write to a stream
- * holds the connection's mutex until all is written, so that what two fibers write is not mixed; datagrams
- * are whole anyway, and reads need no order.
+ * Each transfer is tried first, outside the runtime, and waits only if the kernel would have to. A
+ * write to a stream holds the mutex of the connection until all is written, so that the writes of
+ * two fibers are not mixed. Datagrams are whole in any case, and reads need no order.
  *
- * A stream's write that is cut short (deadline, context, error) says how much was written; the reason comes
- * with the next call, since it holds still.
+ * A write to a stream that ends early (deadline, context, error) returns how much was written. The
+ * next call returns the reason, which still holds then.
  */
 #include <sys/socket.h>
 
@@ -14,13 +14,14 @@
 #include "sched/core/cancel.h"
 #include "sched/poll/descriptor.h"
 
-enum { PIECES_MOST = 1024, PIECES_AT_ONCE = 64 };
+enum { PIECES_MOST = 1024 /* IOV_MAX */, PIECES_AT_ONCE = 64 };
 
 #define PAUSE_FIRST (1 * WEFT_MS)
 #define PAUSE_MOST (50 * WEFT_MS)
-#define SENDFILE_AT_ONCE ((size_t)1 << 20) /* so that a large file does not keep the thread */
+#define SENDFILE_AT_ONCE \
+    ((size_t)1 << 20) /* bytes: bounds how long a try takes */
 
-/* What a try needs. */
+/* The arguments of an attempt; each kind uses some. */
 struct transfer {
     void *data;
     const void *source;
@@ -93,7 +94,7 @@ int64_t weft_conn_read(weft_conn *conn, void *data, size_t size, int64_t deadlin
     if (conn == NULL || (data == NULL && size > 0))
         return -EINVAL;
     if (size == 0 && conn->socket.type == SOCK_STREAM)
-        return 0; /* of datagrams the next one is dropped */
+        return 0; /* with datagrams, a read of 0 bytes drops the next one */
     return once(conn, OS_READABLE, try_read, &transfer, deadline);
 }
 
@@ -138,10 +139,10 @@ int64_t weft_conn_receive_from(weft_conn *conn, void *data, size_t size, weft_ad
 
 /* Writing. */
 
-/* Takes what was written off the transfer. */
+/* Removes the bytes that were written from the transfer. */
 typedef void transfer_advance(struct transfer *transfer, size_t sent);
 
-/* Until all of it is written, or nothing more can be. */
+/* Writes all, or until nothing more can be written: how much, or the error if that is nothing. */
 static int64_t write_all(weft_conn *conn, socket_try *try, transfer_advance *advance,
                          struct transfer *transfer, int64_t deadline)
 {
@@ -196,10 +197,10 @@ int64_t weft_conn_sendfile(weft_conn *conn, int file, int64_t offset, size_t siz
     return write_all(conn, try_sendfile, advance_file, &transfer, deadline);
 }
 
-/* Pieces of a stream. They are the caller's and must not be changed: so many at a time are copied, the first
- * without what of it was written before. */
+/* Pieces written to a stream. They are the caller's and must not change, so PIECES_AT_ONCE at a
+ * time are copied, the first without the part that was written before. */
 struct pieces {
-    struct transfer transfer; /* its size is all that is left */
+    struct transfer transfer; /* `size` counts all bytes that are left */
     const struct iovec *next; /* not yet copied */
     int left;
     struct iovec copies[PIECES_AT_ONCE];
@@ -251,8 +252,8 @@ int64_t weft_conn_writev(weft_conn *conn, const struct iovec *pieces, int count,
     return write_all(conn, try_write_pieces, advance_pieces, &all.transfer, deadline);
 }
 
-/* A Unix socket whose peer's queue is full is said to be writable, if it is not connected: there is no event to wait
- * for, other than the close of its own. */
+/* An unconnected Unix socket is reported as writable although the queue of the receiver is full:
+ * there is no event to wait for, other than its own close. So it tries again after pauses. */
 static int64_t send_to_unix(weft_conn *conn, struct transfer *transfer, int64_t deadline)
 {
     struct socket *socket = &conn->socket;
