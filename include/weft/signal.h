@@ -10,17 +10,20 @@
  *     ...
  *     weft_signal_close(stop);
  *
- * While a signal is open in this way its former action (ending the process, a handler) is out of force: each
- * arrival is an int in the channel, the number of the signal. If the channel is full, or the system has no memory to
- * keep it, that arrival is dropped; give it room for as many as count. Several may have the same signal open, each gets it. When the last one
- * is closed the former action is in force again (unless the program has installed another meanwhile).
+ * While a signal is open in this way, its former action (to end the process, a handler) is
+ * replaced: each arrival puts the number of the signal, an int, into the channel. If the channel is
+ * full, or the system lacks memory for it, that arrival is dropped: give the channel as much room
+ * as arrivals count. Several handles may have the same signal open; each gets every arrival. When
+ * the last one is closed, the former action is restored, unless the program has installed another
+ * meanwhile.
  *
- * Linux itself merges several of the same signal that are pending at once, but for those from SIGRTMIN on. A
- * signal that all threads block does not arrive; weft's own threads have the mask of the thread that started
- * the runtime. System calls that a signal would interrupt are started again (SA_RESTART).
+ * Linux merges arrivals of one signal that are pending at the same time, except for real-time
+ * signals (from SIGRTMIN on). A signal that all threads block does not arrive; weft's threads have
+ * the signal mask of the thread that started the runtime. System calls that a signal interrupts are
+ * restarted (SA_RESTART).
  *
- * In a fork of the process a signal acts as it did before it was opened. An open handle keeps weft_shutdown
- * waiting, as an open timer does.
+ * In a forked child a signal has the action that it had before it was opened. An open handle keeps
+ * weft_shutdown waiting, as an open timer does.
  */
 #ifndef WEFT_SIGNAL_H
 #define WEFT_SIGNAL_H
@@ -32,23 +35,23 @@ WEFT_BEGIN
 
 typedef struct weft_signal weft_signal;
 
-/* Opens a channel with room for `capacity` arrivals (0 counts as 1) of the signals whose numbers are given.
- * Returns 0; -EINVAL if a pointer is NULL, count is 0, or one of the numbers is no signal or one that cannot be
- * caught (SIGKILL, SIGSTOP) or concerns the code that runs at that moment (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
- * SIGTRAP, SIGSYS); -ENOMEM; -EMFILE, -ENFILE; and as weft_go. On failure nothing has changed.
- * Contexts: fiber, thread. */
+/* Opens a channel for the `count` signals whose numbers are given, with room for `capacity`
+ * arrivals (0 counts as 1). Returns 0; -EINVAL if a pointer is NULL, count is 0, or a number is no
+ * signal, cannot be caught (SIGKILL, SIGSTOP), or is a fault of the running code (SIGSEGV, SIGBUS,
+ * SIGFPE, SIGILL, SIGTRAP, SIGSYS); -ENOMEM; -EMFILE, -ENFILE; -ECHILD in a forked child; an error
+ * of weft_go. On an error nothing has changed. Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_signal_open(weft_signal **signal, const int *numbers, size_t count,
                                             size_t capacity);
 
-/* The channel: elements are of type int. Valid until the handle is closed. Never send to it, close or destroy
- * it. NULL for NULL.
- * Contexts: fiber, thread. */
+/* The channel of the handle, whose elements are of type int. Valid until the handle is closed. NULL
+ * for NULL. Contexts: fiber, thread. Undefined: sending to the channel, closing or destroying
+ * it. */
 WEFT_API weft_chan *weft_signal_chan(weft_signal *signal);
 
-/* Closes the handle, its channel too; what is in it is forgotten. Nobody may wait on the channel: that is
- * reported as for weft_chan_destroy. NULL is -EINVAL.
- * Returns 0, -EINVAL, or -ECHILD in a forked child.
- * Contexts: fiber, thread. Undefined: any use during or after it. */
+/* Closes the handle and frees its channel, with the arrivals in it. A caller that waits on the
+ * channel is reported, and the process aborts, as for weft_chan_destroy. Returns 0; -EINVAL if
+ * signal is NULL; -ECHILD in a forked child. Contexts: fiber, thread. Undefined: any use of the
+ * handle or its channel during or after it. */
 WEFT_API int weft_signal_close(weft_signal *signal);
 
 WEFT_END

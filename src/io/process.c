@@ -58,8 +58,7 @@ struct weft_process {
 
 static void release(struct weft_process *process)
 {
-    if (atomic_u32_sub_acq_rel(&process->references, 1) !=
-        1)
+    if (atomic_u32_sub_acq_rel(&process->references, 1) != 1)
         return;
     weft_chan_destroy(process->done);
     weft__os_free(process);

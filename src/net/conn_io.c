@@ -18,8 +18,7 @@ enum { PIECES_MOST = 1024 /* IOV_MAX */, PIECES_AT_ONCE = 64 };
 
 #define PAUSE_FIRST (1 * WEFT_MS)
 #define PAUSE_MOST (50 * WEFT_MS)
-#define SENDFILE_AT_ONCE \
-    ((size_t)1 << 20) /* bytes: bounds how long a try takes */
+#define SENDFILE_AT_ONCE ((size_t)1 << 20) /* bytes: bounds how long a try takes */
 
 /* The arguments of an attempt; each kind uses some. */
 struct transfer {

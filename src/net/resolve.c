@@ -142,8 +142,7 @@ static struct request *make_request(const char *host, const char *service,
 
 static void release(struct request *request)
 {
-    if (atomic_u32_sub_acq_rel(&request->references, 1) !=
-        1)
+    if (atomic_u32_sub_acq_rel(&request->references, 1) != 1)
         return;
     if (request->list != NULL)
         weft__os_freeaddrinfo(request->list);
