@@ -71,7 +71,7 @@ typedef struct weft_listener weft_listener;
 
 /* Zero means default in every field. */
 typedef struct weft_net_options {
-    int backlog; /* listener: connections that wait to be accepted. Default: the most */
+    int backlog;        /* listener: connections that wait to be accepted. Default: the most */
     int reuse_port;     /* not zero: several sockets may share the port; the kernel distributes */
     int nagle;          /* not zero: TCP collects small writes. Default: they are sent at once */
     int keepalive;      /* TCP: seconds of silence before the peer is probed. Default: never */
