@@ -1,6 +1,6 @@
 /*
- * calls_io.c: files, pipes, child processes, signals and names, with everything failing that they need
- * (scenario.h).
+ * calls_fault.c: files, pipes, child processes, signals and names with each call of the system that
+ * they need failing (scenario.h).
  */
 #include <fcntl.h>
 #include <netdb.h>
@@ -11,7 +11,7 @@
 #include "os/os.h"
 #include "scenario.h"
 
-/* Files: what the disk says, and what a call that has to wait lacks. */
+/* Files: errors of the disk, and a lack of what a call that waits needs. */
 
 static char path[64], other_path[64];
 

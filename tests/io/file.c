@@ -1,6 +1,6 @@
 /*
- * file.c: files: what is written is read, counts and errors are those of the system calls, in every way
- * that weft has for them.
+ * file.c: files in every way that weft has for them: what is written can be read, and counts and
+ * errors are those of the system calls.
  */
 #include <poll.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 enum { SIZE = 100000 };
 
-/* The everyday. */
+/* Reading and writing. */
 
 static void read_and_write(void *arg)
 {
@@ -27,7 +27,7 @@ static void read_and_write(void *arg)
     CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     CHECK_EQ(weft_file_write(fd, text, 5, WEFT_NEVER), 5);
     CHECK_EQ(weft_file_write(fd, text + 5, sizeof text - 5, WEFT_NEVER), sizeof text - 5);
-    CHECK_EQ(weft_file_read(fd, back, sizeof back, WEFT_NEVER), 0); /* it stands at the end */
+    CHECK_EQ(weft_file_read(fd, back, sizeof back, WEFT_NEVER), 0); /* the position is the end */
     CHECK_EQ(lseek(fd, 0, SEEK_SET), 0);
     CHECK_EQ(weft_file_read(fd, back, 7, WEFT_NEVER), 7);
     CHECK_EQ(weft_file_read(fd, back + 7, sizeof back, WEFT_NEVER), sizeof text - 7);
@@ -89,7 +89,7 @@ static void pieces_are_read_in_their_order(void)
     pieces(NULL);
 }
 
-/* A file that is half in the page cache is read in full all the same. */
+/* A half-cached file is read in full. */
 static void read_half_cached(void *arg)
 {
     int fd = file_of(SIZE);
@@ -120,11 +120,14 @@ static void reads_are_not_short(void)
 static void errors(void *arg)
 {
     char byte = 'x';
+    struct stat status;
     struct iovec list = {&byte, 1};
     CHECK_EQ(weft_file_open("weft-no-such-folder/file", O_RDONLY, 0), -ENOENT);
     CHECK_EQ(weft_file_open(NULL, O_RDONLY, 0), -EINVAL);
-    CHECK_EQ(weft_file_stat(NULL, NULL), -EINVAL);
+    CHECK_EQ(weft_file_stat(NULL, &status), -EINVAL);
+    CHECK_EQ(weft_file_stat("/", NULL), -EINVAL);
     CHECK_EQ(weft_file_unlink(NULL), -EINVAL);
+    CHECK_EQ(weft_file_rename(NULL, "weft"), -EINVAL);
     CHECK_EQ(weft_file_rename("weft", NULL), -EINVAL);
     CHECK_EQ(weft_file_read(-1, &byte, 1, WEFT_NEVER), -EBADF);
     CHECK_EQ(weft_file_sync(-1, WEFT_NEVER), -EBADF);
@@ -134,6 +137,7 @@ static void errors(void *arg)
     CHECK_EQ(weft_file_preadv(fd, &list, -1, 0, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_file_preadv(fd, &list, 1025, 0, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_file_preadv(fd, NULL, 1, 0, WEFT_NEVER), -EINVAL);
+    CHECK_EQ(weft_file_pwritev(fd, &list, 1, -2, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_file_pread(fd, NULL, 1, 0, WEFT_NEVER), -EFAULT);
     CHECK_EQ(weft_file_pread(fd, &byte, 1, 10, WEFT_NEVER), 0);
     CHECK_EQ(weft_file_pread(fd, &byte, 0, 0, WEFT_NEVER), 0);
@@ -141,7 +145,7 @@ static void errors(void *arg)
     fd = weft_file_open("/dev/full", O_WRONLY, 0);
     CHECK(fd >= 0);
     CHECK_EQ(weft_file_write(fd, &byte, 1, WEFT_NEVER), -ENOSPC);
-    CHECK_EQ(weft_file_read(fd, &byte, 1, WEFT_NEVER), -EBADF); /* for writing only */
+    CHECK_EQ(weft_file_read(fd, &byte, 1, WEFT_NEVER), -EBADF); /* opened for writing */
     CHECK_EQ(byte, 'x');
     CHECK_EQ(weft_file_close(fd), 0);
     int ends[2];
@@ -161,7 +165,7 @@ static void errors_are_those_of_the_calls(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-/* Deadlines, and contexts. A pipe is a file that lets everybody wait. */
+/* Deadlines and contexts. A read of a pipe waits. */
 
 struct reader {
     int fd;
@@ -188,7 +192,7 @@ static void deadline_in_flight(void *arg)
     CHECK_EQ(weft_file_read(ends[0], on_stack, sizeof on_stack, deadline), -ETIMEDOUT);
     CHECK(weft_now() >= deadline);
     CHECK_EQ(weft_file_read(ends[0], on_stack, sizeof on_stack, WEFT_NOW), -ETIMEDOUT);
-    /* The kernel has let go of the memory: what is written now is there for the next read. */
+    /* The kernel no longer uses the memory: the next read gets what is written now. */
     CHECK_EQ(write(ends[1], "bcd", 3), 3);
     CHECK_EQ(on_stack[0], 'a');
     CHECK_EQ(weft_file_read(ends[0], on_stack, 2, WEFT_NOW), 2);
@@ -227,13 +231,13 @@ static void cancel_in_flight(void *arg)
         CHECK_EQ(weft_spawn(&readers[i].fiber, read_one, &readers[i], &options), 0);
     }
     for (int i = 0; i < 10; i++)
-        weft_yield(); /* so that most wait by now; not needed for the outcome */
+        weft_yield(); /* so that most wait; the result does not need it */
     weft_context_cancel(context);
     for (int i = 0; i < READERS; i += 2) {
         CHECK_EQ(weft_join(readers[i].fiber), 0);
         CHECK_EQ(readers[i].result, -ECANCELED);
     }
-    /* The others wait on, and each gets one byte. */
+    /* The other readers wait on, and each gets a byte. */
     for (int i = 1; i < READERS; i += 2) {
         char byte = (char)i;
         CHECK_EQ(write(ends[1], &byte, 1), 1);
@@ -254,7 +258,7 @@ static void a_context_ends_what_is_in_flight(void)
     in_all_modes(2, cancel_in_flight);
 }
 
-/* Signals in all threads, all the time, interrupt nobody. */
+/* Signals in all threads, all the time, interrupt no call. */
 
 static atomic_u32 storm_over, signals_seen;
 
@@ -303,7 +307,7 @@ static void signals_do_not_interrupt(void)
     CHECK_EQ(sigaction(SIGUSR1, &before, NULL), 0);
 }
 
-/* errno is the caller's. */
+/* errno belongs to the caller. */
 static void keeps_errno(void *arg)
 {
     char byte;

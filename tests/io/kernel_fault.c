@@ -1,6 +1,6 @@
 /*
- * kernel_io.c: files, pipes, processes and signals of the API, where the kernel itself refuses or has less to give
- * than is asked for.
+ * kernel_fault.c: files, pipes, processes and signals where the kernel itself refuses, or does less
+ * than was asked for.
  */
 #include <signal.h>
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ FAKE(int, sigaction, (int number, const struct sigaction *action, struct sigacti
      (number, action, before))
 #endif
 
-/* It has not ended yet; or, with a number, it has left a core. */
+/* The child has not ended yet; or, with an error, it has left a core. */
 static pid_t left_core(pid_t pid, int *status, int options);
 FAKE_WITH(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options),
           fake_waitpid.error == 0 ? 0 : left_core(pid, status, options))
@@ -42,7 +42,7 @@ FAKE_FCNTL
 
 static int file;
 
-/* What the kernel cannot tell without waiting, or tells in part, is read all the same. */
+/* Reads that the kernel refuses without waiting, or does in part, are read in full. */
 static void read_in_parts(void *arg)
 {
     static const int refusals[] = {EAGAIN, EOPNOTSUPP};
@@ -72,7 +72,7 @@ static void read_in_parts(void *arg)
     check_content(bytes, sizeof bytes, 100);
 }
 
-static void what_cannot_be_read_at_once(void)
+static void reads_that_have_to_wait(void)
 {
     in_mode(&modes[0], 1, read_in_parts);
     in_mode(&modes[2], 1, read_in_parts);
@@ -80,7 +80,7 @@ static void what_cannot_be_read_at_once(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-/* A write that must not wait is tried without waiting, and is late if that cannot be. */
+/* A write with WEFT_NOW is tried without waiting, and times out if that cannot be. */
 static void write_at_once(void *arg)
 {
     static const int refusals[] = {EAGAIN, EOPNOTSUPP};
@@ -99,14 +99,14 @@ static void write_at_once(void *arg)
     close(scratch);
 }
 
-static void what_must_not_wait(void)
+static void writes_that_must_not_wait(void)
 {
     in_mode(&modes[0], 1, write_at_once);
     everywhere(write_at_once);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-/* Nothing is begun by hand-off when the time is over, or the context. */
+/* A hand-off does not begin after the deadline, or in a cancelled context. */
 static void begun_too_late(void *arg)
 {
     weft_context *context, *before;
@@ -125,14 +125,14 @@ static void begun_too_late(void *arg)
     close(scratch);
 }
 
-static void what_begins_too_late(void)
+static void calls_that_begin_too_late(void)
 {
     in_mode(&modes[3], 1, begun_too_late);
     on_thread(begun_too_late);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-/* Pieces to and from a pipe, where somebody has to come first. */
+/* Pieces to and from a pipe, which wait for the other end. */
 
 static int ends[2];
 
@@ -155,7 +155,7 @@ static void pieces_by_readiness(void *arg)
     CHECK_STR(bytes, "abcdef");
     CHECK_EQ(weft_join(writer), 0);
     CHECK_EQ(weft_file_preadv(ends[0], pieces, 2, 0, weft_after(WEFT_S)), -ESPIPE);
-    CHECK_EQ(write(ends[1], "gh", 2), 2); /* less than there is room for is enough */
+    CHECK_EQ(write(ends[1], "gh", 2), 2); /* fewer bytes than there is room for */
     CHECK_EQ(weft_file_preadv(ends[0], pieces, 2, -1, weft_after(WEFT_S)), 2);
     CHECK_STR(bytes, "ghcdef");
     close(ends[0]), close(ends[1]);
@@ -168,7 +168,7 @@ static void pieces_of_a_pipe(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-/* A compact fiber's memory is not its own while it waits: it does not go to the ring. */
+/* The stack of a compact fiber is not its own while it waits: its reads do not use the ring. */
 static void read_compact(void *arg)
 {
     static char bytes[16];
@@ -191,7 +191,7 @@ static void compact_fibers_read(void)
 
 /* Pipes. */
 
-static void a_pipe_that_cannot_be(void)
+static void a_pipe_that_cannot_open(void)
 {
     int both[2] = {-7, -7};
     int before = open_descriptors();
@@ -212,11 +212,11 @@ static int spawn_shell(weft_process **process, const char *line)
     return weft_process_spawn(process, &options);
 }
 
-static void a_child_whose_end_is_not_known(void)
+static void a_child_whose_end_is_unknown(void)
 {
     weft_process *process;
     weft_process_status status = {.code = 77};
-    /* It is said to have ended too early: it is waited for again. */
+    /* Its end is reported too early: the reaper waits again. */
     KERNEL_SAYS(waitpid, 0, 2);
     CHECK_EQ(spawn_shell(&process, "exit 4"), 0);
     CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
@@ -227,12 +227,12 @@ static void a_child_whose_end_is_not_known(void)
     CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
     CHECK(!status.exited && status.signal == SIGKILL && !status.core_dumped);
     weft_process_close(process);
-    KERNEL_SAYS(waitpid, 1, 1); /* if the system keeps cores of what dies so */
+    KERNEL_SAYS(waitpid, 1, 1); /* as if the system kept cores of such deaths */
     CHECK_EQ(spawn_shell(&process, "kill -9 $$"), 0);
     CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
     CHECK(!status.exited && status.signal == SIGKILL && status.core_dumped);
     weft_process_close(process);
-    /* Where the program ignores its children the kernel forgets how they ended. */
+    /* Where the program ignores SIGCHLD, the kernel drops the status. */
     status.code = 77;
     CHECK(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
     CHECK_EQ(spawn_shell(&process, "exit 4"), 0);
@@ -244,7 +244,7 @@ static void a_child_whose_end_is_not_known(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-/* A process without some of its own streams, whose new descriptors get their numbers. */
+/* A process without some of its streams, whose new descriptors get their numbers. */
 static void without_streams(void *closed)
 {
     char output[16] = "";
@@ -260,7 +260,7 @@ static void without_streams(void *closed)
     _exit(error == 0 && strcmp(output, "error\n") == 0 && status.code == 0 ? 0 : 1);
 }
 
-/* The errors go where the output goes, which is this process's own. */
+/* The errors go where the output goes, which is to this process's. */
 static void with_own_output(void *arg)
 {
     const char *argv[] = {"sh", "-c", "echo error >&2", NULL};
@@ -310,8 +310,8 @@ static void own_info_handler(int number, siginfo_t *info, void *context)
     own_handler(number);
 }
 
-/* One that the program has set meanwhile stays, also if it has more arguments. */
-static void a_handler_above_stays(void)
+/* A handler that the program has set meanwhile stays, also one with more arguments. */
+static void a_later_handler_stays(void)
 {
     weft_signal *signals;
     struct sigaction above = {.sa_sigaction = own_info_handler, .sa_flags = SA_SIGINFO}, below, now;
@@ -320,12 +320,12 @@ static void a_handler_above_stays(void)
     CHECK_EQ(weft_signal_close(signals), 0);
     CHECK_EQ(sigaction(SIGUSR1, NULL, &now), 0);
     CHECK(now.sa_sigaction == own_info_handler);
-    below.sa_handler(SIGUSR1); /* as it may do to those that come now: for nobody */
+    below.sa_handler(SIGUSR1); /* it may call the one below, without effect */
     CHECK(signal(SIGUSR1, SIG_DFL) != SIG_ERR);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-/* The forwarder cannot be told its end by the pipe: that is closed. */
+/* Without memory for the byte that ends the forwarder, the pipe is closed. */
 static void no_memory_for_the_end(void)
 {
     int before = open_descriptors();
@@ -340,7 +340,7 @@ static void no_memory_for_the_end(void)
     }
 }
 
-/* More arrive than fit while no fiber runs, and then nobody is interested any more. */
+/* More signals arrive than the pipe holds, while no fiber runs, and then the handle closes. */
 static atomic_u32 holds, over;
 
 static void hold(void *arg)
@@ -374,8 +374,8 @@ static void nothing(void *arg)
 {
 }
 
-/* Whose it is cannot be asked: it is left alone. */
-static void a_handler_that_cannot_be_asked_for(void)
+/* An action that cannot be read is left alone. */
+static void an_action_that_cannot_be_read(void)
 {
     struct sigaction now;
     CHECK_EQ(weft__os_signal_catch(SIGUSR1, own_handler), 0);
@@ -388,14 +388,15 @@ static void a_handler_that_cannot_be_asked_for(void)
     CHECK(now.sa_handler == SIG_DFL);
 }
 
-/* All of them, or none; the first is given back. */
+/* All signals are caught or none: the action of the first is restored. */
 static void signals_that_cannot_be_caught(void)
 {
     weft_signal *signals = NULL, *other;
     struct sigaction now;
     for (int beside = 0; beside < 2; beside++) {
         weft_fiber *fiber;
-        CHECK_EQ(weft_spawn(&fiber, nothing, NULL, NULL), 0); /* the runtime's own come first */
+        CHECK_EQ(weft_spawn(&fiber, nothing, NULL, NULL),
+                 0); /* the runtime calls it first */
         CHECK_EQ(weft_join(fiber), 0);
         if (beside)
             CHECK_EQ(weft_signal_open(&other, (int[]){SIGHUP}, 1, 1), 0);
@@ -409,7 +410,7 @@ static void signals_that_cannot_be_caught(void)
         }
         if (beside)
             CHECK_EQ(weft_signal_close(other), 0);
-        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* nothing is left that runs */
+        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* no forwarder is left */
     }
 }
 #endif
@@ -418,18 +419,18 @@ int main(void)
 {
     file = file_of(4096);
     RUN(streams_that_are_closed_here); /* before weft runs here: it forks */
-    RUN(what_cannot_be_read_at_once);
-    RUN(what_must_not_wait);
-    RUN(what_begins_too_late);
+    RUN(reads_that_have_to_wait);
+    RUN(writes_that_must_not_wait);
+    RUN(calls_that_begin_too_late);
     RUN(pieces_of_a_pipe);
     RUN(compact_fibers_read);
-    RUN(a_pipe_that_cannot_be);
-    RUN(a_child_whose_end_is_not_known);
-    RUN(a_handler_above_stays);
+    RUN(a_pipe_that_cannot_open);
+    RUN(a_child_whose_end_is_unknown);
+    RUN(a_later_handler_stays);
     RUN(no_memory_for_the_end);
     RUN(a_storm_before_the_end);
 #if !WEFT_ASAN && !WEFT_TSAN
-    RUN(a_handler_that_cannot_be_asked_for);
+    RUN(an_action_that_cannot_be_read);
     RUN(signals_that_cannot_be_caught);
 #endif
     close(file);

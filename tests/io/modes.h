@@ -1,6 +1,6 @@
 /*
- * modes.h: runs a test of files in each of the ways that weft has for them, on a certain number of
- * processors, and in a fiber.
+ * modes.h: runs a test of files in each of the ways that weft has for them (io/file.c), on a number
+ * of processors, and in a fiber.
  */
 #ifndef WEFT_TEST_MODES_H
 #define WEFT_TEST_MODES_H
@@ -23,7 +23,7 @@ static const struct mode {
 
 static const struct mode *mode;
 
-/* Whether this kernel lets us have a ring at all. */
+/* Whether the kernel has io_uring and allows it. */
 static inline bool ring_is_there(void)
 {
     struct weft__os_ring ring;
@@ -49,7 +49,7 @@ static inline void in_all_modes(int processors, void (*function)(void *))
         in_mode(&modes[i], processors, function);
 }
 
-/* A new file without a name, of `size` bytes; each is its offset modulo 251. */
+/* A new unnamed file of `size` bytes; each byte is its offset modulo 251. */
 static inline int file_of(size_t size)
 {
     char path[] = "weft-test-XXXXXX";

@@ -1,9 +1,10 @@
 /*
- * pipe.c: pipes: what is written is read, writes are whole, deadlines and contexts end waits.
+ * pipe.c: pipes: bytes arrive, writes are whole, deadlines and contexts end waits.
  */
 #include <fcntl.h>
 #include <signal.h>
 
+#include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
 #include "seeds.h"
@@ -46,7 +47,7 @@ static void receive_much(void *arg)
     CHECK_EQ(have, MUCH);
 }
 
-static void carries_much(void (*receiver)(void (*)(void *)))
+static void carries_much(bool thread)
 {
     make();
     for (size_t i = 0; i < MUCH; i++)
@@ -54,23 +55,16 @@ static void carries_much(void (*receiver)(void (*)(void *)))
     memset(received, 0, sizeof received);
     weft_fiber *sender;
     CHECK_EQ(weft_spawn(&sender, send_much, NULL, NULL), 0);
-    receiver(receive_much);
+    body_run(receive_much, NULL, thread);
     CHECK_EQ(weft_join(sender), 0);
     CHECK_EQ(memcmp(sent, received, MUCH), 0);
     close(ends[0]);
 }
 
-static void in_fiber(void (*function)(void *))
-{
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, function, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
-}
-
 static void a_write_is_whole(void)
 {
-    carries_much(in_fiber);
-    carries_much(on_thread);
+    carries_much(false);
+    carries_much(true);
 }
 
 static void errors(void *arg)
@@ -86,7 +80,7 @@ static void errors(void *arg)
     CHECK(weft_now() >= deadline);
     CHECK_EQ(byte, 'x');
     ssize_t put = weft_pipe_write(ends[1], sent, MUCH, weft_after(2 * WEFT_MS));
-    CHECK(put > 0 && put < MUCH); /* what went in before the deadline */
+    CHECK(put > 0 && put < MUCH); /* the part before the deadline */
     CHECK_EQ(weft_pipe_write(ends[1], sent, MUCH, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_pipe_write(ends[1], sent, 0, WEFT_NOW), 0);
     close(ends[0]);
@@ -104,7 +98,7 @@ static void read_cancelled(void *arg)
 {
     char byte;
     CHECK_EQ(weft_pipe_read(ends[0], &byte, 1, WEFT_NEVER), -ECANCELED);
-    CHECK_EQ(weft_pipe_write(ends[1], "y", 1, WEFT_NEVER), 1); /* needs no waiting */
+    CHECK_EQ(weft_pipe_write(ends[1], "y", 1, WEFT_NEVER), 1); /* needs no wait */
     CHECK_EQ(weft_pipe_read(ends[0], &byte, 1, WEFT_NEVER), 1);
 }
 
@@ -116,7 +110,7 @@ static void a_context_ends_a_wait(void)
     CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
     weft_spawn_options options = {.context = context};
     CHECK_EQ(weft_spawn(&fiber, read_cancelled, NULL, &options), 0);
-    weft_sleep(WEFT_MS); /* so that it waits; not needed for the outcome */
+    weft_sleep(WEFT_MS); /* so that it waits; the result does not need it */
     weft_context_cancel(context);
     CHECK_EQ(weft_join(fiber), 0);
     weft_context_close(context);

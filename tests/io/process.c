@@ -1,5 +1,5 @@
 /*
- * process.c: child processes: what they get, what they say, how they end, and that none is left.
+ * process.c: child processes: their environment, their output, how they end, and that none is left.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ static bool has_children(void)
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/* With pidfds, and as without; none is left when the runtime has stopped. */
+/* With pidfds and without; no child is left when the runtime has stopped. */
 static void both_ways(void (*function)(void *))
 {
     for (int i = 0; i < 2; i++) {
@@ -40,7 +40,7 @@ static weft_process_status run(const weft_process_options *options, char *output
     return status;
 }
 
-/* How they end. */
+/* Ends. */
 
 static void end_each_way(void *arg)
 {
@@ -49,7 +49,7 @@ static void end_each_way(void *arg)
     CHECK_EQ(weft_process_spawn(&process, &(weft_process_options){.argv = SHELL("exit 7")}), 0);
     CHECK(weft_process_pid(process) > 0);
     CHECK_EQ(weft_process_wait(process, &status, WEFT_NEVER), 0);
-    CHECK_EQ(weft_process_wait(process, &status, WEFT_NOW), 0); /* it stays */
+    CHECK_EQ(weft_process_wait(process, &status, WEFT_NOW), 0); /* the status stays */
     CHECK(status.exited);
     CHECK_EQ(status.code, 7);
     CHECK_EQ(status.signal, 0);
@@ -64,7 +64,7 @@ static void end_each_way(void *arg)
     weft_process_close(process);
 }
 
-static void the_status_says_how_it_ended(void)
+static void the_status_tells_how_it_ended(void)
 {
     both_ways(end_each_way);
 }
@@ -91,7 +91,7 @@ static void a_wait_may_end_before_the_child(void)
     both_ways(wait_with_deadline);
 }
 
-/* What they get. */
+/* Streams, environment, descriptors. */
 
 static void talk(void *arg)
 {
@@ -103,6 +103,8 @@ static void talk(void *arg)
     CHECK_EQ(weft_process_spawn(&cat, &options), 0);
     CHECK_EQ(weft_process_stream(cat, 2), -EBADF);
     CHECK_EQ(weft_process_stream(cat, 3), -EBADF);
+    CHECK_EQ(weft_process_stream(cat, -1), -EBADF);
+    CHECK_EQ(weft_process_close_stream(cat, 7), -EBADF);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(weft_pipe_write(weft_process_stream(cat, 0), "hello", 5, WEFT_NEVER), 5);
         CHECK_EQ(weft_pipe_read(weft_process_stream(cat, 1), memory, 16, WEFT_NEVER), 5);
@@ -151,7 +153,7 @@ static void directory_environment_and_redirections(void)
     both_ways(where_and_what);
 }
 
-/* Streams may be crossed: its 1 is our 0, its 0 our 1. */
+/* Streams may be crossed: the child's 1 is this process's 0, its 0 is this process's 1. */
 static void crossed_streams(void)
 {
     char name[] = "weft-crossed-XXXXXX";
@@ -174,7 +176,7 @@ static void crossed_streams(void)
     close(saved);
 }
 
-/* The child has all signals by default and unblocked, and no descriptor but three. */
+/* The child has the default action for all signals, none blocked, and three descriptors. */
 static void signals_and_descriptors(void *arg)
 {
     char output[512];
@@ -185,7 +187,7 @@ static void signals_and_descriptors(void *arg)
     CHECK(run(&options, output, sizeof output).exited);
     CHECK(strstr(output, "SigBlk:\t0000000000000000") != NULL);
     CHECK(test_emulated() || strstr(output, "SigIgn:\t0000000000000000") != NULL ||
-          strstr(output, "SigIgn:\t0000000180000000") != NULL); /* glibc's own two */
+          strstr(output, "SigIgn:\t0000000180000000") != NULL); /* the two of glibc */
     char number[16];
     snprintf(number, sizeof number, " %d ", leak);
     CHECK(strstr(output, number) == NULL);
@@ -228,6 +230,11 @@ static void run_bounded(void *arg)
     CHECK_EQ(weft_process_run(&options, NULL, 10, NULL, NULL, WEFT_NEVER), -EINVAL);
     options.input.to = WEFT_TO_PIPE;
     CHECK_EQ(weft_process_run(&options, NULL, 0, NULL, NULL, WEFT_NEVER), -EINVAL);
+    options.input.to = WEFT_TO_NULL;
+    options.error.to = WEFT_TO_PIPE;
+    CHECK_EQ(weft_process_run(&options, output, 8, NULL, &status, WEFT_NEVER), -EINVAL);
+    options = (weft_process_options){.argv = SHELL("true"), .error = {.to = WEFT_TO_NULL}};
+    CHECK_EQ(weft_process_run(&options, NULL, 0, NULL, &status, WEFT_NEVER), 0);
 }
 
 static void run_collects_what_fits(void)
@@ -235,8 +242,8 @@ static void run_collects_what_fits(void)
     both_ways(run_bounded);
 }
 
-/* A stream that begins with FLOW never runs dry: so no read of it has to wait. Weft is linked statically, so this is the read
- * that it calls. */
+/* A stream that begins with FLOW never ends, so no read of it has to wait. weft is linked
+ * statically: this is the read that it calls. */
 #define FLOW "a flow without end"
 static atomic_u32 flowing; /* the descriptor of that stream; 0: none */
 
@@ -295,7 +302,7 @@ static void a_context_ends_a_run(void)
     CHECK_EQ(weft_join(fiber), 0);
     CHECK_EQ(result, -ECANCELED);
     weft_context_close(context);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* it was killed, else this would wait */
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* the child was killed, else this would wait */
     CHECK(!has_children());
 }
 
@@ -308,7 +315,8 @@ static void nothing(void *arg)
 static void errors(void *arg)
 {
     weft_process *poison = (weft_process *)&poison, *process = poison;
-    CHECK_EQ(weft_go(nothing, NULL), 0); /* the runtime has its own */
+    char output[8];
+    CHECK_EQ(weft_go(nothing, NULL), 0); /* the runtime has descriptors of its own */
     int before = open_descriptors();
     weft_process_options options = {.argv = (const char *const[]){"weft-no-such-program", NULL}};
     CHECK_EQ(weft_process_spawn(&process, &options), -ENOENT);
@@ -331,7 +339,10 @@ static void errors(void *arg)
     CHECK_EQ(weft_process_spawn(&process, NULL), -EINVAL);
     CHECK_EQ(weft_process_spawn(NULL, &options), -EINVAL);
     CHECK_EQ(weft_process_spawn(&process, &(weft_process_options){.argv = NULL}), -EINVAL);
+    CHECK_EQ(weft_process_spawn(&process, &(weft_process_options){.argv = (const char *[]){NULL}}),
+             -EINVAL);
     CHECK_PTR(process, poison);
+    CHECK_EQ(weft_process_run(NULL, output, 8, NULL, NULL, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_process_wait(NULL, NULL, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_process_kill(NULL, 9), -EINVAL);
     CHECK_EQ(weft_process_pid(NULL), -1);
@@ -341,7 +352,7 @@ static void errors(void *arg)
     CHECK_EQ(open_descriptors(), before);
 }
 
-static void what_cannot_start_leaves_nothing(void)
+static void a_failed_spawn_leaves_nothing(void)
 {
     both_ways(errors);
 }
@@ -380,7 +391,7 @@ static void faults_leave_nothing(void)
     CHECK_EQ(open_descriptors(), before);
 }
 
-/* Many; those that nobody waits for too. */
+/* Many children, some of which are not waited for. */
 
 static atomic_u32 ended;
 
@@ -415,12 +426,12 @@ static void none_is_left_of(uint32_t count, int compact)
     CHECK_EQ(open_descriptors(), before);
 }
 
-static void of_a_thousand_none_is_left(void)
+static void a_thousand_children_leave_none(void)
 {
     none_is_left_of((uint32_t)test_scale(1000), 0);
 }
 
-/* What it is started with is on their stacks, and they wait. */
+/* The arguments are on the stacks of compact fibers, which wait. */
 static void compact_fibers_start_them(void)
 {
     none_is_left_of((uint32_t)test_scale(200), 1);
@@ -428,7 +439,7 @@ static void compact_fibers_start_them(void)
 
 int main(void)
 {
-    RUN_PLAIN(the_status_says_how_it_ended, "child processes, which run when they run");
+    RUN_PLAIN(the_status_tells_how_it_ended, "child processes, which run when they run");
     RUN_PLAIN(a_wait_may_end_before_the_child, "child processes, which run when they run");
     RUN_PLAIN(pipes_go_both_ways, "child processes, which run when they run");
     RUN_PLAIN(directory_environment_and_redirections, "child processes, which run when they run");
@@ -437,10 +448,10 @@ int main(void)
     RUN_PLAIN(run_collects_what_fits, "child processes, which run when they run");
     RUN_PLAIN(a_deadline_holds_while_output_flows, "child processes, which run when they run");
     RUN_PLAIN(a_context_ends_a_run, "child processes, which run when they run");
-    if (!test_emulated()) /* where a child of vfork cannot tell its parent */
-        RUN_PLAIN(what_cannot_start_leaves_nothing, "child processes, which run when they run");
+    if (!test_emulated()) /* there a child of vfork cannot report to its parent */
+        RUN_PLAIN(a_failed_spawn_leaves_nothing, "child processes, which run when they run");
     RUN_PLAIN(faults_leave_nothing, "child processes, which run when they run");
-    RUN_PLAIN(of_a_thousand_none_is_left, "child processes, which run when they run");
+    RUN_PLAIN(a_thousand_children_leave_none, "child processes, which run when they run");
     RUN_PLAIN(compact_fibers_start_them, "child processes, which run when they run");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

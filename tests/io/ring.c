@@ -1,5 +1,6 @@
 /*
- * ring.c: the ring: many operations with one system call, more than fit, none lost whatever fails.
+ * ring.c: the ring: many operations with one system call, more operations than fit, and none lost
+ * whatever fails.
  */
 #include "io/modes.h"
 
@@ -59,7 +60,7 @@ static void read_by_hundreds(void *arg)
     CHECK(weft__ring_submits() - submits <= 4);
 }
 
-static void many_go_with_one_call(void)
+static void many_operations_one_call(void)
 {
     in_mode(&modes[1], 1, read_by_hundreds);
 }
@@ -71,20 +72,20 @@ static void read_nothing_by_ring(void *arg)
     CHECK_EQ(weft__ring_operations() - operations, 0);
 }
 
-static void what_is_cached_or_forbidden_does_not_go_there(void)
+static void cached_reads_do_not_use_the_ring(void)
 {
     in_mode(&modes[0], 1, read_nothing_by_ring); /* cached: just written */
     in_mode(&modes[2], 1, read_nothing_by_ring);
     in_mode(&modes[3], 1, read_nothing_by_ring);
 }
 
-/* More than the ring can hold are in flight, and wait for one byte each; others pass them by. */
+/* More operations than the ring can hold wait for a byte each, and the rest is queued. */
 
-enum { WAITERS = 1400, ROOM = 600, IN_FLIGHT = 511 }; /* as many as the ring has in flight */
+enum { WAITERS = 1400, ROOM = 600, IN_FLIGHT = 511 }; /* that the ring has in flight at most */
 static int ends[2];
 static atomic_u32 bytes;
 
-/* By the ring: weft_file_read would not send it there. */
+/* A read of a pipe by the ring, which weft_file_read would not use. */
 static int64_t read_by_ring(char *byte, int64_t deadline)
 {
     struct weft__os_io io = {
@@ -125,7 +126,7 @@ static void overfill(void *arg)
         CHECK_EQ(weft_go(read_byte, NULL), 0);
     while (weft__ring_operations() - before < IN_FLIGHT)
         weft_yield();
-    for (uint32_t i = 0; i < waiters; i++) /* the others have their turn, and find it full */
+    for (uint32_t i = 0; i < waiters; i++) /* the others run, and find the ring full */
         weft_yield();
     CHECK_EQ(weft__ring_operations() - before, IN_FLIGHT);
     for (uint32_t i = 0; i < waiters; i++)
@@ -186,7 +187,7 @@ static void cancel_in_flight(void *arg)
         for (int j = 0; j < 10; j++)
             CHECK_EQ(weft_spawn(&fibers[j], cancelled, NULL, &options), 0);
         while (weft__ring_operations() - before < (uint64_t)i % 10 + 1)
-            weft_yield(); /* so many are in flight for certain */
+            weft_yield(); /* that many are in flight */
         weft_context_cancel(context);
         for (int j = 0; j < 10; j++)
             CHECK_EQ(weft_join(fibers[j]), 0);
@@ -196,7 +197,7 @@ static void cancel_in_flight(void *arg)
     close(ends[1]);
 }
 
-static void what_flies_can_be_cancelled(void)
+static void operations_in_flight_can_be_cancelled(void)
 {
     for (int processors = 1; processors <= 2; processors++) {
         in_mode(&modes[1], processors, end_in_flight);
@@ -204,7 +205,7 @@ static void what_flies_can_be_cancelled(void)
     }
 }
 
-/* Slow ones fly, fast ones pass, and at the end nobody watches the ring. */
+/* Slow operations are in flight while fast ones complete; in the end the ring has no watcher. */
 
 static void fast_beside_slow(void *arg)
 {
@@ -220,9 +221,9 @@ static void fast_beside_slow(void *arg)
     close(ends[1]);
 }
 
-static void the_watcher_goes_when_nothing_flies(void)
+static void the_watcher_ends_when_nothing_is_in_flight(void)
 {
-    in_mode(&modes[1], 1, fast_beside_slow); /* the shut-down of each would wait for it */
+    in_mode(&modes[1], 1, fast_beside_slow); /* the shut-down would wait for a watcher */
     in_mode(&modes[1], 2, fast_beside_slow);
 }
 
@@ -239,7 +240,7 @@ static void read_while_failing(void *arg)
     weft__os_fail(fail_call, fail_nth, fail_on);
     for (int i = 0; i < COUNT; i++)
         while (weft_join_until(readers[i].fiber, weft_after(20 * WEFT_MS)) != 0)
-            weft__os_fail(fail_call, 0, false); /* one may wait for a stack until then */
+            weft__os_fail(fail_call, 0, false); /* a fiber may wait for a stack until then */
     weft__os_fail(fail_call, 0, false);
     for (int i = 0; i < COUNT; i++) {
         CHECK_EQ(readers[i].result, BLOCK);
@@ -260,7 +261,7 @@ static void nothing_is_lost_when_the_kernel_refuses(void)
             }
 }
 
-/* Refused by set-up: at first the next one tries again, then it works. */
+/* A set-up that fails is tried again by the next operation. */
 static void open_late(void *arg)
 {
     uint64_t operations = weft__ring_operations();
@@ -272,7 +273,7 @@ static void open_late(void *arg)
     weft__os_fail(OS_RING, 0, false);
 }
 
-static void a_ring_may_come_late(void)
+static void a_ring_may_open_late(void)
 {
     in_mode(&modes[1], 1, open_late);
 }
@@ -281,14 +282,15 @@ int main(void)
 {
     need_ring();
     file = file_of(BLOCK * BLOCKS);
-    RUN_PLAIN(many_go_with_one_call, "when the kernel answers is not for the seed to say");
-    RUN_PLAIN(what_is_cached_or_forbidden_does_not_go_there,
+    RUN_PLAIN(many_operations_one_call, "when the kernel answers is not for the seed to say");
+    RUN_PLAIN(cached_reads_do_not_use_the_ring,
               "when the kernel answers is not for the seed to say");
     RUN_PLAIN(a_full_ring_loses_nothing, "when the kernel answers is not for the seed to say");
-    RUN_PLAIN(what_flies_can_be_cancelled, "when the kernel answers is not for the seed to say");
-    RUN_PLAIN(the_watcher_goes_when_nothing_flies,
+    RUN_PLAIN(operations_in_flight_can_be_cancelled,
               "when the kernel answers is not for the seed to say");
-    RUN_PLAIN(a_ring_may_come_late, "when the kernel answers is not for the seed to say");
+    RUN_PLAIN(the_watcher_ends_when_nothing_is_in_flight,
+              "when the kernel answers is not for the seed to say");
+    RUN_PLAIN(a_ring_may_open_late, "when the kernel answers is not for the seed to say");
     RUN_PLAIN(nothing_is_lost_when_the_kernel_refuses,
               "when the kernel answers is not for the seed to say");
     close(file);

@@ -1,9 +1,10 @@
 /*
- * kernel_ring.c: the ring (io/ring.c) when the kernel refuses, interrupts, or takes its time: no operation is lost, none
- * is done twice, and whoever gives up comes back when the kernel has let go of its memory.
+ * ring_fault.c: the ring when the kernel refuses, interrupts, or takes its time: no operation is
+ * lost or done twice, and a call that was given up returns when the kernel no longer uses its
+ * memory.
  *
- * The system call that hands operations to the kernel is made by the test: it may be refused, it may take until the
- * test lets it return, what it completes may be said to have ended otherwise, and a cancellation may take its time.
+ * The test makes the system call that submits operations: it may refuse it, hold it until the test
+ * lets it return, replace the result of a completion, and hold a cancellation.
  */
 #include <linux/io_uring.h>
 #include <sys/ioctl.h>
@@ -21,20 +22,20 @@ static struct io_uring_params parameters;
 static char *rings;
 static struct io_uring_sqe *submissions;
 
-/* Completions with this result get another, once. */
+/* The next completion with result `from` gets `to`. */
 static struct {
     atomic_u32 on;
     int32_t from, to;
 } rewrite;
 
-/* A cancellation that takes until there is something in a pipe. */
+/* Cancellations last until there is a byte in a pipe. */
 static struct {
     atomic_u32 on, count;
     int ends[2];
     char byte;
 } hold;
 
-/* A call that takes until it may return. */
+/* Calls that last until they may return. */
 static struct {
     atomic_u32 planned, inside, returns;
 } slow;
@@ -156,7 +157,7 @@ static void read_pipe(void *arg)
     atomic_u32_store_release(&reader->ended, 1);
 }
 
-/* Its operation is in flight when this returns. */
+/* Returns when its operation is in flight. */
 static void reader_start(struct reader *reader, int fd, int64_t timeout)
 {
     uint64_t before = weft__ring_operations();
@@ -173,7 +174,7 @@ static void reader_end(struct reader *reader, int64_t expected)
     CHECK_EQ(reader->byte, expected == 1 ? 'x' : 'a');
 }
 
-/* For a lack of something it is asked again the next time; for ever lacking, not. */
+/* After a lack of resources the next operation opens the ring again; after a refusal not. */
 static void opened_late(void *arg)
 {
     static const int lacks[] = {ENOMEM, EMFILE, ENFILE, EAGAIN};
@@ -199,10 +200,10 @@ static void a_ring_that_is_refused(void)
 {
     in_mode(&modes[1], 1, opened_late);
     in_mode(&modes[1], 1, opened_never);
-    in_mode(&modes[1], 1, opened_late); /* the next start asks again */
+    in_mode(&modes[1], 1, opened_late); /* the next start of the runtime tries again */
 }
 
-/* Interrupted, or cancelled by the end of a thread: it is done again. */
+/* An operation that was interrupted, or cancelled by the end of a thread, is done again. */
 static void done_again(void *arg)
 {
     char bytes[100];
@@ -220,8 +221,8 @@ static void done_again(void *arg)
     }
 }
 
-/* Cancelled while a thread of the kernel's did it: it says that it was interrupted. */
-static void told_as_interrupted(void *arg)
+/* A kernel thread reports a cancelled operation as interrupted. */
+static void reported_as_interrupted(void *arg)
 {
     struct reader reader;
     begin();
@@ -234,13 +235,13 @@ static void told_as_interrupted(void *arg)
     end();
 }
 
-static void what_was_interrupted(void)
+static void interrupted_operations(void)
 {
     in_mode(&modes[1], 1, done_again);
-    in_mode(&modes[1], 1, told_as_interrupted);
+    in_mode(&modes[1], 1, reported_as_interrupted);
 }
 
-/* The kernel does not take the cancellation: it is repeated until it does, ever more rarely. */
+/* A cancellation that the kernel refuses is repeated until it is accepted, at growing intervals. */
 static void cancelled_late(void *arg)
 {
     struct reader reader;
@@ -252,14 +253,14 @@ static void cancelled_late(void *arg)
     end();
 }
 
-/* It completes before that: what was read was read. */
+/* The operation completes before its cancellation is accepted: its result counts. */
 static void completed_all_the_same(void *arg)
 {
     struct reader reader;
     begin();
     fake_plan(&fake_enter, 1, EBUSY, KERNEL_ALWAYS);
     reader_start(&reader, ends[0], 2 * WEFT_MS);
-    while (atomic_u32_load_acquire(&fake_enter.calls) < 3) /* it has given up */
+    while (atomic_u32_load_acquire(&fake_enter.calls) < 3) /* the reader has given up */
         weft_yield();
     CHECK_EQ(write(ends[1], "x", 1), 1);
     reader_end(&reader, 1);
@@ -278,12 +279,12 @@ static void cancellations_that_are_refused(void)
     in_mode(&modes[1], 1, few_times);
     in_mode(&modes[1], 2, few_times);
     in_mode(&modes[1], 1, completed_all_the_same);
-    /* More than two seconds, of time that is made up. */
+    /* More than two seconds of virtual time. */
     uint32_t times = 14;
     CHECK_EQ(weft_test_run(1, cancelled_late, &times), 0);
 }
 
-/* While one serves, and the kernel takes its time. */
+/* Giving up while another fiber drives the ring, and the kernel takes its time. */
 
 static void read_file(void *arg)
 {
@@ -291,7 +292,8 @@ static void read_file(void *arg)
     CHECK_EQ(read_by_ring(file, &byte, 1, 0, WEFT_NEVER), 1);
 }
 
-/* It has the byte, or that is still there: on a slow machine it may have given up before the other serves. */
+/* Each reader has its byte, or that is still in the pipe: on a slow machine it may have given up
+ * before the other fiber drives. How many bytes there are in all. */
 static int readers_end(struct reader *readers, int count)
 {
     int got = 0;
@@ -312,17 +314,17 @@ static void await_slow(uint32_t number)
         weft_yield();
 }
 
-/* The reader gives up while another is in the kernel, in vain several times, and its byte comes: before its
- * cancellation was taken out of the list (calls 1), or while that is in the kernel too (2). */
-static void given_up_beside(void *arg)
+/* The reader gives up while the driver is in the kernel, looks again several times, and its byte
+ * comes: before its cancellation is submitted (calls 1), or while that is in the kernel too (2). */
+static void given_up_while_driven(void *arg)
 {
     for (uint32_t calls = 1; calls <= 2; calls++) {
         struct reader reader;
-        weft_fiber *servant;
+        weft_fiber *driver;
         begin();
         reader_start(&reader, ends[0], 20 * WEFT_MS);
         atomic_u32_store_release(&slow.planned, calls);
-        CHECK_EQ(weft_spawn(&servant, read_file, NULL, NULL), 0);
+        CHECK_EQ(weft_spawn(&driver, read_file, NULL, NULL), 0);
         await_slow(1);
         CHECK_EQ(weft_sleep(40 * WEFT_MS), 0); /* the reader gives up, and looks again */
         if (calls == 2) {
@@ -335,31 +337,32 @@ static void given_up_beside(void *arg)
         CHECK_EQ(write(ends[1], "x", 1), 1);
         atomic_u32_store_release(&slow.returns, 2);
         CHECK_EQ(readers_end(&reader, 1), 1);
-        CHECK_EQ(weft_join(servant), 0);
+        CHECK_EQ(weft_join(driver), 0);
         atomic_u32_store_relaxed(&slow.planned, 0);
         end();
     }
 }
 
-/* Two of them, one of which gets a byte: the one, and the other, who is first in the list. */
-static void two_given_up_beside(void *arg)
+/* Two readers give up, and one gets a byte: the first, then the second, whose cancellation is first
+ * in the list. */
+static void two_given_up_while_driven(void *arg)
 {
     for (int which = 0; which < 2; which++) {
         struct reader readers[2];
-        weft_fiber *servant;
+        weft_fiber *driver;
         int others[2];
         begin();
         CHECK_EQ(pipe(others), 0);
         reader_start(&readers[0], ends[0], 20 * WEFT_MS);
         reader_start(&readers[1], others[0], 20 * WEFT_MS);
         atomic_u32_store_release(&slow.planned, 1);
-        CHECK_EQ(weft_spawn(&servant, read_file, NULL, NULL), 0);
+        CHECK_EQ(weft_spawn(&driver, read_file, NULL, NULL), 0);
         await_slow(1);
         CHECK_EQ(weft_sleep(40 * WEFT_MS), 0); /* both give up */
         CHECK_EQ(write(which ? others[1] : ends[1], "x", 1), 1);
         atomic_u32_store_release(&slow.returns, 1);
         CHECK_EQ(readers_end(readers, 2), 1);
-        CHECK_EQ(weft_join(servant), 0);
+        CHECK_EQ(weft_join(driver), 0);
         atomic_u32_store_relaxed(&slow.planned, 0);
         close(others[0]);
         close(others[1]);
@@ -367,13 +370,13 @@ static void two_given_up_beside(void *arg)
     }
 }
 
-/* More of them than go into the ring at once. */
-static void many_given_up_beside(void *arg)
+/* More cancellations than fit into the ring at once. */
+static void many_given_up_while_driven(void *arg)
 {
     enum { MANY = 300 };
     static struct reader readers[MANY];
     weft_context *context;
-    weft_fiber *servant;
+    weft_fiber *driver;
     begin();
     CHECK_EQ(weft_context_open(&context, NULL, NULL), 0);
     weft_spawn_options options = {.context = context};
@@ -385,29 +388,29 @@ static void many_given_up_beside(void *arg)
     while (weft__ring_operations() - before < MANY)
         weft_yield();
     atomic_u32_store_release(&slow.planned, 1);
-    CHECK_EQ(weft_spawn(&servant, read_file, NULL, NULL), 0);
+    CHECK_EQ(weft_spawn(&driver, read_file, NULL, NULL), 0);
     await_slow(1);
     weft_context_cancel(context);
     CHECK_EQ(weft_sleep(40 * WEFT_MS), 0); /* all give up */
     atomic_u32_store_release(&slow.returns, 1);
     for (int i = 0; i < MANY; i++)
         reader_end(&readers[i], -ECANCELED);
-    CHECK_EQ(weft_join(servant), 0);
+    CHECK_EQ(weft_join(driver), 0);
     CHECK(weft__ring_operations() - before >= 2 * MANY + 1);
     atomic_u32_store_relaxed(&slow.planned, 0);
     weft_context_close(context);
     end();
 }
 
-static void giving_up_while_another_serves(void)
+static void giving_up_while_another_drives(void)
 {
-    in_mode(&modes[1], 2, given_up_beside);
-    in_mode(&modes[1], 2, two_given_up_beside);
-    in_mode(&modes[1], 2, many_given_up_beside);
+    in_mode(&modes[1], 2, given_up_while_driven);
+    in_mode(&modes[1], 2, two_given_up_while_driven);
+    in_mode(&modes[1], 2, many_given_up_while_driven);
 }
 
-/* What the reader has given up completes, and the cancellation does not: the kernel still knows of it, and its record is
- * not to go. Nor is there a second one. */
+/* The operation completes, and its cancellation does not: the kernel still refers to the operation,
+ * so the reader stays. Nor is there a second cancellation. */
 static void cancelled_slowly(void *arg)
 {
     struct reader reader;
@@ -422,7 +425,7 @@ static void cancelled_slowly(void *arg)
     CHECK_EQ(write(ends[1], "x", 1), 1);
     for (; left > 0; weft_yield())
         CHECK_EQ(ioctl(ends[0], FIONREAD, &left), 0);
-    CHECK_EQ(weft_sleep(40 * WEFT_MS), 0); /* it looks again, several times */
+    CHECK_EQ(weft_sleep(40 * WEFT_MS), 0); /* it looks again several times */
     CHECK_EQ(atomic_u32_load_acquire(&reader.ended), 0);
     CHECK_EQ(atomic_u32_load_acquire(&hold.count), 1);
     atomic_u32_store_release(&hold.on, 0);
@@ -439,9 +442,9 @@ static void a_cancellation_that_takes_its_time(void)
     in_mode(&modes[1], 2, cancelled_slowly);
 }
 
-/* The last that flies is reaped by another than the watcher, who is to be told, and the kernel does not take that at
- * first. The watcher may be faster: then it is tried again. */
-static void nudged_late(void *arg)
+/* The last completion is taken by another driver than the watcher, which has to be woken, and the
+ * kernel refuses that at first. The watcher may be faster: then the test tries again. */
+static void woken_late(void *arg)
 {
     char byte;
     bool refused = false;
@@ -463,12 +466,12 @@ static void nudged_late(void *arg)
     end();
 }
 
-static void a_watcher_that_is_told_late(void)
+static void a_watcher_that_is_woken_late(void)
 {
-    in_mode(&modes[1], 1, nudged_late); /* the shut-down waits for the watcher */
+    in_mode(&modes[1], 1, woken_late); /* the shut-down waits for the watcher */
 }
 
-/* There is no memory for a watcher: the reader itself looks, also when its context ends. */
+/* Without memory for a watcher the reader itself looks, also when its context ends. */
 static weft_wg gates[2], *shut;
 
 static void wait_there(void *arg)
@@ -481,14 +484,14 @@ static void read_unwatched(void *arg)
     weft__os_fail(OS_ALLOC, 1, true);
     weft__os_fail(OS_MAP, 1, true);
     while (weft_go(wait_there, shut) == 0)
-        continue; /* those that were kept for the next fibers are used up */
+        continue; /* uses up the memory kept for new fibers */
     read_pipe(arg);
 }
 
 static void watched_by_clock(void *arg)
 {
     char byte;
-    CHECK_EQ(read_by_ring(file, &byte, 1, 0, WEFT_NEVER), 1); /* it is open */
+    CHECK_EQ(read_by_ring(file, &byte, 1, 0, WEFT_NEVER), 1); /* opens the ring */
     for (int cancels = 0; cancels < 2; cancels++) {
         struct reader reader = {.byte = 'a'};
         weft_context *context;
@@ -519,7 +522,7 @@ static void watched_by_clock(void *arg)
     }
 }
 
-static void nobody_to_watch(void)
+static void without_a_watcher(void)
 {
     in_mode(&modes[1], 1, watched_by_clock);
 }
@@ -530,12 +533,12 @@ int main(void)
         test_skip("this kernel has no io_uring for us");
     file = file_of(4096);
     RUN(a_ring_that_is_refused);
-    RUN(what_was_interrupted);
+    RUN(interrupted_operations);
     RUN(cancellations_that_are_refused);
-    RUN(giving_up_while_another_serves);
+    RUN(giving_up_while_another_drives);
     RUN(a_cancellation_that_takes_its_time);
-    RUN(a_watcher_that_is_told_late);
-    RUN(nobody_to_watch);
+    RUN(a_watcher_that_is_woken_late);
+    RUN(without_a_watcher);
     close(file);
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * signal.c: signals as channels: each arrival to each who has it open, the former action afterwards.
+ * signal.c: signals as channels: each arrival reaches each handle, and the former action returns.
  */
 #include <signal.h>
 
@@ -65,13 +65,13 @@ static void the_former_action_comes_back(void)
     CHECK_EQ(receive(one), SIGUSR1);
     CHECK_EQ(receive(two), SIGUSR1);
     CHECK_EQ(weft_signal_close(one), 0);
-    CHECK_EQ(raise(SIGUSR1), 0); /* the other has it still */
+    CHECK_EQ(raise(SIGUSR1), 0); /* the other handle has it open */
     CHECK_EQ(receive(two), SIGUSR1);
     CHECK_EQ(atomic_u32_load_relaxed(&handled), 0);
     CHECK_EQ(weft_signal_close(two), 0);
     CHECK_EQ(raise(SIGUSR1), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&handled), 1);
-    /* What the program installed meanwhile stays. */
+    /* A handler that the program has installed meanwhile stays. */
     CHECK_EQ(weft_signal_open(&one, usr1, 1, 1), 0);
     CHECK_EQ(sigaction(SIGUSR1, &before, NULL), 0);
     CHECK_EQ(weft_signal_close(one), 0);
@@ -80,7 +80,7 @@ static void the_former_action_comes_back(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-static void what_has_no_room_is_dropped(void)
+static void arrivals_without_room_are_dropped(void)
 {
     weft_signal *small, *large;
     CHECK_EQ(weft_signal_open(&small, usr1, 1, 0), 0);
@@ -97,7 +97,7 @@ static void what_has_no_room_is_dropped(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-static void some_are_refused(void)
+static void some_signals_are_refused(void)
 {
     weft_signal *none = NULL;
     CHECK_EQ(weft_signal_open(&none, (int[]){SIGKILL, SIGUSR1}, 2, 1), -EINVAL);
@@ -120,7 +120,7 @@ static void some_are_refused(void)
     CHECK_PTR(signal, poison);
 }
 
-/* Realtime signals queue in the kernel: of many, in any thread, none is lost. */
+/* The kernel queues real-time signals: of many, in any thread, none is lost. */
 
 enum { MANY = 2000 };
 
@@ -129,12 +129,12 @@ static void *send_many(void *arg)
     for (int i = 0; i < MANY; i++) {
         union sigval value = {.sival_int = i};
         while (sigqueue(getpid(), SIGRTMIN + 1, value) != 0)
-            sched_yield(); /* the kernel's queue is full */
+            sched_yield(); /* the queue of the kernel is full */
     }
     return arg;
 }
 
-static void none_is_lost(void)
+static void no_queued_signal_is_lost(void)
 {
     int number = SIGRTMIN + 1;
     weft_signal *signal;
@@ -151,7 +151,7 @@ static void none_is_lost(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-/* Opened and closed again and again while the signal comes all the time. */
+/* Opens and closes while the signal arrives all the time. */
 
 static atomic_u32 over;
 
@@ -185,7 +185,7 @@ static void closing_races_with_arrivals(void)
     CHECK_EQ(sigaction(SIGUSR1, &before, NULL), 0);
 }
 
-/* In a fork it acts as before it was opened: here, it ends the child. */
+/* In a forked child the signal has its former action: here, it ends the child. */
 static void a_forked_child_has_the_former_action(void)
 {
     weft_signal *signal;
@@ -200,7 +200,7 @@ static void a_forked_child_has_the_former_action(void)
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK(WIFSIGNALED(status));
     CHECK_EQ(WTERMSIG(status), SIGUSR2);
-    CHECK_EQ(raise(SIGUSR2), 0); /* and here only this one arrives */
+    CHECK_EQ(raise(SIGUSR2), 0); /* only this one arrives here */
     CHECK_EQ(receive(signal), SIGUSR2);
     CHECK(is_empty(signal));
     CHECK_EQ(weft_signal_close(signal), 0);
@@ -212,7 +212,7 @@ static weft_signal *opened;
 static void in_child(void)
 {
     weft_signal *signal = (weft_signal *)(uintptr_t)0xdead;
-    CHECK_EQ(raise(SIGUSR1), 0); /* the program's handler, which may return */
+    CHECK_EQ(raise(SIGUSR1), 0); /* calls the handler of the program, which returns */
     CHECK_EQ(atomic_u32_load_acquire(&handled), 1);
     CHECK_EQ(weft_signal_open(&signal, usr2, 1, 10), -ECHILD);
     CHECK_PTR(signal, (weft_signal *)(uintptr_t)0xdead);
@@ -232,7 +232,7 @@ static void a_forked_child_has_the_former_handler(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
 }
 
-/* SIGCHLD is for the program: weft's own children need it not. */
+/* weft's child processes do not need SIGCHLD: the program may have it. */
 static void sigchld_beside_processes(void)
 {
     static const int child[] = {SIGCHLD};
@@ -272,23 +272,25 @@ static void faults_change_nothing(void)
     CHECK(failing_each(attempt, 12) > 5);
 }
 
-/* ThreadSanitizer calls a handler only when its thread makes a call that it knows; one that sleeps in weft
- * does not. There the signals have to go to the thread that raises them. */
+/* ThreadSanitizer calls a handler only when its thread makes a call that it knows, which a thread
+ * that sleeps in weft does not. There the signals have to go to the thread that raises them. */
 static void run_for_any_thread(void)
 {
 #if !WEFT_TSAN
-    RUN_PLAIN(none_is_lost, "signals of the process");
+    RUN_PLAIN(no_queued_signal_is_lost, "signals of the process");
     RUN_PLAIN(closing_races_with_arrivals, "signals of the process");
     RUN_PLAIN(sigchld_beside_processes, "signals of the process");
     RUN_PLAIN(a_forked_child_has_the_former_action, "forks");
     RUN_PLAIN(a_forked_child_has_the_former_handler, "forks");
 #else
-    (void)none_is_lost, (void)closing_races_with_arrivals, (void)sigchld_beside_processes;
+    (void)no_queued_signal_is_lost, (void)closing_races_with_arrivals,
+        (void)sigchld_beside_processes;
     (void)a_forked_child_has_the_former_action, (void)a_forked_child_has_the_former_handler;
 #endif
 }
 
-/* While signals are forwarded, others open and close: nobody may be kept from going on by one that waits. */
+/* Handles open and close while signals are forwarded: no caller may be kept from going on by one
+ * that waits. */
 static void open_often(void *arg)
 {
     for (int i = 0; i < 5; i++) {
@@ -300,7 +302,7 @@ static void open_often(void *arg)
     }
 }
 
-static void opened_while_they_come(void)
+static void handles_open_while_signals_arrive(void)
 {
     weft_wg wg = WEFT_WG_INIT;
     for (int i = 0; i < 3; i++)
@@ -312,11 +314,11 @@ int main(void)
 {
     RUN_PLAIN(each_gets_each_arrival, "signals of the process");
     RUN_PLAIN(the_former_action_comes_back, "signals of the process");
-    RUN_PLAIN(what_has_no_room_is_dropped, "signals of the process");
-    RUN_PLAIN(some_are_refused, "signals of the process");
+    RUN_PLAIN(arrivals_without_room_are_dropped, "signals of the process");
+    RUN_PLAIN(some_signals_are_refused, "signals of the process");
     run_for_any_thread();
     RUN_PLAIN(faults_change_nothing, "signals of the process");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    RUN_SEEDS(opened_while_they_come);
+    RUN_SEEDS(handles_open_while_signals_arrive);
     return 0;
 }

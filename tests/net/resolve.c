@@ -1,6 +1,6 @@
 /*
- * resolve.c: names to addresses, without a network: numbers, this machine, and a resolver that does what the
- * test wants.
+ * resolve.c: names to addresses, without a network: numeric names, names of this host, and a
+ * resolver that does what the test wants.
  */
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -116,7 +116,7 @@ static void errors_are_errnos(void)
     weft__os_getaddrinfo_by(NULL);
 }
 
-/* What getaddrinfo may give beside an error. */
+/* Odd answers of getaddrinfo. */
 
 static int answers_error;
 
@@ -137,11 +137,12 @@ static int answers_with(const char *host, const char *service, const struct addr
 static void odd_answers(void *arg)
 {
     weft_address found[2];
-    answers_error = EAI_SYSTEM; /* and no errno says which */
+    answers_error = EAI_SYSTEM; /* without an errno */
     CHECK_EQ(weft_resolve("host", "80", NULL, found, 2, WEFT_NEVER), -EIO);
     answers_error = 0;
     CHECK_EQ(weft_resolve("none", "80", NULL, found, 2, WEFT_NEVER), -ENOENT);
-    CHECK_EQ(weft_resolve(NULL, "http", NULL, found, 2, WEFT_NEVER), 1); /* by its service alone */
+    CHECK_EQ(weft_resolve(NULL, "http", NULL, found, 2, WEFT_NEVER),
+             1);
     CHECK_EQ(weft_resolve("host", NULL, NULL, found, 2, WEFT_NEVER), 1);
     CHECK_EQ(weft_resolve("host", "http", NULL, found, 2, WEFT_NEVER), 1);
     CHECK_EQ(weft_resolve("12.34", "80", NULL, found, 2, WEFT_NEVER), 1);
@@ -156,7 +157,7 @@ static void answers_that_are_none(void)
     CHECK(strcmp(weft_resolve_strerror(INT32_MIN), weft_strerror(INT32_MIN)) == 0);
 }
 
-/* More than fit, and one that does not fit at all. */
+/* More answers than there is room for, and one that is too long. */
 static int answers_many(const char *host, const char *service, const struct addrinfo *hints,
                         struct addrinfo **list)
 {
@@ -168,7 +169,7 @@ static int answers_many(const char *host, const char *service, const struct addr
             (*list)->ai_next = more;
     }
     if (error == 0 && !(hints->ai_flags & AI_NUMERICHOST) && hints->ai_family == AF_INET)
-        (*list)->ai_addrlen = 1000; /* of a family with longer addresses than there are now */
+        (*list)->ai_addrlen = 1000; /* of a family with longer addresses than today's */
     return error;
 }
 
@@ -194,7 +195,7 @@ static void more_answers_than_fit(void)
 static void look_up_in_child(void)
 {
     weft_address found[1];
-    CHECK_EQ(weft_resolve("127.0.0.1", "80", NULL, found, 1, WEFT_NEVER), 1); /* needs nobody */
+    CHECK_EQ(weft_resolve("127.0.0.1", "80", NULL, found, 1, WEFT_NEVER), 1); /* needs no fiber */
     CHECK_EQ(weft_resolve("localhost", "80", NULL, found, 1, WEFT_NEVER), -ECHILD);
 }
 
@@ -204,7 +205,7 @@ static void a_forked_child_looks_nothing_up(void)
     in_fork(look_up_in_child);
 }
 
-/* One that hangs until the test lets it go on. */
+/* A resolver that hangs until the test lets it go on. */
 
 static atomic_u32 hanging, most_hanging, may_go_on;
 
@@ -231,7 +232,7 @@ static void let_hang(void)
 static void let_go_on(void)
 {
     atomic_u32_store_release(&may_go_on, 1);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* waits for those that nobody waits for */
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* waits for lookups whose callers have left */
     CHECK_EQ(atomic_u32_load_acquire(&hanging), 0);
     weft__os_getaddrinfo_by(NULL);
 }
@@ -283,7 +284,8 @@ static void resolve_one(void *arg)
     atomic_u32_add_seq_cst(&resolved, 1);
 }
 
-/* So many at once, and the rest in line; fibers run meanwhile on the one processor there is. */
+/* WEFT_RESOLVE_MOST lookups at once, the rest in line; fibers run meanwhile on the one
+ * processor. */
 static void lookups_are_bounded(void *arg)
 {
     enum { LOOKUPS = WEFT_RESOLVE_MOST * 3 };
@@ -299,7 +301,7 @@ static void lookups_are_bounded(void *arg)
     CHECK_EQ(atomic_u32_load_relaxed(&most_hanging), WEFT_RESOLVE_MOST);
 }
 
-static void only_so_many_at_once(void)
+static void lookups_at_once_are_bounded(void)
 {
     let_hang();
     on_processors(1, lookups_are_bounded, NULL);
@@ -342,7 +344,7 @@ int main(void)
     RUN_PLAIN(a_forked_child_looks_nothing_up, "forks");
     RUN_PLAIN(a_deadline_ends_the_wait, "a look-up that blocks its thread");
     RUN_PLAIN(a_context_ends_the_wait, "stops or configures the runtime");
-    RUN_PLAIN(only_so_many_at_once, "look-ups that block their threads");
+    RUN_PLAIN(lookups_at_once_are_bounded, "look-ups that block their threads");
     RUN_PLAIN(faults_are_errors, "stops or configures the runtime");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

@@ -1,6 +1,6 @@
 /*
- * files.c: thousands of fibers read and write files, and wait in pipes, on two processors, with deadlines and
- * cancellations in between, while others tick.
+ * file_stress.c: thousands of fibers read and write files and wait in pipes on two processors, with
+ * deadlines and cancellations, while another fiber ticks.
  */
 #include "base/atomic.h"
 #include "io/modes.h"
@@ -62,7 +62,7 @@ static void storm(void *arg)
         if (i % 10 == 0 && i / 10 < count / 10)
             CHECK_EQ(weft_go(waiter, (void *)(uintptr_t)i), 0);
     }
-    CHECK_EQ(posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0); /* some must go to the disk */
+    CHECK_EQ(posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0); /* some reads go to the disk */
     while (atomic_u32_load_acquire(&running) > 1) {
         CHECK_EQ(write(ends[1], "x", 1), 1);
         weft_sleep(50 * WEFT_US);
