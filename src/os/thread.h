@@ -32,9 +32,9 @@ void weft__os_thread_begin_quiet(const char *name);
 /* Waits until the thread has ended, its destructors of thread-specific data included. */
 void weft__os_thread_join(weft__os_thread thread);
 
-/* weft__os_thread_join that waits `patience` nanoseconds at most, and roughly: true if the thread
+/* weft__os_thread_join that waits at most about that many nanoseconds: true if the thread
  * was joined. The calling thread is detached instead, which returns true. */
-bool weft__os_thread_join_within(weft__os_thread thread, int64_t patience);
+bool weft__os_thread_join_within(weft__os_thread thread, int64_t nanoseconds);
 
 /* Lets other threads of the CPU run, where that is of use to them. */
 void weft__os_yield(void);

@@ -33,8 +33,8 @@ static void waiter(void *arg)
 {
     char byte;
     for (int i = 0; i < 5; i++) {
-        int64_t patience = (int64_t)((uintptr_t)arg % 7 + 1) * 100 * WEFT_US;
-        ssize_t got = weft_file_read(ends[0], &byte, 1, weft_after(patience));
+        int64_t timeout = (int64_t)((uintptr_t)arg % 7 + 1) * 100 * WEFT_US;
+        ssize_t got = weft_file_read(ends[0], &byte, 1, weft_after(timeout));
         CHECK(got == 1 || got == -ETIMEDOUT);
     }
     atomic_u32_sub_seq_cst(&running, 1);

@@ -395,8 +395,7 @@ static void signals_that_cannot_be_caught(void)
     struct sigaction now;
     for (int beside = 0; beside < 2; beside++) {
         weft_fiber *fiber;
-        CHECK_EQ(weft_spawn(&fiber, nothing, NULL, NULL),
-                 0); /* the runtime calls it first */
+        CHECK_EQ(weft_spawn(&fiber, nothing, NULL, NULL), 0); /* the runtime calls it first */
         CHECK_EQ(weft_join(fiber), 0);
         if (beside)
             CHECK_EQ(weft_signal_open(&other, (int[]){SIGHUP}, 1, 1), 0);

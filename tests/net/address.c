@@ -1,55 +1,45 @@
 /*
- * address.c: addresses, there and back.
+ * address.c: addresses: from text to value and back, and what is refused.
  */
-#include "net.h"
+#include <sys/socket.h>
 
-static void there_and_back(const char *text, const char *expected)
-{
-    weft_address address;
-    char made[WEFT_ADDRESS_TEXT];
-    CHECK_EQ(weft_address_parse(&address, text), 0);
-    CHECK_EQ(weft_address_format(&address, made, sizeof made), 0);
-    CHECK_STR(made, expected);
-}
+#include "net.h"
 
 static void texts_become_addresses_and_texts(void)
 {
-    there_and_back("tcp:127.0.0.1:80", "tcp:127.0.0.1:80");
-    there_and_back("tcp:0.0.0.0:0", "tcp:0.0.0.0:0");
-    there_and_back("udp:255.255.255.255:65535", "udp:255.255.255.255:65535");
-    there_and_back("tcp:[::1]:0", "tcp:[::1]:0");
-    there_and_back("udp:[2001:db8:0:0::1]:53", "udp:[2001:db8::1]:53");
-    there_and_back("tcp:[fe80::1%3]:80", "tcp:[fe80::1%3]:80");
-    there_and_back("tcp::8080", "tcp:[::]:8080");
-    there_and_back("unix:/run/a.sock", "unix:/run/a.sock");
-    there_and_back("unix:relative:with:colons", "unix:relative:with:colons");
-    there_and_back("unix:@name", "unix:@name");
-    there_and_back("unixgram:/run/a.sock", "unixgram:/run/a.sock");
+    static const char *const pairs[][2] = {
+        {"tcp:127.0.0.1:80", "tcp:127.0.0.1:80"},
+        {"tcp:0.0.0.0:0", "tcp:0.0.0.0:0"},
+        {"udp:255.255.255.255:65535", "udp:255.255.255.255:65535"},
+        {"tcp:[::1]:0", "tcp:[::1]:0"},
+        {"udp:[2001:db8:0:0::1]:53", "udp:[2001:db8::1]:53"},
+        {"tcp:[fe80::1%3]:80", "tcp:[fe80::1%3]:80"},
+        {"tcp::8080", "tcp:[::]:8080"},
+        {"unix:/run/a.sock", "unix:/run/a.sock"},
+        {"unix:relative:with:colons", "unix:relative:with:colons"},
+        {"unix:@name", "unix:@name"},
+        {"unixgram:/run/a.sock", "unixgram:/run/a.sock"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        weft_address address;
+        char made[WEFT_ADDRESS_TEXT];
+        CHECK_EQ(weft_address_parse(&address, pairs[i][0]), 0);
+        CHECK_EQ(weft_address_format(&address, made, sizeof made), 0);
+        CHECK_STR(made, pairs[i][1]);
+    }
 }
 
-static void what_is_no_address(void)
+static void invalid_texts(void)
 {
-    static const char *const wrong[] = {"",
-                                        "tcp",
-                                        "tcp:",
-                                        "http:127.0.0.1:80",
-                                        "127.0.0.1:80",
-                                        "tcp:127.0.0.1",
-                                        "tcp:127.0.0.1:",
-                                        "tcp:127.0.0.1:x",
-                                        "tcp:127.0.0.1:80x",
-                                        "tcp:127.0.0.1:-1",
-                                        "tcp:127.0.0.1:65536",
-                                        "tcp:127.0.0.1:99999999999999999999",
-                                        "tcp:::1:80",
-                                        "tcp:[::1]",
-                                        "tcp:[::1]80",
-                                        "tcp:[::1:80",
-                                        "tcp:[::g]:80",
-                                        "tcp:[127.0.0.1]:80",
-                                        "tcp:[fe80::1%nolink0]:80",
-                                        "tcp:[fe80::1%]:80",
-                                        "unix:"};
+    static const char *const wrong[] = {
+        /* clang-format off */
+        "", "tcp", "tcp:", "http:127.0.0.1:80", "127.0.0.1:80", "tcp:127.0.0.1", "tcp:127.0.0.1:",
+        "tcp:127.0.0.1:x", "tcp:127.0.0.1:80x", "tcp:127.0.0.1:-1", "tcp:127.0.0.1:65536",
+        "tcp:127.0.0.1:99999999999999999999", "tcp:::1:80", "tcp:[::1]", "tcp:[::1]80",
+        "tcp:[::1:80", "tcp:[::g]:80", "tcp:[127.0.0.1]:80", "tcp:[fe80::1%nolink0]:80",
+        "tcp:[fe80::1%]:80", "unix:",
+        /* clang-format on */
+    };
     weft_address poison, address;
     memset(&poison, 0x5a, sizeof poison);
     address = poison;
@@ -97,10 +87,37 @@ static void the_longest_path_fits(void)
     CHECK_STR(text, path);
 }
 
+static void invalid_values(void)
+{
+    static char text[WEFT_ADDRESS_TEXT + 8];
+    weft_address address;
+    char long_name[400];
+    memset(long_name, 'a', sizeof long_name);
+    memcpy(long_name, "tcp:", 4);
+    strcpy(long_name + sizeof long_name - 4, ":80");
+    CHECK_EQ(weft_address_parse(&address, long_name), -EINVAL);
+    CHECK_EQ(weft_address_parse(&address, "tcp:[fe80::1%99999999999]:80"), -EINVAL);
+    CHECK_EQ(weft_address_parse(&address, "tcp:[fe80::1%1]:80"), 0);
+
+    /* Other families, and addresses that are too short for their family. */
+    address.size = sizeof address.bytes + 1;
+    CHECK_EQ(weft_address_format(&address, text, sizeof text), -EINVAL);
+    static const sa_family_t families[] = {AF_INET, AF_INET6, AF_PACKET};
+    for (size_t i = 0; i < 3; i++) {
+        address = (weft_address){.size = 4, .type = SOCK_STREAM};
+        memcpy(address.bytes, &families[i], sizeof families[i]);
+        CHECK_EQ(weft_address_format(&address, text, sizeof text), -EINVAL);
+    }
+    address.size = 0; /* of an unnamed socket */
+    CHECK_EQ(weft_address_format(&address, text, sizeof text), 0);
+    CHECK_STR(text, "");
+}
+
 int main(void)
 {
     RUN_PLAIN(texts_become_addresses_and_texts, "nothing here is a fiber");
-    RUN_PLAIN(what_is_no_address, "nothing here is a fiber");
+    RUN_PLAIN(invalid_texts, "nothing here is a fiber");
+    RUN_PLAIN(invalid_values, "nothing here is a fiber");
     RUN_PLAIN(texts_need_room, "nothing here is a fiber");
     RUN_PLAIN(the_longest_path_fits, "nothing here is a fiber");
     return 0;

@@ -1,6 +1,6 @@
 /*
- * arguments.c: arguments that make no sense are refused, by every call, before anything is done; and those at the
- * edges make sense.
+ * arguments.c: every call refuses invalid arguments before it does anything, and accepts those at
+ * the limits.
  */
 #include <netinet/in.h>
 #include <sys/uio.h>
@@ -9,11 +9,11 @@
 #include "net.h"
 #include "seeds.h"
 
-/* What no call may write to. */
+/* Out-parameters. */
 static weft_conn *conn;
 static weft_listener *listener;
 
-static void nothing_to_call(void)
+static void without_a_handle(void)
 {
     weft_address address;
     char byte;
@@ -40,7 +40,7 @@ static void nothing_to_call(void)
     CHECK_EQ(weft_address_port(NULL), 0);
 }
 
-static void nothing_to_open(void)
+static void invalid_opens(void)
 {
     weft_conn *poison = (weft_conn *)(uintptr_t)0xdead;
     weft_listener *other = (weft_listener *)(uintptr_t)0xdead;
@@ -71,7 +71,7 @@ static void nothing_to_open(void)
     CHECK_PTR(listener, other);
 }
 
-static void nowhere_to_put_it(void)
+static void invalid_transfers(void)
 {
     struct pair pair = pair_open(false);
     weft_address address = {.size = sizeof address.bytes + 1};
@@ -92,7 +92,7 @@ static void nowhere_to_put_it(void)
     CHECK_EQ(weft_conn_peer(pair.near, NULL), -EINVAL);
     CHECK_EQ(weft_conn_shutdown(pair.near, 0), -EINVAL);
     CHECK_EQ(weft_conn_shutdown(pair.near, 4), -EINVAL);
-    /* Of no bytes nothing has to be there. */
+    /* No bytes need no memory. */
     CHECK_EQ(weft_conn_read(pair.near, NULL, 0, WEFT_NOW), 0);
     CHECK_EQ(weft_conn_write(pair.near, NULL, 0, WEFT_NOW), 0);
     CHECK_EQ(weft_conn_readv(pair.near, &piece, 1, WEFT_NOW), 0);
@@ -105,7 +105,7 @@ static void nowhere_to_put_it(void)
     weft_listener_close(listener);
 }
 
-/* A datagram of no bytes is one; read into no room it is dropped. */
+/* An empty datagram is one; a datagram read into no room is dropped. */
 static void empty_datagrams(void)
 {
     weft_conn *other;
@@ -130,7 +130,7 @@ static void empty_datagrams(void)
     weft_conn_close(conn);
 }
 
-static void places_that_are_taken(void)
+static void addresses_in_use(void)
 {
     char text[WEFT_ADDRESS_TEXT];
     weft_address local;
@@ -143,36 +143,8 @@ static void places_that_are_taken(void)
     weft_conn_close(conn);
 }
 
-static void addresses_that_are_none(void)
-{
-    static char text[WEFT_ADDRESS_TEXT + 8];
-    weft_address address;
-    char long_name[400];
-    memset(long_name, 'a', sizeof long_name);
-    memcpy(long_name, "tcp:", 4);
-    strcpy(long_name + sizeof long_name - 4, ":80");
-    CHECK_EQ(weft_address_parse(&address, long_name), -EINVAL);
-    CHECK_EQ(weft_address_parse(&address, "tcp:[fe80::1%99999999999]:80"), -EINVAL);
-    CHECK_EQ(weft_address_parse(&address, "tcp:[fe80::1%1]:80"), 0);
-
-    /* Of families that are none of these, or shorter than these are. */
-    CHECK_EQ(weft_address_format(NULL, text, sizeof text), -EINVAL);
-    CHECK_EQ(weft_address_format(&address, NULL, sizeof text), -EINVAL);
-    address.size = sizeof address.bytes + 1;
-    CHECK_EQ(weft_address_format(&address, text, sizeof text), -EINVAL);
-    static const sa_family_t families[] = {AF_INET, AF_INET6, AF_PACKET};
-    for (size_t i = 0; i < 3; i++) {
-        address = (weft_address){.size = 4, .type = SOCK_STREAM};
-        memcpy(address.bytes, &families[i], sizeof families[i]);
-        CHECK_EQ(weft_address_format(&address, text, sizeof text), -EINVAL);
-    }
-    address.size = 0; /* of one who has no name */
-    CHECK_EQ(weft_address_format(&address, text, sizeof text), 0);
-    CHECK_STR(text, "");
-}
-
-/* All addresses of this machine are meant only where it is written so; each bit of one counts. */
-static void which_are_all(void)
+/* A single address is not taken for "all addresses". */
+static void single_addresses(void)
 {
     static const char *const single[] = {"tcp:[::1]:0", "tcp:127.0.0.1:0"};
     for (size_t i = 0; i < 2; i++) {
@@ -191,12 +163,11 @@ static void which_are_all(void)
 
 int main(void)
 {
-    RUN_PLAIN(nothing_to_call, "nothing waits");
-    RUN_PLAIN(nothing_to_open, "nothing waits");
-    RUN_BOTH(nowhere_to_put_it);
+    RUN_PLAIN(without_a_handle, "nothing waits");
+    RUN_PLAIN(invalid_opens, "nothing waits");
+    RUN_BOTH(invalid_transfers);
     RUN_BOTH(empty_datagrams);
-    RUN_PLAIN(places_that_are_taken, "nothing waits");
-    RUN_PLAIN(addresses_that_are_none, "nothing waits");
-    RUN_PLAIN(which_are_all, "nothing waits");
+    RUN_PLAIN(addresses_in_use, "nothing waits");
+    RUN_PLAIN(single_addresses, "nothing waits");
     return 0;
 }

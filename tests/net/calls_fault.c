@@ -1,5 +1,6 @@
 /*
- * calls_net.c: sockets and waiting for descriptors, with everything failing that they need (scenario.h).
+ * calls_fault.c: sockets and waits for descriptors with each call of the system that they need
+ * failing (scenario.h).
  */
 #include <netdb.h>
 #include <sys/socket.h>
@@ -10,13 +11,13 @@
 #include "os/os.h"
 #include "scenario.h"
 
-/* What cannot be waited for; and what the kernel says of a socket when it lacks something. */
+/* Errors of calls that wait, and of calls that open. */
 #define WAIT_ERRORS -ENOMEM, -ENOSPC
 #define OPEN_ERRORS                                                            \
     -ENOMEM, -ENOSPC, -EMFILE, -ENFILE, -ENOBUFS, -EADDRINUSE, -EADDRNOTAVAIL, \
         scene.place == AT_START ? -EAGAIN : -ENOMEM
 
-/* A pair of connections over a listener at that address; false if it was not to be had. */
+/* A pair of connections over a listener at the address; false if it could not be made. */
 struct pair {
     weft_conn *near, *far;
 };
@@ -55,7 +56,7 @@ static void pair_close(struct pair pair)
     weft_conn_close(pair.far);
 }
 
-/* True if all of it was written. */
+/* True if all bytes were written. */
 static bool all_written(int64_t written, int64_t size)
 {
     if (written >= 0)
@@ -76,7 +77,7 @@ static void talk(struct pair pair)
             MAY(weft_conn_write(pair.near, "hello", 5, WEFT_NEVER), -ECONNRESET, WAIT_ERRORS), 5)) {
         while (MAY(weft_conn_read_full(pair.far, memory, 5, WEFT_NEVER), -ECONNRESET,
                    WAIT_ERRORS) != 5)
-            weft_yield(); /* what fails has read nothing */
+            weft_yield(); /* a read that fails has read nothing */
         CHECK(memcmp(memory, "hello", 5) == 0);
     }
     if (all_written(MAY(weft_conn_writev(pair.far, out, 2, WEFT_NEVER), -ECONNRESET, WAIT_ERRORS),
@@ -149,7 +150,7 @@ static void use_unix(void)
     weft_conn_close(conn);
 }
 
-/* Somebody else waits meanwhile. */
+/* Another fiber waits meanwhile. */
 
 static void read_late(void *arg)
 {
@@ -168,7 +169,7 @@ static void use_waiting(void)
     bool near = OPENED(weft_conn_from_fd(&pair.near, ends[0]), pair.near, OPEN_ERRORS);
     bool far = OPENED(weft_conn_from_fd(&pair.far, ends[1]), pair.far, OPEN_ERRORS);
     if (!near)
-        close(ends[0]); /* it stays the caller's */
+        close(ends[0]); /* still the caller's */
     else
         CHECK_EQ(weft_conn_fd(pair.near), ends[0]);
     if (!far)
@@ -237,7 +238,7 @@ static void use_name(void)
     weft__os_getaddrinfo_by(NULL);
 }
 
-/* Descriptors of others. */
+/* Descriptors of other libraries. */
 
 static void use_fd(void)
 {

@@ -1,83 +1,84 @@
 /*
- * close.c: closing under the hands of others: every call inside ends, nobody gets what is not his.
+ * close.c: closing while other calls use the connection: every call in progress ends, and no call
+ * gets bytes of another connection.
  */
 #include "net.h"
 #include "seeds.h"
 
 #include <fcntl.h>
 
-/* Each kind of call that can wait, inside when the close comes. */
+/* Each kind of call that can wait is in progress when the close comes. */
 
-struct inside {
+struct pending {
     weft_conn *conn;
     weft_listener *listener;
-    int64_t (*call)(struct inside *inside);
+    int64_t (*call)(struct pending *pending);
     int64_t expected;
     int64_t deadline;
 };
 
 static char block[1 << 20];
 
-static int64_t do_read(struct inside *inside)
+static int64_t do_read(struct pending *pending)
 {
-    return weft_conn_read(inside->conn, block, 10, inside->deadline);
+    return weft_conn_read(pending->conn, block, 10, pending->deadline);
 }
 
-static int64_t do_readv(struct inside *inside)
+static int64_t do_readv(struct pending *pending)
 {
     struct iovec piece = {block, 10};
-    return weft_conn_readv(inside->conn, &piece, 1, inside->deadline);
+    return weft_conn_readv(pending->conn, &piece, 1, pending->deadline);
 }
 
-static int64_t do_receive(struct inside *inside)
+static int64_t do_receive(struct pending *pending)
 {
-    return weft_conn_receive_from(inside->conn, block, 10, NULL, inside->deadline);
+    return weft_conn_receive_from(pending->conn, block, 10, NULL, pending->deadline);
 }
 
-static int64_t do_write(struct inside *inside)
+static int64_t do_write(struct pending *pending)
 {
-    return weft_conn_write(inside->conn, block, sizeof block, inside->deadline);
+    return weft_conn_write(pending->conn, block, sizeof block, pending->deadline);
 }
 
-static int64_t do_writev(struct inside *inside)
+static int64_t do_writev(struct pending *pending)
 {
     struct iovec piece = {block, sizeof block};
-    return weft_conn_writev(inside->conn, &piece, 1, inside->deadline);
+    return weft_conn_writev(pending->conn, &piece, 1, pending->deadline);
 }
 
-static int64_t do_accept(struct inside *inside)
+static int64_t do_accept(struct pending *pending)
 {
     weft_conn *conn;
-    return weft_listener_accept(inside->listener, &conn, inside->deadline);
+    return weft_listener_accept(pending->listener, &conn, pending->deadline);
 }
 
-static void be_inside(void *arg)
+static void make_call(void *arg)
 {
-    struct inside *inside = arg;
-    int64_t result = inside->call(inside);
-    if (result > 0) /* a write that was cut short: the next one tells why */
-        result = inside->call(inside);
-    CHECK_EQ(result, inside->expected);
+    struct pending *pending = arg;
+    int64_t result = pending->call(pending);
+    if (result > 0) /* a write that ended early: the next one returns why */
+        result = pending->call(pending);
+    CHECK_EQ(result, pending->expected);
 }
 
-static void close_around(int64_t (*call)(struct inside *), bool full, int64_t deadline)
+static void close_around(int64_t (*call)(struct pending *), bool full, int64_t deadline)
 {
     for (int threads = 0; threads < 2; threads++) {
         struct pair pair = pair_open(true);
-        struct inside inside = {.call = call, .conn = pair.near, .expected = -ESHUTDOWN};
+        struct pending pending = {.call = call, .conn = pair.near, .expected = -ESHUTDOWN};
         struct body bodies[3];
-        inside.deadline = deadline != WEFT_NEVER ? weft_after(deadline) : WEFT_NEVER;
+        pending.deadline = deadline != WEFT_NEVER ? weft_after(deadline) : WEFT_NEVER;
         if (full)
             (void)fill_up(pair.near);
-        /* A second writer waits for the first one's turn to end. */
+        /* The other writers wait for the first. */
         int waits = full ? 1 : 3;
         for (int i = 0; i < 3; i++) {
-            bodies[i] = (struct body){.function = be_inside, .arg = &inside, .thread = threads};
+            bodies[i] = (struct body){.function = make_call, .arg = &pending, .thread = threads};
             body_start(&bodies[i]);
         }
         await_fd_waits(waits);
-        /* A mutex is no descriptor: those who wait there are inside or come too late, so the handle is
-         * kept for them. */
+        /* Writers that wait for the mutex do not show as waits for descriptors, and may
+                 * come after the close: so another handle is kept. */
         (void)weft_conn_share(pair.near);
         weft_conn_close(pair.near);
         for (int i = 0; i < 3; i++)
@@ -90,7 +91,7 @@ static void close_around(int64_t (*call)(struct inside *), bool full, int64_t de
     }
 }
 
-static void a_close_ends_every_call_inside(void)
+static void a_close_ends_every_call_in_progress(void)
 {
     close_around(do_read, false, WEFT_NEVER);
     close_around(do_readv, false, WEFT_NEVER);
@@ -104,22 +105,23 @@ static void a_close_ends_every_call_inside(void)
 static void a_close_ends_every_accept(void)
 {
     for (int threads = 0; threads < 2; threads++) {
-        struct inside inside = {.call = do_accept, .expected = -ESHUTDOWN, .deadline = WEFT_NEVER};
+        struct pending pending = {
+            .call = do_accept, .expected = -ESHUTDOWN, .deadline = WEFT_NEVER};
         struct body bodies[3];
         char text[WEFT_ADDRESS_TEXT];
-        listen_at(&inside.listener, "tcp:127.0.0.1:0", text);
+        listen_at(&pending.listener, "tcp:127.0.0.1:0", text);
         for (int i = 0; i < 3; i++) {
-            bodies[i] = (struct body){.function = be_inside, .arg = &inside, .thread = threads};
+            bodies[i] = (struct body){.function = make_call, .arg = &pending, .thread = threads};
             body_start(&bodies[i]);
         }
         await_fd_waits(3);
-        weft_listener_close(inside.listener);
+        weft_listener_close(pending.listener);
         for (int i = 0; i < 3; i++)
             body_join(&bodies[i]);
     }
 }
 
-/* The number stays taken until the last call has left. */
+/* The descriptor stays open until the last call has returned. */
 
 struct stayer {
     weft_conn *conn;
@@ -131,7 +133,7 @@ static bool is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* On the only processor: it is woken by the close, and runs when the closer lets it. */
+/* On the only processor: the close wakes it, and it runs when the closer lets it. */
 static void read_then_look(void *arg)
 {
     struct stayer *stayer = arg;
@@ -153,7 +155,7 @@ static void close_and_look(void *unused)
     weft_conn_close(pair.far);
 }
 
-static void the_number_lives_as_long_as_its_users(void)
+static void the_descriptor_outlives_the_calls(void)
 {
     on_one_machine(close_and_look, NULL);
 }
@@ -177,7 +179,8 @@ static void the_last_handle_frees(void)
     weft_conn_close(pair.far);
 }
 
-/* Readers in loops, closers, and numbers that are reused at once: nobody reads another's byte. */
+/* Readers in loops, closes, and numbers that are reused at once: no reader gets a byte of another
+ * connection. */
 
 enum { RACERS = 4 };
 
@@ -217,7 +220,7 @@ static void race_once(int number)
         (void)send(near[i], &races[i].own, 1, MSG_NOSIGNAL);
         weft_conn_close(races[i].conn);
         (void)send(near[i], &races[i].own, 1, MSG_NOSIGNAL);
-        /* The number may be free now: somebody else takes it, and talks. */
+        /* The number may be free now: another socket takes it, and sends. */
         int ends[2];
         CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
         CHECK_EQ(send(ends[0], "Z", 1, MSG_NOSIGNAL), 1);
@@ -231,7 +234,7 @@ static void race_once(int number)
     }
 }
 
-static void nobody_reads_from_a_reused_number(void)
+static void no_call_reads_from_a_reused_number(void)
 {
     int rounds = (int)test_scale(1000);
     for (int i = 0; i < rounds; i++)
@@ -239,7 +242,7 @@ static void nobody_reads_from_a_reused_number(void)
     CHECK_EQ(weft__descriptor_waits(), 0);
 }
 
-/* Forks and shut-downs. The set of the poller is the parent's as well. */
+/* Forks and shut-downs. A forked child shares the set of the poller with its parent. */
 
 static struct pair forked;
 
@@ -255,7 +258,7 @@ static void close_in_child(void)
     weft_conn_close(forked.far);
 }
 
-/* Nor does it take the path of a listener away. */
+/* Nor does a forked child remove the path of a listener. */
 static weft_listener *with_path;
 
 static void close_listener_in_child(void)
@@ -276,8 +279,8 @@ static void a_forked_child_leaves_the_path(void)
     CHECK_EQ(access(path, F_OK), -1);
 }
 
-/* Through another handle that is not closed. */
-static void a_closed_one_says_so(void)
+/* Calls by another handle that is not closed. */
+static void other_handles_return_closed(void)
 {
     weft_listener *listener, *other;
     weft_conn *conn = NULL, *datagrams, *shared;
@@ -296,7 +299,7 @@ static void a_closed_one_says_so(void)
     weft_conn_close(shared);
 }
 
-/* Calls and handles of one connection, from several threads at once: each is counted. */
+/* Calls and closes of one connection by several threads at once are all counted. */
 enum { CALLERS = 4 };
 static weft_conn *common;
 static atomic_u32 callers;
@@ -325,7 +328,7 @@ static void *close_often(void *arg)
     return NULL;
 }
 
-static void many_at_once(void)
+static void many_calls_and_closes_at_once(void)
 {
     pthread_t threads[CALLERS];
     struct pair pair = pair_open(false);
@@ -348,7 +351,7 @@ static void many_at_once(void)
         for (int i = 0; i < CALLERS; i++)
             CHECK_EQ(pthread_join(threads[i], NULL), 0);
         char byte;
-        CHECK_EQ(read(ends[1], &byte, 1), 0); /* it is closed, by the last of them */
+        CHECK_EQ(read(ends[1], &byte, 1), 0); /* closed by the last of them */
         close(ends[1]);
     }
 }
@@ -366,7 +369,7 @@ static void a_forked_child_closes_its_copy_only(void)
     pair_close(forked);
 }
 
-static void after_a_shut_down_it_goes_on(void)
+static void connections_work_after_a_shutdown(void)
 {
     struct pair pair = pair_open(false);
     pair_close(pair);
@@ -376,21 +379,21 @@ static void after_a_shut_down_it_goes_on(void)
     CHECK_EQ(weft_conn_read(pair.near, &byte, 1, weft_after(WEFT_MS)), -ETIMEDOUT);
     CHECK_EQ(weft_conn_write(pair.far, "x", 1, WEFT_NEVER), 1);
     CHECK_EQ(weft_conn_read(pair.near, &byte, 1, WEFT_NEVER), 1);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* with connections open: they may still be closed */
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* with connections open, which may still be closed */
     pair_close(pair);
 }
 
 int main(void)
 {
-    RUN_BOTH(a_close_ends_every_call_inside);
+    RUN_BOTH(a_close_ends_every_call_in_progress);
     RUN_BOTH(a_close_ends_every_accept);
-    RUN_PLAIN(the_number_lives_as_long_as_its_users, "knows who runs next on one processor");
+    RUN_PLAIN(the_descriptor_outlives_the_calls, "knows who runs next on one processor");
     RUN_BOTH(the_last_handle_frees);
-    RUN_BOTH(nobody_reads_from_a_reused_number);
+    RUN_BOTH(no_call_reads_from_a_reused_number);
     RUN_PLAIN(a_forked_child_closes_its_copy_only, "forks");
     RUN_PLAIN(a_forked_child_leaves_the_path, "forks");
-    RUN_BOTH(a_closed_one_says_so);
-    RUN_PLAIN(many_at_once, "about plain threads");
-    RUN_PLAIN(after_a_shut_down_it_goes_on, "stops or configures the runtime");
+    RUN_BOTH(other_handles_return_closed);
+    RUN_PLAIN(many_calls_and_closes_at_once, "about plain threads");
+    RUN_PLAIN(connections_work_after_a_shutdown, "stops or configures the runtime");
     return 0;
 }

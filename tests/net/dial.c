@@ -1,8 +1,9 @@
 /*
  * dial.c: dialling a name with several addresses, some of which do not answer.
  *
- * The resolver is the test's: a name has the addresses in `answer`. Addresses of 127.0.0.0/8 are all this machine's, so
- * one port has a listener at each. A silent one has a full backlog: the kernel drops what asks for a connection.
+ * The resolver is the test's: a name has the addresses in `answer`. The addresses of 127.0.0.0/8
+ * all belong to this host, so one port has a listener at each. A silent listener has a full
+ * backlog: the kernel drops further requests for connections.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ static struct sockaddr_storage name_of(const char *host, int port, socklen_t *si
     struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)&name;
     bool is_ipv6 = strchr(host, ':') != NULL;
     name.ss_family = is_ipv6 ? AF_INET6 : AF_INET;
-    ipv4->sin_port = htons((uint16_t)port); /* both have it at the same place */
+    ipv4->sin_port = htons((uint16_t)port); /* at the same offset in both */
     CHECK_EQ(inet_pton(name.ss_family, host,
                        is_ipv6 ? (void *)&ipv6->sin6_addr : (void *)&ipv4->sin_addr),
              1);
@@ -58,7 +59,7 @@ static struct sockaddr_storage name_of(const char *host, int port, socklen_t *si
     return name;
 }
 
-/* Listens with a backlog of 0; false if the port is taken there, or there is no such address. */
+/* Listens with a backlog of 0; false if the port is in use, or the host has no such address. */
 static bool place_open(struct place *place, const char *host, int *port)
 {
     socklen_t size;
@@ -77,7 +78,8 @@ static bool place_open(struct place *place, const char *host, int *port)
     return true;
 }
 
-/* Over loopback a connect is decided when the call returns, unless the backlog is full. */
+/* Fills the backlog: over loopback a connect is decided when the call returns, unless the backlog
+ * is full. */
 static void place_silence(struct place *place, const char *host, int port)
 {
     socklen_t size;
@@ -101,7 +103,7 @@ static void place_close(struct place *place)
     close(place->fd);
 }
 
-/* Both at the same port. */
+/* Opens both at one port: the port, or -1. */
 static int two_places(struct place *first, const char *one, struct place *second,
                       const char *another)
 {
@@ -168,7 +170,7 @@ static void reach_none(void *unused)
     int before = open_descriptors();
     dial(&conn, port, WEFT_NOW, -ETIMEDOUT);
     dial(&conn, port, weft_after(WEFT_MS), -ETIMEDOUT);
-    dial(&conn, port, weft_after(400 * WEFT_MS), -ETIMEDOUT); /* both under way by then */
+    dial(&conn, port, weft_after(400 * WEFT_MS), -ETIMEDOUT); /* with both attempts in progress */
     CHECK_PTR(conn, poison);
     CHECK_EQ(open_descriptors(), before);
     place_close(&first);
@@ -194,7 +196,7 @@ static void dial_cancelled(void *arg)
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
 }
 
-/* The descriptors of the two attempts and of the set in which they are watched. */
+/* Waits until the two attempts, and the set in which they are watched, have their descriptors. */
 static void a_cancellation_ends_all_of_them(void)
 {
     for (int thread = 0; thread < 2; thread++) {
@@ -229,7 +231,7 @@ static void dial_late(void *arg)
     dial(&own->conn, own->port, WEFT_NEVER, 0);
 }
 
-/* The first is not given up when the second begins. */
+/* The first attempt goes on when the second begins. */
 static void the_first_may_still_win(void)
 {
     struct place first, second;
@@ -242,7 +244,7 @@ static void the_first_may_still_win(void)
     body_start(&body);
     while (open_descriptors() < before + 3)
         CHECK_EQ(weft_sleep(WEFT_MS), 0);
-    /* Room for all that ask there, the next time they do. */
+    /* Room for the next request of each attempt. */
     CHECK_EQ(listen(first.fd, 100), 0);
     body_join(&body);
     check_peer(own.conn, "tcp:127.0.0.1:");
@@ -252,7 +254,7 @@ static void the_first_may_still_win(void)
     place_close(&second);
 }
 
-/* The families take turns: the second of one waits for the first of the other. */
+/* The families take turns: the second address of one comes after the first of the other. */
 static void families_take_turns(void)
 {
     static const char *const mixed[] = {"127.0.0.1", "127.0.0.2", "::1", NULL};
@@ -281,7 +283,7 @@ static void families_take_turns(void)
     place_close(&third);
 }
 
-/* One that is refused is followed by the next at once; the error of the last one is told. */
+/* A refused attempt is followed by the next at once; the error of the last attempt is returned. */
 static void reach_behind_refused(void *unused)
 {
     static const char *const three[] = {"127.0.0.3", "127.0.0.1", "127.0.0.2", NULL};
@@ -305,7 +307,7 @@ static void refused_ones_are_passed_over(void)
     everywhere(reach_behind_refused);
 }
 
-/* From a port of its own only one attempt can be made at a time. */
+/* From a fixed port only one attempt can be made at a time. */
 static void a_fixed_port_tries_in_turn(void)
 {
     static const char *const three[] = {"127.0.0.3", "127.0.0.4", "127.0.0.2", NULL};
@@ -336,7 +338,7 @@ static void a_fixed_port_tries_in_turn(void)
     place_close(&second);
 }
 
-/* Without a descriptor for the set, or for a second attempt, the first goes on. */
+/* Without a descriptor for the set, or for a second attempt, the dial goes on. */
 static void dial_with_little(void *unused)
 {
     struct place first, second;
@@ -358,7 +360,7 @@ static void dial_with_little(void *unused)
         set_limit(before);
         if (spare > 1)
             weft_conn_close(conn);
-        /* Its place in the backlog is another's now. */
+        /* Makes room in the backlog again. */
         int accepted = spare > 1 ? accept(second.fd, NULL, NULL) : -1;
         if (accepted >= 0)
             close(accepted);
@@ -372,7 +374,7 @@ static void few_descriptors_are_enough(void)
     everywhere(dial_with_little);
 }
 
-/* The thread that looks names up, and what the runtime opens, are there from now on. */
+/* Starts the runtime and the thread that looks names up, which stay. */
 static void warm_up(void *unused)
 {
     weft_conn *conn;

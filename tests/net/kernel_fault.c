@@ -1,6 +1,7 @@
 /*
- * kernel_net.c: sockets where the kernel itself refuses, or a signal comes: the seam begins interrupted calls again
- * and passes errors on as they are; a listener outlives what happens to single connections, and does without IPv6.
+ * kernel_fault.c: sockets where the kernel itself refuses, or a signal arrives: the seam begins
+ * interrupted calls again and passes errors on; a listener survives errors of single connections,
+ * and works without IPv6.
  */
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -21,7 +22,7 @@ FAKE(int, listen, (int fd, int backlog), (fd, backlog))
 FAKE(int, connect, (int fd, const struct sockaddr *name, socklen_t size), (fd, name, size))
 FAKE(int, bind, (int fd, const struct sockaddr *name, socklen_t size), (fd, name, size))
 
-/* With no error to say: a connection whose number is large, in a process with many descriptors. */
+/* Without an error: a connection with a large number, as in a process with many descriptors. */
 static int accept_high(int fd);
 FAKE_WITH(int, accept4, (int fd, struct sockaddr *name, socklen_t *size, int flags),
           (fd, name, size, flags),
@@ -151,7 +152,7 @@ static void names_need_room(void)
     CHECK_EQ(weft__os_send_pieces(fd, &piece, 1, &got, sizeof got), 1);
     struct sockaddr_in from = {0};
     CHECK_EQ(weft__os_receive_pieces(fd, &piece, 1, &from, &size), 1);
-    CHECK_EQ(size, sizeof from); /* it is full */
+    CHECK_EQ(size, sizeof from); /* the room is full */
     CHECK_EQ(from.sin_port, got.sin_port);
     size = 4;
     memset(&got, 7, sizeof got);
@@ -160,7 +161,7 @@ static void names_need_room(void)
     close(fd);
 }
 
-/* One that was there before, and is somebody's, stays. */
+/* A SIGPIPE that was pending before, raised by other code, stays pending. */
 static void a_broken_pipe_that_was_pending_stays(void)
 {
     int pair[2], file = fileno(tmpfile());
@@ -192,7 +193,7 @@ static void only_sockets_are_unlinked(void)
     CHECK_EQ(access(path, F_OK), 0);
     CHECK_EQ(unlink(path), 0);
     errno = EDOM;
-    weft__os_socket_unlink(path, NULL); /* it is gone: nothing to say */
+    weft__os_socket_unlink(path, NULL); /* no file: no effect */
     CHECK_EQ(errno, EDOM);
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     strcpy(name.sun_path, path);
@@ -220,8 +221,8 @@ static void server_open(const char *at)
     CHECK_EQ(weft_address_format(&local, server.address, sizeof server.address), 0);
 }
 
-/* Whatever became of those before it, the next connection is accepted. */
-static void what_happens_to_a_connection_ends_no_listener(void)
+/* After any error of a connection, the next connection is accepted. */
+static void errors_of_a_connection_end_no_listener(void)
 {
     static const int gone[] = {ECONNABORTED, EPROTO,       ENETDOWN,    ENOPROTOOPT, EHOSTDOWN,
                                ENONET,       EHOSTUNREACH, ENETUNREACH, EPERM};
@@ -237,7 +238,7 @@ static void what_happens_to_a_connection_ends_no_listener(void)
         weft_conn_close(server.accepted);
         weft_conn_close(dialled);
     }
-    /* All else is the listener's. */
+    /* Any other error is one of the listener. */
     server.accepted = NULL;
     KERNEL_SAYS(accept4, EINVAL, 1);
     CHECK_EQ(weft_listener_accept(server.listener, &server.accepted, WEFT_NEVER), -EINVAL);
@@ -250,8 +251,8 @@ static void accept_one(void *unused)
     server.result = weft_listener_accept(server.listener, &server.accepted, WEFT_NEVER);
 }
 
-/* While there is no room a deadline and a context end the wait all the same; the pause has grown by then. */
-static void waiting_for_room_can_be_ended(void)
+/* A deadline and a context end the wait for room, also when the pause has grown. */
+static void a_wait_for_room_can_end(void)
 {
     weft_conn *dialled;
     server_open("tcp:127.0.0.1:0");
@@ -275,7 +276,8 @@ static void waiting_for_room_can_be_ended(void)
     weft_listener_close(server.listener);
 }
 
-/* There is no memory for what it has taken out of the backlog: it waits for that, and gives it back at the end. */
+/* Without memory for a connection that it has accepted, the call waits for memory, and closes the
+ * connection at its deadline. */
 static void an_accepted_connection_is_not_lost(void)
 {
     weft_conn *dialled;
@@ -291,7 +293,7 @@ static void an_accepted_connection_is_not_lost(void)
     CHECK_EQ(weft_conn_dial(&dialled, server.address, NULL, WEFT_NEVER), 0);
     server.accepted = NULL;
     KERNEL_SAYS(accept4, 0, 1);
-    weft__os_fail(OS_MAP, 1, true); /* of the table of descriptors */
+    weft__os_fail(OS_MAP, 1, true); /* the table of descriptors */
     CHECK_EQ(weft_listener_accept(server.listener, &server.accepted, weft_after(5 * WEFT_MS)),
              -ETIMEDOUT);
     weft__os_fail(OS_MAP, 0, false);
@@ -304,7 +306,7 @@ static void an_accepted_connection_is_not_lost(void)
     weft_listener_close(server.listener);
 }
 
-/* "All addresses" are those of IPv4 where there is no IPv6. */
+/* "All addresses" are all of IPv4 where there is no IPv6. */
 static void without_ipv6(void)
 {
     weft_address local;
@@ -321,18 +323,18 @@ static void without_ipv6(void)
     CHECK_EQ(weft_address_format(&local, server.address, sizeof server.address), 0);
     CHECK_EQ(strncmp(server.address, "udp:0.0.0.0:", 12), 0);
     weft_conn_close(conn);
-    KERNEL_SAYS(bind, EADDRNOTAVAIL, 1); /* it is there, and turned off */
+    KERNEL_SAYS(bind, EADDRNOTAVAIL, 1); /* IPv6 that is turned off */
     server_open("tcp::0");
     CHECK_EQ(strncmp(server.address, "tcp:0.0.0.0:", 12), 0);
     weft_listener_close(server.listener);
-    /* Nor IPv4. */
+    /* Without either. */
     KERNEL_SAYS(socket, EAFNOSUPPORT, 2);
     CHECK_EQ(weft_listener_open(&server.listener, "tcp::0", NULL), -EAFNOSUPPORT);
-    KERNEL_SAYS(socket, ENFILE, 1); /* another reason is no reason to try that */
+    KERNEL_SAYS(socket, ENFILE, 1); /* after another error IPv4 is not tried */
     CHECK_EQ(weft_conn_bind(&conn, "udp::0", NULL), -ENFILE);
 }
 
-/* Whichever option cannot be set, the socket is gone. */
+/* Whichever option cannot be set, the socket is closed. */
 static void options_that_are_refused(void)
 {
     static const weft_net_options all = {.keepalive = 10,
@@ -356,14 +358,15 @@ static void options_that_are_refused(void)
         close(now);
     }
     weft_listener_close(server.listener);
-    /* What is for the network is not asked of local ones. */
+    /* Options of the network are not set for Unix sockets. */
     KERNEL_SAYS_AFTER(setsockopt, 2, ENOBUFS, 1);
     CHECK_EQ(weft_listener_open(&server.listener, "unix:@weft-kernel-options", &all), 0);
     KERNEL_SAYS(setsockopt, 0, 0);
     weft_listener_close(server.listener);
 }
 
-/* A listener with a full backlog: tried again ever more rarely, until it has room, or the caller's time is over. */
+/* A dial to a full backlog is tried again at growing intervals, until there is room, or the dial is
+ * cancelled. */
 
 static int dialled_with;
 
@@ -399,21 +402,21 @@ static void a_full_backlog(void)
     weft_listener_close(server.listener);
 }
 
-/* What it was bound to goes with a dial that fails. */
+/* A dial that fails removes the path that it was bound to. */
 static void a_local_path_goes_with_a_failed_dial(void)
 {
-    char path[] = "/tmp/weft-kernel-XXXXXX", local[64], nobody[64];
+    char path[] = "/tmp/weft-kernel-XXXXXX", local[64], unused[64];
     weft_conn *conn;
     close(mkstemp(path));
     CHECK_EQ(unlink(path), 0);
     snprintf(local, sizeof local, "unix:%s", path);
-    snprintf(nobody, sizeof nobody, "unix:%s-nobody", path);
+    snprintf(unused, sizeof unused, "unix:%s-unused", path);
     weft_net_options options = {.local = local};
-    CHECK_EQ(weft_conn_dial(&conn, nobody, &options, WEFT_NEVER), -ENOENT);
+    CHECK_EQ(weft_conn_dial(&conn, unused, &options, WEFT_NEVER), -ENOENT);
     CHECK_EQ(access(path, F_OK), -1);
 }
 
-/* What was read before the error is told first. */
+/* The bytes read before an error are returned first. */
 static void a_read_that_breaks_off(void)
 {
     weft_conn *dialled;
@@ -441,8 +444,8 @@ int main(void)
     RUN(names_need_room);
     RUN(a_broken_pipe_that_was_pending_stays);
     RUN(only_sockets_are_unlinked);
-    RUN(what_happens_to_a_connection_ends_no_listener);
-    RUN(waiting_for_room_can_be_ended);
+    RUN(errors_of_a_connection_end_no_listener);
+    RUN(a_wait_for_room_can_end);
     RUN(an_accepted_connection_is_not_lost);
     RUN(without_ipv6);
     RUN(options_that_are_refused);

@@ -1,11 +1,11 @@
 /*
- * many.c: ten thousand connections at once, over loopback. The clients are in a process of their own, since
- * a process may often not have more than 20,000 descriptors.
+ * many.c: ten thousand connections at once, over loopback. The clients are in a process of their
+ * own, since a process may often not have more than 20,000 descriptors.
  */
 #include "net.h"
 
 static weft_wg connected, gate, done;
-static weft_sem dialling = WEFT_SEM_INIT(200); /* at a time, so that the backlog is not overrun */
+static weft_sem dialling = WEFT_SEM_INIT(200); /* dials at a time, which fit into the backlog */
 static char address[WEFT_ADDRESS_TEXT];
 static atomic_i64 answers;
 
@@ -59,12 +59,13 @@ static void raise_limit(rlim_t wanted)
         return;
     limits.rlim_cur = wanted;
     if (limits.rlim_max < wanted)
-        limits.rlim_max = wanted; /* for those who may */
+        limits.rlim_max = wanted; /* if the process may */
     if (setrlimit(RLIMIT_NOFILE, &limits) != 0)
         test_skip("the limit of descriptors (ulimit -n) is too low");
 }
 
-/* In the child. Tells the parent when all are connected, and lets them talk when it says so. */
+/* In the child: reports to the parent when all are connected, and has them talk when the parent
+ * says so. */
 static void clients(int64_t count, int to_parent, int from_parent)
 {
     char byte;
@@ -99,14 +100,14 @@ static void ten_thousand_at_once(void)
         clients(count, up[1], down[0]);
         _exit(0);
     }
-    close(up[1]); /* so that the end of the child is seen */
+    close(up[1]); /* so that the end of the child shows */
     listen_at(&listener, "tcp:127.0.0.1:0", address);
     CHECK_EQ(write(down[1], address, sizeof address), sizeof address);
     weft_wg_init(&done, count + 1);
     CHECK_EQ(weft_go(serve, weft_listener_share(listener)), 0);
     CHECK_EQ(weft_fd_wait(up[0], WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
     CHECK_EQ(read(up[0], &byte, 1), 1);
-    await_fd_waits(count + 1); /* one for each connection, and who accepts */
+    await_fd_waits(count + 1); /* one for each connection, and the accept */
     CHECK_EQ(write(down[1], "g", 1), 1);
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK(WIFEXITED(status));

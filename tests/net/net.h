@@ -1,5 +1,5 @@
 /*
- * net.h: what the tests of sockets share: pairs of connections, and a look at who waits.
+ * net.h: for tests of sockets: pairs of connections, the number of waits, limits of descriptors.
  */
 #ifndef WEFT_TEST_NET_H
 #define WEFT_TEST_NET_H
@@ -15,7 +15,7 @@ struct pair {
     weft_conn *near, *far;
 };
 
-/* A connection over loopback TCP, with small buffers so that they are full soon, if `small`. */
+/* A connection over loopback TCP; if `small`, with small buffers, which are full soon. */
 static inline struct pair pair_open(bool small)
 {
     weft_net_options options = {.receive_buffer = small ? 4096 : 0,
@@ -33,20 +33,31 @@ static inline struct pair pair_open(bool small)
     return pair;
 }
 
+/* A connection over a pair of Unix sockets. */
+static inline struct pair unix_pair(void)
+{
+    struct pair pair;
+    int ends[2];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    CHECK_EQ(weft_conn_from_fd(&pair.near, ends[0]), 0);
+    CHECK_EQ(weft_conn_from_fd(&pair.far, ends[1]), 0);
+    return pair;
+}
+
 static inline void pair_close(struct pair pair)
 {
     weft_conn_close(pair.near);
     weft_conn_close(pair.far);
 }
 
-/* Waits until so many wait for descriptors: they are listed then, or about to be. */
+/* Returns when `count` waits for descriptors have begun. */
 static inline void await_fd_waits(int64_t count)
 {
     while (weft__descriptor_waits() != count)
         weft_yield();
 }
 
-/* Writes until nothing more goes in; the number of bytes. */
+/* Writes until nothing more fits: how many bytes. */
 static inline int64_t fill_up(weft_conn *conn)
 {
     static char block[65536];
@@ -67,12 +78,12 @@ static inline rlim_t set_limit(rlim_t limit)
     return before;
 }
 
-/* Lets nothing more be opened; gives the limit before. */
+/* Lets no descriptor be opened any more; returns the limit before. */
 static inline rlim_t no_more_descriptors(void)
 {
     int free = dup(0);
     CHECK(free >= 0);
-    close(free); /* the lowest that is free: all below are in use */
+    close(free); /* the lowest free number: all below are in use */
     return set_limit((rlim_t)free);
 }
 

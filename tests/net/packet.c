@@ -1,5 +1,5 @@
 /*
- * packet.c: datagrams, over UDP and Unix sockets.
+ * packet.c: datagrams over UDP and Unix sockets.
  */
 #include "net.h"
 #include "seeds.h"
@@ -38,7 +38,7 @@ static void to_and_from(void *unused)
     CHECK_EQ(weft_conn_receive_from(two, data, 3, &from, weft_after(WEFT_MS)), -ETIMEDOUT);
     CHECK(memcmp(&from, &poison, sizeof from) == 0);
 
-    /* With a fixed peer. */
+    /* A socket with a fixed peer. */
     weft_net_options options = {.local = one_text};
     weft_conn_close(one);
     CHECK_EQ(weft_conn_dial(&fixed, two_text, &options, WEFT_NEVER), 0);
@@ -83,15 +83,15 @@ static void unix_datagrams(void)
     everywhere(to_and_from);
 }
 
-static void udp_errors(void *unused)
+static void udp_errors(void *arg)
 {
     weft_conn *conn, *gone;
-    weft_address nobody;
+    weft_address gone_address;
     char text[WEFT_ADDRESS_TEXT];
     static char huge[70000];
     CHECK_EQ(weft_conn_bind(&gone, "udp:127.0.0.1:0", NULL), 0);
     text_of(gone, text);
-    CHECK_EQ(weft_address_parse(&nobody, text), 0);
+    CHECK_EQ(weft_address_parse(&gone_address, text), 0);
     weft_conn_close(gone);
     CHECK_EQ(weft_conn_dial(&conn, text, NULL, WEFT_NEVER), 0);
     CHECK_EQ(weft_conn_write(conn, huge, sizeof huge, WEFT_NEVER), -EMSGSIZE);
@@ -100,12 +100,12 @@ static void udp_errors(void *unused)
     weft_conn_close(conn);
 }
 
-static void errors_are_told(void)
+static void errors_are_returned(void)
 {
     everywhere(udp_errors);
 }
 
-/* Questions and answers, many at once. */
+/* Requests and answers of many fibers. */
 
 enum { ASKERS = 20 };
 static atomic_u32 answered;
@@ -166,7 +166,7 @@ int main(void)
     RUN_BOTH(udp_ipv4);
     RUN_BOTH(udp_ipv6);
     RUN_BOTH(unix_datagrams);
-    RUN_PLAIN(errors_are_told, "nothing waits");
+    RUN_PLAIN(errors_are_returned, "nothing waits");
     RUN_BOTH(questions_and_answers);
     return 0;
 }

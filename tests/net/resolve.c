@@ -141,8 +141,7 @@ static void odd_answers(void *arg)
     CHECK_EQ(weft_resolve("host", "80", NULL, found, 2, WEFT_NEVER), -EIO);
     answers_error = 0;
     CHECK_EQ(weft_resolve("none", "80", NULL, found, 2, WEFT_NEVER), -ENOENT);
-    CHECK_EQ(weft_resolve(NULL, "http", NULL, found, 2, WEFT_NEVER),
-             1);
+    CHECK_EQ(weft_resolve(NULL, "http", NULL, found, 2, WEFT_NEVER), 1);
     CHECK_EQ(weft_resolve("host", NULL, NULL, found, 2, WEFT_NEVER), 1);
     CHECK_EQ(weft_resolve("host", "http", NULL, found, 2, WEFT_NEVER), 1);
     CHECK_EQ(weft_resolve("12.34", "80", NULL, found, 2, WEFT_NEVER), 1);

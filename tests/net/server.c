@@ -1,7 +1,7 @@
 /*
- * server.c: a server of the simplest kind, a listener in front of a pool, under the two faults of other servers
- * that pools must not have: the lack of descriptors ends the loop that accepts; a handler that panics ends the
- * process.
+ * server.c: a simple server, a listener in front of a pool, under two faults that end other
+ * servers: a lack of descriptors, which ends the accept loop, and a handler that panics, which ends
+ * the process.
  */
 #include "net.h"
 
@@ -15,7 +15,7 @@ static struct {
     weft_listener *listener;
     weft_pool *pool;
     char address[WEFT_ADDRESS_TEXT];
-    atomic_u32 panics; /* told to on_panic */
+    atomic_u32 panics; /* calls of on_panic */
     struct body body;
 } server;
 
@@ -27,7 +27,7 @@ static void answer(weft_conn *conn, const char *status)
     weft_conn_close(conn);
 }
 
-/* The handler of one connection; what it is asked for decides how it ends. */
+/* The handler of a connection: the request decides how it ends. */
 static void handle(void *arg)
 {
     weft_conn *conn = arg;
@@ -49,7 +49,8 @@ static void handler_panicked(const weft_panic_info *info, void (*function)(void 
     answer(arg, "500 Internal Server Error");
 }
 
-/* Has a handle of its own: between two accepts it is in none, and the other close would free the listener. */
+/* Has a handle of its own: a close by another handle between two accepts would free the
+ * listener. */
 static void serve(void *arg)
 {
     weft_listener *listener = arg;
@@ -57,7 +58,7 @@ static void serve(void *arg)
     int error;
     while ((error = weft_listener_accept(listener, &conn, WEFT_NEVER)) == 0)
         CHECK_EQ(weft_pool_submit(server.pool, handle, conn), 0);
-    CHECK_EQ(error, -ESHUTDOWN); /* nothing else ends it */
+    CHECK_EQ(error, -ESHUTDOWN); /* only the close ends it */
     weft_listener_close(listener);
 }
 
@@ -95,13 +96,13 @@ static void ask(weft_conn *conn, const char *path, const char *status)
     int length = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\n\r\n", path);
     CHECK_EQ(weft_conn_write(conn, text, (size_t)length, WEFT_NEVER), length);
     int64_t got = weft_conn_read_full(conn, text, sizeof text - 1, WEFT_NEVER);
-    CHECK(got > 0); /* all until the server closed */
+    CHECK(got > 0); /* all until the server closes */
     text[got] = '\0';
     CHECK_EQ(strncmp(text + strlen("HTTP/1.1 "), status, strlen(status)), 0);
     weft_conn_close(conn);
 }
 
-/* From here on attempts to accept are counted; and waits for some. */
+/* Returns after `count` more attempts to accept. */
 static void await_attempts(uint32_t count)
 {
     weft__os_fail(OS_ACCEPT, UINT32_MAX, false);
@@ -110,7 +111,7 @@ static void await_attempts(uint32_t count)
     weft__os_fail(OS_ACCEPT, 0, false);
 }
 
-/* Connections that come while there is no descriptor for them are served when there is one. */
+/* Connections that arrive without a descriptor for them are served when there is one. */
 static void fault_11_no_descriptors_do_not_end_the_listener(void)
 {
     enum { CLIENTS = 3 };
@@ -120,7 +121,7 @@ static void fault_11_no_descriptors_do_not_end_the_listener(void)
     weft_address address;
     CHECK_EQ(weft_address_parse(&address, server.address), 0);
     for (int round = 0; round < 3; round++) {
-        /* Descriptors for the clients' ends, and none for the server's. */
+        /* Descriptors for the ends of the clients, and none for those of the server. */
         int ends[CLIENTS];
         for (int i = 0; i < CLIENTS; i++)
             CHECK((ends[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0);
@@ -140,7 +141,7 @@ static void fault_11_no_descriptors_do_not_end_the_listener(void)
     CHECK_EQ(server_stop().completed, 3 * CLIENTS + 2);
 }
 
-/* 500 to that client, and on. */
+/* That client gets a 500, and the server goes on. */
 static void fault_12_a_handler_that_panics_answers_500(void)
 {
     enum { ROUNDS = 3 * CAPACITY };

@@ -1,6 +1,6 @@
 /*
- * trouble.c: what networks and systems do to sockets: no descriptors, resets, signals all the time, readers
- * that do not read, calls that fail.
+ * trouble.c: what networks and systems do to sockets: no descriptors, resets, signals all the time,
+ * peers that do not read, calls that fail.
  */
 #include "net.h"
 
@@ -34,7 +34,7 @@ static void accept_one(void *arg)
         weft_conn_close(conn);
 }
 
-/* The connection is there before anybody accepts: whoever waits, waits for a descriptor to be free. */
+/* The connection is in the backlog: an accept that waits, waits for a free descriptor. */
 static void starve_accept(bool thread, int expected)
 {
     struct accept accept = {.deadline = WEFT_NEVER, .expected = expected};
@@ -69,7 +69,7 @@ static void accepting_survives_the_lack_of_descriptors(void)
     }
 }
 
-static void dialling_says_so(void)
+static void dialling_without_descriptors(void)
 {
     weft_listener *listener;
     weft_conn *poison = (weft_conn *)(uintptr_t)0xdead, *conn = poison;
@@ -118,8 +118,8 @@ static void under_a_reset(void (*function)(void *), bool full, bool thread)
     weft_conn_close(pair.near);
 }
 
-/* Half-open: the other end is gone without a word, as when its machine lost its power. The kernel lets a socket
- * vanish like that if it is in repair, which is for the privileged. */
+/* A half-open connection: the other end is gone without notice, as if its host lost power. With
+ * TCP_REPAIR the kernel lets a socket vanish like that, which takes a privilege. */
 static bool vanish(weft_conn *conn)
 {
     int on = 1;
@@ -128,7 +128,7 @@ static bool vanish(weft_conn *conn)
     return can;
 }
 
-/* Who waits learns nothing, so the deadline ends it; who writes learns it from the answer. */
+/* A read gets no notice, so its deadline ends it; a write gets a reset. */
 static void meet_half_open(void *arg)
 {
     struct pair pair = pair_open(false);
@@ -145,7 +145,7 @@ static void meet_half_open(void *arg)
     weft_conn_close(pair.near);
 }
 
-static void half_open_peers_hold_nobody_for_ever(void)
+static void half_open_peers_hold_no_call_for_ever(void)
 {
     everywhere(meet_half_open);
 }
@@ -158,7 +158,7 @@ static void resets_end_reads_and_writes(void)
     }
 }
 
-/* SIGPIPE has its default action here, which is to end the program. */
+/* SIGPIPE has its default action here, which ends the program. */
 static void broken_pipes_raise_nothing(void *unused)
 {
     struct pair pair = pair_open(false);
@@ -191,7 +191,8 @@ static void read_some_and_go(void *arg)
 
 enum { LARGE_FILE = 64 << 20 };
 
-/* The peer goes in the middle of a file: the kernel raises the signal, and says that a part was sent. */
+/* The peer leaves in the middle of a file: the kernel raises SIGPIPE, and reports that a part was
+ * sent. */
 static void broken_pipes_in_a_file_raise_nothing(void)
 {
     FILE *file = tmpfile();
@@ -215,7 +216,7 @@ static void no_broken_pipe_ends_the_program(void)
 }
 
 /* Connections that are reset before they are accepted. */
-static void those_who_left_early_are_passed_by(void)
+static void connections_reset_before_the_accept(void)
 {
     weft_listener *listener;
     weft_conn *conn, *accepted;
@@ -287,7 +288,7 @@ static void *thunder(void *arg)
         DIR *folder = opendir("/proc/self/task");
         CHECK(folder != NULL);
         for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-            pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: the folder itself */
+            pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: "." and ".." */
             if (thread > 0 && thread != gettid())
                 (void)tgkill(getpid(), thread, SIGUSR1);
         }
@@ -297,7 +298,7 @@ static void *thunder(void *arg)
     return NULL;
 }
 
-static void signals_disturb_nothing(void)
+static void signals_interrupt_no_call(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
     struct storm storms[4];
@@ -320,7 +321,7 @@ static void signals_disturb_nothing(void)
     CHECK(atomic_u32_load_relaxed(&signals) > 0);
 }
 
-/* A reader that does not read: the writer waits, and nothing grows. */
+/* A peer that does not read: the writer waits, and no memory grows. */
 
 static void write_much(void *arg)
 {
@@ -338,7 +339,7 @@ static void a_slow_reader_costs_no_memory(void)
     static char got[100000];
     CHECK_EQ(weft_spawn(&fiber, write_much, pair.near, NULL), 0);
     await_fd_waits(1);
-    weft__os_fail(OS_ALLOC, 0, false); /* counts from here on */
+    weft__os_fail(OS_ALLOC, 0, false); /* counts from now on */
     weft__os_fail(OS_MAP, 0, false);
     for (int64_t all = (int64_t)64 << 20; all > 0;) {
         size_t size = all < (int64_t)sizeof got ? (size_t)all : sizeof got;
@@ -346,13 +347,13 @@ static void a_slow_reader_costs_no_memory(void)
         all -= (int64_t)size;
     }
     CHECK_EQ(weft_join(fiber), 0);
-    /* A thread that starts meanwhile needs its record and a stack for signals. */
+    /* A thread that starts meanwhile allocates its record and a fault stack. */
     CHECK(weft__os_calls(OS_ALLOC) <= 2 * 8);
     CHECK_EQ(weft__os_calls(OS_MAP), 0);
     pair_close(pair);
 }
 
-/* Each call fails once, or from some time on. */
+/* Each call of the system fails once, or from then on. */
 
 static const int allowed[] = {-ENOMEM,        -EAGAIN,     -EMFILE,    -ENFILE,
                               -ENOSPC,        -ECONNRESET, -ETIMEDOUT, -EADDRINUSE,
@@ -405,7 +406,7 @@ static void attempt_from_the_start(void)
     attempt();
 }
 
-static void failures_are_told_and_leave_nothing(void)
+static void failures_are_returned_and_leave_nothing(void)
 {
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     int before = open_descriptors();
@@ -418,14 +419,14 @@ static void failures_are_told_and_leave_nothing(void)
 int main(void)
 {
     RUN_PLAIN(accepting_survives_the_lack_of_descriptors, "about real time");
-    RUN_BOTH(dialling_says_so);
+    RUN_BOTH(dialling_without_descriptors);
     RUN_BOTH(resets_end_reads_and_writes);
-    RUN_BOTH(half_open_peers_hold_nobody_for_ever);
+    RUN_BOTH(half_open_peers_hold_no_call_for_ever);
     RUN_BOTH(no_broken_pipe_ends_the_program);
     RUN_PLAIN(broken_pipes_in_a_file_raise_nothing, "needs a sender that runs beside the peer");
-    RUN_BOTH(those_who_left_early_are_passed_by);
-    RUN_PLAIN(signals_disturb_nothing, "signals of a thread");
+    RUN_BOTH(connections_reset_before_the_accept);
+    RUN_PLAIN(signals_interrupt_no_call, "signals of a thread");
     RUN_PLAIN(a_slow_reader_costs_no_memory, "too much for many runs");
-    RUN_PLAIN(failures_are_told_and_leave_nothing, "stops or configures the runtime");
+    RUN_PLAIN(failures_are_returned_and_leave_nothing, "stops or configures the runtime");
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * waits.c: each call that can wait, ended by its deadline and by a context; from fibers and threads.
+ * waits.c: each call that can wait, ended by its deadline and by a context, in fibers and threads.
  */
 #include "net.h"
 #include "os/failure.h"
@@ -62,7 +62,7 @@ static int64_t do_send_to(const struct scene *scene, int64_t deadline)
     CHECK_EQ(weft_address_parse(&to, scene->address), 0);
     int64_t sent;
     while ((sent = weft_conn_send_to(scene->conn, block, 1000, &to, deadline)) == 1000)
-        continue; /* until the queue there is full */
+        continue; /* until the queue of the receiver is full */
     return sent;
 }
 
@@ -72,14 +72,14 @@ static int64_t do_accept(const struct scene *scene, int64_t deadline)
     return weft_listener_accept(scene->listener, &conn, deadline);
 }
 
-/* Nobody accepts: when the backlog is full a dial hangs. */
+/* Without an accept, a dial hangs when the backlog is full. */
 static int64_t do_dial(const struct scene *scene, int64_t deadline)
 {
     weft_conn *conn;
     return weft_conn_dial(&conn, scene->address, NULL, deadline);
 }
 
-/* A write says how much it has written before it says why it stopped. */
+/* A write that ends early returns how much it wrote, and the next one why. */
 static int64_t persist(call *one, const struct scene *scene, int64_t deadline)
 {
     int64_t result;
@@ -172,15 +172,15 @@ static void writes(void)
 static void datagrams(void)
 {
     struct scene scene;
-    weft_conn *deaf;
+    weft_conn *receiver;
     char address[64];
     snprintf(address, sizeof address, "unixgram:@weft-waits-%d", (int)getpid());
     scene.address = address;
-    CHECK_EQ(weft_conn_bind(&deaf, address, NULL), 0);
+    CHECK_EQ(weft_conn_bind(&receiver, address, NULL), 0);
     snprintf(block, sizeof block, "unixgram:@weft-waits-too-%d", (int)getpid());
     CHECK_EQ(weft_conn_bind(&scene.conn, block, NULL), 0);
     try_it("send_to", do_send_to, &scene);
-    weft_conn_close(deaf);
+    weft_conn_close(receiver);
     weft_conn_close(scene.conn);
 }
 
@@ -204,16 +204,16 @@ static void send_until_closed(void *arg)
     CHECK_EQ(weft_conn_send_to(full.conn, "x", 1, &full.to, WEFT_NEVER), -ESHUTDOWN);
 }
 
-/* The kernel calls the socket writable all the while. */
-static void a_full_addressee_is_asked_from_time_to_time(void)
+/* The kernel reports the socket as writable, although the queue of the receiver is full. */
+static void a_full_receiver_is_tried_again(void)
 {
-    weft_conn *deaf, *conn;
+    weft_conn *receiver, *conn;
     weft_address to;
     char address[64], own[64];
     int64_t sent;
     snprintf(address, sizeof address, "unixgram:@weft-waits-full-%d", (int)getpid());
     snprintf(own, sizeof own, "unixgram:@weft-waits-asks-%d", (int)getpid());
-    CHECK_EQ(weft_conn_bind(&deaf, address, NULL), 0);
+    CHECK_EQ(weft_conn_bind(&receiver, address, NULL), 0);
     CHECK_EQ(weft_conn_bind(&conn, own, NULL), 0);
     CHECK_EQ(weft_address_parse(&to, address), 0);
     do
@@ -237,7 +237,7 @@ static void a_full_addressee_is_asked_from_time_to_time(void)
     weft_context_cancel(context);
     CHECK_EQ(weft_join(cancelled), 0);
     weft_context_close(context);
-    /* A context whose time is over says what a pause of its own says. */
+    /* The timeout of a context returns the same error as the end of a pause. */
     weft_context_options timed = {.timeout = 5 * WEFT_MS};
     CHECK_EQ(weft_context_open(&context, NULL, &timed), 0);
     options.context = context;
@@ -250,7 +250,7 @@ static void a_full_addressee_is_asked_from_time_to_time(void)
         weft_yield();
     weft_conn_close(conn);
     CHECK_EQ(weft_join(sender), 0);
-    weft_conn_close(deaf);
+    weft_conn_close(receiver);
 }
 
 static void accepts_and_dials(void)
@@ -277,14 +277,14 @@ static void accepts_and_dials(void)
     weft_listener_close(scene.listener);
 }
 
-/* The turn of a writer is waited for as well. */
+/* The wait of a second writer for the first ends as well. */
 static void write_for_ever(void *arg)
 {
     weft_conn *conn = arg;
     CHECK_EQ(weft_conn_write(conn, block, sizeof block, WEFT_NEVER), sizeof block);
 }
 
-static void a_writers_turn(void)
+static void the_wait_of_a_second_writer(void)
 {
     static char got[sizeof block];
     struct pair pair = pair_open(true);
@@ -302,7 +302,7 @@ static void a_writers_turn(void)
     pair_close(pair);
 }
 
-/* What needs no waiting is done, whatever the clock and the context say. */
+/* What needs no waiting is done, also after the deadline and in a cancelled context. */
 static void what_needs_no_waiting_is_done(void)
 {
     struct pair pair = pair_open(false);
@@ -328,9 +328,9 @@ int main(void)
     RUN_BOTH(reads);
     RUN_BOTH(writes);
     RUN_BOTH(datagrams);
-    RUN_PLAIN(a_full_addressee_is_asked_from_time_to_time, "counts calls of the system");
+    RUN_PLAIN(a_full_receiver_is_tried_again, "counts calls of the system");
     RUN_BOTH(accepts_and_dials);
-    RUN_BOTH(a_writers_turn);
+    RUN_BOTH(the_wait_of_a_second_writer);
     RUN(what_needs_no_waiting_is_done);
     CHECK_EQ(weft__descriptor_waits(), 0);
     RUN_SEEDS(what_needs_no_waiting_is_done);

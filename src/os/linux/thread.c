@@ -80,17 +80,17 @@ void weft__os_thread_join(weft__os_thread thread)
     pthread_join((pthread_t)thread, NULL);
 }
 
-bool weft__os_thread_join_within(weft__os_thread thread, int64_t patience)
+bool weft__os_thread_join_within(weft__os_thread thread, int64_t nanoseconds)
 {
     if (pthread_equal((pthread_t)thread, pthread_self()))
         return pthread_detach((pthread_t)thread) == 0;
-    if (patience <= 0)
+    if (nanoseconds <= 0)
         return pthread_tryjoin_np((pthread_t)thread, NULL) == 0;
     /* The real-time clock is the only one that every libc has for this: a step of it makes the wait
      * shorter or longer. */
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    struct timespec until = to_timespec((int64_t)now.tv_sec * 1000000000 + now.tv_nsec + patience);
+    struct timespec until = to_timespec((int64_t)now.tv_sec * 1000000000 + now.tv_nsec + nanoseconds);
     return pthread_timedjoin_np((pthread_t)thread, NULL, &until) == 0;
 }
 
