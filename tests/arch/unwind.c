@@ -16,9 +16,9 @@
 
 #include "base/atomic.h"
 #include "base/compiler.h"
-#include "emulated.h"
 #include "os/linux/frames.h"
 #include "sched/core/idle.h"
+#include "system.h"
 #include "test.h"
 
 enum { FRAMES = 64, SEEN = 1 << 16, RANGES = 128, ENDINGS = 64 };

@@ -4,9 +4,9 @@
  */
 #include <weft/sem.h>
 
-#include "descriptors.h"
 #include "http.h"
 #include "http/server.h"
+#include "system.h"
 
 #define V2 "\r\n\r\n\0\r\nQUIT\n"
 #define V1 "PROXY TCP4 192.0.2.1 198.51.100.1 40000 443\r\n"

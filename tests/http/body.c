@@ -5,9 +5,9 @@
 #include <weft/sem.h>
 #include <weft/time.h>
 
-#include "descriptors.h"
 #include "http.h"
 #include "http/exchange.h"
+#include "system.h"
 
 static weft_sem entered = WEFT_SEM_INIT(0);
 static _Atomic int outcome; /* of the handler's last read */

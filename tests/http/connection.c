@@ -6,9 +6,9 @@
  */
 #include <weft/runtime.h>
 
-#include "descriptors.h"
 #include "http.h"
 #include "http/server.h"
+#include "system.h"
 
 static struct connection *connection;
 static bool endless;

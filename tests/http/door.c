@@ -7,12 +7,12 @@
  */
 #include <weft/weft.h>
 
-#include "descriptors.h"
 #include "http.h"
 #include "http/server.h"
 #include "kernel.h"
 #include "os/failure.h"
 #include "os/os.h"
+#include "system.h"
 
 #define DEAF (50 * WEFT_MS) /* how long a door without descriptors does not ask for more */
 

@@ -6,8 +6,8 @@
 #include <spawn.h>
 #include <weft/runtime.h>
 
-#include "descriptors.h"
 #include "http.h"
+#include "system.h"
 
 enum { BODY = 8 << 20 }; /* more than the sockets hold, and more than is thrown away in a turn */
 

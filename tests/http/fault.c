@@ -11,9 +11,9 @@
 
 #include <weft/weft.h>
 
-#include "descriptors.h"
 #include "http/http.h"
 #include "http/sys.h"
+#include "system.h"
 
 enum call {
     ALLOCATE,

@@ -1,9 +1,9 @@
 /*
  * files.c: a folder served, as a client sees it; by the kernel's way beneath it, and by hand.
  */
-#include "descriptors.h"
 #include "http/request.h"
 #include "serving.h"
+#include "system.h"
 
 enum { BIG = 1 << 20 };
 

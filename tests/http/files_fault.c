@@ -5,8 +5,8 @@
  */
 #include <weft/weft.h>
 
-#include "descriptors.h"
 #include "serving.h"
+#include "system.h"
 
 enum call { ALLOCATE, RESIZE, FOLDER, BENEATH, IN, LINK, STATUS, LIST, NEXT, SEND, CALLS };
 

@@ -5,9 +5,9 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#include "descriptors.h"
 #include "kernel.h"
 #include "serving.h"
+#include "system.h"
 
 static int swapping;
 

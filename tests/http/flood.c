@@ -7,8 +7,8 @@
 #include <weft/weft.h>
 
 #include "everywhere.h"
-#include "heap.h"
 #include "http/http.h"
+#include "system.h"
 
 static weft_wg gate;
 

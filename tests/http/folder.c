@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 
-#include "descriptors.h"
+#include "system.h"
 #include "trees.h"
 
 static struct folder folder;

@@ -6,9 +6,9 @@
 #include <weft/runtime.h>
 #include <weft/sem.h>
 
-#include "descriptors.h"
 #include "http.h"
 #include "http/server.h"
+#include "system.h"
 
 enum { MOST = 3, DOORS_CLIENTS = 100 };
 

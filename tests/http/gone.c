@@ -9,8 +9,8 @@
 #include <weft/runtime.h>
 #include <weft/sem.h>
 
-#include "descriptors.h"
 #include "http.h"
+#include "system.h"
 
 static weft_sem entered = WEFT_SEM_INIT(0), gate = WEFT_SEM_INIT(0), left = WEFT_SEM_INIT(0);
 static _Atomic int outcome, cleaned;

@@ -11,10 +11,10 @@
 #include <weft/time.h>
 
 #include "base/prng.h"
-#include "counts.h"
-#include "descriptors.h"
 #include "http.h"
 #include "http/server.h"
+#include "sync/counts.h"
+#include "system.h"
 
 static weft_sem gate = WEFT_SEM_INIT(0), entered = WEFT_SEM_INIT(0);
 

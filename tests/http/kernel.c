@@ -11,12 +11,12 @@
 
 #include <weft/weft.h>
 
-#include "descriptors.h"
 #include "http.h"
 #include "http/limit.h"
 #include "http/sys.h"
 #include "kernel.h"
 #include "os/os.h"
+#include "system.h"
 
 FAKE(int, epoll_create1, (int flags), (flags))
 FAKE(int, epoll_wait, (int set, struct epoll_event *events, int most, int timeout),

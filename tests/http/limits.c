@@ -8,9 +8,9 @@
 #include <weft/sem.h>
 #include <weft/time.h>
 
-#include "descriptors.h"
 #include "http.h"
 #include "http/server.h"
+#include "system.h"
 
 static weft_sem gate = WEFT_SEM_INIT(0), entered = WEFT_SEM_INIT(0);
 

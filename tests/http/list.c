@@ -2,8 +2,8 @@
  * list.c: lists of folders where the system tells less than usual, or the client goes away. What a list looks like is in
  * files.c; calls that fail are in files_fault.c.
  */
-#include "descriptors.h"
 #include "serving.h"
+#include "system.h"
 
 enum call { ALLOCATE, RESIZE, SEND, CALLS };
 

@@ -4,8 +4,8 @@
 #include <weft/runtime.h>
 
 #include "base/atomic.h"
-#include "descriptors.h"
 #include "http.h"
+#include "system.h"
 
 enum { LINES = 16 };
 static char logged[LINES][700];

@@ -7,8 +7,8 @@
 #include <weft/time.h>
 
 #include "base/compiler.h"
-#include "descriptors.h"
 #include "http.h"
+#include "system.h"
 
 static int told;
 static char told_path[64], told_text[128];

@@ -6,8 +6,8 @@
 #include <weft/runtime.h>
 #include <weft/sem.h>
 
-#include "descriptors.h"
 #include "http.h"
+#include "system.h"
 
 enum { STREAMS = 100 };
 

@@ -3,9 +3,9 @@
  */
 #include <weft/runtime.h>
 
-#include "descriptors.h"
 #include "http.h"
 #include "http/request.h"
+#include "system.h"
 
 /* Tells all it knows, a line for each. */
 static void tell(weft_http_request *request, weft_http_response *response, void *data)

@@ -5,8 +5,8 @@
 
 #include <weft/runtime.h>
 
-#include "descriptors.h"
 #include "http.h"
+#include "system.h"
 
 /* ---- framing ---- */
 

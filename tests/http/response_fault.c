@@ -9,9 +9,9 @@
 
 #include <weft/runtime.h>
 
-#include "descriptors.h"
 #include "http/exchange.h"
 #include "http/http.h"
+#include "system.h"
 
 enum call { ALLOCATE, RESIZE, RECEIVE, SEND, READ_FILE, CALLS };
 

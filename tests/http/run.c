@@ -8,8 +8,8 @@
 #include <weft/runtime.h>
 #include <weft/signal.h>
 
-#include "descriptors.h"
 #include "http.h"
+#include "system.h"
 
 enum call { ALLOCATE, RESIZE, SIGNALS, LOCAL, CALLS };
 

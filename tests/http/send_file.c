@@ -6,8 +6,8 @@
 
 #include <weft/runtime.h>
 
-#include "descriptors.h"
 #include "http.h"
+#include "system.h"
 
 static int file_fd;
 static int64_t file_size;

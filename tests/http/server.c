@@ -11,8 +11,8 @@
 #include <weft/time.h>
 #include <weft/wg.h>
 
-#include "descriptors.h"
 #include "http.h"
+#include "system.h"
 
 static weft_sem gate = WEFT_SEM_INIT(0);    /* lets a handler go on */
 static weft_sem entered = WEFT_SEM_INIT(0); /* a handler is in */

@@ -10,10 +10,9 @@
 #include <weft/runtime.h>
 #include <weft/sem.h>
 
-#include "descriptors.h"
-#include "emulated.h"
 #include "http.h"
 #include "http/sys.h"
+#include "system.h"
 
 enum { SLOW = 10, FILE_SIZE = 8 << 20, TEXT_SIZE = 1 << 20 };
 

@@ -7,8 +7,8 @@
 #include <weft/runtime.h>
 #include <weft/time.h>
 
-#include "descriptors.h"
 #include "http.h"
+#include "system.h"
 
 static _Atomic int calls, seconds;
 

@@ -6,9 +6,9 @@
 
 #include <sys/syscall.h>
 
-#include "descriptors.h"
 #include "http/folder.h"
 #include "kernel.h"
+#include "system.h"
 #include "trees.h"
 
 static struct fake fake_open, fake_openat, fake_syscall;

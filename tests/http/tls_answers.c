@@ -17,8 +17,8 @@ int main(void)
 #include <stdatomic.h>
 #include <sys/un.h>
 
-#include "descriptors.h"
 #include "http/exchange.h"
+#include "system.h"
 #include "tls_serving.h"
 
 static atomic_int no_room; /* so many sends find none */

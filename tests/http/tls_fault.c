@@ -13,7 +13,7 @@ int main(void)
 
 #else
 
-#include "descriptors.h"
+#include "system.h"
 #include "tls_pair.h"
 #include "tls_serving.h"
 

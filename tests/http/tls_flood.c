@@ -16,8 +16,8 @@ int main(void)
 
 #include <stdatomic.h>
 
-#include "descriptors.h"
 #include "http/sys.h"
+#include "system.h"
 #include "tls_pair.h"
 #include "tls_serving.h"
 

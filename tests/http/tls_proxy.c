@@ -14,7 +14,7 @@ int main(void)
 
 #include <signal.h>
 
-#include "descriptors.h"
+#include "system.h"
 #include "tls_serving.h"
 
 static void say_who(weft_http_request *request, weft_http_response *response, void *data)

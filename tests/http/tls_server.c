@@ -22,7 +22,7 @@ int main(void)
 #include <signal.h>
 #include <spawn.h>
 
-#include "descriptors.h"
+#include "system.h"
 #include "tls_serving.h"
 
 static const char large[300000];

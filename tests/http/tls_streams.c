@@ -16,7 +16,7 @@ int main(void)
 #include <signal.h>
 #include <weft/sem.h>
 
-#include "descriptors.h"
+#include "system.h"
 #include "tls_serving.h"
 
 #define UPGRADE                                                              \

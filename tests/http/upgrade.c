@@ -5,9 +5,9 @@
 #include <weft/runtime.h>
 #include <weft/sem.h>
 
-#include "descriptors.h"
 #include "http.h"
 #include "http/sys.h"
+#include "system.h"
 
 enum call { ALLOCATE, RESIZE, SEND, CALLS };
 

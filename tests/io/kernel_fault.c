@@ -7,11 +7,11 @@
 #include <sys/uio.h>
 
 #include "base/compiler.h"
-#include "descriptors.h"
 #include "io/modes.h"
 #include "kernel.h"
 #include "os/failure.h"
 #include "os/os.h"
+#include "system.h"
 
 FAKE(ssize_t, preadv2, (int fd, const struct iovec *list, int count, off_t offset, int flags),
      (fd, list, count, offset, flags))

@@ -5,10 +5,9 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include "descriptors.h"
-#include "emulated.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "system.h"
 
 #define SHELL(...) ((const char *const[]){"sh", "-c", __VA_ARGS__, NULL})
 

@@ -10,9 +10,9 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
-#include "descriptors.h"
 #include "net.h"
 #include "os/os.h"
+#include "system.h"
 
 /* The resolver. */
 

@@ -10,9 +10,9 @@
 #include <signal.h>
 #include <sys/time.h>
 
-#include "descriptors.h"
 #include "failing.h"
 #include "seeds.h"
+#include "system.h"
 
 static char block[1 << 20];
 

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "lacking.h"
+#include "pool/lacking.h"
 
 /* Of one thread each: what is done in the place of a sleep. */
 static _Thread_local bool (*in_sleep)(void);

@@ -8,12 +8,12 @@
 
 #include "base/atomic.h"
 #include "dying.h"
-#include "emulated.h"
 #include "faults.h"
 #include "kernel.h"
 #include "os/failure.h"
 #include "os/fault.h"
 #include "os/os.h"
+#include "system.h"
 #include <weft/weft.h>
 
 #if !WEFT_TSAN && !WEFT_ASAN

@@ -2,8 +2,8 @@
  * admission.c: how many tasks of a pool run at once: its capacity, whatever the tasks do, and what is no option or
  * argument of a pool.
  */
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
 #include "tasks.h"
 
 static atomic_u32 ran;

@@ -4,7 +4,7 @@
  */
 #include <weft/task.h>
 
-#include "lacking.h"
+#include "pool/lacking.h"
 #include "pool/pool_internal.h"
 
 /* A function of a group. */

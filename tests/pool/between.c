@@ -4,8 +4,8 @@
  */
 #include <weft/task.h>
 
+#include "bodies.h"
 #include "figures.h"
-#include "grouped.h"
 #include "seeds.h"
 
 static struct {

@@ -2,7 +2,7 @@
  * calls_pool.c: groups, the pool in all its forms, tasks with handles and several pools, with everything failing
  * that they need (scenario.h). Each task that was admitted runs exactly once, and no other.
  */
-#include "grouped.h"
+#include "bodies.h"
 #include "scenario.h"
 
 static atomic_u32 ran, dropped, panicked;
@@ -145,7 +145,7 @@ static void submit_all_ways(weft_pool *pool)
         (void)MAY_SUBMIT(tried);
     int64_t count = MAY_SUBMIT(weft_pool_submit_batch(pool, batch_task, args, 5, WEFT_NEVER));
     if (count < 5 && count >= 0)
-        atomic_u32_add_relaxed(&scene.told, 1); /* it tells no error if some were admitted */
+        atomic_u32_add_relaxed(&scene.errors, 1); /* it tells no error if some were admitted */
     admitted += count > 0 ? (uint32_t)count : 0;
 }
 
@@ -512,7 +512,7 @@ static void use_default(void)
     begin();
     weft_pool *pool = weft_pool_default();
     if (pool == NULL) {
-        atomic_u32_add_relaxed(&scene.told, 1);
+        atomic_u32_add_relaxed(&scene.errors, 1);
         return;
     }
     /* So small that it has no outboxes: their memory stays with the pool, which is not closed. */

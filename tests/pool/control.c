@@ -1,8 +1,8 @@
 /*
  * control.c: a pool that is told what to do while it runs: abort, pause and resume, tune.
  */
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
 #include "tasks.h"
 
 static atomic_u32 ran;

@@ -2,8 +2,8 @@
  * copies.c: an argument that was copied is the task's own: it stays where it is while the task runs, all who are told of
  * the task may look at it, and nothing of it is left, however the task ends.
  */
+#include "bodies.h"
 #include "figures.h"
-#include "grouped.h"
 #include "isolates.h"
 #include "os/failure.h"
 #include "os/os.h"

@@ -4,7 +4,7 @@
  */
 #include <pthread.h>
 
-#include "grouped.h"
+#include "bodies.h"
 #include "isolates.h"
 #include <weft/test.h>
 

@@ -6,8 +6,8 @@
  */
 #include <signal.h>
 
-#include "emulated.h"
 #include "isolates.h"
+#include "system.h"
 
 static weft_pool *isolating;
 

@@ -3,8 +3,8 @@
  * it has admitted, and goes on.
  */
 #include "failing.h"
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
 #include "tasks.h"
 
 static atomic_u32 ran;

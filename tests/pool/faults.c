@@ -4,9 +4,9 @@
 #include <dirent.h>
 
 #include "base/compiler.h"
-#include "heap.h"
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
+#include "system.h"
 #include "tasks.h"
 
 /* 1. A task that submits to its own full pool does not hang. */

@@ -6,11 +6,11 @@
 #include <weft/pools.h>
 #include <weft/task.h>
 
-#include "emulated.h"
 #include "faults.h"
 #include "figures.h"
 #include "os/os.h"
 #include "seeds.h"
+#include "system.h"
 
 static pid_t parent;
 static atomic_u32 forked;

@@ -3,8 +3,8 @@
  * deadline or a cancellation, in turn.
  */
 #include "figures.h"
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
 
 static atomic_u32 ran;
 

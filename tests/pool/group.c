@@ -3,8 +3,8 @@
  */
 #include <weft/weft.h>
 
+#include "bodies.h"
 #include "figures.h"
-#include "grouped.h"
 #include "seeds.h"
 
 static weft_group *make(weft_pool *pool, const weft_group_options *options)

@@ -6,7 +6,6 @@
 #include <signal.h>
 
 #include "dying.h"
-#include "elsewhere.h"
 #include "faults.h"
 #include <weft/weft.h>
 
@@ -63,13 +62,13 @@ static void a_fault_in_libc_is_who_called_its(void)
 static void switch_below(void *arg)
 {
     (void)arg;
-    switch_to(stack_below);
+    fault_on_stack(stack_below);
 }
 
 static void switch_above(void *arg)
 {
     (void)arg;
-    switch_to(stack_above);
+    fault_on_stack(stack_above);
 }
 
 static void task_below(void)

@@ -5,10 +5,10 @@
 #include <dirent.h>
 
 #include "base/compiler.h"
-#include "heap.h"
 #include "pool/admission.h"
 #include "pool/pool.h"
 #include "seeds.h"
+#include "system.h"
 #include "tasks.h"
 
 static atomic_u32 ran;

@@ -4,8 +4,8 @@
 #include <weft/weft.h>
 
 #include "figures.h"
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
 
 /* A worker pool with a checked capacity. */
 

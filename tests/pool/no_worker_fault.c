@@ -5,7 +5,7 @@
 #include <weft/task.h>
 
 #include "faults.h"
-#include "lacking.h"
+#include "pool/lacking.h"
 #include "pool/queue.h"
 
 /* With so many fibers at most, the test's own included if it is one. */

@@ -1,7 +1,7 @@
 /*
  * panic.c: tasks that panic: who is told, who goes on, and what is counted. (Faults 5 and 7 are in faults.c.)
  */
-#include "grouped.h"
+#include "bodies.h"
 #include "seeds.h"
 #include "tasks.h"
 

@@ -7,8 +7,8 @@
 #include <weft/task.h>
 
 #include "base/prng.h"
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
 #include "tasks.h"
 
 static atomic_u32 ran;

@@ -6,9 +6,9 @@
 
 #include "base/compiler.h"
 #include "base/prng.h"
-#include "heap.h"
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
+#include "system.h"
 #include "tasks.h"
 
 enum { SUBMITTERS = 6, EACH = 2000, CHILDREN = 2 };

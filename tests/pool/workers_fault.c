@@ -5,7 +5,7 @@
 #include <weft/task.h>
 
 #include "faults.h"
-#include "lacking.h"
+#include "pool/lacking.h"
 #include "sched/fiber/compact.h"
 
 /* Making one. */

@@ -4,7 +4,7 @@
  */
 #include "arch/stack_switch.h"
 #include "base/compiler.h"
-#include "hop.h"
+#include "everywhere.h"
 #include "os/linux/frames.h"
 
 enum { FRAMES_MOST = 64, ENTRY_SIZE = 64 };

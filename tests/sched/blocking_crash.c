@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/compiler.h"
-#include "emulated.h"
+#include "system.h"
 #include "test.h"
 #include <weft/weft.h>
 

@@ -155,7 +155,7 @@ static void check_message(const weft_panic_info *info)
     if (strstr(info->message, "no memory") == NULL)
         CHECK_STR(info->message, "line 42");
     else
-        atomic_u32_add_relaxed(&scene.told, 1);
+        atomic_u32_add_relaxed(&scene.errors, 1);
 }
 
 static void use_panic(void)
@@ -253,7 +253,7 @@ static void seeded(void *arg)
         started++;
         CHECK_EQ(weft_join(fiber), 0);
     } else {
-        atomic_u32_add_relaxed(&scene.told, 1);
+        atomic_u32_add_relaxed(&scene.errors, 1);
     }
     CHECK(seed >= 5);
 }

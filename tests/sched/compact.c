@@ -7,13 +7,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "emulated.h"
 #include "everywhere.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "sched/fiber/compact.h"
 #include "seeds.h"
 #include "stack/slab.h"
+#include "system.h"
 
 enum { MANY = 100 }; /* more than there are hot stacks */
 

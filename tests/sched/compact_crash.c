@@ -7,8 +7,8 @@
 #include <signal.h>
 #include <ucontext.h>
 
-#include "emulated.h"
 #include "sched/fiber/compact.h"
+#include "system.h"
 
 static weft_pool *pool;
 

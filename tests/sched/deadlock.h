@@ -13,7 +13,7 @@
 #include <weft/weft.h>
 
 #include "base/compiler.h"
-#include "emulated.h"
+#include "system.h"
 #include "test.h"
 
 /* Each child would sleep for a second at its end. */

@@ -6,9 +6,9 @@
 
 #include "compact.h"
 #include "dying.h"
-#include "emulated.h"
 #include "failing.h"
 #include "sched/fiber/compact.h"
+#include "system.h"
 
 enum { FIBERS = 3 * HOTS };
 

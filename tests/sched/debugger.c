@@ -3,8 +3,8 @@
  * has parked and moved to another thread.
  */
 #include "base/compiler.h"
-#include "emulated.h"
-#include "hop.h"
+#include "everywhere.h"
+#include "system.h"
 
 /* What gdb runs. */
 

@@ -12,14 +12,13 @@
 
 #include "base/compiler.h"
 #include "dying.h"
-#include "elsewhere.h"
-#include "emulated.h"
 #include "faults.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "sched/core/park.h"
 #include "sched/core/switch.h"
 #include "sched/runtime/thread.h"
+#include "system.h"
 #include "test.h"
 #include <weft/test.h>
 #include <weft/weft.h>
@@ -268,14 +267,14 @@ static void switch_below(void *arg)
 {
     (void)arg;
     CHECK(stack_below < weft__stack_low(weft_self()->stack));
-    switch_to(stack_below);
+    fault_on_stack(stack_below);
 }
 
 static void switch_above(void *arg)
 {
     (void)arg;
     CHECK(stack_above > weft__stack_top(weft_self()->stack));
-    switch_to(stack_above);
+    fault_on_stack(stack_above);
 }
 
 static void fault_below(void)

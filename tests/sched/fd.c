@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 
 #include "bodies.h"
-#include "emulated.h"
 #include "everywhere.h"
 #include "os/failure.h"
 #include "os/os.h"
@@ -18,6 +17,7 @@
 #include "sched/poll/descriptor.h"
 #include "sched/poll/poller.h"
 #include "seeds.h"
+#include "system.h"
 
 struct channel {
     int read, write;

@@ -9,7 +9,7 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "bodies.h"
-#include "emulated.h"
+#include "system.h"
 #include "test.h"
 #include <weft/weft.h>
 

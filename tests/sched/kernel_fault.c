@@ -13,12 +13,12 @@
 #include <weft/weft.h>
 
 #include "base/compiler.h"
-#include "emulated.h"
 #include "kernel.h"
 #include "os/os.h"
 #include "sched/core/scheduler.h"
 #include "sched/poll/poller.h"
 #include "sched/time/wheel.h"
+#include "system.h"
 
 /* Threads: /proc hides some, or is not there; what happens after it was asked, once. */
 

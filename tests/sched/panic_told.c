@@ -4,7 +4,6 @@
  */
 #include "bodies.h"
 #include "everywhere.h"
-#include "grouped.h"
 #include "panics.h"
 #include "seeds.h"
 

@@ -6,7 +6,7 @@
 #include <weft/weft.h>
 
 #include "base/compiler.h"
-#include "emulated.h"
+#include "system.h"
 #include "test.h"
 
 enum { SEED = 4711 };

@@ -9,11 +9,11 @@
 
 #include "base/atomic.h"
 #include "bodies.h"
-#include "descriptors.h"
 #include "sched/core/idle.h"
 #include "sched/core/scheduler.h"
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
+#include "system.h"
 #include "test.h"
 
 /* The threads of the runtime: they carry its name. */

@@ -5,7 +5,6 @@
 #include <fenv.h>
 
 #include "everywhere.h"
-#include "hop.h"
 
 static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
 

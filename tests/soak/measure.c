@@ -20,9 +20,7 @@
 #include "measure.h"
 
 #include "base/compiler.h"
-#include "descriptors.h"
-#include "emulated.h"
-#include "heap.h"
+#include "system.h"
 
 #define SANITIZED (WEFT_ASAN || WEFT_TSAN)
 

@@ -4,8 +4,8 @@
  * No fiber runs: the test acts as the scheduler, and as its clock.
  */
 #include "stack/stack.h"
-#include "heap.h"
 #include "stack/stack_guard.h"
+#include "system.h"
 
 #include <sched.h>
 #include <signal.h>

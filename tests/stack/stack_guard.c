@@ -8,10 +8,10 @@
 
 #include "base/compiler.h"
 #include "dying.h"
-#include "emulated.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "stack/stack_guard.h"
+#include "system.h"
 
 enum { EXIT_UNLOCKED = 3 };
 

@@ -1,5 +1,5 @@
 /*
- * bodies.h: pieces of a test that run as fibers or as threads, and a look at who waits for an object.
+ * bodies.h: pieces of a test that run as fibers or as threads, and waits for what others do.
  *
  * Under a seed all of them are fibers: the seed would not decide when a thread runs.
  */
@@ -54,13 +54,13 @@ static inline void bodies_run(struct body *bodies, int count)
         body_join(&bodies[i]);
 }
 
-/* One body with that role, start to end. */
+/* Runs one body from start to end. */
 static inline void body_run(void (*function)(void *), void *arg, bool thread)
 {
     bodies_run(&(struct body){.function = function, .arg = arg, .thread = thread}, 1);
 }
 
-/* Waits until the word has that value, without ever blocking a fiber's thread. */
+/* Waits until the word has that value, without blocking the thread of a fiber. */
 static inline void await(const atomic_u32 *word, uint32_t value)
 {
     while (atomic_u32_load_acquire(word) != value)
@@ -81,7 +81,7 @@ static inline int list_length(void **list)
     return count;
 }
 
-/* Waits until so many wait in the list of an object with a latch. */
+/* Returns when `count` waiters are in the list of an object with a latch. */
 static inline void await_waiters(uint32_t *latch, void **list, int count)
 {
     for (;;) {
@@ -94,8 +94,8 @@ static inline void await_waiters(uint32_t *latch, void **list, int count)
     }
 }
 
-/* Ends the wait of the first in the list, a thread with a deadline, as the clock would: it has lost, but
- * does not know it before wake_ended, and stays in the list until then. */
+/* Ends the wait of the first in the list, a thread with a deadline, as the clock would. The thread
+ * learns it by wake_ended, and stays in the list until then. */
 static inline struct waiter *end_first_wait(uint32_t *latch, void **list)
 {
     guard_acquire(latch);
@@ -105,7 +105,8 @@ static inline struct waiter *end_first_wait(uint32_t *latch, void **list)
     return waiter;
 }
 
-/* Wakes it; under seeds the caller is a fiber, and has to enter the runtime for that. */
+/* Wakes the waiter of end_first_wait. Under seeds the caller is a fiber, which has to enter the
+ * runtime. */
 static inline void wake_ended(struct waiter *waiter)
 {
     bool fiber = enter_if_fiber();
@@ -113,7 +114,15 @@ static inline void wake_ended(struct waiter *waiter)
     leave_if_fiber(fiber);
 }
 
-/* Calls the function in a fork of this process, which may run weft; it must return. */
+/* Waits for the group: its error. */
+static inline int group_error(weft_group *group)
+{
+    int error = INT32_MIN;
+    CHECK_EQ(weft_group_wait(group, &error), 0);
+    return error;
+}
+
+/* Calls the function in a forked child, also while weft runs. It must return. */
 static inline void in_fork(void (*function)(void))
 {
     fflush(NULL);

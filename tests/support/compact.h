@@ -1,5 +1,5 @@
 /*
- * compact.h: compact fibers for tests: frames that know their content, and waits of every kind.
+ * compact.h: compact fibers for tests, and frames that check their content.
  */
 #ifndef WEFT_TEST_COMPACT_H
 #define WEFT_TEST_COMPACT_H
@@ -12,7 +12,8 @@
 
 enum { COMPACT_FRAME = 64 };
 
-/* Calls function(arg) below `depth` frames of more than COMPACT_FRAME bytes, and checks them afterwards. */
+/* Calls function(arg) below `depth` frames of more than COMPACT_FRAME bytes, whose content it
+ * checks afterwards. */
 static noinline __attribute__((unused)) void compact_below(int depth, unsigned char mark,
                                                            void (*function)(void *), void *arg)
 {

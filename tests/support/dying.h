@@ -1,12 +1,12 @@
 /*
- * dying.h: cases that run in a child, which must die of a signal and say why.
+ * dying.h: cases that run in a child, which must die of a signal and write why.
  */
 #ifndef WEFT_TEST_DYING_H
 #define WEFT_TEST_DYING_H
 
 #include "test.h"
 
-static const char *output; /* what the last one wrote to stderr */
+static const char *output; /* of the last case, on stderr */
 
 static inline void dying_call(void *function)
 {

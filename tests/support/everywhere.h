@@ -1,27 +1,28 @@
 /*
- * everywhere.h: runs a piece of a test on main, on another thread and in a fiber, or with a certain
- * number of processors; under a seed in a fiber, with the processor that there is.
+ * everywhere.h: runs a piece of a test on main, on another thread and in a fiber, or with a number
+ * of processors. Under a seed it runs in the fiber and with the processor that there are.
  */
 #ifndef WEFT_TEST_EVERYWHERE_H
 #define WEFT_TEST_EVERYWHERE_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <weft/weft.h>
 
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "test.h"
 
-/* What follows has that many processors, up to processors_end. */
+/* From now until processors_end the runtime has that many processors. */
 static inline void processors_begin(int number)
 {
     if (test_seeded)
         return;
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* what earlier tests left running */
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* fibers of earlier tests */
     CHECK_EQ(weft_configure(&(weft_config){.processors = number}), 0);
 }
 
-/* All fibers have ended then, those that nobody joins too. */
+/* Returns when all fibers have ended, also those that are not joined. */
 static inline void processors_end(void)
 {
     if (test_seeded)
@@ -39,8 +40,9 @@ static inline void on_processors(int number, void (*function)(void *), void *arg
     processors_end();
 }
 
-/* On one processor that no other thread takes over while the one that has it is not run by the system: for those who
- * know who runs next. */
+/* Runs the function on one processor with one machine, for tests that know which fiber runs next:
+ * with several machines another could get the processor while the system does not run its
+ * thread. */
 static inline __attribute__((unused)) void on_one_machine(void (*function)(void *), void *arg)
 {
     weft_fiber *fiber;
@@ -52,8 +54,8 @@ static inline __attribute__((unused)) void on_one_machine(void (*function)(void 
     processors_end();
 }
 
-/* Computes until then: for what is to happen about that time. Under a seed, where time stands still for one who
- * computes, it sleeps. */
+/* Computes until the time, so that something happens about then. Under a seed, where virtual time
+ * does not pass while a fiber computes, it sleeps. */
 static inline void compute_until(int64_t time)
 {
     if (test_seeded)
@@ -80,7 +82,7 @@ static inline void on_thread(void (*function)(void *))
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* The same body on main, on another thread, in a fiber. */
+/* Calls the function on main, on another thread, and in a fiber. */
 static inline void everywhere(void (*function)(void *))
 {
     weft_fiber *fiber;
@@ -92,7 +94,7 @@ static inline void everywhere(void (*function)(void *))
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-/* Calls, so that no address of errno is remembered across a park. */
+/* Not inlined, so that the compiler does not keep the address of errno across a park. */
 static noinline __attribute__((unused)) void set_errno(int value)
 {
     errno = value;
@@ -101,6 +103,45 @@ static noinline __attribute__((unused)) void set_errno(int value)
 static noinline __attribute__((unused)) int get_errno(void)
 {
     return errno;
+}
+
+struct hop {
+    weft_wg gate;
+    pid_t home;
+    atomic_u32 arrived, finished;
+};
+
+/* Wakes the fiber that moves. On the thread of that fiber it then holds the thread until the fiber
+ * runs, which can only be on another thread. */
+static inline void hop_push(void *arg)
+{
+    struct hop *hop = arg;
+    bool hold = gettid() == hop->home;
+    if (!hold)
+        atomic_u32_store_release(&hop->finished, 1);
+    weft_wg_done(&hop->gate);
+    if (hold) {
+        while (!atomic_u32_load_acquire(&hop->arrived))
+            sched_yield();
+        atomic_u32_store_release(&hop->finished, 1);
+    }
+}
+
+/* Moves the running fiber to another thread, for certain. Takes more processors than fibers that
+ * move at the same time. */
+static inline void test_hop(void)
+{
+    pid_t home = gettid();
+    while (gettid() == home) {
+        struct hop hop = {.home = home};
+        CHECK_EQ(weft_wg_init(&hop.gate, 1), 0);
+        CHECK_EQ(weft_go(hop_push, &hop), 0);
+        CHECK_EQ(weft_wg_wait(&hop.gate), 0);
+        atomic_u32_store_release(&hop.arrived, 1);
+        /* Not by a park, which might move the fiber back. */
+        while (!atomic_u32_load_acquire(&hop.finished))
+            sched_yield();
+    }
 }
 
 #endif

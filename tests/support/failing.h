@@ -1,10 +1,10 @@
 /*
- * failing.h: runs something with the first, the second, the third ... allocation, mapping, thread and so on
- * failing (each kind that os/failure.h names): once, or from then on.
+ * failing.h: runs something with the first, the second, the third ... allocation, mapping, thread
+ * and so on failing (each kind of os/failure.h): once, or from then on.
  *
  *     static void attempt(void)
  *     {
- *         int result = weft_go(count, &ran);          with something failing
+ *         int result = weft_go(count, &ran);          with a call failing
  *         failing_off();
  *         ...                                         what must hold now
  *     }
@@ -47,7 +47,7 @@ static inline void failing_on(enum weft__os_call call, uint32_t nth, bool persis
     weft__os_fail(call, nth, persistent);
 }
 
-/* From here on nothing fails. */
+/* From now on nothing fails. */
 static inline void failing_off(void)
 {
     if (failing.on)
@@ -56,7 +56,7 @@ static inline void failing_off(void)
     weft__os_fail(failing.call, 0, false);
 }
 
-/* Calls attempt with each kind of call failing at each place that it reaches, `most` at most. The
+/* Calls attempt with each kind of call failing at each place that it reaches, up to `most`. The
  * attempt must call failing_off. Returns the number of failures that were reached. */
 static inline uint32_t failing_each(void (*attempt)(void), uint32_t most)
 {
@@ -84,8 +84,8 @@ static inline void *failing_thread(void *arg)
     return NULL;
 }
 
-/* Calls something that may wait for a fiber, with something failing: a fiber without a stack runs when nothing
- * fails any more. */
+/* Calls a function that may wait for a fiber while calls fail. After 20 ms nothing fails any more:
+ * a fiber without a stack runs then. */
 static inline void failing_while(void (*function)(void))
 {
     pthread_t thread;
@@ -101,7 +101,7 @@ static inline void failing_while(void (*function)(void))
         CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* The result is success or one of the errors of a list that ends with 0. */
+/* Checks that the result is 0 or an error of the list, which ends with 0. */
 static inline void failing_check(int result, const int *allowed)
 {
     bool found = result == 0;
@@ -113,7 +113,7 @@ static inline void failing_check(int result, const int *allowed)
                   failing.persistent ? "from then on" : "once");
 }
 
-/* What spawning may say while the runtime runs, and where it must be started first. */
+/* Errors of a spawn while the runtime runs, and where it has to be started first. */
 __attribute__((unused)) static const int failing_spawn[] = {-ENOMEM, -EAGAIN, 0};
 __attribute__((unused)) static const int failing_start[] = {-ENOMEM, -EAGAIN, -EMFILE,
                                                             -ENFILE, -ENOSPC, 0};

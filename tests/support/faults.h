@@ -1,6 +1,6 @@
 /*
- * faults.h: functions that fault, each in its own way. Sanitizers leave these signals alone in tests that include
- * it.
+ * faults.h: functions that fault, each in its own way. Sanitizers leave these signals alone in a
+ * test that includes this.
  */
 #ifndef WEFT_TESTS_FAULTS_H
 #define WEFT_TESTS_FAULTS_H
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -32,7 +33,8 @@ const char *__tsan_default_options(void)
     return FAULTS_OPTIONS;
 }
 
-/* The fault itself is meant, not a sanitizer's word on it; and it must not be a jump to another function. */
+/* Functions with a real fault, not a report of a sanitizer, and not inlined or reached by a
+ * jump. */
 #define FAULTS \
     __attribute__((no_sanitize("undefined", "address", "thread"), unused)) static noinline void
 
@@ -72,7 +74,7 @@ FAULTS fault_illegal(void)
     faults_result = 0;
 }
 
-/* A file that is shorter than what is mapped of it. */
+/* An access behind the end of a mapped file. */
 FAULTS fault_bus(void)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -84,7 +86,7 @@ FAULTS fault_bus(void)
     memory[page] = 1;
 }
 
-/* Writes over all frames of the fiber, up to the top of its stack, before it faults. */
+/* Overwrites all frames of the fiber, up to the top of its stack, before it faults. */
 FAULTS fault_smash(void)
 {
     volatile uintptr_t here[4];
@@ -107,6 +109,21 @@ __attribute__((no_sanitize("address"), unused)) static noinline int fault_recurs
 FAULTS fault_overflow(void)
 {
     faults_result = fault_recurse(0);
+}
+
+/* A fault on a stack that the program has made, below or above those of the fibers. */
+static char stack_below[64 * 1024] __attribute__((unused));
+static char *stack_above __attribute__((unused)); /* on the stack of main */
+static ucontext_t other_stack, back;
+
+static __attribute__((unused)) void fault_on_stack(char *stack)
+{
+    CHECK_EQ(getcontext(&other_stack), 0);
+    other_stack.uc_stack.ss_sp = stack;
+    other_stack.uc_stack.ss_size = sizeof stack_below;
+    other_stack.uc_link = &back;
+    makecontext(&other_stack, fault_null_write, 0);
+    CHECK_EQ(swapcontext(&back, &other_stack), 0);
 }
 
 #endif

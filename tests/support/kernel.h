@@ -1,13 +1,14 @@
 /*
- * kernel.h: functions of libc that say what a test wants, where weft has come past its own fault injection
- * (os/os.h): the errors that only the kernel decides on, and interruptions by signals.
+ * kernel.h: functions of libc that do what a test wants, below weft's own fault injection
+ * (os/failure.h): errors that only the kernel decides on, and interruptions by signals.
  *
- *     FAKE(int, accept4, (int fd, struct sockaddr *name, socklen_t *size, int flags), (fd, name, size, flags))
+ *     FAKE(int, accept4, (int fd, struct sockaddr *name, socklen_t *size, int flags),
+ *          (fd, name, size, flags))
  *     ...
  *     KERNEL_SAYS(accept4, ECONNABORTED, 1);        the next call, of any thread, fails so
  *
- * weft is linked statically, so a function of that name in the program takes the place of libc's, for weft too.
- * While nothing is to be said it calls the real one.
+ * weft is linked statically, so a function of that name in the program replaces libc's, for weft
+ * too. Without a plan it calls libc's.
  */
 #ifndef WEFT_TEST_KERNEL_H
 #define WEFT_TEST_KERNEL_H
@@ -19,12 +20,12 @@
 #include "test.h"
 
 struct fake {
-    atomic_u32 skip, times; /* calls to let pass, and then to answer */
-    atomic_u32 calls;       /* answered, or not */
+    atomic_u32 skip, times; /* calls to pass on, and then to answer */
+    atomic_u32 calls;       /* since the plan */
     int error;
 };
 
-/* One call: true if it is to be answered here. */
+/* Counts a call: true if the plan answers it. */
 static inline bool fake_due(struct fake *fake)
 {
     uint32_t left = atomic_u32_load_acquire(&fake->times); /* pairs with fake_plan */
@@ -55,7 +56,8 @@ static inline void *fake_real(const char *name)
     return real;
 }
 
-/* The function `syscall`, answered by `long answer(long number, const long *arguments)`, which may ask the real one. */
+/* The function `syscall`, answered by `long answer(long number, const long *arguments)`, which may
+ * call the real one. */
 static inline __attribute__((unused)) long fake_real_syscall(long number, const long *a)
 {
     long (*real)(long, ...) = (long (*)(long, ...))(uintptr_t)fake_real("syscall");
@@ -77,10 +79,11 @@ static inline __attribute__((unused)) long fake_real_syscall(long number, const 
 #define KERNEL_ALWAYS UINT32_MAX
 #define KERNEL_SAYS(name, error, times) fake_plan(&fake_##name, 0, error, times)
 #define KERNEL_SAYS_AFTER(name, skip, error, times) fake_plan(&fake_##name, skip, error, times)
-/* All that was planned has been said. */
+/* Checks that all planned answers were given. */
 #define KERNEL_SAID(name) CHECK_EQ(atomic_u32_load_acquire(&fake_##name.times), 0)
 
-/* What is said instead: `answer`. The errno at the beginning is the caller's, also while the real one is found. */
+/* A function with a planned answer, an expression. errno at the beginning is the caller's, also
+ * while libc's function is looked up. */
 #define FAKE_WITH(type, name, parameters, arguments, answer)           \
     static struct fake fake_##name;                                    \
     type name parameters                                               \
@@ -103,13 +106,13 @@ static inline __attribute__((unused)) int64_t kept(const char *file, int line, i
     return result;
 }
 
-/* Functions that say -1 and set errno; and those that return the error. */
+/* For functions that return -1 and set errno; and for those that return the error. */
 #define FAKE(type, name, parameters, arguments) \
     FAKE_WITH(type, name, parameters, arguments, (errno = fake_##name.error, (type)-1))
 #define FAKE_RETURNS(type, name, parameters, arguments) \
     FAKE_WITH(type, name, parameters, arguments, fake_##name.error)
 
-/* fcntl, whose last argument may be a number or a pointer: either goes through as a word. */
+/* fcntl, whose last argument may be a number or a pointer: either is passed on as a word. */
 #define FAKE_FCNTL                                                                             \
     static struct fake fake_fcntl;                                                             \
     int fcntl(int fd, int command, ...)                                                        \

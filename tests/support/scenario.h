@@ -1,5 +1,5 @@
 /*
- * scenario.h: what a program does with weft, gone through with each call of the system failing in turn.
+ * scenario.h: what a program does with weft, run with each call of the system failing in turn.
  *
  *     static void use_chan(void)
  *     {
@@ -15,14 +15,16 @@
  *     ...
  *     scenarios_run(all, 1);
  *
- * A scenario opens, uses and closes. It says of each call by which errors it MAY fail: those that its header
- * names. It is run in three places: by a thread with the runtime not started, by a thread that weft does not know
- * yet with the runtime running, and in a fiber; there with the first, second, ... call of each kind failing, once
- * and from then on, until it needs no more calls of that kind. If it waits for something that cannot come while
- * that fails (a stack for a fiber), the failing ends after a moment.
+ * A scenario opens, uses and closes. For each call it lists the errors by which it MAY fail: those
+ * that its header names. It runs in three places: on a thread with the runtime not started, on a
+ * thread new to weft with the runtime running, and in a fiber; there with the first, second, ...
+ * call of each kind failing, once and from then on, until it makes no more calls of that kind. If
+ * it waits for something that cannot happen while calls fail (a stack for a fiber), the failing
+ * ends after a moment.
  *
- * After each run: nothing is left in the runtime (it shuts down), all memory, mappings, descriptors and threads are
- * given back, and weft works. The run in which nothing failed must not have seen an error.
+ * After each run nothing is left in the runtime (it shuts down), all memory, mappings, descriptors
+ * and threads are given back, and weft works. The run in which nothing failed must not have seen an
+ * error.
  */
 #ifndef WEFT_TEST_SCENARIO_H
 #define WEFT_TEST_SCENARIO_H
@@ -30,9 +32,8 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "descriptors.h"
-#include "emulated.h"
 #include "failing.h"
+#include "system.h"
 
 struct scenario {
     const char *name;
@@ -51,11 +52,11 @@ static struct {
     enum scenario_place place;
     struct scenario_held before;
     atomic_u32 begun, ended;
-    atomic_u32 told; /* errors */
+    atomic_u32 errors;
 
     uint32_t step;
-    int64_t patience; /* how long something may fail before that ends */
-    bool whole;       /* the last run came to its end before that */
+    int64_t fail_time; /* how long calls may fail in a run */
+    bool whole;        /* the last run ended before that */
 } scene;
 
 /* Errors that a call MAY return. */
@@ -65,14 +66,14 @@ static inline int64_t may(const char *file, int line, const char *text, int64_t 
 {
     if (result >= 0)
         return result;
-    atomic_u32_add_relaxed(&scene.told, 1);
+    atomic_u32_add_relaxed(&scene.errors, 1);
     for (; *allowed != 0; allowed++)
         if (result == *allowed)
             return result;
     test_fail(file, line, "%s returned %lld: the header does not name it", text, (long long)result);
 }
 
-/* The pointer is looked at after the call, which is an argument here. */
+/* The pointer is read after the call, which is an argument here. */
 static inline bool opened(const char *file, int line, const char *text, int64_t result,
                           const void *const *pointer, const int *allowed)
 {
@@ -82,16 +83,16 @@ static inline bool opened(const char *file, int line, const char *text, int64_t 
     return result >= 0;
 }
 
-/* What weft_go names: also what starting the runtime lacks, if that may have to be started. */
+/* Errors of weft_go: also those of the start of the runtime, if that may not be started. */
 static inline const int *scenario_go(void)
 {
     return scene.place == AT_START ? failing_start : failing_spawn;
 }
 
-/* The result, which is not negative or one of the errors. */
+/* The result, which is not negative or is one of the errors. */
 #define MAY(call, ...) may(__FILE__, __LINE__, #call, call, (const int[]){__VA_ARGS__, 0})
 #define MAY_GO(call) may(__FILE__, __LINE__, #call, call, scenario_go())
-/* True if it worked; the pointer was set by the call, and only if it did. */
+/* True if the call succeeded; it must have set the pointer then, and only then. */
 #define POISON ((void *)(uintptr_t)0xdead)
 #define OPENED(call, pointer, ...)                                                         \
     opened(__FILE__, __LINE__, #call, call, (const void *const *)(const void *)&(pointer), \
@@ -100,7 +101,7 @@ static inline const int *scenario_go(void)
     opened(__FILE__, __LINE__, #call, call, (const void *const *)(const void *)&(pointer), \
            scenario_go())
 
-/* Weft works. */
+/* weft works. */
 
 static inline void scenario_add(void *arg)
 {
@@ -145,7 +146,7 @@ static inline struct scenario_held scenario_holds(void)
     };
 }
 
-/* A thread that was joined is still there for a moment; more than those are not waited for for ever. */
+/* A thread that was joined may be counted for a moment more; the wait for that is bounded. */
 static inline uint32_t scenario_threads(void)
 {
     enum { LOOKS_MOST = 20000 };
@@ -184,14 +185,14 @@ static inline void *scenario_thread(void *arg)
 static inline bool scenario_await(const atomic_u32 *word, int64_t deadline)
 {
     while (!atomic_u32_load_acquire(word)) {
-        if (weft__os_now() >= deadline) /* weft's own clock is made up in a test run */
+        if (weft__os_now() >= deadline) /* the clock of a test run is virtual */
             return false;
         nanosleep(&(struct timespec){.tv_nsec = 30 * 1000}, NULL);
     }
     return true;
 }
 
-/* Runs it with what is planned, if anything is. */
+/* Runs the scenario with the planned failure, if there is one. */
 static inline void scenario_once(void)
 {
     weft_fiber *fiber;
@@ -199,13 +200,13 @@ static inline void scenario_once(void)
     bool on_thread = scene.place != IN_FIBER;
     atomic_u32_store_relaxed(&scene.begun, 0);
     atomic_u32_store_relaxed(&scene.ended, 0);
-    atomic_u32_store_relaxed(&scene.told, 0);
+    atomic_u32_store_relaxed(&scene.errors, 0);
     if (on_thread)
         CHECK_EQ(pthread_create(&thread, NULL, scenario_thread, NULL), 0);
     else
         CHECK_EQ(weft_spawn(&fiber, scenario_body, NULL, NULL), 0);
     (void)scenario_await(&scene.begun, WEFT_NEVER);
-    scene.whole = scenario_await(&scene.ended, weft__os_now() + scene.patience);
+    scene.whole = scenario_await(&scene.ended, weft__os_now() + scene.fail_time);
     failing_off();
     while (!scenario_await(&scene.ended, weft__os_now() + 30 * WEFT_S))
         fprintf(stderr, "still runs: %s %s, %s failing at %u\n", scene.scenario->name,
@@ -227,11 +228,11 @@ static inline void scenario_start_runtime(void)
 
 static inline void scenario_attempt(void)
 {
-    weft__os_fail(failing.call, 0, false); /* not yet */
+    weft__os_fail(failing.call, 0, false); /* none at first */
     scenario_start_runtime();
     scenario_once();
     if (scene.whole && failing.calls < failing.nth) /* nothing has failed */
-        CHECK_EQ(atomic_u32_load_relaxed(&scene.told), 0);
+        CHECK_EQ(atomic_u32_load_relaxed(&scene.errors), 0);
     scenario_usable();
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     scenario_nothing_left();
@@ -244,7 +245,7 @@ static inline void scenario_say(void)
             failing.persistent ? "from then on" : "once");
 }
 
-/* Each place at which a call of that kind is made, in steps where all is slow. */
+/* Fails each call of that kind in turn; in larger steps where everything is slow. */
 static inline void scenario_each(enum weft__os_call call, bool persistent)
 {
     uint32_t nth = 1, most = 0;
@@ -256,13 +257,13 @@ static inline void scenario_each(enum weft__os_call call, bool persistent)
         scenario_attempt();
         if (failing.calls < nth && scene.whole)
             break;
-        if (failing.calls < nth) { /* slow, not stuck: once more, with more time */
-            scene.patience *= 2;
+        if (failing.calls < nth) { /* slow, not stuck: again, with more time */
+            scene.fail_time *= 2;
             nth -= scene.step;
             continue;
         }
         most = nth;
-        CHECK(nth < 5000); /* it does not come to an end */
+        CHECK(nth < 5000); /* it does not end */
     }
     if (most > 0)
         printf(" %s %u%s", failing_names[call], most, persistent ? "+" : "");
@@ -281,12 +282,13 @@ static inline void scenarios_run(const struct scenario *scenarios, size_t count)
                 continue;
             scene.scenario = &scenarios[i];
             scene.place = (enum scenario_place)place;
-            scene.patience = 5 * WEFT_MS;
+            scene.fail_time = 5 * WEFT_MS;
             printf("%s %s:", scene.scenario->name, scenario_places[place]);
-            for (int warm = 0; warm < 2; warm++) { /* what is made once is there after the first */
+            for (int warm = 0; warm < 2;
+                 warm++) { /* what is made only once exists after the first */
                 scenario_start_runtime();
                 scenario_once();
-                CHECK_EQ(atomic_u32_load_relaxed(&scene.told), 0);
+                CHECK_EQ(atomic_u32_load_relaxed(&scene.errors), 0);
                 scenario_usable();
                 CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
                 if (warm == 0)

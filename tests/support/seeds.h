@@ -1,17 +1,19 @@
 /*
- * seeds.h: a test, or a part of one, under many seeds (weft/test.h).
+ * seeds.h: runs a test, or a part of one, under many seeds (weft/test.h).
  *
- *     RUN_BOTH(function)           as RUN, and then under seeds: static void function(void), which may run as a fiber
+ *     RUN_BOTH(function)           as RUN, and then under seeds: static void function(void), which
+ *                                  may run in a fiber
  *     RUN_SEEDS(function)          under seeds only
- *     RUN_SEEDS_MANY(function)     the same with many more seeds, for what was written for them: tests/seeds
- *     RUN_EVERYWHERE(function)     static void function(void *), as everywhere.h does it, and then under seeds
+ *     RUN_SEEDS_MANY(function)     under many more seeds: for tests written for them (_seeds.c)
+ *     RUN_EVERYWHERE(function)     static void function(void *), as everywhere.h does it, and then
+ *                                  under seeds
  *
- * Every test of fibers runs under seeds; one that cannot, or has nothing to order, says why: RUN_PLAIN(function, "why")
- * (test.h). frame.seeds fails if one in tests/{unit,pool,stress,io,net} does neither.
+ * Every test of fibers runs under seeds. One that cannot, or has nothing to order, says why:
+ * RUN_PLAIN(function, "why") in test.h. frame.seeds fails for a test that does neither.
  *
- * There are 20 seeds each, and 400 for those; less where everything is slow. WEFT_TEST_SEEDS=5000 runs as many,
- * WEFT_TEST_SEED=42 that one alone; a check that fails says the seed. What a test scales (test_scale) is divided
- * among its seeds.
+ * There are 20 seeds for each test, and 400 for those of RUN_SEEDS_MANY; fewer where everything is
+ * slow. WEFT_TEST_SEEDS=5000 runs that many, WEFT_TEST_SEED=42 that one alone. A check that fails
+ * prints the seed. What a test scales (test_scale) is divided among its seeds.
  */
 #ifndef WEFT_TESTS_SEEDS_H
 #define WEFT_TESTS_SEEDS_H
@@ -35,7 +37,7 @@ static inline void seeds_say(void)
                 (unsigned long long)seed);
 }
 
-/* A generator for what the body itself decides, the same for the same seed. */
+/* A generator for choices of the test itself, the same for the same seed. */
 static inline struct prng seeds_prng(void)
 {
     uint64_t seed = 0;

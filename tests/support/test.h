@@ -49,19 +49,19 @@
 
 #define RUN(function) test_run(#function, function)
 
-/* The same for a test that does not run under seeds too (seeds.h), and why not. */
+/* RUN for a test that does not run under seeds too (seeds.h), with the reason. */
 #define RUN_PLAIN(function, why) test_run(#function " (not under seeds: " why ")", function)
 
-/* While a test runs under a seed (seeds.h): then it is a fiber on the one processor that there is. */
+/* True while a test runs under a seed (seeds.h), in a fiber on the only processor. */
 static bool test_seeded;
 
-/* Called by a check that fails, if set: says what else is known. */
+/* Called by a check that fails, if set, to print what else is known. */
 static void (*test_on_fail)(void);
 
-/* What stderr is while test_stderr_of keeps what is written to it; -1 while nobody does. */
+/* The real stderr while test_stderr_of captures it; -1 otherwise. */
 static int test_stderr = -1;
 
-/* Writes what was kept where it would have gone: a check that fails meanwhile is to be heard. */
+/* Writes the captured text to the real stderr, so that a check that fails meanwhile shows. */
 static inline void test_stderr_back(void)
 {
     char text[4096];
@@ -131,7 +131,8 @@ __attribute__((noreturn)) static inline void test_skip(const char *reason)
 enum { TEST_SEEDS = 20 };
 
 /* n, scaled down where everything is slow: WEFT_TEST_SCALE is a percentage (default 100) that runs
- * under sanitizers, valgrind and emulators set. Under seeds it is divided among them. At least 1. */
+ * under sanitizers, valgrind and emulators set. Under seeds it is divided among them. At least
+ * 1. */
 static inline int64_t test_scale(int64_t n)
 {
     const char *text = getenv("WEFT_TEST_SCALE");
@@ -144,9 +145,9 @@ static inline int64_t test_scale(int64_t n)
     return scaled > 0 ? scaled : 1;
 }
 
-/* Calls function(arg) in a forked child, and returns its status as waitpid gives it; what it wrote to
- * stderr is in *written until the next call. Since weft does not run in the fork of a process that runs
- * it, call this before the test itself uses weft, or after weft_shutdown. */
+/* Calls function(arg) in a forked child, and returns its status as waitpid gives it; what it wrote
+ * to stderr is in *written until the next call. Since weft does not run in the fork of a process
+ * that runs it, call this before the test itself uses weft, or after weft_shutdown. */
 static inline int test_in_child(void (*function)(void *), void *arg, const char **written)
 {
     int ends[2];

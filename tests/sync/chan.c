@@ -2,7 +2,7 @@
  * chan.c: channels, from fibers and from threads, in any mix.
  */
 #include "everywhere.h"
-#include "lines.h"
+#include "sync/lines.h"
 
 #include "base/prng.h"
 #include "os/failure.h"

@@ -2,8 +2,8 @@
  * chan_end.c: the end of a channel: who learns that it was the last use takes it away at once, while the
  * call of the other side has not returned. Under a sanitizer a late touch shows.
  */
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
 
 enum last_use {
     LAST_SENDER_WAITS,   /* the receiver finds it waiting, takes the element, and destroys */

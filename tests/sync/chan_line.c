@@ -2,8 +2,8 @@
  * chan_line.c: many who wait on one channel: first come, first served; who gives up is passed over; close
  * wakes all of them.
  */
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
 
 enum { CROWD = 12, CROWD_THREADS = 4 };
 

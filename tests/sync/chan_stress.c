@@ -9,9 +9,9 @@
 
 #include "base/compiler.h"
 #include "base/prng.h"
-#include "heap.h"
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
+#include "system.h"
 
 /* A deadline that lies a little before or after an event that is about now. */
 static int64_t tiny_deadline(struct prng *prng)

@@ -11,7 +11,6 @@
 #include "dying.h"
 #include "everywhere.h"
 #include "failing.h"
-#include "grouped.h"
 #include "seeds.h"
 
 static pid_t parent_of_all;

@@ -2,7 +2,7 @@
  * steps.c: what another does before any exchange of an operation (steps.h): compare-and-swaps that are lost, and what is
  * gone when it is looked at again.
  */
-#include "steps.h"
+#include "sync/steps.h"
 
 #include <pthread.h>
 #include <sched.h>

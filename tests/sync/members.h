@@ -7,7 +7,7 @@
 #include <weft/weft.h>
 
 #include "base/atomic.h"
-#include "grouped.h"
+#include "bodies.h"
 #include "test.h"
 
 static inline weft_group *make(const weft_group_options *options)

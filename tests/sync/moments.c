@@ -7,9 +7,9 @@
 
 #include "bodies.h"
 #include "dying.h"
-#include "emulated.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "system.h"
 
 /* The bits of the words, as wg.c and once.c have them. */
 enum {

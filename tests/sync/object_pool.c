@@ -10,10 +10,10 @@
 #include <stdalign.h>
 
 #include "base/atomic.h"
-#include "counts.h"
 #include "everywhere.h"
 #include "failing.h"
 #include "seeds.h"
+#include "sync/counts.h"
 #include <weft/weft.h>
 
 #define LONG (3600 * WEFT_S) /* an idle period that does not end in a test */

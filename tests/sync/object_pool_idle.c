@@ -9,12 +9,12 @@
 #include <semaphore.h>
 
 #include "base/atomic.h"
-#include "counts.h"
 #include "everywhere.h"
 #include "os/os.h"
 #include "sched/time/firing.h"
 #include "sched/time/wheel.h"
 #include "seeds.h"
+#include "sync/counts.h"
 #include <weft/weft.h>
 
 static struct {

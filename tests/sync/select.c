@@ -2,7 +2,7 @@
  * select.c: the first of several channel operations, from fibers and from threads.
  */
 #include "everywhere.h"
-#include "lines.h"
+#include "sync/lines.h"
 
 #include "os/failure.h"
 #include "os/os.h"

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "everywhere.h"
-#include "lines.h"
 #include "seeds.h"
+#include "sync/lines.h"
 
 /* Chance. */
 

@@ -90,7 +90,8 @@ bool weft__os_thread_join_within(weft__os_thread thread, int64_t nanoseconds)
      * shorter or longer. */
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    struct timespec until = to_timespec((int64_t)now.tv_sec * 1000000000 + now.tv_nsec + nanoseconds);
+    struct timespec until =
+        to_timespec((int64_t)now.tv_sec * 1000000000 + now.tv_nsec + nanoseconds);
     return pthread_timedjoin_np((pthread_t)thread, NULL, &until) == 0;
 }
 

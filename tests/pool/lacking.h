@@ -1,8 +1,8 @@
 /*
- * lacking.h: pools whose workers cannot be made for lack of memory, from one moment to another.
+ * lacking.h: pools that cannot make workers for lack of memory, from one moment to another.
  *
- * The workers of a pool that isolates crashes are memory each, and none of it is kept: they cannot be made as long as
- * no allocation succeeds.
+ * The workers of a pool that isolates crashes need memory each, and none of it is kept: they cannot
+ * be made while no allocation succeeds.
  */
 #ifndef WEFT_TEST_LACKING_H
 #define WEFT_TEST_LACKING_H
@@ -29,7 +29,7 @@ static inline weft_pool *begin(weft_pool_options options)
     return pool_open(options);
 }
 
-/* A paused pool that has tasks, and whose worker has ended, since it had nothing to do for so long. */
+/* A paused pool that has tasks, and whose worker has expired. */
 static inline __attribute__((unused)) weft_pool *begin_paused(weft_pool_options options)
 {
     options.expiry = WEFT_US;
@@ -38,7 +38,8 @@ static inline __attribute__((unused)) weft_pool *begin_paused(weft_pool_options 
     return pool;
 }
 
-/* Resumes it without memory for a worker, which it tries to make for some time; there is memory again after that. */
+/* Resumes the pool without memory for a worker, which it tries to make for some time. After that
+ * there is memory again. */
 static inline __attribute__((unused)) void resume_lacking(weft_pool *pool, uint32_t expected)
 {
     AWAIT_FIGURE(pool, workers, 0);
@@ -60,7 +61,7 @@ static inline __attribute__((unused)) void on_machines(int processors, void (*fu
     on_processors(processors, function, NULL);
 }
 
-/* One more worker could run, if there is more than one processor. */
+/* Returns when another worker could run, if there is more than one processor. */
 static inline __attribute__((unused)) void await_idle_processor(void)
 {
     while (weft__sched.processor_count > 1 && atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)

@@ -1,5 +1,5 @@
 /*
- * counts.h: what an object pool says of itself, for its tests.
+ * counts.h: the counts of an object pool, for its tests.
  */
 #ifndef WEFT_TEST_COUNTS_H
 #define WEFT_TEST_COUNTS_H

@@ -1,6 +1,6 @@
 /*
- * steps.h: runs a function one instruction of the CPU after the other, and lets something else happen between two of
- * them: before an atomic exchange, where others make a difference.
+ * steps.h: runs a function one instruction of the CPU at a time, and does something else between
+ * two of them: before an atomic exchange, where it matters what other threads do.
  *
  *     static void add_one(void *wg)
  *     {
@@ -10,12 +10,13 @@
  *     for (uint32_t at = 1; steps_at(add_one, &wg, at, add_one, &wg); at++)
  *         ...                                         what must hold now
  *
- * So a race that a thread loses once in a million times is lost here for certain: what the other thread does is done
- * before each exchange, in turn. It is done by the handler of the signal that the CPU's trap after each instruction
- * raises: on the thread of the function, as if that were not run by the system meanwhile.
+ * So a race that a thread loses once in a million times is lost here for certain: what the other
+ * thread does is done before each exchange, in turn. The handler of the signal that the CPU's trap
+ * raises after each instruction does it: on the thread of the function, as if the system did not
+ * run that thread meanwhile.
  *
- * The function must not block signals (start threads before it), and what comes between must not wait for it. An
- * instruction takes some microseconds.
+ * The function must not block signals (start threads before it), and what comes between must not
+ * wait for it. An instruction takes some microseconds.
  */
 #ifndef WEFT_TEST_STEPS_H
 #define WEFT_TEST_STEPS_H
@@ -27,15 +28,16 @@
 #include "base/compiler.h"
 #include "test.h"
 
-/* Not elsewhere: another CPU has no such trap for programs, and a sanitizer would be interrupted in its own code. */
+/* Only there: other CPUs have no such trap for programs, and a sanitizer would be interrupted in
+ * its own code. */
 #if defined(__x86_64__)
 #define STEPS_WORK (!WEFT_ASAN && !WEFT_TSAN)
 #else
 #define STEPS_WORK 0
 #endif
 
-/* Called after each instruction, with its number: 1, 2, 3 ... And with the number of the exchange that comes next, or
- * 0 if another instruction does. */
+/* Called after each instruction, with its number, 1, 2, 3 ..., and with the number of the exchange
+ * that comes next, 0 if another instruction does. */
 typedef void steps_between(void *arg, uint32_t step, uint32_t exchange);
 
 static struct {
@@ -87,19 +89,19 @@ static inline void steps_run(void (*function)(void *), void *arg, steps_between 
     steps.between = between;
     steps.arg = between_arg;
     steps.on = 1;
-    CHECK_EQ(raise(SIGTRAP), 0); /* its handler sets the flag */
+    CHECK_EQ(raise(SIGTRAP), 0); /* its handler sets the trap flag */
     function(arg);
-    steps.on = 0; /* and the next one clears it */
+    steps.on = 0; /* the next trap clears it */
     CHECK_EQ(sigaction(SIGTRAP, &before, NULL), 0);
 }
 
-/* For what comes between. From here on the function runs as ever. */
+/* For what comes between: from now on the function runs without traps. */
 static inline void steps_enough(void)
 {
     steps.on = 0;
 }
 
-/* The function is left where it is, for where that was set (with sigsetjmp, and its mask). */
+/* For what comes between: leaves the function for `back`, which sigsetjmp has set with the mask. */
 static inline __attribute__((unused, noreturn)) void steps_leave(sigjmp_buf back)
 {
     steps.on = 0;
@@ -123,7 +125,7 @@ static inline void steps_call_once(void *arg, uint32_t step, uint32_t exchange)
     steps_enough();
 }
 
-/* Calls `between` before the exchange with that number. False: there are fewer, and it was not called. */
+/* Calls `between` before the exchange with that number. False if there are fewer exchanges. */
 static inline __attribute__((unused)) bool steps_at(void (*function)(void *), void *arg,
                                                     uint32_t at, void (*between)(void *),
                                                     void *between_arg)

@@ -1,5 +1,6 @@
 /*
- * lines.h: for tests of channels: who stands in line, elements that can be told apart, parties, cases.
+ * lines.h: for tests of channels: which callers wait in line, elements that can be told apart,
+ * operations that run as bodies, cases of a select.
  */
 #ifndef WEFT_TEST_LINES_H
 #define WEFT_TEST_LINES_H
@@ -8,7 +9,8 @@
 #include "everywhere.h"
 #include "sync/chan.h"
 
-/* How many wait to send to the channel, or to receive from it. Under the latch: they are parked. */
+/* How many callers wait to send to the channel, or to receive from it. Under the latch: they are
+ * parked. */
 static inline int line_length(weft_chan *chan, int op)
 {
     int count = 0;
@@ -21,7 +23,7 @@ static inline int line_length(weft_chan *chan, int op)
     return count;
 }
 
-/* Lets others run, and after some times leaves them the CPU. */
+/* Lets other fibers run, and after some calls other threads. */
 static inline void wait_a_little(int *times)
 {
     if (++*times < 20)
@@ -36,8 +38,8 @@ static inline void await_line(weft_chan *chan, int op, int count)
         wait_a_little(&times);
 }
 
-/* Ends the wait of the first in line, a thread with a deadline, as the clock would: it has lost, but does
- * not know it before weft__wake, and stands in line until then. */
+/* Ends the wait of the first in line, a thread with a deadline, as the clock would. The thread
+ * learns it by weft__wake, and stays in line until then. */
 static inline struct waiter *line_end_first(weft_chan *chan, int op)
 {
     latch_acquire(&chan->latch);
@@ -48,7 +50,7 @@ static inline struct waiter *line_end_first(weft_chan *chan, int op)
     return first->waiter;
 }
 
-/* Waits until the one with that element stands in line. */
+/* Returns when the wait with that element is in line. */
 static inline void await_in_line(weft_chan *chan, int op, const void *element)
 {
     int times = 0;
@@ -83,7 +85,7 @@ enum { ELEMENT_MOST = 1000, POISON = 0x5a };
 static const size_t element_sizes[] = {0, 1, 8, 24, ELEMENT_MOST};
 enum { ELEMENT_SIZES = sizeof element_sizes / sizeof element_sizes[0] };
 
-/* An element with what lies behind it. */
+/* An element, and the bytes after it. */
 struct element {
     unsigned char bytes[ELEMENT_MOST + 8];
 };
@@ -93,7 +95,7 @@ static inline void element_poison(struct element *element)
     memset(element, POISON, sizeof *element);
 }
 
-/* Element number n, of that size; the rest is poison. */
+/* Makes it element number n, of that size; the rest is poison. */
 static inline void element_fill(struct element *element, size_t size, uint64_t n)
 {
     element_poison(element);
@@ -113,7 +115,7 @@ static inline void element_check_poison(const struct element *element)
     element_check(element, 0, 0);
 }
 
-/* One operation, to be run as a body. */
+/* An operation to run as a body. */
 struct party {
     weft_chan *chan;
     struct element element;
@@ -133,7 +135,7 @@ static inline void party_receive(void *arg)
     party->result = weft_chan_receive_until(party->chan, &party->element, party->deadline);
 }
 
-/* Cases whose result nobody has touched yet. */
+/* Cases whose result is not set. */
 
 enum { NOT_SET = 12345 };
 
