@@ -1,5 +1,5 @@
 /*
- * system.c: the modelled operating system: replaces src/os/linux/*.c, lock.c and latch.c in a
+ * system.c: the modelled operating system: replaces src/os/linux, lock.c and latch.c in a
  * model.
  *
  * A futex compares and blocks in one step. A held lock or latch blocks the thread until the word is
