@@ -165,6 +165,12 @@ void client_request(struct flood *flood, struct client *client)
         client_end(flood, client, true);
 }
 
+void client_end_side(struct flood *flood, struct client *client)
+{
+    if (flood->half && client->state == CLIENT_OPEN)
+        (void)shutdown(client->fd, SHUT_WR);
+}
+
 long client_read(struct flood *flood, struct client *client, char *data, long size)
 {
     ssize_t got = recv(client->fd, data, (size_t)size, 0);

@@ -78,6 +78,8 @@ struct flood {
     struct bytes first, piece; /* what is sent first, and then repeatedly */
     long port, connections, requests, seconds, rate, pause;
     bool unread, bodiless; /* reads no answers; answers have no body (HEAD) */
+    long most;             /* stream: bytes of pieces on a connection, which stays after that */
+    bool half;             /* ends its side of a connection after the first bytes */
     const char *then;      /* tls: the phase after the handshake */
     int epoll;
     struct client *clients;
@@ -104,6 +106,8 @@ void client_want_out(struct flood *flood, struct client *client, bool wants);
 void client_sleep(struct flood *flood, struct client *client);
 /* Sends flood->first as a request; ends the connection if that fails. */
 void client_request(struct flood *flood, struct client *client);
+/* Ends the client's side of the connection, if flood->half asks for that. */
+void client_end_side(struct flood *flood, struct client *client);
 /* Sends as much as fits. Returns the number of bytes; -1 if the connection was broken, and is
  * ended. */
 long client_send(struct flood *flood, struct client *client, const char *data, long size);

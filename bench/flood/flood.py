@@ -135,7 +135,8 @@ class Run:
                 numbers[name].write_bytes(getattr(attack, name))
         numbers.update(connections=max(10, round(attack.connections * self.scale["connections"])), path=attack.path,
                        seconds=max(1, round(attack.seconds * self.scale["seconds"])))
-        return Client(attack.mode, server.tls_port if attack.tls else server.port, cpus, attack.flags, nice=10, **numbers)
+        port = server.tls_port if attack.tls else server.proxy_port if attack.proxy else server.port
+        return Client(attack.mode, port, cpus, attack.flags, nice=10, **numbers)
 
     def run(self):
         here, there = two_halves()

@@ -3,15 +3,17 @@
  *
  *     weft-flood MODE --port N [--connections N] [--requests N] [--seconds N] [--rate N]
  *                [--path /hello] [--first FILE] [--piece FILE] [--pause MS] [--unread] [--bodiless]
- *                [--then WHAT]
+ *                [--half] [--most BYTES] [--then WHAT]
  *
  * MODE is idle, burst, hold, stream, reset, touch, reader (modes.c), tls (tls.c) or probe
  * (probe.c). --first: the bytes that are sent first (default: a GET of the path), --piece: those
  * that follow repeatedly. --unread: answers are not read. --bodiless: answers have no body (HEAD).
- * Only 127.0.0.1 is ever flooded. Output is a line per event, the last one `result` with words
+ * --half: a client ends its side after the first bytes. --most: so many bytes of pieces, then the
+ * connection stays as it is. Only 127.0.0.1 is ever flooded. Output is a line per event, the last one `result` with words
  * name=value. The program ends after the given seconds, or when its standard input ends.
  */
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +33,7 @@ static void usage(void)
           "                  [--connections N] [--requests N] [--seconds N] [--rate N] [--path "
           "/hello]\n"
           "                  [--first FILE] [--piece FILE] [--pause MS] [--unread] [--bodiless]\n"
-          "                  [--then end|update|renegotiate|hold]\n",
+          "                  [--half] [--most BYTES] [--then end|update|renegotiate|hold|drip]\n",
           stderr);
     exit(2);
 }
@@ -82,6 +84,8 @@ static void parse(struct flood *flood, int argc, char **argv)
         {"piece", required_argument, NULL, 'i'},
         {"pause", required_argument, NULL, 'u'},
         {"unread", no_argument, NULL, 'd'},
+        {"most", required_argument, NULL, 'm'},
+        {"half", no_argument, NULL, 'h'},
         {"bodiless", no_argument, NULL, 'b'},
         {"then", required_argument, NULL, 't'},
         {0},
@@ -121,6 +125,12 @@ static void parse(struct flood *flood, int argc, char **argv)
         case 'd':
             flood->unread = true;
             break;
+        case 'm':
+            flood->most = strtol(optarg, NULL, 10);
+            break;
+        case 'h':
+            flood->half = true;
+            break;
         case 'b':
             flood->bodiless = true;
             break;
@@ -155,6 +165,7 @@ int main(int argc, char **argv)
                                  .seconds = 10,
                                  .rate = 40960,
                                  .pause = 1000,
+                                 .most = LONG_MAX,
                                  .then = "end"};
     (void)signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without MSG_NOSIGNAL */
     parse(&flood, argc, argv);

@@ -231,6 +231,7 @@ static void hold_opened(struct flood *flood, struct client *client)
     client->at = flood->now + client->number % SECOND_MS * (flood->pause * MILLISECOND / SECOND_MS);
     if (flood->first.size > 0)
         (void)client_send(flood, client, flood->first.data, flood->first.size);
+    client_end_side(flood, client);
 }
 
 static void hold_tick(struct flood *flood)
@@ -269,13 +270,17 @@ static void stream_start(struct flood *flood)
         memcpy(many.data + many.size, flood->piece.data, (size_t)flood->piece.size);
 }
 
-/* The counter is the position in the piece: a send may take a part of it. */
+/* The counter has the bytes of pieces that were sent: a send may take a part of one. */
 static void stream_can_write(struct flood *flood, struct client *client)
 {
-    long from = (long)client->counter;
-    long sent = client_send(flood, client, many.data + from, many.size - from);
+    long from = (long)(client->counter % flood->piece.size), size = many.size - from;
+    if (size > flood->most - client->counter)
+        size = flood->most - (long)client->counter;
+    long sent = client_send(flood, client, many.data + from, size);
     if (sent > 0)
-        client->counter = (from + sent) % flood->piece.size;
+        client->counter += sent;
+    if (client->counter == flood->most)
+        client_want_out(flood, client, false);
 }
 
 static void stream_opened(struct flood *flood, struct client *client)
@@ -352,6 +357,7 @@ const struct mode mode_touch = {
 static void reader_opened(struct flood *flood, struct client *client)
 {
     client_request(flood, client);
+    client_end_side(flood, client);
     client_sleep(flood, client);
 }
 

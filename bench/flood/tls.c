@@ -7,6 +7,7 @@
  *        update       sends KeyUpdates that request one in return, as fast as they are taken
  *        renegotiate  (TLS 1.2) requests another handshake, again when it is refused; then as `end`
  *        hold         stays open
+ *        drip         begins an upload, and sends a byte of it behind every few KeyUpdates
  */
 #include "flood.h"
 
@@ -22,12 +23,12 @@
 enum { UPDATES = 16 }; /* at a time */
 
 static SSL_CTX *context;
-static enum { THEN_END, THEN_UPDATE, THEN_RENEGOTIATE, THEN_HOLD } then;
+static enum { THEN_END, THEN_UPDATE, THEN_RENEGOTIATE, THEN_HOLD, THEN_DRIP } then;
 
 static void tls_start(struct flood *flood)
 {
-    static const char *const names[] = {"end", "update", "renegotiate", "hold"};
-    for (int i = 0; i < 4; i++)
+    static const char *const names[] = {"end", "update", "renegotiate", "hold", "drip"};
+    for (int i = 0; i < 5; i++)
         if (strcmp(flood->then, names[i]) == 0)
             then = i;
     context = SSL_CTX_new(TLS_client_method());
@@ -49,6 +50,14 @@ static void update(struct flood *flood, struct client *client)
     }
 }
 
+/* Data in between: no number of KeyUpdates in a row ends the session. */
+static void drip(struct flood *flood, struct client *client)
+{
+    static const char chunk[] = "1\r\nx\r\n";
+    update(flood, client);
+    (void)SSL_write(client->session, chunk, sizeof chunk - 1);
+}
+
 static void follow(struct flood *flood, struct client *client)
 {
     char data[4096];
@@ -61,6 +70,8 @@ static void follow(struct flood *flood, struct client *client)
     }
     if (then == THEN_UPDATE)
         update(flood, client);
+    else if (then == THEN_DRIP)
+        drip(flood, client);
     else if (then == THEN_RENEGOTIATE && SSL_renegotiate(client->session) == 1 &&
              SSL_do_handshake(client->session) == 1)
         flood->sent++;
@@ -85,7 +96,9 @@ static void go_on(struct flood *flood, struct client *client)
     flood->answered++;
     if (then == THEN_END)
         client_end(flood, client, false);
-    else if (then != THEN_HOLD)
+    if (then == THEN_DRIP)
+        (void)SSL_write(client->session, flood->first.data, (int)flood->first.size);
+    if (then != THEN_END && then != THEN_HOLD)
         client_want_out(flood, client, true);
 }
 

@@ -6,11 +6,12 @@
  *     weft-http-bench --versions
  *
  * Uses weft/http.h only, like a user's program. GET /hello is a short text, POST /json returns the
- * body, POST /upload reads it, GET /big is 1 GB, GET /sleep?ms=N answers after that time, /files/
- * is the folder: the peers have the same paths (bench/peers/go/http, the nginx of
- * bench/http/servers.py). It listens on 127.0.0.1, with a certificate on a second port over TLS,
- * prints "port N" (or "port N tls-port N") when it does, and serves until SIGTERM or SIGINT.
- * --stats prints its counters on stderr at the end.
+ * body, POST /upload reads it, GET /big is 1 GB, GET /sleep?ms=N answers after that time, GET /echo
+ * can be upgraded to the protocol "echo", /files/ is the folder: the peers have the same paths
+ * (bench/peers/go/http, the nginx of bench/http/servers.py). It listens on 127.0.0.1: for plain
+ * HTTP, behind a PROXY header (which is not believed), and with a certificate over TLS. It prints
+ * "port N proxy-port N tls-port N" when it does, and serves until SIGTERM or SIGINT. --stats prints
+ * its counters on stderr at the end.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -61,6 +62,15 @@ static void answer_big(weft_http_response *response)
             return;
 }
 
+/* Another protocol: gives back what comes. */
+static void answer_echo(weft_http_response *response)
+{
+    char data[4096];
+    int64_t got = weft_http_upgrade(response, "echo");
+    while (got >= 0 && (got = weft_http_stream_read(response, data, sizeof data, WEFT_NEVER)) > 0)
+        got = weft_http_stream_write(response, data, (size_t)got, WEFT_NEVER);
+}
+
 static void answer_sleep(weft_http_request *request, weft_http_response *response)
 {
     const char *milliseconds = weft_http_query_value(request, "ms");
@@ -82,6 +92,8 @@ static void route(weft_http_request *request, weft_http_response *response, void
         answer_upload(request, response);
     else if (strcmp(path, "/sleep") == 0)
         answer_sleep(request, response);
+    else if (strcmp(path, "/echo") == 0)
+        answer_echo(response);
     else if (data != NULL)
         weft_http_router_serve(request, response, data);
     else
@@ -121,7 +133,7 @@ static struct arguments parse(int argc, char **argv)
         {"versions", no_argument, NULL, 'v'},
         {0},
     };
-    struct arguments arguments = {.options = {.handler = route}};
+    struct arguments arguments = {.options = {.handler = route, .trusted_proxies = "192.0.2.1"}};
     for (int found; (found = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         long number = optarg != NULL ? strtol(optarg, NULL, 10) : 0;
         switch (found) {
@@ -182,9 +194,9 @@ static int port_of(weft_http_server *server, int number)
 
 static void say_ports(weft_http_server *server, bool tls)
 {
-    printf("port %d", port_of(server, 0));
+    printf("port %d proxy-port %d", port_of(server, 0), port_of(server, 1));
     if (tls)
-        printf(" tls-port %d", port_of(server, 1));
+        printf(" tls-port %d", port_of(server, 2));
     putchar('\n');
     (void)fflush(stdout);
 }
@@ -239,6 +251,10 @@ int main(int argc, char **argv)
     error = weft_http_listen(server, address, NULL);
     if (error != 0)
         fail(address, error);
+    error =
+        weft_http_listen_with(server, "tcp:127.0.0.1:0", &(weft_http_listen_options){.proxy = 1});
+    if (error != 0)
+        fail("PROXY", error);
     if (arguments.tls.certificate != NULL)
         error = weft_http_listen_tls(server, "tcp:127.0.0.1:0", NULL, &arguments.tls);
     if (error != 0)

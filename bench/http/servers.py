@@ -51,10 +51,13 @@ http {{
     large_client_header_buffers 2 8k;
     server {{
         listen 127.0.0.1:{port} backlog=4096;
+        listen 127.0.0.1:{proxy_port} proxy_protocol backlog=4096;
         {tls}
         root {folder}/served;
         location = /hello {{ return 200 "hello, world\\n"; }}
         location = /upload {{ proxy_pass http://127.0.0.1:{port}/hello; }}
+        location = /json {{ proxy_pass http://127.0.0.1:{port}/hello; }}
+        location = /big {{ alias {folder}/served/big; }}
         location /files/ {{ alias {folder}/served/; }}
     }}
 }}
@@ -147,7 +150,7 @@ class Server:
         self.system, self.cpus = system, cpus
         self.options = {"header_timeout": 10, "idle_timeout": 60, "workers": 1000, "queue": 1000,
                         "connections": 100000, **(options or {})}
-        self.port, self.tls_port, self.process, self.folder = None, None, None, None
+        self.port, self.tls_port, self.proxy_port, self.process, self.folder = None, None, None, None, None
 
     def __enter__(self):
         try:
@@ -179,7 +182,8 @@ class Server:
         words = self.process.stdout.readline().split() if ready else []
         if words[:1] != ["port"]:
             raise RuntimeError(f"{self.system} did not start")
-        self.port, self.tls_port = int(words[1]), int(words[3]) if len(words) == 4 else None
+        ports = {name: int(port) for name, port in zip(words[::2], words[1::2])}
+        self.port, self.tls_port, self.proxy_port = ports["port"], ports.get("tls-port"), ports.get("proxy-port")
 
     def start_weft(self):
         options = self.options
@@ -202,7 +206,7 @@ class Server:
     start_net_http = start_fasthttp = start_go
 
     def start_nginx(self):
-        self.folder, self.port = tempfile.mkdtemp(prefix="weft-nginx-"), free_port()
+        self.folder, self.port, self.proxy_port = tempfile.mkdtemp(prefix="weft-nginx-"), free_port(), free_port()
         files = self.options.get("files")
         most = files or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         served = Path(self.folder) / "served"
@@ -221,7 +225,8 @@ class Server:
         # many as the limit of descriptors, unless the attack is about that.
         config = Path(self.folder) / "nginx.conf"
         config.write_text(NGINX.format(
-            user="user root;" if os.geteuid() == 0 else "", folder=self.folder, port=self.port, files=most, tls=tls,
+            user="user root;" if os.geteuid() == 0 else "", folder=self.folder, port=self.port, proxy_port=self.proxy_port,
+            files=most, tls=tls,
             connections=files or 2 * most, idle=self.options["idle_timeout"], header=self.options["header_timeout"]),
                           encoding="utf-8")
         self.start([nginx_path(), "-p", self.folder, "-c", config, "-e", f"{self.folder}/error.log"])
