@@ -1,8 +1,9 @@
 /*
  * send.c: the body of a response: collected while it is small, framed and sent as it grows.
  *
- * Until the head is committed, `out` has the body alone. After that, with a length or until the close, bytes are just bytes; in chunks, what is collected becomes a chunk when it is sent. Large pieces are
- * not copied: they go out together with what was collected, in one call.
+ * Until the head is committed, `out` has the body alone. After that, with a length or until the
+ * close, bytes are just bytes; in chunks, what is collected becomes a chunk when it is sent. Large
+ * pieces are not copied: they go out together with what was collected, in one call.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,16 +30,22 @@ static int wait_for_client(struct exchange *exchange)
 }
 
 /* A client that takes all at once would keep the processor: after SEND_TURN bytes without a wait
- * others go first, as in body.c. */
-static void count_taken(weft_http_response *response, size_t size)
+ * other fibers go first, as in body.c. A yield is not enough: the pool begins no task behind
+ * one. */
+static void take_turns(weft_http_response *response, size_t size)
 {
-    if (response->waited > 0)
-        response->paid += (int64_t)size;
     response->unwaited += size;
     if (response->unwaited < SEND_TURN)
         return;
     response->unwaited = 0;
-    (void)weft_sleep(1); /* cancelled: whoever waits next is told */
+    (void)weft_sleep(1); /* the next wait tells of a cancellation */
+}
+
+static void count_taken(weft_http_response *response, size_t size)
+{
+    if (response->waited > 0)
+        response->paid += (int64_t)size;
+    take_turns(response, size);
 }
 
 /* Sends what goes without waiting: 0, -EAGAIN or an error. */
@@ -71,7 +78,8 @@ static int note_error(struct exchange *exchange, int error)
 
 /* The rest. */
 
-/* Whether what the client does not take now may be sent when the handler has returned: nothing follows it. */
+/* Whether what the client does not take now may be sent when the handler has returned: nothing
+ * follows it. */
 static bool may_keep(const struct exchange *exchange)
 {
     const weft_http_response *response = &exchange->response;
@@ -179,13 +187,16 @@ static bool has_body(const weft_http_response *response)
     return response->framing != FRAMING_NONE && !weft__http_is_head(response);
 }
 
-/* What is not sent cannot fail: a handler that goes on until its client is gone would never end. So, once the head is out,
- * it is told what the door knows; and others get their turn, the door among them. */
-static int not_sent(const struct exchange *exchange)
+/* Bytes that are not sent, as of an answer to HEAD. They cannot fail: a handler that writes until
+ * its client is gone would never end. So, once the head is out, it is told what the acceptor knows
+ * of the client; and other fibers get their turn as in count_taken. A call counts as CALL_SIZE
+ * bytes more: a flush has none. */
+static int not_sent(struct exchange *exchange, size_t size)
 {
+    enum { CALL_SIZE = 4096 };
     if (exchange->body_at > 0)
         return 0;
-    weft_yield();
+    take_turns(&exchange->response, size + CALL_SIZE);
     /* First the end: a connection that is cut off has ended too, but only after `cut` was set. */
     bool ended = atomic_u32_load_acquire(&exchange->connection->ended) != 0;
     if (atomic_u32_load_relaxed(&exchange->server->cut) != 0)
@@ -239,7 +250,7 @@ int weft_http_write(weft_http_response *response, const void *data, size_t size)
     if (size == 0)
         return 0;
     if (response->sent && !has_body(response))
-        return not_sent(exchange);
+        return not_sent(exchange, size);
     if (size <= HTTP_OUT - exchange->out_size) {
         memcpy(exchange->out + exchange->out_size, data, size);
         exchange->out_size += size;
@@ -307,7 +318,7 @@ int weft_http_flush(weft_http_response *response)
     }
     exchange->out_size = exchange->body_at;
     int error = send_body(exchange, NULL, 0);
-    return error != 0 ? error : not_sent(exchange);
+    return error != 0 ? error : not_sent(exchange, 0);
 }
 
 /* Files. */
@@ -378,7 +389,8 @@ int weft_http_send_file(weft_http_response *response, int file, int64_t offset, 
     char line[24], end[] = "\r\n";
     if (file < 0 || offset < 0 || size < 0)
         return -EINVAL;
-    /* Of no bytes: whether it can be read from at all, while the handler can still answer otherwise. */
+    /* Of no bytes: whether it can be read from at all, while the handler can still answer
+     * otherwise. */
     int64_t readable = response->sent ? 0 : weft__http_read_file(file, line, 0, offset);
     if (readable < 0)
         return (int)readable;
@@ -505,7 +517,8 @@ int weft_http_reply(weft_http_response *response, int status, const char *conten
     return weft_http_write(response, data, size);
 }
 
-/* What was meant for another answer goes: its length and encoding are not those of the text, and half of it is no use. */
+/* What was meant for another answer goes: its length and encoding are not those of the text, and
+ * half of it is no use. */
 static void start_over(weft_http_response *response)
 {
     exchange_of_response(response)->out_size = 0;

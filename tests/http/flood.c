@@ -433,6 +433,68 @@ static void an_upload_lets_others_go_on(void)
     processors_end();
 }
 
+/* ---- a body that is not sent lets others go on ---- */
+
+/* A client has a turn of 32 writes; some turns of all come before an answer. */
+enum { UNSENT_CLIENTS = 20, UNSENT_MOST = 100 * 32 * UNSENT_CLIENTS };
+
+static atomic_i64 unsent_writes;
+
+/* HEAD: writes until its client is gone. */
+static void write_what_is_not_sent(weft_http_request *request, weft_http_response *response,
+                                   void *data)
+{
+    static const char block[4096];
+    (void)data;
+    if (strcmp(weft_http_method(request), "HEAD") != 0) {
+        CHECK_EQ(weft_http_reply(response, 200, "text/plain", "hello", 5), 0);
+        return;
+    }
+    while (weft_http_write(response, block, sizeof block) == 0)
+        (void)atomic_i64_add_relaxed(&unsent_writes, 1);
+}
+
+/* The most writes of the others while a request is answered. In a fiber: the processor is
+ * shared. */
+static void ask_beside_them(void *arg)
+{
+    static const char request[] = GET("/");
+    char address[64], answer[1000];
+    weft_conn *conn;
+    int64_t *most = arg;
+    (void)snprintf(address, sizeof address, "tcp:127.0.0.1:%lld", (long long)*most);
+    *most = 0;
+    CHECK_EQ(weft_conn_dial(&conn, address, NULL, WEFT_NEVER), 0);
+    for (int i = 0; i < 10; i++) {
+        int64_t before = atomic_i64_load_relaxed(&unsent_writes);
+        CHECK_EQ(weft_conn_write(conn, request, sizeof request - 1, WEFT_NEVER),
+                 (int64_t)sizeof request - 1);
+        int64_t got = weft_conn_read(conn, answer, sizeof answer, WEFT_NEVER);
+        CHECK(got > 12 && memcmp(answer, "HTTP/1.1 200", 12) == 0);
+        int64_t writes = atomic_i64_load_relaxed(&unsent_writes) - before;
+        *most = writes > *most ? writes : *most;
+    }
+    weft_conn_close(conn);
+}
+
+static void a_body_that_is_not_sent_lets_others_go_on(void)
+{
+    processors_begin(1);
+    weft_http_server *server = serve(write_what_is_not_sent);
+    struct client *clients = clients_open(server, UNSENT_CLIENTS);
+    weft_fiber *honest;
+    int64_t most = port_of(server, 0);
+    for (int i = 0; i < UNSENT_CLIENTS; i++)
+        client_send(&clients[i], "HEAD / HTTP/1.1\r\n" HOST "\r\n");
+    AWAIT(stats_of(server).running == UNSENT_CLIENTS);
+    CHECK_EQ(weft_spawn(&honest, ask_beside_them, &most, NULL), 0);
+    CHECK_EQ(weft_join(honest), 0);
+    CHECK(most > 0 && most < UNSENT_MOST);
+    clients_close(clients, UNSENT_CLIENTS);
+    end(server);
+    processors_end();
+}
+
 int main(void)
 {
     RUN(refuses_beyond_its_limits);
@@ -445,5 +507,6 @@ int main(void)
     RUN(a_slow_reader_fills_no_memory);
     RUN(a_reader_that_stops_is_cut_off);
     RUN(an_upload_lets_others_go_on);
+    RUN(a_body_that_is_not_sent_lets_others_go_on);
     return 0;
 }
