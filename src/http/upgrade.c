@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <weft/fd.h>
+#include <weft/fiber.h>
 
 #include "http/exchange.h"
 
@@ -69,6 +70,25 @@ int weft_http_upgrade(weft_http_response *response, const char *protocol)
     return error;
 }
 
+/* A client that always has sent or taken what the handler asks for would keep the processor: after
+ * STREAM_TURN bytes without a wait other fibers go first. Each call counts as CALL_SIZE bytes more,
+ * since small ones cost as much. */
+enum { STREAM_TURN = 65536, CALL_SIZE = 4096 };
+
+/* 0; -ECANCELED. A call that is not to wait lets no others go first. */
+static int take_turns(weft_http_response *response, int64_t deadline)
+{
+    if (response->unwaited < STREAM_TURN || deadline == WEFT_NOW)
+        return 0;
+    response->unwaited = 0;
+    return weft_sleep(1) == -ECANCELED ? -ECANCELED : 0;
+}
+
+static void count(weft_http_response *response, int64_t size)
+{
+    response->unwaited += (size > 0 ? (size_t)size : 0) + CALL_SIZE;
+}
+
 int64_t weft_http_stream_read(weft_http_response *response, void *data, size_t size,
                               int64_t deadline)
 {
@@ -85,14 +105,17 @@ int64_t weft_http_stream_read(weft_http_response *response, void *data, size_t s
         exchange->at += there;
         return (int64_t)there;
     }
-    for (;;) {
+    int error = take_turns(response, deadline);
+    while (error == 0) {
         int64_t got = weft__http_connection_read(exchange->connection, data, size);
-        if (got != -EAGAIN)
+        if (got != -EAGAIN) {
+            count(response, got);
             return got;
-        int error = weft__http_connection_wait(exchange->connection, WEFT_READABLE, deadline);
-        if (error != 0)
-            return error;
+        }
+        response->unwaited = 0;
+        error = weft__http_connection_wait(exchange->connection, WEFT_READABLE, deadline);
     }
+    return error;
 }
 
 int64_t weft_http_stream_write(weft_http_response *response, const void *data, size_t size,
@@ -106,6 +129,9 @@ int64_t weft_http_stream_write(weft_http_response *response, const void *data, s
     struct iovec piece = {NULL, size};
     memcpy(&piece.iov_base, &data, sizeof data); /* only read from */
     size_t sent = 0;
-    int error = weft__http_connection_send_until(exchange->connection, &piece, 1, deadline, &sent);
+    int error = take_turns(response, deadline);
+    if (error == 0)
+        error = weft__http_connection_send_until(exchange->connection, &piece, 1, deadline, &sent);
+    count(response, (int64_t)sent);
     return sent > 0 || error == 0 ? (int64_t)sent : error;
 }

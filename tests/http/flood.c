@@ -1,6 +1,7 @@
 /*
- * flood.c: too much of everything, in small: what is admitted is answered, what is not is told so, clients that take their
- * time cost neither a worker nor memory, and an honest client does not notice. The large version is bench/flood.
+ * flood.c: too much of everything, in small: what is admitted is answered, what is not is told so,
+ * clients that take their time cost neither a worker nor memory, and an honest client does not
+ * notice. The large version is bench/flood.
  */
 #include <pthread.h>
 
@@ -216,7 +217,8 @@ static void slowloris_stops_nobody(void)
     AWAIT(stats_of(server).running == 0);
     CHECK_EQ(stats_of(server).queued, 0);
     CHECK_EQ(stats_of(server).refused, 0);
-    /* They were slow, not wrong: when the rest comes they are answered. One by one: there are but few places. */
+    /* They were slow, not wrong: when the rest comes they are answered. One by one: there are but
+     * few places. */
     for (int i = 0; i < count; i++) {
         client_send(&slow[i], " value\r\n\r\n");
         EXPECT(&slow[i], 200, "hello");
@@ -281,7 +283,8 @@ static void client_forget(struct client *client)
     client->at = client->size = client->room = 0;
 }
 
-/* Under a sanitizer this is 0: its own heap does not say. The rest of the test is the same there. */
+/* Under a sanitizer this is 0: its own heap does not say. The rest of the test is the same
+ * there. */
 static void idle_connections_are_small(void)
 {
     enum { BYTES_MOST = 512 };
@@ -300,7 +303,8 @@ static void idle_connections_are_small(void)
     }
     AWAIT(stats_of(server).idle == count);
     AWAIT(stats_of(server).running == 0);
-    /* An answer more has left nothing behind, but for the buffers of the few that were under way at once. */
+    /* An answer more has left nothing behind, but for the buffers of the few that were under way at
+     * once. */
     CHECK(heap() - before < 1024 * 1024);
     be_honest(server);
 
@@ -381,18 +385,23 @@ static void take_turns(void *arg)
         (void)atomic_u32_add_relaxed(&upload.at, 1);
 }
 
+/* A body, or what another protocol sends. */
 static void read_what_is_there(weft_http_request *request, weft_http_response *response, void *data)
 {
     char part[4096];
+    bool upgrade = strcmp(weft_http_path(request), "/upgrade") == 0;
     (void)data;
+    CHECK(!upgrade || weft_http_upgrade(response, "echo") == 0);
     weft_wg_wait(&gate);
     uint32_t before = atomic_u32_load_relaxed(&upload.at);
     for (int64_t got, size = 0; size < upload.size; size += got) {
-        got = weft_http_read(request, part, sizeof part);
+        got = upgrade ? weft_http_stream_read(response, part, sizeof part, WEFT_NEVER)
+                      : weft_http_read(request, part, sizeof part);
         CHECK(got > 0);
     }
     upload.turns = atomic_u32_load_relaxed(&upload.at) - before;
-    CHECK_EQ(weft_http_reply(response, 200, "text/plain", "hello", 5), 0);
+    if (!upgrade)
+        CHECK_EQ(weft_http_reply(response, 200, "text/plain", "hello", 5), 0);
 }
 
 /* As much of a body as the kernel takes while nobody reads it. */
@@ -406,7 +415,7 @@ static int64_t send_unread(struct client *client)
     return size;
 }
 
-static void an_upload_lets_others_go_on(void)
+static void turns_are_taken(const char *request)
 {
     processors_begin(1);
     weft_http_server *server =
@@ -416,14 +425,18 @@ static void an_upload_lets_others_go_on(void)
     int room = 1 << 20;
     CHECK(setsockopt(client.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room) == 0);
     weft_wg_init(&gate, 1);
-    client_send(&client, "POST / HTTP/1.1\r\n" HOST "Content-Length: 1000000000\r\n\r\n");
+    client_send(&client, request);
     AWAIT(stats_of(server).running == 1);
     upload.size = send_unread(&client);
     atomic_u32_store_relaxed(&upload.over, 0);
     CHECK_EQ(weft_spawn(&other, take_turns, NULL, NULL), 0);
     AWAIT(atomic_u32_load_relaxed(&upload.at) > 0);
     weft_wg_done(&gate);
-    EXPECT(&client, 200, "hello");
+    struct answer answer;
+    CHECK(client_head(&client, &answer));
+    CHECK(answer.status == 200 || answer.status == 101);
+    answer_free(&answer);
+    AWAIT(stats_of(server).running == 0 || answer.status == 200);
     atomic_u32_store_release(&upload.over, 1);
     CHECK_EQ(weft_join(other), 0);
     CHECK(upload.size >= UNREAD_LEAST);
@@ -431,6 +444,17 @@ static void an_upload_lets_others_go_on(void)
     client_close(&client);
     end(server);
     processors_end();
+}
+
+static void an_upload_lets_others_go_on(void)
+{
+    turns_are_taken("POST / HTTP/1.1\r\n" HOST "Content-Length: 1000000000\r\n\r\n");
+}
+
+static void an_upgraded_connection_lets_others_go_on(void)
+{
+    turns_are_taken("GET /upgrade HTTP/1.1\r\n" HOST
+                    "Connection: upgrade\r\nUpgrade: echo\r\n\r\n");
 }
 
 /* ---- a body that is not sent lets others go on ---- */
@@ -507,6 +531,7 @@ int main(void)
     RUN(a_slow_reader_fills_no_memory);
     RUN(a_reader_that_stops_is_cut_off);
     RUN(an_upload_lets_others_go_on);
+    RUN(an_upgraded_connection_lets_others_go_on);
     RUN(a_body_that_is_not_sent_lets_others_go_on);
     return 0;
 }
