@@ -5,7 +5,8 @@
  * the first of these that gives one: weft_configure, the environment, the default.
  *
  *   processors   WEFT_PROCS       how many fibers run at the same time. Default: the CPUs this
- *                                 process may use (affinity), limited by the cgroup's CPU quota
+ *                                 process may use (affinity), limited by the cgroup's CPU quota;
+ *                                 if these change, the number follows within a second or two
  *   stack_size   WEFT_STACK_SIZE  bytes of stack for fibers that do not ask for a size; suffix K
  *                                 or M allowed. Default 64 KiB
  *   max_fibers   WEFT_MAX_FIBERS  fibers alive at once; past that -EAGAIN. Default: no limit
@@ -57,7 +58,8 @@ typedef struct weft_config {
  * Contexts: thread. */
 WEFT_API WEFT_MUST_USE int weft_configure(const weft_config *config);
 
-/* The number of processors; before the runtime has started: that it would have.
+/* The number of processors; before the runtime has started: that it would have. By default it
+ * changes with the CPUs that the process may use.
  * Contexts: fiber, thread. */
 WEFT_API int weft_processors(void);
 

@@ -9,6 +9,9 @@
 /* The CPUs that the calling thread may use. [OS_ALLOC] */
 int weft__os_affinity_count(void);
 
+/* The number of the machine's CPUs that are online. */
+int weft__os_cpu_count(void);
+
 /* The value of an environment variable; NULL if there is none. Only while no other thread changes
  * the environment. */
 const char *weft__os_getenv(const char *name);

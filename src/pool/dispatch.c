@@ -53,8 +53,7 @@ bool weft__workers_suffice(const weft_pool *pool, bool dry)
 bool weft__pool_could_use_worker(const weft_pool *pool, int64_t stuck)
 {
     return !pool->paused && !pool->rate.awaits &&
-           (weft__pool_actives(pool) - stuck < weft__sched.processor_count ||
-            pool_is_urgent(pool)) &&
+           (weft__pool_actives(pool) - stuck < processors_in_use() || pool_is_urgent(pool)) &&
            (atomic_i64_load_relaxed(&pool->ready) > pool->starting ||
             atomic_i64_load_relaxed(&pool->ready) + weft__inboxes_length(pool) > pool->starting);
 }

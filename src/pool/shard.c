@@ -67,12 +67,13 @@ struct outbox {
 
 bool weft__shards_open(weft_pool *pool)
 {
-    size_t size = weft__sched.processor_count * sizeof(struct shard);
+    uint32_t count = processor_count();
+    size_t size = count * sizeof(struct shard);
     pool->shards = weft__os_alloc_aligned(CACHE_LINE, size);
     if (pool->shards == NULL)
         return false;
     memset(pool->shards, 0, size);
-    pool->shard_count = weft__sched.processor_count;
+    pool->shard_count = count;
     return true;
 }
 
@@ -113,7 +114,7 @@ bool weft__inbox_fill(weft_pool *pool, struct shard *shard, struct plain_task *t
     /* Only plain tasks are ready, and there is a chunk for each processor. */
     if (pool->singly || pool->capacity == 1 ||
         normal->length != atomic_i64_load_relaxed(&pool->ready) ||
-        normal->length < 2 * (int64_t)weft__sched.processor_count)
+        normal->length < 2 * (int64_t)processors_in_use())
         return false;
     should(shard->inbox == NULL);
     if (shard->spare == NULL && (shard->spare = weft__chunk_new(false)) == NULL)

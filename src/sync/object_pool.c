@@ -215,9 +215,12 @@ static inline struct place place_enter(struct weft_object_pool *pool)
     struct place place = {.fiber = enter_if_fiber(), .latched = true};
     if (likely(place.fiber)) {
         uint32_t index = thread_self()->processor->index;
-        should(index < pool->processors);
-        place.shard = &pool->shards[index];
-        place.latched = owner_begin(place.shard);
+        if (likely(index < pool->processors)) {
+            place.shard = &pool->shards[index];
+            place.latched = owner_begin(place.shard);
+        } else { /* the processor is newer than the pool */
+            place.shard = foreign_begin(pool);
+        }
     } else {
         place.shard = foreign_begin(pool);
     }
@@ -447,7 +450,7 @@ int weft_object_pool_open(weft_object_pool **out, const weft_object_pool_options
     int error = runtime_ensure();
     if (error != 0)
         return error;
-    uint32_t processors = weft__sched.processor_count;
+    uint32_t processors = processor_count();
     uint32_t shard_count = processors + FOREIGN_SHARDS;
     size_t size = sizeof(struct weft_object_pool) + shard_count * sizeof(struct shard);
     struct weft_object_pool *pool = weft__os_alloc_aligned(CACHE_LINE, size);

@@ -11,6 +11,7 @@
 #include "os/os.h"
 #include "pool/figures.h"
 #include "pool/tasks.h"
+#include "sched/core/processor.h"
 #include "sched/core/scheduler.h"
 
 static atomic_u32 ran;
@@ -64,7 +65,7 @@ static inline __attribute__((unused)) void on_machines(int processors, void (*fu
 /* Returns when another worker could run, if there is more than one processor. */
 static inline __attribute__((unused)) void await_idle_processor(void)
 {
-    while (weft__sched.processor_count > 1 && atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)
+    while (processor_count() > 1 && atomic_u32_load_relaxed(&weft__sched.idle_count) == 0)
         sched_yield();
 }
 

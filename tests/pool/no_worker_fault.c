@@ -265,7 +265,7 @@ static void pauses(void *arg)
         uint32_t before = atomic_u32_load_acquire(&begun);
         AWAIT_FIGURE(paused, running, 0);
         /* On each processor one may have been taken by then. */
-        CHECK(atomic_u32_load_acquire(&begun) - before <= weft__sched.processor_count);
+        CHECK(atomic_u32_load_acquire(&begun) - before <= processor_count());
         CHECK_EQ(weft_pool_resume(paused), 0);
     }
     pool_close(paused);

@@ -158,9 +158,12 @@ static void open_pool(int64_t capacity, int64_t queue)
     weft_pool_options options = {.capacity = capacity, .queue = queue, .keep = FIBERS};
     weft__barrier.symmetric = false;
     weft__runtime_running.value = 1;
-    weft__sched.processor_count = FIBERS; /* shards */
+    weft__sched.processor_count.value = FIBERS;
+    weft__sched.in_use.value = weft__sched.in_use_most.value =
+        weft__sched.processor_count.value; /* shards */
     MODEL_CHECK(weft_pool_open(&pool, &options) == 0);
-    weft__sched.processor_count = 1;
+    weft__sched.processor_count.value = 1;
+    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     strict = true;
     model_name(pool->latch, "latch");
     model_name(&pool->attention, "attention");
@@ -235,7 +238,8 @@ static void run_submitter_of_two(void *arg)
 static void rest_against_submit(void)
 {
     open_pool(2, 2);
-    weft__sched.processor_count = 2;
+    weft__sched.processor_count.value = 2;
+    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     weft__sched.idle_count.value = 1;
     must_submit(task, 0);
     submitting_fiber("submitter", run_submitter_of_two, 1);
@@ -811,9 +815,11 @@ static void with_sub_pool(void)
 {
     open_pool(1, 1);
     weft_pool_options options = {.parent = pool, .capacity = 1, .queue = 1, .keep = FIBERS};
-    weft__sched.processor_count = FIBERS;
+    weft__sched.processor_count.value = FIBERS;
+    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     MODEL_CHECK(weft_pool_open(&sub, &options) == 0);
-    weft__sched.processor_count = 1;
+    weft__sched.processor_count.value = 1;
+    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     wait_deadline = WEFT_NEVER;
 }
 

@@ -6,10 +6,11 @@
 #include <limits.h>
 #include <sched.h>
 #include <sys/stat.h>
-#include <weft/runtime.h>
+#include <weft/weft.h>
 
 #include "os/failure.h"
 #include "os/os.h"
+#include "sched/core/processor.h"
 #include "sched/runtime/cpus.h"
 #include "test.h"
 
@@ -301,6 +302,52 @@ static void no_memory(void)
     CHECK_EQ(quota(), 1);
 }
 
+static atomic_u32 over;
+
+static void yields_until_over(void *arg)
+{
+    (void)arg;
+    while (!atomic_u32_load_acquire(&over))
+        weft_yield();
+}
+
+static void await_processors(int count)
+{
+    while (weft_processors() != count || processors_in_use() != (uint32_t)count)
+        sched_yield();
+}
+
+/* The quota changes while the runtime runs: see processor.c for more. */
+static void a_quota_that_changes(void)
+{
+    enum { CPUS = 4, FIBERS = 20 };
+    weft_fiber *fibers[FIBERS];
+    begin();
+    put("/proc/self/cgroup", "0::/job\n");
+    put("/proc/self/mountinfo", MOUNT_V2);
+    put("/sys/fs/cgroup/job/cpu.max", "200000 100000\n");
+    CHECK_EQ(unsetenv("WEFT_PROCS"), 0);
+    weft__cpus_root = root;
+    weft__processors_every = WEFT_MS;
+    atomic_u32_store_relaxed(&weft__cpus_given, CPUS);
+    CHECK_EQ(weft_processors(), 2);
+    for (int i = 0; i < FIBERS; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], yields_until_over, NULL, NULL), 0);
+    await_processors(2);
+    put("/sys/fs/cgroup/job/cpu.max", "100000 100000\n");
+    await_processors(1);
+    put("/sys/fs/cgroup/job/cpu.max", "max 100000\n");
+    await_processors(CPUS);
+    put("/sys/fs/cgroup/cpu.max", "250000 100000\n");
+    await_processors(3);
+    atomic_u32_store_release(&over, 1);
+    for (int i = 0; i < FIBERS; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    atomic_u32_store_relaxed(&weft__cpus_given, 0);
+    weft__cpus_root = "";
+}
+
 /* The real file system, in a child that may use one CPU only. */
 static void one_cpu_by_affinity(void)
 {
@@ -347,6 +394,7 @@ int main(void)
     RUN_PLAIN(very_long_paths, "nothing here is a fiber");
     RUN_PLAIN(no_memory, "nothing here is a fiber");
     RUN_PLAIN(one_cpu_by_affinity, "nothing here is a fiber");
+    RUN_PLAIN(a_quota_that_changes, "there is one processor");
     RUN_PLAIN(real_count_makes_sense, "nothing here is a fiber");
     RUN_PLAIN(a_longer_name_is_another_group, "nothing here is a fiber");
     RUN_PLAIN(huge_numbers, "nothing here is a fiber");

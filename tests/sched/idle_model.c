@@ -1,9 +1,9 @@
 /*
- * Idle machines (sched/core/idle.c), with the whole loop of machine.c, steal.c and poller.c: threads make fibers
- * ready while machines search, retire, sleep and wake.
+ * Idle machines (sched/core/idle.c), with the whole loop of machine.c, steal.c and poller.c:
+ * threads make fibers ready while machines search, retire, sleep and wake.
  *
- * Deadlines of the watcher never pass here: what is made ready must be found by the protocol alone. What must
- * hold: when nobody can go on, every fiber has run, once.
+ * Deadlines of the watcher never pass here: what is made ready must be found by the protocol alone.
+ * What must hold: when no thread can go on, every fiber has run, once.
  */
 #include "explore.h"
 #include "sched/core/inject.h"
@@ -91,7 +91,8 @@ static void set_up_idle(bool symmetric, int processor_count)
 {
     weft__barrier.symmetric = symmetric;
     weft__sched.processors = processors;
-    weft__sched.processor_count = (uint32_t)processor_count;
+    weft__sched.processor_count.value = (uint32_t)processor_count;
+    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     weft__sched.sleep_until.value = NO_WATCHER;
     weft__sched.housekeeping.value = WEFT_NEVER;
     weft__sched.idle_count.value = (uint32_t)processor_count;
@@ -204,7 +205,7 @@ static bool all_sleep(void)
     for (struct machine *machine = weft__sched.idle_machines; machine != NULL;
          machine = machine->idle_next)
         sleepers++;
-    return begun || (sleepers == weft__sched.processor_count && weft__sched.spinning.value == 0);
+    return begun || (sleepers == weft__sched.in_use.value && weft__sched.spinning.value == 0);
 }
 
 static void run_late_readier(void *arg)
@@ -226,6 +227,85 @@ static void found_other_work_watched(void)
     model_calm(true);
     model_thread("readier 1", run_late_readier, (void *)0, true);
     model_thread("readier 2", run_late_readier, (void *)1, true);
+}
+
+/* A processor is retired, by its machine or while it is idle, and comes back. */
+
+static void run_setter(void *number)
+{
+    model_wait_until(has_begun);
+    weft__processors_set((uint32_t)(intptr_t)number);
+}
+
+/* Two more, from inside, and looks around next. */
+static void starts_two(void *arg)
+{
+    struct thread *thread = runtime_enter(thread_self());
+    ran[(intptr_t)arg]++;
+    weft__ready(&fibers[1], true);
+    make_ready(2);
+    weft__sched.era.value++;
+    begun = true;
+    model_calm(false);
+    runtime_leave(thread);
+}
+
+static void retires(void)
+{
+    set_up_idle(false, 2);
+    used = FIBERS;
+    fibers[0].function = starts_two;
+    MODEL_CHECK(ring_push_owner(weft__sched.idle_processors, &fibers[0]));
+    start_machines(2);
+    model_calm(true);
+    model_thread("setter 1", run_setter, (void *)1, true);
+}
+
+static void retires_and_comes_back(void)
+{
+    retires();
+    model_thread("setter 2", run_setter, (void *)2, true);
+}
+
+/* One more, from inside; then it blocks its thread for good. */
+static void starts_third_and_blocks(void *arg)
+{
+    begun = true;
+    model_calm(false);
+    starts_one_and_blocks(arg);
+}
+
+/* The only processor in use is one that does not come back. */
+static void one_more_is_used(void)
+{
+    set_up_idle(false, 2);
+    used = 1;
+    fibers[0].function = starts_third_and_blocks;
+    MODEL_CHECK(ring_push_owner(weft__sched.idle_processors, &fibers[0]));
+    start_machines(1);
+    struct processor *processor = weft__sched.retired = weft__sched.idle_processors;
+    weft__sched.idle_processors = NULL;
+    weft__sched.idle_count.value = 0;
+    weft__sched.in_use.value = weft__sched.in_use_most.value = processor->retired.value = 1;
+    model_calm(true);
+    model_thread("setter", run_setter, (void *)2, true);
+}
+
+static void third_has_run(void)
+{
+    MODEL_CHECK(ran[0] == 1 && ran[2] == 1);
+}
+
+static void none_is_missing(void)
+{
+    uint32_t retired = 0, idle = 0;
+    all_have_run();
+    for (const struct processor *one = weft__sched.retired; one != NULL; one = one->idle_next)
+        retired++;
+    for (const struct processor *one = weft__sched.idle_processors; one; one = one->idle_next)
+        idle++;
+    MODEL_CHECK(idle == weft__sched.idle_count.value && idle == weft__sched.in_use.value);
+    MODEL_CHECK(idle + retired == weft__sched.processor_count.value && idle > 0);
 }
 
 /* One machine is all that there may be. It goes to sleep while somebody tries to make one more. */
@@ -300,6 +380,9 @@ static const struct scenario scenarios[] = {
     {"no thread can be made", no_thread, all_have_run, 3, 1, 0},
     {"no thread can be made, and there is a timer", no_thread_and_a_timer, all_have_run, 3, 1, 0},
     {"two plan housekeeping", two_plan, earlier_stands, 2, 0, 0},
+    {"a processor is retired", retires, none_is_missing, 2, 1, 0},
+    {"the same, and it comes back", retires_and_comes_back, none_is_missing, 1, 1, 0},
+    {"one more is used, and the others do not come back", one_more_is_used, third_has_run, 2, 1, 0},
     {"both machines retire", two_retire, all_have_run, 1, 0, 0},
 };
 

@@ -213,7 +213,8 @@ static void set_up_fiber(bool bound)
 {
     set_up_names();
     weft__sched.processors = processors;
-    weft__sched.processor_count = MACHINES;
+    weft__sched.processor_count.value = MACHINES;
+    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     fiber.function = fiber_waits;
     fiber.waiter.is_fiber = true;
     if (bound) {

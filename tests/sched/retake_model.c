@@ -165,7 +165,8 @@ static void set_up(uint32_t most)
 {
     weft__barrier.symmetric = false;
     weft__sched.processors = processors;
-    weft__sched.processor_count = 1;
+    weft__sched.processor_count.value = 1;
+    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     weft__sched.max_machines = most;
     weft__sched.sleep_until.value = NO_WATCHER;
     weft__sched.housekeeping.value = WEFT_NEVER;
@@ -214,8 +215,8 @@ static void all_is_well(void)
     for (struct machine *machine = weft__sched.machines; machine != NULL; machine = machine->next)
         MODEL_CHECK(machine->idle && machine->thread.processor == NULL &&
                     (machine->thread.attention.value & ~(uint32_t)ATTENTION_WANTED) == 0);
-    MODEL_CHECK(weft__sched.idle_count.value == weft__sched.processor_count);
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+    MODEL_CHECK(weft__sched.idle_count.value == weft__sched.in_use.value);
+    for (uint32_t i = 0; i < weft__sched.processor_count.value; i++)
         MODEL_CHECK(processors[i].owner.value == NULL);
     MODEL_CHECK(weft__sched.lost.value == 0 && weft__sched.spinning.value == 0);
 }
@@ -298,7 +299,8 @@ static void another_sleeps(void)
     fibers[0].function = waits_outside;
     fibers[1].function = begins;
     MODEL_CHECK(ring_push_owner(&processors[1], &fibers[1]));
-    weft__sched.processor_count = 2;
+    weft__sched.processor_count.value = 2;
+    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     weft__sched.spinning.value++;
     MODEL_CHECK(weft__machine_start(&processors[1], false) == 0);
 }

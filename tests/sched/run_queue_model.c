@@ -37,7 +37,8 @@ static void set_up_queues(bool symmetric, int in_ring, bool in_runnext)
     claims = 2;
     weft__barrier.symmetric = symmetric;
     weft__sched.processors = processors;
-    weft__sched.processor_count = PROCESSORS;
+    weft__sched.processor_count.value = PROCESSORS;
+    weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     for (int i = 0; i < PROCESSORS; i++)
         processors[i].wheel.next.value = WHEEL_EMPTY;
     give_machine(&owner, &processors[0], false);

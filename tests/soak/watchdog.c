@@ -41,10 +41,9 @@ static void say_scheduler(void)
         return;
     }
     fprintf(stderr, "soak: %u processors, %u idle, %u machines, %u spinning; %u fibers injected\n",
-            sched->processor_count, atomic_u32_load_relaxed(&sched->idle_count),
-            sched->machine_count, atomic_u32_load_relaxed(&sched->spinning),
-            (unsigned)weft__inject_length());
-    for (uint32_t i = 0; i < sched->processor_count; i++) {
+            processors_in_use(), atomic_u32_load_relaxed(&sched->idle_count), sched->machine_count,
+            atomic_u32_load_relaxed(&sched->spinning), (unsigned)weft__inject_length());
+    for (uint32_t i = 0; i < processor_count(); i++) {
         const struct processor *processor = &sched->processors[i];
         fprintf(stderr, "soak: processor %u: turn %u, %u in its ring%s%s\n", i,
                 atomic_u32_load_relaxed(&processor->turn), ring_length(processor),

@@ -51,6 +51,12 @@ const char *weft__os_getenv(const char *name)
     return getenv(name); /* NOLINT(concurrency-mt-unsafe): read once, when the runtime starts */
 }
 
+int weft__os_cpu_count(void)
+{
+    KEEP_ERRNO;
+    return (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 int weft__os_affinity_count(void)
 {
     KEEP_ERRNO;

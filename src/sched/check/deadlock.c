@@ -92,7 +92,7 @@ void weft__thread_waits(struct thread_wait *wait)
 void weft__deadlock_ask(void)
 {
     if (weft__sched.deadlock_check &&
-        atomic_u32_load_relaxed(&weft__sched.idle_count) == weft__sched.processor_count &&
+        atomic_u32_load_relaxed(&weft__sched.idle_count) == processors_in_use() &&
         weft__timers_next() == WHEEL_EMPTY)
         weft__poller_wake();
 }
@@ -128,7 +128,7 @@ static uint32_t idle_machines(uint32_t *wakes)
         idle &= machine->idle;
     }
     *wakes = weft__sched.wakes;
-    idle &= atomic_u32_load_relaxed(&weft__sched.idle_count) == weft__sched.processor_count &&
+    idle &= atomic_u32_load_relaxed(&weft__sched.idle_count) == processors_in_use() &&
             !(atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_TIMED) &&
             !atomic_u32_load_relaxed(&weft__sched.stopping);
     lock_release(&weft__sched.lock);

@@ -48,7 +48,7 @@ static struct {
 static uint64_t turns(void)
 {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+    for (uint32_t i = 0; i < processor_count(); i++)
         sum += atomic_u32_load_relaxed(&weft__sched.processors[i].turn);
     return sum;
 }

@@ -40,7 +40,7 @@ UNORDERED static void show_whole(struct text *text)
                    "weft: the runtime: %u processors (%u idle), %u machines (%u looking for work), "
                    "%u fibers in "
                    "the inject queue\n",
-                   weft__sched.processor_count, atomic_u32_load_relaxed(&weft__sched.idle_count),
+                   processors_in_use(), atomic_u32_load_relaxed(&weft__sched.idle_count),
                    weft__sched.machine_count, atomic_u32_load_relaxed(&weft__sched.spinning),
                    weft__inject_length());
     weft__text_write(text);
@@ -72,7 +72,7 @@ UNORDERED static void show_processor(struct text *text, const struct processor *
     const struct weft_fiber *fiber = owner != NULL ? owner->fiber : NULL;
     weft__text_add(text, "weft:   processor %u: ", processor->index);
     if (owner == NULL)
-        weft__text_add(text, "idle");
+        weft__text_add(text, atomic_u32_load_relaxed(&processor->retired) ? "retired" : "idle");
     else if (fiber == NULL)
         weft__text_add(text, "between two fibers");
     else
@@ -125,7 +125,7 @@ UNORDERED static void show(void *arg)
     struct text text = {bytes, sizeof bytes, 0};
     (void)arg;
     show_whole(&text);
-    for (uint32_t i = 0; i < weft__sched.processor_count && i < PROCESSORS_MOST; i++)
+    for (uint32_t i = 0; i < processor_count() && i < PROCESSORS_MOST; i++)
         show_processor(&text, &weft__sched.processors[i]);
     show_fibers(&text);
     show_running(&text);

@@ -90,14 +90,14 @@
 
 /* Lists; under the lock. */
 
-static void push_idle_processor(struct processor *processor)
+void weft__idle_push(struct processor *processor)
 {
     processor->idle_next = weft__sched.idle_processors;
     weft__sched.idle_processors = processor;
     atomic_u32_add_relaxed(&weft__sched.idle_count, 1);
 }
 
-static struct processor *pop_idle_processor(void)
+struct processor *weft__idle_pop(void)
 {
     struct processor *processor = weft__sched.idle_processors;
     if (processor != NULL) {
@@ -174,7 +174,7 @@ static bool try_wake_one(void)
     if (!atomic_u32_cas_seq_cst(&weft__sched.spinning, &none, 1))
         return true;
     lock_acquire(&weft__sched.lock);
-    struct processor *processor = pop_idle_processor();
+    struct processor *processor = weft__idle_pop();
     struct machine *machine = processor != NULL ? sleeper() : NULL;
     if (machine != NULL) {
         remove_idle_machine(machine);
@@ -190,7 +190,7 @@ static bool try_wake_one(void)
         if (start_machine(processor, false))
             return true;
         lock_acquire(&weft__sched.lock);
-        push_idle_processor(processor);
+        weft__idle_push(processor);
         weft__monitor_poke(); /* it tries again */
         lock_release(&weft__sched.lock);
     }
@@ -203,7 +203,7 @@ bool weft__idle_queues_empty(void)
 {
     if (weft__inject_length() > 0)
         return false;
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+    for (uint32_t i = 0; i < processor_count(); i++)
         if (ring_length(&weft__sched.processors[i]) > 0)
             return false;
     return true;
@@ -297,7 +297,7 @@ bool weft__idle_assign(struct processor *processor, bool acts)
 struct processor *weft__idle_take(void)
 {
     lock_acquire(&weft__sched.lock);
-    struct processor *processor = pop_idle_processor();
+    struct processor *processor = weft__idle_pop();
     lock_release(&weft__sched.lock);
     if (processor != NULL)
         watch_soon(); /* there is one more who may be stuck, and one more who may end up waiting */
@@ -307,8 +307,13 @@ struct processor *weft__idle_take(void)
 void weft__idle_give(struct processor *processor)
 {
     lock_acquire(&weft__sched.lock);
-    push_idle_processor(processor);
+    weft__idle_push(processor);
     lock_release(&weft__sched.lock);
+    weft__idle_pushed();
+}
+
+void weft__idle_pushed(void)
+{
     barrier_heavy(); /* who makes a fiber ready sees that it is idle, or we see the fiber */
     int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
     if (until == NO_WATCHER || !weft__idle_queues_empty())
@@ -325,7 +330,7 @@ bool weft__idle_may_spin(struct machine *machine)
         return false; /* there is no other processor, and what it found would pass by the choice */
     if (machine->spinning)
         return true;
-    uint32_t busy = weft__sched.processor_count - atomic_u32_load_relaxed(&weft__sched.idle_count);
+    uint32_t busy = processors_in_use() - atomic_u32_load_relaxed(&weft__sched.idle_count);
     if (2 * atomic_u32_load_relaxed(&weft__sched.spinning) >= busy)
         return false;
     atomic_u32_add_seq_cst(&weft__sched.spinning, 1);
@@ -365,7 +370,7 @@ static bool come_back(struct machine *machine)
 {
     struct processor *processor = NULL;
     lock_acquire(&weft__sched.lock);
-    if (machine->idle && (processor = pop_idle_processor()) != NULL)
+    if (machine->idle && (processor = weft__idle_pop()) != NULL)
         remove_idle_machine(machine);
     lock_release(&weft__sched.lock);
     if (processor == NULL)
@@ -411,7 +416,7 @@ static enum found look_at(struct processor *processor)
 static enum found look_at_busy(void)
 {
     enum found worst = ALL_WELL;
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+    for (uint32_t i = 0; i < processor_count(); i++) {
         enum found found = look_at(&weft__sched.processors[i]);
         if (found > worst)
             worst = found;
@@ -479,7 +484,7 @@ static bool watch(struct machine *machine)
     int64_t interval = look_at_busy() != ALL_WELL ? WATCH_FIRST : WATCH_EVERY;
     while (!atomic_u32_load_acquire(&machine->wake)) {
         uint32_t idle = atomic_u32_load_relaxed(&weft__sched.idle_count);
-        bool busy = idle < weft__sched.processor_count;
+        bool busy = idle < processors_in_use();
         if (idle == 0)
             return false;
         int64_t until = next_event();
@@ -491,6 +496,8 @@ static bool watch(struct machine *machine)
         weft__poller_wait(until);
         int64_t now = weft__os_now();
         weft__housekeep(now);
+        if (busy)
+            weft__processors_remind(now);
         enum found busy_ones = look_at_busy();
         bool acts = others_want(busy);
         bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || acts ||
@@ -512,8 +519,8 @@ int64_t weft__idle_surplus_after = 5 * WEFT_S;
 static bool leave_if_surplus(struct machine *machine)
 {
     lock_acquire(&weft__sched.lock);
-    if (machine->idle && weft__sched.machine_count > weft__sched.processor_count &&
-        !weft__sched.closing && !atomic_u32_load_relaxed(&weft__sched.stopping)) {
+    if (machine->idle && weft__sched.machine_count > processors_in_use() && !weft__sched.closing &&
+        !atomic_u32_load_relaxed(&weft__sched.stopping)) {
         remove_idle_machine(machine);
         *machine->link = machine->next;
         if (machine->next != NULL)
@@ -537,7 +544,7 @@ static bool leave_if_surplus(struct machine *machine)
 static void doze(struct machine *machine)
 {
     int64_t leave = WEFT_NEVER;
-    if (atomic_u32_load_relaxed(&weft__sched.idle_count) < weft__sched.processor_count)
+    if (atomic_u32_load_relaxed(&weft__sched.idle_count) < processors_in_use())
         watch_soon();
     if (atomic_u32_load_relaxed(&weft__sched.crowd))
         leave = weft__os_now() + weft__idle_surplus_after;
@@ -617,10 +624,9 @@ bool weft__idle_retire(struct machine *machine)
     lock_acquire(&weft__sched.lock);
     machine->assigned = NULL;
     if (processor != NULL)
-        push_idle_processor(processor);
+        weft__idle_push(processor);
     push_idle_machine(machine);
-    atomic_u32_store_relaxed(&weft__sched.crowd,
-                             weft__sched.machine_count > weft__sched.processor_count);
+    atomic_u32_store_relaxed(&weft__sched.crowd, weft__sched.machine_count > processors_in_use());
     lock_release(&weft__sched.lock);
     if (spun)
         atomic_u32_sub_seq_cst(&weft__sched.spinning, 1);

@@ -29,6 +29,11 @@ void weft__idle_begin(struct machine *machine);
 /* Gives a processor that is in the caller's hand to another machine, or makes one for it. False:
  * there is none to be had, and the processor is still in the caller's hand. */
 bool weft__idle_assign(struct processor *processor, bool acts);
+/* The list of idle processors, under the scheduler's lock. */
+void weft__idle_push(struct processor *processor);
+struct processor *weft__idle_pop(void);
+/* After a push by a machine or thread that does not sleep next. */
+void weft__idle_pushed(void);
 /* An idle processor, for a machine that is awake, or NULL. */
 struct processor *weft__idle_take(void);
 /* Puts a processor that has no fibers into the idle list, without a machine. */

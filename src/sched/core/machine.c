@@ -463,8 +463,14 @@ static struct weft_fiber *choose(struct machine *machine)
             weft__housekeep(weft__os_now());
     }
     timers_look(&machine->thread);
-    if (looks_around(processor, turn) && (fiber = weft__look_around(processor)) != NULL)
-        return fiber;
+    if (looks_around(processor, turn)) {
+        if (unlikely(processors_too_many()) && !machine->spinning) {
+            weft__processor_retire(machine);
+            return NULL;
+        }
+        if ((fiber = weft__look_around(processor)) != NULL)
+            return fiber;
+    }
     if ((fiber = dequeue(processor)) != NULL)
         return fiber;
     return weft__take_injected(processor);

@@ -139,7 +139,7 @@ static struct found look(int64_t now)
     struct found found = {false, false, false};
     bool asked = false;
     uint32_t anywhere = 0;
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+    for (uint32_t i = 0; i < processor_count(); i++) {
         struct processor *processor = &weft__sched.processors[i];
         struct seen *seen = &monitor.seen[i];
         if (!has_not_moved(processor, seen, now))
@@ -209,18 +209,21 @@ static void *monitor_main(void *arg)
         (void)weft__os_futex_wait(&monitor.state, AWAKE, next);
         int64_t now = weft__os_now();
         struct found found = {false, false, false};
+        int64_t retired = WHEEL_EMPTY;
         bool alone = false;
         if (atomic_u32_load_relaxed(&weft__sched.idle_count) == 0) {
             atomic_u32_add_relaxed(&weft__sched.era, 1);
             found = look(now);
             if (found.failed)
                 poll_for_threads();
+            retired = weft__timers_fire_retired(now);
         } else if (nobody_comes()) {
             weft__wake_one();
             poll_for_threads();
             alone = nobody_comes() && (!weft__idle_queues_empty() || weft__timers_next() <= now);
         }
         weft__stall_look(now, found.failed || alone);
+        weft__processors_look(now);
         if (found.retaken)
             monitor.retook = now;
         if (interval >= LOOK_MOST_HOT && !found.suspects && sleep_if_not_needed()) {
@@ -228,6 +231,8 @@ static void *monitor_main(void *arg)
             now = weft__os_now();
         }
         next = next_look(found, now, &interval);
+        if (retired < next)
+            next = retired;
     }
     return NULL;
 }

@@ -3,8 +3,8 @@
  *
  * Everything in a processor but what stands under "shared" is touched by its owner only: the
  * machine that holds it while that machine is inside the runtime, or a thief that has claimed it
- * (sched/core/steal.c). So the run queue needs no atomic read-modify-write: head, tail and runnext are
- * atomics only so that others may look at them from afar.
+ * (sched/core/steal.c). So the run queue needs no atomic read-modify-write: head, tail and runnext
+ * are atomics only so that others may look at them from afar.
  */
 #ifndef WEFT_SCHED_CORE_PROCESSOR_H
 #define WEFT_SCHED_CORE_PROCESSOR_H
@@ -12,6 +12,7 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "base/prng.h"
+#include "sched/core/scheduler.h"
 #include "sched/fiber/fiber_alloc.h"
 #include "sched/time/wheel.h"
 #include "stack/stack.h"
@@ -61,7 +62,8 @@ struct processor {
     atomic_u32 compact_until; /* the turn up to which it counts as one that runs compact fibers */
     atomic_u64 moved_out, bytes_out, waited; /* figures of compact fibers */
     struct fiber_cache fibers;
-    struct processor *idle_next; /* under the scheduler's lock */
+    struct processor *idle_next; /* in a list under the scheduler's lock */
+    atomic_u32 retired;          /* not in use; changed under that lock */
     uint32_t watched_turn;       /* the watcher's: the turn at its last look */
 };
 
@@ -79,5 +81,44 @@ static inline void note_compact_owner(struct processor *processor)
     atomic_u32_store_relaxed(&processor->compact_until,
                              atomic_u32_load_relaxed(&processor->turn) + COMPACT_TURNS);
 }
+
+/* How many there are, and how many are in use: processor.c. */
+
+static inline uint32_t processor_count(void)
+{
+    /* Pairs with the release of a processor that is new. */
+    return atomic_u32_load_acquire(&weft__sched.processor_count);
+}
+
+static inline uint32_t processors_in_use(void)
+{
+    return atomic_u32_load_relaxed(&weft__sched.in_use);
+}
+
+/* True if a processor must be retired. */
+static inline bool processors_too_many(void)
+{
+    return processors_in_use() > atomic_u32_load_relaxed(&weft__sched.in_use_most);
+}
+
+/* Makes `count` processors, all in use, all but the first idle; there may be up to `room`. Returns
+ * 0 or -ENOMEM. */
+int weft__processors_start(uint32_t count, uint32_t room);
+void weft__processors_stop(void);
+
+/* From now on so many processors are to be in use. */
+void weft__processors_set(uint32_t most);
+
+/* By the monitor: looks at the number of CPUs once in weft__processors_every, and follows it if the
+ * configuration does not fix the number of processors. */
+void weft__processors_look(int64_t now);
+extern int64_t weft__processors_every;
+
+/* By the watcher while a processor is busy: wakes the monitor if such a look is due. */
+void weft__processors_remind(int64_t now);
+
+/* Retires the processor of a machine that is between two fibers, and not spinning. */
+struct machine;
+void weft__processor_retire(struct machine *machine);
 
 #endif

@@ -238,7 +238,7 @@ static struct weft_fiber *keep_rest(struct processor *processor, struct chain ch
 
 static uint32_t share(void)
 {
-    return weft__inject_length() / weft__sched.processor_count + 1;
+    return weft__inject_length() / processors_in_use() + 1;
 }
 
 struct weft_fiber *weft__take_injected(struct processor *processor)

@@ -14,15 +14,18 @@ struct processor;
 
 struct sched {
     struct processor *processors;
-    uint32_t processor_count;
-    uint8_t stack_class; /* of fibers that do not ask */
-    int64_t max_fibers;  /* 0: no limit */
+    uint32_t processor_room;    /* in that array */
+    atomic_u32 processor_count; /* that exist; only grows */
+    uint8_t stack_class;        /* of fibers that do not ask */
+    int64_t max_fibers;         /* 0: no limit */
     bool deadlock_check;
     bool handles_faults;
+    bool follows_cpus; /* the number of processors is that of the CPUs, also when this changes */
     bool io_uring, file_nowait, pidfd; /* allowed: for the floor io */
 
     _Alignas(CACHE_LINE) struct lock lock;
     struct processor *idle_processors;
+    struct processor *retired; /* processors that are not in use */
     struct machine *idle_machines;
     struct machine *machines;
     uint32_t machine_count, max_machines;
@@ -38,6 +41,8 @@ struct sched {
 
     /* Read by everyone who makes a fiber ready; changed only when machines sleep and wake. */
     _Alignas(CACHE_LINE) atomic_u32 idle_count; /* idle processors */
+    atomic_u32 in_use;      /* processors, idle ones included; changed under the lock */
+    atomic_u32 in_use_most; /* so many are to be in use, at most */
     atomic_u32 spinning;
     atomic_i64 sleep_until; /* when the watcher wakes by itself; NO_WATCHER if there is none */
     atomic_ptr watcher;     /* struct machine: who sleeps in the poller */

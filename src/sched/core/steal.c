@@ -209,7 +209,7 @@ static int64_t patience_with(const struct processor *victim)
  * one fiber for longer than its timers can wait. *close: some are left to their processor for now. */
 static struct weft_fiber *ask(struct processor *thief, struct seen *seen, int64_t now, bool *close)
 {
-    uint32_t count = weft__sched.processor_count;
+    uint32_t count = processor_count();
     uint32_t start = prng_below(&thief->prng, count);
     *close = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -263,7 +263,7 @@ static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uin
 /* The thief has found something: who was asked, and has not answered, need not. If another asked as well, it does so again. */
 static void unwant(const struct processor *thief)
 {
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+    for (uint32_t i = 0; i < processor_count(); i++) {
         struct processor *victim = &weft__sched.processors[i];
         struct thread *owner = victim != thief ? atomic_ptr_load_acquire(&victim->owner) : NULL;
         if (owner != NULL && (atomic_u32_load_relaxed(&owner->attention) & ATTENTION_WANTED))
@@ -295,7 +295,7 @@ struct weft_fiber *weft__steal(struct machine *machine)
 {
     struct processor *thief = machine->thread.processor;
     struct seen seen[WEFT_PROCS_MAX];
-    uint32_t count = weft__sched.processor_count;
+    uint32_t count = processor_count();
     int64_t start = weft__os_now(), now = start;
     struct hopes hopes = {false, false, WHEEL_EMPTY};
     int pauses = LOOK_PAUSES;

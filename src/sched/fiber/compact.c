@@ -382,7 +382,8 @@ void weft__compact_move(void)
 
 struct processor *weft__compact_home(const struct weft_fiber *fiber)
 {
-    return fiber_kept(fiber)->hot->home;
+    struct processor *home = fiber_kept(fiber)->hot->home;
+    return likely(!atomic_u32_load_relaxed(&home->retired)) ? home : thread_self()->processor;
 }
 
 void weft__compact_stop(struct processor *processor)
@@ -453,7 +454,7 @@ noinline void weft__compact_refuse(const void *address, const char *what, const 
 struct compact_figures weft__compact_figures(void)
 {
     struct compact_figures figures = {0, 0, 0, 0};
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+    for (uint32_t i = 0; i < processor_count(); i++) {
         const struct processor *processor = &weft__sched.processors[i];
         figures.moved_out += atomic_u64_load_relaxed(&processor->moved_out);
         figures.bytes_out += atomic_u64_load_relaxed(&processor->bytes_out);

@@ -276,9 +276,9 @@ uint64_t weft__fiber_alive(void)
 {
     uint64_t ended = weft__timers_closed(), started = 0;
     /* Ended first: what has ended by then was started before. */
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+    for (uint32_t i = 0; i < processor_count(); i++)
         ended += atomic_u64_load_acquire(&weft__sched.processors[i].fibers.ended);
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+    for (uint32_t i = 0; i < processor_count(); i++)
         started += atomic_u64_load_acquire(&weft__sched.processors[i].fibers.started);
     return started + weft__foreign_started() + weft__timers_opened() - ended;
 }

@@ -262,7 +262,7 @@ bool weft__descriptor_thread_waits(void)
 int64_t weft__descriptor_waits(void)
 {
     int64_t waits = atomic_i64_load_seq_cst(&table.threads);
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+    for (uint32_t i = 0; i < processor_count(); i++)
         waits += atomic_i64_load_relaxed(&weft__sched.processors[i].fd_waits);
     return waits;
 }

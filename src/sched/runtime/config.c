@@ -90,12 +90,17 @@ static void read_without(struct settings *settings)
     }
 }
 
-int weft__config_processors(const weft_config *config, bool say)
+/* 0: the number of CPUs. */
+static int fixed_processors(const weft_config *config, bool say)
 {
     int count = config->processors;
-    if (count == 0)
-        count = (int)from_environment("WEFT_PROCS", 1, WEFT_PROCS_MAX, say);
-    return count != 0 ? count : weft__cpus("");
+    return count != 0 ? count : (int)from_environment("WEFT_PROCS", 1, WEFT_PROCS_MAX, say);
+}
+
+int weft__config_processors(const weft_config *config, bool say)
+{
+    int count = fixed_processors(config, say);
+    return count != 0 ? count : weft__cpus(weft__cpus_root);
 }
 
 struct settings weft__config_settle(const weft_config *config)
@@ -108,10 +113,14 @@ struct settings weft__config_settle(const weft_config *config)
                                 .io_uring = true,
                                 .file_nowait = true,
                                 .pidfd = true,
-                                .processors = weft__config_processors(config, true),
+                                .processors = fixed_processors(config, true),
                                 .stack_size = config->stack_size,
                                 .max_fibers = config->max_fibers,
                                 .max_machines = config->max_machines};
+    if (settings.processors == 0) {
+        settings.processors = weft__cpus(weft__cpus_root);
+        settings.follows_cpus = true;
+    }
     settings.fault_report = !config->no_fault_report && not_turned_off("WEFT_FAULT_REPORT");
     settings.deadlock_check = !config->no_deadlock_check && not_turned_off("WEFT_DEADLOCK_CHECK");
     if (settings.stack_size == 0)

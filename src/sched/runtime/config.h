@@ -9,6 +9,7 @@
 
 struct settings {
     int processors;
+    bool follows_cpus; /* the number of processors is that of the CPUs, also when this changes */
     size_t stack_size;
     int64_t max_fibers; /* 0: no limit */
     int max_machines;

@@ -187,9 +187,19 @@ int weft__cpus_quota(const char *root)
     return least;
 }
 
+const char *weft__cpus_root = "";
+atomic_u32 weft__cpus_given;
+
+int weft__cpus_online(void)
+{
+    int given = (int)atomic_u32_load_relaxed(&weft__cpus_given);
+    return given != 0 ? given : weft__os_cpu_count();
+}
+
 int weft__cpus(const char *root)
 {
-    int cpus = weft__os_affinity_count();
+    int given = (int)atomic_u32_load_relaxed(&weft__cpus_given);
+    int cpus = given != 0 ? given : weft__os_affinity_count();
     int quota = weft__cpus_quota(root);
     if (cpus < 1)
         cpus = 1;

@@ -69,6 +69,7 @@
 #include "sched/fiber/local.h"
 #include "sched/poll/poller.h"
 #include "sched/runtime/config.h"
+#include "sched/runtime/cpus.h"
 #include "sched/runtime/thread.h"
 #include "sched/time/ticks.h"
 #include "sched/time/wheel.h"
@@ -126,40 +127,28 @@ static void in_forked_child(void)
 
 static int start_processors(const struct settings *settings)
 {
-    uint32_t count = (uint32_t)settings->processors;
-    struct processor *processors =
-        weft__os_alloc_aligned(CACHE_LINE, count * sizeof(struct processor));
-    if (processors == NULL)
-        return -ENOMEM;
-    int64_t now = weft__now();
-    uint64_t lots = seeded() ? weft__seeded_lots() : (uint64_t)now;
-    for (uint32_t i = 0; i < count; i++) {
-        processors[i] = (struct processor){.index = i};
-        weft__wheel_init(&processors[i].wheel, now);
-        prng_seed(&processors[i].prng, i + lots);
-        processors[i].stacks.class = weft__sched.stack_class;
-        processors[i].idle_next = i + 1 < count ? &processors[i + 1] : NULL;
-    }
-    weft__sched.processors = processors;
-    weft__sched.processor_count = count;
-    /* The first machine, started below, gets the first processor; the others are idle. */
-    weft__sched.idle_processors = processors[0].idle_next;
-    atomic_u32_store_relaxed(&weft__sched.idle_count, count - 1);
-    atomic_u32_store_relaxed(&weft__sched.spinning, 1);
-    return 0;
+    uint32_t count = (uint32_t)settings->processors, room = count;
+    if (settings->follows_cpus && weft__cpus_online() > settings->processors)
+        room = (uint32_t)weft__cpus_online();
+    if (room > WEFT_PROCS_MAX)
+        room = WEFT_PROCS_MAX;
+    weft__sched.follows_cpus = settings->follows_cpus;
+    int error = weft__processors_start(count, room);
+    if (error == 0) /* of the first machine, started below */
+        atomic_u32_store_relaxed(&weft__sched.spinning, 1);
+    return error;
 }
 
 static void free_all(void)
 {
     weft__poller_stop();
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++)
+    for (uint32_t i = 0; i < processor_count(); i++)
         weft__compact_stop(&weft__sched.processors[i]);
     weft__slab_stop();
     weft__stack_stop();
     weft__foreign_stop(); /* first: a thread that ends now must not find records that are gone */
     weft__fiber_stop();
-    weft__os_free(weft__sched.processors);
-    weft__sched.processors = NULL;
+    weft__processors_stop();
 }
 
 /* Of machines that have been joined. */
@@ -185,6 +174,7 @@ static int start(void)
     struct settings settings = weft__config_settle(&configured);
     if (seeded()) {
         settings.processors = 1;
+        settings.follows_cpus = false;
         settings.deadlock_check = true;
     } else {
         weft__chaos_begin(settings.chaos);
@@ -271,7 +261,7 @@ int weft_configure(const weft_config *config)
 int weft_processors(void)
 {
     if (atomic_u32_load_acquire(&weft__runtime_running) || weft__runtime_forked())
-        return (int)weft__sched.processor_count;
+        return (int)atomic_u32_load_relaxed(&weft__sched.in_use_most);
     lock_acquire(&lock);
     int count = weft__config_processors(&configured, false);
     lock_release(&lock);

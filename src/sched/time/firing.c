@@ -1,12 +1,12 @@
 /*
- * firing.c: firing the wheels, and making sure that somebody wakes up for them.
+ * firing.c: firing the wheels, and making sure that a machine wakes up for them.
  *
  * Each processor has a wheel (wheel.h). Its owner fires it between fibers; a machine that has
- * nothing to do fires everybody's; the watcher (idle.c) sleeps until the earliest of them.
+ * nothing to do fires all of them; the watcher (idle.c) sleeps until the earliest of them.
  *
  * Who wakes up for a new timer? If all processors are busy, their owners look. If a machine
- * watches, and would sleep past the deadline, it is poked. If some processor is idle and nobody
- * watches, a machine is woken, finds nothing, and becomes the watcher. The order (arm,
+ * watches, and would sleep past the deadline, it is poked. If some processor is idle and no
+ * machine watches, a machine is woken, finds nothing, and becomes the watcher. The order (arm,
  * barrier_light, look at sleep_until against: store sleep_until, barrier_heavy, look at the wheels)
  * leaves no gap.
  */
@@ -21,6 +21,7 @@
 #include "os/os.h"
 #include "sched/check/test_point.h"
 #include "sched/core/idle.h"
+#include "sched/core/inject.h"
 #include "sched/core/park.h"
 #include "sched/core/processor.h"
 #include "sched/core/run_queue.h"
@@ -39,22 +40,36 @@ enum { BATCH_LEAST = (RING_SIZE + 7) / 8 };
  * 100 us in all, then the caller looks at other things first. */
 enum { HOLDS_MOST = 8 };
 
-/* Under the wheel's lock; the ring has room. */
-static void fire(struct timer *timer, void *context)
+/* Under the wheel's lock: the fiber that the timer makes ready, or NULL. */
+static inline struct weft_fiber *expire(struct timer *timer)
 {
     struct weft_fiber *fiber;
     if (timer->kind == TIMER_WAIT) {
         fiber = container_of(timer, struct weft_fiber, timer);
         if (!waiter_claim(&fiber->waiter, -ETIMEDOUT))
-            return;
+            return NULL;
         fiber->state = FIBER_READY;
     } else {
         fiber = weft__timer_expired(timer);
         if (fiber != NULL)
             fiber->state = FIBER_READY;
     }
+    return fiber;
+}
+
+/* The ring has room. */
+static void fire(struct timer *timer, void *context)
+{
+    struct weft_fiber *fiber = expire(timer);
     if (fiber != NULL)
         must(ring_push_owner(context, fiber));
+}
+
+static void fire_into_chain(struct timer *timer, void *context)
+{
+    struct weft_fiber *fiber = expire(timer);
+    if (fiber != NULL)
+        chain_add(context, fiber);
 }
 
 /* Has the CPU fetch the frames of those that were made ready: in one go, with no locked operation in between, which would
@@ -96,6 +111,27 @@ bool weft__timers_fire(struct processor *processor, struct processor *from, int6
     return true;
 }
 
+int64_t weft__timers_fire_retired(int64_t now)
+{
+    struct chain fibers = {NULL, NULL, 0};
+    int64_t next = WHEEL_EMPTY;
+    for (uint32_t i = 0; i < processor_count(); i++) {
+        struct processor *processor = &weft__sched.processors[i];
+        if (!atomic_u32_load_relaxed(&processor->retired))
+            continue;
+        for (int holds = 0; holds < HOLDS_MOST && is_due(processor, now); holds++)
+            (void)weft__wheel_fire(&processor->wheel, now, RING_SIZE, fire_into_chain, &fibers);
+        int64_t one = atomic_i64_load_relaxed(&processor->wheel.next);
+        next = one < next ? one : next;
+    }
+    if (fibers.count > 0) {
+        weft__inject_push_woken_any(fibers);
+        atomic_u32_add_relaxed(&weft__sched.era, 1); /* so that they are looked for at once */
+        wake_if_idle();
+    }
+    return next;
+}
+
 uint32_t weft__timers_fire_exact(struct processor *processor, int64_t *now, bool jump)
 {
     return weft__wheel_fire_exact(&processor->wheel, now, jump, RING_SIZE - ring_length(processor),
@@ -126,7 +162,7 @@ void weft__timers_look(struct processor *processor, int64_t clock)
 int64_t weft__timers_next(void)
 {
     int64_t next = WHEEL_EMPTY;
-    for (uint32_t i = 0; i < weft__sched.processor_count; i++) {
+    for (uint32_t i = 0; i < processor_count(); i++) {
         int64_t one = atomic_i64_load_relaxed(&weft__sched.processors[i].wheel.next);
         if (one < next)
             next = one;

@@ -26,6 +26,8 @@ static inline void timers_look(struct thread *thread)
     if (atomic_i64_load_relaxed(&thread->processor->wheel.next) != WHEEL_EMPTY)
         weft__timers_look(thread->processor, clock);
 }
+/* Fires the wheels of retired processors into the inject queue; returns when to do so again. */
+int64_t weft__timers_fire_retired(int64_t now);
 /* The earliest time that any wheel needs; in a test run one that has passed. */
 int64_t weft__timers_next(void);
 /* A timer with this deadline was armed: makes sure that somebody wakes up for it. */

@@ -24,8 +24,9 @@
  * the wheel's lock alone and touches only the atomics.
  *
  * Close. The closer stops it; if the fiber is at rest it frees the timer, else it waits for the
- * rest, which wakes it. If the closer is the timer's own function, the rest frees it instead. A start that
- * comes from the function meanwhile arms nothing: the wheel would be left with a timer that is gone.
+ * rest, which wakes it. If the closer is the timer's own function, the rest frees it instead. A
+ * start that comes from the function meanwhile arms nothing: the wheel would be left with a timer
+ * that is gone.
  */
 #include "sched/time/timer.h"
 
@@ -79,7 +80,7 @@ static void arm(struct weft_timer *timer, int64_t deadline)
     struct thread *thread = thread_self();
     struct processor *processor = thread != NULL ? thread->processor : NULL;
     if (processor == NULL)
-        processor = &weft__sched.processors[timer->fiber->id % weft__sched.processor_count];
+        processor = &weft__sched.processors[timer->fiber->id % processor_count()];
     timer->deadline = deadline;
     timer->node.kind = TIMER_CALL;
     weft__wheel_arm(&processor->wheel, &timer->node, deadline);

@@ -70,8 +70,8 @@ bool weft__wheel_disarm(struct timer *timer);
 uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
                           void (*fire)(struct timer *timer, void *context), void *context);
 
-/* The same to the nanosecond, for a clock that moves by jumps only (seeded.c): if nothing is due at *now, and `jump`,
- * *now becomes the earliest deadline that there is. */
+/* The same to the nanosecond, for a clock that moves by jumps only (seeded.c): if nothing is due at
+ * *now, and `jump`, *now becomes the earliest deadline that there is. */
 uint32_t weft__wheel_fire_exact(struct wheel *wheel, int64_t *now, bool jump, uint32_t budget,
                                 void (*fire)(struct timer *timer, void *context), void *context);
 

@@ -1,0 +1,288 @@
+/*
+ * processor.c: how many processors are in use follows the CPUs that the process may use.
+ */
+#include <dirent.h>
+#include <sched.h>
+#include <weft/weft.h>
+
+#include "everywhere.h"
+#include "sched/core/processor.h"
+#include "sched/runtime/cpus.h"
+
+enum { FIBERS = 40, ROUNDS = 200, CHANGES = 40, CPUS_MOST = 8 };
+
+static atomic_u32 over;
+
+static uint32_t in_use(void)
+{
+    return atomic_u32_load_relaxed(&weft__sched.in_use);
+}
+
+static void yields(void *arg)
+{
+    (void)arg;
+    weft_yield();
+}
+
+/* The runtime starts with so many CPUs, of a machine of CPUS_MOST if `given`. */
+static void begin(int given)
+{
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    atomic_u32_store_relaxed(&over, 0);
+    weft__processors_every = WEFT_MS;
+    atomic_u32_store_relaxed(&weft__cpus_given, CPUS_MOST);
+    /* Room for all, and then as few as asked for. */
+    weft_fiber *fiber;
+    CHECK_EQ(weft_spawn(&fiber, yields, NULL, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(weft_processors(), CPUS_MOST);
+    atomic_u32_store_relaxed(&weft__cpus_given, (uint32_t)given);
+}
+
+static void end(void)
+{
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    atomic_u32_store_relaxed(&weft__cpus_given, 0);
+    weft__processors_every = WEFT_S;
+}
+
+static void yields_until_over(void *arg)
+{
+    (void)arg;
+    while (!atomic_u32_load_acquire(&over))
+        weft_yield();
+}
+
+static void computes_until_over(void *arg)
+{
+    atomic_u32_store_release((atomic_u32 *)arg, 1);
+    while (!atomic_u32_load_acquire(&over))
+        sched_yield();
+}
+
+/* So many are to be used, and no more are, while fibers keep all of them busy. */
+static void await_in_use(uint32_t count)
+{
+    while (weft_processors() != (int)count || in_use() != count)
+        sched_yield();
+}
+
+static void spawn_all(weft_fiber **fibers, int count, void (*function)(void *), void *arg)
+{
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(weft_spawn(&fibers[i], function, arg, NULL), 0);
+}
+
+static void join_all(weft_fiber **fibers, int count)
+{
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(weft_join(fibers[i]), 0);
+}
+
+static void follows_the_number_of_cpus(void)
+{
+    static const uint32_t counts[] = {1, 3, 2, 8, 1, 8, 2};
+    weft_fiber *fibers[FIBERS];
+    begin(4);
+    spawn_all(fibers, FIBERS, yields_until_over, NULL);
+    await_in_use(4);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        atomic_u32_store_relaxed(&weft__cpus_given, counts[i]);
+        await_in_use(counts[i]);
+    }
+    atomic_u32_store_release(&over, 1);
+    join_all(fibers, FIBERS);
+    end();
+}
+
+/* More than there is room for: as many as there is room for. */
+static void not_more_than_the_machine_had(void)
+{
+    weft_fiber *fiber;
+    begin(1);
+    spawn_all(&fiber, 1, yields_until_over, NULL);
+    await_in_use(1);
+    atomic_u32_store_relaxed(&weft__cpus_given, 2 * CPUS_MOST);
+    await_in_use(CPUS_MOST);
+    atomic_u32_store_release(&over, 1);
+    join_all(&fiber, 1);
+    end();
+}
+
+/* The one processor that is left is always busy: timers of the others fire all the same. */
+static atomic_u32 asleep, woken;
+
+static void sleeps(void *arg)
+{
+    atomic_u32_add_seq_cst(&asleep, 1);
+    CHECK_EQ(weft_sleep_until(*(int64_t *)arg), 0);
+    atomic_u32_add_seq_cst(&woken, 1);
+}
+
+static void timers_of_retired_processors_fire(void)
+{
+    weft_fiber *sleepers[FIBERS], *yielder;
+    int64_t due = weft_after(300 * WEFT_MS);
+    begin(CPUS_MOST);
+    atomic_u32_store_relaxed(&asleep, 0);
+    atomic_u32_store_relaxed(&woken, 0);
+    spawn_all(sleepers, FIBERS, sleeps, &due);
+    while (atomic_u32_load_acquire(&asleep) != FIBERS)
+        sched_yield();
+    spawn_all(&yielder, 1, yields_until_over, NULL);
+    atomic_u32_store_relaxed(&weft__cpus_given, 1);
+    await_in_use(1);
+    join_all(sleepers, FIBERS);
+    CHECK(weft_now() >= due);
+    CHECK_EQ(atomic_u32_load_relaxed(&woken), FIBERS);
+    atomic_u32_store_release(&over, 1);
+    join_all(&yielder, 1);
+    end();
+}
+
+/* One that computes is not waited for: another processor is retired. */
+static void one_that_computes_keeps_its_processor(void)
+{
+    weft_fiber *computes, *yielders[2];
+    atomic_u32 begun = {0};
+    begin(3);
+    spawn_all(yielders, 2, yields_until_over, NULL);
+    spawn_all(&computes, 1, computes_until_over, &begun);
+    while (!atomic_u32_load_acquire(&begun))
+        sched_yield();
+    await_in_use(3);
+    atomic_u32_store_relaxed(&weft__cpus_given, 2);
+    await_in_use(2);
+    atomic_u32_store_release(&over, 1);
+    join_all(&computes, 1);
+    join_all(yielders, 2);
+    end();
+}
+
+/* What fibers do, while the number changes all the time. */
+
+static weft_chan *numbers;
+
+static void sends(void *arg)
+{
+    (void)arg;
+    for (int64_t i = 0; i < test_scale(ROUNDS); i++) {
+        CHECK_EQ(weft_chan_send(numbers, &i), 0);
+        if (i % 16 == 0)
+            CHECK_EQ(weft_sleep(50 * WEFT_US), 0);
+        if (i % 16 == 8) {
+            weft_blocking_enter();
+            sched_yield();
+            weft_blocking_exit();
+        }
+    }
+}
+
+static void receives(void *arg)
+{
+    int64_t number;
+    (void)arg;
+    for (int64_t i = 0; i < test_scale(ROUNDS); i++)
+        CHECK_EQ(weft_chan_receive(numbers, &number), 0);
+}
+
+static void naps(void *arg)
+{
+    (void)arg;
+    for (int64_t i = 0; i < test_scale(ROUNDS); i++)
+        CHECK_EQ(weft_sleep(i % 5 * 20 * WEFT_US), 0);
+}
+
+static void changes_while_fibers_work(void)
+{
+    static const weft_spawn_options compact = {.compact = 1};
+    weft_fiber *senders[FIBERS], *receivers[FIBERS], *nappers[FIBERS];
+    begin(CPUS_MOST);
+    CHECK_EQ(weft_chan_make(&numbers, sizeof(int64_t), 3), 0);
+    spawn_all(senders, FIBERS, sends, NULL);
+    spawn_all(receivers, FIBERS, receives, NULL);
+    for (int i = 0; i < FIBERS; i++)
+        CHECK_EQ(weft_spawn(&nappers[i], naps, NULL, &compact), 0);
+    for (int64_t i = 0; i < test_scale(CHANGES); i++) {
+        uint32_t count = (uint32_t)(i * 5 % CPUS_MOST) + 1;
+        atomic_u32_store_relaxed(&weft__cpus_given, count);
+        CHECK_EQ(weft_sleep(2 * WEFT_MS), 0);
+    }
+    join_all(senders, FIBERS);
+    join_all(receivers, FIBERS);
+    join_all(nappers, FIBERS);
+    weft_chan_destroy(numbers);
+    end();
+}
+
+/* The real thing: all threads of the process on one CPU, and on all again. */
+
+static void allow(const cpu_set_t *cpus)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL);
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;)
+        if (entry->d_name[0] != '.')
+            (void)sched_setaffinity((pid_t)strtol(entry->d_name, NULL, 10), sizeof *cpus, cpus);
+    closedir(tasks);
+}
+
+static void follows_affinity(void)
+{
+    cpu_set_t all, one;
+    weft_fiber *fibers[FIBERS];
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+    uint32_t count = (uint32_t)weft_processors();
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    weft__processors_every = WEFT_MS;
+    atomic_u32_store_relaxed(&over, 0);
+    spawn_all(fibers, FIBERS, yields_until_over, NULL);
+    await_in_use(count);
+    /* New threads inherit from those that make them, so it may have to be said again. */
+    while (weft_processors() != 1 || in_use() != 1) {
+        allow(&one);
+        CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    }
+    while (weft_processors() != (int)count || in_use() != count) {
+        allow(&all);
+        CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    }
+    atomic_u32_store_release(&over, 1);
+    join_all(fibers, FIBERS);
+    end();
+}
+
+/* A number that is given stands. */
+static void a_fixed_number_stays(void)
+{
+    weft_fiber *fibers[FIBERS];
+    processors_begin(2);
+    weft__processors_every = WEFT_MS;
+    atomic_u32_store_relaxed(&over, 0);
+    atomic_u32_store_relaxed(&weft__cpus_given, 1);
+    spawn_all(fibers, FIBERS, yields_until_over, NULL);
+    CHECK_EQ(weft_sleep(30 * WEFT_MS), 0);
+    CHECK_EQ(weft_processors(), 2);
+    CHECK_EQ(in_use(), 2);
+    atomic_u32_store_release(&over, 1);
+    join_all(fibers, FIBERS);
+    end();
+    processors_end();
+}
+
+int main(void)
+{
+    CHECK_EQ(unsetenv("WEFT_PROCS"), 0);
+    RUN_PLAIN(follows_the_number_of_cpus, "there is one processor");
+    RUN_PLAIN(not_more_than_the_machine_had, "there is one processor");
+    RUN_PLAIN(timers_of_retired_processors_fire, "there is one processor");
+    RUN_PLAIN(one_that_computes_keeps_its_processor, "there is one processor");
+    RUN_PLAIN(changes_while_fibers_work, "there is one processor");
+    RUN_PLAIN(follows_affinity, "there is one processor");
+    RUN_PLAIN(a_fixed_number_stays, "there is one processor");
+    return 0;
+}
