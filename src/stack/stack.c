@@ -41,6 +41,7 @@
 #include "stack/stack.h"
 
 #include "base/assert.h"
+#include "base/valgrind.h"
 #include "os/lock.h"
 #include "os/os.h"
 #include "stack/stack_guard.h"
@@ -48,12 +49,6 @@
 #if WEFT_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/lsan_interface.h>
-#endif
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#else
-#define VALGRIND_STACK_REGISTER(low, high) 0u
-#define VALGRIND_STACK_DEREGISTER(id) ((void)(id))
 #endif
 
 enum {
@@ -177,7 +172,7 @@ static size_t usable(const struct stack *stack)
 
 static void register_with_tools(struct stack *stack)
 {
-    stack->valgrind_id = VALGRIND_STACK_REGISTER(weft__stack_low(stack), weft__stack_top(stack));
+    stack->valgrind_id = valgrind_note_stack(weft__stack_low(stack), weft__stack_top(stack));
 #if WEFT_ASAN
     __lsan_register_root_region(weft__stack_low(stack), usable(stack));
 #endif
@@ -185,7 +180,7 @@ static void register_with_tools(struct stack *stack)
 
 static void unregister_from_tools(struct stack *stack)
 {
-    VALGRIND_STACK_DEREGISTER(stack->valgrind_id);
+    valgrind_forget_stack(stack->valgrind_id);
 #if WEFT_ASAN
     __lsan_unregister_root_region(weft__stack_low(stack), usable(stack));
     __asan_unpoison_memory_region(weft__stack_low(stack), usable(stack));

@@ -60,6 +60,7 @@
 #include "base/assert.h"
 #include "base/atomic.h"
 #include "base/compiler.h"
+#include "base/valgrind.h"
 #include "os/latch.h"
 #include "os/os.h"
 #include "sched/core/machine.h"
@@ -70,12 +71,6 @@
 #include "sched/runtime/thread.h"
 #include "stack/slab.h"
 #include "stack/stack.h"
-
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#else
-#define RUNNING_ON_VALGRIND 0
-#endif
 
 struct hot {
     struct hot *next;       /* of its processor: a ring */
@@ -98,7 +93,7 @@ static atomic_u32 typical; /* what was moved out last, anywhere */
 bool weft__compact_works(void)
 {
     static atomic_u32 said;
-    bool works = !WEFT_ASAN && !RUNNING_ON_VALGRIND;
+    bool works = !WEFT_ASAN && !valgrind_runs();
     if (!works && atomic_u32_exchange_acq_rel(&said, 1) == 0)
         weft__warn(
             "compact stacks are private here: the tool that watches could not tell fibers apart");
