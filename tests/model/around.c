@@ -287,7 +287,7 @@ void weft__fiber_end_extra(struct weft_fiber *fiber)
 {
 }
 
-void weft__deadlock_show(struct machine *machine)
+void weft__deadlock_read_frames(struct machine *machine)
 {
 }
 

@@ -325,7 +325,7 @@ static void mutex_twice(void *arg)
 
 static void fiber_locks_twice(void *arg)
 {
-    (void)weft_join(spawn(mutex_twice, NULL, "twice"));
+    CHECK_EQ(weft_join(spawn(mutex_twice, NULL, "twice")), 0); /* not reached */
     (void)arg;
 }
 
@@ -445,26 +445,115 @@ static void who_waits(void)
     }
 }
 
-enum { CROWD = 1500, SHOWN = 1000 };
+enum { EQUAL = 1000, NAMES = 300, SHOWN = 256, LINES_MOST = 60 };
 
-static void crowd(void *arg)
+static int count_of(const char *text)
+{
+    int count = 0;
+    for (const char *place = output; (place = strstr(place, text)) != NULL; place++)
+        count++;
+    return count;
+}
+
+static void equal_fibers(void *arg)
 {
     init_never_done();
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < EQUAL; i++)
         CHECK_EQ(weft_go(wait_for_ever, NULL), 0);
+    (void)spawn(wait_for_ever, NULL, "another name");
+    CHECK_EQ(weft_wg_wait(&never_done), 0);
+    (void)arg;
+}
+
+static void senders(void *arg)
+{
+    init_never_done();
+    for (int i = 0; i < EQUAL; i++)
+        CHECK_EQ(weft_go(wait_for_ever, NULL), 0);
+    objects.chan = make_chan(0);
+    for (int i = 0; i < EQUAL; i++)
+        CHECK_EQ(weft_go(wait_send, NULL), 0);
+    main_waits_for_group(arg);
+}
+
+static noinline void wait_elsewhere(void *arg)
+{
+    wait_for_ever(arg);
+    returned++;
+}
+
+static void wait_in_two_places(void *arg)
+{
+    if (arg == NULL)
+        wait_for_ever(arg);
+    else
+        wait_elsewhere(NULL);
+    returned++;
+}
+
+static void two_places(void *arg)
+{
+    init_never_done();
+    for (int i = 0; i < EQUAL; i++)
+        CHECK_EQ(weft_go(wait_in_two_places, i % 2 == 0 ? NULL : arg), 0);
+    CHECK_EQ(weft_wg_wait(&never_done), 0);
+}
+
+static void receive_own(void *arg)
+{
+    CHECK_EQ(weft_chan_receive(arg, NULL), 0);
+}
+
+static void own_channels(void *arg)
+{
+    init_never_done();
+    for (int i = 0; i < EQUAL; i++)
+        CHECK_EQ(weft_go(receive_own, make_chan(0)), 0);
+    CHECK_EQ(weft_wg_wait(&never_done), 0);
+    (void)arg;
+}
+
+static void equal_fibers_are_shown_once(void)
+{
+    check_reported(equal_fibers, NULL);
+    CHECK_SAID("(fibers: 1001, threads: 1)");
+    CHECK_EQ(count_of("weft: fiber "), 2);
+    CHECK_EQ(count_of("weft:   and 999 more do the same, the last of them fiber "), 1);
+    CHECK(has_address_in(part_about("another name"), (uintptr_t)wait_for_ever));
+    CHECK(count_of("\n") < LINES_MOST);
+    CHECK_SAID("weft: a thread waits for a wait group"); /* not lost behind them */
+
+    check_reported(senders, NULL); /* another wait, from the same line */
+    CHECK_EQ(count_of("weft: fiber "), 2);
+    CHECK_EQ(count_of("weft:   and 999 more do the same, the last of them fiber "), 2);
+
+    check_reported(two_places, &never_done); /* the same wait, from two lines */
+    CHECK_EQ(count_of("weft: fiber "), 2);
+    CHECK_EQ(count_of("weft:   and 499 more do the same, the last of them fiber "), 2);
+
+    check_reported(own_channels, NULL);
+    CHECK_EQ(count_of("weft: fiber "), 1);
+    CHECK_EQ(count_of("weft:   and 999 more do the same, not all on one object, "), 1);
+}
+
+static void many_names(void *arg)
+{
+    init_never_done();
+    for (int i = 0; i < NAMES; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "number %d", i);
+        (void)spawn(wait_for_ever, NULL, name);
+    }
     CHECK_EQ(weft_wg_wait(&never_done), 0);
     (void)arg;
 }
 
 static void a_long_report_is_cut(void)
 {
-    int shown = 0;
-    check_reported(crowd, NULL);
-    CHECK_SAID("(fibers: 1500, threads: 1)");
-    for (const char *place = output; (place = strstr(place, "weft: fiber ")) != NULL; place++)
-        shown++;
-    CHECK_EQ(shown, SHOWN);
-    CHECK_SAID("weft: and 500 fibers more\n");
+    check_reported(many_names, NULL);
+    CHECK_SAID("(fibers: 300, threads: 1)");
+    CHECK_EQ(count_of("weft: fiber "), SHOWN);
+    CHECK_SAID("weft: and 44 fibers more\n");
     CHECK_SAID("weft: a thread waits for a wait group"); /* not lost behind them */
 }
 
@@ -518,6 +607,7 @@ int main(void)
     RUN(what_they_wait_for);
     RUN(a_mutex_locked_twice);
     RUN(who_waits);
+    RUN(equal_fibers_are_shown_once);
     RUN(a_long_report_is_cut);
     return 0;
 }

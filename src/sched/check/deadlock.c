@@ -28,13 +28,18 @@
  *
  * Lock order: that of the waits, then the scheduler's or the depot's.
  *
- * Each parked fiber is resumed for a moment to print its own backtrace (switch.h): it has one only from
- * its own stack. That of a compact one is put in place for it, and nobody is busy with its hot stack, since nobody
- * runs.
+ * Each parked fiber is resumed for a moment to read its own backtrace (switch.h): it has one only
+ * from its own stack. The frames of a compact fiber are put in place for that; nothing else uses
+ * its hot stack meanwhile, since no fiber runs.
+ *
+ * Equal fibers are shown once: those with the same name, spawn site, kind of wait and frames. So a
+ * deadlock of 1,000 workers is a report of a screen. A first walk over the fibers puts each into a
+ * group, a second one over the groups prints the first fiber of each.
  */
 #include "sched/check/deadlock.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/atomic.h"
@@ -61,7 +66,9 @@
 #include "sched/time/firing.h"
 #include "sched/time/wheel.h"
 
-enum { SHOWN_MOST = 1000 };
+/* Picked out of thin air: more than a reader looks at, and fibers whose frames are read in a
+ * second. */
+enum { GROUPS_MOST = 256, LOOKED_AT_MOST = 100000, FRAMES_MOST = 48 };
 
 #define LOOK_AGAIN_FIRST WEFT_S
 #define LOOK_AGAIN_MOST (64 * WEFT_S)
@@ -158,10 +165,16 @@ static void count_parked(struct weft_fiber *fiber, void *context)
     ++*(uint64_t *)context;
 }
 
-noinline void weft__deadlock_show(struct machine *machine)
+/* Those of the fiber that read_frames has resumed. */
+static struct {
+    void *at[FRAMES_MOST];
+    int count;
+} frames;
+
+noinline void weft__deadlock_read_frames(struct machine *machine)
 {
     struct weft_fiber *fiber = machine->thread.fiber;
-    weft__os_print_backtrace();
+    frames.count = weft__os_backtrace(frames.at, FRAMES_MOST);
     switch_to_machine(machine, fiber, false);
     must(!"a fiber was resumed that has shown its frames");
 }
@@ -176,12 +189,13 @@ static void show_wait(const char *who, enum wait_what what, void *object, int64_
     weft__warn("%s %s%s, for %.1f s", who, weft__wait_text(what), where, seconds);
 }
 
-/* Has the fiber print its backtrace. */
-static void show_frames(struct weft_fiber *fiber)
+/* Has the fiber read its backtrace. */
+static void read_frames(struct weft_fiber *fiber)
 {
     struct machine *machine = (struct machine *)thread_self();
     struct hot *hot = NULL;
     bool starves;
+    frames.count = 0;
     if (fiber->compact &&
         (hot = weft__compact_enter(&weft__sched.processors[0], fiber, &starves)) == NULL)
         return; /* no memory for the frames of another that are there */
@@ -193,13 +207,58 @@ static void show_frames(struct weft_fiber *fiber)
         weft__compact_leave(hot, fiber, ACTION_PARK);
 }
 
-static void show_fiber(struct weft_fiber *fiber, void *context)
+static struct fiber_group {
+    struct weft_fiber *first, *last;
+    uint64_t count, frames_hash;
+    bool one_object; /* all wait for the same one */
+} groups[GROUPS_MOST];
+static uint32_t group_count;
+static uint64_t looked_at, not_shown;
+
+static uint64_t hash_frames(void)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a, a word at a time */
+    for (int i = 0; i < frames.count; i++)
+        hash = (hash ^ (uintptr_t)frames.at[i]) * 1099511628211u;
+    return hash;
+}
+
+static bool is_equal(const struct weft_fiber *a, const struct weft_fiber *b)
+{
+    return a->spawn_site == b->spawn_site && a->waiter.what == b->waiter.what &&
+           strcmp(weft_fiber_name(a), weft_fiber_name(b)) == 0;
+}
+
+static void add_to_group(struct weft_fiber *fiber, void *context)
+{
+    (void)context;
+    if (looked_at == LOOKED_AT_MOST) {
+        not_shown++;
+        return;
+    }
+    looked_at++;
+    read_frames(fiber);
+    uint64_t hash = hash_frames();
+    for (uint32_t i = 0; i < group_count; i++) {
+        struct fiber_group *group = &groups[i];
+        if (group->frames_hash != hash || !is_equal(group->first, fiber))
+            continue;
+        group->count++;
+        group->last = fiber;
+        group->one_object &= fiber->object == group->first->object;
+        return;
+    }
+    if (group_count == GROUPS_MOST)
+        not_shown++;
+    else
+        groups[group_count++] = (struct fiber_group){
+            .first = fiber, .last = fiber, .count = 1, .frames_hash = hash, .one_object = true};
+}
+
+static void show_group(const struct fiber_group *group)
 {
     static const char spawned[] = "weft:   spawned at ", calls[] = "weft:   and waits in\n";
-    uint64_t *left = context;
-    if (*left == 0)
-        return;
-    --*left;
+    struct weft_fiber *fiber = group->first;
     char who[96];
     int64_t now = weft__os_now() >> STAMP_SHIFT;
     int64_t age = (int64_t)(uint32_t)((uint32_t)now - fiber->parked_at);
@@ -207,10 +266,17 @@ static void show_fiber(struct weft_fiber *fiber, void *context)
     snprintf(who, sizeof who, *name != '\0' ? "fiber %llu \"%s\"" : "fiber %llu",
              (unsigned long long)fiber->id, name);
     show_wait(who, fiber->waiter.what, fiber->object, (now - age) << STAMP_SHIFT);
+    if (group->count > 1)
+        weft__warn("  and %llu more do the same%s, the last of them fiber %llu",
+                   (unsigned long long)(group->count - 1),
+                   group->one_object ? "" : ", not all on one object",
+                   (unsigned long long)group->last->id);
     weft__os_write_stderr(spawned, sizeof spawned - 1);
     weft__os_print_address(fiber->spawn_site);
     weft__os_write_stderr(calls, sizeof calls - 1);
-    show_frames(fiber);
+    read_frames(fiber);
+    for (int i = 0; i < frames.count; i++)
+        weft__os_print_address(frames.at[i]);
 }
 
 _Noreturn static void report(uint64_t parked, uint32_t threads)
@@ -219,10 +285,11 @@ _Noreturn static void report(uint64_t parked, uint32_t threads)
         "deadlock: nothing is left that could wake one of those who wait (fibers: %llu, threads: "
         "%u)",
         (unsigned long long)parked, threads);
-    uint64_t left = SHOWN_MOST;
-    weft__fiber_each_parked(show_fiber, &left);
-    if (parked > SHOWN_MOST)
-        weft__warn("and %llu fibers more", (unsigned long long)(parked - SHOWN_MOST));
+    weft__fiber_each_parked(add_to_group, NULL);
+    for (uint32_t i = 0; i < group_count; i++)
+        show_group(&groups[i]);
+    if (not_shown > 0)
+        weft__warn("and %llu fibers more", (unsigned long long)not_shown);
     for (struct thread_wait *wait = waits.first; wait != NULL; wait = wait->next)
         if (wait->waiter != NULL)
             show_wait("a thread", wait->waiter->what, wait->object, wait->since);

@@ -17,7 +17,7 @@ int64_t weft__deadlock_check(void);
 /* Has the watcher ask again, if all machines are idle. */
 void weft__deadlock_ask(void);
 /* In a fiber that was resumed to show where it waits. */
-void weft__deadlock_show(struct machine *machine);
+void weft__deadlock_read_frames(struct machine *machine);
 /* A thread that waits in weft without a deadline; on its stack. */
 struct thread_wait {
     struct thread_wait *next, **link;

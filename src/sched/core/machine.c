@@ -239,7 +239,7 @@ void weft__finish_direct(struct machine *machine, struct weft_fiber *arrived)
     struct weft_fiber *fiber = machine->parked;
     machine->parked = NULL;
     if (unlikely(fiber == arrived)) {
-        weft__deadlock_show(machine); /* it was resumed only for that */
+        weft__deadlock_read_frames(machine); /* it was resumed only for that */
     } else if (unlikely(machine->open || machine->unlock == NULL)) {
         weft__finish_park(machine, fiber);
     } else { /* the same, in short */
