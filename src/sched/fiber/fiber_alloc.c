@@ -241,6 +241,26 @@ bool weft__fiber_count(uint64_t counts[FIBER_STATES])
     return slab == NULL;
 }
 
+uint64_t weft__fiber_count_unbegun(void)
+{
+    uint64_t unbegun = 0;
+    for (uint32_t i = 0; i < processor_count(); i++)
+        if (atomic_u64_load_acquire(&weft__sched.processors[i].fibers.ended) != 0)
+            return 0;
+    for (const struct slab *slab = depot.slabs; slab != NULL; slab = slab->next) {
+        uint32_t cut = atomic_u32_load_acquire(&slab->cut);
+        for (uint32_t i = 0; i < cut; i++) {
+            const struct weft_fiber *fiber = &slab->records[i];
+            if (fiber->owner == OWNER_TIMER || fiber->function == NULL)
+                continue; /* a record that has never been a fiber has no function */
+            if (fiber->state != FIBER_NEW || fiber->stack != NULL)
+                return 0;
+            unbegun++;
+        }
+    }
+    return unbegun;
+}
+
 /* Something of the program's may point at a fiber that crashed for as long as the process lives. */
 static bool keep_crashed(struct slab *slab)
 {

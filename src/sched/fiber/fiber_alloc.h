@@ -37,6 +37,9 @@ void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *conte
 /* How many records are in each state, for reports: without a lock, so that those which are made
  * at that moment may count as anything. False: there are more. */
 bool weft__fiber_count(uint64_t counts[FIBER_STATES]);
+/* How many fibers wait to begin, if no fiber has ever run; else 0. Without a lock, as
+ * weft__fiber_count. */
+uint64_t weft__fiber_count_unbegun(void);
 
 /* Fibers spawned and not ended, and timers open; never less than there are. */
 uint64_t weft__fiber_alive(void);

@@ -169,6 +169,25 @@ __attribute__((constructor)) static void handle_forks(void)
         weft__warn("cannot handle forks: no memory");
 }
 
+/* The program's sanitizer. */
+
+#if !WEFT_TSAN
+extern void __tsan_init(void) __attribute__((weak)); /* NULL: no part of this process */
+#endif
+
+/* ThreadSanitizer takes a fiber that goes on on another thread for two threads that race, unless
+ * weft tells it of each switch. And it keeps signals back until their thread calls something that
+ * it knows of, which weft's threads seldom do. */
+static void check_sanitizer(void)
+{
+#if !WEFT_TSAN
+    if (__tsan_init != NULL)
+        weft__warn("the program is built with ThreadSanitizer and weft is not: races reported in "
+                   "fibers may be none, and signals may be late; build weft with "
+                   "-DWEFT_SANITIZE=thread as well");
+#endif
+}
+
 static int start(void)
 {
     struct settings settings = weft__config_settle(&configured);
@@ -205,6 +224,7 @@ static int start(void)
     fault_started = settings.fault_report && weft__fault_start() == 0;
     weft__sched.handles_faults = fault_started;
     weft__fatal_shows(weft__state_show);
+    check_sanitizer();
     if (seeded())
         weft__monitor_stop(); /* nor is it to be started later */
     else
@@ -266,6 +286,21 @@ int weft_processors(void)
     int count = weft__config_processors(&configured, false);
     lock_release(&lock);
     return count;
+}
+
+/* A program that ends before any fiber has run has most likely forgotten to wait: it would do
+ * nothing and say nothing. One that ends while its fibers are at work may mean it, so that is not
+ * reported. Runs after the functions given to atexit. */
+__attribute__((destructor)) static void report_unbegun(void)
+{
+    if (!atomic_u32_load_relaxed(&weft__runtime_running) || seeded() || WEFT_TSAN)
+        return; /* a race with fibers that run spoils a count, which is all, but TSan reports it */
+    uint64_t count = weft__fiber_count_unbegun();
+    if (count > 0)
+        weft__warn("the program ends before its fibers begin (%llu wait to run): main returned, or "
+                   "exit was called; weft_join, weft_wg_wait, weft_pool_close or weft_shutdown "
+                   "wait for them",
+                   (unsigned long long)count);
 }
 
 /* Shut-down. */
