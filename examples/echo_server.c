@@ -8,8 +8,6 @@
  */
 #include <signal.h>
 #include <stdio.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 #include <weft/weft.h>
 
 #define IDLE (60 * WEFT_S)
@@ -40,43 +38,38 @@ static void serve(void *arg)
     weft_listener_close(listener);
 }
 
-/* Signals as a descriptor to wait for. */
-static int open_signals(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigprocmask(SIG_BLOCK, &set, NULL); /* before weft starts: its threads inherit the mask */
-    return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-}
-
 int main(int argc, char **argv)
 {
+    static const int ends[] = {SIGINT, SIGTERM};
     const char *wanted = argc > 1 ? argv[1] : "tcp:127.0.0.1:0";
     char text[WEFT_ADDRESS_TEXT];
     weft_listener *listener;
     weft_address address;
     weft_fiber *server;
-    int signals = open_signals();
-    int error = weft_listener_open(&listener, wanted, NULL);
-    if (error != 0 || signals < 0) {
+    weft_signal *stop;
+    int number;
+    int error = weft_signal_open(&stop, ends, 2, 1);
+    if (error == 0)
+        error = weft_listener_open(&listener, wanted, NULL);
+    if (error != 0) {
         fprintf(stderr, "echo_server: %s: %s\n", wanted, weft_strerror(error));
         return 1;
     }
+    weft_listener *shared = weft_listener_share(listener); /* closed by serve */
     if (weft_listener_local(listener, &address) != 0 ||
         weft_address_format(&address, text, sizeof text) != 0 ||
-        weft_spawn(&server, serve, weft_listener_share(listener), NULL) != 0)
-        return 1;
+        weft_spawn(&server, serve, shared, NULL) != 0)
+        return 1; /* the process ends, and with it what is open */
     printf("%s\n", text);
     fflush(stdout);
 
-    if (weft_fd_wait(signals, WEFT_READABLE, WEFT_NEVER) < 0)
+    if (weft_chan_receive(weft_signal_chan(stop), &number) != 0)
         return 1;
     weft_listener_close(listener); /* the server's accept returns */
-    (void)weft_join(server);
+    if (weft_join(server) != 0)
+        return 1;
     if (weft_wg_wait_until(&connections, weft_after(WEFT_S)) != 0)
         fprintf(stderr, "echo_server: some did not end\n");
-    close(signals);
+    weft_signal_close(stop);
     return 0;
 }

@@ -82,13 +82,15 @@ int main(void)
         started += error == 0;
     }
     for (int i = 0; i < started; i++) {
-        weft_join(fibers[i]);
+        int joined = weft_join(fibers[i]);
         if (error == 0)
-            error = jobs[i].error;
+            error = joined != 0 ? joined : jobs[i].error;
     }
     unlink(path);
     weft_context_close(context); /* ends the listener */
-    weft_join(listener);
+    int joined = weft_join(listener);
+    if (error == 0)
+        error = joined;
     weft_signal_close(stop);
     if (error != 0) {
         fprintf(stderr, "%s\n", weft_strerror(error));

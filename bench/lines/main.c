@@ -103,7 +103,7 @@ static void wakes(struct driver *driver)
         must(weft_chan_receive(pair.back, NULL), "receive");
     }
     weft_chan_close(pair.there);
-    weft_join(other);
+    must(weft_join(other), "weft_join");
     weft_chan_destroy(pair.there);
     weft_chan_destroy(pair.back);
 }
@@ -226,7 +226,7 @@ static void read_waits(struct driver *driver)
         must(weft_conn_read(conns[1], &byte, 1, WEFT_NEVER), "weft_conn_read");
     }
     weft_chan_close(feed.go);
-    weft_join(other);
+    must(weft_join(other), "weft_join");
     weft_chan_destroy(feed.go);
     close_pair(conns);
 }

@@ -68,12 +68,20 @@ WEFT_API WEFT_MUST_USE int weft_spawn(weft_fiber **fiber, void (*function)(void 
                                       const weft_spawn_options *options);
 
 /* Waits until the fiber has ended, then frees the handle. What the fiber wrote is visible after it.
+ *
+ * In a caller whose context is cancelled it returns before the fiber has ended, so that what the
+ * fiber uses must not be freed yet. A clean-up after a cancellation waits to the end so:
+ *
+ *     weft_context_bind(NULL, NULL);                  // this wait is for the clean-up's own sake
+ *     if (weft_join(fiber) == 0)
+ *         free(what_it_used);
+ *
  * Returns 0; -EDEADLK if a fiber joins itself; -EBUSY if somebody else is joining it already; -ECANCELED
  * or -ETIMEDOUT if the caller's context (weft/context.h) is cancelled; -EINVAL if fiber is NULL; -ECHILD
  * in a forked child; -EOWNERDEAD if a panic has ended the fiber (weft/panic.h), which is reported on stderr.
  * 0 and -EOWNERDEAD free the handle, and nothing else does.
  * Contexts: fiber, thread. */
-WEFT_API int weft_join(weft_fiber *fiber);
+WEFT_API WEFT_MUST_USE int weft_join(weft_fiber *fiber);
 
 /* The same with a deadline. Returns also -ETIMEDOUT; then the handle is still valid. */
 WEFT_API WEFT_MUST_USE int weft_join_until(weft_fiber *fiber, int64_t deadline);

@@ -181,7 +181,13 @@ WEFT_API WEFT_MUST_USE int weft_conn_local(weft_conn *conn, weft_address *addres
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_conn_peer(weft_conn *conn, weft_address *address);
 
-/* Makes another handle of the connection, which has to be closed as well: see "Closing" above.
+/* Makes another handle of the connection, which has to be closed as well: see "Closing" above. Keep
+ * the handle in a variable: if the fiber that it is for cannot be spawned, close it here.
+ *
+ *     weft_conn *other = weft_conn_share(conn);
+ *     if (weft_go(reader, other) != 0)
+ *         weft_conn_close(other);
+ *
  * Returns conn; NULL for NULL. Contexts: fiber, thread. */
 WEFT_API weft_conn *weft_conn_share(weft_conn *conn);
 
