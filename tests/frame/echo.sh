@@ -8,17 +8,23 @@ set -euo pipefail
 
 server=$1
 client=$2
+# shellcheck source=tests/support/loopback.sh
+source "$(dirname "$0")/../support/loopback.sh"
+need_loopback
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+pid=
+trap '[ -z "$pid" ] || kill -KILL "$pid" 2> /dev/null || true; rm -rf "$folder"' EXIT
 
 talk() { # address
     exec 3< <(exec "$server" "$1")
-    local pid=$! where
+    pid=$!
+    local where
     read -r where <&3
     echo "listening at $where"
     "$client" "$where" 20 200
     kill -TERM "$pid"
     wait "$pid"
+    pid=
     exec 3<&-
 }
 

@@ -9,6 +9,9 @@ set -euo pipefail
 
 examples=$1
 serve=$2
+# shellcheck source=tests/support/loopback.sh
+source "$(dirname "$0")/../support/loopback.sh"
+need_loopback
 work=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill -KILL "$server" 2> /dev/null || true; rm -rf "$work"' EXIT

@@ -7,6 +7,9 @@
 set -euo pipefail
 server=$(realpath "$1")
 cd "$(dirname "$0")/conformance"
+# shellcheck source=tests/support/loopback.sh
+source ../../support/loopback.sh
+need_loopback
 temp=$(mktemp -d)
 nginx_pid= server_pid= ran=0
 trap finish EXIT
