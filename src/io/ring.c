@@ -72,6 +72,8 @@
 #include "sched/runtime/thread.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_file, .text = "waits for a file");
+
 enum { ENTRIES = 256, REAP_MOST = 64 };
 /* Tags of entries that are no operation; the addresses of operations, which are the other tags, are
  * multiples of more than these. */
@@ -491,7 +493,7 @@ static noinline void give_up(struct operation *operation)
         }
         cancel_add(operation); /* without effect if a cancellation is on its way */
         drive_soon();
-        result = await(operation, WAIT_FILE | WAIT_FIRM, weft_after(pause));
+        result = await(operation, wait_id(&wait_file) | WAIT_FIRM, weft_after(pause));
         if (pause < CANCEL_AGAIN_MOST)
             pause *= 2;
     } while (result != 0);
@@ -505,7 +507,7 @@ bool weft__ring_run(const struct weft__os_io *io, int64_t deadline, int64_t *res
     latch_acquire(&ring.latch);
     queue_add(&operation);
     drive_soon();
-    int gave_up = await(&operation, WAIT_FILE, deadline);
+    int gave_up = await(&operation, wait_id(&wait_file), deadline);
     if (unlikely(gave_up != 0))
         give_up(&operation);
     bool ended_early = gave_up != 0 && operation.result == -ECANCELED;

@@ -41,6 +41,9 @@
 #include "pool/worker.h"
 #include "sched/fiber/compact.h"
 #include "sync/context.h"
+#include "sync/group.h"
+
+WAIT_KIND(weft__wait_submit, .text = "submits to a pool");
 
 static struct submitter *submitter_of(struct link *link)
 {
@@ -49,20 +52,17 @@ static struct submitter *submitter_of(struct link *link)
 
 /* Whose call it is. */
 
-static struct caller_run **caller_runs(bool make)
+/* The place of the innermost, in the record of the caller; NULL if it has none. */
+static struct caller_run **caller_runs(struct upper *upper)
 {
-    weft_fiber *fiber = weft_self();
-    if (fiber != NULL) {
-        struct extra *extra = make ? weft__fiber_extra(fiber) : fiber_extra(fiber);
-        return extra != NULL ? &extra->caller_runs : NULL;
-    }
-    struct foreign *foreign = make ? weft__foreign_self() : (struct foreign *)thread_self();
-    return foreign != NULL ? &foreign->caller_runs : NULL;
+    enum { WORD = GROUP_UPPER_WORDS };
+    _Static_assert((int)WORD < (int)UPPER_WORDS, "there is room");
+    return upper != NULL ? (struct caller_run **)(void *)&upper->words[WORD] : NULL;
 }
 
 struct caller_run *weft__caller_run(void)
 {
-    struct caller_run **first = caller_runs(false);
+    struct caller_run **first = caller_runs(upper_self());
     return first != NULL ? *first : NULL;
 }
 
@@ -267,8 +267,8 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
     enter_line(pool, submitter);
     if (weft_self() == NULL && !seeded() && nap(pool, submitter))
         return submitter->error;
-    int error = weft__park(submitter->waiter, WAIT_POOL_SUBMIT | WAIT_TOLD, pool_unlock, pool,
-                           offer->deadline);
+    int error = weft__park(submitter->waiter, wait_id(&weft__wait_submit) | WAIT_NOTIFIED,
+                           pool_unlock, pool, offer->deadline);
     if (!wait_gave_up(error))
         return submitter->error;
     struct errands errands = {.first = NULL};
@@ -438,7 +438,7 @@ static int drop(weft_pool *pool, const struct offer *offer, struct after *after)
 static bool is_telling(void)
 {
     const weft_fiber *fiber = weft_self();
-    return fiber != NULL && fiber->tells;
+    return fiber != NULL && fiber->notify_park;
 }
 
 /* The outbox of the caller's processor has what the caller submitted before this. */
@@ -536,10 +536,10 @@ static void run_in_caller(weft_pool *pool, const struct offer *offer)
     struct caller_run own = {.pool = pool, .record = offer->record, .outer = weft__caller_run()};
     weft_context *before = weft_context_current(), *context = weft__pool_context_hold(pool);
     struct errands errands = {.first = NULL};
-    *caller_runs(false) = &own;
+    *caller_runs(upper_self()) = &own;
     if (before != NULL)
         weft__context_hold(before);
-    (void)weft_context_bind(context, NULL); /* there is memory: caller_runs has made it */
+    (void)weft_context_bind(context, NULL); /* there is memory: weft__upper_make has made it */
     if (context != NULL)
         weft__context_drop(context);
     bool counted = weft__pool_call_task(pool, &offer->plain, offer->record);
@@ -548,7 +548,7 @@ static void run_in_caller(weft_pool *pool, const struct offer *offer)
     (void)weft_context_bind(before, NULL); /* it was bound, so there is memory for it */
     if (before != NULL)
         weft__context_drop(before);
-    *caller_runs(false) = own.outer;
+    *caller_runs(upper_self()) = own.outer;
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
     pool->visitors--;
@@ -566,7 +566,7 @@ int weft__pool_offer(weft_pool *pool, const struct offer *offer)
     int error = 0;
     if (weft__runtime_forked())
         return -ECHILD;
-    if (pool->options.when_full == WEFT_CALLER_RUNS && caller_runs(true) == NULL)
+    if (pool->options.when_full == WEFT_CALLER_RUNS && weft__upper_make() == NULL)
         return -ENOMEM;
     bool own = weft__pool_is_own(pool), fiber = enter_if_fiber();
     enum verdict verdict = ADMIT;

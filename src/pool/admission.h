@@ -55,6 +55,8 @@ bool weft__pool_is_own(const weft_pool *pool);
 /* The worker that the caller runs in, of a pool with that latch: the pool's, or one of its tree;
  * NULL: none, it holds no place. */
 struct worker *weft__pool_place(const struct latch *tree);
+/* The wait of a submitter for room. */
+extern const struct wait_kind weft__wait_submit;
 /* The innermost task that the caller runs by WEFT_CALLER_RUNS; NULL: none. */
 struct caller_run *weft__caller_run(void);
 

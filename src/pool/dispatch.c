@@ -188,7 +188,7 @@ void weft__errands_run(struct errands *errands)
 {
     for (struct waiter *waiter = errands->first, *next; waiter != NULL; waiter = next) {
         next = waiter->next;
-        if (waiter->what == WAIT_POOL_SUBMIT)
+        if (wait_kind_of(waiter) == &weft__wait_submit)
             weft__wake_behind(waiter);
         else
             weft__wake(waiter);
@@ -263,7 +263,7 @@ static void hand_over(weft_pool *pool, struct worker *worker, struct errands *er
     if (worker->state != WORKER_BLOCKED)
         block(pool, worker);
     worker->parked = true;
-    worker->fiber->tells = false;
+    worker->fiber->notify_park = false;
     weft__line_serve(pool, errands);
 }
 
@@ -271,7 +271,7 @@ void weft__worker_parks_now(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     worker->parked = true;
-    worker->fiber->tells = false;
+    worker->fiber->notify_park = false;
     if (worker->state == WORKER_BLOCKED &&
         !atomic_u32_load_seq_cst(&pool->attention)) /* pairs with look_again: pool_internal.h */
         return;
@@ -286,7 +286,7 @@ void weft__worker_parks_now(struct worker *worker)
 void weft__worker_tells(void)
 {
     weft_fiber *fiber = weft_self();
-    if (fiber != NULL && fiber->tells)
+    if (fiber != NULL && fiber->notify_park)
         weft__worker_parks_now(fiber->object);
 }
 

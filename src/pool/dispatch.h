@@ -80,7 +80,7 @@ int weft__pool_prestart(weft_pool *pool, int64_t count);
 /* The hook of the scheduler: the task of a worker is about to park. Inside the runtime. */
 void weft__worker_parks_now(struct worker *worker);
 /* If the caller is a worker, its pool learns that its task is about to wait: for waits that park
- * with WAIT_TOLD. Not under a pool's latch; a fiber must have entered the runtime. */
+ * with WAIT_NOTIFIED. Not under a pool's latch; a fiber must have entered the runtime. */
 void weft__worker_tells(void);
 
 #endif

@@ -179,7 +179,7 @@ static void take_over(struct isolated *isolated, struct weft_fiber *gone)
     worker->fiber = weft_self();
     latch_release(worker->pool->latch);
     runtime_leave(thread_self());
-    fiber_set_worker(weft_self(), worker);
+    fiber_set_client(weft_self(), worker);
 }
 
 /* In the heir: the task has ended, and the worker is as one that was just made. */
@@ -214,7 +214,7 @@ static void heir_main(void *arg)
         weft__worker_live(&isolated->worker);
         return;
     }
-    fiber_set_worker(weft_self(), NULL);
+    fiber_set_client(weft_self(), NULL);
     weft__worker_end(&isolated->worker); /* if another is wanted it is made */
     weft__isolated_end(&isolated->worker);
 }
@@ -249,7 +249,7 @@ int weft__isolated_make(weft_pool *pool)
         return error;
     }
     isolated->worker.fiber = fiber;
-    fiber_set_worker(fiber, &isolated->worker);
+    fiber_set_client(fiber, &isolated->worker);
     weft__fiber_start(fiber, true);
     return 0;
 }
@@ -313,8 +313,19 @@ static void act(void)
     lock_release(&pools.lock);
 }
 
-static const char *name_of_worker(const struct worker *worker)
+static void before_park(void *worker)
 {
+    weft__worker_parks_now(worker);
+}
+
+static void landed(void *worker, struct panic *panic)
+{
+    weft__worker_lives_on(worker, panic);
+}
+
+static const char *name_of(const void *client)
+{
+    const struct worker *worker = client;
     return worker->pool->name;
 }
 
@@ -322,11 +333,10 @@ void weft__pools_add(weft_pool *pool)
 {
     lock_acquire(&pools.lock);
     line_add(&pools.all, &pool->pools_link);
+    static const struct fiber_hooks hooks = {before_park, landed, name_of};
     if (!pools.known) { /* once: others read these without a lock */
         weft__idle_look_too(look, act);
-        weft__worker_parks = weft__worker_parks_now;
-        weft__worker_lands = weft__worker_lives_on;
-        weft__worker_name = name_of_worker;
+        weft__fiber_hooks = &hooks;
         pools.known = true;
     }
     lock_release(&pools.lock);

@@ -23,6 +23,9 @@
 #include "pool/shard.h"
 #include "pool/subpools.h"
 
+static WAIT_KIND(wait_stop, .text = "waits for a pool to stop");
+static WAIT_KIND(wait_tasks, .text = "waits for the tasks of a pool");
+
 /* Options. */
 
 weft_pool_options weft_pool_fixed(int64_t workers)
@@ -341,7 +344,7 @@ static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_poo
     }
     struct waiter own, *waiter = weft__waiter_begin(&own);
     waiters_add_last(list, waiter);
-    int error = weft__park(waiter, what | WAIT_TOLD, pool_unlock, pool, deadline);
+    int error = weft__park(waiter, what | WAIT_NOTIFIED, pool_unlock, pool, deadline);
     if (!wait_gave_up(error))
         return error;
     latch_acquire(pool->latch);
@@ -400,7 +403,7 @@ int weft_pool_stop(weft_pool *pool, int64_t deadline)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    return stop(pool, WAIT_POOL_STOP, deadline);
+    return stop(pool, wait_id(&wait_stop), deadline);
 }
 
 /* Waits until nothing is inside. */
@@ -422,7 +425,7 @@ static int wait_quiet(weft_pool *pool, uint32_t what, int64_t deadline)
 
 void weft__pool_wait_firmly(weft_pool *pool)
 {
-    must(wait_quiet(pool, WAIT_POOL_TASKS | WAIT_FIRM, WEFT_NEVER) == 0);
+    must(wait_quiet(pool, wait_id(&wait_tasks) | WAIT_FIRM, WEFT_NEVER) == 0);
 }
 
 int weft_pool_wait(weft_pool *pool, int64_t deadline)
@@ -433,7 +436,7 @@ int weft_pool_wait(weft_pool *pool, int64_t deadline)
         return -ECHILD;
     if (weft__pool_is_own(pool))
         return -EDEADLK;
-    return wait_quiet(pool, WAIT_POOL_TASKS, deadline);
+    return wait_quiet(pool, wait_id(&wait_tasks), deadline);
 }
 
 int weft_pool_state(weft_pool *pool)
@@ -478,7 +481,7 @@ int weft_pool_close_until(weft_pool *pool, int64_t deadline)
     if (pool == atomic_ptr_load_acquire(&default_pool) || /* others may use it at any time */
         weft__tree_has_children(pool))
         return -EBUSY;
-    int error = stop(pool, WAIT_POOL_STOP | WAIT_FIRM, deadline);
+    int error = stop(pool, wait_id(&wait_stop) | WAIT_FIRM, deadline);
     if (error != 0)
         return error;
     weft__pools_remove(pool);

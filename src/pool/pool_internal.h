@@ -72,6 +72,7 @@
 #include "sched/core/park.h"
 #include "sched/core/run_queue.h"
 #include "sched/core/scheduler.h"
+#include "sched/fiber/compact.h"
 #include "sched/fiber/fiber.h"
 #include "sched/fiber/fiber_alloc.h"
 #include "sched/fiber/local.h"
@@ -123,6 +124,19 @@ struct worker {
     uint32_t watched; /* `ended` at the last look of failure.c; latch */
     atomic_u32 ended; /* tasks that it ran to the end, modulo 2^32; written by the worker alone */
 };
+
+/* The worker that the fiber is, or NULL. */
+static inline struct worker *fiber_worker(const struct weft_fiber *fiber)
+{
+    return fiber_client(fiber);
+}
+
+/* Refuses an argument that is on the stack of a compact fiber. */
+static inline void compact_check_task(const void *arg)
+{
+    compact_check(arg, "the argument of a task",
+                  "have it in the heap, or copied by the pool (weft_submit_options.copy)");
+}
 
 /* A processor's part of the pool: shard.c. */
 struct shard {

@@ -122,7 +122,7 @@ void weft__worker_finish(struct worker *worker, bool started)
     }
     if (weft__runtime_forked())
         return;
-    fiber_set_worker(weft_self(), NULL);
+    fiber_set_client(weft_self(), NULL);
     weft__worker_end(worker);
     if (worker->kind == WORKER_ISOLATED)
         weft__isolated_end(worker);
@@ -187,7 +187,7 @@ int weft__worker_make(weft_pool *pool)
                               .state = WORKER_STARTING,
                               .kind = compact ? WORKER_COMPACT : WORKER_PRIVATE};
     fiber->arg = worker;
-    fiber_set_worker(fiber, worker);
+    fiber_set_client(fiber, worker);
     weft__fiber_start(fiber, true);
     return 0;
 }

@@ -33,6 +33,8 @@
 #include "sched/fiber/compact.h"
 #include "sync/context.h"
 
+static WAIT_KIND(wait_task, .text = "waits for a task");
+
 enum { STATE_OPEN, STATE_ENDED, STATE_NEVER_RAN };
 
 struct weft_task {
@@ -398,7 +400,7 @@ static int wait_for_end(struct weft_task *task, int64_t deadline)
     } else {
         struct waiter *waiter = weft__waiter_begin(&own);
         waiters_add_last(&task->waiters, waiter);
-        error = weft__park(waiter, WAIT_TASK, unlock_task, task, deadline);
+        error = weft__park(waiter, wait_id(&wait_task), unlock_task, task, deadline);
         if (wait_gave_up(error)) {
             latch_acquire(&task->latch);
             if (!waiters_remove(&task->waiters, waiter))

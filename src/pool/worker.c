@@ -44,6 +44,8 @@
 #include "sched/fiber/compact.h"
 #include "sync/context.h"
 
+static WAIT_KIND(wait_idle, .text = "rests as a worker of a pool");
+
 /* Whose code runs. */
 
 struct worker *weft__worker_self(void)
@@ -58,7 +60,7 @@ void weft__worker_enter_user(struct worker *worker)
     struct weft_fiber *fiber = worker->fiber;
     worker->in_task = true;
     fiber->object = worker;
-    fiber->tells = true;
+    fiber->notify_park = true;
 }
 
 static void enter_task(struct worker *worker)
@@ -72,7 +74,7 @@ void weft__worker_leave_user(struct worker *worker)
     weft_fiber *fiber = weft_self();
     worker->in_task = false;
     if (fiber != NULL) /* else a forked child */
-        fiber->tells = false;
+        fiber->notify_park = false;
 }
 
 void weft__worker_can_bind(void)
@@ -482,9 +484,9 @@ static noinline bool end_rest(struct worker *worker, int result)
 static noinline bool rest(struct worker *worker)
 {
     int64_t deadline = become_idle(worker);
-    return end_rest(worker,
-                    weft__park(&worker->fiber->waiter, WAIT_POOL_IDLE | WAIT_FIRM | WAIT_TOLD,
-                               pool_unlock, worker->pool, deadline));
+    return end_rest(worker, weft__park(&worker->fiber->waiter,
+                                       wait_id(&wait_idle) | WAIT_FIRM | WAIT_NOTIFIED, pool_unlock,
+                                       worker->pool, deadline));
 }
 
 /* Running. */

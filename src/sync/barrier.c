@@ -19,6 +19,8 @@
 #include "sync/guard.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_barrier, .text = "waits at a barrier");
+
 int weft_barrier_init(weft_barrier *barrier, int64_t parties)
 {
     if (barrier == NULL || parties < 1 || parties > WEFT_BARRIER_MAX)
@@ -44,7 +46,8 @@ static int wait_for_others(weft_barrier *barrier, int64_t deadline)
     struct waiter own, *waiter = weft__waiter_begin(&own);
     barrier->arrived++;
     waiters_add_last(&barrier->waiters, waiter);
-    int result = weft__park(waiter, WAIT_BARRIER, guard_release_parked, &barrier->latch, deadline);
+    int result =
+        weft__park(waiter, wait_id(&wait_barrier), guard_release_parked, &barrier->latch, deadline);
     if (wait_gave_up(result)) {
         guard_acquire(&barrier->latch);
         if (waiters_remove(&barrier->waiters, waiter)) {

@@ -42,6 +42,9 @@
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
 
+static WAIT_KIND(wait_send, .text = "sends to a channel");
+static WAIT_KIND(wait_receive, .text = "receives from a channel");
+
 /* Elements. */
 
 static noinline void copy_any(void *to, const void *from, size_t size)
@@ -191,8 +194,9 @@ static always_inline int wait_here(weft_chan *chan, int op, struct chan_wait *wa
     wait->element = element;
     weft__chan_enlist(chan, op, wait);
     bool fiber = wait->waiter->is_fiber;
-    int error = weft__park(wait->waiter, op == WEFT_SEND ? WAIT_SEND : WAIT_RECEIVE, unlock, chan,
-                           deadline);
+    int error =
+        weft__park(wait->waiter, op == WEFT_SEND ? wait_id(&wait_send) : wait_id(&wait_receive),
+                   unlock, chan, deadline);
     if (likely(!wait_gave_up(error))) {
         error = wait->result;
     } else {

@@ -31,13 +31,16 @@
 #include "sync/mutex.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_cond, .text = "waits for a condition");
+
 static int wait(weft_cond *cond, weft_mutex *mutex, int64_t deadline, void *site)
 {
     struct waiter own, *waiter = weft__waiter_begin(&own);
     guard_acquire(&cond->latch);
     waiters_add_last(&cond->waiters, waiter);
     weft__mutex_unlock_inside(mutex);
-    int result = weft__park(waiter, WAIT_COND, guard_release_parked, &cond->latch, deadline);
+    int result =
+        weft__park(waiter, wait_id(&wait_cond), guard_release_parked, &cond->latch, deadline);
     if (wait_gave_up(result)) {
         guard_acquire(&cond->latch);
         if (!waiters_remove(&cond->waiters, waiter))

@@ -101,26 +101,24 @@ static int end_by_panic(weft_group *group, struct panic *panic, bool known)
 
 /* Memberships. */
 
+/* A function of a group that a fiber or thread runs. */
+struct membership {
+    weft_group *group;        /* NULL: none, or it has left */
+    struct member *member;    /* its record or copy (group_record.c); NULL: none */
+    struct membership *outer; /* of the function around this one; on the stack */
+    int (*function)(void *);  /* of a fiber of the group: what it runs */
+};
+_Static_assert(sizeof(struct membership) <= sizeof(void *[GROUP_UPPER_WORDS]), "it is kept there");
+
+static struct membership *membership_in(struct upper *upper)
+{
+    return upper != NULL ? (struct membership *)(void *)upper->words : NULL;
+}
+
 /* The caller's innermost; NULL if it has no record. */
 static struct membership *membership_self(void)
 {
-    struct thread *thread = thread_self();
-    if (thread == NULL)
-        return NULL;
-    if (thread->fiber == NULL)
-        return &((struct foreign *)thread)->membership;
-    struct extra *extra = fiber_extra(thread->fiber);
-    return extra != NULL ? &extra->membership : NULL;
-}
-
-/* With a record made for it; NULL without memory. */
-static struct membership *membership_make(void)
-{
-    if (weft_self() != NULL)
-        (void)weft__fiber_extra(weft_self());
-    else
-        (void)weft__foreign_self();
-    return membership_self();
+    return membership_in(upper_self());
 }
 
 bool weft__group_inside(const weft_group *group)
@@ -187,9 +185,9 @@ static void finish(struct membership *own, int error, enum group_end end)
 static void run(void *arg)
 {
     struct extra *extra = fiber_extra(weft_self());
-    struct membership *own = &extra->membership;
+    struct membership *own = membership_in(&extra->upper);
     struct guard guard = {.panic = NULL};
-    struct call call_own = {extra->group_function, arg, 0};
+    struct call call_own = {own->function, arg, 0};
     if (skips(own->group)) {
         finish(own, 0, GROUP_SKIPPED);
         return;
@@ -233,13 +231,13 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
                      group_panicked *panicked, void *owner)
 {
     struct membership unrecorded = {.group = NULL};
-    struct membership *own = membership_make();
+    struct membership *own = membership_in(weft__upper_make());
     /* One that only came by runs it for lack of memory: it was admitted, so it is called none
      * the less. */
     if (own == NULL)
         own = &unrecorded;
     struct membership outer = *own;
-    *own = (struct membership){group, member_of(function, arg), &outer};
+    *own = (struct membership){group, member_of(function, arg), &outer, NULL};
     if (skips(group))
         finish(own, 0, GROUP_SKIPPED);
     else
@@ -250,7 +248,7 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
 
 void weft__group_crashed(struct weft_fiber *gone, struct panic *panic, bool known)
 {
-    struct membership *own = &fiber_extra(gone)->membership;
+    struct membership *own = membership_in(&fiber_extra(gone)->upper);
     finish(own, end_by_panic(own->group, panic, known), GROUP_PANICKED);
 }
 
@@ -292,9 +290,8 @@ static int start(weft_group *group, int (*function)(void *), void *arg, void *si
         error = -ENOMEM;
     }
     if (error == 0) {
-        fiber_extra(fiber)->membership =
-            (struct membership){.group = group, .member = member_of(function, arg)};
-        fiber_extra(fiber)->group_function = function;
+        *membership_in(&fiber_extra(fiber)->upper) = (struct membership){
+            .group = group, .member = member_of(function, arg), .function = function};
         weft__bond_begin(fiber, (struct canceler *)group->context);
         weft__fiber_start(fiber, true);
     }

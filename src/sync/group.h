@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <weft/group.h>
 
+/* Words of struct upper (sched/fiber/fiber.h) that groups use, from the first on. */
+enum { GROUP_UPPER_WORDS = 4 };
+
 /* Starts function(arg) as part of the group; 0 or an error. Both may be the group's own, around
  * what the user gave. */
 typedef int group_starter(weft_group *group, int (*function)(void *), void *arg, bool wait);

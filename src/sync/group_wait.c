@@ -51,6 +51,9 @@
 #include "sync/guard.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_group, .text = "waits for a group");
+static WAIT_KIND(wait_place, .text = "waits for a place in a group");
+
 /* A done channel. */
 struct done {
     weft_chan *chan;
@@ -98,7 +101,7 @@ static int stand_in_line(weft_group *group)
     struct waiter own, *waiter = weft__waiter_begin(&own);
     waiters_add_last(&group->line, waiter);
     int result =
-        weft__park(waiter, WAIT_GROUP_PLACE, guard_release_parked, &group->latch, WEFT_NEVER);
+        weft__park(waiter, wait_id(&wait_place), guard_release_parked, &group->latch, WEFT_NEVER);
     if (wait_gave_up(result)) {
         guard_acquire(&group->latch);
         (void)waiters_remove(&group->line, waiter);
@@ -249,8 +252,8 @@ static int wait_for_end(weft_group *group, int64_t deadline)
     } else {
         struct waiter own, *waiter = weft__waiter_begin(&own);
         waiters_add_last(&group->enders, waiter);
-        result = weft__park(waiter, WAIT_GROUP | WAIT_FIRM, guard_release_parked, &group->latch,
-                            deadline);
+        result = weft__park(waiter, wait_id(&wait_group) | WAIT_FIRM, guard_release_parked,
+                            &group->latch, deadline);
         if (wait_gave_up(result)) {
             guard_acquire(&group->latch);
             if (!waiters_remove(&group->enders, waiter))

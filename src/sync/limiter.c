@@ -70,6 +70,8 @@
 #include "sync/guard.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_limiter, .text = "waits for a rate limiter");
+
 /* For the product of two numbers of 63 bits. C11 has no such type; both compilers do. */
 __extension__ typedef unsigned __int128 wide;
 
@@ -245,7 +247,7 @@ static int wait_as(struct weft_limiter *limiter, struct take *take, int64_t dead
     line_add(limiter, take);
     do {
         take->waiter = weft__waiter_begin(&own);
-        result = weft__park(take->waiter, WAIT_LIMITER | (take->firm ? WAIT_FIRM : 0),
+        result = weft__park(take->waiter, wait_id(&wait_limiter) | (take->firm ? WAIT_FIRM : 0),
                             guard_release_parked, &limiter->latch, take->until);
         result = result == GRANTED ? 0 : look_again(limiter, take, result, deadline);
     } while (result == -EAGAIN);

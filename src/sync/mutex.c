@@ -50,6 +50,8 @@
 #include "sync/spin_wait.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_mutex, .text = "locks a mutex");
+
 enum { LOCKED = 1, QUEUE = 2, WAITERS = 4, WOKEN = 8, STARVING = 16 };
 
 /* What a waiter is woken with. */
@@ -286,7 +288,7 @@ static always_inline void lock_firmly(weft_mutex *mutex, void *site)
 {
     owner_wants(mutex, site);
     if (unlikely(!lock_at_once(mutex)) && !take_if_free(mutex) &&
-        unlikely(lock_slow(mutex, WAIT_MUTEX | WAIT_FIRM, WEFT_NEVER) != 0))
+        unlikely(lock_slow(mutex, wait_id(&wait_mutex) | WAIT_FIRM, WEFT_NEVER) != 0))
         cannot_wait();
     owner_set(mutex, site);
 }
@@ -312,7 +314,7 @@ void weft__mutex_lock_inside(weft_mutex *mutex, void *site)
 {
     owner_wants(mutex, site);
     if (!lock_at_once(mutex)) /* a forked child does not wait for a condition, so it is not here */
-        must(lock_waiting(mutex, WAIT_MUTEX | WAIT_FIRM, WEFT_NEVER) == 0);
+        must(lock_waiting(mutex, wait_id(&wait_mutex) | WAIT_FIRM, WEFT_NEVER) == 0);
     owner_set(mutex, site);
 }
 
@@ -327,7 +329,7 @@ int weft_mutex_lock_until(weft_mutex *mutex, int64_t deadline)
     } else {
         owner_wants(mutex, __builtin_return_address(0));
         if (unlikely(!lock_at_once(mutex)) && !take_if_free(mutex))
-            result = lock_slow(mutex, WAIT_MUTEX, deadline);
+            result = lock_slow(mutex, wait_id(&wait_mutex), deadline);
     }
     if (result == 0)
         owner_set(mutex, __builtin_return_address(0));

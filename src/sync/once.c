@@ -25,6 +25,8 @@
 #include "sync/spin_wait.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_once, .text = "waits for a once");
+
 enum { RUNNING = 1, DONE = 2, QUEUE = 4, WAITERS = 8 };
 
 static atomic_u32 *word_of(weft_once *once)
@@ -98,7 +100,8 @@ static bool wait_until_done(weft_once *once)
     if (queue_lock(once)) {
         struct waiter *waiter = weft__waiter_begin(&own);
         waiters_add_last(&once->waiters, waiter);
-        result = weft__park(waiter, WAIT_ONCE | WAIT_FIRM, queue_unlock, once, WEFT_NEVER);
+        result =
+            weft__park(waiter, wait_id(&wait_once) | WAIT_FIRM, queue_unlock, once, WEFT_NEVER);
     }
     leave_if_fiber(fiber);
     return result == IT_IS_DONE;

@@ -37,6 +37,9 @@
 #include "sync/order.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_read, .text = "locks a read-write mutex for reading");
+static WAIT_KIND(wait_write, .text = "locks a read-write mutex for writing");
+
 enum { WRITER = -1 };
 
 /* The writer, in debug builds. Written by the writer alone; others may look. */
@@ -159,8 +162,9 @@ static noinline int lock_slow(weft_rwmutex *rwmutex, enum role role, uint32_t fi
     } else {
         struct waiter *waiter = weft__waiter_begin(&own);
         waiters_add_last(role == READ ? &rwmutex->readers : &rwmutex->writers, waiter);
-        result = weft__park(waiter, (role == READ ? WAIT_READ : WAIT_WRITE) | firm,
-                            guard_release_parked, &rwmutex->latch, deadline);
+        result =
+            weft__park(waiter, (role == READ ? wait_id(&wait_read) : wait_id(&wait_write)) | firm,
+                       guard_release_parked, &rwmutex->latch, deadline);
         if (wait_gave_up(result))
             leave(rwmutex, waiter, role);
     }

@@ -37,6 +37,8 @@
 #include "sched/runtime/thread.h"
 #include "sync/chan.h"
 
+static WAIT_KIND(wait_select, .text = "selects", .anonymous = true);
+
 enum { CASES_ON_STACK = 16 };
 
 struct selection {
@@ -216,7 +218,7 @@ static int wait_in_lines(struct selection *select, int64_t deadline)
     struct waiter own, *waiter = weft__waiter_begin(&own);
     enlist_all(select, waiter);
     /* Without a latch nothing keeps the selection in place until it is unlocked. */
-    int error = weft__park(waiter, WAIT_SELECT | WAIT_SHARED,
+    int error = weft__park(waiter, wait_id(&wait_select) | WAIT_SHARED,
                            select->enabled > 0 ? unlock_all : NULL, select, deadline);
     if (wait_gave_up(error)) {
         delist_all(select, NULL);

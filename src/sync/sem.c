@@ -24,6 +24,8 @@
 #include "sync/guard.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_sem, .text = "acquires a semaphore");
+
 /* Read without the latch by weft_sem_available. */
 static atomic_i64 *available_of(const weft_sem *sem)
 {
@@ -183,7 +185,7 @@ void weft_sem_acquire(weft_sem *sem, int64_t n)
 {
     if (unlikely(sem == NULL || n < 1))
         fatal("weft_sem_acquire was given no semaphore, or asked for less than one unit");
-    if (unlikely(acquire(sem, n, WAIT_SEM | WAIT_FIRM, WEFT_NEVER) != 0))
+    if (unlikely(acquire(sem, n, wait_id(&wait_sem) | WAIT_FIRM, WEFT_NEVER) != 0))
         fatal("a semaphore cannot be waited for in a forked child: nobody is there to release it");
 }
 
@@ -191,7 +193,7 @@ int weft_sem_acquire_until(weft_sem *sem, int64_t n, int64_t deadline)
 {
     if (sem == NULL || n < 1)
         return -EINVAL;
-    return acquire(sem, n, WAIT_SEM, deadline);
+    return acquire(sem, n, wait_id(&wait_sem), deadline);
 }
 
 int weft_sem_try_acquire(weft_sem *sem, int64_t n)

@@ -33,6 +33,8 @@
 #include "sync/spin_wait.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_wg, .text = "waits for a wait group");
+
 enum { LOCK = 1, WAITERS = 2, COUNT_SHIFT = 32 };
 
 static atomic_u64 *word_of(const weft_wg *wg)
@@ -215,13 +217,13 @@ static int wait_listed(weft_wg *wg, int64_t deadline)
     if (over)
         return 0;
     waiters_add_last(&wg->waiters, waiter);
-    int result = weft__park(waiter, WAIT_WG, unlock, wg, deadline);
+    int result = weft__park(waiter, wait_id(&wait_wg), unlock, wg, deadline);
     if (wait_gave_up(result)) {
         lock(wg);
         bool woken = !waiter_listed(waiter); /* by a done, which found that it had given up */
         if (!leave_list(wg, waiter)) {
             (void)weft__waiter_begin(&own);
-            result = weft__park(waiter, WAIT_WG | WAIT_FIRM, unlock, wg, WEFT_NEVER);
+            result = weft__park(waiter, wait_id(&wait_wg) | WAIT_FIRM, unlock, wg, WEFT_NEVER);
         } else if (woken) {
             result = 0;
         }

@@ -122,6 +122,13 @@ int weft__os_thread_clock(void)
     return -1;
 }
 
+const struct fiber_hooks *weft__fiber_hooks;
+
+struct upper *weft__upper_make(void)
+{
+    return upper_self();
+}
+
 struct cxx_state *weft__cxx_state(void)
 {
     static struct cxx_state none;

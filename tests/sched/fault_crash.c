@@ -23,6 +23,8 @@
 #include <weft/test.h>
 #include <weft/weft.h>
 
+static WAIT_KIND(wait_test, .text = "waits in a test");
+
 enum { STACK_SIZE = 32 * 1024, FUNCTION_MOST = 2048 };
 
 /* The number in brackets that follows the text: a code address. */
@@ -351,7 +353,7 @@ static void park_with(void (*unlock)(void *))
     struct waiter own;
     struct thread *thread = runtime_enter(thread_self());
     (void)thread;
-    (void)weft__park(weft__waiter_begin(&own), WAIT_JOIN, unlock, NULL, WEFT_NEVER);
+    (void)weft__park(weft__waiter_begin(&own), wait_id(&wait_test), unlock, NULL, WEFT_NEVER);
 }
 
 static void park_badly(void *arg)

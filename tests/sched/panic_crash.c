@@ -11,6 +11,8 @@
 #include "sched/runtime/thread.h"
 #include <weft/weft.h>
 
+static WAIT_KIND(wait_test, .text = "waits in a test");
+
 static weft_deferred record;
 
 static void nothing(void *arg)
@@ -154,7 +156,8 @@ static void park_badly(void *arg)
     struct waiter own;
     (void)arg;
     (void)runtime_enter(thread_self());
-    (void)weft__park(weft__waiter_begin(&own), WAIT_JOIN, panic_between, NULL, WEFT_NEVER);
+    (void)weft__park(weft__waiter_begin(&own), wait_id(&wait_test), panic_between, NULL,
+                     WEFT_NEVER);
 }
 
 static void panic_in_machine(void)

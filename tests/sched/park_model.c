@@ -10,6 +10,8 @@
 #include "explore.h"
 #include "sync/waiters.h"
 
+static WAIT_KIND(wait_model, .text = "waits in a model");
+
 enum { WAITERS = 2, MACHINES = 2 };
 
 static struct object {
@@ -47,7 +49,7 @@ static void wait_once(void)
     }
     struct waiter own, *waiter = weft__waiter_begin(&own);
     waiters_add_last(&object.waiters, waiter);
-    int result = weft__park(waiter, WAIT_SEM, unlock_object, &object, deadline);
+    int result = weft__park(waiter, wait_id(&wait_model), unlock_object, &object, deadline);
     if (wait_gave_up(result)) {
         lock_acquire(&object.lock);
         waiters_remove(&object.waiters, waiter);

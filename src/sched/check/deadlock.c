@@ -179,14 +179,14 @@ noinline void weft__deadlock_read_frames(struct machine *machine)
     must(!"a fiber was resumed that has shown its frames");
 }
 
-static void show_wait(const char *who, enum wait_what what, void *object, int64_t since)
+static void show_wait(const char *who, const struct waiter *waiter, void *object, int64_t since)
 {
     char where[32] = "";
     double seconds = (double)(weft__os_now() - since) / (double)WEFT_S;
-    if (object != NULL && what != WAIT_SELECT &&
-        what != WAIT_JOIN) /* an address that says nothing */
+    const struct wait_kind *kind = wait_kind_of(waiter);
+    if (object != NULL && !kind->anonymous)
         snprintf(where, sizeof where, " %p", object);
-    weft__warn("%s %s%s, for %.1f s", who, weft__wait_text(what), where, seconds);
+    weft__warn("%s %s%s, for %.1f s", who, kind->text, where, seconds);
 }
 
 /* Has the fiber read its backtrace. */
@@ -265,7 +265,7 @@ static void show_group(const struct fiber_group *group)
     const char *name = weft_fiber_name(fiber);
     snprintf(who, sizeof who, *name != '\0' ? "fiber %llu \"%s\"" : "fiber %llu",
              (unsigned long long)fiber->id, name);
-    show_wait(who, fiber->waiter.what, fiber->object, (now - age) << STAMP_SHIFT);
+    show_wait(who, &fiber->waiter, fiber->object, (now - age) << STAMP_SHIFT);
     if (group->count > 1)
         weft__warn("  and %llu more do the same%s, the last of them fiber %llu",
                    (unsigned long long)(group->count - 1),
@@ -292,7 +292,7 @@ _Noreturn static void report(uint64_t parked, uint32_t threads)
         weft__warn("and %llu fibers more", (unsigned long long)not_shown);
     for (struct thread_wait *wait = waits.first; wait != NULL; wait = wait->next)
         if (wait->waiter != NULL)
-            show_wait("a thread", wait->waiter->what, wait->object, wait->since);
+            show_wait("a thread", wait->waiter, wait->object, wait->since);
         else
             weft__warn("a thread is in weft_shutdown");
     if (seeded())

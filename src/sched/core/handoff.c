@@ -157,8 +157,8 @@ static bool has_work(const struct processor *processor)
 static void give_up(struct thread *thread)
 {
     struct processor *processor = thread->processor;
-    if (thread->fiber->tells)
-        weft__worker_parks(thread->fiber->object); /* for the pool it is the same */
+    if (thread->fiber->notify_park)
+        weft__fiber_hooks->before_park(thread->fiber->object);
     atomic_ptr_store_release(&processor->owner, NULL);
     mark_lost(thread->fiber, true);
     if (!has_work(processor)) {

@@ -166,15 +166,15 @@ static void fiber_main(void *arg)
     end_fiber(fiber);
 }
 
-/* Where one goes on that a panic has ended: at the top of its stack, which is forgotten. For a worker of a pool only its
- * task has ended. */
+/* Where a fiber goes on that a panic has ended: at the top of its stack, which is forgotten. One
+ * with a client has only ended what it ran for that. */
 static void fiber_main_again(void *arg)
 {
     struct weft_fiber *fiber = arg;
     struct panic *panic = weft__panic_arrived(fiber);
-    if (fiber_worker(fiber) != NULL) {
+    if (fiber_client(fiber) != NULL) {
         fiber->arrivals = 0;
-        weft__worker_lands(fiber_worker(fiber), panic);
+        weft__fiber_hooks->landed(fiber_client(fiber), panic);
         end_fiber(fiber);
     }
     weft__fiber_keep_panic(fiber, panic);

@@ -35,46 +35,14 @@
 #include "sched/fiber/compact.h"
 #include "sched/fiber/cxx.h"
 #include "sched/fiber/fiber.h"
-#include "sched/fiber/panic.h"
 #include "sched/runtime/thread.h"
 #include "sched/time/firing.h"
 #include "sched/time/wheel.h"
 
-const char *weft__wait_text(enum wait_what what)
+static const char *text_of(uint32_t what)
 {
-    static const char *const texts[WAIT_WHATS] = {
-        [WAIT_SLEEP] = "sleeps",
-        [WAIT_JOIN] = "joins a fiber",
-        [WAIT_TIMER_CLOSE] = "closes a timer",
-        [WAIT_WG] = "waits for a wait group",
-        [WAIT_GROUP] = "waits for a group",
-        [WAIT_GROUP_PLACE] = "waits for a place in a group",
-        [WAIT_SEND] = "sends to a channel",
-        [WAIT_RECEIVE] = "receives from a channel",
-        [WAIT_SELECT] = "selects",
-        [WAIT_MUTEX] = "locks a mutex",
-        [WAIT_READ] = "locks a read-write mutex for reading",
-        [WAIT_WRITE] = "locks a read-write mutex for writing",
-        [WAIT_COND] = "waits for a condition",
-        [WAIT_SEM] = "acquires a semaphore",
-        [WAIT_LIMITER] = "waits for a rate limiter",
-        [WAIT_ONCE] = "waits for a once",
-        [WAIT_BARRIER] = "waits at a barrier",
-        [WAIT_POOL_IDLE] = "rests as a worker of a pool",
-        [WAIT_POOL_SUBMIT] = "submits to a pool",
-        [WAIT_POOL_STOP] = "waits for a pool to stop",
-        [WAIT_POOL_TASKS] = "waits for the tasks of a pool",
-        [WAIT_TASK] = "waits for a task",
-        [WAIT_FD] = "waits for a descriptor",
-        [WAIT_FILE] = "waits for a file",
-    };
-    must((unsigned)what < WAIT_WHATS);
-    return texts[what];
+    return weft__wait_kinds[what & WAIT_KIND_MASK].text;
 }
-
-void (*weft__worker_parks)(struct worker *worker);
-void (*weft__worker_lands)(struct worker *worker, struct panic *panic);
-const char *(*weft__worker_name)(const struct worker *worker);
 
 /* Threads. */
 
@@ -121,8 +89,7 @@ static noinline int park_thread(struct waiter *waiter, uint32_t what, void (*unl
         unlock(object);
     if (!open)
         return weft__cancelled();
-    /* Who waits for a descriptor is no part of a deadlock, and the watcher need not be told. */
-    bool listed = deadline == WEFT_NEVER && (what & 0xff) != WAIT_FD;
+    bool listed = deadline == WEFT_NEVER && !wait_kind_of(waiter)->external;
     if (listed)
         weft__thread_waits(&wait);
     int result = sleep_thread(waiter, seeded() ? weft__seeded_deadline(deadline) : deadline);
@@ -175,11 +142,11 @@ static noinline int park_with_exceptions(struct waiter *waiter, uint32_t what,
 /* What is to be said, or refused, before the fiber parks. */
 static noinline void before_park(struct weft_fiber *fiber, uint32_t what, void *object)
 {
-    if (fiber->tells) {
-        must(!(what & WAIT_TOLD)); /* it would take the latch of the pool, and may hold it */
-        weft__worker_parks(fiber->object);
+    if (fiber->notify_park) {
+        must(!(what & WAIT_NOTIFIED)); /* the hook may take a lock that the caller holds */
+        weft__fiber_hooks->before_park(fiber->object);
     }
-    held_check(fiber, weft__wait_text(what & 0xff));
+    held_check(fiber, text_of(what));
     if (fiber->compact)
         weft__compact_refuse(object, "what a fiber waits for", "have it in the heap or static");
 }
@@ -190,7 +157,7 @@ static always_inline bool says_before_park(const struct weft_fiber *fiber)
     (void)fiber;
     return true; /* locks that it holds */
 #else
-    return unlikely(fiber->tells || fiber->compact);
+    return unlikely(fiber->notify_park || fiber->compact);
 #endif
 }
 
@@ -277,7 +244,7 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
     const struct thread *thread = thread_self();
     if (unlikely(thread != NULL && thread->spins != 0))
         fatal("a weft_spin is held by a caller that %s: others would spin until it is woken",
-              weft__wait_text(what & 0xff));
+              text_of(what));
     if (unlikely(!waiter->is_fiber))
         return park_thread(waiter, what, unlock, object, deadline);
     const struct weft_fiber *fiber = container_of(waiter, struct weft_fiber, waiter);

@@ -57,40 +57,35 @@ enum waiter_state {
     WAITER_WOKEN,
 };
 
-/* What it waits for: for reports, whose texts are in park.c. */
-enum wait_what {
-    WAIT_SLEEP,
-    WAIT_JOIN,
-    WAIT_TIMER_CLOSE,
-    WAIT_WG,
-    WAIT_GROUP,
-    WAIT_GROUP_PLACE,
-    WAIT_SEND,
-    WAIT_RECEIVE,
-    WAIT_SELECT,
-    WAIT_MUTEX,
-    WAIT_READ,
-    WAIT_WRITE,
-    WAIT_COND,
-    WAIT_SEM,
-    WAIT_LIMITER,
-    WAIT_ONCE,
-    WAIT_BARRIER,
-    WAIT_POOL_IDLE,
-    WAIT_POOL_SUBMIT,
-    WAIT_POOL_STOP,
-    WAIT_POOL_TASKS,
-    WAIT_TASK,
-    WAIT_FD,
-    WAIT_FILE,
-    WAIT_WHATS,
+/* What a wait is for, as reports say it. Each file that waits defines its own kinds:
+ *
+ *     static WAIT_KIND(wait_mutex, .text = "locks a mutex");
+ *     ...
+ *     weft__park(waiter, wait_id(&wait_mutex) | WAIT_FIRM, ...);
+ *
+ * The linker puts all of them in one table, and a waiter has the index: it has no room for an
+ * address. So this floor need not know what the floors above wait for. */
+struct wait_kind {
+    char text[62];  /* completes a sentence: "fiber 17 ..." */
+    bool anonymous; /* the address of the object says nothing to a reader */
+    bool external;  /* ended from outside of weft: a thread in it is no part of a deadlock */
 };
+_Static_assert(sizeof(struct wait_kind) == 64, "no gaps between those of different files");
+extern const struct wait_kind weft__wait_kinds[] __asm__("__start_weft_wait_kinds");
+#define WAIT_KIND(name, ...) \
+    const struct wait_kind name __attribute__((section("weft_wait_kinds"), used)) = {__VA_ARGS__}
 
-/* To be added to what it waits for. */
+static inline uint32_t wait_id(const struct wait_kind *kind)
+{
+    return (uint32_t)(((uintptr_t)kind - (uintptr_t)weft__wait_kinds) / sizeof *kind);
+}
+
+/* To be added to the index of the kind. */
 enum {
-    WAIT_FIRM = 0x100,   /* no context ends this wait */
-    WAIT_SHARED = 0x200, /* more than one object may wake it */
-    WAIT_TOLD = 0x400,   /* a worker of a pool has passed its baton already */
+    WAIT_KIND_MASK = 0xff,
+    WAIT_FIRM = 0x100,     /* no context ends this wait */
+    WAIT_SHARED = 0x200,   /* more than one object may wake it */
+    WAIT_NOTIFIED = 0x400, /* before_park (fiber.h) has been called, and must not be again */
 };
 
 struct waiter {
@@ -98,13 +93,13 @@ struct waiter {
     atomic_u32 state;
     int16_t result; /* what the park returns; the winner's */
     bool is_fiber;  /* part of a fiber, else of a foreign thread */
-    uint8_t what;   /* enum wait_what */
+    uint8_t what;   /* index of its kind */
 };
 
 /* Parks the caller until it is woken, the deadline has passed, or (if the wait is not firm) the
- * context that it is bound to is cancelled. `unlock` may be NULL; it is called with `object`, in any
- * case. Returns the winner's result; or -ETIMEDOUT or -ECANCELED, which no waker gives. Must follow the
- * weft__waiter_begin that gave `waiter`; a fiber must have entered the runtime. */
+ * context that it is bound to is cancelled. `unlock` may be NULL; it is called with `object`, in
+ * any case. Returns the winner's result; or -ETIMEDOUT or -ECANCELED, which no waker gives. Must
+ * follow the weft__waiter_begin that gave `waiter`; a fiber must have entered the runtime. */
 int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *object), void *object,
                int64_t deadline);
 
@@ -132,17 +127,9 @@ void weft__wake(struct waiter *waiter);
 /* Wakes a waiter that the caller has claimed, behind all that is ready on this processor. */
 void weft__wake_behind(struct waiter *waiter);
 
-struct worker;
-struct panic;
-/* What a worker of a pool does before its task parks; set by the pool. Both the flag and the worker stand in
- * the part of the fiber's record that every park touches (weft_fiber.tells). */
-extern void (*weft__worker_parks)(struct worker *worker);
-/* How a worker goes on when a panic in its task has come to the fiber's first frame; returns when the worker ends. */
-extern void (*weft__worker_lands)(struct worker *worker, struct panic *panic);
-/* The name of its pool. */
-extern const char *(*weft__worker_name)(const struct worker *worker);
-
-/* What a wait is for, in words. */
-const char *weft__wait_text(enum wait_what what);
+static inline const struct wait_kind *wait_kind_of(const struct waiter *waiter)
+{
+    return &weft__wait_kinds[waiter->what];
+}
 
 #endif

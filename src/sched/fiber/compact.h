@@ -99,12 +99,6 @@ static inline void compact_check(const void *address, const char *what, const ch
         weft__compact_refuse(address, what, instead);
 }
 
-static inline void compact_check_task(const void *arg)
-{
-    compact_check(arg, "the argument of a task",
-                  "have it in the heap, or copied by the pool (weft_submit_options.copy)");
-}
-
 /* For tests and figures. */
 struct compact_figures {
     uint64_t moved_out, bytes_out; /* how often, and how much in all */

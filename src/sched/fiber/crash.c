@@ -155,7 +155,7 @@ void weft__crash_retire(struct weft_fiber *fiber)
     fiber->state = FIBER_CRASHED;
     extra->crash->heir = NULL;
     extra->crash = NULL;
-    fiber_set_worker(fiber, NULL);
+    fiber_set_client(fiber, NULL);
     if (!fiber->compact) /* else others go on there: only its own frames were on it */
         weft__stack_quarantine(fiber->stack);
     weft__ready(heir, false);

@@ -43,6 +43,10 @@
 #include "sched/time/timer.h"
 #include "stack/stack.h"
 
+static WAIT_KIND(wait_join, .text = "joins a fiber", .anonymous = true);
+
+const struct fiber_hooks *weft__fiber_hooks;
+
 /* Spawning. */
 
 static int limit_raise(void)
@@ -293,7 +297,8 @@ static int wait_for_end(struct weft_fiber *fiber, int64_t deadline)
     if (thread != NULL && thread->processor != NULL)
         weft__expedite(thread->processor, fiber);
     fiber->joiner = weft__waiter_begin(&own);
-    int result = weft__park(fiber->joiner, WAIT_JOIN, unlock_join, &fiber->join_lock, deadline);
+    int result =
+        weft__park(fiber->joiner, wait_id(&wait_join), unlock_join, &fiber->join_lock, deadline);
     if (wait_gave_up(result)) {
         lock_acquire(&fiber->join_lock);
         fiber->joiner = NULL;
@@ -452,8 +457,8 @@ const char *weft_fiber_name(const weft_fiber *fiber)
 {
     if (fiber == NULL)
         return "";
-    const struct worker *worker = fiber_worker(fiber);
-    if (worker != NULL)
-        return weft__worker_name(worker);
+    const void *client = fiber_client(fiber);
+    if (client != NULL)
+        return weft__fiber_hooks->name(client);
     return fiber_extra(fiber) != NULL ? fiber_extra(fiber)->name : "";
 }

@@ -36,31 +36,45 @@ enum fiber_owner {
     OWNER_NOBODY, /* it goes back to a cache */
     OWNER_HANDLE, /* who holds the handle given at spawn, unless that was given up */
     OWNER_TIMER,  /* a timer, which runs the fiber again */
-    OWNER_POOL,   /* it is a worker, until that ends; then nobody's */
+    OWNER_CLIENT, /* a floor above, until that lets it go: fiber_set_client */
 };
 
 /* In weft_fiber.outside: its machine has lost its processor, and has not come back. */
 enum { OUTSIDE_LOST = 1 << 30 };
 
-/* What most fibers do not have; freed with the record. */
-/* A function of a group that a fiber or thread runs: sync/group.c. It may run one inside another. */
-struct membership {
-    struct weft_group *group; /* NULL: none, or it has left */
-    struct member *member;    /* its record or copy: sync/group_record.c; NULL: none */
-    struct membership *outer; /* of the function around this one; on the stack */
+struct panic;
+
+/* What a floor above does for fibers of its own, its clients. Each call gets the client: what
+ * fiber_set_client was given. */
+struct fiber_hooks {
+    /* In the fiber, inside the runtime: it is about to park, or to give its processor up while it
+     * blocks. Called only if weft_fiber.notify_park is set. */
+    void (*before_park)(void *client);
+    /* In the fiber, outside the runtime: a panic has ended what it ran, and is the client's. The
+     * fiber ends when this returns. */
+    void (*landed)(void *client, struct panic *panic);
+    /* The name of the fiber: at most FIBER_NAME_SIZE - 1 characters. On any thread. */
+    const char *(*name)(const void *client);
+};
+/* Set once, before the first fiber with a client is made: one floor has such fibers. A vtable of
+ * each client would cost it a word. */
+extern const struct fiber_hooks *weft__fiber_hooks;
+
+/* Words that floors above keep with a fiber or a thread, zero at first. A floor uses those behind
+ * the words of the floor below it, and says in a header where its own end. */
+enum { UPPER_WORDS = 5 };
+struct upper {
+    void *words[UPPER_WORDS];
 };
 
+/* What most fibers do not have; freed with the record. */
 struct extra {
     char name[FIBER_NAME_SIZE];
     struct locals *locals;
-    struct bond bond;               /* to its context */
-    struct membership membership;   /* the innermost */
-    int (*group_function)(void *);  /* what a fiber of a group runs */
-    struct crash *crash;            /* if it may be abandoned: sched/fiber/crash.c; else NULL */
-    struct caller_run *caller_runs; /* tasks that it runs as their submitter: pool/admission.c */
+    struct bond bond;    /* to its context */
+    struct crash *crash; /* if it may be abandoned: sched/fiber/crash.c; else NULL */
+    struct upper upper;
 };
-
-struct panic;
 
 enum { MUTEXES_NOTED = 16 }; /* of those that a fiber holds; debug builds */
 
@@ -76,7 +90,7 @@ struct weft_fiber {
     atomic_ptr extra; /* struct extra; NULL: none */
     union {
         struct waiter *joiner; /* join_lock; NULL where there is none */
-        struct worker *worker; /* OWNER_POOL: that it is */
+        void *client;          /* OWNER_CLIENT */
     };
     struct lock join_lock;
     uint8_t stack_class;
@@ -89,13 +103,13 @@ struct weft_fiber {
     struct stack
         *stack; /* NULL until it first runs; of a compact one that does not run, see fiber_kept */
     int saved_errno;
-    uint32_t parked_at;   /* when it parked, in units of 2^STAMP_SHIFT ns */
-    void *object;         /* what it waits for, for reports; while it runs, see `tells` */
-    uint8_t state;        /* enum fiber_state; for reports and assertions */
-    bool bound;           /* its bond is tied to a context */
-    bool tells;           /* `object` is a worker of a pool that is to be told before it parks */
-    bool defers : 1;      /* it has deferred something: sched/fiber/panic.c */
-    bool panicked : 1;    /* a panic has ended it, and `arg` is that: a struct panic */
+    uint32_t parked_at; /* when it parked, in units of 2^STAMP_SHIFT ns */
+    void *object;       /* what it waits for, for reports; while it runs, see notify_park */
+    uint8_t state;      /* enum fiber_state; for reports and assertions */
+    bool bound;         /* its bond is tied to a context */
+    bool notify_park;   /* `object` is its client: call before_park; here, since every park looks */
+    bool defers : 1;    /* it has deferred something: sched/fiber/panic.c */
+    bool panicked : 1;  /* a panic has ended it, and `arg` is that: a struct panic */
     bool left_locked : 1; /* a panic has left locks locked; debug builds */
     bool compact : 1;     /* it runs on a hot stack: sched/fiber/compact.c */
     uint8_t arrivals : 4; /* panics that came to the first frame; up to ARRIVALS_MOST */
@@ -130,23 +144,24 @@ static inline struct extra *fiber_extra(const struct weft_fiber *fiber)
         &fiber->extra); /* pairs with weft__fiber_extra: others ask for names */
 }
 
-/* The worker of a pool that the fiber is; or NULL. */
-static inline struct worker *fiber_worker(const struct weft_fiber *fiber)
+/* The client of the fiber, or NULL. */
+static inline void *fiber_client(const struct weft_fiber *fiber)
 {
-    return fiber->owner == OWNER_POOL ? fiber->worker : NULL;
+    return fiber->owner == OWNER_CLIENT ? fiber->client : NULL;
 }
 
-static inline void fiber_set_worker(struct weft_fiber *fiber, struct worker *worker)
+/* By the fiber itself, or before it starts. NULL: it has no client any more. */
+static inline void fiber_set_client(struct weft_fiber *fiber, void *client)
 {
-    fiber->owner = worker != NULL ? OWNER_POOL : OWNER_NOBODY;
-    fiber->worker = worker;
+    fiber->owner = client != NULL ? OWNER_CLIENT : OWNER_NOBODY;
+    fiber->client = client;
 }
 
 /* Checks what spawning needs (runtime, limit) and makes a fiber that is not ready yet; the caller
  * makes it so, or discards it. */
 int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *arg, void *site);
-/* Makes one that takes the place of the fiber if that is abandoned (crash.c), with its name and stack size;
- * NULL without memory. Given back by weft__fiber_free_any. */
+/* Makes one that takes the place of the fiber if that is abandoned (crash.c), with its name and
+ * stack size; NULL without memory. Given back by weft__fiber_free_any. */
 struct weft_fiber *weft__fiber_make_heir(const struct weft_fiber *fiber, void (*function)(void *),
                                          void *arg);
 /* Counts a made fiber as alive and makes it ready: as the next one, or behind the others. */

@@ -65,6 +65,8 @@
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
 
+static WAIT_KIND(wait_descriptor, .text = "waits for a descriptor", .external = true);
+
 _Static_assert(WEFT_READABLE == OS_READABLE && WEFT_WRITABLE == OS_WRITABLE, "handed through");
 
 enum { CHUNK_BITS = 12, CHUNK_SIZE = 1 << CHUNK_BITS, CHUNKS_MOST = 1 << 14 };
@@ -272,7 +274,7 @@ static int park(struct descriptor *descriptor, struct fd_wait *wait, int64_t dea
 {
     weft__poller_used_now();
     count_wait(1);
-    int result = weft__park(wait->waiter, WAIT_FD, unlatch, descriptor, deadline);
+    int result = weft__park(wait->waiter, wait_id(&wait_descriptor), unlatch, descriptor, deadline);
     count_wait(-1);
     if (wait_gave_up(result)) {
         latch_acquire(&descriptor->latch);

@@ -20,6 +20,16 @@
 #include "sched/fiber/local.h"
 #include "sched/runtime/runtime.h"
 
+struct upper *weft__upper_make(void)
+{
+    const struct thread *thread = thread_self();
+    if (thread != NULL && thread->fiber != NULL)
+        (void)weft__fiber_extra(thread->fiber);
+    else
+        (void)weft__foreign_self();
+    return upper_self();
+}
+
 static struct {
     struct lock lock;
     struct foreign *all;

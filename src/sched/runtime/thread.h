@@ -54,9 +54,8 @@ struct foreign {
     struct foreign *next, *previous; /* all of them */
     struct fiber_cache cache;
     struct locals *locals;
-    struct bond bond;               /* to its context */
-    struct caller_run *caller_runs; /* as in struct extra */
-    struct membership membership;   /* as in struct extra */
+    struct bond bond; /* to its context */
+    struct upper upper;
 };
 
 static inline struct thread *thread_self(void)
@@ -129,6 +128,21 @@ static inline void leave_if_fiber(bool fiber)
     if (fiber)
         runtime_leave(thread_self());
 }
+
+/* Of the calling fiber or thread: its words for the floors above (struct upper); NULL without a
+ * record of a thread, or without extras of a fiber, or if they cannot be made. */
+static inline struct upper *upper_self(void)
+{
+    struct thread *thread = thread_self();
+    if (thread == NULL)
+        return NULL;
+    if (thread->fiber == NULL)
+        return &((struct foreign *)thread)->upper;
+    struct extra *extra = fiber_extra(thread->fiber);
+    return extra != NULL ? &extra->upper : NULL;
+}
+/* Makes them first. */
+struct upper *weft__upper_make(void);
 
 /* The waiter of the caller, ready to be put in a list: `own` if the caller is a thread. See park.h. */
 static inline struct waiter *weft__waiter_begin(struct waiter *own)

@@ -13,6 +13,8 @@
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
 
+static WAIT_KIND(wait_sleep, .text = "sleeps");
+
 int64_t weft_now(void)
 {
     return weft__now();
@@ -37,7 +39,8 @@ static int slept(int result, int64_t deadline)
 static noinline int sleep_thread(int64_t deadline)
 {
     struct waiter own;
-    return slept(weft__park(weft__waiter_begin(&own), WAIT_SLEEP, NULL, NULL, deadline), deadline);
+    return slept(weft__park(weft__waiter_begin(&own), wait_id(&wait_sleep), NULL, NULL, deadline),
+                 deadline);
 }
 
 /* After the park of a fiber. Its deadline is read from its timer: nothing is remembered on the stack meanwhile. */
@@ -55,7 +58,7 @@ static noinline int sleep_fiber(int64_t deadline)
 {
     struct weft_fiber *fiber = thread_self()->fiber;
     fiber->timer.deadline = deadline; /* it may be that it is not armed */
-    return end_sleep(weft__park(&fiber->waiter, WAIT_SLEEP, NULL, NULL, deadline));
+    return end_sleep(weft__park(&fiber->waiter, wait_id(&wait_sleep), NULL, NULL, deadline));
 }
 
 int weft_sleep_until(int64_t deadline)

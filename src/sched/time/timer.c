@@ -49,6 +49,8 @@
 #include "sched/time/firing.h"
 #include "sched/time/wheel.h"
 
+static WAIT_KIND(wait_timer_close, .text = "closes a timer");
+
 struct weft_timer {
     struct timer node;
     struct lock lock;
@@ -216,8 +218,8 @@ static void wait_for_rest(struct weft_timer *timer)
 {
     struct waiter own;
     timer->closer = weft__waiter_begin(&own);
-    (void)weft__park(timer->closer, WAIT_TIMER_CLOSE | WAIT_FIRM, unlock_timer, &timer->lock,
-                     WEFT_NEVER);
+    (void)weft__park(timer->closer, wait_id(&wait_timer_close) | WAIT_FIRM, unlock_timer,
+                     &timer->lock, WEFT_NEVER);
 }
 
 int weft_timer_close(weft_timer *timer)
