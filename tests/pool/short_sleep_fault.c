@@ -1,6 +1,6 @@
 /*
- * kernel_clock.c: threads that nap, and what happens meanwhile: the sleep until a time is the
- * test's.
+ * short_sleep_fault.c: threads that sleep for moments while they wait: for a spin lock, and in the
+ * line of a full pool. The test replaces the sleep.
  */
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -8,7 +8,7 @@
 
 #include "pool/lacking.h"
 
-/* Of one thread each: what is done in the place of a sleep. */
+/* What the calling thread does instead of a sleep; false to sleep all the same. */
 static _Thread_local bool (*in_sleep)(void);
 
 int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, struct timespec *left)
@@ -18,25 +18,25 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, st
     return syscall(SYS_clock_nanosleep, clock, flags, until, left) == 0 ? 0 : errno;
 }
 
-/* A spin lock is held for longer than in a forked child it could be: who waits for it waits on. */
+/* A spin lock is held for longer than a forked child waits for one: the waiter goes on waiting. */
 
-enum { ROUNDS = 1100 }; /* more than spin.c has for a child */
+enum { ROUNDS = 1100 }; /* more than spin.c allows a forked child */
 
 static weft_spin spin;
-static atomic_u32 naps;
+static atomic_u32 sleeps;
 
-static bool count_nap(void)
+static bool count_sleep(void)
 {
-    atomic_u32_add_seq_cst(&naps, 1);
+    atomic_u32_add_seq_cst(&sleeps, 1);
     sched_yield();
     return true;
 }
 
 static void *lock_spin(void *arg)
 {
-    in_sleep = count_nap;
+    in_sleep = count_sleep;
     weft_spin_lock(&spin);
-    CHECK(atomic_u32_load_acquire(&naps) >= ROUNDS);
+    CHECK(atomic_u32_load_acquire(&sleeps) >= ROUNDS);
     weft_spin_unlock(&spin);
     return arg;
 }
@@ -46,25 +46,25 @@ static void a_lock_that_is_held_long(void)
     pthread_t thread;
     weft_spin_lock(&spin);
     CHECK_EQ(pthread_create(&thread, NULL, lock_spin, NULL), 0);
-    while (atomic_u32_load_acquire(&naps) < ROUNDS)
+    while (atomic_u32_load_acquire(&sleeps) < ROUNDS)
         sched_yield();
     weft_spin_unlock(&spin);
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* A thread naps in line before it sleeps. It is served meanwhile, and need not be woken; and if it
- * is not, it sleeps until it is. */
+/* A thread in line sleeps for a moment before it sleeps for good. If it is served meanwhile, it
+ * need not be woken; otherwise it sleeps until it is. */
 
 enum { CAPACITY = 2, QUEUE = 8, FULL = CAPACITY + QUEUE };
 
 static weft_pool *pool;
 static uint32_t slept;
 
-/* In the place of its nap. */
+/* Instead of its short sleep. */
 static bool make_room(void)
 {
     if (pool_stats(pool).blocked == 0)
-        return false; /* it only waits for the latch */
+        return false; /* a wait for the latch */
     in_sleep = NULL;
     slept++;
     CHECK_EQ(weft_pool_tune(pool, CAPACITY + 1), 0);
@@ -79,7 +79,7 @@ static void *make_room_later(void *arg)
     return arg;
 }
 
-/* The nap is over before anything has happened. */
+/* The short sleep ends before anything has happened. */
 static bool make_room_after(void)
 {
     if (pool_stats(pool).blocked == 0)
@@ -89,7 +89,7 @@ static bool make_room_after(void)
     return true;
 }
 
-static void one_naps_in_line(void)
+static void a_thread_sleeps_in_line(void)
 {
     pthread_t thread;
     pool = begin((weft_pool_options){.capacity = CAPACITY, .queue = QUEUE});
@@ -111,6 +111,6 @@ static void one_naps_in_line(void)
 int main(void)
 {
     RUN(a_lock_that_is_held_long);
-    RUN(one_naps_in_line);
+    RUN(a_thread_sleeps_in_line);
     return 0;
 }
