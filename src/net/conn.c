@@ -1,6 +1,6 @@
 /*
- * conn.c: connections: made of a datagram address or a descriptor; and what ends them. Dialling is
- * in dial.c, reading and writing are in conn_io.c.
+ * conn.c: connections: made of a datagram address or of a descriptor, and their ends. dial.c
+ * connects, conn_io.c reads and writes.
  */
 #include "net/conn.h"
 

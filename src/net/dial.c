@@ -1,30 +1,32 @@
 /*
  * dial.c: connecting to an address, or to the first of several that answers.
  *
- * One address. The socket is non-blocking; the kernel says that the connect is in progress, and
+ * One address. The socket is non-blocking; the kernel returns that the connect is in progress, and
  * makes the socket writable when it is decided. A wake-up alone decides nothing: the kernel is
- * asked, and if it does not know yet the wait goes on. A Unix socket whose listener has a full
- * backlog is not "in progress": there is nothing to wait for, so it is tried again after a pause.
+ * asked, and if it does not know yet the wait goes on. A connect to a Unix socket whose listener
+ * has a full backlog is not "in progress": there is no event to wait for, so it is tried again
+ * after a pause.
  *
- * Several addresses, of a name, are raced (RFC 8305, "happy eyeballs"):
+ * Several addresses of a name are raced (RFC 8305, "happy eyeballs"):
  *
  *   order       as the resolver sorts them (RFC 6724), but the families take turns
- *   begin       the next one when the last has been under way for ATTEMPT_DELAY, or one has failed
+ *   begin       the next one when the last has been in progress for ATTEMPT_DELAY, or one has
+ *               failed
  *   end         the first that is connected wins, the others are closed; without a winner, the
  *               error of the last that failed
  *
  * The attempts are sockets in an epoll set, and the caller waits for the set: no fibers, so nothing
- * outlives the call, and a thread can do it as well. The set is opened when a second attempt is
- * under way. Without a descriptor for it, or for another attempt, the caller waits for the oldest
- * attempt and looks at the others every ATTEMPT_DELAY.
+ * outlives the call, and a thread can do it as well. The set is opened when a second attempt is in
+ * progress. Without a descriptor for the set, or for another attempt, the caller waits for the
+ * oldest attempt and looks at the others every ATTEMPT_DELAY.
  *
- * From a port of the caller's (options->local) only one socket can be bound at a time: the next
- * attempt begins when the one before has failed.
+ * From a fixed port (options->local) only one socket can be bound at a time: the next attempt
+ * begins when the one before has failed.
  *
  * The resolution delay of RFC 8305 has no place here: getaddrinfo asks for both families at the
- * same time and answers once. Two lookups, one for each family, would do without a name server that
- * is silent for one of them, but would hold two threads for each dial and lose the system's order
- * across families.
+ * same time and answers once. Rejected: two lookups, one for each family. They would tolerate a
+ * name server that is silent for one family, but hold two threads for each dial and lose the
+ * system's order across families.
  */
 #include <netinet/in.h>
 #include <string.h>
@@ -65,7 +67,7 @@ static int connect_to(struct socket *socket, const weft_address *address, int64_
     }
 }
 
-/* A connection that is not connected yet, bound to `local` if that is not NULL. */
+/* Makes an unconnected connection, bound to `local` if that is not NULL. */
 static int make(weft_conn **conn, const weft_address *address, const weft_net_options *options,
                 const weft_address *local)
 {
@@ -106,21 +108,21 @@ static int dial_one(weft_conn **conn, const weft_address *address, const weft_ne
 
 struct race {
     const weft_address *addresses;
-    int count, next; /* the first so many have begun */
+    int count, next; /* attempts at the first `next` addresses have begun */
     const weft_net_options *options;
     const weft_address *local;
-    weft_conn *attempts[ADDRESSES_MOST]; /* under way, the oldest first */
-    int under_way;
-    int64_t next_at; /* when the next one may begin beside them */
-    int set;         /* all that are under way; -1: none */
-    int error;       /* of the last that failed */
+    weft_conn *attempts[ADDRESSES_MOST]; /* in progress, the oldest first */
+    int in_progress;
+    int64_t next_at; /* when the next attempt may begin beside them */
+    int set;         /* epoll set of the attempts in progress; -1: none */
+    int error;       /* of the last attempt that failed */
 };
 
 static void alternate(weft_address *addresses, int count)
 {
     weft_address sorted[ADDRESSES_MOST];
     sa_family_t first = weft__address_family(&addresses[0]);
-    int at[2] = {0, 0}; /* where to look for the next one of the first family, and of others */
+    int at[2] = {0, 0}; /* where the search goes on, for the first family and for others */
     for (int made = 0, other = 0; made < count; other = !other) {
         int *i = &at[other];
         while (*i < count && (weft__address_family(&addresses[*i]) != first) != other)
@@ -147,11 +149,11 @@ static void race_watch(struct race *race, const weft_conn *attempt)
 static void race_open_set(struct race *race)
 {
     race->set = weft__os_poll_open();
-    for (int i = 0; i < race->under_way; i++)
+    for (int i = 0; i < race->in_progress; i++)
         race_watch(race, race->attempts[i]);
 }
 
-/* Begins the next attempt; the connection if that is all it took. */
+/* Begins the next attempt: the connection if it is connected at once, else NULL. */
 static weft_conn *race_begin(struct race *race)
 {
     const weft_address *address = &race->addresses[race->next++];
@@ -162,7 +164,7 @@ static weft_conn *race_begin(struct race *race)
         if (error == 0)
             return made;
         if (error == -EINPROGRESS) {
-            race->attempts[race->under_way++] = made;
+            race->attempts[race->in_progress++] = made;
             race_watch(race, made);
             race->next_at = weft_after(ATTEMPT_DELAY);
             return NULL;
@@ -174,12 +176,12 @@ static weft_conn *race_begin(struct race *race)
     return NULL;
 }
 
-/* Takes those that are decided off the list: the one that is connected, if there is one. */
+/* Takes the decided attempts off the list: the one that is connected, or NULL. */
 static weft_conn *race_look(struct race *race)
 {
     weft_conn *winner = NULL;
     int left = 0;
-    for (int i = 0; i < race->under_way; i++) {
+    for (int i = 0; i < race->in_progress; i++) {
         weft_conn *attempt = race->attempts[i];
         int error = winner == NULL ? weft__os_connected(attempt->socket.fd) : -EAGAIN;
         if (error == 0) {
@@ -192,32 +194,32 @@ static weft_conn *race_look(struct race *race)
             race->next_at = 0;
         }
     }
-    race->under_way = left;
+    race->in_progress = left;
     return winner;
 }
 
-/* When the next attempt is to begin. */
+/* When the next attempt has to begin. */
 static int64_t race_next_at(const struct race *race)
 {
     if (race->next == race->count)
         return WEFT_NEVER;
-    if (race->under_way == 0)
+    if (race->in_progress == 0)
         return 0;
-    bool alone = race->local != NULL && weft_address_port(race->local) != 0;
-    return alone ? WEFT_NEVER : race->next_at;
+    bool fixed_port = race->local != NULL && weft_address_port(race->local) != 0;
+    return fixed_port ? WEFT_NEVER : race->next_at;
 }
 
-/* 0 when something may have changed. */
+/* Waits until an attempt may be decided, or the next has to begin: 0, or why the wait ends. */
 static int race_wait(struct race *race, int64_t deadline)
 {
     int64_t next_at = race_next_at(race), until = next_at < deadline ? next_at : deadline;
     int fd = race->attempts[0]->socket.fd, events = WEFT_WRITABLE;
-    if (race->under_way > 1 && race->set < 0)
+    if (race->in_progress > 1 && race->set < 0)
         race_open_set(race);
     if (race->set >= 0) {
         fd = race->set;
         events = WEFT_READABLE;
-    } else if (race->under_way > 1 && weft_after(ATTEMPT_DELAY) < until) {
+    } else if (race->in_progress > 1 && weft_after(ATTEMPT_DELAY) < until) {
         until = weft_after(ATTEMPT_DELAY);
     }
     int ready = weft_fd_wait(fd, events, until);
@@ -234,13 +236,13 @@ static int race_run(struct race *race, weft_conn **conn, int64_t deadline)
         if (race_next_at(race) <= weft_now()) {
             if ((winner = race_begin(race)) != NULL)
                 break;
-        } else if (race->under_way > 0) {
+        } else if (race->in_progress > 0) {
             error = race_wait(race, deadline);
         } else {
             error = race->error;
         }
     }
-    for (int i = 0; i < race->under_way; i++)
+    for (int i = 0; i < race->in_progress; i++)
         weft_conn_close(race->attempts[i]);
     race_close_set(race);
     if (winner != NULL)

@@ -1,18 +1,18 @@
 /*
  * listener.c: listening sockets, and accepting.
  *
- * What the kernel says to an accept falls into four kinds:
+ * The result of an accept is one of four kinds:
  *
  *   a connection
- *   nothing there          wait for the next
- *   one that is gone       (aborted, a protocol error): on to the next one
+ *   nothing there          wait for the next connection
+ *   a connection is gone   (aborted, a protocol error): try the next one
  *   no room for it         descriptors or memory: the connection stays in the backlog. There is no
  *                          event to wait for, so it is tried again after a pause, which grows from
  *                          1 to 100 ms. The pause is a wait for the descriptor with a deadline: a
  *                          close ends it.
  *
- * Everything else is an error of the listener. So nothing that a peer or a full table of
- * descriptors does ends the loop of a server.
+ * Every other error is one of the listener. So nothing that a peer or a full table of descriptors
+ * does ends the loop of a server.
  */
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,7 @@
 
 struct weft_listener {
     struct socket socket;
-    bool has_path; /* of a Unix socket, that goes with it */
+    bool has_path; /* of a Unix socket: the close removes it */
     struct weft__os_file_id path_id;
 };
 
@@ -114,10 +114,11 @@ static bool is_no_room(int64_t error)
     return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
 }
 
-/* The memory comes first: what has been taken out of the backlog cannot be put back. */
+/* An accept in progress. The memory comes first: a connection cannot be put back into the
+ * backlog. */
 struct acceptance {
     weft_conn *conn;
-    int fd; /* that is not the connection's yet; -1: none */
+    int fd; /* accepted, and not the connection's yet; -1: none */
 };
 
 static int64_t try_accept(int fd, void *arg)
@@ -147,7 +148,7 @@ static int accept_end(struct acceptance *own, weft_conn **conn, int error)
     return error;
 }
 
-/* Waits for better times, at most until the deadline. */
+/* Pauses for lack of room, at most until the deadline: 0, or why the wait ends. */
 static int pause_accept(int fd, int64_t pause, int64_t deadline)
 {
     int64_t until = weft_after(pause);
@@ -179,7 +180,7 @@ int weft_listener_accept(weft_listener *listener, weft_conn **conn, int64_t dead
     return accept_end(&own, conn, (int)result);
 }
 
-/* The rest. */
+/* Names, handles, close. */
 
 int weft_listener_local(weft_listener *listener, weft_address *address)
 {
@@ -200,10 +201,9 @@ weft_listener *weft_listener_share(weft_listener *listener)
     return listener;
 }
 
-/* The path goes while the name is still known; of several closes only the first still finds it.
- * Another server may have taken it over meanwhile (removed it, and bound its own socket there):
- * then it is that one's. The number of the file cannot be another's by now: the socket that is open
- * keeps it. */
+/* Removes the path while the name of the socket is known; of several closes only the first finds
+ * it. If another server has removed the path meanwhile and bound its own socket there, it stays.
+ * The inode number cannot be that of another file by now: the open socket keeps it. */
 static void remove_path(weft_listener *listener)
 {
     weft_address address;
