@@ -35,7 +35,7 @@
 #include "base/assert.h"
 #include "pool/context.h"
 #include "pool/failure.h"
-#include "pool/group.h"
+#include "pool/lending.h"
 #include "pool/rate.h"
 #include "pool/shard.h"
 #include "pool/worker.h"
@@ -115,14 +115,16 @@ int weft__pool_admit(weft_pool *pool, const struct offer *offer)
     return 0;
 }
 
-static struct group_line *group_of(const struct offer *offer)
+/* NULL: the task is of no group. */
+static struct awaited *group_of(const struct offer *offer)
 {
-    return offer->record != NULL ? offer->record->group : NULL;
+    struct awaited *awaited = offer->record != NULL ? offer->record->awaited : NULL;
+    return awaited != NULL && awaited->refuses ? awaited : NULL;
 }
 
 static void enter_line(weft_pool *pool, struct submitter *submitter)
 {
-    struct group_line *group = group_of(&submitter->offer);
+    struct awaited *group = group_of(&submitter->offer);
     line_add(&pool->line, &submitter->link);
     if (group != NULL)
         line_add(&group->submitters, &submitter->group_link);
@@ -130,7 +132,7 @@ static void enter_line(weft_pool *pool, struct submitter *submitter)
 
 static void leave_line(weft_pool *pool, struct submitter *submitter)
 {
-    struct group_line *group = group_of(&submitter->offer);
+    struct awaited *group = group_of(&submitter->offer);
     line_leave(&pool->line, &submitter->link);
     if (group != NULL)
         line_leave(&group->submitters, &submitter->group_link);
@@ -195,7 +197,7 @@ void weft__line_refuse(weft_pool *pool, int error, struct errands *errands)
     set_attention(pool);
 }
 
-void weft__line_refuse_group(weft_pool *pool, struct group_line *group, int error,
+void weft__line_refuse_group(weft_pool *pool, struct awaited *group, int error,
                              struct errands *errands)
 {
     for (struct link *link = group->submitters.first, *next; link != NULL; link = next) {
@@ -357,8 +359,8 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
     if (pool->state == POOL_STOPPED || (pool->state == POOL_STOPPING && !own))
         return REFUSE;
     /* A cancellation that comes later finds it in the line: pool/group.c. */
-    const struct group_line *group = group_of(offer);
-    int cancelled = group != NULL ? weft_context_error(group->context) : 0;
+    const struct awaited *group = group_of(offer);
+    int cancelled = group != NULL ? weft_context_error(offer->record->context) : 0;
     if (unlikely(cancelled != 0)) {
         *error = cancelled;
         return REFUSE;
@@ -428,6 +430,8 @@ static int drop(weft_pool *pool, const struct offer *offer, struct after *after)
             return weft__pool_admit(pool, offer);
         }
     }
+    if (offer->record != NULL && offer->record->awaited != NULL)
+        weft__awaited_removed(offer->record->awaited);
     after->plain = offer->plain;
     after->record = offer->record;
     pool->stats.submitted++;

@@ -41,7 +41,7 @@ void weft__line_serve(weft_pool *pool, struct errands *errands);
 void weft__line_refuse(weft_pool *pool, int error, struct errands *errands);
 /* Under the latch: turns away those that wait to submit a task of that group, which is
  * cancelled. */
-void weft__line_refuse_group(weft_pool *pool, struct group_line *group, int error,
+void weft__line_refuse_group(weft_pool *pool, struct awaited *group, int error,
                              struct errands *errands);
 /* Under the latch: a record stands in line by itself, whatever the policy, and is served at once
  * if there is room: `served`. And: it is not to be admitted any more. */

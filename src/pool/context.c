@@ -116,7 +116,7 @@ static bool next_running(weft_pool *pool, uint64_t begun, weft_context **context
     if (found) {
         running_leave(pool, task);
         running_add(pool, task);
-        *context = task->kind->context(task);
+        *context = task->context;
     }
     if (*context != NULL)
         weft__context_hold(*context);

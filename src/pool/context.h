@@ -36,7 +36,7 @@ void weft__pauses_end(weft_pool *pool);
  * ended. */
 static inline bool has_own_context(const weft_pool *pool, const struct task *task)
 {
-    return unlikely(pool_has_context(pool)) && task->kind->context != NULL;
+    return unlikely(pool_has_context(pool)) && task->context != NULL;
 }
 
 static inline void running_add(weft_pool *pool, struct task *task)

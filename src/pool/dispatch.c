@@ -15,12 +15,6 @@
  * whenever a fiber ends and every few milliseconds (weft__starve_outside): what was admitted is not
  * stuck. A submit to a pool without any worker makes the first one before it is admitted, and fails
  * if it cannot (admission.c).
- *
- * Places. A worker that waits for a task or group of its own pool lends its place: `lent` is one
- * more, so another may begin. When what it waits for ends, the place is returned before the worker
- * of that looks for its next task. A waiter that is woken otherwise has its place back at once,
- * without waiting for one: it may hold a lock that the others want. Then busy may be above
- * capacity; inboxes are closed, and nothing begins until it is not.
  */
 #include "pool/dispatch.h"
 
@@ -61,6 +55,12 @@ bool weft__pool_could_use_worker(const weft_pool *pool, int64_t stuck)
 bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck)
 {
     return pool_has_place(pool) && weft__pool_could_use_worker(pool, stuck);
+}
+
+bool weft__pool_lacks_worker(const weft_pool *pool, bool dry)
+{
+    return !weft__workers_suffice(pool, dry) &&
+           (pool->in_tree || weft__pool_wants_worker(pool, 0) || pool->workers == 0);
 }
 
 /* An idle worker, claimed with what it is to do; NULL if there is none. */
@@ -255,8 +255,9 @@ static bool processor_is_dry(void)
 
 /* Under the latch: what this processor has ended is known, submitters that fit are admitted, and
  * the duty to look for tasks is another worker's. */
-static void hand_over(weft_pool *pool, struct worker *worker, struct errands *errands)
+void weft__worker_block(struct worker *worker, struct errands *errands)
 {
+    weft_pool *pool = worker->pool;
     struct shard *shard = shard_here(pool);
     if (shard != NULL)
         weft__shard_collect(pool, shard);
@@ -277,7 +278,7 @@ void weft__worker_parks_now(struct worker *worker)
         return;
     struct errands errands = {.first = NULL};
     latch_acquire(pool->latch);
-    hand_over(pool, worker, &errands);
+    weft__worker_block(worker, &errands);
     weft__pool_call(pool, &errands, processor_is_dry());
     weft__pool_show_room(pool);
     weft__pool_unlatch(pool, &errands);
@@ -288,63 +289,4 @@ void weft__worker_tells(void)
     weft_fiber *fiber = weft_self();
     if (fiber != NULL && fiber->notify_park)
         weft__worker_parks_now(fiber->object);
-}
-
-/* To the pool that has what it waits for: its own, or another of the tree. */
-static void lend(const weft_pool *to, struct worker *worker)
-{
-    weft_pool *pool = worker->pool;
-    if (worker->lends != LENDS_NOT)
-        return;
-    worker->lends = pool == to || pool->parent == NULL ? LENDS : LENDS_ACROSS;
-    pool->lent++;
-    pool->lent_across += worker->lends == LENDS_ACROSS;
-    pool_take_places(pool, -1);
-}
-
-void weft__place_return(struct worker *worker)
-{
-    weft_pool *pool = worker->pool;
-    if (worker->lends == LENDS_NOT)
-        return;
-    pool->lent--;
-    pool->lent_across -= worker->lends == LENDS_ACROSS;
-    worker->lends = LENDS_NOT;
-    pool_take_places(pool, 1);
-    if (pool_busy(pool) > pool->capacity)
-        weft__shards_close_inboxes(pool); /* nothing begins until it is not */
-}
-
-/* A worker that lends is blocked: its link is free. */
-void weft__lenders_add(const weft_pool *pool, struct line *lenders, struct worker *worker,
-                       struct errands *errands)
-{
-    hand_over(worker->pool, worker, errands);
-    line_add(lenders, &worker->link);
-    lend(pool, worker);
-}
-
-void weft__lenders_leave(struct line *lenders, struct worker *worker)
-{
-    weft__place_return(worker);
-    line_leave(lenders, &worker->link);
-}
-
-void weft__lenders_return(struct line *lenders)
-{
-    for (struct link *link = lenders->first; link != NULL; link = link->next)
-        weft__place_return(worker_of(link));
-}
-
-void weft__lenders_lend(const weft_pool *pool, struct line *lenders)
-{
-    for (struct link *link = lenders->first; link != NULL; link = link->next)
-        lend(pool, worker_of(link));
-}
-
-void weft__lenders_call(weft_pool *pool, const struct worker *worker, struct errands *errands)
-{
-    weft__pool_call(pool, errands, true);
-    if (worker->pool != pool)
-        weft__pool_call(worker->pool, errands, true);
 }

@@ -49,22 +49,14 @@ bool weft__pool_wants_worker(const weft_pool *pool, int64_t stuck);
 int64_t weft__pool_actives(const weft_pool *pool);
 /* One more active worker would have no processor. */
 bool weft__workers_suffice(const weft_pool *pool, bool dry);
+/* A worker is to be called. */
+bool weft__pool_lacks_worker(const weft_pool *pool, bool dry);
 /* Ends the worker that is idle longest. */
 bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands);
 /* A worker is about to be made. */
 void weft__pool_count_new(weft_pool *pool);
-/* Workers that wait for a task or group of the pool, in a line: one more, which lends its place;
- * one less, which has it back in any case; all have their places back, and stay in the line; all
- * that have theirs back lend them again. */
-void weft__lenders_add(const weft_pool *pool, struct line *lenders, struct worker *worker,
-                       struct errands *errands);
-void weft__lenders_leave(struct line *lenders, struct worker *worker);
-void weft__lenders_return(struct line *lenders);
-void weft__lenders_lend(const weft_pool *pool, struct line *lenders);
-/* Calls workers for the pool that the caller waits for, and where its place is free. */
-void weft__lenders_call(weft_pool *pool, const struct worker *worker, struct errands *errands);
-/* One worker has its place back. */
-void weft__place_return(struct worker *worker);
+/* The task of the worker waits: it is blocked from here on. */
+void weft__worker_block(struct worker *worker, struct errands *errands);
 
 /* Outside the latch: runs the errands. A fiber must have entered the runtime. */
 void weft__errands_run(struct errands *errands);

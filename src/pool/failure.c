@@ -262,18 +262,17 @@ static struct {
     bool known;      /* to the scheduler */
 } pools;
 
-/* Under the latch: active workers that have ended nothing since the last look, and have their
- * processor still. */
+/* Under the latch: active workers that seem to be stuck. On each processor one of them can get on,
+ * and on one where no task has ended since the last look none has. */
 static int64_t count_stuck(weft_pool *pool)
 {
-    int64_t stuck = 0;
-    for (struct worker *worker = worker_of(pool->active.first); worker != NULL;
-         worker = worker_of(worker->link.next)) {
-        uint32_t ended = atomic_u32_load_relaxed(&worker->ended);
-        stuck += ended == worker->watched && !worker_lost(worker);
-        worker->watched = ended;
+    int64_t stuck = weft__pool_actives(pool) - pool->starting;
+    for (uint32_t i = 0; i < pool->shard_count; i++) {
+        uint64_t ended = atomic_u64_load_relaxed(&pool->shards[i].ended);
+        stuck -= ended != pool->shards[i].watched;
+        pool->shards[i].watched = ended;
     }
-    return stuck;
+    return stuck > 0 ? stuck : 0;
 }
 
 /* By the watcher: true if another worker is wanted anywhere. */

@@ -11,6 +11,7 @@
 #include "pool/keys.h"
 
 #include "base/assert.h"
+#include "pool/lending.h"
 
 static struct task **slot_of(const weft_pool *pool, uint64_t key)
 {
@@ -71,7 +72,7 @@ static void leave_line(weft_pool *pool, struct task *first, struct task *task)
     line_leave(&first->key_line, &task->link);
     task->place = TASK_NOWHERE;
     pool->held--;
-    first->key_wanted -= task->wanted;
+    first->key_wanted -= task_lenders(task);
 }
 
 struct task *weft__keys_next(weft_pool *pool, struct task *task)

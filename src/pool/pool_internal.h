@@ -7,6 +7,7 @@
  *   worker.c     a worker's life; start.c: how it is made    shard.c      inbox, outbox and counter of a processor
  *   queue.c      tasks that have not begun                   keys.c       serial order by key
  *   task.c       handles                                     group.c      groups over a pool
+ *   lending.c    places of workers that wait for tasks of their own pool
  *   failure.c    panics, crashes, workers that are stuck     stats.c      figures
  *   schedule.c   tasks that are submitted later              context.c    contexts of a whole pool
  *   rate.c       tasks that begin at a rate              subpools.c   pools that share a capacity
@@ -114,15 +115,12 @@ struct worker {
                               pool has none, what on_worker_start has bound */
     uint8_t
         state; /* enum worker_state; changed under the latch by its owner, or from IDLE by its waker */
-    uint8_t kind;     /* enum worker_kind */
-    bool in_task;     /* the user's code runs, not the pool's */
-    bool armed;       /* the task's own code runs: a fault in it is the task's (failure.c) */
-    bool moves;       /* it begins anew on another hot stack, and has started already */
-    bool counted;     /* its task was counted as ended already */
-    uint8_t lends;    /* enum lending; latch */
-    bool parked;      /* its task has parked; the worker's */
-    uint32_t watched; /* `ended` at the last look of failure.c; latch */
-    atomic_u32 ended; /* tasks that it ran to the end, modulo 2^32; written by the worker alone */
+    uint8_t kind;  /* enum worker_kind */
+    bool in_task;  /* the user's code runs, not the pool's */
+    bool armed;    /* the task's own code runs: a fault in it is the task's (failure.c) */
+    bool moves;    /* it begins anew on another hot stack, and has started already */
+    uint8_t lends; /* enum lending; latch */
+    bool parked;   /* its task has parked; the worker's */
 };
 
 /* The worker that the fiber is, or NULL. */
@@ -145,6 +143,7 @@ struct shard {
     _Alignas(CACHE_LINE) struct chunk *inbox;
     atomic_u64 ended;      /* tasks that ended here; written by the owner of the processor alone */
     uint64_t counted;      /* of those: taken from `inside`; latch */
+    uint64_t watched;      /* `ended` at the last look of failure.c; latch */
     int64_t turn_began;    /* of workers, here; 0: they let other fibers go first; the owner's */
     struct chunk *spare;   /* what is left of a closed inbox goes there; latch */
     struct outbox *outbox; /* NULL: never opened; set by the owner under the latch */

@@ -7,8 +7,8 @@
 
 #include "base/assert.h"
 #include "pool/context.h"
-#include "pool/group.h"
 #include "pool/keys.h"
+#include "pool/lending.h"
 #include "pool/pool_internal.h"
 #include "pool/shard.h"
 #include "pool/subpools.h"
@@ -232,20 +232,18 @@ void weft__pool_put(weft_pool *pool, struct task *task)
     int index = queue_index(task->priority);
     task->age = pool->queues[index].next_order++;
     line_add(&pool->ages[index], &task->age_link);
-    if (task->group != NULL)
-        weft__group_line_add(task->group, task);
+    if (task->awaited != NULL)
+        weft__awaited_put(task->awaited, task);
     if (task->key == 0 || weft__keys_put(pool, task))
-        put_ready(pool, task, false);
-    if (task->group != NULL && weft__group_line_is_awaited(task->group))
-        weft__pool_expedite(pool, task);
+        put_ready(pool, task, task_lenders(task) > 0);
 }
 
 /* A record is taken out of its queue for good. */
 static void leave_lists(weft_pool *pool, struct task *task)
 {
     line_leave(&pool->ages[queue_index(task->priority)], &task->age_link);
-    if (task->group != NULL)
-        weft__group_line_leave(task->group, task);
+    if (task->awaited != NULL)
+        weft__awaited_begin(task->awaited, task);
 }
 
 static void begin(weft_pool *pool, struct task *task)
@@ -253,8 +251,8 @@ static void begin(weft_pool *pool, struct task *task)
     leave_lists(pool, task);
     running_add(pool, task);
     task_begin(task);
-    if (task->group != NULL && weft__group_line_is_awaited(task->group))
-        weft__group_line_expedite(pool, task->group);
+    if (task->awaited != NULL)
+        weft__awaited_expedite(pool, task->awaited);
 }
 
 /* The index of the queue that is next; QUEUES: all are empty. */
@@ -304,35 +302,32 @@ void weft__pool_remove(weft_pool *pool, struct task *task)
     leave_lists(pool, task);
     if (!held)
         weft__pool_task_gone(pool, task);
-    if (task->kind->remove != NULL)
-        task->kind->remove(pool, task);
+    if (task->awaited != NULL)
+        weft__awaited_removed(task->awaited);
 }
 
 void weft__pool_task_gone(weft_pool *pool, struct task *task)
 {
     struct task *next = task->key != 0 ? weft__keys_next(pool, task) : NULL;
     if (next != NULL)
-        put_ready(pool, next, next->wanted > 0 || next->key_wanted > 0);
+        put_ready(pool, next, task_lenders(next) > 0 || next->key_wanted > 0);
 }
 
 void weft__pool_expedite(weft_pool *pool, struct task *task)
 {
-    task->wanted++;
-    struct task *first = task;
     if (task->place == TASK_HELD) {
-        first = weft__keys_first(pool, task);
-        first->key_wanted++;
+        task = weft__keys_first(pool, task);
+        task->key_wanted++;
     }
-    if (first->place != TASK_READY || first->queue == URGENT)
+    if (task->place != TASK_READY || task->queue == URGENT)
         return;
-    weft__queue_remove(&pool->queues[first->queue], first);
+    weft__queue_remove(&pool->queues[task->queue], task);
     pool_change_ready(pool, -1);
-    put_ready(pool, first, true);
+    put_ready(pool, task, true);
 }
 
 void weft__pool_expedite_no_more(weft_pool *pool, struct task *task)
 {
-    task->wanted--;
     if (task->place == TASK_HELD)
         weft__keys_first(pool, task)->key_wanted--;
 }

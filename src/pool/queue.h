@@ -28,7 +28,7 @@
 struct panic;
 struct task;
 struct weft_fiber;
-struct group_line;
+struct awaited;
 
 /* Indices of the queues, in the order in which they are served. */
 enum { URGENT, HIGH, NORMAL, LOW, QUEUES };
@@ -40,20 +40,12 @@ static inline int queue_index(int priority)
 
 /* What a pool does with a task that has a record, by its kind. */
 struct task_kind {
-    /* It is taken out of the queue to be run; NULL: nothing follows. Under the latch. */
-    void (*begin)(struct task *task);
     /* Calls the function, unless it had been cancelled when it was taken. A panic may leave it. */
     void (*run)(struct task *task);
-    /* It was taken out of the queue, and will not run; NULL: nothing follows. Under the latch;
-     * drop comes later. */
-    void (*remove)(weft_pool *pool, struct task *task);
     /* It will not run. Outside the latch. */
     void (*drop)(weft_pool *pool, struct task *task);
     /* It crashed, in a fiber that is gone. Takes the panic. */
     void (*crash)(weft_pool *pool, struct task *task, struct weft_fiber *gone, struct panic *panic);
-    /* Of a task that runs: the context that it is bound to, or NULL if it has left that. NULL: a
-     * task of this kind has none of its own. Under the latch. */
-    weft_context *(*context)(struct task *task);
     /* It has ended, in whatever way: the pool does not use the record any more. */
     void (*release)(struct task *task);
 };
@@ -80,12 +72,13 @@ struct task {
     uint64_t key;
     struct task *key_next; /* in the chain of the hash table */
     struct line key_line;  /* of the first task of a key: those that are held back */
-    int64_t wanted;        /* tasks of the pool that wait for this one */
-    int64_t key_wanted;    /* of the first task of a key: the sum of that over those held back */
+    int64_t key_wanted;    /* of the first task of a key: workers that wait for those held back */
 
-    /* Tasks of a group over the pool: group.c. */
-    struct group_line *group;
-    struct link group_link; /* in the group's list, until it begins */
+    /* Tasks that others can wait for: lending.h. */
+    struct awaited *awaited;  /* NULL: it has none */
+    struct link awaited_link; /* in awaited->waiting, until it begins */
+    weft_context *context;    /* of its own; NULL: it is bound to the pool's */
+    int error;                /* of the context, when it began */
 };
 
 struct plain_task {
@@ -185,15 +178,15 @@ void weft__pool_put(weft_pool *pool, struct task *task);
  * task. */
 bool weft__pool_pop(weft_pool *pool, struct plain_task *plain, struct task **record);
 /* A task of the pool waits for this one, which has not begun: it goes before all others, or what
- * its key runs before it does; and: one of those that wait has given up. */
+ * its key runs before it does. */
 void weft__pool_expedite(weft_pool *pool, struct task *task);
+/* A worker that waited for the task has given up. */
 void weft__pool_expedite_no_more(weft_pool *pool, struct task *task);
-/* A record is about to be run, by a worker or its submitter. */
+/* A task with a record begins, in a worker or its submitter. */
 static inline void task_begin(struct task *task)
 {
     task->begun = true;
-    if (task->kind->begin != NULL)
-        task->kind->begin(task);
+    task->error = weft_context_error(task->context);
 }
 /* A task with a record has ended or will not run: the next of its key is ready. */
 void weft__pool_task_gone(weft_pool *pool, struct task *task);

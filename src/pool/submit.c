@@ -23,7 +23,7 @@
 static bool put_latched(weft_pool *pool, void (*function)(void *), void *arg)
 {
     if (pool->state != POOL_OPEN || pool->line.length > 0 || pool->inside + 1 >= pool_limit(pool) ||
-        !weft__workers_suffice(pool, false) ||
+        weft__pool_lacks_worker(pool, false) ||
         !queue_push_quickly(&pool->queues[NORMAL], function, arg))
         return false;
     pool->inside++;

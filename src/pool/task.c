@@ -4,20 +4,19 @@
  *     WAITS ---- a worker takes it ----------------------------> RUNS ----> ENDED
  *       |_______ cancelled, dropped, or its context has ended --------------> NEVER_RAN
  *
- * Whether it has begun is decided under the pool's latch: `begun` of its record is set when a
+ * Whether a task has begun is decided under the pool's latch: `begun` of its record is set when a
  * worker takes it out of the queue, and a cancellation takes it out of the queue before that. So
- * nothing is left in the queue for a task that will not run. Whether its context had ended by then
+ * nothing stays in the queue for a task that will not run. Whether its context had ended by then
  * is decided in the same hold.
  *
  * Two references: the handle, and the pool, until the task has ended. The state becomes final under
- * the handle's latch. A task that has not ended keeps its pool from being stopped: so a call that
- * holds the handle's latch, and sees that the task has not ended, may use the pool.
+ * the handle's latch, by a worker, or by a call that pins the pool. A task that has not ended keeps
+ * its pool from being stopped: so a call that holds the handle's latch, and sees that the task has
+ * not ended, may use the pool.
  *
- * Waiting. A worker that waits for a task of its own pool lends its place (dispatch.c), and a task
- * that has not begun goes before all others, so that the place is for the very task that is waited
- * for. The places come back under the pool's latch in the same hold in which the state becomes
- * final, before the worker of the task that ended looks for another; or in the hold in which the
- * task is taken out of the queue, since what is next would begin in them before the state is final.
+ * A worker that waits for a task of its own pool lends its place: lending.c. A task is counted as
+ * ended, and lent places come back, before the state is final: a caller that finds the task ended
+ * also finds that it has left the pool.
  *
  * Lock order: the handle's latch, then the pool's.
  */
@@ -28,6 +27,7 @@
 
 #include "base/assert.h"
 #include "pool/failure.h"
+#include "pool/lending.h"
 #include "pool/submit.h"
 #include "pool/worker.h"
 #include "sched/fiber/compact.h"
@@ -41,16 +41,14 @@ struct weft_task {
     struct task task;
     struct latch latch; /* of what follows */
     void *waiters;
-    weft_chan *done;     /* NULL until asked for */
-    atomic_u32 state;    /* final states under both latches */
-    struct line lenders; /* workers that wait for it; the pool's latch */
+    weft_chan *done; /* NULL until asked for */
+    atomic_u32 state;
+    struct awaited awaited;
     atomic_u32 references;
     weft_pool *pool;
     const struct latch *tree; /* the pool's latch; a handle may outlive the pool */
-    weft_context *context;
     int (*function)(void *);
     int64_t run_timeout;
-    int cancelled; /* the error of the context when the task was taken to be run; the pool's latch */
     atomic_ptr runner;   /* weft_fiber: that runs it */
     struct panic *panic; /* that ended it, or NULL; set before it is ENDED */
     atomic_u32 asked;    /* weft_task_panic was called, or on_panic */
@@ -72,7 +70,7 @@ static void drop(struct weft_task *task)
         weft__panic_report(task->panic);
     else
         weft__panic_free(task->panic);
-    weft_context_close(task->context);
+    weft_context_close(task->task.context);
     weft_chan_destroy(task->done);
     weft__os_free(task);
 }
@@ -86,16 +84,15 @@ static void end(struct weft_task *task, uint32_t state, int result, bool taken)
 {
     struct woken woken;
     woken_begin(&woken);
+    if (taken) {
+        weft__task_count_end(task->pool, &task->task, state == STATE_ENDED,
+                             state == STATE_ENDED && result < 0 && task->panic == NULL);
+        weft__awaited_end(task->pool, &task->awaited);
+    }
     bool fiber = enter_if_fiber();
     latch_acquire(&task->latch);
     task->result = result;
-    latch_acquire(task->pool->latch);
     atomic_u32_store_release(&task->state, state); /* pairs with weft_task_ended */
-    if (taken)
-        weft__task_count_end(task->pool, &task->task, state == STATE_ENDED);
-    task->pool->stats.failed += state == STATE_ENDED && result < 0 && task->panic == NULL;
-    weft__lenders_return(&task->lenders);
-    latch_release(task->pool->latch);
     (void)waiters_claim_all(&task->waiters, 0, &woken);
     weft_chan *done = task->done;
     latch_release(&task->latch);
@@ -126,28 +123,22 @@ static void keep_panic(struct weft_task *task, struct panic *panic)
     task->panic = panic;
 }
 
-static void begin(struct task *record)
-{
-    struct weft_task *task = of(record);
-    task->cancelled = weft_context_error(task->context);
-}
-
 static void run(struct task *record)
 {
     struct weft_task *task = of(record);
     weft_context *before;
     struct call own = {task, 0};
     struct guard guard = {.panic = NULL};
-    if (task->cancelled != 0) {
-        end(task, STATE_NEVER_RAN, task->cancelled, true);
+    if (task->task.error != 0) {
+        end(task, STATE_NEVER_RAN, task->task.error, true);
         return;
     }
     weft__worker_can_bind();
-    bool bound = weft_context_bind(task->context, &before) == 0;
+    bool bound = weft_context_bind(task->task.context, &before) == 0;
     if (bound && before != NULL)
         weft__context_hold(before);
     if (task->run_timeout != 0)
-        weft__context_expire_at(task->context, weft_after(task->run_timeout));
+        weft__context_expire_at(task->task.context, weft_after(task->run_timeout));
     atomic_ptr_store_relaxed(&task->runner, weft_self());
     if (unlikely(weft__guarded(&guard, call_function, &own)))
         own.result = panic_error(guard.panic);
@@ -162,13 +153,6 @@ static void run(struct task *record)
     if (guard.panic != NULL)
         keep_panic(task, guard.panic);
     end(task, STATE_ENDED, own.result, true);
-}
-
-/* Those who wait for it have their places back at once: nothing begins there before they know. */
-static void removed(weft_pool *pool, struct task *record)
-{
-    (void)pool;
-    weft__lenders_return(&of(record)->lenders);
 }
 
 static void dropped(weft_pool *pool, struct task *record)
@@ -188,23 +172,13 @@ static void crashed(weft_pool *pool, struct task *record, struct weft_fiber *gon
     end(task, STATE_ENDED, error, true);
 }
 
-static weft_context *context_of(struct task *record)
-{
-    return of(record)->context;
-}
-
 static void release(struct task *record)
 {
     drop(of(record));
 }
 
-static const struct task_kind handle_kind = {.begin = begin,
-                                             .run = run,
-                                             .remove = removed,
-                                             .drop = dropped,
-                                             .crash = crashed,
-                                             .context = context_of,
-                                             .release = release};
+static const struct task_kind handle_kind = {
+    .run = run, .drop = dropped, .crash = crashed, .release = release};
 
 /* Starting. */
 
@@ -220,10 +194,12 @@ static int make(weft_task **out, weft_pool *pool, int (*function)(void *), void 
     task->run_timeout = options->run_timeout;
     weft__task_fill(&task->task, &handle_kind, task->copy, arg, options);
     task->task.function = (void (*)(void *))(uintptr_t)function; /* a number to know it by */
+    task->task.awaited = &task->awaited;
+    atomic_u64_store_relaxed(&task->awaited.pending, AWAITED_TASK);
     atomic_u32_store_relaxed(&task->references, 2);
     weft_context *parent = options->context != NULL ? options->context : weft_context_current();
     weft_context_options context = {.timeout = options->run_timeout != 0 ? WEFT_NEVER : 0};
-    int error = weft_context_open(&task->context, parent, &context);
+    int error = weft_context_open(&task->task.context, parent, &context);
     if (error != 0)
         weft__os_free(task);
     else
@@ -341,7 +317,7 @@ static int take_out(struct weft_task *task, struct errands *errands)
     if (!weft_task_ended(task)) {
         latch_acquire(pool->latch);
         if (task->task.begun) {
-            result = task->cancelled != 0 ? 2 : 1;
+            result = task->task.error != 0 ? 2 : 1;
         } else if (task->task.place != TASK_NOWHERE) { /* else it is being dropped */
             weft__pool_remove(pool, &task->task);
             pool->inside--;
@@ -369,7 +345,7 @@ int weft_task_cancel(weft_task *task)
         weft__errands_run(&errands);
     leave_if_fiber(fiber);
     if (result != 2)
-        weft_context_cancel(task->context);
+        weft_context_cancel(task->task.context);
     if (result != 0)
         return result;
     weft_pool *pool = task->pool;
@@ -412,35 +388,12 @@ static int wait_for_end(struct weft_task *task, int64_t deadline)
     return error;
 }
 
-/* Under the latch: it is in the queue, so its pool is there. */
-static bool is_waiting(const struct weft_task *task)
-{
-    return !task->task.begun && task->task.place != TASK_NOWHERE;
-}
-
 /* The caller holds a place of the pool, or of its tree, and lends it while it waits. */
 static int wait_lending(struct weft_task *task, struct worker *worker, int64_t deadline)
 {
-    weft_pool *own =
-        worker->pool; /* with the same latch; the other may be gone when it has ended */
-    struct errands errands = {.first = NULL};
-    (void)runtime_enter(thread_self());
-    latch_acquire(own->latch);
-    bool wanted = is_waiting(task), runs = task->task.begun && !weft_task_ended(task);
-    if (wanted)
-        weft__pool_expedite(task->pool, &task->task);
-    weft__lenders_add(task->pool, &task->lenders, worker, &errands);
-    if (!wanted && !runs) /* it has ended, or will end and not run */
-        weft__place_return(worker);
-    weft__lenders_call(wanted || runs ? task->pool : own, worker, &errands);
-    weft__pool_unlatch(own, &errands);
-    runtime_leave(thread_self());
+    weft__lending_begin(task->pool, &task->awaited, worker);
     int error = wait_for_end(task, deadline);
-    latch_acquire(own->latch);
-    if (wanted && is_waiting(task))
-        weft__pool_expedite_no_more(task->pool, &task->task);
-    weft__lenders_leave(&task->lenders, worker);
-    latch_release(own->latch);
+    weft__lending_end(task->pool, &task->awaited, worker);
     return error;
 }
 

@@ -143,42 +143,51 @@ void weft__task_clean(void)
         weft__worker_clean(worker);
 }
 
-void weft__task_count_end(weft_pool *pool, struct task *task, bool ran)
+/* By the counter of the processor, without the latch; false: there is none. */
+static bool count_by_shard(weft_pool *pool)
+{
+    (void)runtime_enter(thread_self());
+    struct shard *shard = shard_here(pool);
+    if (likely(shard != NULL))
+        shard_count_end(shard);
+    runtime_leave(thread_self());
+    return shard != NULL;
+}
+
+void weft__task_count_end(weft_pool *pool, struct task *task, bool ran, bool failed)
 {
     should(!task->counted);
     task->counted = true;
+    if (likely(ran && !failed) && !task->in_caller && !has_own_context(pool, task) &&
+        count_by_shard(pool))
+        return;
+    latch_acquire(pool->latch);
     running_leave(pool, task);
     pool->inside--;
     pool->caller_runs -= task->in_caller;
     pool->stats.completed += ran;
     pool->stats.cancelled += !ran;
+    pool->stats.failed += failed;
     if (pool_has_rate(pool) && !ran)
         weft__rate_unused(pool);
+    latch_release(pool->latch);
 }
 
-/* A task with a record has ended. */
-static void end_record(weft_pool *pool, struct task *record)
+/* A task with a record has ended. True: it was counted by weft__task_count_end. */
+static bool end_record(weft_pool *pool, struct task *record)
 {
+    bool counted = record->counted;
     if (weft__runtime_forked())
-        return;
-    bool runs = !record->counted && has_own_context(pool, record);
-    if (record->key != 0 || runs) {
+        return counted;
+    if (record->key != 0) {
         struct errands errands = {.first = NULL};
         bool fiber = enter_if_fiber();
         latch_acquire(pool->latch);
-        if (runs)
-            running_leave(pool, record);
         weft__pool_task_gone(pool, record);
         weft__pool_finish(pool, &errands, fiber);
     }
     record->kind->release(record);
-}
-
-static void end_own_record(struct worker *worker)
-{
-    worker->counted = worker->record->counted;
-    end_record(worker->pool, worker->record);
-    worker->record = NULL;
+    return counted;
 }
 
 struct call {
@@ -202,9 +211,7 @@ bool weft__pool_call_task(weft_pool *pool, const struct plain_task *plain, struc
     struct worker *armed = weft__worker_disarm();
     if (unlikely(weft__guarded(&guard, call, &own)))
         weft__pool_panicked(pool, plain, guard.panic);
-    bool counted = record != NULL && record->counted;
-    if (record != NULL)
-        end_record(pool, record);
+    bool counted = record != NULL && end_record(pool, record);
     weft__worker_rearm(armed);
     return counted;
 }
@@ -218,14 +225,19 @@ static noinline void count_end_latched(weft_pool *pool)
     latch_release(pool->latch);
 }
 
-/* Counts the end of a task. True: another one is taken from the inbox. */
-static bool count_and_take(struct worker *worker)
+/* Ends the record of the worker's task; what end_record returns. */
+static bool end_own_record(struct worker *worker)
+{
+    struct task *record = worker->record;
+    worker->record = NULL;
+    return record != NULL && end_record(worker->pool, record);
+}
+
+/* Counts the end of a task, unless it was counted. True: another one is taken from the inbox. */
+static bool count_and_take(struct worker *worker, bool counted)
 {
     weft_pool *pool = worker->pool;
     struct shard *shard = shard_here(pool);
-    bool counted = worker->counted;
-    worker->counted = false;
-    atomic_u32_store_relaxed(&worker->ended, atomic_u32_load_relaxed(&worker->ended) + 1);
     if (unlikely(shard == NULL)) {
         if (!counted)
             count_end_latched(pool);
@@ -241,12 +253,11 @@ static bool count_and_take(struct worker *worker)
 static bool end_task(struct worker *worker)
 {
     worker->armed = false;
-    if (unlikely(worker->record != NULL))
-        end_own_record(worker);
+    bool counted = unlikely(worker->record != NULL) && end_own_record(worker);
     if (weft__runtime_forked())
         return false;
     (void)runtime_enter(thread_self());
-    bool more = count_and_take(worker);
+    bool more = count_and_take(worker, counted);
     runtime_leave(thread_self());
     if (likely(more)) {
         if (worker->parked) /* else it is still in user code, as far as others know */
@@ -558,31 +569,15 @@ void weft__worker_live(struct worker *worker)
     weft__worker_finish(worker, true);
 }
 
-/* Counts the end of a task that the worker's own loop did not see. */
-static void count_end(struct worker *worker)
-{
-    weft_pool *pool = worker->pool;
-    (void)runtime_enter(thread_self());
-    struct shard *shard = shard_here(pool);
-    atomic_u32_store_relaxed(&worker->ended, atomic_u32_load_relaxed(&worker->ended) + 1);
-    if (worker->counted)
-        worker->counted = false;
-    else if (likely(shard != NULL))
-        shard_count_end(shard);
-    else
-        count_end_latched(pool);
-    runtime_leave(thread_self());
-}
-
 void weft__worker_end_crashed(struct worker *worker)
 {
     weft__worker_clean(worker);
-    if (worker->record != NULL)
-        end_own_record(worker);
+    bool counted = end_own_record(worker);
     if (weft__runtime_forked())
         return;
     weft__worker_leave_user(worker);
-    count_end(worker);
+    if (!counted && !count_by_shard(worker->pool))
+        count_end_latched(worker->pool);
 }
 
 void weft__worker_lives_on(struct worker *worker, struct panic *panic)

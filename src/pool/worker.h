@@ -44,8 +44,8 @@ void weft__worker_clean(struct worker *worker);
 /* The record of the task that the caller runs; NULL: a plain task, or none. */
 struct task *weft__task_self(void);
 /* The function of a task with a handle or of a group is over, before those who wait for it know:
- * it leaves nothing behind, and is counted as ended; the latter under the latch. */
+ * it leaves nothing behind, and is counted as ended. */
 void weft__task_clean(void);
-void weft__task_count_end(weft_pool *pool, struct task *task, bool ran);
+void weft__task_count_end(weft_pool *pool, struct task *task, bool ran, bool failed);
 
 #endif

@@ -15,7 +15,7 @@
 #include <weft/task.h>
 
 #include "pool/dispatch.h"
-#include "pool/group.h"
+#include "pool/lending.h"
 #include "pool/shard.h"
 #include "pool_stubs.h"
 
@@ -519,6 +519,61 @@ static void lending_deep(void)
     stopper_after(parent_has_ended);
 }
 
+/* In a pool of two, task 1 runs already when task 0 waits for it, and may end at that moment. Tasks 2
+ * and 3 do not end before task 0 does. */
+static bool child_begun, parent_waits;
+
+static bool child_has_begun(void)
+{
+    return child_begun;
+}
+
+static bool parent_is_to_wait(void)
+{
+    return parent_waits;
+}
+
+static int running_child_task(void *arg)
+{
+    task_begins();
+    child_begun = true;
+    model_wait_until(parent_is_to_wait);
+    task_ends((int)(intptr_t)arg);
+    return 7;
+}
+
+static void task_until_parent_ends(void *arg)
+{
+    task_begins();
+    park_until(parent_has_ended);
+    task_ends((int)(intptr_t)arg);
+}
+
+static void waiting_for_running_task(void *arg)
+{
+    task_begins();
+    model_calm(true);
+    MODEL_CHECK(weft_task_start(&child, pool, running_child_task, number(1), NULL) == 0);
+    admitted[1] = 1;
+    park_until(child_has_begun);
+    must_submit(task_until_parent_ends, 2);
+    must_submit(task_until_parent_ends, 3);
+    model_calm(false);
+    parent_waits = true;
+    wait_for(child, 1);
+    weft_task_release(child);
+    parent_ended = true;
+    task_ends((int)(intptr_t)arg);
+}
+
+static void lending_to_running(void)
+{
+    open_pool(2, 2);
+    wait_deadline = WEFT_NEVER;
+    must_submit(waiting_for_running_task, 0);
+    stopper_after(parent_has_ended);
+}
+
 /* The same for a group, of tasks 1 and 3. */
 static int member_task(void *arg)
 {
@@ -893,6 +948,7 @@ static const struct scenario scenarios[] = {
     {"a task waits for a task of its pool, one stops", lending_against_stop, all_is_done, 2, 1, 0},
     {"a task gives up to wait for a task of its pool", lending_against_clock, all_is_done, 2, 1, 1},
     {"a task waits for one that waits for a third", lending_deep, all_is_done, 1, 1, 0},
+    {"a task waits for one that runs", lending_to_running, all_is_done, 2, 1, 0},
     {"a task waits for a group of its pool, one stops", lending_to_group, all_is_done, 2, 0, 0},
     {"a task waits for a group that grows", lending_to_open_group, all_is_done, 1, 1, 0},
     {"a task waits for a group that grows, and is dropped", lending_against_abort, all_is_done, 1,

@@ -1,0 +1,169 @@
+/*
+ * lending.c: places that workers lend while they wait for tasks of their own pool.
+ *
+ * Problem. A task that waits for another task of its pool holds a place of the capacity. If all
+ * places are held so, the awaited tasks never begin.
+ *
+ * Pattern. While a worker waits for a task or group of its pool, or of its tree of pools, its place
+ * does not count: `lent` is one more, so another task may begin. The first of the awaited tasks
+ * that is in the queue goes before all others (the urgent queue), and when it begins, the next one
+ * of the group: O(1) for each task. That order is needed, not only quick. With capacity 1:
+ *
+ *     A locks M, waits for B                  its place is lent
+ *     C wants M                               if C began in A's place, B would never begin
+ *
+ * The places come back when nothing is pending any more: the last awaited task has ended, or was
+ * taken out of the queue. In both cases that is before any worker can look for a task in the place:
+ * the worker of the ended task has not looked for its next one, and a task is taken out under the
+ * latch. A waiter that is woken otherwise (deadline, context) takes its place back at once. It does
+ * not wait for one: it may hold a lock that the tasks in the places want. Then more than `capacity`
+ * tasks may be active; inboxes are closed, and nothing begins until that is over.
+ *
+ * `pending` counts the tasks and knows whether a worker waits, so the end of a task for which none
+ * does costs no latch. Whoever changes whether tasks are pending, and finds AWAITED_LENDERS, takes
+ * the latch and lends or returns the places by the count of that moment:
+ *
+ *     worker, under the latch                 the last task ends
+ *     pending |= AWAITED_LENDERS              pending -= AWAITED_TASK
+ *     was a task pending? then it lends       was a worker waiting? then latch, return its place
+ *
+ * A worker that has its place back before it is woken stays in `lenders`: if a task is added to
+ * the group meanwhile, it lends again.
+ */
+#include "pool/lending.h"
+
+#include "base/assert.h"
+#include "pool/shard.h"
+
+/* Under the latch. */
+
+static bool is_pending(const struct awaited *awaited)
+{
+    return atomic_u64_load_relaxed(&awaited->pending) >= AWAITED_TASK;
+}
+
+/* To the pool of the awaited task: the worker's own, or another of the tree (subpools.c). */
+static void lend(const weft_pool *to, struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    if (worker->lends != LENDS_NOT)
+        return;
+    worker->lends = pool == to || pool->parent == NULL ? LENDS : LENDS_ACROSS;
+    pool->lent++;
+    pool->lent_across += worker->lends == LENDS_ACROSS;
+    pool_take_places(pool, -1);
+}
+
+static void take_back(struct worker *worker)
+{
+    weft_pool *pool = worker->pool;
+    if (worker->lends == LENDS_NOT)
+        return;
+    pool->lent--;
+    pool->lent_across -= worker->lends == LENDS_ACROSS;
+    worker->lends = LENDS_NOT;
+    pool_take_places(pool, 1);
+    if (pool_busy(pool) > pool->capacity)
+        weft__shards_close_inboxes(pool);
+}
+
+static void lend_all(const weft_pool *pool, struct awaited *awaited)
+{
+    for (struct link *link = awaited->lenders.first; link != NULL; link = link->next)
+        lend(pool, worker_of(link));
+}
+
+static void take_back_all(struct awaited *awaited)
+{
+    for (struct link *link = awaited->lenders.first; link != NULL; link = link->next)
+        take_back(worker_of(link));
+}
+
+static struct task *first_waiting(const struct awaited *awaited)
+{
+    struct link *first = awaited->waiting.first;
+    return first != NULL ? container_of(first, struct task, awaited_link) : NULL;
+}
+
+void weft__awaited_put(struct awaited *awaited, struct task *task)
+{
+    line_add(&awaited->waiting, &task->awaited_link);
+}
+
+void weft__awaited_begin(struct awaited *awaited, struct task *task)
+{
+    line_leave(&awaited->waiting, &task->awaited_link);
+}
+
+void weft__awaited_removed(struct awaited *awaited)
+{
+    (void)atomic_u64_sub_seq_cst(&awaited->pending, AWAITED_TASK);
+    if (!is_pending(awaited))
+        take_back_all(awaited);
+}
+
+void weft__awaited_expedite(weft_pool *pool, struct awaited *awaited)
+{
+    struct task *first = awaited->lenders.length > 0 ? first_waiting(awaited) : NULL;
+    if (first != NULL)
+        weft__pool_expedite(pool, first);
+}
+
+/* Outside the latch. */
+
+/* Tasks have become pending, or none is any more, while workers wait. */
+static noinline void settle(weft_pool *pool, struct awaited *awaited)
+{
+    latch_acquire(pool->latch);
+    if (is_pending(awaited))
+        lend_all(pool, awaited);
+    else
+        take_back_all(awaited);
+    latch_release(pool->latch);
+}
+
+void weft__awaited_add(weft_pool *pool, struct awaited *awaited)
+{
+    if (atomic_u64_add_seq_cst(&awaited->pending, AWAITED_TASK) == AWAITED_LENDERS)
+        settle(pool, awaited);
+}
+
+void weft__awaited_end(weft_pool *pool, struct awaited *awaited)
+{
+    if (atomic_u64_sub_seq_cst(&awaited->pending, AWAITED_TASK) == AWAITED_TASK + AWAITED_LENDERS)
+        settle(pool, awaited);
+}
+
+void weft__lending_begin(weft_pool *pool, struct awaited *awaited, struct worker *worker)
+{
+    weft_pool *own = worker->pool;
+    struct errands errands = {.first = NULL};
+    (void)runtime_enter(thread_self());
+    latch_acquire(own->latch);
+    weft__worker_block(worker, &errands);
+    line_add(&awaited->lenders, &worker->link); /* its link is free: it is blocked */
+    bool pending = atomic_u64_or_seq_cst(&awaited->pending, AWAITED_LENDERS) >= AWAITED_TASK;
+    if (pending) {
+        lend(pool, worker);
+        weft__awaited_expedite(pool, awaited);
+        weft__pool_call(pool, &errands, true);
+    }
+    if (!pending || pool != own)
+        weft__pool_call(own, &errands, true);
+    weft__pool_unlatch(own, &errands);
+    runtime_leave(thread_self());
+}
+
+void weft__lending_end(weft_pool *pool, struct awaited *awaited, struct worker *worker)
+{
+    const weft_pool *own = worker->pool;
+    latch_acquire(own->latch);
+    struct task *first = first_waiting(awaited);
+    if (first != NULL)
+        weft__pool_expedite_no_more(pool, first);
+    take_back(worker);
+    line_leave(&awaited->lenders, &worker->link);
+    if (awaited->lenders.length == 0)
+        (void)atomic_u64_sub_seq_cst(&awaited->pending, AWAITED_LENDERS);
+    latch_release(own->latch);
+}
