@@ -22,6 +22,12 @@
  *
  * Contexts. "fiber" means code started by weft; "thread" means any other thread, main included;
  * "signal handler" means just that. Each declaration names the contexts in which it may be called.
+ *
+ * Versions. A program that was built with version 0.M.P runs with each later release of the same
+ * minor version M: their library has the same name, libweft.so.0.M, and what it offered stays. A
+ * declaration that a release after 0.M.0 has added says so ("Since 0.M.P"); all others are in every
+ * release of the minor version. Another minor version has a library of another name, so that both
+ * may be installed. Options structs have reserved fields, so that they can grow.
  */
 #ifndef WEFT_BASE_H
 #define WEFT_BASE_H
@@ -31,9 +37,16 @@
 #include <stdint.h>
 
 #define WEFT_VERSION_MAJOR 0
-#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_MINOR 2
 #define WEFT_VERSION_PATCH 0
-#define WEFT_VERSION "0.1.0"
+#define WEFT_VERSION "0.2.0"
+
+/* Whether the headers are those of this version or a later one; for #if. */
+#define WEFT_VERSION_AT_LEAST(major, minor, patch) \
+    ((major) < WEFT_VERSION_MAJOR ||               \
+     ((major) == WEFT_VERSION_MAJOR &&             \
+      ((minor) < WEFT_VERSION_MINOR ||             \
+       ((minor) == WEFT_VERSION_MINOR && (patch) <= WEFT_VERSION_PATCH))))
 
 #ifdef __cplusplus
 #define WEFT_BEGIN extern "C" {
@@ -48,7 +61,7 @@
 
 WEFT_BEGIN
 
-/* The version of the library that the program runs with, e.g. "0.1.0".
+/* The version of the library that the program runs with, e.g. "0.2.0".
  * Contexts: fiber, thread, signal handler. */
 WEFT_API const char *weft_version(void);
 

@@ -4,6 +4,15 @@
 
 #include <cerrno>
 
+static_assert(WEFT_VERSION_AT_LEAST(0, 0, 0) && WEFT_VERSION_AT_LEAST(0, 1, 99), "an older one");
+static_assert(WEFT_VERSION_AT_LEAST(WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR, WEFT_VERSION_PATCH),
+              "this one");
+static_assert(!WEFT_VERSION_AT_LEAST(WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR,
+                                     WEFT_VERSION_PATCH + 1) &&
+                  !WEFT_VERSION_AT_LEAST(WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR + 1, 0) &&
+                  !WEFT_VERSION_AT_LEAST(WEFT_VERSION_MAJOR + 1, 0, 0),
+              "a later one");
+
 static void set_to_seven(void *number)
 {
     weft_yield();

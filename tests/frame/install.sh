@@ -15,6 +15,9 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 cc=${CC:-cc}
 readelf=${READELF:-readelf}
 program=$root/examples/million.c
+version=$(sed -n 's/.*WEFT_VERSION "\(.*\)"/\1/p' "$root/include/weft/base.h")
+soversion=${version%%.*}
+[ "$soversion" != 0 ] || soversion=${version%.*}
 
 # The prefix is outside of the build folder, whose path may contain a space: flags of pkg-config are
 # words.
@@ -53,7 +56,7 @@ run_server() { # as run
 }
 
 needs() { # program, library
-    "$readelf" -dW "$1" | grep -q "NEEDED.*\\[$2\\.so\\.0\\]"
+    "$readelf" -dW "$1" | grep -q "NEEDED.*\\[$2\\.so\\.$soversion\\]"
 }
 
 # The flags are lists of words.
@@ -62,8 +65,8 @@ needs() { # program, library
     "$cc" -O2 $cflags "$program" -o "$work/shared" $libs
     "$cc" -O2 $cflags "$program" -o "$work/static" ${static_libs/-lweft/-l:libweft.a}
 }
-needs "$work/shared" libweft || { echo "the shared program does not need libweft.so.0"; exit 1; }
-! needs "$work/static" libweft || { echo "the static program needs libweft.so.0"; exit 1; }
+needs "$work/shared" libweft || { echo "the shared program does not need libweft.so.$soversion"; exit 1; }
+! needs "$work/static" libweft || { echo "the static program needs libweft.so.$soversion"; exit 1; }
 LD_LIBRARY_PATH=$libdir run shared "$work/shared"
 run static "$work/static"
 
@@ -128,7 +131,7 @@ END
         "$cc" -O2 $cflags "$work/server.c" -o "$work/http-shared" $http_libs
         "$cc" -O2 $cflags "$work/server.c" -o "$work/http-static" $http_static_libs
     }
-    needs "$work/http-shared" libweft-http || { echo "the shared server does not need libweft-http.so.0"; exit 1; }
+    needs "$work/http-shared" libweft-http || { echo "the shared server does not need libweft-http.so.$soversion"; exit 1; }
     ! needs "$work/http-static" 'libweft.*' || { echo "the static server needs a shared library of weft"; exit 1; }
     LD_LIBRARY_PATH=$libdir run_server http-shared "$work/http-shared"
     run_server http-static "$work/http-static"
@@ -138,14 +141,14 @@ mkdir "$work/consumer"
 cat > "$work/consumer/CMakeLists.txt" << END
 cmake_minimum_required(VERSION 3.18)
 project(consumer C)
-find_package(weft 0.1 REQUIRED)
+find_package(weft ${version%.*} REQUIRED)
 add_executable(with-shared "$program")
 target_link_libraries(with-shared PRIVATE weft::weft)
 add_executable(with-static "$program")
 target_link_libraries(with-static PRIVATE weft::static)
 END
 [ -z "$http" ] || cat >> "$work/consumer/CMakeLists.txt" << END
-find_package(weft 0.1 REQUIRED COMPONENTS http)
+find_package(weft ${version%.*} REQUIRED COMPONENTS http)
 add_executable(http-shared $work/server.c)
 target_link_libraries(http-shared PRIVATE weft::http)
 add_executable(http-static $work/server.c)
