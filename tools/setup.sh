@@ -83,6 +83,8 @@ if [ "$kind" = ci ]; then
         want libc6-dev-arm64-cross compiles aarch64-linux-gnu-gcc
     fi
     want valgrind any_of valgrind
+    want abigail-tools any_of abidiff
+    want git any_of git
     want musl-tools any_of musl-gcc
     want gdb any_of gdb
     want spin any_of spin
