@@ -20,7 +20,7 @@
  * tasks may be active; inboxes are closed, and nothing begins until that is over.
  *
  * `pending` counts the tasks and knows whether a worker waits, so the end of a task for which none
- * does costs no latch. Whoever changes whether tasks are pending, and finds AWAITED_LENDERS, takes
+ * does costs no latch. A change of whether tasks are pending that finds AWAITED_LENDERS takes
  * the latch and lends or returns the places by the count of that moment:
  *
  *     worker, under the latch                 the last task ends
@@ -112,7 +112,7 @@ void weft__awaited_expedite(weft_pool *pool, struct awaited *awaited)
 /* Outside the latch. */
 
 /* Tasks have become pending, or none is any more, while workers wait. */
-static noinline void settle(weft_pool *pool, struct awaited *awaited)
+static noinline void rebalance(weft_pool *pool, struct awaited *awaited)
 {
     latch_acquire(pool->latch);
     if (is_pending(awaited))
@@ -125,13 +125,13 @@ static noinline void settle(weft_pool *pool, struct awaited *awaited)
 void weft__awaited_add(weft_pool *pool, struct awaited *awaited)
 {
     if (atomic_u64_add_seq_cst(&awaited->pending, AWAITED_TASK) == AWAITED_LENDERS)
-        settle(pool, awaited);
+        rebalance(pool, awaited);
 }
 
 void weft__awaited_end(weft_pool *pool, struct awaited *awaited)
 {
     if (atomic_u64_sub_seq_cst(&awaited->pending, AWAITED_TASK) == AWAITED_TASK + AWAITED_LENDERS)
-        settle(pool, awaited);
+        rebalance(pool, awaited);
 }
 
 void weft__lending_begin(weft_pool *pool, struct awaited *awaited, struct worker *worker)

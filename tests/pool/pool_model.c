@@ -519,8 +519,8 @@ static void lending_deep(void)
     stopper_after(parent_has_ended);
 }
 
-/* In a pool of two, task 1 runs already when task 0 waits for it, and may end at that moment. Tasks 2
- * and 3 do not end before task 0 does. */
+/* In a pool of two, task 1 runs already when task 0 waits for it, and may end at that moment.
+ * Tasks 2 and 3 do not end before task 0 does. */
 static bool child_begun, parent_waits;
 
 static bool child_has_begun(void)
