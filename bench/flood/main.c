@@ -9,8 +9,9 @@
  * (probe.c). --first: the bytes that are sent first (default: a GET of the path), --piece: those
  * that follow repeatedly. --unread: answers are not read. --bodiless: answers have no body (HEAD).
  * --half: a client ends its side after the first bytes. --most: so many bytes of pieces, then the
- * connection stays as it is. Only 127.0.0.1 is ever flooded. Output is a line per event, the last one `result` with words
- * name=value. The program ends after the given seconds, or when its standard input ends.
+ * connection stays as it is. Only 127.0.0.1 is ever flooded. Output is a line per event, the last
+ * one `result` with words name=value. The program ends after the given seconds, or when its
+ * standard input ends.
  */
 #include <getopt.h>
 #include <limits.h>
