@@ -380,10 +380,12 @@ static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char
 
 static bool set_groups(SSL_CTX *context)
 {
-    if (SSL_CTX_set1_groups_list(context, "X25519MLKEM768:" GROUPS) == 1)
+    /* OpenSSL's macro casts the const of a literal away. */
+    char with_hybrid[] = "X25519MLKEM768:" GROUPS, without[] = GROUPS;
+    if (SSL_CTX_set1_groups_list(context, with_hybrid) == 1)
         return true;
     ERR_clear_error();
-    return SSL_CTX_set1_groups_list(context, GROUPS) == 1;
+    return SSL_CTX_set1_groups_list(context, without) == 1;
 }
 
 static int set_up_context(SSL_CTX *context, const weft_http_tls *options)
