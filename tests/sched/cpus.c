@@ -296,9 +296,19 @@ static void no_memory(void)
     put("/proc/self/mountinfo", MOUNT_V2);
     put("/sys/fs/cgroup/job/cpu.max", "100000 100000\n");
     CHECK_EQ(quota(), 1);
+    CHECK_EQ(weft__cpus_now(root), 1);
     weft__os_fail(OS_ALLOC, 1, true);
     CHECK_EQ(quota(), INT_MAX);
+    CHECK_EQ(weft__cpus_now(root), -EAGAIN);
     weft__os_fail(OS_ALLOC, 0, false);
+    for (enum weft__os_call call = OS_ALLOC; call <= OS_FILE; call += OS_FILE - OS_ALLOC)
+        for (uint32_t nth = 1; nth <= 4; nth++) { /* what is read for a group of version 2 */
+            weft__os_fail(call, nth, false);
+            CHECK_EQ(weft__cpus_now(root), -EAGAIN);
+        }
+    weft__os_fail(OS_ALLOC, 0, false);
+    weft__os_fail(OS_FILE, 0, false);
+    CHECK_EQ(weft__cpus_now(root), 1);
     CHECK_EQ(quota(), 1);
 }
 

@@ -165,7 +165,9 @@ void weft__processors_look(int64_t now)
         return;
     if (now - atomic_i64_load_relaxed(&cpus.looked) >= weft__processors_every) {
         atomic_i64_store_relaxed(&cpus.looked, now);
-        count = (uint32_t)weft__cpus(weft__cpus_root);
+        int cpus_now = weft__cpus_now(weft__cpus_root);
+        if (cpus_now > 0) /* else the number stays as it is */
+            count = (uint32_t)cpus_now;
         if (count > weft__sched.processor_room)
             count = weft__sched.processor_room;
     }

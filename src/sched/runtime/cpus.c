@@ -21,14 +21,27 @@
 
 enum { TEXT_SIZE = 64 * 1024, PATH_SIZE = 4096 };
 
+/* What cannot be read for lack of memory or descriptors says nothing, other than a file that is not
+ * there: `lacking` is set. */
+struct source {
+    const char *root;
+    bool lacking;
+};
+
 /* Reads <root><path>; the text, or NULL. */
-static char *read_text(const char *root, const char *path)
+static char *read_text(struct source *source, const char *path)
 {
     char full[PATH_SIZE];
-    if (snprintf(full, sizeof full, "%s%s", root, path) >= (int)sizeof full)
+    if (snprintf(full, sizeof full, "%s%s", source->root, path) >= (int)sizeof full)
         return NULL;
     char *text = weft__os_alloc(TEXT_SIZE);
-    if (text != NULL && weft__os_read_file(full, text, TEXT_SIZE) < 0) {
+    if (text == NULL) {
+        source->lacking = true;
+        return NULL;
+    }
+    int64_t error = weft__os_read_file(full, text, TEXT_SIZE);
+    if (error < 0) {
+        source->lacking |= error == -EMFILE || error == -ENFILE || error == -ENOMEM;
         weft__os_free(text);
         return NULL;
     }
@@ -104,11 +117,11 @@ static int64_t read_number(const char **at)
 }
 
 /* The number that a file begins with; -1 as above. */
-static int64_t read_number_file(const char *root, const char *folder, const char *name)
+static int64_t read_number_file(struct source *source, const char *folder, const char *name)
 {
     char path[PATH_SIZE + 32];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    char *text = read_text(root, path);
+    char *text = read_text(source, path);
     const char *at = text;
     int64_t value = text != NULL ? read_number(&at) : -1;
     weft__os_free(text);
@@ -116,13 +129,13 @@ static int64_t read_number_file(const char *root, const char *folder, const char
 }
 
 /* The quota of one group, in CPUs; INT_MAX if it has none. */
-static int group_quota(const char *root, const char *folder, bool version2)
+static int group_quota(struct source *source, const char *folder, bool version2)
 {
     int64_t quota, period;
     if (version2) {
         char path[PATH_SIZE + 32];
         snprintf(path, sizeof path, "%s/cpu.max", folder);
-        char *text = read_text(root, path);
+        char *text = read_text(source, path);
         if (text == NULL)
             return INT_MAX;
         const char *at = text;
@@ -130,8 +143,8 @@ static int group_quota(const char *root, const char *folder, bool version2)
         period = read_number(&at);
         weft__os_free(text);
     } else {
-        quota = read_number_file(root, folder, "cpu.cfs_quota_us"); /* "-1": none */
-        period = read_number_file(root, folder, "cpu.cfs_period_us");
+        quota = read_number_file(source, folder, "cpu.cfs_quota_us"); /* "-1": none */
+        period = read_number_file(source, folder, "cpu.cfs_period_us");
     }
     if (quota <= 0 || period <= 0)
         return INT_MAX;
@@ -141,12 +154,13 @@ static int group_quota(const char *root, const char *folder, bool version2)
 
 /* Finds group and mount of one version; `folder` gets the group's folder, `top` the length of the
  * part of it that is the mount. */
-static bool find_folder(const char *root, bool version2, char *folder, size_t *top)
+static bool find_folder(struct source *source, bool version2, char *folder, size_t *top)
 {
     char *work = weft__os_alloc((size_t)PATH_SIZE * 3);
-    char *groups = read_text(root, "/proc/self/cgroup");
-    char *mounts = read_text(root, "/proc/self/mountinfo");
+    char *groups = read_text(source, "/proc/self/cgroup");
+    char *mounts = read_text(source, "/proc/self/mountinfo");
     bool found = false;
+    source->lacking |= work == NULL;
     if (work != NULL && groups != NULL && mounts != NULL) {
         char *group = work, *mount_root = work + PATH_SIZE, *point = work + (size_t)PATH_SIZE * 2;
         if (find_group(groups, version2, group) &&
@@ -166,16 +180,16 @@ static bool find_folder(const char *root, bool version2, char *folder, size_t *t
     return found;
 }
 
-int weft__cpus_quota(const char *root)
+static int find_quota(struct source *source)
 {
     char folder[PATH_SIZE];
     int least = INT_MAX;
     for (int version = 1; version <= 2; version++) {
         size_t top;
-        if (!find_folder(root, version == 2, folder, &top))
+        if (!find_folder(source, version == 2, folder, &top))
             continue;
         for (;;) {
-            int quota = group_quota(root, folder, version == 2);
+            int quota = group_quota(source, folder, version == 2);
             if (quota < least)
                 least = quota;
             char *slash = strrchr(folder, '/');
@@ -187,6 +201,11 @@ int weft__cpus_quota(const char *root)
     return least;
 }
 
+int weft__cpus_quota(const char *root)
+{
+    return find_quota(&(struct source){.root = root});
+}
+
 const char *weft__cpus_root = "";
 atomic_u32 weft__cpus_given;
 
@@ -196,14 +215,27 @@ int weft__cpus_online(void)
     return given != 0 ? given : weft__os_cpu_count();
 }
 
-int weft__cpus(const char *root)
+static int count_cpus(struct source *source)
 {
     int given = (int)atomic_u32_load_relaxed(&weft__cpus_given);
     int cpus = given != 0 ? given : weft__os_affinity_count();
-    int quota = weft__cpus_quota(root);
+    int quota = find_quota(source);
+    source->lacking |= cpus < 0;
     if (cpus < 1)
         cpus = 1;
     if (quota < cpus)
         cpus = quota;
     return cpus < WEFT_PROCS_MAX ? cpus : WEFT_PROCS_MAX;
+}
+
+int weft__cpus(const char *root)
+{
+    return count_cpus(&(struct source){.root = root});
+}
+
+int weft__cpus_now(const char *root)
+{
+    struct source source = {.root = root};
+    int cpus = count_cpus(&source);
+    return source.lacking ? -EAGAIN : cpus;
 }

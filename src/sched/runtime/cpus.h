@@ -11,6 +11,9 @@
 int weft__cpus_quota(const char *root);
 /* The CPUs that this process may use, as the affinity mask and the quota say. */
 int weft__cpus(const char *root);
+/* `weft__cpus` for a process that runs: -EAGAIN if affinity or quota could not be read for lack of
+ * memory or descriptors. */
+int weft__cpus_now(const char *root);
 /* The CPUs of the machine that are online. */
 int weft__cpus_online(void);
 /* For tests: the root for the runtime, and the number of CPUs that there are and may be used; 0:
