@@ -47,4 +47,4 @@ expect_fault 'no line for src/os' --heads
 rmdir "$copy/src/os" "$copy/tests/base"
 expect_fault 'there is no folder tests/base' --heads
 
-"$root/tools/map.sh" --heads
+"$root/tools/map.sh" --check
