@@ -94,7 +94,7 @@ static bool nobody_left(weft_barrier *barrier)
     bool waited_for = barrier->arrived != 0, leaving = barrier->leaving != 0;
     guard_release(&barrier->latch);
     if (waited_for)
-        fatal("a barrier is destroyed that somebody waits for");
+        fatal("a barrier is destroyed that a caller waits for");
     return !leaving;
 }
 

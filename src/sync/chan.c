@@ -352,7 +352,7 @@ void weft_chan_destroy(weft_chan *chan)
         latch_acquire(&chan->latch); /* so that who held it last is done with the channel */
         if (atomic_ptr_load_relaxed(&chan->senders.first) != NULL ||
             atomic_ptr_load_relaxed(&chan->receivers.first) != NULL)
-            fatal("channel %p is destroyed while somebody waits on it", (void *)chan);
+            fatal("channel %p is destroyed while a caller waits on it", (void *)chan);
     }
     weft__os_free(chan);
 }

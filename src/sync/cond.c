@@ -125,7 +125,7 @@ static bool nobody_left(weft_cond *cond)
     bool waited_for = cond->waiters != NULL, leaving = cond->leaving != 0;
     guard_release(&cond->latch);
     if (waited_for)
-        fatal("a condition variable is destroyed that somebody waits for");
+        fatal("a condition variable is destroyed that a caller waits for");
     return !leaving;
 }
 

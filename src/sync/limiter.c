@@ -452,6 +452,6 @@ void weft_limiter_close(weft_limiter *limiter)
     bool waited_for = limiter->first != NULL && !weft__runtime_forked();
     guard_release(&limiter->latch);
     if (waited_for)
-        fatal("a limiter is closed that somebody waits for");
+        fatal("a limiter is closed that a caller waits for");
     weft__os_free(limiter);
 }

@@ -281,7 +281,7 @@ static noinline int lock_slow(weft_mutex *mutex, uint32_t what, int64_t deadline
 
 _Noreturn static void cannot_wait(void)
 {
-    fatal("a mutex was locked when the process was forked: in the child nobody unlocks it");
+    fatal("a mutex was locked when the process was forked: no thread unlocks it in the child");
 }
 
 static always_inline void lock_firmly(weft_mutex *mutex, void *site)
@@ -459,7 +459,7 @@ void weft_mutex_destroy(weft_mutex *mutex)
     if (word & LOCKED)
         fatal("a mutex is destroyed that is locked");
     if (word != 0 && !weft__runtime_forked())
-        fatal("a mutex is destroyed that somebody waits for");
+        fatal("a mutex is destroyed that a caller waits for");
     weft__order_forget(&mutex->number);
     *mutex = (weft_mutex)WEFT_MUTEX_INIT;
 }

@@ -92,8 +92,8 @@ static bool wait_until_done(weft_once *once)
         fatal("weft_once_do was called from inside the function that it calls: it would wait for "
               "itself");
     if (weft__runtime_forked())
-        fatal(
-            "weft_once_do was under way when the process was forked: in the child nobody ends it");
+        fatal("weft_once_do was under way when the process was forked: no thread ends it in the "
+              "child");
     struct waiter own;
     int result = LOOK_AGAIN;
     bool fiber = enter_if_fiber();

@@ -208,8 +208,8 @@ static inline void lock(weft_rwmutex *rwmutex, enum role role, void *site)
     if (unlikely(rwmutex == NULL))
         fatal("weft_rwmutex_read_lock or weft_rwmutex_write_lock was given no mutex");
     if (unlikely(lock_until(rwmutex, role, WAIT_FIRM, WEFT_NEVER, site) != 0))
-        fatal("a readers-writer mutex was locked when the process was forked: in the child nobody "
-              "unlocks it");
+        fatal("a readers-writer mutex was locked when the process was forked: no thread unlocks "
+              "it in the child");
 }
 
 /* In a test run, or in chaos; apart, so that the common way keeps nothing across the point. */

@@ -186,7 +186,7 @@ void weft_sem_acquire(weft_sem *sem, int64_t n)
     if (unlikely(sem == NULL || n < 1))
         fatal("weft_sem_acquire was given no semaphore, or asked for less than one unit");
     if (unlikely(acquire(sem, n, wait_id(&wait_sem) | WAIT_FIRM, WEFT_NEVER) != 0))
-        fatal("a semaphore cannot be waited for in a forked child: nobody is there to release it");
+        fatal("a semaphore cannot be waited for in a forked child: no thread releases it there");
 }
 
 int weft_sem_acquire_until(weft_sem *sem, int64_t n, int64_t deadline)
@@ -254,6 +254,6 @@ void weft_sem_destroy(weft_sem *sem)
     bool waited_for = anyone_in_line(sem);
     guard_release(&sem->latch);
     if (waited_for)
-        fatal("a semaphore is destroyed that somebody waits for");
+        fatal("a semaphore is destroyed that a caller waits for");
     *sem = (weft_sem)WEFT_SEM_INIT(0);
 }

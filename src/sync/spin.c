@@ -53,8 +53,8 @@ static noinline void lock_slow(weft_spin *spin)
     do {
         spin_wait(&backoff);
         if (backoff.round == ROUNDS_IN_CHILD && weft__runtime_forked())
-            fatal(
-                "a spin lock was held when the process was forked: in the child nobody unlocks it");
+            fatal("a spin lock was held when the process was forked: no thread unlocks it in the "
+                  "child");
     } while (atomic_u32_load_relaxed(word_of(spin)) != 0 || !take(spin));
 }
 

@@ -10,6 +10,7 @@
 #include <weft/weft.h>
 
 #include "base/atomic.h"
+#include "sched/fiber/fiber.h"
 #include "sched/runtime/thread.h"
 #include "sync/guard.h"
 #include "sync/waiters.h"
@@ -65,6 +66,29 @@ static inline void await(const atomic_u32 *word, uint32_t value)
 {
     while (atomic_u32_load_acquire(word) != value)
         weft_yield();
+}
+
+/* Waits until the fiber is parked, in whatever way. */
+static inline void await_parked(const weft_fiber *fiber)
+{
+    uint32_t state;
+    do {
+        weft_yield();
+        state = atomic_u32_load_acquire(&fiber->waiter.state);
+    } while (state < WAITER_SOLE || state > WAITER_OPEN);
+}
+
+/* Overwrites an object, as the next user of freed memory would. */
+static inline void scrap(void *object, size_t size)
+{
+    memset(object, 0x5a, size);
+}
+
+/* No byte of it has changed since. */
+static inline void check_scrapped(const void *object, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        CHECK_EQ(((const unsigned char *)object)[i], 0x5a);
 }
 
 static inline int list_length(void **list)

@@ -54,6 +54,18 @@ static inline __attribute__((unused)) void on_one_machine(void (*function)(void 
     processors_end();
 }
 
+/* Keeps the calling thread, and the threads that it will start, on one CPU. */
+static inline __attribute__((unused)) void stay_on_one_cpu(void)
+{
+    cpu_set_t allowed, one;
+    CHECK_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &allowed))
+            CPU_SET(cpu, &one);
+    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+}
+
 /* Computes until the time, so that something happens about then. Under a seed, where virtual time
  * does not pass while a fiber computes, it sleeps. */
 static inline void compute_until(int64_t time)

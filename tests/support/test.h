@@ -27,6 +27,7 @@
 #define WEFT_TESTS_TEST_H
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -154,35 +155,44 @@ static inline int64_t test_scale(int64_t n)
     return scaled > 0 ? scaled : 1;
 }
 
-/* Calls function(arg) in a forked child, and returns its status as waitpid gives it; what it wrote
- * to stderr is in *written until the next call. Since weft does not run in the fork of a process
- * that runs it, call this before the test itself uses weft, or after weft_shutdown. */
-static inline int test_in_child(void (*function)(void *), void *arg, const char **written)
+/* A forked child that runs a part of a test, and what it writes to stderr. */
+struct test_child {
+    pid_t pid;
+    int output; /* the end of the pipe that is read */
+};
+
+/* Forks; returns true in the child, which has to end by _exit. Since weft does not run in the fork
+ * of a process that runs it, use this before the test itself uses weft, or after weft_shutdown. */
+static inline bool test_child_begin(struct test_child *child)
 {
     int ends[2];
     CHECK(pipe(ends) == 0);
     fflush(NULL);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
+    child->pid = fork();
+    CHECK(child->pid >= 0);
+    if (child->pid == 0) {
         struct rlimit no_core = {0, 0};
         setrlimit(RLIMIT_CORE, &no_core);
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
-        close(ends[1]);
-        function(arg);
-        _exit(0);
     }
     close(ends[1]);
+    child->output = ends[0];
+    return child->pid == 0;
+}
 
+/* Waits for the end of the child and returns its status as waitpid gives it. *written is what the
+ * child wrote to stderr, valid until the next call. */
+static inline int test_child_end(const struct test_child *child, const char **written)
+{
     /* What does not fit is still read, so that the child does not block on a full pipe. */
     static char output[65536];
     char rest[4096];
     size_t length = 0;
     for (;;) {
         size_t room = sizeof output - 1 - length;
-        ssize_t got =
-            room > 0 ? read(ends[0], output + length, room) : read(ends[0], rest, sizeof rest);
+        ssize_t got = room > 0 ? read(child->output, output + length, room)
+                               : read(child->output, rest, sizeof rest);
         if (got < 0 && errno == EINTR)
             continue;
         CHECK(got >= 0);
@@ -192,17 +202,55 @@ static inline int test_in_child(void (*function)(void *), void *arg, const char 
             length += (size_t)got;
     }
     output[length] = '\0';
-    close(ends[0]);
+    close(child->output);
 
     int status = 0;
     pid_t waited;
     do
-        waited = waitpid(child, &status, 0);
+        waited = waitpid(child->pid, &status, 0);
     while (waited < 0 && errno == EINTR);
-    CHECK_EQ(waited, child);
+    CHECK_EQ(waited, child->pid);
     *written = output;
     return status;
 }
+
+/* Calls function(arg) in a forked child, which ends when the function returns. Returns and *written
+ * as test_child_end. */
+static inline int test_in_child(void (*function)(void *), void *arg, const char **written)
+{
+    struct test_child child;
+    if (test_child_begin(&child)) {
+        function(arg);
+        _exit(0);
+    }
+    return test_child_end(&child, written);
+}
+
+/* The child must die by a signal with `expected` somewhere on its stderr. Returns the signal. */
+static inline int test_child_dies(const char *file, int line, const struct test_child *child,
+                                  const char *expected)
+{
+    const char *output;
+    int status = test_child_end(child, &output);
+    fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", output);
+    if (!WIFSIGNALED(status))
+        test_fail(file, line, "the child lived on to exit code %d", WEXITSTATUS(status));
+    if (strstr(output, expected) == NULL)
+        test_fail(file, line, "no \"%s\" on the child's stderr", expected);
+    return WTERMSIG(status);
+}
+
+/* CHECK_ABORTS("text", statements): the statements, run in a forked child, must end it by SIGABRT
+ * with the text on stderr. */
+#define CHECK_ABORTS(expected, ...)                                                     \
+    do {                                                                                \
+        struct test_child test_child_;                                                  \
+        if (test_child_begin(&test_child_)) {                                           \
+            __VA_ARGS__;                                                                \
+            _exit(0);                                                                   \
+        }                                                                               \
+        CHECK_EQ(test_child_dies(__FILE__, __LINE__, &test_child_, expected), SIGABRT); \
+    } while (0)
 
 /* int test_dies(void (*function)(void *), void *arg, const char *expected)
  *
@@ -213,14 +261,12 @@ static inline int test_in_child(void (*function)(void *), void *arg, const char 
 static inline int test_dies_at(const char *file, int line, void (*function)(void *), void *arg,
                                const char *expected)
 {
-    const char *output;
-    int status = test_in_child(function, arg, &output);
-    fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", output);
-    if (!WIFSIGNALED(status))
-        test_fail(file, line, "test_dies: the child lived on to exit code %d", WEXITSTATUS(status));
-    if (strstr(output, expected) == NULL)
-        test_fail(file, line, "test_dies: no \"%s\" on the child's stderr", expected);
-    return WTERMSIG(status);
+    struct test_child child;
+    if (test_child_begin(&child)) {
+        function(arg);
+        _exit(0);
+    }
+    return test_child_dies(file, line, &child, expected);
 }
 
 /* Runs function and returns what it wrote to stderr, valid until the next call. */

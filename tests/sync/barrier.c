@@ -1,6 +1,5 @@
 /*
- * sync_barrier.c: the barrier of weft/barrier.h, from fibers and from threads. (os.membarrier is about
- * os/membarrier.h.)
+ * barrier.c: the barrier, from fibers and from threads.
  */
 #include "bodies.h"
 #include "everywhere.h"
@@ -24,18 +23,12 @@ static void arguments(void)
     CHECK_EQ(weft_barrier_wait_until(NULL, WEFT_NOW), -EINVAL);
 }
 
-static void destroy_nothing(void *arg)
-{
-    (void)arg;
-    weft_barrier_destroy(NULL);
-}
-
 static void wait_once(void *barrier)
 {
     CHECK_EQ(weft_barrier_wait(barrier), 0);
 }
 
-static void destroy_awaited(void *arg)
+static void destroy_awaited(void)
 {
     weft_barrier barrier;
     struct body body = {.function = wait_once, .arg = &barrier};
@@ -43,18 +36,17 @@ static void destroy_awaited(void *arg)
     body_start(&body);
     await_waiters(&barrier.latch, &barrier.waiters, 1);
     weft_barrier_destroy(&barrier);
-    (void)arg;
 }
 
 static void misuse_aborts(void)
 {
-    test_dies(destroy_nothing, NULL, "weft: weft_barrier_destroy was given no barrier");
-    test_dies(destroy_awaited, NULL, "weft: a barrier is destroyed that somebody waits for");
+    CHECK_ABORTS("weft: weft_barrier_destroy was given no barrier", weft_barrier_destroy(NULL));
+    CHECK_ABORTS("weft: a barrier is destroyed that a caller waits for", destroy_awaited());
 }
 
 /* The calls. */
 
-static void use_alone(void *arg)
+static void alone(void *arg)
 {
     weft_barrier barrier;
     set_errno(77);
@@ -72,15 +64,9 @@ static void use_alone(void *arg)
     CHECK(weft_now() >= deadline);
     CHECK_EQ(get_errno(), 77);
     weft_barrier_destroy(&barrier);
-    (void)arg;
 }
 
-static void alone(void)
-{
-    everywhere(use_alone);
-}
-
-/* Rounds: nobody is ahead by more than one, and one in each is told. */
+/* Rounds: no party is ahead by more than one, and one in each gets 1. */
 
 enum { PARTIES = 5 };
 
@@ -122,7 +108,7 @@ static void all_meet(void)
     }
 }
 
-/* One that gives up does not count. */
+/* A party that gives up does not count. */
 static void giving_up_withdraws(void)
 {
     for (int thread = 0; thread < 2; thread++) {
@@ -144,8 +130,8 @@ static void giving_up_withdraws(void)
     }
 }
 
-/* Deadlines at about the time at which the round ends, and the barrier is taken away right after:
- * whoever gives up has withdrawn, so the sum is right. */
+/* A deadline at about the time at which the round ends, and the barrier is freed right after: a party
+ * that gives up has withdrawn, so the sum is right. */
 
 struct duel {
     weft_barrier barrier;
@@ -171,7 +157,7 @@ static void a_round_has_all_or_none(void)
         int mine = weft_barrier_wait_until(&duel.barrier, weft_after(20 * WEFT_US));
         if (mine == 1) {
             weft_barrier_destroy(&duel.barrier);
-            memset(&duel.barrier, 0x5a, sizeof duel.barrier);
+            scrap(&duel.barrier, sizeof duel.barrier);
         }
         body_join(&body);
         if (mine < 0) {
@@ -182,24 +168,23 @@ static void a_round_has_all_or_none(void)
             met++;
         }
         if (mine == 1)
-            for (size_t i = 0; i < sizeof duel.barrier; i++)
-                CHECK_EQ(((unsigned char *)&duel.barrier)[i], 0x5a);
+            check_scrapped(&duel.barrier, sizeof duel.barrier);
     }
     printf("  met %d times of %d\n", met, rounds);
 }
 
-/* The same with certainty: the last arrives when the other has been ended by the clock and has not left.
- * The round has both; and destroy waits for that one. */
+/* The last party arrives, for certain, when the clock has ended the wait of the other, which has not
+ * left: the round has both, and destroy waits for that one. */
 
 static void arrive_last(void *arg)
 {
     struct duel *duel = arg;
     CHECK_EQ(weft_barrier_wait(&duel->barrier), 1);
     weft_barrier_destroy(&duel->barrier);
-    memset(&duel->barrier, 0x5a, sizeof duel->barrier);
+    scrap(&duel->barrier, sizeof duel->barrier);
 }
 
-static void one_that_is_late_still_counts(void)
+static void a_late_party_still_counts(void)
 {
     struct duel duel = {.deadline = weft_after(1000 * WEFT_S)};
     struct body body = {.function = be_there, .arg = &duel, .thread = true};
@@ -216,8 +201,7 @@ static void one_that_is_late_still_counts(void)
     body_join(&body);
     body_join(&last);
     CHECK_EQ(duel.result, 0);
-    for (size_t i = 0; i < sizeof duel.barrier; i++)
-        CHECK_EQ(((unsigned char *)&duel.barrier)[i], 0x5a);
+    check_scrapped(&duel.barrier, sizeof duel.barrier);
 }
 
 /* A forked child. */
@@ -246,11 +230,11 @@ int main(void)
 {
     RUN_PLAIN(arguments, "nothing waits");
     RUN_PLAIN(misuse_aborts, "a child process that must die");
-    RUN_BOTH(alone);
+    RUN_EVERYWHERE(alone);
     RUN_BOTH(all_meet);
     RUN_BOTH(giving_up_withdraws);
     RUN_BOTH(a_round_has_all_or_none);
-    RUN_BOTH(one_that_is_late_still_counts);
+    RUN_BOTH(a_late_party_still_counts);
     RUN_PLAIN(a_forked_child_does_not_hang, "forks");
     return 0;
 }

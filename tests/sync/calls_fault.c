@@ -87,7 +87,6 @@ static struct {
 
 static void take_turn(void *arg)
 {
-    (void)arg;
     weft_mutex_lock(&locks.mutex);
     while (locks.turn != 1)
         CHECK_EQ(weft_cond_wait(&locks.cond, &locks.mutex), 0);
@@ -124,7 +123,6 @@ static void use_mutex(void)
 
 static void read_turn(void *arg)
 {
-    (void)arg;
     weft_rwmutex_read_lock(&locks.rwmutex);
     CHECK_EQ(locks.turn, 1);
     weft_rwmutex_read_unlock(&locks.rwmutex);
@@ -165,14 +163,12 @@ static struct {
 
 static void do_once(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
     atomic_u32_add_seq_cst(&meet.ran, 1);
 }
 
 static void come(void *arg)
 {
-    (void)arg;
     weft_sem_acquire(&meet.sem, 1);
     weft_once_do(&meet.once, do_once, NULL);
     CHECK(weft_barrier_wait(&meet.barrier) >= 0);
@@ -203,7 +199,6 @@ static void use_meetings(void)
 
 static void add_one(void *arg)
 {
-    (void)arg;
     weft_yield();
     atomic_u32_add_seq_cst(&meet.ran, 1);
 }
@@ -252,7 +247,6 @@ static void use_limiter(void)
 
 static void sleep_bound(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(3600 * WEFT_S), -ECANCELED);
 }
 
@@ -343,13 +337,11 @@ static void use_ticker(void)
 
 static int make_object(void *object, void *arg)
 {
-    (void)object;
     return *(int *)arg;
 }
 
 static void drop_object(void *object, void *arg)
 {
-    (void)object;
     atomic_u32_add_seq_cst(&meet.ran, 1);
     CHECK_EQ(*(int *)arg, 0);
 }

@@ -1,98 +1,10 @@
 /*
- * cancel.c: waits that contexts end: channels, wait groups, joins, sleeps, groups; and many at once. How: cancelling.h.
+ * cancel_stress.c: waits that contexts end: wait groups, joins, sleeps, groups, and many at once
+ * (cancelling.h). Channels are in chan_stress.c, locks in locks_stress.c.
  */
 #include "cancelling.h"
 
-/* Channels: each element that was sent is received once. Even workers send, odd ones receive. */
-
-enum { CHANS = 2, SENDERS = WORKERS / 2, MOST_ELEMENTS = 4096 };
-
-static struct {
-    weft_chan *chans[CHANS];
-    atomic_u32 received[SENDERS][MOST_ELEMENTS];
-    atomic_u32 senders;
-    uint32_t element[WORKERS];
-} post;
-
-static int send_one(struct worker *worker, int64_t deadline)
-{
-    uint32_t *element = &post.element[worker->index];
-    uint32_t which = prng_below(&worker->prng, CHANS);
-    if (chance(worker, 2))
-        return weft_chan_send_until(post.chans[which], element, deadline);
-    weft_case cases[] = {{.chan = post.chans[0], .op = WEFT_SEND, .element = element, .result = 1},
-                         {.chan = post.chans[1], .op = WEFT_SEND, .element = element, .result = 1}};
-    int chosen = weft_select_until(cases, 2, deadline);
-    if (chosen >= 0)
-        CHECK_EQ(cases[chosen].result, 0);
-    return chosen;
-}
-
-static int receive_one(struct worker *worker, int64_t deadline)
-{
-    uint32_t *element = &post.element[worker->index];
-    uint32_t which = prng_below(&worker->prng, CHANS), none = UINT32_MAX;
-    int result;
-    *element = none;
-    if (chance(worker, 4)) {
-        result = weft_chan_receive_until(post.chans[which], element, deadline);
-        if (result == -ESHUTDOWN)
-            return 0;
-    } else {
-        weft_case cases[] = {{.chan = post.chans[0], .op = WEFT_RECEIVE, .element = element},
-                             {.chan = post.chans[1], .op = WEFT_RECEIVE, .element = element}};
-        result = weft_select_until(cases, 2, deadline);
-    }
-    if (result < 0)
-        CHECK_EQ(*element, none);
-    return result;
-}
-
-static void post_work(struct worker *worker)
-{
-    uint32_t sender = worker->index / 2;
-    uint32_t *element = &post.element[worker->index];
-    if (worker->index % 2 == 0) {
-        for (int64_t i = 0; i < stage.rounds;) {
-            *element = sender * MOST_ELEMENTS + (uint32_t)i;
-            i += wait_bound(worker, send_one) >= 0;
-        }
-        if (atomic_u32_sub_acq_rel(&post.senders, 1) == 1)
-            for (int i = 0; i < CHANS; i++)
-                CHECK_EQ(weft_chan_close(post.chans[i]), 0);
-        return;
-    }
-    for (;;) {
-        if (wait_bound(worker, receive_one) < 0)
-            continue;
-        if (*element != UINT32_MAX)
-            atomic_u32_add_relaxed(
-                &post.received[*element / MOST_ELEMENTS][*element % MOST_ELEMENTS], 1);
-        else if (weft_chan_closed(post.chans[0]) && weft_chan_closed(post.chans[1]) &&
-                 weft_chan_length(post.chans[0]) + weft_chan_length(post.chans[1]) == 0)
-            return;
-    }
-}
-
-static void elements(void)
-{
-    int64_t rounds = test_scale(1000);
-    CHECK(rounds <= MOST_ELEMENTS);
-    for (size_t capacity = 0; capacity < 4; capacity += 3) {
-        memset(post.received, 0, sizeof post.received);
-        atomic_u32_store_relaxed(&post.senders, SENDERS);
-        for (int i = 0; i < CHANS; i++)
-            CHECK_EQ(weft_chan_make(&post.chans[i], sizeof(uint32_t), capacity), 0);
-        run(capacity == 0 ? "hand-over" : "buffered", post_work, rounds);
-        for (int sender = 0; sender < SENDERS; sender++)
-            for (int64_t i = 0; i < rounds; i++)
-                CHECK_EQ(atomic_u32_load_relaxed(&post.received[sender][i]), 1);
-        for (int i = 0; i < CHANS; i++)
-            weft_chan_destroy(post.chans[i]);
-    }
-}
-
-/* Wait group and join: the thing waited for may go as soon as the wait has returned 0. */
+/* Wait group and join: what is waited for may go as soon as the wait has returned 0. */
 
 static struct {
     weft_wg wg[WORKERS];
@@ -122,8 +34,8 @@ static void sleep_and_finish(void *wg)
 
 static void end_work(struct worker *worker)
 {
-    /* What stands in a group's memory when it is gone: whoever still takes it for one changes
-     * it. */
+    /* The content of a group's memory when it is gone: a done that still takes it for a group
+     * changes it. */
     static const weft_wg gone = {.word = 2};
     weft_wg *wg = &ending.wg[worker->index];
     for (int64_t i = 0; i < stage.rounds; i++) {
@@ -146,7 +58,7 @@ static void end_work(struct worker *worker)
 
 static void ends(void)
 {
-    run("wait group and join", end_work, test_scale(500));
+    run("wait group and join", true, end_work, test_scale(500));
 }
 
 /* Sleep, and a select that nothing but a context or a deadline can end. */
@@ -172,7 +84,7 @@ static int await_done(struct worker *worker, int64_t deadline)
     weft_chan *done;
     CHECK_EQ(weft_context_done(worker->context, &done), 0);
     int result = weft_chan_receive_until(done, NULL, deadline);
-    return result == -ESHUTDOWN ? 0 : result; /* or its own context was faster than the channel */
+    return result == -ESHUTDOWN ? 0 : result; /* or its own context was faster */
 }
 
 static void sleep_work(struct worker *worker)
@@ -187,10 +99,10 @@ static void sleep_work(struct worker *worker)
 
 static void sleeps(void)
 {
-    run("sleep", sleep_work, test_scale(300));
+    run("sleep", true, sleep_work, test_scale(300));
 }
 
-/* Groups: what was started has ended when the group is closed, whoever cancelled it. */
+/* Groups: what was started has ended when the group is closed, by whatever it was cancelled. */
 
 static struct {
     atomic_u32 started[WORKERS], over[WORKERS];
@@ -235,14 +147,14 @@ static void group_work(struct worker *worker)
 
 static void groups(void)
 {
-    run("groups", group_work, test_scale(100));
+    run("groups", true, group_work, test_scale(100));
 }
 
-/* The cancellation comes just when the wait begins: one of them sees the other. What is missed is waited
- * for ever. */
+/* The cancellation comes just when the wait begins: one of them sees the other. A missed cancellation
+ * leaves the wait for ever. */
 
 struct meeting_point {
-    atomic_ptr context; /* from the one who waits to the one who cancels */
+    atomic_ptr context; /* from the waiter to the canceller */
     weft_wg never;
     bool thread;
 };
@@ -349,21 +261,18 @@ static void crowds(void)
     }
 }
 
+static void scenes(void)
+{
+    RUN(ends);
+    RUN(sleeps);
+    RUN(groups);
+    RUN(at_the_same_time);
+    RUN(crowds);
+}
+
 int main(void)
 {
-    static const int processors[] = {1, 4};
-    for (int i = 0; i < 2; i++) {
-        printf("%d processors\n", processors[i]);
-        CHECK_EQ(weft_configure(&(weft_config){.processors = processors[i]}), 0);
-        RUN(elements);
-        RUN(ends);
-        RUN(sleeps);
-        RUN(groups);
-        RUN(at_the_same_time);
-        RUN(crowds);
-        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    }
-    RUN_SEEDS(elements);
+    run_with_processors(scenes);
     RUN_SEEDS(ends);
     RUN_SEEDS(sleeps);
     RUN_SEEDS(groups);

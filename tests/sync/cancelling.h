@@ -1,19 +1,20 @@
 /*
- * cancelling.h: cancellations against wake-ups, deadlines and ends.
+ * cancelling.h: workers whose waits race with cancellations and deadlines.
  *
- * Workers, fibers and threads mixed, wait again and again, each bound to a context of its own;
- * others take those contexts at random and cancel or close them, and some have a deadline. Whatever
- * the race, a wait either did its operation or did not: at the end all is accounted for. What is
- * lost shows as the test's timeout or by the counts, what is doubled by the counts.
+ * Workers, fibers and threads mixed, wait again and again, many of them with a deadline that passes at
+ * about the time of the wake-up. In a run with contexts each worker is bound to a context of its own;
+ * cancellers take these contexts at random and cancel or close them, and some have a timeout. Whatever
+ * the race, a wait either did its operation or did not: at the end all is accounted for. A lost
+ * wake-up shows as the test's timeout or in the counts, a doubled one in the counts.
  */
 #ifndef WEFT_TEST_CANCELLING_H
 #define WEFT_TEST_CANCELLING_H
 
-#include <sched.h>
 #include <weft/weft.h>
 
 #include "base/prng.h"
 #include "bodies.h"
+#include "everywhere.h"
 #include "seeds.h"
 
 enum { WORKERS = 8, FIBERS = 5, CANCELLERS = 2 };
@@ -29,9 +30,9 @@ struct worker {
 
 static struct {
     struct worker workers[WORKERS];
-    atomic_ptr handles[WORKERS]; /* of the workers' contexts: whoever takes one
-                                  closes it */
+    atomic_ptr handles[WORKERS]; /* of the workers' contexts: the taker of one closes it */
     atomic_u32 working;
+    bool contexts;
     int64_t rounds;
 } stage;
 
@@ -42,7 +43,7 @@ static bool chance(struct worker *worker, uint32_t one_in)
 
 /* Contexts. */
 
-/* Bound to a context, or to one below it that nobody else knows of. */
+/* Binds the worker to a context, or to one below it that no canceller knows of. */
 static void bind_anew(struct worker *worker)
 {
     weft_context_options options = {.timeout = 0};
@@ -59,7 +60,7 @@ static void bind_anew(struct worker *worker)
     atomic_ptr_exchange_seq_cst(&stage.handles[worker->index], root);
 }
 
-/* Gives up what is its own, in any order. */
+/* Closes the worker's own contexts, in any order. */
 static void unbind(struct worker *worker)
 {
     weft_context *root = atomic_ptr_exchange_seq_cst(&stage.handles[worker->index], NULL);
@@ -73,14 +74,14 @@ static void unbind(struct worker *worker)
     worker->context = worker->below = NULL;
 }
 
-/* One wait, bound. Any error is the one that the context or the deadline of the wait gives. */
+/* One wait, bound if the run has contexts. An error is that of the context or of the deadline. */
 static int wait_bound(struct worker *worker, int (*wait)(struct worker *, int64_t deadline))
 {
-    if (worker->context == NULL)
+    if (stage.contexts && worker->context == NULL)
         bind_anew(worker);
     int64_t deadline = WEFT_NEVER;
-    if (chance(worker, 4))
-        deadline = weft_now() + 1 + prng_below(&worker->prng, 8000);
+    if (chance(worker, 4) || (!stage.contexts && chance(worker, 2)))
+        deadline = weft_now() + 1 + prng_below(&worker->prng, 9000) - 1000;
     int result = wait(worker, deadline);
     int reason = weft_context_error(weft_context_current());
     if (result >= 0) {
@@ -92,9 +93,24 @@ static int wait_bound(struct worker *worker, int (*wait)(struct worker *, int64_
         if (result != reason)
             CHECK(weft_now() >= deadline);
     }
-    if (reason != 0 || chance(worker, 8))
+    if (worker->context != NULL && (reason != 0 || chance(worker, 8)))
         unbind(worker);
     return result;
+}
+
+/* A moment with a lock held, or between two waits. */
+static __attribute__((unused)) void dally(struct worker *worker)
+{
+    if (chance(worker, test_seeded ? 2 : 8))
+        weft_yield();
+    if (test_seeded && chance(worker, 8)) {
+        weft_context *bound = weft_context_current();
+        int64_t time = (int64_t)prng_below(&worker->prng, 3) * 5 * WEFT_US;
+        CHECK(weft_sleep(time) == 0 || weft_context_error(bound) != 0);
+    }
+    if (!test_seeded)
+        for (uint32_t i = prng_below(&worker->prng, 100); i > 0; i--)
+            cpu_relax();
 }
 
 /* Running. */
@@ -127,11 +143,13 @@ static void run_canceller(void *arg)
     }
 }
 
-static void run(const char *name, void (*work)(struct worker *), int64_t rounds)
+/* `name` is for the figures that are printed; NULL: none. */
+static void run(const char *name, bool contexts, void (*work)(struct worker *), int64_t rounds)
 {
     struct body bodies[WORKERS + CANCELLERS];
     uint64_t done = 0, ended = 0;
     atomic_u32_store_release(&stage.working, WORKERS);
+    stage.contexts = contexts;
     stage.rounds = rounds;
     for (uint32_t i = 0; i < WORKERS; i++) {
         stage.workers[i] = (struct worker){.index = i, .work = work};
@@ -142,14 +160,26 @@ static void run(const char *name, void (*work)(struct worker *), int64_t rounds)
     for (uintptr_t i = 0; i < CANCELLERS; i++)
         bodies[WORKERS + i] =
             (struct body){.function = run_canceller, .arg = (void *)i, .thread = i != 0};
-    bodies_run(bodies, WORKERS + CANCELLERS);
+    bodies_run(bodies, WORKERS + (contexts ? CANCELLERS : 0));
     for (int i = 0; i < WORKERS; i++) {
         done += stage.workers[i].done;
         ended += stage.workers[i].ended;
         CHECK_PTR(atomic_ptr_load_relaxed(&stage.handles[i]), NULL);
     }
-    printf("  %s: %llu done, %llu ended\n", name, (unsigned long long)done,
-           (unsigned long long)ended);
+    if (name != NULL && !test_seeded)
+        printf("  %s%s: %llu done, %llu ended\n", name, contexts ? "" : ", without contexts",
+               (unsigned long long)done, (unsigned long long)ended);
+}
+
+/* Runs all scenes with one processor and with four. */
+static void run_with_processors(void (*scenes)(void))
+{
+    for (int processors = 1; processors <= 4; processors += 3) {
+        printf("%d processors\n", processors);
+        processors_begin(processors);
+        scenes();
+        processors_end();
+    }
 }
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * chan.c: channels, from fibers and from threads, in any mix.
+ * chan.c: channels, from fibers and from threads, in any mix. Destroying one under its waiters:
+ * misuse_crash.c.
  */
 #include "everywhere.h"
 #include "sync/lines.h"
@@ -60,58 +61,6 @@ static void making_may_fail(void)
     CHECK_PTR(chan, no_chan);
 }
 
-static void receive_for_ever(void *chan)
-{
-    (void)!weft_chan_receive(chan, NULL);
-}
-
-static void send_for_ever(void *chan)
-{
-    (void)!weft_chan_send(chan, NULL);
-}
-
-static void select_for_ever(void *chan)
-{
-    weft_case one = {.chan = chan, .op = WEFT_RECEIVE};
-    (void)!weft_select(&one, 1);
-}
-
-static void destroy_under(void (*function)(void *), int op, bool thread)
-{
-    weft_chan *chan = make_chan(0, 0);
-    struct body body = {.function = function, .arg = chan, .thread = thread};
-    body_start(&body);
-    await_line(chan, op, 1);
-    weft_chan_destroy(chan);
-}
-
-static void destroy_under_receiver(void *arg)
-{
-    destroy_under(receive_for_ever, WEFT_RECEIVE, arg != NULL);
-}
-
-static void destroy_under_sender(void *arg)
-{
-    destroy_under(send_for_ever, WEFT_SEND, arg != NULL);
-}
-
-static void destroy_under_select(void *arg)
-{
-    destroy_under(select_for_ever, WEFT_RECEIVE, arg != NULL);
-}
-
-static void destroying_under_waiters_aborts(void)
-{
-    static const char text[] = "is destroyed while somebody waits on it";
-    static char thread[] = "in a thread";
-    test_dies(destroy_under_receiver, NULL, text);
-    test_dies(destroy_under_receiver, thread, text);
-    test_dies(destroy_under_sender, NULL, text);
-    test_dies(destroy_under_sender, thread, text);
-    test_dies(destroy_under_select, NULL, text);
-    test_dies(destroy_under_select, thread, text);
-}
-
 /* One party alone. */
 
 static void fill_and_drain(size_t size, size_t capacity)
@@ -146,9 +95,8 @@ static void fill_and_drain(size_t size, size_t capacity)
     weft_chan_destroy(chan); /* with whatever is in it */
 }
 
-static void use_alone(void *arg)
+static void keeps_what_was_sent_in_order(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < ELEMENT_SIZES; i++) {
         fill_and_drain(element_sizes[i], 0);
         fill_and_drain(element_sizes[i], 1);
@@ -157,14 +105,8 @@ static void use_alone(void *arg)
     }
 }
 
-static void keeps_what_was_sent_in_order(void)
+static void events_have_no_content(void *arg)
 {
-    everywhere(use_alone);
-}
-
-static void use_events(void *arg)
-{
-    (void)arg;
     weft_chan *chan = make_chan(0, SIZE_MAX); /* events need no memory */
     CHECK_EQ(weft_chan_capacity(chan), SIZE_MAX);
     for (int i = 0; i < 100; i++)
@@ -176,14 +118,8 @@ static void use_events(void *arg)
     weft_chan_destroy(chan);
 }
 
-static void events_have_no_content(void)
+static void elements_can_be_dropped(void *arg)
 {
-    everywhere(use_events);
-}
-
-static void drop_some(void *arg)
-{
-    (void)arg;
     weft_chan *chan = make_chan(8, 3);
     uint64_t n;
     for (n = 1; n <= 3; n++)
@@ -196,16 +132,10 @@ static void drop_some(void *arg)
     weft_chan_destroy(chan);
 }
 
-static void elements_can_be_dropped(void)
-{
-    everywhere(drop_some);
-}
-
 /* Closing. */
 
-static void close_and_drain(void *arg)
+static void a_closed_channel_drains_first(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < ELEMENT_SIZES; i++) {
         size_t size = element_sizes[i];
         struct element element;
@@ -240,11 +170,6 @@ static void close_and_drain(void *arg)
         CHECK_EQ(weft_chan_capacity(chan), 3);
         weft_chan_destroy(chan);
     }
-}
-
-static void a_closed_channel_drains_and_then_tells(void)
-{
-    everywhere(close_and_drain);
 }
 
 /* Two parties. */
@@ -299,7 +224,8 @@ static void any_sender_with_any_receiver(void)
             }
 }
 
-/* Without a ring a send does not return before its receive, and both may be tries if the other waits. */
+/* Without a buffer a send does not return before its receive; either may be a try if the other side
+ * waits. */
 
 struct meeting {
     weft_chan *chan;
@@ -323,8 +249,8 @@ static void meeting_receive(void *arg)
     atomic_u32_store_release(&meeting->returned, 1);
 }
 
-/* Waits until somebody is in line, which must happen before the call returns. */
-static void await_line_or_return(struct meeting *meeting, int op)
+/* Waits until the other party is queued, which must happen before its call returns. */
+static void await_queued(struct meeting *meeting, int op)
 {
     for (int times = 0; line_length(meeting->chan, op) == 0; wait_a_little(&times))
         CHECK_EQ(atomic_u32_load_acquire(&meeting->returned), 0);
@@ -337,7 +263,7 @@ static void meet(bool thread, bool try)
     uint64_t n = 0;
     CHECK_EQ(weft_chan_try_send(meeting.chan, &n), -EAGAIN);
     body_start(&body);
-    await_line_or_return(&meeting, WEFT_SEND);
+    await_queued(&meeting, WEFT_SEND);
     for (int i = 0; i < 10; i++)
         weft_yield();
     CHECK_EQ(atomic_u32_load_acquire(&meeting.returned), 0);
@@ -352,7 +278,7 @@ static void meet(bool thread, bool try)
     body.function = meeting_receive;
     CHECK_EQ(weft_chan_try_receive(meeting.chan, &n), -EAGAIN);
     body_start(&body);
-    await_line_or_return(&meeting, WEFT_RECEIVE);
+    await_queued(&meeting, WEFT_RECEIVE);
     n = 43;
     CHECK_EQ(try ? weft_chan_try_send(meeting.chan, &n) : weft_chan_send(meeting.chan, &n), 0);
     body_join(&body);
@@ -360,19 +286,13 @@ static void meet(bool thread, bool try)
     weft_chan_destroy(meeting.chan);
 }
 
-static void meet_all(void *arg)
+static void without_a_buffer_it_is_a_rendezvous(void *arg)
 {
-    (void)arg;
     for (int way = 0; way < 4; way++)
         meet(way & 1, way & 2);
 }
 
-static void without_a_ring_it_is_a_rendezvous(void)
-{
-    everywhere(meet_all);
-}
-
-static void a_full_ring_makes_senders_wait(void)
+static void a_full_buffer_makes_senders_wait(void)
 {
     for (int thread = 0; thread < 2; thread++) {
         struct meeting meeting = {.chan = make_chan(8, 2), .n = 3};
@@ -381,7 +301,7 @@ static void a_full_ring_makes_senders_wait(void)
         for (n = 1; n <= 2; n++)
             CHECK_EQ(weft_chan_send(meeting.chan, &n), 0);
         body_start(&body);
-        await_line_or_return(&meeting, WEFT_SEND);
+        await_queued(&meeting, WEFT_SEND);
         CHECK_EQ(weft_chan_length(meeting.chan), 2);
         CHECK_EQ(weft_chan_receive(meeting.chan, &n), 0);
         CHECK_EQ(n, 1);
@@ -395,13 +315,18 @@ static void a_full_ring_makes_senders_wait(void)
     }
 }
 
-/* An element that a waiting receiver drops, and events to one who waits. */
+static void receive_and_drop(void *chan)
+{
+    CHECK_EQ(weft_chan_receive(chan, NULL), 0);
+}
+
+/* An element that a waiting receiver drops, and an event for a waiting receiver. */
 static void hand_over_of_nothing(void)
 {
     for (int size = 0; size <= 8; size += 8) {
         weft_chan *chan = make_chan((size_t)size, 0);
-        struct body bodies[2] = {{.function = receive_for_ever, .arg = chan},
-                                 {.function = receive_for_ever, .arg = chan, .thread = true}};
+        struct body bodies[2] = {{.function = receive_and_drop, .arg = chan},
+                                 {.function = receive_and_drop, .arg = chan, .thread = true}};
         for (int i = 0; i < 2; i++)
             body_start(&bodies[i]);
         for (int i = 0; i < 2; i++)
@@ -424,7 +349,7 @@ static void check_receive_times_out(weft_chan *chan, int64_t deadline)
     CHECK_EQ(line_length(chan, WEFT_RECEIVE), 0);
     element_fill(&element, 24, 99);
     if (weft_chan_capacity(chan) == 0)
-        CHECK_EQ(weft_chan_try_send(chan, &element), -EAGAIN); /* nobody takes it any more */
+        CHECK_EQ(weft_chan_try_send(chan, &element), -EAGAIN); /* no receiver is left */
 }
 
 static void check_send_times_out(weft_chan *chan, int64_t deadline)
@@ -440,9 +365,8 @@ static void check_send_times_out(weft_chan *chan, int64_t deadline)
         CHECK_EQ(weft_chan_try_receive(chan, &element), -EAGAIN);
 }
 
-static void time_out(void *arg)
+static void deadlines(void *arg)
 {
-    (void)arg;
     struct element element;
     weft_chan *chans[2] = {make_chan(24, 0), make_chan(24, 1)};
     for (int i = 0; i < 2; i++) {
@@ -469,11 +393,6 @@ static void time_out(void *arg)
         weft_chan_destroy(chans[i]);
 }
 
-static void deadlines(void)
-{
-    everywhere(time_out);
-}
-
 static void far_deadlines_are_met_in_time(void)
 {
     for (int mix = 0; mix < 4; mix++) {
@@ -493,9 +412,8 @@ static void far_deadlines_are_met_in_time(void)
     }
 }
 
-static void wait_without_memory(void *arg)
+static void waiting_needs_no_memory(void *arg)
 {
-    (void)arg;
     weft_chan *chan = make_chan(24, 0);
     weft__os_fail(OS_ALLOC, 1, true);
     check_receive_times_out(chan, weft_after(100 * WEFT_US));
@@ -505,16 +423,10 @@ static void wait_without_memory(void *arg)
     weft_chan_destroy(chan);
 }
 
-static void waiting_needs_no_memory(void)
-{
-    everywhere(wait_without_memory);
-}
-
 /* What a call leaves alone. */
 
-static void keep_errno(void *arg)
+static void errno_is_left_alone(void *arg)
 {
-    (void)arg;
     weft_chan *chan = no_chan;
     struct element element;
     set_errno(77);
@@ -532,11 +444,6 @@ static void keep_errno(void *arg)
     CHECK_EQ(weft_chan_receive(chan, NULL), -ESHUTDOWN);
     weft_chan_destroy(chan);
     CHECK_EQ(get_errno(), 77);
-}
-
-static void errno_is_left_alone(void)
-{
-    everywhere(keep_errno);
 }
 
 /* Forked children. */
@@ -566,7 +473,7 @@ static void use_in_child(void)
     CHECK_EQ(weft_chan_closed(forked.full), 0);
     weft_chan *chan = make_chan(8, 3);
     weft_chan_destroy(chan);
-    weft_chan_destroy(forked.waited); /* those who wait are not here */
+    weft_chan_destroy(forked.waited); /* its waiter is in the parent */
     weft_chan_destroy(forked.empty);
 }
 
@@ -592,19 +499,18 @@ int main(void)
 {
     RUN_PLAIN(arguments, "nothing waits");
     RUN_PLAIN(making_may_fail, "nothing waits");
-    RUN_PLAIN(destroying_under_waiters_aborts, "a child process that must die");
-    RUN_BOTH(keeps_what_was_sent_in_order);
-    RUN_BOTH(events_have_no_content);
-    RUN_BOTH(elements_can_be_dropped);
-    RUN_BOTH(a_closed_channel_drains_and_then_tells);
+    RUN_EVERYWHERE(keeps_what_was_sent_in_order);
+    RUN_EVERYWHERE(events_have_no_content);
+    RUN_EVERYWHERE(elements_can_be_dropped);
+    RUN_EVERYWHERE(a_closed_channel_drains_first);
     RUN_BOTH(any_sender_with_any_receiver);
-    RUN_BOTH(without_a_ring_it_is_a_rendezvous);
-    RUN_BOTH(a_full_ring_makes_senders_wait);
+    RUN_EVERYWHERE(without_a_buffer_it_is_a_rendezvous);
+    RUN_BOTH(a_full_buffer_makes_senders_wait);
     RUN_BOTH(hand_over_of_nothing);
-    RUN_BOTH(deadlines);
+    RUN_EVERYWHERE(deadlines);
     RUN_BOTH(far_deadlines_are_met_in_time);
-    RUN_BOTH(waiting_needs_no_memory);
-    RUN_BOTH(errno_is_left_alone);
+    RUN_EVERYWHERE(waiting_needs_no_memory);
+    RUN_EVERYWHERE(errno_is_left_alone);
     RUN_PLAIN(a_forked_child_does_not_wait, "forks");
     return 0;
 }

@@ -49,27 +49,23 @@ static bool receive_one(void)
 
 static void run_receiver(void *arg)
 {
-    (void)arg;
     (void)receive_one();
 }
 
 static void run_receiver_to_the_end(void *arg)
 {
-    (void)arg;
     while (receive_one())
         continue;
 }
 
 static void run_closer(void *arg)
 {
-    (void)arg;
     closes += weft_chan_close(chan) == 0;
 }
 
 /* Has nothing to do with the channel any more once it has the element. */
 static void run_destroyer(void *arg)
 {
-    (void)arg;
     MODEL_CHECK(receive_one());
     weft_chan_destroy(chan);
     chan = NULL;
@@ -78,7 +74,6 @@ static void run_destroyer(void *arg)
 /* Looks whether it is closed, without the latch. */
 static void run_watcher(void *arg)
 {
-    (void)arg;
     while (!weft_chan_closed(chan))
         model_spin();
     weft_chan_destroy(chan);

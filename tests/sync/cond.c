@@ -17,26 +17,6 @@ static void arguments(void)
     CHECK_EQ(weft_cond_wait_until(&cond, NULL, WEFT_NEVER), -EINVAL);
 }
 
-static void signal_nothing(void *arg)
-{
-    (void)arg;
-    weft_cond_signal(NULL);
-}
-
-static void broadcast_nothing(void *arg)
-{
-    (void)arg;
-    weft_cond_broadcast(NULL);
-}
-
-static void wait_unlocked(void *arg)
-{
-    weft_cond cond = WEFT_COND_INIT;
-    weft_mutex mutex = WEFT_MUTEX_INIT;
-    (void)!weft_cond_wait(&cond, &mutex);
-    (void)arg;
-}
-
 /* Waiters that note the order in which they are woken. */
 
 enum { MOST = 8 };
@@ -69,23 +49,24 @@ static void wait_once(void *arg)
     atomic_u32_store_release(&self->over, 1);
 }
 
-static void destroy_awaited(void *arg)
+static void destroy_awaited(void)
 {
     struct waiting waiting = {.number = 0};
     struct body body = {.function = wait_once, .arg = &waiting};
     body_start(&body);
     await_waiters(&row.cond.latch, &row.cond.waiters, 1);
     weft_cond_destroy(&row.cond);
-    (void)arg;
 }
 
 static void misuse_aborts(void)
 {
-    test_dies(signal_nothing, NULL, "weft: weft_cond_signal or weft_cond_broadcast was given no");
-    test_dies(broadcast_nothing, NULL,
-              "weft: weft_cond_signal or weft_cond_broadcast was given no");
-    test_dies(wait_unlocked, NULL, "weft: a mutex is unlocked that is not locked");
-    test_dies(destroy_awaited, NULL, "weft: a condition variable is destroyed that somebody waits");
+    static const char nothing[] = "weft: weft_cond_signal or weft_cond_broadcast was given no";
+    weft_mutex unlocked = WEFT_MUTEX_INIT;
+    CHECK_ABORTS(nothing, weft_cond_signal(NULL));
+    CHECK_ABORTS(nothing, weft_cond_broadcast(NULL));
+    CHECK_ABORTS("weft: a mutex is unlocked that is not locked",
+                 (void)!weft_cond_wait(&row.cond, &unlocked));
+    CHECK_ABORTS("weft: a condition variable is destroyed that a caller waits", destroy_awaited());
 }
 
 static void start_row(struct waiting *waiting, struct body *bodies, int count, int threads)
@@ -113,7 +94,7 @@ static void signals_in_order(void)
             CHECK_EQ(row.order[i], i);
             await_waiters(&row.cond.latch, &row.cond.waiters, MOST - i - 1);
         }
-        weft_cond_signal(&row.cond); /* for nobody: nothing is kept */
+        weft_cond_signal(&row.cond); /* without a waiter: nothing is kept */
         weft_mutex_lock(&row.mutex);
         CHECK_EQ(weft_cond_wait_until(&row.cond, &row.mutex, weft_after(100 * WEFT_US)),
                  -ETIMEDOUT);
@@ -130,19 +111,18 @@ static void broadcast_wakes_all(void)
         start_row(waiting, bodies, MOST, threads);
         weft_cond_broadcast(&row.cond);
         weft_cond_destroy(&row.cond);
-        memset(&row.cond, 0x5a, sizeof row.cond); /* who was woken does not look at it */
+        scrap(&row.cond, sizeof row.cond); /* a woken waiter does not look at it */
         for (int i = 0; i < MOST; i++)
             body_join(&bodies[i]);
         CHECK_EQ(row.woken, MOST);
-        for (size_t i = 0; i < sizeof row.cond; i++)
-            CHECK_EQ(((unsigned char *)&row.cond)[i], 0x5a);
+        check_scrapped(&row.cond, sizeof row.cond);
         row.cond = (weft_cond)WEFT_COND_INIT;
     }
 }
 
 /* Deadlines. */
 
-static void time_out(void *arg)
+static void deadlines(void *arg)
 {
     weft_cond cond = WEFT_COND_INIT;
     weft_mutex mutex = WEFT_MUTEX_INIT;
@@ -158,12 +138,6 @@ static void time_out(void *arg)
     CHECK_EQ(get_errno(), 77);
     weft_cond_destroy(&cond);
     weft_mutex_destroy(&mutex);
-    (void)arg;
-}
-
-static void deadlines(void)
-{
-    everywhere(time_out);
 }
 
 /* True when two are in the list; false if one of them has gone before that. */
@@ -183,8 +157,8 @@ static bool both_wait(const struct waiting *first)
     }
 }
 
-/* The first gives up, at about the time of a signal: it or the second has that signal, never nobody. (A
- * signal that is lost leaves the second waiting for ever.) */
+/* The first waiter gives up at about the time of a signal: it or the second one gets that signal. (A
+ * lost signal leaves the second one waiting for ever.) */
 static void a_signal_is_not_lost_to_one_that_gives_up(void)
 {
     int first = 0, missed = 0, rounds = (int)test_scale(1000);
@@ -208,7 +182,7 @@ static void a_signal_is_not_lost_to_one_that_gives_up(void)
         if (both && waiting[0].result == 0) {
             CHECK_EQ(row.woken, 1);
             first++;
-            weft_cond_signal(&row.cond); /* the second one's own */
+            weft_cond_signal(&row.cond); /* for the second one */
         }
         body_join(&bodies[1]);
         CHECK_EQ(waiting[1].result, 0);
@@ -218,7 +192,7 @@ static void a_signal_is_not_lost_to_one_that_gives_up(void)
            rounds, missed);
 }
 
-/* The same with certainty: the signal comes when the first has given up and has not left. */
+/* The signal comes, for certain, when the first has given up and has not left. */
 static void a_signal_passes_over_one_that_gave_up(void)
 {
     struct waiting waiting[2] = {{.deadline = weft_after(1000 * WEFT_S)}, {.number = 1}};
@@ -234,13 +208,12 @@ static void a_signal_passes_over_one_that_gave_up(void)
     weft_cond_destroy(&row.cond);
 }
 
-/* And destroy waits for such a one. */
+/* Destroy waits for a waiter that gave up and has not left. */
 
 static void destroy_row(void *arg)
 {
     weft_cond_destroy(&row.cond);
-    memset(&row.cond, 0x5a, sizeof row.cond);
-    (void)arg;
+    scrap(&row.cond, sizeof row.cond);
 }
 
 static void destroy_waits_for_one_that_gave_up(void)
@@ -257,13 +230,12 @@ static void destroy_waits_for_one_that_gave_up(void)
     body_join(&body);
     body_join(&destroyer);
     CHECK_EQ(waiting.result, -ETIMEDOUT);
-    for (size_t i = 0; i < sizeof row.cond; i++)
-        CHECK_EQ(((unsigned char *)&row.cond)[i], 0x5a);
+    check_scrapped(&row.cond, sizeof row.cond);
     row.cond = (weft_cond)WEFT_COND_INIT;
 }
 
-/* A token goes round; everyone has a condition of its own, so a signal that is missed is missed for
- * good. All share one mutex: the next in line contends for it while this one goes to wait. */
+/* A token goes round. Each party has a condition of its own, so a missed signal is missed for good.
+ * All share one mutex: the next party contends for it while this one goes to wait. */
 
 enum { RING = 4 };
 
@@ -324,7 +296,6 @@ static void put(void *arg)
         weft_mutex_unlock(&place.mutex);
         weft_cond_signal(&place.full);
     }
-    (void)arg;
 }
 
 static void get(void *arg)
@@ -338,7 +309,6 @@ static void get(void *arg)
         weft_cond_signal(&place.empty);
         weft_mutex_unlock(&place.mutex);
     }
-    (void)arg;
 }
 
 static void hand_over(void)
@@ -383,7 +353,7 @@ int main(void)
     RUN_PLAIN(misuse_aborts, "a child process that must die");
     RUN_BOTH(signals_in_order);
     RUN_BOTH(broadcast_wakes_all);
-    RUN_BOTH(deadlines);
+    RUN_EVERYWHERE(deadlines);
     RUN_BOTH(a_signal_is_not_lost_to_one_that_gives_up);
     RUN_BOTH(a_signal_passes_over_one_that_gave_up);
     RUN_BOTH(destroy_waits_for_one_that_gave_up);

@@ -1,33 +1,19 @@
 /*
- * context.c: contexts: the tree, deadlines, values, the done channel, who is bound, and how long a context
- * lives. What a cancellation does to a wait: context_waits.c.
+ * context.c: contexts: the tree, deadlines, values, the done channel, binding and lifetime. What a
+ * cancellation does to a wait is in context_waits.c.
  */
 #include <sched.h>
 #include <weft/weft.h>
 
 #include "bodies.h"
+#include "contexts.h"
 #include "everywhere.h"
 #include "failing.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 
-static weft_context *make(weft_context *parent)
-{
-    weft_context *context;
-    CHECK_EQ(weft_context_open(&context, parent, NULL), 0);
-    return context;
-}
-
-static weft_context *make_timed(weft_context *parent, int64_t timeout)
-{
-    weft_context *context;
-    weft_context_options options = {.timeout = timeout};
-    CHECK_EQ(weft_context_open(&context, parent, &options), 0);
-    return context;
-}
-
-/* Waits until the context is cancelled, which somebody else does. */
+/* Waits until the context is cancelled by another party. */
 static void await_error(const weft_context *context, int error)
 {
     while (weft_context_error(context) == 0)
@@ -218,7 +204,6 @@ static void timeout_of_its_own(void *arg)
     weft_context_close(context);
     CHECK_EQ(weft_context_error(child), -ETIMEDOUT);
     weft_context_close(child);
-    (void)arg;
 }
 
 static void the_earliest_deadline_counts(void)
@@ -283,7 +268,6 @@ static void closed_while_it_expires(void *arg)
         CHECK(reason == -ECANCELED || reason == -ETIMEDOUT);
         weft_context_close(child);
     }
-    (void)arg;
 }
 
 /* Values. */
@@ -367,7 +351,7 @@ static void the_done_channel(void)
     weft_context_close(late);
 }
 
-/* Asked for while it is cancelled: it is closed, whoever was first. */
+/* Asked for while it is cancelled: it is closed, whichever was first. */
 static void ask_for_done(void *context)
 {
     weft_chan *done;
@@ -410,7 +394,7 @@ static void bind_and_unbind(void *arg)
     CHECK_EQ(weft_context_bind(before, NULL), 0);
     CHECK_PTR(weft_context_current(), two);
 
-    /* What the caller is bound to now counts, not what it was bound to. */
+    /* The binding of now counts, not an earlier one. */
     weft_context_cancel(two);
     CHECK_EQ(weft_sleep(1000 * WEFT_S), -ECANCELED);
     CHECK_EQ(weft_context_bind(one, NULL), 0);
@@ -422,14 +406,12 @@ static void bind_and_unbind(void *arg)
     CHECK_EQ(weft_sleep(WEFT_US), 0);
     weft_context_close(two);
     weft_context_close(one);
-    (void)arg;
 }
 
 static void check_unbound(void *arg)
 {
     CHECK_PTR(weft_context_current(), NULL);
     CHECK_EQ(weft_sleep(WEFT_US), 0);
-    (void)arg;
 }
 
 static void check_bound_to(void *context)
@@ -471,7 +453,6 @@ static void bind_in_timer(void *arg)
     CHECK_PTR(weft_context_current(), NULL); /* also in the second call */
     CHECK_EQ(weft_context_bind(bound_timer.context, NULL), 0);
     CHECK_EQ(weft_chan_send(bound_timer.calls, NULL), 0);
-    (void)arg;
 }
 
 static void a_timer_is_bound_for_one_call(void)
@@ -549,7 +530,7 @@ static void closed_while_others_live_in_it(void)
     }
 }
 
-/* The handle is given up by the fiber that is bound, and by one that runs under it. */
+/* A bound fiber closes the handle itself. */
 static void close_own(void *arg)
 {
     weft_context *context = make_timed(NULL, 1000 * WEFT_S);
@@ -559,7 +540,6 @@ static void close_own(void *arg)
     CHECK_EQ(weft_sleep(1000 * WEFT_S), -ECANCELED);
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
     CHECK_EQ(weft_sleep(WEFT_US), 0);
-    (void)arg;
 }
 
 static void a_bound_thread_outlives_the_runtime(void)
@@ -579,7 +559,6 @@ static void a_bound_thread_outlives_the_runtime(void)
 
 static void end_at_once(void *arg)
 {
-    (void)arg;
 }
 
 static void attempt_open(void)
@@ -664,14 +643,6 @@ static void waiting_bound_needs_no_memory(void)
     weft__os_fail(OS_ALLOC, 0, false);
 }
 
-static void everywhere_alike(void)
-{
-    everywhere(timeout_of_its_own);
-    everywhere(bind_and_unbind);
-    everywhere(close_own);
-    everywhere(closed_while_it_expires);
-}
-
 int main(void)
 {
     RUN_PLAIN(arguments, "nothing waits");
@@ -690,7 +661,10 @@ int main(void)
     RUN_BOTH(a_timer_is_bound_for_one_call);
     RUN_BOTH(closed_while_others_live_in_it);
     RUN_PLAIN(a_bound_thread_outlives_the_runtime, "stops or configures the runtime");
-    RUN_BOTH(everywhere_alike);
+    RUN_EVERYWHERE(timeout_of_its_own);
+    RUN_EVERYWHERE(bind_and_unbind);
+    RUN_EVERYWHERE(close_own);
+    RUN_EVERYWHERE(closed_while_it_expires);
     RUN_PLAIN(opening_fails_cleanly, "stops or configures the runtime");
     RUN_BOTH(without_memory);
     RUN_BOTH(binding_without_memory);

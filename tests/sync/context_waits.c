@@ -4,27 +4,13 @@
 #include <weft/weft.h>
 
 #include "bodies.h"
+#include "contexts.h"
 #include "everywhere.h"
 #include "sched/core/cancel.h"
 #include "sched/fiber/fiber.h"
 #include "seeds.h"
 
-static weft_context *make(weft_context *parent)
-{
-    weft_context *context;
-    CHECK_EQ(weft_context_open(&context, parent, NULL), 0);
-    return context;
-}
-
-static weft_context *make_timed(weft_context *parent, int64_t timeout)
-{
-    weft_context *context;
-    weft_context_options options = {.timeout = timeout};
-    CHECK_EQ(weft_context_open(&context, parent, &options), 0);
-    return context;
-}
-
-/* Waits until so many who are bound to the context wait in a way that it can end. */
+/* Waits until so many bound fibers and threads wait in a way that the context can end. */
 static void await_open(weft_context *context, int count)
 {
     struct canceler *canceler = (struct canceler *)context;
@@ -39,16 +25,6 @@ static void await_open(weft_context *context, int count)
             return;
         weft_yield();
     }
-}
-
-/* Waits until the fiber is parked, in whatever way. */
-static void await_parked(const weft_fiber *fiber)
-{
-    uint32_t state;
-    do {
-        weft_yield();
-        state = atomic_u32_load_acquire(&fiber->waiter.state);
-    } while (state < WAITER_SOLE || state > WAITER_OPEN);
 }
 
 /* Every kind of wait. A fixture holds one object of each kind, in a state in which the wait has
@@ -104,7 +80,7 @@ static void meet(void *arg)
     CHECK(weft_barrier_wait(&fixture->barrier) >= 0);
 }
 
-/* What the waits that were ended have left behind: nothing. */
+/* The waits that were ended have left nothing behind. */
 static void fixture_end(struct fixture *fixture)
 {
     int element = 0;
@@ -131,7 +107,7 @@ static void fixture_end(struct fixture *fixture)
     weft_rwmutex_destroy(&fixture->write);
     CHECK_EQ(weft_mutex_try_lock(&fixture->cond_mutex), 0);
     weft_mutex_unlock(&fixture->cond_mutex);
-    weft_cond_signal(&fixture->cond); /* nobody is there to take it */
+    weft_cond_signal(&fixture->cond); /* no waiter is left to take it */
     weft_cond_destroy(&fixture->cond);
     weft_sem_release(&fixture->sem, 3);
     CHECK_EQ(weft_sem_available(&fixture->sem), 3);
@@ -147,7 +123,6 @@ static void fixture_end(struct fixture *fixture)
 
 static int sleeping(struct fixture *fixture, int64_t deadline)
 {
-    (void)fixture;
     return weft_sleep_until(deadline);
 }
 
@@ -186,7 +161,6 @@ static int selecting(struct fixture *fixture, int64_t deadline)
 
 static int selecting_nothing(struct fixture *fixture, int64_t deadline)
 {
-    (void)fixture;
     return weft_select_until(NULL, 0, deadline);
 }
 
@@ -235,7 +209,6 @@ static int meeting(struct fixture *fixture, int64_t deadline)
 
 static int do_nothing(void *arg)
 {
-    (void)arg;
     return 0;
 }
 
@@ -311,16 +284,12 @@ static void cancel_waits(bool thread, int64_t deadline)
     fixture_end(&fixture);
 }
 
-static void every_wait_of_a_fiber_is_cancelled(void)
+static void every_wait_is_cancelled(void)
 {
-    cancel_waits(false, WEFT_NEVER);
-    cancel_waits(false, weft_after(1000 * WEFT_S));
-}
-
-static void every_wait_of_a_thread_is_cancelled(void)
-{
-    cancel_waits(true, WEFT_NEVER);
-    cancel_waits(true, weft_after(1000 * WEFT_S));
+    for (int thread = 0; thread < 2; thread++) {
+        cancel_waits(thread, WEFT_NEVER);
+        cancel_waits(thread, weft_after(1000 * WEFT_S));
+    }
 }
 
 /* By a deadline of the context, or of one above it. */
@@ -346,8 +315,7 @@ static void every_wait_ends_at_the_deadline(void)
     fixture_end(&fixture);
 }
 
-/* The deadline of the wait itself: it says nothing about the context, and the next wait is a
- * wait. */
+/* The deadline of the wait itself leaves the context as it is. */
 static void deadline_of_the_wait(void)
 {
     struct fixture fixture;
@@ -408,10 +376,9 @@ static void all_waits_at_once(void)
 
 static void end_at_once(void *arg)
 {
-    (void)arg;
 }
 
-static void do_without_waiting(void *arg)
+static void what_needs_no_waiting_is_done(void *arg)
 {
     weft_context *context = make(NULL);
     weft_chan *chan;
@@ -465,10 +432,9 @@ static void do_without_waiting(void *arg)
     CHECK_EQ(weft_join(fiber), 0);
     CHECK_EQ(weft_sleep(WEFT_US), 0);
     weft_context_close(context);
-    (void)arg;
 }
 
-/* Waits that return nothing are not ended: whoever gets through has the thing. */
+/* Waits of calls that return void are not ended: when such a call returns, it has succeeded. */
 
 static struct {
     weft_context *context;
@@ -480,55 +446,53 @@ static struct {
     weft_wg gate;
 } firm;
 
+static void check_released(void)
+{
+    CHECK_EQ(atomic_u32_load_acquire(&firm.released), 1);
+}
+
 static void lock_firmly(void *arg)
 {
     weft_mutex_lock(&firm.mutex);
-    CHECK_EQ(atomic_u32_load_acquire(&firm.released), 1);
+    check_released();
     weft_mutex_unlock(&firm.mutex);
-    (void)arg;
 }
 
 static void read_lock_firmly(void *arg)
 {
     weft_rwmutex_read_lock(&firm.rwmutex);
-    CHECK_EQ(atomic_u32_load_acquire(&firm.released), 1);
+    check_released();
     weft_rwmutex_read_unlock(&firm.rwmutex);
-    (void)arg;
 }
 
 static void write_lock_firmly(void *arg)
 {
     weft_rwmutex_write_lock(&firm.rwmutex);
-    CHECK_EQ(atomic_u32_load_acquire(&firm.released), 1);
+    check_released();
     weft_rwmutex_write_unlock(&firm.rwmutex);
-    (void)arg;
 }
 
 static void acquire_firmly(void *arg)
 {
     weft_sem_acquire(&firm.sem, 1);
-    CHECK_EQ(atomic_u32_load_acquire(&firm.released), 1);
+    check_released();
     weft_sem_release(&firm.sem, 1);
-    (void)arg;
 }
 
 static void slow_once(void *arg)
 {
     CHECK_EQ(weft_wg_wait(&firm.gate), 0);
-    (void)arg;
 }
 
 static void begin_once(void *arg)
 {
     weft_once_do(&firm.once, slow_once, NULL);
-    (void)arg;
 }
 
 static void once_firmly(void *arg)
 {
     weft_once_do(&firm.once, slow_once, NULL);
-    CHECK_EQ(atomic_u32_load_acquire(&firm.released), 1);
-    (void)arg;
+    check_released();
 }
 
 static void void_waits_are_not_ended(void)
@@ -550,7 +514,7 @@ static void void_waits_are_not_ended(void)
         await_parked(fibers[0][i]);
     }
     weft_context_cancel(firm.context);
-    for (int i = 0; i < FIRM; i++) { /* and those who come after */
+    for (int i = 0; i < FIRM; i++) { /* and calls that come after */
         CHECK_EQ(weft_spawn(&fibers[1][i], functions[i], NULL, &options), 0);
         await_parked(fibers[1][i]);
     }
@@ -565,7 +529,7 @@ static void void_waits_are_not_ended(void)
     weft_context_close(firm.context);
 }
 
-/* Closing a timer waits for its call, whatever becomes of the closer's context. */
+/* Closing a timer waits for its call, also if the closer's context is cancelled. */
 
 static struct {
     weft_chan *begun;
@@ -578,7 +542,6 @@ static void slow_call(void *arg)
     CHECK_EQ(weft_chan_send(call.begun, NULL), 0);
     CHECK_EQ(weft_wg_wait(&call.gate), 0);
     atomic_u32_store_release(&call.over, 1);
-    (void)arg;
 }
 
 static void close_timer(void *timer)
@@ -634,19 +597,13 @@ static void the_handle_survives_a_cancelled_join(void)
     }
 }
 
-static void what_needs_no_waiting_is_done(void)
-{
-    everywhere(do_without_waiting);
-}
-
 int main(void)
 {
-    RUN_BOTH(every_wait_of_a_fiber_is_cancelled);
-    RUN_BOTH(every_wait_of_a_thread_is_cancelled);
+    RUN_BOTH(every_wait_is_cancelled);
     RUN_BOTH(every_wait_ends_at_the_deadline);
     RUN_BOTH(deadline_of_the_wait);
     RUN_BOTH(all_waits_at_once);
-    RUN_BOTH(what_needs_no_waiting_is_done);
+    RUN_EVERYWHERE(what_needs_no_waiting_is_done);
     RUN_BOTH(void_waits_are_not_ended);
     RUN_BOTH(closing_a_timer_is_not_ended);
     RUN_BOTH(the_handle_survives_a_cancelled_join);

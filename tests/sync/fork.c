@@ -1,8 +1,9 @@
 /*
- * sync_fork.c: functions of the program that weft calls fork, and the child goes on from there: it comes back through
- * weft, which must touch nothing that is the parent's. Also a fork while somebody holds what is inside an object.
+ * fork.c: the calls of this floor in a forked child, and functions of the program that fork.
  *
- * A child that comes to the end of its fiber, or thread, exits with 0.
+ * If a function that weft calls forks, the child goes on from there: it comes back through weft, which
+ * must touch nothing of the parent's. A child that comes to the end of its fiber or thread exits with
+ * 0. Also forks while the latch of an object is held.
  */
 #include <pthread.h>
 #include <weft/test.h>
@@ -12,6 +13,7 @@
 #include "everywhere.h"
 #include "failing.h"
 #include "seeds.h"
+#include "system.h"
 
 static pid_t parent_of_all;
 
@@ -35,25 +37,18 @@ static void fork_and_go_on(void)
     CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
-/* once: somebody waits for it, who is not in the child. */
+/* once: its waiter is not in the child. */
 
 static weft_once once = WEFT_ONCE_INIT;
 static int calls;
 
 static void do_nothing(void *arg)
 {
-    (void)arg;
 }
 
 static void wait_for_once(void *arg)
 {
     weft_once_do(&once, do_nothing, arg);
-}
-
-static void await_parked(const weft_fiber *fiber)
-{
-    while (atomic_u32_load_acquire(&fiber->waiter.state) != WAITER_SOLE)
-        weft_yield();
 }
 
 static void fork_once(void *arg)
@@ -68,7 +63,6 @@ static void fork_once(void *arg)
 static void do_once(void *arg)
 {
     weft_fiber *other;
-    (void)arg;
     calls = 0;
     weft_once_do(&once, fork_once, &other);
     weft_once_do(&once, fork_once, &other); /* it is done, in the child too */
@@ -84,7 +78,7 @@ static void once_is_done_in_both(void)
     on_processors(1, do_once, NULL);
 }
 
-/* A group: its figures are the parent's. */
+/* A group: its counts are the parent's. */
 
 static int fork_in_group(void *arg)
 {
@@ -102,14 +96,12 @@ static void a_function_of_a_group_forks(void)
     CHECK_EQ(weft_group_close(group), -E2BIG);
 }
 
-/* An object pool: the rest of the objects is destroyed by the parent. */
+/* An object pool: the parent destroys the rest of the objects. */
 
 static int destroyed;
 
 static void fork_and_destroy(void *object, void *arg)
 {
-    (void)object;
-    (void)arg;
     if (destroyed++ == 0)
         fork_and_go_on();
 }
@@ -120,7 +112,6 @@ static void close_pool(void *arg)
     weft_object_pool *pool;
     void *objects[OBJECTS];
     weft_object_pool_options options = {.size = 8, .destroy = fork_and_destroy};
-    (void)arg;
     destroyed = 0;
     CHECK_EQ(weft_object_pool_open(&pool, &options), 0);
     for (int i = 0; i < OBJECTS; i++)
@@ -143,7 +134,6 @@ static atomic_u32 fired;
 
 static void fork_in_timer(void *arg)
 {
-    (void)arg;
     fork_and_go_on();
     if (!in_child())
         atomic_u32_add_seq_cst(&fired, 1);
@@ -163,7 +153,6 @@ static void a_timer_forks(void)
 
 static void fork_bound(void *arg)
 {
-    (void)arg;
     CHECK(weft_context_current() != NULL);
     fork_and_go_on();
 }
@@ -208,9 +197,15 @@ static void a_destructor_forks(void)
     CHECK_EQ(weft_local_delete(key), 0);
 }
 
-/* Somebody is inside a semaphore when the process is forked: the child waits for a moment, and goes on. */
+/* The latch of an object is held when the process is forked, by a thread that the child does not have:
+ * the child waits for a moment, and goes on. */
 
 static weft_sem sem;
+
+static void run_runtime(void)
+{
+    body_run(do_nothing, NULL, false);
+}
 
 static void use_sem(void)
 {
@@ -218,11 +213,9 @@ static void use_sem(void)
     CHECK_EQ(weft_sem_available(&sem), 1);
 }
 
-static void what_is_held_inside_does_not_hang(void)
+static void a_held_latch_does_not_hang(void)
 {
-    weft_fiber *fiber; /* the runtime runs */
-    CHECK_EQ(weft_spawn(&fiber, do_nothing, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_runtime();
     CHECK_EQ(weft_sem_init(&sem, 2), 0);
     guard_acquire(&sem.latch);
     in_fork(use_sem);
@@ -230,34 +223,164 @@ static void what_is_held_inside_does_not_hang(void)
     CHECK_EQ(weft_sem_available(&sem), 2);
 }
 
-/* What waits for nobody works in the child; a test run does not. */
+/* The child may have threads of its own: the latch that one of them holds is waited for. */
+
+static atomic_u32 held;
+
+static void *hold_for_a_moment(void *arg)
+{
+    guard_acquire(&sem.latch);
+    atomic_u32_store_release(&held, 1);
+    usleep(300);
+    guard_release(&sem.latch);
+    return arg;
+}
+
+static void wait_for_thread(void)
+{
+    pthread_t thread;
+    CHECK_EQ(weft_sem_init(&sem, 1), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, hold_for_a_moment, NULL), 0);
+    await(&held, 1);
+    CHECK_EQ(weft_sem_try_acquire(&sem, 1), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(weft_sem_available(&sem), 0);
+}
+
+static void a_thread_of_a_child_is_waited_for(void)
+{
+    run_runtime();
+    in_fork(wait_for_thread);
+}
+
+/* A latch that is free when the child looks at it again. */
+static void find_it_free(void)
+{
+    uint32_t latch = 0;
+    struct rusage before, after;
+    CHECK_EQ(getrusage(RUSAGE_THREAD, &before), 0);
+    weft__guard_slow(guard_of(&latch));
+    CHECK_EQ(getrusage(RUSAGE_THREAD, &after), 0);
+    CHECK_EQ(latch, 1);
+    CHECK(after.ru_nvcsw - before.ru_nvcsw < 50); /* it has not slept until it gave up */
+}
+
+static void a_free_latch_is_taken_at_once(void)
+{
+    run_runtime();
+    in_fork(find_it_free);
+}
+
+/* Contexts, groups and tickers of the parent, in the child; and new ones. What the child did changes
+ * nothing in the parent. */
+
+static int poisoned;
+static void *const poison = &poisoned;
+
+static weft_context *context;
+static weft_group *group;
+static weft_ticker *ticker;
+
+static int sleep_on(void *arg)
+{
+    return weft_sleep_until(WEFT_NEVER);
+}
+
+static void contexts_in_child(void)
+{
+    weft_context *made = poison;
+    weft_chan *done = poison;
+    CHECK_EQ(weft_context_open(&made, NULL, NULL), -ECHILD);
+    CHECK_EQ(weft_context_bind(context, &made), -ECHILD);
+    CHECK_PTR(made, poison);
+    CHECK_EQ(weft_context_done(context, &done), -ECHILD);
+    CHECK_PTR(done, poison);
+    CHECK_EQ(weft_context_error(context), 0);
+    weft_context_cancel(context);
+    weft_context_close(context);
+}
+
+static void groups_in_child(void)
+{
+    weft_group *made = poison;
+    CHECK_EQ(weft_group_open(&made, NULL), -ECHILD);
+    CHECK_PTR(made, poison);
+    CHECK_EQ(weft_group_go(group, sleep_on, NULL), -ECHILD);
+    CHECK_EQ(weft_group_try_go(group, sleep_on, NULL), -ECHILD);
+    int error = 77, number = 0;
+    weft_chan *done = poison;
+    CHECK_EQ(weft_group_go_copy(group, sleep_on, &number, sizeof number), -ECHILD);
+    CHECK_EQ(weft_group_wait(group, &error), -ECHILD);
+    CHECK_EQ(error, 77);
+    CHECK_EQ(weft_group_set_limit(group, 1), -ECHILD);
+    CHECK_EQ(weft_group_done(group, &done), -ECHILD);
+    CHECK_PTR(done, poison);
+    CHECK_EQ(weft_group_close(group), -ECHILD);
+    weft_group_cancel(group);
+}
+
+static void tickers_in_child(void)
+{
+    weft_ticker *made = poison;
+    CHECK_EQ(weft_ticker_open(&made, WEFT_NOW, 0), -ECHILD);
+    CHECK_PTR(made, poison);
+    CHECK_EQ(weft_ticker_reset(ticker, WEFT_NOW, 0), -ECHILD);
+    CHECK_EQ(weft_ticker_stop(ticker), -ECHILD);
+    CHECK_EQ(weft_ticker_close(ticker), -ECHILD);
+}
+
+static void objects_of_the_parent(void)
+{
+    weft_context_options options = {.timeout = 1000 * WEFT_S};
+    CHECK_EQ(weft_context_open(&context, NULL, &options), 0);
+    CHECK_EQ(weft_group_open(&group, NULL), 0);
+    CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);
+    CHECK_EQ(weft_ticker_open(&ticker, WEFT_NEVER, 0), 0);
+    in_fork(contexts_in_child);
+    in_fork(groups_in_child);
+    in_fork(tickers_in_child);
+    CHECK_EQ(weft_context_error(context), 0);
+    weft_context_close(context);
+    CHECK_EQ(weft_context_error(weft_group_context(group)), 0);
+    weft_group_cancel(group);
+    CHECK_EQ(weft_group_close(group), -ECANCELED);
+    CHECK_EQ(weft_ticker_reset(ticker, WEFT_NOW, 0), 0);
+    CHECK_EQ(weft_chan_receive(weft_ticker_chan(ticker), NULL), 0);
+    CHECK_EQ(weft_ticker_close(ticker), 0);
+}
+
+/* In the child, calls that wait for no other party work, those that would have to wait return -ECHILD,
+ * and a test run is refused. */
 
 static void use_alone(void)
 {
     weft_barrier alone;
+    weft_wg wg = WEFT_WG_INIT;
     CHECK_EQ(weft_barrier_init(&alone, 1), 0);
     CHECK_EQ(weft_barrier_wait(&alone), 1);
     weft_barrier_destroy(&alone);
+    CHECK_EQ(weft_wg_add(&wg, 1), 0);
+    CHECK_EQ(weft_wg_wait(&wg), -ECHILD);
+    CHECK_EQ(weft_wg_wait_until(&wg, WEFT_NOW), -ECHILD);
+    weft_wg_done(&wg);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
     CHECK_EQ(weft_test_run(1, do_nothing, NULL), -ECHILD);
 }
 
 static void fork_in_run(void *arg)
 {
-    (void)arg;
     in_fork(use_alone);
 }
 
-static void what_waits_for_nobody_works(void)
+static void calls_that_wait_for_no_other_work(void)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, do_nothing, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_runtime();
     in_fork(use_alone);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_test_run(1, fork_in_run, NULL), 0);
 }
 
-/* A clean-up of a panic forks: in the child there is nobody whom the panic could come to. */
+/* A clean-up of a panic forks: in the child the panic has no joiner to come to. */
 
 static void fork_in_clean_up(void *arg)
 {
@@ -265,7 +388,7 @@ static void fork_in_clean_up(void *arg)
     int status = 0;
     if (child == 0) {
         if (arg != NULL)
-            failing_on(OS_ALLOC, 1, true); /* nobody can be known there, either */
+            failing_on(OS_ALLOC, 1, true); /* the thread cannot get a record, either */
         return;
     }
     CHECK_EQ(waitpid(child, &status, 0), child);
@@ -300,7 +423,7 @@ static void without_memory(void)
 
 static weft_deferred record;
 
-/* One that is left to the end of the way: its record is further out than all frames. */
+/* A clean-up that is run last: its record is further out than all frames. */
 static void panic_with_record(void *arg)
 {
     weft_defer(&record, fork_in_clean_up, arg);
@@ -334,8 +457,15 @@ int main(void)
         printf("a_destructor_forks left out: sanitizer\n");
     else
         RUN_PLAIN(a_destructor_forks, "forks");
-    RUN_PLAIN(what_is_held_inside_does_not_hang, "forks");
-    RUN_PLAIN(what_waits_for_nobody_works, "forks");
+    RUN_PLAIN(a_held_latch_does_not_hang, "forks");
+    RUN_PLAIN(a_free_latch_is_taken_at_once, "forks");
+    if (WEFT_ASAN || WEFT_TSAN || test_emulated())
+        printf("a_thread_of_a_child_is_waited_for left out: a sanitizer, and an emulator, has no "
+               "threads there\n");
+    else
+        RUN_PLAIN(a_thread_of_a_child_is_waited_for, "forks");
+    RUN_PLAIN(objects_of_the_parent, "forks");
+    RUN_PLAIN(calls_that_wait_for_no_other_work, "forks");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -68,7 +68,6 @@ static void wait_and_go_on(void *arg)
                 CHECK_EQ(written[i], 1);
         }
     }
-    (void)arg;
 }
 
 static void wait_until_a_deadline(void *arg)
@@ -91,7 +90,6 @@ static void wait_until_a_deadline(void *arg)
     CHECK_EQ(error, 0);
     CHECK_EQ(weft_group_running(group), 0);
     CHECK_EQ(weft_group_close(group), 0);
-    (void)arg;
 }
 
 /* Errors. */
@@ -121,7 +119,6 @@ static void first_error_cancels(void *arg)
             CHECK_EQ(error, -EIO);
             CHECK_EQ(weft_group_close(group), -EIO);
         }
-    (void)arg;
 }
 
 /* Any number that is not 0 is an error, and is kept as it is. */
@@ -146,7 +143,6 @@ static int wait_and_count(void *arg)
     CHECK_EQ(weft_wg_wait(&others.gate), 0);
     CHECK_EQ(weft_sleep(WEFT_US), 0); /* not cancelled */
     atomic_u32_add_relaxed(&others.ended, 1);
-    (void)arg;
     return 0;
 }
 
@@ -173,7 +169,6 @@ static void keep_going(void *arg)
     CHECK_EQ(weft_group_go(group, succeed, &others.ended), 0);
     CHECK_EQ(weft_group_close(group), -EIO);
     CHECK_EQ(atomic_u32_load_relaxed(&others.ended), 11);
-    (void)arg;
 }
 
 /* The limit. */
@@ -199,7 +194,6 @@ static int measure(void *arg)
 static int meet_all(void *arg)
 {
     CHECK(weft_barrier_wait(&load.all) >= 0);
-    (void)arg;
     return 0;
 }
 
@@ -222,7 +216,6 @@ static void never_more_than_the_limit(void *arg)
         CHECK_EQ(weft_group_close(group), 0);
         weft_barrier_destroy(&load.all);
     }
-    (void)arg;
 }
 
 static void try_go_does_not_wait(void *arg)
@@ -242,7 +235,6 @@ static void try_go_does_not_wait(void *arg)
     for (int i = 0; i < 100; i++)
         CHECK_EQ(weft_group_try_go(group, succeed, NULL), 0);
     CHECK_EQ(weft_group_close(group), 0);
-    (void)arg;
 }
 
 /* Failures. */

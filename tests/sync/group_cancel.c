@@ -101,7 +101,6 @@ static void cancel_all(void *arg)
     CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);
     weft_group_cancel(group);
     CHECK_EQ(weft_group_close(group), -ECANCELED);
-    (void)arg;
 }
 
 /* A cancellation is the error of the group, also if no function says so; but the first error stays. */
@@ -160,7 +159,6 @@ static void a_cancellation_is_the_error(void *arg)
             weft_group_cancel(group);
             CHECK_EQ(weft_group_close(group), -EIO);
         }
-    (void)arg;
 }
 
 static int check_member(void *group)
@@ -197,7 +195,6 @@ static void the_timeout(void *arg)
     CHECK_EQ(weft_group_running(group), 0);
     CHECK_EQ(weft_group_go(group, succeed, NULL), -ETIMEDOUT);
     CHECK_EQ(weft_group_close(group), -ETIMEDOUT);
-    (void)arg;
 }
 
 /* Under another context. */
@@ -225,7 +222,6 @@ static void parent_by_option_or_by_binding(void *arg)
         weft_context_close(context);
         weft_context_close(other);
     }
-    (void)arg;
 }
 
 /* The caller's context does not end the wait; it is bound again afterwards. */
@@ -275,6 +271,43 @@ static void waiting_is_not_ended_by_a_context(void)
     }
 }
 
+/* The first error cancels the rest at once, wherever they wait. */
+
+static weft_chan *never;
+
+static int fail_later(void *time)
+{
+    CHECK_EQ(weft_sleep((int64_t)(intptr_t)time * WEFT_MS), 0);
+    return -EIO;
+}
+
+static int wait_for_cancel(void *receives)
+{
+    int error = receives != NULL ? weft_chan_receive(never, NULL) : weft_sleep(WEFT_NEVER);
+    CHECK_EQ(error, -ECANCELED);
+    return error;
+}
+
+static void an_error_ends_all_waits_at_once(void)
+{
+    enum { MEMBERS = 5 };
+    struct prng prng = seeds_prng();
+    uint32_t failing = prng_below(&prng, MEMBERS);
+    intptr_t time = (intptr_t)prng_below(&prng, 3);
+    int64_t start = weft_now();
+    weft_group *group = make(NULL);
+    CHECK_EQ(weft_chan_make(&never, 0, 0), 0);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        void *receives = prng_below(&prng, 2) ? &never : NULL;
+        int error = i == failing ? weft_group_go(group, fail_later, (void *)time)
+                                 : weft_group_go(group, wait_for_cancel, receives);
+        CHECK(error == 0 || error == -ECANCELED);
+    }
+    CHECK_EQ(weft_group_close(group), -EIO);
+    CHECK(weft_now() - start <= 2 * WEFT_MS); /* in virtual time */
+    weft_chan_destroy(never);
+}
+
 int main(void)
 {
     RUN_BOTH(waiting_for_a_place_ends);
@@ -285,6 +318,7 @@ int main(void)
     RUN_EVERYWHERE(the_timeout);
     RUN_EVERYWHERE(parent_by_option_or_by_binding);
     RUN_BOTH(waiting_is_not_ended_by_a_context);
+    RUN_SEEDS_MANY(an_error_ends_all_waits_at_once);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

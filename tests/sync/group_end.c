@@ -40,7 +40,6 @@ static void leaving(void *arg)
         weft_wg_done(&leaver.gate);
         CHECK_EQ(weft_wg_wait(&leaver.gone), 0);
     }
-    (void)arg;
 }
 
 static int leave_bound_elsewhere(void *group)
@@ -49,14 +48,12 @@ static int leave_bound_elsewhere(void *group)
     CHECK_EQ(weft_group_leave(), 0);
     CHECK_PTR(weft_context_current(), leaver.other);
     weft_wg_done(&leaver.gone);
-    (void)group;
     return 0;
 }
 
 static void leaves_no_group(void *arg)
 {
     CHECK_EQ(weft_group_leave(), -EINVAL);
-    (void)arg;
 }
 
 static void leaving_unbinds_from_the_group_only(void)
@@ -102,8 +99,6 @@ static int start_sleepers_and_one_that_fails(weft_group *group, void *error)
 
 static int never_called(weft_group *group, void *arg)
 {
-    (void)group;
-    (void)arg;
     CHECK(!"called");
     return 0;
 }
@@ -119,7 +114,6 @@ static void scopes(void *arg)
     CHECK_EQ(weft_group_scope(NULL, start_sleepers_and_one_that_fails, error_arg(-EPERM)), -EPERM);
     weft_group_options options = {.limit = -1};
     CHECK_EQ(weft_group_scope(&options, never_called, NULL), -EINVAL);
-    (void)arg;
 }
 
 /* Groups in groups. */
@@ -156,7 +150,6 @@ static void nested(void *arg)
     await(&inner_groups, 3);
     weft_group_cancel(outer);
     CHECK_EQ(weft_group_close(outer), -ECANCELED);
-    (void)arg;
 }
 
 struct tree {
@@ -191,7 +184,6 @@ static void members_start_members(void *arg)
     CHECK_EQ(weft_group_go(group, spawn_more, root), 0);
     CHECK_EQ(weft_group_close(group), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&count), (1 << (DEPTH + 1)) - 1);
-    (void)arg;
 }
 
 /* Opened and closed again and again: the last member may still be on its way out. */
@@ -203,7 +195,6 @@ static void closed_at_once(void *arg)
         CHECK_EQ(weft_group_go(group, round % 3 ? succeed : fail, NULL), 0);
         CHECK_EQ(weft_group_close(group), 0);
     }
-    (void)arg;
 }
 
 /* Fiber-local values end before the group does, and their ends may panic. */

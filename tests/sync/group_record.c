@@ -74,7 +74,6 @@ static void results_in_order(void *arg)
         CHECK_EQ(result_of(group, (int64_t)i, (void *)i), i % 5 == 0 ? -(int)i : 0);
     CHECK_EQ(weft_group_result(group, MANY, NULL, NULL), -ENOENT);
     CHECK(weft_group_close(group) < 0);
-    (void)arg;
 }
 
 static int panic_now(void *arg)
@@ -85,7 +84,6 @@ static int panic_now(void *arg)
 static int leave_with_error(void *arg)
 {
     CHECK_EQ(weft_group_leave(), 0);
-    (void)arg;
     return -EIO; /* nobody's */
 }
 
@@ -111,7 +109,6 @@ static void each_way_to_end(void *arg)
     CHECK_EQ(result_of(group, 3, &gate), 0);
     CHECK_EQ(weft_group_panic(group, &info), 0);
     CHECK(weft_group_close(group) != 0);
-    (void)arg;
 }
 
 /* What has not begun when the group is cancelled is skipped: on one processor nothing begins before who starts it
@@ -137,7 +134,6 @@ static void cancel_before_it_begins(void *arg)
         CHECK_EQ(weft_group_count(group), 3);
         CHECK_EQ(weft_group_close(group), -ECANCELED);
     }
-    (void)arg;
 }
 
 static void what_has_not_begun_is_skipped(void)
@@ -164,7 +160,6 @@ static void the_starter_comes_first(void *arg)
         CHECK_EQ(result_of(group, 1, NULL), 0);
         CHECK_EQ(weft_group_close(group), 0);
     }
-    (void)arg;
 }
 
 /* Copies. */
@@ -204,7 +199,6 @@ static void copied_arguments(void *arg)
         }
         CHECK_EQ(weft_group_close(group), 0);
     }
-    (void)arg;
 }
 
 /* A function that has left has its copy until it returns, though the group is closed by then. */
@@ -235,14 +229,12 @@ static void a_copy_outlives_the_group(void *arg)
         weft_wg_done(&leaver.gate);
         CHECK_EQ(weft_wg_wait(&leaver.over), 0);
     }
-    (void)arg;
 }
 
 /* Failures: what was not started is not recorded, and what was keeps its place in the order. */
 
 static int succeed_alone(void *arg)
 {
-    (void)arg;
     return 0;
 }
 

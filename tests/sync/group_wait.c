@@ -154,7 +154,6 @@ static void a_limit_that_comes_later(void *arg)
     CHECK_EQ(weft_group_try_go(group, wait_for_gate, &gate), -EAGAIN);
     weft_wg_done(&gate);
     CHECK_EQ(weft_group_close(group), 0);
-    (void)arg;
 }
 
 /* One in the middle of the line is cancelled: the others keep their order. */
@@ -249,7 +248,6 @@ static int pass(void *arg)
     weft_yield();
     atomic_u32_sub_seq_cst(&storm.now, 1);
     atomic_u32_add_relaxed(&storm.ran, 1);
-    (void)arg;
     return 0;
 }
 
@@ -265,7 +263,6 @@ static void change_limit(void *arg)
         CHECK_EQ(weft_group_set_limit(storm.group, 1 + i % 5), 0);
         weft_yield();
     }
-    (void)arg;
 }
 
 static void the_limit_changes_all_the_time(void)
@@ -326,7 +323,6 @@ static void done_is_closed_when_none_runs(void *arg)
         before = done;
     }
     CHECK_EQ(weft_group_close(group), 0);
-    (void)arg;
 }
 
 /* The group is closed by who has seen the channel closed, while the last function is on its way out. */
@@ -339,7 +335,6 @@ static void closed_as_soon_as_done(void *arg)
         CHECK_EQ(weft_chan_receive(done_of(group), NULL), -ESHUTDOWN);
         CHECK_EQ(weft_group_close(group), 0);
     }
-    (void)arg;
 }
 
 /* Asked for by several at once, while functions come and go. */

@@ -1,5 +1,6 @@
 /*
- * limiter.c: the rate limiter, from fibers and from threads. Its turns, to the nanosecond: tests/sync/limiter_seeds.c.
+ * limiter.c: the rate limiter, from fibers and from threads. Its turns, to the nanosecond, are in
+ * limiter_seeds.c.
  */
 #include "sync/limiter.h"
 
@@ -28,8 +29,8 @@ static weft_limiter *make_empty(void)
     return limiter;
 }
 
-/* Waits until so many are in line. */
-static void await_line(weft_limiter *limiter, int count)
+/* Waits until so many takes wait. */
+static void await_takes(weft_limiter *limiter, int count)
 {
     for (int now = -1; now != count; weft_yield()) {
         now = 0;
@@ -40,7 +41,7 @@ static void await_line(weft_limiter *limiter, int count)
     }
 }
 
-/* As end_first_wait of bodies.h. */
+/* Ends the wait of the first take with that result (end_first_wait in bodies.h). */
 static struct waiter *end_first_take(weft_limiter *limiter, int result)
 {
     guard_acquire(&limiter->latch);
@@ -58,16 +59,16 @@ static void arguments(void)
     weft_limiter_options options = {.rate = 1};
     CHECK_EQ(weft_limiter_open(NULL, &options), -EINVAL);
     CHECK_EQ(weft_limiter_open(&limiter, NULL), -EINVAL);
-    CHECK_EQ(weft_limiter_open(&limiter, &(weft_limiter_options){.rate = 0}), -EINVAL);
-    CHECK_EQ(weft_limiter_open(&limiter, &(weft_limiter_options){.rate = -1}), -EINVAL);
-    CHECK_EQ(weft_limiter_open(&limiter, &(weft_limiter_options){.rate = WEFT_LIMITER_MAX + 1}),
-             -EINVAL);
-    CHECK_EQ(weft_limiter_open(&limiter, &(weft_limiter_options){.rate = 1, .period = -1}),
-             -EINVAL);
-    CHECK_EQ(weft_limiter_open(&limiter, &(weft_limiter_options){.rate = 1, .burst = -1}), -EINVAL);
-    CHECK_EQ(weft_limiter_open(&limiter,
-                               &(weft_limiter_options){.rate = 1, .burst = WEFT_LIMITER_MAX + 1}),
-             -EINVAL);
+    static const weft_limiter_options wrong[] = {
+        {.rate = 0},
+        {.rate = -1},
+        {.rate = WEFT_LIMITER_MAX + 1},
+        {.rate = 1, .period = -1},
+        {.rate = 1, .burst = -1},
+        {.rate = 1, .burst = WEFT_LIMITER_MAX + 1},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        CHECK_EQ(weft_limiter_open(&limiter, &wrong[i]), -EINVAL);
     for (size_t i = 0; i < sizeof options.reserved / sizeof options.reserved[0]; i++) {
         options.reserved[i] = 1;
         CHECK_EQ(weft_limiter_open(&limiter, &options), -EINVAL);
@@ -110,24 +111,23 @@ static void take_one(void *limiter)
     CHECK_EQ(weft_limiter_take(limiter, 1), 0);
 }
 
-static void close_awaited(void *arg)
+static void close_awaited(void)
 {
     weft_limiter *limiter = make_empty();
     struct body body = {.function = take_one, .arg = limiter};
     body_start(&body);
-    await_line(limiter, 1);
+    await_takes(limiter, 1);
     weft_limiter_close(limiter);
-    (void)arg;
 }
 
 static void misuse_aborts(void)
 {
-    test_dies(close_awaited, NULL, "weft: a limiter is closed that somebody waits for");
+    CHECK_ABORTS("weft: a limiter is closed that a caller waits for", close_awaited());
 }
 
 /* The calls, by the real clock: what must not be early is not. */
 
-static void use_alone(void *arg)
+static void alone(void *arg)
 {
     weft_limiter *limiter = make(1, 200 * WEFT_US, 3);
     int64_t begun = weft_now();
@@ -148,12 +148,6 @@ static void use_alone(void *arg)
     CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
     weft_limiter_close(limiter);
     CHECK_EQ(get_errno(), 77);
-    (void)arg;
-}
-
-static void alone(void)
-{
-    everywhere(use_alone);
 }
 
 /* Many at once. */
@@ -185,7 +179,6 @@ static void change_often(void *arg)
         weft_yield();
     }
     CHECK_EQ(weft_limiter_set(many.limiter, 2, 5), 0);
-    (void)arg;
 }
 
 static void never_too_many(void)
@@ -209,7 +202,7 @@ static void never_too_many(void)
     }
 }
 
-/* Those who are cancelled leave, and those behind them are served. */
+/* Takes that are cancelled leave, and those behind them are served. */
 
 struct customer {
     weft_limiter *limiter;
@@ -227,20 +220,20 @@ static void be_served(void *arg)
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
 }
 
-/* Lets them queue up one after another. */
-static void line_up(weft_limiter *limiter, struct customer *customers, struct body *bodies,
-                    int count, int threads)
+/* Lets them come one after another. */
+static void queue_up(weft_limiter *limiter, struct customer *customers, struct body *bodies,
+                     int count, int threads)
 {
     for (int i = 0; i < count; i++) {
         customers[i].limiter = limiter;
         bodies[i] =
             (struct body){.function = be_served, .arg = &customers[i], .thread = threads >> i & 1};
         body_start(&bodies[i]);
-        await_line(limiter, i + 1);
+        await_takes(limiter, i + 1);
     }
 }
 
-static void who_leaves_lets_others_on(void)
+static void leaving_lets_others_on(void)
 {
     for (int threads = 0; threads < 8; threads++) {
         weft_limiter *limiter = make(1, FAR, 5);
@@ -249,7 +242,7 @@ static void who_leaves_lets_others_on(void)
         CHECK_EQ(weft_limiter_try_take(limiter, 3), 0);
         struct customer customers[3] = {{.n = 5, .context = context}, {.n = 1}, {.n = 1}};
         struct body bodies[3];
-        line_up(limiter, customers, bodies, 3, threads);
+        queue_up(limiter, customers, bodies, 3, threads);
         CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN); /* two are there */
         weft_context_cancel(context);
         for (int i = 0; i < 3; i++)
@@ -268,7 +261,7 @@ static void a_change_lets_them_on(void)
         weft_limiter *limiter = make_empty();
         struct customer customers[3] = {{.n = 2}, {.n = 1}, {.n = 2}};
         struct body bodies[3];
-        line_up(limiter, customers, bodies, 3, threads);
+        queue_up(limiter, customers, bodies, 3, threads);
         CHECK_EQ(weft_limiter_set(limiter, FAR / WEFT_US, 1), 0); /* one a microsecond */
         for (int i = 0; i < 3; i++) {
             body_join(&bodies[i]);
@@ -278,14 +271,14 @@ static void a_change_lets_them_on(void)
     }
 }
 
-/* One whose wait has ended otherwise, and that has not left the line, is granted its events all the same; it returns
- * 0 and gives nothing back. */
+/* A take whose wait has ended otherwise, and that has not left the queue, is granted its events all
+ * the same; it returns 0 and gives nothing back. */
 static void a_grant_meets_one_that_gave_up(int threads, int result)
 {
     weft_limiter *limiter = make_empty();
     struct customer customers[2] = {{.n = 1, .deadline = weft_after(10 * FAR)}, {.n = 2}};
     struct body bodies[2];
-    line_up(limiter, customers, bodies, 2, threads);
+    queue_up(limiter, customers, bodies, 2, threads);
     struct waiter *first = end_first_take(limiter, result);
     guard_acquire(&limiter->latch);
     limiter->level = 1; /* its turn has come */
@@ -303,7 +296,7 @@ static void a_grant_meets_one_that_gave_up(int threads, int result)
     weft_limiter_close(limiter);
 }
 
-static void one_that_gave_up_may_have_been_granted(void)
+static void a_take_that_gave_up_may_have_been_granted(void)
 {
     for (int threads = 0; threads < 4; threads++) {
         a_grant_meets_one_that_gave_up(threads | 1, -ETIMEDOUT);
@@ -311,14 +304,15 @@ static void one_that_gave_up_may_have_been_granted(void)
     }
 }
 
-/* One that is woken and goes back to sleep serves those before it, whose clock has not rung, and wakes them. */
-static void one_that_stays_wakes_others(void)
+/* A take that is woken and goes back to sleep serves those before it, whose timer has not fired, and
+ * wakes them. */
+static void a_take_that_stays_wakes_others(void)
 {
     for (int threads = 0; threads < 4; threads++) {
         weft_limiter *limiter = make_empty();
         struct customer customers[2] = {{.n = 1}, {.n = 2}};
         struct body bodies[2];
-        line_up(limiter, customers, bodies, 2, threads);
+        queue_up(limiter, customers, bodies, 2, threads);
         guard_acquire(&limiter->latch);
         limiter->level = 1;
         struct waiter *second = limiter->last->waiter;
@@ -334,15 +328,13 @@ static void one_that_stays_wakes_others(void)
     }
 }
 
-/* Means that are scarce. */
-
 static void waiting_needs_no_memory(void)
 {
     weft_limiter *limiter = make_empty();
     struct body body = {.function = take_one, .arg = limiter, .thread = true};
     weft__os_fail(OS_ALLOC, 1, true);
     body_start(&body);
-    await_line(limiter, 1);
+    await_takes(limiter, 1);
     CHECK_EQ(weft_limiter_set(limiter, FAR, 1), 0);
     body_join(&body);
     weft__os_fail(OS_ALLOC, 0, false);
@@ -374,7 +366,7 @@ static void compact_fibers_take(void)
     weft_limiter_close(limiter);
 }
 
-/* A thread in a test run keeps its turn in real time: time stands still there. */
+/* A thread in a test run keeps its turn in real time: virtual time stands still for it. */
 
 static void *run_thread(void *limiter)
 {
@@ -410,7 +402,7 @@ static void in_child(void)
     shared->latch = 1;                         /* as if held by a thread of the parent */
     CHECK_EQ(weft_limiter_try_take(shared, 1), -EAGAIN);
     weft_limiter_close(shared);
-    weft_limiter_close(closed); /* somebody waits for it, but not here */
+    weft_limiter_close(closed); /* its waiter is in the parent */
 }
 
 static void a_forked_child_does_not_hang(void)
@@ -420,8 +412,8 @@ static void a_forked_child_does_not_hang(void)
     shared = make(1, FAR, 2);
     closed = make_empty();
     CHECK_EQ(weft_limiter_try_take(shared, 1), 0);
-    line_up(shared, &customers[0], &bodies[0], 1, 0);
-    line_up(closed, &customers[1], &bodies[1], 1, 0);
+    queue_up(shared, &customers[0], &bodies[0], 1, 0);
+    queue_up(closed, &customers[1], &bodies[1], 1, 0);
     in_fork(in_child);
     CHECK_EQ(weft_limiter_set(shared, FAR, 2), 0);
     CHECK_EQ(weft_limiter_set(closed, FAR, 2), 0);
@@ -437,12 +429,12 @@ int main(void)
     RUN_PLAIN(numbers, "nothing waits");
     RUN_PLAIN(defaults, "nothing waits");
     RUN_PLAIN(misuse_aborts, "a child process that must die");
-    RUN_BOTH(alone);
+    RUN_EVERYWHERE(alone);
     RUN_BOTH(never_too_many);
-    RUN_BOTH(who_leaves_lets_others_on);
+    RUN_BOTH(leaving_lets_others_on);
     RUN_BOTH(a_change_lets_them_on);
-    RUN_PLAIN(one_that_gave_up_may_have_been_granted, "ends the wait of a thread");
-    RUN_BOTH(one_that_stays_wakes_others);
+    RUN_PLAIN(a_take_that_gave_up_may_have_been_granted, "ends the wait of a thread");
+    RUN_BOTH(a_take_that_stays_wakes_others);
     RUN_PLAIN(waiting_needs_no_memory, "a fiber cannot start without memory");
     RUN_BOTH(compact_fibers_take);
     RUN_BOTH(a_thread_in_a_test_run);

@@ -1,5 +1,5 @@
 /*
- * limiter.c: the rate limiter in virtual time, under many seeds: every turn to the nanosecond.
+ * limiter_seeds.c: the rate limiter in virtual time, under many seeds: every turn to the nanosecond.
  */
 #include "bodies.h"
 #include "seeds.h"
@@ -19,7 +19,7 @@ static void begin(int64_t rate, int64_t period, int64_t burst)
     start = weft_now();
 }
 
-/* Nothing and nobody is left in it. */
+/* No take and no reservation is left in it. */
 static void end(void)
 {
     CHECK_PTR(limiter->first, NULL);
@@ -40,7 +40,7 @@ static void until(int64_t time)
     CHECK_EQ(weft_sleep_until(start + time), 0);
 }
 
-/* One take in a fiber of its own, and what came of it. */
+/* A take in a fiber of its own, and what came of it. */
 struct one {
     int64_t n, arrives, deadline; /* as time since start; deadline 0: none */
     int64_t ended;
@@ -62,7 +62,7 @@ static void take_one(void *arg)
 }
 
 /* They arrive a nanosecond after each other, in order. */
-static void line_up(struct one *ones, int count)
+static void queue_up(struct one *ones, int count)
 {
     for (int i = 0; i < count; i++) {
         ones[i].arrives = i + 1;
@@ -112,7 +112,7 @@ static void each_turn_is_exact(void)
     }
 }
 
-/* What comes in many small steps, and in a few of years, is what comes in one. */
+/* Many small steps, and a few of years, gain what one step does. */
 static void steps_do_not_drift(int64_t rate, int64_t period, int64_t step, int steps)
 {
     int64_t taken = 0, time = 0;
@@ -151,7 +151,7 @@ static void no_more_than_the_burst_is_kept(void)
     end();
 }
 
-/* Another has read the clock later, and was faster to count. */
+/* Another call has read the clock later, and was faster to count. */
 static void time_does_not_go_back(void)
 {
     begin(1, WEFT_S, 5);
@@ -177,7 +177,7 @@ static void numbers_may_be_large(void)
         CHECK_EQ(weft_spawn(&ones[i].fiber, take_one, &ones[i], NULL), 0);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(weft_join(ones[i].fiber), 0);
-    /* Whoever is first: no more than WEFT_LIMITER_MAX are reserved. */
+    /* In either order, no more than WEFT_LIMITER_MAX are reserved. */
     CHECK_EQ(ones[0].result, ones[2].result);
     CHECK_EQ(ones[0].result + ones[1].result, -ETIMEDOUT);
     end();
@@ -186,13 +186,13 @@ static void numbers_may_be_large(void)
     end();
 }
 
-/* The line. */
+/* The queue. */
 
 static void few_do_not_overtake_many(void)
 {
     struct one ones[3] = {{.n = 5}, {.n = 1}, {.n = 2}};
     begin(1, WEFT_S, 5);
-    line_up(ones, 3);
+    queue_up(ones, 3);
     for (int second = 1; second < 8; second++) {
         until(second * WEFT_S + 100);
         CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
@@ -208,7 +208,7 @@ static void a_late_turn_is_refused_at_once(void)
 {
     struct one ones[1] = {{.n = 2}};
     begin(1, WEFT_S, 5);
-    line_up(ones, 1);
+    queue_up(ones, 1);
     until(WEFT_MS);
     int64_t turn = start + 5 * WEFT_S;
     CHECK_EQ(weft_limiter_take_until(limiter, 3, turn - 1), -ETIMEDOUT);
@@ -226,13 +226,13 @@ static void a_late_turn_is_refused_at_once(void)
     end();
 }
 
-/* Three in line; the one that leaves at that time gives what it has reserved to those behind it. */
+/* Three takes wait; the one that leaves at that time gives what it has reserved to those behind it. */
 static void leave(int who, int64_t time, int64_t first, int64_t second, int64_t third)
 {
     struct one ones[3] = {{.n = 5}, {.n = 4}, {.n = 1}};
     int64_t times[] = {first, second, third};
     begin(1, WEFT_S, 5);
-    line_up(ones, 3);
+    queue_up(ones, 3);
     until(time);
     weft_context_cancel(ones[who].context);
     join_all(ones, 3);
@@ -241,7 +241,7 @@ static void leave(int who, int64_t time, int64_t first, int64_t second, int64_t 
     end();
 }
 
-static void one_that_leaves_gives_back(void)
+static void leaving_gives_back(void)
 {
     leave(0, 2 * WEFT_S, 2 * WEFT_S, 4 * WEFT_S, 5 * WEFT_S);
     leave(0, 4 * WEFT_S + 5, 4 * WEFT_S + 5, 4 * WEFT_S + 5, 5 * WEFT_S);
@@ -280,14 +280,15 @@ static void a_context_ends_it(void)
     end();
 }
 
-/* Takes that return late have lost nothing, neither have others: as if time had gone by in which nobody could run. */
-static void one_that_is_late_keeps_its_turn(void)
+/* A take that returns late loses nothing and costs the others nothing: here as if time had gone by in
+ * which no fiber could run. */
+static void a_late_take_keeps_its_turn(void)
 {
     struct one ones[10];
     begin(1, WEFT_MS, 1);
     for (int i = 0; i < 10; i++)
         ones[i] = (struct one){.n = 1};
-    line_up(ones, 10);
+    queue_up(ones, 10);
     until(100);
     limiter->counted -= 20 * WEFT_MS;
     CHECK_EQ(weft_limiter_set(limiter, 1, 1), 0);
@@ -305,7 +306,7 @@ static void a_higher_rate_is_sooner(void)
 {
     struct one ones[3] = {{.n = 2}, {.n = 2}, {.n = 1}};
     begin(1, WEFT_S, 2);
-    line_up(ones, 3);
+    queue_up(ones, 3);
     until(WEFT_S + WEFT_S / 2); /* one and a half have come */
     CHECK_EQ(weft_limiter_set(limiter, 10, 2), 0);
     join_all(ones, 3);
@@ -317,11 +318,12 @@ static void a_higher_rate_is_sooner(void)
 
 static void a_lower_rate_is_later(void)
 {
-    /* The second gives up as the first in line, the third before that; the last has its turn at 21 s instead of 6 s. */
+    /* The second gives up as the first in the queue, the third before that; the last has its turn at
+     * 21 s instead of 6 s. */
     struct one ones[4] = {
         {.n = 2}, {.n = 2, .deadline = 20 * WEFT_S}, {.n = 1, .deadline = 8 * WEFT_S}, {.n = 1}};
     begin(10, 10 * WEFT_S, 2);
-    line_up(ones, 4);
+    queue_up(ones, 4);
     until(WEFT_S);
     CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
     join_all(ones, 4);
@@ -333,12 +335,12 @@ static void a_lower_rate_is_later(void)
     end();
 }
 
-/* The first in line learns from its clock that its turn will be after its deadline. */
+/* The first take learns when its timer fires that its turn will be after its deadline. */
 static void a_lower_rate_is_too_late(void)
 {
     struct one ones[2] = {{.n = 2, .deadline = 5 * WEFT_S}, {.n = 1}};
     begin(10, 10 * WEFT_S, 2);
-    line_up(ones, 2);
+    queue_up(ones, 2);
     until(WEFT_S);
     CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
     join_all(ones, 2);
@@ -351,7 +353,7 @@ static void a_smaller_burst_keeps_promises(void)
 {
     struct one ones[2] = {{.n = 5}, {.n = 4}};
     begin(1, WEFT_S, 5);
-    line_up(ones, 2);
+    queue_up(ones, 2);
     until(4 * WEFT_S);
     CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
     CHECK_EQ(weft_limiter_take(limiter, 3), -EINVAL);
@@ -364,12 +366,12 @@ static void a_smaller_burst_keeps_promises(void)
     end();
 }
 
-/* What one that leaves had waited for is more than the burst now: that is lost. */
-static void a_smaller_burst_and_one_that_leaves(void)
+/* The events of a take that leaves are more than the burst now: what is above it is lost. */
+static void a_smaller_burst_and_a_take_that_leaves(void)
 {
     struct one ones[1] = {{.n = 5}};
     begin(1, WEFT_S, 5);
-    line_up(ones, 1);
+    queue_up(ones, 1);
     until(4 * WEFT_S + 5);
     CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
     weft_context_cancel(ones[0].context);
@@ -393,7 +395,7 @@ static void what_is_above_a_smaller_burst_is_lost(void)
     end();
 }
 
-/* Everything at random, compared with what must come of it: when each returns, and with what. */
+/* Everything at random, compared with a computation: when each take returns, and with what. */
 
 enum { ONES = 12, PERIOD = 1000003 };
 
@@ -464,7 +466,7 @@ static void every_turn_is_as_computed(void)
     begin(plan.rate, PERIOD, 8);
     for (int i = 0; i < ONES; i++)
         ones[i] = (struct one){.n = 1 + prng_below(&lots, 8)};
-    line_up(ones, ONES);
+    queue_up(ones, ONES);
     for (int i = 0; i < ONES; i++) {
         plan.leaves[i] = prng_below(&lots, 2) == 0 ? 1000 + (int64_t)prng_below(&lots, 8 * PERIOD)
                                                    : INT64_C(1) << 50;
@@ -480,8 +482,8 @@ static void every_turn_is_as_computed(void)
     end();
 }
 
-/* All kinds of calls at random: never more than the burst, and what comes, in any interval. A turn is up to a nanosecond
- * later than the moment at which its events have come. */
+/* All kinds of calls at random: in any interval never more than the burst and what comes. A turn is up
+ * to a nanosecond later than the moment at which its events have come. */
 
 enum { FIBERS = 6, ROUNDS = 8, BURST = 4, RATE = 3 };
 
@@ -493,7 +495,6 @@ static struct {
 
 static void take_somehow(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < ROUNDS; i++) {
         int64_t n = 1 + prng_below(&taken.lots, BURST);
         int error;
@@ -550,14 +551,14 @@ int main(void)
     RUN_SEEDS(numbers_may_be_large);
     RUN_SEEDS_MANY(few_do_not_overtake_many);
     RUN_SEEDS(a_late_turn_is_refused_at_once);
-    RUN_SEEDS_MANY(one_that_leaves_gives_back);
+    RUN_SEEDS_MANY(leaving_gives_back);
     RUN_SEEDS(a_context_ends_it);
-    RUN_SEEDS_MANY(one_that_is_late_keeps_its_turn);
+    RUN_SEEDS_MANY(a_late_take_keeps_its_turn);
     RUN_SEEDS_MANY(a_higher_rate_is_sooner);
     RUN_SEEDS_MANY(a_lower_rate_is_later);
     RUN_SEEDS(a_lower_rate_is_too_late);
     RUN_SEEDS(a_smaller_burst_keeps_promises);
-    RUN_SEEDS(a_smaller_burst_and_one_that_leaves);
+    RUN_SEEDS(a_smaller_burst_and_a_take_that_leaves);
     RUN_SEEDS(what_is_above_a_smaller_burst_is_lost);
     RUN_SEEDS_MANY(every_turn_is_as_computed);
     RUN_SEEDS_MANY(no_interval_has_too_many);

@@ -24,13 +24,11 @@ static void both(weft_mutex *first, weft_mutex *second)
 static noinline void take_a_then_b(void *arg)
 {
     both(&a, &b);
-    (void)arg;
 }
 
 static noinline void take_b_then_a(void *arg)
 {
     both(&b, &a);
-    (void)arg;
 }
 
 static void inverted(void *arg)
@@ -50,7 +48,6 @@ static void three_in_a_circle(void *arg)
     both(&a, &b);
     both(&b, &c);
     both(&c, &a);
-    (void)arg;
 }
 
 static void with_a_reader(void *arg)
@@ -61,7 +58,6 @@ static void with_a_reader(void *arg)
     weft_mutex_unlock(&a);
     weft_rwmutex_write_lock(&rw);
     weft_mutex_lock(&a);
-    (void)arg;
 }
 
 static void with_a_deadline(void *arg)
@@ -86,7 +82,6 @@ static void by_a_condition(void *arg)
     weft_mutex_lock(&a);
     weft_mutex_lock(&b);
     (void)!weft_cond_wait_until(&cond, &a, weft_after(WEFT_US));
-    (void)arg;
 }
 
 static void inversions_abort(void)
@@ -298,7 +293,6 @@ static void a_long_way(void *arg)
         both(&locks[i], &locks[i + 1]);
     }
     both(&locks[STEPS - 1], &locks[0]);
-    (void)arg;
 }
 
 enum { SAME_PLACE = 4096 };
@@ -317,7 +311,6 @@ static void pairs_of_another(void *arg)
     number_all();
     both(&sharing[0], &a);
     both(&a, &sharing[SAME_PLACE]); /* no way leads from there to a */
-    (void)arg;
 }
 
 static void pair_beside_another(void *arg)
@@ -326,7 +319,6 @@ static void pair_beside_another(void *arg)
     both(&sharing[0], &a);
     both(&sharing[SAME_PLACE], &a);
     both(&a, &sharing[SAME_PLACE]);
-    (void)arg;
 }
 
 static void a_long_way_round_is_found(void)
@@ -362,7 +354,6 @@ static void take_together(void *arg)
     for (int i = 0; i < 2; i++)
         bodies[i] = (struct body){.function = take_fresh, .arg = &at_fresh[i], .thread = true};
     bodies_run(bodies, 2);
-    (void)arg;
 }
 
 static void new_locks_at_the_same_time(void)

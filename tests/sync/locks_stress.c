@@ -1,120 +1,111 @@
 /*
- * locks.c: all primitives together, fibers and threads in one crowd, deadlines that fall around the
- * wake-ups.
+ * locks_stress.c: all locks and their kin under stress: fibers and threads, deadlines that pass at about
+ * the time of the wake-ups, and contexts that are cancelled (cancelling.h).
  *
- * A wake-up that is lost shows as the test's timeout; one that comes twice, or a lock that two have,
- * by the checks.
+ * A lost wake-up shows as the test's timeout; a doubled one, or a lock with two owners, in the checks.
  */
-#include "bodies.h"
+#include "cancelling.h"
 
-#include "base/prng.h"
-#include "seeds.h"
-
-enum { CROWD = 10 };
-
-/* A deadline that lies a little before or after an event that is about now; or none. */
-static int64_t tiny_deadline(struct prng *prng)
+static int64_t rounds_of(int64_t rounds)
 {
-    if (prng_below(prng, 4) == 0)
-        return WEFT_NEVER;
-    return weft_now() + prng_below(prng, 12000) - 1000;
+    return test_seeded ? 4 : test_scale(rounds);
 }
 
-static void crowd_run(void (*function)(void *), int64_t scale)
+/* Each scene with and without contexts. */
+static void run_both(const char *name, void (*work)(struct worker *), int64_t rounds)
 {
-    struct body bodies[CROWD];
-    uint64_t seeds[CROWD];
-    printf("  rounds of each: %lld\n", (long long)scale);
-    for (int i = 0; i < CROWD; i++) {
-        seeds[i] = (uint64_t)i + 1;
-        bodies[i] = (struct body){.function = function, .arg = &seeds[i], .thread = i % 3 == 0};
-    }
-    bodies_run(bodies, CROWD);
+    run(name, false, work, rounds);
+    run(name, true, work, rounds);
 }
 
-static void dally(struct prng *prng)
-{
-    if (prng_below(prng, 8) == 0)
-        weft_yield();
-    else
-        for (uint32_t i = prng_below(prng, 100); i > 0; i--)
-            cpu_relax();
-}
-
-/* The mutex. */
+/* Mutex. */
 
 static struct {
     weft_mutex mutex;
     int64_t inside, count; /* plain: the mutex orders them */
-    atomic_i64 got, gave_up;
-} ring;
+} counted;
 
-static void mutex_body(void *arg)
+static int lock(struct worker *worker, int64_t deadline)
 {
-    struct prng prng;
-    prng_seed(&prng, *(uint64_t *)arg);
-    for (int64_t i = test_scale(8000); i > 0; i--) {
-        int64_t deadline = tiny_deadline(&prng);
-        int result = deadline == WEFT_NEVER ? (weft_mutex_lock(&ring.mutex), 0)
-                                            : weft_mutex_lock_until(&ring.mutex, deadline);
-        if (result != 0) {
-            CHECK_EQ(result, -ETIMEDOUT);
-            atomic_i64_add_relaxed(&ring.gave_up, 1);
+    if (deadline != WEFT_NEVER || chance(worker, 2))
+        return weft_mutex_lock_until(&counted.mutex, deadline);
+    weft_mutex_lock(&counted.mutex);
+    return 0;
+}
+
+static void mutex_work(struct worker *worker)
+{
+    for (int64_t i = 0; i < stage.rounds;) {
+        if (chance(worker, 3)) {
+            int tried = weft_mutex_try_lock(&counted.mutex);
+            CHECK(tried == 0 || tried == -EBUSY);
+            if (tried != 0)
+                continue;
+        } else if (wait_bound(worker, lock) < 0) {
             continue;
         }
-        CHECK_EQ(ring.inside++, 0);
-        ring.count++;
-        dally(&prng);
-        ring.inside--;
-        weft_mutex_unlock(&ring.mutex);
-        atomic_i64_add_relaxed(&ring.got, 1);
+        i++;
+        CHECK_EQ(counted.inside++, 0);
+        int64_t count = counted.count;
+        dally(worker);
+        counted.count = count + 1;
+        CHECK_EQ(--counted.inside, 0);
+        weft_mutex_unlock(&counted.mutex);
     }
 }
 
-static void mutex_with_deadlines(void)
+static void mutex(void)
 {
-    crowd_run(mutex_body, test_scale(8000));
-    CHECK_EQ(ring.count, atomic_i64_load_relaxed(&ring.got));
-    printf("  got it %lld times, gave up %lld times\n", (long long)ring.count,
-           (long long)atomic_i64_load_relaxed(&ring.gave_up));
-    weft_mutex_destroy(&ring.mutex); /* aborts if anything is left in its word */
+    int64_t rounds = rounds_of(1500);
+    memset(&counted, 0, sizeof counted);
+    run_both("mutex", mutex_work, rounds);
+    CHECK_EQ(counted.count, 2 * WORKERS * rounds);
+    weft_mutex_destroy(&counted.mutex); /* aborts if anything is left in its word */
 }
 
-/* The readers-writer mutex. */
-
-static struct {
-    weft_rwmutex rw;
-    int64_t a, b;
-    atomic_i64 in, gave_up;
-} book;
+/* Readers-writer mutex. */
 
 enum { WRITER_WEIGHT = 1000 };
 
-static void rwmutex_body(void *arg)
+static struct {
+    weft_rwmutex rw;
+    int64_t a, b; /* plain: the mutex orders them */
+    atomic_i64 in;
+} book;
+
+static int read_lock(struct worker *worker, int64_t deadline)
 {
-    struct prng prng;
-    prng_seed(&prng, *(uint64_t *)arg);
-    for (int64_t i = test_scale(8000); i > 0; i--) {
-        int64_t deadline = tiny_deadline(&prng);
-        bool writes = prng_below(&prng, 4) == 0;
-        int result = writes ? weft_rwmutex_write_lock_until(&book.rw, deadline)
-                            : weft_rwmutex_read_lock_until(&book.rw, deadline);
-        if (result != 0) {
-            CHECK_EQ(result, -ETIMEDOUT);
-            CHECK(deadline != WEFT_NEVER);
-            atomic_i64_add_relaxed(&book.gave_up, 1);
+    if (deadline != WEFT_NEVER || chance(worker, 2))
+        return weft_rwmutex_read_lock_until(&book.rw, deadline);
+    weft_rwmutex_read_lock(&book.rw);
+    return 0;
+}
+
+static int write_lock(struct worker *worker, int64_t deadline)
+{
+    if (deadline != WEFT_NEVER || chance(worker, 2))
+        return weft_rwmutex_write_lock_until(&book.rw, deadline);
+    weft_rwmutex_write_lock(&book.rw);
+    return 0;
+}
+
+static void rwmutex_work(struct worker *worker)
+{
+    for (int64_t i = 0; i < stage.rounds;) {
+        bool writes = chance(worker, 3);
+        if (wait_bound(worker, writes ? write_lock : read_lock) < 0)
             continue;
-        }
         int64_t weight = writes ? WRITER_WEIGHT : 1;
         int64_t before = atomic_i64_add_seq_cst(&book.in, weight);
         CHECK(writes ? before == 0 : before < WRITER_WEIGHT);
         CHECK_EQ(book.a, book.b);
-        if (writes)
-            book.a++;
-        dally(&prng);
-        if (writes)
-            book.b++;
-        atomic_i64_add_seq_cst(&book.in, -weight);
+        i += writes;
+        book.a += writes;
+        dally(worker);
+        book.b += writes;
+        CHECK_EQ(book.a, book.b);
+        before = atomic_i64_add_seq_cst(&book.in, -weight);
+        CHECK(writes ? before == WRITER_WEIGHT : before < WRITER_WEIGHT);
         if (writes)
             weft_rwmutex_write_unlock(&book.rw);
         else
@@ -122,159 +113,262 @@ static void rwmutex_body(void *arg)
     }
 }
 
-static void rwmutex_with_deadlines(void)
+static void rwmutex(void)
 {
-    crowd_run(rwmutex_body, test_scale(8000));
-    printf("  gave up %lld times\n", (long long)atomic_i64_load_relaxed(&book.gave_up));
+    int64_t rounds = rounds_of(400);
+    memset(&book, 0, sizeof book);
+    run_both("readers-writer mutex", rwmutex_work, rounds);
+    CHECK_EQ(book.a, 2 * WORKERS * rounds);
     weft_rwmutex_destroy(&book.rw);
 }
 
-/* The semaphore. */
+/* Semaphore: never more out than there are, and all back at the end. */
 
-enum { UNITS = 6 };
+enum { UNITS = 4 };
 
 static struct {
     weft_sem sem;
-    atomic_i64 out, gave_up;
-} stock;
+    atomic_i64 out;
+    int64_t wanted[WORKERS];
+} units;
 
-static void sem_body(void *arg)
+static int acquire(struct worker *worker, int64_t deadline)
 {
-    struct prng prng;
-    prng_seed(&prng, *(uint64_t *)arg);
-    for (int64_t i = test_scale(8000); i > 0; i--) {
-        int64_t deadline = tiny_deadline(&prng), n = 1 + (int64_t)prng_below(&prng, UNITS);
-        int result = weft_sem_acquire_until(&stock.sem, n, deadline);
-        if (result != 0) {
-            CHECK_EQ(result, -ETIMEDOUT);
-            CHECK(deadline != WEFT_NEVER);
-            atomic_i64_add_relaxed(&stock.gave_up, 1);
+    if (deadline != WEFT_NEVER || chance(worker, 2))
+        return weft_sem_acquire_until(&units.sem, units.wanted[worker->index], deadline);
+    weft_sem_acquire(&units.sem, units.wanted[worker->index]);
+    return 0;
+}
+
+static void sem_work(struct worker *worker)
+{
+    for (int64_t i = 0; i < stage.rounds;) {
+        int64_t wanted = 1 + (int64_t)prng_below(&worker->prng, UNITS);
+        units.wanted[worker->index] = wanted;
+        if (wait_bound(worker, acquire) < 0)
             continue;
-        }
-        CHECK(atomic_i64_add_seq_cst(&stock.out, n) + n <= UNITS);
-        dally(&prng);
-        atomic_i64_add_seq_cst(&stock.out, -n);
-        weft_sem_release(&stock.sem, n);
+        i++;
+        CHECK(atomic_i64_add_seq_cst(&units.out, wanted) + wanted <= UNITS);
+        dally(worker);
+        atomic_i64_add_seq_cst(&units.out, -wanted);
+        weft_sem_release(&units.sem, wanted);
     }
 }
 
-static void sem_with_deadlines(void)
+static void semaphore(void)
 {
-    CHECK_EQ(weft_sem_init(&stock.sem, UNITS), 0);
-    crowd_run(sem_body, test_scale(8000));
-    printf("  gave up %lld times\n", (long long)atomic_i64_load_relaxed(&stock.gave_up));
-    CHECK_EQ(weft_sem_available(&stock.sem), UNITS);
-    weft_sem_destroy(&stock.sem);
+    CHECK_EQ(weft_sem_init(&units.sem, UNITS), 0);
+    run_both("semaphore", sem_work, rounds_of(800));
+    CHECK_EQ(weft_sem_available(&units.sem), UNITS);
+    CHECK_EQ(weft_sem_try_acquire(&units.sem, UNITS), 0);
+    weft_sem_destroy(&units.sem);
 }
 
-/* The condition variable: tokens that are put one signal each, and got by waiters with deadlines. Every
- * waiter that reports a signal finds what it was signalled for, since nobody takes tokens but by one:
- * so signals are as many as wake-ups, and none for nothing. */
+/* Condition: a store of bounded size. Even workers put tokens in, odd ones take them; among the takers
+ * are some without a deadline or context, which would wait for ever if a signal were lost to one that
+ * gives up. */
+
+enum { ROOM = 2 };
+
+static struct {
+    weft_mutex mutex;
+    weft_cond not_empty, not_full;
+    int64_t tokens, taken, made;
+} store;
+
+static int await_token(struct worker *worker, int64_t deadline)
+{
+    int result = 0;
+    weft_mutex_lock(&store.mutex);
+    while (store.tokens == 0 && result == 0)
+        result = weft_cond_wait_until(&store.not_empty, &store.mutex, deadline);
+    if (result == 0) { /* else a token stays, and its signal is another waiter's */
+        store.tokens--;
+        store.taken++;
+        weft_cond_signal(&store.not_full);
+    }
+    weft_mutex_unlock(&store.mutex);
+    return result;
+}
+
+static void make_tokens(struct worker *worker)
+{
+    for (int64_t i = 0; i < stage.rounds; i++) {
+        weft_mutex_lock(&store.mutex);
+        while (store.tokens == ROOM)
+            CHECK_EQ(weft_cond_wait(&store.not_full, &store.mutex), 0);
+        CHECK(++store.tokens <= ROOM);
+        store.made++;
+        weft_mutex_unlock(&store.mutex);
+        weft_cond_signal(&store.not_empty);
+        if (chance(worker, 8)) /* so that the takers do wait */
+            CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
+    }
+}
+
+static void cond_work(struct worker *worker)
+{
+    if (worker->index % 2 == 0) {
+        make_tokens(worker);
+        return;
+    }
+    bool firm = worker->index == 1 || worker->index == WORKERS - 1;
+    for (int64_t i = 0; i < stage.rounds;)
+        i += (firm ? await_token(worker, WEFT_NEVER) : wait_bound(worker, await_token)) == 0;
+}
+
+static void condition(void)
+{
+    int64_t rounds = rounds_of(1000);
+    memset(&store, 0, sizeof store);
+    run_both("condition", cond_work, rounds);
+    CHECK_EQ(store.tokens, 0);
+    CHECK_EQ(store.taken, WORKERS / 2 * rounds * 2);
+    CHECK_EQ(store.made, store.taken);
+    weft_cond_destroy(&store.not_empty);
+    weft_cond_destroy(&store.not_full);
+    weft_mutex_destroy(&store.mutex);
+}
+
+/* Wake-ups are as many as signals that had a waiter: none is spurious. */
 
 static struct {
     weft_mutex mutex;
     weft_cond cond;
-    int64_t waiting;  /* in the list, or claimed and on its way to the mutex */
-    int64_t promised; /* signals sent to those */
-    int64_t woken, gave_up;
+    int64_t signals, woken;
     atomic_u32 over;
-} bell;
+} spurious;
 
-static void bell_wait(void *arg)
+static int wait_for_signal(struct worker *worker, int64_t deadline)
 {
-    struct prng prng;
-    prng_seed(&prng, *(uint64_t *)arg);
-    for (int64_t i = test_scale(4000); i > 0; i--) {
-        weft_mutex_lock(&bell.mutex);
-        bell.waiting++;
-        int64_t deadline = tiny_deadline(&prng);
-        if (deadline == WEFT_NEVER)
-            deadline = weft_after(WEFT_MS);
-        int result = weft_cond_wait_until(&bell.cond, &bell.mutex, deadline);
-        bell.waiting--;
-        CHECK(result == 0 || result == -ETIMEDOUT);
-        if (result == 0) {
-            bell.woken++;
-            CHECK(bell.woken <= bell.promised);
-        } else {
-            bell.gave_up++;
-        }
-        weft_mutex_unlock(&bell.mutex);
-    }
-    atomic_u32_add_seq_cst(&bell.over, 1);
+    if (deadline == WEFT_NEVER)
+        deadline = weft_after(WEFT_MS);
+    weft_mutex_lock(&spurious.mutex);
+    int result = weft_cond_wait_until(&spurious.cond, &spurious.mutex, deadline);
+    spurious.woken += result == 0;
+    CHECK(spurious.woken <= spurious.signals);
+    weft_mutex_unlock(&spurious.mutex);
+    if (result == -ETIMEDOUT) /* the deadline may be that from above */
+        CHECK(weft_now() >= deadline || weft_context_error(weft_context_current()) != 0);
+    return result == -ETIMEDOUT ? 0 : result;
 }
 
-static void bell_ring(void *arg)
+static void signal_work(struct worker *worker)
 {
-    struct prng prng;
-    prng_seed(&prng, *(uint64_t *)arg);
-    while (atomic_u32_load_acquire(&bell.over) < CROWD) {
-        weft_mutex_lock(&bell.mutex);
-        bell.promised++;
-        weft_cond_signal(&bell.cond);
-        weft_mutex_unlock(&bell.mutex);
-        dally(&prng);
+    if (worker->index != 0) {
+        for (int64_t i = 0; i < stage.rounds; i++)
+            (void)wait_bound(worker, wait_for_signal);
+        atomic_u32_add_seq_cst(&spurious.over, 1);
+        return;
+    }
+    while (atomic_u32_load_acquire(&spurious.over) < WORKERS - 1) {
+        weft_mutex_lock(&spurious.mutex);
+        spurious.signals++;
+        weft_cond_signal(&spurious.cond);
+        weft_mutex_unlock(&spurious.mutex);
+        dally(worker);
+        if (test_seeded)
+            CHECK_EQ(weft_sleep(WEFT_US), 0);
     }
 }
 
-static void cond_with_deadlines(void)
+static void no_spurious_wake_up(void)
 {
-    uint64_t seed = 99;
-    memset(&bell, 0, sizeof bell);
-    struct body ringer = {.function = bell_ring, .arg = &seed};
-    body_start(&ringer);
-    crowd_run(bell_wait, test_scale(4000));
-    body_join(&ringer);
-    printf("  woken %lld times, gave up %lld times\n", (long long)bell.woken,
-           (long long)bell.gave_up);
-    CHECK_EQ(bell.waiting, 0);
-    CHECK_EQ(bell.woken + bell.gave_up, CROWD * test_scale(4000));
-    weft_cond_destroy(&bell.cond);
-    weft_mutex_destroy(&bell.mutex);
+    for (int contexts = 0; contexts < 2; contexts++) {
+        memset(&spurious, 0, sizeof spurious);
+        run("signals", contexts, signal_work, rounds_of(2000));
+        weft_cond_destroy(&spurious.cond);
+        weft_mutex_destroy(&spurious.mutex);
+    }
 }
 
-/* The barrier: rounds end though parties give up and come back. */
+/* Barrier: an arrival that was ended does not count, and rounds end though parties give up and come
+ * back. */
+
+static struct {
+    weft_barrier barrier;
+    atomic_u32 last;
+    atomic_u32 rounds[WORKERS];
+} meeting;
+
+static int meet(struct worker *worker, int64_t deadline)
+{
+    if (!chance(worker, 8)) /* few give up, or all would hardly ever meet */
+        deadline = WEFT_NEVER;
+    return weft_barrier_wait_until(&meeting.barrier, deadline);
+}
+
+static void barrier_work(struct worker *worker)
+{
+    for (uint32_t round = 1; round <= stage.rounds; round++) {
+        int result;
+        atomic_u32_store_release(&meeting.rounds[worker->index], round);
+        while ((result = wait_bound(worker, meet)) < 0)
+            continue;
+        CHECK(result == 0 || result == 1);
+        atomic_u32_add_relaxed(&meeting.last, (uint32_t)result);
+        for (int i = 0; i < WORKERS; i++)
+            CHECK(atomic_u32_load_acquire(&meeting.rounds[i]) >= round);
+    }
+}
+
+static void barrier(void)
+{
+    int64_t rounds = rounds_of(200);
+    for (int contexts = 0; contexts < 2; contexts++) {
+        CHECK_EQ(weft_barrier_init(&meeting.barrier, WORKERS), 0);
+        atomic_u32_store_relaxed(&meeting.last, 0);
+        for (int i = 0; i < WORKERS; i++)
+            atomic_u32_store_relaxed(&meeting.rounds[i], 0);
+        run("barrier", contexts, barrier_work, rounds);
+        CHECK_EQ(atomic_u32_load_relaxed(&meeting.last), rounds);
+        weft_barrier_destroy(&meeting.barrier);
+    }
+}
+
+/* With more workers than parties, any of them make up a round. */
 
 enum { PARTIES = 4 };
 
 static struct {
     weft_barrier barrier;
-    atomic_i64 told, passed, gave_up;
+    atomic_i64 last, passed;
     atomic_u32 over;
-} gate;
+} crossing;
 
-static void gate_body(void *arg)
+static int cross(struct worker *worker, int64_t deadline)
 {
-    struct prng prng;
-    prng_seed(&prng, *(uint64_t *)arg);
-    while (!atomic_u32_load_acquire(&gate.over)) {
-        int64_t deadline = tiny_deadline(&prng);
-        if (deadline == WEFT_NEVER)
-            deadline = weft_after(50 * WEFT_US);
-        int result = weft_barrier_wait_until(&gate.barrier, deadline);
-        if (result < 0) {
-            CHECK_EQ(result, -ETIMEDOUT);
-            atomic_i64_add_relaxed(&gate.gave_up, 1);
-            dally(&prng);
-            continue;
-        }
-        atomic_i64_add_seq_cst(&gate.passed, 1);
-        if (result == 1 && atomic_i64_add_seq_cst(&gate.told, 1) + 1 >= test_scale(4000))
-            atomic_u32_store_release(&gate.over, 1);
+    if (deadline == WEFT_NEVER) /* there may be no other party left */
+        deadline = weft_after(50 * WEFT_US);
+    int result = weft_barrier_wait_until(&crossing.barrier, deadline);
+    if (result >= 0)
+        atomic_i64_add_seq_cst(&crossing.passed, 1);
+    if (result == 1 && atomic_i64_add_seq_cst(&crossing.last, 1) + 1 >= stage.rounds)
+        atomic_u32_store_release(&crossing.over, 1);
+    return result == -ETIMEDOUT ? 0 : result;
+}
+
+static void crossing_work(struct worker *worker)
+{
+    while (!atomic_u32_load_acquire(&crossing.over)) {
+        (void)wait_bound(worker, cross);
+        dally(worker);
     }
 }
 
-static void barrier_with_deadlines(void)
+static void barrier_of_some(void)
 {
-    CHECK_EQ(weft_barrier_init(&gate.barrier, PARTIES), 0);
-    crowd_run(gate_body, test_scale(4000));
-    printf("  rounds %lld, gave up %lld times\n", (long long)atomic_i64_load_relaxed(&gate.told),
-           (long long)atomic_i64_load_relaxed(&gate.gave_up));
-    CHECK_EQ(atomic_i64_load_relaxed(&gate.passed), PARTIES * atomic_i64_load_relaxed(&gate.told));
-    weft_barrier_destroy(&gate.barrier);
+    for (int contexts = 0; contexts < 2; contexts++) {
+        memset(&crossing, 0, sizeof crossing);
+        CHECK_EQ(weft_barrier_init(&crossing.barrier, PARTIES), 0);
+        run("barrier of some", contexts, crossing_work, rounds_of(1000));
+        CHECK_EQ(atomic_i64_load_relaxed(&crossing.passed),
+                 PARTIES * atomic_i64_load_relaxed(&crossing.last));
+        weft_barrier_destroy(&crossing.barrier);
+    }
 }
 
-/* Objects that come and go: many short-lived ones, each freed by the last who unlocks it. */
+/* Objects that come and go: many short-lived ones, each freed by the last caller that unlocks it. */
 
 enum { SHARERS = 3 };
 
@@ -301,9 +395,9 @@ static void object_use(void *arg)
     }
 }
 
-static void object_body(void *arg)
+static void object_work(struct worker *worker)
 {
-    for (int64_t i = test_scale(300); i > 0; i--) {
+    for (int64_t i = stage.rounds; i > 0; i--) {
         struct body bodies[SHARERS];
         struct object *object = calloc(1, sizeof *object);
         CHECK(object != NULL);
@@ -313,21 +407,76 @@ static void object_body(void *arg)
                 .function = object_use, .arg = object, .thread = i % 32 == 0 && j == 0};
         bodies_run(bodies, SHARERS);
     }
-    (void)arg;
 }
 
 static void freed_by_the_last_user(void)
 {
-    crowd_run(object_body, test_scale(300));
+    run("objects", false, object_work, rounds_of(300));
+}
+
+/* A request at the head gives up: smaller ones behind it, and readers held back by a writer, are let
+ * in at once. The holder of the rest waits for that. */
+
+static void wants_all(struct worker *worker)
+{
+    CHECK_EQ(weft_sem_acquire_until(&units.sem, UNITS, weft_after(WEFT_MS)), -ETIMEDOUT);
+    CHECK_EQ(weft_rwmutex_write_lock_until(&book.rw, weft_after(WEFT_MS)), -ETIMEDOUT);
+}
+
+static void wants_little(struct worker *worker)
+{
+    dally(worker);
+    weft_sem_acquire(&units.sem, 1);
+    weft_rwmutex_read_lock(&book.rw);
+    weft_rwmutex_read_unlock(&book.rw);
+    weft_sem_release(&units.sem, 1);
+}
+
+static void all_or_little(struct worker *worker)
+{
+    if (worker->index % 4 == 0)
+        wants_all(worker);
+    else
+        wants_little(worker);
+}
+
+static void giving_up_lets_others_in(void)
+{
+    memset(&book, 0, sizeof book);
+    CHECK_EQ(weft_sem_init(&units.sem, UNITS), 0);
+    weft_sem_acquire(&units.sem, 1);
+    weft_rwmutex_read_lock(&book.rw);
+    run("all or little", false, all_or_little, 1);
+    weft_rwmutex_read_unlock(&book.rw);
+    weft_sem_release(&units.sem, 1);
+    weft_rwmutex_destroy(&book.rw);
+    weft_sem_destroy(&units.sem);
+}
+
+static void scenes(void)
+{
+    RUN(mutex);
+    RUN(rwmutex);
+    RUN(semaphore);
+    RUN(condition);
+    RUN(no_spurious_wake_up);
+    RUN(barrier);
+    RUN(barrier_of_some);
+    RUN(freed_by_the_last_user);
+    RUN(giving_up_lets_others_in);
 }
 
 int main(void)
 {
-    RUN_BOTH(mutex_with_deadlines);
-    RUN_BOTH(rwmutex_with_deadlines);
-    RUN_BOTH(sem_with_deadlines);
-    RUN_BOTH(cond_with_deadlines);
-    RUN_BOTH(barrier_with_deadlines);
-    RUN_BOTH(freed_by_the_last_user);
+    run_with_processors(scenes);
+    RUN_SEEDS_MANY(mutex);
+    RUN_SEEDS_MANY(rwmutex);
+    RUN_SEEDS_MANY(semaphore);
+    RUN_SEEDS_MANY(condition);
+    RUN_SEEDS_MANY(no_spurious_wake_up);
+    RUN_SEEDS_MANY(barrier);
+    RUN_SEEDS_MANY(barrier_of_some);
+    RUN_SEEDS_MANY(freed_by_the_last_user);
+    RUN_SEEDS_MANY(giving_up_lets_others_in);
     return 0;
 }

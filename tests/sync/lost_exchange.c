@@ -56,14 +56,12 @@ static atomic_u32 *contended_word(void)
 
 static void try_it(void *arg)
 {
-    (void)arg;
     contended.result = weft_mutex_try_lock(&contended.mutex);
 }
 
 static void take_it_first(void *arg)
 {
     uint32_t free = 0;
-    (void)arg;
     contended.taken = atomic_u32_cas_acquire(contended_word(), &free, MUTEX_LOCKED);
 }
 
@@ -85,7 +83,6 @@ static void another_tries_first(void)
 
 static void lock_it(void *arg)
 {
-    (void)arg;
     weft_mutex_lock(&contended.mutex);
 }
 
@@ -93,7 +90,6 @@ static void lock_it(void *arg)
 static void has_it_again(void *arg, uint32_t step, uint32_t exchange)
 {
     uint32_t free = 0;
-    (void)arg, (void)step;
     if (contended.held) {
         contended.lost = atomic_u32_exchange_acq_rel(contended_word(), 0) == MUTEX_LOCKED;
         steps_enough();
@@ -158,7 +154,6 @@ static void do_once(void *once)
 static void ends_it(void *arg, uint32_t step, uint32_t exchange)
 {
     uint32_t running = ONCE_RUNNING;
-    (void)arg, (void)step;
     if (exchange == one.at) {
         one.ended =
             atomic_u32_cas_acq_rel((atomic_u32 *)(void *)&one.once.word, &running, ONCE_DONE);
@@ -200,7 +195,6 @@ static void lock_spin(void *spin)
 static void other_holds_it(void *arg, uint32_t step, uint32_t exchange)
 {
     atomic_u32 *word = (atomic_u32 *)(void *)&held.spin.word;
-    (void)arg;
     if (step == FREE_AT)
         atomic_u32_store_release(word, 0);
     if (step > FREE_AT && held.taken_at == 0 && exchange > 0) {
@@ -239,7 +233,6 @@ static void write_unlock(void *mutex)
 /* Where the writer is not at the lists; if it is in one still. */
 static void gives_up(void *arg)
 {
-    (void)arg;
     if (rw.mutex.latch != 0 || rw.mutex.readers == NULL)
         return;
     rw.gave_up = true;
@@ -332,14 +325,12 @@ static void end_last(void)
 
 static void take_last(void *arg)
 {
-    (void)arg;
     last.was_taken = shard_take(&last.shard, &last.taken);
     CHECK(!last.was_taken || last.taken.arg == &last);
 }
 
 static void close_inbox(void *arg)
 {
-    (void)arg;
     weft__shards_close_inboxes(&last.pool);
 }
 
@@ -364,7 +355,6 @@ static void one_puts_it_back(void)
 
 static void steal_last(void *arg)
 {
-    (void)arg;
     last.was_stolen = weft__inboxes_steal(&last.pool, &last.stolen);
     CHECK(!last.was_stolen || last.stolen.arg == &last);
 }
@@ -390,7 +380,6 @@ static atomic_u32 turns, enough, destroyed;
 
 static void take_turns(void *arg)
 {
-    (void)arg;
     for (; !atomic_u32_load_acquire(&enough); weft_yield())
         atomic_u32_add_seq_cst(&turns, 1);
 }
@@ -407,14 +396,12 @@ static void use_object(void)
 /* Needs another for that. */
 static void destroy(void *object, void *arg)
 {
-    (void)object, (void)arg;
     if (atomic_u32_add_seq_cst(&destroyed, 1) == 0)
         use_object();
 }
 
 static void close_objects(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_object_pool_close(objects), 0);
 }
 

@@ -37,7 +37,6 @@ static inline void *error_arg(int error)
 /* Sleeps until it is cancelled. */
 static inline int sleep_on(void *arg)
 {
-    (void)arg;
     return weft_sleep_until(WEFT_NEVER);
 }
 

@@ -1,49 +1,36 @@
 /*
- * misuse.c: bugs of the program that are caught: what is destroyed while somebody waits on it, and
- * waiting with a spin lock held. Each in a child, which must abort and say why.
+ * misuse_crash.c: bugs of the program that are caught: destroying an object under its waiters, and
+ * waiting with a spin lock held. Each runs in a child, which must abort and say why.
  */
 #include <signal.h>
 
 #include "bodies.h"
 #include "everywhere.h"
-#include "sched/fiber/fiber.h"
+#include "lines.h"
 
 static weft_chan *chan;
 static weft_ticker *ticker;
 
 static void end_at_once(void *arg)
 {
-    (void)arg;
-}
-
-static void await_parked(const weft_fiber *fiber)
-{
-    uint32_t state;
-    do {
-        weft_yield();
-        state = atomic_u32_load_acquire(&fiber->waiter.state);
-    } while (state < WAITER_SOLE || state > WAITER_OPEN);
 }
 
 static void receive(void *arg)
 {
     int element;
     CHECK_EQ(weft_chan_receive(chan, &element), 0);
-    (void)arg;
 }
 
 static void send(void *arg)
 {
     int element = 1;
     CHECK_EQ(weft_chan_send(chan, &element), 0);
-    (void)arg;
 }
 
 static void receive_for_long(void *arg)
 {
     int element;
     CHECK_EQ(weft_chan_receive_until(chan, &element, weft_after(1000 * WEFT_S)), 0);
-    (void)arg;
 }
 
 static void select_some(void *arg)
@@ -54,22 +41,33 @@ static void select_some(void *arg)
     weft_case cases[] = {{.chan = other, .op = WEFT_RECEIVE, .element = &element},
                          {.chan = chan, .op = WEFT_SEND, .element = &element}};
     CHECK_EQ(weft_select(cases, 2), 1);
-    (void)arg;
+}
+
+static void select_without_deadline(void *arg)
+{
+    weft_case one = {.chan = chan, .op = WEFT_RECEIVE};
+    (void)!weft_select(&one, 1);
 }
 
 static void receive_tick(void *arg)
 {
     int64_t time;
     CHECK_EQ(weft_chan_receive(weft_ticker_chan(ticker), &time), 0);
-    (void)arg;
 }
 
-static void destroy_under(void *function)
+struct wait {
+    void (*function)(void *);
+    int op;
+    bool thread;
+};
+
+static void destroy_under(void *arg)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_chan_make(&chan, sizeof(int), 0), 0);
-    CHECK_EQ(weft_spawn(&fiber, (void (*)(void *))(uintptr_t)function, NULL, NULL), 0);
-    await_parked(fiber);
+    const struct wait *wait = arg;
+    struct body body = {.function = wait->function, .thread = wait->thread};
+    chan = make_chan(sizeof(int), 0);
+    body_start(&body);
+    await_line(chan, wait->op, 1);
     weft_chan_destroy(chan);
 }
 
@@ -80,25 +78,32 @@ static void close_ticker_under(void *arg)
     CHECK_EQ(weft_spawn(&fiber, receive_tick, NULL, NULL), 0);
     await_parked(fiber);
     CHECK_EQ(weft_ticker_close(ticker), 0);
-    (void)arg;
 }
 
-static void destroying_what_somebody_waits_on(void)
+static void destroying_under_waiters(void)
 {
-    static void (*const waits[])(void *) = {receive, send, receive_for_long, select_some};
-    static const char text[] = "is destroyed while somebody waits on it";
+    static const struct wait waits[] = {
+        {receive, WEFT_RECEIVE, false},
+        {send, WEFT_SEND, false},
+        {receive_for_long, WEFT_RECEIVE, false},
+        {select_some, WEFT_SEND, false},
+        {select_without_deadline, WEFT_RECEIVE, false},
+    };
+    static const char text[] = "is destroyed while a caller waits on it";
     for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
-        CHECK_EQ(test_dies(destroy_under, (void *)(uintptr_t)waits[i], text), SIGABRT);
-    CHECK_EQ(test_dies(close_ticker_under, NULL, text), SIGABRT);
+        for (int thread = 0; thread < 2; thread++) {
+            struct wait wait = {waits[i].function, waits[i].op, thread};
+            CHECK_ABORTS(text, destroy_under(&wait));
+        }
+    CHECK_ABORTS(text, close_ticker_under(NULL));
 }
 
-/* A mutex that is unlocked, but one who waited for it has been woken and has yet to take it. */
+/* A mutex that is unlocked, with a waiter that has been woken and has yet to take it. */
 
 static weft_mutex left = WEFT_MUTEX_INIT;
 
 static void lock_left(void *arg)
 {
-    (void)arg;
     weft_mutex_lock(&left);
     weft_mutex_unlock(&left);
 }
@@ -116,7 +121,7 @@ static void unlock_and_destroy(void *fork_first)
     await_parked(fiber);
     weft_mutex_unlock(&left);
     if (fork_first != NULL)
-        in_fork(destroy_left); /* there is nobody there */
+        in_fork(destroy_left); /* the waiter is in the parent */
     else
         destroy_left();
     CHECK_EQ(weft_join(fiber), 0);
@@ -127,55 +132,20 @@ static void destroy_at_hand_over(void *fork_first)
     on_one_machine(unlock_and_destroy, fork_first);
 }
 
-static void destroying_what_is_not_quite_left(void)
+static void destroying_at_a_hand_over(void)
 {
     const char *written;
-    CHECK_EQ(test_dies(destroy_at_hand_over, NULL, "a mutex is destroyed that somebody waits for"),
-             SIGABRT);
+    CHECK_ABORTS("a mutex is destroyed that a caller waits for", destroy_at_hand_over(NULL));
     CHECK_EQ(test_in_child(destroy_at_hand_over, &left, &written), 0);
-}
-
-/* Objects that are none. */
-
-static void destroy_no_cond(void *arg)
-{
-    weft_cond_destroy(arg);
-}
-
-static void destroy_no_sem(void *arg)
-{
-    weft_sem_destroy(arg);
-}
-
-static void destroy_no_rwmutex(void *arg)
-{
-    weft_rwmutex_destroy(arg);
-}
-
-static void read_unlock_none(void *arg)
-{
-    weft_rwmutex_read_unlock(arg);
-}
-
-static void write_unlock_none(void *arg)
-{
-    weft_rwmutex_write_unlock(arg);
 }
 
 static void objects_that_are_none(void)
 {
-    static const struct {
-        void (*function)(void *);
-        const char *text;
-    } cases[] = {
-        {destroy_no_cond, "weft_cond_destroy was given no condition variable"},
-        {destroy_no_sem, "weft_sem_destroy was given no semaphore"},
-        {destroy_no_rwmutex, "weft_rwmutex_destroy was given no mutex"},
-        {read_unlock_none, "weft_rwmutex_read_unlock was given no mutex"},
-        {write_unlock_none, "weft_rwmutex_write_unlock was given no mutex"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        CHECK_EQ(test_dies(cases[i].function, NULL, cases[i].text), SIGABRT);
+    CHECK_ABORTS("weft_cond_destroy was given no condition variable", weft_cond_destroy(NULL));
+    CHECK_ABORTS("weft_sem_destroy was given no semaphore", weft_sem_destroy(NULL));
+    CHECK_ABORTS("weft_rwmutex_destroy was given no mutex", weft_rwmutex_destroy(NULL));
+    CHECK_ABORTS("weft_rwmutex_read_unlock was given no mutex", weft_rwmutex_read_unlock(NULL));
+    CHECK_ABORTS("weft_rwmutex_write_unlock was given no mutex", weft_rwmutex_write_unlock(NULL));
 }
 
 /* A channel whose waiters have all gone on, or given up, may be destroyed. */
@@ -196,7 +166,6 @@ static void destroy_after_all(void *arg)
     weft_context_close(context);
     weft_chan_destroy(chan);
     CHECK_EQ(weft_join(fiber), 0);
-    (void)arg;
 }
 
 /* Spin locks. */
@@ -209,7 +178,6 @@ static void spin_and_sleep(void *arg)
 {
     weft_spin_lock(&spin);
     (void)weft_sleep(WEFT_MS);
-    (void)arg;
 }
 
 static void spin_and_receive(void *arg)
@@ -223,34 +191,36 @@ static void spin_and_send_for_a_moment(void *arg)
     int element = 1;
     weft_spin_lock(&spin);
     CHECK_EQ(weft_chan_send_until(chan, &element, weft_after(WEFT_MS)), -ETIMEDOUT);
-    (void)arg;
 }
 
 static void spin_and_wait(void *arg)
 {
     CHECK_EQ(weft_spin_try_lock(&spin), 0);
     CHECK_EQ(weft_wg_wait(&wg), 0);
-    (void)arg;
 }
 
 static void spin_and_lock(void *arg)
 {
     weft_spin_lock(&spin);
     weft_mutex_lock(&mutex);
-    (void)arg;
 }
 
 static void spin_and_yield(void *arg)
 {
     weft_spin_lock(&spin);
     weft_yield();
-    (void)arg;
+}
+
+static void spin_and_acquire(void *arg)
+{
+    weft_sem sem = WEFT_SEM_INIT(0);
+    weft_spin_lock(&spin);
+    weft_sem_acquire(&sem, 1);
 }
 
 static void spin_and_end(void *arg)
 {
     weft_spin_lock(&spin);
-    (void)arg;
 }
 
 struct with_spin {
@@ -258,10 +228,9 @@ struct with_spin {
     bool thread;
 };
 
-static void begin_with_spin(void *arg)
+static void begin_with_spin(const struct with_spin *one)
 {
-    const struct with_spin *one = arg;
-    CHECK_EQ(weft_chan_make(&chan, sizeof(int), 0), 0);
+    chan = make_chan(sizeof(int), 0);
     CHECK_EQ(weft_wg_init(&wg, 1), 0);
     body_run(end_at_once, NULL, false);
     weft_mutex_lock(&mutex);
@@ -281,17 +250,18 @@ static void waiting_with_a_spin_lock(void)
          false},
         {spin_and_wait, "a weft_spin is held by a caller that waits for a wait group", false},
         {spin_and_lock, "a weft_spin is held by a caller that locks a mutex", false},
+        {spin_and_acquire, "a weft_spin is held by a caller that acquires a semaphore", false},
         {spin_and_yield, "a weft_spin is held by a fiber that yields", true},
         {spin_and_end, "ended while it holds a weft_spin", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int thread = 0; thread < 2 - cases[i].fiber_only; thread++) {
             struct with_spin one = {cases[i].function, thread};
-            CHECK_EQ(test_dies(begin_with_spin, &one, cases[i].text), SIGABRT);
+            CHECK_ABORTS(cases[i].text, begin_with_spin(&one));
         }
 }
 
-/* What does not wait is fine, and so is waiting once it is unlocked. */
+/* Calls that need not wait are allowed, and so is waiting once it is unlocked. */
 static void hold_and_go_on(void *arg)
 {
     weft_chan *roomy;
@@ -310,13 +280,12 @@ static void hold_and_go_on(void *arg)
         CHECK_EQ(weft_sleep(WEFT_US), 0);
     }
     weft_chan_destroy(roomy);
-    (void)arg;
 }
 
 int main(void)
 {
-    RUN(destroying_what_somebody_waits_on);
-    RUN(destroying_what_is_not_quite_left);
+    RUN(destroying_under_waiters);
+    RUN(destroying_at_a_hand_over);
     RUN(objects_that_are_none);
     RUN(waiting_with_a_spin_lock);
     body_run(destroy_after_all, NULL, false);

@@ -2,10 +2,9 @@
  * mutex.c: the mutex, from fibers and from threads.
  */
 #include "bodies.h"
+#include "dying.h"
 #include "everywhere.h"
-
-#include "os/failure.h"
-#include "os/os.h"
+#include "failing.h"
 #include "seeds.h"
 
 enum { FREE = 0, QUEUE = 2, WAITERS = 4 }; /* the word of a mutex: src/sync/mutex.c */
@@ -31,76 +30,21 @@ static void arguments(void)
     CHECK_EQ(weft_mutex_try_lock(NULL), -EINVAL);
 }
 
-static void lock_nothing(void *arg)
-{
-    (void)arg;
-    weft_mutex_lock(NULL);
-}
-
-static void unlock_nothing(void *arg)
-{
-    (void)arg;
-    weft_mutex_unlock(NULL);
-}
-
-static void destroy_nothing(void *arg)
-{
-    (void)arg;
-    weft_mutex_destroy(NULL);
-}
-
-static void unlock_unlocked(void *arg)
-{
-    (void)arg;
-    weft_mutex_lock(&misused);
-    weft_mutex_unlock(&misused);
-    weft_mutex_unlock(&misused);
-}
-
-static void unlock_unlocked_in_fiber(void *arg)
-{
-    body_run(unlock_unlocked, arg, false);
-}
-
-static void destroy_locked(void *arg)
-{
-    (void)arg;
-    weft_mutex_lock(&misused);
-    weft_mutex_destroy(&misused);
-}
-
-static void misuse_aborts(void)
-{
-    test_dies(lock_nothing, NULL, "weft: weft_mutex_lock was given no mutex");
-    test_dies(unlock_nothing, NULL, "weft: weft_mutex_unlock was given no mutex");
-    test_dies(destroy_nothing, NULL, "weft: weft_mutex_destroy was given no mutex");
-    test_dies(unlock_unlocked, NULL, "weft: a mutex is unlocked that is not locked");
-    test_dies(unlock_unlocked_in_fiber, NULL, "weft: a mutex is unlocked that is not locked");
-    test_dies(destroy_locked, NULL, "weft: a mutex is destroyed that is locked");
-}
-
 static void lock_twice(void *arg)
 {
-    (void)arg;
     weft_mutex_lock(&misused);
     weft_mutex_lock(&misused);
-}
-
-static void lock_twice_in_fiber(void *arg)
-{
-    body_run(lock_twice, arg, false);
-}
-
-static void lock_twice_with_deadline(void *arg)
-{
-    (void)arg;
-    weft_mutex_lock(&misused);
-    (void)!weft_mutex_lock_until(&misused, WEFT_NEVER);
 }
 
 static void unlock_misused(void *arg)
 {
-    (void)arg;
+    weft_mutex_unlock(&misused);
+}
+
+static void unlock_twice(void *arg)
+{
+    weft_mutex_lock(&misused);
+    weft_mutex_unlock(&misused);
     weft_mutex_unlock(&misused);
 }
 
@@ -110,29 +54,76 @@ static void unlock_of_another(void *thread)
     body_run(unlock_misused, NULL, *(bool *)thread);
 }
 
-static void unlock_of_another_in_fiber(void *thread)
+static void misuse_aborts(void)
 {
-    body_run(unlock_of_another, thread, false);
+    static const char unlocked[] = "weft: a mutex is unlocked that is not locked";
+    CHECK_ABORTS("weft: weft_mutex_lock was given no mutex", weft_mutex_lock(NULL));
+    CHECK_ABORTS("weft: weft_mutex_unlock was given no mutex", weft_mutex_unlock(NULL));
+    CHECK_ABORTS("weft: weft_mutex_destroy was given no mutex", weft_mutex_destroy(NULL));
+    CHECK_ABORTS(unlocked, unlock_twice(NULL));
+    CHECK_ABORTS(unlocked, body_run(unlock_twice, NULL, false));
+    CHECK_ABORTS("weft: a mutex is destroyed that is locked", weft_mutex_lock(&misused);
+                 weft_mutex_destroy(&misused));
 }
 
 static void debug_builds_check_the_owner(void)
 {
 #ifdef WEFT_DEBUG
+    static const char another[] = "unlocked by another than the one that locked it";
+    static const char twice[] = "locked by the one that has it already";
     for (int thread = 0; thread < 2; thread++) {
         bool as_thread = thread;
-        test_dies(unlock_of_another, &as_thread, "unlocked by another than the one that locked it");
-        test_dies(unlock_of_another_in_fiber, &as_thread,
-                  "unlocked by another than the one that locked it");
+        CHECK_ABORTS(another, unlock_of_another(&as_thread));
+        CHECK_ABORTS(another, body_run(unlock_of_another, &as_thread, false));
     }
-    test_dies(lock_twice, NULL, "locked by the one that has it already");
-    test_dies(lock_twice_in_fiber, NULL, "locked by the one that has it already");
-    test_dies(lock_twice_with_deadline, NULL, "locked by the one that has it already");
+    CHECK_ABORTS(twice, lock_twice(NULL));
+    CHECK_ABORTS(twice, body_run(lock_twice, NULL, false));
+    CHECK_ABORTS(twice, weft_mutex_lock(&misused);
+                 (void)!weft_mutex_lock_until(&misused, WEFT_NEVER));
 #else
-    (void)lock_twice_in_fiber;
-    (void)lock_twice_with_deadline;
-    (void)unlock_of_another_in_fiber;
+    (void)lock_twice;
+    (void)unlock_of_another;
     printf("  left out: not a debug build\n");
 #endif
+}
+
+/* Without a second CPU, or if the number of CPUs is not known, a waiter does not spin. */
+
+static void lock_and_unlock(void *mutex)
+{
+    weft_mutex_lock(mutex);
+    weft_mutex_unlock(mutex);
+}
+
+static void contend(void)
+{
+    weft_mutex contended = WEFT_MUTEX_INIT;
+    struct body body = {.function = lock_and_unlock, .arg = &contended, .thread = true};
+    weft_mutex_lock(&contended);
+    body_start(&body);
+    await_a_waiter(&contended);
+    weft_mutex_unlock(&contended);
+    body_join(&body);
+    CHECK_EQ(contended.spin, 0);
+}
+
+static void with_one_cpu(void)
+{
+    stay_on_one_cpu();
+    contend();
+}
+
+static void with_unknown_cpus(void)
+{
+    failing_on(OS_ALLOC, 1, true);
+    contend();
+    failing_off();
+}
+
+static void no_spinning_on_one_cpu(void)
+{
+    CHECK_EQ(run_case(with_one_cpu), 0);
+    CHECK_EQ(run_case(with_unknown_cpus), 0);
 }
 
 /* The calls. */
@@ -160,12 +151,6 @@ static void use_alone(void *arg)
     weft_mutex_destroy(&mutex);
     CHECK_EQ(memcmp(&zeroed, &mutex, sizeof mutex), 0);
     CHECK_EQ(get_errno(), 77);
-    (void)arg;
-}
-
-static void alone(void)
-{
-    everywhere(use_alone);
 }
 
 /* Exclusion. */
@@ -188,11 +173,10 @@ static void count_up(void *arg)
         CHECK_EQ(shared.inside++, 0);
         shared.count++;
         if (i % 64 == 0)
-            weft_yield(); /* somebody will find it locked, and queue */
+            weft_yield(); /* another body finds it locked, and queues */
         shared.inside--;
         weft_mutex_unlock(&shared.mutex);
     }
-    (void)arg;
 }
 
 static void excludes(void)
@@ -209,6 +193,40 @@ static void excludes(void)
     weft_mutex_destroy(&shared.mutex);
 }
 
+/* Two threads that try it. */
+
+static struct {
+    weft_mutex mutex;
+    int64_t taken; /* plain: the mutex orders it */
+    atomic_u32 ready;
+} tried;
+
+static void try_often(void *arg)
+{
+    int64_t *count = arg;
+    atomic_u32_add_seq_cst(&tried.ready, 1);
+    while (atomic_u32_load_acquire(&tried.ready) < 2)
+        cpu_relax();
+    for (int64_t i = test_scale(200000); i > 0; i--) {
+        if (weft_mutex_try_lock(&tried.mutex) != 0)
+            continue;
+        ++*count;
+        ++tried.taken;
+        weft_mutex_unlock(&tried.mutex);
+    }
+}
+
+static void two_try(void)
+{
+    int64_t counts[2] = {0, 0};
+    struct body bodies[2];
+    memset(&tried, 0, sizeof tried);
+    for (int i = 0; i < 2; i++)
+        bodies[i] = (struct body){.function = try_often, .arg = &counts[i], .thread = true};
+    bodies_run(bodies, 2);
+    CHECK_EQ(tried.taken, counts[0] + counts[1]);
+}
+
 /* Deadlines. */
 
 static weft_mutex held;
@@ -221,14 +239,6 @@ static void give_up(void *arg)
         CHECK(weft_now() >= deadline);
     }
     CHECK_EQ(weft_mutex_lock_until(&held, 1), -ETIMEDOUT); /* long past, and not WEFT_NOW */
-    (void)arg;
-}
-
-static void lock_and_unlock(void *arg)
-{
-    weft_mutex_lock(&held);
-    weft_mutex_unlock(&held);
-    (void)arg;
 }
 
 static void hold_against(void *arg)
@@ -239,17 +249,11 @@ static void hold_against(void *arg)
         CHECK(!(word_of(&held) & WAITERS)); /* nothing is left of it */
         weft_mutex_unlock(&held);
         CHECK_EQ(word_of(&held), FREE);
-        body_run(lock_and_unlock, NULL, thread);
+        body_run(lock_and_unlock, &held, thread);
     }
-    (void)arg;
 }
 
-static void deadlines(void)
-{
-    everywhere(hold_against);
-}
-
-/* One waits with deadlines, again and again, beside one that waits without: that one is served. */
+/* A waiter with deadlines gives up again and again, beside one without: that one is served. */
 
 static atomic_u32 enough;
 
@@ -259,10 +263,10 @@ static void give_up_often(void *arg)
         give_up(arg);
 }
 
-static void giving_up_harms_nobody(void)
+static void giving_up_harms_no_other(void)
 {
     for (int kinds = 0; kinds < 4; kinds++) {
-        struct body staying = {.function = lock_and_unlock, .thread = kinds & 1};
+        struct body staying = {.function = lock_and_unlock, .arg = &held, .thread = kinds & 1};
         struct body leaving = {.function = give_up_often, .thread = kinds & 2};
         atomic_u32_store_relaxed(&enough, 0);
         weft_mutex_lock(&held);
@@ -278,7 +282,7 @@ static void giving_up_harms_nobody(void)
     }
 }
 
-/* An unlock that comes when the first has given up and has not left goes to the next. */
+/* An unlock that comes when the first waiter has given up and has not left goes to the next. */
 
 static void queue_lock(weft_mutex *mutex)
 {
@@ -304,13 +308,12 @@ static void await_queue(weft_mutex *mutex, int count)
 static void lock_late(void *arg)
 {
     CHECK_EQ(weft_mutex_lock_until(&held, weft_after(1000 * WEFT_S)), -ETIMEDOUT);
-    (void)arg;
 }
 
 static void an_unlock_passes_over_one_that_gave_up(void)
 {
     struct body first = {.function = lock_late, .thread = true};
-    struct body second = {.function = lock_and_unlock};
+    struct body second = {.function = lock_and_unlock, .arg = &held};
     weft_mutex_lock(&held);
     body_start(&first);
     await_queue(&held, 1);
@@ -329,7 +332,7 @@ static void an_unlock_passes_over_one_that_gave_up(void)
 
 static void waiting_needs_no_memory(void)
 {
-    struct body body = {.function = lock_and_unlock, .thread = true};
+    struct body body = {.function = lock_and_unlock, .arg = &held, .thread = true};
     weft_mutex_lock(&held);
     weft__os_fail(OS_ALLOC, 1, true);
     body_start(&body);
@@ -339,8 +342,8 @@ static void waiting_needs_no_memory(void)
     weft__os_fail(OS_ALLOC, 0, false);
 }
 
-/* Starvation. On one processor the hog's yield is the only time at which others run, and then it has
- * the mutex: without starvation mode nobody else ever gets it. */
+/* Starvation. On one processor the hog's yield is the only time at which others run, and then the
+ * hog has the mutex: without starvation mode no other fiber ever gets it. */
 
 enum { STARVED = 3, ROUNDS_AT_MOST = 1000 };
 
@@ -390,15 +393,14 @@ static void be_a_hog(void *arg)
     printf("  while the hog had it %lld times, %lld of them after 1 ms\n", (long long)rounds,
            (long long)overdue);
     CHECK_EQ(word_of(&hog.mutex), FREE);
-    (void)arg;
 }
 
-static void nobody_starves(void)
+static void no_waiter_starves(void)
 {
     on_processors(1, be_a_hog, NULL);
 }
 
-/* The same on threads, for the figure: there, luck helps too. */
+/* Starvation of threads, for the figure: there, luck helps too. */
 
 static atomic_u32 thread_served;
 
@@ -446,8 +448,6 @@ struct counted {
     int users; /* under the mutex */
 };
 
-static const unsigned char poison = 0x5a;
-
 static void use_and_drop(void *arg)
 {
     struct counted *object = arg;
@@ -459,7 +459,7 @@ static void use_and_drop(void *arg)
     bool last = --object->users == 0;
     weft_mutex_unlock(&object->mutex);
     if (last)
-        memset(object, poison, sizeof *object);
+        scrap(object, sizeof *object);
 }
 
 static void not_touched_after_unlock(void)
@@ -471,13 +471,12 @@ static void not_touched_after_unlock(void)
             bodies[i] = (struct body){
                 .function = use_and_drop, .arg = &object, .thread = round % 16 == 0 && i % 2};
         bodies_run(bodies, 4);
-        for (size_t i = 0; i < sizeof object; i++)
-            CHECK_EQ(((unsigned char *)&object)[i], poison);
+        check_scrapped(&object, sizeof object);
     }
 }
 
-/* The same when the other one asks again and again, so that the unlock finds it in the list, or just
- * gone from it. */
+/* The other user asks again and again, so that the unlock finds it in the list, or just gone from
+ * it. */
 
 static void ask_and_drop(void *arg)
 {
@@ -487,7 +486,7 @@ static void ask_and_drop(void *arg)
     bool last = --object->users == 0;
     weft_mutex_unlock(&object->mutex);
     if (last)
-        memset(object, poison, sizeof *object);
+        scrap(object, sizeof *object);
 }
 
 static void not_touched_after_unlock_and_deadline(void)
@@ -503,8 +502,7 @@ static void not_touched_after_unlock_and_deadline(void)
         object.users--;
         weft_mutex_unlock(&object.mutex);
         body_join(&body);
-        for (size_t i = 0; i < sizeof object; i++)
-            CHECK_EQ(((unsigned char *)&object)[i], poison);
+        check_scrapped(&object, sizeof object);
     }
 }
 
@@ -512,22 +510,16 @@ static void not_touched_after_unlock_and_deadline(void)
 
 static weft_mutex mine, others;
 
-static void lock_others(void *arg)
-{
-    (void)arg;
-    weft_mutex_lock(&others);
-}
-
 static void in_child(void)
 {
     CHECK_EQ(weft_mutex_try_lock(&others), -EBUSY);
     CHECK_EQ(weft_mutex_lock_until(&others, weft_after(WEFT_S)), -ECHILD);
     CHECK_EQ(weft_mutex_lock_until(&others, WEFT_NEVER), -ECHILD);
-    weft_mutex_unlock(&mine); /* somebody waits for it, but not here */
+    weft_mutex_unlock(&mine); /* its waiter is in the parent */
     weft_mutex_lock(&mine);
     weft_mutex_unlock(&mine);
     weft_mutex_destroy(&mine);
-    test_dies(lock_others, NULL, "weft: a mutex was locked when the process was forked");
+    CHECK_ABORTS("weft: a mutex was locked when the process was forked", weft_mutex_lock(&others));
 }
 
 static void hold_others(void *arg)
@@ -539,18 +531,11 @@ static void hold_others(void *arg)
     weft_mutex_unlock(&others);
 }
 
-static void wait_for_mine(void *arg)
-{
-    (void)arg;
-    weft_mutex_lock(&mine);
-    weft_mutex_unlock(&mine);
-}
-
 static void a_forked_child_does_not_hang(void)
 {
     atomic_u32 stage = {0};
     struct body holder = {.function = hold_others, .arg = &stage};
-    struct body waiter = {.function = wait_for_mine};
+    struct body waiter = {.function = lock_and_unlock, .arg = &mine};
     weft_mutex_lock(&mine);
     body_start(&holder);
     body_start(&waiter);
@@ -563,15 +548,8 @@ static void a_forked_child_does_not_hang(void)
     body_join(&waiter);
 }
 
-/* One was woken, and had no turn yet, when its mutex was taken again. */
+/* A waiter was woken, and had no turn yet, when its mutex was taken again. */
 static weft_mutex taken;
-
-static void wait_for_taken(void *arg)
-{
-    (void)arg;
-    weft_mutex_lock(&taken);
-    weft_mutex_unlock(&taken);
-}
 
 static void use_taken_in_child(void)
 {
@@ -587,8 +565,7 @@ static void use_taken_in_child(void)
 
 static void fork_while_one_is_woken(void *arg)
 {
-    struct body waiters[2] = {{.function = wait_for_taken}, {.function = wait_for_taken}};
-    (void)arg;
+    struct body waiter = {.function = lock_and_unlock, .arg = &taken}, waiters[] = {waiter, waiter};
     weft_mutex_lock(&taken);
     for (int i = 0; i < 2; i++)
         body_start(&waiters[i]);
@@ -612,13 +589,15 @@ int main(void)
     RUN_PLAIN(arguments, "nothing waits");
     RUN_PLAIN(misuse_aborts, "a child process that must die");
     RUN_PLAIN(debug_builds_check_the_owner, "a child process that must die");
-    RUN_BOTH(alone);
+    RUN_PLAIN(no_spinning_on_one_cpu, "a child process");
+    RUN_EVERYWHERE(use_alone);
     RUN_BOTH(excludes);
-    RUN_BOTH(deadlines);
-    RUN_BOTH(giving_up_harms_nobody);
+    RUN_PLAIN(two_try, "about plain threads");
+    RUN_EVERYWHERE(hold_against);
+    RUN_BOTH(giving_up_harms_no_other);
     RUN_BOTH(an_unlock_passes_over_one_that_gave_up);
     RUN_PLAIN(waiting_needs_no_memory, "a fiber cannot start without memory");
-    RUN_PLAIN(nobody_starves, "holds a processor while others run on another one");
+    RUN_PLAIN(no_waiter_starves, "holds a processor while others run on another one");
     RUN_PLAIN(threads_do_not_starve, "about plain threads");
     RUN_BOTH(not_touched_after_unlock);
     RUN_BOTH(not_touched_after_unlock_and_deadline);

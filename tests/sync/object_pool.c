@@ -1,6 +1,6 @@
 /*
  * object_pool.c: the object pool: what get gives, from fibers and threads, and what close destroys.
- * What is destroyed because it lies idle is in object_pool_idle.c.
+ * The destruction of idle objects is in object_pool_idle.c.
  *
  * Objects count themselves: constructed and destroyed are compared at the end of each test.
  */
@@ -9,11 +9,11 @@
 #include <semaphore.h>
 #include <stdalign.h>
 
-#include "base/atomic.h"
+#include "bodies.h"
+#include "counts.h"
 #include "everywhere.h"
 #include "failing.h"
 #include "seeds.h"
-#include "sync/counts.h"
 #include <weft/weft.h>
 
 #define LONG (3600 * WEFT_S) /* an idle period that does not end in a test */
@@ -89,49 +89,25 @@ static struct thing *get(weft_object_pool *pool)
 
 /* Misuse; runs before the runtime does, so that children can be forked. */
 
-static void put_nothing(void *arg)
-{
-    (void)arg;
-    weft_object_pool_put(open_things(0), NULL);
-}
-
-static void put_nowhere(void *arg)
-{
-    weft_object_pool_put(NULL, arg);
-}
-
 static void put_twice(void *arg)
 {
-    (void)arg;
     weft_object_pool *pool = open_things(0);
     struct thing *thing = get(pool);
     weft_object_pool_put(pool, thing);
     weft_object_pool_put(pool, thing);
 }
 
-static void put_twice_in_a_fiber(void *arg)
-{
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, put_twice, arg, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0); /* not reached */
-}
-
-static void put_elsewhere(void *arg)
-{
-    (void)arg;
-    weft_object_pool *pool = open_things(0);
-    weft_object_pool_put(open_things(0), get(pool));
-}
-
 static void misuse_of_put_aborts(void)
 {
     static const char text[] = "weft: weft_object_pool_put was given an object that is not out";
     int something;
-    test_dies(put_nothing, NULL, "weft: weft_object_pool_put was given no object");
-    test_dies(put_nowhere, &something, "weft: weft_object_pool_put was given no pool");
-    test_dies(put_twice, NULL, text);
-    test_dies(put_twice_in_a_fiber, NULL, text);
-    test_dies(put_elsewhere, NULL, text);
+    CHECK_ABORTS("weft: weft_object_pool_put was given no object",
+                 weft_object_pool_put(open_things(0), NULL));
+    CHECK_ABORTS("weft: weft_object_pool_put was given no pool",
+                 weft_object_pool_put(NULL, &something));
+    CHECK_ABORTS(text, put_twice(NULL));
+    CHECK_ABORTS(text, body_run(put_twice, NULL, false));
+    CHECK_ABORTS(text, weft_object_pool_put(open_things(0), get(open_things(0))));
 }
 
 static void check_arguments(void *arg)
@@ -139,7 +115,6 @@ static void check_arguments(void *arg)
     weft_object_pool *poison = (weft_object_pool *)(uintptr_t)0xdead, *pool = poison;
     weft_object_pool_options options = thing_options(0);
     weft_object_pool_counts counts;
-    (void)arg;
     CHECK_EQ(weft_object_pool_open(NULL, &options), -EINVAL);
     CHECK_EQ(weft_object_pool_open(&pool, NULL), -EINVAL);
     options.size = 0;
@@ -174,12 +149,11 @@ static void nonsense_is_refused(void)
 
 /* Get and put. */
 
-static void check_reuse(void *arg)
+static void what_was_put_is_given_again(void *arg)
 {
     enum { MANY = 1000 };
     static struct thing *all[MANY];
     weft_object_pool *pool = open_things(LONG);
-    (void)arg;
     struct thing *first = get(pool), *second = get(pool);
     CHECK(first != second);
     check_counts(pool, 0, 2, 2, 0);
@@ -201,7 +175,7 @@ static void check_reuse(void *arg)
             all[i]->number = (uint64_t)i;
         }
         for (int i = 0; i < MANY; i++) {
-            CHECK_EQ(all[i]->number, i); /* nobody else has it */
+            CHECK_EQ(all[i]->number, i); /* no other get had it */
             weft_object_pool_put(pool, all[i]);
         }
     }
@@ -209,15 +183,9 @@ static void check_reuse(void *arg)
     close_things(pool, MANY);
 }
 
-static void what_was_put_is_given_again(void)
-{
-    everywhere(check_reuse);
-}
-
-static void check_plain(void *arg)
+static void objects_need_no_functions(void *arg)
 {
     static const char zeros[300];
-    (void)arg;
     for (size_t size = 1; size <= sizeof zeros; size += 13) {
         weft_object_pool_options options = {.size = size};
         weft_object_pool *pool;
@@ -235,18 +203,12 @@ static void check_plain(void *arg)
     }
 }
 
-static void objects_need_no_functions(void)
-{
-    everywhere(check_plain);
-}
-
 /* Failures. */
 
-static void check_construct_failure(void *arg)
+static void a_constructor_that_fails_is_heard(void *arg)
 {
     weft_object_pool *pool = open_things(LONG);
     int poison, *object = &poison;
-    (void)arg;
     atomic_u32_store_relaxed(&things.fail, EMFILE);
     CHECK_EQ(weft_object_pool_get(pool, (void **)&object), -EMFILE);
     CHECK_PTR(object, &poison);
@@ -258,16 +220,10 @@ static void check_construct_failure(void *arg)
     close_things(pool, 1);
 }
 
-static void a_constructor_that_fails_is_heard(void)
-{
-    everywhere(check_construct_failure);
-}
-
 static void check_no_memory(void *arg)
 {
     weft_object_pool *pool = open_things(LONG);
     int poison, *object = &poison;
-    (void)arg;
     failing_on(OS_ALLOC, 1, true);
     int result = weft_object_pool_get(pool, (void **)&object);
     failing_off();
@@ -290,7 +246,6 @@ static void check_no_mapping(void *arg)
     weft_object_pool_options options = {.size = 100000, .idle_period = LONG};
     weft_object_pool *pool;
     int poison, *object = &poison;
-    (void)arg;
     CHECK_EQ(weft_object_pool_open(&pool, &options), 0);
     failing_on(OS_MAP, 1, true);
     int result = weft_object_pool_get(pool, (void **)&object);
@@ -329,10 +284,9 @@ static void open_fails_cleanly(void)
 
 /* Close. */
 
-static void check_close(void *arg)
+static void close_waits_for_no_one(void *arg)
 {
     weft_object_pool *pool = open_things(LONG);
-    (void)arg;
     struct thing *one = get(pool), *other = get(pool);
     weft_object_pool_put(pool, one);
     CHECK_EQ(weft_object_pool_close(pool), -EBUSY);
@@ -348,11 +302,6 @@ static void check_close(void *arg)
     CHECK_EQ(weft_object_pool_close(pool), -EBUSY);
     weft_object_pool_put(pool, one);
     close_things(pool, 1);
-}
-
-static void close_waits_for_no_one(void)
-{
-    everywhere(check_close);
 }
 
 static void shutdown_sees_the_pool(void)
@@ -375,7 +324,6 @@ static struct {
 /* Keeps its processor until others have what it put. */
 static void put_and_hold(void *arg)
 {
-    (void)arg;
     for (uint32_t i = 0; i < theft.count; i++)
         theft.things[i] = get(theft.pool);
     for (uint32_t i = 0; i < theft.count; i++)
@@ -387,7 +335,6 @@ static void put_and_hold(void *arg)
 
 static void take_all(void *arg)
 {
-    (void)arg;
     while (!atomic_u32_load_acquire(&theft.put))
         sched_yield();
     for (uint32_t i = 0; i < theft.count; i++)
@@ -401,7 +348,6 @@ static void take_all(void *arg)
 static void steal_among_fibers(void *arg)
 {
     weft_fiber *holder, *taker;
-    (void)arg;
     for (theft.count = 1; theft.count <= 100; theft.count += 33) {
         theft.pool = open_things(LONG);
         atomic_u32_store_relaxed(&theft.put, 0);
@@ -435,11 +381,10 @@ static void others_objects_come_before_new_ones(void)
     steal_with_a_thread(take_all, put_and_hold);
 }
 
-/* The thief does not spoil it for the owner, who goes on alone after a while. */
+/* After a theft the owner goes on, and has its shard alone again after a while. */
 static void owner_goes_on(void *arg)
 {
     enum { PAIRS = 1000 };
-    (void)arg;
     put_and_hold(NULL);
     struct thing *thing = get(theft.pool);
     for (int i = 0; i < PAIRS; i++) {
@@ -466,8 +411,6 @@ static struct {
 static int nested_construct(void *object, void *arg)
 {
     void *other;
-    (void)object;
-    (void)arg;
     weft_yield();
     if (atomic_u32_add_seq_cst(&nested.constructed, 1) < 5) {
         CHECK_EQ(weft_object_pool_get(nested.pool, &other), 0);
@@ -479,8 +422,6 @@ static int nested_construct(void *object, void *arg)
 
 static void nested_destroy(void *object, void *arg)
 {
-    (void)object;
-    (void)arg;
     /* The first two take one from the pool, or make it, and put it back. */
     if (atomic_u32_add_seq_cst(&nested.destroyed, 1) < 2) {
         void *other;
@@ -522,8 +463,6 @@ static void functions_may_use_the_pool(void)
 
 static void slow_destroy(void *object, void *arg)
 {
-    (void)object;
-    (void)arg;
     CHECK_EQ(sem_post(&nested.begun), 0);
     CHECK_EQ(weft_wg_wait(&nested.gate), 0);
     weft_yield();
@@ -532,11 +471,10 @@ static void slow_destroy(void *object, void *arg)
 
 static void open_gate(void *arg)
 {
-    (void)arg;
     weft_wg_done(&nested.gate);
 }
 
-/* Close waits for a destroy that has begun, and meanwhile others may use the pool. */
+/* Close waits for a destroy that has begun; until then others may use the pool. */
 static void close_waits_for_destroy(void)
 {
     weft_object_pool_options options = {.size = 1, .destroy = slow_destroy, .idle_period = WEFT_US};
@@ -560,8 +498,15 @@ static void close_waits_for_destroy(void)
 
 /* A forked child. */
 
-static void check_child(weft_object_pool *pool, struct thing *thing)
+static struct {
+    weft_object_pool *pool;
+    struct thing *thing;
+} forked;
+
+static void check_child(void)
 {
+    weft_object_pool *pool = forked.pool;
+    struct thing *thing = forked.thing;
     weft_object_pool *poison = (weft_object_pool *)(uintptr_t)0xdead, *other = poison;
     weft_object_pool_options options = thing_options(0);
     void *object = poison;
@@ -579,18 +524,10 @@ static void fork_with_a_pool(void *arg)
 {
     weft_object_pool *pool = open_things(LONG);
     struct thing *thing = get(pool);
-    (void)arg;
     weft_object_pool_put(pool, get(pool));
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        check_child(pool, thing);
-        _exit(0);
-    }
-    int status;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
+    forked.pool = pool;
+    forked.thing = thing;
+    in_fork(check_child);
     weft_object_pool_put(pool, thing);
     close_things(pool, 2);
 }
@@ -604,12 +541,12 @@ int main(void)
 {
     RUN_PLAIN(misuse_of_put_aborts, "a child process that must die");
     RUN_PLAIN(nonsense_is_refused, "nothing waits");
-    RUN_BOTH(what_was_put_is_given_again);
-    RUN_BOTH(objects_need_no_functions);
-    RUN_BOTH(a_constructor_that_fails_is_heard);
+    RUN_EVERYWHERE(what_was_put_is_given_again);
+    RUN_EVERYWHERE(objects_need_no_functions);
+    RUN_EVERYWHERE(a_constructor_that_fails_is_heard);
     RUN_BOTH(without_memory_get_says_so);
     RUN_PLAIN(open_fails_cleanly, "stops or configures the runtime");
-    RUN_BOTH(close_waits_for_no_one);
+    RUN_EVERYWHERE(close_waits_for_no_one);
     RUN_PLAIN(shutdown_sees_the_pool, "stops or configures the runtime");
     RUN_PLAIN(others_objects_come_before_new_ones,
               "holds a processor while others run on another one");

@@ -1,9 +1,9 @@
 /*
- * object_pool_idle.c: what an object pool destroys because it lies idle, when, and what it keeps.
+ * object_pool_idle.c: which idle objects an object pool destroys, when, and which it keeps.
  *
- * What must happen without the program doing anything is waited for in a semaphore of the operating
- * system. Where the time decides what is right, the clock is asked whether this try was fast enough to
- * say something; a slow machine makes no test fail.
+ * What must happen while the program does nothing is waited for in a semaphore of the operating
+ * system. Where the time decides what is right, the clock tells whether this try was fast enough to
+ * say something: a slow machine makes no test fail.
  */
 #include <sched.h>
 #include <semaphore.h>
@@ -24,7 +24,6 @@ static struct {
 
 static int quiet_construct(void *object, void *arg)
 {
-    (void)arg;
     *(int64_t *)object = 0;
     return 0;
 }
@@ -32,7 +31,6 @@ static int quiet_construct(void *object, void *arg)
 /* Not before it has lain for a period; and where waiting is allowed. */
 static void quiet_destroy(void *object, void *arg)
 {
-    (void)arg;
     CHECK(weft_now() >= *(int64_t *)object + quiet.period);
     CHECK(weft_self() != NULL);
     CHECK_EQ(weft_sleep(WEFT_US), 0);
@@ -66,7 +64,7 @@ static void await_destroyed(int number)
 }
 
 /* Waits until all objects are counted as destroyed, and no timer of the runtime is armed: then nothing
- * wakes the process. What is forgotten is the test's timeout. */
+ * wakes the process. A forgotten object shows as the test's timeout. */
 static void await_empty(weft_object_pool *pool)
 {
     weft_object_pool_counts counts;
@@ -113,7 +111,7 @@ static void what_lies_unused_is_destroyed(void)
     CHECK_EQ(weft_object_pool_close(pool), 0);
 }
 
-/* As short a period as there is: the clock stops and starts all the time, and no object is forgotten. */
+/* The shortest period: the clock stops and starts all the time, and no object is forgotten. */
 static void the_clock_starts_again(void)
 {
     weft_object_pool *pool = open_quiet(1);
@@ -128,8 +126,8 @@ static void the_clock_starts_again(void)
     CHECK_EQ(weft_object_pool_close(pool), 0);
 }
 
-/* An object that has lain for more than one period, but less than two, is there: a second stage. What
- * the clock of a slow machine says decides whether a try counts. */
+/* An object that has been idle for more than one period, but less than two, is there: a second stage.
+ * The clock decides whether a try was fast enough to count. */
 static void the_second_stage_is_used(void)
 {
     int64_t period = 20 * WEFT_MS, late;
@@ -152,7 +150,7 @@ static void the_second_stage_is_used(void)
     } while (late >= 0);
 }
 
-/* What is used again and again stays, what lies below it goes. */
+/* An object that is used again and again stays, those below it go. */
 static void only_what_is_not_used_goes(void)
 {
     enum { OBJECTS = 10 };
@@ -179,7 +177,7 @@ static void only_what_is_not_used_goes(void)
     CHECK_EQ(weft_object_pool_close(pool), 0);
 }
 
-/* On one processor others have their turn while many are destroyed. */
+/* On one processor other fibers have their turn while many objects are destroyed. */
 
 static struct {
     atomic_u32 destroyed;
@@ -188,8 +186,6 @@ static struct {
 
 static void many_destroy(void *object, void *arg)
 {
-    (void)object;
-    (void)arg;
     atomic_u32_add_relaxed(&many.destroyed, 1);
 }
 
@@ -199,7 +195,6 @@ static void destroy_many(void *arg)
     static void *objects[OBJECTS];
     weft_object_pool_options options = {.size = 1, .destroy = many_destroy, .idle_period = WEFT_MS};
     weft_object_pool *pool;
-    (void)arg;
     CHECK_EQ(weft_object_pool_open(&pool, &options), 0);
     for (int i = 0; i < OBJECTS; i++)
         CHECK_EQ(weft_object_pool_get(pool, &objects[i]), 0);
@@ -262,8 +257,7 @@ static int64_t resident(void)
     return strtoll(second, NULL, 10) * sysconf(_SC_PAGESIZE);
 }
 
-/* Gets so many objects, uses `used` bytes of each, and puts them back. Behind each the heap gets something that
- * stays. */
+/* Gets so many objects and uses `used` bytes of each. Behind each the heap gets a block that stays. */
 static void use_large(weft_object_pool *pool, char **objects, void **stays, int count, size_t used)
 {
     void *object;
@@ -286,7 +280,7 @@ static void large_objects_leave_no_memory_behind(void)
     weft_object_pool_options options = {.size = SIZE, .idle_period = WEFT_MS};
     weft_object_pool *pool;
     CHECK_EQ(weft_object_pool_open(&pool, &options), 0);
-    /* Of sanitizers the shadow memory is counted, and stays. */
+    /* The shadow memory of sanitizers is counted, and stays. */
     int64_t before = resident(), all = (int64_t)SIZE * COUNT;
     int64_t most = WEFT_ASAN || WEFT_TSAN ? 100 * all : all / 4;
     use_large(pool, objects, stays, COUNT, SIZE);
@@ -296,7 +290,8 @@ static void large_objects_leave_no_memory_behind(void)
     await_empty(pool);
     CHECK(resident() - before < most);
 
-    use_large(pool, objects, NULL, COUNT, 100); /* of each the beginning: the rest is not there */
+    use_large(pool, objects, NULL, COUNT,
+              100); /* the beginning of each: the rest is not resident */
     CHECK(resident() - before < most);
     for (int i = 0; i < COUNT; i++)
         weft_object_pool_put(pool, objects[i]);

@@ -1,7 +1,7 @@
 /*
- * object_pool.c: many fibers and threads get and put objects, hand them to each other and hold them
- * across waits, while the clock of the pool ticks as fast as it can. An object is in one hand at a
- * time, what one wrote the next one sees, and all that were made are destroyed once.
+ * object_pool_stress.c: many fibers and threads get and put objects, hand them to each other and hold
+ * them across waits, while the clock of the pool ticks as fast as it can. An object has one user at a
+ * time, which sees what the one before wrote, and all objects that were made are destroyed once.
  */
 #include "base/prng.h"
 #include "bodies.h"
@@ -20,14 +20,13 @@ struct object {
 static struct {
     weft_object_pool *pool;
     atomic_u64 constructed, destroyed;
-    atomic_ptr boxes[BOXES]; /* objects on their way to another hand */
+    atomic_ptr boxes[BOXES]; /* objects on their way to another user */
     int64_t steps;
 } storm;
 
 static int construct(void *memory, void *arg)
 {
     struct object *object = memory;
-    (void)arg;
     CHECK_EQ(object->alive, 0);
     object->alive = ALIVE;
     if (atomic_u64_add_relaxed(&storm.constructed, 1) % 16 == 0)
@@ -38,7 +37,6 @@ static int construct(void *memory, void *arg)
 static void destroy(void *memory, void *arg)
 {
     struct object *object = memory;
-    (void)arg;
     CHECK_EQ(object->alive, ALIVE);
     CHECK_EQ(atomic_u32_load_relaxed(&object->users), 0);
     object->alive = object->uses = 0;
@@ -133,19 +131,19 @@ static void run(int processors, int64_t idle_period)
     CHECK_EQ(weft_object_pool_close(storm.pool), 0);
     uint64_t constructed = atomic_u64_load_relaxed(&storm.constructed);
     CHECK_EQ(atomic_u64_load_relaxed(&storm.destroyed), constructed);
-    /* With no tick there are as many as were out at once, but for those that thieves carried. */
+    /* Without a tick there are as many as were out at once, but for those that thefts moved. */
     if (idle_period == WEFT_NEVER)
         CHECK(constructed <= 2 * (BOXES + (FIBERS + THREADS) * HOLD_MOST));
     processors_end();
 }
 
-static void one_hand_at_a_time(void)
+static void one_user_at_a_time(void)
 {
     for (int processors = 1; processors <= (test_seeded ? 1 : 8); processors *= 2)
         run(processors, WEFT_NEVER);
 }
 
-static void one_hand_at_a_time_while_it_ticks(void)
+static void one_user_at_a_time_while_it_ticks(void)
 {
     for (int processors = 1; processors <= (test_seeded ? 1 : 8); processors *= 2) {
         run(processors, 1);
@@ -155,7 +153,7 @@ static void one_hand_at_a_time_while_it_ticks(void)
 
 int main(void)
 {
-    RUN_BOTH(one_hand_at_a_time);
-    RUN_BOTH(one_hand_at_a_time_while_it_ticks);
+    RUN_BOTH(one_user_at_a_time);
+    RUN_BOTH(one_user_at_a_time_while_it_ticks);
     return 0;
 }

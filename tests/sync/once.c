@@ -1,6 +1,8 @@
 /*
  * once.c: doing something once, from fibers and from threads.
  */
+#include <sched.h>
+
 #include "bodies.h"
 #include "everywhere.h"
 #include "seeds.h"
@@ -11,17 +13,6 @@ static weft_once misused = WEFT_ONCE_INIT;
 
 static void nothing(void *arg)
 {
-    (void)arg;
-}
-
-static void no_once(void *arg)
-{
-    weft_once_do(NULL, nothing, arg);
-}
-
-static void no_function(void *arg)
-{
-    weft_once_do(&misused, NULL, arg);
 }
 
 static void again(void *arg)
@@ -29,17 +20,14 @@ static void again(void *arg)
     weft_once_do(&misused, again, arg);
 }
 
-static void again_in_fiber(void *arg)
-{
-    body_run(again, arg, false);
-}
-
 static void misuse_aborts(void)
 {
-    test_dies(no_once, NULL, "weft: weft_once_do was given no weft_once or no function");
-    test_dies(no_function, NULL, "weft: weft_once_do was given no weft_once or no function");
-    test_dies(again, NULL, "weft: weft_once_do was called from inside the function that it calls");
-    test_dies(again_in_fiber, NULL, "weft: weft_once_do was called from inside the function");
+    static const char none[] = "weft: weft_once_do was given no weft_once or no function";
+    static const char inside[] = "weft: weft_once_do was called from inside the function that it";
+    CHECK_ABORTS(none, weft_once_do(NULL, nothing, NULL));
+    CHECK_ABORTS(none, weft_once_do(&misused, NULL, NULL));
+    CHECK_ABORTS(inside, again(NULL));
+    CHECK_ABORTS(inside, body_run(again, NULL, false));
 }
 
 /* Once. */
@@ -89,7 +77,7 @@ static void one_calls_all_wait(void)
     }
 }
 
-/* Two of them, one inside the other, are no recursion. */
+/* One inside another is no recursion. */
 
 static weft_once outer, inner;
 
@@ -98,21 +86,42 @@ static void call_inner(void *arg)
     weft_once_do(&inner, nothing, arg);
 }
 
-static void nest(void *arg)
+static void may_be_nested(void *arg)
 {
     outer = inner = (weft_once)WEFT_ONCE_INIT;
     weft_once_do(&outer, call_inner, arg);
     weft_once_do(&outer, again, arg); /* done: not called */
 }
 
-static void may_be_nested(void)
+/* A caller that comes while the list of waiters is latched waits for that, not for ever. */
+
+enum { RUNNING = 1, DONE = 2, QUEUE = 4, WAITERS = 8 }; /* the word of a once: src/sync/once.c */
+
+static void come(void *arg)
 {
-    everywhere(nest);
+    atomic_u32_add_seq_cst(&one.begun, 1);
+    weft_once_do(&one.once, nothing, NULL);
+    atomic_u32_add_seq_cst(&one.begun, 1);
 }
 
-/* The end: who finds it done may take it away. */
+static void a_latched_list_is_waited_for(void)
+{
+    struct body body = {.function = come, .thread = true};
+    atomic_u32 *word = (atomic_u32 *)(void *)&one.once.word;
+    memset(&one, 0, sizeof one);
+    atomic_u32_store_release(word, RUNNING | QUEUE);
+    body_start(&body);
+    await(&one.begun, 1);
+    for (int i = 0; i < 1000; i++) {
+        sched_yield();
+        CHECK_EQ(atomic_u32_load_acquire(&one.begun), 1);
+    }
+    atomic_u32_store_release(word, DONE);
+    body_join(&body);
+    CHECK_EQ(atomic_u32_load_acquire(&one.begun), 2);
+}
 
-enum { DONE = 2, WAITERS = 8 }; /* the word of a once: src/sync/once.c */
+/* The end: a caller that finds it done may free it. */
 
 static void do_nothing_once(void *once)
 {
@@ -155,11 +164,10 @@ static void not_touched_when_done(void)
                 weft_yield();
             else
                 cpu_relax();
-        memset(&runner.once, 0x5a, sizeof runner.once);
+        scrap(&runner.once, sizeof runner.once);
         body_join(&first);
         body_join(&second);
-        for (size_t i = 0; i < sizeof runner.once; i++)
-            CHECK_EQ(((unsigned char *)&runner.once)[i], 0x5a);
+        check_scrapped(&runner.once, sizeof runner.once);
     }
 }
 
@@ -177,7 +185,7 @@ static void in_child(void)
     weft_once once = WEFT_ONCE_INIT;
     do_nothing_once(&once);
     do_nothing_once(&once);
-    test_dies(do_nothing_once, &under_way, "weft: weft_once_do was under way when the process");
+    CHECK_ABORTS("weft: weft_once_do was under way when the process", do_nothing_once(&under_way));
 }
 
 static void a_forked_child_does_not_hang(void)
@@ -194,8 +202,10 @@ static void a_forked_child_does_not_hang(void)
 int main(void)
 {
     RUN_PLAIN(misuse_aborts, "a child process that must die");
-    RUN_BOTH(one_calls_all_wait);
-    RUN_BOTH(may_be_nested);
+    RUN(one_calls_all_wait);
+    RUN_SEEDS_MANY(one_calls_all_wait);
+    RUN_EVERYWHERE(may_be_nested);
+    RUN_PLAIN(a_latched_list_is_waited_for, "about plain threads");
     RUN_BOTH(not_touched_when_done);
     RUN_PLAIN(a_forked_child_does_not_hang, "forks");
     return 0;

@@ -17,89 +17,32 @@ static void arguments(void)
     CHECK_EQ(weft_rwmutex_try_write_lock(NULL), -EINVAL);
 }
 
-static void read_nothing(void *arg)
+static void write_unlock_misused(void *arg)
 {
-    (void)arg;
-    weft_rwmutex_read_lock(NULL);
-}
-
-static void write_nothing(void *arg)
-{
-    (void)arg;
-    weft_rwmutex_write_lock(NULL);
-}
-
-static void read_unlock_unlocked(void *arg)
-{
-    (void)arg;
-    weft_rwmutex_read_unlock(&misused);
-}
-
-static void write_unlock_unlocked(void *arg)
-{
-    (void)arg;
     weft_rwmutex_write_unlock(&misused);
-}
-
-static void read_unlock_written(void *arg)
-{
-    (void)arg;
-    weft_rwmutex_write_lock(&misused);
-    weft_rwmutex_read_unlock(&misused);
-}
-
-static void write_unlock_read(void *arg)
-{
-    (void)arg;
-    weft_rwmutex_read_lock(&misused);
-    weft_rwmutex_write_unlock(&misused);
-}
-
-static void destroy_read(void *arg)
-{
-    (void)arg;
-    weft_rwmutex_read_lock(&misused);
-    weft_rwmutex_destroy(&misused);
 }
 
 static void misuse_aborts(void)
 {
-    test_dies(read_nothing, NULL, "was given no mutex");
-    test_dies(write_nothing, NULL, "was given no mutex");
-    test_dies(read_unlock_unlocked, NULL, "unlocked for reading that is not locked for it");
-    test_dies(write_unlock_unlocked, NULL, "unlocked for writing that is not locked for it");
-    test_dies(read_unlock_written, NULL, "unlocked for reading that is not locked for it");
-    test_dies(write_unlock_read, NULL, "unlocked for writing that is not locked for it");
-    test_dies(destroy_read, NULL, "weft: a readers-writer mutex is destroyed that is locked");
-}
-
-static void write_twice(void *arg)
-{
-    (void)arg;
-    weft_rwmutex_write_lock(&misused);
-    weft_rwmutex_write_lock(&misused);
-}
-
-static void read_twice(void *arg)
-{
-    (void)arg;
-    weft_rwmutex_read_lock(&misused);
-    weft_rwmutex_read_lock(&misused);
-}
-
-static void unlock_of_another(void *arg)
-{
-    weft_rwmutex_write_lock(&misused);
-    body_run(write_unlock_unlocked, arg, true);
+    static const char reading[] = "unlocked for reading that is not locked for it";
+    static const char writing[] = "unlocked for writing that is not locked for it";
+    CHECK_ABORTS("was given no mutex", weft_rwmutex_read_lock(NULL));
+    CHECK_ABORTS("was given no mutex", weft_rwmutex_write_lock(NULL));
+    CHECK_ABORTS(reading, weft_rwmutex_read_unlock(&misused));
+    CHECK_ABORTS(writing, weft_rwmutex_write_unlock(&misused));
+    CHECK_ABORTS(reading, weft_rwmutex_write_lock(&misused); weft_rwmutex_read_unlock(&misused));
+    CHECK_ABORTS(writing, weft_rwmutex_read_lock(&misused); weft_rwmutex_write_unlock(&misused));
+    CHECK_ABORTS("weft: a readers-writer mutex is destroyed that is locked",
+                 weft_rwmutex_read_lock(&misused);
+                 weft_rwmutex_destroy(&misused));
 }
 
 static void write_misused(void *arg)
 {
-    (void)arg;
     weft_rwmutex_write_lock(&misused);
 }
 
-/* It is a writer's who has yet to go on. */
+/* The second unlock meets a mutex that is handed to a writer which has yet to go on. */
 static void unlock_twice(void *arg)
 {
     weft_fiber *writer;
@@ -110,30 +53,26 @@ static void unlock_twice(void *arg)
     weft_rwmutex_write_unlock(&misused);
 }
 
-static void unlock_before_writer(void *arg)
-{
-    on_one_machine(unlock_twice, arg);
-}
-
 static void debug_builds_check_the_owner(void)
 {
 #ifdef WEFT_DEBUG
-    test_dies(write_twice, NULL, "a readers-writer mutex is locked by its writer");
-    test_dies(read_twice, NULL, "a lock is taken by one that has it already");
-    test_dies(unlock_of_another, NULL, "unlocked by another than its writer");
-    test_dies(unlock_before_writer, NULL, "unlocked by another than its writer");
+    static const char another[] = "unlocked by another than its writer";
+    CHECK_ABORTS("a readers-writer mutex is locked by its writer", write_misused(NULL);
+                 write_misused(NULL));
+    CHECK_ABORTS("a lock is taken by one that has it already", weft_rwmutex_read_lock(&misused);
+                 weft_rwmutex_read_lock(&misused));
+    CHECK_ABORTS(another, write_misused(NULL); body_run(write_unlock_misused, NULL, true));
+    CHECK_ABORTS(another, on_one_machine(unlock_twice, NULL));
 #else
-    (void)unlock_before_writer;
-    (void)write_twice;
-    (void)read_twice;
-    (void)unlock_of_another;
+    (void)unlock_twice;
+    (void)write_unlock_misused;
     printf("  left out: not a debug build\n");
 #endif
 }
 
 /* The calls. */
 
-static void use_alone(void *arg)
+static void alone(void *arg)
 {
     static const weft_rwmutex zeroed;
     weft_rwmutex rw = WEFT_RWMUTEX_INIT;
@@ -161,12 +100,6 @@ static void use_alone(void *arg)
     CHECK_EQ(get_errno(), 77);
     weft_rwmutex_destroy(&rw);
     CHECK_EQ(memcmp(&zeroed, &rw, sizeof rw), 0);
-    (void)arg;
-}
-
-static void alone(void)
-{
-    everywhere(use_alone);
 }
 
 /* Exclusion. */
@@ -201,7 +134,6 @@ static void read_or_write(void *arg)
             weft_rwmutex_read_unlock(&shared.rw);
         }
     }
-    (void)arg;
 }
 
 static void excludes(void)
@@ -217,22 +149,22 @@ static void excludes(void)
     weft_rwmutex_destroy(&shared.rw);
 }
 
-/* Turns. Each notes when it got in, and stays until it is let go. */
+/* Turns. Each party notes when it got in, and stays until it is let go. */
 
 static struct {
     weft_rwmutex rw;
 } turn;
 
-struct visitor {
+struct party {
     bool writes;
     int64_t deadline;
     int result;
     atomic_u32 in, go;
 };
 
-static void visit(void *arg)
+static void take_part(void *arg)
 {
-    struct visitor *self = arg;
+    struct party *self = arg;
     int64_t deadline = self->deadline != 0 ? self->deadline : WEFT_NEVER;
     self->result = self->writes ? weft_rwmutex_write_lock_until(&turn.rw, deadline)
                                 : weft_rwmutex_read_lock_until(&turn.rw, deadline);
@@ -246,9 +178,9 @@ static void visit(void *arg)
         weft_rwmutex_read_unlock(&turn.rw);
 }
 
-static void visitor_start(struct visitor *visitor, struct body *body, bool thread)
+static void party_start(struct party *party, struct body *body, bool thread)
 {
-    *body = (struct body){.function = visit, .arg = visitor, .thread = thread};
+    *body = (struct body){.function = take_part, .arg = party, .thread = thread};
     body_start(body);
 }
 
@@ -262,11 +194,11 @@ static void await_writers(int count)
     await_waiters(&turn.rw.latch, &turn.rw.writers, count);
 }
 
-static void let_go(struct visitor *visitor, struct body *body)
+static void let_go(struct party *party, struct body *body)
 {
-    await(&visitor->in, 1);
-    CHECK_EQ(visitor->result, 0);
-    atomic_u32_store_release(&visitor->go, 1);
+    await(&party->in, 1);
+    CHECK_EQ(party->result, 0);
+    atomic_u32_store_release(&party->go, 1);
     body_join(body);
 }
 
@@ -275,22 +207,22 @@ static void let_go(struct visitor *visitor, struct body *body)
 static void writers_and_readers_take_turns(void)
 {
     for (int thread = 0; thread < 2; thread++) {
-        struct visitor v[5] = {{.writes = false},
-                               {.writes = true},
-                               {.writes = false},
-                               {.writes = true},
-                               {.writes = false}};
+        struct party v[5] = {{.writes = false},
+                             {.writes = true},
+                             {.writes = false},
+                             {.writes = true},
+                             {.writes = false}};
         struct body bodies[5];
-        visitor_start(&v[0], &bodies[0], thread);
+        party_start(&v[0], &bodies[0], thread);
         await(&v[0].in, 1);
-        visitor_start(&v[1], &bodies[1], !thread);
+        party_start(&v[1], &bodies[1], !thread);
         await_writers(1);
         CHECK_EQ(weft_rwmutex_try_read_lock(&turn.rw), -EBUSY);
-        visitor_start(&v[2], &bodies[2], thread);
+        party_start(&v[2], &bodies[2], thread);
         await_readers(1);
-        visitor_start(&v[3], &bodies[3], thread);
+        party_start(&v[3], &bodies[3], thread);
         await_writers(2);
-        visitor_start(&v[4], &bodies[4], !thread);
+        party_start(&v[4], &bodies[4], !thread);
         await_readers(2);
         let_go(&v[0], &bodies[0]);
         await(&v[1].in, 1);
@@ -312,13 +244,13 @@ static void writers_and_readers_take_turns(void)
 static void a_writer_that_gives_up_lets_readers_on(void)
 {
     for (int thread = 0; thread < 2; thread++) {
-        struct visitor reader = {.writes = false}, held_back = {.writes = false};
-        struct visitor writer = {.writes = true, .deadline = weft_after(2 * WEFT_MS)};
+        struct party reader = {.writes = false}, held_back = {.writes = false};
+        struct party writer = {.writes = true, .deadline = weft_after(2 * WEFT_MS)};
         struct body bodies[3];
-        visitor_start(&reader, &bodies[0], thread);
+        party_start(&reader, &bodies[0], thread);
         await(&reader.in, 1);
-        visitor_start(&writer, &bodies[1], thread);
-        visitor_start(&held_back, &bodies[2], !thread);
+        party_start(&writer, &bodies[1], thread);
+        party_start(&held_back, &bodies[2], !thread);
         body_join(&bodies[1]);
         CHECK_EQ(writer.result, -ETIMEDOUT);
         await(&held_back.in, 1); /* though the first reader still has it */
@@ -328,17 +260,17 @@ static void a_writer_that_gives_up_lets_readers_on(void)
     }
 }
 
-/* The same where the reader is held back for certain. */
+/* Here the reader is held back for certain. */
 static void a_reader_held_back_goes_on(void)
 {
-    struct visitor reader = {.writes = false}, held_back = {.writes = false};
-    struct visitor writer = {.writes = true, .deadline = weft_after(1000 * WEFT_S)};
+    struct party reader = {.writes = false}, held_back = {.writes = false};
+    struct party writer = {.writes = true, .deadline = weft_after(1000 * WEFT_S)};
     struct body bodies[3];
-    visitor_start(&reader, &bodies[0], false);
+    party_start(&reader, &bodies[0], false);
     await(&reader.in, 1);
-    visitor_start(&writer, &bodies[1], true);
+    party_start(&writer, &bodies[1], true);
     await_writers(1);
-    visitor_start(&held_back, &bodies[2], false);
+    party_start(&held_back, &bodies[2], false);
     await_readers(1);
     wake_ended(end_first_wait(&turn.rw.latch, &turn.rw.writers));
     body_join(&bodies[1]);
@@ -348,18 +280,18 @@ static void a_reader_held_back_goes_on(void)
     weft_rwmutex_destroy(&turn.rw);
 }
 
-/* An unlock that comes when the first writer in the list has given up and has not left: it lets in who
- * comes after that, a writer or a reader. */
+/* An unlock that comes when the first writer in the list has given up and has not left lets in the
+ * next one, a writer or a reader. */
 static void an_unlock_passes_over_one_that_gave_up(void)
 {
     for (int writes = 0; writes < 2; writes++) {
-        struct visitor next = {.writes = writes};
-        struct visitor writer = {.writes = true, .deadline = weft_after(1000 * WEFT_S)};
+        struct party next = {.writes = writes};
+        struct party writer = {.writes = true, .deadline = weft_after(1000 * WEFT_S)};
         struct body bodies[2];
         CHECK_EQ(weft_rwmutex_try_read_lock(&turn.rw), 0);
-        visitor_start(&writer, &bodies[0], true);
+        party_start(&writer, &bodies[0], true);
         await_writers(1);
-        visitor_start(&next, &bodies[1], false);
+        party_start(&next, &bodies[1], false);
         if (writes)
             await_writers(2);
         else
@@ -378,17 +310,17 @@ static void an_unlock_passes_over_one_that_gave_up(void)
 static void deadlines(void)
 {
     for (int kinds = 0; kinds < 8; kinds++) {
-        struct visitor holder = {.writes = kinds & 1 || !(kinds & 2)};
-        struct visitor waiter = {.writes = kinds & 2, .deadline = weft_after(300 * WEFT_US)};
+        struct party holder = {.writes = kinds & 1 || !(kinds & 2)};
+        struct party waiter = {.writes = kinds & 2, .deadline = weft_after(300 * WEFT_US)};
         struct body bodies[2];
-        visitor_start(&holder, &bodies[0], kinds & 4);
+        party_start(&holder, &bodies[0], kinds & 4);
         await(&holder.in, 1);
-        visitor_start(&waiter, &bodies[1], !(kinds & 4));
+        party_start(&waiter, &bodies[1], !(kinds & 4));
         body_join(&bodies[1]);
         CHECK_EQ(waiter.result, -ETIMEDOUT);
         CHECK(weft_now() >= waiter.deadline);
         let_go(&holder, &bodies[0]);
-        weft_rwmutex_destroy(&turn.rw); /* nobody is left in a list */
+        weft_rwmutex_destroy(&turn.rw); /* no waiter is left in a list */
     }
 }
 
@@ -408,7 +340,7 @@ static void use_and_drop(void *arg)
     bool last = --object->users == 0;
     weft_rwmutex_write_unlock(&object->rw);
     if (last)
-        memset(object, 0x5a, sizeof *object);
+        scrap(object, sizeof *object);
 }
 
 static void not_touched_after_unlock(void)
@@ -420,8 +352,7 @@ static void not_touched_after_unlock(void)
             bodies[i] = (struct body){
                 .function = use_and_drop, .arg = &object, .thread = round % 16 == 0 && i % 2};
         bodies_run(bodies, 4);
-        for (size_t i = 0; i < sizeof object; i++)
-            CHECK_EQ(((unsigned char *)&object)[i], 0x5a);
+        check_scrapped(&object, sizeof object);
     }
 }
 
@@ -429,19 +360,13 @@ static void not_touched_after_unlock(void)
 
 static weft_rwmutex others;
 
-static void read_others(void *arg)
-{
-    (void)arg;
-    weft_rwmutex_read_lock(&others);
-}
-
 static void in_child(void)
 {
     CHECK_EQ(weft_rwmutex_read_lock_until(&others, WEFT_NEVER), -ECHILD);
     CHECK_EQ(weft_rwmutex_write_lock_until(&others, WEFT_NEVER), -ECHILD);
     CHECK_EQ(weft_rwmutex_try_read_lock(&others), -EBUSY);
-    test_dies(read_others, NULL, "was locked when the process was forked");
-    weft_rwmutex_write_unlock(&turn.rw); /* somebody waits for it, but not here */
+    CHECK_ABORTS("was locked when the process was forked", weft_rwmutex_read_lock(&others));
+    weft_rwmutex_write_unlock(&turn.rw); /* its waiters are in the parent */
     weft_rwmutex_read_lock(&turn.rw);
     weft_rwmutex_read_unlock(&turn.rw);
     weft_rwmutex_destroy(&turn.rw);
@@ -460,11 +385,11 @@ static void a_forked_child_does_not_hang(void)
 {
     atomic_u32 stage = {0};
     struct body holder = {.function = hold_others, .arg = &stage};
-    struct visitor visitors[2] = {{.writes = false}, {.writes = true}};
+    struct party parties[2] = {{.writes = false}, {.writes = true}};
     struct body bodies[2];
     weft_rwmutex_write_lock(&turn.rw);
     for (int i = 0; i < 2; i++)
-        visitor_start(&visitors[i], &bodies[i], false);
+        party_start(&parties[i], &bodies[i], false);
     await_readers(1);
     await_writers(1);
     body_start(&holder);
@@ -474,7 +399,7 @@ static void a_forked_child_does_not_hang(void)
     body_join(&holder);
     weft_rwmutex_write_unlock(&turn.rw);
     for (int i = 0; i < 2; i++)
-        let_go(&visitors[i], &bodies[i]);
+        let_go(&parties[i], &bodies[i]);
 }
 
 static weft_rwmutex written;
@@ -489,7 +414,6 @@ static void unlock_in_child(void)
 
 static void write_and_fork(void *arg)
 {
-    (void)arg;
     weft_rwmutex_write_lock(&written);
     in_fork(unlock_in_child);
     weft_rwmutex_write_unlock(&written);
@@ -505,7 +429,7 @@ int main(void)
     RUN_PLAIN(arguments, "nothing waits");
     RUN_PLAIN(misuse_aborts, "a child process that must die");
     RUN_PLAIN(debug_builds_check_the_owner, "a child process that must die");
-    RUN_BOTH(alone);
+    RUN_EVERYWHERE(alone);
     RUN_BOTH(excludes);
     RUN_BOTH(writers_and_readers_take_turns);
     RUN_BOTH(a_writer_that_gives_up_lets_readers_on);

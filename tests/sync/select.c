@@ -53,7 +53,6 @@ static void without_a_case_it_waits_for_ever(void)
 
 static void check_arguments(void *arg)
 {
-    (void)arg;
     uint64_t element = 7;
     weft_chan *chan = make_chan(8, 4), *events = make_chan(0, 4);
     weft_case cases[2] = {to_send(chan, &element), to_send(chan, &element)};
@@ -90,9 +89,8 @@ static void arguments(void)
     everywhere(check_arguments);
 }
 
-static void select_nothing(void *arg)
+static void default_and_deadlines(void *arg)
 {
-    (void)arg;
     struct element elements[4];
     weft_chan *empty = make_chan(24, 2), *full = make_chan(24, 1), *none = make_chan(24, 0);
     for (int i = 0; i < 4; i++)
@@ -118,14 +116,8 @@ static void select_nothing(void *arg)
     weft_chan_destroy(none);
 }
 
-static void default_and_deadlines(void)
+static void the_case_that_can_happens(void *arg)
 {
-    everywhere(select_nothing);
-}
-
-static void select_ready(void *arg)
-{
-    (void)arg;
     for (int i = 0; i < ELEMENT_SIZES; i++) {
         size_t size = element_sizes[i];
         struct element in, out;
@@ -157,14 +149,8 @@ static void select_ready(void *arg)
     }
 }
 
-static void the_case_that_can_happens(void)
+static void closed_channels_are_ready(void *arg)
 {
-    everywhere(select_ready);
-}
-
-static void select_closed(void *arg)
-{
-    (void)arg;
     struct element element, poison;
     weft_chan *closed = make_chan(24, 2), *open = make_chan(24, 0);
     element_fill(&element, 24, 1);
@@ -192,14 +178,8 @@ static void select_closed(void *arg)
     weft_chan_destroy(open);
 }
 
-static void closed_channels_are_ready(void)
+static void errno_is_left_alone(void *arg)
 {
-    everywhere(select_closed);
-}
-
-static void keep_errno(void *arg)
-{
-    (void)arg;
     weft_chan *chan = make_chan(0, 0);
     weft_case one = to_receive(chan, NULL);
     set_errno(77);
@@ -209,11 +189,6 @@ static void keep_errno(void *arg)
     CHECK_EQ(weft_select(&one, 1), 0);
     CHECK_EQ(get_errno(), 77);
     weft_chan_destroy(chan);
-}
-
-static void errno_is_left_alone(void)
-{
-    everywhere(keep_errno);
 }
 
 /* One who selects, and others. */
@@ -310,9 +285,8 @@ static void any_number_of_cases(void)
 
 enum { MOST = 17 };
 
-static void select_without_memory(void *arg)
+static void up_to_sixteen_cases_need_no_memory(void *arg)
 {
-    (void)arg;
     weft_case cases[MOST];
     uint64_t elements[MOST];
     for (int i = 0; i < MOST; i++) {
@@ -331,11 +305,6 @@ static void select_without_memory(void *arg)
     check_nothing_happens(cases, MOST);
     for (int i = 0; i < MOST; i++)
         weft_chan_destroy(cases[i].chan);
-}
-
-static void up_to_sixteen_cases_need_no_memory(void)
-{
-    everywhere(select_without_memory);
 }
 
 /* The same counted, in a thread: nothing else of weft runs. */
@@ -498,7 +467,6 @@ static void select_among_ghosts(weft_chan *ghosts[2], weft_chan *chan, int round
 
 static void haunt(void *arg)
 {
-    (void)arg;
     for (int round = 0; round < 20; round++) {
         uint64_t in = 5, out = 6;
         weft_chan *ghosts[2] = {make_chan(8, 0), make_chan(8, 0)}, *chan = make_chan(8, 1);
@@ -548,7 +516,6 @@ static void use_in_child(void)
 
 static void nothing(void *arg)
 {
-    (void)arg;
 }
 
 static void a_forked_child_does_not_wait(void)
@@ -563,12 +530,12 @@ int main(void)
 {
     RUN_PLAIN(without_a_case_it_waits_for_ever, "a child process that must die");
     RUN_PLAIN(arguments, "nothing waits");
-    RUN_BOTH(default_and_deadlines);
-    RUN_BOTH(the_case_that_can_happens);
-    RUN_BOTH(closed_channels_are_ready);
-    RUN_BOTH(errno_is_left_alone);
+    RUN_EVERYWHERE(default_and_deadlines);
+    RUN_EVERYWHERE(the_case_that_can_happens);
+    RUN_EVERYWHERE(closed_channels_are_ready);
+    RUN_EVERYWHERE(errno_is_left_alone);
     RUN_BOTH(any_number_of_cases);
-    RUN_BOTH(up_to_sixteen_cases_need_no_memory);
+    RUN_EVERYWHERE(up_to_sixteen_cases_need_no_memory);
     RUN_PLAIN(memory_is_asked_for_once_if_at_all, "stops or configures the runtime");
     RUN_BOTH(same_channel_twice);
     RUN_BOTH(both_directions);

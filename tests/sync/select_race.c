@@ -1,6 +1,6 @@
 /*
- * select_race.c: several cases that can happen have the same chance; select against select; a wait for
- * nothing leaves nothing behind.
+ * select_race.c: several cases that can happen have the same probability; a select meets another one;
+ * a wait for nothing leaves nothing behind. Selects under stress are in chan_stress.c.
  */
 #include <math.h>
 
@@ -63,94 +63,16 @@ static void draw(int count, const char *where)
     weft_chan_destroy(closed);
 }
 
-static void draw_all(void *arg)
+static void all_that_can_have_the_same_chance(void *arg)
 {
     const char *where = weft_self() != NULL ? "fiber" : "thread";
-    (void)arg;
     draw(2, where);
     draw(3, where);
     draw(5, where);
     draw(16, where);
 }
 
-static void all_that_can_have_the_same_chance(void)
-{
-    everywhere(draw_all);
-}
-
-/* Select against select. */
-
-enum { PEERS = 3 };
-
-static struct {
-    weft_chan *chans[2];
-    int64_t rounds;
-    atomic_u64 sent, received; /* sums */
-} duel;
-
-static void duel_send(void *arg)
-{
-    uintptr_t self = (uintptr_t)arg;
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < duel.rounds; i++) {
-        uint64_t elements[2] = {(uint64_t)i * 2 + 1, (uint64_t)i * 3 + 2};
-        weft_case cases[2] = {to_send(duel.chans[self % 2], &elements[0]),
-                              to_send(duel.chans[1 - self % 2], &elements[1])};
-        int chosen = weft_select(cases, 2);
-        CHECK(chosen == 0 || chosen == 1);
-        check_results(cases, 2, chosen, 0);
-        sum += elements[chosen];
-    }
-    atomic_u64_add_relaxed(&duel.sent, sum);
-}
-
-static void duel_receive(void *arg)
-{
-    uintptr_t self = (uintptr_t)arg;
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < duel.rounds; i++) {
-        uint64_t elements[2] = {0, 0};
-        weft_case cases[2] = {to_receive(duel.chans[self % 2], &elements[0]),
-                              to_receive(duel.chans[1 - self % 2], &elements[1])};
-        int chosen = weft_select(cases, 2);
-        CHECK(chosen == 0 || chosen == 1);
-        check_results(cases, 2, chosen, 0);
-        CHECK(elements[chosen] != 0);
-        CHECK_EQ(elements[!chosen], 0);
-        sum += elements[chosen];
-    }
-    atomic_u64_add_relaxed(&duel.received, sum);
-}
-
-static void duel_run(void *arg)
-{
-    int mix = *(int *)arg;
-    struct body bodies[2 * PEERS];
-    duel.chans[0] = make_chan(8, 0);
-    duel.chans[1] = make_chan(8, (size_t)mix / 4);
-    duel.rounds = test_scale(4000);
-    atomic_u64_store_relaxed(&duel.sent, 0);
-    atomic_u64_store_relaxed(&duel.received, 0);
-    for (uintptr_t i = 0; i < PEERS; i++) {
-        bodies[2 * i] = (struct body){.function = duel_send, .arg = (void *)i, .thread = mix & 1};
-        bodies[2 * i + 1] =
-            (struct body){.function = duel_receive, .arg = (void *)i, .thread = mix & 2};
-    }
-    bodies_run(bodies, 2 * PEERS);
-    CHECK_EQ(atomic_u64_load_relaxed(&duel.sent), atomic_u64_load_relaxed(&duel.received));
-    for (int i = 0; i < 2; i++) {
-        CHECK_EQ(weft_chan_length(duel.chans[i]), 0);
-        weft_chan_destroy(duel.chans[i]);
-    }
-}
-
-static void select_meets_select(void)
-{
-    for (int mix = 0; mix < 8; mix++)
-        with_processors(1 + mix % 4, duel_run, &mix);
-}
-
-/* Two that could each do either, on one channel: one gives, the other takes. */
+/* Two selects that could each do either, on one channel: one gives, the other takes. */
 
 static void exchange(void *arg)
 {
@@ -165,7 +87,7 @@ static void exchange(void *arg)
     }
 }
 
-static void two_who_could_do_either(void)
+static void two_selects_that_could_do_either(void)
 {
     for (int mix = 0; mix < 4; mix++) {
         weft_chan *chan = make_chan(8, 0);
@@ -178,7 +100,7 @@ static void two_who_could_do_either(void)
     }
 }
 
-/* Many that wait for nothing for a moment: on return their memory is theirs again. */
+/* Many that wait for nothing for a moment: on return the memory of the wait is theirs again. */
 
 static noinline void scribble(void)
 {
@@ -189,7 +111,6 @@ static noinline void scribble(void)
 
 static void wait_a_moment(void *arg)
 {
-    (void)arg;
     for (int64_t i = test_scale(300); i > 0; i--) {
         CHECK_EQ(weft_select_until(NULL, 0, i % 2 ? 1 : weft_after(i * 10)), -ETIMEDOUT);
         scribble();
@@ -200,7 +121,6 @@ static void wait_many_moments(void *arg)
 {
     enum { MANY = 20 };
     struct body bodies[MANY];
-    (void)arg;
     for (int i = 0; i < MANY; i++)
         bodies[i] = (struct body){.function = wait_a_moment, .thread = i % 10 == 0};
     bodies_run(bodies, MANY);
@@ -213,9 +133,8 @@ static void nothing_is_left_of_a_wait_for_nothing(void)
 
 int main(void)
 {
-    RUN_BOTH(all_that_can_have_the_same_chance);
-    RUN_BOTH(select_meets_select);
-    RUN_BOTH(two_who_could_do_either);
+    RUN_EVERYWHERE(all_that_can_have_the_same_chance);
+    RUN_BOTH(two_selects_that_could_do_either);
     RUN_BOTH(nothing_is_left_of_a_wait_for_nothing);
     return 0;
 }

@@ -9,10 +9,8 @@
 #include "seeds.h"
 #include "sync/sem.h"
 
-/* The line. */
-
-/* Waits until so many are in line. */
-static void await_line(weft_sem *sem, int count)
+/* Waits until so many requests wait. */
+static void await_requests(weft_sem *sem, int count)
 {
     for (int now = -1; now != count; weft_yield()) {
         now = 0;
@@ -23,7 +21,7 @@ static void await_line(weft_sem *sem, int count)
     }
 }
 
-/* As end_first_wait of bodies.h. */
+/* Ends the wait of the first request as the clock would (end_first_wait in bodies.h). */
 static struct waiter *end_first_request(weft_sem *sem)
 {
     guard_acquire(&sem->latch);
@@ -34,8 +32,6 @@ static struct waiter *end_first_request(weft_sem *sem)
 }
 
 /* Misuse; runs before the runtime does, so that children can be forked. */
-
-static weft_sem misused = WEFT_SEM_INIT(WEFT_SEM_MAX);
 
 static void arguments(void)
 {
@@ -55,65 +51,36 @@ static void arguments(void)
     CHECK_EQ(weft_sem_available(&sem), 1);
 }
 
-static void acquire_nothing(void *arg)
-{
-    (void)arg;
-    weft_sem_acquire(NULL, 1);
-}
-
-static void acquire_less(void *arg)
-{
-    (void)arg;
-    weft_sem_acquire(&misused, -1);
-}
-
-static void release_nothing(void *arg)
-{
-    (void)arg;
-    weft_sem_release(NULL, 1);
-}
-
-static void release_less(void *arg)
-{
-    (void)arg;
-    weft_sem_release(&misused, 0);
-}
-
-static void release_too_much(void *arg)
-{
-    (void)arg;
-    weft_sem_release(&misused, 1);
-}
-
 static void acquire_one(void *sem)
 {
     weft_sem_acquire(sem, 1);
 }
 
-static void destroy_awaited(void *arg)
+static void destroy_awaited(void)
 {
     weft_sem sem = WEFT_SEM_INIT(0);
     struct body body = {.function = acquire_one, .arg = &sem};
     body_start(&body);
-    await_line(&sem, 1);
+    await_requests(&sem, 1);
     weft_sem_destroy(&sem);
-    (void)arg;
 }
 
 static void misuse_aborts(void)
 {
-    test_dies(acquire_nothing, NULL, "weft: weft_sem_acquire was given no semaphore");
-    test_dies(acquire_less, NULL,
-              "weft: weft_sem_acquire was given no semaphore, or asked for less");
-    test_dies(release_nothing, NULL, "weft: weft_sem_release was given no semaphore");
-    test_dies(release_less, NULL, "weft: weft_sem_release was given no semaphore, or less");
-    test_dies(release_too_much, NULL, "weft: a semaphore was released above WEFT_SEM_MAX");
-    test_dies(destroy_awaited, NULL, "weft: a semaphore is destroyed that somebody waits for");
+    weft_sem full = WEFT_SEM_INIT(WEFT_SEM_MAX);
+    CHECK_ABORTS("weft: weft_sem_acquire was given no semaphore", weft_sem_acquire(NULL, 1));
+    CHECK_ABORTS("weft: weft_sem_acquire was given no semaphore, or asked for less",
+                 weft_sem_acquire(&full, -1));
+    CHECK_ABORTS("weft: weft_sem_release was given no semaphore", weft_sem_release(NULL, 1));
+    CHECK_ABORTS("weft: weft_sem_release was given no semaphore, or less",
+                 weft_sem_release(&full, 0));
+    CHECK_ABORTS("weft: a semaphore was released above WEFT_SEM_MAX", weft_sem_release(&full, 1));
+    CHECK_ABORTS("weft: a semaphore is destroyed that a caller waits for", destroy_awaited());
 }
 
 /* The calls. */
 
-static void use_alone(void *arg)
+static void alone(void *arg)
 {
     weft_sem sem = WEFT_SEM_INIT(3);
     set_errno(77);
@@ -132,15 +99,9 @@ static void use_alone(void *arg)
     CHECK_EQ(weft_sem_acquire_until(&sem, 7, weft_after(WEFT_S)), 0);
     CHECK_EQ(get_errno(), 77);
     weft_sem_destroy(&sem);
-    (void)arg;
 }
 
-static void alone(void)
-{
-    everywhere(use_alone);
-}
-
-/* Order. Who comes takes a ticket when it is served. */
+/* Order: each customer notes when it is served. */
 
 enum { MOST = 8 };
 
@@ -148,7 +109,7 @@ static struct {
     weft_sem sem;
     atomic_u32 served;
     int order[MOST];
-} line;
+} queue;
 
 struct customer {
     int number;
@@ -161,23 +122,23 @@ static void be_served(void *arg)
     struct customer *self = arg;
     self->result = 0;
     if (self->deadline != 0)
-        self->result = weft_sem_acquire_until(&line.sem, self->n, self->deadline);
+        self->result = weft_sem_acquire_until(&queue.sem, self->n, self->deadline);
     else
-        weft_sem_acquire(&line.sem, self->n);
+        weft_sem_acquire(&queue.sem, self->n);
     if (self->result == 0)
-        line.order[atomic_u32_add_seq_cst(&line.served, 1)] = self->number;
+        queue.order[atomic_u32_add_seq_cst(&queue.served, 1)] = self->number;
 }
 
-/* Lets them queue up one after another. */
-static void line_up(struct customer *customers, struct body *bodies, int count, int threads)
+/* Lets them come one after another. */
+static void queue_up(struct customer *customers, struct body *bodies, int count, int threads)
 {
-    atomic_u32_store_relaxed(&line.served, 0);
+    atomic_u32_store_relaxed(&queue.served, 0);
     for (int i = 0; i < count; i++) {
         customers[i].number = i;
         bodies[i] =
             (struct body){.function = be_served, .arg = &customers[i], .thread = threads >> i & 1};
         body_start(&bodies[i]);
-        await_line(&line.sem, i + 1);
+        await_requests(&queue.sem, i + 1);
     }
 }
 
@@ -186,24 +147,24 @@ static void first_come_first_served(void)
     for (int threads = 0; threads < 16; threads += 5) {
         struct customer customers[4] = {{.n = 1}, {.n = 5}, {.n = 2}, {.n = 1}};
         struct body bodies[4];
-        CHECK_EQ(weft_sem_init(&line.sem, 0), 0);
-        line_up(customers, bodies, 4, threads);
+        CHECK_EQ(weft_sem_init(&queue.sem, 0), 0);
+        queue_up(customers, bodies, 4, threads);
         int64_t total = 0;
         for (int i = 0; i < 4; i++) {
             /* All but one of what the next one needs: it is not served, nor are those behind it. */
             if (customers[i].n > 1)
-                weft_sem_release(&line.sem, customers[i].n - 1);
-            await_line(&line.sem, 4 - i);
-            CHECK_EQ(atomic_u32_load_acquire(&line.served), i);
-            CHECK_EQ(weft_sem_try_acquire(&line.sem, 1), -EAGAIN);
-            weft_sem_release(&line.sem, 1);
+                weft_sem_release(&queue.sem, customers[i].n - 1);
+            await_requests(&queue.sem, 4 - i);
+            CHECK_EQ(atomic_u32_load_acquire(&queue.served), i);
+            CHECK_EQ(weft_sem_try_acquire(&queue.sem, 1), -EAGAIN);
+            weft_sem_release(&queue.sem, 1);
             body_join(&bodies[i]);
-            CHECK_EQ(line.order[i], i);
+            CHECK_EQ(queue.order[i], i);
             total += customers[i].n;
         }
         CHECK_EQ(total, 9);
-        CHECK_EQ(weft_sem_available(&line.sem), 0);
-        weft_sem_destroy(&line.sem);
+        CHECK_EQ(weft_sem_available(&queue.sem), 0);
+        weft_sem_destroy(&queue.sem);
     }
 }
 
@@ -211,15 +172,15 @@ static void one_release_serves_many(void)
 {
     struct customer customers[MOST];
     struct body bodies[MOST];
-    CHECK_EQ(weft_sem_init(&line.sem, 0), 0);
+    CHECK_EQ(weft_sem_init(&queue.sem, 0), 0);
     for (int i = 0; i < MOST; i++)
         customers[i] = (struct customer){.n = i + 1};
-    line_up(customers, bodies, MOST, 0x5a);
-    weft_sem_release(&line.sem, MOST * (MOST + 1) / 2 + 3);
+    queue_up(customers, bodies, MOST, 0x5a);
+    weft_sem_release(&queue.sem, MOST * (MOST + 1) / 2 + 3);
     for (int i = 0; i < MOST; i++)
         body_join(&bodies[i]);
-    CHECK_EQ(weft_sem_available(&line.sem), 3);
-    weft_sem_destroy(&line.sem);
+    CHECK_EQ(weft_sem_available(&queue.sem), 3);
+    weft_sem_destroy(&queue.sem);
 }
 
 /* The big one at the head gives up: the small ones behind it, which fit, go on without a release. */
@@ -228,10 +189,10 @@ static void giving_up_lets_others_on(void)
     for (int threads = 0; threads < 8; threads++) {
         struct customer customers[3] = {{.n = 10}, {.n = 1}, {.n = 2}};
         struct body bodies[3];
-        CHECK_EQ(weft_sem_init(&line.sem, 3), 0);
-        /* Long enough to have all of them in line; if not, those behind never wait, which is fine. */
+        CHECK_EQ(weft_sem_init(&queue.sem, 3), 0);
+        /* Long enough to have all of them wait; if not, those behind never wait, which is fine. */
         customers[0].deadline = weft_after(2 * WEFT_MS);
-        atomic_u32_store_relaxed(&line.served, 0);
+        atomic_u32_store_relaxed(&queue.served, 0);
         for (int i = 0; i < 3; i++) {
             customers[i].number = i;
             bodies[i] = (struct body){
@@ -241,61 +202,62 @@ static void giving_up_lets_others_on(void)
         for (int i = 0; i < 3; i++)
             body_join(&bodies[i]);
         CHECK_EQ(customers[0].result, -ETIMEDOUT);
-        CHECK_EQ(atomic_u32_load_acquire(&line.served), 2);
-        CHECK_EQ(weft_sem_available(&line.sem), 0);
-        weft_sem_destroy(&line.sem);
+        CHECK_EQ(atomic_u32_load_acquire(&queue.served), 2);
+        CHECK_EQ(weft_sem_available(&queue.sem), 0);
+        weft_sem_destroy(&queue.sem);
     }
 }
 
-/* The same where all are in line for certain. */
-static void giving_up_in_line_lets_others_on(void)
+/* Here all wait for certain. */
+static void giving_up_in_the_queue_lets_others_on(void)
 {
     struct customer customers[3] = {
         {.n = 10, .deadline = weft_after(1000 * WEFT_S)}, {.n = 1}, {.n = 2}};
     struct body bodies[3];
-    CHECK_EQ(weft_sem_init(&line.sem, 3), 0);
-    line_up(customers, bodies, 3, 1);
-    CHECK_EQ(atomic_u32_load_acquire(&line.served), 0);
-    wake_ended(end_first_request(&line.sem));
+    CHECK_EQ(weft_sem_init(&queue.sem, 3), 0);
+    queue_up(customers, bodies, 3, 1);
+    CHECK_EQ(atomic_u32_load_acquire(&queue.served), 0);
+    wake_ended(end_first_request(&queue.sem));
     for (int i = 0; i < 3; i++)
         body_join(&bodies[i]);
     CHECK_EQ(customers[0].result, -ETIMEDOUT);
-    CHECK_EQ(atomic_u32_load_acquire(&line.served), 2);
-    weft_sem_destroy(&line.sem);
+    CHECK_EQ(atomic_u32_load_acquire(&queue.served), 2);
+    weft_sem_destroy(&queue.sem);
 }
 
-/* A release that comes when the first has given up and has not left goes to the next. */
+/* A release that comes when the first request has given up and has not left goes to the next. */
 static void a_release_passes_over_one_that_gave_up(void)
 {
     struct customer customers[2] = {{.n = 1, .deadline = weft_after(1000 * WEFT_S)}, {.n = 2}};
     struct body bodies[2];
-    CHECK_EQ(weft_sem_init(&line.sem, 0), 0);
-    line_up(customers, bodies, 2, 1);
-    struct waiter *first = end_first_request(&line.sem);
-    weft_sem_release(&line.sem, 2);
+    CHECK_EQ(weft_sem_init(&queue.sem, 0), 0);
+    queue_up(customers, bodies, 2, 1);
+    struct waiter *first = end_first_request(&queue.sem);
+    weft_sem_release(&queue.sem, 2);
     body_join(&bodies[1]);
     wake_ended(first);
     body_join(&bodies[0]);
     CHECK_EQ(customers[0].result, -ETIMEDOUT);
-    weft_sem_destroy(&line.sem);
+    weft_sem_destroy(&queue.sem);
 }
 
-/* More than there are, and perhaps ever will be: it waits, and those behind it do, though there is enough for them. */
+/* A request for more than there are, and perhaps ever will be, waits; so do those behind it, though
+ * there is enough for them. */
 static void an_impossible_request_waits(void)
 {
     struct customer customer = {.n = 10, .deadline = weft_after(1000 * WEFT_S)};
     struct body body;
-    CHECK_EQ(weft_sem_init(&line.sem, 3), 0);
-    CHECK_EQ(weft_sem_try_acquire(&line.sem, 10), -EAGAIN);
-    line_up(&customer, &body, 1, 0);
-    CHECK_EQ(weft_sem_available(&line.sem), 3);
-    CHECK_EQ(weft_sem_try_acquire(&line.sem, 1), -EAGAIN);
-    CHECK_EQ(weft_sem_acquire_until(&line.sem, 1, weft_after(100 * WEFT_US)), -ETIMEDOUT);
-    weft_sem_release(&line.sem, 7);
+    CHECK_EQ(weft_sem_init(&queue.sem, 3), 0);
+    CHECK_EQ(weft_sem_try_acquire(&queue.sem, 10), -EAGAIN);
+    queue_up(&customer, &body, 1, 0);
+    CHECK_EQ(weft_sem_available(&queue.sem), 3);
+    CHECK_EQ(weft_sem_try_acquire(&queue.sem, 1), -EAGAIN);
+    CHECK_EQ(weft_sem_acquire_until(&queue.sem, 1, weft_after(100 * WEFT_US)), -ETIMEDOUT);
+    weft_sem_release(&queue.sem, 7);
     body_join(&body);
     CHECK_EQ(customer.result, 0);
-    CHECK_EQ(weft_sem_available(&line.sem), 0);
-    weft_sem_destroy(&line.sem);
+    CHECK_EQ(weft_sem_available(&queue.sem), 0);
+    weft_sem_destroy(&queue.sem);
 }
 
 /* Never more out than there are. */
@@ -336,7 +298,7 @@ static void bounds(void)
     weft_sem_destroy(&bound.sem);
 }
 
-/* The end: who acquired the last unit may take the semaphore away. */
+/* The end: the caller that acquired the last unit may free the semaphore. */
 
 static void release_one(void *sem)
 {
@@ -350,10 +312,9 @@ static void not_touched_after_release(void)
         struct body body = {.function = release_one, .arg = &sem, .thread = round % 16 == 0};
         body_start(&body);
         weft_sem_acquire(&sem, 1);
-        memset(&sem, 0x5a, sizeof sem);
+        scrap(&sem, sizeof sem);
         body_join(&body);
-        for (size_t i = 0; i < sizeof sem; i++)
-            CHECK_EQ(((unsigned char *)&sem)[i], 0x5a);
+        check_scrapped(&sem, sizeof sem);
     }
 }
 
@@ -363,7 +324,7 @@ static void waiting_needs_no_memory(void)
     struct body body = {.function = acquire_one, .arg = &sem, .thread = true};
     weft__os_fail(OS_ALLOC, 1, true);
     body_start(&body);
-    await_line(&sem, 1);
+    await_requests(&sem, 1);
     weft_sem_release(&sem, 1);
     body_join(&body);
     weft__os_fail(OS_ALLOC, 0, false);
@@ -376,8 +337,8 @@ static weft_sem awaited = WEFT_SEM_INIT(0);
 static void in_child(void)
 {
     CHECK_EQ(weft_sem_acquire_until(&awaited, 1, WEFT_NEVER), -ECHILD);
-    test_dies(acquire_one, &awaited, "weft: a semaphore cannot be waited for in a forked child");
-    weft_sem_release(&awaited, 2); /* somebody waits for it, but not here */
+    CHECK_ABORTS("weft: a semaphore cannot be waited for in a forked child", acquire_one(&awaited));
+    weft_sem_release(&awaited, 2); /* its waiter is in the parent */
     weft_sem_acquire(&awaited, 2);
     awaited.latch = 1; /* as if held by a thread of the parent */
     weft_sem_release(&awaited, 1);
@@ -389,7 +350,7 @@ static void a_forked_child_does_not_hang(void)
 {
     struct body body = {.function = acquire_one, .arg = &awaited};
     body_start(&body);
-    await_line(&awaited, 1);
+    await_requests(&awaited, 1);
     in_fork(in_child);
     weft_sem_release(&awaited, 1);
     body_join(&body);
@@ -399,11 +360,11 @@ int main(void)
 {
     RUN_PLAIN(arguments, "nothing waits");
     RUN_PLAIN(misuse_aborts, "a child process that must die");
-    RUN_BOTH(alone);
+    RUN_EVERYWHERE(alone);
     RUN_BOTH(first_come_first_served);
     RUN_BOTH(one_release_serves_many);
     RUN_BOTH(giving_up_lets_others_on);
-    RUN_BOTH(giving_up_in_line_lets_others_on);
+    RUN_BOTH(giving_up_in_the_queue_lets_others_on);
     RUN_BOTH(a_release_passes_over_one_that_gave_up);
     RUN_BOTH(an_impossible_request_waits);
     RUN_BOTH(bounds);

@@ -1,6 +1,5 @@
 /*
- * ticker.c: tickers: never early, missed ticks become one, and no stale tick after a reset or a
- * stop.
+ * ticker.c: tickers: never early, missed ticks become one, and no stale tick after a reset or a stop.
  */
 #include <sched.h>
 #include <weft/weft.h>
@@ -71,7 +70,6 @@ static void single(void *arg)
     check_nothing(ticker);
     CHECK_EQ(weft_ticker_close(ticker), 0);
     CHECK_EQ(weft_ticker_close(later), 0);
-    (void)arg;
 }
 
 static void at_once_or_not_at_all(void *arg)
@@ -93,10 +91,9 @@ static void at_once_or_not_at_all(void *arg)
     CHECK(receive(never) >= before);
     CHECK_EQ(weft_ticker_close(never), 0);
     CHECK_EQ(weft_ticker_close(other), 0);
-    (void)arg;
 }
 
-/* Each tick is one of a period of its own. */
+/* Each tick is of another period. */
 static void periodic(void *arg)
 {
     static const int64_t periods[] = {50 * WEFT_US, 333 * WEFT_US, 1};
@@ -111,7 +108,6 @@ static void periodic(void *arg)
         }
         CHECK_EQ(weft_ticker_close(ticker), 0);
     }
-    (void)arg;
 }
 
 static void long_periods(void)
@@ -129,7 +125,8 @@ static void long_periods(void)
     }
 }
 
-/* A receiver that is late gets the first one; the next is of after that, but for one that was on its way. */
+/* A late receiver gets the first tick; the next one is later than that receive, but for a tick that
+ * was on its way. */
 static void missed_ticks_become_one(void *arg)
 {
     weft_ticker *ticker = make(WEFT_NOW, 20 * WEFT_US);
@@ -143,7 +140,6 @@ static void missed_ticks_become_one(void *arg)
         CHECK(receive(ticker) >= late || receive(ticker) >= late);
     }
     CHECK_EQ(weft_ticker_close(ticker), 0);
-    (void)arg;
 }
 
 /* No stale tick. */
@@ -166,7 +162,6 @@ static void reset_drops_what_was_there(void *arg)
     CHECK(receive(ticker) >= deadline);
     check_nothing(ticker);
     CHECK_EQ(weft_ticker_close(ticker), 0);
-    (void)arg;
 }
 
 /* Set anew while it fires, at a distance that varies: it fires before, during or after. */
@@ -198,12 +193,11 @@ static void race_with_the_firing(void *arg)
             int64_t deadline = weft_now() + prng_below(&prng, 20000);
             CHECK_EQ(weft_ticker_reset(ticker, deadline, 0), 0);
             CHECK(receive(ticker) >= deadline);
-            check_nothing(ticker); /* one setting, one tick, whoever sent it */
+            check_nothing(ticker); /* one setting, one tick, by whichever call it was sent */
         }
     }
     CHECK_EQ(weft_ticker_close(ticker), 0);
     printf("  fired before it was set anew: %u\n", fired);
-    (void)arg;
 }
 
 static void race_with_several_processors(void *arg)
@@ -212,7 +206,6 @@ static void race_with_several_processors(void *arg)
                             {.function = race_with_the_firing, .thread = true},
                             {.function = race_with_the_firing}};
     bodies_run(bodies, 3);
-    (void)arg;
 }
 
 static void stale_ticks(void)
@@ -229,7 +222,6 @@ static void closed_while_it_fires(void *arg)
             (void)receive(ticker);
         CHECK_EQ(weft_ticker_close(ticker), 0);
     }
-    (void)arg;
 }
 
 /* Together with others. */
@@ -272,7 +264,6 @@ static void select_with_others(void *arg)
     CHECK_EQ(weft_ticker_close(ticker), 0);
     CHECK_EQ(weft_ticker_close(far), 0);
     weft_chan_destroy(numbers);
-    (void)arg;
 }
 
 /* Several receivers: each tick goes to one of them. */
@@ -313,7 +304,6 @@ static void receive_with_a_deadline(void *arg)
     CHECK_EQ(weft_chan_receive_until(weft_ticker_chan(ticker), &time, deadline), -ETIMEDOUT);
     CHECK_EQ(time, -1);
     CHECK_EQ(weft_ticker_close(ticker), 0);
-    (void)arg;
 }
 
 /* An open ticker is an open timer: the runtime does not end under it. */
@@ -349,19 +339,8 @@ static void failures(void)
     CHECK(failing_each(attempt_open, 20) > 5);
 }
 
-static void everywhere_alike(void)
-{
-    everywhere(single);
-    everywhere(at_once_or_not_at_all);
-    everywhere(periodic);
-    everywhere(missed_ticks_become_one);
-    everywhere(reset_drops_what_was_there);
-    everywhere(closed_while_it_fires);
-    everywhere(select_with_others);
-    everywhere(receive_with_a_deadline);
-}
-
-/* While one ticks others set it: nobody may be kept from going on by one that has been made to wait. */
+/* Others set a ticker while it ticks: a fiber that is made to wait must not keep the others from going
+ * on. */
 static void set_often(void *arg)
 {
     weft_ticker *ticker = arg;
@@ -385,7 +364,14 @@ static void set_while_it_ticks(void)
 int main(void)
 {
     RUN_PLAIN(arguments, "nothing waits");
-    RUN_BOTH(everywhere_alike);
+    RUN_EVERYWHERE(single);
+    RUN_EVERYWHERE(at_once_or_not_at_all);
+    RUN_EVERYWHERE(periodic);
+    RUN_EVERYWHERE(missed_ticks_become_one);
+    RUN_EVERYWHERE(reset_drops_what_was_there);
+    RUN_EVERYWHERE(closed_while_it_fires);
+    RUN_EVERYWHERE(select_with_others);
+    RUN_EVERYWHERE(receive_with_a_deadline);
     RUN_BOTH(long_periods);
     RUN_BOTH(several_receivers);
     RUN_BOTH(stale_ticks);

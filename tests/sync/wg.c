@@ -1,16 +1,19 @@
 /*
  * wg.c: the wait group, from fibers and from threads.
  */
-#include <pthread.h>
 #include <sched.h>
-#include <weft/weft.h>
 
+#include "bodies.h"
+#include "everywhere.h"
 #include "os/failure.h"
-#include "os/os.h"
 #include "seeds.h"
-#include "test.h"
 
-/* Misuse; runs before the runtime does, so that children can be forked. */
+enum { LOCK = 1, WAITERS = 2, COUNT_SHIFT = 32 }; /* the word of a wait group: src/sync/wg.c */
+
+static atomic_u64 *word_of(weft_wg *wg)
+{
+    return (atomic_u64 *)(void *)&wg->word;
+}
 
 static void arguments(void)
 {
@@ -67,61 +70,28 @@ static void too_much_is_refused(void)
     CHECK_EQ(weft_wg_count(&wg), 0);
 }
 
-static void done_too_often(void *arg)
+static void done_twice(void *wg)
 {
+    weft_wg_done(wg);
+    weft_wg_done(wg);
+}
+
+static void misuse_aborts(void)
+{
+    static const char below[] = "weft: a wait group was driven below zero";
+    static const int64_t numbers[] = {-2, -WEFT_WG_MAX, -(int64_t)WEFT_WG_MAX - 2, INT64_MIN};
     weft_wg wg = WEFT_WG_INIT;
     CHECK_EQ(weft_wg_add(&wg, 1), 0);
-    weft_wg_done(&wg);
-    weft_wg_done(&wg);
-    (void)arg;
-}
-
-static void take_away(void *count)
-{
-    weft_wg wg = WEFT_WG_INIT;
-    CHECK_EQ(weft_wg_add(&wg, 1), 0);
-    (void)weft_wg_add(&wg, *(int64_t *)count);
-}
-
-static void done_too_often_in_a_fiber(void *arg)
-{
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, done_too_often, arg, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0); /* not reached */
-}
-
-static void done_for_nothing(void *arg)
-{
-    (void)arg;
-    weft_wg_done(NULL);
-}
-
-static void done_without_a_group_aborts(void)
-{
-    test_dies(done_for_nothing, NULL, "weft: weft_wg_done was given no wait group");
-}
-
-static void below_zero_aborts(void)
-{
-    static const char text[] = "weft: a wait group was driven below zero";
-    int64_t minus_2 = -2, most = -WEFT_WG_MAX;
-    test_dies(done_too_often, NULL, text);
-    test_dies(take_away, &minus_2, text);
-    test_dies(take_away, &most, text);
-    test_dies(done_too_often_in_a_fiber, NULL, text);
-}
-
-static void far_below_zero_aborts_too(void)
-{
-    static const char text[] = "weft: a wait group was driven below zero";
-    int64_t numbers[] = {-(int64_t)WEFT_WG_MAX - 2, INT64_MIN};
-    test_dies(take_away, &numbers[0], text);
-    test_dies(take_away, &numbers[1], text);
+    CHECK_ABORTS("weft: weft_wg_done was given no wait group", weft_wg_done(NULL));
+    CHECK_ABORTS(below, done_twice(&wg));
+    CHECK_ABORTS(below, body_run(done_twice, &wg, false));
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        CHECK_ABORTS(below, (void)weft_wg_add(&wg, numbers[i]));
 }
 
 /* Waiting. */
 
-enum { WORKERS = 100, THREADS = 6 };
+enum { FIBERS = 100, THREADS = 6 };
 
 struct work {
     weft_wg *wg;
@@ -136,124 +106,74 @@ static void work(void *arg)
     weft_wg_done(mine->wg);
 }
 
-static void *work_in_thread(void *arg)
-{
-    work(arg);
-    return NULL;
-}
-
 /* The same group over and over: what was written before done is there after wait. */
-static void wait_for_workers(void *arg)
+static void wait_for(int count, bool threads, int64_t rounds)
 {
     weft_wg wg = WEFT_WG_INIT;
-    for (int64_t round = 0; round < test_scale(100); round++) {
-        struct work items[WORKERS] = {{.wg = NULL}};
-        CHECK_EQ(weft_wg_add(&wg, WORKERS), 0);
-        for (int i = 0; i < WORKERS; i++) {
+    for (int64_t round = 0; round < rounds; round++) {
+        struct work items[FIBERS] = {{.wg = NULL}};
+        struct body bodies[FIBERS];
+        CHECK_EQ(weft_wg_add(&wg, count), 0);
+        for (int i = 0; i < count; i++) {
             items[i].wg = &wg;
-            CHECK_EQ(weft_go(work, &items[i]), 0);
+            bodies[i] = (struct body){.function = work, .arg = &items[i], .thread = threads};
+            body_start(&bodies[i]);
         }
         CHECK_EQ(weft_wg_wait(&wg), 0);
-        for (int i = 0; i < WORKERS; i++)
+        for (int i = 0; i < count; i++)
             CHECK_EQ(items[i].result, 1);
         CHECK_EQ(weft_wg_count(&wg), 0);
+        for (int i = 0; i < count; i++)
+            body_join(&bodies[i]);
     }
-    (void)arg;
 }
 
-static void wait_for_threads(void *arg)
+static void waits_for_all(void *arg)
 {
-    weft_wg wg = WEFT_WG_INIT;
-    for (int64_t round = 0; round < test_scale(50); round++) {
-        struct work items[THREADS] = {{.wg = NULL}};
-        pthread_t threads[THREADS];
-        CHECK_EQ(weft_wg_add(&wg, THREADS), 0);
-        for (int i = 0; i < THREADS; i++) {
-            items[i].wg = &wg;
-            CHECK_EQ(pthread_create(&threads[i], NULL, work_in_thread, &items[i]), 0);
-        }
-        CHECK_EQ(weft_wg_wait(&wg), 0);
-        for (int i = 0; i < THREADS; i++)
-            CHECK_EQ(items[i].result, 1);
-        for (int i = 0; i < THREADS; i++)
-            CHECK_EQ(pthread_join(threads[i], NULL), 0);
-    }
-    (void)arg;
+    wait_for(FIBERS, false, test_scale(100));
+    wait_for(THREADS, true, test_scale(50));
 }
-
-static void in_fiber(void (*function)(void *), void *arg)
-{
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, function, arg, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
-}
-
-static void thread_waits_for_fibers(void)
-{
-    wait_for_workers(NULL);
-}
-
-static void fiber_waits_for_fibers(void)
-{
-    in_fiber(wait_for_workers, NULL);
-}
-
-static void thread_waits_for_threads(void)
-{
-    wait_for_threads(NULL);
-}
-
-static void fiber_waits_for_threads(void)
-{
-    in_fiber(wait_for_threads, NULL);
-}
-
-/* Many waiters. */
 
 static struct {
     weft_wg gate, about_to_wait;
     int open; /* plain: the gate orders it */
     atomic_u32 passed;
-} door;
+} gated;
 
-static void pass_door(void *arg)
+static void pass_gate(void *arg)
 {
-    weft_wg_done(&door.about_to_wait);
-    CHECK_EQ(weft_wg_wait(&door.gate), 0);
-    CHECK_EQ(door.open, 1);
-    atomic_u32_add_relaxed(&door.passed, 1);
-    (void)arg;
+    weft_wg_done(&gated.about_to_wait);
+    CHECK_EQ(weft_wg_wait(&gated.gate), 0);
+    CHECK_EQ(gated.open, 1);
+    atomic_u32_add_relaxed(&gated.passed, 1);
 }
 
-static void *pass_door_in_thread(void *arg)
+static void gate_shut(int64_t count, int64_t waiters)
 {
-    pass_door(arg);
-    return NULL;
+    gated.open = 0;
+    atomic_u32_store_relaxed(&gated.passed, 0);
+    CHECK_EQ(weft_wg_init(&gated.gate, count), 0);
+    CHECK_EQ(weft_wg_init(&gated.about_to_wait, waiters), 0);
 }
 
 static void all_waiters_are_woken(void)
 {
+    enum { ALL = FIBERS + THREADS };
     for (int64_t round = 0; round < test_scale(100); round++) {
-        weft_fiber *fibers[WORKERS];
-        pthread_t threads[THREADS];
-        door.open = 0;
-        atomic_u32_store_relaxed(&door.passed, 0);
-        CHECK_EQ(weft_wg_init(&door.gate, 2), 0);
-        CHECK_EQ(weft_wg_init(&door.about_to_wait, WORKERS + THREADS), 0);
-        for (int i = 0; i < WORKERS; i++)
-            CHECK_EQ(weft_spawn(&fibers[i], pass_door, NULL, NULL), 0);
-        for (int i = 0; i < THREADS; i++)
-            CHECK_EQ(pthread_create(&threads[i], NULL, pass_door_in_thread, NULL), 0);
-        CHECK_EQ(weft_wg_wait(&door.about_to_wait), 0);
-        weft_wg_done(&door.gate);
-        CHECK_EQ(atomic_u32_load_relaxed(&door.passed), 0);
-        door.open = 1;
-        weft_wg_done(&door.gate);
-        for (int i = 0; i < WORKERS; i++)
-            CHECK_EQ(weft_join(fibers[i]), 0);
-        for (int i = 0; i < THREADS; i++)
-            CHECK_EQ(pthread_join(threads[i], NULL), 0);
-        CHECK_EQ(atomic_u32_load_relaxed(&door.passed), WORKERS + THREADS);
+        struct body bodies[ALL];
+        gate_shut(2, ALL);
+        for (int i = 0; i < ALL; i++) {
+            bodies[i] = (struct body){.function = pass_gate, .thread = i >= FIBERS};
+            body_start(&bodies[i]);
+        }
+        CHECK_EQ(weft_wg_wait(&gated.about_to_wait), 0);
+        weft_wg_done(&gated.gate);
+        CHECK_EQ(atomic_u32_load_relaxed(&gated.passed), 0);
+        gated.open = 1;
+        weft_wg_done(&gated.gate);
+        for (int i = 0; i < ALL; i++)
+            body_join(&bodies[i]);
+        CHECK_EQ(atomic_u32_load_relaxed(&gated.passed), ALL);
     }
 }
 
@@ -271,19 +191,12 @@ static void time_out_and_wait_again(void *arg)
         CHECK_EQ(weft_wg_count(&wg), 2);
     }
     CHECK_EQ(weft_wg_wait_until(&wg, 1), -ETIMEDOUT); /* long past, and not WEFT_NOW */
-    weft_wg_done(&wg);                                /* nobody is in the list any more */
+    weft_wg_done(&wg);                                /* the list is empty again */
     CHECK_EQ(weft_wg_wait_until(&wg, weft_after(WEFT_US)), -ETIMEDOUT);
     CHECK_EQ(weft_go(work, &item), 0);
     CHECK_EQ(weft_wg_wait_until(&wg, weft_after(1000 * WEFT_S)), 0);
     CHECK_EQ(item.result, 1);
     CHECK_EQ(weft_wg_wait_until(&wg, weft_after(WEFT_S)), 0);
-    (void)arg;
-}
-
-static void deadlines(void)
-{
-    time_out_and_wait_again(NULL);
-    in_fiber(time_out_and_wait_again, NULL);
 }
 
 static void work_at_once(void *arg)
@@ -293,7 +206,7 @@ static void work_at_once(void *arg)
     weft_wg_done(mine->wg);
 }
 
-/* With one processor, nobody else runs until this fiber waits or ends. */
+/* With one processor, no other fiber runs until this one waits or ends. */
 static void ask(void *arg)
 {
     weft_wg wg = WEFT_WG_INIT;
@@ -304,58 +217,179 @@ static void ask(void *arg)
     CHECK_EQ(item.result, 0);
     CHECK_EQ(weft_wg_wait(&wg), 0);
     CHECK_EQ(item.result, 1);
-    (void)arg;
 }
 
 static void asking_is_not_waiting(void)
 {
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = 1}), 0);
-    in_fiber(ask, NULL);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(NULL), 0);
+    on_one_machine(ask, NULL);
 }
 
 static void waiting_needs_no_memory(void)
 {
     weft_wg wg = WEFT_WG_INIT;
-    pthread_t thread;
+    struct body body = {.function = work, .arg = &(struct work){.wg = &wg}, .thread = true};
     CHECK_EQ(weft_wg_add(&wg, 1), 0);
     weft__os_fail(OS_ALLOC, 1, true);
     CHECK_EQ(weft_wg_wait_until(&wg, weft_after(WEFT_MS)), -ETIMEDOUT);
-    CHECK_EQ(pthread_create(&thread, NULL, work_in_thread, &(struct work){.wg = &wg}), 0);
+    body_start(&body);
     CHECK_EQ(weft_wg_wait(&wg), 0);
     weft__os_fail(OS_ALLOC, 0, false);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    body_join(&body);
 }
 
 static void wait_a_moment(void *arg)
 {
-    CHECK_EQ(weft_wg_wait_until(&door.gate, weft_after((int64_t)(uintptr_t)arg * WEFT_US)),
+    CHECK_EQ(weft_wg_wait_until(&gated.gate, weft_after((int64_t)(uintptr_t)arg * WEFT_US)),
              -ETIMEDOUT);
 }
 
-/* Some give up, from any place in the list; those who stay are woken. */
+/* Some give up, from any place in the list; those that stay are woken. */
 static void others_give_up(void)
 {
-    weft_fiber *staying[WORKERS], *leaving[WORKERS];
-    door.open = 0;
-    atomic_u32_store_relaxed(&door.passed, 0);
-    CHECK_EQ(weft_wg_init(&door.gate, 1), 0);
-    CHECK_EQ(weft_wg_init(&door.about_to_wait, WORKERS), 0);
-    for (int i = 0; i < WORKERS; i++) {
-        CHECK_EQ(weft_spawn(&staying[i], pass_door, NULL, NULL), 0);
-        CHECK_EQ(weft_spawn(&leaving[i], wait_a_moment, (void *)(uintptr_t)(i * 7 % WORKERS), NULL),
+    weft_fiber *staying[FIBERS], *leaving[FIBERS];
+    gate_shut(1, FIBERS);
+    for (int i = 0; i < FIBERS; i++) {
+        CHECK_EQ(weft_spawn(&staying[i], pass_gate, NULL, NULL), 0);
+        CHECK_EQ(weft_spawn(&leaving[i], wait_a_moment, (void *)(uintptr_t)(i * 7 % FIBERS), NULL),
                  0);
     }
-    for (int i = 0; i < WORKERS; i++)
+    for (int i = 0; i < FIBERS; i++)
         CHECK_EQ(weft_join(leaving[i]), 0);
-    CHECK_EQ(weft_wg_wait(&door.about_to_wait), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&door.passed), 0);
-    door.open = 1;
-    weft_wg_done(&door.gate);
-    for (int i = 0; i < WORKERS; i++)
+    CHECK_EQ(weft_wg_wait(&gated.about_to_wait), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&gated.passed), 0);
+    gated.open = 1;
+    weft_wg_done(&gated.gate);
+    for (int i = 0; i < FIBERS; i++)
         CHECK_EQ(weft_join(staying[i]), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&door.passed), WORKERS);
+    CHECK_EQ(atomic_u32_load_relaxed(&gated.passed), FIBERS);
+}
+
+/* Waiters with deadlines while others count down: a wait that succeeds means zero. */
+
+static void count_down(void *arg)
+{
+    if (test_seeded)
+        CHECK_EQ(weft_sleep((int64_t)(uintptr_t)arg % 3 * WEFT_MS), 0);
+    weft_wg_done(&gated.gate);
+}
+
+static void wait_until_soon(void *arg)
+{
+    int64_t deadline = weft_after((int64_t)(uintptr_t)arg * WEFT_MS / 2);
+    int error = weft_wg_wait_until(&gated.gate, deadline);
+    CHECK(error == 0 || error == -ETIMEDOUT);
+    if (error == 0)
+        CHECK_EQ(weft_wg_count(&gated.gate), 0);
+}
+
+static void a_wait_that_succeeds_means_zero(void)
+{
+    enum { EACH = 4 };
+    struct body bodies[2 * EACH];
+    gate_shut(EACH, 0);
+    for (uintptr_t i = 0; i < 2 * EACH; i++)
+        bodies[i] = (struct body){.function = i % 2 == 0 ? count_down : wait_until_soon,
+                                  .arg = (void *)i,
+                                  .thread = i >= EACH};
+    bodies_run(bodies, 2 * EACH);
+    CHECK_EQ(weft_wg_count(&gated.gate), 0);
+}
+
+/* Moments between two steps of a done or an add, made by hand or by threads that meet often. */
+
+static weft_wg shared;
+static atomic_u32 ready;
+
+static void wait_for_shared(void *waited)
+{
+    CHECK_EQ(weft_wg_wait(&shared), 0);
+    atomic_u32_store_release(waited, 1);
+}
+
+static void start_waiter(struct body *waiter, atomic_u32 *waited, int64_t count)
+{
+    *waiter = (struct body){.function = wait_for_shared, .arg = waited, .thread = true};
+    CHECK_EQ(weft_wg_init(&shared, count), 0);
+    body_start(waiter);
+    while (!(atomic_u64_load_acquire(word_of(&shared)) & WAITERS))
+        weft_yield();
+}
+
+static void take_one(void *wg)
+{
+    weft_wg_done(wg);
+}
+
+static void hold(weft_wg *wg)
+{
+    for (;;) {
+        uint64_t before = atomic_u64_load_relaxed(word_of(wg)) & ~(uint64_t)LOCK;
+        if (atomic_u64_cas_acquire(word_of(wg), &before, before | LOCK))
+            return;
+        weft_yield();
+    }
+}
+
+/* The count comes to zero, and is raised again before the waiters are woken: they wait on. */
+static void raised_before_the_wake_up(void)
+{
+    struct body waiter, other = {.function = take_one, .arg = &shared, .thread = true};
+    atomic_u32 waited = {0};
+    start_waiter(&waiter, &waited, 1);
+    hold(&shared);
+    body_start(&other);
+    while (atomic_u64_load_acquire(word_of(&shared)) >> COUNT_SHIFT != 0)
+        weft_yield();
+    CHECK_EQ(weft_wg_add(&shared, 1), 0);
+    atomic_u64_and_release(word_of(&shared), ~(uint64_t)LOCK);
+    body_join(&other);
+    CHECK(atomic_u64_load_acquire(word_of(&shared)) & WAITERS);
+    CHECK_EQ(atomic_u32_load_acquire(&waited), 0);
+    weft_wg_done(&shared);
+    body_join(&waiter);
+}
+
+/* What is taken away by a negative number wakes as well. */
+static void a_negative_number_wakes(void)
+{
+    struct body waiter;
+    atomic_u32 waited = {0};
+    start_waiter(&waiter, &waited, 5);
+    CHECK_EQ(weft_wg_add(&shared, -4), 0);
+    CHECK_EQ(atomic_u32_load_acquire(&waited), 0);
+    CHECK_EQ(weft_wg_add(&shared, -1), 0);
+    body_join(&waiter);
+}
+
+/* The count is zero, and the waiters are yet to be woken: a caller that only asks finds it done. */
+static void asked_before_the_wake_up(void)
+{
+    CHECK_EQ(weft_wg_init(&shared, 0), 0);
+    atomic_u64_store_release(word_of(&shared), WAITERS);
+    CHECK_EQ(weft_wg_wait_until(&shared, WEFT_NOW), 0);
+}
+
+static void add_often(void *arg)
+{
+    atomic_u32_add_seq_cst(&ready, 1);
+    while (atomic_u32_load_acquire(&ready) < 2)
+        cpu_relax();
+    for (int64_t i = *(int64_t *)arg; i > 0; i--) {
+        CHECK_EQ(weft_wg_add(&shared, 2), 0);
+        CHECK_EQ(weft_wg_add(&shared, -1), 0);
+    }
+}
+
+static void two_add(void)
+{
+    int64_t times = test_scale(200000);
+    struct body bodies[2];
+    CHECK_EQ(weft_wg_init(&shared, 0), 0);
+    atomic_u32_store_relaxed(&ready, 0);
+    for (int i = 0; i < 2; i++)
+        bodies[i] = (struct body){.function = add_often, .arg = &times, .thread = true};
+    bodies_run(bodies, 2);
+    CHECK_EQ(weft_wg_count(&shared), 2 * times);
 }
 
 /* Fibers that the group starts itself. */
@@ -368,15 +402,14 @@ static void yield_and_count(void *arg)
     atomic_u32_add_relaxed(arg, 1);
 }
 
-static void go_and_wait(void *arg)
+static void starts_fibers(void *arg)
 {
     weft_wg wg = WEFT_WG_INIT;
     atomic_u32_store_relaxed(&started, 0);
-    for (int i = 0; i < WORKERS; i++)
+    for (int i = 0; i < FIBERS; i++)
         CHECK_EQ(weft_wg_go(&wg, yield_and_count, &started), 0);
     CHECK_EQ(weft_wg_wait(&wg), 0);
-    CHECK_EQ(atomic_u32_load_relaxed(&started), WORKERS);
-    (void)arg;
+    CHECK_EQ(atomic_u32_load_relaxed(&started), FIBERS);
 }
 
 static void wait_for_gate(void *gate)
@@ -384,15 +417,9 @@ static void wait_for_gate(void *gate)
     CHECK_EQ(weft_wg_wait(gate), 0);
 }
 
-static void starts_fibers(void)
-{
-    go_and_wait(NULL);
-    in_fiber(go_and_wait, NULL);
-}
-
 static void nothing_is_added_if_none_starts(void)
 {
-    weft_wg wg = WEFT_WG_INIT;
+    weft_wg wg = WEFT_WG_INIT, gate;
     CHECK_EQ(weft_wg_go(NULL, yield_and_count, NULL), -EINVAL);
     CHECK_EQ(weft_wg_go(&wg, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_wg_count(&wg), 0);
@@ -407,7 +434,6 @@ static void nothing_is_added_if_none_starts(void)
 
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_configure(&(weft_config){.max_fibers = 1}), 0);
-    weft_wg gate;
     CHECK_EQ(weft_wg_init(&wg, 0), 0);
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
     CHECK_EQ(weft_wg_go(&wg, wait_for_gate, &gate), 0);
@@ -415,62 +441,41 @@ static void nothing_is_added_if_none_starts(void)
     CHECK_EQ(weft_wg_count(&wg), 1);
     weft_wg_done(&gate);
     CHECK_EQ(weft_wg_wait(&wg), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(NULL), 0);
+    processors_end();
 }
 
 /* The end of a group. */
 
-/* What stands in a group's memory when it is gone: whoever still takes it for one and finishes what
- * it began there changes it. (Waiters, of which there are none.) */
-static const weft_wg gone = {.word = 2};
+/* The content of a group's memory when it is gone: a done that still takes it for a group, and
+ * finishes what it began there, changes it. (WAITERS is set, and there are none.) */
+static const weft_wg gone = {.word = WAITERS};
 
-static void done_once(void *wg)
+static void wait_on_own_stack(int count, bool thread, int64_t rounds)
 {
-    weft_wg_done(wg);
-}
-
-static void *done_once_in_thread(void *wg)
-{
-    weft_wg_done(wg);
-    return NULL;
-}
-
-static void wait_on_own_stack(void *arg)
-{
-    for (int64_t round = 0; round < test_scale(5000); round++) {
+    for (int64_t round = 0; round < rounds; round++) {
         weft_wg wg = WEFT_WG_INIT;
-        weft_fiber *fibers[2];
-        CHECK_EQ(weft_wg_add(&wg, 2), 0);
-        for (int i = 0; i < 2; i++)
-            CHECK_EQ(weft_spawn(&fibers[i], done_once, &wg, NULL), 0);
+        struct body bodies[2];
+        CHECK_EQ(weft_wg_add(&wg, count), 0);
+        for (int i = 0; i < count; i++) {
+            bodies[i] = (struct body){.function = take_one, .arg = &wg, .thread = thread};
+            body_start(&bodies[i]);
+        }
         CHECK_EQ(weft_wg_wait(&wg), 0);
         wg = gone;
-        for (int i = 0; i < 2; i++)
-            CHECK_EQ(weft_join(fibers[i]), 0);
-        CHECK_EQ(memcmp(&wg, &gone, sizeof wg), 0);
-    }
-    (void)arg;
-}
-
-static void not_touched_after_wait(void)
-{
-    wait_on_own_stack(NULL);
-    in_fiber(wait_on_own_stack, NULL);
-    for (int64_t round = 0; round < test_scale(500); round++) {
-        weft_wg wg = WEFT_WG_INIT;
-        pthread_t thread;
-        CHECK_EQ(weft_wg_add(&wg, 1), 0);
-        CHECK_EQ(pthread_create(&thread, NULL, done_once_in_thread, &wg), 0);
-        CHECK_EQ(weft_wg_wait(&wg), 0);
-        wg = gone;
-        CHECK_EQ(pthread_join(thread, NULL), 0);
+        for (int i = 0; i < count; i++)
+            body_join(&bodies[i]);
         CHECK_EQ(memcmp(&wg, &gone, sizeof wg), 0);
     }
 }
 
-/* The same when the last done meets waiters whose deadline passes: they ask again and again, and
- * the last of them to return 0 takes the group away. */
+static void not_touched_after_wait(void *arg)
+{
+    wait_on_own_stack(2, false, test_scale(5000));
+    wait_on_own_stack(1, true, test_scale(500));
+}
+
+/* The last done meets waiters whose deadline passes: they ask again and again, and the last of them
+ * to return 0 takes the group away. */
 enum { RACERS = 4 };
 
 static struct {
@@ -489,25 +494,26 @@ static void wait_in_race(void *arg)
     atomic_u32_add_relaxed(&race.timed_out, timed_out);
     if (atomic_u32_sub_acq_rel(&race.waiting, 1) == 1)
         race.wg = gone;
-    (void)arg;
 }
 
 static void race_rounds(int64_t rounds)
 {
     uint64_t timed_out = 0;
     for (int64_t round = 0; round < rounds; round++) {
-        weft_fiber *fibers[RACERS];
+        struct body bodies[RACERS];
         CHECK_EQ(weft_wg_init(&race.wg, 1), 0);
         atomic_u32_store_relaxed(&race.begun, 0);
         atomic_u32_store_relaxed(&race.waiting, RACERS);
         atomic_u32_store_relaxed(&race.timed_out, 0);
-        for (int i = 0; i < RACERS; i++)
-            CHECK_EQ(weft_spawn(&fibers[i], wait_in_race, NULL, NULL), 0);
+        for (int i = 0; i < RACERS; i++) {
+            bodies[i] = (struct body){.function = wait_in_race};
+            body_start(&bodies[i]);
+        }
         while (atomic_u32_load_relaxed(&race.begun) == 0)
             sched_yield();
         weft_wg_done(&race.wg);
         for (int i = 0; i < RACERS; i++)
-            CHECK_EQ(weft_join(fibers[i]), 0);
+            body_join(&bodies[i]);
         CHECK_EQ(memcmp(&race.wg, &gone, sizeof gone), 0);
         timed_out += atomic_u32_load_relaxed(&race.timed_out);
     }
@@ -516,14 +522,10 @@ static void race_rounds(int64_t rounds)
 
 static void not_touched_after_wait_and_deadline(void)
 {
-    cpu_set_t allowed, one;
+    cpu_set_t allowed;
     CHECK_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-    CPU_ZERO(&one);
-    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
-        if (CPU_ISSET(cpu, &allowed))
-            CPU_SET(cpu, &one);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* the runtime's next threads inherit it */
-    CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    stay_on_one_cpu();
     race_rounds(test_scale(200));
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(sched_setaffinity(0, sizeof allowed, &allowed), 0);
@@ -534,21 +536,22 @@ int main(void)
     RUN_PLAIN(arguments, "nothing waits");
     RUN_BOTH(counts);
     RUN_BOTH(too_much_is_refused);
-    RUN_PLAIN(done_without_a_group_aborts, "a child process that must die");
-    RUN_PLAIN(below_zero_aborts, "a child process that must die");
+    RUN_PLAIN(misuse_aborts, "a child process that must die");
     RUN_PLAIN(waiting_needs_no_memory, "about plain threads");
+    RUN_PLAIN(raised_before_the_wake_up, "about plain threads");
+    RUN_PLAIN(a_negative_number_wakes, "about plain threads");
+    RUN_PLAIN(asked_before_the_wake_up, "nothing to order");
+    RUN_PLAIN(two_add, "about plain threads");
     RUN_PLAIN(asking_is_not_waiting, "knows who runs next on one processor");
-    RUN_BOTH(thread_waits_for_fibers);
-    RUN_BOTH(fiber_waits_for_fibers);
-    RUN_PLAIN(thread_waits_for_threads, "about plain threads");
-    RUN_PLAIN(fiber_waits_for_threads, "about plain threads");
-    RUN_PLAIN(all_waiters_are_woken, "about plain threads");
-    RUN_BOTH(deadlines);
+    RUN_EVERYWHERE(waits_for_all);
+    RUN_BOTH(all_waiters_are_woken);
+    RUN_EVERYWHERE(time_out_and_wait_again);
     RUN_BOTH(others_give_up);
-    RUN_BOTH(starts_fibers);
+    RUN(a_wait_that_succeeds_means_zero);
+    RUN_SEEDS_MANY(a_wait_that_succeeds_means_zero);
+    RUN_EVERYWHERE(starts_fibers);
     RUN_PLAIN(nothing_is_added_if_none_starts, "stops or configures the runtime");
-    RUN_PLAIN(not_touched_after_wait, "about plain threads");
+    RUN_EVERYWHERE(not_touched_after_wait);
     RUN_PLAIN(not_touched_after_wait_and_deadline, "threads that share one CPU");
-    RUN_PLAIN(far_below_zero_aborts_too, "a child process that must die");
     return 0;
 }
