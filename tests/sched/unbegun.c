@@ -86,7 +86,8 @@ static void unbegun_fibers_are_reported(void)
 
 static void others_are_not(void)
 {
-    CHECK(!says(end_one_and_return, NULL, "before its fibers begin"));
+    for (int i = 0; i < TRIES / 10; i++) /* its end may not be counted when its joiner goes on */
+        CHECK(!says(end_one_and_return, NULL, "before its fibers begin"));
     CHECK(!says(begin_one_and_return, NULL, "before its fibers begin"));
     CHECK(!says(only_a_ticker, NULL, "before its fibers begin"));
 }

@@ -244,8 +244,10 @@ bool weft__fiber_count(uint64_t counts[FIBER_STATES])
 uint64_t weft__fiber_count_unbegun(void)
 {
     uint64_t unbegun = 0;
+    /* A fiber that has ended may not be counted as ended yet when its joiner goes on, but it had a
+     * turn before that. */
     for (uint32_t i = 0; i < processor_count(); i++)
-        if (atomic_u64_load_acquire(&weft__sched.processors[i].fibers.ended) != 0)
+        if (atomic_u32_load_relaxed(&weft__sched.processors[i].turn) != 0)
             return 0;
     for (const struct slab *slab = depot.slabs; slab != NULL; slab = slab->next) {
         uint32_t cut = atomic_u32_load_acquire(&slab->cut);
