@@ -100,9 +100,11 @@ static void rwmutex_work(struct worker *worker)
         CHECK(writes ? before == 0 : before < WRITER_WEIGHT);
         CHECK_EQ(book.a, book.b);
         i += writes;
-        book.a += writes;
+        if (writes)
+            book.a++;
         dally(worker);
-        book.b += writes;
+        if (writes)
+            book.b++;
         CHECK_EQ(book.a, book.b);
         before = atomic_i64_add_seq_cst(&book.in, -weight);
         CHECK(writes ? before == WRITER_WEIGHT : before < WRITER_WEIGHT);
