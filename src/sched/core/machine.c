@@ -610,7 +610,7 @@ void weft__machine_join(struct machine *machines)
             patient = false;
         }
         machines = machine->next;
-        weft__os_free(machine);
+        keep_record(machine); /* not freed: the monitor may be about to look at it */
     }
 }
 
