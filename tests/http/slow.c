@@ -57,7 +57,7 @@ static void serving(weft_http_request *request, weft_http_response *response, vo
 /* The server's end of it. */
 static int other_end(const struct client *client)
 {
-    struct sockaddr_in own, peer;
+    struct sockaddr_in own = {0}, peer = {0};
     socklen_t size = sizeof own;
     CHECK(getsockname(client->fd, (struct sockaddr *)&own, &size) == 0);
     for (int fd = 0; fd < 1024; fd++) {
