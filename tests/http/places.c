@@ -2,6 +2,7 @@
  * places.c: what holds none of max_workers: streams of events and upgraded connections, and the
  * bound of their own that they have.
  */
+#include <poll.h>
 #include <weft/fiber.h>
 #include <weft/runtime.h>
 #include <weft/sem.h>
@@ -67,6 +68,20 @@ static void expect_hello(weft_http_server *server)
     answer_free(&answer);
 }
 
+/* Has the client's request wait in its handler. The worker before it may not be free yet, though its
+ * client has the answer: then there is a 503, and the next request. */
+static void begin_wait(struct client *client)
+{
+    client_send(client, GET("/wait"));
+    while (weft_sem_try_acquire(&entered, 1) != 0) {
+        struct pollfd answered = {.fd = client->fd, .events = POLLIN};
+        if (poll(&answered, 1, 1) == 1) {
+            EXPECT(client, 503, NULL);
+            client_send(client, GET("/wait"));
+        }
+    }
+}
+
 /* A single worker, and all of these at a time. */
 static void streams_hold_no_worker(void)
 {
@@ -81,8 +96,7 @@ static void streams_hold_no_worker(void)
 
     /* The one worker is still one. */
     struct client busy = client_open(server), more = client_open(server);
-    client_send(&busy, GET("/wait"));
-    weft_sem_acquire(&entered, 1);
+    begin_wait(&busy);
     client_send(&more, GET("/"));
     EXPECT(&more, 503, NULL);
 
@@ -101,8 +115,7 @@ static void streams_hold_no_worker(void)
 
     /* And is so when they have gone. */
     busy = client_open(server);
-    client_send(&busy, GET("/wait"));
-    weft_sem_acquire(&entered, 1);
+    begin_wait(&busy);
     client_send(&more, GET("/"));
     EXPECT(&more, 503, NULL);
     weft_sem_release(&gate, 1);
@@ -153,8 +166,7 @@ static void requests_behind_a_stream_count(void)
         serve_with((weft_http_options){.handler = serving, .max_workers = 1, .queue = 1});
     struct client client = begin(server, "/events"), busy = client_open(server);
     client_send(&client, GET("/") GET("/"));
-    client_send(&busy, GET("/wait"));
-    weft_sem_acquire(&entered, 1);
+    begin_wait(&busy);
     /* The stream ends while another has the worker: its next request waits for that. */
     weft_sem_release(&streams, 1);
     weft_sem_acquire(&left, 1);
