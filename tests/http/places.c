@@ -68,8 +68,8 @@ static void expect_hello(weft_http_server *server)
     answer_free(&answer);
 }
 
-/* Has the client's request wait in its handler. The worker before it may not be free yet, though its
- * client has the answer: then there is a 503, and the next request. */
+/* Has the client's request wait in its handler. The worker of the last request may not be free yet
+ * though its client has the answer: then there is a 503, and the next request. */
 static void begin_wait(struct client *client)
 {
     client_send(client, GET("/wait"));
