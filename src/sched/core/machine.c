@@ -597,7 +597,7 @@ struct machine *weft__machine_take_ended(void)
     }
 }
 
-void weft__machine_join(struct machine *machines)
+void weft__machine_join(struct machine *machines, bool monitored)
 {
     bool patient = true;
     while (machines != NULL) {
@@ -610,7 +610,10 @@ void weft__machine_join(struct machine *machines)
             patient = false;
         }
         machines = machine->next;
-        keep_record(machine); /* not freed: the monitor may be about to look at it */
+        if (monitored)
+            keep_record(machine); /* the monitor may be about to look at it */
+        else
+            weft__os_free(machine);
     }
 }
 

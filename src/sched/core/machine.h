@@ -61,8 +61,8 @@ int64_t weft__machine_bury_ended(int64_t now);
 /* Those that have ended as surplus, to be joined by the caller. */
 struct machine *weft__machine_take_ended(void);
 /* Waits for the threads of these machines, thread-specific destructors included; says so if that
- * takes long. The records are kept until the runtime stops. */
-void weft__machine_join(struct machine *machines);
+ * takes long. While the monitor runs the records are kept until the runtime stops, else freed. */
+void weft__machine_join(struct machine *machines, bool monitored);
 /* Switches from the running fiber to its machine, which does `action`; returns when the fiber is
  * resumed, perhaps on another machine. */
 void weft__machine_switch(struct machine *machine, enum action action);

@@ -377,7 +377,7 @@ static int finish(int64_t deadline)
     int error = drain(deadline);
     struct machine *ended = error == 0 ? weft__machine_take_ended() : NULL;
     if (ended != NULL) {
-        weft__machine_join(ended);
+        weft__machine_join(ended, true);
         error = drain(deadline); /* there are no more of them */
     }
     if (error != 0)
@@ -459,8 +459,8 @@ int weft_shutdown(int64_t deadline)
         atomic_u32_store_release(&weft__runtime_running, 0);
         let_machines_go();
         lock_release(&lock);
-        weft__machine_join(
-            machines); /* without the lock: what their destructors call may need it */
+        /* Without the lock: what their destructors call may need it. */
+        weft__machine_join(machines, false);
     }
     if (running) {
         lock_acquire(&lock);
