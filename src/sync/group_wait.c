@@ -133,14 +133,17 @@ static int wait_for_place(weft_group *group)
 int weft__group_enter(weft_group *group, bool wait)
 {
     test_point();
-    int error = weft_context_error(group->context);
-    if (error != 0)
-        return error;
-    guard_acquire(&group->latch); /* not before: the line of the reason is written for each fiber */
-    error = take(group);
+    guard_acquire(&group->latch);
+    int place = take(group);
     guard_release(&group->latch);
-    if (error != -EAGAIN || !wait)
+    int error = weft_context_error(group->context); /* not before: see the opening comment */
+    if (error != 0) {
+        if (place == 0)
+            weft__group_exit(group);
         return error;
+    }
+    if (place != -EAGAIN || !wait)
+        return place;
     if (group->hooks != NULL)
         group->hooks->waiting(group, 1);
     error = wait_for_place(group);
