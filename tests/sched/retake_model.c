@@ -190,7 +190,7 @@ static void set_up(uint32_t most)
     model_name(&processors[0].head, "head");
     model_name(&processors[0].tail, "tail");
     model_name(&processors[0].owner, "owner");
-    model_name(&weft__sched.machines->thread.attention, "machine 1 attention");
+    model_name(&weft__sched.machines->thread.requests, "machine 1 requests");
     model_name(&weft__sched.machines->thread.inside, "machine 1 inside");
     model_name(&weft__sched.lock, "sched.lock");
     model_name(&weft__sched.idle_count, "idle_count");
@@ -214,7 +214,7 @@ static void all_is_well(void)
         MODEL_CHECK(ran[i] == 1);
     for (struct machine *machine = weft__sched.machines; machine != NULL; machine = machine->next)
         MODEL_CHECK(machine->idle && machine->thread.processor == NULL &&
-                    (machine->thread.attention.value & ~(uint32_t)ATTENTION_WANTED) == 0);
+                    (machine->thread.requests.value & ~(uint32_t)REQUEST_SHED) == 0);
     MODEL_CHECK(weft__sched.idle_count.value == weft__sched.in_use.value);
     for (uint32_t i = 0; i < weft__sched.processor_count.value; i++)
         MODEL_CHECK(processors[i].owner.value == NULL);

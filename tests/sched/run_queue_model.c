@@ -48,14 +48,14 @@ static void set_up_queues(bool symmetric, int in_ring, bool in_runnext)
         MODEL_CHECK(ring_push_owner(&processors[0], &fibers[used]));
     if (in_runnext)
         (void)runnext_swap_owner(&processors[0], &fibers[used++]);
-    model_name(&owner.thread.attention, "attention");
+    model_name(&owner.thread.requests, "requests");
     model_name(&processors[0].owner, "owner");
     model_name(&processors[0].head, "head");
     model_name(&processors[0].tail, "tail");
     model_name(&processors[0].runnext, "runnext");
     model_name(&owner.thread.inside, "inside");
     model_name(&heir.thread.inside, "heir's inside");
-    model_name(&heir.thread.attention, "heir's attention");
+    model_name(&heir.thread.requests, "heir's requests");
 }
 
 static void each_is_somewhere_once(void)
@@ -68,7 +68,7 @@ static void each_is_somewhere_once(void)
         take(fiber);
     for (int i = 0; i < used; i++)
         MODEL_CHECK(taken[i] == 1);
-    MODEL_CHECK((owner.thread.attention.value & ATTENTION_CLAIMED) == 0);
+    MODEL_CHECK((owner.thread.requests.value & REQUEST_CLAIMED) == 0);
 }
 
 /* A fiber that calls weft: pops one, and makes one ready. */

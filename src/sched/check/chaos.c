@@ -3,7 +3,7 @@
  *
  * Between two calls a fiber mostly runs on undisturbed, and an order of events in which it does not is rare: most
  * bugs that need one hide for long. With chaos such orders are the rule. The points are those of test runs
- * (seeded.c): all entries into the runtime, by a bit of `attention` that stays set, and the test_points of calls
+ * (seeded.c): all entries into the runtime, by a bit of `requests` that stays set, and the test_points of calls
  * that do not enter it. So the common mode pays nothing that it does not pay for test runs already.
  *
  * Unlike a test run this has all processors, all machines and the real clock: it is not repeatable, but has races

@@ -7,8 +7,8 @@
  *            of the set is drawn. So that nothing passes by the choice, each yield and each park must go through
  *            the machine: both do that every 61st turn (INJECT_EVERY), and here the turn of the processor is
  *            always a multiple of that.
- *   points   A machine has ATTENTION_POINTS set for ever. So each entry into the runtime from fiber code comes
- *            to weft__attend, and from there to weft__seeded_enter: the seed decides whether the fiber goes on, or
+ *   points   A machine has REQUEST_POINTS set for ever. So each entry into the runtime from fiber code comes
+ *            to weft__handle_requests, and from there to weft__seeded_enter: the seed decides whether the fiber goes on, or
  *            goes back into the set; and by wake_wanted the same when it leaves the runtime. Calls that do not
  *            enter it if they need not wait have a test_point instead.
  *   clock    A variable. It moves when nobody is ready, to the earliest deadline in the wheel.

@@ -13,20 +13,20 @@
  *
  * The processor goes to a machine that is idle, or to a new thread, together with its ring, its timers and
  * its stocks. The machine that lost it keeps the fiber that it runs and nothing else: it must not touch any
- * processor before it has one again. It learns of the loss from the bit GONE in its own attention word, which
+ * processor before it has one again. It learns of the loss from the bit GONE in its own requests word, which
  * each entry into the runtime looks at anyway; so the common way costs nothing. thread.processor is written by
  * the machine itself only.
  *
  * Retaking is a claim (steal.c) that is not given back:
  *
  *     monitor                                     owner
- *     attention |= CLAIMED                        inside = 1
+ *     requests |= CLAIMED                        inside = 1
  *     barrier_heavy                               barrier_light
- *     owner->inside: give the claim back          attention & CLAIMED: wait
+ *     owner->inside: give the claim back          requests & CLAIMED: wait
  *     the turn has changed: give the claim back
  *     processor->owner = NULL
  *     give it to a machine                        (that one runs already)
- *     attention: CLAIMED becomes GONE             GONE: has no processor
+ *     requests: CLAIMED becomes GONE             GONE: has no processor
  *
  * No machine to be had (no thread, no memory, as many as there may be): the claim is given back with nothing
  * changed, and tried again later. The owner that comes back meanwhile waits for the few microseconds that a
@@ -111,8 +111,8 @@ enum retaken weft__retake(struct processor *processor, uint32_t turn)
         weft__claim_end(owner);
         return NO_MACHINE;
     }
-    /* CLAIMED becomes GONE in one step; pairs with weft__attend. */
-    (void)atomic_u32_add_acq_rel(&owner->attention, ATTENTION_GONE - ATTENTION_CLAIMED);
+    /* CLAIMED becomes GONE in one step; pairs with weft__handle_requests. */
+    (void)atomic_u32_add_acq_rel(&owner->requests, REQUEST_GONE - REQUEST_CLAIMED);
     return RETAKEN;
 }
 
@@ -126,8 +126,8 @@ static void forget_processor(struct thread *thread)
 struct thread *weft__processor_gone(struct thread *thread)
 {
     struct machine *machine = (struct machine *)thread;
-    (void)atomic_u32_and_acq_rel(&thread->attention,
-                                 ~(uint32_t)(ATTENTION_GONE | ATTENTION_WANTED));
+    (void)atomic_u32_and_acq_rel(&thread->requests,
+                                 ~(uint32_t)(REQUEST_GONE | REQUEST_SHED));
     forget_processor(thread);
     if (thread->fiber == NULL)
         return thread; /* between two fibers: the loop of the machine sees to it */
@@ -170,7 +170,7 @@ static void give_up(struct thread *thread)
         return; /* the monitor will find it, and try again */
     }
     forget_processor(thread);
-    (void)atomic_u32_or_seq_cst(&thread->attention, ATTENTION_GONE);
+    (void)atomic_u32_or_seq_cst(&thread->requests, REQUEST_GONE);
 }
 
 /* How deep in calls of weft_blocking_enter. */

@@ -14,7 +14,7 @@ struct weft_fiber;
  * another machine. */
 enum retaken { RETAKEN, NOT_STUCK, NO_MACHINE };
 enum retaken weft__retake(struct processor *processor, uint32_t turn);
-/* In a thread that came into the runtime and finds that its processor is gone: as weft__attend. */
+/* In a thread that came into the runtime and finds that its processor is gone: as weft__handle_requests. */
 struct thread *weft__processor_gone(struct thread *thread);
 /* Puts a fiber that came back without a processor into the inject queue. */
 void weft__lost_queue(struct weft_fiber *fiber);

@@ -450,8 +450,8 @@ static struct weft_fiber *choose(struct machine *machine)
     struct processor *processor = machine->thread.processor;
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
     struct weft_fiber *fiber;
-    if (unlikely(atomic_u32_load_acquire(&machine->thread.attention) != 0)) {
-        (void)weft__attend(&machine->thread);
+    if (unlikely(atomic_u32_load_acquire(&machine->thread.requests) != 0)) {
+        (void)weft__handle_requests(&machine->thread);
         if (machine->thread.processor == NULL)
             return NULL;
         if (seeded())
@@ -660,7 +660,7 @@ int weft__machine_start(struct processor *processor, bool acts)
     machine->to_act = acts;
     machine->spinning = true; /* the caller has counted it */
     if (test_points())
-        (void)atomic_u32_or_relaxed(&machine->thread.attention, ATTENTION_POINTS);
+        (void)atomic_u32_or_relaxed(&machine->thread.requests, REQUEST_POINTS);
     atomic_u32_store_relaxed(&machine->thread.inside, 1);
     /* Listed before it runs: a stop that comes now must join it. */
     lock_acquire(&weft__sched.lock);

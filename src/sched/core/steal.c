@@ -12,15 +12,15 @@
  * in C code. The thief takes the processor for a moment:
  *
  *     thief                                       owner
- *     owner->attention |= CLAIMED                 inside = 1           (runtime_enter)
+ *     owner->requests |= CLAIMED                 inside = 1           (runtime_enter)
  *     barrier_heavy                               barrier_light
- *     if owner->inside: give the claim back       if attention & CLAIMED: wait
+ *     if owner->inside: give the claim back       if requests & CLAIMED: wait
  *     take half of the ring                       ... private state is its own ...
- *     owner->attention &= ~CLAIMED                inside = 0           (runtime_leave)
+ *     owner->requests &= ~CLAIMED                inside = 0           (runtime_leave)
  *
  * By the two barriers at least one sees the other: either the thief sees `inside` and backs off, or
  * the owner sees CLAIMED and waits until the thief is done, showing `inside` 0 meanwhile. Each
- * hand-over is a release and an acquire (attention one way, inside the other), so both see the ring
+ * hand-over is a release and an acquire (requests one way, inside the other), so both see the ring
  * as the other left it.
  *
  * The claim is on the owner, not on the processor: the word that the owner looks at stays the same
@@ -110,7 +110,7 @@ static void shed(struct thread *thread)
 static void wait_for_claim(struct thread *thread)
 {
     runtime_leave(thread);
-    for (int spins = 0; atomic_u32_load_relaxed(&thread->attention) & ATTENTION_CLAIMED; spins++)
+    for (int spins = 0; atomic_u32_load_relaxed(&thread->requests) & REQUEST_CLAIMED; spins++)
         if (spins < CLAIM_SPINS)
             cpu_relax();
         else
@@ -119,19 +119,19 @@ static void wait_for_claim(struct thread *thread)
     barrier_light();
 }
 
-noinline struct thread *weft__attend(struct thread *thread)
+noinline struct thread *weft__handle_requests(struct thread *thread)
 {
-    uint32_t attention;
+    uint32_t requests;
     /* Pairs with the release in weft__claim_end and weft__retake. */
-    while ((attention = atomic_u32_load_acquire(&thread->attention)) & ATTENTION_CLAIMED)
+    while ((requests = atomic_u32_load_acquire(&thread->requests)) & REQUEST_CLAIMED)
         wait_for_claim(thread);
-    if (attention & ATTENTION_GONE)
+    if (requests & REQUEST_GONE)
         return weft__processor_gone(thread);
-    if (attention & ATTENTION_WANTED) {
-        atomic_u32_and_acq_rel(&thread->attention, ~(uint32_t)ATTENTION_WANTED);
+    if (requests & REQUEST_SHED) {
+        atomic_u32_and_acq_rel(&thread->requests, ~(uint32_t)REQUEST_SHED);
         shed(thread);
     }
-    if (attention & ATTENTION_POINTS && thread->fiber != NULL)
+    if (requests & REQUEST_POINTS && thread->fiber != NULL)
         return weft__test_enter(thread);
     return thread;
 }
@@ -141,7 +141,7 @@ void weft__enter_crashed(struct thread *thread)
     atomic_u32_store_relaxed(&thread->inside, 1);
     barrier_light();
     /* Pairs with the release in weft__claim_end and weft__retake. */
-    while (atomic_u32_load_acquire(&thread->attention) & ATTENTION_CLAIMED)
+    while (atomic_u32_load_acquire(&thread->requests) & REQUEST_CLAIMED)
         wait_for_claim(thread);
 }
 
@@ -149,7 +149,7 @@ void weft__enter_crashed(struct thread *thread)
 
 void weft__claim_end(struct thread *owner)
 {
-    atomic_u32_and_release(&owner->attention, ~(uint32_t)ATTENTION_CLAIMED);
+    atomic_u32_and_release(&owner->requests, ~(uint32_t)REQUEST_CLAIMED);
 }
 
 struct thread *weft__claim(struct processor *victim)
@@ -157,11 +157,11 @@ struct thread *weft__claim(struct processor *victim)
     struct thread *owner = atomic_ptr_load_acquire(&victim->owner);
     if (owner == NULL)
         return NULL;
-    uint32_t before = atomic_u32_or_seq_cst(&owner->attention, ATTENTION_CLAIMED);
-    if (before & ATTENTION_CLAIMED)
+    uint32_t before = atomic_u32_or_seq_cst(&owner->requests, REQUEST_CLAIMED);
+    if (before & REQUEST_CLAIMED)
         return NULL;
     barrier_heavy();
-    if (!(before & ATTENTION_GONE) && atomic_u32_load_acquire(&owner->inside) == 0 &&
+    if (!(before & REQUEST_GONE) && atomic_u32_load_acquire(&owner->inside) == 0 &&
         atomic_ptr_load_acquire(&victim->owner) == owner)
         return owner;
     weft__claim_end(owner);
@@ -186,8 +186,8 @@ static struct weft_fiber *take_claimed(struct processor *thief, struct processor
 static void want(struct processor *victim)
 {
     struct thread *owner = atomic_ptr_load_acquire(&victim->owner);
-    if (owner != NULL && !(atomic_u32_load_relaxed(&owner->attention) & ATTENTION_WANTED))
-        atomic_u32_or_relaxed(&owner->attention, ATTENTION_WANTED);
+    if (owner != NULL && !(atomic_u32_load_relaxed(&owner->requests) & REQUEST_SHED))
+        atomic_u32_or_relaxed(&owner->requests, REQUEST_SHED);
 }
 
 /* What a thief has seen of a victim. */
@@ -266,8 +266,8 @@ static void unwant(const struct processor *thief)
     for (uint32_t i = 0; i < processor_count(); i++) {
         struct processor *victim = &weft__sched.processors[i];
         struct thread *owner = victim != thief ? atomic_ptr_load_acquire(&victim->owner) : NULL;
-        if (owner != NULL && (atomic_u32_load_relaxed(&owner->attention) & ATTENTION_WANTED))
-            (void)atomic_u32_and_acq_rel(&owner->attention, ~(uint32_t)ATTENTION_WANTED);
+        if (owner != NULL && (atomic_u32_load_relaxed(&owner->requests) & REQUEST_SHED))
+            (void)atomic_u32_and_acq_rel(&owner->requests, ~(uint32_t)REQUEST_SHED);
     }
 }
 

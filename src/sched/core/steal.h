@@ -17,11 +17,11 @@ struct weft_fiber *weft__steal(struct machine *machine);
 struct thread *weft__claim(struct processor *victim);
 void weft__claim_end(struct thread *owner);
 /* Enters the runtime in the place of a fiber that does not: waits for who has claimed the
- * processor, and leaves everything else that is asked for to weft__attend. */
+ * processor, and leaves everything else that is asked for to weft__handle_requests. */
 void weft__enter_crashed(struct thread *thread);
 
 /* Does what others ask for. Returns the record of the thread on which the caller goes on:
  * another one if the processor was gone and none idle. */
-struct thread *weft__attend(struct thread *thread);
+struct thread *weft__handle_requests(struct thread *thread);
 
 #endif

@@ -143,8 +143,8 @@ void weft__crash_abandon(struct crash *crash, const weft_panic_info *info, struc
 
 void weft__crash_attend(struct machine *machine)
 {
-    if (atomic_u32_load_acquire(&machine->thread.attention) != 0)
-        (void)weft__attend(&machine->thread);
+    if (atomic_u32_load_acquire(&machine->thread.requests) != 0)
+        (void)weft__handle_requests(&machine->thread);
 }
 
 void weft__crash_retire(struct weft_fiber *fiber)

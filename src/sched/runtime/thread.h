@@ -21,14 +21,14 @@
 #include "sched/fiber/panic.h"
 #include "sched/runtime/runtime.h"
 
-/* Bits of thread.attention: fibers are wanted from its processor; its processor is claimed for a moment
+/* Bits of thread.requests: fibers are wanted from its processor; its processor is claimed for a moment
  * (steal.c); its processor is gone for good (handoff.c); each entry into the runtime is a point where others may go first (seeded.c,
  * chaos.c). */
-enum { ATTENTION_WANTED = 1, ATTENTION_CLAIMED = 2, ATTENTION_GONE = 4, ATTENTION_POINTS = 8 };
+enum { REQUEST_SHED = 1, REQUEST_CLAIMED = 2, REQUEST_GONE = 4, REQUEST_POINTS = 8 };
 struct thread {
     struct weft_fiber *fiber; /* running on it; NULL on a foreign thread */
     /* Held by it; NULL on a foreign thread. Of use only inside the runtime: outside, others may have
-     * taken it away, which its thread learns from `attention` when it comes back. */
+     * taken it away, which its thread learns from `requests` when it comes back. */
     struct processor *processor;
     struct fiber_cache *fibers; /* where it takes and leaves records */
     int *errno_address;
@@ -43,7 +43,7 @@ struct thread {
 #endif
     char apart[CACHE_LINE];
     atomic_u32
-        attention; /* what others ask of it; a line of its own, since they look at it often */
+        requests; /* what others ask of it; a line of its own, since they look at it often */
     char apart_too[CACHE_LINE];
 };
 
@@ -84,8 +84,8 @@ static inline struct thread *runtime_enter(struct thread *thread)
     atomic_u32_store_relaxed(&thread->inside, 1);
     barrier_light();
     /* Pairs with the release by which a thief gives its claim back, or keeps the processor. */
-    if (unlikely(atomic_u32_load_acquire(&thread->attention) != 0))
-        return weft__attend(thread);
+    if (unlikely(atomic_u32_load_acquire(&thread->requests) != 0))
+        return weft__handle_requests(thread);
     return thread;
 }
 
