@@ -292,7 +292,7 @@ static void grow_tree(void *arg)
 static void a_tree_is_walked_depth_first(void)
 {
     weft__ticks_set(1);
-    atomic_u64_store_relaxed(&weft__ticks.patience, UINT64_MAX);
+    atomic_u64_store_relaxed(&weft__ticks.defer, UINT64_MAX);
     on_processors(1, grow_tree);
     weft__ticks_forget();
     CHECK(fork_join.most >= TREE_DEPTH / 2);

@@ -359,7 +359,7 @@ static void yield_in_turns(void *arg)
 static void with_no_patience(void (*function)(void *))
 {
     weft__ticks_set(1); /* it is known, so it is not learned meanwhile */
-    atomic_u64_store_relaxed(&weft__ticks.patience, 0);
+    atomic_u64_store_relaxed(&weft__ticks.defer, 0);
     run_on_one(function);
     weft__ticks_forget();
 }

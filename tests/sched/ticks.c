@@ -25,7 +25,7 @@ static void check_times(uint64_t rate)
 {
     check_time(atomic_u64_load_relaxed(&weft__ticks.look), rate, TIME_LOOK);
     check_time(atomic_u64_load_relaxed(&weft__ticks.poll), rate, TIME_POLL);
-    check_time(atomic_u64_load_relaxed(&weft__ticks.patience), rate, TIME_PATIENCE);
+    check_time(atomic_u64_load_relaxed(&weft__ticks.defer), rate, TIME_DEFER);
 }
 
 static void times_of_any_counter(void)

@@ -390,7 +390,7 @@ static bool waits_on(const struct processor *processor, uint32_t turn)
     int64_t start = weft__os_now();
     while (atomic_u32_load_relaxed(&processor->turn) == turn &&
            atomic_ptr_load_relaxed(&processor->runnext) != NULL) {
-        if (weft__os_now() - start > STEAL_PATIENCE)
+        if (weft__os_now() - start > CLAIM_AFTER)
             return true;
         cpu_relax();
     }

@@ -22,7 +22,7 @@ enum {
     INJECT_EVERY = 61, /* turns between looks at the inject queue under full local load */
     STREAK_LOOK =
         32, /* turns in a row of runnext, then it is asked whether the ring has its turn */
-    PUT_OFF_MOST = 32, /* looks at the inject queue at which one that can wait is put off */
+    DEFER_MOST = 32, /* looks at the inject queue at which one that can wait is put off */
     JOIN_LOOK = 16,    /* places of the ring in which a joiner looks for whom it joins */
     VAIN_MOST = 16,    /* calls in vain for runnext alone; then it calls nobody */
 };
@@ -41,7 +41,7 @@ struct processor {
     atomic_i64 fd_waits; /* waits for descriptors that began here, less those that ended here */
     struct weft_fiber *ring[RING_SIZE];
     uint32_t streak;       /* turns in a row that runnext had */
-    uint32_t put_off;      /* looks at which one that can wait was put off, since one was taken */
+    uint32_t deferred;      /* looks at which one that can wait was put off, since one was taken */
     uint64_t streak_since; /* ticks, when the streak was first looked at */
     uint32_t index;
     uint64_t looked;   /* ticks, when the clock was last read for timers */

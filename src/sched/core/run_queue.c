@@ -186,15 +186,15 @@ void weft__due_put(struct processor *processor, struct chain *fibers)
 
 /* Fork and join: see machine.c. */
 
-static bool is_patient(const struct weft_fiber *fiber)
+static bool is_deferrable(const struct weft_fiber *fiber)
 {
-    return fiber->patient && fiber->stack == NULL;
+    return fiber->deferrable && fiber->stack == NULL;
 }
 
 void weft__expedite(struct processor *processor, struct weft_fiber *fiber)
 {
     uint32_t found = ring_find_owner(processor, fiber);
-    if (found == atomic_u32_load_relaxed(&processor->tail) || !is_patient(fiber))
+    if (found == atomic_u32_load_relaxed(&processor->tail) || !is_deferrable(fiber))
         return;
     ring_remove_owner(processor, found);
     struct weft_fiber *before = runnext_swap_owner(processor, fiber);
@@ -207,13 +207,13 @@ void weft__expedite(struct processor *processor, struct weft_fiber *fiber)
 static bool streak_ends(struct processor *processor)
 {
     uint32_t head = atomic_u32_load_relaxed(&processor->head);
-    if (ring_length(processor) == 0 || !is_patient(*place(processor, head)))
+    if (ring_length(processor) == 0 || !is_deferrable(*place(processor, head)))
         return true;
     uint64_t ticks = weft__os_ticks(); /* not the monitor's clock: it may be missing */
     ticks_learn();
     if (processor->streak == STREAK_LOOK)
         processor->streak_since = ticks;
-    return ticks - processor->streak_since > atomic_u64_load_relaxed(&weft__ticks.patience);
+    return ticks - processor->streak_since > atomic_u64_load_relaxed(&weft__ticks.defer);
 }
 
 noinline struct weft_fiber *weft__streak_look(struct processor *processor, struct weft_fiber *fiber)
@@ -287,21 +287,21 @@ static struct weft_fiber *turn_over(struct processor *processor, uint64_t ticks)
 
 /* Whether the fiber that came out of the inject queue may go back there: it can wait, and runnext's
  * turns go on. */
-static bool puts_off(struct processor *processor, const struct weft_fiber *fiber)
+static bool defer_again(struct processor *processor, const struct weft_fiber *fiber)
 {
-    if (fiber == NULL || !is_patient(fiber) || processor->streak < STREAK_LOOK ||
-        processor->put_off == PUT_OFF_MOST) {
-        processor->put_off = 0;
+    if (fiber == NULL || !is_deferrable(fiber) || processor->streak < STREAK_LOOK ||
+        processor->deferred == DEFER_MOST) {
+        processor->deferred = 0;
         return false;
     }
-    processor->put_off++;
+    processor->deferred++;
     return true;
 }
 
 static struct weft_fiber *take_one(struct processor *processor)
 {
     struct chain chain = weft__inject_take_any(1);
-    if (!puts_off(processor, chain.first))
+    if (!defer_again(processor, chain.first))
         return chain.first;
     weft__inject_push_any(chain); /* behind those that may not be so */
     wake_if_idle();               /* it may have been seen as empty */
@@ -311,7 +311,7 @@ static struct weft_fiber *take_one(struct processor *processor)
 /* Whether those in the ring have had their part of the time that a round of all may take. */
 static bool round_is_due(const struct processor *processor, uint64_t ticks)
 {
-    uint64_t patience = atomic_u64_load_relaxed(&weft__ticks.patience);
+    uint64_t patience = atomic_u64_load_relaxed(&weft__ticks.defer);
     return (ticks - processor->turned) * share() > ROUND * patience * FILL;
 }
 

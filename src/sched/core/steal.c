@@ -79,7 +79,7 @@
 
 #define SEARCH_TIME (20 * WEFT_US)      /* then the thief gives up */
 #define SEARCH_MOST (40 * WEFT_US)      /* the same, if somebody's time is nearly over */
-#define COMPACT_PATIENCE (50 * WEFT_US) /* before compact fibers are asked for */
+#define COMPACT_ASK_AFTER (50 * WEFT_US) /* before compact fibers are asked for */
 #define OWN_MOST (200 * WEFT_US)        /* for which it waits for its own timers */
 
 enum {
@@ -199,10 +199,10 @@ struct seen {
 };
 
 /* How long the fibers of a victim are left to it. */
-static int64_t patience_with(const struct processor *victim)
+static int64_t ask_delay(const struct processor *victim)
 {
     bool busy = atomic_ptr_load_relaxed(&victim->owner) != NULL;
-    return busy && runs_compact(victim) ? COMPACT_PATIENCE : 0;
+    return busy && runs_compact(victim) ? COMPACT_ASK_AFTER : 0;
 }
 
 /* Asks the others for fibers, and fires their timers if those are due: a processor may be busy with
@@ -219,7 +219,7 @@ static struct weft_fiber *ask(struct processor *thief, struct seen *seen, int64_
             continue;
         bool waits = ring_length(victim) > 0;
         bool due = atomic_i64_load_relaxed(&victim->wheel.next) <= now;
-        int64_t patience = waits || due ? patience_with(victim) : 0;
+        int64_t patience = waits || due ? ask_delay(victim) : 0;
         if (!waits || seen[index].waiting == 0)
             seen[index].waiting = waits ? now : 0;
         if (waits && now - seen[index].waiting >= patience)
@@ -248,7 +248,7 @@ static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uin
             *close |= !changed;
             seen[i].turn = turn;
             seen[i].since = now;
-        } else if (now - seen[i].since < STEAL_PATIENCE) {
+        } else if (now - seen[i].since < CLAIM_AFTER) {
             *close = true;
         } else if ((owner = weft__claim(victim)) != NULL) {
             struct weft_fiber *fiber = take_claimed(thief, victim);
@@ -281,7 +281,7 @@ struct hopes {
 static bool goes_on(const struct hopes *hopes, int64_t spent, int64_t now)
 {
     return spent < SEARCH_TIME || (hopes->close && spent < SEARCH_MOST) ||
-           (hopes->left && spent < SEARCH_TIME + COMPACT_PATIENCE) ||
+           (hopes->left && spent < SEARCH_TIME + COMPACT_ASK_AFTER) ||
            (hopes->own - now < SEARCH_TIME && spent < OWN_MOST);
 }
 

@@ -4,7 +4,7 @@
 #ifndef WEFT_SCHED_CORE_STEAL_H
 #define WEFT_SCHED_CORE_STEAL_H
 
-#define STEAL_PATIENCE (10 * WEFT_US) /* for one who does not answer; then it is claimed */
+#define CLAIM_AFTER (10 * WEFT_US) /* for one who does not answer; then it is claimed */
 
 struct machine;
 struct processor;

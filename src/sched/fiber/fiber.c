@@ -74,7 +74,7 @@ static always_inline void set(struct weft_fiber *fiber, void (*function)(void *)
     fiber->spawn_site = site;
     fiber->stack_class = weft__sched.stack_class;
     fiber->owner = OWNER_NOBODY;
-    fiber->patient = false;
+    fiber->deferrable = false;
     fiber->joinable = false;
     fiber->ended = false;
     fiber->panicked = false;
@@ -196,7 +196,7 @@ int weft_spawn(weft_fiber **out, void (*function)(void *), void *arg,
         fiber->compact = options->compact != 0 && weft__compact_works();
         if (out != NULL) {
             fiber->owner = OWNER_HANDLE;
-            fiber->patient = entered;
+            fiber->deferrable = entered;
             fiber->joinable = true;
             *out = fiber;
         }

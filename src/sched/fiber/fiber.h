@@ -95,7 +95,7 @@ struct weft_fiber {
     struct lock join_lock;
     uint8_t stack_class;
     uint8_t owner : 4; /* enum fiber_owner */
-    bool patient : 1; /* spawned by a fiber that has the handle: it can wait to begin (machine.c) */
+    bool deferrable : 1; /* spawned by a fiber that has the handle: it can wait to begin (machine.c) */
     bool joinable;    /* the handle has not been given up; join_lock */
     bool ended;       /* join_lock */
 

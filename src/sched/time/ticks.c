@@ -45,7 +45,7 @@ static void set(uint64_t rate)
 {
     atomic_u64_store_relaxed(&weft__ticks.look, of_time(rate, TIME_LOOK));
     atomic_u64_store_relaxed(&weft__ticks.poll, of_time(rate, TIME_POLL));
-    atomic_u64_store_relaxed(&weft__ticks.patience, of_time(rate, TIME_PATIENCE));
+    atomic_u64_store_relaxed(&weft__ticks.defer, of_time(rate, TIME_DEFER));
 }
 
 /* Both at the same moment; false if the thread was held up each time. */

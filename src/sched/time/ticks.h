@@ -13,11 +13,11 @@
 /* What the scheduler measures so, in nanoseconds. */
 #define TIME_LOOK ((int64_t)1500)           /* between two looks at the clock for timers */
 #define TIME_POLL ((int64_t)25 * 1000)      /* between two looks of a busy machine at the poller */
-#define TIME_PATIENCE ((int64_t)400 * 1000) /* of fibers that can wait, behind runnext */
+#define TIME_DEFER ((int64_t)400 * 1000) /* of fibers that can wait, behind runnext */
 
 /* The same in ticks of weft__os_ticks: a guess at first. */
 extern struct ticks {
-    atomic_u64 look, poll, patience;
+    atomic_u64 look, poll, defer;
     atomic_u32 known; /* they are no guess any more */
 } weft__ticks;
 
