@@ -514,7 +514,7 @@ static void speak_until_nobody_is_called(void)
     int word = 0;
     do
         CHECK_EQ(weft_chan_send(spoken, &word), 0);
-    while (!calls_nobody(thread_self()->processor));
+    while (!runnext_wakes_off(thread_self()->processor));
 }
 
 static void speak(void *arg)
@@ -530,7 +530,7 @@ static void speak(void *arg)
         const struct processor *mine = thread_self()->processor;
         while (atomic_u32_load_acquire(&behind_ran) == 0)
             sched_yield();
-        CHECK(!calls_nobody(mine));
+        CHECK(!runnext_wakes_off(mine));
     }
     leave_hearer(hearer);
 }
@@ -542,7 +542,7 @@ static void speak_no_more(void *arg)
     weft_fiber *hearer = find_hearer();
     speak_until_nobody_is_called();
     const struct processor *mine = thread_self()->processor;
-    while (calls_nobody(mine))
+    while (runnext_wakes_off(mine))
         sched_yield();
     leave_hearer(hearer);
 }

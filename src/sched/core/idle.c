@@ -382,7 +382,7 @@ static bool come_back(struct machine *machine)
 }
 
 /* What the watcher finds at the busy processors, the worst last. */
-enum found { ALL_WELL, FIBERS_WAIT, NOBODY_CALLED, FIBERS_STUCK };
+enum found { ALL_WELL, FIBERS_WAIT, WAKES_OFF, FIBERS_STUCK };
 
 /* Whether the fiber that the processor has next waits for as long as a thief would let it. */
 static bool waits_on(const struct processor *processor, uint32_t turn)
@@ -407,9 +407,9 @@ static enum found look_at(struct processor *processor)
     if (wait && turn == before)
         return FIBERS_STUCK;
     if (turn == before)
-        atomic_u32_store_relaxed(&processor->vain, 0); /* no hand-overs any more: it calls again */
-    if (calls_nobody(processor))
-        return waits_on(processor, turn) ? FIBERS_STUCK : NOBODY_CALLED;
+        atomic_u32_store_relaxed(&processor->wasted_wakes, 0); /* no hand-overs any more: it calls again */
+    if (runnext_wakes_off(processor))
+        return waits_on(processor, turn) ? FIBERS_STUCK : WAKES_OFF;
     return wait ? FIBERS_WAIT : ALL_WELL;
 }
 
@@ -614,7 +614,7 @@ bool weft__idle_retire(struct machine *machine)
     if (processor != NULL) {
         weft__stack_cache_flush(&processor->stacks);
         weft__housekeep_plan();
-        atomic_u32_store_relaxed(&processor->vain, 0);
+        atomic_u32_store_relaxed(&processor->wasted_wakes, 0);
         atomic_ptr_store_release(&processor->owner, NULL);
         machine->thread.processor = NULL;
     }

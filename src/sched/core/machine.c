@@ -100,12 +100,12 @@ static void inject_one(struct weft_fiber *fiber)
 }
 
 /* Others are called for runnext alone only as long as they come in time: most often it has run here before they can. */
-static void call_for_next(struct processor *processor)
+static void wake_for_runnext(struct processor *processor)
 {
-    if (calls_nobody(processor) || !wake_if_idle())
+    if (runnext_wakes_off(processor) || !wake_if_idle())
         return;
-    atomic_u32_add_owner(&processor->vain, 1); /* unless it is taken: take_claimed */
-    if (calls_nobody(processor))
+    atomic_u32_add_owner(&processor->wasted_wakes, 1); /* unless it is taken: take_claimed */
+    if (runnext_wakes_off(processor))
         weft__poller_wake(); /* from now on the watcher is to look */
 }
 
@@ -120,7 +120,7 @@ void weft__ready(struct weft_fiber *fiber, bool next)
     should(atomic_u32_load_relaxed(&thread->inside) &&
            atomic_ptr_load_relaxed(&processor->owner) == thread);
     if (next && (fiber = runnext_swap_owner(processor, fiber)) == NULL) {
-        call_for_next(processor);
+        wake_for_runnext(processor);
         return;
     }
     weft__enqueue(processor, fiber);

@@ -196,7 +196,7 @@ void weft__processor_retire(struct machine *machine)
     while ((fiber = ring_pop_owner(processor)) != NULL)
         chain_add(&chain, fiber);
     weft__stack_cache_flush(&processor->stacks);
-    atomic_u32_store_relaxed(&processor->vain, 0);
+    atomic_u32_store_relaxed(&processor->wasted_wakes, 0);
     processor->streak = 0;
     weft__inject_push_any(chain);
     atomic_ptr_store_release(&processor->owner, NULL);

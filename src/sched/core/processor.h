@@ -24,7 +24,7 @@ enum {
         32, /* turns in a row of runnext, then it is asked whether the ring has its turn */
     DEFER_MOST = 32, /* looks at the inject queue at which one that can wait is put off */
     JOIN_LOOK = 16,    /* places of the ring in which a joiner looks for whom it joins */
-    VAIN_MOST = 16,    /* calls in vain for runnext alone; then it calls nobody */
+    WASTED_WAKES_MOST = 16,    /* calls in vain for runnext alone; then it calls nobody */
 };
 
 struct processor {
@@ -37,7 +37,7 @@ struct processor {
     atomic_u32 tail;                      /* the next free place */
     atomic_ptr runnext;                   /* a fiber that runs before the ring */
     atomic_u32 turn;                      /* grows with each fiber that gets the processor */
-    atomic_u32 vain; /* times in a row that others were called for runnext alone, and it ran here */
+    atomic_u32 wasted_wakes; /* times in a row that others were called for runnext alone, and it ran here */
     atomic_i64 fd_waits; /* waits for descriptors that began here, less those that ended here */
     struct weft_fiber *ring[RING_SIZE];
     uint32_t streak;       /* turns in a row that runnext had */

@@ -61,9 +61,9 @@ static inline bool has_fibers(const struct processor *processor)
 }
 
 /* True if it calls nobody for runnext alone: the watcher looks after it. */
-static inline bool calls_nobody(const struct processor *processor)
+static inline bool runnext_wakes_off(const struct processor *processor)
 {
-    return atomic_u32_load_relaxed(&processor->vain) >= VAIN_MOST;
+    return atomic_u32_load_relaxed(&processor->wasted_wakes) >= WASTED_WAKES_MOST;
 }
 
 static inline struct weft_fiber *runnext_swap_owner(struct processor *processor,

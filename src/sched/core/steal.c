@@ -174,7 +174,7 @@ static struct weft_fiber *take_claimed(struct processor *thief, struct processor
 {
     uint32_t length = ring_length(victim);
     if (length == 0) {
-        atomic_u32_store_relaxed(&victim->vain, 0);
+        atomic_u32_store_relaxed(&victim->wasted_wakes, 0);
         return runnext_swap_owner(victim, NULL);
     }
     struct weft_fiber *first = ring_pop_owner(victim);
