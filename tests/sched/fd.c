@@ -390,8 +390,8 @@ static void yield_slowly(void *arg)
 {
     struct busy *busy = arg;
     while (atomic_u32_load_acquire(&busy->woken) == 0) {
-        uint32_t era = atomic_u32_load_relaxed(&weft__sched.era);
-        while (atomic_u32_load_relaxed(&weft__sched.era) == era)
+        uint32_t epoch = atomic_u32_load_relaxed(&weft__sched.epoch);
+        while (atomic_u32_load_relaxed(&weft__sched.epoch) == epoch)
             continue;
         atomic_u32_add_relaxed(&busy->turns, 1);
         weft_yield();

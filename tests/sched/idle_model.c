@@ -244,7 +244,7 @@ static void starts_two(void *arg)
     ran[(intptr_t)arg]++;
     weft__ready(&fibers[1], true);
     make_ready(2);
-    weft__sched.era.value++;
+    weft__sched.epoch.value++;
     begun = true;
     model_calm(false);
     runtime_leave(thread);

@@ -275,7 +275,7 @@ static void whom_a_thread_wakes_goes_first(void)
 /* As the monitor does when it says that turns are long. */
 static void ask_to_look_around(void)
 {
-    atomic_u32_add_relaxed(&weft__sched.era, 1);
+    atomic_u32_add_relaxed(&weft__sched.epoch, 1);
 }
 
 static void ask_and_note(void *arg)

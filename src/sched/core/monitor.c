@@ -212,7 +212,7 @@ static void *monitor_main(void *arg)
         int64_t retired = WHEEL_EMPTY;
         bool alone = false;
         if (atomic_u32_load_relaxed(&weft__sched.idle_count) == 0) {
-            atomic_u32_add_relaxed(&weft__sched.era, 1);
+            atomic_u32_add_relaxed(&weft__sched.epoch, 1);
             found = look(now);
             if (found.failed)
                 poll_for_threads();

@@ -52,7 +52,7 @@ struct processor {
     uint64_t turned; /* ticks, when that was */
     bool yielded;    /* some have yielded since */
     uint64_t polled; /* ticks, when the poller was last looked at */
-    uint32_t era;    /* weft__sched.era, when it last looked around */
+    uint32_t epoch;    /* weft__sched.epoch, when it last looked around */
     uint32_t stamp;  /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
     struct prng prng;
     struct stack_cache stacks;

@@ -318,8 +318,8 @@ static bool round_is_due(const struct processor *processor, uint64_t ticks)
 /* The poller first: the inject queue may never be empty. */
 struct weft_fiber *weft__look_around(struct processor *processor)
 {
-    uint32_t era = atomic_u32_load_relaxed(&weft__sched.era);
-    bool late = era != processor->era;
+    uint32_t epoch = atomic_u32_load_relaxed(&weft__sched.epoch);
+    bool late = epoch != processor->epoch;
     if (poller_used())
         weft__poller_look(processor);
     /* The fiber goes to the tail while others are due: there has to be room for it, and for more
@@ -327,7 +327,7 @@ struct weft_fiber *weft__look_around(struct processor *processor)
     if (due_count(processor) > 0 && ring_length(processor) > RING_SIZE - 2 * DUE_ROOM &&
         weft__inject_length() > 0)
         return NULL;
-    processor->era = era;
+    processor->epoch = epoch;
     if (weft__inject_length() == 0)
         return NULL;
     uint64_t ticks = weft__os_ticks();

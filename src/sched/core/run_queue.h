@@ -101,7 +101,7 @@ static inline struct weft_fiber *dequeue(struct processor *processor)
 static inline bool looks_around(const struct processor *processor, uint32_t turn)
 {
     return unlikely(turn % INJECT_EVERY == 0 ||
-                    atomic_u32_load_relaxed(&weft__sched.era) != processor->era);
+                    atomic_u32_load_relaxed(&weft__sched.epoch) != processor->epoch);
 }
 /* Takes a share of the inject queue: one to run, the rest into the ring. */
 struct weft_fiber *weft__take_injected(struct processor *processor);

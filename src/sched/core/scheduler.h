@@ -47,7 +47,7 @@ struct sched {
     atomic_i64 sleep_until; /* when the watcher wakes by itself; NO_WATCHER if there is none */
     atomic_ptr watcher;     /* struct machine: who sleeps in the poller */
     atomic_u32 stopping;
-    atomic_u32 era;      /* grows while no processor is idle, every 10 ms at least: the monitor */
+    atomic_u32 epoch;      /* grows while no processor is idle, every 10 ms at least: the monitor */
     atomic_u32 crowd;    /* there are more machines than processors */
     atomic_u32 refused;  /* why no thread could be started, the last time: a positive errno */
     atomic_u32 lost;     /* fibers that run on a machine which has lost its processor */

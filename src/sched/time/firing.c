@@ -126,7 +126,7 @@ int64_t weft__timers_fire_retired(int64_t now)
     }
     if (fibers.count > 0) {
         weft__inject_push_woken_any(fibers);
-        atomic_u32_add_relaxed(&weft__sched.era, 1); /* so that they are looked for at once */
+        atomic_u32_add_relaxed(&weft__sched.epoch, 1); /* so that they are looked for at once */
         wake_if_idle();
     }
     return next;
