@@ -64,7 +64,7 @@ static void wait_for(atomic_u32 *count, uint32_t value)
 static bool all_buried(void)
 {
     lock_acquire(&weft__sched.lock);
-    bool none = weft__sched.ended == NULL && !weft__sched.burying;
+    bool none = weft__sched.ended == NULL && !weft__sched.reaping;
     lock_release(&weft__sched.lock);
     return none;
 }

@@ -529,7 +529,7 @@ static bool leave_if_surplus(struct machine *machine)
         machine->surplus = true;
         machine->next = weft__sched.ended;
         weft__sched.ended = machine;
-        weft__sched.bury_pause = WEFT_MS;
+        weft__sched.reap_pause = WEFT_MS;
     }
     lock_release(&weft__sched.lock);
     if (machine->surplus) { /* somebody is to join it */
@@ -546,7 +546,7 @@ static void doze(struct machine *machine)
     int64_t leave = WEFT_NEVER;
     if (atomic_u32_load_relaxed(&weft__sched.idle_count) < processors_in_use())
         watch_soon();
-    if (atomic_u32_load_relaxed(&weft__sched.crowd))
+    if (atomic_u32_load_relaxed(&weft__sched.surplus))
         leave = weft__os_now() + weft__idle_surplus_after;
     while (!atomic_u32_load_acquire(&machine->wake)) { /* pairs with signal_machine */
         int64_t until = next_event();
@@ -626,7 +626,7 @@ bool weft__idle_retire(struct machine *machine)
     if (processor != NULL)
         weft__idle_push(processor);
     push_idle_machine(machine);
-    atomic_u32_store_relaxed(&weft__sched.crowd, weft__sched.machine_count > processors_in_use());
+    atomic_u32_store_relaxed(&weft__sched.surplus, weft__sched.machine_count > processors_in_use());
     lock_release(&weft__sched.lock);
     if (spun)
         atomic_u32_sub_seq_cst(&weft__sched.spinning, 1);

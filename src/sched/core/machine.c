@@ -548,12 +548,12 @@ static void keep_record(struct machine *machine)
     lock_release(&weft__sched.lock);
 }
 
-int64_t weft__machine_bury_ended(int64_t now)
+int64_t weft__machine_reap_ended(int64_t now)
 {
     lock_acquire(&weft__sched.lock);
     struct machine *ended = weft__sched.ended, *left = NULL;
     weft__sched.ended = NULL;
-    weft__sched.burying = ended != NULL;
+    weft__sched.reaping = ended != NULL;
     lock_release(&weft__sched.lock);
     while (ended != NULL) {
         struct machine *machine = ended;
@@ -573,10 +573,10 @@ int64_t weft__machine_bury_ended(int64_t now)
         machine->next = weft__sched.ended;
         weft__sched.ended = machine;
     }
-    weft__sched.burying = false;
+    weft__sched.reaping = false;
     if (weft__sched.ended != NULL) {
-        again = now + weft__sched.bury_pause;
-        weft__sched.bury_pause *= 2;
+        again = now + weft__sched.reap_pause;
+        weft__sched.reap_pause *= 2;
     }
     lock_release(&weft__sched.lock);
     return again;
@@ -586,12 +586,12 @@ struct machine *weft__machine_take_ended(void)
 {
     for (;;) {
         lock_acquire(&weft__sched.lock);
-        bool burying = weft__sched.burying;
-        struct machine *ended = burying ? NULL : weft__sched.ended;
-        if (!burying)
+        bool reaping = weft__sched.reaping;
+        struct machine *ended = reaping ? NULL : weft__sched.ended;
+        if (!reaping)
             weft__sched.ended = NULL;
         lock_release(&weft__sched.lock);
-        if (!burying)
+        if (!reaping)
             return ended;
         weft__os_yield(); /* that one does not wait for anybody */
     }

@@ -57,7 +57,7 @@ struct machine {
 int weft__machine_start(struct processor *processor, bool acts);
 /* Joins those that have ended as surplus and whose threads are gone; never waits for one.
  * Returns when to look again, WEFT_NEVER if none is left. */
-int64_t weft__machine_bury_ended(int64_t now);
+int64_t weft__machine_reap_ended(int64_t now);
 /* Those that have ended as surplus, to be joined by the caller. */
 struct machine *weft__machine_take_ended(void);
 /* Waits for the threads of these machines, thread-specific destructors included; says so if that

@@ -31,8 +31,8 @@ struct sched {
     uint32_t machine_count, max_machines;
     uint32_t machines_starting; /* not counted yet, but each has its place below the bound */
     struct machine *ended;      /* those that ended as surplus, and are not joined */
-    int64_t bury_pause;         /* until they are looked at again; doubled each time */
-    bool burying;               /* some of them are in somebody's hand */
+    int64_t reap_pause;         /* until they are looked at again; doubled each time */
+    bool reaping;               /* some of them are in somebody's hand */
     bool closing;               /* a weft_shutdown waits: none ends as surplus */
     struct machine *records;    /* of machines that were joined */
     uint32_t wakes;             /* how often one was taken out of the idle list */
@@ -48,7 +48,7 @@ struct sched {
     atomic_ptr watcher;     /* struct machine: who sleeps in the poller */
     atomic_u32 stopping;
     atomic_u32 epoch;      /* grows while no processor is idle, every 10 ms at least: the monitor */
-    atomic_u32 crowd;    /* there are more machines than processors */
+    atomic_u32 surplus;   /* there are more machines than processors */
     atomic_u32 refused;  /* why no thread could be started, the last time: a positive errno */
     atomic_u32 lost;     /* fibers that run on a machine which has lost its processor */
     atomic_u32 draining; /* somebody waits in weft_shutdown */

@@ -81,7 +81,7 @@ void weft__housekeep(int64_t now)
         return;
     atomic_i64_exchange_acq_rel(&weft__sched.housekeeping, WEFT_NEVER);
     weft__housekeep_by(weft__stack_trim(now));
-    weft__housekeep_by(weft__machine_bury_ended(now));
+    weft__housekeep_by(weft__machine_reap_ended(now));
     atomic_u32_store_release(&working, 0); /* pairs with the exchange above */
     if (atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_TIMED) {
         weft__housekeep_by(now + STARVED_RETRY);
