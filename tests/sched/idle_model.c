@@ -94,7 +94,7 @@ static void set_up_idle(bool symmetric, int processor_count)
     weft__sched.processor_count.value = (uint32_t)processor_count;
     weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     weft__sched.sleep_until.value = NO_WATCHER;
-    weft__sched.housekeeping.value = WEFT_NEVER;
+    weft__sched.maintenance_time.value = WEFT_NEVER;
     weft__sched.idle_count.value = (uint32_t)processor_count;
     weft__sched.max_machines = MACHINES;
     for (int i = 0; i < processor_count; i++) {
@@ -365,7 +365,7 @@ static void two_plan(void)
 
 static void earlier_stands(void)
 {
-    MODEL_CHECK(weft__sched.housekeeping.value == 1);
+    MODEL_CHECK(weft__sched.maintenance_time.value == 1);
 }
 
 static const struct scenario scenarios[] = {

@@ -169,7 +169,7 @@ static void set_up(uint32_t most)
     weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     weft__sched.max_machines = most;
     weft__sched.sleep_until.value = NO_WATCHER;
-    weft__sched.housekeeping.value = WEFT_NEVER;
+    weft__sched.maintenance_time.value = WEFT_NEVER;
     for (int i = 0; i < PROCESSORS; i++) {
         weft__wheel_init(&processors[i].wheel, weft__os_now_coarse());
         processors[i].turn.value = 1; /* no housekeeping */

@@ -122,16 +122,16 @@ static void plan(void *time)
 
 static void two_plan(void)
 {
-    int64_t before = atomic_i64_load_relaxed(&weft__sched.housekeeping);
+    int64_t before = atomic_i64_load_relaxed(&weft__sched.maintenance_time);
     int64_t soon = weft_after(3600 * WEFT_S), late = soon + 1, met = 0;
     for (int way = 0; way < 2; way++) {
         int64_t *first = way == 0 ? &soon : &late, *second = way == 0 ? &late : &soon;
-        atomic_i64_store_relaxed(&weft__sched.housekeeping, WEFT_NEVER);
+        atomic_i64_store_relaxed(&weft__sched.maintenance_time, WEFT_NEVER);
         met += steps_at(plan, second, 1, plan, first);
-        CHECK_EQ(atomic_i64_load_relaxed(&weft__sched.housekeeping), soon);
+        CHECK_EQ(atomic_i64_load_relaxed(&weft__sched.maintenance_time), soon);
     }
     CHECK_EQ(met, 2);
-    atomic_i64_store_relaxed(&weft__sched.housekeeping, before);
+    atomic_i64_store_relaxed(&weft__sched.maintenance_time, before);
 }
 
 /* A once: the one who calls the function ends it while another comes to wait. */

@@ -217,7 +217,7 @@ static int64_t earlier(int64_t a, int64_t b)
 /* The next time that somebody must be awake: for a timer, or for housekeeping. */
 static int64_t next_event(void)
 {
-    return earlier(weft__timers_next(), atomic_i64_load_relaxed(&weft__sched.housekeeping));
+    return earlier(weft__timers_next(), atomic_i64_load_relaxed(&weft__sched.maintenance_time));
 }
 
 /* True if a machine sleeps that could run what is ready, or must watch. What a last spinner would do

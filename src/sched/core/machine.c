@@ -80,7 +80,7 @@
 #include "sched/time/wheel.h"
 #include "stack/stack.h"
 
-enum { HOUSEKEEP_EVERY = INJECT_EVERY * 16, FRAME_LINES = 6, PAGE = 4096 };
+enum { MAINTENANCE_EVERY = INJECT_EVERY * 16, FRAME_LINES = 6, PAGE = 4096 };
 
 struct sched weft__sched;
 
@@ -457,9 +457,9 @@ static struct weft_fiber *choose(struct machine *machine)
         if (seeded())
             return weft__seeded_choose(machine);
     }
-    if (unlikely(turn % HOUSEKEEP_EVERY == 0)) {
+    if (unlikely(turn % MAINTENANCE_EVERY == 0)) {
         weft__housekeep_plan();
-        if (atomic_i64_load_relaxed(&weft__sched.housekeeping) != WEFT_NEVER)
+        if (atomic_i64_load_relaxed(&weft__sched.maintenance_time) != WEFT_NEVER)
             weft__housekeep(weft__os_now());
     }
     timers_look(&machine->thread);

@@ -53,7 +53,7 @@ struct sched {
     atomic_u32 lost;     /* fibers that run on a machine which has lost its processor */
     atomic_u32 draining; /* somebody waits in weft_shutdown */
     atomic_u32 quiet;    /* futex: grows when a machine retires while draining */
-    atomic_i64 housekeeping; /* the next time there is something to do */
+    atomic_i64 maintenance_time; /* the next time there is something to do */
 
     _Alignas(CACHE_LINE) atomic_i64 limited; /* fibers alive, kept only if there is a limit */
 };

@@ -25,15 +25,15 @@ enum { STARVED_BATCH = 64 };
 
 void weft__housekeep_by(int64_t time)
 {
-    int64_t planned = atomic_i64_load_relaxed(&weft__sched.housekeeping);
-    while (time < planned && !atomic_i64_cas_acq_rel(&weft__sched.housekeeping, &planned, time))
+    int64_t planned = atomic_i64_load_relaxed(&weft__sched.maintenance_time);
+    while (time < planned && !atomic_i64_cas_acq_rel(&weft__sched.maintenance_time, &planned, time))
         continue;
 }
 
 void weft__housekeep_plan(void)
 {
     if (weft__stack_trim_wanted() &&
-        atomic_i64_load_relaxed(&weft__sched.housekeeping) == WEFT_NEVER)
+        atomic_i64_load_relaxed(&weft__sched.maintenance_time) == WEFT_NEVER)
         weft__housekeep_by(weft__os_now() + WEFT_MS);
 }
 
@@ -76,10 +76,10 @@ void weft__starve_outside(void)
 void weft__housekeep(int64_t now)
 {
     static atomic_u32 working;
-    if (atomic_i64_load_relaxed(&weft__sched.housekeeping) > now ||
+    if (atomic_i64_load_relaxed(&weft__sched.maintenance_time) > now ||
         atomic_u32_exchange_acquire(&working, 1) != 0)
         return;
-    atomic_i64_exchange_acq_rel(&weft__sched.housekeeping, WEFT_NEVER);
+    atomic_i64_exchange_acq_rel(&weft__sched.maintenance_time, WEFT_NEVER);
     weft__housekeep_by(weft__stack_trim(now));
     weft__housekeep_by(weft__machine_reap_ended(now));
     atomic_u32_store_release(&working, 0); /* pairs with the exchange above */
