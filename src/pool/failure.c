@@ -334,7 +334,7 @@ void weft__pools_add(weft_pool *pool)
     line_add(&pools.all, &pool->pools_link);
     static const struct fiber_hooks hooks = {before_park, landed, name_of};
     if (!pools.known) { /* once: others read these without a lock */
-        weft__idle_look_too(look, act);
+        weft__idle_set_hooks(look, act);
         weft__fiber_hooks = &hooks;
         pools.known = true;
     }

@@ -321,7 +321,7 @@ static void run_planner(void *arg)
     (void)arg;
     model_wait_until(has_begun);
     weft__housekeep_by(1);
-    weft__timers_news(1);
+    weft__timers_notify(1);
 }
 
 static void one_machine(void)

@@ -140,10 +140,10 @@ static void signal_machine(struct machine *machine)
 }
 
 /* Called with the count of spinners raised for the new machine. */
-static bool start_machine(struct processor *processor, bool acts)
+static bool start_machine(struct processor *processor, bool run_hook)
 {
     static atomic_u32 said, said_bound;
-    int error = weft__machine_start(processor, acts);
+    int error = weft__machine_start(processor, run_hook);
     if (error != 0)
         atomic_u32_store_relaxed(&weft__sched.refused, (uint32_t)-error);
     if (error == -EUSERS && atomic_u32_exchange_acq_rel(&said_bound, 1) == 0)
@@ -222,7 +222,7 @@ static int64_t next_event(void)
 
 /* True if a machine sleeps that could run what is ready, or must watch. What a last spinner would do
  * (weft__idle_found) is done here too: it may have left it to us. */
-static bool anyone_needed(void)
+static bool wake_needed(void)
 {
     lock_acquire(&weft__sched.lock);
     bool asleep = weft__sched.idle_machines != NULL && weft__sched.idle_processors != NULL;
@@ -239,7 +239,7 @@ noinline void weft__wake_one(void)
 {
     if (seeded() && weft__seeded_wake())
         return;
-    while (!try_wake_one() && anyone_needed())
+    while (!try_wake_one() && wake_needed())
         continue;
 }
 
@@ -269,7 +269,7 @@ noinline bool weft__wake_if_idle(void)
 
 /* Processors that leave their machine, and machines that come back without one. */
 
-bool weft__idle_assign(struct processor *processor, bool acts)
+bool weft__idle_assign(struct processor *processor, bool run_hook)
 {
     atomic_u32_add_seq_cst(&weft__sched.spinning, 1);
     lock_acquire(&weft__sched.lock);
@@ -277,7 +277,7 @@ bool weft__idle_assign(struct processor *processor, bool acts)
     if (machine != NULL) {
         remove_idle_machine(machine);
         machine->assigned = processor;
-        machine->to_act = acts;
+        machine->assigned_hook = run_hook;
         machine->spinning = true;
     }
     lock_release(&weft__sched.lock);
@@ -285,11 +285,11 @@ bool weft__idle_assign(struct processor *processor, bool acts)
         signal_machine(machine);
         return true;
     }
-    if (start_machine(processor, acts))
+    if (start_machine(processor, run_hook))
         return true;
     atomic_u32_sub_seq_cst(&weft__sched.spinning, 1);
     barrier_heavy(); /* as in try_wake_one */
-    if (anyone_needed())
+    if (wake_needed())
         weft__wake_one();
     return false;
 }
@@ -366,7 +366,7 @@ void weft__processor_acquire(struct machine *machine, struct processor *processo
 
 /* Takes the machine back from the idle list, with a processor. False: somebody else has taken it
  * and wakes it. */
-static bool come_back(struct machine *machine)
+static bool rejoin(struct machine *machine)
 {
     struct processor *processor = NULL;
     lock_acquire(&weft__sched.lock);
@@ -436,44 +436,44 @@ static struct {
     bool (*look)(void);
     void (*act)(void);
     atomic_u32 set;
-} others;
+} hooks;
 
-void weft__idle_look_too(bool (*look)(void), void (*act)(void))
+void weft__idle_set_hooks(bool (*look)(void), void (*act)(void))
 {
-    others.look = look;
-    others.act = act;
-    atomic_u32_store_release(&others.set, 1); /* pairs with weft__idle_looks */
+    hooks.look = look;
+    hooks.act = act;
+    atomic_u32_store_release(&hooks.set, 1); /* pairs with weft__idle_hook_pending */
 }
 
-bool weft__idle_looks(void)
+bool weft__idle_hook_pending(void)
 {
-    return atomic_u32_load_acquire(&others.set) != 0 && others.look();
+    return atomic_u32_load_acquire(&hooks.set) != 0 && hooks.look();
 }
 
 /* Whether they wait for more than a fiber to end. */
-static bool others_starve(void)
+static bool hook_starves(void)
 {
     return (atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_OTHERS) != 0;
 }
 
 /* By the watcher: whether they have something to do. If they do not starve any more, it is forgotten that they did. */
-static bool others_want(bool busy)
+static bool hook_wants(bool busy)
 {
-    bool starve = others_starve();
+    bool starve = hook_starves();
     if (starve)
         (void)atomic_u32_and_acq_rel(&weft__sched.starving, ~(uint32_t)STARVING_OTHERS);
-    bool want = (busy || starve) && weft__idle_looks();
+    bool want = (busy || starve) && weft__idle_hook_pending();
     if (want && starve) /* until it is done */
         (void)atomic_u32_or_relaxed(&weft__sched.starving, STARVING_OTHERS);
     return want;
 }
 
-void weft__idle_act(void)
+void weft__idle_run_hook(void)
 {
     (void)atomic_u32_and_acq_rel(&weft__sched.starving,
                                  ~(uint32_t)(STARVING_OTHERS | STARVING_LIMITED));
-    if (atomic_u32_load_acquire(&others.set) != 0)
-        others.act();
+    if (atomic_u32_load_acquire(&hooks.set) != 0)
+        hooks.act();
 }
 
 /* Sleeps in the poller until woken, or until there is something to come back for, or no processor is idle.
@@ -499,11 +499,11 @@ static bool watch(struct machine *machine)
         if (busy)
             weft__processors_remind(now);
         enum found busy_ones = look_at_busy();
-        bool acts = others_want(busy);
-        bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || acts ||
+        bool run_hook = hook_wants(busy);
+        bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || run_hook ||
                     !weft__idle_queues_empty();
-        if (work && come_back(machine)) {
-            machine->acts = acts; /* not before: until then others may assign it something to do */
+        if (work && rejoin(machine)) {
+            machine->runs_hook = run_hook; /* not before: until then others may assign it something to do */
             return true;
         }
         interval = watch_interval(interval, busy_ones);
@@ -535,7 +535,7 @@ static bool leave_if_surplus(struct machine *machine)
     if (machine->surplus) { /* somebody is to join it */
         int64_t soon = weft__os_now() + WEFT_MS;
         weft__housekeep_by(soon);
-        weft__timers_news(soon);
+        weft__timers_notify(soon);
     }
     return machine->surplus;
 }
@@ -562,9 +562,9 @@ static void doze(struct machine *machine)
             leave = WEFT_NEVER;
         }
         weft__housekeep(now);
-        bool acts = others_starve();
-        if ((weft__timers_next() <= now || acts) && come_back(machine)) {
-            machine->acts = acts;
+        bool run_hook = hook_starves();
+        if ((weft__timers_next() <= now || run_hook) && rejoin(machine)) {
+            machine->runs_hook = run_hook;
             return;
         }
     }
@@ -584,8 +584,8 @@ static void stand_down(void)
  * surplus. `without`: it brought no processor with it. */
 static void sleep_idle(struct machine *machine, bool without)
 {
-    void *nobody = NULL;
-    bool watching = !without && atomic_ptr_cas_seq_cst(&weft__sched.watcher, &nobody, machine);
+    void *none = NULL;
+    bool watching = !without && atomic_ptr_cas_seq_cst(&weft__sched.watcher, &none, machine);
     if (watching)
         atomic_i64_store_relaxed(&weft__sched.sleep_until, WHEEL_EMPTY);
     if (!without)
@@ -594,7 +594,7 @@ static void sleep_idle(struct machine *machine, bool without)
         weft__runtime_quiet();
     if (without)
         weft__deadlock_ask(); /* the watcher may have looked when this one was not idle yet */
-    bool back = !without && !weft__idle_queues_empty() && come_back(machine);
+    bool back = !without && !weft__idle_queues_empty() && rejoin(machine);
     if (watching && !back && !watch(machine)) {
         stand_down();
         watching = false;
@@ -618,7 +618,7 @@ bool weft__idle_retire(struct machine *machine)
         atomic_ptr_store_release(&processor->owner, NULL);
         machine->thread.processor = NULL;
     }
-    machine->timer_news = false; /* all wheels are looked at before it sleeps */
+    machine->notify_timer = false; /* all wheels are looked at before it sleeps */
     bool spun = machine->spinning;
     machine->spinning = false; /* once it is listed this belongs to the one who wakes it */
     lock_acquire(&weft__sched.lock);
@@ -641,9 +641,9 @@ bool weft__idle_retire(struct machine *machine)
 void weft__idle_begin(struct machine *machine)
 {
     weft__processor_acquire(machine, machine->assigned);
-    if (machine->acts || machine->to_act) {
-        machine->acts = machine->to_act = false;
-        weft__idle_act();
+    if (machine->runs_hook || machine->assigned_hook) {
+        machine->runs_hook = machine->assigned_hook = false;
+        weft__idle_run_hook();
     }
 }
 

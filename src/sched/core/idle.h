@@ -28,7 +28,7 @@ void weft__processor_acquire(struct machine *machine, struct processor *processo
 void weft__idle_begin(struct machine *machine);
 /* Gives a processor that is in the caller's hand to another machine, or makes one for it. False:
  * there is none to be had, and the processor is still in the caller's hand. */
-bool weft__idle_assign(struct processor *processor, bool acts);
+bool weft__idle_assign(struct processor *processor, bool run_hook);
 /* The list of idle processors, under the scheduler's lock. */
 void weft__idle_push(struct processor *processor);
 struct processor *weft__idle_pop(void);
@@ -50,11 +50,11 @@ bool weft__idle_queues_empty(void);
 /* What others do when a processor is busy and another idle. `look` is called by the watcher from
  * time to time, or by the monitor; if it says so, `act` is called by a machine with a processor.
  * Also by one that gets a processor which was taken from a machine that is stuck. */
-void weft__idle_look_too(bool (*look)(void), void (*act)(void));
-bool weft__idle_looks(void);
+void weft__idle_set_hooks(bool (*look)(void), void (*act)(void));
+bool weft__idle_hook_pending(void);
 /* Calls `act`, on a machine with a processor and its own stack. Who starves, and fails once
  * more, says so again. */
-void weft__idle_act(void);
+void weft__idle_run_hook(void);
 void weft__idle_stop(void);
 /* Does the waking that wake_if_idle put off: the caller has left the runtime. */
 void weft__wake_one(void);

@@ -291,7 +291,7 @@ noinline void weft__finish_park(struct machine *machine, struct weft_fiber *fibe
         if (unlikely(fiber->compact))
             home = weft__compact_home(fiber);
         far = home != machine->thread.processor;
-        machine->timer_news |= !far;
+        machine->notify_timer |= !far;
         fiber->timer.kind = TIMER_WAIT;
         latch_acquire(&home->wheel.latch);
         weft__wheel_arm_locked(&home->wheel, &fiber->timer, deadline);
@@ -307,7 +307,7 @@ noinline void weft__finish_park(struct machine *machine, struct weft_fiber *fibe
     if (unlock != NULL)
         unlock(machine->object);
     if (unlikely(far))
-        weft__timers_news(deadline);
+        weft__timers_notify(deadline);
     if (unlikely(claimed))
         weft__wake(&fiber->waiter);
 }
@@ -498,9 +498,9 @@ static struct weft_fiber *next_fiber(struct machine *machine)
         if (fiber != NULL) {
             if (unlikely(machine->spinning))
                 weft__idle_found(machine);
-            if (machine->timer_news) {
-                machine->timer_news = false;
-                weft__timers_news(atomic_i64_load_relaxed(&machine->thread.processor->wheel.next));
+            if (machine->notify_timer) {
+                machine->notify_timer = false;
+                weft__timers_notify(atomic_i64_load_relaxed(&machine->thread.processor->wheel.next));
             }
             return fiber;
         }
@@ -643,7 +643,7 @@ static void *machine_main(void *arg)
     return NULL;
 }
 
-int weft__machine_start(struct processor *processor, bool acts)
+int weft__machine_start(struct processor *processor, bool run_hook)
 {
     int error = reserve_machine();
     if (error != 0)
@@ -657,7 +657,7 @@ int weft__machine_start(struct processor *processor, bool acts)
     }
     machine->cpu_clock = -1; /* until it runs */
     machine->assigned = processor;
-    machine->to_act = acts;
+    machine->assigned_hook = run_hook;
     machine->spinning = true; /* the caller has counted it */
     if (test_points())
         (void)atomic_u32_or_relaxed(&machine->thread.requests, REQUEST_POINTS);

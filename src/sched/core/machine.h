@@ -27,10 +27,10 @@ struct machine {
     struct weft_fiber
         *parked; /* left by going straight to the next fiber, which has to finish it */
 
-    bool acts;     /* as soon as it has a processor: see weft__idle_look_too; by its own decision */
-    bool to_act;   /* the same, by that of the one who woke it */
+    bool runs_hook;     /* as soon as it has a processor: see weft__idle_set_hooks; by its own decision */
+    bool assigned_hook;   /* the same, by that of the one who woke it */
     bool spinning; /* counted in weft__sched.spinning */
-    bool timer_news; /* it armed a timer and has not told the watcher yet */
+    bool notify_timer; /* it armed a timer and has not told the watcher yet */
     bool idle;       /* in the list of idle machines; under the scheduler's lock */
     bool surplus;    /* it has left the lists, and ends */
     struct machine *idle_next, **idle_link;
@@ -54,7 +54,7 @@ struct machine {
 
 /* A thread with this processor; the caller has counted it as spinning. -EUSERS: there are as
  * many as there may be. */
-int weft__machine_start(struct processor *processor, bool acts);
+int weft__machine_start(struct processor *processor, bool run_hook);
 /* Joins those that have ended as surplus and whose threads are gone; never waits for one.
  * Returns when to look again, WEFT_NEVER if none is left. */
 int64_t weft__machine_reap_ended(int64_t now);

@@ -115,7 +115,7 @@ static bool is_stuck(struct seen *seen, int64_t now)
 /* What waits for any processor: how many of them it is worth to retake for it. */
 static uint32_t waits_anywhere(void)
 {
-    return weft__inject_length() + weft__idle_looks() + weft__poller_ready();
+    return weft__inject_length() + weft__idle_hook_pending() + weft__poller_ready();
 }
 
 static void look_at(struct processor *processor, struct seen *seen, int64_t now, uint32_t *anywhere,
@@ -154,7 +154,7 @@ static struct found look(int64_t now)
 
 /* While a processor is idle: true if that is to be remedied. Nobody could be woken for what is ready, or to wake
  * up for timers and events. (It may also be that somebody is about to, and was not looked at in that moment.) */
-static bool nobody_comes(void)
+static bool work_unattended(void)
 {
     return atomic_i64_load_relaxed(&weft__sched.sleep_until) == NO_WATCHER ||
            !weft__idle_queues_empty();
@@ -171,7 +171,7 @@ static void poll_for_threads(void)
 static bool sleep_if_not_needed(void)
 {
     lock_acquire(&weft__sched.lock);
-    bool needed = atomic_u32_load_relaxed(&weft__sched.idle_count) == 0 || nobody_comes();
+    bool needed = atomic_u32_load_relaxed(&weft__sched.idle_count) == 0 || work_unattended();
     if (!needed && atomic_u32_load_relaxed(&monitor.state) == AWAKE)
         atomic_u32_store_relaxed(&monitor.state, ASLEEP);
     lock_release(&weft__sched.lock);
@@ -217,10 +217,10 @@ static void *monitor_main(void *arg)
             if (found.failed)
                 poll_for_threads();
             retired = weft__timers_fire_retired(now);
-        } else if (nobody_comes()) {
+        } else if (work_unattended()) {
             weft__wake_one();
             poll_for_threads();
-            alone = nobody_comes() && (!weft__idle_queues_empty() || weft__timers_next() <= now);
+            alone = work_unattended() && (!weft__idle_queues_empty() || weft__timers_next() <= now);
         }
         weft__stall_look(now, found.failed || alone);
         weft__processors_look(now);

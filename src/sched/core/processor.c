@@ -215,5 +215,5 @@ void weft__processor_retire(struct machine *machine)
         (void)wake_if_idle();
     int64_t timer = atomic_i64_load_relaxed(&processor->wheel.next);
     if (timer != WHEEL_EMPTY)
-        weft__timers_news(timer);
+        weft__timers_notify(timer);
 }

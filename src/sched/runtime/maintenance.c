@@ -52,14 +52,14 @@ void weft__unstarve(uint32_t most)
         wake_if_idle();
     if ((atomic_u32_load_relaxed(&weft__sched.starving) & ~(uint32_t)STARVING_FIBERS) != 0 &&
         thread_self()->processor != NULL)
-        weft__idle_act();
+        weft__idle_run_hook();
 }
 
 void weft__retry_soon(void)
 {
     int64_t retry = weft__os_now() + STARVED_RETRY;
     weft__housekeep_by(retry);
-    weft__timers_news(retry);
+    weft__timers_notify(retry);
 }
 
 void weft__starve_outside(void)

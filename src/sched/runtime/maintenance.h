@@ -37,7 +37,7 @@ static inline void unstarve_one(void)
     if (unlikely(atomic_u32_load_relaxed(&weft__sched.starving)))
         weft__unstarve(1);
 }
-/* They could not make a fiber: `act` (weft__idle_look_too) is called when one has ended, and
+/* They could not make a fiber: `act` (weft__idle_set_hooks) is called when one has ended, and
  * every STARVED_RETRY if it was for want of memory. */
 void weft__starve_outside(void);
 

@@ -170,7 +170,7 @@ int64_t weft__timers_next(void)
     return seeded() && next != WHEEL_EMPTY ? 0 : next;
 }
 
-void weft__timers_news(int64_t deadline)
+void weft__timers_notify(int64_t deadline)
 {
     barrier_light();
     int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);

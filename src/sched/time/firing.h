@@ -31,6 +31,6 @@ int64_t weft__timers_fire_retired(int64_t now);
 /* The earliest time that any wheel needs; in a test run one that has passed. */
 int64_t weft__timers_next(void);
 /* A timer with this deadline was armed: makes sure that somebody wakes up for it. */
-void weft__timers_news(int64_t deadline);
+void weft__timers_notify(int64_t deadline);
 
 #endif

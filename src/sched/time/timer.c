@@ -86,7 +86,7 @@ static void arm(struct weft_timer *timer, int64_t deadline)
     timer->deadline = deadline;
     timer->node.kind = TIMER_CALL;
     weft__wheel_arm(&processor->wheel, &timer->node, deadline);
-    weft__timers_news(deadline);
+    weft__timers_notify(deadline);
 }
 
 /* Forgets what is armed or due; true if there was something. The lock is held. */
