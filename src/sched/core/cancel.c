@@ -1,10 +1,11 @@
 /*
- * cancel.c: bonds, and the cancellation of those who wait: see cancel.h for the protocol.
+ * cancel.c: bonds, and the cancellation of waits. cancel.h has the protocol.
  *
- * The cancellation takes the bonds in batches: it claims under the latch and wakes outside it, and
- * moves each bond that it has seen to `told`. Bonds that come later see the reason themselves.
+ * A cancellation takes the bonds in batches: it claims waiters under the latch and wakes them
+ * outside it. It moves each bond that it has seen from `bonds` to `cancelled`. A bond that is tied
+ * later sees the reason by itself.
  *
- * Lock order: an object's lock, then a canceler's latch (only in the wait of a thread).
+ * Lock order: an object's lock, then the latch of a canceler (only in the wait of a thread).
  */
 #include "sched/core/cancel.h"
 
@@ -49,7 +50,7 @@ static void tie(struct bond *bond, struct canceler *canceler)
 static void begin_bond(struct weft_fiber *fiber)
 {
     if (fiber_extra(fiber)->bond.waiter != NULL)
-        return; /* it may be tied, and read by a cancellation */
+        return; /* it may be tied already, and read by a cancellation */
     fiber_extra(fiber)->bond.waiter = &fiber->waiter;
     fiber_extra(fiber)->bond.bound = &fiber->bound;
 }
@@ -108,7 +109,7 @@ void weft__bond_begin(struct weft_fiber *fiber, struct canceler *canceler)
 static bool claim_open(struct waiter *waiter)
 {
     uint32_t open = WAITER_OPEN;
-    /* seq_cst: after the reason; pairs with finish_park in machine.c. */
+    /* seq_cst: after the store of the reason; pairs with open_wait in machine.c. */
     if (waiter == NULL || atomic_u32_load_seq_cst(&waiter->state) != WAITER_OPEN ||
         !atomic_u32_cas_acq_rel(&waiter->state, &open, WAITER_CLAIMED))
         return false;
@@ -129,7 +130,7 @@ bool weft__cancel(struct canceler *canceler, uint32_t reason)
         for (uint32_t i = 0; i < BATCH && canceler->bonds != NULL; i++) {
             struct bond *bond = canceler->bonds;
             unlink_bond(bond);
-            link_bond(&canceler->told, bond);
+            link_bond(&canceler->cancelled, bond);
             if (claim_open(bond->waiter))
                 claimed[count++] = bond->waiter;
         }

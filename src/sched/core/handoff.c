@@ -1,49 +1,52 @@
 /*
  * handoff.c: a processor leaves a machine that is stuck in C code, and the way back.
  *
- *                     monitor retakes, or the fiber says so
- *     machine with a ------------------------------------> machine without one, outside the runtime:
- *     processor                                            the fiber runs on in C code
- *         ^                                                    |
- *         |  an idle processor                                 | it calls weft (runtime_enter)
- *         +----------------------------------------------------+
- *         ^                                                    | none is idle
- *         |  any processor, from the inject queue              v
- *         +------- the fiber, on any machine <------- fiber in the inject queue; its machine is idle
+ *                      the monitor retakes it, or the fiber gives it up
+ *     machine with a  --------------------------------------> machine without a processor, outside
+ *     processor                                               the runtime: its fiber runs C code
+ *         ^                                                       |
+ *         |  an idle processor                                    | the fiber calls weft
+ *         +-------------------------------------------------------+ (runtime_enter)
+ *         ^                                                       | no processor is idle
+ *         |  any processor, from the inject queue                 v
+ *         +--------- the fiber, on any machine <------ the fiber is in the inject queue; its
+ *                                                      machine is idle
  *
- * The processor goes to a machine that is idle, or to a new thread, together with its ring, its timers and
- * its stocks. The machine that lost it keeps the fiber that it runs and nothing else: it must not touch any
- * processor before it has one again. It learns of the loss from the bit GONE in its own requests word, which
- * each entry into the runtime looks at anyway; so the common way costs nothing. thread.processor is written by
- * the machine itself only.
+ * The processor goes to an idle machine, or to a new thread, with its ring, its timers and its
+ * caches. The machine that lost it keeps only the fiber that it runs, and must not touch any
+ * processor before it has one again. It learns of the loss from the bit GONE in its own
+ * `requests`, which each entry into the runtime checks anyway; so the common path costs nothing.
+ * Only the machine itself writes its thread.processor.
  *
- * Retaking is a claim (steal.c) that is not given back:
+ * To retake a processor is to claim it (steal.c) and not to give the claim back:
  *
  *     monitor                                     owner
- *     requests |= CLAIMED                        inside = 1
+ *     requests |= CLAIMED                         inside = 1
  *     barrier_heavy                               barrier_light
  *     owner->inside: give the claim back          requests & CLAIMED: wait
  *     the turn has changed: give the claim back
  *     processor->owner = NULL
- *     give it to a machine                        (that one runs already)
- *     requests: CLAIMED becomes GONE             GONE: has no processor
+ *     assign it to a machine                      (that machine runs already)
+ *     requests: CLAIMED becomes GONE              GONE: has no processor
  *
- * No machine to be had (no thread, no memory, as many as there may be): the claim is given back with nothing
- * changed, and tried again later. The owner that comes back meanwhile waits for the few microseconds that a
- * new thread takes.
+ * If no machine can be had (no thread, no memory, or max_machines exist), the claim is given back
+ * with nothing changed, and the monitor tries again later. An owner that comes back meanwhile
+ * waits for the few microseconds in which a thread is started.
  *
- * A fiber that gives its processor up by itself does the same from inside the runtime, where nobody else
- * claims it. If nothing waits on the processor it goes to the idle list without a machine, and somebody is
- * woken only if there is something to do or nobody watches (idle.c).
+ * A fiber that gives its processor up itself (weft_blocking_enter) does the same inside the
+ * runtime, where no other thread can claim it. If nothing waits on the processor, it goes to the
+ * idle list without a machine, and a machine is woken only if there is something to do or there is
+ * no watcher (idle.c).
  *
- * The way back through the inject queue is a switch like a yield: errno goes with the fiber, and so does the
- * count of spin locks that it holds, which is kept by thread. No lock of weft's is ever held on entry.
+ * The way back through the inject queue is a switch like a yield: errno goes with the fiber, and
+ * so does the count of spin locks that it holds, which is kept by thread. A fiber never holds a
+ * lock of the runtime when it enters.
  *
- * Rejected: letting the machine that comes back wait for a processor with its fiber on it. The fiber would
- * keep its thread, but each return costs two thread switches instead of one, and with more machines coming
- * back than there are processors they would queue up in the kernel. Marking the fiber in weft_blocking_enter
- * and leaving the processor where it is, for others to take it: nobody would look for it as long as no
- * processor is idle but the monitor.
+ * Rejected: a machine that comes back waits for a processor with its fiber on it. The fiber would
+ * keep its thread, but each return costs two thread switches instead of one, and if more machines
+ * come back than there are processors they queue up in the kernel. Also rejected:
+ * weft_blocking_enter only marks the fiber and leaves the processor in place, for other machines
+ * to take. While no processor is idle, only the monitor would look for it.
  */
 #include "sched/core/handoff.h"
 
@@ -66,7 +69,8 @@
 #include "sched/runtime/thread.h"
 #include "stack/stack.h"
 
-/* The fiber that runs on a machine without a processor is marked, for those who count on it. */
+/* Marks or unmarks the fiber that runs on a machine without a processor, and counts it in
+ * weft__sched.lost. */
 static void mark_lost(struct weft_fiber *fiber, bool lost)
 {
     if (fiber == NULL)
@@ -77,14 +81,14 @@ static void mark_lost(struct weft_fiber *fiber, bool lost)
         atomic_u32_add_seq_cst(&weft__sched.lost, lost ? 1 : (uint32_t)-1);
 }
 
-/* Who sees that none is lost finds this one in the queue. */
+/* The count falls after the push: a thread that sees no lost fiber finds this one in the queue. */
 void weft__lost_queue(struct weft_fiber *fiber)
 {
     uint32_t before = atomic_u32_and_acq_rel(&fiber->outside, ~(uint32_t)OUTSIDE_LOST);
     struct chain chain = {NULL, NULL, 0};
-    must(before & OUTSIDE_LOST); /* by the one who took its processor */
+    must(before & OUTSIDE_LOST); /* set when its processor was taken */
     chain_add(&chain, fiber);
-    weft__inject_push_any(chain); /* from here on it may run elsewhere */
+    weft__inject_push_any(chain); /* from here on the fiber may run elsewhere */
     atomic_u32_add_seq_cst(&weft__sched.lost, (uint32_t)-1);
     wake_if_idle(); /* a processor may have become idle since its thread looked for one */
 }
@@ -103,7 +107,8 @@ enum retaken weft__retake(struct processor *processor, uint32_t turn)
         weft__claim_end(owner);
         return NOT_STUCK;
     }
-    atomic_ptr_store_release(&processor->owner, NULL); /* nobody else claims it while it moves */
+    atomic_ptr_store_release(&processor->owner,
+                             NULL); /* no other thread claims it while it moves */
     mark_lost(owner->fiber, true);
     if (!weft__idle_assign(processor, true)) {
         mark_lost(owner->fiber, false);
@@ -126,11 +131,10 @@ static void forget_processor(struct thread *thread)
 struct thread *weft__processor_gone(struct thread *thread)
 {
     struct machine *machine = (struct machine *)thread;
-    (void)atomic_u32_and_acq_rel(&thread->requests,
-                                 ~(uint32_t)(REQUEST_GONE | REQUEST_SHED));
+    (void)atomic_u32_and_acq_rel(&thread->requests, ~(uint32_t)(REQUEST_GONE | REQUEST_SHED));
     forget_processor(thread);
     if (thread->fiber == NULL)
-        return thread; /* between two fibers: the loop of the machine sees to it */
+        return thread; /* between two fibers: the loop of the machine handles it */
     struct processor *processor = weft__idle_take();
     if (processor != NULL) {
         weft__processor_acquire(machine, processor);
@@ -147,13 +151,13 @@ struct thread *weft__processor_gone(struct thread *thread)
     return thread;
 }
 
-/* True if another machine should go on with the processor at once. */
+/* True if another machine should run the processor at once. */
 static bool has_work(const struct processor *processor)
 {
     return has_fibers(processor) || weft__inject_length() > 0;
 }
 
-/* By the owner, inside the runtime. */
+/* The owner gives its processor up, inside the runtime. */
 static void give_up(struct thread *thread)
 {
     struct processor *processor = thread->processor;
@@ -167,13 +171,13 @@ static void give_up(struct thread *thread)
     } else if (!weft__idle_assign(processor, false)) {
         mark_lost(thread->fiber, false);
         atomic_ptr_store_release(&processor->owner, thread);
-        return; /* the monitor will find it, and try again */
+        return; /* the monitor will find the processor and try again */
     }
     forget_processor(thread);
     (void)atomic_u32_or_seq_cst(&thread->requests, REQUEST_GONE);
 }
 
-/* How deep in calls of weft_blocking_enter. */
+/* The number of calls of weft_blocking_enter that are not undone. */
 static uint32_t depth(uint32_t outside)
 {
     return outside & ~(uint32_t)OUTSIDE_LOST;

@@ -1,59 +1,68 @@
 /*
- * idle.c: idle processors and machines: nothing that is ready is forgotten, and nobody burns CPU.
+ * idle.c: idle processors and machines: no ready fiber is forgotten, and an idle process uses no
+ * CPU.
  *
  * A machine without work searches for some microseconds (steal.c), then retires: it gives its
- * processor to the idle list and sleeps. One of the sleepers is the watcher: it sleeps in the
- * poller until the next timer of any processor. The others doze: until they are woken, or until a
- * timer that came after the watcher had gone to sleep.
+ * processor to the idle list and sleeps. One sleeping machine is the watcher: it sleeps in the
+ * poller until the next timer of any processor is due. The others doze: they sleep on a futex
+ * until they are woken, or until a timer that was armed after the watcher had gone to sleep.
  *
- * Nothing is forgotten. Whoever makes a fiber ready first publishes it and then looks for idle
- * processors; whoever retires first shows itself as idle and then looks for work once more:
+ * No fiber is forgotten. The thread that makes a fiber ready first publishes the fiber and then
+ * looks for idle processors. A machine that retires first shows its processor as idle and then
+ * looks for work once more:
  *
- *     ready:   publish in a queue;  barrier_light;   idle > 0 and nobody spins: wake one
- *     retire:  idle + 1, spinning - 1;  barrier_heavy;  any queue not empty: come back
+ *     ready:   publish in a queue;  barrier_light;  if idle > 0 and spinning == 0: wake a machine
+ *     retire:  idle + 1, spinning - 1;  barrier_heavy;  if any queue is not empty: come back
  *
- * At least one of them sees the other. If somebody spins, that one looks again: at the retire, or if
- * it finds something, when it lowers the count; the last spinner then wakes another if there is more
- * anywhere, so that work spreads as fast as machines wake. Whoever sees an idle processor wakes an idle
- * machine for it, or makes one.
+ * At least one side sees the other. If a machine spins, no other is woken, because that machine
+ * will look again: when it retires, or when it lowers the count of spinners after it has found a
+ * fiber. The last spinner then wakes another machine if there is more work anywhere, so that work
+ * spreads as fast as machines wake. A thread that takes an idle processor wakes an idle machine
+ * for it, or starts one.
  *
- * There may be more idle machines than idle processors: those that came back from C code and found their
- * processor gone (handoff.c). Such a one sleeps until it is given a processor. While no processor is idle
- * nobody watches: timers are looked at by those who run fibers, or by the monitor; a watcher that finds
- * that all processors were taken meanwhile stands down. (It clears the watch, barrier_heavy, looks for
- * idle processors; a machine that retires shows its processor first and then competes for the watch: so
- * there is one, or it is woken.) A processor that is given up without its machine (weft__idle_give) is
- * treated as if somebody had just been woken for it in vain. Machines that are idle for long, while there
- * are more of them than processors, end.
+ * More idle machines than idle processors. A machine that came back from C code and found its
+ * processor gone (handoff.c) is idle without a processor: it sleeps until it is given one. While
+ * no processor is idle there is no watcher: machines that run fibers look at timers, and the
+ * monitor does. A watcher that finds that all processors have been taken stands down. (It clears
+ * `watcher`, runs barrier_heavy, and looks for idle processors. A machine that retires shows its
+ * processor first and then competes to be the watcher. So either that machine watches, or the old
+ * watcher wakes one.) A processor that is given up without its machine (weft__idle_give) is
+ * treated like a wake-up that has just failed: the queues and the watcher are looked at again. A
+ * machine that is idle for long while there are more machines than processors ends.
  *
- * If nobody can be woken (no thread can be made, or the idle processor was taken meanwhile), the
- * count of spinners was raised for nothing for a moment, and others may have relied on it: so it is
- * lowered, and after a barrier_heavy the queues and the watch are looked at again, if there is anyone
- * asleep. If all machines are awake there is not, and each of them comes to the queues by itself; or it
- * is stuck in C code, and the monitor tries again.
+ * A wake-up fails if no thread can be started, or if the idle processor was taken meanwhile. The
+ * count of spinners was raised for a moment then, and other threads may have relied on it. So it
+ * is lowered, and after a barrier_heavy the queues and the watcher are looked at again, if any
+ * machine sleeps. If none sleeps, each of them comes to the queues by itself, or is stuck in C
+ * code, and then the monitor tries again.
  *
- * The same pair of barriers keeps timers from being forgotten: sleep_until is what is shown, the
- * wheels are what is looked at (firing.c). Who stops sleeping for a timer, because it found work,
- * makes sure that another does: it pokes the watcher, or wakes one if there is none.
+ * The same pair of barriers protects timers: sleep_until takes the place of the idle count, and
+ * the wheels that of the queues (firing.c). A machine that stops sleeping for a timer because it
+ * found work makes sure that another one does: it pokes the watcher, or wakes a machine if there
+ * is no watcher.
  *
- * While some processor is busy the watcher wakes up from time to time (after 50 us if fibers wait
- * there, doubled each time to 10 ms) and looks whether they are stuck behind one that does not come
- * back to the runtime: in a ring, or in a runnext, which is not looked at otherwise. When all are idle
- * it does not.
+ * Stuck processors. While a processor is busy the watcher wakes up from time to time (after 50 us
+ * if fibers wait there, then twice as long each time up to 10 ms). It looks whether fibers are
+ * stuck behind one that does not come back to the runtime: in a ring, or in a runnext, which no
+ * other machine looks at otherwise. While all processors are idle it sleeps on.
  *
- * A fiber in a runnext, alone, is about to run: whoever is called for it comes too late, most often, and takes the lines that its
- * processor writes. So a processor counts how often that was in vain, and calls nobody from the 16th time on. Instead
- * the watcher looks there every 400 us at least, and if the same fiber waits for 10 us it takes it, as any thief would; that sets the count
- * back. So does a look that finds the processor in the same turn, with nobody waiting: the hand-overs are over. (If its owner counts
- * at that moment the one or the other is lost: some more calls, or fewer.) The watcher may sleep for 10 ms when a processor ceases to
- * call, since it was not the one who was called: so it is poked. Nothing is lost if there is no watcher at that moment, as invariant 2 in
- * machine.c has it: some machine is awake then, and the next that retires watches.
+ * Wake-ups for runnext. A fiber alone in a runnext is about to run. A machine woken for it usually
+ * comes too late, and fetches the cache lines that the processor writes. So a processor counts
+ * such wasted wake-ups in a row, and from the 16th on wakes no machine for runnext. Instead the
+ * watcher looks there at least every 400 us, and takes a fiber that waits there for 10 us, as a
+ * thief would; that clears the count. A look that finds the processor in the same turn with no
+ * fiber waiting clears the count as well: the hand-overs between its fibers are over. (If the
+ * owner counts at that moment, one of the two stores is lost: some wake-ups more or fewer.) When a
+ * processor stops waking, the watcher may have just begun to sleep for 10 ms, since it is not the
+ * machine that was woken: so it is poked. If there is no watcher at that moment, nothing is lost,
+ * by invariant 2 in machine.c: some machine is awake, and the next one that retires becomes the
+ * watcher.
  *
- * Lock order: weft__sched.lock is the last but for that of the inject queue.
+ * Lock order: weft__sched.lock comes after all other locks, except that of the inject queue.
  *
- * Rejected: a dozer that pokes the watcher instead of keeping the time itself: each sleep of a lone
- * fiber then costs two more wake-ups. A woken machine that always wakes the next one, as Go has it:
- * the same, and 20 us of spinning.
+ * Rejected: a dozing machine that pokes the watcher instead of keeping the time itself: each sleep
+ * of a lone fiber costs two more wake-ups. A woken machine that always wakes the next one, as in
+ * Go: the same cost, and 20 us of spinning.
  */
 #include "sched/core/idle.h"
 
@@ -84,9 +93,9 @@
 #include "sched/time/wheel.h"
 #include "stack/stack.h"
 
-#define WATCH_FIRST (50 * WEFT_US) /* if fibers wait on a busy processor; doubled each time */
+#define WATCH_FIRST (50 * WEFT_US) /* if fibers wait on a busy processor; then doubled each time */
 #define WATCH_EVERY (10 * WEFT_MS)
-#define WATCH_ALONE (400 * WEFT_US) /* if nobody else is called */
+#define WATCH_ALONE (400 * WEFT_US) /* if a processor wakes no machine for its runnext */
 
 /* Lists; under the lock. */
 
@@ -131,7 +140,7 @@ static void remove_idle_machine(struct machine *machine)
 
 static void signal_machine(struct machine *machine)
 {
-    /* Pairs with the watcher's order: it shows itself, then looks at `wake`. */
+    /* Pairs with the order in which the watcher shows itself, then looks at `wake`. */
     atomic_u32_exchange_seq_cst(&machine->wake, 1);
     if (atomic_ptr_load_seq_cst(&weft__sched.watcher) == machine)
         weft__poller_wake();
@@ -142,22 +151,23 @@ static void signal_machine(struct machine *machine)
 /* Called with the count of spinners raised for the new machine. */
 static bool start_machine(struct processor *processor, bool run_hook)
 {
-    static atomic_u32 said, said_bound;
+    static atomic_u32 warned, warned_bound;
     int error = weft__machine_start(processor, run_hook);
     if (error != 0)
         atomic_u32_store_relaxed(&weft__sched.refused, (uint32_t)-error);
-    if (error == -EUSERS && atomic_u32_exchange_acq_rel(&said_bound, 1) == 0)
+    if (error == -EUSERS && atomic_u32_exchange_acq_rel(&warned_bound, 1) == 0)
         weft__warn(
             "all %u threads that there may be are in use: fibers wait until one comes back from "
             "the C "
             "code that it runs (WEFT_MAX_MACHINES or weft_config.max_machines raises the bound)",
             weft__sched.max_machines);
-    if (error != 0 && error != -EUSERS && atomic_u32_exchange_acq_rel(&said, 1) == 0)
+    if (error != 0 && error != -EUSERS && atomic_u32_exchange_acq_rel(&warned, 1) == 0)
         weft__warn("cannot start a thread (%s): going on with fewer", weft_strerror(error));
     return error == 0;
 }
 
-/* A machine to wake, the watcher last, since its place would have to be filled; under the lock. */
+/* A machine to wake; the watcher only if no other sleeps, since it would have to be replaced. Under
+ * the lock. */
 static struct machine *sleeper(void)
 {
     struct machine *machine = weft__sched.idle_machines;
@@ -167,7 +177,8 @@ static struct machine *sleeper(void)
     return machine;
 }
 
-/* False: nobody could be woken, and while this was tried others may have relied on it. */
+/* Wakes a machine for an idle processor, unless one spins. False: no machine could be woken, and
+ * meanwhile other threads may have relied on the count of spinners. */
 static bool try_wake_one(void)
 {
     uint32_t none = 0;
@@ -195,7 +206,7 @@ static bool try_wake_one(void)
         lock_release(&weft__sched.lock);
     }
     atomic_u32_sub_seq_cst(&weft__sched.spinning, 1);
-    barrier_heavy(); /* who made a fiber ready meanwhile took us for a spinner, or we see it now */
+    barrier_heavy(); /* a fiber made ready meanwhile in reliance on that count is seen after this */
     return false;
 }
 
@@ -214,14 +225,15 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The next time that somebody must be awake: for a timer, or for housekeeping. */
+/* The next time at which a machine must be awake: for a timer, or for maintenance. */
 static int64_t next_event(void)
 {
     return earlier(weft__timers_next(), atomic_i64_load_relaxed(&weft__sched.maintenance_time));
 }
 
-/* True if a machine sleeps that could run what is ready, or must watch. What a last spinner would do
- * (weft__idle_found) is done here too: it may have left it to us. */
+/* True if a machine sleeps that could run what is ready, or must become the watcher. Otherwise
+ * pokes the watcher if it would sleep past a timer, as the last spinner does (weft__idle_found):
+ * that spinner may have relied on the count that the caller raised. */
 static bool wake_needed(void)
 {
     lock_acquire(&weft__sched.lock);
@@ -243,7 +255,7 @@ noinline void weft__wake_one(void)
         continue;
 }
 
-/* Makes sure that the watcher looks soon at those who are busy. */
+/* Makes sure that the watcher looks at the busy processors soon. */
 static void watch_soon(void)
 {
     int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
@@ -253,9 +265,9 @@ static void watch_soon(void)
 
 noinline bool weft__wake_if_idle(void)
 {
-    /* If somebody spins, that one will look again; unless it has just found something else. Its change
-     * of the count and this one are in some order: either it sees what we published, or we see that
-     * it is gone. */
+    /* A machine that spins will look again, unless it has just found another fiber. The
+     * read-modify-write orders this look and its change of the count: either that machine sees what
+     * the caller has published, or the count is seen without it. */
     if (atomic_u32_load_relaxed(&weft__sched.spinning) > 0 &&
         atomic_u32_add_acq_rel(&weft__sched.spinning, 0) > 0)
         return false;
@@ -300,7 +312,7 @@ struct processor *weft__idle_take(void)
     struct processor *processor = weft__idle_pop();
     lock_release(&weft__sched.lock);
     if (processor != NULL)
-        watch_soon(); /* there is one more who may be stuck, and one more who may end up waiting */
+        watch_soon(); /* one more machine may get stuck, and one more fiber may wait behind it */
     return processor;
 }
 
@@ -314,7 +326,7 @@ void weft__idle_give(struct processor *processor)
 
 void weft__idle_pushed(void)
 {
-    barrier_heavy(); /* who makes a fiber ready sees that it is idle, or we see the fiber */
+    barrier_heavy(); /* a thread with a ready fiber sees the processor, or this sees the fiber */
     int64_t until = atomic_i64_load_relaxed(&weft__sched.sleep_until);
     if (until == NO_WATCHER || !weft__idle_queues_empty())
         weft__wake_one();
@@ -327,7 +339,7 @@ void weft__idle_pushed(void)
 bool weft__idle_may_spin(struct machine *machine)
 {
     if (seeded())
-        return false; /* there is no other processor, and what it found would pass by the choice */
+        return false; /* there is one processor, and the seed must choose all that runs */
     if (machine->spinning)
         return true;
     uint32_t busy = processors_in_use() - atomic_u32_load_relaxed(&weft__sched.idle_count);
@@ -348,7 +360,7 @@ void weft__idle_found(struct machine *machine)
     if (until == NO_WATCHER || !weft__idle_queues_empty())
         weft__wake_one();
     else if (next_event() < until)
-        weft__poller_wake(); /* this machine may have slept for that, and will not now */
+        weft__poller_wake(); /* this machine may have been the one to sleep until then */
     else
         watch_soon();
 }
@@ -360,12 +372,12 @@ void weft__processor_acquire(struct machine *machine, struct processor *processo
     machine->thread.processor = processor;
     machine->thread.fibers = &processor->fibers;
     processor->stamp = (uint32_t)(weft__os_now_coarse() >> STAMP_SHIFT);
-    /* Pairs with the acquire in weft__claim: who sees us as the owner sees us inside. */
+    /* Pairs with the acquire in weft__claim: a thief that sees this owner sees it inside. */
     atomic_ptr_store_release(&processor->owner, &machine->thread);
 }
 
-/* Takes the machine back from the idle list, with a processor. False: somebody else has taken it
- * and wakes it. */
+/* Takes the calling machine out of the idle list, with an idle processor. False: no processor is
+ * idle, or another thread has taken the machine out and wakes it. */
 static bool rejoin(struct machine *machine)
 {
     struct processor *processor = NULL;
@@ -381,10 +393,10 @@ static bool rejoin(struct machine *machine)
     return true;
 }
 
-/* What the watcher finds at the busy processors, the worst last. */
+/* What the watcher finds at the busy processors, in ascending order of urgency. */
 enum found { ALL_WELL, FIBERS_WAIT, WAKES_OFF, FIBERS_STUCK };
 
-/* Whether the fiber that the processor has next waits for as long as a thief would let it. */
+/* Whether the fiber in the processor's runnext waits for CLAIM_AFTER. */
 static bool waits_on(const struct processor *processor, uint32_t turn)
 {
     int64_t start = weft__os_now();
@@ -397,8 +409,8 @@ static bool waits_on(const struct processor *processor, uint32_t turn)
     return false;
 }
 
-/* Fibers that wait on a processor are stuck if it has not changed fibers since the last look; or if nobody else is called for
- * them, for some time now. */
+/* Fibers that wait on a processor are stuck if it has not changed fibers since the last look; or if
+ * it wakes no machine for its runnext, and the fiber there waits for CLAIM_AFTER. */
 static enum found look_at(struct processor *processor)
 {
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn), before = processor->watched_turn;
@@ -407,7 +419,7 @@ static enum found look_at(struct processor *processor)
     if (wait && turn == before)
         return FIBERS_STUCK;
     if (turn == before)
-        atomic_u32_store_relaxed(&processor->wasted_wakes, 0); /* no hand-overs any more: it calls again */
+        atomic_u32_store_relaxed(&processor->wasted_wakes, 0); /* the hand-overs are over */
     if (runnext_wakes_off(processor))
         return waits_on(processor, turn) ? FIBERS_STUCK : WAKES_OFF;
     return wait ? FIBERS_WAIT : ALL_WELL;
@@ -424,7 +436,7 @@ static enum found look_at_busy(void)
     return worst;
 }
 
-/* Until the next look. */
+/* How long to sleep until the next look, after one that slept for `interval`. */
 static int64_t watch_interval(int64_t interval, enum found found)
 {
     if (found == ALL_WELL)
@@ -450,20 +462,21 @@ bool weft__idle_hook_pending(void)
     return atomic_u32_load_acquire(&hooks.set) != 0 && hooks.look();
 }
 
-/* Whether they wait for more than a fiber to end. */
+/* Whether the user of the hooks waits for memory, not only for a fiber to end. */
 static bool hook_starves(void)
 {
     return (atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_OTHERS) != 0;
 }
 
-/* By the watcher: whether they have something to do. If they do not starve any more, it is forgotten that they did. */
+/* Called by the watcher: whether the hook must run. Clears the bit of starving if its user does not
+ * starve any more. */
 static bool hook_wants(bool busy)
 {
     bool starve = hook_starves();
     if (starve)
         (void)atomic_u32_and_acq_rel(&weft__sched.starving, ~(uint32_t)STARVING_OTHERS);
     bool want = (busy || starve) && weft__idle_hook_pending();
-    if (want && starve) /* until it is done */
+    if (want && starve) /* until the hook has run */
         (void)atomic_u32_or_relaxed(&weft__sched.starving, STARVING_OTHERS);
     return want;
 }
@@ -476,9 +489,10 @@ void weft__idle_run_hook(void)
         hooks.act();
 }
 
-/* Sleeps in the poller until woken, or until there is something to come back for, or no processor is idle.
- * sleep_until shows WHEEL_EMPTY, and a barrier_heavy has passed, whenever it looks before it sleeps: who
- * arms a timer then sees that and pokes, or is seen. False: no processor is idle. */
+/* Sleeps in the poller until the machine is woken, has work to come back for, or no processor is
+ * idle; false in the last case. Before each look that precedes a sleep, sleep_until is WHEEL_EMPTY
+ * and a barrier_heavy has passed: a thread that arms a timer either sees that and pokes the
+ * watcher, or its timer is seen. */
 static bool watch(struct machine *machine)
 {
     int64_t interval = look_at_busy() != ALL_WELL ? WATCH_FIRST : WATCH_EVERY;
@@ -503,7 +517,8 @@ static bool watch(struct machine *machine)
         bool work = weft__timers_next() <= now || busy_ones == FIBERS_STUCK || run_hook ||
                     !weft__idle_queues_empty();
         if (work && rejoin(machine)) {
-            machine->runs_hook = run_hook; /* not before: until then others may assign it something to do */
+            machine->runs_hook =
+                run_hook; /* not before: an idle machine may be assigned a processor */
             return true;
         }
         interval = watch_interval(interval, busy_ones);
@@ -532,7 +547,7 @@ static bool leave_if_surplus(struct machine *machine)
         weft__sched.reap_pause = WEFT_MS;
     }
     lock_release(&weft__sched.lock);
-    if (machine->surplus) { /* somebody is to join it */
+    if (machine->surplus) { /* maintenance joins it */
         int64_t soon = weft__os_now() + WEFT_MS;
         weft__housekeep_by(soon);
         weft__timers_notify(soon);
@@ -540,7 +555,8 @@ static bool leave_if_surplus(struct machine *machine)
     return machine->surplus;
 }
 
-/* Sleeps until woken, or until something that the watcher would sleep past; or until the machine is surplus. */
+/* Sleeps until the machine is woken, until an event that the watcher would sleep past, or until the
+ * machine is surplus. */
 static void doze(struct machine *machine)
 {
     int64_t leave = WEFT_NEVER;
@@ -570,18 +586,18 @@ static void doze(struct machine *machine)
     }
 }
 
-/* No processor is idle: nobody needs to watch. */
+/* No processor is idle, so no watcher is needed. */
 static void stand_down(void)
 {
     atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
     atomic_ptr_exchange_seq_cst(&weft__sched.watcher, NULL);
     barrier_heavy();
     if (atomic_u32_load_relaxed(&weft__sched.idle_count) > 0)
-        weft__wake_one(); /* one became idle meanwhile, and its machine relied on this one */
+        weft__wake_one(); /* one became idle meanwhile, and its machine relied on this watcher */
 }
 
-/* Sleeps until there is a processor assigned to the machine, or the runtime stops, or the machine is
- * surplus. `without`: it brought no processor with it. */
+/* Sleeps until a processor is assigned to the machine, the runtime stops, or the machine is
+ * surplus. `without`: the machine had no processor when it retired. */
 static void sleep_idle(struct machine *machine, bool without)
 {
     void *none = NULL;
@@ -593,7 +609,7 @@ static void sleep_idle(struct machine *machine, bool without)
     if (atomic_u32_load_relaxed(&weft__sched.draining))
         weft__runtime_quiet();
     if (without)
-        weft__deadlock_ask(); /* the watcher may have looked when this one was not idle yet */
+        weft__deadlock_ask(); /* the watcher may have checked before this machine was idle */
     bool back = !without && !weft__idle_queues_empty() && rejoin(machine);
     if (watching && !back && !watch(machine)) {
         stand_down();
@@ -618,9 +634,10 @@ bool weft__idle_retire(struct machine *machine)
         atomic_ptr_store_release(&processor->owner, NULL);
         machine->thread.processor = NULL;
     }
-    machine->notify_timer = false; /* all wheels are looked at before it sleeps */
+    machine->notify_timer = false; /* all wheels are looked at before a machine sleeps */
     bool spun = machine->spinning;
-    machine->spinning = false; /* once it is listed this belongs to the one who wakes it */
+    machine->spinning =
+        false; /* in the idle list it belongs to the thread that wakes the machine */
     lock_acquire(&weft__sched.lock);
     machine->assigned = NULL;
     if (processor != NULL)

@@ -1,18 +1,18 @@
 /*
- * inject.c: the inject queue: a list under a lock.
+ * inject.c: the inject queue: two lists under a lock.
  *
- * It gets fibers that foreign threads spawn or wake, the overflow of a full ring, and what a
- * processor sheds because another one is hungry; always as a chain, so that many cost one lock. The
- * length is kept beside it for those who only look: it is stored under the lock, and the looker
- * orders its look by the barriers of the idle protocol (sched/core/idle.c).
+ * It receives fibers that foreign threads spawn or wake, the overflow of a full ring, and what a
+ * processor sheds for a thief; always as a chain, so that many fibers cost one lock. The length is
+ * kept beside the lists for readers without the lock. It is stored under the lock; the barriers of
+ * the idle protocol (sched/core/idle.c) order its readers.
  *
- * Fibers that a thread woke, or an event that a machine without a processor saw, stand in a list of
- * their own, which goes before the other; of four fibers one is taken out of that, if there are
- * both. What is new, has yielded, was shed, or comes back from C code goes through the other, first
- * come, first served.
+ * Fibers that a thread has woken, or an event that a machine without a processor has taken, are in
+ * a list of their own, `woken`, which goes first. If both lists have fibers, one of four is taken
+ * from the other list. All others go through that list, first come, first served: fibers that are
+ * new, have yielded, were shed, or come back from C code.
  *
- * Rejected: a lock-free MPMC queue. Batches make the lock rare, and the list needs no memory of its
- * own.
+ * Rejected: a lock-free MPMC queue. Batches make the lock rare, and a list of fibers needs no
+ * memory of its own.
  */
 #include "sched/core/inject.h"
 
@@ -21,7 +21,7 @@
 #include "os/lock.h"
 #include "sched/fiber/chain.h"
 
-enum { WOKEN_ROW = 3 }; /* woken ones in a row, while others wait */
+enum { WOKEN_ROW = 3 }; /* woken fibers in a row while other fibers wait */
 
 static struct {
     _Alignas(CACHE_LINE) struct lock lock;
@@ -56,7 +56,7 @@ void weft__inject_push_woken_any(struct chain chain)
     append(&queue.woken, chain);
 }
 
-/* Under the lock: up to `most` from both lists. */
+/* Takes up to `most` fibers from both lists; under the lock. */
 static struct chain take_both(uint32_t most)
 {
     struct chain taken = {NULL, NULL, 0};

@@ -1,46 +1,52 @@
 /*
  * machine.c: the loop of a machine: choose a fiber, run it, finish what it asked for.
  *
- * A machine has a stack of its own (its thread's) and runs fibers on theirs. A fiber leaves in one
- * of these ways, and what follows happens when its context is saved: here, on the machine's stack; or
- * if it went straight to the next fiber, by that one, when it arrives (switch.h):
+ * A machine has a stack of its own (its thread's) and runs fibers on theirs. A fiber leaves its
+ * processor in one of these ways. What follows happens when the fiber's context is saved: here, on
+ * the machine's stack; or, if the fiber switched straight to the next fiber, in that fiber when it
+ * arrives (switch.h).
  *
- *   yield   into the ring, behind the others
- *   park    arm the deadline, open the wait to the fiber's context, unlock what it waits for: from
- *           then on others may make it ready
- *   end     its stack goes back, the joiner is told, the record is freed
- *   queue   it came back to the runtime and its processor was gone (handoff.c): into the inject queue;
- *           the machine sleeps until it gets a processor
- *   move    it has left its hot stack, and what was there, for one of this processor's: it begins anew (compact.c)
- *   crash   it faulted, and was abandoned (crash.c)
+ *     yield   the fiber goes to the end of the ring
+ *     park    arm the deadline, open the wait to the fiber's context, unlock what it waits for;
+ *             from then on other threads may make it ready
+ *     end     give the stack back, tell the joiner, free the record
+ *     queue   the fiber came back to the runtime and its processor was gone (handoff.c): it goes to
+ *             the inject queue, and the machine sleeps until it gets a processor
+ *     move    the fiber has left its hot stack, with what was there, for one of this processor's;
+ *             it begins anew (compact.c)
+ *     crash   the fiber faulted and was abandoned (crash.c)
  *
  * The five invariants of the scheduler, and where each is kept:
  *
  *  1. A ready fiber is in exactly one place: a runnext, a ring, the inject queue, the list of
- *     starved ones (which go back to the inject queue), the line of a hot stack (compact.c), or a hand. Fibers move only by enqueue,
- *     dequeue, the inject calls and a claim (steal.c); each takes it out of one place before it is
- *     put in another.
- *  2. If a fiber is ready and a processor is idle, some machine is looking or is being woken:
- *     idle.c. A fiber in runnext is about to run; if it is not, the watcher finds it.
- *  3. Only the owner touches a processor's private state: steal.c. A fiber's context is saved before
- *     anyone can see it as ready: the switch comes first, the finish is done here. (A yield goes
- *     straight to the next fiber, and puts itself in the ring before its context is saved: the ring
- *     is private until the next fiber leaves the runtime, and that is after the save.)
- *  4. Nothing is read through thread-local storage across a switch: the thread-local word is read by
- *     instructions of our own (arch/stack_switch.h), each time anew; errno is carried by address.
+ *     starved fibers (which return to the inject queue), the line of a hot stack (compact.c), or
+ *     in transit, known to one thread only. Fibers move only by enqueue, dequeue, the inject calls
+ *     and a claim (steal.c), and each of these takes a fiber out of one place before it puts it
+ *     into another.
+ *  2. If a fiber is ready and a processor is idle, some machine searches or is being woken:
+ *     idle.c. A fiber in a runnext is about to run; if it does not, the watcher finds it.
+ *  3. Only the owner touches the private state of a processor: steal.c. A fiber's context is saved
+ *     before another thread can see the fiber as ready: the switch comes first, then the finish.
+ *     (A fiber that yields straight to the next one puts itself into the ring before its context
+ *     is saved. The ring is private until the next fiber leaves the runtime, and that is after the
+ *     save.)
+ *  4. Nothing is read through thread-local storage across a switch: instructions of our own read
+ *     the thread-local word (arch/stack_switch.h), each time anew; errno is carried by address.
  *  5. An idle process uses no CPU: idle.c and poller.c.
  *
- * The order of choice: timers that are due go to the front of the ring; every 61st turn, or when 10 ms have passed, the
- * poller and the inject queue; then runnext, but not more than 32 times in a row while others wait that are not patient;
- * then the ring, in the order of run_queue.c; then a share of the inject queue; then the poller; then whatever idle.c and
- * steal.c find.
+ * Order of choice. Timers that are due go to the front of the ring. Every 61st turn, or when 10 ms
+ * have passed, the poller and the inject queue come first. Then come: runnext, at most 32 times in
+ * a row while fibers wait in the ring that are not deferrable; the ring, in the order of
+ * run_queue.c; a share of the inject queue; the poller; and what idle.c and steal.c find.
  *
- * Fork and join. Who joins a fiber that has not begun, and stands in its processor's ring, among the last, has it run
- * next. So a tree of fibers that join those they spawned is walked depth first: a processor has as many started as the tree is
- * deep. For that those which a fiber is to join, and that have not begun, must not be started for the sake of fairness at every
- * turn: each of them spawns more, and leaves another branch open. They are patient: at the head of the ring they do not end runnext's
- * turns before 0.4 ms, and out of the inject queue they do not come first while those last, but at every 33rd look. Both bounds
- * hold whoever else is there; who stands behind a patient one waits with it.
+ * Fork and join. A fiber that joins one which has not begun, and which is among the last in the
+ * ring of its processor, has that fiber run next. So a tree of fibers that join those they spawned
+ * is walked depth first, and a processor has as many started fibers as the tree is deep. For that,
+ * fairness must not start fibers that are to be joined and have not begun: each of them spawns
+ * more, and leaves another branch open. Such fibers are deferrable. At the head of the ring they
+ * do not end the turns of runnext before 0.4 ms. Out of the inject queue they do not come first
+ * while those turns last, except at every 33rd look. Both bounds hold for any mix of fibers; a
+ * fiber behind a deferrable one waits with it.
  */
 #include "sched/core/machine.h"
 
@@ -86,7 +92,7 @@ struct sched weft__sched;
 
 /* Ready fibers. */
 
-/* From a thread that has no processor. */
+/* Makes a fiber ready from a thread that has no processor. */
 static void inject_one(struct weft_fiber *fiber)
 {
     struct chain chain = {NULL, NULL, 0};
@@ -99,14 +105,16 @@ static void inject_one(struct weft_fiber *fiber)
     wake_if_idle();
 }
 
-/* Others are called for runnext alone only as long as they come in time: most often it has run here before they can. */
+/* Wakes a machine for a fiber in runnext, unless that has been wasted too often: the fiber has
+ * usually run here before another machine can take it. See idle.c. */
 static void wake_for_runnext(struct processor *processor)
 {
     if (runnext_wakes_off(processor) || !wake_if_idle())
         return;
-    atomic_u32_add_owner(&processor->wasted_wakes, 1); /* unless it is taken: take_claimed */
+    atomic_u32_add_owner(&processor->wasted_wakes,
+                         1); /* take_claimed clears it if a thief takes the fiber */
     if (runnext_wakes_off(processor))
-        weft__poller_wake(); /* from now on the watcher is to look */
+        weft__poller_wake(); /* from now on the watcher looks after runnext */
 }
 
 void weft__ready(struct weft_fiber *fiber, bool next)
@@ -129,7 +137,7 @@ void weft__ready(struct weft_fiber *fiber, bool next)
 
 /* Fibers. */
 
-/* The way out, after the fiber's function. */
+/* Ends the running fiber, whose function has returned. */
 _Noreturn static always_inline void end_fiber(struct weft_fiber *fiber)
 {
     if (unlikely(fiber_extra(fiber) != NULL))
@@ -142,7 +150,7 @@ _Noreturn static always_inline void end_fiber(struct weft_fiber *fiber)
 #ifdef WEFT_DEBUG
     if (fiber->held != NULL && !fiber->left_locked)
         fatal("fiber %llu ended while it holds a lock", (unsigned long long)fiber->id);
-    fiber->held = NULL; /* what a panic left there was said then */
+    fiber->held = NULL; /* a panic that left locks here has been reported */
     fiber->left_locked = false;
 #endif
     if (unlikely((atomic_u32_load_relaxed(&fiber->outside) & ~(uint32_t)OUTSIDE_LOST) != 0))
@@ -153,7 +161,7 @@ _Noreturn static always_inline void end_fiber(struct weft_fiber *fiber)
     must(!"an ended fiber was resumed");
 }
 
-/* Where every fiber begins. */
+/* The first function of every fiber. */
 static void fiber_main(void *arg)
 {
     struct weft_fiber *fiber = arg;
@@ -166,8 +174,8 @@ static void fiber_main(void *arg)
     end_fiber(fiber);
 }
 
-/* Where a fiber goes on that a panic has ended: at the top of its stack, which is forgotten. One
- * with a client has only ended what it ran for that. */
+/* The first function of a fiber that a panic has ended: at the top of its stack, whose frames are
+ * forgotten. In a fiber with a client the panic has ended only what it ran for that client. */
 static void fiber_main_again(void *arg)
 {
     struct weft_fiber *fiber = arg;
@@ -180,7 +188,7 @@ static void fiber_main_again(void *arg)
     weft__fiber_keep_panic(fiber, panic);
     if (unlikely(fiber->arrivals == ARRIVALS_MOST)) {
         struct extra *extra = fiber_extra(fiber);
-        must(extra != NULL && extra->locals != NULL); /* after the first, only those can panic */
+        must(extra != NULL && extra->locals != NULL); /* only destructors panic more than once */
         weft__warn(
             "fiber %llu: destructors of its fiber-local values panic again and again, and are left",
             (unsigned long long)fiber->id);
@@ -239,30 +247,32 @@ void weft__finish_direct(struct machine *machine, struct weft_fiber *arrived)
     struct weft_fiber *fiber = machine->parked;
     machine->parked = NULL;
     if (unlikely(fiber == arrived)) {
-        weft__deadlock_read_frames(machine); /* it was resumed only for that */
+        weft__deadlock_read_frames(machine); /* the fiber was resumed only to read its frames */
     } else if (unlikely(machine->open || machine->unlock == NULL)) {
         weft__finish_park(machine, fiber);
-    } else { /* the same, in short */
+    } else { /* weft__finish_park without a deadline and a context */
         fiber->state = FIBER_PARKED;
         machine->unlock(machine->object);
     }
 }
 
-/* There is no memory for the fiber's stack: it waits until another fiber ends, or for some time. */
+/* Puts a fiber for whose stack there is no memory aside, until another fiber ends or some time has
+ * passed. */
 static noinline void starve(struct weft_fiber *fiber)
 {
     lock_acquire(&weft__sched.lock);
     chain_add(&weft__sched.starved, fiber);
     bool first = !(atomic_u32_or_relaxed(&weft__sched.starving, STARVING_FIBERS) & STARVING_FIBERS);
     lock_release(&weft__sched.lock);
-    static atomic_u32 said;
-    if (atomic_u32_exchange_acq_rel(&said, 1) == 0)
+    static atomic_u32 warned;
+    if (atomic_u32_exchange_acq_rel(&warned, 1) == 0)
         weft__warn("no memory for the stack of a fiber: it waits until another one ends");
     if (first)
         weft__retry_soon();
 }
 
-/* Opens the wait to the fiber's context. True: that is cancelled, and the wait was claimed for it. */
+/* Opens the wait to the fiber's context. True: the context is cancelled, and the wait was claimed
+ * for it. */
 static bool open_wait(struct weft_fiber *fiber, const struct canceler *canceler)
 {
     uint32_t open = WAITER_OPEN;
@@ -275,10 +285,11 @@ static bool open_wait(struct weft_fiber *fiber, const struct canceler *canceler)
     return true;
 }
 
-/* Once it is armed, open or unlocked, the fiber may run elsewhere. It does not go on from its wait
- * before it had the lock of the wheel if there is a deadline, and of the object if there is one; so it
- * may be touched, and its context too, until those are given back. If there is neither, the latch of the
- * context does this: the fiber cannot leave it without that. */
+/* As soon as the timer is armed, the wait open or the object unlocked, the fiber may run elsewhere.
+ * But it does not return from its wait before it has taken the lock of the wheel, if there is a
+ * deadline, and of the object, if there is one. So the fiber and its context may be touched until
+ * those locks are released. If there is neither, the latch of the context has this role: the fiber
+ * cannot leave the context without it. */
 noinline void weft__finish_park(struct machine *machine, struct weft_fiber *fiber)
 {
     void (*unlock)(void *) = machine->unlock;
@@ -321,11 +332,12 @@ static void finish_end(struct machine *machine, struct weft_fiber *fiber)
         fiber->stack = NULL;
     }
     weft__fiber_retire(fiber);
-    unstarve_one(); /* there is a stack now */
+    unstarve_one(); /* its stack is free now */
 }
 
-/* The frames of a fiber that waits, and as many bytes below, where those will be that it calls: as far as they are in one page. A fetch
- * from elsewhere would wait for the page to be found, and there may be none. */
+/* Fetches the frames of a fiber that waits, and as many bytes below them for the functions that it
+ * will call, within one page. A fetch from another page would wait for a walk of the page table,
+ * and that page may not be mapped. */
 static void prefetch_frames(const char *sp)
 {
     const char *page = sp - (uintptr_t)sp % PAGE;
@@ -338,17 +350,17 @@ static void prefetch_frames(const char *sp)
         fetch_line(at);
 }
 
-/* Has the CPU fetch what the next fibers of the ring need: with many fibers each is a cache miss.
- */
+/* Prefetches what the next fibers of the ring need: with many fibers each of them is a cache
+ * miss. */
 static void prefetch_next(const struct processor *processor)
 {
     uint32_t head = atomic_u32_load_relaxed(&processor->head);
     uint32_t length = ring_length(processor);
     if (processor->streak != 0)
-        return; /* the ring has to wait */
+        return; /* runnext has its turns first */
     if (length > 1) {
         const struct weft_fiber *next = processor->ring[head % RING_SIZE];
-        if (!next->compact && fiber_has_stack(next)) /* else it is new, and has no frames */
+        if (!next->compact && fiber_has_stack(next)) /* else it is new and has no frames */
             prefetch_frames(next->context.sp);
     }
     if (length > 4) {
@@ -360,8 +372,8 @@ static void prefetch_next(const struct processor *processor)
         fetch_line(&processor->ring[(head + 7) % RING_SIZE]->context);
 }
 
-/* Sees to it that the fiber has its stack: if it is compact, *hot. False: it will be ready again later, or is
- * already. */
+/* Gives the fiber a stack; a compact fiber gets a hot stack, *hot. False: there is none, and the
+ * fiber will be made ready later, or is ready again already. */
 static bool find_stack(struct processor *processor, struct weft_fiber *fiber, struct hot **hot)
 {
     bool starves = false, found = true;
@@ -374,7 +386,7 @@ static bool find_stack(struct processor *processor, struct weft_fiber *fiber, st
         starves = !found;
     }
     if (likely(found))
-        unstarve_one(); /* where there was a stack for this one there may be more */
+        unstarve_one(); /* there may be memory for more stacks */
     else if (starves)
         starve(fiber);
     return found;
@@ -386,7 +398,8 @@ static uint32_t stamp(const struct machine *machine)
     return (uint32_t)(now >> STAMP_SHIFT);
 }
 
-/* Runs the fiber, and those that it yields to directly, until one of them needs the machine. */
+/* Runs the fiber, and the fibers that it switches to directly, until one of them needs the
+ * machine. */
 static void run(struct machine *machine, struct weft_fiber *fiber)
 {
     struct processor *processor = machine->thread.processor;
@@ -405,7 +418,7 @@ static void run(struct machine *machine, struct weft_fiber *fiber)
     machine->thread.fiber = NULL;
     if (unlikely(machine->action == ACTION_CRASH))
         weft__crash_attend(machine);
-    processor = machine->thread.processor; /* it may have changed, or be gone */
+    processor = machine->thread.processor; /* it may be another one, or gone */
     if (unlikely(hot != NULL))
         weft__compact_leave(hot, fiber, machine->action);
     switch (machine->action) {
@@ -481,15 +494,15 @@ static bool holds_processor(const struct machine *machine)
     return likely(machine->thread.processor != NULL);
 }
 
-/* The next fiber to run; NULL when the runtime stops. */
+/* The next fiber to run; NULL if the machine must end. */
 static struct weft_fiber *next_fiber(struct machine *machine)
 {
     for (;;) {
         if (unlikely(machine->thread.wake_wanted)) {
-            machine->thread.wake_wanted = false; /* by the fiber that has just parked */
+            machine->thread.wake_wanted = false; /* set by the fiber that has just parked */
             weft__wake_one();
         }
-        /* Whenever it looks it may find that its processor is gone (handoff.c). */
+        /* At each look the machine may find that its processor is gone (handoff.c). */
         struct weft_fiber *fiber = holds_processor(machine) ? choose(machine) : NULL;
         if (fiber == NULL && holds_processor(machine) && poller_used() && weft__poller_poll())
             fiber = choose(machine);
@@ -500,7 +513,8 @@ static struct weft_fiber *next_fiber(struct machine *machine)
                 weft__idle_found(machine);
             if (machine->notify_timer) {
                 machine->notify_timer = false;
-                weft__timers_notify(atomic_i64_load_relaxed(&machine->thread.processor->wheel.next));
+                weft__timers_notify(
+                    atomic_i64_load_relaxed(&machine->thread.processor->wheel.next));
             }
             return fiber;
         }
@@ -511,7 +525,7 @@ static struct weft_fiber *next_fiber(struct machine *machine)
 
 /* Machines. */
 
-/* A place for one more machine, which counts as starting. */
+/* Counts one more machine as starting; -EUSERS if max_machines exist. */
 static int reserve_machine(void)
 {
     lock_acquire(&weft__sched.lock);
@@ -522,7 +536,7 @@ static int reserve_machine(void)
     return full ? -EUSERS : 0;
 }
 
-/* A record: that of a machine that has ended, or a new one. */
+/* The record of a machine that has ended and was joined, or a new one. NULL without memory. */
 static struct machine *machine_record(void)
 {
     lock_acquire(&weft__sched.lock);
@@ -532,7 +546,7 @@ static struct machine *machine_record(void)
     lock_release(&weft__sched.lock);
     if (machine == NULL)
         return weft__os_alloc_zeroed(sizeof *machine);
-    /* Not all of it is cleared: a thief may still look at it (steal.c). */
+    /* Not all of it is cleared: a thief may still look at this record (steal.c). */
     machine->surplus = false;
     machine->fault_stack = NULL;
     machine->thread.wake_wanted = false;
@@ -593,21 +607,20 @@ struct machine *weft__machine_take_ended(void)
         lock_release(&weft__sched.lock);
         if (!reaping)
             return ended;
-        weft__os_yield(); /* that one does not wait for anybody */
+        weft__os_yield(); /* the thread that reaps waits for nothing */
     }
 }
 
 void weft__machine_join(struct machine *machines, bool monitored)
 {
-    bool patient = true;
+    bool warned = false;
     while (machines != NULL) {
         struct machine *machine = machines;
         while (!weft__os_thread_join_within(machine->handle, WEFT_S)) {
-            if (patient)
+            if (!warned)
                 weft__warn("weft_shutdown waits for a thread of weft's that has ended: its "
-                           "thread-specific "
-                           "destructors have not returned for a second");
-            patient = false;
+                           "thread-specific destructors have not returned for a second");
+            warned = true;
         }
         machines = machine->next;
         if (monitored)
@@ -622,12 +635,12 @@ static void *machine_main(void *arg)
     struct machine *machine = arg;
     weft__os_thread_begin();
     machine->thread.errno_address = weft__os_errno_address();
-    lock_acquire(&weft__sched.lock); /* under which stall.c reads it */
+    lock_acquire(&weft__sched.lock); /* stall.c reads cpu_clock under it */
     machine->cpu_clock = weft__os_thread_clock();
     lock_release(&weft__sched.lock);
     machine->thread.cxx = weft__cxx_state();
     if (weft__os_fault_stack_enter(&machine->fault_stack) != 0)
-        machine->fault_stack = NULL; /* an overflow will kill without a report */
+        machine->fault_stack = NULL; /* a stack overflow kills the process without a report */
     thread_word_set(machine);
     switch_machine_made(machine);
     weft__idle_begin(machine);
@@ -636,8 +649,9 @@ static void *machine_main(void *arg)
     thread_word_set(NULL);
     if (machine->fault_stack != NULL)
         weft__os_fault_stack_leave(machine->fault_stack);
-    /* What is left are the thread-specific destructors, which are the program's: they may take long, and use weft. One
-     * that is surplus runs them beside the others, as any thread does; else they run when there is no runtime. */
+    /* What remains are thread-specific destructors of the program, which may take long and may call
+     * weft. On a surplus machine they run while the runtime does, as on any thread; otherwise after
+     * the runtime has stopped. */
     if (!machine->surplus)
         weft__runtime_depart();
     return NULL;
@@ -655,14 +669,14 @@ int weft__machine_start(struct processor *processor, bool run_hook)
         lock_release(&weft__sched.lock);
         return -ENOMEM;
     }
-    machine->cpu_clock = -1; /* until it runs */
+    machine->cpu_clock = -1; /* set when the thread runs */
     machine->assigned = processor;
     machine->assigned_hook = run_hook;
     machine->spinning = true; /* the caller has counted it */
     if (test_points())
         (void)atomic_u32_or_relaxed(&machine->thread.requests, REQUEST_POINTS);
     atomic_u32_store_relaxed(&machine->thread.inside, 1);
-    /* Listed before it runs: a stop that comes now must join it. */
+    /* Listed before it runs: a stop that comes now must join the thread. */
     lock_acquire(&weft__sched.lock);
     error = weft__os_thread_start(&machine->handle, machine_main, machine);
     weft__sched.machines_starting--;

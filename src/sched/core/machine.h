@@ -1,5 +1,5 @@
 /*
- * machine.h: the threads that run fibers, and the loop of each: see machine.c.
+ * machine.h: a machine, which is a thread that runs fibers, and its loop. See machine.c.
  */
 #ifndef WEFT_SCHED_CORE_MACHINE_H
 #define WEFT_SCHED_CORE_MACHINE_H
@@ -23,22 +23,22 @@ struct machine {
     void (*unlock)(void *);
     void *object;
     int64_t deadline;
-    bool open; /* the wait may be ended by a context */
-    struct weft_fiber
-        *parked; /* left by going straight to the next fiber, which has to finish it */
+    bool open; /* a context may end the wait */
+    /* A fiber that parked and switched straight to the next fiber, which finishes the park. */
+    struct weft_fiber *parked;
 
-    bool runs_hook;     /* as soon as it has a processor: see weft__idle_set_hooks; by its own decision */
-    bool assigned_hook;   /* the same, by that of the one who woke it */
-    bool spinning; /* counted in weft__sched.spinning */
-    bool notify_timer; /* it armed a timer and has not told the watcher yet */
-    bool idle;       /* in the list of idle machines; under the scheduler's lock */
-    bool surplus;    /* it has left the lists, and ends */
+    bool runs_hook;     /* runs the hook of weft__idle_set_hooks when it has a processor */
+    bool assigned_hook; /* the same, set by the thread that assigned the processor */
+    bool spinning;      /* counted in weft__sched.spinning */
+    bool notify_timer;  /* it armed a timer and has not told the watcher yet */
+    bool idle;          /* in the list of idle machines; under the scheduler's lock */
+    bool surplus;       /* it has left the lists, and ends */
     struct machine *idle_next, **idle_link;
-    struct processor *assigned; /* by the one who woke it, before `wake` */
+    struct processor *assigned; /* set by the thread that wakes it, before `wake` */
     atomic_u32 wake;            /* futex */
 
-    struct machine *next,
-        **link; /* all machines; those that have ended; or records without a thread */
+    /* In the list of all machines, of those that have ended, or of free records. */
+    struct machine *next, **link;
     weft__os_thread handle;
     int cpu_clock; /* of its thread, for the monitor */
     void *fault_stack;
@@ -52,38 +52,39 @@ struct machine {
 #endif
 };
 
-/* A thread with this processor; the caller has counted it as spinning. -EUSERS: there are as
- * many as there may be. */
+/* Starts a thread with this processor; the caller has counted it as spinning. Returns 0, -ENOMEM,
+ * -EUSERS if max_machines exist, or the error of the system. */
 int weft__machine_start(struct processor *processor, bool run_hook);
-/* Joins those that have ended as surplus and whose threads are gone; never waits for one.
- * Returns when to look again, WEFT_NEVER if none is left. */
+/* Joins the machines that have ended as surplus and whose threads are gone; waits for none. Returns
+ * when to try again, WEFT_NEVER if none is left. */
 int64_t weft__machine_reap_ended(int64_t now);
-/* Those that have ended as surplus, to be joined by the caller. */
+/* Takes the machines that have ended as surplus; the caller must join them. */
 struct machine *weft__machine_take_ended(void);
-/* Waits for the threads of these machines, thread-specific destructors included; says so if that
- * takes long. While the monitor runs the records are kept until the runtime stops, else freed. */
+/* Waits for the threads of these machines, with their thread-specific destructors; warns if that
+ * takes long. Keeps the records until the runtime stops if the monitor runs, else frees them. */
 void weft__machine_join(struct machine *machines, bool monitored);
 /* Switches from the running fiber to its machine, which does `action`; returns when the fiber is
  * resumed, perhaps on another machine. */
 void weft__machine_switch(struct machine *machine, enum action action);
-/* Does what a fiber asked for that has parked. */
+/* Completes the park of a fiber whose context is saved: arms the deadline, opens the wait to the
+ * fiber's context, unlocks. */
 void weft__finish_park(struct machine *machine, struct weft_fiber *fiber);
-/* The same for one that left by going straight to the next fiber. */
+/* Completes the park of machine->parked, which switched straight to the fiber `arrived`. */
 void weft__finish_direct(struct machine *machine, struct weft_fiber *arrived);
-/* Makes a fiber ready. From a machine inside the runtime: on its own processor, next in line if
- * `next`; from elsewhere: through the inject queue. */
+/* Makes a fiber ready. On a machine inside the runtime: on its own processor, as runnext if `next`,
+ * else at the end of the ring. On another thread: through the inject queue. */
 void weft__ready(struct weft_fiber *fiber, bool next);
 
-/* A panic has come to the first frame of the fiber that calls: it goes on from there to its end. */
+/* Called by a fiber whose panic has come to its first frame: continues there, to its end. */
 _Noreturn void weft__machine_land(struct weft_fiber *fiber);
-/* A first context on the fiber's stack. */
+/* Makes the first context of a fiber, on the stack that it has. */
 void weft__machine_begin(struct weft_fiber *fiber);
-/* The same with a stack of its own; false if there is none to be had, or it shall be compact. */
+/* Gives a fiber a stack and its first context. False: no memory, or the fiber is compact. */
 bool weft__machine_prepare(struct processor *processor, struct weft_fiber *fiber);
 
-/* In one that makes a fiber, which is not started yet: it has its stack now, and so much memory
- * of it, as long as it lives, in the page of its first frames. NULL if there is none. Not for a
- * compact one. */
+/* Gives a fiber that was made and not started its stack already, and returns `size` bytes of it, in
+ * the page of the first frames. They live as long as the fiber. NULL: no memory. Not for a compact
+ * fiber. */
 void *weft__machine_front(struct weft_fiber *fiber, size_t size);
 
 #endif

@@ -1,37 +1,43 @@
 /*
- * monitor.c: the thread that finds machines which are stuck in C code, while others wait.
+ * monitor.c: the thread that finds machines which are stuck in C code while fibers wait.
  *
- * As long as a processor is idle its machine, the watcher, sees to those who wait behind a machine that does
- * not come back (idle.c). When no processor is idle nobody would look: that is when the monitor does. It runs
- * nothing of the program's, and is a thread of its own since every machine may be stuck.
+ * While a processor is idle there is a watcher, an idle machine that finds fibers behind a machine
+ * that does not come back (idle.c). While no processor is idle the monitor does this. It runs no
+ * code of the program, and has a thread of its own because every machine may be stuck.
  *
- *     ASLEEP   a processor is idle, somebody watches, and nothing waits: sleeps without an end
- *     AWAKE    looks, after 20 us first, then after twice as long each time, to 10 ms; or to 1 ms if it had
- *              to retake a processor in the last second. If a machine is suspected, at the next timer too.
+ *     ASLEEP   a processor is idle, there is a watcher, and nothing waits: sleeps without a timeout
+ *     AWAKE    looks after 20 us, then after twice as long each time, up to 10 ms; or up to 1 ms if
+ *              it had to retake a processor in the last second. If a machine is suspected, it also
+ *              looks at the next timer.
  *     STOPPED  the runtime stops
  *
- * Who takes the last idle processor pokes it, if it is asleep. It falls asleep only after a look at its
- * longest interval, so that a program whose processors are idle and busy in turns does not pay for it more
- * than some hundred times a second.
+ * The thread that takes the last idle processor pokes the monitor if it is asleep. The monitor
+ * falls asleep only after an interval of 1 ms or more, so that a program whose processors are idle
+ * and busy in turns pays for it at most some hundred times a second.
  *
- * What waits: fibers in the ring or the runnext of the processor itself, and timers that are due on its
- * wheel; and for any processor: fibers in the inject queue, events in the poller, and what the pools say.
+ * What waits: for one processor, the fibers in its ring and runnext and the timers that are due on
+ * its wheel; for any processor, the fibers in the inject queue, events in the poller, and what the
+ * hook of the idle machines reports (weft__idle_hook_pending).
  *
- * Who is stuck: a machine that was outside the runtime and in the same turn at two looks, while something
- * waits, is a suspect. Whether it blocks or computes is told by the CPU time of its thread. One that used less
- * than a quarter of the time between two looks blocks, and loses its processor at once. One that computes may
- * do so for a slice of 10 ms: if it were taken as early, each fiber that computes for 100 us would cost a thread
- * switch. (A thread that lost its CPU to another process looks as if it blocked. It then loses its processor too,
- * which costs some microseconds, and gives the others a chance to go on.)
+ * What is stuck: a machine is a suspect if it was outside the runtime and in the same turn at two
+ * looks while something waits. The CPU time of its thread tells whether it blocks or computes. If
+ * it used less than a quarter of the time between two looks, it blocks, and loses its processor at
+ * once. If it computes, it keeps the processor for a slice of 10 ms: if it lost it as early, each
+ * fiber that computes for 100 us would cost a thread switch. (A thread that lost its CPU to
+ * another process looks as if it blocked, and loses its processor too. That costs some
+ * microseconds, and lets the other fibers run.)
  *
- * It also keeps the time for those who are not stuck: all processors look at the inject queue and at the poller
- * every 61st turn only, or when it says that some milliseconds have passed.
+ * The monitor also keeps the time for machines that are not stuck. Processors look at the inject
+ * queue and the poller every 61st turn, or when weft__sched.epoch has changed, which the monitor
+ * changes at each look.
  *
- * If there was no machine to be had, it is tried again at the longest interval; and the monitor polls in its
- * place, since threads may wait for descriptors as well. If that lasts a second it is reported (stall.c).
+ * If no machine could be had for a retaken processor, the monitor tries again at the longest
+ * interval, and polls itself, since threads may wait for descriptors as well. If that lasts for a
+ * second it is reported (stall.c).
  *
- * Rejected: the state of the thread in /proc: exact, but 4 us a look, and not there in every container. The
- * slice alone: 64 fibers that block at the same time on 2 processors would hold the others up for 320 ms.
+ * Rejected: the state of the thread in /proc. It is exact, but costs 4 us a look, and some
+ * containers do not have it. Also rejected: the slice alone. 64 fibers that block at the same time
+ * on 2 processors would delay all others by 320 ms.
  */
 #include "sched/core/monitor.h"
 
@@ -62,25 +68,25 @@
 
 enum { AWAKE, ASLEEP, STOPPED };
 
-/* What it has seen of a processor. */
+/* What the monitor has seen of a processor. */
 struct seen {
     struct thread *owner;
     uint32_t turn;
     bool measured;         /* `used` is set */
-    int64_t since;         /* it was first seen in this turn */
-    int64_t used, used_at; /* CPU time of its thread, and when that was read */
+    int64_t since;         /* when the processor was first seen in this turn */
+    int64_t used, used_at; /* CPU time of the owner's thread, and when it was read */
 };
 
 static struct {
     atomic_u32 state; /* futex; ASLEEP is entered and left under the scheduler's lock */
     bool runs;        /* the thread exists; under the scheduler's lock */
-    int64_t tried;    /* to start it, when that last failed */
+    int64_t tried;    /* when its start was last tried */
     weft__os_thread handle;
-    int64_t retook; /* when it last did */
+    int64_t retook; /* when a processor was last retaken */
     struct seen seen[WEFT_PROCS_MAX];
 } monitor;
 
-/* What one look found. */
+/* The result of one look at all processors. */
 struct found {
     bool suspects, retaken, failed;
 };
@@ -101,7 +107,7 @@ static bool has_not_moved(struct processor *processor, struct seen *seen, int64_
     return same && atomic_u32_load_relaxed(&owner->inside) == 0;
 }
 
-/* A suspect: whether it has had its time. */
+/* Whether a suspect blocks, or has computed for a slice. */
 static bool is_stuck(struct seen *seen, int64_t now)
 {
     int64_t used = weft__os_thread_time(((struct machine *)seen->owner)->cpu_clock);
@@ -112,7 +118,7 @@ static bool is_stuck(struct seen *seen, int64_t now)
     return blocks || now - seen->since >= SLICE;
 }
 
-/* What waits for any processor: how many of them it is worth to retake for it. */
+/* How much waits for any processor: at most so many processors are retaken for it. */
 static uint32_t waits_anywhere(void)
 {
     return weft__inject_length() + weft__idle_hook_pending() + weft__poller_ready();
@@ -152,22 +158,23 @@ static struct found look(int64_t now)
     return found;
 }
 
-/* While a processor is idle: true if that is to be remedied. Nobody could be woken for what is ready, or to wake
- * up for timers and events. (It may also be that somebody is about to, and was not looked at in that moment.) */
+/* While a processor is idle: true if no machine watches, or fibers wait. Then no machine could be
+ * woken for them, or to watch; or a machine is about to come, and this look was too early to see
+ * it. */
 static bool work_unattended(void)
 {
     return atomic_i64_load_relaxed(&weft__sched.sleep_until) == NO_WATCHER ||
            !weft__idle_queues_empty();
 }
 
-/* Threads may wait for descriptors, and they need no machine to go on. */
+/* Threads may wait for descriptors, and need no machine to continue. */
 static void poll_for_threads(void)
 {
     if (poller_used())
         (void)weft__poller_poll();
 }
 
-/* True: it was asleep, or is to look or stop now. */
+/* Sleeps until the monitor is poked, if it is not needed. True: it slept. */
 static bool sleep_if_not_needed(void)
 {
     lock_acquire(&weft__sched.lock);
@@ -182,7 +189,7 @@ static bool sleep_if_not_needed(void)
     return true;
 }
 
-/* When to look next, if the last look found this. */
+/* When to look next, after a look that has found this. */
 static int64_t next_look(struct found found, int64_t now, int64_t *interval)
 {
     int64_t most = now - monitor.retook < HOT_TIME ? LOOK_MOST_HOT : LOOK_MOST;
@@ -240,11 +247,11 @@ static void *monitor_main(void *arg)
 /* Under the scheduler's lock, or while nothing runs. */
 static void start_thread(void)
 {
-    static atomic_u32 said;
+    static atomic_u32 warned;
     int error = weft__os_thread_start(&monitor.handle, monitor_main, NULL);
     monitor.runs = error == 0;
     monitor.tried = weft__os_now();
-    if (error != 0 && atomic_u32_exchange_acq_rel(&said, 1) == 0)
+    if (error != 0 && atomic_u32_exchange_acq_rel(&warned, 1) == 0)
         weft__warn(
             "cannot start the thread that looks after blocking code (%s): until there is one, a "
             "fiber that blocks its thread keeps its processor",

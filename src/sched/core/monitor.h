@@ -1,18 +1,19 @@
 /*
- * monitor.h: the thread that finds machines which are stuck outside the runtime: see monitor.c.
+ * monitor.h: the thread that finds machines which are stuck in C code. See monitor.c.
  */
 #ifndef WEFT_SCHED_CORE_MONITOR_H
 #define WEFT_SCHED_CORE_MONITOR_H
 
 #include <stdint.h>
 
-/* Starts the thread, if it can be had; else it is tried again by weft__monitor_poke. */
+/* Starts the thread. If that fails, weft__monitor_poke tries again. */
 void weft__monitor_start(void);
+/* Ends the thread and joins it. */
 void weft__monitor_stop(void);
-/* No processor is idle any more, or there was no thread for one that is: the monitor must look.
- * Under the scheduler's lock. */
+/* Wakes the monitor, since no processor is idle any more, or a thread for an idle one could not be
+ * started. Under the scheduler's lock. */
 void weft__monitor_poke(void);
-/* 1 if it runs; under the scheduler's lock. */
+/* The number of monitor threads: 0 or 1. Under the scheduler's lock. */
 uint32_t weft__monitor_threads(void);
 
 #endif

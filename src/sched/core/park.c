@@ -1,20 +1,20 @@
 /*
- * park.c: how anything waits: see park.h for the protocol and its invariants.
+ * park.c: how a fiber or thread waits. park.h has the protocol and its invariants.
  *
- * A fiber that parks goes straight to the next fiber of its processor, if there is one and the machine
- * has nothing else to do first, and else to its machine; whoever arrives there arms the deadline, opens
- * the wait to the fiber's context, and unlocks (machine.c). A foreign thread unlocks and sleeps on its
- * waiter's state:
+ * A fiber that parks switches straight to the next fiber of its processor, if there is one and the
+ * machine has nothing else to do first; else to its machine. The code that runs there then arms
+ * the deadline, opens the wait to the fiber's context, and unlocks (machine.c). A foreign thread
+ * unlocks, and sleeps on the state of its waiter:
  *
- *   thread                                   winner
- *   state = SHARED (or such), listed         claim: SHARED -> CLAIMED
- *   unlock                                   result = ...
- *   while state != WOKEN: futex wait         state = WOKEN (release), futex wake
- *   at the deadline: claim for itself;
- *   if that fails the winner is on its way
+ *     thread                                   party that claims
+ *     state = SHARED (or such), listed         claim: SHARED -> CLAIMED
+ *     unlock                                   result = ...
+ *     while state != WOKEN: futex wait         state = WOKEN (release), futex wake
+ *     at the deadline: claim the waiter;
+ *     if that fails, another party is about to wake it
  *
- * The winner's futex wake may come after the thread has gone on and its waiter is gone: at worst it
- * wakes another futex wait at the same address for no reason, and all of those are loops.
+ * The futex wake may come after the thread has returned and its waiter is gone. Then it at worst
+ * wakes another futex wait at the same address for no reason, and every futex wait is in a loop.
  */
 #include "sched/core/park.h"
 
@@ -59,8 +59,9 @@ static int sleep_thread(struct waiter *waiter, int64_t deadline)
     }
 }
 
-/* Shows the waiter to the thread's context, or hides it again; false if that is cancelled. */
-static bool show_to_context(struct bond *bond, struct waiter *waiter)
+/* Publishes the waiter to the thread's context, or with NULL withdraws it. False: the context is
+ * cancelled, and the waiter is not published. */
+static bool publish_to_context(struct bond *bond, struct waiter *waiter)
 {
     latch_acquire(&bond->canceler->latch);
     bool open = waiter == NULL || canceler_error(bond->canceler) == 0;
@@ -82,9 +83,9 @@ static noinline int park_thread(struct waiter *waiter, uint32_t what, void (*unl
     waiter->what = (uint8_t)what;
     /* Relaxed: published by the unlock that lets others find the waiter, or by the latch. */
     atomic_u32_store_relaxed(&waiter->state, state);
-    bool open = bond == NULL || show_to_context(bond, waiter);
+    bool open = bond == NULL || publish_to_context(bond, waiter);
     if (!open)
-        atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
+        atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* so that no waker claims it */
     if (unlock != NULL)
         unlock(object);
     if (!open)
@@ -97,13 +98,14 @@ static noinline int park_thread(struct waiter *waiter, uint32_t what, void (*unl
         weft__thread_waits_no_more(&wait);
     if (bond == NULL)
         return result;
-    (void)show_to_context(bond, NULL);
+    (void)publish_to_context(bond, NULL);
     return result == -ECANCELED ? canceler_error(bond->canceler) : result;
 }
 
 /* Fibers. */
 
-/* Straight to the next fiber, if this processor has one and needs nothing else first. */
+/* Switches straight to the next fiber, if the processor has one and nothing else comes first.
+ * False: the fiber must park by way of its machine. */
 static bool park_directly(struct machine *machine, struct weft_fiber *self)
 {
     struct processor *processor = machine->thread.processor;
@@ -116,7 +118,7 @@ static bool park_directly(struct machine *machine, struct weft_fiber *self)
     if (next == NULL)
         return false;
     if (unlikely(!fiber_has_stack(next) && !weft__machine_prepare(processor, next))) {
-        next = runnext_swap_owner(processor, next); /* the machine knows what to do */
+        next = runnext_swap_owner(processor, next); /* the machine puts it aside */
         must(next == NULL);
         return false;
     }
@@ -129,7 +131,8 @@ static bool park_directly(struct machine *machine, struct weft_fiber *self)
     return true;
 }
 
-/* With exceptions of C++, which go with it. */
+/* Parks a fiber that has C++ exceptions in progress: they belong to the thread as C++ sees it, and
+ * go with the fiber. */
 static noinline int park_with_exceptions(struct waiter *waiter, uint32_t what,
                                          void (*unlock)(void *), void *object, int64_t deadline)
 {
@@ -139,11 +142,11 @@ static noinline int park_with_exceptions(struct waiter *waiter, uint32_t what,
     return result;
 }
 
-/* What is to be said, or refused, before the fiber parks. */
+/* Calls the hook, and does the checks that come before a park. */
 static noinline void before_park(struct weft_fiber *fiber, uint32_t what, void *object)
 {
     if (fiber->notify_park) {
-        must(!(what & WAIT_NOTIFIED)); /* the hook may take a lock that the caller holds */
+        must(!(what & WAIT_NOTIFIED)); /* the caller holds a lock that the hook may take */
         weft__fiber_hooks->before_park(fiber->object);
     }
     held_check(fiber, text_of(what));
@@ -151,18 +154,18 @@ static noinline void before_park(struct weft_fiber *fiber, uint32_t what, void *
         weft__compact_refuse(object, "what a fiber waits for", "have it in the heap or static");
 }
 
-static always_inline bool says_before_park(const struct weft_fiber *fiber)
+static always_inline bool needs_before_park(const struct weft_fiber *fiber)
 {
 #ifdef WEFT_DEBUG
     (void)fiber;
-    return true; /* locks that it holds */
+    return true; /* for the locks that it holds */
 #else
     return unlikely(fiber->notify_park || fiber->compact);
 #endif
 }
 
-/* Once for each kind of wait, in frames of their own in which nothing is remembered: what is on the
- * stack a compact fiber has moved each time. */
+/* Inlined once for each kind of wait, so that each has a small frame of its own, in which nothing
+ * lives across the switch: the stack of a compact fiber is copied at each park. */
 static always_inline int park_fiber(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
                                     void *object, int64_t deadline, bool timed, bool direct)
 {
@@ -170,7 +173,7 @@ static always_inline int park_fiber(struct waiter *waiter, uint32_t what, void (
         container_of(waiter, struct weft_fiber, waiter); /* the running one */
     struct machine *machine = (struct machine *)thread_self();
     bool open = fiber->bound && !(what & WAIT_FIRM);
-    /* Without an object, and a context, there is only the clock. */
+    /* Without an object and a context only the clock may claim. */
     bool sole = !open && (!timed || unlock == NULL) && !(what & WAIT_SHARED);
     /* Relaxed: published by the unlock that lets others find the waiter. */
     atomic_u32_store_relaxed(&waiter->state, sole ? WAITER_SOLE : WAITER_SHARED);
@@ -184,7 +187,7 @@ static always_inline int park_fiber(struct waiter *waiter, uint32_t what, void (
         machine->action = ACTION_PARK;
         switch_to_machine_plain(machine, fiber, false);
     }
-    fiber = thread_self()->fiber; /* as it was, but not from the stack */
+    fiber = thread_self()->fiber; /* the same fiber, not kept on its stack across the switch */
     int result = fiber->waiter.result;
     if (timed && result != -ETIMEDOUT)
         (void)weft__wheel_disarm(&fiber->timer);
@@ -197,7 +200,8 @@ static noinline int park_until(struct waiter *waiter, uint32_t what, void (*unlo
     return park_fiber(waiter, what, unlock, object, deadline, true, false);
 }
 
-/* Without a deadline, of a compact fiber: it goes to its machine, which has its stack cleared. */
+/* Parks a compact fiber without a deadline. It switches to its machine, which has the hot stack
+ * cleared. */
 static noinline int park_compact(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
                                  void *object)
 {
@@ -217,17 +221,17 @@ static always_inline int park_now(struct waiter *waiter, uint32_t what, void (*u
                                   : park_for_good(waiter, what, unlock, object);
 }
 
-/* With what only some need before it: its frame is gone when they park. */
-static noinline int park_with_care(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
-                                   void *object, int64_t deadline)
+/* Does what only some fibers need before they park, in a frame that is gone by then. */
+static noinline int park_checked(struct waiter *waiter, uint32_t what, void (*unlock)(void *),
+                                 void *object, int64_t deadline)
 {
     struct weft_fiber *fiber = container_of(waiter, struct weft_fiber, waiter);
     if (cxx_is_busy((struct machine *)thread_self()))
         return park_with_exceptions(waiter, what, unlock, object, deadline);
-    if (says_before_park(fiber))
+    if (needs_before_park(fiber))
         before_park(fiber, what, object);
     if (fiber->bound && !(what & WAIT_FIRM) && weft__cancelled() != 0) {
-        atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* nobody is to wake it */
+        atomic_u32_store_relaxed(&waiter->state, WAITER_CLAIMED); /* so that no waker claims it */
         thread_self()->clock = 0;
         if (unlock != NULL)
             unlock(object);
@@ -249,9 +253,9 @@ int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *), voi
         return park_thread(waiter, what, unlock, object, deadline);
     const struct weft_fiber *fiber = container_of(waiter, struct weft_fiber, waiter);
     should(fiber == thread->fiber); /* the running one */
-    if (unlikely(fiber->bound || says_before_park(fiber) ||
+    if (unlikely(fiber->bound || needs_before_park(fiber) ||
                  cxx_is_busy((const struct machine *)thread)))
-        return park_with_care(waiter, what, unlock, object, deadline);
+        return park_checked(waiter, what, unlock, object, deadline);
     return park_now(waiter, what, unlock, object, deadline);
 }
 

@@ -1,15 +1,17 @@
 /*
- * park.h: how anything waits. Built so that every primitive of the upper floors is a lock, a list
- * of waiters, and three calls.
+ * park.h: how a fiber or thread waits. Every primitive of the upper floors is a lock, a list of
+ * waiters, and three calls.
  *
  *     lock object
- *     waiter = weft__waiter_begin(&own)   the running fiber's, or on a thread, own
+ *     waiter = weft__waiter_begin(&own)   the running fiber's waiter; on a thread, own
  *     put waiter in the object's list
  *     result = weft__park(waiter, what, unlock, object, deadline)
- *     if (wait_gave_up(result))           lost to the clock or a context: it is still in the list
- *         lock object; take waiter out, if it is still there; unlock
+ *     if (wait_gave_up(result))           the clock or a context ended the wait: the waiter is
+ *         lock object                     still in the list, unless a waker has taken it out
+ *         take waiter out, if it is still there
+ *         unlock object
  *
- *     lock object                         and the other side
+ *     lock object                         the waker
  *     take a waiter out of the list
  *     won = waiter_claim(waiter, 0)
  *     unlock object
@@ -17,28 +19,30 @@
  *         weft__wake(waiter)
  *
  * Invariants:
- *  - A waiter is claimed by exactly one party: the object's waker, the clock, or the context that
- *    its fiber is bound to (sched/core/cancel.h). The winner, and only it, wakes it.
- *  - A waiter is claimed by a waker only under the lock of the object whose list it is in, by the
- *    clock only under the lock of the wheel, by a context only under its latch (or, if that was
- *    cancelled before, by whoever finishes the park). One that gave up takes the object's lock before
- *    it returns. So nobody holds a pointer to a waiter that has moved on to its next wait; but for a
- *    context, which may claim any wait that is open to it.
- *  - `unlock` runs after the fiber's context is saved: whoever can find the waiter can also run it.
- *    Nobody finds it before: the object is locked, the deadline is armed and the state that a context
- *    may claim is set only then.
+ *  - Exactly one party claims a waiter: the waker of the object, the clock, or the context that
+ *    the waiter's fiber or thread is bound to (sched/core/cancel.h). The party that wins, and only
+ *    it, wakes the waiter.
+ *  - A waker claims a waiter only under the lock of the object whose list the waiter is in; the
+ *    clock only under the lock of the wheel; a context only under its latch. (If the context was
+ *    cancelled before, the code that finishes the park claims the waiter.) A wait that gave up
+ *    takes the object's lock before it returns. So no waker and no clock holds a pointer to a
+ *    waiter that has begun its next wait. A context may, since it may claim any wait that is open
+ *    to it.
+ *  - `unlock` runs after the fiber's context is saved, because a thread that can find the waiter
+ *    can also run the fiber. No thread can find it before: only then is the object unlocked, the
+ *    deadline armed, and the state set that a context may claim.
  *
- * States. How a waiter may be claimed decides what a claim costs:
+ * States. Which parties may claim a waiter decides what a claim costs:
  *
- *     SOLE     only by the object, under its lock, or if there is none, by the clock: a plain store
- *     SHARED   by the clock, or by one of several objects, as well: a compare-and-swap
- *     OPEN     by a context as well
- *     CLAIMED  won by somebody, who will wake it
+ *     SOLE     one party: the object, under its lock, or without an object the clock: a plain store
+ *     SHARED   the clock too, or one of several objects: a compare-and-swap
+ *     OPEN     a context too
+ *     CLAIMED  a party has won, and will wake the waiter
  *     WOKEN    threads only: what the futex waits for
  *
  * A fiber's waiter is part of its record, never on its stack: a fiber waits for one thing at a
- * time. A thread's is a local variable of the call that waits, so that waiting needs no memory and
- * cannot fail.
+ * time. A thread's waiter is a local variable of the call that waits, so waiting needs no memory
+ * and cannot fail.
  */
 #ifndef WEFT_SCHED_CORE_PARK_H
 #define WEFT_SCHED_CORE_PARK_H
@@ -63,14 +67,14 @@ enum waiter_state {
  *     ...
  *     weft__park(waiter, wait_id(&wait_mutex) | WAIT_FIRM, ...);
  *
- * The linker puts all of them in one table, and a waiter has the index: it has no room for an
+ * The linker puts all kinds in one table. A waiter has room for an index into it, not for an
  * address. So this floor need not know what the floors above wait for. */
 struct wait_kind {
     char text[62];  /* completes a sentence: "fiber 17 ..." */
     bool anonymous; /* the address of the object says nothing to a reader */
-    bool external;  /* ended from outside of weft: a thread in it is no part of a deadlock */
+    bool external;  /* ended from outside of weft: a thread in this wait is no part of a deadlock */
 };
-_Static_assert(sizeof(struct wait_kind) == 64, "no gaps between those of different files");
+_Static_assert(sizeof(struct wait_kind) == 64, "no gaps between the kinds of different files");
 extern const struct wait_kind weft__wait_kinds[] __asm__("__start_weft_wait_kinds");
 #define WAIT_KIND(name, ...) \
     const struct wait_kind name __attribute__((section("weft_wait_kinds"), used)) = {__VA_ARGS__}
@@ -80,7 +84,7 @@ static inline uint32_t wait_id(const struct wait_kind *kind)
     return (uint32_t)(((uintptr_t)kind - (uintptr_t)weft__wait_kinds) / sizeof *kind);
 }
 
-/* To be added to the index of the kind. */
+/* Flags, added to the index of the kind. */
 enum {
     WAIT_KIND_MASK = 0xff,
     WAIT_FIRM = 0x100,     /* no context ends this wait */
@@ -89,27 +93,29 @@ enum {
 };
 
 struct waiter {
-    struct waiter *next, *previous; /* the object's */
+    struct waiter *next, *previous; /* for the object's list */
     atomic_u32 state;
-    int16_t result; /* what the park returns; the winner's */
-    bool is_fiber;  /* part of a fiber, else of a foreign thread */
-    uint8_t what;   /* index of its kind */
+    int16_t result; /* what the park returns; set by the party that claims */
+    bool is_fiber;  /* part of a fiber's record; else a thread's */
+    uint8_t what;   /* index of the wait's kind */
 };
 
-/* Parks the caller until it is woken, the deadline has passed, or (if the wait is not firm) the
- * context that it is bound to is cancelled. `unlock` may be NULL; it is called with `object`, in
- * any case. Returns the winner's result; or -ETIMEDOUT or -ECANCELED, which no waker gives. Must
- * follow the weft__waiter_begin that gave `waiter`; a fiber must have entered the runtime. */
+/* Parks the caller until it is woken, the deadline has passed, or (unless WAIT_FIRM is set) the
+ * context that it is bound to is cancelled. `unlock` may be NULL; else it is called with `object`,
+ * in any case. Returns the result that the waker has given, or -ETIMEDOUT or -ECANCELED, which no
+ * waker gives. `waiter` comes from weft__waiter_begin. A calling fiber must have entered the
+ * runtime. */
 int weft__park(struct waiter *waiter, uint32_t what, void (*unlock)(void *object), void *object,
                int64_t deadline);
 
-/* True if the wait ended without the object. */
+/* True if the clock or a context ended the wait, not a waker of the object. */
 static inline bool wait_gave_up(int result)
 {
     return result == -ETIMEDOUT || result == -ECANCELED;
 }
 
-/* Under the lock of what the waiter waits for. */
+/* Claims a waiter and sets its result; false if another party has claimed it. Called under the lock
+ * of the object that the waiter waits for. */
 static inline bool waiter_claim(struct waiter *waiter, int result)
 {
     uint32_t state = atomic_u32_load_relaxed(&waiter->state);
@@ -122,9 +128,10 @@ static inline bool waiter_claim(struct waiter *waiter, int result)
     return true;
 }
 
-/* Wakes a waiter that the caller has claimed. A fiber must have entered the runtime. */
+/* Wakes a waiter that the caller has claimed; a fiber runs next on this processor. A calling fiber
+ * must have entered the runtime. */
 void weft__wake(struct waiter *waiter);
-/* Wakes a waiter that the caller has claimed, behind all that is ready on this processor. */
+/* Wakes a waiter that the caller has claimed; a fiber goes to the end of this processor's ring. */
 void weft__wake_behind(struct waiter *waiter);
 
 static inline const struct wait_kind *wait_kind_of(const struct waiter *waiter)

@@ -1,10 +1,10 @@
 /*
  * processor.c: how many processors are in use.
  *
- * The number of CPUs that a process may use changes while it runs: its affinity (taskset, cpusets),
- * and the CPU quota of its cgroup. With more processors than CPUs the kernel takes CPUs away from
- * fibers at any moment; with fewer, CPUs are left unused. So unless the configuration fixes the
- * number of processors, it follows that of the CPUs (cpus.c).
+ * The number of CPUs that a process may use changes while it runs: its affinity (taskset, cpusets)
+ * changes, or the CPU quota of its cgroup. With more processors than CPUs the kernel takes CPUs
+ * away from fibers at any moment; with fewer, CPUs are left unused. So unless the configuration
+ * fixes the number of processors, it follows that of the CPUs (cpus.c).
  *
  *     new  --->  idle  <--->  busy            in use
  *                 ^  \          |
@@ -12,49 +12,53 @@
  *                 |    v        v
  *                 +---- retired
  *
- * The monitor counts the CPUs once a second, and sets `in_use_most`. If more processors are in use,
- * it retires idle ones; if that is not enough, the next machine that looks around (machine.c: every
- * 61st turn, or when the monitor says so) retires its own, and sleeps. If fewer are in use, retired
- * ones become idle, or new ones are made, and a machine is woken if anything is ready. All lists
- * and numbers change under the scheduler's lock.
+ * The monitor counts the CPUs once a second and sets `in_use_most`. If more processors are in use,
+ * it retires idle ones. If that is not enough, the next machine that looks around (machine.c:
+ * every 61st turn, or when the monitor says so) retires its own processor and sleeps. If fewer are
+ * in use, retired processors become idle, or new ones are made, and a machine is woken if any
+ * fiber is ready. All lists and numbers change under the scheduler's lock.
  *
- * The monitor sleeps while a processor is idle. Then more processors are of no use; too many do
- * harm only if several are busy, so the watcher, which is awake from time to time while a processor
+ * The monitor sleeps while a processor is idle. More processors are of no use then. Too many do
+ * harm only if several are busy; so the watcher, which wakes from time to time while a processor
  * is busy, wakes the monitor once a second. In an idle process the CPUs are not counted.
  *
- * What must hold:
+ * Invariants:
  *
- *  - A processor is in exactly one of these: the idle list, the list of retired ones, or a hand
- *    (its machine's, or that of a thread that moves it). idle_count is the length of the first
- *    list; in_use is the number of those that are not retired. All are idle if the two are equal.
+ *  - A processor is in exactly one place: the list of idle processors, the list of retired ones,
+ *    or held by one thread (its machine, or a thread that moves it). idle_count is the length of
+ *    the first list; in_use is the number of processors that are not retired. All are idle if the
+ *    two are equal.
  *  - A retired processor has no owner and no fibers: its machine has put them into the inject
  *    queue. So a thief or the monitor that looks at it finds nothing to take.
- *  - Its timers stay in its wheel, and are fired as those of an idle processor are: by any machine
- *    that looks for work, or the watcher. If no processor is idle the monitor fires them into the
- *    inject queue. A new timer is armed there only by a thread that chose the wheel before.
- *  - Its hot stacks (compact.c) are used by the fibers bound to them, as if it were busy elsewhere.
+ *  - The timers of a retired processor stay in its wheel, and are fired like those of an idle
+ *    processor: by any machine that looks for work, or by the watcher. If no processor is idle,
+ *    the monitor fires them into the inject queue. Only a thread that chose the wheel before can
+ *    arm a new timer there.
+ *  - Its hot stacks (compact.c) are used by the fibers bound to them, as if it were busy
+ *    elsewhere.
  *  - The processors that were ever made are the first processor_count of the array, which has room
  *    for as many as the machine has CPUs. The number only grows, and is stored after the processor
- *    is complete. A pool of tasks or of objects that keeps something for each processor has none
- *    for those that are made after it was opened, and serves them as it serves foreign threads.
+ *    is complete. A pool of tasks or of objects that keeps something for each processor has
+ *    nothing for those that are made after it was opened; it serves them like foreign threads.
  *
  * Interleavings that matter:
  *
- *  - A machine retires its processor while others make fibers ready: it does not spin then, so none
- *    relied on it. What it had itself is pushed, then barrier_light, then idle processors are
- *    looked for, as for any fiber that becomes ready.
- *  - An idle processor is retired while its machine is about to come back for what it has seen: the
- *    machine finds none idle, as if another had taken it (idle.c). Those in use are busy, and look
- *    at the inject queue by themselves.
+ *  - A machine retires its processor while other threads make fibers ready. It does not spin then,
+ *    so no thread relied on it. It pushes the fibers that it had, runs barrier_light and looks for
+ *    idle processors, as for any fiber that becomes ready.
+ *  - An idle processor is retired while its machine is about to come back for work that it has
+ *    seen. The machine finds no idle processor, as if another one had taken it (idle.c). The
+ *    processors in use are busy then, and look at the inject queue by themselves.
  *  - The last idle processor is retired: the monitor is poked, and the watcher stands down at its
  *    next look.
- *  - Two machines look around at once, and one processor is too many: the second finds in_use
- *    lowered under the lock, and has given its fibers away. Its processor becomes idle, and since
- *    something is ready a machine is woken for it.
+ *  - Two machines look around at once, and one processor is too many. The second machine finds
+ *    in_use lowered under the lock, and has given its fibers away. Its processor becomes idle, and
+ *    since fibers are ready a machine is woken for it.
  *
  * Rejected: moving the timers to another wheel. A fiber that disarms a timer would have to look
- * twice for its wheel, and a thread that has chosen a wheel would arm a timer there after the move.
- * Retiring the processors with the highest numbers: their machines may be in C code for long.
+ * twice for its wheel, and a thread that has chosen a wheel could arm a timer there after the
+ * move. Also rejected: retiring the processors with the highest numbers. Their machines may be in
+ * C code for long.
  */
 #include "sched/core/processor.h"
 
@@ -80,6 +84,7 @@ static struct {
     atomic_i64 looked; /* when the CPUs were last counted */
 } cpus;
 
+/* Makes the next processor, and publishes it. */
 static void make(uint32_t index)
 {
     struct processor *processor = &weft__sched.processors[index];
@@ -100,7 +105,7 @@ int weft__processors_start(uint32_t count, uint32_t room)
     weft__sched.processor_room = room;
     for (uint32_t i = 0; i < count; i++)
         make(i);
-    for (uint32_t i = count; i-- > 1;) /* the first is the first machine's */
+    for (uint32_t i = count; i-- > 1;) /* the first machine gets processor 0 */
         weft__idle_push(&weft__sched.processors[i]);
     atomic_u32_store_relaxed(&weft__sched.in_use, count);
     atomic_u32_store_relaxed(&weft__sched.in_use_most, count);
@@ -124,6 +129,7 @@ static void retire_locked(struct processor *processor)
     atomic_u32_add_relaxed(&weft__sched.in_use, (uint32_t)-1);
 }
 
+/* Puts one more processor into use, as an idle one; false if there is no room. Under the lock. */
 static bool use_one_more_locked(void)
 {
     struct processor *processor = weft__sched.retired;
@@ -155,7 +161,7 @@ void weft__processors_set(uint32_t most)
     lock_release(&weft__sched.lock);
     if (more)
         weft__idle_pushed();
-    weft__poller_wake(); /* the watcher looks again whether one is idle, or all are */
+    weft__poller_wake(); /* the watcher looks again whether a processor is idle, or all are */
 }
 
 void weft__processors_look(int64_t now)

@@ -1,10 +1,11 @@
 /*
  * processor.h: the right to run fibers, and the state that goes with it.
  *
- * Everything in a processor but what stands under "shared" is touched by its owner only: the
- * machine that holds it while that machine is inside the runtime, or a thief that has claimed it
- * (sched/core/steal.c). So the run queue needs no atomic read-modify-write: head, tail and runnext
- * are atomics only so that others may look at them from afar.
+ * Only the owner touches the state of a processor, except what stands under "Shared". The owner is
+ * the machine that holds the processor, while that machine is inside the runtime; or a thief that
+ * has claimed the processor (sched/core/steal.c). So the run queue needs no atomic
+ * read-modify-write. head, tail and runnext are atomics only because other threads read them as
+ * hints.
  */
 #ifndef WEFT_SCHED_CORE_PROCESSOR_H
 #define WEFT_SCHED_CORE_PROCESSOR_H
@@ -19,55 +20,54 @@
 
 enum {
     RING_SIZE = 256,
-    INJECT_EVERY = 61, /* turns between looks at the inject queue under full local load */
-    STREAK_LOOK =
-        32, /* turns in a row of runnext, then it is asked whether the ring has its turn */
-    DEFER_MOST = 32, /* looks at the inject queue at which one that can wait is put off */
-    JOIN_LOOK = 16,    /* places of the ring in which a joiner looks for whom it joins */
-    WASTED_WAKES_MOST = 16,    /* calls in vain for runnext alone; then it calls nobody */
+    INJECT_EVERY = 61,      /* turns between looks at the inject queue, however full the ring is */
+    STREAK_LOOK = 32,       /* turns in a row of runnext, then the ring may have its turn */
+    DEFER_MOST = 32,        /* looks at the inject queue in a row that defer a fiber */
+    JOIN_LOOK = 16,         /* last places of the ring in which a joiner looks for its fiber */
+    WASTED_WAKES_MOST = 16, /* wasted wake-ups for runnext, then no machine is woken for it */
 };
 
 struct processor {
     /* Shared. */
-    _Alignas(CACHE_LINE) atomic_ptr owner;   /* struct thread: who holds it, or NULL while idle */
-    _Alignas(CACHE_LINE) struct wheel wheel; /* has a lock of its own */
+    _Alignas(CACHE_LINE) atomic_ptr owner;   /* struct thread: the holder; NULL while idle */
+    _Alignas(CACHE_LINE) struct wheel wheel; /* has a latch of its own */
 
-    /* The owner's; read by others from afar. */
+    /* The owner's. Atomics are read by other threads as hints. */
     _Alignas(CACHE_LINE) atomic_u32 head; /* of the ring: the next to run */
     atomic_u32 tail;                      /* the next free place */
     atomic_ptr runnext;                   /* a fiber that runs before the ring */
     atomic_u32 turn;                      /* grows with each fiber that gets the processor */
-    atomic_u32 wasted_wakes; /* times in a row that others were called for runnext alone, and it ran here */
+    /* Wake-ups in a row for runnext alone that were wasted: the fiber ran here. */
+    atomic_u32 wasted_wakes;
     atomic_i64 fd_waits; /* waits for descriptors that began here, less those that ended here */
     struct weft_fiber *ring[RING_SIZE];
-    uint32_t streak;       /* turns in a row that runnext had */
-    uint32_t deferred;      /* looks at which one that can wait was put off, since one was taken */
-    uint64_t streak_since; /* ticks, when the streak was first looked at */
-    uint32_t index;
-    uint64_t looked;   /* ticks, when the clock was last read for timers */
-    int64_t looked_at; /* the time, then or later, when timers were last looked at */
-    uint32_t due_end;  /* place in the ring behind those that are due: run_queue.c */
-    uint32_t due_row;  /* of them in a row, since the last place for another */
-    uint32_t mark; /* place in the ring: behind it stand those who came since the last turn-over */
-    uint64_t turned; /* ticks, when that was */
-    bool yielded;    /* some have yielded since */
-    uint64_t polled; /* ticks, when the poller was last looked at */
-    uint32_t epoch;    /* weft__sched.epoch, when it last looked around */
-    uint32_t stamp;  /* for weft_fiber.parked_at: not older than INJECT_EVERY turns */
+    uint32_t streak;           /* turns in a row of runnext */
+    uint32_t deferred;         /* looks in a row at which a fiber was deferred */
+    uint64_t streak_since;     /* ticks, when the streak was first looked at */
+    uint32_t index;            /* in weft__sched.processors */
+    uint64_t timer_look_ticks; /* ticks, when the clock was last read for timers */
+    int64_t timer_look_time;   /* the time of the last look at timers */
+    uint32_t due_end;          /* place in the ring behind the fibers that are due: run_queue.c */
+    uint32_t due_row;          /* due fibers in a row, since the last place for another */
+    uint32_t mark;             /* place in the ring: behind it, what came since the turn-over */
+    uint64_t turn_over_ticks;  /* ticks, when that was */
+    bool yielded;              /* a fiber has yielded since then */
+    uint64_t poll_ticks;       /* ticks, when the poller was last looked at */
+    uint32_t epoch;            /* weft__sched.epoch at the last look around */
+    uint32_t stamp;            /* for weft_fiber.parked_at: at most INJECT_EVERY turns old */
     struct prng prng;
     struct stack_cache stacks;
-    struct hot
-        *hot; /* the one of its hot stacks that a fiber last began on: sched/fiber/compact.c */
-    uint32_t hots;
-    atomic_u32 compact_until; /* the turn up to which it counts as one that runs compact fibers */
-    atomic_u64 moved_out, bytes_out, waited; /* figures of compact fibers */
+    struct hot *hot;          /* the hot stack on which a fiber last began: sched/fiber/compact.c */
+    uint32_t hots;            /* number of hot stacks */
+    atomic_u32 compact_until; /* the turn up to which it counts as running compact fibers */
+    atomic_u64 moved_out, bytes_out, waited; /* statistics of compact fibers */
     struct fiber_cache fibers;
     struct processor *idle_next; /* in a list under the scheduler's lock */
     atomic_u32 retired;          /* not in use; changed under that lock */
     uint32_t watched_turn;       /* the watcher's: the turn at its last look */
 };
 
-/* Whether a compact fiber had one of the last turns; the owner says that one has this. */
+/* Whether a compact fiber has run in one of the last COMPACT_TURNS turns. */
 enum { COMPACT_TURNS = 64 };
 static inline bool runs_compact(const struct processor *processor)
 {
@@ -76,17 +76,18 @@ static inline bool runs_compact(const struct processor *processor)
            COMPACT_TURNS;
 }
 
+/* Called by the owner when a compact fiber runs. */
 static inline void note_compact_owner(struct processor *processor)
 {
     atomic_u32_store_relaxed(&processor->compact_until,
                              atomic_u32_load_relaxed(&processor->turn) + COMPACT_TURNS);
 }
 
-/* How many there are, and how many are in use: processor.c. */
+/* How many processors exist, and how many are in use: processor.c. */
 
 static inline uint32_t processor_count(void)
 {
-    /* Pairs with the release of a processor that is new. */
+    /* Pairs with the release that publishes a new processor. */
     return atomic_u32_load_acquire(&weft__sched.processor_count);
 }
 
@@ -95,29 +96,31 @@ static inline uint32_t processors_in_use(void)
     return atomic_u32_load_relaxed(&weft__sched.in_use);
 }
 
-/* True if a processor must be retired. */
+/* True if more processors are in use than should be. */
 static inline bool processors_too_many(void)
 {
     return processors_in_use() > atomic_u32_load_relaxed(&weft__sched.in_use_most);
 }
 
-/* Makes `count` processors, all in use, all but the first idle; there may be up to `room`. Returns
+/* Makes `count` processors, all in use, all but the first idle, with room for up to `room`. Returns
  * 0 or -ENOMEM. */
 int weft__processors_start(uint32_t count, uint32_t room);
+/* Frees all processors; no machine is left. */
 void weft__processors_stop(void);
 
-/* From now on so many processors are to be in use. */
+/* Sets how many processors are to be in use. */
 void weft__processors_set(uint32_t most);
 
-/* By the monitor: looks at the number of CPUs once in weft__processors_every, and follows it if the
- * configuration does not fix the number of processors. */
+/* Called by the monitor: counts the CPUs once in weft__processors_every, and adjusts the number of
+ * processors, unless the configuration fixes it. */
 void weft__processors_look(int64_t now);
 extern int64_t weft__processors_every;
 
-/* By the watcher while a processor is busy: wakes the monitor if such a look is due. */
+/* Called by the watcher while a processor is busy: wakes the monitor if a count of the CPUs is
+ * due. */
 void weft__processors_remind(int64_t now);
 
-/* Retires the processor of a machine that is between two fibers, and not spinning. */
+/* Retires the processor of the calling machine, which is between two fibers and does not spin. */
 struct machine;
 void weft__processor_retire(struct machine *machine);
 

@@ -1,38 +1,39 @@
 /*
  * run_queue.c: the order in which the ready fibers of a processor run.
  *
- *     head                                due_end                    mark                   tail
- *      | due; every fourth place another's | have not had their turn  | came since, or had it |
+ *     head                                due_end                     mark                     tail
+ *      | due; every fourth place another's | have not had their turn   | came since, or had it |
  *
  * Due fibers go first. A fiber whose timer has fired, or whose descriptor is ready, goes before
  * those in the ring that are new, have yielded, or were woken by another fiber; and behind those
- * that were due earlier. Every fourth place is left to one of the others, so none of them starves,
- * however many are due; if no other stands in the ring, some come out of the inject queue for that.
- * A streak of runnext ends after a few turns while some are due. A fiber that another one wakes
- * keeps its place: a parent to which its children report has all reports at its turn, and not a
- * turn for each.
+ * that were due earlier. Every fourth place is left to another fiber, so that no fiber starves,
+ * however many are due. If there is no other fiber in the ring, some are taken from the inject
+ * queue for that. While fibers are due, a streak of runnext ends after a few turns. A fiber that
+ * another fiber wakes is not due and keeps its place: a parent to which its children report finds
+ * all reports at its turn, and does not need a turn for each.
  *
- * Yielding fibers have equal turns. The ring holds those that run in turn, the inject queue the
- * rest. At a turn-over the two change places: all that have had a turn since the last one, and
- * yielded, go to the tail of the inject queue, in their order, and the ring is filled from its
- * head. So all have one turn after the other, as in one queue; but in groups. A turn-over moves
- * FILL fibers, which have to be fetched into the cache, so it must not come too often if turns are
- * short. A look around (machine.c) leads to one if the monitor says that turns are long; or if the
- * group has had its part of ROUND patiences, the time that a round of all groups may take. With few
- * groups each has many short turns in a row, and with very many each has one.
+ * Yielding fibers have equal turns. The ring holds the group that runs in turn, the inject queue
+ * the rest. At a turn-over the two change places: all fibers that have had a turn since the last
+ * turn-over, and have yielded, go to the tail of the inject queue, in their order, and the ring is
+ * filled from its head. So all fibers have one turn after the other, as in one queue, but in
+ * groups. A turn-over moves FILL fibers, whose data is then not in the cache, so it must not come
+ * too often if turns are short. A look around (machine.c) leads to one if the monitor says that
+ * turns are long, or if the group has had its part of the time that a round of all groups may take
+ * (ROUND times weft__ticks.defer). With few groups each fiber has many short turns in a row; with
+ * very many each has one.
  *
- * New fibers, and those that were woken, stay in the ring: trees are walked depth first only if
- * their branches wait. Unless one has yielded a look around takes one fiber out of the inject
- * queue, no more; but more when the monitor says that turns are long.
+ * New fibers, and fibers that were woken, stay in the ring: trees are walked depth first only if
+ * their branches wait. If no fiber has yielded, a look around takes one fiber from the inject
+ * queue, and more only when the monitor says that turns are long.
  *
- * Overflow: a full ring gives the older half of those that are not due to the inject queue.
+ * Overflow: a full ring gives the older half of its fibers that are not due to the inject queue.
  *
- * All of this is the order of the private ring, and of the inject queue: there is no further place
- * in which a ready fiber could be, nothing that a thief or the watcher would have to know, and
- * nothing more to look at for one who takes the next fiber.
+ * All of this is only an order of the private ring and of the inject queue. There is no further
+ * place for a ready fiber, nothing more that a thief or the watcher must know, and no further
+ * check when the next fiber is taken.
  *
- * Rejected, with figures in docs/bench/tried.md: a second ring for all that were woken; groups that
- * change after a fixed time.
+ * Rejected, with figures in docs/bench/tried.md: a second ring for all fibers that were woken;
+ * groups that change after a fixed time.
  */
 #include "sched/core/run_queue.h"
 #include "base/assert.h"
@@ -49,13 +50,13 @@
 #include "sched/time/ticks.h"
 
 enum {
-    SHARE_MOST = 32,                  /* out of the inject queue, when the ring is empty */
-    FILL = RING_SIZE / 2,             /* of the ring, at a turn-over: others need room as well */
-    ROUND = 2,                        /* patiences */
-    DUE_MOST = RING_SIZE / 2,         /* due fibers in the ring; more stay in their wheel */
-    DUE_ROW = 3,                      /* of them in a row, while others wait */
-    DUE_ROOM = (RING_SIZE + 15) / 16, /* if there is less for them, others leave the ring */
-    DUE_STREAK = STREAK_LOOK - 3,     /* the streak of runnext when some are due: it ends soon */
+    SHARE_MOST = 32,          /* fibers from the inject queue when the ring is empty */
+    FILL = RING_SIZE / 2,     /* fibers in the ring after a turn-over; leaves room for others */
+    ROUND = 2,                /* times weft__ticks.defer: a round of all groups */
+    DUE_MOST = RING_SIZE / 2, /* due fibers in the ring; further ones stay in their wheel */
+    DUE_ROW = 3,              /* due fibers in a row while others wait */
+    DUE_ROOM = (RING_SIZE + 15) / 16, /* with less room for due fibers, others leave the ring */
+    DUE_STREAK = STREAK_LOOK - 3,     /* streak of runnext while fibers are due: it ends soon */
 };
 
 /* The ring. */
@@ -63,7 +64,7 @@ enum {
 static uint32_t due_count(const struct processor *processor)
 {
     uint32_t count = processor->due_end - atomic_u32_load_relaxed(&processor->head);
-    return count <= ring_length(processor) ? count : 0; /* it may be as old as the last firing */
+    return count <= ring_length(processor) ? count : 0; /* due_end is stale: no fiber is due */
 }
 
 bool weft__due_wait(const struct processor *processor)
@@ -76,7 +77,7 @@ static struct weft_fiber **place(struct processor *processor, uint32_t index)
     return &processor->ring[index % RING_SIZE];
 }
 
-/* Takes the older half of a ring that is nearly full, of those that are not due, into the chain. */
+/* Moves the older half of a nearly full ring, without the due fibers, to the chain. */
 static void take_older(struct processor *processor, struct chain *chain)
 {
     uint32_t head = atomic_u32_load_relaxed(&processor->head), due = due_count(processor);
@@ -106,7 +107,7 @@ void weft__enqueue(struct processor *processor, struct weft_fiber *fiber)
         overflow(processor, fiber);
 }
 
-/* Puts what was in the inject queue in the ring, which has room. */
+/* Puts fibers from the inject queue into the ring, which has room for them. */
 static void keep(struct processor *processor, struct chain chain)
 {
     for (struct weft_fiber *fiber; (fiber = chain_take(&chain)) != NULL;)
@@ -114,12 +115,12 @@ static void keep(struct processor *processor, struct chain chain)
     processor->mark = atomic_u32_load_relaxed(&processor->tail);
 }
 
-/* Those that are due. */
+/* Due fibers. */
 
 static uint32_t due_room(const struct processor *processor)
 {
     uint32_t length = ring_length(processor), due = due_count(processor);
-    /* To go before others they need as much again: weft__due_done. */
+    /* To be moved before other fibers they need as much room again: weft__due_done. */
     uint32_t room = length > due ? (RING_SIZE - length) / 2 : RING_SIZE - length;
     return room < DUE_MOST - due ? room : DUE_MOST - due;
 }
@@ -130,9 +131,9 @@ uint32_t weft__due_begin(struct processor *processor)
     if (due >= DUE_MOST)
         return 0;
     if (length == due && processor->due_row >= DUE_ROW && weft__inject_length() > 0) {
-        /* some others, to have every fourth place */
+        /* fetch some other fibers, to have every fourth place */
         keep(processor, weft__inject_take_any(DUE_ROOM));
-        wake_if_idle(); /* both may have been seen as empty */
+        wake_if_idle(); /* ring and inject queue may both have been seen as empty */
     } else if (unlikely(RING_SIZE - length < 2 * DUE_ROOM)) {
         struct chain chain = {NULL, NULL, 0};
         take_older(processor, &chain);
@@ -148,10 +149,10 @@ void weft__due_done(struct processor *processor, uint32_t count)
     uint32_t due = processor->due_end - head;
     if (due > first - head) {
         due = 0;
-        processor->due_row = 0; /* one of the others has had its turn since */
+        processor->due_row = 0; /* another fiber has had its turn since */
     }
     uint32_t to = head - count, from = first, other = head + due;
-    if (other == first) { /* there are no others */
+    if (other == first) { /* there is no other fiber */
         processor->due_row += count;
         processor->due_end = tail;
         return;
@@ -209,7 +210,7 @@ static bool streak_ends(struct processor *processor)
     uint32_t head = atomic_u32_load_relaxed(&processor->head);
     if (ring_length(processor) == 0 || !is_deferrable(*place(processor, head)))
         return true;
-    uint64_t ticks = weft__os_ticks(); /* not the monitor's clock: it may be missing */
+    uint64_t ticks = weft__os_ticks(); /* not the monitor's epoch: there may be no monitor */
     ticks_learn();
     if (processor->streak == STREAK_LOOK)
         processor->streak_since = ticks;
@@ -228,7 +229,7 @@ noinline struct weft_fiber *weft__streak_look(struct processor *processor, struc
 
 /* The inject queue. */
 
-/* One to run, the rest into the ring. */
+/* Returns the first fiber of the chain, and puts the rest into the ring. */
 static struct weft_fiber *keep_rest(struct processor *processor, struct chain chain)
 {
     struct weft_fiber *first = chain_take(&chain);
@@ -236,6 +237,7 @@ static struct weft_fiber *keep_rest(struct processor *processor, struct chain ch
     return first;
 }
 
+/* This processor's share of the inject queue. */
 static uint32_t share(void)
 {
     return weft__inject_length() / processors_in_use() + 1;
@@ -251,7 +253,7 @@ struct weft_fiber *weft__take_injected(struct processor *processor)
     return keep_rest(processor, weft__inject_take_any(most < room ? most : room));
 }
 
-/* Sends those to the inject queue that have had their turn, and yielded. */
+/* Moves the fibers that have had their turn, and have yielded, to the inject queue. */
 static void send_yielded(struct processor *processor)
 {
     uint32_t head = atomic_u32_load_relaxed(&processor->head);
@@ -259,7 +261,7 @@ static void send_yielded(struct processor *processor)
     uint32_t from = processor->mark, first = head + due_count(processor), to;
     struct chain chain = {NULL, NULL, 0};
     if (from - first > tail - first)
-        from = first; /* all have had their turn */
+        from = first; /* mark is stale: all have had their turn */
     for (to = from; from != tail; from++) {
         struct weft_fiber *fiber = *place(processor, from);
         if (fiber->state == FIBER_YIELDED)
@@ -274,19 +276,19 @@ static void send_yielded(struct processor *processor)
 
 static struct weft_fiber *turn_over(struct processor *processor, uint64_t ticks)
 {
-    processor->turned = ticks;
+    processor->turn_over_ticks = ticks;
     if (processor->yielded)
         send_yielded(processor);
     uint32_t length = ring_length(processor), most = length < FILL ? FILL - length : 1;
-    uint32_t part = share(); /* once: others change it */
+    uint32_t part = share(); /* read once: other threads change it */
     struct weft_fiber *first =
         keep_rest(processor, weft__inject_take_any(most < part ? most : part));
     wake_if_idle();
     return first;
 }
 
-/* Whether the fiber that came out of the inject queue may go back there: it can wait, and runnext's
- * turns go on. */
+/* Whether a fiber from the inject queue goes back there: it is deferrable, and the turns of runnext
+ * go on. */
 static bool defer_again(struct processor *processor, const struct weft_fiber *fiber)
 {
     if (fiber == NULL || !is_deferrable(fiber) || processor->streak < STREAK_LOOK ||
@@ -303,16 +305,16 @@ static struct weft_fiber *take_one(struct processor *processor)
     struct chain chain = weft__inject_take_any(1);
     if (!defer_again(processor, chain.first))
         return chain.first;
-    weft__inject_push_any(chain); /* behind those that may not be so */
-    wake_if_idle();               /* it may have been seen as empty */
+    weft__inject_push_any(chain); /* behind fibers that may not be deferrable */
+    wake_if_idle();               /* the queue may have been seen as empty */
     return NULL;
 }
 
-/* Whether those in the ring have had their part of the time that a round of all may take. */
+/* Whether the group in the ring has had its part of the time of a round. */
 static bool round_is_due(const struct processor *processor, uint64_t ticks)
 {
-    uint64_t patience = atomic_u64_load_relaxed(&weft__ticks.defer);
-    return (ticks - processor->turned) * share() > ROUND * patience * FILL;
+    uint64_t defer = atomic_u64_load_relaxed(&weft__ticks.defer);
+    return (ticks - processor->turn_over_ticks) * share() > ROUND * defer * FILL;
 }
 
 /* The poller first: the inject queue may never be empty. */
@@ -322,8 +324,8 @@ struct weft_fiber *weft__look_around(struct processor *processor)
     bool late = epoch != processor->epoch;
     if (poller_used())
         weft__poller_look(processor);
-    /* The fiber goes to the tail while others are due: there has to be room for it, and for more
-     * of those. */
+    /* While fibers are due, a fiber from the inject queue goes to the tail of the ring: there must
+     * be room for it, and for more due fibers. */
     if (due_count(processor) > 0 && ring_length(processor) > RING_SIZE - 2 * DUE_ROOM &&
         weft__inject_length() > 0)
         return NULL;

@@ -1,58 +1,64 @@
 /*
- * steal.c: how a hungry processor gets fibers from a busy one.
+ * steal.c: how a processor without fibers gets some from a busy one.
  *
- * A run queue is private to its processor, so that pushing and popping cost plain loads and stores.
- * The price is paid here, by the one who has nothing to do, in two steps:
+ * A run queue is private to its processor, so that push and pop are plain loads and stores. The
+ * thief, which has nothing else to do, pays for that, in two steps.
  *
- * Ask. The thief sets WANTED on a processor that has fibers to spare. The owner sees it the next
- * time it enters the runtime or chooses a fiber, and sheds half of its ring into the inject queue,
- * where the thief is looking. Owners pass such a point every few hundred nanoseconds.
+ * Ask. The thief sets the request SHED on a processor that has fibers to spare. The owner sees the
+ * request when it next enters the runtime or chooses a fiber, and sheds half of its ring into the
+ * inject queue, where the thief looks. In most programs an owner passes such a point every few
+ * hundred nanoseconds.
  *
- * Claim. An owner that does not answer runs a fiber that does not call weft: computing, or blocked
- * in C code. The thief takes the processor for a moment:
+ * Claim. An owner that does not answer within CLAIM_AFTER runs a fiber that does not call weft: it
+ * computes, or is blocked in C code. The thief takes the processor for a moment:
  *
  *     thief                                       owner
- *     owner->requests |= CLAIMED                 inside = 1           (runtime_enter)
+ *     owner->requests |= CLAIMED                  inside = 1           (runtime_enter)
  *     barrier_heavy                               barrier_light
  *     if owner->inside: give the claim back       if requests & CLAIMED: wait
  *     take half of the ring                       ... private state is its own ...
- *     owner->requests &= ~CLAIMED                inside = 0           (runtime_leave)
+ *     owner->requests &= ~CLAIMED                 inside = 0           (runtime_leave)
  *
- * By the two barriers at least one sees the other: either the thief sees `inside` and backs off, or
- * the owner sees CLAIMED and waits until the thief is done, showing `inside` 0 meanwhile. Each
- * hand-over is a release and an acquire (requests one way, inside the other), so both see the ring
- * as the other left it.
+ * By the two barriers at least one side sees the other. Either the thief sees `inside` and backs
+ * off, or the owner sees CLAIMED and waits until the claim ends, with `inside` 0 meanwhile. Each
+ * hand-over is a release and an acquire (of `requests` in one direction, of `inside` in the
+ * other), so each side sees the ring as the other left it.
  *
- * The claim is on the owner, not on the processor: the word that the owner looks at stays the same
- * whoever gets the processor meanwhile, and the records of machines are never freed while the runtime
- * runs. The monitor takes the whole processor by the same claim (handoff.c).
+ * The claim is on the owner, not on the processor: the owner always looks at the same word,
+ * whichever processor it holds. The records of machines are not freed while the runtime runs, so a
+ * thief may write to a stale owner. The monitor takes a whole processor by the same claim
+ * (handoff.c).
  *
  * Interleavings that matter:
- *  - The owner gives the processor up while it is being claimed: it does so inside the runtime. The
- *    thief that reads inside == 0 later checks that the owner it looked at still holds the processor;
- *    from then on that one cannot come in.
- *  - The owner is between two fibers when it finds the claim: it waits like one that comes back, and
- *    shows `inside` 0 meanwhile. So also a machine that runs no fiber can find its processor gone.
- *  - Two thieves: the one whose or-operation found CLAIMED set already backs off. If it found GONE the
- *    owner has lost this processor to the monitor, and has not noticed yet.
- *  - WANTED set and nobody hungry any more (the thief takes it back too late): the owner sheds into the inject queue and
- *    wakes as for any ready fiber.
+ *  - The owner gives its processor up while a thief claims it. It does that inside the runtime. A
+ *    thief that reads inside == 0 then checks that the owner still holds the processor; if it
+ *    does, the owner cannot enter again until the claim ends.
+ *  - The owner finds the claim between two fibers. It waits with `inside` 0, as when it enters. So
+ *    a machine that runs no fiber can also find that its processor is gone.
+ *  - Two thieves. The one whose fetch-or finds CLAIMED already set backs off. If it finds GONE,
+ *    the owner has lost this processor to the monitor and has not noticed yet.
+ *  - SHED is set and no thief needs it any more (it was withdrawn too late). The owner sheds into
+ *    the inject queue and wakes a machine as for any ready fiber.
  *
- * runnext is not given away on request if it is nearly all there is: it is about to run here, where its data is warm. Only
- * a claim takes it then, when the ring is empty and the processor has not changed fibers for a while. But if
- * some others wait behind it, it goes first: it has just been woken, often by those whom it had spawned, and takes along the work that
- * it will hand out. Without that the thief gets what such a fiber has spawned, never the fiber, and is hungry again
- * soon: two that spawn would stay on one processor.
+ * Which fibers go. An owner that sheds one fiber keeps its runnext: that fiber is about to run
+ * here, where its data is warm. Only a claim takes it then, when the ring is empty and the
+ * processor has not changed fibers for a while. An owner that sheds two or more sheds runnext
+ * first. It was just woken, often by fibers that it had spawned, and takes along the work that it
+ * will hand out. Otherwise the thief gets only fibers that runnext has spawned, and soon needs
+ * more: two spawners would stay on one processor.
  *
- * A compact fiber that runs elsewhere uses the hot stack that it is bound to, of the processor it came from, for one turn at least: many lines go there and
- * back, far more than a short turn costs. So where compact fibers run they are asked for, and their timers fired, only when they have waited for
- * 50 us; until then the thief stays awake. For the same reason it first looks at its own timers, and does not go to sleep when
- * one of them is due soon: else each processor of a pool of many sleepers would live on the others' whenever its own are late by a moment.
+ * Compact fibers. A compact fiber that runs elsewhere still uses the hot stack that it is bound
+ * to, on the processor that it came from, for at least one turn. Many cache lines move to the
+ * thief and back, which costs far more than a short turn. So fibers of a processor that runs
+ * compact ones are asked for, and its timers fired, only after they have waited for 50 us; the
+ * thief stays awake until then. Therefore it also looks at its own timers first, and does not go
+ * to sleep if one is due soon. Otherwise each processor of a pool of many sleepers would run the
+ * others' timers whenever its own are late by a moment.
  *
- * A thief that has found something takes back what it asked others for: nobody needs their answer.
+ * A thief that has found a fiber withdraws its unanswered requests.
  *
- * Rejected: the usual shared ring, popped by the owner with a compare-and-swap: it costs every
- * switch 6 ns (a locked instruction) to make a steal, which is rare, cheaper.
+ * Rejected: the usual shared ring, from which the owner pops with a compare-and-swap. It costs 6
+ * ns (a locked instruction) at each switch to make a steal cheaper, and steals are rare.
  */
 #include "sched/core/steal.h"
 
@@ -77,21 +83,23 @@
 #include "sched/time/wheel.h"
 #include <weft/runtime.h>
 
-#define SEARCH_TIME (20 * WEFT_US)      /* then the thief gives up */
-#define SEARCH_MOST (40 * WEFT_US)      /* the same, if somebody's time is nearly over */
-#define COMPACT_ASK_AFTER (50 * WEFT_US) /* before compact fibers are asked for */
-#define OWN_MOST (200 * WEFT_US)        /* for which it waits for its own timers */
+#define SEARCH_TIME (20 * WEFT_US)       /* then the thief gives up */
+#define SEARCH_MOST (40 * WEFT_US)       /* the same if a victim can be claimed soon */
+#define COMPACT_ASK_AFTER (50 * WEFT_US) /* compact fibers are left to their processor for this */
+#define OWN_MOST (200 * WEFT_US)         /* the thief stays awake this long for its own timers */
 
 enum {
-    LOOK_PAUSES =
-        16, /* between two looks at others: their lines are what they write; doubled up to */
+    /* Pauses between two looks at the other processors, whose owners write the lines that the looks
+     * fetch: doubled after each look, from the first number to the second. */
+    LOOK_PAUSES = 16,
     LOOK_CAP = 128,
-    CLAIM_SPINS = 1000, /* of the owner, before it yields its thread to the thief */
+    CLAIM_SPINS = 1000, /* of an owner that waits for a claim to end, before it yields its CPU */
 };
 
 /* Owner's side. */
 
-/* Gives half of what waits to the inject queue: the larger half if a fiber runs here beside it, and runnext with it. */
+/* Moves half of the waiting fibers to the inject queue; the larger half if a fiber runs here beside
+ * them. runnext is the first of them if at least two go. */
 static void shed(struct thread *thread)
 {
     struct processor *processor = thread->processor;
@@ -168,8 +176,8 @@ struct thread *weft__claim(struct processor *victim)
     return NULL;
 }
 
-/* Takes half of the victim's ring, or its runnext if that is all it has: one to run, the rest into
- * the thief's ring. */
+/* Takes half of the victim's ring, or its runnext if the ring is empty. Returns the first fiber and
+ * puts the rest into the thief's ring. */
 static struct weft_fiber *take_claimed(struct processor *thief, struct processor *victim)
 {
     uint32_t length = ring_length(victim);
@@ -183,7 +191,7 @@ static struct weft_fiber *take_claimed(struct processor *thief, struct processor
     return first;
 }
 
-static void want(struct processor *victim)
+static void request_shed(struct processor *victim)
 {
     struct thread *owner = atomic_ptr_load_acquire(&victim->owner);
     if (owner != NULL && !(atomic_u32_load_relaxed(&owner->requests) & REQUEST_SHED))
@@ -193,25 +201,26 @@ static void want(struct processor *victim)
 /* What a thief has seen of a victim. */
 struct seen {
     uint32_t turn;
-    int64_t since; /* when it was first seen in this turn, with fibers waiting; 0: never */
-    int64_t
-        waiting; /* since when fibers were seen to wait there at each look; 0: not at the last */
+    int64_t since;   /* when it was first seen in this turn with fibers waiting; 0: never */
+    int64_t waiting; /* since when every look has seen its ring not empty; 0: empty at the last */
 };
 
-/* How long the fibers of a victim are left to it. */
+/* For how long the fibers and timers of a victim must wait before a thief may ask for them. */
 static int64_t ask_delay(const struct processor *victim)
 {
     bool busy = atomic_ptr_load_relaxed(&victim->owner) != NULL;
     return busy && runs_compact(victim) ? COMPACT_ASK_AFTER : 0;
 }
 
-/* Asks the others for fibers, and fires their timers if those are due: a processor may be busy with
- * one fiber for longer than its timers can wait. *close: some are left to their processor for now. */
-static struct weft_fiber *ask(struct processor *thief, struct seen *seen, int64_t now, bool *close)
+/* Asks the other processors for fibers, and fires their timers that are due: one fiber may keep a
+ * processor busy for longer than its timers can wait. Sets *ask_soon if some victim is spared for
+ * now because it runs compact fibers. */
+static struct weft_fiber *ask(struct processor *thief, struct seen *seen, int64_t now,
+                              bool *ask_soon)
 {
     uint32_t count = processor_count();
     uint32_t start = prng_below(&thief->prng, count);
-    *close = false;
+    *ask_soon = false;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t index = (start + i) % count;
         struct processor *victim = &weft__sched.processors[index];
@@ -219,25 +228,25 @@ static struct weft_fiber *ask(struct processor *thief, struct seen *seen, int64_
             continue;
         bool waits = ring_length(victim) > 0;
         bool due = atomic_i64_load_relaxed(&victim->wheel.next) <= now;
-        int64_t patience = waits || due ? ask_delay(victim) : 0;
+        int64_t delay = waits || due ? ask_delay(victim) : 0;
         if (!waits || seen[index].waiting == 0)
             seen[index].waiting = waits ? now : 0;
-        if (waits && now - seen[index].waiting >= patience)
-            want(victim);
-        *close |= patience != 0;
-        if (due && weft__timers_fire(thief, victim, now - patience))
+        if (waits && now - seen[index].waiting >= delay)
+            request_shed(victim);
+        *ask_soon |= delay != 0;
+        if (due && weft__timers_fire(thief, victim, now - delay))
             return dequeue(thief);
     }
     return NULL;
 }
 
-/* Claims fibers of one who has not changed fibers for the time of patience. *close: one has not, but
- * the time is not over. */
-static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uint32_t count,
-                                 int64_t now, bool *close)
+/* Claims fibers of a processor that has not changed fibers for CLAIM_AFTER. Sets *claim_soon if
+ * some processor has not changed fibers, but not for that long yet. */
+static struct weft_fiber *claim_stuck(struct processor *thief, struct seen *seen, uint32_t count,
+                                      int64_t now, bool *claim_soon)
 {
     struct thread *owner;
-    *close = false;
+    *claim_soon = false;
     for (uint32_t i = 0; i < count; i++) {
         struct processor *victim = &weft__sched.processors[i];
         uint32_t turn = atomic_u32_load_relaxed(&victim->turn);
@@ -245,11 +254,11 @@ static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uin
             continue;
         bool changed = turn != seen[i].turn;
         if (changed || seen[i].since == 0) {
-            *close |= !changed;
+            *claim_soon |= !changed;
             seen[i].turn = turn;
             seen[i].since = now;
         } else if (now - seen[i].since < CLAIM_AFTER) {
-            *close = true;
+            *claim_soon = true;
         } else if ((owner = weft__claim(victim)) != NULL) {
             struct weft_fiber *fiber = take_claimed(thief, victim);
             weft__claim_end(owner);
@@ -260,8 +269,9 @@ static struct weft_fiber *demand(struct processor *thief, struct seen *seen, uin
     return NULL;
 }
 
-/* The thief has found something: who was asked, and has not answered, need not. If another asked as well, it does so again. */
-static void unwant(const struct processor *thief)
+/* The thief has found a fiber: it withdraws its requests that no owner has answered. A request of
+ * another thief may be withdrawn with them; that thief repeats it. */
+static void withdraw_requests(const struct processor *thief)
 {
     for (uint32_t i = 0; i < processor_count(); i++) {
         struct processor *victim = &weft__sched.processors[i];
@@ -271,21 +281,21 @@ static void unwant(const struct processor *thief)
     }
 }
 
-/* What makes a thief go on looking when its time is over: to sleep and to be woken would cost more. */
-struct hopes {
-    bool close;  /* somebody's time is nearly over */
-    bool left;   /* compact fibers wait, and will be asked for */
-    int64_t own; /* its own next timer, at the last look */
+/* Reasons to search on when SEARCH_TIME is over: to sleep and be woken would cost more. */
+struct search {
+    bool claim_soon;   /* a victim has not answered; it can be claimed within CLAIM_AFTER */
+    bool ask_soon;     /* compact fibers wait; they can be asked for within COMPACT_ASK_AFTER */
+    int64_t own_timer; /* the next timer of the thief's own wheel, at the last look */
 };
 
-static bool goes_on(const struct hopes *hopes, int64_t spent, int64_t now)
+static bool keeps_searching(const struct search *search, int64_t spent, int64_t now)
 {
-    return spent < SEARCH_TIME || (hopes->close && spent < SEARCH_MOST) ||
-           (hopes->left && spent < SEARCH_TIME + COMPACT_ASK_AFTER) ||
-           (hopes->own - now < SEARCH_TIME && spent < OWN_MOST);
+    return spent < SEARCH_TIME || (search->claim_soon && spent < SEARCH_MOST) ||
+           (search->ask_soon && spent < SEARCH_TIME + COMPACT_ASK_AFTER) ||
+           (search->own_timer - now < SEARCH_TIME && spent < OWN_MOST);
 }
 
-static struct weft_fiber *look_at_own(struct processor *thief, int64_t now, int64_t *next)
+static struct weft_fiber *fire_own_timers(struct processor *thief, int64_t now, int64_t *next)
 {
     *next = atomic_i64_load_relaxed(&thief->wheel.next);
     return *next <= now && weft__timers_fire(thief, thief, now) ? dequeue(thief) : NULL;
@@ -297,20 +307,20 @@ struct weft_fiber *weft__steal(struct machine *machine)
     struct seen seen[WEFT_PROCS_MAX];
     uint32_t count = processor_count();
     int64_t start = weft__os_now(), now = start;
-    struct hopes hopes = {false, false, WHEEL_EMPTY};
+    struct search search = {false, false, WHEEL_EMPTY};
     int pauses = LOOK_PAUSES;
     for (uint32_t i = 0; i < count; i++)
         seen[i] = (struct seen){atomic_u32_load_relaxed(&weft__sched.processors[i].turn), 0, 0};
-    while (goes_on(&hopes, now - start, now)) {
+    while (keeps_searching(&search, now - start, now)) {
         struct weft_fiber *fiber = weft__take_injected(thief);
         if (fiber == NULL)
-            fiber = look_at_own(thief, now, &hopes.own);
+            fiber = fire_own_timers(thief, now, &search.own_timer);
         if (fiber == NULL)
-            fiber = ask(thief, seen, now, &hopes.left);
+            fiber = ask(thief, seen, now, &search.ask_soon);
         if (fiber == NULL)
-            fiber = demand(thief, seen, count, now, &hopes.close);
+            fiber = claim_stuck(thief, seen, count, now, &search.claim_soon);
         if (fiber != NULL) {
-            unwant(thief);
+            withdraw_requests(thief);
             return fiber;
         }
         for (int i = 0; i < pauses; i++)
@@ -319,6 +329,6 @@ struct weft_fiber *weft__steal(struct machine *machine)
             pauses *= 2;
         now = weft__os_now();
     }
-    weft__os_yield(); /* in case that an owner was preempted inside the runtime, to us */
+    weft__os_yield(); /* an owner may have been preempted inside the runtime, in favour of this */
     return NULL;
 }

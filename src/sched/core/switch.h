@@ -1,6 +1,6 @@
 /*
- * switch.h: the context switch with what goes with it: errno, and what AddressSanitizer and
- * ThreadSanitizer must be told. Without them each function is the bare switch.
+ * switch.h: the context switch with what goes with it: errno, C++ exceptions in progress, and what
+ * AddressSanitizer and ThreadSanitizer must be told. Without the sanitizers their part is empty.
  */
 #ifndef WEFT_SCHED_CORE_SWITCH_H
 #define WEFT_SCHED_CORE_SWITCH_H
@@ -39,8 +39,8 @@ static inline void asan_leave_to_fiber(void **fake_stack, const struct weft_fibe
 #define TSAN_ONLY(statement) ((void)0)
 #endif
 
-/* Exceptions of C++ that the fiber has caught, or that are on their way in it, belong to the thread as C++ sees it:
- * a fiber that parks in a catch block, or in a destructor that an exception runs, takes them along. */
+/* C++ keeps the exceptions that are caught or in flight by thread. A fiber that parks in a catch
+ * block, or in a destructor that runs during unwinding, must take its exceptions along. */
 static inline bool cxx_is_busy(const struct machine *machine)
 {
     const struct cxx_state *cxx = machine->thread.cxx;
@@ -54,8 +54,9 @@ static inline struct cxx_state cxx_leave(struct machine *machine)
     return kept;
 }
 
-/* Who leaves where its stack is not may have a frame that has stepped over the guard. The stack itself is looked at only if the
- * fiber has gone deeper since it left last by more than the smallest guard: where it was then was right. */
+/* A fiber that leaves with its stack pointer outside its stack has a frame that has stepped over
+ * the guard. The full check (weft__depth_check) runs only if the fiber is deeper than when it left
+ * last by more than the smallest guard: the stack pointer of that time was checked. */
 enum { DEEPER_MOST = 4096 };
 static inline void check_depth(const struct weft_fiber *fiber)
 {
@@ -63,7 +64,7 @@ static inline void check_depth(const struct weft_fiber *fiber)
         weft__depth_check(fiber);
 }
 
-/* From the machine's stack to a fiber, and back. */
+/* Switches from the machine's stack to a fiber; returns when a fiber switches to the machine. */
 static inline void switch_to_fiber(struct machine *machine, struct weft_fiber *fiber)
 {
     TSAN_ONLY(__tsan_switch_to_fiber(fiber->tsan_fiber, 0));
@@ -79,8 +80,9 @@ static inline void switch_finish_parked(struct machine *machine, struct weft_fib
         weft__finish_direct(machine, fiber);
 }
 
-/* Called by a fiber that has just been resumed: the thread may be another one now. The fiber is read from there: so it need not
- * be remembered on the stack, which a compact fiber has moved. */
+/* Called by a fiber that has just been resumed, perhaps on another thread. The fiber is read from
+ * the thread's record, so that it need not be kept on the stack, which is copied if the fiber is
+ * compact. */
 static inline void switch_arrive(void)
 {
     struct machine *machine = (struct machine *)thread_self();
@@ -90,7 +92,7 @@ static inline void switch_arrive(void)
     switch_finish_parked(machine, fiber);
 }
 
-/* The same for one that runs for the first time. */
+/* Called by a fiber that runs for the first time. */
 static inline void switch_arrive_first(struct weft_fiber *fiber)
 {
     ASAN_ONLY(__sanitizer_finish_switch_fiber(NULL, NULL, NULL));
@@ -99,7 +101,8 @@ static inline void switch_arrive_first(struct weft_fiber *fiber)
     switch_finish_parked(machine, fiber);
 }
 
-/* From a fiber that has no exceptions of C++ to its machine; returns when it is resumed, never if it has ended. */
+/* Switches from a fiber without C++ exceptions in progress to its machine; returns when the fiber
+ * is resumed, never if it has ended. */
 static inline void switch_to_machine_plain(struct machine *machine, struct weft_fiber *fiber,
                                            bool ended)
 {
@@ -113,7 +116,7 @@ static inline void switch_to_machine_plain(struct machine *machine, struct weft_
     switch_arrive();
 }
 
-/* The same for any. */
+/* Switches from any fiber to its machine. */
 static inline void switch_to_machine(struct machine *machine, struct weft_fiber *fiber, bool ended)
 {
     bool cxx_busy = cxx_is_busy(machine);
@@ -125,7 +128,8 @@ static inline void switch_to_machine(struct machine *machine, struct weft_fiber 
         *thread_self()->cxx = cxx;
 }
 
-/* From a fiber straight to another one that has run before. */
+/* Switches from a fiber without C++ exceptions in progress straight to another that has a
+ * context. */
 static inline void switch_fibers_plain(struct machine *machine, struct weft_fiber *from,
                                        struct weft_fiber *to)
 {
@@ -137,6 +141,7 @@ static inline void switch_fibers_plain(struct machine *machine, struct weft_fibe
     switch_arrive();
 }
 
+/* Switches from any fiber straight to another that has a context. */
 static inline void switch_fibers(struct machine *machine, struct weft_fiber *from,
                                  struct weft_fiber *to)
 {
@@ -149,20 +154,21 @@ static inline void switch_fibers(struct machine *machine, struct weft_fiber *fro
         *thread_self()->cxx = cxx;
 }
 
-/* A fiber got its stack; a fiber gave it back. */
+/* Must follow when a fiber has got its stack. */
 static inline void switch_fiber_made(struct weft_fiber *fiber)
 {
     TSAN_ONLY(fiber->tsan_fiber = __tsan_create_fiber(0));
     (void)fiber;
 }
 
+/* Must precede when a fiber gives its stack back. */
 static inline void switch_fiber_gone(struct weft_fiber *fiber)
 {
     TSAN_ONLY(__tsan_destroy_fiber(fiber->tsan_fiber));
     (void)fiber;
 }
 
-/* Called once by the machine, on its own stack. */
+/* Called once by each machine, on its own stack. */
 static inline void switch_machine_made(struct machine *machine)
 {
     TSAN_ONLY(machine->tsan_fiber = __tsan_get_current_fiber());

@@ -168,10 +168,10 @@ noinline void weft__poller_look(struct processor *processor)
 {
     uint64_t ticks = weft__os_ticks();
     ticks_learn();
-    if (ticks - processor->polled < atomic_u64_load_relaxed(&weft__ticks.poll) ||
+    if (ticks - processor->poll_ticks < atomic_u64_load_relaxed(&weft__ticks.poll) ||
         atomic_i64_load_relaxed(&weft__sched.sleep_until) != NO_WATCHER)
         return;
-    processor->polled = ticks;
+    processor->poll_ticks = ticks;
     (void)weft__poller_poll();
 }
 

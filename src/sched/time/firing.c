@@ -144,18 +144,18 @@ void weft__timers_look(struct processor *processor, int64_t clock)
     /* Cheaper than the counter is a fiber that has read the clock before it left, to sleep: where many do the counter is not
      * read at all. */
     if (clock != 0) {
-        if (clock - processor->looked_at < TIME_LOOK && ring_length(processor) > 0)
+        if (clock - processor->timer_look_time < TIME_LOOK && ring_length(processor) > 0)
             return;
     } else {
         uint64_t ticks = weft__os_ticks();
-        if (ticks - processor->looked < atomic_u64_load_relaxed(&weft__ticks.look) &&
+        if (ticks - processor->timer_look_ticks < atomic_u64_load_relaxed(&weft__ticks.look) &&
             ring_length(processor) > 0)
             return;
         ticks_learn();
-        processor->looked = ticks;
+        processor->timer_look_ticks = ticks;
         clock = weft__os_now();
     }
-    processor->looked_at = clock;
+    processor->timer_look_time = clock;
     (void)weft__timers_fire(processor, processor, clock);
 }
 
