@@ -433,7 +433,7 @@ static void disarm_while_dealt_out(bool backward, int count)
         CHECK_EQ(fire_due(0), 0);
     now = start + slot * 3 / 4;
     fire_due(1);
-    CHECK(wheel.dealing != 0); /* and of what is left some is due */
+    CHECK(wheel.cascading != 0); /* and of what is left some is due */
     for (int i = 0; i < count; i++) {
         struct alarm *alarm = &alarms[backward ? COUNT - 1 - i : i];
         if (alarm->armed)
@@ -536,29 +536,29 @@ static void equals_fire_in_order(void)
 /* Each knows the one that was armed some after it, if both are still armed: none is told of it that is gone. */
 static void told_who_comes_later(void)
 {
-    struct alarm alarms[3 * WHEEL_AHEAD] = {{.fired = 0}};
+    struct alarm alarms[3 * WHEEL_PREFETCH] = {{.fired = 0}};
     begin(BEGIN);
-    for (int i = 0; i < WHEEL_AHEAD; i++)
+    for (int i = 0; i < WHEEL_PREFETCH; i++)
         arm(&alarms[i], BEGIN + 100 * TICK);
     disarm(&alarms[1]);
-    arm(&alarms[2 * WHEEL_AHEAD], BEGIN + 200 * TICK); /* where the first was */
-    alarms[1].timer.ahead = 12345;
-    for (int i = 1; i < WHEEL_AHEAD; i++)
-        arm(&alarms[WHEEL_AHEAD + i], BEGIN + 100 * TICK);
-    CHECK_EQ(alarms[1].timer.ahead, 12345); /* as it was left */
-    for (int i = 2; i < WHEEL_AHEAD; i++) {
-        intptr_t ahead = alarms[i].timer.ahead;
+    arm(&alarms[2 * WHEEL_PREFETCH], BEGIN + 200 * TICK); /* where the first was */
+    alarms[1].timer.prefetch = 12345;
+    for (int i = 1; i < WHEEL_PREFETCH; i++)
+        arm(&alarms[WHEEL_PREFETCH + i], BEGIN + 100 * TICK);
+    CHECK_EQ(alarms[1].timer.prefetch, 12345); /* as it was left */
+    for (int i = 2; i < WHEEL_PREFETCH; i++) {
+        intptr_t ahead = alarms[i].timer.prefetch;
         CHECK_EQ((intptr_t)((uintptr_t)&alarms[i] / FETCH_LINE) + ahead,
-                 (intptr_t)((uintptr_t)&alarms[WHEEL_AHEAD + i] / FETCH_LINE));
+                 (intptr_t)((uintptr_t)&alarms[WHEEL_PREFETCH + i] / FETCH_LINE));
     }
     now = BEGIN + 101 * TICK; /* who has fired is told nothing either */
-    CHECK_EQ(fire_due(NO_BUDGET), 2 * WHEEL_AHEAD - 2);
-    for (int i = 1; i < WHEEL_AHEAD; i++)
-        alarms[WHEEL_AHEAD + i].timer.ahead = 12345;
-    for (int i = 0; i < WHEEL_AHEAD; i++)
+    CHECK_EQ(fire_due(NO_BUDGET), 2 * WHEEL_PREFETCH - 2);
+    for (int i = 1; i < WHEEL_PREFETCH; i++)
+        alarms[WHEEL_PREFETCH + i].timer.prefetch = 12345;
+    for (int i = 0; i < WHEEL_PREFETCH; i++)
         arm(&alarms[i], BEGIN + 300 * TICK);
-    for (int i = 1; i < WHEEL_AHEAD; i++)
-        CHECK_EQ(alarms[WHEEL_AHEAD + i].timer.ahead, 12345);
+    for (int i = 1; i < WHEEL_PREFETCH; i++)
+        CHECK_EQ(alarms[WHEEL_PREFETCH + i].timer.prefetch, 12345);
 }
 
 /* Who disarms in vain knows that the firing is over, and sees what it did. */

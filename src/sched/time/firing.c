@@ -1,14 +1,18 @@
 /*
- * firing.c: firing the wheels, and making sure that a machine wakes up for them.
+ * firing.c: fires the timing wheels, and makes sure that a machine wakes up for them.
  *
- * Each processor has a wheel (wheel.h). Its owner fires it between fibers; a machine that has
- * nothing to do fires all of them; the watcher (idle.c) sleeps until the earliest of them.
+ * Each processor has a wheel (wheel.h). Its owner fires it between fibers. A machine without work
+ * fires all wheels. The watcher (idle.c) sleeps until the earliest timer of any wheel.
  *
- * Who wakes up for a new timer? If all processors are busy, their owners look. If a machine
- * watches, and would sleep past the deadline, it is poked. If some processor is idle and no
- * machine watches, a machine is woken, finds nothing, and becomes the watcher. The order (arm,
- * barrier_light, look at sleep_until against: store sleep_until, barrier_heavy, look at the wheels)
- * leaves no gap.
+ * What wakes up for a new timer. If all processors are busy, their owners look at the wheels
+ * between fibers. If there is a watcher that would sleep past the deadline, it is poked. If a
+ * processor is idle and there is no watcher, a machine is woken, finds no work, and becomes the
+ * watcher. No timer is forgotten, because of the order
+ *
+ *     arm:    arm the timer;  barrier_light;  look at sleep_until
+ *     sleep:  store sleep_until;  barrier_heavy;  look at the wheels
+ *
+ * by which at least one side sees the other.
  */
 #include "sched/time/firing.h"
 
@@ -33,14 +37,14 @@
 #include "sched/time/timer.h"
 #include "sched/time/wheel.h"
 
-/* Fewer do not fire as long as some that did wait for their turn. */
+/* A smaller batch does not fire while fibers of earlier firings wait for their turn. */
 enum { BATCH_LEAST = (RING_SIZE + 7) / 8 };
 
-/* A wheel that has many timers to deal out may need several holds of its latch before one fires: so many in a row, some
- * 100 us in all, then the caller looks at other things first. */
+/* A wheel that cascades many timers may need several holds of its latch before one fires. After so
+ * many in a row, some 100 us in all, the caller looks at other things first. */
 enum { HOLDS_MOST = 8 };
 
-/* Under the wheel's lock: the fiber that the timer makes ready, or NULL. */
+/* The fiber that an expired timer makes ready, or NULL. Under the wheel's latch. */
 static inline struct weft_fiber *expire(struct timer *timer)
 {
     struct weft_fiber *fiber;
@@ -57,7 +61,7 @@ static inline struct weft_fiber *expire(struct timer *timer)
     return fiber;
 }
 
-/* The ring has room. */
+/* Puts the fiber into the ring of the processor `context`, which has room. */
 static void fire(struct timer *timer, void *context)
 {
     struct weft_fiber *fiber = expire(timer);
@@ -72,8 +76,9 @@ static void fire_into_chain(struct timer *timer, void *context)
         chain_add(context, fiber);
 }
 
-/* Has the CPU fetch the frames of those that were made ready: in one go, with no locked operation in between, which would
- * wait for each fetch to have found its page. What a compact one keeps is fetched shortly before its turn (machine.c). */
+/* Prefetches the frames of the fibers that were made ready. All at once, with no locked instruction
+ * in between, which would wait until the page of each prefetch is found. What a compact fiber keeps
+ * is prefetched shortly before its turn (machine.c). */
 static void prefetch_ready(const struct processor *processor, uint32_t first)
 {
     for (uint32_t i = first; i != atomic_u32_load_relaxed(&processor->tail); i++) {
@@ -103,7 +108,7 @@ bool weft__timers_fire(struct processor *processor, struct processor *from, int6
         return false;
     prefetch_ready(processor, before);
     weft__due_done(processor, count);
-    /* More than this machine will run next: beside what it holds and what goes before the ring. */
+    /* More fibers than this machine runs next, counting the running one and runnext. */
     if (ring_length(processor) + (atomic_ptr_load_relaxed(&processor->runnext) != NULL) +
             (thread_self()->fiber != NULL) >
         1)
@@ -126,7 +131,7 @@ int64_t weft__timers_fire_retired(int64_t now)
     }
     if (fibers.count > 0) {
         weft__inject_push_woken_any(fibers);
-        atomic_u32_add_relaxed(&weft__sched.epoch, 1); /* so that they are looked for at once */
+        atomic_u32_add_relaxed(&weft__sched.epoch, 1); /* processors look around at once */
         wake_if_idle();
     }
     return next;
@@ -140,9 +145,9 @@ uint32_t weft__timers_fire_exact(struct processor *processor, int64_t *now, bool
 
 void weft__timers_look(struct processor *processor, int64_t clock)
 {
-    should(!seeded()); /* the clock of a test run moves elsewhere */
-    /* Cheaper than the counter is a fiber that has read the clock before it left, to sleep: where many do the counter is not
-     * read at all. */
+    should(!seeded()); /* a seeded run moves its clock in seeded.c */
+    /* A fiber that has gone to sleep has just read the clock, which saves reading the counter. With
+     * many sleepers the counter is not read at all. */
     if (clock != 0) {
         if (clock - processor->timer_look_time < TIME_LOOK && ring_length(processor) > 0)
             return;

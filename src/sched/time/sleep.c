@@ -1,5 +1,12 @@
 /*
- * sleep.c: the clock, deadlines, sleep.
+ * sleep.c: the clock, deadlines, sleep (weft/time.h).
+ *
+ * A sleep is a wait without an object (park.h): only the clock or a context ends it.
+ *
+ * A fiber that sleeps often, of which there may be a million, must have small frames while it is
+ * parked, because the stack of a compact fiber is copied at each park. So the path of a fiber is
+ * split into functions that are not inlined, and nothing lives across the park: the deadline is
+ * read back from the fiber's timer.
  */
 #include <errno.h>
 #include <weft/time.h>
@@ -28,7 +35,8 @@ int64_t weft_after(int64_t duration)
     return duration < WEFT_NEVER - now ? now + duration : WEFT_NEVER;
 }
 
-/* What a sleep returns. */
+/* The result of a sleep, from that of its park. -ETIMEDOUT is an end in time, unless the deadline
+ * of a context came first. */
 static int slept(int result, int64_t deadline)
 {
     if (result == -ETIMEDOUT && (weft__cancelled() == 0 || weft__now() >= deadline))
@@ -43,7 +51,7 @@ static noinline int sleep_thread(int64_t deadline)
                  deadline);
 }
 
-/* After the park of a fiber. Its deadline is read from its timer: nothing is remembered on the stack meanwhile. */
+/* Ends the sleep of a fiber after its park; the deadline is read from its timer. */
 static noinline int end_sleep(int result)
 {
     const struct thread *thread = thread_self();
@@ -53,11 +61,10 @@ static noinline int end_sleep(int result)
     return likely(result == -ETIMEDOUT && !bound) ? 0 : slept(result, deadline);
 }
 
-/* Small frames here and in the park: a compact fiber has them moved each time it sleeps. */
 static noinline int sleep_fiber(int64_t deadline)
 {
     struct weft_fiber *fiber = thread_self()->fiber;
-    fiber->timer.deadline = deadline; /* it may be that it is not armed */
+    fiber->timer.deadline = deadline; /* the park may end without arming the timer */
     return end_sleep(weft__park(&fiber->waiter, wait_id(&wait_sleep), NULL, NULL, deadline));
 }
 

@@ -1,17 +1,22 @@
 /*
- * ticks.c: how fast the counter runs by which the scheduler measures short times (weft__os_ticks).
+ * ticks.c: how fast the CPU's counter runs, by which the scheduler measures short times
+ * (weft__os_ticks).
  *
- * It runs at 1 to 5 GHz on x86-64; at 24, 25, 50 or 62.5 MHz on older CPUs with aarch64, and at 1 GHz on newer ones. What
- * is 0.4 ms of the one is 8 us of another. Not every CPU says how fast its counter is, and firmware may say the wrong
- * thing. So it is learned: the runtime reads counter and clock when it starts, and who looks at the counter a
- * millisecond later or more reads both again, once for the process. Nobody waits for that, and nobody wakes up for it.
- * Until then the values are a guess (aarch64: by what the firmware says). They decide how often, never what, so
- * that a wrong guess costs a little time for some milliseconds.
+ * The counter runs at 1 to 5 GHz on x86-64; at 24, 25, 50 or 62.5 MHz on older aarch64 CPUs, and
+ * at 1 GHz on newer ones. What is 0.4 ms on one is 8 us on another. Not every CPU says how fast
+ * its counter is, and firmware may say it wrongly. So the rate is learned: the runtime reads
+ * counter and clock when it starts, and the first thread that looks at the counter at least a
+ * millisecond later reads both again, once for the process. No thread waits for that or wakes up
+ * for it. Until then the rate is a guess (on aarch64, what the firmware says). The values decide
+ * how often something is done, never what, so a wrong guess costs a little time for some
+ * milliseconds.
  *
- * A thread that is preempted between its reading of the counter and of the clock would learn the wrong thing: the clock is
- * read before and after, and a pair that took long is not used.
+ * A thread that is preempted between its readings of the counter and of the clock would learn a
+ * wrong rate. So the clock is read before and after the counter, and a pair that took long is not
+ * used.
  *
- * The fields are read and written one by one: who reads an old and a new one has two numbers that are each good.
+ * The fields are read and written one by one. A thread that reads one old and one new field has
+ * two numbers that are each valid.
  */
 #include "sched/time/ticks.h"
 
@@ -21,7 +26,7 @@
 
 #define SECOND ((int64_t)1000 * 1000 * 1000)
 #define LEARN_TIME ((int64_t)1000 * 1000)
-#define PAIR_TIME ((int64_t)10 * 1000) /* a hundredth of that: so exact is the result */
+#define PAIR_TIME ((int64_t)10 * 1000) /* 1 % of LEARN_TIME: the error of the result */
 #define RATE_LEAST 1e6
 #define RATE_MOST 2e10
 
@@ -31,9 +36,9 @@ struct ticks weft__ticks;
 
 static struct {
     uint64_t ticks;
-    int64_t clock; /* 0: there is none */
+    int64_t clock; /* 0: nothing was read yet */
 } begin;
-static atomic_u32 working; /* somebody reads or writes that */
+static atomic_u32 locked; /* 1 while a thread reads or writes `begin` */
 
 static uint64_t of_time(uint64_t rate, int64_t time)
 {
@@ -48,7 +53,7 @@ static void set(uint64_t rate)
     atomic_u64_store_relaxed(&weft__ticks.defer, of_time(rate, TIME_DEFER));
 }
 
-/* Both at the same moment; false if the thread was held up each time. */
+/* Reads both at the same moment; false if the thread was preempted at each try. */
 static bool read_both(uint64_t *ticks, int64_t *clock)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -63,13 +68,13 @@ static bool read_both(uint64_t *ticks, int64_t *clock)
 
 static void lock(void)
 {
-    while (atomic_u32_exchange_acquire(&working, 1) != 0)
+    while (atomic_u32_exchange_acquire(&locked, 1) != 0)
         weft__os_yield();
 }
 
 static void unlock(void)
 {
-    atomic_u32_store_release(&working, 0); /* pairs with the exchange */
+    atomic_u32_store_release(&locked, 0); /* pairs with the exchange */
 }
 
 void weft__ticks_set(uint64_t rate)
@@ -102,7 +107,7 @@ noinline void weft__ticks_learn(void)
 {
     uint64_t ticks;
     int64_t clock;
-    if (atomic_u32_exchange_acquire(&working, 1) != 0)
+    if (atomic_u32_exchange_acquire(&locked, 1) != 0)
         return;
     if (read_both(&ticks, &clock)) {
         int64_t passed = clock - begin.clock;
@@ -112,7 +117,7 @@ noinline void weft__ticks_learn(void)
         } else if (passed >= LEARN_TIME) {
             uint64_t grown = ticks - begin.ticks;
             double rate = (double)grown * (double)SECOND / (double)passed;
-            /* A counter that does not count, or not as one: the guess stays. */
+            /* The guess stays if the counter does not count, or is not the same on all CPUs. */
             if (rate >= RATE_LEAST && rate <= RATE_MOST)
                 set((uint64_t)rate);
             atomic_u32_store_relaxed(&weft__ticks.known, 1);

@@ -1,5 +1,6 @@
 /*
- * ticks.h: times by a cheap counter, for "has enough time passed to look at the clock". See ticks.c.
+ * ticks.h: times measured by the CPU's counter, which is cheaper to read than the clock: "is it
+ * time to look at the clock?" See ticks.c.
  */
 #ifndef WEFT_SCHED_TIME_TICKS_H
 #define WEFT_SCHED_TIME_TICKS_H
@@ -10,20 +11,20 @@
 #include "base/atomic.h"
 #include "base/compiler.h"
 
-/* What the scheduler measures so, in nanoseconds. */
-#define TIME_LOOK ((int64_t)1500)           /* between two looks at the clock for timers */
-#define TIME_POLL ((int64_t)25 * 1000)      /* between two looks of a busy machine at the poller */
-#define TIME_DEFER ((int64_t)400 * 1000) /* of fibers that can wait, behind runnext */
+/* The times that the scheduler measures by the counter, in nanoseconds. */
+#define TIME_LOOK ((int64_t)1500)        /* between two looks at the clock for timers */
+#define TIME_POLL ((int64_t)25 * 1000)   /* between two looks of a busy machine at the poller */
+#define TIME_DEFER ((int64_t)400 * 1000) /* for which deferrable fibers wait behind runnext */
 
-/* The same in ticks of weft__os_ticks: a guess at first. */
+/* These times in ticks of weft__os_ticks; based on a guess at first. */
 extern struct ticks {
     atomic_u64 look, poll, defer;
-    atomic_u32 known; /* they are no guess any more */
+    atomic_u32 known; /* the rate has been learned */
 } weft__ticks;
 
-/* The runtime starts: the time from here on tells how fast the counter runs. */
+/* Called when the runtime starts: reads counter and clock for the first time. */
 void weft__ticks_start(void);
-/* Looks whether that can be told by now. */
+/* Learns the rate if enough time has passed since the start. */
 void weft__ticks_learn(void);
 static inline void ticks_learn(void)
 {
@@ -31,8 +32,9 @@ static inline void ticks_learn(void)
         weft__ticks_learn();
 }
 
-/* The counter runs so often a second; and: that is not known. For tests, too. */
+/* Sets the rate, in ticks a second. For tests. */
 void weft__ticks_set(uint64_t rate);
+/* Forgets what was learned and goes back to the guess. For tests. */
 void weft__ticks_forget(void);
 
 #endif

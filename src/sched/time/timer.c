@@ -1,32 +1,33 @@
 /*
- * timer.c: timers that call a function: see weft/timer.h.
+ * timer.c: timers that call a function (weft/timer.h).
  *
- * A timer owns a node for the wheel and a fiber to call its function in, both made when it is
- * opened. The fiber is run anew for each call (or row of calls) and rests in between without a
- * stack.
+ * A timer owns a node for the wheel and a fiber in which its function is called; both are made
+ * when the timer is opened. The fiber runs anew for each call (or row of calls), and rests in
+ * between without a stack.
  *
- *   armed   the node is in a wheel
- *   due     the wheel fired and the call has not begun; whoever takes `due` from 1 to 0 decides:
- *           the fiber calls, a stop or a new start forgets it. So no stale call can begin.
- *   active  the fiber is ready, running, or not completely at rest
+ *     armed   the node is in a wheel
+ *     due     the wheel has fired and the call has not begun. The party that takes `due` from 1
+ *             to 0 decides: the fiber calls the function; a stop or a new start forgets the call.
+ *             So no stale call can begin.
+ *     active  the fiber is ready, running, or not completely at rest
  *
- *     fire (under the wheel's lock)         rest (on the machine's stack, the fiber has ended)
+ *     fire (under the wheel's latch)        rest (on the machine's stack, the fiber has ended)
  *     due = 1                               active = 0
  *     active 0 -> 1: make the fiber ready   due and active 0 -> 1: run it again
  *
- * Both are seq_cst exchanges, so one of them sees the other: a firing is never lost, and the fiber
- * is never made ready twice.
+ * Both sides use seq_cst exchanges, so at least one of them sees the other: no firing is lost, and
+ * the fiber is never made ready twice.
  *
- * A periodic timer is armed again by the fiber before it calls the function, for the first multiple
- * of the period that lies in the future: no drift, and calls that were missed become one.
+ * The fiber arms a periodic timer again before it calls the function, for the first multiple of
+ * the period that lies in the future. So there is no drift, and calls that were missed become one.
  *
- * `lock` orders start, stop, close and re-arming; the order is timer, then wheel. The fire is under
- * the wheel's lock alone and touches only the atomics.
+ * `lock` orders start, stop, close and re-arming. Lock order: timer, then wheel. A firing happens
+ * under the wheel's latch alone and touches only the atomics.
  *
- * Close. The closer stops it; if the fiber is at rest it frees the timer, else it waits for the
- * rest, which wakes it. If the closer is the timer's own function, the rest frees it instead. A
- * start that comes from the function meanwhile arms nothing: the wheel would be left with a timer
- * that is gone.
+ * Close. The closer stops the timer. If the fiber is at rest the closer frees the timer; else it
+ * waits for the rest, which wakes it. If the closer is the timer's own function, the rest frees
+ * the timer instead. A start from the function in the meantime arms nothing: otherwise the wheel
+ * would keep a timer that is freed.
  */
 #include "sched/time/timer.h"
 
@@ -76,7 +77,7 @@ uint64_t weft__timers_closed(void)
     return atomic_u64_load_acquire(&closed); /* pairs with free_timer */
 }
 
-/* Arms it on the caller's processor, or on any; the lock is held. */
+/* Arms the timer on the caller's processor; on a thread without one, on any. The lock is held. */
 static void arm(struct weft_timer *timer, int64_t deadline)
 {
     struct thread *thread = thread_self();
@@ -89,7 +90,8 @@ static void arm(struct weft_timer *timer, int64_t deadline)
     weft__timers_notify(deadline);
 }
 
-/* Forgets what is armed or due; true if there was something. The lock is held. */
+/* Disarms the timer and forgets a call that is due; true if it was armed or due. The lock is
+ * held. */
 static bool disarm(struct weft_timer *timer)
 {
     bool armed = weft__wheel_disarm(&timer->node);
@@ -104,7 +106,7 @@ struct weft_fiber *weft__timer_expired(struct timer *node)
     return atomic_u32_exchange_seq_cst(&timer->active, 1) == 0 ? timer->fiber : NULL;
 }
 
-/* What the fiber runs: the calls that are due. */
+/* The function of the timer's fiber: makes the calls that are due. */
 static void call(void *arg)
 {
     struct weft_timer *timer = arg;
@@ -124,9 +126,9 @@ static void call(void *arg)
             return;
         timer->function(timer->arg);
         if (fiber_extra(timer->fiber) != NULL)
-            weft__fiber_end_extra(timer->fiber); /* the next call begins with nothing */
+            weft__fiber_end_extra(timer->fiber); /* no values or binding for the next call */
         if (weft__runtime_forked())
-            return; /* a child of the function's */
+            return; /* in a child that the function has forked */
     }
 }
 
@@ -134,7 +136,7 @@ static void free_timer(struct weft_timer *timer)
 {
     weft__fiber_discard(timer->fiber);
     weft__os_free(timer);
-    /* seq_cst: against drain, which sets draining and then counts. */
+    /* seq_cst: pairs with a drain, which sets draining and then counts. */
     atomic_u64_add_seq_cst(&closed, 1);
     if (atomic_u32_load_seq_cst(&weft__sched.draining))
         weft__runtime_quiet();
@@ -152,7 +154,7 @@ bool weft__timer_rest(struct weft_fiber *fiber)
                 atomic_u32_exchange_seq_cst(&timer->active, 1) == 0;
     } else if (timer->closer != NULL) {
         closer = timer->closer;
-        must(waiter_claim(closer, 0)); /* it waits for this alone */
+        must(waiter_claim(closer, 0)); /* no other party can end its wait */
     }
     lock_release(&timer->lock);
     if (closer != NULL)
@@ -212,8 +214,8 @@ static void unlock_timer(void *lock)
     lock_release(lock);
 }
 
-/* Waits for the fiber to rest; the lock is held, and released. The rest unlocks before it wakes, so
- * that nobody else touches the timer after this. */
+/* Waits until the fiber is at rest; takes over the lock and releases it. The rest unlocks before it
+ * wakes the closer, so afterwards only the closer touches the timer. */
 static void wait_for_rest(struct weft_timer *timer)
 {
     struct waiter own;

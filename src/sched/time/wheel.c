@@ -1,54 +1,65 @@
 /*
  * wheel.c: the timing wheel.
  *
- * Time is cut into ticks of 4.096 us. A timer's tick is its deadline rounded up, so it never fires
- * early, and a tick late at most. Level 0 has a slot for each of the next 63 ticks; level 1 a slot for
- * each of the next 63 rounds of 64 ticks; and so on. A timer goes to the level of its distance from the
- * hand, or, if its slot there is the one that the hand is in, to the next: so the occupied slots of a level
- * are 1 to 63 steps ahead of the hand, and one bit scan from the hand on finds the next.
+ * Time is divided into ticks of 4.096 us. A timer's tick is its deadline rounded up, so it never
+ * fires early, and at most a tick late. Level 0 has a slot for each of the next 63 ticks, level 1
+ * a slot for each of the next 63 rounds of 64 ticks, and so on. The hand is the tick up to which
+ * all slots have begun. A timer goes to the level of its distance from the hand; or to the next
+ * level, if its slot would be the one that the hand is in. So the occupied slots of a level are 1
+ * to 63 steps ahead of the hand, and one bit scan from the hand finds the next one.
  *
  * Advancing jumps from one occupied slot to the next over any distance. When the hand reaches the
- * beginning of a slot of level 0 that is due; a slot of a higher level is dealt out to the levels below it,
- * the highest first of those that begin there: each timer is moved at most once a level, and only over the
- * levels that its distance spans. With many fibers asleep that is when their records are first touched
- * again, one after the other along a list, each a cache miss. So a timer knows the one that was armed a few after it,
- * which is as far down the list if all sleep equally long: that one, and the line of its fiber's context, are fetched
- * while this one is moved. Who is armed tells that to the one before, if that is still armed: `armed` holds the last few, and
- * whoever is disarmed or fires leaves it.
+ * beginning of a slot of level 0, the slot is due. A slot of a higher level is cascaded: its
+ * timers move to lower levels, the highest level first if several begin there. So each timer moves
+ * at most once a level, and only over the levels that its distance spans.
  *
- * A slot may hold a million timers, and to move one that is not in the cache takes up to a microsecond. So one hold
- * of the latch moves WHEEL_WORK timers at most, and others get the latch and the processor in between. A slot above
- * level 0 is then one of three:
+ * Prefetch. With many sleeping fibers a cascade touches their records for the first time in a
+ * while, along a list, and each is a cache miss. So each timer knows the one that was armed
+ * WHEEL_PREFETCH after it, which is as far down the list if all sleep equally long. That timer,
+ * and the line of its fiber's context, are prefetched while this one moves. When a timer is armed,
+ * its distance is stored in the one armed before, if that is still armed: `recent` holds the last
+ * few, and a timer that is disarmed or fires leaves it.
  *
- *     ahead     1 to 63 steps from the hand: timers are added and removed
- *     dealing   the hand is in it, and it is not empty: its bit in `dealing` is set. Timers are only taken out. `next`
- *               is 0: somebody goes on with it
- *     empty     whatever was left when the hand went on is due, since all of its time is over: one splice
+ * Parts. A slot may hold a million timers, and to move one that is not in the cache takes up to a
+ * microsecond. So one hold of the latch moves at most WHEEL_WORK timers, and in between other
+ * threads get the latch, and other fibers the processor. A slot above level 0 is in one of three
+ * states:
  *
- * The hand waits for a slot that is being dealt out, so that all fire in the order of their ticks; but for WHEEL_WAITS
- * holds at most, some thousand timers. If that is not enough it goes on, or a ticker beside a million timers would
- * miss 30 ms: each firing then moves the hand first, and last deals out what is left, the lowest level (the soonest)
- * first. Timers of that slot which become due meanwhile are late by what the dealing takes, as they would be if it
- * were done in one go, and come behind others that were due after them.
+ *     ahead      1 to 63 steps from the hand: timers are added and removed
+ *     cascading  the hand is in it, it is not empty, and its bit in `cascading` is set. Timers are
+ *                only removed. wheel->next is 0, so that some machine continues the cascade.
+ *     empty      timers that were left when the hand moved on are due, since all of the slot's time
+ *                is over: one splice moves them
  *
- * A list does not tell in which slot its last timer is, but that one's `next` is either what `due_end` points at, or
- * the end of the slot that the timer has noted.
+ * The hand waits for a slot that cascades, so that all timers fire in the order of their ticks;
+ * but for at most WHEEL_WAITS holds, or about a thousand timers. Then it moves on; otherwise a
+ * ticker beside a million timers would miss 30 ms. From then on each firing first moves the hand,
+ * and last cascades what is left, the lowest level (the soonest timers) first. Timers of that slot
+ * which become due meanwhile are late by the time of the cascade, as they would be if it were done
+ * at once, and come behind others that were due after them.
  *
- * Order: timers of the same slot keep the order in which they were armed, through all levels and parts.
+ * A list does not tell in which slot its last timer is. But that timer's `next` is either what
+ * `due_end` points at, or the end of the slot that the timer has stored.
  *
- * A wheel belongs to a processor, but anyone may lock it: a fiber that was woken elsewhere disarms
- * its timer, an idle machine fires the timers of a busy processor. Firing happens under the lock,
- * so one who disarms knows afterwards that the timer either never fires or has fired completely.
+ * Order: timers of the same slot keep the order in which they were armed, through all levels and
+ * parts.
  *
- * Lock order: whatever a parked waiter's object is locked by, then the wheel. Nothing is locked
- * under a wheel.
+ * A wheel belongs to a processor, but any thread may lock it: a fiber that was woken elsewhere
+ * disarms its timer, an idle machine fires the timers of a busy processor. Firing happens under
+ * the latch. So after weft__wheel_disarm the timer either never fires or has fired completely.
  *
- * Rejected: a heap (20 cache misses a timer with a million in it); a wheel that does not deal out
- * (Linux: late by an eighth of the distance); a hand that never waits for a slot that is
- * dealt out in parts (64 timers that are late together fired in the wrong order); one wheel for all processors (its lock is on every
- * sleep); the level of the highest bits in which tick and hand differ (one scan finds the first slot of
- * all levels, but most sleeps of 10 ms cross the end of a round of rounds, are moved once more, with all
- * others that do, and cold: 1.1 times the time of a million sleeps).
+ * Lock order: the lock of the object that a waiter waits for, then the wheel. No lock is taken
+ * under that of a wheel.
+ *
+ * Rejected:
+ *  - a heap: 20 cache misses a timer with a million timers in it
+ *  - a wheel that does not cascade (Linux): late by an eighth of the distance
+ *  - a hand that never waits for a slot that cascades in parts: 64 timers that were late together
+ *    fired in the wrong order
+ *  - one wheel for all processors: its latch would be taken by every sleep
+ *  - the level of the highest bits in which tick and hand differ: one scan finds the first slot of
+ *    all levels, but most sleeps of 10 ms cross the end of a round of rounds, and move once more
+ *    then, cold, with all others that do: 1.1 times the time of a million sleeps
  */
 #include "sched/time/wheel.h"
 
@@ -57,7 +68,7 @@
 #include "base/compiler.h"
 #include "os/latch.h"
 
-enum { BEFORE = 64 }; /* bytes: the line before a fiber's timer has its context */
+enum { BEFORE = 64 }; /* bytes: in a fiber's record the context is a line before the timer */
 
 static uint64_t tick_of_deadline(int64_t deadline)
 {
@@ -102,11 +113,11 @@ static void take_out(struct wheel *wheel, struct timer *timer)
     else
         slot_of(wheel, timer)->end = timer->link;
     timer->link = NULL;
-    if (wheel->armed[timer->noted] == timer)
-        wheel->armed[timer->noted] = NULL;
+    if (wheel->recent[timer->recent] == timer)
+        wheel->recent[timer->recent] = NULL;
 }
 
-/* Puts the timer where it belongs, given the wheel's tick. */
+/* Puts the timer into the slot of its tick, or among the due timers. */
 static void place(struct wheel *wheel, struct timer *timer, uint64_t tick)
 {
     if (tick <= wheel->tick) {
@@ -116,7 +127,7 @@ static void place(struct wheel *wheel, struct timer *timer, uint64_t tick)
     unsigned level = (63 - (unsigned)__builtin_clzll(tick - wheel->tick)) / WHEEL_BITS;
     unsigned shift = level * WHEEL_BITS;
     if (unlikely((tick >> shift) - (wheel->tick >> shift) == WHEEL_SLOTS))
-        shift = ++level * WHEEL_BITS; /* its slot there is where the hand is */
+        shift = ++level * WHEEL_BITS; /* the hand is in its slot there */
     unsigned index = (unsigned)(tick >> shift) % WHEEL_SLOTS;
     struct wheel_slot *slot = &wheel->slots[level][index];
     if (slot->first == NULL) {
@@ -136,7 +147,7 @@ static unsigned index_of_hand(const struct wheel *wheel, unsigned level)
     return (unsigned)(wheel->tick >> (level * WHEEL_BITS)) % WHEEL_SLOTS;
 }
 
-/* The next occupied slot of a level, or NULL; *start is the tick at which its time begins. */
+/* The next occupied slot of a level, or NULL; *start is the tick at which it begins. */
 static struct wheel_slot *next_slot(struct wheel *wheel, unsigned level, uint64_t *start)
 {
     uint64_t occupied = wheel->occupied[level];
@@ -146,7 +157,7 @@ static struct wheel_slot *next_slot(struct wheel *wheel, unsigned level, uint64_
     uint64_t after = (wheel->tick >> shift) + 1;
     unsigned turn = after % WHEEL_SLOTS;
     occupied = occupied >> turn | occupied << (-turn % WHEEL_SLOTS);
-    occupied &= UINT64_MAX >> 1; /* not the one that the hand is in: it has begun */
+    occupied &= UINT64_MAX >> 1; /* not the slot that the hand is in, which has begun */
     if (occupied == 0)
         return NULL;
     uint64_t position = after + (unsigned)__builtin_ctzll(occupied);
@@ -172,15 +183,15 @@ static void publish_next(struct wheel *wheel)
         if (slot != NULL && slot->earliest < earliest)
             earliest = slot->earliest;
     }
-    int64_t next = wheel->due != NULL || wheel->dealing != 0 ? 0 : WHEEL_EMPTY;
+    int64_t next = wheel->due != NULL || wheel->cascading != 0 ? 0 : WHEEL_EMPTY;
     if (next != 0 && earliest != UINT64_MAX)
         next = time_of_tick(earliest);
     atomic_i64_store_relaxed(&wheel->next, next);
 }
 
-static void fetch_ahead(const struct timer *timer)
+static void prefetch_later(const struct timer *timer)
 {
-    uintptr_t ahead = (uintptr_t)timer + (uintptr_t)((intptr_t)timer->ahead * FETCH_LINE);
+    uintptr_t ahead = (uintptr_t)timer + (uintptr_t)((intptr_t)timer->prefetch * FETCH_LINE);
     fetch_line((const void *)ahead);
     fetch_line((const void *)(ahead - BEFORE));
 }
@@ -191,7 +202,7 @@ static void note_empty(struct wheel *wheel, unsigned level, unsigned index)
     wheel->occupied[level] &= ~((uint64_t)1 << index);
 }
 
-/* The whole list of a slot is due. */
+/* Makes all timers of a slot due. */
 static void add_due(struct wheel *wheel, unsigned level, unsigned index)
 {
     struct wheel_slot *slot = &wheel->slots[level][index];
@@ -201,36 +212,36 @@ static void add_due(struct wheel *wheel, unsigned level, unsigned index)
     note_empty(wheel, level, index);
 }
 
-/* Deals out the slot of a level that the hand is in, as far as the work goes. */
-static void deal(struct wheel *wheel, unsigned level, uint32_t *work)
+/* Cascades the slot of a level that the hand is in, as far as *work allows. */
+static void cascade(struct wheel *wheel, unsigned level, uint32_t *work)
 {
     unsigned index = index_of_hand(wheel, level);
     struct wheel_slot *slot = &wheel->slots[level][index];
     struct timer *timer = slot->first;
     for (struct timer *next; timer != NULL && *work > 0; timer = next, --*work) {
         next = timer->next;
-        fetch_ahead(timer);
+        prefetch_later(timer);
         place(wheel, timer, tick_of_deadline(timer->deadline));
     }
     if (timer == NULL) {
         note_empty(wheel, level, index);
-        wheel->dealing &= ~(1u << level);
+        wheel->cascading &= ~(1u << level);
     } else {
         slot->first = timer;
         timer->link = &slot->first;
-        wheel->dealing |= 1u << level;
+        wheel->cascading |= 1u << level;
     }
 }
 
-/* The hand goes on. What is left in a slot that it leaves is due. */
+/* Moves the hand. The timers that are left in a slot that it leaves are due. */
 static void move_hand(struct wheel *wheel, uint64_t tick)
 {
-    for (uint32_t rest = wheel->dealing; rest != 0; rest &= rest - 1) {
+    for (uint32_t rest = wheel->cascading; rest != 0; rest &= rest - 1) {
         unsigned level = (unsigned)__builtin_ctz(rest), shift = level * WHEEL_BITS;
         if (wheel->tick >> shift == tick >> shift)
-            break; /* nor does it leave one of the higher levels */
+            break; /* nor does it leave a slot of a higher level */
         add_due(wheel, level, index_of_hand(wheel, level));
-        wheel->dealing &= ~(1u << level);
+        wheel->cascading &= ~(1u << level);
     }
     wheel->tick = tick;
 }
@@ -240,56 +251,58 @@ static bool is_occupied(const struct wheel *wheel, unsigned level)
     return (wheel->occupied[level] >> index_of_hand(wheel, level) & 1) != 0;
 }
 
-/* Moves the hand to where some slots begin, and deals those out, the highest first. */
+/* Moves the hand to the beginning of one or more slots, and cascades them, the highest level
+ * first. */
 static void begin_slots(struct wheel *wheel, uint64_t start, uint32_t *work)
 {
     move_hand(wheel, start);
     for (unsigned level = WHEEL_LEVELS; level-- > 1;)
-        if (is_occupied(wheel, level) && !(wheel->dealing >> level & 1))
-            deal(wheel, level, work);
+        if (is_occupied(wheel, level) && !(wheel->cascading >> level & 1))
+            cascade(wheel, level, work);
     if (is_occupied(wheel, 0))
         add_due(wheel, 0, index_of_hand(wheel, 0));
 }
 
-static void deal_rest(struct wheel *wheel, uint32_t *work)
+static void cascade_rest(struct wheel *wheel, uint32_t *work)
 {
-    while (wheel->dealing != 0 && *work > 0)
-        deal(wheel, (unsigned)__builtin_ctz(wheel->dealing), work);
+    while (wheel->cascading != 0 && *work > 0)
+        cascade(wheel, (unsigned)__builtin_ctz(wheel->cascading), work);
 }
 
-/* Moves the hand to `tick`, or as far as the work goes; all that is due on the way goes to `due`. */
+/* Moves the hand to `tick`, or as far as `work` allows; timers whose tick it passes become due. */
 static void advance(struct wheel *wheel, uint64_t tick, uint32_t work)
 {
     uint64_t start;
-    if (wheel->dealing != 0 && wheel->waited < WHEEL_WAITS) {
+    if (wheel->cascading != 0 && wheel->waited < WHEEL_WAITS) {
         wheel->waited++;
-        deal_rest(wheel, &work);
-        if (wheel->dealing != 0)
+        cascade_rest(wheel, &work);
+        if (wheel->cascading != 0)
             return;
     }
-    if (wheel->dealing == 0)
+    if (wheel->cascading == 0)
         wheel->waited = 0;
     while ((start = first_start(wheel)) <= tick && work > 0) {
         work--;
         begin_slots(wheel, start, &work);
-        if (wheel->dealing != 0 && wheel->waited < WHEEL_WAITS)
+        if (wheel->cascading != 0 && wheel->waited < WHEEL_WAITS)
             return;
     }
     if (start > tick && wheel->tick < tick)
         move_hand(wheel, tick);
-    deal_rest(wheel, &work);
+    cascade_rest(wheel, &work);
 }
 
-/* Tells the one that was armed a few before. */
-static void note_ahead(struct wheel *wheel, struct timer *timer)
+/* Stores the distance to this timer in the one that was armed WHEEL_PREFETCH before. */
+static void note_recent(struct wheel *wheel, struct timer *timer)
 {
-    uint8_t place = (uint8_t)(wheel->armed_next++ % WHEEL_AHEAD);
-    struct timer *before = wheel->armed[place];
+    uint8_t place = (uint8_t)(wheel->recent_next++ % WHEEL_PREFETCH);
+    struct timer *before = wheel->recent[place];
     if (before != NULL)
-        before->ahead = (int32_t)((uintptr_t)timer / FETCH_LINE - (uintptr_t)before / FETCH_LINE);
-    wheel->armed[place] = timer;
-    timer->noted = place;
-    timer->ahead = 0;
+        before->prefetch =
+            (int32_t)((uintptr_t)timer / FETCH_LINE - (uintptr_t)before / FETCH_LINE);
+    wheel->recent[place] = timer;
+    timer->recent = place;
+    timer->prefetch = 0;
 }
 
 void weft__wheel_arm_locked(struct wheel *wheel, struct timer *timer, int64_t deadline)
@@ -298,7 +311,7 @@ void weft__wheel_arm_locked(struct wheel *wheel, struct timer *timer, int64_t de
     uint64_t tick = tick_of_deadline(deadline);
     timer->deadline = deadline;
     timer->wheel = wheel;
-    note_ahead(wheel, timer);
+    note_recent(wheel, timer);
     place(wheel, timer, tick);
     int64_t time = time_of_tick(tick);
     if (time < atomic_i64_load_relaxed(&wheel->next))
@@ -325,7 +338,7 @@ bool weft__wheel_disarm(struct timer *timer)
         if ((wheel->occupied[level] >> index & 1) && wheel->slots[level][index].first == NULL) {
             note_empty(wheel, level, index);
             if (index == index_of_hand(wheel, level))
-                wheel->dealing &= ~(1u << level);
+                wheel->cascading &= ~(1u << level);
             publish_next(wheel);
         }
     }
@@ -341,7 +354,7 @@ uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
     advance(wheel, (uint64_t)now >> WHEEL_SHIFT, WHEEL_WORK);
     while (wheel->due != NULL && fired < budget) {
         struct timer *timer = wheel->due;
-        fetch_ahead(timer);
+        prefetch_later(timer);
         take_out(wheel, timer);
         fire(timer, context);
         fired++;
@@ -351,7 +364,7 @@ uint32_t weft__wheel_fire(struct wheel *wheel, int64_t now, uint32_t budget,
     return fired;
 }
 
-/* The earliest deadline that is due by the hand; INT64_MAX if none is. */
+/* The earliest deadline of the due timers; INT64_MAX if there are none. */
 static int64_t earliest_due(const struct wheel *wheel)
 {
     int64_t earliest = INT64_MAX;
@@ -366,7 +379,8 @@ uint32_t weft__wheel_fire_exact(struct wheel *wheel, int64_t *now, bool jump, ui
 {
     uint32_t fired = 0;
     latch_acquire(&wheel->latch);
-    /* The hand is ahead of the clock by less than a tick: what is due by the clock is due by the hand. */
+    /* The hand is ahead of the clock by less than a tick, so no timer due by the clock is
+     * missed. */
     advance(wheel, tick_of_deadline(*now), UINT32_MAX);
     if (jump && earliest_due(wheel) > *now) {
         for (uint64_t start; wheel->due == NULL && (start = first_start(wheel)) != UINT64_MAX;)
