@@ -1,48 +1,54 @@
 /*
- * descriptor.c: waiting for descriptors: a record for each number, and who waits for it.
+ * descriptor.c: waiting for descriptors: a record for each number, with the list of its waits.
  *
- * The record of a number lies in a table that only grows, so that an event of the poller finds it by the
- * number, whatever has become of the descriptor meanwhile. Its tag is the number and the generation of
- * the record; an event with another generation is one of the past, and ignored.
+ * The records are in a table that is indexed by the number and only grows. So an event of the
+ * poller finds its record by the number, whatever has become of the descriptor meanwhile. The tag
+ * of an event is the number and the generation of the record; an event with a stale generation is
+ * ignored.
  *
  * A number is in one of two states:
  *
- *   anybody's  It may be closed at any time by code that knows nothing of weft, and then be something
- *              else. So nothing is kept from one wait to the next: each wait arms the set for one event
- *              (OS_ONESHOT), level-triggered, under a new generation. If it is ready already, the event
- *              comes at once.
- *   owned      A socket of weft's own, closed only through here. It is put in the set once, when it is
- *              first waited for, edge-triggered, for reading and writing. Each event is counted in the
- *              record; who waits says which count it saw before it tried in vain.
+ *     unowned  Code that knows nothing of weft may close it at any time, and the number may then
+ *              name another file. So nothing is kept from one wait to the next. Each wait arms the
+ *              set for one event (OS_ONESHOT), level-triggered, under a new generation. If the
+ *              descriptor is ready already, the event comes at once.
+ *     owned    A socket of weft, closed only by way of this file. It is added to the set once, at
+ *              its first wait, edge-triggered, for reading and writing. Each event is counted in
+ *              the record, and a wait passes the count that was read before the failed try.
  *
- * What could be lost, and why it is not. Everything below happens under the record's latch, which a
- * parking fiber gives back when its context is saved:
+ * What could be lost, and why it is not. All of the following happens under the latch of the
+ * record, which a parking fiber releases after its context is saved:
  *
- *   event | about to park    Owned: the try came after the count was read. If the event is later than the
- *                            try, the count differs by the time of the wait, or the event finds the
- *                            waiter. Anybody's: armed after the waiter is listed, level-triggered.
- *   event | deadline, cancel They claim the waiter, and one wins (park.h). If it was not the event, the
- *                            waiter takes itself out. An event spent on it is lost to nobody: all others
- *                            who wait for the same are told by the same event, and an owned one counts it.
- *   event | second waiter    Anybody's: the second one arms again for the sum of both, under a new
- *                            generation. If the first's event is on its way it is ignored, and level-
- *                            triggering sends another. After an event that some still wait on from, it is
- *                            armed again for the rest.
- *   event | shut             Shut lets all waits end and no other begin. Both claim; one wins.
- *   event | number reused    Disowning changes the generation, and takes it out of the set before the
- *                            number is closed. If somebody closes anybody's number, the kernel takes it
- *                            out, or (if there are duplicates) may send one event of a past generation.
+ *     event | about to park    Owned: the count was read before the try. If the event is later than
+ *                              the try, either the count differs when the wait begins, or the event
+ *                              finds the waiter. Unowned: the set is armed after the waiter is
+ *                              listed, and is level-triggered.
+ *     event | deadline, cancel Each claims the waiter, and one wins (park.h). If the event loses,
+ *                              the waiter leaves the list by itself. The event is not lost: it
+ *                              ends all other waits for it as well, and for an owned number it is
+ *                              counted.
+ *     event | second waiter    Unowned: the second wait arms the set again for the events of both,
+ *                              under a new generation. An event of the first arming is ignored
+ *                              then, and level-triggering sends another. After an event that does
+ *                              not end all waits, the set is armed again for the rest.
+ *     event | shut             Shut ends all waits and lets no other begin. Both claim; one wins.
+ *     event | number reused    Disown changes the generation and removes the number from the set
+ *                              before it is closed. If an unowned number is closed, the kernel
+ *                              removes it, or (if it has duplicates) may send one event with a
+ *                              stale generation.
  *
- * Whoever waits for a number that anybody may close, while somebody does, may wait for ever; if the number
- * then becomes a descriptor that another waits for, its events wake both.
+ * A wait for an unowned number that is closed meanwhile may never end. If the number then names
+ * another descriptor, for which another fiber waits, the events of that end both waits.
  *
- * Lock order: an object's latch comes before those of a processor's queues; the system call under it
- * (epoll_ctl) takes some hundred nanoseconds, as long as a latch may be held.
+ * Lock order: the latch of a record, then the locks of processor queues. The system call under the
+ * latch (epoll_ctl) takes some hundred nanoseconds, which is acceptable for a latch.
  *
- * Rejected: one-shot for sockets too (a system call for each wait); edge-triggered for anybody's (a number
- * that is closed and reused behind our back is in the set only in our eyes); a sticky "ready" bit instead
- * of the count (what one reader consumes is lost to a second one); records in the sockets (an event on its
- * way to one that was freed).
+ * Rejected:
+ *  - one-shot arming for sockets too: a system call for each wait
+ *  - edge-triggered registration for unowned numbers: the set loses a number that is closed and
+ *    reused, and weft does not learn of it
+ *  - a sticky "ready" bit instead of the count: what one reader consumes is lost to another one
+ *  - records inside the sockets: an event may be on its way to a record that was freed
  */
 #include "sched/poll/descriptor.h"
 
@@ -67,14 +73,15 @@
 
 static WAIT_KIND(wait_descriptor, .text = "waits for a descriptor", .external = true);
 
-_Static_assert(WEFT_READABLE == OS_READABLE && WEFT_WRITABLE == OS_WRITABLE, "handed through");
+_Static_assert(WEFT_READABLE == OS_READABLE && WEFT_WRITABLE == OS_WRITABLE,
+               "passed to the set as they are");
 
 enum { CHUNK_BITS = 12, CHUNK_SIZE = 1 << CHUNK_BITS, CHUNKS_MOST = 1 << 14 };
 enum { BOTH = OS_READABLE | OS_WRITABLE };
 
-/* One who waits; on the stack of the call. */
+/* A wait in the list of a record; on the stack of the call, see wait_begin. */
 struct fd_wait {
-    struct fd_wait *next, **link; /* link: what points at it; NULL: in no list */
+    struct fd_wait *next, **link; /* link: the pointer that points at it; NULL: in no list */
     struct waiter *waiter;
     uint32_t events;
 };
@@ -82,17 +89,17 @@ struct fd_wait {
 struct descriptor {
     struct latch latch; /* guards the rest */
     uint32_t generation;
-    atomic_u32 readable, writable; /* how often; also read without the latch */
+    atomic_u32 readable, writable; /* counts of events; also read without the latch */
     struct fd_wait *waits;
     bool owned;
     bool shut;
-    bool watched; /* in the set: surely, if owned; else probably */
+    bool watched; /* in the set; only a guess if the number is not owned */
 };
 
 static struct {
     atomic_ptr chunks[CHUNKS_MOST]; /* each an array of CHUNK_SIZE descriptors */
-    struct lock lock;               /* for making one */
-    atomic_i64 threads;             /* that wait; fibers are counted by the processors */
+    struct lock lock;               /* held to make a chunk */
+    atomic_i64 threads;             /* waits of threads; processors count those of fibers */
 } table;
 
 /* The table. */
@@ -102,7 +109,7 @@ static size_t chunk_bytes(void)
     return CHUNK_SIZE * sizeof(struct descriptor);
 }
 
-/* NULL if no record of that number was ever needed. */
+/* The record of a number; NULL if none was ever needed. */
 static struct descriptor *find(int fd)
 {
     uint32_t number = (uint32_t)fd >> CHUNK_BITS;
@@ -140,7 +147,7 @@ void weft__descriptors_stop(void)
     }
 }
 
-/* Who waits. Under the latch. */
+/* The list of waits. Under the latch. */
 
 static void list_wait(struct descriptor *descriptor, struct fd_wait *wait)
 {
@@ -159,7 +166,7 @@ static void unlist_wait(struct fd_wait *wait)
     wait->link = NULL;
 }
 
-/* Claimed: to be made ready, when the latch is given back. */
+/* Adds a claimed waiter to `ready`: it is made ready after the latch is released. */
 static void add_ready(struct ready *ready, struct waiter *waiter)
 {
     if (waiter->is_fiber) {
@@ -172,8 +179,9 @@ static void add_ready(struct ready *ready, struct waiter *waiter)
     }
 }
 
-/* Ends the waits for one of `events`, with those of its events; or all, with `error`, if that is not 0. One that
- * cannot be claimed has given up and takes itself out. */
+/* Ends the waits for any of `events`, with the events that each waits for; if `error` is not 0,
+ * ends all waits with it. A waiter that cannot be claimed has given up, and leaves the list by
+ * itself. */
 static void end_waits(struct descriptor *descriptor, uint32_t events, int error,
                       struct ready *ready)
 {
@@ -194,7 +202,8 @@ static uint64_t tag_of(int fd, const struct descriptor *descriptor)
     return (uint64_t)descriptor->generation << 32 | (uint32_t)fd;
 }
 
-/* Whether it is in the set is known only of an owned one: the other way is tried as well. */
+/* Adds a number to the set, or changes it there. If it is not owned, `watched` may be wrong: then
+ * the other operation is tried as well. */
 static int watch(int fd, struct descriptor *descriptor, uint32_t events)
 {
     uint64_t tag = tag_of(fd, descriptor);
@@ -206,7 +215,7 @@ static int watch(int fd, struct descriptor *descriptor, uint32_t events)
     return error;
 }
 
-/* For all who wait for anybody's number. */
+/* Arms the set for all waits of an unowned number. */
 static int arm(int fd, struct descriptor *descriptor)
 {
     uint32_t events = 0;
@@ -220,10 +229,10 @@ void weft__descriptor_event(uint64_t tag, uint32_t events, struct ready *ready)
 {
     int fd = (int)(uint32_t)tag;
     struct descriptor *descriptor = find(fd);
-    must(descriptor != NULL); /* what is watched has one, as long as the runtime runs */
+    must(descriptor != NULL); /* a watched number has a record while the runtime runs */
     latch_acquire(&descriptor->latch);
     if (tag == tag_of(fd, descriptor)) {
-        /* Release: who reads the count, and then tries, sees what made it ready. */
+        /* Release: a thread that reads the count and then tries sees what made it ready. */
         if (events & OS_READABLE)
             atomic_u32_store_release(&descriptor->readable,
                                      atomic_u32_load_relaxed(&descriptor->readable) + 1);
@@ -269,7 +278,7 @@ int64_t weft__descriptor_waits(void)
     return waits;
 }
 
-/* Called with the latch, which it gives back; `wait` is listed. */
+/* Parks a listed wait; called with the latch, returns without it. */
 static int park(struct descriptor *descriptor, struct fd_wait *wait, int64_t deadline)
 {
     weft__poller_used_now();
@@ -278,11 +287,11 @@ static int park(struct descriptor *descriptor, struct fd_wait *wait, int64_t dea
     count_wait(-1);
     if (wait_gave_up(result)) {
         latch_acquire(&descriptor->latch);
-        must(wait->link != NULL); /* only who has claimed it takes it out (end_waits) */
+        must(wait->link != NULL); /* only the party that claims it unlists it (end_waits) */
         unlist_wait(wait);
         latch_release(&descriptor->latch);
         if (!wait->waiter->is_fiber)
-            weft__deadlock_ask(); /* this wait has kept it silent */
+            weft__deadlock_ask(); /* while this wait lasted there was no check */
     }
     return result;
 }
@@ -293,24 +302,25 @@ static void make_ready(struct ready *ready)
         weft__poller_make_ready(ready);
 }
 
-/* Anybody's number. */
+/* Unowned numbers. */
 
-/* A wait that did not get what it wants; as a last resort it looks itself. */
-static int look(int fd, uint32_t events, int error)
+/* The events that the descriptor is ready for now, asked of the kernel; `error` if none. */
+static int poll_once(int fd, uint32_t events, int error)
 {
     int found = weft__os_fd_events(fd, events);
     return found != 0 ? found : error;
 }
 
-/* What is to be said of a descriptor that cannot be put in the set. */
+/* The result of a wait for a descriptor that cannot be added to the set. */
 static int not_watched(uint32_t events, int error)
 {
-    return error == -EPERM ? (int)events : error; /* a regular file or a folder */
+    return error == -EPERM ? (int)events : error; /* regular files and folders are always ready */
 }
 
-/* Inside the runtime. *owned: it belongs to a socket of ours; nothing was done. */
-static int wait_anybodys(int fd, struct descriptor *descriptor, struct fd_wait *wait,
-                         int64_t deadline, bool *owned)
+/* Waits for an unowned number, inside the runtime. Sets *owned, and does nothing else, if it is
+ * owned. */
+static int wait_unowned(int fd, struct descriptor *descriptor, struct fd_wait *wait,
+                        int64_t deadline, bool *owned)
 {
     struct waiter own;
     latch_acquire(&descriptor->latch);
@@ -330,8 +340,8 @@ static int wait_anybodys(int fd, struct descriptor *descriptor, struct fd_wait *
     return not_watched(wait->events, error);
 }
 
-/* Inside the runtime. Waits for `events` of an owned number if it was not ready for them more often than
- * seen; 0 if it was, or is now. */
+/* Waits for an owned number, inside the runtime, unless it has become ready for one of the wait's
+ * events more often than `seen`. Returns 0 when it is ready. */
 static int wait_owned(int fd, struct descriptor *descriptor, struct fd_wait *wait,
                       const uint32_t *seen, int64_t deadline)
 {
@@ -356,20 +366,21 @@ static int wait_owned(int fd, struct descriptor *descriptor, struct fd_wait *wai
     return result > 0 ? 0 : result;
 }
 
-static void see(const struct descriptor *descriptor, uint32_t *seen)
+/* Reads both counts; must come before the try. */
+static void read_counts(const struct descriptor *descriptor, uint32_t *seen)
 {
-    /* Pair with the release of the count. */
+    /* These pair with the release of the counts. */
     seen[0] = atomic_u32_load_acquire(&descriptor->readable);
     seen[1] = atomic_u32_load_acquire(&descriptor->writable);
 }
 
-/* For a socket's number by way of weft_fd_wait: its owner shares it. */
-static int wait_as_guest(int fd, struct descriptor *descriptor, struct fd_wait *wait,
-                         int64_t deadline)
+/* weft_fd_wait for an owned number: waits beside the owner, which shares its counts. */
+static int wait_beside_owner(int fd, struct descriptor *descriptor, struct fd_wait *wait,
+                             int64_t deadline)
 {
     for (;;) {
         uint32_t seen[2];
-        see(descriptor, seen);
+        read_counts(descriptor, seen);
         int result = weft__os_fd_events(fd, wait->events);
         if (result != 0)
             return result;
@@ -379,7 +390,8 @@ static int wait_as_guest(int fd, struct descriptor *descriptor, struct fd_wait *
     }
 }
 
-/* Where a wait is listed: a compact fiber has it elsewhere than on its stack. NULL without memory. */
+/* Initialises a wait: `own`, or for a compact fiber one in its stash, since its stack moves. NULL
+ * without memory. */
 static struct fd_wait *wait_begin(struct fd_wait *own, uint32_t events)
 {
     struct fd_wait *wait = likely(!on_compact()) ? own : weft__stash(sizeof *wait);
@@ -402,9 +414,9 @@ int weft_fd_wait(int fd, int events, int64_t deadline)
     if (fd < 0)
         return -EBADF;
     if (deadline <= WEFT_NOW)
-        return look(fd, wanted, -ETIMEDOUT);
+        return poll_once(fd, wanted, -ETIMEDOUT);
     if (weft__runtime_forked())
-        return look(fd, wanted, -ECHILD);
+        return poll_once(fd, wanted, -ECHILD);
     int error = runtime_ensure();
     struct descriptor *descriptor = error == 0 ? find_or_make(fd) : NULL;
     if (descriptor == NULL)
@@ -413,15 +425,15 @@ int weft_fd_wait(int fd, int events, int64_t deadline)
     if (wait == NULL)
         return -ENOMEM;
     bool fiber = enter_if_fiber(), owned;
-    int result = wait_anybodys(fd, descriptor, wait, deadline, &owned);
+    int result = wait_unowned(fd, descriptor, wait, deadline, &owned);
     if (owned)
-        result = wait_as_guest(fd, descriptor, wait, deadline);
+        result = wait_beside_owner(fd, descriptor, wait, deadline);
     leave_if_fiber(fiber);
     wait_end(wait, &own);
-    return wait_gave_up(result) ? look(fd, wanted, result) : result;
+    return wait_gave_up(result) ? poll_once(fd, wanted, result) : result;
 }
 
-/* An owner's number. */
+/* Owned numbers. */
 
 int weft__descriptor_own(int fd)
 {
@@ -470,7 +482,7 @@ uint32_t weft__descriptor_seen(int fd, uint32_t event)
 {
     const struct descriptor *descriptor = find(fd);
     if (unlikely(descriptor == NULL))
-        return 0; /* the wait will tell */
+        return 0; /* the wait fails */
     /* Pairs with the release of the count. */
     return atomic_u32_load_acquire(event == OS_READABLE ? &descriptor->readable
                                                         : &descriptor->writable);
@@ -479,7 +491,7 @@ uint32_t weft__descriptor_seen(int fd, uint32_t event)
 int weft__descriptor_wait(int fd, uint32_t event, uint32_t seen, int64_t deadline)
 {
     struct descriptor *descriptor = find(fd);
-    const uint32_t both[2] = {seen, seen}; /* only that of the event counts */
+    const uint32_t both[2] = {seen, seen}; /* only the count of the event is compared */
     if (unlikely(descriptor == NULL || weft__runtime_forked()))
         return -ECHILD;
     if (deadline <= WEFT_NOW)

@@ -1,30 +1,29 @@
 /*
- * poller.c: the set of descriptors that are waited for (epoll), who looks at it, and where the watcher
- * sleeps.
+ * poller.c: the set of descriptors that are waited for (epoll). The watcher sleeps in it.
  *
- * What the descriptors are, and who waits for which, is descriptor.c's; here is one set for all, and who
- * takes events out of it:
+ * descriptor.c has the descriptors and their waits. Here is one set for all of them. Events are
+ * taken out of it by
  *
- *   - the watcher (idle.c), which sleeps in it;
- *   - a machine that has nothing else to do, without waiting, before it searches and retires;
- *   - a busy machine now and then, if nobody watches: every 61st turn, or when the monitor says that some
- *     milliseconds have passed (monitor.c); but not twice within some microseconds, by a cheap counter;
- *   - whoever else calls weft__poller_poll.
+ *  - the watcher (idle.c), which sleeps in it;
+ *  - a machine that has run out of fibers, without waiting, before it searches and retires;
+ *  - a busy machine while there is no watcher: every 61st turn, or when the monitor says that some
+ *    milliseconds have passed (monitor.c), but at most once in 25 us, by the CPU's counter;
+ *  - any other caller of weft__poller_poll, such as the monitor.
  *
- * An event stays in the set until one of them takes it, and it is taken once. So none is forgotten as long
- * as somebody looks: either a machine is idle, and then one watches; or all are busy, and each looks when
- * it changes fibers. (One that does not change fibers for long is the business of those who watch for
- * that.)
+ * An event stays in the set until one of these takes it, and is taken once. So no event is
+ * forgotten: if a machine is idle, there is a watcher; if all are busy, each looks when it changes
+ * fibers. (For a machine that does not change fibers for long, see idle.c and monitor.c.)
  *
- * The fibers that a batch of events makes ready go into the own ring of a machine that has a processor,
- * else into the inject queue in one push; one machine is woken for all, and wakes the next if there is
- * more (idle.c). The watcher wakes nobody: it comes back for them itself.
+ * The fibers that a batch of events makes ready go into the ring of the machine that took the
+ * events, if it has a processor; else into the inject queue, in one push. One machine is woken for
+ * all of them, and wakes the next if there is more work (idle.c). The watcher wakes no machine: it
+ * comes back to run the fibers itself.
  *
- * The watcher is woken by an eventfd in the set. It is level-triggered, and only the watcher drains it:
- * others who see it leave it alone. Wakes are merged: between two waits it is written once.
+ * An eventfd in the set wakes the watcher. It is level-triggered, and only the watcher drains it;
+ * other machines that see it ignore it. Wake-ups are merged: between two waits it is written once.
  *
- * epoll_pwait2 waits with nanoseconds. Kernels before 5.11 lack it: there a timerfd in the same set
- * ends the wait, as exactly, for one more system call.
+ * epoll_pwait2 waits with a timeout in nanoseconds. Kernels before 5.11 lack it: there a timerfd
+ * in the same set ends the wait, as exactly, for one more system call.
  */
 #include "sched/poll/poller.h"
 
@@ -44,7 +43,7 @@
 #include "sched/runtime/thread.h"
 #include "sched/time/ticks.h"
 
-/* A descriptor's tag has its number in the lower half, which these are not. */
+/* The lower half of a descriptor's tag is its number, which is never as large as these. */
 #define TAG_WAKE UINT64_MAX
 #define TAG_TIMER (UINT64_MAX - 1)
 
@@ -116,7 +115,7 @@ void weft__poller_unwatch(int fd)
     weft__os_poll_remove(poller.epoll, fd);
 }
 
-/* Ready ones. */
+/* Ready fibers and threads. */
 
 static void wake_threads(struct waiter *threads)
 {
@@ -140,7 +139,7 @@ void weft__poller_make_ready(struct ready *ready)
     }
     should(atomic_u32_load_relaxed(&thread->inside));
     weft__due_put(thread->processor, &ready->fibers);
-    if (count > 1 || thread->fiber != NULL) /* more than this machine will run next */
+    if (count > 1 || thread->fiber != NULL) /* more than this machine runs next */
         wake_if_idle();
 }
 
@@ -190,9 +189,9 @@ void weft__poller_wait(int64_t deadline)
     must(count >= 0);
     for (int i = 0; i < count; i++) {
         if (events[i].tag != TAG_WAKE)
-            continue; /* the next set of the timerfd clears it */
+            continue; /* the timerfd is cleared when it is set again */
         weft__os_counter_drain(poller.event);
-        /* After the drain: a wake from here on writes again. */
+        /* After the drain, so that a later wake-up writes again. */
         atomic_u32_exchange_seq_cst(&poller.signaled, 0);
     }
     struct ready ready = collect(events, count);

@@ -1,5 +1,6 @@
 /*
- * poller.h: the set of descriptors that are waited for, and where the watcher sleeps: see poller.c.
+ * poller.h: the set of descriptors that are waited for, and where the watcher sleeps. See
+ * poller.c.
  */
 #ifndef WEFT_SCHED_POLL_POLLER_H
 #define WEFT_SCHED_POLL_POLLER_H
@@ -13,24 +14,29 @@
 
 struct processor;
 
-/* Who is to be made ready. */
+/* Claimed waiters that must be made ready. */
 struct ready {
     struct chain fibers;
     struct waiter *threads; /* linked by next */
 };
 
+/* Makes the set; uses epoll_pwait2 if that is allowed and the kernel has it. Returns 0 or an
+ * error. */
 int weft__poller_start(bool allow_pwait2);
+/* Closes the set and frees all records of descriptors. */
 void weft__poller_stop(void);
-/* Sleeps until the deadline, weft__poller_wake, or an event; fibers that events make ready are
- * in the inject queue then. For the watcher. */
+/* Sleeps until the deadline, weft__poller_wake, or an event. Fibers that events make ready are in
+ * the inject queue afterwards. For the watcher. */
 void weft__poller_wait(int64_t deadline);
+/* Wakes the watcher; without one, the next wait ends at once. */
 void weft__poller_wake(void);
-/* Takes what events there are, without waiting, and makes ready who waits for them: on the
- * processor of a machine that has one and is inside the runtime, else through the inject queue.
- * True if there were any. Any thread may call it that is not running a fiber outside the
- * runtime, while the runtime runs. One system call if there are none. */
+/* Takes the events that there are, without waiting, and makes the fibers and threads that wait for
+ * them ready: fibers on the processor of the calling machine if it has one and is inside the
+ * runtime, else through the inject queue. True if any became ready. May be called by any thread
+ * while the runtime runs, except by a fiber outside the runtime. One system call if there are no
+ * events. */
 bool weft__poller_poll(void);
-/* Whether anybody has ever waited for a descriptor. */
+/* Whether any fiber or thread has ever waited for a descriptor. */
 extern atomic_u32 weft__poller_used;
 static inline void weft__poller_used_now(void)
 {
@@ -41,14 +47,18 @@ static inline bool poller_used(void)
 {
     return atomic_u32_load_relaxed(&weft__poller_used) != 0;
 }
-/* The same for a busy machine: only if nobody watches, and some time has passed. */
+/* weft__poller_poll for a busy machine: only if there is no watcher and some time has passed since
+ * its processor looked last. */
 void weft__poller_look(struct processor *processor);
-/* Puts a descriptor in the set (add), or changes what it is there for; or takes it out. */
+/* Adds a descriptor to the set (`add`), or changes what it is watched for. Returns 0 or an
+ * error. */
 int weft__poller_watch(int fd, uint32_t events, uint64_t tag, bool add);
+/* Removes a descriptor from the set. */
 void weft__poller_unwatch(int fd);
-/* Makes them ready, with one wake-up for all. A fiber must have entered the runtime. */
+/* Makes claimed waiters ready, with one wake-up of a machine for all. A calling fiber must have
+ * entered the runtime. */
 void weft__poller_make_ready(struct ready *ready);
-/* True if somebody who waits in the poller would not wait now. */
+/* True if the set has events, so that a wait in the poller would end at once. */
 bool weft__poller_ready(void);
 
 #endif
