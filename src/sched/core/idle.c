@@ -17,7 +17,7 @@
  * At least one side sees the other. If a machine spins, no other is woken, because that machine
  * will look again: when it retires, or when it lowers the count of spinners after it has found a
  * fiber. The last spinner then wakes another machine if there is more work anywhere, so that work
- * spreads as fast as machines wake. A thread that takes an idle processor wakes an idle machine
+ * spreads as fast as machines wake. A thread that finds an idle processor wakes an idle machine
  * for it, or starts one.
  *
  * More idle machines than idle processors. A machine that came back from C code and found its

@@ -37,9 +37,9 @@
  *  - Its hot stacks (compact.c) are used by the fibers bound to them, as if it were busy
  *    elsewhere.
  *  - The processors that were ever made are the first processor_count of the array, which has room
- *    for as many as the machine has CPUs. The number only grows, and is stored after the processor
- *    is complete. A pool of tasks or of objects that keeps something for each processor has
- *    nothing for those that are made after it was opened; it serves them like foreign threads.
+ *    for as many as the computer has CPUs. The number only grows, and is stored after the
+ *    processor is complete. A pool of tasks or of objects that keeps something for each processor
+ *    has nothing for those that are made after it was opened; it serves them like foreign threads.
  *
  * Interleavings that matter:
  *

@@ -12,7 +12,8 @@ struct thread;
 struct weft_fiber;
 
 /* Searches for a fiber: in the inject queue, on timers that are due, on other processors. Gives up
- * after some tens of microseconds and returns NULL. The machine counts as spinning. */
+ * after 20 us, or later if fibers or a timer are about to come, and returns NULL. The machine
+ * counts as spinning. */
 struct weft_fiber *weft__steal(struct machine *machine);
 /* Claims a processor whose machine is outside the runtime: its private state is the caller's until
  * weft__claim_end. Returns the owner, or NULL if it is inside, already claimed, or has lost the
