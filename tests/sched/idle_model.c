@@ -320,7 +320,7 @@ static void run_planner(void *arg)
 {
     (void)arg;
     model_wait_until(has_begun);
-    weft__housekeep_by(1);
+    weft__maintenance_by(1);
     weft__timers_notify(1);
 }
 
@@ -353,7 +353,7 @@ static void no_thread_and_a_timer(void)
 
 static void run_planner_of(void *time)
 {
-    weft__housekeep_by((intptr_t)time);
+    weft__maintenance_by((intptr_t)time);
 }
 
 static void two_plan(void)

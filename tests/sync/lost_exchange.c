@@ -117,7 +117,7 @@ static void another_has_it_again(void)
 
 static void plan(void *time)
 {
-    weft__housekeep_by(*(int64_t *)time);
+    weft__maintenance_by(*(int64_t *)time);
 }
 
 static void two_plan(void)

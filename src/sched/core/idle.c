@@ -509,7 +509,7 @@ static bool watch(struct machine *machine)
         atomic_i64_store_relaxed(&weft__sched.sleep_until, until);
         weft__poller_wait(until);
         int64_t now = weft__os_now();
-        weft__housekeep(now);
+        weft__maintenance_run(now);
         if (busy)
             weft__processors_remind(now);
         enum found busy_ones = look_at_busy();
@@ -549,7 +549,7 @@ static bool leave_if_surplus(struct machine *machine)
     lock_release(&weft__sched.lock);
     if (machine->surplus) { /* maintenance joins it */
         int64_t soon = weft__os_now() + WEFT_MS;
-        weft__housekeep_by(soon);
+        weft__maintenance_by(soon);
         weft__timers_notify(soon);
     }
     return machine->surplus;
@@ -577,7 +577,7 @@ static void doze(struct machine *machine)
                 return;
             leave = WEFT_NEVER;
         }
-        weft__housekeep(now);
+        weft__maintenance_run(now);
         bool run_hook = hook_starves();
         if ((weft__timers_next() <= now || run_hook) && rejoin(machine)) {
             machine->runs_hook = run_hook;
@@ -629,7 +629,7 @@ bool weft__idle_retire(struct machine *machine)
     struct processor *processor = machine->thread.processor;
     if (processor != NULL) {
         weft__stack_cache_flush(&processor->stacks);
-        weft__housekeep_plan();
+        weft__maintenance_plan();
         atomic_u32_store_relaxed(&processor->wasted_wakes, 0);
         atomic_ptr_store_release(&processor->owner, NULL);
         machine->thread.processor = NULL;

@@ -471,9 +471,9 @@ static struct weft_fiber *choose(struct machine *machine)
             return weft__seeded_choose(machine);
     }
     if (unlikely(turn % MAINTENANCE_EVERY == 0)) {
-        weft__housekeep_plan();
+        weft__maintenance_plan();
         if (atomic_i64_load_relaxed(&weft__sched.maintenance_time) != WEFT_NEVER)
-            weft__housekeep(weft__os_now());
+            weft__maintenance_run(weft__os_now());
     }
     timers_look(&machine->thread);
     if (looks_around(processor, turn)) {

@@ -23,18 +23,18 @@
 
 enum { STARVED_BATCH = 64 };
 
-void weft__housekeep_by(int64_t time)
+void weft__maintenance_by(int64_t time)
 {
     int64_t planned = atomic_i64_load_relaxed(&weft__sched.maintenance_time);
     while (time < planned && !atomic_i64_cas_acq_rel(&weft__sched.maintenance_time, &planned, time))
         continue;
 }
 
-void weft__housekeep_plan(void)
+void weft__maintenance_plan(void)
 {
     if (weft__stack_trim_wanted() &&
         atomic_i64_load_relaxed(&weft__sched.maintenance_time) == WEFT_NEVER)
-        weft__housekeep_by(weft__os_now() + WEFT_MS);
+        weft__maintenance_by(weft__os_now() + WEFT_MS);
 }
 
 void weft__unstarve(uint32_t most)
@@ -58,7 +58,7 @@ void weft__unstarve(uint32_t most)
 void weft__retry_soon(void)
 {
     int64_t retry = weft__os_now() + STARVED_RETRY;
-    weft__housekeep_by(retry);
+    weft__maintenance_by(retry);
     weft__timers_notify(retry);
 }
 
@@ -73,18 +73,18 @@ void weft__starve_outside(void)
     weft__retry_soon();
 }
 
-void weft__housekeep(int64_t now)
+void weft__maintenance_run(int64_t now)
 {
     static atomic_u32 working;
     if (atomic_i64_load_relaxed(&weft__sched.maintenance_time) > now ||
         atomic_u32_exchange_acquire(&working, 1) != 0)
         return;
     atomic_i64_exchange_acq_rel(&weft__sched.maintenance_time, WEFT_NEVER);
-    weft__housekeep_by(weft__stack_trim(now));
-    weft__housekeep_by(weft__machine_reap_ended(now));
+    weft__maintenance_by(weft__stack_trim(now));
+    weft__maintenance_by(weft__machine_reap_ended(now));
     atomic_u32_store_release(&working, 0); /* pairs with the exchange above */
     if (atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_TIMED) {
-        weft__housekeep_by(now + STARVED_RETRY);
+        weft__maintenance_by(now + STARVED_RETRY);
         weft__unstarve(STARVED_BATCH);
     }
 }

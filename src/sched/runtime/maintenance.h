@@ -21,12 +21,12 @@ enum starving {
 };
 
 /* Bounded clean-up work (stacks, starved fibers, threads that ended) if its time has come. */
-void weft__housekeep(int64_t now);
-void weft__housekeep_by(int64_t time);
+void weft__maintenance_run(int64_t now);
+void weft__maintenance_by(int64_t time);
 /* The same in STARVED_RETRY, and somebody will be awake. */
 void weft__retry_soon(void);
 /* Plans it if there is something to do. */
-void weft__housekeep_plan(void);
+void weft__maintenance_plan(void);
 /* Lets up to `most` fibers that wait for a stack try again; and others, if the caller has a
  * processor. */
 #define STARVED_RETRY (10 * WEFT_MS)
