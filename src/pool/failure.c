@@ -131,11 +131,11 @@ static void heir_main(void *arg);
 static bool prepare(struct isolated *isolated, struct weft_fiber *fiber)
 {
     struct crash *crash = &isolated->crash;
-    must(crash->panic == NULL && crash->heir == NULL); /* new, or used by a crash */
+    must(crash->panic == NULL && crash->replacement == NULL); /* new, or used by a crash */
     crash->panic = weft__os_alloc_zeroed(sizeof *crash->panic);
     if (crash->panic != NULL)
-        crash->heir = weft__fiber_make_heir(fiber, heir_main, isolated);
-    if (crash->heir == NULL)
+        crash->replacement = weft__fiber_make_replacement(fiber, heir_main, isolated);
+    if (crash->replacement == NULL)
         return false;
     crash->armed = &isolated->worker.armed;
     crash->left = &isolated->worker.pool->crashes_left;
@@ -145,8 +145,8 @@ static bool prepare(struct isolated *isolated, struct weft_fiber *fiber)
 
 static void discard(struct isolated *isolated)
 {
-    if (isolated->crash.heir != NULL)
-        weft__fiber_free_any(isolated->crash.heir);
+    if (isolated->crash.replacement != NULL)
+        weft__fiber_free_any(isolated->crash.replacement);
     weft__os_free(isolated->crash.panic);
     weft__os_free(isolated);
 }

@@ -28,16 +28,16 @@ static void make_heirs(void *arg)
     weft__fiber_free(thread_self()->fibers, heir);
     weft__os_fail(OS_ALLOC, 1, true);
     weft__os_fail(OS_MAP, 1, true);
-    struct weft_fiber *without_extra = weft__fiber_make_heir(self, nothing, NULL);
+    struct weft_fiber *without_extra = weft__fiber_make_replacement(self, nothing, NULL);
     while (count < RECORDS_MOST &&
            (records[count] = weft__fiber_new(thread_self()->fibers)) != NULL)
         count++;
-    struct weft_fiber *without_record = weft__fiber_make_heir(self, nothing, NULL);
+    struct weft_fiber *without_record = weft__fiber_make_replacement(self, nothing, NULL);
     weft__os_fail(OS_ALLOC, 0, false);
     weft__os_fail(OS_MAP, 0, false);
     while (count > 0)
         weft__fiber_free(thread_self()->fibers, records[--count]);
-    heir = weft__fiber_make_heir(self, nothing, NULL);
+    heir = weft__fiber_make_replacement(self, nothing, NULL);
     runtime_leave(thread_self());
     CHECK_PTR(without_extra, NULL);
     CHECK_PTR(without_record, NULL);

@@ -7,9 +7,9 @@
  *       |  the kernel is told to go on elsewhere: sigreturn puts mask and stacks right
  *     arrive, on the machine's own stack: enter the runtime, as the fiber would have
  *       |  switch, as if the fiber had asked for ACTION_CRASH
- *     weft__crash_retire: record and stack of the fiber are put away for ever, its heir is ready
+ *     weft__crash_retire: record and stack of the fiber are put away for ever, its replacement is ready
  *       |
- *     the heir, an ordinary fiber with a stack of its own: does what is left to do (pool/crash.c)
+ *     the replacement, an ordinary fiber with a stack of its own: does what is left to do (pool/crash.c)
  *
  * Nothing runs on the stack of the fiber any more, and nothing that is needed stands on it: a fault is often the
  * end of a write that ran over it to its top.
@@ -26,10 +26,10 @@
  * The processor. In its task's code the fiber's thread may lose its processor at any time, or have given it up
  * (handoff.c). So arriving is what runtime_enter does: `inside`, barrier, wait for who has a claim. If the
  * processor is gone the machine finds that out when no fiber is on it any more, as between two fibers, and before it
- * makes anybody ready: the heir, and who waits for a compact one's stack, go through the inject queue then. The order: `inside` first, thread.fiber is cleared after it, since who
+ * makes anybody ready: the replacement, and who waits for a compact one's stack, go through the inject queue then. The order: `inside` first, thread.fiber is cleared after it, since who
  * retakes a processor reads that twice.
  *
- * Counting. The fiber never ends: its heir ends in its place, and was not counted as started. So the number of
+ * Counting. The fiber never ends: its replacement ends in its place, and was not counted as started. So the number of
  * fibers alive is right at every moment.
  *
  * The record stays as FIBER_CRASHED: a mutex that the fiber holds points at it, and must not take another fiber
@@ -150,13 +150,13 @@ void weft__crash_attend(struct machine *machine)
 void weft__crash_retire(struct weft_fiber *fiber)
 {
     struct extra *extra = fiber_extra(fiber);
-    struct weft_fiber *heir = extra->crash->heir;
+    struct weft_fiber *replacement = extra->crash->replacement;
     weft__lost_no_more(fiber);
     fiber->state = FIBER_CRASHED;
-    extra->crash->heir = NULL;
+    extra->crash->replacement = NULL;
     extra->crash = NULL;
     fiber_set_client(fiber, NULL);
     if (!fiber->compact) /* else others go on there: only its own frames were on it */
         weft__stack_quarantine(fiber->stack);
-    weft__ready(heir, false);
+    weft__ready(replacement, false);
 }

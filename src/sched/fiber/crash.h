@@ -17,8 +17,8 @@ struct weft__os_fault;
 struct crash {
     bool *armed;             /* code runs that may be left at any point, and for ever */
     atomic_i64 *left;        /* how many more may be abandoned; shared with others */
-    struct weft_fiber *heir; /* made, and not started: goes on in its place */
-    /* Of the one that was abandoned, for the heir: */
+    struct weft_fiber *replacement; /* made, and not started: goes on in its place */
+    /* Of the one that was abandoned, for the replacement: */
     struct weft_fiber *fiber;
     struct panic *panic; /* there from the beginning; what is known of the crash is written to it */
 };

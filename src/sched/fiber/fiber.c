@@ -106,22 +106,22 @@ int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *ar
     return 0;
 }
 
-struct weft_fiber *weft__fiber_make_heir(const struct weft_fiber *fiber, void (*function)(void *),
+struct weft_fiber *weft__fiber_make_replacement(const struct weft_fiber *fiber, void (*function)(void *),
                                          void *arg)
 {
-    struct weft_fiber *heir = weft__fiber_new(thread_self()->fibers);
-    if (heir == NULL)
+    struct weft_fiber *replacement = weft__fiber_new(thread_self()->fibers);
+    if (replacement == NULL)
         return NULL;
-    struct extra *extra = weft__fiber_extra(heir);
+    struct extra *extra = weft__fiber_extra(replacement);
     if (extra == NULL) {
-        weft__fiber_free_any(heir);
+        weft__fiber_free_any(replacement);
         return NULL;
     }
-    set(heir, function, arg, fiber->spawn_site);
-    heir->stack_class = fiber->stack_class;
-    heir->compact = fiber->compact;
+    set(replacement, function, arg, fiber->spawn_site);
+    replacement->stack_class = fiber->stack_class;
+    replacement->compact = fiber->compact;
     memcpy(extra->name, weft_fiber_name(fiber), strlen(weft_fiber_name(fiber)));
-    return heir;
+    return replacement;
 }
 
 void weft__fiber_discard(struct weft_fiber *fiber)

@@ -162,7 +162,7 @@ static inline void fiber_set_client(struct weft_fiber *fiber, void *client)
 int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *arg, void *site);
 /* Makes one that takes the place of the fiber if that is abandoned (crash.c), with its name and
  * stack size; NULL without memory. Given back by weft__fiber_free_any. */
-struct weft_fiber *weft__fiber_make_heir(const struct weft_fiber *fiber, void (*function)(void *),
+struct weft_fiber *weft__fiber_make_replacement(const struct weft_fiber *fiber, void (*function)(void *),
                                          void *arg);
 /* Counts a made fiber as alive and makes it ready: as the next one, or behind the others. */
 void weft__fiber_start(struct weft_fiber *fiber, bool next);
