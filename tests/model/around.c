@@ -298,7 +298,7 @@ void weft__deadlock_read_frames(struct machine *machine)
 {
 }
 
-void weft__deadlock_ask(void)
+void weft__deadlock_recheck(void)
 {
 }
 
@@ -307,11 +307,11 @@ int64_t weft__deadlock_check(void)
     return INT64_MAX;
 }
 
-void weft__thread_waits(struct thread_wait *wait)
+void weft__thread_wait_begin(struct thread_wait *wait)
 {
 }
 
-void weft__thread_waits_no_more(struct thread_wait *wait)
+void weft__thread_wait_end(struct thread_wait *wait)
 {
 }
 

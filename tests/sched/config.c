@@ -21,7 +21,7 @@ static struct settings settled;
 
 static void settle_defaults(void)
 {
-    settled = weft__config_settle(&(weft_config){.processors = 0});
+    settled = weft__config_resolve(&(weft_config){.processors = 0});
 }
 
 /* Settles with one variable set, and says what that reported. */
@@ -201,7 +201,7 @@ static void without(void)
 
 static void settle_configured(void)
 {
-    settled = weft__config_settle(&(weft_config){
+    settled = weft__config_resolve(&(weft_config){
         .processors = 2, .no_fault_report = 1, .stack_size = 32768, .max_fibers = 9});
 }
 

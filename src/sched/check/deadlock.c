@@ -78,7 +78,7 @@ static struct {
     struct thread_wait *first;
 } waits;
 
-void weft__thread_waits(struct thread_wait *wait)
+void weft__thread_wait_begin(struct thread_wait *wait)
 {
     wait->since = weft__os_now();
     lock_acquire(&waits.lock);
@@ -93,10 +93,10 @@ void weft__thread_waits(struct thread_wait *wait)
     if (!atomic_u32_load_acquire(&weft__runtime_running))
         return;
     barrier_light();
-    weft__deadlock_ask();
+    weft__deadlock_recheck();
 }
 
-void weft__deadlock_ask(void)
+void weft__deadlock_recheck(void)
 {
     if (weft__sched.deadlock_check &&
         atomic_u32_load_relaxed(&weft__sched.idle_count) == processors_in_use() &&
@@ -104,7 +104,7 @@ void weft__deadlock_ask(void)
         weft__poller_wake();
 }
 
-void weft__thread_waits_no_more(struct thread_wait *wait)
+void weft__thread_wait_end(struct thread_wait *wait)
 {
     lock_acquire(&waits.lock);
     *wait->link = wait->next;
@@ -113,7 +113,7 @@ void weft__thread_waits_no_more(struct thread_wait *wait)
     lock_release(&waits.lock);
 }
 
-void weft__thread_waits_fork(enum fork_step step)
+void weft__thread_wait_fork(enum fork_step step)
 {
     if (step == FORK_BEFORE) {
         lock_acquire(&waits.lock);
@@ -307,7 +307,7 @@ static uint32_t threads_that_count(void)
     uint32_t all = weft__os_thread_count();
     if (!seeded())
         return all;
-    uint32_t strangers = weft__seeded_strangers();
+    uint32_t strangers = weft__seeded_other_threads();
     return all > strangers ? all - strangers : 0;
 }
 

@@ -15,7 +15,7 @@ struct waiter;
  * wait for but being woken. Returns when to ask again. */
 int64_t weft__deadlock_check(void);
 /* Has the watcher ask again, if all machines are idle. */
-void weft__deadlock_ask(void);
+void weft__deadlock_recheck(void);
 /* In a fiber that was resumed to show where it waits. */
 void weft__deadlock_read_frames(struct machine *machine);
 /* A thread that waits in weft without a deadline; on its stack. */
@@ -25,8 +25,8 @@ struct thread_wait {
     void *object;
     int64_t since;
 };
-void weft__thread_waits(struct thread_wait *wait);
-void weft__thread_waits_no_more(struct thread_wait *wait);
-void weft__thread_waits_fork(enum fork_step step);
+void weft__thread_wait_begin(struct thread_wait *wait);
+void weft__thread_wait_end(struct thread_wait *wait);
+void weft__thread_wait_fork(enum fork_step step);
 
 #endif

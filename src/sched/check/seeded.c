@@ -369,12 +369,12 @@ struct seeded_result weft__seeded_end(void)
     return (struct seeded_result){run.trace, atomic_u32_load_relaxed(&run.panics)};
 }
 
-uint64_t weft__seeded_lots(void)
+uint64_t weft__seeded_prng_seed(void)
 {
     return mix(run.seed + 1);
 }
 
-uint32_t weft__seeded_strangers(void)
+uint32_t weft__seeded_other_threads(void)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < run.stranger_count; i++)

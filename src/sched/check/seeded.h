@@ -37,10 +37,10 @@ struct weft_fiber *weft__seeded_choose(struct machine *machine);
 /* A panic was reported. */
 void weft__seeded_panicked(void);
 /* What the processor's own generator begins with. */
-uint64_t weft__seeded_lots(void);
+uint64_t weft__seeded_prng_seed(void);
 /* Threads that were there when the run began and still are, but for the one that runs it. One that ended just before
  * may have been among them: so they are known by number, not by how many they were. */
-uint32_t weft__seeded_strangers(void);
+uint32_t weft__seeded_other_threads(void);
 
 /* A run, for test_run.c. */
 int weft__seeded_begin(uint64_t seed, bool chaos);

@@ -609,7 +609,7 @@ static void sleep_idle(struct machine *machine, bool without)
     if (atomic_u32_load_relaxed(&weft__sched.draining))
         weft__runtime_quiet();
     if (without)
-        weft__deadlock_ask(); /* the watcher may have checked before this machine was idle */
+        weft__deadlock_recheck(); /* the watcher may have checked before this machine was idle */
     bool back = !without && !weft__idle_queues_empty() && rejoin(machine);
     if (watching && !back && !watch(machine)) {
         stand_down();

@@ -92,10 +92,10 @@ static noinline int park_thread(struct waiter *waiter, uint32_t what, void (*unl
         return weft__cancelled();
     bool listed = deadline == WEFT_NEVER && !wait_kind_of(waiter)->external;
     if (listed)
-        weft__thread_waits(&wait);
+        weft__thread_wait_begin(&wait);
     int result = sleep_thread(waiter, seeded() ? weft__seeded_deadline(deadline) : deadline);
     if (listed)
-        weft__thread_waits_no_more(&wait);
+        weft__thread_wait_end(&wait);
     if (bond == NULL)
         return result;
     (void)publish_to_context(bond, NULL);

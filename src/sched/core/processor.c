@@ -91,7 +91,7 @@ static void make(uint32_t index)
     int64_t now = weft__now();
     *processor = (struct processor){.index = index};
     weft__wheel_init(&processor->wheel, now);
-    prng_seed(&processor->prng, index + (seeded() ? weft__seeded_lots() : (uint64_t)now));
+    prng_seed(&processor->prng, index + (seeded() ? weft__seeded_prng_seed() : (uint64_t)now));
     processor->stacks.class = weft__sched.stack_class;
     atomic_u32_store_release(&weft__sched.processor_count, index + 1); /* see processor_count */
 }

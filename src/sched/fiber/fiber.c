@@ -73,7 +73,7 @@ static always_inline void set(struct weft_fiber *fiber, void (*function)(void *)
     fiber->arg = arg;
     fiber->spawn_site = site;
     fiber->stack_class = weft__sched.stack_class;
-    fiber->owner = OWNER_NOBODY;
+    fiber->owner = OWNER_NONE;
     fiber->deferrable = false;
     fiber->joinable = false;
     fiber->ended = false;

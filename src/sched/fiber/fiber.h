@@ -33,7 +33,7 @@ enum { ARRIVALS_MOST = 15 };
 
 /* Whose the record is when the fiber has ended. */
 enum fiber_owner {
-    OWNER_NOBODY, /* it goes back to a cache */
+    OWNER_NONE, /* it goes back to a cache */
     OWNER_HANDLE, /* who holds the handle given at spawn, unless that was given up */
     OWNER_TIMER,  /* a timer, which runs the fiber again */
     OWNER_CLIENT, /* a floor above, until that lets it go: fiber_set_client */
@@ -153,7 +153,7 @@ static inline void *fiber_client(const struct weft_fiber *fiber)
 /* By the fiber itself, or before it starts. NULL: it has no client any more. */
 static inline void fiber_set_client(struct weft_fiber *fiber, void *client)
 {
-    fiber->owner = client != NULL ? OWNER_CLIENT : OWNER_NOBODY;
+    fiber->owner = client != NULL ? OWNER_CLIENT : OWNER_NONE;
     fiber->client = client;
 }
 

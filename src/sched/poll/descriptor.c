@@ -291,7 +291,7 @@ static int park(struct descriptor *descriptor, struct fd_wait *wait, int64_t dea
         unlist_wait(wait);
         latch_release(&descriptor->latch);
         if (!wait->waiter->is_fiber)
-            weft__deadlock_ask(); /* while this wait lasted there was no check */
+            weft__deadlock_recheck(); /* while this wait lasted there was no check */
     }
     return result;
 }

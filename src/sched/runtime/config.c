@@ -103,7 +103,7 @@ int weft__config_processors(const weft_config *config, bool say)
     return count != 0 ? count : weft__cpus(weft__cpus_root);
 }
 
-struct settings weft__config_settle(const weft_config *config)
+struct settings weft__config_resolve(const weft_config *config)
 {
     struct settings settings = {.membarrier = true,
                                 .guard_install = true,

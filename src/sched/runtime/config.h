@@ -28,6 +28,6 @@ int weft__config_processors(const weft_config *config, bool say);
 
 /* Each value from the configuration if it is set there, else from the environment, else the
  * default. */
-struct settings weft__config_settle(const weft_config *config);
+struct settings weft__config_resolve(const weft_config *config);
 
 #endif

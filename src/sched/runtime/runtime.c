@@ -93,12 +93,12 @@ static void before_fork(void)
     lock_acquire(&lock);
     weft__foreign_fork(FORK_BEFORE);
     weft__locals_fork(FORK_BEFORE);
-    weft__thread_waits_fork(FORK_BEFORE);
+    weft__thread_wait_fork(FORK_BEFORE);
 }
 
 static void after_fork(enum fork_step step)
 {
-    weft__thread_waits_fork(step);
+    weft__thread_wait_fork(step);
     weft__locals_fork(step);
     weft__foreign_fork(step);
     lock_release(&lock);
@@ -190,7 +190,7 @@ static void check_sanitizer(void)
 
 static int start(void)
 {
-    struct settings settings = weft__config_settle(&configured);
+    struct settings settings = weft__config_resolve(&configured);
     if (seeded()) {
         settings.processors = 1;
         settings.follows_cpus = false;
@@ -342,7 +342,7 @@ static int drain(int64_t deadline)
     int error = 0;
     struct thread_wait wait = {.waiter = NULL};
     if (deadline == WEFT_NEVER)
-        weft__thread_waits(&wait);
+        weft__thread_wait_begin(&wait);
     atomic_u32_exchange_seq_cst(&weft__sched.draining, 1);
     tell_drain();
     for (;;) {
@@ -357,7 +357,7 @@ static int drain(int64_t deadline)
     }
     atomic_u32_exchange_seq_cst(&weft__sched.draining, 0);
     if (deadline == WEFT_NEVER)
-        weft__thread_waits_no_more(&wait);
+        weft__thread_wait_end(&wait);
     return error;
 }
 
