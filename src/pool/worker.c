@@ -245,7 +245,7 @@ static bool count_and_take(struct worker *worker, bool counted)
     }
     if (likely(!counted))
         shard_count_end(shard);
-    return (worker->kind != WORKER_COMPACT || likely(!weft__compact_strays(worker))) &&
+    return (worker->kind != WORKER_COMPACT || likely(!weft__compact_is_remote(worker))) &&
            shard_take(shard, &worker->now);
 }
 
@@ -417,7 +417,7 @@ static noinline enum next next_task(struct worker *worker)
 {
     while (!weft__runtime_forked()) {
         (void)runtime_enter(thread_self());
-        if (worker->kind == WORKER_COMPACT && unlikely(weft__compact_strays(worker))) {
+        if (worker->kind == WORKER_COMPACT && unlikely(weft__compact_is_remote(worker))) {
             worker->moves = true;
             weft__compact_move(); /* to weft__worker_live */
         }

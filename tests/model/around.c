@@ -336,19 +336,19 @@ bool weft__compact_works(void)
     return false;
 }
 
-struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
-                                bool *starves)
+struct hot_stack *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
+                                      bool *starves)
 {
     model_fail("a compact fiber");
     return NULL;
 }
 
-void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, enum action action)
+void weft__compact_leave(struct hot_stack *hot, struct weft_fiber *fiber, enum action action)
 {
     model_fail("a compact fiber");
 }
 
-bool weft__compact_strays(void *front)
+bool weft__compact_is_remote(void *front)
 {
     model_fail("a compact fiber");
     return false;

@@ -156,7 +156,7 @@ static void crash_in_front(void *arg)
 
 static void in_front_body(void *arg)
 {
-    enum { MANY = 3 * HOTS };
+    enum { MANY = 3 * HOT_STACKS };
     (void)arg;
     weft_pool *pool = pool_open((weft_pool_options){ISOLATES});
     CHECK_EQ(weft_wg_init(&neighbours.gate, 1), 0);

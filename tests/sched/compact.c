@@ -378,19 +378,19 @@ static void count_moves(void *arg)
     static weft_wg done;
     (void)arg;
     uint64_t before = weft__compact_figures().moved_out;
-    CHECK_EQ(weft_wg_init(&done, HOTS), 0);
-    for (int i = 0; i < HOTS; i++)
+    CHECK_EQ(weft_wg_init(&done, HOT_STACKS), 0);
+    for (int i = 0; i < HOT_STACKS; i++)
         compact_go(yield_often, &done);
     CHECK_EQ(weft_wg_wait(&done), 0);
     CHECK_EQ(weft__compact_figures().moved_out, before);
-    CHECK_EQ(weft__compact_figures().hots, HOTS);
-    CHECK_EQ(weft_wg_init(&done, HOTS + 1), 0);
-    for (int i = 0; i < HOTS + 1; i++)
+    CHECK_EQ(weft__compact_figures().hot_stacks, HOT_STACKS);
+    CHECK_EQ(weft_wg_init(&done, HOT_STACKS + 1), 0);
+    for (int i = 0; i < HOT_STACKS + 1; i++)
         compact_go(yield_often, &done);
     CHECK_EQ(weft_wg_wait(&done), 0);
     uint64_t moved = weft__compact_figures().moved_out - before;
-    CHECK(moved >= 1000 && moved <= 2 * 1000 + HOTS + 1); /* two of them share */
-    CHECK_EQ(weft__compact_figures().hots, HOTS);
+    CHECK(moved >= 1000 && moved <= 2 * 1000 + HOT_STACKS + 1); /* two of them share */
+    CHECK_EQ(weft__compact_figures().hot_stacks, HOT_STACKS);
 }
 
 static void few_do_not_move(void)
@@ -476,7 +476,7 @@ static void wait_deep_at_gate(void *gate)
 /* They begin on the stacks of those that went deep. */
 static void begin_after_deep(void *arg)
 {
-    enum { DEEP = HOTS, COUNT = 4 * HOTS };
+    enum { DEEP = HOT_STACKS, COUNT = 4 * HOT_STACKS };
     static weft_wg gate;
     weft_fiber *fibers[COUNT];
     (void)arg;
@@ -486,7 +486,7 @@ static void begin_after_deep(void *arg)
         fibers[i] = compact_spawn(i < DEEP ? wait_deep_at_gate : wait_at_gate, &gate);
     CHECK_EQ(weft_wg_wait(&shared.done), 0);
     for (int i = DEEP; i < COUNT && is_compact(); i++)
-        CHECK(fiber_kept(fibers[i])->room < 4096);
+        CHECK(fiber_save_area(fibers[i])->room < 4096);
     weft_wg_done(&gate);
     for (int i = 0; i < COUNT; i++)
         CHECK_EQ(weft_join(fibers[i]), 0);
@@ -567,7 +567,7 @@ static void block(void *arg)
 
 static void blocked_ones_do_not_hinder(void)
 {
-    enum { BLOCKED = HOTS + 4 };
+    enum { BLOCKED = HOT_STACKS + 4 };
     weft_fiber *blocked[BLOCKED], *others[MANY];
     atomic_u32_store_relaxed(&in_blocking, 0);
     atomic_u32_store_relaxed(&shared.flag, 0);
@@ -584,10 +584,10 @@ static void blocked_ones_do_not_hinder(void)
     for (int i = 0; i < BLOCKED; i++)
         CHECK_EQ(weft_join(blocked[i]), 0);
     if (is_compact()) {
-        CHECK(weft__compact_figures().hots > HOTS);
+        CHECK(weft__compact_figures().hot_stacks > HOT_STACKS);
         /* Who begins frees what nobody needs. */
         CHECK_EQ(weft_join(compact_spawn(sleep_deep, NULL)), 0);
-        CHECK_EQ(weft__compact_figures().hots, HOTS);
+        CHECK_EQ(weft__compact_figures().hot_stacks, HOT_STACKS);
     }
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_configure(NULL), 0);

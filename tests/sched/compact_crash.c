@@ -180,7 +180,7 @@ static void go_there(void (*function)(void))
 static void yield_elsewhere(void *arg)
 {
     (void)arg;
-    for (int i = 0; i < 3 * HOTS; i++)
+    for (int i = 0; i < 3 * HOT_STACKS; i++)
         compact_go(nothing, NULL);
     go_there(yield_there);
 }
@@ -244,7 +244,7 @@ static void overflow_one(void *arg)
 {
     weft_fiber *fiber;
     (void)arg;
-    for (int i = 0; i < 3 * HOTS; i++)
+    for (int i = 0; i < 3 * HOT_STACKS; i++)
         compact_go(nothing, NULL);
     CHECK_EQ(weft_spawn(&fiber, overflow_late, NULL,
                         &(weft_spawn_options){.compact = 1, .name = "digger"}),
@@ -289,8 +289,8 @@ static void hang(void *arg)
 static void hang_many(void *arg)
 {
     (void)arg;
-    for (uintptr_t i = 0; i < 3 * HOTS; i++)
-        compact_go(hang, (void *)(i / HOTS));
+    for (uintptr_t i = 0; i < 3 * HOT_STACKS; i++)
+        compact_go(hang, (void *)(i / HOT_STACKS));
     CHECK_EQ(weft_join(compact_spawn(hang, (void *)3)), 0);
 }
 

@@ -167,13 +167,13 @@ static void use_pieces(void)
 
 static void begin_behind_deep(void *arg)
 {
-    weft_fiber *deep[HOTS];
+    weft_fiber *deep[HOT_STACKS];
     (void)arg;
-    CHECK_EQ(weft_wg_init(&there, HOTS), 0);
+    CHECK_EQ(weft_wg_init(&there, HOT_STACKS), 0);
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
     CHECK_EQ(weft_wg_init(&done, 1), 0);
     CHECK_EQ(weft_pool_open(&shared.pool, &(weft_pool_options){.capacity = 1, .compact = 1}), 0);
-    for (int i = 0; i < HOTS; i++)
+    for (int i = 0; i < HOT_STACKS; i++)
         deep[i] = compact_spawn(wait_deep, NULL);
     CHECK_EQ(weft_wg_wait(&there), 0);
     CHECK_EQ(weft_pool_submit(shared.pool, finish, &shared), 0);
@@ -185,7 +185,7 @@ static void begin_behind_deep(void *arg)
     weft__os_fail(OS_ALLOC, 0, false);
     CHECK_EQ(weft_wg_wait(&done), 0);
     weft_wg_done(&gate);
-    for (int i = 0; i < HOTS; i++)
+    for (int i = 0; i < HOT_STACKS; i++)
         CHECK_EQ(weft_join(deep[i]), 0);
     CHECK_EQ(weft_pool_close(shared.pool), 0);
 }

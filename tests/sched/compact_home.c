@@ -123,14 +123,14 @@ static void stray(void *arg)
     struct traveller *traveller = arg;
     uint32_t began = here();
     struct worker *worker = weft__worker_self();
-    CHECK(!weft__compact_strays(worker));
+    CHECK(!weft__compact_is_remote(worker));
     CHECK_PTR(weft_pool_worker_state(), &started);
     atomic_u32_store_release(&traveller->home, began);
     do
         CHECK_EQ(weft_chan_receive(traveller->chan, NULL), 0);
     while (here() == began);
     atomic_u32_store_release(&traveller->home, UNKNOWN);
-    CHECK(weft__compact_strays(worker));
+    CHECK(weft__compact_is_remote(worker));
     atomic_u32_add_acq_rel(&arrived, 1);
 }
 

@@ -10,7 +10,7 @@
 #include "sched/fiber/compact.h"
 #include "system.h"
 
-enum { FIBERS = 3 * HOTS };
+enum { FIBERS = 3 * HOT_STACKS };
 
 static weft_wg never, parked;
 

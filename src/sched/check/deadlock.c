@@ -193,7 +193,7 @@ static void show_wait(const char *who, const struct waiter *waiter, void *object
 static void read_frames(struct weft_fiber *fiber)
 {
     struct machine *machine = (struct machine *)thread_self();
-    struct hot *hot = NULL;
+    struct hot_stack *hot = NULL;
     bool starves;
     frames.count = 0;
     if (fiber->compact &&

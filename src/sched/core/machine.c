@@ -374,7 +374,8 @@ static void prefetch_next(const struct processor *processor)
 
 /* Gives the fiber a stack; a compact fiber gets a hot stack, *hot. False: there is none, and the
  * fiber will be made ready later, or is ready again already. */
-static bool find_stack(struct processor *processor, struct weft_fiber *fiber, struct hot **hot)
+static bool find_stack(struct processor *processor, struct weft_fiber *fiber,
+                       struct hot_stack **hot)
 {
     bool starves = false, found = true;
     if (fiber->compact) {
@@ -403,7 +404,7 @@ static uint32_t stamp(const struct machine *machine)
 static void run(struct machine *machine, struct weft_fiber *fiber)
 {
     struct processor *processor = machine->thread.processor;
-    struct hot *hot = NULL;
+    struct hot_stack *hot = NULL;
     if (!fiber_has_stack(fiber) && unlikely(!find_stack(processor, fiber, &hot)))
         return;
     should(fiber->state == FIBER_NEW || fiber->state == FIBER_READY ||

@@ -57,8 +57,8 @@ struct processor {
     uint32_t stamp;            /* for weft_fiber.parked_at: at most INJECT_EVERY turns old */
     struct prng prng;
     struct stack_cache stacks;
-    struct hot *hot;          /* the hot stack on which a fiber last began: sched/fiber/compact.c */
-    uint32_t hots;            /* number of hot stacks */
+    struct hot_stack *hot;    /* the hot stack on which a fiber last began: sched/fiber/compact.c */
+    uint32_t hot_stacks;      /* number of hot stacks */
     atomic_u32 compact_until; /* the turn up to which it counts as running compact fibers */
     atomic_u64 moved_out, bytes_out, waited; /* statistics of compact fibers */
     struct fiber_cache fibers;

@@ -13,7 +13,7 @@
  *
  *   enter                                    leave
  *   lock; if busy: into the line             its context is saved
- *         else busy = true; unlock           the fiber knows what it keeps (AWAY), not its stack
+ *         else busy = true; unlock           the fiber knows what it keeps (TAG_SAVED), not its stack
  *   move out who is there, move in           lock; busy = false, first in line: ready; unlock
  *   the fiber knows its stack
  *
@@ -72,8 +72,8 @@
 #include "stack/slab.h"
 #include "stack/stack.h"
 
-struct hot {
-    struct hot *next;       /* of its processor: a ring */
+struct hot_stack {
+    struct hot_stack *next;       /* of its processor: a ring */
     struct processor *home; /* that one */
     struct stack *stack;
     struct latch latch;
@@ -82,7 +82,7 @@ struct hot {
     struct chain line; /* ready, and wait for it */
     struct weft_fiber
         *resident;     /* whose frames are on it, or NULL; of who is busy with it, as are these */
-    struct kept *kept; /* of the one who runs */
+    struct save_area *area; /* of the one who runs */
     uint32_t typical;  /* what was moved out last: new ones will need as much */
 };
 
@@ -102,74 +102,74 @@ bool weft__compact_works(void)
 
 /* Keeping. */
 
-static struct kept *kept_make(struct hot *hot, size_t front, size_t size)
+static struct save_area *save_area_make(struct hot_stack *hot, size_t front, size_t size)
 {
     size_t room;
     if (size < sizeof(char *))
         size = sizeof(char *); /* of a stash */
-    struct kept *kept = weft__slab_get(sizeof *kept + front + size, &room);
-    if (unlikely(kept == NULL))
+    struct save_area *area = weft__slab_get(sizeof *area + front + size, &room);
+    if (unlikely(area == NULL))
         return NULL;
     must(room <= UINT16_MAX);
-    kept->hot = hot;
-    kept->size = 0;
-    kept->room = (uint16_t)(room - sizeof *kept - front);
-    kept->front = (uint16_t)front;
-    return kept;
+    area->hot = hot;
+    area->size = 0;
+    area->room = (uint16_t)(room - sizeof *area - front);
+    area->front = (uint16_t)front;
+    return area;
 }
 
 /* Where the address of the stash is, of one that has so much moved out that there is no room for it. */
-static char **kept_more(struct kept *kept)
+static char **save_area_stash(struct save_area *area)
 {
-    return (char **)(void *)(kept->bytes + kept->front);
+    return (char **)(void *)(area->bytes + area->front);
 }
 
-static bool kept_has_more(const struct kept *kept)
+static bool save_area_overflows(const struct save_area *area)
 {
-    return unlikely(kept->size > kept->room);
+    return unlikely(area->size > area->room);
 }
 
-static void kept_free(struct kept *kept)
+static void save_area_free(struct save_area *area)
 {
-    if (kept_has_more(kept))
-        weft__unstash(*kept_more(kept));
-    weft__slab_put(kept, sizeof *kept + kept->front + kept->room);
+    if (save_area_overflows(area))
+        weft__unstash(*save_area_stash(area));
+    weft__slab_put(area, sizeof *area + area->front + area->room);
 }
 
-static struct stack *away(struct kept *kept)
+static struct stack *tagged(struct save_area *area)
 {
-    return (struct stack *)(void *)((char *)kept + AWAY);
+    return (struct stack *)(void *)((char *)area + TAG_SAVED);
 }
 
-static char *kept_bytes(struct kept *kept)
+static char *save_area_bytes(struct save_area *area)
 {
-    return kept_has_more(kept) ? *kept_more(kept) : kept->bytes + kept->front;
+    return save_area_overflows(area) ? *save_area_stash(area) : area->bytes + area->front;
 }
 
 /* Finds a place for so many bytes: a stash if there is no room for them; false without memory. */
-static noinline bool kept_fit(struct kept *kept, size_t size)
+static noinline bool save_area_fit(struct save_area *area, size_t size)
 {
-    char *more = size > kept->room ? weft__stash(size) : NULL;
-    if (size > kept->room && more == NULL)
+    char *more = size > area->room ? weft__stash(size) : NULL;
+    if (size > area->room && more == NULL)
         return false;
-    if (kept_has_more(kept))
-        weft__unstash(*kept_more(kept));
+    if (save_area_overflows(area))
+        weft__unstash(*save_area_stash(area));
     if (more != NULL)
-        *kept_more(kept) = more;
+        *save_area_stash(area) = more;
     return true;
 }
 
 /* Moves out whose frames are there; false without memory. */
-static bool move_out(struct processor *processor, struct hot *hot)
+static bool move_out(struct processor *processor, struct hot_stack *hot)
 {
     struct weft_fiber *fiber = hot->resident;
-    struct kept *kept = fiber_kept(fiber);
+    struct save_area *area = fiber_save_area(fiber);
     char *from = fiber->context.sp;
     size_t size = (size_t)(weft__stack_start_at(hot->stack) - from);
-    if ((unlikely(size > kept->room) || kept_has_more(kept)) && !kept_fit(kept, size))
+    if ((unlikely(size > area->room) || save_area_overflows(area)) && !save_area_fit(area, size))
         return false;
-    kept->size = (uint32_t)size;
-    memcpy(kept_bytes(kept), from, size);
+    area->size = (uint32_t)size;
+    memcpy(save_area_bytes(area), from, size);
     hot->typical = size < TYPICAL_MOST ? (uint32_t)size : TYPICAL_MOST;
     if (unlikely(atomic_u32_load_relaxed(&typical) != hot->typical))
         atomic_u32_store_relaxed(&typical, hot->typical);
@@ -181,9 +181,9 @@ static bool move_out(struct processor *processor, struct hot *hot)
 
 /* Hot stacks. */
 
-static struct hot *hot_make(struct processor *processor, int class)
+static struct hot_stack *hot_make(struct processor *processor, int class)
 {
-    struct hot *hot = weft__os_alloc_zeroed(sizeof *hot);
+    struct hot_stack *hot = weft__os_alloc_zeroed(sizeof *hot);
     if (hot == NULL)
         return NULL;
     hot->stack = weft__stack_get(&processor->stacks, class);
@@ -195,7 +195,7 @@ static struct hot *hot_make(struct processor *processor, int class)
         processor->hot = hot;
     hot->next = processor->hot->next != NULL ? processor->hot->next : processor->hot;
     processor->hot->next = hot;
-    processor->hots++;
+    processor->hot_stacks++;
     hot->home = processor;
     hot->busy = true;
     hot->fibers = 1;
@@ -203,7 +203,7 @@ static struct hot *hot_make(struct processor *processor, int class)
 }
 
 /* Takes it for a new fiber, or finds that nobody needs it. */
-static bool hot_try(struct hot *hot, bool *unused)
+static bool hot_try(struct hot_stack *hot, bool *unused)
 {
     latch_acquire(&hot->latch);
     bool got = !hot->busy;
@@ -217,24 +217,24 @@ static bool hot_try(struct hot *hot, bool *unused)
 }
 
 /* One that nobody needs, of more than there need be: made while others were blocked. */
-static void hot_free(struct processor *processor, struct hot *before)
+static void hot_free(struct processor *processor, struct hot_stack *before)
 {
-    struct hot *hot = before->next;
+    struct hot_stack *hot = before->next;
     before->next = hot->next;
     weft__stack_put(&processor->stacks, hot->stack);
     weft__os_free(hot);
-    processor->hots--;
+    processor->hot_stacks--;
 }
 
 /* The next in turn that is free; NULL if none is. */
-static struct hot *hot_find(struct processor *processor, int class, uint32_t of_class)
+static struct hot_stack *hot_find(struct processor *processor, int class, uint32_t of_class)
 {
-    for (uint32_t left = processor->hots; left > 0; left--) {
+    for (uint32_t left = processor->hot_stacks; left > 0; left--) {
         bool unused;
-        struct hot *before = processor->hot, *hot = before->next;
+        struct hot_stack *before = processor->hot, *hot = before->next;
         if (hot->stack->class != class || !hot_try(hot, &unused)) {
             processor->hot = hot;
-        } else if (unused && of_class > HOTS) {
+        } else if (unused && of_class > HOT_STACKS) {
             hot_free(processor, before);
             of_class--;
         } else {
@@ -247,19 +247,19 @@ static struct hot *hot_find(struct processor *processor, int class, uint32_t of_
 
 /* One for a new fiber: one more if there are few, else the next in turn that is free, or one more; NULL without
  * memory. */
-static struct hot *hot_choose(struct processor *processor, int class)
+static struct hot_stack *hot_choose(struct processor *processor, int class)
 {
     uint32_t of_class = 0;
-    struct hot *hot = processor->hot;
-    for (uint32_t i = 0; i < processor->hots; i++, hot = hot->next)
+    struct hot_stack *hot = processor->hot;
+    for (uint32_t i = 0; i < processor->hot_stacks; i++, hot = hot->next)
         of_class += hot->stack->class == class;
-    hot = of_class < HOTS ? hot_make(processor, class) : NULL;
+    hot = of_class < HOT_STACKS ? hot_make(processor, class) : NULL;
     if (hot == NULL)
         hot = hot_find(processor, class, of_class);
-    return hot != NULL || of_class < HOTS ? hot : hot_make(processor, class);
+    return hot != NULL || of_class < HOT_STACKS ? hot : hot_make(processor, class);
 }
 
-static bool hot_take(struct hot *hot, struct weft_fiber *fiber)
+static bool hot_take(struct hot_stack *hot, struct weft_fiber *fiber)
 {
     latch_acquire(&hot->latch);
     bool got = !hot->busy;
@@ -270,7 +270,7 @@ static bool hot_take(struct hot *hot, struct weft_fiber *fiber)
     return got;
 }
 
-static void hot_release(struct hot *hot, bool forget)
+static void hot_release(struct hot_stack *hot, bool forget)
 {
     latch_acquire(&hot->latch);
     hot->busy = false;
@@ -283,38 +283,38 @@ static void hot_release(struct hot *hot, bool forget)
 
 /* Entering and leaving. */
 
-static struct hot *begin(struct processor *processor, struct weft_fiber *fiber)
+static struct hot_stack *begin(struct processor *processor, struct weft_fiber *fiber)
 {
-    struct hot *hot = hot_choose(processor, fiber->stack_class);
+    struct hot_stack *hot = hot_choose(processor, fiber->stack_class);
     if (hot == NULL)
         return NULL;
     bool has_front = fiber->stack != NULL;
-    struct kept *kept = has_front ? fiber_kept(fiber) : kept_make(hot, 0, hot->typical);
-    if (kept == NULL || (hot->resident != NULL && !move_out(processor, hot))) {
-        if (kept != NULL && !has_front)
-            kept_free(kept);
+    struct save_area *area = has_front ? fiber_save_area(fiber) : save_area_make(hot, 0, hot->typical);
+    if (area == NULL || (hot->resident != NULL && !move_out(processor, hot))) {
+        if (area != NULL && !has_front)
+            save_area_free(area);
         hot_release(hot, true);
         return NULL;
     }
-    kept->hot = hot;
+    area->hot = hot;
     hot->resident = fiber;
-    hot->kept = kept;
+    hot->area = area;
     fiber->stack = hot->stack;
     weft__machine_begin(fiber);
     return hot;
 }
 
-struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
+struct hot_stack *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
                                 bool *starves)
 {
     *starves = false;
-    if (unlikely(fiber->stack == NULL || fiber_kept(fiber)->hot == NULL)) {
-        struct hot *hot = begin(processor, fiber);
+    if (unlikely(fiber->stack == NULL || fiber_save_area(fiber)->hot == NULL)) {
+        struct hot_stack *hot = begin(processor, fiber);
         *starves = hot == NULL;
         return hot;
     }
-    struct kept *kept = fiber_kept(fiber);
-    struct hot *hot = kept->hot;
+    struct save_area *area = fiber_save_area(fiber);
+    struct hot_stack *hot = area->hot;
     if (unlikely(!hot_take(hot, fiber))) {
         atomic_u64_add_owner(&processor->waited, 1);
         return NULL;
@@ -325,17 +325,17 @@ struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *
             *starves = true;
             return NULL;
         }
-        memcpy(fiber->context.sp, kept_bytes(kept), kept->size);
+        memcpy(fiber->context.sp, save_area_bytes(area), area->size);
         hot->resident = fiber;
     }
-    hot->kept = kept;
+    hot->area = area;
     fiber->stack = hot->stack;
     return hot;
 }
 
 /* What lies between the saved stack pointer and the top of the hot stack is what others will displace. Of one that a library of
  * coroutines has put on another stack nobody knows where its frames on the hot stack end. */
-static void check_frames(const struct hot *hot, const struct weft_fiber *fiber)
+static void check_frames(const struct hot_stack *hot, const struct weft_fiber *fiber)
 {
     const char *sp = fiber->context.sp;
     if (unlikely(sp < weft__stack_low(hot->stack) || sp > weft__stack_start_at(hot->stack)))
@@ -346,27 +346,27 @@ static void check_frames(const struct hot *hot, const struct weft_fiber *fiber)
             (unsigned long long)fiber->id, weft_fiber_name(fiber));
 }
 
-void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, enum action action)
+void weft__compact_leave(struct hot_stack *hot, struct weft_fiber *fiber, enum action action)
 {
     bool ended = action == ACTION_END || action == ACTION_CRASH;
     bool belongs = !ended && action != ACTION_MOVE;
     if (likely(belongs))
         check_frames(hot, fiber);
-    fiber->stack = ended ? NULL : away(hot->kept);
+    fiber->stack = ended ? NULL : tagged(hot->area);
     if (unlikely(!belongs)) {
         if (ended)
-            kept_free(hot->kept);
+            save_area_free(hot->area);
         else
-            hot->kept->hot = NULL;
+            hot->area->hot = NULL;
         hot->resident = NULL;
     }
     hot_release(hot, !belongs);
 }
 
-bool weft__compact_strays(void *front)
+bool weft__compact_is_remote(void *front)
 {
-    const struct kept *kept = container_of(front, struct kept, bytes);
-    return kept->hot->home != thread_self()->processor;
+    const struct save_area *area = container_of(front, struct save_area, bytes);
+    return area->hot->home != thread_self()->processor;
 }
 
 void weft__compact_move(void)
@@ -377,16 +377,16 @@ void weft__compact_move(void)
 
 struct processor *weft__compact_home(const struct weft_fiber *fiber)
 {
-    struct processor *home = fiber_kept(fiber)->hot->home;
+    struct processor *home = fiber_save_area(fiber)->hot->home;
     return likely(!atomic_u32_load_relaxed(&home->retired)) ? home : thread_self()->processor;
 }
 
 void weft__compact_stop(struct processor *processor)
 {
-    for (; processor->hots > 0; processor->hots--) {
-        struct hot *hot = processor->hot->next;
+    for (; processor->hot_stacks > 0; processor->hot_stacks--) {
+        struct hot_stack *hot = processor->hot->next;
         processor->hot->next = hot->next;
-        if (processor->hots > 1)
+        if (processor->hot_stacks > 1)
             must(hot != processor->hot);
         weft__os_free(hot);
     }
@@ -399,12 +399,12 @@ void *weft__compact_front(struct weft_fiber *fiber, size_t size)
 {
     size = (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
     uint32_t frames = atomic_u32_load_relaxed(&typical);
-    struct kept *kept = kept_make(NULL, size, frames != 0 ? frames : FRAMES_AT_FIRST);
-    if (kept == NULL)
+    struct save_area *area = save_area_make(NULL, size, frames != 0 ? frames : FRAMES_AT_FIRST);
+    if (area == NULL)
         return NULL;
     fiber->compact = true;
-    fiber->stack = away(kept);
-    return kept->bytes;
+    fiber->stack = tagged(area);
+    return area->bytes;
 }
 
 struct stash {
@@ -454,7 +454,7 @@ struct compact_figures weft__compact_figures(void)
         figures.moved_out += atomic_u64_load_relaxed(&processor->moved_out);
         figures.bytes_out += atomic_u64_load_relaxed(&processor->bytes_out);
         figures.waited += atomic_u64_load_relaxed(&processor->waited);
-        figures.hots += processor->hots;
+        figures.hot_stacks += processor->hot_stacks;
     }
     return figures;
 }

@@ -12,34 +12,34 @@
 #include "sched/runtime/thread.h"
 
 enum {
-    HOTS = 8,       /* hot stacks of a processor, of one size; more while these are blocked */
+    HOT_STACKS = 8,       /* hot stacks of a processor, of one size; more while these are blocked */
     PREFETCHED = 4, /* lines of what a fiber keeps that are fetched before it enters */
 };
 
-struct hot;
+struct hot_stack;
 
 /* What has left a compact fiber's stack, and where it belongs. While the fiber does not run its `stack` is the
- * address of this, with AWAY added; while it runs, its hot stack knows it. */
-struct kept {
-    struct hot *hot; /* NULL: it has not run yet */
+ * address of this, with TAG_SAVED added; while it runs, its hot stack knows it. */
+struct save_area {
+    struct hot_stack *hot; /* NULL: it has not run yet */
     uint32_t
         size; /* what was moved out last: if there is no room for it, the address of a stash stands there */
     uint16_t room;
     uint16_t front; /* bytes before those: weft__compact_front */
     _Alignas(max_align_t) char bytes[];
 };
-_Static_assert(sizeof(struct kept) == 16, "each parked fiber has one");
+_Static_assert(sizeof(struct save_area) == 16, "each parked fiber has one");
 
-enum { AWAY = 1 };
+enum { TAG_SAVED = 1 };
 
 static inline bool fiber_has_stack(const struct weft_fiber *fiber)
 {
-    return likely(((uintptr_t)fiber->stack & AWAY) == 0 && fiber->stack != NULL);
+    return likely(((uintptr_t)fiber->stack & TAG_SAVED) == 0 && fiber->stack != NULL);
 }
 
-static inline struct kept *fiber_kept(const struct weft_fiber *fiber)
+static inline struct save_area *fiber_save_area(const struct weft_fiber *fiber)
 {
-    return (struct kept *)(void *)((char *)fiber->stack - AWAY);
+    return (struct save_area *)(void *)((char *)fiber->stack - TAG_SAVED);
 }
 
 /* Whether compact fibers get compact stacks; if not, that is said once. Not under a tool that watches stacks. */
@@ -47,11 +47,11 @@ bool weft__compact_works(void);
 
 /* On the machine's stack: puts the fiber on its hot stack, its first one if it is new. NULL: it waits in the line
  * of that stack and will be ready again; or, with *starves, there is no memory. */
-struct hot *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
+struct hot_stack *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
                                 bool *starves);
 /* The fiber's context is saved, or it has ended, or moves; others may use its hot stack. Before anybody can find the
  * fiber. */
-void weft__compact_leave(struct hot *hot, struct weft_fiber *fiber, enum action action);
+void weft__compact_leave(struct hot_stack *hot, struct weft_fiber *fiber, enum action action);
 
 /* Of one that is left: the processor whose hot stack is its own. */
 struct processor *weft__compact_home(const struct weft_fiber *fiber);
@@ -59,10 +59,10 @@ struct processor *weft__compact_home(const struct weft_fiber *fiber);
 /* Has the CPU fetch what a ready fiber needs to enter. */
 static inline void weft__compact_prefetch(const struct weft_fiber *fiber)
 {
-    const char *kept = (const char *)fiber->stack - AWAY;
+    const char *area = (const char *)fiber->stack - TAG_SAVED;
     if (fiber->stack != NULL)
         for (int line = 0; line < PREFETCHED; line++)
-            fetch_line(kept + line * FETCH_LINE);
+            fetch_line(area + line * FETCH_LINE);
 }
 
 /* Frees the processor's hot stacks; the runtime stops, and there are no fibers. */
@@ -79,7 +79,7 @@ static inline bool on_compact(void)
  * is none. Makes it compact. */
 void *weft__compact_front(struct weft_fiber *fiber, size_t size);
 /* In a fiber that has a front, inside the runtime: whether it runs on another processor than its own. */
-bool weft__compact_strays(void *front);
+bool weft__compact_is_remote(void *front);
 /* The same: makes that processor its own. All that is on its stack is gone, nobody may know of it, and there is nothing that
  * it has deferred: its function is called anew, with errno and the state of floating point as for a new fiber. */
 _Noreturn void weft__compact_move(void);
@@ -103,7 +103,7 @@ static inline void compact_check(const void *address, const char *what, const ch
 struct compact_figures {
     uint64_t moved_out, bytes_out; /* how often, and how much in all */
     uint64_t waited;               /* fibers that found their hot stack in use */
-    uint64_t hots;
+    uint64_t hot_stacks;
 };
 struct compact_figures weft__compact_figures(void);
 

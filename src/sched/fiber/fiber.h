@@ -101,7 +101,7 @@ struct weft_fiber {
 
     _Alignas(64) struct context context; /* saved while it does not run */
     struct stack
-        *stack; /* NULL until it first runs; of a compact one that does not run, see fiber_kept */
+        *stack; /* NULL until it first runs; of a compact one that does not run, see fiber_save_area */
     int saved_errno;
     uint32_t parked_at; /* when it parked, in units of 2^STAMP_SHIFT ns */
     void *object;       /* what it waits for, for reports; while it runs, see notify_park */
