@@ -79,7 +79,7 @@ static inline void check_reported(void (*function)(void *), void *arg)
     int status = run_case(function, arg);
     CHECK(WIFSIGNALED(status));
     CHECK_EQ(WTERMSIG(status), SIGABRT);
-    CHECK_SAID("weft: deadlock: nothing is left that could wake one of those who wait");
+    CHECK_SAID("weft: deadlock: nothing is left that could wake a waiting fiber or thread");
     CHECK_SAID(
         "weft: aborting; WEFT_DEADLOCK_CHECK=0 or weft_config.no_deadlock_check waits on instead");
 }

@@ -160,7 +160,7 @@ static void nothing_that_is_idle_is_followed_for_ever(void)
     CHECK(fibers != NULL && (fibers = strstr(fibers, "weft:   fibers: 0 ready")) != NULL);
     unsigned long long records;
     CHECK((fibers = strstr(fibers, " crashed and more; ")) != NULL);
-    CHECK_EQ(sscanf(fibers, " crashed and more; records unused or new: %llu\n", &records), 1);
+    CHECK_EQ(sscanf(fibers, " crashed and more; free or new: %llu\n", &records), 1);
     CHECK(records >= 512 && records % 512 == 0); /* as many times the slab was looked at */
 }
 

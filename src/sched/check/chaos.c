@@ -1,18 +1,22 @@
 /*
- * chaos.c: the common scheduler with forced yields (WEFT_CHAOS): each call of weft is a place where others go first.
+ * chaos.c: the ordinary scheduler with forced yields (WEFT_CHAOS).
  *
- * Between two calls a fiber mostly runs on undisturbed, and an order of events in which it does not is rare: most
- * bugs that need one hide for long. With chaos such orders are the rule. The points are those of test runs
- * (seeded.c): all entries into the runtime, by a bit of `requests` that stays set, and the test_points of calls
- * that do not enter it. So the common mode pays nothing that it does not pay for test runs already.
+ * Between two calls of weft a fiber mostly runs undisturbed, so an order of events in which it does
+ * not is rare, and a bug that needs one stays hidden for long. Chaos makes such orders common: each
+ * call of weft is a point at which the fiber may yield. The points are those of test runs
+ * (seeded.c): entries into the runtime, by a bit of `requests` that stays set, and the test_points
+ * of calls that do not enter it. So the ordinary mode pays nothing beyond what it pays for test
+ * runs.
  *
- * Unlike a test run this has all processors, all machines and the real clock: it is not repeatable, but has races
- * of threads as well. It does not change who is chosen; who yields goes to the end of its processor's ring.
+ * Unlike a test run, chaos has all processors, all machines and the real clock. It is not
+ * repeatable, but it also has the races of threads. It does not change the choice of the next
+ * fiber: a fiber that yields goes to the end of its processor's ring.
  *
  * A fiber that holds a weft_spin is left alone: it must not yield.
  *
- * Rejected: a point when the runtime is left, as test runs have: it hangs on wake_wanted, which here stands for
- * machines that must be woken. The next entry is as good, since in between there is only the user's code.
+ * Rejected: a point when the fiber leaves the runtime, as in test runs. That one uses wake_wanted,
+ * which here stands for machines that must be woken. The next entry is as good: only the program's
+ * own code lies in between.
  */
 #include "sched/check/chaos.h"
 #include "base/assert.h"
@@ -40,7 +44,7 @@ struct thread *weft__chaos_enter(struct thread *thread)
     return thread_self();
 }
 
-/* In fiber code, outside the runtime. To enter it is all that is needed: that is a point. */
+/* In fiber code, outside the runtime. Entering the runtime is a point. */
 void weft__chaos_point(void)
 {
     struct thread *thread = thread_self();

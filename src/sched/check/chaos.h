@@ -1,17 +1,18 @@
 /*
- * chaos.h: the common scheduler with forced yields: see chaos.c.
+ * chaos.h: the ordinary scheduler with forced yields (WEFT_CHAOS): see chaos.c.
  */
 #ifndef WEFT_SCHED_CHECK_CHAOS_H
 #define WEFT_SCHED_CHECK_CHAOS_H
 
 struct thread;
 
-/* Of a hundred points, at so many others go first; 0: there is no chaos. Called when the runtime
- * starts. */
+/* Sets at how many of a hundred test points the calling fiber yields; 0: no chaos. Called when the
+ * runtime starts. */
 void weft__chaos_begin(int percent);
-/* A test_point. */
+/* The part of test_point when chaos is on. */
 void weft__chaos_point(void);
-/* In a fiber that has just entered the runtime, which may go on on another thread. */
+/* The test point in a fiber that has just entered the runtime. Returns the thread that the fiber is
+ * on after it. */
 struct thread *weft__chaos_enter(struct thread *thread);
 
 #endif

@@ -1,40 +1,44 @@
 /*
- * deadlock.c: notices that nobody will ever wake anybody, says who waits for what, and aborts.
+ * deadlock.c: detects that no fiber and no thread can ever go on, reports what each waits for,
+ * aborts.
  *
- * Nobody can go on if all of this holds at one moment:
+ * A deadlock is proven if at one moment
  *   1. every machine is idle: no fiber runs or is ready, none waits for a stack;
- *   2. no timer is armed, and nobody waits for a descriptor;
+ *   2. no timer is armed, and no descriptor is waited for;
  *   3. every other thread of the process waits in weft, without a deadline and not woken yet.
  * Signal handlers do not count: they may not call weft.
  *
- * The watcher asks when it is about to sleep without an end, and a thread that begins to wait while
- * all machines are idle pokes it to ask again. (The thread lists itself, barrier_light, looks for idle
- * processors; the machine shows itself idle, barrier_heavy, looks at the list: the later one of them
- * sees the other.)
+ * The watcher checks when it is about to sleep without a deadline. A thread that begins to wait
+ * while all machines are idle wakes the watcher to check again. (The thread lists itself,
+ * barrier_light, looks for idle processors; the machine marks itself idle, barrier_heavy, looks at
+ * the list: the later one of the two sees the other.)
  *
- * One moment. Machines leave the idle list under the scheduler's lock and count that in `wakes`:
+ * "At one moment". A machine leaves the idle list under the scheduler's lock and counts that in
+ * `wakes`:
  *
- *     all idle, wakes = n                nobody but foreign threads can act
- *     threads of the process = t         one that acts later than this is in t
+ *     all idle, wakes = n                only foreign threads can act
+ *     threads of the process = t         a thread that acts later than this is in t
  *     those listed, unclaimed = t - machines
  *     all idle, queues empty, no timer, wakes = n still
  *
- * If the last holds no machine ran in between. A thread that woke somebody before it listed itself has
- * changed what the last line looks at; one that is not listed, or woken, makes the numbers differ. So
- * this never cries wolf. It says nothing where there is no /proc, and while a thread exists that does not
- * wait in weft: that one might wake somebody. (So also for ever after main was left by pthread_exit, whose
- * remains count as a thread.) Nobody tells when such a thread ends: while others wait in weft, the watcher
- * asks again now and then.
+ * If the last line holds, no machine ran in between. A thread that woke a waiter before it listed
+ * itself has changed what the last line reads; a thread that is not listed, or is woken, makes the
+ * numbers differ. So there is no false report.
+ *
+ * There is no report without /proc, nor while a thread exists that does not wait in weft, since
+ * that thread might wake a waiter. (A main thread that has called pthread_exit remains and counts
+ * as a thread, so there is none after that.) The end of such a thread raises no event: while other
+ * threads wait in weft, the watcher checks again at growing intervals.
  *
  * Lock order: that of the waits, then the scheduler's or the depot's.
  *
- * Each parked fiber is resumed for a moment to read its own backtrace (switch.h): it has one only
- * from its own stack. The frames of a compact fiber are put in place for that; nothing else uses
- * its hot stack meanwhile, since no fiber runs.
+ * Backtraces. Only the fiber itself can read its backtrace, from its own stack. So each parked
+ * fiber is resumed for a moment to do that (switch.h). For a compact fiber its frames are put in
+ * place first; its hot stack is free, since no fiber runs.
  *
- * Equal fibers are shown once: those with the same name, spawn site, kind of wait and frames. So a
- * deadlock of 1,000 workers is a report of a screen. A first walk over the fibers puts each into a
- * group, a second one over the groups prints the first fiber of each.
+ * Groups. Fibers with the same name, spawn site, kind of wait and frames are shown once, so that
+ * the report of a deadlock of 1,000 workers fits on a screen. A first walk over the fibers assigns
+ * each to a group, then the first fiber of each group is printed.
  */
 #include "sched/check/deadlock.h"
 
@@ -66,7 +70,7 @@
 #include "sched/time/firing.h"
 #include "sched/time/wheel.h"
 
-/* Picked out of thin air: more than a reader looks at, and fibers whose frames are read in a
+/* Picked out of thin air: more groups than a reader looks at, as many fibers as can be read in a
  * second. */
 enum { GROUPS_MOST = 256, LOOKED_AT_MOST = 100000, FRAMES_MOST = 48 };
 
@@ -88,8 +92,8 @@ void weft__thread_wait_begin(struct thread_wait *wait)
         wait->next->link = &wait->next;
     waits.first = wait;
     lock_release(&waits.lock);
-    /* Pairs with the start. A machine that looked at the list before this was in it has had the lock
-     * before, so it is seen that the runtime runs. */
+    /* Pairs with the start. A machine that read the list before this wait was in it has had the
+     * lock before this thread: then the load sees that the runtime runs. */
     if (!atomic_u32_load_acquire(&weft__runtime_running))
         return;
     barrier_light();
@@ -124,7 +128,8 @@ void weft__thread_wait_fork(enum fork_step step)
     lock_release(&waits.lock);
 }
 
-/* Threads of weft's own, if all machines are idle and nothing is ready or will be by itself; else 0. */
+/* Returns the number of weft's own threads if all machines are idle and no fiber is ready or will
+ * become ready by a timer or an event; else 0. */
 static uint32_t idle_machines(uint32_t *wakes)
 {
     bool idle = true;
@@ -144,7 +149,7 @@ static uint32_t idle_machines(uint32_t *wakes)
     return idle ? machines : 0;
 }
 
-/* Under the lock of the waits: how many threads wait and are not woken; 0 if any is. */
+/* Returns how many threads wait; 0 if one of them is woken already. Under the lock of the waits. */
 static uint32_t threads_stuck(bool *draining)
 {
     uint32_t stuck = 0;
@@ -165,7 +170,7 @@ static void count_parked(struct weft_fiber *fiber, void *context)
     ++*(uint64_t *)context;
 }
 
-/* Those of the fiber that read_frames has resumed. */
+/* The backtrace of the fiber that read_frames has resumed. */
 static struct {
     void *at[FRAMES_MOST];
     int count;
@@ -179,17 +184,17 @@ noinline void weft__deadlock_read_frames(struct machine *machine)
     must(!"a fiber was resumed that has shown its frames");
 }
 
-static void show_wait(const char *who, const struct waiter *waiter, void *object, int64_t since)
+static void show_wait(const char *subject, const struct waiter *waiter, void *object, int64_t since)
 {
     char where[32] = "";
     double seconds = (double)(weft__os_now() - since) / (double)WEFT_S;
     const struct wait_kind *kind = wait_kind_of(waiter);
     if (object != NULL && !kind->anonymous)
         snprintf(where, sizeof where, " %p", object);
-    weft__warn("%s %s%s, for %.1f s", who, kind->text, where, seconds);
+    weft__warn("%s %s%s, for %.1f s", subject, kind->text, where, seconds);
 }
 
-/* Has the fiber read its backtrace. */
+/* Resumes the fiber so that it reads its backtrace. */
 static void read_frames(struct weft_fiber *fiber)
 {
     struct machine *machine = (struct machine *)thread_self();
@@ -198,7 +203,7 @@ static void read_frames(struct weft_fiber *fiber)
     frames.count = 0;
     if (fiber->compact &&
         (hot = weft__compact_enter(&weft__sched.processors[0], fiber, &starves)) == NULL)
-        return; /* no memory for the frames of another that are there */
+        return; /* no memory to save the frames of the resident */
     machine->thread.fiber = fiber;
     machine->parked = fiber;
     switch_to_fiber(machine, fiber);
@@ -210,7 +215,7 @@ static void read_frames(struct weft_fiber *fiber)
 static struct fiber_group {
     struct weft_fiber *first, *last;
     uint64_t count, frames_hash;
-    bool one_object; /* all wait for the same one */
+    bool one_object; /* all wait for the same object */
 } groups[GROUPS_MOST];
 static uint32_t group_count;
 static uint64_t looked_at, not_shown;
@@ -259,13 +264,13 @@ static void show_group(const struct fiber_group *group)
 {
     static const char spawned[] = "weft:   spawned at ", calls[] = "weft:   and waits in\n";
     struct weft_fiber *fiber = group->first;
-    char who[96];
+    char subject[96];
     int64_t now = weft__os_now() >> STAMP_SHIFT;
     int64_t age = (int64_t)(uint32_t)((uint32_t)now - fiber->parked_at);
     const char *name = weft_fiber_name(fiber);
-    snprintf(who, sizeof who, *name != '\0' ? "fiber %llu \"%s\"" : "fiber %llu",
+    snprintf(subject, sizeof subject, *name != '\0' ? "fiber %llu \"%s\"" : "fiber %llu",
              (unsigned long long)fiber->id, name);
-    show_wait(who, &fiber->waiter, fiber->object, (now - age) << STAMP_SHIFT);
+    show_wait(subject, &fiber->waiter, fiber->object, (now - age) << STAMP_SHIFT);
     if (group->count > 1)
         weft__warn("  and %llu more do the same%s, the last of them fiber %llu",
                    (unsigned long long)(group->count - 1),
@@ -281,10 +286,9 @@ static void show_group(const struct fiber_group *group)
 
 _Noreturn static void report(uint64_t parked, uint32_t threads)
 {
-    weft__warn(
-        "deadlock: nothing is left that could wake one of those who wait (fibers: %llu, threads: "
-        "%u)",
-        (unsigned long long)parked, threads);
+    weft__warn("deadlock: nothing is left that could wake a waiting fiber or thread (fibers: %llu, "
+               "threads: %u)",
+               (unsigned long long)parked, threads);
     weft__fiber_each_parked(add_to_group, NULL);
     for (uint32_t i = 0; i < group_count; i++)
         show_group(&groups[i]);
@@ -300,18 +304,20 @@ _Noreturn static void report(uint64_t parked, uint32_t threads)
     fatal("aborting; WEFT_DEADLOCK_CHECK=0 or weft_config.no_deadlock_check waits on instead");
 }
 
-/* Those of the process; in a test run without those that have nothing to do with it. (These are counted last: one that
- * ends in between makes too many of the others, never too few.) */
+/* Returns the number of threads of the process, in a test run without those from before the run.
+ * (These are counted last: one that ends in between makes the result too large, never too
+ * small.) */
 static uint32_t threads_that_count(void)
 {
     uint32_t all = weft__os_thread_count();
     if (!seeded())
         return all;
-    uint32_t strangers = weft__seeded_other_threads();
-    return all > strangers ? all - strangers : 0;
+    uint32_t others = weft__seeded_other_threads();
+    return all > others ? all - others : 0;
 }
 
-/* Looks at the threads, with the machines idle since `wakes`; true if one that could act is there. */
+/* Does the check, with the machines idle since `wakes`. Reports if there is a deadlock; else
+ * returns whether a thread that could act keeps it from being one. */
 static bool look(uint32_t wakes)
 {
     uint32_t wakes_then;
@@ -319,12 +325,13 @@ static bool look(uint32_t wakes)
     uint64_t parked = 0;
     uint32_t known = weft__foreign_count();
     lock_acquire(&waits.lock);
-    /* Spares asking the kernel if a thread that weft knows of does not wait. */
+    /* Saves the system call if a thread that weft knows does not wait. */
     bool possible = seeded() || known <= threads_stuck(&draining);
     uint32_t all = possible ? threads_that_count() : 0;
     uint32_t stuck = threads_stuck(&draining);
     uint32_t machines = idle_machines(&wakes_then);
-    /* There is always a thread that is not weft's own: if none of them is stuck the count is wrong. */
+    /* There is always a thread that is not weft's own: if none of these waits, the count is
+     * wrong. */
     if (all != 0 && machines != 0 && wakes == wakes_then && stuck != 0 && all == machines + stuck) {
         weft__fiber_each_parked(count_parked, &parked);
         if (parked > 0 || !draining)
@@ -343,7 +350,7 @@ int64_t weft__deadlock_check(void)
     uint32_t wakes;
     if (idle_machines(&wakes) == 0 || !look(wakes)) {
         pause = 0;
-        /* A thread whose wait for a descriptor is over tells nobody. */
+        /* The end of a thread's wait for a descriptor does not wake the watcher. */
         return weft__descriptor_thread_waits() ? weft__os_now() + LOOK_AGAIN_MOST : WEFT_NEVER;
     }
     int64_t now = weft__os_now();

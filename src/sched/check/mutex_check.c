@@ -1,13 +1,15 @@
 /*
- * mutex_check.c: debug builds: a fiber that parks or yields while it holds a pthread mutex is reported.
+ * mutex_check.c: debug builds report a fiber that parks or yields while it holds a pthread mutex.
  *
- * Its thread runs other fibers then, or it goes on on another thread: the mutex would be held by the wrong one,
- * and a fiber that locks it meanwhile may block the very machine that would have to run the holder.
+ * Its thread runs other fibers then, or the fiber goes on on another thread. Either way the mutex
+ * is held by the wrong thread, and a fiber that locks it meanwhile may block the very machine that
+ * would have to run the holder.
  *
- * Each fiber notes what it locks (os/linux/mutex_watch.c), and where, in the order of locking: a recursive mutex as often
- * as it was locked. An unlock removes the last note of that mutex. What was locked by another name for the call has no
- * note, and its unlock removes none. Beyond MUTEXES_NOTED they are only counted: the note cannot be
- * allocated, since the program's own malloc may be what locks. A fiber is reported once for as long as it holds any.
+ * Each fiber notes which mutexes it locks (os/linux/mutex_watch.c), and where, in the order of
+ * locking; a recursive mutex as often as it is locked. An unlock removes the last note of that
+ * mutex. A mutex locked by a call that is not watched has no note, and its unlock removes none.
+ * Mutexes beyond MUTEXES_NOTED are only counted: a note cannot be allocated, since the program's
+ * own malloc may be what locks. A fiber is reported once for as long as it holds any.
  */
 #include "sched/check/mutex_check.h"
 #include "base/assert.h"
@@ -41,7 +43,7 @@ static void note_unlock(struct weft_fiber *fiber, const void *mutex)
         fiber->mutex_count--;
     }
     if (fiber->mutex_count + fiber->mutexes_other == 0)
-        fiber->mutex_said = false;
+        fiber->mutex_reported = false;
 }
 
 static void changed(void *mutex, int change, void *site)
@@ -61,7 +63,7 @@ __attribute__((constructor)) static void listen(void)
     weft__os_mutex_listen(changed);
 }
 
-/* One line: the mutex, and where it was locked. */
+/* Writes a line with the mutex and where it was locked. */
 static void say_mutex(const void *mutex, void *site)
 {
     char bytes[512];
@@ -74,11 +76,11 @@ static void say_mutex(const void *mutex, void *site)
 void weft__held_report(struct weft_fiber *fiber, const char *does)
 {
     uint32_t count = fiber->mutex_count + fiber->mutexes_other;
-    if (fiber->mutex_said)
+    if (fiber->mutex_reported)
         return;
-    fiber->mutex_said = true;
+    fiber->mutex_reported = true;
     weft__warn("fiber %llu \"%s\" %s while it holds %s: it may go on on another thread, and "
-               "who locks that mutex meanwhile blocks a thread",
+               "a fiber that locks that mutex meanwhile blocks its thread",
                (unsigned long long)fiber->id, weft_fiber_name(fiber), does,
                count == 1 ? "a pthread mutex" : "pthread mutexes");
     for (uint32_t i = fiber->mutex_count; i > 0; i--)

@@ -1,5 +1,5 @@
 /*
- * mutex_check.h: in debug builds, refuses a switch of a fiber that holds a pthread mutex: see
+ * mutex_check.h: debug builds report a fiber that parks or yields with a pthread mutex held: see
  * mutex_check.c.
  */
 #ifndef WEFT_SCHED_CHECK_MUTEX_CHECK_H
@@ -8,10 +8,11 @@
 #include "base/compiler.h"
 #include "sched/fiber/fiber.h"
 
-/* Says that the fiber holds a pthread mutex, which it should not. */
+/* Reports that the fiber holds pthread mutexes. `does` says what it is about to do: "yields". */
 #ifdef WEFT_DEBUG
 void weft__held_report(struct weft_fiber *fiber, const char *does);
 #endif
+/* Called before a switch: reports the fiber if it holds a pthread mutex. */
 static inline void held_check(struct weft_fiber *fiber, const char *does)
 {
 #ifdef WEFT_DEBUG

@@ -1,36 +1,39 @@
 /*
- * seeded.c: the scheduler of test runs (weft/test.h): the seed decides who runs, and time is made up.
+ * seeded.c: the scheduler of test runs (weft/test.h): a seed makes all decisions, and time is
+ * virtual.
  *
- * The runtime has one processor then, no monitor, and:
+ * The runtime has one processor then and no monitor. What the seed decides:
  *
- *   choice   All that is ready (runnext, ring, inject queue) is gathered in one set before each choice, and one
- *            of the set is drawn. So that nothing passes by the choice, each yield and each park must go through
- *            the machine: both do that every 61st turn (INJECT_EVERY), and here the turn of the processor is
- *            always a multiple of that.
- *   points   A machine has REQUEST_POINTS set for ever. So each entry into the runtime from fiber code comes
- *            to weft__handle_requests, and from there to weft__seeded_enter: the seed decides whether the fiber goes on, or
- *            goes back into the set; and by wake_wanted the same when it leaves the runtime. Calls that do not
- *            enter it if they need not wait have a test_point instead.
- *   clock    A variable. It moves when nobody is ready, to the earliest deadline in the wheel.
- *   chances  What depends on real time elsewhere (how long somebody has waited for a mutex) is drawn by lot.
+ *   choice   Before each choice all ready fibers (runnext, ring, inject queue) are gathered in one
+ *            set, and one of them is drawn. So that no switch bypasses the choice, each yield and
+ *            each park must go through the machine. Both do that every 61st turn (INJECT_EVERY),
+ *            and here the turn of the processor is always a multiple of that.
+ *   points   A machine has REQUEST_POINTS set for ever. So each entry into the runtime from fiber
+ *            code goes through weft__handle_requests to weft__seeded_enter, where the fiber goes on
+ *            or goes back to the set. By wake_wanted the same happens when it leaves the runtime.
+ *            Calls that do not enter it when they need not wait have a test_point instead.
+ *   clock    A variable. It moves when no fiber is ready, to the earliest deadline in the wheel.
+ *   chances  What otherwise depends on real time (how long a waiter waits for a mutex) is drawn.
  *
- * In the common mode all this costs nothing on the paths that enter the runtime, since it hangs on words that are
- * looked at anyway; a test_point costs a load and a branch.
+ * On the paths that enter the runtime the ordinary mode pays nothing for all this: it hangs on
+ * words that are read anyway. A test_point costs a load and a branch.
  *
- * Who is drawn. Each seed has one of two ways, since each finds what the other misses: FAIR draws anew among all
- * each time. STUBBORN draws a number for each fiber when it becomes ready, and takes the highest: one that drew
- * badly is left behind for long, while the others come far. (Of 16 choices one is a fair one, so that nobody is
- * left behind for ever.) How often others go first at a point is the seed's too: never, now and then, often,
+ * How fibers are drawn. Each seed has one of two ways, since each finds bugs that the other misses.
+ * FAIR draws anew among all ready fibers each time. STUBBORN draws a number for each fiber when it
+ * becomes ready and takes the highest, so that a fiber with a low number falls far behind while the
+ * others get far. (One of 16 choices is fair, so that no fiber is left behind for ever.) The seed
+ * also decides how often a fiber goes back to the set at a point: never, now and then, often,
  * always.
  *
- * The set belongs to the machine that holds the processor. There may be more machines than one, after
- * weft_blocking; they have no processor.
+ * The set belongs to the machine that holds the processor. After weft_blocking there may be more
+ * machines; they have no processor.
  *
- * Nothing here depends on addresses, numbers of fibers or real time, and no lots are drawn in vain: so the same seed
- * gives the same run, in the same process too.
+ * No decision depends on addresses, fiber numbers or real time, and no random number is drawn that
+ * is not needed: the same seed gives the same run, also in the same process.
  *
- * Rejected: a virtual clock in os/os.h: the machine's own waits (idle.c, poller.c) are with the kernel. A second
- * loop for machines: what is tested would not be what runs elsewhere.
+ * Rejected:
+ *  - A virtual clock in os/os.h: the machine's own waits (idle.c, poller.c) are with the kernel.
+ *  - A second loop for machines: what is tested would not be what runs elsewhere.
  */
 #include "sched/check/seeded.h"
 
@@ -57,35 +60,36 @@
 #include "sched/time/wheel.h"
 
 #define CLOCK_BEGIN (1000 * WEFT_S)
-#define EVENT_TIME WEFT_MS          /* for descriptors, before the clock jumps past them */
-#define OUTSIDE_LOOK (50 * WEFT_US) /* how often one looks whether somebody is back from C code */
-#define STARVED_LOOK WEFT_MS
-#define YIELDED_STEP WEFT_MS /* of the clock, if all only yield and there is no deadline */
+#define EVENT_TIME WEFT_MS          /* real time for descriptors, before the clock jumps */
+#define OUTSIDE_LOOK (50 * WEFT_US) /* between looks for fibers that return from C code */
+#define STARVED_LOOK WEFT_MS        /* between retries of fibers that lack memory */
+#define YIELDED_STEP WEFT_MS        /* of the clock, if all fibers yield and none has a deadline */
 
 enum {
     READY_FIRST = 64,   /* places in the set at first */
-    STUBBORN_LOOK = 64, /* of how many it takes the highest number */
+    STUBBORN_LOOK = 64, /* entries among which a stubborn seed takes the highest number */
     FAIR_ONCE_IN = 16,  /* choices of a stubborn seed */
-    YIELDS_EACH = 1000, /* of each that is ready, in a row, before the clock moves none the less */
-    ALWAYS = 256,       /* as a rate */
-    STRANGERS_MOST = 256, /* with more a deadlock is not noticed */
+    YIELDS_EACH =
+        1000,     /* yields in a row for each ready fiber, before the clock moves all the same */
+    ALWAYS = 256, /* the rate of an event that always happens */
+    OTHERS_MOST = 256, /* threads from before the run; with more, no deadlock is reported */
 };
 
 struct entry {
     struct weft_fiber *fiber;
-    uint32_t number; /* that it drew */
+    uint32_t number; /* drawn for it by a stubborn seed */
 };
 
 static struct {
     uint64_t seed;
     struct prng prng;
     bool stubborn;
-    bool point;      /* the fiber that left the processor last did so at a point */
-    bool waited;     /* for descriptors, since something was ready */
-    uint32_t rate;   /* in 256: how often others go first at a point */
-    uint64_t yields; /* in a row */
-    int strangers[STRANGERS_MOST];
-    uint32_t stranger_count;
+    bool point;              /* the fiber that left the processor last did so at a point */
+    bool waited;             /* for descriptors, since a fiber was last ready */
+    uint32_t rate;           /* how often in ALWAYS a fiber goes back to the set at a point */
+    uint64_t yields;         /* in a row */
+    int others[OTHERS_MOST]; /* threads from before the run, by id */
+    uint32_t other_count;
     struct entry *ready;
     uint32_t count, room;
     uint64_t trace;
@@ -93,7 +97,7 @@ static struct {
     atomic_u32 panics;
 } run;
 
-/* Lots. */
+/* Random decisions. */
 
 static void trace(uint64_t what)
 {
@@ -125,7 +129,7 @@ int64_t weft__seeded_deadline(int64_t deadline)
     return deadline != WEFT_NEVER && left < WEFT_NEVER - now ? now + left : WEFT_NEVER;
 }
 
-/* Fires what is due. If that is nothing and `jump`, the clock moves to the next deadline. */
+/* Fires the timers that are due. If none is and `jump`, the clock moves to the next deadline. */
 static void fire(struct processor *processor, bool jump)
 {
     int64_t clock = weft__seeded_now();
@@ -134,10 +138,10 @@ static void fire(struct processor *processor, bool jump)
     atomic_i64_store_relaxed(&run.clock, clock);
 }
 
-/* The set of those who are ready. */
+/* The set of ready fibers. */
 
-/* Room for one more; false without memory: then some are not in the set yet, and wait where they are. There is some
- * from the beginning of the run. */
+/* Makes room for one more fiber. False without memory: then the remaining fibers stay in their
+ * queues until the next choice. There is room for some from the beginning of the run. */
 static bool make_room(void)
 {
     if (run.count < run.room)
@@ -206,7 +210,8 @@ static bool timers_armed(const struct processor *processor)
     return atomic_i64_load_relaxed(&processor->wheel.next) != WHEEL_EMPTY;
 }
 
-/* Nobody is ready. False: only the system, or a thread, can change that. */
+/* Called when no fiber is ready: waits for an event or moves the clock. False: only the kernel or
+ * another thread can make a fiber ready. */
 static bool wait_for_something(struct processor *processor)
 {
     if (poller_used() && weft__poller_poll())
@@ -221,7 +226,7 @@ static bool wait_for_something(struct processor *processor)
     if (atomic_u32_load_seq_cst(&weft__sched.lost) > 0) {
         weft__poller_wait(weft__os_now() + OUTSIDE_LOOK);
     } else if (weft__inject_length() > 0) {
-        return true; /* the last that was lost has just come back: handoff.c */
+        return true; /* the last fiber without a processor has just come back: handoff.c */
     } else if (!run.waited && weft__descriptor_waits() > 0) {
         run.waited = true;
         weft__poller_wait(weft__os_now() + EVENT_TIME);
@@ -231,7 +236,7 @@ static bool wait_for_something(struct processor *processor)
     return true;
 }
 
-/* After which yield and park go to the machine, as every INJECT_EVERYth time. */
+/* Sets the turn so that yield and park go to the machine, as they do every INJECT_EVERYth time. */
 static void set_turn(struct processor *processor)
 {
     uint32_t turn = atomic_u32_load_relaxed(&processor->turn);
@@ -241,7 +246,8 @@ static void set_turn(struct processor *processor)
     atomic_u32_store_relaxed(&processor->turn, (turn / INJECT_EVERY + 1) * INJECT_EVERY - 1);
 }
 
-/* Fibers that yield until something happens keep the clock from moving: at some time it must. */
+/* Moves the clock if all ready fibers have only yielded for long: they may wait for the clock in a
+ * loop. */
 static void count_yields(struct machine *machine)
 {
     if (machine->action != ACTION_YIELD)
@@ -250,7 +256,7 @@ static void count_yields(struct machine *machine)
         run.yields = 0;
         if (timers_armed(machine->thread.processor))
             fire(machine->thread.processor, true);
-        else /* they may look at the clock */
+        else /* no deadline: they may compare the time themselves */
             atomic_i64_store_relaxed(&run.clock, weft__seeded_now() + YIELDED_STEP);
     }
     run.point = false;
@@ -278,8 +284,8 @@ struct weft_fiber *weft__seeded_choose(struct machine *machine)
 
 /* Points. */
 
-/* In fiber code, inside the runtime. */
-static void let_others(struct thread *thread)
+/* Goes back to the set. In fiber code, inside the runtime. */
+static void go_back(struct thread *thread)
 {
     run.point = true;
     weft__machine_switch((struct machine *)thread, ACTION_YIELD);
@@ -288,21 +294,21 @@ static void let_others(struct thread *thread)
 struct thread *weft__seeded_enter(struct thread *thread)
 {
     if (thread->spins == 0 && chance(run.rate)) {
-        let_others(thread);
+        go_back(thread);
         thread = thread_self();
     }
     thread->wake_wanted = chance(run.rate);
     return thread;
 }
 
-/* In fiber code, outside the runtime. */
+/* Goes back to the set as a call of weft does. In fiber code, outside the runtime. */
 static void point(struct thread *thread)
 {
     if (thread->spins != 0)
         return;
     must(!atomic_u32_load_relaxed(&thread->inside));
     atomic_u32_store_relaxed(&thread->inside, 1);
-    let_others(thread);
+    go_back(thread);
     thread = thread_self();
     thread->wake_wanted = false;
     atomic_u32_store_release(&thread->inside, 0); /* as runtime_leave */
@@ -314,7 +320,7 @@ bool weft__seeded_wake(void)
     if (thread == NULL || thread->processor == NULL)
         return false; /* not a machine, or one that has given its processor up */
     if (thread->fiber == NULL)
-        return true; /* the processor that there is, is in its hand */
+        return true; /* this machine has the only processor */
     if (atomic_u32_load_relaxed(&thread->inside))
         return false; /* it is about to give it up */
     point(thread);
@@ -330,7 +336,7 @@ void weft__seeded_point(void)
 
 /* A run. */
 
-/* Neighbours become strangers. */
+/* Maps neighbouring seeds to unrelated numbers (splitmix64). */
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -342,7 +348,7 @@ static uint64_t mix(uint64_t x)
 int weft__seeded_begin(uint64_t seed, bool chaos)
 {
     static const uint32_t rates[] = {0, ALWAYS / 16, ALWAYS / 4, ALWAYS};
-    if (!make_room()) /* so that one at least can always be gathered */
+    if (!make_room()) /* so that at least one fiber can always be gathered */
         return -ENOMEM;
     run.seed = seed;
     prng_seed(&run.prng, mix(seed));
@@ -353,7 +359,7 @@ int weft__seeded_begin(uint64_t seed, bool chaos)
     run.point = run.waited = false;
     run.yields = 0;
     run.trace = 0;
-    run.stranger_count = weft__os_other_threads(run.strangers, STRANGERS_MOST);
+    run.other_count = weft__os_other_threads(run.others, OTHERS_MOST);
     atomic_i64_store_relaxed(&run.clock, CLOCK_BEGIN);
     atomic_u32_store_relaxed(&run.panics, 0);
     atomic_u32_store_relaxed(&weft__testing, TESTING_SEEDED);
@@ -377,8 +383,8 @@ uint64_t weft__seeded_prng_seed(void)
 uint32_t weft__seeded_other_threads(void)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < run.stranger_count; i++)
-        count += weft__os_thread_lives(run.strangers[i]);
+    for (uint32_t i = 0; i < run.other_count; i++)
+        count += weft__os_thread_lives(run.others[i]);
     return count;
 }
 

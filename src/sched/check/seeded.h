@@ -1,5 +1,5 @@
 /*
- * seeded.h: the scheduler of test runs, which a seed decides: see seeded.c.
+ * seeded.h: the scheduler of test runs, in which a seed makes all decisions: see seeded.c.
  */
 #ifndef WEFT_SCHED_CHECK_SEEDED_H
 #define WEFT_SCHED_CHECK_SEEDED_H
@@ -14,42 +14,44 @@ struct processor;
 struct thread;
 struct weft_fiber;
 
-/* The clock of the program: deadlines are points on it. What is between weft and the kernel is measured by
- * weft__os_now. */
+/* The clock of the program, on which deadlines are points: virtual in a test run. Waits between
+ * weft and the kernel are measured by weft__os_now. */
 int64_t weft__seeded_now(void);
 static inline int64_t weft__now(void)
 {
     return seeded() ? weft__seeded_now() : weft__os_now();
 }
-/* A point of the program's clock as one of the kernel's, for threads. */
+/* Converts a deadline on the virtual clock to one on the clock of the kernel, for threads. */
 int64_t weft__seeded_deadline(int64_t deadline);
 
-/* Decides in a test run what otherwise depends on how long something took: true once in `times`.
- * Never on a thread, whose calls come when they come. */
+/* Decides by the seed what otherwise depends on how long something took: true once in `times`. On a
+ * thread always false: the calls of threads do not follow the seed. */
 bool weft__seeded_chance(uint32_t times);
 
-/* In a fiber that has just entered the runtime, which may go on on another thread. */
+/* The test point in a fiber that has just entered the runtime. Returns the thread that the fiber is
+ * on after it. */
 struct thread *weft__seeded_enter(struct thread *thread);
-/* Instead of waking a machine. True: there is none to wake. */
+/* Called instead of waking a machine. True: there is none to wake. */
 bool weft__seeded_wake(void);
-/* The next fiber to run; NULL: only the system, or a thread, can wake one. */
+/* Returns the next fiber to run; NULL: only the kernel or another thread can make one ready. */
 struct weft_fiber *weft__seeded_choose(struct machine *machine);
-/* A panic was reported. */
+/* Counts a panic that was reported. */
 void weft__seeded_panicked(void);
-/* What the processor's own generator begins with. */
+/* The seed of the processor's own random numbers. */
 uint64_t weft__seeded_prng_seed(void);
-/* Threads that were there when the run began and still are, but for the one that runs it. One that ended just before
- * may have been among them: so they are known by number, not by how many they were. */
+/* Returns how many threads from before the run still exist, without the one that runs it. They are
+ * known by thread id, not by their number: a thread that was just ending may have been among
+ * them. */
 uint32_t weft__seeded_other_threads(void);
 
-/* A run, for test_run.c. */
+/* Begin and end of a run, for test_run.c. */
 int weft__seeded_begin(uint64_t seed, bool chaos);
 struct seeded_result {
-    uint64_t trace; /* a hash over all that was decided */
+    uint64_t trace; /* a hash of all decisions */
     uint32_t panics;
 };
 struct seeded_result weft__seeded_end(void);
-/* A test_point, which the seed decides. */
+/* The part of test_point in a test run. */
 void weft__seeded_point(void);
 
 #endif

@@ -1,21 +1,21 @@
 /*
- * stall.c: reports that fibers wait while every thread that there may be sits in C code.
+ * stall.c: reports that fibers wait while every thread that there may be is in C code.
  *
- * At the bound of threads (max_machines, RLIMIT_NPROC, pids.max of the cgroup) a fiber that is
- * ready has to wait until a thread comes back. If the threads wait for that very fiber, none does,
- * and the program hangs. It cannot be known that this is so; but if for a second
+ * At the bound of threads (max_machines, RLIMIT_NPROC, pids.max of the cgroup) a ready fiber has to
+ * wait until a thread comes back. If the threads wait for that very fiber, none does, and the
+ * program hangs. Whether they do cannot be known. But it is worth a report if for a second
  *
  *   - each look of the monitor found fibers or events that wait, and no thread to be had for them,
  *   - no processor has begun a turn, and
- *   - the threads have used no CPU time to speak of (a computation makes progress by itself),
+ *   - the threads have used next to no CPU time (a computation ends by itself).
  *
- * it is worth a report: how many threads sit in C code, in which fibers, and what to raise. Nothing
- * is changed, and nobody is ended. One report for each stall, and not more than one in a minute.
+ * The report says how many threads are in C code, in which fibers, and what to raise. Nothing is
+ * changed, and no fiber is ended. There is one report for each stall, and at most one in a minute.
  *
- * By the monitor alone. Machines are read under the scheduler's lock; the fiber of one that comes
- * back just then may be another or none. Records of fibers are memory until the runtime stops, and
- * the monitor ends before that; what else the name of one is found by may be gone, so that is tried
- * (weft__os_try).
+ * All of this runs in the monitor. Machines are read under the scheduler's lock; the fiber of one
+ * that comes back at that moment may be another or none. The memory of fibers stays until the
+ * runtime stops, and the monitor ends before that. The objects through which the name of a fiber is
+ * found may be gone, so that part is tried (weft__os_try).
  */
 #include "sched/check/stall.h"
 
@@ -38,11 +38,11 @@ enum { SHOWN_MOST = 16, LINE_SIZE = 384, USED_SHARE = 20 };
 #define UNORDERED __attribute__((no_sanitize("thread", "address")))
 
 static struct {
-    int64_t since; /* 0: none */
-    bool said;
-    uint64_t turns;
+    int64_t since; /* 0: no stall */
+    bool reported_this;
+    uint64_t turns;   /* of all processors, at `since` */
     int64_t used;     /* CPU time of all machines, at `since` */
-    int64_t reported; /* when, the last time */
+    int64_t reported; /* time of the last report */
 } stall;
 
 static uint64_t turns(void)
@@ -53,7 +53,7 @@ static uint64_t turns(void)
     return sum;
 }
 
-/* Those whose time cannot be known count as having used none. */
+/* CPU time of all machines. One whose time cannot be read counts as 0. */
 static int64_t cpu_time(void)
 {
     int64_t sum = 0;
@@ -77,7 +77,7 @@ UNORDERED static void show_fiber(void *arg)
     struct shown *shown = arg;
     const struct weft_fiber *fiber = shown->machine->thread.fiber;
     if (fiber == NULL)
-        return; /* it has just come back */
+        return; /* the thread has just come back */
     weft__text_add(shown->text, "weft:   fiber %llu \"%s\"", (unsigned long long)fiber->id,
                    weft_fiber_name(fiber));
     weft__text_add_code(shown->text, ", spawned at ", fiber->spawn_site);
@@ -152,18 +152,19 @@ void weft__stall_look(int64_t now, bool refused)
     if (stall.since == 0 || sum != stall.turns) {
         stall.since = now;
         stall.turns = sum;
-        stall.said = false;
+        stall.reported_this = false;
         stall.used = cpu_time();
         return;
     }
-    if (stall.said || now - stall.since < STALL_TIME || now - stall.reported < REPORT_EVERY)
+    if (stall.reported_this || now - stall.since < STALL_TIME ||
+        now - stall.reported < REPORT_EVERY)
         return;
     int64_t used = cpu_time();
     if (USED_SHARE * (used - stall.used) < now - stall.since) {
-        stall.said = true;
+        stall.reported_this = true;
         stall.reported = now;
         report();
-    } else { /* somebody computes */
+    } else { /* a thread computes: no stall */
         stall.since = now;
         stall.used = used;
     }

@@ -1,5 +1,5 @@
 /*
- * stall.h: the report that all threads sit in C code: see stall.c.
+ * stall.h: reports that all threads are in C code while fibers wait: see stall.c.
  */
 #ifndef WEFT_SCHED_CHECK_STALL_H
 #define WEFT_SCHED_CHECK_STALL_H
@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Called by the monitor: first when it starts, then at each look; `refused`: fibers or events
- * wait, and there is no thread for them. */
+/* Resets the check. Called by the monitor when it starts. */
 void weft__stall_begin(void);
+/* Does the check. Called by the monitor at each of its looks. `refused`: fibers or events wait, and
+ * no thread could be had for them. */
 void weft__stall_look(int64_t now, bool refused);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * state.c: what the runtime is doing, for the last words of a process: when an assertion fails, or weft's own
- * code faults.
+ * state.c: the state of the runtime, for the crash output of a process: when an assertion fails or
+ * weft's own code faults.
  *
- * The others run on meanwhile, and what is read may be what is broken. So: no lock is taken, numbers may be a
- * little apart from each other, all lists are followed for a bounded number of steps, and what faults is left
- * (weft__os_try). It is shown once: an assertion that fails while it is shown, or a second thread, finds that
- * it was.
+ * Other threads run on meanwhile, and what is read may be what is broken. So no lock is taken, the
+ * figures may be of slightly different moments, each list is followed for a bounded number of
+ * steps, and a part that faults is left out (weft__os_try). The state is written once: an assertion
+ * that fails while it is written, or in a second thread, writes nothing.
  *
- * Each part leaves in a write of its own, from a small buffer: the one who failed may be a fiber near the end of
- * its stack.
+ * Each part leaves in a write of its own, from a small buffer: the caller may be a fiber near the
+ * end of its stack.
  */
 #include "sched/check/state.h"
 
@@ -31,7 +31,7 @@
 
 enum { PROCESSORS_MOST = 64, MACHINES_MOST = 4096, RUNNING_MOST = 32, LINE_SIZE = 384 };
 
-/* They are read while others write them, for a reader who knows that. */
+/* For functions that read what other threads write, for a report that may be inexact. */
 #define UNORDERED __attribute__((no_sanitize("thread", "address")))
 
 UNORDERED static void show_whole(struct text *text)
@@ -49,7 +49,7 @@ UNORDERED static void show_whole(struct text *text)
         "weft:   %s the poller, %lld waits for descriptors; fibers on machines that lost "
         "their processor: %u%s%s\n",
         atomic_ptr_load_relaxed(&weft__sched.watcher) != NULL ? "a machine sleeps in"
-                                                              : "nobody sleeps in",
+                                                              : "no machine sleeps in",
         (long long)weft__descriptor_waits(), atomic_u32_load_relaxed(&weft__sched.lost),
         atomic_u32_load_relaxed(&weft__sched.starving) & STARVING_FIBERS ? "; some wait for a stack"
                                                                          : "",
@@ -93,7 +93,7 @@ UNORDERED static void show_fibers(struct text *text)
     weft__text_add(
         text,
         "weft:   fibers: %llu ready, %llu running, %llu parked, %llu ended and not "
-        "joined, %llu crashed%s; records unused or new: %llu\n",
+        "joined, %llu crashed%s; free or new: %llu\n",
         (unsigned long long)counts[FIBER_READY] + counts[FIBER_YIELDED],
         (unsigned long long)counts[FIBER_RUNNING], (unsigned long long)counts[FIBER_PARKED],
         (unsigned long long)counts[FIBER_ENDED], (unsigned long long)counts[FIBER_CRASHED],

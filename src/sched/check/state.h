@@ -1,11 +1,11 @@
 /*
- * state.h: what the runtime is doing, for the last words of a process.
+ * state.h: the state of the runtime, for the crash output of a process: see state.c.
  */
 #ifndef WEFT_SCHED_CHECK_STATE_H
 #define WEFT_SCHED_CHECK_STATE_H
 
-/* Writes it to stderr: processors, queues, machines, fibers. From anywhere, signal handlers too; once in a
- * process. */
+/* Writes the state of processors, queues, machines and fibers to stderr, once in a process. May be
+ * called anywhere, also in signal handlers. */
 void weft__state_show(void);
 
 #endif

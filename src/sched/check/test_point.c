@@ -1,5 +1,8 @@
 /*
- * test_point.c: whether the seeded scheduler or chaos decides at a test point.
+ * test_point.c: hands a test point to the seeded scheduler or to chaos.
+ *
+ * The decision is by mode, not by function pointer: the mode is one word that the callers read
+ * anyway.
  */
 #include "sched/check/test_point.h"
 

@@ -1,5 +1,5 @@
 /*
- * test_point.h: places in the code where a test run or chaos may let other fibers go first: see
+ * test_point.h: points in the code where a test run or chaos may run other fibers first: see
  * test_point.c.
  */
 #ifndef WEFT_SCHED_CHECK_TEST_POINT_H
@@ -12,23 +12,22 @@
 
 struct thread;
 
-/* Whether a test run is under way, or the common scheduler works with forced yields. Written
- * while no machine exists. */
+/* Mode of the scheduler: ordinary, a test run (seeded.c), or forced yields (chaos.c). Written while
+ * no machine exists. */
 enum { TESTING_NOT = 0, TESTING_SEEDED, TESTING_CHAOS };
 extern atomic_u32 weft__testing;
 static inline bool seeded(void)
 {
     return unlikely(atomic_u32_load_relaxed(&weft__testing) == TESTING_SEEDED);
 }
-/* Whether there is anything to do at the points below. */
+/* Whether test points do anything. */
 static inline bool test_points(void)
 {
     return unlikely(atomic_u32_load_relaxed(&weft__testing) != TESTING_NOT);
 }
 
-/* A place where the seed, or chaos, may let others go first. Calls of weft that enter the
- * runtime are such places by themselves; this is for those that do not, if they need not wait.
- * For callers outside the runtime. */
+/* A point where other fibers may run first. An entry into the runtime is such a point by itself;
+ * this is for calls that do not enter it when they need not wait. Called outside the runtime. */
 void weft__test_point(void);
 static inline void test_point(void)
 {
@@ -36,8 +35,8 @@ static inline void test_point(void)
         weft__test_point();
 }
 
-/* In a fiber that has just entered the runtime, which may go on on another thread: such an entry
- * is a test point too. */
+/* The test point of an entry into the runtime. In a fiber that has just entered. Returns the thread
+ * that the fiber is on after it. */
 struct thread *weft__test_enter(struct thread *thread);
 
 #endif

@@ -1,13 +1,14 @@
 /*
  * test_run.c: test runs: see weft/test.h. How the seed decides is in seeded.c.
  *
- * A run has the runtime to itself: what ran before must be at its end, and is stopped; the runtime starts with one
- * processor under the seed, runs the function as a fiber, and is stopped when all have ended. So a run begins with
- * nothing that the run before it has left in weft. It takes about 0.2 ms, most of it for the thread.
+ * A run has the runtime to itself. What ran before must have ended, and the runtime is stopped. It
+ * is started with one processor under the seed, runs the function as a fiber, and is stopped when
+ * all fibers have ended. So a run finds nothing in weft that the run before it left. It takes about
+ * 0.2 ms, most of that for the thread.
  *
- * Rejected: going on after a deadlock, with an error for the caller. The fibers that wait would have to be
- * abandoned with what they hold, and the next seed would begin with that. A test that wants to see a deadlock runs in
- * a child process.
+ * Rejected: going on after a deadlock, with an error for the caller. The waiting fibers would have
+ * to be abandoned with what they hold, and the next seed would begin with that. A test that expects
+ * a deadlock runs in a child process.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,31 +26,32 @@
 
 enum { SEEDS_DEFAULT = 100 };
 
-/* Fibers that are about to end are waited for before a run is refused; so are the workers of a default pool. */
+/* Before a run is refused, fibers that are about to end get this long, and the workers of a default
+ * pool. */
 #define BEFORE_TIME (2 * WEFT_S)
 
 static atomic_u32 busy;
 
-static int stop_what_was(void)
+static int stop_former(void)
 {
     int error = weft_shutdown(weft_after(BEFORE_TIME));
     return error == -ETIMEDOUT ? -EBUSY : error;
 }
 
-/* One run; the caller is the only one. */
+/* Does one run. No other run is under way. */
 static int run(uint64_t seed, bool chaos, void (*function)(void *), void *arg, uint64_t *trace)
 {
-    char words[128];
-    int error = stop_what_was();
+    char text[128];
+    int error = stop_former();
     if (error == 0)
         error = weft__runtime_start_seeded(seed, chaos);
     if (error != 0)
         return error;
-    int length = snprintf(words, sizeof words,
+    int length = snprintf(text, sizeof text,
                           "weft: this was seed %llu of a test run (WEFT_TEST_SEED=%llu runs it "
                           "alone)\n",
                           (unsigned long long)seed, (unsigned long long)seed);
-    weft__os_crash_output(words, (size_t)length);
+    weft__os_crash_output(text, (size_t)length);
     error = weft_go(function, arg);
     int stopped = weft_shutdown(WEFT_NEVER);
     must(stopped == 0);
@@ -63,7 +65,7 @@ static int run(uint64_t seed, bool chaos, void (*function)(void *), void *arg, u
     return error;
 }
 
-/* The same, with what can be said before it. */
+/* Checks the arguments, takes `busy`, and does `count` runs until one fails. */
 static int run_alone(uint64_t first, uint64_t count, const weft_test_options *options,
                      void (*function)(void *), void *arg)
 {
@@ -95,7 +97,8 @@ int weft_test_run(uint64_t seed, void (*function)(void *), void *arg)
     return run_alone(seed, 1, &none, function, arg);
 }
 
-/* True if the environment has a number there; what is none, or too little, is said, and ignored. */
+/* Reads a number from the environment; true if it is set. Warns of one that is none or too small,
+ * and ignores it. */
 static bool from_environment(const char *name, uint64_t least, uint64_t *number)
 {
     const char *text = weft__os_getenv(name), *at = text;

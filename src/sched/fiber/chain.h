@@ -1,5 +1,5 @@
 /*
- * chain.h: a list of fibers, linked by weft_fiber.next: first in, first out.
+ * chain.h: FIFO list of fibers, linked by weft_fiber.next.
  */
 #ifndef WEFT_SCHED_FIBER_CHAIN_H
 #define WEFT_SCHED_FIBER_CHAIN_H

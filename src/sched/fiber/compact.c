@@ -1,55 +1,66 @@
 /*
- * compact.c: compact stacks: fibers that share a few hot stacks.
+ * compact.c: compact stacks: many fibers share a few hot stacks.
  *
- * A parked fiber of moderate depth needs 200 to 600 bytes of its stack, and a stack is a page at least. A compact
- * fiber runs on a hot stack, one of a few of its processor's, and belongs to it from its first run to its end (or until it
- * moves, below), since frames hold addresses of each other. When another fiber of that stack is to run, what the one before has
- * there is moved out, into a piece of a slab (stack/slab.c), and moved back to the same addresses before it goes
- * on, whichever processor that is on.
+ * A parked fiber of moderate depth needs 200 to 600 bytes of its stack, but a stack of its own
+ * takes at least a page. So a compact fiber runs on a hot stack, one of a few that its processor
+ * has. Before another fiber runs there, the frames of the resident are copied to the resident's
+ * save area, a piece of a slab (stack/slab.c). They are copied back before that fiber goes on, on
+ * whichever processor, and always to the same addresses, because frames hold addresses of each
+ * other. For the same reason a fiber is bound to its hot stack from its first run until it ends or
+ * moves (see below).
  *
- * A hot stack is used by one fiber at a time, from enter to leave: `busy`, under its latch. Who finds it in use
- * waits in its line; leaving, a fiber makes the first in line ready, which tries again. The stack is not kept for
- * it: a fiber that comes in between is faster than a hand-over.
+ * One fiber at a time uses a hot stack, from enter to leave. `busy` says so, under the latch of the
+ * stack. A fiber that finds the stack busy joins its line. Leave makes the first fiber of the line
+ * ready, and that fiber tries again. The stack is not reserved for it: a fiber that arrives in
+ * between can use the stack sooner than a hand-over would take.
  *
  *   enter                                    leave
- *   lock; if busy: into the line             its context is saved
- *         else busy = true; unlock           the fiber knows what it keeps (TAG_SAVED), not its stack
- *   move out who is there, move in           lock; busy = false, first in line: ready; unlock
- *   the fiber knows its stack
+ *   lock; if busy: into the line             the fiber's context is saved
+ *         else busy = true; unlock           fiber->stack = its save area (TAG_SAVED)
+ *   copy the resident out, the fiber in      lock; busy = false, first in line: ready; unlock
+ *   fiber->stack = the hot stack
  *
  * Invariants:
- *  - Whoever is busy with a hot stack, and nobody else, touches its memory, `resident` and the context and what is
- *    kept of the resident. The resident does not run meanwhile, or it is the one who is busy.
- *  - If there is a line, somebody is busy with the stack, or one from the line is ready and will be: nobody in line
- *    is forgotten.
- *  - Leave comes before anybody can find the fiber (sched/core/machine.c): it may run elsewhere, and be moved out by
- *    others, as soon as it is left.
- *  - What a fiber keeps stays where it is until the fiber ends (if it grows deep, the frames go to a stash besides):
- *    who wants to run it finds its hot stack there before it is busy with that.
- *  - What is moved runs from the saved stack pointer to the top of the stack. Nothing is below: the switch is made
- *    in functions that call others, so none of them uses the red zone.
- *  - Nothing is moved out for nothing: the last one stays on the hot stack until another wants it. As many compact
+ *  - Between enter and leave the user of a hot stack has exclusive access to its memory, to
+ *    `resident`, and to the resident's context and save area. The resident does not run meanwhile,
+ *    unless it is the user itself.
+ *  - If the line is not empty, either the stack is busy, and leave will take the first of the line;
+ *    or a fiber taken from the line is ready and will enter and leave. No fiber in the line is
+ *    forgotten.
+ *  - Leave comes before the fiber is published in any queue or list (sched/core/machine.c). From
+ *    then on another processor may run the fiber, and another fiber may copy it out.
+ *  - A save area keeps its address until the fiber ends; frames that do not fit go to a stash as
+ *    well. So a machine can read in the save area which hot stack to enter before it has that
+ *    stack.
+ *  - What is copied runs from the saved stack pointer to the top of the stack. Nothing live is
+ *    below: the switch is made in functions that call others, so none of them uses the red zone.
+ *  - Copying is lazy: the resident stays until another fiber needs the stack. As many compact
  *    fibers as there are hot stacks cost no copying at all.
  *
- * A fiber that another processor has run, since its own was busy, goes back: its deadline is armed in the wheel of the
- * processor whose hot stack is its own (machine.c). Else after a while half of the fibers would be on the other side, and
- * with each of their turns a hot stack would go from one CPU's cache to the other's and back: 1.4 times the CPU time of
- * tasks that sleep, on two processors.
+ * Timers of a stolen fiber. If a fiber has run on a processor other than its home (the one that its
+ * hot stack belongs to), its deadline is armed in the wheel of its home (machine.c), so it goes
+ * back. Otherwise half of the fibers would after a while be on the wrong side, and each of their
+ * turns would drag a hot stack from one CPU's cache to the other's and back: 1.4 times the CPU time
+ * of tasks that sleep, on two processors.
  *
- * A worker of a pool that another processor has run moves, when it has ended its task: it has nothing on its stack then, and
- * begins anew on a hot stack of the processor that it is on (weft__compact_move). So those that were stolen belong to the
- * thief from their next task on, and processors that made unequally many are alike after a while; else one would
- * lack work for as long as the pool lives, and steal it, one dear turn after the other.
+ * Moving. A pool worker that runs on a processor other than its home moves when its task has ended:
+ * its stack holds nothing then, and it begins anew on a hot stack of the current processor
+ * (weft__compact_move). So stolen workers belong to the thief from their next task on, and
+ * processors that made unequal numbers of workers become even. Otherwise one processor would lack
+ * work for as long as the pool lives, and steal it, one expensive turn after the other.
  *
- * Enter and leave run on the machine's own stack. So a compact fiber does not go straight to another fiber, nor another one
- * straight to it (park.c, fiber.c).
+ * Enter and leave run on the machine's own stack. So there is no direct switch from or to a compact
+ * fiber (park.c, fiber.c).
  *
- * A fiber that blocks in C code holds its hot stack. New fibers begin on another; when all are blocked one more is
- * made, and goes when nobody belongs to it any more. Those that belong to the blocked one wait.
+ * A fiber that blocks in C code holds its hot stack. New fibers begin on another one; if all are
+ * busy, one more is made, and freed again when no fiber is bound to it. Fibers that are bound to
+ * the blocked stack wait.
  *
- * Rejected: a hot stack for each processor, alone (a thief finds it in use nearly always; eight in turn are in the
- * nearest cache too). Moving out at park (half of the copies, where few fibers run in turn, are for nothing).
- * Keeping the stack for the first in line (it stands idle until that one's turn).
+ * Rejected:
+ *  - One hot stack for each processor: a thief finds it busy nearly always. Eight in turn fit into
+ *    the nearest cache too.
+ *  - Copying at park: where few fibers take turns, half of the copies are useless.
+ *  - Reserving the stack for the first in line: it is idle until that fiber's turn.
  */
 #include "sched/fiber/compact.h"
 
@@ -73,40 +84,42 @@
 #include "stack/stack.h"
 
 struct hot_stack {
-    struct hot_stack *next;       /* of its processor: a ring */
-    struct processor *home; /* that one */
+    struct hot_stack *next; /* a ring: the hot stacks of one processor */
+    struct processor *home; /* that processor */
     struct stack *stack;
     struct latch latch;
-    bool busy;         /* under the latch, as are these */
-    uint32_t fibers;   /* that belong to it */
-    struct chain line; /* ready, and wait for it */
-    struct weft_fiber
-        *resident;     /* whose frames are on it, or NULL; of who is busy with it, as are these */
-    struct save_area *area; /* of the one who runs */
-    uint32_t typical;  /* what was moved out last: new ones will need as much */
+    /* Under the latch: */
+    bool busy;
+    uint32_t fibers;   /* bound to this stack */
+    struct chain line; /* fibers that can run as soon as the stack is free */
+    /* For the user of the stack only (busy): */
+    struct weft_fiber *resident; /* the fiber whose frames are on the stack; NULL: none */
+    struct save_area *area;      /* of the fiber that runs */
+    uint32_t typical;            /* bytes of the last copy out: the guess for a new fiber */
 };
 
-/* More than TYPICAL_MOST, less than a piece of a slab, is an exception: who needs it gets a stash. */
+/* A copy of more than TYPICAL_MOST bytes, which is less than a piece of a slab, counts as an
+ * exception: save areas are not made larger for it, and such frames go to a stash. */
 enum { FRAMES_AT_FIRST = 512, TYPICAL_MOST = 3072 };
-static atomic_u32 typical; /* what was moved out last, anywhere */
+static atomic_u32 typical; /* bytes of the last copy out on any hot stack */
 
 bool weft__compact_works(void)
 {
-    static atomic_u32 said;
+    static atomic_u32 warned;
     bool works = !WEFT_ASAN && !valgrind_runs();
-    if (!works && atomic_u32_exchange_acq_rel(&said, 1) == 0)
+    if (!works && atomic_u32_exchange_acq_rel(&warned, 1) == 0)
         weft__warn(
             "compact stacks are private here: the tool that watches could not tell fibers apart");
     return works;
 }
 
-/* Keeping. */
+/* Save areas. */
 
 static struct save_area *save_area_make(struct hot_stack *hot, size_t front, size_t size)
 {
     size_t room;
     if (size < sizeof(char *))
-        size = sizeof(char *); /* of a stash */
+        size = sizeof(char *); /* room for the address of a stash */
     struct save_area *area = weft__slab_get(sizeof *area + front + size, &room);
     if (unlikely(area == NULL))
         return NULL;
@@ -118,7 +131,7 @@ static struct save_area *save_area_make(struct hot_stack *hot, size_t front, siz
     return area;
 }
 
-/* Where the address of the stash is, of one that has so much moved out that there is no room for it. */
+/* In an area whose frames did not fit: where the address of their stash is. */
 static char **save_area_stash(struct save_area *area)
 {
     return (char **)(void *)(area->bytes + area->front);
@@ -146,7 +159,7 @@ static char *save_area_bytes(struct save_area *area)
     return save_area_overflows(area) ? *save_area_stash(area) : area->bytes + area->front;
 }
 
-/* Finds a place for so many bytes: a stash if there is no room for them; false without memory. */
+/* Finds a place for `size` bytes: the area if they fit, else a stash. False without memory. */
 static noinline bool save_area_fit(struct save_area *area, size_t size)
 {
     char *more = size > area->room ? weft__stash(size) : NULL;
@@ -159,7 +172,7 @@ static noinline bool save_area_fit(struct save_area *area, size_t size)
     return true;
 }
 
-/* Moves out whose frames are there; false without memory. */
+/* Copies the resident to its save area. False without memory. */
 static bool move_out(struct processor *processor, struct hot_stack *hot)
 {
     struct weft_fiber *fiber = hot->resident;
@@ -202,7 +215,7 @@ static struct hot_stack *hot_make(struct processor *processor, int class)
     return hot;
 }
 
-/* Takes it for a new fiber, or finds that nobody needs it. */
+/* Takes the stack for a new fiber, unless it is busy. *unused: no other fiber is bound to it. */
 static bool hot_try(struct hot_stack *hot, bool *unused)
 {
     latch_acquire(&hot->latch);
@@ -216,7 +229,8 @@ static bool hot_try(struct hot_stack *hot, bool *unused)
     return got;
 }
 
-/* One that nobody needs, of more than there need be: made while others were blocked. */
+/* Frees the stack after `before`: a surplus one that was made while others were blocked, and that
+ * no fiber is bound to. */
 static void hot_free(struct processor *processor, struct hot_stack *before)
 {
     struct hot_stack *hot = before->next;
@@ -226,7 +240,8 @@ static void hot_free(struct processor *processor, struct hot_stack *before)
     processor->hot_stacks--;
 }
 
-/* The next in turn that is free; NULL if none is. */
+/* The next stack in the ring that is free, taken; NULL if none is. Frees surplus stacks on its
+ * way. */
 static struct hot_stack *hot_find(struct processor *processor, int class, uint32_t of_class)
 {
     for (uint32_t left = processor->hot_stacks; left > 0; left--) {
@@ -245,8 +260,8 @@ static struct hot_stack *hot_find(struct processor *processor, int class, uint32
     return NULL;
 }
 
-/* One for a new fiber: one more if there are few, else the next in turn that is free, or one more; NULL without
- * memory. */
+/* Chooses and takes a stack for a new fiber: makes one if the processor has fewer than HOT_STACKS
+ * of the class, else takes the next free one, else makes one more. NULL without memory. */
 static struct hot_stack *hot_choose(struct processor *processor, int class)
 {
     uint32_t of_class = 0;
@@ -289,7 +304,8 @@ static struct hot_stack *begin(struct processor *processor, struct weft_fiber *f
     if (hot == NULL)
         return NULL;
     bool has_front = fiber->stack != NULL;
-    struct save_area *area = has_front ? fiber_save_area(fiber) : save_area_make(hot, 0, hot->typical);
+    struct save_area *area =
+        has_front ? fiber_save_area(fiber) : save_area_make(hot, 0, hot->typical);
     if (area == NULL || (hot->resident != NULL && !move_out(processor, hot))) {
         if (area != NULL && !has_front)
             save_area_free(area);
@@ -305,7 +321,7 @@ static struct hot_stack *begin(struct processor *processor, struct weft_fiber *f
 }
 
 struct hot_stack *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
-                                bool *starves)
+                                      bool *starves)
 {
     *starves = false;
     if (unlikely(fiber->stack == NULL || fiber_save_area(fiber)->hot == NULL)) {
@@ -333,8 +349,9 @@ struct hot_stack *weft__compact_enter(struct processor *processor, struct weft_f
     return hot;
 }
 
-/* What lies between the saved stack pointer and the top of the hot stack is what others will displace. Of one that a library of
- * coroutines has put on another stack nobody knows where its frames on the hot stack end. */
+/* The next user of the hot stack will displace what lies between the saved stack pointer and the
+ * top. If a coroutine library has switched the fiber to a stack of its own, the stack pointer does
+ * not say where the frames on the hot stack end. */
 static void check_frames(const struct hot_stack *hot, const struct weft_fiber *fiber)
 {
     const char *sp = fiber->context.sp;

@@ -1,5 +1,6 @@
 /*
- * compact.h: fibers whose stack is shared, and moves out of it while they are parked. See compact.c.
+ * compact.h: compact fibers, which share hot stacks and leave them while they are parked: see
+ * compact.c.
  */
 #ifndef WEFT_SCHED_FIBER_COMPACT_H
 #define WEFT_SCHED_FIBER_COMPACT_H
@@ -12,20 +13,21 @@
 #include "sched/runtime/thread.h"
 
 enum {
-    HOT_STACKS = 8,       /* hot stacks of a processor, of one size; more while these are blocked */
-    PREFETCHED = 4, /* lines of what a fiber keeps that are fetched before it enters */
+    HOT_STACKS = 8, /* of a processor and a size class; more while these are busy */
+    PREFETCHED = 4, /* cache lines of a save area that are fetched before its fiber enters */
 };
 
 struct hot_stack;
 
-/* What has left a compact fiber's stack, and where it belongs. While the fiber does not run its `stack` is the
- * address of this, with TAG_SAVED added; while it runs, its hot stack knows it. */
+/* The frames of a compact fiber while another one uses its hot stack. While the fiber does not run,
+ * weft_fiber.stack is the address of its save area plus TAG_SAVED; while it runs,
+ * hot_stack.area is. */
 struct save_area {
-    struct hot_stack *hot; /* NULL: it has not run yet */
-    uint32_t
-        size; /* what was moved out last: if there is no room for it, the address of a stash stands there */
-    uint16_t room;
-    uint16_t front; /* bytes before those: weft__compact_front */
+    struct hot_stack *hot; /* that the fiber is bound to; NULL: it has not run yet, or moves */
+    uint32_t size;  /* of the frames copied last; above `room`: they are in a stash, whose address
+                     * is where the frames would be */
+    uint16_t room;  /* for frames, behind the front */
+    uint16_t front; /* bytes at the beginning that are the owner's: weft__compact_front */
     _Alignas(max_align_t) char bytes[];
 };
 _Static_assert(sizeof(struct save_area) == 16, "each parked fiber has one");
@@ -42,18 +44,21 @@ static inline struct save_area *fiber_save_area(const struct weft_fiber *fiber)
     return (struct save_area *)(void *)((char *)fiber->stack - TAG_SAVED);
 }
 
-/* Whether compact fibers get compact stacks; if not, that is said once. Not under a tool that watches stacks. */
+/* Whether compact fibers get compact stacks. Under AddressSanitizer and Valgrind, which watch
+ * stacks, they do not: the first call says so on stderr. */
 bool weft__compact_works(void);
 
-/* On the machine's stack: puts the fiber on its hot stack, its first one if it is new. NULL: it waits in the line
- * of that stack and will be ready again; or, with *starves, there is no memory. */
+/* Puts the fiber on its hot stack; a new fiber is bound to one first. On the machine's stack. NULL:
+ * the fiber waits in the line of the stack and will be made ready again; or, if *starves, there is
+ * no memory. */
 struct hot_stack *weft__compact_enter(struct processor *processor, struct weft_fiber *fiber,
-                                bool *starves);
-/* The fiber's context is saved, or it has ended, or moves; others may use its hot stack. Before anybody can find the
- * fiber. */
+                                      bool *starves);
+/* Lets other fibers use the hot stack of a fiber whose context is saved, or that has ended, crashed
+ * or moves, as `action` says. Must come before the fiber is published anywhere. */
 void weft__compact_leave(struct hot_stack *hot, struct weft_fiber *fiber, enum action action);
 
-/* Of one that is left: the processor whose hot stack is its own. */
+/* The home of a compact fiber that has left its hot stack: the processor that the stack belongs to;
+ * the caller's if that one is retired. */
 struct processor *weft__compact_home(const struct weft_fiber *fiber);
 
 /* Has the CPU fetch what a ready fiber needs to enter. */
@@ -65,33 +70,41 @@ static inline void weft__compact_prefetch(const struct weft_fiber *fiber)
             fetch_line(area + line * FETCH_LINE);
 }
 
-/* Frees the processor's hot stacks; the runtime stops, and there are no fibers. */
+/* Frees the processor's hot stacks. Called while the runtime stops and no fiber exists. */
 void weft__compact_stop(struct processor *processor);
 
-/* For memory that others look at while the caller is parked: a compact fiber must not have it on its stack. */
-
+/* Whether the caller is a compact fiber. Memory that other fibers access while the caller is parked
+ * must not be on its stack then. */
 static inline bool on_compact(void)
 {
     struct thread *thread = thread_self();
     return unlikely(thread != NULL && thread->fiber != NULL && thread->fiber->compact);
 }
-/* Memory of that kind for a fiber that is not started yet, as long as it lives, beside what it keeps; NULL if there
- * is none. Makes it compact. */
+
+/* Makes a fiber that is not started yet compact, and gives it a front: `size` bytes of memory that
+ * does not move, in front of its saved frames, for as long as the fiber lives. NULL without
+ * memory. */
 void *weft__compact_front(struct weft_fiber *fiber, size_t size);
-/* In a fiber that has a front, inside the runtime: whether it runs on another processor than its own. */
+/* Whether a fiber with a front runs on a processor other than its home. In that fiber, inside the
+ * runtime. */
 bool weft__compact_is_remote(void *front);
-/* The same: makes that processor its own. All that is on its stack is gone, nobody may know of it, and there is nothing that
- * it has deferred: its function is called anew, with errno and the state of floating point as for a new fiber. */
+/* Binds the calling fiber, which has a front, to the processor that it runs on, and calls its
+ * function anew, with errno and the floating-point state of a new fiber. In that fiber, inside the
+ * runtime. All that is on its stack is lost: no other fiber may refer to it, and nothing may be
+ * deferred. */
 _Noreturn void weft__compact_move(void);
-/* Memory that stays where it is; NULL if there is none. */
+/* Allocates a stash: memory that a compact fiber can share while it is parked. NULL without
+ * memory. */
 void *weft__stash(size_t size);
 void weft__unstash(void *memory);
-/* Where there was none: waits some time for others to give some back. 0; or -ETIMEDOUT, -ECANCELED. Outside the
- * runtime. */
+/* Called when weft__stash returned NULL: sleeps for a millisecond, in which memory may be given
+ * back. Returns 0; -ETIMEDOUT if the deadline has passed or the context of the caller timed out;
+ * -ECANCELED. Outside the runtime. */
 int weft__stash_wait(int64_t deadline);
 
-/* Ends the program if the caller is a compact fiber and the address is on its stack: it is about to be shown to
- * others. `what` and `instead` complete a sentence. */
+/* Aborts if the caller is a compact fiber and the address is on its stack: another fiber would be
+ * given an address whose content changes while the caller is parked. `what` and `instead` complete
+ * the sentence of the report. */
 void weft__compact_refuse(const void *address, const char *what, const char *instead);
 static inline void compact_check(const void *address, const char *what, const char *instead)
 {
@@ -99,11 +112,11 @@ static inline void compact_check(const void *address, const char *what, const ch
         weft__compact_refuse(address, what, instead);
 }
 
-/* For tests and figures. */
+/* Sums over all processors, for tests and benchmarks. */
 struct compact_figures {
-    uint64_t moved_out, bytes_out; /* how often, and how much in all */
-    uint64_t waited;               /* fibers that found their hot stack in use */
-    uint64_t hot_stacks;
+    uint64_t moved_out, bytes_out; /* copies to save areas, and their bytes */
+    uint64_t waited;               /* times that a fiber found its hot stack busy */
+    uint64_t hot_stacks;           /* that exist */
 };
 struct compact_figures weft__compact_figures(void);
 

@@ -1,47 +1,53 @@
 /*
- * crash.c: abandons a fiber where it faulted, and has another go on in its place.
+ * crash.c: abandons a fiber where it faulted, and lets a replacement go on in its place.
  *
  *     fiber in its task's code: fault
  *       |
- *     signal handler, on the alternate stack: report; is it one that can be left?  -- no --> the process dies
- *       |  the kernel is told to go on elsewhere: sigreturn puts mask and stacks right
+ *     signal handler, on the alternate stack: report; can the fiber be left?  -- no --> death
+ *       |  the kernel is told to go on elsewhere: sigreturn restores the mask and the stacks
  *     arrive, on the machine's own stack: enter the runtime, as the fiber would have
  *       |  switch, as if the fiber had asked for ACTION_CRASH
- *     weft__crash_retire: record and stack of the fiber are put away for ever, its replacement is ready
+ *     weft__crash_retire: the fiber and its stack are put aside for ever, the replacement is ready
  *       |
- *     the replacement, an ordinary fiber with a stack of its own: does what is left to do (pool/crash.c)
+ *     replacement, an ordinary fiber with a stack of its own: does the rest (pool/failure.c)
  *
- * Nothing runs on the stack of the fiber any more, and nothing that is needed stands on it: a fault is often the
- * end of a write that ran over it to its top.
+ * After the fault no code runs on the stack of the fiber, and nothing that is needed later is
+ * stored on it: a fault is often the end of a write that ran over the stack up to its top.
  *
- * When can a fiber be left? When it holds nothing of weft's, and has left nothing of weft's half done: not in a
- * call of weft. `armed` says that the task's own code was called; `inside` of the thread that it is in no call that
- * has entered the runtime. There are calls that take a latch without that: so also the instruction that failed must
- * not be weft's (own_code.h), nor that of a call of libc by weft: of the frames those of libc are passed over. A frame
- * further out may be weft's, of a call that calls back (weft_recover). If the frames are destroyed the first one is
- * what is known, and that is the task's or libc's. A spin lock of the user's would make others spin for ever: that
- * is not left either. What the fiber holds of the program's (mutexes, memory, libc's own locks) stays
- * as it is: see docs/pool.md for what that means.
+ * When can a fiber be left? If it holds no resource of weft and no operation of weft is half done:
+ * it must not be inside a call of weft. Three checks establish that:
+ *  - `armed`: the task's own code was called.
+ *  - `inside` of the thread: the fiber is in no call that has entered the runtime.
+ *  - The faulting instruction is neither weft's own (own_code.h) nor libc's in a call by weft,
+ *    since some calls take a latch without entering the runtime. Frames of libc are skipped to find
+ *    the caller. A frame further out may be weft's, if that call calls back (weft_recover). If the
+ *    frames are destroyed, only the first is known, and it is the task's or libc's.
+ * A fiber that holds a weft_spin is not left either: other fibers would spin for ever. What the
+ * fiber holds of the program's own (mutexes, memory, the locks of libc) stays as it is;
+ * docs/pool.md says what that means.
  *
- * The processor. In its task's code the fiber's thread may lose its processor at any time, or have given it up
- * (handoff.c). So arriving is what runtime_enter does: `inside`, barrier, wait for who has a claim. If the
- * processor is gone the machine finds that out when no fiber is on it any more, as between two fibers, and before it
- * makes anybody ready: the replacement, and who waits for a compact one's stack, go through the inject queue then. The order: `inside` first, thread.fiber is cleared after it, since who
- * retakes a processor reads that twice.
+ * The processor. A fiber in its task's code may lose its processor at any time, or may have given
+ * it up (handoff.c). So `arrive` does what runtime_enter does: set `inside`, barrier, wait for the
+ * end of a claim. If the processor is gone, the machine finds that out when it has no fiber any
+ * more (weft__crash_attend), and before it makes any fiber ready: the replacement, and a fiber in
+ * the line of a compact fiber's hot stack, go through the inject queue then. `inside` is set before
+ * thread.fiber is cleared: weft__retake reads thread.fiber twice and must find the same fiber.
  *
- * Counting. The fiber never ends: its replacement ends in its place, and was not counted as started. So the number of
- * fibers alive is right at every moment.
+ * Counting. The fiber never ends; its replacement ends in its place, and was not counted as
+ * started. So the number of live fibers is right at every moment.
  *
- * The record stays as FIBER_CRASHED: a mutex that the fiber holds points at it, and must not take another fiber
- * for its owner.
+ * The struct weft_fiber stays, as FIBER_CRASHED, and is never reused: a mutex that the fiber holds
+ * points at it, and must not take another fiber for its owner.
  *
  * Rejected:
- *  - Landing in the worker's guard, as a panic does, and going on on the same stack. It needs the frames above the
- *    fault, which an overrun of a local array has destroyed.
- *  - siglongjmp out of the handler: the alternate stack would have to be left by hand, and it too needs a frame.
- *  - Retiring the fiber in the handler itself: it takes locks and wakes others, which a handler must not.
- *  - To enter the runtime for each latch, and to look at `inside` alone: simple, but a submit to a pool takes one
- *    latch and little else, and would be slower.
+ *  - Landing in the worker's guard, as a panic does, and going on on the same stack. That needs the
+ *    frames above the fault, which an overrun of a local array has destroyed.
+ *  - siglongjmp out of the handler: the alternate stack would have to be left by hand, and it too
+ *    needs an intact frame.
+ *  - Retiring the fiber in the handler itself: that takes locks and wakes fibers, which a handler
+ *    must not do.
+ *  - Entering the runtime for each latch, and checking only `inside`: simple, but a submit to a
+ *    pool takes one latch and does little else, and would be slower.
  */
 #include "sched/fiber/crash.h"
 
@@ -64,7 +70,7 @@ static bool on_own_stack(const struct weft_fiber *fiber, const struct weft__os_f
            weft__stack_in_guard(fiber->stack, sp);
 }
 
-/* In the code of weft, or in libc on behalf of it. */
+/* Whether the fault is in the code of weft, or in libc on behalf of it. */
 static bool in_own_code(const weft_panic_info *info)
 {
     int i = 0;
@@ -73,13 +79,15 @@ static bool in_own_code(const weft_panic_info *info)
     return weft__os_own_code(info->backtrace[i]);
 }
 
-/* False: weft was built by other means than its own, with flags that put code where no label is around it (own_code.h). */
+/* False if weft was built with flags of another build system that move its code out of the range
+ * that own_code.h marks. */
 static bool knows_own_code(void)
 {
     return weft__os_own_code((const void *)(uintptr_t)weft__crash_of);
 }
 
-/* Why this fault of a fiber that may be abandoned has to be died of; or NULL. */
+/* Why the process has to die of this fault, although the fiber may be abandoned; NULL: it need
+ * not. */
 static const char *reason_against(const struct thread *thread, struct crash *crash,
                                   const struct weft__os_fault *fault, const weft_panic_info *info)
 {
@@ -114,7 +122,8 @@ struct crash *weft__crash_of(struct thread *thread, const struct weft__os_fault 
     return *why == NULL ? crash : NULL;
 }
 
-/* Where the signal returns to: on the machine's stack, below what it stands in (run, in machine.c). */
+/* Where the signal handler returns to: on the machine's stack, below the frames that wait there for
+ * the fiber to switch back (run, in machine.c). */
 static void arrive(void)
 {
     struct context gone;
@@ -156,7 +165,7 @@ void weft__crash_retire(struct weft_fiber *fiber)
     extra->crash->replacement = NULL;
     extra->crash = NULL;
     fiber_set_client(fiber, NULL);
-    if (!fiber->compact) /* else others go on there: only its own frames were on it */
+    if (!fiber->compact) /* a hot stack is used on: only this fiber's frames were on it */
         weft__stack_quarantine(fiber->stack);
     weft__ready(replacement, false);
 }

@@ -1,21 +1,22 @@
 /*
- * cxx.c: exceptions of C++ that come to a recover point.
+ * cxx.c: C++ exceptions that reach a recover point become panics.
  *
- * weft__personality is the personality routine of the two frames in assembly at which panics end: that of a
- * recover point and the first of a fiber. The unwinder asks it twice:
+ * weft__personality is the personality routine of the two assembly frames at which panics end: that
+ * of a recover point, and the first frame of a fiber. The unwinder calls it twice:
  *
- *   search      Nobody further in wants the exception: this frame does. The stack is whole, so this is when the
- *               backtrace is taken, and what is deferred is run: on its way here the exception cuts the stack,
- *               and with it the records of clean-ups in frames that the unwinder does nothing for.
- *   clean-up    It has arrived; destructors have run. The exception is caught and ended, as a catch would do,
- *               and a panic with its text lands here.
+ *   search      No inner frame handles the exception: this one does. The stack is whole, so now the
+ *               backtrace is taken and the deferred clean-ups run. Later would be too late: the
+ *               exception cuts the stack on its way, and with it the clean-up records of frames
+ *               that the unwinder does nothing for.
+ *   clean-up    The exception has arrived; destructors have run. It is caught and ended, as a catch
+ *               block would do, and a panic with its text lands here.
  *
- * The library needs no C++: what it calls of C++'s runtime are weak references, there if the program has one. A
- * text is made by the program (weft/panic.h has the function for std::exception); without, the name of the type
- * must do.
+ * The library does not need C++. Its references to the C++ runtime are weak: they are there if the
+ * program has one. The text of an exception is made by the program (weft/panic.h has the function
+ * for std::exception); without that, the message is the name of the type.
  *
- * A panic of weft's own does not need this: it passes here only if it is forced by somebody else (pthread_exit
- * in a weft_recover on a thread): then the recover point is taken away.
+ * A panic of weft does not use this routine. A forced unwind passes here only if it was started
+ * elsewhere (pthread_exit in a weft_recover on a thread): then the recover point is removed.
  */
 #include "sched/fiber/cxx.h"
 
@@ -53,7 +54,7 @@ void weft_panic_describer(void (*text)(char *, size_t))
     atomic_ptr_store_release(&describer, (void *)(uintptr_t)text); /* pairs with describe */
 }
 
-/* The name of the type of what is being caught. */
+/* Writes the name of the type of the exception that is being caught. */
 static void name_type(char *text, size_t size)
 {
     struct {
@@ -68,16 +69,17 @@ static void name_type(char *text, size_t size)
     }
     int status = -1;
     char *name = NULL;
-    const char *mangled = type->name + (*type->name == '*'); /* the mark of a type of one file */
+    const char *mangled =
+        type->name + (*type->name == '*'); /* "*" marks a type that is local to one file */
     if (__cxa_demangle != NULL)
         name = __cxa_demangle(mangled, NULL, NULL, &status);
     snprintf(text, size, "an exception of C++, of type %s", status == 0 ? name : mangled);
     weft__os_free(name);
 }
 
-/* Catches the exception, and ends it. */
-static void catch_it(_Unwind_Exception_Class class, struct _Unwind_Exception *exception, char *text,
-                     size_t size)
+/* Catches the exception, writes its text, and ends it. */
+static void catch_exception(_Unwind_Exception_Class class, struct _Unwind_Exception *exception,
+                            char *text, size_t size)
 {
     bool cxx = (class >> 8 & 0xffffff) == 0x432b2b; /* "C++", of any maker */
     if (!cxx || __cxa_begin_catch == NULL) {
@@ -95,8 +97,9 @@ static void catch_it(_Unwind_Exception_Class class, struct _Unwind_Exception *ex
     __cxa_end_catch();
 }
 
-/* A clean-up that panics now must not cut the stack on which an exception is under way: its panic ends here, and
- * is kept with that of the exception. */
+/* Runs the deferred clean-ups in the search phase. A clean-up that panics must not cut the stack on
+ * which the exception is in flight: its panic ends in a guard here, and is added to that of the
+ * exception. */
 static void search(struct scope *scope, struct _Unwind_Exception *exception)
 {
     struct panic *panic = weft__panic_new(NULL);
@@ -139,7 +142,7 @@ _Unwind_Reason_Code weft__personality(int version, _Unwind_Action actions,
     must(actions & _UA_HANDLER_FRAME); /* as the search was told */
     char text[WEFT_PANIC_MESSAGE] = "";
     struct panic *panic = weft__panic_catch(scope, exception);
-    catch_it(class, exception, text, sizeof text);
+    catch_exception(class, exception, text, sizeof text);
     weft__panic_set_message(panic, text);
     weft__panic_add_previous(panic, scope->panic);
     scope->panic = panic;

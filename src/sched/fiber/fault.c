@@ -1,16 +1,16 @@
 /*
- * fault.c: says who faulted: which fiber overflowed its stack, or touched memory that is not there.
+ * fault.c: says which fiber overflowed its stack or touched memory that is not there.
  *
- * Runs in a signal handler, on the machine's alternate stack. It takes no lock of weft's and allocates nothing;
- * the backtrace uses the loader's tables, so a fault inside the loader itself may end in a hang instead of a
- * report. What it reads may be destroyed, so each part is tried (weft__os_try), and left out if it faults. The
- * report leaves in one write. After it the process dies of the signal as it would have without weft; unless the
- * fiber is a worker of a pool that isolates crashes, and was in its task's own code: then that fiber is
- * abandoned (crash.c).
+ * Runs in a signal handler, on the machine's alternate stack. It takes no lock of weft and
+ * allocates nothing. The backtrace uses the tables of the loader, so a fault inside the loader
+ * itself may end in a hang instead of a report. The data that it reads may be destroyed: each part
+ * is tried (weft__os_try), and left out if it faults. The report leaves in one write. Then the
+ * process dies of the signal, as it would have without weft. The exception is a worker of a pool
+ * that isolates crashes, in its task's own code: that fiber is abandoned (crash.c).
  *
- * A handler that the program had installed before weft started may repair what faulted (memory that is
- * protected to learn of accesses): such a fault is its, and nothing is said here. An overflow is reported even
- * then, since nobody can repair it.
+ * A handler that the program installed before weft started may repair the fault (memory protected
+ * to learn of accesses). Such a fault is left to that handler, and nothing is reported. A stack
+ * overflow is reported even then: no handler can repair it.
  */
 #include "sched/fiber/fault.h"
 
@@ -35,13 +35,12 @@ enum { REPORT_SIZE = 10 * 1024 };
 
 struct report {
     struct weft__os_fault *fault;
-    struct thread *thread;    /* NULL: one that weft does not know */
-    struct weft_fiber *fiber; /* NULL: none ran on it */
+    struct thread *thread;    /* NULL: weft does not know the thread */
+    struct weft_fiber *fiber; /* NULL: none ran on the thread */
     bool overflow;
-    struct crash *crash; /* the fiber can be abandoned; or NULL */
-    const char
-        *kept; /* why the fiber is not abandoned, although its pool isolates crashes; or NULL */
-    weft_panic_info info; /* message and backtrace */
+    struct crash *crash;     /* the fiber can be abandoned; or NULL */
+    const char *not_because; /* why it cannot, although its pool isolates crashes; or NULL */
+    weft_panic_info info;    /* message and backtrace */
     struct text text;
 };
 
@@ -58,7 +57,7 @@ static void say_what(struct report *report)
         weft__text_add(&message, "fault: %s (%s)", fault->name, fault->reason);
 }
 
-/* So far below a stack an access can be one of a frame of its fiber. */
+/* An access at most this far below a stack is taken for one of a frame of its fiber. */
 #define FAR_BELOW ((ptrdiff_t)64 << 20)
 
 static bool is_below(const struct weft_fiber *fiber, const void *address, ptrdiff_t most)
@@ -74,7 +73,7 @@ static size_t stack_size(const struct weft_fiber *fiber)
 
 #define RAISE "raise stack_size (weft_spawn_options, weft_pool_options, or WEFT_STACK_SIZE)"
 
-/* How much more of its stack the fiber has used than it has. */
+/* How many bytes beyond its stack the fiber has used, at least. */
 static size_t overflow_by(const struct weft_fiber *fiber, const struct weft__os_fault *fault)
 {
     const char *low = weft__stack_low(fiber->stack), *lowest = fault->sp;
@@ -102,7 +101,8 @@ static void add_stack_use(struct report *report)
                        report->fault->sp);
 }
 
-/* By itself: that of a pool's worker is found by what stands above its frames, which it may have overwritten. */
+/* Tried on its own: the name of a pool's worker is found through data above its frames, which the
+ * fiber may have overwritten. */
 static void find_name(void *arg)
 {
     struct report *report = arg;
@@ -128,7 +128,7 @@ static void add_thread(void *arg)
 {
     struct report *report = arg;
     const struct thread *thread = report->thread;
-    if (thread == NULL || thread->errno_address == NULL) /* which machines have */
+    if (thread == NULL || thread->errno_address == NULL) /* not NULL on machines */
         weft__text_add(&report->text, "weft: %s on a thread that is not weft's\n",
                        report->info.message);
     else if (thread->processor != NULL)
@@ -162,15 +162,15 @@ static void write_report(struct report *report)
     report->text = (struct text){bytes, sizeof bytes, 0};
     say_what(report);
     if (report->fiber != NULL)
-        (void)weft__os_try(find_name, report); /* else it has none */
+        (void)weft__os_try(find_name, report); /* if it faults: no name */
     if (!weft__os_try(report->fiber != NULL ? add_fiber : add_thread, report))
         weft__text_add(&report->text, "weft: %s, and what weft knows of it is destroyed\n",
                        report->info.message);
     if (!weft__os_try(add_frames, report))
         weft__text_add(&report->text, "weft: what calls it is unknown\n");
-    if (report->kept != NULL)
+    if (report->not_because != NULL)
         weft__text_add(&report->text, "weft: its pool isolates crashes, but not this one: %s\n",
-                       report->kept);
+                       report->not_because);
     else if (report->crash != NULL)
         weft__text_add(&report->text, "weft: the task is abandoned, and its pool goes on\n");
     weft__text_write(&report->text);
@@ -179,11 +179,13 @@ static void write_report(struct report *report)
 static void find_crash(void *arg)
 {
     struct report *report = arg;
-    report->crash = weft__crash_of(report->thread, report->fault, &report->info, &report->kept);
+    report->crash =
+        weft__crash_of(report->thread, report->fault, &report->info, &report->not_because);
 }
 
-/* In the guard; or beyond it, by a frame that is larger. There the stack pointer is in the memory of another stack, or where
- * there is none: not on a stack that the program has switched to, unless that has overflowed. */
+/* Whether the fault is a stack overflow: in the guard, or beyond it by a frame larger than the
+ * guard. Beyond it the stack pointer is in another stack of weft, or in memory that cannot be read;
+ * else the program has switched to a stack of its own, which is not this fiber's overflow. */
 static bool is_overflow(const struct weft_fiber *fiber, const struct weft__os_fault *fault)
 {
     if (fiber == NULL || fiber->stack == NULL)

@@ -4,13 +4,13 @@
  *   free ---- weft_go, weft_spawn ----> ready ----> running <----> parked
  *    ^                                    ^____________|  yield
  *    |__ detached: at its end             running ---- end ----> ended
- *    |__ joinable: by the joiner, or by whoever detaches it later
+ *    |__ joinable: by the join, or by a later detach
  *
  * A fiber counts as alive from spawn to end (fiber_alloc.c).
  *
- * Joining: `joinable`, `ended` and `joiner` are under join_lock. The fiber's end sets `ended`,
- * claims the joiner and unlocks, in this order, and does not touch the record after that if it was
- * joinable: the record belongs to the joiner, or to whoever detaches it.
+ * Joining. `joinable`, `ended` and `joiner` are under join_lock. At the end of a joinable fiber its
+ * machine sets `ended`, claims the joiner and unlocks, in this order, and does not touch the fiber
+ * after that: the memory is then the joiner's, or that of the caller that detaches it.
  *
  * Lock order: join_lock, then a wheel.
  */
@@ -65,9 +65,9 @@ static void limit_lower(void)
         atomic_i64_add_relaxed(&weft__sched.limited, -1);
 }
 
-/* What is not as the last fiber left the record. */
-static always_inline void set(struct weft_fiber *fiber, void (*function)(void *), void *arg,
-                              void *site)
+/* Sets the fields that a former fiber in this memory may have left changed. */
+static always_inline void init(struct weft_fiber *fiber, void (*function)(void *), void *arg,
+                               void *site)
 {
     fiber->function = function;
     fiber->arg = arg;
@@ -84,7 +84,7 @@ static always_inline void set(struct weft_fiber *fiber, void (*function)(void *)
 int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *arg, void *site)
 {
     struct thread *thread = thread_self();
-    compact_check(arg, "the argument of a fiber", "have it in the heap");
+    compact_check(arg, "the argument of a fiber", "allocate it");
     if (unlikely(thread == NULL || thread->processor == NULL)) {
         int error = runtime_ensure();
         if (error != 0)
@@ -101,13 +101,13 @@ int weft__fiber_make(struct weft_fiber **out, void (*function)(void *), void *ar
         limit_lower();
         return -ENOMEM;
     }
-    set(fiber, function, arg, site);
+    init(fiber, function, arg, site);
     *out = fiber;
     return 0;
 }
 
-struct weft_fiber *weft__fiber_make_replacement(const struct weft_fiber *fiber, void (*function)(void *),
-                                         void *arg)
+struct weft_fiber *weft__fiber_make_replacement(const struct weft_fiber *fiber,
+                                                void (*function)(void *), void *arg)
 {
     struct weft_fiber *replacement = weft__fiber_new(thread_self()->fibers);
     if (replacement == NULL)
@@ -117,7 +117,7 @@ struct weft_fiber *weft__fiber_make_replacement(const struct weft_fiber *fiber, 
         weft__fiber_free_any(replacement);
         return NULL;
     }
-    set(replacement, function, arg, fiber->spawn_site);
+    init(replacement, function, arg, fiber->spawn_site);
     replacement->stack_class = fiber->stack_class;
     replacement->compact = fiber->compact;
     memcpy(extra->name, weft_fiber_name(fiber), strlen(weft_fiber_name(fiber)));
@@ -150,7 +150,7 @@ int weft_go(void (*function)(void *), void *arg)
     return error;
 }
 
-/* A fiber that is not started yet gets its name and is bound to its context. */
+/* Gives a fiber that is not started yet its name, and binds it to its context. */
 static int apply_options(struct weft_fiber *fiber, const weft_spawn_options *options)
 {
     if (options->name == NULL && options->context == NULL)
@@ -158,7 +158,7 @@ static int apply_options(struct weft_fiber *fiber, const weft_spawn_options *opt
     struct extra *extra = weft__fiber_extra(fiber);
     if (extra == NULL)
         return -ENOMEM;
-    if (options->name != NULL) /* the rest is zero */
+    if (options->name != NULL) /* the rest of extra->name is zero */
         memcpy(extra->name, options->name, strnlen(options->name, FIBER_NAME_SIZE - 1));
     if (options->context != NULL)
         weft__bond_begin(fiber, (struct canceler *)options->context);
@@ -221,7 +221,8 @@ void weft__fiber_retire(struct weft_fiber *fiber)
 {
     struct thread *thread = thread_self();
     if (unlikely(fiber->owner == OWNER_TIMER)) {
-        fiber->state = FIBER_READY; /* it may be made so while this looks: by the next firing */
+        fiber->state =
+            FIBER_READY; /* before weft__timer_rest: the next firing may make it ready at once */
         if (weft__timer_rest(fiber))
             weft__ready(fiber, false);
         return;
@@ -240,12 +241,12 @@ void weft__fiber_retire(struct weft_fiber *fiber)
         if (joiner != NULL)
             weft__wake(joiner);
     }
-    if (detached && unlikely(fiber->panicked)) /* detached since it panicked */
+    if (detached && unlikely(fiber->panicked)) /* it was detached after the panic */
         weft__panic_report(weft__fiber_take_panic(fiber));
     if (detached)
         weft__fiber_free(thread->fibers, fiber);
-    /* Last; pairs with the acquire in weft__fiber_alive: a shut-down
-     * that sees the count may free what was touched above. */
+    /* Last; pairs with the acquire in weft__fiber_alive: a shut-down that sees this count may free
+     * what was touched above. */
     atomic_u64_store_release(&thread->fibers->ended,
                              atomic_u64_load_relaxed(&thread->fibers->ended) + 1);
 }
@@ -289,7 +290,7 @@ static void unlock_join(void *lock)
     lock_release(lock);
 }
 
-/* Waits as the joiner; join_lock is held, and released. */
+/* Waits as the joiner. Called with join_lock held; releases it. */
 static int wait_for_end(struct weft_fiber *fiber, int64_t deadline)
 {
     struct waiter own;
@@ -309,7 +310,7 @@ static int wait_for_end(struct weft_fiber *fiber, int64_t deadline)
     return result;
 }
 
-/* 0 if it has ended, and is the caller's. */
+/* Returns 0 if the fiber has ended; it is then the caller's. */
 static int join(weft_fiber *fiber, int64_t deadline)
 {
     if (fiber == NULL)
@@ -341,7 +342,7 @@ int weft_join_until(weft_fiber *fiber, int64_t deadline)
     free_ended(fiber);
     if (likely(panic == NULL))
         return 0;
-    weft__panic_report(panic); /* nobody asks what it was */
+    weft__panic_report(panic); /* this form of join does not return it */
     return -EOWNERDEAD;
 }
 
@@ -388,7 +389,8 @@ int weft_detach(weft_fiber *fiber)
 
 /* Yielding. */
 
-/* Straight to the next fiber, if this processor has one and needs nothing else first. */
+/* Switches straight to the next fiber of this processor, if nothing else is due first. False: the
+ * machine has to do the yield. */
 static bool yield_directly(struct machine *machine)
 {
     struct processor *processor = machine->thread.processor;
@@ -405,15 +407,16 @@ static bool yield_directly(struct machine *machine)
         next = dequeue(processor);
     }
     if (next == NULL)
-        return true; /* nobody wants the processor: go on */
+        return true; /* no other fiber is ready: go on */
     if (unlikely(ring_length(processor) == RING_SIZE ||
                  (!fiber_has_stack(next) && !weft__machine_prepare(processor, next)))) {
-        /* No room in the ring, no memory for a stack, or it is compact: the machine knows what to do. */
+        /* No room in the ring, no memory for a stack, or a compact fiber: cases for the machine. */
         next = runnext_swap_owner(processor, next);
         must(next == NULL);
         return false;
     }
-    /* Private until the next fiber leaves the runtime, so it may stand there before it is saved. */
+    /* The ring is private until the next fiber leaves the runtime. So this fiber may be in it
+     * before its context is saved. */
     must(ring_push_owner(processor, self));
     self->state = FIBER_YIELDED;
     processor->yielded = true;
@@ -440,7 +443,7 @@ noinline void weft_yield(void)
     runtime_leave(thread_self());
 }
 
-/* What a fiber is. */
+/* Inquiries. */
 
 weft_fiber *weft_self(void)
 {

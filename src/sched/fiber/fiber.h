@@ -1,5 +1,7 @@
 /*
- * fiber.h: the record of a fiber, and where records come from.
+ * fiber.h: struct weft_fiber, and the calls that make, start and retire one.
+ *
+ * States and owners are described in fiber.c, the memory of fibers in fiber_alloc.c.
  */
 #ifndef WEFT_SCHED_FIBER_FIBER_H
 #define WEFT_SCHED_FIBER_FIBER_H
@@ -15,116 +17,120 @@
 #include "sched/time/wheel.h"
 #include "stack/stack.h"
 
-enum { FIBER_NAME_SIZE = 32, FIBER_RECORD_MOST = 192, STAMP_SHIFT = 24 };
+enum { FIBER_NAME_SIZE = 32, FIBER_SIZE_MOST = 192, STAMP_SHIFT = 24 };
 
 enum fiber_state {
     FIBER_NEW, /* free, or spawned and not yet run */
     FIBER_READY,
-    FIBER_YIELDED, /* ready since it yielded */
+    FIBER_YIELDED, /* ready, since it yielded */
     FIBER_RUNNING,
     FIBER_PARKED,
     FIBER_ENDED,
-    FIBER_CRASHED, /* abandoned where it faulted, for ever: sched/fiber/crash.c */
+    FIBER_CRASHED, /* abandoned where it faulted, never reused: sched/fiber/crash.c */
     FIBER_STATES,
 };
 
-/* Panics of a fiber that are counted; more in its destructors, and those are left. */
+/* Panics that may reach the first frame of a fiber: one of its function, then those of destructors
+ * of fiber-local values. After so many the remaining destructors are skipped. */
 enum { ARRIVALS_MOST = 15 };
 
-/* Whose the record is when the fiber has ended. */
+/* Owner of the struct weft_fiber once the fiber has ended. */
 enum fiber_owner {
-    OWNER_NONE, /* it goes back to a cache */
-    OWNER_HANDLE, /* who holds the handle given at spawn, unless that was given up */
+    OWNER_NONE,   /* it goes back to a cache */
+    OWNER_HANDLE, /* the holder of the handle given at spawn, unless it has detached the fiber */
     OWNER_TIMER,  /* a timer, which runs the fiber again */
-    OWNER_CLIENT, /* a floor above, until that lets it go: fiber_set_client */
+    OWNER_CLIENT, /* a floor above, until fiber_set_client ends that */
 };
 
-/* In weft_fiber.outside: its machine has lost its processor, and has not come back. */
+/* Bit of weft_fiber.outside: the machine of the fiber has lost its processor and has not got one
+ * back. */
 enum { OUTSIDE_LOST = 1 << 30 };
 
 struct panic;
 
-/* What a floor above does for fibers of its own, its clients. Each call gets the client: what
- * fiber_set_client was given. */
+/* Callbacks of the floor above whose objects own fibers (OWNER_CLIENT). Each gets the client, which
+ * is the pointer given to fiber_set_client. */
 struct fiber_hooks {
-    /* In the fiber, inside the runtime: it is about to park, or to give its processor up while it
-     * blocks. Called only if weft_fiber.notify_park is set. */
+    /* The fiber is about to park, or to give up its processor while it blocks. Called in the fiber,
+     * inside the runtime, if weft_fiber.notify_park is set. */
     void (*before_park)(void *client);
-    /* In the fiber, outside the runtime: a panic has ended what it ran, and is the client's. The
-     * fiber ends when this returns. */
+    /* A panic, which the client now owns, has ended the function of the fiber. Called in the fiber,
+     * outside the runtime; the fiber ends when this returns. */
     void (*landed)(void *client, struct panic *panic);
-    /* The name of the fiber: at most FIBER_NAME_SIZE - 1 characters. On any thread. */
+    /* Returns the name of the fiber: at most FIBER_NAME_SIZE - 1 characters. Called on any
+     * thread. */
     const char *(*name)(const void *client);
 };
-/* Set once, before the first fiber with a client is made: one floor has such fibers. A vtable of
- * each client would cost it a word. */
+/* Set once, before the first fiber with a client is made. There is one such floor; a pointer to a
+ * vtable in each client would cost a word. */
 extern const struct fiber_hooks *weft__fiber_hooks;
 
-/* Words that floors above keep with a fiber or a thread, zero at first. A floor uses those behind
- * the words of the floor below it, and says in a header where its own end. */
+/* Words that floors above keep with each fiber or thread, zero at first. A floor uses the words
+ * after those of the floor below it, and declares in a header where its own end. */
 enum { UPPER_WORDS = 5 };
 struct upper {
     void *words[UPPER_WORDS];
 };
 
-/* What most fibers do not have; freed with the record. */
+/* What most fibers do not need; allocated on demand, freed with the fiber. */
 struct extra {
     char name[FIBER_NAME_SIZE];
     struct locals *locals;
-    struct bond bond;    /* to its context */
-    struct crash *crash; /* if it may be abandoned: sched/fiber/crash.c; else NULL */
+    struct bond bond;    /* to the context of the fiber */
+    struct crash *crash; /* the fiber may be abandoned: sched/fiber/crash.c; or NULL */
     struct upper upper;
 };
 
-enum { MUTEXES_NOTED = 16 }; /* of those that a fiber holds; debug builds */
+enum { MUTEXES_NOTED = 16 }; /* pthread mutexes that a fiber remembers; debug builds */
 
-/* Written by whoever has the fiber in hand, except where a lock is named. Three lines: spawning
- * touches only the first, since the spawner is often not the one who runs the fiber; a switch only
- * the second. */
+/* A fiber. At any time one party may write a field: the spawner, then the machine that runs or
+ * holds the fiber, then its owner; except where a lock is named. Three cache lines: spawning
+ * touches only the first, since the fiber often runs on another CPU than its spawner; a switch
+ * touches only the second. */
 struct weft_fiber {
-    struct weft_fiber *next; /* in the inject queue, or a list of free records */
+    struct weft_fiber *next; /* in the inject queue, a chain, or a list of free fibers */
     void (*function)(void *);
     void *arg;
     void *spawn_site; /* a code address */
     uint64_t id;
     atomic_ptr extra; /* struct extra; NULL: none */
     union {
-        struct waiter *joiner; /* join_lock; NULL where there is none */
+        struct waiter *joiner; /* under join_lock; NULL: none */
         void *client;          /* OWNER_CLIENT */
     };
     struct lock join_lock;
     uint8_t stack_class;
-    uint8_t owner : 4; /* enum fiber_owner */
-    bool deferrable : 1; /* spawned by a fiber that has the handle: it can wait to begin (machine.c) */
-    bool joinable;    /* the handle has not been given up; join_lock */
-    bool ended;       /* join_lock */
+    uint8_t owner : 4;   /* enum fiber_owner */
+    bool deferrable : 1; /* spawned with a handle by a fiber: its start can wait (machine.c) */
+    bool joinable;       /* the handle has not been given up; under join_lock */
+    bool ended;          /* under join_lock */
 
     _Alignas(64) struct context context; /* saved while it does not run */
-    struct stack
-        *stack; /* NULL until it first runs; of a compact one that does not run, see fiber_save_area */
+    struct stack *stack; /* NULL until the fiber first runs; tagged while a compact one does not
+                          * run: fiber_save_area */
     int saved_errno;
-    uint32_t parked_at; /* when it parked, in units of 2^STAMP_SHIFT ns */
-    void *object;       /* what it waits for, for reports; while it runs, see notify_park */
+    uint32_t parked_at; /* time of the park, in units of 2^STAMP_SHIFT ns */
+    void *object;       /* what the fiber waits for, for reports; or see notify_park */
     uint8_t state;      /* enum fiber_state; for reports and assertions */
-    bool bound;         /* its bond is tied to a context */
-    bool notify_park;   /* `object` is its client: call before_park; here, since every park looks */
-    bool defers : 1;    /* it has deferred something: sched/fiber/panic.c */
-    bool panicked : 1;  /* a panic has ended it, and `arg` is that: a struct panic */
+    bool bound;         /* the bond is tied to a context */
+    bool notify_park;   /* `object` is the client: call before_park. In this line: parks read it */
+    bool defers : 1;    /* the fiber has deferred clean-ups: sched/fiber/panic.c */
+    bool panicked : 1;  /* a panic has ended the fiber; `arg` is the struct panic */
     bool left_locked : 1; /* a panic has left locks locked; debug builds */
-    bool compact : 1;     /* it runs on a hot stack: sched/fiber/compact.c */
-    uint8_t arrivals : 4; /* panics that came to the first frame; up to ARRIVALS_MOST */
-    atomic_u32 outside;   /* depth in weft_blocking_enter; and OUTSIDE_LOST */
+    bool compact : 1;     /* runs on a hot stack: sched/fiber/compact.c */
+    uint8_t arrivals : 4; /* panics that reached the first frame; up to ARRIVALS_MOST */
+    atomic_u32 outside;   /* depth of weft_blocking_enter; and OUTSIDE_LOST */
 
     struct waiter waiter;
-    struct timer timer; /* the deadline of its wait */
+    struct timer timer; /* deadline of the wait */
 #ifdef WEFT_DEBUG
-    void *held; /* locks: sync/order.c */
-    struct {    /* pthread mutexes that it holds: sched/check/mutex_check.c */
+    void *held; /* list of the locks held, for the check of lock order */
+    struct {    /* pthread mutexes held: sched/check/mutex_check.c */
         void *mutex, *site;
     } mutexes[MUTEXES_NOTED];
-    uint32_t mutex_count;   /* of those */
-    uint32_t mutexes_other; /* that it holds beside them */
-    bool mutex_said;
+    uint32_t mutex_count;   /* entries used */
+    uint32_t mutexes_other; /* held beyond MUTEXES_NOTED */
+    bool mutex_reported;
 #endif
 #if WEFT_ASAN
     void *fake_stack;
@@ -135,49 +141,53 @@ struct weft_fiber {
 };
 
 #if !WEFT_ASAN && !WEFT_TSAN && !defined(WEFT_DEBUG)
-_Static_assert(sizeof(struct weft_fiber) <= FIBER_RECORD_MOST, "a fiber that waits costs this");
+_Static_assert(sizeof(struct weft_fiber) <= FIBER_SIZE_MOST, "the memory of a waiting fiber");
 #endif
 
 static inline struct extra *fiber_extra(const struct weft_fiber *fiber)
 {
-    return atomic_ptr_load_acquire(
-        &fiber->extra); /* pairs with weft__fiber_extra: others ask for names */
+    /* Pairs with weft__fiber_extra: any thread may ask for the name. */
+    return atomic_ptr_load_acquire(&fiber->extra);
 }
 
-/* The client of the fiber, or NULL. */
+/* The client of the fiber; NULL: none. */
 static inline void *fiber_client(const struct weft_fiber *fiber)
 {
     return fiber->owner == OWNER_CLIENT ? fiber->client : NULL;
 }
 
-/* By the fiber itself, or before it starts. NULL: it has no client any more. */
+/* Makes `client` the owner of the fiber; NULL: the fiber has no client any more. Called by the
+ * fiber itself, or before it starts. */
 static inline void fiber_set_client(struct weft_fiber *fiber, void *client)
 {
     fiber->owner = client != NULL ? OWNER_CLIENT : OWNER_NONE;
     fiber->client = client;
 }
 
-/* Checks what spawning needs (runtime, limit) and makes a fiber that is not ready yet; the caller
- * makes it so, or discards it. */
+/* Makes a fiber that is not ready yet; starts the runtime if need be, and respects max_fibers. The
+ * caller starts or discards the fiber. Returns 0, or as weft_go. */
 int weft__fiber_make(struct weft_fiber **fiber, void (*function)(void *), void *arg, void *site);
-/* Makes one that takes the place of the fiber if that is abandoned (crash.c), with its name and
- * stack size; NULL without memory. Given back by weft__fiber_free_any. */
-struct weft_fiber *weft__fiber_make_replacement(const struct weft_fiber *fiber, void (*function)(void *),
-                                         void *arg);
-/* Counts a made fiber as alive and makes it ready: as the next one, or behind the others. */
+/* Makes the fiber that goes on in place of `fiber` if that is abandoned (crash.c), with the same
+ * name and stack size. NULL without memory. One that is not used is freed by
+ * weft__fiber_free_any. */
+struct weft_fiber *weft__fiber_make_replacement(const struct weft_fiber *fiber,
+                                                void (*function)(void *), void *arg);
+/* Counts a made fiber as alive and makes it ready: as runnext, or at the end of the ring. */
 void weft__fiber_start(struct weft_fiber *fiber, bool next);
-/* A made fiber that never was ready, or a kept one that has ended. */
+/* Frees a fiber that was made and not started, or one that has ended and that its owner kept. */
 void weft__fiber_discard(struct weft_fiber *fiber);
 
-/* In a fiber that has extras, after its function has returned: ends its values and its binding. */
+/* Ends the fiber-local values and the bond of a fiber with extras. In that fiber, after its
+ * function has returned. */
 void weft__fiber_end_extra(struct weft_fiber *fiber);
-/* On the machine's stack, after the fiber has ended and its stack is gone: tells the joiner, frees.
- */
+/* Completes the end of a fiber whose stack is gone: wakes the joiner, frees the fiber if nothing
+ * owns it. On the machine's stack. */
 void weft__fiber_retire(struct weft_fiber *fiber);
 
-/* In a fiber that a panic has ended: keeps it for the joiner, or reports it. */
+/* Stores the panic that has ended the calling fiber for a joiner; reports it if there will be
+ * none. */
 void weft__fiber_keep_panic(struct weft_fiber *fiber, struct panic *panic);
-/* Out of a fiber that has ended: the panic that did it, or NULL. */
+/* Takes the panic that has ended the fiber out of it; NULL: it ended without. */
 struct panic *weft__fiber_take_panic(struct weft_fiber *fiber);
 
 #endif

@@ -1,20 +1,20 @@
 /*
- * fiber_alloc.c: where the records of fibers come from.
+ * fiber_alloc.c: slab allocator of struct weft_fiber.
  *
- * Records are cut from slabs, each larger than the one before up to a huge page, and are not given back to the system
- * before shut-down; a processor or a foreign thread keeps a stock of free ones and exchanges batches with the depot. `started` and
- * `ended` are counted in the stock of whoever did it, and summed only at shut-down, so that
- * spawning shares no line between processors.
+ * Fibers are cut from slabs, each larger than the one before up to a huge page. Slabs go back to
+ * the system at shut-down only. Each processor and each foreign thread has a cache of free fibers
+ * and exchanges batches with the depot (Bonwick). `started` and `ended` are counted in the cache of
+ * the caller and summed only at shut-down, so that spawning shares no cache line between
+ * processors. Identifiers are dealt out in batches in the same way: unique, not dense.
  *
- * Numbers are dealt out in batches in the same way: unique, not dense.
+ * The depot's lock is taken alone. New fibers are cut from a slab under it, and initialised after
+ * it is released: the first touch of a small page takes microseconds, and while several processors
+ * spawn many fibers each would wait for the page faults of the others. A walk over all fibers
+ * holds the lock, so that no more are cut, and waits until those cut before are initialised
+ * (`beginning`). So it never reads what the memory held before.
  *
- * The depot's lock is taken alone. Records that are new are cut under it, and begun after it is released: the first touch of a small page
- * takes microseconds, and while many fibers are spawned on several processors each would sleep for the others' pages. Who looks at
- * all records has the lock, so no more are cut, and waits until those that were are begun (`beginning`): what it sees is never what
- * the memory held before.
- *
- *     cut:   lock; beginning + 1; cut + n; unlock;   write the records;  beginning - 1 (release)
- *     look:  lock; beginning == 0 (acquire)?         read `cut` records; unlock
+ *     cut:   lock; beginning + 1; cut + n; unlock;   initialise;     beginning - 1 (release)
+ *     walk:  lock; beginning == 0 (acquire)?         read the fibers; unlock
  */
 #include "sched/fiber/fiber_alloc.h"
 
@@ -44,19 +44,19 @@ struct slab {
     struct slab *next;
     size_t size;
     uint32_t count;
-    atomic_u32 cut; /* of these; under the lock, but for reports */
-    _Alignas(64) struct weft_fiber records[];
+    atomic_u32 cut; /* fibers cut so far; written under the lock, read by reports without it */
+    _Alignas(64) struct weft_fiber fibers[];
 };
 
-/* Free records in the depot are in batches, so that taking one does not walk through records that
- * other CPUs have just written. The first of a batch holds it together: `arg` is the next batch,
- * `id` the number of records. */
+/* The depot holds free fibers in batches, so that taking a batch does not walk through memory that
+ * other CPUs have just written. In the first fiber of a batch `arg` is the next batch, and `id` the
+ * number of fibers. */
 static struct {
     _Alignas(CACHE_LINE) struct lock lock;
     struct weft_fiber *batches;
     struct slab *slabs;
     uint64_t id_next;
-    atomic_u32 beginning; /* batches that are cut and not begun; raised under the lock */
+    atomic_u32 beginning; /* batches cut and not initialised yet; raised under the lock */
 } depot = {.id_next = 1};
 
 static void depot_push(struct weft_fiber *batch, uint32_t count)
@@ -74,11 +74,11 @@ static struct slab *slab_new(size_t size)
     if (size == SLAB_MOST)
         (void)weft__huge_page_begin(slab);
     *slab = (struct slab){.next = depot.slabs, .size = size};
-    slab->count = (uint32_t)((size - sizeof *slab) / sizeof slab->records[0]);
+    slab->count = (uint32_t)((size - sizeof *slab) / sizeof slab->fibers[0]);
     return slab;
 }
 
-/* Cuts a batch, to be begun by the caller: NULL without memory. */
+/* Cuts a batch, which the caller must pass to batch_begin. NULL without memory. Under the lock. */
 static struct weft_fiber *depot_cut(uint32_t *count, bool *many)
 {
     struct slab *slab = depot.slabs;
@@ -95,12 +95,12 @@ static struct weft_fiber *depot_cut(uint32_t *count, bool *many)
     *many = slab->size == SLAB_MOST;
     *count = left < CACHE_BATCH ? left : CACHE_BATCH;
     atomic_u32_add_relaxed(&depot.beginning, 1);
-    atomic_u32_store_release(&slab->cut,
-                             cut + *count); /* pairs with weft__fiber_count: the slab's head */
-    return &slab->records[cut];
+    /* Pairs with weft__fiber_count, which reads the head of the slab. */
+    atomic_u32_store_release(&slab->cut, cut + *count);
+    return &slab->fibers[cut];
 }
 
-/* Without the lock. Where there are many fibers the pages are asked for in one go. */
+/* Initialises a batch, without the lock. `many`: its pages are populated by one system call. */
 static void batch_begin(struct weft_fiber *batch, uint32_t count, bool many)
 {
     if (many)
@@ -113,14 +113,14 @@ static void batch_begin(struct weft_fiber *batch, uint32_t count, bool many)
     (void)atomic_u32_sub_acq_rel(&depot.beginning, 1); /* pairs with depot_begun */
 }
 
-/* Under the lock: until all that is cut is begun. */
+/* Waits until every batch that is cut is initialised. Under the lock. */
 static void depot_begun(void)
 {
     while (atomic_u32_load_acquire(&depot.beginning) > 0)
         weft__os_yield();
 }
 
-/* Gets what the stock lacks: records, numbers, or both. */
+/* Gets what the cache lacks: fibers, identifiers, or both. False without memory. */
 static noinline bool cache_fill(struct fiber_cache *cache)
 {
     struct weft_fiber *cut = NULL;
@@ -147,7 +147,7 @@ static noinline bool cache_fill(struct fiber_cache *cache)
     return cache->free != NULL;
 }
 
-/* Moves `count` records to the depot. */
+/* Moves `count` fibers to the depot, as one batch. */
 static noinline void cache_spill(struct fiber_cache *cache, uint32_t count)
 {
     if (count == 0)
@@ -170,7 +170,7 @@ struct weft_fiber *weft__fiber_new(struct fiber_cache *cache)
     struct weft_fiber *fiber = cache->free;
     cache->free = fiber->next;
     cache->count--;
-    /* The next one may have ended on another CPU: have it come while this one is made. */
+    /* The next one may be in the cache of another CPU: fetch it while this one is made. */
     fetch_line(cache->free);
     fiber->id = cache->id_next++;
     return fiber;
@@ -220,8 +220,8 @@ void weft__fiber_each_parked(void (*visit)(struct weft_fiber *fiber, void *conte
     depot_begun();
     for (struct slab *slab = depot.slabs; slab != NULL; slab = slab->next)
         for (uint32_t i = 0; i < atomic_u32_load_relaxed(&slab->cut); i++)
-            if (slab->records[i].state == FIBER_PARKED)
-                visit(&slab->records[i], context);
+            if (slab->fibers[i].state == FIBER_PARKED)
+                visit(&slab->fibers[i], context);
     lock_release(&depot.lock);
 }
 
@@ -230,10 +230,10 @@ bool weft__fiber_count(uint64_t counts[FIBER_STATES])
     enum { SLABS_MOST = 512 };
     memset(counts, 0, FIBER_STATES * sizeof *counts);
     const struct slab *slab = depot.slabs;
-    for (int i = 0; slab != NULL && i < SLABS_MOST; slab = slab->next, i++) {
+    for (int slabs = 0; slab != NULL && slabs < SLABS_MOST; slab = slab->next, slabs++) {
         uint32_t cut = atomic_u32_load_acquire(&slab->cut);
-        for (uint32_t record = 0; record < cut; record++) {
-            uint8_t state = slab->records[record].state;
+        for (uint32_t i = 0; i < cut; i++) {
+            uint8_t state = slab->fibers[i].state;
             if (state < FIBER_STATES)
                 counts[state]++;
         }
@@ -244,17 +244,17 @@ bool weft__fiber_count(uint64_t counts[FIBER_STATES])
 uint64_t weft__fiber_count_unbegun(void)
 {
     uint64_t unbegun = 0;
-    /* A fiber that has ended may not be counted as ended yet when its joiner goes on, but it had a
-     * turn before that. */
+    /* A joiner may go on before the fiber that it joined is counted as ended; but that fiber has
+     * had a turn. */
     for (uint32_t i = 0; i < processor_count(); i++)
         if (atomic_u32_load_relaxed(&weft__sched.processors[i].turn) != 0)
             return 0;
     for (const struct slab *slab = depot.slabs; slab != NULL; slab = slab->next) {
         uint32_t cut = atomic_u32_load_acquire(&slab->cut);
         for (uint32_t i = 0; i < cut; i++) {
-            const struct weft_fiber *fiber = &slab->records[i];
+            const struct weft_fiber *fiber = &slab->fibers[i];
             if (fiber->owner == OWNER_TIMER || fiber->function == NULL)
-                continue; /* a record that has never been a fiber has no function */
+                continue; /* memory that has never been a fiber has no function */
             if (fiber->state != FIBER_NEW || fiber->stack != NULL)
                 return 0;
             unbegun++;
@@ -263,13 +263,14 @@ uint64_t weft__fiber_count_unbegun(void)
     return unbegun;
 }
 
-/* Something of the program's may point at a fiber that crashed for as long as the process lives. */
+/* Keeps the slab, never to be freed, if a fiber in it crashed: the program may refer to that fiber
+ * for as long as the process lives. */
 static bool keep_crashed(struct slab *slab)
 {
     static struct slab *kept;
     bool any = false;
     for (uint32_t i = 0; i < atomic_u32_load_relaxed(&slab->cut); i++)
-        any |= slab->records[i].state == FIBER_CRASHED;
+        any |= slab->fibers[i].state == FIBER_CRASHED;
     if (any) {
         slab->next = kept;
         kept = slab;
@@ -284,10 +285,10 @@ void weft__fiber_stop(void)
         depot.slabs = slab->next;
         if (keep_crashed(slab))
             continue;
-        for (uint32_t i = 0; i < atomic_u32_load_relaxed(&slab->cut);
-             i++) { /* of handles that nobody gave up */
-            weft__os_free(fiber_extra(&slab->records[i]));
-            weft__panic_free(weft__fiber_take_panic(&slab->records[i]));
+        /* Fibers whose handles were never given up may have extras or a panic. */
+        for (uint32_t i = 0; i < atomic_u32_load_relaxed(&slab->cut); i++) {
+            weft__os_free(fiber_extra(&slab->fibers[i]));
+            weft__panic_free(weft__fiber_take_panic(&slab->fibers[i]));
         }
         weft__os_free(slab);
     }
@@ -297,7 +298,7 @@ void weft__fiber_stop(void)
 uint64_t weft__fiber_alive(void)
 {
     uint64_t ended = weft__timers_closed(), started = 0;
-    /* Ended first: what has ended by then was started before. */
+    /* Ended is read first: a fiber that has ended by then was started before. */
     for (uint32_t i = 0; i < processor_count(); i++)
         ended += atomic_u64_load_acquire(&weft__sched.processors[i].fibers.ended);
     for (uint32_t i = 0; i < processor_count(); i++)

@@ -1,13 +1,14 @@
 /*
  * local.c: fiber-local storage.
  *
- * A key is a place in every fiber's array of values and a generation, so that a key made anew in
- * the place of a deleted one does not see the values of the old one. The array is allocated when a
- * fiber first sets a value.
+ * A key names a place in every fiber's array of values, and a generation: a key made in the place
+ * of a deleted one does not see the values of the old key. The array is allocated when a fiber
+ * first sets a value.
  *
- * A key is place + WEFT_LOCAL_KEYS * generation, of which 32 bits are kept: after 2^26 keys made in one
- * place its generations begin again. None is 0, so 0 is no key. Making and deleting keys is under a lock;
- * get and set read the generation without it.
+ * A key is place + WEFT_LOCAL_KEYS * generation in 32 bits. After 2^26 keys made in one place its
+ * generations begin again. None is 0, so 0 is no key.
+ *
+ * Keys are made and deleted under a lock; get and set read the key of a place without it.
  */
 #include "sched/fiber/local.h"
 
@@ -23,7 +24,7 @@
 #include "sched/runtime/thread.h"
 
 enum { DESTRUCTOR_ROUNDS = 4 };
-#define GENERATIONS (UINT32_MAX / WEFT_LOCAL_KEYS) /* the last one; then 1 follows */
+#define GENERATIONS (UINT32_MAX / WEFT_LOCAL_KEYS) /* the last one; 1 follows it */
 
 struct locals {
     struct {
@@ -35,7 +36,7 @@ struct locals {
 static struct {
     struct lock lock;
     struct {
-        atomic_u32 key; /* the key that lives here; 0: none */
+        atomic_u32 key; /* that has this place; 0: none */
         atomic_ptr destructor;
         uint32_t generation;
     } places[WEFT_LOCAL_KEYS];
@@ -53,7 +54,8 @@ int weft_local_create(weft_local_key *key, void (*destructor)(void *))
         uint32_t generation = keys.places[place].generation % GENERATIONS + 1;
         keys.places[place].generation = generation;
         uint32_t made = place + WEFT_LOCAL_KEYS * generation;
-        /* Release: who reads it sees that the key before it is gone; pairs with destroy_values. */
+        /* Release: a reader of this destructor also sees that the former key of the place is gone.
+         * Pairs with destroy_values. */
         atomic_ptr_store_release(&keys.places[place].destructor, (void *)(uintptr_t)destructor);
         atomic_u32_store_release(&keys.places[place].key, made); /* pairs with is_key */
         *key = made;
@@ -78,7 +80,8 @@ int weft_local_delete(weft_local_key key)
     return found ? 0 : -EINVAL;
 }
 
-/* Where the caller's values are; NULL if there are none, or without memory. */
+/* The address of the caller's pointer to its values. NULL: there is none and `make` is false, or no
+ * memory. */
 static struct locals **locals_self(bool make)
 {
     struct thread *thread = thread_self();
@@ -107,7 +110,7 @@ int weft_local_set(weft_local_key key, void *value)
     if (!is_key(key))
         return -EINVAL;
     if (weft__runtime_forked())
-        return -ECHILD; /* it may need memory, and the allocator may be locked for ever there */
+        return -ECHILD; /* it may need memory, and there the allocator may be locked for ever */
     struct locals **locals = locals_self(true);
     if (locals == NULL)
         return -ENOMEM;
@@ -119,7 +122,7 @@ int weft_local_set(weft_local_key key, void *value)
     return 0;
 }
 
-/* One round of destructors; true if there was any. */
+/* Runs one round of destructors; true if it called any. */
 static bool destroy_values(struct locals *locals)
 {
     bool any = false;
@@ -130,7 +133,7 @@ static bool destroy_values(struct locals *locals)
         if (value == NULL)
             continue;
         void *pointer = atomic_ptr_load_acquire(&keys.places[place].destructor);
-        if (!is_key(key)) /* after the load: so the destructor is that of this key */
+        if (!is_key(key)) /* read after the destructor: so that is the one of this key */
             continue;
         void (*destructor)(void *) = (void (*)(void *))(uintptr_t)pointer;
         if (destructor == NULL)

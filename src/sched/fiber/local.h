@@ -1,5 +1,5 @@
 /*
- * local.h: the fiber-local values of one fiber or thread (weft/local.h): see local.c.
+ * local.h: the fiber-local values of a fiber or thread (weft/local.h): see local.c.
  */
 #ifndef WEFT_SCHED_FIBER_LOCAL_H
 #define WEFT_SCHED_FIBER_LOCAL_H
@@ -8,8 +8,9 @@
 
 struct locals;
 
-/* Runs the destructors, and frees the values. */
+/* Runs the destructors and frees the values; *locals becomes NULL. */
 void weft__locals_end(struct locals **locals);
+/* Holds the lock of the keys across a fork. */
 void weft__locals_fork(enum fork_step step);
 
 #endif

@@ -1,42 +1,46 @@
 /*
- * panic.c: panics, recover points, and what is deferred.
+ * panic.c: panics, recover points and deferred clean-ups.
  *
- * Each fiber and thread has a scope: its innermost recover point (a guard), its innermost deferred clean-up, and
- * the panic that is under way. Guards and clean-ups are lists on the stack that they belong to. A fiber's scope
- * stands at the top of its stack, so that a fiber that never panics pays nothing for it: the fiber's first frame
- * is the outermost recover point without having been set up as one.
+ * Each fiber and thread has a scope: its innermost recover point (a guard), its innermost deferred
+ * clean-up, and the panic in flight. Guards and clean-ups are lists on the stack that they belong
+ * to. A fiber's scope is at the top of its stack, so that a fiber that never panics pays nothing
+ * for it: its first frame is the outermost recover point without any set-up.
  *
- * The way of a panic:
+ * Steps of a panic:
  *
- *   1. A record is made, with message and backtrace (on the heap: the stack will be cut).
- *   2. The system's unwinder walks over the frames (_Unwind_ForcedUnwind), from the innermost, and calls `stop`
- *      before each. That runs what was deferred by the frames up to this one; then the unwinder runs the
- *      frame's own clean-ups: destructors, variables with the attribute cleanup.
- *   3. At the frame of the guard, or where the unwinder cannot go on, what is left of the deferred clean-ups
- *      runs, and the panic lands: the stack pointer is set back to the guard's frame (weft__guard_land), or for
- *      the first frame, to the top of the stack (weft__machine_land).
+ *   1. A struct panic is made with message and backtrace (on the heap: the stack will be cut).
+ *   2. The system's unwinder walks over the frames (_Unwind_ForcedUnwind), innermost first, and
+ *      calls `stop` before each. `stop` runs the clean-ups that this frame and inner ones deferred;
+ *      then the unwinder runs the frame's own: destructors, and variables with the attribute
+ *      cleanup.
+ *   3. At the frame of the guard, or where the unwinder cannot go on, the remaining deferred
+ *      clean-ups run and the panic lands: the stack pointer is set to the guard's frame
+ *      (weft__guard_land) or, for the first frame, to the top of the stack (weft__machine_land).
  *
- * So landing does not depend on the unwinder. It only decides whose clean-ups run: frames without unwind tables,
- * and those beyond them, are forgotten without.
+ * So landing does not depend on the unwinder, which only decides whose destructors run: those of
+ * frames without unwind tables, and of the frames beyond such a frame, are skipped.
  *
  * Invariants:
  *  - The innermost guard of a scope is that of the innermost weft__guard_call on its stack.
- *  - A record of a clean-up is taken off the list before it is called: none is called twice, whatever panics.
- *  - A panic that comes while another is under way in the same guard takes its place; it keeps it as its
- *    previous. One that comes under a guard set meanwhile ends there, and the outer one goes on.
+ *  - A clean-up is removed from its list before it is called: none is called twice, even if it
+ *    panics.
+ *  - A panic that begins while another is in flight to the same guard replaces it, and keeps it as
+ *    its `previous`. One that begins under a guard set meanwhile ends there, and the outer one goes
+ *    on.
  *
- * A clean-up may park, and go on on another thread: the unwinder keeps nothing that is a thread's, and `stop`
- * asks anew where it is.
+ * A clean-up may park and go on on another thread: the unwinder keeps no state of the thread, and
+ * `stop` looks its scope up anew.
  *
  * Rejected:
  *  - setjmp at each recover point, and no unwinder: cheap, but no destructor runs.
- *  - _Unwind_RaiseException. It looks for a handler first and does nothing if it comes to a frame without
- *    tables; it costs two walks; and the landing would have to be found by a personality routine, where the
- *    list knows it. What it has for it (the stack is whole if nobody handles it) weft has by looking at the list.
- *  - A guard set up for each task of a pool, or each fiber: 9 ns each. A worker sets one up for all its tasks,
- *    and a fiber none.
- *  - Ending the process at a `catch (...)` that does not throw on, as pthread_cancel does: there is no reason
- *    to. The exception is deleted then, and the panic is over.
+ *  - _Unwind_RaiseException: it searches for a handler first, and does nothing if it meets a frame
+ *    without tables; it walks twice; and a personality routine would have to find the landing,
+ *    which the list of guards has at hand. Its advantage, that the stack is still whole if there is
+ *    no handler, weft has by looking at the list first.
+ *  - A guard for each task of a pool or each fiber: 9 ns each. A worker sets one for all its tasks,
+ *    a fiber none.
+ *  - Ending the process at a `catch (...)` that does not rethrow, as pthread_cancel does: there is
+ *    no need. The exception is deleted then, and the panic is over.
  */
 #include "sched/fiber/panic.h"
 
@@ -72,20 +76,21 @@ struct scope *weft__scope_self(void)
     return foreign != NULL ? &foreign->scope : NULL;
 }
 
-/* Records. */
+/* Making and freeing. */
 
-/* For all who have no memory for one of their own. What the unwinder writes to it is always the same. */
+/* Shared by all panics that there is no memory for. The unwinder writes the same to it each
+ * time. */
 static struct panic no_memory = {
     .info = {.message = "a panic that there was no memory to keep record of: see stderr"}};
 
-/* By the unwinder: an exception that was caught (catch (...)) is not thrown on. */
+/* Called by the unwinder when a catch (...) has caught the panic and does not rethrow it. */
 static void caught_elsewhere(_Unwind_Reason_Code reason, struct _Unwind_Exception *exception)
 {
     (void)reason;
     struct panic *panic = container_of(exception, struct panic, unwind);
     struct scope *scope = weft__scope_self();
     if (scope == NULL || scope->panic != panic)
-        return; /* another has taken its place, and it is freed with that */
+        return; /* another panic has replaced it, and is freed with it */
     scope->panic = NULL;
     weft__panic_free(panic);
 }
@@ -170,7 +175,7 @@ void weft__panic_throw(struct scope *scope, struct panic *panic, const void *exc
 struct panic *weft__panic_catch(struct scope *scope, const void *exception)
 {
     struct panic *panic = scope->thrown;
-    if (panic == NULL || panic->thrown != exception) /* there was no memory when it was thrown */
+    if (panic == NULL || panic->thrown != exception) /* at the throw there was no memory */
         return weft__panic_new(NULL);
     scope->thrown = panic->thrown_before;
     return panic;
@@ -186,7 +191,7 @@ void weft__panic_catch_none(struct scope *scope, const struct guard *guard)
     }
 }
 
-/* Of a panic that came while others were under way: all messages. */
+/* Appends the messages of the previous panics, which are freed. */
 const weft_panic_info *weft__panic_info(struct panic *panic)
 {
     for (struct panic *one = panic->previous; one != NULL; one = panic->previous) {
@@ -256,7 +261,7 @@ void weft__panic_report(struct panic *panic)
     weft__seeded_panicked();
 }
 
-/* What is deferred. */
+/* Deferred clean-ups. */
 
 static weft_deferred *limit_of(const struct scope *scope)
 {
@@ -272,7 +277,8 @@ static void call_first(struct scope *scope)
     function(record->arg);
 }
 
-/* Those of the frame that begins at an address, and of those below it, up to the guard. */
+/* Runs the clean-ups of the frame whose lowest byte is at `address`, and of frames further in, up
+ * to the guard. */
 static void run_below(struct scope *scope, uintptr_t address)
 {
     while (scope->deferred != limit_of(scope) && scope->deferred->where <= address)
@@ -301,7 +307,7 @@ noinline void weft_defer(weft_deferred *record, void (*function)(void *), void *
         fiber->defers = true;
 }
 
-/* In a forked child there are no lists: what was deferred is on its own, and ends with its block. */
+/* In a forked child there are no lists: each clean-up is called when its block ends. */
 static void run_in_child(weft_deferred *record)
 {
     void (*function)(void *) = record->function;
@@ -352,14 +358,14 @@ static uint32_t locks_held(void)
 {
     uint32_t count = 0;
     void **list = weft__held();
-    must(list != NULL);                               /* who has a scope has that */
+    must(list != NULL);                               /* a caller with a scope has one */
     for (void **one = *list; one != NULL; one = *one) /* `next` is first */
         count++;
     return count;
 }
 #endif
 
-/* What the panic has left behind. */
+/* Reports locks that the panic has left locked. */
 static void check_locks(struct scope *scope, const struct guard *guard)
 {
     struct thread *thread = thread_self();
@@ -375,7 +381,8 @@ static void check_locks(struct scope *scope, const struct guard *guard)
 #endif
 }
 
-/* Written only where it differs: without C++ all threads have the same. */
+/* Restores the C++ state of when the guard was set. Writes only what differs: without C++ all
+ * threads share one state. */
 static void restore_cxx(const struct guard *guard)
 {
     static const struct cxx_state none;
@@ -385,7 +392,7 @@ static void restore_cxx(const struct guard *guard)
         *now = *before;
 }
 
-/* The recover points of the fiber are its parent's. */
+/* Ends a forked child in which a panic would have to land: its recover points are the parent's. */
 _Noreturn static void end_child(struct panic *panic)
 {
     fatal("aborting: a clean-up forked, and in the child the panic goes nowhere: %s",
@@ -398,10 +405,10 @@ void weft__panic_land(struct scope *scope)
     if (unlikely(weft__scope_self() != scope))
         end_child(scope->panic);
     struct guard *guard = scope->guard;
-    weft__panic_catch_none(scope, guard); /* a panic has cut the way of those that are on theirs */
+    weft__panic_catch_none(scope, guard); /* exceptions in flight were cut off by this panic */
     check_locks(scope, guard);
     weft__blocking_unwind(guard != NULL ? guard->outside : 0);
-    /* Catch blocks that it passed may not have ended, and one that threw it on has counted it. */
+    /* Catch blocks that the panic passed may not have ended; one that rethrew it has counted it. */
     restore_cxx(guard);
     if (guard == NULL)
         weft__machine_land(weft_self());
@@ -421,8 +428,8 @@ struct panic *weft__panic_arrived(struct weft_fiber *fiber)
     struct scope *scope = fiber_scope(fiber);
     struct panic *panic = scope->panic;
     scope->panic = NULL;
-    must(fiber->arrivals <
-         ARRIVALS_MOST); /* then nothing is left that could panic: fiber_main_again */
+    /* At ARRIVALS_MOST fiber_main_again drops the destructors: nothing is left that could panic. */
+    must(fiber->arrivals < ARRIVALS_MOST);
     fiber->arrivals++;
     return panic;
 }
@@ -509,8 +516,8 @@ int weft_panicking(void)
 
 /* Panicking. */
 
-/* Before each frame, from the innermost; also at the end of the stack, or of what the unwinder knows. The address
- * is that of the frame's lowest byte. */
+/* Called by the unwinder before each frame, innermost first, and at the end of the stack or of what
+ * it can unwind. The CFA is the address of the frame's lowest byte. */
 static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                                 struct _Unwind_Exception *exception,
                                 struct _Unwind_Context *context, void *arg)
@@ -532,7 +539,7 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exc
 _Noreturn static void go(struct panic *panic)
 {
     struct scope *scope = weft__scope_self();
-    struct thread *thread = thread_self(); /* there now, if there is memory for it */
+    struct thread *thread = thread_self(); /* registered by weft__scope_self, if there is memory */
     if (scope == NULL || (scope->guard == NULL && thread->fiber == NULL)) {
         weft_panic_report(weft__panic_info(panic));
         fatal("aborting: the panic is on a thread, outside of any weft_recover");
@@ -542,7 +549,7 @@ _Noreturn static void go(struct panic *panic)
     weft__panic_add_previous(panic, scope->panic);
     scope->panic = panic;
     _Unwind_ForcedUnwind(&panic->unwind, stop, NULL);
-    weft__panic_land(scope); /* the unwinder has given up */
+    weft__panic_land(scope); /* the unwinder returns if it cannot go on */
 }
 
 void weft__panic_resume(struct panic *panic)

@@ -1,10 +1,10 @@
 /*
- * panic.h: calls that a panic cannot pass, for the floors above: see panic.c.
+ * panic.h: calls that a panic cannot leave, for the floors above: see panic.c.
  *
  *     struct guard guard;
  *     if (weft__guarded(&guard, function, arg)) {
- *         ...                                       guard.panic is the caller's: it gives, reports, keeps or
- *     }                                             resumes it
+ *         ...       the caller owns guard.panic: it passes it to one of weft__panic_give,
+ *     }             weft__panic_report, weft__panic_resume and weft__panic_free, or keeps it
  */
 #ifndef WEFT_SCHED_FIBER_PANIC_H
 #define WEFT_SCHED_FIBER_PANIC_H
@@ -21,95 +21,109 @@
 #include "sched/fiber/fiber.h"
 #include "stack/stack.h"
 
-/* A panic on its way, or at its end. */
+/* A panic, in flight or landed. */
 struct panic {
-    struct _Unwind_Exception unwind; /* what the unwinder knows it by */
-    struct panic *previous;          /* during which it came, if that did not get to its end */
-    const void *thrown;              /* the exception of C++ that it is, while that is on its way */
-    struct panic *thrown_before;     /* and is not at its end: further out */
-    bool crash; /* no panic, but a fault that was reported when it came: crash.c */
+    struct _Unwind_Exception unwind; /* the exception object, for the unwinder */
+    struct panic *previous;          /* that was in flight when this one began, and did not land */
+    const void *thrown;              /* the C++ exception that this is, while that is in flight */
+    struct panic *thrown_before;     /* of scope.thrown: the next one further out */
+    bool crash; /* a fault of an abandoned fiber, reported when it happened: crash.c */
     weft_panic_info info;
 };
 
-/* A recover point, on the stack of the one who set it. */
+/* A recover point, on the stack of the function that set it. */
 struct guard {
-    void *sp; /* of weft__guard_call's frame; first: the assembly writes it */
+    void *sp; /* of the frame of weft__guard_call; first: the assembly writes it */
     struct guard *outer;
-    weft_deferred *deferred;    /* before it: not its */
-    struct panic *outer_panic;  /* that was under way when it was set */
-    struct panic *outer_thrown; /* the same for an exception of C++ */
-    struct panic *panic;        /* that came here */
-    uint32_t spins, outside;    /* spin locks held, and calls of weft_blocking_enter */
+    struct panic *panic; /* that landed here */
+    /* State of the scope and the thread when the guard was set: */
+    weft_deferred *deferred;    /* the innermost clean-up outside the guard */
+    struct panic *outer_panic;  /* in flight to an outer guard */
+    struct panic *outer_thrown; /* a C++ exception in flight to an outer guard */
+    uint32_t spins, outside;    /* spin locks held, depth of weft_blocking_enter */
     struct cxx_state cxx;
 #ifdef WEFT_DEBUG
-    uint32_t held; /* locks */
+    uint32_t held; /* number of locks */
 #endif
 #if WEFT_TSAN
-    jmp_buf jump; /* which it understands */
+    jmp_buf jump; /* ThreadSanitizer follows longjmp, not weft__guard_land */
     fenv_t floating;
 #endif
 };
 
-/* What a panic of a fiber or thread needs to know: sched/fiber/panic.c. A fiber's is at the top of its stack
+/* The panic state of a fiber or thread: panic.c. A fiber's is at the top of its stack
  * (context_words). */
 struct scope {
     struct guard *guard;            /* the innermost recover point; NULL: the fiber's first frame */
-    struct weft_deferred *deferred; /* the innermost */
-    struct panic *panic;            /* under way to that recover point */
-    struct panic *thrown;           /* the same for an exception of C++ */
+    struct weft_deferred *deferred; /* the innermost deferred clean-up */
+    struct panic *panic;            /* in flight to that recover point */
+    struct panic *thrown;           /* C++ exceptions in flight, the innermost first */
 };
-_Static_assert(sizeof(struct scope) == CONTEXT_WORDS * sizeof(uint64_t), "it is what is there");
+_Static_assert(sizeof(struct scope) == CONTEXT_WORDS * sizeof(uint64_t),
+               "the words that arch reserves");
 
-/* What those get who wait for what it ended. */
+/* The error for callers that wait for the fiber or task that the panic ended. */
 static inline int panic_error(const struct panic *panic)
 {
     return panic->crash ? -EFAULT : -EOWNERDEAD;
 }
 
-/* The scope of the caller; NULL on a thread without memory for its record. */
+/* The scope of the calling fiber or thread; NULL on a thread that there was no memory to
+ * register. */
 struct scope *weft__scope_self(void);
 static inline struct scope *fiber_scope(const struct weft_fiber *fiber)
 {
     return context_words(weft__stack_start_at(fiber->stack));
 }
 
-/* Calls function(arg); true if it panicked. On a thread without memory for its record a panic in it aborts. */
+/* Calls function(arg). True if it panicked: guard->panic is the panic. On a thread that there is no
+ * memory to register, it calls the function without a guard, and a panic aborts. */
 WEFT_MUST_USE bool weft__guarded(struct guard *guard, void (*function)(void *), void *arg);
-/* The same in a scope that is known. */
+/* Does the work of weft__guarded in the scope of the caller. */
 WEFT_MUST_USE bool weft__guarded_in(struct scope *scope, struct guard *guard,
                                     void (*function)(void *), void *arg);
 
-/* What becomes of a panic that came to its end. Give: *info gets what is known, unless info is NULL. */
+/* Ends of a panic that has landed. Each takes the panic over. */
+/* Copies its description to *info, unless info is NULL, and frees it. */
 void weft__panic_give(struct panic *panic, weft_panic_info *info);
+/* Writes a report to stderr, unless it is a crash, which has one already; frees it. */
 void weft__panic_report(struct panic *panic);
+/* Panics on in the caller. */
 _Noreturn void weft__panic_resume(struct panic *panic);
-/* Drops it. */
+/* Frees it, and its previous ones; NULL is allowed. */
 void weft__panic_free(struct panic *panic);
-/* With the messages of those before it. */
+
+/* The description of a panic, with the messages of its previous ones. */
 const weft_panic_info *weft__panic_info(struct panic *panic);
 
-/* Calls a function that is nothing to the caller: a panic in it is reported, and over. True if there was one. */
+/* Calls function(arg). A panic in it is reported and ends there; true if there was one. */
 bool weft__call_safely(void (*function)(void *), void *arg);
 
-/* In the first frame of a fiber, which a panic has come to: what it is, out of its scope. */
+/* Takes the panic that has landed in the first frame of the fiber out of its scope. Called
+ * there. */
 struct panic *weft__panic_arrived(struct weft_fiber *fiber);
-/* Runs what is deferred in the scope, up to its guard. */
+/* Runs the clean-ups deferred in the scope since its innermost guard was set. */
 void weft__deferred_run_all(struct scope *scope);
 
-/* cxx.c and panic.c share: */
+/* Shared by cxx.c and panic.c: */
 
-/* A panic with what is known of the caller; never NULL. `from`: the backtrace begins there. */
+/* Makes a panic that describes the calling fiber or thread; never NULL. Its backtrace begins at the
+ * frame with the return address `from`, if that is found. */
 struct panic *weft__panic_new(const void *from);
-/* At the frame of the recover point: runs what is deferred, and goes on there. */
+/* Runs the clean-ups that are left, and goes on behind the innermost recover point. */
 _Noreturn void weft__panic_land(struct scope *scope);
-/* What others have to say of it; if there is no memory for it, that is said at once. */
+/* Sets the message. If there was no memory for the panic, it is written to stderr at once. */
 void weft__panic_set_message(struct panic *panic, const char *message);
-/* Keeps the panic that an exception will be, until that comes to the frame of the recover point. */
+/* Stores in the scope the panic that a C++ exception will become when it arrives at the recover
+ * point. */
 void weft__panic_throw(struct scope *scope, struct panic *panic, const void *exception);
+/* Takes the panic of an exception that has arrived out of the scope; makes one if none was
+ * stored. */
 struct panic *weft__panic_catch(struct scope *scope, const void *exception);
-/* Forgets those that were kept since the guard was set, or all: their exceptions will not come. */
+/* Frees the panics of exceptions thrown since the guard was set (NULL: all), which will not
+ * arrive. */
 void weft__panic_catch_none(struct scope *scope, const struct guard *guard);
-/* It came while this one was under way, or NULL. */
+/* Records that `panic` began while `previous` was in flight; NULL: none was. */
 void weft__panic_add_previous(struct panic *panic, struct panic *previous);
 
 #endif

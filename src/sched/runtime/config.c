@@ -1,5 +1,8 @@
 /*
- * config.c: the configuration, the environment, and the defaults: see weft/runtime.h.
+ * config.c: resolves the settings of the runtime from configuration, environment and defaults.
+ *
+ * weft/runtime.h documents each setting and its variable. A value in the environment that makes no
+ * sense is reported on stderr and ignored: a program must not fail to start because of it.
  */
 #include "sched/runtime/config.h"
 
@@ -29,8 +32,8 @@ int weft__config_check(const weft_config *config)
     return 0;
 }
 
-/* A number from the environment with an optional K or M; 0 if it is not set, or makes no sense,
- * which is said. */
+/* Reads a number with an optional suffix K or M from the environment. 0 if it is not set, or out of
+ * range, of which `say` warns. */
 static int64_t from_environment(const char *name, int64_t least, int64_t most, bool say)
 {
     const char *text = weft__os_getenv(name);
@@ -52,7 +55,7 @@ static int64_t from_environment(const char *name, int64_t least, int64_t most, b
     return 0;
 }
 
-/* True unless the environment says 0. */
+/* True unless the variable is 0. Warns of values other than 0 and 1. */
 static bool not_turned_off(const char *name)
 {
     const char *text = weft__os_getenv(name);
@@ -64,7 +67,7 @@ static bool not_turned_off(const char *name)
     return true;
 }
 
-/* Reads WEFT_WITHOUT: words that each turn something off. */
+/* Reads WEFT_WITHOUT, a list of kernel features not to use. */
 static void read_without(struct settings *settings)
 {
     const struct {
@@ -90,7 +93,7 @@ static void read_without(struct settings *settings)
     }
 }
 
-/* 0: the number of CPUs. */
+/* The number that configuration or environment fix; 0: neither does. */
 static int fixed_processors(const weft_config *config, bool say)
 {
     int count = config->processors;

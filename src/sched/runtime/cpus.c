@@ -1,13 +1,13 @@
 /*
  * cpus.c: how many CPUs this process may use: its affinity, limited by the CPU quota of its cgroup.
  *
- * The quota is the tightest on the way from the process's own group up to the root of the hierarchy
- * as it is mounted here, in version 2 (cpu.max) or version 1 (cpu.cfs_quota_us over
+ * The quota is the tightest on the path from the process's own group up to the root of the
+ * hierarchy as it is mounted here, in version 2 (cpu.max) or version 1 (cpu.cfs_quota_us over
  * cpu.cfs_period_us). A quota of 2.5 CPUs gives 3 processors: the fraction is used, and the kernel
- * throttles what is over.
+ * throttles the rest.
  *
- * /proc/self/cgroup tells the group, /proc/self/mountinfo where its hierarchy is mounted and which
- * part of it: inside a container the mount may show only the group itself.
+ * /proc/self/cgroup names the group. /proc/self/mountinfo says where its hierarchy is mounted and
+ * which part of it: inside a container the mount may show only the group itself.
  */
 #include "sched/runtime/cpus.h"
 
@@ -21,14 +21,14 @@
 
 enum { TEXT_SIZE = 64 * 1024, PATH_SIZE = 4096 };
 
-/* What cannot be read for lack of memory or descriptors says nothing, other than a file that is not
- * there: `lacking` is set. */
+/* Where to read. A file that is not there means "no limit"; one that cannot be read for lack of
+ * memory or descriptors means nothing, and sets `lacking`. */
 struct source {
     const char *root;
     bool lacking;
 };
 
-/* Reads <root><path>; the text, or NULL. */
+/* Reads <root><path>. Returns its text, to be freed, or NULL. */
 static char *read_text(struct source *source, const char *path)
 {
     char full[PATH_SIZE];
@@ -58,7 +58,8 @@ static bool in_list(const char *list, const char *word)
     return false;
 }
 
-/* The group of the process: lines of "id:controllers:path"; version 2 has no controllers. */
+/* Finds the group of the process in lines of "id:controllers:path"; version 2 has no
+ * controllers. */
 static bool find_group(char *text, bool version2, char *group)
 {
     char *rest = text;
@@ -73,7 +74,8 @@ static bool find_group(char *text, bool version2, char *group)
     return false;
 }
 
-/* The mount: "id parent major:minor root point options [tags] - type source super-options". */
+/* Finds the mount of the hierarchy in lines of
+ * "id parent major:minor root point options [tags] - type source super-options". */
 static bool find_mount(char *text, bool version2, char *mount_root, char *mount_point)
 {
     char *rest = text;
@@ -99,8 +101,8 @@ static bool find_mount(char *text, bool version2, char *mount_root, char *mount_
     return false;
 }
 
-/* The whole number at *at, INT64_MAX at most, and moves behind it and the space that follows; -1 if
- * there is none. */
+/* Returns the whole number at *at, at most INT64_MAX, or -1 if there is none. Moves *at behind it
+ * and the spaces that follow. */
 static int64_t read_number(const char **at)
 {
     int64_t value = 0;
@@ -116,7 +118,7 @@ static int64_t read_number(const char **at)
     return value;
 }
 
-/* The number that a file begins with; -1 as above. */
+/* Returns the number that a file begins with; -1 if there is none. */
 static int64_t read_number_file(struct source *source, const char *folder, const char *name)
 {
     char path[PATH_SIZE + 32];
@@ -128,7 +130,7 @@ static int64_t read_number_file(struct source *source, const char *folder, const
     return value;
 }
 
-/* The quota of one group, in CPUs; INT_MAX if it has none. */
+/* Returns the quota of one group in CPUs, rounded up; INT_MAX if it has none. */
 static int group_quota(struct source *source, const char *folder, bool version2)
 {
     int64_t quota, period;
@@ -152,8 +154,8 @@ static int group_quota(struct source *source, const char *folder, bool version2)
     return cpus < INT_MAX ? (int)cpus : INT_MAX;
 }
 
-/* Finds group and mount of one version; `folder` gets the group's folder, `top` the length of the
- * part of it that is the mount. */
+/* Finds the folder of the process's group in the hierarchy of one version. `top` is the length of
+ * its prefix that is the mount point. */
 static bool find_folder(struct source *source, bool version2, char *folder, size_t *top)
 {
     char *work = weft__os_alloc((size_t)PATH_SIZE * 3);
@@ -165,7 +167,7 @@ static bool find_folder(struct source *source, bool version2, char *folder, size
         char *group = work, *mount_root = work + PATH_SIZE, *point = work + (size_t)PATH_SIZE * 2;
         if (find_group(groups, version2, group) &&
             find_mount(mounts, version2, mount_root, point)) {
-            /* What the mount shows of the hierarchy begins at its root. */
+            /* The mount shows the part of the hierarchy below mount_root. */
             size_t skip = strcmp(mount_root, "/") == 0 ? 0 : strlen(mount_root);
             bool below = strncmp(group, mount_root, skip) == 0 &&
                          (group[skip] == '/' || group[skip] == '\0');

@@ -1,11 +1,16 @@
 /*
- * maintenance.c: clean-up work that has a time, and those who starve: who wait for memory, or for the end of a fiber.
+ * maintenance.c: planned maintenance, and retries of what starves.
  *
- * Fibers without a stack try again when another fiber ends, and every 10 ms.
+ * Maintenance is work that has a time: giving stacks back, reaping threads that have ended,
+ * retries. weft__sched holds the next time; the machine that finds it passed does the work, one at
+ * a time.
  *
- * Others (pools) who could not make a fiber starve: they are called again by the machine on which the next fiber ends, or, if it was
- * for want of memory, by one that wakes up for that every 10 ms. If the number of fibers is limited they do not keep a deadlock from being
- * reported: only the end of a fiber could help.
+ * Starving means waiting for memory or for the end of another fiber:
+ *  - A fiber without a stack tries again when another fiber ends, and every 10 ms.
+ *  - A floor above (pools) that could not make a fiber is called again by the machine on which the
+ *    next fiber ends. If memory was lacking, a machine also wakes up for it every 10 ms. If the
+ *    number of fibers is limited (max_fibers) there is no such timer: only the end of a fiber can
+ *    help, and a timer would keep a deadlock from being reported.
  */
 #include "sched/runtime/maintenance.h"
 #include "base/atomic.h"
@@ -43,7 +48,8 @@ void weft__unstarve(uint32_t most)
     lock_acquire(&weft__sched.lock);
     while (fed.count < most && weft__sched.starved.first != NULL)
         chain_add(&fed, chain_take(&weft__sched.starved));
-    /* Before the flag falls: who looks for a deadlock must find them in one place or the other. */
+    /* Queued before the flag is cleared: the deadlock check must find them in one place or the
+     * other. */
     weft__inject_push_any(fed);
     if (weft__sched.starved.first == NULL)
         (void)atomic_u32_and_acq_rel(&weft__sched.starving, ~(uint32_t)STARVING_FIBERS);
@@ -65,7 +71,7 @@ void weft__retry_soon(void)
 void weft__starve_outside(void)
 {
     (void)atomic_u32_or_relaxed(&weft__sched.starving, STARVING_LIMITED);
-    barrier_heavy(); /* a fiber that ends sees that, or we see that there is room */
+    barrier_heavy(); /* a fiber that ends sees the flag, or this caller sees that there is room */
     if (weft__sched.max_fibers != 0 &&
         atomic_i64_load_relaxed(&weft__sched.limited) >= weft__sched.max_fibers)
         return;

@@ -5,41 +5,44 @@
  *                                   |
  *                                   fork, in the child ----> forked, for ever
  *
- * The state changes under `lock`, a mutex in effect: a thread that starts weft while another does
- * waits for it. Everyone else reads weft__runtime_running without it.
+ * The state changes under `lock`, a mutex in effect: a thread that starts weft while another one
+ * does waits for it. All other code reads weft__runtime_running without the lock.
  *
- * Shut-down waits until every fiber has ended and every timer is closed. Nobody counts fibers while
- * the runtime works (fiber_alloc.c), so the waiter asks to be told when a machine retires, and counts
- * then:
+ * Shut-down waits until every fiber has ended and every timer is closed. There is no count of live
+ * fibers while the runtime works (fiber_alloc.c). So the caller asks to be woken when a machine
+ * retires, and counts then:
  *
- *     waiter:   draining = 1; barrier_light; count
- *     machine:  ended + 1; ... retire: barrier_heavy; if draining: quiet + 1, wake the waiter
+ *     caller:   draining = 1; barrier_light; count
+ *     machine:  ended + 1; ... retire: barrier_heavy; if draining: quiet + 1, wake the caller
  *
  * Threads that end. After machine_main the thread-specific destructors run (pthread keys,
- * thread_local of C++): the program's code, which may take long, wait, and call weft. So nobody
- * waits for such a thread while others depend on it.
+ * thread_local of C++). They are code of the program, which may take long, wait, and call weft. So
+ * no thread waits for a thread in that state while other work depends on the first.
  *
- *   surplus   ends while the runtime runs (idle.c). Its destructors find a runtime: a shut-down waits for them first, and
- *             lets no more machines end as surplus from then on; then for the fibers that they may have spawned.
- *   stopped   leaves its loop, counts itself as departed, and waits. When all have, everything is freed, and the state is
- *             stopped; only then they go on. Their destructors find no runtime, so a fiber that one spawns starts it again.
- *             (Before, such a fiber was in the inject queue of a runtime without machines, and the next runtime ran it from
- *             memory that had been freed.) The shut-down joins the threads last, without the lock.
+ *   surplus   A machine that ends while the runtime runs (idle.c). Its destructors find a running
+ *             runtime. A shut-down lets no more machines end as surplus, waits for those that have,
+ *             and then for the fibers that their destructors may have spawned.
+ *   stopped   A machine that ends because of a shut-down. It leaves its loop, counts itself as
+ *             departed and waits. When all have departed everything is freed and the state is
+ *             stopped; only then do they go on. Their destructors find no runtime, so a fiber that
+ *             one spawns starts it again. (Before this rule such a fiber went to the inject queue
+ *             of a runtime without machines, and the next runtime ran it from freed memory.) The
+ *             shut-down joins these threads last, without the lock.
  *
- *     machine:  epoch = stops; departed + 1; wait while stops == epoch
- *     stopper:  wait until departed == machines listed; free all; running = 0; departed = 0; stops + 1
+ *     machine:  epoch = stops; departed + 1; wait while stops == epoch stopper:  wait until
+ *     departed == machines listed; free all; running = 0; departed = 0; stops + 1
  *
- * A machine is listed before its thread runs, and one that has departed starts no other: so the
- * numbers are equal only if all have. The count is read before the list: one that departs in
- * between is not counted yet, and the futex has changed.
+ * A machine is listed before its thread runs, and one that has departed starts no other. So the
+ * numbers are equal only if all have departed. `departed` is read before the list: a machine that
+ * departs in between is not counted yet, but it has changed the futex.
  *
- * Forked child. Only the calling thread exists there; the machines, and whatever they held, are
- * gone. So the child forgets that its thread was ever known to weft, and each call says -ECHILD.
- * What works there none the less (fiber-local storage, this file) has its locks taken before the
+ * Forked child. Only the calling thread exists there; the machines, and all that they held, are
+ * gone. So the child forgets that weft knew its thread, and each call returns -ECHILD. The parts
+ * that work there none the less (fiber-local storage, this file) have their locks taken before the
  * fork.
  *
  * Lock order: lock, then that of the foreign threads, then that of the fiber-local keys, then that
- * of the threads that wait.
+ * of the waiting threads.
  */
 #include "sched/runtime/runtime.h"
 
@@ -118,8 +121,8 @@ static void in_forked_child(void)
             weft__fault_stop();
         thread_word_set(NULL);
         weft__os_thread_at_exit_cancel();
-    }                 /* else nothing was lost: weft can start here as anywhere */
-    stopping = false; /* by a thread that is not here, and waited for machines that had left */
+    }                 /* else nothing was lost: weft can start in the child as anywhere */
+    stopping = false; /* a shut-down of another thread, which does not exist here */
     after_fork(FORK_CHILD);
 }
 
@@ -151,7 +154,7 @@ static void free_all(void)
     weft__processors_stop();
 }
 
-/* Of machines that have been joined. */
+/* Frees the structures of machines whose threads have been joined. */
 static void free_records(void)
 {
     while (weft__sched.records != NULL) {
@@ -161,8 +164,8 @@ static void free_records(void)
     }
 }
 
-/* Not only when the runtime starts: threads use fiber-local values, and wait for each other,
- * without it. */
+/* A constructor, since threads use fiber-local values, and wait for each other, before the runtime
+ * starts. */
 __attribute__((constructor)) static void handle_forks(void)
 {
     if (weft__os_at_fork(before_fork, in_forking_parent, in_forked_child) != 0)
@@ -172,12 +175,12 @@ __attribute__((constructor)) static void handle_forks(void)
 /* The program's sanitizer. */
 
 #if !WEFT_TSAN
-extern void __tsan_init(void) __attribute__((weak)); /* NULL: no part of this process */
+extern void __tsan_init(void) __attribute__((weak)); /* NULL: not part of this process */
 #endif
 
 /* ThreadSanitizer takes a fiber that goes on on another thread for two threads that race, unless
- * weft tells it of each switch. And it keeps signals back until their thread calls something that
- * it knows of, which weft's threads seldom do. */
+ * weft tells it of each switch. It also holds signals back until their thread calls a function that
+ * it intercepts, which weft's threads seldom do. */
 static void check_sanitizer(void)
 {
 #if !WEFT_TSAN
@@ -226,7 +229,7 @@ static int start(void)
     weft__fatal_shows(weft__state_show);
     check_sanitizer();
     if (seeded())
-        weft__monitor_stop(); /* nor is it to be started later */
+        weft__monitor_stop(); /* so that it is not started later either */
     else
         weft__monitor_start();
     return 0;
@@ -288,12 +291,12 @@ int weft_processors(void)
     return count;
 }
 
-/* A program that ends before any fiber has run has most likely forgotten to wait: it would do
- * nothing and say nothing. One that ends while its fibers are at work may mean it, so that is not
+/* Warns of a program that ends before any fiber has run: most likely it forgot to wait, and would
+ * silently do nothing. A program that ends while its fibers are at work may mean it, so that is not
  * reported. Runs after the functions given to atexit.
  *
- * Left out under ThreadSanitizer, for which a count beside fibers that run is a race, and which
- * cannot follow the last thread of a forked child that far. */
+ * Left out under ThreadSanitizer: counting beside fibers that run is a race for it, and it cannot
+ * follow the last thread of a forked child that far. */
 #if !WEFT_TSAN
 __attribute__((destructor)) static void report_unbegun(void)
 {
@@ -361,7 +364,7 @@ static int drain(int64_t deadline)
     return error;
 }
 
-/* Whether a machine may end as surplus. */
+/* Forbids (true) or allows machines to end as surplus. */
 static void set_closing(bool closing)
 {
     lock_acquire(&weft__sched.lock);
@@ -369,8 +372,8 @@ static void set_closing(bool closing)
     lock_release(&weft__sched.lock);
 }
 
-/* Waits for all fibers, and for the threads that have ended while the runtime ran: those may use
- * weft until they are gone. */
+/* Waits until all fibers have ended, then for the threads of surplus machines, whose destructors
+ * may use weft until they are gone, then for the fibers that these have spawned. */
 static int finish(int64_t deadline)
 {
     set_closing(true);
@@ -378,7 +381,7 @@ static int finish(int64_t deadline)
     struct machine *ended = error == 0 ? weft__machine_take_ended() : NULL;
     if (ended != NULL) {
         weft__machine_join(ended, true);
-        error = drain(deadline); /* there are no more of them */
+        error = drain(deadline); /* set_closing: no more machines end as surplus */
     }
     if (error != 0)
         set_closing(false);
@@ -387,15 +390,15 @@ static int finish(int64_t deadline)
 
 void weft__runtime_depart(void)
 {
-    uint32_t epoch =
-        atomic_u32_load_relaxed(&stops); /* it does not change before all have departed */
+    /* Does not change before all machines, this one included, have departed. */
+    uint32_t epoch = atomic_u32_load_relaxed(&stops);
     atomic_u32_add_seq_cst(&departed, 1);
     weft__os_futex_wake(&departed, 1);
     while (atomic_u32_load_acquire(&stops) == epoch) /* pairs with let_machines_go */
         (void)weft__os_futex_wait(&stops, epoch, WEFT_NEVER);
 }
 
-/* All machines have left: none looks at another one, or starts one. */
+/* Waits until all machines have departed: none accesses another one, or starts one, after that. */
 static struct machine *await_departure(void)
 {
     for (;;) {
@@ -412,7 +415,7 @@ static struct machine *await_departure(void)
     }
 }
 
-/* The runtime has stopped. */
+/* Lets the machines that wait in weft__runtime_depart end their threads. */
 static void let_machines_go(void)
 {
     atomic_u32_store_relaxed(&departed, 0);
@@ -420,7 +423,7 @@ static void let_machines_go(void)
     weft__os_futex_wake(&stops, INT32_MAX);
 }
 
-/* Returns the machines, whose threads are about to end. */
+/* Stops the runtime. Returns the machines, whose threads are about to end. */
 static struct machine *stop(void)
 {
     weft__monitor_stop();

@@ -1,9 +1,9 @@
 /*
- * thread.c: foreign threads: any thread that uses weft and is not a machine.
+ * thread.c: foreign threads: threads that use weft and are not machines.
  *
- * A record is made when the thread first needs one, and freed when the thread ends, or for the
- * thread that shuts the runtime down, then. It holds what a processor or a fiber would hold for it:
- * a stock of fiber records, and fiber-local values. Waiting needs no record.
+ * A struct foreign is made when a thread first needs one. It is freed when the thread ends, or when
+ * the thread shuts the runtime down. It holds what a processor or a fiber would hold for its
+ * caller: a cache of fibers, fiber-local values, the panic scope. Waiting does not need one.
  *
  * Lock: foreign.lock guards the list and the sums; the depot's lock may be taken under it.
  */
@@ -33,7 +33,7 @@ struct upper *weft__upper_make(void)
 static struct {
     struct lock lock;
     struct foreign *all;
-    uint64_t started; /* fibers, by threads that are gone */
+    uint64_t started; /* fibers started by threads that are gone */
     uint32_t count;
 } foreign;
 
@@ -61,7 +61,7 @@ static void at_thread_exit(void *arg)
     if (self->locals != NULL)
         weft__locals_end(&self->locals);
     if (thread_self() != &self->thread)
-        return; /* a child that a destructor forked: all is forgotten already */
+        return; /* a destructor forked, and this is the child: the word was cleared there */
     if (self->bond.canceler != NULL)
         weft__bond_set(&self->bond, NULL);
     forget(self);
@@ -97,7 +97,7 @@ void weft__foreign_leave(void)
     struct foreign *self = (struct foreign *)thread_self();
     if (self == NULL || self->locals != NULL || self->bond.canceler != NULL ||
         self->scope.guard != NULL || self->scope.deferred != NULL)
-        return; /* they stay until the thread ends */
+        return; /* in use: it is freed when the thread ends */
     weft__os_thread_at_exit_cancel();
     forget(self);
 }
@@ -136,7 +136,7 @@ void weft__foreign_fork(enum fork_step step)
         return;
     }
     if (step == FORK_CHILD) {
-        /* All but this one are threads of the parent. */
+        /* All others are threads of the parent. */
         foreign.all = (struct foreign *)thread_self();
         foreign.count = foreign.all != NULL;
         if (foreign.all != NULL)

@@ -1,9 +1,9 @@
 /*
- * thread.h: what weft knows of an OS thread, and the way in and out of the runtime.
+ * thread.h: what weft knows of an OS thread, and how fiber code enters and leaves the runtime.
  *
- * The thread-local word (arch/stack_switch.h) points to the thread's record: a machine's, or a foreign
- * thread's, made when it first needs one. Fiber code must read it anew after anything that can
- * switch.
+ * The thread-local word (arch/stack_switch.h) points to the struct thread of the calling thread.
+ * That is the beginning of a struct machine, or of a struct foreign, which is made when the thread
+ * first needs one. Fiber code must read the word anew after anything that can switch.
  */
 #ifndef WEFT_SCHED_RUNTIME_THREAD_H
 #define WEFT_SCHED_RUNTIME_THREAD_H
@@ -21,40 +21,39 @@
 #include "sched/fiber/panic.h"
 #include "sched/runtime/runtime.h"
 
-/* Bits of thread.requests: fibers are wanted from its processor; its processor is claimed for a moment
- * (steal.c); its processor is gone for good (handoff.c); each entry into the runtime is a point where others may go first (seeded.c,
- * chaos.c). */
+/* Bits of thread.requests. SHED: an idle processor wants fibers of its processor. CLAIMED: a thief
+ * has its processor for a moment (steal.c). GONE: its processor is gone for good (handoff.c).
+ * POINTS: each entry into the runtime is a test point (seeded.c, chaos.c). */
 enum { REQUEST_SHED = 1, REQUEST_CLAIMED = 2, REQUEST_GONE = 4, REQUEST_POINTS = 8 };
 struct thread {
-    struct weft_fiber *fiber; /* running on it; NULL on a foreign thread */
-    /* Held by it; NULL on a foreign thread. Of use only inside the runtime: outside, others may have
-     * taken it away, which its thread learns from `requests` when it comes back. */
+    struct weft_fiber *fiber; /* that runs on the thread; NULL on a foreign thread */
+    /* That the thread holds; NULL on a foreign thread. Valid only inside the runtime: outside,
+     * another thread may take it away, which this one learns from `requests` at its next entry. */
     struct processor *processor;
-    struct fiber_cache *fibers; /* where it takes and leaves records */
-    int *errno_address;
-    int64_t clock;         /* the time, if it was read just now, for those who look next; else 0 */
-    struct cxx_state *cxx; /* the thread's; never NULL: without C++ one that is always zero */
-    bool wake_wanted;      /* a machine is to be woken as soon as this thread is outside */
-    uint32_t spins;        /* weft_spin locks held by what runs on it */
-    /* Not 0: in the runtime, so the processor's private state may be in use. See sched/core/steal.c. */
+    struct fiber_cache *fibers; /* to allocate fibers from */
+    int *errno_address;         /* NULL on a foreign thread */
+    int64_t clock;              /* the time, if it was read just now; 0: unknown */
+    struct cxx_state *cxx;      /* of the thread; never NULL: weft__cxx_state */
+    bool wake_wanted;           /* a machine is to be woken when this thread leaves the runtime */
+    uint32_t spins;             /* weft_spin locks that the fiber or thread holds */
+    /* Not 0: inside the runtime, so the private state of the processor may be in use: steal.c. */
     atomic_u32 inside;
 #ifdef WEFT_DEBUG
-    void *held; /* locks of a foreign thread: sync/order.c */
+    void *held; /* list of the locks that a foreign thread holds, for the check of lock order */
 #endif
     char apart[CACHE_LINE];
-    atomic_u32
-        requests; /* what others ask of it; a line of its own, since they look at it often */
+    atomic_u32 requests; /* of other threads; in a line of its own, since they read it often */
     char apart_too[CACHE_LINE];
 };
 
-/* A thread that is not a machine. */
+/* A foreign thread: one that is not a machine. */
 struct foreign {
     struct thread thread;
     struct scope scope;
-    struct foreign *next, *previous; /* all of them */
+    struct foreign *next, *previous; /* list of all */
     struct fiber_cache cache;
     struct locals *locals;
-    struct bond bond; /* to its context */
+    struct bond bond; /* to the context of the thread */
     struct upper upper;
 };
 
@@ -63,44 +62,45 @@ static inline struct thread *thread_self(void)
     return thread_word();
 }
 
-/* The record of the calling thread, which is not a machine; NULL without memory. */
+/* Returns the struct foreign of the calling thread, made if need be; NULL without memory. */
 struct foreign *weft__foreign_self(void);
-/* Forgets the calling thread's record, if it has one and no values are in it. */
+/* Frees the struct foreign of the calling thread, unless there is none or it is in use. */
 void weft__foreign_leave(void);
-/* How many fibers foreign threads have started, those that are gone included. */
+/* Returns how many fibers foreign threads have started, including threads that are gone. */
 uint64_t weft__foreign_started(void);
-/* How many threads weft has a record of. */
+/* Returns how many foreign threads weft knows. */
 uint32_t weft__foreign_count(void);
-/* Lets all foreign threads forget their stock of records; the runtime has stopped. */
+/* Empties the fiber caches of all foreign threads, whose fibers are about to be freed at a stop. */
 void weft__foreign_stop(void);
 void weft__foreign_fork(enum fork_step step);
 
-/* Enters the runtime from fiber code: from here to runtime_leave the thread has a processor, which is its
- * own alone. Returns the record of the thread, which may be another one from here on. The order of store
- * and load is what the claim in sched/core/steal.c relies on. */
+/* Enters the runtime from fiber code: until runtime_leave the thread has a processor and exclusive
+ * access to it. Returns the thread that the fiber is on, which may be another one than before. The
+ * claim in sched/core/steal.c relies on the order of the store and the load. */
 static inline struct thread *runtime_enter(struct thread *thread)
 {
     should(thread->fiber != NULL && atomic_u32_load_relaxed(&thread->inside) == 0);
     atomic_u32_store_relaxed(&thread->inside, 1);
     barrier_light();
-    /* Pairs with the release by which a thief gives its claim back, or keeps the processor. */
+    /* Pairs with the release by which a thief ends its claim, or keeps the processor. */
     if (unlikely(atomic_u32_load_acquire(&thread->requests) != 0))
         return weft__handle_requests(thread);
     return thread;
 }
 
+/* Leaves the runtime: from here on the processor may be claimed. */
 static inline void runtime_leave(struct thread *thread)
 {
     bool wake = thread->wake_wanted;
     thread->wake_wanted = false;
-    /* Pairs with the thief's acquire: it sees the processor as we left it. */
+    /* Pairs with the acquire of a thief, which sees the processor as it was left here. */
     atomic_u32_store_release(&thread->inside, 0);
     if (unlikely(wake))
         weft__wake_one();
 }
 
 #ifdef WEFT_DEBUG
-/* Where the caller's list of held locks begins; NULL without memory. */
+/* The head of the caller's list of held locks; NULL without memory. */
 static inline void **weft__held(void)
 {
     struct thread *thread = thread_self();
@@ -112,8 +112,9 @@ static inline void **weft__held(void)
 }
 #endif
 
-/* The same for calls that fibers and threads make: fiber code must be inside the runtime to use its
- * processor, a thread has none. What enter returns is for leave, which may happen on another thread. */
+/* Enters the runtime if the caller is a fiber, for calls that both fibers and threads make: fiber
+ * code must be inside the runtime to use its processor; a thread has none. The result is the
+ * argument of leave_if_fiber, which the fiber may call on another thread. */
 static inline bool enter_if_fiber(void)
 {
     struct thread *thread = thread_self();
@@ -129,8 +130,8 @@ static inline void leave_if_fiber(bool fiber)
         runtime_leave(thread_self());
 }
 
-/* Of the calling fiber or thread: its words for the floors above (struct upper); NULL without a
- * record of a thread, or without extras of a fiber, or if they cannot be made. */
+/* The words that floors above keep with the calling fiber or thread. NULL: weft does not know the
+ * thread, or the fiber has no extras yet. */
 static inline struct upper *upper_self(void)
 {
     struct thread *thread = thread_self();
@@ -141,10 +142,11 @@ static inline struct upper *upper_self(void)
     struct extra *extra = fiber_extra(thread->fiber);
     return extra != NULL ? &extra->upper : NULL;
 }
-/* Makes them first. */
+/* Does the work of upper_self, and makes the words if need be; NULL without memory. */
 struct upper *weft__upper_make(void);
 
-/* The waiter of the caller, ready to be put in a list: `own` if the caller is a thread. See park.h. */
+/* Returns the waiter of the caller, ready to be put in a list: the fiber's, or `own` on a thread.
+ * See park.h. */
 static inline struct waiter *weft__waiter_begin(struct waiter *own)
 {
     struct thread *thread = thread_self();
