@@ -4,8 +4,7 @@
  *   tcp:127.0.0.1:80      tcp:[::1]:80       stream over IP; port 0: the system chooses one
  *   udp:127.0.0.1:53      udp:[::1]:53       datagrams over IP
  *   tcp::80               udp::53            no host: all addresses of this host (IPv6, which
- *                         accepts
- *                                            IPv4 too; IPv4 where there is no IPv6)
+ *                                            accepts IPv4 too; IPv4 where there is no IPv6)
  *   tcp:[fe80::1%eth0]:80                    an IPv6 address of one network interface, by name or
  *                                            number
  *   unix:/run/my.sock                        stream on this host, by a path
@@ -35,14 +34,16 @@ typedef struct weft_address {
 /* Room for any address as text, with the zero at its end. */
 #define WEFT_ADDRESS_TEXT 128
 
-/* Parses an address. Returns 0; -EINVAL if an argument is NULL or the text is no address;
- * -EADDRNOTAVAIL if the host is a name; -ENAMETOOLONG for a path. Contexts: fiber, thread, signal
- * handler. */
+/* Parses an address.
+ * Returns 0; -EINVAL if an argument is NULL or the text is no address; -EADDRNOTAVAIL if the host
+ * is a name; -ENAMETOOLONG for a path.
+ * Contexts: fiber, thread, signal handler. */
 WEFT_API WEFT_MUST_USE int weft_address_parse(weft_address *address, const char *text);
 
-/* Writes an address in a form that weft_address_parse accepts; "" for no address. Returns 0;
- * -EINVAL if an argument is NULL or the value is no address; -ENOSPC if the text does not fit into
- * `size` bytes with its zero. Contexts: fiber, thread, signal handler. */
+/* Writes an address in a form that weft_address_parse accepts; "" for no address.
+ * Returns 0; -EINVAL if an argument is NULL or the value is no address; -ENOSPC if the text does
+ * not fit into `size` bytes with its zero.
+ * Contexts: fiber, thread, signal handler. */
 WEFT_API WEFT_MUST_USE int weft_address_format(const weft_address *address, char *text,
                                                size_t size);
 

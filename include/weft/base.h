@@ -2,11 +2,11 @@
  * weft/base.h: what every other weft header stands on.
  *
  * Errors. Every call that can fail returns 0 (or a count) on success and a negative errno value on
- * failure; out-parameters are left untouched on failure. errno itself is never how weft tells you,
- * and no call of weft changes it; it is yours across a park as well. But do not read errno after a
- * call that can park if the same function used it before that call: a compiler may remember the
- * address of errno, and the fiber may have moved to another thread. (A small function of its own that
- * reads errno and is not inlined is safe.) The codes that weft uses:
+ * failure; out-parameters are left untouched on failure. No call of weft reports through errno or
+ * changes it, also across a park. But a function that has used errno must not read it after a call
+ * that can park: the compiler may remember the address of errno, and the fiber may have moved to
+ * another thread. (A separate small function that reads errno and is not inlined is safe.) The
+ * codes that weft uses:
  *
  *   -EINVAL     an argument makes no sense
  *   -ENOMEM     no memory, or no address space
@@ -16,8 +16,8 @@
  *   -ECANCELED  the caller's context was cancelled (weft/context.h)
  *   -ESHUTDOWN  closed
  *   -EDEADLK    the call would wait for itself
- *   -EBUSY      too late or too early for this call, or somebody else has it
- *   -EOWNERDEAD it panicked (weft/panic.h)
+ *   -EBUSY      too late or too early for this call, or another caller has it
+ *   -EOWNERDEAD a panic ended what the caller waited for, or called (weft/panic.h)
  *   -ECHILD     this process is a fork of one that runs weft; weft does not run here
  *
  * Contexts. "fiber" means code started by weft; "thread" means any other thread, main included;

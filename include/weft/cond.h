@@ -29,7 +29,7 @@ typedef struct weft_cond {
     void *waiters;
 } weft_cond;
 
-/* One without waiters, for static objects. */
+/* A condition variable without waiters, for static objects. */
 /* clang-format off */
 #define WEFT_COND_INIT { 0, 0, 0 }
 /* clang-format on */
@@ -64,12 +64,12 @@ WEFT_API void weft_cond_signal(weft_cond *cond);
  * Contexts: fiber, thread. */
 WEFT_API void weft_cond_broadcast(weft_cond *cond);
 
-/* Ends its life; after it, it is as new. It may be called right after a broadcast that woke all; it
- * then waits for woken callers whose deadline or context ended their wait at the same moment. A
- * NULL, and an object that is waited for, are reported, and the process aborts. An object all of
- * whose calls have returned need not be destroyed: it holds no memory.
- * Contexts: fiber, thread.
- * Undefined: while another caller signals it. */
+/* Ends the life of a condition variable; after it the object is as new. The call may come right
+ * after a broadcast that woke all waiters; it then waits for woken callers whose deadline or
+ * context ended their wait at the same moment. A NULL, and a condition variable that is waited for,
+ * are reported, and the process aborts. An object all of whose calls have returned need not be
+ * destroyed: it holds no memory. Contexts: fiber, thread. Undefined: while another caller signals
+ * it. */
 WEFT_API void weft_cond_destroy(weft_cond *cond);
 
 WEFT_END

@@ -24,12 +24,11 @@
  * Deadline and context. When the deadline passes, or the context of the caller (weft/context.h) is
  * cancelled:
  *  - A wait for a pipe, terminal or socket ends at once.
- * - An operation that the kernel has begun is cancelled there. The call returns as soon as the
- * kernel
- *    no longer uses the memory, and never before, so the memory may be on the stack of the caller.
- * - A transfer that a disk has begun cannot be cancelled: the call returns when it is done, with
- * its
- *    result. The same holds for a hand-off, and for a call of a thread.
+ *  - An operation that the kernel has begun is cancelled there. The call returns as soon as the
+ *    kernel no longer uses the memory, and never before, so the memory may be on the stack of the
+ *    caller.
+ *  - A transfer that a disk has begun cannot be cancelled: the call returns when it is done, with
+ *    its result. The same holds for a hand-off to a thread, and for a call made by a thread.
  * The call returns -ETIMEDOUT or -ECANCELED if nothing was transferred as far as the kernel can
  * tell. A write that was cancelled may still have changed the file. With WEFT_NOW a call does what
  * needs no waiting.
@@ -82,15 +81,19 @@ WEFT_API WEFT_MUST_USE ssize_t weft_file_pwrite(int fd, const void *memory, size
                                                 int64_t offset, int64_t deadline);
 
 /* Reads into `count` pieces of memory (<sys/uio.h>), in their order, from `offset`; -1 is the
- * position of the file. `pieces` is not changed. Returns as weft_file_pread; -EINVAL also if pieces
- * is NULL, or count is negative or over IOV_MAX. Contexts: fiber, thread. Undefined: as for
- * weft_file_read. */
+ * position of the file. `pieces` is not changed.
+ * Returns as weft_file_pread; -EINVAL also if pieces is NULL, or count is negative or over IOV_MAX.
+ * Contexts: fiber, thread.
+ * Undefined: as for weft_file_read. */
 WEFT_API WEFT_MUST_USE ssize_t weft_file_preadv(int fd, const struct iovec *pieces, int count,
                                                 int64_t offset, int64_t deadline);
 
 /* Writes `count` pieces of memory, in their order, at `offset`; -1 is the position of the file.
- * `pieces` is not changed. Returns as weft_file_pwrite; -EINVAL also if pieces is NULL, or count is
- * negative or over IOV_MAX. Contexts: fiber, thread. Undefined: as for weft_file_write. */
+ * `pieces` is not changed.
+ * Returns as weft_file_pwrite; -EINVAL also if pieces is NULL, or count is negative or over
+ * IOV_MAX.
+ * Contexts: fiber, thread.
+ * Undefined: as for weft_file_write. */
 WEFT_API WEFT_MUST_USE ssize_t weft_file_pwritev(int fd, const struct iovec *pieces, int count,
                                                  int64_t offset, int64_t deadline);
 
@@ -108,9 +111,11 @@ WEFT_API WEFT_MUST_USE int weft_file_sync(int fd, int64_t deadline);
 WEFT_API WEFT_MUST_USE int weft_file_sync_data(int fd, int64_t deadline);
 
 /* Closes the descriptor without holding a processor while a disk or file server is waited for.
- * Cannot be cancelled. Returns 0, or an error of close(2), negative: earlier writes may be lost.
- * The descriptor is closed in either case. Contexts: fiber, thread. Undefined: closing a descriptor
- * that another call uses. */
+ * Cannot be cancelled.
+ * Returns 0, or an error of close(2), negative: earlier writes may be lost. The descriptor is
+ * closed in either case.
+ * Contexts: fiber, thread.
+ * Undefined: closing a descriptor that another call uses. */
 WEFT_API int weft_file_close(int fd);
 
 /* Stores what is known of the file at the path, as stat(2), without holding a processor. Cannot be

@@ -1,9 +1,9 @@
 /*
  * weft/local.h: fiber-local storage.
  *
- * A key names one pointer in every fiber (and in every thread that uses it): NULL until set.
- * Use it where you would use thread-local storage, which a fiber must not keep across a park, since
- * it may go on on another thread.
+ * A key names one pointer in every fiber (and in every thread that uses it): NULL until set. It
+ * replaces thread-local storage, whose addresses a fiber must not keep across a park, since it may
+ * go on on another thread.
  *
  *     static weft_local_key buffer_key;
  *     int error = weft_local_create(&buffer_key, free);      // once
@@ -19,13 +19,13 @@
 
 WEFT_BEGIN
 
-/* At most this many keys can exist at once. */
+/* The largest number of keys at a time. */
 #define WEFT_LOCAL_KEYS 64
 
 typedef uint32_t weft_local_key;
 
 /* Makes a key. When a fiber (or thread) ends, destructor, if not NULL, is called in it with each
- * value that is not NULL; a destructor that sets values again is called again, four rounds at most.
+ * value that is not NULL. If destructors set values again there are further rounds, four in all.
  * Returns 0; -EINVAL if key is NULL; -EAGAIN if WEFT_LOCAL_KEYS keys exist.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_local_create(weft_local_key *key, void (*destructor)(void *));

@@ -52,7 +52,7 @@ typedef struct weft_mutex {
 WEFT_API void weft_mutex_lock(weft_mutex *mutex);
 
 /* Locks the mutex; waits at most until `deadline`. WEFT_NOW asks without waiting.
- * Returns 0, and only then it is locked; -ETIMEDOUT if the deadline has passed; -ECANCELED or
+ * Returns 0 if the mutex is locked; -ETIMEDOUT if the deadline has passed; -ECANCELED or
  * -ETIMEDOUT if the caller's context is cancelled and the call would have to wait; -EINVAL if mutex
  * is NULL; -ECHILD if it would have to wait in a forked child.
  * Contexts: fiber, thread.

@@ -89,18 +89,19 @@ typedef struct weft_net_options {
  * A host that is a name is looked up, and its addresses are raced (RFC 8305): IPv6 and IPv4 take
  * turns, an attempt begins 250 ms after the one before, or as soon as one fails, the first that is
  * connected wins, and the others are closed. With a port in options->local only one attempt can be
- * made at a time: the next begins when the one before has failed. Returns 0; -EADDRNOTAVAIL if
- * there is no such name, else an error of weft_resolve; the error of the last attempt if all
- * failed; -EMFILE, -ENFILE; an error of the start of the runtime (weft/base.h). Contexts: fiber,
- * thread. */
+ * made at a time: the next begins when the one before has failed.
+ * Returns 0; -EADDRNOTAVAIL if there is no such name, else an error of weft_resolve; the error of
+ * the last attempt if all failed; -EMFILE, -ENFILE; an error of the start of the runtime
+ * (weft/base.h).
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_conn_dial(weft_conn **conn, const char *address,
                                           const weft_net_options *options, int64_t deadline);
 
 /* Opens a datagram socket at an address of this host, for weft_conn_receive_from and
  * weft_conn_send_to. The path of a Unix socket must not exist; it is not removed by the close.
- * `options` may be NULL. A host that is a name is looked up, which may take long. Returns 0;
- * -EINVAL also for an address of streams; -EADDRINUSE; otherwise as weft_conn_dial. Contexts:
- * fiber, thread. */
+ * `options` may be NULL. A host that is a name is looked up, which may take long.
+ * Returns 0; -EINVAL also for an address of streams; -EADDRINUSE; otherwise as weft_conn_dial.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_conn_bind(weft_conn **conn, const char *address,
                                           const weft_net_options *options);
 
@@ -113,44 +114,52 @@ WEFT_API WEFT_MUST_USE int weft_conn_bind(weft_conn **conn, const char *address,
 WEFT_API WEFT_MUST_USE int weft_conn_from_fd(weft_conn **conn, int fd);
 
 /* The descriptor of the connection, for getsockopt and the like, and for weft_fd_wait. It belongs
- * to the connection. Returns the descriptor; -EINVAL for NULL. Contexts: fiber, thread. Undefined:
- * closing the descriptor; making it blocking. */
+ * to the connection.
+ * Returns the descriptor; -EINVAL for NULL.
+ * Contexts: fiber, thread.
+ * Undefined: closing the descriptor; making it blocking. */
 WEFT_API int weft_conn_fd(const weft_conn *conn);
 
 /* Reads what there is, at least one byte and at most `size`. The rest of a datagram that does not
- * fit is lost. Returns the number of bytes; 0 at the end of the stream (the peer has closed its
- * side), for an empty datagram, and at once for a `size` of 0 on a stream. Contexts: fiber,
- * thread. */
+ * fit is lost.
+ * Returns the number of bytes; 0 at the end of the stream (the peer has closed its side), for an
+ * empty datagram, and at once for a `size` of 0 on a stream.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int64_t weft_conn_read(weft_conn *conn, void *data, size_t size,
                                               int64_t deadline);
 
-/* Reads until `size` bytes have arrived. Returns `size`; fewer if the end of the stream, the
- * deadline, a cancelled context or an error came first (the next read returns which); that error if
- * nothing was read. Contexts: fiber, thread. */
+/* Reads until `size` bytes have arrived.
+ * Returns `size`; fewer if the end of the stream, the deadline, a cancelled context or an error
+ * came first (the next read returns which); that error if nothing was read.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int64_t weft_conn_read_full(weft_conn *conn, void *data, size_t size,
                                                    int64_t deadline);
 
-/* Writes all bytes; a datagram as a whole. Returns `size`; fewer if the deadline, a cancelled
- * context or an error ended the call after a part was written (the next write returns which); that
- * error if nothing was written. Contexts: fiber, thread. */
+/* Writes all bytes; a datagram as a whole.
+ * Returns `size`; fewer if the deadline, a cancelled context or an error ended the call after a
+ * part was written (the next write returns which); that error if nothing was written.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int64_t weft_conn_write(weft_conn *conn, const void *data, size_t size,
                                                int64_t deadline);
 
 /* Reads into `count` pieces of memory (<sys/uio.h>), in their order. `pieces` is not changed.
  * Returns as weft_conn_read, where `size` is that of all pieces; -EMSGSIZE for more than 1024
- * pieces. Contexts: fiber, thread. */
+ * pieces.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int64_t weft_conn_readv(weft_conn *conn, const struct iovec *pieces,
                                                int count, int64_t deadline);
 
 /* Writes `count` pieces of memory, in their order; a datagram as a whole. `pieces` is not changed.
  * Returns as weft_conn_write, where `size` is that of all pieces; -EMSGSIZE for a datagram of more
- * than 1024 pieces. Contexts: fiber, thread. */
+ * than 1024 pieces.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int64_t weft_conn_writev(weft_conn *conn, const struct iovec *pieces,
                                                 int count, int64_t deadline);
 
 /* Sends `size` bytes of a file from `offset` on, without a copy where the kernel can. The position
- * of the file does not move. Reads of a disk hold the thread of the caller. Returns as
- * weft_conn_write; fewer also if the file ends first. Contexts: fiber, thread. */
+ * of the file does not move. Reads of a disk hold the thread of the caller.
+ * Returns as weft_conn_write; fewer also if the file ends first.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int64_t weft_conn_sendfile(weft_conn *conn, int file, int64_t offset,
                                                   size_t size, int64_t deadline);
 
@@ -161,7 +170,9 @@ WEFT_API WEFT_MUST_USE int64_t weft_conn_send_to(weft_conn *conn, const void *da
                                                  const weft_address *to, int64_t deadline);
 
 /* Receives a datagram, at most `size` bytes of it, and stores the address of its sender; `from` may
- * be NULL. Returns the number of bytes, which may be 0. Contexts: fiber, thread. */
+ * be NULL.
+ * Returns the number of bytes, which may be 0.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int64_t weft_conn_receive_from(weft_conn *conn, void *data, size_t size,
                                                       weft_address *from, int64_t deadline);
 
@@ -188,11 +199,14 @@ WEFT_API WEFT_MUST_USE int weft_conn_peer(weft_conn *conn, weft_address *address
  *     if (weft_go(reader, other) != 0)
  *         weft_conn_close(other);
  *
- * Returns conn; NULL for NULL. Contexts: fiber, thread. */
+ * Returns conn; NULL for NULL.
+ * Contexts: fiber, thread. */
 WEFT_API weft_conn *weft_conn_share(weft_conn *conn);
 
 /* Closes the connection and gives up the handle: see "Closing" above. Does not wait. NULL is
- * allowed. Contexts: fiber, thread. Undefined: any use of this handle after it. */
+ * allowed.
+ * Contexts: fiber, thread.
+ * Undefined: any use of this handle after it. */
 WEFT_API void weft_conn_close(weft_conn *conn);
 
 /* ---- listeners ---- */
@@ -201,14 +215,16 @@ WEFT_API void weft_conn_close(weft_conn *conn);
  * path of a Unix socket must not exist; the close removes it, unless another socket has been bound
  * there since. `options` may be NULL. A host that is a name is looked up, which may take long.
  * Returns 0; -EINVAL also for an address of datagrams; -EADDRINUSE; -EACCES; -EMFILE, -ENFILE; an
- * error of weft_resolve; an error of the start of the runtime (weft/base.h). Contexts: fiber,
- * thread. */
+ * error of weft_resolve; an error of the start of the runtime (weft/base.h).
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_listener_open(weft_listener **listener, const char *address,
                                               const weft_net_options *options);
 
 /* Waits for the next connection. Without descriptors or memory for it (-EMFILE, -ENFILE, -ENOBUFS,
  * -ENOMEM) the connection stays in the backlog, and the call tries again after pauses of 1 to 100
- * ms. Returns 0, and the connection. Contexts: fiber, thread. */
+ * ms.
+ * Returns 0, and the connection.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_listener_accept(weft_listener *listener, weft_conn **conn,
                                                 int64_t deadline);
 
@@ -224,7 +240,8 @@ WEFT_API WEFT_MUST_USE int weft_listener_local(weft_listener *listener, weft_add
 WEFT_API int weft_listener_fd(const weft_listener *listener);
 
 /* Makes another handle of the listener, which has to be closed as well: see "Closing" above.
- * Returns listener; NULL for NULL. Contexts: fiber, thread. */
+ * Returns listener; NULL for NULL.
+ * Contexts: fiber, thread. */
 WEFT_API weft_listener *weft_listener_share(weft_listener *listener);
 
 /* Closes the listener and gives up the handle: see "Closing" above. Does not wait. NULL is allowed.

@@ -21,7 +21,7 @@ typedef struct weft_once {
     void *waiters;
 } weft_once;
 
-/* One whose function has not been called, for static objects. */
+/* A weft_once whose function has not been called, for static objects. */
 /* clang-format off */
 #define WEFT_ONCE_INIT { 0, 0, 0, 0 }
 /* clang-format on */

@@ -57,7 +57,7 @@ typedef struct weft_process_options {
     const char *directory;              /* to run in. Default: this process's */
     weft_redirect input, output, error; /* 0, 1, 2 */
     int new_group;                      /* not zero: the leader of a new process group */
-    int keep_descriptors;               /* not zero: also those that are not close-on-exec */
+    int keep_descriptors;               /* not zero: also descriptors that are not close-on-exec */
     uintptr_t reserved[6];              /* must be zero */
 } weft_process_options;
 
@@ -70,28 +70,34 @@ typedef struct weft_process_status {
 } weft_process_status;
 
 /* Starts a child. When the call returns 0, the program runs. A cancelled context does not end the
- * call. Returns 0; an error of exec for the program or of chdir for the directory (-ENOENT,
- * -EACCES, ...); -EAGAIN, -ENOMEM, -EMFILE, -ENFILE; -EBADF if a descriptor is not open; -EINVAL if
- * process, options or argv is NULL, argv is empty, or a field has no meaning; an error of weft_go.
- * On an error there is no child, and no descriptor is left open. Contexts: fiber, thread. */
+ * call.
+ * Returns 0; an error of exec for the program or of chdir for the directory (-ENOENT, -EACCES,
+ * ...); -EAGAIN, -ENOMEM, -EMFILE, -ENFILE; -EBADF if a descriptor is not open; -EINVAL if process,
+ * options or argv is NULL, argv is empty, or a field has no meaning; an error of weft_go. On an
+ * error there is no child, and no descriptor is left open.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_process_spawn(weft_process **process,
                                               const weft_process_options *options);
 
 /* Waits until the child has ended. Several callers may wait, also after the end: the status stays.
- * `status` may be NULL. Returns 0; -ETIMEDOUT, -ECANCELED: the child runs on; -ECHILD in a forked
- * child, or if the status was taken by another wait of the program; -EINVAL if process is NULL.
+ * `status` may be NULL.
+ * Returns 0; -ETIMEDOUT, -ECANCELED: the child runs on; -ECHILD in a forked child, or if the status
+ * was taken by another wait of the program; -EINVAL if process is NULL.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_process_wait(weft_process *process, weft_process_status *status,
                                              int64_t deadline);
 
 /* A channel of element size 0 that is closed when the child has ended, for use in a select. Valid
- * until the handle is closed. NULL for NULL. Contexts: fiber, thread. Undefined: sending to the
- * channel, closing or destroying it. */
+ * until the handle is closed. NULL for NULL.
+ * Contexts: fiber, thread.
+ * Undefined: sending to the channel, closing or destroying it. */
 WEFT_API weft_chan *weft_process_done(weft_process *process);
 
 /* Sends the child a signal; its whole process group, if it leads one. Never hits another process
- * that got the same number. Returns 0; -ESRCH if the child has ended; -EINVAL if process is NULL or
- * there is no such signal; -EPERM. Contexts: fiber, thread. */
+ * that got the same number.
+ * Returns 0; -ESRCH if the child has ended; -EINVAL if process is NULL or there is no such signal;
+ * -EPERM.
+ * Contexts: fiber, thread. */
 WEFT_API int weft_process_kill(weft_process *process, int signal);
 
 /* The process number of the child, for messages; -1 for NULL.
@@ -111,7 +117,9 @@ WEFT_API int weft_process_stream(weft_process *process, int which);
 WEFT_API int weft_process_close_stream(weft_process *process, int which);
 
 /* Closes the pipes and gives up the handle. A child that runs goes on, and is reaped when it ends.
- * NULL is allowed. Contexts: fiber, thread. Undefined: any use of the handle during or after it. */
+ * NULL is allowed.
+ * Contexts: fiber, thread.
+ * Undefined: any use of the handle during or after it. */
 WEFT_API void weft_process_close(weft_process *process);
 
 /* Runs a child to its end, and to the end of its output, which its own children may hold open.

@@ -1,12 +1,11 @@
 /*
  * weft/schedule.h: submit a task to a pool later, or periodically.
  *
- *     error = weft_pool_submit_after(pool, expire, session, 30 * WEFT_S, NULL);      // once, in 30 seconds
+ *     error = weft_pool_submit_after(pool, expire, session, 30 * WEFT_S, NULL);  // once, in 30
+ *     seconds
  *
- *     weft_schedule *schedule;
- *     error = weft_pool_submit_every(pool, report, NULL, WEFT_MS * 500, &schedule);  // twice a second
- *     ...
- *     (void)weft_schedule_cancel(schedule);
+ *     weft_schedule *schedule; error = weft_pool_submit_every(pool, report, NULL, WEFT_MS * 500,
+ *     &schedule);  // twice a second ... (void)weft_schedule_cancel(schedule);
  *     weft_schedule_release(schedule);
  *
  * When its time has come a scheduled task is submitted to its pool, and from then on is a task like
@@ -15,16 +14,16 @@
  * No thread and no waiting fiber stands behind a schedule; it costs a timer (weft/timer.h) and 400
  * bytes.
  *
- * A full pool. The task stands in the pool's line of submitters until there is a place, first come,
- * first served, whatever the pool's `when_full` and max_blocked say: no caller is there to get an
- * error, or to run it. It holds nobody up but those behind it in line, is one of
- * weft_pool_stats.blocked, and counts for the max_blocked of others. Once it is admitted
- * WEFT_DROP_OLDEST and weft_pool_abort may drop it, as any task.
+ * A full pool. The task waits in the pool's line of submitters until there is a place, first come,
+ * first served, whatever the pool's `when_full` and max_blocked are: there is no caller to get an
+ * error or to run the task. It delays only the submits behind it in the line. It is counted in
+ * weft_pool_stats.blocked, and towards the max_blocked of other submits. Once it is admitted,
+ * WEFT_DROP_OLDEST and weft_pool_abort may drop it like any task.
  *
  * Periods. Runs are due at absolute times, first, first + period, first + 2 * period and so on:
  * they do not drift. Two runs of one schedule never overlap: if the last one has not ended, or
  * stands in the line or queue, when the next is due, that one is skipped. Times that passed while
- * the process did not get to it are skipped as well, but for one: there are no bursts.
+ * the process did not get to them are skipped as well, except for one: there are no bursts.
  * weft_schedule_stats.skipped counts both. A run that panics, crashes (in a pool that isolates
  * crashes) or is dropped ends that run only.
  *
@@ -32,8 +31,8 @@
  * weft_pools_close) nothing is submitted by schedules: a task that was to run once, and has not
  * been admitted, is dropped: on_drop is called for it, by the call that stops the pool and before
  * it waits for the rest, and it counts as submitted and as dropped. A periodic schedule is over,
- * without on_drop; a run that was admitted goes on to its end. Nothing of it is taken up when the
- * pool is opened again. weft_pool_abort and weft_pool_wait are about tasks that were admitted:
+ * without on_drop; a run that was admitted goes on to its end. A pool that is opened again does not
+ * resume its schedules. weft_pool_abort and weft_pool_wait are about tasks that were admitted:
  * schedules go on, and are not waited for while they are not due.
  */
 #ifndef WEFT_SCHEDULE_H
@@ -70,9 +69,9 @@ WEFT_API WEFT_MUST_USE int weft_pool_submit_every(weft_pool *pool, void (*functi
 typedef struct weft_schedule_options {
     /* From now until the first run is due. Default 0: at once. */
     int64_t delay;
-    /* From then on a run is due every `period`. Default 0: there is one run. */
+    /* After the first run, another one is due every `period`. Default 0: there is one run. */
     int64_t period;
-    /* Of the runs, as in weft_submit_options. */
+    /* Priority and key of the runs, as in weft_submit_options. */
     int priority;
     uint64_t key;
     /* Not 0: so many bytes (at most WEFT_COPY_MAX) are copied from arg, and the function is
@@ -89,32 +88,32 @@ WEFT_API WEFT_MUST_USE int weft_pool_schedule(weft_pool *pool, void (*function)(
                                               const weft_schedule_options *options,
                                               weft_schedule **schedule);
 
-/* Ends the schedule: after this returns no run of it begins. One that waits in the pool's line or
- * queue is taken out, and its place is free at once. on_drop is not called. It takes the same time
- * however many there are.
- * Returns 0 if by this call a run, the only or the next one, will not begin, and none is under way;
- * 1 if a run is under way: it goes on, and is the last; 2 if it was over: it had run, or been
- * dropped, or been cancelled, or its pool had stopped; -EINVAL if schedule is NULL; -ECHILD in a
- * forked child.
+/* Ends the schedule: no run of it begins after the call has returned. A run that waits in the
+ * pool's line or queue is removed, and its place is free at once. on_drop is not called. The time
+ * that the call takes does not depend on the number of schedules or tasks. Returns 0 if no run is
+ * in progress and the call has prevented one, the only or the next one; 1 if a run is in progress:
+ * it goes on, and is the last; 2 if the schedule was over: it had run, been dropped or been
+ * cancelled, or its pool had stopped; -EINVAL if schedule is NULL; -ECHILD in a forked child.
  * Contexts: fiber, thread, the pool's own tasks, the scheduled function itself; also after the pool
- * is closed.
- * Undefined: while the handle is being released. */
+ * is closed. Undefined: while the handle is being released. */
 WEFT_API int weft_schedule_cancel(weft_schedule *schedule);
 
-/* What has become of it. */
+/* The figures of a schedule. */
 typedef struct weft_schedule_stats {
-    int64_t runs;    /* that have ended */
+    int64_t runs;    /* runs that have ended */
     int64_t skipped; /* times at which a run was due and not submitted */
     int64_t next;    /* when a run is due next, by weft_now; WEFT_NEVER: none will be */
     uintptr_t reserved[5];
 } weft_schedule_stats;
 
-/* Returns 0; -EINVAL if an argument is NULL; -ECHILD in a forked child.
+/* Stores the figures of a schedule.
+ * Returns 0; -EINVAL if an argument is NULL; -ECHILD in a forked child.
  * Contexts: as weft_schedule_cancel. */
 WEFT_API int weft_schedule_stats_get(weft_schedule *schedule, weft_schedule_stats *stats);
 
-/* Gives the handle up. The schedule goes on. NULL is fine.
- * Contexts: as weft_schedule_cancel. Undefined: any use of the handle after it. */
+/* Gives up the handle. The schedule goes on. NULL is allowed.
+ * Contexts: as weft_schedule_cancel.
+ * Undefined: any use of the handle after it. */
 WEFT_API void weft_schedule_release(weft_schedule *schedule);
 
 WEFT_END

@@ -33,7 +33,7 @@ typedef struct weft_sem {
     void *first, *last;
 } weft_sem;
 
-/* One with n units, for static objects. */
+/* A semaphore with n units, for static objects. */
 /* clang-format off */
 #define WEFT_SEM_INIT(n) { 0, (n), 0, 0 }
 /* clang-format on */
@@ -54,7 +54,7 @@ WEFT_API void weft_sem_acquire(weft_sem *sem, int64_t n);
 /* Acquires n units; waits at most until `deadline`. WEFT_NOW asks without waiting. If there will
  * never be n units, the call waits until the deadline all the same, and so do all requests behind
  * it.
- * Returns 0, and only then units were taken; -ETIMEDOUT if the deadline has passed; -ECANCELED or
+ * Returns 0 if the units were acquired; -ETIMEDOUT if the deadline has passed; -ECANCELED or
  * -ETIMEDOUT if the caller's context is cancelled and the call would have to wait; -EINVAL if sem
  * is NULL or n is below 1; -ECHILD if it would have to wait in a forked child.
  * Contexts: fiber, thread. */
@@ -77,9 +77,9 @@ WEFT_API void weft_sem_release(weft_sem *sem, int64_t n);
  * Contexts: fiber, thread, signal handler. */
 WEFT_API int64_t weft_sem_available(const weft_sem *sem);
 
-/* Ends its life; after it, it is as new, without units. A NULL, and a semaphore that is waited for,
- * are reported, and the process aborts. One that is no longer used need not be destroyed: it holds
- * no memory.
+/* Ends the life of a semaphore; after it the semaphore is as new, without units. A NULL, and a
+ * semaphore that is waited for, are reported, and the process aborts. A semaphore that is no longer
+ * used need not be destroyed: it holds no memory.
  * Contexts: fiber, thread.
  * Undefined: while the semaphore is in use. */
 WEFT_API void weft_sem_destroy(weft_sem *sem);

@@ -36,22 +36,26 @@ WEFT_BEGIN
 typedef struct weft_signal weft_signal;
 
 /* Opens a channel for the `count` signals whose numbers are given, with room for `capacity`
- * arrivals (0 counts as 1). Returns 0; -EINVAL if a pointer is NULL, count is 0, or a number is no
- * signal, cannot be caught (SIGKILL, SIGSTOP), or is a fault of the running code (SIGSEGV, SIGBUS,
- * SIGFPE, SIGILL, SIGTRAP, SIGSYS); -ENOMEM; -EMFILE, -ENFILE; -ECHILD in a forked child; an error
- * of weft_go. On an error nothing has changed. Contexts: fiber, thread. */
+ * arrivals (0 counts as 1).
+ * Returns 0; -EINVAL if a pointer is NULL, count is 0, or a number is no signal, cannot be caught
+ * (SIGKILL, SIGSTOP), or is a fault of the running code (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
+ * SIGSYS); -ENOMEM; -EMFILE, -ENFILE; -ECHILD in a forked child; an error of weft_go. On an error
+ * nothing has changed.
+ * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_signal_open(weft_signal **signal, const int *numbers, size_t count,
                                             size_t capacity);
 
 /* The channel of the handle, whose elements are of type int. Valid until the handle is closed. NULL
- * for NULL. Contexts: fiber, thread. Undefined: sending to the channel, closing or destroying
- * it. */
+ * for NULL.
+ * Contexts: fiber, thread.
+ * Undefined: sending to the channel, closing or destroying it. */
 WEFT_API weft_chan *weft_signal_chan(weft_signal *signal);
 
 /* Closes the handle and frees its channel, with the arrivals in it. A caller that waits on the
- * channel is reported, and the process aborts, as for weft_chan_destroy. Returns 0; -EINVAL if
- * signal is NULL; -ECHILD in a forked child. Contexts: fiber, thread. Undefined: any use of the
- * handle or its channel during or after it. */
+ * channel is reported, and the process aborts, as for weft_chan_destroy.
+ * Returns 0; -EINVAL if signal is NULL; -ECHILD in a forked child.
+ * Contexts: fiber, thread.
+ * Undefined: any use of the handle or its channel during or after it. */
 WEFT_API int weft_signal_close(weft_signal *signal);
 
 WEFT_END

@@ -26,20 +26,19 @@ typedef struct weft_spin {
 #define WEFT_SPIN_INIT { 0 }
 /* clang-format on */
 
-/* Locks it; waits as long as it takes. A NULL, and a lock that was held when this process was
- * forked, are reported, and the process aborts.
- * Contexts: fiber, thread.
- * Undefined: locking one that the caller holds. */
+/* Locks the spin lock; waits as long as it takes. A NULL, and a lock that was held when this
+ * process was forked, are reported, and the process aborts. Contexts: fiber, thread. Undefined:
+ * locking a spin lock that the caller holds. */
 WEFT_API void weft_spin_lock(weft_spin *spin);
 
-/* Locks it if it is free.
+/* Locks the spin lock if it is free.
  * Returns 0; -EBUSY if it is locked; -EINVAL if spin is NULL.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_spin_try_lock(weft_spin *spin);
 
-/* Unlocks it; does not touch it once another caller can have it. A NULL, and a lock that is not
- * locked, are reported, and the process aborts.
- * Contexts: fiber, thread: the one that locked it. */
+/* Unlocks the spin lock; does not touch it once another caller can have it. A NULL, and a lock that
+ * is not locked, are reported, and the process aborts. Contexts: the fiber or thread that locked
+ * it. */
 WEFT_API void weft_spin_unlock(weft_spin *spin);
 
 WEFT_END

@@ -3,14 +3,14 @@
  * it.
  *
  *     struct job { char url[40]; size_t bytes; };
- *     static int fetch(void *arg) { struct job *job = arg; ... job->bytes = n; return 0; }    // or a negative error
+ *     static int fetch(void *arg) { struct job *job = arg; ... job->bytes = n; return 0; }
  *
- *     weft_task *task;
- *     if (weft_task_start(&task, pool, fetch, &job, &(weft_submit_options){ .copy = sizeof job }) != 0)
+ *     weft_task *task; if (weft_task_start(&task, pool, fetch, &job, &(weft_submit_options){.copy =
+ *     sizeof job}) != 0)
  *         ...
  *     int result;
- *     error = weft_task_wait(task, &result);         // 0: it has ended, and result is what fetch returned
- *     struct job *done = weft_task_arg(task);        // the copy, with what fetch has written
+ *     error = weft_task_wait(task, &result);     // 0: fetch has returned `result`
+ *     struct job *done = weft_task_arg(task);    // the copy, as fetch has left it
  *     weft_task_release(task);
  *
  * The task is bound to a context of its own (weft/context.h), under that of its submitter:
@@ -65,8 +65,8 @@ WEFT_API WEFT_MUST_USE int weft_task_wait(weft_task *task, int *result);
  * Contexts: as weft_task_wait. */
 WEFT_API WEFT_MUST_USE int weft_task_wait_until(weft_task *task, int *result, int64_t deadline);
 
-/* *done gets a channel that is closed when the task has ended, or will never run: for select
- * (weft/select.h). It belongs to the handle, and must not be used after that is released.
+/* Stores in *done a channel that is closed when the task has ended, or will never run, for a select
+ * (weft/select.h). It belongs to the handle, and must not be used after the handle is released.
  * Returns 0; -EINVAL if an argument is NULL; -ENOMEM; -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_task_done(weft_task *task, weft_chan **done);
@@ -80,30 +80,29 @@ WEFT_API void *weft_task_arg(const weft_task *task);
  * Contexts: fiber, thread. */
 WEFT_API int weft_task_ended(const weft_task *task);
 
-/* *info gets what is known of the panic that ended the task. If nobody asks, and the pool has no
- * on_panic, it is reported on stderr when the handle is released.
+/* Stores in *info the description of the panic that ended the task. If this is not called, and the
+ * pool has no on_panic, the panic is reported on stderr when the handle is released.
  * Returns 0; -ENOENT if the task has not panicked (or not ended); -EINVAL if an argument is NULL.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_task_panic(weft_task *task, weft_panic_info *info);
 
-/* Cancels the task: one that has not begun never will, and its place in the queue is free at once;
- * of one that runs the context is cancelled, so that its waits end.
- * Returns 0 if it will not run, by this call; 1 if it is running; 2 if it had ended or been
- * cancelled before it began; -EINVAL if task is NULL; -ECHILD in a forked child.
- * Contexts: fiber, thread. */
+/* Cancels the task. If it has not begun it never will, and its place in the queue is free at once.
+ * If it runs, its context is cancelled, so that its waits end. Returns 0 if the task will not run
+ * because of this call; 1 if it is running; 2 if it had ended, or been cancelled before it began;
+ * -EINVAL if task is NULL; -ECHILD in a forked child. Contexts: fiber, thread. */
 WEFT_API int weft_task_cancel(weft_task *task);
 
-/* Gives the handle up. The task goes on. NULL is fine.
- * Contexts: fiber, thread. Undefined: any use of the handle after it. */
+/* Gives up the handle. The task goes on. NULL is allowed.
+ * Contexts: fiber, thread.
+ * Undefined: any use of the handle after it. */
 WEFT_API void weft_task_release(weft_task *task);
 
 /* Opens a group (weft/group.h) whose functions run as tasks of the pool instead of fibers of their
- * own: weft_group_go submits (and waits, or not, as the pool does when it is full), and everything
- * else is as for any group. A function that waits in the pool's queue when the group is cancelled
- * is skipped when its turn comes, unless the group keeps going; one whose weft_group_go waited for
- * the full pool meanwhile too. The pool must not be closed before the group.
- * Returns as weft_group_open.
- * Contexts: fiber, thread. */
+ * own: weft_group_go submits (when the pool is full, it waits or not as the pool does), and all
+ * else is as for any group. When the group is cancelled, a function that waits in the pool's queue
+ * is skipped when its turn comes, unless the group keeps going; so is one whose weft_group_go was
+ * waiting for the full pool. The pool must not be closed before the group. Returns as
+ * weft_group_open. Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pool_group(weft_group **group, weft_pool *pool,
                                            const weft_group_options *options);
 

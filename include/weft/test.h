@@ -10,26 +10,28 @@
  *
  * A run calls the function as a fiber, in a runtime of its own with one processor:
  *
- *   schedule  which of the fibers that are ready goes on is drawn by lot, and the seed decides the lots; so
- *             does it whether a fiber goes on after a call of weft, or others go first. The same seed gives the
- *             same schedule, another seed another one.
- *   time      stands still while any fiber can run, and jumps to the next deadline when all wait: a sleep of
- *             an hour takes microseconds, weft_now() shows that an hour has passed, to the nanosecond. It
- *             begins at the same value in each run. (It jumps too when all who can run did nothing
- *             but weft_yield for a thousand times each: they wait for something in a loop. Without any deadline
- *             it moves by a millisecond then.)
- *   end       a run is over when all fibers have ended and all timers are closed.
+ *   schedule  Which ready fiber goes on next, and whether a fiber goes on after a call of weft or
+ *             others run first, is drawn at random, and the seed decides the draws. The same seed
+ *             gives the same schedule, another seed another one.
+ *   time      The clock stands still while any fiber can run, and jumps to the next deadline when
+ *             all wait: a sleep of an hour takes microseconds, and weft_now() shows that exactly an
+ *             hour has passed. It begins at the same value in each run. (It also jumps when each
+ *             fiber that can run has only called weft_yield a thousand times in a row: they wait in
+ *             a loop. Without any deadline it moves by a millisecond then.)
+ *   end       A run is over when all fibers have ended and all timers are closed.
  *
- * What fails: if nobody can go on, that is a deadlock (or a timer that was left open), which is reported with
- * who waits for what, and the process aborts. A panic that nobody recovers is reported, and the run fails. Whatever
- * ends the process during a run (abort, assert, a fault, a sanitizer, exit, but not _exit) says the seed:
+ * Failures. If no fiber can go on, that is a deadlock, or a timer that was left open: the report
+ * says what each fiber waits for, and the process aborts. A panic that is not recovered is
+ * reported, and the run fails. If the process ends during a run (abort, assert, a fault, a
+ * sanitizer, exit, but not _exit), the seed is written to stderr:
  *
  *     weft: this was seed 42 of a test run (WEFT_TEST_SEED=42 runs it alone)
  *
- * What the seed does not decide: threads that the test starts, descriptors that it waits for and the time that
- * weft_blocking takes work, but come when they come; while somebody is in weft_blocking time stands still,
- * and a wait for a descriptor is given a millisecond before its deadline jumps. A fiber that blocks its thread
- * without weft_blocking holds all others up. Deadlines of threads are kept in real time.
+ * The seed does not decide what comes from outside. Threads that the test starts, descriptors that
+ * it waits for and the duration of weft_blocking work as always, at their own time. While a fiber
+ * is in weft_blocking the clock stands still, and a wait for a descriptor gets a millisecond of
+ * real time before the clock jumps to its deadline. A fiber that blocks its thread without
+ * weft_blocking holds all others up. Deadlines of threads are in real time.
  *
  * docs/testing.md shows how to use it. This header is not part of weft/weft.h.
  */
@@ -40,35 +42,40 @@
 
 WEFT_BEGIN
 
-/* Runs function(arg) as a fiber under the seed, and waits for the end of the run. What is configured
- * (weft/runtime.h) holds, but for the number of processors and the deadlock check, which is on.
- * Returns 0; -EOWNERDEAD if a fiber ended by a panic that nobody recovered or joined for; -EBUSY from a fiber, if
- * fibers or timers from before are still there after two seconds, or if another run is under way; -EINVAL if function is NULL; -ECHILD in
- * a forked child; or why the runtime could not start (-ENOMEM, -EAGAIN, -EMFILE and the like).
- * Contexts: thread. The runtime is stopped before and after it. Undefined: that threads which the run has not
- * started use weft meanwhile, and any use of a handle from before the run after it. */
+/* Runs function(arg) as a fiber under the seed, and waits for the end of the run. The runtime is
+ * stopped before and after the run. The configuration (weft/runtime.h) applies, except that there
+ * is one processor and the deadlock check is on.
+ * Returns 0; -EOWNERDEAD if weft had to report a panic: one that was neither recovered nor taken by
+ * weft_join_panic or a handler; -EBUSY from a fiber, if another run is in progress, or if fibers or
+ * timers from before still exist after two seconds; -EINVAL if function is NULL; -ECHILD in a
+ * forked child; or why the runtime could not start (-ENOMEM, -EAGAIN, -EMFILE and the like).
+ * Contexts: thread.
+ * Undefined: any use of weft during the run by threads that the run has not started; after it, any
+ * use of a handle from before. */
 WEFT_API WEFT_MUST_USE int weft_test_run(uint64_t seed, void (*function)(void *), void *arg);
 
 /* Zero means default in every field. */
 typedef struct weft_test_options {
     uint64_t first; /* the first seed */
     uint64_t seeds; /* how many; default 100 */
-    int chaos;      /* not zero: with every seed, others go first at every call of weft */
-    int twice;      /* not zero: runs each seed twice, and compares the schedules */
+    int chaos;      /* not zero: with every seed, other fibers run first at every call of weft */
+    int twice;      /* not zero: each seed runs twice, and the schedules are compared */
     uintptr_t reserved[8];
 } weft_test_options;
 
-/* Runs function(arg) under the seeds `first`, `first` + 1, and so on, until one fails. The environment goes before
- * the options: WEFT_TEST_SEED=n runs that seed alone, WEFT_TEST_SEEDS=n so many.
- * Returns 0, or what weft_test_run returned for the first seed that failed, which is said on stderr; -EPROTO if two
- * runs of a seed differed: then the test depends on something else, such as real time, threads, addresses, or
- * what an earlier run has left; -EINVAL also if a reserved field is set.
- * Contexts: as weft_test_run. `options` may be NULL. */
+/* Runs function(arg) under the seeds `first`, `first` + 1, and so on, until one fails. `options`
+ * may be NULL: all defaults. The environment overrides them: WEFT_TEST_SEED=n runs that seed alone,
+ * WEFT_TEST_SEEDS=n that many.
+ * Returns 0, or the result of weft_test_run for the first seed that failed, which is written to
+ * stderr; -EPROTO if two runs of a seed differed: the test depends on more than the seed, such as
+ * real time, threads, addresses, or state that an earlier run has left; -EINVAL also if a reserved
+ * field is set.
+ * Contexts: as weft_test_run. */
 WEFT_API WEFT_MUST_USE int weft_test_seeds(const weft_test_options *options,
                                            void (*function)(void *), void *arg);
 
-/* The seed of the run that is under way, for those who report failures in their own way.
- * Returns 0; -EINVAL if seed is NULL; -EAGAIN if there is no run.
+/* Stores the seed of the run in progress, for tests that write reports of their own.
+ * Returns 0; -EINVAL if seed is NULL; -EAGAIN if no run is in progress.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_test_seed(uint64_t *seed);
 

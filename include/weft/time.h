@@ -33,13 +33,14 @@ WEFT_API int64_t weft_after(int64_t duration);
 
 /* Sleeps for `duration`, never less. A fiber parks: its thread runs others meanwhile. A thread
  * blocks. A duration of zero or less only yields.
- * Returns 0; -ECANCELED or -ETIMEDOUT if the caller's context (weft/context.h) is cancelled before; -ECHILD
- * in a forked child.
+ * Returns 0; -ECANCELED or -ETIMEDOUT if the caller's context (weft/context.h) is cancelled before;
+ * -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_sleep(int64_t duration);
 
 /* Sleeps until the clock reaches `deadline`; WEFT_NEVER sleeps forever.
- * Returns and contexts: as weft_sleep. */
+ * Returns as weft_sleep.
+ * Contexts: fiber, thread. */
 WEFT_API int weft_sleep_until(int64_t deadline);
 
 WEFT_END

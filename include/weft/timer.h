@@ -22,8 +22,8 @@ WEFT_BEGIN
 
 typedef struct weft_timer weft_timer;
 
-/* Makes a timer that is not running. Everything it will need is allocated here: starting and
- * firing cannot fail for lack of memory (only a stack may be waited for, as for any fiber).
+/* Makes a timer that is not running. Everything it will need is allocated here: starting and firing
+ * cannot fail for lack of memory (only a stack may be waited for, as for any fiber).
  * Returns 0; -EINVAL if timer or function is NULL; or as weft_go.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_timer_open(weft_timer **timer, void (*function)(void *), void *arg);
@@ -44,11 +44,12 @@ WEFT_API int weft_timer_start(weft_timer *timer, int64_t deadline, int64_t perio
 WEFT_API int weft_timer_stop(weft_timer *timer);
 
 /* Stops the timer, waits for a call that has begun, and frees it. From inside the timer's own
- * function it does not wait: the timer is freed when the function returns. What the function starts meanwhile does
- * not run.
+ * function it does not wait: the timer is freed when the function returns. If the function starts
+ * the timer again meanwhile, that start has no effect.
  * Returns 0; -EINVAL if timer is NULL; -ECHILD in a forked child.
- * Contexts: fiber, thread. Undefined: closing twice, any use during or after close, but for
- * start and stop by the function that it waits for. */
+ * Contexts: fiber, thread.
+ * Undefined: closing twice; any use during or after close, except start and stop by the function
+ * that it waits for. */
 WEFT_API int weft_timer_close(weft_timer *timer);
 
 WEFT_END
