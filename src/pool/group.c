@@ -119,7 +119,7 @@ static const struct task_kind member_kind = {
 static int start(weft_group *group, int (*function)(void *), void *arg, bool wait)
 {
     static const weft_submit_options none;
-    struct pool_group *where = weft__group_where(group);
+    struct pool_group *where = weft__group_executor(group);
     weft_pool *pool = where->pool;
     struct offer offer;
     compact_check(arg, "the argument of a task", "have it in the heap");
@@ -152,7 +152,7 @@ static int start(weft_group *group, int (*function)(void *), void *arg, bool wai
 
 static void waiting(weft_group *group, int change)
 {
-    struct pool_group *where = weft__group_where(group);
+    struct pool_group *where = weft__group_executor(group);
     struct worker *worker = weft__pool_place(where->tree);
     if (worker == NULL)
         return;

@@ -16,7 +16,7 @@
 #include "sched/core/park.h"
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
-#include "sync/guard.h"
+#include "sync/object_latch.h"
 #include "sync/waiters.h"
 
 static WAIT_KIND(wait_barrier, .text = "waits at a barrier");
@@ -36,7 +36,7 @@ static void end_round(weft_barrier *barrier)
     woken_begin(&woken);
     barrier->arrived = 0;
     barrier->leaving += waiters_claim_all(&barrier->waiters, 0, &woken);
-    guard_release(&barrier->latch);
+    object_latch_release(&barrier->latch);
     woken_wake(&woken);
 }
 
@@ -47,16 +47,16 @@ static int wait_for_others(weft_barrier *barrier, int64_t deadline)
     barrier->arrived++;
     waiters_add_last(&barrier->waiters, waiter);
     int result =
-        weft__park(waiter, wait_id(&wait_barrier), guard_release_parked, &barrier->latch, deadline);
+        weft__park(waiter, wait_id(&wait_barrier), object_latch_unlock, &barrier->latch, deadline);
     if (wait_gave_up(result)) {
-        guard_acquire(&barrier->latch);
+        object_latch_acquire(&barrier->latch);
         if (waiters_remove(&barrier->waiters, waiter)) {
             barrier->arrived--;
         } else {
             barrier->leaving--;
             result = 0;
         }
-        guard_release(&barrier->latch);
+        object_latch_release(&barrier->latch);
     }
     return result;
 }
@@ -69,11 +69,11 @@ int weft_barrier_wait_until(weft_barrier *barrier, int64_t deadline)
         return barrier->parties == 1 ? 1 : -ECHILD;
     int result = 1;
     bool fiber = enter_if_fiber();
-    guard_acquire(&barrier->latch);
+    object_latch_acquire(&barrier->latch);
     if (barrier->arrived + 1 == barrier->parties) {
         end_round(barrier);
     } else if (deadline <= WEFT_NOW) {
-        guard_release(&barrier->latch);
+        object_latch_release(&barrier->latch);
         result = -ETIMEDOUT;
     } else {
         result = wait_for_others(barrier, deadline);
@@ -88,11 +88,11 @@ int weft_barrier_wait(weft_barrier *barrier)
 }
 
 /* True if nobody is left; aborts if somebody waits. */
-static bool nobody_left(weft_barrier *barrier)
+static bool all_left(weft_barrier *barrier)
 {
-    guard_acquire(&barrier->latch);
+    object_latch_acquire(&barrier->latch);
     bool waited_for = barrier->arrived != 0, leaving = barrier->leaving != 0;
-    guard_release(&barrier->latch);
+    object_latch_release(&barrier->latch);
     if (waited_for)
         fatal("a barrier is destroyed that a caller waits for");
     return !leaving;
@@ -103,7 +103,7 @@ void weft_barrier_destroy(weft_barrier *barrier)
     if (barrier == NULL)
         fatal("weft_barrier_destroy was given no barrier");
     if (!weft__runtime_forked())
-        while (!nobody_left(barrier))
+        while (!all_left(barrier))
             weft_yield(); /* they have been made ready: they come by soon */
     *barrier = (weft_barrier){.parties = 0};
 }

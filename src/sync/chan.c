@@ -109,7 +109,7 @@ static noinline void delist_siblings(struct chan_wait *wait)
 
 /* Takes the first in line that can still be served, with all its siblings; NULL if there is none. It is
  * claimed: the caller does its operation and wakes it. */
-static always_inline struct chan_wait *serve(struct chan_queue *queue, int result)
+static always_inline struct chan_wait *claim_first(struct chan_queue *queue, int result)
 {
     struct chan_wait *wait;
     while ((wait = atomic_ptr_load_relaxed(&queue->first)) != NULL) {
@@ -130,7 +130,7 @@ static always_inline int attempt_send(weft_chan *chan, const void *element, stru
 {
     if (unlikely(atomic_u32_load_relaxed(&chan->closed)))
         return -ESHUTDOWN;
-    struct chan_wait *receiver = serve(&chan->receivers, 0);
+    struct chan_wait *receiver = claim_first(&chan->receivers, 0);
     if (receiver != NULL) {
         copy(receiver->element, element, chan->element_size);
         *wake = receiver->waiter;
@@ -152,7 +152,7 @@ static always_inline int attempt_receive(weft_chan *chan, void *element, struct 
         chan->head = chan->head + 1 < chan->capacity ? chan->head + 1 : 0;
         atomic_u64_store_relaxed(&chan->length, length - 1);
     }
-    struct chan_wait *sender = serve(&chan->senders, 0);
+    struct chan_wait *sender = claim_first(&chan->senders, 0);
     if (sender != NULL) {
         if (length == 0) {
             copy(element, sender->element, chan->element_size);
@@ -185,8 +185,8 @@ static void unlock(void *arg)
 
 /* Waits in line; the latch is held, and released, and a fiber is inside the runtime, and leaves it. The
  * last that an operation does: see context_call. */
-static always_inline int wait_here(weft_chan *chan, int op, struct chan_wait *wait, void *element,
-                                   int64_t deadline)
+static always_inline int enqueue_and_park(weft_chan *chan, int op, struct chan_wait *wait,
+                                          void *element, int64_t deadline)
 {
     struct waiter own;
     wait->sibling = wait;
@@ -210,7 +210,7 @@ static always_inline int wait_here(weft_chan *chan, int op, struct chan_wait *wa
 
 /* There is no memory to wait with: gives the latch back, leaves the runtime, and tries some time later. -EAGAIN: in
  * vain, and it has the latch again, and is in the runtime. */
-static int try_later(weft_chan *chan, int op, void *element, int64_t deadline)
+static int retry_later(weft_chan *chan, int op, void *element, int64_t deadline)
 {
     struct waiter *wake;
     latch_release(&chan->latch);
@@ -231,20 +231,20 @@ static int try_later(weft_chan *chan, int op, void *element, int64_t deadline)
 }
 
 /* The same for a compact fiber. */
-static noinline int wait_elsewhere(weft_chan *chan, int op, void *element, int64_t deadline)
+static noinline int wait_on_compact(weft_chan *chan, int op, void *element, int64_t deadline)
 {
     size_t size =
         element != NULL ? chan->element_size : 0; /* the channel may be gone after the wait */
     struct chan_wait *wait;
     while (unlikely((wait = weft__stash(sizeof *wait + size)) == NULL)) {
-        int error = try_later(chan, op, element, deadline);
+        int error = retry_later(chan, op, element, deadline);
         if (error != -EAGAIN)
             return error;
     }
     void *copied = element != NULL ? wait + 1 : NULL;
     if (op == WEFT_SEND)
         copy_any(copied, element, size);
-    int error = wait_here(chan, op, wait, copied, deadline);
+    int error = enqueue_and_park(chan, op, wait, copied, deadline);
     if (op == WEFT_RECEIVE && error == 0)
         copy_any(element, copied, size);
     weft__unstash(wait);
@@ -255,8 +255,8 @@ static int wait_in_line(void *chan, int op, void *element, int64_t deadline)
 {
     struct chan_wait wait;
     if (on_compact())
-        return wait_elsewhere(chan, op, element, deadline);
-    return wait_here(chan, op, &wait, element, deadline);
+        return wait_on_compact(chan, op, element, deadline);
+    return enqueue_and_park(chan, op, &wait, element, deadline);
 }
 
 /* What send and receive have in common; each has a copy of its own. */
@@ -306,8 +306,8 @@ int weft_chan_send_until(weft_chan *chan, const void *element, int64_t deadline)
 int weft_chan_try_send(weft_chan *chan, const void *element)
 {
     test_point();
-    bool hopeless = chan != NULL && element != NULL && !chan_ready(chan, WEFT_SEND);
-    return hopeless && !weft__runtime_forked() ? -EAGAIN : send(chan, element, WEFT_NOW);
+    bool would_block = chan != NULL && element != NULL && !chan_ready(chan, WEFT_SEND);
+    return would_block && !weft__runtime_forked() ? -EAGAIN : send(chan, element, WEFT_NOW);
 }
 
 int weft_chan_receive(weft_chan *chan, void *element)
@@ -324,8 +324,8 @@ int weft_chan_receive_until(weft_chan *chan, void *element, int64_t deadline)
 int weft_chan_try_receive(weft_chan *chan, void *element)
 {
     test_point();
-    bool hopeless = chan != NULL && !chan_ready(chan, WEFT_RECEIVE);
-    return hopeless && !weft__runtime_forked() ? -EAGAIN : receive(chan, element, WEFT_NOW);
+    bool would_block = chan != NULL && !chan_ready(chan, WEFT_RECEIVE);
+    return would_block && !weft__runtime_forked() ? -EAGAIN : receive(chan, element, WEFT_NOW);
 }
 
 /* The life of a channel. */
@@ -363,20 +363,20 @@ int weft_chan_close(weft_chan *chan)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    struct chan_wait *served = NULL, *wait;
+    struct chan_wait *claimed = NULL, *wait;
     bool fiber = enter_if_fiber();
     latch_acquire(&chan->latch);
     int error = atomic_u32_load_relaxed(&chan->closed) ? -ESHUTDOWN : 0;
     atomic_u32_store_relaxed(&chan->closed, 1);
-    while ((wait = serve(&chan->receivers, -ESHUTDOWN)) != NULL ||
-           (wait = serve(&chan->senders, -ESHUTDOWN)) != NULL) {
-        wait->next = served;
-        served = wait;
+    while ((wait = claim_first(&chan->receivers, -ESHUTDOWN)) != NULL ||
+           (wait = claim_first(&chan->senders, -ESHUTDOWN)) != NULL) {
+        wait->next = claimed;
+        claimed = wait;
     }
     latch_release(&chan->latch);
-    while (served != NULL) {
-        wait = served;
-        served = wait->next; /* it is gone once its owner is woken */
+    while (claimed != NULL) {
+        wait = claimed;
+        claimed = wait->next; /* it is gone once its owner is woken */
         weft__wake(wait->waiter);
     }
     leave_if_fiber(fiber);

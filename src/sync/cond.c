@@ -27,8 +27,8 @@
 #include "sched/core/park.h"
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
-#include "sync/guard.h"
 #include "sync/mutex.h"
+#include "sync/object_latch.h"
 #include "sync/waiters.h"
 
 static WAIT_KIND(wait_cond, .text = "waits for a condition");
@@ -36,16 +36,16 @@ static WAIT_KIND(wait_cond, .text = "waits for a condition");
 static int wait(weft_cond *cond, weft_mutex *mutex, int64_t deadline, void *site)
 {
     struct waiter own, *waiter = weft__waiter_begin(&own);
-    guard_acquire(&cond->latch);
+    object_latch_acquire(&cond->latch);
     waiters_add_last(&cond->waiters, waiter);
     weft__mutex_unlock_inside(mutex);
     int result =
-        weft__park(waiter, wait_id(&wait_cond), guard_release_parked, &cond->latch, deadline);
+        weft__park(waiter, wait_id(&wait_cond), object_latch_unlock, &cond->latch, deadline);
     if (wait_gave_up(result)) {
-        guard_acquire(&cond->latch);
+        object_latch_acquire(&cond->latch);
         if (!waiters_remove(&cond->waiters, waiter))
             cond->leaving--;
-        guard_release(&cond->latch);
+        object_latch_release(&cond->latch);
     }
     weft__mutex_lock_inside(mutex, site);
     return result;
@@ -101,9 +101,9 @@ static void wake_by(weft_cond *cond, void (*claim)(weft_cond *cond, struct woken
     struct woken woken;
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
-    guard_acquire(&cond->latch);
+    object_latch_acquire(&cond->latch);
     claim(cond, &woken);
-    guard_release(&cond->latch);
+    object_latch_release(&cond->latch);
     woken_wake(&woken);
     leave_if_fiber(fiber);
 }
@@ -119,11 +119,11 @@ void weft_cond_broadcast(weft_cond *cond)
 }
 
 /* True if nobody is left; aborts if somebody waits. */
-static bool nobody_left(weft_cond *cond)
+static bool all_left(weft_cond *cond)
 {
-    guard_acquire(&cond->latch);
+    object_latch_acquire(&cond->latch);
     bool waited_for = cond->waiters != NULL, leaving = cond->leaving != 0;
-    guard_release(&cond->latch);
+    object_latch_release(&cond->latch);
     if (waited_for)
         fatal("a condition variable is destroyed that a caller waits for");
     return !leaving;
@@ -134,7 +134,7 @@ void weft_cond_destroy(weft_cond *cond)
     if (cond == NULL)
         fatal("weft_cond_destroy was given no condition variable");
     if (!weft__runtime_forked())
-        while (!nobody_left(cond))
+        while (!all_left(cond))
             weft_yield(); /* they have been made ready: they come by soon */
     *cond = (weft_cond)WEFT_COND_INIT;
 }

@@ -52,7 +52,7 @@ struct weft_context {
     weft_context *parent;
     weft_context *next, **link; /* in the parent's list; link NULL: not there; the parent's lock */
     weft_context *children;     /* lock */
-    weft_context *to_do;        /* of the cancellation that took it from its parent */
+    weft_context *pending;      /* of the cancellation that took it from its parent */
     weft_chan *done;            /* NULL until asked for; lock */
     void *owner;                /* NULL: none; lock */
     void (*cancelled)(void *owner);
@@ -101,8 +101,8 @@ static void drop_canceler(struct canceler *canceler)
 
 /* Cancelling. */
 
-/* Takes the children, with a reference each, and puts them before those in `to_do`. */
-static weft_context *take_children(weft_context *context, weft_context *to_do)
+/* Takes the children, with a reference each, and puts them before those in `pending`. */
+static weft_context *take_children(weft_context *context, weft_context *pending)
 {
     lock_acquire(&context->lock);
     while (context->children != NULL) {
@@ -110,8 +110,8 @@ static weft_context *take_children(weft_context *context, weft_context *to_do)
         context->children = child->next;
         child->link = NULL;
         weft__context_hold(child);
-        child->to_do = to_do;
-        to_do = child;
+        child->pending = pending;
+        pending = child;
     }
     weft_chan *done = context->done;
     void *owner = context->owner;
@@ -120,24 +120,24 @@ static weft_context *take_children(weft_context *context, weft_context *to_do)
         (void)weft_chan_close(done);
     if (owner != NULL)
         context->cancelled(owner);
-    return to_do;
+    return pending;
 }
 
 static void cancel(weft_context *context, uint32_t reason)
 {
-    weft_context *to_do = NULL;
+    weft_context *pending = NULL;
     weft__context_hold(context);
     for (;;) {
         bool fiber = enter_if_fiber();
         bool first = weft__cancel(&context->canceler, reason);
         leave_if_fiber(fiber);
         if (first)
-            to_do = take_children(context, to_do);
+            pending = take_children(context, pending);
         weft__context_drop(context);
-        if (to_do == NULL)
+        if (pending == NULL)
             return;
-        context = to_do;
-        to_do = context->to_do;
+        context = pending;
+        pending = context->pending;
     }
 }
 
@@ -178,7 +178,7 @@ static int start_timer(weft_context *context)
 }
 
 /* Puts a new context in its parent's list; its reason is the parent's if that is cancelled. */
-static void put_under(weft_context *context, weft_context *parent)
+static void add_child(weft_context *context, weft_context *parent)
 {
     weft__context_hold(parent);
     context->parent = parent;
@@ -226,7 +226,7 @@ int weft_context_open(weft_context **out, weft_context *parent, const weft_conte
         return error;
     }
     if (parent != NULL)
-        put_under(context, parent);
+        add_child(context, parent);
     *out = context;
     return 0;
 }
@@ -242,7 +242,7 @@ void weft__context_own(weft_context *context, void *owner, void (*cancelled)(voi
 }
 
 /* From its parent's list. */
-static void take_out(weft_context *context)
+static void remove_child(weft_context *context)
 {
     if (context->parent == NULL)
         return;
@@ -263,7 +263,7 @@ void weft_context_close(weft_context *context)
     cancel(context, ECANCELED);
     if (context->timer != NULL)
         (void)weft_timer_close(context->timer);
-    take_out(context);
+    remove_child(context);
     weft__context_drop(context);
 }
 

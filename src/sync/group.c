@@ -4,7 +4,7 @@
  * A group is a context to cancel, a count of the functions that run (group_wait.c), and the first
  * error. What a fiber runs and the group it is in stand in the extras of its record, so a fiber of
  * a group needs no other memory than one with a name; with a copied argument, or in a group that
- * collects, one block more (group_record.c).
+ * collects, one block more (group_result.c).
  *
  * The life of a function:
  *
@@ -20,11 +20,11 @@
  *
  * The error of a group. The first of: an error of a function, a panic, a dropped function, a
  * cancellation of the context. The context is not told to note itself here, so the two are put in
- * order when either is asked for:
+ * order when either is panic_delivered for:
  *
  *     a function fails    the context is cancelled already: its error is the first, and is noted in place of the function's
  *                         else: the function's is noted, and then cancels (so that its own cancellation comes later)
- *     the group is asked  what was noted; or, if nothing was, the error of the context
+ *     the group is panic_delivered  what was noted; or, if nothing was, the error of the context
  *
  * Memberships. A fiber or thread can run a function of a group inside another one: a submitter that
  * runs the task itself, a task that waits for another. They form a list from the inside to the
@@ -49,7 +49,7 @@
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
 #include "sync/context.h"
-#include "sync/group_state.h"
+#include "sync/group_internal.h"
 
 /* Errors. */
 
@@ -77,7 +77,7 @@ static void note_panic(weft_group *group, struct panic *panic, bool known)
     bool first =
         atomic_ptr_cas_acq_rel(&group->panic, &none, panic); /* pairs with weft_group_panic */
     if (first && known)
-        atomic_u32_store_release(&group->asked, 1); /* pairs with free_group */
+        atomic_u32_store_release(&group->panic_delivered, 1); /* pairs with free_group */
     else if (!first && known)
         weft__panic_free(panic);
     else if (!first)
@@ -104,7 +104,7 @@ static int end_by_panic(weft_group *group, struct panic *panic, bool known)
 /* A function of a group that a fiber or thread runs. */
 struct membership {
     weft_group *group;        /* NULL: none, or it has left */
-    struct member *member;    /* its record or copy (group_record.c); NULL: none */
+    struct member *member;    /* its record or copy (group_result.c); NULL: none */
     struct membership *outer; /* of the function around this one; on the stack */
     int (*function)(void *);  /* of a fiber of the group: what it runs */
 };
@@ -158,7 +158,7 @@ static bool skips(const weft_group *group)
 static void leave(weft_group *group, enum group_end end)
 {
     if (group->hooks != NULL)
-        group->hooks->ended(group->where, end);
+        group->hooks->ended(group->executor, end);
     weft__group_exit(group);
 }
 
@@ -258,9 +258,9 @@ void weft__group_dropped(weft_group *group, int (*function)(void *), void *arg)
     finish(&own, -ECANCELED, GROUP_DROPPED);
 }
 
-void *weft__group_where(const weft_group *group)
+void *weft__group_executor(const weft_group *group)
 {
-    return group->where;
+    return group->executor;
 }
 
 int weft_group_leave(void)
@@ -372,7 +372,7 @@ int weft_group_panic(weft_group *group, weft_panic_info *info)
     if (panic == NULL)
         return -ENOENT;
     *info = panic->info;
-    atomic_u32_store_release(&group->asked, 1);
+    atomic_u32_store_release(&group->panic_delivered, 1);
     return 0;
 }
 
@@ -382,19 +382,19 @@ int weft_group_panic(weft_group *group, weft_panic_info *info)
 static void free_group(weft_group *group)
 {
     struct panic *panic = atomic_ptr_load_acquire(&group->panic);
-    if (panic != NULL && !atomic_u32_load_acquire(&group->asked))
-        weft__panic_report(panic); /* nobody asked what it was */
+    if (panic != NULL && !atomic_u32_load_acquire(&group->panic_delivered))
+        weft__panic_report(panic); /* nobody panic_delivered what it was */
     else
         weft__panic_free(panic);
     weft__group_free_dones(group);
     weft__records_free(group);
     if (group->hooks != NULL)
-        group->hooks->closed(group->where);
+        group->hooks->closed(group->executor);
     weft_context_close(group->context);
 }
 
 int weft__group_open(weft_group **out, const weft_group_options *options,
-                     const struct group_hooks *hooks, void *where)
+                     const struct group_hooks *hooks, void *executor)
 {
     static const weft_group_options defaults;
     if (options == NULL)
@@ -408,7 +408,7 @@ int weft__group_open(weft_group **out, const weft_group_options *options,
     group->limit = options->limit != 0 ? options->limit : NO_LIMIT;
     group->keep_going = options->keep_going != 0;
     group->hooks = hooks;
-    group->where = where;
+    group->executor = executor;
     weft_context *parent = options->context != NULL ? options->context : weft_context_current();
     int error = options->collect != 0 ? weft__records_make(group) : 0;
     if (error == 0)

@@ -30,22 +30,22 @@ enum group_end {
 };
 
 /* Where the functions of a group run, if not in fibers of their own; all are given `where`,
- * directly or by weft__group_where. */
+ * directly or by weft__group_executor. */
 struct group_hooks {
     group_starter *start;
     group_waiting *waiting;
     /* A function has ended, or will not run, or has left the group; before the group is told. */
-    void (*ended)(void *where, enum group_end end);
+    void (*ended)(void *executor, enum group_end end);
     /* The group's context is cancelled, with that error: those who wait to start a function do
      * so in vain. */
-    void (*cancelled)(void *where, int error);
-    void (*closed)(void *where); /* the group is gone */
+    void (*cancelled)(void *executor, int error);
+    void (*closed)(void *executor); /* the group is gone */
 };
 
 /* Opens a group that is somewhere else. */
 int weft__group_open(weft_group **group, const weft_group_options *options,
-                     const struct group_hooks *hooks, void *where);
-void *weft__group_where(const weft_group *group);
+                     const struct group_hooks *hooks, void *executor);
+void *weft__group_executor(const weft_group *group);
 
 struct panic;
 

@@ -47,8 +47,8 @@
 #include "sched/core/park.h"
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
-#include "sync/group_state.h"
-#include "sync/guard.h"
+#include "sync/group_internal.h"
+#include "sync/object_latch.h"
 #include "sync/waiters.h"
 
 static WAIT_KIND(wait_group, .text = "waits for a group");
@@ -76,36 +76,36 @@ static void count(weft_group *group, int64_t by)
 /* Places. */
 
 /* Gives places to those at the head of the line; under the latch. */
-static void serve(weft_group *group, struct woken *woken)
+static void grant_places(weft_group *group, struct woken *woken)
 {
     struct waiter *first;
     while (running(group) < group->limit &&
-           (first = waiters_claim_first(&group->line, 0)) != NULL) {
+           (first = waiters_claim_first(&group->place_waiters, 0)) != NULL) {
         count(group, 1);
         woken_add(woken, first);
     }
 }
 
 /* 0 or -EAGAIN; under the latch. */
-static int take(weft_group *group)
+static int take_place(weft_group *group)
 {
-    if (group->line != NULL || running(group) >= group->limit)
+    if (group->place_waiters != NULL || running(group) >= group->limit)
         return -EAGAIN;
     count(group, 1);
     return 0;
 }
 
 /* Waits in the line; with the latch, which is released. */
-static int stand_in_line(weft_group *group)
+static int wait_in_line(weft_group *group)
 {
     struct waiter own, *waiter = weft__waiter_begin(&own);
-    waiters_add_last(&group->line, waiter);
+    waiters_add_last(&group->place_waiters, waiter);
     int result =
-        weft__park(waiter, wait_id(&wait_place), guard_release_parked, &group->latch, WEFT_NEVER);
+        weft__park(waiter, wait_id(&wait_place), object_latch_unlock, &group->latch, WEFT_NEVER);
     if (wait_gave_up(result)) {
-        guard_acquire(&group->latch);
-        (void)waiters_remove(&group->line, waiter);
-        guard_release(&group->latch);
+        object_latch_acquire(&group->latch);
+        (void)waiters_remove(&group->place_waiters, waiter);
+        object_latch_release(&group->latch);
     }
     return result == CANCELLED ? weft_context_error(group->context) : result;
 }
@@ -113,14 +113,14 @@ static int stand_in_line(weft_group *group)
 static int wait_for_place(weft_group *group)
 {
     bool fiber = enter_if_fiber();
-    guard_acquire(&group->latch);
+    object_latch_acquire(&group->latch);
     int error = weft_context_error(group->context);
     if (error == 0)
-        error = take(group);
+        error = take_place(group);
     if (error == -EAGAIN)
-        error = stand_in_line(group);
+        error = wait_in_line(group);
     else
-        guard_release(&group->latch);
+        object_latch_release(&group->latch);
     leave_if_fiber(fiber);
     if (error != 0)
         return error;
@@ -133,9 +133,9 @@ static int wait_for_place(weft_group *group)
 int weft__group_enter(weft_group *group, bool wait)
 {
     test_point();
-    guard_acquire(&group->latch);
-    int place = take(group);
-    guard_release(&group->latch);
+    object_latch_acquire(&group->latch);
+    int place = take_place(group);
+    object_latch_release(&group->latch);
     int error = weft_context_error(group->context); /* not before: see the opening comment */
     if (error != 0) {
         if (place == 0)
@@ -158,20 +158,20 @@ void weft__group_cancelled(void *arg)
     struct woken woken;
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
-    guard_acquire(&group->latch);
-    (void)waiters_claim_all(&group->line, CANCELLED, &woken);
+    object_latch_acquire(&group->latch);
+    (void)waiters_claim_all(&group->place_waiters, CANCELLED, &woken);
     /* One that waits elsewhere to start a function holds a place, and so does this call: the
      * group is not closed meanwhile. One that takes a place later sees the reason when it has
      * it. */
-    bool tells = group->hooks != NULL && running(group) > 0;
-    if (tells)
+    bool notify = group->hooks != NULL && running(group) > 0;
+    if (notify)
         count(group, 1);
-    guard_release(&group->latch);
+    object_latch_release(&group->latch);
     woken_wake(&woken);
     leave_if_fiber(fiber);
-    if (!tells)
+    if (!notify)
         return;
-    group->hooks->cancelled(group->where, weft_context_error(group->context));
+    group->hooks->cancelled(group->executor, weft_context_error(group->context));
     weft__group_exit(group);
 }
 
@@ -184,10 +184,10 @@ int weft_group_set_limit(weft_group *group, int64_t limit)
     struct woken woken;
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
-    guard_acquire(&group->latch);
+    object_latch_acquire(&group->latch);
     group->limit = limit != 0 ? limit : NO_LIMIT;
-    serve(group, &woken);
-    guard_release(&group->latch);
+    grant_places(group, &woken);
+    object_latch_release(&group->latch);
     woken_wake(&woken);
     leave_if_fiber(fiber);
     return 0;
@@ -200,7 +200,7 @@ int64_t weft_group_running(const weft_group *group)
 
 /* The end. */
 
-static void drop_done(struct done *done)
+static void done_drop(struct done *done)
 {
     /* Pairs with itself: the last holder sees what the other did. */
     if (atomic_u32_sub_acq_rel(&done->holders, 1) == 1) {
@@ -215,32 +215,32 @@ static noinline void exit_and_wake(weft_group *group)
     struct done *done = NULL;
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
-    guard_acquire(&group->latch);
+    object_latch_acquire(&group->latch);
     count(group, -1);
-    serve(group, &woken);
+    grant_places(group, &woken);
     if (running(group) == 0) {
-        (void)waiters_claim_all(&group->enders, 0, &woken);
+        (void)waiters_claim_all(&group->end_waiters, 0, &woken);
         done = group->done;
         group->done = NULL;
     }
-    guard_release(&group->latch);
+    object_latch_release(&group->latch);
     woken_wake(&woken);
     leave_if_fiber(fiber);
     if (done != NULL) {
         (void)weft_chan_close(done->chan);
-        drop_done(done);
+        done_drop(done);
     }
 }
 
 void weft__group_exit(weft_group *group)
 {
-    guard_acquire(&group->latch);
-    bool quiet = group->line == NULL &&
-                 (running(group) > 1 || (group->enders == NULL && group->done == NULL));
-    if (likely(quiet))
+    object_latch_acquire(&group->latch);
+    bool wakes_none = group->place_waiters == NULL &&
+                      (running(group) > 1 || (group->end_waiters == NULL && group->done == NULL));
+    if (likely(wakes_none))
         count(group, -1);
-    guard_release(&group->latch);
-    if (unlikely(!quiet))
+    object_latch_release(&group->latch);
+    if (unlikely(!wakes_none))
         exit_and_wake(group);
     test_point();
 }
@@ -249,19 +249,19 @@ static int wait_for_end(weft_group *group, int64_t deadline)
 {
     int result = 0;
     bool fiber = enter_if_fiber();
-    guard_acquire(&group->latch);
+    object_latch_acquire(&group->latch);
     if (running(group) == 0) {
-        guard_release(&group->latch);
+        object_latch_release(&group->latch);
     } else {
         struct waiter own, *waiter = weft__waiter_begin(&own);
-        waiters_add_last(&group->enders, waiter);
-        result = weft__park(waiter, wait_id(&wait_group) | WAIT_FIRM, guard_release_parked,
+        waiters_add_last(&group->end_waiters, waiter);
+        result = weft__park(waiter, wait_id(&wait_group) | WAIT_FIRM, object_latch_unlock,
                             &group->latch, deadline);
         if (wait_gave_up(result)) {
-            guard_acquire(&group->latch);
-            if (!waiters_remove(&group->enders, waiter))
+            object_latch_acquire(&group->latch);
+            if (!waiters_remove(&group->end_waiters, waiter))
                 result = 0; /* none ran at a moment before it gave up */
-            guard_release(&group->latch);
+            object_latch_release(&group->latch);
         }
     }
     leave_if_fiber(fiber);
@@ -277,9 +277,9 @@ int weft__group_await(weft_group *group, int64_t deadline)
     if (weft__group_inside(group))
         return -EDEADLK;
     test_point();
-    guard_acquire(&group->latch); /* so that who brought it to zero is done with the group */
+    object_latch_acquire(&group->latch); /* so that who brought it to zero is done with the group */
     bool over = running(group) == 0;
-    guard_release(&group->latch);
+    object_latch_release(&group->latch);
     if (over || deadline <= WEFT_NOW)
         return over ? 0 : -ETIMEDOUT;
     if (group->hooks != NULL)
@@ -305,7 +305,7 @@ int weft_group_wait(weft_group *group, int *error)
 
 /* Done channels. */
 
-static struct done *make_done(void)
+static struct done *done_make(void)
 {
     struct done *done = weft__os_alloc_zeroed(sizeof *done);
     if (done != NULL && weft_chan_make(&done->chan, 0, 0) != 0) {
@@ -317,25 +317,25 @@ static struct done *make_done(void)
 
 /* The channel that fits the moment: one to be closed, or, if none runs, one that is closed or
  * about to be. NULL: there is none. Under the latch. */
-static struct done *find_done(const weft_group *group)
+static struct done *done_find(const weft_group *group)
 {
     return running(group) > 0 ? group->done : group->dones;
 }
 
 /* Puts a new channel in its place, unless somebody else was faster; true: it is to be closed at
  * once. */
-static bool add_done(weft_group *group, struct done **made)
+static bool done_add(weft_group *group, struct done **made)
 {
-    guard_acquire(&group->latch);
+    object_latch_acquire(&group->latch);
     bool over = running(group) == 0;
-    struct done *done = find_done(group), *fresh = *made;
+    struct done *done = done_find(group), *fresh = *made;
     if (done == NULL) {
         atomic_u32_store_relaxed(&fresh->holders, over ? 1 : 2);
         fresh->next = group->dones;
         group->dones = fresh;
         group->done = over ? NULL : fresh;
     }
-    guard_release(&group->latch);
+    object_latch_release(&group->latch);
     if (done == NULL)
         return over;
     weft_chan_destroy(fresh->chan);
@@ -350,13 +350,13 @@ int weft_group_done(weft_group *group, weft_chan **out)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    guard_acquire(&group->latch);
-    struct done *done = find_done(group);
-    guard_release(&group->latch);
+    object_latch_acquire(&group->latch);
+    struct done *done = done_find(group);
+    object_latch_release(&group->latch);
     if (done == NULL) {
-        if ((done = make_done()) == NULL)
+        if ((done = done_make()) == NULL)
             return -ENOMEM;
-        if (add_done(group, &done))
+        if (done_add(group, &done))
             (void)weft_chan_close(done->chan);
     }
     *out = done->chan;
@@ -368,6 +368,6 @@ void weft__group_free_dones(weft_group *group)
 {
     for (struct done *done = group->dones, *next; done != NULL; done = next) {
         next = done->next;
-        drop_done(done);
+        done_drop(done);
     }
 }

@@ -26,18 +26,18 @@
  *     the first in line is claimed (somebody is waking it), or its clock is set to its turn or earlier
  *
  * A take whose clock rings too early goes back to sleep: the first in line until its turn, any
- * other until its deadline if it has one, since it will be woken when it is the first. settle()
+ * other until its deadline if it has one, since it will be woken when it is the first. advance_line()
  * keeps the invariant: it grants the takes at the head whose turn has come, and wakes the first of
  * the others to set its clock, if that is set too late. It is called at every ring, leave and
  * change. What it costs: a leave or a change wakes at most one take that is not due; after a fall
  * of the rate each take in line rings once too early; otherwise each take is woken once.
  *
- * Where a take may be when settle() grants or wakes it:
+ * Where a take may be when advance_line() grants or wakes it:
  *
  *     parked                    claimed here, and woken after the latch is free
  *     claimed by its clock      on its way to the latch, where it finds `granted`, or looks for itself
  *     claimed by its context    the same; if it was granted first, it returns 0 and nothing is to be given back
- *     claimed by a settle()     the same; woken with LOOK_AGAIN
+ *     claimed by a advance_line()     the same; woken with CHECK_AGAIN
  *
  * A pool has a take that is part of it (pool/rate.c), and may expel that: in any of these places it
  * is taken out of the line, and finds `expelled` when it comes to the latch. If all that can be
@@ -67,7 +67,7 @@
 #include "sched/fiber/compact.h"
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
-#include "sync/guard.h"
+#include "sync/object_latch.h"
 #include "sync/waiters.h"
 
 static WAIT_KIND(wait_limiter, .text = "waits for a rate limiter");
@@ -76,7 +76,7 @@ static WAIT_KIND(wait_limiter, .text = "waits for a rate limiter");
 __extension__ typedef unsigned __int128 wide;
 
 /* What a take is woken with. */
-enum { GRANTED = 0, LOOK_AGAIN = 1, EXPELLED = 2 };
+enum { GRANTED = 0, CHECK_AGAIN = 1, EXPELLED = 2 };
 
 /* The bucket; under the latch. */
 
@@ -150,7 +150,7 @@ static void line_forget(struct weft_limiter *limiter)
 }
 
 /* Grants those whose turn has come, and sees to the clock of the first of the others. */
-static void settle(struct weft_limiter *limiter, struct woken *woken)
+static void advance_line(struct weft_limiter *limiter, struct woken *woken)
 {
     struct take *first;
     while ((first = limiter->first) != NULL && first->events <= limiter->level) {
@@ -161,8 +161,8 @@ static void settle(struct weft_limiter *limiter, struct woken *woken)
             woken_add(woken, first->waiter);
     }
     cap(limiter);
-    if (first != NULL && first->until > time_of(limiter, first->events) &&
-        waiter_claim(first->waiter, LOOK_AGAIN))
+    if (first != NULL && first->wake_at > time_of(limiter, first->events) &&
+        waiter_claim(first->waiter, CHECK_AGAIN))
         woken_add(woken, first->waiter);
 }
 
@@ -197,19 +197,20 @@ static int stay(struct weft_limiter *limiter, struct take *take, int64_t now, in
         return error;
     if (now >= deadline)
         return -ETIMEDOUT;
-    take->until = deadline;
+    take->wake_at = deadline;
     if (take != limiter->first)
         return -EAGAIN;
     int64_t turn = time_of(limiter, take->events);
     if (turn > deadline)
         return -ETIMEDOUT;
-    take->until = turn;
+    take->wake_at = turn;
     return -EAGAIN;
 }
 
 /* For a take that was not woken with GRANTED. -EAGAIN: it is to sleep again, and the latch is
  * held; else it is out of the line. */
-static int look_again(struct weft_limiter *limiter, struct take *take, int result, int64_t deadline)
+static int check_again(struct weft_limiter *limiter, struct take *take, int result,
+                       int64_t deadline)
 {
     for (;;) {
         struct woken woken;
@@ -217,22 +218,22 @@ static int look_again(struct weft_limiter *limiter, struct take *take, int resul
         int64_t now = weft__now();
         /* The clock has rung, and is to be believed: that of a thread is not weft's clock in a
          * test run. (If it was a context: its deadline is not before this.) */
-        if (result == -ETIMEDOUT && now < take->until)
-            now = take->until;
-        guard_acquire(&limiter->latch);
+        if (result == -ETIMEDOUT && now < take->wake_at)
+            now = take->wake_at;
+        object_latch_acquire(&limiter->latch);
         result = take->expelled ? -ECANCELED : 0;
         bool in_line = !take->granted && !take->expelled;
         if (in_line) {
             count(limiter, now);
-            settle(limiter, &woken);
+            advance_line(limiter, &woken);
         }
         if (in_line && !take->granted && (result = stay(limiter, take, now, deadline)) != -EAGAIN) {
             line_remove(limiter, take);
-            settle(limiter, &woken);
+            advance_line(limiter, &woken);
         }
         if (result == -EAGAIN && woken.first == NULL)
             return -EAGAIN;
-        guard_release(&limiter->latch);
+        object_latch_release(&limiter->latch);
         woken_wake(&woken);
         if (result != -EAGAIN)
             return result;
@@ -240,7 +241,7 @@ static int look_again(struct weft_limiter *limiter, struct take *take, int resul
 }
 
 /* Waits in line; with the latch held, which is released. */
-static int wait_as(struct weft_limiter *limiter, struct take *take, int64_t deadline)
+static int enqueue_and_park(struct weft_limiter *limiter, struct take *take, int64_t deadline)
 {
     struct waiter own;
     int result;
@@ -248,8 +249,8 @@ static int wait_as(struct weft_limiter *limiter, struct take *take, int64_t dead
     do {
         take->waiter = weft__waiter_begin(&own);
         result = weft__park(take->waiter, wait_id(&wait_limiter) | (take->firm ? WAIT_FIRM : 0),
-                            guard_release_parked, &limiter->latch, take->until);
-        result = result == GRANTED ? 0 : look_again(limiter, take, result, deadline);
+                            object_latch_unlock, &limiter->latch, take->wake_at);
+        result = result == GRANTED ? 0 : check_again(limiter, take, result, deadline);
     } while (result == -EAGAIN);
     take->waiter = NULL; /* it is not in line any more */
     return result;
@@ -258,22 +259,22 @@ static int wait_as(struct weft_limiter *limiter, struct take *take, int64_t dead
 /* -EAGAIN: there is no memory for that, in a compact fiber. */
 static int wait_in_line(struct weft_limiter *limiter, int64_t n, int64_t turn, int64_t deadline)
 {
-    struct take own = {.events = n, .until = turn};
+    struct take own = {.events = n, .wake_at = turn};
     if (likely(!on_compact()))
-        return wait_as(limiter, &own, deadline);
+        return enqueue_and_park(limiter, &own, deadline);
     struct take *take = weft__stash(sizeof *take);
     if (take == NULL) {
-        guard_release(&limiter->latch);
+        object_latch_release(&limiter->latch);
         return -EAGAIN;
     }
     *take = own;
-    int result = wait_as(limiter, take, deadline);
+    int result = enqueue_and_park(limiter, take, deadline);
     weft__unstash(take);
     return result;
 }
 
 /* The deadline, or that of the caller's context if it comes first. */
-static int64_t sooner(int64_t deadline)
+static int64_t earlier_deadline(int64_t deadline)
 {
     int64_t of_context = weft_context_deadline(weft_context_current());
     return of_context < deadline ? of_context : deadline;
@@ -285,12 +286,12 @@ static int take_or_wait(struct weft_limiter *limiter, int64_t n, int64_t deadlin
     int64_t turn;
     bool fiber = enter_if_fiber();
     int64_t now = weft__now();
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     int result = take_now(limiter, n, now, deadline, &turn);
     if (result == -EAGAIN)
         result = wait_in_line(limiter, n, turn, deadline);
     else
-        guard_release(&limiter->latch);
+        object_latch_release(&limiter->latch);
     leave_if_fiber(fiber);
     return result;
 }
@@ -300,9 +301,9 @@ static int take_at_once(struct weft_limiter *limiter, int64_t n, int64_t deadlin
     int64_t turn;
     test_point();
     int64_t now = weft__now();
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     int result = take_now(limiter, n, now, deadline, &turn);
-    guard_release(&limiter->latch);
+    object_latch_release(&limiter->latch);
     return result;
 }
 
@@ -317,7 +318,7 @@ int weft_limiter_take_until(weft_limiter *limiter, int64_t n, int64_t deadline)
         return -ECHILD;
     if ((result = weft__cancelled()) != 0)
         return result;
-    deadline = sooner(deadline);
+    deadline = earlier_deadline(deadline);
     while (unlikely((result = take_or_wait(limiter, n, deadline)) == -EAGAIN)) {
         int error = weft__stash_wait(deadline);
         if (error != 0)
@@ -344,54 +345,54 @@ int weft_limiter_try_take(weft_limiter *limiter, int64_t n)
 bool weft__limiter_take_now(struct weft_limiter *limiter)
 {
     int64_t turn, now = weft__now();
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     bool taken = take_now(limiter, 1, now, WEFT_NOW, &turn) == 0;
-    guard_release(&limiter->latch);
+    object_latch_release(&limiter->latch);
     return taken;
 }
 
 void weft__limiter_give_back(struct weft_limiter *limiter, struct woken *woken)
 {
     int64_t now = weft__now();
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     count(limiter, now);
     limiter->level++;
-    settle(limiter, woken);
-    guard_release(&limiter->latch);
+    advance_line(limiter, woken);
+    object_latch_release(&limiter->latch);
 }
 
 int weft__limiter_await(struct weft_limiter *limiter, struct take *take, void (*unlock)(void *),
                         void *object)
 {
     int64_t turn = WEFT_NEVER, now = weft__now();
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     int result = take_now(limiter, 1, now, WEFT_NEVER, &turn);
     *take = (struct take){.events = limiter->reserved < WEFT_LIMITER_MAX,
-                          .until = turn,
+                          .wake_at = turn,
                           .firm = true,
                           .granted = result == 0};
     unlock(object);
     if (result == 0) {
-        guard_release(&limiter->latch);
+        object_latch_release(&limiter->latch);
         return 0;
     }
-    result = wait_as(limiter, take, WEFT_NEVER);
+    result = enqueue_and_park(limiter, take, WEFT_NEVER);
     return result == 0 && take->events == 0 ? -EAGAIN : result;
 }
 
 void weft__limiter_expel(struct weft_limiter *limiter, struct take *take, struct woken *woken)
 {
     int64_t now = weft__now();
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     if (!take->granted && !take->expelled) {
         take->expelled = true;
         line_remove(limiter, take);
         if (waiter_claim(take->waiter, EXPELLED))
             woken_add(woken, take->waiter);
         count(limiter, now);
-        settle(limiter, woken);
+        advance_line(limiter, woken);
     }
-    guard_release(&limiter->latch);
+    object_latch_release(&limiter->latch);
 }
 
 /* Its life. */
@@ -433,12 +434,12 @@ int weft_limiter_set(weft_limiter *limiter, int64_t rate, int64_t burst)
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
     int64_t now = weft__now();
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     count(limiter, now);
     limiter->rate = rate;
     limiter->burst = burst;
-    settle(limiter, &woken);
-    guard_release(&limiter->latch);
+    advance_line(limiter, &woken);
+    object_latch_release(&limiter->latch);
     woken_wake(&woken);
     leave_if_fiber(fiber);
     return 0;
@@ -448,9 +449,9 @@ void weft_limiter_close(weft_limiter *limiter)
 {
     if (limiter == NULL)
         return;
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     bool waited_for = limiter->first != NULL && !weft__runtime_forked();
-    guard_release(&limiter->latch);
+    object_latch_release(&limiter->latch);
     if (waited_for)
         fatal("a limiter is closed that a caller waits for");
     weft__os_free(limiter);

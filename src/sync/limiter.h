@@ -15,10 +15,10 @@ struct take {
     struct take *next, *previous;
     struct waiter *waiter;
     int64_t events;
-    int64_t until; /* what its clock is set to */
-    bool granted;  /* its events are its own, and it is out of the line */
-    bool expelled; /* it was taken out of the line */
-    bool firm;     /* no context ends it */
+    int64_t wake_at; /* what its clock is set to */
+    bool granted;    /* its events are its own, and it is out of the line */
+    bool expelled;   /* it was taken out of the line */
+    bool firm;       /* no context ends it */
 };
 
 struct weft_limiter {

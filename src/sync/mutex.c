@@ -46,7 +46,7 @@
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
 #include "sync/caller.h"
-#include "sync/order.h"
+#include "sync/lock_order.h"
 #include "sync/spin_wait.h"
 #include "sync/waiters.h"
 
@@ -79,13 +79,13 @@ static void owner_wants(weft_mutex *mutex, void *site)
 {
     if (atomic_u64_load_relaxed(owner_of(mutex)) == caller_id())
         fatal("a mutex is locked by the one that has it already: it would wait for itself");
-    weft__order_wanted(mutex, &mutex->number, site);
+    weft__lock_order_wanted(mutex, &mutex->number, site);
 }
 
 static void owner_set(weft_mutex *mutex, void *site)
 {
     atomic_u64_store_relaxed(owner_of(mutex), caller_id());
-    weft__order_taken(mutex, &mutex->number, site);
+    weft__lock_order_taken(mutex, &mutex->number, site);
 }
 
 static void owner_clear(weft_mutex *mutex)
@@ -95,7 +95,7 @@ static void owner_clear(weft_mutex *mutex)
     /* In a forked child a fiber is none any more, and what it held is its own. */
     if (atomic_u64_load_relaxed(owner_of(mutex)) != caller_id() && !weft__runtime_forked())
         fatal("a mutex is unlocked by another than the one that locked it");
-    weft__order_released(&mutex->number);
+    weft__lock_order_released(&mutex->number);
     atomic_u64_store_relaxed(owner_of(mutex), 0);
 }
 
@@ -140,7 +140,7 @@ static void queue_unlock(void *mutex)
 
 /* Locking. */
 
-static inline bool lock_at_once(weft_mutex *mutex)
+static inline bool lock_fast(weft_mutex *mutex)
 {
     uint32_t free = 0;
     return atomic_u32_cas_acquire(word_of(mutex), &free, LOCKED); /* pairs with unlock */
@@ -201,7 +201,7 @@ static bool spin(weft_mutex *mutex, uint32_t woken)
 }
 
 /* The waiter gave up: takes it out of the list, if unlock has not done that. */
-static void leave(weft_mutex *mutex, struct waiter *waiter)
+static void leave_list(weft_mutex *mutex, struct waiter *waiter)
 {
     queue_lock(mutex);
     (void)waiters_remove(&mutex->waiters, waiter);
@@ -210,7 +210,7 @@ static void leave(weft_mutex *mutex, struct waiter *waiter)
 }
 
 /* The mutex was handed over to the caller, which has waited for so long. */
-static void take_over(weft_mutex *mutex, bool long_enough)
+static void accept_handover(weft_mutex *mutex, bool long_enough)
 {
     if (!long_enough || !(atomic_u32_load_relaxed(word_of(mutex)) & WAITERS))
         atomic_u32_and_acq_rel(word_of(mutex), ~(uint32_t)STARVING);
@@ -256,12 +256,12 @@ static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
         }
         int result = weft__park(waiter, what, queue_unlock, mutex, deadline);
         if (wait_gave_up(result)) {
-            leave(mutex, waiter);
+            leave_list(mutex, waiter);
             return result;
         }
         starving = waited_long(since) ? STARVING : 0;
         if (result == HANDED_OVER) {
-            take_over(mutex, starving != 0);
+            accept_handover(mutex, starving != 0);
             return 0;
         }
         woken = WOKEN;
@@ -287,7 +287,7 @@ _Noreturn static void cannot_wait(void)
 static always_inline void lock_firmly(weft_mutex *mutex, void *site)
 {
     owner_wants(mutex, site);
-    if (unlikely(!lock_at_once(mutex)) && !take_if_free(mutex) &&
+    if (unlikely(!lock_fast(mutex)) && !take_if_free(mutex) &&
         unlikely(lock_slow(mutex, wait_id(&wait_mutex) | WAIT_FIRM, WEFT_NEVER) != 0))
         cannot_wait();
     owner_set(mutex, site);
@@ -313,7 +313,7 @@ void weft_mutex_lock(weft_mutex *mutex)
 void weft__mutex_lock_inside(weft_mutex *mutex, void *site)
 {
     owner_wants(mutex, site);
-    if (!lock_at_once(mutex)) /* a forked child does not wait for a condition, so it is not here */
+    if (!lock_fast(mutex)) /* a forked child does not wait for a condition, so it is not here */
         must(lock_waiting(mutex, wait_id(&wait_mutex) | WAIT_FIRM, WEFT_NEVER) == 0);
     owner_set(mutex, site);
 }
@@ -328,7 +328,7 @@ int weft_mutex_lock_until(weft_mutex *mutex, int64_t deadline)
         result = take_if_free(mutex) ? 0 : -ETIMEDOUT;
     } else {
         owner_wants(mutex, __builtin_return_address(0));
-        if (unlikely(!lock_at_once(mutex)) && !take_if_free(mutex))
+        if (unlikely(!lock_fast(mutex)) && !take_if_free(mutex))
             result = lock_slow(mutex, wait_id(&wait_mutex), deadline);
     }
     if (result == 0)
@@ -349,7 +349,7 @@ int weft_mutex_try_lock(weft_mutex *mutex)
 
 /* Unlocking. */
 
-static inline bool unlock_at_once(weft_mutex *mutex)
+static inline bool unlock_fast(weft_mutex *mutex)
 {
     uint32_t locked = LOCKED;
     /* Release: what was done is visible to the next owner; pairs with the acquires of locking. */
@@ -358,7 +358,7 @@ static inline bool unlock_at_once(weft_mutex *mutex)
 
 /* With the latch held: chooses who comes next, and lets go of latch and mutex in one store. Returns
  * the one to be woken, or NULL. */
-static struct waiter *pass_on(weft_mutex *mutex)
+static struct waiter *choose_next(weft_mutex *mutex)
 {
     uint32_t word = atomic_u32_load_relaxed(word_of(mutex));
     bool hand_over = word & STARVING;
@@ -370,12 +370,12 @@ static struct waiter *pass_on(weft_mutex *mutex)
         word &= ~(uint32_t)(LOCKED | STARVING);
     else if (!hand_over)
         word = (word & ~(uint32_t)LOCKED) | WOKEN;
-    atomic_u32_store_release(word_of(mutex), word); /* pairs as in unlock_at_once */
+    atomic_u32_store_release(word_of(mutex), word); /* pairs as in unlock_fast */
     return next;
 }
 
 /* If nobody is to be woken: nobody waits, or one is on its way. */
-static bool let_go(weft_mutex *mutex)
+static bool unlock_without_wake(weft_mutex *mutex)
 {
     uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
     while (!(before & WAITERS) || (before & (WOKEN | STARVING)) == WOKEN)
@@ -386,10 +386,10 @@ static bool let_go(weft_mutex *mutex)
 
 static struct waiter *unlock_contended(weft_mutex *mutex)
 {
-    if (let_go(mutex))
+    if (unlock_without_wake(mutex))
         return NULL;
     queue_lock(mutex);
-    return pass_on(mutex);
+    return choose_next(mutex);
 }
 
 static void check_locked(weft_mutex *mutex)
@@ -401,7 +401,7 @@ static void check_locked(weft_mutex *mutex)
 void weft__mutex_unlock_inside(weft_mutex *mutex)
 {
     owner_clear(mutex);
-    if (unlock_at_once(mutex))
+    if (unlock_fast(mutex))
         return;
     check_locked(mutex);
     struct waiter *next = unlock_contended(mutex);
@@ -412,7 +412,8 @@ void weft__mutex_unlock_inside(weft_mutex *mutex)
 static noinline void unlock_slow(weft_mutex *mutex)
 {
     check_locked(mutex);
-    if (let_go(mutex)) /* outside the runtime, since this is most often so where many want it */
+    if (unlock_without_wake(
+            mutex)) /* outside the runtime, since this is most often so where many want it */
         return;
     if (weft__runtime_forked()) {
         /* Those who wait, or had the latch, are not in this process. */
@@ -430,7 +431,7 @@ static noinline void unlock_slow(weft_mutex *mutex)
 static always_inline void unlock(weft_mutex *mutex)
 {
     owner_clear(mutex);
-    if (unlikely(!unlock_at_once(mutex)))
+    if (unlikely(!unlock_fast(mutex)))
         unlock_slow(mutex);
 }
 
@@ -460,6 +461,6 @@ void weft_mutex_destroy(weft_mutex *mutex)
         fatal("a mutex is destroyed that is locked");
     if (word != 0 && !weft__runtime_forked())
         fatal("a mutex is destroyed that a caller waits for");
-    weft__order_forget(&mutex->number);
+    weft__lock_order_forget(&mutex->number);
     *mutex = (weft_mutex)WEFT_MUTEX_INIT;
 }

@@ -45,7 +45,7 @@
  * SETTING to end, finds nobody at the timer, and counts what is out exactly. Whenever something is kept
  * and nobody is about to look, the clock is not STOPPED:
  *
- *     put, or a thief with more than it needs     tick (clock_settle)
+ *     put, or a thief with more than it needs     tick (clock_rearm)
  *     the object is in a shard                    clock = STOPPED
  *     barrier_light                               barrier_heavy
  *     if clock is STOPPED: start it               if anything is kept: start it
@@ -90,11 +90,11 @@
 enum {
     FOREIGN_BITS = 2,
     FOREIGN_SHARDS = 1 << FOREIGN_BITS,
-    STACK_SHIFT = 20,  /* stacks of threads lie further apart than this many bits tell */
-    STEAL_MOST = 32,   /* objects at once: their links are read from another CPU's cache */
-    ALONE_AFTER = 256, /* sections of the owner, if no thief has come meanwhile */
-    DESTROY_TURN = 64, /* objects that are destroyed before others have their turn */
-    LARGE = 32768,     /* bytes of an object from which on it has pages of its own */
+    STACK_SHIFT = 20,    /* stacks of threads lie further apart than this many bits tell */
+    STEAL_MOST = 32,     /* objects at once: their links are read from another CPU's cache */
+    UNSHARE_AFTER = 256, /* sections of the owner, if no thief has come meanwhile */
+    DESTROY_BATCH = 64,  /* objects that are destroyed before others have their turn */
+    LARGE = 32768,       /* bytes of an object from which on it has pages of its own */
 };
 
 enum { RECENT, IDLE, STAGES };
@@ -118,10 +118,10 @@ struct shard {
     _Alignas(CACHE_LINE) atomic_u32 busy; /* the owner is in it, without the latch */
     atomic_u32 shared;                    /* 1: the latch decides; changed under the latch */
     struct latch latch;
-    uint32_t alone; /* sections of the owner since the last theft, while shared */
+    uint32_t owner_sections; /* sections of the owner since the last theft, while shared */
     struct stage stages[STAGES];
-    struct header *doomed; /* the tick's */
-    atomic_u64 dropped;    /* objects that left it to be destroyed */
+    struct header *expired; /* the tick's */
+    atomic_u64 dropped;     /* objects that left it to be destroyed */
 };
 
 struct weft_object_pool {
@@ -172,19 +172,19 @@ static uint64_t pool_kept(const struct weft_object_pool *pool)
     return kept;
 }
 
-/* The caller's own shard, from place_enter to place_leave. */
+/* The caller's own shard, from access_begin to access_end. */
 
-struct place {
+struct access {
     struct shard *shard; /* NULL in a forked child */
     bool fiber;
     bool latched;
 };
 
-static noinline void owner_queue(struct shard *shard)
+static noinline void owner_lock(struct shard *shard)
 {
     atomic_u32_store_release(&shard->busy, 0);
     latch_acquire(&shard->latch);
-    if (++shard->alone >= ALONE_AFTER)
+    if (++shard->owner_sections >= UNSHARE_AFTER)
         atomic_u32_store_release(&shard->shared, 0); /* pairs with owner_begin */
 }
 
@@ -195,7 +195,7 @@ static inline bool owner_begin(struct shard *shard)
     barrier_light(); /* with barrier_heavy in claim_latched */
     bool shared = atomic_u32_load_acquire(&shard->shared) != 0;
     if (unlikely(shared))
-        owner_queue(shard);
+        owner_lock(shard);
     return shared;
 }
 
@@ -210,30 +210,30 @@ static noinline struct shard *foreign_begin(struct weft_object_pool *pool)
     return shard;
 }
 
-static inline struct place place_enter(struct weft_object_pool *pool)
+static inline struct access access_begin(struct weft_object_pool *pool)
 {
-    struct place place = {.fiber = enter_if_fiber(), .latched = true};
-    if (likely(place.fiber)) {
+    struct access access = {.fiber = enter_if_fiber(), .latched = true};
+    if (likely(access.fiber)) {
         uint32_t index = thread_self()->processor->index;
         if (likely(index < pool->processors)) {
-            place.shard = &pool->shards[index];
-            place.latched = owner_begin(place.shard);
+            access.shard = &pool->shards[index];
+            access.latched = owner_begin(access.shard);
         } else { /* the processor is newer than the pool */
-            place.shard = foreign_begin(pool);
+            access.shard = foreign_begin(pool);
         }
     } else {
-        place.shard = foreign_begin(pool);
+        access.shard = foreign_begin(pool);
     }
-    return place;
+    return access;
 }
 
-static inline void place_leave(struct place place)
+static inline void access_end(struct access access)
 {
-    if (unlikely(place.latched))
-        latch_release(&place.shard->latch);
+    if (unlikely(access.latched))
+        latch_release(&access.shard->latch);
     else
-        atomic_u32_store_release(&place.shard->busy, 0); /* pairs with claim_latched */
-    leave_if_fiber(place.fiber);
+        atomic_u32_store_release(&access.shard->busy, 0); /* pairs with claim_latched */
+    leave_if_fiber(access.fiber);
 }
 
 /* Another's shard, until latch_release. */
@@ -241,13 +241,13 @@ static inline void place_leave(struct place place)
 /* The latch is held. True if the shard was the owner's alone until now. */
 static bool claim_latched(struct shard *shard)
 {
-    shard->alone = 0;
+    shard->owner_sections = 0;
     if (atomic_u32_load_relaxed(&shard->shared) != 0)
         return false;
     atomic_u32_store_relaxed(&shard->shared, 1);
     barrier_heavy();
     struct backoff backoff = {0};
-    while (atomic_u32_load_acquire(&shard->busy) != 0) /* pairs with place_leave */
+    while (atomic_u32_load_acquire(&shard->busy) != 0) /* pairs with access_end */
         spin_wait(&backoff);
     return true;
 }
@@ -264,16 +264,16 @@ static noinline void clock_start(struct weft_object_pool *pool)
 }
 
 /* From SETTING, with the timer not running, to what is needed. */
-static void clock_settle(struct weft_object_pool *pool)
+static void clock_rearm(struct weft_object_pool *pool)
 {
     atomic_u32_store_release(&pool->clock, CLOCK_STOPPED);
-    barrier_heavy(); /* with barrier_light in clock_look */
+    barrier_heavy(); /* with barrier_light in clock_check */
     if (pool_kept(pool) > 0)
         clock_start(pool);
 }
 
 /* To be called after something was kept. */
-static inline void clock_look(struct weft_object_pool *pool)
+static inline void clock_check(struct weft_object_pool *pool)
 {
     barrier_light();
     if (unlikely(atomic_u32_load_relaxed(&pool->clock) == CLOCK_STOPPED))
@@ -365,7 +365,7 @@ static int make(struct weft_object_pool *pool, void **object)
 /* Destroys a list, unless a destroy forks and this is the child: what follows is the parent's. */
 static void destroy(struct weft_object_pool *pool, struct header *list)
 {
-    for (uint32_t turn = 1; list != NULL && !weft__runtime_forked(); turn++) {
+    for (uint32_t count = 1; list != NULL && !weft__runtime_forked(); count++) {
         struct header *header = list;
         list = header->next;
         struct destruction destruction = {pool, header + 1};
@@ -374,7 +374,7 @@ static void destroy(struct weft_object_pool *pool, struct header *list)
                                     &destruction); /* the others are to be destroyed, too */
         release(pool, header);
         atomic_u64_add_relaxed(&pool->destroyed, 1);
-        if (turn % DESTROY_TURN == 0)
+        if (count % DESTROY_BATCH == 0)
             weft_yield();
     }
 }
@@ -393,17 +393,17 @@ static void drop_idle(struct shard *shard)
 {
     struct stage *idle = &shard->stages[IDLE];
     uint32_t dropped, moved;
-    shard->doomed = stage_empty(idle, &dropped);
+    shard->expired = stage_empty(idle, &dropped);
     atomic_u64_add_owner(&shard->dropped, dropped);
     idle->first = stage_empty(&shard->stages[RECENT], &moved);
     atomic_u32_store_relaxed(&idle->count, moved);
 }
 
-static void destroy_doomed(struct weft_object_pool *pool)
+static void destroy_expired(struct weft_object_pool *pool)
 {
     for (uint32_t i = 0; i < pool->shard_count; i++) {
-        struct header *list = pool->shards[i].doomed;
-        pool->shards[i].doomed = NULL;
+        struct header *list = pool->shards[i].expired;
+        pool->shards[i].expired = NULL;
         destroy(pool, list);
     }
 }
@@ -415,9 +415,9 @@ static void sweep(struct weft_object_pool *pool)
         if (shard_kept(shard) == 0)
             continue;
         latch_acquire(&shard->latch);
-        bool alone = claim_latched(shard);
+        bool was_private = claim_latched(shard);
         drop_idle(shard);
-        if (alone)
+        if (was_private)
             atomic_u32_store_release(&shard->shared, 0); /* pairs with owner_begin */
         latch_release(&shard->latch);
     }
@@ -429,13 +429,13 @@ static void tick(void *arg)
     if (clock_take(pool) == CLOCK_GONE)
         return;
     sweep(pool);
-    clock_settle(pool);
-    destroy_doomed(pool);
+    clock_rearm(pool);
+    destroy_expired(pool);
 }
 
 /* Opening and closing. */
 
-static bool options_make_sense(const weft_object_pool_options *options)
+static bool options_valid(const weft_object_pool_options *options)
 {
     static const weft_object_pool_options none;
     return options != NULL && options->size > 0 && options->size <= PTRDIFF_MAX >> 16 &&
@@ -445,7 +445,7 @@ static bool options_make_sense(const weft_object_pool_options *options)
 
 int weft_object_pool_open(weft_object_pool **out, const weft_object_pool_options *options)
 {
-    if (out == NULL || !options_make_sense(options))
+    if (out == NULL || !options_valid(options))
         return -EINVAL;
     int error = runtime_ensure();
     if (error != 0)
@@ -496,14 +496,14 @@ int weft_object_pool_close(weft_object_pool *pool)
         if (before == CLOCK_RUNS)
             atomic_u32_store_release(&pool->clock, CLOCK_RUNS);
         else
-            clock_settle(pool);
+            clock_rearm(pool);
         return -EBUSY;
     }
     atomic_u32_store_release(&pool->clock, CLOCK_GONE);
     weft_timer_close(pool->timer);
     while (pool_kept(pool) > 0) {
         sweep(pool);
-        destroy_doomed(pool);
+        destroy_expired(pool);
     }
     weft__os_free(pool);
     return 0;
@@ -512,15 +512,15 @@ int weft_object_pool_close(weft_object_pool *pool)
 /* Get and put. */
 
 /* Puts a list into the caller's shard. In a forked child it is left alone. */
-static inline void keep(struct weft_object_pool *pool, uint32_t stage, struct header *first,
-                        struct header *last, uint32_t count)
+static inline void put_list(struct weft_object_pool *pool, uint32_t stage, struct header *first,
+                            struct header *last, uint32_t count)
 {
-    struct place place = place_enter(pool);
-    if (unlikely(place.shard == NULL))
+    struct access access = access_begin(pool);
+    if (unlikely(access.shard == NULL))
         return;
-    stage_push(&place.shard->stages[stage], first, last, count);
-    place_leave(place);
-    clock_look(pool);
+    stage_push(&access.shard->stages[stage], first, last, count);
+    access_end(access);
+    clock_check(pool);
 }
 
 /* Takes the first half of a stage, but not too many. */
@@ -556,7 +556,7 @@ static struct header *steal(struct weft_object_pool *pool, const struct shard *o
         struct header *first = stage_split(&victim->stages[stage], &last, &count);
         latch_release(&victim->latch);
         if (count > 1)
-            keep(pool, stage, first->next, last, count - 1);
+            put_list(pool, stage, first->next, last, count - 1);
         if (count > 0)
             return first;
     }
@@ -578,15 +578,15 @@ int weft_object_pool_get(weft_object_pool *pool, void **object)
 {
     if (unlikely(pool == NULL || object == NULL))
         return -EINVAL;
-    struct place place = place_enter(pool);
-    if (unlikely(place.shard == NULL))
+    struct access access = access_begin(pool);
+    if (unlikely(access.shard == NULL))
         return -ECHILD;
-    struct header *header = stage_pop(&place.shard->stages[RECENT]);
+    struct header *header = stage_pop(&access.shard->stages[RECENT]);
     if (unlikely(header == NULL))
-        header = stage_pop(&place.shard->stages[IDLE]);
-    place_leave(place);
+        header = stage_pop(&access.shard->stages[IDLE]);
+    access_end(access);
     if (unlikely(header == NULL))
-        return get_elsewhere(pool, place.shard, object);
+        return get_elsewhere(pool, access.shard, object);
     header->pool = pool;
     *object = header + 1;
     return 0;
@@ -600,7 +600,7 @@ void weft_object_pool_put(weft_object_pool *pool, void *object)
     if (unlikely(header->pool != pool))
         fatal("weft_object_pool_put was given an object that is not out of this pool: put twice?");
     header->pool = NULL;
-    keep(pool, RECENT, header, header, 1);
+    put_list(pool, RECENT, header, header, 1);
 }
 
 int weft_object_pool_count(const weft_object_pool *pool, weft_object_pool_counts *counts)

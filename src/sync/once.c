@@ -61,7 +61,7 @@ static bool queue_lock(weft_once *once)
 }
 
 /* What those who wait are woken with. */
-enum { IT_IS_DONE, LOOK_AGAIN };
+enum { COMPLETED, TRY_AGAIN };
 
 /* Tells the others; the last touch. `state` is DONE or 0. */
 static void finish(weft_once *once, uint32_t state)
@@ -79,7 +79,7 @@ static void finish(weft_once *once, uint32_t state)
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
     must(queue_lock(once));
-    (void)waiters_claim_all(&once->waiters, state == DONE ? IT_IS_DONE : LOOK_AGAIN, &woken);
+    (void)waiters_claim_all(&once->waiters, state == DONE ? COMPLETED : TRY_AGAIN, &woken);
     atomic_u32_store_release(word_of(once), state);
     woken_wake(&woken);
     leave_if_fiber(fiber);
@@ -95,7 +95,7 @@ static bool wait_until_done(weft_once *once)
         fatal("weft_once_do was under way when the process was forked: no thread ends it in the "
               "child");
     struct waiter own;
-    int result = LOOK_AGAIN;
+    int result = TRY_AGAIN;
     bool fiber = enter_if_fiber();
     if (queue_lock(once)) {
         struct waiter *waiter = weft__waiter_begin(&own);
@@ -104,7 +104,7 @@ static bool wait_until_done(weft_once *once)
             weft__park(waiter, wait_id(&wait_once) | WAIT_FIRM, queue_unlock, once, WEFT_NEVER);
     }
     leave_if_fiber(fiber);
-    return result == IT_IS_DONE;
+    return result == COMPLETED;
 }
 
 static void call(weft_once *once, void (*function)(void *), void *arg)

@@ -33,8 +33,8 @@
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
 #include "sync/caller.h"
-#include "sync/guard.h"
-#include "sync/order.h"
+#include "sync/lock_order.h"
+#include "sync/object_latch.h"
 #include "sync/waiters.h"
 
 static WAIT_KIND(wait_read, .text = "locks a read-write mutex for reading");
@@ -51,11 +51,11 @@ static atomic_u64 *owner_of(weft_rwmutex *rwmutex)
     return (atomic_u64 *)(void *)&rwmutex->owner;
 }
 
-static void wanted(weft_rwmutex *rwmutex, void *site)
+static void lock_wanted(weft_rwmutex *rwmutex, void *site)
 {
     if (atomic_u64_load_relaxed(owner_of(rwmutex)) == caller_id())
         fatal("a readers-writer mutex is locked by its writer: it would wait for itself");
-    weft__order_wanted(rwmutex, &rwmutex->number, site);
+    weft__lock_order_wanted(rwmutex, &rwmutex->number, site);
 }
 
 static void writer_set(weft_rwmutex *rwmutex)
@@ -73,7 +73,7 @@ static void writer_clear(weft_rwmutex *rwmutex)
 
 #else
 
-static inline void wanted(weft_rwmutex *rwmutex, void *site)
+static inline void lock_wanted(weft_rwmutex *rwmutex, void *site)
 {
     (void)rwmutex;
     (void)site;
@@ -93,7 +93,7 @@ static inline void writer_clear(weft_rwmutex *rwmutex)
 
 /* Under the latch. In a forked child nobody waits. */
 
-static bool anybody_waits(const weft_rwmutex *rwmutex)
+static bool has_waiters(const weft_rwmutex *rwmutex)
 {
     return (rwmutex->readers != NULL || rwmutex->writers != NULL) && !weft__runtime_forked();
 }
@@ -114,14 +114,14 @@ static bool write_enter(weft_rwmutex *rwmutex)
     return true;
 }
 
-static bool let_readers_in(weft_rwmutex *rwmutex, struct woken *woken)
+static bool admit_readers(weft_rwmutex *rwmutex, struct woken *woken)
 {
     (void)waiters_claim_all(&rwmutex->readers, 0, woken);
     rwmutex->active += woken->count;
     return woken->count > 0;
 }
 
-static bool let_writer_in(weft_rwmutex *rwmutex, struct woken *woken)
+static bool admit_writer(weft_rwmutex *rwmutex, struct woken *woken)
 {
     struct waiter *writer = waiters_claim_first(&rwmutex->writers, 0);
     if (writer == NULL)
@@ -133,20 +133,20 @@ static bool let_writer_in(weft_rwmutex *rwmutex, struct woken *woken)
 
 /* Locking. */
 
-static bool (*const enter_as[])(weft_rwmutex *) = {read_enter, write_enter};
+static bool (*const try_enter[])(weft_rwmutex *) = {read_enter, write_enter};
 
 enum role { READ, WRITE };
 
 /* The waiter gave up: takes it out of its list, and lets those in whom it held back. */
-static void leave(weft_rwmutex *rwmutex, struct waiter *waiter, enum role role)
+static void leave_list(weft_rwmutex *rwmutex, struct waiter *waiter, enum role role)
 {
     struct woken woken;
     woken_begin(&woken);
-    guard_acquire(&rwmutex->latch);
+    object_latch_acquire(&rwmutex->latch);
     (void)waiters_remove(role == READ ? &rwmutex->readers : &rwmutex->writers, waiter);
     if (rwmutex->writers == NULL && rwmutex->active >= 0)
-        (void)let_readers_in(rwmutex, &woken);
-    guard_release(&rwmutex->latch);
+        (void)admit_readers(rwmutex, &woken);
+    object_latch_release(&rwmutex->latch);
     woken_wake(&woken);
 }
 
@@ -156,17 +156,17 @@ static noinline int lock_slow(weft_rwmutex *rwmutex, enum role role, uint32_t fi
     struct waiter own;
     int result = 0;
     bool fiber = enter_if_fiber();
-    guard_acquire(&rwmutex->latch);
-    if (enter_as[role](rwmutex)) {
-        guard_release(&rwmutex->latch);
+    object_latch_acquire(&rwmutex->latch);
+    if (try_enter[role](rwmutex)) {
+        object_latch_release(&rwmutex->latch);
     } else {
         struct waiter *waiter = weft__waiter_begin(&own);
         waiters_add_last(role == READ ? &rwmutex->readers : &rwmutex->writers, waiter);
         result =
             weft__park(waiter, (role == READ ? wait_id(&wait_read) : wait_id(&wait_write)) | firm,
-                       guard_release_parked, &rwmutex->latch, deadline);
+                       object_latch_unlock, &rwmutex->latch, deadline);
         if (wait_gave_up(result))
-            leave(rwmutex, waiter, role);
+            leave_list(rwmutex, waiter, role);
     }
     leave_if_fiber(fiber);
     return result;
@@ -174,17 +174,17 @@ static noinline int lock_slow(weft_rwmutex *rwmutex, enum role role, uint32_t fi
 
 static bool take_if_free(weft_rwmutex *rwmutex, enum role role)
 {
-    guard_acquire(&rwmutex->latch);
-    bool taken = enter_as[role](rwmutex);
-    guard_release(&rwmutex->latch);
+    object_latch_acquire(&rwmutex->latch);
+    bool taken = try_enter[role](rwmutex);
+    object_latch_release(&rwmutex->latch);
     return taken;
 }
 
-static void taken(weft_rwmutex *rwmutex, enum role role, void *site)
+static void lock_taken(weft_rwmutex *rwmutex, enum role role, void *site)
 {
     if (role == WRITE)
         writer_set(rwmutex);
-    weft__order_taken(rwmutex, &rwmutex->number, site);
+    weft__lock_order_taken(rwmutex, &rwmutex->number, site);
 }
 
 static inline int lock_until(weft_rwmutex *rwmutex, enum role role, uint32_t firm, int64_t deadline,
@@ -192,14 +192,14 @@ static inline int lock_until(weft_rwmutex *rwmutex, enum role role, uint32_t fir
 {
     int result = 0;
     if (deadline > WEFT_NOW)
-        wanted(rwmutex, site);
+        lock_wanted(rwmutex, site);
     if (unlikely(!take_if_free(rwmutex, role))) {
         if (weft__runtime_forked())
             return -ECHILD;
         result = deadline <= WEFT_NOW ? -ETIMEDOUT : lock_slow(rwmutex, role, firm, deadline);
     }
     if (result == 0)
-        taken(rwmutex, role, site);
+        lock_taken(rwmutex, role, site);
     return result;
 }
 
@@ -226,7 +226,7 @@ static inline int try_lock(weft_rwmutex *rwmutex, enum role role, void *site)
     test_point();
     if (!take_if_free(rwmutex, role))
         return -EBUSY;
-    taken(rwmutex, role, site);
+    lock_taken(rwmutex, role, site);
     return 0;
 }
 
@@ -275,26 +275,26 @@ int weft_rwmutex_try_write_lock(weft_rwmutex *rwmutex)
 /* Unlocking. */
 
 /* Under the latch, for one that is the last. */
-static void pass_on(weft_rwmutex *rwmutex, enum role role, struct woken *woken)
+static void admit_next(weft_rwmutex *rwmutex, enum role role, struct woken *woken)
 {
     rwmutex->active = 0;
     if (role == WRITE) {
-        if (!let_readers_in(rwmutex, woken))
-            (void)let_writer_in(rwmutex, woken);
+        if (!admit_readers(rwmutex, woken))
+            (void)admit_writer(rwmutex, woken);
     } else {
-        if (!let_writer_in(rwmutex, woken))
-            (void)let_readers_in(rwmutex, woken);
+        if (!admit_writer(rwmutex, woken))
+            (void)admit_readers(rwmutex, woken);
     }
 }
 
 /* Under the latch: leaves, if nobody is to be woken for it. */
-static bool leave_quietly(weft_rwmutex *rwmutex)
+static bool unlock_without_wake(weft_rwmutex *rwmutex)
 {
     if (rwmutex->active > 1) {
         rwmutex->active--;
         return true;
     }
-    if (anybody_waits(rwmutex))
+    if (has_waiters(rwmutex))
         return false;
     rwmutex->active = 0;
     return true;
@@ -305,24 +305,24 @@ static noinline void unlock_slow(weft_rwmutex *rwmutex, enum role role)
     struct woken woken;
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
-    guard_acquire(&rwmutex->latch);
-    if (!leave_quietly(rwmutex))
-        pass_on(rwmutex, role, &woken);
-    guard_release(&rwmutex->latch);
+    object_latch_acquire(&rwmutex->latch);
+    if (!unlock_without_wake(rwmutex))
+        admit_next(rwmutex, role, &woken);
+    object_latch_release(&rwmutex->latch);
     woken_wake(&woken);
     leave_if_fiber(fiber);
 }
 
 static inline void unlock(weft_rwmutex *rwmutex, enum role role)
 {
-    guard_acquire(&rwmutex->latch);
+    object_latch_acquire(&rwmutex->latch);
     if (unlikely(role == READ ? rwmutex->active < 1 : rwmutex->active != WRITER))
         fatal("a readers-writer mutex is unlocked for %s that is not locked for it",
               role == READ ? "reading" : "writing");
     if (role == WRITE)
         writer_clear(rwmutex);
-    bool left = leave_quietly(rwmutex);
-    guard_release(&rwmutex->latch);
+    bool left = unlock_without_wake(rwmutex);
+    object_latch_release(&rwmutex->latch);
     if (unlikely(!left))
         unlock_slow(rwmutex, role);
 }
@@ -338,7 +338,7 @@ void weft_rwmutex_read_unlock(weft_rwmutex *rwmutex)
 {
     if (unlikely(rwmutex == NULL))
         fatal("weft_rwmutex_read_unlock was given no mutex");
-    weft__order_released(&rwmutex->number);
+    weft__lock_order_released(&rwmutex->number);
     if (test_points())
         unlock_at_point(rwmutex, READ);
     else
@@ -349,7 +349,7 @@ void weft_rwmutex_write_unlock(weft_rwmutex *rwmutex)
 {
     if (unlikely(rwmutex == NULL))
         fatal("weft_rwmutex_write_unlock was given no mutex");
-    weft__order_released(&rwmutex->number);
+    weft__lock_order_released(&rwmutex->number);
     if (test_points())
         unlock_at_point(rwmutex, WRITE);
     else
@@ -360,12 +360,12 @@ void weft_rwmutex_destroy(weft_rwmutex *rwmutex)
 {
     if (rwmutex == NULL)
         fatal("weft_rwmutex_destroy was given no mutex");
-    guard_acquire(&rwmutex->latch);
+    object_latch_acquire(&rwmutex->latch);
     bool locked = rwmutex->active != 0;
-    must(locked || !anybody_waits(rwmutex)); /* who unlocks it lets somebody in */
-    guard_release(&rwmutex->latch);
+    must(locked || !has_waiters(rwmutex)); /* who unlocks it lets somebody in */
+    object_latch_release(&rwmutex->latch);
     if (locked)
         fatal("a readers-writer mutex is destroyed that is locked");
-    weft__order_forget(&rwmutex->number);
+    weft__lock_order_forget(&rwmutex->number);
     *rwmutex = (weft_rwmutex)WEFT_RWMUTEX_INIT;
 }

@@ -198,11 +198,11 @@ static int find_done(struct selection *select)
 }
 
 /* Takes the waits out of the lines of all channels but one. */
-static void delist_all(struct selection *select, const weft_chan *but)
+static void delist_all(struct selection *select, const weft_chan *except)
 {
     for (int i = 0; i < select->enabled; i++) {
         weft_chan *chan = chan_at(select, i);
-        if (chan == but)
+        if (chan == except)
             continue;
         if (is_first(select, i))
             latch_acquire(&chan->latch);
@@ -250,7 +250,7 @@ static int select_locked(struct selection *select, int64_t deadline)
 }
 
 /* What a compact fiber's select needs while it waits: others see it, so it is not on its stack. */
-struct elsewhere {
+struct stashed_selection {
     struct selection selection;
     size_t *sizes; /* of the elements: a channel may be gone when it is over */
 };
@@ -260,56 +260,57 @@ static size_t element_size(const weft_case *one)
     return one->chan != NULL && one->element != NULL ? one->chan->element_size : 0;
 }
 
-static struct elsewhere *elsewhere_make(const struct selection *select)
+static struct stashed_selection *stash_selection(const struct selection *select)
 {
     size_t count = (size_t)select->count;
-    size_t size = sizeof(struct elsewhere) + count * (sizeof(weft_case) + sizeof(struct chan_wait) +
-                                                      sizeof(size_t) + sizeof(int));
+    size_t size =
+        sizeof(struct stashed_selection) +
+        count * (sizeof(weft_case) + sizeof(struct chan_wait) + sizeof(size_t) + sizeof(int));
     for (size_t i = 0; i < count; i++)
         size += element_size(&select->cases[i]);
-    struct elsewhere *other = weft__stash(size);
-    if (other == NULL)
+    struct stashed_selection *stashed = weft__stash(size);
+    if (stashed == NULL)
         return NULL;
-    other->selection = *select;
-    other->selection.cases = (weft_case *)(other + 1);
-    other->selection.waits = (struct chan_wait *)(other->selection.cases + count);
-    other->sizes = (size_t *)(other->selection.waits + count);
-    other->selection.order = (int *)(other->sizes + count);
-    char *bytes = (char *)(other->selection.order + count);
+    stashed->selection = *select;
+    stashed->selection.cases = (weft_case *)(stashed + 1);
+    stashed->selection.waits = (struct chan_wait *)(stashed->selection.cases + count);
+    stashed->sizes = (size_t *)(stashed->selection.waits + count);
+    stashed->selection.order = (int *)(stashed->sizes + count);
+    char *bytes = (char *)(stashed->selection.order + count);
     for (size_t i = 0; i < count; i++) {
-        weft_case *one = &other->selection.cases[i];
+        weft_case *one = &stashed->selection.cases[i];
         *one = select->cases[i];
-        other->sizes[i] = element_size(one);
-        if (one->op == WEFT_SEND && other->sizes[i] != 0)
-            memcpy(bytes, one->element, other->sizes[i]);
+        stashed->sizes[i] = element_size(one);
+        if (one->op == WEFT_SEND && stashed->sizes[i] != 0)
+            memcpy(bytes, one->element, stashed->sizes[i]);
         if (one->element != NULL)
             one->element = bytes;
-        bytes += other->sizes[i];
+        bytes += stashed->sizes[i];
     }
-    return other;
+    return stashed;
 }
 
-static noinline int select_elsewhere(struct selection *select, int64_t deadline)
+static noinline int select_on_compact(struct selection *select, int64_t deadline)
 {
-    struct elsewhere *other = elsewhere_make(select);
-    if (other == NULL)
+    struct stashed_selection *stashed = stash_selection(select);
+    if (stashed == NULL)
         return -ENOMEM;
-    int chosen = select_locked(&other->selection, deadline);
+    int chosen = select_locked(&stashed->selection, deadline);
     if (chosen >= 0) {
         weft_case *one = &select->cases[chosen];
-        const weft_case *done = &other->selection.cases[chosen];
+        const weft_case *done = &stashed->selection.cases[chosen];
         one->result = done->result;
-        if (one->op == WEFT_RECEIVE && one->result == 0 && other->sizes[chosen] != 0)
-            memcpy(one->element, done->element, other->sizes[chosen]);
+        if (one->op == WEFT_RECEIVE && one->result == 0 && stashed->sizes[chosen] != 0)
+            memcpy(one->element, done->element, stashed->sizes[chosen]);
     }
-    weft__unstash(other);
+    weft__unstash(stashed);
     return chosen;
 }
 
 static int select_waiting(struct selection *select, int64_t deadline)
 {
     if (on_compact())
-        return select_elsewhere(select, deadline);
+        return select_on_compact(select, deadline);
     if (select->count <= CASES_ON_STACK) {
         struct chan_wait waits[CASES_ON_STACK];
         int order[CASES_ON_STACK];

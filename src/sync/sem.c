@@ -21,7 +21,7 @@
 #include "sched/fiber/compact.h"
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
-#include "sync/guard.h"
+#include "sync/object_latch.h"
 #include "sync/waiters.h"
 
 static WAIT_KIND(wait_sem, .text = "acquires a semaphore");
@@ -73,7 +73,7 @@ static void line_remove(weft_sem *sem, struct request *request)
 }
 
 /* Serves those at the head of the line. */
-static void serve(weft_sem *sem, struct woken *woken)
+static void grant_units(weft_sem *sem, struct woken *woken)
 {
     struct request *first;
     while ((first = sem->first) != NULL && first->units <= available(sem)) {
@@ -86,36 +86,36 @@ static void serve(weft_sem *sem, struct woken *woken)
 }
 
 /* In a forked child those in line are not there. */
-static bool anyone_in_line(const weft_sem *sem)
+static bool has_waiters(const weft_sem *sem)
 {
     return sem->first != NULL && !weft__runtime_forked();
 }
 
 static bool take(weft_sem *sem, int64_t n)
 {
-    if (anyone_in_line(sem) || available(sem) < n)
+    if (has_waiters(sem) || available(sem) < n)
         return false;
     change(sem, -n);
     return true;
 }
 
 /* Waits in line; with the latch held, which is released. */
-static int wait_as(weft_sem *sem, struct request *request, int64_t n, uint32_t what,
-                   int64_t deadline)
+static int enqueue_and_park(weft_sem *sem, struct request *request, int64_t n, uint32_t what,
+                            int64_t deadline)
 {
     struct waiter own;
     request->waiter = weft__waiter_begin(&own);
     request->units = n;
     line_add(sem, request);
-    int result = weft__park(request->waiter, what, guard_release_parked, &sem->latch, deadline);
+    int result = weft__park(request->waiter, what, object_latch_unlock, &sem->latch, deadline);
     if (!wait_gave_up(result))
         return result;
     struct woken woken;
     woken_begin(&woken);
-    guard_acquire(&sem->latch);
+    object_latch_acquire(&sem->latch);
     line_remove(sem, request);
-    serve(sem, &woken); /* those behind it may want less */
-    guard_release(&sem->latch);
+    grant_units(sem, &woken); /* those behind it may want less */
+    object_latch_release(&sem->latch);
     woken_wake(&woken);
     return result;
 }
@@ -125,13 +125,13 @@ static int wait_in_line(weft_sem *sem, int64_t n, uint32_t what, int64_t deadlin
 {
     struct request own;
     if (likely(!on_compact()))
-        return wait_as(sem, &own, n, what, deadline);
+        return enqueue_and_park(sem, &own, n, what, deadline);
     struct request *request = weft__stash(sizeof *request);
     if (request == NULL) {
-        guard_release(&sem->latch);
+        object_latch_release(&sem->latch);
         return -EAGAIN;
     }
-    int result = wait_as(sem, request, n, what, deadline);
+    int result = enqueue_and_park(sem, request, n, what, deadline);
     weft__unstash(request);
     return result;
 }
@@ -140,9 +140,9 @@ static int wait_in_line(weft_sem *sem, int64_t n, uint32_t what, int64_t deadlin
 static always_inline int acquire_once(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
 {
     test_point();
-    guard_acquire(&sem->latch);
+    object_latch_acquire(&sem->latch);
     bool got = take(sem, n);
-    guard_release(&sem->latch);
+    object_latch_release(&sem->latch);
     if (likely(got))
         return 0;
     if (weft__runtime_forked())
@@ -151,9 +151,9 @@ static always_inline int acquire_once(weft_sem *sem, int64_t n, uint32_t what, i
         return -ETIMEDOUT;
     int result = 0;
     bool fiber = enter_if_fiber();
-    guard_acquire(&sem->latch);
+    object_latch_acquire(&sem->latch);
     if (take(sem, n))
-        guard_release(&sem->latch);
+        object_latch_release(&sem->latch);
     else
         result = wait_in_line(sem, n, what, deadline);
     leave_if_fiber(fiber);
@@ -201,9 +201,9 @@ int weft_sem_try_acquire(weft_sem *sem, int64_t n)
     if (sem == NULL || n < 1)
         return -EINVAL;
     test_point();
-    guard_acquire(&sem->latch);
+    object_latch_acquire(&sem->latch);
     bool got = take(sem, n);
-    guard_release(&sem->latch);
+    object_latch_release(&sem->latch);
     return got ? 0 : -EAGAIN;
 }
 
@@ -219,10 +219,10 @@ static noinline void release_slow(weft_sem *sem, int64_t n)
     struct woken woken;
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
-    guard_acquire(&sem->latch);
+    object_latch_acquire(&sem->latch);
     give(sem, n);
-    serve(sem, &woken);
-    guard_release(&sem->latch);
+    grant_units(sem, &woken);
+    object_latch_release(&sem->latch);
     woken_wake(&woken);
     leave_if_fiber(fiber);
 }
@@ -231,11 +231,11 @@ void weft_sem_release(weft_sem *sem, int64_t n)
 {
     if (unlikely(sem == NULL || n < 1))
         fatal("weft_sem_release was given no semaphore, or less than one unit");
-    guard_acquire(&sem->latch);
-    bool alone = !anyone_in_line(sem);
+    object_latch_acquire(&sem->latch);
+    bool alone = !has_waiters(sem);
     if (likely(alone))
         give(sem, n);
-    guard_release(&sem->latch);
+    object_latch_release(&sem->latch);
     if (unlikely(!alone))
         release_slow(sem, n);
     test_point();
@@ -250,9 +250,9 @@ void weft_sem_destroy(weft_sem *sem)
 {
     if (sem == NULL)
         fatal("weft_sem_destroy was given no semaphore");
-    guard_acquire(&sem->latch);
-    bool waited_for = anyone_in_line(sem);
-    guard_release(&sem->latch);
+    object_latch_acquire(&sem->latch);
+    bool waited_for = has_waiters(sem);
+    object_latch_release(&sem->latch);
     if (waited_for)
         fatal("a semaphore is destroyed that a caller waits for");
     *sem = (weft_sem)WEFT_SEM_INIT(0);

@@ -7,8 +7,8 @@
 #include "base/prng.h"
 #include "figures.h"
 #include "seeds.h"
-#include "sync/guard.h"
 #include "sync/limiter.h"
+#include "sync/object_latch.h"
 
 static weft_limiter *tokens_open(int64_t burst)
 {
@@ -36,10 +36,10 @@ static void check_tokens(weft_limiter *limiter, int64_t count)
 static int takers(weft_limiter *limiter)
 {
     int count = 0;
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     for (const struct take *take = limiter->first; take != NULL; take = take->next)
         count++;
-    guard_release(&limiter->latch);
+    object_latch_release(&limiter->latch);
     return count;
 }
 
@@ -333,9 +333,9 @@ static void a_full_line_is_waited_for(void *arg)
         await_takers(greedy.limiter, 2 + i);
     }
     CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
-    guard_acquire(&greedy.limiter->latch);
+    object_latch_acquire(&greedy.limiter->latch);
     CHECK_EQ(greedy.limiter->reserved, WEFT_LIMITER_MAX);
-    guard_release(&greedy.limiter->latch);
+    object_latch_release(&greedy.limiter->latch);
     weft_context_cancel(greedy.context);
     CHECK_EQ(weft_join(fiber), 0);
     for (int i = 0; i < POOLS; i++)

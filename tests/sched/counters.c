@@ -12,7 +12,7 @@
 #include "sched/poll/descriptor.c"
 #include "sched/runtime/thread.h"
 #include "seeds.h"
-#include "sync/order.c"
+#include "sync/lock_order.c"
 
 enum { CROWD = 200, YIELDS_MOST = 20000000 };
 

@@ -12,7 +12,7 @@
 #include "base/atomic.h"
 #include "sched/fiber/fiber.h"
 #include "sched/runtime/thread.h"
-#include "sync/guard.h"
+#include "sync/object_latch.h"
 #include "sync/waiters.h"
 #include "test.h"
 
@@ -109,9 +109,9 @@ static inline int list_length(void **list)
 static inline void await_waiters(uint32_t *latch, void **list, int count)
 {
     for (;;) {
-        guard_acquire(latch);
+        object_latch_acquire(latch);
         int now = list_length(list);
-        guard_release(latch);
+        object_latch_release(latch);
         if (now == count)
             return;
         weft_yield();
@@ -122,10 +122,10 @@ static inline void await_waiters(uint32_t *latch, void **list, int count)
  * learns it by wake_ended, and stays in the list until then. */
 static inline struct waiter *end_first_wait(uint32_t *latch, void **list)
 {
-    guard_acquire(latch);
+    object_latch_acquire(latch);
     struct waiter *waiter = *list;
     CHECK(waiter_claim(waiter, -ETIMEDOUT));
-    guard_release(latch);
+    object_latch_release(latch);
     return waiter;
 }
 

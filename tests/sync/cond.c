@@ -146,9 +146,9 @@ static bool both_wait(const struct waiting *first)
     for (;;) {
         bool over =
             atomic_u32_load_acquire(&first->over); /* before the list: then it is not in it */
-        guard_acquire(&row.cond.latch);
+        object_latch_acquire(&row.cond.latch);
         int length = list_length(&row.cond.waiters);
-        guard_release(&row.cond.latch);
+        object_latch_release(&row.cond.latch);
         if (length == 2)
             return true;
         if (length == 1 && over)

@@ -217,9 +217,9 @@ static void a_held_latch_does_not_hang(void)
 {
     run_runtime();
     CHECK_EQ(weft_sem_init(&sem, 2), 0);
-    guard_acquire(&sem.latch);
+    object_latch_acquire(&sem.latch);
     in_fork(use_sem);
-    guard_release(&sem.latch);
+    object_latch_release(&sem.latch);
     CHECK_EQ(weft_sem_available(&sem), 2);
 }
 
@@ -229,10 +229,10 @@ static atomic_u32 held;
 
 static void *hold_for_a_moment(void *arg)
 {
-    guard_acquire(&sem.latch);
+    object_latch_acquire(&sem.latch);
     atomic_u32_store_release(&held, 1);
     usleep(300);
-    guard_release(&sem.latch);
+    object_latch_release(&sem.latch);
     return arg;
 }
 
@@ -259,7 +259,7 @@ static void find_it_free(void)
     uint32_t latch = 0;
     struct rusage before, after;
     CHECK_EQ(getrusage(RUSAGE_THREAD, &before), 0);
-    weft__guard_slow(guard_of(&latch));
+    weft__object_latch_slow(object_latch_of(&latch));
     CHECK_EQ(getrusage(RUSAGE_THREAD, &after), 0);
     CHECK_EQ(latch, 1);
     CHECK(after.ru_nvcsw - before.ru_nvcsw < 50); /* it has not slept until it gave up */

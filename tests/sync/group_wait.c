@@ -6,7 +6,7 @@
 #include "everywhere.h"
 #include "members.h"
 #include "seeds.h"
-#include "sync/group_state.h"
+#include "sync/group_internal.h"
 
 /* Who wait for a place, in order. */
 
@@ -63,7 +63,7 @@ static void scene_apply(struct scene *scene, struct applicant *own, struct body 
         own[i] = (struct applicant){scene, i};
         bodies[i] = (struct body){.function = apply, .arg = &own[i], .thread = i % 2 == 1};
         body_start(&bodies[i]);
-        await_waiters(&scene->group->latch, &scene->group->line, i + 1);
+        await_waiters(&scene->group->latch, &scene->group->place_waiters, i + 1);
     }
 }
 
@@ -125,7 +125,7 @@ static void fewer_places_start_none_until_fewer_run(void)
     for (int i = 0; i < 2; i++) {
         weft_wg_done(&scene.held[i]);
         await_running(scene.group, 2 - i);
-        await_waiters(&scene.group->latch, &scene.group->line, 1);
+        await_waiters(&scene.group->latch, &scene.group->place_waiters, 1);
         CHECK_EQ(atomic_u32_load_acquire(&scene.began[0]), 0);
         CHECK_EQ(weft_group_try_go(scene.group, succeed, NULL), -EAGAIN);
         CHECK_EQ(weft_chan_closed(done), 0); /* some run */
@@ -168,7 +168,7 @@ static void leaving_the_line(void)
     weft_context_cancel(scene.context[1]);
     body_join(&bodies[1]);
     CHECK_EQ(scene.result[1], -ECANCELED);
-    await_waiters(&scene.group->latch, &scene.group->line, 2);
+    await_waiters(&scene.group->latch, &scene.group->place_waiters, 2);
     CHECK_EQ(weft_group_set_limit(scene.group, 2), 0);
     await(&scene.began[0], 1);
     CHECK_EQ(atomic_u32_load_acquire(&scene.began[2]), 0);
@@ -191,7 +191,7 @@ static void a_place_is_not_lost_to_one_that_gave_up(void)
     struct body bodies[WAITERS];
     scene_begin(&scene, 1);
     scene_apply(&scene, own, bodies, 2);
-    struct waiter *gone = end_first_wait(&scene.group->latch, &scene.group->line);
+    struct waiter *gone = end_first_wait(&scene.group->latch, &scene.group->place_waiters);
     weft_wg_done(&scene.held[0]);
     await(&scene.began[1], 1);
     wake_ended(gone);

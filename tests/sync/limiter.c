@@ -34,20 +34,20 @@ static void await_takes(weft_limiter *limiter, int count)
 {
     for (int now = -1; now != count; weft_yield()) {
         now = 0;
-        guard_acquire(&limiter->latch);
+        object_latch_acquire(&limiter->latch);
         for (const struct take *one = limiter->first; one != NULL; one = one->next)
             now++;
-        guard_release(&limiter->latch);
+        object_latch_release(&limiter->latch);
     }
 }
 
 /* Ends the wait of the first take with that result (end_first_wait in bodies.h). */
 static struct waiter *end_first_take(weft_limiter *limiter, int result)
 {
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     struct waiter *waiter = limiter->first->waiter;
     CHECK(waiter_claim(waiter, result));
-    guard_release(&limiter->latch);
+    object_latch_release(&limiter->latch);
     return waiter;
 }
 
@@ -280,13 +280,13 @@ static void a_grant_meets_one_that_gave_up(int threads, int result)
     struct body bodies[2];
     queue_up(limiter, customers, bodies, 2, threads);
     struct waiter *first = end_first_take(limiter, result);
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     limiter->level = 1; /* its turn has come */
-    guard_release(&limiter->latch);
+    object_latch_release(&limiter->latch);
     CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
-    guard_acquire(&limiter->latch);
+    object_latch_acquire(&limiter->latch);
     CHECK(limiter->first == limiter->last && limiter->level == 0);
-    guard_release(&limiter->latch);
+    object_latch_release(&limiter->latch);
     wake_ended(first);
     body_join(&bodies[0]);
     CHECK_EQ(customers[0].result, 0);
@@ -300,7 +300,7 @@ static void a_take_that_gave_up_may_have_been_granted(void)
 {
     for (int threads = 0; threads < 4; threads++) {
         a_grant_meets_one_that_gave_up(threads | 1, -ETIMEDOUT);
-        a_grant_meets_one_that_gave_up(threads, 1); /* LOOK_AGAIN */
+        a_grant_meets_one_that_gave_up(threads, 1); /* CHECK_AGAIN */
     }
 }
 
@@ -313,11 +313,11 @@ static void a_take_that_stays_wakes_others(void)
         struct customer customers[2] = {{.n = 1}, {.n = 2}};
         struct body bodies[2];
         queue_up(limiter, customers, bodies, 2, threads);
-        guard_acquire(&limiter->latch);
+        object_latch_acquire(&limiter->latch);
         limiter->level = 1;
         struct waiter *second = limiter->last->waiter;
-        CHECK(waiter_claim(second, 1)); /* LOOK_AGAIN */
-        guard_release(&limiter->latch);
+        CHECK(waiter_claim(second, 1)); /* CHECK_AGAIN */
+        object_latch_release(&limiter->latch);
         wake_ended(second);
         body_join(&bodies[0]);
         CHECK_EQ(customers[0].result, 0);

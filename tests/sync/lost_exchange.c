@@ -18,7 +18,7 @@
 #include "sched/runtime/thread.h"
 #include "sched/time/firing.h"
 #include "sched/time/wheel.h"
-#include "sync/order.h"
+#include "sync/lock_order.h"
 
 /* Wait groups: two add. */
 
@@ -236,10 +236,10 @@ static void gives_up(void *arg)
     if (rw.mutex.latch != 0 || rw.mutex.readers == NULL)
         return;
     rw.gave_up = true;
-    guard_acquire(&rw.mutex.latch);
+    object_latch_acquire(&rw.mutex.latch);
     CHECK(waiter_claim(rw.reader, -ETIMEDOUT));
     CHECK(waiters_remove(&rw.mutex.readers, rw.reader));
-    guard_release(&rw.mutex.latch);
+    object_latch_release(&rw.mutex.latch);
 }
 
 static void a_reader_gives_up(void)
@@ -271,7 +271,7 @@ static uint32_t number;
 
 static void take_lock(void *arg)
 {
-    weft__order_taken(arg, &number, NULL);
+    weft__lock_order_taken(arg, &number, NULL);
 }
 
 static void number_it(void *given)
@@ -289,7 +289,7 @@ static void two_number_it(void)
         number = given = 0;
         met = steps_at(take_lock, &number, ++at, number_it, &given);
         CHECK(given == 0 || number == given);
-        weft__order_released(&number);
+        weft__lock_order_released(&number);
         CHECK_PTR(*weft__held(), NULL); /* it was held by the number that it has */
     } while (met);
 }

@@ -14,20 +14,20 @@ static void await_requests(weft_sem *sem, int count)
 {
     for (int now = -1; now != count; weft_yield()) {
         now = 0;
-        guard_acquire(&sem->latch);
+        object_latch_acquire(&sem->latch);
         for (const struct request *one = sem->first; one != NULL; one = one->next)
             now++;
-        guard_release(&sem->latch);
+        object_latch_release(&sem->latch);
     }
 }
 
 /* Ends the wait of the first request as the clock would (end_first_wait in bodies.h). */
 static struct waiter *end_first_request(weft_sem *sem)
 {
-    guard_acquire(&sem->latch);
+    object_latch_acquire(&sem->latch);
     struct waiter *waiter = ((struct request *)sem->first)->waiter;
     CHECK(waiter_claim(waiter, -ETIMEDOUT));
-    guard_release(&sem->latch);
+    object_latch_release(&sem->latch);
     return waiter;
 }
 

@@ -1,5 +1,5 @@
 /*
- * group_record.c: what a group keeps of a function it has started: its result, and the copy of its
+ * group_result.c: what a group keeps of a function it has started: its result, and the copy of its
  * argument.
  *
  * A member is one block of the heap: the function, its argument, how it ended, and the copy, if
@@ -30,8 +30,8 @@
 #include "base/assert.h"
 #include "base/compiler.h"
 #include "os/os.h"
-#include "sync/group_state.h"
-#include "sync/guard.h"
+#include "sync/group_internal.h"
+#include "sync/object_latch.h"
 
 struct member {
     int (*function)(void *);
@@ -66,27 +66,27 @@ static int grow(weft_group *group, int64_t capacity)
     struct member **made = weft__os_alloc((size_t)size * sizeof(struct member *));
     if (made == NULL)
         return -ENOMEM;
-    guard_acquire(&group->latch);
+    object_latch_acquire(&group->latch);
     if (records->capacity == capacity) {
         records->chunks[chunk] = made;
         records->capacity += size;
         made = NULL;
     }
-    guard_release(&group->latch);
+    object_latch_release(&group->latch);
     weft__os_free(made);
     return 0;
 }
 
-static int add(weft_group *group, struct member *member)
+static int append(weft_group *group, struct member *member)
 {
     struct records *records = group->records;
     for (;;) {
-        guard_acquire(&group->latch);
+        object_latch_acquire(&group->latch);
         int64_t capacity = records->capacity;
         bool room = records->count < capacity;
         if (room)
             *slot(records, records->count++) = member;
-        guard_release(&group->latch);
+        object_latch_release(&group->latch);
         if (room)
             return 0;
         int error = grow(group, capacity);
@@ -96,10 +96,10 @@ static int add(weft_group *group, struct member *member)
 }
 
 /* From the end: it is one of the last, if not the last. */
-static void take_out(weft_group *group, const struct member *member)
+static void remove(weft_group *group, const struct member *member)
 {
     struct records *records = group->records;
-    guard_acquire(&group->latch);
+    object_latch_acquire(&group->latch);
     struct member *behind = NULL;
     for (int64_t i = records->count; i-- > 0;) {
         struct member **here = slot(records, i);
@@ -110,7 +110,7 @@ static void take_out(weft_group *group, const struct member *member)
         behind = one;
     }
     records->count--;
-    guard_release(&group->latch);
+    object_latch_release(&group->latch);
 }
 
 /* Members. */
@@ -130,7 +130,7 @@ int weft__member_make(struct member **out, weft_group *group, int (*function)(vo
     atomic_u32_store_relaxed(&member->holders, 1 + collects);
     if (size != 0)
         memcpy(member->copy, arg, size);
-    if (collects && add(group, member) != 0) {
+    if (collects && append(group, member) != 0) {
         weft__os_free(member);
         return -ENOMEM;
     }
@@ -148,7 +148,7 @@ void weft__member_drop(struct member *member)
 void weft__member_revoke(weft_group *group, struct member *member)
 {
     if (group->records != NULL) {
-        take_out(group, member);
+        remove(group, member);
         weft__member_drop(member);
     }
     weft__member_drop(member);
@@ -200,9 +200,9 @@ int64_t weft_group_count(weft_group *group)
 {
     if (group == NULL || group->records == NULL)
         return 0;
-    guard_acquire(&group->latch);
+    object_latch_acquire(&group->latch);
     int64_t count = group->records->count;
-    guard_release(&group->latch);
+    object_latch_release(&group->latch);
     return count;
 }
 
@@ -210,13 +210,13 @@ int weft_group_result(weft_group *group, int64_t index, int *error, void **arg)
 {
     if (group == NULL || group->records == NULL || index < 0)
         return -EINVAL;
-    guard_acquire(&group->latch);
+    object_latch_acquire(&group->latch);
     const struct member *member =
         index < group->records->count ? *slot(group->records, index) : NULL;
     bool ended = member != NULL && atomic_u32_load_acquire(&member->ended);
     int result = ended ? member->error : 0;
     void *given = ended ? member->arg : NULL;
-    guard_release(&group->latch);
+    object_latch_release(&group->latch);
     if (!ended)
         return member != NULL ? -EBUSY : -ENOENT;
     if (error != NULL)

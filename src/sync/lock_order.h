@@ -4,8 +4,8 @@
  * A lock object has a number, 0 until its first use, so that a new lock in old memory is a new lock.
  * What these need to know of a lock is where it is, for reports, and its number. `site` is the code address of the call that takes it.
  */
-#ifndef WEFT_SYNC_ORDER_H
-#define WEFT_SYNC_ORDER_H
+#ifndef WEFT_SYNC_LOCK_ORDER_H
+#define WEFT_SYNC_LOCK_ORDER_H
 
 #include <stdint.h>
 
@@ -13,36 +13,36 @@
 
 /* The caller is about to take a lock, and may have to wait for it. Reports and aborts if that can
  * deadlock: the caller has it already, or it has others that somebody has taken in another order. */
-void weft__order_wanted(const void *lock, uint32_t *number, void *site);
+void weft__lock_order_wanted(const void *lock, uint32_t *number, void *site);
 /* It has taken it. */
-void weft__order_taken(const void *lock, uint32_t *number, void *site);
+void weft__lock_order_taken(const void *lock, uint32_t *number, void *site);
 /* It is about to give it back. */
-void weft__order_released(const uint32_t *number);
+void weft__lock_order_released(const uint32_t *number);
 /* The lock's life ends. */
-void weft__order_forget(uint32_t *number);
+void weft__lock_order_forget(uint32_t *number);
 
 #else
 
-static inline void weft__order_wanted(const void *lock, uint32_t *number, void *site)
+static inline void weft__lock_order_wanted(const void *lock, uint32_t *number, void *site)
 {
     (void)lock;
     (void)number;
     (void)site;
 }
 
-static inline void weft__order_taken(const void *lock, uint32_t *number, void *site)
+static inline void weft__lock_order_taken(const void *lock, uint32_t *number, void *site)
 {
     (void)lock;
     (void)number;
     (void)site;
 }
 
-static inline void weft__order_released(const uint32_t *number)
+static inline void weft__lock_order_released(const uint32_t *number)
 {
     (void)number;
 }
 
-static inline void weft__order_forget(uint32_t *number)
+static inline void weft__lock_order_forget(uint32_t *number)
 {
     (void)number;
 }

@@ -1,5 +1,5 @@
 /*
- * group_record.c: groups that collect: the results and arguments of all functions, in order; copied arguments.
+ * group_result.c: groups that collect: the results and arguments of all functions, in order; copied arguments.
  */
 #include "bodies.h"
 #include "everywhere.h"

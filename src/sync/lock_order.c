@@ -20,7 +20,7 @@
  * back. A list of held locks belongs to one fiber or thread; the rest is under `order.lock`. A forked child,
  * in which that may be held for ever, is not checked.
  */
-#include "sync/order.h"
+#include "sync/lock_order.h"
 
 #ifdef WEFT_DEBUG
 
@@ -38,9 +38,9 @@ struct edge {
     uint32_t from, to;
     const void *from_lock, *to_lock;
     void *from_site, *to_site;
-    uint32_t next;   /* in the bucket of `from`, or of the free ones */
-    uint32_t seen;   /* the search that came by */
-    uint32_t before; /* in that search: the edge that led here */
+    uint32_t next;     /* in the bucket of `from`, or of the free ones */
+    uint32_t seen;     /* the search that came by */
+    uint32_t previous; /* in that search: the edge that led here */
 };
 
 struct held {
@@ -65,7 +65,7 @@ static struct {
     struct held *held_free;
 } order;
 
-static void stop(const char *what)
+static void stop_checking(const char *what)
 {
     if (atomic_u32_exchange_acq_rel(&stopped, 1) == 0)
         weft__warn("the order of locks is not checked from here on: too many %s", what);
@@ -81,7 +81,7 @@ static uint32_t number_of(uint32_t *number)
     uint32_t used = atomic_u32_load_relaxed(&numbers);
     do {
         if (used == UINT32_MAX) {
-            stop("locks");
+            stop_checking("locks");
             return 0;
         }
     } while (!atomic_u32_cas_acq_rel(&numbers, &used, used + 1));
@@ -117,7 +117,7 @@ static void edge_add(const struct held *held, uint32_t to, const void *lock, voi
 {
     uint32_t i = edge_new();
     if (i == NONE) {
-        stop("pairs of locks");
+        stop_checking("pairs of locks");
         return;
     }
     uint32_t *bucket = bucket_of(held->number);
@@ -140,14 +140,14 @@ static uint32_t search_from(uint32_t from, uint32_t before, uint32_t end)
         if (edge->from != from || edge->seen == order.searches)
             continue;
         edge->seen = order.searches;
-        edge->before = before;
+        edge->previous = before;
         order.queue[end++] = i;
     }
     return end;
 }
 
 /* The last edge of the shortest way between two locks, its `before` the one before it; or NONE. */
-static uint32_t way(uint32_t from, uint32_t to)
+static uint32_t shortest_path(uint32_t from, uint32_t to)
 {
     order.searches++;
     uint32_t end = search_from(from, NONE, 0);
@@ -162,7 +162,7 @@ static uint32_t way(uint32_t from, uint32_t to)
 
 /* The report. */
 
-static void say_edge(const struct held *held, const void *lock, void *site)
+static void print_edge(const struct held *held, const void *lock, void *site)
 {
     weft__warn("lock %p, taken here:", held->lock);
     weft__os_print_address(held->site);
@@ -173,18 +173,18 @@ static void say_edge(const struct held *held, const void *lock, void *site)
 _Noreturn static void report(const struct held *held, const void *lock, void *site, uint32_t last)
 {
     weft__warn("locks are taken in an order that can deadlock; now:");
-    say_edge(held, lock, site);
+    print_edge(held, lock, site);
     weft__warn("and before, the last step first:");
-    for (uint32_t i = last; i != NONE; i = order.edges[i].before) {
+    for (uint32_t i = last; i != NONE; i = order.edges[i].previous) {
         const struct edge *edge = &order.edges[i];
         struct held then = {.lock = edge->from_lock, .site = edge->from_site};
-        say_edge(&then, edge->to_lock, edge->to_site);
+        print_edge(&then, edge->to_lock, edge->to_site);
     }
     fatal("lock order: locks %p and %p are each wanted by one that holds the other", held->lock,
           lock);
 }
 
-_Noreturn static void report_twice(const struct held *held, void *site)
+_Noreturn static void report_relock(const struct held *held, void *site)
 {
     weft__warn("lock %p, taken here:", held->lock);
     weft__os_print_address(held->site);
@@ -193,7 +193,7 @@ _Noreturn static void report_twice(const struct held *held, void *site)
     fatal("a lock is taken by one that has it already: it can wait for itself");
 }
 
-void weft__order_wanted(const void *lock, uint32_t *number, void *site)
+void weft__lock_order_wanted(const void *lock, uint32_t *number, void *site)
 {
     if (atomic_u32_load_relaxed(&stopped) || weft__runtime_forked())
         return;
@@ -206,10 +206,10 @@ void weft__order_wanted(const void *lock, uint32_t *number, void *site)
     lock_acquire(&order.lock);
     for (const struct held *held = *list; held != NULL; held = held->next) {
         if (held->number == to)
-            report_twice(held, site);
+            report_relock(held, site);
         if (edge_known(held->number, to))
             continue;
-        uint32_t last = way(to, held->number);
+        uint32_t last = shortest_path(to, held->number);
         if (last != NONE)
             report(held, lock, site, last);
         edge_add(held, to, lock, site);
@@ -229,7 +229,7 @@ static struct held *held_new(void)
     return held;
 }
 
-void weft__order_taken(const void *lock, uint32_t *number, void *site)
+void weft__lock_order_taken(const void *lock, uint32_t *number, void *site)
 {
     if (atomic_u32_load_relaxed(&stopped) || weft__runtime_forked())
         return;
@@ -241,14 +241,14 @@ void weft__order_taken(const void *lock, uint32_t *number, void *site)
     struct held *held = held_new();
     lock_release(&order.lock);
     if (held == NULL) {
-        stop("locks held at a time");
+        stop_checking("locks held at a time");
         return;
     }
     *held = (struct held){.next = *list, .number = own, .lock = lock, .site = site};
     *list = held;
 }
 
-void weft__order_released(const uint32_t *number)
+void weft__lock_order_released(const uint32_t *number)
 {
     void **list = weft__runtime_forked() ? NULL : weft__held();
     if (list == NULL || *list == NULL)
@@ -270,7 +270,7 @@ void weft__order_released(const uint32_t *number)
     }
 }
 
-void weft__order_forget(uint32_t *number)
+void weft__lock_order_forget(uint32_t *number)
 {
     uint32_t gone = *number;
     if (gone == 0 || weft__runtime_forked())
@@ -296,6 +296,6 @@ void weft__order_forget(uint32_t *number)
 
 #else
 
-typedef int weft__order_is_empty; /* a file of C must not be empty */
+typedef int weft__lock_order_is_empty; /* a file of C must not be empty */
 
 #endif

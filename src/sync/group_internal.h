@@ -1,12 +1,12 @@
 /*
- * group_state.h: what the files of a group share.
+ * group_internal.h: what the files of a group share.
  *
  *   group.c         runs the functions; errors and panics; opening and closing
  *   group_wait.c    counts those that run: places, the limit, waiting for the end, done channels
- *   group_record.c  records of what was started, and copied arguments
+ *   group_result.c  records of what was started, and copied arguments
  */
-#ifndef WEFT_SYNC_GROUP_STATE_H
-#define WEFT_SYNC_GROUP_STATE_H
+#ifndef WEFT_SYNC_GROUP_INTERNAL_H
+#define WEFT_SYNC_GROUP_INTERNAL_H
 
 #include <weft/group.h>
 
@@ -20,24 +20,25 @@ struct records;
 struct weft_group {
     weft_context *context; /* holds the memory of the group: weft__context_own */
 
-    atomic_u32 error; /* the first of a function; 0: none */
-    atomic_ptr panic; /* struct panic: the first; NULL: none */
-    atomic_u32 asked; /* somebody has been told of it */
+    atomic_u32 error;           /* the first of a function; 0: none */
+    atomic_ptr panic;           /* struct panic: the first; NULL: none */
+    atomic_u32 panic_delivered; /* somebody has been told of it */
     bool keep_going;
     struct records *records; /* NULL: it does not collect */
 
     const struct group_hooks *hooks; /* NULL: each function has a fiber of its own */
-    void *where;                     /* theirs */
+    void *executor;                  /* theirs */
 
     char apart[CACHE_LINE]; /* above: read by all, hardly ever written */
 
     /* group_wait.c; under the latch, but for who only looks at `running`. */
     uint32_t latch;
-    atomic_i64 running; /* functions that hold a place */
-    int64_t limit;      /* NO_LIMIT: none */
-    void *line;         /* who wait for a place: waiters.h */
-    void *enders;       /* who wait until none runs: waiters.h */
-    struct done *done;  /* the channel to close when none runs; NULL: nobody has asked for it */
+    atomic_i64 running;  /* functions that hold a place */
+    int64_t limit;       /* NO_LIMIT: none */
+    void *place_waiters; /* who wait for a place: waiters.h */
+    void *end_waiters;   /* who wait until none runs: waiters.h */
+    struct done
+        *done; /* the channel to close when none runs; NULL: nobody has panic_delivered for it */
     struct done *dones; /* all that were made, the newest first */
 };
 
@@ -61,7 +62,7 @@ int weft__group_await(weft_group *group, int64_t deadline);
 void weft__group_cancelled(void *group);
 void weft__group_free_dones(weft_group *group);
 
-/* group_record.c */
+/* group_result.c */
 
 struct member;
 

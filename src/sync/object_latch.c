@@ -1,7 +1,7 @@
 /*
- * guard.c: the slow half of sync/guard.h.
+ * guard.c: the slow half of sync/object_latch.h.
  */
-#include "sync/guard.h"
+#include "sync/object_latch.h"
 
 #include "sched/runtime/runtime.h"
 #include "sync/spin_wait.h"
@@ -15,7 +15,7 @@ static noinline void acquire_in_child(struct latch *latch)
         spin_wait(&backoff);
 }
 
-void weft__guard_slow(struct latch *latch)
+void weft__object_latch_slow(struct latch *latch)
 {
     if (weft__runtime_forked())
         acquire_in_child(latch);

@@ -9,33 +9,33 @@
  * A fiber may take one outside the runtime. An operation that finds that it has to wake or to wait lets go,
  * enters the runtime, and begins again: so what needs neither does not pay for entering.
  */
-#ifndef WEFT_SYNC_GUARD_H
-#define WEFT_SYNC_GUARD_H
+#ifndef WEFT_SYNC_OBJECT_LATCH_H
+#define WEFT_SYNC_OBJECT_LATCH_H
 
 #include "os/latch.h"
 
-void weft__guard_slow(struct latch *latch);
+void weft__object_latch_slow(struct latch *latch);
 
-static inline struct latch *guard_of(uint32_t *guard)
+static inline struct latch *object_latch_of(uint32_t *word)
 {
-    return (struct latch *)(void *)guard;
+    return (struct latch *)(void *)word;
 }
 
-static inline void guard_acquire(uint32_t *guard)
+static inline void object_latch_acquire(uint32_t *word)
 {
-    if (unlikely(!latch_try(guard_of(guard))))
-        weft__guard_slow(guard_of(guard));
+    if (unlikely(!latch_try(object_latch_of(word))))
+        weft__object_latch_slow(object_latch_of(word));
 }
 
-static inline void guard_release(uint32_t *guard)
+static inline void object_latch_release(uint32_t *word)
 {
-    latch_release(guard_of(guard));
+    latch_release(object_latch_of(word));
 }
 
 /* The same for weft__park. */
-static inline void guard_release_parked(void *guard)
+static inline void object_latch_unlock(void *word)
 {
-    guard_release(guard);
+    object_latch_release(word);
 }
 
 #endif
