@@ -1,13 +1,17 @@
 /*
- * barrier.c: the barrier: a latch, a count and a list.
+ * barrier.c: the barrier: a latch, a count of arrivals, and a list of waiters.
  *
- * The last to arrive ends the round under the latch: the count goes back to zero, and all in the list
- * are taken out. They belong to this round, even those that it cannot claim any more because their
- * deadline has passed: such a one finds itself out of the list and returns as if it had been woken.
- * One that finds itself still in the list withdraws its arrival. So each round has all its parties.
+ * A round ends under the latch, when its last party arrives: the count goes back to zero, and all
+ * waiters are taken out of the list. They all belong to this round, also a waiter whose deadline
+ * has passed, which cannot be claimed any more. A waiter that gave up finds out under the latch:
  *
- * One that was woken does not touch the barrier any more. The others, which have yet to come by, are
- * counted in `leaving`, for destroy to wait for.
+ *     still in the list     the round goes on without it: it withdraws its arrival
+ *     out of the list       the round has ended with it: it returns as if it had been woken
+ *
+ * So each round has all its parties.
+ *
+ * A waiter that was woken does not touch the barrier again. A waiter that gave up and was taken out
+ * has yet to take the latch: `leaving` counts these, and destroy waits until there are none.
  */
 #include <errno.h>
 #include <weft/barrier.h>
@@ -29,7 +33,7 @@ int weft_barrier_init(weft_barrier *barrier, int64_t parties)
     return 0;
 }
 
-/* The latch is held, and released. */
+/* Ends the round. The latch is held, and released. */
 static void end_round(weft_barrier *barrier)
 {
     struct woken woken;
@@ -40,7 +44,7 @@ static void end_round(weft_barrier *barrier)
     woken_wake(&woken);
 }
 
-/* The same. */
+/* Waits for the end of the round. The latch is held, and released. */
 static int wait_for_others(weft_barrier *barrier, int64_t deadline)
 {
     struct waiter own, *waiter = weft__waiter_begin(&own);
@@ -87,7 +91,7 @@ int weft_barrier_wait(weft_barrier *barrier)
     return weft_barrier_wait_until(barrier, WEFT_NEVER);
 }
 
-/* True if nobody is left; aborts if somebody waits. */
+/* True if no waiter has yet to take the latch; aborts if a caller waits. */
 static bool all_left(weft_barrier *barrier)
 {
     object_latch_acquire(&barrier->latch);
@@ -104,6 +108,6 @@ void weft_barrier_destroy(weft_barrier *barrier)
         fatal("weft_barrier_destroy was given no barrier");
     if (!weft__runtime_forked())
         while (!all_left(barrier))
-            weft_yield(); /* they have been made ready: they come by soon */
+            weft_yield(); /* the waiters that are leaving have been made ready */
     *barrier = (weft_barrier){.parties = 0};
 }

@@ -1,7 +1,9 @@
 /*
- * caller.h: who calls: a number that no other fiber or thread has at the same time, and never 0.
+ * caller.h: identifies the caller: a number, never 0, that no other fiber or thread has at the same
+ * time.
  *
- * A fiber's is made of its id, and odd; a thread's is an address that is its own, and even.
+ * The number of a fiber is made of its id, and is odd. That of a thread is the address of its
+ * errno, and is even.
  */
 #ifndef WEFT_SYNC_CALLER_H
 #define WEFT_SYNC_CALLER_H

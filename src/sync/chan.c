@@ -1,34 +1,36 @@
 /*
  * chan.c: channels.
  *
- * A channel is a latch, a ring of elements, and two lines of waiters. Under the latch one of these
- * holds:
- *   - nobody who has not given up waits to receive, or the ring is empty;
- *   - nobody who has not given up waits to send, or the ring is full.
- * So a send first looks for a receiver and gives it the element straight into its own memory; a receive
- * takes the oldest element and lets the first sender put its own in the place that became free, or,
- * without a ring, takes it straight from that sender's memory.
+ * A channel is a latch, a ring of elements, and a line of waits for each of the two operations.
+ * Invariants whenever the latch is free, waits that have given up not counted:
  *
- * The one who finds a waiter claims it (sched/core/park.h), does its half of the operation, notes the result
- * in its wait, releases the latch, and wakes it. The memory of the wait is on the waiter's stack: it is
- * touched under the latch, or between claim and wake. A compact fiber (sched/fiber/compact.h) has it elsewhere, and
- * the element with it.
+ *     a wait to receive is in line    =>  the ring is empty
+ *     a wait to send is in line       =>  the ring is full
  *
- *     claim fails    the waiter has given up, or another channel of its select was faster: it is taken
- *                    out of the line and the next one is tried. It takes the latch itself before it
- *                    leaves, so its wait is still there.
+ * So a send first looks for a receiver in line, and copies the element straight into its memory. A
+ * receive takes the oldest element of the ring, and moves the element of the first sender in line
+ * into the slot that became free; without a ring it copies straight from that sender's memory.
  *
- * Who may free the channel? A party whose operation was done by the other side does not touch the
- * channel again: the release of the latch was the last touch of the other side, and its own was the
- * park. So the receiver of the last element may destroy the channel although the sender's call has not
- * returned yet. A select that won on a channel keeps to this too: all its waits on that channel (the
- * ring of siblings) are taken out of the lines by the one who claims it.
+ * A party that finds a wait in line claims it (sched/core/park.h), does the other side's half of
+ * the operation as well, notes the result in the wait, releases the latch, and wakes the waiter. A
+ * wait is on the stack of its call: it is accessed under the latch, or between claim and wake. A
+ * compact fiber (sched/fiber/compact.h) has its wait in the stash, and the element with it.
  *
- * Handing over. The woken one becomes the next to run on this processor (runnext), and when the caller
- * parks it switches to it directly, without passing through the machine: two switches for two elements
- * in a row of unbuffered hand-overs.
+ *     the claim fails    the waiter has given up, or another channel of its select was faster. The
+ *                        wait is taken out of the line, and the next is tried. The wait still
+ *                        exists: its owner takes the latch before it leaves.
  *
- * Lock order: several latches are taken by select, in the order of their addresses.
+ * When a channel may be freed. A party whose operation was done by the other side does not access
+ * the channel again: its own last access was the park, that of the other side the release of the
+ * latch. So the receiver of the last element may destroy the channel although the sender's call has
+ * not returned yet. A select that won on a channel keeps to this too: the party that claims it
+ * takes all its waits on that channel (the ring of siblings) out of the lines.
+ *
+ * Hand-over. The woken fiber becomes the next to run on this processor (runnext), and when the
+ * caller parks it switches to it directly, without passing through the machine: an unbuffered
+ * hand-over costs one switch per element.
+ *
+ * Lock order: only select takes several latches, in the order of their addresses.
  */
 #include "sync/chan.h"
 
@@ -55,15 +57,16 @@ static noinline void copy_any(void *to, const void *from, size_t size)
 
 static always_inline void copy(void *to, const void *from, size_t size)
 {
-    should(size == 0 || from != NULL); /* who sends none is told so */
+    should(size == 0 || from != NULL); /* weft_chan_send refuses a missing element */
     if (likely(size == 8 && to != NULL))
         memcpy(to, from, 8);
     else
         copy_any(to, from, size);
 }
 
-/* The place of an element, given how far from the first place it is, going round. */
-static always_inline void *place(weft_chan *chan, size_t index)
+/* The slot with this index, counted from the start of the buffer, round the end of the ring
+ * once. */
+static always_inline void *slot(weft_chan *chan, size_t index)
 {
     if (index >= chan->capacity)
         index -= chan->capacity;
@@ -107,8 +110,8 @@ static noinline void delist_siblings(struct chan_wait *wait)
         weft__chan_delist(other);
 }
 
-/* Takes the first in line that can still be served, with all its siblings; NULL if there is none. It is
- * claimed: the caller does its operation and wakes it. */
+/* Claims the first wait in line that has not given up, and takes it out with all its siblings; NULL
+ * if there is none. The caller does its operation and wakes its waiter. */
 static always_inline struct chan_wait *claim_first(struct chan_queue *queue, int result)
 {
     struct chan_wait *wait;
@@ -139,7 +142,7 @@ static always_inline int attempt_send(weft_chan *chan, const void *element, stru
     uint64_t length = atomic_u64_load_relaxed(&chan->length);
     if (length == chan->capacity)
         return -EAGAIN;
-    copy(place(chan, chan->head + length), element, chan->element_size);
+    copy(slot(chan, chan->head + length), element, chan->element_size);
     atomic_u64_store_relaxed(&chan->length, length + 1);
     return 0;
 }
@@ -148,7 +151,7 @@ static always_inline int attempt_receive(weft_chan *chan, void *element, struct 
 {
     uint64_t length = atomic_u64_load_relaxed(&chan->length);
     if (length > 0) {
-        copy(element, place(chan, chan->head), chan->element_size);
+        copy(element, slot(chan, chan->head), chan->element_size);
         chan->head = chan->head + 1 < chan->capacity ? chan->head + 1 : 0;
         atomic_u64_store_relaxed(&chan->length, length - 1);
     }
@@ -157,7 +160,7 @@ static always_inline int attempt_receive(weft_chan *chan, void *element, struct 
         if (length == 0) {
             copy(element, sender->element, chan->element_size);
         } else {
-            copy(place(chan, chan->head + length - 1), sender->element, chan->element_size);
+            copy(slot(chan, chan->head + length - 1), sender->element, chan->element_size);
             atomic_u64_store_relaxed(&chan->length, length);
         }
         *wake = sender->waiter;
@@ -183,8 +186,8 @@ static void unlock(void *arg)
     latch_release(&chan->latch);
 }
 
-/* Waits in line; the latch is held, and released, and a fiber is inside the runtime, and leaves it. The
- * last that an operation does: see context_call. */
+/* Waits in line. The latch is held, and released; a fiber is inside the runtime, and leaves it.
+ * This is the last that an operation does: see context_call. */
 static always_inline int enqueue_and_park(weft_chan *chan, int op, struct chan_wait *wait,
                                           void *element, int64_t deadline)
 {
@@ -208,8 +211,9 @@ static always_inline int enqueue_and_park(weft_chan *chan, int op, struct chan_w
     return error;
 }
 
-/* There is no memory to wait with: gives the latch back, leaves the runtime, and tries some time later. -EAGAIN: in
- * vain, and it has the latch again, and is in the runtime. */
+/* For a compact fiber without memory for its wait: releases the latch, leaves the runtime, and
+ * attempts the operation some time later. Returns -EAGAIN if that has to wait too: then the latch
+ * is held again, and the fiber inside the runtime. */
 static int retry_later(weft_chan *chan, int op, void *element, int64_t deadline)
 {
     struct waiter *wake;
@@ -230,7 +234,7 @@ static int retry_later(weft_chan *chan, int op, void *element, int64_t deadline)
     return error;
 }
 
-/* The same for a compact fiber. */
+/* Waits in line as a compact fiber, with the wait and a copy of the element in the stash. */
 static noinline int wait_on_compact(weft_chan *chan, int op, void *element, int64_t deadline)
 {
     size_t size =
@@ -349,7 +353,7 @@ void weft_chan_destroy(weft_chan *chan)
     if (chan == NULL)
         return;
     if (!weft__runtime_forked()) {
-        latch_acquire(&chan->latch); /* so that who held it last is done with the channel */
+        latch_acquire(&chan->latch); /* so that its last holder is done with the channel */
         if (atomic_ptr_load_relaxed(&chan->senders.first) != NULL ||
             atomic_ptr_load_relaxed(&chan->receivers.first) != NULL)
             fatal("channel %p is destroyed while a caller waits on it", (void *)chan);
@@ -376,7 +380,7 @@ int weft_chan_close(weft_chan *chan)
     latch_release(&chan->latch);
     while (claimed != NULL) {
         wait = claimed;
-        claimed = wait->next; /* it is gone once its owner is woken */
+        claimed = wait->next; /* before the wake, after which the wait is gone */
         weft__wake(wait->waiter);
     }
     leave_if_fiber(fiber);

@@ -1,5 +1,5 @@
 /*
- * chan.h: what channels and select share: the state of a channel, and one attempt at an operation.
+ * chan.h: the state of a channel, and one attempt at an operation: what chan.c and select.c share.
  */
 #ifndef WEFT_SYNC_CHAN_H
 #define WEFT_SYNC_CHAN_H
@@ -11,24 +11,25 @@
 
 enum { CHAN_WAITS = 1 };
 
-/* One who waits to send or to receive; on the stack of the call that waits. Under the channel's latch,
- * and after it is done, the winner's, until that wakes the waiter. */
+/* A wait to send or to receive; on the stack of its call, or for a compact fiber in the stash.
+ * Accessed under the channel's latch; from the claim to the wake, by the party that claimed it. */
 struct chan_wait {
     struct chan_wait *next, *previous;
-    struct chan_wait *sibling; /* the next in the ring of those of one select on one channel */
-    struct chan_queue *queue;  /* where it is listed; NULL: nowhere */
+    struct chan_wait *sibling; /* the ring of the waits of one select on one channel */
+    struct chan_queue *queue;  /* the line that it is in; NULL: none */
     struct waiter *waiter;
     void *element;
     int result; /* of the operation: CHAN_WAITS until it is done */
 };
 
-/* First come, first served. `first` is looked at by others without the latch. */
+/* A line: first come, first served. `first` is also read without the latch. */
 struct chan_queue {
     atomic_ptr first;
     struct chan_wait *last;
 };
 
-/* Changed under the latch; what is atomic is looked at without it, to see whether it is worth taking. */
+/* Changed under the latch. The atomic fields are also read without it, to see whether an operation
+ * is worth the latch. */
 struct weft_chan {
     struct latch latch; /* first: what a park unlocks is the channel */
     atomic_u32 closed;
@@ -39,8 +40,9 @@ struct weft_chan {
     unsigned char buffer[];
 };
 
-/* Whether the operation could be done now: a guess without the latch. With it, `true` may still turn
- * out to be -EAGAIN, if all who wait on the other side have given up; `false` is sure. */
+/* Whether the operation could be done now, without the latch. `true` is a guess: under the latch
+ * the operation may find that all waits of the other side have given up, and return -EAGAIN.
+ * `false` is certain. */
 static inline bool chan_ready(const weft_chan *chan, int op)
 {
     uint64_t length = atomic_u64_load_relaxed(&chan->length);
@@ -51,13 +53,13 @@ static inline bool chan_ready(const weft_chan *chan, int op)
     return possible || atomic_u32_load_relaxed(&chan->closed);
 }
 
-/* Tries the operation, under the latch. 0 or -ESHUTDOWN if it is done, -EAGAIN if it has to wait;
- * *wake is then somebody to be woken after the latch is released, or NULL. */
+/* Attempts an operation, under the latch. Returns 0 or -ESHUTDOWN if it is done, -EAGAIN if it has
+ * to wait. Sets *wake to a waiter that is to be woken after the latch is released, or NULL. */
 int weft__chan_attempt(weft_chan *chan, int op, void *element, struct waiter **wake);
 
-/* Puts the wait in the line for the operation, or takes it out if it still stands there; under the
- * latch. */
+/* Adds a wait to the end of the line for its operation; under the latch. */
 void weft__chan_enlist(weft_chan *chan, int op, struct chan_wait *wait);
+/* Takes a wait out of its line, if it is in one; under the latch. */
 void weft__chan_delist(struct chan_wait *wait);
 
 #endif

@@ -1,24 +1,24 @@
 /*
- * cond.c: the condition variable: a latch and a list.
+ * cond.c: the condition variable: a latch and a list of waiters.
  *
- *     wait                                      signal
- *     latch                                     latch
- *     list itself                               take the first that can be claimed out of the list
- *     unlock the mutex                          unlatch
- *     park (unlatch)                            wake it
+ *     wait                                          signal
+ *     latch                                         latch
+ *     add a waiter to the list                      take out the first waiter that can be claimed
+ *     unlock the mutex                              unlatch
+ *     park (unlatch)                                wake it
  *     gave up: latch, leave the list, unlatch
  *     lock the mutex
  *
- * The mutex is unlocked under the latch, so nobody who has the mutex after this waiter finds the list
- * without it: no signal is missed. Lock order: the latch, then the mutex's own (only its unlock, which
- * waits for nobody).
+ * The mutex is unlocked under the latch. So a caller that locks the mutex after that finds the
+ * waiter in the list: no signal is missed. Lock order: the latch, then the mutex's own (to unlock
+ * the mutex only, which waits for no other fiber).
  *
  * A waiter that gave up and finds itself out of the list was taken out by a signal that could not
- * claim it and went on to the next: it reports the deadline, and no signal is lost.
+ * claim it and went on to the next waiter. It reports the deadline, and the signal is not lost.
  *
- * One that was woken does not touch the condition variable any more. One that gave up does: while a
- * signal has taken such a one out, and it has not come by yet, it is counted in `leaving`, for destroy
- * to wait for.
+ * A waiter that was woken does not touch the condition variable again. A waiter that gave up and
+ * was taken out has yet to take the latch: `leaving` counts these, and destroy waits until there
+ * are none.
  */
 #include <errno.h>
 #include <weft/cond.h>
@@ -75,7 +75,7 @@ int weft_cond_wait_until(weft_cond *cond, weft_mutex *mutex, int64_t deadline)
     return cond_wait(cond, mutex, deadline, __builtin_return_address(0));
 }
 
-/* Under the latch: the first that can be claimed. */
+/* Claims the first waiter that has not given up; under the latch. */
 static void claim_one(weft_cond *cond, struct woken *woken)
 {
     for (struct waiter *waiter; (waiter = waiters_take_first(&cond->waiters)) != NULL;) {
@@ -97,7 +97,7 @@ static void wake_by(weft_cond *cond, void (*claim)(weft_cond *cond, struct woken
     if (cond == NULL)
         fatal("weft_cond_signal or weft_cond_broadcast was given no condition variable");
     if (weft__runtime_forked())
-        return; /* those who wait are not in this process */
+        return; /* the waiters are in the parent */
     struct woken woken;
     woken_begin(&woken);
     bool fiber = enter_if_fiber();
@@ -118,7 +118,7 @@ void weft_cond_broadcast(weft_cond *cond)
     wake_by(cond, claim_all);
 }
 
-/* True if nobody is left; aborts if somebody waits. */
+/* True if no waiter has yet to take the latch; aborts if a caller waits. */
 static bool all_left(weft_cond *cond)
 {
     object_latch_acquire(&cond->latch);
@@ -135,6 +135,6 @@ void weft_cond_destroy(weft_cond *cond)
         fatal("weft_cond_destroy was given no condition variable");
     if (!weft__runtime_forked())
         while (!all_left(cond))
-            weft_yield(); /* they have been made ready: they come by soon */
+            weft_yield(); /* the waiters that are leaving have been made ready */
     *cond = (weft_cond)WEFT_COND_INIT;
 }

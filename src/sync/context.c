@@ -1,31 +1,31 @@
 /*
  * context.c: contexts: a tree of cancelers (sched/core/cancel.h) with deadlines and values.
  *
- * References. A context is freed when the last of these is gone: the handle, the bonds of fibers
- * and threads, and the contexts opened under it (each holds its parent, for values and for taking
- * itself out of the parent's list).
+ * References. A context is held by its handle, by the bonds of fibers and threads, and by the
+ * contexts opened under it, which need it for values and to leave its list. The last reference
+ * frees it.
  *
  * Children. A child that is not cancelled and whose handle is held is in its parent's list, under
- * the parent's lock; so what is found there has a reference. Cancelling works down the tree without
- * recursion, so that its depth costs no stack:
+ * the parent's lock; so a context that is found there has a reference. Cancelling works down the
+ * tree without recursion, so that the depth of a tree costs no stack:
  *
- *     to do = the context
- *     while there is one to do:
- *         cancel it (the first to set the reason goes on, others are done with it)
- *         lock it; move its children to the list of those to do, each with a reference; unlock
+ *     pending = the context
+ *     while a context is pending:
+ *         set its reason (only the first to set it goes on with its children)
+ *         lock it; make its children pending, each with a reference; unlock
  *
- * A child that comes while its parent is being cancelled: it sees the reason, under the parent's
- * lock, or is in the list when the children are moved, which is under that lock and after the
- * reason was set. Only the one cancellation that set the parent's reason takes its children, so no
- * child is in two lists.
+ * A child that is added while its parent is being cancelled either sees the reason, which it reads
+ * under the parent's lock, or is in the list when the children are taken, which is under that lock
+ * and after the reason was set. Only the cancellation that set the parent's reason takes its
+ * children, so no child is in two lists.
  *
- * The done channel is made when first asked for, under the lock, and closed by the cancellation,
- * which looks for it under the lock after the reason is set; one that is made after that is closed
- * by its maker.
+ * The done channel is made when it is first asked for, under the lock. The cancellation closes it:
+ * it looks for the channel under the lock, after the reason is set. A channel that is made after
+ * that is closed by the call that made it.
  *
- * The owner (a group, or what a pool has under it) is told of the cancellation in the same place. It is read under the lock and
- * called outside it: the cancellation holds a reference to the context, and the owner's memory is
- * freed with the last one.
+ * The owner (a group, or what a pool keeps beside one) is notified at the same place: it is read
+ * under the lock and called outside it. The cancellation holds a reference to the context, and the
+ * owner's memory is freed with the last one.
  *
  * A timeout is a timer (weft/timer.h) that cancels. It is closed with the handle.
  *
@@ -50,9 +50,9 @@ struct weft_context {
     struct lock lock;
     atomic_u32 references;
     weft_context *parent;
-    weft_context *next, **link; /* in the parent's list; link NULL: not there; the parent's lock */
+    weft_context *next, **link; /* in the parent's list; link NULL: in none; the parent's lock */
     weft_context *children;     /* lock */
-    weft_context *pending;      /* of the cancellation that took it from its parent */
+    weft_context *pending;      /* the next in the list of the cancellation that took it */
     weft_chan *done;            /* NULL until asked for; lock */
     void *owner;                /* NULL: none; lock */
     void (*cancelled)(void *owner);
@@ -72,8 +72,8 @@ void weft__context_hold(weft_context *context)
 
 void weft__context_drop(weft_context *context)
 {
-    /* Up the tree as far as this was the last one. Pairs with itself: the last one sees what the
-     * others did. */
+    /* Goes up the tree as long as the last reference is dropped. Pairs with itself: the drop of the
+     * last reference sees what all others did. */
     while (context != NULL && atomic_u32_sub_acq_rel(&context->references, 1) == 1) {
         weft_context *parent = context->parent;
         weft_chan_destroy(context->done);
@@ -101,7 +101,9 @@ static void drop_canceler(struct canceler *canceler)
 
 /* Cancelling. */
 
-/* Takes the children, with a reference each, and puts them before those in `pending`. */
+/* The part of a cancellation that follows the reason: moves the children, with a reference each, to
+ * the front of the list `pending`, which it returns; closes the done channel; notifies the
+ * owner. */
 static weft_context *take_children(weft_context *context, weft_context *pending)
 {
     lock_acquire(&context->lock);
@@ -177,7 +179,7 @@ static int start_timer(weft_context *context)
     return error;
 }
 
-/* Puts a new context in its parent's list; its reason is the parent's if that is cancelled. */
+/* Adds a new context to its parent's list, or cancels it if the parent is cancelled. */
 static void add_child(weft_context *context, weft_context *parent)
 {
     weft__context_hold(parent);
@@ -185,7 +187,7 @@ static void add_child(weft_context *context, weft_context *parent)
     lock_acquire(&parent->lock);
     uint32_t reason = (uint32_t)-canceler_error(&parent->canceler);
     if (reason != 0) {
-        (void)weft__cancel(&context->canceler, reason); /* nobody is bound to it yet */
+        (void)weft__cancel(&context->canceler, reason); /* no fiber is bound to it yet */
     } else {
         context->next = parent->children;
         context->link = &parent->children;
@@ -241,7 +243,7 @@ void weft__context_own(weft_context *context, void *owner, void (*cancelled)(voi
     lock_release(&context->lock);
 }
 
-/* From its parent's list. */
+/* Takes a context out of its parent's list, if it is there. */
 static void remove_child(weft_context *context)
 {
     if (context->parent == NULL)
@@ -304,7 +306,7 @@ int weft_context_done(weft_context *context, weft_chan **out)
     if (error != 0)
         return error;
     if (weft_context_error(context) != 0)
-        (void)weft_chan_close(done); /* the cancellation may have come before it was there */
+        (void)weft_chan_close(done); /* the cancellation may have come before there was one */
     *out = done;
     return 0;
 }
@@ -323,7 +325,7 @@ int weft_context_bind(weft_context *context, weft_context **before)
     weft_context *current = weft_context_current();
     if (context != current) {
         struct bond *bond = weft__bond_self();
-        if (bond == NULL) /* one that is bound has it, so it is not unbinding that fails */
+        if (bond == NULL) /* a bound fiber has a bond, so unbinding does not fail */
             return -ENOMEM;
         weft__bond_set(bond, context != NULL ? &context->canceler : NULL);
     }

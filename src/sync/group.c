@@ -2,38 +2,42 @@
  * group.c: groups: functions that run together, under one context, and end before the group does.
  *
  * A group is a context to cancel, a count of the functions that run (group_wait.c), and the first
- * error. What a fiber runs and the group it is in stand in the extras of its record, so a fiber of
- * a group needs no other memory than one with a name; with a copied argument, or in a group that
- * collects, one block more (group_result.c).
+ * error. The function of a fiber and its group are in the extras of the fiber's record, so a fiber
+ * of a group needs no more memory than one with a name. A copied argument, or a group that
+ * collects, takes one more block (group_result.c).
  *
  * The life of a function:
  *
- *     go           takes a place, makes the block if one is needed, starts a fiber or has the pool take it
- *     begins       if the group is cancelled and does not keep going: skipped. Else it is bound to the context and called
- *     ends         in this order: its result is recorded; the error is noted if it is the first, and cancels; the block is
- *                  let go; the place is given back, which is the last touch: the group may be gone after it. The bond to
- *                  the context holds that by itself, until the fiber ends
+ *     go        takes a place; makes the block if one is needed; starts a fiber, or has the
+ *               executor (a pool) start the function
+ *     begins    if the group is cancelled and does not keep going: skipped. Else it is bound to
+ *               the context and called
+ *     ends      in this order: its result is recorded; its error is noted if it is the first, and
+ *               cancels; the block is dropped; the place is given back. That is the last access:
+ *               the group may be gone after it. The bond holds the context by itself until the
+ *               fiber ends
  *
  * A skip is decided when the function would begin, not when it is started: between the two lie the
  * ready queue, or the queue of a pool and the wait for a place in it. So no function begins after
  * weft_group_cancel has returned.
  *
- * The error of a group. The first of: an error of a function, a panic, a dropped function, a
- * cancellation of the context. The context is not told to note itself here, so the two are put in
- * order when either is panic_delivered for:
+ * The error of a group is the first of: an error of a function, a panic, a dropped function, a
+ * cancellation of the context. The context does not note its error here, so the two sources are
+ * put in order by:
  *
- *     a function fails    the context is cancelled already: its error is the first, and is noted in place of the function's
- *                         else: the function's is noted, and then cancels (so that its own cancellation comes later)
- *     the group is panic_delivered  what was noted; or, if nothing was, the error of the context
+ *     a function fails           context already cancelled: its error came first, and is noted in
+ *                                place of the function's. Else the function's is noted, and then
+ *                                cancels; so the cancellation that it causes comes later
+ *     the error is asked for     the noted error; if there is none, that of the context
  *
  * Memberships. A fiber or thread can run a function of a group inside another one: a submitter that
- * runs the task itself, a task that waits for another. They form a list from the inside to the
- * outside. The innermost is in the record of the fiber or thread, since a crash (sched/fiber/crash.c)
- * reads it when the stack is lost; the others on the stack of the call that nests them. Only its
- * owner looks at it.
+ * runs the task itself, a task that waits for another. The memberships form a list from the
+ * innermost to the outermost, used by their fiber or thread alone. The innermost is in the record
+ * of the fiber or thread, since a crash (sched/fiber/crash.c) reads it when the stack is lost; each
+ * other one is on the stack of the call that nests.
  *
  * Memory. The group is part of its context (weft__context_own): a cancellation that comes down the
- * tree of contexts may reach the group while that is closed.
+ * tree of contexts may reach the group while it is being closed.
  */
 #include "sync/group.h"
 
@@ -69,30 +73,31 @@ static void note_error(weft_group *group, int error)
         weft_context_cancel(group->context);
 }
 
-static void note_panic(weft_group *group, struct panic *panic, bool known)
+/* Keeps the first panic; reports or frees a later one. */
+static void note_panic(weft_group *group, struct panic *panic, bool delivered)
 {
     void *none = NULL;
     int error = panic_error(panic);
     (void)weft__panic_info(panic); /* all messages in one */
     bool first =
         atomic_ptr_cas_acq_rel(&group->panic, &none, panic); /* pairs with weft_group_panic */
-    if (first && known)
+    if (first && delivered)
         atomic_u32_store_release(&group->panic_delivered, 1); /* pairs with free_group */
-    else if (!first && known)
+    else if (!first && delivered)
         weft__panic_free(panic);
     else if (!first)
         weft__panic_report(panic);
     note_error(group, error);
 }
 
-/* What becomes of the panic that ended a function, and its error; `group` is NULL if it has left
- * it. */
-static int end_by_panic(weft_group *group, struct panic *panic, bool known)
+/* Disposes of the panic that ended a function, and returns its error. `group` is NULL if the
+ * function has left it. */
+static int end_by_panic(weft_group *group, struct panic *panic, bool delivered)
 {
     int error = panic_error(panic);
     if (group != NULL)
-        note_panic(group, panic, known);
-    else if (known)
+        note_panic(group, panic, delivered);
+    else if (delivered)
         weft__panic_free(panic);
     else
         weft__panic_report(panic);
@@ -103,10 +108,10 @@ static int end_by_panic(weft_group *group, struct panic *panic, bool known)
 
 /* A function of a group that a fiber or thread runs. */
 struct membership {
-    weft_group *group;        /* NULL: none, or it has left */
+    weft_group *group;        /* NULL: none, or the function has left it */
     struct member *member;    /* its record or copy (group_result.c); NULL: none */
     struct membership *outer; /* of the function around this one; on the stack */
-    int (*function)(void *);  /* of a fiber of the group: what it runs */
+    int (*function)(void *);  /* in a fiber of the group: what the fiber runs */
 };
 _Static_assert(sizeof(struct membership) <= sizeof(void *[GROUP_UPPER_WORDS]), "it is kept there");
 
@@ -115,7 +120,7 @@ static struct membership *membership_in(struct upper *upper)
     return upper != NULL ? (struct membership *)(void *)upper->words : NULL;
 }
 
-/* The caller's innermost; NULL if it has no record. */
+/* The innermost membership of the caller; NULL if it has no record. */
 static struct membership *membership_self(void)
 {
     return membership_in(upper_self());
@@ -131,7 +136,7 @@ bool weft__group_inside(const weft_group *group)
 
 /* Running. */
 
-/* A function of the group, as a call that a panic cannot leave. */
+/* A call of a function of the group, for weft__guarded. */
 struct call {
     int (*function)(void *);
     void *arg;
@@ -154,7 +159,7 @@ static bool skips(const weft_group *group)
     return !group->keep_going && weft_context_error(group->context) != 0;
 }
 
-/* A function of the group has ended, or leaves it. */
+/* A function of the group has ended, or leaves it: gives its place back. */
 static void leave(weft_group *group, enum group_end end)
 {
     if (group->hooks != NULL)
@@ -162,10 +167,10 @@ static void leave(weft_group *group, enum group_end end)
     weft__group_exit(group);
 }
 
-/* The innermost function of the caller is over: its result, what is left of it, its place. */
+/* Ends the innermost function of the caller: its result, its error, its block, its place. */
 static void finish(struct membership *own, int error, enum group_end end)
 {
-    weft_group *group = own->group; /* NULL: it has left */
+    weft_group *group = own->group; /* NULL: the function has left it */
     struct member *member = own->member;
     if (weft__runtime_forked())
         return;
@@ -181,7 +186,7 @@ static void finish(struct membership *own, int error, enum group_end end)
         leave(group, end == GROUP_RAN && error != 0 ? GROUP_FAILED : end);
 }
 
-/* What each fiber of a group runs. */
+/* The function of each fiber of a group. */
 static void run(void *arg)
 {
     struct extra *extra = fiber_extra(weft_self());
@@ -195,7 +200,7 @@ static void run(void *arg)
     if (unlikely(weft__guarded(&guard, call, &call_own)))
         call_own.result = end_by_panic(own->group, guard.panic, false);
     if (own->group != NULL && extra->locals != NULL)
-        while (weft__guarded(&guard, end_locals, extra)) /* part of what the group waits for */
+        while (weft__guarded(&guard, end_locals, extra)) /* the group waits for these too */
             call_own.result = end_by_panic(own->group, guard.panic, false);
     finish(own, call_own.result, GROUP_RAN);
 }
@@ -205,7 +210,7 @@ static struct member *member_of(int (*function)(void *), void *arg)
     return function == weft__member_call ? arg : NULL;
 }
 
-/* Calls the function bound to the group's context, inside what the caller is bound to otherwise. */
+/* Calls the function bound to the group's context, and restores the caller's own binding. */
 static void run_inside(struct membership *own, int (*function)(void *), void *arg,
                        group_panicked *panicked, void *owner)
 {
@@ -218,7 +223,7 @@ static void run_inside(struct membership *own, int (*function)(void *), void *ar
     struct call call_own = {function, arg, 0};
     bool ended_by_panic = weft__guarded(&guard, call, &call_own);
     if (bound)
-        (void)weft_context_bind(before, NULL); /* it has been bound, so there is memory for it */
+        (void)weft_context_bind(before, NULL); /* its bond is there, so this does not fail */
     if (before != NULL)
         weft__context_drop(before);
     if (unlikely(ended_by_panic))
@@ -232,8 +237,8 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
 {
     struct membership unrecorded = {.group = NULL};
     struct membership *own = membership_in(weft__upper_make());
-    /* One that only came by runs it for lack of memory: it was admitted, so it is called none
-     * the less. */
+    /* Without memory for a record the membership is on the stack: the function was admitted, so it
+     * is called none the less. */
     if (own == NULL)
         own = &unrecorded;
     struct membership outer = *own;
@@ -246,10 +251,10 @@ void weft__group_run(weft_group *group, int (*function)(void *), void *arg,
         *own = outer;
 }
 
-void weft__group_crashed(struct weft_fiber *gone, struct panic *panic, bool known)
+void weft__group_crashed(struct weft_fiber *gone, struct panic *panic, bool delivered)
 {
     struct membership *own = membership_in(&fiber_extra(gone)->upper);
-    finish(own, end_by_panic(own->group, panic, known), GROUP_PANICKED);
+    finish(own, end_by_panic(own->group, panic, delivered), GROUP_PANICKED);
 }
 
 void weft__group_dropped(weft_group *group, int (*function)(void *), void *arg)
@@ -280,7 +285,7 @@ int weft_group_leave(void)
 
 /* Starting. */
 
-static int start(weft_group *group, int (*function)(void *), void *arg, void *site)
+static int start_fiber(weft_group *group, int (*function)(void *), void *arg, void *site)
 {
     struct weft_fiber *fiber;
     bool entered = enter_if_fiber();
@@ -299,48 +304,48 @@ static int start(weft_group *group, int (*function)(void *), void *arg, void *si
     return error;
 }
 
-/* What is to be started. */
-struct order {
+/* A request to start a function. */
+struct start {
     int (*function)(void *);
     void *arg;
-    size_t copy; /* bytes; 0: the argument is given as it is */
+    size_t copy; /* bytes of the argument to copy; 0: none */
     bool wait;   /* for a place */
     void *site;
 };
 
-/* The caller has a place in the group. */
-static int start_order(weft_group *group, const struct order *order)
+/* Starts a function. The caller has a place for it. */
+static int start_in_place(weft_group *group, const struct start *request)
 {
-    int (*function)(void *) = order->function;
-    void *arg = order->arg;
+    int (*function)(void *) = request->function;
+    void *arg = request->arg;
     struct member *member = NULL;
-    if (order->copy != 0 || group->records != NULL) {
-        if (order->copy == 0)
+    if (request->copy != 0 || group->records != NULL) {
+        if (request->copy == 0)
             compact_check(arg, "the argument of a function of a group",
                           "have it in the heap, or copied by the group (weft_group_go_copy)");
-        int error = weft__member_make(&member, group, function, arg, order->copy);
+        int error = weft__member_make(&member, group, function, arg, request->copy);
         if (error != 0)
             return error;
         function = weft__member_call;
         arg = member;
     }
-    int error = group->hooks != NULL ? group->hooks->start(group, function, arg, order->wait)
-                                     : start(group, function, arg, order->site);
+    int error = group->hooks != NULL ? group->hooks->start(group, function, arg, request->wait)
+                                     : start_fiber(group, function, arg, request->site);
     if (error != 0 && member != NULL)
         weft__member_revoke(group, member);
     return error;
 }
 
-static int go(weft_group *group, const struct order *order)
+static int go(weft_group *group, const struct start *request)
 {
-    if (group == NULL || order->function == NULL)
+    if (group == NULL || request->function == NULL)
         return -EINVAL;
     if (weft__runtime_forked())
         return -ECHILD;
-    int error = weft__group_enter(group, order->wait);
+    int error = weft__group_enter(group, request->wait);
     if (error != 0)
         return error;
-    error = start_order(group, order);
+    error = start_in_place(group, request);
     if (error != 0)
         weft__group_exit(group);
     return error;
@@ -348,19 +353,19 @@ static int go(weft_group *group, const struct order *order)
 
 int weft_group_go(weft_group *group, int (*function)(void *), void *arg)
 {
-    return go(group, &(struct order){function, arg, 0, true, __builtin_return_address(0)});
+    return go(group, &(struct start){function, arg, 0, true, __builtin_return_address(0)});
 }
 
 int weft_group_try_go(weft_group *group, int (*function)(void *), void *arg)
 {
-    return go(group, &(struct order){function, arg, 0, false, __builtin_return_address(0)});
+    return go(group, &(struct start){function, arg, 0, false, __builtin_return_address(0)});
 }
 
 int weft_group_go_copy(weft_group *group, int (*function)(void *), const void *arg, size_t size)
 {
     if (arg == NULL || size == 0)
         return -EINVAL;
-    return go(group, &(struct order){function, (void *)(uintptr_t)arg, size, true,
+    return go(group, &(struct start){function, (void *)(uintptr_t)arg, size, true,
                                      __builtin_return_address(0)});
 }
 
@@ -378,12 +383,12 @@ int weft_group_panic(weft_group *group, weft_panic_info *info)
 
 /* The life of a group. */
 
-/* Gives up what the group has; its memory goes with the context. */
+/* Frees what the group has; its own memory is freed with the context. */
 static void free_group(weft_group *group)
 {
     struct panic *panic = atomic_ptr_load_acquire(&group->panic);
     if (panic != NULL && !atomic_u32_load_acquire(&group->panic_delivered))
-        weft__panic_report(panic); /* nobody panic_delivered what it was */
+        weft__panic_report(panic); /* no caller was given it */
     else
         weft__panic_free(panic);
     weft__group_free_dones(group);
@@ -470,7 +475,7 @@ int weft_group_scope(const weft_group_options *options, int (*body)(weft_group *
         note_error(group, own.result);
     error = weft_group_close(group);
     if (panicked)
-        weft__panic_resume(guard.panic); /* it is the caller's, and nothing of the group is left */
+        weft__panic_resume(guard.panic); /* for the caller; nothing of the group is left */
     return error;
 }
 

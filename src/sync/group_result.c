@@ -3,23 +3,22 @@
  * argument.
  *
  * A member is one block of the heap: the function, its argument, how it ended, and the copy, if
- * there is one. Most functions need none: it is made only for a copy, or in a group that collects.
- * Such a function is started as weft__member_call(member), in fibers and in pools alike, so that
- * who starts it needs to know nothing of this.
+ * there is one. It is made only for a copy, or in a group that collects; most functions need none.
+ * A function with a member is started as weft__member_call(member), in fibers and in pools alike,
+ * so starting it needs no other knowledge of members.
  *
- * Holders. A member is held by the call (until the function has returned, or never will be called)
+ * Holders. A member is held by the call (until the function has returned, or will never be called)
  * and, in a group that collects, by the group (until that is closed). A function that has left its
  * group may go on after the close, with its copy: so the last holder frees, whichever it is.
  *
- * States: `ended` is 0 from the start to the end of the function; then the error is set and `ended`
- * published. A member is born with the error -ECANCELED: one that is skipped or dropped has only to
- * be ended.
+ * States. `ended` is 0 until the function ends; then the error is set and `ended` published. A
+ * member is made with the error -ECANCELED: one that is skipped or dropped has only to be ended.
  *
- * Records stand in chunks that double in size and never move: an index leads to its chunk by the
- * position of its highest bit. The record is added before the function is started, since the
- * function may itself start others, which come later in the order of the calls. If the start fails
- * it is taken out again; those behind it, of calls that came later and are under way or over, move
- * up by one.
+ * Records are in chunks that double in size and never move: the position of the highest bit of an
+ * index leads to its chunk. A record is added before its function is started, since the function
+ * may itself start others, which come later in the order of the calls. If the start fails the
+ * record is removed; those behind it, of calls that came later and are under way or over, move up
+ * by one.
  *
  * Rejected: an array that grows by being copied, under the latch of the group or with one more
  * protocol to move it; a list, with which reading all results by index takes quadratic time.
@@ -45,7 +44,7 @@ struct member {
 enum { CHUNK_FIRST = 32, CHUNKS = 40 };
 
 struct records {
-    int64_t count, capacity; /* the latch of the group; as all here */
+    int64_t count, capacity; /* under the latch of the group, as all here */
     struct member **chunks[CHUNKS];
 };
 
@@ -57,7 +56,7 @@ static struct member **slot(const struct records *records, int64_t index)
     return &records->chunks[chunk][index - first];
 }
 
-/* One chunk more, unless somebody else was faster. */
+/* Adds a chunk, unless another call has done so since `capacity` was read. */
 static int grow(weft_group *group, int64_t capacity)
 {
     struct records *records = group->records;
@@ -95,7 +94,7 @@ static int append(weft_group *group, struct member *member)
     }
 }
 
-/* From the end: it is one of the last, if not the last. */
+/* Removes a record. It searches from the end, since the record is one of the last. */
 static void remove(weft_group *group, const struct member *member)
 {
     struct records *records = group->records;
@@ -140,7 +139,7 @@ int weft__member_make(struct member **out, weft_group *group, int (*function)(vo
 
 void weft__member_drop(struct member *member)
 {
-    /* Pairs with itself: the last holder sees what the others did. */
+    /* Pairs with itself: the last holder sees what the other did. */
     if (atomic_u32_sub_acq_rel(&member->holders, 1) == 1)
         weft__os_free(member);
 }

@@ -4,37 +4,50 @@
  *
  * Everything is under the latch of the group. Invariants, whenever it is free:
  *
- *     somebody in the line has not given up   =>  running >= limit, and the context was not cancelled when it came
- *     somebody waits for the end              =>  running > 0
- *     there is a done channel to be closed    =>  running > 0
+ *     a waiter for a place that has not given up   =>  running >= limit, and the context was not
+ *                                                      cancelled when it joined the line
+ *     a waiter for the end                         =>  running > 0
+ *     a done channel that is to be closed          =>  running > 0
  *
- * A place. Who comes while others are in the line goes to its end. Who gives a place back, or
- * raises the limit, serves those at the head of the line that there is room for: claims each
- * (sched/core/park.h), counts it as running, and wakes it. Nobody is overtaken, and a place that was
- * given to somebody is counted before anybody else can see it. A lower limit needs nothing: it is
+ * Places. A call that finds a line goes to its end. A party that gives a place back, or raises the
+ * limit, grants places to the head of the line as far as there is room: it claims a waiter
+ * (sched/core/park.h), counts it as running, and wakes it. So no waiter is overtaken, and a granted
+ * place is counted before any other party can see it as free. A lower limit needs no action: it is
  * compared when a place is wanted.
  *
- * The wait for a place is ended by three things besides a place:
+ * Besides a place, these end the wait for one:
  *
- *     the caller's own context    claims the waiter; it takes itself out of the line. Its place was not given to it, since
- *                                 the claim of who serves fails, and the next in line is tried.
- *     the group's context         weft__group_cancelled claims all that are in the line. One that comes later sees the
- *                                 reason, which it looks for under the latch: the reason is set before the line is
- *                                 emptied, and that is under the latch too.
- *     both                        one claim wins.
+ *     the caller's own context    claims the waiter, which takes itself out of the line. It was not
+ *                                 granted a place, since the claim for that fails and the next
+ *                                 in line is tried
+ *     the group's context         weft__group_cancelled claims all in line. A call that comes later
+ *                                 sees the reason, which it reads under the latch: the reason is
+ *                                 set before the line is emptied, and that is under the latch too
+ *     both                        one claim wins
  *
- * One that was given a place looks at the group's context again, and gives it back if that is
- * cancelled: a function that the cancellation has just ended may have left it.
+ * A place and a cancellation. weft__group_enter looks at the group's context after it has taken a
+ * place, at once or by waiting, and gives the place back if the context is cancelled. To look
+ * before is not enough:
  *
- * The end. The function that brings `running` to zero takes out all who wait for that, and the done
- * channel, in the same hold of the latch. Its release is the last touch of the group: the waiters
- * are claimed by then, and the done channel is held by two, the group and the one that closes it
- * (as the last step, when a wait for the group returns at once already). So whoever finds `running`
- * at zero under the latch may free the group.
+ *     a function of the group               weft__group_enter
+ *                                           looks: the context is not cancelled
+ *     fails: the context is cancelled
+ *     ends: gives its place back
+ *                                           takes that place, and starts a function
+ *
+ * The call would return 0 although the error that it has to return was there before the place was:
+ * a place that the end of a cancelled function left must not be given. The reason is set before
+ * that place is given back, and both sides have the latch: a look after the place sees the reason.
+ *
+ * The end. The function that brings `running` to zero takes out all waiters for the end, and the
+ * done channel, in the same hold of the latch. Its release is the last access to the group: the
+ * waiters are claimed by then, and the done channel has two holders, the group and the function
+ * that closes it (as its last step, when a wait for the group may have returned already). So a
+ * party that finds `running` at zero under the latch may free the group.
  *
  * Rejected: a channel of places whose capacity is the limit, and a wait group beside it. The limit
- * could not change; and "none runs" would be known to the wait group only, one operation after
- * which the group may be gone: too late to close a channel of the group.
+ * could not change; and only the wait group would know that none runs, by one operation after which
+ * the group may be gone: too late to close a channel of the group.
  */
 #include <errno.h>
 #include <weft/chan.h>
@@ -58,7 +71,7 @@ static WAIT_KIND(wait_place, .text = "waits for a place in a group");
 struct done {
     weft_chan *chan;
     struct done *next;
-    atomic_u32 holders; /* the group, and who is to close it */
+    atomic_u32 holders; /* the group, and the function that is to close it */
 };
 
 enum { CANCELLED = 1 }; /* how a wait for a place ends when the group is cancelled */
@@ -75,7 +88,7 @@ static void count(weft_group *group, int64_t by)
 
 /* Places. */
 
-/* Gives places to those at the head of the line; under the latch. */
+/* Grants places to the head of the line, as far as there is room; under the latch. */
 static void grant_places(weft_group *group, struct woken *woken)
 {
     struct waiter *first;
@@ -86,7 +99,7 @@ static void grant_places(weft_group *group, struct woken *woken)
     }
 }
 
-/* 0 or -EAGAIN; under the latch. */
+/* Takes a place if there is one and no line: 0 or -EAGAIN; under the latch. */
 static int take_place(weft_group *group)
 {
     if (group->place_waiters != NULL || running(group) >= group->limit)
@@ -95,7 +108,7 @@ static int take_place(weft_group *group)
     return 0;
 }
 
-/* Waits in the line; with the latch, which is released. */
+/* Waits in line for a place. The latch is held, and released. */
 static int wait_in_line(weft_group *group)
 {
     struct waiter own, *waiter = weft__waiter_begin(&own);
@@ -160,9 +173,8 @@ void weft__group_cancelled(void *arg)
     bool fiber = enter_if_fiber();
     object_latch_acquire(&group->latch);
     (void)waiters_claim_all(&group->place_waiters, CANCELLED, &woken);
-    /* One that waits elsewhere to start a function holds a place, and so does this call: the
-     * group is not closed meanwhile. One that takes a place later sees the reason when it has
-     * it. */
+    /* A call that waits for the executor holds a place, and this one takes another, so the group
+     * is not closed meanwhile. A call that takes a place later sees the reason then. */
     bool notify = group->hooks != NULL && running(group) > 0;
     if (notify)
         count(group, 1);
@@ -277,7 +289,7 @@ int weft__group_await(weft_group *group, int64_t deadline)
     if (weft__group_inside(group))
         return -EDEADLK;
     test_point();
-    object_latch_acquire(&group->latch); /* so that who brought it to zero is done with the group */
+    object_latch_acquire(&group->latch); /* so that the last function is done with the group */
     bool over = running(group) == 0;
     object_latch_release(&group->latch);
     if (over || deadline <= WEFT_NOW)
@@ -315,15 +327,15 @@ static struct done *done_make(void)
     return done;
 }
 
-/* The channel that fits the moment: one to be closed, or, if none runs, one that is closed or
- * about to be. NULL: there is none. Under the latch. */
+/* The done channel of this moment: if functions run, the one to be closed; else the last one, which
+ * is closed or about to be. NULL: there is none. Under the latch. */
 static struct done *done_find(const weft_group *group)
 {
     return running(group) > 0 ? group->done : group->dones;
 }
 
-/* Puts a new channel in its place, unless somebody else was faster; true: it is to be closed at
- * once. */
+/* Adds a new channel, or replaces *made by the one that another call has added meanwhile. True: the
+ * caller is to close it, since no function runs. */
 static bool done_add(weft_group *group, struct done **made)
 {
     object_latch_acquire(&group->latch);

@@ -1,57 +1,62 @@
 /*
- * limiter.c: the rate limiter: see weft/limiter.h.
+ * limiter.c: the rate limiter: a token bucket with a line (weft/limiter.h).
  *
  * The bucket. At time `counted` there are `level` whole events and `part`/period of one. Each
  * nanosecond adds rate/period of an event, that is `rate` units of 1/period: whole numbers, so that
  * nothing is rounded and nothing drifts. Products are 128 bits wide, since rate and period each
  * need up to 63. Every operation first counts up to now.
  *
- * What those in line have asked for is `reserved`: it is part of the level when it has come, and
- * the cap moves with it. Invariants, whenever the latch is free:
+ * What the takes in line have asked for is `reserved`: it is part of the level once it has come,
+ * and the cap moves with it. Invariants, whenever the latch is free:
  *
- *     0 <= level <= burst + reserved            0 <= part < period, and 0 if the level is at its cap
+ *     0 <= level <= burst + reserved
+ *     0 <= part < period, and part = 0 if the level is at its cap
  *     reserved = the sum of `events` in line, at most WEFT_LIMITER_MAX
  *
  * So whether a take is woken on time or late, the level after it is the same: the turns follow from
- * the calls alone. A newcomer takes at once if level - reserved is enough for it. That overtakes
- * nobody: then the turns of all in line have come, and their events stay. Otherwise its turn is
- * when the level reaches reserved + n, the smallest integral time at which the units suffice, and
- * it joins the end of the line.
+ * the calls alone. A newcomer takes at once if level - reserved is enough for it. That overtakes no
+ * take: the turns of all in line have come then, and their events stay. Otherwise its turn is when
+ * the level reaches reserved + n, the smallest integral time at which the units suffice, and it
+ * joins the end of the line.
  *
- * The line. Each take sleeps by its own clock, which is set to its turn. The turn is known in O(1)
- * when it joins, and whenever it is the first. In between it may change: to earlier if one before
- * it leaves, or the rate rises; to later if the rate falls. That is corrected at the head of the
- * line only:
+ * The line. Each take parks with a deadline of its own, `wake_at`, which is set to its turn. The
+ * turn is known in O(1) when the take joins, and whenever it is the first. In between it may
+ * change: to earlier if a take before it leaves, or the rate rises; to later if the rate falls.
+ * Only the head of the line is corrected:
  *
- *     the first in line is claimed (somebody is waking it), or its clock is set to its turn or earlier
+ *     the first in line is claimed (and about to be woken), or its wake_at is its turn or earlier
  *
- * A take whose clock rings too early goes back to sleep: the first in line until its turn, any
- * other until its deadline if it has one, since it will be woken when it is the first. advance_line()
- * keeps the invariant: it grants the takes at the head whose turn has come, and wakes the first of
- * the others to set its clock, if that is set too late. It is called at every ring, leave and
- * change. What it costs: a leave or a change wakes at most one take that is not due; after a fall
- * of the rate each take in line rings once too early; otherwise each take is woken once.
+ * A take that wakes too early parks again: the first in line until its turn; any other until its
+ * own deadline, since it will be woken when it is the first. advance_line() keeps the invariant: it
+ * grants the takes at the head whose turn has come, and wakes the first of the others to set its
+ * wake_at, if that is too late. It is called at every wake, leave and change. The cost: a leave or
+ * a change wakes at most one take that is not due; after a fall of the rate each take in line wakes
+ * once too early; otherwise each take is woken once.
  *
  * Where a take may be when advance_line() grants or wakes it:
  *
- *     parked                    claimed here, and woken after the latch is free
- *     claimed by its clock      on its way to the latch, where it finds `granted`, or looks for itself
- *     claimed by its context    the same; if it was granted first, it returns 0 and nothing is to be given back
- *     claimed by a advance_line()     the same; woken with CHECK_AGAIN
+ *     parked                          it is claimed here, and woken after the latch is free
+ *     claimed by its deadline         on its way to the latch, where it finds `granted`, or checks
+ *                                     for itself
+ *     claimed by its context          the same; if it was granted first it returns 0, and no event
+ *                                     has to be given back
+ *     claimed by an advance_line()    the same; woken with CHECK_AGAIN
  *
- * A pool has a take that is part of it (pool/rate.c), and may expel that: in any of these places it
- * is taken out of the line, and finds `expelled` when it comes to the latch. If all that can be
- * reserved is reserved, such a take stands in line for no events: when it is the first it is granted
- * at once, and tried again.
+ * A pool has a take that is part of it (pool/rate.c), and may expel it. In any of these places the
+ * take is removed from the line, and finds `expelled` when it comes to the latch. If all that can
+ * be reserved is reserved, such a take joins the line for no events: when it is the first it is
+ * granted at once, and its caller tries again.
  *
- * `granted` is read under the latch, but for a take that was woken with GRANTED: it was set before
- * that, by its waker, and the limiter is not touched again. A take stands on the stack of the call
- * that waits; it is out of the line before that call returns.
+ * `granted` is read under the latch, except by a take that was woken with GRANTED: its waker had
+ * set it before, and the limiter is not accessed again. A take is on the stack of the call that
+ * waits, and is out of the line before that call returns.
  *
- * Rejected: a turn that is fixed at the call (one number, the time at which the next turn begins):
- * leaving would cost O(n), or the events. A clock for the head alone: each take would be woken
- * twice. A timer that serves the line: it needs the runtime, which threads alone do not, and memory
- * that may lack.
+ * Rejected:
+ *  - A turn that is fixed at the call (one number, the time at which the next turn begins): leaving
+ *    would cost O(n), or the events.
+ *  - A deadline for the head alone: each take would be woken twice.
+ *  - A timer that serves the line: it needs the runtime, which threads alone do not, and memory
+ *    that may lack.
  */
 #include "sync/limiter.h"
 
@@ -80,7 +85,7 @@ enum { GRANTED = 0, CHECK_AGAIN = 1, EXPELLED = 2 };
 
 /* The bucket; under the latch. */
 
-/* The level is at most burst + reserved: after either has become less. */
+/* Caps the level, after the burst or what is reserved has become less. */
 static void cap(struct weft_limiter *limiter)
 {
     if (limiter->level - limiter->reserved < limiter->burst)
@@ -89,11 +94,11 @@ static void cap(struct weft_limiter *limiter)
     limiter->part = 0;
 }
 
-/* Counts what was gained up to now. */
+/* Adds what the time up to now has brought. */
 static void count(struct weft_limiter *limiter, int64_t now)
 {
     if (now <= limiter->counted)
-        return; /* another was faster */
+        return; /* another call has read the clock later */
     wide units = (wide)(now - limiter->counted) * (wide)limiter->rate + (wide)limiter->part;
     wide events = units / (wide)limiter->period;
     int64_t room = limiter->burst + limiter->reserved - limiter->level;
@@ -103,8 +108,8 @@ static void count(struct weft_limiter *limiter, int64_t now)
     cap(limiter);
 }
 
-/* When the level reaches `level`, which is above what there is; WEFT_NEVER if the clock does
- * not. */
+/* The time when the level reaches `level`, which is above what there is; WEFT_NEVER if the clock
+ * does not reach that time. */
 static int64_t time_of(const struct weft_limiter *limiter, int64_t level)
 {
     wide units = (wide)(level - limiter->level) * (wide)limiter->period - (wide)limiter->part;
@@ -141,7 +146,7 @@ static void line_remove(struct weft_limiter *limiter, struct take *take)
     limiter->reserved -= take->events;
 }
 
-/* In a forked child those in line are not there. */
+/* Empties the line in a forked child: its takes are in the parent. */
 static void line_forget(struct weft_limiter *limiter)
 {
     limiter->first = limiter->last = NULL;
@@ -149,7 +154,8 @@ static void line_forget(struct weft_limiter *limiter)
     cap(limiter);
 }
 
-/* Grants those whose turn has come, and sees to the clock of the first of the others. */
+/* Grants the takes whose turn has come, and wakes the first of the others if its wake_at is too
+ * late. */
 static void advance_line(struct weft_limiter *limiter, struct woken *woken)
 {
     struct take *first;
@@ -168,8 +174,9 @@ static void advance_line(struct weft_limiter *limiter, struct woken *woken)
 
 /* Takes. */
 
-/* Takes n events if they are there: 0. If not: -EINVAL; -ETIMEDOUT; or -EAGAIN, if its turn,
- * which is in *turn then, is to be waited for. Under the latch. */
+/* Takes n events if they are there. Returns 0; -EINVAL if there can never be so many; -ETIMEDOUT if
+ * the turn is after the deadline; or -EAGAIN if the turn, in *turn, is to be waited for. Under the
+ * latch. */
 static int take_now(struct weft_limiter *limiter, int64_t n, int64_t now, int64_t deadline,
                     int64_t *turn)
 {
@@ -188,8 +195,8 @@ static int take_now(struct weft_limiter *limiter, int64_t n, int64_t now, int64_
     return *turn != WEFT_NEVER && *turn <= deadline ? -EAGAIN : -ETIMEDOUT;
 }
 
-/* For a take that was woken and is in line: -EAGAIN if it is to sleep again, or why it has left.
- * Under the latch. */
+/* For a take that was woken and is in line: -EAGAIN if it is to park again, with wake_at set; else
+ * the reason for which it has to leave. Under the latch. */
 static int stay(struct weft_limiter *limiter, struct take *take, int64_t now, int64_t deadline)
 {
     int error = take->firm ? 0 : weft__cancelled();
@@ -207,8 +214,8 @@ static int stay(struct weft_limiter *limiter, struct take *take, int64_t now, in
     return -EAGAIN;
 }
 
-/* For a take that was not woken with GRANTED. -EAGAIN: it is to sleep again, and the latch is
- * held; else it is out of the line. */
+/* For a take that was not woken with GRANTED. -EAGAIN: it is to park again, and the latch is held;
+ * else it is out of the line. */
 static int check_again(struct weft_limiter *limiter, struct take *take, int result,
                        int64_t deadline)
 {
@@ -216,8 +223,9 @@ static int check_again(struct weft_limiter *limiter, struct take *take, int resu
         struct woken woken;
         woken_begin(&woken);
         int64_t now = weft__now();
-        /* The clock has rung, and is to be believed: that of a thread is not weft's clock in a
-         * test run. (If it was a context: its deadline is not before this.) */
+        /* Its park has timed out, so its time has come: the clock of a thread is not weft's clock
+         * in a test run. (If a context has timed out: the deadline of that is not before
+         * wake_at.) */
         if (result == -ETIMEDOUT && now < take->wake_at)
             now = take->wake_at;
         object_latch_acquire(&limiter->latch);
@@ -240,7 +248,7 @@ static int check_again(struct weft_limiter *limiter, struct take *take, int resu
     }
 }
 
-/* Waits in line; with the latch held, which is released. */
+/* Waits in line with this take. The latch is held, and released. */
 static int enqueue_and_park(struct weft_limiter *limiter, struct take *take, int64_t deadline)
 {
     struct waiter own;
@@ -256,7 +264,8 @@ static int enqueue_and_park(struct weft_limiter *limiter, struct take *take, int
     return result;
 }
 
-/* -EAGAIN: there is no memory for that, in a compact fiber. */
+/* Waits in line. The latch is held, and released. -EAGAIN: a compact fiber has no memory for its
+ * take. */
 static int wait_in_line(struct weft_limiter *limiter, int64_t n, int64_t turn, int64_t deadline)
 {
     struct take own = {.events = n, .wake_at = turn};
@@ -280,7 +289,8 @@ static int64_t earlier_deadline(int64_t deadline)
     return of_context < deadline ? of_context : deadline;
 }
 
-/* -EAGAIN: as wait_in_line. */
+/* Takes n events inside the runtime, or waits for them. -EAGAIN: a compact fiber has no memory to
+ * wait with. */
 static int take_or_wait(struct weft_limiter *limiter, int64_t n, int64_t deadline)
 {
     int64_t turn;
@@ -419,7 +429,7 @@ int weft_limiter_open(weft_limiter **out, const weft_limiter_options *options)
         return -ENOMEM;
     limiter->rate = options->rate;
     limiter->period = period;
-    limiter->burst = limiter->level = burst; /* full, as if since ever: `counted` is 0 */
+    limiter->burst = limiter->level = burst; /* full: `counted` is 0 */
     *out = limiter;
     return 0;
 }

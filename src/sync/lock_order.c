@@ -1,24 +1,24 @@
 /*
- * order.c: finds locks that are taken in an order that can deadlock.
+ * lock_order.c: finds locks that are taken in an order that can deadlock.
  *
- * Two things are known: which locks each fiber and thread holds now, in a list of its own; and, for
- * all together, which lock was ever wanted while which other was held, a graph. A lock that is wanted
- * adds an edge from each lock that its caller holds. An edge that would close a circle is the bug,
- * whether or not this run deadlocks:
+ * Two things are recorded: the locks that each fiber and thread holds, in a list of its own; and,
+ * for all together, a graph of which lock was ever wanted while which other was held. A call that
+ * may wait for a lock adds an edge to it from each lock that the caller holds. An edge that would
+ * close a cycle is the bug, whether or not this run deadlocks:
  *
- *     one:      lock a, lock b            a -> b
- *     another:  lock b, lock a            b -> a closes the circle
+ *     one fiber:        lock a, lock b      a -> b
+ *     another fiber:    lock b, lock a      b -> a closes the cycle
  *
- * A lock that is taken without waiting adds no edges to it, since that cannot deadlock; but once held
- * it counts as held.
+ * A lock that is taken without waiting adds no edges, since a try cannot deadlock; once taken it
+ * counts as held. A lock that is held for reading counts like any other: a waiting writer holds new
+ * readers back, so cycles of readers can deadlock too.
  *
- * Who holds a lock for reading counts as any holder: a writer that waits holds new readers back, so
- * circles of readers can deadlock too.
+ * Memory is bounded, static, and there in debug builds only. When there is no room for another
+ * number, edge or held lock, a warning says so once and checking stops. Destroying a lock frees its
+ * edges.
  *
- * Memory is bounded, static, and there in debug builds only. If there is no room for another edge, or
- * another held lock, that is said once and checking stops. Edges of a lock that is destroyed are given
- * back. A list of held locks belongs to one fiber or thread; the rest is under `order.lock`. A forked child,
- * in which that may be held for ever, is not checked.
+ * Locking. A list of held locks is used by its fiber or thread alone; the rest is under
+ * `order.lock`. A forked child, in which that may be held for ever, is not checked.
  */
 #include "sync/lock_order.h"
 
@@ -32,14 +32,14 @@
 
 enum { EDGES = 1 << 14, BUCKETS = 1 << 12, HELD = 1 << 15, NONE = 0 };
 
-/* `to` was wanted at to_site by one that held `from`, taken at from_site. Number 0 of the array is not
- * used: it is NONE. */
+/* `to` was wanted at to_site by a caller that held `from`, taken at from_site. Index 0 of the array
+ * is not used: it is NONE. */
 struct edge {
     uint32_t from, to;
     const void *from_lock, *to_lock;
     void *from_site, *to_site;
-    uint32_t next;     /* in the bucket of `from`, or of the free ones */
-    uint32_t seen;     /* the search that came by */
+    uint32_t next;     /* in the bucket of `from`, or in the free list */
+    uint32_t seen;     /* the last search that visited it */
     uint32_t previous; /* in that search: the edge that led here */
 };
 
@@ -71,7 +71,8 @@ static void stop_checking(const char *what)
         weft__warn("the order of locks is not checked from here on: too many %s", what);
 }
 
-/* 0: there are no more, and a number that another lock has would be reported as that one. */
+/* The number of a lock, which gets one if it has none. 0 if all are used: numbers are not used
+ * twice, since a report would take one lock for the other. */
 static uint32_t number_of(uint32_t *number)
 {
     atomic_u32 *word = (atomic_u32 *)(void *)number;
@@ -132,7 +133,7 @@ static void edge_add(const struct held *held, uint32_t to, const void *lock, voi
     order.edges_live++;
 }
 
-/* Puts all edges from `from` that this search has not seen at the end of its queue. */
+/* Appends all edges from `from` that this search has not visited to its queue. */
 static uint32_t search_from(uint32_t from, uint32_t before, uint32_t end)
 {
     for (uint32_t i = *bucket_of(from); i != NONE; i = order.edges[i].next) {
@@ -146,7 +147,8 @@ static uint32_t search_from(uint32_t from, uint32_t before, uint32_t end)
     return end;
 }
 
-/* The last edge of the shortest way between two locks, its `before` the one before it; or NONE. */
+/* The last edge of the shortest path from a lock to another, linked backwards by `previous`; NONE
+ * if there is no path. */
 static uint32_t shortest_path(uint32_t from, uint32_t to)
 {
     order.searches++;

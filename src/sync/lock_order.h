@@ -1,8 +1,9 @@
 /*
- * order.h: finds locks that are taken in an order that can deadlock; debug builds only.
+ * lock_order.h: reports locks that are taken in an order that can deadlock; debug builds only.
  *
- * A lock object has a number, 0 until its first use, so that a new lock in old memory is a new lock.
- * What these need to know of a lock is where it is, for reports, and its number. `site` is the code address of the call that takes it.
+ * A lock is identified by a number, 0 until its first use, and not by its address: a new lock in
+ * the memory of an old one is another lock. The address is for reports. `site` is the code address
+ * of the call that takes the lock.
  */
 #ifndef WEFT_SYNC_LOCK_ORDER_H
 #define WEFT_SYNC_LOCK_ORDER_H
@@ -12,13 +13,14 @@
 #ifdef WEFT_DEBUG
 
 /* The caller is about to take a lock, and may have to wait for it. Reports and aborts if that can
- * deadlock: the caller has it already, or it has others that somebody has taken in another order. */
+ * deadlock: the caller holds this lock already, or it holds a lock that was wanted while this one
+ * was held. */
 void weft__lock_order_wanted(const void *lock, uint32_t *number, void *site);
-/* It has taken it. */
+/* The caller has taken a lock, with or without waiting. */
 void weft__lock_order_taken(const void *lock, uint32_t *number, void *site);
-/* It is about to give it back. */
+/* The caller is about to release a lock. */
 void weft__lock_order_released(const uint32_t *number);
-/* The lock's life ends. */
+/* A lock is destroyed: its place in any order is forgotten. */
 void weft__lock_order_forget(uint32_t *number);
 
 #else

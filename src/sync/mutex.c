@@ -1,39 +1,47 @@
 /*
  * mutex.c: the mutex.
  *
- * One word holds everything that decides:
+ * All state that decides is in one word:
  *
- *     LOCKED     somebody has it
+ *     LOCKED     the mutex has an owner
  *     QUEUE      the latch of the list of waiters
- *     WAITERS    the list is not empty (or somebody is about to add to it, and has QUEUE)
- *     WOKEN      a waiter was woken to try its luck and has not tried yet: no need to wake another
- *     STARVING   the mutex goes from hand to hand; LOCKED is then set as well
+ *     WAITERS    the list is not empty, or the holder of QUEUE is about to add a waiter
+ *     WOKEN      a waiter was woken to try again and has not tried yet: no need to wake another
+ *     STARVING   starvation mode; LOCKED is then set as well
  *
- * Normal mode. Unlock clears LOCKED and wakes the first waiter, which has to compete with whoever
- * comes along: they are on a CPU, and often win, which is why this is fast. The loser goes back to
- * the head of the list. One that has waited for more than STARVES_AFTER and loses sets STARVING.
+ * Normal mode. Unlock clears LOCKED and wakes the first waiter, which has to compete with
+ * newcomers. They are on a CPU, and often win, which is why this mode is fast. A waiter that loses
+ * goes back to the head of the list. If it has waited for more than STARVES_AFTER, it sets
+ * STARVING.
  *
- * Starvation mode. Unlock leaves LOCKED set and gives the mutex to the first waiter; newcomers find
- * it locked and go to the end of the list. It ends with a waiter that waited for less, or the last.
+ * Starvation mode. Unlock leaves LOCKED set and hands the mutex over to the first waiter; newcomers
+ * find it locked and go to the end of the list. The mode ends with a waiter that has waited for
+ * less, or with the last waiter.
  *
- * After unlock. Once LOCKED is clear, or the next owner is awake, the mutex may be gone: the new owner
- * may be the last user, and free it. So unlock is over with the operation that clears LOCKED. That is
- * why the latch is a bit of the same word: LOCKED and QUEUE are cleared in one store. (As two words:
- * between the two stores another could lock, unlock with nobody waiting, and free.) And that is why
- * unlock may not clear LOCKED first and look at the list then, though that would be one exchange
- * instead of a compare-and-swap. A waiter that unlock has claimed and not woken yet is inside its lock
- * call, and nobody may free the mutex before that has returned.
+ * After unlock. Once LOCKED is clear, or the next owner is awake, the mutex may be gone: the new
+ * owner may be the last user, and free it. So the operation that clears LOCKED is the last access
+ * of unlock. Two things follow:
+ *
+ *  - The latch of the list is a bit of the same word: LOCKED and QUEUE are cleared in one store. If
+ *    they were two words, another caller could lock, find no waiter, unlock and free the mutex
+ *    between the two stores.
+ *  - Unlock may not clear LOCKED first and look at the list then, though that would be one exchange
+ *    instead of a compare-and-swap.
+ *
+ * A waiter that unlock has claimed and not woken yet is inside its lock call, and the mutex must
+ * not be freed before that has returned.
  *
  * What others may change. The word is stable under LOCKED and QUEUE together: to lock needs LOCKED
  * clear; to set WAITERS or STARVING, or to clear WAITERS, needs QUEUE; WOKEN is set by unlock, and
- * cleared by the one that was woken when it locks, or queues again.
+ * cleared by the waiter that was woken, when it locks or queues again.
  *
- * No wake-up is lost: a waiter lists itself by a compare-and-swap that takes QUEUE and sees LOCKED; so
- * there is an owner, which will see WAITERS when it unlocks. If it then wakes nobody, WOKEN was set:
- * that waiter has yet to lock, and unlock; or to list itself in turn.
+ * No wake-up is lost. A waiter joins the list by a compare-and-swap that takes QUEUE and sees
+ * LOCKED; so there is an owner, which sees WAITERS when it unlocks. If that unlock wakes no waiter,
+ * WOKEN was set: the waiter that it stands for has yet to lock, and unlock, or to queue again.
  *
- * Spinning pays if the owner runs at this moment, on another CPU. Nobody can know that; but where it
- * did not pay the last times, it is tried only now and then (`spin` counts the failures in a row).
+ * Spinning pays if the owner runs on another CPU at this moment. That cannot be known; so `spin`
+ * counts the failures in a row, and after SPIN_FAILURES of them spinning is tried only now and
+ * then.
  */
 #include "sync/mutex.h"
 
@@ -66,7 +74,7 @@ static atomic_u32 *word_of(const weft_mutex *mutex)
     return (atomic_u32 *)(uintptr_t)&mutex->word;
 }
 
-/* The owner, in debug builds. Written by the owner alone; others may look. */
+/* The owner, in debug builds. Written by the owner alone, read by all. */
 
 #ifdef WEFT_DEBUG
 
@@ -91,8 +99,8 @@ static void owner_set(weft_mutex *mutex, void *site)
 static void owner_clear(weft_mutex *mutex)
 {
     if (!(atomic_u32_load_relaxed(word_of(mutex)) & LOCKED))
-        return; /* is reported by the unlock itself */
-    /* In a forked child a fiber is none any more, and what it held is its own. */
+        return; /* the unlock itself reports it */
+    /* In a forked child a fiber is a thread, and may unlock what it held as a fiber. */
     if (atomic_u64_load_relaxed(owner_of(mutex)) != caller_id() && !weft__runtime_forked())
         fatal("a mutex is unlocked by another than the one that locked it");
     weft__lock_order_released(&mutex->number);
@@ -146,7 +154,7 @@ static inline bool lock_fast(weft_mutex *mutex)
     return atomic_u32_cas_acquire(word_of(mutex), &free, LOCKED); /* pairs with unlock */
 }
 
-/* Takes it if nobody has it; in starvation mode somebody always has. */
+/* Takes the mutex if it has no owner; in starvation mode it always has one. */
 static bool take_if_free(weft_mutex *mutex)
 {
     uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
@@ -169,7 +177,8 @@ static bool several_cpus(void)
     return cpus > 1;
 }
 
-/* Spins for the mutex, if that has paid lately; true if it was taken. `woken`: the bit to clear then. */
+/* Spins for the mutex, if that has paid lately; true if it was taken. `woken`: the bit to clear
+ * then. */
 static bool spin(weft_mutex *mutex, uint32_t woken)
 {
     atomic_u32 *failures = (atomic_u32 *)(void *)&mutex->spin;
@@ -183,7 +192,7 @@ static bool spin(weft_mutex *mutex, uint32_t woken)
     for (uint32_t round = 0; round < SPIN_LOOKS; round++) {
         uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
         if (before & STARVING)
-            return false; /* it goes to one who waits */
+            return false; /* it is handed over to a waiter */
         /* Pairs with unlock. */
         if (!(before & LOCKED) &&
             atomic_u32_cas_acquire(word_of(mutex), &before, (before | LOCKED) & ~woken)) {
@@ -200,7 +209,7 @@ static bool spin(weft_mutex *mutex, uint32_t woken)
     return false;
 }
 
-/* The waiter gave up: takes it out of the list, if unlock has not done that. */
+/* Takes a waiter that gave up out of the list, if unlock has not done that. */
 static void leave_list(weft_mutex *mutex, struct waiter *waiter)
 {
     queue_lock(mutex);
@@ -209,7 +218,8 @@ static void leave_list(weft_mutex *mutex, struct waiter *waiter)
     atomic_u32_and_release(word_of(mutex), ~clear);
 }
 
-/* The mutex was handed over to the caller, which has waited for so long. */
+/* The mutex was handed over to the caller: ends starvation mode if this was the last waiter, or one
+ * that has not waited for long. */
 static void accept_handover(weft_mutex *mutex, bool long_enough)
 {
     if (!long_enough || !(atomic_u32_load_relaxed(word_of(mutex)) & WAITERS))
@@ -226,7 +236,7 @@ static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
     struct waiter own;
     struct backoff backoff = {0};
     int64_t since = 0;
-    uint32_t woken = 0; /* WOKEN: this call is the one that the bit speaks of */
+    uint32_t woken = 0; /* WOKEN: the bit stands for this call */
     uint32_t starving = 0;
     if (spin(mutex, 0))
         return 0;
@@ -293,7 +303,7 @@ static always_inline void lock_firmly(weft_mutex *mutex, void *site)
     owner_set(mutex, site);
 }
 
-/* In a test run, or in chaos; apart, so that the common way keeps nothing across the point. */
+/* In a test run, or in chaos; apart, so that the common path keeps nothing across the point. */
 static noinline void lock_at_point(weft_mutex *mutex, void *site)
 {
     weft__test_point();
@@ -356,8 +366,9 @@ static inline bool unlock_fast(weft_mutex *mutex)
     return atomic_u32_cas_acq_rel(word_of(mutex), &locked, 0);
 }
 
-/* With the latch held: chooses who comes next, and lets go of latch and mutex in one store. Returns
- * the one to be woken, or NULL. */
+/* Chooses the waiter that is next, and releases the latch and the mutex, or only the latch if the
+ * mutex is handed over, in one store. The latch is held. Returns the waiter to be woken, or
+ * NULL. */
 static struct waiter *choose_next(weft_mutex *mutex)
 {
     uint32_t word = atomic_u32_load_relaxed(word_of(mutex));
@@ -374,7 +385,8 @@ static struct waiter *choose_next(weft_mutex *mutex)
     return next;
 }
 
-/* If nobody is to be woken: nobody waits, or one is on its way. */
+/* Unlocks if no waiter has to be woken, since there is none or one is about to try; true if it
+ * has. */
 static bool unlock_without_wake(weft_mutex *mutex)
 {
     uint32_t before = atomic_u32_load_relaxed(word_of(mutex));
@@ -412,11 +424,11 @@ void weft__mutex_unlock_inside(weft_mutex *mutex)
 static noinline void unlock_slow(weft_mutex *mutex)
 {
     check_locked(mutex);
-    if (unlock_without_wake(
-            mutex)) /* outside the runtime, since this is most often so where many want it */
+    /* Before the runtime is entered, since a contended unlock most often has no waiter to wake. */
+    if (unlock_without_wake(mutex))
         return;
     if (weft__runtime_forked()) {
-        /* Those who wait, or had the latch, are not in this process. */
+        /* The waiters, and the holder of the latch, are in the parent. */
         mutex->waiters = NULL;
         atomic_u32_store_release(word_of(mutex), 0);
         return;
@@ -435,7 +447,7 @@ static always_inline void unlock(weft_mutex *mutex)
         unlock_slow(mutex);
 }
 
-/* As lock_at_point. */
+/* Apart for the reason of lock_at_point. */
 static noinline void unlock_at_point(weft_mutex *mutex)
 {
     unlock(mutex);

@@ -1,5 +1,5 @@
 /*
- * guard.c: the slow half of sync/object_latch.h.
+ * object_latch.c: acquires an object's latch that is held: the slow path of sync/object_latch.h.
  */
 #include "sync/object_latch.h"
 

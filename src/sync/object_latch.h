@@ -1,13 +1,16 @@
 /*
- * guard.h: the latch of an object of this floor, as a plain number in its public struct.
+ * object_latch.h: the latch of a primitive whose public struct holds it as a plain uint32_t.
  *
- * Releasing it is the last touch of the object (os/latch.h).
+ * The word is a struct latch (os/latch.h): the release is the last access of its holder to the
+ * object, so the next holder may free the object.
  *
- * In a forked child it may be held by a thread that is not there any more. Nobody holds one for long:
- * so a child that waits in vain for a while takes it to be forgotten, and goes on.
+ * A fiber may hold an object latch outside the runtime. The fast path of a primitive does. If it
+ * finds that it has to wake or to wait, it releases the latch, enters the runtime, and starts over.
+ * An operation that needs neither does not pay for entering.
  *
- * A fiber may take one outside the runtime. An operation that finds that it has to wake or to wait lets go,
- * enters the runtime, and begins again: so what needs neither does not pay for entering.
+ * In a forked child the holder may be a thread that does not exist there. A latch is held for
+ * nanoseconds; a child that has tried for some milliseconds takes it to be abandoned, and goes on
+ * as its holder.
  */
 #ifndef WEFT_SYNC_OBJECT_LATCH_H
 #define WEFT_SYNC_OBJECT_LATCH_H
@@ -32,7 +35,7 @@ static inline void object_latch_release(uint32_t *word)
     latch_release(object_latch_of(word));
 }
 
-/* The same for weft__park. */
+/* Releases the latch as the `unlock` of weft__park. */
 static inline void object_latch_unlock(void *word)
 {
     object_latch_release(word);

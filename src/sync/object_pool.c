@@ -1,69 +1,72 @@
 /*
- * object_pool.c: objects kept for reuse: see weft/object_pool.h.
+ * object_pool.c: objects that are kept for reuse (weft/object_pool.h).
  *
- * Each processor has a shard, used by the fibers on it; foreign threads share some more, chosen by
- * where their stack lies. A shard has two stages, last in first out: RECENT, where put puts, and IDLE.
- * A get takes from RECENT, then IDLE, then from other shards, and only then makes an object.
+ * Each processor has a shard, used by the fibers on it. Foreign threads share some more, chosen by
+ * the address of their stack. A shard has two stages, both last in, first out: RECENT, where put
+ * puts, and IDLE. A get takes from RECENT, then from IDLE, then from other shards, and only then
+ * makes an object.
  *
- * The clock is a timer that runs only while something is kept. Each tick drops what is in IDLE and
- * moves RECENT there. So what was put before a tick and is not used is dropped at the next one: after
- * one period at least, two at most. (What a thief moves from a shard that this tick has not reached
- * yet to one that it has passed is a tick late.)
+ * The clock is a timer that runs only while objects are kept. Each tick drops what is in IDLE and
+ * moves RECENT there. So an object that is put and not used is dropped after one period at least,
+ * and two at most. (An object that a thief moves from a shard that this tick has not reached yet to
+ * one that it has passed is a tick late.)
  *
- * A shard is used by one at a time. Its owner is whoever holds the processor and is inside the
- * runtime; as long as nobody else comes, it pays no locked instruction. The first other (a thief, the
- * tick) pays for both and makes the shard shared: from then on the latch decides, for the owner too.
+ * Ownership of a shard. One party at a time uses it. Its owner is the fiber that is on the
+ * processor and inside the runtime. As long as no other party comes, the owner pays no locked
+ * instruction. The first other one (a thief, the tick) pays for both and makes the shard shared:
+ * from then on the latch decides, for the owner too.
  *
- *     owner                                       other (claim)
+ *     owner                                       another party (claim_latched)
  *     busy = 1                                    latch
  *     barrier_light                               if not shared: shared = 1, barrier_heavy,
  *     if shared: busy = 0, latch                      wait until busy is 0
- *     ... the shard is its own ...                ... the shard is its own ...
+ *     ... uses the shard ...                      ... uses the shard ...
  *     busy = 0, or release the latch              release the latch
  *
- * By the two barriers at least one sees the other: either the owner sees that the shard is shared and
- * queues for the latch with busy at 0, or the other sees busy and waits for the end of a section that
- * waits for nobody. Each hand-over is a release and an acquire (busy one way, shared or the latch the
- * other). Whoever has the latch may clear `shared` again: the tick does at once, the owner when no thief
- * has come for a while. So a processor whose objects are taken by others all the time costs them a
- * latch each (and not 2 us for the barrier), and one that is left alone costs nothing.
+ * By the two barriers at least one side sees the other: either the owner sees that the shard is
+ * shared, and queues for the latch with busy at 0; or the other side sees busy, and waits for the
+ * end of a section that waits for nothing. Each hand-over is a release and an acquire: busy one
+ * way, shared or the latch the other. The holder of the latch may clear `shared` again: the tick
+ * does at once, the owner when no thief has come for a while. So a processor from which thieves
+ * take all the time costs them a latch each (and not 2 us for the barrier), and one that is left
+ * alone costs nothing.
  *
- * A processor that changes hands between machines carries its shard along like the rest of its private
- * state. The shards of foreign threads are shared for ever.
+ * A processor that changes hands between machines carries its shard along, like the rest of its
+ * private state. The shards of foreign threads are always shared. An owner cannot move to another
+ * processor in its section, since the section calls nothing that switches. No party has two shards
+ * at once: a thief releases the victim before it takes its own. No party enters the runtime or
+ * calls the program's code while it has a shard.
  *
- * An owner cannot be moved to another processor in its section, since it calls nothing that switches.
- * Nobody holds two shards at once: a thief lets go of the victim before it takes its own. Nobody
- * enters the runtime or calls the program's code while holding one.
+ * The states of the clock:
  *
- * The clock, its states and who changes them:
- *
- *     STOPPED --- somebody kept an object ---> SETTING ---> RUNS
- *     RUNS --- tick ---> SETTING ---> STOPPED, and on if anything is kept
+ *     STOPPED --- an object is kept ---> SETTING ---> RUNS
+ *     RUNS --- tick ---> SETTING ---> STOPPED, and on if objects are kept
  *     STOPPED or RUNS --- close ---> SETTING ---> GONE, or back if objects are out
  *
- * The timer is started in SETTING only, and stages are moved in SETTING only: so close, which waits for
- * SETTING to end, finds nobody at the timer, and counts what is out exactly. Whenever something is kept
- * and nobody is about to look, the clock is not STOPPED:
+ * The timer is started in SETTING only, and stages are moved in SETTING only. So close, which waits
+ * for SETTING to end, finds no other party at the timer, and counts exactly what is out. Whenever
+ * an object is kept and no party is about to look, the clock is not STOPPED:
  *
  *     put, or a thief with more than it needs     tick (clock_rearm)
  *     the object is in a shard                    clock = STOPPED
  *     barrier_light                               barrier_heavy
  *     if clock is STOPPED: start it               if anything is kept: start it
  *
- * How many are out needs no count of its own: it is those made less those that shards have, or have
- * dropped.
+ * The number of objects that are out needs no counter: it is the number made less those that shards
+ * have, or have dropped.
  *
- * Destroy is called by the tick after the clock is set, from a list that only ticks touch (one at a
- * time), and by close after the timer is closed. A put by a destroy during close finds the clock GONE,
- * and close looks again.
+ * The tick destroys objects after the clock is set, from a list that only ticks access, one at a
+ * time; close does so after the timer is closed. A put by a destroy function during close finds the
+ * clock GONE, and close looks again.
  *
- * Forked child: the locks may be held by threads that do not exist there. A fiber's thread is forgotten
- * by the fork, so only the way of foreign threads has to look.
+ * Forked child. The latches may be held by threads that do not exist there. The fork makes a fiber
+ * a thread, so only the path of foreign threads has to check.
  *
- * Rejected: a latch for the owner as well: two locked instructions (12 ns) for a get and a put. One
- * private object per processor and the rest under a latch, as Go has it: the second object in use costs
- * what the first one saves. A list of free places per shard instead of links in the objects: a put
- * could fail.
+ * Rejected:
+ *  - A latch for the owner as well: two locked instructions (12 ns) for a get and a put.
+ *  - One private object per processor and the rest under a latch, as Go has it: the second object
+ *    in use costs what the first one saves.
+ *  - A list of free slots per shard instead of links in the objects: a put could fail.
  */
 #include <errno.h>
 #include <stdalign.h>
@@ -90,38 +93,38 @@
 enum {
     FOREIGN_BITS = 2,
     FOREIGN_SHARDS = 1 << FOREIGN_BITS,
-    STACK_SHIFT = 20,    /* stacks of threads lie further apart than this many bits tell */
+    STACK_SHIFT = 20,    /* two stacks of threads differ in the bits above these */
     STEAL_MOST = 32,     /* objects at once: their links are read from another CPU's cache */
-    UNSHARE_AFTER = 256, /* sections of the owner, if no thief has come meanwhile */
-    DESTROY_BATCH = 64,  /* objects that are destroyed before others have their turn */
-    LARGE = 32768,       /* bytes of an object from which on it has pages of its own */
+    UNSHARE_AFTER = 256, /* sections of the owner without a thief, until it owns the shard again */
+    DESTROY_BATCH = 64,  /* objects that are destroyed between two yields */
+    LARGE = 32768,       /* bytes from which on an object has pages of its own */
 };
 
 enum { RECENT, IDLE, STAGES };
 
 enum { CLOCK_STOPPED, CLOCK_SETTING, CLOCK_RUNS, CLOCK_GONE };
 
-/* Stands before each object. */
+/* Precedes each object. */
 struct header {
     struct header *next;           /* in a stage, or a list that is about to be destroyed */
-    struct weft_object_pool *pool; /* while it is out: whose it is; else NULL */
+    struct weft_object_pool *pool; /* the pool that the object is out of; NULL while it is kept */
 };
 
 _Static_assert(sizeof(struct header) % alignof(max_align_t) == 0, "what follows it is aligned");
 
 struct stage {
     struct header *first;
-    atomic_u32 count; /* looked at from afar */
+    atomic_u32 count; /* also read without the shard */
 };
 
 struct shard {
-    _Alignas(CACHE_LINE) atomic_u32 busy; /* the owner is in it, without the latch */
+    _Alignas(CACHE_LINE) atomic_u32 busy; /* 1: the owner uses it without the latch */
     atomic_u32 shared;                    /* 1: the latch decides; changed under the latch */
     struct latch latch;
     uint32_t owner_sections; /* sections of the owner since the last theft, while shared */
     struct stage stages[STAGES];
-    struct header *expired; /* the tick's */
-    atomic_u64 dropped;     /* objects that left it to be destroyed */
+    struct header *expired; /* objects that the tick will destroy; for ticks alone */
+    atomic_u64 dropped;     /* objects that have left it to be destroyed */
 };
 
 struct weft_object_pool {
@@ -134,7 +137,7 @@ struct weft_object_pool {
     struct shard shards[];
 };
 
-/* Stages; by whoever has the shard. */
+/* Stages; for the party that has the shard. */
 
 static inline void stage_push(struct stage *stage, struct header *first, struct header *last,
                               uint32_t count)
@@ -172,7 +175,7 @@ static uint64_t pool_kept(const struct weft_object_pool *pool)
     return kept;
 }
 
-/* The caller's own shard, from access_begin to access_end. */
+/* The use of the caller's own shard, from access_begin to access_end. */
 
 struct access {
     struct shard *shard; /* NULL in a forked child */
@@ -188,7 +191,7 @@ static noinline void owner_lock(struct shard *shard)
         atomic_u32_store_release(&shard->shared, 0); /* pairs with owner_begin */
 }
 
-/* True: by the latch. */
+/* Begins a section of the owner. True: it holds the latch. */
 static inline bool owner_begin(struct shard *shard)
 {
     atomic_u32_store_relaxed(&shard->busy, 1);
@@ -236,9 +239,9 @@ static inline void access_end(struct access access)
     leave_if_fiber(access.fiber);
 }
 
-/* Another's shard, until latch_release. */
+/* The use of another shard, until latch_release. */
 
-/* The latch is held. True if the shard was the owner's alone until now. */
+/* Claims a shard whose latch is held. True if it was not shared until now. */
 static bool claim_latched(struct shard *shard)
 {
     shard->owner_sections = 0;
@@ -263,7 +266,7 @@ static noinline void clock_start(struct weft_object_pool *pool)
     }
 }
 
-/* From SETTING, with the timer not running, to what is needed. */
+/* Leaves SETTING, in which the timer is not running: the clock runs if objects are kept. */
 static void clock_rearm(struct weft_object_pool *pool)
 {
     atomic_u32_store_release(&pool->clock, CLOCK_STOPPED);
@@ -272,7 +275,7 @@ static void clock_rearm(struct weft_object_pool *pool)
         clock_start(pool);
 }
 
-/* To be called after something was kept. */
+/* Starts the clock if it is stopped; called after an object was kept. */
 static inline void clock_check(struct weft_object_pool *pool)
 {
     barrier_light();
@@ -280,7 +283,7 @@ static inline void clock_check(struct weft_object_pool *pool)
         clock_start(pool);
 }
 
-/* To SETTING; the state before, or CLOCK_GONE. */
+/* Brings the clock to SETTING. Returns the state before it; or CLOCK_GONE, which it leaves. */
 static uint32_t clock_take(struct weft_object_pool *pool)
 {
     for (;;) {
@@ -293,7 +296,7 @@ static uint32_t clock_take(struct weft_object_pool *pool)
     }
 }
 
-/* Making and destroying; outside of everything. */
+/* Making and destroying; without a shard, outside the runtime. */
 
 struct construction {
     const weft_object_pool_options *options;
@@ -319,9 +322,9 @@ static void destruct(void *arg)
     destruction->pool->options.destroy(destruction->object, destruction->pool->options.arg);
 }
 
-/* The memory of an object. A large one is a mapping of its own: of a heap that has been in use calloc gives memory that
- * it has to clear, so that all of an object is resident however little of it is needed, and what is freed stays with the
- * arena of some thread. */
+/* Allocates the memory of an object, zeroed. A large object is a mapping of its own. In a heap that
+ * has been in use calloc has to clear what it returns, so that all of the object is resident
+ * however little of it is used; and what is freed stays with the arena of some thread. */
 static struct header *allocate(const struct weft_object_pool *pool)
 {
     size_t size = sizeof(struct header) + pool->options.size;
@@ -335,8 +338,8 @@ static void release(const struct weft_object_pool *pool, struct header *header)
         weft__os_free(header);
         return;
     }
-    /* The kernel may refuse to cut a piece out of a mapping that it has joined, if there are too many: then it is the
-     * addresses that are lost, not the memory. */
+    /* The kernel may refuse to cut a piece out of mappings that it has joined, if there are too
+     * many: then the addresses are lost, but not the memory. */
     (void)weft__os_decommit(header, size);
     weft__os_unmap(header, size);
 }
@@ -353,7 +356,7 @@ static int make(struct weft_object_pool *pool, void **object)
         construction.error != 0) {
         release(pool, header);
         if (guard.panic != NULL)
-            weft__panic_resume(guard.panic); /* it is that of the one who gets */
+            weft__panic_resume(guard.panic); /* in the caller of the get */
         return construction.error;
     }
     header->pool = pool;
@@ -362,7 +365,8 @@ static int make(struct weft_object_pool *pool, void **object)
     return 0;
 }
 
-/* Destroys a list, unless a destroy forks and this is the child: what follows is the parent's. */
+/* Destroys the objects of a list. If a destroy function forks, the child stops there: the rest of
+ * the list belongs to the parent. */
 static void destroy(struct weft_object_pool *pool, struct header *list)
 {
     for (uint32_t count = 1; list != NULL && !weft__runtime_forked(); count++) {
@@ -370,8 +374,7 @@ static void destroy(struct weft_object_pool *pool, struct header *list)
         list = header->next;
         struct destruction destruction = {pool, header + 1};
         if (pool->options.destroy != NULL)
-            (void)weft__call_safely(destruct,
-                                    &destruction); /* the others are to be destroyed, too */
+            (void)weft__call_safely(destruct, &destruction); /* a panic does not stop the others */
         release(pool, header);
         atomic_u64_add_relaxed(&pool->destroyed, 1);
         if (count % DESTROY_BATCH == 0)
@@ -379,7 +382,7 @@ static void destroy(struct weft_object_pool *pool, struct header *list)
     }
 }
 
-/* Takes all that is in a stage. */
+/* Takes all objects of a stage. */
 static struct header *stage_empty(struct stage *stage, uint32_t *count)
 {
     struct header *first = stage->first;
@@ -473,7 +476,7 @@ int weft_object_pool_open(weft_object_pool **out, const weft_object_pool_options
     return 0;
 }
 
-/* Exact while nobody gets, puts or sweeps. */
+/* The number of objects that are out; exact while no call gets, puts or sweeps. */
 static uint64_t pool_out(const struct weft_object_pool *pool)
 {
     uint64_t in = 0;
@@ -511,7 +514,7 @@ int weft_object_pool_close(weft_object_pool *pool)
 
 /* Get and put. */
 
-/* Puts a list into the caller's shard. In a forked child it is left alone. */
+/* Puts a list into the caller's shard. Does nothing in a forked child. */
 static inline void put_list(struct weft_object_pool *pool, uint32_t stage, struct header *first,
                             struct header *last, uint32_t count)
 {
@@ -523,7 +526,7 @@ static inline void put_list(struct weft_object_pool *pool, uint32_t stage, struc
     clock_check(pool);
 }
 
-/* Takes the first half of a stage, but not too many. */
+/* Takes the first half of a stage, at most STEAL_MOST objects. */
 static struct header *stage_split(struct stage *stage, struct header **last, uint32_t *count)
 {
     uint32_t take = (stage_count(stage) + 1) / 2;
@@ -541,7 +544,7 @@ static struct header *stage_split(struct stage *stage, struct header **last, uin
     return first;
 }
 
-/* One object from another shard; more of them move to the caller's. */
+/* Takes objects from another shard: returns the first, and moves the others to the caller's. */
 static struct header *steal(struct weft_object_pool *pool, const struct shard *own)
 {
     uint32_t start = (uint32_t)(own - pool->shards);

@@ -1,17 +1,19 @@
 /*
- * once.c: do something once.
+ * once.c: runs a function once.
  *
  *     0 <---> RUNNING ----> DONE
  *               |  ^
  *               v  |
- *     RUNNING | QUEUE   somebody changes the list; WAITERS is set from then on
+ *     RUNNING | QUEUE   the list of waiters is being changed; WAITERS is set from then on
  *
- * The first caller, which brings it to RUNNING, is its owner until it is DONE. DONE and the release of
- * the list are one store: who sees DONE may take it that nobody touches the object any more, and one
- * that was woken does not look at it again.
+ * The caller that brings the word to RUNNING owns the object and calls the function. DONE and the
+ * release of the list are one store, the last access of the owner. So a caller that sees DONE knows
+ * that no other one still accesses the object, and a waiter that was woken does not look at it
+ * again.
  *
- * If the function panics it is not done: the state goes back to 0, those who wait are woken to look again, and
- * one of them calls the function. (Go takes it as done, and its callers go on without what it was to make.)
+ * A function that panics does not count: the word goes back to 0, the waiters are woken to try
+ * again, and one of them calls the function. Rejected: what Go does, which counts it as done; its
+ * callers go on without what the function was to make.
  */
 #include <weft/once.h>
 
@@ -34,7 +36,7 @@ static atomic_u32 *word_of(weft_once *once)
     return (atomic_u32 *)(void *)&once->word;
 }
 
-/* Written by the owner alone; others may look. */
+/* Written by the owner alone, read by all. */
 static atomic_u64 *owner_of(weft_once *once)
 {
     return (atomic_u64 *)(void *)&once->owner;
@@ -45,7 +47,7 @@ static void queue_unlock(void *once)
     atomic_u32_and_release(word_of(once), ~(uint32_t)QUEUE); /* pairs with queue_lock */
 }
 
-/* Takes the latch of the list while it runs; false if it does not, or not any more. */
+/* Takes the latch of the list while the function runs; false if it does not run. */
 static bool queue_lock(weft_once *once)
 {
     struct backoff backoff = {0};
@@ -60,19 +62,20 @@ static bool queue_lock(weft_once *once)
     }
 }
 
-/* What those who wait are woken with. */
+/* What a waiter is woken with. */
 enum { COMPLETED, TRY_AGAIN };
 
-/* Tells the others; the last touch. `state` is DONE or 0. */
+/* Sets the word to DONE or 0 and wakes the waiters; the last access of the owner. */
 static void finish(weft_once *once, uint32_t state)
 {
     atomic_u64_store_relaxed(owner_of(once), 0);
     uint32_t running = RUNNING;
-    /* Release: what the function wrote is visible to who sees DONE; pairs with the loads. */
+    /* Release: what the function wrote is visible to callers that see DONE; pairs with the
+     * loads. */
     if (atomic_u32_cas_acq_rel(word_of(once), &running, state))
         return;
     if (weft__runtime_forked()) {
-        atomic_u32_store_release(word_of(once), state); /* who waits is not in this process */
+        atomic_u32_store_release(word_of(once), state); /* the waiters are in the parent */
         return;
     }
     struct woken woken;
@@ -85,7 +88,7 @@ static void finish(weft_once *once, uint32_t state)
     leave_if_fiber(fiber);
 }
 
-/* True if it is done; false: to be looked at again. */
+/* Waits until the function has ended. True if it is done; false if the caller is to try again. */
 static bool wait_until_done(weft_once *once)
 {
     if (atomic_u64_load_relaxed(owner_of(once)) == caller_id())

@@ -1,26 +1,28 @@
 /*
  * rwmutex.c: the readers-writer mutex.
  *
- * Everything is under the latch. `active` is the number of readers that have it, or -1: a writer.
+ * Everything is under the latch. `active` is the number of readers that have the mutex, or -1: a
+ * writer has it. The policy:
  *
- *     a reader gets in       if no writer has it and none waits
- *     a writer gets in       if nobody has it
- *     a writer unlocks       all readers in the list get in; if there are none, the first writer
- *     the last reader        the first writer; if there is none, all readers in the list
- *       unlocks
- *     the last writer in     all readers in the list get in, unless a writer has it
- *       the list gives up
+ *     a reader comes             it enters if no writer has the mutex and none waits
+ *     a writer comes             it enters if the mutex is free
+ *     a writer unlocks           all waiting readers are admitted; if there are none, the first
+ *                                waiting writer
+ *     the last reader unlocks    the first waiting writer is admitted; if there is none, all
+ *                                waiting readers
+ *     the last waiting writer    all waiting readers are admitted, unless a writer has the mutex
+ *     gives up
  *
- * Who is let in is counted in `active` by the one who lets it in, before it is woken: it goes from hand
- * to hand, and nobody who comes later can slip in between. So nobody starves: after a writer the
- * readers that waited get in, after them the next writer.
+ * The mutex is handed over: a waiter that is admitted is counted in `active` before it is woken, so
+ * no newcomer can slip in between. So neither side starves: after a writer the readers that waited
+ * are admitted, after them the next writer.
  *
- * Invariants: readers wait only if a writer has it or waits; if nobody has it, both lists are empty,
- * but for those who have given up and not left yet. Letting in passes over those, and goes on to the
- * other list if it finds only such.
+ * Invariants. Readers wait only if a writer has the mutex or waits. If the mutex is free, both
+ * lists are empty, except for waiters that have given up and not left yet. Admission passes over
+ * those, and turns to the other list if it finds only such.
  *
- * The latch is a word of its own: its release is the last touch of an unlock. A reader's lock costs
- * one atomic operation, and so does its unlock, as they would with a counter.
+ * The latch is a word of its own: its release is the last access of an unlock. A lock for reading
+ * costs one atomic operation, and so does its unlock, as they would with a counter.
  */
 #include <errno.h>
 #include <weft/rwmutex.h>
@@ -42,7 +44,7 @@ static WAIT_KIND(wait_write, .text = "locks a read-write mutex for writing");
 
 enum { WRITER = -1 };
 
-/* The writer, in debug builds. Written by the writer alone; others may look. */
+/* The writer, in debug builds. Written by the writer alone, read by all. */
 
 #ifdef WEFT_DEBUG
 
@@ -65,7 +67,7 @@ static void writer_set(weft_rwmutex *rwmutex)
 
 static void writer_clear(weft_rwmutex *rwmutex)
 {
-    /* In a forked child a fiber is none any more, and what it held is its own. */
+    /* In a forked child a fiber is a thread, and may unlock what it held as a fiber. */
     if (atomic_u64_load_relaxed(owner_of(rwmutex)) != caller_id() && !weft__runtime_forked())
         fatal("a readers-writer mutex is unlocked by another than its writer");
     atomic_u64_store_relaxed(owner_of(rwmutex), 0);
@@ -91,7 +93,7 @@ static inline void writer_clear(weft_rwmutex *rwmutex)
 
 #endif
 
-/* Under the latch. In a forked child nobody waits. */
+/* Entering and admission; under the latch. In a forked child there are no waiters. */
 
 static bool has_waiters(const weft_rwmutex *rwmutex)
 {
@@ -137,7 +139,7 @@ static bool (*const try_enter[])(weft_rwmutex *) = {read_enter, write_enter};
 
 enum role { READ, WRITE };
 
-/* The waiter gave up: takes it out of its list, and lets those in whom it held back. */
+/* Takes a waiter that gave up out of its list, and admits the readers that it held back. */
 static void leave_list(weft_rwmutex *rwmutex, struct waiter *waiter, enum role role)
 {
     struct woken woken;
@@ -212,7 +214,7 @@ static inline void lock(weft_rwmutex *rwmutex, enum role role, void *site)
               "it in the child");
 }
 
-/* In a test run, or in chaos; apart, so that the common way keeps nothing across the point. */
+/* In a test run, or in chaos; apart, so that the common path keeps nothing across the point. */
 static noinline void lock_at_point(weft_rwmutex *rwmutex, enum role role, void *site)
 {
     weft__test_point();
@@ -274,7 +276,7 @@ int weft_rwmutex_try_write_lock(weft_rwmutex *rwmutex)
 
 /* Unlocking. */
 
-/* Under the latch, for one that is the last. */
+/* The last reader, or the writer, unlocks: admits the waiters that are next. Under the latch. */
 static void admit_next(weft_rwmutex *rwmutex, enum role role, struct woken *woken)
 {
     rwmutex->active = 0;
@@ -287,7 +289,7 @@ static void admit_next(weft_rwmutex *rwmutex, enum role role, struct woken *woke
     }
 }
 
-/* Under the latch: leaves, if nobody is to be woken for it. */
+/* Unlocks if no waiter is to be admitted; true if it has. Under the latch. */
 static bool unlock_without_wake(weft_rwmutex *rwmutex)
 {
     if (rwmutex->active > 1) {
@@ -327,7 +329,7 @@ static inline void unlock(weft_rwmutex *rwmutex, enum role role)
         unlock_slow(rwmutex, role);
 }
 
-/* As lock_at_point. */
+/* Apart for the reason of lock_at_point. */
 static noinline void unlock_at_point(weft_rwmutex *rwmutex, enum role role)
 {
     unlock(rwmutex, role);
@@ -362,7 +364,7 @@ void weft_rwmutex_destroy(weft_rwmutex *rwmutex)
         fatal("weft_rwmutex_destroy was given no mutex");
     object_latch_acquire(&rwmutex->latch);
     bool locked = rwmutex->active != 0;
-    must(locked || !has_waiters(rwmutex)); /* who unlocks it lets somebody in */
+    must(locked || !has_waiters(rwmutex)); /* an unlock admits a waiter */
     object_latch_release(&rwmutex->latch);
     if (locked)
         fatal("a readers-writer mutex is destroyed that is locked");

@@ -1,23 +1,27 @@
 /*
- * select.c: wait for the first of several channel operations.
+ * select.c: waits for the first of several channel operations.
  *
- * First without waiting: look at all channels without their latches, choose one case at random among
- * those that look ready, and try it under that one latch. Most selects end here.
+ * The fast path reads all channels without their latches, chooses one at random among the cases
+ * that look ready, and attempts it under that one latch. Most selects end here.
  *
- * Else all latches are taken, in the order of their addresses (each once, however often the channel
- * stands in the cases). Nothing can change now: if a case is ready it is done, else a wait is put in the
- * line of each case, and the caller parks with all latches, which are released when it is safe to find.
- * From then on the first party to claim the one waiter of the caller decides the case.
+ * The slow path takes all latches, in the order of their addresses, each once, however often its
+ * channel occurs in the cases. Now no channel can change. If a case is ready, it is done. Else a
+ * wait is added to the line of each case, and the caller parks with all latches; the park releases
+ * them when the caller may be woken. From then on the first party to claim the one waiter of the
+ * caller decides the case.
  *
- * The end. The winner did the operation, noted it in the wait of its case, and took all waits of this
- * select on its own channel out of the lines; the channel may be gone by now. From the other channels the
- * caller takes its waits out itself, under each latch in turn. That it takes each of these latches once
- * also means that the release of all latches at the park is over, which works on arrays on the caller's
- * stack: its last touch of those is before the last release, and of the winner's channel's latch it is
- * known already that it was released.
+ * The end. The party that claimed the waiter has done the operation, noted the result in the wait
+ * of its case, and taken all waits of this select on its own channel out of the lines; that channel
+ * may be gone by now. The caller takes its waits on the other channels out itself, under each latch
+ * in turn.
  *
- * A select that gave up (deadline, context) takes its waits out of all channels: the operation of none
- * was done, since its waiter was not claimed by any.
+ * The park releases the latches by arrays on the caller's stack. They must not go before it is
+ * done. To take each of the other latches once proves that those are released, and that of the
+ * winner's channel was, since the winner had it; the last access to the arrays is before the last
+ * release.
+ *
+ * A select that gave up (deadline, context) takes its waits out of all channels. No operation was
+ * done, since no party has claimed its waiter.
  */
 #include <weft/select.h>
 
@@ -57,12 +61,13 @@ static weft_chan *chan_at(const struct selection *select, int place)
     return select->cases[select->order[place]].chan;
 }
 
-/* True if the case at this place is the first, or the last, of those with its channel. */
+/* True if the case at this place is the first one with its channel. */
 static bool is_first(const struct selection *select, int place)
 {
     return place == 0 || chan_at(select, place - 1) != chan_at(select, place);
 }
 
+/* True if the case at this place is the last one with its channel. */
 static bool is_last(const struct selection *select, int place)
 {
     return place + 1 == select->enabled || chan_at(select, place + 1) != chan_at(select, place);
@@ -91,7 +96,7 @@ static void sift_down(struct selection *select, int root, int count)
     }
 }
 
-/* A heap sort: no memory, and no bad case. */
+/* A heap sort: it needs no memory, and has no bad case. */
 static void order_cases(struct selection *select)
 {
     select->enabled = 0;
@@ -113,7 +118,7 @@ static void lock_all(struct selection *select)
             latch_acquire(&chan_at(select, i)->latch);
 }
 
-/* Once the last latch is released the selection may be gone. */
+/* Releases all latches. After the last release the selection may be gone. */
 static void unlock_all(void *arg)
 {
     struct selection *select = arg;
@@ -124,7 +129,7 @@ static void unlock_all(void *arg)
 
 /* Choosing. */
 
-/* One of the cases that look ready, each with the same chance; -1 if none does. */
+/* Chooses one of the cases that look ready, each with the same probability; -1 if none does. */
 static int choose(struct selection *select)
 {
     int chosen = -1;
@@ -139,7 +144,7 @@ static int choose(struct selection *select)
     return chosen;
 }
 
-/* Tries a case under its channel's latch. */
+/* Attempts a case, under its channel's latch. */
 static bool attempt(struct selection *select, int chosen, struct waiter **wake)
 {
     weft_case *one = &select->cases[chosen];
@@ -150,7 +155,7 @@ static bool attempt(struct selection *select, int chosen, struct waiter **wake)
     return true;
 }
 
-/* Without waiting, and without taking more than one latch. */
+/* The fast path: at most one latch. -EAGAIN: no case was done. */
 static int select_quickly(struct selection *select)
 {
     struct waiter *wake;
@@ -186,18 +191,18 @@ static void enlist_all(struct selection *select, struct waiter *waiter)
     }
 }
 
-/* The case that was done by the one who woke us. */
+/* The case that the waker has done. */
 static int find_done(struct selection *select)
 {
     int i = 0;
     while (select->waits[i].result == CHAN_WAITS) {
         i++;
-        must(i < select->count); /* who woke us has done one */
+        must(i < select->count); /* the waker has done one */
     }
     return i;
 }
 
-/* Takes the waits out of the lines of all channels but one. */
+/* Takes the waits out of the lines of all channels, except one. */
 static void delist_all(struct selection *select, const weft_chan *except)
 {
     for (int i = 0; i < select->enabled; i++) {
@@ -212,12 +217,12 @@ static void delist_all(struct selection *select, const weft_chan *except)
     }
 }
 
-/* All latches are held, and released. */
+/* Waits in all lines. All latches are held, and released. */
 static int wait_in_lines(struct selection *select, int64_t deadline)
 {
     struct waiter own, *waiter = weft__waiter_begin(&own);
     enlist_all(select, waiter);
-    /* Without a latch nothing keeps the selection in place until it is unlocked. */
+    /* Without a case no latch keeps the selection in place until the park has unlocked it. */
     int error = weft__park(waiter, wait_id(&wait_select) | WAIT_SHARED,
                            select->enabled > 0 ? unlock_all : NULL, select, deadline);
     if (wait_gave_up(error)) {
@@ -237,7 +242,7 @@ static int select_locked(struct selection *select, int64_t deadline)
     lock_all(select);
     for (int chosen; (chosen = choose(select)) >= 0;) {
         if (!attempt(select, chosen, &wake))
-            continue; /* all who waited there had given up, and are out of the line now */
+            continue; /* all waits there had given up, and are out of the line now */
         unlock_all(select);
         if (wake != NULL)
             weft__wake(wake);
@@ -249,10 +254,11 @@ static int select_locked(struct selection *select, int64_t deadline)
     return -EAGAIN;
 }
 
-/* What a compact fiber's select needs while it waits: others see it, so it is not on its stack. */
+/* What the select of a compact fiber needs while it waits. Other parties access it, so it is not on
+ * the stack, but in the stash, with copies of the elements behind it. */
 struct stashed_selection {
     struct selection selection;
-    size_t *sizes; /* of the elements: a channel may be gone when it is over */
+    size_t *sizes; /* of the elements: a channel may be gone after the wait */
 };
 
 static size_t element_size(const weft_case *one)
@@ -329,7 +335,8 @@ static int select_waiting(struct selection *select, int64_t deadline)
     return chosen;
 }
 
-/* A thread has no generator of its own: each call gets another number of one sequence, well mixed. */
+/* A seed for a call by a thread, which has no generator of its own: the next number of a sequence,
+ * mixed (splitmix64). */
 static uint64_t seed_of_thread(void)
 {
     static atomic_u64 calls;

@@ -1,14 +1,18 @@
 /*
- * sem.c: the counting semaphore.
+ * sem.c: the counting semaphore: a latch, a count of units, and a line of requests.
  *
- * Everything is under the latch. Invariant: what the first in line wants is more than there is, or nobody
- * is in line. So whoever comes while somebody is in line goes to the end of it, and whoever gives units
- * back, or leaves the line, serves those at its head that can be served now: takes the units for them,
- * and wakes them. Nobody is overtaken, and each is woken once.
+ * Everything is under the latch. Invariant, whenever it is free, requests that have given up not
+ * counted:
  *
- * What one wants stands in a record on its own stack, touched by others only under the latch, while it is
- * in line. One that gave up takes the latch before it returns; one that was served does not touch the
- * semaphore again.
+ *     a request is in line    =>  the first one wants more units than there are
+ *
+ * So an acquire that finds a line goes to its end. A release, or a request that leaves, grants
+ * units to the head of the line as far as they suffice: it takes the units for the request, and
+ * wakes it. No request is overtaken, and each is woken once.
+ *
+ * A request is on the stack of its call. While it is in line others access it, under the latch. A
+ * request that gave up takes the latch before its call returns; one that was granted does not touch
+ * the semaphore again.
  */
 #include "sync/sem.h"
 
@@ -72,7 +76,7 @@ static void line_remove(weft_sem *sem, struct request *request)
         sem->last = request->previous;
 }
 
-/* Serves those at the head of the line. */
+/* Grants units to the head of the line, as far as they suffice. */
 static void grant_units(weft_sem *sem, struct woken *woken)
 {
     struct request *first;
@@ -85,7 +89,7 @@ static void grant_units(weft_sem *sem, struct woken *woken)
     }
 }
 
-/* In a forked child those in line are not there. */
+/* In a forked child there is no line: its requests are in the parent. */
 static bool has_waiters(const weft_sem *sem)
 {
     return sem->first != NULL && !weft__runtime_forked();
@@ -99,7 +103,7 @@ static bool take(weft_sem *sem, int64_t n)
     return true;
 }
 
-/* Waits in line; with the latch held, which is released. */
+/* Waits in line with this request. The latch is held, and released. */
 static int enqueue_and_park(weft_sem *sem, struct request *request, int64_t n, uint32_t what,
                             int64_t deadline)
 {
@@ -120,7 +124,8 @@ static int enqueue_and_park(weft_sem *sem, struct request *request, int64_t n, u
     return result;
 }
 
-/* -EAGAIN: there is no memory for that, in a compact fiber. */
+/* Waits in line. The latch is held, and released. -EAGAIN: a compact fiber has no memory for its
+ * request. */
 static int wait_in_line(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
 {
     struct request own;
@@ -136,7 +141,7 @@ static int wait_in_line(weft_sem *sem, int64_t n, uint32_t what, int64_t deadlin
     return result;
 }
 
-/* The same. */
+/* Acquires, or waits. -EAGAIN: a compact fiber has no memory to wait with. */
 static always_inline int acquire_once(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
 {
     test_point();
@@ -168,7 +173,7 @@ static int acquire(weft_sem *sem, int64_t n, uint32_t what, int64_t deadline)
         if (error != 0 && !(what & WAIT_FIRM))
             return error;
         if (error != 0)
-            weft_yield(); /* its context is cancelled: it would not sleep */
+            weft_yield(); /* the context is cancelled: weft__stash_wait does not sleep */
     }
     return result;
 }

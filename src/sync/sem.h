@@ -1,5 +1,5 @@
 /*
- * sem.h: the line of a semaphore, for sem.c and its test.
+ * sem.h: a request in the line of a semaphore, for sem.c and its test.
  */
 #ifndef WEFT_SYNC_SEM_H
 #define WEFT_SYNC_SEM_H
@@ -8,7 +8,7 @@
 
 #include "sched/core/park.h"
 
-/* One in line; on the stack of the call that waits. */
+/* A request in line; on the stack of the call that waits, or in the stash of a compact fiber. */
 struct request {
     struct request *next, *previous;
     struct waiter *waiter;

@@ -1,9 +1,11 @@
 /*
- * spin.c: the spin lock: a word that is 1 while it is held.
+ * spin.c: the spin lock: a word that is 1 while the lock is held.
  *
- * Unlocking is a plain store, the last touch. How many are held is counted by thread: a fiber cannot
- * change threads with one held, since that takes a park or a yield, which abort then. (A thread for
- * which there is no memory for a record is not counted.)
+ * Unlocking is a plain store, the last access of the holder.
+ *
+ * Each thread counts the spin locks that it holds. The count of the thread is that of the fiber on
+ * it, since a fiber cannot change threads while it holds one: that takes a park or a yield, which
+ * abort then. (A thread without memory for a record is not counted.)
  */
 #include <errno.h>
 #include <weft/spin.h>

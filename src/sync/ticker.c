@@ -1,23 +1,25 @@
 /*
- * ticker.c: timers as channels.
+ * ticker.c: tickers: timers as channels.
  *
- * A ticker is a timer (sched/time/timer.c), whose function puts the time in a channel that holds one tick;
- * a tick that finds it full is dropped.
+ * A ticker is a timer (sched/time/timer.c) whose function sends the time to a channel that holds
+ * one tick. A tick that finds the channel full is dropped.
  *
- * No stale tick. A call of the timer's function that has begun cannot be stopped, and may be of a
- * setting that is over. So the function sends under the mutex, and only if the ticker is running and its
- * next time has come by the clock; reset and stop change both and empty the channel under the same
- * one. A call of an old setting that comes late finds the new time not reached, and sends nothing; or
- * finds it reached, and sends what the call of the new setting, which will find it full or taken, would
- * have sent.
+ * No stale tick. A call of the timer's function that has begun cannot be stopped, and may belong to
+ * a setting that is over. So the function sends under the mutex, and only if `next` has come by the
+ * clock (it is WEFT_NEVER in a ticker that is stopped). Reset and stop set `next`, and empty the
+ * channel, under the same mutex. A late call of an old setting then finds:
  *
- * The second tick of that last case must not be sent too: the function moves the next time on by the
- * period when it sends, as the timer does.
+ *     the new time has not come    it sends nothing
+ *     the new time has come        it sends what the call of the new setting would have sent. That
+ *                                  must not send a second tick: the function that sends moves
+ *                                  `next` on by the period, as the timer does, so the other call
+ *                                  finds that the time has not come
  *
- * The lock is a mutex of fibers: the calls under it enter the runtime, and a fiber that does so may have to wait for
- * a processor. With a lock of threads it would keep who wants the lock from running, and with them perhaps itself.
+ * The lock is a mutex of fibers: the calls under it enter the runtime, and a fiber that does so may
+ * have to wait for a processor. A lock of threads would meanwhile block the threads of fibers that
+ * want it, and with them perhaps the processor that its holder waits for.
  *
- * Lock order: the ticker's, then the channel's latch and what the timer takes.
+ * Lock order: the ticker's mutex, then the channel's latch and what the timer takes.
  */
 #include <errno.h>
 #include <weft/mutex.h>
@@ -29,7 +31,7 @@
 
 struct weft_ticker {
     weft_mutex mutex;
-    int64_t next;   /* when the next tick is due; WEFT_NEVER: none; mutex */
+    int64_t next;   /* when the next tick is due; WEFT_NEVER: never; mutex */
     int64_t period; /* mutex */
     weft_timer *timer;
     weft_chan *chan;

@@ -1,12 +1,14 @@
 /*
- * waiters.h: the list of those who wait for an object, in order.
+ * waiters.h: the list of the waiters of an object, in order; and the waiters to be woken once the
+ * object is unlocked.
  *
- * The object has one pointer, to the first; NULL if nobody waits. The list is a ring, so that the last
- * is the first's previous. Everything here is done under the object's lock. A waiter that is in no
- * list has no previous: that is how one that gave up learns whether it still has to leave.
+ * The object has one pointer, to the first waiter; NULL if there is none. The list is a ring: the
+ * last waiter is the `previous` of the first. A waiter that is in no list has no `previous`: that
+ * is how a waiter that gave up learns whether it still has to leave. The list is changed under the
+ * object's lock.
  *
- * Those who were taken out and claimed hang together by `next` alone until they are woken, after the
- * object was unlocked.
+ * Waiters that were taken out and claimed form a struct woken, linked by `next` alone, until they
+ * are woken. That is done after the object is unlocked.
  */
 #ifndef WEFT_SYNC_WAITERS_H
 #define WEFT_SYNC_WAITERS_H
@@ -39,7 +41,7 @@ static inline void waiters_add_first(void **list, struct waiter *waiter)
     *list = waiter;
 }
 
-/* Takes it out, if it is in the list; tells whether it was. */
+/* Takes a waiter out, if it is in the list; returns whether it was. */
 static inline bool waiters_remove(void **list, struct waiter *waiter)
 {
     if (!waiter_listed(waiter))
@@ -61,8 +63,8 @@ static inline struct waiter *waiters_take_first(void **list)
     return first;
 }
 
-/* Takes out the first that can still be claimed, and those before it, which gave up; NULL if there is
- * none. */
+/* Takes out waiters up to the first that can be claimed, and returns that; NULL if there is none.
+ * The waiters before it had given up. */
 static inline struct waiter *waiters_claim_first(void **list, int result)
 {
     struct waiter *waiter;
@@ -72,7 +74,7 @@ static inline struct waiter *waiters_claim_first(void **list, int result)
     return waiter;
 }
 
-/* Those who were claimed, in order. */
+/* Claimed waiters, in order. */
 struct woken {
     struct waiter *first, **end;
     uint32_t count;
@@ -93,7 +95,8 @@ static inline void woken_add(struct woken *woken, struct waiter *waiter)
     woken->count++;
 }
 
-/* Wakes them; the object is unlocked, and may be gone. A fiber must have entered the runtime. */
+/* Wakes the waiters. The object is unlocked, and may be gone. A fiber must have entered the
+ * runtime. */
 static inline void woken_wake(struct woken *woken)
 {
     for (struct waiter *waiter = woken->first, *next; waiter != NULL; waiter = next) {
@@ -102,7 +105,7 @@ static inline void woken_wake(struct woken *woken)
     }
 }
 
-/* Takes all out and claims them; the number of those who had given up. */
+/* Takes out all waiters and claims them; returns how many had given up. */
 static inline uint32_t waiters_claim_all(void **list, int result, struct woken *woken)
 {
     uint32_t missed = 0;

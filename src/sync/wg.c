@@ -1,22 +1,27 @@
 /*
  * wg.c: the wait group.
  *
- * One word holds everything that decides: the count, whether somebody waits, and the lock of the
+ * One word holds all state that decides: the count, whether there are waiters, and the lock of the
  * list of waiters:
  *
  *     bits 32 to 63   count
  *     bit 1           WAITERS: the list is not empty
  *     bit 0           LOCK: of the list
  *
- * A wait group may be gone as soon as all waits have returned, one of them with 0, and done must not
- * touch it after that:
- *  - A wait returns at once only if the whole word is zero: no count, and nobody about to wake others.
- *  - A done that brings the count to zero while nobody waits is over with its one atomic operation.
- *  - A done that brings it to zero with WAITERS set takes the lock, claims all waiters, and clears
- *    LOCK and WAITERS in one operation, its last touch. None of those waiters has returned before it
- *    is woken after that; one that gave up waits on, if it finds the count at zero and
- *    itself still in the list: that done is yet to come; and one that comes new finds the word not
- *    zero, and waits.
+ * A wait group may be gone as soon as all waits have returned, one of them with 0. Done must not
+ * access it after that:
+ *
+ *  - A wait returns at once only if the whole word is zero: no count, and no done that is about to
+ *    wake waiters.
+ *  - A done that brings the count to zero and sees no WAITERS is over with that one atomic
+ *    operation.
+ *  - A done that brings it to zero and sees WAITERS takes the lock, claims all waiters, and clears
+ *    LOCK and WAITERS in one operation, its last access. No wait can return before it:
+ *
+ *        a waiter that it claims       is woken after that operation
+ *        a waiter that gave up         waits on if it finds the count at zero and itself still in
+ *                                      the list, since that done is yet to come
+ *        a new wait                    finds that the word is not zero, and waits
  */
 #include <errno.h>
 #include <weft/fiber.h>
@@ -73,11 +78,11 @@ int weft_wg_init(weft_wg *wg, int64_t count)
     return 0;
 }
 
-/* The count has become zero and somebody waits. */
+/* The count has become zero and there are waiters. */
 static noinline void wake_all(weft_wg *wg)
 {
     if (weft__runtime_forked())
-        return; /* those who wait are not in this process */
+        return; /* the waiters are in the parent */
     bool fiber = enter_if_fiber();
     lock(wg);
     struct woken woken;
@@ -114,7 +119,7 @@ int weft_wg_add(weft_wg *wg, int64_t count)
         if (sum < 0)
             below_zero();
         after = before + ((uint64_t)count << COUNT_SHIFT);
-        /* Release: what was done is visible to those who wait; pairs with the acquire in wait. */
+        /* Release: what was done is visible after a wait; pairs with the acquire in wait. */
     } while (!atomic_u64_cas_acq_rel(word, &before, after));
     if (count < 0 && count_of(after) == 0 && (after & WAITERS))
         wake_all(wg);
@@ -146,7 +151,8 @@ static void run(void *arg)
 {
     struct start start = *(struct start *)arg;
     weft__os_free(arg);
-    (void)weft__call_safely(start.function, start.arg); /* who waits does not wait for ever */
+    (void)weft__call_safely(start.function,
+                            start.arg); /* a panic counts as the end, so no wait lasts for ever */
     weft_wg_done(start.wg);
 }
 
@@ -181,9 +187,9 @@ int weft_wg_go(weft_wg *wg, void (*function)(void *), void *arg)
 
 /* Waiting. */
 
-/* The waiter gave up. Takes it out of the list and unlocks; or, if a done that reached
- * zero is on its way to wake it, leaves it there: then the wait must go on, since that done will
- * touch the wait group. Called with the lock held; it is still held in the second case. */
+/* Takes a waiter that gave up out of the list, and unlocks; true. If a done that reached zero is on
+ * its way to wake the waiter, it stays in the list and the lock stays held; false. Then the wait
+ * has to go on, since that done will access the wait group. Called with the lock held. */
 static bool leave_list(weft_wg *wg, struct waiter *waiter)
 {
     bool listed = waiter_listed(waiter);
@@ -206,8 +212,9 @@ static int wait_listed(weft_wg *wg, int64_t deadline)
 {
     struct waiter own, *waiter = weft__waiter_begin(&own);
     lock(wg);
-    /* From here a done that reaches zero sees WAITERS; one that reached it before shows here. Nobody must
-     * see WAITERS if there is nothing to wait for: it would come to wake, and the group may be gone. */
+    /* After this exchange a done that reaches zero sees WAITERS; a done that reached it before is
+     * visible here. WAITERS must not be set if there is nothing to wait for: a later done would
+     * come to wake, and the wait group may be gone. */
     uint64_t before = atomic_u64_load_relaxed(word_of(wg)), after;
     bool over;
     do {
