@@ -130,8 +130,8 @@ static void giving_up_withdraws(void)
     }
 }
 
-/* A deadline at about the time at which the round ends, and the barrier is freed right after: a party
- * that gives up has withdrawn, so the sum is right. */
+/* Deadlines pass at about the time at which the round ends, and the barrier is freed right after. A
+ * party that gives up has withdrawn, so the sum is right. */
 
 struct duel {
     weft_barrier barrier;
@@ -173,8 +173,8 @@ static void a_round_has_all_or_none(void)
     printf("  met %d times of %d\n", met, rounds);
 }
 
-/* The last party arrives, for certain, when the clock has ended the wait of the other, which has not
- * left: the round has both, and destroy waits for that one. */
+/* The last party arrives after the clock has ended the wait of the other one, and before that has
+ * left: the round has both, and destroy waits for the other. */
 
 static void arrive_last(void *arg)
 {
@@ -196,7 +196,7 @@ static void a_late_party_still_counts(void)
     body_start(&last);
     await_waiters(&duel.barrier.latch, &duel.barrier.waiters, 0);
     for (int i = 0; i < 100; i++)
-        weft_yield(); /* time enough to do it wrong */
+        weft_yield(); /* gives a destroy that does not wait the time to return */
     wake_ended(first);
     body_join(&body);
     body_join(&last);

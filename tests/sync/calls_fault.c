@@ -1,10 +1,11 @@
 /*
- * calls_sync.c: channels, select, locks and their kin, the rate limiter, contexts, groups that collect, tickers, the object pool, with everything failing
- * that they need (scenario.h).
+ * calls_fault.c: the calls of src/sync with each system call and allocation that they need failing
+ * in turn (scenario.h): channels, select, locks, the rate limiter, contexts, groups that collect,
+ * tickers, the object pool.
  */
 #include "scenario.h"
 
-/* One other fiber, if it can be had, that does its part. */
+/* Starts another fiber for the other side of an operation, if that does not fail. */
 static bool with_other(void (*function)(void *), void *arg, weft_fiber **fiber)
 {
     *fiber = POISON;
@@ -48,7 +49,7 @@ static void use_chan(void)
     }
 }
 
-enum { CASES = 20 }; /* more than need no memory */
+enum { CASES = 20 }; /* more than select has room for on the stack */
 
 static void use_select(void)
 {
@@ -75,7 +76,7 @@ static void use_select(void)
     weft_chan_destroy(chan);
 }
 
-/* Locks: nothing of theirs can fail; others who wait for them may have to wait for a stack. */
+/* Locks. Nothing of theirs can fail; fibers that wait for them may have to wait for a stack. */
 
 static struct {
     weft_mutex mutex;
@@ -370,7 +371,7 @@ static void use_objects(void)
     for (int i = 0; i < 3; i++)
         if (objects[i] != POISON)
             weft_object_pool_put(pool, objects[i]);
-    if (made > 0) /* those that are idle go, in a fiber of the pool's own */
+    if (made > 0) /* idle objects are destroyed, in a fiber of the pool */
         while (atomic_u32_load_acquire(&meet.ran) == 0)
             CHECK_EQ(weft_sleep(50 * WEFT_US), 0);
     CHECK_EQ(weft_object_pool_close(pool), 0);

@@ -4,7 +4,7 @@
  */
 #include "cancelling.h"
 
-/* Wait group and join: what is waited for may go as soon as the wait has returned 0. */
+/* Wait group and join: the object may be freed as soon as the wait has returned 0. */
 
 static struct {
     weft_wg wg[WORKERS];
@@ -34,8 +34,7 @@ static void sleep_and_finish(void *wg)
 
 static void end_work(struct worker *worker)
 {
-    /* The content of a group's memory when it is gone: a done that still takes it for a group
-     * changes it. */
+    /* What the memory of a group is filled with when it is gone: a late done would change it. */
     static const weft_wg gone = {.word = 2};
     weft_wg *wg = &ending.wg[worker->index];
     for (int64_t i = 0; i < stage.rounds; i++) {
@@ -102,7 +101,7 @@ static void sleeps(void)
     run("sleep", true, sleep_work, test_scale(300));
 }
 
-/* Groups: what was started has ended when the group is closed, by whatever it was cancelled. */
+/* Groups: when the group is closed all its functions have ended, whatever cancelled it. */
 
 static struct {
     atomic_u32 started[WORKERS], over[WORKERS];
@@ -150,8 +149,8 @@ static void groups(void)
     run("groups", true, group_work, test_scale(100));
 }
 
-/* The cancellation comes just when the wait begins: one of them sees the other. A missed cancellation
- * leaves the wait for ever. */
+/* The cancellation comes as the wait begins: one of the two sees the other. A missed cancellation
+ * leaves the waiter waiting for ever. */
 
 struct meeting_point {
     atomic_ptr context; /* from the waiter to the canceller */
@@ -214,7 +213,7 @@ static void at_the_same_time(void)
     }
 }
 
-/* Many who are bound to one context, in batches, while some bind themselves elsewhere. */
+/* Many fibers are bound to one context, in batches, while some bind themselves elsewhere. */
 
 enum { CROWD = 300 };
 
@@ -252,7 +251,7 @@ static void crowds(void)
         for (uintptr_t i = 0; i < CROWD; i++)
             CHECK_EQ(weft_spawn(&fibers[i], join_crowd, (void *)i, &options), 0);
         CHECK_EQ(weft_wg_wait_until(&crowd.ready, WEFT_NEVER), 0);
-        weft_context_cancel(crowd.context); /* its handle is needed until all have bound it */
+        weft_context_cancel(crowd.context); /* the handle is needed until all are bound to it */
         for (int i = 0; i < CROWD; i++)
             CHECK_EQ(weft_join(fibers[i]), 0);
         CHECK_EQ(atomic_u32_load_relaxed(&crowd.ended), CROWD);

@@ -1,11 +1,12 @@
 /*
  * cancelling.h: workers whose waits race with cancellations and deadlines.
  *
- * Workers, fibers and threads mixed, wait again and again, many of them with a deadline that passes at
- * about the time of the wake-up. In a run with contexts each worker is bound to a context of its own;
- * cancellers take these contexts at random and cancel or close them, and some have a timeout. Whatever
- * the race, a wait either did its operation or did not: at the end all is accounted for. A lost
- * wake-up shows as the test's timeout or in the counts, a doubled one in the counts.
+ * Workers, which are fibers and threads, wait again and again, many of them with a deadline that
+ * passes at about the time of the wake-up. In a run with contexts each worker is bound to a context
+ * of its own; cancellers take these contexts at random and cancel or close them, and some have a
+ * timeout. Whatever the race, a wait either did its operation or did not, and the counts at the end
+ * tell which. A lost wake-up shows as the test's timeout or in the counts, a doubled one in the
+ * counts.
  */
 #ifndef WEFT_TEST_CANCELLING_H
 #define WEFT_TEST_CANCELLING_H
@@ -22,15 +23,15 @@ enum { WORKERS = 8, FIBERS = 5, CANCELLERS = 2 };
 struct worker {
     uint32_t index;
     struct prng prng;
-    weft_context *context; /* bound to it; NULL: none */
-    weft_context *below;   /* the same, if that is its own; else NULL */
+    weft_context *context; /* the one it is bound to; NULL: none */
+    weft_context *below;   /* the same, if it is below a root; else NULL */
     uint64_t done, ended;  /* operations, and waits that were ended */
     void (*work)(struct worker *);
 };
 
 static struct {
     struct worker workers[WORKERS];
-    atomic_ptr handles[WORKERS]; /* of the workers' contexts: the taker of one closes it */
+    atomic_ptr handles[WORKERS]; /* contexts of the workers; whatever takes one closes it */
     atomic_u32 working;
     bool contexts;
     int64_t rounds;
@@ -43,7 +44,7 @@ static bool chance(struct worker *worker, uint32_t one_in)
 
 /* Contexts. */
 
-/* Binds the worker to a context, or to one below it that no canceller knows of. */
+/* Binds the worker to a new context, or to one below it that no canceller can find. */
 static void bind_anew(struct worker *worker)
 {
     weft_context_options options = {.timeout = 0};
@@ -74,7 +75,7 @@ static void unbind(struct worker *worker)
     worker->context = worker->below = NULL;
 }
 
-/* One wait, bound if the run has contexts. An error is that of the context or of the deadline. */
+/* Waits once, bound if the run has contexts. An error is that of the context or of the deadline. */
 static int wait_bound(struct worker *worker, int (*wait)(struct worker *, int64_t deadline))
 {
     if (stage.contexts && worker->context == NULL)

@@ -92,7 +92,7 @@ static void fill_and_drain(size_t size, size_t capacity)
             CHECK_EQ(weft_chan_length(chan), sent - received);
         }
     }
-    weft_chan_destroy(chan); /* with whatever is in it */
+    weft_chan_destroy(chan); /* with elements in it */
 }
 
 static void keeps_what_was_sent_in_order(void *arg)
@@ -373,7 +373,7 @@ static void deadlines(void *arg)
         check_receive_times_out(chans[i], WEFT_NOW);
         check_receive_times_out(chans[i], -5);
         check_receive_times_out(chans[i], INT64_MIN);
-        check_receive_times_out(chans[i], 1); /* long past, and not WEFT_NOW */
+        check_receive_times_out(chans[i], 1); /* in the past, and not WEFT_NOW */
         check_receive_times_out(chans[i], weft_after(300 * WEFT_US));
     }
     element_fill(&element, 24, 1);
@@ -423,7 +423,7 @@ static void waiting_needs_no_memory(void *arg)
     weft_chan_destroy(chan);
 }
 
-/* What a call leaves alone. */
+/* What a call does not change. */
 
 static void errno_is_left_alone(void *arg)
 {

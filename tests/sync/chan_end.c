@@ -1,6 +1,7 @@
 /*
- * chan_end.c: the end of a channel: who learns that it was the last use takes it away at once, while the
- * call of the other side has not returned. Under a sanitizer a late touch shows.
+ * chan_end.c: the end of a channel: the party that learns that this was the last use destroys the
+ * channel at once, while the call of the other side has not returned. A sanitizer finds a late
+ * access.
  */
 #include "seeds.h"
 #include "sync/lines.h"
@@ -9,17 +10,17 @@ enum last_use {
     LAST_SENDER_WAITS,   /* the receiver finds it waiting, takes the element, and destroys */
     LAST_RECEIVER_WAITS, /* the receiver is handed the element, and destroys */
     LAST_ROOM,           /* the sender waits for room; the receiver takes both elements */
-    LAST_CLOSE,          /* the receiver waits, is told of the close, and destroys */
-    LAST_CLOSE_SENDER,   /* the same with a sender that waits */
+    LAST_CLOSE,          /* the receiver waits, learns of the close, and destroys */
+    LAST_CLOSE_SENDER,   /* the sender waits, learns of the close, and destroys */
     LAST_CLOSE_SEEN,     /* the other side sees that it is closed, and destroys */
-    LAST_ANY,            /* no matter who comes first */
+    LAST_ANY,            /* either side comes first */
     LAST_USES,
 };
 
 struct ending {
     enum last_use use;
     weft_chan *offers;   /* the round's channel */
-    weft_chan *finished; /* the other side is through with it */
+    weft_chan *finished; /* set when the other side has returned from its call */
     int64_t rounds;
 };
 
@@ -110,7 +111,7 @@ static void who_is_last_may_destroy_it(void)
         }
 }
 
-/* A select: the other side of the case that happened takes the channel away at once. */
+/* A select: the other side of the case that happened destroys the channel at once. */
 
 struct select_ending {
     weft_chan *offers, *kept, *finished;

@@ -1,6 +1,6 @@
 /*
- * chan_line.c: many who wait on one channel: first come, first served; who gives up is passed over; close
- * wakes all of them.
+ * chan_line.c: many waits on one channel: first come, first served; a wait that gave up is passed
+ * over; close wakes all of them.
  */
 #include "seeds.h"
 #include "sync/lines.h"
@@ -67,7 +67,7 @@ static void close_on_senders(bool thread, size_t capacity)
     crowd_join(bodies);
     for (int i = 0; i < CROWD; i++)
         CHECK_EQ(parties[i].result, -ESHUTDOWN);
-    for (uint64_t n = 0; n < capacity; n++) { /* and nothing of those who waited */
+    for (uint64_t n = 0; n < capacity; n++) { /* and nothing from the senders that waited */
         element_poison(&element);
         CHECK_EQ(weft_chan_receive(chan, &element), 0);
         element_check(&element, 24, 1000 + n);
@@ -104,7 +104,8 @@ static void serve_senders(size_t capacity)
         element_poison(&element);
         CHECK_EQ(weft_chan_receive(chan, &element), 0);
         element_check(&element, 24, n);
-        int waiting = n < CROWD ? CROWD - 1 - (int)n : 0; /* each receive lets one in */
+        int waiting =
+            n < CROWD ? CROWD - 1 - (int)n : 0; /* each receive takes an element from the line */
         CHECK_EQ(line_length(chan, WEFT_SEND), waiting);
     }
     CHECK_EQ(weft_chan_try_receive(chan, NULL), -EAGAIN);
@@ -133,7 +134,7 @@ static void serve_receivers(size_t capacity)
     for (uint64_t n = 0; n < CROWD; n++) {
         element_fill(&element, 24, n);
         CHECK_EQ(n % 2 ? weft_chan_send(chan, &element) : weft_chan_try_send(chan, &element), 0);
-        CHECK_EQ(weft_chan_length(chan), 0); /* it went straight to who waits */
+        CHECK_EQ(weft_chan_length(chan), 0); /* it went straight to a receiver */
     }
     crowd_join(bodies);
     for (uint64_t i = 0; i < CROWD; i++) {
@@ -149,7 +150,7 @@ static void receivers_are_served_in_order(void)
     serve_receivers(3);
 }
 
-/* Those who give up leave the line, wherever they stand; the others keep their places. */
+/* Waits that give up leave the line, wherever they are in it; the others keep their order. */
 
 static bool stays(int i)
 {
@@ -203,7 +204,8 @@ static void who_gives_up_leaves_the_line(void)
     }
 }
 
-/* One whose deadline has passed, and who has not run since, still stands in line: it is passed over. */
+/* A wait whose deadline has passed, and whose fiber has not run since, is still in line: it is
+ * passed over. */
 static void pass_over(int op, bool alone)
 {
     void (*function)(void *) = op == WEFT_SEND ? party_send : party_receive;

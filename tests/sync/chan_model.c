@@ -1,9 +1,10 @@
 /*
- * Channels (sync/chan.c): send, receive and close at the same time, by threads that park for real
- * (sched/core/park.c).
+ * chan_model.c: channels (sync/chan.c): send, receive and close at the same time, by threads that
+ * park for real (sched/core/park.c).
  *
- * What must hold: each element that was sent is received once, or is still in the ring; who was refused has
- * sent nothing; after the close nobody waits; who has the last element may destroy the channel.
+ * What must hold: each element that was sent is received once, or is still in the ring; a send that
+ * was refused has sent nothing; after the close no party waits; the receiver of the last element
+ * may destroy the channel.
  */
 #include <errno.h>
 
@@ -14,7 +15,7 @@ enum { ELEMENTS = 4 };
 
 static weft_chan *chan;
 static int sent[ELEMENTS], received[ELEMENTS];
-static int closes; /* that succeeded */
+static int closes; /* calls of close that succeeded */
 static size_t capacity;
 static int64_t deadline;
 
@@ -63,7 +64,7 @@ static void run_closer(void *arg)
     closes += weft_chan_close(chan) == 0;
 }
 
-/* Has nothing to do with the channel any more once it has the element. */
+/* Does not access the channel after it has the element. */
 static void run_destroyer(void *arg)
 {
     MODEL_CHECK(receive_one());
@@ -71,7 +72,7 @@ static void run_destroyer(void *arg)
     chan = NULL;
 }
 
-/* Looks whether it is closed, without the latch. */
+/* Reads whether it is closed, without the latch. */
 static void run_watcher(void *arg)
 {
     while (!weft_chan_closed(chan))
@@ -183,9 +184,9 @@ static const struct scenario scenarios[] = {
     {"two close", two_close, nothing_is_lost, 3, 2, 0},
     {"the deadline passes while one closes", closes_at_the_deadline, nothing_is_lost, 3, 1, 2},
     {"the deadline passes while one tries", tries_at_the_deadline, nothing_is_lost, 3, 1, 2},
-    {"who receives destroys", destroys, nothing_is_lost, 4, 2, 0},
-    {"who receives from the ring destroys", destroys_ring, nothing_is_lost, 4, 2, 0},
-    {"who sees it closed destroys", destroys_closed, nothing_is_lost, 4, 2, 0},
+    {"the receiver destroys", destroys, nothing_is_lost, 4, 2, 0},
+    {"a receiver from the ring destroys", destroys_ring, nothing_is_lost, 4, 2, 0},
+    {"a sender that sees it closed destroys", destroys_closed, nothing_is_lost, 4, 2, 0},
 };
 
 MODEL_MAIN(scenarios)

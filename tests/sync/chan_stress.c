@@ -1,9 +1,8 @@
 /*
- * chan_stress.c: channels and select under stress: fibers and threads that send, receive and select,
- * with deadlines that pass just then, contexts that are cancelled (cancelling.h), and channels that are
- * closed meanwhile.
+ * chan_stress.c: channels and select under stress: fibers and threads send, receive and select,
+ * while deadlines pass, contexts are cancelled (cancelling.h) and channels are closed.
  *
- * An element whose send returned 0 is received once; one whose send returned anything else, never. A
+ * An element whose send returned 0 is received once; one whose send returned an error, never. A
  * lost wake-up shows as the test's timeout.
  */
 #include <stddef.h>
@@ -13,7 +12,7 @@
 #include "lines.h"
 #include "system.h"
 
-/* A deadline that lies a little before or after an event that is about now. */
+/* A deadline a little before or after an event that happens about now. */
 static int64_t tiny_deadline(struct prng *prng)
 {
     return weft_now() + prng_below(prng, 3000) - 1000;
@@ -24,25 +23,26 @@ static int64_t tiny_deadline(struct prng *prng)
 enum {
     CHANS = 3,
     SENDERS = 3,
-    TRADERS = 2,     /* they send or receive, whichever can happen first; the rest receive */
-    NUMBERS = 100,   /* elements that each may send */
+    TRADERS = 2,     /* they send or receive, whichever is possible first; the rest receive */
+    NUMBERS = 100,   /* elements that each worker may send */
     CASES_MOST = 20, /* more than select has room for on the stack */
 };
 
 struct element_of {
     uint32_t worker, number;
-    uint64_t check; /* of the two, so that half an element would show */
+    uint64_t check; /* computed from the others, so that half an element would show */
 };
 
 struct actor {
     uint32_t number;
-    bool closed[CHANS];            /* as it was told */
+    bool closed[CHANS];            /* as it has learned */
     uint32_t last[CHANS][WORKERS]; /* the number last received, by channel and sender, plus 1 */
 };
 
 static struct {
     weft_chan *chans[CHANS];
-    uint32_t numbers, close_at; /* elements of each, and after how many in all the channels close */
+    uint32_t numbers,
+        close_at; /* elements of each worker; the number in all after which the channels close */
     struct actor actors[WORKERS];
     atomic_u32 sent[WORKERS][NUMBERS], received[WORKERS][NUMBERS]; /* how often */
     atomic_u32 senders_left, closes, sends;
@@ -75,8 +75,8 @@ static int chan_any(struct worker *worker)
     return chan;
 }
 
-/* The channel on which a receiver may wait without a deadline: so that each channel has a receiver that
- * comes back to it. */
+/* The channel on which a receiver may wait without a deadline, so that each channel has a receiver
+ * that comes back to it. */
 static int chan_home(const struct worker *worker)
 {
     return (int)(worker->index % CHANS);
@@ -248,7 +248,7 @@ static void world_run(bool contexts, bool close_early)
         }
     for (int i = 0; i < CHANS; i++) {
         CHECK_EQ(weft_chan_length(world.chans[i]), 0);
-        weft_chan_destroy(world.chans[i]); /* dies if a waiter is left */
+        weft_chan_destroy(world.chans[i]); /* aborts if a waiter is left */
     }
 }
 
@@ -259,8 +259,8 @@ static void exactly_once(void)
             world_run(way & 1, way & 2);
 }
 
-/* Done again it leaves nothing behind. The runtime keeps memory in blocks, and libc some of threads: so
- * the memory may grow now and then, but not each time. */
+/* A repeated run leaks nothing. The runtime keeps memory in blocks, and libc keeps some of its
+ * threads, so the memory may grow now and then, but not each time. */
 static void nothing_is_left(void)
 {
     size_t least = SIZE_MAX;
@@ -270,7 +270,7 @@ static void nothing_is_left(void)
         size_t after = heap_in_use(), grown = after > before ? after - before : 0;
         least = grown < least ? grown : least;
     }
-    if (!WEFT_ASAN && !WEFT_TSAN) /* they have allocators of their own, and look for leaks */
+    if (!WEFT_ASAN && !WEFT_TSAN) /* these have their own allocators, and find leaks themselves */
         CHECK(least < 8 * 1024);
 }
 
@@ -309,8 +309,8 @@ static void a_deadline_meets_its_event(void)
     }
 }
 
-/* A pair, both with deadlines about the moment when they meet: either both calls say that they met, or
- * none does. */
+/* A sender and a receiver, both with deadlines about the moment when they meet: either both calls
+ * return that they met, or none does. */
 
 struct pair {
     weft_chan *chan;
@@ -318,7 +318,7 @@ struct pair {
     uint64_t seed;
     bool selects;
     atomic_u32 over;
-    uint64_t sent, sent_sum, received, received_sum; /* each of one side */
+    uint64_t sent, sent_sum, received, received_sum; /* each written by one side */
 };
 
 static int pair_select(struct pair *pair, int op, uint64_t *element, int64_t deadline)
@@ -387,7 +387,7 @@ static void both_or_none(void)
     printf("  met in %llu of %llu\n", (unsigned long long)met, (unsigned long long)tried);
 }
 
-/* Two senders that find the same select waiting, each on its own channel, at the same time: one of them
+/* Two senders find the same select waiting at the same time, each on its own channel: one of them
  * gets it. */
 
 struct target {

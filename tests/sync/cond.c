@@ -42,7 +42,7 @@ static void wait_once(void *arg)
     atomic_u32_store_release(&self->begun, 1);
     self->result = self->deadline != 0 ? weft_cond_wait_until(&row.cond, &row.mutex, self->deadline)
                                        : weft_cond_wait(&row.cond, &row.mutex);
-    CHECK_EQ(weft_mutex_try_lock(&row.mutex), -EBUSY); /* it is held, whatever the result */
+    CHECK_EQ(weft_mutex_try_lock(&row.mutex), -EBUSY); /* held, with any result */
     if (self->result == 0)
         row.order[row.woken++] = self->number;
     weft_mutex_unlock(&row.mutex);
@@ -89,12 +89,12 @@ static void signals_in_order(void)
         start_row(waiting, bodies, MOST, threads);
         for (int i = 0; i < MOST; i++) {
             weft_cond_signal(&row.cond);
-            body_join(&bodies[i]); /* this one, and no other */
+            body_join(&bodies[i]); /* of the waiter that was first in line */
             CHECK_EQ(row.woken, i + 1);
             CHECK_EQ(row.order[i], i);
             await_waiters(&row.cond.latch, &row.cond.waiters, MOST - i - 1);
         }
-        weft_cond_signal(&row.cond); /* without a waiter: nothing is kept */
+        weft_cond_signal(&row.cond); /* without a waiter: not stored */
         weft_mutex_lock(&row.mutex);
         CHECK_EQ(weft_cond_wait_until(&row.cond, &row.mutex, weft_after(100 * WEFT_US)),
                  -ETIMEDOUT);
@@ -140,12 +140,12 @@ static void deadlines(void *arg)
     weft_mutex_destroy(&mutex);
 }
 
-/* True when two are in the list; false if one of them has gone before that. */
+/* True when two waiters are in the list; false if one of them has left before that. */
 static bool both_wait(const struct waiting *first)
 {
     for (;;) {
-        bool over =
-            atomic_u32_load_acquire(&first->over); /* before the list: then it is not in it */
+        bool over = atomic_u32_load_acquire(
+            &first->over); /* read before the list: it is not in the list then */
         object_latch_acquire(&row.cond.latch);
         int length = list_length(&row.cond.waiters);
         object_latch_release(&row.cond.latch);
@@ -157,8 +157,8 @@ static bool both_wait(const struct waiting *first)
     }
 }
 
-/* The first waiter gives up at about the time of a signal: it or the second one gets that signal. (A
- * lost signal leaves the second one waiting for ever.) */
+/* The first waiter gives up at about the time of a signal: it or the second waiter gets that
+ * signal. A lost signal leaves the second one waiting for ever. */
 static void a_signal_is_not_lost_to_one_that_gives_up(void)
 {
     int first = 0, missed = 0, rounds = (int)test_scale(1000);
@@ -192,7 +192,7 @@ static void a_signal_is_not_lost_to_one_that_gives_up(void)
            rounds, missed);
 }
 
-/* The signal comes, for certain, when the first has given up and has not left. */
+/* The signal comes after the first waiter has given up and before it has left. */
 static void a_signal_passes_over_one_that_gave_up(void)
 {
     struct waiting waiting[2] = {{.deadline = weft_after(1000 * WEFT_S)}, {.number = 1}};
@@ -225,7 +225,7 @@ static void destroy_waits_for_one_that_gave_up(void)
     weft_cond_broadcast(&row.cond);
     body_start(&destroyer);
     for (int i = 0; i < 100; i++)
-        weft_yield(); /* time enough to do it wrong */
+        weft_yield(); /* gives a destroy that does not wait the time to return */
     wake_ended(first);
     body_join(&body);
     body_join(&destroyer);
@@ -235,7 +235,7 @@ static void destroy_waits_for_one_that_gave_up(void)
 }
 
 /* A token goes round. Each party has a condition of its own, so a missed signal is missed for good.
- * All share one mutex: the next party contends for it while this one goes to wait. */
+ * All share one mutex: the next party contends for it while this one begins to wait. */
 
 enum { RING = 4 };
 
@@ -275,7 +275,7 @@ static void no_signal_is_missed(void)
     }
 }
 
-/* A queue of one place: all that is put is got, once. */
+/* A queue of one element: each value that is put is got once. */
 
 enum { PAIRS = 3 };
 

@@ -172,7 +172,7 @@ static void wide_tree(void)
     weft_context *root = make(NULL);
     for (int64_t i = 0; i < width; i++)
         children[i] = make(root);
-    for (int64_t i = 0; i < width; i += 3) /* from all places of the parent's list */
+    for (int64_t i = 0; i < width; i += 3) /* from anywhere in the parent's list */
         weft_context_close(children[i]);
     for (int64_t i = 0; i < width; i++)
         if (i % 3 != 0)
@@ -194,12 +194,12 @@ static void timeout_of_its_own(void *arg)
     int64_t before = weft_after(WEFT_MS);
     weft_context *context = make_timed(NULL, WEFT_MS), *child = make(context);
     int64_t deadline = weft_context_deadline(context);
-    CHECK(deadline >= before && deadline <= weft_after(WEFT_MS)); /* from the call on */
+    CHECK(deadline >= before && deadline <= weft_after(WEFT_MS)); /* counted from the call */
     CHECK_EQ(weft_context_deadline(child), deadline);
     await_error(child, -ETIMEDOUT);
     CHECK(weft_now() >= deadline);
     CHECK_EQ(weft_context_error(context), -ETIMEDOUT);
-    weft_context_cancel(context); /* too late to be the reason */
+    weft_context_cancel(context); /* after the timeout, which stays the reason */
     CHECK_EQ(weft_context_error(context), -ETIMEDOUT);
     weft_context_close(context);
     CHECK_EQ(weft_context_error(child), -ETIMEDOUT);
@@ -296,7 +296,7 @@ static void values(void)
     CHECK_PTR(weft_context_value(grandchild, &other_key), NULL);
     CHECK_PTR(weft_context_value(grandchild, NULL), NULL);
 
-    /* They are there as long as anything below is. */
+    /* Values exist as long as a context below does. */
     weft_context_close(root);
     weft_context_close(child);
     weft_context_close(plain);
@@ -351,7 +351,8 @@ static void the_done_channel(void)
     weft_context_close(late);
 }
 
-/* Asked for while it is cancelled: it is closed, whichever was first. */
+/* The done channel is asked for while the context is cancelled: it is closed, whichever was
+ * first. */
 static void ask_for_done(void *context)
 {
     weft_chan *done;
@@ -440,7 +441,7 @@ static void the_spawn_option(void)
     CHECK_EQ(weft_spawn(&fiber, check_cancelled_from_the_start, context, &options), 0);
     CHECK_EQ(weft_join(fiber), 0);
     weft_context_close(context);
-    body_run(check_unbound, NULL, false); /* a record that is used again */
+    body_run(check_unbound, NULL, false); /* in a fiber whose record was used before */
 }
 
 static struct {
@@ -479,7 +480,7 @@ struct tenant {
     void *value;
 };
 
-/* Bound to a context whose handle is given up meanwhile. */
+/* A fiber is bound to a context whose handle is closed meanwhile. */
 static void live_in_closed_context(void *arg)
 {
     struct tenant *tenant = arg;
@@ -594,7 +595,7 @@ static void bind_without_memory(void *arg)
     weft__os_fail(OS_ALLOC, 1, true);
     CHECK_EQ(weft_context_bind(NULL, &before), 0); /* never for lack of memory */
     CHECK_PTR(before, context);
-    CHECK_EQ(weft_context_bind(context, NULL), 0); /* what was needed is there */
+    CHECK_EQ(weft_context_bind(context, NULL), 0); /* its bond is there */
     weft__os_fail(OS_ALLOC, 0, false);
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
 }
@@ -604,7 +605,7 @@ static void without_memory(void)
     weft_context *context = make(NULL), *child = poison;
     weft_chan *done = poison;
     weft_fiber *fiber = poison;
-    body_run(end_at_once, NULL, false); /* the runtime runs, with records in stock */
+    body_run(end_at_once, NULL, false); /* the runtime runs, with spare records */
     weft__os_fail(OS_ALLOC, 1, true);
     CHECK_EQ(weft_context_open(&child, context, NULL), -ENOMEM);
     CHECK_EQ(weft_context_done(context, &done), -ENOMEM);

@@ -27,8 +27,8 @@ static void await_open(weft_context *context, int count)
     }
 }
 
-/* Every kind of wait. A fixture holds one object of each kind, in a state in which the wait has
- * to wait. */
+/* Every kind of wait. A fixture has one object of each kind, in a state in which its call has to
+ * wait. */
 
 struct fixture {
     weft_chan *empty, *full;
@@ -80,7 +80,7 @@ static void meet(void *arg)
     CHECK(weft_barrier_wait(&fixture->barrier) >= 0);
 }
 
-/* The waits that were ended have left nothing behind. */
+/* The waits that were ended have left no trace in the objects. */
 static void fixture_end(struct fixture *fixture)
 {
     int element = 0;
@@ -107,7 +107,7 @@ static void fixture_end(struct fixture *fixture)
     weft_rwmutex_destroy(&fixture->write);
     CHECK_EQ(weft_mutex_try_lock(&fixture->cond_mutex), 0);
     weft_mutex_unlock(&fixture->cond_mutex);
-    weft_cond_signal(&fixture->cond); /* no waiter is left to take it */
+    weft_cond_signal(&fixture->cond); /* no waiter is left */
     weft_cond_destroy(&fixture->cond);
     weft_sem_release(&fixture->sem, 3);
     CHECK_EQ(weft_sem_available(&fixture->sem), 3);
@@ -214,7 +214,7 @@ static int do_nothing(void *arg)
 
 static int starting_in_group(struct fixture *fixture, int64_t deadline)
 {
-    (void)deadline; /* there is no form with one */
+    (void)deadline; /* the call takes none */
     return weft_group_go(fixture->group, do_nothing, NULL);
 }
 
@@ -292,7 +292,7 @@ static void every_wait_is_cancelled(void)
     }
 }
 
-/* By a deadline of the context, or of one above it. */
+/* Waits that the deadline of the context ends, or that of a context above it. */
 static void every_wait_ends_at_the_deadline(void)
 {
     struct fixture fixture;
@@ -315,7 +315,7 @@ static void every_wait_ends_at_the_deadline(void)
     fixture_end(&fixture);
 }
 
-/* The deadline of the wait itself leaves the context as it is. */
+/* The deadline of the wait itself does not change the context. */
 static void deadline_of_the_wait(void)
 {
     struct fixture fixture;
@@ -350,9 +350,9 @@ static void all_waits_at_once(void)
         for (int i = 0; i < ALL; i++) {
             const struct kind *kind = &kinds[i % KINDS];
             if (kind->wait == joining && i >= KINDS)
-                kind = &kinds[0]; /* only one may join */
+                kind = &kinds[0]; /* a fiber has one joiner */
             if (kind->wait == receiving || kind->wait == selecting)
-                kind = &kinds[0]; /* else it would meet the senders */
+                kind = &kinds[0]; /* a receiver would meet the senders */
             waits[i] = (struct wait){&fixture, kind, context, deadline, 1};
             bodies[i] =
                 (struct body){.function = wait_bound, .arg = &waits[i], .thread = i % 4 == 3};
@@ -434,7 +434,8 @@ static void what_needs_no_waiting_is_done(void *arg)
     weft_context_close(context);
 }
 
-/* Waits of calls that return void are not ended: when such a call returns, it has succeeded. */
+/* A context does not end the wait of a call that returns void: when it returns, it has
+ * succeeded. */
 
 static struct {
     weft_context *context;
@@ -570,7 +571,7 @@ static void closing_a_timer_is_not_ended(void)
     weft_context_close(context);
 }
 
-/* A cancelled joiner leaves a handle that is as good as before. */
+/* After a cancelled join the handle can be joined. */
 static void join_cancelled(void *arg)
 {
     weft_fiber *fiber = arg;

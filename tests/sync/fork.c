@@ -1,9 +1,9 @@
 /*
  * fork.c: the calls of this floor in a forked child, and functions of the program that fork.
  *
- * If a function that weft calls forks, the child goes on from there: it comes back through weft, which
- * must touch nothing of the parent's. A child that comes to the end of its fiber or thread exits with
- * 0. Also forks while the latch of an object is held.
+ * If a function that weft calls forks, the child goes on from there: it returns through weft, which
+ * must not access what belongs to the parent. A child that comes to the end of its fiber or thread
+ * exits with 0. Other tests fork while the latch of an object is held.
  */
 #include <pthread.h>
 #include <weft/test.h>
@@ -78,7 +78,7 @@ static void once_is_done_in_both(void)
     on_processors(1, do_once, NULL);
 }
 
-/* A group: its counts are the parent's. */
+/* A group: the child does not count in it. */
 
 static int fork_in_group(void *arg)
 {
@@ -197,7 +197,7 @@ static void a_destructor_forks(void)
     CHECK_EQ(weft_local_delete(key), 0);
 }
 
-/* The latch of an object is held when the process is forked, by a thread that the child does not have:
+/* A thread that the child does not have holds the latch of an object when the process is forked:
  * the child waits for a moment, and goes on. */
 
 static weft_sem sem;
@@ -223,7 +223,7 @@ static void a_held_latch_does_not_hang(void)
     CHECK_EQ(weft_sem_available(&sem), 2);
 }
 
-/* The child may have threads of its own: the latch that one of them holds is waited for. */
+/* The child waits for a latch that is held by a thread of its own. */
 
 static atomic_u32 held;
 
@@ -253,7 +253,7 @@ static void a_thread_of_a_child_is_waited_for(void)
     in_fork(wait_for_thread);
 }
 
-/* A latch that is free when the child looks at it again. */
+/* A latch that is free at the second try. */
 static void find_it_free(void)
 {
     uint32_t latch = 0;
@@ -262,7 +262,7 @@ static void find_it_free(void)
     weft__object_latch_slow(object_latch_of(&latch));
     CHECK_EQ(getrusage(RUSAGE_THREAD, &after), 0);
     CHECK_EQ(latch, 1);
-    CHECK(after.ru_nvcsw - before.ru_nvcsw < 50); /* it has not slept until it gave up */
+    CHECK(after.ru_nvcsw - before.ru_nvcsw < 50); /* it has not slept until it would give up */
 }
 
 static void a_free_latch_is_taken_at_once(void)
@@ -271,8 +271,8 @@ static void a_free_latch_is_taken_at_once(void)
     in_fork(find_it_free);
 }
 
-/* Contexts, groups and tickers of the parent, in the child; and new ones. What the child did changes
- * nothing in the parent. */
+/* Contexts, groups and tickers of the parent are used in the child, and new ones made. What the
+ * child does changes nothing in the parent. */
 
 static int poisoned;
 static void *const poison = &poisoned;
@@ -349,8 +349,8 @@ static void objects_of_the_parent(void)
     CHECK_EQ(weft_ticker_close(ticker), 0);
 }
 
-/* In the child, calls that wait for no other party work, those that would have to wait return -ECHILD,
- * and a test run is refused. */
+/* In the child, calls that need not wait succeed, calls that would have to wait return -ECHILD, and
+ * a test run is refused. */
 
 static void use_alone(void)
 {
@@ -423,7 +423,7 @@ static void without_memory(void)
 
 static weft_deferred record;
 
-/* A clean-up that is run last: its record is further out than all frames. */
+/* The clean-up that runs last: its record is further out than all frames. */
 static void panic_with_record(void *arg)
 {
     weft_defer(&record, fork_in_clean_up, arg);
@@ -453,7 +453,7 @@ int main(void)
     RUN_PLAIN(destroying_an_object_forks, "forks");
     RUN_PLAIN(a_timer_forks, "forks");
     RUN_PLAIN(a_bound_fiber_forks, "forks");
-    if (WEFT_ASAN) /* which misses in the child what is the parent's */
+    if (WEFT_ASAN) /* it reports what the parent owns as leaks of the child */
         printf("a_destructor_forks left out: sanitizer\n");
     else
         RUN_PLAIN(a_destructor_forks, "forks");

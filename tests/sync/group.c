@@ -1,5 +1,6 @@
 /*
- * group.c: groups of fibers: waiting for them, their errors, their limits, and what happens when one cannot be started.
+ * group.c: groups of fibers: waiting for them, their errors, their limits, and functions that
+ * cannot be started.
  */
 #include "everywhere.h"
 #include "failing.h"
@@ -77,7 +78,7 @@ static void wait_until_a_deadline(void *arg)
     weft_group *group = make(NULL);
     CHECK_EQ(weft_group_go(group, wait_for_gate, &gate), 0);
     CHECK_EQ(weft_group_go(group, wait_for_gate, &gate), 0);
-    int error = 77; /* untouched: these are of the wait */
+    int error = 77; /* untouched by an error of the wait itself */
     CHECK_EQ(weft_group_wait_until(group, WEFT_NOW, &error), -ETIMEDOUT);
     int64_t deadline = weft_after(500 * WEFT_US);
     CHECK_EQ(weft_group_wait_until(group, deadline, &error), -ETIMEDOUT);
@@ -128,7 +129,7 @@ static void errors_are_kept_as_they_are(void)
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         weft_group *group = make(NULL);
         CHECK_EQ(weft_group_go(group, fail, error_arg(errors[i])), 0);
-        CHECK_EQ(group_error(group), errors[i]); /* not taken for one of the wait */
+        CHECK_EQ(group_error(group), errors[i]); /* not taken for an error of the wait */
         CHECK_EQ(weft_group_close(group), errors[i]);
     }
 }
@@ -209,7 +210,7 @@ static void never_more_than_the_limit(void *arg)
         }
         CHECK_EQ(group_error(group), 0);
         CHECK(atomic_u32_load_relaxed(&load.most) <= (uint32_t)limits[l]);
-        /* and as many as that do run at once */
+        /* as many as the limit allows do run at once */
         CHECK_EQ(weft_barrier_init(&load.all, limits[l]), 0);
         for (int i = 0; i < 3 * limits[l]; i++)
             CHECK_EQ(weft_group_go(group, meet_all, NULL), 0);
@@ -253,7 +254,8 @@ static void attempt_group(void)
     if (opened != 0) {
         CHECK_PTR(group, poison);
     } else {
-        /* The place of one that did not start is free, and nothing is left to wait for. */
+        /* The place of a function that did not start is free, and no function is left to wait
+         * for. */
         uint32_t expected = went == 0;
         CHECK_EQ(group_error(group), 0);
         CHECK_EQ(weft_group_running(group), 0);
@@ -281,7 +283,7 @@ static void too_many_fibers(void)
     CHECK_EQ(weft_group_go(group, wait_for_gate, &gate), 0);
     CHECK_EQ(weft_group_go(group, wait_for_gate, &gate), 0);
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(weft_group_go(group, succeed, NULL), -EAGAIN); /* by weft_go: a place is free */
+        CHECK_EQ(weft_group_go(group, succeed, NULL), -EAGAIN); /* of weft_go: a place is free */
     CHECK_EQ(weft_group_running(group), 2);
     CHECK_EQ(weft_context_error(weft_group_context(group)), 0);
     weft_wg_done(&gate);

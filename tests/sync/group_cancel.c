@@ -1,13 +1,13 @@
 /*
- * group_cancel.c: groups of fibers that are cancelled, have a deadline, or are under a context: who is woken by that,
- * what is not started any more, and which waits it does not end.
+ * group_cancel.c: groups of fibers that are cancelled, have a deadline, or are under a context:
+ * which waits that ends, which it does not, and what is not started any more.
  */
 #include "bodies.h"
 #include "everywhere.h"
 #include "members.h"
 #include "seeds.h"
 
-/* Who waits for a place, and what ends that. */
+/* A wait for a place, and what ends it. */
 
 struct waiting {
     weft_group *group;
@@ -55,7 +55,7 @@ static void waiting_for_a_place_ends(void)
         }
 }
 
-/* The only place becomes free because of the cancellation: so nobody gets it. */
+/* The only place becomes free because of the cancellation: no caller gets it. */
 
 static atomic_u32 too_late;
 
@@ -90,12 +90,12 @@ static void cancel_all(void *arg)
     weft_group_cancel(group);
     CHECK_EQ(weft_group_close(group), -ECANCELED);
 
-    group = make(NULL); /* with nobody in it */
+    group = make(NULL); /* without functions */
     weft_group_cancel(group);
     CHECK_EQ(weft_group_go(group, succeed, NULL), -ECANCELED);
     CHECK_EQ(weft_group_close(group), -ECANCELED);
 
-    group = make(NULL); /* with keep_going a cancellation is still one */
+    group = make(NULL); /* keep_going does not change that */
     CHECK_EQ(weft_group_close(group), 0);
     group = make(&(weft_group_options){.keep_going = 1});
     CHECK_EQ(weft_group_go(group, sleep_on, NULL), 0);
@@ -103,7 +103,8 @@ static void cancel_all(void *arg)
     CHECK_EQ(weft_group_close(group), -ECANCELED);
 }
 
-/* A cancellation is the error of the group, also if no function says so; but the first error stays. */
+/* A cancellation is the error of the group, also if no function returns it; but the first error
+ * stays. */
 
 static int cancel_and_succeed(void *context)
 {
@@ -153,7 +154,8 @@ static void a_cancellation_is_the_error(void *arg)
             CHECK_EQ(weft_group_close(group), -ECANCELED);
             weft_context_close(parent);
 
-            group = make(&(weft_group_options){.keep_going = keep_going}); /* an error before it */
+            group = make(&(weft_group_options){
+                .keep_going = keep_going}); /* an error before the cancellation */
             CHECK_EQ(weft_group_go(group, fail, error_arg(-EIO)), 0);
             CHECK_EQ(group_error(group), -EIO);
             weft_group_cancel(group);
@@ -224,7 +226,7 @@ static void parent_by_option_or_by_binding(void *arg)
     }
 }
 
-/* The caller's context does not end the wait; it is bound again afterwards. */
+/* The caller's context does not end the wait; the caller is bound to it again afterwards. */
 
 struct firm {
     weft_context *context;
@@ -245,7 +247,8 @@ static void wait_though_cancelled(void *arg)
 {
     struct firm *firm = arg;
     CHECK_EQ(weft_context_bind(firm->context, NULL), 0);
-    weft_group *group = make(&(weft_group_options){.keep_going = 1}); /* it is called in any case */
+    weft_group *group =
+        make(&(weft_group_options){.keep_going = 1}); /* its functions are called in any case */
     CHECK_EQ(weft_group_go(group, end_late, firm), 0);
     atomic_u32_store_release(&firm->waits, 1);
     CHECK_EQ(firm->close ? weft_group_close(group) : group_error(group), -ECANCELED);
@@ -271,7 +274,7 @@ static void waiting_is_not_ended_by_a_context(void)
     }
 }
 
-/* The first error cancels the rest at once, wherever they wait. */
+/* The first error cancels the other functions at once, in each kind of wait. */
 
 static weft_chan *never;
 

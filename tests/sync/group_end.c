@@ -1,6 +1,6 @@
 /*
- * group_end.c: what a group of fibers outlives, and what leaves it before: members that leave, scopes, groups in groups,
- * members of members, fiber-local values, panics.
+ * group_end.c: what a group of fibers waits for, and what leaves it before its end: members that
+ * leave, scopes, groups in groups, members that start members, fiber-local values, panics.
  */
 #include "bodies.h"
 #include "everywhere.h"
@@ -31,7 +31,7 @@ static void leaving(void *arg)
         weft_group *group = make(&(weft_group_options){.limit = limit});
         CHECK_EQ(weft_wg_init(&leaver.gate, 1), 0);
         CHECK_EQ(weft_wg_init(&leaver.gone, 3), 0);
-        for (int i = 0; i < 3; i++) /* with the limit each needs the place of the one before */
+        for (int i = 0; i < 3; i++) /* with the limit each needs the place of the last */
             CHECK_EQ(weft_group_go(group, leave_and_live_on, error_arg(-EIO)), 0);
         CHECK_EQ(group_error(group), 0);
         CHECK_EQ(weft_group_running(group), 0);
@@ -67,7 +67,7 @@ static void leaving_unbinds_from_the_group_only(void)
     weft_context_close(leaver.other);
     body_run(leaves_no_group, NULL, false);
     body_run(leaves_no_group, NULL, true);
-    weft_fiber *fiber; /* one with extras */
+    weft_fiber *fiber; /* a fiber with extras */
     CHECK_EQ(weft_spawn(&fiber, leaves_no_group, NULL, &(weft_spawn_options){.name = "x"}), 0);
     CHECK_EQ(weft_join(fiber), 0);
 }
@@ -136,7 +136,7 @@ static int inner_group(void *error)
 static void nested(void *arg)
 {
     weft_group *outer =
-        make(NULL); /* an error of the inner one, handed on, cancels the outer one */
+        make(NULL); /* an error of the inner group that is returned cancels the outer one */
     for (int i = 0; i < 3; i++) {
         int result = weft_group_go(outer, inner_group, i == 1 ? error_arg(-EIO) : NULL);
         CHECK(result == 0 || (i == 2 && result == -ECANCELED));
@@ -235,7 +235,7 @@ static void values_end_with_the_group(void)
     CHECK_EQ(weft_local_delete(key), 0);
 }
 
-/* The first panic is the group's; those that follow are reported when they come. */
+/* The group keeps the first panic; later ones are reported at once. */
 static int panic_with(void *arg)
 {
     weft_panic("%s", (const char *)arg);
@@ -264,7 +264,7 @@ static void a_second_panic_is_reported(void)
     CHECK(strstr(said, "first of two") == NULL);
 }
 
-/* A function that has left its group, and panics then: that is nobody's any more, and reported. */
+/* A function panics after it has left its group: the panic has no owner and is reported. */
 static int leave_and_panic(void *arg)
 {
     CHECK_EQ(weft_group_leave(), 0);

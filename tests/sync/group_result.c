@@ -1,5 +1,6 @@
 /*
- * group_result.c: groups that collect: the results and arguments of all functions, in order; copied arguments.
+ * group_result.c: groups that collect: the results and arguments of all functions, in order; copied
+ * arguments.
  */
 #include "bodies.h"
 #include "everywhere.h"
@@ -12,7 +13,7 @@ static const weft_group_options collecting = {.collect = 1, .keep_going = 1};
 static int poisoned;
 static void *const poison = &poisoned;
 
-/* The result of one that has ended. */
+/* The result of a function that has ended. */
 static int result_of(weft_group *group, int64_t index, void *arg)
 {
     int error = INT32_MIN;
@@ -50,7 +51,8 @@ static void arguments(void)
     CHECK_PTR(arg, poison);
 }
 
-/* In the order of the calls, whatever the order of the ends; more than some chunks hold. */
+/* Results are in the order of the calls, whatever the order of the ends; more than some chunks
+ * hold. */
 
 static int fail_sometimes(void *arg)
 {
@@ -84,7 +86,7 @@ static int panic_now(void *arg)
 static int leave_with_error(void *arg)
 {
     CHECK_EQ(weft_group_leave(), 0);
-    return -EIO; /* nobody's */
+    return -EIO; /* ignored: it has left */
 }
 
 static void each_way_to_end(void *arg)
@@ -111,8 +113,8 @@ static void each_way_to_end(void *arg)
     CHECK(weft_group_close(group) != 0);
 }
 
-/* What has not begun when the group is cancelled is skipped: on one processor nothing begins before who starts it
- * gives way. */
+/* A function that has not begun when the group is cancelled is skipped: on one processor none
+ * begins before the caller yields. */
 
 static atomic_u32 called;
 
@@ -129,7 +131,7 @@ static void cancel_before_it_begins(void *arg)
         CHECK_EQ(atomic_u32_load_relaxed(&called), keep_going ? 3 : 0);
         for (int i = 0; i < 3; i++)
             CHECK_EQ(result_of(group, i, &called), keep_going ? 0 : -ECANCELED);
-        CHECK_EQ(weft_group_count(group), 3); /* what is refused is not recorded */
+        CHECK_EQ(weft_group_count(group), 3); /* a refused function is not recorded */
         CHECK_EQ(weft_group_go(group, succeed, &called), -ECANCELED);
         CHECK_EQ(weft_group_count(group), 3);
         CHECK_EQ(weft_group_close(group), -ECANCELED);
@@ -141,7 +143,7 @@ static void what_has_not_begun_is_skipped(void)
     on_one_machine(cancel_before_it_begins, NULL);
 }
 
-/* Members that start members: those come later. */
+/* Members start members, which come later in the order. */
 
 static int start_another(void *arg)
 {
@@ -166,7 +168,7 @@ static void the_starter_comes_first(void *arg)
 
 struct sum {
     int64_t from, to, result;
-    char filler[200]; /* no size is too much */
+    char filler[200]; /* larger than a word */
 };
 
 static int add_up(void *arg)
@@ -201,7 +203,7 @@ static void copied_arguments(void *arg)
     }
 }
 
-/* A function that has left has its copy until it returns, though the group is closed by then. */
+/* A function that has left keeps its copy until it returns, though the group is closed by then. */
 
 static struct {
     weft_wg gate, over;
@@ -231,7 +233,7 @@ static void a_copy_outlives_the_group(void *arg)
     }
 }
 
-/* Failures: what was not started is not recorded, and what was keeps its place in the order. */
+/* Failures: a function that was not started is not recorded; the others keep their order. */
 
 static int succeed_alone(void *arg)
 {

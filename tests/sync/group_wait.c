@@ -1,6 +1,6 @@
 /*
- * group_wait.c: the limit of a group while it changes, who waits for a place, and channels that are closed when no
- * function runs.
+ * group_wait.c: the limit of a group while it changes, waits for a place, and channels that are
+ * closed when no function runs.
  */
 #include "bodies.h"
 #include "everywhere.h"
@@ -8,15 +8,15 @@
 #include "seeds.h"
 #include "sync/group_internal.h"
 
-/* Who wait for a place, in order. */
+/* Applicants that wait for a place, in order. */
 
 enum { WAITERS = 4 };
 
 struct scene {
     weft_group *group;
-    weft_wg gates[WAITERS];    /* what the function of each waits for */
-    weft_wg held[WAITERS];     /* and those of who hold the places at first */
-    atomic_u32 began[WAITERS]; /* by the number of who waited */
+    weft_wg gates[WAITERS];    /* what the function of each applicant waits for */
+    weft_wg held[WAITERS];     /* the same for the functions that hold the places at first */
+    atomic_u32 began[WAITERS]; /* by the number of the applicant */
     int result[WAITERS];
     weft_context *context[WAITERS]; /* NULL: none */
 };
@@ -43,7 +43,7 @@ static void apply(void *arg)
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
 }
 
-/* So many hold places, up to the limit. */
+/* Starts functions that hold places, up to the limit. */
 static void scene_begin(struct scene *scene, int holders)
 {
     *scene = (struct scene){.group = make(&(weft_group_options){.limit = holders})};
@@ -71,7 +71,7 @@ static void await_began(struct scene *scene, int number)
 {
     await(&scene->began[number], 1);
     for (int i = number + 1; i < WAITERS; i++)
-        CHECK_EQ(atomic_u32_load_acquire(&scene->began[i]), 0); /* nobody overtook it */
+        CHECK_EQ(atomic_u32_load_acquire(&scene->began[i]), 0); /* no later one overtook it */
 }
 
 static void more_places_are_given_in_order(void)
@@ -132,14 +132,14 @@ static void fewer_places_start_none_until_fewer_run(void)
     }
     weft_wg_done(&scene.held[2]);
     await_began(&scene, 0);
-    CHECK_EQ(weft_chan_closed(done), 0); /* the place was handed on */
+    CHECK_EQ(weft_chan_closed(done), 0); /* the place went to the next in line */
     CHECK_EQ(weft_group_running(scene.group), 1);
     body_join(&bodies[0]);
     weft_wg_done(&scene.gates[0]);
     CHECK_EQ(weft_group_close(scene.group), 0);
 }
 
-/* A limit for a group that was opened without. */
+/* A limit for a group that was opened without one. */
 static void a_limit_that_comes_later(void *arg)
 {
     weft_wg gate;
@@ -183,7 +183,7 @@ static void leaving_the_line(void)
     weft_context_close(scene.context[1]);
 }
 
-/* The first has given up, but not left the line yet: its place goes to the next. */
+/* The first applicant has given up, but not left the line yet: the place goes to the next. */
 static void a_place_is_not_lost_to_one_that_gave_up(void)
 {
     struct scene scene;
@@ -204,7 +204,8 @@ static void a_place_is_not_lost_to_one_that_gave_up(void)
     CHECK_EQ(weft_group_close(scene.group), 0);
 }
 
-/* A cancellation, from above too, empties the line; the place that was held is not given to anybody. */
+/* A cancellation, also from a parent, empties the line; the place that was held goes to no
+ * caller. */
 static void a_cancellation_empties_the_line(void)
 {
     for (int above = 0; above < 2; above++) {
@@ -232,7 +233,7 @@ static void a_cancellation_empties_the_line(void)
     }
 }
 
-/* A limit that changes all the time, with those who start and those who are cancelled. */
+/* A limit that changes all the time, while functions are started and callers are cancelled. */
 
 static struct {
     weft_group *group;
@@ -325,7 +326,8 @@ static void done_is_closed_when_none_runs(void *arg)
     CHECK_EQ(weft_group_close(group), 0);
 }
 
-/* The group is closed by who has seen the channel closed, while the last function is on its way out. */
+/* The group is closed by a caller that has seen the channel closed, while the last function is on
+ * its way out. */
 static void closed_as_soon_as_done(void *arg)
 {
     for (int64_t round = test_scale(2000); round > 0; round--) {
@@ -337,7 +339,7 @@ static void closed_as_soon_as_done(void *arg)
     }
 }
 
-/* Asked for by several at once, while functions come and go. */
+/* Several callers ask for the channel at once, while functions start and end. */
 static void ask_for_done(void *group)
 {
     for (int64_t i = test_scale(200); i > 0; i--) {

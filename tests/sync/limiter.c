@@ -21,7 +21,7 @@ static weft_limiter *make(int64_t rate, int64_t period, int64_t burst)
     return limiter;
 }
 
-/* With nothing in it; two events come at once, and then none for a long time. */
+/* Opens an empty limiter: two events come at once, and then none for a long time. */
 static weft_limiter *make_empty(void)
 {
     weft_limiter *limiter = make(1, FAR, 2);
@@ -164,7 +164,7 @@ static void take_many(void *arg)
     int64_t self = *(int64_t *)arg;
     for (int64_t i = test_scale(TAKES); i > 0; i--) {
         int64_t n = (self + i) % 3 + 1;
-        if (i % 16 == 0) /* some leave in the middle of it all */
+        if (i % 16 == 0) /* some leave before their turn */
             n = weft_limiter_take_until(many.limiter, n, weft_after(i * WEFT_US)) == 0 ? n : 0;
         else
             CHECK_EQ(weft_limiter_take(many.limiter, n), 0);
@@ -202,7 +202,7 @@ static void never_too_many(void)
     }
 }
 
-/* Takes that are cancelled leave, and those behind them are served. */
+/* Takes that are cancelled leave, and the takes behind them are granted. */
 
 struct customer {
     weft_limiter *limiter;
@@ -220,7 +220,7 @@ static void be_served(void *arg)
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
 }
 
-/* Lets them come one after another. */
+/* Starts the takes one after another. */
 static void queue_up(weft_limiter *limiter, struct customer *customers, struct body *bodies,
                      int count, int threads)
 {
@@ -271,8 +271,8 @@ static void a_change_lets_them_on(void)
     }
 }
 
-/* A take whose wait has ended otherwise, and that has not left the queue, is granted its events all
- * the same; it returns 0 and gives nothing back. */
+/* A take whose wait has ended in another way, and that has not left the line, is granted its events
+ * none the less; it returns 0 and gives nothing back. */
 static void a_grant_meets_one_that_gave_up(int threads, int result)
 {
     weft_limiter *limiter = make_empty();
@@ -304,7 +304,7 @@ static void a_take_that_gave_up_may_have_been_granted(void)
     }
 }
 
-/* A take that is woken and goes back to sleep serves those before it, whose timer has not fired, and
+/* A take that is woken and parks again grants the takes before it, whose timer has not fired, and
  * wakes them. */
 static void a_take_that_stays_wakes_others(void)
 {
@@ -341,7 +341,7 @@ static void waiting_needs_no_memory(void)
     weft_limiter_close(limiter);
 }
 
-enum { COMPACT = 64 }; /* several for each stack that they share */
+enum { COMPACT = 64 }; /* several for each shared stack */
 
 static void take_in_a_row(void *limiter)
 {
@@ -366,7 +366,7 @@ static void compact_fibers_take(void)
     weft_limiter_close(limiter);
 }
 
-/* A thread in a test run keeps its turn in real time: virtual time stands still for it. */
+/* A thread in a test run has its turn in real time: virtual time stands still for it. */
 
 static void *run_thread(void *limiter)
 {

@@ -1,5 +1,6 @@
 /*
- * limiter_seeds.c: the rate limiter in virtual time, under many seeds: every turn to the nanosecond.
+ * limiter_seeds.c: the rate limiter in virtual time, under many seeds: every turn to the
+ * nanosecond.
  */
 #include "bodies.h"
 #include "seeds.h"
@@ -10,7 +11,7 @@
 static weft_limiter *limiter;
 static int64_t start; /* when the limiter was opened, and emptied */
 
-/* Opens a limiter with nothing in it. */
+/* Opens an empty limiter. */
 static void begin(int64_t rate, int64_t period, int64_t burst)
 {
     weft_limiter_options options = {.rate = rate, .period = period, .burst = burst};
@@ -40,7 +41,7 @@ static void until(int64_t time)
     CHECK_EQ(weft_sleep_until(start + time), 0);
 }
 
-/* A take in a fiber of its own, and what came of it. */
+/* A take in a fiber of its own, and its result. */
 struct one {
     int64_t n, arrives, deadline; /* as time since start; deadline 0: none */
     int64_t ended;
@@ -61,7 +62,7 @@ static void take_one(void *arg)
     one->ended = weft_now() - start;
 }
 
-/* They arrive a nanosecond after each other, in order. */
+/* Starts takes that arrive in order, a nanosecond apart. */
 static void queue_up(struct one *ones, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -87,7 +88,7 @@ static void ended(const struct one *one, int result, int64_t time)
 
 /* Exactness. */
 
-/* When that many have come: events * period / rate, rounded up. */
+/* The time by which so many events have come: events * period / rate, rounded up. */
 static int64_t time_for(int64_t events, int64_t rate, int64_t period)
 {
     int64_t whole = events / rate * period, rest = events % rate * period;
@@ -147,11 +148,11 @@ static void no_more_than_the_burst_is_kept(void)
     CHECK_EQ(weft_limiter_try_take(limiter, 5), 0);
     CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
     CHECK_EQ(weft_limiter_take(limiter, 1), 0);
-    at(100 * WEFT_MS); /* no part of an event either */
+    at(100 * WEFT_MS); /* nor a part of an event */
     end();
 }
 
-/* Another call has read the clock later, and was faster to count. */
+/* A call that has read the clock later has counted first. */
 static void time_does_not_go_back(void)
 {
     begin(1, WEFT_S, 5);
@@ -186,7 +187,7 @@ static void numbers_may_be_large(void)
     end();
 }
 
-/* The queue. */
+/* The line. */
 
 static void few_do_not_overtake_many(void)
 {
@@ -215,7 +216,8 @@ static void a_late_turn_is_refused_at_once(void)
     CHECK_EQ(weft_limiter_take_until(limiter, 3, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_limiter_take_until(limiter, 3, -1), -ETIMEDOUT);
     at(WEFT_MS);
-    CHECK_EQ(weft_limiter_take_until(limiter, 3, turn), 0); /* those have consumed nothing */
+    CHECK_EQ(weft_limiter_take_until(limiter, 3, turn),
+             0); /* the takes that left have consumed nothing */
     at(5 * WEFT_S);
     until(6 * WEFT_S);
     CHECK_EQ(weft_limiter_take_until(limiter, 1, WEFT_NOW), 0); /* it is there */
@@ -226,18 +228,19 @@ static void a_late_turn_is_refused_at_once(void)
     end();
 }
 
-/* Three takes wait; the one that leaves at that time gives what it has reserved to those behind it. */
-static void leave(int who, int64_t time, int64_t first, int64_t second, int64_t third)
+/* Three takes wait; take number `leaver` leaves at that time, and what it has reserved goes to the
+ * takes behind it. */
+static void leave(int leaver, int64_t time, int64_t first, int64_t second, int64_t third)
 {
     struct one ones[3] = {{.n = 5}, {.n = 4}, {.n = 1}};
     int64_t times[] = {first, second, third};
     begin(1, WEFT_S, 5);
     queue_up(ones, 3);
     until(time);
-    weft_context_cancel(ones[who].context);
+    weft_context_cancel(ones[leaver].context);
     join_all(ones, 3);
     for (int i = 0; i < 3; i++)
-        ended(&ones[i], i == who ? -ECANCELED : 0, times[i]);
+        ended(&ones[i], i == leaver ? -ECANCELED : 0, times[i]);
     end();
 }
 
@@ -250,7 +253,7 @@ static void leaving_gives_back(void)
     leave(2, 8 * WEFT_S, 5 * WEFT_S, 9 * WEFT_S, 8 * WEFT_S);
 }
 
-/* A context: what is there is taken; what is not is not waited for. */
+/* A cancelled context: events that are there are taken; others are not waited for. */
 static void a_context_ends_it(void)
 {
     weft_context *context;
@@ -280,8 +283,8 @@ static void a_context_ends_it(void)
     end();
 }
 
-/* A take that returns late loses nothing and costs the others nothing: here as if time had gone by in
- * which no fiber could run. */
+/* A take that returns late loses nothing and costs the others nothing. Here time goes by in which
+ * no fiber could run. */
 static void a_late_take_keeps_its_turn(void)
 {
     struct one ones[10];
@@ -307,7 +310,7 @@ static void a_higher_rate_is_sooner(void)
     struct one ones[3] = {{.n = 2}, {.n = 2}, {.n = 1}};
     begin(1, WEFT_S, 2);
     queue_up(ones, 3);
-    until(WEFT_S + WEFT_S / 2); /* one and a half have come */
+    until(WEFT_S + WEFT_S / 2); /* one and a half events have come */
     CHECK_EQ(weft_limiter_set(limiter, 10, 2), 0);
     join_all(ones, 3);
     ended(&ones[0], 0, 1550 * WEFT_MS);
@@ -318,8 +321,8 @@ static void a_higher_rate_is_sooner(void)
 
 static void a_lower_rate_is_later(void)
 {
-    /* The second gives up as the first in the queue, the third before that; the last has its turn at
-     * 21 s instead of 6 s. */
+    /* The second take gives up as the first in line, the third before that; the turn of the last is
+     * at 21 s instead of 6 s. */
     struct one ones[4] = {
         {.n = 2}, {.n = 2, .deadline = 20 * WEFT_S}, {.n = 1, .deadline = 8 * WEFT_S}, {.n = 1}};
     begin(10, 10 * WEFT_S, 2);
@@ -345,7 +348,7 @@ static void a_lower_rate_is_too_late(void)
     CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
     join_all(ones, 2);
     ended(&ones[0], -ETIMEDOUT, 2 * WEFT_S);
-    ended(&ones[1], 0, 2 * WEFT_S); /* there was one */
+    ended(&ones[1], 0, 2 * WEFT_S); /* there was one event */
     end();
 }
 
@@ -404,7 +407,7 @@ struct plan {
     int64_t leaves[ONES];
 };
 
-/* How many have come by then, in units of 1/PERIOD. */
+/* The events that have come by then, in units of 1/PERIOD. */
 static int64_t come_by(const struct plan *plan, int64_t time)
 {
     if (time <= plan->changed_at)
@@ -412,7 +415,7 @@ static int64_t come_by(const struct plan *plan, int64_t time)
     return plan->changed_at * plan->rate + (time - plan->changed_at) * plan->new_rate;
 }
 
-/* The first time by which so many have come. */
+/* The first time by which so many events have come. */
 static int64_t time_by(const struct plan *plan, int64_t events)
 {
     int64_t low = 0, high = INT64_C(1) << 40;
@@ -482,8 +485,8 @@ static void every_turn_is_as_computed(void)
     end();
 }
 
-/* All kinds of calls at random: in any interval never more than the burst and what comes. A turn is up
- * to a nanosecond later than the moment at which its events have come. */
+/* All kinds of calls at random: no interval has more events than the burst and what comes in it. A
+ * turn is up to a nanosecond later than the moment at which its events have come. */
 
 enum { FIBERS = 6, ROUNDS = 8, BURST = 4, RATE = 3 };
 

@@ -9,8 +9,8 @@
 #include "everywhere.h"
 #include "sync/chan.h"
 
-/* How many callers wait to send to the channel, or to receive from it. Under the latch: they are
- * parked. */
+/* The number of callers that wait to send to the channel, or to receive from it. Under the latch,
+ * so that they are parked. */
 static inline int line_length(weft_chan *chan, int op)
 {
     int count = 0;
@@ -95,7 +95,7 @@ static inline void element_poison(struct element *element)
     memset(element, POISON, sizeof *element);
 }
 
-/* Makes it element number n, of that size; the rest is poison. */
+/* Fills in element number n, of that size; the rest is poison. */
 static inline void element_fill(struct element *element, size_t size, uint64_t n)
 {
     element_poison(element);
@@ -149,7 +149,7 @@ static inline weft_case to_receive(weft_chan *chan, void *element)
     return (weft_case){chan, WEFT_RECEIVE, NOT_SET, element};
 }
 
-/* Only that case (none if it is negative) has a result. */
+/* Checks that only that case (none if it is negative) has a result. */
 static inline void check_results(const weft_case *cases, int count, int chosen, int result)
 {
     for (int i = 0; i < count; i++)

@@ -1,5 +1,5 @@
 /*
- * order.c: locks taken in an order that can deadlock; debug builds find them.
+ * lock_order.c: locks that are taken in an order that can deadlock; debug builds find them.
  *
  * Each case runs in a child of its own: what the library has learned stays in that process.
  */
@@ -98,7 +98,7 @@ static void inversions_abort(void)
     test_dies(by_a_condition, NULL, text);
 }
 
-/* Both locks, and both ways, are in the report: an address for each lock and one for each place. */
+/* The report has both locks and both paths: an address for each lock and one for each call. */
 static void the_report_names_the_locks_and_places(void)
 {
     const char *written;
@@ -115,13 +115,13 @@ static void the_report_names_the_locks_and_places(void)
     CHECK_EQ(places, 4);
 }
 
-/* What is no inversion. */
+/* Orders that are no inversion. */
 
 static void tries(void)
 {
     both(&a, &b);
     weft_mutex_lock(&b);
-    CHECK_EQ(weft_mutex_try_lock(&a), 0); /* the other way round, but without waiting */
+    CHECK_EQ(weft_mutex_try_lock(&a), 0); /* in the other order, but without waiting */
     weft_mutex_unlock(&a);
     CHECK_EQ(weft_mutex_lock_until(&a, WEFT_NOW), 0);
     weft_mutex_unlock(&a);
@@ -164,7 +164,7 @@ static void separate(void *mutex)
     weft_mutex_unlock(mutex);
 }
 
-/* What another holds is not what this one holds, though they share a thread. */
+/* The locks of one fiber are not those of another one on the same thread. */
 static void each_has_its_own(void)
 {
     struct body bodies[4];
@@ -193,7 +193,7 @@ static void nothing_else_aborts(void)
     CHECK_STR(written, "");
 }
 
-/* More than it can hold: said once, and the program goes on. */
+/* More pairs than there is room for: one warning, and the program goes on. */
 static void many(void *arg)
 {
     enum { LOCKS = 300 };
@@ -201,7 +201,7 @@ static void many(void *arg)
     for (int i = 0; i < LOCKS; i++)
         for (int j = i + 1; j < LOCKS; j++)
             both(&locks[i], &locks[j]);
-    inverted(arg); /* not seen any more */
+    inverted(arg); /* not reported any more */
 }
 
 static void too_many_stop_the_check(void)
@@ -214,10 +214,10 @@ static void too_many_stop_the_check(void)
                        "locks\n");
 }
 
-/* More than one at the same moment, too. */
+/* More than one pair at the same moment. */
 static void many_by_one(void *arg)
 {
-    enum { ROWS = 3000, LONG = 4 }; /* six pairs each: of those of the last lock none goes in */
+    enum { ROWS = 3000, LONG = 4 }; /* six pairs each: no pair of the last lock has room */
     static weft_mutex locks[ROWS][LONG];
     for (int row = 0; row < ROWS; row++) {
         for (int i = 0; i < LONG; i++)
@@ -225,7 +225,7 @@ static void many_by_one(void *arg)
         for (int i = 0; i < LONG; i++)
             weft_mutex_unlock(&locks[row][i]);
     }
-    inverted(arg); /* not seen any more */
+    inverted(arg); /* not reported any more */
 }
 
 static void too_many_stop_the_check_once(void)
@@ -238,7 +238,7 @@ static void too_many_stop_the_check_once(void)
                        "locks\n");
 }
 
-/* Destroyed locks give their place back. */
+/* Destroyed locks free the room of their pairs. */
 static void many_short_lives(void *arg)
 {
     for (int i = 0; i < 40000; i++) {
@@ -255,7 +255,7 @@ static void destroyed_locks_are_forgotten(void)
     test_dies(many_short_lives, NULL, text);
 }
 
-/* More locks at a time than it can hold. Each is tried for: that leaves no pairs. */
+/* More locks held at a time than there is room for. A lock that is tried for makes no pairs. */
 static void many_at_a_time(void *arg)
 {
     enum { LOCKS = (1 << 15) + 10 };
@@ -264,7 +264,7 @@ static void many_at_a_time(void *arg)
         CHECK_EQ(weft_mutex_try_lock(&locks[i]), 0);
     for (int i = LOCKS - 1; i >= 0; i--)
         weft_mutex_unlock(&locks[i]);
-    inverted(arg); /* not seen any more */
+    inverted(arg); /* not reported any more */
 }
 
 static void too_many_at_a_time_stop_the_check(void)
@@ -277,8 +277,8 @@ static void too_many_at_a_time_stop_the_check(void)
                        "at a time\n");
 }
 
-/* Locks whose pairs are kept in the same place, as there are more locks than places: they are told apart, and the way
- * round is found over them, though some of it is come to twice. */
+/* Locks whose pairs are in the same bucket, as there are more locks than buckets: they are told
+ * apart, and a cycle over them is found, though the search reaches some pairs twice. */
 static void a_long_way(void *arg)
 {
     enum { PLACES = 4096, STEPS = 20 };
@@ -310,7 +310,7 @@ static void pairs_of_another(void *arg)
 {
     number_all();
     both(&sharing[0], &a);
-    both(&a, &sharing[SAME_PLACE]); /* no way leads from there to a */
+    both(&a, &sharing[SAME_PLACE]); /* no path leads from there to a */
 }
 
 static void pair_beside_another(void *arg)

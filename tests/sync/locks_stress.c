@@ -1,8 +1,10 @@
 /*
- * locks_stress.c: all locks and their kin under stress: fibers and threads, deadlines that pass at about
- * the time of the wake-ups, and contexts that are cancelled (cancelling.h).
+ * locks_stress.c: all locks, semaphores, barriers and conditions under stress: fibers and threads,
+ * deadlines that pass at about the time of the wake-ups, and contexts that are cancelled
+ * (cancelling.h).
  *
- * A lost wake-up shows as the test's timeout; a doubled one, or a lock with two owners, in the checks.
+ * A lost wake-up shows as the test's timeout; a doubled one, or a lock with two owners, fails a
+ * check.
  */
 #include "cancelling.h"
 
@@ -124,7 +126,7 @@ static void rwmutex(void)
     weft_rwmutex_destroy(&book.rw);
 }
 
-/* Semaphore: never more out than there are, and all back at the end. */
+/* Semaphore: never more units are out than there are, and all are back at the end. */
 
 enum { UNITS = 4 };
 
@@ -166,9 +168,9 @@ static void semaphore(void)
     weft_sem_destroy(&units.sem);
 }
 
-/* Condition: a store of bounded size. Even workers put tokens in, odd ones take them; among the takers
- * are some without a deadline or context, which would wait for ever if a signal were lost to one that
- * gives up. */
+/* Condition: a store of bounded size. Even workers put tokens in, odd ones take them. Some that
+ * take have no deadline or context: they would wait for ever if a waiter that gives up lost a
+ * signal. */
 
 enum { ROOM = 2 };
 
@@ -184,7 +186,7 @@ static int await_token(struct worker *worker, int64_t deadline)
     weft_mutex_lock(&store.mutex);
     while (store.tokens == 0 && result == 0)
         result = weft_cond_wait_until(&store.not_empty, &store.mutex, deadline);
-    if (result == 0) { /* else a token stays, and its signal is another waiter's */
+    if (result == 0) { /* else a token stays, and another waiter gets its signal */
         store.tokens--;
         store.taken++;
         weft_cond_signal(&store.not_full);
@@ -203,7 +205,7 @@ static void make_tokens(struct worker *worker)
         store.made++;
         weft_mutex_unlock(&store.mutex);
         weft_cond_signal(&store.not_empty);
-        if (chance(worker, 8)) /* so that the takers do wait */
+        if (chance(worker, 8)) /* so that workers wait for tokens */
             CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
     }
 }
@@ -250,7 +252,7 @@ static int wait_for_signal(struct worker *worker, int64_t deadline)
     spurious.woken += result == 0;
     CHECK(spurious.woken <= spurious.signals);
     weft_mutex_unlock(&spurious.mutex);
-    if (result == -ETIMEDOUT) /* the deadline may be that from above */
+    if (result == -ETIMEDOUT) /* the deadline may be that of the context */
         CHECK(weft_now() >= deadline || weft_context_error(weft_context_current()) != 0);
     return result == -ETIMEDOUT ? 0 : result;
 }
@@ -295,7 +297,7 @@ static struct {
 
 static int meet(struct worker *worker, int64_t deadline)
 {
-    if (!chance(worker, 8)) /* few give up, or all would hardly ever meet */
+    if (!chance(worker, 8)) /* few give up, or a round would hardly ever end */
         deadline = WEFT_NEVER;
     return weft_barrier_wait_until(&meeting.barrier, deadline);
 }
@@ -340,7 +342,7 @@ static struct {
 
 static int cross(struct worker *worker, int64_t deadline)
 {
-    if (deadline == WEFT_NEVER) /* there may be no other party left */
+    if (deadline == WEFT_NEVER) /* no other party may be left */
         deadline = weft_after(50 * WEFT_US);
     int result = weft_barrier_wait_until(&crossing.barrier, deadline);
     if (result >= 0)
@@ -370,7 +372,7 @@ static void barrier_of_some(void)
     }
 }
 
-/* Objects that come and go: many short-lived ones, each freed by the last caller that unlocks it. */
+/* Many short-lived objects, each freed by the last caller that unlocks it. */
 
 enum { SHARERS = 3 };
 
@@ -416,8 +418,8 @@ static void freed_by_the_last_user(void)
     run("objects", false, object_work, rounds_of(300));
 }
 
-/* A request at the head gives up: smaller ones behind it, and readers held back by a writer, are let
- * in at once. The holder of the rest waits for that. */
+/* A request at the head gives up: smaller ones behind it, and readers that a writer holds back, are
+ * admitted at once. The holder of the rest waits for that. */
 
 static void wants_all(struct worker *worker)
 {

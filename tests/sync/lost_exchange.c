@@ -1,6 +1,6 @@
 /*
- * steps.c: what another does before any exchange of an operation (steps.h): compare-and-swaps that are lost, and what is
- * gone when it is looked at again.
+ * lost_exchange.c: what another party does before each atomic exchange of an operation (steps.h):
+ * compare-and-swaps that fail, and state that has changed when it is read again.
  */
 #include "sync/steps.h"
 
@@ -20,7 +20,7 @@
 #include "sched/time/wheel.h"
 #include "sync/lock_order.h"
 
-/* Wait groups: two add. */
+/* Wait groups: two parties add. */
 
 static void add_one(void *wg)
 {
@@ -39,14 +39,14 @@ static void two_add(void)
     } while (met);
 }
 
-/* Mutexes: another has it first. */
+/* Mutexes: another party locks first. */
 
 enum { MUTEX_LOCKED = 1 }; /* as mutex.c has it */
 
 static struct {
     weft_mutex mutex;
     int result;
-    bool taken, held, lost; /* of the other */
+    bool taken, held, lost; /* of the other party */
 } contended;
 
 static atomic_u32 *contended_word(void)
@@ -86,7 +86,8 @@ static void lock_it(void *arg)
     weft_mutex_lock(&contended.mutex);
 }
 
-/* The other has it at first, gives it back after the first exchange, and has it once more just for the next. */
+/* The other party has the mutex at first, unlocks it after the first exchange, and locks it once
+ * more for the next one. */
 static void has_it_again(void *arg, uint32_t step, uint32_t exchange)
 {
     uint32_t free = 0;
@@ -102,7 +103,8 @@ static void has_it_again(void *arg, uint32_t step, uint32_t exchange)
 
 static void another_has_it_again(void)
 {
-    for (int round = 0; round < 2; round++) { /* in the first the linker has exchanges of its own */
+    for (int round = 0; round < 2;
+         round++) { /* in the first the dynamic linker has exchanges of its own */
         contended.mutex = (weft_mutex)WEFT_MUTEX_INIT;
         contended.held = contended.lost = false;
         atomic_u32_store_relaxed(contended_word(), MUTEX_LOCKED);
@@ -134,7 +136,7 @@ static void two_plan(void)
     atomic_i64_store_relaxed(&weft__sched.maintenance_time, before);
 }
 
-/* A once: the one who calls the function ends it while another comes to wait. */
+/* A once: the owner ends it while another caller begins to wait. */
 
 enum { ONCE_RUNNING = 1, ONCE_DONE = 2 }; /* as once.c has them */
 
@@ -150,7 +152,8 @@ static void do_once(void *once)
     weft_once_do(once, do_once, once); /* not called */
 }
 
-/* When the other is in the list it is left there: nobody would wake it. */
+/* Ends the once before exchange number one.at. If the caller has gone to the list before that, the
+ * try is abandoned: no party would wake it. */
 static void ends_it(void *arg, uint32_t step, uint32_t exchange)
 {
     uint32_t running = ONCE_RUNNING;
@@ -175,10 +178,10 @@ static void one_ends_it(void)
             steps_run(do_once, &one.once, ends_it, NULL);
         CHECK(!one.ended || one.once.word == ONCE_DONE);
     } while (one.ended);
-    CHECK(one.at > 2); /* it was before it saw that it runs, and after */
+    CHECK(one.at > 2); /* before and after it has seen that the function runs */
 }
 
-/* A spin lock: it is seen free, and is not any more. */
+/* A spin lock that is free when it is read, and held when it is taken. */
 
 enum { FREE_AT = 200, HELD_FOR = 100 };
 
@@ -230,7 +233,7 @@ static void write_unlock(void *mutex)
     weft_rwmutex_write_unlock(mutex);
 }
 
-/* Where the writer is not at the lists; if it is in one still. */
+/* Gives up, unless the writer has the latch, or the reader is not in the list any more. */
 static void gives_up(void *arg)
 {
     if (rw.mutex.latch != 0 || rw.mutex.readers == NULL)
@@ -263,7 +266,7 @@ static void a_reader_gives_up(void)
     CHECK(at > 2);
 }
 
-/* Locks that are checked for their order: two give one its number at the same time. */
+/* Locks whose order is checked: two callers number a lock at the same time. */
 
 #ifdef WEFT_DEBUG
 
@@ -338,7 +341,7 @@ static void one_puts_it_back(void)
 {
     uint32_t at = 0;
     bool met;
-    begin_last(); /* there is a slab from then on */
+    begin_last(); /* the slab exists from here on */
     end_last();
     weft__os_live_count();
     int64_t before = weft__os_live(LIVE_MEMORY);
@@ -346,10 +349,11 @@ static void one_puts_it_back(void)
         begin_last();
         met = steps_at(close_inbox, NULL, ++at, take_last, NULL);
         int64_t back = last.pool.queues[NORMAL].length;
-        CHECK_EQ(back + last.was_taken, 1); /* one has it */
+        CHECK_EQ(back + last.was_taken, 1); /* one of them has it */
         CHECK_EQ(atomic_i64_load_relaxed(&last.pool.ready), back);
         end_last();
-        CHECK_EQ(weft__os_live(LIVE_MEMORY), before); /* with sanitizers; else they are of a slab */
+        CHECK_EQ(weft__os_live(LIVE_MEMORY),
+                 before); /* with sanitizers; else objects are in a slab */
     } while (met);
 }
 
@@ -374,7 +378,7 @@ static void one_steals_it(void)
 
 /* An object pool is closed, and its clock ticks. */
 
-#define PERIOD (10 * WEFT_MS) /* more than it takes to come to where it matters */
+#define PERIOD (10 * WEFT_MS) /* more than it takes to reach the exchange in question */
 
 static atomic_u32 turns, enough, destroyed;
 
@@ -405,8 +409,8 @@ static void close_objects(void *arg)
     CHECK_EQ(weft_object_pool_close(objects), 0);
 }
 
-/* Where the clock is taken: when nothing is kept any more it has stopped. A try in which that was so before, on a slow
- * machine, does not count. */
+/* Before the clock is taken: without objects it has stopped by then. A try in which it had stopped
+ * earlier, on a slow machine, does not count. */
 static void let_it_stop(void *arg)
 {
     *(bool *)arg = atomic_u32_load_acquire(&destroyed) == 0;
@@ -414,8 +418,9 @@ static void let_it_stop(void *arg)
         sched_yield();
 }
 
-/* Where the timer's lock is taken the clock is gone, and a tick does nothing. There is one processor: when the timer has
- * fired, and another fiber has had so many turns since, that has come as far as it can. */
+/* Before the timer's lock is taken: the clock is gone, and a tick does nothing. There is one
+ * processor: when the timer has fired and another fiber has had some turns since, the tick is as
+ * far as it can get. */
 static void let_it_tick(void *arg)
 {
     enum { TURNS = 20 };

@@ -46,7 +46,7 @@ static inline int wait_for_gate(void *gate)
     return 0;
 }
 
-/* Whatever becomes of its context. */
+/* Waits for the gate even if the context is cancelled. */
 static inline int wait_firmly(void *gate)
 {
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);

@@ -148,7 +148,7 @@ static void objects_that_are_none(void)
     CHECK_ABORTS("weft_rwmutex_write_unlock was given no mutex", weft_rwmutex_write_unlock(NULL));
 }
 
-/* A channel whose waiters have all gone on, or given up, may be destroyed. */
+/* A channel whose waiters have all returned, or given up, may be destroyed. */
 static void destroy_after_all(void *arg)
 {
     weft_fiber *fiber;

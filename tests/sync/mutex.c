@@ -5,6 +5,7 @@
 #include "dying.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "forking.h"
 #include "seeds.h"
 
 enum { FREE = 0, QUEUE = 2, WAITERS = 4 }; /* the word of a mutex: src/sync/mutex.c */
@@ -193,7 +194,7 @@ static void excludes(void)
     weft_mutex_destroy(&shared.mutex);
 }
 
-/* Two threads that try it. */
+/* Two threads that try to lock. */
 
 static struct {
     weft_mutex mutex;
@@ -238,7 +239,7 @@ static void give_up(void *arg)
         CHECK_EQ(weft_mutex_lock_until(&held, deadline), -ETIMEDOUT);
         CHECK(weft_now() >= deadline);
     }
-    CHECK_EQ(weft_mutex_lock_until(&held, 1), -ETIMEDOUT); /* long past, and not WEFT_NOW */
+    CHECK_EQ(weft_mutex_lock_until(&held, 1), -ETIMEDOUT); /* in the past, and not WEFT_NOW */
 }
 
 static void hold_against(void *arg)
@@ -246,14 +247,14 @@ static void hold_against(void *arg)
     for (int thread = 0; thread < 2; thread++) {
         weft_mutex_lock(&held);
         body_run(give_up, NULL, thread);
-        CHECK(!(word_of(&held) & WAITERS)); /* nothing is left of it */
+        CHECK(!(word_of(&held) & WAITERS)); /* the waiter has left no trace */
         weft_mutex_unlock(&held);
         CHECK_EQ(word_of(&held), FREE);
         body_run(lock_and_unlock, &held, thread);
     }
 }
 
-/* A waiter with deadlines gives up again and again, beside one without: that one is served. */
+/* A waiter with deadlines gives up again and again, beside one without: that one gets the mutex. */
 
 static atomic_u32 enough;
 
@@ -282,7 +283,7 @@ static void giving_up_harms_no_other(void)
     }
 }
 
-/* An unlock that comes when the first waiter has given up and has not left goes to the next. */
+/* An unlock after the first waiter has given up, and before it has left, wakes the next one. */
 
 static void queue_lock(weft_mutex *mutex)
 {
@@ -400,7 +401,7 @@ static void no_waiter_starves(void)
     on_processors(1, be_a_hog, NULL);
 }
 
-/* Starvation of threads, for the figure: there, luck helps too. */
+/* Starvation of threads, for the figure: threads get the mutex by luck as well. */
 
 static atomic_u32 thread_served;
 
@@ -441,7 +442,7 @@ static void threads_do_not_starve(void)
     CHECK_EQ(word_of(&held), FREE);
 }
 
-/* The end of a mutex: the last user takes it away right after its unlock. */
+/* The end of a mutex: the last user frees it right after its unlock. */
 
 struct counted {
     weft_mutex mutex;
@@ -475,13 +476,13 @@ static void not_touched_after_unlock(void)
     }
 }
 
-/* The other user asks again and again, so that the unlock finds it in the list, or just gone from
+/* The other user tries again and again, so that the unlock finds it in the list, or just out of
  * it. */
 
 static void ask_and_drop(void *arg)
 {
     struct counted *object = arg;
-    while (weft_mutex_lock_until(&object->mutex, 1) != 0) /* past, but not WEFT_NOW */
+    while (weft_mutex_lock_until(&object->mutex, 1) != 0) /* in the past, but not WEFT_NOW */
         ;
     bool last = --object->users == 0;
     weft_mutex_unlock(&object->mutex);
@@ -522,33 +523,31 @@ static void in_child(void)
     CHECK_ABORTS("weft: a mutex was locked when the process was forked", weft_mutex_lock(&others));
 }
 
-static void hold_others(void *arg)
+static void lock_it(void *mutex)
 {
-    atomic_u32 *stage = arg;
-    weft_mutex_lock(&others);
-    atomic_u32_store_release(stage, 1);
-    await(stage, 2);
-    weft_mutex_unlock(&others);
+    weft_mutex_lock(mutex);
+}
+
+static void unlock_it(void *mutex)
+{
+    weft_mutex_unlock(mutex);
 }
 
 static void a_forked_child_does_not_hang(void)
 {
-    atomic_u32 stage = {0};
-    struct body holder = {.function = hold_others, .arg = &stage};
-    struct body waiter = {.function = lock_and_unlock, .arg = &mine};
-    weft_mutex_lock(&mine);
-    body_start(&holder);
-    body_start(&waiter);
-    await(&stage, 1);
-    await_a_waiter(&mine);
-    in_fork(in_child);
-    atomic_u32_store_release(&stage, 2);
-    weft_mutex_unlock(&mine);
-    body_join(&holder);
-    body_join(&waiter);
+    struct fork_lock scene = {.lock = lock_it, .unlock = unlock_it, .object = &others};
+    for (int thread = 0; thread < 2; thread++) {
+        struct body waiter = {.function = lock_and_unlock, .arg = &mine};
+        weft_mutex_lock(&mine);
+        body_start(&waiter);
+        await_a_waiter(&mine);
+        fork_while_held(scene, thread, in_child);
+        weft_mutex_unlock(&mine);
+        body_join(&waiter);
+    }
 }
 
-/* A waiter was woken, and had no turn yet, when its mutex was taken again. */
+/* A waiter was woken, and has not run yet, when its mutex is taken again. */
 static weft_mutex taken;
 
 static void use_taken_in_child(void)
@@ -570,7 +569,7 @@ static void fork_while_one_is_woken(void *arg)
     for (int i = 0; i < 2; i++)
         body_start(&waiters[i]);
     for (int i = 0; i < 10; i++)
-        weft_yield(); /* both have had their turn */
+        weft_yield(); /* both have run */
     weft_mutex_unlock(&taken);
     weft_mutex_lock(&taken);
     in_fork(use_taken_in_child);

@@ -28,7 +28,7 @@ struct thing {
 
 static struct {
     atomic_u32 constructed, destroyed;
-    atomic_u32 fail; /* what the next construct returns, negated */
+    atomic_u32 fail; /* the error that the next construct returns, negated */
 } things;
 
 static int thing_construct(void *object, void *arg)
@@ -161,7 +161,7 @@ static void what_was_put_is_given_again(void *arg)
     weft_object_pool_put(pool, second);
     weft_object_pool_put(pool, first);
     check_counts(pool, 2, 0, 2, 0);
-    CHECK_PTR(get(pool), first); /* the last one first */
+    CHECK_PTR(get(pool), first); /* last in, first out */
     CHECK_STR(first->text, "as it was left");
     CHECK_PTR(get(pool), second);
     weft_object_pool_put(pool, first);
@@ -215,7 +215,7 @@ static void a_constructor_that_fails_is_heard(void *arg)
     check_counts(pool, 0, 0, 0, 0);
     weft_object_pool_put(pool, get(pool));
     atomic_u32_store_relaxed(&things.fail, EMFILE);
-    weft_object_pool_put(pool, get(pool)); /* has one, and does not ask */
+    weft_object_pool_put(pool, get(pool)); /* one is kept: construct is not called */
     CHECK_EQ(atomic_u32_exchange_acq_rel(&things.fail, 0), EMFILE);
     close_things(pool, 1);
 }
@@ -231,7 +231,7 @@ static void check_no_memory(void *arg)
     CHECK_PTR(object, &poison);
     struct thing *thing = get(pool);
     failing_on(OS_ALLOC, 1, true);
-    weft_object_pool_put(pool, thing); /* needs nothing */
+    weft_object_pool_put(pool, thing); /* a put cannot fail */
     result = weft_object_pool_get(pool, (void **)&object);
     failing_off();
     CHECK_EQ(result, 0);
@@ -240,7 +240,7 @@ static void check_no_memory(void *arg)
     close_things(pool, 1);
 }
 
-/* A large one has a mapping of its own. */
+/* A large object has a mapping of its own. */
 static void check_no_mapping(void *arg)
 {
     weft_object_pool_options options = {.size = 100000, .idle_period = LONG};
@@ -292,7 +292,7 @@ static void close_waits_for_no_one(void *arg)
     CHECK_EQ(weft_object_pool_close(pool), -EBUSY);
     check_counts(pool, 1, 1, 2, 0);
     CHECK_EQ(atomic_u32_load_relaxed(&things.destroyed), 0);
-    CHECK_PTR(get(pool), one); /* it goes on */
+    CHECK_PTR(get(pool), one); /* the pool is still open */
     weft_object_pool_put(pool, one);
     weft_object_pool_put(pool, other);
     close_things(pool, 2);
@@ -321,7 +321,7 @@ static struct {
     atomic_u32 put, taken;
 } theft;
 
-/* Keeps its processor until others have what it put. */
+/* Keeps its processor until others have taken what it put. */
 static void put_and_hold(void *arg)
 {
     for (uint32_t i = 0; i < theft.count; i++)
@@ -347,15 +347,15 @@ static void take_all(void *arg)
 
 static void steal_among_fibers(void *arg)
 {
-    weft_fiber *holder, *taker;
+    weft_fiber *holder, *getter;
     for (theft.count = 1; theft.count <= 100; theft.count += 33) {
         theft.pool = open_things(LONG);
         atomic_u32_store_relaxed(&theft.put, 0);
         atomic_u32_store_relaxed(&theft.taken, 0);
         CHECK_EQ(weft_spawn(&holder, put_and_hold, NULL, NULL), 0);
-        CHECK_EQ(weft_spawn(&taker, take_all, NULL, NULL), 0);
+        CHECK_EQ(weft_spawn(&getter, take_all, NULL, NULL), 0);
         CHECK_EQ(weft_join(holder), 0);
-        CHECK_EQ(weft_join(taker), 0);
+        CHECK_EQ(weft_join(getter), 0);
         close_things(theft.pool, theft.count);
     }
 }
@@ -381,7 +381,7 @@ static void others_objects_come_before_new_ones(void)
     steal_with_a_thread(take_all, put_and_hold);
 }
 
-/* After a theft the owner goes on, and has its shard alone again after a while. */
+/* After a theft the owner goes on, and owns its shard alone again after a while. */
 static void owner_goes_on(void *arg)
 {
     enum { PAIRS = 1000 };
@@ -445,7 +445,7 @@ static void check_nested(void *idle_period)
     weft_object_pool_put(nested.pool, object);
     while (options.idle_period != LONG && counts_of(nested.pool).destroyed < 5)
         weft_yield();
-    CHECK_EQ(weft_object_pool_close(nested.pool), 0); /* not before all that has been destroyed */
+    CHECK_EQ(weft_object_pool_close(nested.pool), 0); /* not before all these have been destroyed */
     CHECK_EQ(atomic_u32_load_relaxed(&nested.constructed),
              atomic_u32_load_relaxed(&nested.destroyed));
 }

@@ -1,9 +1,9 @@
 /*
  * object_pool_idle.c: which idle objects an object pool destroys, when, and which it keeps.
  *
- * What must happen while the program does nothing is waited for in a semaphore of the operating
- * system. Where the time decides what is right, the clock tells whether this try was fast enough to
- * say something: a slow machine makes no test fail.
+ * Tests wait in a semaphore of the operating system for what must happen while the program does
+ * nothing. Where time decides what is right, the clock tells whether a try was fast enough to
+ * count: a slow machine makes no test fail.
  */
 #include <sched.h>
 #include <semaphore.h>
@@ -28,7 +28,8 @@ static int quiet_construct(void *object, void *arg)
     return 0;
 }
 
-/* Not before it has lain for a period; and where waiting is allowed. */
+/* An object is not destroyed before it has been idle for a period, and only where waiting is
+ * allowed. */
 static void quiet_destroy(void *object, void *arg)
 {
     CHECK(weft_now() >= *(int64_t *)object + quiet.period);
@@ -63,8 +64,8 @@ static void await_destroyed(int number)
             CHECK_EQ(errno, EINTR);
 }
 
-/* Waits until all objects are counted as destroyed, and no timer of the runtime is armed: then nothing
- * wakes the process. A forgotten object shows as the test's timeout. */
+/* Waits until all objects are counted as destroyed and no timer of the runtime is armed: nothing
+ * wakes the process then. A forgotten object shows as the test's timeout. */
 static void await_empty(weft_object_pool *pool)
 {
     weft_object_pool_counts counts;
@@ -74,7 +75,7 @@ static void await_empty(weft_object_pool *pool)
         sched_yield();
 }
 
-/* For a while nothing is armed: longer than it would be without, if the clock ran. */
+/* Checks that no timer is armed, for longer than the clock would leave it so if it ran. */
 static void check_stays_empty(void)
 {
     for (int64_t end = weft_after(4 * quiet.period); weft_now() < end; sched_yield())
@@ -126,8 +127,8 @@ static void the_clock_starts_again(void)
     CHECK_EQ(weft_object_pool_close(pool), 0);
 }
 
-/* An object that has been idle for more than one period, but less than two, is there: a second stage.
- * The clock decides whether a try was fast enough to count. */
+/* An object that has been idle for more than one period, but less than two, is kept in a second
+ * stage. The clock decides whether a try was fast enough to count. */
 static void the_second_stage_is_used(void)
 {
     int64_t period = 20 * WEFT_MS, late;
@@ -150,7 +151,7 @@ static void the_second_stage_is_used(void)
     } while (late >= 0);
 }
 
-/* An object that is used again and again stays, those below it go. */
+/* An object that is used again and again stays; the objects below it are destroyed. */
 static void only_what_is_not_used_goes(void)
 {
     enum { OBJECTS = 10 };
@@ -177,7 +178,7 @@ static void only_what_is_not_used_goes(void)
     CHECK_EQ(weft_object_pool_close(pool), 0);
 }
 
-/* On one processor other fibers have their turn while many objects are destroyed. */
+/* On one processor other fibers run while many objects are destroyed. */
 
 static struct {
     atomic_u32 destroyed;
@@ -216,7 +217,7 @@ static void others_run_while_many_are_destroyed(void)
     on_processors(1, destroy_many, NULL);
 }
 
-/* The default is long enough to see an object again after some milliseconds. */
+/* By default an object is kept for more than some milliseconds. */
 static void the_default_is_not_at_once(void)
 {
     weft_object_pool_options options = {.size = 1};
@@ -257,7 +258,8 @@ static int64_t resident(void)
     return strtoll(second, NULL, 10) * sysconf(_SC_PAGESIZE);
 }
 
-/* Gets so many objects and uses `used` bytes of each. Behind each the heap gets a block that stays. */
+/* Gets so many objects and uses `used` bytes of each. After each the heap gets a block that
+ * stays. */
 static void use_large(weft_object_pool *pool, char **objects, void **stays, int count, size_t used)
 {
     void *object;

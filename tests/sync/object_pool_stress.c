@@ -1,7 +1,8 @@
 /*
- * object_pool_stress.c: many fibers and threads get and put objects, hand them to each other and hold
- * them across waits, while the clock of the pool ticks as fast as it can. An object has one user at a
- * time, which sees what the one before wrote, and all objects that were made are destroyed once.
+ * object_pool_stress.c: many fibers and threads get and put objects, hand them to each other and
+ * hold them across waits, while the clock of the pool ticks as fast as it can. An object has one
+ * user at a time, which sees what the last one wrote, and each object that was made is destroyed
+ * once.
  */
 #include "base/prng.h"
 #include "bodies.h"
@@ -131,7 +132,7 @@ static void run(int processors, int64_t idle_period)
     CHECK_EQ(weft_object_pool_close(storm.pool), 0);
     uint64_t constructed = atomic_u64_load_relaxed(&storm.constructed);
     CHECK_EQ(atomic_u64_load_relaxed(&storm.destroyed), constructed);
-    /* Without a tick there are as many as were out at once, but for those that thefts moved. */
+    /* Without a tick as many are made as are out at once, except for those that thefts move. */
     if (idle_period == WEFT_NEVER)
         CHECK(constructed <= 2 * (BOXES + (FIBERS + THREADS) * HOLD_MOST));
     processors_end();

@@ -1,5 +1,5 @@
 /*
- * once.c: doing something once, from fibers and from threads.
+ * once.c: functions that run once, from fibers and from threads.
  */
 #include <sched.h>
 
@@ -77,7 +77,7 @@ static void one_calls_all_wait(void)
     }
 }
 
-/* One inside another is no recursion. */
+/* A once inside another is no recursion. */
 
 static weft_once outer, inner;
 
@@ -93,7 +93,7 @@ static void may_be_nested(void *arg)
     weft_once_do(&outer, again, arg); /* done: not called */
 }
 
-/* A caller that comes while the list of waiters is latched waits for that, not for ever. */
+/* A caller that finds the latch of the list held waits for its release. */
 
 enum { RUNNING = 1, DONE = 2, QUEUE = 4, WAITERS = 8 }; /* the word of a once: src/sync/once.c */
 
@@ -121,7 +121,7 @@ static void a_latched_list_is_waited_for(void)
     CHECK_EQ(atomic_u32_load_acquire(&one.begun), 2);
 }
 
-/* The end: a caller that finds it done may free it. */
+/* The end: a caller that sees it done may free it. */
 
 static void do_nothing_once(void *once)
 {

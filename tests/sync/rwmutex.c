@@ -3,6 +3,7 @@
  */
 #include "bodies.h"
 #include "everywhere.h"
+#include "forking.h"
 #include "seeds.h"
 
 /* Misuse; runs before the runtime does, so that children can be forked. */
@@ -42,7 +43,7 @@ static void write_misused(void *arg)
     weft_rwmutex_write_lock(&misused);
 }
 
-/* The second unlock meets a mutex that is handed to a writer which has yet to go on. */
+/* The second unlock meets a mutex that was handed to a writer, which has not run yet. */
 static void unlock_twice(void *arg)
 {
     weft_fiber *writer;
@@ -149,7 +150,7 @@ static void excludes(void)
     weft_rwmutex_destroy(&shared.rw);
 }
 
-/* Turns. Each party notes when it got in, and stays until it is let go. */
+/* Turns. Each party notes when it got in, and stays until it is released. */
 
 static struct {
     weft_rwmutex rw;
@@ -194,7 +195,7 @@ static void await_writers(int count)
     await_waiters(&turn.rw.latch, &turn.rw.writers, count);
 }
 
-static void let_go(struct party *party, struct body *body)
+static void release(struct party *party, struct body *body)
 {
     await(&party->in, 1);
     CHECK_EQ(party->result, 0);
@@ -202,8 +203,8 @@ static void let_go(struct party *party, struct body *body)
     body_join(body);
 }
 
-/* Reader, then writer, reader, writer, reader in the list: the writer holds the new readers back; after
- * it both readers, before the second writer. */
+/* A reader has the mutex; writer, reader, writer, reader wait in this order. The first writer holds
+ * the readers back; after it both readers enter, before the second writer. */
 static void writers_and_readers_take_turns(void)
 {
     for (int thread = 0; thread < 2; thread++) {
@@ -224,19 +225,19 @@ static void writers_and_readers_take_turns(void)
         await_writers(2);
         party_start(&v[4], &bodies[4], !thread);
         await_readers(2);
-        let_go(&v[0], &bodies[0]);
+        release(&v[0], &bodies[0]);
         await(&v[1].in, 1);
         await_readers(2);
         await_writers(1);
-        let_go(&v[1], &bodies[1]);
+        release(&v[1], &bodies[1]);
         await(&v[2].in, 1);
         await(&v[4].in, 1);
         await_writers(1);
         CHECK_EQ(atomic_u32_load_acquire(&v[3].in), 0);
-        let_go(&v[2], &bodies[2]);
+        release(&v[2], &bodies[2]);
         CHECK_EQ(atomic_u32_load_acquire(&v[3].in), 0);
-        let_go(&v[4], &bodies[4]);
-        let_go(&v[3], &bodies[3]);
+        release(&v[4], &bodies[4]);
+        release(&v[3], &bodies[3]);
         weft_rwmutex_destroy(&turn.rw);
     }
 }
@@ -253,15 +254,15 @@ static void a_writer_that_gives_up_lets_readers_on(void)
         party_start(&held_back, &bodies[2], !thread);
         body_join(&bodies[1]);
         CHECK_EQ(writer.result, -ETIMEDOUT);
-        await(&held_back.in, 1); /* though the first reader still has it */
-        let_go(&held_back, &bodies[2]);
-        let_go(&reader, &bodies[0]);
+        await(&held_back.in, 1); /* the first reader still has it */
+        release(&held_back, &bodies[2]);
+        release(&reader, &bodies[0]);
         weft_rwmutex_destroy(&turn.rw);
     }
 }
 
-/* Here the reader is held back for certain. */
-static void a_reader_held_back_goes_on(void)
+/* The reader is held back: it waits in the list. */
+static void a_reader_that_was_held_back_goes_on(void)
 {
     struct party reader = {.writes = false}, held_back = {.writes = false};
     struct party writer = {.writes = true, .deadline = weft_after(1000 * WEFT_S)};
@@ -275,13 +276,13 @@ static void a_reader_held_back_goes_on(void)
     wake_ended(end_first_wait(&turn.rw.latch, &turn.rw.writers));
     body_join(&bodies[1]);
     CHECK_EQ(writer.result, -ETIMEDOUT);
-    let_go(&held_back, &bodies[2]);
-    let_go(&reader, &bodies[0]);
+    release(&held_back, &bodies[2]);
+    release(&reader, &bodies[0]);
     weft_rwmutex_destroy(&turn.rw);
 }
 
-/* An unlock that comes when the first writer in the list has given up and has not left lets in the
- * next one, a writer or a reader. */
+/* An unlock after the first writer in the list has given up, and before it has left, admits the
+ * next waiter, a writer or a reader. */
 static void an_unlock_passes_over_one_that_gave_up(void)
 {
     for (int writes = 0; writes < 2; writes++) {
@@ -298,7 +299,7 @@ static void an_unlock_passes_over_one_that_gave_up(void)
             await_readers(1);
         struct waiter *first = end_first_wait(&turn.rw.latch, &turn.rw.writers);
         weft_rwmutex_read_unlock(&turn.rw);
-        let_go(&next, &bodies[1]);
+        release(&next, &bodies[1]);
         wake_ended(first);
         body_join(&bodies[0]);
         CHECK_EQ(writer.result, -ETIMEDOUT);
@@ -319,12 +320,12 @@ static void deadlines(void)
         body_join(&bodies[1]);
         CHECK_EQ(waiter.result, -ETIMEDOUT);
         CHECK(weft_now() >= waiter.deadline);
-        let_go(&holder, &bodies[0]);
+        release(&holder, &bodies[0]);
         weft_rwmutex_destroy(&turn.rw); /* no waiter is left in a list */
     }
 }
 
-/* The end: the last user takes it away right after its unlock. */
+/* The end: the last user frees it right after its unlock. */
 
 struct counted {
     weft_rwmutex rw;
@@ -372,34 +373,32 @@ static void in_child(void)
     weft_rwmutex_destroy(&turn.rw);
 }
 
-static void hold_others(void *arg)
+static void lock_it(void *rwmutex)
 {
-    atomic_u32 *stage = arg;
-    weft_rwmutex_write_lock(&others);
-    atomic_u32_store_release(stage, 1);
-    await(stage, 2);
-    weft_rwmutex_write_unlock(&others);
+    weft_rwmutex_write_lock(rwmutex);
+}
+
+static void unlock_it(void *rwmutex)
+{
+    weft_rwmutex_write_unlock(rwmutex);
 }
 
 static void a_forked_child_does_not_hang(void)
 {
-    atomic_u32 stage = {0};
-    struct body holder = {.function = hold_others, .arg = &stage};
-    struct party parties[2] = {{.writes = false}, {.writes = true}};
-    struct body bodies[2];
-    weft_rwmutex_write_lock(&turn.rw);
-    for (int i = 0; i < 2; i++)
-        party_start(&parties[i], &bodies[i], false);
-    await_readers(1);
-    await_writers(1);
-    body_start(&holder);
-    await(&stage, 1);
-    in_fork(in_child);
-    atomic_u32_store_release(&stage, 2);
-    body_join(&holder);
-    weft_rwmutex_write_unlock(&turn.rw);
-    for (int i = 0; i < 2; i++)
-        let_go(&parties[i], &bodies[i]);
+    struct fork_lock scene = {.lock = lock_it, .unlock = unlock_it, .object = &others};
+    for (int thread = 0; thread < 2; thread++) {
+        struct party parties[2] = {{.writes = false}, {.writes = true}};
+        struct body bodies[2];
+        weft_rwmutex_write_lock(&turn.rw);
+        for (int i = 0; i < 2; i++)
+            party_start(&parties[i], &bodies[i], false);
+        await_readers(1);
+        await_writers(1);
+        fork_while_held(scene, thread, in_child);
+        weft_rwmutex_write_unlock(&turn.rw);
+        for (int i = 0; i < 2; i++)
+            release(&parties[i], &bodies[i]);
+    }
 }
 
 static weft_rwmutex written;
@@ -433,7 +432,7 @@ int main(void)
     RUN_BOTH(excludes);
     RUN_BOTH(writers_and_readers_take_turns);
     RUN_BOTH(a_writer_that_gives_up_lets_readers_on);
-    RUN_BOTH(a_reader_held_back_goes_on);
+    RUN_BOTH(a_reader_that_was_held_back_goes_on);
     RUN_PLAIN(an_unlock_passes_over_one_that_gave_up, "ends a thread's wait by hand");
     RUN_BOTH(deadlines);
     RUN_BOTH(not_touched_after_unlock);

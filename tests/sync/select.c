@@ -8,13 +8,13 @@
 #include "os/os.h"
 #include "seeds.h"
 
-/* By each of the three entrances. */
+/* By each of the three calls. */
 static void check_nothing_happens(weft_case *cases, int count)
 {
     CHECK_EQ(weft_select_try(cases, count), -EAGAIN);
     CHECK_EQ(weft_select_until(cases, count, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_select_until(cases, count, INT64_MIN), -ETIMEDOUT);
-    CHECK_EQ(weft_select_until(cases, count, 1), -ETIMEDOUT); /* past, and not WEFT_NOW */
+    CHECK_EQ(weft_select_until(cases, count, 1), -ETIMEDOUT); /* in the past, and not WEFT_NOW */
     int64_t deadline = weft_after(200 * WEFT_US);
     CHECK_EQ(weft_select_until(cases, count, deadline), -ETIMEDOUT);
     CHECK(weft_now() >= deadline);
@@ -33,7 +33,7 @@ static void wait_for_nothing(void *arg)
     CHECK(!"a select without a case happened");
 }
 
-/* In a child, since it is never over. */
+/* In a child, since it never returns. */
 static void spawn_to_wait_for_nothing(void *arg)
 {
     CHECK_EQ(weft_go(wait_for_nothing, arg), 0);
@@ -70,7 +70,7 @@ static void check_arguments(void *arg)
     cases[1] = to_send(chan, NULL);
     CHECK_EQ(weft_select(cases, 2), -EINVAL);
     check_results(cases, 2, -1, 0);
-    CHECK_EQ(weft_chan_length(chan), 0); /* not even the case that could have */
+    CHECK_EQ(weft_chan_length(chan), 0); /* nor did the case that was possible */
 
     cases[0] = to_send(events, NULL); /* an event has no content */
     CHECK_EQ(weft_select(cases, 1), 0);
@@ -191,7 +191,7 @@ static void errno_is_left_alone(void *arg)
     weft_chan_destroy(chan);
 }
 
-/* One who selects, and others. */
+/* A select, and other parties. */
 
 struct selecting {
     weft_case *cases;
@@ -219,7 +219,7 @@ static void check_lines_empty(const weft_case *cases, int count)
         }
 }
 
-/* So many cases, of which this one happens while it waits; some channels are there twice. */
+/* A select with so many cases waits, and the case `chosen` happens; some channels occur twice. */
 static void wait_with(int count, int winner, bool thread, bool with_deadline)
 {
     weft_case *cases = calloc((size_t)count, sizeof *cases);
@@ -254,7 +254,7 @@ static void wait_with(int count, int winner, bool thread, bool with_deadline)
     for (int i = 0; i < count; i++)
         CHECK_EQ(elements[i], i == winner && cases[i].op == WEFT_RECEIVE ? 5 : 1000 + i);
     check_lines_empty(cases, count);
-    for (int i = 0; i < count; i++) { /* who lost takes and gives nothing any more */
+    for (int i = 0; i < count; i++) { /* a case that lost neither takes nor gives */
         if (cases[i].chan == NULL)
             continue;
         CHECK_EQ(weft_chan_try_send(cases[i].chan, &n), -EAGAIN);
@@ -307,7 +307,7 @@ static void up_to_sixteen_cases_need_no_memory(void *arg)
         weft_chan_destroy(cases[i].chan);
 }
 
-/* The same counted, in a thread: nothing else of weft runs. */
+/* Counts the memory in a thread: nothing else of weft runs. */
 static void memory_is_asked_for_once_if_at_all(void)
 {
     weft_case cases[MOST];
@@ -353,7 +353,7 @@ static void same_channel_twice(void)
         }
 }
 
-/* A select does not meet itself; it meets others in either direction. */
+/* A select does not meet itself; it meets another one in either direction. */
 static void both_directions(void)
 {
     for (int thread = 0; thread < 2; thread++)
@@ -412,7 +412,7 @@ static void close_wakes_it(void)
     }
 }
 
-/* In line with others: its place is that of the moment it came. */
+/* In line with others a select has the place of the moment when it came. */
 static void it_stands_in_line_like_others(void)
 {
     uint64_t elements[3][2] = {{1, 1}, {1, 1}, {1, 1}};
@@ -440,7 +440,7 @@ static void it_stands_in_line_like_others(void)
     weft_chan_destroy(other);
 }
 
-/* Those who stand in line, but whose time is up, are no reason to choose a case. */
+/* A wait in line that has given up is no reason to choose a case. */
 
 static void select_among_ghosts(weft_chan *ghosts[2], weft_chan *chan, int round)
 {

@@ -1,6 +1,6 @@
 /*
- * select_race.c: several cases that can happen have the same probability; a select meets another one;
- * a wait for nothing leaves nothing behind. Selects under stress are in chan_stress.c.
+ * select_race.c: cases that are possible at the same time have equal probability; a select meets
+ * another one; a select without cases leaves no trace. Selects under stress are in chan_stress.c.
  */
 #include <math.h>
 
@@ -10,8 +10,8 @@
 
 /* Chance. */
 
-/* The counts of draws with equal chances: the sum of squares is chi-square distributed, and exceeds the
- * bound with a probability of less than e^-27 (Laurent and Massart): 2e-12. */
+/* Checks the counts of draws with equal probability: the sum of squares is chi-square distributed,
+ * and exceeds the bound with a probability of less than e^-27 (Laurent and Massart): 2e-12. */
 static void check_fair(const char *what, const uint64_t *counts, int count)
 {
     double draws = 0, sum = 0, freedom = count - 1;
@@ -39,13 +39,14 @@ static void draw(int count, const char *where)
     CHECK_EQ(weft_chan_close(closed), 0);
     for (int64_t i = 0; i < draws; i++)
         CHECK_EQ(weft_chan_send(events, NULL), 0);
-    /* All are ready, always: events can be sent and received, a closed channel tells so. */
+    /* All are always ready: events can be sent and received, and a closed channel can be received
+     * from. */
     for (int i = 0; i < count; i++)
         cases[i] = i % 3 == 0   ? to_send(events, NULL)
                    : i % 3 == 1 ? to_receive(closed, NULL)
                                 : to_receive(events, NULL);
     cases[count] = cases[count / 2];
-    cases[count / 2] = to_receive(NULL, NULL); /* one that cannot, in the middle */
+    cases[count / 2] = to_receive(NULL, NULL); /* a disabled case, in the middle */
     int previous = -1;
     for (int64_t i = 0; i < draws; i++) {
         int chosen = i % 2 ? weft_select(cases, count + 1) : weft_select_try(cases, count + 1);
@@ -53,7 +54,7 @@ static void draw(int count, const char *where)
         if (chosen == count)
             chosen = count / 2;
         counts[chosen]++;
-        if (previous >= 0) /* how far from the one before */
+        if (previous >= 0) /* the distance from the last one */
             later[(chosen - previous + count) % count]++;
         previous = i % 2 ? chosen : -1; /* independent pairs */
     }
@@ -72,7 +73,7 @@ static void all_that_can_have_the_same_chance(void *arg)
     draw(16, where);
 }
 
-/* Two selects that could each do either, on one channel: one gives, the other takes. */
+/* Two selects that could each send or receive on one channel: one sends, the other receives. */
 
 static void exchange(void *arg)
 {
@@ -100,7 +101,8 @@ static void two_selects_that_could_do_either(void)
     }
 }
 
-/* Many that wait for nothing for a moment: on return the memory of the wait is theirs again. */
+/* Many selects without cases wait for a moment: after the return nothing accesses the memory of the
+ * wait. */
 
 static noinline void scribble(void)
 {

@@ -101,7 +101,7 @@ static void alone(void *arg)
     weft_sem_destroy(&sem);
 }
 
-/* Order: each customer notes when it is served. */
+/* Order: each customer notes when it has its units. */
 
 enum { MOST = 8 };
 
@@ -129,7 +129,7 @@ static void be_served(void *arg)
         queue.order[atomic_u32_add_seq_cst(&queue.served, 1)] = self->number;
 }
 
-/* Lets them come one after another. */
+/* Starts the customers one after another. */
 static void queue_up(struct customer *customers, struct body *bodies, int count, int threads)
 {
     atomic_u32_store_relaxed(&queue.served, 0);
@@ -151,7 +151,8 @@ static void first_come_first_served(void)
         queue_up(customers, bodies, 4, threads);
         int64_t total = 0;
         for (int i = 0; i < 4; i++) {
-            /* All but one of what the next one needs: it is not served, nor are those behind it. */
+            /* One unit less than the next customer needs: it does not get them, nor do those behind
+             * it. */
             if (customers[i].n > 1)
                 weft_sem_release(&queue.sem, customers[i].n - 1);
             await_requests(&queue.sem, 4 - i);
@@ -183,14 +184,16 @@ static void one_release_serves_many(void)
     weft_sem_destroy(&queue.sem);
 }
 
-/* The big one at the head gives up: the small ones behind it, which fit, go on without a release. */
+/* A large request at the head gives up: small ones behind it, which fit, are granted without a
+ * release. */
 static void giving_up_lets_others_on(void)
 {
     for (int threads = 0; threads < 8; threads++) {
         struct customer customers[3] = {{.n = 10}, {.n = 1}, {.n = 2}};
         struct body bodies[3];
         CHECK_EQ(weft_sem_init(&queue.sem, 3), 0);
-        /* Long enough to have all of them wait; if not, those behind never wait, which is fine. */
+        /* Long enough for all to wait; if it is not, the requests behind never wait, which is
+         * fine. */
         customers[0].deadline = weft_after(2 * WEFT_MS);
         atomic_u32_store_relaxed(&queue.served, 0);
         for (int i = 0; i < 3; i++) {
@@ -208,7 +211,7 @@ static void giving_up_lets_others_on(void)
     }
 }
 
-/* Here all wait for certain. */
+/* The head gives up after all wait. */
 static void giving_up_in_the_queue_lets_others_on(void)
 {
     struct customer customers[3] = {
@@ -225,7 +228,7 @@ static void giving_up_in_the_queue_lets_others_on(void)
     weft_sem_destroy(&queue.sem);
 }
 
-/* A release that comes when the first request has given up and has not left goes to the next. */
+/* A release after the first request has given up, and before it has left, goes to the next one. */
 static void a_release_passes_over_one_that_gave_up(void)
 {
     struct customer customers[2] = {{.n = 1, .deadline = weft_after(1000 * WEFT_S)}, {.n = 2}};
@@ -241,8 +244,8 @@ static void a_release_passes_over_one_that_gave_up(void)
     weft_sem_destroy(&queue.sem);
 }
 
-/* A request for more than there are, and perhaps ever will be, waits; so do those behind it, though
- * there is enough for them. */
+/* A request for more units than there are, and perhaps ever will be, waits; so do the requests
+ * behind it, though there are enough units for them. */
 static void an_impossible_request_waits(void)
 {
     struct customer customer = {.n = 10, .deadline = weft_after(1000 * WEFT_S)};
@@ -260,7 +263,7 @@ static void an_impossible_request_waits(void)
     weft_sem_destroy(&queue.sem);
 }
 
-/* Never more out than there are. */
+/* Never more units are out than there are. */
 
 static struct {
     weft_sem sem;

@@ -3,6 +3,7 @@
  */
 #include "bodies.h"
 #include "everywhere.h"
+#include "forking.h"
 
 #include "sched/runtime/thread.h"
 #include "seeds.h"
@@ -82,13 +83,7 @@ static void nothing_at_all(void *arg)
 {
 }
 
-static void await_plainly(const atomic_u32 *word) /* which yields not, with a spin lock held */
-{
-    while (!atomic_u32_load_acquire(word))
-        usleep(50);
-}
-
-/* Held while the runtime is shut down, which drops its record of the thread. */
+/* The lock is held while the runtime is shut down, which drops its record of the thread. */
 static void held_across_a_shutdown(void)
 {
     weft_spin spin = WEFT_SPIN_INIT;
@@ -100,7 +95,7 @@ static void held_across_a_shutdown(void)
     weft_spin_unlock(&spin);
 }
 
-/* Held for so long that a waiter sleeps in between. */
+/* The lock is held for so long that a waiter sleeps in between. */
 
 static weft_spin slow = WEFT_SPIN_INIT;
 static atomic_u32 wants;
@@ -136,15 +131,25 @@ static void in_child(void)
     weft_spin mine = WEFT_SPIN_INIT;
     weft_spin_lock(&mine);
     weft_spin_unlock(&mine);
-    shared.spin.word = 1; /* as if held by a thread of the parent */
     CHECK_ABORTS("weft: a spin lock was held when the process was forked",
                  weft_spin_lock(&shared.spin));
 }
 
+static void lock_it(void *spin)
+{
+    weft_spin_lock(spin);
+}
+
+static void unlock_it(void *spin)
+{
+    weft_spin_unlock(spin);
+}
+
 static void a_forked_child_does_not_hang(void)
 {
-    body_run(use_alone, NULL, false); /* weft runs */
-    in_fork(in_child);
+    struct fork_lock scene = {.lock = lock_it, .unlock = unlock_it, .object = &shared.spin};
+    body_run(use_alone, NULL, false); /* starts the runtime */
+    fork_while_held(scene, true, in_child);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /*
- * ticker.c: tickers: never early, missed ticks become one, and no stale tick after a reset or a stop.
+ * ticker.c: tickers: never early, missed ticks become one, and no stale tick after a reset or a
+ * stop.
  */
 #include <sched.h>
 #include <weft/weft.h>
@@ -64,7 +65,7 @@ static void single(void *arg)
     weft_ticker *ticker = make(deadline, 0), *later = make(deadline + WEFT_MS, 0);
     CHECK(receive(ticker) >= deadline);
     CHECK(receive(later) >= deadline + WEFT_MS);
-    check_nothing(ticker); /* nor did another come meanwhile */
+    check_nothing(ticker); /* no further tick has come */
     CHECK_EQ(weft_ticker_reset(ticker, WEFT_NOW, 0), 0);
     (void)receive(ticker);
     check_nothing(ticker);
@@ -93,7 +94,7 @@ static void at_once_or_not_at_all(void *arg)
     CHECK_EQ(weft_ticker_close(other), 0);
 }
 
-/* Each tick is of another period. */
+/* Each tick belongs to another period. */
 static void periodic(void *arg)
 {
     static const int64_t periods[] = {50 * WEFT_US, 333 * WEFT_US, 1};
@@ -125,8 +126,8 @@ static void long_periods(void)
     }
 }
 
-/* A late receiver gets the first tick; the next one is later than that receive, but for a tick that
- * was on its way. */
+/* A late receiver gets the first tick; the next one is later than that receive, except for a tick
+ * that was on its way. */
 static void missed_ticks_become_one(void *arg)
 {
     weft_ticker *ticker = make(WEFT_NOW, 20 * WEFT_US);
@@ -164,7 +165,7 @@ static void reset_drops_what_was_there(void *arg)
     CHECK_EQ(weft_ticker_close(ticker), 0);
 }
 
-/* Set anew while it fires, at a distance that varies: it fires before, during or after. */
+/* A ticker is reset at about the time when it fires: it fires before, during or after the reset. */
 static void race_with_the_firing(void *arg)
 {
     struct prng prng;
@@ -193,7 +194,7 @@ static void race_with_the_firing(void *arg)
             int64_t deadline = weft_now() + prng_below(&prng, 20000);
             CHECK_EQ(weft_ticker_reset(ticker, deadline, 0), 0);
             CHECK(receive(ticker) >= deadline);
-            check_nothing(ticker); /* one setting, one tick, by whichever call it was sent */
+            check_nothing(ticker); /* one setting, one tick, whichever call sent it */
         }
     }
     CHECK_EQ(weft_ticker_close(ticker), 0);
@@ -224,7 +225,7 @@ static void closed_while_it_fires(void *arg)
     }
 }
 
-/* Together with others. */
+/* With other waits. */
 
 static void send_some(void *chan)
 {
@@ -306,7 +307,7 @@ static void receive_with_a_deadline(void *arg)
     CHECK_EQ(weft_ticker_close(ticker), 0);
 }
 
-/* An open ticker is an open timer: the runtime does not end under it. */
+/* An open ticker is an open timer: the runtime does not shut down under it. */
 static void shutdown_waits_for_the_close(void)
 {
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
@@ -339,8 +340,8 @@ static void failures(void)
     CHECK(failing_each(attempt_open, 20) > 5);
 }
 
-/* Others set a ticker while it ticks: a fiber that is made to wait must not keep the others from going
- * on. */
+/* Fibers and threads reset a ticker while it ticks: a fiber that has to wait for a processor must
+ * not block the others. */
 static void set_often(void *arg)
 {
     weft_ticker *ticker = arg;

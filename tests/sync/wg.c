@@ -106,7 +106,7 @@ static void work(void *arg)
     weft_wg_done(mine->wg);
 }
 
-/* The same group over and over: what was written before done is there after wait. */
+/* One group is used over and over: what was written before done is visible after wait. */
 static void wait_for(int count, bool threads, int64_t rounds)
 {
     weft_wg wg = WEFT_WG_INIT;
@@ -190,7 +190,7 @@ static void time_out_and_wait_again(void *arg)
         CHECK(weft_now() >= deadline);
         CHECK_EQ(weft_wg_count(&wg), 2);
     }
-    CHECK_EQ(weft_wg_wait_until(&wg, 1), -ETIMEDOUT); /* long past, and not WEFT_NOW */
+    CHECK_EQ(weft_wg_wait_until(&wg, 1), -ETIMEDOUT); /* in the past, and not WEFT_NOW */
     weft_wg_done(&wg);                                /* the list is empty again */
     CHECK_EQ(weft_wg_wait_until(&wg, weft_after(WEFT_US)), -ETIMEDOUT);
     CHECK_EQ(weft_go(work, &item), 0);
@@ -243,7 +243,7 @@ static void wait_a_moment(void *arg)
              -ETIMEDOUT);
 }
 
-/* Some give up, from any place in the list; those that stay are woken. */
+/* Waiters give up, from anywhere in the list; those that stay are woken. */
 static void others_give_up(void)
 {
     weft_fiber *staying[FIBERS], *leaving[FIBERS];
@@ -295,7 +295,7 @@ static void a_wait_that_succeeds_means_zero(void)
     CHECK_EQ(weft_wg_count(&gated.gate), 0);
 }
 
-/* Moments between two steps of a done or an add, made by hand or by threads that meet often. */
+/* States between two steps of a done or an add, made by hand or by threads that meet often. */
 
 static weft_wg shared;
 static atomic_u32 ready;
@@ -349,7 +349,7 @@ static void raised_before_the_wake_up(void)
     body_join(&waiter);
 }
 
-/* What is taken away by a negative number wakes as well. */
+/* An add of a negative number wakes as well. */
 static void a_negative_number_wakes(void)
 {
     struct body waiter;
@@ -361,7 +361,8 @@ static void a_negative_number_wakes(void)
     body_join(&waiter);
 }
 
-/* The count is zero, and the waiters are yet to be woken: a caller that only asks finds it done. */
+/* The count is zero, and the waiters have yet to be woken: a caller that only asks finds it
+ * done. */
 static void asked_before_the_wake_up(void)
 {
     CHECK_EQ(weft_wg_init(&shared, 0), 0);
@@ -446,8 +447,8 @@ static void nothing_is_added_if_none_starts(void)
 
 /* The end of a group. */
 
-/* The content of a group's memory when it is gone: a done that still takes it for a group, and
- * finishes what it began there, changes it. (WAITERS is set, and there are none.) */
+/* What the memory of a group is filled with when it is gone: a late done, which finishes what it
+ * began there, changes it. (WAITERS is set, and there are none.) */
 static const weft_wg gone = {.word = WAITERS};
 
 static void wait_on_own_stack(int count, bool thread, int64_t rounds)
@@ -474,8 +475,8 @@ static void not_touched_after_wait(void *arg)
     wait_on_own_stack(1, true, test_scale(500));
 }
 
-/* The last done meets waiters whose deadline passes: they ask again and again, and the last of them
- * to return 0 takes the group away. */
+/* The last done meets waiters whose deadline passes: they wait again and again, and the last of
+ * them to return 0 frees the group. */
 enum { RACERS = 4 };
 
 static struct {
@@ -488,7 +489,8 @@ static void wait_in_race(void *arg)
     uint32_t timed_out = 0;
     int result;
     atomic_u32_add_relaxed(&race.begun, 1);
-    while ((result = weft_wg_wait_until(&race.wg, 1)) == -ETIMEDOUT) /* past, but not WEFT_NOW */
+    while ((result = weft_wg_wait_until(&race.wg, 1)) ==
+           -ETIMEDOUT) /* in the past, but not WEFT_NOW */
         timed_out++;
     CHECK_EQ(result, 0);
     atomic_u32_add_relaxed(&race.timed_out, timed_out);
