@@ -13,9 +13,9 @@
  *     error = weft_group_close(group);                       // waits for all: the first error
  *
  * Cancellation. A group has a context (weft/context.h), and each of its functions is bound to it.
- * The first error cancels it: the waits of the others end, what was started and has not begun is
- * skipped, and no more are started. The context is opened under that of the opener, so cancelling
- * the opener cancels the group.
+ * The first error cancels it: the waits of the other functions end, functions that were started and
+ * have not begun are skipped, and no more are started. The context is opened under that of the
+ * caller, so cancelling the caller cancels the group.
  *
  * The error of a group is the first of these, and stays what it is once it is not 0:
  *
@@ -63,14 +63,15 @@ typedef struct weft_group_options {
     /* The context under which the group's own is opened. Default: the one that the caller is bound
      * to, if any. */
     weft_context *context;
-    /* At most so many of its functions run at once; weft_group_go waits while so many do. Default:
-     * no limit. See weft_group_set_limit. */
+    /* The number of functions that may run at once; weft_group_go waits while that many run.
+     * Default: no limit. See weft_group_set_limit. */
     int64_t limit;
-    /* A duration, counted from the call that opens the group: when it is over the group is
+    /* A duration, counted from the call that opens the group. When it is over the group is
      * cancelled with -ETIMEDOUT. Default 0: never. */
     int64_t timeout;
-    /* Not zero: an error does not cancel the others, and what was started is called even if the
-     * group is cancelled before it begins. The error is still that of the group. */
+    /* Not zero: an error does not cancel the other functions, and a function that was started is
+     * called even if the group is cancelled before it begins. The error is still that of the
+     * group. */
     int keep_going;
     /* Not zero: the result and the argument of each function are kept until the group is closed,
      * for weft_group_result. That costs some 64 bytes for each function. */
@@ -84,10 +85,11 @@ typedef struct weft_group_options {
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_group_open(weft_group **group, const weft_group_options *options);
 
-/* Starts a fiber in the group that calls function(arg). What the function returns, if not 0, is the
- * error of the group if it is the first. The call waits while the limit is reached; waiting calls
- * are served in the order in which they came. If the group is cancelled after this call and before
- * the fiber first runs, the function is not called (unless the group keeps going).
+/* Starts a fiber in the group that calls function(arg). If the function returns something other
+ * than 0, and is the first to do so, that is the error of the group. The call waits while the limit
+ * is reached; waiting calls are served in the order in which they came. If the group is cancelled
+ * after this call and before the fiber first runs, the function is not called (unless the group
+ * keeps going).
  * Returns 0; the error with which the group's context is cancelled (-ECANCELED or -ETIMEDOUT), also
  * during the wait; -ECANCELED or -ETIMEDOUT also if the caller's own context is cancelled and the
  * call would have to wait; -EINVAL if group or function is NULL; or as weft_go. On an error nothing
@@ -110,9 +112,9 @@ WEFT_API WEFT_MUST_USE int weft_group_try_go(weft_group *group, int (*function)(
 WEFT_API WEFT_MUST_USE int weft_group_go_copy(weft_group *group, int (*function)(void *),
                                               const void *arg, size_t size);
 
-/* Sets how many functions may run at once; 0: no limit. With a higher limit, calls that wait in
- * weft_group_go are served at once, in order. With a lower one, the functions that run go on, and
- * none starts until fewer than that run.
+/* Sets the number of functions that may run at once; 0: no limit. A higher limit lets calls that
+ * wait in weft_group_go proceed at once, in order. With a lower one, the functions that run go on,
+ * and none starts until fewer than that run.
  * Returns 0; -EINVAL if group is NULL or the limit negative; -ECHILD in a forked child.
  * Contexts: fiber, thread; also functions of the group. */
 WEFT_API int weft_group_set_limit(weft_group *group, int64_t limit);
@@ -144,13 +146,13 @@ WEFT_API int weft_group_wait(weft_group *group, int *error);
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_group_wait_until(weft_group *group, int64_t deadline, int *error);
 
-/* *done gets a channel (element size 0) that is closed when no function of the group runs, to take
- * part in a select. If none runs at this call the channel is closed already. It is closed once:
- * functions that are started later do not open it. While they run, another call gives a new
- * channel, which is closed at the next moment when none runs. Once the channel is closed,
- * weft_group_wait returns at once, unless more functions were started. Each channel belongs to the
- * group, and exists until that is closed. A function of the group that waits for the channel waits
- * for itself, until the group is cancelled.
+/* Gives a channel (element size 0), for use in a select, that is closed when no function of the
+ * group runs. If none runs at this call the channel is closed already. It is closed once: functions
+ * that are started later do not open it. While they run, another call gives a new channel, which is
+ * closed at the next moment when none runs. Once the channel is closed, weft_group_wait returns at
+ * once, unless more functions were started. Each channel belongs to the group, and exists until
+ * that is closed. A function of the group that waits for the channel waits for itself, until the
+ * group is cancelled.
  * Returns 0; -EINVAL if an argument is NULL; -ENOMEM; -ECHILD in a forked child.
  * Contexts: fiber, thread; also functions of the group.
  * Undefined: sending to the channel, closing it, destroying it. */
@@ -162,13 +164,13 @@ WEFT_API WEFT_MUST_USE int weft_group_done(weft_group *group, weft_chan **done);
  * Contexts: fiber, thread. */
 WEFT_API int64_t weft_group_count(weft_group *group);
 
-/* Tells how a function of a group that collects has ended: the one with this index, counted from 0
- * in the order of the calls that started them. *error gets what the function returned; -EOWNERDEAD
- * if it panicked; -EFAULT if it crashed in a pool that isolates crashes; -ECANCELED if it was never
- * called, because the group was cancelled before it began or the pool dropped it; 0 if it has left
- * the group. *arg gets its argument, or the address of the copy. Both pointers may be NULL. While
- * calls that start functions are under way an index may still change: if one of them fails, later
- * functions move up.
+/* Gives the result of the function with this index in a group that collects. Functions are counted
+ * from 0, in the order of the calls that started them. *error gets what the function returned;
+ * -EOWNERDEAD if it panicked; -EFAULT if it crashed in a pool that isolates crashes; -ECANCELED if
+ * it was never called, because the group was cancelled before it began or the pool dropped it; 0 if
+ * it has left the group. *arg gets its argument, or the address of the copy. Both pointers may be
+ * NULL. While calls that start functions are under way an index may still change: if one of them
+ * fails, later functions move up.
  * Returns 0; -EBUSY if the function has not ended yet; -ENOENT if fewer were started; -EINVAL if
  * group is NULL or does not collect, or index is negative. On an error *error and *arg are
  * untouched.
@@ -176,9 +178,9 @@ WEFT_API int64_t weft_group_count(weft_group *group);
 WEFT_API WEFT_MUST_USE int weft_group_result(weft_group *group, int64_t index, int *error,
                                              void **arg);
 
-/* *info gets what is known of the first panic by which a function of the group ended. Later panics
- * are reported on stderr at once; the first is reported when the group is closed, unless this call
- * has returned it.
+/* Describes the first panic by which a function of the group ended, in *info. Later panics are
+ * reported on stderr at once; the first is reported when the group is closed, unless this call has
+ * returned it.
  * Returns 0; -ENOENT if no function panicked; -EINVAL if an argument is NULL.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_group_panic(weft_group *group, weft_panic_info *info);
@@ -205,10 +207,10 @@ WEFT_API int weft_group_close(weft_group *group);
 WEFT_API WEFT_MUST_USE int weft_group_scope(const weft_group_options *options,
                                             int (*body)(weft_group *group, void *arg), void *arg);
 
-/* The function that calls it leaves its group on purpose: the group no longer waits for it or
- * counts it, the function is unbound from the group's context, and what it returns is ignored. If a
- * function of a group runs inside another one, the inner one leaves.
- * Returns 0; -EINVAL if the caller runs no function of a group, or that has left it already.
+/* Makes the function that calls this leave its group on purpose: the group no longer waits for it
+ * or counts it, the function is unbound from the group's context, and what it returns is ignored.
+ * If a function of a group runs inside another one, the inner one leaves.
+ * Returns 0; -EINVAL if the caller runs no function of a group, or one that has left it already.
  * Contexts: fiber, thread. */
 WEFT_API int weft_group_leave(void);
 

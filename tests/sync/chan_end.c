@@ -93,7 +93,7 @@ static void ending_take(void *arg)
     }
 }
 
-static void who_is_last_may_destroy_it(void)
+static void the_last_user_may_destroy_it(void)
 {
     for (enum last_use use = 0; use < LAST_USES; use++)
         for (int mix = 0; mix < 4; mix++) {
@@ -174,7 +174,7 @@ static void the_other_side_of_a_select_may_destroy_it(void)
 
 int main(void)
 {
-    RUN_BOTH(who_is_last_may_destroy_it);
+    RUN_BOTH(the_last_user_may_destroy_it);
     RUN_BOTH(the_other_side_of_a_select_may_destroy_it);
     return 0;
 }

@@ -76,7 +76,7 @@ static void close_on_senders(bool thread, size_t capacity)
     weft_chan_destroy(chan);
 }
 
-static void close_wakes_everyone(void)
+static void close_wakes_all_waits(void)
 {
     for (int thread = 0; thread < 2; thread++) {
         close_on_receivers(thread);
@@ -196,7 +196,7 @@ static void give_up(int op)
     weft_chan_destroy(chan);
 }
 
-static void who_gives_up_leaves_the_line(void)
+static void a_wait_that_gives_up_leaves_the_line(void)
 {
     for (int64_t round = test_scale(20); round > 0; round--) {
         give_up(WEFT_SEND);
@@ -241,7 +241,7 @@ static void pass_over(int op, bool alone)
     weft_chan_destroy(chan);
 }
 
-static void whose_time_is_up_is_passed_over(void)
+static void a_wait_that_gave_up_is_passed_over(void)
 {
     for (int way = 0; way < 4; way++)
         pass_over(way & 1 ? WEFT_SEND : WEFT_RECEIVE, way & 2);
@@ -249,10 +249,10 @@ static void whose_time_is_up_is_passed_over(void)
 
 int main(void)
 {
-    RUN_BOTH(close_wakes_everyone);
+    RUN_BOTH(close_wakes_all_waits);
     RUN_BOTH(senders_are_served_in_order);
     RUN_BOTH(receivers_are_served_in_order);
-    RUN_BOTH(who_gives_up_leaves_the_line);
-    RUN_PLAIN(whose_time_is_up_is_passed_over, "ends a thread's wait by hand");
+    RUN_BOTH(a_wait_that_gives_up_leaves_the_line);
+    RUN_PLAIN(a_wait_that_gave_up_is_passed_over, "ends a thread's wait by hand");
     return 0;
 }

@@ -261,7 +261,7 @@ static void exactly_once(void)
 
 /* A repeated run leaks nothing. The runtime keeps memory in blocks, and libc keeps some of its
  * threads, so the memory may grow now and then, but not each time. */
-static void nothing_is_left(void)
+static void nothing_is_leaked(void)
 {
     size_t least = SIZE_MAX;
     for (int again = 0; again < 5; again++) {
@@ -460,14 +460,14 @@ static void one_of_two_wins(void)
 static void scenes(void)
 {
     RUN(exactly_once);
-    RUN(nothing_is_left);
+    RUN(nothing_is_leaked);
 }
 
 int main(void)
 {
     run_with_processors(scenes);
     RUN_SEEDS_MANY(exactly_once);
-    RUN_SEEDS(nothing_is_left);
+    RUN_SEEDS(nothing_is_leaked);
     RUN_SEEDS_MANY(a_deadline_meets_its_event);
     RUN_BOTH(both_or_none);
     RUN_BOTH(one_of_two_wins);

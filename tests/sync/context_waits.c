@@ -378,7 +378,7 @@ static void end_at_once(void *arg)
 {
 }
 
-static void what_needs_no_waiting_is_done(void *arg)
+static void calls_that_need_no_waiting_succeed(void *arg)
 {
     weft_context *context = make(NULL);
     weft_chan *chan;
@@ -604,7 +604,7 @@ int main(void)
     RUN_BOTH(every_wait_ends_at_the_deadline);
     RUN_BOTH(deadline_of_the_wait);
     RUN_BOTH(all_waits_at_once);
-    RUN_EVERYWHERE(what_needs_no_waiting_is_done);
+    RUN_EVERYWHERE(calls_that_need_no_waiting_succeed);
     RUN_BOTH(void_waits_are_not_ended);
     RUN_BOTH(closing_a_timer_is_not_ended);
     RUN_BOTH(the_handle_survives_a_cancelled_join);

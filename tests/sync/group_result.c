@@ -138,7 +138,7 @@ static void cancel_before_it_begins(void *arg)
     }
 }
 
-static void what_has_not_begun_is_skipped(void)
+static void functions_that_have_not_begun_are_skipped(void)
 {
     on_one_machine(cancel_before_it_begins, NULL);
 }
@@ -287,7 +287,8 @@ int main(void)
     RUN_BOTH(arguments);
     RUN_EVERYWHERE(results_in_order);
     RUN_EVERYWHERE(each_way_to_end);
-    RUN_PLAIN(what_has_not_begun_is_skipped, "under a seed any fiber may begin at any time");
+    RUN_PLAIN(functions_that_have_not_begun_are_skipped,
+              "under a seed any fiber may begin at any time");
     RUN_EVERYWHERE(the_starter_comes_first);
     RUN_EVERYWHERE(copied_arguments);
     RUN_EVERYWHERE(a_copy_outlives_the_group);

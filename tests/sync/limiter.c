@@ -255,7 +255,7 @@ static void leaving_lets_others_on(void)
     }
 }
 
-static void a_change_lets_them_on(void)
+static void a_change_lets_takes_proceed(void)
 {
     for (int threads = 0; threads < 8; threads++) {
         weft_limiter *limiter = make_empty();
@@ -432,7 +432,7 @@ int main(void)
     RUN_EVERYWHERE(alone);
     RUN_BOTH(never_too_many);
     RUN_BOTH(leaving_lets_others_on);
-    RUN_BOTH(a_change_lets_them_on);
+    RUN_BOTH(a_change_lets_takes_proceed);
     RUN_PLAIN(a_take_that_gave_up_may_have_been_granted, "ends the wait of a thread");
     RUN_BOTH(a_take_that_stays_wakes_others);
     RUN_PLAIN(waiting_needs_no_memory, "a fiber cannot start without memory");

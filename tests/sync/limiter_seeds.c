@@ -189,7 +189,7 @@ static void numbers_may_be_large(void)
 
 /* The line. */
 
-static void few_do_not_overtake_many(void)
+static void small_requests_do_not_overtake_a_large_one(void)
 {
     struct one ones[3] = {{.n = 5}, {.n = 1}, {.n = 2}};
     begin(1, WEFT_S, 5);
@@ -384,7 +384,7 @@ static void a_smaller_burst_and_a_take_that_leaves(void)
     end();
 }
 
-static void what_is_above_a_smaller_burst_is_lost(void)
+static void events_above_a_smaller_burst_are_lost(void)
 {
     weft_limiter_options options = {.rate = 1, .burst = 5};
     CHECK_EQ(weft_limiter_open(&limiter, &options), 0);
@@ -552,7 +552,7 @@ int main(void)
     RUN_SEEDS(no_more_than_the_burst_is_kept);
     RUN_SEEDS(time_does_not_go_back);
     RUN_SEEDS(numbers_may_be_large);
-    RUN_SEEDS_MANY(few_do_not_overtake_many);
+    RUN_SEEDS_MANY(small_requests_do_not_overtake_a_large_one);
     RUN_SEEDS(a_late_turn_is_refused_at_once);
     RUN_SEEDS_MANY(leaving_gives_back);
     RUN_SEEDS(a_context_ends_it);
@@ -562,7 +562,7 @@ int main(void)
     RUN_SEEDS(a_lower_rate_is_too_late);
     RUN_SEEDS(a_smaller_burst_keeps_promises);
     RUN_SEEDS(a_smaller_burst_and_a_take_that_leaves);
-    RUN_SEEDS(what_is_above_a_smaller_burst_is_lost);
+    RUN_SEEDS(events_above_a_smaller_burst_are_lost);
     RUN_SEEDS_MANY(every_turn_is_as_computed);
     RUN_SEEDS_MANY(no_interval_has_too_many);
     return 0;

@@ -43,7 +43,7 @@ static void inverted_elsewhere(void *thread)
     body_run(take_b_then_a, NULL, !*(bool *)thread);
 }
 
-static void three_in_a_circle(void *arg)
+static void three_in_a_cycle(void *arg)
 {
     both(&a, &b);
     both(&b, &c);
@@ -91,7 +91,7 @@ static void inversions_abort(void)
     test_dies(inverted_elsewhere, &thread, text);
     thread = true;
     test_dies(inverted_elsewhere, &thread, text);
-    test_dies(three_in_a_circle, NULL, text);
+    test_dies(three_in_a_cycle, NULL, text);
     test_dies(with_a_reader, NULL, text);
     test_dies(with_a_deadline, NULL, text);
     test_dies(after_a_try, NULL, text);
@@ -204,7 +204,7 @@ static void many(void *arg)
     inverted(arg); /* not reported any more */
 }
 
-static void too_many_stop_the_check(void)
+static void too_many_pairs_stop_the_check(void)
 {
     const char *written;
     int status = test_in_child(many, NULL, &written);
@@ -228,7 +228,7 @@ static void many_by_one(void *arg)
     inverted(arg); /* not reported any more */
 }
 
-static void too_many_stop_the_check_once(void)
+static void too_many_pairs_at_once_stop_the_check(void)
 {
     const char *written;
     int status = test_in_child(many_by_one, NULL, &written);
@@ -267,7 +267,7 @@ static void many_at_a_time(void *arg)
     inverted(arg); /* not reported any more */
 }
 
-static void too_many_at_a_time_stop_the_check(void)
+static void too_many_held_locks_stop_the_check(void)
 {
     const char *written;
     int status = test_in_child(many_at_a_time, NULL, &written);
@@ -279,7 +279,7 @@ static void too_many_at_a_time_stop_the_check(void)
 
 /* Locks whose pairs are in the same bucket, as there are more locks than buckets: they are told
  * apart, and a cycle over them is found, though the search reaches some pairs twice. */
-static void a_long_way(void *arg)
+static void a_long_cycle(void *arg)
 {
     enum { PLACES = 4096, STEPS = 20 };
     static weft_mutex locks[PLACES + STEPS];
@@ -306,7 +306,7 @@ static void number_all(void)
     }
 }
 
-static void pairs_of_another(void *arg)
+static void pairs_in_one_bucket(void *arg)
 {
     number_all();
     both(&sharing[0], &a);
@@ -321,12 +321,12 @@ static void pair_beside_another(void *arg)
     both(&a, &sharing[SAME_PLACE]);
 }
 
-static void a_long_way_round_is_found(void)
+static void a_long_cycle_is_found(void)
 {
     const char *written;
-    test_dies(a_long_way, NULL, text);
+    test_dies(a_long_cycle, NULL, text);
     test_dies(pair_beside_another, NULL, text);
-    CHECK_EQ(test_in_child(pairs_of_another, NULL, &written), 0);
+    CHECK_EQ(test_in_child(pairs_in_one_bucket, NULL, &written), 0);
 }
 
 /* Threads that take new locks at the same time agree on their numbers. */
@@ -368,11 +368,11 @@ int main(void)
     RUN_PLAIN(inversions_abort, "a child process that must die");
     RUN_PLAIN(the_report_names_the_locks_and_places, "a child process that must die");
     RUN_PLAIN(nothing_else_aborts, "a child process that must die");
-    RUN_PLAIN(too_many_stop_the_check, "a child process that must die");
-    RUN_PLAIN(too_many_stop_the_check_once, "a child process that must die");
+    RUN_PLAIN(too_many_pairs_stop_the_check, "a child process that must die");
+    RUN_PLAIN(too_many_pairs_at_once_stop_the_check, "a child process that must die");
     RUN_PLAIN(destroyed_locks_are_forgotten, "a child process that must die");
-    RUN_PLAIN(too_many_at_a_time_stop_the_check, "a child process");
-    RUN_PLAIN(a_long_way_round_is_found, "a child process that must die");
+    RUN_PLAIN(too_many_held_locks_stop_the_check, "a child process");
+    RUN_PLAIN(a_long_cycle_is_found, "a child process that must die");
     RUN_PLAIN(new_locks_at_the_same_time, "about plain threads");
     return 0;
 }

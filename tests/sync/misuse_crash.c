@@ -139,7 +139,7 @@ static void destroying_at_a_hand_over(void)
     CHECK_EQ(test_in_child(destroy_at_hand_over, &left, &written), 0);
 }
 
-static void objects_that_are_none(void)
+static void null_aborts(void)
 {
     CHECK_ABORTS("weft_cond_destroy was given no condition variable", weft_cond_destroy(NULL));
     CHECK_ABORTS("weft_sem_destroy was given no semaphore", weft_sem_destroy(NULL));
@@ -286,7 +286,7 @@ int main(void)
 {
     RUN(destroying_under_waiters);
     RUN(destroying_at_a_hand_over);
-    RUN(objects_that_are_none);
+    RUN(null_aborts);
     RUN(waiting_with_a_spin_lock);
     body_run(destroy_after_all, NULL, false);
     body_run(destroy_after_all, NULL, true);

@@ -142,14 +142,14 @@ static void check_arguments(void *arg)
     close_things(pool, 0);
 }
 
-static void nonsense_is_refused(void)
+static void invalid_options_are_refused(void)
 {
     everywhere(check_arguments);
 }
 
 /* Get and put. */
 
-static void what_was_put_is_given_again(void *arg)
+static void objects_are_reused(void *arg)
 {
     enum { MANY = 1000 };
     static struct thing *all[MANY];
@@ -205,7 +205,7 @@ static void objects_need_no_functions(void *arg)
 
 /* Failures. */
 
-static void a_constructor_that_fails_is_heard(void *arg)
+static void a_failed_construct_returns_its_error(void *arg)
 {
     weft_object_pool *pool = open_things(LONG);
     int poison, *object = &poison;
@@ -394,7 +394,7 @@ static void owner_goes_on(void *arg)
     weft_object_pool_put(theft.pool, thing);
 }
 
-static void after_a_theft_all_goes_on(void)
+static void the_owner_goes_on_after_a_theft(void)
 {
     steal_with_a_thread(owner_goes_on, take_all);
 }
@@ -540,17 +540,17 @@ static void a_forked_child_is_refused(void)
 int main(void)
 {
     RUN_PLAIN(misuse_of_put_aborts, "a child process that must die");
-    RUN_PLAIN(nonsense_is_refused, "nothing waits");
-    RUN_EVERYWHERE(what_was_put_is_given_again);
+    RUN_PLAIN(invalid_options_are_refused, "nothing waits");
+    RUN_EVERYWHERE(objects_are_reused);
     RUN_EVERYWHERE(objects_need_no_functions);
-    RUN_EVERYWHERE(a_constructor_that_fails_is_heard);
+    RUN_EVERYWHERE(a_failed_construct_returns_its_error);
     RUN_BOTH(without_memory_get_says_so);
     RUN_PLAIN(open_fails_cleanly, "stops or configures the runtime");
     RUN_EVERYWHERE(close_waits_for_no_one);
     RUN_PLAIN(shutdown_sees_the_pool, "stops or configures the runtime");
     RUN_PLAIN(others_objects_come_before_new_ones,
               "holds a processor while others run on another one");
-    RUN_PLAIN(after_a_theft_all_goes_on, "holds a processor while others run on another one");
+    RUN_PLAIN(the_owner_goes_on_after_a_theft, "holds a processor while others run on another one");
     RUN_BOTH(functions_may_use_the_pool);
     RUN_PLAIN(close_waits_for_destroy, "blocks its thread in between");
     RUN_PLAIN(a_forked_child_is_refused, "forks");

@@ -93,7 +93,7 @@ static void use_quiet(void *arg)
         put_stamped(pool, objects[i]);
 }
 
-static void what_lies_unused_is_destroyed(void)
+static void idle_objects_are_destroyed(void)
 {
     weft_object_pool *pool = open_quiet(2 * WEFT_MS);
     for (uint64_t round = 1; round <= 5; round++) {
@@ -152,7 +152,7 @@ static void the_second_stage_is_used(void)
 }
 
 /* An object that is used again and again stays; the objects below it are destroyed. */
-static void only_what_is_not_used_goes(void)
+static void used_objects_are_kept(void)
 {
     enum { OBJECTS = 10 };
     int64_t period = 10 * WEFT_MS;
@@ -304,10 +304,10 @@ static void large_objects_leave_no_memory_behind(void)
 
 int main(void)
 {
-    RUN_PLAIN(what_lies_unused_is_destroyed, "about real time");
+    RUN_PLAIN(idle_objects_are_destroyed, "about real time");
     RUN_PLAIN(the_clock_starts_again, "about real time");
     RUN_PLAIN(the_second_stage_is_used, "about real time");
-    RUN_PLAIN(only_what_is_not_used_goes, "about real time");
+    RUN_PLAIN(used_objects_are_kept, "about real time");
     RUN_PLAIN(others_run_while_many_are_destroyed, "about real time");
     RUN_PLAIN(large_objects_leave_no_memory_behind, "about real time");
     RUN_BOTH(the_default_is_not_at_once);

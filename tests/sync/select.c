@@ -116,7 +116,7 @@ static void default_and_deadlines(void *arg)
     weft_chan_destroy(none);
 }
 
-static void the_case_that_can_happens(void *arg)
+static void the_possible_case_happens(void *arg)
 {
     for (int i = 0; i < ELEMENT_SIZES; i++) {
         size_t size = element_sizes[i];
@@ -413,7 +413,7 @@ static void close_wakes_it(void)
 }
 
 /* In line with others a select has the place of the moment when it came. */
-static void it_stands_in_line_like_others(void)
+static void a_select_keeps_its_place_in_line(void)
 {
     uint64_t elements[3][2] = {{1, 1}, {1, 1}, {1, 1}};
     weft_chan *chan = make_chan(8, 0), *other = make_chan(8, 0);
@@ -442,10 +442,10 @@ static void it_stands_in_line_like_others(void)
 
 /* A wait in line that has given up is no reason to choose a case. */
 
-static void select_among_ghosts(weft_chan *ghosts[2], weft_chan *chan, int round)
+static void select_past_expired_waits(weft_chan *expired[2], weft_chan *chan, int round)
 {
     uint64_t n = 0, out = 1;
-    weft_case cases[3] = {to_send(ghosts[0], &out), to_receive(ghosts[1], &n),
+    weft_case cases[3] = {to_send(expired[0], &out), to_receive(expired[1], &n),
                           to_receive(chan, &n)};
     switch (round) {
     case 0:
@@ -465,32 +465,32 @@ static void select_among_ghosts(weft_chan *ghosts[2], weft_chan *chan, int round
     }
 }
 
-static void haunt(void *arg)
+static void meet_expired_waits(void *arg)
 {
     for (int round = 0; round < 20; round++) {
         uint64_t in = 5, out = 6;
-        weft_chan *ghosts[2] = {make_chan(8, 0), make_chan(8, 0)}, *chan = make_chan(8, 1);
-        weft_case cases[2] = {to_receive(ghosts[0], &in), to_send(ghosts[1], &out)};
+        weft_chan *expired[2] = {make_chan(8, 0), make_chan(8, 0)}, *chan = make_chan(8, 1);
+        weft_case cases[2] = {to_receive(expired[0], &in), to_send(expired[1], &out)};
         struct selecting selecting = {cases, 2, 1, weft_after(1000 * WEFT_S)};
         struct body body = body_selecting(&selecting, true);
         body_start(&body);
-        await_line(ghosts[0], WEFT_RECEIVE, 1);
-        struct waiter *waiter = line_end_first(ghosts[0], WEFT_RECEIVE);
-        select_among_ghosts(ghosts, chan, round);
+        await_line(expired[0], WEFT_RECEIVE, 1);
+        struct waiter *waiter = line_end_first(expired[0], WEFT_RECEIVE);
+        select_past_expired_waits(expired, chan, round);
         weft__wake(waiter);
         body_join(&body);
         CHECK_EQ(selecting.chosen, -ETIMEDOUT);
         check_results(cases, 2, -1, 0);
         CHECK_EQ(in, 5);
-        weft_chan_destroy(ghosts[0]);
-        weft_chan_destroy(ghosts[1]);
+        weft_chan_destroy(expired[0]);
+        weft_chan_destroy(expired[1]);
         weft_chan_destroy(chan);
     }
 }
 
-static void whose_time_is_up_makes_no_case_ready(void)
+static void a_wait_that_gave_up_makes_no_case_ready(void)
 {
-    everywhere(haunt);
+    everywhere(meet_expired_waits);
 }
 
 /* Forked children. */
@@ -531,7 +531,7 @@ int main(void)
     RUN_PLAIN(without_a_case_it_waits_for_ever, "a child process that must die");
     RUN_PLAIN(arguments, "nothing waits");
     RUN_EVERYWHERE(default_and_deadlines);
-    RUN_EVERYWHERE(the_case_that_can_happens);
+    RUN_EVERYWHERE(the_possible_case_happens);
     RUN_EVERYWHERE(closed_channels_are_ready);
     RUN_EVERYWHERE(errno_is_left_alone);
     RUN_BOTH(any_number_of_cases);
@@ -540,8 +540,8 @@ int main(void)
     RUN_BOTH(same_channel_twice);
     RUN_BOTH(both_directions);
     RUN_BOTH(close_wakes_it);
-    RUN_BOTH(it_stands_in_line_like_others);
-    RUN_PLAIN(whose_time_is_up_makes_no_case_ready, "ends a thread's wait by hand");
+    RUN_BOTH(a_select_keeps_its_place_in_line);
+    RUN_PLAIN(a_wait_that_gave_up_makes_no_case_ready, "ends a thread's wait by hand");
     RUN_PLAIN(a_forked_child_does_not_wait, "forks");
     return 0;
 }

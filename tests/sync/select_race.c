@@ -64,7 +64,7 @@ static void draw(int count, const char *where)
     weft_chan_destroy(closed);
 }
 
-static void all_that_can_have_the_same_chance(void *arg)
+static void possible_cases_have_equal_probability(void *arg)
 {
     const char *where = weft_self() != NULL ? "fiber" : "thread";
     draw(2, where);
@@ -128,15 +128,15 @@ static void wait_many_moments(void *arg)
     bodies_run(bodies, MANY);
 }
 
-static void nothing_is_left_of_a_wait_for_nothing(void)
+static void a_select_without_cases_leaves_no_trace(void)
 {
     with_processors(4, wait_many_moments, NULL);
 }
 
 int main(void)
 {
-    RUN_EVERYWHERE(all_that_can_have_the_same_chance);
+    RUN_EVERYWHERE(possible_cases_have_equal_probability);
     RUN_BOTH(two_selects_that_could_do_either);
-    RUN_BOTH(nothing_is_left_of_a_wait_for_nothing);
+    RUN_BOTH(a_select_without_cases_leaves_no_trace);
     return 0;
 }

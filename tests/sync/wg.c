@@ -418,7 +418,7 @@ static void wait_for_gate(void *gate)
     CHECK_EQ(weft_wg_wait(gate), 0);
 }
 
-static void nothing_is_added_if_none_starts(void)
+static void a_function_that_does_not_start_is_not_counted(void)
 {
     weft_wg wg = WEFT_WG_INIT, gate;
     CHECK_EQ(weft_wg_go(NULL, yield_and_count, NULL), -EINVAL);
@@ -552,7 +552,7 @@ int main(void)
     RUN(a_wait_that_succeeds_means_zero);
     RUN_SEEDS_MANY(a_wait_that_succeeds_means_zero);
     RUN_EVERYWHERE(starts_fibers);
-    RUN_PLAIN(nothing_is_added_if_none_starts, "stops or configures the runtime");
+    RUN_PLAIN(a_function_that_does_not_start_is_not_counted, "stops or configures the runtime");
     RUN_EVERYWHERE(not_touched_after_wait);
     RUN_PLAIN(not_touched_after_wait_and_deadline, "threads that share one CPU");
     return 0;
