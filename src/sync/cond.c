@@ -10,8 +10,8 @@
  *     lock the mutex
  *
  * The mutex is unlocked under the latch. So a caller that locks the mutex after that finds the
- * waiter in the list: no signal is missed. Lock order: the latch, then the mutex's own (to unlock
- * the mutex only, which waits for no other fiber).
+ * waiter in the list: no signal is missed. Lock order: the latch, then that of the mutex's list (to
+ * unlock the mutex only, which waits for no other fiber).
  *
  * A waiter that gave up and finds itself out of the list was taken out by a signal that could not
  * claim it and went on to the next waiter. It reports the deadline, and the signal is not lost.

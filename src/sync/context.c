@@ -23,9 +23,9 @@
  * it looks for the channel under the lock, after the reason is set. A channel that is made after
  * that is closed by the call that made it.
  *
- * The owner (a group, or what a pool keeps beside one) is notified at the same place: it is read
- * under the lock and called outside it. The cancellation holds a reference to the context, and the
- * owner's memory is freed with the last one.
+ * The owner (a group, or a block of a pool: pool/context.c) is notified at the same place: it is
+ * read under the lock and called outside it. The cancellation holds a reference to the context, and
+ * the owner's memory is freed with the last one.
  *
  * A timeout is a timer (weft/timer.h) that cancels. It is closed with the handle.
  *
@@ -84,19 +84,19 @@ void weft__context_drop(weft_context *context)
     }
 }
 
-static weft_context *of_canceler(struct canceler *canceler)
+static weft_context *context_of(struct canceler *canceler)
 {
     return canceler != NULL ? container_of(canceler, weft_context, canceler) : NULL;
 }
 
 static void hold_canceler(struct canceler *canceler)
 {
-    weft__context_hold(of_canceler(canceler));
+    weft__context_hold(context_of(canceler));
 }
 
 static void drop_canceler(struct canceler *canceler)
 {
-    weft__context_drop(of_canceler(canceler));
+    weft__context_drop(context_of(canceler));
 }
 
 /* Cancelling. */
@@ -104,7 +104,7 @@ static void drop_canceler(struct canceler *canceler)
 /* The part of a cancellation that follows the reason: moves the children, with a reference each, to
  * the front of the list `pending`, which it returns; closes the done channel; notifies the
  * owner. */
-static weft_context *take_children(weft_context *context, weft_context *pending)
+static weft_context *propagate(weft_context *context, weft_context *pending)
 {
     lock_acquire(&context->lock);
     while (context->children != NULL) {
@@ -134,7 +134,7 @@ static void cancel(weft_context *context, uint32_t reason)
         bool first = weft__cancel(&context->canceler, reason);
         leave_if_fiber(fiber);
         if (first)
-            pending = take_children(context, pending);
+            pending = propagate(context, pending);
         weft__context_drop(context);
         if (pending == NULL)
             return;
@@ -315,7 +315,7 @@ int weft_context_done(weft_context *context, weft_chan **out)
 
 weft_context *weft_context_current(void)
 {
-    return of_canceler(weft__canceler_self());
+    return context_of(weft__canceler_self());
 }
 
 int weft_context_bind(weft_context *context, weft_context **before)

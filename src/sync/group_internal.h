@@ -29,7 +29,7 @@ struct weft_group {
     const struct group_hooks *hooks; /* NULL: each function has a fiber of its own */
     void *executor;                  /* given to the hooks */
 
-    char apart[CACHE_LINE]; /* above: read by all, hardly ever written */
+    char padding[CACHE_LINE]; /* above: read by all, hardly ever written */
 
     /* group_wait.c; under the latch, except that `running` is also read without it. */
     uint32_t latch;

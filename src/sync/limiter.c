@@ -4,7 +4,7 @@
  * The bucket. At time `counted` there are `level` whole events and `part`/period of one. Each
  * nanosecond adds rate/period of an event, that is `rate` units of 1/period: whole numbers, so that
  * nothing is rounded and nothing drifts. Products are 128 bits wide, since rate and period each
- * need up to 63. Every operation first counts up to now.
+ * need up to 63. Every operation first refills the bucket up to now.
  *
  * What the takes in line have asked for is `reserved`: it is part of the level once it has come,
  * and the cap moves with it. Invariants, whenever the latch is free:
@@ -95,7 +95,7 @@ static void cap(struct weft_limiter *limiter)
 }
 
 /* Adds what the time up to now has brought. */
-static void count(struct weft_limiter *limiter, int64_t now)
+static void refill(struct weft_limiter *limiter, int64_t now)
 {
     if (now <= limiter->counted)
         return; /* another call has read the clock later */
@@ -182,7 +182,7 @@ static int take_now(struct weft_limiter *limiter, int64_t n, int64_t now, int64_
 {
     if (weft__runtime_forked())
         line_forget(limiter);
-    count(limiter, now);
+    refill(limiter, now);
     if (n > limiter->burst)
         return -EINVAL;
     if (limiter->level - limiter->reserved >= n) {
@@ -232,7 +232,7 @@ static int check_again(struct weft_limiter *limiter, struct take *take, int resu
         result = take->expelled ? -ECANCELED : 0;
         bool in_line = !take->granted && !take->expelled;
         if (in_line) {
-            count(limiter, now);
+            refill(limiter, now);
             advance_line(limiter, &woken);
         }
         if (in_line && !take->granted && (result = stay(limiter, take, now, deadline)) != -EAGAIN) {
@@ -365,7 +365,7 @@ void weft__limiter_give_back(struct weft_limiter *limiter, struct woken *woken)
 {
     int64_t now = weft__now();
     object_latch_acquire(&limiter->latch);
-    count(limiter, now);
+    refill(limiter, now);
     limiter->level++;
     advance_line(limiter, woken);
     object_latch_release(&limiter->latch);
@@ -399,7 +399,7 @@ void weft__limiter_expel(struct weft_limiter *limiter, struct take *take, struct
         line_remove(limiter, take);
         if (waiter_claim(take->waiter, EXPELLED))
             woken_add(woken, take->waiter);
-        count(limiter, now);
+        refill(limiter, now);
         advance_line(limiter, woken);
     }
     object_latch_release(&limiter->latch);
@@ -445,7 +445,7 @@ int weft_limiter_set(weft_limiter *limiter, int64_t rate, int64_t burst)
     bool fiber = enter_if_fiber();
     int64_t now = weft__now();
     object_latch_acquire(&limiter->latch);
-    count(limiter, now);
+    refill(limiter, now);
     limiter->rate = rate;
     limiter->burst = burst;
     advance_line(limiter, &woken);

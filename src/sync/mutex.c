@@ -231,7 +231,7 @@ static bool waited_long(int64_t since)
     return weft__now() - since > STARVES_AFTER || (seeded() && weft__seeded_chance(4));
 }
 
-static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
+static int lock_contended(weft_mutex *mutex, uint32_t what, int64_t deadline)
 {
     struct waiter own;
     struct backoff backoff = {0};
@@ -284,7 +284,7 @@ static int lock_waiting(weft_mutex *mutex, uint32_t what, int64_t deadline)
 static noinline int lock_slow(weft_mutex *mutex, uint32_t what, int64_t deadline)
 {
     bool fiber = enter_if_fiber();
-    int result = lock_waiting(mutex, what, deadline);
+    int result = lock_contended(mutex, what, deadline);
     leave_if_fiber(fiber);
     return result;
 }
@@ -324,7 +324,7 @@ void weft__mutex_lock_inside(weft_mutex *mutex, void *site)
 {
     owner_wants(mutex, site);
     if (!lock_fast(mutex)) /* a forked child does not wait for a condition, so it is not here */
-        must(lock_waiting(mutex, wait_id(&wait_mutex) | WAIT_FIRM, WEFT_NEVER) == 0);
+        must(lock_contended(mutex, wait_id(&wait_mutex) | WAIT_FIRM, WEFT_NEVER) == 0);
     owner_set(mutex, site);
 }
 

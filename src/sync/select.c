@@ -56,21 +56,22 @@ struct selection {
 
 /* The order of locking. */
 
-static weft_chan *chan_at(const struct selection *select, int place)
+static weft_chan *chan_at(const struct selection *select, int position)
 {
-    return select->cases[select->order[place]].chan;
+    return select->cases[select->order[position]].chan;
 }
 
-/* True if the case at this place is the first one with its channel. */
-static bool is_first(const struct selection *select, int place)
+/* True if the case at this position is the first one with its channel. */
+static bool is_first(const struct selection *select, int position)
 {
-    return place == 0 || chan_at(select, place - 1) != chan_at(select, place);
+    return position == 0 || chan_at(select, position - 1) != chan_at(select, position);
 }
 
-/* True if the case at this place is the last one with its channel. */
-static bool is_last(const struct selection *select, int place)
+/* True if the case at this position is the last one with its channel. */
+static bool is_last(const struct selection *select, int position)
 {
-    return place + 1 == select->enabled || chan_at(select, place + 1) != chan_at(select, place);
+    return position + 1 == select->enabled ||
+           chan_at(select, position + 1) != chan_at(select, position);
 }
 
 static bool is_below(const struct selection *select, int a, int b)
