@@ -139,7 +139,7 @@ struct duel {
     int result;
 };
 
-static void be_there(void *arg)
+static void wait_in_round(void *arg)
 {
     struct duel *duel = arg;
     duel->result = weft_barrier_wait_until(&duel->barrier, duel->deadline);
@@ -150,7 +150,7 @@ static void a_round_has_all_or_none(void)
     int met = 0, rounds = (int)test_scale(1500);
     for (int round = 0; round < rounds; round++) {
         struct duel duel = {.deadline = weft_after(60 * WEFT_US)};
-        struct body body = {.function = be_there, .arg = &duel, .thread = round % 16 == 0};
+        struct body body = {.function = wait_in_round, .arg = &duel, .thread = round % 16 == 0};
         CHECK_EQ(weft_barrier_init(&duel.barrier, 2), 0);
         body_start(&body);
         compute_until(duel.deadline - 2 * WEFT_US + round % 64 * 100);
@@ -187,7 +187,7 @@ static void arrive_last(void *arg)
 static void a_late_party_still_counts(void)
 {
     struct duel duel = {.deadline = weft_after(1000 * WEFT_S)};
-    struct body body = {.function = be_there, .arg = &duel, .thread = true};
+    struct body body = {.function = wait_in_round, .arg = &duel, .thread = true};
     struct body last = {.function = arrive_last, .arg = &duel};
     CHECK_EQ(weft_barrier_init(&duel.barrier, 2), 0);
     body_start(&body);

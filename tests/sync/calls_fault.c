@@ -168,7 +168,7 @@ static void do_once(void *arg)
     atomic_u32_add_seq_cst(&meet.ran, 1);
 }
 
-static void come(void *arg)
+static void meet_others(void *arg)
 {
     weft_sem_acquire(&meet.sem, 1);
     weft_once_do(&meet.once, do_once, NULL);
@@ -181,7 +181,7 @@ static void use_meetings(void)
     memset(&meet, 0, sizeof meet);
     CHECK_EQ(weft_sem_init(&meet.sem, 0), 0);
     CHECK_EQ(weft_barrier_init(&meet.barrier, 2), 0);
-    bool other = with_other(come, NULL, &fiber);
+    bool other = with_other(meet_others, NULL, &fiber);
     weft_sem_release(&meet.sem, 2);
     CHECK_EQ(weft_sem_acquire_until(&meet.sem, 1, weft_after(WEFT_S)), 0);
     weft_once_do(&meet.once, do_once, NULL);

@@ -107,7 +107,7 @@ static struct {
     atomic_u32 started[WORKERS], over[WORKERS];
 } members;
 
-static int be_member(void *arg)
+static int run_member(void *arg)
 {
     uintptr_t owner = (uintptr_t)arg;
     int error = weft_sleep(5 * WEFT_US);
@@ -125,7 +125,7 @@ static int run_group(struct worker *worker, int64_t deadline)
     int error = 0;
     CHECK_EQ(weft_group_open(&group, &options), 0);
     for (int i = 0; i < 4 && error == 0; i++) {
-        error = weft_group_go(group, be_member, (void *)(uintptr_t)worker->index);
+        error = weft_group_go(group, run_member, (void *)(uintptr_t)worker->index);
         atomic_u32_add_relaxed(&members.started[worker->index], error == 0);
     }
     if (chance(worker, 8))

@@ -390,70 +390,70 @@ static void both_or_none(void)
 /* Two senders find the same select waiting at the same time, each on its own channel: one of them
  * gets it. */
 
-struct target {
+struct duel {
     weft_chan *chans[2];
     uint32_t rounds;
-    atomic_u32 round, arrived, hits, done;
+    atomic_u32 round, arrived, successes, done;
 };
 
-static void hit(struct target *target, weft_chan *chan)
+static void send_each_round(struct duel *duel, weft_chan *chan)
 {
-    for (uint32_t round = 1; round <= target->rounds; round++) {
-        for (int times = 0; atomic_u32_load_acquire(&target->round) < round;)
+    for (uint32_t round = 1; round <= duel->rounds; round++) {
+        for (int times = 0; atomic_u32_load_acquire(&duel->round) < round;)
             wait_a_little(&times);
-        atomic_u32_add_seq_cst(&target->arrived, 1);
-        for (int spins = 0; atomic_u32_load_acquire(&target->arrived) < 2 * round; spins++)
+        atomic_u32_add_seq_cst(&duel->arrived, 1);
+        for (int spins = 0; atomic_u32_load_acquire(&duel->arrived) < 2 * round; spins++)
             if (spins > 1000) /* the other has no CPU */
                 weft_yield();
         int result = weft_chan_try_send(chan, NULL);
         CHECK(result == 0 || result == -EAGAIN);
-        atomic_u32_add_seq_cst(&target->hits, result == 0);
-        atomic_u32_add_seq_cst(&target->done, 1);
+        atomic_u32_add_seq_cst(&duel->successes, result == 0);
+        atomic_u32_add_seq_cst(&duel->done, 1);
     }
 }
 
-static void hit_first(void *arg)
+static void send_to_first(void *arg)
 {
-    struct target *target = arg;
-    hit(target, target->chans[0]);
+    struct duel *duel = arg;
+    send_each_round(duel, duel->chans[0]);
 }
 
-static void hit_second(void *arg)
+static void send_to_second(void *arg)
 {
-    struct target *target = arg;
-    hit(target, target->chans[1]);
+    struct duel *duel = arg;
+    send_each_round(duel, duel->chans[1]);
 }
 
-static void be_hit(void *arg)
+static void select_either(void *arg)
 {
-    struct target *target = arg;
-    weft_case cases[2] = {{target->chans[0], WEFT_RECEIVE, 1, NULL},
-                          {target->chans[1], WEFT_RECEIVE, 1, NULL}};
+    struct duel *duel = arg;
+    weft_case cases[2] = {{duel->chans[0], WEFT_RECEIVE, 1, NULL},
+                          {duel->chans[1], WEFT_RECEIVE, 1, NULL}};
     int chosen = weft_select(cases, 2);
     CHECK(chosen >= 0 && cases[chosen].result == 0 && cases[1 - chosen].result == 1);
 }
 
 static void one_of_two_wins(void)
 {
-    struct target target = {.chans = {make_chan(0, 0), make_chan(0, 0)},
-                            .rounds = (uint32_t)test_scale(3000)};
-    struct body hitters[2] = {{.function = hit_first, .arg = &target, .thread = true},
-                              {.function = hit_second, .arg = &target, .thread = true}};
+    struct duel duel = {.chans = {make_chan(0, 0), make_chan(0, 0)},
+                        .rounds = (uint32_t)test_scale(3000)};
+    struct body senders[2] = {{.function = send_to_first, .arg = &duel, .thread = true},
+                              {.function = send_to_second, .arg = &duel, .thread = true}};
     for (int i = 0; i < 2; i++)
-        body_start(&hitters[i]);
-    for (uint32_t round = 1; round <= target.rounds; round++) {
-        struct body body = {.function = be_hit, .arg = &target};
+        body_start(&senders[i]);
+    for (uint32_t round = 1; round <= duel.rounds; round++) {
+        struct body body = {.function = select_either, .arg = &duel};
         body_start(&body);
-        await_line(target.chans[0], WEFT_RECEIVE, 1);
-        atomic_u32_store_release(&target.round, round);
-        for (int times = 0; atomic_u32_load_acquire(&target.done) < 2 * round;)
+        await_line(duel.chans[0], WEFT_RECEIVE, 1);
+        atomic_u32_store_release(&duel.round, round);
+        for (int times = 0; atomic_u32_load_acquire(&duel.done) < 2 * round;)
             wait_a_little(&times);
-        CHECK_EQ(atomic_u32_load_acquire(&target.hits), round);
+        CHECK_EQ(atomic_u32_load_acquire(&duel.successes), round);
         body_join(&body);
     }
     for (int i = 0; i < 2; i++) {
-        body_join(&hitters[i]);
-        weft_chan_destroy(target.chans[i]);
+        body_join(&senders[i]);
+        weft_chan_destroy(duel.chans[i]);
     }
 }
 

@@ -211,7 +211,7 @@ struct customer {
     int result;
 };
 
-static void be_served(void *arg)
+static void take_in_line(void *arg)
 {
     struct customer *self = arg;
     CHECK_EQ(weft_context_bind(self->context, NULL), 0);
@@ -226,8 +226,8 @@ static void queue_up(weft_limiter *limiter, struct customer *customers, struct b
 {
     for (int i = 0; i < count; i++) {
         customers[i].limiter = limiter;
-        bodies[i] =
-            (struct body){.function = be_served, .arg = &customers[i], .thread = threads >> i & 1};
+        bodies[i] = (struct body){
+            .function = take_in_line, .arg = &customers[i], .thread = threads >> i & 1};
         body_start(&bodies[i]);
         await_takes(limiter, i + 1);
     }

@@ -42,7 +42,7 @@ static void until(int64_t time)
 }
 
 /* A take in a fiber of its own, and its result. */
-struct one {
+struct customer {
     int64_t n, arrives, deadline; /* as time since start; deadline 0: none */
     int64_t ended;
     int result;
@@ -52,38 +52,38 @@ struct one {
 
 static void take_one(void *arg)
 {
-    struct one *one = arg;
+    struct customer *self = arg;
     CHECK_EQ(weft_context_bind(NULL, NULL), 0); /* sleeps to the end */
-    until(one->arrives);
-    CHECK_EQ(weft_context_bind(one->context, NULL), 0);
-    one->result = one->deadline != 0
-                      ? weft_limiter_take_until(limiter, one->n, start + one->deadline)
-                      : weft_limiter_take(limiter, one->n);
-    one->ended = weft_now() - start;
+    until(self->arrives);
+    CHECK_EQ(weft_context_bind(self->context, NULL), 0);
+    self->result = self->deadline != 0
+                       ? weft_limiter_take_until(limiter, self->n, start + self->deadline)
+                       : weft_limiter_take(limiter, self->n);
+    self->ended = weft_now() - start;
 }
 
 /* Starts takes that arrive in order, a nanosecond apart. */
-static void queue_up(struct one *ones, int count)
+static void queue_up(struct customer *customers, int count)
 {
     for (int i = 0; i < count; i++) {
-        ones[i].arrives = i + 1;
-        CHECK_EQ(weft_context_open(&ones[i].context, NULL, NULL), 0);
-        CHECK_EQ(weft_spawn(&ones[i].fiber, take_one, &ones[i], NULL), 0);
+        customers[i].arrives = i + 1;
+        CHECK_EQ(weft_context_open(&customers[i].context, NULL, NULL), 0);
+        CHECK_EQ(weft_spawn(&customers[i].fiber, take_one, &customers[i], NULL), 0);
     }
 }
 
-static void join_all(struct one *ones, int count)
+static void join_all(struct customer *customers, int count)
 {
     for (int i = 0; i < count; i++) {
-        CHECK_EQ(weft_join(ones[i].fiber), 0);
-        weft_context_close(ones[i].context);
+        CHECK_EQ(weft_join(customers[i].fiber), 0);
+        weft_context_close(customers[i].context);
     }
 }
 
-static void ended(const struct one *one, int result, int64_t time)
+static void ended(const struct customer *self, int result, int64_t time)
 {
-    CHECK_EQ(one->result, result);
-    CHECK_EQ(one->ended, time);
+    CHECK_EQ(self->result, result);
+    CHECK_EQ(self->ended, time);
 }
 
 /* Exactness. */
@@ -173,14 +173,14 @@ static void numbers_may_be_large(void)
     CHECK_EQ(weft_limiter_take_until(limiter, most, WEFT_NEVER), -ETIMEDOUT);
     end();
     begin(most, 1, most);
-    struct one ones[3] = {{.n = most - 1}, {.n = most}, {.n = 1}};
+    struct customer customers[3] = {{.n = most - 1}, {.n = most}, {.n = 1}};
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_spawn(&ones[i].fiber, take_one, &ones[i], NULL), 0);
+        CHECK_EQ(weft_spawn(&customers[i].fiber, take_one, &customers[i], NULL), 0);
     for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_join(ones[i].fiber), 0);
+        CHECK_EQ(weft_join(customers[i].fiber), 0);
     /* In either order, no more than WEFT_LIMITER_MAX are reserved. */
-    CHECK_EQ(ones[0].result, ones[2].result);
-    CHECK_EQ(ones[0].result + ones[1].result, -ETIMEDOUT);
+    CHECK_EQ(customers[0].result, customers[2].result);
+    CHECK_EQ(customers[0].result + customers[1].result, -ETIMEDOUT);
     end();
     begin(1, INT64_MAX, 2);
     CHECK_EQ(weft_limiter_take(limiter, 2), -ETIMEDOUT);
@@ -191,25 +191,25 @@ static void numbers_may_be_large(void)
 
 static void small_requests_do_not_overtake_a_large_one(void)
 {
-    struct one ones[3] = {{.n = 5}, {.n = 1}, {.n = 2}};
+    struct customer customers[3] = {{.n = 5}, {.n = 1}, {.n = 2}};
     begin(1, WEFT_S, 5);
-    queue_up(ones, 3);
+    queue_up(customers, 3);
     for (int second = 1; second < 8; second++) {
         until(second * WEFT_S + 100);
         CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
     }
-    join_all(ones, 3);
-    ended(&ones[0], 0, 5 * WEFT_S);
-    ended(&ones[1], 0, 6 * WEFT_S);
-    ended(&ones[2], 0, 8 * WEFT_S);
+    join_all(customers, 3);
+    ended(&customers[0], 0, 5 * WEFT_S);
+    ended(&customers[1], 0, 6 * WEFT_S);
+    ended(&customers[2], 0, 8 * WEFT_S);
     end();
 }
 
 static void a_late_turn_is_refused_at_once(void)
 {
-    struct one ones[1] = {{.n = 2}};
+    struct customer customers[1] = {{.n = 2}};
     begin(1, WEFT_S, 5);
-    queue_up(ones, 1);
+    queue_up(customers, 1);
     until(WEFT_MS);
     int64_t turn = start + 5 * WEFT_S;
     CHECK_EQ(weft_limiter_take_until(limiter, 3, turn - 1), -ETIMEDOUT);
@@ -224,7 +224,7 @@ static void a_late_turn_is_refused_at_once(void)
     CHECK_EQ(weft_limiter_take_until(limiter, 6, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_limiter_take(limiter, 6), -EINVAL);
     CHECK_EQ(weft_limiter_try_take(limiter, 6), -EINVAL);
-    join_all(ones, 1);
+    join_all(customers, 1);
     end();
 }
 
@@ -232,15 +232,15 @@ static void a_late_turn_is_refused_at_once(void)
  * takes behind it. */
 static void leave(int leaver, int64_t time, int64_t first, int64_t second, int64_t third)
 {
-    struct one ones[3] = {{.n = 5}, {.n = 4}, {.n = 1}};
+    struct customer customers[3] = {{.n = 5}, {.n = 4}, {.n = 1}};
     int64_t times[] = {first, second, third};
     begin(1, WEFT_S, 5);
-    queue_up(ones, 3);
+    queue_up(customers, 3);
     until(time);
-    weft_context_cancel(ones[leaver].context);
-    join_all(ones, 3);
+    weft_context_cancel(customers[leaver].context);
+    join_all(customers, 3);
     for (int i = 0; i < 3; i++)
-        ended(&ones[i], i == leaver ? -ECANCELED : 0, times[i]);
+        ended(&customers[i], i == leaver ? -ECANCELED : 0, times[i]);
     end();
 }
 
@@ -287,17 +287,17 @@ static void a_context_ends_it(void)
  * no fiber could run. */
 static void a_late_take_keeps_its_turn(void)
 {
-    struct one ones[10];
+    struct customer customers[10];
     begin(1, WEFT_MS, 1);
     for (int i = 0; i < 10; i++)
-        ones[i] = (struct one){.n = 1};
-    queue_up(ones, 10);
+        customers[i] = (struct customer){.n = 1};
+    queue_up(customers, 10);
     until(100);
     limiter->counted -= 20 * WEFT_MS;
     CHECK_EQ(weft_limiter_set(limiter, 1, 1), 0);
-    join_all(ones, 10);
+    join_all(customers, 10);
     for (int i = 0; i < 10; i++)
-        ended(&ones[i], 0, 100);
+        ended(&customers[i], 0, 100);
     CHECK_EQ(weft_limiter_try_take(limiter, 1), 0);
     CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
     end();
@@ -307,15 +307,15 @@ static void a_late_take_keeps_its_turn(void)
 
 static void a_higher_rate_is_sooner(void)
 {
-    struct one ones[3] = {{.n = 2}, {.n = 2}, {.n = 1}};
+    struct customer customers[3] = {{.n = 2}, {.n = 2}, {.n = 1}};
     begin(1, WEFT_S, 2);
-    queue_up(ones, 3);
+    queue_up(customers, 3);
     until(WEFT_S + WEFT_S / 2); /* one and a half events have come */
     CHECK_EQ(weft_limiter_set(limiter, 10, 2), 0);
-    join_all(ones, 3);
-    ended(&ones[0], 0, 1550 * WEFT_MS);
-    ended(&ones[1], 0, 1750 * WEFT_MS);
-    ended(&ones[2], 0, 1850 * WEFT_MS);
+    join_all(customers, 3);
+    ended(&customers[0], 0, 1550 * WEFT_MS);
+    ended(&customers[1], 0, 1750 * WEFT_MS);
+    ended(&customers[2], 0, 1850 * WEFT_MS);
     end();
 }
 
@@ -323,46 +323,46 @@ static void a_lower_rate_is_later(void)
 {
     /* The second take gives up as the first in line, the third before that; the turn of the last is
      * at 21 s instead of 6 s. */
-    struct one ones[4] = {
+    struct customer customers[4] = {
         {.n = 2}, {.n = 2, .deadline = 20 * WEFT_S}, {.n = 1, .deadline = 8 * WEFT_S}, {.n = 1}};
     begin(10, 10 * WEFT_S, 2);
-    queue_up(ones, 4);
+    queue_up(customers, 4);
     until(WEFT_S);
     CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
-    join_all(ones, 4);
-    ended(&ones[0], 0, 11 * WEFT_S);
-    CHECK_EQ(ones[1].result, -ETIMEDOUT);
-    CHECK(ones[1].ended <= 20 * WEFT_S);
-    ended(&ones[2], -ETIMEDOUT, 8 * WEFT_S);
-    ended(&ones[3], 0, 21 * WEFT_S);
+    join_all(customers, 4);
+    ended(&customers[0], 0, 11 * WEFT_S);
+    CHECK_EQ(customers[1].result, -ETIMEDOUT);
+    CHECK(customers[1].ended <= 20 * WEFT_S);
+    ended(&customers[2], -ETIMEDOUT, 8 * WEFT_S);
+    ended(&customers[3], 0, 21 * WEFT_S);
     end();
 }
 
 /* The first take learns when its timer fires that its turn will be after its deadline. */
 static void a_lower_rate_is_too_late(void)
 {
-    struct one ones[2] = {{.n = 2, .deadline = 5 * WEFT_S}, {.n = 1}};
+    struct customer customers[2] = {{.n = 2, .deadline = 5 * WEFT_S}, {.n = 1}};
     begin(10, 10 * WEFT_S, 2);
-    queue_up(ones, 2);
+    queue_up(customers, 2);
     until(WEFT_S);
     CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
-    join_all(ones, 2);
-    ended(&ones[0], -ETIMEDOUT, 2 * WEFT_S);
-    ended(&ones[1], 0, 2 * WEFT_S); /* there was one event */
+    join_all(customers, 2);
+    ended(&customers[0], -ETIMEDOUT, 2 * WEFT_S);
+    ended(&customers[1], 0, 2 * WEFT_S); /* there was one event */
     end();
 }
 
 static void a_smaller_burst_keeps_promises(void)
 {
-    struct one ones[2] = {{.n = 5}, {.n = 4}};
+    struct customer customers[2] = {{.n = 5}, {.n = 4}};
     begin(1, WEFT_S, 5);
-    queue_up(ones, 2);
+    queue_up(customers, 2);
     until(4 * WEFT_S);
     CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
     CHECK_EQ(weft_limiter_take(limiter, 3), -EINVAL);
-    join_all(ones, 2);
-    ended(&ones[0], 0, 5 * WEFT_S);
-    ended(&ones[1], 0, 9 * WEFT_S);
+    join_all(customers, 2);
+    ended(&customers[0], 0, 5 * WEFT_S);
+    ended(&customers[1], 0, 9 * WEFT_S);
     until(20 * WEFT_S);
     CHECK_EQ(weft_limiter_try_take(limiter, 2), 0);
     CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
@@ -372,13 +372,13 @@ static void a_smaller_burst_keeps_promises(void)
 /* The events of a take that leaves are more than the burst now: what is above it is lost. */
 static void a_smaller_burst_and_a_take_that_leaves(void)
 {
-    struct one ones[1] = {{.n = 5}};
+    struct customer customers[1] = {{.n = 5}};
     begin(1, WEFT_S, 5);
-    queue_up(ones, 1);
+    queue_up(customers, 1);
     until(4 * WEFT_S + 5);
     CHECK_EQ(weft_limiter_set(limiter, 1, 2), 0);
-    weft_context_cancel(ones[0].context);
-    join_all(ones, 1);
+    weft_context_cancel(customers[0].context);
+    join_all(customers, 1);
     CHECK_EQ(weft_limiter_try_take(limiter, 2), 0);
     CHECK_EQ(weft_limiter_try_take(limiter, 1), -EAGAIN);
     end();
@@ -400,11 +400,11 @@ static void events_above_a_smaller_burst_are_lost(void)
 
 /* Everything at random, compared with a computation: when each take returns, and with what. */
 
-enum { ONES = 12, PERIOD = 1000003 };
+enum { CUSTOMERS = 12, PERIOD = 1000003 };
 
 struct plan {
     int64_t rate, changed_at, new_rate;
-    int64_t leaves[ONES];
+    int64_t leaves[CUSTOMERS];
 };
 
 /* The events that have come by then, in units of 1/PERIOD. */
@@ -429,18 +429,18 @@ static int64_t time_by(const struct plan *plan, int64_t events)
     return low;
 }
 
-static void expect(const struct plan *plan, const struct one *ones)
+static void expect(const struct plan *plan, const struct customer *customers)
 {
     int64_t granted = 0, head_since = 0;
-    for (int i = 0; i < ONES; i++) {
-        int64_t turn = time_by(plan, granted + ones[i].n);
+    for (int i = 0; i < CUSTOMERS; i++) {
+        int64_t turn = time_by(plan, granted + customers[i].n);
         turn = turn > head_since ? turn : head_since;
         if (plan->leaves[i] < turn) {
-            ended(&ones[i], -ECANCELED, plan->leaves[i]);
+            ended(&customers[i], -ECANCELED, plan->leaves[i]);
             head_since = plan->leaves[i] > head_since ? plan->leaves[i] : head_since;
         } else {
-            ended(&ones[i], 0, turn);
-            granted += ones[i].n;
+            ended(&customers[i], 0, turn);
+            granted += customers[i].n;
             head_since = turn;
         }
     }
@@ -460,28 +460,28 @@ static void cancel_then(void *arg)
 
 static void every_turn_is_as_computed(void)
 {
-    struct prng lots = seeds_prng();
-    struct one ones[ONES];
-    struct canceller cancellers[ONES];
-    weft_fiber *fibers[ONES];
-    struct plan plan = {.rate = 1 + prng_below(&lots, 20), .new_rate = 1 + prng_below(&lots, 20)};
-    plan.changed_at = 1000 + (int64_t)prng_below(&lots, 4 * PERIOD);
+    struct prng prng = seeds_prng();
+    struct customer customers[CUSTOMERS];
+    struct canceller cancellers[CUSTOMERS];
+    weft_fiber *fibers[CUSTOMERS];
+    struct plan plan = {.rate = 1 + prng_below(&prng, 20), .new_rate = 1 + prng_below(&prng, 20)};
+    plan.changed_at = 1000 + (int64_t)prng_below(&prng, 4 * PERIOD);
     begin(plan.rate, PERIOD, 8);
-    for (int i = 0; i < ONES; i++)
-        ones[i] = (struct one){.n = 1 + prng_below(&lots, 8)};
-    queue_up(ones, ONES);
-    for (int i = 0; i < ONES; i++) {
-        plan.leaves[i] = prng_below(&lots, 2) == 0 ? 1000 + (int64_t)prng_below(&lots, 8 * PERIOD)
+    for (int i = 0; i < CUSTOMERS; i++)
+        customers[i] = (struct customer){.n = 1 + prng_below(&prng, 8)};
+    queue_up(customers, CUSTOMERS);
+    for (int i = 0; i < CUSTOMERS; i++) {
+        plan.leaves[i] = prng_below(&prng, 2) == 0 ? 1000 + (int64_t)prng_below(&prng, 8 * PERIOD)
                                                    : INT64_C(1) << 50;
-        cancellers[i] = (struct canceller){plan.leaves[i], ones[i].context};
+        cancellers[i] = (struct canceller){plan.leaves[i], customers[i].context};
         CHECK_EQ(weft_spawn(&fibers[i], cancel_then, &cancellers[i], NULL), 0);
     }
     until(plan.changed_at);
     CHECK_EQ(weft_limiter_set(limiter, plan.new_rate, 8), 0);
-    for (int i = 0; i < ONES; i++)
+    for (int i = 0; i < CUSTOMERS; i++)
         CHECK_EQ(weft_join(fibers[i]), 0);
-    join_all(ones, ONES);
-    expect(&plan, ones);
+    join_all(customers, CUSTOMERS);
+    expect(&plan, customers);
     end();
 }
 
@@ -491,7 +491,7 @@ static void every_turn_is_as_computed(void)
 enum { FIBERS = 6, ROUNDS = 8, BURST = 4, RATE = 3 };
 
 static struct {
-    struct prng lots;
+    struct prng prng;
     int count;
     int64_t times[FIBERS * ROUNDS], events[FIBERS * ROUNDS];
 } taken;
@@ -499,16 +499,16 @@ static struct {
 static void take_somehow(void *arg)
 {
     for (int i = 0; i < ROUNDS; i++) {
-        int64_t n = 1 + prng_below(&taken.lots, BURST);
+        int64_t n = 1 + prng_below(&taken.prng, BURST);
         int error;
-        switch (prng_below(&taken.lots, 3)) {
+        switch (prng_below(&taken.prng, 3)) {
         case 0:
             error = weft_limiter_take(limiter, n);
             CHECK_EQ(error, 0);
             break;
         case 1:
             error = weft_limiter_take_until(
-                limiter, n, weft_after((int64_t)prng_below(&taken.lots, 4) * WEFT_S));
+                limiter, n, weft_after((int64_t)prng_below(&taken.prng, 4) * WEFT_S));
             CHECK(error == 0 || error == -ETIMEDOUT);
             break;
         default:
@@ -519,15 +519,15 @@ static void take_somehow(void *arg)
             taken.times[taken.count] = weft_now();
             taken.events[taken.count++] = n;
         }
-        if (prng_below(&taken.lots, 3) == 0)
-            CHECK_EQ(weft_sleep((int64_t)prng_below(&taken.lots, 2000) * WEFT_MS), 0);
+        if (prng_below(&taken.prng, 3) == 0)
+            CHECK_EQ(weft_sleep((int64_t)prng_below(&taken.prng, 2000) * WEFT_MS), 0);
     }
 }
 
 static void no_interval_has_too_many(void)
 {
     weft_fiber *fibers[FIBERS];
-    taken.lots = seeds_prng();
+    taken.prng = seeds_prng();
     taken.count = 0;
     CHECK_EQ(weft_limiter_open(&limiter, &(weft_limiter_options){.rate = RATE, .burst = BURST}), 0);
     for (int i = 0; i < FIBERS; i++)

@@ -59,20 +59,20 @@ static void try_it(void *arg)
     contended.result = weft_mutex_try_lock(&contended.mutex);
 }
 
-static void take_it_first(void *arg)
+static void lock_first(void *arg)
 {
     uint32_t free = 0;
     contended.taken = atomic_u32_cas_acquire(contended_word(), &free, MUTEX_LOCKED);
 }
 
-static void another_tries_first(void)
+static void another_thread_locks_first(void)
 {
     uint32_t lost = 0, at = 0;
     bool met;
     do {
         contended.mutex = (weft_mutex)WEFT_MUTEX_INIT;
         contended.taken = false;
-        met = steps_at(try_it, NULL, ++at, take_it_first, NULL);
+        met = steps_at(try_it, NULL, ++at, lock_first, NULL);
         CHECK_EQ(contended.result, contended.taken ? -EBUSY : 0);
         lost += contended.taken;
         if (contended.result == 0)
@@ -88,7 +88,7 @@ static void lock_it(void *arg)
 
 /* The other party has the mutex at first, unlocks it after the first exchange, and locks it once
  * more for the next one. */
-static void has_it_again(void *arg, uint32_t step, uint32_t exchange)
+static void locks_again(void *arg, uint32_t step, uint32_t exchange)
 {
     uint32_t free = 0;
     if (contended.held) {
@@ -101,14 +101,14 @@ static void has_it_again(void *arg, uint32_t step, uint32_t exchange)
     }
 }
 
-static void another_has_it_again(void)
+static void another_thread_locks_again(void)
 {
-    for (int round = 0; round < 2;
-         round++) { /* in the first the dynamic linker has exchanges of its own */
+    /* In the first round the dynamic linker has exchanges of its own. */
+    for (int round = 0; round < 2; round++) {
         contended.mutex = (weft_mutex)WEFT_MUTEX_INIT;
         contended.held = contended.lost = false;
         atomic_u32_store_relaxed(contended_word(), MUTEX_LOCKED);
-        steps_run(lock_it, NULL, has_it_again, NULL);
+        steps_run(lock_it, NULL, locks_again, NULL);
         CHECK(contended.lost);
         CHECK_EQ(weft_mutex_try_lock(&contended.mutex), -EBUSY);
         weft_mutex_unlock(&contended.mutex);
@@ -166,7 +166,7 @@ static void ends_it(void *arg, uint32_t step, uint32_t exchange)
     }
 }
 
-static void one_ends_it(void)
+static void the_owner_ends_the_once(void)
 {
     one.at = 0;
     do {
@@ -283,7 +283,7 @@ static void number_it(void *given)
         *(uint32_t *)given = number = 1u << 30;
 }
 
-static void two_number_it(void)
+static void two_threads_number_a_lock(void)
 {
     uint32_t at = 0, given;
     CHECK(weft__held() != NULL && *weft__held() == NULL);
@@ -337,7 +337,7 @@ static void close_inbox(void *arg)
     weft__shards_close_inboxes(&last.pool);
 }
 
-static void one_puts_it_back(void)
+static void a_closed_inbox_returns_its_task(void)
 {
     uint32_t at = 0;
     bool met;
@@ -352,8 +352,8 @@ static void one_puts_it_back(void)
         CHECK_EQ(back + last.was_taken, 1); /* one of them has it */
         CHECK_EQ(atomic_i64_load_relaxed(&last.pool.ready), back);
         end_last();
-        CHECK_EQ(weft__os_live(LIVE_MEMORY),
-                 before); /* with sanitizers; else objects are in a slab */
+        /* With sanitizers; else objects are in a slab. */
+        CHECK_EQ(weft__os_live(LIVE_MEMORY), before);
     } while (met);
 }
 
@@ -363,7 +363,7 @@ static void steal_last(void *arg)
     CHECK(!last.was_stolen || last.stolen.arg == &last);
 }
 
-static void one_steals_it(void)
+static void one_thread_gets_the_last_task(void)
 {
     uint32_t at = 0;
     bool met;
@@ -459,17 +459,17 @@ int main(void)
     if (!STEPS_WORK)
         test_skip("no traps after each instruction, or they would be in the code of a sanitizer");
     RUN_PLAIN(two_add, "by one thread");
-    RUN_PLAIN(another_tries_first, "by one thread");
-    RUN_PLAIN(another_has_it_again, "by one thread");
+    RUN_PLAIN(another_thread_locks_first, "by one thread");
+    RUN_PLAIN(another_thread_locks_again, "by one thread");
     RUN_PLAIN(two_plan, "by one thread");
-    RUN_PLAIN(one_ends_it, "by one thread");
+    RUN_PLAIN(the_owner_ends_the_once, "by one thread");
     RUN_PLAIN(a_lock_is_taken_again, "by one thread");
     RUN_PLAIN(a_reader_gives_up, "by one thread");
 #ifdef WEFT_DEBUG
-    RUN_PLAIN(two_number_it, "by one thread");
+    RUN_PLAIN(two_threads_number_a_lock, "by one thread");
 #endif
-    RUN_PLAIN(one_puts_it_back, "by one thread");
-    RUN_PLAIN(one_steals_it, "by one thread");
+    RUN_PLAIN(a_closed_inbox_returns_its_task, "by one thread");
+    RUN_PLAIN(one_thread_gets_the_last_task, "by one thread");
     RUN_PLAIN(objects_are_closed_at_a_tick, "stops or configures the runtime");
     return 0;
 }

@@ -97,7 +97,7 @@ static void may_be_nested(void *arg)
 
 enum { RUNNING = 1, DONE = 2, QUEUE = 4, WAITERS = 8 }; /* the word of a once: src/sync/once.c */
 
-static void come(void *arg)
+static void call_beside_latch(void *arg)
 {
     atomic_u32_add_seq_cst(&one.begun, 1);
     weft_once_do(&one.once, nothing, NULL);
@@ -106,7 +106,7 @@ static void come(void *arg)
 
 static void a_latched_list_is_waited_for(void)
 {
-    struct body body = {.function = come, .thread = true};
+    struct body body = {.function = call_beside_latch, .thread = true};
     atomic_u32 *word = (atomic_u32 *)(void *)&one.once.word;
     memset(&one, 0, sizeof one);
     atomic_u32_store_release(word, RUNNING | QUEUE);

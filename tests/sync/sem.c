@@ -117,7 +117,7 @@ struct customer {
     int result;
 };
 
-static void be_served(void *arg)
+static void acquire_in_line(void *arg)
 {
     struct customer *self = arg;
     self->result = 0;
@@ -135,8 +135,8 @@ static void queue_up(struct customer *customers, struct body *bodies, int count,
     atomic_u32_store_relaxed(&queue.served, 0);
     for (int i = 0; i < count; i++) {
         customers[i].number = i;
-        bodies[i] =
-            (struct body){.function = be_served, .arg = &customers[i], .thread = threads >> i & 1};
+        bodies[i] = (struct body){
+            .function = acquire_in_line, .arg = &customers[i], .thread = threads >> i & 1};
         body_start(&bodies[i]);
         await_requests(&queue.sem, i + 1);
     }
@@ -199,7 +199,7 @@ static void giving_up_lets_others_on(void)
         for (int i = 0; i < 3; i++) {
             customers[i].number = i;
             bodies[i] = (struct body){
-                .function = be_served, .arg = &customers[i], .thread = threads >> i & 1};
+                .function = acquire_in_line, .arg = &customers[i], .thread = threads >> i & 1};
             body_start(&bodies[i]);
         }
         for (int i = 0; i < 3; i++)
