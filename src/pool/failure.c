@@ -191,10 +191,9 @@ static void end_crashed(struct worker *worker, struct weft_fiber *gone, struct p
         worker->record->kind->crash(worker->pool, worker->record, gone, panic);
     else
         weft__pool_panicked(worker->pool, &worker->now, panic);
-    if (!weft__runtime_forked()) /* by on_panic */
-        weft__worker_end_crashed(worker);
-    if (!weft__runtime_forked())
-        weft__worker_start_anew(worker);
+    worker_end_forked_child(); /* of on_panic */
+    weft__worker_end_crashed(worker);
+    weft__worker_start_anew(worker);
 }
 
 static void heir_main(void *arg)
@@ -205,8 +204,6 @@ static void heir_main(void *arg)
     crash->panic = NULL;
     take_over(isolated, crash->fiber);
     end_crashed(&isolated->worker, crash->fiber, panic);
-    if (weft__runtime_forked())
-        return;
     (void)runtime_enter(thread_self());
     bool prepared = prepare(isolated, weft_self());
     runtime_leave(thread_self());

@@ -63,7 +63,8 @@ static int call_start(weft_pool *pool, struct worker *worker)
     weft__worker_enter_user(worker);
     if (weft__pool_call_option(pool, start, &own))
         own.error = -EOWNERDEAD;
-    if (!weft__runtime_forked() && own.error == 0 && !pool_has_context(pool))
+    worker_end_forked_child();
+    if (own.error == 0 && !pool_has_context(pool))
         worker->context = weft_context_current();
     weft__worker_clean(worker);
     weft__worker_leave_user(worker);
@@ -82,17 +83,16 @@ noinline bool weft__worker_begin(struct worker *worker)
     int64_t pause = START_RETRY_FIRST;
     int error;
     while (pool->options.on_worker_start != NULL && (error = call_start(pool, worker)) != 0) {
-        if (weft__runtime_forked())
-            return false;
         char line[96];
         snprintf(line, sizeof line, "a worker could not start: %s", weft_strerror(error));
         weft__pool_log(pool, line);
-        if (weft__runtime_forked() || !try_again_later(pool, worker, pause))
+        worker_end_forked_child();
+        if (!try_again_later(pool, worker, pause))
             return false;
         if (pause < START_RETRY_MOST)
             pause *= 2;
     }
-    return !weft__runtime_forked();
+    return true;
 }
 
 void weft__worker_end(struct worker *worker)
@@ -112,16 +112,13 @@ void weft__worker_end(struct worker *worker)
 void weft__worker_finish(struct worker *worker, bool started)
 {
     weft_pool *pool = worker->pool;
-    if (weft__runtime_forked())
-        return; /* a child of a task's: nothing of the pool is there */
     weft__worker_unbind(worker);
     if (started && pool->options.on_worker_exit != NULL) {
         worker->in_task = true; /* what it calls knows that it is the pool's own */
         (void)weft__pool_call_option(pool, call_exit, worker);
+        worker_end_forked_child();
         worker->in_task = false;
     }
-    if (weft__runtime_forked())
-        return;
     fiber_set_client(weft_self(), NULL);
     weft__worker_end(worker);
     if (worker->kind == WORKER_ISOLATED)

@@ -71,10 +71,8 @@ static void enter_task(struct worker *worker)
 
 void weft__worker_leave_user(struct worker *worker)
 {
-    weft_fiber *fiber = weft_self();
     worker->in_task = false;
-    if (fiber != NULL) /* else a forked child */
-        fiber->notify_park = false;
+    worker->fiber->notify_park = false;
 }
 
 void weft__worker_can_bind(void)
@@ -104,15 +102,14 @@ static void clean_extra(struct worker *worker, struct extra *extra)
 
 static noinline void clean(struct worker *worker)
 {
-    weft_fiber *fiber = weft_self();
-    if (fiber == NULL)
-        return; /* a forked child */
+    struct weft_fiber *fiber = worker->fiber;
     if (fiber->defers)
         weft__deferred_run_all(fiber_scope(fiber));
     fiber->defers = false;
     weft__blocking_unwind(0);
     if (fiber_extra(fiber) != NULL)
         clean_extra(worker, fiber_extra(fiber));
+    worker_end_forked_child();
 }
 
 /* A task may have left something. A worker that is bound to a context has extras. */
@@ -177,8 +174,6 @@ void weft__task_count_end(weft_pool *pool, struct task *task, bool ran, bool fai
 static bool end_record(weft_pool *pool, struct task *record)
 {
     bool counted = record->counted;
-    if (weft__runtime_forked())
-        return counted;
     if (record->key != 0) {
         struct errands errands = {.first = NULL};
         bool fiber = enter_if_fiber();
@@ -211,7 +206,7 @@ bool weft__pool_call_task(weft_pool *pool, const struct plain_task *plain, struc
     struct worker *armed = weft__worker_disarm();
     if (unlikely(weft__guarded(&guard, call, &own)))
         weft__pool_panicked(pool, plain, guard.panic);
-    bool counted = record != NULL && end_record(pool, record);
+    bool counted = record != NULL && !weft__runtime_forked() && end_record(pool, record);
     weft__worker_rearm(armed);
     return counted;
 }
@@ -254,8 +249,6 @@ static bool end_task(struct worker *worker)
 {
     worker->armed = false;
     bool counted = unlikely(worker->record != NULL) && end_own_record(worker);
-    if (weft__runtime_forked())
-        return false;
     (void)runtime_enter(thread_self());
     bool more = count_and_take(worker, counted);
     runtime_leave(thread_self());
@@ -415,7 +408,7 @@ static noinline enum next choose(struct worker *worker)
  * inside the runtime and holds the latch. */
 static noinline enum next next_task(struct worker *worker)
 {
-    while (!weft__runtime_forked()) {
+    for (;;) {
         (void)runtime_enter(thread_self());
         if (worker->kind == WORKER_COMPACT && unlikely(weft__compact_is_remote(worker))) {
             worker->moves = true;
@@ -436,7 +429,6 @@ static noinline enum next next_task(struct worker *worker)
         if (next == NEXT_TASK || next == NEXT_END)
             return next;
     }
-    return NEXT_END; /* a child of the task's */
 }
 
 /* Resting. */
@@ -510,6 +502,7 @@ static noinline void call_own_task(struct worker *worker)
         worker->now.function(worker->now.arg);
     else
         worker->record->kind->run(worker->record);
+    worker_end_forked_child();
 }
 
 static always_inline void run_tasks(struct worker *worker)
@@ -531,6 +524,7 @@ static void end_panicked(struct worker *worker, struct panic *panic)
     must(worker->in_task);
     worker->armed = false;
     weft__pool_panicked(worker->pool, &worker->now, panic);
+    worker_end_forked_child(); /* of on_panic */
     weft__worker_end_crashed(worker);
 }
 
@@ -573,8 +567,6 @@ void weft__worker_end_crashed(struct worker *worker)
 {
     weft__worker_clean(worker);
     bool counted = end_own_record(worker);
-    if (weft__runtime_forked())
-        return;
     weft__worker_leave_user(worker);
     if (!counted && !count_by_shard(worker->pool))
         count_end_latched(worker->pool);

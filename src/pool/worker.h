@@ -4,6 +4,7 @@
 #ifndef WEFT_POOL_WORKER_H
 #define WEFT_POOL_WORKER_H
 
+#include "os/process.h"
 #include "pool/pool_internal.h"
 
 /* What an idle worker is woken with. */
@@ -36,6 +37,13 @@ void weft__worker_can_bind(void);
 /* Around the user's code that a worker runs. */
 void weft__worker_enter_user(struct worker *worker);
 void weft__worker_leave_user(struct worker *worker);
+/* In a worker, after code of the user's. In a child that this code has forked nothing of the pool
+ * is left, and the child ends here. */
+static inline void worker_end_forked_child(void)
+{
+    if (weft__runtime_forked())
+        weft__os_exit_now(0);
+}
 /* Calls a task in a caller that is not its worker: no panic leaves it. Ends the record. True: it
  * was counted as ended. */
 bool weft__pool_call_task(weft_pool *pool, const struct plain_task *plain, struct task *record);
