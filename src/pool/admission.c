@@ -332,14 +332,14 @@ void weft__pool_tell_drop(weft_pool *pool, const struct plain_task *plain, struc
 }
 
 /* What happens to an offer. */
-enum verdict { ADMIT, BEYOND, REFUSE, WAIT, CALL, DROP, MAKE_FIRST, AGAIN };
+enum verdict { ADMIT, REFUSE, WAIT, CALL, DROP, MAKE_FIRST, AGAIN };
 
 /* Under the latch, in a full pool whose submitters wait. */
 static enum verdict judge_waiting(const weft_pool *pool, const struct offer *offer, bool own,
                                   int *error)
 {
     if (own && offer->deadline == WEFT_NEVER)
-        return BEYOND;
+        return ADMIT;
     if (pool->options.max_blocked > 0 && pool->line.length >= pool->options.max_blocked)
         return REFUSE;
     if (offer->deadline > WEFT_NOW)
@@ -372,9 +372,8 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
         weft__shards_collect(pool);
     weft__line_serve(
         pool, errands); /* there may be a line whatever the policy: scheduled tasks stand in it */
-    bool plain_own = own && offer->deadline == WEFT_NEVER;
-    if (pool->inside < pool_limit(pool) && (pool->line.length == 0 || plain_own))
-        return ADMIT;
+    if (pool->inside < pool_limit(pool))
+        return ADMIT; /* the line is empty: it was served */
     switch (pool->options.when_full) {
     case WEFT_REJECT:
         return REFUSE;
@@ -383,7 +382,7 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
         return DROP;
     case WEFT_CALLER_RUNS:
         if (caller_runs_for(pool))
-            return BEYOND;
+            return ADMIT;
         if (!pool->paused && (offer->record == NULL || offer->record->key == 0) &&
             (!pool_has_rate(pool) || weft__rate_take_for_caller(pool)))
             return CALL;
@@ -404,8 +403,7 @@ static bool look_again(weft_pool *pool, bool calls, struct errands *errands)
     weft__line_serve(pool, errands);
     if (calls)
         weft__pool_call(pool, errands, false); /* for what was in outboxes */
-    bool again =
-        errands_any(errands) || (pool->line.length == 0 && pool->inside < pool_limit(pool));
+    bool again = errands_any(errands) || pool->inside < pool_limit(pool);
     if (again)
         set_attention(pool);
     return again;
@@ -475,12 +473,8 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
         verdict = AGAIN;
     }
     switch (verdict) {
-    case BEYOND:
-        pool->stats.beyond++;
-        *error = weft__pool_admit(pool, offer);
-        verdict = ADMIT;
-        break;
     case ADMIT:
+        pool->stats.beyond += pool->inside >= pool_limit(pool);
         *error = weft__pool_admit(pool, offer);
         break;
     case DROP:
