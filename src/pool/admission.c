@@ -513,13 +513,11 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
 /* The pool has no worker: without one the task would be admitted and never run. 0 or an error. */
 static int make_first(weft_pool *pool)
 {
-    int error = weft__worker_make(pool);
+    int error = weft__pool_make_counted(pool);
     if (error == 0)
         return 0;
     struct errands errands = {.first = NULL};
     latch_acquire(pool->latch);
-    pool->workers--;
-    pool_drop_starting(pool);
     pool->visitors--;
     pool->stats.rejected++;
     weft__pool_settle(pool, &errands);

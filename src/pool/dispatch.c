@@ -108,11 +108,6 @@ void weft__pool_call(weft_pool *pool, struct errands *errands, bool dry)
         (void)weft__pool_call_worker(pool, errands);
 }
 
-void weft__pool_call_now(weft_pool *pool, struct errands *errands)
-{
-    weft__pool_call(pool, errands, true);
-}
-
 bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands)
 {
     struct worker *worker = claim_idle(pool, true, WORKER_EXIT);
@@ -162,8 +157,8 @@ void weft__pool_settle(weft_pool *pool, struct errands *errands)
     weft__pool_show_room(pool);
 }
 
-/* A worker could not be made. */
-static noinline void make_failed(weft_pool *pool)
+/* A worker that was counted could not be made. */
+static noinline void uncount(weft_pool *pool)
 {
     struct errands errands = {.first = NULL};
     latch_acquire(pool->latch);
@@ -176,6 +171,14 @@ static noinline void make_failed(weft_pool *pool)
     weft__pool_unlatch(pool, &errands);
     if (lacks)
         weft__starve_outside();
+}
+
+int weft__pool_make_counted(weft_pool *pool)
+{
+    int error = weft__worker_make(pool);
+    if (unlikely(error != 0))
+        uncount(pool);
+    return error;
 }
 
 void weft__pool_unlatch(weft_pool *pool, struct errands *errands)
@@ -193,8 +196,8 @@ void weft__errands_run(struct errands *errands)
         else
             weft__wake(waiter);
     }
-    if (unlikely(errands->make != NULL) && weft__worker_make(errands->make) != 0)
-        make_failed(errands->make);
+    if (unlikely(errands->make != NULL))
+        (void)weft__pool_make_counted(errands->make);
 }
 
 void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber)
@@ -225,9 +228,7 @@ int weft__pool_prestart(weft_pool *pool, int64_t count)
         latch_acquire(pool->latch);
         weft__pool_count_new(pool);
         latch_release(pool->latch);
-        error = weft__worker_make(pool);
-        if (error != 0)
-            make_failed(pool);
+        error = weft__pool_make_counted(pool);
         leave_if_fiber(fiber);
     }
     return error;

@@ -37,8 +37,6 @@ void weft__pool_show_room(weft_pool *pool);
 /* Calls a worker if one is wanted. `dry`: the caller's processor is about to have nothing to
  * run. */
 void weft__pool_call(weft_pool *pool, struct errands *errands, bool dry);
-/* The same where one more worker has a processor in any case. */
-void weft__pool_call_now(weft_pool *pool, struct errands *errands);
 /* Wakes one or makes one; false: it cannot now. */
 bool weft__pool_call_worker(weft_pool *pool, struct errands *errands);
 /* Tasks are ready, and fewer workers are active than processors; so many of those are suspected
@@ -67,6 +65,9 @@ void weft__pool_unlatch(weft_pool *pool, struct errands *errands);
 void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber);
 /* A call that kept the pool from stopping ends. */
 void weft__pool_leave(weft_pool *pool);
+/* Makes a worker that weft__pool_count_new has counted: 0; or an error, and it is not counted any
+ * more. */
+int weft__pool_make_counted(weft_pool *pool);
 /* Makes `count` workers that are idle until they are needed; 0 or an error. */
 int weft__pool_prestart(weft_pool *pool, int64_t count);
 /* The hook of the scheduler: the task of a worker is about to park. Inside the runtime. */

@@ -303,7 +303,7 @@ static void act(void)
         latch_acquire(pool->latch);
         weft__shards_collect(pool);
         if (weft__pool_wants_worker(pool, 0))
-            weft__pool_call_now(pool, &errands); /* for the processor of this machine */
+            weft__pool_call(pool, &errands, true); /* for the processor of this machine */
         weft__pool_unlatch(pool, &errands);
     }
     lock_release(&pools.lock);

@@ -103,18 +103,13 @@ void weft__rate_settle(weft_pool *pool, struct errands *errands)
     wake_later(&woken, errands);
 }
 
-static void unlock_pool(void *pool)
-{
-    latch_release(((weft_pool *)pool)->latch);
-}
-
 void weft__rate_await(weft_pool *pool)
 {
     struct rate *rate = &pool->rate;
     latch_acquire(pool->latch);
     if (wants_token(pool)) {
         rate->in_line = true;
-        int error = weft__limiter_await(rate->limiter, &rate->take, unlock_pool, pool);
+        int error = weft__limiter_await(rate->limiter, &rate->take, pool_unlock, pool);
         latch_acquire(pool->latch);
         rate->in_line = false;
         rate->tokens += error == 0;
