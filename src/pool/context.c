@@ -248,13 +248,11 @@ weft_context *weft__pool_context_hold(weft_pool *pool)
 int weft_pool_cancel(weft_pool *pool)
 {
     weft_context *context;
-    if (pool == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    if (!pool_has_context(pool))
-        return -ENOTSUP;
-    int error = weft_context_open(&context, pool->tie != NULL ? pool->tie->context : NULL, NULL);
+    int error = call_error(pool != NULL);
+    if (error == 0 && !pool_has_context(pool))
+        error = -ENOTSUP;
+    if (error == 0)
+        error = weft_context_open(&context, pool->tie != NULL ? pool->tie->context : NULL, NULL);
     if (error != 0)
         return error;
     latch_acquire(pool->latch);
@@ -372,11 +370,9 @@ static int add_pause(weft_pool *pool, void *arg)
 int weft_pool_pause_until(weft_pool *pool, weft_context *context)
 {
     struct tie *tie;
-    if (pool == NULL || context == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    int error = weft_context_error(context);
+    int error = call_error(pool != NULL && context != NULL);
+    if (error == 0)
+        error = weft_context_error(context);
     if (error == 0)
         error = make_tie(&tie, context);
     if (error != 0)

@@ -157,11 +157,8 @@ int weft_pool_open(weft_pool **out, const weft_pool_options *options)
     static const weft_pool_options defaults;
     if (options == NULL)
         options = &defaults;
-    if (out == NULL || !valid(options))
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    return open_pool(out, options, __builtin_return_address(0));
+    int error = call_error(out != NULL && valid(options));
+    return error != 0 ? error : open_pool(out, options, __builtin_return_address(0));
 }
 
 static atomic_ptr default_pool;
@@ -205,15 +202,14 @@ weft_pool *weft_pool_default(void)
 int weft__pool_change(weft_pool *pool, int (*how)(weft_pool *, void *), void *arg)
 {
     struct errands errands = {.first = NULL};
-    if (pool == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
+    int error = call_error(pool != NULL);
+    if (error != 0)
+        return error;
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
     weft__shards_close_inboxes(pool); /* so that none of it begins after this */
     weft__shards_collect(pool);
-    int error = how(pool, arg);
+    error = how(pool, arg);
     weft__pool_finish(pool, &errands, fiber);
     return error;
 }
@@ -304,10 +300,9 @@ int64_t weft_pool_abort(weft_pool *pool)
     struct slice slice;
     uint64_t before[QUEUES];
     int64_t count = 0;
-    if (pool == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
+    int error = call_error(pool != NULL);
+    if (error != 0)
+        return error;
     latch_acquire(pool->latch);
     weft__outboxes_close(pool);
     for (int i = 0; i < QUEUES; i++)
@@ -399,11 +394,8 @@ static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
 
 int weft_pool_stop(weft_pool *pool, int64_t deadline)
 {
-    if (pool == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    return stop(pool, wait_id(&wait_stop), deadline);
+    int error = call_error(pool != NULL);
+    return error != 0 ? error : stop(pool, wait_id(&wait_stop), deadline);
 }
 
 /* Waits until nothing is inside. */
@@ -430,21 +422,17 @@ void weft__pool_wait_firmly(weft_pool *pool)
 
 int weft_pool_wait(weft_pool *pool, int64_t deadline)
 {
-    if (pool == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    if (weft__pool_is_own(pool))
-        return -EDEADLK;
-    return wait_quiet(pool, wait_id(&wait_tasks), deadline);
+    int error = call_error(pool != NULL);
+    if (error == 0 && weft__pool_is_own(pool))
+        error = -EDEADLK;
+    return error != 0 ? error : wait_quiet(pool, wait_id(&wait_tasks), deadline);
 }
 
 int weft_pool_state(weft_pool *pool)
 {
-    if (pool == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
+    int error = call_error(pool != NULL);
+    if (error != 0)
+        return error;
     latch_acquire(pool->latch);
     int state = pool->state;
     latch_release(pool->latch);
@@ -453,9 +441,9 @@ int weft_pool_state(weft_pool *pool)
 
 int weft_pool_reopen(weft_pool *pool)
 {
-    if (pool == NULL)
-        return -EINVAL;
-    int error = weft__runtime_forked() ? -ECHILD : runtime_ensure();
+    int error = call_error(pool != NULL);
+    if (error == 0)
+        error = runtime_ensure();
     if (error != 0)
         return error;
     latch_acquire(pool->latch);
@@ -474,14 +462,13 @@ int weft_pool_reopen(weft_pool *pool)
 
 int weft_pool_close_until(weft_pool *pool, int64_t deadline)
 {
-    if (pool == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    if (pool == atomic_ptr_load_acquire(&default_pool) || /* others may use it at any time */
-        weft__tree_has_children(pool))
-        return -EBUSY;
-    int error = stop(pool, wait_id(&wait_stop) | WAIT_FIRM, deadline);
+    int error = call_error(pool != NULL);
+    if (error == 0 &&
+        (pool == atomic_ptr_load_acquire(&default_pool) || /* others may use it at any time */
+         weft__tree_has_children(pool)))
+        error = -EBUSY;
+    if (error == 0)
+        error = stop(pool, wait_id(&wait_stop) | WAIT_FIRM, deadline);
     if (error != 0)
         return error;
     weft__pools_remove(pool);

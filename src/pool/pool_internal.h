@@ -58,6 +58,7 @@
 #ifndef WEFT_POOL_POOL_INTERNAL_H
 #define WEFT_POOL_POOL_INTERNAL_H
 
+#include <errno.h>
 #include <weft/pool.h>
 
 #include "base/line.h"
@@ -245,6 +246,13 @@ struct caller_run {
 static inline struct worker *worker_of(struct link *link)
 {
     return (struct worker *)(void *)link; /* or NULL */
+}
+
+/* How a call of the public interface begins: 0; -EINVAL if an argument is wrong; -ECHILD in a forked
+ * child, where no call works. */
+static inline int call_error(bool valid)
+{
+    return !valid ? -EINVAL : weft__runtime_forked() ? -ECHILD : 0;
 }
 
 /* As an argument of weft__park. */

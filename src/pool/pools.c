@@ -59,12 +59,11 @@ static void free_all(weft_pools *pools)
 
 int weft_pools_close(weft_pools *pools)
 {
-    if (pools == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
-    if (pools->count > 0 && weft__pool_is_own(pools->pools[0]))
-        return -EDEADLK;
+    int error = call_error(pools != NULL);
+    if (error == 0 && pools->count > 0 && weft__pool_is_own(pools->pools[0]))
+        error = -EDEADLK;
+    if (error != 0)
+        return error;
     for (int i = 0; i < pools->count; i++)
         if (weft__tree_has_children(pools->pools[i]))
             return -EBUSY;
@@ -169,10 +168,9 @@ weft_pool *weft_pools_get(const weft_pools *pools, int index)
 
 int weft_pools_stats(const weft_pools *pools, weft_pool_stats *stats)
 {
-    if (pools == NULL || stats == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
+    int error = call_error(pools != NULL && stats != NULL);
+    if (error != 0)
+        return error;
     weft_pool_stats sum = {.capacity = 0};
     for (int i = 0; i < pools->count; i++) {
         weft_pool_stats one;

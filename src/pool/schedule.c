@@ -293,11 +293,11 @@ int weft_pool_schedule(weft_pool *pool, void (*function)(void *), void *arg,
     struct weft_schedule *schedule;
     if (options == NULL)
         options = &defaults;
-    if (pool == NULL || function == NULL || !valid(options, arg))
-        return -EINVAL;
-    if (options->copy == 0)
+    int error = call_error(pool != NULL && function != NULL && valid(options, arg));
+    if (error == 0 && options->copy == 0)
         compact_check_task(arg);
-    int error = weft__runtime_forked() ? -ECHILD : make(&schedule, pool, function, arg, options);
+    if (error == 0)
+        error = make(&schedule, pool, function, arg, options);
     if (error != 0)
         return error;
     weft_timer *timer = schedule->timer;
@@ -355,11 +355,9 @@ int weft_schedule_cancel(weft_schedule *schedule)
 {
     struct errands errands = {.first = NULL};
     struct taken taken = {.users = 0};
-    int result = 2;
-    if (schedule == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
+    int error = call_error(schedule != NULL), result = 2;
+    if (error != 0)
+        return error;
     weft_pool *pool = schedule->pool;
     bool fiber = enter_if_fiber();
     latch_acquire(&schedule->latch);
@@ -381,10 +379,9 @@ int weft_schedule_cancel(weft_schedule *schedule)
 
 int weft_schedule_stats_get(weft_schedule *schedule, weft_schedule_stats *stats)
 {
-    if (schedule == NULL || stats == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
+    int error = call_error(schedule != NULL && stats != NULL);
+    if (error != 0)
+        return error;
     bool fiber = enter_if_fiber();
     latch_acquire(&schedule->latch);
     bool over = schedule->over;

@@ -12,10 +12,9 @@
 
 int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
 {
-    if (pool == NULL || stats == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
+    int error = call_error(pool != NULL && stats != NULL);
+    if (error != 0)
+        return error;
     latch_acquire(pool->latch);
     weft__shards_close_inboxes(pool);
     weft__shards_collect(pool);

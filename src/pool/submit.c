@@ -167,23 +167,22 @@ int weft_pool_submit_with(weft_pool *pool, void (*function)(void *), void *arg,
     struct offer offer;
     if (options == NULL)
         options = &defaults;
-    if (pool == NULL || function == NULL || !weft__options_valid(options, arg))
-        return -EINVAL;
+    int error = call_error(pool != NULL && function != NULL && weft__options_valid(options, arg));
+    if (error != 0)
+        return error;
     if (options->copy == 0)
         compact_check_task(arg);
     if (options->priority == WEFT_NORMAL && options->key == 0 && options->copy == 0)
         return submit_plain(pool, function, arg,
                             options->timeout != 0 ? weft_after(options->timeout) : WEFT_NEVER,
                             false);
-    if (weft__runtime_forked())
-        return -ECHILD;
     struct copied *copied = weft__os_alloc_zeroed(sizeof *copied + options->copy);
     if (copied == NULL)
         return -ENOMEM;
     copied->task.function = function;
     weft__task_fill(&copied->task, &copied_kind, copied->copy, arg, options);
     weft__offer_fill(&offer, &copied->task, options);
-    int error = weft__pool_offer(pool, &offer);
+    error = weft__pool_offer(pool, &offer);
     if (error != 0)
         weft__os_free(copied);
     return error;
@@ -215,12 +214,11 @@ int64_t weft_pool_submit_batch(weft_pool *pool, void (*function)(void *), void *
 {
     if (function == NULL)
         function = bound_function(pool);
-    if (pool == NULL || function == NULL || count < 0 || (args == NULL && count > 0))
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
     int64_t done = 0;
-    int error = 0;
+    int error = call_error(pool != NULL && function != NULL && count >= 0 &&
+                           (args != NULL || count == 0));
+    if (error != 0)
+        return error;
     latch_acquire(pool->latch);
     pool->visitors++; /* it may be closed before the last of them */
     latch_release(pool->latch);

@@ -215,13 +215,13 @@ static int start(weft_task **out, weft_pool *pool, int (*function)(void *), void
     weft_task *task;
     if (options == NULL)
         options = &defaults;
-    if (out == NULL || pool == NULL || function == NULL || !weft__options_valid(options, arg))
-        return -EINVAL;
-    if (options->copy == 0)
+    int error = call_error(out != NULL && pool != NULL && function != NULL &&
+                           weft__options_valid(options, arg));
+    if (error == 0 && options->copy == 0)
         compact_check_task(arg);
-    int error = weft__runtime_forked()      ? -ECHILD
-                : weft__bond_self() == NULL ? -ENOMEM /* it may have to run it */
-                                            : make(&task, pool, function, arg, options);
+    if (error == 0)
+        error = weft__bond_self() == NULL ? -ENOMEM /* it may have to run it */
+                                          : make(&task, pool, function, arg, options);
     if (error != 0)
         return error;
     weft__offer_fill(&offer, &task->task, options);
@@ -276,12 +276,10 @@ int weft_task_panic(weft_task *task, weft_panic_info *info)
 
 int weft_task_done(weft_task *task, weft_chan **out)
 {
-    if (task == NULL || out == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
     weft_chan *made, *unused = NULL;
-    int error = weft_chan_make(&made, 0, 0);
+    int error = call_error(task != NULL && out != NULL);
+    if (error == 0)
+        error = weft_chan_make(&made, 0, 0);
     if (error != 0)
         return error;
     latch_acquire(&task->latch);
@@ -335,10 +333,9 @@ static int take_out(struct weft_task *task, struct errands *errands)
 int weft_task_cancel(weft_task *task)
 {
     struct errands errands = {.first = NULL};
-    if (task == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
+    int error = call_error(task != NULL);
+    if (error != 0)
+        return error;
     bool fiber = enter_if_fiber();
     int result = take_out(task, &errands);
     if (result == 0)
@@ -399,14 +396,12 @@ static int wait_lending(struct weft_task *task, struct worker *worker, int64_t d
 
 int weft_task_wait_until(weft_task *task, int *result, int64_t deadline)
 {
-    if (task == NULL)
-        return -EINVAL;
-    if (weft__runtime_forked())
-        return -ECHILD;
+    int error = call_error(task != NULL);
+    if (error != 0)
+        return error;
     weft_fiber *self = weft_self();
     if (self != NULL && atomic_ptr_load_relaxed(&task->runner) == self)
         return -EDEADLK;
-    int error = 0;
     if (!weft_task_ended(task)) {
         struct worker *worker = deadline > WEFT_NOW ? weft__pool_place(task->tree) : NULL;
         error =
