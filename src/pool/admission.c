@@ -160,27 +160,28 @@ static struct submitter *claim_first(weft_pool *pool)
 }
 
 /* Its task was admitted, or refused. */
-static void answer(weft_pool *pool, struct submitter *submitter, int error, struct errands *errands)
+static void answer(weft_pool *pool, struct submitter *submitter, int error,
+                   struct deferred_wakes *wakes)
 {
     submitter->error = error;
     submitter->served = true;
     if (submitter->naps)
         pool->napping--;
     else if (submitter->waiter != NULL)
-        errands_wake(errands, submitter->waiter);
+        woken_add(&wakes->woken, submitter->waiter);
 }
 
-void weft__line_serve(weft_pool *pool, struct errands *errands)
+void weft__line_serve(weft_pool *pool, struct deferred_wakes *wakes)
 {
     struct submitter *first;
     if (likely(pool->line.length == 0))
         return;
     while (pool->inside < pool_limit(pool) && (first = claim_first(pool)) != NULL)
-        answer(pool, first, weft__pool_admit(pool, &first->offer), errands);
+        answer(pool, first, weft__pool_admit(pool, &first->offer), wakes);
     set_attention(pool);
 }
 
-void weft__line_refuse(weft_pool *pool, int error, struct errands *errands)
+void weft__line_refuse(weft_pool *pool, int error, struct deferred_wakes *wakes)
 {
     for (struct link *link = pool->line.first, *next; link != NULL; link = next) {
         struct submitter *submitter = submitter_of(link);
@@ -192,13 +193,13 @@ void weft__line_refuse(weft_pool *pool, int error, struct errands *errands)
             continue;
         }
         pool->stats.rejected++;
-        answer(pool, submitter, error, errands);
+        answer(pool, submitter, error, wakes);
     }
     set_attention(pool);
 }
 
 void weft__line_refuse_group(weft_pool *pool, struct awaited *group, int error,
-                             struct errands *errands)
+                             struct deferred_wakes *wakes)
 {
     for (struct link *link = group->submitters.first, *next; link != NULL; link = next) {
         struct submitter *submitter = container_of(link, struct submitter, group_link);
@@ -206,17 +207,17 @@ void weft__line_refuse_group(weft_pool *pool, struct awaited *group, int error,
         if (!claim(pool, submitter))
             continue;
         pool->stats.rejected++;
-        answer(pool, submitter, error, errands);
+        answer(pool, submitter, error, wakes);
     }
     set_attention(pool);
 }
 
-void weft__line_join(weft_pool *pool, struct submitter *submitter, struct errands *errands)
+void weft__line_join(weft_pool *pool, struct submitter *submitter, struct deferred_wakes *wakes)
 {
     line_add(&pool->line, &submitter->link);
     atomic_u32_exchange_seq_cst(&pool->attention, 1); /* pairs with chunk_take, as in look_again */
     weft__shards_collect(pool);
-    weft__line_serve(pool, errands);
+    weft__line_serve(pool, wakes);
 }
 
 void weft__line_withdraw(weft_pool *pool, struct submitter *submitter)
@@ -239,14 +240,14 @@ static bool nap(weft_pool *pool, struct submitter *submitter)
     weft__os_sleep_until(until < deadline ? until : deadline);
     latch_acquire(pool->latch);
     do {
-        struct errands errands = {.first = NULL};
+        struct deferred_wakes wakes = NO_WAKES(wakes);
         weft__shards_collect(pool);
-        weft__line_serve(pool, &errands);
+        weft__line_serve(pool, &wakes);
         bool served = submitter->served;
         pool->visitors -= served;
-        weft__pool_settle(pool, &errands);
-        if (served || errands_any(&errands)) {
-            weft__pool_unlatch(pool, &errands);
+        weft__pool_settle(pool, &wakes);
+        if (served || wakes_any(&wakes)) {
+            weft__pool_unlatch(pool, &wakes);
             if (served)
                 return true;
             latch_acquire(pool->latch);
@@ -273,7 +274,7 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
                            pool_unlock, pool, offer->deadline);
     if (!wait_gave_up(error))
         return submitter->error;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
     if (submitter->left)
         pool->visitors--;
@@ -281,8 +282,8 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
         leave_line(pool, submitter);
     pool->stats.rejected++;
     set_attention(pool);
-    weft__pool_settle(pool, &errands);
-    weft__pool_unlatch(pool, &errands);
+    weft__pool_settle(pool, &wakes);
+    weft__pool_unlatch(pool, &wakes);
     return error;
 }
 
@@ -351,7 +352,7 @@ static enum verdict judge_waiting(const weft_pool *pool, const struct offer *off
 
 /* Under the latch; the error is for REFUSE. */
 static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
-                          struct errands *errands, int *error)
+                          struct deferred_wakes *wakes, int *error)
 {
     *error = -ESHUTDOWN;
     own &= !pool_has_ended(pool);
@@ -371,7 +372,7 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
     if (pool->inside >= pool_limit(pool) || pool->line.length > 0)
         weft__shards_collect(pool);
     weft__line_serve(
-        pool, errands); /* there may be a line whatever the policy: scheduled tasks stand in it */
+        pool, wakes); /* there may be a line whatever the policy: scheduled tasks stand in it */
     if (pool->inside < pool_limit(pool))
         return ADMIT; /* the line is empty: it was served */
     switch (pool->options.when_full) {
@@ -396,14 +397,14 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
 /* Under the latch, before one waits: from here workers look between two tasks, and what had
  * ended before that is collected. True: there is room after all, or somebody to be woken first.
  * A worker is called once: if it cannot be made the submitter waits all the same. */
-static bool look_again(weft_pool *pool, bool calls, struct errands *errands)
+static bool look_again(weft_pool *pool, bool calls, struct deferred_wakes *wakes)
 {
     atomic_u32_exchange_seq_cst(&pool->attention, 1); /* pairs with chunk_take */
     weft__shards_collect(pool);
-    weft__line_serve(pool, errands);
+    weft__line_serve(pool, wakes);
     if (calls)
-        weft__pool_call(pool, errands, false); /* for what was in outboxes */
-    bool again = errands_any(errands) || pool->inside < pool_limit(pool);
+        weft__pool_call(pool, wakes, false); /* for what was in outboxes */
+    bool again = wakes_any(wakes) || pool->inside < pool_limit(pool);
     if (again)
         set_attention(pool);
     return again;
@@ -458,15 +459,15 @@ static void close_outbox_here(weft_pool *pool)
 static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
                            enum verdict before, struct after *after, int *error)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
     pool->visitors -= before != ADMIT;
     if (unlikely(pool->outboxes > 0))
         close_outbox_here(pool);
-    enum verdict verdict = judge(pool, offer, own, &errands, error);
+    enum verdict verdict = judge(pool, offer, own, &wakes, error);
     if (verdict == WAIT) {
         /* A worker of any pool first tells that it waits: not under this latch. */
-        if (!is_telling() && !look_again(pool, before != AGAIN, &errands)) {
+        if (!is_telling() && !look_again(pool, before != AGAIN, &wakes)) {
             *error = wait_in_line(pool, offer); /* releases the latch */
             return ADMIT;
         }
@@ -505,8 +506,8 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
         pool->visitors++;
         break;
     }
-    weft__pool_settle(pool, &errands);
-    weft__pool_unlatch(pool, &errands);
+    weft__pool_settle(pool, &wakes);
+    weft__pool_unlatch(pool, &wakes);
     return verdict;
 }
 
@@ -516,12 +517,12 @@ static int make_first(weft_pool *pool)
     int error = weft__pool_make_counted(pool);
     if (error == 0)
         return 0;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
     pool->visitors--;
     pool->stats.rejected++;
-    weft__pool_settle(pool, &errands);
-    weft__pool_unlatch(pool, &errands);
+    weft__pool_settle(pool, &wakes);
+    weft__pool_unlatch(pool, &wakes);
     return error;
 }
 
@@ -531,7 +532,7 @@ static void run_in_caller(weft_pool *pool, const struct offer *offer)
 {
     struct caller_run own = {.pool = pool, .record = offer->record, .outer = weft__caller_run()};
     weft_context *before = weft_context_current(), *context = weft__pool_context_hold(pool);
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     *caller_runs(upper_self()) = &own;
     if (before != NULL)
         weft__context_hold(before);
@@ -553,7 +554,7 @@ static void run_in_caller(weft_pool *pool, const struct offer *offer)
         pool->caller_runs--;
         pool->stats.completed++;
     }
-    weft__pool_finish(pool, &errands, fiber);
+    weft__pool_finish(pool, &wakes, fiber);
 }
 
 int weft__pool_offer(weft_pool *pool, const struct offer *offer)

@@ -35,17 +35,17 @@ int weft__pool_offer(weft_pool *pool, const struct offer *offer);
 /* Under the latch: puts a task inside; 0, or -ENOMEM. */
 int weft__pool_admit(weft_pool *pool, const struct offer *offer);
 /* Under the latch: admits the submitters that wait and fit. */
-void weft__line_serve(weft_pool *pool, struct errands *errands);
+void weft__line_serve(weft_pool *pool, struct deferred_wakes *wakes);
 /* Under the latch: turns away all submitters that wait, but for the pool's own tasks
  * unless its context has ended. */
-void weft__line_refuse(weft_pool *pool, int error, struct errands *errands);
+void weft__line_refuse(weft_pool *pool, int error, struct deferred_wakes *wakes);
 /* Under the latch: turns away those that wait to submit a task of that group, which is
  * cancelled. */
 void weft__line_refuse_group(weft_pool *pool, struct awaited *group, int error,
-                             struct errands *errands);
+                             struct deferred_wakes *wakes);
 /* Under the latch: a record stands in line by itself, whatever the policy, and is served at once
  * if there is room: `served`. And: it is not to be admitted any more. */
-void weft__line_join(weft_pool *pool, struct submitter *submitter, struct errands *errands);
+void weft__line_join(weft_pool *pool, struct submitter *submitter, struct deferred_wakes *wakes);
 void weft__line_withdraw(weft_pool *pool, struct submitter *submitter);
 /* Outside the latch: a task, plain or with a record, will not run. */
 void weft__pool_tell_drop(weft_pool *pool, const struct plain_task *plain, struct task *record);

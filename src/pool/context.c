@@ -140,7 +140,7 @@ static void cancel_running(weft_pool *pool, uint64_t begun, int error)
 
 /* Under both latches: the context of the options has ended. False: that is known, or the pool is
  * stopped. */
-static bool shut(weft_pool *pool, uint64_t *begun, struct errands *errands)
+static bool shut(weft_pool *pool, uint64_t *begun, struct deferred_wakes *wakes)
 {
     bool known = pool_has_ended(pool);
     pool->paused |= PAUSED_ENDED;
@@ -149,8 +149,8 @@ static bool shut(weft_pool *pool, uint64_t *begun, struct errands *errands)
     pool->visitors++;
     weft__shards_close_inboxes(pool); /* so that none of it begins after this */
     weft__shards_collect(pool);
-    (void)weft__pool_shut(pool, errands);
-    weft__line_refuse(pool, -ESHUTDOWN, errands); /* those of its own tasks too */
+    (void)weft__pool_shut(pool, wakes);
+    weft__line_refuse(pool, -ESHUTDOWN, wakes); /* those of its own tasks too */
     *begun = pool->begun;
     return true;
 }
@@ -168,19 +168,19 @@ static void cancel_all(weft_pool *pool, uint64_t begun, int error)
 static void context_ended(void *arg)
 {
     struct tie *tie = arg;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     uint64_t begun = 0;
     bool ends = false, fiber = enter_if_fiber();
     latch_acquire(&tie->latch);
     weft_pool *pool = tie->pool;
     if (pool != NULL) {
         latch_acquire(pool->latch);
-        ends = shut(pool, &begun, &errands);
+        ends = shut(pool, &begun, &wakes);
         latch_release(pool->latch);
     }
     latch_release(&tie->latch);
     if (ends)
-        weft__errands_run(&errands);
+        weft__wakes_run(&wakes);
     leave_if_fiber(fiber);
     if (!ends)
         return;
@@ -329,11 +329,11 @@ static void pause_ended(void *arg)
     }
     latch_release(&tie->latch);
     if (goes_on) {
-        struct errands errands = {.first = NULL};
+        struct deferred_wakes wakes = NO_WAKES(wakes);
         bool fiber = enter_if_fiber();
         latch_acquire(pool->latch);
         pool->visitors--;
-        weft__pool_finish(pool, &errands, fiber);
+        weft__pool_finish(pool, &wakes, fiber);
     }
     if (pool != NULL)
         weft_context_close(tie->context);

@@ -9,7 +9,7 @@
  *
  * One more active worker than there are is called only where it would have a processor at once.
  *
- * What cannot be done under the latch (wake, make a worker) is noted as errands and run when it is
+ * What cannot be done under the latch (wake, make a worker) is noted (struct deferred_wakes) and done when it is
  * released. A worker that is to be made is counted before that, so the pool does not stop
  * meanwhile. If it cannot be made, and no worker is there that will look, it is tried again
  * whenever a fiber ends and every few milliseconds (weft__starve_outside): what was admitted is not
@@ -84,61 +84,61 @@ void weft__pool_count_new(weft_pool *pool)
         pool->stats.most_workers = pool->workers;
 }
 
-bool weft__pool_call_worker(weft_pool *pool, struct errands *errands)
+bool weft__pool_call_worker(weft_pool *pool, struct deferred_wakes *wakes)
 {
     struct worker *worker = claim_idle(pool, pool->options.reuse == WEFT_FIFO, WORKER_WORK);
     if (worker != NULL) {
         worker->state = WORKER_STARTING;
         pool_add_starting(pool);
-        errands_wake(errands, &worker->fiber->waiter);
+        woken_add(&wakes->woken, &worker->fiber->waiter);
         return true;
     }
-    if (pool->failing > 0 || errands->make != NULL)
+    if (pool->failing > 0 || wakes->make != NULL)
         return false;
     weft__pool_count_new(pool);
-    errands->make = pool;
+    wakes->make = pool;
     return true;
 }
 
-void weft__pool_call(weft_pool *pool, struct errands *errands, bool dry)
+void weft__pool_call(weft_pool *pool, struct deferred_wakes *wakes, bool dry)
 {
     if (unlikely(pool->in_tree))
-        weft__tree_call(pool, errands, dry);
+        weft__tree_call(pool, wakes, dry);
     else if (!weft__workers_suffice(pool, dry) && weft__pool_wants_worker(pool, 0))
-        (void)weft__pool_call_worker(pool, errands);
+        (void)weft__pool_call_worker(pool, wakes);
 }
 
-bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands)
+bool weft__pool_end_oldest(weft_pool *pool, struct deferred_wakes *wakes)
 {
     struct worker *worker = claim_idle(pool, true, WORKER_EXIT);
     if (worker != NULL)
-        errands_wake(errands, &worker->fiber->waiter);
+        woken_add(&wakes->woken, &worker->fiber->waiter);
     return worker != NULL;
 }
 
 /* What follows. */
 
-static void wake_all(void **list, struct errands *errands)
+static void wake_all(void **list, struct deferred_wakes *wakes)
 {
     struct waiter *waiter;
     while ((waiter = waiters_claim_first(list, 0)) != NULL)
-        errands_wake(errands, waiter);
+        woken_add(&wakes->woken, waiter);
 }
 
 /* When nothing is left, those who wait for that are woken, and a stopping pool is stopped. */
-static void conclude(weft_pool *pool, struct errands *errands)
+static void conclude(weft_pool *pool, struct deferred_wakes *wakes)
 {
     if (!pool_is_quiet(pool))
         return;
-    wake_all(&pool->watchers, errands);
+    wake_all(&pool->watchers, wakes);
     if (pool->state != POOL_STOPPING || pool->kept)
         return;
-    while (weft__pool_end_oldest(pool, errands))
+    while (weft__pool_end_oldest(pool, wakes))
         continue;
     if (pool->workers > 0)
         return;
     pool->state = POOL_STOPPED;
-    wake_all(&pool->stoppers, errands);
+    wake_all(&pool->stoppers, wakes);
 }
 
 void weft__pool_show_room(weft_pool *pool)
@@ -147,28 +147,28 @@ void weft__pool_show_room(weft_pool *pool)
         atomic_u32_store_relaxed(pool->room, pool->inside < pool_limit(pool));
 }
 
-void weft__pool_settle(weft_pool *pool, struct errands *errands)
+void weft__pool_settle(weft_pool *pool, struct deferred_wakes *wakes)
 {
-    weft__line_serve(pool, errands);
+    weft__line_serve(pool, wakes);
     if (pool_has_rate(pool))
-        weft__rate_settle(pool, errands);
-    weft__pool_call(pool, errands, false);
-    conclude(pool, errands);
+        weft__rate_settle(pool, wakes);
+    weft__pool_call(pool, wakes, false);
+    conclude(pool, wakes);
     weft__pool_show_room(pool);
 }
 
 /* A worker that was counted could not be made. */
 static noinline void uncount(weft_pool *pool)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
     pool->workers--;
     pool_drop_starting(pool);
     weft__outboxes_close(pool);
     bool lacks =
         pool->in_tree || (weft__pool_actives(pool) == 0 && weft__pool_wants_worker(pool, 0));
-    conclude(pool, &errands);
-    weft__pool_unlatch(pool, &errands);
+    conclude(pool, &wakes);
+    weft__pool_unlatch(pool, &wakes);
     if (lacks)
         weft__starve_outside();
 }
@@ -181,42 +181,42 @@ int weft__pool_make_counted(weft_pool *pool)
     return error;
 }
 
-void weft__pool_unlatch(weft_pool *pool, struct errands *errands)
+void weft__pool_unlatch(weft_pool *pool, struct deferred_wakes *wakes)
 {
     latch_release(pool->latch); /* without a worker to be made the pool may be gone from here on */
-    weft__errands_run(errands);
+    weft__wakes_run(wakes);
 }
 
-void weft__errands_run(struct errands *errands)
+void weft__wakes_run(struct deferred_wakes *wakes)
 {
-    for (struct waiter *waiter = errands->first, *next; waiter != NULL; waiter = next) {
+    for (struct waiter *waiter = wakes->woken.first, *next; waiter != NULL; waiter = next) {
         next = waiter->next;
         if (wait_kind_of(waiter) == &weft__wait_submit)
             weft__wake_behind(waiter);
         else
             weft__wake(waiter);
     }
-    if (unlikely(errands->make != NULL))
-        (void)weft__pool_make_counted(errands->make);
+    if (unlikely(wakes->make != NULL))
+        (void)weft__pool_make_counted(wakes->make);
 }
 
-void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber)
+void weft__pool_finish(weft_pool *pool, struct deferred_wakes *wakes, bool fiber)
 {
-    weft__pool_settle(pool, errands);
-    weft__pool_unlatch(pool, errands);
+    weft__pool_settle(pool, wakes);
+    weft__pool_unlatch(pool, wakes);
     leave_if_fiber(fiber);
 }
 
 void weft__pool_leave(weft_pool *pool)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     if (weft__runtime_forked())
         return;
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
     pool->visitors--;
-    conclude(pool, &errands);
-    weft__pool_unlatch(pool, &errands);
+    conclude(pool, &wakes);
+    weft__pool_unlatch(pool, &wakes);
     leave_if_fiber(fiber);
 }
 
@@ -256,7 +256,7 @@ static bool processor_is_dry(void)
 
 /* Under the latch: what this processor has ended is known, submitters that fit are admitted, and
  * the duty to look for tasks is another worker's. */
-void weft__worker_block(struct worker *worker, struct errands *errands)
+void weft__worker_block(struct worker *worker, struct deferred_wakes *wakes)
 {
     weft_pool *pool = worker->pool;
     struct shard *shard = shard_here(pool);
@@ -266,7 +266,7 @@ void weft__worker_block(struct worker *worker, struct errands *errands)
         block(pool, worker);
     worker->parked = true;
     worker->fiber->notify_park = false;
-    weft__line_serve(pool, errands);
+    weft__line_serve(pool, wakes);
 }
 
 void weft__worker_parks_now(struct worker *worker)
@@ -277,12 +277,12 @@ void weft__worker_parks_now(struct worker *worker)
     if (worker->state == WORKER_BLOCKED &&
         !atomic_u32_load_seq_cst(&pool->attention)) /* pairs with look_again: pool_internal.h */
         return;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
-    weft__worker_block(worker, &errands);
-    weft__pool_call(pool, &errands, processor_is_dry());
+    weft__worker_block(worker, &wakes);
+    weft__pool_call(pool, &wakes, processor_is_dry());
     weft__pool_show_room(pool);
-    weft__pool_unlatch(pool, &errands);
+    weft__pool_unlatch(pool, &wakes);
 }
 
 void weft__worker_tells(void)

@@ -6,39 +6,35 @@
 
 #include "pool/pool_internal.h"
 
-/* What is to be done after the latch is released. */
-struct errands {
-    struct waiter *first, *last; /* to be woken, linked by `next` */
-    weft_pool *make; /* a worker is to be made for this pool, counted already; NULL: none */
+/* What is done once the latch is released. */
+struct deferred_wakes {
+    struct woken woken; /* claimed waiters, to be woken */
+    weft_pool *make;    /* a worker is to be made for this pool, and is counted; NULL: none */
 };
 
-static inline void errands_wake(struct errands *errands, struct waiter *waiter)
-{
-    waiter->next = NULL;
-    if (errands->first == NULL)
-        errands->first = waiter;
-    else
-        errands->last->next = waiter;
-    errands->last = waiter;
-}
+/* The initializer of `wakes`. */
+#define NO_WAKES(wakes)                         \
+    {                                           \
+        .woken = {.end = &(wakes).woken.first } \
+    }
 
-static inline bool errands_any(const struct errands *errands)
+static inline bool wakes_any(const struct deferred_wakes *wakes)
 {
-    return errands->first != NULL || errands->make != NULL;
+    return wakes->woken.first != NULL || wakes->make != NULL;
 }
 
 /* The following under the latch. */
 
 /* Sees to everything that follows from a change: submitters that fit are admitted, a worker is
  * called if one is wanted, a stopping pool in which nothing is left is stopped. */
-void weft__pool_settle(weft_pool *pool, struct errands *errands);
+void weft__pool_settle(weft_pool *pool, struct deferred_wakes *wakes);
 /* Under the latch, after tasks were counted as ended: whether it has room, for weft_pools_pick. */
 void weft__pool_show_room(weft_pool *pool);
 /* Calls a worker if one is wanted. `dry`: the caller's processor is about to have nothing to
  * run. */
-void weft__pool_call(weft_pool *pool, struct errands *errands, bool dry);
+void weft__pool_call(weft_pool *pool, struct deferred_wakes *wakes, bool dry);
 /* Wakes one or makes one; false: it cannot now. */
-bool weft__pool_call_worker(weft_pool *pool, struct errands *errands);
+bool weft__pool_call_worker(weft_pool *pool, struct deferred_wakes *wakes);
 /* Tasks are ready, and fewer workers are active than processors; so many of those are suspected
  * to be stuck. And: a place is free too. */
 bool weft__pool_could_use_worker(const weft_pool *pool, int64_t stuck);
@@ -50,19 +46,19 @@ bool weft__workers_suffice(const weft_pool *pool, bool dry);
 /* A worker is to be called. */
 bool weft__pool_lacks_worker(const weft_pool *pool, bool dry);
 /* Ends the worker that is idle longest. */
-bool weft__pool_end_oldest(weft_pool *pool, struct errands *errands);
+bool weft__pool_end_oldest(weft_pool *pool, struct deferred_wakes *wakes);
 /* A worker is about to be made. */
 void weft__pool_count_new(weft_pool *pool);
 /* The task of the worker waits: it is blocked from here on. */
-void weft__worker_block(struct worker *worker, struct errands *errands);
+void weft__worker_block(struct worker *worker, struct deferred_wakes *wakes);
 
-/* Outside the latch: runs the errands. A fiber must have entered the runtime. */
-void weft__errands_run(struct errands *errands);
-/* Releases the latch and runs the errands. A fiber must have entered the runtime. */
-void weft__pool_unlatch(weft_pool *pool, struct errands *errands);
-/* Settles, releases the latch, runs the errands and leaves the runtime, if a fiber has entered
+/* Outside the latch: does what was deferred. A fiber must have entered the runtime. */
+void weft__wakes_run(struct deferred_wakes *wakes);
+/* Releases the latch and does what was deferred. A fiber must have entered the runtime. */
+void weft__pool_unlatch(weft_pool *pool, struct deferred_wakes *wakes);
+/* Settles, releases the latch, does what was deferred and leaves the runtime, if a fiber has entered
  * it. */
-void weft__pool_finish(weft_pool *pool, struct errands *errands, bool fiber);
+void weft__pool_finish(weft_pool *pool, struct deferred_wakes *wakes, bool fiber);
 /* A call that kept the pool from stopping ends. */
 void weft__pool_leave(weft_pool *pool);
 /* Makes a worker that weft__pool_count_new has counted: 0; or an error, and it is not counted any

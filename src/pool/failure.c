@@ -279,15 +279,15 @@ static bool look(void)
     lock_acquire(&pools.lock);
     for (struct link *link = pools.all.first; link != NULL; link = link->next) {
         weft_pool *pool = container_of(link, weft_pool, pools_link);
-        struct errands errands = {.first = NULL};
+        struct deferred_wakes wakes = NO_WAKES(wakes);
         latch_acquire(pool->latch);
         int64_t stuck = count_stuck(pool);
         weft__shards_close_still(pool);
         weft__shards_collect(pool);
         wanted |= weft__pool_wants_worker(pool, stuck);
-        weft__line_serve(pool, &errands);
+        weft__line_serve(pool, &wakes);
         weft__pool_show_room(pool);
-        weft__pool_unlatch(pool, &errands); /* it makes no worker */
+        weft__pool_unlatch(pool, &wakes); /* it makes no worker */
     }
     lock_release(&pools.lock);
     return wanted;
@@ -299,12 +299,12 @@ static void act(void)
     lock_acquire(&pools.lock);
     for (struct link *link = pools.all.first; link != NULL; link = link->next) {
         weft_pool *pool = container_of(link, weft_pool, pools_link);
-        struct errands errands = {.first = NULL};
+        struct deferred_wakes wakes = NO_WAKES(wakes);
         latch_acquire(pool->latch);
         weft__shards_collect(pool);
         if (weft__pool_wants_worker(pool, 0))
-            weft__pool_call(pool, &errands, true); /* for the processor of this machine */
-        weft__pool_unlatch(pool, &errands);
+            weft__pool_call(pool, &wakes, true); /* for the processor of this machine */
+        weft__pool_unlatch(pool, &wakes);
     }
     lock_release(&pools.lock);
 }

@@ -165,11 +165,11 @@ static void waiting(weft_group *group, int change)
 static void cancelled(void *arg, int error)
 {
     struct pool_group *where = arg;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     bool fiber = enter_if_fiber();
     latch_acquire(where->pool->latch);
-    weft__line_refuse_group(where->pool, &where->awaited, error, &errands);
-    weft__pool_finish(where->pool, &errands, fiber);
+    weft__line_refuse_group(where->pool, &where->awaited, error, &wakes);
+    weft__pool_finish(where->pool, &wakes, fiber);
 }
 
 static void closed(void *where)

@@ -137,20 +137,20 @@ void weft__awaited_end(weft_pool *pool, struct awaited *awaited)
 void weft__lending_begin(weft_pool *pool, struct awaited *awaited, struct worker *worker)
 {
     weft_pool *own = worker->pool;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     (void)runtime_enter(thread_self());
     latch_acquire(own->latch);
-    weft__worker_block(worker, &errands);
+    weft__worker_block(worker, &wakes);
     line_add(&awaited->lenders, &worker->link); /* its link is free: it is blocked */
     bool pending = atomic_u64_or_seq_cst(&awaited->pending, AWAITED_LENDERS) >= AWAITED_TASK;
     if (pending) {
         lend(pool, worker);
         weft__awaited_expedite(pool, awaited);
-        weft__pool_call(pool, &errands, true);
+        weft__pool_call(pool, &wakes, true);
     }
     if (!pending || pool != own)
-        weft__pool_call(own, &errands, true);
-    weft__pool_unlatch(own, &errands);
+        weft__pool_call(own, &wakes, true);
+    weft__pool_unlatch(own, &wakes);
     runtime_leave(thread_self());
 }
 

@@ -167,14 +167,14 @@ static atomic_ptr default_pool;
  * not stay until they expire. One that comes to rest later ends by itself (worker.c). */
 static void end_idle_workers(void)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     weft_pool *pool = atomic_ptr_load_acquire(&default_pool);
     if (pool == NULL)
         return;
     latch_acquire(pool->latch);
-    while (weft__pool_end_oldest(pool, &errands))
+    while (weft__pool_end_oldest(pool, &wakes))
         continue;
-    weft__pool_unlatch(pool, &errands);
+    weft__pool_unlatch(pool, &wakes);
 }
 
 weft_pool *weft_pool_default(void)
@@ -201,7 +201,7 @@ weft_pool *weft_pool_default(void)
 
 int weft__pool_change(weft_pool *pool, int (*how)(weft_pool *, void *), void *arg)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     int error = call_error(pool != NULL);
     if (error != 0)
         return error;
@@ -210,7 +210,7 @@ int weft__pool_change(weft_pool *pool, int (*how)(weft_pool *, void *), void *ar
     weft__shards_close_inboxes(pool); /* so that none of it begins after this */
     weft__shards_collect(pool);
     error = how(pool, arg);
-    weft__pool_finish(pool, &errands, fiber);
+    weft__pool_finish(pool, &wakes, fiber);
     return error;
 }
 
@@ -310,11 +310,11 @@ int64_t weft_pool_abort(weft_pool *pool)
     pool->visitors++;
     latch_release(pool->latch);
     do {
-        struct errands errands = {.first = NULL};
+        struct deferred_wakes wakes = NO_WAKES(wakes);
         bool fiber = enter_if_fiber();
         latch_acquire(pool->latch);
         cut(pool, before, &slice);
-        weft__pool_finish(pool, &errands, fiber);
+        weft__pool_finish(pool, &wakes, fiber);
         count += slice.count;
         if (!tell_slice(pool, &slice))
             return count;
@@ -349,26 +349,26 @@ static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_poo
     return so ? 0 : error;
 }
 
-bool weft__pool_shut(weft_pool *pool, struct errands *errands)
+bool weft__pool_shut(weft_pool *pool, struct deferred_wakes *wakes)
 {
     if (pool->state != POOL_OPEN)
         return false;
     pool->state = POOL_STOPPING;
     pool->paused &= PAUSED_ENDED;
-    weft__line_refuse(pool, -ESHUTDOWN, errands);
+    weft__line_refuse(pool, -ESHUTDOWN, wakes);
     return true;
 }
 
 void weft__pool_begin_stop(weft_pool *pool, bool kept)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
     pool->kept = kept;
-    bool first = weft__pool_shut(pool, &errands);
+    bool first = weft__pool_shut(pool, &wakes);
     pool->visitors += first;
     weft__shards_collect(pool);
-    weft__pool_finish(pool, &errands, fiber);
+    weft__pool_finish(pool, &wakes, fiber);
     if (first) {
         weft__pauses_end(pool);
         weft__schedules_stop(pool);
@@ -401,11 +401,11 @@ int weft_pool_stop(weft_pool *pool, int64_t deadline)
 /* Waits until nothing is inside. */
 static int wait_quiet(weft_pool *pool, uint32_t what, int64_t deadline)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
     weft__shards_collect(pool);
-    weft__pool_finish(pool, &errands, fiber); /* a worker may be wanted for what was in outboxes */
+    weft__pool_finish(pool, &wakes, fiber); /* a worker may be wanted for what was in outboxes */
     fiber = enter_if_fiber();
     weft__worker_tells(); /* as in stop */
     latch_acquire(pool->latch);

@@ -12,7 +12,7 @@ void weft__pool_log(weft_pool *pool, const char *line);
 int weft__pool_change(weft_pool *pool, int (*how)(weft_pool *pool, void *arg), void *arg);
 /* Under the latch: the beginning of a stop; false: it has begun before. The caller is a visitor,
  * and ends the pauses and schedules when it has released the latch. */
-bool weft__pool_shut(weft_pool *pool, struct errands *errands);
+bool weft__pool_shut(weft_pool *pool, struct deferred_wakes *wakes);
 /* Ends admission for all but own tasks; `kept`: it is not stopped before this is called again
  * without. */
 void weft__pool_begin_stop(weft_pool *pool, bool kept);

@@ -80,27 +80,15 @@ bool weft__rate_claim(weft_pool *pool)
     return claims;
 }
 
-/* What the limiter has claimed is woken with the errands. */
-static void wake_later(struct woken *woken, struct errands *errands)
-{
-    for (struct waiter *waiter = woken->first, *next; waiter != NULL; waiter = next) {
-        next = waiter->next;
-        errands_wake(errands, waiter);
-    }
-}
-
-void weft__rate_settle(weft_pool *pool, struct errands *errands)
+void weft__rate_settle(weft_pool *pool, struct deferred_wakes *wakes)
 {
     struct rate *rate = &pool->rate;
-    struct woken woken;
     if ((rate->tokens == 0 && !rate->in_line) || wants_token(pool))
         return;
-    woken_begin(&woken);
     for (; rate->tokens > 0; rate->tokens--)
-        weft__limiter_give_back(rate->limiter, &woken);
+        weft__limiter_give_back(rate->limiter, &wakes->woken);
     if (rate->in_line)
-        weft__limiter_expel(rate->limiter, &rate->take, &woken);
-    wake_later(&woken, errands);
+        weft__limiter_expel(rate->limiter, &rate->take, &wakes->woken);
 }
 
 void weft__rate_await(weft_pool *pool)

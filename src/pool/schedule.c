@@ -176,7 +176,7 @@ static void release(struct task *task)
 static const struct task_kind scheduled_kind = {.run = run, .release = release};
 
 /* Under the latch. */
-static void submit(struct weft_schedule *schedule, struct errands *errands)
+static void submit(struct weft_schedule *schedule, struct deferred_wakes *wakes)
 {
     schedule->task = (struct task){.kind = &scheduled_kind,
                                    .function = schedule->function,
@@ -185,7 +185,7 @@ static void submit(struct weft_schedule *schedule, struct errands *errands)
                                    .key = schedule->key};
     schedule->submitter = (struct submitter){.offer = {.record = &schedule->task}};
     schedule->due = true;
-    weft__line_join(schedule->pool, &schedule->submitter, errands);
+    weft__line_join(schedule->pool, &schedule->submitter, wakes);
 }
 
 /* The clock. */
@@ -225,7 +225,7 @@ static void fire(void *arg)
 {
     struct weft_schedule *schedule = arg;
     weft_pool *pool = schedule->pool;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
     weft_timer *timer = schedule->timer;
@@ -243,8 +243,8 @@ static void fire(void *arg)
     }
     int64_t next = schedule->next;
     if (!schedule->due)
-        submit(schedule, &errands);
-    weft__pool_finish(pool, &errands,
+        submit(schedule, &wakes);
+    weft__pool_finish(pool, &wakes,
                       fiber); /* a schedule that runs once may be gone from here on, and its pool */
     if (once)
         must(weft_timer_close(timer) == 0);
@@ -331,7 +331,7 @@ int weft_pool_submit_every(weft_pool *pool, void (*function)(void *), void *arg,
 }
 
 /* Under both latches. */
-static int cancel(struct weft_schedule *schedule, struct taken *taken, struct errands *errands)
+static int cancel(struct weft_schedule *schedule, struct taken *taken, struct deferred_wakes *wakes)
 {
     weft_pool *pool = schedule->pool;
     *taken = take(schedule);
@@ -346,14 +346,14 @@ static int cancel(struct weft_schedule *schedule, struct taken *taken, struct er
     }
     if (taken->users > 0) {
         pool->visitors++;
-        weft__pool_settle(pool, errands);
+        weft__pool_settle(pool, wakes);
     }
     return begun ? 1 : taken->users > 0 ? 0 : 2;
 }
 
 int weft_schedule_cancel(weft_schedule *schedule)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     struct taken taken = {.users = 0};
     int error = call_error(schedule != NULL), result = 2;
     if (error != 0)
@@ -363,12 +363,12 @@ int weft_schedule_cancel(weft_schedule *schedule)
     latch_acquire(&schedule->latch);
     if (!schedule->over) {
         latch_acquire(pool->latch);
-        result = cancel(schedule, &taken, &errands);
+        result = cancel(schedule, &taken, &wakes);
         latch_release(pool->latch);
     }
     latch_release(&schedule->latch);
     if (taken.users > 0)
-        weft__errands_run(&errands);
+        weft__wakes_run(&wakes);
     leave_if_fiber(fiber);
     if (taken.users > 0) {
         give_up(schedule, &taken);

@@ -23,15 +23,15 @@
  * fails no more are made. */
 static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t pause)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     (void)runtime_enter(thread_self());
     latch_acquire(pool->latch);
     weft__worker_come_loose(pool, worker);
     pool->failing++;
     weft__shards_collect(pool);
     bool needed = pool->state == POOL_OPEN || pool->inside > 0;
-    weft__pool_settle(pool, &errands); /* its place may be another's */
-    weft__pool_unlatch(pool, &errands);
+    weft__pool_settle(pool, &wakes); /* its place may be another's */
+    weft__pool_unlatch(pool, &wakes);
     runtime_leave(thread_self());
     if (needed)
         (void)weft_sleep(pause);
@@ -98,14 +98,14 @@ noinline bool weft__worker_begin(struct worker *worker)
 void weft__worker_end(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     (void)runtime_enter(thread_self());
     latch_acquire(pool->latch);
     weft__worker_come_loose(pool, worker);
     pool->workers--;
     weft__shards_collect(pool);
-    weft__pool_settle(pool, &errands);
-    weft__pool_unlatch(pool, &errands); /* the pool may be gone when those who stop it are woken */
+    weft__pool_settle(pool, &wakes);
+    weft__pool_unlatch(pool, &wakes); /* the pool may be gone when those who stop it are woken */
     runtime_leave(thread_self());
 }
 
@@ -128,15 +128,15 @@ void weft__worker_finish(struct worker *worker, bool started)
 void weft__worker_start_anew(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     (void)runtime_enter(thread_self());
     latch_acquire(pool->latch);
     weft__worker_come_loose(pool, worker);
     worker->state = WORKER_STARTING;
     pool_add_starting(pool);
     weft__shards_collect(pool);
-    weft__pool_settle(pool, &errands);
-    weft__pool_unlatch(pool, &errands);
+    weft__pool_settle(pool, &wakes);
+    weft__pool_unlatch(pool, &wakes);
     runtime_leave(thread_self());
 }
 

@@ -35,13 +35,13 @@ static bool put_latched(weft_pool *pool, void (*function)(void *), void *arg)
 /* The outbox of the processor is full, or not open. */
 static noinline bool put_in_new_outbox(weft_pool *pool, void (*function)(void *), void *arg)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
     bool done = weft__outbox_renew(pool) ? weft__outbox_put(pool, function, arg)
                                          : put_latched(pool, function, arg);
     if (!done)
-        weft__pool_settle(pool, &errands); /* an outbox may have been closed */
-    weft__pool_unlatch(pool, &errands);
+        weft__pool_settle(pool, &wakes); /* an outbox may have been closed */
+    weft__pool_unlatch(pool, &wakes);
     return done;
 }
 
@@ -192,7 +192,7 @@ int weft_pool_submit_with(weft_pool *pool, void (*function)(void *), void *arg,
 static int64_t submit_many(weft_pool *pool, void (*function)(void *), void *const *args,
                            int64_t count)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     int64_t done = 0;
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
@@ -205,7 +205,7 @@ static int64_t submit_many(weft_pool *pool, void (*function)(void *), void *cons
             break;
         done++;
     }
-    weft__pool_finish(pool, &errands, fiber);
+    weft__pool_finish(pool, &wakes, fiber);
     return done;
 }
 
@@ -215,8 +215,8 @@ int64_t weft_pool_submit_batch(weft_pool *pool, void (*function)(void *), void *
     if (function == NULL)
         function = bound_function(pool);
     int64_t done = 0;
-    int error = call_error(pool != NULL && function != NULL && count >= 0 &&
-                           (args != NULL || count == 0));
+    int error =
+        call_error(pool != NULL && function != NULL && count >= 0 && (args != NULL || count == 0));
     if (error != 0)
         return error;
     latch_acquire(pool->latch);

@@ -160,15 +160,15 @@ static weft_pool *first_asking(weft_pool *root)
     return NULL;
 }
 
-static void serve(weft_pool *root, struct errands *errands)
+static void serve(weft_pool *root, struct deferred_wakes *wakes)
 {
     while (!pool_rests(root) && pool_busy(root) < root->capacity) {
         weft_pool *urgent = first_urgent(root, NULL);
         weft_pool *first = urgent != NULL ? urgent : first_asking(root);
         if (first == NULL)
             return;
-        if (!weft__pool_call_worker(first, errands)) {
-            if (errands->make != NULL)
+        if (!weft__pool_call_worker(first, wakes)) {
+            if (wakes->make != NULL)
                 return; /* the worker that is about to be made serves the others */
             continue;   /* its idle workers have expired, and no more are made: it wants none now */
         }
@@ -179,11 +179,11 @@ static void serve(weft_pool *root, struct errands *errands)
     }
 }
 
-void weft__tree_call(weft_pool *pool, struct errands *errands, bool dry)
+void weft__tree_call(weft_pool *pool, struct deferred_wakes *wakes, bool dry)
 {
     weft_pool *root = root_of(pool);
     ask_if_need_be(root, pool, dry);
-    serve(root, errands);
+    serve(root, wakes);
 }
 
 bool weft__tree_passes_on(weft_pool *pool, struct worker *worker)

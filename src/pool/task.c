@@ -307,7 +307,7 @@ void weft_task_release(weft_task *task)
 
 /* Takes the task out of the queue; what weft_task_cancel returns. 0: the caller is a visitor of
  * the pool. */
-static int take_out(struct weft_task *task, struct errands *errands)
+static int take_out(struct weft_task *task, struct deferred_wakes *wakes)
 {
     weft_pool *pool = task->pool;
     int result = 2;
@@ -321,7 +321,7 @@ static int take_out(struct weft_task *task, struct errands *errands)
             pool->inside--;
             pool->stats.cancelled++;
             pool->visitors++;
-            weft__pool_settle(pool, errands);
+            weft__pool_settle(pool, wakes);
             result = 0;
         }
         latch_release(pool->latch);
@@ -332,14 +332,14 @@ static int take_out(struct weft_task *task, struct errands *errands)
 
 int weft_task_cancel(weft_task *task)
 {
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     int error = call_error(task != NULL);
     if (error != 0)
         return error;
     bool fiber = enter_if_fiber();
-    int result = take_out(task, &errands);
+    int result = take_out(task, &wakes);
     if (result == 0)
-        weft__errands_run(&errands);
+        weft__wakes_run(&wakes);
     leave_if_fiber(fiber);
     if (result != 2)
         weft_context_cancel(task->task.context);

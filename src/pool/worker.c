@@ -175,11 +175,11 @@ static bool end_record(weft_pool *pool, struct task *record)
 {
     bool counted = record->counted;
     if (record->key != 0) {
-        struct errands errands = {.first = NULL};
+        struct deferred_wakes wakes = NO_WAKES(wakes);
         bool fiber = enter_if_fiber();
         latch_acquire(pool->latch);
         weft__pool_task_gone(pool, record);
-        weft__pool_finish(pool, &errands, fiber);
+        weft__pool_finish(pool, &wakes, fiber);
     }
     record->kind->release(record);
     return counted;
@@ -347,15 +347,15 @@ static bool turn_is_over(const struct worker *worker, struct shard *shard)
 enum next { NEXT_TASK, NEXT_YIELD, NEXT_AGAIN, NEXT_TOKEN, NEXT_REST, NEXT_END };
 
 /* Under the latch, for a worker that found nothing. */
-static enum next choose_rest(weft_pool *pool, struct worker *worker, struct errands *errands)
+static enum next choose_rest(weft_pool *pool, struct worker *worker, struct deferred_wakes *wakes)
 {
     bool awaits = pool_has_rate(pool) && weft__rate_claim(pool);
     weft__worker_come_loose(pool, worker);
     weft__shards_collect(pool);
-    weft__pool_settle(pool, errands);
+    weft__pool_settle(pool, wakes);
     if (awaits)
         return NEXT_TOKEN;
-    if (errands_any(errands))
+    if (wakes_any(wakes))
         return NEXT_AGAIN;
     if ((pool->state != POOL_OPEN && pool->inside == 0) ||
         (pool->drains && atomic_u32_load_relaxed(&weft__sched.draining)))
@@ -365,12 +365,12 @@ static enum next choose_rest(weft_pool *pool, struct worker *worker, struct erra
 
 /* Under the latch, if the inbox is empty and cannot be filled: submitters that wait are served,
  * then a task is taken by itself. */
-static enum next choose_single(weft_pool *pool, struct worker *worker, struct errands *errands)
+static enum next choose_single(weft_pool *pool, struct worker *worker, struct deferred_wakes *wakes)
 {
-    weft__line_serve(pool, errands);
+    weft__line_serve(pool, wakes);
     if (!take_single(pool, worker))
-        return choose_rest(pool, worker, errands);
-    weft__pool_call(pool, errands, false);
+        return choose_rest(pool, worker, wakes);
+    weft__pool_call(pool, wakes, false);
     return NEXT_TASK;
 }
 
@@ -378,7 +378,7 @@ static enum next choose_single(weft_pool *pool, struct worker *worker, struct er
 static noinline enum next choose(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     struct shard *shard = shard_here(pool);
     enum next next = NEXT_TASK;
     latch_acquire(pool->latch);
@@ -392,15 +392,15 @@ static noinline enum next choose(struct worker *worker)
     if (turn_is_over(worker, shard))
         next = NEXT_YIELD;
     else if (take_from_inbox(pool, worker, shard))
-        weft__pool_call(pool, &errands, false);
+        weft__pool_call(pool, &wakes, false);
     else
-        next = choose_single(pool, worker, &errands);
+        next = choose_single(pool, worker, &wakes);
     weft__pool_show_room(pool);
     if (next == NEXT_REST)
         return next;
     if (next == NEXT_YIELD)
-        weft__line_serve(pool, &errands);
-    weft__pool_unlatch(pool, &errands);
+        weft__line_serve(pool, &wakes);
+    weft__pool_unlatch(pool, &wakes);
     return next;
 }
 
@@ -435,7 +435,7 @@ static noinline enum next next_task(struct worker *worker)
 
 /* Under the latch: a worker has expired, and more are idle than are kept. True: it ends. If they
  * are given back in shares, the first that expires in a period ends the others of its share. */
-static bool give_back(weft_pool *pool, int64_t surplus, struct errands *errands)
+static bool give_back(weft_pool *pool, int64_t surplus, struct deferred_wakes *wakes)
 {
     int64_t now = weft__now();
     if (pool->options.shrink == 0)
@@ -444,7 +444,7 @@ static bool give_back(weft_pool *pool, int64_t surplus, struct errands *errands)
         return false;
     pool->next_share = now + pool->options.expiry;
     for (int64_t share = surplus / pool->options.shrink; share > 1; share--)
-        (void)weft__pool_end_oldest(pool, errands);
+        (void)weft__pool_end_oldest(pool, wakes);
     return true;
 }
 
@@ -452,7 +452,7 @@ static bool give_back(weft_pool *pool, int64_t surplus, struct errands *errands)
 static noinline bool stays_expired(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
-    struct errands errands = {.first = NULL};
+    struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
     /* If it is not in the list any more, one who wanted to wake it found it expired, and took
      * another. */
@@ -460,8 +460,8 @@ static noinline bool stays_expired(struct worker *worker)
         line_leave(&pool->idle, &worker->link);
     worker->state = WORKER_LOOSE;
     int64_t surplus = pool->idle.length + 1 - pool->options.keep;
-    bool stays = surplus <= 0 || !give_back(pool, surplus, &errands);
-    weft__pool_unlatch(pool, &errands);
+    bool stays = surplus <= 0 || !give_back(pool, surplus, &wakes);
+    weft__pool_unlatch(pool, &wakes);
     return stays;
 }
 
