@@ -85,7 +85,7 @@ struct worker *weft__pool_place(const struct latch *tree)
 {
     struct worker *worker = weft__worker_self();
     bool holds = worker != NULL && worker->pool->latch == tree &&
-                 worker->state != WORKER_LOOSE; /* else in on_worker_exit */
+                 worker->state != WORKER_UNLISTED; /* else in on_worker_exit */
     return holds ? worker : NULL;
 }
 
@@ -97,11 +97,11 @@ bool weft__pool_is_own(const weft_pool *pool)
 
 /* The line; under the latch. */
 
-static void set_attention(weft_pool *pool)
+static void update_drain_request(weft_pool *pool)
 {
-    uint32_t attention = pool->line.length > pool->napping;
-    if (attention != atomic_u32_load_relaxed(&pool->attention))
-        atomic_u32_exchange_seq_cst(&pool->attention, attention); /* pairs with chunk_take */
+    uint32_t requested = pool->line.length > pool->napping;
+    if (requested != atomic_u32_load_relaxed(&pool->drain_request))
+        atomic_u32_exchange_seq_cst(&pool->drain_request, requested); /* pairs with chunk_take */
 }
 
 int weft__pool_admit(weft_pool *pool, const struct offer *offer)
@@ -110,7 +110,7 @@ int weft__pool_admit(weft_pool *pool, const struct offer *offer)
         weft__pool_put(pool, offer->record);
     else if (!weft__pool_put_plain(pool, offer->plain.function, offer->plain.arg))
         return -ENOMEM;
-    pool->inside++;
+    pool->in_flight++;
     pool->stats.submitted++;
     return 0;
 }
@@ -145,7 +145,7 @@ static bool claim(weft_pool *pool, struct submitter *submitter)
     if (submitter->naps || submitter->waiter == NULL || waiter_claim(submitter->waiter, 0))
         return true;
     submitter->left = true;
-    pool->visitors++;
+    pool->pins++;
     return false;
 }
 
@@ -176,9 +176,9 @@ void weft__line_serve(weft_pool *pool, struct deferred_wakes *wakes)
     struct submitter *first;
     if (likely(pool->line.length == 0))
         return;
-    while (pool->inside < pool_limit(pool) && (first = claim_first(pool)) != NULL)
+    while (pool->in_flight < pool_limit(pool) && (first = claim_first(pool)) != NULL)
         answer(pool, first, weft__pool_admit(pool, &first->offer), wakes);
-    set_attention(pool);
+    update_drain_request(pool);
 }
 
 void weft__line_refuse(weft_pool *pool, int error, struct deferred_wakes *wakes)
@@ -195,7 +195,7 @@ void weft__line_refuse(weft_pool *pool, int error, struct deferred_wakes *wakes)
         pool->stats.rejected++;
         answer(pool, submitter, error, wakes);
     }
-    set_attention(pool);
+    update_drain_request(pool);
 }
 
 void weft__line_refuse_group(weft_pool *pool, struct awaited *group, int error,
@@ -209,13 +209,14 @@ void weft__line_refuse_group(weft_pool *pool, struct awaited *group, int error,
         pool->stats.rejected++;
         answer(pool, submitter, error, wakes);
     }
-    set_attention(pool);
+    update_drain_request(pool);
 }
 
 void weft__line_join(weft_pool *pool, struct submitter *submitter, struct deferred_wakes *wakes)
 {
     line_add(&pool->line, &submitter->link);
-    atomic_u32_exchange_seq_cst(&pool->attention, 1); /* pairs with chunk_take, as in look_again */
+    atomic_u32_exchange_seq_cst(&pool->drain_request,
+                                1); /* pairs with chunk_take, as in look_again */
     weft__shards_collect(pool);
     weft__line_serve(pool, wakes);
 }
@@ -224,7 +225,7 @@ void weft__line_withdraw(weft_pool *pool, struct submitter *submitter)
 {
     if (!submitter->left)
         line_leave(&pool->line, &submitter->link);
-    set_attention(pool);
+    update_drain_request(pool);
 }
 
 /* A thread in line naps first; with the latch held, and held again after it. True: it was
@@ -234,8 +235,8 @@ static bool nap(weft_pool *pool, struct submitter *submitter)
     int64_t until = weft_after(THREAD_NAP), deadline = submitter->offer.deadline;
     submitter->naps = true;
     pool->napping++;
-    pool->visitors++;
-    set_attention(pool);
+    pool->pins++;
+    update_drain_request(pool);
     latch_release(pool->latch);
     weft__os_sleep_until(until < deadline ? until : deadline);
     latch_acquire(pool->latch);
@@ -244,20 +245,20 @@ static bool nap(weft_pool *pool, struct submitter *submitter)
         weft__shards_collect(pool);
         weft__line_serve(pool, &wakes);
         bool served = submitter->served;
-        pool->visitors -= served;
-        weft__pool_settle(pool, &wakes);
+        pool->pins -= served;
+        weft__pool_dispatch(pool, &wakes);
         if (served || wakes_any(&wakes)) {
             weft__pool_unlatch(pool, &wakes);
             if (served)
                 return true;
             latch_acquire(pool->latch);
         }
-        atomic_u32_exchange_seq_cst(&pool->attention, 1); /* as in look_again */
+        atomic_u32_exchange_seq_cst(&pool->drain_request, 1); /* as in look_again */
         weft__shards_collect(pool);
-    } while (submitter->served || pool->inside < pool_limit(pool));
+    } while (submitter->served || pool->in_flight < pool_limit(pool));
     submitter->naps = false;
     pool->napping--;
-    pool->visitors--;
+    pool->pins--;
     return false;
 }
 
@@ -277,12 +278,12 @@ static int wait_as(weft_pool *pool, struct submitter *submitter, const struct of
     struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
     if (submitter->left)
-        pool->visitors--;
+        pool->pins--;
     else
         leave_line(pool, submitter);
     pool->stats.rejected++;
-    set_attention(pool);
-    weft__pool_settle(pool, &wakes);
+    update_drain_request(pool);
+    weft__pool_dispatch(pool, &wakes);
     weft__pool_unlatch(pool, &wakes);
     return error;
 }
@@ -319,7 +320,7 @@ static void call_drop(void *arg)
     dropped->options->on_drop(dropped->plain.function, dropped->plain.arg, dropped->options->data);
 }
 
-void weft__pool_tell_drop(weft_pool *pool, const struct plain_task *plain, struct task *record)
+void weft__pool_notify_drop(weft_pool *pool, const struct plain_task *plain, struct task *record)
 {
     struct dropped dropped = {&pool->options,
                               record != NULL ? (struct plain_task){record->function, record->arg}
@@ -369,11 +370,11 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
     if (unlikely(pool->workers == 0))
         return MAKE_FIRST;
     *error = -EAGAIN;
-    if (pool->inside >= pool_limit(pool) || pool->line.length > 0)
+    if (pool->in_flight >= pool_limit(pool) || pool->line.length > 0)
         weft__shards_collect(pool);
     weft__line_serve(
         pool, wakes); /* there may be a line whatever the policy: scheduled tasks stand in it */
-    if (pool->inside < pool_limit(pool))
+    if (pool->in_flight < pool_limit(pool))
         return ADMIT; /* the line is empty: it was served */
     switch (pool->options.when_full) {
     case WEFT_REJECT:
@@ -399,14 +400,14 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
  * A worker is called once: if it cannot be made the submitter waits all the same. */
 static bool look_again(weft_pool *pool, bool calls, struct deferred_wakes *wakes)
 {
-    atomic_u32_exchange_seq_cst(&pool->attention, 1); /* pairs with chunk_take */
+    atomic_u32_exchange_seq_cst(&pool->drain_request, 1); /* pairs with chunk_take */
     weft__shards_collect(pool);
     weft__line_serve(pool, wakes);
     if (calls)
-        weft__pool_call(pool, wakes, false); /* for what was in outboxes */
-    bool again = wakes_any(wakes) || pool->inside < pool_limit(pool);
+        weft__pool_start_wanted(pool, wakes, false); /* for what was in outboxes */
+    bool again = wakes_any(wakes) || pool->in_flight < pool_limit(pool);
     if (again)
-        set_attention(pool);
+        update_drain_request(pool);
     return again;
 }
 
@@ -420,11 +421,11 @@ struct after {
 static int drop(weft_pool *pool, const struct offer *offer, struct after *after)
 {
     after->drops = true;
-    pool->visitors++;
+    pool->pins++;
     if (pool->options.when_full == WEFT_DROP_OLDEST) {
         weft__shards_close_inboxes(pool);
         if (weft__pool_pop_oldest(pool, NULL, &after->plain, &after->record)) {
-            pool->inside--;
+            pool->in_flight--;
             pool->stats.dropped++;
             return weft__pool_admit(pool, offer);
         }
@@ -438,7 +439,7 @@ static int drop(weft_pool *pool, const struct offer *offer, struct after *after)
     return 0;
 }
 
-static bool is_telling(void)
+static bool must_notify_park(void)
 {
     const weft_fiber *fiber = weft_self();
     return fiber != NULL && fiber->notify_park;
@@ -461,13 +462,13 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
 {
     struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
-    pool->visitors -= before != ADMIT;
+    pool->pins -= before != ADMIT;
     if (unlikely(pool->outboxes > 0))
         close_outbox_here(pool);
     enum verdict verdict = judge(pool, offer, own, &wakes, error);
     if (verdict == WAIT) {
         /* A worker of any pool first tells that it waits: not under this latch. */
-        if (!is_telling() && !look_again(pool, before != AGAIN, &wakes)) {
+        if (!must_notify_park() && !look_again(pool, before != AGAIN, &wakes)) {
             *error = wait_in_line(pool, offer); /* releases the latch */
             return ADMIT;
         }
@@ -475,7 +476,7 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
     }
     switch (verdict) {
     case ADMIT:
-        pool->stats.beyond += pool->inside >= pool_limit(pool);
+        pool->stats.beyond += pool->in_flight >= pool_limit(pool);
         *error = weft__pool_admit(pool, offer);
         break;
     case DROP:
@@ -483,19 +484,19 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
         verdict = ADMIT;
         break;
     case CALL:
-        pool->visitors++;
+        pool->pins++;
         if (offer->record != NULL) {
             offer->record->in_caller = true;
             running_add(pool, offer->record);
             task_begin(offer->record);
         }
-        pool->inside++;
+        pool->in_flight++;
         pool->caller_runs++;
         pool->stats.submitted++;
         break;
     case MAKE_FIRST:
         weft__pool_count_new(pool);
-        pool->visitors++;
+        pool->pins++;
         latch_release(pool->latch);
         return verdict;
     case REFUSE:
@@ -503,10 +504,10 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
         verdict = ADMIT;
         break;
     default: /* AGAIN */
-        pool->visitors++;
+        pool->pins++;
         break;
     }
-    weft__pool_settle(pool, &wakes);
+    weft__pool_dispatch(pool, &wakes);
     weft__pool_unlatch(pool, &wakes);
     return verdict;
 }
@@ -519,9 +520,9 @@ static int make_first(weft_pool *pool)
         return 0;
     struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
-    pool->visitors--;
+    pool->pins--;
     pool->stats.rejected++;
-    weft__pool_settle(pool, &wakes);
+    weft__pool_dispatch(pool, &wakes);
     weft__pool_unlatch(pool, &wakes);
     return error;
 }
@@ -548,9 +549,9 @@ static void run_in_caller(weft_pool *pool, const struct offer *offer)
     *caller_runs(upper_self()) = own.outer;
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
-    pool->visitors--;
+    pool->pins--;
     if (!counted) {
-        pool->inside--;
+        pool->in_flight--;
         pool->caller_runs--;
         pool->stats.completed++;
     }
@@ -570,14 +571,14 @@ int weft__pool_offer(weft_pool *pool, const struct offer *offer)
     while ((verdict = decide(pool, offer, own, verdict, &after, &error)) != ADMIT &&
            verdict != CALL) {
         if (verdict == AGAIN)
-            weft__worker_tells();
+            weft__worker_notify_park();
         if (verdict == MAKE_FIRST && (error = make_first(pool)) != 0)
             break;
     }
     leave_if_fiber(fiber);
     if (unlikely(after.drops)) {
-        weft__pool_tell_drop(pool, &after.plain, after.record);
-        weft__pool_leave(pool);
+        weft__pool_notify_drop(pool, &after.plain, after.record);
+        weft__pool_unpin(pool);
     }
     if (verdict == CALL) {
         run_in_caller(pool, offer);

@@ -48,7 +48,7 @@ void weft__line_refuse_group(weft_pool *pool, struct awaited *group, int error,
 void weft__line_join(weft_pool *pool, struct submitter *submitter, struct deferred_wakes *wakes);
 void weft__line_withdraw(weft_pool *pool, struct submitter *submitter);
 /* Outside the latch: a task, plain or with a record, will not run. */
-void weft__pool_tell_drop(weft_pool *pool, const struct plain_task *plain, struct task *record);
+void weft__pool_notify_drop(weft_pool *pool, const struct plain_task *plain, struct task *record);
 
 /* The caller runs a task of the pool: in a worker, or as a submitter (WEFT_CALLER_RUNS). */
 bool weft__pool_is_own(const weft_pool *pool);

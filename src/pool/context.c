@@ -146,7 +146,7 @@ static bool shut(weft_pool *pool, uint64_t *begun, struct deferred_wakes *wakes)
     pool->paused |= PAUSED_ENDED;
     if (known || pool->state == POOL_STOPPED)
         return false;
-    pool->visitors++;
+    pool->pins++;
     weft__shards_close_inboxes(pool); /* so that none of it begins after this */
     weft__shards_collect(pool);
     (void)weft__pool_shut(pool, wakes);
@@ -189,7 +189,7 @@ static void context_ended(void *arg)
     weft__schedules_stop(pool);
     if (!weft__runtime_forked()) /* by on_drop */
         (void)weft_pool_abort(pool);
-    weft__pool_leave(pool);
+    weft__pool_unpin(pool);
 }
 
 int weft__pool_context_open(weft_pool *pool)
@@ -309,7 +309,7 @@ static bool leave_pauses(weft_pool *pool, struct tie *tie)
     if (pool->pauses.length == 0)
         pool->paused &= (uint8_t)~PAUSED_CONTEXT;
     bool goes_on = pool->state != POOL_STOPPED && !pool->paused;
-    pool->visitors += goes_on;
+    pool->pins += goes_on;
     return goes_on;
 }
 
@@ -332,7 +332,7 @@ static void pause_ended(void *arg)
         struct deferred_wakes wakes = NO_WAKES(wakes);
         bool fiber = enter_if_fiber();
         latch_acquire(pool->latch);
-        pool->visitors--;
+        pool->pins--;
         weft__pool_finish(pool, &wakes, fiber);
     }
     if (pool != NULL)

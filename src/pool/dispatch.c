@@ -69,7 +69,7 @@ static struct worker *claim_idle(weft_pool *pool, bool oldest, int what)
     struct worker *worker;
     while ((worker = worker_of(oldest ? pool->idle.first : pool->idle.last)) != NULL) {
         line_leave(&pool->idle, &worker->link);
-        worker->state = WORKER_LOOSE; /* not idle any more, whoever claims it */
+        worker->state = WORKER_UNLISTED; /* not idle any more, whoever claims it */
         if (waiter_claim(&worker->fiber->waiter, what))
             return worker;
     }
@@ -84,7 +84,7 @@ void weft__pool_count_new(weft_pool *pool)
         pool->stats.most_workers = pool->workers;
 }
 
-bool weft__pool_call_worker(weft_pool *pool, struct deferred_wakes *wakes)
+bool weft__pool_start_worker(weft_pool *pool, struct deferred_wakes *wakes)
 {
     struct worker *worker = claim_idle(pool, pool->options.reuse == WEFT_FIFO, WORKER_WORK);
     if (worker != NULL) {
@@ -100,12 +100,12 @@ bool weft__pool_call_worker(weft_pool *pool, struct deferred_wakes *wakes)
     return true;
 }
 
-void weft__pool_call(weft_pool *pool, struct deferred_wakes *wakes, bool dry)
+void weft__pool_start_wanted(weft_pool *pool, struct deferred_wakes *wakes, bool dry)
 {
     if (unlikely(pool->in_tree))
-        weft__tree_call(pool, wakes, dry);
+        weft__tree_start_wanted(pool, wakes, dry);
     else if (!weft__workers_suffice(pool, dry) && weft__pool_wants_worker(pool, 0))
-        (void)weft__pool_call_worker(pool, wakes);
+        (void)weft__pool_start_worker(pool, wakes);
 }
 
 bool weft__pool_end_oldest(weft_pool *pool, struct deferred_wakes *wakes)
@@ -130,7 +130,7 @@ static void conclude(weft_pool *pool, struct deferred_wakes *wakes)
 {
     if (!pool_is_quiet(pool))
         return;
-    wake_all(&pool->watchers, wakes);
+    wake_all(&pool->quiet_waiters, wakes);
     if (pool->state != POOL_STOPPING || pool->kept)
         return;
     while (weft__pool_end_oldest(pool, wakes))
@@ -138,23 +138,23 @@ static void conclude(weft_pool *pool, struct deferred_wakes *wakes)
     if (pool->workers > 0)
         return;
     pool->state = POOL_STOPPED;
-    wake_all(&pool->stoppers, wakes);
+    wake_all(&pool->stop_waiters, wakes);
 }
 
-void weft__pool_show_room(weft_pool *pool)
+void weft__pool_update_room(weft_pool *pool)
 {
     if (unlikely(pool->room != NULL))
-        atomic_u32_store_relaxed(pool->room, pool->inside < pool_limit(pool));
+        atomic_u32_store_relaxed(pool->room, pool->in_flight < pool_limit(pool));
 }
 
-void weft__pool_settle(weft_pool *pool, struct deferred_wakes *wakes)
+void weft__pool_dispatch(weft_pool *pool, struct deferred_wakes *wakes)
 {
     weft__line_serve(pool, wakes);
     if (pool_has_rate(pool))
-        weft__rate_settle(pool, wakes);
-    weft__pool_call(pool, wakes, false);
+        weft__rate_return_tokens(pool, wakes);
+    weft__pool_start_wanted(pool, wakes, false);
     conclude(pool, wakes);
-    weft__pool_show_room(pool);
+    weft__pool_update_room(pool);
 }
 
 /* A worker that was counted could not be made. */
@@ -202,19 +202,19 @@ void weft__wakes_run(struct deferred_wakes *wakes)
 
 void weft__pool_finish(weft_pool *pool, struct deferred_wakes *wakes, bool fiber)
 {
-    weft__pool_settle(pool, wakes);
+    weft__pool_dispatch(pool, wakes);
     weft__pool_unlatch(pool, wakes);
     leave_if_fiber(fiber);
 }
 
-void weft__pool_leave(weft_pool *pool)
+void weft__pool_unpin(weft_pool *pool)
 {
     struct deferred_wakes wakes = NO_WAKES(wakes);
     if (weft__runtime_forked())
         return;
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
-    pool->visitors--;
+    pool->pins--;
     conclude(pool, &wakes);
     weft__pool_unlatch(pool, &wakes);
     leave_if_fiber(fiber);
@@ -269,25 +269,25 @@ void weft__worker_block(struct worker *worker, struct deferred_wakes *wakes)
     weft__line_serve(pool, wakes);
 }
 
-void weft__worker_parks_now(struct worker *worker)
+void weft__worker_before_park(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     worker->parked = true;
     worker->fiber->notify_park = false;
     if (worker->state == WORKER_BLOCKED &&
-        !atomic_u32_load_seq_cst(&pool->attention)) /* pairs with look_again: pool_internal.h */
+        !atomic_u32_load_seq_cst(&pool->drain_request)) /* pairs with look_again: pool_internal.h */
         return;
     struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
     weft__worker_block(worker, &wakes);
-    weft__pool_call(pool, &wakes, processor_is_dry());
-    weft__pool_show_room(pool);
+    weft__pool_start_wanted(pool, &wakes, processor_is_dry());
+    weft__pool_update_room(pool);
     weft__pool_unlatch(pool, &wakes);
 }
 
-void weft__worker_tells(void)
+void weft__worker_notify_park(void)
 {
     weft_fiber *fiber = weft_self();
     if (fiber != NULL && fiber->notify_park)
-        weft__worker_parks_now(fiber->object);
+        weft__worker_before_park(fiber->object);
 }

@@ -27,14 +27,14 @@ static inline bool wakes_any(const struct deferred_wakes *wakes)
 
 /* Sees to everything that follows from a change: submitters that fit are admitted, a worker is
  * called if one is wanted, a stopping pool in which nothing is left is stopped. */
-void weft__pool_settle(weft_pool *pool, struct deferred_wakes *wakes);
+void weft__pool_dispatch(weft_pool *pool, struct deferred_wakes *wakes);
 /* Under the latch, after tasks were counted as ended: whether it has room, for weft_pools_pick. */
-void weft__pool_show_room(weft_pool *pool);
+void weft__pool_update_room(weft_pool *pool);
 /* Calls a worker if one is wanted. `dry`: the caller's processor is about to have nothing to
  * run. */
-void weft__pool_call(weft_pool *pool, struct deferred_wakes *wakes, bool dry);
+void weft__pool_start_wanted(weft_pool *pool, struct deferred_wakes *wakes, bool dry);
 /* Wakes one or makes one; false: it cannot now. */
-bool weft__pool_call_worker(weft_pool *pool, struct deferred_wakes *wakes);
+bool weft__pool_start_worker(weft_pool *pool, struct deferred_wakes *wakes);
 /* Tasks are ready, and fewer workers are active than processors; so many of those are suspected
  * to be stuck. And: a place is free too. */
 bool weft__pool_could_use_worker(const weft_pool *pool, int64_t stuck);
@@ -60,16 +60,16 @@ void weft__pool_unlatch(weft_pool *pool, struct deferred_wakes *wakes);
  * it. */
 void weft__pool_finish(weft_pool *pool, struct deferred_wakes *wakes, bool fiber);
 /* A call that kept the pool from stopping ends. */
-void weft__pool_leave(weft_pool *pool);
+void weft__pool_unpin(weft_pool *pool);
 /* Makes a worker that weft__pool_count_new has counted: 0; or an error, and it is not counted any
  * more. */
 int weft__pool_make_counted(weft_pool *pool);
 /* Makes `count` workers that are idle until they are needed; 0 or an error. */
 int weft__pool_prestart(weft_pool *pool, int64_t count);
 /* The hook of the scheduler: the task of a worker is about to park. Inside the runtime. */
-void weft__worker_parks_now(struct worker *worker);
+void weft__worker_before_park(struct worker *worker);
 /* If the caller is a worker, its pool learns that its task is about to wait: for waits that park
  * with WAIT_NOTIFIED. Not under a pool's latch; a fiber must have entered the runtime. */
-void weft__worker_tells(void);
+void weft__worker_notify_park(void);
 
 #endif

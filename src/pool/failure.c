@@ -2,7 +2,7 @@
  * failure.c: what becomes of panics, crashes, and workers that do not come back.
  *
  * Panics. No panic leaves a task. A worker's go to the first frame of its fiber, and from there to
- * weft__worker_lives_on (worker.c); tasks that their submitter runs have a guard each, as have
+ * weft__worker_continue (worker.c); tasks that their submitter runs have a guard each, as have
  * tasks with handles and those of groups, which keep the panic for whoever asks. on_panic is called
  * for all of them, in the context of the task, and as part of it: it may wait. If it panics itself,
  * both are reported, and that is all.
@@ -82,8 +82,8 @@ static void tell(void *arg)
     told->pool->options.on_panic(told->info, told->function, told->arg, told->pool->options.data);
 }
 
-bool weft__pool_tell_panic(weft_pool *pool, struct panic *panic, void (*function)(void *),
-                           void *arg)
+bool weft__pool_notify_panic(weft_pool *pool, struct panic *panic, void (*function)(void *),
+                             void *arg)
 {
     count(pool, panic->crash ? &pool->stats.crashed : &pool->stats.panicked);
     if (pool->options.on_panic == NULL)
@@ -103,7 +103,7 @@ bool weft__pool_tell_panic(weft_pool *pool, struct panic *panic, void (*function
 
 void weft__pool_panicked(weft_pool *pool, const struct plain_task *task, struct panic *panic)
 {
-    if (weft__pool_tell_panic(pool, panic, task->function, task->arg))
+    if (weft__pool_notify_panic(pool, panic, task->function, task->arg))
         weft__panic_free(panic);
     else
         weft__panic_report(panic);
@@ -163,7 +163,7 @@ void weft__isolated_end(struct worker *worker)
 static void isolated_main(void *arg)
 {
     struct isolated *isolated = arg;
-    weft__worker_live(&isolated->worker);
+    weft__worker_run(&isolated->worker);
 }
 
 /* The fiber that is gone leaves the context that it is bound to; its worker is this fiber from
@@ -208,7 +208,7 @@ static void heir_main(void *arg)
     bool prepared = prepare(isolated, weft_self());
     runtime_leave(thread_self());
     if (prepared) {
-        weft__worker_live(&isolated->worker);
+        weft__worker_run(&isolated->worker);
         return;
     }
     fiber_set_client(weft_self(), NULL);
@@ -266,8 +266,8 @@ static int64_t count_stuck(weft_pool *pool)
     int64_t stuck = weft__pool_actives(pool) - pool->starting;
     for (uint32_t i = 0; i < pool->shard_count; i++) {
         uint64_t ended = atomic_u64_load_relaxed(&pool->shards[i].ended);
-        stuck -= ended != pool->shards[i].watched;
-        pool->shards[i].watched = ended;
+        stuck -= ended != pool->shards[i].seen_ended;
+        pool->shards[i].seen_ended = ended;
     }
     return stuck > 0 ? stuck : 0;
 }
@@ -286,7 +286,7 @@ static bool look(void)
         weft__shards_collect(pool);
         wanted |= weft__pool_wants_worker(pool, stuck);
         weft__line_serve(pool, &wakes);
-        weft__pool_show_room(pool);
+        weft__pool_update_room(pool);
         weft__pool_unlatch(pool, &wakes); /* it makes no worker */
     }
     lock_release(&pools.lock);
@@ -303,7 +303,7 @@ static void act(void)
         latch_acquire(pool->latch);
         weft__shards_collect(pool);
         if (weft__pool_wants_worker(pool, 0))
-            weft__pool_call(pool, &wakes, true); /* for the processor of this machine */
+            weft__pool_start_wanted(pool, &wakes, true); /* for the processor of this machine */
         weft__pool_unlatch(pool, &wakes);
     }
     lock_release(&pools.lock);
@@ -311,12 +311,12 @@ static void act(void)
 
 static void before_park(void *worker)
 {
-    weft__worker_parks_now(worker);
+    weft__worker_before_park(worker);
 }
 
 static void landed(void *worker, struct panic *panic)
 {
-    weft__worker_lives_on(worker, panic);
+    weft__worker_continue(worker, panic);
 }
 
 static const char *name_of(const void *client)

@@ -11,8 +11,8 @@
 /* Panics. Outside the latch. */
 
 /* A task panicked: it is counted, and on_panic is called; true if there is one. */
-bool weft__pool_tell_panic(weft_pool *pool, struct panic *panic, void (*function)(void *),
-                           void *arg);
+bool weft__pool_notify_panic(weft_pool *pool, struct panic *panic, void (*function)(void *),
+                             void *arg);
 /* A task panicked that has no handle or group: without on_panic it is reported. Ends the panic. */
 void weft__pool_panicked(weft_pool *pool, const struct plain_task *task, struct panic *panic);
 /* Calls one of the functions of the options; true if it panicked, which is counted and reported. */

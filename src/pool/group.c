@@ -46,7 +46,7 @@ static struct member *of(struct task *task)
 static bool panicked(void *pool, struct panic *panic, int (*function)(void *), void *arg)
 {
     weft__group_unwrap(&function, &arg);
-    return weft__pool_tell_panic(pool, panic, (void (*)(void *))(uintptr_t)function, arg);
+    return weft__pool_notify_panic(pool, panic, (void (*)(void *))(uintptr_t)function, arg);
 }
 
 /* Under the latch: the task of the caller that is one of the group's leaves it, and goes on. */

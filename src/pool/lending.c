@@ -146,10 +146,10 @@ void weft__lending_begin(weft_pool *pool, struct awaited *awaited, struct worker
     if (pending) {
         lend(pool, worker);
         weft__awaited_expedite(pool, awaited);
-        weft__pool_call(pool, &wakes, true);
+        weft__pool_start_wanted(pool, &wakes, true);
     }
     if (!pending || pool != own)
-        weft__pool_call(own, &wakes, true);
+        weft__pool_start_wanted(own, &wakes, true);
     weft__pool_unlatch(own, &wakes);
     runtime_leave(thread_self());
 }

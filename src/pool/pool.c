@@ -138,12 +138,12 @@ static int open_pool(weft_pool **out, const weft_pool_options *options, void *si
         free_pool(pool);
         return error;
     }
-    pool->visitors = 1; /* as in weft_pool_reopen */
+    pool->pins = 1; /* as in weft_pool_reopen */
     weft__pools_add(pool);
     error = weft__pool_context_open(pool);
     if (error == 0)
         error = weft__pool_prestart(pool, options->prestart);
-    weft__pool_leave(pool);
+    weft__pool_unpin(pool);
     if (error != 0) {
         (void)weft_pool_close(pool);
         return error;
@@ -189,7 +189,7 @@ weft_pool *weft_pool_default(void)
     weft_mutex_lock(&mutex);
     opened = atomic_ptr_load_relaxed(&default_pool);
     if (opened == NULL && open_pool(&opened, &defaults, __builtin_return_address(0)) == 0) {
-        opened->drains = true;
+        opened->is_default = true;
         atomic_ptr_store_release(&default_pool, opened);
         atomic_ptr_store_release(&weft__runtime_drains, (void *)(uintptr_t)end_idle_workers);
     }
@@ -283,7 +283,7 @@ static void cut(weft_pool *pool, const uint64_t *before, struct slice *slice)
         if (!weft__pool_pop_oldest(pool, before, &slice->plain[slice->count],
                                    &slice->records[slice->count]))
             break;
-    pool->inside -= slice->count;
+    pool->in_flight -= slice->count;
     pool->stats.dropped += slice->count;
 }
 
@@ -291,7 +291,7 @@ static void cut(weft_pool *pool, const uint64_t *before, struct slice *slice)
 static bool tell_slice(weft_pool *pool, const struct slice *slice)
 {
     for (int i = 0; i < slice->count && !weft__runtime_forked(); i++)
-        weft__pool_tell_drop(pool, &slice->plain[i], slice->records[i]);
+        weft__pool_notify_drop(pool, &slice->plain[i], slice->records[i]);
     return !weft__runtime_forked();
 }
 
@@ -307,7 +307,7 @@ int64_t weft_pool_abort(weft_pool *pool)
     weft__outboxes_close(pool);
     for (int i = 0; i < QUEUES; i++)
         before[i] = pool->queues[i].next_order; /* what is admitted later stays */
-    pool->visitors++;
+    pool->pins++;
     latch_release(pool->latch);
     do {
         struct deferred_wakes wakes = NO_WAKES(wakes);
@@ -319,7 +319,7 @@ int64_t weft_pool_abort(weft_pool *pool)
         if (!tell_slice(pool, &slice))
             return count;
     } while (slice.count == ABORT_SLICE);
-    weft__pool_leave(pool);
+    weft__pool_unpin(pool);
     return count;
 }
 
@@ -366,13 +366,13 @@ void weft__pool_begin_stop(weft_pool *pool, bool kept)
     latch_acquire(pool->latch);
     pool->kept = kept;
     bool first = weft__pool_shut(pool, &wakes);
-    pool->visitors += first;
+    pool->pins += first;
     weft__shards_collect(pool);
     weft__pool_finish(pool, &wakes, fiber);
     if (first) {
         weft__pauses_end(pool);
         weft__schedules_stop(pool);
-        weft__pool_leave(pool);
+        weft__pool_unpin(pool);
     }
 }
 
@@ -384,10 +384,10 @@ static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
     if (weft__runtime_forked())
         return -ECHILD; /* by on_drop */
     bool fiber = enter_if_fiber();
-    weft__worker_tells(); /* its own pool that it waits; not under this latch */
+    weft__worker_notify_park(); /* its own pool that it waits; not under this latch */
     latch_acquire(pool->latch);
     weft__shards_collect(pool);
-    int error = wait_until(pool, &pool->stoppers, is_stopped, what, deadline);
+    int error = wait_until(pool, &pool->stop_waiters, is_stopped, what, deadline);
     leave_if_fiber(fiber);
     return error;
 }
@@ -407,10 +407,10 @@ static int wait_quiet(weft_pool *pool, uint32_t what, int64_t deadline)
     weft__shards_collect(pool);
     weft__pool_finish(pool, &wakes, fiber); /* a worker may be wanted for what was in outboxes */
     fiber = enter_if_fiber();
-    weft__worker_tells(); /* as in stop */
+    weft__worker_notify_park(); /* as in stop */
     latch_acquire(pool->latch);
     weft__shards_collect(pool); /* later the worker that ends the last task does that */
-    int error = wait_until(pool, &pool->watchers, pool_is_quiet, what, deadline);
+    int error = wait_until(pool, &pool->quiet_waiters, pool_is_quiet, what, deadline);
     leave_if_fiber(fiber);
     return error;
 }
@@ -450,13 +450,13 @@ int weft_pool_reopen(weft_pool *pool)
     error = pool->state == POOL_STOPPED ? weft__pool_context_error(pool) : -EBUSY;
     if (error == 0) {
         pool->state = POOL_OPEN;
-        pool->visitors++; /* its context may end: it is not stopped before it has its workers */
+        pool->pins++; /* its context may end: it is not stopped before it has its workers */
     }
     latch_release(pool->latch);
     if (error != 0)
         return error;
     error = weft__pool_prestart(pool, pool->options.prestart);
-    weft__pool_leave(pool);
+    weft__pool_unpin(pool);
     return error;
 }
 

@@ -97,7 +97,7 @@ enum pool_state { POOL_OPEN, POOL_STOPPING, POOL_STOPPED };
  * for alone: subpools.c. */
 enum lending { LENDS_NOT, LENDS, LENDS_ACROSS };
 
-enum worker_state { WORKER_LOOSE, WORKER_STARTING, WORKER_ACTIVE, WORKER_BLOCKED, WORKER_IDLE };
+enum worker_state { WORKER_UNLISTED, WORKER_STARTING, WORKER_ACTIVE, WORKER_BLOCKED, WORKER_IDLE };
 
 /* Where the record of a worker is: before a private stack, before what a compact fiber keeps, or
  * with what a crash needs. */
@@ -144,7 +144,7 @@ struct shard {
     _Alignas(CACHE_LINE) struct chunk *inbox;
     atomic_u64 ended;      /* tasks that ended here; written by the owner of the processor alone */
     uint64_t counted;      /* of those: taken from `inside`; latch */
-    uint64_t watched;      /* `ended` at the last look of failure.c; latch */
+    uint64_t seen_ended;   /* `ended` at the last look of failure.c; latch */
     int64_t turn_began;    /* of workers, here; 0: they let other fibers go first; the owner's */
     struct chunk *spare;   /* what is left of a closed inbox goes there; latch */
     struct outbox *outbox; /* NULL: never opened; set by the owner under the latch */
@@ -169,7 +169,7 @@ struct weft_pool {
     bool asks;      /* it stands in its tree's line `asking` */
     bool urgent;    /* it stands in its tree's line `urgents` */
     uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
-    int64_t inside;
+    int64_t in_flight;
     atomic_i64 ready;      /* tasks in the queues; read without the latch as a hint */
     struct line active;    /* workers */
     struct line idle;      /* workers */
@@ -199,10 +199,10 @@ struct weft_pool {
     int64_t workers;     /* that exist, or are being made */
     int64_t failing;     /* of those: could not start, and will try again */
     int64_t next_share;  /* when idle workers may be given back next, in shares */
-    int64_t visitors;    /* calls that still need the pool: it is not stopped before they end */
+    int64_t pins;        /* calls that still need the pool: it is not stopped before they end */
     int64_t caller_runs; /* tasks that their submitter runs at this moment */
-    void *stoppers;      /* waiters: for the pool to be stopped */
-    void *watchers;      /* waiters: for all tasks to have ended */
+    void *stop_waiters;  /* waiters: for the pool to be stopped */
+    void *quiet_waiters; /* waiters: for all tasks to have ended */
 
     int64_t children;     /* sub-pools that are not closed */
     struct line asking;   /* of its tree: pools that want a place, by ask_link */
@@ -215,7 +215,8 @@ struct weft_pool {
     atomic_i64 crashes_left;
 
     /* Read by workers between two tasks, without the latch; changed rarely. */
-    _Alignas(CACHE_LINE) atomic_u32 attention; /* submitters wait in line, and are to be woken */
+    _Alignas(CACHE_LINE)
+        atomic_u32 drain_request; /* submitters wait in line, and are to be woken */
     atomic_u32
         binds; /* tasks that are bound to a context have come: workers need extras for that */
     uint32_t shard_count;
@@ -225,7 +226,7 @@ struct weft_pool {
     atomic_ptr context;  /* that plain tasks are bound to; NULL: none; changed under the latch */
     weft_pool_options options;
     struct rate rate;
-    bool drains; /* the default pool: its idle workers end when the runtime shuts down */
+    bool is_default; /* the default pool: its idle workers end when the runtime shuts down */
     char name[FIBER_NAME_SIZE];
     int stack_class;        /* -1: the default */
     void *site;             /* where the pool was opened */
@@ -349,7 +350,7 @@ static inline bool pool_may_begin(const weft_pool *pool)
 /* Nothing is inside, and no call is about to put a task in. Under the latch, after a collect. */
 static inline bool pool_is_quiet(const weft_pool *pool)
 {
-    return pool->inside == 0 && pool->visitors == 0 && pool->line.length == 0;
+    return pool->in_flight == 0 && pool->pins == 0 && pool->line.length == 0;
 }
 
 #endif

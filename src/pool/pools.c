@@ -125,10 +125,10 @@ static int64_t load_of(weft_pool *pool)
 {
     latch_acquire(pool->latch);
     weft__shards_collect(pool);
-    weft__pool_show_room(pool);
-    int64_t inside = pool->inside;
+    weft__pool_update_room(pool);
+    int64_t in_flight = pool->in_flight;
     latch_release(pool->latch);
-    return inside;
+    return in_flight;
 }
 
 static uint32_t choose(weft_pools *pools)

@@ -88,11 +88,11 @@ struct plain_task {
 
 struct chunk {
     struct chunk *next;
-    uint64_t order;   /* of the first slot */
-    uint32_t room;    /* slots */
-    uint32_t count;   /* tasks in it */
-    atomic_u32 taken; /* of those; may run past the end */
-    uint32_t watched; /* `taken` at the last look: failure.c */
+    uint64_t order;      /* of the first slot */
+    uint32_t room;       /* slots */
+    uint32_t count;      /* tasks in it */
+    atomic_u32 taken;    /* of those; may run past the end */
+    uint32_t seen_taken; /* `taken` at the last look: failure.c */
     struct plain_task slots[];
 };
 

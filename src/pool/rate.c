@@ -80,7 +80,7 @@ bool weft__rate_claim(weft_pool *pool)
     return claims;
 }
 
-void weft__rate_settle(weft_pool *pool, struct deferred_wakes *wakes)
+void weft__rate_return_tokens(weft_pool *pool, struct deferred_wakes *wakes)
 {
     struct rate *rate = &pool->rate;
     if ((rate->tokens == 0 && !rate->in_line) || wants_token(pool))

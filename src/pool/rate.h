@@ -23,7 +23,7 @@ void weft__rate_unused(weft_pool *pool);
  * wait for one, by weft__rate_await, when it has no place any more. */
 bool weft__rate_claim(weft_pool *pool);
 /* After a change: a token that no task wants any more is given back. */
-void weft__rate_settle(weft_pool *pool, struct deferred_wakes *wakes);
+void weft__rate_return_tokens(weft_pool *pool, struct deferred_wakes *wakes);
 
 /* Not under the latch, inside the runtime: waits for a token, after weft__rate_claim. */
 void weft__rate_await(weft_pool *pool);

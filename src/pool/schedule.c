@@ -339,14 +339,14 @@ static int cancel(struct weft_schedule *schedule, struct taken *taken, struct de
     if (schedule->due && !begun &&
         schedule->task.place != TASK_NOWHERE) { /* else it is being dropped */
         weft__pool_remove(pool, &schedule->task);
-        pool->inside--;
+        pool->in_flight--;
         pool->stats.cancelled++;
         schedule->due = false;
         taken->users++;
     }
     if (taken->users > 0) {
-        pool->visitors++;
-        weft__pool_settle(pool, wakes);
+        pool->pins++;
+        weft__pool_dispatch(pool, wakes);
     }
     return begun ? 1 : taken->users > 0 ? 0 : 2;
 }
@@ -372,7 +372,7 @@ int weft_schedule_cancel(weft_schedule *schedule)
     leave_if_fiber(fiber);
     if (taken.users > 0) {
         give_up(schedule, &taken);
-        weft__pool_leave(pool);
+        weft__pool_unpin(pool);
     }
     return result;
 }
@@ -428,8 +428,8 @@ void weft__schedules_stop(weft_pool *pool)
         if (schedule == NULL)
             return;
         if (drops)
-            weft__pool_tell_drop(pool, &(struct plain_task){schedule->function, schedule->arg},
-                                 NULL);
+            weft__pool_notify_drop(pool, &(struct plain_task){schedule->function, schedule->arg},
+                                   NULL);
         if (weft__runtime_forked())
             return;          /* a child of on_drop's */
         if (taken.users > 0) /* else the run that is inside has the last word */

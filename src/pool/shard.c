@@ -95,7 +95,7 @@ void weft__shard_collect(weft_pool *pool, struct shard *shard)
     uint64_t ended = atomic_u64_load_seq_cst(&shard->ended); /* pairs with chunk_take */
     int64_t more = (int64_t)(ended - shard->counted);
     shard->counted = ended;
-    pool->inside -= more;
+    pool->in_flight -= more;
     pool->stats.completed += more;
 }
 
@@ -165,9 +165,9 @@ static void close_still(weft_pool *pool, struct shard *shard)
     if (inbox == NULL || chunk_left(inbox) == 0)
         return;
     uint32_t taken = atomic_u32_load_relaxed(&inbox->taken);
-    if (taken == inbox->watched)
+    if (taken == inbox->seen_taken)
         weft__inbox_close(pool, shard);
-    inbox->watched = taken;
+    inbox->seen_taken = taken;
 }
 
 int64_t weft__inboxes_length(const weft_pool *pool)
@@ -200,7 +200,7 @@ static void close_outbox(weft_pool *pool, struct outbox *outbox)
     must(count <= outbox->places);
     outbox->open = false;
     pool->outboxes--;
-    pool->inside -= outbox->places - count;
+    pool->in_flight -= outbox->places - count;
     pool->stats.submitted += count;
     weft__queue_append(&pool->queues[NORMAL], outbox->tasks, count, outbox->spare);
     pool_change_ready(pool, count);
@@ -253,7 +253,7 @@ static struct outbox *make_outbox(void)
 
 static bool open_outbox(weft_pool *pool, struct shard *shard)
 {
-    int64_t room = (pool_limit(pool) - pool->inside) / (2 * (int64_t)pool->shard_count);
+    int64_t room = (pool_limit(pool) - pool->in_flight) / (2 * (int64_t)pool->shard_count);
     if (room < OUTBOX_LEAST || atomic_i64_load_relaxed(&pool->ready) == 0 ||
         pool->line.length > 0 || pool->queues[LOW].length > 0 ||
         !weft__workers_suffice(pool, false))
@@ -268,7 +268,7 @@ static bool open_outbox(weft_pool *pool, struct shard *shard)
     outbox->open = true;
     outbox->seen = false;
     atomic_u32_store_relaxed(&outbox->used, 0); /* others look under the latch */
-    pool->inside += outbox->places;
+    pool->in_flight += outbox->places;
     pool->outboxes++;
     return true;
 }

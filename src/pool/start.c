@@ -26,11 +26,11 @@ static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t paus
     struct deferred_wakes wakes = NO_WAKES(wakes);
     (void)runtime_enter(thread_self());
     latch_acquire(pool->latch);
-    weft__worker_come_loose(pool, worker);
+    weft__worker_unlist(pool, worker);
     pool->failing++;
     weft__shards_collect(pool);
-    bool needed = pool->state == POOL_OPEN || pool->inside > 0;
-    weft__pool_settle(pool, &wakes); /* its place may be another's */
+    bool needed = pool->state == POOL_OPEN || pool->in_flight > 0;
+    weft__pool_dispatch(pool, &wakes); /* its place may be another's */
     weft__pool_unlatch(pool, &wakes);
     runtime_leave(thread_self());
     if (needed)
@@ -101,10 +101,10 @@ void weft__worker_end(struct worker *worker)
     struct deferred_wakes wakes = NO_WAKES(wakes);
     (void)runtime_enter(thread_self());
     latch_acquire(pool->latch);
-    weft__worker_come_loose(pool, worker);
+    weft__worker_unlist(pool, worker);
     pool->workers--;
     weft__shards_collect(pool);
-    weft__pool_settle(pool, &wakes);
+    weft__pool_dispatch(pool, &wakes);
     weft__pool_unlatch(pool, &wakes); /* the pool may be gone when those who stop it are woken */
     runtime_leave(thread_self());
 }
@@ -131,11 +131,11 @@ void weft__worker_start_anew(struct worker *worker)
     struct deferred_wakes wakes = NO_WAKES(wakes);
     (void)runtime_enter(thread_self());
     latch_acquire(pool->latch);
-    weft__worker_come_loose(pool, worker);
+    weft__worker_unlist(pool, worker);
     worker->state = WORKER_STARTING;
     pool_add_starting(pool);
     weft__shards_collect(pool);
-    weft__pool_settle(pool, &wakes);
+    weft__pool_dispatch(pool, &wakes);
     weft__pool_unlatch(pool, &wakes);
     runtime_leave(thread_self());
 }
@@ -144,7 +144,7 @@ void weft__worker_start_anew(struct worker *worker)
 
 static void worker_main(void *arg)
 {
-    weft__worker_live(arg);
+    weft__worker_run(arg);
 }
 
 int weft__worker_fiber(weft_pool *pool, struct weft_fiber **out, void (*function)(void *),

@@ -22,7 +22,7 @@ int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
     int64_t waiting = atomic_i64_load_relaxed(&pool->ready) + pool->held;
     stats->capacity = pool->capacity;
     stats->queue = pool->queue_size;
-    stats->running = pool->inside - waiting;
+    stats->running = pool->in_flight - waiting;
     /* Tasks whose places are free: those that run hold one each, unless it is lent, or they run
      * in their submitter. */
     int64_t places = pool->capacity - (stats->running - pool->lent - pool->caller_runs);

@@ -22,11 +22,11 @@
 /* Under the latch: admits a plain task, if nothing else follows from that. */
 static bool put_latched(weft_pool *pool, void (*function)(void *), void *arg)
 {
-    if (pool->state != POOL_OPEN || pool->line.length > 0 || pool->inside + 1 >= pool_limit(pool) ||
-        weft__pool_lacks_worker(pool, false) ||
+    if (pool->state != POOL_OPEN || pool->line.length > 0 ||
+        pool->in_flight + 1 >= pool_limit(pool) || weft__pool_lacks_worker(pool, false) ||
         !queue_push_quickly(&pool->queues[NORMAL], function, arg))
         return false;
-    pool->inside++;
+    pool->in_flight++;
     pool->stats.submitted++;
     pool_change_ready(pool, 1);
     return true;
@@ -40,7 +40,7 @@ static noinline bool put_in_new_outbox(weft_pool *pool, void (*function)(void *)
     bool done = weft__outbox_renew(pool) ? weft__outbox_put(pool, function, arg)
                                          : put_latched(pool, function, arg);
     if (!done)
-        weft__pool_settle(pool, &wakes); /* an outbox may have been closed */
+        weft__pool_dispatch(pool, &wakes); /* an outbox may have been closed */
     weft__pool_unlatch(pool, &wakes);
     return done;
 }
@@ -198,7 +198,7 @@ static int64_t submit_many(weft_pool *pool, void (*function)(void *), void *cons
     latch_acquire(pool->latch);
     weft__shards_collect(pool);
     while (done < count && pool->workers > 0 && pool->state == POOL_OPEN &&
-           pool->line.length == 0 && pool->inside < pool_limit(pool)) {
+           pool->line.length == 0 && pool->in_flight < pool_limit(pool)) {
         struct offer offer = {.plain = {function, args[done]}};
         compact_check_task(args[done]);
         if (weft__pool_admit(pool, &offer) != 0)
@@ -220,7 +220,7 @@ int64_t weft_pool_submit_batch(weft_pool *pool, void (*function)(void *), void *
     if (error != 0)
         return error;
     latch_acquire(pool->latch);
-    pool->visitors++; /* it may be closed before the last of them */
+    pool->pins++; /* it may be closed before the last of them */
     latch_release(pool->latch);
     /* A task that the caller runs may fork, and return in the child. */
     while (done < count && error == 0 && !weft__runtime_forked()) {
@@ -229,6 +229,6 @@ int64_t weft_pool_submit_batch(weft_pool *pool, void (*function)(void *), void *
             (error = submit_plain(pool, function, args[done], deadline, false)) == 0)
             done++;
     }
-    weft__pool_leave(pool);
+    weft__pool_unpin(pool);
     return done > 0 || error == 0 ? done : error;
 }

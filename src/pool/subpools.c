@@ -167,7 +167,7 @@ static void serve(weft_pool *root, struct deferred_wakes *wakes)
         weft_pool *first = urgent != NULL ? urgent : first_asking(root);
         if (first == NULL)
             return;
-        if (!weft__pool_call_worker(first, wakes)) {
+        if (!weft__pool_start_worker(first, wakes)) {
             if (wakes->make != NULL)
                 return; /* the worker that is about to be made serves the others */
             continue;   /* its idle workers have expired, and no more are made: it wants none now */
@@ -179,7 +179,7 @@ static void serve(weft_pool *root, struct deferred_wakes *wakes)
     }
 }
 
-void weft__tree_call(weft_pool *pool, struct deferred_wakes *wakes, bool dry)
+void weft__tree_start_wanted(weft_pool *pool, struct deferred_wakes *wakes, bool dry)
 {
     weft_pool *root = root_of(pool);
     ask_if_need_be(root, pool, dry);
@@ -192,11 +192,11 @@ bool weft__tree_passes_on(weft_pool *pool, struct worker *worker)
     if (worker->state == WORKER_STARTING) {
         bool granted = pool->granted > 0;
         pool->granted -= granted;
-        weft__worker_come_loose(pool, worker);
+        weft__worker_unlist(pool, worker);
         if (granted)
             return false; /* the place is free, and the worker takes it */
     }
-    bool holds = worker->state != WORKER_LOOSE;
+    bool holds = worker->state != WORKER_UNLISTED;
     if (pool_rests(root) || !(holds ? pool_may_begin(pool) : pool_has_place(pool)))
         return false; /* nothing begins here in any case */
     const weft_pool *urgent = first_urgent(root, pool);
@@ -205,7 +205,7 @@ bool weft__tree_passes_on(weft_pool *pool, struct worker *worker)
         leave_line(root, pool);
     if (first == NULL || first == pool)
         return false;
-    weft__worker_come_loose(pool, worker);
+    weft__worker_unlist(pool, worker);
     return true;
 }
 

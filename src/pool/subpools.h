@@ -15,9 +15,9 @@ bool weft__tree_has_children(weft_pool *pool);
 
 /* The following under the latch, of pools that are in a tree. */
 
-/* weft__pool_call for them: the pool asks for a place if it wants a worker, and those that ask are
+/* weft__pool_start_wanted for them: the pool asks for a place if it wants a worker, and those that ask are
  * served. */
-void weft__tree_call(weft_pool *pool, struct deferred_wakes *wakes, bool dry);
+void weft__tree_start_wanted(weft_pool *pool, struct deferred_wakes *wakes, bool dry);
 /* A task is about to be urgent (queue.h). */
 void weft__tree_note_urgent(weft_pool *pool, struct task *task);
 /* A worker looks for a task: true if its place, or the one it would take, is another pool's turn;

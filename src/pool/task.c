@@ -118,7 +118,7 @@ static void keep_panic(struct weft_task *task, struct panic *panic)
 {
     void (*function)(void *) = (void (*)(void *))(uintptr_t)task->function;
     (void)weft__panic_info(panic); /* all messages in one */
-    if (weft__pool_tell_panic(task->pool, panic, function, task->task.arg))
+    if (weft__pool_notify_panic(task->pool, panic, function, task->task.arg))
         atomic_u32_store_relaxed(&task->asked, 1);
     task->panic = panic;
 }
@@ -318,10 +318,10 @@ static int take_out(struct weft_task *task, struct deferred_wakes *wakes)
             result = task->task.error != 0 ? 2 : 1;
         } else if (task->task.place != TASK_NOWHERE) { /* else it is being dropped */
             weft__pool_remove(pool, &task->task);
-            pool->inside--;
+            pool->in_flight--;
             pool->stats.cancelled++;
-            pool->visitors++;
-            weft__pool_settle(pool, wakes);
+            pool->pins++;
+            weft__pool_dispatch(pool, wakes);
             result = 0;
         }
         latch_release(pool->latch);
@@ -348,7 +348,7 @@ int weft_task_cancel(weft_task *task)
     weft_pool *pool = task->pool;
     end(task, STATE_NEVER_RAN, -ECANCELED, false);
     drop(task);
-    weft__pool_leave(pool);
+    weft__pool_unpin(pool);
     return 0;
 }
 

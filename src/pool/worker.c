@@ -21,11 +21,11 @@
  * errno is 0 when a task begins. That context is the pool's of the moment (context.c), or what
  * on_worker_start left.
  *
- * A panic in a task comes to the first frame of the fiber, and from there to weft__worker_lives_on:
+ * A panic in a task comes to the first frame of the fiber, and from there to weft__worker_continue:
  * no guard is set up for each task.
  *
  * What is below a task on its stack is moved with it if the stack is compact. So the frames of
- * weft__worker_live and rest are small, and everything else is in functions that have returned when
+ * weft__worker_run and rest are small, and everything else is in functions that have returned when
  * the task runs.
  */
 #include "pool/worker.h"
@@ -160,7 +160,7 @@ void weft__task_count_end(weft_pool *pool, struct task *task, bool ran, bool fai
         return;
     latch_acquire(pool->latch);
     running_leave(pool, task);
-    pool->inside--;
+    pool->in_flight--;
     pool->caller_runs -= task->in_caller;
     pool->stats.completed += ran;
     pool->stats.cancelled += !ran;
@@ -215,7 +215,7 @@ bool weft__pool_call_task(weft_pool *pool, const struct plain_task *plain, struc
 static noinline void count_end_latched(weft_pool *pool)
 {
     latch_acquire(pool->latch);
-    pool->inside--;
+    pool->in_flight--;
     pool->stats.completed++;
     latch_release(pool->latch);
 }
@@ -274,18 +274,18 @@ static noinline bool after_task(struct worker *worker)
 
 /* Looking for the next task. */
 
-void weft__worker_come_loose(weft_pool *pool, struct worker *worker)
+void weft__worker_unlist(weft_pool *pool, struct worker *worker)
 {
     if (worker->state == WORKER_STARTING) {
         pool_drop_starting(pool);
-    } else if (worker->state != WORKER_LOOSE) {
+    } else if (worker->state != WORKER_UNLISTED) {
         if (worker->state == WORKER_BLOCKED)
             pool->blocked--;
         else
             line_leave(&pool->active, &worker->link);
         pool_take_places(pool, -1);
     }
-    worker->state = WORKER_LOOSE;
+    worker->state = WORKER_UNLISTED;
 }
 
 /* Under the latch: a worker whose last task parked stays blocked; others are active, if they may
@@ -296,7 +296,7 @@ static void take_duty(weft_pool *pool, struct worker *worker)
         return;
     if (worker->state == WORKER_ACTIVE || (worker->state == WORKER_BLOCKED && worker->parked))
         return;
-    weft__worker_come_loose(pool, worker);
+    weft__worker_unlist(pool, worker);
     if (pool_has_place(pool)) {
         pool_take_places(pool, 1);
         line_add(&pool->active, &worker->link);
@@ -307,7 +307,7 @@ static void take_duty(weft_pool *pool, struct worker *worker)
 /* Under the latch: the worker holds a place, and may begin a task. */
 static bool may_begin(const weft_pool *pool, const struct worker *worker)
 {
-    return worker->state != WORKER_LOOSE && pool_may_begin(pool);
+    return worker->state != WORKER_UNLISTED && pool_may_begin(pool);
 }
 
 /* Under the latch: a task out of the inbox, which is filled if need be. */
@@ -350,15 +350,15 @@ enum next { NEXT_TASK, NEXT_YIELD, NEXT_AGAIN, NEXT_TOKEN, NEXT_REST, NEXT_END }
 static enum next choose_rest(weft_pool *pool, struct worker *worker, struct deferred_wakes *wakes)
 {
     bool awaits = pool_has_rate(pool) && weft__rate_claim(pool);
-    weft__worker_come_loose(pool, worker);
+    weft__worker_unlist(pool, worker);
     weft__shards_collect(pool);
-    weft__pool_settle(pool, wakes);
+    weft__pool_dispatch(pool, wakes);
     if (awaits)
         return NEXT_TOKEN;
     if (wakes_any(wakes))
         return NEXT_AGAIN;
-    if ((pool->state != POOL_OPEN && pool->inside == 0) ||
-        (pool->drains && atomic_u32_load_relaxed(&weft__sched.draining)))
+    if ((pool->state != POOL_OPEN && pool->in_flight == 0) ||
+        (pool->is_default && atomic_u32_load_relaxed(&weft__sched.draining)))
         return NEXT_END;
     return NEXT_REST;
 }
@@ -370,7 +370,7 @@ static enum next choose_single(weft_pool *pool, struct worker *worker, struct de
     weft__line_serve(pool, wakes);
     if (!take_single(pool, worker))
         return choose_rest(pool, worker, wakes);
-    weft__pool_call(pool, wakes, false);
+    weft__pool_start_wanted(pool, wakes, false);
     return NEXT_TASK;
 }
 
@@ -392,10 +392,10 @@ static noinline enum next choose(struct worker *worker)
     if (turn_is_over(worker, shard))
         next = NEXT_YIELD;
     else if (take_from_inbox(pool, worker, shard))
-        weft__pool_call(pool, &wakes, false);
+        weft__pool_start_wanted(pool, &wakes, false);
     else
         next = choose_single(pool, worker, &wakes);
-    weft__pool_show_room(pool);
+    weft__pool_update_room(pool);
     if (next == NEXT_REST)
         return next;
     if (next == NEXT_YIELD)
@@ -412,7 +412,7 @@ static noinline enum next next_task(struct worker *worker)
         (void)runtime_enter(thread_self());
         if (worker->kind == WORKER_COMPACT && unlikely(weft__compact_is_remote(worker))) {
             worker->moves = true;
-            weft__compact_move(); /* to weft__worker_live */
+            weft__compact_move(); /* to weft__worker_run */
         }
         enum next next = choose(worker);
         if (next == NEXT_REST)
@@ -458,7 +458,7 @@ static noinline bool stays_expired(struct worker *worker)
      * another. */
     if (worker->state == WORKER_IDLE)
         line_leave(&pool->idle, &worker->link);
-    worker->state = WORKER_LOOSE;
+    worker->state = WORKER_UNLISTED;
     int64_t surplus = pool->idle.length + 1 - pool->options.keep;
     bool stays = surplus <= 0 || !give_back(pool, surplus, &wakes);
     weft__pool_unlatch(pool, &wakes);
@@ -552,7 +552,7 @@ static always_inline void work(struct worker *worker)
 
 /* Its whole life. */
 
-void weft__worker_live(struct worker *worker)
+void weft__worker_run(struct worker *worker)
 {
     if (!worker->moves && !weft__worker_begin(worker)) {
         weft__worker_finish(worker, false);
@@ -572,7 +572,7 @@ void weft__worker_end_crashed(struct worker *worker)
         count_end_latched(worker->pool);
 }
 
-void weft__worker_lives_on(struct worker *worker, struct panic *panic)
+void weft__worker_continue(struct worker *worker, struct panic *panic)
 {
     end_panicked(worker, panic);
     work(worker);

@@ -15,9 +15,9 @@ int weft__worker_make(weft_pool *pool);
 int weft__worker_fiber(weft_pool *pool, struct weft_fiber **fiber, void (*function)(void *),
                        void *arg);
 /* The worker's whole life, in its fiber. */
-void weft__worker_live(struct worker *worker);
+void weft__worker_run(struct worker *worker);
 /* The hook of the scheduler: a panic has ended the worker's task. Returns when the worker ends. */
-void weft__worker_lives_on(struct worker *worker, struct panic *panic);
+void weft__worker_continue(struct worker *worker, struct panic *panic);
 /* What the heir of a crashed worker does: ends the task, and is a worker that starts. */
 void weft__worker_end_crashed(struct worker *worker);
 void weft__worker_start_anew(struct worker *worker);
@@ -27,7 +27,7 @@ bool weft__worker_begin(struct worker *worker);
 void weft__worker_finish(struct worker *worker, bool started);
 void weft__worker_end(struct worker *worker);
 /* Under the latch: the worker is on no list, and holds no place. */
-void weft__worker_come_loose(weft_pool *pool, struct worker *worker);
+void weft__worker_unlist(weft_pool *pool, struct worker *worker);
 
 /* The worker that the caller runs in, in a task of it; NULL: none. */
 struct worker *weft__worker_self(void);

@@ -4,7 +4,7 @@
  * (pool/subpools.c).
  *
  * Submitters are threads, which nap, or fibers. Every fiber, also a worker, has a thread of the model and a processor of its own,
- * and parks as threads do: what a machine does is not part of this model. A task that parks says so by weft__worker_tells, as
+ * and parks as threads do: what a machine does is not part of this model. A task that parks says so by weft__worker_notify_park, as
  * weft__park would. Pools are opened as if there were a processor for each fiber, so that each has a shard; after that there is
  * one, so one worker is active and others are called only when its task parks.
  *
@@ -62,7 +62,7 @@ static void pass_time(void)
 static void park_until(bool (*until)(void))
 {
     (void)runtime_enter(thread_self());
-    weft__worker_tells();
+    weft__worker_notify_park();
     runtime_leave(thread_self());
     model_wait_until(until);
 }
@@ -166,7 +166,7 @@ static void open_pool(int64_t capacity, int64_t queue)
     weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     strict = true;
     model_name(pool->latch, "latch");
-    model_name(&pool->attention, "attention");
+    model_name(&pool->drain_request, "drain_request");
     model_name(&pool->ready, "ready");
 }
 
@@ -176,7 +176,7 @@ static void all_is_done(void)
     const weft_pool_stats *stats = &pool->stats;
     for (int i = 0; i < TASKS; i++)
         MODEL_CHECK(ran[i] == admitted[i]);
-    MODEL_CHECK(active == 0 && pool->inside == 0 && pool->visitors == 0);
+    MODEL_CHECK(active == 0 && pool->in_flight == 0 && pool->pins == 0);
     MODEL_CHECK(stopped && pool->workers == 0 && pool->line.length == 0 && pool->napping == 0);
     MODEL_CHECK(pool_busy(pool) == 0 && pool->lent == 0 && pool->starting == 0);
     MODEL_CHECK(pool->ready.value == 0 && pool->outboxes == 0);
@@ -887,7 +887,7 @@ static void must_submit_below(void (*function)(void *), int index)
 static void tree_is_done(void)
 {
     all_is_done();
-    MODEL_CHECK(pool_busy(sub) == 0 && sub->inside == 0 && sub->workers == 0);
+    MODEL_CHECK(pool_busy(sub) == 0 && sub->in_flight == 0 && sub->workers == 0);
     MODEL_CHECK(pool->below == 0 && pool->granted == 0 && sub->granted == 0);
 }
 

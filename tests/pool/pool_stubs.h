@@ -284,7 +284,8 @@ const weft_panic_info *weft__panic_info(struct panic *panic)
     return &panic->info;
 }
 
-bool weft__pool_tell_panic(weft_pool *of, struct panic *panic, void (*function)(void *), void *arg)
+bool weft__pool_notify_panic(weft_pool *of, struct panic *panic, void (*function)(void *),
+                             void *arg)
 {
     (void)of, (void)panic, (void)function, (void)arg;
     model_fail("a task panicked");
