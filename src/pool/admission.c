@@ -1,32 +1,46 @@
 /*
  * admission.c: the limit, the line of submitters, the policies.
  *
- * At most capacity + queue tasks are inside. A submitter of a full pool that is to wait stands in a
- * line with its task; whoever makes room puts the task into the queue in its place and wakes it. So
- * the order of the line is the order of the tasks, no submitter overtakes another, and one that is
- * woken has nothing left to do.
+ * Problem. At most capacity + queue tasks are in flight. Submitters of a full pool are to be served
+ * in the order in which they came, may give up at any time, and come in any number. Waking a thread
+ * costs some microseconds on both sides, more than most tasks take.
  *
- * A plain submit by one of the pool's own tasks never waits: its place may be what the others wait
- * for. Past the limit it is admitted all the same, and counted in stats.beyond. All other submits,
- * by whomever, get what their policy and deadline say.
+ * Pattern. A submitter that waits stands in a line together with its task. The call that makes room
+ * puts the task into the queue and wakes the submitter, which has nothing left to do. So the order
+ * of the line is the order of the tasks, and no submitter overtakes another.
  *
- * A task whose time has come (schedule.c) stands in the same line, by its record alone: nobody
- * waits for it, and nobody is woken.
+ *   own tasks    A plain submit by one of the pool's own tasks never waits: the tasks in flight may
+ *                wait for this one. Beyond the limit it is admitted all the same, and counted in
+ *                stats.beyond. All other submits get what their policy and deadline say.
+ *   schedules    A task whose time has come (schedule.c) stands in the line by its record alone: no
+ *                fiber waits for it, and serving it wakes none.
+ *   giving up    A submitter that gives up (deadline, context) leaves the line itself, under the
+ *                latch. If the line is served before that, the submitter, which clock or context
+ *                has claimed, is taken out (`left`) and pins the pool until it has seen that. So
+ *                serving costs O(1) for each, and the pool is there while a submitter needs it.
+ *   threads      A thread in line naps for THREAD_NAP before it sleeps. Serving it in that time
+ *                takes no wake-up, and no drain request is made for it. After the nap it serves the
+ *                line itself, and finds places for many tasks.
+ *   fibers       A fiber is woken at once, but behind all that is ready on its processor. Until it
+ *                runs other tasks end, and it finds places for several.
+ *   caller runs  With WEFT_CALLER_RUNS the submitter of a full pool calls the task itself, bound to
+ *                the pool's context or to none, without worker state. The task is in flight, but
+ *                holds no place. A task that is submitted to the same pool from inside such a task
+ *                is admitted beyond the limit: the calls do not nest.
  *
- * A submitter that gives up (deadline, context) leaves the line by itself, under the latch. One
- * that has been claimed by the clock or a context, and is found first in line before it could
- * leave, is taken out there, and counts as a visitor until it has seen that: so serving the line is
- * O(1) for each that leaves, and the pool is there as long as the submitter needs it.
+ * Invariant. After weft__line_serve the line is empty or the pool is full.
  *
- * To wake a thread costs some microseconds on both sides, more than most tasks take. So a thread in
- * line naps for THREAD_NAP before it sleeps: whoever serves it need not wake it, and workers do not
- * look for it. After the nap it serves the line itself, and finds places for many tasks. A fiber is
- * woken at once, but behind all that is ready on the processor: until it runs, other tasks end, and
- * it finds places for several too.
+ * A submit: weft__pool_offer repeats `decide` until the task is admitted, dropped or refused.
+ * `decide` takes the latch, lets `judge` choose, and acts:
  *
- * WEFT_CALLER_RUNS: the submitter of a full pool calls the task itself, bound to the pool's context
- * or to none, and without worker state. The task is inside, but holds no place. One that is submitted from
- * inside such a task to the same pool is admitted beyond the limit instead: the calls do not nest.
+ *     ADMIT, DROP, REFUSE    done in this hold of the latch
+ *     WAIT                   the submitter stands in line and parks
+ *     CALL                   the submitter runs the task, without the latch
+ *     MAKE_FIRST             the pool's first worker is made, then decides again
+ *     AGAIN                  deferred wakes are done and the caller's own pool is notified of the
+ *                            park, then decides again
+ *
+ * Rejected: docs/design/pool.md.
  */
 #include "pool/admission.h"
 
@@ -50,9 +64,10 @@ static struct submitter *submitter_of(struct link *link)
     return (struct submitter *)(void *)link; /* or NULL */
 }
 
-/* Whose call it is. */
+/* The caller. */
 
-/* The place of the innermost, in the record of the caller; NULL if it has none. */
+/* Where the record of the caller has the innermost task that it runs by WEFT_CALLER_RUNS; NULL: the
+ * caller has no record. */
 static struct caller_run **caller_runs(struct upper *upper)
 {
     enum { WORD = GROUP_UPPER_WORDS };
@@ -115,7 +130,7 @@ int weft__pool_admit(weft_pool *pool, const struct offer *offer)
     return 0;
 }
 
-/* NULL: the task is of no group. */
+/* The group of the task that is offered; NULL: none. */
 static struct awaited *group_of(const struct offer *offer)
 {
     struct awaited *awaited = offer->record != NULL ? offer->record->awaited : NULL;
@@ -138,7 +153,7 @@ static void leave_line(weft_pool *pool, struct submitter *submitter)
         line_leave(&group->submitters, &submitter->group_link);
 }
 
-/* Takes it out of the line; false: it has given up. */
+/* Takes a submitter out of the line; false: it has given up. */
 static bool claim(weft_pool *pool, struct submitter *submitter)
 {
     leave_line(pool, submitter);
@@ -149,7 +164,7 @@ static bool claim(weft_pool *pool, struct submitter *submitter)
     return false;
 }
 
-/* The first submitter in line that has not given up, out of the line; NULL: none. */
+/* Takes the first submitter that has not given up out of the line; NULL: there is none. */
 static struct submitter *claim_first(weft_pool *pool)
 {
     struct submitter *first;
@@ -159,7 +174,7 @@ static struct submitter *claim_first(weft_pool *pool)
     return NULL;
 }
 
-/* Its task was admitted, or refused. */
+/* The task of a submitter in line was admitted (0) or refused. */
 static void answer(weft_pool *pool, struct submitter *submitter, int error,
                    struct deferred_wakes *wakes)
 {
@@ -215,8 +230,8 @@ void weft__line_refuse_group(weft_pool *pool, struct awaited *group, int error,
 void weft__line_join(weft_pool *pool, struct submitter *submitter, struct deferred_wakes *wakes)
 {
     line_add(&pool->line, &submitter->link);
-    atomic_u32_exchange_seq_cst(&pool->drain_request,
-                                1); /* pairs with chunk_take, as in look_again */
+    /* Pairs with chunk_take, as in look_again. */
+    atomic_u32_exchange_seq_cst(&pool->drain_request, 1);
     weft__shards_collect(pool);
     weft__line_serve(pool, wakes);
 }
@@ -228,8 +243,8 @@ void weft__line_withdraw(weft_pool *pool, struct submitter *submitter)
     update_drain_request(pool);
 }
 
-/* A thread in line naps first; with the latch held, and held again after it. True: it was
- * served, and the latch is released. */
+/* A thread in line naps before it parks. The latch is held, and held again after it. True: the
+ * submitter was served, and the latch is released. */
 static bool nap(weft_pool *pool, struct submitter *submitter)
 {
     int64_t until = weft_after(THREAD_NAP), deadline = submitter->offer.deadline;
@@ -262,7 +277,7 @@ static bool nap(weft_pool *pool, struct submitter *submitter)
     return false;
 }
 
-/* Waits in line; with the latch held, which is released. */
+/* Waits in line. The latch is held, and released. */
 static int wait_as(weft_pool *pool, struct submitter *submitter, const struct offer *offer)
 {
     struct waiter own;
@@ -333,10 +348,10 @@ void weft__pool_notify_drop(weft_pool *pool, const struct plain_task *plain, str
         record->kind->release(record);
 }
 
-/* What happens to an offer. */
+/* What happens to an offer: see above. */
 enum verdict { ADMIT, REFUSE, WAIT, CALL, DROP, MAKE_FIRST, AGAIN };
 
-/* Under the latch, in a full pool whose submitters wait. */
+/* Under the latch, for a full pool that makes submitters wait. */
 static enum verdict judge_waiting(const weft_pool *pool, const struct offer *offer, bool own,
                                   int *error)
 {
@@ -357,10 +372,10 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
 {
     *error = -ESHUTDOWN;
     own &= !pool_has_ended(pool);
-    /* The tasks of a pool that stops may still submit: what was admitted runs to its end. */
+    /* Own tasks of a stopping pool may still submit: what was admitted runs to its end. */
     if (pool->state == POOL_STOPPED || (pool->state == POOL_STOPPING && !own))
         return REFUSE;
-    /* A cancellation that comes later finds it in the line: pool/group.c. */
+    /* A cancellation that comes later finds the submitter in line: weft__line_refuse_group. */
     const struct awaited *group = group_of(offer);
     int cancelled = group != NULL ? weft_context_error(offer->record->context) : 0;
     if (unlikely(cancelled != 0)) {
@@ -372,8 +387,8 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
     *error = -EAGAIN;
     if (pool->in_flight >= pool_limit(pool) || pool->line.length > 0)
         weft__shards_collect(pool);
-    weft__line_serve(
-        pool, wakes); /* there may be a line whatever the policy: scheduled tasks stand in it */
+    /* There may be a line whatever the policy: scheduled tasks stand in it. */
+    weft__line_serve(pool, wakes);
     if (pool->in_flight < pool_limit(pool))
         return ADMIT; /* the line is empty: it was served */
     switch (pool->options.when_full) {
@@ -395,15 +410,16 @@ static enum verdict judge(weft_pool *pool, const struct offer *offer, bool own,
     return judge_waiting(pool, offer, own, error);
 }
 
-/* Under the latch, before one waits: from here workers look between two tasks, and what had
- * ended before that is collected. True: there is room after all, or somebody to be woken first.
- * A worker is called once: if it cannot be made the submitter waits all the same. */
-static bool look_again(weft_pool *pool, bool calls, struct deferred_wakes *wakes)
+/* Under the latch, before a submitter waits: requests that workers drain, and collects what had
+ * ended before that. True: there is room after all, or there are wakes to be done first. `starts`:
+ * a worker may be started; only at the first look, so a submitter waits even if none can be
+ * made. */
+static bool look_again(weft_pool *pool, bool starts, struct deferred_wakes *wakes)
 {
     atomic_u32_exchange_seq_cst(&pool->drain_request, 1); /* pairs with chunk_take */
     weft__shards_collect(pool);
     weft__line_serve(pool, wakes);
-    if (calls)
+    if (starts)
         weft__pool_start_wanted(pool, wakes, false); /* for what was in outboxes */
     bool again = wakes_any(wakes) || pool->in_flight < pool_limit(pool);
     if (again)
@@ -411,7 +427,7 @@ static bool look_again(weft_pool *pool, bool calls, struct deferred_wakes *wakes
     return again;
 }
 
-/* What is left to be done when the latch is released. */
+/* A task that was dropped, to be reported when the latch is released. */
 struct after {
     bool drops;
     struct plain_task plain;
@@ -439,13 +455,14 @@ static int drop(weft_pool *pool, const struct offer *offer, struct after *after)
     return 0;
 }
 
+/* The caller's worker has not told its own pool that its task is about to park. */
 static bool must_notify_park(void)
 {
     const weft_fiber *fiber = weft_self();
     return fiber != NULL && fiber->notify_park;
 }
 
-/* The outbox of the caller's processor has what the caller submitted before this. */
+/* The outbox of the caller's processor has earlier tasks of the caller: they go before this one. */
 static void close_outbox_here(weft_pool *pool)
 {
     struct shard *shard = weft_self() != NULL ? shard_here(pool) : NULL;
@@ -453,10 +470,10 @@ static void close_outbox_here(weft_pool *pool)
         weft__outbox_close(pool, shard);
 }
 
-/* Judges and acts under the latch; the caller has entered the runtime. What is left to be done
- * without the latch is the verdict, for which the caller counts as a visitor if it comes back:
- * CALL, MAKE_FIRST, AGAIN. Else ADMIT, with *error. `before` is what it was the last time;
- * ADMIT: this is the first. */
+/* Judges and acts under the latch; a fiber has entered the runtime. Returns what is left to be done
+ * without the latch: CALL, MAKE_FIRST or AGAIN, for which the call pins the pool; or ADMIT: the
+ * offer is decided, with *error. `before` is what the last call returned; ADMIT: this is the
+ * first. */
 static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
                            enum verdict before, struct after *after, int *error)
 {
@@ -467,7 +484,7 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
         close_outbox_here(pool);
     enum verdict verdict = judge(pool, offer, own, &wakes, error);
     if (verdict == WAIT) {
-        /* A worker of any pool first tells that it waits: not under this latch. */
+        /* A worker, of any pool, notifies its own pool first: not under this latch. */
         if (!must_notify_park() && !look_again(pool, before != AGAIN, &wakes)) {
             *error = wait_in_line(pool, offer); /* releases the latch */
             return ADMIT;
@@ -512,7 +529,8 @@ static enum verdict decide(weft_pool *pool, const struct offer *offer, bool own,
     return verdict;
 }
 
-/* The pool has no worker: without one the task would be admitted and never run. 0 or an error. */
+/* Makes the first worker of a pool, which is counted: without one the task would be admitted and
+ * never run. 0 or an error. */
 static int make_first(weft_pool *pool)
 {
     int error = weft__pool_make_counted(pool);
@@ -537,13 +555,13 @@ static void run_in_caller(weft_pool *pool, const struct offer *offer)
     *caller_runs(upper_self()) = &own;
     if (before != NULL)
         weft__context_hold(before);
-    (void)weft_context_bind(context, NULL); /* there is memory: weft__upper_make has made it */
+    (void)weft_context_bind(context, NULL); /* weft__upper_make has made the memory */
     if (context != NULL)
         weft__context_drop(context);
     bool counted = weft__pool_call_task(pool, &offer->plain, offer->record);
     if (weft__runtime_forked())
         return;                            /* the caller's record is the parent's */
-    (void)weft_context_bind(before, NULL); /* it was bound, so there is memory for it */
+    (void)weft_context_bind(before, NULL); /* bound before: the memory is there */
     if (before != NULL)
         weft__context_drop(before);
     *caller_runs(upper_self()) = own.outer;

@@ -1,20 +1,28 @@
 /*
  * dispatch.c: which worker is woken or made, and what follows from a change of the pool.
  *
- * One rule: while a task is ready and a place is free, some worker has the duty to look for tasks.
- * The active workers have it, at most one per processor, since more could not run. A worker whose
- * task parks gives the duty up (it is blocked from then on), and if tasks are ready another is
- * woken or made. A blocked worker whose task ends takes the next task without the duty: so where
- * tasks wait, a task costs its worker the latch once.
+ * Problem. A ready task needs a worker that looks for it. To wake a worker for each task costs more
+ * than a short task, and more active workers than processors cannot run.
  *
- * One more active worker than there are is called only where it would have a processor at once.
+ * Pattern. One rule: while a task is ready and a place is free, some worker has the duty to look
+ * for tasks. Active workers have it. A worker whose task parks gives the duty up and is blocked
+ * from then on; if tasks are ready, another worker is started, that is woken or made. A blocked
+ * worker whose task ends takes the next task without the duty. So where tasks wait, a task costs
+ * its worker the latch at most once.
  *
- * What cannot be done under the latch (wake, make a worker) is noted (struct deferred_wakes) and done when it is
- * released. A worker that is to be made is counted before that, so the pool does not stop
- * meanwhile. If it cannot be made, and no worker is there that will look, it is tried again
- * whenever a fiber ends and every few milliseconds (weft__starve_outside): what was admitted is not
- * stuck. A submit to a pool without any worker makes the first one before it is admitted, and fails
- * if it cannot (admission.c).
+ * A worker is started only if it would have a processor at once, and only while fewer are active
+ * than there are processors.
+ *
+ * What follows from a change (weft__pool_dispatch): submitters that fit are admitted, tokens that
+ * no task needs are returned, a worker is started if one is wanted, and if nothing is left in the
+ * pool the calls that wait for that are woken and a stopping pool is stopped.
+ *
+ * Deferred wakes. What cannot be done under the latch (wake a waiter, make a worker) is noted in
+ * struct deferred_wakes and done when it is released. A worker that is to be made is counted before
+ * that, so the pool does not stop meanwhile. If it cannot be made, and no worker is there to look,
+ * making one is tried again whenever a fiber ends and every few milliseconds
+ * (weft__starve_outside): an admitted task is not stuck. A submit to a pool without any worker
+ * makes the first one before the task is admitted, and fails if it cannot (admission.c).
  */
 #include "pool/dispatch.h"
 
@@ -25,7 +33,7 @@
 #include "pool/subpools.h"
 #include "pool/worker.h"
 
-/* Who is there; under the latch. */
+/* Whether a worker is wanted; under the latch. */
 
 int64_t weft__pool_actives(const weft_pool *pool)
 {
@@ -63,13 +71,13 @@ bool weft__pool_lacks_worker(const weft_pool *pool, bool dry)
            (pool->in_tree || weft__pool_wants_worker(pool, 0) || pool->workers == 0);
 }
 
-/* An idle worker, claimed with what it is to do; NULL if there is none. */
+/* Claims an idle worker with what it is to do; NULL: there is none. */
 static struct worker *claim_idle(weft_pool *pool, bool oldest, int what)
 {
     struct worker *worker;
     while ((worker = worker_of(oldest ? pool->idle.first : pool->idle.last)) != NULL) {
         line_leave(&pool->idle, &worker->link);
-        worker->state = WORKER_UNLISTED; /* not idle any more, whoever claims it */
+        worker->state = WORKER_UNLISTED; /* even if its clock has claimed it */
         if (waiter_claim(&worker->fiber->waiter, what))
             return worker;
     }
@@ -116,7 +124,7 @@ bool weft__pool_end_oldest(weft_pool *pool, struct deferred_wakes *wakes)
     return worker != NULL;
 }
 
-/* What follows. */
+/* What follows from a change. */
 
 static void wake_all(void **list, struct deferred_wakes *wakes)
 {
@@ -125,7 +133,7 @@ static void wake_all(void **list, struct deferred_wakes *wakes)
         woken_add(&wakes->woken, waiter);
 }
 
-/* When nothing is left, those who wait for that are woken, and a stopping pool is stopped. */
+/* If nothing is left in the pool: wakes the calls that wait for that, and stops a stopping pool. */
 static void conclude(weft_pool *pool, struct deferred_wakes *wakes)
 {
     if (!pool_is_quiet(pool))
@@ -183,7 +191,7 @@ int weft__pool_make_counted(weft_pool *pool)
 
 void weft__pool_unlatch(weft_pool *pool, struct deferred_wakes *wakes)
 {
-    latch_release(pool->latch); /* without a worker to be made the pool may be gone from here on */
+    latch_release(pool->latch); /* if no worker is to be made the pool may be gone now */
     weft__wakes_run(wakes);
 }
 
@@ -236,7 +244,7 @@ int weft__pool_prestart(weft_pool *pool, int64_t count)
 
 /* Parking, and places. */
 
-/* A starting or active worker's task parks: it has no duty to look for tasks any more. */
+/* The task of a starting or active worker parks: the worker gives up the duty. */
 static void block(weft_pool *pool, struct worker *worker)
 {
     if (worker->state == WORKER_ACTIVE)
@@ -248,14 +256,12 @@ static void block(weft_pool *pool, struct worker *worker)
     weft__outboxes_close(pool);
 }
 
-/* The processor of the caller has nothing else to run. */
+/* The caller's processor has nothing else to run. */
 static bool processor_is_dry(void)
 {
     return !has_fibers(thread_self()->processor);
 }
 
-/* Under the latch: what this processor has ended is known, submitters that fit are admitted, and
- * the duty to look for tasks is another worker's. */
 void weft__worker_block(struct worker *worker, struct deferred_wakes *wakes)
 {
     weft_pool *pool = worker->pool;

@@ -192,7 +192,7 @@ static void end_crashed(struct worker *worker, struct weft_fiber *gone, struct p
     else
         weft__pool_panicked(worker->pool, &worker->now, panic);
     worker_end_forked_child(); /* of on_panic */
-    weft__worker_end_crashed(worker);
+    weft__worker_end_failed(worker);
     weft__worker_start_anew(worker);
 }
 

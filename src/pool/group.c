@@ -1,12 +1,12 @@
 /*
  * group.c: groups (sync/group.c) whose functions run as tasks of a pool.
  *
- * Each function is a task with a record that knows its group. A task that the pool drops leaves the
- * group as one that was cancelled.
+ * Each function is a task with a record that has a pointer to its group. A task that the pool drops
+ * leaves the group as a cancelled one.
  *
  * A worker of the pool that waits for the group lends its place as long as tasks of the group are
  * pending (lending.c). A task is pending from before it is offered to the pool: while its submitter
- * waits for a place in the pool, the lent place lets other tasks end, and so makes room.
+ * waits for room in the pool, the lent place lets other tasks end, and so makes room.
  */
 #include <errno.h>
 #include <weft/task.h>
@@ -31,8 +31,7 @@ struct pool_group {
 struct member {
     struct task task;
     weft_group *group;
-    weft_pool
-        *pool; /* the function may leave the group, and the group be closed before it panics */
+    weft_pool *pool; /* the function may leave the group, which may be gone when it panics */
     int (*function)(void *);
 };
 
@@ -49,7 +48,7 @@ static bool panicked(void *pool, struct panic *panic, int (*function)(void *), v
     return weft__pool_notify_panic(pool, panic, (void (*)(void *))(uintptr_t)function, arg);
 }
 
-/* Under the latch: the task of the caller that is one of the group's leaves it, and goes on. */
+/* Under the latch: the caller's task that is in the group leaves it, and goes on. */
 static void forget_group(struct pool_group *where)
 {
     struct caller_run *run = weft__caller_run();
@@ -70,8 +69,8 @@ static void leave_group(struct pool_group *where)
     weft__task_rebind(where->pool);
 }
 
-/* A function of the group has ended; before the group is told, which may be gone then. One that
- * was dropped is not pending any more. */
+/* A function of the group has ended, and the group, which may be gone after that, does not know yet.
+ * A dropped one is not pending any more. */
 static void ended(void *arg, enum group_end end)
 {
     struct pool_group *where = arg;
@@ -124,7 +123,7 @@ static int start(weft_group *group, int (*function)(void *), void *arg, bool wai
     struct offer offer;
     compact_check(arg, "the argument of a task", "have it in the heap");
     if (weft__bond_self() == NULL)
-        return -ENOMEM; /* it may have to run it itself */
+        return -ENOMEM; /* the caller may have to run the task */
     struct member *member = weft__os_alloc_zeroed(sizeof *member);
     if (member == NULL)
         return -ENOMEM;

@@ -1,12 +1,15 @@
 /*
  * keys.c: serial order by key.
  *
- * Of the tasks of one key the first one is ready or runs; the others are held back in its key_line.
- * When it has ended the next one is the first, inherits the line, and goes to the end of its queue:
- * so a busy key does not crowd out others. The first tasks stand in a hash table, chained by
- * key_next, so a key costs no memory of its own, and admission of a task with a key cannot fail.
- * The table doubles when there are as many keys as slots; without memory for that the chains get
- * longer.
+ * Problem. Tasks of one key run one at a time, in the order of their admission, and there may be
+ * hundreds of thousands of keys. Admission of a task with a key must not fail after its submitter
+ * has waited.
+ *
+ * Pattern. The first task of each key is ready or runs; the others are held back in its key_line.
+ * When it has ended the next one becomes the first, inherits the line, and goes to the end of its
+ * queue: so a busy key does not crowd out others. The first tasks stand in a hash table, chained by
+ * key_next. So a key costs no memory of its own. The table doubles when there are as many keys as
+ * slots; without memory for that the chains get longer.
  */
 #include "pool/keys.h"
 
@@ -19,7 +22,7 @@ static struct task **slot_of(const weft_pool *pool, uint64_t key)
     return &pool->keys[(hash >> 32) & (pool->key_slots - 1)];
 }
 
-/* What points to the first task of the key, or to NULL. */
+/* The link that points to the first task of the key; to NULL if there is none. */
 static struct task **find(const weft_pool *pool, uint64_t key)
 {
     struct task **link = slot_of(pool, key);

@@ -7,16 +7,17 @@
 
 #include "pool/pool_internal.h"
 
-/* A task with a key is admitted. True: it is the first of its key, and may be ready. False: it
- * is held back. */
+/* A task with a key was admitted. True: it is the first of its key, and is ready. False: it is
+ * held back. */
 bool weft__keys_put(weft_pool *pool, struct task *task);
-/* The first task of its key has ended, or will not run. Returns the next, which is not held back
- * any more; or NULL. */
+/* The first task of its key has ended, or will not run. Returns the next one, which is not held
+ * back any more; NULL: there is none. */
 struct task *weft__keys_next(weft_pool *pool, struct task *task);
-/* Takes out a task that is held back. */
+/* Removes a task that is held back. */
 void weft__keys_remove(weft_pool *pool, struct task *task);
 /* The first task of the key of a task that is held back. */
 struct task *weft__keys_first(weft_pool *pool, const struct task *task);
+/* Frees the table. */
 void weft__keys_free(weft_pool *pool);
 
 #endif

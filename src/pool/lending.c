@@ -7,28 +7,32 @@
  * Pattern. While a worker waits for a task or group of its pool, or of its tree of pools, its place
  * does not count: `lent` is one more, so another task may begin. The first of the awaited tasks
  * that is in the queue goes before all others (the urgent queue), and when it begins, the next one
- * of the group: O(1) for each task. That order is needed, not only quick. With capacity 1:
+ * of the group: O(1) for each task. That order is needed for correctness. With capacity 1:
  *
  *     A locks M, waits for B                  its place is lent
  *     C wants M                               if C began in A's place, B would never begin
  *
  * The places come back when nothing is pending any more: the last awaited task has ended, or was
- * taken out of the queue. In both cases that is before any worker can look for a task in the place:
- * the worker of the ended task has not looked for its next one, and a task is taken out under the
- * latch. A waiter that is woken otherwise (deadline, context) takes its place back at once. It does
- * not wait for one: it may hold a lock that the tasks in the places want. Then more than `capacity`
- * tasks may be active; inboxes are closed, and nothing begins until that is over.
+ * taken out of the queue. In both cases they are back before any worker can look for a task: the
+ * worker of the ended task has not looked for its next one, and a task is taken out under the
+ * latch. A waiter that is woken otherwise (deadline, context) takes its place back at once. It must
+ * not wait for a place: it may hold a lock that the tasks in the places want. Then more than
+ * `capacity` tasks may be active; inboxes are closed, and nothing begins until that is over.
  *
- * `pending` counts the tasks and knows whether a worker waits, so the end of a task for which none
- * does costs no latch. A change of whether tasks are pending that finds AWAITED_LENDERS takes
- * the latch and lends or returns the places by the count of that moment:
+ * `pending` counts the tasks and has a bit that says whether a worker waits, so the end of a task
+ * for which no worker waits takes no latch. A change between pending and not pending that finds
+ * AWAITED_LENDERS takes the latch, and lends or returns the places by the count of that moment:
  *
  *     worker, under the latch                 the last task ends
  *     pending |= AWAITED_LENDERS              pending -= AWAITED_TASK
  *     was a task pending? then it lends       was a worker waiting? then latch, return its place
  *
- * A worker that has its place back before it is woken stays in `lenders`: if a task is added to
- * the group meanwhile, it lends again.
+ * A worker that has its place back before it is woken stays in `lenders`: if a task is added to the
+ * group meanwhile, it lends again.
+ *
+ * Lock order: the pool's latch. `lenders`, `waiting` and `submitters` are under it.
+ *
+ * Rejected: running the awaited task in the waiter: docs/design/pool.md.
  */
 #include "pool/lending.h"
 
@@ -42,7 +46,8 @@ static bool is_pending(const struct awaited *awaited)
     return atomic_u64_load_relaxed(&awaited->pending) >= AWAITED_TASK;
 }
 
-/* To the pool of the awaited task: the worker's own, or another of the tree (subpools.c). */
+/* Lends the worker's place to `to`, the pool of the awaited task: its own, or another one of the
+ * tree (subpools.c). */
 static void lend(const weft_pool *to, struct worker *worker)
 {
     weft_pool *pool = worker->pool;
@@ -111,7 +116,7 @@ void weft__awaited_expedite(weft_pool *pool, struct awaited *awaited)
 
 /* Outside the latch. */
 
-/* Tasks have become pending, or none is any more, while workers wait. */
+/* The first task has become pending, or the last is not any more, while workers wait. */
 static noinline void rebalance(weft_pool *pool, struct awaited *awaited)
 {
     latch_acquire(pool->latch);

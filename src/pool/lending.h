@@ -6,10 +6,10 @@
 
 #include "pool/dispatch.h"
 
-/* In awaited.pending. */
+/* The units of awaited.pending. */
 enum { AWAITED_LENDERS = 1, AWAITED_TASK = 2 };
 
-/* What workers can wait for: a task with a handle, or the tasks of a group. The latch guards all
+/* A task with a handle, or the tasks of a group, for which workers can wait. The latch guards all
  * but `pending`. */
 struct awaited {
     /* AWAITED_TASK for each task that has not ended and was not taken out of the queue for good;
@@ -17,29 +17,30 @@ struct awaited {
     atomic_u64 pending;
     struct line waiting;    /* tasks in the queue, by awaited_link */
     struct line lenders;    /* workers that wait */
-    struct line submitters; /* of its tasks, in the pool's line: admission.c */
-    bool refuses;           /* no task is admitted once its context has ended */
+    struct line submitters; /* in the pool's line, with tasks of the group: admission.c */
+    bool refuses;           /* a group: no task is admitted once its context has ended */
 };
 
-/* Under the latch: how many workers wait for the task. */
+/* Under the latch: the number of workers that wait for the task. */
 static inline int64_t task_lenders(const struct task *task)
 {
     return task->awaited != NULL ? task->awaited->lenders.length : 0;
 }
 
-/* Under the latch. A task of it enters the queue; leaves it to be run; or is taken out for good. */
+/* Under the latch: a task enters the queue; leaves it, to be run or for good; was taken out for good,
+ * and is not pending any more. */
 void weft__awaited_put(struct awaited *awaited, struct task *task);
 void weft__awaited_begin(struct awaited *awaited, struct task *task);
 void weft__awaited_removed(struct awaited *awaited);
-/* Under the latch: the first task in the queue goes before all others, if a worker waits. */
+/* Under the latch: if a worker waits, the first of the tasks in the queue goes before all others. */
 void weft__awaited_expedite(weft_pool *pool, struct awaited *awaited);
-/* Outside the latch. One task more; one that was not taken out of the queue for good has ended, or
- * was not admitted. */
+/* Outside the latch: one more task is pending; one has ended, or was not admitted. (A task that is
+ * taken out of the queue for good: weft__awaited_removed.) */
 void weft__awaited_add(weft_pool *pool, struct awaited *awaited);
 void weft__awaited_end(weft_pool *pool, struct awaited *awaited);
 
-/* Around a wait of the caller, a worker that holds a place: it lends the place as long as tasks
- * are pending. `pool` is theirs; it may be gone if none is. */
+/* Around a wait of the caller, a worker that holds a place: it lends the place as long as tasks are
+ * pending. `pool` is the pool of the tasks; it may be gone if none is pending. */
 void weft__lending_begin(weft_pool *pool, struct awaited *awaited, struct worker *worker);
 void weft__lending_end(weft_pool *pool, struct awaited *awaited, struct worker *worker);
 

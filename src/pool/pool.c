@@ -1,13 +1,19 @@
 /*
- * pool.c: the life of a pool: options, open, stop, close, tune, pause, figures.
+ * pool.c: the life of a pool: options, open, stop, close, tune, pause, abort.
  *
- *     open ---- stop, close ----> stopping ---- nothing inside, no worker left ----> stopped
- *      ^                                                                               |
- *      |________________________________ reopen _______________________________________|
+ *     open ---- stop, close ----> stopping ---- nothing in flight, no worker left ----> stopped
+ *      ^                                                                                  |
+ *      |__________________________________ reopen ________________________________________|
  *
- * A stopping pool admits nothing but what its own tasks submit, runs what it has to the end, and
- * ends its workers. Whichever call finds that nothing is left (dispatch.c) makes it stopped and
- * wakes those who wait; that is the last access to it, so it can be freed then.
+ * A stopping pool admits only what its own tasks submit, runs what it has to the end, and ends its
+ * workers. The call that finds that nothing is left (weft__pool_dispatch) makes the pool stopped
+ * and wakes the calls that wait for that; that is its last access to the pool, which may be freed
+ * then.
+ *
+ * A change (weft__pool_change) closes the inboxes first, so that none of the tasks in them begins
+ * after it.
+ *
+ * Lock order: as in pool_internal.h; user code (on_drop, log) runs under no latch.
  */
 #include <errno.h>
 #include <string.h>
@@ -163,8 +169,8 @@ int weft_pool_open(weft_pool **out, const weft_pool_options *options)
 
 static atomic_ptr default_pool;
 
-/* A shut-down waits for all fibers, and the default pool cannot be closed: its idle workers do
- * not stay until they expire. One that comes to rest later ends by itself (worker.c). */
+/* A shut-down waits for all fibers, and the default pool cannot be closed: its idle workers are
+ * ended before they expire. A worker that is about to rest later ends by itself (choose_rest). */
 static void end_idle_workers(void)
 {
     struct deferred_wakes wakes = NO_WAKES(wakes);
@@ -179,11 +185,11 @@ static void end_idle_workers(void)
 
 weft_pool *weft_pool_default(void)
 {
-    static weft_mutex mutex = WEFT_MUTEX_INIT; /* not a lock: opening enters the runtime */
+    static weft_mutex mutex = WEFT_MUTEX_INIT; /* not a struct lock: opening enters the runtime */
     weft_pool *opened = atomic_ptr_load_acquire(&default_pool); /* pairs with the release below */
     if (weft__runtime_forked())
         return opened;
-    if (opened != NULL) /* it may have outlived a shut-down, and needs processors again */
+    if (opened != NULL) /* after a shut-down it needs processors again */
         return runtime_ensure() == 0 ? opened : NULL;
     static const weft_pool_options defaults = {.name = "default"};
     weft_mutex_lock(&mutex);
@@ -267,7 +273,7 @@ int weft_pool_resume(weft_pool *pool)
 
 /* The end. */
 
-/* What an abort took out under one hold of the latch. */
+/* What an abort takes out in one hold of the latch. */
 struct slice {
     struct plain_task plain[ABORT_SLICE];
     struct task *records[ABORT_SLICE]; /* NULL: the plain one */
@@ -287,8 +293,8 @@ static void cut(weft_pool *pool, const uint64_t *before, struct slice *slice)
     pool->stats.dropped += slice->count;
 }
 
-/* False in a forked child, by on_drop: the rest is the parent's. */
-static bool tell_slice(weft_pool *pool, const struct slice *slice)
+/* Reports the drops. False: in a child that on_drop has forked; the rest is the parent's. */
+static bool notify_slice(weft_pool *pool, const struct slice *slice)
 {
     for (int i = 0; i < slice->count && !weft__runtime_forked(); i++)
         weft__pool_notify_drop(pool, &slice->plain[i], slice->records[i]);
@@ -316,7 +322,7 @@ int64_t weft_pool_abort(weft_pool *pool)
         cut(pool, before, &slice);
         weft__pool_finish(pool, &wakes, fiber);
         count += slice.count;
-        if (!tell_slice(pool, &slice))
+        if (!notify_slice(pool, &slice))
             return count;
     } while (slice.count == ABORT_SLICE);
     weft__pool_unpin(pool);
@@ -328,7 +334,7 @@ static bool is_stopped(const weft_pool *pool)
     return pool->state == POOL_STOPPED;
 }
 
-/* Waits in the list until that is so; with the latch held, which is released. */
+/* Waits in `list` until `is_so`. The latch is held, and released. */
 static int wait_until(weft_pool *pool, void **list, bool (*is_so)(const weft_pool *), uint32_t what,
                       int64_t deadline)
 {
@@ -382,9 +388,9 @@ static int stop(weft_pool *pool, uint32_t what, int64_t deadline)
         return -EDEADLK;
     weft__pool_begin_stop(pool, false);
     if (weft__runtime_forked())
-        return -ECHILD; /* by on_drop */
+        return -ECHILD; /* on_drop has forked */
     bool fiber = enter_if_fiber();
-    weft__worker_notify_park(); /* its own pool that it waits; not under this latch */
+    weft__worker_notify_park(); /* to its own pool: not under this latch */
     latch_acquire(pool->latch);
     weft__shards_collect(pool);
     int error = wait_until(pool, &pool->stop_waiters, is_stopped, what, deadline);
@@ -398,18 +404,18 @@ int weft_pool_stop(weft_pool *pool, int64_t deadline)
     return error != 0 ? error : stop(pool, wait_id(&wait_stop), deadline);
 }
 
-/* Waits until nothing is inside. */
+/* Waits until nothing is in flight. */
 static int wait_quiet(weft_pool *pool, uint32_t what, int64_t deadline)
 {
     struct deferred_wakes wakes = NO_WAKES(wakes);
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
     weft__shards_collect(pool);
-    weft__pool_finish(pool, &wakes, fiber); /* a worker may be wanted for what was in outboxes */
+    weft__pool_finish(pool, &wakes, fiber); /* tasks of outboxes may want a worker */
     fiber = enter_if_fiber();
     weft__worker_notify_park(); /* as in stop */
     latch_acquire(pool->latch);
-    weft__shards_collect(pool); /* later the worker that ends the last task does that */
+    weft__shards_collect(pool); /* from here on the worker that ends the last task collects */
     int error = wait_until(pool, &pool->quiet_waiters, pool_is_quiet, what, deadline);
     leave_if_fiber(fiber);
     return error;
@@ -450,7 +456,7 @@ int weft_pool_reopen(weft_pool *pool)
     error = pool->state == POOL_STOPPED ? weft__pool_context_error(pool) : -EBUSY;
     if (error == 0) {
         pool->state = POOL_OPEN;
-        pool->pins++; /* its context may end: it is not stopped before it has its workers */
+        pool->pins++; /* if its context ends, it is not stopped before its workers are made */
     }
     latch_release(pool->latch);
     if (error != 0)
@@ -473,7 +479,7 @@ int weft_pool_close_until(weft_pool *pool, int64_t deadline)
         return error;
     weft__pools_remove(pool);
     weft__pool_context_close(pool);
-    weft__tree_leave(pool); /* its latch may be gone from here on */
+    weft__tree_leave(pool); /* the last use of its latch, which may be gone then */
     free_pool(pool);
     return 0;
 }

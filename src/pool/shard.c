@@ -1,9 +1,12 @@
 /*
  * shard.c: inbox, outbox and counter of a processor.
  *
- * Under the latch each task costs the lines that it guards, which another CPU had last: 100 to 280
- * ns each. So a processor has a shard of the pool, whose lines stay with its CPU. Inside the
- * runtime a fiber is alone on its processor: it needs no lock.
+ * Problem. Under the latch each task costs the cache lines that it guards, which another CPU had
+ * last: 100 to 280 ns each. An empty task takes 12 ns.
+ *
+ * Pattern. Each processor has a shard of the pool, whose lines stay with its CPU. Inside the
+ * runtime a fiber is alone on its processor, so the owner needs no lock. Other threads reach a
+ * shard under the pool's latch, each part by one exchange that closes it.
  *
  * Inbox. A worker that finds the inbox of its processor empty fills it with a chunk from the queue,
  * under the latch; all workers on that processor then take from it. `taken` of the chunk is the
@@ -14,19 +17,19 @@
  *     n < count? task n is its own          tasks n.. are copied to the spare chunk and are the
  *                                           first of the queue again
  *
- * The empty chunk stays with the shard until its owner forgets it, under the latch. Each inbox has
- * its spare chunk from the moment it is filled, so closing never fails. Inboxes are closed when no
- * task may begin (pause, capacity), when a task of another priority is ready, for exact figures,
- * and when nothing was taken for some time (failure.c). A worker that finds the queue empty takes
- * from any inbox, so a task in one does not wait for its processor.
+ * The empty chunk stays with the shard until its owner forgets it, under the latch. An inbox has
+ * its spare chunk from the moment at which it is filled, so closing it cannot fail. Inboxes are
+ * closed when no task may begin (pause, capacity), when a task of another priority is ready, for
+ * exact figures, and when nothing was taken for some time (failure.c). A worker that finds the
+ * queue empty takes from any inbox, so a task in an inbox does not wait for its processor.
  *
- * A pool that runs one task at a time runs them in the order of their admission: it has no inboxes,
- * since the one worker may go on on another processor. Nor has a pool in which each task needs more
- * than a place to begin (`singly`).
+ * A pool that runs one task at a time has no inboxes: it runs tasks in the order of their
+ * admission, and its one worker may go on on another processor. Nor has a pool in which a task
+ * needs more than a place to begin (`singly`).
  *
- * Outbox. Fibers that submit put plain tasks into the outbox of their processor; a whole
- * outbox goes into the queue under the latch. All places of an open outbox count as inside. `used`
- * is the only word shared:
+ * Outbox. Fibers that submit put plain tasks into the outbox of their processor; a whole outbox
+ * goes into the queue under the latch. All places of an open outbox count as in flight. `used` is
+ * the only word shared:
  *
  *     submitter, on the processor           closer, under the latch
  *     n = used; n < places?                 n = exchange of used by SHUT, which is above all places
@@ -34,18 +37,21 @@
  *     used + 1: was it SHUT?                the other places are given back
  *     then it is not in the outbox
  *
- * So a task was put in before the exchange, and is in the queue; or it comes too late, and its
- * submitter goes to the latch. The memory of the outbox stays with its processor: what comes too
- * late is written to where nobody reads.
+ * So a task was put in before the exchange and is in the queue, or it comes too late and its
+ * submitter takes the latch. The memory of an outbox stays with its processor, so a task that comes
+ * too late is written to memory that no thread reads.
  *
- * No task is forgotten in an outbox: one is opened only while there is an active worker that has
- * its processor, or one that starts, and tasks are ready; all are closed when its task parks, when
- * it finds the queue empty, before it rests, or if it cannot be made or started; and one that is open at two looks of failure.c is
- * closed. While a task of low priority is ready none is open: it would be taken first. Its places
- * are not missed: whoever finds the pool full, waits for all, or stops it closes all first. While
- * submitters wait in line none is open, so they are not overtaken. The tasks of one fiber keep
- * their order: before it offers a task of another kind under the latch the outbox of its processor
- * is closed.
+ * No task is forgotten in an outbox:
+ *
+ *   opened     only while tasks are ready, and an active worker has its processor or one starts
+ *   closed     when the task of an active worker parks, when a worker finds the queue empty, before
+ *              it rests, or if it cannot be made or started; and at the second look of failure.c
+ *              that finds it open
+ *   full pool  a call that finds the pool full, waits for all tasks, or stops the pool closes all
+ *              first, so their unused places are not missed
+ *   order      none is open while submitters wait in line, which it would overtake, or while a task
+ *              of low priority is ready, which would be taken first. Before a fiber offers a task
+ *              of another kind the outbox of its processor is closed: its tasks keep their order
  */
 #include "pool/shard.h"
 
@@ -54,14 +60,15 @@
 #include "base/assert.h"
 #include "pool/dispatch.h"
 
-#define SHUT (UINT32_MAX / 2) /* it may be added to */
+#define SHUT (UINT32_MAX / 2) /* leaves room for submitters that add to it */
 
 struct outbox {
     _Alignas(CACHE_LINE) atomic_u32 used; /* tasks in it; SHUT and more: closed */
     uint32_t places;
-    bool open;           /* this and the following under the latch */
-    bool seen;           /* it was open at the last look */
-    struct chunk *spare; /* of an open one: where its tasks can go */
+    /* Under the latch. */
+    bool open;
+    bool seen;           /* it was open at the last look of failure.c */
+    struct chunk *spare; /* of an open outbox: takes its tasks into the queue */
     struct plain_task tasks[CHUNK_PLAIN];
 };
 
@@ -111,7 +118,7 @@ void weft__shards_collect(weft_pool *pool)
 bool weft__inbox_fill(weft_pool *pool, struct shard *shard, struct plain_task *task)
 {
     const struct queue *normal = &pool->queues[NORMAL];
-    /* Only plain tasks are ready, and there is a chunk for each processor. */
+    /* Inboxes only while all that is ready is plain tasks, at least two for each processor. */
     if (pool->singly || pool->capacity == 1 ||
         normal->length != atomic_i64_load_relaxed(&pool->ready) ||
         normal->length < 2 * (int64_t)processors_in_use())
@@ -232,7 +239,7 @@ void weft__shards_close_still(weft_pool *pool)
     }
 }
 
-/* The pool is so large that outboxes pay. */
+/* Outboxes may be used, and the pool is so large that they pay. */
 static bool outboxes_suit(const weft_pool *pool)
 {
     return !pool->singly && !pool->paused && pool->state == POOL_OPEN && pool->capacity > 1 &&
@@ -267,7 +274,7 @@ static bool open_outbox(weft_pool *pool, struct shard *shard)
     outbox->places = room < CHUNK_PLAIN ? (uint32_t)room : CHUNK_PLAIN;
     outbox->open = true;
     outbox->seen = false;
-    atomic_u32_store_relaxed(&outbox->used, 0); /* others look under the latch */
+    atomic_u32_store_relaxed(&outbox->used, 0); /* closers read it under the latch */
     pool->in_flight += outbox->places;
     pool->outboxes++;
     return true;

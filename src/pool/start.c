@@ -3,8 +3,7 @@
  * on_worker_exit).
  *
  * A worker without its state is of no use: on_worker_start is called until it succeeds, after a
- * pause that doubles each time. While any worker fails no more are made; its place is another's
- * meanwhile.
+ * pause that doubles each time. Meanwhile the worker holds no place, and no other worker is made.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,8 +18,7 @@
 #include "sched/fiber/compact.h"
 #include "sync/context.h"
 
-/* Waits before the next try to start; false if the worker is not needed any more. While any
- * fails no more are made. */
+/* Waits before on_worker_start is called again; false: the worker is not needed any more. */
 static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t pause)
 {
     struct deferred_wakes wakes = NO_WAKES(wakes);
@@ -30,7 +28,7 @@ static bool try_again_later(weft_pool *pool, struct worker *worker, int64_t paus
     pool->failing++;
     weft__shards_collect(pool);
     bool needed = pool->state == POOL_OPEN || pool->in_flight > 0;
-    weft__pool_dispatch(pool, &wakes); /* its place may be another's */
+    weft__pool_dispatch(pool, &wakes); /* its place is free */
     weft__pool_unlatch(pool, &wakes);
     runtime_leave(thread_self());
     if (needed)
@@ -105,7 +103,7 @@ void weft__worker_end(struct worker *worker)
     pool->workers--;
     weft__shards_collect(pool);
     weft__pool_dispatch(pool, &wakes);
-    weft__pool_unlatch(pool, &wakes); /* the pool may be gone when those who stop it are woken */
+    weft__pool_unlatch(pool, &wakes); /* the pool may be gone when a stop of it is woken */
     runtime_leave(thread_self());
 }
 
@@ -114,7 +112,7 @@ void weft__worker_finish(struct worker *worker, bool started)
     weft_pool *pool = worker->pool;
     weft__worker_unbind(worker);
     if (started && pool->options.on_worker_exit != NULL) {
-        worker->in_task = true; /* what it calls knows that it is the pool's own */
+        worker->in_task = true; /* its calls are the pool's own */
         (void)weft__pool_call_option(pool, call_exit, worker);
         worker_end_forked_child();
         worker->in_task = false;

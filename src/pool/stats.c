@@ -1,8 +1,8 @@
 /*
  * stats.c: the figures of a pool, of one moment.
  *
- * For that the outboxes and inboxes are closed, under the latch: all tasks that have not begun are
- * in the queue then, and all that have begun are running or counted as ended.
+ * Outboxes and inboxes are closed under the latch first. Then all tasks that have not begun are in
+ * the queue, and all that have begun either run or are counted as ended.
  */
 #include <errno.h>
 
@@ -23,8 +23,8 @@ int weft_pool_stats_get(weft_pool *pool, weft_pool_stats *stats)
     stats->capacity = pool->capacity;
     stats->queue = pool->queue_size;
     stats->running = pool->in_flight - waiting;
-    /* Tasks whose places are free: those that run hold one each, unless it is lent, or they run
-     * in their submitter. */
+    /* Free places: each running task holds one, unless the place is lent or the task runs in its
+     * submitter. */
     int64_t places = pool->capacity - (stats->running - pool->lent - pool->caller_runs);
     stats->starting = places < 0 ? 0 : waiting < places ? waiting : places;
     stats->queued = waiting - stats->starting;

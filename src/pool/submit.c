@@ -1,13 +1,13 @@
 /*
- * submit.c: the calls by which tasks come: one, or many, with options or without.
+ * submit.c: the calls that submit tasks: one, or many, with options or without.
  *
- * Most offers need nothing that admission.c is for: a plain task, for a pool that has room and
- * workers enough, with nobody in line. Such a task goes into the queue under the latch; or, if a
- * fiber submits, into the outbox of its processor without it (shard.c). All others are offered to
- * admission.c.
+ * Most offers need nothing of what admission.c does: a plain task, for a pool that has room,
+ * workers enough, and no submitter in line. Such a task goes into the queue under the latch; or, if
+ * a fiber submits, into the outbox of its processor without the latch (shard.c). All others are
+ * offered to admission.c.
  *
- * A task with a key, a priority or a copied argument has a record, made here before the pool is
- * asked: so admission cannot fail for want of memory after the submitter has waited.
+ * A task with a key, a priority or a copied argument has a record. It is made before the task is
+ * offered, so admission cannot fail for want of memory after the submitter has waited.
  */
 #include "pool/submit.h"
 
@@ -19,7 +19,7 @@
 
 /* Plain tasks. */
 
-/* Under the latch: admits a plain task, if nothing else follows from that. */
+/* Under the latch: admits a plain task, if that has no other consequence. */
 static bool put_latched(weft_pool *pool, void (*function)(void *), void *arg)
 {
     if (pool->state != POOL_OPEN || pool->line.length > 0 ||
@@ -32,7 +32,7 @@ static bool put_latched(weft_pool *pool, void (*function)(void *), void *arg)
     return true;
 }
 
-/* The outbox of the processor is full, or not open. */
+/* For a fiber whose processor has no outbox that is open and has room. */
 static noinline bool put_in_new_outbox(weft_pool *pool, void (*function)(void *), void *arg)
 {
     struct deferred_wakes wakes = NO_WAKES(wakes);
@@ -40,12 +40,12 @@ static noinline bool put_in_new_outbox(weft_pool *pool, void (*function)(void *)
     bool done = weft__outbox_renew(pool) ? weft__outbox_put(pool, function, arg)
                                          : put_latched(pool, function, arg);
     if (!done)
-        weft__pool_dispatch(pool, &wakes); /* an outbox may have been closed */
+        weft__pool_dispatch(pool, &wakes); /* an outbox was closed, perhaps */
     weft__pool_unlatch(pool, &wakes);
     return done;
 }
 
-/* By a fiber. */
+/* Submits from a fiber. */
 static bool put_in_outbox(weft_pool *pool, void (*function)(void *), void *arg)
 {
     (void)runtime_enter(thread_self());
@@ -142,7 +142,7 @@ void weft__offer_fill(struct offer *offer, struct task *task, const weft_submit_
                                 options->timeout != 0 ? weft_after(options->timeout) : WEFT_NEVER};
 }
 
-/* A task with a record and nothing that asks for its end. */
+/* A task with a record, and with neither a handle nor a group. */
 struct copied {
     struct task task;
     _Alignas(max_align_t) unsigned char copy[];
@@ -188,7 +188,7 @@ int weft_pool_submit_with(weft_pool *pool, void (*function)(void *), void *arg,
     return error;
 }
 
-/* Admits as many as there is room for, under one latch. */
+/* Admits as many as there is room for, in one hold of the latch. Returns how many. */
 static int64_t submit_many(weft_pool *pool, void (*function)(void *), void *const *args,
                            int64_t count)
 {
@@ -220,9 +220,9 @@ int64_t weft_pool_submit_batch(weft_pool *pool, void (*function)(void *), void *
     if (error != 0)
         return error;
     latch_acquire(pool->latch);
-    pool->pins++; /* it may be closed before the last of them */
+    pool->pins++; /* the pool may be stopped meanwhile */
     latch_release(pool->latch);
-    /* A task that the caller runs may fork, and return in the child. */
+    /* A task that runs in the caller may fork, and return in the child. */
     while (done < count && error == 0 && !weft__runtime_forked()) {
         done += submit_many(pool, function, args + done, count - done);
         if (done < count &&

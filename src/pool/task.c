@@ -4,18 +4,17 @@
  *     WAITS ---- a worker takes it ----------------------------> RUNS ----> ENDED
  *       |_______ cancelled, dropped, or its context has ended --------------> NEVER_RAN
  *
- * Whether a task has begun is decided under the pool's latch: `begun` of its record is set when a
- * worker takes it out of the queue, and a cancellation takes it out of the queue before that. So
- * nothing stays in the queue for a task that will not run. Whether its context had ended by then
- * is decided in the same hold.
+ * Whether a task has begun is decided under the pool's latch: a worker that takes the record out of
+ * the queue sets `begun`, a cancellation takes it out before that. So nothing stays in the queue
+ * for a task that will not run. Whether its context had ended by then is decided in the same hold.
  *
- * Two references: the handle, and the pool, until the task has ended. The state becomes final under
- * the handle's latch, by a worker, or by a call that pins the pool. A task that has not ended keeps
- * its pool from being stopped: so a call that holds the handle's latch, and sees that the task has
- * not ended, may use the pool.
+ * Two references: the handle's, and the pool's until the task has ended. The state becomes final
+ * under the handle's latch, set by a worker or by a call that pins the pool. A task that has not
+ * ended keeps its pool from being stopped: so a call that holds the handle's latch, and sees that
+ * the task has not ended, may use the pool.
  *
  * A worker that waits for a task of its own pool lends its place: lending.c. A task is counted as
- * ended, and lent places come back, before the state is final: a caller that finds the task ended
+ * ended, and lent places come back, before its state is final: a call that finds the task ended
  * also finds that it has left the pool.
  *
  * Lock order: the handle's latch, then the pool's.
@@ -39,7 +38,7 @@ enum { STATE_OPEN, STATE_ENDED, STATE_NEVER_RAN };
 
 struct weft_task {
     struct task task;
-    struct latch latch; /* of what follows */
+    struct latch latch; /* guards what follows */
     void *waiters;
     weft_chan *done; /* NULL until asked for */
     atomic_u32 state;
@@ -49,9 +48,9 @@ struct weft_task {
     const struct latch *tree; /* the pool's latch; a handle may outlive the pool */
     int (*function)(void *);
     int64_t run_timeout;
-    atomic_ptr runner;   /* weft_fiber: that runs it */
-    struct panic *panic; /* that ended it, or NULL; set before it is ENDED */
-    atomic_u32 asked;    /* weft_task_panic was called, or on_panic */
+    atomic_ptr runner;   /* the weft_fiber that runs it */
+    struct panic *panic; /* that ended it, or NULL; set before the state is final */
+    atomic_u32 asked;    /* weft_task_panic or on_panic has the panic: it is not reported */
     int result;
     _Alignas(max_align_t) unsigned char copy[];
 };
@@ -63,7 +62,7 @@ static struct weft_task *of(struct task *task)
 
 static void drop(struct weft_task *task)
 {
-    /* Pairs with itself: the last one sees what the other did. */
+    /* Pairs with itself: the last to drop sees what the other did. */
     if (atomic_u32_sub_acq_rel(&task->references, 1) != 1)
         return;
     if (task->panic != NULL && !atomic_u32_load_relaxed(&task->asked))
@@ -77,9 +76,9 @@ static void drop(struct weft_task *task)
 
 /* The end. */
 
-/* The task has ended, or will never run. The caller is in the pool: its worker, a submitter that
- * runs it, or a visitor. taken: it was taken out of the queue to be run, and is counted as
- * inside until here. */
+/* The task has ended, or will never run. The caller is its worker, a submitter that runs it, or a
+ * call that pins the pool. `taken`: it was taken out of the queue to be run, and is in flight until
+ * here. */
 static void end(struct weft_task *task, uint32_t state, int result, bool taken)
 {
     struct woken woken;
@@ -113,7 +112,7 @@ static void call_function(void *arg)
     call->result = call->task->function(call->task->task.arg);
 }
 
-/* on_panic knows the function by its address alone: it is of another type. */
+/* The function is of another type than on_panic's parameter, which is only a number to know it by. */
 static void keep_panic(struct weft_task *task, struct panic *panic)
 {
     void (*function)(void *) = (void (*)(void *))(uintptr_t)task->function;
@@ -147,7 +146,7 @@ static void run(struct task *record)
     weft__task_clean();
     atomic_ptr_store_relaxed(&task->runner, NULL);
     if (bound)
-        (void)weft_context_bind(before, NULL); /* it was bound, so there is memory for it */
+        (void)weft_context_bind(before, NULL); /* bound before: the memory is there */
     if (bound && before != NULL)
         weft__context_drop(before);
     if (guard.panic != NULL)
@@ -220,7 +219,7 @@ static int start(weft_task **out, weft_pool *pool, int (*function)(void *), void
     if (error == 0 && options->copy == 0)
         compact_check_task(arg);
     if (error == 0)
-        error = weft__bond_self() == NULL ? -ENOMEM /* it may have to run it */
+        error = weft__bond_self() == NULL ? -ENOMEM /* the caller may have to run the task */
                                           : make(&task, pool, function, arg, options);
     if (error != 0)
         return error;
@@ -292,8 +291,7 @@ int weft_task_done(weft_task *task, weft_chan **out)
     latch_release(&task->latch);
     weft_chan_destroy(unused);
     if (ended)
-        (void)weft_chan_close(
-            *out); /* it ended before the channel was there; or twice, harmlessly */
+        (void)weft_chan_close(*out); /* the task had ended before; a second close does nothing */
     return 0;
 }
 
@@ -305,8 +303,8 @@ void weft_task_release(weft_task *task)
 
 /* Cancelling. */
 
-/* Takes the task out of the queue; what weft_task_cancel returns. 0: the caller is a visitor of
- * the pool. */
+/* Takes the task out of the queue. Returns what weft_task_cancel does; after 0 the caller pins the
+ * pool. */
 static int take_out(struct weft_task *task, struct deferred_wakes *wakes)
 {
     weft_pool *pool = task->pool;
@@ -377,7 +375,7 @@ static int wait_for_end(struct weft_task *task, int64_t deadline)
         if (wait_gave_up(error)) {
             latch_acquire(&task->latch);
             if (!waiters_remove(&task->waiters, waiter))
-                error = 0; /* it ended at the same moment */
+                error = 0; /* the task ended at the same moment */
             latch_release(&task->latch);
         }
     }
@@ -385,7 +383,7 @@ static int wait_for_end(struct weft_task *task, int64_t deadline)
     return error;
 }
 
-/* The caller holds a place of the pool, or of its tree, and lends it while it waits. */
+/* Waits in a worker that holds a place of the pool or its tree, and lends that place. */
 static int wait_lending(struct weft_task *task, struct worker *worker, int64_t deadline)
 {
     weft__lending_begin(task->pool, &task->awaited, worker);

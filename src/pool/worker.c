@@ -1,32 +1,45 @@
 /*
  * worker.c: the life of a worker, a fiber that runs tasks one after the other.
  *
- *     starts (on_worker_start)
- *     loop: run a task, then
- *         a task in the inbox of this processor?         take it, without the latch
- *         under the latch: can the inbox be filled?      take the first of it
- *         serve the line of submitters;
- *         a task in the queue, or in another inbox?      take it
- *         an active worker that has run for long         yields, and serves the line before
- *         a task is ready, but no token (rate.c)         gives up its place, waits for one, looks again
- *         nothing                                        rest, until woken or expired
- *     ends (on_worker_exit)
+ * Problem. A worker runs short tasks at a cost of a few nanoseconds each, and gives way when a task
+ * parks, when others have waited for its processor, or when nothing is to be done. A task must
+ * leave nothing behind in it, however the task ends.
  *
- * The states are in pool_internal.h, who is woken in dispatch.c. A blocked worker stays blocked as
- * long as its tasks park: it would become active only to give the duty up again. When a task of it
- * has not parked, it becomes active.
+ * Pattern. One loop, run_tasks:
  *
- * A task leaves nothing behind in its worker: weft__worker_clean ends what it deferred and its
- * fiber-locals, binds the context that every task begins with, and undoes weft_blocking_enter;
- * errno is 0 when a task begins. That context is the pool's of the moment (context.c), or what
- * on_worker_start left.
+ *     weft__worker_begin                  on_worker_start (start.c)
+ *     loop
+ *         next_task, choose               under the latch, what is next:
+ *             take_duty                       becomes active if it may, or stays blocked
+ *             turn_is_over                    NEXT_YIELD: serves the line, yields, looks again
+ *             take_from_inbox                 NEXT_TASK: fills the inbox if need be (shard.c)
+ *             choose_single                   serves the line; NEXT_TASK: one task, from the queue
+ *                                             or any inbox; else, by choose_rest:
+ *                                                 NEXT_AGAIN  there are wakes to be done first
+ *                                                 NEXT_TOKEN  a task lacks a token (rate.c)
+ *                                                 NEXT_END    the pool stops, nothing is left
+ *                                                 NEXT_REST   parks in `rest`
+ *         do
+ *             call_own_task                   runs the task
+ *         while after_task                counts the end, and takes the next task from the inbox
+ *                                         without the latch
+ *     weft__worker_finish                 on_worker_exit (start.c)
  *
- * A panic in a task comes to the first frame of the fiber, and from there to weft__worker_continue:
- * no guard is set up for each task.
+ * The states of a worker are in pool_internal.h; which worker is started is in dispatch.c. A
+ * blocked worker stays blocked as long as its tasks park: it would become active only to give the
+ * duty up again.
  *
- * What is below a task on its stack is moved with it if the stack is compact. So the frames of
- * weft__worker_run and rest are small, and everything else is in functions that have returned when
- * the task runs.
+ *   clean        weft__worker_clean ends what a task has deferred and its fiber-locals, binds the
+ *                context that every task begins with, and undoes weft_blocking_enter; errno is 0
+ *                when a task begins. That context is the pool's of the moment (context.c), or the
+ *                one that on_worker_start has bound.
+ *   panics       A panic in a task unwinds to the first frame of the fiber, and from there comes to
+ *                weft__worker_continue: no guard is set up for each task.
+ *   forks        In a child that a task forks the pool does not exist. The child ends where user
+ *                code comes back into the worker (worker_end_forked_child).
+ *   stack        A compact stack is moved with all that is below the task on it. So the frames of
+ *                weft__worker_run and rest are small, and everything else is in functions that have
+ *                returned when the task runs.
  */
 #include "pool/worker.h"
 
@@ -46,7 +59,7 @@
 
 static WAIT_KIND(wait_idle, .text = "rests as a worker of a pool");
 
-/* Whose code runs. */
+/* User code. */
 
 struct worker *weft__worker_self(void)
 {
@@ -112,7 +125,7 @@ static noinline void clean(struct worker *worker)
     worker_end_forked_child();
 }
 
-/* A task may have left something. A worker that is bound to a context has extras. */
+/* A task may have left something behind. A worker that is bound to a context has extras. */
 static bool may_be_unclean(const struct worker *worker)
 {
     const weft_fiber *fiber = worker->fiber;
@@ -140,7 +153,7 @@ void weft__task_clean(void)
         weft__worker_clean(worker);
 }
 
-/* By the counter of the processor, without the latch; false: there is none. */
+/* Counts the end of a task by the processor's counter, without the latch; false: there is none. */
 static bool count_by_shard(weft_pool *pool)
 {
     (void)runtime_enter(thread_self());
@@ -170,7 +183,7 @@ void weft__task_count_end(weft_pool *pool, struct task *task, bool ran, bool fai
     latch_release(pool->latch);
 }
 
-/* A task with a record has ended. True: it was counted by weft__task_count_end. */
+/* Ends the record of a task that has ended. True: weft__task_count_end has counted it. */
 static bool end_record(weft_pool *pool, struct task *record)
 {
     bool counted = record->counted;
@@ -211,7 +224,7 @@ bool weft__pool_call_task(weft_pool *pool, const struct plain_task *plain, struc
     return counted;
 }
 
-/* On a processor that is newer than the pool. */
+/* Counts the end of a task on a processor that is newer than the pool. */
 static noinline void count_end_latched(weft_pool *pool)
 {
     latch_acquire(pool->latch);
@@ -228,7 +241,7 @@ static bool end_own_record(struct worker *worker)
     return record != NULL && end_record(worker->pool, record);
 }
 
-/* Counts the end of a task, unless it was counted. True: another one is taken from the inbox. */
+/* Counts the end of a task that was not counted yet. True: the next one is taken from the inbox. */
 static bool count_and_take(struct worker *worker, bool counted)
 {
     weft_pool *pool = worker->pool;
@@ -244,7 +257,7 @@ static bool count_and_take(struct worker *worker, bool counted)
            shard_take(shard, &worker->now);
 }
 
-/* What follows the user's code of a task: true if there is another task to be called. */
+/* Ends a task. True: the next one is to be called. */
 static bool end_task(struct worker *worker)
 {
     worker->armed = false;
@@ -288,8 +301,8 @@ void weft__worker_unlist(weft_pool *pool, struct worker *worker)
     worker->state = WORKER_UNLISTED;
 }
 
-/* Under the latch: a worker whose last task parked stays blocked; others are active, if they may
- * hold a place. */
+/* Under the latch: a worker whose last task parked stays blocked; any other becomes active if there
+ * is a place for it, or else is unlisted. */
 static void take_duty(weft_pool *pool, struct worker *worker)
 {
     if (unlikely(pool->in_tree) && weft__tree_passes_on(pool, worker))
@@ -310,7 +323,7 @@ static bool may_begin(const weft_pool *pool, const struct worker *worker)
     return worker->state != WORKER_UNLISTED && pool_may_begin(pool);
 }
 
-/* Under the latch: a task out of the inbox, which is filled if need be. */
+/* Under the latch: takes a task from the inbox, which is filled if need be. */
 static bool take_from_inbox(weft_pool *pool, struct worker *worker, struct shard *shard)
 {
     worker->record = NULL;
@@ -318,7 +331,7 @@ static bool take_from_inbox(weft_pool *pool, struct worker *worker, struct shard
            (shard_take(shard, &worker->now) || weft__inbox_fill(pool, shard, &worker->now));
 }
 
-/* Under the latch: a task by itself. */
+/* Under the latch: takes one task, from the queue or from any inbox. */
 static bool take_single(weft_pool *pool, struct worker *worker)
 {
     if (!may_begin(pool, worker) || (pool_has_rate(pool) && !weft__rate_take(pool)))
@@ -330,7 +343,8 @@ static bool take_single(weft_pool *pool, struct worker *worker)
     return true;
 }
 
-/* Inside the runtime: an active worker has had the processor for so long that others go first. */
+/* Inside the runtime: active workers have had the processor for a turn, and other fibers wait for
+ * it. */
 static bool turn_is_over(const struct worker *worker, struct shard *shard)
 {
     if (worker->state != WORKER_ACTIVE || shard == NULL || !has_fibers(thread_self()->processor))
@@ -346,7 +360,7 @@ static bool turn_is_over(const struct worker *worker, struct shard *shard)
 
 enum next { NEXT_TASK, NEXT_YIELD, NEXT_AGAIN, NEXT_TOKEN, NEXT_REST, NEXT_END };
 
-/* Under the latch, for a worker that found nothing. */
+/* Under the latch: what a worker does that has found no task. */
 static enum next choose_rest(weft_pool *pool, struct worker *worker, struct deferred_wakes *wakes)
 {
     bool awaits = pool_has_rate(pool) && weft__rate_claim(pool);
@@ -363,8 +377,8 @@ static enum next choose_rest(weft_pool *pool, struct worker *worker, struct defe
     return NEXT_REST;
 }
 
-/* Under the latch, if the inbox is empty and cannot be filled: submitters that wait are served,
- * then a task is taken by itself. */
+/* Under the latch, if the inbox is empty and cannot be filled: serves the line, then takes one
+ * task. */
 static enum next choose_single(weft_pool *pool, struct worker *worker, struct deferred_wakes *wakes)
 {
     weft__line_serve(pool, wakes);
@@ -374,7 +388,7 @@ static enum next choose_single(weft_pool *pool, struct worker *worker, struct de
     return NEXT_TASK;
 }
 
-/* What the worker does next. Inside the runtime. NEXT_REST: the latch is held. */
+/* What the worker does next. Inside the runtime; the latch is still held after NEXT_REST. */
 static noinline enum next choose(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
@@ -404,8 +418,8 @@ static noinline enum next choose(struct worker *worker)
     return next;
 }
 
-/* Until there is a task, or nothing to do: NEXT_TASK, NEXT_END, or NEXT_REST, for which it is
- * inside the runtime and holds the latch. */
+/* Looks until there is a task, or nothing to be done: NEXT_TASK; NEXT_END; or NEXT_REST, for which
+ * the worker is inside the runtime and holds the latch. */
 static noinline enum next next_task(struct worker *worker)
 {
     for (;;) {
@@ -421,7 +435,7 @@ static noinline enum next next_task(struct worker *worker)
             weft__rate_await(worker->pool);
         runtime_leave(thread_self());
         if (next == NEXT_YIELD)
-            weft_yield(); /* whatever else is ready on this processor has its turn */
+            weft_yield(); /* to all that is ready on this processor */
         if (next == NEXT_TASK) {
             enter_task(worker);
             weft__worker_bind(worker);
@@ -433,8 +447,9 @@ static noinline enum next next_task(struct worker *worker)
 
 /* Resting. */
 
-/* Under the latch: a worker has expired, and more are idle than are kept. True: it ends. If they
- * are given back in shares, the first that expires in a period ends the others of its share. */
+/* Under the latch: a worker has expired, and `surplus` more are idle than are kept. True: it ends.
+ * With the option `shrink` the first worker that expires in a period ends the others of its
+ * share. */
 static bool give_back(weft_pool *pool, int64_t surplus, struct deferred_wakes *wakes)
 {
     int64_t now = weft__now();
@@ -448,14 +463,13 @@ static bool give_back(weft_pool *pool, int64_t surplus, struct deferred_wakes *w
     return true;
 }
 
-/* After the time for which it was to rest: whether it is kept all the same. */
+/* The worker has rested for its time. True: it is kept all the same. */
 static noinline bool stays_expired(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
     struct deferred_wakes wakes = NO_WAKES(wakes);
     latch_acquire(pool->latch);
-    /* If it is not in the list any more, one who wanted to wake it found it expired, and took
-     * another. */
+    /* If it is not in the list any more, claim_idle has found it expired, and taken another. */
     if (worker->state == WORKER_IDLE)
         line_leave(&pool->idle, &worker->link);
     worker->state = WORKER_UNLISTED;
@@ -465,7 +479,7 @@ static noinline bool stays_expired(struct worker *worker)
     return stays;
 }
 
-/* Under the latch: shows it as idle; until when it is to be. */
+/* Under the latch: puts the worker on the list of idle ones. Returns until when it rests. */
 static noinline int64_t become_idle(struct worker *worker)
 {
     weft_pool *pool = worker->pool;
@@ -475,7 +489,7 @@ static noinline int64_t become_idle(struct worker *worker)
     return kept ? WEFT_NEVER : weft_after(pool->options.expiry);
 }
 
-/* After the wait; leaves the runtime. */
+/* After the rest; leaves the runtime. False: the worker ends. */
 static noinline bool end_rest(struct worker *worker, int result)
 {
     bool goes_on = wait_gave_up(result) ? stays_expired(worker) : result == WORKER_WORK;
@@ -483,7 +497,7 @@ static noinline bool end_rest(struct worker *worker, int result)
     return goes_on;
 }
 
-/* After NEXT_REST. False: the worker ends. */
+/* Rests, after NEXT_REST. False: the worker ends. */
 static noinline bool rest(struct worker *worker)
 {
     int64_t deadline = become_idle(worker);
@@ -525,7 +539,7 @@ static void end_panicked(struct worker *worker, struct panic *panic)
     worker->armed = false;
     weft__pool_panicked(worker->pool, &worker->now, panic);
     worker_end_forked_child(); /* of on_panic */
-    weft__worker_end_crashed(worker);
+    weft__worker_end_failed(worker);
 }
 
 #if WEFT_TSAN
@@ -534,9 +548,8 @@ static void run_guarded(void *worker)
     run_tasks(worker);
 }
 
-/* ThreadSanitizer's shadow of the stack grows with each call that a panic has cut, unless a
- * guard's longjmp tells of it: one fiber that ends so does not matter, a worker that goes on for
- * ever does. */
+/* ThreadSanitizer's shadow of the stack grows with each call that a panic cuts off, unless a guard's
+ * longjmp undoes it. That does not matter for a fiber that ends, but for a worker, which goes on. */
 static void work(struct worker *worker)
 {
     struct guard guard;
@@ -550,7 +563,7 @@ static always_inline void work(struct worker *worker)
 }
 #endif
 
-/* Its whole life. */
+/* The whole life. */
 
 void weft__worker_run(struct worker *worker)
 {
@@ -563,7 +576,7 @@ void weft__worker_run(struct worker *worker)
     weft__worker_finish(worker, true);
 }
 
-void weft__worker_end_crashed(struct worker *worker)
+void weft__worker_end_failed(struct worker *worker)
 {
     weft__worker_clean(worker);
     bool counted = end_own_record(worker);
