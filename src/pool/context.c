@@ -1,11 +1,11 @@
 /*
- * context.c: contexts that concern a whole pool: cancelling what runs, a context that ends the
- * pool, and pauses that end with a context.
+ * context.c: contexts of a whole pool: cancelling what runs, a context that ends the pool, pauses
+ * that end with a context.
  *
  * The pool's context. A pool that is opened with a context, or as cancellable, has a context of its
- * own. Workers are bound to it, so each plain task is. A task with a handle, or of a group, is
- * bound to another, which may be under any context of the program: so while it runs it stands in
- * the pool's line `running`, by its record, from the hold of the latch in which it begins to the
+ * own. Workers are bound to it, so each plain task is. A task with a handle or of a group is bound
+ * to another one, which may be anywhere in the program's tree of contexts. So while it runs its
+ * record stands in the pool's line `running`, from the hold of the latch in which it begins to the
  * one in which it is counted as ended.
  *
  * weft_pool_cancel puts a new context in place of the pool's, and cancels the old one and those of
@@ -13,27 +13,29 @@
  *
  *     cancel, under the latch            worker
  *     context = a new one                takes a task, perhaps without the latch
- *     those in the line have begun       context is not what it is bound to? binds itself anew
+ *     those in the line have begun       is it bound to another context? then it binds itself again
  *     then: cancels the old one          calls the task
  *
- * A task that is submitted after a cancel has returned was taken after the context had changed, so
- * its worker is bound to the new one. A worker has a reference to what it is bound to: the old
- * context cannot come back under the same address.
+ * A task that is submitted after a cancel has returned is taken after the context has changed, so
+ * its worker is bound to the new one. A worker has a reference to the context that it is bound to,
+ * so an old context cannot come back under the same address.
  *
- * Ties. A context of the program's that the pool depends on has a child that is the pool's, and
- * with it a block that the child owns (weft__context_own): the tie. It is a block by itself since a
- * cancellation may be on its way to it when the pool is closed. The latch of the tie guards `pool`,
- * which is NULL when the pool does not want to be told any more. So a cancellation that finds the
- * pool there may use it while it holds the tie's latch, and longer as a visitor; a pool that is
- * stopped has no visitors, and nothing that would have to be done.
+ * Ties. If the pool depends on a context of the program, that context has a child that belongs to
+ * the pool, and the child owns a block (weft__context_own): the tie. It is a block of its own
+ * because a cancellation may be on its way to it when the pool is closed. The latch of the tie
+ * guards its `pool`, which is NULL once the pool is not to be notified any more. A cancellation
+ * that finds the pool there may use it while it holds the tie's latch, and longer if it pins it; a
+ * stopped pool has no pins, and nothing would have to be done.
  *
- *     the context of the options         under one hold of the latch: nothing begins any more, admission ends, also for the
- *                                        pool's own tasks, and submitters in line are refused. Then what runs is cancelled,
- *                                        schedules end, and what waits is dropped
- *     the context of a pause             it leaves the pool's line of pauses; after the last one tasks begin
+ *     the context of the options    in one hold of the latch: nothing begins any more, admission
+ *                                   ends, also for the pool's own tasks, and submitters in line
+ *                                   are refused. Then what runs is cancelled, schedules end, and
+ *                                   what waits is dropped
+ *     the context of a pause        it leaves the pool's line of pauses; after the last one tasks
+ *                                   begin
  *
- * The pool's context is under the tie of the first kind, not in it: a cancellation wakes those that
- * are bound to a context before it tells the owner, and their workers would begin the next tasks.
+ * The pool's context is under the tie of the first kind, not in it: a cancellation wakes what is
+ * bound to a context before it notifies the owner, and the workers would begin the next tasks.
  *
  * The end may be found twice, by the cancellation and by the call that has just made the tie: the
  * second one finds nothing to do.
@@ -55,11 +57,11 @@
 struct tie {
     struct link link;   /* of a pause, in pool->pauses; the pool's latch */
     struct latch latch; /* of `pool` */
-    weft_pool *pool;    /* NULL: it is not to be told, yet or any more */
+    weft_pool *pool;    /* NULL: it is not to be notified, yet or any more */
     weft_context *context;
 };
 
-/* With one reference more, until it is armed or discarded. */
+/* Makes a tie, with one reference to its context more until it is armed or discarded. */
 static int make_tie(struct tie **out, weft_context *parent)
 {
     struct tie *tie = weft__os_alloc_zeroed(sizeof *tie);
@@ -75,7 +77,7 @@ static int make_tie(struct tie **out, weft_context *parent)
     return 0;
 }
 
-/* From here on it is told of the end of its context, also of one that has come already. */
+/* From here on the tie is notified of the end of its context, also if that has come already. */
 static void arm(struct tie *tie, void (*ended)(void *tie))
 {
     weft_context *context = tie->context;
@@ -85,7 +87,7 @@ static void arm(struct tie *tie, void (*ended)(void *tie))
     weft__context_drop(context);
 }
 
-/* One that was not armed. */
+/* Frees a tie that was not armed. */
 static void discard(struct tie *tie)
 {
     weft_context_close(tie->context);
@@ -93,7 +95,7 @@ static void discard(struct tie *tie)
     weft__os_free(tie);
 }
 
-/* The pool is not told any more; cancels what is under the tie. */
+/* The pool is not notified any more; cancels what is under the tie. */
 static void give_up(struct tie *tie)
 {
     latch_acquire(&tie->latch);
@@ -104,8 +106,9 @@ static void give_up(struct tie *tie)
 
 /* Tasks that run. */
 
-/* The context of a task that began before the so-many-th, with a reference; NULL: there is none
- * left. Each is found once: it goes to the end of the line, as one that has just begun. */
+/* Finds a task in the line that began before the `begun`-th: its context, with a reference, or NULL
+ * if it has none any more. False: there is no such task. Each is found once: it goes to the end of
+ * the line, as if it had just begun. */
 static bool next_running(weft_pool *pool, uint64_t begun, weft_context **context)
 {
     *context = NULL;
@@ -124,7 +127,7 @@ static bool next_running(weft_pool *pool, uint64_t begun, weft_context **context
     return found;
 }
 
-/* Outside the latch, by a caller that keeps the pool from being closed. */
+/* Outside the latch; the caller keeps the pool from being closed. */
 static void cancel_running(weft_pool *pool, uint64_t begun, int error)
 {
     weft_context *context;
@@ -138,8 +141,8 @@ static void cancel_running(weft_pool *pool, uint64_t begun, int error)
 
 /* The pool's context. */
 
-/* Under both latches: the context of the options has ended. False: that is known, or the pool is
- * stopped. */
+/* Under both latches: the context of the options has ended. False: that was known, or the pool is
+ * stopped. After true the caller pins the pool. */
 static bool shut(weft_pool *pool, uint64_t *begun, struct deferred_wakes *wakes)
 {
     bool known = pool_has_ended(pool);
@@ -155,7 +158,7 @@ static bool shut(weft_pool *pool, uint64_t *begun, struct deferred_wakes *wakes)
     return true;
 }
 
-/* Outside the latch, by a visitor. */
+/* Outside the latch, by a call that pins the pool. */
 static void cancel_all(weft_pool *pool, uint64_t begun, int error)
 {
     weft_context *context = weft__pool_context_hold(pool);
@@ -187,7 +190,7 @@ static void context_ended(void *arg)
     cancel_all(pool, begun, weft_context_error(tie->context));
     weft__pauses_end(pool);
     weft__schedules_stop(pool);
-    if (!weft__runtime_forked()) /* by on_drop */
+    if (!weft__runtime_forked()) /* else on_drop has forked */
         (void)weft_pool_abort(pool);
     weft__pool_unpin(pool);
 }
@@ -285,7 +288,7 @@ noinline void weft__worker_bind(struct worker *worker)
         return;
     weft__worker_can_bind();
     weft_context *context = weft__pool_context_hold(worker->pool), *before = worker->context;
-    (void)weft_context_bind(context, NULL); /* there is memory for it */
+    (void)weft_context_bind(context, NULL); /* the memory is there */
     worker->context = context;
     if (before != NULL)
         weft__context_drop(before);
@@ -296,13 +299,14 @@ void weft__task_rebind(weft_pool *pool)
     weft_context *context = weft_context_current() == NULL ? weft__pool_context_hold(pool) : NULL;
     if (context == NULL)
         return;
-    (void)weft_context_bind(context, NULL); /* it has been bound: there is memory */
+    (void)weft_context_bind(context, NULL); /* bound before: the memory is there */
     weft__context_drop(context);
 }
 
 /* Pauses. */
 
-/* Under both latches. True: tasks may begin, and the caller is a visitor to see to that. */
+/* Under both latches: a pause ends. True: tasks may begin, and the caller pins the pool and has to
+ * dispatch. */
 static bool leave_pauses(weft_pool *pool, struct tie *tie)
 {
     line_leave(&pool->pauses, &tie->link);
@@ -313,8 +317,7 @@ static bool leave_pauses(weft_pool *pool, struct tie *tie)
     return goes_on;
 }
 
-/* Called by the cancellation, or by whoever resumes the pool; the caller has a reference to the
- * context. */
+/* Called by the cancellation, or by weft__pauses_end; the caller has a reference to the context. */
 static void pause_ended(void *arg)
 {
     struct tie *tie = arg;

@@ -1,34 +1,36 @@
 /*
- * failure.c: what becomes of panics, crashes, and workers that do not come back.
+ * failure.c: panics, crashes, and workers that are stuck.
  *
- * Panics. No panic leaves a task. A worker's go to the first frame of its fiber, and from there to
- * weft__worker_continue (worker.c); tasks that their submitter runs have a guard each, as have
- * tasks with handles and those of groups, which keep the panic for whoever asks. on_panic is called
- * for all of them, in the context of the task, and as part of it: it may wait. If it panics itself,
- * both are reported, and that is all.
+ * Panics. No panic leaves a task. In a worker it unwinds to the first frame of the fiber, and from
+ * there comes to weft__worker_continue (worker.c). Tasks that run in their submitter have a guard
+ * each; so have tasks with handles and those of groups, which keep the panic until it is asked for.
+ * on_panic is called for all of them, in the context of the task and as part of it: it may wait. If
+ * it panics itself, both panics are reported, and the worker goes on.
  *
  * Crashes. A worker of a pool that isolates crashes can be abandoned in the middle of its task
- * (sched/fiber/crash.c). All that the pool needs of it is beside its stack: the worker itself, the task
- * that it runs, and its heir, a fiber that is made with it and not started. If the worker's fiber
- * is abandoned the heir has the worker from then on:
+ * (sched/fiber/crash.c). All that the pool needs of it is beside its stack: the worker itself, the
+ * task that it runs, and its replacement, a fiber that is made with it and not started. If the
+ * worker's fiber is abandoned the replacement has the worker from then on:
  *
- *     worker runs a task, armed ---- fault ----> heir: the task ends as crashed: its handle, its group, on_panic are told;
- *                                                      the next of its key is ready
- *                                                heir: is the worker, starts anew (on_worker_start), with an heir of its own
+ *     worker         runs a task, armed
+ *     fault          the fiber is abandoned, its replacement is ready
+ *     replacement    the task ends as crashed: its handle, its group and on_panic are notified, the
+ *                    next one of its key is ready
+ *     replacement    is the worker: starts anew (on_worker_start), with a replacement of its own
  *
- * So the number of workers does not change, the places in the pool are right all the time, and no
- * memory is needed when it happens. A worker is armed only in what the task's function does: not in
- * functions of the options, and not while it runs another task as its submitter. The worker's own
- * state may be half changed: it is left, on_worker_exit is not called for it.
+ * So the number of workers does not change, the pool's places are right all the time, and a crash
+ * needs no memory. A worker is armed only while its task's function runs: not in functions of the
+ * options, and not while it runs another task as its submitter. The worker's own state may be half
+ * changed: it is left as it is, and on_worker_exit is not called for it.
  *
- * Stuck workers. Tasks in an inbox count on each being short. If one computes for long, or blocks
- * its thread, those behind it would wait although a processor is idle. The scheduler's watcher,
- * which is awake now and then while some processor is idle and another busy (sched/core/idle.c), looks
- * at all pools: an inbox from which nothing was taken since its last look is closed. If a worker is
- * wanted then, a machine calls one as soon as it has the idle processor. If no processor is idle
- * the monitor looks in its place (sched/core/monitor.c), and takes one from a machine that is stuck. An
- * active worker whose processor was taken away does not count (weft__pool_actives); one that ended
- * nothing between two looks may be stuck.
+ * Stuck workers. Tasks in an inbox rely on each other being short. If one computes for long, or
+ * blocks its thread, those behind it would wait although a processor is idle. While some processor
+ * is idle and another one busy the scheduler's watcher is awake now and then (sched/core/idle.c),
+ * and looks at all pools: it closes each inbox from which nothing was taken since its last look. If
+ * a worker is wanted then, a machine starts one as soon as it has the idle processor. If no
+ * processor is idle the monitor looks instead (sched/core/monitor.c), and takes a processor from a
+ * machine that is stuck. An active worker whose processor was taken away does not count
+ * (weft__pool_actives); one that has ended no task between two looks may be stuck.
  *
  * Lock order: pools.lock, then the latch of a pool.
  */
@@ -50,13 +52,13 @@
 
 static void count(weft_pool *pool, int64_t *figure)
 {
-    must(!weft__runtime_forked()); /* there the guards of the parent are forgotten */
+    must(!weft__runtime_forked()); /* a child forgets the guards of its parent */
     latch_acquire(pool->latch);
     ++*figure;
     latch_release(pool->latch);
 }
 
-/* Calls a function of the options; the panic that ended it, which is counted, or NULL. */
+/* Calls a function of the options. Returns the panic that ended it, which is counted; or NULL. */
 static struct panic *call_guarded(weft_pool *pool, void (*function)(void *), void *arg)
 {
     struct guard guard;
@@ -69,17 +71,17 @@ static struct panic *call_guarded(weft_pool *pool, void (*function)(void *), voi
     return guard.panic;
 }
 
-struct told {
+struct panic_call {
     weft_pool *pool;
     const weft_panic_info *info;
     void (*function)(void *);
     void *arg;
 };
 
-static void tell(void *arg)
+static void call_on_panic(void *arg)
 {
-    struct told *told = arg;
-    told->pool->options.on_panic(told->info, told->function, told->arg, told->pool->options.data);
+    struct panic_call *call = arg;
+    call->pool->options.on_panic(call->info, call->function, call->arg, call->pool->options.data);
 }
 
 bool weft__pool_notify_panic(weft_pool *pool, struct panic *panic, void (*function)(void *),
@@ -88,14 +90,14 @@ bool weft__pool_notify_panic(weft_pool *pool, struct panic *panic, void (*functi
     count(pool, panic->crash ? &pool->stats.crashed : &pool->stats.panicked);
     if (pool->options.on_panic == NULL)
         return false;
-    struct told told = {pool, weft__panic_info(panic), function, arg};
-    struct panic *second = call_guarded(pool, tell, &told);
+    struct panic_call call = {pool, weft__panic_info(panic), function, arg};
+    struct panic *second = call_guarded(pool, call_on_panic, &call);
     if (likely(second == NULL))
         return true;
     weft_panic_info both = *weft__panic_info(second);
     size_t used = strlen(both.message);
     snprintf(both.message + used, sizeof both.message - used,
-             " (in on_panic, which was told of: %s)", told.info->message);
+             " (in on_panic, which was told of: %s)", call.info->message);
     weft_panic_report(&both);
     weft__panic_free(second);
     return true;
@@ -127,7 +129,7 @@ struct isolated {
 
 static void heir_main(void *arg);
 
-/* What the fiber needs to be abandoned; false without memory. Inside the runtime. */
+/* Makes what is needed to abandon the fiber; false without memory. Inside the runtime. */
 static bool prepare(struct isolated *isolated, struct weft_fiber *fiber)
 {
     struct crash *crash = &isolated->crash;
@@ -166,8 +168,8 @@ static void isolated_main(void *arg)
     weft__worker_run(&isolated->worker);
 }
 
-/* The fiber that is gone leaves the context that it is bound to; its worker is this fiber from
- * here on. */
+/* The abandoned fiber leaves the context that it is bound to; the caller is the fiber of its worker
+ * from here on. */
 static void take_over(struct isolated *isolated, struct weft_fiber *gone)
 {
     struct worker *worker = &isolated->worker;
@@ -182,7 +184,7 @@ static void take_over(struct isolated *isolated, struct weft_fiber *gone)
     fiber_set_client(weft_self(), worker);
 }
 
-/* In the heir: the task has ended, and the worker is as one that was just made. */
+/* In the replacement: the task has ended, and the worker is like one that was just made. */
 static void end_crashed(struct worker *worker, struct weft_fiber *gone, struct panic *panic)
 {
     weft__worker_enter_user(worker);
@@ -212,11 +214,11 @@ static void heir_main(void *arg)
         return;
     }
     fiber_set_client(weft_self(), NULL);
-    weft__worker_end(&isolated->worker); /* if another is wanted it is made */
+    weft__worker_end(&isolated->worker); /* if another one is wanted it is made */
     weft__isolated_end(&isolated->worker);
 }
 
-/* One of its own: it has that when it is gone, and its worker is another fiber. */
+/* Gives the fiber a name of its own, which it keeps when it is abandoned. */
 static bool give_name(struct weft_fiber *fiber, const char *name)
 {
     struct extra *extra = weft__fiber_extra(fiber);
@@ -259,8 +261,8 @@ static struct {
     bool known;      /* to the scheduler */
 } pools;
 
-/* Under the latch: active workers that seem to be stuck. On each processor one of them can get on,
- * and on one where no task has ended since the last look none has. */
+/* Under the latch: how many active workers seem to be stuck. On each processor one of them can get
+ * on; if no task has ended there since the last look, none has. */
 static int64_t count_stuck(weft_pool *pool)
 {
     int64_t stuck = weft__pool_actives(pool) - pool->starting;
@@ -272,7 +274,7 @@ static int64_t count_stuck(weft_pool *pool)
     return stuck > 0 ? stuck : 0;
 }
 
-/* By the watcher: true if another worker is wanted anywhere. */
+/* Called by the watcher. True: another worker is wanted in some pool. */
 static bool look(void)
 {
     bool wanted = false;
@@ -287,13 +289,13 @@ static bool look(void)
         wanted |= weft__pool_wants_worker(pool, stuck);
         weft__line_serve(pool, &wakes);
         weft__pool_update_room(pool);
-        weft__pool_unlatch(pool, &wakes); /* it makes no worker */
+        weft__pool_unlatch(pool, &wakes); /* no worker is to be made */
     }
     lock_release(&pools.lock);
     return wanted;
 }
 
-/* By a machine that has a processor. */
+/* Called by a machine that has a processor. */
 static void act(void)
 {
     lock_acquire(&pools.lock);
@@ -330,7 +332,7 @@ void weft__pools_add(weft_pool *pool)
     lock_acquire(&pools.lock);
     line_add(&pools.all, &pool->pools_link);
     static const struct fiber_hooks hooks = {before_park, landed, name_of};
-    if (!pools.known) { /* once: others read these without a lock */
+    if (!pools.known) { /* once: machines read these without a lock */
         weft__idle_set_hooks(look, act);
         weft__fiber_hooks = &hooks;
         pools.known = true;

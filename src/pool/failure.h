@@ -1,5 +1,5 @@
 /*
- * failure.h: what becomes of panics, crashes, and workers that do not come back.
+ * failure.h: panics, crashes, and workers that are stuck.
  */
 #ifndef WEFT_POOL_FAILURE_H
 #define WEFT_POOL_FAILURE_H
@@ -10,23 +10,24 @@
 
 /* Panics. Outside the latch. */
 
-/* A task panicked: it is counted, and on_panic is called; true if there is one. */
+/* A task has panicked: counts that and calls on_panic. False: there is none. */
 bool weft__pool_notify_panic(weft_pool *pool, struct panic *panic, void (*function)(void *),
                              void *arg);
-/* A task panicked that has no handle or group: without on_panic it is reported. Ends the panic. */
+/* A task without a handle or group has panicked: as weft__pool_notify_panic; without on_panic the
+ * panic is reported. Frees the panic. */
 void weft__pool_panicked(weft_pool *pool, const struct plain_task *task, struct panic *panic);
-/* Calls one of the functions of the options; true if it panicked, which is counted and reported. */
+/* Calls a function of the options. True: it has panicked, which was counted and reported. */
 bool weft__pool_call_option(weft_pool *pool, void (*function)(void *), void *arg);
 
 /* Crashes. */
 
-/* A worker that can be abandoned in its task; 0 or an error. And: in its fiber, when it has
- * ended. */
+/* Makes a worker that can be abandoned in its task: 0 or an error. weft__isolated_end is called in
+ * its fiber when the worker has ended. */
 int weft__isolated_make(weft_pool *pool);
 void weft__isolated_end(struct worker *worker);
 
-/* Around code that is not that of the task which the caller runs, if it is a worker: a fault in
- * it is not the task's. Disarm returns what rearm is to be given. */
+/* Around code that a worker runs on behalf of its task and that is not the task's own: a fault in
+ * it is not isolated. The result of disarm is passed to rearm. */
 static inline struct worker *weft__worker_disarm(void)
 {
     struct worker *worker = weft__worker_self();
@@ -42,7 +43,7 @@ static inline void weft__worker_rearm(struct worker *worker)
         worker->armed = true;
 }
 
-/* Stuck workers: the list of all pools. */
+/* Stuck workers: the list of all pools, which the watcher looks at. */
 
 void weft__pools_add(weft_pool *pool);
 void weft__pools_remove(weft_pool *pool);

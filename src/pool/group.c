@@ -69,8 +69,8 @@ static void leave_group(struct pool_group *where)
     weft__task_rebind(where->pool);
 }
 
-/* A function of the group has ended, and the group, which may be gone after that, does not know yet.
- * A dropped one is not pending any more. */
+/* A function of the group has ended, and the group, which may be gone after that, does not know
+ * yet. A dropped one is not pending any more. */
 static void ended(void *arg, enum group_end end)
 {
     struct pool_group *where = arg;

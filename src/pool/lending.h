@@ -27,12 +27,13 @@ static inline int64_t task_lenders(const struct task *task)
     return task->awaited != NULL ? task->awaited->lenders.length : 0;
 }
 
-/* Under the latch: a task enters the queue; leaves it, to be run or for good; was taken out for good,
- * and is not pending any more. */
+/* Under the latch: a task enters the queue; leaves it, to be run or for good; was taken out for
+ * good, and is not pending any more. */
 void weft__awaited_put(struct awaited *awaited, struct task *task);
 void weft__awaited_begin(struct awaited *awaited, struct task *task);
 void weft__awaited_removed(struct awaited *awaited);
-/* Under the latch: if a worker waits, the first of the tasks in the queue goes before all others. */
+/* Under the latch: if a worker waits, the first of the tasks in the queue goes before all others.
+ * */
 void weft__awaited_expedite(weft_pool *pool, struct awaited *awaited);
 /* Outside the latch: one more task is pending; one has ended, or was not admitted. (A task that is
  * taken out of the queue for good: weft__awaited_removed.) */

@@ -113,8 +113,8 @@ enum {
 
 enum pool_state { POOL_OPEN, POOL_STOPPING, POOL_STOPPED };
 
-/* Whether a worker has lent its place; LENDS_ACROSS: its place in a sub-pool is lent to urgent tasks
- * only (subpools.c). */
+/* Whether a worker has lent its place; LENDS_ACROSS: its place in a sub-pool is lent to urgent
+ * tasks only (subpools.c). */
 enum lending { LENDS_NOT, LENDS, LENDS_ACROSS };
 
 enum worker_state { WORKER_UNLISTED, WORKER_STARTING, WORKER_ACTIVE, WORKER_BLOCKED, WORKER_IDLE };
@@ -267,8 +267,8 @@ static inline struct worker *worker_of(struct link *link)
     return (struct worker *)(void *)link; /* or NULL */
 }
 
-/* How a call of the public interface begins: 0; -EINVAL if an argument is wrong; -ECHILD in a forked
- * child, where no call works. */
+/* How a call of the public interface begins: 0; -EINVAL if an argument is wrong; -ECHILD in a
+ * forked child, where no call works. */
 static inline int call_error(bool valid)
 {
     return !valid ? -EINVAL : weft__runtime_forked() ? -ECHILD : 0;

@@ -40,12 +40,13 @@ static inline int queue_index(int priority)
 
 /* What a pool does with a task that has a record, by the kind of task. */
 struct task_kind {
-    /* Calls the function, unless the task was cancelled before it was taken. A panic may leave it. */
+    /* Calls the function, unless the task was cancelled before it was taken. A panic may leave it.
+     * */
     void (*run)(struct task *task);
     /* The task will not run. Outside the latch. NULL: on_drop is called. */
     void (*drop)(weft_pool *pool, struct task *task);
-    /* The task crashed, in a fiber that is abandoned. Takes the panic. NULL: a crash is handled as a
-     * panic of a plain task. */
+    /* The task crashed, in a fiber that is abandoned. Takes the panic. NULL: a crash is handled as
+     * a panic of a plain task. */
     void (*crash)(weft_pool *pool, struct task *task, struct weft_fiber *gone, struct panic *panic);
     /* The task has ended or was dropped: the pool does not use the record any more. */
     void (*release)(struct task *task);
@@ -172,7 +173,8 @@ void weft__queue_put_back(struct queue *queue, struct chunk *chunk);
 
 /* All queues of a pool. */
 
-/* Puts an admitted task into its queue. A plain task may lack memory: false. A record never does. */
+/* Puts an admitted task into its queue. A plain task may lack memory: false. A record never does.
+ * */
 bool weft__pool_put_plain(weft_pool *pool, void (*function)(void *), void *arg);
 void weft__pool_put(weft_pool *pool, struct task *task);
 /* Takes the next task by urgency, priority and order; false: there is none. *record is NULL for a

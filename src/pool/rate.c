@@ -1,41 +1,48 @@
 /*
  * rate.c: tasks that begin at a rate: weft_pool_options.limiter.
  *
- * A task of a pool with a limiter begins with a token, an event of that limiter. All tasks of such
- * a pool are taken singly under the latch (`singly`: no inboxes, no outboxes). A worker that has a
- * place and finds a task ready takes a token first, and then whichever task is next. If there is
- * no token, it gives up its place and waits for one in the limiter's line, as any other taker
- * does, and looks again when it has it: so a task of high priority that comes meanwhile goes
- * first, and no place is held. One worker at a time waits for its pool (`awaits`).
+ * Problem. Each task begins with a token, an event of a limiter that other pools and callers may
+ * share. A token belongs to the task that is next when it comes, not to the one that was next when
+ * it was asked for; while the pool waits for it nothing holds a place; and a token that no task
+ * needs any more goes back.
  *
- * Under the latch:
+ * Pattern. All tasks of such a pool are taken one by one under the latch (`singly`: no inboxes, no
+ * outboxes). A worker that has a place and finds a task ready takes a token first, and then the
+ * task that is next. If there is no token it gives up its place, waits in the limiter's line like
+ * any other caller, and looks again when it has the token: so a task of high priority that comes
+ * meanwhile goes first. One worker at a time waits for its pool (`awaits`).
  *
- *     tokens     taken, and not used: of tasks that were skipped, or had no place any more
- *     unused     tokens > 0 only while a task is ready and the pool is not paused, after a settle
- *     waiting    a worker is in the limiter's line only while that is so, after a settle
- *     progress   as in pool_internal.h, where a worker that awaits a token counts as woken
+ * Invariants, under the latch:
  *
- * Whatever takes tasks out of the queue, or pauses the pool, settles in the same hold of the latch
- * (dispatch.c). If nothing is left that may begin, settling gives the tokens back and expels the
- * worker from the limiter's line, which makes it look again: it rests, or ends. So neither an abort
- * nor a close after it waits for a token, and those behind in the limiter's line move up.
+ *     tokens     taken and not used: their tasks were skipped, or had no place any more
+ *     unused     after a dispatch tokens > 0 only while a task is ready and the pool is not paused
+ *     waiting    after a dispatch a worker is in the limiter's line only while that is so
+ *     progress   as in pool_internal.h; a worker that awaits a token counts as woken
+ *
+ * A call that takes tasks out of the queue, or pauses the pool, dispatches in the same hold of the
+ * latch. If nothing is left that may begin, weft__rate_return_tokens gives the tokens back and
+ * expels the worker from the limiter's line. The worker looks again: it rests, or ends. So neither
+ * an abort nor a close after it waits for a token, and the takes behind it in the limiter's line
+ * move up.
  *
  *     worker                                   abort, pause, cancel
- *     latch: nothing to be had; awaits = 1
+ *     latch: no token; awaits = 1
  *     unlatch                                  latch: takes the last task out
- *                                              awaits, not in line: nothing to expel; unlatch
+ *                                              awaits, not in line: no expulsion; unlatch
  *     latch: none is ready: awaits = 0
  *
  *     latch: one is ready; stands in line      latch: takes the last task out
  *     unlatch, parks                           in line: expelled, to be woken; unlatch
  *     woken; latch: awaits = 0                 (or granted before: the worker brings the token, and
- *     looks again, settles                     gives it back when it settles)
+ *     looks again, dispatches                  gives it back when it dispatches)
  *
- * A task submitted while a worker awaits calls no other (weft__pool_wants_worker): that worker
- * looks again whatever it is woken by.
+ * A task that is submitted while a worker awaits starts no other (weft__pool_could_use_worker):
+ * that worker looks again whatever it is woken by.
  *
- * Lock order: the pool's latch, then that of the limiter. The limiter's lock is held until the
- * worker has parked (park.h), the pool's only until the take stands in line.
+ * Lock order: the pool's latch, then the limiter's. The limiter's lock is held until the worker has
+ * parked (park.h), the pool's latch only until the take stands in line.
+ *
+ * Rejected: docs/design/pool.md.
  */
 #include "pool/rate.h"
 

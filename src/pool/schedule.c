@@ -1,34 +1,35 @@
 /*
- * schedule.c: tasks that are submitted later, or periodically: see weft/schedule.h.
+ * schedule.c: tasks that are submitted later, or periodically: weft/schedule.h.
  *
- * A schedule owns a timer and the record of its task. The timer calls fire, which puts the record
- * into the pool's line of submitters; there it stands by itself, without a fiber that waits
- * (admission.c). If the pool has room it is admitted in the same hold of the latch. A periodic
- * schedule starts its timer anew for the next time, by the clock of the first; one that runs once
- * closes it. So fire never waits, and closing a timer from elsewhere waits for some instructions at
- * most.
+ * Problem. A task is to be submitted at a time to come, maybe again and again, without a fiber that
+ * waits for it, and nothing may fail then. The schedule, its run and its pool may end in any order.
  *
- *                  fire                     a place is free               the run ends, or is dropped
- *     not due ------------> due, in line ---------------------> inside ------------------------------+
- *        ^                                                                                           |
- *        |___________________________________ periodic ______________________________________________|
+ * Pattern. A schedule owns a timer and the record of its task. The timer calls `fire`, which puts
+ * the record into the pool's line of submitters; there it stands by itself (admission.c), and is
+ * admitted in the same hold of the latch if the pool has room. A periodic schedule starts its timer
+ * again for the next time, counted from the first; a schedule that runs once closes it. So `fire`
+ * never waits, and closing a timer from elsewhere waits for some instructions at most.
  *
- * A cancel, or the stop of the pool, takes the schedule out of each of these: its timer is closed,
- * its record leaves the line, and if it is cancelled the queue. A run that has begun goes on.
+ *               fire                  the pool has room           the run ends, or is dropped
+ *     not due ---------> due, in line -----------------> in flight ---------------------------+
+ *        ^                                                                                    |
+ *        |________________________________ periodic _________________________________________|
  *
- * Who may end it. Under the pool's latch whoever finds `timer` not NULL may take it, sets it to
- * NULL, and closes it after the latch is released. `users` counts the timer until it is closed, and
- * the run while it is due: the one who makes that 0 ends the schedule, and is inside the pool at
- * that moment, as a visitor or as the task itself. A timer that closes itself passes its count on
- * to the run, so it needs neither the pool nor the schedule after that.
+ * A cancel, or a stop of the pool, takes the schedule out of each of these: its timer is closed,
+ * its record leaves the line and, by a cancel, the queue. A run that has begun goes on.
  *
- * Handles outlive pools. `over` is set under the schedule's own latch by the one who ends it: so a
- * call that holds this latch, and sees that it is not over, may use the pool. Two references: the
- * handle, and the schedule itself until it is over.
- *
- * Enrolment. The timer is started before the pool knows of the schedule: afterwards a stop might
- * have closed it. If it fires before the call that makes it comes to the latch, fire itself enrols
- * it, or finds that the pool stops and refuses it.
+ *   ending      Under the pool's latch the call that finds `timer` not NULL may take it: it sets it
+ *               to NULL, and closes the timer after the latch is released. `users` counts the timer
+ *               until it is closed, and the run while it is due. The call that makes it 0 ends the
+ *               schedule; at that moment it is a task in flight or pins the pool. A timer that
+ *               closes itself passes its count on to the run, and needs neither the pool nor the
+ *               schedule after that
+ *   handles     outlive pools. The call that ends the schedule sets `over` under the schedule's
+ *               latch. So a call that holds this latch, and sees that the schedule is not over, may
+ *               use the pool. Two references: the handle's, and the schedule's own until it is over
+ *   enrolment   The timer is started before the pool knows the schedule: a stop might close it
+ *               afterwards. If it fires before its maker has the latch, `fire` enrols the schedule
+ *               itself; or finds that the pool stops, and refuses it
  *
  * Lock order: the schedule's latch, then the pool's.
  */
@@ -49,7 +50,7 @@ struct weft_schedule {
     struct task task;           /* of the run that is due */
     struct submitter submitter; /* the same, in line */
     struct latch latch;         /* of `over` */
-    bool over;                  /* nothing of it is in the pool, which may be gone */
+    bool over;                  /* the pool has nothing of it, and may be gone */
     atomic_u32 references;
     weft_pool *pool;
     void (*function)(void *);
@@ -58,9 +59,8 @@ struct weft_schedule {
     uint64_t key;
     int priority;
     /* Under the pool's latch. */
-    weft_schedule *
-        *out; /* where the handle goes when it is enrolled, before any run; NULL: nobody wants it */
-    struct link link; /* in pool->schedules, if it is listed */
+    weft_schedule **out; /* gets the handle at enrolment, before any run; NULL: none is wanted */
+    struct link link;    /* in pool->schedules, if `listed` */
     weft_timer *timer;
     int64_t next; /* when the timer is due */
     int64_t runs, skipped;
@@ -78,14 +78,15 @@ static struct weft_schedule *of(struct task *task)
 
 static void drop(struct weft_schedule *schedule)
 {
-    /* Pairs with itself: the last one sees what the other did. */
+    /* Pairs with itself: the last to drop sees what the other did. */
     if (atomic_u32_sub_acq_rel(&schedule->references, 1) == 1)
         weft__os_free(schedule);
 }
 
 /* The end. */
 
-/* Under the pool's latch: so many users less; true: it is over, and the caller is to say so. */
+/* Under the pool's latch: takes away that many users. True: it is over, and the caller sets `over`.
+ * */
 static bool leave(struct weft_schedule *schedule, int users)
 {
     schedule->users = (uint8_t)(schedule->users - users);
@@ -97,7 +98,7 @@ static bool leave(struct weft_schedule *schedule, int users)
     return true;
 }
 
-/* Outside the pool's latch, by one who is inside the pool. */
+/* Outside the pool's latch, by a task in flight or a call that pins the pool. */
 static void say_over(struct weft_schedule *schedule)
 {
     latch_acquire(&schedule->latch);
@@ -116,7 +117,7 @@ static void leave_unlatched(struct weft_schedule *schedule, int users)
         say_over(schedule);
 }
 
-/* What the one who ends a schedule has taken from it. */
+/* What the call that ends a schedule has taken from it. */
 struct taken {
     weft_timer *timer; /* to be closed; NULL: none */
     int users;
@@ -158,8 +159,7 @@ static void run(struct task *task)
     task->function(task->arg);
 }
 
-/* The run has ended, or was dropped; the pool still counts it as inside, or the caller is a
- * visitor. */
+/* The run has ended, or was dropped: it is still in flight, or the caller pins the pool. */
 static void release(struct task *task)
 {
     struct weft_schedule *schedule = of(task);
@@ -190,7 +190,7 @@ static void submit(struct weft_schedule *schedule, struct deferred_wakes *wakes)
 
 /* The clock. */
 
-/* Under the latch: the pool knows of it from here, unless it stops. */
+/* Under the latch: the pool knows the schedule from here on; false: the pool stops. */
 static bool enrol(struct weft_schedule *schedule)
 {
     weft_pool *pool = schedule->pool;
@@ -208,7 +208,8 @@ static bool enrol(struct weft_schedule *schedule)
     return schedule->enrolment == ENROLLED;
 }
 
-/* Under the latch: the times that have passed, of which one is submitted, and when the next is. */
+/* Under the latch: of the times that have passed one is submitted, the others are skipped. Sets the
+ * next time. */
 static void advance(struct weft_schedule *schedule)
 {
     int64_t late = weft__now() - schedule->next;
@@ -229,7 +230,7 @@ static void fire(void *arg)
     bool fiber = enter_if_fiber();
     latch_acquire(pool->latch);
     weft_timer *timer = schedule->timer;
-    if (!enrol(schedule) || timer == NULL) { /* whoever took it waits for this call */
+    if (!enrol(schedule) || timer == NULL) { /* the call that took it waits for this one */
         latch_release(pool->latch);
         leave_if_fiber(fiber);
         return;
@@ -244,12 +245,12 @@ static void fire(void *arg)
     int64_t next = schedule->next;
     if (!schedule->due)
         submit(schedule, &wakes);
-    weft__pool_finish(pool, &wakes,
-                      fiber); /* a schedule that runs once may be gone from here on, and its pool */
+    /* After this a schedule that runs once may be gone, and its pool. */
+    weft__pool_finish(pool, &wakes, fiber);
     if (once)
         must(weft_timer_close(timer) == 0);
     else
-        (void)weft_timer_start(timer, next, 0); /* nothing, if one who took it waits */
+        (void)weft_timer_start(timer, next, 0); /* does nothing while a call closes it */
 }
 
 /* The calls. */
@@ -431,8 +432,8 @@ void weft__schedules_stop(weft_pool *pool)
             weft__pool_notify_drop(pool, &(struct plain_task){schedule->function, schedule->arg},
                                    NULL);
         if (weft__runtime_forked())
-            return;          /* a child of on_drop's */
-        if (taken.users > 0) /* else the run that is inside has the last word */
+            return;          /* on_drop has forked */
+        if (taken.users > 0) /* else the run, which is in flight, ends it */
             give_up(schedule, &taken);
     }
 }

@@ -1,70 +1,75 @@
 /*
  * subpools.c: pools that share the capacity of a parent: weft_pool_options.parent.
  *
- * A parent, the root, and its sub-pools are a tree of two levels. Each pool of it has its own
- * workers, queue, line of submitters, policies and figures. What they share:
+ * Problem. A task of a sub-pool needs a place of its pool and one of the parent. No pool may keep
+ * another one out, and tasks that wait for tasks of another pool of the tree must not hang.
+ *
+ * Pattern. A parent, the root, and its sub-pools are a tree of two levels. Each pool of it has its
+ * own workers, queue, line of submitters, policies and figures. What they share:
  *
  *   latch      all pools of a tree have the root's. So a place is taken from a sub-pool and from
- *              the root in one hold of it, and what a worker waits for may be in any of them
+ *              the root in one hold of it, and a worker can wait for a task of any of them
  *   places     a worker of a sub-pool that holds a place of its pool holds one of the root too:
  *              `below` of the root counts them. pool_take_places is called wherever
  *              active + starting + blocked - lent of a sub-pool changes
  *   begin      a task of a sub-pool begins while both are within their capacity, and neither is
  *              paused
  *
- * All tasks of a tree are taken singly under the latch (`singly`: no inboxes, no outboxes), so each
- * end of a task is a moment in which its place may go to another pool.
+ * All tasks of a tree are taken one by one under the latch (`singly`: no inboxes, no outboxes), so
+ * at each end of a task its place may go to another pool.
  *
- * Who is next. A pool that wants a worker, and has a place of its own, asks: it stands in the
- * root's line of those that ask, once. Whoever holds the latch when the tree has a place gives it
- * to the first in line, by waking or making a worker of that pool, which is `starting` from then
- * on; if the pool wants another it asks again, at the end. A worker whose task has ended looks at
- * that line before its own queue:
+ * Turns. A pool that wants a worker, and has a place of its own, asks: it stands in the root's line
+ * of pools that ask, once. When the tree has a place, the call that holds the latch gives it to the
+ * first in line: it wakes or makes a worker of that pool, which is `starting` from then on. If the
+ * pool wants another worker it asks again, at the end of the line. A worker whose task has ended
+ * looks at that line before its own queue:
  *
- *     nobody asks                      it goes on with its own pool
+ *     no pool asks                     it goes on with its own pool
  *     its own pool is first            that was its turn: it goes on, the pool asks again
  *     another pool is first            it gives its place up, its pool asks, the first is served
  *
- * So each pool that has tasks ready gets a place in turn, the root too, whatever the others do.
+ * So each pool that has tasks ready gets a place in turn, the root too.
  *
  *   turns      a task begins only in a place that its pool was given by serving the line
  *              (`granted`, until the worker has looked), that its worker held before, or for which
- *              no other pool asks. A worker that was made without that (the first of a pool,
- *              prestart, after a crash) counts as starting, and has no claim
+ *              no other pool asks. A worker that was made otherwise (the first of a pool, prestart,
+ *              after a crash) counts as starting, and has no claim
  *   progress   if a pool wants a worker, has a place of its own, and the tree has a place and is
- *              not paused, then some worker of the tree is starting, or about to be made, or the
- *              pool has an active one. Each of them calls (dispatch.c) when it has looked, and that
- *              serves the line
+ *              not paused, then some worker of the tree is starting or about to be made, or the
+ *              pool has an active one. Each of them starts a wanted worker (dispatch.c) when it has
+ *              looked, and that serves the line
  *
  * A pool in line that does not want a place any more (cancel, pause, abort) is passed over. While
- * the root is paused nobody is served: they stay in line, and the resume serves them.
+ * the root is paused no pool is served: they stay in line, and the resume serves them.
  *
- * What is waited for. A worker that waits for a task or group of its tree lends its place in its
- * pool and in the root. The awaited task is urgent in its pool (queue.h), and goes before all that
- * ask, in the same hold of the latch in which the place becomes free: also if its pool has as many
- * active workers as there are processors, since otherwise the place would go to another pool, whose
- * task might want a lock that the waiter holds. Of several urgent tasks, in whichever pools, the
- * one that became it last is first, as in the queue of one pool: it is the end of a chain of
- * waits, or has the place of its own waiter. A worker whose task has ended looks for those of other
- * pools too, before it takes one of its own.
+ * Urgent tasks. A worker that waits for a task or group of its tree lends its place in its pool and
+ * in the root. The awaited task is urgent in its pool (queue.h), and goes before all pools that
+ * ask, in the same hold of the latch in which the place becomes free. That holds even if its pool
+ * has as many active workers as there are processors: otherwise the place would go to another pool,
+ * whose task might want a lock that the waiter holds. Of several urgent tasks, in any pools, the
+ * one that became urgent last is first, as in the queue of one pool: it is the end of a chain of
+ * waits, or has the place of its own waiter. A worker whose task has ended looks for urgent tasks
+ * of other pools too, before it takes a task of its own.
  *
- * In the root the place comes back from the very task that is waited for. If that is in another
- * sub-pool, or in the root, nothing gives a place of the waiter's pool back; so that one is lent to
- * urgent tasks alone (LENDS_ACROSS: it counts as taken while none is ready). Sub-pool S of one:
+ * In the root the place comes back from the task that is waited for. If that is in another
+ * sub-pool, or in the root, no task gives a place of the waiter's pool back. So that place is lent
+ * to urgent tasks only (LENDS_ACROSS: it counts as taken while none is ready). Sub-pool S of
+ * capacity 1:
  *
  *     A of S locks M, waits for B of the root
  *     C of S wants M                           may not begin: it would keep the only place of S
  *     B starts D in S, waits for it            D is urgent: it begins in A's place
  *
- * Lives. The root outlives its sub-pools: it cannot be closed while it has any. A handle or group
- * may outlive its pool, so it has the address of the latch beside that of the pool: a worker with
- * the same latch keeps that alive, and under it sees whether the other pool still is.
+ * Lifetimes. The root outlives its sub-pools: it cannot be closed while it has any. A handle or
+ * group may outlive its pool, so it has the address of the latch beside that of the pool: a worker
+ * of a pool with the same latch keeps the latch alive, and under it sees whether the other pool
+ * still exists.
  *
- * Rejected: a latch for each pool, held child before parent: whoever lends needs both pools, the
- * awaited task's and, to serve the line, every other that asks. Trees of more levels: the first in
- * line could be kept from its turn by a pool between, and each taking of a place would walk the
- * line. Workers that run tasks of all pools of the tree: their state, stacks and contexts are
- * their pool's.
+ * Rejected: a latch for each pool, held child before parent: lending needs both pools, that of the
+ * awaited task and, to serve the line, every other one that asks. Trees of more levels: the first
+ * in line could be kept from its turn by a pool between, and taking a place would walk the line.
+ * Workers that run tasks of all pools of the tree: their state, stacks and contexts are their
+ * pool's.
  */
 #include "pool/subpools.h"
 
@@ -108,7 +113,7 @@ void weft__tree_note_urgent(weft_pool *pool, struct task *task)
     enter_urgents(root, pool);
 }
 
-/* It wants a worker, if the tree has a place for it. */
+/* The pool wants a worker, if the tree has a place for it. */
 static bool wants_place(const weft_pool *pool)
 {
     return (pool->parent == NULL || pool_busy(pool) < pool->capacity) &&
@@ -123,14 +128,14 @@ static void ask_if_need_be(weft_pool *root, weft_pool *pool, bool dry)
     pool->asks = true;
 }
 
-/* When the first urgent task of the pool became that. */
+/* The number of the first urgent task of the pool, by the order in which tasks became urgent. */
 static uint64_t urgency(const weft_pool *pool)
 {
     return task_of(pool->queues[URGENT].tasks.first)->order;
 }
 
-/* The pool of the task that is urgent since last, of those that may begin if the tree has a place;
- * `holder` has a place of its own in any case. NULL: there is none. */
+/* Of the urgent tasks that may begin if the tree has a place: the pool of the one that became
+ * urgent last; `holder` has a place of its own in any case. NULL: there is no such task. */
 static weft_pool *first_urgent(weft_pool *root, const weft_pool *holder)
 {
     weft_pool *best = NULL;
@@ -147,7 +152,7 @@ static weft_pool *first_urgent(weft_pool *root, const weft_pool *holder)
     return best;
 }
 
-/* The first in line that still wants a place. */
+/* The first pool in line that still wants a place; NULL: none does. */
 static weft_pool *first_asking(weft_pool *root)
 {
     struct link *first;
@@ -170,7 +175,7 @@ static void serve(weft_pool *root, struct deferred_wakes *wakes)
         if (!weft__pool_start_worker(first, wakes)) {
             if (wakes->make != NULL)
                 return; /* the worker that is about to be made serves the others */
-            continue;   /* its idle workers have expired, and no more are made: it wants none now */
+            continue;   /* its idle workers have expired, and none is made: it wants no place now */
         }
         if (urgent == NULL)
             leave_line(root, first);
@@ -209,7 +214,7 @@ bool weft__tree_passes_on(weft_pool *pool, struct worker *worker)
     return true;
 }
 
-/* Coming and going. */
+/* Joining and leaving. */
 
 /* Under the latch of the parent, whose inboxes and outboxes are closed. */
 static int join(weft_pool *parent, void *pool)

@@ -112,7 +112,8 @@ static void call_function(void *arg)
     call->result = call->task->function(call->task->task.arg);
 }
 
-/* The function is of another type than on_panic's parameter, which is only a number to know it by. */
+/* The function is of another type than on_panic's parameter, which is only a number to know it by.
+ * */
 static void keep_panic(struct weft_task *task, struct panic *panic)
 {
     void (*function)(void *) = (void (*)(void *))(uintptr_t)task->function;

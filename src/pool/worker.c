@@ -548,8 +548,9 @@ static void run_guarded(void *worker)
     run_tasks(worker);
 }
 
-/* ThreadSanitizer's shadow of the stack grows with each call that a panic cuts off, unless a guard's
- * longjmp undoes it. That does not matter for a fiber that ends, but for a worker, which goes on. */
+/* ThreadSanitizer's shadow of the stack grows with each call that a panic cuts off, unless a
+ * guard's longjmp undoes it. That does not matter for a fiber that ends, but for a worker, which
+ * goes on. */
 static void work(struct worker *worker)
 {
     struct guard guard;
