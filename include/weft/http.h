@@ -181,8 +181,9 @@ typedef struct weft_http_options {
     size_t stack_size;
     /* What is sent as Server, less than 256 bytes; copied. Default: nothing. */
     const char *name;
-    /* Fibers that watch connections, at most 1,000. Default: one for each processor. */
-    int doors;
+    /* Fibers that accept connections and watch idle ones, at most 1,000. Default: one for each
+     * processor. */
+    int acceptors;
     /* Not 0: the limit of descriptors is left as it is. */
     int keep_limit;
     /* Not 0: a client that ends its side is taken for gone, as other servers do, and not answered

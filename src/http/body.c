@@ -1,18 +1,21 @@
 /*
  * body.c: the body of a request, read as the handler asks for it.
  *
- * What came with the head lies in the exchange's buffer. A body with a length is then received
- * straight into the handler's memory; one in chunks goes through the buffer. Nobody waits for more
+ * What came with the head is in the exchange's buffer. The rest of a body with a length is received
+ * straight into the handler's memory; a chunked body goes through the buffer. No wait lasts longer
  * than body_timeout without a byte.
  *
- * A byte now and then would hold a worker for as long as the client likes. So the time of all waits
- * for a body is bounded by rate_grace and what the bytes that came since the first of them pay for,
- * at min_body_rate. Bytes that were there before, and the handler's own time, pay and cost nothing.
+ * A client that sends a byte now and then would hold a request for as long as it likes. So the time
+ * of all waits for a body is bounded: by rate_grace, and the time that the bytes that came since
+ * the first wait take at min_body_rate. Bytes that were there before the first wait, and the
+ * handler's own time, do not count.
  *
  * A client that is always faster than the handler would keep the processor: after BODY_TURN bytes
- * without a wait others go first. A yield is not enough, since the pool begins no task behind one
- * that does not park.
+ * without a wait other fibers go first. A yield is not enough, since the pool begins no task behind
+ * one that does not park.
  */
+#include "http/body.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -20,10 +23,14 @@
 #include <weft/time.h>
 
 #include "http/exchange.h"
+#include "http/lend.h"
+#include "http/per_ip_limit.h"
+#include "http/send.h"
+#include "http/sys.h"
 
 #define DRAIN_TIME (1 * WEFT_S)
 
-/* Of 100 uploads in chunks of a byte each turn takes 60 us. */
+/* With 100 uploads in chunks of one byte, a turn takes 60 us. */
 enum { BODY_TURN = 4096 };
 
 void weft__http_body_begin(struct exchange *exchange)
@@ -31,12 +38,12 @@ void weft__http_body_begin(struct exchange *exchange)
     weft_http_request *request = &exchange->request;
     request->chunks = (struct chunks){0};
     request->left = request->head.length;
-    request->read = request->waited = request->paid = 0;
-    request->unwaited = 0;
+    request->read = request->waited = request->transferred = 0;
+    request->burst = 0;
     request->limit = exchange->server->options.max_body;
     request->error = 0;
     request->done = request->head.length == 0;
-    request->told_continue = !request->head.expects_continue || request->done;
+    request->continue_sent = !request->head.expects_continue || request->done;
     request->trailer_count = 0;
     request->piece_size = 0;
 }
@@ -57,7 +64,7 @@ int weft__http_body_status(const weft_http_request *request)
     case -EFBIG:
         return 413;
     case -EBADMSG:
-    case -ECONNRESET: /* of one that has ended its side only: it is told */
+    case -ECONNRESET: /* it may have ended its side only, and read the answer */
         return 400;
     case -ETIMEDOUT:
         return 408;
@@ -73,26 +80,26 @@ static int fail(weft_http_request *request, int error)
     return error;
 }
 
-/* What the client waits for before it sends the body. */
-static int tell_continue(struct exchange *exchange)
+/* Sends 100, if the client waits for it before it sends the body. */
+static int send_continue(struct exchange *exchange)
 {
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     weft_http_request *request = &exchange->request;
-    if (request->told_continue || exchange->response.sent)
+    if (request->continue_sent || exchange->response.sent)
         return 0;
-    request->told_continue = true;
+    request->continue_sent = true;
     char text[sizeof go_on - 1];
     memcpy(text, go_on, sizeof text);
     struct iovec piece = {text, sizeof text};
     return weft__http_response_send(exchange, &piece, 1);
 }
 
-int64_t weft__http_patience(int64_t rate, int64_t grace, int64_t waited, int64_t paid)
+int64_t weft__http_wait_allowance(int64_t rate, int64_t grace, int64_t waited, int64_t transferred)
 {
-    if (rate < 0 || paid / rate >= (INT64_MAX - grace) / WEFT_S)
+    if (rate < 0 || transferred / rate >= (INT64_MAX - grace) / WEFT_S)
         return INT64_MAX;
-    int64_t all = grace + paid / rate * WEFT_S;
-    int64_t rest = paid % rate * WEFT_S / rate; /* less than a second */
+    int64_t all = grace + transferred / rate * WEFT_S;
+    int64_t rest = transferred % rate * WEFT_S / rate; /* less than a second */
     all = all < INT64_MAX - rest ? all + rest : INT64_MAX;
     return all > waited ? all - waited : 0;
 }
@@ -102,26 +109,27 @@ static int wait_for_more(struct exchange *exchange, int64_t deadline)
 {
     weft_http_request *request = &exchange->request;
     const weft_http_options *options = &exchange->server->options;
-    int64_t latest = weft_after(weft__http_patience(options->min_body_rate, options->rate_grace,
-                                                    request->waited, request->paid));
+    int64_t latest = weft_after(weft__http_wait_allowance(
+        options->min_body_rate, options->rate_grace, request->waited, request->transferred));
     if (latest > deadline)
         latest = deadline;
-    if (weft__http_is_starved(exchange->connection)) /* it waits for others, not for the client */
+    if (weft__http_connection_budget_spent(
+            exchange->connection)) /* waits for others, not for the client */
         return weft__http_connection_wait(exchange->connection, WEFT_READABLE, latest);
-    request->unwaited = 0;
-    return weft__http_wait_away(exchange, WEFT_READABLE, latest, &request->waited);
+    request->burst = 0;
+    return weft__http_lend_while_waiting(exchange, WEFT_READABLE, latest, &request->waited);
 }
 
 static void let_others_go_first(weft_http_request *request, size_t got)
 {
-    request->unwaited += got;
-    if (request->unwaited < BODY_TURN)
+    request->burst += got;
+    if (request->burst < BODY_TURN)
         return;
-    request->unwaited = 0;
-    (void)weft_sleep(1); /* cancelled: whoever waits next is told */
+    request->burst = 0;
+    (void)weft_sleep(1); /* if it was cancelled the next wait returns the error */
 }
 
-/* Receives at least a byte. */
+/* Receives at least one byte. */
 static int64_t receive(struct exchange *exchange, void *data, size_t size, int64_t deadline)
 {
     for (;;) {
@@ -129,7 +137,7 @@ static int64_t receive(struct exchange *exchange, void *data, size_t size, int64
         if (got == 0)
             return -ECONNRESET;
         if (got > 0 && exchange->request.waited > 0)
-            exchange->request.paid += got;
+            exchange->request.transferred += got;
         if (got > 0)
             let_others_go_first(&exchange->request, (size_t)got);
         if (got != -EAGAIN)
@@ -160,7 +168,7 @@ static int64_t read_length(struct exchange *exchange, void *data, size_t size, i
     return got;
 }
 
-/* Gets more bytes into the buffer, behind those that are not used up. */
+/* Receives more bytes into the buffer, behind those that are not used yet. */
 static int64_t refill(struct exchange *exchange, int64_t deadline)
 {
     size_t left = exchange->in_size - exchange->at;
@@ -170,8 +178,7 @@ static int64_t refill(struct exchange *exchange, int64_t deadline)
         exchange->in_size = exchange->at + left;
     }
     size_t room = exchange->in_capacity - exchange->in_size;
-    must(room >
-         0); /* of trailers more than HTTP_BODY_ROOM bytes are refused, chunks leave nothing */
+    must(room > 0); /* trailers beyond HTTP_BODY_ROOM are refused, chunks are used up */
     int64_t got = receive(exchange, exchange->in + exchange->in_size, room, deadline);
     if (got > 0)
         exchange->in_size += (size_t)got;
@@ -201,8 +208,8 @@ static int64_t read_trailer(struct exchange *exchange, int64_t deadline)
     }
 }
 
-/* Decodes until there is a piece of the body, which stays in the buffer; or its end. 1, 0 or an
- * error. */
+/* Decodes until there is a piece of the body, which stays in the buffer, or its end. Returns 1, 0 or
+ * an error. */
 static int64_t next_piece(struct exchange *exchange, int64_t deadline)
 {
     weft_http_request *request = &exchange->request;
@@ -214,9 +221,9 @@ static int64_t next_piece(struct exchange *exchange, int64_t deadline)
             if (got < 0)
                 return got;
         }
-        int64_t eaten = weft__http_chunks_eat(&request->chunks, exchange->in + exchange->at,
-                                              exchange->in_size - exchange->at, &request->piece,
-                                              &request->piece_size);
+        int64_t eaten = weft__http_chunks_decode(&request->chunks, exchange->in + exchange->at,
+                                                 exchange->in_size - exchange->at, &request->piece,
+                                                 &request->piece_size);
         if (eaten < 0)
             return -EBADMSG;
         exchange->at += (size_t)eaten;
@@ -247,7 +254,7 @@ static int64_t read_until(weft_http_request *request, void *data, size_t size, i
         return request->error;
     if (request->done || size == 0)
         return 0;
-    int64_t got = request->head.length > request->limit ? -EFBIG : tell_continue(exchange);
+    int64_t got = request->head.length > request->limit ? -EFBIG : send_continue(exchange);
     if (got == 0)
         got = request->head.length >= 0 ? read_length(exchange, data, size, deadline)
                                         : read_chunks(exchange, data, size, deadline);
@@ -267,9 +274,9 @@ int64_t weft_http_read(weft_http_request *request, void *data, size_t size)
 
 /* ---- a whole body in memory ---- */
 
-/* Counts the memory for a body beyond HTTP_BODY_UNCOUNTED; false if all bodies, or those of its
- * client's address, have as much as they may. */
-static bool hold(struct exchange *exchange, size_t room)
+/* Counts the memory for a body beyond HTTP_BODY_UNCOUNTED. Returns false if all bodies, or those of
+ * the client's address, have as much as they may. */
+static bool count_memory(struct exchange *exchange, size_t room)
 {
     weft_http_server *server = exchange->server;
     int64_t *held = &exchange->request.held;
@@ -278,7 +285,8 @@ static bool hold(struct exchange *exchange, size_t room)
         return true;
     int64_t before = atomic_i64_add_relaxed(&server->body_memory, more);
     if (before + more <= server->options.max_body_memory &&
-        weft__http_limits_enter(server->limits, LIMIT_BODY_BYTES, &exchange->client, more)) {
+        weft__http_per_ip_acquire(server->per_ip_limits, PER_IP_BODY_BYTES, &exchange->client,
+                                  more)) {
         *held += more;
         return true;
     }
@@ -286,17 +294,19 @@ static bool hold(struct exchange *exchange, size_t room)
     return false;
 }
 
-void weft__http_body_forget(struct exchange *exchange)
+void weft__http_body_release_memory(struct exchange *exchange)
 {
     int64_t *held = &exchange->request.held;
     if (*held == 0)
         return;
     (void)atomic_i64_add_relaxed(&exchange->server->body_memory, -*held);
-    weft__http_limits_leave(exchange->server->limits, LIMIT_BODY_BYTES, &exchange->client, *held);
+    weft__http_per_ip_release(exchange->server->per_ip_limits, PER_IP_BODY_BYTES, &exchange->client,
+                              *held);
     *held = 0;
 }
 
-/* Room for at most so much, and a zero. What a client announces costs nothing until it comes. */
+/* The next size of the memory: `wanted`, or less if the body is shorter; one byte is for a zero. A
+ * length that a client announces costs no memory before the bytes come. */
 static size_t next_room(const weft_http_request *request, size_t used, size_t wanted)
 {
     bool known = request->head.length > 0 && request->head.length <= request->limit;
@@ -304,13 +314,13 @@ static size_t next_room(const weft_http_request *request, size_t used, size_t wa
     return whole < wanted ? whole : wanted;
 }
 
-/* NULL, and the old one is freed, without memory or beyond what bodies may have. */
+/* Without memory, or beyond what bodies may have, frees the block and returns NULL. */
 static struct block *resize(struct exchange *exchange, struct block *block, size_t room)
 {
     struct block *larger =
-        hold(exchange, room) ? weft__http_resize(block, sizeof *block + room) : NULL;
+        count_memory(exchange, room) ? weft__http_resize(block, sizeof *block + room) : NULL;
     if (larger == NULL) {
-        weft__http_body_forget(exchange);
+        weft__http_body_release_memory(exchange);
         weft__http_free(block);
     }
     return larger;
@@ -351,7 +361,7 @@ int weft_http_read_all(weft_http_request *request, char **body, size_t *size)
 
 bool weft__http_body_is_large(const weft_http_request *request)
 {
-    return !request->done && request->left > HTTP_DRAIN_MOST;
+    return !request->done && request->left > HTTP_DRAIN_MAX;
 }
 
 bool weft__http_body_drain(struct exchange *exchange)
@@ -359,15 +369,15 @@ bool weft__http_body_drain(struct exchange *exchange)
     weft_http_request *request = &exchange->request;
     if (request->done)
         return true;
-    /* Who waits for 100 and gets another answer may send the body or not, nobody knows; and of a
-     * body that could not be read nobody knows the end. Such connections are not kept: see the
-     * commit, and fail. */
-    must(request->told_continue && request->error == 0);
+    /* Two kinds of connections are not kept, since the end of the body is unknown: if the client
+     * waited for 100 and got another answer, it may send the body or not (see
+     * weft__http_response_commit); and if the body could not be read (see fail). */
+    must(request->continue_sent && request->error == 0);
     if (weft__http_body_is_large(request))
         return false;
     char rest[4096];
     int64_t deadline = weft_after(DRAIN_TIME);
-    int64_t got, most = request->read + HTTP_DRAIN_MOST;
+    int64_t got, most = request->read + HTTP_DRAIN_MAX;
     request->limit = INT64_MAX;
     do
         got = read_until(request, rest, sizeof rest, deadline);

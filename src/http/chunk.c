@@ -76,8 +76,8 @@ static bool eat_byte(struct chunks *chunks, char byte)
     }
 }
 
-int64_t weft__http_chunks_eat(struct chunks *chunks, const char *data, size_t size,
-                              const char **piece, size_t *piece_size)
+int64_t weft__http_chunks_decode(struct chunks *chunks, const char *data, size_t size,
+                                 const char **piece, size_t *piece_size)
 {
     *piece = NULL;
     *piece_size = 0;

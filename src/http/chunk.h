@@ -1,5 +1,5 @@
 /*
- * chunk.h: a body in chunks, decoded as it comes in. Pure, as parse.h.
+ * chunk.h: decodes a chunked body as it comes in. Pure: no memory, no clock, no descriptors.
  */
 #ifndef WEFT_HTTP_CHUNK_H
 #define WEFT_HTTP_CHUNK_H
@@ -13,14 +13,15 @@ struct chunks {
     uint64_t left;    /* bytes of this chunk that are still to come */
     uint32_t ignored; /* bytes of extensions in this line, which are bounded */
     uint8_t state;
-    bool done; /* the last chunk was read: a trailer follows, which is not eaten (parse.h) */
+    bool done; /* the last chunk was read. A trailer follows, which parse.h reads */
 };
 
-/* Eats from `size` bytes at `data` as many as can be understood, up to the end of one piece of the body.
- * Returns how many were eaten (0 if size is 0 or it is done), and the piece of the body among them in *piece and
- * *piece_size (0: none; call again if not all was eaten); -400 if it makes no sense: a size that is no hexadecimal
- * number or too large for 63 bits, a bare LF, no CR LF behind a chunk, extensions of more than 256 bytes. */
-int64_t weft__http_chunks_eat(struct chunks *chunks, const char *data, size_t size,
-                              const char **piece, size_t *piece_size);
+/* Decodes from the `size` bytes at `data` up to the end of one piece of the body. Sets `*piece` and
+ * `*piece_size` to that piece (size 0: none came; call again if bytes are left). Returns how many
+ * bytes were used (0 if size is 0, or `done`); -400 if they are malformed: a size that is not
+ * hexadecimal or exceeds 63 bits, a bare LF, no CR LF behind a chunk, or extensions of more than
+ * 256 bytes. */
+int64_t weft__http_chunks_decode(struct chunks *chunks, const char *data, size_t size,
+                                 const char **piece, size_t *piece_size);
 
 #endif

@@ -1,29 +1,39 @@
 /*
- * connection.c: a connection: how it comes, changes hands, and goes. Who may touch what is told in server.h.
+ * connection.c: how a connection comes, changes its owner, and goes; and its bytes, also through
+ * TLS. connection.h says who may touch what.
+ *
+ * Every list of an acceptor is in the order of its deadlines, since all connections of a list get
+ * the same time. So an append keeps the order, and the first one is the next to expire.
+ *
+ * Calls go to tls.c, client_address.c and the seam; none goes back to an acceptor or an exchange.
  */
+#include "http/connection.h"
+
 #include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include <weft/fd.h>
 #include <weft/fiber.h>
 
+#include "http/client_address.h"
+#include "http/partial_head.h"
 #include "http/server.h"
+#include "http/sys.h"
+#include "http/tls.h"
 
-/* Lists. Under the door's lock. */
+/* ---- lists; under the acceptor's lock ---- */
 
 static void list_remove(struct connection *connection)
 {
-    struct connections *list = &connection->door->lists[connection->list];
+    struct connections *list = &connection->acceptor->lists[connection->list];
     *(connection->previous != NULL ? &connection->previous->next : &list->first) = connection->next;
     *(connection->next != NULL ? &connection->next->previous : &list->last) = connection->previous;
     list->count--;
 }
 
-static void list_append(struct connection *connection, enum list which)
+static void list_append(struct connection *connection, enum connection_list which)
 {
-    struct connections *list = &connection->door->lists[which];
+    struct connections *list = &connection->acceptor->lists[which];
     connection->list = (uint8_t)which;
     connection->next = NULL;
     connection->previous = list->last;
@@ -32,10 +42,9 @@ static void list_append(struct connection *connection, enum list which)
     list->count++;
 }
 
-/* Every list is in the order of its deadlines: all of a list have the same time. */
-int64_t weft__http_time_in(const struct door *door, enum list list)
+int64_t weft__http_connection_timeout(const struct acceptor *acceptor, enum connection_list list)
 {
-    const weft_http_options *options = &door->server->options;
+    const weft_http_options *options = &acceptor->server->options;
     if (list == LIST_READING)
         return options->header_timeout;
     if (list == LIST_IDLE)
@@ -44,12 +53,12 @@ int64_t weft__http_time_in(const struct door *door, enum list list)
     return HTTP_LINGER_SILENCE;
 }
 
-static int64_t deadline_of(const struct door *door, enum list list)
+static int64_t deadline_of(const struct acceptor *acceptor, enum connection_list list)
 {
-    return weft_after(weft__http_time_in(door, list));
+    return weft_after(weft__http_connection_timeout(acceptor, list));
 }
 
-static void wait_in(struct connection *connection, enum list list, int64_t deadline)
+static void wait_in(struct connection *connection, enum connection_list list, int64_t deadline)
 {
     list_remove(connection);
     connection->deadline = deadline;
@@ -57,56 +66,56 @@ static void wait_in(struct connection *connection, enum list list, int64_t deadl
     list_append(connection, list);
 }
 
-/* Changing hands. */
+/* ---- the owner changes ---- */
 
-bool weft__http_release(struct connection *connection, struct partial *partial)
+bool weft__http_connection_release(struct connection *connection, struct partial_head *partial)
 {
-    struct door *door = connection->door;
-    enum list list = partial != NULL ? LIST_READING : LIST_IDLE;
-    int64_t deadline = deadline_of(door, list);
-    bool starved = weft__http_is_starved(connection);
-    weft_mutex_lock(&door->lock);
-    bool quiet = starved || (atomic_u32_load_relaxed(&connection->readable) == 0 &&
-                             atomic_u32_load_relaxed(&connection->ended) == 0);
-    quiet = quiet && atomic_u32_load_relaxed(&door->server->stopping) == 0;
+    struct acceptor *acceptor = connection->acceptor;
+    enum connection_list list = partial != NULL ? LIST_READING : LIST_IDLE;
+    int64_t deadline = deadline_of(acceptor, list);
+    bool more = weft__http_connection_budget_spent(connection);
+    weft_mutex_lock(&acceptor->lock);
+    bool quiet = more || (atomic_u32_load_relaxed(&connection->readable) == 0 &&
+                          atomic_u32_load_relaxed(&connection->ended) == 0);
+    quiet = quiet && atomic_u32_load_relaxed(&acceptor->server->stopping) == 0;
     if (quiet) {
         connection->partial = partial;
         wait_in(connection, list, deadline);
-        if (starved)
-            weft__http_set_again(door->set, connection->fd, connection, true);
+        if (more)
+            weft__http_set_again(acceptor->set, connection->fd, connection, true);
     }
-    weft_mutex_unlock(&door->lock);
+    weft_mutex_unlock(&acceptor->lock);
     return quiet;
 }
 
-void weft__http_take(struct connection *connection, struct exchange *exchange)
+void weft__http_connection_take(struct connection *connection, struct exchange *exchange)
 {
-    weft_mutex_lock(&connection->door->lock);
+    weft_mutex_lock(&connection->acceptor->lock);
     wait_in(connection, LIST_BUSY, WEFT_NEVER);
     connection->exchange = exchange;
-    weft_mutex_unlock(&connection->door->lock);
+    weft_mutex_unlock(&connection->acceptor->lock);
 }
 
-void weft__http_move(struct connection *connection, enum list list)
+void weft__http_connection_move(struct connection *connection, enum connection_list list)
 {
-    struct door *door = connection->door;
-    int64_t deadline = deadline_of(door, list);
-    weft_mutex_lock(&door->lock);
+    struct acceptor *acceptor = connection->acceptor;
+    int64_t deadline = deadline_of(acceptor, list);
+    weft_mutex_lock(&acceptor->lock);
     wait_in(connection, list, deadline);
-    weft_mutex_unlock(&door->lock);
+    weft_mutex_unlock(&acceptor->lock);
 }
 
-/* Coming and going. */
+/* ---- it comes and goes ---- */
 
 static enum stage first_stage(const struct listener *listener)
 {
     if (listener->proxy)
         return STAGE_PROXY;
-    return listener->keys != NULL ? STAGE_SHAKE : STAGE_HEADS;
+    return listener->keys != NULL ? STAGE_HANDSHAKE : STAGE_REQUESTS;
 }
 
-bool weft__http_admit(struct door *door, int fd, const struct peer *peer,
-                      const struct listener *listener)
+bool weft__http_connection_open(struct acceptor *acceptor, int fd, const struct peer *peer,
+                                const struct listener *listener)
 {
     struct tls_keys *keys = listener->keys;
     struct connection *connection = weft__http_allocate(sizeof *connection);
@@ -121,90 +130,91 @@ bool weft__http_admit(struct door *door, int fd, const struct peer *peer,
     }
     *connection = (struct connection){.watched = WATCHED_CONNECTION,
                                       .fd = fd,
-                                      .door = door,
+                                      .acceptor = acceptor,
                                       .tls = tls,
                                       .stage = first_stage(listener),
                                       .peer = *peer};
-    connection->deadline = deadline_of(door, LIST_READING);
+    connection->deadline = deadline_of(acceptor, LIST_READING);
 
-    /* In the set while the lock is held: no event of it is looked at before it is in the list. A door that knows of a stop
-     * has looked at its lists under the lock: what came after that nobody would close. */
-    weft_mutex_lock(&door->lock);
+    /* Added to the set under the lock: no event of the connection is handled before it is in the
+     * list. After a stop it is not added: an acceptor that has seen the stop has closed all in its
+     * lists, and would not close one that comes later. */
+    weft_mutex_lock(&acceptor->lock);
     int error = -ESHUTDOWN;
-    if (atomic_u32_load_relaxed(&door->server->stopping) == 0)
-        error = tls != NULL ? weft__http_set_both(door->set, fd, connection)
-                            : weft__http_set_add(door->set, fd, connection);
-    bool first = error == 0 && door->count++ == 0;
+    if (atomic_u32_load_relaxed(&acceptor->server->stopping) == 0)
+        error = tls != NULL ? weft__http_set_both(acceptor->set, fd, connection)
+                            : weft__http_set_add(acceptor->set, fd, connection);
+    bool first = error == 0 && acceptor->count++ == 0;
     if (error == 0)
         list_append(connection, LIST_READING);
-    weft_mutex_unlock(&door->lock);
+    weft_mutex_unlock(&acceptor->lock);
     if (error != 0) {
         weft__http_tls_close(tls);
         weft__http_close_fd(fd);
         weft__http_free(connection);
         return false;
     }
-    if (first) /* it may be waiting for ever, and has a deadline to keep now */
-        weft__http_bell_ring(door->bell);
+    if (first) /* the acceptor may sleep without a deadline, and has one now */
+        weft__http_wakeup_send(acceptor->wakeup);
     return true;
 }
 
-void weft__http_close_connection(struct connection *connection)
+void weft__http_connection_close(struct connection *connection)
 {
-    struct door *door = connection->door;
-    weft_http_server *server = door->server;
-    weft__http_set_remove(door->set, connection->fd);
+    struct acceptor *acceptor = connection->acceptor;
+    weft_http_server *server = acceptor->server;
+    weft__http_set_remove(acceptor->set, connection->fd);
     weft__http_tls_close(connection->tls);
     if (connection->list != LIST_LINGERING)
-        weft__http_partial_put(server->partials, connection->partial);
-    weft__http_forget_client(connection);
+        weft__http_partial_head_put(server->partial_heads, connection->partial);
+    weft__http_client_forget(connection);
 
-    weft_mutex_lock(&door->lock);
-    /* Under the lock, so that a stop does not cut a number that is somebody else's by then. */
+    weft_mutex_lock(&acceptor->lock);
+    /* Under the lock: a stop must not shut down a descriptor that is closed and used again. */
     weft__http_close_fd(connection->fd);
     list_remove(connection);
     connection->exchange = NULL;
-    connection->next = door->dead;
-    door->dead = connection;
-    (void)atomic_i64_add_relaxed(&server->connections,
-                                 -1); /* before the door can see its last one gone */
-    bool last = --door->count == 0;
-    weft_mutex_unlock(&door->lock);
+    connection->next = acceptor->closed;
+    acceptor->closed = connection;
+    /* Before the acceptor can see that it has no connection left. */
+    (void)atomic_i64_add_relaxed(&server->connections, -1);
+    bool last = --acceptor->count == 0;
+    weft_mutex_unlock(&acceptor->lock);
     if (last && atomic_u32_load_acquire(&server->stopping) != 0)
-        weft__http_bell_ring(door->bell);
+        weft__http_wakeup_send(acceptor->wakeup);
 }
 
-void weft__http_linger(struct connection *connection)
+void weft__http_connection_linger(struct connection *connection)
 {
-    struct door *door = connection->door;
-    int64_t deadline = deadline_of(door, LIST_LINGERING), end = weft_after(HTTP_LINGER_TIME);
-    weft__http_partial_put(door->server->partials, connection->partial);
+    struct acceptor *acceptor = connection->acceptor;
+    int64_t deadline = deadline_of(acceptor, LIST_LINGERING), end = weft_after(HTTP_LINGER_TIME);
+    weft__http_partial_head_put(acceptor->server->partial_heads, connection->partial);
     connection->partial = NULL;
-    weft__http_tls_close(connection->tls); /* says the end; what comes now is not even decrypted */
+    weft__http_tls_close(connection->tls); /* sends the alert; what comes now is not decrypted */
     connection->tls = NULL;
     weft__http_end_sending(connection->fd);
-    weft_mutex_lock(&door->lock);
-    /* A door that knows of a stop has looked at its lists, as in weft__http_admit. */
-    bool stays = atomic_u32_load_relaxed(&door->server->stopping) == 0;
-    bool tell = false;
+    weft_mutex_lock(&acceptor->lock);
+    /* After a stop the acceptor would not close it: see weft__http_connection_open. */
+    bool stays = atomic_u32_load_relaxed(&acceptor->server->stopping) == 0;
+    bool wake = false;
     if (stays) {
-        int64_t before = door->lists[LIST_LINGERING].count;
-        tell = before == 0 || before >= HTTP_LINGERING_MOST;
+        int64_t before = acceptor->lists[LIST_LINGERING].count;
+        wake = before == 0 || before >= HTTP_LINGERING_MAX;
         wait_in(connection, LIST_LINGERING, deadline);
         connection->linger_end = end;
-        /* What has come while it was not the door's own, also its end, is an event once more. */
-        weft__http_set_again(door->set, connection->fd, connection, false);
+        /* Requests an event for what came while a worker owned it, the end included. */
+        weft__http_set_again(acceptor->set, connection->fd, connection, false);
     }
-    weft_mutex_unlock(&door->lock);
+    weft_mutex_unlock(&acceptor->lock);
     if (!stays)
-        weft__http_close_connection(connection);
-    else if (tell) /* the door may be sleeping for longer than that */
-        weft__http_bell_ring(door->bell);
+        weft__http_connection_close(connection);
+    else if (wake) /* the acceptor may sleep for longer */
+        weft__http_wakeup_send(acceptor->wakeup);
 }
 
-void weft__http_discard(struct connection *connection)
+void weft__http_connection_discard(struct connection *connection)
 {
-    struct door *door = connection->door;
+    struct acceptor *acceptor = connection->acceptor;
     char rest[4096];
     int64_t got, size = 0;
     do /* until -EAGAIN: an end that comes with the last bytes raises no event of its own */
@@ -214,33 +224,33 @@ void weft__http_discard(struct connection *connection)
     connection->discards += more;
     if ((!more && got != -EAGAIN) || connection->discards > HTTP_DISCARD_TURNS ||
         weft_now() >= connection->linger_end) {
-        weft__http_close_connection(connection);
+        weft__http_connection_close(connection);
         return;
     }
     if (size > 0)
-        weft__http_move(connection, LIST_LINGERING); /* so much for the silence */
+        weft__http_connection_move(connection, LIST_LINGERING); /* renews its deadline */
     if (more)
-        weft__http_set_again(door->set, connection->fd, connection, false);
+        weft__http_set_again(acceptor->set, connection->fd, connection, false);
 }
 
-void weft__http_bury(struct door *door)
+void weft__http_connections_reap(struct acceptor *acceptor)
 {
-    weft_mutex_lock(&door->lock);
-    struct connection *dead = door->dead;
-    door->dead = NULL;
-    weft_mutex_unlock(&door->lock);
-    while (dead != NULL) {
-        struct connection *next = dead->next;
-        weft__http_free(dead);
-        dead = next;
+    weft_mutex_lock(&acceptor->lock);
+    struct connection *closed = acceptor->closed;
+    acceptor->closed = NULL;
+    weft_mutex_unlock(&acceptor->lock);
+    while (closed != NULL) {
+        struct connection *next = closed->next;
+        weft__http_free(closed);
+        closed = next;
     }
 }
 
-/* Bytes. */
+/* ---- bytes ---- */
 
-bool weft__http_is_starved(const struct connection *connection)
+bool weft__http_connection_budget_spent(const struct connection *connection)
 {
-    return connection->tls != NULL && weft__http_tls_starved(connection->tls);
+    return connection->tls != NULL && weft__http_tls_budget_spent(connection->tls);
 }
 
 int64_t weft__http_connection_read(struct connection *connection, void *data, size_t size)
@@ -251,9 +261,9 @@ int64_t weft__http_connection_read(struct connection *connection, void *data, si
 
 int weft__http_connection_wait(struct connection *connection, int events, int64_t deadline)
 {
-    if (weft__http_is_starved(connection)) { /* has waited for others only */
-        weft__http_tls_turn(connection->tls);
-        /* It parks: a pool begins no task behind one that only yields. */
+    if (weft__http_connection_budget_spent(connection)) { /* it waits for others, not for bytes */
+        weft__http_tls_budget_renew(connection->tls);
+        /* Parks: behind a task that only yields the pool begins no other. */
         return weft_sleep(1) == -ECANCELED ? -ECANCELED : 0;
     }
     if (connection->tls != NULL)
@@ -262,8 +272,8 @@ int weft__http_connection_wait(struct connection *connection, int events, int64_
     return ready > 0 ? 0 : ready;
 }
 
-/* Small pieces (the lines around a chunk) go into one record: each costs a call of the system and a
- * packet. */
+/* Copies small pieces (the lines around a chunk) into one record: each record costs a system call
+ * and a packet. */
 static int64_t send_record(struct tls *tls, const struct iovec *pieces, int count)
 {
     char together[4096];
@@ -287,7 +297,7 @@ static int64_t send_some(struct connection *connection, const struct iovec *piec
     return weft__http_send(connection->fd, pieces, count);
 }
 
-/* Takes so many bytes off the pieces; the number of those that are left. */
+/* Advances the pieces by `sent` bytes. Returns the number of pieces that are left. */
 static int advance(struct iovec **pieces, int count, size_t sent)
 {
     for (; count > 0 && sent >= (*pieces)->iov_len; ++*pieces, count--)
@@ -299,7 +309,8 @@ static int advance(struct iovec **pieces, int count, size_t sent)
     return count;
 }
 
-/* Sends some of the pieces, or what a session of TLS has taken before and not sent. 0: all is out. */
+/* Sends some of the pieces, or what a session of TLS took before and has not sent. Returns 0 if all
+ * is out. */
 static int64_t send_next(struct connection *connection, const struct iovec *pieces, int count)
 {
     if (count > 0)
@@ -308,14 +319,14 @@ static int64_t send_next(struct connection *connection, const struct iovec *piec
 }
 
 int weft__http_connection_push(struct connection *connection, struct iovec **pieces, int *count,
-                               size_t *all)
+                               size_t *sent_size)
 {
     for (;;) {
         *count = advance(pieces, *count, 0);
         int64_t sent = send_next(connection, *pieces, *count);
         if (sent <= 0)
             return (int)sent;
-        *all += (size_t)sent;
+        *sent_size += (size_t)sent;
         *count = advance(pieces, *count, (size_t)sent);
     }
 }
@@ -325,30 +336,10 @@ int weft__http_connection_send_until(struct connection *connection, struct iovec
 {
     for (;;) {
         int error = weft__http_connection_push(connection, &pieces, &count, sent);
-        if (error == -EAGAIN)
-            error = weft__http_connection_wait(connection, WEFT_WRITABLE, deadline);
-        else
+        if (error != -EAGAIN)
             return error;
+        error = weft__http_connection_wait(connection, WEFT_WRITABLE, deadline);
         if (error != 0)
             return error;
     }
-}
-
-void weft__http_peer_address(const struct peer *peer, weft_address *address)
-{
-    memset(address, 0, sizeof *address);
-    if (peer->family == 4) {
-        struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(peer->port)};
-        memcpy(&ipv4.sin_addr, peer->ip, 4);
-        memcpy(address->bytes, &ipv4, sizeof ipv4);
-        address->size = sizeof ipv4;
-    } else if (peer->family == 6) {
-        struct sockaddr_in6 ipv6 = {
-            .sin6_family = AF_INET6, .sin6_port = htons(peer->port), .sin6_scope_id = peer->scope};
-        memcpy(&ipv6.sin6_addr, peer->ip, 16);
-        memcpy(address->bytes, &ipv6, sizeof ipv6);
-        address->size = sizeof ipv6;
-    }
-    if (address->size != 0)
-        address->type = SOCK_STREAM;
 }

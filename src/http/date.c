@@ -2,6 +2,9 @@
  * date.c: dates of HTTP, as RFC 9110 writes them, and the two older forms that are still to be understood. Of the Gregorian
  * calendar, in UTC, without the C library's locale and time zone.
  */
+#include "http/date.h"
+
+#include <stdbool.h>
 #include <string.h>
 
 #include "http/sys.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "http/exchange.h"
+#include "http/upgrade.h"
 
 int weft_http_events(weft_http_response *response)
 {

@@ -1,10 +1,13 @@
 /*
  * exchange.c: from bytes to a request, and from one request of a connection to the next.
  *
- * The door takes a head (weft__http_exchange_take) and gives the exchange to the pool; there, weft__http_exchange_run answers
- * it, and goes on with the connection as long as it has something to say: requests that lie in the buffer already
- * (pipelining; each is answered before the next is begun), or data that came meanwhile. Then the connection goes
- * back to its door, and the exchange to the pool of objects: an idle connection has no buffers.
+ * The acceptor reads a head (weft__http_exchange_read_head) and submits the exchange to the pool.
+ * There weft__http_exchange_run answers the request, and goes on with the connection while it has
+ * another one: in the buffer already (pipelining: each is answered before the next begins), or in
+ * data that came meanwhile. Then the connection goes back to its acceptor, and the exchange to the
+ * object pool: an idle connection has no buffers.
+ *
+ * Calls go to connection.c, request, response and body; none goes back to an acceptor.
  */
 #include "http/exchange.h"
 
@@ -14,12 +17,25 @@
 #include <weft/fd.h>
 #include <weft/fiber.h>
 
-/* After so many requests in a row others get their turn. */
+#include "http/body.h"
+#include "http/client_address.h"
+#include "http/lend.h"
+#include "http/log.h"
+#include "http/partial_head.h"
+#include "http/path.h"
+#include "http/per_ip_limit.h"
+#include "http/refuse.h"
+#include "http/send.h"
+#include "http/sys.h"
+#include "http/tls.h"
+
+/* Requests of a connection in a row, before others are served. */
 enum { TURN = 32 };
 
-/* A request that waited so long is refused if its client sends no more. A server that keeps up
- * begins a request within milliseconds, and so answers clients that end their side after it. */
-#define PATIENCE_OF_THE_GONE (100 * WEFT_MS)
+/* A request that was queued for longer is refused if its client has ended its side. A server that
+ * keeps up begins a request within milliseconds, and so answers clients that end their side behind
+ * it. */
+#define HALF_CLOSED_TIMEOUT (100 * WEFT_MS)
 
 static size_t rounded(size_t size)
 {
@@ -72,7 +88,7 @@ int weft__http_exchange_construct(void *memory, void *arg)
 
 static void free_blocks(weft_http_request *request)
 {
-    weft__http_body_forget(exchange_of_request(request));
+    weft__http_body_release_memory(exchange_of_request(request));
     while (request->blocks != NULL) {
         struct block *block = request->blocks;
         request->blocks = block->next;
@@ -80,10 +96,10 @@ static void free_blocks(weft_http_request *request)
     }
 }
 
-/* The context of a request. */
+/* ---- the context of a request ---- */
 
-/* Whether nobody is there to read the answer. */
-static bool is_gone(const struct exchange *exchange)
+/* Whether the client will not read the answer. */
+static bool is_disconnected(const struct exchange *exchange)
 {
     const struct connection *connection = exchange->connection;
     return atomic_u32_load_seq_cst(&connection->reset) != 0 ||
@@ -93,15 +109,16 @@ static bool is_gone(const struct exchange *exchange)
 
 static void open_context(struct exchange *exchange)
 {
-    weft_context *above = exchange->connection->door->context;
+    weft_context *above = exchange->connection->acceptor->context;
     if (weft_context_open(&exchange->context, above, NULL) != 0) {
-        (void)weft_context_bind(above, NULL); /* its handler is not told then */
+        (void)weft_context_bind(above, NULL); /* no memory: a client that goes does not cancel it */
         return;
     }
     (void)weft_context_bind(exchange->context, NULL);
-    /* seq_cst: pairs with the door, which says that the client is gone and then looks whether it is open. */
-    (void)atomic_u32_exchange_seq_cst(&exchange->telling, TELLING_OPEN);
-    if (is_gone(exchange))
+    /* seq_cst: pairs with the acceptor, which sets `reset` and then looks whether the state is
+     * OPEN. */
+    (void)atomic_u32_exchange_seq_cst(&exchange->cancel_state, CANCEL_OPEN);
+    if (is_disconnected(exchange))
         weft_context_cancel(exchange->context);
 }
 
@@ -112,62 +129,64 @@ static void close_context(struct exchange *exchange)
     exchange->context = exchange->stream = NULL;
 }
 
-/* After the handler: what is to be done still is not ended by a client that is gone, but by the server. Who panics does
- * not put back what he has bound himself to. */
+/* After the handler: binds the fiber to the server's context if the request's is cancelled, since
+ * the server ends what is still to be done, and no client that is gone. Undoes what a handler that
+ * panicked has bound. */
 static void leave_context(struct exchange *exchange)
 {
     bool open = exchange->context != NULL && weft_context_error(exchange->context) == 0;
     (void)weft_context_bind(open ? exchange->context : exchange->server->context, NULL);
 }
 
-/* The request is over. If its client was found gone, so is the connection. */
+/* The request is over. If its client was found gone, the connection ends too. */
 static void end_context(struct exchange *exchange)
 {
-    uint32_t open = TELLING_OPEN;
+    uint32_t open = CANCEL_OPEN;
     (void)weft_context_bind(NULL, NULL);
-    /* Without a context there was no memory for it; there may be a stream's all the same. */
+    /* A NULL context: there was no memory for it, but there may be one of a stream. */
     if (exchange->context == NULL ||
-        atomic_u32_cas_acq_rel(&exchange->telling, &open, TELLING_NONE))
+        atomic_u32_cas_acq_rel(&exchange->cancel_state, &open, CANCEL_NONE))
         close_context(exchange);
     else if (exchange->response.error == 0)
         exchange->response.error = -ECONNRESET;
 }
 
-bool weft__http_exchange_tell(struct exchange *exchange)
+bool weft__http_exchange_cancel_begin(struct exchange *exchange)
 {
-    uint32_t open = TELLING_OPEN;
-    return atomic_u32_cas_seq_cst(&exchange->telling, &open, TELLING_UNDER_WAY);
+    uint32_t open = CANCEL_OPEN;
+    return atomic_u32_cas_seq_cst(&exchange->cancel_state, &open, CANCEL_RUNNING);
 }
 
-void weft__http_exchange_told(struct exchange *exchange)
+void weft__http_exchange_cancel_end(struct exchange *exchange)
 {
-    if (atomic_u32_exchange_acq_rel(&exchange->telling, TELLING_DONE) == TELLING_LEFT)
+    if (atomic_u32_exchange_acq_rel(&exchange->cancel_state, CANCEL_DONE) == CANCEL_LEFT)
         weft__http_exchange_put(exchange);
 }
 
-/* Closes what is left of the context, as of a handler that crashed; false if it is being cancelled: then who does that gives
- * the exchange up. The connection leads to it no more. */
-static bool give_up_context(struct exchange *exchange)
+/* Closes a context that is left, as after a crash of the handler. Returns false if a fiber is
+ * cancelling it: then that fiber puts the exchange back. The connection does not point to the
+ * exchange any more. */
+static bool release_context(struct exchange *exchange)
 {
-    if (atomic_u32_load_relaxed(&exchange->telling) == TELLING_NONE) {
+    if (atomic_u32_load_relaxed(&exchange->cancel_state) == CANCEL_NONE) {
         close_context(exchange);
         return true;
     }
-    if (atomic_u32_exchange_acq_rel(&exchange->telling, TELLING_LEFT) == TELLING_UNDER_WAY)
+    if (atomic_u32_exchange_acq_rel(&exchange->cancel_state, CANCEL_LEFT) == CANCEL_RUNNING)
         return false;
     close_context(exchange);
-    atomic_u32_store_relaxed(&exchange->telling, TELLING_NONE);
+    atomic_u32_store_relaxed(&exchange->cancel_state, CANCEL_NONE);
     return true;
 }
 
 void weft__http_exchange_put(struct exchange *exchange)
 {
-    if (!give_up_context(exchange))
+    if (!release_context(exchange))
         return;
     weft_object_pool *pool = exchange->server->exchanges;
     weft__http_count_out(exchange);
     if (exchange->lent)
-        weft__http_end_stream(exchange->server);
+        weft__http_lend_end(exchange->server);
     exchange->lent = false;
     exchange->connection = NULL;
     exchange->in_size = exchange->at = exchange->head_size = exchange->seen = 0;
@@ -178,22 +197,24 @@ void weft__http_exchange_put(struct exchange *exchange)
 
 bool weft__http_count_in(struct exchange *exchange)
 {
-    if (!weft__http_limits_enter(exchange->server->limits, LIMIT_REQUESTS, &exchange->client, 1))
+    if (!weft__http_per_ip_acquire(exchange->server->per_ip_limits, PER_IP_REQUESTS,
+                                   &exchange->client, 1))
         return false;
-    exchange->counted = LIMIT_REQUESTS;
+    exchange->counted = PER_IP_REQUESTS;
     return true;
 }
 
 void weft__http_count_out(struct exchange *exchange)
 {
-    if (exchange->counted != LIMIT_CONNECTIONS)
-        weft__http_limits_leave(exchange->server->limits, exchange->counted, &exchange->client, 1);
-    exchange->counted = LIMIT_CONNECTIONS;
+    if (exchange->counted != PER_IP_CONNECTIONS)
+        weft__http_per_ip_release(exchange->server->per_ip_limits, exchange->counted,
+                                  &exchange->client, 1);
+    exchange->counted = PER_IP_CONNECTIONS;
 }
 
-/* From bytes to a head. */
+/* ---- from bytes to a head ---- */
 
-/* The parsed head becomes a request; or the status with which it is refused. */
+/* Makes a request of the parsed head. Returns 0, or the status of a refusal. */
 static int begin_request(struct exchange *exchange)
 {
     weft_http_request *request = &exchange->request;
@@ -209,7 +230,7 @@ static int begin_request(struct exchange *exchange)
     return 0;
 }
 
-enum taken weft__http_exchange_take(struct exchange *exchange, int *status)
+enum head_result weft__http_exchange_read_head(struct exchange *exchange, int *status)
 {
     struct connection *connection = exchange->connection;
     size_t limit = exchange->server->options.max_header;
@@ -220,30 +241,32 @@ enum taken weft__http_exchange_take(struct exchange *exchange, int *status)
             if (size > 0) {
                 exchange->head_size = (size_t)size;
                 exchange->seen = 0;
-                if (!exchange->drained) /* there may be more, of which no event tells */
+                if (!exchange->drained) /* there may be more, for which no event comes */
                     atomic_u32_store_relaxed(&connection->readable, 1);
                 *status = begin_request(exchange);
-                return *status == 0 ? TAKEN_WHOLE : TAKEN_REFUSED;
+                return *status == 0 ? HEAD_WHOLE : HEAD_REFUSED;
             }
             if (size < 0) {
                 *status = (int)-size;
-                return TAKEN_REFUSED;
+                return HEAD_REFUSED;
             }
         }
         if (exchange->drained)
-            return TAKEN_PARTLY;
+            return HEAD_PARTIAL;
         size_t room = exchange->in_capacity - exchange->in_size;
         bool ended = atomic_u32_load_relaxed(&connection->ended) != 0;
         int64_t got =
             weft__http_connection_read(connection, exchange->in + exchange->in_size, room);
         if (got == -EAGAIN) {
             exchange->drained = true;
-            return ended && !weft__http_is_starved(connection) ? TAKEN_ENDED : TAKEN_PARTLY;
+            return ended && !weft__http_connection_budget_spent(connection) ? HEAD_ENDED
+                                                                            : HEAD_PARTIAL;
         }
         if (got <= 0)
-            return TAKEN_ENDED;
+            return HEAD_ENDED;
         exchange->in_size += (size_t)got;
-        /* A session of TLS gives a record at a time; and of the end behind the last bytes nobody will be told again. */
+        /* A short read of TLS is a record, not all there is. An end behind the last bytes raises no
+         * second event. */
         exchange->drained = (size_t)got < room && connection->tls == NULL &&
                             atomic_u32_load_relaxed(&connection->ended) == 0;
     }
@@ -253,7 +276,7 @@ void weft__http_exchange_next(struct exchange *exchange)
 {
     free_blocks(&exchange->request);
     weft__http_count_out(exchange);
-    weft__http_client_begin(exchange);
+    weft__http_client_reset(exchange);
     size_t left = exchange->in_size - exchange->at;
     if (left > 0)
         memmove(exchange->in, exchange->in + exchange->at, left);
@@ -261,12 +284,13 @@ void weft__http_exchange_next(struct exchange *exchange)
     exchange->at = exchange->head_size = exchange->seen = 0;
 }
 
-bool weft__http_exchange_save(struct exchange *exchange, struct partial **partial)
+bool weft__http_exchange_save(struct exchange *exchange, struct partial_head **partial)
 {
     *partial = NULL;
     if (exchange->in_size == 0)
         return true;
-    struct partial *saved = weft__http_partial_get(exchange->server->partials, exchange->in_size);
+    struct partial_head *saved =
+        weft__http_partial_head_get(exchange->server->partial_heads, exchange->in_size);
     if (saved == NULL)
         return false;
     saved->size = exchange->in_size;
@@ -279,18 +303,18 @@ bool weft__http_exchange_save(struct exchange *exchange, struct partial **partia
 void weft__http_exchange_restore(struct exchange *exchange, struct connection *connection)
 {
     exchange->connection = connection;
-    weft__http_client_begin(exchange);
-    struct partial *partial = connection->partial;
+    weft__http_client_reset(exchange);
+    struct partial_head *partial = connection->partial;
     if (partial == NULL)
         return;
     memcpy(exchange->in, partial->bytes, partial->size);
     exchange->in_size = partial->size;
     exchange->seen = partial->seen;
     connection->partial = NULL;
-    weft__http_partial_put(exchange->server->partials, partial);
+    weft__http_partial_head_put(exchange->server->partial_heads, partial);
 }
 
-/* Answering. */
+/* ---- answering ---- */
 
 static void call_handler(void *arg)
 {
@@ -299,27 +323,28 @@ static void call_handler(void *arg)
     options->handler(&exchange->request, &exchange->response, options->data);
 }
 
-struct telling {
+struct panic_call {
     struct exchange *exchange;
     const weft_panic_info *info;
 };
 
 static void call_on_panic(void *arg)
 {
-    const struct telling *telling = arg;
-    struct exchange *exchange = telling->exchange;
+    const struct panic_call *call = arg;
+    struct exchange *exchange = call->exchange;
     const weft_http_options *options = &exchange->server->options;
-    options->on_panic(telling->info, &exchange->request, options->data);
+    options->on_panic(call->info, &exchange->request, options->data);
 }
 
-/* Counts a panic, and tells who wants to know. If that panics too it is reported, and the connection is not lost for it. */
+/* Counts a panic and calls on_panic. If that panics too it is reported, and the connection goes
+ * on. */
 static void note_panic(struct exchange *exchange, const weft_panic_info *info)
 {
-    struct telling telling = {exchange, info};
+    struct panic_call call = {exchange, info};
     weft_panic_info another;
     count_up(&exchange->server->panicked);
     if (exchange->server->options.on_panic != NULL &&
-        weft_recover(call_on_panic, &telling, &another) == -EOWNERDEAD)
+        weft_recover(call_on_panic, &call, &another) == -EOWNERDEAD)
         weft_panic_report(&another);
 }
 
@@ -330,8 +355,8 @@ static void after_panic(struct exchange *exchange, const weft_panic_info *info)
     if (exchange->server->options.on_panic == NULL)
         weft_panic_report(info);
     exchange->keep = false;
-    /* A head that still lies in `out` is not on its way. Else there is no end of the body: the client sees that it was
-     * cut off. */
+    /* A head that was sent cannot be replaced. The body gets no end, so the client sees that it was
+     * cut off. A head that is still in `out` is replaced. */
     if (response->sent && exchange->body_at == 0) {
         response->error = -ECONNABORTED;
         return;
@@ -341,8 +366,9 @@ static void after_panic(struct exchange *exchange, const weft_panic_info *info)
     (void)weft_http_error(response, 500, NULL);
 }
 
-/* In place of the handler: its client has as many requests as it may. Behind a proxy the next one may be another client's. */
-static void refuse_client(struct exchange *exchange)
+/* In place of the handler, if the client has as many requests as it may. The connection stays open:
+ * behind a proxy its next request may be another client's. */
+static void refuse_over_limit(struct exchange *exchange)
 {
     weft_http_response *response = &exchange->response;
     (void)weft_http_setf(response, "Retry-After", "%d", exchange->server->options.retry_after);
@@ -353,12 +379,12 @@ static void answer(struct exchange *exchange)
 {
     weft_http_server *server = exchange->server;
     weft_panic_info info;
-    bool beyond = exchange->counted != LIMIT_REQUESTS, panicked = false;
+    bool over_limit = exchange->counted != PER_IP_REQUESTS, panicked = false;
     exchange->keep = exchange->request.head.keep_alive;
-    exchange->finishing = exchange->flushing = false; /* one of them may be left of a crash */
+    exchange->finishing = exchange->flushing = false; /* a crash may have left one set */
     open_context(exchange);
-    if (beyond)
-        refuse_client(exchange);
+    if (over_limit)
+        refuse_over_limit(exchange);
     else
         panicked = weft_recover(call_handler, exchange, &info) == -EOWNERDEAD;
     leave_context(exchange);
@@ -368,18 +394,19 @@ static void answer(struct exchange *exchange)
     weft__http_response_end(exchange);
     if (exchange->response.error == 0)
         (void)weft__http_response_flush(exchange);
-    count_up(beyond ? &server->refused : &server->requests);
+    count_up(over_limit ? &server->refused : &server->requests);
     if (server->options.log != NULL)
         weft__http_log(exchange, exchange->response.status);
     weft__http_response_free(exchange);
-    if (exchange->request.done &&
-        exchange->keep) /* else the worker may wait for the client still */
+    /* Otherwise the worker may still wait for the client. */
+    if (exchange->request.done && exchange->keep)
         weft__http_count_out(exchange);
     end_context(exchange);
 }
 
-/* A client of TLS takes what it got for cut off if it is not told of the end. That may have to wait for room. */
-static void say_end(struct exchange *exchange)
+/* Without the alert a TLS client takes the answer for cut off. The alert may have to wait for room
+ * in the socket. */
+static void send_tls_end(struct exchange *exchange)
 {
     struct connection *connection = exchange->connection;
     int64_t timeout = exchange->server->options.write_timeout;
@@ -392,127 +419,122 @@ static void say_end(struct exchange *exchange)
     }
 }
 
-/* The connection ends here: what was sent last is to be read by the client first, if it may still be sending. */
-static void part(struct exchange *exchange)
+/* Ends the connection. It lingers if the client may still be sending: otherwise the kernel would
+ * reset it before the client has read the answer. */
+static void end_connection(struct exchange *exchange)
 {
     struct connection *connection = exchange->connection;
     bool upgraded = exchange->response.upgraded;
     bool broken = exchange->response.error != (upgraded ? -ESHUTDOWN : 0);
     if (exchange->response.error == -ETIMEDOUT || exchange->request.error == -ETIMEDOUT)
         count_up(&exchange->server->timed_out);
-    /* Who has seen the end, the door or a take, has set `readable` too. What a client of another protocol sends comes at any
-     * time: the door may not have heard of it yet. */
+    /* `readable` is also set with every end that was seen. An upgraded client may send at any time:
+     * there may be bytes whose event has not been handled. */
     bool unread = exchange->at < exchange->in_size || !exchange->request.done || upgraded ||
                   atomic_u32_load_relaxed(&connection->readable) != 0;
     if (!broken || exchange->response.error == -ESHUTDOWN) /* also of an upgraded stream */
-        say_end(exchange);
+        send_tls_end(exchange);
     free_blocks(&exchange->request);
     if (unread && !broken)
-        weft__http_linger(connection);
+        weft__http_connection_linger(connection);
     else
-        weft__http_close_connection(connection);
+        weft__http_connection_close(connection);
     weft__http_exchange_put(exchange);
 }
 
-/* A head that cannot be answered: says so, and parts. */
-static void refuse(struct exchange *exchange, int status)
+void weft__http_exchange_refuse(struct exchange *exchange, int status, atomic_i64 *count, bool head)
 {
-    struct connection *connection = exchange->connection;
-    count_up(&exchange->server->bad);
-    weft__http_refuse_log(exchange, status);
-    (void)weft__http_refuse(connection, status, true, false);
-    weft__http_linger(connection);
+    count_up(count);
+    weft__http_log_refusal(exchange, status);
+    weft__http_response_free(exchange);
+    weft__http_refuse_and_linger(exchange->connection, status, head);
     weft__http_exchange_put(exchange);
 }
 
-/* Waits for the next request in the hands of the door, or finds one. False if the exchange is given up. */
-static bool go_on(struct exchange *exchange)
+/* Finds the next request of the connection. Returns false if there is none now: the connection is
+ * the acceptor's or closed, and the exchange put back. */
+static bool next_request(struct exchange *exchange)
 {
     struct connection *connection = exchange->connection;
-    struct partial *partial;
+    struct partial_head *partial;
     int status;
     for (;;) {
-        enum taken taken = exchange->in_size > 0 || !exchange->drained
-                               ? weft__http_exchange_take(exchange, &status)
-                               : TAKEN_PARTLY;
-        if (taken == TAKEN_WHOLE)
+        enum head_result result = exchange->in_size > 0 || !exchange->drained
+                                      ? weft__http_exchange_read_head(exchange, &status)
+                                      : HEAD_PARTIAL;
+        if (result == HEAD_WHOLE)
             return true;
-        if (taken == TAKEN_ENDED) {
-            weft__http_close_connection(connection);
+        if (result == HEAD_ENDED) {
+            weft__http_connection_close(connection);
             weft__http_exchange_put(exchange);
             return false;
         }
-        if (taken == TAKEN_REFUSED) {
-            refuse(exchange, status);
+        if (result == HEAD_REFUSED) {
+            weft__http_exchange_refuse(exchange, status, &exchange->server->bad, false);
             return false;
         }
         if (atomic_u32_load_relaxed(&exchange->server->stopping) != 0 ||
             !weft__http_exchange_save(exchange, &partial)) {
-            weft__http_close_connection(connection);
+            weft__http_connection_close(connection);
             weft__http_exchange_put(exchange);
             return false;
         }
-        if (weft__http_release(connection, partial)) {
+        if (weft__http_connection_release(connection, partial)) {
             weft__http_exchange_put(exchange);
             return false;
         }
-        weft__http_partial_put(exchange->server->partials, partial);
+        weft__http_partial_head_put(exchange->server->partial_heads, partial);
         (void)atomic_u32_exchange_acquire(&connection->readable, 0);
         exchange->drained = false;
     }
 }
 
-/* Whether a request has waited too long for its worker to be worth an answer. */
+/* Whether a request was queued for too long to be worth an answer. */
 static bool is_late(const struct exchange *exchange)
 {
     int64_t waited = weft__http_ticks() - exchange->queued;
     bool ended = atomic_u32_load_relaxed(&exchange->connection->ended) != 0;
     return waited > exchange->server->options.queue_timeout ||
-           (ended && waited > PATIENCE_OF_THE_GONE);
+           (ended && waited > HALF_CLOSED_TIMEOUT);
 }
 
-/* Says 503 in place of the handler, and parts. */
-static void turn_down(struct exchange *exchange)
+/* Answers 503 in place of the handler, and ends the connection. */
+static void refuse_queued(struct exchange *exchange)
 {
-    struct connection *connection = exchange->connection;
     bool head = weft__http_is_head(&exchange->response);
-    count_up(&exchange->server->refused);
-    weft__http_refuse_log(exchange, 503);
-    weft__http_response_free(exchange);
-    (void)weft__http_refuse(connection, 503, true, head);
-    weft__http_linger(connection);
-    weft__http_exchange_put(exchange);
+    weft__http_exchange_refuse(exchange, 503, &exchange->server->refused, head);
 }
 
-/* True if it is a request that the queue has made worthless: the exchange is given up. */
+/* Drops a request whose client is gone, or that was queued for too long. Returns whether it did:
+ * then the exchange was put back. */
 static bool drop_late(struct exchange *exchange)
 {
-    if (is_gone(exchange)) {
+    if (is_disconnected(exchange)) {
         exchange->response.error = -ECONNRESET;
         weft__http_response_free(exchange);
-        part(exchange);
+        end_connection(exchange);
         return true;
     }
     bool late = is_late(exchange);
     if (late)
-        turn_down(exchange);
+        refuse_queued(exchange);
     return late;
 }
 
-/* The next request goes behind those who wait for a worker; false if there is no room for it there, and this worker may
- * go on. */
-static bool stand_in_line(struct exchange *exchange)
+/* Submits the next request to the pool, behind those that are queued. Returns false if the queue has
+ * no room and this worker may go on with the request. */
+static bool requeue(struct exchange *exchange)
 {
     weft_http_server *server = exchange->server;
     bool lent = exchange->lent;
     exchange->lent = false;
     exchange->queued = weft__http_ticks();
-    bool stands = weft_pool_try_invoke(server->pool, exchange) == 0;
+    bool queued = weft_pool_try_invoke(server->pool, exchange) == 0;
     if (!lent)
-        return stands;
-    if (!stands) /* this worker is one too many */
-        turn_down(exchange);
-    weft__http_end_stream(server); /* not before: until it returns it has a place in the pool */
+        return queued;
+    if (!queued) /* this worker has no place among max_workers */
+        refuse_queued(exchange);
+    weft__http_lend_end(server); /* last: until the task returns it has a place in the pool */
     return true;
 }
 
@@ -524,21 +546,21 @@ void weft__http_exchange_run(void *arg)
     for (int turn = 1;; turn++) {
         if (atomic_u32_load_relaxed(&exchange->server->cut) != 0)
             exchange->response.error = -ECANCELED;
-        else if (is_gone(exchange))
+        else if (is_disconnected(exchange))
             exchange->response.error = -ECONNRESET;
         else
             answer(exchange);
         if (exchange->response.error != 0 || !exchange->keep || !weft__http_body_drain(exchange)) {
-            part(exchange);
+            end_connection(exchange);
             return;
         }
         weft__http_exchange_next(exchange);
         exchange->drained = exchange->connection->tls == NULL;
-        if (!go_on(exchange))
+        if (!next_request(exchange))
             return;
-        (void)weft__http_count_in(exchange); /* else answer() refuses it */
+        (void)weft__http_count_in(exchange); /* if it is over the limit answer() refuses it */
         if (exchange->lent || turn % TURN == 0) {
-            if (stand_in_line(exchange))
+            if (requeue(exchange))
                 return;
             weft_yield();
         }
@@ -551,8 +573,8 @@ void weft__http_exchange_crashed(const weft_panic_info *info, void (*function)(v
     (void)server;
     (void)function;
     struct exchange *exchange = arg;
-    note_panic(exchange, info); /* the report was made */
+    note_panic(exchange, info); /* the pool has reported it */
     exchange->response.error = -EFAULT;
     weft__http_response_free(exchange);
-    part(exchange);
+    end_connection(exchange);
 }

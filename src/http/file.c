@@ -5,15 +5,19 @@
  * All is said of the file that was opened, by what the system says of its descriptor: a file that is replaced meanwhile is
  * sent as it was. One that is cut short meanwhile ends the connection, since its length was announced.
  */
+#include "http/file.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "http/date.h"
 #include "http/files.h"
 #include "http/range.h"
 #include "http/request.h"
+#include "http/response.h"
 #include "http/sys.h"
 
 enum { TAG = 64, BOUNDARY = 40, PART_HEAD = 512 };
@@ -38,7 +42,7 @@ static int open_regular(const weft_http_files *files, const char *name, bool see
     for (int step = seen ? 1 : 0; step < 2 && error == 0; step++) {
         if (fd >= 0)
             weft__http_close_fd(fd);
-        fd = weft__http_folder_find(&files->folder, name, step == 0 ? OPEN_LOOK : OPEN_READ);
+        fd = weft__http_safe_open(&files->root, name, step == 0 ? OPEN_LOOK : OPEN_READ);
         if (fd < 0)
             return fd;
         error = weft__http_file_status(fd, &status);

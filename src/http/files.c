@@ -1,7 +1,7 @@
 /*
- * files.c: a folder of files, served: which file a path means; file.c sends it, list.c shows a folder.
+ * files.c: a folder of files, served: which file a path means; file.c sends it, listing.c shows a folder.
  *
- * Nothing depends on the path being a sound one: folder.c opens only what lies in the folder. Segments that are empty, "." or
+ * Nothing depends on the path being a sound one: safe_open.c opens only what lies in the folder. Segments that are empty, "." or
  * ".." name nothing here, so each file has one name.
  *
  * What is not regular is looked at, never opened: to open a FIFO would wake who writes to it, to open a device may do
@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "http/file.h"
+#include "http/listing.h"
 #include "http/parse.h"
 #include "http/request.h"
 #include "http/sys.h"
@@ -51,7 +53,7 @@ int weft_http_files_open(weft_http_files **files, const char *folder,
     weft_http_files *made = weft__http_allocate(sizeof *made + index_size + cache_size);
     if (made == NULL)
         return -ENOMEM;
-    int error = weft__http_folder_open(&made->folder, folder);
+    int error = weft__http_safe_root_open(&made->root, folder);
     if (error != 0) {
         weft__http_free(made);
         return error;
@@ -67,7 +69,7 @@ void weft_http_files_close(weft_http_files *files)
 {
     if (files == NULL)
         return;
-    weft__http_folder_close(&files->folder);
+    weft__http_safe_root_close(&files->root);
     weft__http_free(files);
 }
 
@@ -114,7 +116,7 @@ static bool is_servable(const weft_http_files *files, const char *path)
 static int look(const weft_http_files *files, const char *name, enum file_kind *kind)
 {
     struct file_status status;
-    int found = weft__http_folder_find(&files->folder, name, OPEN_LOOK);
+    int found = weft__http_safe_open(&files->root, name, OPEN_LOOK);
     if (found < 0)
         return found;
     int error = weft__http_file_status(found, &status);
@@ -184,7 +186,7 @@ static int serve_folder(const weft_http_files *files, weft_http_request *request
     if (status != 404 || !files->options.list)
         return status;
     name[size] = '\0';
-    return weft__http_list_send(files, request, response, name);
+    return weft__http_listing_send(files, request, response, name);
 }
 
 static int serve_path(const weft_http_files *files, weft_http_request *request,

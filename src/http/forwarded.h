@@ -1,6 +1,6 @@
 /*
- * forwarded.h: who a request is from, by what proxies say in its head. Pure: no memory, no
- * clock, no descriptors.
+ * forwarded.h: the client's address by the fields X-Forwarded-For and Forwarded. Pure: no memory,
+ * no clock, no descriptors.
  */
 #ifndef WEFT_HTTP_FORWARDED_H
 #define WEFT_HTTP_FORWARDED_H
@@ -10,9 +10,10 @@
 #include "http/networks.h"
 #include "http/parse.h"
 
-/* `*client` is a trusted proxy, and becomes who it speaks for: the last one in the chain that is
- * not trusted; if all are, the first. Where one of them does not say it by an address, what is in front
- * of that is nobody's word, and `*client` stays the last one that is known. */
+/* `*client` is a trusted proxy. It becomes the client that the chain of proxies names: the last
+ * address in the chain that is not trusted; if all are trusted, the first one. Where an element
+ * names no address, what is in front of it is not believed, and `*client` stays the last address
+ * that is known. */
 void weft__http_forwarded(weft_http_forwarding which, const struct field *fields, int count,
                           const struct networks *trusted, struct peer *client);
 

@@ -1,15 +1,18 @@
 /*
  * log.c: the access log: an entry for each request, and a line of the Combined Log Format for it.
  *
- * What a client sent is written so that it cannot be taken for anything else: no quote, no backslash and no control
- * character of its own goes into the line.
+ * Bytes that a client sent cannot forge a line or a field: quotes, backslashes and control
+ * characters are escaped.
  */
+#include "http/log.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "http/exchange.h"
 #include "http/log_queue.h"
+#include "http/sys.h"
 
 void weft__http_log(struct exchange *exchange, int status)
 {
@@ -35,9 +38,19 @@ void weft__http_log(struct exchange *exchange, int status)
     weft__http_log_queue_put(exchange->server->log, &entry);
 }
 
+void weft__http_log_refusal(struct exchange *exchange, int status)
+{
+    if (exchange->server->options.log == NULL)
+        return;
+    if (exchange->head_size == 0)
+        weft__http_parse_remains(&exchange->request.head, exchange->in, exchange->in_size);
+    exchange->response.sent_body = 0;
+    weft__http_log(exchange, status);
+}
+
 void weft__http_log_proxy(const struct connection *connection, int status)
 {
-    struct log_queue *log = connection->door->server->log;
+    struct log_queue *log = connection->acceptor->server->log;
     if (log == NULL)
         return;
     weft_address peer;

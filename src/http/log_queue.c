@@ -104,7 +104,7 @@ void weft__http_log_queue_put(struct log_queue *queue, const weft_http_log_entry
     size_t size = sizeof(struct queued) + strlen(entry->method) + strlen(entry->target) +
                   strlen(entry->referer) + strlen(entry->agent) + 4;
     struct queued *queued = NULL;
-    if (atomic_i64_add_relaxed(&queue->bytes, (int64_t)size) + (int64_t)size <= HTTP_LOG_MOST)
+    if (atomic_i64_add_relaxed(&queue->bytes, (int64_t)size) + (int64_t)size <= HTTP_LOG_MAX)
         queued = copy_of(entry, size);
     if (queued != NULL) {
         append(queue, queued);

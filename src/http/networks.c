@@ -1,17 +1,15 @@
 /*
  * networks.c: a list of networks: the proxies that are trusted.
  *
- * A network is the first bits of an address of one family. IPv4 in IPv6, as a socket of both
- * families shows it (::ffff:a.b.c.d), is IPv4 on either side of a comparison: 10.0.0.0/8 has
- * ::ffff:10.1.2.3, and ::/0 has no IPv4. The list is searched from its first to its last: trusted
- * proxies are few.
+ * A network is the first bits of an address of one family. IPv4 in IPv6 (::ffff:a.b.c.d) is IPv4 on
+ * either side of a comparison: 10.0.0.0/8 contains ::ffff:10.1.2.3, and ::/0 contains no IPv4
+ * address. The list is searched from first to last: trusted proxies are few.
  *
- * "10.1.2.3/8" is refused. It is a slip for 10.0.0.0/8 or for 10.1.2.3, and to guess wrong would
- * be to trust strangers.
+ * "10.1.2.3/8" is refused. It is a slip for 10.0.0.0/8 or for 10.1.2.3, and a wrong guess would
+ * trust strangers.
  */
 #include "http/networks.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -28,37 +26,12 @@ struct networks {
     struct network list[];
 };
 
-static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-void weft__http_peer_unmap(struct peer *peer)
-{
-    if (peer->family != 6 || memcmp(peer->ip, mapped, sizeof mapped) != 0)
-        return;
-    memmove(peer->ip, peer->ip + 12, 4);
-    memset(peer->ip + 4, 0, 12);
-    peer->family = 4;
-    peer->scope = 0;
-}
-
-bool weft__http_peer_parse(const char *text, struct peer *peer)
-{
-    struct peer parsed = {.family = 4};
-    if (inet_pton(AF_INET, text, parsed.ip) != 1) {
-        parsed.family = 6;
-        if (inet_pton(AF_INET6, text, parsed.ip) != 1)
-            return false;
-    }
-    weft__http_peer_unmap(&parsed);
-    *peer = parsed;
-    return true;
-}
-
 static bool has_bit(const uint8_t *ip, int bit)
 {
     return (ip[bit / 8] >> (7 - bit % 8) & 1) != 0;
 }
 
-/* "0" to "128", without a sign or a zero before. */
+/* Parses "0" to "128", without a sign or leading zeros. -1 if it is none. */
 static int read_bits(const char *text)
 {
     int bits = 0;
@@ -97,7 +70,7 @@ static bool read_network(char *text, struct network *network)
     return true;
 }
 
-/* The next word into `word`, which has room for any that may be one; NULL at the end. */
+/* Copies the next word to `word`, cut to its room. Returns what follows it; NULL at the end. */
 static const char *next_word(const char *text, char *word, size_t room)
 {
     static const char between[] = ", \t";
@@ -110,7 +83,7 @@ static const char *next_word(const char *text, char *word, size_t room)
 
 int weft__http_networks_open(struct networks **out, const char *text)
 {
-    char word[64]; /* one that is longer is no network, and is none when it is cut */
+    char word[64]; /* a longer word is no network, cut or whole */
     size_t most = 0;
     for (const char *at = text; (at = next_word(at, word, sizeof word)) != NULL;)
         most++;

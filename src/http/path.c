@@ -4,9 +4,10 @@
  * A path is decoded first, and its dots are resolved then, since %2e is a dot to everybody (RFC 3986, 6.2.2.2): "/%2e%2e" is
  * above the root. %2F is left alone: decoded it would be a slash that is none.
  */
-#include <string.h>
+#include "http/path.h"
 
-#include "http/parse.h"
+#include <stdbool.h>
+#include <string.h>
 
 static int digit_value(char digit)
 {

@@ -15,8 +15,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "http/networks.h"
-
 static const char signature[] = "\r\n\r\n\0\r\nQUIT\n"; /* 12 bytes, without the zero at its end */
 static const char word[] = "PROXY ";
 
@@ -116,7 +114,7 @@ static int64_t parse_binary(const char *data, size_t size, struct peer *client)
     if (size < HEAD)
         return 0;
     size_t length = number(data + 14);
-    if (HEAD + length > HTTP_PROXY_MOST || (version == 0x21 && length < least[family]))
+    if (HEAD + length > HTTP_PROXY_MAX || (version == 0x21 && length < least[family]))
         return -EBADMSG;
     if (size < HEAD + length)
         return 0;

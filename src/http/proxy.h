@@ -1,5 +1,5 @@
 /*
- * proxy.h: the header of the PROXY protocol, from bytes. Pure: no memory, no clock, no descriptors.
+ * proxy.h: parses the header of the PROXY protocol. Pure: no memory, no clock, no descriptors.
  */
 #ifndef WEFT_HTTP_PROXY_H
 #define WEFT_HTTP_PROXY_H
@@ -7,17 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/limit.h"
+#include "http/peer.h"
 
 enum {
-    HTTP_PROXY_LINE = 107,  /* of version 1, with its end: the longest that can be */
-    HTTP_PROXY_MOST = 4096, /* of version 2, with everything behind the addresses */
+    HTTP_PROXY_LINE = 107, /* the longest header of version 1, with its line end */
+    HTTP_PROXY_MAX = 4096, /* of version 2, with everything behind the addresses */
 };
 
-/* Reads a header of version 1 or 2 at the beginning of `size` bytes. Returns its size; 0 if more is
- * needed; -EBADMSG if it is none, or too long. `*client` is who the proxy speaks for; all zero if
- * it does not say so by an address of TCP (LOCAL, UNKNOWN, other families). It does not matter in
- * which pieces it came. */
+/* Parses a header of version 1 or 2 at the beginning of `size` bytes. Returns its size; 0 if more
+ * bytes are needed; -EBADMSG if it is malformed or too long. `*client` is the client that the proxy
+ * names, or all zero if it names none by a TCP address (LOCAL, UNKNOWN, other families). The result
+ * does not depend on the pieces in which the header came. */
 int64_t weft__http_parse_proxy(const char *data, size_t size, struct peer *client);
 
 #endif

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/sys.h"
+#include "http/date.h"
 
 static const char *skip_spaces(const char *at)
 {

@@ -1,16 +1,21 @@
 /*
- * refuse.c: answers without a worker: for heads that make no sense, and for what is too much.
+ * refuse.c: refusals that are sent without a worker: for malformed heads, and for what exceeds a
+ * limit.
  *
- * They are sent as far as that goes without waiting: a client that does not even take a few hundred bytes of its first answer
- * does without.
+ * A refusal is sent as far as it goes without waiting. A client that does not take a few hundred
+ * bytes of its first answer gets no more of it.
  */
-#include <errno.h>
+#include "http/refuse.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "http/exchange.h"
+#include "http/date.h"
+#include "http/server.h"
+#include "http/sys.h"
+#include "http/tls.h"
 
-/* The whole answer; its size. */
+/* Writes the whole answer. Returns its size. */
 static int make(const weft_http_server *server, int status, bool close, bool head, char *text,
                 size_t size)
 {
@@ -32,13 +37,19 @@ static int make(const weft_http_server *server, int status, bool close, bool hea
 bool weft__http_refuse(struct connection *connection, int status, bool close, bool head)
 {
     char text[400];
-    int size = make(connection->door->server, status, close, head, text, sizeof text);
+    int size = make(connection->acceptor->server, status, close, head, text, sizeof text);
     struct iovec piece = {text, (size_t)size};
-    must(connection->stage == STAGE_HEADS);
+    must(connection->stage == STAGE_REQUESTS);
     int64_t sent = connection->tls != NULL
                        ? weft__http_tls_write(connection->tls, text, (size_t)size)
                        : weft__http_send(connection->fd, &piece, 1);
     return sent == size;
+}
+
+void weft__http_refuse_and_linger(struct connection *connection, int status, bool head)
+{
+    (void)weft__http_refuse(connection, status, true, head);
+    weft__http_connection_linger(connection);
 }
 
 void weft__http_refuse_plain(struct connection *connection)
@@ -52,28 +63,18 @@ void weft__http_refuse_plain(struct connection *connection)
                         date, sizeof line - 1, line);
     struct iovec piece = {text, (size_t)size};
     (void)!weft__http_send(connection->fd, &piece, 1);
-    weft__http_linger(connection);
+    weft__http_connection_linger(connection);
 }
 
-void weft__http_turn_away(weft_http_server *server, int fd, bool tls)
+void weft__http_refuse_socket(weft_http_server *server, int fd, bool tls)
 {
     char text[400], rest[4096];
     if (!tls) {
         struct iovec piece = {text, (size_t)make(server, 503, true, false, text, sizeof text)};
         (void)!weft__http_send(fd, &piece, 1);
         weft__http_end_sending(fd);
-        /* What is unread when it is closed makes the kernel reset the connection, which may overtake the answer. */
+        /* A close with unread bytes makes the kernel send a reset, which may overtake the answer. */
         (void)!weft__http_receive(fd, rest, sizeof rest);
     }
     weft__http_close_fd(fd);
-}
-
-void weft__http_refuse_log(struct exchange *exchange, int status)
-{
-    if (exchange->server->options.log == NULL)
-        return;
-    if (exchange->head_size == 0)
-        weft__http_parse_remains(&exchange->request.head, exchange->in, exchange->in_size);
-    exchange->response.sent_body = 0;
-    weft__http_log(exchange, status);
 }

@@ -1,10 +1,14 @@
 /*
  * request.c: what a handler asks of a request.
  */
-#include "http/exchange.h"
+#include "http/request.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "http/exchange.h"
+#include "http/path.h"
+#include "http/sys.h"
 
 const char *weft_http_method(const weft_http_request *request)
 {

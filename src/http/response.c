@@ -10,12 +10,17 @@
  *   HTTP/1.1                     by chunks
  *   HTTP/1.0                     by the end of the connection
  */
+#include "http/response.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "http/body.h"
 #include "http/exchange.h"
+#include "http/send.h"
+#include "http/sys.h"
 
 /* More than the commit adds beside the fields. */
 enum { OWN_FIELDS = 512 };
@@ -29,11 +34,11 @@ void weft__http_response_begin(struct exchange *exchange)
     response->length = -1;
     response->sent_body = 0;
     response->error = 0;
-    response->waited = response->paid = 0;
-    response->unwaited = 0;
+    response->waited = response->transferred = 0;
+    response->burst = 0;
     response->sent = response->close = false;
     response->events = response->streaming = response->upgraded = false;
-    response->crowded = 0;
+    response->stream_refusal = 0;
     response->has_date = response->has_server = false;
     exchange->out_size = exchange->body_at = 0;
 }
@@ -41,7 +46,7 @@ void weft__http_response_begin(struct exchange *exchange)
 void weft__http_response_free(struct exchange *exchange)
 {
     weft_http_response *response = &exchange->response;
-    weft__http_rest_free(exchange);
+    weft__http_tail_free(exchange);
     weft__http_free(response->trailers);
     response->trailers = NULL;
     if (response->fields_own) {
@@ -78,7 +83,7 @@ static int grow(weft_http_response *response, size_t size)
 {
     if (size <= response->fields_room)
         return 0;
-    if (size > HTTP_FIELDS_MOST)
+    if (size > HTTP_FIELDS_MAX)
         return -EMSGSIZE;
     size_t room = response->fields_room;
     while (room < size)
@@ -245,7 +250,7 @@ int weft_http_setf(weft_http_response *response, const char *name, const char *f
         error = -EINVAL;
     } else if ((size_t)size < sizeof text) {
         error = weft_http_set(response, name, text);
-    } else if (size > HTTP_FIELDS_MOST) {
+    } else if (size > HTTP_FIELDS_MAX) {
         error = -EMSGSIZE;
     } else if ((longer = weft__http_allocate((size_t)size + 1)) == NULL) {
         error = -ENOMEM;
@@ -275,7 +280,7 @@ int weft_http_set_trailer(weft_http_response *response, const char *name, const 
     if (!exchange->request.head.trailers_wanted)
         return 0;
     size_t size = strlen(name) + strlen(value) + 4;
-    if (response->trailers_size + size > HTTP_FIELDS_MOST)
+    if (response->trailers_size + size > HTTP_FIELDS_MAX)
         return -EMSGSIZE;
     char *larger = weft__http_resize(response->trailers, response->trailers_size + size + 1);
     if (larger == NULL)
@@ -401,7 +406,7 @@ int weft__http_response_commit(struct exchange *exchange, bool whole)
     weft_http_response *response = &exchange->response;
     const weft_http_request *request = &exchange->request;
     /* Who was not told to go on with the body, and whoever has more of it than is worth reading, is not listened to. */
-    if (response->close || !request->told_continue ||
+    if (response->close || !request->continue_sent ||
         (whole && weft__http_body_is_large(request)) ||
         atomic_u32_load_relaxed(&exchange->server->stopping) != 0)
         exchange->keep = false;

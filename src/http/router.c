@@ -12,6 +12,7 @@
 #include <weft/http_router.h>
 
 #include "http/request.h"
+#include "http/response.h"
 #include "http/routes.h"
 #include "http/sys.h"
 

@@ -1,10 +1,21 @@
 /*
  * send.c: the body of a response: collected while it is small, framed and sent as it grows.
  *
- * Until the head is committed, `out` has the body alone. After that, with a length or until the
- * close, bytes are just bytes; in chunks, what is collected becomes a chunk when it is sent. Large
- * pieces are not copied: they go out together with what was collected, in one call.
+ * Until the head is committed, `out` has the body alone. After that it has the head, and body
+ * behind it that is not framed yet. With a length, or until the close, the bytes go out as they
+ * are; chunked, what is collected becomes a chunk when it is sent. A large piece is not copied: it
+ * goes out together with what was collected, in one call.
+ *
+ * The tail. If a body is complete but the client does not take all of it now, the handler need not
+ * wait: the rest is copied (up to TAIL_MAX), a file's descriptor duplicated, and sent when the
+ * handler has returned.
+ *
+ * A client that takes everything at once would keep the processor: after SEND_TURN bytes without a
+ * wait other fibers go first. A yield is not enough, since the pool begins no task behind one that
+ * does not park.
  */
+#include "http/send.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,40 +23,45 @@
 #include <weft/fd.h>
 #include <weft/fiber.h>
 
+#include "http/body.h"
 #include "http/exchange.h"
+#include "http/lend.h"
+#include "http/sys.h"
 
-enum { SEND_TURN = 256 * 1024 };
+enum {
+    SEND_TURN = 256 * 1024,
+    /* Bytes of a tail in memory, and of all tails of a server. */
+    TAIL_MAX = 1 << 20,
+    TAILS_MAX = 64 << 20,
+};
 
-/* Waits until the client has taken some of what was sent; without a place in the pool. */
+/* Waits until the client has taken some of what was sent; lends the worker's place meanwhile. */
 static int wait_for_client(struct exchange *exchange)
 {
     const weft_http_options *options = &exchange->server->options;
     weft_http_response *response = &exchange->response;
     int64_t silent = weft_after(options->write_timeout);
-    int64_t slow = weft_after(weft__http_patience(options->min_send_rate, options->rate_grace,
-                                                  response->waited, response->paid));
-    response->unwaited = 0;
-    return weft__http_wait_away(exchange, WEFT_WRITABLE, slow < silent ? slow : silent,
-                                &response->waited);
+    int64_t slow = weft_after(weft__http_wait_allowance(options->min_send_rate, options->rate_grace,
+                                                        response->waited, response->transferred));
+    response->burst = 0;
+    return weft__http_lend_while_waiting(exchange, WEFT_WRITABLE, slow < silent ? slow : silent,
+                                         &response->waited);
 }
 
-/* A client that takes all at once would keep the processor: after SEND_TURN bytes without a wait
- * other fibers go first, as in body.c. A yield is not enough: the pool begins no task behind
- * one. */
-static void take_turns(weft_http_response *response, size_t size)
+static void yield_after_turn(weft_http_response *response, size_t size)
 {
-    response->unwaited += size;
-    if (response->unwaited < SEND_TURN)
+    response->burst += size;
+    if (response->burst < SEND_TURN)
         return;
-    response->unwaited = 0;
-    (void)weft_sleep(1); /* the next wait tells of a cancellation */
+    response->burst = 0;
+    (void)weft_sleep(1); /* if it was cancelled the next wait returns the error */
 }
 
-static void count_taken(weft_http_response *response, size_t size)
+static void count_sent(weft_http_response *response, size_t size)
 {
     if (response->waited > 0)
-        response->paid += (int64_t)size;
-    take_turns(response, size);
+        response->transferred += (int64_t)size;
+    yield_after_turn(response, size);
 }
 
 /* Sends what goes without waiting: 0, -EAGAIN or an error. */
@@ -53,7 +69,7 @@ static int push(struct exchange *exchange, struct iovec **pieces, int *count)
 {
     size_t sent = 0;
     int error = weft__http_connection_push(exchange->connection, pieces, count, &sent);
-    count_taken(&exchange->response, sent);
+    count_sent(&exchange->response, sent);
     return error;
 }
 
@@ -76,97 +92,97 @@ static int note_error(struct exchange *exchange, int error)
     return error;
 }
 
-/* The rest. */
+/* ---- the tail ---- */
 
-/* Whether what the client does not take now may be sent when the handler has returned: nothing
- * follows it. */
-static bool may_keep(const struct exchange *exchange)
+/* Whether the body is complete, so that what the client does not take now can be the tail. */
+static bool may_be_tail(const struct exchange *exchange)
 {
     const weft_http_response *response = &exchange->response;
     return !exchange->finishing && !exchange->flushing && response->framing == FRAMING_LENGTH &&
            response->sent_body == response->length;
 }
 
-/* Copies the pieces; false if that is too much. */
-static bool keep_bytes(struct exchange *exchange, const struct iovec *pieces, int count)
+/* Copies the pieces to the tail. Returns false if they are too large. */
+static bool add_bytes_to_tail(struct exchange *exchange, const struct iovec *pieces, int count)
 {
-    struct rest *rest = &exchange->response.rest;
+    struct tail *tail = &exchange->response.tail;
     size_t size = 0;
     for (int i = 0; i < count; i++)
         size += pieces[i].iov_len;
-    if (size > HTTP_REST_MOST || rest->bytes != NULL)
+    if (size > TAIL_MAX || tail->bytes != NULL)
         return false;
-    int64_t kept = atomic_i64_add_relaxed(&exchange->server->kept, (int64_t)size);
-    char *bytes = kept + (int64_t)size <= HTTP_RESTS_MOST ? weft__http_allocate(size + 1) : NULL;
+    int64_t kept = atomic_i64_add_relaxed(&exchange->server->tail_bytes, (int64_t)size);
+    char *bytes = kept + (int64_t)size <= TAILS_MAX ? weft__http_allocate(size + 1) : NULL;
     if (bytes == NULL) {
-        (void)atomic_i64_add_relaxed(&exchange->server->kept, -(int64_t)size);
+        (void)atomic_i64_add_relaxed(&exchange->server->tail_bytes, -(int64_t)size);
         return false;
     }
-    rest->bytes = bytes;
-    rest->size = size;
+    tail->bytes = bytes;
+    tail->size = size;
     for (int i = 0; i < count; bytes += pieces[i++].iov_len)
         if (pieces[i].iov_len > 0)
             memcpy(bytes, pieces[i].iov_base, pieces[i].iov_len);
     return true;
 }
 
-/* The file comes behind the bytes that are kept, if there are any. */
-static bool keep_file(struct exchange *exchange, int file, int64_t offset, int64_t left)
+/* Puts the rest of a file behind the bytes of the tail. Returns false if that is not possible. */
+static bool add_file_to_tail(struct exchange *exchange, int file, int64_t offset, int64_t left)
 {
-    struct rest *rest = &exchange->response.rest;
-    int own = left > 0 && may_keep(exchange) ? weft__http_duplicate(file) : -1;
+    struct tail *tail = &exchange->response.tail;
+    int own = left > 0 && may_be_tail(exchange) ? weft__http_duplicate(file) : -1;
     if (own < 0)
         return false;
-    rest->file = own;
-    rest->offset = offset;
-    rest->left = left;
+    tail->file = own;
+    tail->offset = offset;
+    tail->left = left;
     return true;
 }
 
-static void free_bytes(struct exchange *exchange)
+static void free_tail_bytes(struct exchange *exchange)
 {
-    struct rest *rest = &exchange->response.rest;
-    if (rest->bytes != NULL)
-        (void)atomic_i64_add_relaxed(&exchange->server->kept, -(int64_t)rest->size);
-    weft__http_free(rest->bytes);
-    rest->bytes = NULL;
+    struct tail *tail = &exchange->response.tail;
+    if (tail->bytes != NULL)
+        (void)atomic_i64_add_relaxed(&exchange->server->tail_bytes, -(int64_t)tail->size);
+    weft__http_free(tail->bytes);
+    tail->bytes = NULL;
 }
 
-void weft__http_rest_free(struct exchange *exchange)
+void weft__http_tail_free(struct exchange *exchange)
 {
-    struct rest *rest = &exchange->response.rest;
-    free_bytes(exchange);
-    if (rest->left > 0)
-        weft__http_close_fd(rest->file);
-    rest->left = 0;
+    struct tail *tail = &exchange->response.tail;
+    free_tail_bytes(exchange);
+    if (tail->left > 0)
+        weft__http_close_fd(tail->file);
+    tail->left = 0;
 }
 
 static int send_file(struct exchange *exchange, int file, int64_t offset, int64_t size);
 
-/* Sends the rest, and waits for that; by the handler, or when it has returned. */
-static int send_rest(struct exchange *exchange)
+/* Sends the tail and waits for the client; called by the handler, or when it has returned. */
+static int send_tail(struct exchange *exchange)
 {
-    struct rest rest = exchange->response.rest;
-    struct iovec piece = {rest.bytes, rest.size};
-    if (rest.bytes == NULL && rest.left == 0)
+    struct tail tail = exchange->response.tail;
+    struct iovec piece = {tail.bytes, tail.size};
+    if (tail.bytes == NULL && tail.left == 0)
         return 0;
     must(!exchange->flushing && exchange->out_size == 0);
     exchange->flushing = true;
-    int error = rest.bytes != NULL ? weft__http_response_send(exchange, &piece, 1) : 0;
-    free_bytes(exchange);
-    if (error == 0 && rest.left > 0)
-        error = send_file(exchange, rest.file, rest.offset, rest.left);
+    int error = tail.bytes != NULL ? weft__http_response_send(exchange, &piece, 1) : 0;
+    free_tail_bytes(exchange);
+    if (error == 0 && tail.left > 0)
+        error = send_file(exchange, tail.file, tail.offset, tail.left);
     exchange->flushing = false;
-    weft__http_rest_free(exchange);
+    weft__http_tail_free(exchange);
     return note_error(exchange, error);
 }
 
-/* Sends all pieces; of the end of a body perhaps only what the client takes now. */
+/* Sends all pieces. If they are the end of the body, what the client does not take now becomes the
+ * tail. */
 static int send_pieces(struct exchange *exchange, struct iovec *pieces, int count)
 {
     int error;
     while ((error = push(exchange, &pieces, &count)) == -EAGAIN) {
-        if (may_keep(exchange) && keep_bytes(exchange, pieces, count))
+        if (may_be_tail(exchange) && add_bytes_to_tail(exchange, pieces, count))
             return 0;
         if ((error = wait_for_client(exchange)) != 0)
             break;
@@ -176,7 +192,7 @@ static int send_pieces(struct exchange *exchange, struct iovec *pieces, int coun
 
 int weft__http_response_flush(struct exchange *exchange)
 {
-    int error = send_rest(exchange);
+    int error = send_tail(exchange);
     struct iovec piece = {exchange->out, exchange->out_size};
     exchange->body_at = exchange->out_size = 0;
     return error == 0 && piece.iov_len > 0 ? send_pieces(exchange, &piece, 1) : error;
@@ -187,17 +203,18 @@ static bool has_body(const weft_http_response *response)
     return response->framing != FRAMING_NONE && !weft__http_is_head(response);
 }
 
-/* Bytes that are not sent, as of an answer to HEAD. They cannot fail: a handler that writes until
- * its client is gone would never end. So, once the head is out, it is told what the acceptor knows
- * of the client; and other fibers get their turn as in count_taken. A call counts as CALL_SIZE
- * bytes more: a flush has none. */
+/* Accounts for bytes that are not sent, as in an answer to HEAD. Dropping them cannot fail, but a
+ * handler that writes until its client is gone must end. So, once the head is out, the result is
+ * what the acceptor knows of the client; and other fibers go first as in count_sent. Each call
+ * counts as CALL_SIZE bytes more, since a flush has no bytes. */
 static int not_sent(struct exchange *exchange, size_t size)
 {
     enum { CALL_SIZE = 4096 };
     if (exchange->body_at > 0)
         return 0;
-    take_turns(&exchange->response, size + CALL_SIZE);
-    /* First the end: a connection that is cut off has ended too, but only after `cut` was set. */
+    yield_after_turn(&exchange->response, size + CALL_SIZE);
+    /* `ended` is read first: a connection that is cut off has ended too, but after `cut` was
+     * set. */
     bool ended = atomic_u32_load_acquire(&exchange->connection->ended) != 0;
     if (atomic_u32_load_relaxed(&exchange->server->cut) != 0)
         return -ECANCELED;
@@ -224,7 +241,7 @@ static int send_body(struct exchange *exchange, const void *data, size_t size)
     return send_pieces(exchange, pieces, 5);
 }
 
-/* Whether so many more bytes may be sent. */
+/* Counts bytes of the body. Returns an error if they may not be sent. */
 static int account(weft_http_response *response, size_t size)
 {
     if (response->error != 0)
@@ -313,7 +330,7 @@ int weft_http_flush(weft_http_response *response)
             return error;
     }
     if (has_body(response)) {
-        int error = send_rest(exchange);
+        int error = send_tail(exchange);
         return error == 0 ? send_body(exchange, NULL, 0) : error;
     }
     exchange->out_size = exchange->body_at;
@@ -321,9 +338,9 @@ int weft_http_flush(weft_http_response *response)
     return error != 0 ? error : not_sent(exchange, 0);
 }
 
-/* Files. */
+/* ---- files ---- */
 
-/* Through memory: where the kernel cannot send by itself. */
+/* Sends through memory, where the kernel cannot send from the file. */
 static int copy_file(struct exchange *exchange, int file, int64_t offset, int64_t size)
 {
     while (size > 0) {
@@ -337,12 +354,12 @@ static int copy_file(struct exchange *exchange, int file, int64_t offset, int64_
             return error;
         offset += got;
         size -= got;
-        if (exchange->response.rest.bytes == NULL || size == 0)
+        if (exchange->response.tail.bytes == NULL || size == 0)
             continue;
-        /* The client takes no more, and the piece is kept: the file behind it, or nothing. */
-        if (keep_file(exchange, file, offset, size))
+        /* The client takes no more now, and the piece is the tail: the file must follow it there. */
+        if (add_file_to_tail(exchange, file, offset, size))
             return 0;
-        error = send_rest(exchange);
+        error = send_tail(exchange);
         if (error != 0)
             return error;
     }
@@ -352,9 +369,9 @@ static int copy_file(struct exchange *exchange, int file, int64_t offset, int64_
 static int send_file(struct exchange *exchange, int file, int64_t offset, int64_t size)
 {
     struct connection *connection = exchange->connection;
-    if (exchange->response.rest.bytes != NULL && keep_file(exchange, file, offset, size))
+    if (exchange->response.tail.bytes != NULL && add_file_to_tail(exchange, file, offset, size))
         return 0;
-    int error = exchange->flushing ? 0 : send_rest(exchange);
+    int error = exchange->flushing ? 0 : send_tail(exchange);
     if (error != 0)
         return error;
     if (connection->tls != NULL)
@@ -363,18 +380,18 @@ static int send_file(struct exchange *exchange, int file, int64_t offset, int64_
         size_t most = size < SEND_TURN ? (size_t)size : SEND_TURN;
         int64_t sent = weft__http_send_from_file(connection->fd, file, offset, most);
         if (sent == -EAGAIN) {
-            if (keep_file(exchange, file, offset, size))
+            if (add_file_to_tail(exchange, file, offset, size))
                 return 0;
             error = wait_for_client(exchange);
             if (error != 0)
                 return error;
             continue;
         }
-        if (sent == -EINVAL || sent == -ENOSYS) /* not a file that it can map */
+        if (sent == -EINVAL || sent == -ENOSYS) /* no file that sendfile can read from */
             return copy_file(exchange, file, offset, size);
         if (sent <= 0)
             return sent == 0 ? -EIO : (int)sent;
-        count_taken(&exchange->response, (size_t)sent);
+        count_sent(&exchange->response, (size_t)sent);
         offset += sent;
         size -= sent;
     }
@@ -389,16 +406,15 @@ int weft_http_send_file(weft_http_response *response, int file, int64_t offset, 
     char line[24], end[] = "\r\n";
     if (file < 0 || offset < 0 || size < 0)
         return -EINVAL;
-    /* Of no bytes: whether it can be read from at all, while the handler can still answer
-     * otherwise. */
+    /* A read of no bytes: whether the file can be read at all, while the handler can still give
+     * another answer. */
     int64_t readable = response->sent ? 0 : weft__http_read_file(file, line, 0, offset);
     if (readable < 0)
         return (int)readable;
     int error = account(response, (size_t)size);
     if (error == 0 && !response->sent) {
         if (response->length < 0 && response->sent_body == size && response->trailers_size == 0)
-            response->length =
-                size; /* the handler could have said so; more than this is -EMSGSIZE */
+            response->length = size; /* as if the handler had set it; more is -EMSGSIZE */
         error = weft__http_response_commit(exchange, false);
     }
     if (error != 0)
@@ -418,15 +434,14 @@ int weft_http_send_file(weft_http_response *response, int file, int64_t offset, 
         piece = (struct iovec){end, 2};
         error = send_pieces(exchange, &piece, 1);
     }
-    if (error !=
-        0) { /* what was announced did not come: only the end of the connection can say so */
+    if (error != 0) { /* the body is cut off: the end of the connection shows it */
         response->error = error;
         exchange->keep = false;
     }
     return error;
 }
 
-/* The end. */
+/* ---- the end ---- */
 
 static void end_chunks(struct exchange *exchange)
 {
@@ -452,13 +467,13 @@ static void end_chunks(struct exchange *exchange)
     exchange->out_size += size;
 }
 
-/* A handler that could not go on and has answered nothing leaves that to the server. */
+/* If the handler could not go on and has answered nothing, the server does. */
 static void refuse_unanswered(struct exchange *exchange)
 {
     weft_http_response *response = &exchange->response;
     int status = weft__http_body_status(&exchange->request);
-    if (status == 0 && response->crowded != 0) {
-        status = response->crowded;
+    if (status == 0 && response->stream_refusal != 0) {
+        status = response->stream_refusal;
         (void)weft_http_setf(response, "Retry-After", "%d", exchange->server->options.retry_after);
     }
     if (status != 0 && !response->sent && response->sent_body == 0 && response->status == 200)
@@ -472,7 +487,7 @@ void weft__http_response_end(struct exchange *exchange)
         return;
     if (response->upgraded) {
         exchange->keep = false;
-        response->error = -ESHUTDOWN; /* nothing of HTTP follows: the end that was meant */
+        response->error = -ESHUTDOWN; /* no HTTP follows: the intended end */
         return;
     }
     refuse_unanswered(exchange);
@@ -485,11 +500,11 @@ void weft__http_response_end(struct exchange *exchange)
         return;
     } else if (response->framing == FRAMING_LENGTH && response->sent_body < response->length) {
         exchange->keep = false;
-        response->error = -EMSGSIZE; /* the client sees that it was cut off */
+        response->error = -EMSGSIZE; /* the client sees that the body was cut off */
     }
 }
 
-/* Whole responses. */
+/* ---- whole responses ---- */
 
 int weft_http_reply(weft_http_response *response, int status, const char *content_type,
                     const void *data, size_t size)
@@ -508,7 +523,7 @@ int weft_http_reply(weft_http_response *response, int status, const char *conten
     }
     if (response->sent_body == 0 && response->length < 0 && response->trailers_size == 0 &&
         status != 204 && status != 304) {
-        /* The length is known: the head can go first, and the body need not be moved. */
+        /* The length is known: the head goes first, and the body need not be moved. */
         response->length = (int64_t)size;
         int error = weft__http_response_commit(exchange_of_response(response), true);
         if (error != 0)
@@ -517,8 +532,8 @@ int weft_http_reply(weft_http_response *response, int status, const char *conten
     return weft_http_write(response, data, size);
 }
 
-/* What was meant for another answer goes: its length and encoding are not those of the text, and
- * half of it is no use. */
+/* Drops what was collected for another answer: its length and encoding are not those of the error
+ * text. */
 static void start_over(weft_http_response *response)
 {
     exchange_of_response(response)->out_size = 0;
@@ -534,7 +549,7 @@ int weft_http_error(weft_http_response *response, int status, const char *detail
     char text[512];
     if (response->sent)
         return -EBUSY;
-    if (!is_status(status)) /* an errno value, say: whatever it is, it is not 200 */
+    if (!is_status(status)) /* an errno value, perhaps */
         status = 500;
     start_over(response);
     const char *words = weft_http_status_text(status);

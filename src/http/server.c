@@ -1,11 +1,19 @@
 /*
- * server.c: a server's life: open, listen, stop, close.
+ * server.c: a server's life: open, listen, stop, close; and its figures.
  *
- * The stop. First `stopping` is set and every bell rung: each door takes the listeners out of its set, closes what waits, and
- * says so (`deaf`); then the listeners are closed. Streams of events and upgraded connections, which would go on for
- * ever, are told by their context. The rest of what is with workers goes on, and each response closes its connection; a
- * door ends when it has no connection left (`running`). At the deadline `cut` is set, the context of all workers
- * cancelled, and the connections shut down: whoever waits in a handler is told; the doors end as the handlers return.
+ * Each part is made by one function and undone by another, which may also be called if the part was
+ * not made: so a failed open and a close share free_server.
+ *
+ * The stop has two phases:
+ *
+ *   1. `stopping` is set and every acceptor woken. Each takes the listeners out of its set, closes
+ *      what waits, and leaves the wait group `accepting`; then the listeners are closed. Streams,
+ *      which would go on for ever, are cancelled by their context. The other requests go on, and
+ *      each response closes its connection. An acceptor ends when it has no connection left, and
+ *      leaves `running`.
+ *   2. At the deadline `cut` is set, the context of all requests is cancelled and the busy
+ *      connections are shut down, so every wait in a handler ends. The acceptors end as the
+ *      handlers return.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,10 +23,15 @@
 
 #include "http/exchange.h"
 #include "http/log_queue.h"
+#include "http/networks.h"
+#include "http/partial_head.h"
+#include "http/per_ip_limit.h"
+#include "http/sys.h"
+#include "http/tls.h"
 
-/* Options. */
+/* ---- options ---- */
 
-/* Of connections, requests or streams an address may have so many in any case, by default. */
+/* Connections, requests or streams that an address may have by default, however low the total. */
 enum { LEAST_SHARE = 64 };
 
 static void set_default(int64_t *option, int64_t value)
@@ -66,8 +79,8 @@ static bool set_options(weft_http_options *options)
         options->max_header = 16384;
     if (options->max_fields == 0)
         options->max_fields = 100;
-    if (options->doors == 0)
-        options->doors = weft_processors();
+    if (options->acceptors == 0)
+        options->acceptors = weft_processors();
     return in_range(options->max_workers, 1, 10000000) && in_range(options->queue, -1, 100000000) &&
            in_range(options->max_streams, -1, 100000000) &&
            in_range(options->max_connections, 1, 100000000) &&
@@ -85,12 +98,12 @@ static bool set_options(weft_http_options *options)
             options->trusted_proxies != NULL) &&
            in_range((int64_t)options->max_header, 256, 1 << 20) &&
            in_range(options->max_fields, 1, 1000) && options->max_body > 0 &&
-           options->max_body_memory > 0 && in_range(options->doors, 1, 1000) &&
+           options->max_body_memory > 0 && in_range(options->acceptors, 1, 1000) &&
            (options->name == NULL ||
             (weft__http_is_value(options->name) && strlen(options->name) < 256));
 }
 
-/* As many connections as are wanted and there are descriptors for. */
+/* The option max_connections, or less if there are not so many descriptors. */
 static int64_t bound_connections(const weft_http_options *options)
 {
     int64_t most = options->max_connections, reserve = options->descriptor_reserve;
@@ -103,9 +116,10 @@ static int64_t bound_connections(const weft_http_options *options)
     return most > 0 ? most : 1;
 }
 
-/* Parts, each made by one function and undone by another, which may be called if it was not made. */
+/* ---- parts ---- */
 
-/* Each request binds its worker. One that was bound before can be without memory. */
+/* Each request binds its worker to a context. A worker that was bound once can be bound again
+ * without memory. */
 static int bind_worker(void **state, void *data)
 {
     weft_http_server *server = data;
@@ -154,12 +168,12 @@ static void close_pools(weft_http_server *server)
 static struct allowance allow(int64_t option, int64_t all)
 {
     if (option != 0)
-        return (struct allowance){.most = option};
-    return (struct allowance){.most = all / 4 > LEAST_SHARE ? all / 4 : LEAST_SHARE,
-                              .spares_near = true};
+        return (struct allowance){.max = option};
+    return (struct allowance){.max = all / 4 > LEAST_SHARE ? all / 4 : LEAST_SHARE,
+                              .exempts_private = true};
 }
 
-/* What the options say beside numbers. */
+/* The parts that options other than plain numbers ask for. */
 static int open_options(weft_http_server *server)
 {
     const weft_http_options *options = &server->options;
@@ -170,14 +184,14 @@ static int open_options(weft_http_server *server)
             return -ENOMEM;
         memcpy(server->name, options->name, size);
     }
-    const struct allowance allowances[LIMITS] = {
-        [LIMIT_CONNECTIONS] = allow(options->max_per_ip, server->most_connections),
-        [LIMIT_REQUESTS] = allow(options->max_requests_per_ip, options->max_workers),
-        [LIMIT_STREAMS] = allow(options->max_streams_per_ip, options->max_streams),
-        [LIMIT_BODY_BYTES] = {options->max_body_memory / 4, options->max_requests_per_ip == 0},
+    const struct allowance allowances[PER_IP_LIMITS] = {
+        [PER_IP_CONNECTIONS] = allow(options->max_per_ip, server->connection_limit),
+        [PER_IP_REQUESTS] = allow(options->max_requests_per_ip, options->max_workers),
+        [PER_IP_STREAMS] = allow(options->max_streams_per_ip, options->max_streams),
+        [PER_IP_BODY_BYTES] = {options->max_body_memory / 4, options->max_requests_per_ip == 0},
     };
-    server->limits = weft__http_limits_open(allowances, server->most_connections);
-    if (server->limits == NULL)
+    server->per_ip_limits = weft__http_per_ip_open(allowances, server->connection_limit);
+    if (server->per_ip_limits == NULL)
         return -ENOMEM;
     int error = 0;
     if (options->trusted_proxies != NULL)
@@ -187,19 +201,19 @@ static int open_options(weft_http_server *server)
     return error;
 }
 
-static int open_doors(weft_http_server *server)
+static int open_acceptors(weft_http_server *server)
 {
-    size_t size = (size_t)server->options.doors * sizeof(struct door);
-    server->doors = weft__http_allocate(size);
-    if (server->doors == NULL)
+    size_t size = (size_t)server->options.acceptors * sizeof(struct acceptor);
+    server->acceptors = weft__http_allocate(size);
+    if (server->acceptors == NULL)
         return -ENOMEM;
-    memset(server->doors, 0, size);
-    for (; server->door_count < server->options.doors; server->door_count++) {
-        int error = weft__http_door_open(&server->doors[server->door_count], server);
+    memset(server->acceptors, 0, size);
+    for (; server->acceptor_count < server->options.acceptors; server->acceptor_count++) {
+        int error = weft__http_acceptor_open(&server->acceptors[server->acceptor_count], server);
         if (error != 0)
             return error;
     }
-    weft__http_descriptors_spread(server->doors[0].set, server->most_connections);
+    weft__http_descriptor_table_reserve(server->acceptors[0].set, server->connection_limit);
     return 0;
 }
 
@@ -207,28 +221,28 @@ static void free_server(weft_http_server *server)
 {
     close_pools(server);
     weft__http_log_queue_close(server->log);
-    for (int i = 0; i < server->door_count; i++)
-        weft__http_door_close(&server->doors[i]);
-    weft__http_free(server->doors);
-    weft__http_limits_close(server->limits);
-    weft__http_partials_close(server->partials);
+    for (int i = 0; i < server->acceptor_count; i++)
+        weft__http_acceptor_close(&server->acceptors[i]);
+    weft__http_free(server->acceptors);
+    weft__http_per_ip_close(server->per_ip_limits);
+    weft__http_partial_heads_close(server->partial_heads);
     weft__http_networks_close(server->networks);
     weft__http_free(server->name);
     weft__http_free(server);
 }
 
-/* Starts the doors; after a failure those that run have been stopped. */
-static int start_doors(weft_http_server *server)
+/* Starts the acceptors. On failure those that run are stopped before it returns. */
+static int start_acceptors(weft_http_server *server)
 {
-    for (int i = 0; i < server->door_count; i++) {
-        (void)!weft_wg_add(&server->deaf, 1);
+    for (int i = 0; i < server->acceptor_count; i++) {
+        (void)!weft_wg_add(&server->accepting, 1);
         (void)!weft_wg_add(&server->running, 1);
-        int error = weft_go(weft__http_door_run, &server->doors[i]);
+        int error = weft_go(weft__http_acceptor_run, &server->acceptors[i]);
         if (error != 0) {
             weft_context *before;
-            weft_wg_done(&server->deaf);
+            weft_wg_done(&server->accepting);
             weft_wg_done(&server->running);
-            (void)weft_context_bind(NULL, &before); /* they must have ended */
+            (void)weft_context_bind(NULL, &before); /* the wait must not be cancelled */
             (void)!weft_http_stop(server, WEFT_NOW);
             (void)weft_wg_wait(&server->running);
             (void)weft_context_bind(before, NULL);
@@ -250,16 +264,16 @@ int weft_http_open(weft_http_server **out, const weft_http_options *options)
         server->options = *options;
     int error = set_options(&server->options) ? 0 : -EINVAL;
     if (error == 0) {
-        server->most_connections = bound_connections(&server->options);
-        server->partials = weft__http_partials_open();
-        error = server->partials != NULL ? open_options(server) : -ENOMEM;
+        server->connection_limit = bound_connections(&server->options);
+        server->partial_heads = weft__http_partial_heads_open();
+        error = server->partial_heads != NULL ? open_options(server) : -ENOMEM;
     }
     if (error == 0)
         error = open_pools(server);
     if (error == 0)
-        error = open_doors(server);
+        error = open_acceptors(server);
     if (error == 0)
-        error = start_doors(server);
+        error = start_acceptors(server);
     if (error != 0) {
         free_server(server);
         return error;
@@ -268,7 +282,7 @@ int weft_http_open(weft_http_server **out, const weft_http_options *options)
     return 0;
 }
 
-/* Listening. */
+/* ---- listening ---- */
 
 static int listen_at(weft_http_server *server, const char *address, const weft_net_options *options,
                      struct tls_keys *keys, bool proxy)
@@ -279,8 +293,8 @@ static int listen_at(weft_http_server *server, const char *address, const weft_n
         return error;
     int fd = weft_listener_fd(opened);
     if (options == NULL || options->nagle == 0)
-        (void)weft__http_no_delay(fd);      /* of a Unix socket it says no, and needs none */
-    (void)weft__http_send_little_ahead(fd); /* the same */
+        (void)weft__http_no_delay(fd); /* a Unix socket refuses both, and needs neither */
+    (void)weft__http_limit_unsent(fd);
     weft_mutex_lock(&server->lock);
     if (atomic_u32_load_relaxed(&server->stopping) != 0)
         error = -ESHUTDOWN;
@@ -290,15 +304,15 @@ static int listen_at(weft_http_server *server, const char *address, const weft_n
     int added = 0;
     if (error == 0) {
         *listener = (struct listener){WATCHED_LISTENER, fd, opened, keys, proxy};
-        while (added < server->door_count && error == 0) {
-            error = weft__http_set_add_shared(server->doors[added].set, fd, listener);
+        while (added < server->acceptor_count && error == 0) {
+            error = weft__http_set_add_shared(server->acceptors[added].set, fd, listener);
             added += error == 0;
         }
     }
     if (error == 0)
         server->listener_count++;
     for (; error != 0 && added > 0; added--)
-        weft__http_set_remove(server->doors[added - 1].set, fd);
+        weft__http_set_remove(server->acceptors[added - 1].set, fd);
     weft_mutex_unlock(&server->lock);
     if (error != 0)
         weft_listener_close(opened);
@@ -358,12 +372,12 @@ int weft_http_local(weft_http_server *server, int number, weft_address *address)
     return error;
 }
 
-/* Stopping. */
+/* ---- stopping ---- */
 
-static void ring_all(weft_http_server *server)
+static void wake_all(weft_http_server *server)
 {
-    for (int i = 0; i < server->door_count; i++)
-        weft__http_bell_ring(server->doors[i].bell);
+    for (int i = 0; i < server->acceptor_count; i++)
+        weft__http_wakeup_send(server->acceptors[i].wakeup);
 }
 
 static void close_listeners(weft_http_server *server)
@@ -382,30 +396,30 @@ static void close_keys(weft_http_server *server)
         weft__http_tls_keys_close(server->listeners[i].keys);
 }
 
-/* Whether workers have something to do. After the doors know of a stop it does not become more. */
+/* Whether workers have connections. Once the acceptors have seen a stop, they get no more. */
 static bool has_work(weft_http_server *server)
 {
     bool any = false;
-    for (int i = 0; i < server->door_count && !any; i++) {
-        weft_mutex_lock(&server->doors[i].lock);
-        any = server->doors[i].lists[LIST_BUSY].first != NULL;
-        weft_mutex_unlock(&server->doors[i].lock);
+    for (int i = 0; i < server->acceptor_count && !any; i++) {
+        weft_mutex_lock(&server->acceptors[i].lock);
+        any = server->acceptors[i].lists[LIST_BUSY].first != NULL;
+        weft_mutex_unlock(&server->acceptors[i].lock);
     }
     return any;
 }
 
-/* Ends what workers are about. */
+/* Ends all requests. */
 static void cut_off(weft_http_server *server)
 {
     atomic_u32_store_release(&server->cut, 1);
     weft_context_cancel(server->context);
-    for (int i = 0; i < server->door_count; i++) {
-        struct door *door = &server->doors[i];
-        weft_mutex_lock(&door->lock);
-        struct connection *connection = door->lists[LIST_BUSY].first;
+    for (int i = 0; i < server->acceptor_count; i++) {
+        struct acceptor *acceptor = &server->acceptors[i];
+        weft_mutex_lock(&acceptor->lock);
+        struct connection *connection = acceptor->lists[LIST_BUSY].first;
         for (; connection != NULL; connection = connection->next)
             weft__http_cut(connection->fd);
-        weft_mutex_unlock(&door->lock);
+        weft_mutex_unlock(&acceptor->lock);
     }
 }
 
@@ -418,9 +432,9 @@ int weft_http_stop(weft_http_server *server, int64_t deadline)
         return -EDEADLK;
     atomic_u32_store_release(&server->stopping, 1);
     weft_context_cancel(server->streams);
-    ring_all(server);
-    (void)weft_context_bind(NULL, &before); /* this does not take long, and must be done */
-    (void)weft_wg_wait(&server->deaf);
+    wake_all(server);
+    (void)weft_context_bind(NULL, &before); /* short, and must not be cancelled */
+    (void)weft_wg_wait(&server->accepting);
     close_listeners(server);
     (void)weft_context_bind(before, NULL);
     int error = weft_wg_wait_until(&server->running, deadline);
@@ -430,7 +444,7 @@ int weft_http_stop(weft_http_server *server, int64_t deadline)
         cut_off(server);
         return error;
     }
-    /* All were answered: there was just no time to see the doors go. */
+    /* All requests were answered: only the acceptors have not ended. */
     (void)weft_context_bind(NULL, NULL);
     (void)weft_wg_wait(&server->running);
     (void)weft_context_bind(before, NULL);
@@ -450,7 +464,7 @@ void weft_http_close(weft_http_server *server)
     (void)weft_context_bind(before, NULL);
 }
 
-/* Figures. */
+/* ---- figures ---- */
 
 int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats)
 {
@@ -458,22 +472,22 @@ int weft_http_stats_get(weft_http_server *server, weft_http_stats *stats)
     if (server == NULL || stats == NULL)
         return -EINVAL;
     int error = weft_pool_stats_get(server->pool, &pool);
-    if (error != 0) /* a forked child, where the locks below may be held by nobody who exists */
+    if (error != 0) /* a forked child: no thread of it would release the locks below */
         return error;
     int64_t busy = 0;
     memset(stats, 0, sizeof *stats);
-    for (int i = 0; i < server->door_count; i++) {
-        struct door *door = &server->doors[i];
-        weft_mutex_lock(&door->lock);
-        stats->idle += door->lists[LIST_IDLE].count;
-        stats->reading += door->lists[LIST_READING].count;
-        busy += door->lists[LIST_BUSY].count;
-        weft_mutex_unlock(&door->lock);
+    for (int i = 0; i < server->acceptor_count; i++) {
+        struct acceptor *acceptor = &server->acceptors[i];
+        weft_mutex_lock(&acceptor->lock);
+        stats->idle += acceptor->lists[LIST_IDLE].count;
+        stats->reading += acceptor->lists[LIST_READING].count;
+        busy += acceptor->lists[LIST_BUSY].count;
+        weft_mutex_unlock(&acceptor->lock);
     }
     stats->queued = pool.queued;
-    weft_mutex_lock(&server->places);
-    stats->streams = server->streaming;
-    weft_mutex_unlock(&server->places);
+    weft_mutex_lock(&server->lent_lock);
+    stats->streams = server->lent_places;
+    weft_mutex_unlock(&server->lent_lock);
     stats->connections = atomic_i64_load_relaxed(&server->connections);
     stats->running = busy > pool.queued ? busy - pool.queued : 0;
     stats->accepted = atomic_i64_load_relaxed(&server->accepted);

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "http/limit.h"
+#include "http/peer.h"
 
 __attribute__((noinline)) int weft__http_errno(void)
 {
@@ -120,22 +120,22 @@ int weft__http_set_look(int set, struct http_event *events, int most)
     return count;
 }
 
-int weft__http_bell_open(void)
+int weft__http_wakeup_open(void)
 {
-    int bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    return bell >= 0 ? bell : -weft__http_errno();
+    int wakeup = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return wakeup >= 0 ? wakeup : -weft__http_errno();
 }
 
-void weft__http_bell_ring(int bell)
+void weft__http_wakeup_send(int wakeup)
 {
     uint64_t once = 1;
-    (void)!write(bell, &once, sizeof once);
+    (void)!write(wakeup, &once, sizeof once);
 }
 
-void weft__http_bell_quiet(int bell)
+void weft__http_wakeup_clear(int wakeup)
 {
     uint64_t rings;
-    (void)!read(bell, &rings, sizeof rings);
+    (void)!read(wakeup, &rings, sizeof rings);
 }
 
 /* Sockets. */
@@ -174,7 +174,7 @@ int weft__http_no_delay(int listener)
                : -weft__http_errno();
 }
 
-int weft__http_send_little_ahead(int listener)
+int weft__http_limit_unsent(int listener)
 {
     int bytes = HTTP_UNSENT;
     return setsockopt(listener, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes) == 0
@@ -283,9 +283,9 @@ int64_t weft__http_descriptors(int64_t wanted)
     return limit.rlim_cur <= INT64_MAX ? (int64_t)limit.rlim_cur : INT64_MAX;
 }
 
-void weft__http_descriptors_spread(int fd, int64_t count)
+void weft__http_descriptor_table_reserve(int fd, int64_t count)
 {
-    int64_t most = count < HTTP_SPREAD_MOST ? count : HTTP_SPREAD_MOST;
+    int64_t most = count < HTTP_DESCRIPTOR_TABLE_MAX ? count : HTTP_DESCRIPTOR_TABLE_MAX;
     int last = most > 0 ? fcntl(fd, F_DUPFD_CLOEXEC, (int)most - 1) : -1;
     if (last >= 0)
         (void)close(last);

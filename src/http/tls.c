@@ -25,8 +25,8 @@
  * which costs one call of the system for a small record too, and refuses the record that is too
  * much. Two bounds, in records:
  *
- *   TURN_RECORDS   of any kind in a turn (weft__http_tls_turn). Then a read says -EAGAIN, and
- *                  weft__http_tls_starved that it may go on at once: others come first.
+ *   TURN_RECORDS   of any kind in a turn (weft__http_tls_budget_renew). Then a read says -EAGAIN, and
+ *                  weft__http_tls_budget_spent that it may go on at once: others come first.
  *   VAIN_RECORDS   without a byte of data between them, once the handshake is complete: beyond that
  *                  the session is broken (-EPROTO). BoringSSL allows as many, Go half of that.
  *
@@ -575,13 +575,13 @@ int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size)
     return result == 1 ? (int64_t)sent : trouble(tls, result);
 }
 
-void weft__http_tls_turn(struct tls *tls)
+void weft__http_tls_budget_renew(struct tls *tls)
 {
     tls->records = 0;
     tls->starved = false;
 }
 
-bool weft__http_tls_starved(const struct tls *tls)
+bool weft__http_tls_budget_spent(const struct tls *tls)
 {
     return tls->starved;
 }

@@ -46,12 +46,12 @@ int weft__http_tls_flush(struct tls *tls)
     return -ENOTSUP;
 }
 
-void weft__http_tls_turn(struct tls *tls)
+void weft__http_tls_budget_renew(struct tls *tls)
 {
     (void)tls;
 }
 
-bool weft__http_tls_starved(const struct tls *tls)
+bool weft__http_tls_budget_spent(const struct tls *tls)
 {
     (void)tls;
     return false;

@@ -1,8 +1,10 @@
 /*
  * upgrade.c: handlers that go on for ever: a connection that stops speaking HTTP (101, and then
  * bytes in both directions), and what it shares with streams of events. Neither holds one of
- * max_workers (places.c).
+ * max_workers (lend.c).
  */
+#include "http/upgrade.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -10,18 +12,20 @@
 #include <weft/fiber.h>
 
 #include "http/exchange.h"
+#include "http/lend.h"
+#include "http/send.h"
 
 /* From now on both contexts are cancelled if the client goes; -ECONNRESET if it has gone. */
 static int become_stream(struct exchange *exchange, weft_context *stream)
 {
-    struct door *door = exchange->connection->door;
-    weft_mutex_lock(&door->lock);
-    bool gone =
-        exchange->context != NULL && (atomic_u32_load_relaxed(&exchange->telling) != TELLING_OPEN ||
-                                      weft_context_error(exchange->context) != 0);
+    struct acceptor *acceptor = exchange->connection->acceptor;
+    weft_mutex_lock(&acceptor->lock);
+    bool gone = exchange->context != NULL &&
+                (atomic_u32_load_relaxed(&exchange->cancel_state) != CANCEL_OPEN ||
+                 weft_context_error(exchange->context) != 0);
     if (!gone)
         exchange->stream = stream;
-    weft_mutex_unlock(&door->lock);
+    weft_mutex_unlock(&acceptor->lock);
     return gone ? -ECONNRESET : 0;
 }
 
@@ -32,8 +36,8 @@ int weft__http_response_stream(weft_http_response *response)
     int error = weft_context_open(&stream, exchange->server->streams, NULL);
     if (error != 0)
         return error;
-    response->crowded = (uint16_t)weft__http_lend(exchange);
-    error = response->crowded != 0 ? -EAGAIN : become_stream(exchange, stream);
+    response->stream_refusal = (uint16_t)weft__http_lend(exchange);
+    error = response->stream_refusal != 0 ? -EAGAIN : become_stream(exchange, stream);
     if (error != 0)
         weft_context_close(stream);
     else
@@ -78,15 +82,15 @@ enum { STREAM_TURN = 65536, CALL_SIZE = 4096 };
 /* 0; -ECANCELED. A call that is not to wait lets no others go first. */
 static int take_turns(weft_http_response *response, int64_t deadline)
 {
-    if (response->unwaited < STREAM_TURN || deadline == WEFT_NOW)
+    if (response->burst < STREAM_TURN || deadline == WEFT_NOW)
         return 0;
-    response->unwaited = 0;
+    response->burst = 0;
     return weft_sleep(1) == -ECANCELED ? -ECANCELED : 0;
 }
 
 static void count(weft_http_response *response, int64_t size)
 {
-    response->unwaited += (size > 0 ? (size_t)size : 0) + CALL_SIZE;
+    response->burst += (size > 0 ? (size_t)size : 0) + CALL_SIZE;
 }
 
 int64_t weft_http_stream_read(weft_http_response *response, void *data, size_t size,
@@ -112,7 +116,7 @@ int64_t weft_http_stream_read(weft_http_response *response, void *data, size_t s
             count(response, got);
             return got;
         }
-        response->unwaited = 0;
+        response->burst = 0;
         error = weft__http_connection_wait(exchange->connection, WEFT_READABLE, deadline);
     }
     return error;

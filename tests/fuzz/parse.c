@@ -3,6 +3,7 @@
  */
 #include "fuzz.h"
 #include "http/heads.h"
+#include "http/path.h"
 
 /* Checks on the raw bytes, without the parser. */
 static void check_lines(const char *bytes, size_t size)

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct prng prng = fuzz_prng(data, size);
     struct peer whole, part;
     int64_t result = 0;
-    size_t used = size < HTTP_PROXY_MOST ? size : HTTP_PROXY_MOST; /* the parser reads no more */
+    size_t used = size < HTTP_PROXY_MAX ? size : HTTP_PROXY_MAX; /* the parser reads no more */
     char *bytes = malloc(used + 1);
     CHECK(bytes != NULL);
     memcpy(bytes, data, used);
@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(result == -EBADMSG || (result >= 0 && (size_t)result <= used));
     CHECK(whole.family == 0 || whole.family == 4 || whole.family == 6);
     CHECK(result > 0 || whole.family == 0);
-    CHECK(used < HTTP_PROXY_MOST || result != 0); /* otherwise it would never end */
+    CHECK(used < HTTP_PROXY_MAX || result != 0); /* otherwise it would never end */
 
     /* A prefix is incomplete, or gives the result of the whole. */
     for (int i = 0; i < 20; i++) {

@@ -69,7 +69,7 @@ static weft_http_server *serve_behind(weft_http_options options, int proxy)
     weft_http_listen_options how = {.proxy = proxy};
     options.handler = say_who;
     options.log = log_it;
-    options.doors = 1;
+    options.acceptors = 1;
     logged_count = 0;
     CHECK_EQ(weft_http_open(&server, &options), 0);
     CHECK_EQ(weft_http_listen_with(server, "tcp:127.0.0.1:0", &how), 0);

@@ -6,6 +6,7 @@
 #include <weft/time.h>
 
 #include "http.h"
+#include "http/body.h"
 #include "http/exchange.h"
 #include "system.h"
 
@@ -457,9 +458,9 @@ static void bad_chunks_are_refused(void)
 
 /* ---- clients that are slow, and that go ---- */
 
-static int64_t patience(int64_t rate, int64_t grace, int64_t waited, int64_t paid)
+static int64_t patience(int64_t rate, int64_t grace, int64_t waited, int64_t transferred)
 {
-    return weft__http_patience(rate, grace, waited, paid);
+    return weft__http_wait_allowance(rate, grace, waited, transferred);
 }
 
 static void the_rate_is_reckoned(void)

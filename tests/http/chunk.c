@@ -64,11 +64,11 @@ static void nothing_is_eaten_of_nothing(void)
     struct chunks chunks = {0};
     const char *piece = "poison";
     size_t piece_size = 6;
-    CHECK_EQ(weft__http_chunks_eat(&chunks, "", 0, &piece, &piece_size), 0);
+    CHECK_EQ(weft__http_chunks_decode(&chunks, "", 0, &piece, &piece_size), 0);
     CHECK_EQ(piece_size, 0);
-    CHECK_EQ(weft__http_chunks_eat(&chunks, "0\r\n\r\nabc", 8, &piece, &piece_size), 3);
+    CHECK_EQ(weft__http_chunks_decode(&chunks, "0\r\n\r\nabc", 8, &piece, &piece_size), 3);
     CHECK(chunks.done && piece_size == 0);
-    CHECK_EQ(weft__http_chunks_eat(&chunks, "\r\nabc", 5, &piece, &piece_size), 0);
+    CHECK_EQ(weft__http_chunks_decode(&chunks, "\r\nabc", 5, &piece, &piece_size), 0);
     CHECK(chunks.done && piece_size == 0);
 }
 
@@ -77,14 +77,14 @@ static void a_piece_is_as_long_as_it_can_be(void)
     struct chunks chunks = {0};
     const char *piece, *bytes = "5\r\nabcde\r\n";
     size_t size;
-    CHECK_EQ(weft__http_chunks_eat(&chunks, bytes, 6, &piece, &size), 6);
+    CHECK_EQ(weft__http_chunks_decode(&chunks, bytes, 6, &piece, &size), 6);
     CHECK_PTR(piece, bytes + 3);
     CHECK_EQ(size, 3);
     CHECK_EQ(chunks.left, 2);
-    CHECK_EQ(weft__http_chunks_eat(&chunks, bytes + 6, 4, &piece, &size), 2);
+    CHECK_EQ(weft__http_chunks_decode(&chunks, bytes + 6, 4, &piece, &size), 2);
     CHECK_PTR(piece, bytes + 6);
     CHECK_EQ(size, 2);
-    CHECK_EQ(weft__http_chunks_eat(&chunks, bytes + 8, 2, &piece, &size), 2);
+    CHECK_EQ(weft__http_chunks_decode(&chunks, bytes + 8, 2, &piece, &size), 2);
     CHECK_EQ(size, 0);
 }
 
@@ -93,14 +93,14 @@ static void sizes_are_limited(void)
     struct chunks chunks = {0};
     const char *piece;
     size_t size;
-    CHECK_EQ(weft__http_chunks_eat(&chunks, "7fffffffffffffff\r\nab", 20, &piece, &size), 20);
+    CHECK_EQ(weft__http_chunks_decode(&chunks, "7fffffffffffffff\r\nab", 20, &piece, &size), 20);
     CHECK_EQ(size, 2);
     CHECK_EQ(chunks.left, INT64_MAX - 2);
     chunks = (struct chunks){0};
-    CHECK_EQ(weft__http_chunks_eat(&chunks, "8000000000000000", 16, &piece, &size), -400);
+    CHECK_EQ(weft__http_chunks_decode(&chunks, "8000000000000000", 16, &piece, &size), -400);
     chunks = (struct chunks){0};
-    CHECK_EQ(weft__http_chunks_eat(&chunks, "0000000000000000", 16, &piece, &size), 16);
-    CHECK_EQ(weft__http_chunks_eat(&chunks, "0", 1, &piece, &size), -400);
+    CHECK_EQ(weft__http_chunks_decode(&chunks, "0000000000000000", 16, &piece, &size), 16);
+    CHECK_EQ(weft__http_chunks_decode(&chunks, "0", 1, &piece, &size), -400);
 }
 
 static void extensions_are_limited(void)
@@ -125,7 +125,7 @@ static void extensions_are_limited(void)
     size_t size;
     for (int i = 0; i < 100; i++)
         for (size_t at = 0; at < sizeof twice - 1; at++)
-            CHECK_EQ(weft__http_chunks_eat(&chunks, twice + at, 1, &piece, &size), 1);
+            CHECK_EQ(weft__http_chunks_decode(&chunks, twice + at, 1, &piece, &size), 1);
 }
 
 /* Where a body ends in the rows is found by the chunks, or by the trailer behind them. */

@@ -1,5 +1,5 @@
 /*
- * connection.c: connections that change hands (src/http/connection.c), of a door that nobody runs: the test is its fiber and the
+ * connection.c: connections that change hands (src/http/connection.c), of an acceptor that nobody runs: the test is its fiber and the
  * worker, so that what happens between two of their steps is no chance. And what is known of a peer.
  *
  * What a client sends without end is had by catching weft__http_receive (--wrap).
@@ -7,7 +7,9 @@
 #include <weft/runtime.h>
 
 #include "http.h"
+#include "http/partial_head.h"
 #include "http/server.h"
+#include "http/sys.h"
 #include "system.h"
 
 static struct connection *connection;
@@ -23,7 +25,7 @@ int64_t __wrap_weft__http_receive(int fd, void *data, size_t size)
 /* ---- a server that does nothing ---- */
 
 static weft_http_server server;
-static struct door door;
+static struct acceptor acceptor;
 static int far; /* the client's end */
 
 static bool is_readable(int fd)
@@ -34,8 +36,8 @@ static bool is_readable(int fd)
 
 static bool has_rung(void)
 {
-    bool rung = is_readable(door.bell);
-    weft__http_bell_quiet(door.bell);
+    bool rung = is_readable(acceptor.wakeup);
+    weft__http_wakeup_clear(acceptor.wakeup);
     return rung;
 }
 
@@ -44,46 +46,46 @@ static void begin(void)
     int ends[2];
     struct peer peer = {.family = 0};
     memset(&server, 0, sizeof server);
-    memset(&door, 0, sizeof door);
+    memset(&acceptor, 0, sizeof acceptor);
     server.options.header_timeout = 1000 * WEFT_S;
     server.options.idle_timeout = 2000 * WEFT_S;
-    server.doors = &door;
-    server.door_count = 1;
-    CHECK_EQ(weft__http_door_open(&door, &server), 0);
+    server.acceptors = &acceptor;
+    server.acceptor_count = 1;
+    CHECK_EQ(weft__http_acceptor_open(&acceptor, &server), 0);
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
     far = ends[1];
     count_up(&server.connections);
-    CHECK(weft__http_admit(&door, ends[0], &peer, &(struct listener){0}));
-    CHECK_EQ(door.count, 1);
+    CHECK(weft__http_connection_open(&acceptor, ends[0], &peer, &(struct listener){0}));
+    CHECK_EQ(acceptor.count, 1);
     CHECK(has_rung());
-    connection = door.lists[LIST_READING].first;
+    connection = acceptor.lists[LIST_READING].first;
     CHECK(connection != NULL);
-    weft__http_take(connection, NULL);
-    CHECK_PTR(door.lists[LIST_BUSY].first, connection);
+    weft__http_connection_take(connection, NULL);
+    CHECK_PTR(acceptor.lists[LIST_BUSY].first, connection);
     endless = false;
 }
 
 static bool is_closed(void)
 {
-    return door.dead == connection;
+    return acceptor.closed == connection;
 }
 
 static void end_all(void)
 {
     if (!is_closed())
-        weft__http_close_connection(connection);
+        weft__http_connection_close(connection);
     for (int list = 0; list < LISTS; list++)
-        CHECK(door.lists[list].first == NULL && door.lists[list].last == NULL);
-    CHECK_EQ(door.count, 0);
+        CHECK(acceptor.lists[list].first == NULL && acceptor.lists[list].last == NULL);
+    CHECK_EQ(acceptor.count, 0);
     CHECK_EQ(atomic_i64_load_relaxed(&server.connections), 0);
-    weft__http_door_close(&door);
+    weft__http_acceptor_close(&acceptor);
     close(far);
 }
 
 static bool is_lingering(void)
 {
     return connection->list == LIST_LINGERING && !is_closed() &&
-           door.lists[LIST_LINGERING].first == connection;
+           acceptor.lists[LIST_LINGERING].first == connection;
 }
 
 /* The client was told that nothing more comes, and may still send what nobody reads. */
@@ -94,16 +96,16 @@ static void expect_lingering(void)
     CHECK(connection->deadline <= weft_after(HTTP_LINGER_SILENCE));
     CHECK_EQ(recv(far, &byte, 1, 0), 0);
     CHECK_EQ(send(far, "x", 1, MSG_NOSIGNAL), 1);
-    weft__http_discard(connection);
+    weft__http_connection_discard(connection);
     CHECK(is_lingering() && !is_readable(connection->fd));
 }
 
-/* Takes what the door is told, its bell aside. Whether it is told of the connection. */
+/* Takes what the acceptor is told, its bell aside. Whether it is told of the connection. */
 static bool is_told(void)
 {
     struct http_event events[8];
     bool told = false;
-    for (int i = weft__http_set_look(door.set, events, 8); i > 0; i--)
+    for (int i = weft__http_set_look(acceptor.set, events, 8); i > 0; i--)
         told = told || events[i - 1].what == connection;
     return told;
 }
@@ -120,19 +122,19 @@ static void expect_closed(void)
 static void lingers(void)
 {
     begin();
-    weft__http_linger(connection);
+    weft__http_connection_linger(connection);
     expect_lingering();
-    CHECK(has_rung()); /* the door sleeps for longer than that */
+    CHECK(has_rung()); /* the acceptor sleeps for longer than that */
     end_all();
 }
 
-/* The door was told of it while the connection was not its own: it is told again. */
+/* The acceptor was told of it while the connection was not its own: it is told again. */
 static void lingers_with_what_came_before(void)
 {
     begin();
     CHECK_EQ(send(far, "early", 5, MSG_NOSIGNAL), 5);
     CHECK(is_told() && !is_told());
-    weft__http_linger(connection);
+    weft__http_connection_linger(connection);
     CHECK(is_told());
     expect_lingering();
     end_all();
@@ -144,9 +146,9 @@ static void lingers_not_after_the_end(void)
     begin();
     CHECK_EQ(shutdown(far, SHUT_WR), 0);
     CHECK(is_told() && !is_told());
-    weft__http_linger(connection);
+    weft__http_connection_linger(connection);
     CHECK(is_told());
-    weft__http_discard(connection);
+    weft__http_connection_discard(connection);
     CHECK(is_closed());
     end_all();
 }
@@ -156,30 +158,30 @@ static void stop_now(void)
     atomic_u32_store_release(&server.stopping, 1);
 }
 
-/* A door that knows of the stop does not look at its lists again. */
+/* An acceptor that knows of the stop does not look at its lists again. */
 static void lingers_not_when_it_is_stopping(void)
 {
     begin();
     stop_now();
-    weft__http_linger(connection);
+    weft__http_connection_linger(connection);
     expect_closed();
-    CHECK(has_rung()); /* the door waits for its last one */
+    CHECK(has_rung()); /* the acceptor waits for its last one */
     end_all();
 }
 
-/* The door closes the oldest: soon. */
+/* The acceptor closes the oldest: soon. */
 static void lingers_among_too_many(void)
 {
     begin();
-    door.lists[LIST_LINGERING].count = HTTP_LINGERING_MOST - 1;
-    weft__http_linger(connection);
+    acceptor.lists[LIST_LINGERING].count = HTTP_LINGERING_MAX - 1;
+    weft__http_connection_linger(connection);
     expect_lingering();
     CHECK(!has_rung()); /* it has others to look after already */
     end_all();
 
     begin();
-    door.lists[LIST_LINGERING].count = HTTP_LINGERING_MOST;
-    weft__http_linger(connection);
+    acceptor.lists[LIST_LINGERING].count = HTTP_LINGERING_MAX;
+    weft__http_connection_linger(connection);
     expect_lingering();
     CHECK(has_rung());
     end_all();
@@ -189,24 +191,24 @@ static void lingers_among_too_many(void)
 static void is_not_listened_to_without_end(void)
 {
     begin();
-    weft__http_linger(connection);
+    weft__http_connection_linger(connection);
     endless = true;
     CHECK_EQ(send(far, "x", 1, MSG_NOSIGNAL), 1);
     for (int i = 0; i < HTTP_DISCARD_TURNS; i++) {
         connection->deadline = 0;
-        weft__http_discard(connection);
+        weft__http_connection_discard(connection);
         CHECK(is_lingering() && is_told());
         CHECK(connection->deadline > weft_now()); /* it is not silent */
     }
-    weft__http_discard(connection);
+    weft__http_connection_discard(connection);
     CHECK(is_closed());
     end_all();
 
     begin();
-    weft__http_linger(connection);
+    weft__http_connection_linger(connection);
     CHECK(connection->linger_end <= weft_after(HTTP_LINGER_TIME));
     connection->linger_end = weft_now();
-    weft__http_discard(connection);
+    weft__http_connection_discard(connection);
     CHECK(is_closed());
     end_all();
 }
@@ -216,15 +218,15 @@ static void is_not_listened_to_without_end(void)
 static void is_given_back(void)
 {
     begin();
-    CHECK(weft__http_release(connection, NULL));
-    CHECK_PTR(door.lists[LIST_IDLE].first, connection);
+    CHECK(weft__http_connection_release(connection, NULL));
+    CHECK_PTR(acceptor.lists[LIST_IDLE].first, connection);
     CHECK(connection->deadline > weft_after(1000 * WEFT_S));
-    weft__http_take(connection, NULL);
+    weft__http_connection_take(connection, NULL);
 
-    struct partial *partial = weft__http_partial_get(NULL, 1);
+    struct partial_head *partial = weft__http_partial_head_get(NULL, 1);
     CHECK(partial != NULL);
-    CHECK(weft__http_release(connection, partial));
-    CHECK_PTR(door.lists[LIST_READING].first, connection);
+    CHECK(weft__http_connection_release(connection, partial));
+    CHECK_PTR(acceptor.lists[LIST_READING].first, connection);
     CHECK_PTR(connection->partial, partial);
     CHECK(connection->deadline <= weft_after(1000 * WEFT_S));
     end_all();
@@ -237,11 +239,11 @@ static void is_kept(void)
     atomic_u32 *const why[] = {&connection->readable, &connection->ended, &server.stopping};
     for (int i = 0; i < 3; i++) {
         atomic_u32_store_relaxed(why[i], 1);
-        CHECK(!weft__http_release(connection, NULL));
-        CHECK_PTR(door.lists[LIST_BUSY].first, connection);
+        CHECK(!weft__http_connection_release(connection, NULL));
+        CHECK_PTR(acceptor.lists[LIST_BUSY].first, connection);
         atomic_u32_store_relaxed(why[i], 0);
     }
-    CHECK(weft__http_release(connection, NULL));
+    CHECK(weft__http_connection_release(connection, NULL));
     end_all();
 }
 

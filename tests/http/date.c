@@ -3,6 +3,7 @@
  */
 #include <time.h>
 
+#include "http/date.h"
 #include "http/sys.h"
 #include "test.h"
 

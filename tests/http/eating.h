@@ -33,7 +33,8 @@ static inline void eat(struct eating *eating, const char *bytes, size_t size, si
         memcpy(from, bytes + eating->eaten, given);
         const char *piece = NULL;
         size_t piece_size = 0;
-        eating->result = weft__http_chunks_eat(&eating->chunks, from, given, &piece, &piece_size);
+        eating->result =
+            weft__http_chunks_decode(&eating->chunks, from, given, &piece, &piece_size);
         if (eating->result >= 0) {
             CHECK(eating->result > 0 && (size_t)eating->result <= given);
             if (piece_size > 0) {

@@ -39,7 +39,7 @@ static const struct {
     [SET_OPEN] = {"set_open", -EMFILE},
     [SET_ADD] = {"set_add", -ENOSPC},
     [SET_SHARED] = {"set_add_shared", -ENOSPC},
-    [BELL] = {"bell_open", -EMFILE},
+    [BELL] = {"wakeup_open", -EMFILE},
     [ACCEPT] = {"accept", -EMFILE},
     [RECEIVE] = {"receive", -ECONNRESET},
     [PEEK] = {"peek", -ECONNRESET},
@@ -53,7 +53,7 @@ struct peer;
 WRAP(int, set_open, (void), SET_OPEN, ())
 WRAP(int, set_add, (int set, int fd, void *what), SET_ADD, (set, fd, what))
 WRAP(int, set_add_shared, (int set, int fd, void *what), SET_SHARED, (set, fd, what))
-WRAP(int, bell_open, (void), BELL, ())
+WRAP(int, wakeup_open, (void), BELL, ())
 WRAP(int, accept, (int listener, struct peer *peer), ACCEPT, (listener, peer))
 WRAP(int64_t, receive, (int fd, void *data, size_t size), RECEIVE, (fd, data, size))
 WRAP(int64_t, peek, (int fd, void *data, size_t size), PEEK, (fd, data, size))
@@ -172,7 +172,7 @@ static bool run(enum call call, long number, bool forever)
     weft_http_options options = {.handler = handler,
                                  .max_per_ip = 1000,
                                  .name = "test",
-                                 .doors = 1,
+                                 .acceptors = 1,
                                  .trusted_proxies = "127.0.0.1, 192.0.2.1",
                                  .forwarded = WEFT_HTTP_X_FORWARDED_FOR};
     weft_http_server *server = NULL;

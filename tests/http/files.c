@@ -136,9 +136,9 @@ static void names_and_ways_out(void)
     };
     static char longest[5000] = "/";
     memset(longest + 1, 'x', sizeof longest - 2);
-    for (int by_hand = 0; by_hand < 2; by_hand++) {
+    for (int without_openat2 = 0; without_openat2 < 2; without_openat2++) {
         begin(&plain, "/{path...}");
-        files->folder.by_hand |= by_hand;
+        files->root.without_openat2 |= without_openat2;
         for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
             expect(table[i].target, table[i].status, table[i].body);
         expect(longest, 404, NULL);

@@ -145,25 +145,25 @@ static void fail_at(enum call call, long number)
     start_failing(call, number, false);
 }
 
-static int open_all(bool by_hand)
+static int open_all(bool without_openat2)
 {
     weft_http_files_options options = {.list = 1};
     files = NULL;
     router = NULL;
     int error = weft_http_files_open(&files, tree_path("root"), &options);
     if (error == 0)
-        files->folder.by_hand |= by_hand;
+        files->root.without_openat2 |= without_openat2;
     if (error == 0)
         error = weft_http_router_open(&router);
     return error == 0 ? add_routes() : error;
 }
 
 /* A run; whether something failed in it. */
-static bool run(enum call call, long number, bool by_hand)
+static bool run(enum call call, long number, bool without_openat2)
 {
     int descriptors = open_descriptors();
     fail_at(call, number);
-    int error = open_all(by_hand);
+    int error = open_all(without_openat2);
     CHECK(error == 0 || error == calls[call].error);
     long hits = atomic_load(&plan.hits);
     CHECK_EQ(hits, error != 0);
@@ -190,14 +190,16 @@ static bool run(enum call call, long number, bool by_hand)
 
 static void each_call_fails_once(void)
 {
-    for (int by_hand = 0; by_hand < 2; by_hand++)
+    for (int without_openat2 = 0; without_openat2 < 2; without_openat2++)
         for (int call = 0; call < CALLS; call++) {
             long number = 1;
-            while (run(call, number, by_hand))
+            while (run(call, number, without_openat2))
                 number++;
-            printf("    %s%s: %ld\n", calls[call].name, by_hand ? " by hand" : "", number - 1);
+            printf("    %s%s: %ld\n", calls[call].name, without_openat2 ? " by hand" : "",
+                   number - 1);
             /* The scenario has some, but for what is only of one way. */
-            CHECK(number > 1 || (call == (by_hand ? BENEATH : IN)) || (call == LINK && !by_hand));
+            CHECK(number > 1 || (call == (without_openat2 ? BENEATH : IN)) ||
+                  (call == LINK && !without_openat2));
         }
 }
 

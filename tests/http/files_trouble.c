@@ -30,9 +30,9 @@ static void links_swapped_in_during_requests(void)
     tree_folder("root/swapped");
     tree_file("root/swapped/secret", "inside");
     tree_link("root/swapped_out", "../beside");
-    for (int by_hand = 0; by_hand < 2; by_hand++) {
+    for (int without_openat2 = 0; without_openat2 < 2; without_openat2++) {
         begin(&plain, "/{path...}");
-        files->folder.by_hand |= by_hand;
+        files->root.without_openat2 |= without_openat2;
         swapping = 1;
         CHECK_EQ(pthread_create(&thread, NULL, swap, NULL), 0);
         for (int64_t i = test_scale(2000); i > 0; i--) {
@@ -65,8 +65,8 @@ static void fifos_are_not_opened(void)
     pthread_t thread;
     tree_fifo("root/fifo");
     begin(&plain, "/{path...}");
-    for (int by_hand = 0; by_hand < 2; by_hand++) {
-        files->folder.by_hand |= by_hand;
+    for (int without_openat2 = 0; without_openat2 < 2; without_openat2++) {
+        files->root.without_openat2 |= without_openat2;
         woken = 0;
         CHECK_EQ(pthread_create(&thread, NULL, write_to_fifo, NULL), 0);
         for (int i = 0; i < 100; i++)
@@ -313,9 +313,9 @@ static void without_descriptors(void)
 {
     static const char missing[] = "HEAD /gone HTTP/1.1\r\nHost: test\r\n\r\n";
     static const char there[] = "HEAD /a.txt HTTP/1.1\r\nHost: test\r\n\r\n";
-    for (int by_hand = 0; by_hand < 2; by_hand++) {
+    for (int without_openat2 = 0; without_openat2 < 2; without_openat2++) {
         begin(&plain, "/{path...}");
-        files->folder.by_hand |= by_hand;
+        files->root.without_openat2 |= without_openat2;
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         CHECK(fd >= 0);
         CHECK_EQ(connect(fd, (struct sockaddr *)&asked_at, sizeof asked_at), 0);

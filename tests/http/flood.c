@@ -311,7 +311,7 @@ static void idle_connections_are_small(void)
     before = heap();
     clients_close(idle, count);
     AWAIT(stats_of(server).connections == 0);
-    be_honest(server); /* by now the door has freed the records */
+    be_honest(server); /* by now the acceptor has freed the records */
     int64_t freed = before - heap() - count * (int64_t)sizeof(struct client);
     CHECK(freed <= count * (int64_t)BYTES_MOST);
     end(server);

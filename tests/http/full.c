@@ -26,7 +26,8 @@ static void answer(weft_http_request *request, weft_http_response *response, voi
 
 static weft_http_server *serve_few(void)
 {
-    return serve_with((weft_http_options){.handler = answer, .max_connections = MOST, .doors = 1});
+    return serve_with(
+        (weft_http_options){.handler = answer, .max_connections = MOST, .acceptors = 1});
 }
 
 static void ask_hello(struct client *client)
@@ -102,11 +103,11 @@ static void silent_ones_make_room(void)
     }
 }
 
-/* However many doors there are: each closes its own, and keeps what comes instead. */
+/* However many acceptors there are: each closes its own, and keeps what comes instead. */
 static void every_door_has_room(void)
 {
     weft_http_server *server =
-        serve_with((weft_http_options){.handler = answer, .max_connections = 4, .doors = 2});
+        serve_with((weft_http_options){.handler = answer, .max_connections = 4, .acceptors = 2});
     static struct client clients[DOORS_CLIENTS];
     be_idle(server, clients, 4);
     for (int i = 4; i < DOORS_CLIENTS; i++) {
@@ -145,7 +146,7 @@ static void the_busy_stay(void)
 static void a_share_is_a_share(void)
 {
     weft_http_server *server = serve_with((weft_http_options){
-        .handler = answer, .max_connections = MOST, .max_per_ip = MOST - 1, .doors = 1});
+        .handler = answer, .max_connections = MOST, .max_per_ip = MOST - 1, .acceptors = 1});
     struct client old[MOST - 1];
     be_idle(server, old, MOST - 1);
     struct client late = client_open(server);
@@ -180,7 +181,7 @@ static int64_t most_with(weft_http_options options)
 {
     weft_http_server *server;
     CHECK_EQ(weft_http_open(&server, &options), 0);
-    int64_t most = server->most_connections;
+    int64_t most = server->connection_limit;
     weft_http_close(server);
     return most;
 }

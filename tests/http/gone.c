@@ -154,12 +154,12 @@ static void a_reset_is_told(void)
 /* Who ends his side may read on; and what comes behind the request is the next. */
 static void no_others_are_gone(void)
 {
-    weft_http_server *server = begin((weft_http_options){.doors = 1});
+    weft_http_server *server = begin((weft_http_options){.acceptors = 1});
     struct client client = send_request(server, "/wait");
     weft_sem_acquire(&entered, 1);
     client_send(&client, GET("/") GET("/wait"));
     client_half_close(&client);
-    /* The door has seen that when it has answered one that came after it. */
+    /* The acceptor has seen that when it has answered one that came after it. */
     struct client other = client_open(server);
     client_send(&other, GET("/"));
     EXPECT(&other, 200, "hello");
@@ -217,7 +217,7 @@ static void a_context_is_of_one_request(void)
 /* A cancellation that takes its time holds up neither the server nor the handler. */
 static void it_may_take_a_while(void)
 {
-    weft_http_server *server = begin((weft_http_options){.doors = 1, .max_workers = 1});
+    weft_http_server *server = begin((weft_http_options){.acceptors = 1, .max_workers = 1});
     struct client client = send_request(server, "/pool");
     weft_sem_acquire(&entered, 1);
     reset(&client);
@@ -255,7 +255,7 @@ static void at_any_moment(void)
 {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
-    weft_http_server *server = begin((weft_http_options){.doors = 2});
+    weft_http_server *server = begin((weft_http_options){.acceptors = 2});
     for (int i = 0; i < THREADS; i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, come_and_go, server), 0);
     for (int i = 0; i < THREADS; i++)

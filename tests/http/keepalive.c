@@ -1,6 +1,6 @@
 /*
  * keepalive.c: connections that are used again: one after another, pipelined, idle, and handed back and forth between
- * door and worker.
+ * acceptor and worker.
  */
 #include <pthread.h>
 
@@ -220,7 +220,7 @@ static void half_close_is_no_hindrance(void)
                 client_send(&client, GET("/2"));
             client_half_close(&client);
             if (i == 3)
-                usleep(50000); /* the door may be told of both at once */
+                usleep(50000); /* the acceptor may be told of both at once */
         }
         weft_sem_release(&gate, 1);
         EXPECT(&client, 200, "/1");
@@ -235,16 +235,16 @@ static void half_close_is_no_hindrance(void)
     end(server);
 }
 
-/* Whether the door was told of something for its one connection that is busy. */
+/* Whether the acceptor was told of something for its one connection that is busy. */
 static bool was_told(weft_http_server *server)
 {
     bool told = false;
-    for (int i = 0; i < server->door_count; i++) {
-        struct door *door = &server->doors[i];
-        weft_mutex_lock(&door->lock);
-        struct connection *connection = door->lists[LIST_BUSY].first;
+    for (int i = 0; i < server->acceptor_count; i++) {
+        struct acceptor *acceptor = &server->acceptors[i];
+        weft_mutex_lock(&acceptor->lock);
+        struct connection *connection = acceptor->lists[LIST_BUSY].first;
         told |= connection != NULL && atomic_u32_load_relaxed(&connection->readable) != 0;
-        weft_mutex_unlock(&door->lock);
+        weft_mutex_unlock(&acceptor->lock);
     }
     return told;
 }
@@ -347,11 +347,11 @@ static void lingering_ends(void)
     weft_http_server *server = serve_with((weft_http_options){.handler = early,
                                                               .header_timeout = 3600 * WEFT_S,
                                                               .idle_timeout = 3600 * WEFT_S,
-                                                              .doors = 1});
+                                                              .acceptors = 1});
     struct client client = client_open(server);
     client_send(&client, "POST / HTTP/1.1\r\n" HOST "Content-Length: 1000000\r\n\r\n");
     weft_sem_acquire(&entered, 1);
-    usleep(50000); /* the door may go to sleep: there is nothing to be seen of that */
+    usleep(50000); /* the acceptor may go to sleep: there is nothing to be seen of that */
     weft_sem_release(&gate, 1);
     EXPECT(&client, 200, "early");
     CHECK(client_at_end(&client));
@@ -484,16 +484,17 @@ static void *talk(void *arg)
 static void no_data_is_lost_between_door_and_worker(void)
 {
     enum { TALKERS = 16 };
-    for (int doors = 1; doors <= 4; doors += 3) {
+    for (int acceptors = 1; acceptors <= 4; acceptors += 3) {
         weft_http_server *server = serve_with((weft_http_options){.handler = talk_now_and_then,
-                                                                  .doors = doors,
+                                                                  .acceptors = acceptors,
                                                                   .header_timeout = 600 * WEFT_S,
                                                                   .idle_timeout = 600 * WEFT_S,
                                                                   .body_timeout = 600 * WEFT_S});
         struct talker talkers[TALKERS];
         pthread_t threads[TALKERS];
         for (int i = 0; i < TALKERS; i++) {
-            talkers[i] = (struct talker){server, (uint64_t)(i + doors * 100), (int)test_scale(500)};
+            talkers[i] =
+                (struct talker){server, (uint64_t)(i + acceptors * 100), (int)test_scale(500)};
             CHECK_EQ(pthread_create(&threads[i], NULL, talk, &talkers[i]), 0);
         }
         for (int i = 0; i < TALKERS; i++)

@@ -12,7 +12,7 @@
 #include <weft/weft.h>
 
 #include "http.h"
-#include "http/limit.h"
+#include "http/per_ip_limit.h"
 #include "http/sys.h"
 #include "kernel.h"
 #include "os/os.h"
@@ -96,19 +96,19 @@ static void errors_are_passed_on(void)
 static void a_look_that_is_interrupted(void)
 {
     struct http_event event;
-    int set = weft__http_set_open(), bell = weft__http_bell_open();
-    CHECK(set >= 0 && bell >= 0);
-    CHECK_EQ(weft__http_set_add_shared(set, bell, &event), 0);
-    weft__http_bell_ring(bell);
+    int set = weft__http_set_open(), wakeup = weft__http_wakeup_open();
+    CHECK(set >= 0 && wakeup >= 0);
+    CHECK_EQ(weft__http_set_add_shared(set, wakeup, &event), 0);
+    weft__http_wakeup_send(wakeup);
     KERNEL_SAYS(epoll_wait, EINTR, 1);
     CHECK_EQ(weft__http_set_look(set, &event, 1), 0);
     KERNEL_SAID(epoll_wait);
     CHECK_EQ(weft__http_set_look(set, &event, 1), 1);
     CHECK_PTR(event.what, &event);
     CHECK_EQ(event.events, HTTP_READABLE);
-    weft__http_bell_quiet(bell);
+    weft__http_wakeup_clear(wakeup);
     CHECK_EQ(weft__http_set_look(set, &event, 1), 0);
-    close(set), close(bell);
+    close(set), close(wakeup);
 }
 
 /* A signal that was there before a file is sent is not taken away with that of the sending. */
@@ -147,16 +147,16 @@ static void chance_without_the_kernel(void)
 static void a_server_without_descriptors(void)
 {
     weft_http_server *server = NULL;
-    weft_http_options options = {.doors = 3};
+    weft_http_options options = {.acceptors = 3};
     CHECK_EQ(weft_http_open(&server, &options), 0); /* what the runtime needs is there */
     weft_http_close(server);
     server = NULL;
     int before = open_descriptors();
-    for (uint32_t door = 0; door < 3; door++) {
-        KERNEL_SAYS_AFTER(epoll_create1, door, ENFILE, 1);
+    for (uint32_t acceptor = 0; acceptor < 3; acceptor++) {
+        KERNEL_SAYS_AFTER(epoll_create1, acceptor, ENFILE, 1);
         CHECK_EQ(weft_http_open(&server, &options), -ENFILE);
         KERNEL_SAID(epoll_create1);
-        KERNEL_SAYS_AFTER(eventfd, door, EMFILE, 1);
+        KERNEL_SAYS_AFTER(eventfd, acceptor, EMFILE, 1);
         CHECK_EQ(weft_http_open(&server, &options), -EMFILE);
         KERNEL_SAID(eventfd);
     }
@@ -174,19 +174,19 @@ static void save_coverage(int number)
 static void close_limits_in_use(void *arg)
 {
     struct peer peer = {.family = 4, .ip = {127, 0, 0, 1}};
-    const struct allowance one[LIMITS] = {{.most = 1}, {.most = 1}, {.most = 1}};
-    struct limits *limits = weft__http_limits_open(one, 10);
+    const struct allowance one[PER_IP_LIMITS] = {{.max = 1}, {.max = 1}, {.max = 1}};
+    struct per_ip_limits *limits = weft__http_per_ip_open(one, 10);
     (void)arg;
     CHECK(limits != NULL);
     CHECK_EQ(sigaction(SIGABRT, &(struct sigaction){.sa_handler = save_coverage}, NULL), 0);
-    CHECK(weft__http_limits_enter(limits, LIMIT_CONNECTIONS, &peer, 1));
-    weft__http_limits_close(limits);
+    CHECK(weft__http_per_ip_acquire(limits, PER_IP_CONNECTIONS, &peer, 1));
+    weft__http_per_ip_close(limits);
 }
 
 static void what_must_hold(void)
 {
     CHECK_EQ(test_dies(close_limits_in_use, NULL, "weft-http: "), SIGABRT);
-    CHECK_EQ(test_dies(close_limits_in_use, NULL, "limit.c:"), SIGABRT);
+    CHECK_EQ(test_dies(close_limits_in_use, NULL, "per_ip_limit.c:"), SIGABRT);
     CHECK_EQ(test_dies(close_limits_in_use, NULL, ": this must hold: limits->chains[i] == NULL"),
              SIGABRT);
 }

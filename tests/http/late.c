@@ -26,7 +26,7 @@ static void patient(weft_http_request *request, weft_http_response *response, vo
 static weft_http_server *begin(struct client *busy, int64_t queue_timeout)
 {
     weft_http_server *server = serve_with((weft_http_options){
-        .handler = patient, .max_workers = 1, .doors = 1, .queue_timeout = queue_timeout});
+        .handler = patient, .max_workers = 1, .acceptors = 1, .queue_timeout = queue_timeout});
     calls = 0;
     *busy = client_open(server);
     client_send(busy, GET("/"));
@@ -54,7 +54,7 @@ static void the_reset_are_not_answered(void)
         CHECK(setsockopt(gone.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0);
         client_close(&gone);
     }
-    /* The door has seen them go when it has answered one that came after them. */
+    /* The acceptor has seen them go when it has answered one that came after them. */
     struct client other = client_open(server);
     client_send(&other, "nonsense\r\n\r\n");
     EXPECT(&other, 400, NULL);

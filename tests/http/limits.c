@@ -167,7 +167,7 @@ static void refusals_are_whole_or_the_end(void)
     end(server);
 }
 
-/* Who sends more and more of what is refused does not keep the door from others. */
+/* Who sends more and more of what is refused does not keep the acceptor from others. */
 static void *send_without_end(void *arg)
 {
     struct client *client = arg;
@@ -188,7 +188,7 @@ static void *read_without_end(void *arg)
 static void refusals_do_not_fill_the_door(void)
 {
     weft_http_server *server = serve_with(
-        (weft_http_options){.handler = patient, .max_workers = 1, .queue = -1, .doors = 1});
+        (weft_http_options){.handler = patient, .max_workers = 1, .queue = -1, .acceptors = 1});
     struct client busy = client_open(server), flood = client_open(server);
     pthread_t threads[2];
     client_send(&busy, GET("/"));
@@ -335,7 +335,7 @@ static rlim_t no_more_descriptors(void)
     return set_limit((rlim_t)lowest);
 }
 
-/* Waits until the door has seen that there are none. */
+/* Waits until the acceptor has seen that there are none. */
 static void await_errors(weft_http_server *server, int64_t before)
 {
     AWAIT(stats_of(server).accept_errors > before);
@@ -343,7 +343,7 @@ static void await_errors(weft_http_server *server, int64_t before)
 
 static void no_descriptors_is_no_end(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = hello, .doors = 2});
+    weft_http_server *server = serve_with((weft_http_options){.handler = hello, .acceptors = 2});
     struct client in = client_open(server);
     client_send(&in, GET("/"));
     EXPECT(&in, 200, "hello");
@@ -377,7 +377,8 @@ static void no_descriptors_is_no_end(void)
 static void listen_and_stop_without_descriptors(void)
 {
     for (int way = 0; way < 2; way++) {
-        weft_http_server *server = serve_with((weft_http_options){.handler = hello, .doors = 1});
+        weft_http_server *server =
+            serve_with((weft_http_options){.handler = hello, .acceptors = 1});
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         int spare = dup(0);
         CHECK(fd >= 0 && spare >= 0);
@@ -392,7 +393,7 @@ static void listen_and_stop_without_descriptors(void)
         if (way == 0) {
             close(spare);
             int error = -EMFILE;
-            while (error == -EMFILE) { /* the door may be faster */
+            while (error == -EMFILE) { /* the acceptor may be faster */
                 error = weft_http_listen(server, "tcp:127.0.0.1:0", NULL);
                 set_limit(before);
             }
@@ -415,10 +416,10 @@ static void listen_and_stop_without_descriptors(void)
     }
 }
 
-/* The same with requests under way: the door that is deaf lives on after the stop has closed its listeners. */
+/* The same with requests under way: the acceptor that is deaf lives on after the stop has closed its listeners. */
 static void deaf_doors_hear_of_a_stop(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = patient, .doors = 1});
+    weft_http_server *server = serve_with((weft_http_options){.handler = patient, .acceptors = 1});
     struct client busy = client_open(server);
     client_send(&busy, GET("/"));
     weft_sem_acquire(&entered, 1);
@@ -434,7 +435,7 @@ static void deaf_doors_hear_of_a_stop(void)
     set_limit(before);
     CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
     /* By now the numbers of its listeners may be somebody else's: it does not listen to them again. */
-    CHECK_EQ(server->doors[0].deaf_until, 0);
+    CHECK_EQ(server->acceptors[0].accept_paused_until, 0);
     weft_http_close(server);
     close(fd);
     client_close(&busy);

@@ -51,7 +51,7 @@ static void short_or_long(weft_http_request *request, weft_http_response *respon
 static void requests_are_logged(void)
 {
     weft_http_server *server =
-        serve_with((weft_http_options){.handler = short_or_long, .log = log_it, .doors = 1});
+        serve_with((weft_http_options){.handler = short_or_long, .log = log_it, .acceptors = 1});
     /* A path that is refused; then what cannot be read at all. */
     struct client client = client_open(server);
     client_send(&client, GET("/../x"));
@@ -169,7 +169,7 @@ static void refused_requests_are_logged_with_what_is_known(void)
     char expected[300];
     logged_count = 0;
     weft_http_server *server = serve_with((weft_http_options){
-        .handler = short_or_long, .log = log_it, .doors = 1, .max_header = 300});
+        .handler = short_or_long, .log = log_it, .acceptors = 1, .max_header = 300});
     for (int i = 0; i < ROWS; i++) {
         struct client client = client_open(server);
         client_send(&client, rows[i].request);
@@ -205,7 +205,7 @@ static void late_heads_are_logged(void)
 {
     logged_count = 0;
     weft_http_server *server = serve_with((weft_http_options){
-        .handler = short_or_long, .log = log_it, .doors = 1, .header_timeout = 200 * WEFT_MS});
+        .handler = short_or_long, .log = log_it, .acceptors = 1, .header_timeout = 200 * WEFT_MS});
     struct client client = client_open(server);
     client_send(&client, "GET /late HTTP/1.1\r\nHost: a\r\n");
     EXPECT(&client, 408, NULL);

@@ -177,10 +177,11 @@ static void ask_for_logs(void)
     client_close(&client);
 }
 
-/* Refusals are logged by the door, without which nobody would be served. */
+/* Refusals are logged by the acceptor, without which nobody would be served. */
 static void logs_may_panic(void)
 {
-    reported = serve_with((weft_http_options){.handler = risky, .log = log_in_panic, .doors = 1});
+    reported =
+        serve_with((weft_http_options){.handler = risky, .log = log_in_panic, .acceptors = 1});
     const char *text = test_stderr_of(ask_for_logs);
     CHECK(strstr(text, "no log of GET") != NULL);
     end(reported);

@@ -1,7 +1,7 @@
 /*
  * path.c: paths and queries are decoded.
  */
-#include "http/parse.h"
+#include "http/path.h"
 
 #include "base/prng.h"
 #include "test.h"

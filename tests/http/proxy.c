@@ -37,7 +37,7 @@ static int64_t parse(const char *data, size_t size, struct peer *client)
 static void expect(const char *data, size_t size, const char *client)
 {
     struct peer peer;
-    char more[HTTP_PROXY_MOST + 10];
+    char more[HTTP_PROXY_MAX + 10];
     for (size_t piece = 0; piece < size; piece++)
         CHECK_EQ(parse(data, piece, &peer), 0);
     CHECK_EQ(parse(data, size, &peer), size);
@@ -154,7 +154,7 @@ static void binary_headers_are_read(void)
         {0x21, 0x21, 36, ipv6, 36, "2001:db8::1 40000"},
         {0x21, 0x21, 36, mapped, 36, "192.0.2.1 40000"},
         {0x21, 0x11, 30, ipv4, 12, "192.0.2.1 40000"}, /* with TLVs */
-        {0x21, 0x21, HTTP_PROXY_MOST - 16, ipv6, 36, "2001:db8::1 40000"},
+        {0x21, 0x21, HTTP_PROXY_MAX - 16, ipv6, 36, "2001:db8::1 40000"},
         {0x21, 0x00, 0, "", 0, ""},     /* unspecified */
         {0x21, 0x00, 12, ipv4, 12, ""}, /* the same: what follows means nothing */
         {0x21, 0x01, 0, "", 0, ""},
@@ -166,7 +166,7 @@ static void binary_headers_are_read(void)
         {0x20, 0x11, 0, "", 0, ""},
         {0x20, 0xff, 20, ipv4, 12, ""},
     };
-    char data[HTTP_PROXY_MOST];
+    char data[HTTP_PROXY_MAX];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t size = binary(data, rows[i].command, rows[i].family, rows[i].length,
                              rows[i].addresses, rows[i].size);
@@ -188,7 +188,7 @@ static void bad_binary_headers_are_refused(void)
         {0x21, 0x11, 11, 16}, /* no room for the addresses */
         {0x21, 0x21, 35, 16},
         {0x21, 0x31, 215, 16},
-        {0x21, 0x11, HTTP_PROXY_MOST - 15, 16}, /* too long */
+        {0x21, 0x11, HTTP_PROXY_MAX - 15, 16}, /* too long */
         {0x20, 0x00, 65535, 16},
     };
     static char data[16 + 65535];

@@ -96,7 +96,7 @@ static void no_memory_is_no_end(void)
 {
     static const char *const paths[] = {"/set",     "/date", "/setf", "/printf",
                                         "/trailer", "/body", "/begin"};
-    weft_http_server *server = serve_with((weft_http_options){.handler = poor, .doors = 1});
+    weft_http_server *server = serve_with((weft_http_options){.handler = poor, .acceptors = 1});
     struct client client = client_open(server);
     char *body = text_of(10000, 'b'), *request;
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
@@ -168,7 +168,8 @@ static void large_head(weft_http_request *request, weft_http_response *response,
 
 static void no_memory_for_a_head(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = large_head, .doors = 1});
+    weft_http_server *server =
+        serve_with((weft_http_options){.handler = large_head, .acceptors = 1});
     for (size_t i = 0; i < sizeof commits / sizeof commits[0]; i++) {
         struct client client = client_open(server);
         struct answer answer = fetch(&client, "GET", "/fine", 1); /* it has all that it needs */
@@ -198,7 +199,7 @@ static void plain(weft_http_request *request, weft_http_response *response, void
 /* There is no room for the beginning of the next request: the connection ends, but this one is answered. */
 static void no_memory_to_keep_a_head(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = plain, .doors = 1});
+    weft_http_server *server = serve_with((weft_http_options){.handler = plain, .acceptors = 1});
     struct client client = client_open(server);
     client_send(&client, GET("/poor") "GET /ne");
     EXPECT(&client, 200, "/poor");
@@ -250,7 +251,7 @@ static void told(weft_http_request *request, weft_http_response *response, void 
 static void who_writes_is_told(void)
 {
     static const char *const paths[] = {"/flush", "/write", "/events"};
-    weft_http_server *server = serve_with((weft_http_options){.handler = told, .doors = 1});
+    weft_http_server *server = serve_with((weft_http_options){.handler = told, .acceptors = 1});
     for (int i = 0; i < 6; i++) {
         struct client client = client_open(server);
         char request[100];
@@ -284,7 +285,7 @@ static void until_the_end(weft_http_request *request, weft_http_response *respon
 static void an_end_that_is_not_read(void)
 {
     weft_http_server *server =
-        serve_with((weft_http_options){.handler = until_the_end, .doors = 1});
+        serve_with((weft_http_options){.handler = until_the_end, .acceptors = 1});
     struct client client = client_open(server);
     client_send(&client, GET("/"));
     client_half_close(&client);
@@ -325,7 +326,7 @@ static void files_are_copied(void)
                 {"/unreadable", -EIO, HTTP_OUT},
                 {"/gone", -EPIPE, HTTP_OUT}};
     static const int refusals[] = {-EINVAL, -ENOSYS};
-    weft_http_server *server = serve_with((weft_http_options){.handler = filed, .doors = 1});
+    weft_http_server *server = serve_with((weft_http_options){.handler = filed, .acceptors = 1});
     for (size_t i = 0; i < 8; i++) {
         struct client client = client_open(server);
         struct answer answer;
@@ -366,7 +367,7 @@ static void large(weft_http_request *request, weft_http_response *response, void
 
 static void files_of_gigabytes(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = large, .doors = 1});
+    weft_http_server *server = serve_with((weft_http_options){.handler = large, .acceptors = 1});
     struct client client = client_open(server);
     struct answer answer;
     client_send(&client, GET_CLOSE("/"));

@@ -71,7 +71,7 @@ static void refuses_bad_options(void)
         {.max_fields = -1},
         {.max_fields = 1001},
         {.max_body = -1},
-        {.doors = -1},
+        {.acceptors = -1},
         {.name = "a\r\nb: c"},
         {.name = long_name},
         {.reserved = {1}},
@@ -370,7 +370,7 @@ static void close_stops(void)
     weft_http_close(server);
 }
 
-/* The queue of the listener has connections in it while it stops, and several doors take them. */
+/* The queue of the listener has connections in it while it stops, and several acceptors take them. */
 static weft_http_server *stormed;
 static int stormed_port;
 
@@ -399,7 +399,8 @@ static void stop_while_connections_come(void)
     for (int i = 0; i < 2; i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, storm, &left), 0);
     while (__atomic_load_n(&left, __ATOMIC_RELAXED) > 0) {
-        stormed = serve_with((weft_http_options){.handler = hello, .doors = 4, .max_per_ip = 50});
+        stormed =
+            serve_with((weft_http_options){.handler = hello, .acceptors = 4, .max_per_ip = 50});
         __atomic_store_n(&stormed_port, port_of(stormed, 0), __ATOMIC_RELAXED);
         AWAIT(stats_of(stormed).accepted > 3);
         CHECK_EQ(weft_http_stop(stormed, WEFT_NEVER), 0);

@@ -6,7 +6,7 @@
 
 #include <sys/syscall.h>
 
-#include "http/folder.h"
+#include "http/safe_open.h"
 #include "kernel.h"
 #include "system.h"
 #include "trees.h"
@@ -58,19 +58,19 @@ static long answer_syscall(long number, const long *a)
 
 FAKE_SYSCALL(answer_syscall)
 
-static struct folder folder;
+static struct safe_root folder;
 
-static void open_root(bool by_hand)
+static void open_root(bool without_openat2)
 {
-    CHECK_EQ(weft__http_folder_open(&folder, tree_path("root")), 0);
-    folder.by_hand |= by_hand;
+    CHECK_EQ(weft__http_safe_root_open(&folder, tree_path("root")), 0);
+    folder.without_openat2 |= without_openat2;
 }
 
 /* That the path leads to the file with that text. */
 static void find(const char *path, const char *text)
 {
     char bytes[64];
-    int fd = weft__http_folder_find(&folder, path, OPEN_READ);
+    int fd = weft__http_safe_open(&folder, path, OPEN_READ);
     CHECK(fd >= 0);
     ssize_t size = read(fd, bytes, sizeof bytes - 1);
     CHECK(size >= 0);
@@ -86,15 +86,15 @@ static void interrupted_calls_begin_again(void)
     open_root(false);
     KERNEL_SAID(open);
     KERNEL_SAID(syscall);
-    bool has_openat2 = !folder.by_hand;
+    bool has_openat2 = !folder.without_openat2;
     KERNEL_SAYS(syscall, EINTR, has_openat2 ? 3 : 0);
     find("sub/b.txt", "B");
     KERNEL_SAID(syscall);
-    folder.by_hand = true;
+    folder.without_openat2 = true;
     KERNEL_SAYS(openat, EINTR, 4);
     find("sub/b.txt", "B");
     KERNEL_SAID(openat);
-    weft__http_folder_close(&folder);
+    weft__http_safe_root_close(&folder);
 }
 
 /* Before Linux 5.6, and under filters of system calls, which have words of their own for it. */
@@ -104,23 +104,23 @@ static void kernels_without_openat2(void)
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         KERNEL_SAYS(syscall, words[i], KERNEL_ALWAYS);
         open_root(false);
-        CHECK(folder.by_hand);
+        CHECK(folder.without_openat2);
         find("sub/b.txt", "B");
         find("link", "B");
-        CHECK_EQ(weft__http_folder_find(&folder, "out", OPEN_READ), -EXDEV);
+        CHECK_EQ(weft__http_safe_open(&folder, "out", OPEN_READ), -EXDEV);
         KERNEL_SAYS(syscall, 0, 0);
-        weft__http_folder_close(&folder);
+        weft__http_safe_root_close(&folder);
     }
 }
 
 static void folders_that_cannot_be_opened(void)
 {
-    struct folder opened = {.fd = 12345};
+    struct safe_root opened = {.fd = 12345};
     int descriptors = open_descriptors();
     KERNEL_SAYS(open, ENFILE, 1);
-    CHECK_EQ(weft__http_folder_open(&opened, tree_path("root")), -ENFILE);
+    CHECK_EQ(weft__http_safe_root_open(&opened, tree_path("root")), -ENFILE);
     KERNEL_SAYS(syscall, EMFILE, 1);
-    CHECK_EQ(weft__http_folder_open(&opened, tree_path("root")), -EMFILE);
+    CHECK_EQ(weft__http_safe_root_open(&opened, tree_path("root")), -EMFILE);
     CHECK_EQ(opened.fd, 12345);
     CHECK_EQ(open_descriptors(), descriptors);
 }
@@ -129,17 +129,17 @@ static void folders_that_cannot_be_opened(void)
 static void a_kernel_that_cannot_tell(void)
 {
     open_root(false);
-    if (!folder.by_hand) {
+    if (!folder.without_openat2) {
         KERNEL_SAYS(syscall, EAGAIN, 3);
         find("sub/b.txt", "B");
         KERNEL_SAID(syscall);
         KERNEL_SAYS(syscall, EAGAIN, KERNEL_ALWAYS);
         find("sub/b.txt", "B");
-        CHECK_EQ(weft__http_folder_find(&folder, "out", OPEN_READ), -EXDEV);
-        CHECK_EQ(weft__http_folder_find(&folder, "gone", OPEN_READ), -ENOENT);
+        CHECK_EQ(weft__http_safe_open(&folder, "out", OPEN_READ), -EXDEV);
+        CHECK_EQ(weft__http_safe_open(&folder, "gone", OPEN_READ), -ENOENT);
         KERNEL_SAYS(syscall, 0, 0);
     }
-    weft__http_folder_close(&folder);
+    weft__http_safe_root_close(&folder);
 }
 
 /* What was no link when it was looked at is one when it is opened: it is looked at again, but not forever. */
@@ -151,9 +151,9 @@ static void links_that_appear_between(void)
     find("sub/b.txt", "B");
     KERNEL_SAID(openat);
     KERNEL_SAYS(openat, ELOOP, KERNEL_ALWAYS);
-    CHECK_EQ(weft__http_folder_find(&folder, "sub/b.txt", OPEN_READ), -ELOOP);
+    CHECK_EQ(weft__http_safe_open(&folder, "sub/b.txt", OPEN_READ), -ELOOP);
     KERNEL_SAYS(openat, 0, 0);
-    weft__http_folder_close(&folder);
+    weft__http_safe_root_close(&folder);
     CHECK_EQ(open_descriptors(), descriptors);
 }
 
@@ -173,7 +173,7 @@ static void links_as_texts(void)
     CHECK_EQ(text[10], '!');
     close(link);
     close(file);
-    weft__http_folder_close(&folder);
+    weft__http_safe_root_close(&folder);
 }
 
 static void what_is_no_file_and_no_folder(void)

@@ -256,11 +256,11 @@ static void read_what_is_there(struct server *server)
     weft_wg_done(&begun);
     CHECK_EQ(weft_wg_wait(&written), 0);
     do {
-        weft__http_tls_turn(server->tls);
+        weft__http_tls_budget_renew(server->tls);
         while ((got = weft__http_tls_read(server->tls, data, sizeof data)) > 0)
             at += got;
         CHECK_EQ(got, -EAGAIN);
-    } while (weft__http_tls_starved(server->tls));
+    } while (weft__http_tls_budget_spent(server->tls));
     CHECK_EQ(at, RECORDS * RECORD);
 }
 

@@ -167,7 +167,8 @@ static void sessions_fail(void)
 {
     int port;
     long blocks = atomic_load(&plan.blocks);
-    weft_http_server *server = serve_tls((weft_http_options){.handler = hello, .doors = 1}, &port);
+    weft_http_server *server =
+        serve_tls((weft_http_options){.handler = hello, .acceptors = 1}, &port);
     turned_out(server, port, ALLOCATE, 1); /* of the connection */
     turned_out(server, port, ALLOCATE, 2); /* of the session */
     turned_out(server, port, SESSION, 1);
@@ -239,7 +240,7 @@ int main(void)
     pair_begin();
     int before = open_descriptors();
     RUN_PLAIN(keys_fail, "one thread");
-    RUN_PLAIN(sessions_fail, "doors wait for the kernel");
+    RUN_PLAIN(sessions_fail, "acceptors wait for the kernel");
     RUN_BOTH(a_failure_without_a_reason);
     RUN_BOTH(no_memory_for_what_is_unsent);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

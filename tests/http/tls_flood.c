@@ -1,7 +1,7 @@
 /*
  * tls_flood.c: clients that keep a session of TLS busy without sending data, by KeyUpdates. It
  * gives up after some of them in a row; with a byte between them it goes on, but in turns, and others
- * come first. The door's look for events is caught by the linker.
+ * come first. The acceptor's look for events is caught by the linker.
  */
 #include "test.h"
 
@@ -21,7 +21,7 @@ int main(void)
 #include "tls_pair.h"
 #include "tls_serving.h"
 
-/* ---- doors that are held ---- */
+/* ---- acceptors that are held ---- */
 
 static atomic_bool hold;
 static atomic_int looks;
@@ -77,7 +77,7 @@ static void read_in_turns(struct server *server)
         if (got > 0) {
             read_bytes += (int)got;
         } else if (got == -EAGAIN) {
-            turns += weft__http_tls_starved(server->tls);
+            turns += weft__http_tls_budget_spent(server->tls);
             wait_for(server);
         } else {
             break;
@@ -128,13 +128,14 @@ static void let_door_go(void)
     atomic_store(&hold, false);
 }
 
-/* All of it is there when the door looks: it still takes many rounds, and others get theirs. The last
+/* All of it is there when the acceptor looks: it still takes many rounds, and others get theirs. The last
  * part is read by a worker, which has begun with the connection. */
 static void a_head_takes_turns(void)
 {
     int port;
     char twice[200];
-    weft_http_server *server = serve_tls((weft_http_options){.handler = hello, .doors = 1}, &port);
+    weft_http_server *server =
+        serve_tls((weft_http_options){.handler = hello, .acceptors = 1}, &port);
     struct client client = connected(port, (struct client_options){0});
     struct client other = connected(port, (struct client_options){0});
     ask(&client, GET("/")); /* the handshake is over for both sides */
@@ -161,7 +162,8 @@ static void newcomers_take_turns(void)
 {
     enum { NEWCOMERS = 20 };
     int port, fds[NEWCOMERS];
-    weft_http_server *server = serve_tls((weft_http_options){.handler = hello, .doors = 1}, &port);
+    weft_http_server *server =
+        serve_tls((weft_http_options){.handler = hello, .acceptors = 1}, &port);
     atomic_store(&hold, true);
     for (int i = 0; i < NEWCOMERS; i++)
         fds[i] = dial(port);
@@ -177,7 +179,8 @@ static void newcomers_take_turns(void)
 static void a_flood_ends(void)
 {
     int port, updates = 0;
-    weft_http_server *server = serve_tls((weft_http_options){.handler = hello, .doors = 1}, &port);
+    weft_http_server *server =
+        serve_tls((weft_http_options){.handler = hello, .acceptors = 1}, &port);
     struct client client = connected(port, (struct client_options){0});
     while (update_key(&client, SSL_KEY_UPDATE_REQUESTED))
         CHECK(++updates < 100000);
@@ -194,9 +197,9 @@ int main(void)
     int before = open_descriptors();
     RUN_BOTH(updates_without_end);
     RUN_BOTH(some_between_data);
-    RUN_PLAIN(a_head_takes_turns, "doors wait for the kernel");
-    RUN_PLAIN(newcomers_take_turns, "doors wait for the kernel");
-    RUN_PLAIN(a_flood_ends, "doors wait for the kernel");
+    RUN_PLAIN(a_head_takes_turns, "acceptors wait for the kernel");
+    RUN_PLAIN(newcomers_take_turns, "acceptors wait for the kernel");
+    RUN_PLAIN(a_flood_ends, "acceptors wait for the kernel");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(open_descriptors(), before);
     pair_end();

@@ -104,7 +104,8 @@ static void run_clients(weft_http_server *server, int port, int count, bool aski
 static int64_t memory_of_one(int count, bool asking, int version)
 {
     int port;
-    weft_http_server *server = serve_tls((weft_http_options){.handler = hello, .doors = 1}, &port);
+    weft_http_server *server =
+        serve_tls((weft_http_options){.handler = hello, .acceptors = 1}, &port);
     run_clients(server, port, 20, true, version); /* what is made once */
     int64_t before = allocated();
     struct others others = start_clients(port, count, asking, version);

@@ -35,8 +35,8 @@ static inline void wait_for(struct server *server)
 {
     int events = weft__http_tls_wants(server->tls);
     server->waits++;
-    if (weft__http_tls_starved(server->tls)) {
-        weft__http_tls_turn(server->tls);
+    if (weft__http_tls_budget_spent(server->tls)) {
+        weft__http_tls_budget_renew(server->tls);
         return;
     }
     CHECK(weft_fd_wait(server->fd, events, WEFT_NEVER) > 0);

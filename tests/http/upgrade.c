@@ -250,7 +250,7 @@ static void unread_bytes_do_not_reset_it(void)
 int main(void)
 {
     int before = open_descriptors();
-    server = serve_with((weft_http_options){.handler = handler, .doors = 1});
+    server = serve_with((weft_http_options){.handler = handler, .acceptors = 1});
     RUN(arguments);
     RUN(too_late);
     RUN(in_small_pieces);

@@ -1,7 +1,7 @@
 /*
- * limit.c: how many connections, requests and streams an address has, without a server.
+ * per_ip_limit.c: how many connections, requests and streams an address has, without a server.
  */
-#include "http/limit.h"
+#include "http/per_ip_limit.h"
 
 #include <arpa/inet.h>
 
@@ -22,27 +22,28 @@ static struct peer ipv6(uint64_t network, uint64_t host)
     return peer;
 }
 
-static struct limits *open_limits(int64_t most)
+static struct per_ip_limits *open_limits(int64_t most)
 {
-    const struct allowance allowances[LIMITS] = {{.most = most}, {.most = 2}, {.most = INT64_MAX}};
-    struct limits *limits = weft__http_limits_open(allowances, 1);
+    const struct allowance allowances[PER_IP_LIMITS] = {
+        {.max = most}, {.max = 2}, {.max = INT64_MAX}};
+    struct per_ip_limits *limits = weft__http_per_ip_open(allowances, 1);
     CHECK(limits != NULL);
     return limits;
 }
 
-static bool enter(struct limits *limits, const struct peer *peer)
+static bool enter(struct per_ip_limits *limits, const struct peer *peer)
 {
-    return weft__http_limits_enter(limits, LIMIT_CONNECTIONS, peer, 1);
+    return weft__http_per_ip_acquire(limits, PER_IP_CONNECTIONS, peer, 1);
 }
 
-static void leave(struct limits *limits, const struct peer *peer)
+static void leave(struct per_ip_limits *limits, const struct peer *peer)
 {
-    weft__http_limits_leave(limits, LIMIT_CONNECTIONS, peer, 1);
+    weft__http_per_ip_release(limits, PER_IP_CONNECTIONS, peer, 1);
 }
 
 static void an_address_has_so_many(void)
 {
-    struct limits *limits = open_limits(3);
+    struct per_ip_limits *limits = open_limits(3);
     struct peer one = ipv4(1), other = ipv4(2);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 3; i++)
@@ -57,7 +58,7 @@ static void an_address_has_so_many(void)
             leave(limits, &one);
         leave(limits, &other);
     }
-    weft__http_limits_close(limits);
+    weft__http_per_ip_close(limits);
 }
 
 /* With one place: whether a second is let in says whether the two count as one. */
@@ -80,7 +81,7 @@ static void what_counts_as_one_address(void)
         {unknown, ipv4(0), false},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        struct limits *limits = open_limits(1);
+        struct per_ip_limits *limits = open_limits(1);
         CHECK(enter(limits, &table[i].one));
         bool welcome = enter(limits, &table[i].other);
         if (welcome == table[i].same)
@@ -88,14 +89,14 @@ static void what_counts_as_one_address(void)
         leave(limits, &table[i].one);
         if (welcome)
             leave(limits, &table[i].other);
-        weft__http_limits_close(limits);
+        weft__http_per_ip_close(limits);
     }
 }
 
 /* As on a Unix socket; or there is no limit. */
 static void what_is_not_counted(void)
 {
-    struct limits *limits = open_limits(1);
+    struct per_ip_limits *limits = open_limits(1);
     struct peer unknown = {.family = 0}, known = ipv4(1);
     for (int i = 0; i < 10; i++) {
         CHECK(enter(limits, &unknown));
@@ -105,8 +106,8 @@ static void what_is_not_counted(void)
         leave(limits, &unknown);
         leave(NULL, &known);
     }
-    weft__http_limits_close(limits);
-    weft__http_limits_close(NULL);
+    weft__http_per_ip_close(limits);
+    weft__http_per_ip_close(NULL);
 }
 
 /* Many more than the table has chains: those in one chain are told apart, whoever of them leaves
@@ -115,7 +116,7 @@ static void many_addresses_are_told_apart(void)
 {
     enum { EACH = 1000, ALL = 2 * EACH };
     static struct peer peers[ALL];
-    struct limits *limits = open_limits(2);
+    struct per_ip_limits *limits = open_limits(2);
     for (uint32_t i = 0; i < EACH; i++) {
         peers[i] = ipv4(i);
         peers[EACH + i] = ipv6(i, 0); /* another kind of the same number */
@@ -136,7 +137,7 @@ static void many_addresses_are_told_apart(void)
     }
     for (int i = 2 * ALL - 1; i >= 0; i--)
         leave(limits, &peers[i * 7 % ALL]);
-    weft__http_limits_close(limits);
+    weft__http_per_ip_close(limits);
 }
 
 /* The networks of a /48, and of a /34 by its upper bits, and the hosts of a /18 do not share a chain.
@@ -145,44 +146,44 @@ static void a_client_does_not_choose_its_chain(void)
 {
     enum { ALL = 16384 };
     for (int shift = 0; shift <= 50; shift += 10) {
-        const struct allowance allowances[LIMITS] = {{.most = 1}, {.most = 1}, {.most = 1}};
-        struct limits *limits = weft__http_limits_open(allowances, ALL);
+        const struct allowance allowances[PER_IP_LIMITS] = {{.max = 1}, {.max = 1}, {.max = 1}};
+        struct per_ip_limits *limits = weft__http_per_ip_open(allowances, ALL);
         CHECK(limits != NULL);
         for (uint64_t i = 0; i < ALL; i++) {
             struct peer peer = ipv6(i << shift, 0), host = ipv4((uint32_t)(i << (shift % 20)));
             CHECK(enter(limits, shift < 30 ? &host : &peer));
         }
-        CHECK(weft__http_limits_longest(limits) < 24);
+        CHECK(weft__http_per_ip_longest_chain(limits) < 24);
         for (uint64_t i = 0; i < ALL; i++) {
             struct peer peer = ipv6(i << shift, 0), host = ipv4((uint32_t)(i << (shift % 20)));
             leave(limits, shift < 30 ? &host : &peer);
         }
-        weft__http_limits_close(limits);
+        weft__http_per_ip_close(limits);
     }
 }
 
 /* Each kind has its own count, and an address is known as long as it has anything of any kind. */
 static void kinds_are_counted_apart(void)
 {
-    struct limits *limits = open_limits(1);
+    struct per_ip_limits *limits = open_limits(1);
     struct peer peer = ipv4(7);
     for (int round = 0; round < 2; round++) {
         CHECK(enter(limits, &peer));
         for (int i = 0; i < 2; i++)
-            CHECK(weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer, 1));
-        CHECK(!weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer, 1));
+            CHECK(weft__http_per_ip_acquire(limits, PER_IP_REQUESTS, &peer, 1));
+        CHECK(!weft__http_per_ip_acquire(limits, PER_IP_REQUESTS, &peer, 1));
         CHECK(!enter(limits, &peer));
         leave(limits, &peer);
-        CHECK(!weft__http_limits_enter(limits, LIMIT_REQUESTS, &peer, 1));
+        CHECK(!weft__http_per_ip_acquire(limits, PER_IP_REQUESTS, &peer, 1));
         CHECK(enter(limits, &peer));
         for (int i = 0; i < 2; i++)
-            weft__http_limits_leave(limits, LIMIT_REQUESTS, &peer, 1);
+            weft__http_per_ip_release(limits, PER_IP_REQUESTS, &peer, 1);
         CHECK(!enter(limits, &peer));
         for (int i = 0; i < 100; i++) /* without a limit nothing is counted */
-            CHECK(weft__http_limits_enter(limits, LIMIT_STREAMS, &peer, 1));
+            CHECK(weft__http_per_ip_acquire(limits, PER_IP_STREAMS, &peer, 1));
         leave(limits, &peer);
     }
-    weft__http_limits_close(limits);
+    weft__http_per_ip_close(limits);
 }
 
 static struct peer peer_of(const char *text)
@@ -232,19 +233,20 @@ static void near_addresses_can_be_spared(void)
         {"::ffff:8.8.8.8", false},
         {"::ffff:192.168.1.1", true},
     };
-    const struct allowance sparing[LIMITS] = {{1, true}, {1, true}, {1, true}};
-    struct limits *limits = weft__http_limits_open(sparing, 1);
+    const struct allowance sparing[PER_IP_LIMITS] = {{1, true}, {1, true}, {1, true}};
+    struct per_ip_limits *limits = weft__http_per_ip_open(sparing, 1);
     CHECK(limits != NULL);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct peer peer = peer_of(table[i].text);
         CHECK(enter(limits, &peer));
-        if (weft__http_is_near(&peer) != table[i].near || enter(limits, &peer) != table[i].near)
+        if (weft__http_peer_is_private(&peer) != table[i].near ||
+            enter(limits, &peer) != table[i].near)
             test_fail(__FILE__, __LINE__, "%s", table[i].text);
         leave(limits, &peer);
         if (table[i].near)
             leave(limits, &peer);
     }
-    weft__http_limits_close(limits);
+    weft__http_per_ip_close(limits);
 }
 
 int main(void)

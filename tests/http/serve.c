@@ -1,5 +1,5 @@
 /*
- * run.c: a server in one call: ready, asked, and ended by a signal; and what of it fails is told. The calls that fail are
+ * serve.c: a server in one call: ready, asked, and ended by a signal; and what of it fails is told. The calls that fail are
  * caught by the linker (seam.h).
  */
 #include <pthread.h>

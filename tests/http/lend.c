@@ -1,5 +1,5 @@
 /*
- * places.c: what holds none of max_workers: streams of events and upgraded connections, and the
+ * lend.c: what holds none of max_workers: streams of events and upgraded connections, and the
  * bound of their own that they have.
  */
 #include <poll.h>

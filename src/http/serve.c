@@ -1,5 +1,5 @@
 /*
- * run.c: a server in one call, from open to close, which a signal ends.
+ * serve.c: a server in one call, from open to close, which a signal ends.
  */
 #include <weft/chan.h>
 #include <weft/http.h>
@@ -9,7 +9,7 @@
 
 #define GRACE (10 * WEFT_S)
 
-static int tell(weft_http_server *server, void (*ready)(const char *address))
+static int report_address(weft_http_server *server, void (*ready)(const char *address))
 {
     weft_address local;
     char text[WEFT_ADDRESS_TEXT];
@@ -27,7 +27,7 @@ int weft_http_run(const weft_http_options *options, const char *address,
     weft_http_server *server = NULL;
     weft_signal *end;
     int number;
-    /* The signals first: whoever is told that it is ready may end it. */
+    /* The signals first: `ready` may cause one. */
     int error = weft_signal_open(&end, weft__http_ends, 2, 1);
     if (error != 0)
         return error;
@@ -35,7 +35,7 @@ int weft_http_run(const weft_http_options *options, const char *address,
     if (error == 0)
         error = weft_http_listen(server, address, NULL);
     if (error == 0)
-        error = tell(server, ready);
+        error = report_address(server, ready);
     if (error == 0)
         error = weft_chan_receive(weft_signal_chan(end), &number);
     if (error == 0)

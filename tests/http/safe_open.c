@@ -1,7 +1,7 @@
 /*
- * folder.c: what lies in a folder is found, and nothing else, by the kernel and by hand.
+ * safe_open.c: what lies in a folder is found, and nothing else, by the kernel and by hand.
  */
-#include "http/folder.h"
+#include "http/safe_open.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -9,12 +9,12 @@
 #include "system.h"
 #include "trees.h"
 
-static struct folder folder;
+static struct safe_root folder;
 
-static void open_root(bool by_hand)
+static void open_root(bool without_openat2)
 {
-    CHECK_EQ(weft__http_folder_open(&folder, tree_path("root")), 0);
-    folder.by_hand |= by_hand;
+    CHECK_EQ(weft__http_safe_root_open(&folder, tree_path("root")), 0);
+    folder.without_openat2 |= without_openat2;
 }
 
 /* What a path leads to: the text of a file, "/" for a folder, or the name of the error. */
@@ -22,7 +22,7 @@ static const char *found(const char *path, enum file_open how)
 {
     static char text[64];
     struct file_status status;
-    int fd = weft__http_folder_find(&folder, path, how);
+    int fd = weft__http_safe_open(&folder, path, how);
     if (fd < 0)
         return strerrorname_np(-fd);
     CHECK_EQ(weft__http_file_status(fd, &status), 0);
@@ -148,13 +148,14 @@ static void what_lies_within_and_nothing_else(void)
         {"absolute", "EXDEV"},
         {"absolute_in", "EXDEV"},
     };
-    for (int by_hand = 0; by_hand < 2; by_hand++) {
-        open_root(by_hand);
+    for (int without_openat2 = 0; without_openat2 < 2; without_openat2++) {
+        open_root(without_openat2);
         int descriptors = open_descriptors();
         for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
             if (strcmp(found(table[i][0], OPEN_READ), table[i][1]) != 0)
                 test_fail(__FILE__, __LINE__, "\"%s\"%s: %s, not %s", table[i][0],
-                          by_hand ? " by hand" : "", found(table[i][0], OPEN_READ), table[i][1]);
+                          without_openat2 ? " by hand" : "", found(table[i][0], OPEN_READ),
+                          table[i][1]);
         CHECK_STR(found("sub/up", OPEN_LOOK), "");
         CHECK_STR(found("fifo", OPEN_LOOK), "other");
         CHECK_STR(found("sub", OPEN_LIST), "/");
@@ -163,15 +164,15 @@ static void what_lies_within_and_nothing_else(void)
         CHECK_STR(found("in", OPEN_LIST), "ENOTDIR");
         CHECK_STR(found("fifo", OPEN_LIST), "ENOTDIR");
         CHECK_EQ(open_descriptors(), descriptors);
-        weft__http_folder_close(&folder);
+        weft__http_safe_root_close(&folder);
     }
 }
 
 static void names_that_are_too_long(void)
 {
     static char path[8192];
-    for (int by_hand = 0; by_hand < 2; by_hand++) {
-        open_root(by_hand);
+    for (int without_openat2 = 0; without_openat2 < 2; without_openat2++) {
+        open_root(without_openat2);
         memset(path, 'x', 300);
         path[300] = '\0';
         CHECK_STR(found(path, OPEN_READ), "ENAMETOOLONG");
@@ -181,7 +182,7 @@ static void names_that_are_too_long(void)
         for (int i = 0; i < 8000; i += 2)
             memcpy(path + i, "./", 3);
         CHECK_STR(found(path, OPEN_READ), "ENAMETOOLONG");
-        weft__http_folder_close(&folder);
+        weft__http_safe_root_close(&folder);
     }
 }
 
@@ -194,11 +195,11 @@ static void a_way_that_grows(void)
     tree_link("root/grows", target);
     open_root(false);
     int descriptors = open_descriptors();
-    CHECK_STR(found("grows", OPEN_READ), folder.by_hand ? "ENAMETOOLONG" : "ELOOP");
-    folder.by_hand = true;
+    CHECK_STR(found("grows", OPEN_READ), folder.without_openat2 ? "ENAMETOOLONG" : "ELOOP");
+    folder.without_openat2 = true;
     CHECK_STR(found("grows", OPEN_READ), "ENAMETOOLONG");
     CHECK_EQ(open_descriptors(), descriptors);
-    weft__http_folder_close(&folder);
+    weft__http_safe_root_close(&folder);
 }
 
 enum { LEVELS = 24, LEVEL_SIZE = 200 };
@@ -245,19 +246,19 @@ static void a_place_that_is_too_deep(void)
     CHECK_STR(found("jump/jump/jump/jump/jump", OPEN_READ), "/");
     CHECK_STR(found("jump/jump/jump/jump/jump/jump/x", OPEN_READ), "ENAMETOOLONG");
     CHECK_EQ(open_descriptors(), descriptors);
-    weft__http_folder_close(&folder);
+    weft__http_safe_root_close(&folder);
     remove_deep(name, levels);
 }
 
 static void folders_that_are_none(void)
 {
-    struct folder opened = {.fd = 12345};
-    CHECK_EQ(weft__http_folder_open(&opened, tree_path("root/a.txt")), -ENOTDIR);
-    CHECK_EQ(weft__http_folder_open(&opened, tree_path("gone")), -ENOENT);
+    struct safe_root opened = {.fd = 12345};
+    CHECK_EQ(weft__http_safe_root_open(&opened, tree_path("root/a.txt")), -ENOTDIR);
+    CHECK_EQ(weft__http_safe_root_open(&opened, tree_path("gone")), -ENOENT);
     CHECK_EQ(opened.fd, 12345);
     /* The folder itself may be named by a link, wherever it leads. */
-    CHECK_EQ(weft__http_folder_open(&opened, tree_path("root/beside")), 0);
-    weft__http_folder_close(&opened);
+    CHECK_EQ(weft__http_safe_root_open(&opened, tree_path("root/beside")), 0);
+    weft__http_safe_root_close(&opened);
 }
 
 /* ---- while others move things ---- */
@@ -290,20 +291,21 @@ static void *move_about(void *arg)
 /* Whatever is found at the path meanwhile is the text, or nothing; and it is found again when all is quiet. */
 static void find_while_moved(struct mover *mover, const char *path, const char *text)
 {
-    for (int by_hand = 0; by_hand < 2; by_hand++) {
+    for (int without_openat2 = 0; without_openat2 < 2; without_openat2++) {
         pthread_t thread;
-        open_root(by_hand);
+        open_root(without_openat2);
         mover->stop = 0;
         CHECK_EQ(pthread_create(&thread, NULL, move_about, mover), 0);
         for (int64_t i = test_scale(20000); i > 0; i--) {
             const char *got = found(path, OPEN_READ);
             if (strcmp(got, text) != 0 && got[0] != 'E')
-                test_fail(__FILE__, __LINE__, "%s%s: %s", path, by_hand ? " by hand" : "", got);
+                test_fail(__FILE__, __LINE__, "%s%s: %s", path, without_openat2 ? " by hand" : "",
+                          got);
         }
         __atomic_store_n(&mover->stop, 1, __ATOMIC_RELEASE);
         CHECK_EQ(pthread_join(thread, NULL), 0);
         CHECK_STR(found(path, OPEN_READ), text);
-        weft__http_folder_close(&folder);
+        weft__http_safe_root_close(&folder);
     }
 }
 

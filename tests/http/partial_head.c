@@ -1,7 +1,7 @@
 /*
- * partial.c: memory for heads that are not whole: what it is, and that it goes back to the system.
+ * partial_head.c: memory for heads that are not whole: what it is, and that it goes back to the system.
  */
-#include "http/partial.h"
+#include "http/partial_head.h"
 
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -39,72 +39,72 @@ enum { MANY = 1000 };
 /* Of all sizes, each with bytes of its own up to its end, in an order that mixes them. */
 static void blocks_do_not_overlap(void)
 {
-    struct partials *partials = weft__http_partials_open();
-    static struct partial *had[MANY];
+    struct partial_heads *partials = weft__http_partial_heads_open();
+    static struct partial_head *had[MANY];
     CHECK(partials != NULL);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < MANY; i++) {
             size_t size = (size_t)(i * 7919 % 70000) + 1;
-            had[i] = weft__http_partial_get(partials, size);
+            had[i] = weft__http_partial_head_get(partials, size);
             CHECK(had[i] != NULL);
             had[i]->size = size;
             memset(had[i]->bytes, i % 251, size);
         }
         for (int i = 0; i < MANY; i++) {
-            struct partial *partial = had[i * 7 % MANY];
+            struct partial_head *partial = had[i * 7 % MANY];
             int byte = i * 7 % MANY % 251;
             for (size_t at = 0; at < partial->size; at += partial->size / 3 + 1)
                 CHECK_EQ((unsigned char)partial->bytes[at], byte);
             CHECK_EQ((unsigned char)partial->bytes[partial->size - 1], byte);
-            weft__http_partial_put(partials, partial);
+            weft__http_partial_head_put(partials, partial);
         }
     }
     CHECK(regions <= 5);
-    weft__http_partial_put(partials, NULL);
-    weft__http_partials_close(partials);
-    weft__http_partials_close(NULL);
+    weft__http_partial_head_put(partials, NULL);
+    weft__http_partial_heads_close(partials);
+    weft__http_partial_heads_close(NULL);
     CHECK_EQ(regions, 0);
 }
 
 /* A size at a time: all but one region of each are given back, and that one is used again. */
 static void regions_go_back(void)
 {
-    struct partials *partials = weft__http_partials_open();
-    static struct partial *had[MANY];
+    struct partial_heads *partials = weft__http_partial_heads_open();
+    static struct partial_head *had[MANY];
     int kept = 0;
     CHECK(partials != NULL);
     for (size_t size = 1500; size < 32000; size *= 2) {
         int per_region = (1 << 20) / (int)(2048 * (size / 1500));
         for (int i = 0; i < MANY; i++)
-            had[i] = weft__http_partial_get(partials, size);
+            had[i] = weft__http_partial_head_get(partials, size);
         CHECK_EQ(regions, kept + (MANY + per_region - 1) / per_region);
         for (int i = 0; i < MANY; i++)
-            weft__http_partial_put(partials, had[i]);
+            weft__http_partial_head_put(partials, had[i]);
         CHECK_EQ(regions, ++kept);
-        had[0] = weft__http_partial_get(partials, size);
+        had[0] = weft__http_partial_head_get(partials, size);
         CHECK_EQ(regions, kept);
-        weft__http_partial_put(partials, had[0]);
+        weft__http_partial_head_put(partials, had[0]);
     }
     /* What is small, and what is too large for a region, is of malloc. */
-    had[0] = weft__http_partial_get(partials, 900);
-    had[1] = weft__http_partial_get(partials, 33000);
+    had[0] = weft__http_partial_head_get(partials, 900);
+    had[1] = weft__http_partial_head_get(partials, 33000);
     CHECK_EQ(regions, kept);
-    weft__http_partial_put(partials, had[0]);
-    weft__http_partial_put(partials, had[1]);
-    weft__http_partials_close(partials);
+    weft__http_partial_head_put(partials, had[0]);
+    weft__http_partial_head_put(partials, had[1]);
+    weft__http_partial_heads_close(partials);
     CHECK_EQ(regions, 0);
 }
 
 static void without_memory_there_is_none(void)
 {
-    struct partials *partials = weft__http_partials_open();
+    struct partial_heads *partials = weft__http_partial_heads_open();
     no_memory = true;
-    CHECK(weft__http_partial_get(partials, 10000) == NULL);
+    CHECK(weft__http_partial_head_get(partials, 10000) == NULL);
     no_memory = false;
-    struct partial *had = weft__http_partial_get(partials, 10000);
+    struct partial_head *had = weft__http_partial_head_get(partials, 10000);
     CHECK(had != NULL);
-    weft__http_partial_put(partials, had);
-    weft__http_partials_close(partials);
+    weft__http_partial_head_put(partials, had);
+    weft__http_partial_heads_close(partials);
     CHECK_EQ(regions, 0);
 }
 

@@ -1,5 +1,5 @@
 /*
- * list.c: lists of folders where the system tells less than usual, or the client goes away. What a list looks like is in
+ * listing.c: lists of folders where the system tells less than usual, or the client goes away. What a list looks like is in
  * files.c; calls that fail are in files_fault.c.
  */
 #include "serving.h"

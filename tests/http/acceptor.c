@@ -1,20 +1,22 @@
 /*
- * door.c: a door at moments that only the kernel, or another thread, brings about: no descriptors, no memory, and what happens
+ * acceptor.c: an acceptor at moments that only the kernel, or another thread, brings about: no descriptors, no memory, and what happens
  * between being told of something and looking at it.
  *
  * Calls of the library's seam and of libweft are caught by the linker (--wrap): they say what a test wants, or hold the
- * door for a moment.
+ * acceptor for a moment.
  */
 #include <weft/weft.h>
 
 #include "http.h"
 #include "http/server.h"
+#include "http/sys.h"
 #include "kernel.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "system.h"
 
-#define DEAF (50 * WEFT_MS) /* how long a door without descriptors does not ask for more */
+#define ACCEPT_PAUSE \
+    (50 * WEFT_MS) /* how long an acceptor without descriptors does not ask for more */
 
 /* What the calls say (kernel.h), and who is told of them. */
 
@@ -107,18 +109,18 @@ WRAPPED(int, weft_fd_wait, (int fd, int events, int64_t deadline))
     if (fake_due(&fake_wait))
         return fake_wait.error;
     int64_t time = deadline - weft_now();
-    if (time > longest_wait) /* of the one door that there is */
+    if (time > longest_wait) /* of the one acceptor that there is */
         longest_wait = time;
     return __real_weft_fd_wait(fd, events, deadline);
 }
 
-/* What the tests share: how far one has come, between it and the door. */
+/* What the tests share: how far one has come, between it and the acceptor. */
 
 static _Atomic int stage;
 static weft_sem gate = WEFT_SEM_INIT(0);    /* lets a handler go on */
 static weft_sem entered = WEFT_SEM_INIT(0); /* a handler is in */
 
-/* In a door. */
+/* In an acceptor. */
 static void hold_until(int number)
 {
     while (stage < number)
@@ -141,7 +143,7 @@ static void patient(weft_http_request *request, weft_http_response *response, vo
 
 static weft_http_server *serve_one_door(weft_http_handler handler)
 {
-    return serve_with((weft_http_options){.handler = handler, .doors = 1});
+    return serve_with((weft_http_options){.handler = handler, .acceptors = 1});
 }
 
 static struct client client_that_asks(weft_http_server *server, const char *request)
@@ -162,7 +164,7 @@ static void expect_hello(struct client *client)
 static const char *local_address(int number)
 {
     static char text[2][64];
-    snprintf(text[number], sizeof text[number], "unix:@weft-http-door-%d-%d", (int)getpid(),
+    snprintf(text[number], sizeof text[number], "unix:@weft-http-acceptor-%d-%d", (int)getpid(),
              number);
     return text[number];
 }
@@ -178,7 +180,7 @@ static struct client client_local(int number)
     return client_of(fd);
 }
 
-/* Without descriptors the door does not ask for a while, nor is it told meanwhile; then it accepts again. */
+/* Without descriptors the acceptor does not ask for a while, nor is it told meanwhile; then it accepts again. */
 static void no_room_for_connections(void)
 {
     static const int no_room[] = {-EMFILE, -ENFILE, -ENOMEM, -ENOBUFS};
@@ -189,7 +191,7 @@ static void no_room_for_connections(void)
         SAYS(accept, no_room[i], KERNEL_ALWAYS);
         struct client client = client_that_asks(server, GET("/"));
         AWAIT(stats_of(server).accept_errors >= errors + 3);
-        CHECK(weft_now() - begun >= 2 * DEAF);
+        CHECK(weft_now() - begun >= 2 * ACCEPT_PAUSE);
         int looked = looks;
         CHECK(looked <= 10 * (stats_of(server).accept_errors - errors + 1));
         SAYS_NO_MORE(accept);
@@ -225,7 +227,7 @@ static void listening_again_fails(void)
     SAYS(share, -ENOSPC, 3);
     struct client client = client_that_asks(server, GET("/"));
     expect_hello(&client);
-    CHECK(weft_now() - begun >= 3 * DEAF);
+    CHECK(weft_now() - begun >= 3 * ACCEPT_PAUSE);
     SAID(accept);
     SAID(share);
     end(server);
@@ -282,7 +284,7 @@ static void no_room_for_any_listener(void)
     end(server);
 }
 
-/* A listener that the second door cannot watch is taken back from the first, which was told of somebody there by then. */
+/* A listener that the second acceptor cannot watch is taken back from the first, which was told of somebody there by then. */
 static const void *_Atomic told_of;
 static _Atomic int told_set;
 static struct client early;
@@ -314,7 +316,7 @@ static void a_listener_that_is_taken_back(void)
 {
     weft_http_server *server;
     weft_address address;
-    weft_http_options options = {.handler = hello, .doors = 2};
+    weft_http_options options = {.handler = hello, .acceptors = 2};
     CHECK_EQ(weft_http_open(&server, &options), 0);
     stage = 0;
     on_look = watch_for_next_look;
@@ -334,7 +336,7 @@ static void a_listener_that_is_taken_back(void)
     CHECK_EQ(stats_of(server).accept_errors, 0);
     CHECK_EQ(weft_http_local(server, 0, &address), -ENOENT);
     CHECK_EQ(weft_http_listen(server, local_address(0), NULL), 0);
-    for (int i = 0; i < 4; i++) { /* of both doors */
+    for (int i = 0; i < 4; i++) { /* of both acceptors */
         struct client client = client_local(0);
         client_send(&client, GET("/"));
         expect_hello(&client);
@@ -342,7 +344,7 @@ static void a_listener_that_is_taken_back(void)
     end(server);
 }
 
-/* Somebody connects, and the server is stopped before the door has looked: it is not let in. */
+/* Somebody connects, and the server is stopped before the acceptor has looked: it is not let in. */
 static void hold_listener(int set, const struct http_event *events, int count)
 {
     (void)set;
@@ -377,7 +379,7 @@ static void a_stop_before_the_door_has_looked(void)
     end(server);
 }
 
-/* A worker closes a connection of which the door was just told: its record is there until the door has looked. */
+/* A worker closes a connection of which the acceptor was just told: its record is there until the acceptor has looked. */
 static weft_http_server *watched_server;
 
 static void let_worker_close(int set, const struct http_event *events, int count)
@@ -408,11 +410,11 @@ static void an_event_of_a_closed_connection(void)
     end(watched_server);
 }
 
-/* A door that is deaf for a while wakes up for the deadlines of those that it has, which may be given back meanwhile. */
+/* An acceptor that is deaf for a while wakes up for the deadlines of those that it has, which may be given back meanwhile. */
 static void deadlines_while_deaf(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = patient, .doors = 1, .idle_timeout = WEFT_MS});
+    weft_http_server *server = serve_with(
+        (weft_http_options){.handler = patient, .acceptors = 1, .idle_timeout = WEFT_MS});
     struct client busy = client_that_asks(server, GET("/"));
     weft_sem_acquire(&entered, 1);
     SAYS(accept, -EMFILE, KERNEL_ALWAYS);
@@ -428,7 +430,7 @@ static void deadlines_while_deaf(void)
     end(server);
 }
 
-/* No memory to be woken up: the door looks from time to time. */
+/* No memory to be woken up: the acceptor looks from time to time. */
 static void a_door_that_cannot_wait(void)
 {
     int64_t begun = weft_now();
@@ -477,7 +479,8 @@ static void no_memory_for_a_request(void)
 static int open_and_close(void)
 {
     weft_http_server *const nothing = (weft_http_server *)(uintptr_t)0xdead, *server = nothing;
-    weft_http_options options = {.handler = hello, .doors = 3, .name = "test", .max_per_ip = 10};
+    weft_http_options options = {
+        .handler = hello, .acceptors = 3, .name = "test", .max_per_ip = 10};
     int error = weft_http_open(&server, &options);
     CHECK_EQ(server == nothing, error != 0);
     if (error == 0)
@@ -498,7 +501,7 @@ static void a_part_that_cannot_be_made(void)
     CHECK_EQ(open_and_close(), 0);
 }
 
-/* Some doors run by then: they are waited for, even by one whose context has ended. */
+/* Some acceptors run by then: they are waited for, even by one whose context has ended. */
 static void a_door_that_does_not_start(void)
 {
     int before = open_descriptors();

@@ -1,5 +1,5 @@
 /*
- * type.c: the type of a file by its name's ending.
+ * mime.c: the type of a file by its name's ending.
  *
  * Built in, and not read from /etc/mime.types: the same program serves the same types everywhere. Text is UTF-8; XML and JSON
  * say or imply it themselves.

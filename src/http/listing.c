@@ -1,10 +1,12 @@
 /*
- * list.c: what is in a folder, as a page: what can be served, and nothing else. All names are made harmless, as addresses and as
+ * listing.c: what is in a folder, as a page: what can be served, and nothing else. All names are made harmless, as addresses and as
  * text.
  *
  * Once a piece of the page could not be sent, nothing more is, and each later call says so again: it is enough to look after
  * each entry.
  */
+#include "http/listing.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,7 +82,7 @@ static int look_at(const weft_http_files *files, const char *folder, const char 
     if (size > 0)
         path[size++] = '/';
     memcpy(path + size, name, name_size + 1);
-    int found = weft__http_folder_find(&files->folder, path, OPEN_LOOK);
+    int found = weft__http_safe_open(&files->root, path, OPEN_LOOK);
     weft__http_free(path);
     int error = found < 0 ? found : weft__http_file_status(found, &status);
     if (found >= 0)
@@ -95,7 +97,7 @@ static int collect(const weft_http_files *files, const char *folder, struct entr
     struct file_list *list;
     const char *name;
     enum file_kind kind;
-    int fd = weft__http_folder_find(&files->folder, folder, OPEN_LIST);
+    int fd = weft__http_safe_open(&files->root, folder, OPEN_LIST);
     if (fd < 0)
         return fd;
     int more = weft__http_list_open(fd, &list);
@@ -198,8 +200,8 @@ static void put_page(weft_http_request *request, weft_http_response *response, b
     (void)weft_http_puts(response, "</ul>\n</html>\n");
 }
 
-int weft__http_list_send(const weft_http_files *files, weft_http_request *request,
-                         weft_http_response *response, const char *folder)
+int weft__http_listing_send(const weft_http_files *files, weft_http_request *request,
+                            weft_http_response *response, const char *folder)
 {
     struct entries entries = {0};
     int error = collect(files, folder, &entries);
