@@ -379,9 +379,9 @@ static void run_cancel(void *arg)
     weft_wg_done(&server->running);
 }
 
-/* Cancels the context of a handler whose client is gone. A fiber does it, since a cancellation calls
- * whatever the handler has hung on its context. The fiber counts as an acceptor, so that the server
- * waits for it. */
+/* Cancels the context of a handler whose client is gone. A fiber does it, since a cancellation
+ * calls whatever the handler has hung on its context. The fiber counts as an acceptor, so that the
+ * server waits for it. */
 static void cancel_handler(struct exchange *exchange)
 {
     weft_http_server *server = exchange->server;

@@ -208,8 +208,8 @@ static int64_t read_trailer(struct exchange *exchange, int64_t deadline)
     }
 }
 
-/* Decodes until there is a piece of the body, which stays in the buffer, or its end. Returns 1, 0 or
- * an error. */
+/* Decodes until there is a piece of the body, which stays in the buffer, or its end. Returns 1, 0
+ * or an error. */
 static int64_t next_piece(struct exchange *exchange, int64_t deadline)
 {
     weft_http_request *request = &exchange->request;

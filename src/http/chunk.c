@@ -1,20 +1,21 @@
 /*
- * chunk.c: a body in chunks, decoded as it comes in.
+ * chunk.c: decodes a chunked body as it comes in. The states, and the bytes between them:
  *
- *     FIRST digit SIZE digit... [; EXTENSION ...] CR SIZE_END LF BODY bytes... BODY_CR CR BODY_LF LF FIRST
+ *     FIRST digit SIZE digit... [; EXTENSION ...] CR SIZE_END LF BODY bytes... BODY_CR CR BODY_LF
+ *     LF FIRST
  *
- * A line of "0" sets `done`; what is behind its LF is the trailer's.
+ * A line of "0" sets `done`; what is behind its LF is the trailer.
  *
- * Lines end with CR LF and with nothing else, in extensions too: where others take an LF alone, they and we would
- * disagree on what is a chunk. Blanks behind a size are refused, though RFC 9112 has a recipient bear with them before
- * an extension: no client sends them. What an extension says is not looked at, but that it has no control characters.
- * A size has at most 16 digits, so that no line is without an end.
+ * Lines end with CR LF and nothing else, in extensions too: where another server takes an LF alone,
+ * the two would disagree on what a chunk is. Blanks behind a size are refused, though RFC 9112 lets
+ * a recipient accept them before an extension: no client sends them. An extension is ignored, but
+ * may have no control characters. A size has at most 16 digits, so that every line ends.
  */
 #include "http/chunk.h"
 
 enum { FIRST, SIZE, EXTENSION, SIZE_END, BODY, BODY_CR, BODY_LF };
 
-enum { MOST_DIGITS = 16, MOST_IGNORED = 256 };
+enum { MAX_DIGITS = 16, MAX_IGNORED = 256 };
 
 static int digit_value(char digit)
 {
@@ -24,12 +25,12 @@ static int digit_value(char digit)
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/* Here `ignored` counts the digits. False if it makes no sense. */
-static bool eat_size(struct chunks *chunks, char byte)
+/* `ignored` counts the digits here. Returns false if the byte is malformed. */
+static bool decode_size(struct chunks *chunks, char byte)
 {
     int value = digit_value(byte);
     if (value >= 0) {
-        if (chunks->ignored == MOST_DIGITS || chunks->left > (uint64_t)INT64_MAX / 16)
+        if (chunks->ignored == MAX_DIGITS || chunks->left > (uint64_t)INT64_MAX / 16)
             return false;
         chunks->left = chunks->left * 16 + (uint64_t)value;
         chunks->ignored++;
@@ -43,25 +44,25 @@ static bool eat_size(struct chunks *chunks, char byte)
     return true;
 }
 
-static bool eat_extension(struct chunks *chunks, char byte)
+static bool decode_extension(struct chunks *chunks, char byte)
 {
     if (byte == '\r') {
         chunks->state = SIZE_END;
         return true;
     }
     bool control = ((uint8_t)byte < 0x20 && byte != '\t') || byte == 0x7f;
-    return !control && ++chunks->ignored <= MOST_IGNORED;
+    return !control && ++chunks->ignored <= MAX_IGNORED;
 }
 
-/* Eats a byte that is not of the body. */
-static bool eat_byte(struct chunks *chunks, char byte)
+/* Decodes a byte that is not of the body. */
+static bool decode_byte(struct chunks *chunks, char byte)
 {
     switch (chunks->state) {
     case FIRST:
     case SIZE:
-        return eat_size(chunks, byte);
+        return decode_size(chunks, byte);
     case EXTENSION:
-        return eat_extension(chunks, byte);
+        return decode_extension(chunks, byte);
     case SIZE_END:
         chunks->ignored = 0;
         chunks->done = byte == '\n' && chunks->left == 0;
@@ -92,7 +93,7 @@ int64_t weft__http_chunks_decode(struct chunks *chunks, const char *data, size_t
                 chunks->state = BODY_CR;
             return (int64_t)(at + *piece_size);
         }
-        if (!eat_byte(chunks, data[at]))
+        if (!decode_byte(chunks, data[at]))
             return -400;
         at++;
     }

@@ -8,7 +8,7 @@
  *   busy     A worker: in the acceptor's list of busy connections, so that a stop can cut it off.
  *
  * The owner changes under the acceptor's lock, which also guards the lists. The kernel reports each
- * change of a connection once (edge-triggered) to the acceptor, whoever owns the connection. A
+ * change of a connection once (edge-triggered) to the acceptor, also while a worker owns it. A
  * request arms and disarms nothing. What could be lost:
  *
  *   data | release      The acceptor, on an event of data for a busy connection, sets `readable`
@@ -19,7 +19,7 @@
  *                       later is a new edge. A read that filled the buffer sets `readable`: there
  *                       may be more, for which no edge comes.
  *   end with data       One edge reports both. An event that reports the peer's end sets `ended`,
- *                       whoever owns the connection. From then on no short read counts as the last:
+ *                       also for a busy connection. From then on no short read counts as the last:
  *                       one more read finds the end.
  *   TLS record budget   A session reads a bounded number of records in a turn (tls.h). A connection
  *                       with more to read goes to the acceptor, also from a worker, and its event

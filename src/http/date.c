@@ -1,6 +1,6 @@
 /*
- * date.c: dates of HTTP, as RFC 9110 writes them, and the two older forms that are still to be understood. Of the Gregorian
- * calendar, in UTC, without the C library's locale and time zone.
+ * date.c: dates of HTTP: written as RFC 9110 does, parsed in that form and the two older ones that
+ * it requires. Gregorian calendar, UTC; independent of the C library's locale and time zone.
  */
 #include "http/date.h"
 
@@ -19,25 +19,26 @@ struct civil {
     int month, day; /* from 1 */
 };
 
-/* Days since 1970 of a date, and back; years begin in March here, so that a leap day is the last of one. */
+/* Days since 1970 of a date, and back. Years begin in March here, so that a leap day is the last
+ * one of its year; a cycle is 400 years. */
 static int64_t days_of(struct civil date)
 {
     int64_t year = date.month > 2 ? date.year : date.year - 1;
-    int64_t era = (year >= 0 ? year : year - 399) / 400;
-    int64_t of_era = year - era * 400;
+    int64_t cycle = (year >= 0 ? year : year - 399) / 400;
+    int64_t of_cycle = year - cycle * 400;
     int64_t of_year = (153 * (date.month + (date.month > 2 ? -3 : 9)) + 2) / 5 + date.day - 1;
-    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+    return cycle * 146097 + of_cycle * 365 + of_cycle / 4 - of_cycle / 100 + of_year - 719468;
 }
 
 static struct civil civil_of(int64_t day)
 {
     day += 719468;
-    int64_t era = (day >= 0 ? day : day - 146096) / 146097;
-    int64_t of_era = day - era * 146097;
-    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+    int64_t cycle = (day >= 0 ? day : day - 146096) / 146097;
+    int64_t of_cycle = day - cycle * 146097;
+    int64_t year = (of_cycle - of_cycle / 1460 + of_cycle / 36524 - of_cycle / 146096) / 365;
+    int64_t of_year = of_cycle - (365 * year + year / 4 - year / 100);
     int64_t month = (5 * of_year + 2) / 153;
-    struct civil date = {.year = year + era * 400,
+    struct civil date = {.year = year + cycle * 400,
                          .month = (int)(month < 10 ? month + 3 : month - 9),
                          .day = (int)(of_year - (153 * month + 2) / 5 + 1)};
     date.year += date.month <= 2;
@@ -78,7 +79,7 @@ void weft__http_date(int64_t seconds, char *text)
     memcpy(text, " GMT", 5);
 }
 
-/* Reading: each takes its part from *text and moves on, or says false. */
+/* Each parses its part at *text and advances, or returns false. */
 
 static bool take(const char **text, const char *part)
 {
@@ -94,7 +95,7 @@ static bool take_number(const char **text, int digits, int64_t *number)
     int64_t value = 0;
     for (int i = 0; i < digits; i++) {
         char digit = (*text)[i];
-        if (i == 0 && digit == ' ' && digits == 2) /* of the form of asctime */
+        if (i == 0 && digit == ' ' && digits == 2) /* asctime pads with a blank */
             digit = '0';
         if (digit < '0' || digit > '9')
             return false;
@@ -150,7 +151,8 @@ static bool take_fixed(const char *text, struct civil *date, int64_t *seconds)
     return take(&text, " GMT") && *text == '\0';
 }
 
-/* "Sunday, 06-Nov-94 08:49:37 GMT": a year that would be more than 50 years ahead is in the past. */
+/* "Sunday, 06-Nov-94 08:49:37 GMT": a year more than 50 years ahead is in the
+ * past. */
 static bool take_old(const char *text, struct civil *date, int64_t *seconds)
 {
     int64_t day;
@@ -186,7 +188,7 @@ int64_t weft__http_date_parse(const char *text)
         !take_asctime(text, &date, &seconds))
         return HTTP_NO_DATE;
     int64_t day = days_of(date);
-    if (civil_of(day).day != date.day) /* as of the 31st of April */
+    if (civil_of(day).day != date.day) /* such as the 31st of April */
         return HTTP_NO_DATE;
     return day * 86400 + seconds;
 }

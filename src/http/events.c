@@ -1,6 +1,6 @@
 /*
- * events.c: server-sent events, as the HTML standard frames them: "event: ...", "data: ..." for each line, "id: ...", and an
- * empty line.
+ * events.c: server-sent events, as the HTML standard frames them: "event: ...", "id: ...",
+ * "data: ..." for each line, and an empty line.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,13 +18,13 @@ int weft_http_events(weft_http_response *response)
     if (error == 0)
         error = weft_http_set(response, "Cache-Control", "no-store");
     if (error == 0)
-        error =
-            weft_http_set(response, "X-Accel-Buffering", "no"); /* for proxies that would collect */
+        /* For proxies that would collect events. */
+        error = weft_http_set(response, "X-Accel-Buffering", "no");
     if (error != 0)
         return error;
     weft_http_status(response, 200);
     if (weft__http_is_head(response)) {
-        /* Events that are not sent never fail: the handler would not know when to end. */
+        /* No event would be sent, and none fail: the handler would never end. */
         error = weft_http_flush(response);
         return error != 0 ? error : -EPIPE;
     }

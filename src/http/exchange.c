@@ -521,8 +521,8 @@ static bool drop_late(struct exchange *exchange)
     return late;
 }
 
-/* Submits the next request to the pool, behind those that are queued. Returns false if the queue has
- * no room and this worker may go on with the request. */
+/* Submits the next request to the pool, behind those that are queued. Returns false if the queue
+ * has no room and this worker may go on with the request. */
 static bool requeue(struct exchange *exchange)
 {
     weft_http_server *server = exchange->server;

@@ -1,9 +1,10 @@
 /*
- * file.c: one file as a response: whole or in parts, plain or as its compressed neighbour, or only the word that the client has it
- * already. What is asked for is decided by range.c.
+ * file.c: a file as a response: whole or in parts, plain or as its compressed neighbour, or only
+ * the answer that the client has it already. range.c decides which.
  *
- * All is said of the file that was opened, by what the system says of its descriptor: a file that is replaced meanwhile is
- * sent as it was. One that is cut short meanwhile ends the connection, since its length was announced.
+ * All of the answer is about the descriptor that was opened: a file that is replaced meanwhile is
+ * sent as it was. A file that is truncated meanwhile ends the connection, since its length was
+ * announced.
  */
 #include "http/file.h"
 
@@ -33,7 +34,7 @@ struct file {
 
 /* ---- opening ---- */
 
-/* Opens a regular file to be read. `seen`: it was looked at. */
+/* Opens a regular file to be read. `seen`: a look has shown that it is one. */
 static int open_regular(const weft_http_files *files, const char *name, bool seen,
                         struct file *file)
 {
@@ -65,7 +66,7 @@ static bool is_older(const struct file_status *one, const struct file_status *ot
     return one->modified_ns < other->modified_ns;
 }
 
-/* Takes "name.gz" in place of the file, if there is one. That it cannot be opened is no reason to fail: the file can. */
+/* Replaces the file by "name.gz", if there is one that can be opened and is not older. */
 static void take_neighbour(const weft_http_files *files, weft_http_request *request,
                            const char *name, struct file *file)
 {
@@ -153,7 +154,7 @@ static void describe(struct file *file, int64_t now)
                    (uint64_t)status->modified_ns);
 }
 
-/* What 200, 206 and 304 say alike. */
+/* The fields that 200, 206 and 304 have in common. */
 static int set_fields(const weft_http_files *files, weft_http_response *response,
                       const struct file *file)
 {
@@ -178,7 +179,7 @@ static int set_body_fields(weft_http_response *response, const struct file *file
     return error;
 }
 
-/* For a file that is not sent after all: a cache would keep the error as long as the file. */
+/* For an error after the fields were set: a cache would keep it as long as the file. */
 static void take_back_fields(weft_http_response *response)
 {
     static const char *const names[] = {"ETag", "Last-Modified", "Cache-Control",
@@ -189,7 +190,7 @@ static void take_back_fields(weft_http_response *response)
 
 /* ---- sending ---- */
 
-/* From here on an error is the connection's: the head is on its way. */
+/* The head is on its way from here on: an error ends the connection. */
 static void send_bytes(weft_http_response *response, const struct file *file,
                        const struct range *range)
 {
@@ -256,13 +257,13 @@ static int send_ranges(weft_http_response *response, const struct file *file,
 }
 
 static int send_asked(const weft_http_files *files, weft_http_request *request,
-                      weft_http_response *response, const struct file *file, bool heed_range)
+                      weft_http_response *response, const struct file *file, bool use_range)
 {
     struct range ranges[HTTP_RANGES];
     const char *value = NULL, *another;
     int number = 0, count = 0, error;
-    /* A Range of HEAD has no meaning, and of two fields none is right. */
-    if (heed_range && !weft__http_is_head(response) &&
+    /* A Range of HEAD has no meaning, and two fields contradict each other. */
+    if (use_range && !weft__http_is_head(response) &&
         next_value(request, "Range", &number, &value) == 0 &&
         next_value(request, "Range", &number, &another) != 0)
         count = weft__http_ranges(value, file->status.size, ranges);
@@ -279,7 +280,7 @@ static int send_asked(const weft_http_files *files, weft_http_request *request,
                       : send_ranges(response, file, ranges, count);
 }
 
-/* 0, or the status to answer with. */
+/* Returns 0, or the status to answer with. */
 static int answer(const weft_http_files *files, weft_http_request *request,
                   weft_http_response *response, struct file *file)
 {
@@ -296,8 +297,8 @@ static int answer(const weft_http_files *files, weft_http_request *request,
         weft_http_status(response, 304);
         return set_fields(files, response, file) != 0 ? 503 : 0;
     }
-    bool heed_range = weft__http_if_range(&conditions, &validators);
-    int error = send_asked(files, request, response, file, heed_range);
+    bool use_range = weft__http_if_range(&conditions, &validators);
+    int error = send_asked(files, request, response, file, use_range);
     if (error == -ERANGE)
         return 416;
     return error != 0 ? 503 : 0;

@@ -1,14 +1,16 @@
 /*
- * files.c: a folder of files, served: which file a path means; file.c sends it, listing.c shows a folder.
+ * files.c: serves a folder of files: which file a path means. file.c sends it, listing.c lists a
+ * folder.
  *
- * Nothing depends on the path being a sound one: safe_open.c opens only what lies in the folder. Segments that are empty, "." or
- * ".." name nothing here, so each file has one name.
+ * Safety does not depend on the path: safe_open.c opens only what lies below the folder. Empty
+ * segments, "." and ".." name nothing here, so each file has one name.
  *
- * What is not regular is looked at, never opened: to open a FIFO would wake who writes to it, to open a device may do
- * anything. So a file is looked at first, then opened, and asked again what it is.
+ * A file that is not regular is looked at and never opened: opening a FIFO would wake its writer,
+ * and opening a device may do anything. So a file is looked at first, then opened, and its kind
+ * checked again.
  *
- * The redirect to a folder is relative, "./name/": it stays at this server and is right behind proxies that cut
- * off a prefix.
+ * The redirect to a folder is relative, "./name/": it stays at this server, and is right behind
+ * proxies that cut off a prefix.
  */
 #include "http/files.h"
 
@@ -98,7 +100,7 @@ int weft__http_files_status(int error)
     }
 }
 
-/* Whether all segments are names that may be served; the last may be empty. */
+/* Whether all segments are names that may be served. The last may be empty. */
 static bool is_servable(const weft_http_files *files, const char *path)
 {
     while (*path != '\0') {
@@ -112,7 +114,7 @@ static bool is_servable(const weft_http_files *files, const char *path)
     return true;
 }
 
-/* What a name leads to; it is not opened. */
+/* The kind of what a name leads to, which is not opened. */
 static int look(const weft_http_files *files, const char *name, enum file_kind *kind)
 {
     struct file_status status;
@@ -150,7 +152,7 @@ static const char *last_slash(const weft_http_request *request)
     return strrchr(weft_http_path(request), '/');
 }
 
-/* To the same with a slash. */
+/* Redirects to the same path with a slash at its end. */
 static int redirect(weft_http_request *request, weft_http_response *response)
 {
     const char *name = last_slash(request);
@@ -170,7 +172,7 @@ static int redirect(weft_http_request *request, weft_http_response *response)
     return error == -EMSGSIZE ? 414 : 503;
 }
 
-/* Answers for a folder: by its index, or its list. `name` has room for the index. */
+/* Answers for a folder by its index or a listing. `name` has room for the index. */
 static int serve_folder(const weft_http_files *files, weft_http_request *request,
                         weft_http_response *response, char *name)
 {
@@ -205,7 +207,7 @@ static int serve_path(const weft_http_files *files, weft_http_request *request,
     if (error != 0)
         return weft__http_files_status(error);
     if (kind == FILE_FOLDER) {
-        /* What counts is what the client sees; the parameter may be one in the middle. */
+        /* The whole path counts, since the client sees it: the parameter may be a part of it. */
         bool complete = slash || last_slash(request)[1] == '\0';
         return complete ? serve_folder(files, request, response, name)
                         : redirect(request, response);
@@ -227,8 +229,7 @@ void weft_http_files_serve(weft_http_request *request, weft_http_response *respo
         return;
     }
     if (path == NULL)
-        path =
-            weft_http_path(request) + 1; /* behind the slash, which only the "*" of OPTIONS lacks */
+        path = weft_http_path(request) + 1; /* behind the slash; "*" has only OPTIONS */
     if (weft_http_set(response, "X-Content-Type-Options", "nosniff") != 0)
         status = 503;
     else if (is_servable(files, path))

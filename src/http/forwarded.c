@@ -1,32 +1,32 @@
 /*
- * forwarded.c: who a request is from, by what proxies say in its head: X-Forwarded-For, or
- * Forwarded (RFC 7239).
+ * forwarded.c: the client's address by X-Forwarded-For or Forwarded (RFC 7239).
  *
- * Each proxy adds, at the end, who asked it; a client may have sent anything before that. So only
- * what stands behind the last word of a stranger is true. The chain is read from its end, fields
- * and their elements alike: an element is believed if the one behind it is a trusted proxy's
- * address (the first: if the connection is one's). It ends at the first address that is not
- * trusted: the client.
+ * Each proxy adds the address of its peer at the end; a client may have sent anything before that.
+ * So only what trusted proxies have added is true. The chain is read from its end, fields and their
+ * elements alike. An element is believed if the one behind it is a trusted proxy's address (the
+ * last: if the connection is from one). The chain ends at the first address that is not trusted:
+ * the client.
  *
- * Forwarded is split from its end too, its quotes counted from there. An opening quote that a
- * client left without its end would swallow what a proxy adds, if it were read from the beginning:
+ * An element of Forwarded is split off from the end too, and quotes are counted from there. If they
+ * were counted from the beginning, an opening quote that a client sent without its end would
+ * swallow what a proxy adds:
  *
- *     Forwarded: for="10.0.0.1;x=                  the client's
- *     Forwarded: for="10.0.0.1;x=, for=192.0.2.7   what a proxy makes of it
+ *     Forwarded: for="10.0.0.1;x=                  from the client
+ *     Forwarded: for="10.0.0.1;x=, for=192.0.2.7   from the proxy
  *
- * What cannot be read ends the chain: "unknown", a name that hides the address ("_x"), an empty
- * element, two of `for`. Whatever is in front of it may be the client's own.
+ * An element that cannot be read ends the chain: "unknown", a name that hides the address ("_x"),
+ * an empty element, two of `for`. What is in front of it may be the client's own.
  */
 #include "http/forwarded.h"
 
 #include <string.h>
 #include <strings.h>
 
-enum { NODE = 64 }; /* of an address with brackets and a port, and a zero */
+enum { NODE = 64 }; /* room for an address with brackets, a port and a zero */
 
 /* ---- addresses ---- */
 
-/* "" or ":80"; with `hidden` also ":_x", which is no number. */
+/* Parses "" or ":80"; with `hidden` also ":_x", which is no number. */
 static bool read_port(const char *text, bool hidden, struct peer *peer)
 {
     uint32_t port = 0;
@@ -45,7 +45,7 @@ static bool read_port(const char *text, bool hidden, struct peer *peer)
     return port <= 65535;
 }
 
-/* "192.0.2.1", "192.0.2.1:80", "[2001:db8::1]", "[2001:db8::1]:80"; and, if it may be `bare`,
+/* Parses "192.0.2.1", "192.0.2.1:80", "[2001:db8::1]", "[2001:db8::1]:80"; and with `bare`
  * "2001:db8::1". Changes the text. */
 static bool read_node(char *text, bool bare, struct peer *peer)
 {
@@ -119,8 +119,8 @@ static size_t token_size(const char *text, size_t size)
     return used;
 }
 
-/* A token, or a text in quotes, decoded into `node` as far as there is room. The size of what was
- * read; 0 if it is neither, or does not fit. */
+/* Parses a token or a quoted text, and decodes it into `node` if it fits. Returns the size of what
+ * was read; 0 if it is neither. */
 static size_t read_value(const char *text, size_t size, char *node)
 {
     size_t used = 0, kept = 0;
@@ -135,11 +135,11 @@ static size_t read_value(const char *text, size_t size, char *node)
     }
     if (quoted && used++ == end)
         return 0;
-    node[kept < NODE ? kept : 0] = '\0'; /* what is longer is no address: nor is nothing */
+    node[kept < NODE ? kept : 0] = '\0'; /* "", which is no address, if it does not fit */
     return used;
 }
 
-/* "for=192.0.2.1;proto=https": of its pairs `for` is wanted, once. */
+/* Parses "for=192.0.2.1;proto=https", which must have `for` once. */
 static bool read_pairs(const char *element, size_t size, struct peer *peer)
 {
     char node[NODE], value[NODE];
@@ -171,8 +171,7 @@ static bool read_pairs(const char *element, size_t size, struct peer *peer)
 
 /* ---- the chain ---- */
 
-/* Whether the quote at `at` belongs to the text in quotes it stands in: an odd number of
- * backslashes is in front of it. */
+/* Whether the quote at `at` is escaped: an odd number of backslashes is in front of it. */
 static bool is_escaped(const char *text, size_t at)
 {
     size_t count = 0;
@@ -202,7 +201,7 @@ struct walk {
     struct peer *client;
 };
 
-/* Walks a field's elements from the last to the first; false where the chain ends. */
+/* Walks a field's elements from the last to the first. Returns false if the chain ends there. */
 static bool walk_field(const struct walk *walk, const char *list, size_t size)
 {
     for (;;) {

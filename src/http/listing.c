@@ -1,9 +1,9 @@
 /*
- * listing.c: what is in a folder, as a page: what can be served, and nothing else. All names are made harmless, as addresses and as
- * text.
+ * listing.c: the listing of a folder as a page: what can be served, and nothing else. Names are
+ * escaped, in addresses and in text.
  *
- * Once a piece of the page could not be sent, nothing more is, and each later call says so again: it is enough to look after
- * each entry.
+ * Once a piece of the page could not be sent, no later piece is, and each later call returns the
+ * error again. So one check after each entry is enough.
  */
 #include "http/listing.h"
 
@@ -16,7 +16,7 @@
 #include "http/sys.h"
 
 struct entry {
-    size_t name; /* where it is in the texts */
+    size_t name; /* its offset in the texts */
     bool folder;
 };
 
@@ -69,7 +69,7 @@ static void free_entries(struct entries *entries)
     weft__http_free(entries->texts);
 }
 
-/* What a link in the folder leads to, or what the folder does not tell. */
+/* The kind of what a link leads to, or of an entry whose kind the folder does not show. */
 static int look_at(const weft_http_files *files, const char *folder, const char *name,
                    enum file_kind *kind)
 {
@@ -88,7 +88,7 @@ static int look_at(const weft_http_files *files, const char *folder, const char 
     if (found >= 0)
         weft__http_close_fd(found);
     *kind = status.kind;
-    /* What leads nowhere, or where one may not go, is not shown. */
+    /* A link that leads nowhere, or to what may not be opened, is not listed. */
     return error == 0 || weft__http_files_status(error) < 500 ? 0 : error;
 }
 
@@ -142,7 +142,7 @@ static void sink(const struct entries *entries, size_t at, size_t count)
     }
 }
 
-/* A heap: qsort may need memory of its own, and its comparison knows nothing of the texts. */
+/* A heap sort: qsort may allocate memory, and its comparison gets no pointer to the texts. */
 static void sort(const struct entries *entries)
 {
     for (size_t i = entries->count / 2; i > 0; i--)
@@ -168,7 +168,7 @@ static void put_text(weft_http_response *response, const char *text)
     }
 }
 
-/* `address` has room for the longest. */
+/* `address` has room for the longest name. */
 static int put_entry(weft_http_response *response, const char *name, bool folder, char *address)
 {
     const char *slash = folder ? "/" : "";

@@ -76,7 +76,7 @@ static void put(struct line *line, const char *text)
         line->text[line->used++] = *text;
 }
 
-/* A byte of a client's as it is shown; its size. */
+/* Writes a client's byte as it is shown. Returns the size. */
 static size_t show(char character, char code[8])
 {
     unsigned char byte = (unsigned char)character;
@@ -93,7 +93,7 @@ static size_t shown_size(const char *text)
     return size;
 }
 
-/* At most so many bytes; what is cut ends with three dots. */
+/* Puts at most `most` bytes of a text. A text that is cut ends with three dots. */
 static void put_safely(struct line *line, const char *text, size_t most)
 {
     char code[8];
@@ -110,8 +110,8 @@ static void put_safely(struct line *line, const char *text, size_t most)
         put(line, "...");
 }
 
-/* How many bytes each text may have where there is not enough room for all: what is short stays whole, the others
- * share the rest. */
+/* How many bytes each text may have, if there is not room for all: short ones stay whole, the
+ * others share the rest. */
 static size_t share_of(const char *const *texts, int count, size_t room)
 {
     size_t share = 0;
@@ -133,7 +133,7 @@ static size_t share_of(const char *const *texts, int count, size_t room)
     return share;
 }
 
-/* "tcp:127.0.0.1:80" without what is around the host. */
+/* Puts the host of "tcp:127.0.0.1:80". */
 static void put_host(struct line *line, const weft_address *peer)
 {
     char text[WEFT_ADDRESS_TEXT];
@@ -180,7 +180,7 @@ int weft_http_log_line(const weft_http_log_entry *entry, char *text, size_t size
     put(&line, between);
     put_time(&line);
     put(&line, quote);
-    /* What follows beside the texts, with the end of the line and the zero. */
+    /* All that follows except the texts, with the line end and the zero. */
     size_t fixed = line.used + 1 + strlen(numbers) + strlen(next) + strlen(last) + 2;
     size_t share = share_of(texts, 4, size > fixed ? size - fixed : 0);
     put_safely(&line, texts[0], share);

@@ -1,19 +1,20 @@
 /*
  * log_queue.c: entries of the access log on their way to the option `log`.
  *
- * The function that writes a log may block: on a pipe that is not read, on a disk. Requests are
- * answered, and refused, by fibers that must not wait for that. So an entry is copied into a list
- * of bounded size, and one fiber takes the list and calls the function for one entry after the
- * other. If the list is full the entry is dropped and counted: a client cannot make the log stop
- * the server, and what the server could not write is known.
+ * The function that writes a log may block: on a pipe that is not read, or on a disk. The fibers
+ * that answer and refuse requests must not wait for that. So an entry is copied into a list of
+ * bounded size, and one fiber takes the list and calls the function for one entry after another. If
+ * the list is full the entry is dropped and counted: a client cannot make the log stop the server,
+ * and lost entries are known.
  *
- *   put    any fiber: copies the entry, appends it, and wakes the fiber if the list was empty
- *   fiber  takes the whole list, calls `log` for each entry, frees it; ends when the list is empty after `closing`
+ *   put    any fiber: copies the entry, appends it, and wakes the log's fiber if the list was empty
+ *   fiber  takes the whole list, calls `log` for each entry and frees it; ends when the list is
+ *          empty and `closing` is set
  *
- * `bytes` counts the entries in the list and those that the fiber has taken and not freed.
+ * `bytes` counts the entries in the list, and those that the fiber has taken and not freed.
  *
- * Rejected: to wait for room, which is what a log that blocks did before; a ring of bytes, whose
- * size is there from the start and whose entries cannot be handed on without another copy.
+ * Rejected: waiting for room, as a log that blocks did before. A ring of bytes: all its memory is
+ * there from the start, and an entry would have to be copied out of it again.
  */
 #include "http/log_queue.h"
 
@@ -29,7 +30,7 @@
 #include "base/atomic.h"
 #include "http/sys.h"
 
-/* After so many calls of `log` other fibers get their turn. */
+/* Calls of `log` in a row, before other fibers run. */
 enum { LOG_TURN = 1024 };
 
 struct queued {
@@ -46,14 +47,14 @@ struct log_queue {
     weft_mutex lock; /* guards the list and `closing` */
     struct queued *first, **end;
     bool closing;
-    weft_sem filled; /* the list is not empty any more, or is closing */
+    weft_sem filled; /* released when the list becomes non-empty, or is closing */
     weft_wg running; /* the fiber */
     atomic_i64 bytes, dropped;
 };
 
 /* ---- putting ---- */
 
-/* Copies a text to `*to`, which moves on behind it. */
+/* Copies a text to `*to`, and advances `*to`. */
 static const char *copy_text(char **to, const char *text)
 {
     size_t size = strlen(text) + 1;
@@ -132,7 +133,7 @@ static void call_log(void *arg)
     call->queue->log(&call->queued->entry, call->queue->data);
 }
 
-/* A panic of `log` is reported, and ends nothing. */
+/* A panic of `log` is reported; the fiber goes on. */
 static void log_one(struct log_queue *queue, struct queued *queued)
 {
     struct call call = {queue, queued};
@@ -143,7 +144,7 @@ static void log_one(struct log_queue *queue, struct queued *queued)
     weft__http_free(queued);
 }
 
-/* Takes all entries; false if there are none and there will be none. */
+/* Waits for entries and takes them all. Returns false if there are none and none will come. */
 static bool take_all(struct log_queue *queue, struct queued **all)
 {
     weft_sem_acquire(&queue->filled, 1);

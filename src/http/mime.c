@@ -1,8 +1,8 @@
 /*
- * mime.c: the type of a file by its name's ending.
+ * mime.c: the type of a file by the ending of its name.
  *
- * Built in, and not read from /etc/mime.types: the same program serves the same types everywhere. Text is UTF-8; XML and JSON
- * say or imply it themselves.
+ * The table is built in and not read from /etc/mime.types, so that a program serves the same types
+ * everywhere. Text is UTF-8; XML and JSON declare or imply it themselves.
  */
 #include <stddef.h>
 #include <string.h>

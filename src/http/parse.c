@@ -1,26 +1,28 @@
 /*
- * parse.c: the head of a request, from bytes.
+ * parse.c: parses the head of a request.
  *
- * A head is looked at twice. While it comes in, find_end looks for the empty line, eight bytes at a time, from where it
- * had stopped, and refuses every control character on its way: a CR or LF alone, a NUL. When the head is whole the
- * lines are taken apart, and what they say is judged. So what comes of a head does not depend on the pieces in which it
- * came: find_end reports what stands first, and all else is a function of the whole. Behind find_end every CR is
- * followed by an LF, which is what the loops over a line end at.
+ * A head is read twice. While it comes in, find_end looks for the empty line, eight bytes at a
+ * time, from where it stopped before, and refuses every control character on its way: a CR or LF
+ * alone, a NUL. When the head is whole its lines are parsed, and judge() decides what they mean
+ * together. So the result does not depend on the pieces in which a head came: find_end reports the
+ * first fault, and all else is a function of the whole. Behind find_end every CR is followed by an
+ * LF, which ends the loops over a line.
  *
  * Where RFC 9110 and RFC 9112 leave a choice:
  *  - A minor version above 1.1 is read as 1.1; another major version is 505.
- *  - The authority of an absolute target wins over Host, so a client whose Host says something else (which is forbidden to
- *    it) means to confuse somebody: 400. So does one with a user in it. Schemes are http and https.
+ *  - The authority of an absolute target wins over Host. A Host that differs from it (which a
+ *    client may not send) is 400, since another server may read the request differently; so is an
+ *    authority with a user. Schemes are http and https.
  *  - OPTIONS of an absolute target without a path is OPTIONS *.
- *  - A list of transfer codings may have no empty members. If it does not end with one chunked it is 400, since
- *    nobody knows where the body ends; if it does, but has others, 501.
+ *  - A list of transfer codings may have no empty members. If it does not end with one chunked it
+ *    is 400, since the end of the body is unknown; if it does, but has others, 501.
  *  - Content-Length is one number: the list of equal ones that a recipient may accept is refused.
- *  - Host may be empty; in it, percent signs and the form [v1.x] of future addresses are refused.
+ *  - Host may be empty. Percent signs in it and the form [v1.x] of future addresses are refused.
  *  - In a target all visible characters are allowed but '#': browsers send '|' and the like.
  *  - 414 is not used: a line is too long when the head is, 431.
  *
- * Rejected: one look, by a machine of states that takes byte after byte: its state would have to be kept between calls,
- * and the bytes changed before it is known that the head is whole.
+ * Rejected: one pass by a state machine over bytes. Its state would have to be kept between calls,
+ * and the bytes changed before the head is known to be whole.
  */
 #include "http/parse.h"
 
@@ -28,7 +30,7 @@
 
 enum { TOKEN = 1, TARGET = 2, HOST = 4 };
 
-/* Of the characters; those above 0x7f are none of it. */
+/* The classes of each character; those above 0x7f have none. */
 static const uint8_t classes[256] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     0, 7, 2, 1, 7, 3, 7, 7, 6, 6, 7, 7, 6, 7, 7, 2, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 2, 6, 2, 6, 2, 2,
@@ -46,7 +48,7 @@ struct span {
     size_t size;
 };
 
-/* What is judged when all fields are known. */
+/* What judge() looks at when all fields are known. */
 struct facts {
     struct span authority; /* of an absolute target */
     const struct field *host;
@@ -80,13 +82,13 @@ static bool same_word(const char *one, const char *other, size_t size)
     return true;
 }
 
-/* Inlined, so that the size of a word in quotes is known. */
+/* Inlined, so that the compiler knows the size of a literal. */
 __attribute__((always_inline)) static inline bool is_word(struct span span, const char *word)
 {
     return span.size == strlen(word) && same_word(span.at, word, strlen(word));
 }
 
-/* Whether a field has that name, whose size it is known to have. Inlined for the same reason. */
+/* Whether a field has that name; the sizes must be equal. Inlined for the same reason. */
 __attribute__((always_inline)) static inline bool is_named(const struct field *field,
                                                            const char *name)
 {
@@ -103,15 +105,16 @@ static bool is_control(char character)
     return ((uint8_t)character < 0x20 && character != '\t') || character == 0x7f;
 }
 
-/* ---- the end of it ---- */
+/* ---- the end of a head ---- */
 
-/* The next control character but the tab; `bound` if there is none. */
+/* The next control character except tabs; `bound` if there is none. */
 static size_t next_control(const char *data, size_t at, size_t bound)
 {
     while (bound - at >= 8) {
         uint64_t word;
         memcpy(&word, data + at, 8);
-        /* The high bit of each byte below 0x20, or 0x7f. A borrow can only set those above a true one. */
+        /* Sets the high bit of each byte below 0x20, and of 0x7f. A borrow can set only bits above
+         * one that is right, and the lowest is used. */
         uint64_t found = ((word - EACH_BYTE(0x20)) | ((word ^ EACH_BYTE(0x7f)) - EACH_BYTE(1))) &
                          ~word & EACH_BYTE(0x80);
         if (found == 0) {
@@ -128,7 +131,7 @@ static size_t next_control(const char *data, size_t at, size_t bound)
     return at;
 }
 
-/* Where the empty line ends, of lines that begin at `start`; or 0, -400, -431. */
+/* Returns where the empty line ends, for lines that begin at `start`; or 0, -400, -431. */
 static int64_t find_end(const char *data, size_t start, size_t size, size_t limit, size_t *seen)
 {
     size_t bound = size < limit ? size : limit;
@@ -151,7 +154,8 @@ static int64_t find_end(const char *data, size_t start, size_t size, size_t limi
     return size >= limit ? -431 : 0;
 }
 
-/* Where the first line begins, behind at most two empty ones; or -1 if that is not known yet, -400. */
+/* Returns where the first line begins, behind at most two empty ones; -1 if that is not known yet;
+ * -400. */
 static int64_t find_start(const char *data, size_t size)
 {
     size_t start = 0;
@@ -169,8 +173,8 @@ static int64_t find_start(const char *data, size_t size)
 
 /* ---- the request line ---- */
 
-/* Behind the address in brackets that begins at `at`; NULL if it is none. What it looks like is enough: nobody connects to
- * it. */
+/* Skips the address in brackets that begins at `at`; NULL if it is none. Its form is enough, since
+ * no connection is made to it. */
 static const char *skip_brackets(const char *at, const char *end)
 {
     int colons = 0;
@@ -210,8 +214,8 @@ static bool is_authority(const char *at, size_t size, bool needs_host, bool need
     return port <= 65535;
 }
 
-/* A target with scheme and authority: leaves the path and the query. The authority goes one byte to the left, for the slash
- * that a target without a path lacks. */
+/* Parses a target with scheme and authority, and leaves path and query as the target. Moves the
+ * authority one byte to the left, to make room for the slash of a target without a path. */
 static bool read_absolute(struct head *head, struct facts *facts)
 {
     char *at = head->target, *end = at + head->target_size;
@@ -253,7 +257,7 @@ static bool read_target(struct head *head, struct facts *facts)
     return true;
 }
 
-/* Returns where the fields begin; NULL with *status. */
+/* Parses the request line. Returns where the fields begin; NULL with *status. */
 static char *read_line(struct head *head, struct facts *facts, char *at, int *status)
 {
     *status = -400;
@@ -273,7 +277,7 @@ static char *read_line(struct head *head, struct facts *facts, char *at, int *st
         return NULL;
     *at++ = '\0';
 
-    /* The line ends with a CR, so each comparison stops in time. */
+    /* The line ends with a CR, so no comparison reads beyond it. */
     if (strncmp(at, "HTTP/", 5) != 0 || !is_digit(at[5]) || at[6] != '.' || !is_digit(at[7]) ||
         at[8] != '\r')
         return NULL;
@@ -287,7 +291,8 @@ static char *read_line(struct head *head, struct facts *facts, char *at, int *st
 
 /* ---- fields ---- */
 
-/* The field in the line at `at`, of lines that end before `end`. Returns the next line; NULL if it makes no sense. */
+/* Parses the field in the line at `at`, of lines that end before `end`. Returns the next line; NULL
+ * if it is malformed. */
 static char *read_field(struct field *field, char *at, const char *end)
 {
     field->name = at;
@@ -308,7 +313,8 @@ static char *read_field(struct field *field, char *at, const char *end)
     return next + 2;
 }
 
-/* Takes the next member from a list, and blanks around it: it may be empty. False if there is none. */
+/* Takes the next member, perhaps an empty one, and the blanks around it from a list. Returns false
+ * if there is none. */
 static bool next_member(struct span *list, struct span *member)
 {
     if (list->at == NULL)
@@ -363,7 +369,7 @@ static void note_option(struct facts *facts, struct span member)
         facts->upgrade_named = true;
 }
 
-/* Notes what a field means for the connection. False: refused. */
+/* Notes what a field means for the connection. Returns false if it is refused. */
 static bool note_field(struct head *head, struct facts *facts, const struct field *field)
 {
     struct span list = {field->value, field->value_size}, member;
@@ -410,7 +416,7 @@ static bool note_field(struct head *head, struct facts *facts, const struct fiel
     return true;
 }
 
-/* ---- what the whole says ---- */
+/* ---- the whole head ---- */
 
 static bool hosts_agree(const struct head *head, const struct facts *facts)
 {
@@ -424,7 +430,7 @@ static bool hosts_agree(const struct head *head, const struct facts *facts)
             same_word(facts->authority.at, host->value, host->value_size));
 }
 
-/* Returns 0 or the status. */
+/* Returns 0 or the negative status. */
 static int judge(struct head *head, const struct facts *facts)
 {
     bool old = head->version == 10;
@@ -488,7 +494,7 @@ int64_t weft__http_parse_head(struct head *head, char *data, size_t size, size_t
     return status < 0 ? status : end;
 }
 
-/* Behind the characters of a class. */
+/* Skips characters of a class. */
 static char *skip(char *at, const char *end, int class)
 {
     while (at < end && is_a(*at, class))
@@ -496,7 +502,8 @@ static char *skip(char *at, const char *end, int class)
     return at;
 }
 
-/* A part of a line: a space, or the zero that read_line has put in its place, is behind it. */
+/* Whether a part of a line ends at `at`: with a space, or the zero that read_line put in its
+ * place. */
 static bool is_separated(const char *at, const char *end)
 {
     return at < end && (*at == ' ' || *at == '\0');
@@ -506,7 +513,7 @@ void weft__http_parse_remains(struct head *head, char *data, size_t size)
 {
     if (head->method != NULL || size == 0)
         return;
-    char *end = data + size - 1, *at = data; /* one is for the last zero */
+    char *end = data + size - 1, *at = data; /* the last byte becomes a zero */
     for (int i = 0; i < 4 && at < end && (*at == '\r' || *at == '\n'); i++)
         at++;
     char *method = at;
@@ -545,7 +552,7 @@ int64_t weft__http_parse_fields(struct field *fields, int most, int *count, char
     return end;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 const struct field *weft__http_find_field(const struct field *fields, int count, const char *name)
 {

@@ -1,8 +1,8 @@
 /*
- * path.c: what percent signs in a target stand for.
+ * path.c: decodes percent signs in a target.
  *
- * A path is decoded first, and its dots are resolved then, since %2e is a dot to everybody (RFC 3986, 6.2.2.2): "/%2e%2e" is
- * above the root. %2F is left alone: decoded it would be a slash that is none.
+ * A path is decoded first and its dots are resolved after that, since %2e is a dot (RFC 3986,
+ * 6.2.2.2): "/%2e%2e" leads above the root. %2F stays: decoded it would look like a separator.
  */
 #include "http/path.h"
 
@@ -17,7 +17,7 @@ static int digit_value(char digit)
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/* The byte that %XX at `at` stands for, of `size` bytes; -1 if it is none. */
+/* The byte of the %XX at `at`, in `size` bytes; -1 if it is none. */
 static int escaped(const char *at, size_t size)
 {
     if (size < 3)
@@ -26,8 +26,8 @@ static int escaped(const char *at, size_t size)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* Resolves a segment of dots that ends at `end`, and begins with the slash at `slash`; `last`: nothing follows. Returns
- * where the path goes on; NULL above the root. */
+/* Resolves the segment from its slash at `slash` to `end`, if it is one of dots; `last`: nothing
+ * follows. Returns where the path goes on; NULL if it leads above the root. */
 static char *end_segment(const char *path, char *slash, char *end, bool last)
 {
     size_t size = (size_t)(end - slash) - 1;

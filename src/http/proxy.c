@@ -1,13 +1,14 @@
 /*
- * proxy.c: the header of the PROXY protocol (version 1 and 2), which a proxy sends before anything
- * else, TLS included, to say for whom it speaks: haproxy.org/download/2.9/doc/proxy-protocol.txt.
+ * proxy.c: parses the header of the PROXY protocol (version 1 and 2), by which a proxy names its
+ * client. It comes before anything else, TLS included:
+ * haproxy.org/download/2.9/doc/proxy-protocol.txt.
  *
  *   version 1   a line: "PROXY TCP4 192.0.2.1 192.0.2.2 40000 443" CR LF, or "PROXY UNKNOWN ..."
  *   version 2   a signature of 12 bytes | version, command | family, transport | length (2 bytes)
- *               | addresses and ports | whatever else there is (TLVs) up to the length
+ *               | addresses and ports | more up to the length (TLVs)
  *
- * Both are read strictly: a header that two programs could read differently would let a client
- * choose its address. What the receiver must accept without using it (LOCAL, which is a proxy's own
+ * Both are parsed strictly: a header that two programs could read differently would let a client
+ * choose its address. What a receiver must accept without using it (LOCAL, which is a proxy's own
  * check; UNKNOWN; Unix sockets; UDP) gives no address. TLVs are skipped.
  */
 #include "http/proxy.h"
@@ -22,7 +23,7 @@ enum { HEAD = 16, IPV4 = 12, IPV6 = 36, UNIX = 216 };
 
 /* ---- version 1 ---- */
 
-/* The next word, with one blank behind it or at the end of the line; NULL. */
+/* Takes the next word, which ends with one blank or with the line. NULL if there is none. */
 static char *take_word(char **line)
 {
     char *begin = *line, *end;
@@ -46,7 +47,7 @@ static int read_port(const char *text)
     return port <= 65535 ? port : -1;
 }
 
-/* An address of the kind that was announced. */
+/* Parses an address of the family that was announced. */
 static bool read_address(const char *text, bool ipv6, struct peer *peer)
 {
     return text != NULL && (strchr(text, ':') != NULL) == ipv6 && weft__http_peer_parse(text, peer);

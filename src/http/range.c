@@ -1,11 +1,11 @@
 /*
- * range.c: ranges, conditions and codings of a file, see range.h.
+ * range.c: ranges, conditions and codings of a file: see range.h.
  *
- * What is not understood is as if it were not there, as the RFC wants it: a Range that makes no sense asks for the whole, a
- * date that is none is no condition. Only If-Match fails where it names nothing that we know.
+ * What is malformed is ignored, as the RFC wants it: a malformed Range asks for the whole, and a
+ * malformed date is no condition. Only If-Match fails if it names no tag that is known.
  *
- * Many small ranges, or the same bytes again and again, are what attackers ask for: these get the whole file, which any
- * client must be able to take.
+ * Many small ranges, or the same bytes again and again, are what attackers ask for. They get the
+ * whole file, which any client must be able to take.
  */
 #include "http/range.h"
 
@@ -22,7 +22,7 @@ static const char *skip_spaces(const char *at)
 
 /* ---- ranges ---- */
 
-/* Reads digits; a number that is too large becomes the largest. */
+/* Parses digits. A number that is too large becomes the largest. */
 static bool read_number(const char **at, int64_t *number)
 {
     const char *start = *at;
@@ -35,7 +35,7 @@ static bool read_number(const char **at, int64_t *number)
     return *at != start;
 }
 
-/* Reads "a-b", "a-" or "-n". A size of 0: not within. */
+/* Parses "a-b", "a-" or "-n". The size is 0 if the range does not begin within `length`. */
 static int read_range(const char **at, int64_t length, struct range *range)
 {
     int64_t first, last;
@@ -96,7 +96,7 @@ int weft__http_ranges(const char *value, int64_t length, struct range *ranges)
 
 /* ---- conditions ---- */
 
-/* Whether a list of entity tags has that one. Weakly: a tag marked as weak counts as well. */
+/* Whether a list of entity tags has that one; with `weakly` also as a weak tag. */
 static bool has_tag(const char *list, const char *tag, bool weakly)
 {
     size_t size = strlen(tag);
@@ -136,7 +136,7 @@ int weft__http_conditions(const struct conditions *conditions, const struct vali
     return 200;
 }
 
-/* A date says for certain that nothing changed only if its second was over when it was given. */
+/* A date proves that the file did not change only if its second was over when it was given. */
 bool weft__http_if_range(const struct conditions *conditions, const struct validators *file)
 {
     const char *value = conditions->range;
@@ -149,7 +149,8 @@ bool weft__http_if_range(const struct conditions *conditions, const struct valid
 
 /* ---- codings ---- */
 
-/* The weight behind a coding, in thousandths: ";q=0.5"; 1000 if there is none, 0 if it makes no sense. */
+/* Parses the weight behind a coding, ";q=0.5", in thousandths: 1000 if there is none, 0 if it is
+ * malformed. */
 static int read_weight(const char *at, const char *end)
 {
     int weight = 0, unit = 1000;

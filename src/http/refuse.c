@@ -73,7 +73,8 @@ void weft__http_refuse_socket(weft_http_server *server, int fd, bool tls)
         struct iovec piece = {text, (size_t)make(server, 503, true, false, text, sizeof text)};
         (void)!weft__http_send(fd, &piece, 1);
         weft__http_end_sending(fd);
-        /* A close with unread bytes makes the kernel send a reset, which may overtake the answer. */
+        /* A close with unread bytes makes the kernel send a reset, which may overtake the
+         * answer. */
         (void)!weft__http_receive(fd, rest, sizeof rest);
     }
     weft__http_close_fd(fd);

@@ -1,5 +1,5 @@
 /*
- * request.c: what a handler asks of a request.
+ * request.c: what a handler reads of a request, and its parameters.
  */
 #include "http/request.h"
 
@@ -105,7 +105,7 @@ int weft_http_is_tls(const weft_http_request *request)
     return exchange_of_request(request)->connection->tls != NULL;
 }
 
-/* Memory of the request's. */
+/* ---- memory ---- */
 
 void *weft__http_request_allocate(weft_http_request *request, size_t size)
 {
@@ -117,7 +117,7 @@ void *weft__http_request_allocate(weft_http_request *request, size_t size)
     return block->bytes;
 }
 
-/* Parameters of the route. */
+/* ---- parameters of the route ---- */
 
 const char *weft_http_param(const weft_http_request *request, const char *name)
 {
@@ -149,7 +149,7 @@ int weft__http_param_set(weft_http_request *request, const char *name, const cha
     return 0;
 }
 
-/* The query. */
+/* ---- the query ---- */
 
 /* Whether `size` bytes of a query, decoded, are the name. */
 static bool is_name(const char *text, size_t size, const char *name)
@@ -157,8 +157,7 @@ static bool is_name(const char *text, size_t size, const char *name)
     while (size > 0) {
         char decoded[3];
         size_t step = *text == '%' && size >= 3 ? 3 : 1;
-        if (weft__http_decode_query(text, step, decoded) >
-            1) /* a % that makes no sense: it stays */
+        if (weft__http_decode_query(text, step, decoded) > 1) /* a % without two digits stays */
             step = 1;
         if (*name == '\0' || *name != decoded[0])
             return false;

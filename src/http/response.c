@@ -1,8 +1,9 @@
 /*
- * response.c: the head of a response: status and header fields, until they are committed.
+ * response.c: the head of a response: status and fields, until they are committed.
  *
- * Fields are kept as the text they will be sent as. The server's own are added by the commit: Date, Server, Content-Length or
- * Transfer-Encoding, Connection. How the end of the body is told is decided there too:
+ * Fields are kept as the text that will be sent. The commit adds the server's own: Date, Server,
+ * Content-Length or Transfer-Encoding, Connection. It also decides how the end of the body is
+ * marked:
  *
  *   HEAD, 204, 304, 101          there is no body
  *   Content-Length was set       by that
@@ -22,7 +23,7 @@
 #include "http/send.h"
 #include "http/sys.h"
 
-/* More than the commit adds beside the fields. */
+/* An upper bound of what the commit adds to the fields. */
 enum { OWN_FIELDS = 512 };
 
 void weft__http_response_begin(struct exchange *exchange)
@@ -77,7 +78,7 @@ int weft__http_is_head(const weft_http_response *response)
     return strcmp(exchange_of_response(response)->request.head.method, "HEAD") == 0;
 }
 
-/* Fields. */
+/* ---- fields ---- */
 
 static int grow(weft_http_response *response, size_t size)
 {
@@ -105,7 +106,7 @@ static size_t field_size(const char *name, const char *value)
     return strlen(name) + strlen(value) + 4;
 }
 
-/* There is room for it. */
+/* Appends a field, for which there is room. */
 static void append(weft_http_response *response, const char *name, const char *value)
 {
     size_t name_size = strlen(name), value_size = strlen(value);
@@ -125,7 +126,7 @@ int weft__http_response_field(weft_http_response *response, const char *name, co
     return error;
 }
 
-/* The next field of that name, and where it ends; NULL. */
+/* The next field of that name, and where it ends. NULL if there is none. */
 static char *find_named(const weft_http_response *response, char *at, const char *name, char **next)
 {
     size_t name_size = strlen(name);
@@ -175,7 +176,7 @@ static int set_length(weft_http_response *response, const char *value)
     return 0;
 }
 
-/* Fields that mean something to the server. 1: an ordinary one. */
+/* Handles fields that mean something to the server. Returns 0; an error; 1 for any other field. */
 static int special(weft_http_response *response, const char *name, const char *value)
 {
     static const char *const own[] = {"Transfer-Encoding", "Upgrade", "Keep-Alive", "Trailer"};
@@ -193,7 +194,7 @@ static int special(weft_http_response *response, const char *name, const char *v
     return strcasecmp(name, "Content-Length") == 0 ? set_length(response, value) : 1;
 }
 
-/* Those that the server would add if they were not there. */
+/* Notes fields that the server would otherwise add. */
 static void note(weft_http_response *response, const char *name)
 {
     if (strcasecmp(name, "Date") == 0)
@@ -211,7 +212,7 @@ static int put(weft_http_response *response, const char *name, const char *value
     int ordinary = special(response, name, value);
     if (ordinary <= 0)
         return ordinary;
-    /* First the room, so that an error changes nothing. */
+    /* Room comes first, so that an error changes nothing. */
     size_t gone = replace ? size_named(response, name) : 0;
     int error = grow(response, response->fields_size - gone + field_size(name, value));
     if (error != 0)
@@ -291,7 +292,7 @@ int weft_http_set_trailer(weft_http_response *response, const char *name, const 
     return 0;
 }
 
-/* The commit. */
+/* ---- the commit ---- */
 
 static enum framing choose_framing(struct exchange *exchange, bool whole)
 {
@@ -356,7 +357,7 @@ static char *add_trailer_names(const weft_http_response *response, char *to)
     return add(to, "\r\n");
 }
 
-/* At most OWN_FIELDS and the fields. */
+/* Writes at most OWN_FIELDS and the fields. */
 static size_t write_head(struct exchange *exchange, char *to)
 {
     weft_http_response *response = &exchange->response;
@@ -389,7 +390,7 @@ static size_t write_head(struct exchange *exchange, char *to)
     return (size_t)(add(to, "\r\n") - start);
 }
 
-/* A head that does not fit into `out` beside the body goes out by itself. */
+/* Sends a head that does not fit into `out` beside the body. */
 static int commit_large(struct exchange *exchange, size_t most)
 {
     char *head = weft__http_allocate(most);
@@ -405,7 +406,8 @@ int weft__http_response_commit(struct exchange *exchange, bool whole)
 {
     weft_http_response *response = &exchange->response;
     const weft_http_request *request = &exchange->request;
-    /* Who was not told to go on with the body, and whoever has more of it than is worth reading, is not listened to. */
+    /* The connection ends if the client was not told to send the body, or if the rest of the body
+     * is too large to be dropped. */
     if (response->close || !request->continue_sent ||
         (whole && weft__http_body_is_large(request)) ||
         atomic_u32_load_relaxed(&exchange->server->stopping) != 0)

@@ -1,10 +1,12 @@
 /*
- * router.c: requests are led to the routes' handlers (routes.h), through the middleware.
+ * router.c: leads a request to its route's handler (routes.h), through the middleware.
  *
- * Of the forms that a path has, the first that also has the method answers: GET of "/a/{x}" is asked where "/a/b" has only
- * a POST. Only when none has it, it is 405, with the methods of them all.
+ * Of the patterns that a path matches, in order of preference, the first that also has the method
+ * answers: GET of "/a/b" goes to "/a/{x}" if "/a/b" has only a POST. If none has the method, the
+ * answer is 405 with the methods of them all.
  *
- * What comes next for middleware is a value on the stack of who calls it, never changed: middleware may call it twice.
+ * The position in the middleware is a value on the caller's stack, which is never changed, so
+ * middleware may call the next handler twice.
  */
 #include <errno.h>
 #include <string.h>
@@ -143,7 +145,7 @@ static void add_word(void *to, const char *method)
     strcat(list, method);
 }
 
-/* Sets Allow. What can be asked for without a route of its own is named too. */
+/* Sets Allow, including HEAD and OPTIONS, which need no route of their own. */
 static int set_allow(const struct weft_http_router *router, weft_http_request *request,
                      weft_http_response *response)
 {
@@ -194,7 +196,7 @@ static int set_params(weft_http_request *request, const struct route *route,
     return error;
 }
 
-/* Finds who answers. */
+/* Finds the handler that answers. */
 static void find_handler(weft_http_router *router, weft_http_request *request,
                          struct weft_http_next *next)
 {

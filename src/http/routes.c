@@ -1,15 +1,18 @@
 /*
  * routes.c: the tree of routes, and the search in it.
  *
- * A node stands for a segment after those of its ancestors: a text, a parameter or a rest. Routes hang where their
- * last segment is, each with its own names for the parameters, so "/users/{id}" and "/users/{name}/posts" share nodes.
- * "/a/" ends with a segment that is empty, and is therefore another node than "/a".
+ * A node stands for a segment after those of its ancestors: a text, a parameter or a rest. A route
+ * hangs at the node of its last segment, with its own names for the parameters, so "/users/{id}"
+ * and "/users/{name}/posts" share nodes. "/a/" ends with an empty segment, so its node is another
+ * one than that of "/a".
  *
- * The search goes as deep as it can, and back where it does not go on. It needs no memory for the way back: the parent
- * of a node is known, and where its segment begins is at the slash before. So patterns may be as deep as they like, on
- * any stack. A node is entered by exactly one way, so no path can make the search longer than the tree.
+ * The search goes down as deep as it can, and back up where it finds no child. It needs no memory
+ * for the way back: a node knows its parent, and its segment begins at the slash before. So
+ * patterns may be as deep as they like, on any stack. A node can be entered in one way only, so no
+ * path makes a search longer than the tree.
  *
- * Rejected: a table of expressions in the order of their adding: slow with many routes, and the order would matter.
+ * Rejected: a table of expressions in the order of their adding. It is slow with many routes, and
+ * the order would matter.
  */
 #include "http/routes.h"
 
@@ -38,14 +41,14 @@ static bool is_name(const char *text, size_t size)
     return size > 0;
 }
 
-/* Reads the segment behind the slash at *at, and goes to the end of it. */
+/* Parses the segment behind the slash at *at, and advances to its end. */
 static int read_piece(const char **at, struct piece *piece)
 {
     const char *text = *at + 1;
     size_t size = strcspn(text, "/");
     *at = text + size;
     if ((size == 1 && text[0] == '.') || (size == 2 && memcmp(text, "..", 2) == 0))
-        return -EINVAL; /* paths have none: it would never be found */
+        return -EINVAL; /* decoded paths have none: the route would never match */
     if (memchr(text, '{', size) == NULL && memchr(text, '}', size) == NULL) {
         *piece = (struct piece){ROUTE_TEXT, text, size};
         return 0;
@@ -62,7 +65,7 @@ static int read_piece(const char **at, struct piece *piece)
     return is_name(piece->text, piece->size) ? 0 : -EINVAL;
 }
 
-/* The pieces of a pattern that are parameters; their number. */
+/* Collects the parameters of a pattern. Returns their number. */
 static int read_params(const char *pattern, struct piece *params)
 {
     int count = 0;
@@ -94,8 +97,8 @@ static int compare(const struct route_node *node, const char *text, size_t size)
     return memcmp(node->text, text, size);
 }
 
-/* The place of a text among the children: where it is, or where it belongs. */
-static int place_of(const struct route_node *node, const char *text, size_t size)
+/* The index of a text among the children: where it is, or where it belongs. */
+static int index_of(const struct route_node *node, const char *text, size_t size)
 {
     int low = 0, high = node->count;
     while (low < high) {
@@ -112,9 +115,9 @@ static struct route_node *find_text(const struct route_node *node, const char *t
 {
     if (node->count == 0)
         return NULL;
-    int place = place_of(node, text, size);
-    bool found = place < node->count && compare(node->texts[place], text, size) == 0;
-    return found ? node->texts[place] : NULL;
+    int index = index_of(node, text, size);
+    bool found = index < node->count && compare(node->texts[index], text, size) == 0;
+    return found ? node->texts[index] : NULL;
 }
 
 static struct route_node *find_child(const struct route_node *node, const struct piece *piece)
@@ -166,15 +169,16 @@ static struct route_node *add_child(struct routes *routes, struct route_node *no
         node->rest = child;
     if (!is_text)
         return child;
-    int place = place_of(node, piece->text, piece->size);
-    memmove(node->texts + place + 1, node->texts + place,
-            (size_t)(node->count - place) * sizeof(struct route_node *));
-    node->texts[place] = child;
+    int index = index_of(node, piece->text, piece->size);
+    memmove(node->texts + index + 1, node->texts + index,
+            (size_t)(node->count - index) * sizeof(struct route_node *));
+    node->texts[index] = child;
     node->count++;
     return child;
 }
 
-/* The node of a pattern, made if there is none. What is made before memory ends has no routes, and is no harm. */
+/* The node of a pattern, made if there is none. On failure the nodes made so far stay: they have no
+ * routes, and match nothing. */
 static struct route_node *node_of(struct routes *routes, const char *pattern)
 {
     if (routes->root == NULL)
@@ -286,7 +290,7 @@ void weft__http_routes_look(const struct routes *routes, const char *path,
     *cursor = (struct route_cursor){is_path ? routes->root : NULL, path, ROUTE_TEXT};
 }
 
-/* Goes down to a child that takes the next segment, of the kinds from `kind` on. */
+/* Goes down to a child that matches the next segment, of the kinds from `kind` on. */
 static bool enter(struct route_cursor *cursor)
 {
     const struct route_node *node = cursor->node, *child = NULL;
@@ -309,7 +313,7 @@ static bool enter(struct route_cursor *cursor)
     return true;
 }
 
-/* Where the segment before `at` begins: its slash. */
+/* The slash of the segment before `at`. */
 static const char *segment_before(const char *at)
 {
     do
@@ -318,7 +322,7 @@ static const char *segment_before(const char *at)
     return at;
 }
 
-/* Goes up to the parent, which then goes on with the kinds behind the child's. */
+/* Goes up to the parent, where the search goes on with the kinds after the child's. */
 static bool leave(struct route_cursor *cursor)
 {
     const struct route_node *node = cursor->node;

@@ -1,6 +1,6 @@
 /*
- * routes.h: finds the routes of a path, in a tree of segments. Knows nothing of requests, so that it
- * can be tested alone.
+ * routes.h: finds the routes of a path, in a tree of segments. Knows nothing of requests, so that
+ * it can be tested alone.
  */
 #ifndef WEFT_HTTP_ROUTES_H
 #define WEFT_HTTP_ROUTES_H

@@ -356,7 +356,8 @@ static int copy_file(struct exchange *exchange, int file, int64_t offset, int64_
         size -= got;
         if (exchange->response.tail.bytes == NULL || size == 0)
             continue;
-        /* The client takes no more now, and the piece is the tail: the file must follow it there. */
+        /* The client takes no more now, and the piece is the tail: the file must follow it
+         * there. */
         if (add_file_to_tail(exchange, file, offset, size))
             return 0;
         error = send_tail(exchange);

@@ -1,5 +1,5 @@
 /*
- * status.c: the words of a status (RFC 9110 and those registered since).
+ * status.c: the text of each status (RFC 9110, and those registered since).
  */
 #include <stddef.h>
 

@@ -1,9 +1,10 @@
 /*
  * sys.c: the one seam between libweft-http and the system: see sys.h.
  *
- * errno is read right behind the call that set it, and nothing here waits: so it is always that of the thread that made the
- * call. By a function that is never inlined: link-time optimisation would else bring errno's address into functions that
- * wait, and keep it there while the fiber moves to another thread (tools/check-tls.sh).
+ * errno is read right behind the call that set it, and nothing here waits, so it is always that of
+ * the calling thread. It is read by a function that is never inlined: otherwise link-time
+ * optimization would bring errno's address into functions that wait, and keep it there while the
+ * fiber moves to another thread (tools/check-tls.sh).
  */
 #include "http/sys.h"
 
@@ -32,7 +33,7 @@ __attribute__((noinline)) int weft__http_errno(void)
     return errno;
 }
 
-/* Memory. */
+/* ---- memory ---- */
 
 void *weft__http_allocate(size_t size)
 {
@@ -60,7 +61,7 @@ void weft__http_unmap(void *memory, size_t size)
     (void)munmap(memory, size);
 }
 
-/* Sets. */
+/* ---- sets of descriptors ---- */
 
 int weft__http_set_open(void)
 {
@@ -134,11 +135,11 @@ void weft__http_wakeup_send(int wakeup)
 
 void weft__http_wakeup_clear(int wakeup)
 {
-    uint64_t rings;
-    (void)!read(wakeup, &rings, sizeof rings);
+    uint64_t count;
+    (void)!read(wakeup, &count, sizeof count);
 }
 
-/* Sockets. */
+/* ---- sockets ---- */
 
 int weft__http_accept(int listener, struct peer *peer)
 {
@@ -205,7 +206,7 @@ int64_t weft__http_send(int fd, const struct iovec *pieces, int count)
 {
     struct msghdr message = {0};
     ssize_t sent;
-    /* The call does not write to them; the type is that of both directions. */
+    /* The call only reads them; the type serves both directions. */
     message.msg_iov = (struct iovec *)(uintptr_t)pieces;
     message.msg_iovlen = (size_t)count;
     do
@@ -216,8 +217,8 @@ int64_t weft__http_send(int fd, const struct iovec *pieces, int count)
     return sent >= 0 ? sent : -weft__http_errno();
 }
 
-/* sendfile has no flag against SIGPIPE: the signal is blocked for the thread meanwhile, and taken away if this call has
- * raised it, which it may have done after a part was sent, too. */
+/* sendfile has no flag against SIGPIPE. So the thread blocks the signal meanwhile, and takes it
+ * away if this call has raised it, which it may have done also after a part was sent. */
 int64_t weft__http_send_from_file(int fd, int file, int64_t offset, size_t size)
 {
     sigset_t broken_pipe, before, pending;
@@ -267,7 +268,7 @@ void weft__http_close_fd(int fd)
     (void)close(fd);
 }
 
-/* Descriptors. */
+/* ---- descriptors ---- */
 
 int64_t weft__http_descriptors(int64_t wanted)
 {
@@ -291,7 +292,7 @@ void weft__http_descriptor_table_reserve(int fd, int64_t count)
         (void)close(last);
 }
 
-/* Time and chance. */
+/* ---- time and random numbers ---- */
 
 int64_t weft__http_seconds(void)
 {
@@ -318,7 +319,7 @@ uint64_t weft__http_random(void)
     return number;
 }
 
-/* Death. */
+/* ---- the end of the process ---- */
 
 const int weft__http_ends[2] = {SIGINT, SIGTERM};
 

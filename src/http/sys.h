@@ -95,7 +95,8 @@ void weft__http_descriptor_table_reserve(int fd, int64_t count);
 /* ---- time and random numbers ---- */
 
 int64_t weft__http_seconds(void); /* since 1970 */
-/* Nanoseconds of a monotonic clock with a resolution of some milliseconds: cheaper than weft_now. */
+/* Nanoseconds of a monotonic clock with a resolution of some milliseconds: cheaper than
+ * weft_now. */
 int64_t weft__http_ticks(void);
 uint64_t weft__http_random(void);
 

@@ -1,5 +1,5 @@
 /*
- * sys_files.c: see sys_files.h.
+ * sys_files.c: the part of the seam for files and folders: see sys_files.h.
  */
 #include "http/sys_files.h"
 
@@ -13,7 +13,7 @@
 
 #include "http/sys.h"
 
-/* Linux 5.6; older headers name neither the call nor what it takes. */
+/* From Linux 5.6 on; older headers define neither the call nor its constants. */
 #ifndef SYS_openat2
 #define SYS_openat2 437
 #endif
@@ -120,7 +120,7 @@ static enum file_kind kind_of(unsigned char type)
     }
 }
 
-/* It sets errno: see sys.c. */
+/* Sets errno, so it is never inlined: see sys.c. */
 __attribute__((noinline)) int weft__http_list_next(struct file_list *list, const char **name,
                                                    enum file_kind *kind)
 {

@@ -2,50 +2,50 @@
  * tls.c: TLS by OpenSSL, 1.1.1 or later.
  *
  * A session is OpenSSL's SSL between the server and a socket, and never waits: the socket does not
- * block, and what OpenSSL wants next is handed on as -EAGAIN and weft__http_tls_wants. Between two
+ * block, and what OpenSSL wants next is passed on as -EAGAIN and weft__http_tls_wants. Between two
  * calls a fiber may have moved to another thread. OpenSSL keeps nothing of a session in the thread
- * but its queue of errors, which SSL_get_error looks at; so each call empties the queue first, and
- * asks at once.
+ * but its error queue, which SSL_get_error reads. So each call empties the queue first, and asks
+ * SSL_get_error at once.
  *
  * The socket is behind a BIO of our own. OpenSSL's own one writes with write(2): a peer that went
- * away would be a SIGPIPE, which a library has no business to ignore for its program. Memory BIOs
- * would do as well, with one more copy of everything. The BIO also keeps what the socket said,
- * which OpenSSL passes on by errno only.
+ * away would raise SIGPIPE, which a library must not ignore for its program. The BIO also keeps the
+ * socket's error, which OpenSSL passes on by errno only. Rejected: memory BIOs, with one more copy
+ * of everything.
  *
  * Output. The BIO takes every record whole: what the socket has no room for is kept in `unsent`,
- * and sent before anything else. OpenSSL never holds a record that is half out, whose bytes a
- * repeated SSL_write would count as those of another text. So a write either takes bytes, which
- * then go out in their order, or says -EAGAIN and has taken none. The memory is bounded: a write
- * begins with nothing unsent and makes one record; what OpenSSL says by itself (handshakes, answers
- * to KeyUpdates) finds no room beyond UNSENT_MOST.
+ * and sent before anything else. So OpenSSL never holds a record that is half out, whose bytes a
+ * repeated SSL_write would count as those of another text. A write either takes bytes, which then
+ * go out in order, or returns -EAGAIN and has taken none. The memory is bounded: a write begins
+ * with nothing unsent and makes one record; what OpenSSL sends by itself (handshakes, answers to
+ * KeyUpdates) finds no room beyond UNSENT_MAX.
  *
  * Input. OpenSSL reads a record in two steps, its head and the rest, and goes on with the next one
- * until there is data: KeyUpdates, empty records and refused renegotiations, as many as a client
- * sends, would be handled in one call. So OpenSSL does not read ahead: the BIO does, into `ahead`,
- * which costs one call of the system for a small record too, and refuses the record that is too
- * much. Two bounds, in records:
+ * until there is data. One call would handle KeyUpdates, empty records and refused renegotiations,
+ * as many as a client sends. So OpenSSL does not read ahead; the BIO does, into `ahead`, which
+ * still costs one system call for a small record, and refuses records beyond two bounds:
  *
- *   TURN_RECORDS   of any kind in a turn (weft__http_tls_budget_renew). Then a read says -EAGAIN, and
- *                  weft__http_tls_budget_spent that it may go on at once: others come first.
- *   VAIN_RECORDS   without a byte of data between them, once the handshake is complete: beyond that
- *                  the session is broken (-EPROTO). BoringSSL allows as many, Go half of that.
+ *   TURN_RECORDS     the record budget of a turn (weft__http_tls_budget_renew), of any kind. Beyond
+ *                    it a read returns -EAGAIN, and weft__http_tls_budget_spent says that it may go
+ *                    on at once: others come first.
+ *   NO_DATA_RECORDS  without a byte of data between them, once the handshake is complete. Beyond it
+ *                    the session is broken (-EPROTO). BoringSSL allows as many, Go half of that.
  *
- * What is in `ahead` no longer makes the socket readable, and whether it is a whole record is known
- * by reading only. Hence a reader goes on until -EAGAIN before it waits for the socket.
+ * What is in `ahead` no longer makes the socket readable, and only a read shows whether it is a
+ * whole record. Hence a reader goes on until -EAGAIN before it waits for the socket.
  *
- * Memory. A client that has sent nothing costs this record: the SSL is made when its first byte is
- * there. A handshake under way takes 42 KB (two buffers of 16 KiB, and the SSL); an idle session 14
- * KB, of which nothing is a buffer (SSL_MODE_RELEASE_BUFFERS) and nothing can be freed by a call of
- * OpenSSL's; docs/design/http.md says what holds them.
+ * Memory. A client that has sent nothing costs this record: the SSL is made when its first byte has
+ * come. A handshake in progress takes 42 KB (two buffers of 16 KiB, and the SSL). An idle session
+ * takes 14 KB, none of it a buffer (SSL_MODE_RELEASE_BUFFERS), and OpenSSL has no call to free any
+ * of it; docs/design/http.md says what holds them.
  *
- * After an error a session is broken for good: every call says the same again, and no alert is sent
- * at its end.
+ * After an error a session is broken for good: every call returns the same error, and no alert is
+ * sent at its end.
  *
  * Decisions. A client that offers protocols (ALPN), but neither http/1.1 nor http/1.0, is refused
- * as RFC 7301 says: it would not speak HTTP/1, and it may have been led here by somebody who has
- * another server's certificate in mind. Sessions are resumed by tickets, so there is no cache to be
- * locked; their key is made at the start and lives with the listener. A key that is encrypted is
- * refused: nobody is there to be asked for the password, and OpenSSL would ask the terminal.
+ * as RFC 7301 says: it would not speak HTTP/1, and an attacker may have led it here in place of
+ * another server with the same certificate. Sessions are resumed by tickets, so there is no cache
+ * to lock; the key of the tickets is made at the start and lives with the listener. An encrypted
+ * private key is refused: OpenSSL would ask the terminal for the password.
  */
 #include "http/tls.h"
 
@@ -63,9 +63,9 @@
 #include "http/sys.h"
 
 /* Two records of the largest size: more than a write and the answers around it need. */
-enum { UNSENT_MOST = 2 * (SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD) };
+enum { UNSENT_MAX = 2 * (SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD) };
 
-enum { TURN_RECORDS = 32, VAIN_RECORDS = 32, AHEAD = 4096 };
+enum { TURN_RECORDS = 32, NO_DATA_RECORDS = 32, AHEAD = 4096 };
 
 struct tls_keys {
     SSL_CTX *context;
@@ -79,18 +79,18 @@ struct tls {
     struct tls_keys *keys;
     SSL *ssl; /* NULL: nothing has come yet */
     int fd;
-    int socket; /* what it said in this call: 0; -ECONNRESET, also at its end; another error */
+    int socket; /* its error in this call: 0; -ECONNRESET, also at its end; another one */
     int broken; /* the error that ended the session; 0 */
     int wants;
     bool agreed;  /* the handshake is complete */
     bool ended;   /* the alert that nothing more will be written is sent, or in `unsent` */
     char *unsent; /* records that the socket had no room for; NULL: none */
-    size_t unsent_size, unsent_at; /* at: how much of it is sent */
+    size_t unsent_size, unsent_at; /* at: how much of it was sent */
     char *ahead;                   /* what was read beyond the record; NULL: nothing */
     size_t ahead_size, ahead_at;
     int records; /* begun in this turn */
-    int vain;    /* begun since there was data */
-    bool starved;
+    int no_data; /* begun since there was data */
+    bool budget_spent;
 };
 
 /* ---- the socket, as OpenSSL sees it ---- */
@@ -104,12 +104,12 @@ static int finish_bio(struct tls *tls, int64_t result, size_t *done)
     int error = result == 0 ? -ECONNRESET : (int)result;
     if (error != -EAGAIN)
         tls->socket = error;
-    /* OpenSSL forgives a client that has gone before its tickets were sent, and knows by errno. */
+    /* OpenSSL reads errno: a client that has gone before its tickets were sent is no error. */
     errno = -error;
     return 0;
 }
 
-/* Keeps what the socket did not take. */
+/* Keeps bytes that the socket did not take. */
 static int keep_unsent(struct tls *tls, const char *data, size_t size)
 {
     char *larger = weft__http_resize(tls->unsent, tls->unsent_size + size);
@@ -123,7 +123,7 @@ static int keep_unsent(struct tls *tls, const char *data, size_t size)
 
 static int64_t send_bytes(int fd, const char *data, size_t size)
 {
-    /* iovec is for both directions, so not const. */
+    /* iovec serves both directions, so its pointer is not const. */
     struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
     return weft__http_send(fd, &piece, 1);
 }
@@ -133,7 +133,7 @@ static int bio_write(BIO *bio, const char *data, size_t size, size_t *written)
     struct tls *tls = BIO_get_data(bio);
     int64_t sent = 0;
     BIO_clear_retry_flags(bio);
-    if (tls->unsent_size >= UNSENT_MOST) {
+    if (tls->unsent_size >= UNSENT_MAX) {
         BIO_set_retry_write(bio);
         return finish_bio(tls, -EAGAIN, written);
     }
@@ -148,7 +148,7 @@ static int bio_write(BIO *bio, const char *data, size_t size, size_t *written)
     return finish_bio(tls, sent, written);
 }
 
-/* Told of each head of a record. */
+/* Called for each head of a record. */
 static void on_message(int written, int version, int type, const void *data, size_t size, SSL *ssl,
                        void *arg)
 {
@@ -156,7 +156,7 @@ static void on_message(int written, int version, int type, const void *data, siz
     (void)version, (void)data, (void)size, (void)ssl;
     if (written == 0 && type == SSL3_RT_HEADER) {
         tls->records++;
-        tls->vain += tls->agreed;
+        tls->no_data += tls->agreed;
     }
 }
 
@@ -192,11 +192,11 @@ static int bio_read(BIO *bio, char *data, size_t size, size_t *read)
 {
     struct tls *tls = BIO_get_data(bio);
     int64_t got;
-    if (tls->vain > VAIN_RECORDS) {
+    if (tls->no_data > NO_DATA_RECORDS) {
         got = -EPROTO;
     } else if (tls->records > TURN_RECORDS) {
         got = -EAGAIN;
-        tls->starved = true;
+        tls->budget_spent = true;
     } else {
         got = receive(tls, data, size);
     }
@@ -209,7 +209,7 @@ static int bio_read(BIO *bio, char *data, size_t size, size_t *read)
 static long bio_control(BIO *bio, int command, long number, void *pointer)
 {
     (void)bio, (void)number, (void)pointer;
-    return command == BIO_CTRL_FLUSH; /* nothing is kept back; of the rest nothing is known */
+    return command == BIO_CTRL_FLUSH; /* nothing to do; other commands are not supported */
 }
 
 static int bio_create(BIO *bio)
@@ -233,11 +233,11 @@ static BIO_METHOD *make_method(void)
 
 /* ---- keys ---- */
 
-/* Says what is wrong with `file` (or another text that was given), and gives the error for it.
- * NULL: what OpenSSL says. */
+/* Reports on stderr what is wrong with `file` (or another option), and returns the error for it.
+ * `text` NULL: OpenSSL's reason. */
 static int complain(const char *file, const char *text)
 {
-    /* The first error is the cause, what follows says where that was met. */
+    /* The first error is the cause; later ones say where it was met. */
     unsigned long code = ERR_peek_error();
     int error = -EINVAL;
     if (ERR_GET_LIB(code) == ERR_LIB_SYS && ERR_GET_REASON(code) != 0) {
@@ -258,7 +258,7 @@ static int no_password(char *text, int size, int for_writing, void *data)
     return -1;
 }
 
-/* What is the matter with a key, where OpenSSL would say it in riddles; NULL. */
+/* A plain reason why a key cannot be used. NULL: OpenSSL's is plain enough. */
 static const char *key_trouble(bool encrypted)
 {
     unsigned long code = ERR_peek_error();
@@ -289,8 +289,8 @@ static int load_keys(SSL_CTX *context, const weft_http_tls *options)
     return error;
 }
 
-/* Until when an OCSP response holds, in seconds since 1970: until the first of what it says
- * ends. */
+/* Until when an OCSP response is valid, in seconds since 1970: until its first statement
+ * expires. */
 static int64_t holds_until(OCSP_BASICRESP *basic)
 {
     int64_t until = INT64_MAX;
@@ -308,7 +308,7 @@ static int64_t holds_until(OCSP_BASICRESP *basic)
 
 static int read_staple(struct tls_keys *keys, OCSP_RESPONSE *response, const char *file)
 {
-    OCSP_BASICRESP *basic = OCSP_response_get1_basic(response); /* NULL if it only says why not */
+    OCSP_BASICRESP *basic = OCSP_response_get1_basic(response); /* NULL: an error response */
     if (basic == NULL)
         return complain(file, "the OCSP response says nothing of a certificate");
     keys->staple_until = holds_until(basic);
@@ -331,8 +331,8 @@ static int load_staple(struct tls_keys *keys, const char *file)
     return error;
 }
 
-/* For a client that has asked. One that is out of date would do harm: without one, it may ask the
- * authority. */
+/* Staples the response for a client that asked for one, unless it is out of date: without one the
+ * client may ask the authority. */
 static int give_staple(SSL *ssl, void *data)
 {
     const struct tls_keys *keys = data;
@@ -341,7 +341,7 @@ static int give_staple(SSL *ssl, void *data)
     unsigned char *copy = OPENSSL_memdup(keys->staple, (size_t)keys->staple_size);
     if (copy == NULL)
         return SSL_TLSEXT_ERR_NOACK;
-    SSL_set_tlsext_status_ocsp_resp(ssl, copy, keys->staple_size); /* which is the session's now */
+    SSL_set_tlsext_status_ocsp_resp(ssl, copy, keys->staple_size); /* the session owns it now */
     return SSL_TLSEXT_ERR_OK;
 }
 
@@ -358,7 +358,7 @@ static int set_up_staple(struct tls_keys *keys, const char *file)
 static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_size,
                            const unsigned char *offered, unsigned int size, void *data)
 {
-    static const unsigned char ours[] = "\10http/1.1\10http/1.0"; /* each with its size before it */
+    static const unsigned char ours[] = "\10http/1.1\10http/1.0"; /* each behind its size */
     unsigned char *found;
     (void)ssl, (void)data;
     if (SSL_select_next_proto(&found, chosen_size, ours, sizeof ours - 1, offered, size) !=
@@ -368,19 +368,19 @@ static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* Of TLS 1.2: forward secrecy and authenticated encryption. OpenSSL's own list has CBC with a
- * MAC behind it, which has been broken by its timing again and again, and RSA as a key exchange. */
+/* For TLS 1.2: forward secrecy and authenticated encryption. OpenSSL's own list also has CBC with a
+ * MAC behind it, which timing attacks have broken again and again, and RSA as a key exchange. */
 #define CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20"
 
-/* Key exchanges that cost the server at most half a millisecond. OpenSSL's own list has the finite
- * fields of RFC 7919 too: a client that offers ffdhe8192 alone has the server compute for 90 ms,
- * and need not compute anything itself. The hybrid of ML-KEM is there from OpenSSL 3.5 on; a list
- * with a name that it does not know is refused as a whole. */
+/* Key exchanges that cost the server at most half a millisecond. OpenSSL's own list also has the
+ * finite fields of RFC 7919: a client that offers ffdhe8192 alone makes the server compute for 90
+ * ms, and need not compute anything itself. The hybrid of ML-KEM exists from OpenSSL 3.5 on; before
+ * that a list with its name is refused as a whole. */
 #define GROUPS "X25519:P-256:P-384"
 
 static bool set_groups(SSL_CTX *context)
 {
-    /* OpenSSL's macro casts the const of a literal away. */
+    /* Not const, since OpenSSL's macro casts const away. */
     char with_hybrid[] = "X25519MLKEM768:" GROUPS, without[] = GROUPS;
     if (SSL_CTX_set1_groups_list(context, with_hybrid) == 1)
         return true;
@@ -459,15 +459,15 @@ struct tls *weft__http_tls_open(struct tls_keys *keys, int fd)
     return tls;
 }
 
-/* Makes the SSL, if there is something for it to read. 0; -EAGAIN; -EPROTOTYPE if that is plain
- * HTTP (OpenSSL knows five methods only); or what the socket says. */
+/* Makes the SSL, if there is something for it to read. Returns 0; -EAGAIN; -EPROTOTYPE if the
+ * client speaks plain HTTP (OpenSSL recognizes five methods only); or the socket's error. */
 static int begin_session(struct tls *tls)
 {
     char first;
     int64_t got = weft__http_peek(tls->fd, &first, 1);
     if (got <= 0)
         return got == 0 ? -ECONNRESET : (int)got;
-    if (first >= 'A' && first <= 'Z') /* no record begins so */
+    if (first >= 'A' && first <= 'Z') /* no record begins with a letter */
         return -EPROTOTYPE;
     ERR_clear_error();
     SSL *ssl = SSL_new(tls->keys->context);
@@ -479,7 +479,7 @@ static int begin_session(struct tls *tls)
         return -ENOMEM;
     }
     BIO_set_data(bio, tls);
-    SSL_set_bio(ssl, bio, bio); /* which is the session's now */
+    SSL_set_bio(ssl, bio, bio); /* the session owns it now */
     SSL_set_msg_callback(ssl, on_message);
     SSL_set_msg_callback_arg(ssl, tls);
     SSL_set_accept_state(ssl);
@@ -487,11 +487,11 @@ static int begin_session(struct tls *tls)
     return 0;
 }
 
-/* What a call that gave `result` (not 1) has to say. */
+/* The error of a call that returned `result` (not 1). */
 static int trouble(struct tls *tls, int result)
 {
     int reason = SSL_get_error(tls->ssl, result);
-    if (tls->ahead_at == tls->ahead_size) /* it may wait for long */
+    if (tls->ahead_at == tls->ahead_size) /* the wait may be long */
         free_ahead(tls);
     if (reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE) {
         tls->wants = reason == SSL_ERROR_WANT_READ ? WEFT_READABLE : WEFT_WRITABLE;
@@ -502,7 +502,7 @@ static int trouble(struct tls *tls, int result)
     return tls->broken;
 }
 
-/* Before each call of OpenSSL's. */
+/* Comes before each call of OpenSSL. */
 static void begin(struct tls *tls)
 {
     ERR_clear_error();
@@ -556,7 +556,7 @@ int64_t weft__http_tls_read(struct tls *tls, void *data, size_t size)
     begin(tls);
     int result = SSL_read_ex(tls->ssl, data, size, &got);
     if (result == 1) {
-        tls->vain = 0;
+        tls->no_data = 0;
         return (int64_t)got;
     }
     if (SSL_get_error(tls->ssl, result) == SSL_ERROR_ZERO_RETURN)
@@ -578,12 +578,12 @@ int64_t weft__http_tls_write(struct tls *tls, const void *data, size_t size)
 void weft__http_tls_budget_renew(struct tls *tls)
 {
     tls->records = 0;
-    tls->starved = false;
+    tls->budget_spent = false;
 }
 
 bool weft__http_tls_budget_spent(const struct tls *tls)
 {
-    return tls->starved;
+    return tls->budget_spent;
 }
 
 int weft__http_tls_wants(const struct tls *tls)

@@ -48,8 +48,8 @@ int weft__http_tls_wants(const struct tls *tls);
  * must come before the end of the socket's stream. What the peer sends can still be read. Returns 0
  * when it is out; -EAGAIN; or as a write. */
 int weft__http_tls_end(struct tls *tls);
-/* Sends the alert, if it was not sent and needs no waiting, and frees the session. The caller closes
- * the socket. NULL is fine. */
+/* Sends the alert, if it was not sent and needs no waiting, and frees the session. The caller
+ * closes the socket. NULL is fine. */
 void weft__http_tls_close(struct tls *tls);
 
 #endif

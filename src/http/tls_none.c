@@ -1,5 +1,6 @@
 /*
- * tls_none.c: in place of tls.c where the library is built without OpenSSL: there are no keys, hence no sessions.
+ * tls_none.c: replaces tls.c where the library is built without OpenSSL. No keys can be opened, so
+ * there are no sessions.
  */
 #include "http/tls.h"
 

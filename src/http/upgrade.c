@@ -1,7 +1,13 @@
 /*
- * upgrade.c: handlers that go on for ever: a connection that stops speaking HTTP (101, and then
- * bytes in both directions), and what it shares with streams of events. Neither holds one of
- * max_workers (lend.c).
+ * upgrade.c: streams: handlers that go on until the client or the server ends them.
+ *
+ * A stream is a series of events (events.c), or a connection that was upgraded: it stops speaking
+ * HTTP with 101, and has bytes in both directions after that. A stream is bound to a context that a
+ * stop of the server cancels, and lends its place among max_workers (lend.c).
+ *
+ * A client that always has sent or taken what the handler asks for would keep the processor: after
+ * STREAM_TURN bytes without a wait other fibers go first. Each call counts as CALL_SIZE bytes more,
+ * since small ones cost as much.
  */
 #include "http/upgrade.h"
 
@@ -15,7 +21,7 @@
 #include "http/lend.h"
 #include "http/send.h"
 
-/* From now on both contexts are cancelled if the client goes; -ECONNRESET if it has gone. */
+/* From now on both contexts are cancelled when the client goes. -ECONNRESET if it is gone. */
 static int become_stream(struct exchange *exchange, weft_context *stream)
 {
     struct acceptor *acceptor = exchange->connection->acceptor;
@@ -41,7 +47,7 @@ int weft__http_response_stream(weft_http_response *response)
     if (error != 0)
         weft_context_close(stream);
     else
-        (void)weft_context_bind(stream, NULL); /* it has been bound: there is memory */
+        (void)weft_context_bind(stream, NULL); /* bound before, so there is memory */
     response->streaming = error == 0;
     return error;
 }
@@ -74,13 +80,10 @@ int weft_http_upgrade(weft_http_response *response, const char *protocol)
     return error;
 }
 
-/* A client that always has sent or taken what the handler asks for would keep the processor: after
- * STREAM_TURN bytes without a wait other fibers go first. Each call counts as CALL_SIZE bytes more,
- * since small ones cost as much. */
 enum { STREAM_TURN = 65536, CALL_SIZE = 4096 };
 
-/* 0; -ECANCELED. A call that is not to wait lets no others go first. */
-static int take_turns(weft_http_response *response, int64_t deadline)
+/* Lets other fibers go first after a turn, unless the call must not wait. Returns 0; -ECANCELED. */
+static int yield_after_turn(weft_http_response *response, int64_t deadline)
 {
     if (response->burst < STREAM_TURN || deadline == WEFT_NOW)
         return 0;
@@ -102,14 +105,14 @@ int64_t weft_http_stream_read(weft_http_response *response, void *data, size_t s
     if (!response->upgraded || data == NULL)
         return -EINVAL;
     size_t there = exchange->in_size - exchange->at;
-    if (there > 0 || size == 0) { /* came behind the head */
+    if (there > 0 || size == 0) { /* bytes that came behind the head */
         if (there > size)
             there = size;
         memcpy(data, exchange->in + exchange->at, there);
         exchange->at += there;
         return (int64_t)there;
     }
-    int error = take_turns(response, deadline);
+    int error = yield_after_turn(response, deadline);
     while (error == 0) {
         int64_t got = weft__http_connection_read(exchange->connection, data, size);
         if (got != -EAGAIN) {
@@ -133,7 +136,7 @@ int64_t weft_http_stream_write(weft_http_response *response, const void *data, s
     struct iovec piece = {NULL, size};
     memcpy(&piece.iov_base, &data, sizeof data); /* only read from */
     size_t sent = 0;
-    int error = take_turns(response, deadline);
+    int error = yield_after_turn(response, deadline);
     if (error == 0)
         error = weft__http_connection_send_until(exchange->connection, &piece, 1, deadline, &sent);
     count(response, (int64_t)sent);

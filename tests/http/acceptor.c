@@ -1,9 +1,9 @@
 /*
- * acceptor.c: an acceptor at moments that only the kernel, or another thread, brings about: no descriptors, no memory, and what happens
- * between being told of something and looking at it.
+ * acceptor.c: an acceptor at moments that only the kernel, or another thread, brings about: no
+ * descriptors, no memory, and what happens between being told of something and looking at it.
  *
- * Calls of the library's seam and of libweft are caught by the linker (--wrap): they say what a test wants, or hold the
- * acceptor for a moment.
+ * Calls of the library's seam and of libweft are caught by the linker (--wrap): they say what a
+ * test wants, or hold the acceptor for a moment.
  */
 #include <weft/weft.h>
 
@@ -159,7 +159,8 @@ static void expect_hello(struct client *client)
     client_close(client);
 }
 
-/* Local sockets: who has connected is in the listener's queue by then, which is not so of the network. */
+/* Local sockets: who has connected is in the listener's queue by then, which is not so of the
+ * network. */
 
 static const char *local_address(int number)
 {
@@ -180,7 +181,8 @@ static struct client client_local(int number)
     return client_of(fd);
 }
 
-/* Without descriptors the acceptor does not ask for a while, nor is it told meanwhile; then it accepts again. */
+/* Without descriptors the acceptor does not ask for a while, nor is it told meanwhile; then it
+ * accepts again. */
 static void no_room_for_connections(void)
 {
     static const int no_room[] = {-EMFILE, -ENFILE, -ENOMEM, -ENOBUFS};
@@ -217,7 +219,8 @@ static void a_connection_that_is_gone(void)
     end(server);
 }
 
-/* Of two listeners none is watched again at first, then one; that it is watched already the next time is no error. */
+/* Of two listeners none is watched again at first, then one; that it is watched already the next
+ * time is no error. */
 static void listening_again_fails(void)
 {
     weft_http_server *server = serve_one_door(hello);
@@ -233,7 +236,8 @@ static void listening_again_fails(void)
     end(server);
 }
 
-/* Of several listeners that have somebody waiting the first finds no descriptors: the others are not asked. */
+/* Of several listeners that have somebody waiting the first finds no descriptors: the others are
+ * not asked. */
 static uint32_t asked_before, asked;
 
 static void hold_first_look(int set)
@@ -284,7 +288,8 @@ static void no_room_for_any_listener(void)
     end(server);
 }
 
-/* A listener that the second acceptor cannot watch is taken back from the first, which was told of somebody there by then. */
+/* A listener that the second acceptor cannot watch is taken back from the first, which was told of
+ * somebody there by then. */
 static const void *_Atomic told_of;
 static _Atomic int told_set;
 static struct client early;
@@ -379,7 +384,8 @@ static void a_stop_before_the_door_has_looked(void)
     end(server);
 }
 
-/* A worker closes a connection of which the acceptor was just told: its record is there until the acceptor has looked. */
+/* A worker closes a connection of which the acceptor was just told: its record is there until the
+ * acceptor has looked. */
 static weft_http_server *watched_server;
 
 static void let_worker_close(int set, const struct http_event *events, int count)
@@ -410,7 +416,8 @@ static void an_event_of_a_closed_connection(void)
     end(watched_server);
 }
 
-/* An acceptor that is deaf for a while wakes up for the deadlines of those that it has, which may be given back meanwhile. */
+/* An acceptor that is deaf for a while wakes up for the deadlines of those that it has, which may
+ * be given back meanwhile. */
 static void deadlines_while_deaf(void)
 {
     weft_http_server *server = serve_with(

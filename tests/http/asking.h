@@ -1,5 +1,6 @@
 /*
- * asking.h: a server on loopback and a client of plain sockets: a request as text, the response taken apart.
+ * asking.h: a server on loopback and a client of plain sockets: a request as text, the response
+ * taken apart.
  */
 #ifndef WEFT_TEST_HTTP_ASKING_H
 #define WEFT_TEST_HTTP_ASKING_H
@@ -76,7 +77,8 @@ static inline bool ask_raw(struct answer *answer, const char *request)
     return take_apart(answer, size);
 }
 
-/* Asks for a target with further fields, each with its end of line. The answer is there until the next call. */
+/* Asks for a target with further fields, each with its end of line. The answer is there until the
+ * next call. */
 static inline struct answer *ask(const char *method, const char *target, const char *fields)
 {
     static struct answer answer;

@@ -1,5 +1,6 @@
 /*
- * body.c: bodies of requests: by length and in chunks, read, half read and unread; limits, timeouts, and clients that go.
+ * body.c: bodies of requests: by length and in chunks, read, half read and unread; limits,
+ * timeouts, and clients that go.
  */
 #include <weft/runtime.h>
 #include <weft/sem.h>

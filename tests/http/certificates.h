@@ -1,8 +1,9 @@
 /*
- * certificates.h: keys and certificates for tests of TLS, made when they run, in a folder that is removed at the end.
+ * certificates.h: keys and certificates for tests of TLS, made when they run, in a folder that is
+ * removed at the end.
  *
- * root -> middle -> leaf (localhost, 127.0.0.1). chain.pem is what a server shows: leaf and middle; who trusts root.pem
- * only can check it only if it gets both.
+ * root -> middle -> leaf (localhost, 127.0.0.1). chain.pem is what a server shows: leaf and middle;
+ * who trusts root.pem only can check it only if it gets both.
  */
 #ifndef WEFT_TEST_CERTIFICATES_H
 #define WEFT_TEST_CERTIFICATES_H
@@ -104,7 +105,8 @@ static inline void write_key(const char *name, EVP_PKEY *key, const char *passwo
     fclose(file);
 }
 
-/* What an authority says of the leaf, good until `seconds` from now (0: without a word about that). */
+/* What an authority says of the leaf, good until `seconds` from now (0: without a word about
+ * that). */
 static inline void write_staple(const char *name, X509 *leaf, X509 *by, EVP_PKEY *by_key,
                                 long seconds)
 {

@@ -1,6 +1,7 @@
 /*
- * connection.c: connections that change hands (src/http/connection.c), of an acceptor that nobody runs: the test is its fiber and the
- * worker, so that what happens between two of their steps is no chance. And what is known of a peer.
+ * connection.c: connections that change hands (src/http/connection.c), of an acceptor that nobody
+ * runs: the test is its fiber and the worker, so that what happens between two of their steps is no
+ * chance. And what is known of a peer.
  *
  * What a client sends without end is had by catching weft__http_receive (--wrap).
  */

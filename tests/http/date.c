@@ -1,5 +1,6 @@
 /*
- * date.c: dates as texts, and back, without a server. What the time is says the test (the linker's --wrap).
+ * date.c: dates as texts, and back, without a server. What the time is says the test (the linker's
+ * --wrap).
  */
 #include <time.h>
 
@@ -70,7 +71,8 @@ static void dates_are_written_and_read(void)
     }
 }
 
-/* The C library says the same, which has no locale here, of each day in 400 years: after these all begins again. */
+/* The C library says the same, which has no locale here, of each day in 400 years: after these all
+ * begins again. */
 static void every_day_is_as_the_c_library_says(void)
 {
     for (int64_t day = -200 * 365; day < 200 * 365 + 200; day++) {
@@ -163,7 +165,8 @@ static void texts_that_are_no_dates(void)
             test_fail(__FILE__, __LINE__, "taken for a date: %s", table[i]);
 }
 
-/* Each of the forms, cut off anywhere, with more behind it, and with a character that is none of it anywhere. */
+/* Each of the forms, cut off anywhere, with more behind it, and with a character that is none of it
+ * anywhere. */
 static void every_character_counts(void)
 {
     static const char *const forms[] = {

@@ -1,5 +1,6 @@
 /*
- * eating.h: a body in chunks that is given to the decoder in pieces, and what came of it: for the tests and the fuzzers.
+ * eating.h: a body in chunks that is given to the decoder in pieces, and what came of it: for the
+ * tests and the fuzzers.
  */
 #ifndef WEFT_TESTS_HTTP_EATING_H
 #define WEFT_TESTS_HTTP_EATING_H
@@ -17,7 +18,8 @@ struct eating {
     char body[4096]; /* what is beyond is not kept */
 };
 
-/* Gives it pieces of at most `most` bytes, of random size if there is a prng; in memory as in heads.h. */
+/* Gives it pieces of at most `most` bytes, of random size if there is a prng; in memory as in
+ * heads.h. */
 static inline void eat(struct eating *eating, const char *bytes, size_t size, size_t most,
                        struct prng *prng)
 {

@@ -1,7 +1,7 @@
 /*
- * The server when the system says no: each call of its seam (src/http/sys.h) fails in turn, the first, the second, and so on
- * until the scenario has no more of them; once, and from then on for ever. Afterwards: what failed said so, nothing has leaked,
- * and the server answers again.
+ * The server when the system says no: each call of its seam (src/http/sys.h) fails in turn, the
+ * first, the second, and so on until the scenario has no more of them; once, and from then on for
+ * ever. Afterwards: what failed said so, nothing has leaked, and the server answers again.
  *
  * The calls are caught by the linker (--wrap): the library knows nothing of it.
  */
@@ -95,8 +95,8 @@ static void handler(weft_http_request *request, weft_http_response *response, vo
     }
 }
 
-/* Says a request in two pieces, so that mostly a head is kept meanwhile (either way is right); the status of the answer, 0 if
- * the connection ended. What is answered with 200 is there. */
+/* Says a request in two pieces, so that mostly a head is kept meanwhile (either way is right); the
+ * status of the answer, 0 if the connection ended. What is answered with 200 is there. */
 static int say(struct client *client, const char *text)
 {
     struct answer answer;
@@ -133,7 +133,8 @@ static int say_proxied(weft_http_server *server)
     return status;
 }
 
-/* Each answer is right, or says that the server could not, or the connection ends: then another goes on. */
+/* Each answer is right, or says that the server could not, or the connection ends: then another
+ * goes on. */
 static void ask_all(weft_http_server *server)
 {
     struct client client = client_open(server);

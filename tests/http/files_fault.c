@@ -1,7 +1,7 @@
 /*
- * files_fault.c: routes and files when the system says no: each call of their seam fails in turn, the first, the second, and so on
- * until the scenario has no more of them. Each answer is right, or says that the server could not, and nothing is left
- * behind. Caught by the linker, as in fault.c.
+ * files_fault.c: routes and files when the system says no: each call of their seam fails in turn,
+ * the first, the second, and so on until the scenario has no more of them. Each answer is right, or
+ * says that the server could not, and nothing is left behind. Caught by the linker, as in fault.c.
  */
 #include <weft/weft.h>
 

@@ -166,7 +166,8 @@ static void lists_without_kinds(void)
 
 static char padding[65536];
 
-/* Leaves so much room for fields as the request says, of the 64 KiB that there is; and the body is begun. */
+/* Leaves so much room for fields as the request says, of the 64 KiB that there is; and the body is
+ * begun. */
 static void serve_behind_others(weft_http_request *request, weft_http_response *response,
                                 void *data)
 {
@@ -250,8 +251,8 @@ static void ask_with_less_room(const struct asked *request)
     CHECK(!fits);
 }
 
-/* Every field in turn is the one that has no room, be it longer than the next or not: the answer says that it could not be
- * given. */
+/* Every field in turn is the one that has no room, be it longer than the next or not: the answer
+ * says that it could not be given. */
 static void without_room_for_fields(void)
 {
     static const char *const cache_control[] = {"no-store",
@@ -268,7 +269,8 @@ static void without_room_for_fields(void)
     }
 }
 
-/* A body that others have begun leaves too little of the length for the parts: the client does not take it for whole. */
+/* A body that others have begun leaves too little of the length for the parts: the client does not
+ * take it for whole. */
 static void behind_a_body_of_others(void)
 {
     static struct answer answer;

@@ -1,5 +1,6 @@
 /*
- * heads.h: a head that is fed to the parser in pieces, and what came of it: for the tests and the fuzzers.
+ * heads.h: a head that is fed to the parser in pieces, and what came of it: for the tests and the
+ * fuzzers.
  */
 #ifndef WEFT_TESTS_HTTP_HEADS_H
 #define WEFT_TESTS_HTTP_HEADS_H
@@ -12,8 +13,8 @@
 
 enum { HEAD_FIELDS = 32 };
 
-/* In memory of its own, without a byte to spare, so that a sanitizer sees who reads behind it; where the bytes have not come
- * yet there is what no head may have. */
+/* In memory of its own, without a byte to spare, so that a sanitizer sees who reads behind it;
+ * where the bytes have not come yet there is what no head may have. */
 struct reading {
     char *bytes;
     size_t size;
@@ -28,8 +29,8 @@ static inline void reading_end(struct reading *reading)
     free(reading->bytes);
 }
 
-/* Feeds it in pieces of at most `most` bytes: of random size if there is a prng, of one size otherwise. Stops when something
- * came of it. Before that nothing may have changed. */
+/* Feeds it in pieces of at most `most` bytes: of random size if there is a prng, of one size
+ * otherwise. Stops when something came of it. Before that nothing may have changed. */
 static inline void reading_feed(struct reading *reading, const char *bytes, size_t size,
                                 size_t limit, size_t most, struct prng *prng)
 {

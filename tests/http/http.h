@@ -1,9 +1,10 @@
 /*
- * http.h: what the tests of the server share: a server on loopback, and a client that sends bytes as they are and
- * reads whole responses.
+ * http.h: what the tests of the server share: a server on loopback, and a client that sends bytes
+ * as they are and reads whole responses.
  *
- * The client is the test's own thread with a socket of its own that blocks: it knows nothing of weft. What it waits for comes,
- * or the test fails after a time that has nothing to do with what is tested.
+ * The client is the test's own thread with a socket of its own that blocks: it knows nothing of
+ * weft. What it waits for comes, or the test fails after a time that has nothing to do with what is
+ * tested.
  */
 #ifndef WEFT_TEST_HTTP_H
 #define WEFT_TEST_HTTP_H
@@ -316,7 +317,8 @@ static inline bool client_head(struct client *client, struct answer *answer)
     return true;
 }
 
-/* What follows the head; `empty`: nothing does, since it is the response to HEAD. False if the connection ends before. */
+/* What follows the head; `empty`: nothing does, since it is the response to HEAD. False if the
+ * connection ends before. */
 static inline bool client_rest(struct client *client, struct answer *answer, bool empty)
 {
     const char *coding = answer_field(answer, "Transfer-Encoding");

@@ -1,6 +1,6 @@
 /*
- * keepalive.c: connections that are used again: one after another, pipelined, idle, and handed back and forth between
- * acceptor and worker.
+ * keepalive.c: connections that are used again: one after another, pipelined, idle, and handed back
+ * and forth between acceptor and worker.
  */
 #include <pthread.h>
 
@@ -249,7 +249,8 @@ static bool was_told(weft_http_server *server)
     return told;
 }
 
-/* What comes behind the last request, while that is answered, is nobody's; but the answer gets through. */
+/* What comes behind the last request, while that is answered, is nobody's; but the answer gets
+ * through. */
 static void the_last_answer_is_not_lost(void)
 {
     weft_http_server *server = serve(patient);
@@ -341,7 +342,8 @@ static void early(weft_http_request *request, weft_http_response *response, void
     CHECK_EQ(weft_http_reply(response, 200, NULL, "early", 5), 0);
 }
 
-/* A client that does not end is not waited for; and the time for that is not one of the other timeouts. */
+/* A client that does not end is not waited for; and the time for that is not one of the other
+ * timeouts. */
 static void lingering_ends(void)
 {
     weft_http_server *server = serve_with((weft_http_options){.handler = early,
@@ -368,7 +370,8 @@ static void header_timeout(void)
     struct client client = client_open(server);
     CHECK(client_at_end(&client));
     client_close(&client);
-    /* A part came, of the first or a later request; unless this thread was too slow to send it: then once more. */
+    /* A part came, of the first or a later request; unless this thread was too slow to send it:
+     * then once more. */
     int64_t tries = 1;
     for (int i = 0; i < 2;) {
         struct answer answer;
@@ -410,8 +413,8 @@ static void header_timeout_is_for_the_whole(void)
 
 /* ---- data that comes while a worker is busy ---- */
 
-/* A second request that comes while the first is answered, or just then, is found. Each client asks, waits for nothing,
- * a while or the answer, in pieces of any size, and counts. */
+/* A second request that comes while the first is answered, or just then, is found. Each client
+ * asks, waits for nothing, a while or the answer, in pieces of any size, and counts. */
 struct talker {
     weft_http_server *server;
     uint64_t seed;

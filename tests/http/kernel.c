@@ -1,6 +1,7 @@
 /*
- * kernel.c: the seam of libweft-http (src/http/sys.h) where the kernel refuses, or a signal comes: interrupted calls begin again,
- * errors are passed on as they are. And its death, if what must hold does not.
+ * kernel.c: the seam of libweft-http (src/http/sys.h) where the kernel refuses, or a signal comes:
+ * interrupted calls begin again, errors are passed on as they are. And its death, if what must hold
+ * does not.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -164,7 +165,8 @@ static void a_server_without_descriptors(void)
     CHECK_EQ(open_descriptors(), before);
 }
 
-/* What must hold is told with its place before the end. Who dies so leaves no counts of the coverage: they are saved first. */
+/* What must hold is told with its place before the end. Who dies so leaves no counts of the
+ * coverage: they are saved first. */
 static void save_coverage(int number)
 {
     (void)number;

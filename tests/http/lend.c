@@ -16,7 +16,8 @@ static weft_sem entered = WEFT_SEM_INIT(0), left = WEFT_SEM_INIT(0);
 static weft_sem streams = WEFT_SEM_INIT(0), gate = WEFT_SEM_INIT(0); /* let "/wait" go on */
 static _Atomic int outcome;
 
-/* "/events" and "/upgrade" go on until they are let, and "/wait" until the gate opens; others are short. */
+/* "/events" and "/upgrade" go on until they are let, and "/wait" until the gate opens; others are
+ * short. */
 static void serving(weft_http_request *request, weft_http_response *response, void *data)
 {
     const char *path = weft_http_path(request);

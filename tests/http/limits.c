@@ -129,8 +129,8 @@ static int dial_small(int port)
     return fd;
 }
 
-/* A client that asks and asks, and does not read what it is told: no answer is lost, or cut in its middle, while later ones
- * come. */
+/* A client that asks and asks, and does not read what it is told: no answer is lost, or cut in its
+ * middle, while later ones come. */
 static void refusals_are_whole_or_the_end(void)
 {
     weft_http_server *server = serve_with(
@@ -416,7 +416,8 @@ static void listen_and_stop_without_descriptors(void)
     }
 }
 
-/* The same with requests under way: the acceptor that is deaf lives on after the stop has closed its listeners. */
+/* The same with requests under way: the acceptor that is deaf lives on after the stop has closed
+ * its listeners. */
 static void deaf_doors_hear_of_a_stop(void)
 {
     weft_http_server *server = serve_with((weft_http_options){.handler = patient, .acceptors = 1});
@@ -434,7 +435,8 @@ static void deaf_doors_hear_of_a_stop(void)
     CHECK_EQ(weft_http_stop(server, weft_after(5 * WEFT_MS)), -ETIMEDOUT);
     set_limit(before);
     CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
-    /* By now the numbers of its listeners may be somebody else's: it does not listen to them again. */
+    /* By now the numbers of its listeners may be somebody else's: it does not listen to them
+     * again. */
     CHECK_EQ(server->acceptors[0].accept_paused_until, 0);
     weft_http_close(server);
     close(fd);

@@ -1,6 +1,6 @@
 /*
- * listing.c: lists of folders where the system tells less than usual, or the client goes away. What a list looks like is in
- * files.c; calls that fail are in files_fault.c.
+ * listing.c: lists of folders where the system tells less than usual, or the client goes away. What
+ * a list looks like is in files.c; calls that fail are in files_fault.c.
  */
 #include "serving.h"
 #include "system.h"
@@ -94,7 +94,8 @@ static void folders_that_know_names_only(void)
     end();
 }
 
-/* Each send fails in turn: what came is the beginning of the page, and can be told from the whole. */
+/* Each send fails in turn: what came is the beginning of the page, and can be told from the
+ * whole. */
 static void a_client_that_goes_away(void)
 {
     static const char request[] = "GET /many/ HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";

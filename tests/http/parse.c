@@ -1,5 +1,6 @@
 /*
- * parse.c: heads of requests: what is understood, what is refused, and that it does not matter in which pieces they come.
+ * parse.c: heads of requests: what is understood, what is refused, and that it does not matter in
+ * which pieces they come.
  */
 #include "http/parse.h"
 
@@ -335,7 +336,8 @@ static void prefixes_need_more(void)
     }
 }
 
-/* What was looked at is not looked at again: else the line feeds that are put there would be seen. */
+/* What was looked at is not looked at again: else the line feeds that are put there would be
+ * seen. */
 static void a_byte_is_looked_at_once(void)
 {
     enum { SIZE = 3000 };

@@ -1,5 +1,6 @@
 /*
- * partial_head.c: memory for heads that are not whole: what it is, and that it goes back to the system.
+ * partial_head.c: memory for heads that are not whole: what it is, and that it goes back to the
+ * system.
  */
 #include "http/partial_head.h"
 

@@ -95,8 +95,8 @@ static void paths_are_decoded(void)
     }
 }
 
-/* No path of any target has segments of dots, or a root that can be left; and to decode what has no percent signs again
- * changes nothing. */
+/* No path of any target has segments of dots, or a root that can be left; and to decode what has no
+ * percent signs again changes nothing. */
 static void dots_never_stay(void)
 {
     static const char *const parts[] = {"/",   ".",  "..",  "%2e", "%2F", "a",

@@ -140,8 +140,8 @@ static void many_addresses_are_told_apart(void)
     weft__http_per_ip_close(limits);
 }
 
-/* The networks of a /48, and of a /34 by its upper bits, and the hosts of a /18 do not share a chain.
- * With as many addresses as chains, a chain of 24 has a probability below 1e-19. */
+/* The networks of a /48, and of a /34 by its upper bits, and the hosts of a /18 do not share a
+ * chain. With as many addresses as chains, a chain of 24 has a probability below 1e-19. */
 static void a_client_does_not_choose_its_chain(void)
 {
     enum { ALL = 16384 };

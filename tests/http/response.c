@@ -96,7 +96,8 @@ static void framing_is_chosen(void)
     end(server);
 }
 
-/* Of every size around those of buffers, in pieces of several sizes: what arrives is what was written. */
+/* Of every size around those of buffers, in pieces of several sizes: what arrives is what was
+ * written. */
 static size_t body_size, piece_size;
 
 static void counted(weft_http_request *request, weft_http_response *response, void *data)
@@ -411,7 +412,8 @@ static void trailers_are_sent_to_who_takes_them(void)
     end(server);
 }
 
-/* By its path: more names than are announced; a length, behind which nothing can come; a reply that is not all. */
+/* By its path: more names than are announced; a length, behind which nothing can come; a reply that
+ * is not all. */
 static void trailing_otherwise(weft_http_request *request, weft_http_response *response, void *data)
 {
     const char *path = weft_http_path(request);

@@ -1,7 +1,8 @@
 /*
- * response_fault.c: answers when the system says no at a certain place: no memory for a field, a head or a body, a client that is
- * gone in the middle, a kernel that does not send files. Each time the handler is told so; nothing is left behind, and the
- * server goes on. (fault.c lets every call fail, but knows less of what must come of it.)
+ * response_fault.c: answers when the system says no at a certain place: no memory for a field, a
+ * head or a body, a client that is gone in the middle, a kernel that does not send files. Each time
+ * the handler is told so; nothing is left behind, and the server goes on. (fault.c lets every call
+ * fail, but knows less of what must come of it.)
  *
  * The calls are caught by the linker (--wrap), as in fault.c; the handler says which is to fail.
  */
@@ -128,8 +129,8 @@ static void no_memory_is_no_end(void)
     CHECK_EQ(atomic_load(&plan.blocks), 0);
 }
 
-/* A head of more than the buffer holds needs memory when it is committed, by whatever does that. Without it nothing can be said,
- * and all that follows says so again. */
+/* A head of more than the buffer holds needs memory when it is committed, by whatever does that.
+ * Without it nothing can be said, and all that follows says so again. */
 static const char *const commits[] = {"/write", "/flush", "/reply", "/file", "/end", "/events"};
 static int file_fd;
 
@@ -196,7 +197,8 @@ static void plain(weft_http_request *request, weft_http_response *response, void
         fail_at(ALLOCATE, 1, 0);
 }
 
-/* There is no room for the beginning of the next request: the connection ends, but this one is answered. */
+/* There is no room for the beginning of the next request: the connection ends, but this one is
+ * answered. */
 static void no_memory_to_keep_a_head(void)
 {
     weft_http_server *server = serve_with((weft_http_options){.handler = plain, .acceptors = 1});
@@ -270,7 +272,8 @@ static void who_writes_is_told(void)
     CHECK_EQ(atomic_load(&plan.blocks), 0);
 }
 
-/* The end was told of, and yet there is nothing to read: that is no reason to ask again for ever. */
+/* The end was told of, and yet there is nothing to read: that is no reason to ask again for
+ * ever. */
 static void until_the_end(weft_http_request *request, weft_http_response *response, void *data)
 {
     struct connection *connection = exchange_of_request(request)->connection;
@@ -355,7 +358,8 @@ static void files_are_copied(void)
     CHECK_EQ(atomic_load(&plan.blocks), 0);
 }
 
-/* Of a file that is larger than the kernel sends in one call every byte is sent once: here it only says that it does. */
+/* Of a file that is larger than the kernel sends in one call every byte is sent once: here it only
+ * says that it does. */
 static void large(weft_http_request *request, weft_http_response *response, void *data)
 {
     (void)request;

@@ -217,8 +217,8 @@ static void a_router_in_another(void)
     weft_http_router_close(outer);
 }
 
-/* More than there is room for: the inner has as many as fit, and two of the outer are there already, so that "o" has no place.
- * That "p" has one, which is of both, makes nothing good. */
+/* More than there is room for: the inner has as many as fit, and two of the outer are there
+ * already, so that "o" has no place. That "p" has one, which is of both, makes nothing good. */
 static void too_many_parameters_together(void)
 {
     weft_http_router *outer;

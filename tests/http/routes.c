@@ -234,8 +234,8 @@ static void many_texts_are_told_apart(void)
     weft__http_routes_free(&routes);
 }
 
-/* As deep as one likes, and back again from the deepest place: no recursion that would need a stack, and no search that
- * doubles with every segment. */
+/* As deep as one likes, and back again from the deepest place: no recursion that would need a
+ * stack, and no search that doubles with every segment. */
 static void deep_patterns_and_paths(void)
 {
     enum { DEEP = 100000 };

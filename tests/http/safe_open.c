@@ -288,7 +288,8 @@ static void *move_about(void *arg)
     return NULL;
 }
 
-/* Whatever is found at the path meanwhile is the text, or nothing; and it is found again when all is quiet. */
+/* Whatever is found at the path meanwhile is the text, or nothing; and it is found again when all
+ * is quiet. */
 static void find_while_moved(struct mover *mover, const char *path, const char *text)
 {
     for (int without_openat2 = 0; without_openat2 < 2; without_openat2++) {

@@ -1,9 +1,9 @@
 /*
- * seam.h: calls of libweft-http's seam (src/http/sys.h), and of the libraries that it uses, that fail as a test wants. They
- * are caught by the linker (--wrap): the library knows nothing of it.
+ * seam.h: calls of libweft-http's seam (src/http/sys.h), and of the libraries that it uses, that
+ * fail as a test wants. They are caught by the linker (--wrap): the library knows nothing of it.
  *
- * Before it is included: `enum call` names the calls, ALLOCATE and RESIZE among them and CALLS at its end, and
- * `calls[call].error` is what a failing one says.
+ * Before it is included: `enum call` names the calls, ALLOCATE and RESIZE among them and CALLS at
+ * its end, and `calls[call].error` is what a failing one says.
  */
 #ifndef WEFT_TEST_HTTP_SEAM_H
 #define WEFT_TEST_HTTP_SEAM_H

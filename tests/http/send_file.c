@@ -1,6 +1,6 @@
 /*
- * send_file.c: files as bodies: whole, in parts, in chunks, shorter than they should be; and clients that go away, or take
- * nothing, while they are sent to.
+ * send_file.c: files as bodies: whole, in parts, in chunks, shorter than they should be; and
+ * clients that go away, or take nothing, while they are sent to.
  */
 #include <fcntl.h>
 
@@ -245,7 +245,8 @@ static void write_timeout(void)
     close(file_fd);
 }
 
-/* A descriptor that cannot be read from is told of before a head has gone out: the handler can still answer. */
+/* A descriptor that cannot be read from is told of before a head has gone out: the handler can
+ * still answer. */
 static void bad_descriptors_send_no_head(void)
 {
     static const struct {

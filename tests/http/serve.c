@@ -1,6 +1,6 @@
 /*
- * serve.c: a server in one call: ready, asked, and ended by a signal; and what of it fails is told. The calls that fail are
- * caught by the linker (seam.h).
+ * serve.c: a server in one call: ready, asked, and ended by a signal; and what of it fails is told.
+ * The calls that fail are caught by the linker (seam.h).
  */
 #include <pthread.h>
 #include <signal.h>

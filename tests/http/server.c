@@ -201,7 +201,8 @@ static void local_clients_may_have_names(void)
     CHECK(unlink(from.sun_path) == 0 && rmdir(path) == 0);
 }
 
-/* What is in is answered, and then the connection closed; what is idle, or has not wholly come, is closed at once. */
+/* What is in is answered, and then the connection closed; what is idle, or has not wholly come, is
+ * closed at once. */
 struct stop {
     weft_http_server *server;
     int64_t deadline;
@@ -370,7 +371,8 @@ static void close_stops(void)
     weft_http_close(server);
 }
 
-/* The queue of the listener has connections in it while it stops, and several acceptors take them. */
+/* The queue of the listener has connections in it while it stops, and several acceptors take
+ * them. */
 static weft_http_server *stormed;
 static int stormed_port;
 

@@ -1,6 +1,6 @@
 /*
- * slow.c: clients that take their answers slowly: they hold no worker when the handler has returned,
- * and none takes as long as it likes.
+ * slow.c: clients that take their answers slowly: they hold no worker when the handler has
+ * returned, and none takes as long as it likes.
  */
 #include <fcntl.h>
 #include <linux/sockios.h>

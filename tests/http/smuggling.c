@@ -1,6 +1,6 @@
 /*
- * smuggling.c: requests that two servers could understand differently, sent to one: it refuses them and closes, and nothing
- * behind them is taken for a request.
+ * smuggling.c: requests that two servers could understand differently, sent to one: it refuses them
+ * and closes, and nothing behind them is taken for a request.
  */
 #include "smuggling.h" /* before http.h: both have a GET */
 
@@ -129,7 +129,8 @@ static void who_has_ended_is_forgotten(void)
     end(server);
 }
 
-/* Who neither says more nor ends is put out, by an acceptor that has nothing else to do for long: after two seconds. */
+/* Who neither says more nor ends is put out, by an acceptor that has nothing else to do for long:
+ * after two seconds. */
 static void who_stays_is_put_out(void)
 {
     weft_http_server *server = serve_with((weft_http_options){

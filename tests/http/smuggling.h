@@ -1,8 +1,9 @@
 /*
  * smuggling.h: requests that two servers could understand differently, and what must come of them.
  *
- * Each row is a whole request, and often another one behind it that must not be answered: the connection is closed after the
- * status. parse.c and chunk.c are asked what they say of the rows; a test with sockets can send the same.
+ * Each row is a whole request, and often another one behind it that must not be answered: the
+ * connection is closed after the status. parse.c and chunk.c are asked what they say of the rows; a
+ * test with sockets can send the same.
  */
 #ifndef WEFT_TESTS_HTTP_SMUGGLING_H
 #define WEFT_TESTS_HTTP_SMUGGLING_H

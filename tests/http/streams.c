@@ -107,7 +107,8 @@ static void stubborn(weft_http_request *request, weft_http_response *response, v
     outcome = error;
 }
 
-/* Who asks by HEAD takes no events: else nothing would ever tell the handler that its client is gone. */
+/* Who asks by HEAD takes no events: else nothing would ever tell the handler that its client is
+ * gone. */
 static void streams_are_not_for_head(void)
 {
     weft_http_server *server = serve(stubborn);

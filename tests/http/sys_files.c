@@ -1,6 +1,7 @@
 /*
- * sys_files.c: the seam for files and folders where the kernel refuses, is older, or a signal comes: interrupted calls
- * begin again, an error is passed on as it is, and the way to a file is found without openat2.
+ * sys_files.c: the seam for files and folders where the kernel refuses, is older, or a signal
+ * comes: interrupted calls begin again, an error is passed on as it is, and the way to a file is
+ * found without openat2.
  */
 #include "http/sys_files.h"
 
@@ -142,7 +143,8 @@ static void a_kernel_that_cannot_tell(void)
     weft__http_safe_root_close(&folder);
 }
 
-/* What was no link when it was looked at is one when it is opened: it is looked at again, but not forever. */
+/* What was no link when it was looked at is one when it is opened: it is looked at again, but not
+ * forever. */
 static void links_that_appear_between(void)
 {
     int descriptors = open_descriptors();

@@ -1,5 +1,6 @@
 /*
- * tls.c: sessions of TLS (src/http/tls.h): what goes through them, in which pieces, and how they end.
+ * tls.c: sessions of TLS (src/http/tls.h): what goes through them, in which pieces, and how they
+ * end.
  */
 #include "test.h"
 
@@ -248,7 +249,8 @@ enum { RECORDS = 300, RECORD = 100 }; /* more than OpenSSL reads at once */
 
 static weft_wg begun, written;
 
-/* As one who is told once that there is something: reads until it would have to wait, and then has all of it. */
+/* As one who is told once that there is something: reads until it would have to wait, and then has
+ * all of it. */
 static void read_what_is_there(struct server *server)
 {
     char data[64];

@@ -1,6 +1,6 @@
 /*
- * tls_answers.c: answers through TLS that take another way than those without: files, refusals, and the end, which a client must
- * be told of. What sends is caught by the linker, as in fault.c.
+ * tls_answers.c: answers through TLS that take another way than those without: files, refusals, and
+ * the end, which a client must be told of. What sends is caught by the linker, as in fault.c.
  */
 #include "test.h"
 
@@ -45,7 +45,8 @@ static void fill(int fd)
     CHECK_EQ(errno, EAGAIN);
 }
 
-/* /file; /body, which reads one; /flushed, and then the socket is full for a moment; /filled: and is. */
+/* /file; /body, which reads one; /flushed, and then the socket is full for a moment; /filled: and
+ * is. */
 static void answer(weft_http_request *request, weft_http_response *response, void *data)
 {
     const char *path = weft_http_path(request);

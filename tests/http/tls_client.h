@@ -1,5 +1,6 @@
 /*
- * tls_client.h: a client of TLS for tests, by OpenSSL as it comes, driven by weft_fd_wait from fibers and threads.
+ * tls_client.h: a client of TLS for tests, by OpenSSL as it comes, driven by weft_fd_wait from
+ * fibers and threads.
  */
 #ifndef WEFT_TEST_TLS_CLIENT_H
 #define WEFT_TEST_TLS_CLIENT_H
@@ -57,8 +58,8 @@ static inline struct client client_open(SSL_CTX *context, int fd, struct client_
     return client;
 }
 
-/* After a call that gave `result`: true if it is to be repeated, when it was waited for that; -1 in *result at an end
- * that is not the other's wish, 0 at one that is. */
+/* After a call that gave `result`: true if it is to be repeated, when it was waited for that; -1 in
+ * *result at an end that is not the other's wish, 0 at one that is. */
 static inline bool client_again(struct client *client, int *result)
 {
     int reason = SSL_get_error(client->ssl, *result);

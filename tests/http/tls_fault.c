@@ -1,6 +1,7 @@
 /*
- * tls_fault.c: TLS when there is no memory, or OpenSSL fails for a reason that it keeps to itself. What failed says so, nothing
- * is left behind, and the server goes on. The calls are caught by the linker (seam.h).
+ * tls_fault.c: TLS when there is no memory, or OpenSSL fails for a reason that it keeps to itself.
+ * What failed says so, nothing is left behind, and the server goes on. The calls are caught by the
+ * linker (seam.h).
  */
 #include "test.h"
 
@@ -135,7 +136,8 @@ static void hello(weft_http_request *request, weft_http_response *response, void
     (void)weft_http_puts(response, "hello");
 }
 
-/* A client that is let in, but for which there is no session: it is closed, and counted nowhere but among the errors. */
+/* A client that is let in, but for which there is no session: it is closed, and counted nowhere but
+ * among the errors. */
 static void turned_out(weft_http_server *server, int port, enum call call, long number)
 {
     char byte;
@@ -191,7 +193,8 @@ static void write_in_vain(struct server *server)
     CHECK_EQ(weft__http_tls_handshake(server->tls), server->result);
 }
 
-/* Neither the socket nor OpenSSL says what is wrong: it is an error all the same, and the client is not told of a good end. */
+/* Neither the socket nor OpenSSL says what is wrong: it is an error all the same, and the client is
+ * not told of a good end. */
 static void a_failure_without_a_reason(void)
 {
     struct server server;

@@ -1,7 +1,7 @@
 /*
  * tls_flood.c: clients that keep a session of TLS busy without sending data, by KeyUpdates. It
- * gives up after some of them in a row; with a byte between them it goes on, but in turns, and others
- * come first. The acceptor's look for events is caught by the linker.
+ * gives up after some of them in a row; with a byte between them it goes on, but in turns, and
+ * others come first. The acceptor's look for events is caught by the linker.
  */
 #include "test.h"
 
@@ -128,8 +128,8 @@ static void let_door_go(void)
     atomic_store(&hold, false);
 }
 
-/* All of it is there when the acceptor looks: it still takes many rounds, and others get theirs. The last
- * part is read by a worker, which has begun with the connection. */
+/* All of it is there when the acceptor looks: it still takes many rounds, and others get theirs.
+ * The last part is read by a worker, which has begun with the connection. */
 static void a_head_takes_turns(void)
 {
     int port;

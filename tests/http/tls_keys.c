@@ -1,5 +1,6 @@
 /*
- * tls_keys.c: certificates and keys as a listener takes them, and what is said of those that it cannot use.
+ * tls_keys.c: certificates and keys as a listener takes them, and what is said of those that it
+ * cannot use.
  */
 #include "test.h"
 

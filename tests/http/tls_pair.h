@@ -1,6 +1,6 @@
 /*
- * tls_pair.h: a session of TLS (src/http/tls.h) in a fiber, on one end of a pair of sockets with small buffers; the other end
- * is the test's.
+ * tls_pair.h: a session of TLS (src/http/tls.h) in a fiber, on one end of a pair of sockets with
+ * small buffers; the other end is the test's.
  */
 #ifndef WEFT_TEST_TLS_PAIR_H
 #define WEFT_TEST_TLS_PAIR_H

@@ -116,7 +116,8 @@ static void few_records(void)
     end(server);
 }
 
-/* The end of a body that only the end of the connection tells: it is told, though there is no room for it at once. */
+/* The end of a body that only the end of the connection tells: it is told, though there is no room
+ * for it at once. */
 static void a_body_to_the_end(void)
 {
     int port;

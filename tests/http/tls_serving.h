@@ -1,5 +1,6 @@
 /*
- * tls_serving.h: a server that listens with TLS on loopback, and clients that ask it (tls_client.h).
+ * tls_serving.h: a server that listens with TLS on loopback, and clients that ask it
+ * (tls_client.h).
  */
 #ifndef WEFT_TEST_TLS_SERVING_H
 #define WEFT_TEST_TLS_SERVING_H
@@ -78,7 +79,8 @@ static inline void ask(struct client *client, const char *request)
     CHECK_EQ(client_write(client, request, (int)strlen(request)), strlen(request));
 }
 
-/* Reads a response with a length: its head byte by byte, so that what follows stays. Its status; the body's first bytes. */
+/* Reads a response with a length: its head byte by byte, so that what follows stays. Its status;
+ * the body's first bytes. */
 static inline int response(struct client *client, char *body, size_t room, size_t *size)
 {
     char head[2000];

@@ -1,6 +1,6 @@
 /*
- * tls_streams.c: an upgraded connection over TLS whose client takes nothing for a while: a write that
- * gave up has taken what it says, and the stream goes on behind that.
+ * tls_streams.c: an upgraded connection over TLS whose client takes nothing for a while: a write
+ * that gave up has taken what it says, and the stream goes on behind that.
  */
 #include "test.h"
 

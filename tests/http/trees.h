@@ -12,7 +12,8 @@
 
 enum { TREE_PATH = 512 };
 
-/* The folder in which all is; what is served is "root" in it, and what must not be served beside that. */
+/* The folder in which all is; what is served is "root" in it, and what must not be served beside
+ * that. */
 static char tree_base[TREE_PATH / 4];
 
 static inline const char *tree_path(const char *name)

@@ -1,6 +1,7 @@
 /*
- * upgrade.c: upgrades that are refused or fail on their way, and what reads and writes of a stream say. That they work, and how
- * a stop ends them: streams.c. The calls that fail are caught by the linker (seam.h).
+ * upgrade.c: upgrades that are refused or fail on their way, and what reads and writes of a stream
+ * say. That they work, and how a stop ends them: streams.c. The calls that fail are caught by the
+ * linker (seam.h).
  */
 #include <weft/runtime.h>
 #include <weft/sem.h>

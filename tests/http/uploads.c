@@ -66,7 +66,8 @@ static struct client upload(weft_http_server *server, const char *request)
     return client;
 }
 
-/* All begin, others are answered meanwhile; and when all go on at once, one is at work at a time. */
+/* All begin, others are answered meanwhile; and when all go on at once, one is at work at a
+ * time. */
 static void they_hold_no_worker(void)
 {
     struct client clients[UPLOADS];
