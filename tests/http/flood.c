@@ -201,7 +201,7 @@ static void answers_all_that_it_admits(void)
 
 /* ---- who takes his time ---- */
 
-static void slowloris_stops_nobody(void)
+static void slowloris_delays_no_client(void)
 {
     weft_http_server *server = serve_with((weft_http_options){
         .handler = hello, .max_workers = 2, .queue = 2, .header_timeout = 3600 * WEFT_S});
@@ -524,7 +524,7 @@ int main(void)
     RUN(refuses_beyond_its_limits);
     RUN(refuses_connections_beyond_its_limit);
     RUN(answers_all_that_it_admits);
-    RUN(slowloris_stops_nobody);
+    RUN(slowloris_delays_no_client);
     RUN(slowloris_ends_at_the_deadline);
     RUN(a_head_without_end_is_refused);
     RUN(idle_connections_are_small);

@@ -185,7 +185,7 @@ static void *read_without_end(void *arg)
     return NULL;
 }
 
-static void refusals_do_not_fill_the_door(void)
+static void refusals_do_not_hold_the_acceptor(void)
 {
     weft_http_server *server = serve_with(
         (weft_http_options){.handler = patient, .max_workers = 1, .queue = -1, .acceptors = 1});
@@ -469,7 +469,7 @@ int main(void)
     int before = open_descriptors();
     RUN(there_may_be_no_queue);
     RUN(refusals_are_whole_or_the_end);
-    RUN(refusals_do_not_fill_the_door);
+    RUN(refusals_do_not_hold_the_acceptor);
     RUN(connections_are_limited);
     RUN(connections_of_an_address_are_limited);
     RUN(addresses_of_ipv6_are_limited);
