@@ -1,6 +1,6 @@
 /*
  * acceptor.c: an acceptor at moments that only the kernel, or another thread, brings about: no
- * descriptors, no memory, and what happens between being told of something and looking at it.
+ * descriptors, no memory, and changes between an event and its handling.
  *
  * Calls of the library's seam and of libweft are caught by the linker (--wrap): they say what a
  * test wants, or hold the acceptor for a moment.
@@ -18,14 +18,14 @@
 #define ACCEPT_PAUSE \
     (50 * WEFT_MS) /* how long an acceptor without descriptors does not ask for more */
 
-/* What the calls say (kernel.h), and who is told of them. */
+/* The results of the wrapped calls, and a function that sees their events. */
 
-typedef void told_function(int set, const struct http_event *events, int count);
+typedef void watch_function(int set, const struct http_event *events, int count);
 
 static struct fake fake_accept, fake_share, fake_go, fake_wait, fake_context, fake_objects,
     fake_pool;
 static void (*_Atomic on_look)(int set);
-static told_function *_Atomic on_told;
+static watch_function *_Atomic on_look;
 static void (*_Atomic on_refusal)(const void *listener);
 static _Atomic int last_accepted, removals, looks;
 static _Atomic int64_t longest_wait;
@@ -33,7 +33,7 @@ static _Atomic int64_t longest_wait;
 #define SAYS(name, error, times) fake_plan(&fake_##name, 0, error, times)
 #define SAYS_AFTER(name, skip, error, times) fake_plan(&fake_##name, skip, error, times)
 #define SAID(name) CHECK_EQ(atomic_u32_load_acquire(&fake_##name.times), 0)
-/* What it says stays: somebody may be about to say it. */
+/* The text stays: a failing check may be printing it. */
 #define SAYS_NO_MORE(name) atomic_u32_store_release(&fake_##name.times, 0)
 
 #define WRAPPED(type, name, parameters) \
@@ -74,7 +74,7 @@ WRAPPED(int, weft__http_set_look, (int set, struct http_event *events, int most)
     if (look != NULL)
         look(set);
     int count = __real_weft__http_set_look(set, events, most);
-    told_function *told = on_told;
+    watch_function *told = on_look;
     if (told != NULL && count > 0)
         told(set, events, count);
     return count;
@@ -114,7 +114,7 @@ WRAPPED(int, weft_fd_wait, (int fd, int events, int64_t deadline))
     return __real_weft_fd_wait(fd, events, deadline);
 }
 
-/* What the tests share: how far one has come, between it and the acceptor. */
+/* How far a test has come, shared with its acceptor. */
 
 static _Atomic int stage;
 static weft_sem gate = WEFT_SEM_INIT(0);    /* lets a handler go on */
@@ -127,29 +127,21 @@ static void hold_until(int number)
         (void)weft_sleep(100 * WEFT_US);
 }
 
-static void hello(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(gated)
 {
-    (void)request, (void)data;
-    (void)weft_http_puts(response, "hello");
-}
-
-static void patient(weft_http_request *request, weft_http_response *response, void *data)
-{
-    (void)request, (void)data;
     weft_sem_release(&entered, 1);
     weft_sem_acquire(&gate, 1);
     (void)weft_http_puts(response, "hello");
 }
 
-static weft_http_server *serve_one_door(weft_http_handler handler)
+static weft_http_server *serve_one_acceptor(weft_http_handler handler)
 {
-    return serve_with((weft_http_options){.handler = handler, .acceptors = 1});
+    return SERVE(.handler = handler, .acceptors = 1);
 }
 
 static struct client client_that_asks(weft_http_server *server, const char *request)
 {
-    struct client client = client_open(server);
-    client_send(&client, request);
+    struct client client = client_asks(server, request);
     return client;
 }
 
@@ -159,8 +151,7 @@ static void expect_hello(struct client *client)
     client_close(client);
 }
 
-/* Local sockets: who has connected is in the listener's queue by then, which is not so of the
- * network. */
+/* Local sockets: when connect returns, the connection is in the listener's queue. */
 
 static const char *local_address(int number)
 {
@@ -181,12 +172,12 @@ static struct client client_local(int number)
     return client_of(fd);
 }
 
-/* Without descriptors the acceptor does not ask for a while, nor is it told meanwhile; then it
- * accepts again. */
+/* Without descriptors the acceptor pauses accepting, without events meanwhile; then it accepts
+ * again. */
 static void no_room_for_connections(void)
 {
     static const int no_room[] = {-EMFILE, -ENFILE, -ENOMEM, -ENOBUFS};
-    weft_http_server *server = serve_one_door(hello);
+    weft_http_server *server = serve_one_acceptor(hello);
     for (size_t i = 0; i < sizeof no_room / sizeof no_room[0]; i++) {
         int64_t errors = stats_of(server).accept_errors, begun = weft_now();
         looks = 0;
@@ -204,10 +195,10 @@ static void no_room_for_connections(void)
     end(server);
 }
 
-/* What happened to one connection is no reason not to take the next. */
+/* An error of one connection does not stop the next one from being accepted. */
 static void a_connection_that_is_gone(void)
 {
-    weft_http_server *server = serve_one_door(hello);
+    weft_http_server *server = serve_one_acceptor(hello);
     removals = 0;
     SAYS(accept, -ECONNABORTED, KERNEL_ALWAYS);
     struct client client = client_that_asks(server, GET("/"));
@@ -219,11 +210,11 @@ static void a_connection_that_is_gone(void)
     end(server);
 }
 
-/* Of two listeners none is watched again at first, then one; that it is watched already the next
- * time is no error. */
+/* Of two listeners none can be added again at first, then one. -EEXIST for that one the next time
+ * is no error. */
 static void listening_again_fails(void)
 {
-    weft_http_server *server = serve_one_door(hello);
+    weft_http_server *server = serve_one_acceptor(hello);
     CHECK_EQ(weft_http_listen(server, "tcp:127.0.0.1:0", NULL), 0);
     int64_t begun = weft_now();
     SAYS(accept, -EMFILE, 1);
@@ -236,8 +227,8 @@ static void listening_again_fails(void)
     end(server);
 }
 
-/* Of several listeners that have somebody waiting the first finds no descriptors: the others are
- * not asked. */
+/* Several listeners have a connection waiting, and the first accept finds no descriptors: the
+ * others are not tried. */
 static uint32_t asked_before, asked;
 
 static void hold_first_look(int set)
@@ -266,12 +257,12 @@ static void count_told(int set, const struct http_event *events, int count)
 
 static void no_room_for_any_listener(void)
 {
-    weft_http_server *server = serve_one_door(hello);
+    weft_http_server *server = serve_one_acceptor(hello);
     for (int i = 0; i < 2; i++)
         CHECK_EQ(weft_http_listen(server, local_address(i), NULL), 0);
     SAYS(accept, -EMFILE, KERNEL_ALWAYS);
     stage = 0;
-    on_told = count_told;
+    on_look = count_told;
     on_look = hold_first_look;
     struct client clients[2] = {client_local(0), client_local(1)};
     AWAIT(stage == 1);
@@ -279,7 +270,7 @@ static void no_room_for_any_listener(void)
     AWAIT(stage == 4);
     CHECK_EQ(asked, 1);
     on_look = NULL;
-    on_told = NULL;
+    on_look = NULL;
     SAYS_NO_MORE(accept);
     for (int i = 0; i < 2; i++) {
         client_send(&clients[i], GET("/"));
@@ -288,8 +279,8 @@ static void no_room_for_any_listener(void)
     end(server);
 }
 
-/* A listener that the second acceptor cannot watch is taken back from the first, which was told of
- * somebody there by then. */
+/* A listener that the second acceptor cannot watch is taken back from the first, which has an event
+ * of it by then. */
 static const void *_Atomic told_of;
 static _Atomic int told_set;
 static struct client early;
@@ -312,7 +303,7 @@ static void watch_for_next_look(int set)
 static void connect_and_refuse(const void *listener)
 {
     told_of = listener;
-    on_told = watch_for_listener;
+    on_look = watch_for_listener;
     early = client_local(0);
     AWAIT(stage == 1);
 }
@@ -331,11 +322,10 @@ static void a_listener_that_is_taken_back(void)
     CHECK_EQ(weft_http_listen(server, local_address(0), NULL), -ENOSPC);
     SAID(share);
     CHECK_EQ(removals, 1);
-    CHECK(client_at_end(&early));
-    client_close(&early);
-    AWAIT(stage == 2); /* it has done with what it was told */
+    client_end(&early);
+    AWAIT(stage == 2); /* its events are handled */
     on_refusal = NULL;
-    on_told = NULL;
+    on_look = NULL;
     on_look = NULL;
     CHECK_EQ(stats_of(server).accepted, 0);
     CHECK_EQ(stats_of(server).accept_errors, 0);
@@ -349,7 +339,8 @@ static void a_listener_that_is_taken_back(void)
     end(server);
 }
 
-/* Somebody connects, and the server is stopped before the acceptor has looked: it is not let in. */
+/* A client connects, and the server is stopped before the acceptor has handled the event: the
+ * connection is not accepted. */
 static void hold_listener(int set, const struct http_event *events, int count)
 {
     (void)set;
@@ -366,26 +357,25 @@ static void stop(void *server)
     stage = 3;
 }
 
-static void a_stop_before_the_door_has_looked(void)
+static void a_stop_before_the_acceptor_has_looked(void)
 {
-    weft_http_server *server = serve_one_door(hello);
+    weft_http_server *server = serve_one_acceptor(hello);
     stage = 0;
-    on_told = hold_listener;
+    on_look = hold_listener;
     struct client client = client_open(server);
     AWAIT(stage == 1);
     CHECK_EQ(weft_go(stop, server), 0);
     AWAIT(atomic_u32_load_acquire(&server->stopping) != 0);
     stage = 2;
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    client_end(&client);
     AWAIT(stage == 3);
-    on_told = NULL;
+    on_look = NULL;
     CHECK_EQ(stats_of(server).accepted, 0);
     end(server);
 }
 
-/* A worker closes a connection of which the acceptor was just told: its record is there until the
- * acceptor has looked. */
+/* A worker closes a connection of which the acceptor has an event: the record is there until the
+ * event is handled. */
 static weft_http_server *watched_server;
 
 static void let_worker_close(int set, const struct http_event *events, int count)
@@ -402,26 +392,24 @@ static void let_worker_close(int set, const struct http_event *events, int count
 
 static void an_event_of_a_closed_connection(void)
 {
-    watched_server = serve_one_door(patient);
+    watched_server = serve_one_acceptor(gated);
     struct client client = client_that_asks(watched_server, GET_CLOSE("/"));
     weft_sem_acquire(&entered, 1);
     stage = 0;
-    on_told = let_worker_close;
+    on_look = let_worker_close;
     client_half_close(&client);
     EXPECT(&client, 200, "hello");
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    client_end(&client);
     CHECK_EQ(stage, 1);
-    on_told = NULL;
+    on_look = NULL;
     end(watched_server);
 }
 
-/* An acceptor that is deaf for a while wakes up for the deadlines of those that it has, which may
- * be given back meanwhile. */
-static void deadlines_while_deaf(void)
+/* An acceptor that has paused accepting wakes up for the deadlines of its connections, which
+ * workers may release meanwhile. */
+static void deadlines_while_accepting_is_paused(void)
 {
-    weft_http_server *server = serve_with(
-        (weft_http_options){.handler = patient, .acceptors = 1, .idle_timeout = WEFT_MS});
+    weft_http_server *server = SERVE(.handler = gated, .acceptors = 1, .idle_timeout = WEFT_MS);
     struct client busy = client_that_asks(server, GET("/"));
     weft_sem_acquire(&entered, 1);
     SAYS(accept, -EMFILE, KERNEL_ALWAYS);
@@ -437,12 +425,12 @@ static void deadlines_while_deaf(void)
     end(server);
 }
 
-/* No memory to be woken up: the acceptor looks from time to time. */
-static void a_door_that_cannot_wait(void)
+/* No memory for the acceptor's wait: it looks from time to time. */
+static void an_acceptor_that_cannot_wait(void)
 {
     int64_t begun = weft_now();
     SAYS(wait, -ENOMEM, KERNEL_ALWAYS);
-    weft_http_server *server = serve_one_door(hello);
+    weft_http_server *server = serve_one_acceptor(hello);
     for (int i = 0; i < 3; i++) {
         struct client client = client_that_asks(server, GET("/"));
         expect_hello(&client);
@@ -455,10 +443,10 @@ static void a_door_that_cannot_wait(void)
     end(server);
 }
 
-/* No memory for a request: 503, which the client can read although what it has sent was not. */
+/* No memory for a request: 503, which the client can read although its request was not read. */
 static void no_memory_for_a_request(void)
 {
-    weft_http_server *server = serve_one_door(hello);
+    weft_http_server *server = serve_one_acceptor(hello);
     struct client client = client_open(server);
     char byte;
     AWAIT(stats_of(server).connections == 1);
@@ -481,7 +469,7 @@ static void no_memory_for_a_request(void)
     end(server);
 }
 
-/* A server that cannot be opened leaves nothing. */
+/* A server that cannot be opened leaves nothing behind. */
 
 static int open_and_close(void)
 {
@@ -508,8 +496,8 @@ static void a_part_that_cannot_be_made(void)
     CHECK_EQ(open_and_close(), 0);
 }
 
-/* Some acceptors run by then: they are waited for, even by one whose context has ended. */
-static void a_door_that_does_not_start(void)
+/* Some acceptors run by then: the open waits for them, even if its own context is cancelled. */
+static void an_acceptor_that_does_not_start(void)
 {
     int before = open_descriptors();
     weft_context *context;
@@ -527,7 +515,7 @@ static void a_door_that_does_not_start(void)
     CHECK_PTR(weft_context_current(), context);
     CHECK_EQ(weft_context_bind(NULL, NULL), 0);
     weft_context_close(context);
-    weft_http_server *server = serve_one_door(hello);
+    weft_http_server *server = serve_one_acceptor(hello);
     struct client client = client_that_asks(server, GET("/"));
     expect_hello(&client);
     end(server);
@@ -563,8 +551,7 @@ static void small_pieces(void)
         EXPECT(&client, 200, "hello");
         CHECK_EQ(getsockopt(last_accepted, IPPROTO_TCP, TCP_NODELAY, &off, &size), 0);
         CHECK_EQ(off != 0, !nagle);
-        client_close(&client);
-        end(server);
+        close_and_end(&client, server);
     }
 }
 
@@ -574,17 +561,17 @@ int main(void)
              0); /* the runtime's descriptors are there */
     RUN(no_memory_for_a_server);
     RUN(a_part_that_cannot_be_made);
-    RUN(a_door_that_does_not_start);
+    RUN(an_acceptor_that_does_not_start);
     int before = open_descriptors();
     RUN(no_room_for_connections);
     RUN(a_connection_that_is_gone);
     RUN(listening_again_fails);
     RUN(no_room_for_any_listener);
     RUN(a_listener_that_is_taken_back);
-    RUN(a_stop_before_the_door_has_looked);
+    RUN(a_stop_before_the_acceptor_has_looked);
     RUN(an_event_of_a_closed_connection);
-    RUN(deadlines_while_deaf);
-    RUN(a_door_that_cannot_wait);
+    RUN(deadlines_while_accepting_is_paused);
+    RUN(an_acceptor_that_cannot_wait);
     RUN(no_memory_for_a_request);
     RUN(small_pieces);
     AWAIT(open_descriptors() == before);

@@ -11,11 +11,10 @@
 
 static weft_sem entered = WEFT_SEM_INIT(0), gate = WEFT_SEM_INIT(0);
 
-/* Waits at the gate, but for "/"; "/events" is a stream. */
-static void patient(weft_http_request *request, weft_http_response *response, void *data)
+/* Waits at the gate, except for "/"; "/events" is a stream. */
+HANDLER(gated)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/") == 0) {
         (void)weft_http_puts(response, "hello");
         return;
@@ -37,17 +36,14 @@ static struct client client_from(const char *from, weft_http_server *server, con
 
 static void expect_429(struct client *client, bool closes)
 {
-    struct answer answer = client_answer(client);
-    CHECK_EQ(answer.status, 429);
-    CHECK_STR(answer_field(&answer, "Retry-After"), "7");
-    CHECK_STR(answer_field(&answer, "Connection"), closes ? "close" : NULL);
-    answer_free(&answer);
+    CHECK_ANSWER(client_answer(client), 429, NULL, {"Retry-After", "7"},
+                 {"Connection", closes ? "close" : NULL});
 }
 
 static void requests_of_an_address_are_limited(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){
-        .handler = patient, .max_workers = 3, .max_requests_per_ip = 4, .retry_after = 7});
+    weft_http_server *server =
+        SERVE(.handler = gated, .max_workers = 3, .max_requests_per_ip = 4, .retry_after = 7);
     struct client clients[4], other;
     for (int round = 0; round < 2; round++) {
         /* Three are answered and one waits: all count. */
@@ -73,8 +69,7 @@ static void requests_of_an_address_are_limited(void)
         weft_sem_acquire(&entered, 1);
         /* What was answered counts no more; idle connections never. */
         for (int i = 0; i < 4; i++) {
-            client_send(&clients[i], GET("/") GET("/"));
-            EXPECT(&clients[i], 200, "hello");
+            ASK(&clients[i], GET("/") GET("/"), 200, "hello");
             EXPECT(&clients[i], 200, "hello");
             client_close(&clients[i]);
         }
@@ -87,23 +82,21 @@ static void requests_of_an_address_are_limited(void)
 /* Of a connection that has many requests behind one another each is counted by itself. */
 static void requests_in_a_row_are_one_at_a_time(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = patient, .max_requests_per_ip = 1});
+    weft_http_server *server = SERVE(.handler = gated, .max_requests_per_ip = 1);
     struct client client = client_open(server);
     for (int i = 0; i < 10; i++) {
         client_send(&client, GET("/") GET("/") GET("/") GET("/"));
         for (int j = 0; j < 4; j++)
             EXPECT(&client, 200, "hello");
     }
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* Streams have a count of their own, and leave that of the requests. */
 static void streams_of_an_address_are_limited(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){
-        .handler = patient, .max_requests_per_ip = 1, .max_streams_per_ip = 2, .retry_after = 7});
+    weft_http_server *server = SERVE(.handler = gated, .max_requests_per_ip = 1,
+                                     .max_streams_per_ip = 2, .retry_after = 7);
     struct client clients[3];
     struct answer answer;
     for (int round = 0; round < 2; round++) {
@@ -117,8 +110,7 @@ static void streams_of_an_address_are_limited(void)
         }
         struct client more = client_from("127.0.0.1", server, GET("/events"));
         expect_429(&more, false);
-        client_send(&more, GET("/"));
-        EXPECT(&more, 200, "hello");
+        ASK(&more, GET("/"), 200, "hello");
         client_close(&more);
         weft_sem_release(&gate, 3);
         for (int i = 0; i < 3; i++) {
@@ -136,8 +128,8 @@ static void near_clients_are_spared(void)
 {
     enum { MANY = 65 }; /* 64 is the least that an address has by default */
     static struct client clients[2 * MANY];
-    weft_http_server *server = serve_with(
-        (weft_http_options){.handler = patient, .max_workers = 2 * MANY, .max_streams = 2 * MANY});
+    weft_http_server *server =
+        SERVE(.handler = gated, .max_workers = 2 * MANY, .max_streams = 2 * MANY);
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     char name[120];
     snprintf(to.sun_path, sizeof to.sun_path, "/tmp/weft-addresses-%d", (int)getpid());

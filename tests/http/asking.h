@@ -11,6 +11,7 @@
 
 #include <weft/http.h>
 
+#include "handler.h"
 #include "test.h"
 
 enum { ANSWER_MOST = 1 << 21 };

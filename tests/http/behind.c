@@ -1,6 +1,6 @@
 /*
  * behind.c: a server behind proxies: who the client is for its handlers, its log and its limit, by
- * the PROXY protocol, X-Forwarded-For and Forwarded; and that nobody else can say so.
+ * the PROXY protocol, X-Forwarded-For and Forwarded; and that others are not believed.
  */
 #include <weft/sem.h>
 
@@ -14,18 +14,17 @@
 static weft_sem entered = WEFT_SEM_INIT(0), gate = WEFT_SEM_INIT(0);
 
 /* "client peer-is-loopback", or, at /wait, when the gate opens. */
-static void say_who(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(say_who)
 {
     weft_address client, peer;
-    char text[WEFT_ADDRESS_TEXT] = "nobody", other[WEFT_ADDRESS_TEXT] = "nobody";
-    (void)data;
+    char text[WEFT_ADDRESS_TEXT] = "none", other[WEFT_ADDRESS_TEXT] = "none";
     weft_http_client(request, &client);
     weft_http_peer(request, &peer);
     if (client.size != 0)
         CHECK_EQ(weft_address_format(&client, text, sizeof text), 0);
     if (peer.size != 0)
         CHECK_EQ(weft_address_format(&peer, other, sizeof other), 0);
-    CHECK(strncmp(other, "tcp:127.0.0.", 12) == 0 || strcmp(other, "nobody") == 0);
+    CHECK(strncmp(other, "tcp:127.0.0.", 12) == 0 || strcmp(other, "none") == 0);
     if (strcmp(weft_http_path(request), "/wait") == 0) {
         weft_sem_release(&entered, 1);
         weft_sem_acquire(&gate, 1);
@@ -82,8 +81,7 @@ static void expect_client(weft_http_server *server, const char *from, const char
     char request[300];
     struct client asking = client_of(dial_from(from, port_of(server, 0)));
     snprintf(request, sizeof request, "GET / HTTP/1.1\r\n" HOST "%s\r\n\r\n", field);
-    client_send(&asking, request);
-    EXPECT(&asking, 200, client);
+    ASK(&asking, request, 200, client);
     client_close(&asking);
 }
 
@@ -131,25 +129,24 @@ static void each_request_has_its_client(void)
                                          .forwarded = WEFT_HTTP_X_FORWARDED_FOR},
                      0);
     struct client proxy = client_open(server);
-    client_send(&proxy, "GET /a HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n"
-                        "GET /b HTTP/1.1\r\n" HOST "\r\n"
-                        "GET /c HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.3\r\n\r\n");
-    EXPECT(&proxy, 200, "tcp:192.0.2.1:0");
+    ASK(&proxy,
+        "GET /a HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n"
+        "GET /b HTTP/1.1\r\n" HOST "\r\n"
+        "GET /c HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.3\r\n\r\n",
+        200, "tcp:192.0.2.1:0");
     EXPECT(&proxy, 200, "the peer");
     EXPECT(&proxy, 200, "tcp:192.0.2.3:0");
-    /* Of a head that cannot be read the field is nobody's word: the proxy's may not have come. */
-    client_send(&proxy,
-                "GET /d HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.4\r\nno field\r\n\r\n");
-    EXPECT(&proxy, 400, NULL);
+    /* The field of a head that cannot be read is not believed: the proxy's part may not have
+     * come. */
+    ASK(&proxy, "GET /d HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.4\r\nno field\r\n\r\n", 400,
+        NULL);
     expect_line(3, "127.0.0.1 GET 400");
     client_close(&proxy);
     /* One that was read whole is the client's, if it is refused for its path. */
     proxy = client_open(server);
-    client_send(&proxy, "GET /../x HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.5\r\n\r\n");
-    EXPECT(&proxy, 400, NULL);
+    ASK(&proxy, "GET /../x HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.5\r\n\r\n", 400, NULL);
     expect_line(4, "192.0.2.5 GET 400");
-    client_close(&proxy);
-    end(server);
+    close_and_end(&proxy, server);
 }
 
 static void unix_sockets_are_trusted_by_name(void)
@@ -168,10 +165,9 @@ static void unix_sockets_are_trusted_by_name(void)
         CHECK_EQ(weft_http_listen(server, address, NULL), 0);
         struct client proxy = client_of(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
         CHECK_EQ(connect(proxy.fd, (struct sockaddr *)&to, sizeof to), 0);
-        client_send(&proxy, "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n");
-        EXPECT(&proxy, 200, trusted ? "tcp:192.0.2.1:0" : "the peer");
-        client_close(&proxy);
-        end(server);
+        ASK(&proxy, "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n", 200,
+            trusted ? "tcp:192.0.2.1:0" : "the peer");
+        close_and_end(&proxy, server);
     }
     CHECK_EQ(rmdir(folder), 0);
 }
@@ -188,16 +184,12 @@ static void the_limit_is_the_clients(void)
     client_send(&first, "GET /wait HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n");
     weft_sem_acquire(&entered, 1);
     client_send(&second, "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n");
-    struct answer answer = client_answer(&second);
-    CHECK_EQ(answer.status, 429);
-    CHECK_STR(answer_field(&answer, "Retry-After"), "1");
-    answer_free(&answer);
+    CHECK_ANSWER(client_answer(&second), 429, NULL, {"Retry-After", "1"});
     expect_line(0, "192.0.2.1 GET 429");
     /* Others come through, over the same connection; also the proxy itself. */
-    client_send(&second, "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.2\r\n\r\n");
-    EXPECT(&second, 200, "tcp:192.0.2.2:0");
-    client_send(&second, GET("/"));
-    EXPECT(&second, 200, "the peer");
+    ASK(&second, "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.2\r\n\r\n", 200,
+        "tcp:192.0.2.2:0");
+    ASK(&second, GET("/"), 200, "the peer");
     CHECK_EQ(stats_of(server).refused, 1);
     /* Behind another request of its connection it is refused by the worker. */
     client_send(&second, "GET /wait HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.3\r\n\r\n"
@@ -218,8 +210,7 @@ static void the_limit_is_the_clients(void)
     weft_sem_release(&gate, 1);
     EXPECT(&first, 200, "tcp:192.0.2.1:0");
     client_close(&first);
-    client_close(&second);
-    end(server);
+    close_and_end(&second, server);
 }
 
 /* Where all workers are busy the refusal does not wait for one. */
@@ -234,13 +225,11 @@ static void the_limit_costs_no_worker(void)
     struct client first = client_open(server), second = client_open(server);
     client_send(&first, "GET /wait HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n");
     weft_sem_acquire(&entered, 1);
-    client_send(&second, "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n");
-    EXPECT(&second, 429, NULL);
+    ASK(&second, "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n", 429, NULL);
     weft_sem_release(&gate, 1);
     EXPECT(&first, 200, "tcp:192.0.2.1:0");
     client_close(&first);
-    client_close(&second);
-    end(server);
+    close_and_end(&second, server);
 }
 
 /* ---- PROXY ---- */
@@ -252,8 +241,7 @@ static void expect_proxied(weft_http_server *server, const char *header, size_t 
     struct client proxy = client_open(server);
     for (size_t at = 0; at < size; at += piece)
         client_send_bytes(&proxy, header + at, size - at < piece ? size - at : piece);
-    client_send(&proxy, GET("/"));
-    EXPECT(&proxy, 200, client);
+    ASK(&proxy, GET("/"), 200, client);
     client_send(&proxy, GET("/")); /* it is the connection's */
     EXPECT(&proxy, 200, client);
     client_close(&proxy);
@@ -293,11 +281,11 @@ static void strangers_are_not_believed(void)
     expect_line(0, "127.0.0.1 GET 200");
     /* Nor one that says it is a proxy. */
     struct client liar = client_open(server);
-    client_send(&liar, "PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n"
-                       "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n");
-    EXPECT(&liar, 200, "the peer");
-    client_close(&liar);
-    end(server);
+    ASK(&liar,
+        "PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n"
+        "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n",
+        200, "the peer");
+    close_and_end(&liar, server);
 }
 
 /* A proxy of connections in front of one of requests; and a client it knows nothing of. */
@@ -315,10 +303,9 @@ static void both_may_stand_in_a_row(void)
                                          .forwarded = WEFT_HTTP_X_FORWARDED_FOR},
                      1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct client proxy = client_open(server);
-        client_send(&proxy, rows[i].header);
-        client_send(&proxy, "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.9\r\n\r\n");
-        EXPECT(&proxy, 200, rows[i].client);
+        struct client proxy = client_asks(server, rows[i].header);
+        ASK(&proxy, "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.9\r\n\r\n", 200,
+            rows[i].client);
         client_close(&proxy);
     }
     end(server);
@@ -352,8 +339,7 @@ static void without_a_header_there_is_no_answer(void)
     /* One that asks nothing at all, as a check of the port does, is no line worth. */
     struct client client = client_open(server);
     client_half_close(&client);
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    client_end(&client);
     CHECK_EQ(logged_count, ROWS);
     end(server);
 }
@@ -363,13 +349,11 @@ static void a_header_has_a_deadline(void)
     weft_http_options options = local_proxy;
     options.header_timeout = 200 * WEFT_MS;
     weft_http_server *server = serve_behind(options, 1);
-    struct client client = client_open(server);
-    client_send(&client, "PROXY ");
+    struct client client = client_asks(server, "PROXY ");
     CHECK(client_at_end(&client));
     expect_line(0, "127.0.0.1 PROXY 408");
     CHECK_EQ(stats_of(server).timed_out, 1);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* Connections are counted for whom PROXY names; those of the proxy are not. */
@@ -382,23 +366,19 @@ static void the_limit_of_connections_is_the_clients(void)
     for (int i = 0; i < 3; i++) {
         kept[i] = client_open(server);
         client_send(&kept[i], i < 2 ? V1 : "PROXY TCP4 192.0.2.2 198.51.100.1 1 2\r\n");
-        client_send(&kept[i], GET("/"));
-        EXPECT(&kept[i], 200, NULL);
+        ASK(&kept[i], GET("/"), 200, NULL);
     }
     for (int i = 0; i < 2; i++) { /* the place that was not given is not given back */
         struct client late = client_open(server);
-        client_send(&late, V1);
-        EXPECT(&late, 503, NULL);
-        CHECK(client_at_end(&late));
-        client_close(&late);
+        ASK(&late, V1, 503, NULL);
+        client_end(&late);
     }
     CHECK_EQ(stats_of(server).refused, 2);
     client_close(&kept[0]);
     AWAIT(stats_of(server).connections == 2);
     kept[0] = client_open(server);
     client_send(&kept[0], V1);
-    client_send(&kept[0], GET("/"));
-    EXPECT(&kept[0], 200, "tcp:192.0.2.1:40000");
+    ASK(&kept[0], GET("/"), 200, "tcp:192.0.2.1:40000");
     for (int i = 0; i < 3; i++)
         client_close(&kept[i]);
     end(server);

@@ -26,10 +26,9 @@ static uint32_t sum_of(uint32_t sum, const char *data, size_t size)
 }
 
 /* By its path: how the body is read. Answers nothing if that fails. */
-static void reader(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(reader)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     outcome = 0;
     weft_sem_release(&entered, 1);
     if (strcmp(path, "/all") == 0) {
@@ -78,14 +77,10 @@ static void bodies_with_a_length(void)
 {
     weft_http_server *server = serve(reader);
     struct client client = client_open(server);
-    client_send(&client, POST("/all", "Content-Length: 5\r\n") "hello");
-    EXPECT(&client, 200, "hello");
-    client_send(&client, POST("/all", "Content-Length: 0\r\n"));
-    EXPECT(&client, 200, "");
-    client_send(&client, POST("/all", ""));
-    EXPECT(&client, 200, "");
-    client_send(&client, GET("/none"));
-    EXPECT(&client, 200, "unread 0");
+    ASK(&client, POST("/all", "Content-Length: 5\r\n") "hello", 200, "hello");
+    ASK(&client, POST("/all", "Content-Length: 0\r\n"), 200, "");
+    ASK(&client, POST("/all", ""), 200, "");
+    ASK(&client, GET("/none"), 200, "unread 0");
     /* Head and body apart, and the body byte by byte. */
     client_send(&client, POST("/all", "Content-Length: 5\r\n"));
     for (int i = 0; i < 5; i++) {
@@ -93,8 +88,7 @@ static void bodies_with_a_length(void)
         client_send_bytes(&client, &"world"[i], 1);
     }
     EXPECT(&client, 200, "world");
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 static void check_sum(struct client *client, const char *body, size_t size, const char *trailer)
@@ -139,8 +133,7 @@ static void large_bodies(void)
     }
     client_send(&client, "0\r\n\r\n");
     check_sum(&client, body, size, "-");
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
     free(body);
 }
 
@@ -167,21 +160,16 @@ static void chunks_come_in_pieces(void)
         client_send_bytes(&client, request + i, 1);
     check_sum(&client, "abc0123456789", 13, "all");
     EXPECT(&client, 200, "unread 0");
-    client_send(&client, POST("/all", CHUNKED) "1\r\na\r\n3\r\nbcd\r\n0\r\n\r\n");
-    EXPECT(&client, 200, "abcd");
-    client_send(&client, POST("/all", CHUNKED) "0\r\n\r\n");
-    EXPECT(&client, 200, "");
+    ASK(&client, POST("/all", CHUNKED) "1\r\na\r\n3\r\nbcd\r\n0\r\n\r\n", 200, "abcd");
+    ASK(&client, POST("/all", CHUNKED) "0\r\n\r\n", 200, "");
     /* More than read_all has room for at first. */
     char *body = text_of(10000, 'b');
     client_send(&client, POST("/all", CHUNKED) "2710\r\n");
     client_send(&client, body);
-    client_send(&client, "\r\n0\r\n\r\n");
-    EXPECT(&client, 200, body);
+    ASK(&client, "\r\n0\r\n\r\n", 200, body);
     free(body);
-    client_send(&client, POST("/none", CHUNKED) "0\r\n\r\n");
-    EXPECT(&client, 200, "unread -1");
-    client_close(&client);
-    end(server);
+    ASK(&client, POST("/none", CHUNKED) "0\r\n\r\n", 200, "unread -1");
+    close_and_end(&client, server);
 }
 
 /* ---- bodies in memory ---- */
@@ -201,9 +189,7 @@ static struct client almost_all(weft_http_server *server, const char *from, int 
 static void ends_with(struct client *client, int status)
 {
     (void)client_try_send(client, "b", 1);
-    struct answer answer = client_answer(client);
-    CHECK_EQ(answer.status, status);
-    answer_free(&answer);
+    CHECK_ANSWER(client_answer(client), status, NULL);
     client_close(client);
 }
 
@@ -215,8 +201,7 @@ static void wait_for_memory(weft_http_server *server, int64_t least)
 
 static void bodies_in_memory_are_bounded(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = reader, .max_body_memory = 500000});
+    weft_http_server *server = SERVE(.handler = reader, .max_body_memory = 500000);
     for (int round = 0; round < 2; round++) {
         struct client one = almost_all(server, NULL, 400000);
         wait_for_memory(server, 300000);
@@ -251,8 +236,7 @@ static void an_address_has_a_share_of_that_memory(void)
 /* What a client only announces takes no memory, and nothing from others. */
 static void announced_bytes_are_not_counted(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = reader, .max_body_memory = 500000});
+    weft_http_server *server = SERVE(.handler = reader, .max_body_memory = 500000);
     struct client clients[20];
     for (int i = 0; i < 20; i++) {
         clients[i] = client_open(server);
@@ -269,7 +253,7 @@ static void announced_bytes_are_not_counted(void)
 
 /* ---- 100-continue ---- */
 
-static void continue_is_said_to_who_waits(void)
+static void continue_is_sent_to_clients_that_wait(void)
 {
     weft_http_server *server = serve(reader);
     struct client client = client_open(server);
@@ -280,48 +264,38 @@ static void continue_is_said_to_who_waits(void)
         CHECK_EQ(answer.status, 100);
         CHECK_STR(answer.head, "");
         answer_free(&answer);
-        client_send(&client, i == 0 ? "hello" : "5\r\nhello\r\n0\r\n\r\n");
-        EXPECT(&client, 200, "hello");
+        ASK(&client, i == 0 ? "hello" : "5\r\nhello\r\n0\r\n\r\n", 200, "hello");
     }
     /* Without a body there is nothing to wait for. */
-    client_send(&client, POST("/all", "Expect: 100-continue\r\n"));
-    EXPECT(&client, 200, "");
+    ASK(&client, POST("/all", "Expect: 100-continue\r\n"), 200, "");
     /* In HTTP/1.0 there is no such thing. */
-    client_send(&client,
-                "POST /all HTTP/1.0\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\nhi");
-    EXPECT(&client, 200, "hi");
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    ASK(&client, "POST /all HTTP/1.0\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\nhi", 200,
+        "hi");
+    client_end(&client);
     end(server);
 }
 
 /* Whether the body comes is not known then: the connection ends. */
-static void continue_is_not_said_for_an_unread_body(void)
+static void continue_is_not_sent_for_an_unread_body(void)
 {
     weft_http_server *server = serve(reader);
     for (int i = 0; i < 2; i++) {
-        struct client client = client_open(server);
-        client_send(&client, POST("/none", "Content-Length: 5\r\nExpect: 100-continue\r\n"));
+        struct client client =
+            client_asks(server, POST("/none", "Content-Length: 5\r\nExpect: 100-continue\r\n"));
         if (i == 1)
             client_send(&client, GET("/second"));
-        struct answer answer = client_answer(&client);
-        CHECK_EQ(answer.status, 200);
-        CHECK_STR(answer.body, "unread 5");
-        CHECK_STR(answer_field(&answer, "Connection"), "close");
-        CHECK(client_at_end(&client));
-        answer_free(&answer);
-        client_close(&client);
+        CHECK_ANSWER(client_answer(&client), 200, "unread 5", {"Connection", "close"});
+        client_end(&client);
     }
     CHECK_EQ(stats_of(server).requests, 2);
     end(server);
 }
 
 /* The answer has begun: 100 would come in its midst. The body may come all the same. */
-static void answer_first(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(answer_first)
 {
     char *body;
     size_t size;
-    (void)data;
     CHECK_EQ(weft_http_puts(response, "<"), 0);
     CHECK_EQ(weft_http_flush(response), 0);
     CHECK_EQ(weft_http_read_all(request, &body, &size), 0);
@@ -341,15 +315,14 @@ static void continue_is_not_said_in_an_answer(void)
     client_send(&client, "hello");
     CHECK(client_rest(&client, &answer, false));
     CHECK_STR(answer.body, "<hello>");
-    CHECK(client_at_end(&client));
     answer_free(&answer);
-    client_close(&client);
+    client_end(&client);
     end(server);
 }
 
 /* ---- limits ---- */
 
-static void raise_limit(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(raise_limit)
 {
     weft_http_max_body(request, 20);
     weft_http_max_body(request, -1); /* is no limit */
@@ -359,24 +332,17 @@ static void raise_limit(weft_http_request *request, weft_http_response *response
 
 static void expect_refusal(weft_http_server *server, const char *request, int status)
 {
-    struct client client = client_open(server);
-    client_send(&client, request);
-    struct answer answer = client_answer(&client);
-    CHECK_EQ(answer.status, status);
-    CHECK_STR(answer_field(&answer, "Connection"), "close");
-    CHECK(client_at_end(&client));
-    answer_free(&answer);
-    client_close(&client);
+    struct client client = client_asks(server, request);
+    CHECK_ANSWER(client_answer(&client), status, NULL, {"Connection", "close"});
+    client_end(&client);
 }
 
 static void bodies_are_limited(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = reader, .max_body = 10});
+    weft_http_server *server = SERVE(.handler = reader, .max_body = 10);
     struct client client = client_open(server);
-    client_send(&client, POST("/all", "Content-Length: 10\r\n") "0123456789");
-    EXPECT(&client, 200, "0123456789");
-    client_send(&client, POST("/all", CHUNKED) "5\r\n01234\r\n5\r\n56789\r\n0\r\n\r\n");
-    EXPECT(&client, 200, "0123456789");
+    ASK(&client, POST("/all", "Content-Length: 10\r\n") "0123456789", 200, "0123456789");
+    ASK(&client, POST("/all", CHUNKED) "5\r\n01234\r\n5\r\n56789\r\n0\r\n\r\n", 200, "0123456789");
     client_close(&client);
     expect_refusal(server, POST("/all", "Content-Length: 11\r\n") "0123456789a", 413);
     CHECK_EQ(outcome, -EFBIG);
@@ -389,21 +355,20 @@ static void bodies_are_limited(void)
     expect_refusal(server, POST("/all", "Content-Length: 11\r\nExpect: 100-continue\r\n"), 413);
     end(server);
 
-    server = serve_with((weft_http_options){.handler = raise_limit, .max_body = 10});
+    server = SERVE(.handler = raise_limit, .max_body = 10);
     client = client_open(server);
-    client_send(&client, POST("/all", "Content-Length: 20\r\n") "0123456789abcdefghij");
-    EXPECT(&client, 200, "0123456789abcdefghij");
+    ASK(&client, POST("/all", "Content-Length: 20\r\n") "0123456789abcdefghij", 200,
+        "0123456789abcdefghij");
     client_close(&client);
     expect_refusal(server, POST("/all", "Content-Length: 21\r\n") "0123456789abcdefghijk", 413);
     end(server);
 }
 
 /* What a handler says of a body that it could not read goes before what the server would. */
-static void complain(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(complain)
 {
     char *body;
     size_t size;
-    (void)data;
     CHECK_EQ(weft_http_read_all(request, &body, &size), -EFBIG);
     if (strcmp(weft_http_path(request), "/status") == 0)
         weft_http_status(response, 422);
@@ -413,18 +378,14 @@ static void complain(weft_http_request *request, weft_http_response *response, v
 
 static void handlers_may_complain_themselves(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = complain, .max_body = 4});
+    weft_http_server *server = SERVE(.handler = complain, .max_body = 4);
     for (int i = 0; i < 2; i++) {
-        struct client client = client_open(server);
-        client_send(&client, i == 0 ? POST("/status", "Content-Length: 5\r\n") "hello"
-                                    : POST("/text", "Content-Length: 5\r\n") "hello");
-        struct answer answer = client_answer(&client);
-        CHECK_EQ(answer.status, i == 0 ? 422 : 200);
-        CHECK_STR(answer.body, i == 0 ? "" : "too much for me");
-        CHECK_STR(answer_field(&answer, "Connection"), "close");
-        CHECK(client_at_end(&client));
-        answer_free(&answer);
-        client_close(&client);
+        struct client client =
+            client_asks(server, i == 0 ? POST("/status", "Content-Length: 5\r\n") "hello"
+                                       : POST("/text", "Content-Length: 5\r\n") "hello");
+        CHECK_ANSWER(client_answer(&client), i == 0 ? 422 : 200, i == 0 ? "" : "too much for me",
+                     {"Connection", "close"});
+        client_end(&client);
     }
     end(server);
 }
@@ -459,23 +420,23 @@ static void bad_chunks_are_refused(void)
 
 /* ---- clients that are slow, and that go ---- */
 
-static int64_t patience(int64_t rate, int64_t grace, int64_t waited, int64_t transferred)
+static int64_t allowance(int64_t rate, int64_t grace, int64_t waited, int64_t transferred)
 {
     return weft__http_wait_allowance(rate, grace, waited, transferred);
 }
 
 static void the_rate_is_reckoned(void)
 {
-    CHECK_EQ(patience(500, 10 * WEFT_S, 0, 0), 10 * WEFT_S);
-    CHECK_EQ(patience(500, 10 * WEFT_S, 4 * WEFT_S, 0), 6 * WEFT_S);
-    CHECK_EQ(patience(500, 10 * WEFT_S, 11 * WEFT_S, 0), 0);
-    CHECK_EQ(patience(500, 10 * WEFT_S, 11 * WEFT_S, 1250), 1500 * WEFT_MS);
-    CHECK_EQ(patience(1000000000, WEFT_S, WEFT_S, 3), 3);
+    CHECK_EQ(allowance(500, 10 * WEFT_S, 0, 0), 10 * WEFT_S);
+    CHECK_EQ(allowance(500, 10 * WEFT_S, 4 * WEFT_S, 0), 6 * WEFT_S);
+    CHECK_EQ(allowance(500, 10 * WEFT_S, 11 * WEFT_S, 0), 0);
+    CHECK_EQ(allowance(500, 10 * WEFT_S, 11 * WEFT_S, 1250), 1500 * WEFT_MS);
+    CHECK_EQ(allowance(1000000000, WEFT_S, WEFT_S, 3), 3);
     /* Whatever came, it is not too much to be reckoned with. */
-    CHECK_EQ(patience(1, WEFT_S, 0, INT64_MAX), INT64_MAX);
-    CHECK_EQ(patience(1000000000, INT64_MAX, 0, INT64_MAX), INT64_MAX);
-    CHECK(patience(1000000000, WEFT_S, 0, INT64_MAX) >= INT64_MAX / 1000000000);
-    CHECK_EQ(patience(-1, WEFT_S, INT64_MAX, 0), INT64_MAX);
+    CHECK_EQ(allowance(1, WEFT_S, 0, INT64_MAX), INT64_MAX);
+    CHECK_EQ(allowance(1000000000, INT64_MAX, 0, INT64_MAX), INT64_MAX);
+    CHECK(allowance(1000000000, WEFT_S, 0, INT64_MAX) >= INT64_MAX / 1000000000);
+    CHECK_EQ(allowance(-1, WEFT_S, INT64_MAX, 0), INT64_MAX);
 }
 
 /* A byte again and again is enough for body_timeout, but not for the rate. */
@@ -484,12 +445,9 @@ static void a_body_that_is_too_slow(void)
     static const char *const heads[] = {POST("/sum", "Content-Length: 100000\r\n"),
                                         POST("/sum", CHUNKED)};
     for (int i = 0; i < 2; i++) {
-        weft_http_server *server = serve_with((weft_http_options){.handler = reader,
-                                                                  .body_timeout = 600 * WEFT_S,
-                                                                  .min_body_rate = 1000000000,
-                                                                  .rate_grace = 50 * WEFT_MS});
-        struct client client = client_open(server);
-        client_send(&client, heads[i]);
+        weft_http_server *server = SERVE(.handler = reader, .body_timeout = 600 * WEFT_S,
+                                         .min_body_rate = 1000000000, .rate_grace = 50 * WEFT_MS);
+        struct client client = client_asks(server, heads[i]);
         weft_sem_acquire(&entered, 1);
         const char *byte = i == 0 ? "x" : "1\r\nx\r\n";
         while (client_is_quiet(&client) && client_try_send(&client, byte, strlen(byte)))
@@ -504,8 +462,7 @@ static void a_body_that_is_too_slow(void)
 
 static void body_timeout(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = reader, .body_timeout = 30 * WEFT_MS});
+    weft_http_server *server = SERVE(.handler = reader, .body_timeout = 30 * WEFT_MS);
     expect_refusal(server, POST("/all", "Content-Length: 5\r\n") "he", 408);
     CHECK_EQ(outcome, -ETIMEDOUT);
     expect_refusal(server, POST("/sum", CHUNKED) "5\r\nhe", 408);
@@ -529,8 +486,7 @@ static void client_goes_away(void)
             while (weft_sem_try_acquire(&entered, 1) == 0)
                 ;
             outcome = 0;
-            struct client client = client_open(server);
-            client_send(&client, requests[i]);
+            struct client client = client_asks(server, requests[i]);
             weft_sem_acquire(&entered, 1);
             if (way == 1) {
                 struct linger reset = {.l_onoff = 1};
@@ -553,8 +509,7 @@ static void client_ends_its_side(void)
     };
     weft_http_server *server = serve(reader);
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
-        struct client client = client_open(server);
-        client_send(&client, requests[i]);
+        struct client client = client_asks(server, requests[i]);
         client_half_close(&client);
         EXPECT(&client, 400, "400 Bad Request\n");
         CHECK_EQ(outcome, -ECONNRESET);
@@ -563,32 +518,27 @@ static void client_ends_its_side(void)
     end(server);
 }
 
-/* ---- bodies that nobody reads ---- */
+/* ---- bodies that no handler reads ---- */
 
 static void small_unread_bodies_are_passed_over(void)
 {
     char *body = text_of(100000, 'b'), *request;
     weft_http_server *server = serve(reader);
     struct client client = client_open(server);
-    client_send(&client, POST("/none", "Content-Length: 5\r\n") "hello" GET("/none"));
-    EXPECT(&client, 200, "unread 5");
+    ASK(&client, POST("/none", "Content-Length: 5\r\n") "hello" GET("/none"), 200, "unread 5");
     EXPECT(&client, 200, "unread 0");
-    client_send(&client, POST("/some", "Content-Length: 5\r\n") "hello" GET("/none"));
-    EXPECT(&client, 200, "hel");
+    ASK(&client, POST("/some", "Content-Length: 5\r\n") "hello" GET("/none"), 200, "hel");
     EXPECT(&client, 200, "unread 0");
-    client_send(&client,
-                POST("/some", CHUNKED) "4\r\nhell\r\n1\r\no\r\n0\r\nA: b\r\n\r\n" GET("/none"));
-    EXPECT(&client, 200, "hel");
+    ASK(&client, POST("/some", CHUNKED) "4\r\nhell\r\n1\r\no\r\n0\r\nA: b\r\n\r\n" GET("/none"),
+        200, "hel");
     EXPECT(&client, 200, "unread 0");
     CHECK(asprintf(&request, "%s%s%s", POST("/none", "Content-Length: 100000\r\n"), body,
                    GET("/none")) > 0);
     for (int i = 0; i < 10; i++) {
-        client_send(&client, request);
-        EXPECT(&client, 200, "unread 100000");
+        ASK(&client, request, 200, "unread 100000");
         EXPECT(&client, 200, "unread 0");
     }
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
     free(request);
     free(body);
 }
@@ -610,9 +560,8 @@ static void large_unread_bodies_end_the_connection(void)
             CHECK_STR(answer_field(&answer, "Connection"), "close");
         (void)client_try_send(&client, body, size);
         (void)client_try_send(&client, GET("/second"), strlen(GET("/second")));
-        CHECK(client_at_end(&client));
         answer_free(&answer);
-        client_close(&client);
+        client_end(&client);
     }
     CHECK_EQ(stats_of(server).requests, 2);
     end(server);
@@ -620,7 +569,7 @@ static void large_unread_bodies_end_the_connection(void)
 }
 
 /* When the head is sent it is not known yet that the body stays unread. */
-static void flushes(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(flushes)
 {
     *(struct exchange **)data = exchange_of_request(request);
     CHECK_EQ(weft_http_puts(response, "early"), 0);
@@ -631,19 +580,14 @@ static void flushes(weft_http_request *request, weft_http_response *response, vo
 static void large_bodies_behind_an_answer_that_began(void)
 {
     struct exchange *exchange;
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = flushes, .data = &exchange});
-    struct client client = client_open(server);
-    client_send(&client, POST("/", "Content-Length: 4000000\r\n") "the beginning");
-    struct answer answer = client_answer(&client);
-    CHECK_STR(answer.body, "early");
-    CHECK_STR(answer_field(&answer, "Connection"), NULL);
-    answer_free(&answer);
+    weft_http_server *server = SERVE(.handler = flushes, .data = &exchange);
+    struct client client =
+        client_asks(server, POST("/", "Content-Length: 4000000\r\n") "the beginning");
+    CHECK_ANSWER(client_answer(&client), 200, "early", {"Connection", NULL});
     CHECK(client_at_end(&client));
     AWAIT(stats_of(server).running == 0);
     CHECK_EQ(exchange->request.read, 0);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 int main(void)
@@ -655,8 +599,8 @@ int main(void)
     RUN(bodies_in_memory_are_bounded);
     RUN(an_address_has_a_share_of_that_memory);
     RUN(announced_bytes_are_not_counted);
-    RUN(continue_is_said_to_who_waits);
-    RUN(continue_is_not_said_for_an_unread_body);
+    RUN(continue_is_sent_to_clients_that_wait);
+    RUN(continue_is_not_sent_for_an_unread_body);
     RUN(continue_is_not_said_in_an_answer);
     RUN(bodies_are_limited);
     RUN(handlers_may_complain_themselves);

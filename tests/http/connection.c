@@ -1,7 +1,7 @@
 /*
- * connection.c: connections that change hands (src/http/connection.c), of an acceptor that nobody
- * runs: the test is its fiber and the worker, so that what happens between two of their steps is no
- * chance. And what is known of a peer.
+ * connection.c: connections that change their owner (src/http/connection.c), with an acceptor
+ * without a fiber: the test is the acceptor and the worker, so that it decides what happens between
+ * two of their steps. And addresses of peers.
  *
  * What a client sends without end is had by catching weft__http_receive (--wrap).
  */
@@ -35,7 +35,7 @@ static bool is_readable(int fd)
     return poll(&poll_fd, 1, 0) == 1;
 }
 
-static bool has_rung(void)
+static bool was_woken(void)
 {
     bool rung = is_readable(acceptor.wakeup);
     weft__http_wakeup_clear(acceptor.wakeup);
@@ -58,7 +58,7 @@ static void begin(void)
     count_up(&server.connections);
     CHECK(weft__http_connection_open(&acceptor, ends[0], &peer, &(struct listener){0}));
     CHECK_EQ(acceptor.count, 1);
-    CHECK(has_rung());
+    CHECK(was_woken());
     connection = acceptor.lists[LIST_READING].first;
     CHECK(connection != NULL);
     weft__http_connection_take(connection, NULL);
@@ -89,7 +89,7 @@ static bool is_lingering(void)
            acceptor.lists[LIST_LINGERING].first == connection;
 }
 
-/* The client was told that nothing more comes, and may still send what nobody reads. */
+/* The server has ended its sending side, and discards what the client still sends. */
 static void expect_lingering(void)
 {
     char byte;
@@ -101,7 +101,7 @@ static void expect_lingering(void)
     CHECK(is_lingering() && !is_readable(connection->fd));
 }
 
-/* Takes what the acceptor is told, its bell aside. Whether it is told of the connection. */
+/* Takes the acceptor's events, except of its wake-up. Returns whether one is of the connection. */
 static bool is_told(void)
 {
     struct http_event events[8];
@@ -125,11 +125,11 @@ static void lingers(void)
     begin();
     weft__http_connection_linger(connection);
     expect_lingering();
-    CHECK(has_rung()); /* the acceptor sleeps for longer than that */
+    CHECK(was_woken()); /* the acceptor sleeps for longer than that */
     end_all();
 }
 
-/* The acceptor was told of it while the connection was not its own: it is told again. */
+/* The event came while a worker owned the connection: there is another. */
 static void lingers_with_what_came_before(void)
 {
     begin();
@@ -141,7 +141,7 @@ static void lingers_with_what_came_before(void)
     end_all();
 }
 
-/* The same of the end: nothing is there that a reset could overtake. */
+/* The same with the end, when nothing is left to read. */
 static void lingers_not_after_the_end(void)
 {
     begin();
@@ -159,14 +159,14 @@ static void stop_now(void)
     atomic_u32_store_release(&server.stopping, 1);
 }
 
-/* An acceptor that knows of the stop does not look at its lists again. */
+/* An acceptor that has seen the stop does not look at its lists again. */
 static void lingers_not_when_it_is_stopping(void)
 {
     begin();
     stop_now();
     weft__http_connection_linger(connection);
     expect_closed();
-    CHECK(has_rung()); /* the acceptor waits for its last one */
+    CHECK(was_woken()); /* the acceptor waits for its last one */
     end_all();
 }
 
@@ -177,18 +177,18 @@ static void lingers_among_too_many(void)
     acceptor.lists[LIST_LINGERING].count = HTTP_LINGERING_MAX - 1;
     weft__http_connection_linger(connection);
     expect_lingering();
-    CHECK(!has_rung()); /* it has others to look after already */
+    CHECK(!was_woken()); /* it has others to look after already */
     end_all();
 
     begin();
     acceptor.lists[LIST_LINGERING].count = HTTP_LINGERING_MAX;
     weft__http_connection_linger(connection);
     expect_lingering();
-    CHECK(has_rung());
+    CHECK(was_woken());
     end_all();
 }
 
-/* A turn at a time, so that others have theirs; and not for ever. */
+/* A turn at a time, so that others are served; and not for ever. */
 static void is_not_listened_to_without_end(void)
 {
     begin();
@@ -233,7 +233,7 @@ static void is_given_back(void)
     end_all();
 }
 
-/* Somebody has to read first, or to close it. */
+/* The worker has to read first, or to close the connection. */
 static void is_kept(void)
 {
     begin();
@@ -270,7 +270,7 @@ static void peers(void)
                "tcp:[2000::1]:80");
     check_peer((struct peer){.family = 0}, "");
 
-    /* Of a link's address the link is a part. */
+    /* The link is a part of a link-local address. */
     struct peer local = {.family = 6, .ip = {0xfe, 0x80, [15] = 1}, .port = 1, .scope = 7};
     weft_address address;
     struct sockaddr_in6 ipv6;

@@ -12,11 +12,10 @@
 enum { BODY = 8 << 20 }; /* more than the sockets hold, and more than is thrown away in a turn */
 
 /* /large: does not read, and says 200; /small: finds the body too large. */
-static void answer_early(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(answer_early)
 {
     char *body;
     size_t size;
-    (void)data;
     if (strcmp(weft_http_path(request), "/large") == 0)
         CHECK_EQ(weft_http_puts(response, "no, thanks"), 0);
     else
@@ -25,7 +24,7 @@ static void answer_early(weft_http_request *request, weft_http_response *respons
 
 static weft_http_server *serve_early(void)
 {
-    return serve_with((weft_http_options){.handler = answer_early, .max_body = 1000});
+    return SERVE(.handler = answer_early, .max_body = 1000);
 }
 
 static void send_all_then_read(const char *head, int status)
@@ -33,12 +32,10 @@ static void send_all_then_read(const char *head, int status)
     weft_http_server *server = serve_early();
     char *body = text_of(BODY, 'x');
     for (int round = 0; round < 5; round++) {
-        struct client client = client_open(server);
-        client_send(&client, head);
+        struct client client = client_asks(server, head);
         client_send_bytes(&client, body, BODY); /* it is not reset */
         EXPECT(&client, status, NULL);
-        CHECK(client_at_end(&client));
-        client_close(&client);
+        client_end(&client);
     }
     free(body);
     end(server);

@@ -7,6 +7,7 @@
 #include <weft/http.h>
 #include <weft/weft.h>
 
+#include "handler.h"
 #include "test.h"
 
 /* Waits until it is so. */

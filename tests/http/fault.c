@@ -1,7 +1,7 @@
 /*
- * The server when the system says no: each call of its seam (src/http/sys.h) fails in turn, the
- * first, the second, and so on until the scenario has no more of them; once, and from then on for
- * ever. Afterwards: what failed said so, nothing has leaked, and the server answers again.
+ * fault.c: the server when system calls fail: each call of its seam (src/http/sys.h) fails in turn,
+ * the first, the second, and so on until the scenario has no more of them; once, and from then on
+ * for ever. Afterwards: what failed said so, nothing has leaked, and the server answers again.
  *
  * The calls are caught by the linker (--wrap): the library knows nothing of it.
  */
@@ -21,7 +21,7 @@ enum call {
     SET_OPEN,
     SET_ADD,
     SET_SHARED,
-    BELL,
+    WAKEUP,
     ACCEPT,
     RECEIVE,
     PEEK,
@@ -39,7 +39,7 @@ static const struct {
     [SET_OPEN] = {"set_open", -EMFILE},
     [SET_ADD] = {"set_add", -ENOSPC},
     [SET_SHARED] = {"set_add_shared", -ENOSPC},
-    [BELL] = {"wakeup_open", -EMFILE},
+    [WAKEUP] = {"wakeup_open", -EMFILE},
     [ACCEPT] = {"accept", -EMFILE},
     [RECEIVE] = {"receive", -ECONNRESET},
     [PEEK] = {"peek", -ECONNRESET},
@@ -53,7 +53,7 @@ struct peer;
 WRAP(int, set_open, (void), SET_OPEN, ())
 WRAP(int, set_add, (int set, int fd, void *what), SET_ADD, (set, fd, what))
 WRAP(int, set_add_shared, (int set, int fd, void *what), SET_SHARED, (set, fd, what))
-WRAP(int, wakeup_open, (void), BELL, ())
+WRAP(int, wakeup_open, (void), WAKEUP, ())
 WRAP(int, accept, (int listener, struct peer *peer), ACCEPT, (listener, peer))
 WRAP(int64_t, receive, (int fd, void *data, size_t size), RECEIVE, (fd, data, size))
 WRAP(int64_t, peek, (int fd, void *data, size_t size), PEEK, (fd, data, size))
@@ -65,10 +65,9 @@ WRAP(int64_t, send_from_file, (int fd, int file, int64_t offset, size_t size), S
 
 static int file;
 
-static void handler(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(handler)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/body") == 0) {
         char *body;
         size_t size;
@@ -91,7 +90,7 @@ static void handler(weft_http_request *request, weft_http_response *response, vo
             weft_http_error(response, 503, NULL);
     } else {
         const char *name = weft_http_query_value(request, "name");
-        weft_http_printf(response, "hello %s", name != NULL ? name : "nobody");
+        weft_http_printf(response, "hello %s", name != NULL ? name : "-");
     }
 }
 

@@ -156,7 +156,7 @@ static void hidden_files_if_wanted(void)
     end();
 }
 
-static void serve_as_told(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(serve_as_told)
 {
     const char *path = weft_http_header(request, "Path");
     CHECK_EQ(weft__http_param_set(request, "path", path, strlen(path)), 0);
@@ -425,7 +425,7 @@ static void several_parts_of_a_file(void)
     CHECK_STR(answer->body, expected);
     CHECK_EQ(strtol(field_of(answer, "Content-Length"), NULL, 10), answer->size);
     CHECK_STR(field_of(answer, "Content-Range"), "");
-    /* Nobody can know it before. */
+    /* It is not known before. */
     type = field_of(ask("GET", "/a.txt", "Range: bytes=0-1, 8-\r\n"), "Content-Type");
     CHECK(strstr(type, boundary) == NULL);
     end();

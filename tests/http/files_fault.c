@@ -74,9 +74,8 @@ static void make_tree(void)
     }
 }
 
-static void say(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(say)
 {
-    (void)request, (void)data;
     weft_http_puts(response, "hello");
 }
 

@@ -80,7 +80,7 @@ static void fifos_are_not_opened(void)
     end();
 }
 
-/* Root may read everything, so it is somebody else meanwhile. */
+/* Root may read everything, so the test is another user meanwhile. */
 static void without_permission(void)
 {
     bool is_root = geteuid() == 0;
@@ -168,8 +168,7 @@ static char padding[65536];
 
 /* Leaves so much room for fields as the request says, of the 64 KiB that there is; and the body is
  * begun. */
-static void serve_behind_others(weft_http_request *request, weft_http_response *response,
-                                void *data)
+HANDLER(serve_behind_others)
 {
     const char *room = weft_http_header(request, "Room"), *body = weft_http_header(request, "Body");
     if (room != NULL) {

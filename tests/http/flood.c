@@ -13,22 +13,15 @@
 
 static weft_wg gate;
 
-static void hello(weft_http_request *request, weft_http_response *response, void *data)
-{
-    (void)request;
-    (void)data;
-    CHECK_EQ(weft_http_reply(response, 200, "text/plain", "hello", 5), 0);
-}
-
 /* Answers when the gate is opened. */
-static void behind_the_gate(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(behind_the_gate)
 {
     weft_wg_wait(&gate);
     hello(request, response, data);
 }
 
 /* Gives the others a chance to come in between. */
-static void takes_a_moment(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(takes_a_moment)
 {
     weft_sleep(WEFT_MS);
     hello(request, response, data);
@@ -322,7 +315,7 @@ static int64_t many_bytes(void)
     return test_scale(256) * 1024 * 1024;
 }
 
-static void much(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(much)
 {
     static const char piece[65536];
     if (strcmp(weft_http_path(request), "/much") != 0) {
@@ -386,11 +379,10 @@ static void take_turns(void *arg)
 }
 
 /* A body, or what another protocol sends. */
-static void read_what_is_there(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(read_what_is_there)
 {
     char part[4096];
     bool upgrade = strcmp(weft_http_path(request), "/upgrade") == 0;
-    (void)data;
     CHECK(!upgrade || weft_http_upgrade(response, "echo") == 0);
     weft_wg_wait(&gate);
     uint32_t before = atomic_u32_load_relaxed(&upload.at);
@@ -404,7 +396,7 @@ static void read_what_is_there(weft_http_request *request, weft_http_response *r
         CHECK_EQ(weft_http_reply(response, 200, "text/plain", "hello", 5), 0);
 }
 
-/* As much of a body as the kernel takes while nobody reads it. */
+/* As much of a body as the kernel takes while it is not read. */
 static int64_t send_unread(struct client *client)
 {
     static const char piece[4096];
@@ -465,11 +457,9 @@ enum { UNSENT_CLIENTS = 20, UNSENT_MOST = 100 * 32 * UNSENT_CLIENTS };
 static atomic_i64 unsent_writes;
 
 /* HEAD: writes until its client is gone. */
-static void write_what_is_not_sent(weft_http_request *request, weft_http_response *response,
-                                   void *data)
+HANDLER(write_what_is_not_sent)
 {
     static const char block[4096];
-    (void)data;
     if (strcmp(weft_http_method(request), "HEAD") != 0) {
         CHECK_EQ(weft_http_reply(response, 200, "text/plain", "hello", 5), 0);
         return;

@@ -76,7 +76,7 @@ static void what_cannot_be_read_ends_the_chain(void)
     PLAIN("unknown", "10.0.0.1");
     PLAIN("unix:", "10.0.0.1");
     PLAIN("1.2.3.4, unknown", "10.0.0.1");
-    PLAIN("1.2.3.4,", "10.0.0.1"); /* a proxy that knew nobody */
+    PLAIN("1.2.3.4,", "10.0.0.1"); /* a proxy that names no client */
     PLAIN("1.2.3.4, , 10.0.0.2", "10.0.0.2");
     PLAIN("192.0.2.1:", "10.0.0.1");
     PLAIN("192.0.2.1:65536", "10.0.0.1");

@@ -10,13 +10,12 @@
 #include "http/server.h"
 #include "system.h"
 
-enum { MOST = 3, DOORS_CLIENTS = 100 };
+enum { MOST = 3, MANY_CLIENTS = 100 };
 
 static weft_sem entered = WEFT_SEM_INIT(0), gate = WEFT_SEM_INIT(0);
 
-static void answer(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(answer)
 {
-    (void)data;
     if (strcmp(weft_http_path(request), "/wait") == 0) {
         weft_sem_release(&entered, 1);
         weft_sem_acquire(&gate, 1);
@@ -26,14 +25,12 @@ static void answer(weft_http_request *request, weft_http_response *response, voi
 
 static weft_http_server *serve_few(void)
 {
-    return serve_with(
-        (weft_http_options){.handler = answer, .max_connections = MOST, .acceptors = 1});
+    return SERVE(.handler = answer, .max_connections = MOST, .acceptors = 1);
 }
 
 static void ask_hello(struct client *client)
 {
-    client_send(client, GET("/"));
-    EXPECT(client, 200, "hello");
+    ASK(client, GET("/"), 200, "hello");
 }
 
 /* So many connections that are idle, the first for longest. */
@@ -104,19 +101,18 @@ static void silent_ones_make_room(void)
 }
 
 /* However many acceptors there are: each closes its own, and keeps what comes instead. */
-static void every_door_has_room(void)
+static void every_acceptor_has_room(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = answer, .max_connections = 4, .acceptors = 2});
-    static struct client clients[DOORS_CLIENTS];
+    weft_http_server *server = SERVE(.handler = answer, .max_connections = 4, .acceptors = 2);
+    static struct client clients[MANY_CLIENTS];
     be_idle(server, clients, 4);
-    for (int i = 4; i < DOORS_CLIENTS; i++) {
+    for (int i = 4; i < MANY_CLIENTS; i++) {
         clients[i] = client_open(server);
         ask_hello(&clients[i]);
         AWAIT(stats_of(server).idle == 4);
     }
     CHECK_EQ(stats_of(server).refused, 0);
-    for (int i = 0; i < DOORS_CLIENTS; i++)
+    for (int i = 0; i < MANY_CLIENTS; i++)
         client_close(&clients[i]);
     end(server);
 }
@@ -145,8 +141,8 @@ static void the_busy_stay(void)
 /* An address that has all it may have gets no more by that. */
 static void a_share_is_a_share(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){
-        .handler = answer, .max_connections = MOST, .max_per_ip = MOST - 1, .acceptors = 1});
+    weft_http_server *server =
+        SERVE(.handler = answer, .max_connections = MOST, .max_per_ip = MOST - 1, .acceptors = 1);
     struct client old[MOST - 1];
     be_idle(server, old, MOST - 1);
     struct client late = client_open(server);
@@ -248,7 +244,7 @@ int main(void)
     int before = open_descriptors();
     RUN(the_longest_idle_makes_room);
     RUN(silent_ones_make_room);
-    RUN(every_door_has_room);
+    RUN(every_acceptor_has_room);
     RUN(the_busy_stay);
     RUN(a_share_is_a_share);
     RUN(the_table_has_room);

@@ -40,7 +40,7 @@ static void panic_when_told(void)
     weft_sem_release(&entered, 1);
     outcome = weft_sem_acquire_until(&gate, 1, WEFT_NEVER);
     weft_sem_release(&left, 1);
-    weft_panic("nobody is there");
+    weft_panic("no client");
 }
 
 static void one_event(weft_http_response *response)
@@ -76,10 +76,9 @@ static void hang_pool(void)
         CHECK_EQ(weft_pool_submit(hung, wait_without_context, NULL), 0);
 }
 
-static void serving(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(serving)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/") == 0) {
         (void)weft_http_puts(response, "hello");
     } else if (strcmp(path, "/keep") == 0) {
@@ -161,16 +160,14 @@ static void no_others_are_gone(void)
     client_half_close(&client);
     /* The acceptor has seen that when it has answered one that came after it. */
     struct client other = client_open(server);
-    client_send(&other, GET("/"));
-    EXPECT(&other, 200, "hello");
+    ASK(&other, GET("/"), 200, "hello");
     client_close(&other);
     CHECK_EQ(weft_sem_try_acquire(&left, 1), -EAGAIN);
     weft_sem_release(&gate, 2);
     EXPECT(&client, 200, "done");
     EXPECT(&client, 200, "hello");
     EXPECT(&client, 200, "done");
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    client_end(&client);
     weft_sem_acquire(&left, 2);
     weft_sem_acquire(&entered, 1);
     CHECK_EQ(outcome, 0);
@@ -204,14 +201,12 @@ static void a_context_is_of_one_request(void)
     weft_http_server *server = begin((weft_http_options){.max_workers = 1});
     struct client client = client_open(server);
     for (int i = 0; i < 3; i++) {
-        client_send(&client, GET("/keep") GET("/"));
-        EXPECT(&client, 200, "");
+        ASK(&client, GET("/keep") GET("/"), 200, "");
         EXPECT(&client, 200, "hello");
         CHECK_EQ(weft_context_error(kept), -ECANCELED);
         weft_context_close(kept);
     }
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* A cancellation that takes its time holds up neither the server nor the handler. */
@@ -225,9 +220,7 @@ static void it_may_take_a_while(void)
     CHECK_EQ(outcome, -ECANCELED);
     AWAIT(stats_of(server).connections == 0 && cleaned == 1);
     for (int i = 0; i < 3; i++) {
-        struct answer answer = ask(server, GET_CLOSE("/"));
-        CHECK_STR(answer.body, "hello");
-        answer_free(&answer);
+        CHECK_ANSWER(ask(server, GET_CLOSE("/")), 200, "hello");
     }
     weft_sem_release(&gate, 2);
     CHECK_EQ(weft_pool_close(hung), 0);
@@ -260,9 +253,7 @@ static void at_any_moment(void)
         CHECK_EQ(pthread_create(&threads[i], NULL, come_and_go, server), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    struct answer answer = ask(server, GET_CLOSE("/"));
-    CHECK_STR(answer.body, "hello");
-    answer_free(&answer);
+    CHECK_ANSWER(ask(server, GET_CLOSE("/")), 200, "hello");
     AWAIT(stats_of(server).connections == 0);
     end(server);
 }

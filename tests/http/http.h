@@ -46,9 +46,12 @@ static inline weft_http_server *serve_with(weft_http_options options)
     return server;
 }
 
+/* A server with options: SERVE(.handler = hello, .queue = 3). */
+#define SERVE(...) serve_with((weft_http_options){__VA_ARGS__})
+
 static inline weft_http_server *serve(weft_http_handler handler)
 {
-    return serve_with((weft_http_options){.handler = handler});
+    return SERVE(.handler = handler);
 }
 
 /* ---- the client ---- */
@@ -72,9 +75,9 @@ struct answer {
 
 static inline struct client client_of(int fd)
 {
-    struct timeval patience = {.tv_sec = 120};
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
-    CHECK(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0);
+    struct timeval timeout = {.tv_sec = 120};
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0);
     return (struct client){.fd = fd};
 }
 
@@ -133,6 +136,13 @@ static inline void client_send(struct client *client, const char *text)
     client_send_bytes(client, text, strlen(text));
 }
 
+static inline struct client client_asks(weft_http_server *server, const char *request)
+{
+    struct client client = client_open(server);
+    client_send(&client, request);
+    return client;
+}
+
 /* Gets more bytes; false at the end. */
 static inline bool client_fill(struct client *client)
 {
@@ -163,6 +173,19 @@ static inline bool client_at_end(struct client *client)
         if (!client_fill(client))
             return true;
     return false;
+}
+
+/* The server closes the connection, and sends nothing more before. */
+static inline void client_end(struct client *client)
+{
+    CHECK(client_at_end(client));
+    client_close(client);
+}
+
+static inline void close_and_end(struct client *client, weft_http_server *server)
+{
+    client_close(client);
+    end(server);
 }
 
 /* So many bytes, as a text; NULL if the end comes before. */
@@ -367,6 +390,30 @@ static inline void client_expect(const char *file, int line, struct client *clie
         test_fail(file, line, "status %d, not %d: %s", answer.status, status, answer.body);
     if (body != NULL)
         test_check_str(file, line, "the answer", "expected", answer.body, body);
+    answer_free(&answer);
+}
+
+/* Sends a request, and expects a response as above. */
+#define ASK(client, request, status, body) \
+    (client_send(client, request), client_expect(__FILE__, __LINE__, client, status, body))
+
+/* A response has that status, that body if it is not NULL, and those fields: {"Name", "value"}, or
+ * {"Name", NULL} for none. Frees it. */
+#define CHECK_ANSWER(answer, status, body, ...)                 \
+    answer_check(__FILE__, __LINE__, answer, status, body,      \
+                 (const char *const[][2]){{NULL}, __VA_ARGS__}, \
+                 sizeof((const char *const[][2]){{NULL}, __VA_ARGS__}) / sizeof(char *[2]))
+
+static inline void answer_check(const char *file, int line, struct answer answer, int status,
+                                const char *body, const char *const fields[][2], size_t count)
+{
+    if (answer.status != status)
+        test_fail(file, line, "status %d, not %d: %s", answer.status, status, answer.body);
+    if (body != NULL)
+        test_check_str(file, line, "the answer", "expected", answer.body, body);
+    for (size_t i = 1; i < count; i++)
+        test_check_str(file, line, fields[i][0], "expected", answer_field(&answer, fields[i][0]),
+                       fields[i][1]);
     answer_free(&answer);
 }
 

@@ -1,5 +1,5 @@
 /*
- * keepalive.c: connections that are used again: one after another, pipelined, idle, and handed back
+ * keepalive.c: connections that are used again: one after another, pipelined, idle, and passed back
  * and forth between acceptor and worker.
  */
 #include <pthread.h>
@@ -19,11 +19,10 @@
 static weft_sem gate = WEFT_SEM_INIT(0), entered = WEFT_SEM_INIT(0);
 
 /* Answers with its path, and the body if there is one. */
-static void echo(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(echo)
 {
     char *body;
     size_t size;
-    (void)data;
     CHECK_EQ(weft_http_puts(response, weft_http_path(request)), 0);
     if (weft_http_content_length(request) != 0) {
         if (weft_http_read_all(request, &body, &size) != 0)
@@ -32,7 +31,7 @@ static void echo(weft_http_request *request, weft_http_response *response, void 
     }
 }
 
-static void patient(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(gated)
 {
     weft_sem_release(&entered, 1);
     (void)!weft_sem_acquire_until(&gate, 1, WEFT_NEVER);
@@ -44,24 +43,17 @@ static void connections_are_kept(void)
     weft_http_server *server = serve(echo);
     struct client client = client_open(server);
     for (int i = 0; i < 100; i++) {
-        client_send(&client,
-                    i % 2 == 0 ? GET("/a") : "GET /b HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-        EXPECT(&client, 200, i % 2 == 0 ? "/a" : "/b");
+        ASK(&client, i % 2 == 0 ? GET("/a") : "GET /b HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+            200, i % 2 == 0 ? "/a" : "/b");
     }
     CHECK_EQ(stats_of(server).accepted, 1);
     client_send(&client, GET_CLOSE("/last") GET("/never"));
-    struct answer answer = client_answer(&client);
-    CHECK_STR(answer_field(&answer, "Connection"), "close");
-    CHECK_STR(answer.body, "/last");
-    CHECK(client_at_end(&client));
-    answer_free(&answer);
-    client_close(&client);
+    CHECK_ANSWER(client_answer(&client), 200, "/last", {"Connection", "close"});
+    client_end(&client);
 
     client = client_open(server);
-    client_send(&client, "GET /old HTTP/1.0\r\n\r\n");
-    EXPECT(&client, 200, "/old");
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    ASK(&client, "GET /old HTTP/1.0\r\n\r\n", 200, "/old");
+    client_end(&client);
     CHECK_EQ(stats_of(server).requests, 102);
     end(server);
 }
@@ -119,8 +111,7 @@ static void pipelines_are_answered_in_order(void)
     }
     free(requests);
     CHECK_EQ(stats_of(server).accepted, 1);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* More than all buffers hold: the sender has to wait for the answers to be read. */
@@ -143,12 +134,11 @@ static void long_pipelines(void)
     expect_pipeline(&client, count);
     pthread_join(thread, NULL);
     free(requests);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* Says how many others were answered before it. The first of them waits. */
-static void counting(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(counting)
 {
     int *count = data;
     if (strcmp(weft_http_path(request), "/other") == 0) {
@@ -161,13 +151,12 @@ static void counting(weft_http_request *request, weft_http_response *response, v
     }
 }
 
-/* Who has much to ask does not keep the worker from those who wait. */
+/* A client with many requests does not keep the worker from clients that wait. */
 static void others_get_their_turn(void)
 {
     enum { MANY = 300 };
     int count = 0;
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = counting, .data = &count, .max_workers = 1});
+    weft_http_server *server = SERVE(.handler = counting, .data = &count, .max_workers = 1);
     struct client busy = client_open(server), other = client_open(server);
     char requests[MANY * sizeof GET("/")] = "", *at = requests;
     for (int i = 0; i < MANY; i++)
@@ -184,29 +173,26 @@ static void others_get_their_turn(void)
     for (int i = 0; i < MANY; i++)
         EXPECT(&busy, 200, "");
     client_close(&busy);
-    client_close(&other);
-    end(server);
+    close_and_end(&other, server);
 }
 
-/* Nor is there a place to wait behind others: then it goes on. */
+/* Without room in the queue the worker goes on. */
 static void long_pipelines_in_a_full_pool(void)
 {
     int count = 70; /* as few bytes as come at once */
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = echo, .max_workers = 1, .queue = -1});
+    weft_http_server *server = SERVE(.handler = echo, .max_workers = 1, .queue = -1);
     struct client client = client_open(server);
     char *requests = pipeline(count);
     client_send(&client, requests);
     expect_pipeline(&client, count);
     free(requests);
     CHECK_EQ(stats_of(server).refused, 0);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 static void half_close_is_no_hindrance(void)
 {
-    weft_http_server *server = serve(patient);
+    weft_http_server *server = serve(gated);
     for (int i = 0; i < 4; i++) {
         struct client client = client_open(server);
         if (i == 0) { /* the end comes with the request */
@@ -220,7 +206,7 @@ static void half_close_is_no_hindrance(void)
                 client_send(&client, GET("/2"));
             client_half_close(&client);
             if (i == 3)
-                usleep(50000); /* the acceptor may be told of both at once */
+                usleep(50000); /* one event may report both */
         }
         weft_sem_release(&gate, 1);
         EXPECT(&client, 200, "/1");
@@ -229,13 +215,12 @@ static void half_close_is_no_hindrance(void)
             weft_sem_release(&gate, 1);
             EXPECT(&client, 200, "/2");
         }
-        CHECK(client_at_end(&client));
-        client_close(&client);
+        client_end(&client);
     }
     end(server);
 }
 
-/* Whether the acceptor was told of something for its one connection that is busy. */
+/* Whether the acceptor has seen an event of its one busy connection. */
 static bool was_told(weft_http_server *server)
 {
     bool told = false;
@@ -249,11 +234,10 @@ static bool was_told(weft_http_server *server)
     return told;
 }
 
-/* What comes behind the last request, while that is answered, is nobody's; but the answer gets
- * through. */
+/* Bytes behind the last request, while that is answered, are discarded; the answer gets through. */
 static void the_last_answer_is_not_lost(void)
 {
-    weft_http_server *server = serve(patient);
+    weft_http_server *server = serve(gated);
     struct client client = client_open(server);
     char byte;
     client_send(&client, GET_CLOSE("/last"));
@@ -263,15 +247,14 @@ static void the_last_answer_is_not_lost(void)
     weft_sem_release(&gate, 1);
     EXPECT(&client, 200, "/last");
     CHECK_EQ(recv(client.fd, &byte, 1, 0), 0); /* an end, and no reset */
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
-/* The end comes together with a part of a head, and nobody waits for the rest of it. */
+/* The end comes together with a part of a head: the server does not wait for the rest. */
 static void half_close_with_half_a_head(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){
-        .handler = patient, .header_timeout = 3600 * WEFT_S, .idle_timeout = 3600 * WEFT_S});
+    weft_http_server *server =
+        SERVE(.handler = gated, .header_timeout = 3600 * WEFT_S, .idle_timeout = 3600 * WEFT_S);
     for (int i = 0; i < 2; i++) {
         struct client client = client_open(server);
         if (i == 1) { /* while a worker is busy */
@@ -285,8 +268,7 @@ static void half_close_with_half_a_head(void)
             weft_sem_release(&gate, 1);
             EXPECT(&client, 200, "/1");
         }
-        CHECK(client_at_end(&client));
-        client_close(&client);
+        client_end(&client);
     }
     end(server);
 }
@@ -300,8 +282,7 @@ static void idle_connections_hold_nothing(void)
     struct client clients[MANY];
     for (int i = 0; i < MANY; i++) {
         clients[i] = client_open(server);
-        client_send(&clients[i], GET("/"));
-        EXPECT(&clients[i], 200, "/");
+        ASK(&clients[i], GET("/"), 200, "/");
         if (i % 2 == 0)
             client_send(&clients[i], "GET /slow HTTP/1.1\r\nHo");
     }
@@ -312,8 +293,7 @@ static void idle_connections_hold_nothing(void)
     CHECK_EQ(pool.running, 0);
     CHECK_EQ(pool.queued, 0);
     for (int i = 0; i < MANY; i++) {
-        client_send(&clients[i], i % 2 == 0 ? "st: a\r\n\r\n" : GET("/slow"));
-        EXPECT(&clients[i], 200, "/slow");
+        ASK(&clients[i], i % 2 == 0 ? "st: a\r\n\r\n" : GET("/slow"), 200, "/slow");
         client_close(&clients[i]);
     }
     end(server);
@@ -321,22 +301,17 @@ static void idle_connections_hold_nothing(void)
 
 static void idle_timeout(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = echo, .idle_timeout = 20 * WEFT_MS});
+    weft_http_server *server = SERVE(.handler = echo, .idle_timeout = 20 * WEFT_MS);
     struct client client = client_open(server);
-    client_send(&client, GET("/"));
-    EXPECT(&client, 200, "/");
+    ASK(&client, GET("/"), 200, "/");
     CHECK(client_at_end(&client));
     AWAIT(stats_of(server).connections == 0);
     CHECK_EQ(stats_of(server).timed_out, 1);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
-static void early(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(early)
 {
-    (void)request;
-    (void)data;
     weft_sem_release(&entered, 1);
     weft_sem_acquire(&gate, 1);
     CHECK_EQ(weft_http_reply(response, 200, NULL, "early", 5), 0);
@@ -346,30 +321,25 @@ static void early(weft_http_request *request, weft_http_response *response, void
  * timeouts. */
 static void lingering_ends(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = early,
-                                                              .header_timeout = 3600 * WEFT_S,
-                                                              .idle_timeout = 3600 * WEFT_S,
-                                                              .acceptors = 1});
-    struct client client = client_open(server);
-    client_send(&client, "POST / HTTP/1.1\r\n" HOST "Content-Length: 1000000\r\n\r\n");
+    weft_http_server *server = SERVE(.handler = early, .header_timeout = 3600 * WEFT_S,
+                                     .idle_timeout = 3600 * WEFT_S, .acceptors = 1);
+    struct client client =
+        client_asks(server, "POST / HTTP/1.1\r\n" HOST "Content-Length: 1000000\r\n\r\n");
     weft_sem_acquire(&entered, 1);
     usleep(50000); /* the acceptor may go to sleep: there is nothing to be seen of that */
     weft_sem_release(&gate, 1);
     EXPECT(&client, 200, "early");
     CHECK(client_at_end(&client));
     AWAIT(stats_of(server).connections == 0);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 static void header_timeout(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = echo, .header_timeout = 20 * WEFT_MS});
-    /* Nothing came: there is nobody to answer. */
+    weft_http_server *server = SERVE(.handler = echo, .header_timeout = 20 * WEFT_MS);
+    /* Nothing came: there is nothing to answer. */
     struct client client = client_open(server);
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    client_end(&client);
     /* A part came, of the first or a later request; unless this thread was too slow to send it:
      * then once more. */
     int64_t tries = 1;
@@ -400,15 +370,12 @@ static void header_timeout(void)
 /* Bytes that come one by one do not put off the deadline. */
 static void header_timeout_is_for_the_whole(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = echo, .header_timeout = 50 * WEFT_MS});
-    struct client client = client_open(server);
-    client_send(&client, "GET / HTTP/1.1\r\nX: ");
+    weft_http_server *server = SERVE(.handler = echo, .header_timeout = 50 * WEFT_MS);
+    struct client client = client_asks(server, "GET / HTTP/1.1\r\nX: ");
     while (client_try_send(&client, "x", 1))
         usleep(1000);
     CHECK_EQ(stats_of(server).timed_out, 1);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* ---- data that comes while a worker is busy ---- */
@@ -421,7 +388,7 @@ struct talker {
     int rounds;
 };
 
-static void talk_now_and_then(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(talk_now_and_then)
 {
     switch (weft_http_path(request)[1]) {
     case 'y':
@@ -484,15 +451,14 @@ static void *talk(void *arg)
     return NULL;
 }
 
-static void no_data_is_lost_between_door_and_worker(void)
+static void no_data_is_lost_between_acceptor_and_worker(void)
 {
     enum { TALKERS = 16 };
     for (int acceptors = 1; acceptors <= 4; acceptors += 3) {
-        weft_http_server *server = serve_with((weft_http_options){.handler = talk_now_and_then,
-                                                                  .acceptors = acceptors,
-                                                                  .header_timeout = 600 * WEFT_S,
-                                                                  .idle_timeout = 600 * WEFT_S,
-                                                                  .body_timeout = 600 * WEFT_S});
+        weft_http_server *server =
+            SERVE(.handler = talk_now_and_then, .acceptors = acceptors,
+                  .header_timeout = 600 * WEFT_S, .idle_timeout = 600 * WEFT_S,
+                  .body_timeout = 600 * WEFT_S);
         struct talker talkers[TALKERS];
         pthread_t threads[TALKERS];
         for (int i = 0; i < TALKERS; i++) {
@@ -528,7 +494,7 @@ int main(void)
     RUN(lingering_ends);
     RUN(header_timeout);
     RUN(header_timeout_is_for_the_whole);
-    RUN(no_data_is_lost_between_door_and_worker);
+    RUN(no_data_is_lost_between_acceptor_and_worker);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;

@@ -193,7 +193,7 @@ static void what_must_hold(void)
              SIGABRT);
 }
 
-/* Figures in a forked child, whose locks nobody may be there to give back. */
+/* Figures in a forked child, where no thread may be left to release the locks. */
 static void ask_in_child(void *server)
 {
     weft_http_stats stats = {.idle = 4711};

@@ -13,9 +13,8 @@ enum { LATE = 20 };
 static weft_sem entered = WEFT_SEM_INIT(0), gate = WEFT_SEM_INIT(0);
 static _Atomic int calls;
 
-static void patient(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(gated)
 {
-    (void)request, (void)data;
     calls++;
     weft_sem_release(&entered, 1);
     weft_sem_acquire(&gate, 1);
@@ -25,8 +24,8 @@ static void patient(weft_http_request *request, weft_http_response *response, vo
 /* One worker, which is busy. */
 static weft_http_server *begin(struct client *busy, int64_t queue_timeout)
 {
-    weft_http_server *server = serve_with((weft_http_options){
-        .handler = patient, .max_workers = 1, .acceptors = 1, .queue_timeout = queue_timeout});
+    weft_http_server *server =
+        SERVE(.handler = gated, .max_workers = 1, .acceptors = 1, .queue_timeout = queue_timeout);
     calls = 0;
     *busy = client_open(server);
     client_send(busy, GET("/"));
@@ -56,8 +55,7 @@ static void the_reset_are_not_answered(void)
     }
     /* The acceptor has seen them go when it has answered one that came after them. */
     struct client other = client_open(server);
-    client_send(&other, "nonsense\r\n\r\n");
-    EXPECT(&other, 400, NULL);
+    ASK(&other, "nonsense\r\n\r\n", 400, NULL);
     client_close(&other);
     finish(server, &busy);
     CHECK_EQ(calls, 1);
@@ -80,8 +78,7 @@ static void the_ended_are_refused(void)
     finish(server, &busy);
     for (int i = 0; i < LATE; i++) {
         EXPECT(&ended[i], 503, NULL);
-        CHECK(client_at_end(&ended[i]));
-        client_close(&ended[i]);
+        client_end(&ended[i]);
     }
     CHECK_EQ(calls, 1);
     CHECK_EQ(stats_of(server).refused, LATE);
@@ -100,10 +97,7 @@ static void the_queue_has_its_time(void)
     usleep(50000);
     finish(server, &busy);
     for (int i = 0; i < LATE; i++) {
-        struct answer answer = client_answer(&late[i]);
-        CHECK_EQ(answer.status, 503);
-        CHECK_STR(answer_field(&answer, "Retry-After"), "1");
-        answer_free(&answer);
+        CHECK_ANSWER(client_answer(&late[i]), 503, NULL, {"Retry-After", "1"});
         client_close(&late[i]);
     }
     CHECK_EQ(calls, 1);

@@ -18,10 +18,9 @@ static _Atomic int outcome;
 
 /* "/events" and "/upgrade" go on until they are let, and "/wait" until the gate opens; others are
  * short. */
-static void serving(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(serving)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     int error = 0;
     if (strncmp(path, "/events", 7) == 0)
         error = weft_http_events(response);
@@ -64,9 +63,7 @@ static struct client begin(weft_http_server *server, const char *path)
 
 static void expect_hello(weft_http_server *server)
 {
-    struct answer answer = ask(server, GET_CLOSE("/"));
-    CHECK_STR(answer.body, "hello");
-    answer_free(&answer);
+    CHECK_ANSWER(ask(server, GET_CLOSE("/")), 200, "hello");
 }
 
 /* Has the client's request wait in its handler. The worker of the last request may not be free yet
@@ -87,8 +84,7 @@ static void begin_wait(struct client *client)
 static void streams_hold_no_worker(void)
 {
     static struct client clients[STREAMS];
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = serving, .max_workers = 1, .queue = -1});
+    weft_http_server *server = SERVE(.handler = serving, .max_workers = 1, .queue = -1);
     int count = test_scale(STREAMS);
     for (int i = 0; i < count; i++)
         clients[i] = begin(server, i % 2 == 0 ? "/events" : "/upgrade");
@@ -98,8 +94,7 @@ static void streams_hold_no_worker(void)
     /* The one worker is still one. */
     struct client busy = client_open(server), more = client_open(server);
     begin_wait(&busy);
-    client_send(&more, GET("/"));
-    EXPECT(&more, 503, NULL);
+    ASK(&more, GET("/"), 503, NULL);
 
     weft_sem_release(&gate, 1);
     weft_sem_release(&streams, count);
@@ -117,38 +112,29 @@ static void streams_hold_no_worker(void)
     /* And is so when they have gone. */
     busy = client_open(server);
     begin_wait(&busy);
-    client_send(&more, GET("/"));
-    EXPECT(&more, 503, NULL);
+    ASK(&more, GET("/"), 503, NULL);
     weft_sem_release(&gate, 1);
     EXPECT(&busy, 200, "");
     weft_sem_acquire(&left, 1);
     client_close(&busy);
-    client_close(&more);
-    end(server);
+    close_and_end(&more, server);
 }
 
 /* More of them than there may be get 503, and the next can begin when one has ended, however. */
 static void streams_are_limited(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = serving,
-                                                              .max_workers = 2,
-                                                              .max_streams = 2,
-                                                              .retry_after = 7,
-                                                              .on_panic = be_quiet});
+    weft_http_server *server = SERVE(.handler = serving, .max_workers = 2, .max_streams = 2,
+                                     .retry_after = 7, .on_panic = be_quiet);
     for (int i = 0; i < 3; i++) {
         struct client one = begin(server, i == 0 ? "/events/panic" : "/events");
         struct client other = begin(server, "/upgrade"), more = client_open(server);
         for (int j = 0; j < 2; j++) {
             client_send(&more, GET("/events"));
-            struct answer answer = client_answer(&more);
-            CHECK_EQ(answer.status, 503);
-            CHECK_STR(answer_field(&answer, "Retry-After"), "7");
-            answer_free(&answer);
+            CHECK_ANSWER(client_answer(&more), 503, NULL, {"Retry-After", "7"});
             weft_sem_acquire(&left, 1);
             CHECK_EQ(outcome, -EAGAIN);
         }
-        client_send(&more, GET("/"));
-        EXPECT(&more, 200, "hello");
+        ASK(&more, GET("/"), 200, "hello");
         client_close(&more);
         weft_sem_release(&streams, 2);
         weft_sem_acquire(&left, i == 0 ? 1 : 2);
@@ -163,8 +149,7 @@ static void streams_are_limited(void)
 /* A connection whose stream has ended goes on, by a worker that counts. */
 static void requests_behind_a_stream_count(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = serving, .max_workers = 1, .queue = 1});
+    weft_http_server *server = SERVE(.handler = serving, .max_workers = 1, .queue = 1);
     struct client client = begin(server, "/events"), busy = client_open(server);
     client_send(&client, GET("/") GET("/"));
     begin_wait(&busy);
@@ -181,15 +166,13 @@ static void requests_behind_a_stream_count(void)
     EXPECT(&client, 200, "hello");
     EXPECT(&busy, 200, "");
     client_close(&busy);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* A stop ends them and waits for them. */
 static void a_stop_ends_them(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = serving, .max_workers = 1});
+    weft_http_server *server = SERVE(.handler = serving, .max_workers = 1);
     struct client one = begin(server, "/events"), other = begin(server, "/upgrade");
     CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
     weft_sem_acquire(&left, 2);

@@ -1,5 +1,5 @@
 /*
- * limits.c: what is too much: requests, connections, descriptors.
+ * limits.c: requests, connections and descriptors beyond the limits.
  */
 #include <pthread.h>
 
@@ -14,30 +14,17 @@
 
 static weft_sem gate = WEFT_SEM_INIT(0), entered = WEFT_SEM_INIT(0);
 
-static void patient(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(gated)
 {
-    (void)request;
-    (void)data;
     weft_sem_release(&entered, 1);
     (void)!weft_sem_acquire_until(&gate, 1, WEFT_NEVER);
     (void)weft_http_puts(response, "done");
 }
 
-static void hello(weft_http_request *request, weft_http_response *response, void *data)
-{
-    (void)request;
-    (void)data;
-    (void)weft_http_puts(response, "hello");
-}
-
 static void expect_503(struct client *client, bool closes)
 {
-    struct answer answer = client_answer(client);
-    CHECK_EQ(answer.status, 503);
-    CHECK_STR(answer_field(&answer, "Retry-After"), "7");
-    CHECK_STR(answer_field(&answer, "Connection"), closes ? "close" : NULL);
-    CHECK_STR(answer.body, "503 Service Unavailable\n");
-    answer_free(&answer);
+    CHECK_ANSWER(client_answer(client), 503, "503 Service Unavailable\n", {"Retry-After", "7"},
+                 {"Connection", closes ? "close" : NULL});
     if (closes)
         CHECK(client_at_end(client));
 }
@@ -46,8 +33,8 @@ static void expect_503(struct client *client, bool closes)
 
 static void requests_beyond_the_queue_are_refused(void)
 {
-    weft_http_server *server = serve_with(
-        (weft_http_options){.handler = patient, .max_workers = 2, .queue = 3, .retry_after = 7});
+    weft_http_server *server =
+        SERVE(.handler = gated, .max_workers = 2, .queue = 3, .retry_after = 7);
     struct client busy[5], more = client_open(server);
     for (int i = 0; i < 5; i++) {
         busy[i] = client_open(server);
@@ -85,7 +72,7 @@ static void requests_beyond_the_queue_are_refused(void)
     expect_503(&more, true);
     client_close(&more);
 
-    /* Those that were in get their answers; then there is room again. */
+    /* Admitted requests get their answers; then there is room again. */
     weft_sem_release(&gate, 5);
     for (int i = 0; i < 5; i++) {
         EXPECT(&busy[i], 200, "done");
@@ -94,8 +81,7 @@ static void requests_beyond_the_queue_are_refused(void)
     weft_sem_acquire(&entered, 3);
     more = client_open(server);
     weft_sem_release(&gate, 1);
-    client_send(&more, GET("/"));
-    EXPECT(&more, 200, "done");
+    ASK(&more, GET("/"), 200, "done");
     weft_sem_acquire(&entered, 1);
     client_close(&more);
     CHECK_EQ(stats_of(server).refused, 10);
@@ -105,8 +91,8 @@ static void requests_beyond_the_queue_are_refused(void)
 
 static void there_may_be_no_queue(void)
 {
-    weft_http_server *server = serve_with(
-        (weft_http_options){.handler = patient, .max_workers = 1, .queue = -1, .retry_after = 7});
+    weft_http_server *server =
+        SERVE(.handler = gated, .max_workers = 1, .queue = -1, .retry_after = 7);
     struct client busy = client_open(server), more = client_open(server);
     client_send(&busy, GET("/"));
     weft_sem_acquire(&entered, 1);
@@ -115,8 +101,7 @@ static void there_may_be_no_queue(void)
     weft_sem_release(&gate, 1);
     EXPECT(&busy, 200, "done");
     client_close(&busy);
-    client_close(&more);
-    end(server);
+    close_and_end(&more, server);
 }
 
 static int dial_small(int port)
@@ -129,12 +114,12 @@ static int dial_small(int port)
     return fd;
 }
 
-/* A client that asks and asks, and does not read what it is told: no answer is lost, or cut in its
- * middle, while later ones come. */
+/* A client sends requests and does not read the answers: no answer is lost, or cut in its middle,
+ * while later ones come. */
 static void refusals_are_whole_or_the_end(void)
 {
-    weft_http_server *server = serve_with(
-        (weft_http_options){.handler = patient, .max_workers = 1, .queue = -1, .retry_after = 7});
+    weft_http_server *server =
+        SERVE(.handler = gated, .max_workers = 1, .queue = -1, .retry_after = 7);
     weft_net_options small = {.send_buffer = 4096};
     CHECK_EQ(weft_http_listen(server, "tcp:127.0.0.1:0", &small), 0);
     struct client busy = client_open(server);
@@ -146,7 +131,7 @@ static void refusals_are_whole_or_the_end(void)
         before = stats_of(server).refused;
         if (send(flood.fd, GET("/"), strlen(GET("/")), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
             break;
-        /* One by one, until it does not listen any more. */
+        /* One by one, until the server does not read any more. */
         for (int tries = 0; tries < 100 && stats_of(server).refused == before; tries++)
             usleep(100);
     }
@@ -163,11 +148,10 @@ static void refusals_are_whole_or_the_end(void)
     weft_sem_release(&gate, 1);
     EXPECT(&busy, 200, "done");
     client_close(&busy);
-    client_close(&flood);
-    end(server);
+    close_and_end(&flood, server);
 }
 
-/* Who sends more and more of what is refused does not keep the acceptor from others. */
+/* A client that sends refused requests without end does not keep the acceptor from others. */
 static void *send_without_end(void *arg)
 {
     struct client *client = arg;
@@ -187,35 +171,32 @@ static void *read_without_end(void *arg)
 
 static void refusals_do_not_hold_the_acceptor(void)
 {
-    weft_http_server *server = serve_with(
-        (weft_http_options){.handler = patient, .max_workers = 1, .queue = -1, .acceptors = 1});
+    weft_http_server *server =
+        SERVE(.handler = gated, .max_workers = 1, .queue = -1, .acceptors = 1);
     struct client busy = client_open(server), flood = client_open(server);
     pthread_t threads[2];
     client_send(&busy, GET("/"));
     weft_sem_acquire(&entered, 1);
     CHECK_EQ(pthread_create(&threads[0], NULL, read_without_end, &flood), 0);
     CHECK_EQ(pthread_create(&threads[1], NULL, send_without_end, &flood), 0);
-    /* It is not served without end. For a while it is listened to, but others are served then. */
+    /* It is not served without end. For a while its bytes are discarded, and others are served. */
     pthread_join(threads[0], NULL);
     struct client other = client_open(server);
-    client_send(&other, GET("/"));
-    EXPECT(&other, 503, NULL);
+    ASK(&other, GET("/"), 503, NULL);
     client_close(&other);
     CHECK_EQ(shutdown(flood.fd, SHUT_RDWR), 0);
     pthread_join(threads[1], NULL);
     weft_sem_release(&gate, 1);
     EXPECT(&busy, 200, "done");
     client_close(&busy);
-    client_close(&flood);
-    end(server);
+    close_and_end(&flood, server);
 }
 
 /* ---- connections ---- */
 
 static void connections_are_limited(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = patient, .max_connections = 3, .retry_after = 7});
+    weft_http_server *server = SERVE(.handler = gated, .max_connections = 3, .retry_after = 7);
     struct client in[3];
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 3; i++) {
@@ -251,14 +232,12 @@ static struct client client_from6(const char *from, int port)
 
 static void connections_of_an_address_are_limited(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = hello, .max_per_ip = 2, .retry_after = 7});
+    weft_http_server *server = SERVE(.handler = hello, .max_per_ip = 2, .retry_after = 7);
     static const char *const from[] = {"127.0.0.1", "127.0.0.2", "127.0.0.3"};
     struct client clients[6];
     for (int i = 0; i < 6; i++) {
         clients[i] = client_of(dial_from(from[i / 2], port_of(server, 0)));
-        client_send(&clients[i], GET("/"));
-        EXPECT(&clients[i], 200, "hello");
+        ASK(&clients[i], GET("/"), 200, "hello");
     }
     for (int i = 0; i < 3; i++) {
         struct client out = client_of(dial_from(from[i], port_of(server, 0)));
@@ -269,8 +248,7 @@ static void connections_of_an_address_are_limited(void)
     client_close(&clients[2]);
     AWAIT(stats_of(server).connections == 5);
     clients[2] = client_of(dial_from(from[1], port_of(server, 0)));
-    client_send(&clients[2], GET("/"));
-    EXPECT(&clients[2], 200, "hello");
+    ASK(&clients[2], GET("/"), 200, "hello");
     struct client out = client_of(dial_from(from[0], port_of(server, 0)));
     expect_503(&out, true);
     client_close(&out);
@@ -283,8 +261,7 @@ static void connections_of_an_address_are_limited(void)
 /* An IPv4 address is the same in whatever form it comes; ::1 is another. */
 static void addresses_of_ipv6_are_limited(void)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = hello, .max_per_ip = 2, .retry_after = 7});
+    weft_http_server *server = SERVE(.handler = hello, .max_per_ip = 2, .retry_after = 7);
     int error = weft_http_listen(server, "tcp:[::]:0", NULL);
     if (error == -EAFNOSUPPORT || error == -EADDRNOTAVAIL) {
         printf("no IPv6 here\n");
@@ -296,10 +273,8 @@ static void addresses_of_ipv6_are_limited(void)
     struct client ipv4[] = {client_open(server), client_of(dial_from(NULL, port))};
     struct client ipv6[] = {client_from6("::1", port), client_from6("::1", port)};
     for (int i = 0; i < 2; i++) {
-        client_send(&ipv4[i], GET("/"));
-        EXPECT(&ipv4[i], 200, "hello");
-        client_send(&ipv6[i], GET("/"));
-        EXPECT(&ipv6[i], 200, "hello");
+        ASK(&ipv4[i], GET("/"), 200, "hello");
+        ASK(&ipv6[i], GET("/"), 200, "hello");
     }
     struct client out[] = {client_open(server), client_of(dial_from(NULL, port)),
                            client_from6("::1", port)};
@@ -343,10 +318,9 @@ static void await_errors(weft_http_server *server, int64_t before)
 
 static void no_descriptors_is_no_end(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = hello, .acceptors = 2});
+    weft_http_server *server = SERVE(.handler = hello, .acceptors = 2);
     struct client in = client_open(server);
-    client_send(&in, GET("/"));
-    EXPECT(&in, 200, "hello");
+    ASK(&in, GET("/"), 200, "hello");
     for (int round = 0; round < 3; round++) {
         /* The client's own descriptor is there; the server finds none for its side. */
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -362,23 +336,20 @@ static void no_descriptors_is_no_end(void)
         client_send(&late, GET("/"));
         await_errors(server, errors);
         /* Those that are in are served meanwhile. */
-        client_send(&in, GET("/"));
-        EXPECT(&in, 200, "hello");
+        ASK(&in, GET("/"), 200, "hello");
         CHECK(client_is_quiet(&late));
         set_limit(before);
         EXPECT(&late, 200, "hello");
         client_close(&late);
     }
-    client_close(&in);
-    end(server);
+    close_and_end(&in, server);
 }
 
 /* To listen somewhere else meanwhile does no harm, and a stop finds its end. */
 static void listen_and_stop_without_descriptors(void)
 {
     for (int way = 0; way < 2; way++) {
-        weft_http_server *server =
-            serve_with((weft_http_options){.handler = hello, .acceptors = 1});
+        weft_http_server *server = SERVE(.handler = hello, .acceptors = 1);
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         int spare = dup(0);
         CHECK(fd >= 0 && spare >= 0);
@@ -400,29 +371,25 @@ static void listen_and_stop_without_descriptors(void)
             CHECK_EQ(error, 0);
             EXPECT(&late, 200, "hello");
             struct client second = client_of(dial_from(NULL, port_of(server, 1)));
-            client_send(&second, GET("/"));
-            EXPECT(&second, 200, "hello");
+            ASK(&second, GET("/"), 200, "hello");
             client_close(&second);
-            client_close(&late);
-            end(server);
+            close_and_end(&late, server);
         } else {
             CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
             set_limit(before);
-            CHECK(client_at_end(&late));
-            client_close(&late);
+            client_end(&late);
             close(spare);
             weft_http_close(server);
         }
     }
 }
 
-/* The same with requests under way: the acceptor that is deaf lives on after the stop has closed
- * its listeners. */
-static void deaf_doors_hear_of_a_stop(void)
+/* The same with requests in progress: the acceptor that has paused accepting lives on after the
+ * stop has closed its listeners. */
+static void paused_acceptors_see_a_stop(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = patient, .acceptors = 1});
-    struct client busy = client_open(server);
-    client_send(&busy, GET("/"));
+    weft_http_server *server = SERVE(.handler = gated, .acceptors = 1);
+    struct client busy = client_asks(server, GET("/"));
     weft_sem_acquire(&entered, 1);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(fd >= 0);
@@ -435,8 +402,7 @@ static void deaf_doors_hear_of_a_stop(void)
     CHECK_EQ(weft_http_stop(server, weft_after(5 * WEFT_MS)), -ETIMEDOUT);
     set_limit(before);
     CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
-    /* By now the numbers of its listeners may be somebody else's: it does not listen to them
-     * again. */
+    /* By now the descriptors of its listeners may be used again: it does not add them again. */
     CHECK_EQ(server->acceptors[0].accept_paused_until, 0);
     weft_http_close(server);
     close(fd);
@@ -456,8 +422,7 @@ static void aborted_connections_are_passed_over(void)
         client_close(&client);
     }
     struct client client = client_open(server);
-    client_send(&client, GET("/"));
-    EXPECT(&client, 200, "hello");
+    ASK(&client, GET("/"), 200, "hello");
     client_close(&client);
     AWAIT(stats_of(server).connections == 0);
     end(server);
@@ -475,7 +440,7 @@ int main(void)
     RUN(addresses_of_ipv6_are_limited);
     RUN(no_descriptors_is_no_end);
     RUN(listen_and_stop_without_descriptors);
-    RUN(deaf_doors_hear_of_a_stop);
+    RUN(paused_acceptors_see_a_stop);
     RUN(aborted_connections_are_passed_over);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

@@ -74,13 +74,13 @@ static void networks_have_addresses(void)
 static void unix_sockets_have_no_address(void)
 {
     struct networks *networks;
-    struct peer nobody = {.family = 0};
-    CHECK(!weft__http_networks_have(NULL, &nobody));
+    struct peer unknown = {.family = 0};
+    CHECK(!weft__http_networks_have(NULL, &unknown));
     CHECK_EQ(weft__http_networks_open(&networks, "0.0.0.0/0 ::/0"), 0);
-    CHECK(!weft__http_networks_have(networks, &nobody));
+    CHECK(!weft__http_networks_have(networks, &unknown));
     weft__http_networks_close(networks);
     CHECK_EQ(weft__http_networks_open(&networks, "127.0.0.1,unix"), 0);
-    CHECK(weft__http_networks_have(networks, &nobody));
+    CHECK(weft__http_networks_have(networks, &unknown));
     weft__http_networks_close(networks);
     weft__http_networks_close(NULL);
 }

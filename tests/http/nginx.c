@@ -24,11 +24,10 @@ enum way { ADDED, PAIRS, SOCKET, STREAM, WAYS };
 static int ports[WAYS];
 static weft_http_server *servers[WAYS];
 
-static void say_who(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(say_who)
 {
     weft_address client;
-    char text[WEFT_ADDRESS_TEXT] = "nobody";
-    (void)data;
+    char text[WEFT_ADDRESS_TEXT] = "none";
     weft_http_client(request, &client);
     if (client.size != 0)
         CHECK_EQ(weft_address_format(&client, text, sizeof text), 0);
@@ -165,8 +164,7 @@ static void expect_client(enum way way, const char *field, const char *client)
     char request[300];
     struct client asking = client_of(dial_from("127.0.0.5", ports[way]));
     snprintf(request, sizeof request, "GET / HTTP/1.1\r\n" HOST "%s\r\n\r\n", field);
-    client_send(&asking, request);
-    EXPECT(&asking, 200, client);
+    ASK(&asking, request, 200, client);
     client_close(&asking);
 }
 

@@ -21,10 +21,9 @@ static void on_panic(const weft_panic_info *info, weft_http_request *request, vo
     snprintf(told_text, sizeof told_text, "%.100s", info->message);
 }
 
-static void risky(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(risky)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/fine") == 0) {
         CHECK_EQ(weft_context_error(weft_context_current()), 0);
         (void)weft_http_puts(response, "fine");
@@ -52,26 +51,16 @@ static void risky(weft_http_request *request, weft_http_response *response, void
 static weft_http_server *serve_risky(void)
 {
     told = 0;
-    return serve_with(
-        (weft_http_options){.handler = risky, .on_panic = on_panic, .max_workers = 1});
+    return SERVE(.handler = risky, .on_panic = on_panic, .max_workers = 1);
 }
 
 static void expect_500(weft_http_server *server, const char *request)
 {
-    struct client client = client_open(server);
-    client_send(&client, request);
-    struct answer answer = client_answer(&client);
-    CHECK_EQ(answer.status, 500);
-    CHECK(answer_field(&answer, "X") == NULL);
-    CHECK_STR(answer_field(&answer, "Connection"), "close");
-    CHECK_STR(answer.body, "500 Internal Server Error\n");
-    CHECK(client_at_end(&client));
-    answer_free(&answer);
-    client_close(&client);
-    answer = ask(server, GET("/fine"));
-    CHECK_EQ(answer.status, 200);
-    CHECK_STR(answer.body, "fine");
-    answer_free(&answer);
+    struct client client = client_asks(server, request);
+    CHECK_ANSWER(client_answer(&client), 500, "500 Internal Server Error\n", {"X", NULL},
+                 {"Connection", "close"});
+    client_end(&client);
+    CHECK_ANSWER(ask(server, GET("/fine")), 200, "fine");
 }
 
 static void panics_are_500(void)
@@ -110,9 +99,7 @@ static void panics_after_the_head_cut_the_connection(void)
     answer_free(&answer);
     client_close(&client);
     CHECK_EQ(stats_of(server).panicked, 1);
-    answer = ask(server, GET("/fine"));
-    CHECK_EQ(answer.status, 200);
-    answer_free(&answer);
+    CHECK_ANSWER(ask(server, GET("/fine")), 200, NULL);
     end(server);
 }
 
@@ -120,9 +107,7 @@ static weft_http_server *reported;
 
 static void ask_for_panic(void)
 {
-    struct answer answer = ask(reported, GET("/plain"));
-    CHECK_EQ(answer.status, 500);
-    answer_free(&answer);
+    CHECK_ANSWER(ask(reported, GET("/plain")), 500, NULL);
 }
 
 static void panics_are_reported(void)
@@ -145,12 +130,11 @@ static void ask_for_two_panics(void)
         expect_500(reported, GET("/plain"));
 }
 
-/* Who is told of a panic may panic too: the client is answered, and the connection not lost. */
+/* on_panic may panic too: the client is answered, and the connection not lost. */
 static void on_panic_may_panic(void)
 {
     told = 0;
-    reported = serve_with(
-        (weft_http_options){.handler = risky, .on_panic = on_panic_in_panic, .max_workers = 1});
+    reported = SERVE(.handler = risky, .on_panic = on_panic_in_panic, .max_workers = 1);
     const char *text = test_stderr_of(ask_for_two_panics);
     CHECK(strstr(text, "and again") != NULL);
     CHECK_EQ(told, 3);
@@ -168,20 +152,16 @@ static void ask_for_logs(void)
 {
     struct client client = client_open(reported);
     for (int i = 0; i < 3; i++) {
-        client_send(&client, GET("/fine"));
-        EXPECT(&client, 200, "fine");
-        struct answer answer = ask(reported, "what?\r\n\r\n");
-        CHECK_EQ(answer.status, 400);
-        answer_free(&answer);
+        ASK(&client, GET("/fine"), 200, "fine");
+        CHECK_ANSWER(ask(reported, "what?\r\n\r\n"), 400, NULL);
     }
     client_close(&client);
 }
 
-/* Refusals are logged by the acceptor, without which nobody would be served. */
+/* Refusals are logged by the acceptor, without which no client would be served. */
 static void logs_may_panic(void)
 {
-    reported =
-        serve_with((weft_http_options){.handler = risky, .log = log_in_panic, .acceptors = 1});
+    reported = SERVE(.handler = risky, .log = log_in_panic, .acceptors = 1);
     const char *text = test_stderr_of(ask_for_logs);
     CHECK(strstr(text, "no log of GET") != NULL);
     end(reported);
@@ -200,9 +180,8 @@ static void on_crash(const weft_panic_info *info, weft_http_request *request, vo
     weft_sem_release(&crashed, 1);
 }
 
-static void crashing(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(crashing)
 {
-    (void)data;
     CHECK_EQ(weft_http_set(response, "X", "y"), 0);
     if (strcmp(weft_http_path(request), "/crash") == 0) {
         volatile int *volatile nowhere = NULL;
@@ -214,20 +193,17 @@ static void crashing(weft_http_request *request, weft_http_response *response, v
 static void crashes_take_down_their_connection(void)
 {
     told = 0;
-    weft_http_server *server = serve_with((weft_http_options){
-        .handler = crashing, .on_panic = on_crash, .isolate_crashes = 1, .max_workers = 1});
+    weft_http_server *server =
+        SERVE(.handler = crashing, .on_panic = on_crash, .isolate_crashes = 1, .max_workers = 1);
     for (int i = 0; i < 3; i++) {
         struct client client = client_open(server);
         struct answer answer;
-        client_send(&client, GET("/") GET("/crash") GET("/"));
-        EXPECT(&client, 200, "fine");
+        ASK(&client, GET("/") GET("/crash") GET("/"), 200, "fine");
         CHECK(!client_try_answer(&client, &answer, false));
         client_close(&client);
         weft_sem_acquire(&crashed, 1);
         CHECK_STR(told_path, "/crash");
-        answer = ask(server, GET("/"));
-        CHECK_EQ(answer.status, 200);
-        answer_free(&answer);
+        CHECK_ANSWER(ask(server, GET("/")), 200, NULL);
     }
     CHECK_EQ(stats_of(server).panicked, 3);
     CHECK_EQ(told, 3);

@@ -111,12 +111,6 @@ static void without_memory_there_is_none(void)
 
 /* ---- of a server ---- */
 
-static void hello(weft_http_request *request, weft_http_response *response, void *data)
-{
-    (void)request, (void)data;
-    (void)weft_http_puts(response, "hello");
-}
-
 static int64_t resident_kb(void)
 {
     long pages = 0;
@@ -144,8 +138,8 @@ static void a_flood_leaves_nothing(void)
     static char head[16000];
     int *clients = calloc((size_t)count, sizeof *clients);
     CHECK(clients != NULL);
-    weft_http_server *server = serve_with((weft_http_options){
-        .handler = hello, .header_timeout = 600 * WEFT_S, .idle_timeout = 600 * WEFT_S});
+    weft_http_server *server =
+        SERVE(.handler = hello, .header_timeout = 600 * WEFT_S, .idle_timeout = 600 * WEFT_S);
     int start = snprintf(head, sizeof head, "GET / HTTP/1.1\r\n" HOST "X: ");
     memset(head + start, 'x', sizeof head - (size_t)start);
     for (int answered = 0; answered < 2; answered++) {
@@ -190,15 +184,13 @@ static void a_server_goes_on(void)
     no_memory = true;
     client_send(&client, "GET / HTTP/1.1\r\n" HOST "X: ");
     (void)client_try_send(&client, rest, strlen(rest));
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    client_end(&client);
     no_memory = false;
     client = client_open(server);
     client_send(&client, "GET / HTTP/1.1\r\n" HOST "X: ");
     client_send(&client, rest);
     AWAIT(regions == 1);
-    client_send(&client, "\r\n\r\n");
-    EXPECT(&client, 200, "hello");
+    ASK(&client, "\r\n\r\n", 200, "hello");
     client_close(&client);
     free(rest);
     end(server);

@@ -110,7 +110,7 @@ static void what_is_not_counted(void)
     weft__http_per_ip_close(NULL);
 }
 
-/* Many more than the table has chains: those in one chain are told apart, whoever of them leaves
+/* Many more than the table has chains: those in one chain are told apart, whichever of them leaves
  * first. */
 static void many_addresses_are_told_apart(void)
 {

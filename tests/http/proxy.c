@@ -9,7 +9,7 @@
 
 #define V2 "\r\n\r\n\0\r\nQUIT\n"
 
-/* "192.0.2.1 40000", "" if it is nobody. */
+/* "192.0.2.1 40000", "" if the address is unknown. */
 static const char *told(const struct peer *peer)
 {
     static char text[80];

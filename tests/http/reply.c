@@ -8,10 +8,9 @@ _Static_assert(WEFT_UNLIMITED > 0, "weft/http.h alone has what its options name"
 
 #include "http.h"
 
-static void whole(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(whole)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/reply") == 0) {
         CHECK_EQ(weft_http_reply(response, 418, "text/tea", NULL, 3), -EINVAL);
         CHECK_EQ(weft_http_sent(response), 0);
@@ -62,10 +61,7 @@ static void whole(weft_http_request *request, weft_http_response *response, void
 
 static void expect(struct client *client, const char *path, int status, const char *body)
 {
-    struct answer answer = fetch(client, "GET", path, 1);
-    CHECK_EQ(answer.status, status);
-    CHECK_STR(answer.body, body);
-    answer_free(&answer);
+    CHECK_ANSWER(fetch(client, "GET", path, 1), status, body);
 }
 
 /* An error takes the place of what was prepared. */
@@ -73,16 +69,11 @@ static void errors_instead(void)
 {
     weft_http_server *server = serve(whole);
     struct client client = client_open(server);
-    struct answer answer = fetch(&client, "GET", "/instead", 1);
-    CHECK_EQ(answer.status, 502);
-    CHECK_STR(answer.body, "502 Bad Gateway\n");
-    CHECK_STR(answer_field(&answer, "Content-Encoding"), NULL);
-    CHECK_STR(answer_field(&answer, "X-Other"), "stays");
-    answer_free(&answer);
+    CHECK_ANSWER(fetch(&client, "GET", "/instead", 1), 502, "502 Bad Gateway\n",
+                 {"Content-Encoding", NULL}, {"X-Other", "stays"});
     expect(&client, "/instead-short", 302, "302 Found\n");
     expect(&client, "/no-status", 500, "500 Internal Server Error: a file\n");
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 static void whole_responses(void)
@@ -96,18 +87,13 @@ static void whole_responses(void)
     answer_free(&answer);
     expect(&client, "/error", 404, "404 Not Found\n");
     expect(&client, "/detail", 403, "403 Forbidden: not you\n");
-    answer = fetch(&client, "HEAD", "/detail", 1);
-    CHECK_EQ(answer.status, 403);
-    CHECK_STR(answer_field(&answer, "Content-Length"), "23");
-    answer_free(&answer);
+    CHECK_ANSWER(fetch(&client, "HEAD", "/detail", 1), 403, NULL, {"Content-Length", "23"});
     static const int redirects[] = {301, 302, 303, 307, 308};
     for (int i = 0; i < 5; i++) {
         char path[40];
         snprintf(path, sizeof path, "/redirect?%d", redirects[i]);
-        answer = fetch(&client, "GET", path, 1);
-        CHECK_EQ(answer.status, redirects[i]);
-        CHECK_STR(answer_field(&answer, "Location"), "/there?x=y");
-        answer_free(&answer);
+        CHECK_ANSWER(fetch(&client, "GET", path, 1), redirects[i], NULL,
+                     {"Location", "/there?x=y"});
     }
     answer = fetch(&client, "GET", "/long-detail", 1);
     CHECK_EQ(answer.status, 400);
@@ -115,20 +101,13 @@ static void whole_responses(void)
     CHECK(strncmp(answer.body, "400 Bad Request: ddd", 20) == 0);
     answer_free(&answer);
     for (int i = 0; i < 2; i++) {
-        answer = fetch(&client, "GET", i == 0 ? "/204" : "/304", 1);
-        CHECK_EQ(answer.status, i == 0 ? 204 : 304);
-        CHECK(answer_field(&answer, "Content-Length") == NULL);
-        answer_free(&answer);
-        answer = fetch(&client, "GET", i == 0 ? "/length" : "/behind", 1);
-        CHECK_EQ(answer.status, 418);
-        CHECK_STR(answer.body, i == 0 ? "pot" : "teapot");
-        answer_free(&answer);
+        CHECK_ANSWER(fetch(&client, "GET", i == 0 ? "/204" : "/304", 1), i == 0 ? 204 : 304, NULL,
+                     {"Content-Length", NULL});
+        CHECK_ANSWER(fetch(&client, "GET", i == 0 ? "/length" : "/behind", 1), 418,
+                     i == 0 ? "pot" : "teapot");
     }
-    answer = fetch(&client, "GET", "/bad-type", 1);
-    CHECK_EQ(answer.status, 500);
-    answer_free(&answer);
-    client_close(&client);
-    end(server);
+    CHECK_ANSWER(fetch(&client, "GET", "/bad-type", 1), 500, NULL);
+    close_and_end(&client, server);
     CHECK_STR(weft_http_status_text(404), "Not Found");
     CHECK(weft_http_status_text(799) != NULL);
 }

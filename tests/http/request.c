@@ -8,10 +8,9 @@
 #include "system.h"
 
 /* Tells all it knows, a line for each. */
-static void tell(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(tell)
 {
     const char *name, *value;
-    (void)data;
     CHECK_EQ(weft_http_printf(response, "%s %s %s ?%s %d\n", weft_http_method(request),
                               weft_http_path(request), weft_http_target(request),
                               weft_http_query(request), weft_http_version(request)),
@@ -40,10 +39,7 @@ static void heads_are_told(void)
     };
     weft_http_server *server = serve(tell);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct answer answer = ask(server, rows[i].request);
-        CHECK_EQ(answer.status, 200);
-        CHECK_STR(answer.body, rows[i].body);
-        answer_free(&answer);
+        CHECK_ANSWER(ask(server, rows[i].request), 200, rows[i].body);
     }
     end(server);
 }
@@ -64,15 +60,13 @@ static void heads_are_refused(void)
     };
     weft_http_server *server = serve(tell);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct client client = client_open(server);
-        client_send(&client, rows[i].request);
+        struct client client = client_asks(server, rows[i].request);
         struct answer answer = client_answer(&client);
         CHECK_EQ(answer.status, rows[i].status);
         CHECK_STR(answer_field(&answer, "Connection"), "close");
         CHECK(answer_field(&answer, "Date") != NULL);
-        CHECK(client_at_end(&client));
         answer_free(&answer);
-        client_close(&client);
+        client_end(&client);
     }
     CHECK_EQ(stats_of(server).bad, sizeof rows / sizeof rows[0]);
     CHECK_EQ(stats_of(server).requests, 0);
@@ -96,14 +90,12 @@ static void heads_come_in_pieces(void)
     for (size_t i = 0; i < sizeof request - 1; i++)
         client_send_bytes(&client, request + i, 1);
     EXPECT(&client, 200, body);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
-static void values(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(values)
 {
     const char *name, *value;
-    (void)data;
     CHECK_STR(weft_http_header(request, "x-thing"), "first");
     CHECK_STR(weft_http_header(request, "X-THING"), "first");
     CHECK(weft_http_header(request, "X-Thin") == NULL);
@@ -145,21 +137,20 @@ static void values(weft_http_request *request, weft_http_response *response, voi
 static void values_are_found(void)
 {
     weft_http_server *server = serve(values);
-    struct client client = client_open(server);
-    client_send(&client, "GET /?a=1&a=2&b+c=d%20e%0Af&empty=&alone&&odd=%zz%&equals==x="
-                         "&%6Ff%25=escaped&%zz=kept&%4=short&%=alone HTTP/1.1\r\n"
-                         "Host: a\r\nX-Thing: first\r\nX-Thing: second\r\n\r\n");
+    struct client client =
+        client_asks(server, "GET /?a=1&a=2&b+c=d%20e%0Af&empty=&alone&&odd=%zz%&equals==x="
+                            "&%6Ff%25=escaped&%zz=kept&%4=short&%=alone HTTP/1.1\r\n"
+                            "Host: a\r\nX-Thing: first\r\nX-Thing: second\r\n\r\n");
     struct sockaddr_in near = {0};
     socklen_t size = sizeof near;
     char text[64];
     CHECK(getsockname(client.fd, (struct sockaddr *)&near, &size) == 0);
     snprintf(text, sizeof text, "tcp:127.0.0.1:%d", ntohs(near.sin_port));
     EXPECT(&client, 200, text);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
-static void long_value(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(long_value)
 {
     const char *name = data;
     const char *value = weft_http_query_value(request, name);
@@ -171,11 +162,9 @@ static void long_value(weft_http_request *request, weft_http_response *response,
 static void names_and_values_may_be_long(void)
 {
     char *name = text_of(2000, 'n'), *value = text_of(5000, 'v'), *request = NULL;
-    weft_http_server *server = serve_with((weft_http_options){.handler = long_value, .data = name});
+    weft_http_server *server = SERVE(.handler = long_value, .data = name);
     CHECK(asprintf(&request, "GET /?%s=%s HTTP/1.1\r\nHost: a\r\n\r\n", name, value) > 0);
-    struct answer answer = ask(server, request);
-    CHECK_STR(answer.body, "found");
-    answer_free(&answer);
+    CHECK_ANSWER(ask(server, request), 200, "found");
     end(server);
     free(request);
     free(name);
@@ -183,12 +172,11 @@ static void names_and_values_may_be_long(void)
 }
 
 /* As a router does: parts of the path, by name. */
-static void show_params(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(show_params)
 {
-    (void)data;
     const char *path = weft_http_path(request), *slash = strchr(path + 1, '/');
     char name[2] = "a";
-    CHECK_EQ(weft__http_param_set(request, "user", "nobody", 6), 0);
+    CHECK_EQ(weft__http_param_set(request, "user", "absent", 6), 0);
     CHECK_EQ(weft__http_param_set(request, "user", path + 1, (size_t)(slash - path) - 1), 0);
     CHECK_EQ(weft__http_param_set(request, "rest", slash, strlen(slash)), 0);
     CHECK_EQ(strlen(weft_http_param(request, "user")), 6000);
@@ -210,21 +198,18 @@ static void params_of_long_paths(void)
     CHECK(asprintf(&request, "GET /%s%s HTTP/1.1\r\nHost: a\r\n\r\n", user, rest) > 0);
     struct client client = client_open(server);
     for (int i = 0; i < 3; i++) {
-        client_send(&client, request);
-        EXPECT(&client, 200, "found");
+        ASK(&client, request, 200, "found");
     }
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
     free(request);
     free(user);
     free(rest);
 }
 
-static void count_fields(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(count_fields)
 {
     const char *name, *value;
     int count = 0;
-    (void)data;
     while (weft_http_header_at(request, count, &name, &value) == 0)
         count++;
     CHECK_EQ(weft_http_printf(response, "%d %zu", count, strlen(weft_http_target(request))), 0);
@@ -252,8 +237,7 @@ static void heads_are_limited(void)
         {1024, 10, 200}, {1025, 10, 431}, {1023, 10, 200}, {1000, 11, 431},
         {4000, 2, 431},  {9000, 2, 431},  {1024, 2, 200},
     };
-    weft_http_server *server = serve_with(
-        (weft_http_options){.handler = count_fields, .max_header = 1024, .max_fields = 10});
+    weft_http_server *server = SERVE(.handler = count_fields, .max_header = 1024, .max_fields = 10);
     for (int way = 0; way < 2; way++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             char *head = head_of(rows[i].size, rows[i].fields);
@@ -280,16 +264,14 @@ static void heads_are_limited(void)
 /* As many, and as much, as can be allowed. */
 static void heads_may_be_large(void)
 {
-    weft_http_server *server = serve_with(
-        (weft_http_options){.handler = count_fields, .max_header = 1 << 20, .max_fields = 1000});
+    weft_http_server *server =
+        SERVE(.handler = count_fields, .max_header = 1 << 20, .max_fields = 1000);
     char *head = head_of(1 << 20, 1000);
     struct client client = client_open(server);
     for (int i = 0; i < 3; i++) {
-        client_send(&client, head);
-        EXPECT(&client, 200, "1000 1");
+        ASK(&client, head, 200, "1000 1");
     }
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
     free(head);
 }
 

@@ -11,11 +11,10 @@
 /* ---- framing ---- */
 
 /* /whole /flushed /long /length /nothing /created, as the path says. */
-static void framed(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(framed)
 {
     const char *path = weft_http_path(request);
     static char large[40000];
-    (void)data;
     memset(large, 'l', sizeof large);
     if (strcmp(path, "/whole") == 0) {
         CHECK_EQ(weft_http_puts(response, "who"), 0);
@@ -100,11 +99,9 @@ static void framing_is_chosen(void)
  * written. */
 static size_t body_size, piece_size;
 
-static void counted(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(counted)
 {
     static __thread char piece[100000];
-    (void)request;
-    (void)data;
     for (size_t at = 0, size; at < body_size; at += size) {
         size = body_size - at < piece_size ? body_size - at : piece_size;
         for (size_t i = 0; i < size; i++)
@@ -141,18 +138,15 @@ static void bodies_of_all_sizes(void)
     body_size = (size_t)test_scale(20000000);
     check_counted(&client, GET("/"));
     check_counted(&client, "GET / HTTP/1.0\r\n\r\n");
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* What printf cannot print. */
 #define NO_CHARACTER ((wint_t)0x7ffffffe)
 
-static void printed(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(printed)
 {
     char *text = text_of(5000, 'p');
-    (void)request;
-    (void)data;
     CHECK_EQ(weft_http_printf(response, "%d %s", 1, "a"), 0);
     CHECK_EQ(weft_http_printf(response, "%s", text), 0);
     CHECK_EQ(weft_http_printf(response, "no %lc", NO_CHARACTER), -EINVAL);
@@ -175,7 +169,7 @@ static void long_texts_are_printed(void)
 
 /* ---- fields ---- */
 
-static void fields(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(fields)
 {
     static const char *const forbidden[][2] = {
         {"Transfer-Encoding", "chunked"},
@@ -199,8 +193,6 @@ static void fields(weft_http_request *request, weft_http_response *response, voi
         {"Content-Length", "0x1"},
         {"Content-Length", "99999999999999999999"},
     };
-    (void)request;
-    (void)data;
     for (size_t i = 0; i < sizeof forbidden / sizeof forbidden[0]; i++) {
         CHECK_EQ(weft_http_set(response, forbidden[i][0], forbidden[i][1]), -EINVAL);
         CHECK_EQ(weft_http_add(response, forbidden[i][0], forbidden[i][1]), -EINVAL);
@@ -234,7 +226,7 @@ static void fields(weft_http_request *request, weft_http_response *response, voi
 
 static void fields_are_set(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){.handler = fields, .name = "weft"});
+    weft_http_server *server = SERVE(.handler = fields, .name = "weft");
     struct answer answer = ask(server, GET("/"));
     CHECK_EQ(answer.status, 299);
     CHECK_STR(answer.head, "Set-Cookie: a=1\r\nset-cookie: b=2\r\nX-One: 1\r\nX-Three: 3\r\n"
@@ -244,17 +236,13 @@ static void fields_are_set(void)
     answer_free(&answer);
     end(server);
 
-    server = serve_with((weft_http_options){.handler = framed, .name = "weft"});
-    answer = ask(server, GET("/whole"));
-    CHECK_STR(answer_field(&answer, "Server"), "weft");
-    answer_free(&answer);
+    server = SERVE(.handler = framed, .name = "weft");
+    CHECK_ANSWER(ask(server, GET("/whole")), 200, NULL, {"Server", "weft"});
     end(server);
 }
 
-static void closing(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(closing)
 {
-    (void)request;
-    (void)data;
     CHECK_EQ(weft_http_set(response, "Connection", "Close"), 0);
     CHECK_EQ(weft_http_puts(response, "bye"), 0);
 }
@@ -262,24 +250,18 @@ static void closing(weft_http_request *request, weft_http_response *response, vo
 static void handlers_may_close(void)
 {
     weft_http_server *server = serve(closing);
-    struct client client = client_open(server);
-    client_send(&client, GET("/") GET("/"));
-    struct answer answer = client_answer(&client);
-    CHECK_STR(answer_field(&answer, "Connection"), "close");
-    CHECK_STR(answer.body, "bye");
-    CHECK(client_at_end(&client));
-    answer_free(&answer);
-    client_close(&client);
+    struct client client = client_asks(server, GET("/") GET("/"));
+    CHECK_ANSWER(client_answer(&client), 200, "bye", {"Connection", "close"});
+    client_end(&client);
     end(server);
 }
 
 /* Heads from what fits anywhere to all that is allowed, before bodies that are collected. */
-static void large_head(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(large_head)
 {
     size_t fields_size = strtoul(weft_http_query_value(request, "head"), NULL, 10);
     size_t size = strtoul(weft_http_query_value(request, "body"), NULL, 10);
     char *value = text_of(1000 - strlen("X: \r\n"), 'v'), *body = text_of(size, 'b');
-    (void)data;
     for (size_t i = 0; i < fields_size / 1000; i++)
         CHECK_EQ(weft_http_add(response, "X", value), 0);
     if (fields_size == 65000) {
@@ -309,15 +291,13 @@ static void large_heads(void)
                 CHECK(strspn(answer.body, "b") == answer.size);
                 answer_free(&answer);
             }
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* ---- lengths that are not kept ---- */
 
-static void short_of(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(short_of)
 {
-    (void)data;
     CHECK_EQ(weft_http_set(response, "Content-Length", "10"), 0);
     CHECK_EQ(weft_http_puts(response, "12345"), 0);
     if (weft_http_query(request)[0] != '\0')
@@ -340,10 +320,8 @@ static void short_bodies_end_the_connection(void)
 }
 
 /* What was written already counts: a length below that would be a lie. */
-static void late_length(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(late_length)
 {
-    (void)request;
-    (void)data;
     CHECK_EQ(weft_http_puts(response, "12345"), 0);
     CHECK_EQ(weft_http_set(response, "Content-Length", "3"), -EMSGSIZE);
     CHECK_EQ(weft_http_set(response, "Content-Length", "5"), 0);
@@ -355,18 +333,15 @@ static void lengths_that_come_late(void)
     weft_http_server *server = serve(late_length);
     struct client client = client_open(server);
     for (int i = 0; i < 2; i++) {
-        client_send(&client, GET("/"));
-        EXPECT(&client, 200, "12345");
+        ASK(&client, GET("/"), 200, "12345");
     }
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* ---- trailers ---- */
 
-static void trailing(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(trailing)
 {
-    (void)data;
     CHECK_EQ(weft_http_set_trailer(response, "X-Sum", "42"), 0);
     CHECK_EQ(weft_http_set_trailer(response, "X-B", "b"), 0);
     CHECK_EQ(weft_http_set_trailer(response, "Content-Length", "1"), -EINVAL);
@@ -385,11 +360,10 @@ static void trailing(weft_http_request *request, weft_http_response *response, v
     }
 }
 
-static void trailers_are_sent_to_who_takes_them(void)
+static void trailers_are_sent_to_clients_that_accept_them(void)
 {
     weft_http_server *server = serve(trailing);
-    struct client client = client_open(server);
-    client_send(&client, GET("/"));
+    struct client client = client_asks(server, GET("/"));
     struct answer answer = client_answer(&client);
     CHECK_STR(answer.trailer, "");
     CHECK(!answer.chunked);
@@ -408,17 +382,15 @@ static void trailers_are_sent_to_who_takes_them(void)
     CHECK_EQ(strlen(field_in(answer.trailer, "X-Later")), 30000);
     CHECK(field_in(answer.trailer, "X-Latest") == NULL);
     answer_free(&answer);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* By its path: more names than are announced; a length, behind which nothing can come; a reply that
  * is not all. */
-static void trailing_otherwise(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(trailing_otherwise)
 {
     const char *path = weft_http_path(request);
     char name[32];
-    (void)data;
     for (int i = 0; i < (strcmp(path, "/many") == 0 ? 20 : 1); i++) {
         snprintf(name, sizeof name, "X-Number-%02d", i);
         CHECK_EQ(weft_http_set_trailer(response, name, "t"), 0);
@@ -453,8 +425,7 @@ static void trailers_are_announced_as_far_as_they_fit(void)
         }
         answer_free(&answer);
     }
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 int main(void)
@@ -468,7 +439,7 @@ int main(void)
     RUN(large_heads);
     RUN(short_bodies_end_the_connection);
     RUN(lengths_that_come_late);
-    RUN(trailers_are_sent_to_who_takes_them);
+    RUN(trailers_are_sent_to_clients_that_accept_them);
     RUN(trailers_are_announced_as_far_as_they_fit);
     CHECK_EQ(open_descriptors(), before);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

@@ -66,13 +66,12 @@ int64_t __wrap_weft__http_send_from_file(int fd, int file, int64_t offset, size_
 /* ---- no memory ---- */
 
 /* All of it is answered, each time with what is left to say. */
-static void poor(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(poor)
 {
     const char *path = weft_http_path(request);
     char *value = text_of(5000, 'v'), *body = NULL;
     size_t size = 7;
     bool resizes = strcmp(path, "/trailer") == 0 || strcmp(path, "/body") == 0;
-    (void)data;
     CHECK_EQ(weft_http_set(response, "Y", "small"), 0);
     fail_at(resizes ? RESIZE : ALLOCATE, 1, 0);
     if (strcmp(path, "/set") == 0) /* what was set before stays */
@@ -134,12 +133,11 @@ static void no_memory_is_no_end(void)
 static const char *const commits[] = {"/write", "/flush", "/reply", "/file", "/end", "/events"};
 static int file_fd;
 
-static void large_head(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(large_head)
 {
     const char *path = weft_http_path(request);
     char *value = text_of(20000, 'v');
     int error = -ENOMEM;
-    (void)data;
     if (strcmp(path, "/fine") == 0) {
         free(value);
         CHECK_EQ(weft_http_puts(response, "fine"), 0);
@@ -189,9 +187,8 @@ static void no_memory_for_a_head(void)
     CHECK_EQ(atomic_load(&plan.blocks), 0);
 }
 
-static void plain(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(plain)
 {
-    (void)data;
     CHECK_EQ(weft_http_puts(response, weft_http_path(request)), 0);
     if (strcmp(weft_http_path(request), "/poor") == 0)
         fail_at(ALLOCATE, 1, 0);
@@ -218,11 +215,10 @@ static void no_memory_to_keep_a_head(void)
 
 /* ---- clients that are gone ---- */
 
-static void told(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(told)
 {
     const char *path = weft_http_path(request);
     char *text = text_of(20000, 't');
-    (void)data;
     if (strcmp(path, "/fine") == 0) {
         CHECK_EQ(weft_http_puts(response, "fine"), 0);
     } else if (strcmp(path, "/events") == 0) { /* that of HEAD says -EPIPE when all is well */
@@ -274,10 +270,9 @@ static void who_writes_is_told(void)
 
 /* The end was told of, and yet there is nothing to read: that is no reason to ask again for
  * ever. */
-static void until_the_end(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(until_the_end)
 {
     struct connection *connection = exchange_of_request(request)->connection;
-    (void)data;
     CHECK_EQ(weft_http_puts(response, "end"), 0);
     while (atomic_u32_load_relaxed(&connection->ended) == 0)
         CHECK_EQ(weft_sleep(WEFT_MS), 0);
@@ -306,10 +301,9 @@ static void an_end_that_is_not_read(void)
 enum { FILE_SIZE = 40000 }; /* more than go through memory at once */
 static _Atomic int outcome;
 
-static void filed(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(filed)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/unreadable") == 0)
         fail_at(READ_FILE, 3, -EIO); /* the try, a piece, and */
     else if (strcmp(path, "/gone") == 0)
@@ -360,10 +354,8 @@ static void files_are_copied(void)
 
 /* Of a file that is larger than the kernel sends in one call every byte is sent once: here it only
  * says that it does. */
-static void large(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(large)
 {
-    (void)request;
-    (void)data;
     atomic_store(&kernel.count, true);
     outcome = weft_http_send_file(response, file_fd, 0, 5LL << 30);
     atomic_store(&kernel.count, false);

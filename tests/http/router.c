@@ -8,7 +8,7 @@
 static weft_http_router *router;
 
 /* Says its name and the parameters of the request. */
-static void say(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(say)
 {
     static const char *const names[] = {"id", "name", "path", "outer"};
     weft_http_printf(response, "%s", (const char *)data);
@@ -162,9 +162,8 @@ static void guard(weft_http_request *request, weft_http_response *response, weft
         weft_http_call(next, request, response);
 }
 
-static void say_not_there(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(say_not_there)
 {
-    (void)request, (void)data;
     weft_http_status(response, 404);
     weft_http_puts(response, "gone");
 }

@@ -3,13 +3,14 @@
  */
 #include "http/routes.h"
 
+#include "handler.h"
+
 #include "test.h"
 
 static struct routes routes;
 
-static void handler(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(handler)
 {
-    (void)request, (void)response, (void)data;
 }
 
 static int add(const char *method, const char *pattern)

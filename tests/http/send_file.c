@@ -13,15 +13,14 @@ static int file_fd;
 static int64_t file_size;
 static _Atomic int outcome;
 
-static void filed(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(filed)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/chunked") == 0)
         CHECK_EQ(weft_http_puts(response, "before "), 0);
     if (strncmp(path, "/bad/", 5) == 0) {
         const char *name = path + 5;
-        int ends[2], bad = 100000; /* nobody has that */
+        int ends[2], bad = 100000; /* not open */
         CHECK_EQ(pipe(ends), 0);
         if (strcmp(name, "pipe") == 0)
             bad = ends[0];
@@ -97,8 +96,7 @@ static void files_are_sent(void)
     answer = fetch(&client, "GET", "/", 1);
     CHECK_EQ(answer.size, 0);
     answer_free(&answer);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
     close(file_fd);
 }
 
@@ -114,16 +112,13 @@ static void files_that_are_shorter_end_the_connection(void)
     CHECK_EQ(outcome, -EIO);
     CHECK_EQ(client.size - client.at, 5000);
     answer_free(&answer);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
     close(file_fd);
 }
 
 /* Things that sendfile cannot send. */
-static void piped(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(piped)
 {
-    (void)request;
-    (void)data;
     int zero = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     CHECK(zero >= 0);
     CHECK_EQ(weft_http_send_file(response, zero, 0, 3), 0);
@@ -140,10 +135,9 @@ static void files_of_the_kernel_are_sent(void)
 }
 
 /* A file beside what else a response can have: a length, trailers, chunks. */
-static void together(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(together)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/length") == 0) {
         CHECK_EQ(weft_http_set(response, "Content-Length", "7"), 0);
         CHECK_EQ(weft_http_send_file(response, file_fd, 0, 8), -EMSGSIZE);
@@ -179,16 +173,14 @@ static void files_beside_other_things(void)
         CHECK_STR(answer.trailer, i == 2 ? "X-Sum: 21\r\n" : "");
         answer_free(&answer);
     }
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
     close(file_fd);
 }
 
 /* A client that goes away while it is sent to does no harm. */
-static void endless(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(endless)
 {
     static const char block[10000];
-    (void)data;
     outcome = weft_http_flush(response); /* else the length would be that of one file */
     while (outcome == 0)
         outcome = strcmp(weft_http_path(request), "/file") == 0
@@ -219,10 +211,8 @@ static void clients_that_go_away(void)
 }
 
 /* As large as no buffers are. */
-static void huge(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(huge)
 {
-    (void)request;
-    (void)data;
     outcome = weft_http_send_file(response, file_fd, 0, file_size);
 }
 
@@ -232,15 +222,13 @@ static void write_timeout(void)
     file_size = 1 << 28;
     CHECK_EQ(ftruncate(file_fd, file_size), 0);
     for (int i = 0; i < 2; i++) {
-        weft_http_server *server = serve_with(
-            (weft_http_options){.handler = i == 0 ? endless : huge, .write_timeout = 20 * WEFT_MS});
-        struct client client = client_open(server);
-        client_send(&client, GET("/"));
+        weft_http_server *server =
+            SERVE(.handler = i == 0 ? endless : huge, .write_timeout = 20 * WEFT_MS);
+        struct client client = client_asks(server, GET("/"));
         AWAIT(stats_of(server).timed_out == 1);     /* nothing is read meanwhile */
         CHECK_EQ(outcome, i == 0 ? -ETIMEDOUT : 0); /* the end of a file is not waited for */
         AWAIT(stats_of(server).connections == 0);
-        client_close(&client);
-        end(server);
+        close_and_end(&client, server);
     }
     close(file_fd);
 }
@@ -264,16 +252,14 @@ static void bad_descriptors_send_no_head(void)
         CHECK_EQ(outcome, rows[i].error);
         answer_free(&answer);
     }
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* What is not sent cannot fail; that the server has cut it off is told all the same. */
 static void nothing_is_sent_for_ever(void)
 {
     weft_http_server *server = serve(endless);
-    struct client client = client_open(server);
-    client_send(&client, "HEAD / HTTP/1.1\r\n" HOST "\r\n");
+    struct client client = client_asks(server, "HEAD / HTTP/1.1\r\n" HOST "\r\n");
     CHECK(client_fill(&client));
     CHECK_EQ(weft_http_stop(server, WEFT_NOW), -ETIMEDOUT);
     weft_http_close(server);

@@ -25,13 +25,6 @@ WRAP_AS(int, weft_signal_open,
 WRAP_AS(int, weft_http_local, (weft_http_server * server, int number, weft_address *address), LOCAL,
         calls[LOCAL].error, (server, number, address))
 
-static void hello(weft_http_request *request, weft_http_response *response, void *data)
-{
-    (void)request;
-    (void)data;
-    CHECK_EQ(weft_http_reply(response, 200, "text/plain", "hello", 5), 0);
-}
-
 static int ready_calls;
 
 static void ready(const char *address)
@@ -39,8 +32,7 @@ static void ready(const char *address)
     int port = atoi(strrchr(address, ':') + 1);
     CHECK(strncmp(address, "tcp:127.0.0.1:", 14) == 0 && port > 0);
     struct client client = client_of(dial_from(NULL, port));
-    client_send(&client, GET("/"));
-    EXPECT(&client, 200, "hello");
+    ASK(&client, GET("/"), 200, "hello");
     client_close(&client);
     ready_calls++;
     CHECK_EQ(kill(getpid(), ready_calls == 1 ? SIGTERM : SIGINT), 0);
@@ -58,10 +50,10 @@ static void is_ended_by_a_signal(void)
     CHECK_EQ(ready_calls, 2);
 }
 
-/* ---- nobody is told ---- */
+/* ---- without a function to call when ready ---- */
 
 /* Who comes by a Unix socket has no address. */
-static void nameless(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(nameless)
 {
     weft_address peer;
     weft_http_peer(request, &peer);
@@ -70,7 +62,7 @@ static void nameless(weft_http_request *request, weft_http_response *response, v
     hello(request, response, data);
 }
 
-/* Asks as soon as somebody listens there, and ends it. */
+/* Asks as soon as the server listens, and ends it. */
 static void *ask_and_end(void *arg)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -79,14 +71,13 @@ static void *ask_and_end(void *arg)
     CHECK(fd >= 0);
     AWAIT(connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
     struct client client = client_of(fd);
-    client_send(&client, GET("/"));
-    EXPECT(&client, 200, "hello");
+    ASK(&client, GET("/"), 200, "hello");
     client_close(&client);
     CHECK_EQ(raise(SIGTERM), 0); /* here: ThreadSanitizer keeps it from a thread that is asleep */
     return NULL;
 }
 
-static void nobody_need_be_told(void)
+static void ready_may_be_null(void)
 {
     char folder[] = "/tmp/weft-http-run-XXXXXX", text[64];
     weft_http_options options = {.handler = nameless};
@@ -125,7 +116,7 @@ int main(void)
 {
     int before = open_descriptors();
     RUN(is_ended_by_a_signal);
-    RUN(nobody_need_be_told);
+    RUN(ready_may_be_null);
     RUN(what_fails_is_told);
     CHECK_EQ(atomic_load(&plan.blocks), 0);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

@@ -21,10 +21,9 @@ static _Atomic int outcome;
 static int file;
 static char *text;
 
-static void serving(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(serving)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/file") == 0) {
         int own = dup(file);
         CHECK_EQ(weft_http_send_file(response, own, 0, FILE_SIZE), 0);
@@ -116,9 +115,7 @@ static void they_hold_no_worker(void)
             weft_sem_acquire(&left, 1);
         }
         AWAIT(stats_of(server).streams == SLOW);
-        struct answer answer = ask(server, GET_CLOSE("/"));
-        CHECK_STR(answer.body, "hello");
-        answer_free(&answer);
+        CHECK_ANSWER(ask(server, GET_CLOSE("/")), 200, "hello");
         for (int i = 0; i < SLOW; i++) {
             if (round == 0) { /* else they go */
                 check_answer(&clients[i], i % 2 == 0 ? FILE_SIZE : TEXT_SIZE);
@@ -142,9 +139,7 @@ static void nor_do_their_handlers(void)
         weft_sem_acquire(&begun, 1);
         AWAIT(stats_of(server).streams == i + 1);
     }
-    struct answer answer = ask(server, GET_CLOSE("/"));
-    CHECK_STR(answer.body, "hello");
-    answer_free(&answer);
+    CHECK_ANSWER(ask(server, GET_CLOSE("/")), 200, "hello");
     for (int i = 0; i < SLOW; i++) {
         check_answer(&clients[i], TEXT_SIZE);
         client_close(&clients[i]);
@@ -164,8 +159,7 @@ static void little_is_sent_ahead(void)
     CHECK(ioctl(other_end(&client), SIOCOUTQNSD, &unsent) == 0);
     CHECK(unsent > 0 && unsent <= 2 * HTTP_UNSENT);
     check_answer(&client, FILE_SIZE);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 /* A handler can wait for it; and beyond max_streams a worker does. */
@@ -183,13 +177,11 @@ static void others_wait(void)
     client_send(&client, GET("/text"));
     weft_sem_acquire(&left, 1);
     struct client other = client_open(server);
-    client_send(&other, GET("/"));
-    EXPECT(&other, 503, NULL);
+    ASK(&other, GET("/"), 503, NULL);
     CHECK_EQ(stats_of(server).streams, 0);
     check_answer(&client, TEXT_SIZE);
     client_close(&client);
-    client_close(&other);
-    end(server);
+    close_and_end(&other, server);
 }
 
 /* A client that takes a little again and again does not keep within write_timeout alone. */
@@ -211,13 +203,11 @@ static void there_is_a_rate(void)
         client_close(&client);
     }
     /* What the handler does meanwhile does not count. */
-    struct client quick = client_open(server);
-    client_send(&quick, GET("/thinking"));
+    struct client quick = client_asks(server, GET("/thinking"));
     struct answer answer = client_answer(&quick);
     CHECK_EQ(answer.size, 3 * 65536);
     answer_free(&answer);
-    client_close(&quick);
-    end(server);
+    close_and_end(&quick, server);
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 
 static _Atomic int calls, seconds;
 
-static void reader(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(reader)
 {
     char *body;
     size_t size;
@@ -59,8 +59,7 @@ static void check_row(weft_http_server *server, const struct smuggling *row, siz
 
 static void rows_are_refused(bool reads)
 {
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = reader, .data = reads ? NULL : &calls});
+    weft_http_server *server = SERVE(.handler = reader, .data = reads ? NULL : &calls);
     for (size_t i = 0; i < SMUGGLING_ROWS; i++) {
         check_row(server, &smuggling[i], smuggling[i].size, reads);
         check_row(server, &smuggling[i], 1, reads);
@@ -69,12 +68,12 @@ static void rows_are_refused(bool reads)
     end(server);
 }
 
-static void rows_are_refused_by_who_reads(void)
+static void rows_are_refused_by_handlers_that_read(void)
 {
     rows_are_refused(true);
 }
 
-static void rows_are_refused_by_who_does_not(void)
+static void rows_are_refused_by_handlers_that_do_not(void)
 {
     rows_are_refused(false);
 }
@@ -93,8 +92,7 @@ static void rows_are_refused_behind_a_request(void)
         send_row(&client, row, row->size);
         EXPECT(&client, 200, "0");
         EXPECT(&client, row->status, NULL);
-        CHECK(client_at_end(&client));
-        client_close(&client);
+        client_end(&client);
         AWAIT(stats_of(server).connections == 0);
         CHECK_EQ(calls, 1 + (row->in != IN_HEAD));
         CHECK_EQ(seconds, 0);
@@ -102,7 +100,7 @@ static void rows_are_refused_behind_a_request(void)
     end(server);
 }
 
-/* Who has said all, and been told no, is forgotten at once: nobody waits for more of it. */
+/* A client that has ended its side and got its refusal is closed at once, without lingering. */
 static void who_has_ended_is_forgotten(void)
 {
     weft_http_server *server = serve(reader);
@@ -118,7 +116,7 @@ static void who_has_ended_is_forgotten(void)
             EXPECT(&client, 200, "0");
         EXPECT(&client, 400, NULL);
         CHECK(client_at_end(&client));
-        if (i % 4 >= 2) { /* last words and the end, in one piece */
+        if (i % 4 >= 2) { /* the last bytes and the end, in one piece */
             CHECK_EQ(send(client.fd, "but", 3, MSG_MORE | MSG_NOSIGNAL), 3);
             client_half_close(&client);
         }
@@ -133,23 +131,21 @@ static void who_has_ended_is_forgotten(void)
  * after two seconds. */
 static void who_stays_is_put_out(void)
 {
-    weft_http_server *server = serve_with((weft_http_options){
-        .handler = reader, .header_timeout = 3600 * WEFT_S, .idle_timeout = 3600 * WEFT_S});
+    weft_http_server *server =
+        SERVE(.handler = reader, .header_timeout = 3600 * WEFT_S, .idle_timeout = 3600 * WEFT_S);
     struct client client = client_open(server);
-    client_send(&client, GET("/first") "nonsense\r\n\r\n");
-    EXPECT(&client, 200, "0");
+    ASK(&client, GET("/first") "nonsense\r\n\r\n", 200, "0");
     EXPECT(&client, 400, NULL);
     AWAIT(stats_of(server).connections == 0);
     CHECK_EQ(stats_of(server).timed_out, 1);
-    client_close(&client);
-    end(server);
+    close_and_end(&client, server);
 }
 
 int main(void)
 {
-    RUN(rows_are_refused_by_who_reads);
+    RUN(rows_are_refused_by_handlers_that_read);
     int before = open_descriptors();
-    RUN(rows_are_refused_by_who_does_not);
+    RUN(rows_are_refused_by_handlers_that_do_not);
     RUN(rows_are_refused_behind_a_request);
     RUN(who_has_ended_is_forgotten);
     RUN(who_stays_is_put_out);

@@ -16,9 +16,8 @@ enum { WORKERS = 300, SHARE = 75, LEAST = 64 };
 
 static weft_sem entered = WEFT_SEM_INIT(0), gate = WEFT_SEM_INIT(0);
 
-static void patient(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(gated)
 {
-    (void)data;
     if (strcmp(weft_http_path(request), "/events") == 0 && weft_http_events(response) != 0)
         return;
     weft_sem_release(&entered, 1);
@@ -54,8 +53,7 @@ static void expect_share(weft_http_server *server, const char *request, int shar
         weft_sem_acquire(&entered, 1);
     }
     struct client more = client_of(dial_from("203.0.113.5", port));
-    client_send(&more, request);
-    EXPECT(&more, 429, NULL);
+    ASK(&more, request, 429, NULL);
     client_close(&more);
     weft_sem_release(&gate, share + 1);
     for (int i = 0; i <= share; i++) {
@@ -67,8 +65,8 @@ static void expect_share(weft_http_server *server, const char *request, int shar
 
 static void strangers_have_a_share(void)
 {
-    weft_http_server *server = serve_with(
-        (weft_http_options){.handler = patient, .max_workers = WORKERS, .max_streams = LEAST + 1});
+    weft_http_server *server =
+        SERVE(.handler = gated, .max_workers = WORKERS, .max_streams = LEAST + 1);
     expect_share(server, GET("/"), SHARE);
     expect_share(server, GET("/events"), LEAST);
     end(server);
@@ -78,8 +76,7 @@ static void connections_too(void)
 {
     enum { ALL = 2 * LEAST };
     static struct client clients[ALL];
-    weft_http_server *server =
-        serve_with((weft_http_options){.handler = patient, .max_connections = ALL});
+    weft_http_server *server = SERVE(.handler = gated, .max_connections = ALL);
     int port = port_of(server, 0);
     for (int i = 0; i <= LEAST; i++)
         clients[i] = client_of(dial_from(i < LEAST ? "203.0.113.5" : "203.0.113.6", port));

@@ -13,10 +13,8 @@
 static _Atomic int outcome;
 static weft_sem next = WEFT_SEM_INIT(0);
 
-static void eventful(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(eventful)
 {
-    (void)request;
-    (void)data;
     CHECK_EQ(weft_http_event(response, NULL, "too early", NULL), -EINVAL);
     CHECK_EQ(weft_http_event_ping(response), -EINVAL);
     CHECK_EQ(weft_http_events(response), 0);
@@ -87,16 +85,13 @@ static void streams_end_with_the_server(void)
     CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
     CHECK_EQ(outcome, -ECANCELED);
     check_piece(&client, "0\r\n\r\n");
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    client_end(&client);
     weft_http_close(server);
 }
 
-/* Goes on until it is told that nobody listens. */
-static void stubborn(weft_http_request *request, weft_http_response *response, void *data)
+/* Goes on until an event fails. */
+HANDLER(stubborn)
 {
-    (void)request;
-    (void)data;
     weft_http_status(response, 204); /* a stream is 200 */
     int error = weft_http_events(response);
     while (error == 0) {
@@ -107,8 +102,7 @@ static void stubborn(weft_http_request *request, weft_http_response *response, v
     outcome = error;
 }
 
-/* Who asks by HEAD takes no events: else nothing would ever tell the handler that its client is
- * gone. */
+/* HEAD gets no events: otherwise the handler would never see that its client is gone. */
 static void streams_are_not_for_head(void)
 {
     weft_http_server *server = serve(stubborn);
@@ -134,11 +128,9 @@ static void streams_are_not_for_head(void)
 }
 
 /* Where a stream cannot begin nothing is sent, and another answer can be given. */
-static void full(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(full)
 {
     char *value = text_of(1000, 'v');
-    (void)request;
-    (void)data;
     while (weft_http_add(response, "X", value) == 0)
         ;
     while (weft_http_add(response, "X", "") == 0)
@@ -152,19 +144,13 @@ static void full(weft_http_request *request, weft_http_response *response, void 
 static void streams_need_room(void)
 {
     weft_http_server *server = serve(full);
-    struct answer answer = ask(server, GET("/"));
-    CHECK_EQ(answer.status, 500);
-    CHECK_STR(answer.body, "no room");
-    CHECK(answer_field(&answer, "Content-Type") == NULL);
-    answer_free(&answer);
+    CHECK_ANSWER(ask(server, GET("/")), 500, "no room", {"Content-Type", NULL});
     end(server);
 }
 
 /* A length is kept to, also in the midst of an event. */
-static void measured(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(measured)
 {
-    (void)request;
-    (void)data;
     CHECK_EQ(weft_http_set(response, "Content-Length", "10"), 0);
     CHECK_EQ(weft_http_events(response), 0);
     CHECK_EQ(weft_http_event(response, NULL, "x", NULL), 0);
@@ -177,17 +163,13 @@ static void measured(weft_http_request *request, weft_http_response *response, v
 static void streams_of_a_length(void)
 {
     weft_http_server *server = serve(measured);
-    struct answer answer = ask(server, GET("/"));
-    CHECK_STR(answer.body, "data: x\n\nz");
-    answer_free(&answer);
+    CHECK_ANSWER(ask(server, GET("/")), 200, "data: x\n\nz");
     end(server);
 }
 
 /* A stream ends with the server, of which a forked child knows nothing. */
-static void forking(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(forking)
 {
-    (void)request;
-    (void)data;
     fflush(NULL);
     pid_t child = fork();
     CHECK(child >= 0);
@@ -205,20 +187,16 @@ static void forking(weft_http_request *request, weft_http_response *response, vo
 static void streams_are_not_of_children(void)
 {
     weft_http_server *server = serve(forking);
-    struct answer answer = ask(server, GET("/"));
-    CHECK_STR(answer.body, "parent");
-    answer_free(&answer);
+    CHECK_ANSWER(ask(server, GET("/")), 200, "parent");
     end(server);
 }
 
 /* ---- upgrades ---- */
 
-static void upgraded(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(upgraded)
 {
     char bytes[64];
     int64_t got;
-    (void)request;
-    (void)data;
     CHECK_EQ(weft_http_stream_read(response, bytes, 1, WEFT_NOW), -EINVAL);
     CHECK_EQ(weft_http_stream_write(response, bytes, 1, WEFT_NOW), -EINVAL);
     CHECK_EQ(weft_http_set(response, "X", "y"), 0);
@@ -257,25 +235,23 @@ static void upgrades(void)
         check_piece(&client, GET("/"));
     }
     client_half_close(&client);
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    client_end(&client);
     CHECK_EQ(outcome, 0);
 
     /* Not asked for. */
     client = client_open(server);
-    client_send(&client, GET("/"));
-    EXPECT(&client, 426, NULL);
-    client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
-    EXPECT(&client, 426, NULL);
-    client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: echo\r\n\r\n");
-    EXPECT(&client, 426, NULL);
+    ASK(&client, GET("/"), 426, NULL);
+    ASK(&client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", 426,
+        NULL);
+    ASK(&client, "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: echo\r\n\r\n", 426, NULL);
     CHECK_EQ(outcome, -EINVAL);
 
     /* With a body that was not read: that is not of the new protocol. */
     outcome = 0;
-    client_send(&client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n"
-                         "Content-Length: 6\r\n\r\nbehind");
-    EXPECT(&client, 426, NULL);
+    ASK(&client,
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n"
+        "Content-Length: 6\r\n\r\nbehind",
+        426, NULL);
     CHECK_EQ(outcome, -EINVAL);
     client_close(&client);
 
@@ -287,8 +263,7 @@ static void upgrades(void)
     check_piece(&client, "x");
     CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
     CHECK_EQ(outcome, -ECANCELED);
-    CHECK(client_at_end(&client));
-    client_close(&client);
+    client_end(&client);
     weft_http_close(server);
 }
 

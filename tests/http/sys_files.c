@@ -126,7 +126,7 @@ static void folders_that_cannot_be_opened(void)
     CHECK_EQ(open_descriptors(), descriptors);
 }
 
-/* It says EAGAIN while things are moved, and somebody may move them forever. */
+/* EAGAIN while files are renamed, which another process may do for ever. */
 static void a_kernel_that_cannot_tell(void)
 {
     open_root(false);

@@ -125,7 +125,7 @@ static bool take_groups(SSL_CTX *context, const char *list)
 
 /* A handshake over a large finite field, or a slow curve, costs the server much and its client
  * nothing. */
-static void dear_key_exchanges_are_refused(void)
+static void costly_key_exchanges_are_refused(void)
 {
     static const char *const refused_ones[] = {"ffdhe2048", "ffdhe8192", "P-521", "X448"};
     static const char *const taken[] = {"X25519", "P-256", "P-384", "ffdhe8192:X25519"};
@@ -238,7 +238,7 @@ int main(void)
     RUN_BOTH(protocols_are_agreed_upon);
     RUN_BOTH(ciphers_are_chosen);
     RUN_BOTH(weak_ciphers_are_not_offered);
-    RUN_BOTH(dear_key_exchanges_are_refused);
+    RUN_BOTH(costly_key_exchanges_are_refused);
     RUN_BOTH(no_renegotiation);
     RUN_BOTH(sessions_are_resumed);
     RUN_BOTH(answers_about_the_certificate_are_stapled);

@@ -47,10 +47,9 @@ static void fill(int fd)
 
 /* /file; /body, which reads one; /flushed, and then the socket is full for a moment; /filled: and
  * is. */
-static void answer(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(answer)
 {
     const char *path = weft_http_path(request);
-    (void)data;
     if (strcmp(path, "/file") == 0) {
         CHECK_EQ(weft_http_send_file(response, file_fd, 0, FILE_SIZE), 0);
         return;

@@ -129,13 +129,6 @@ static void keys_fail(void)
 
 /* ---- connections ---- */
 
-static void hello(weft_http_request *request, weft_http_response *response, void *data)
-{
-    (void)request;
-    (void)data;
-    (void)weft_http_puts(response, "hello");
-}
-
 /* A client that is let in, but for which there is no session: it is closed, and counted nowhere but
  * among the errors. */
 static void turned_out(weft_http_server *server, int port, enum call call, long number)
@@ -182,7 +175,7 @@ static void sessions_fail(void)
 
 /* ---- without a reason ---- */
 
-static void write_in_vain(struct server *server)
+static void write_without_success(struct server *server)
 {
     char byte;
     start_failing(WRITE, 1, false);
@@ -199,7 +192,7 @@ static void a_failure_without_a_reason(void)
 {
     struct server server;
     char byte;
-    int fd = server_start(&server, keys, write_in_vain);
+    int fd = server_start(&server, keys, write_without_success);
     struct client client = client_open(clients, fd, (struct client_options){0});
     CHECK_EQ(client_handshake(&client), 0);
     CHECK_EQ(client_read(&client, &byte, 1), -1);

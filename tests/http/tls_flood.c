@@ -116,13 +116,7 @@ static void some_between_data(void)
 
 /* ---- a server ---- */
 
-static void hello(weft_http_request *request, weft_http_response *response, void *data)
-{
-    (void)request, (void)data;
-    (void)weft_http_puts(response, "hello");
-}
-
-static void let_door_go(void)
+static void release_acceptor(void)
 {
     atomic_store(&looks, 0);
     atomic_store(&hold, false);
@@ -147,7 +141,7 @@ static void a_head_takes_turns(void)
     atomic_store(&hold, true);
     send_between(&client, twice, 31);
     ask(&other, GET("/"));
-    let_door_go();
+    release_acceptor();
     expect_hello(&other);
     expect_hello(&client);
     expect_hello(&client);
@@ -167,7 +161,7 @@ static void newcomers_take_turns(void)
     atomic_store(&hold, true);
     for (int i = 0; i < NEWCOMERS; i++)
         fds[i] = dial(port);
-    let_door_go();
+    release_acceptor();
     while (stats_of(server).accepted < NEWCOMERS)
         (void)weft_sleep(WEFT_MS);
     CHECK(atomic_load(&looks) >= NEWCOMERS);

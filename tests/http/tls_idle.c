@@ -23,12 +23,6 @@ int main(void)
 /* Bounds for one: twice, and a little more than, what a release build takes. */
 enum { SILENT_MOST = 500, IDLE_MOST = 16000 };
 
-static void hello(weft_http_request *request, weft_http_response *response, void *data)
-{
-    (void)request, (void)data;
-    (void)weft_http_puts(response, "hello");
-}
-
 static int64_t allocated(void)
 {
     struct mallinfo2 info = mallinfo2();

@@ -118,7 +118,7 @@ static void files_that_are_not_there(void)
     refused(options, -EINVAL, options.certificate, "there is no certificate in it");
 }
 
-/* Root may read everything, so it is somebody else meanwhile: the folder is root's alone. */
+/* Root may read everything, so the test is another user meanwhile: the folder is root's alone. */
 static void files_that_may_not_be_read(void)
 {
     weft_http_tls options = files();

@@ -17,11 +17,10 @@ int main(void)
 #include "system.h"
 #include "tls_serving.h"
 
-static void say_who(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(say_who)
 {
     weft_address client;
     char text[WEFT_ADDRESS_TEXT];
-    (void)data;
     CHECK(weft_http_is_tls(request) != 0);
     weft_http_client(request, &client);
     CHECK_EQ(weft_address_format(&client, text, sizeof text), 0);

@@ -30,12 +30,11 @@ static const char large[300000];
 /* ---- the server ---- */
 
 /* /hello; /flush: the same at once; /large; else the body of the request. */
-static void answer(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(answer)
 {
     const char *path = weft_http_path(request);
     char piece[1000];
     int64_t got;
-    (void)data;
     CHECK(weft_http_is_tls(request) != 0);
     if (strcmp(path, "/hello") == 0) {
         (void)weft_http_puts(response, "hello");

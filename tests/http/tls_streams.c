@@ -42,26 +42,23 @@ static void fill(weft_http_response *response)
     weft_sem_release(&full, 1);
 }
 
-static void then_another(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(then_another)
 {
     static char second[SECOND];
-    (void)request, (void)data;
     memset(second, 'b', sizeof second);
     fill(response);
     CHECK_EQ(weft_http_stream_write(response, second, SECOND, WEFT_NEVER), SECOND);
 }
 
-static void then_the_end(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(then_the_end)
 {
-    (void)request, (void)data;
     fill(response);
 }
 
 /* The client answers when it has all of it. */
-static void then_a_read(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(then_a_read)
 {
     char byte;
-    (void)request, (void)data;
     fill(response);
     CHECK_EQ(weft_http_stream_read(response, &byte, 1, WEFT_NEVER), 1);
 }

@@ -20,17 +20,15 @@ static const struct {
 
 WRAP(int64_t, send, (int fd, const struct iovec *pieces, int count), SEND, (fd, pieces, count))
 
-#define ASK(path)                                                               \
+#define UPGRADE(path)                                                           \
     "GET " path " HTTP/1.1\r\n" HOST "Connection: Upgrade\r\nUpgrade: echo\r\n" \
     "\r\n"
 
-/* One after the other: there is one server, and one who asks it. */
+/* One after the other: there is one server, and one client. */
 static void (*_Atomic act)(weft_http_response *response);
 
-static void handler(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(handler)
 {
-    (void)request;
-    (void)data;
     act(response);
 }
 
@@ -58,8 +56,7 @@ static void expect_text(struct client *client, const char *expected)
     char *text = client_take(client, strlen(expected));
     CHECK_STR(text, expected);
     free(text);
-    CHECK(client_at_end(client));
-    client_close(client);
+    client_end(client);
 }
 
 /* ---- what is no upgrade, and no stream ---- */
@@ -79,7 +76,7 @@ static void with_arguments(weft_http_response *response)
 
 static void arguments(void)
 {
-    struct client client = asked(with_arguments, ASK("/"));
+    struct client client = asked(with_arguments, UPGRADE("/"));
     expect_upgrade(&client);
     expect_text(&client, "end");
 }
@@ -93,7 +90,7 @@ static void when_begun(weft_http_response *response)
 /* What was written goes out as it was meant. */
 static void too_late(void)
 {
-    struct client client = asked(when_begun, ASK("/"));
+    struct client client = asked(when_begun, UPGRADE("/"));
     EXPECT(&client, 200, "plain");
     client_close(&client);
 }
@@ -117,7 +114,7 @@ static void by_fours(weft_http_response *response)
 /* What came behind the head is more than is asked for at once. */
 static void in_small_pieces(void)
 {
-    struct client client = asked(by_fours, ASK("/") "abcdefghijklmnopqrstuvwxyz");
+    struct client client = asked(by_fours, UPGRADE("/") "abcdefghijklmnopqrstuvwxyz");
     expect_upgrade(&client);
     expect_text(&client, "abcdefghijklmnopqrstuvwxyz");
 }
@@ -146,7 +143,7 @@ static void with_all_fields(weft_http_response *response)
 /* No room for one more field: the answer is still the handler's. */
 static void no_room_for_a_field(void)
 {
-    struct client client = asked(with_all_fields, ASK("/"));
+    struct client client = asked(with_all_fields, UPGRADE("/"));
     EXPECT(&client, 200, "plain");
     client_close(&client);
 }
@@ -175,19 +172,18 @@ static void without_a_client(weft_http_response *response)
     fail_with(response, SEND);
 }
 
-/* Nobody knows what has gone out: the connection ends. */
+/* It is not known what has gone out: the connection ends. */
 static void failed_on_its_way(void)
 {
     static void (*const ways[])(weft_http_response *) = {without_memory, without_a_client};
     for (int i = 0; i < 2; i++) {
-        struct client client = asked(ways[i], ASK("/"));
-        CHECK(client_at_end(&client));
-        client_close(&client);
+        struct client client = asked(ways[i], UPGRADE("/"));
+        client_end(&client);
         arguments(); /* the next one is served */
     }
 }
 
-/* ---- nobody reads ---- */
+/* ---- clients that do not read ---- */
 
 static weft_sem full = WEFT_SEM_INIT(0);
 static int64_t written;
@@ -208,7 +204,7 @@ static void until_full(weft_http_response *response)
 static void writes_end_at_their_deadline(void)
 {
     char bytes[65536];
-    struct client client = asked(until_full, ASK("/"));
+    struct client client = asked(until_full, UPGRADE("/"));
     weft_sem_acquire(&full, 1);
     expect_upgrade(&client);
     int64_t came = (int64_t)(client.size - client.at);
@@ -221,7 +217,7 @@ static void writes_end_at_their_deadline(void)
     client_close(&client);
 }
 
-/* ---- what nobody reads ---- */
+/* ---- bytes that the handler does not read ---- */
 
 static weft_sem come = WEFT_SEM_INIT(0);
 
@@ -236,7 +232,7 @@ static void without_reading(weft_http_response *response)
 static void unread_bytes_do_not_reset_it(void)
 {
     for (int i = 0; i < 20; i++) {
-        struct client client = asked(without_reading, ASK("/"));
+        struct client client = asked(without_reading, UPGRADE("/"));
         char bytes[4];
         expect_upgrade(&client);
         client_send(&client, "something");
@@ -251,7 +247,7 @@ static void unread_bytes_do_not_reset_it(void)
 int main(void)
 {
     int before = open_descriptors();
-    server = serve_with((weft_http_options){.handler = handler, .acceptors = 1});
+    server = SERVE(.handler = handler, .acceptors = 1);
     RUN(arguments);
     RUN(too_late);
     RUN(in_small_pieces);

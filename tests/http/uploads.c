@@ -28,12 +28,11 @@ static void work(void)
 }
 
 /* "/lock" holds the lock while it reads, "/wait" works until the gate opens. */
-static void serving(weft_http_request *request, weft_http_response *response, void *data)
+HANDLER(serving)
 {
     const char *path = weft_http_path(request);
     char bytes[16];
     int64_t got, size = 0;
-    (void)data;
     if (strcmp(path, "/lock") == 0)
         weft_mutex_lock(&lock);
     weft_sem_release(&entered, 1);
@@ -60,8 +59,7 @@ static weft_http_server *begin(weft_http_options options)
 
 static struct client upload(weft_http_server *server, const char *request)
 {
-    struct client client = client_open(server);
-    client_send(&client, request);
+    struct client client = client_asks(server, request);
     weft_sem_acquire(&entered, 1);
     return client;
 }
@@ -76,9 +74,7 @@ static void they_hold_no_worker(void)
         clients[i] = upload(server, i % 2 == 0 ? UPLOAD("/") : UPLOAD_CHUNKS("/"));
         AWAIT(stats_of(server).streams == i + 1);
     }
-    struct answer answer = ask(server, GET_CLOSE("/"));
-    CHECK_STR(answer.body, "0");
-    answer_free(&answer);
+    CHECK_ANSWER(ask(server, GET_CLOSE("/")), 200, "0");
     weft_sem_acquire(&entered, 1);
     struct client busy = upload(server, GET("/wait"));
     for (int i = 0; i < UPLOADS; i++)
@@ -98,7 +94,7 @@ static void they_hold_no_worker(void)
     end(server);
 }
 
-/* Whoever has the place waits for the lock of one that waits for a place. */
+/* The handler with the place waits for a lock of one that waits for a place. */
 static void a_lock_is_not_held_for_ever(void)
 {
     weft_http_server *server =
@@ -107,15 +103,13 @@ static void a_lock_is_not_held_for_ever(void)
     AWAIT(stats_of(server).streams == 1);
     client_send(&other, GET("/lock"));
     AWAIT(stats_of(server).running == 2);
-    client_send(&first, "abcd");
-    EXPECT(&first, 200, "4");
+    ASK(&first, "abcd", 200, "4");
     EXPECT(&other, 200, "0");
     AWAIT(stats_of(server).streams == 0 && stats_of(server).running == 0);
     weft_sem_acquire(&entered, 1);
     weft_sem_acquire(&left, 2);
     client_close(&first);
-    client_close(&other);
-    end(server);
+    close_and_end(&other, server);
 }
 
 /* Nor does a client that goes meanwhile wait for a place. */
@@ -134,8 +128,7 @@ static void the_gone_wait_for_none(void)
     EXPECT(&busy, 200, "0");
     AWAIT(stats_of(server).streams == 0);
     weft_sem_acquire(&left, 1);
-    client_close(&busy);
-    end(server);
+    close_and_end(&busy, server);
 }
 
 /* Beyond max_streams they hold their workers; a stop cuts both kinds off. */
@@ -146,8 +139,7 @@ static void there_is_a_bound(void)
     struct client one = upload(server, UPLOAD("/")), more = client_open(server);
     AWAIT(stats_of(server).streams == 1);
     struct client other = upload(server, UPLOAD("/"));
-    client_send(&more, GET("/"));
-    EXPECT(&more, 503, NULL);
+    ASK(&more, GET("/"), 503, NULL);
     CHECK_EQ(stats_of(server).streams, 1);
     CHECK_EQ(weft_http_stop(server, WEFT_NOW), -ETIMEDOUT);
     weft_sem_acquire(&left, 2);
