@@ -25,7 +25,7 @@ typedef void watch_function(int set, const struct http_event *events, int count)
 static struct fake fake_accept, fake_share, fake_go, fake_wait, fake_context, fake_objects,
     fake_pool;
 static void (*_Atomic on_look)(int set);
-static watch_function *_Atomic on_look;
+static watch_function *_Atomic on_events;
 static void (*_Atomic on_refusal)(const void *listener);
 static _Atomic int last_accepted, removals, looks;
 static _Atomic int64_t longest_wait;
@@ -74,9 +74,9 @@ WRAPPED(int, weft__http_set_look, (int set, struct http_event *events, int most)
     if (look != NULL)
         look(set);
     int count = __real_weft__http_set_look(set, events, most);
-    watch_function *told = on_look;
-    if (told != NULL && count > 0)
-        told(set, events, count);
+    watch_function *watch = on_events;
+    if (watch != NULL && count > 0)
+        watch(set, events, count);
     return count;
 }
 
@@ -262,7 +262,7 @@ static void no_room_for_any_listener(void)
         CHECK_EQ(weft_http_listen(server, local_address(i), NULL), 0);
     SAYS(accept, -EMFILE, KERNEL_ALWAYS);
     stage = 0;
-    on_look = count_told;
+    on_events = count_told;
     on_look = hold_first_look;
     struct client clients[2] = {client_local(0), client_local(1)};
     AWAIT(stage == 1);
@@ -270,7 +270,7 @@ static void no_room_for_any_listener(void)
     AWAIT(stage == 4);
     CHECK_EQ(asked, 1);
     on_look = NULL;
-    on_look = NULL;
+    on_events = NULL;
     SAYS_NO_MORE(accept);
     for (int i = 0; i < 2; i++) {
         client_send(&clients[i], GET("/"));
@@ -303,7 +303,7 @@ static void watch_for_next_look(int set)
 static void connect_and_refuse(const void *listener)
 {
     told_of = listener;
-    on_look = watch_for_listener;
+    on_events = watch_for_listener;
     early = client_local(0);
     AWAIT(stage == 1);
 }
@@ -325,7 +325,7 @@ static void a_listener_that_is_taken_back(void)
     client_end(&early);
     AWAIT(stage == 2); /* its events are handled */
     on_refusal = NULL;
-    on_look = NULL;
+    on_events = NULL;
     on_look = NULL;
     CHECK_EQ(stats_of(server).accepted, 0);
     CHECK_EQ(stats_of(server).accept_errors, 0);
@@ -361,7 +361,7 @@ static void a_stop_before_the_acceptor_has_looked(void)
 {
     weft_http_server *server = serve_one_acceptor(hello);
     stage = 0;
-    on_look = hold_listener;
+    on_events = hold_listener;
     struct client client = client_open(server);
     AWAIT(stage == 1);
     CHECK_EQ(weft_go(stop, server), 0);
@@ -369,7 +369,7 @@ static void a_stop_before_the_acceptor_has_looked(void)
     stage = 2;
     client_end(&client);
     AWAIT(stage == 3);
-    on_look = NULL;
+    on_events = NULL;
     CHECK_EQ(stats_of(server).accepted, 0);
     end(server);
 }
@@ -396,12 +396,12 @@ static void an_event_of_a_closed_connection(void)
     struct client client = client_that_asks(watched_server, GET_CLOSE("/"));
     weft_sem_acquire(&entered, 1);
     stage = 0;
-    on_look = let_worker_close;
+    on_events = let_worker_close;
     client_half_close(&client);
     EXPECT(&client, 200, "hello");
     client_end(&client);
     CHECK_EQ(stage, 1);
-    on_look = NULL;
+    on_events = NULL;
     end(watched_server);
 }
 
