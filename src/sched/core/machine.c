@@ -181,12 +181,12 @@ static void fiber_main_again(void *arg)
     struct weft_fiber *fiber = arg;
     struct panic *panic = weft__panic_arrived(fiber);
     if (fiber_client(fiber) != NULL) {
-        fiber->arrivals = 0;
+        fiber->panic_count = 0;
         weft__fiber_hooks->landed(fiber_client(fiber), panic);
         end_fiber(fiber);
     }
     weft__fiber_keep_panic(fiber, panic);
-    if (unlikely(fiber->arrivals == ARRIVALS_MOST)) {
+    if (unlikely(fiber->panic_count == PANIC_COUNT_MOST)) {
         struct extra *extra = fiber_extra(fiber);
         must(extra != NULL && extra->locals != NULL); /* only destructors panic more than once */
         weft__warn(
@@ -212,7 +212,7 @@ void weft__machine_land(struct weft_fiber *fiber)
 void weft__machine_begin(struct weft_fiber *fiber)
 {
     fiber->defers = false;
-    fiber->arrivals = 0;
+    fiber->panic_count = 0;
     context_make(&fiber->context, weft__stack_start_at(fiber->stack), fiber_main, fiber);
     switch_fiber_made(fiber);
 }

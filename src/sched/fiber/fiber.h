@@ -32,7 +32,7 @@ enum fiber_state {
 
 /* Panics that may reach the first frame of a fiber: one of its function, then those of destructors
  * of fiber-local values. After so many the remaining destructors are skipped. */
-enum { ARRIVALS_MOST = 15 };
+enum { PANIC_COUNT_MOST = 15 };
 
 /* Owner of the struct weft_fiber once the fiber has ended. */
 enum fiber_owner {
@@ -116,10 +116,10 @@ struct weft_fiber {
     bool notify_park;   /* `object` is the client: call before_park. In this line: parks read it */
     bool defers : 1;    /* the fiber has deferred clean-ups: sched/fiber/panic.c */
     bool panicked : 1;  /* a panic has ended the fiber; `arg` is the struct panic */
-    bool left_locked : 1; /* a panic has left locks locked; debug builds */
-    bool compact : 1;     /* runs on a hot stack: sched/fiber/compact.c */
-    uint8_t arrivals : 4; /* panics that reached the first frame; up to ARRIVALS_MOST */
-    atomic_u32 outside;   /* depth of weft_blocking_enter; and OUTSIDE_LOST */
+    bool left_locked : 1;    /* a panic has left locks locked; debug builds */
+    bool compact : 1;        /* runs on a hot stack: sched/fiber/compact.c */
+    uint8_t panic_count : 4; /* panics that reached the first frame; up to PANIC_COUNT_MOST */
+    atomic_u32 outside;      /* depth of weft_blocking_enter; and OUTSIDE_LOST */
 
     struct waiter waiter;
     struct timer timer; /* deadline of the wait */

@@ -428,9 +428,10 @@ struct panic *weft__panic_arrived(struct weft_fiber *fiber)
     struct scope *scope = fiber_scope(fiber);
     struct panic *panic = scope->panic;
     scope->panic = NULL;
-    /* At ARRIVALS_MOST fiber_main_again drops the destructors: nothing is left that could panic. */
-    must(fiber->arrivals < ARRIVALS_MOST);
-    fiber->arrivals++;
+    /* At PANIC_COUNT_MOST fiber_main_again drops the destructors: nothing is left that could
+     * panic. */
+    must(fiber->panic_count < PANIC_COUNT_MOST);
+    fiber->panic_count++;
     return panic;
 }
 
