@@ -199,7 +199,7 @@ void weft__lock_order_wanted(const void *lock, uint32_t *number, void *site)
 {
     if (atomic_u32_load_relaxed(&stopped) || weft__runtime_forked())
         return;
-    void **list = weft__held();
+    void **list = weft__held_locks();
     if (list == NULL || *list == NULL)
         return;
     uint32_t to = number_of(number);
@@ -235,7 +235,7 @@ void weft__lock_order_taken(const void *lock, uint32_t *number, void *site)
 {
     if (atomic_u32_load_relaxed(&stopped) || weft__runtime_forked())
         return;
-    void **list = weft__held();
+    void **list = weft__held_locks();
     uint32_t own = list != NULL ? number_of(number) : 0;
     if (own == 0)
         return;
@@ -252,7 +252,7 @@ void weft__lock_order_taken(const void *lock, uint32_t *number, void *site)
 
 void weft__lock_order_released(const uint32_t *number)
 {
-    void **list = weft__runtime_forked() ? NULL : weft__held();
+    void **list = weft__runtime_forked() ? NULL : weft__held_locks();
     if (list == NULL || *list == NULL)
         return;
     uint32_t wanted = atomic_u32_load_relaxed((const atomic_u32 *)(const void *)number);

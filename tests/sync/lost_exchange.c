@@ -286,14 +286,14 @@ static void number_it(void *given)
 static void two_threads_number_a_lock(void)
 {
     uint32_t at = 0, given;
-    CHECK(weft__held() != NULL && *weft__held() == NULL);
+    CHECK(weft__held_locks() != NULL && *weft__held_locks() == NULL);
     bool met;
     do {
         number = given = 0;
         met = steps_at(take_lock, &number, ++at, number_it, &given);
         CHECK(given == 0 || number == given);
         weft__lock_order_released(&number);
-        CHECK_PTR(*weft__held(), NULL); /* it was held by the number that it has */
+        CHECK_PTR(*weft__held_locks(), NULL); /* it was held by the number that it has */
     } while (met);
 }
 

@@ -13,7 +13,7 @@
 void weft__held_report(struct weft_fiber *fiber, const char *does);
 #endif
 /* Called before a switch: reports the fiber if it holds a pthread mutex. */
-static inline void held_check(struct weft_fiber *fiber, const char *does)
+static inline void check_held_mutexes(struct weft_fiber *fiber, const char *does)
 {
 #ifdef WEFT_DEBUG
     if (unlikely(fiber->mutex_count + fiber->mutexes_other != 0))

@@ -142,7 +142,7 @@ struct thread *weft__processor_gone(struct thread *thread)
         atomic_u32_add_owner(&processor->turn, 1);
         return thread;
     }
-    held_check(thread->fiber, "calls weft after it blocked for long,");
+    check_held_mutexes(thread->fiber, "calls weft after it blocked for long,");
     uint32_t spins = thread->spins;
     thread->spins = 0;
     weft__machine_switch(machine, ACTION_QUEUE);

@@ -148,9 +148,9 @@ _Noreturn static always_inline void end_fiber(struct weft_fiber *fiber)
     if (unlikely(thread->spins != 0))
         fatal("fiber %llu ended while it holds a weft_spin", (unsigned long long)fiber->id);
 #ifdef WEFT_DEBUG
-    if (fiber->held != NULL && !fiber->left_locked)
+    if (fiber->held_locks != NULL && !fiber->left_locked)
         fatal("fiber %llu ended while it holds a lock", (unsigned long long)fiber->id);
-    fiber->held = NULL; /* a panic that left locks here has been reported */
+    fiber->held_locks = NULL; /* a panic that left locks here has been reported */
     fiber->left_locked = false;
 #endif
     if (unlikely((atomic_u32_load_relaxed(&fiber->outside) & ~(uint32_t)OUTSIDE_LOST) != 0))

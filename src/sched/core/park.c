@@ -149,7 +149,7 @@ static noinline void before_park(struct weft_fiber *fiber, uint32_t what, void *
         must(!(what & WAIT_NOTIFIED)); /* the caller holds a lock that the hook may take */
         weft__fiber_hooks->before_park(fiber->object);
     }
-    held_check(fiber, text_of(what));
+    check_held_mutexes(fiber, text_of(what));
     if (fiber->compact)
         weft__compact_refuse(object, "what a fiber waits for", "have it in the heap or static");
 }

@@ -436,7 +436,7 @@ noinline void weft_yield(void)
     }
     if (unlikely(thread->spins != 0))
         fatal("a weft_spin is held by a fiber that yields: others would spin until it comes back");
-    held_check(thread->fiber, "yields");
+    check_held_mutexes(thread->fiber, "yields");
     thread = runtime_enter(thread);
     if (!yield_directly((struct machine *)thread))
         weft__machine_switch((struct machine *)thread, ACTION_YIELD);

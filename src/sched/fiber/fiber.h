@@ -124,8 +124,8 @@ struct weft_fiber {
     struct waiter waiter;
     struct timer timer; /* deadline of the wait */
 #ifdef WEFT_DEBUG
-    void *held; /* list of the locks held, for the check of lock order */
-    struct {    /* pthread mutexes held: sched/check/mutex_check.c */
+    void *held_locks; /* list of the locks held, for the check of lock order */
+    struct {          /* pthread mutexes held: sched/check/mutex_check.c */
         void *mutex, *site;
     } mutexes[MUTEXES_NOTED];
     uint32_t mutex_count;   /* entries used */

@@ -357,7 +357,7 @@ void weft_deferred_drop(weft_deferred *record)
 static uint32_t locks_held(void)
 {
     uint32_t count = 0;
-    void **list = weft__held();
+    void **list = weft__held_locks();
     must(list != NULL);                               /* a caller with a scope has one */
     for (void **one = *list; one != NULL; one = *one) /* `next` is first */
         count++;

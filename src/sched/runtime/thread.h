@@ -39,7 +39,7 @@ struct thread {
     /* Not 0: inside the runtime, so the private state of the processor may be in use: steal.c. */
     atomic_u32 inside;
 #ifdef WEFT_DEBUG
-    void *held; /* list of the locks that a foreign thread holds, for the check of lock order */
+    void *held_locks; /* of a foreign thread: list of its locks, for the check of lock order */
 #endif
     char apart[CACHE_LINE];
     atomic_u32 requests; /* of other threads; in a line of its own, since they read it often */
@@ -101,14 +101,14 @@ static inline void runtime_leave(struct thread *thread)
 
 #ifdef WEFT_DEBUG
 /* The head of the caller's list of held locks; NULL without memory. */
-static inline void **weft__held(void)
+static inline void **weft__held_locks(void)
 {
     struct thread *thread = thread_self();
     if (thread == NULL)
         thread = (struct thread *)weft__foreign_self();
     if (thread == NULL)
         return NULL;
-    return thread->fiber != NULL ? &thread->fiber->held : &thread->held;
+    return thread->fiber != NULL ? &thread->fiber->held_locks : &thread->held_locks;
 }
 #endif
 
