@@ -63,6 +63,8 @@ struct machine *weft__machine_take_ended(void);
 /* Waits for the threads of these machines, with their thread-specific destructors; warns if that
  * takes long. Keeps the records until the runtime stops if the monitor runs, else frees them. */
 void weft__machine_join(struct machine *machines, bool monitored);
+/* Runs fibers until the machine must end: the runtime stops, or the machine is surplus. */
+void weft__machine_loop(struct machine *machine);
 /* Switches from the running fiber to its machine, which does `action`; returns when the fiber is
  * resumed, perhaps on another machine. */
 void weft__machine_switch(struct machine *machine, enum action action);
