@@ -69,10 +69,9 @@ enum {
     READY_FIRST = 64,   /* places in the set at first */
     STUBBORN_LOOK = 64, /* entries among which a stubborn seed takes the highest number */
     FAIR_ONCE_IN = 16,  /* choices of a stubborn seed */
-    YIELDS_EACH =
-        1000,     /* yields in a row for each ready fiber, before the clock moves all the same */
-    ALWAYS = 256, /* the rate of an event that always happens */
-    OTHERS_MOST = 256, /* threads from before the run; with more, no deadlock is reported */
+    YIELDS_EACH = 1000, /* yields in a row by each ready fiber, before the clock moves */
+    ALWAYS = 256,       /* the rate of an event that always happens */
+    OTHERS_MOST = 256,  /* threads from before the run; with more, no deadlock is reported */
 };
 
 struct entry {

@@ -221,8 +221,8 @@ void weft__fiber_retire(struct weft_fiber *fiber)
 {
     struct thread *thread = thread_self();
     if (unlikely(fiber->owner == OWNER_TIMER)) {
-        fiber->state =
-            FIBER_READY; /* before weft__timer_rest: the next firing may make it ready at once */
+        /* Before weft__timer_rest: the next firing may make the fiber ready at once. */
+        fiber->state = FIBER_READY;
         if (weft__timer_rest(fiber))
             weft__ready(fiber, false);
         return;

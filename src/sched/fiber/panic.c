@@ -359,7 +359,7 @@ static uint32_t locks_held(void)
     uint32_t count = 0;
     void **list = weft__held_locks();
     must(list != NULL);                               /* a caller with a scope has one */
-    for (void **one = *list; one != NULL; one = *one) /* `next` is first */
+    for (void **one = *list; one != NULL; one = *one) /* `next` is the first member */
         count++;
     return count;
 }

@@ -86,8 +86,8 @@ static weft_config configured;
 static bool stopping;
 static bool fault_started;
 static atomic_ptr at_stop[STOPS_MOST]; /* void (*)(void) */
-static atomic_u32 departed; /* futex: machines that have ended since the runtime began to stop */
-static atomic_u32 stops;    /* futex: how often the runtime has stopped */
+static atomic_u32 departed;            /* futex: machines that have departed since the stop began */
+static atomic_u32 stops;               /* futex: number of stops so far */
 atomic_u32 weft__runtime_running, weft__forked;
 
 /* All locks that the child may need are taken before the fork, in the lock order. */
@@ -121,8 +121,10 @@ static void in_forked_child(void)
             weft__fault_stop();
         thread_word_set(NULL);
         weft__os_thread_at_exit_cancel();
-    }                 /* else nothing was lost: weft can start in the child as anywhere */
-    stopping = false; /* a shut-down of another thread, which does not exist here */
+    } /* else nothing was lost: weft can start in the child as anywhere */
+
+    /* A shut-down in progress was that of another thread, which does not exist here. */
+    stopping = false;
     after_fork(FORK_CHILD);
 }
 
@@ -137,7 +139,7 @@ static int start_processors(const struct settings *settings)
         room = WEFT_PROCS_MAX;
     weft__sched.follows_cpus = settings->follows_cpus;
     int error = weft__processors_start(count, room);
-    if (error == 0) /* of the first machine, started below */
+    if (error == 0) /* the first machine, which start() starts next, is counted as spinning */
         atomic_u32_store_relaxed(&weft__sched.spinning, 1);
     return error;
 }
@@ -149,7 +151,7 @@ static void free_all(void)
         weft__compact_stop(&weft__sched.processors[i]);
     weft__slab_stop();
     weft__stack_stop();
-    weft__foreign_stop(); /* first: a thread that ends now must not find records that are gone */
+    weft__foreign_stop(); /* before fibers are freed: a thread that ends now flushes its cache */
     weft__fiber_stop();
     weft__processors_stop();
 }
@@ -332,12 +334,12 @@ void weft__runtime_at_stop(void (*function)(void))
 
 atomic_ptr weft__runtime_drains;
 
-static void tell_drain(void)
+static void call_drain_hook(void)
 {
-    void (*drains)(void) =
+    void (*function)(void) =
         (void (*)(void))(uintptr_t)atomic_ptr_load_acquire(&weft__runtime_drains);
-    if (drains != NULL)
-        drains();
+    if (function != NULL)
+        function();
 }
 
 static int drain(int64_t deadline)
@@ -347,7 +349,7 @@ static int drain(int64_t deadline)
     if (deadline == WEFT_NEVER)
         weft__thread_wait_begin(&wait);
     atomic_u32_exchange_seq_cst(&weft__sched.draining, 1);
-    tell_drain();
+    call_drain_hook();
     for (;;) {
         uint32_t quiet = atomic_u32_load_seq_cst(&weft__sched.quiet);
         barrier_light();

@@ -57,7 +57,7 @@ static void forget(struct foreign *self)
 static void at_thread_exit(void *arg)
 {
     struct foreign *self = arg;
-    thread_word_set(self); /* destructors of the user may call weft */
+    thread_word_set(self); /* destructors of the program may call weft */
     if (self->locals != NULL)
         weft__locals_end(&self->locals);
     if (thread_self() != &self->thread)
