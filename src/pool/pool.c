@@ -197,7 +197,7 @@ weft_pool *weft_pool_default(void)
     if (opened == NULL && open_pool(&opened, &defaults, __builtin_return_address(0)) == 0) {
         opened->is_default = true;
         atomic_ptr_store_release(&default_pool, opened);
-        atomic_ptr_store_release(&weft__runtime_drains, (void *)(uintptr_t)end_idle_workers);
+        atomic_ptr_store_release(&weft__runtime_on_drain, (void *)(uintptr_t)end_idle_workers);
     }
     weft_mutex_unlock(&mutex);
     return opened;

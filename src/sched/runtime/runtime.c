@@ -332,12 +332,12 @@ void weft__runtime_at_stop(void (*function)(void))
     }
 }
 
-atomic_ptr weft__runtime_drains;
+atomic_ptr weft__runtime_on_drain;
 
 static void call_drain_hook(void)
 {
     void (*function)(void) =
-        (void (*)(void))(uintptr_t)atomic_ptr_load_acquire(&weft__runtime_drains);
+        (void (*)(void))(uintptr_t)atomic_ptr_load_acquire(&weft__runtime_on_drain);
     if (function != NULL)
         function();
 }

@@ -30,7 +30,7 @@ static inline bool weft__runtime_forked(void)
  * left. Registered once by a floor above, at any time. */
 void weft__runtime_at_stop(void (*function)(void));
 /* A function that a floor above may set at any time: called when a weft_shutdown begins to wait. */
-extern atomic_ptr weft__runtime_drains;
+extern atomic_ptr weft__runtime_on_drain;
 /* Has a weft_shutdown that waits count the fibers again. */
 void weft__runtime_quiet(void);
 /* Counts the calling machine as departed and waits until the runtime has stopped. Called by a
