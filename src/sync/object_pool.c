@@ -283,7 +283,7 @@ static inline void clock_check(struct weft_object_pool *pool)
         clock_start(pool);
 }
 
-/* Brings the clock to SETTING. Returns the state before it; or CLOCK_GONE, which it leaves. */
+/* Brings the clock to SETTING. Returns the state before it; or CLOCK_GONE, which stays. */
 static uint32_t clock_take(struct weft_object_pool *pool)
 {
     for (;;) {
