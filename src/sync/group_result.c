@@ -41,7 +41,10 @@ struct member {
     _Alignas(max_align_t) unsigned char copy[];
 };
 
-enum { CHUNK_FIRST = 32, CHUNKS = 40 };
+enum {
+    CHUNK_FIRST = 32, /* records in the first chunk */
+    CHUNKS = 40,      /* so many hold more records than there can be memory for */
+};
 
 struct records {
     int64_t count, capacity; /* under the latch of the group, as all here */

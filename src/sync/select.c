@@ -43,7 +43,7 @@
 
 static WAIT_KIND(wait_select, .text = "selects", .anonymous = true);
 
-enum { CASES_ON_STACK = 16 };
+enum { CASES_ON_STACK = 16 }; /* a select with more cases that waits takes memory from the heap */
 
 struct selection {
     weft_case *cases;

@@ -118,7 +118,7 @@ static int enqueue_and_park(weft_sem *sem, struct request *request, int64_t n, u
     woken_begin(&woken);
     object_latch_acquire(&sem->latch);
     line_remove(sem, request);
-    grant_units(sem, &woken); /* those behind it may want less */
+    grant_units(sem, &woken); /* the requests behind it may want fewer units */
     object_latch_release(&sem->latch);
     woken_wake(&woken);
     return result;

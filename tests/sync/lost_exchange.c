@@ -115,14 +115,14 @@ static void another_thread_locks_again(void)
     }
 }
 
-/* Housekeeping: two plan it, and the earlier of them counts. */
+/* Maintenance: two threads plan it, and the earlier time counts. */
 
 static void plan(void *time)
 {
     weft__maintenance_by(*(int64_t *)time);
 }
 
-static void two_plan(void)
+static void two_threads_plan_maintenance(void)
 {
     int64_t before = atomic_i64_load_relaxed(&weft__sched.maintenance_time);
     int64_t soon = weft_after(3600 * WEFT_S), late = soon + 1, met = 0;
@@ -461,7 +461,7 @@ int main(void)
     RUN_PLAIN(two_add, "by one thread");
     RUN_PLAIN(another_thread_locks_first, "by one thread");
     RUN_PLAIN(another_thread_locks_again, "by one thread");
-    RUN_PLAIN(two_plan, "by one thread");
+    RUN_PLAIN(two_threads_plan_maintenance, "by one thread");
     RUN_PLAIN(the_owner_ends_the_once, "by one thread");
     RUN_PLAIN(a_lock_is_taken_again, "by one thread");
     RUN_PLAIN(a_reader_gives_up, "by one thread");
