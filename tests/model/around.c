@@ -158,7 +158,7 @@ int weft__os_poll_wait_exact(int epoll, struct weft__os_event *events, int capac
                              int64_t deadline)
 {
     model_call("epoll wait?", &event_count);
-    if (event_count == 0 && model_wait("epoll wait", &event_count, deadline != INT64_MAX))
+    if (event_count == 0 && model_wait("epoll wait", &event_count, deadline))
         return 0;
     events[0] = (struct weft__os_event){UINT64_MAX, OS_READABLE}; /* the tag of the eventfd */
     return 1;

@@ -162,7 +162,8 @@ static int list_options(struct option *options)
     if (x->calm && count > 0)
         return 1;
     for (int i = 0; i < x->thread_count; i++)
-        if (x->left.timeouts > 0 && x->threads[i].status == WAITS_WAKE && x->threads[i].deadline)
+        if (x->left.timeouts > 0 && x->threads[i].status == WAITS_WAKE &&
+            x->threads[i].deadline != MODEL_NO_DEADLINE)
             options[count++] = (struct option){i, true, stays};
     return count;
 }

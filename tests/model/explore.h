@@ -90,7 +90,10 @@ _Noreturn void model_fail(const char *format, ...) __attribute__((format(printf,
  * arrived after it. */
 void model_call(const char *what, const void *about);
 /* Blocks until model_wake with the same key; true: the deadline passed instead. */
-bool model_wait(const char *what, const void *key, bool deadline);
+bool model_wait(const char *what, const void *key, int64_t deadline);
+#define MODEL_NO_DEADLINE INT64_MAX
+/* The earliest deadline of the waits that threads are in. */
+int64_t model_next_deadline(void);
 void model_wake(const char *what, const void *key, int count);
 /* Blocks until the word is `value`. */
 void model_wait_word(const void *address, uint32_t value);

@@ -54,7 +54,8 @@ struct thread_of_model {
     const void *key; /* of its wait */
     bool (*until)(void);
     uint32_t value;
-    bool deadline, timed_out;
+    int64_t deadline; /* of its wait; MODEL_NO_DEADLINE: none */
+    bool timed_out;
     bool relaxed;                 /* it has turned in a loop, without another operation since */
     uint64_t wrote, others_wrote; /* changes of memory: by it, and by others when its loop began */
     int buffered;

@@ -287,7 +287,7 @@ __attribute__((noinline)) void model_call(const char *what, const void *about)
     model__show(what, about, 0, __builtin_return_address(0));
 }
 
-bool model_wait(const char *what, const void *key, bool deadline)
+bool model_wait(const char *what, const void *key, int64_t deadline)
 {
     struct thread_of_model *self = running();
     if (self == NULL)
@@ -301,6 +301,17 @@ bool model_wait(const char *what, const void *key, bool deadline)
     point();
     self->key = NULL;
     return self->timed_out;
+}
+
+int64_t model_next_deadline(void)
+{
+    int64_t next = MODEL_NO_DEADLINE;
+    for (int i = 0; i < explorer->thread_count; i++) {
+        const struct thread_of_model *one = &explorer->threads[i];
+        if (one->status == WAITS_WAKE && one->deadline < next)
+            next = one->deadline;
+    }
+    return next;
 }
 
 void model_wake(const char *what, const void *key, int count)

@@ -30,12 +30,15 @@ static uint64_t mix(uint64_t hash, const void *memory, size_t size)
     return a ^ a >> 29;
 }
 
+/* Deadlines that are nearer to each other are the same to a scenario. */
+enum { DEADLINE_GRAIN = 10000000 };
+
 static uint64_t hash_thread(uint64_t hash, const struct thread_of_model *thread)
 {
     uint64_t facts[] = {thread->status,
                         (uintptr_t)thread->key,
                         thread->value,
-                        thread->deadline,
+                        (uint64_t)(thread->deadline / DEADLINE_GRAIN),
                         (uintptr_t)thread->context.sp,
                         (uintptr_t)thread->context.pc,
                         (uintptr_t)thread->word,

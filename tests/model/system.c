@@ -60,7 +60,7 @@ int weft__os_futex_wait(atomic_u32 *word, uint32_t expected, int64_t deadline)
     if (word->value != expected)
         return -EAGAIN;
     clock_begin();
-    return model_wait("futex wait", word, deadline != INT64_MAX) ? -ETIMEDOUT : 0;
+    return model_wait("futex wait", word, deadline) ? -ETIMEDOUT : 0;
 }
 
 void weft__os_futex_wake(atomic_u32 *word, int count)

@@ -77,6 +77,32 @@ static void a_parked_fiber_costs_nothing(void)
     CHECK_EQ(weft_timer_close(timer), 0);
 }
 
+/* A lone sleeper. */
+
+static void tick(void *arg)
+{
+    for (int64_t ticks = *(int64_t *)arg; ticks > 0; ticks--)
+        CHECK_EQ(weft_sleep(WEFT_MS), 0);
+}
+
+/* A thread that goes to sleep has been woken before. A watcher that looks every 10 ms adds a tenth
+ * of a wake-up, and the ends of the run a few. */
+static void a_sleep_wakes_one_thread(void)
+{
+    weft_fiber *fiber;
+    struct rusage before, after;
+    int64_t ticks = test_scale(500);
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 4}), 0);
+    CHECK_EQ(getrusage(RUSAGE_SELF, &before), 0);
+    CHECK_EQ(weft_spawn(&fiber, tick, &ticks, NULL), 0);
+    CHECK_EQ(weft_join(fiber), 0);
+    CHECK_EQ(getrusage(RUSAGE_SELF, &after), 0);
+    int64_t sleeps = after.ru_nvcsw - before.ru_nvcsw;
+    printf("    %lld sleeps of threads for %lld of a fiber\n", (long long)sleeps, (long long)ticks);
+    CHECK(sleeps < ticks * 2 + 100);
+    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+}
+
 /* Deep stacks. */
 
 static int64_t resident(void)
@@ -183,6 +209,7 @@ static void wakes_from_idle(void)
 int main(void)
 {
     RUN_PLAIN(wakes_from_idle, "about real time");
+    RUN_PLAIN(a_sleep_wakes_one_thread, "about real time");
     RUN_PLAIN(a_parked_fiber_costs_nothing, "about real time");
     RUN_PLAIN(deep_stacks_are_given_back, "about real time");
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);

@@ -48,13 +48,13 @@ static void starts_two_and_blocks(void *arg)
     make_ready(1);
     make_ready(2);
     runtime_leave(thread);
-    (void)model_wait("blocks in C code", fibers, false);
+    (void)model_wait("blocks in C code", fibers, MODEL_NO_DEADLINE);
 }
 
 static void only_blocks(void *arg)
 {
     ran[(intptr_t)arg]++;
-    (void)model_wait("blocks in C code", fibers, false);
+    (void)model_wait("blocks in C code", fibers, MODEL_NO_DEADLINE);
 }
 
 static void starts_one_and_blocks(void *arg)
@@ -94,12 +94,13 @@ static void set_up_idle(bool symmetric, int processor_count)
     weft__sched.processor_count.value = (uint32_t)processor_count;
     weft__sched.in_use.value = weft__sched.in_use_most.value = weft__sched.processor_count.value;
     weft__sched.sleep_until.value = NO_WATCHER;
+    weft__sched.doze_until.value = WEFT_NEVER;
     weft__sched.maintenance_time.value = WEFT_NEVER;
     weft__sched.idle_count.value = (uint32_t)processor_count;
     weft__sched.max_machines = MACHINES;
     for (int i = 0; i < processor_count; i++) {
         weft__wheel_init(&processors[i].wheel, weft__os_now_coarse());
-        processors[i].turn.value = 1; /* no housekeeping */
+        processors[i].turn.value = 1; /* no maintenance */
         processors[i].index = (uint32_t)i;
         processors[i].idle_next = weft__sched.idle_processors;
         weft__sched.idle_processors = &processors[i];
@@ -176,10 +177,13 @@ static void found_other_work(void)
     model_thread("readier 2", run_readier, (void *)1, true);
 }
 
+static uint32_t started;
+
 /* So many machines, awake and looking for work. */
-static void start_machines(int count)
+static void start_machines(uint32_t count)
 {
-    for (int i = 0; i < count; i++) {
+    started = count;
+    for (uint32_t i = 0; i < count; i++) {
         struct processor *processor = weft__sched.idle_processors;
         weft__sched.idle_processors = processor->idle_next;
         weft__sched.idle_count.value--;
@@ -205,7 +209,7 @@ static bool all_sleep(void)
     for (struct machine *machine = weft__sched.idle_machines; machine != NULL;
          machine = machine->idle_next)
         sleepers++;
-    return begun || (sleepers == weft__sched.in_use.value && weft__sched.spinning.value == 0);
+    return begun || (sleepers == started && weft__sched.spinning.value == 0);
 }
 
 static void run_late_readier(void *arg)
@@ -349,7 +353,75 @@ static void no_thread_and_a_timer(void)
     model_thread("planner", run_planner, NULL, true);
 }
 
-/* Two plan housekeeping: the earlier time stands. */
+/* An event is planned. A dozing machine is in charge of it, and the watcher sleeps past it. */
+
+#define EVENT INT64_C(1000000000000)
+
+static void event_planned(uint32_t machines)
+{
+    set_up_idle(false, 3);
+    weft__sched.maintenance_time.value = EVENT;
+    start_machines(machines);
+}
+
+static void dozes(void)
+{
+    event_planned(2);
+    used = 0;
+}
+
+/* The dozing machine gets a fiber, and dozes again. */
+static void dozes_again(void)
+{
+    event_planned(2);
+    used = 1;
+    model_calm(true);
+    model_thread("readier", run_late_readier, (void *)0, true);
+}
+
+/* The fiber does not come back. */
+static void dozes_and_leaves(void)
+{
+    dozes_again();
+    fibers[0].function = only_blocks;
+}
+
+static void all_leave(void)
+{
+    event_planned(3);
+    used = 2;
+    fibers[0].function = fibers[1].function = only_blocks;
+    model_calm(true);
+    model_thread("readier", run_late_readier, (void *)0, true);
+    model_thread("readier 2", run_late_readier, (void *)1, true);
+}
+
+/* One fiber blocks in front of another, which blocks too: the watcher may have to run it. */
+static void stuck_behind(void)
+{
+    dozes_and_leaves();
+    fibers[0].function = starts_one_and_blocks;
+    fibers[2].function = only_blocks;
+}
+
+/* There are two machines for two fibers that do not come back: a third is needed to watch. */
+static void none_left(void)
+{
+    event_planned(2);
+    used = 2;
+    fibers[0].function = fibers[1].function = only_blocks;
+    model_calm(true);
+    model_thread("readier", run_late_readier, (void *)0, true);
+    model_thread("readier 2", run_late_readier, (void *)1, true);
+}
+
+static void event_is_met(void)
+{
+    all_have_run();
+    MODEL_CHECK(model_next_deadline() <= EVENT);
+}
+
+/* Two plan maintenance: the earlier time stands. */
 
 static void run_planner_of(void *time)
 {
@@ -379,7 +451,13 @@ static const struct scenario scenarios[] = {
     {"the same, and one watches", found_other_work_watched, all_have_run, 1, 1, 0},
     {"no thread can be made", no_thread, all_have_run, 3, 1, 0},
     {"no thread can be made, and there is a timer", no_thread_and_a_timer, all_have_run, 3, 1, 0},
-    {"two plan housekeeping", two_plan, earlier_stands, 2, 0, 0},
+    {"a machine dozes until an event", dozes, event_is_met, 2, 1, 0},
+    {"it is woken, and dozes again", dozes_again, event_is_met, 3, 1, 0},
+    {"it is woken, and does not come back", dozes_and_leaves, event_is_met, 2, 1, 1},
+    {"two are", all_leave, event_is_met, 1, 1, 0},
+    {"one blocks in front of another", stuck_behind, event_is_met, 1, 1, 1},
+    {"no machine is left", none_left, event_is_met, 1, 1, 0},
+    {"two plan maintenance", two_plan, earlier_stands, 2, 0, 0},
     {"a processor is retired", retires, none_is_missing, 2, 1, 0},
     {"the same, and it comes back", retires_and_comes_back, none_is_missing, 1, 1, 0},
     {"one more is used, and the others do not come back", one_more_is_used, third_has_run, 2, 1, 0},

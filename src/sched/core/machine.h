@@ -33,6 +33,7 @@ struct machine {
     bool notify_timer;  /* it armed a timer and has not told the watcher yet */
     bool idle;          /* in the list of idle machines; under the scheduler's lock */
     bool surplus;       /* it has left the lists, and ends */
+    bool by_clock;      /* it left its sleep for a timer, and for nothing else */
     struct machine *idle_next, **idle_link;
     struct processor *assigned; /* set by the thread that wakes it, before `wake` */
     atomic_u32 wake;            /* futex */

@@ -50,6 +50,7 @@ struct sched {
     atomic_u32 in_use_most; /* the number of processors that should be in use */
     atomic_u32 spinning;    /* machines that search for work */
     atomic_i64 sleep_until; /* when the watcher wakes by itself; NO_WATCHER: there is none */
+    atomic_i64 doze_until;  /* the event that a dozing machine is in charge of; WEFT_NEVER: none */
     atomic_ptr watcher;     /* struct machine: the one that sleeps in the poller */
     atomic_u32 stopping;
     atomic_u32 epoch;    /* grows at least every 10 ms while no processor is idle: monitor.c */

@@ -211,6 +211,7 @@ static int start(void)
                                  .pidfd = settings.pidfd};
     weft__sched.stack_class = (uint8_t)weft__stack_class(settings.stack_size);
     atomic_i64_store_relaxed(&weft__sched.sleep_until, NO_WATCHER);
+    atomic_i64_store_relaxed(&weft__sched.doze_until, WEFT_NEVER);
     atomic_i64_store_relaxed(&weft__sched.maintenance_time, WEFT_NEVER);
     weft__ticks_start();
     weft__os_threads_inherit();
