@@ -276,6 +276,7 @@ static bool end_task(struct worker *worker)
 
 static noinline bool after_task(struct worker *worker)
 {
+    worker_end_forked_child();
     if (likely(!may_be_unclean(worker)))
         return end_task(worker);
     clean(worker);
@@ -508,6 +509,7 @@ static noinline bool rest(struct worker *worker)
 
 /* Running. */
 
+/* The calls are jumps: nothing of this function is below the task on its stack. */
 static noinline void call_own_task(struct worker *worker)
 {
     *thread_self()->errno_address = 0;
@@ -516,7 +518,6 @@ static noinline void call_own_task(struct worker *worker)
         worker->now.function(worker->now.arg);
     else
         worker->record->kind->run(worker->record);
-    worker_end_forked_child();
 }
 
 static always_inline void run_tasks(struct worker *worker)
