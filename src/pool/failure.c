@@ -127,7 +127,7 @@ struct isolated {
     struct crash crash;
 };
 
-static void heir_main(void *arg);
+static void replacement_main(void *arg);
 
 /* Makes what is needed to abandon the fiber; false without memory. Inside the runtime. */
 static bool prepare(struct isolated *isolated, struct weft_fiber *fiber)
@@ -136,7 +136,7 @@ static bool prepare(struct isolated *isolated, struct weft_fiber *fiber)
     must(crash->panic == NULL && crash->replacement == NULL); /* new, or used by a crash */
     crash->panic = weft__os_alloc_zeroed(sizeof *crash->panic);
     if (crash->panic != NULL)
-        crash->replacement = weft__fiber_make_replacement(fiber, heir_main, isolated);
+        crash->replacement = weft__fiber_make_replacement(fiber, replacement_main, isolated);
     if (crash->replacement == NULL)
         return false;
     crash->armed = &isolated->worker.armed;
@@ -198,7 +198,7 @@ static void end_crashed(struct worker *worker, struct weft_fiber *gone, struct p
     weft__worker_start_anew(worker);
 }
 
-static void heir_main(void *arg)
+static void replacement_main(void *arg)
 {
     struct isolated *isolated = arg;
     struct crash *crash = &isolated->crash;
