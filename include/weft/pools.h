@@ -1,9 +1,9 @@
 /*
  * weft/pools.h: several pools with the same options, and a choice among them.
  *
- * One pool does not contend in the first place; several are for work that is to be kept apart by
- * size but not by name. weft_pools_pick chooses one of them, and everything that a pool offers can
- * be done with that:
+ * Submitters contend little for one pool; several pools with the same options are for work that
+ * is to be kept apart, and does not care by which of them. weft_pools_pick chooses one, and every
+ * call of weft/pool.h works with that:
  *
  *     weft_pools *pools;
  *     weft_pool_options each = { .capacity = 100 };
@@ -25,43 +25,46 @@ WEFT_BEGIN
 
 typedef struct weft_pools weft_pools;
 
-/* How the pool is chosen. */
+/* The strategies by which a pool is chosen. */
 enum {
-    WEFT_ROUND_ROBIN = 0, /* one after the other */
-    WEFT_LEAST_BUSY, /* of two picked at random, the one with fewer tasks inside: O(1), and close to the least of all */
+    /* One after the other. */
+    WEFT_ROUND_ROBIN = 0,
+    /* Of two picked at random, the one with fewer tasks in flight: O(1), and close to the least. */
+    WEFT_LEAST_BUSY,
 };
 
-/* At most this many. */
+/* The most pools that weft_pools_open opens. */
 #define WEFT_POOLS_MAX 4096
 
 /* Opens `count` pools with the same options (NULL: all defaults).
- * Returns 0; -EINVAL if pools is NULL, count is not 1 to WEFT_POOLS_MAX, or the strategy unknown;
- * or as weft_pool_open. On an error none is open.
+ * Returns 0; -EINVAL if pools is NULL, count is not 1 to WEFT_POOLS_MAX, or the strategy is
+ * unknown; or as weft_pool_open. On an error none is open.
  * Contexts: fiber, thread. */
 WEFT_API WEFT_MUST_USE int weft_pools_open(weft_pools **pools, int count, int strategy,
                                            const weft_pool_options *options);
 
 /* Chooses one of the pools by the strategy; if that is full, the next one that has room, if any
- * has. It belongs to the whole: it must not be stopped or closed by itself.
+ * has. The pool must not be stopped or closed by itself.
  * Returns the pool; NULL if pools is NULL.
  * Contexts: fiber, thread, the pools' own tasks. */
 WEFT_API weft_pool *weft_pools_pick(weft_pools *pools);
 
-/* How many there are, and one of them, to be tuned, paused or asked; it belongs to the whole. 0 and
- * NULL if there is no such.
+/* weft_pools_count returns the number of pools, 0 if pools is NULL; weft_pools_get one of them, to
+ * be tuned, paused or asked, NULL if there is no such pool. It must not be stopped or closed by
+ * itself.
  * Contexts: fiber, thread. */
 WEFT_API int weft_pools_count(const weft_pools *pools);
 WEFT_API weft_pool *weft_pools_get(const weft_pools *pools, int index);
 
-/* The figures of all, added up; each pool's are of one moment.
+/* Gets the figures of all pools, added up; each pool's are of one moment.
  * Returns 0; -EINVAL if an argument is NULL; -ECHILD in a forked child.
  * Contexts: fiber, thread. */
 WEFT_API int weft_pools_stats(const weft_pools *pools, weft_pool_stats *stats);
 
-/* Closes all, as weft_pool_close does, and frees them. What their tasks submit to any of them
+/* Closes all pools, as weft_pool_close does, and frees them. What their tasks submit to any of them
  * meanwhile still runs.
- * Returns 0; -EDEADLK from a task of one of the pools; -EINVAL if pools is NULL; -ECHILD in a
- * forked child.
+ * Returns 0; -EDEADLK from a task of one of the pools; -EBUSY while one of them has sub-pools:
+ * nothing has happened then; -EINVAL if pools is NULL; -ECHILD in a forked child.
  * Contexts: fiber, thread.
  * Undefined: any use during or after it, except by the pools' tasks. */
 WEFT_API int weft_pools_close(weft_pools *pools);

@@ -1,11 +1,12 @@
 /*
  * weft/schedule.h: submit a task to a pool later, or periodically.
  *
- *     error = weft_pool_submit_after(pool, expire, session, 30 * WEFT_S, NULL);  // once, in 30
- *     seconds
+ *     error = weft_pool_submit_after(pool, expire, session, 30 * WEFT_S, NULL); // in 30 seconds
  *
- *     weft_schedule *schedule; error = weft_pool_submit_every(pool, report, NULL, WEFT_MS * 500,
- *     &schedule);  // twice a second ... (void)weft_schedule_cancel(schedule);
+ *     weft_schedule *schedule;
+ *     error = weft_pool_submit_every(pool, report, NULL, 500 * WEFT_MS, &schedule);
+ *     ...
+ *     (void)weft_schedule_cancel(schedule);
  *     weft_schedule_release(schedule);
  *
  * When its time has come a scheduled task is submitted to its pool, and from then on is a task like
