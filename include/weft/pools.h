@@ -1,9 +1,9 @@
 /*
  * weft/pools.h: several pools with the same options, and a choice among them.
  *
- * Submitters contend little for one pool; several pools with the same options are for work that
- * is to be kept apart, and does not care by which of them. weft_pools_pick chooses one, and every
- * call of weft/pool.h works with that:
+ * Submitters contend little for one pool. Several pools are for tasks of one kind that are to be
+ * divided among limits of their own. weft_pools_pick chooses one of them, and every call of
+ * weft/pool.h works with that:
  *
  *     weft_pools *pools;
  *     weft_pool_options each = { .capacity = 100 };

@@ -8,8 +8,7 @@
  *
  * Each pool keeps a word that says whether it has room, all in one array: a choice that finds a
  * full pool reads that array, 16 to a cache line, not the pools. The word is a hint; the pool
- * itself decides. Without it a choice among full pools takes the latch of each: 4,096 pools, 214
- * µs.
+ * itself decides. Without it each choice takes latches: of 4,000 full pools 41 µs instead of 5.6.
  */
 #include <errno.h>
 #include <weft/pools.h>
