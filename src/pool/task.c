@@ -152,7 +152,8 @@ static void run(struct task *record)
         weft__context_drop(before);
     if (guard.panic != NULL)
         keep_panic(task, guard.panic);
-    end(task, STATE_ENDED, own.result, true);
+    if (!weft__runtime_forked()) /* else on_panic has forked */
+        end(task, STATE_ENDED, own.result, true);
 }
 
 static void dropped(weft_pool *pool, struct task *record)
@@ -169,7 +170,8 @@ static void crashed(weft_pool *pool, struct task *record, struct weft_fiber *gon
     atomic_ptr_store_relaxed(&task->runner, NULL);
     int error = panic_error(panic);
     keep_panic(task, panic);
-    end(task, STATE_ENDED, error, true);
+    if (!weft__runtime_forked()) /* else on_panic has forked */
+        end(task, STATE_ENDED, error, true);
 }
 
 static void release(struct task *record)
