@@ -19,7 +19,7 @@ enum {
     FETCH_READS = 8,
     FETCH_WRITES = 28,
 
-    /* An outbox has at least so many places; only pools with room for OUTBOX_LIMIT tasks have
+    /* The fewest places of an outbox. Only pools with room for OUTBOX_LIMIT tasks have
      * them: a smaller one is full so often that they are closed as fast as they are opened. */
     OUTBOX_LEAST = 8,
     OUTBOX_LIMIT = 1000,

@@ -266,7 +266,7 @@ static bool end_task(struct worker *worker)
     bool more = count_and_take(worker, counted);
     runtime_leave(thread_self());
     if (likely(more)) {
-        if (worker->parked) /* else it is still in user code, as far as others know */
+        if (worker->parked) /* else nothing has changed since enter_task */
             enter_task(worker);
         return true;
     }
