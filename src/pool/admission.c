@@ -20,9 +20,9 @@
  *                serving costs O(1) for each, and the pool is there while a submitter needs it.
  *   threads      A thread in line naps for THREAD_NAP before it sleeps. Serving it in that time
  *                takes no wake-up, and no drain request is made for it. After the nap it serves the
- *                line itself, and finds places for many tasks.
+ *                line itself, and its next submits find room.
  *   fibers       A fiber is woken at once, but behind all that is ready on its processor. Until it
- *                runs other tasks end, and it finds places for several.
+ *                runs other tasks end, so its next submits find room.
  *   caller runs  With WEFT_CALLER_RUNS the submitter of a full pool calls the task itself, bound to
  *                the pool's context or to none, without worker state. The task is in flight, but
  *                holds no place. A task that is submitted to the same pool from inside such a task

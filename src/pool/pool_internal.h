@@ -192,8 +192,8 @@ struct weft_pool {
     uint8_t since_high, since_normal; /* tasks taken since one of lower priority was */
     int64_t in_flight;                /* see above */
     atomic_i64 ready;      /* tasks in the queues; without the latch it may be read as a hint */
-    struct line active;    /* workers */
-    struct line idle;      /* workers */
+    struct line active;    /* the active workers */
+    struct line idle;      /* the idle workers */
     int64_t blocked;       /* number of workers */
     int64_t starting;      /* number of workers */
     int64_t lent;          /* places lent by workers that wait for tasks of this pool or its tree */
