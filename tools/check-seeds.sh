@@ -4,8 +4,9 @@
 #
 #     check-seeds.sh [FOLDER]      default: tests/
 #
-# RUN_BOTH, RUN_SEEDS and RUN_EVERYWHERE (tests/support/seeds.h) run a test under seeds, RUN_PLAIN
-# takes a reason. RUN is only for a test that RUN_SEEDS names too. A call of everywhere() in main
+# RUN_BOTH, RUN_SEEDS and RUN_EVERYWHERE (tests/support/seeds.h) run a test under seeds; RUN_PLAIN,
+# RUN_PLAIN_ON and so on take a reason. RUN is only for a test that RUN_SEEDS names too. A call of
+# everywhere() in main
 # runs under no seed.
 set -eu
 cd "${1:-$(dirname "$0")/../tests}"
@@ -26,7 +27,7 @@ awk '
             key = FILENAME "\t" name
             if (call == "RUN")
                 plain[key] = FNR
-            else if (call == "RUN_PLAIN")
+            else if (call ~ /^RUN_PLAIN/)
                 reasons++
             else {
                 seeded[key] = 1
@@ -34,11 +35,30 @@ awk '
             }
             line = rest
         }
+        if (/RUN_ALL\(/) {
+            printf "%s:%d: use RUN_ALL_BOTH or RUN_ALL_PLAIN\n", FILENAME, FNR
+            bad = 1
+        }
+        # The names of RUN_ALL_BOTH and RUN_ALL_PLAIN, which may take several lines.
+        if (match($0, /RUN_ALL_[A-Z]+\(/)) {
+            all = /RUN_ALL_PLAIN/ ? "plain" : "seeded"
+            $0 = substr($0, RSTART + RLENGTH)
+            sub(/^"[^"]*",/, "")
+        }
+        if (all != "") {
+            count = gsub(/[a-z0-9_]+[,)]/, "&")
+            if (all == "plain")
+                reasons += count
+            else
+                runs += count
+            if (/\);/)
+                all = ""
+        }
         if (in_main && /^ +everywhere\(/) {
             printf "%s:%d: use RUN_EVERYWHERE\n", FILENAME, FNR
             bad = 1
         }
-        if (/RUN_PLAIN\([a-z0-9_]+, *""\)/) {
+        if (/RUN_PLAIN[A-Z_]*\([a-z0-9_]+,( *[0-9]+,)? *""\)/) {
             printf "%s:%d: no reason\n", FILENAME, FNR
             bad = 1
         }

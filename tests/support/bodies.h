@@ -7,6 +7,7 @@
 #define WEFT_TEST_BODIES_H
 
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <weft/weft.h>
 
 #include "base/atomic.h"
@@ -153,13 +154,11 @@ static inline void in_fork(void (*function)(void))
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a child that hangs ends with the test */
         function();
         _exit(0);
     }
-    int status = 0;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
+    test_child_exits(child, 0);
 }
 
 #endif

@@ -20,6 +20,7 @@ static inline void processors_begin(int number)
         return;
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* fibers of earlier tests */
     CHECK_EQ(weft_configure(&(weft_config){.processors = number}), 0);
+    CHECK_EQ(weft_processors(), number);
 }
 
 /* Returns when all fibers have ended, also those that are not joined. */
@@ -105,6 +106,15 @@ static inline void everywhere(void (*function)(void *))
     CHECK_EQ(weft_spawn(&fiber, function, NULL, NULL), 0);
     CHECK_EQ(weft_join(fiber), 0);
 }
+
+/* RUN_PLAIN for a static void function(void *): everywhere, in a fiber on so many processors, or in
+ * a fiber on one machine. */
+#define RUN_PLAIN_EVERYWHERE(function, why) \
+    (test_title(#function " (not under seeds: " why ")"), everywhere(function))
+#define RUN_PLAIN_ON(function, processors, why) \
+    (test_title(#function " (not under seeds: " why ")"), on_processors(processors, function, NULL))
+#define RUN_PLAIN_ONE_MACHINE(function, why) \
+    (test_title(#function " (not under seeds: " why ")"), on_one_machine(function, NULL))
 
 /* Not inlined, so that the compiler does not keep the address of errno across a park. */
 static noinline __attribute__((unused)) void set_errno(int value)

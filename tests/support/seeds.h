@@ -3,6 +3,7 @@
  *
  *     RUN_BOTH(function)           as RUN, and then under seeds: static void function(void), which
  *                                  may run in a fiber
+ *     RUN_ALL_BOTH(function, ...)  RUN_BOTH for several functions
  *     RUN_SEEDS(function)          under seeds only
  *     RUN_SEEDS_MANY(function)     under many more seeds: for tests written for them (_seeds.c)
  *     RUN_EVERYWHERE(function)     static void function(void *), as everywhere.h does it, and then
@@ -59,6 +60,7 @@ static inline void seeds_call(void *arg)
 #define RUN_SEEDS(function) seeds_run(#function, function, TEST_SEEDS)
 #define RUN_SEEDS_MANY(function) seeds_run(#function, function, SEEDS_MANY)
 #define RUN_BOTH(function) (RUN(function), RUN_SEEDS(function))
+#define RUN_ALL_BOTH(...) seeds_run_all(#__VA_ARGS__, (test_function *const[]){__VA_ARGS__, NULL})
 #define RUN_EVERYWHERE(function) seeds_everywhere(#function, function)
 
 static inline void seeds_run_with(const char *name, void (*function)(void *), void *arg,
@@ -78,10 +80,21 @@ static inline void seeds_run(const char *name, void (*function)(void), int64_t c
     seeds_run_with(name, seeds_call, &(struct seeds_body){function}, count);
 }
 
+static inline void seeds_run_all(const char *names, test_function *const *functions)
+{
+    for (; *functions != NULL; functions++) {
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(names, ","), names);
+        test_run(name, *functions);
+        seeds_run(name, *functions, TEST_SEEDS);
+        names += strlen(name);
+        names += strspn(names, ", ");
+    }
+}
+
 static inline void seeds_everywhere(const char *name, void (*function)(void *))
 {
-    printf("%s\n", name);
-    fflush(stdout);
+    test_title(name);
     everywhere(function);
     seeds_run_with(name, function, NULL, TEST_SEEDS);
 }

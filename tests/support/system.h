@@ -6,6 +6,7 @@
 #define WEFT_TEST_SYSTEM_H
 
 #include <dirent.h>
+#include <ucontext.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -44,6 +45,22 @@ static inline void heap_trim(void)
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
+}
+
+/* Calls the function on a stack that is not the thread's or fiber's, as libraries of coroutines
+ * do. */
+static inline void on_foreign_stack(void (*function)(void))
+{
+    enum { SIZE = 1 << 20 };
+    static ucontext_t own, other;
+    char *stack = malloc(SIZE);
+    CHECK(stack != NULL && getcontext(&other) == 0);
+    other.uc_stack.ss_sp = stack;
+    other.uc_stack.ss_size = SIZE;
+    other.uc_link = &own;
+    makecontext(&other, function, 0);
+    CHECK_EQ(swapcontext(&own, &other), 0);
+    free(stack);
 }
 
 /* Whether an emulator of another CPU runs the test, which has limits of its own: the kernel names

@@ -62,6 +62,11 @@ __attribute__((constructor)) static void test_count_no_cpus(void)
 /* RUN for a test that does not run under seeds too (seeds.h), with the reason. */
 #define RUN_PLAIN(function, why) test_run(#function " (not under seeds: " why ")", function)
 
+/* RUN and RUN_PLAIN for several tests, in turn. */
+#define RUN_ALL(...) test_run_all(NULL, #__VA_ARGS__, (test_function *const[]){__VA_ARGS__})
+#define RUN_ALL_PLAIN(why, ...) \
+    test_run_all(why, #__VA_ARGS__, (test_function *const[]){__VA_ARGS__})
+
 /* True while a test runs under a seed (seeds.h), in a fiber on the only processor. */
 static bool test_seeded;
 
@@ -123,11 +128,32 @@ static inline void test_check_str(const char *file, int line, const char *a_text
                   a ? a : "(null)", b ? b : "(null)");
 }
 
-static inline void test_run(const char *name, void (*function)(void))
+static inline void test_title(const char *name)
 {
     printf("%s\n", name);
     fflush(stdout);
+}
+
+static inline void test_run(const char *name, void (*function)(void))
+{
+    test_title(name);
     function();
+}
+
+typedef void test_function(void);
+
+/* The names are the arguments of a macro, as they stand in the source. */
+static inline void test_run_all(const char *why, const char *names, test_function *const *functions)
+{
+    for (const char *name = names; *name != '\0'; functions++) {
+        char title[256];
+        int length = (int)strcspn(name, ",");
+        snprintf(title, sizeof title, why != NULL ? "%.*s (not under seeds: %s)" : "%.*s", length,
+                 name, why);
+        test_run(title, *functions);
+        name += length;
+        name += strspn(name, ", ");
+    }
 }
 
 /* Ends the test as skipped, and says why. */
@@ -179,6 +205,16 @@ static inline bool test_child_begin(struct test_child *child)
     close(ends[1]);
     child->output = ends[0];
     return child->pid == 0;
+}
+
+/* The forked child must exit with this code. */
+static inline void test_child_exits(pid_t child, int code)
+{
+    int status = 0;
+    CHECK(child > 0);
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), code);
 }
 
 /* Waits for the end of the child and returns its status as waitpid gives it. *written is what the
