@@ -2,19 +2,17 @@
  * fault_crash.c: the handler of faults: which signals are faults, what a handler installed over it
  * may do, and what happens to code that faults while it is tried.
  */
-#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include "base/atomic.h"
 #include "dying.h"
 #include "faults.h"
+#include "fibers.h"
 #include "kernel.h"
 #include "os/failure.h"
 #include "os/fault.h"
 #include "os/os.h"
 #include "system.h"
-#include <weft/weft.h>
 
 #if !WEFT_TSAN && !WEFT_ASAN
 FAKE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *before),
@@ -25,17 +23,6 @@ FAKE_RETURNS(int, clock_nanosleep,
              (clockid_t clock, int flags, const struct timespec *time, struct timespec *left),
              (clock, flags, time, left))
 
-static void nothing(void *arg)
-{
-}
-
-static void run_fiber(void (*function)(void *))
-{
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, function, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
-}
-
 /* Sends a signal to this thread as if the kernel had raised it. */
 static void send(int number, int code)
 {
@@ -45,14 +32,14 @@ static void send(int number, int code)
 
 static void for_a_new_reason(void)
 {
-    run_fiber(nothing);
+    run_fiber(nothing, NULL);
     send(SIGFPE, 77);
     weft__os_abort(); /* no instruction faults again */
 }
 
 static void memory_is_damaged_elsewhere(void)
 {
-    run_fiber(nothing);
+    run_fiber(nothing, NULL);
     send(SIGBUS, BUS_MCEERR_AO);
     weft__os_abort();
 }
@@ -78,12 +65,12 @@ static void above(int number, siginfo_t *info, void *context)
 
 static void fault_after_the_end(void)
 {
-    run_fiber(nothing);
+    run_fiber(nothing, NULL);
     struct sigaction action = {.sa_sigaction = above, .sa_flags = SA_SIGINFO};
     CHECK_EQ(sigaction(SIGSEGV, &action, &below), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    run_fiber(nothing); /* it is not installed again over its own caller */
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
+    run_fiber(nothing, NULL); /* it is not installed again over its own caller */
+    shut_down();
     fault_null_write();
 }
 
@@ -92,8 +79,6 @@ static void a_handler_over_it_may_call_it_at_any_time(void)
     check_dies(fault_after_the_end, SIGSEGV);
     CHECK(said("above\n") && !said("weft:"));
 }
-
-/* Trying. */
 
 static atomic_u32 in_try, enough;
 
@@ -110,8 +95,7 @@ static void try_inside(void *result)
 static void stay(void *arg)
 {
     atomic_u32_store_release(&in_try, 1);
-    while (!atomic_u32_load_acquire(&enough))
-        sched_yield();
+    spin_until(&enough, 1);
 }
 
 static void *try_to_stay(void *arg)
@@ -124,26 +108,23 @@ static void code_that_faults_is_left(void)
 {
     pthread_t thread;
     int inside = 7;
-    run_fiber(nothing);
+    run_fiber(nothing, NULL);
     CHECK(weft__os_try(nothing, NULL));
     CHECK(!weft__os_try(fault_there, NULL));
     CHECK(weft__os_try(try_inside, &inside));
     CHECK_EQ(inside, 0); /* a try inside a try is refused */
 
     /* Another thread stays in its try: the wait for it is bounded. */
-    CHECK_EQ(pthread_create(&thread, NULL, try_to_stay, NULL), 0);
-    while (!atomic_u32_load_acquire(&in_try))
-        sched_yield();
+    thread = thread_start(try_to_stay, NULL);
+    spin_until(&in_try, 1);
     KERNEL_SAYS(clock_nanosleep, 0, KERNEL_ALWAYS); /* sleeps return at once */
     CHECK(!weft__os_try(nothing, NULL));
     KERNEL_SAYS(clock_nanosleep, 0, 0);
     atomic_u32_store_release(&enough, 1);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    thread_join(thread);
     CHECK(weft__os_try(nothing, NULL));
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
-
-/* Refusals. */
 
 static enum weft__os_verdict unknown(struct weft__os_fault *fault)
 {
@@ -178,13 +159,13 @@ static void refusals_are_passed_on(void)
 static void a_runtime_without_reports(void)
 {
     KERNEL_SAYS(sigaction, EPERM, 1);
-    run_fiber(nothing);
+    run_fiber(nothing, NULL);
     KERNEL_SAID(sigaction);
     CHECK(!weft__os_fault_handles(SIGSEGV));
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    run_fiber(nothing);
+    shut_down();
+    run_fiber(nothing, NULL);
     CHECK(weft__os_fault_handles(SIGSEGV));
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK(!weft__os_fault_handles(SIGSEGV));
 }
 #endif
@@ -194,12 +175,10 @@ int main(void)
     if (test_emulated())
         printf("what_is_a_fault left out: an emulator sends no signals in the kernel's name\n");
     else
-        RUN(what_is_a_fault);
-    RUN(a_handler_over_it_may_call_it_at_any_time);
+        RUN_ALL(what_is_a_fault, a_handler_over_it_may_call_it_at_any_time);
 #if !WEFT_TSAN && !WEFT_ASAN
     RUN(a_runtime_without_reports);
 #endif
-    RUN(refusals_are_passed_on);
-    RUN(code_that_faults_is_left);
+    RUN_ALL(refusals_are_passed_on, code_that_faults_is_left);
     return 0;
 }

@@ -1,11 +1,11 @@
 /*
- * fault.c: a fault names the fiber, its spawn site, its stack and the place; a signal that was sent is none.
+ * fault_crash.c: a fault is reported with its fiber, the fiber's spawn site and stack, and the
+ * place of the fault; a signal that was sent is no fault.
  *
- * Each case runs in a child, which is looked at from outside: how it ended, and what it said.
+ * Each case runs in a child; the test checks how it ended, and what it wrote.
  */
 #include <fcntl.h>
 #include <link.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -13,40 +13,20 @@
 #include "base/compiler.h"
 #include "dying.h"
 #include "faults.h"
+#include "fibers.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "sched/core/park.h"
 #include "sched/core/switch.h"
 #include "sched/runtime/thread.h"
 #include "system.h"
-#include "test.h"
 #include <weft/test.h>
-#include <weft/weft.h>
 
 static WAIT_KIND(wait_test, .text = "waits in a test");
 
-enum { STACK_SIZE = 32 * 1024, FUNCTION_MOST = 2048 };
+enum { STACK_SIZE = 32 * 1024 };
 
-/* The number in brackets that follows the text: a code address. */
-static uintptr_t address_after(const char *text)
-{
-    const char *place = strstr(output, text);
-    CHECK(place != NULL);
-    const char *end = strchr(place, '\n');
-    place = strstr(place, "[");
-    CHECK(place != NULL && end != NULL && place < end);
-    return (uintptr_t)strtoull(place + 1, NULL, 16); /* "(nil)": 0 */
-}
-
-/* The child is a fork: its code stands where ours does. */
-#define CHECK_IN(address, function)                              \
-    do {                                                         \
-        uintptr_t address_ = (address);                          \
-        CHECK(address_ >= (uintptr_t)(function) &&               \
-              address_ < (uintptr_t)(function) + FUNCTION_MOST); \
-    } while (0)
-
-static noinline void run_fiber(void (*function)(void *))
+static noinline void run_wild(void (*function)(void *))
 {
     weft_spawn_options options = {.name = "the wild one", .stack_size = STACK_SIZE};
     weft_fiber *fiber;
@@ -54,7 +34,7 @@ static noinline void run_fiber(void (*function)(void *))
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-/* Frames of its own on the way, a kilobyte of them. */
+/* Faults below a frame of a kilobyte. */
 static noinline void by_way_of(void (*fault)(void))
 {
     volatile char frame[1024];
@@ -67,30 +47,39 @@ static noinline void by_way_of(void (*fault)(void))
 #define IN_FIBER(fault)                   \
     static void fault##_body(void *arg)   \
     {                                     \
-        (void)arg;                        \
         CHECK_EQ(weft_sleep(WEFT_US), 0); \
         by_way_of(fault);                 \
-    }                                     \
-    static void fault##_in_fiber(void)    \
-    {                                     \
-        run_fiber(fault##_body);          \
     }
 
 IN_FIBER(fault_null_write)
 IN_FIBER(fault_wild_read)
 IN_FIBER(fault_null_call)
-#if defined(__x86_64__) /* on others a division by zero is no fault */
+#if defined(__x86_64__) /* on other CPUs a division by zero is no fault */
 IN_FIBER(fault_divide)
 #endif
 IN_FIBER(fault_illegal)
 IN_FIBER(fault_bus)
 IN_FIBER(fault_smash)
 
+static void (*wild)(void *);
+
+static void run_in_fiber(void)
+{
+    run_wild(wild);
+}
+
+/* The function, run in a fiber, must end the process by the signal. */
+static void check_fiber_dies(void (*function)(void *), int signal)
+{
+    wild = function;
+    check_dies(run_in_fiber, signal);
+}
+
 static void check_report(const char *what, void (*body)(void *))
 {
     CHECK(said(what));
     CHECK(said("\"the wild one\""));
-    CHECK_IN(address_after("was spawned at"), run_fiber);
+    CHECK_IN(address_after("was spawned at"), run_wild);
     CHECK_EQ(address_after("and runs"), (uintptr_t)body);
     const char *use = strstr(output, "it uses ");
     CHECK(use != NULL);
@@ -101,12 +90,12 @@ static void check_report(const char *what, void (*body)(void *))
 
 static void a_memory_fault_is_reported(void)
 {
-    check_dies(fault_null_write_in_fiber, SIGSEGV);
+    check_fiber_dies(fault_null_write_body, SIGSEGV);
     check_report("fault: SIGSEGV at 0x0 (nothing is there) in fiber ", fault_null_write_body);
     CHECK_IN(address_after(" 0: "), fault_null_write);
     CHECK_IN(address_after(" 1: "), by_way_of);
     CHECK(!said("inside weft") && !said("isolates"));
-    check_dies(fault_wild_read_in_fiber, SIGSEGV);
+    check_fiber_dies(fault_wild_read_body, SIGSEGV);
     CHECK_IN(address_after(" 0: "), fault_wild_read);
 #if defined(__x86_64__)
     check_report("fault: SIGSEGV (of an address that cannot be)", fault_wild_read_body);
@@ -115,7 +104,7 @@ static void a_memory_fault_is_reported(void)
 
 static void a_call_of_no_code_shows_its_caller(void)
 {
-    check_dies(fault_null_call_in_fiber, SIGSEGV);
+    check_fiber_dies(fault_null_call_body, SIGSEGV);
     CHECK(said("at 0x0"));
     CHECK_EQ(address_after(" 0: "), 0);
     CHECK_IN(address_after(" 1: "), fault_null_call);
@@ -124,34 +113,34 @@ static void a_call_of_no_code_shows_its_caller(void)
 
 static void other_faults_are_reported(void)
 {
-    check_dies(fault_illegal_in_fiber, SIGILL);
+    check_fiber_dies(fault_illegal_body, SIGILL);
     check_report("fault: SIGILL at 0x", fault_illegal_body);
     CHECK_IN(address_after(" 0: "), fault_illegal);
-    check_dies(fault_bus_in_fiber, SIGBUS);
+    check_fiber_dies(fault_bus_body, SIGBUS);
     check_report("there is no memory behind it", fault_bus_body);
 #if defined(__x86_64__)
-    check_dies(fault_divide_in_fiber, SIGFPE);
+    check_fiber_dies(fault_divide_body, SIGFPE);
     check_report("division of an integer by zero", fault_divide_body);
     CHECK_IN(address_after(" 0: "), fault_divide);
 #endif
 }
 
-/* Everything on the stack is overwritten, up to its top and beyond. */
+/* The whole stack is overwritten, up to its top and beyond. */
 static void a_destroyed_stack_is_reported(void)
 {
-    check_dies(fault_smash_in_fiber, SIGSEGV);
+    check_fiber_dies(fault_smash_body, SIGSEGV);
     CHECK(said("\"the wild one\""));
-    CHECK_IN(address_after("was spawned at"), run_fiber);
+    CHECK_IN(address_after("was spawned at"), run_wild);
     CHECK(said("weft:    0: "));
 }
 
 static void smash_task(void *arg)
 {
-    (void)arg;
     fault_smash();
 }
 
-/* On one thread, without a monitor: who else comes by the worker, by looking after the pool, may be the first to fault. */
+/* On one thread, without a monitor: another machine that reads the worker, to look after the pool,
+ * could be the first to fault. */
 static void smash_in_pool(void)
 {
     weft_pool *pool;
@@ -161,10 +150,10 @@ static void smash_in_pool(void)
              0);
     CHECK_EQ(weft_pool_submit(pool, smash_task, NULL), 0);
     for (;;)
-        pause(); /* to close it would be the same */
+        pause(); /* a close would read the worker, too */
 }
 
-/* And with it what a worker of a pool knows of itself, its name included. */
+/* The record of a worker of a pool is on its stack, with its name. */
 static void a_destroyed_worker_is_reported(void)
 {
     check_dies(smash_in_pool, SIGSEGV);
@@ -174,8 +163,8 @@ static void a_destroyed_worker_is_reported(void)
 }
 
 #if defined(__x86_64__)
-/* Calls what is no code, from a frame that is nowhere. If that call returned the process would end as if all were
- * well. */
+/* Calls address 0 from a frame whose unwind table leads nowhere. If the call returned, the process
+ * would exit with success. */
 void fault_lost_call(void);
 __asm__(".pushsection .text\n"
         "fault_lost_call:\n"
@@ -193,10 +182,10 @@ __asm__(".pushsection .text\n"
 
 IN_FIBER(fault_lost_call)
 
-/* The search for who called it faults as well: the process dies where it would have, none the less. */
-static void a_caller_that_is_lost(void)
+/* The search for the caller faults as well: the process dies of the first fault all the same. */
+static void a_lost_caller_is_survived(void)
 {
-    check_dies(fault_lost_call_in_fiber, SIGSEGV);
+    check_fiber_dies(fault_lost_call_body, SIGSEGV);
     CHECK(said("\"the wild one\""));
     CHECK(said("weft:    0: "));
     CHECK(!said("weft:    1: "));
@@ -205,95 +194,70 @@ static void a_caller_that_is_lost(void)
 
 static void lose_record(void *arg)
 {
-    (void)arg;
     atomic_ptr_store_relaxed(&weft_self()->extra, (void *)16);
     fault_null_write();
 }
 
-static void record_lost(void)
-{
-    run_fiber(lose_record);
-}
-
-/* Its name is unknown then, the rest is not. */
+/* The name of the fiber is unknown then; the rest is reported. */
 static void a_destroyed_record_is_survived(void)
 {
-    check_dies(record_lost, SIGSEGV);
+    check_fiber_dies(lose_record, SIGSEGV);
     CHECK(said(" \"\"\n"));
-    CHECK_IN(address_after("was spawned at"), run_fiber);
+    CHECK_IN(address_after("was spawned at"), run_wild);
     CHECK_IN(address_after(" 0: "), fault_null_write);
 }
 
 static void lose_stack(void *arg)
 {
-    (void)arg;
     weft_self()->stack = NULL;
     fault_null_write();
 }
 
-static void stack_lost(void)
-{
-    run_fiber(lose_stack);
-}
-
 static void a_lost_stack_is_survived(void)
 {
-    check_dies(stack_lost, SIGSEGV);
+    check_fiber_dies(lose_stack, SIGSEGV);
     CHECK(said("what weft knows of it is destroyed"));
     CHECK_IN(address_after(" 0: "), fault_null_write);
 }
 
-/* The loader's list of what is loaded, which names the functions, is destroyed. */
+/* The loader's list of loaded files, which names the functions, is destroyed. */
 static void lose_names(void *arg)
 {
-    (void)arg;
     for (struct link_map *map = _r_debug.r_map; map != NULL; map = map->l_next)
         map->l_name = (char *)16;
     fault_null_write();
 }
 
-static void names_lost(void)
-{
-    run_fiber(lose_names);
-}
-
 static void lost_names_are_survived(void)
 {
-    check_dies(names_lost, SIGSEGV);
+    check_fiber_dies(lose_names, SIGSEGV);
     CHECK(said("what calls it is unknown"));
 }
 
-/* On a stack that the program has made itself, below and above that of the fiber. */
+/* A fault on a stack that the program has made, below and above that of the fiber. */
 
 static void switch_below(void *arg)
 {
-    (void)arg;
     CHECK(stack_below < weft__stack_low(weft_self()->stack));
     fault_on_stack(stack_below);
 }
 
 static void switch_above(void *arg)
 {
-    (void)arg;
     CHECK(stack_above > weft__stack_top(weft_self()->stack));
     fault_on_stack(stack_above);
-}
-
-static void fault_below(void)
-{
-    run_fiber(switch_below);
 }
 
 static void fault_above(void)
 {
     char stack[sizeof stack_below];
     stack_above = stack;
-    run_fiber(switch_above);
+    run_wild(switch_above);
 }
 
-static void another_stack_is_said_to_be_one(void)
+static void a_stack_of_the_program_is_reported(void)
 {
-    check_dies(fault_below, SIGSEGV);
+    check_fiber_dies(switch_below, SIGSEGV);
     CHECK(said("is not in its stack"));
     CHECK_IN(address_after(" 0: "), fault_null_write);
     if (test_emulated()) /* its main stack may lie anywhere */
@@ -302,16 +266,11 @@ static void another_stack_is_said_to_be_one(void)
     CHECK(said("is not in its stack"));
 }
 
-/* Elsewhere than in a fiber's own code. */
-
-static void nothing(void *arg)
-{
-    (void)arg;
-}
+/* Faults outside the code of a fiber. */
 
 static void on_thread(void)
 {
-    run_fiber(nothing);
+    run_wild(nothing);
     by_way_of(fault_null_write);
 }
 
@@ -321,16 +280,14 @@ static void *fault_on_thread(void *arg)
     return arg;
 }
 
-/* One that weft has never seen. */
+/* A thread that has never called weft. */
 static void on_unknown_thread(void)
 {
-    pthread_t thread;
-    run_fiber(nothing);
-    CHECK_EQ(pthread_create(&thread, NULL, fault_on_thread, NULL), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    run_wild(nothing);
+    thread_join(thread_start(fault_on_thread, NULL));
 }
 
-static void a_thread_is_said_to_be_one(void)
+static void a_fault_on_a_thread_is_reported(void)
 {
     check_dies(on_unknown_thread, SIGSEGV);
     CHECK(said("on a thread that is not weft's"));
@@ -344,7 +301,6 @@ static void a_thread_is_said_to_be_one(void)
 
 static void unlock_badly(void *arg)
 {
-    (void)arg;
     fault_null_write();
 }
 
@@ -358,13 +314,7 @@ static void park_with(void (*unlock)(void *))
 
 static void park_badly(void *arg)
 {
-    (void)arg;
     park_with(unlock_badly);
-}
-
-static void in_machine(void)
-{
-    run_fiber(park_badly);
 }
 
 static void lose_processor(void *arg)
@@ -375,75 +325,53 @@ static void lose_processor(void *arg)
 
 static void park_without_processor(void *arg)
 {
-    (void)arg;
     park_with(lose_processor);
-}
-
-static void in_machine_without_processor(void)
-{
-    run_fiber(park_without_processor);
 }
 
 static void send_nowhere(void *arg)
 {
-    weft_chan *chan;
-    (void)arg;
-    CHECK_EQ(weft_chan_make(&chan, sizeof(long), 1), 0);
+    weft_chan *chan = make_chan(sizeof(long), 1);
     CHECK_EQ(weft_chan_send(chan, (void *)8), 0);
 }
 
-static void inside_weft(void)
+static void a_fault_in_weft_shows_the_state(void)
 {
-    run_fiber(send_nowhere);
-}
-
-static void weft_itself_shows_its_state(void)
-{
-    check_dies(in_machine, SIGSEGV);
+    check_fiber_dies(park_badly, SIGSEGV);
     CHECK(said("in weft's own code, with processor "));
     CHECK(said("weft: the runtime: "));
     CHECK(said(": between two fibers; "));
-    check_dies(in_machine_without_processor, SIGSEGV);
+    check_fiber_dies(park_without_processor, SIGSEGV);
     CHECK(said("in weft's own code, without a processor"));
     CHECK(said("weft: the runtime: "));
-    check_dies(inside_weft, SIGSEGV);
+    check_fiber_dies(send_nowhere, SIGSEGV);
     CHECK(said("in fiber ") && said(", inside weft"));
 }
 
-/* Sent. */
-
 static void kill_in_fiber(void *arg)
 {
-    (void)arg;
     raise(SIGBUS);
-}
-
-static void sent_to_fiber(void)
-{
-    run_fiber(kill_in_fiber);
 }
 
 static void sent_to_process(void)
 {
-    run_fiber(nothing);
+    run_wild(nothing);
     kill(getpid(), SIGFPE);
     for (;;)
         pause();
 }
 
-static void what_is_sent_is_no_fault(void)
+static void a_sent_signal_is_no_fault(void)
 {
-    check_dies(sent_to_fiber, SIGBUS);
+    check_fiber_dies(kill_in_fiber, SIGBUS);
     CHECK(!said("weft:"));
     check_dies(sent_to_process, SIGFPE);
     CHECK(!said("weft:"));
 }
 
-/* A test run says its seed, too. */
+/* The report of a test run has its seed. */
 
 static void seeded_body(void *arg)
 {
-    (void)arg;
     fault_illegal();
 }
 
@@ -452,7 +380,7 @@ static void in_test_run(void)
     CHECK_EQ(weft_test_run(7, seeded_body, NULL), 0);
 }
 
-static void a_test_run_says_its_seed(void)
+static void a_test_run_reports_its_seed(void)
 {
     check_dies(in_test_run, SIGILL);
     CHECK(said("seed 7") && said("fault: SIGILL"));
@@ -461,7 +389,7 @@ static void a_test_run_says_its_seed(void)
 static void off(void)
 {
     setenv("WEFT_FAULT_REPORT", "0", 1);
-    run_fiber(fault_illegal_body);
+    run_wild(fault_illegal_body);
 }
 
 static void it_can_be_turned_off(void)
@@ -472,23 +400,17 @@ static void it_can_be_turned_off(void)
 
 int main(void)
 {
-    RUN(a_memory_fault_is_reported);
-    RUN(a_call_of_no_code_shows_its_caller);
-    RUN(other_faults_are_reported);
-    RUN(a_destroyed_stack_is_reported);
-    RUN(a_destroyed_worker_is_reported);
+    RUN_ALL(a_memory_fault_is_reported, a_call_of_no_code_shows_its_caller,
+            other_faults_are_reported, a_destroyed_stack_is_reported,
+            a_destroyed_worker_is_reported);
 #if defined(__x86_64__)
-    RUN(a_caller_that_is_lost);
+    RUN(a_lost_caller_is_survived);
 #endif
     RUN(a_destroyed_record_is_survived);
-    if (!WEFT_ASAN) /* which sees what is tried, and ends the process */
-        RUN(a_lost_stack_is_survived);
-    RUN(lost_names_are_survived);
-    RUN(another_stack_is_said_to_be_one);
-    RUN(a_thread_is_said_to_be_one);
-    RUN(weft_itself_shows_its_state);
-    RUN(what_is_sent_is_no_fault);
-    RUN(a_test_run_says_its_seed);
-    RUN(it_can_be_turned_off);
+    if (!WEFT_ASAN) /* which notices the access, and ends the process */
+        RUN_ALL(a_lost_stack_is_survived, lost_names_are_survived,
+                a_stack_of_the_program_is_reported, a_fault_on_a_thread_is_reported,
+                a_fault_in_weft_shows_the_state, a_sent_signal_is_no_fault,
+                a_test_run_reports_its_seed, it_can_be_turned_off);
     return 0;
 }

@@ -1,27 +1,20 @@
 /*
- * state.c: an assertion that fails shows what the runtime was doing, whatever of it can still be read.
+ * state_crash.c: a failed assertion shows the state of the runtime, as far as it can still be read.
  */
 #include <signal.h>
 
 #include "base/assert.h"
+#include "fibers.h"
 #include "sched/check/state.h"
 #include "sched/core/machine.h"
 #include "sched/core/scheduler.h"
 #include "sched/runtime/thread.h"
-#include "test.h"
-#include <weft/weft.h>
 
 static weft_chan *never;
 
 static void wait_forever(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_chan_receive(never, NULL), 0);
-}
-
-static void be_ready(void *arg)
-{
-    (void)arg;
 }
 
 static void fail(void *how)
@@ -30,16 +23,15 @@ static void fail(void *how)
         CHECK_EQ(weft_go(wait_forever, NULL), 0);
     weft_yield();
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(weft_go(be_ready, NULL), 0);
+        CHECK_EQ(weft_go(nothing, NULL), 0);
     ((void (*)(void))(uintptr_t)how)();
 }
 
 static void run(void *how)
 {
-    weft_config config = {.processors = 1};
-    weft_spawn_options options = {.name = "who fails"};
+    weft_spawn_options options = {.name = "the failing one"};
     weft_fiber *fiber;
-    CHECK_EQ(weft_configure(&config), 0);
+    configure(1);
     CHECK_EQ(weft_chan_make(&never, 0, 0), 0);
     CHECK_EQ(weft_spawn(&fiber, fail, how, &options), 0);
     CHECK_EQ(weft_join(fiber), 0);
@@ -47,21 +39,27 @@ static void run(void *how)
 
 static const char *last_output;
 
-static void check_dies(void (*how)(void), const char *const *words)
+static void check_aborts(void (*function)(void *), void *arg)
 {
-    int status = test_in_child(run, (void *)(uintptr_t)how, &last_output);
+    int status = test_in_child(function, arg, &last_output);
     fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", last_output);
     CHECK(WIFSIGNALED(status));
     CHECK_EQ(WTERMSIG(status), SIGABRT);
+}
+
+/* The case must abort, and the report has the texts in this order. */
+static void check_dies(void (*how)(void), const char *const *texts)
+{
+    check_aborts(run, (void *)(uintptr_t)how);
     const char *at = last_output;
-    for (int i = 0; words[i] != NULL; i++) { /* in this order */
-        at = strstr(at, words[i]);
+    for (int i = 0; texts[i] != NULL; i++) {
+        at = strstr(at, texts[i]);
         if (at == NULL)
-            test_fail(__FILE__, __LINE__, "not said there: %s", words[i]);
+            test_fail(__FILE__, __LINE__, "not in the report: %s", texts[i]);
     }
 }
 
-/* Keeps the processor: if its owner takes long, others take it and change what is shown. */
+/* Keeps the processor: another machine could retake it, which changes what is shown. */
 static void keep_processor(void)
 {
     (void)runtime_enter(thread_self());
@@ -82,7 +80,7 @@ static void an_assertion_shows_the_state(void)
                                         "; 4 ready and one next",
                                         "no timers",
                                         "1 running, 3 parked",
-                                        "\"who fails\" runs, spawned at ",
+                                        "\"the failing one\" runs, spawned at ",
                                         NULL};
     check_dies(assertion, words);
 }
@@ -95,18 +93,18 @@ static void misuse(void)
 static void a_bug_of_the_program_shows_the_state(void)
 {
     static const char *const words[] = {"weft_blocking_exit without weft_blocking_enter",
-                                        "weft: the runtime: ", "\"who fails\" runs", NULL};
+                                        "weft: the runtime: ", "\"the failing one\" runs", NULL};
     check_dies(misuse, words);
 }
 
 static void destroyed(void)
 {
     keep_processor();
-    atomic_ptr_store_relaxed(&weft_self()->extra, (void *)64); /* only who shows it reads it */
+    atomic_ptr_store_relaxed(&weft_self()->extra, (void *)64); /* only the report reads it */
     must(!"it is destroyed");
 }
 
-static void what_is_destroyed_is_left_out(void)
+static void a_destroyed_fiber_is_left_out(void)
 {
     static const char *const words[] = {"it is destroyed",
                                         "weft: the runtime: ", "the rest cannot be read", NULL};
@@ -121,50 +119,40 @@ static void a_cycle(void)
     must(!"it is endless");
 }
 
-/* Lists are followed for so many steps only. */
-static void nothing_is_followed_for_ever(void)
+/* Lists are followed for a limited number of steps. */
+static void no_list_is_followed_for_ever(void)
 {
-    static const char *const words[] = {"it is endless", "\"who fails\" runs", NULL};
+    static const char *const words[] = {"it is endless", "\"the failing one\" runs", NULL};
     check_dies(a_cycle, words);
 }
 
-static void end_at_once(void *arg)
-{
-    (void)arg;
-}
-
-/* The lists of machines, and of records, come back to their beginning; nobody runs. The first record is the first of its
- * slab, which begins with the next slab. */
+/* No fiber runs, and the lists of machines and of slabs of fibers lead back to their beginning. The
+ * fiber is the first of its slab, which begins with a pointer to the next slab. */
 static void idle_cycles(void *arg)
 {
-    weft_fiber *fiber;
-    (void)arg;
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
-    CHECK_EQ(weft_spawn(&fiber, end_at_once, NULL, NULL), 0);
+    configure(1);
+    weft_fiber *fiber = spawn(nothing, NULL);
     CHECK_EQ(weft_join(fiber), 0);
     void **slab = (void **)(void *)((char *)fiber - 64);
     CHECK_PTR(*slab, NULL);
     *slab = slab;
-    lock_acquire(&weft__sched.lock); /* or the machine would follow it, too */
+    lock_acquire(&weft__sched.lock); /* the machine would follow the list, too */
     weft__sched.machines->next = weft__sched.machines;
     must(!"it is endless");
 }
 
-static void nothing_that_is_idle_is_followed_for_ever(void)
+static void no_list_of_an_idle_runtime_is_followed_for_ever(void)
 {
-    int status = test_in_child(idle_cycles, NULL, &last_output);
-    fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", last_output);
-    CHECK(WIFSIGNALED(status));
-    CHECK_EQ(WTERMSIG(status), SIGABRT);
+    check_aborts(idle_cycles, NULL);
     const char *fibers = strstr(last_output, "it is endless");
     CHECK(fibers != NULL && (fibers = strstr(fibers, "weft:   fibers: 0 ready")) != NULL);
     unsigned long long records;
     CHECK((fibers = strstr(fibers, " crashed and more; ")) != NULL);
     CHECK_EQ(sscanf(fibers, " crashed and more; free or new: %llu\n", &records), 1);
-    CHECK(records >= 512 && records % 512 == 0); /* as many times the slab was looked at */
+    CHECK(records >= 512 && records % 512 == 0); /* the slab was visited so often */
 }
 
-/* A record whose state is none, and a runtime that stops while some wait for a stack. */
+/* A fiber whose state is no state, and a runtime that stops while fibers wait for stacks. */
 static void a_strange_state(void)
 {
     keep_processor();
@@ -174,7 +162,7 @@ static void a_strange_state(void)
     must(!"it is strange");
 }
 
-static void what_is_strange_is_said(void)
+static void a_strange_state_is_shown(void)
 {
     static const char *const words[] = {"it is strange", "; some wait for a stack; it stops",
                                         "0 running, 3 parked", NULL};
@@ -196,14 +184,13 @@ static void it_is_shown_once(void)
     CHECK_PTR(strstr(strstr(last_output, words[0]) + 1, words[0]), NULL);
 }
 
-/* Large ones are shown in part. */
+/* A large runtime is shown in part. */
 
 enum { PROCESSORS = 70, RUNNING = 40 };
 static atomic_u32 running;
 
 static void run_on(void *arg)
 {
-    (void)arg;
     atomic_u32_add_seq_cst(&running, 1);
     for (;;)
         usleep(1000);
@@ -211,12 +198,10 @@ static void run_on(void *arg)
 
 static void fail_in_a_crowd(void *arg)
 {
-    (void)arg;
-    CHECK_EQ(weft_configure(&(weft_config){.processors = PROCESSORS}), 0);
+    configure(PROCESSORS);
     for (int i = 0; i < RUNNING; i++)
         CHECK_EQ(weft_go(run_on, NULL), 0);
-    while (atomic_u32_load_acquire(&running) < RUNNING)
-        usleep(100);
+    nap_until(&running, RUNNING);
     must(!"it is crowded");
 }
 
@@ -228,10 +213,9 @@ static int count_of(const char *word)
     return count;
 }
 
-static void a_crowd_is_shown_in_part(void)
+static void a_large_runtime_is_shown_in_part(void)
 {
-    int status = test_in_child(fail_in_a_crowd, NULL, &last_output);
-    CHECK(WIFSIGNALED(status));
+    check_aborts(fail_in_a_crowd, NULL);
     CHECK(strstr(last_output, "it is crowded") != NULL);
     CHECK(strstr(last_output, "  processor 63: ") != NULL);
     CHECK_PTR(strstr(last_output, "  processor 64: "), NULL);
@@ -240,13 +224,9 @@ static void a_crowd_is_shown_in_part(void)
 
 int main(void)
 {
-    RUN(an_assertion_shows_the_state);
-    RUN(a_bug_of_the_program_shows_the_state);
-    RUN(what_is_destroyed_is_left_out);
-    RUN(nothing_is_followed_for_ever);
-    RUN(nothing_that_is_idle_is_followed_for_ever);
-    RUN(what_is_strange_is_said);
-    RUN(it_is_shown_once);
-    RUN(a_crowd_is_shown_in_part);
+    RUN_ALL(an_assertion_shows_the_state, a_bug_of_the_program_shows_the_state,
+            a_destroyed_fiber_is_left_out, no_list_is_followed_for_ever,
+            no_list_of_an_idle_runtime_is_followed_for_ever, a_strange_state_is_shown,
+            it_is_shown_once, a_large_runtime_is_shown_in_part);
     return 0;
 }

@@ -11,12 +11,9 @@
 #include "base/compiler.h"
 #include "dying.h"
 #include "faults.h" /* sanitizers leave the signals alone */
-#include "test.h"
-#include <weft/weft.h>
+#include "fibers.h"
 
 enum { STACK_SIZE = 32 * 1024, USER_STATUS = 42 };
-
-/* Faults. */
 
 static void overflow(void *arg)
 {
@@ -30,7 +27,7 @@ static void null_dereference(void *arg)
     fault_null_write();
 }
 
-static noinline void run_fiber(void (*function)(void *))
+static noinline void run_named(void (*function)(void *))
 {
     weft_spawn_options options = {.name = "the deep one", .stack_size = STACK_SIZE};
     weft_fiber *fiber;
@@ -38,43 +35,26 @@ static noinline void run_fiber(void (*function)(void *))
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-/* Cases. */
-
 static void overflow_in_fiber(void)
 {
-    run_fiber(overflow);
-}
-
-/* The number in brackets that follows the text: a code address. */
-static uintptr_t address_after(const char *text)
-{
-    const char *place = strstr(output, text);
-    CHECK(place != NULL);
-    place = strstr(place, "[0x");
-    CHECK(place != NULL);
-    return (uintptr_t)strtoull(place + 1, NULL, 16);
+    run_named(overflow);
 }
 
 static void an_overflow_is_reported(void)
 {
-    enum { FUNCTION_MOST = 2048 };
     char text[128];
     check_dies(overflow_in_fiber, SIGSEGV);
     CHECK(said("stack overflow"));
     CHECK(said("\"the deep one\""));
     snprintf(text, sizeof text, "all %d bytes of its stack are used, and at least ", STACK_SIZE);
     CHECK(said(text));
-    /* The child is a fork: its code has the same addresses. */
-    uintptr_t site = address_after("was spawned at"), function = (uintptr_t)run_fiber;
-    CHECK(site > function && site < function + FUNCTION_MOST);
+    CHECK_IN(address_after("was spawned at"), run_named);
     CHECK_EQ(address_after("and runs"), (uintptr_t)overflow);
 }
 
 static void overflow_on_default_stack(void)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, overflow, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(overflow, NULL);
 }
 
 static void an_overflow_without_a_name_is_reported(void)
@@ -86,23 +66,12 @@ static void an_overflow_without_a_name_is_reported(void)
 
 static void null_in_fiber(void)
 {
-    run_fiber(null_dereference);
-}
-
-static void nothing(void *arg)
-{
-}
-
-static void start_weft(void)
-{
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, nothing, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_named(null_dereference);
 }
 
 static void null_on_main(void)
 {
-    start_weft();
+    run_fiber(nothing, NULL);
     fault_null_write();
 }
 
@@ -116,14 +85,14 @@ static void other_faults_are_no_overflow(void)
 
 static void kill_self(void)
 {
-    start_weft();
+    run_fiber(nothing, NULL);
     raise(SIGSEGV);
 }
 
 static void ignored_before(void)
 {
     signal(SIGSEGV, SIG_IGN);
-    run_fiber(null_dereference);
+    run_named(null_dereference);
 }
 
 static void a_sent_signal_kills_too(void)
@@ -131,8 +100,6 @@ static void a_sent_signal_kills_too(void)
     check_dies(kill_self, SIGSEGV);
     check_dies(ignored_before, SIGSEGV); /* a fault cannot be ignored */
 }
-
-/* Handlers of the program. */
 
 static void say_and_exit(const char *text)
 {
@@ -160,19 +127,19 @@ static void install_info(void)
 static void info_then_null(void)
 {
     install_info();
-    run_fiber(null_dereference);
+    run_named(null_dereference);
 }
 
 static void info_then_overflow(void)
 {
     install_info();
-    run_fiber(overflow);
+    run_named(overflow);
 }
 
 static void plain_then_null(void)
 {
     signal(SIGSEGV, user_plain);
-    run_fiber(null_dereference);
+    run_named(null_dereference);
 }
 
 static void plain_then_null_on_main(void)
@@ -210,15 +177,15 @@ static void repair_then_overflow(void)
 {
     struct sigaction action = {.sa_sigaction = user_repair, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     CHECK_EQ(sigaction(SIGSEGV, &action, NULL), 0);
-    run_fiber(touch_page);
-    run_fiber(overflow);
+    run_named(touch_page);
+    run_named(overflow);
 }
 
 static void later_then_null(void)
 {
-    start_weft();
+    run_fiber(nothing, NULL);
     install_info(); /* over weft's */
-    run_fiber(null_dereference);
+    run_named(null_dereference);
 }
 
 static void a_handler_of_the_program_is_called(void)
@@ -242,8 +209,6 @@ static void a_handler_of_the_program_is_called(void)
     }
 }
 
-/* Turned off. */
-
 static void check_default_action(void)
 {
     struct sigaction segv, bus;
@@ -256,17 +221,17 @@ static void off_by_config(void)
 {
     weft_config config = {.no_fault_report = 1};
     CHECK_EQ(weft_configure(&config), 0);
-    start_weft();
+    run_fiber(nothing, NULL);
     check_default_action();
-    run_fiber(overflow);
+    run_named(overflow);
 }
 
 static void off_by_environment(void)
 {
     setenv("WEFT_FAULT_REPORT", "0", 1);
-    start_weft();
+    run_fiber(nothing, NULL);
     check_default_action();
-    run_fiber(overflow);
+    run_named(overflow);
 }
 
 static void the_report_can_be_turned_off(void)
@@ -279,12 +244,12 @@ static void the_report_can_be_turned_off(void)
 
 static void restored_after_shutdown(void)
 {
-    start_weft();
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    run_fiber(nothing, NULL);
+    shut_down();
     check_default_action();
     signal(SIGSEGV, user_plain);
-    start_weft();
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    run_fiber(nothing, NULL);
+    shut_down();
     struct sigaction segv;
     CHECK_EQ(sigaction(SIGSEGV, NULL, &segv), 0);
     CHECK(segv.sa_handler == user_plain);
@@ -300,12 +265,9 @@ int main(void)
     const char *without = getenv("WEFT_WITHOUT");
     if (without != NULL && strstr(without, "guard_pages") != NULL)
         test_skip("without guards no overflow is noticed");
-    RUN(an_overflow_is_reported);
-    RUN(an_overflow_without_a_name_is_reported);
-    RUN(other_faults_are_no_overflow);
-    RUN(a_sent_signal_kills_too);
-    RUN(a_handler_of_the_program_is_called);
-    RUN(the_report_can_be_turned_off);
-    RUN(a_shutdown_puts_the_handlers_back);
+    RUN_ALL(an_overflow_is_reported, an_overflow_without_a_name_is_reported,
+            other_faults_are_no_overflow, a_sent_signal_kills_too,
+            a_handler_of_the_program_is_called, the_report_can_be_turned_off,
+            a_shutdown_puts_the_handlers_back);
     return 0;
 }

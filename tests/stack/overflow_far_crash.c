@@ -8,16 +8,14 @@
  */
 #include <alloca.h>
 #include <signal.h>
-#include <ucontext.h>
 
-#include "base/atomic.h"
 #include "base/compiler.h"
 #include "dying.h"
 #include "faults.h" /* sanitizers leave the signals alone */
+#include "fibers.h"
 #include "sched/fiber/fiber.h"
 #include "stack/stack.h"
-#include "test.h"
-#include <weft/weft.h>
+#include "system.h"
 
 enum { MANY = 600, STACK_SIZE = 64 * 1024 };
 enum { MARGIN = 8192 }; /* for the color of a stack, and other frames */
@@ -42,11 +40,11 @@ static void start_innocents(int count)
     }
 }
 
-static void run_fiber(void (*function)(void *), void *arg)
+static void run_large(void (*function)(void *))
 {
     weft_spawn_options options = {.name = "the large one", .stack_size = STACK_SIZE};
     weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, function, arg, &options), 0);
+    CHECK_EQ(weft_spawn(&fiber, function, NULL, &options), 0);
     CHECK_EQ(weft_join(fiber), 0);
 }
 
@@ -61,10 +59,6 @@ static noinline void call_below(size_t size, void (*function)(volatile char *))
 static void touch(volatile char *frame)
 {
     *frame = 1;
-}
-
-static void nothing(void *arg)
-{
 }
 
 /* Yields to another fiber for certain: one of these may run on another processor. */
@@ -96,7 +90,7 @@ static void have_large_frame(void *arg)
 static void large_frame(void)
 {
     start_innocents(20);
-    run_fiber(have_large_frame, NULL);
+    run_large(have_large_frame);
 }
 
 static void a_large_frame_hits_the_guard(void)
@@ -173,7 +167,7 @@ static void (*villain)(void *);
 static void run_villain(void)
 {
     start_innocents(MANY);
-    run_fiber(villain, NULL);
+    run_large(villain);
 }
 
 static void check_found(void (*function)(void *), int signal)
@@ -195,8 +189,6 @@ static void frames_in_the_stack_of_another_are_found(void)
 
 /* A fiber may wait on a stack that the program has made. */
 
-static ucontext_t own, other;
-
 static void wait_there(void)
 {
     weft_yield();
@@ -206,22 +198,14 @@ static void wait_there(void)
 
 static void go_elsewhere(void *arg)
 {
-    enum { SIZE = 1 << 20 };
-    char *stack = malloc(SIZE);
-    CHECK(stack != NULL && getcontext(&other) == 0);
-    other.uc_stack.ss_sp = stack;
-    other.uc_stack.ss_size = SIZE;
-    other.uc_link = &own;
-    makecontext(&other, wait_there, 0);
-    CHECK_EQ(swapcontext(&own, &other), 0);
-    free(stack);
+    on_foreign_stack(wait_there);
     weft_yield();
 }
 
 static void elsewhere(void)
 {
-    run_fiber(go_elsewhere, NULL);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    run_large(go_elsewhere);
+    shut_down();
 }
 
 static void a_stack_of_the_program_is_allowed(void)
@@ -232,8 +216,7 @@ static void a_stack_of_the_program_is_allowed(void)
 
 int main(void)
 {
-    RUN(a_large_frame_hits_the_guard);
-    RUN(frames_in_the_stack_of_another_are_found);
-    RUN(a_stack_of_the_program_is_allowed);
+    RUN_ALL(a_large_frame_hits_the_guard, frames_in_the_stack_of_another_are_found,
+            a_stack_of_the_program_is_allowed);
     return 0;
 }
