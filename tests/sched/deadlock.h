@@ -1,22 +1,21 @@
 /*
- * deadlock.h: cases of a deadlock, or of none: each runs in a child, in which weft has not run before, and is reported
- * or lives on.
+ * deadlock.h: cases of a deadlock, or of none. Each runs in a child in which weft has not run
+ * before, and is reported or ends by itself.
  *
- * A case that must be reported ends in waiting for ever: if the report does not come, the test runs into its time
- * limit.
+ * A case that must be reported ends in a wait for ever: without the report, the test runs into its
+ * time limit.
  */
 #ifndef WEFT_TEST_DEADLOCK_H
 #define WEFT_TEST_DEADLOCK_H
 
 #include <signal.h>
 #include <sys/timerfd.h>
-#include <weft/weft.h>
 
 #include "base/compiler.h"
+#include "fibers.h"
 #include "system.h"
-#include "test.h"
 
-/* Each child would sleep for a second at its end. */
+/* Otherwise each child sleeps for a second at its end. */
 const char *__tsan_default_options(void);
 
 const char *__tsan_default_options(void)
@@ -26,11 +25,11 @@ const char *__tsan_default_options(void)
 
 static const char *output;
 
-/* Runs the case in a child and returns its status; all that it wrote to stderr is in `output`. */
+/* Runs the case in a child and returns its status; all that it wrote to stderr is in `output`. A
+ * file takes it, not a pipe: a report may be long, and the child may not block. */
 static inline int run_case(void (*function)(void *), void *arg)
 {
     static char *text;
-    const char *rest;
     FILE *file = tmpfile();
     CHECK(file != NULL);
     fflush(NULL);
@@ -56,8 +55,7 @@ static inline int run_case(void (*function)(void *), void *arg)
     CHECK_EQ(pread(fileno(file), text, (size_t)size, 0), size);
     fclose(file);
     output = text;
-    rest = size > 4000 ? "...\n" : "";
-    fprintf(stderr, "--- stderr of the child:\n%.4000s%s---\n", text, rest);
+    fprintf(stderr, "--- stderr of the child:\n%.4000s%s---\n", text, size > 4000 ? "...\n" : "");
     return status;
 }
 
@@ -92,25 +90,19 @@ static inline void check_lives(void (*function)(void *), void *arg)
     CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
-static inline weft_fiber *spawn(void (*function)(void *), void *arg, const char *name)
+static inline weft_fiber *spawn_named(void (*function)(void *), void *arg, const char *name)
 {
-    weft_spawn_options options = {.name = name};
     weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, function, arg, &options), 0);
+    CHECK_EQ(weft_spawn(&fiber, function, arg, &(weft_spawn_options){.name = name}), 0);
     return fiber;
-}
-
-static inline void end_at_once(void *arg)
-{
-    (void)arg;
 }
 
 static inline void start_weft(void)
 {
-    CHECK_EQ(weft_join(spawn(end_at_once, NULL, "first")), 0);
+    run_fiber(nothing, NULL);
 }
 
-/* How long somebody who is left takes to act. */
+/* How long the only party that can wake the others waits before it does. */
 enum { WHILE_MS = 30 };
 
 /* Blocks the thread in a plain read(). */
@@ -125,7 +117,7 @@ static inline void block_in_read(void)
     close(timer);
 }
 
-/* Else the reports are left out, and that is said. */
+/* Whether deadlocks are reported here; otherwise the test prints that they are left out. */
 static inline bool reports_come(void)
 {
     if (!WEFT_TSAN && !test_emulated())

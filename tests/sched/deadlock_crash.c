@@ -1,23 +1,15 @@
 /*
- * deadlock.c: when nobody can ever wake anybody that is reported, with who waits for what, and the
- * process aborts; unless that is turned off.
+ * deadlock_crash.c: when no party is left that can wake another, a report names what each fiber and
+ * thread waits for, and the process aborts; unless the check is turned off.
  */
-#include <pthread.h>
 #include <sys/time.h>
 
 #include "base/compiler.h"
 #include "bodies.h"
 #include "deadlock.h"
 
-/* A function with checks is larger where each access is checked. */
+/* The size of a function, which is larger under AddressSanitizer. */
 enum { FUNCTION_MOST = WEFT_ASAN ? 2048 : 256, WAITED_ON = 42 };
-
-static weft_chan *make_chan(size_t size)
-{
-    weft_chan *chan;
-    CHECK_EQ(weft_chan_make(&chan, size, 0), 0);
-    return chan;
-}
 
 static weft_wg never_done = {.word = 0};
 
@@ -29,10 +21,9 @@ static void init_never_done(void)
 static void wait_for_ever(void *arg)
 {
     CHECK_EQ(weft_wg_wait(&never_done), 0);
-    (void)arg;
 }
 
-/* What the report says of two fibers that wait for each other. */
+/* The report about two fibers that wait for each other. */
 
 static weft_chan *ping, *pong;
 
@@ -40,7 +31,6 @@ static noinline void receive_ping(void *arg)
 {
     CHECK_EQ(weft_chan_receive(ping, NULL), 0);
     CHECK_EQ(weft_chan_send(pong, NULL), 0);
-    (void)arg;
 }
 
 static noinline void receive_pong_late(void *arg)
@@ -48,26 +38,24 @@ static noinline void receive_pong_late(void *arg)
     CHECK_EQ(weft_sleep(300 * WEFT_MS), 0);
     CHECK_EQ(weft_chan_receive(pong, NULL), 0);
     CHECK_EQ(weft_chan_send(ping, NULL), 0);
-    (void)arg;
 }
 
 static noinline weft_fiber *spawn_one(void (*function)(void *), const char *name)
 {
-    return spawn(function, NULL, name);
+    return spawn_named(function, NULL, name);
 }
 
 static void each_others_channel(void *arg)
 {
-    ping = make_chan(0);
-    pong = make_chan(0);
+    ping = make_chan(0, 0);
+    pong = make_chan(0, 0);
     weft_fiber *one = spawn_one(receive_ping, "one");
     weft_fiber *other = spawn_one(receive_pong_late, "the other");
     CHECK_EQ(weft_join(one), 0);
     CHECK_EQ(weft_join(other), 0);
-    (void)arg;
 }
 
-/* The part of the report that is about a fiber, up to the next "weft: fiber" or "weft: a". */
+/* The part of the report about one fiber, up to the next "weft: fiber" or "weft: a". */
 static char *part_about(const char *name)
 {
     static char part[8192];
@@ -88,8 +76,8 @@ static char *part_about(const char *name)
     return part;
 }
 
-/* Whether one of the code addresses in the text is in the function. The child is a fork: its
- * code stands where ours does. */
+/* Whether the text has a code address in the function. The child is a fork: its code has the same
+ * addresses. */
 static bool has_address_in(const char *text, uintptr_t function)
 {
     for (const char *place = text; (place = strstr(place, "[0x")) != NULL; place++) {
@@ -114,7 +102,7 @@ static void two_fibers_and_each_others_channel(void)
     char *one = part_about("one");
     CHECK(strncmp(one, "\"one\" receives from a channel 0x", 32) == 0);
     double waited = seconds_in(one);
-    CHECK(waited >= 0.2); /* the other one slept for 0.3 s, and the clock of this is coarse */
+    CHECK(waited >= 0.2); /* the other fiber slept for 0.3 s; the report uses a coarse clock */
     char *calls = strstr(one, "weft:   and waits in\n");
     CHECK(calls != NULL && strstr(one, "weft:   spawned at ") != NULL);
     CHECK(strstr(one, "weft:   spawned at ") < calls);
@@ -122,7 +110,7 @@ static void two_fibers_and_each_others_channel(void)
     CHECK(!has_address_in(calls, (uintptr_t)receive_pong_late) ||
           (uintptr_t)receive_pong_late < (uintptr_t)receive_ping + FUNCTION_MOST);
     *calls = '\0';
-    CHECK(has_address_in(one, (uintptr_t)spawn_one) || has_address_in(one, (uintptr_t)spawn));
+    CHECK(has_address_in(one, (uintptr_t)spawn_one) || has_address_in(one, (uintptr_t)spawn_named));
 
     char *other = part_about("the other");
     CHECK(strncmp(other, "\"the other\" receives from a channel 0x", 38) == 0);
@@ -131,34 +119,32 @@ static void two_fibers_and_each_others_channel(void)
     CHECK_SAID("weft: a thread joins a fiber, for ");
 }
 
-/* The machine that keeps the time has things to keep house for when the last fiber begins to wait: the look for a
- * deadlock is made all the same. */
+/* When the last fiber begins to wait, the machine that watches the clock has maintenance to do: the
+ * check for a deadlock is made all the same. */
 
 static void sleep_and_wait(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(50 * WEFT_MS), 0);
     CHECK_EQ(weft_wg_wait(&never_done), 0);
 }
 
 static void soon_after_another_has_ended(void *arg)
 {
-    (void)arg;
     init_never_done();
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 2}), 0);
-    weft_fiber *fiber = spawn(sleep_and_wait, NULL, "waits");
+    configure(2);
+    weft_fiber *fiber = spawn_named(sleep_and_wait, NULL, "waits");
     for (int i = 0; i < 100; i++)
-        CHECK_EQ(weft_join(spawn(end_at_once, NULL, "ends")), 0);
+        CHECK_EQ(weft_join(spawn_named(nothing, NULL, "ends")), 0);
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-static void beside_housekeeping(void)
+static void beside_maintenance(void)
 {
     check_reported(soon_after_another_has_ended, NULL);
     CHECK_SAID("\"waits\" waits for a wait group");
 }
 
-/* Every kind of wait has its words. */
+/* Every kind of wait has a text. */
 
 static struct {
     weft_chan *chan;
@@ -173,67 +159,58 @@ static struct {
     weft_context *context;
 } objects;
 
-static volatile int returned; /* what comes after the call, so that it is no jump */
+static volatile int returned; /* changed after a call, so that it is no jump */
 
 static void wait_sleep(void *arg)
 {
     (void)weft_sleep_until(WEFT_NEVER);
     returned++;
-    (void)arg;
 }
 
 static void wait_send(void *arg)
 {
     CHECK_EQ(weft_chan_send(objects.chan, NULL), 0);
-    (void)arg;
 }
 
 static void wait_select(void *arg)
 {
     weft_case one = {.chan = objects.chan, .op = WEFT_SEND};
     CHECK_EQ(weft_select(&one, 1), 0);
-    (void)arg;
 }
 
 static void wait_mutex(void *arg)
 {
     weft_mutex_lock(&objects.mutex);
     returned++;
-    (void)arg;
 }
 
 static void wait_read(void *arg)
 {
     weft_rwmutex_read_lock(&objects.read);
     returned++;
-    (void)arg;
 }
 
 static void wait_write(void *arg)
 {
     weft_rwmutex_write_lock(&objects.write);
     returned++;
-    (void)arg;
 }
 
 static void wait_cond(void *arg)
 {
     weft_mutex_lock(&objects.cond_mutex);
     CHECK_EQ(weft_cond_wait(&objects.cond, &objects.cond_mutex), 0);
-    (void)arg;
 }
 
 static void wait_sem(void *arg)
 {
     weft_sem_acquire(&objects.sem, 1);
     returned++;
-    (void)arg;
 }
 
 static void wait_barrier(void *arg)
 {
     CHECK(weft_barrier_wait(&objects.barrier) >= 0);
-    (void)arg;
 }
 
 static void begin_once(void *arg)
@@ -246,20 +223,17 @@ static void wait_once(void *arg)
 {
     weft_once_do(&objects.once, begin_once, NULL);
     returned++;
-    (void)arg;
 }
 
 static void wait_join(void *arg)
 {
     CHECK_EQ(weft_join(objects.held), 0);
-    (void)arg;
 }
 
 static void wait_bound(void *arg)
 {
     CHECK_EQ(weft_context_bind(objects.context, NULL), 0);
     CHECK_EQ(weft_wg_wait(&never_done), 0);
-    (void)arg;
 }
 
 static const struct {
@@ -286,23 +260,22 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 static void all_kinds(void *arg)
 {
     init_never_done();
-    objects.chan = make_chan(0);
+    objects.chan = make_chan(0, 0);
     weft_mutex_lock(&objects.mutex);
     weft_rwmutex_write_lock(&objects.read);
     weft_rwmutex_write_lock(&objects.write);
     CHECK_EQ(weft_barrier_init(&objects.barrier, 2), 0);
     CHECK_EQ(weft_context_open(&objects.context, NULL, NULL), 0);
-    objects.held = spawn(wait_for_ever, NULL, "held");
-    (void)spawn(wait_once, NULL, "the first of the once");
+    objects.held = spawn_named(wait_for_ever, NULL, "held");
+    (void)spawn_named(wait_once, NULL, "the first of the once");
     await(&objects.once_begun, 1);
     weft_fiber *last = NULL;
     for (int i = 0; i < KINDS; i++)
-        last = spawn(kinds[i].function, NULL, kinds[i].name);
+        last = spawn_named(kinds[i].function, NULL, kinds[i].name);
     CHECK_EQ(weft_join(last), 0);
-    (void)arg;
 }
 
-static void what_they_wait_for(void)
+static void each_wait_is_named(void)
 {
     check_reported(all_kinds, NULL);
     CHECK_SAID("threads: 1)");
@@ -314,19 +287,17 @@ static void what_they_wait_for(void)
     }
 }
 
-/* Who is in the deadlock. */
+/* The parties of a deadlock. */
 
 static void mutex_twice(void *arg)
 {
     weft_mutex_lock(&objects.mutex);
     weft_mutex_lock(&objects.mutex);
-    (void)arg;
 }
 
 static void fiber_locks_twice(void *arg)
 {
-    CHECK_EQ(weft_join(spawn(mutex_twice, NULL, "twice")), 0); /* not reached */
-    (void)arg;
+    CHECK_EQ(weft_join(spawn_named(mutex_twice, NULL, "twice")), 0); /* not reached */
 }
 
 static void thread_locks_twice(void *arg)
@@ -335,7 +306,7 @@ static void thread_locks_twice(void *arg)
     mutex_twice(arg);
 }
 
-/* A debug build says so before it waits. */
+/* A debug build reports the second lock before it waits. */
 static void a_mutex_locked_twice(void)
 {
     void (*const cases[])(void *) = {fiber_locks_twice, thread_locks_twice};
@@ -352,32 +323,29 @@ static void main_waits_for_group(void *arg)
     init_never_done();
     start_weft();
     CHECK_EQ(weft_wg_wait(&never_done), 0);
-    (void)arg;
 }
 
 static void main_shuts_down(void *arg)
 {
     init_never_done();
     CHECK_EQ(weft_go(wait_for_ever, NULL), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    (void)arg;
+    shut_down();
 }
 
 static void after_a_shutdown(void *arg)
 {
     start_weft();
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     start_weft();
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     main_waits_for_group(arg);
 }
 
-static void with_timers_that_rest(void *arg)
+static void with_stopped_timers(void *arg)
 {
-    weft_timer *timer;
     weft_ticker *ticker;
     int64_t time;
-    CHECK_EQ(weft_timer_open(&timer, end_at_once, NULL), 0);
+    weft_timer *timer = open_timer(nothing, NULL);
     CHECK_EQ(weft_timer_start(timer, weft_after(1000 * WEFT_S), 0), 0);
     CHECK_EQ(weft_timer_stop(timer), 1);
     CHECK_EQ(weft_ticker_open(&ticker, WEFT_NOW, 10 * WEFT_US), 0);
@@ -402,12 +370,11 @@ static void several_threads(void *arg)
     for (int i = 0; i < 3; i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, thread_waits, i == 0 ? objects.context : NULL),
                  0);
-    (void)spawn(wait_for_ever, NULL, "with them");
+    (void)spawn_named(wait_for_ever, NULL, "with them");
     CHECK_EQ(weft_wg_wait(&never_done), 0);
-    (void)arg;
 }
 
-/* The last who could have woken somebody ends, and has not. */
+/* The last party that could wake another ends without doing so. */
 static void *end_in_silence(void *known)
 {
     if (known != NULL)
@@ -418,15 +385,14 @@ static void *end_in_silence(void *known)
 
 static void the_last_thread_ends(void *known)
 {
-    pthread_t thread;
     init_never_done();
-    CHECK_EQ(pthread_create(&thread, NULL, end_in_silence, known), 0);
+    pthread_t thread = thread_start(end_in_silence, known);
     CHECK_EQ(pthread_detach(thread), 0);
-    (void)spawn(wait_for_ever, NULL, "left behind");
+    (void)spawn_named(wait_for_ever, NULL, "left behind");
     CHECK_EQ(weft_wg_wait(&never_done), 0);
 }
 
-static void who_waits(void)
+static void parties_are_counted(void)
 {
     check_reported(main_waits_for_group, NULL);
     CHECK_SAID("(fibers: 0, threads: 1)");
@@ -435,7 +401,7 @@ static void who_waits(void)
     CHECK_SAID("(fibers: 1, threads: 1)");
     CHECK_SAID("weft: a thread is in weft_shutdown");
     check_reported(after_a_shutdown, NULL);
-    check_reported(with_timers_that_rest, NULL);
+    check_reported(with_stopped_timers, NULL);
     check_reported(several_threads, NULL);
     CHECK_SAID("(fibers: 1, threads: 4)");
     (void)part_about("with them");
@@ -460,9 +426,8 @@ static void equal_fibers(void *arg)
     init_never_done();
     for (int i = 0; i < EQUAL; i++)
         CHECK_EQ(weft_go(wait_for_ever, NULL), 0);
-    (void)spawn(wait_for_ever, NULL, "another name");
+    (void)spawn_named(wait_for_ever, NULL, "another name");
     CHECK_EQ(weft_wg_wait(&never_done), 0);
-    (void)arg;
 }
 
 static void senders(void *arg)
@@ -470,7 +435,7 @@ static void senders(void *arg)
     init_never_done();
     for (int i = 0; i < EQUAL; i++)
         CHECK_EQ(weft_go(wait_for_ever, NULL), 0);
-    objects.chan = make_chan(0);
+    objects.chan = make_chan(0, 0);
     for (int i = 0; i < EQUAL; i++)
         CHECK_EQ(weft_go(wait_send, NULL), 0);
     main_waits_for_group(arg);
@@ -508,9 +473,8 @@ static void own_channels(void *arg)
 {
     init_never_done();
     for (int i = 0; i < EQUAL; i++)
-        CHECK_EQ(weft_go(receive_own, make_chan(0)), 0);
+        CHECK_EQ(weft_go(receive_own, make_chan(0, 0)), 0);
     CHECK_EQ(weft_wg_wait(&never_done), 0);
-    (void)arg;
 }
 
 static void equal_fibers_are_shown_once(void)
@@ -521,7 +485,7 @@ static void equal_fibers_are_shown_once(void)
     CHECK_EQ(count_of("weft:   and 999 more do the same, the last of them fiber "), 1);
     CHECK(has_address_in(part_about("another name"), (uintptr_t)wait_for_ever));
     CHECK(count_of("\n") < LINES_MOST);
-    CHECK_SAID("weft: a thread waits for a wait group"); /* not lost behind them */
+    CHECK_SAID("weft: a thread waits for a wait group"); /* not cut off behind the fibers */
 
     check_reported(senders, NULL); /* another wait, from the same line */
     CHECK_EQ(count_of("weft: fiber "), 2);
@@ -542,10 +506,9 @@ static void many_names(void *arg)
     for (int i = 0; i < NAMES; i++) {
         char name[16];
         snprintf(name, sizeof name, "number %d", i);
-        (void)spawn(wait_for_ever, NULL, name);
+        (void)spawn_named(wait_for_ever, NULL, name);
     }
     CHECK_EQ(weft_wg_wait(&never_done), 0);
-    (void)arg;
 }
 
 static void a_long_report_is_cut(void)
@@ -554,14 +517,11 @@ static void a_long_report_is_cut(void)
     CHECK_SAID("(fibers: 300, threads: 1)");
     CHECK_EQ(count_of("weft: fiber "), SHOWN);
     CHECK_SAID("weft: and 44 fibers more\n");
-    CHECK_SAID("weft: a thread waits for a wait group"); /* not lost behind them */
+    CHECK_SAID("weft: a thread waits for a wait group"); /* not cut off behind the fibers */
 }
-
-/* Turned off. */
 
 static void on_alarm(int number)
 {
-    (void)number;
     _exit(WAITED_ON);
 }
 
@@ -602,12 +562,8 @@ int main(void)
     RUN(it_can_be_turned_off);
     if (!reports_come())
         return 0;
-    RUN(two_fibers_and_each_others_channel);
-    RUN(beside_housekeeping);
-    RUN(what_they_wait_for);
-    RUN(a_mutex_locked_twice);
-    RUN(who_waits);
-    RUN(equal_fibers_are_shown_once);
-    RUN(a_long_report_is_cut);
+    RUN_ALL(two_fibers_and_each_others_channel, beside_maintenance, each_wait_is_named,
+            a_mutex_locked_twice, parties_are_counted, equal_fibers_are_shown_once,
+            a_long_report_is_cut);
     return 0;
 }

@@ -1,15 +1,13 @@
 /*
- * deadlock_moments.c: the check for deadlocks at the last moment: while the last one is woken, is born or ends, nothing
- * is reported; and when it goes to sleep for ever, that is not missed.
+ * deadlock_moments_crash.c: the check for deadlocks at the last moment: while the last party is
+ * woken, is born or ends, none is reported; when it goes to sleep for ever, the report comes.
  */
-#include <pthread.h>
-
-#include "base/prng.h"
 #include "bodies.h"
 #include "deadlock.h"
 
-/* Parties that hand one token on, each waiting in weft while it does not have it, so that over and over all wait but for
- * the one that is just being woken. At the end the token is dropped: then, and only then, it is a deadlock. */
+/* Parties hand one token on. Each waits in weft while it does not have the token, so that over and
+ * over all wait but the one that is just being woken. A token that is dropped at the end is a
+ * deadlock, and only then there is one. */
 
 enum { PARTIES = 4 };
 
@@ -17,7 +15,7 @@ struct relay {
     uint32_t processors;
     bool thread[PARTIES]; /* else a fiber; main is always the first, and a thread */
     int64_t rounds;
-    bool drop; /* at the end, instead of ending in peace */
+    bool drop; /* at the end */
     bool bound;
 };
 
@@ -30,9 +28,8 @@ static struct {
 static void run_party(void *arg)
 {
     uintptr_t own = (uintptr_t)arg, next = (own + 1) % PARTIES;
-    struct prng prng;
     int64_t token = 0;
-    prng_seed(&prng, own + (uint64_t)weft_now());
+    struct prng prng = prng_from(own + (uint64_t)weft_now());
     if (relay.plan.bound)
         CHECK_EQ(weft_context_bind(relay.context, NULL), 0);
     while (weft_chan_receive(relay.chans[own], &token) == 0) {
@@ -61,7 +58,7 @@ static void run_party(void *arg)
 static void begin_relay(void *plan)
 {
     relay.plan = *(struct relay *)plan;
-    CHECK_EQ(weft_configure(&(weft_config){.processors = (int)relay.plan.processors}), 0);
+    configure((int)relay.plan.processors);
     CHECK_EQ(weft_context_open(&relay.context, NULL, NULL), 0);
     start_weft();
     struct body bodies[PARTIES];
@@ -77,7 +74,7 @@ static void begin_relay(void *plan)
     for (int i = 1; i < PARTIES; i++)
         body_join(&bodies[i]);
     weft_context_close(relay.context);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
 static void relays(bool drop, int64_t rounds)
@@ -105,7 +102,7 @@ static void a_deadlock_is_not_missed(void)
         relays(true, 5 * i);
 }
 
-/* Threads that are born and die meanwhile. */
+/* Threads that begin and end meanwhile. */
 
 static void *open_and_end(void *arg)
 {
@@ -113,21 +110,19 @@ static void *open_and_end(void *arg)
     return NULL;
 }
 
-static void waits_for_newborn(void *arg)
+static void waits_for_new_threads(void *arg)
 {
     start_weft();
     for (int64_t round = test_scale(1000); round > 0; round--) {
         weft_wg wg;
-        pthread_t thread;
         CHECK_EQ(weft_wg_init(&wg, 1), 0);
-        CHECK_EQ(pthread_create(&thread, NULL, open_and_end, &wg), 0);
+        pthread_t thread = thread_start(open_and_end, &wg);
         CHECK_EQ(weft_wg_wait(&wg), 0);
-        CHECK_EQ(pthread_join(thread, NULL), 0);
+        thread_join(thread);
     }
-    (void)arg;
 }
 
-/* Shut down while fibers wake each other, or the last one ends. */
+/* A shut-down while fibers wake each other, or while the last one ends. */
 
 static weft_chan *passed;
 
@@ -138,8 +133,7 @@ static void pass_on(void *arg)
         count--;
         CHECK_EQ(weft_chan_send(passed, &count), 0);
     }
-    (void)weft_chan_close(passed); /* one of them is the first */
-    (void)arg;
+    (void)weft_chan_close(passed); /* each closes it, one of them first */
 }
 
 static void shuts_down_while_they_end(void *arg)
@@ -150,22 +144,20 @@ static void shuts_down_while_they_end(void *arg)
         CHECK_EQ(weft_chan_send(passed, &count), 0);
         for (int i = 0; i < 3; i++)
             CHECK_EQ(weft_go(pass_on, NULL), 0);
-        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+        shut_down();
         weft_chan_destroy(passed);
     }
-    (void)arg;
 }
 
 static void births_and_ends(void)
 {
-    check_lives(waits_for_newborn, NULL);
+    check_lives(waits_for_new_threads, NULL);
     check_lives(shuts_down_while_they_end, NULL);
 }
 
 int main(void)
 {
-    RUN(at_the_last_moment);
-    RUN(births_and_ends);
+    RUN_ALL(at_the_last_moment, births_and_ends);
     if (!reports_come())
         return 0;
     RUN(a_deadlock_is_not_missed);

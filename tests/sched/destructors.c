@@ -3,65 +3,50 @@
  * may take long or use weft.
  */
 #include <fcntl.h>
-#include <pthread.h>
-#include <weft/weft.h>
 
-#include "base/atomic.h"
+#include "blocked.h"
 #include "sched/core/idle.h"
-#include "sched/core/scheduler.h"
-#include "test.h"
 
-enum { CROWD = 6, PATIENCE = 120 };
+enum { CROWD = 6, SECONDS_MOST = 120 };
 
 static pthread_key_t key;
-static atomic_u32 go_on, blocked, begun, done;
+static atomic_u32 begun, done, released;
 static void (*action)(void);
 
 static void at_thread_end(void *value)
 {
-    (void)value;
-    atomic_u32_add_seq_cst(&begun, 1);
+    count_up(&begun);
     action();
-    atomic_u32_add_seq_cst(&done, 1);
+    count_up(&done);
 }
 
-static void block(void *arg)
+static void set_value_and_block(void *arg)
 {
     CHECK_EQ(pthread_setspecific(key, &key), 0);
-    weft_blocking_enter();
-    atomic_u32_add_seq_cst(&blocked, 1);
-    while (!atomic_u32_load_acquire(&go_on))
-        usleep(100);
-    weft_blocking_exit();
-    (void)arg;
+    block_marked(arg);
 }
 
-/* Starts the runtime, with a machine for each of some fibers that block; what ends then calls the function. */
-static void crowd(void (*function)(void))
+/* Starts a runtime with a machine for each of CROWD fibers that block. Their destructors call the
+ * function when the machines end. */
+static void make_machines(void (*function)(void))
 {
     weft_fiber *fibers[CROWD];
     action = function;
-    atomic_u32_store_relaxed(&go_on, 0);
-    atomic_u32_store_relaxed(&blocked, 0);
     atomic_u32_store_relaxed(&begun, 0);
     atomic_u32_store_relaxed(&done, 0);
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
-    for (int i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], block, NULL, NULL), 0);
-    while (atomic_u32_load_acquire(&blocked) < CROWD)
-        usleep(100);
-    atomic_u32_store_release(&go_on, 1);
-    for (int i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    atomic_u32_store_relaxed(&released, 0);
+    configure(1);
+    blocked_begin(fibers, CROWD, set_value_and_block);
+    blocked_end(fibers, CROWD);
 }
 
-static void wait_for(atomic_u32 *count, uint32_t value)
+/* Each destructor that has begun has returned. */
+static void check_all_done(void)
 {
-    while (atomic_u32_load_acquire(count) < value)
-        usleep(100);
+    CHECK_EQ(atomic_u32_load_acquire(&done), atomic_u32_load_acquire(&begun));
 }
 
-static bool all_buried(void)
+static bool all_joined(void)
 {
     lock_acquire(&weft__sched.lock);
     bool none = weft__sched.ended == NULL && !weft__sched.reaping;
@@ -69,15 +54,12 @@ static bool all_buried(void)
     return none;
 }
 
-/* Timers and descriptors go on while the destructors of one or more threads do not come back. */
-
-static atomic_u32 door;
-
-static void wait_at_door(void)
+static void wait_until_released(void)
 {
-    while (!atomic_u32_load_acquire(&door))
-        usleep(100);
+    nap_until(&released, 1);
 }
+
+/* Timers and descriptors are served while the destructors of some threads do not return. */
 
 struct ends {
     int read, write;
@@ -101,35 +83,34 @@ static void read_all(void *arg)
     }
 }
 
-static void slow_ones_hold_nobody_up(void)
+static void slow_destructors_hold_nothing_up(void)
 {
     int fds[2];
     weft_fiber *reader, *writer;
     CHECK_EQ(pipe(fds), 0);
     struct ends ends = {fds[0], fds[1]};
-    atomic_u32_store_relaxed(&door, 0);
-    crowd(wait_at_door);
-    wait_for(&begun, 1);
-    while (all_buried()) /* those that have ended are in the list, to be joined */
+    make_machines(wait_until_released);
+    nap_until(&begun, 1);
+    while (all_joined()) /* until a machine is in the list of those to be joined */
         usleep(100);
     for (int round = 0; round < 3; round++) {
-        CHECK_EQ(weft_spawn(&reader, read_all, &ends, NULL), 0);
-        CHECK_EQ(weft_spawn(&writer, sleep_and_write, &ends, NULL), 0);
+        reader = spawn(read_all, &ends);
+        writer = spawn(sleep_and_write, &ends);
         CHECK_EQ(weft_join(reader), 0);
         CHECK_EQ(weft_join(writer), 0);
     }
     CHECK_EQ(atomic_u32_load_acquire(&done), 0);
-    atomic_u32_store_release(&door, 1);
-    while (!all_buried()) /* without a shut-down, too */
+    atomic_u32_store_release(&released, 1);
+    while (!all_joined()) /* also without a shut-down */
         usleep(100);
     CHECK(atomic_u32_load_acquire(&done) > 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&done), atomic_u32_load_acquire(&begun));
+    shut_down();
+    check_all_done();
     close(fds[0]);
     close(fds[1]);
 }
 
-/* What a destructor calls works as on any thread. */
+/* A destructor may call weft as any thread may. */
 
 static weft_chan *channel;
 
@@ -143,29 +124,26 @@ static void send_one(void)
 static void receive_one(void *arg)
 {
     int value = 0;
-    CHECK_EQ(weft_sleep(20 * WEFT_MS), 0); /* for which a machine must be awake */
+    CHECK_EQ(weft_sleep(20 * WEFT_MS), 0); /* a machine must be awake for this */
     CHECK_EQ(weft_chan_receive(channel, &value), 0);
     CHECK_EQ(value, 7);
-    (void)arg;
 }
 
-static void one_sends_to_a_fiber(void)
+static void a_destructor_sends_to_a_fiber(void)
 {
-    weft_fiber *fiber;
     CHECK_EQ(weft_chan_make(&channel, sizeof(int), 0), 0);
-    crowd(send_one);
-    wait_for(&begun,
-             1); /* until then nobody is there who could send: a deadlock, as far as weft knows */
-    CHECK_EQ(weft_spawn(&fiber, receive_one, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    make_machines(send_one);
+    nap_until(&begun, 1); /* before that no party can send: a deadlock */
+    run_fiber(receive_one, NULL);
     CHECK_EQ(weft_chan_close(channel), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK(atomic_u32_load_acquire(&done) > 0);
-    CHECK_EQ(atomic_u32_load_acquire(&done), atomic_u32_load_acquire(&begun));
+    check_all_done();
     weft_chan_destroy(channel);
 }
 
-/* Fibers that destructors spawn: each runs once, and those of threads that end while the runtime runs are waited for. */
+/* Fibers that destructors spawn run once each. A shut-down waits for those of threads that end
+ * while the runtime runs. */
 
 static atomic_u32 spawned, ran;
 
@@ -173,7 +151,6 @@ static void run(void *arg)
 {
     weft_yield();
     atomic_u32_add_seq_cst(&ran, 1);
-    (void)arg;
 }
 
 static void spawn_one(void)
@@ -184,98 +161,93 @@ static void spawn_one(void)
 
 static void spawn_and_join(void)
 {
-    weft_fiber *fiber;
     atomic_u32_add_seq_cst(&spawned, 1);
-    CHECK_EQ(weft_spawn(&fiber, run, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(run, NULL);
 }
 
 static void fibers_of_a_shut_down_run_once(void)
 {
     for (int64_t round = test_scale(20); round > 0; round--) {
-        weft__idle_surplus_after = 1000 * WEFT_S; /* all end at the shut-down */
-        crowd(round % 2 ? spawn_one : spawn_and_join);
+        weft__idle_surplus_after = 1000 * WEFT_S; /* the machines end at the shut-down */
+        make_machines(round % 2 ? spawn_one : spawn_and_join);
         atomic_u32_store_relaxed(&spawned, 0);
         atomic_u32_store_relaxed(&ran, 0);
-        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+        shut_down();
         CHECK(atomic_u32_load_acquire(&spawned) >= CROWD);
-        /* The first of them has started the runtime again. */
-        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+        /* The first destructor that spawned has started the runtime again. */
+        shut_down();
         CHECK_EQ(atomic_u32_load_acquire(&ran), atomic_u32_load_acquire(&spawned));
-        CHECK_EQ(weft_configure(NULL), 0); /* and it stays down */
+        CHECK_EQ(weft_configure(NULL), 0); /* it stays down */
     }
     weft__idle_surplus_after = WEFT_MS;
 }
 
 static void wait_and_spawn(void)
 {
-    wait_at_door();
+    wait_until_released();
     spawn_and_join();
 }
 
-static void *open_door_at_shut_down(void *arg)
+static void *release_at_shut_down(void *arg)
 {
     for (bool begun_to = false; !begun_to; usleep(100)) {
         lock_acquire(&weft__sched.lock);
         begun_to = weft__sched.closing;
         lock_release(&weft__sched.lock);
     }
-    atomic_u32_store_release(&door, 1);
+    atomic_u32_store_release(&released, 1);
     return arg;
 }
 
-static void a_shut_down_waits_for_them(void)
+static void a_shut_down_waits_for_destructors(void)
 {
-    pthread_t thread;
-    atomic_u32_store_relaxed(&door, 0);
-    crowd(wait_and_spawn);
+    make_machines(wait_and_spawn);
     atomic_u32_store_relaxed(&spawned, 0);
     atomic_u32_store_relaxed(&ran, 0);
-    wait_for(&begun, 1);
-    CHECK_EQ(pthread_create(&thread, NULL, open_door_at_shut_down, NULL), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* for those of the shut-down itself */
-    CHECK_EQ(pthread_join(thread, NULL), 0);
-    CHECK_EQ(atomic_u32_load_acquire(&done), atomic_u32_load_acquire(&begun));
+    nap_until(&begun, 1);
+    pthread_t thread = thread_start(release_at_shut_down, NULL);
+    shut_down();
+    shut_down(); /* for destructors that ran at the first */
+    thread_join(thread);
+    check_all_done();
     CHECK_EQ(atomic_u32_load_acquire(&ran), atomic_u32_load_acquire(&spawned));
 }
 
-/* A shut-down by a destructor: by that of a surplus thread it works, and does not wait for
- * itself; at a shut-down it is told that there is one. */
+/* A destructor shuts the runtime down. That of a surplus thread succeeds, and does not wait for
+ * itself; one that runs at a shut-down is told that there is one. */
 
-static atomic_u32 shut_down, refused;
+static atomic_u32 succeeded, refused;
 
 static void shut_down_here(void)
 {
-    wait_at_door(); /* no other thread may use weft meanwhile */
+    wait_until_released(); /* no other thread may use weft meanwhile */
     int error = weft_shutdown(WEFT_NEVER);
     CHECK(error == 0 || error == -EBUSY);
-    atomic_u32_add_seq_cst(error == 0 ? &shut_down : &refused, 1);
+    atomic_u32_add_seq_cst(error == 0 ? &succeeded : &refused, 1);
 }
 
-static void one_shuts_down(void)
+static void a_destructor_shuts_down(void)
 {
-    atomic_u32_store_relaxed(&door, 0);
-    crowd(shut_down_here);
-    atomic_u32_store_release(&door, 1);
-    wait_for(&shut_down, 1);
-    wait_for(&done, CROWD);
+    make_machines(shut_down_here);
+    atomic_u32_store_release(&released, 1);
+    nap_until(&succeeded, 1);
+    nap_until(&done, CROWD);
     while (weft_shutdown(WEFT_NEVER) == -EBUSY)
         usleep(100);
 }
 
-/* A shut-down that waits for them says so. */
+/* A shut-down that waits for destructors reports it. */
 
 static int said_pipe[2];
 
 static void wait_until_said(void)
 {
-    while (!atomic_u32_load_acquire(&door)) {
+    while (!atomic_u32_load_acquire(&released)) {
         char text[512];
         ssize_t size = read(said_pipe[0], text, sizeof text - 1);
         text[size > 0 ? size : 0] = '\0';
         if (strstr(text, "destructors have not returned") != NULL)
-            atomic_u32_store_release(&door, 1);
+            atomic_u32_store_release(&released, 1);
         usleep(1000);
     }
 }
@@ -285,14 +257,13 @@ static void a_long_wait_is_reported(void)
     int before = dup(STDERR_FILENO);
     CHECK(before >= 0);
     CHECK_EQ(pipe2(said_pipe, O_NONBLOCK), 0);
-    atomic_u32_store_relaxed(&door, 0);
     CHECK(dup2(said_pipe[1], STDERR_FILENO) >= 0);
-    crowd(wait_until_said);
-    wait_for(&begun, 1);
+    make_machines(wait_until_said);
+    nap_until(&begun, 1);
     int error = weft_shutdown(WEFT_NEVER);
     CHECK(dup2(before, STDERR_FILENO) >= 0);
     CHECK_EQ(error, 0);
-    CHECK(atomic_u32_load_acquire(&door) != 0);
+    CHECK(atomic_u32_load_acquire(&released) != 0);
     close(before);
     close(said_pipe[0]);
     close(said_pipe[1]);
@@ -301,13 +272,12 @@ static void a_long_wait_is_reported(void)
 int main(void)
 {
     weft__idle_surplus_after = WEFT_MS;
-    alarm(PATIENCE); /* what goes wrong here hangs */
+    alarm(SECONDS_MOST); /* a failure here hangs */
     CHECK_EQ(pthread_key_create(&key, at_thread_end), 0);
-    RUN_PLAIN(slow_ones_hold_nobody_up, "threads that block, which run when they run");
-    RUN_PLAIN(one_sends_to_a_fiber, "threads that block, which run when they run");
-    RUN_PLAIN(fibers_of_a_shut_down_run_once, "stops or configures the runtime");
-    RUN_PLAIN(a_shut_down_waits_for_them, "stops or configures the runtime");
-    RUN_PLAIN(one_shuts_down, "stops or configures the runtime");
-    RUN_PLAIN(a_long_wait_is_reported, "stops or configures the runtime");
+    RUN_ALL_PLAIN("threads that block", slow_destructors_hold_nothing_up,
+                  a_destructor_sends_to_a_fiber);
+    RUN_ALL_PLAIN("stops or configures the runtime", fibers_of_a_shut_down_run_once,
+                  a_shut_down_waits_for_destructors, a_destructor_shuts_down,
+                  a_long_wait_is_reported);
     return 0;
 }

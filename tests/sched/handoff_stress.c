@@ -1,13 +1,11 @@
 /*
- * handoff.c: fibers that block, compute, say so, wait and wake each other at random, on few processors:
- * nothing is lost, nothing runs twice, and errno, fiber-local values and locks stay with their fiber.
+ * handoff_stress.c: fibers block, marked and not, compute, wait and wake each other at random on
+ * few processors: nothing is lost, nothing runs twice, and errno, fiber-local values and locks stay
+ * with their fiber.
  */
-#include <sched.h>
-#include <time.h>
-
-#include "base/prng.h"
 #include "bodies.h"
 #include "everywhere.h"
+#include "fibers.h"
 
 enum { FIBERS = 200, STEPS = 60, WAYS = 9 };
 
@@ -16,12 +14,6 @@ static weft_chan *chan;
 static weft_mutex mutex;
 static int64_t counted, received;
 static atomic_i64 spawned, ended;
-
-static void nap(uint32_t microseconds)
-{
-    struct timespec time = {.tv_nsec = (long)microseconds * 1000};
-    nanosleep(&time, NULL);
-}
 
 static void *nap_in_function(void *arg)
 {
@@ -38,7 +30,6 @@ static void compute(uint32_t microseconds)
 
 static void count_ended(void *arg)
 {
-    (void)arg;
     nap(50);
     atomic_i64_add_relaxed(&ended, 1);
 }
@@ -90,8 +81,7 @@ static void step(struct prng *prng)
 
 static void live(void *arg)
 {
-    struct prng prng;
-    prng_seed(&prng, (uint64_t)(uintptr_t)arg);
+    struct prng prng = prng_from((uint64_t)(uintptr_t)arg);
     CHECK_EQ(weft_local_set(key, arg), 0);
     weft_fiber *self = weft_self();
     for (int i = 0; i < STEPS; i++) {
@@ -109,7 +99,6 @@ static void receive_all(void *arg)
     int64_t value;
     while (weft_chan_receive(chan, &value) == 0)
         received += value;
-    (void)arg;
 }
 
 static void storm(int processors, int max_machines)
@@ -122,45 +111,28 @@ static void storm(int processors, int max_machines)
     counted = received = 0;
     atomic_i64_store_relaxed(&spawned, 0);
     atomic_i64_store_relaxed(&ended, 0);
-    weft_fiber *receiver;
-    CHECK_EQ(weft_spawn(&receiver, receive_all, NULL, NULL), 0);
+    weft_fiber *receiver = spawn(receive_all, NULL);
     for (intptr_t i = 0; i < count; i++)
         CHECK_EQ(weft_spawn(&fibers[i], live, (void *)(i + 1), NULL), 0);
-    for (int i = 0; i < count; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    join_all(fibers, count);
     CHECK_EQ(weft_chan_close(chan), 0);
     CHECK_EQ(weft_join(receiver), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(atomic_i64_load_relaxed(&spawned), atomic_i64_load_relaxed(&ended));
     weft_chan_destroy(chan);
 }
 
-static void on_one_processor(void)
+static void nothing_is_lost(void)
 {
     storm(1, 0);
-}
-
-static void on_two_processors(void)
-{
     storm(2, 0);
-}
-
-static void on_four_processors(void)
-{
     storm(4, 0);
-}
-
-static void with_few_machines(void)
-{
-    storm(2, 3);
+    storm(2, 3); /* few machines */
 }
 
 int main(void)
 {
     CHECK_EQ(weft_local_create(&key, NULL), 0);
-    RUN_PLAIN(on_one_processor, "threads that block, which run when they run");
-    RUN_PLAIN(on_two_processors, "threads that block, which run when they run");
-    RUN_PLAIN(on_four_processors, "threads that block, which run when they run");
-    RUN_PLAIN(with_few_machines, "threads that block, which run when they run");
+    RUN_PLAIN(nothing_is_lost, "threads that block");
     return 0;
 }

@@ -1,15 +1,13 @@
 /*
- * stall.c: at the bound of threads, with all of them in C code: after a second that is reported, if
- * nobody gets on.
+ * stall.c: all threads that there may be are in C code: after a second without a fiber that runs,
+ * that is reported.
  */
 #include <fcntl.h>
-#include <weft/weft.h>
 
-#include "base/atomic.h"
+#include "fibers.h"
 #include "os/os.h"
-#include "test.h"
 
-enum { MACHINES = 4, READERS = 6, PATIENCE = 120 };
+enum { MACHINES = 4, READERS = 6, SECONDS_MOST = 120 };
 
 static int bytes[2], said[2], stderr_before;
 static char text[16384];
@@ -59,108 +57,77 @@ static void write_bytes(void *arg)
 {
     char zeros[READERS] = {0};
     CHECK_EQ(write(bytes[1], zeros, sizeof zeros), (ssize_t)sizeof zeros);
-    (void)arg;
 }
 
-static void start_readers(weft_fiber **fibers, void *marked)
+/* Starts a runtime with so many machines at most, and readers that block in C code; returns when
+ * `count` of them do. */
+static void begin(weft_fiber **fibers, int machines, uint32_t count, void *marked)
 {
-    weft_spawn_options options = {.name = "reader"};
+    stderr_to_pipe();
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 2, .max_machines = machines}), 0);
     CHECK_EQ(pipe(bytes), 0);
     atomic_u32_store_relaxed(&reading, 0);
     for (int i = 0; i < READERS; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], read_byte, marked, &options), 0);
+        CHECK_EQ(weft_spawn(&fibers[i], read_byte, marked, &(weft_spawn_options){.name = "reader"}),
+                 0);
+    nap_until(&reading, count);
 }
 
-/* As many as there may be read, and the one that would write has no thread. When that is said the test writes in its place. */
-static void hang(void *marked, const char *remedy)
+/* Lets the readers end, and shuts down. */
+static void end(weft_fiber **fibers)
 {
-    weft_fiber *fibers[READERS], *writer;
-    start_readers(fibers, marked);
-    while (atomic_u32_load_acquire(&reading) < MACHINES)
-        usleep(1000);
-    CHECK_EQ(weft_spawn(&writer, write_bytes, NULL, NULL), 0);
-    while (!has_said(remedy))
-        usleep(1000);
     write_bytes(NULL);
-    for (int i = 0; i < READERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-    CHECK_EQ(weft_join(writer), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    join_all(fibers, READERS);
+    shut_down();
+    stderr_back();
     close(bytes[0]);
     close(bytes[1]);
 }
 
-static void check_report(void)
-{
-    CHECK(has_said("no fiber has run for a second: 4 of 4 threads sit in C code"));
-    CHECK(has_said("\"reader\", spawned at "));
-}
-
+/* The fiber that would write has no thread. After the report the test writes in its place. */
 static void at_max_machines(void)
 {
     for (int marked = 0; marked < 2; marked++) {
-        stderr_to_pipe();
-        CHECK_EQ(weft_configure(&(weft_config){.processors = 2, .max_machines = MACHINES}), 0);
-        hang(marked ? &bytes : NULL, "raise weft_config.max_machines (WEFT_MAX_MACHINES), now 4\n");
-        check_report();
-        stderr_back();
+        weft_fiber *fibers[READERS];
+        begin(fibers, MACHINES, MACHINES, marked ? &bytes : NULL);
+        CHECK_EQ(weft_go(write_bytes, NULL), 0);
+        while (!has_said("raise weft_config.max_machines (WEFT_MAX_MACHINES), now 4\n"))
+            nap(1000);
+        CHECK(has_said("no fiber has run for a second: 4 of 4 threads sit in C code"));
+        CHECK(has_said("\"reader\", spawned at "));
+        end(fibers);
     }
 }
 
-/* While some fibers get on nothing is reported, however long others wait for a thread. */
-
 static void tick(void *arg)
 {
-    for (int64_t end = weft_after(3 * WEFT_S / 2); weft_now() < end;)
+    for (int64_t end_time = weft_after(3 * WEFT_S / 2); weft_now() < end_time;)
         CHECK_EQ(weft_sleep(WEFT_MS), 0);
-    (void)arg;
 }
 
-static void while_others_get_on(void)
-{
-    weft_fiber *fibers[READERS], *ticker;
-    stderr_to_pipe();
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 2, .max_machines = READERS + 1}), 0);
-    start_readers(fibers, NULL);
-    while (atomic_u32_load_acquire(&reading) < READERS)
-        usleep(1000);
-    CHECK_EQ(weft_spawn(&ticker, tick, NULL, NULL), 0);
-    CHECK_EQ(weft_join(ticker), 0);
-    CHECK(!has_said("no fiber has run"));
-    write_bytes(NULL);
-    for (int i = 0; i < READERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    stderr_back();
-    close(bytes[0]);
-    close(bytes[1]);
-}
-
-/* All threads wait in C code, and nothing else wants to run: that is what they are for. */
-static void without_anything_ready(void)
+/* While a fiber runs now and then nothing is reported, however long others wait for a thread. */
+static void while_others_run(void)
 {
     weft_fiber *fibers[READERS];
-    stderr_to_pipe();
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 2, .max_machines = READERS}), 0);
-    start_readers(fibers, &bytes);
-    while (atomic_u32_load_acquire(&reading) < READERS)
-        usleep(1000);
-    usleep(1500000);
+    begin(fibers, READERS + 1, READERS, NULL);
+    run_fiber(tick, NULL);
     CHECK(!has_said("no fiber has run"));
-    write_bytes(NULL);
-    for (int i = 0; i < READERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    stderr_back();
-    close(bytes[0]);
-    close(bytes[1]);
+    end(fibers);
+}
+
+/* All threads wait in C code, and no fiber is ready: the threads are there for that. */
+static void without_a_ready_fiber(void)
+{
+    weft_fiber *fibers[READERS];
+    begin(fibers, READERS, READERS, &bytes);
+    nap(1500000);
+    CHECK(!has_said("no fiber has run"));
+    end(fibers);
 }
 
 int main(void)
 {
-    alarm(PATIENCE); /* what goes wrong here hangs */
-    RUN_PLAIN(at_max_machines, "threads that block, which run when they run");
-    RUN_PLAIN(while_others_get_on, "threads that block, which run when they run");
-    RUN_PLAIN(without_anything_ready, "threads that block, which run when they run");
+    alarm(SECONDS_MOST); /* a failure here hangs */
+    RUN_ALL_PLAIN("threads that block", at_max_machines, while_others_run, without_a_ready_fiber);
     return 0;
 }
