@@ -1,10 +1,11 @@
 /*
- * counters.c: counters that wrap around while the runtime runs: docs/design/counters.md. A test sets them near the wrap:
- * those of a processor from inside the runtime, where a fiber may touch it; those that are static in a file by having
- * that file as a part of this one. Nothing in the library is made for that.
+ * counters.c: counters that wrap around while the runtime runs (docs/design/counters.md).
+ *
+ * A test sets them near the wrap: those of a processor from inside the runtime, where a fiber may
+ * change them; those that are static in a file by including that file. The library has nothing that
+ * exists for this.
  */
 #include <sys/socket.h>
-#include <weft/weft.h>
 
 #include "sched/core/processor.h"
 #include "sched/core/run_queue.h"
@@ -12,30 +13,13 @@
 #include "sched/poll/descriptor.c"
 #include "sched/runtime/thread.h"
 #include "seeds.h"
+#include "sleeper.h"
 #include "sync/lock_order.c"
 
-enum { CROWD = 200, YIELDS_MOST = 20000000 };
+enum { CROWD = 200 };
 
-static bool slept;
-static int64_t yields;
-
-static void sleep_a_moment(void *arg)
-{
-    (void)arg;
-    CHECK_EQ(weft_sleep(WEFT_MS), 0);
-    slept = true;
-}
-
-static void yield_until_slept(void *arg)
-{
-    (void)arg;
-    while (!slept) {
-        weft_yield();
-        CHECK(yields++ < YIELDS_MOST);
-    }
-}
-
-/* As if the processor had given so many turns, since a timer last fired there and since it began. */
+/* Sets the processor's counts as if it had given `begun` turns in all, and `fired` turns since a
+ * timer last fired. */
 static void turns_ago(uint32_t fired, uint32_t begun)
 {
     struct thread *thread = runtime_enter(thread_self());
@@ -48,40 +32,23 @@ static void turns_ago(uint32_t fired, uint32_t begun)
     runtime_leave(thread);
 }
 
-static void sleep_beside_others(void)
-{
-    weft_fiber *fibers[CROWD];
-    slept = false;
-    yields = 0;
-    CHECK_EQ(weft_go(sleep_a_moment, NULL), 0);
-    for (int i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], yield_until_slept, NULL, NULL), 0);
-    for (int i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-}
-
 static void sleep_after_turns(void *arg)
 {
     static const uint32_t fired[] = {0, 1, UINT32_MAX / 2, UINT32_MAX / 2 + 1, UINT32_MAX};
     static const uint32_t begun[] = {0, UINT32_MAX / 2, UINT32_MAX - CROWD, UINT32_MAX};
-    (void)arg;
     for (size_t i = 0; i < sizeof fired / sizeof *fired; i++) {
         for (size_t k = 0; k < sizeof begun / sizeof *begun; k++) {
             turns_ago(fired[i], begun[k]);
-            sleep_beside_others();
+            sleep_beside(CROWD);
         }
     }
 }
 
 static void timers_fire_after_any_number_of_turns(void)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
-    CHECK_EQ(weft_spawn(&fiber, sleep_after_turns, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    configure(1);
+    run_fiber(sleep_after_turns, NULL);
 }
-
-/* Fiber-local keys. */
 
 static void keys_are_never_zero(void)
 {
@@ -114,12 +81,11 @@ static void answer(void *arg)
     }
 }
 
-static void events_are_told_across_the_wrap(void)
+static void events_arrive_across_the_wrap(void)
 {
     int fds[2];
     char byte = 'a';
     weft_conn *near, *far;
-    weft_fiber *fiber;
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     CHECK_EQ(weft_fd_wait(fds[0], WEFT_WRITABLE, WEFT_NEVER), WEFT_WRITABLE);
     struct descriptor *descriptor = find(fds[0]);
@@ -133,7 +99,7 @@ static void events_are_told_across_the_wrap(void)
     CHECK_EQ(weft_conn_from_fd(&near, fds[0]), 0);
     CHECK_EQ(weft_conn_from_fd(&far, fds[1]), 0);
     atomic_u32_store_relaxed(&descriptor->readable, UINT32_MAX - BYTES / 2);
-    CHECK_EQ(weft_spawn(&fiber, answer, far, NULL), 0);
+    weft_fiber *fiber = spawn(answer, far);
     for (int i = 0; i < BYTES; i++) {
         CHECK_EQ(weft_conn_write(near, &byte, 1, WEFT_NEVER), 1);
         CHECK_EQ(weft_conn_read(near, &byte, 1, WEFT_NEVER), 1);
@@ -144,7 +110,7 @@ static void events_are_told_across_the_wrap(void)
     weft_conn_close(far);
 }
 
-/* Numbers of locks, which debug builds have to check their order. */
+/* The numbers of locks, by which debug builds check the order of locking. */
 
 static void locks_without_numbers_are_not_checked(void)
 {
@@ -156,7 +122,7 @@ static void locks_without_numbers_are_not_checked(void)
     CHECK_EQ(first.number, 1);
     atomic_u32_store_relaxed(&numbers, UINT32_MAX - 1);
     for (int i = 0; i < 3; i++)
-        weft_mutex_lock(&others[i]); /* none of them is taken for the first */
+        weft_mutex_lock(&others[i]); /* none is taken for the first */
     CHECK_EQ(others[0].number, UINT32_MAX);
     CHECK_EQ(others[1].number, 0);
     for (int i = 0; i < 3; i++)
@@ -169,7 +135,7 @@ int main(void)
 {
     RUN_PLAIN(timers_fire_after_any_number_of_turns, "sets counters of the one processor");
     RUN_PLAIN(keys_are_never_zero, "sets a counter of the process");
-    RUN_PLAIN(events_are_told_across_the_wrap, "sets counters of a descriptor");
+    RUN_PLAIN(events_arrive_across_the_wrap, "sets counters of a descriptor");
     RUN_PLAIN(locks_without_numbers_are_not_checked, "sets a counter of the process");
     return 0;
 }

@@ -1,12 +1,12 @@
 /*
- * sched.c: fairness, overflow of the ring, and fibers that wait behind one that does not let go.
+ * fairness.c: each ready fiber runs: behind fibers that wake each other, yield or spin, and when
+ * the ring overflows.
  *
- * A fiber that never runs shows as a count that is too high where that can be counted, else as the
- * test's timeout.
+ * A fiber that never runs shows as a count that is too high where turns can be counted, otherwise
+ * as the time limit of the test.
  */
-#include <sched.h>
-
-#include "base/atomic.h"
+#include "everywhere.h"
+#include "fibers.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "sched/core/inject.h"
@@ -17,24 +17,10 @@
 #include "sched/runtime/maintenance.h"
 #include "sched/runtime/thread.h"
 #include "sched/time/ticks.h"
-#include "test.h"
-#include <weft/weft.h>
 
 enum { SPINNERS_MOST = 8 };
 
-/* Runs the function in a fiber on a runtime with so many processors, and shuts it down. */
-static void on_processors(int count, void (*function)(void *))
-{
-    weft_config config = {.processors = count};
-    weft_fiber *fiber;
-    CHECK_EQ(weft_configure(&config), 0);
-    CHECK_EQ(weft_spawn(&fiber, function, NULL, NULL), 0);
-    CHECK_EQ(weft_processors(), count);
-    CHECK_EQ(weft_join(fiber), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-}
-
-/* Two fibers that wake each other, always next in line, and one behind them. */
+/* Two fibers wake each other, always by runnext; a third one waits in the ring. */
 
 enum { ROUNDS_MOST = 100000, ROUNDS_FAIR = 1000 };
 
@@ -58,12 +44,11 @@ static void ping(void *arg)
 
 static void end_pair(void *arg)
 {
-    (void)arg;
     pair.rounds_seen = pair.rounds;
     pair.over = true;
 }
 
-/* With an argument: the one behind can be joined. */
+/* With an argument the third fiber can be joined. */
 static void spawn_pair(void *arg)
 {
     weft_fiber *fibers[2], *behind = NULL;
@@ -76,7 +61,7 @@ static void spawn_pair(void *arg)
     }
     weft_yield(); /* both wait now */
     CHECK_EQ(weft_spawn(arg != NULL ? &behind : NULL, end_pair, NULL, NULL), 0);
-    weft_wg_done(&pair.turns[0]); /* pushes the one behind out of its place, into the ring */
+    weft_wg_done(&pair.turns[0]); /* moves the third fiber from runnext into the ring */
     CHECK_EQ(weft_join(fibers[0]), 0);
     CHECK_EQ(weft_join(fibers[1]), 0);
     if (behind != NULL)
@@ -85,34 +70,33 @@ static void spawn_pair(void *arg)
 
 static void a_pair_does_not_starve_the_ring(void)
 {
-    on_processors(1, spawn_pair);
+    on_processors(1, spawn_pair, NULL);
     CHECK(pair.over);
     CHECK(pair.rounds_seen < ROUNDS_FAIR);
 }
 
-static void spawn_patient(void *arg)
+static void spawn_joinable(void *arg)
 {
-    (void)arg;
     spawn_pair(&pair);
 }
 
-/* It can wait, but not for ever: else the test does not end. */
+/* A fiber that can be joined is deferrable, but not for ever: otherwise the test does not end. */
 static void a_pair_does_not_starve_one_that_is_to_be_joined(void)
 {
-    on_processors(1, spawn_patient);
+    on_processors(1, spawn_joinable, NULL);
     CHECK(pair.over);
 }
 
-/* The same without the thread that says when 10 ms have passed: it is the second to be started. */
+/* Also without the monitor, which measures the time and is the second thread to be started. */
 static void nor_without_a_monitor(void)
 {
     weft__os_fail(OS_THREAD, 2, true);
-    on_processors(1, spawn_patient);
+    on_processors(1, spawn_joinable, NULL);
     weft__os_fail(OS_THREAD, 0, false);
     CHECK(pair.over);
 }
 
-/* More than the ring holds, to be joined, that yield until all have begun. */
+/* More joinable fibers than the ring holds yield until all have begun. */
 
 enum { MEETING = 600, MEETING_YIELDS_MOST = 10 * 1000 * 1000 };
 
@@ -122,7 +106,6 @@ static struct {
 
 static void meet(void *arg)
 {
-    (void)arg;
     meeting.begun++;
     for (; meeting.begun < MEETING; weft_yield())
         CHECK(++meeting.yields < MEETING_YIELDS_MOST);
@@ -130,21 +113,16 @@ static void meet(void *arg)
 
 static void call_meeting(void *arg)
 {
-    (void)arg;
-    static weft_fiber *fibers[MEETING];
-    for (int i = 0; i < MEETING; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], meet, NULL, NULL), 0);
-    for (int i = 0; i < MEETING; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    run_fibers(MEETING, meet, NULL);
 }
 
 static void all_begin_while_others_yield(void)
 {
-    on_processors(1, call_meeting);
+    on_processors(1, call_meeting, NULL);
     CHECK_EQ(meeting.begun, MEETING);
 }
 
-/* One that yields, behind many that are to be joined, of which each begins a game of its own that never ends. */
+/* A fiber yields behind many joinable fibers, each of which begins an endless game of its own. */
 
 enum { GAMES = 20, BYSTANDER_TURNS = 20, ROUNDS_BEHIND_EACH = 40000 };
 
@@ -182,7 +160,6 @@ static void play_first(void *arg)
 
 static void stand_by(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < BYSTANDER_TURNS; i++) {
         int64_t since = crowd_of_games.rounds - crowd_of_games.seen;
         if (since > crowd_of_games.most)
@@ -195,22 +172,18 @@ static void stand_by(void *arg)
 
 static void begin_games(void *arg)
 {
-    (void)arg;
     weft_fiber *fibers[GAMES];
     for (int i = 0; i < GAMES; i++)
         CHECK_EQ(weft_spawn(&fibers[i], play_first, &crowd_of_games.games[i], NULL), 0);
     CHECK_EQ(weft_go(stand_by, NULL), 0);
-    for (int i = 0; i < GAMES; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    join_all(fibers, GAMES);
 }
 
-static void who_stands_behind_them_has_its_turn(void)
+static void a_bystander_has_its_turns(void)
 {
-    on_processors(1, begin_games);
+    on_processors(1, begin_games, NULL);
     CHECK(crowd_of_games.most > 0 && crowd_of_games.most < GAMES * ROUNDS_BEHIND_EACH);
 }
-
-/* Fork and join. */
 
 enum { JOINS = 100 };
 
@@ -221,16 +194,15 @@ static struct {
 
 static void count_one(void *arg)
 {
-    (void)arg;
     fork_join.ran++;
 }
 
-/* Those behind it in the ring are as many as it is looked for among, with itself; and one that would be next. */
+/* The ring holds the fiber itself and as many others as a join searches, but one, which is in
+ * runnext. */
 static int64_t ran_before_join_returns(void)
 {
-    weft_fiber *first;
     int64_t before = fork_join.ran;
-    CHECK_EQ(weft_spawn(&first, count_one, NULL, NULL), 0);
+    weft_fiber *first = spawn(count_one, NULL);
     for (int i = 0; i < JOIN_LOOK; i++)
         CHECK_EQ(weft_go(count_one, NULL), 0);
     CHECK_EQ(weft_join(first), 0);
@@ -239,24 +211,22 @@ static int64_t ran_before_join_returns(void)
 
 static void join_the_first(void *arg)
 {
-    (void)arg;
-    int alone = 0;
+    int at_once = 0;
     for (int i = 0; i < JOINS; i++) {
-        alone += ran_before_join_returns() == 1;
+        at_once += ran_before_join_returns() == 1;
         weft_yield();
-        CHECK_EQ(fork_join.ran, (1 + JOIN_LOOK) * (i + 1)); /* nobody is lost */
+        CHECK_EQ(fork_join.ran, (1 + JOIN_LOOK) * (i + 1)); /* none is lost */
     }
-    CHECK(alone >=
-          JOINS / 2); /* but for those moments, 10 ms apart, at which the ring goes first */
+    CHECK(at_once >= JOINS / 2); /* except when, every 10 ms, the ring goes first */
 }
 
-static void who_is_joined_runs_next(void)
+static void a_joined_fiber_runs_next(void)
 {
     fork_join.ran = 0;
-    on_processors(1, join_the_first);
+    on_processors(1, join_the_first, NULL);
 }
 
-/* A tree in which each joins the one that it has spawned, after it has walked the other branch. */
+/* A tree: each fiber spawns one branch, walks the other, and joins the first. */
 
 enum { TREE_DEPTH = 18, TREE_BEGUN_MOST = 4 * TREE_DEPTH };
 
@@ -265,10 +235,9 @@ static void grow_counted(void *arg);
 static void grow(void *arg) /* NOLINT(misc-no-recursion) */
 {
     uintptr_t depth = (uintptr_t)arg;
-    weft_fiber *fiber;
     if (depth == 0)
         return;
-    CHECK_EQ(weft_spawn(&fiber, grow_counted, (void *)(depth - 1), NULL), 0);
+    weft_fiber *fiber = spawn(grow_counted, (void *)(depth - 1));
     if (depth > 1)
         grow((void *)(depth - 2));
     CHECK_EQ(weft_join(fiber), 0);
@@ -284,16 +253,15 @@ static void grow_counted(void *arg) /* NOLINT(misc-no-recursion) */
 
 static void grow_tree(void *arg)
 {
-    (void)arg;
     grow((void *)TREE_DEPTH);
 }
 
-/* However slow it is: without the moments at which those that can wait have waited long enough. */
+/* On a slow machine, too: the time after which deferrable fibers go first never passes. */
 static void a_tree_is_walked_depth_first(void)
 {
     weft__ticks_set(1);
     atomic_u64_store_relaxed(&weft__ticks.defer, UINT64_MAX);
-    on_processors(1, grow_tree);
+    on_processors(1, grow_tree, NULL);
     weft__ticks_forget();
     CHECK(fork_join.most >= TREE_DEPTH / 2);
     CHECK(fork_join.most <= TREE_BEGUN_MOST);
@@ -322,7 +290,7 @@ static void the_last_of_the_ring_can_be_found(void)
         }
 }
 
-/* Fibers that yield to each other for ever, and one that a thread spawns. */
+/* Fibers yield to each other for ever; a thread spawns another. */
 
 enum { YIELDERS = 3, YIELDS_FAIR = 1000000 };
 
@@ -332,7 +300,6 @@ static struct {
 
 static void yield_until_over(void *arg)
 {
-    (void)arg;
     atomic_u32_add_seq_cst(&inject.yielding, 1);
     for (int64_t after = 0; !atomic_u32_load_acquire(&inject.over);) {
         weft_yield();
@@ -343,25 +310,20 @@ static void yield_until_over(void *arg)
 
 static void end_yielding(void *arg)
 {
-    (void)arg;
     atomic_u32_store_release(&inject.over, 1);
 }
 
-static void what_threads_spawn_runs_while_fibers_yield(void)
+static void a_fiber_of_a_thread_runs_while_others_yield(void)
 {
-    weft_config config = {.processors = 1};
     weft_fiber *yielders[YIELDERS], *last;
-    CHECK_EQ(weft_configure(&config), 0);
-    for (int i = 0; i < YIELDERS; i++)
-        CHECK_EQ(weft_spawn(&yielders[i], yield_until_over, NULL, NULL), 0);
-    while (atomic_u32_load_acquire(&inject.yielding) < YIELDERS)
-        weft_yield();
-    CHECK_EQ(weft_spawn(&last, end_yielding, NULL, NULL), 0);
+    configure(1);
+    spawn_all(yielders, YIELDERS, yield_until_over, NULL);
+    yield_until(&inject.yielding, YIELDERS);
+    last = spawn(end_yielding, NULL);
     atomic_u32_store_release(&inject.injected, 1);
     CHECK_EQ(weft_join(last), 0);
-    for (int i = 0; i < YIELDERS; i++)
-        CHECK_EQ(weft_join(yielders[i]), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    join_all(yielders, YIELDERS);
+    shut_down();
 }
 
 /* More ready fibers than the ring holds. */
@@ -381,12 +343,7 @@ static void step(void *arg)
 
 static void spawn_crowd(void *arg)
 {
-    (void)arg;
-    static weft_fiber *fibers[CROWD];
-    for (size_t i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], step, (void *)i, NULL), 0);
-    for (size_t i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    run_each(CROWD, step);
 }
 
 static void a_crowd_runs(void)
@@ -394,13 +351,13 @@ static void a_crowd_runs(void)
     static const int counts[] = {1, 2, 8};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         memset(crowd_steps, 0, sizeof crowd_steps);
-        on_processors(counts[i], spawn_crowd);
+        on_processors(counts[i], spawn_crowd, NULL);
         for (size_t j = 0; j < CROWD; j++)
             CHECK_EQ(atomic_u32_load_relaxed(&crowd_steps[j]), CROWD_YIELDS);
     }
 }
 
-/* A yield that finds timers due, which fill the ring, while the place next in line is taken. */
+/* A yield finds timers due, which fill the ring while runnext is taken. */
 
 enum { SLEEPERS = 100, READY = 200 };
 
@@ -411,20 +368,17 @@ static struct {
 
 static void sleep_then_done(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep_until(fill.wake_up), 0);
     weft_wg_done(&fill.left);
 }
 
 static void just_done(void *arg)
 {
-    (void)arg;
     weft_wg_done(&fill.left);
 }
 
 static void fill_ring_by_timers(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_wg_init(&fill.left, SLEEPERS + READY), 0);
     fill.wake_up = weft_after(20 * WEFT_MS);
     for (int i = 0; i < SLEEPERS; i++)
@@ -440,55 +394,50 @@ static void fill_ring_by_timers(void *arg)
 
 static void timers_may_fill_the_ring(void)
 {
-    on_processors(1, fill_ring_by_timers);
+    on_processors(1, fill_ring_by_timers, NULL);
     CHECK_EQ(weft_wg_count(&fill.left), 0);
 }
 
-/* A fiber that spins without a call of weft, and others behind it. */
+/* A fiber spins without a call of weft, and others wait behind it. */
 
 static atomic_u32 behind_ran;
 static uint32_t behind_count;
 
 static void run_behind(void *arg)
 {
-    (void)arg;
     atomic_u32_add_seq_cst(&behind_ran, 1);
 }
 
-/* Spins in user code until all that it has just spawned have run. */
+/* Spins in user code until all fibers that it has just spawned have run. */
 static void spin_before(void *arg)
 {
-    (void)arg;
     for (int64_t round = test_scale(300); round > 0; round--) {
         weft_fiber *fibers[SPINNERS_MOST];
         atomic_u32_store_release(&behind_ran, 0);
-        for (uint32_t i = 0; i < behind_count; i++)
-            CHECK_EQ(weft_spawn(&fibers[i], run_behind, NULL, NULL), 0);
-        while (atomic_u32_load_acquire(&behind_ran) < behind_count)
-            sched_yield();
-        for (uint32_t i = 0; i < behind_count; i++)
-            CHECK_EQ(weft_join(fibers[i]), 0);
+        spawn_all(fibers, behind_count, run_behind, NULL);
+        spin_until(&behind_ran, behind_count);
+        join_all(fibers, behind_count);
     }
 }
 
-static void a_spinner_holds_back_nobody(void)
+static void a_spinner_holds_back_no_fiber(void)
 {
     static const int counts[] = {2, 4, 8};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
-        /* 1: only the place next in line is taken; more: the ring too. */
+        /* With 1 only runnext is taken, with more the ring too. */
         for (behind_count = 1; behind_count <= 5; behind_count += 4) {
-            on_processors(counts[i], spin_before);
+            on_processors(counts[i], spin_before, NULL);
             CHECK_EQ(atomic_u32_load_relaxed(&behind_ran), behind_count);
         }
 }
 
-/* Two that hand elements to each other until nobody is called for the one that runs next; then the first does not let go. */
+/* Two fibers hand elements to each other until a fiber in runnext wakes no machine any more; then
+ * the first one spins. */
 
 static weft_chan *spoken;
 
 static void hear(void *arg)
 {
-    (void)arg;
     int word;
     while (weft_chan_receive(spoken, &word) == 0)
         atomic_u32_add_seq_cst(&behind_ran, (uint32_t)word);
@@ -496,9 +445,8 @@ static void hear(void *arg)
 
 static weft_fiber *find_hearer(void)
 {
-    weft_fiber *hearer;
     CHECK_EQ(weft_chan_make(&spoken, sizeof(int), 0), 0);
-    CHECK_EQ(weft_spawn(&hearer, hear, NULL, NULL), 0);
+    weft_fiber *hearer = spawn(hear, NULL);
     return hearer;
 }
 
@@ -509,7 +457,7 @@ static void leave_hearer(weft_fiber *hearer)
     weft_chan_destroy(spoken);
 }
 
-static void speak_until_nobody_is_called(void)
+static void speak_until_no_machine_is_woken(void)
 {
     int word = 0;
     do
@@ -519,48 +467,44 @@ static void speak_until_nobody_is_called(void)
 
 static void speak(void *arg)
 {
-    (void)arg;
     weft_fiber *hearer = find_hearer();
     int word = 1;
     for (int round = 0; round < 3; round++) {
-        speak_until_nobody_is_called();
+        speak_until_no_machine_is_woken();
         atomic_u32_store_release(&behind_ran, 0);
         while (weft_chan_try_send(spoken, &word) != 0)
-            weft_yield(); /* until it waits for the word */
+            weft_yield(); /* until the hearer waits */
         const struct processor *mine = thread_self()->processor;
-        while (atomic_u32_load_acquire(&behind_ran) == 0)
-            sched_yield();
+        spin_until(&behind_ran, 1);
         CHECK(!runnext_wakes_off(mine));
     }
     leave_hearer(hearer);
 }
 
-/* The same, and then the first has nobody to call for: the watcher notices. */
+/* When the first fiber hands nothing over any more, the watcher notices. */
 static void speak_no_more(void *arg)
 {
-    (void)arg;
     weft_fiber *hearer = find_hearer();
-    speak_until_nobody_is_called();
+    speak_until_no_machine_is_woken();
     const struct processor *mine = thread_self()->processor;
     while (runnext_wakes_off(mine))
         sched_yield();
     leave_hearer(hearer);
 }
 
-static void a_spinner_holds_back_nobody_for_whom_none_is_called(void)
+static void a_spinner_holds_back_no_fiber_without_a_wake_up(void)
 {
-    on_processors(2, speak);
-    on_processors(4, speak);
+    on_processors(2, speak, NULL);
+    on_processors(4, speak, NULL);
 }
 
-static void who_hands_over_no_more_calls_again(void)
+static void wake_ups_begin_again_without_a_handover(void)
 {
-    on_processors(2, speak_no_more);
+    on_processors(2, speak_no_more, NULL);
 }
 
 static void sleep_behind(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(WEFT_MS), 0);
     atomic_u32_add_seq_cst(&behind_ran, 1);
 }
@@ -568,14 +512,11 @@ static void sleep_behind(void *arg)
 /* The timer is armed on the spinner's own processor: others must fire it. */
 static void spin_before_timer(void *arg)
 {
-    (void)arg;
     for (int round = 0; round < 10; round++) {
-        weft_fiber *fiber;
         atomic_u32_store_release(&behind_ran, 0);
-        CHECK_EQ(weft_spawn(&fiber, sleep_behind, NULL, NULL), 0);
+        weft_fiber *fiber = spawn(sleep_behind, NULL);
         weft_yield();
-        while (atomic_u32_load_acquire(&behind_ran) == 0)
-            sched_yield();
+        spin_until(&behind_ran, 1);
         CHECK_EQ(weft_join(fiber), 0);
     }
 }
@@ -584,7 +525,7 @@ static void a_spinner_holds_back_no_timer(void)
 {
     static const int counts[] = {2, 4, 8};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        on_processors(counts[i], spin_before_timer);
+        on_processors(counts[i], spin_before_timer, NULL);
         CHECK_EQ(atomic_u32_load_relaxed(&behind_ran), 1);
     }
 }
@@ -596,10 +537,8 @@ static uint32_t spinners;
 
 static void spin_until_all(void *arg)
 {
-    (void)arg;
     atomic_u32_add_seq_cst(&begun, 1);
-    while (atomic_u32_load_acquire(&begun) < spinners)
-        sched_yield();
+    spin_until(&begun, spinners);
 }
 
 static void spawn_spinners(void *arg)
@@ -618,12 +557,12 @@ static void each_processor_runs_one(void)
     for (spinners = 1; spinners <= SPINNERS_MOST; spinners++)
         for (int64_t round = test_scale(10); round > 0; round--) {
             atomic_u32_store_release(&begun, 0);
-            on_processors((int)spinners, spawn_spinners);
+            on_processors((int)spinners, spawn_spinners, NULL);
             CHECK_EQ(atomic_u32_load_relaxed(&begun), spinners);
         }
 }
 
-/* What a thread spawns has its turn at the next yield, not at the 61st. */
+/* A fiber that a thread spawns has its turn at the next yield, not at the 61st. */
 
 struct yielder {
     atomic_u32 up, injected, ran;
@@ -650,52 +589,41 @@ static void yield_until_run(void *arg)
 static void a_yield_serves_the_inject_queue(void)
 {
     struct yielder yielder = {.yields = 0};
-    weft_fiber *fiber;
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
-    CHECK_EQ(weft_spawn(&fiber, yield_until_run, &yielder, NULL), 0);
+    configure(1);
+    weft_fiber *fiber = spawn(yield_until_run, &yielder);
     while (!atomic_u32_load_acquire(&yielder.up))
         continue;
     CHECK_EQ(weft_go(note_run, &yielder.ran), 0);
     atomic_u32_store_release(&yielder.injected, 1);
     CHECK_EQ(weft_join(fiber), 0);
-    CHECK(yielder.yields <= 1); /* 0: the one that spun has lost its processor to it */
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    CHECK(yielder.yields <= 1); /* 0 if the fiber that spun has lost its processor */
+    shut_down();
 }
 
-/* Who would feed the hungry may find that another has. */
-static void nobody_waits_for_a_stack(void)
+/* weft__unstarve may find that the fibers that waited for stacks have got them. */
+static void no_fiber_waits_for_a_stack(void)
 {
-    weft_fiber *fiber;
     atomic_u32 ran = {0};
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
-    CHECK_EQ(weft_spawn(&fiber, note_run, &ran, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    configure(1);
+    run_fiber(note_run, &ran);
     weft__unstarve(1);
     CHECK_EQ(weft__inject_length(), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&weft__sched.starving), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
 int main(void)
 {
-    RUN_PLAIN(a_pair_does_not_starve_the_ring, "stops or configures the runtime");
-    RUN_PLAIN(a_pair_does_not_starve_one_that_is_to_be_joined, "stops or configures the runtime");
-    RUN_PLAIN(nor_without_a_monitor, "stops or configures the runtime");
-    RUN_PLAIN(all_begin_while_others_yield, "stops or configures the runtime");
-    RUN_PLAIN(who_stands_behind_them_has_its_turn, "stops or configures the runtime");
-    RUN_PLAIN(who_is_joined_runs_next, "stops or configures the runtime");
-    RUN_PLAIN(a_tree_is_walked_depth_first, "stops or configures the runtime");
+    RUN_ALL_PLAIN("stops or configures the runtime", a_pair_does_not_starve_the_ring,
+                  a_pair_does_not_starve_one_that_is_to_be_joined, nor_without_a_monitor,
+                  all_begin_while_others_yield, a_bystander_has_its_turns, a_joined_fiber_runs_next,
+                  a_tree_is_walked_depth_first);
     RUN_PLAIN(the_last_of_the_ring_can_be_found, "no runtime in it");
-    RUN_PLAIN(what_threads_spawn_runs_while_fibers_yield, "stops or configures the runtime");
-    RUN_PLAIN(a_crowd_runs, "stops or configures the runtime");
-    RUN_PLAIN(timers_may_fill_the_ring, "stops or configures the runtime");
-    RUN_PLAIN(a_spinner_holds_back_nobody, "stops or configures the runtime");
-    RUN_PLAIN(a_spinner_holds_back_nobody_for_whom_none_is_called,
-              "stops or configures the runtime");
-    RUN_PLAIN(who_hands_over_no_more_calls_again, "stops or configures the runtime");
-    RUN_PLAIN(a_spinner_holds_back_no_timer, "stops or configures the runtime");
-    RUN_PLAIN(each_processor_runs_one, "stops or configures the runtime");
-    RUN_PLAIN(a_yield_serves_the_inject_queue, "stops or configures the runtime");
-    RUN_PLAIN(nobody_waits_for_a_stack, "stops or configures the runtime");
+    RUN_ALL_PLAIN("stops or configures the runtime", a_fiber_of_a_thread_runs_while_others_yield,
+                  a_crowd_runs, timers_may_fill_the_ring, a_spinner_holds_back_no_fiber,
+                  a_spinner_holds_back_no_fiber_without_a_wake_up,
+                  wake_ups_begin_again_without_a_handover, a_spinner_holds_back_no_timer,
+                  each_processor_runs_one, a_yield_serves_the_inject_queue,
+                  no_fiber_waits_for_a_stack);
     return 0;
 }

@@ -1,32 +1,29 @@
 /*
- * inject.c: the inject queue: in order, in shares, and each fiber exactly once.
+ * inject.c: the inject queue keeps the order, gives out parts, and gives out each fiber once.
  */
 #include "sched/core/inject.h"
 
-#include <pthread.h>
-#include <sched.h>
+#include "fibers.h"
 
-#include "test.h"
-
-/* Records that nobody runs: the queue only links them. */
-static struct weft_fiber *make_records(size_t count)
+/* Fibers that are not run: the queue only links them. */
+static struct weft_fiber *make_fibers(size_t count)
 {
-    struct weft_fiber *records = calloc(count, sizeof *records);
-    CHECK(records != NULL);
+    struct weft_fiber *fibers = calloc(count, sizeof *fibers);
+    CHECK(fibers != NULL);
     for (size_t i = 0; i < count; i++)
-        records[i].id = i;
-    return records;
+        fibers[i].id = i;
+    return fibers;
 }
 
-static void push(struct weft_fiber *records, size_t count)
+static void push(struct weft_fiber *fibers, size_t count)
 {
     struct chain chain = {NULL, NULL, 0};
     for (size_t i = 0; i < count; i++)
-        chain_add(&chain, &records[i]);
+        chain_add(&chain, &fibers[i]);
     weft__inject_push_any(chain);
 }
 
-/* Takes `most` and checks that these are the records from `first` on. */
+/* Takes `most` fibers; they must be those from `first` on. */
 static void take(uint32_t most, size_t first, uint32_t expected)
 {
     struct chain chain = weft__inject_take_any(most);
@@ -53,11 +50,11 @@ static void empty(void)
 
 static void first_in_first_out(void)
 {
-    struct weft_fiber *records = make_records(10);
-    push(records, 1);
+    struct weft_fiber *fibers = make_fibers(10);
+    push(fibers, 1);
     CHECK_EQ(weft__inject_length(), 1);
-    push(records + 1, 3);
-    push(records + 4, 6);
+    push(fibers + 1, 3);
+    push(fibers + 4, 6);
     CHECK_EQ(weft__inject_length(), 10);
     take(0, 0, 0);
     take(1, 0, 1);
@@ -66,22 +63,22 @@ static void first_in_first_out(void)
     take(6, 3, 6);
     take(1, 9, 1);
     CHECK_EQ(weft__inject_length(), 0);
-    free(records);
+    free(fibers);
 }
 
 static void no_more_than_there_is(void)
 {
-    struct weft_fiber *records = make_records(5);
-    push(records, 3);
+    struct weft_fiber *fibers = make_fibers(5);
+    push(fibers, 3);
     take(100, 0, 3);
     CHECK_EQ(weft__inject_length(), 0);
-    push(records, 5); /* an emptied queue begins anew */
+    push(fibers, 5); /* the queue was emptied */
     take(5, 0, 5);
     CHECK_EQ(weft__inject_length(), 0);
-    free(records);
+    free(fibers);
 }
 
-enum { PUSHERS = 3, TAKERS = 2, CHAIN_MOST = 7 };
+enum { PUSHERS = 3, THIEVES = 2, CHAIN_MOST = 7 };
 
 static struct weft_fiber *shared;
 static size_t per_pusher;
@@ -121,17 +118,17 @@ static void *take_many(void *arg)
 
 static void each_exactly_once(void)
 {
-    pthread_t threads[PUSHERS + TAKERS];
+    pthread_t threads[PUSHERS + THIEVES];
     per_pusher = (size_t)test_scale(100000);
-    shared = make_records(PUSHERS * per_pusher);
+    shared = make_fibers(PUSHERS * per_pusher);
     seen = calloc(PUSHERS * per_pusher, sizeof *seen);
     CHECK(seen != NULL);
-    for (int i = 0; i < PUSHERS + TAKERS; i++)
+    for (int i = 0; i < PUSHERS + THIEVES; i++)
         CHECK_EQ(pthread_create(&threads[i], NULL, i < PUSHERS ? push_many : take_many,
                                 (void *)(uintptr_t)i),
                  0);
-    for (int i = 0; i < PUSHERS + TAKERS; i++)
-        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < PUSHERS + THIEVES; i++)
+        thread_join(threads[i]);
     CHECK_EQ(atomic_u64_load_relaxed(&taken), PUSHERS * per_pusher);
     for (size_t i = 0; i < PUSHERS * per_pusher; i++)
         CHECK_EQ(atomic_u32_load_relaxed(&seen[i]), 1);
@@ -142,9 +139,7 @@ static void each_exactly_once(void)
 
 int main(void)
 {
-    RUN_PLAIN(empty, "about plain threads");
-    RUN_PLAIN(first_in_first_out, "about plain threads");
-    RUN_PLAIN(no_more_than_there_is, "about plain threads");
-    RUN_PLAIN(each_exactly_once, "about plain threads");
+    RUN_ALL_PLAIN("about plain threads", empty, first_in_first_out, no_more_than_there_is,
+                  each_exactly_once);
     return 0;
 }
