@@ -1,216 +1,116 @@
 /*
- * chaos.c: WEFT_CHAOS makes the calling fiber yield at every call of weft, and leaves the rest as it is.
+ * chaos.c: with WEFT_CHAOS the calling fiber yields at every call of weft; nothing else changes.
  *
- * With one processor nobody else runs until a fiber waits; so whether a fiber that it has just started has
- * run after a call that need not wait tells whether it yielded there.
+ * On one processor another fiber runs only when the caller waits or yields. So a call that need not
+ * wait has yielded if a fiber started just before it has run after it.
  */
-#include <stdbool.h>
-
 #include "everywhere.h"
+#include "fibers.h"
 
 static weft_mutex mutex;
-static weft_rwmutex rwmutex;
-static weft_sem sem = WEFT_SEM_INIT(10);
-static weft_wg wg;
-static weft_once once;
-static weft_spin spin;
-static weft_chan *chan;
-static weft_pool *pool;
 static bool marked;
-
-static void nothing(void *arg)
-{
-    (void)arg;
-}
 
 static void mark(void *arg)
 {
-    (void)arg;
     marked = true;
 }
 
-static void call_mutex_lock(void)
-{
-    weft_mutex_lock(&mutex);
-}
-
-static void call_mutex_unlock(void)
-{
-    weft_mutex_unlock(&mutex);
-}
-
-static void call_mutex_try_lock(void)
-{
-    CHECK_EQ(weft_mutex_try_lock(&mutex), 0);
-}
-
-static void call_read_lock(void)
-{
-    weft_rwmutex_read_lock(&rwmutex);
-}
-
-static void call_read_unlock(void)
-{
-    weft_rwmutex_read_unlock(&rwmutex);
-}
-
-static void call_sem_acquire(void)
-{
-    weft_sem_acquire(&sem, 1);
-}
-
-static void call_sem_release(void)
-{
-    weft_sem_release(&sem, 1);
-}
-
-static void call_wg_add(void)
-{
-    CHECK_EQ(weft_wg_add(&wg, 1), 0);
-}
-
-static void call_wg_done(void)
-{
-    weft_wg_done(&wg);
-}
-
-static void call_once_do(void)
-{
-    weft_once_do(&once, nothing, NULL);
-}
-
-static void call_send(void)
-{
-    int number = 1;
-    CHECK_EQ(weft_chan_send(chan, &number), 0);
-}
-
-static void call_receive(void)
-{
-    int number;
-    CHECK_EQ(weft_chan_try_receive(chan, &number), 0);
-}
-
-static void call_submit(void)
-{
-    CHECK_EQ(weft_pool_submit(pool, nothing, NULL), 0);
-}
-
-static void call_spawn(void)
-{
-    CHECK_EQ(weft_go(nothing, NULL), 0);
-}
-
-/* In an order in which each can go ahead at once. */
-static void (*const calls[])(void) = {
-    call_mutex_lock,  call_mutex_unlock, call_mutex_try_lock, call_mutex_unlock, call_read_lock,
-    call_read_unlock, call_sem_acquire,  call_sem_release,    call_wg_add,       call_wg_done,
-    call_once_do,     call_send,         call_receive,        call_submit,       call_spawn,
-};
-
-/* Whether somebody else has run during the call. */
-static bool yields(void (*call)(void))
+static void begin_call(void)
 {
     CHECK_EQ(weft_go(mark, NULL), 0);
     marked = false;
-    call();
+}
+
+static bool end_call(void)
+{
     bool yielded = marked;
     while (!marked)
         weft_yield();
     return yielded;
 }
 
-static void open_things(void)
-{
-    CHECK_EQ(weft_chan_make(&chan, sizeof(int), 10), 0);
-    CHECK_EQ(weft_pool_open(&pool, NULL), 0);
-    once = (weft_once)WEFT_ONCE_INIT;
-}
+/* Whether another fiber has run during the call. */
+#define YIELDS(call) (begin_call(), (void)(call), end_call())
+#define YIELDS_EQ(call, result) (begin_call(), CHECK_EQ(call, result), end_call())
 
-static void close_things(void)
+enum { CALLS = 15 };
+
+static void call_each(void *arg)
 {
+    weft_rwmutex rwmutex = WEFT_RWMUTEX_INIT;
+    weft_sem sem = WEFT_SEM_INIT(10);
+    weft_wg wg = WEFT_WG_INIT;
+    weft_once once = WEFT_ONCE_INIT;
+    weft_pool *pool;
+    int number = 1, *yielded = arg;
+    weft_chan *chan = make_chan(sizeof number, 10);
+    CHECK_EQ(weft_pool_open(&pool, NULL), 0);
+    *yielded += YIELDS(weft_mutex_lock(&mutex));
+    *yielded += YIELDS(weft_mutex_unlock(&mutex));
+    *yielded += YIELDS_EQ(weft_mutex_try_lock(&mutex), 0);
+    *yielded += YIELDS(weft_mutex_unlock(&mutex));
+    *yielded += YIELDS(weft_rwmutex_read_lock(&rwmutex));
+    *yielded += YIELDS(weft_rwmutex_read_unlock(&rwmutex));
+    *yielded += YIELDS(weft_sem_acquire(&sem, 1));
+    *yielded += YIELDS(weft_sem_release(&sem, 1));
+    *yielded += YIELDS_EQ(weft_wg_add(&wg, 1), 0);
+    *yielded += YIELDS(weft_wg_done(&wg));
+    *yielded += YIELDS(weft_once_do(&once, nothing, NULL));
+    *yielded += YIELDS_EQ(weft_chan_send(chan, &number), 0);
+    *yielded += YIELDS_EQ(weft_chan_try_receive(chan, &number), 0);
+    *yielded += YIELDS_EQ(weft_pool_submit(pool, nothing, NULL), 0);
+    *yielded += YIELDS_EQ(weft_go(nothing, NULL), 0);
     CHECK_EQ(weft_pool_close(pool), 0);
     weft_chan_destroy(chan);
 }
 
-static void try_all(void *arg)
+/* All of a thousand locks yield, or none, with a probability of less than 10^-90. */
+static void lock_often(void *arg)
 {
-    int yielded = 0, *result = arg;
-    open_things();
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        yielded += yields(calls[i]);
-    close_things();
-    *result = yielded;
-}
-
-static int with_chaos(const char *percent)
-{
-    int yielded = -1;
-    CHECK_EQ(setenv("WEFT_CHAOS", percent, 1), 0);
-    on_one_machine(try_all, &yielded);
-    CHECK_EQ(unsetenv("WEFT_CHAOS"), 0);
-    return yielded;
-}
-
-static void every_call_yields(void)
-{
-    CHECK_EQ(with_chaos("100"), sizeof calls / sizeof calls[0]);
-}
-
-static void none_does_without_it(void)
-{
-    CHECK_EQ(with_chaos(""), 0);
-}
-
-/* A thousand locks; that all of them yield, or none, has a chance that is none. */
-static void count_of_many(void *arg)
-{
-    int *result = arg;
     for (int i = 0; i < 1000; i++) {
-        *result += yields(call_mutex_lock);
+        *(int *)arg += YIELDS(weft_mutex_lock(&mutex));
         weft_mutex_unlock(&mutex);
     }
 }
 
-static void some_do(void)
+static void call_under_spin(void *arg)
 {
-    int yielded = 0;
-    CHECK_EQ(setenv("WEFT_CHAOS", "20", 1), 0);
-    on_one_machine(count_of_many, &yielded);
-    CHECK_EQ(unsetenv("WEFT_CHAOS"), 0);
-    CHECK(yielded > 0 && yielded < 1000);
-}
-
-static void call_under_spin(void)
-{
+    weft_spin spin = WEFT_SPIN_INIT;
+    begin_call();
     weft_spin_lock(&spin);
     CHECK_EQ(weft_mutex_try_lock(&mutex), 0);
     weft_mutex_unlock(&mutex);
     CHECK_EQ(weft_go(nothing, NULL), 0);
     weft_spin_unlock(&spin);
+    *(int *)arg += end_call();
 }
 
-static void hold_spin(void *arg)
+/* How many calls of the function yielded. */
+static int with_chaos(const char *percent, void (*function)(void *))
 {
-    bool *yielded = arg;
-    *yielded = yields(call_under_spin);
-}
-
-static void who_holds_a_spin_lock_does_not(void)
-{
-    bool yielded = true;
-    CHECK_EQ(setenv("WEFT_CHAOS", "100", 1), 0);
-    on_one_machine(hold_spin, &yielded);
+    int yielded = 0;
+    CHECK_EQ(setenv("WEFT_CHAOS", percent, 1), 0);
+    on_one_machine(function, &yielded);
     CHECK_EQ(unsetenv("WEFT_CHAOS"), 0);
-    CHECK(!yielded);
+    return yielded;
+}
+
+static void calls_yield(void)
+{
+    CHECK_EQ(with_chaos("", call_each), 0);
+    CHECK_EQ(with_chaos("100", call_each), CALLS);
+    int some = with_chaos("20", lock_often);
+    CHECK(some > 0 && some < 1000);
+}
+
+static void a_holder_of_a_spin_lock_does_not_yield(void)
+{
+    CHECK_EQ(with_chaos("100", call_under_spin), 0);
 }
 
 int main(void)
 {
-    CHECK_EQ(unsetenv("WEFT_CHAOS"), 0);
-    RUN_PLAIN(none_does_without_it, "stops or configures the runtime");
-    RUN_PLAIN(every_call_yields, "stops or configures the runtime");
-    RUN_PLAIN(some_do, "stops or configures the runtime");
-    RUN_PLAIN(who_holds_a_spin_lock_does_not, "stops or configures the runtime");
+    RUN_ALL_PLAIN("stops or configures the runtime", calls_yield,
+                  a_holder_of_a_spin_lock_does_not_yield);
     return 0;
 }

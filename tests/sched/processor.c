@@ -1,11 +1,10 @@
 /*
- * processor.c: how many processors are in use follows the CPUs that the process may use.
+ * processor.c: the number of processors in use follows the CPUs that the process may use.
  */
 #include <dirent.h>
-#include <sched.h>
-#include <weft/weft.h>
 
 #include "everywhere.h"
+#include "fibers.h"
 #include "sched/core/processor.h"
 #include "sched/runtime/cpus.h"
 
@@ -18,65 +17,41 @@ static uint32_t in_use(void)
     return atomic_u32_load_relaxed(&weft__sched.in_use);
 }
 
-static void yields(void *arg)
-{
-    (void)arg;
-    weft_yield();
-}
-
-/* The runtime starts with so many CPUs, of a machine of CPUS_MOST if `given`. */
+/* Starts a runtime for CPUS_MOST CPUs, of which the process may use `given`. */
 static void begin(int given)
 {
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     atomic_u32_store_relaxed(&over, 0);
     weft__processors_every = WEFT_MS;
     atomic_u32_store_relaxed(&weft__cpus_given, CPUS_MOST);
-    /* Room for all, and then as few as asked for. */
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, yields, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(nothing, NULL);
     CHECK_EQ(weft_processors(), CPUS_MOST);
     atomic_u32_store_relaxed(&weft__cpus_given, (uint32_t)given);
 }
 
 static void end(void)
 {
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     atomic_u32_store_relaxed(&weft__cpus_given, 0);
     weft__processors_every = WEFT_S;
 }
 
 static void yields_until_over(void *arg)
 {
-    (void)arg;
-    while (!atomic_u32_load_acquire(&over))
-        weft_yield();
+    yield_until(&over, 1);
 }
 
 static void computes_until_over(void *arg)
 {
     atomic_u32_store_release((atomic_u32 *)arg, 1);
-    while (!atomic_u32_load_acquire(&over))
-        sched_yield();
+    spin_until(&over, 1);
 }
 
-/* So many are to be used, and no more are, while fibers keep all of them busy. */
+/* Returns when that many are to be used and are in use; fibers keep all of them busy. */
 static void await_in_use(uint32_t count)
 {
     while (weft_processors() != (int)count || in_use() != count)
         sched_yield();
-}
-
-static void spawn_all(weft_fiber **fibers, int count, void (*function)(void *), void *arg)
-{
-    for (int i = 0; i < count; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], function, arg, NULL), 0);
-}
-
-static void join_all(weft_fiber **fibers, int count)
-{
-    for (int i = 0; i < count; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
 }
 
 static void follows_the_number_of_cpus(void)
@@ -95,7 +70,7 @@ static void follows_the_number_of_cpus(void)
     end();
 }
 
-/* More than there is room for: as many as there is room for. */
+/* Of more CPUs than the runtime has processors for, no more are used. */
 static void not_more_than_the_machine_had(void)
 {
     weft_fiber *fiber;
@@ -109,7 +84,7 @@ static void not_more_than_the_machine_had(void)
     end();
 }
 
-/* The one processor that is left is always busy: timers of the others fire all the same. */
+/* The only processor in use is always busy: timers of the retired processors fire all the same. */
 static atomic_u32 asleep, woken;
 
 static void sleeps(void *arg)
@@ -140,16 +115,15 @@ static void timers_of_retired_processors_fire(void)
     end();
 }
 
-/* One that computes is not waited for: another processor is retired. */
-static void one_that_computes_keeps_its_processor(void)
+/* A processor that computes is not waited for: another one is retired. */
+static void a_fiber_that_computes_keeps_its_processor(void)
 {
     weft_fiber *computes, *yielders[2];
     atomic_u32 begun = {0};
     begin(3);
     spawn_all(yielders, 2, yields_until_over, NULL);
     spawn_all(&computes, 1, computes_until_over, &begun);
-    while (!atomic_u32_load_acquire(&begun))
-        sched_yield();
+    spin_until(&begun, 1);
     await_in_use(3);
     atomic_u32_store_relaxed(&weft__cpus_given, 2);
     await_in_use(2);
@@ -159,13 +133,12 @@ static void one_that_computes_keeps_its_processor(void)
     end();
 }
 
-/* What fibers do, while the number changes all the time. */
+/* Fibers work while the number changes all the time. */
 
 static weft_chan *numbers;
 
 static void sends(void *arg)
 {
-    (void)arg;
     for (int64_t i = 0; i < test_scale(ROUNDS); i++) {
         CHECK_EQ(weft_chan_send(numbers, &i), 0);
         if (i % 16 == 0)
@@ -181,14 +154,12 @@ static void sends(void *arg)
 static void receives(void *arg)
 {
     int64_t number;
-    (void)arg;
     for (int64_t i = 0; i < test_scale(ROUNDS); i++)
         CHECK_EQ(weft_chan_receive(numbers, &number), 0);
 }
 
 static void naps(void *arg)
 {
-    (void)arg;
     for (int64_t i = 0; i < test_scale(ROUNDS); i++)
         CHECK_EQ(weft_sleep(i % 5 * 20 * WEFT_US), 0);
 }
@@ -215,7 +186,7 @@ static void changes_while_fibers_work(void)
     end();
 }
 
-/* The real thing: all threads of the process on one CPU, and on all again. */
+/* Real affinity: all threads of the process on one CPU, and on all CPUs again. */
 
 static void allow(const cpu_set_t *cpus)
 {
@@ -231,7 +202,7 @@ static void follows_affinity(void)
 {
     cpu_set_t all, one;
     weft_fiber *fibers[FIBERS];
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(sched_getaffinity(0, sizeof all, &all), 0);
     uint32_t count = (uint32_t)weft_processors();
     CPU_ZERO(&one);
@@ -242,7 +213,7 @@ static void follows_affinity(void)
     atomic_u32_store_relaxed(&over, 0);
     spawn_all(fibers, FIBERS, yields_until_over, NULL);
     await_in_use(count);
-    /* New threads inherit from those that make them, so it may have to be said again. */
+    /* A new thread inherits the affinity of its creator, so it is set again and again. */
     while (weft_processors() != 1 || in_use() != 1) {
         allow(&one);
         CHECK_EQ(weft_sleep(WEFT_MS), 0);
@@ -256,7 +227,7 @@ static void follows_affinity(void)
     end();
 }
 
-/* A number that is given stands. */
+/* A configured number does not change. */
 static void a_fixed_number_stays(void)
 {
     weft_fiber *fibers[FIBERS];
@@ -277,12 +248,9 @@ static void a_fixed_number_stays(void)
 int main(void)
 {
     CHECK_EQ(unsetenv("WEFT_PROCS"), 0);
-    RUN_PLAIN(follows_the_number_of_cpus, "there is one processor");
-    RUN_PLAIN(not_more_than_the_machine_had, "there is one processor");
-    RUN_PLAIN(timers_of_retired_processors_fire, "there is one processor");
-    RUN_PLAIN(one_that_computes_keeps_its_processor, "there is one processor");
-    RUN_PLAIN(changes_while_fibers_work, "there is one processor");
-    RUN_PLAIN(follows_affinity, "there is one processor");
-    RUN_PLAIN(a_fixed_number_stays, "there is one processor");
+    RUN_ALL_PLAIN("there is one processor", follows_the_number_of_cpus,
+                  not_more_than_the_machine_had, timers_of_retired_processors_fire,
+                  a_fiber_that_computes_keeps_its_processor, changes_while_fibers_work,
+                  follows_affinity, a_fixed_number_stays);
     return 0;
 }
