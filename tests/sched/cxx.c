@@ -1,6 +1,6 @@
 /*
- * cxx.c: exceptions that come to a recover point, in a program without C++: they are raised by hand, as another
- * language would. What exceptions of C++ itself become is tested by frame.cxx_panic.
+ * cxx.c: exceptions that reach a recover point, in a program without C++. The test raises them as
+ * the runtime of another language would; frame.cxx_panic tests those of C++ itself.
  *
  * Compiled with -fexceptions: variables with the attribute cleanup are cleaned up on the way.
  */
@@ -9,11 +9,12 @@
 #include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
+#include "fibers.h"
 #include "sched/fiber/panic.h"
 #include "seeds.h"
 
 #define ANOTHER_LANGUAGE 0x4f54484552000000u /* "OTHER" */
-#define CXX_OF_SOMEBODY 0x534f4d45432b2b00u  /* "SOME", "C++" */
+#define ANOTHER_CXX 0x534f4d45432b2b00u      /* "SOME", "C++" */
 
 void *__cxa_begin_catch(void *) __attribute__((weak)); /* NOLINT(bugprone-reserved-identifier) */
 
@@ -32,10 +33,9 @@ static const char *noted(void)
     return text;
 }
 
-/* One that says when it is deleted; each thing that raises has its own. */
+/* Notes that the exception is deleted. */
 static void deleted(_Unwind_Reason_Code reason, struct _Unwind_Exception *exception)
 {
-    (void)reason;
     free(exception);
     note("x");
 }
@@ -50,21 +50,19 @@ static noinline int raise_as(uint64_t class)
     exception->exception_cleanup = deleted;
     latest = exception;
     int code = (int)_Unwind_RaiseException(exception);
-    free(exception); /* nobody wants it */
+    free(exception); /* it was not caught */
     return code;
 }
 
 static noinline void raises(void *arg)
 {
-    (void)arg;
     (void)raise_as(ANOTHER_LANGUAGE);
     note("!");
 }
 
 static noinline void raises_cxx(void *arg)
 {
-    (void)arg;
-    (void)raise_as(CXX_OF_SOMEBODY);
+    (void)raise_as(ANOTHER_CXX);
     note("!");
 }
 
@@ -81,7 +79,6 @@ static void recover(void (*function)(void *), const char *message)
 
 static void recover_some(void *arg)
 {
-    (void)arg;
     noted();
     recover(raises, OTHER);
     CHECK_STR(noted(), "x");
@@ -94,15 +91,11 @@ static void recover_some(void *arg)
 static void an_exception_becomes_a_panic(void)
 {
     everywhere(recover_some);
-    weft_fiber *fiber;
-    weft_panic_info info;
-    CHECK_EQ(weft_spawn(&fiber, raises, NULL, NULL), 0);
-    CHECK_EQ(weft_join_panic(fiber, &info, WEFT_NEVER), -EOWNERDEAD);
-    CHECK_STR(info.message, OTHER);
+    (void)join_panicked(spawn(raises, NULL), OTHER);
     CHECK_STR(noted(), "x");
 }
 
-/* Clean-ups that panic on its way, and what they have to say. */
+/* Clean-ups that panic while an exception is on its way: the message names all of them. */
 
 static void panic_with(void *text)
 {
@@ -118,29 +111,22 @@ static noinline void raises_below_panics(void *arg)
     raises(arg);
 }
 
-static void recover_panics(void *arg)
+static void clean_ups_panic(void *arg)
 {
-    (void)arg;
     noted();
     recover(raises_below_panics, OTHER WHILE("one") WHILE("two"));
     CHECK_STR(noted(), "x");
 }
 
-static void clean_ups_panic(void)
-{
-    everywhere(recover_panics);
-}
-
-/* The nth record of a panic has no memory: it arrives, and none of the others is left behind. */
+/* There is no memory for the nth record of a panic: it arrives, and no other record leaks. */
 static void recover_without_memory(void *arg)
 {
     static const char lost[] = "a panic that there was no memory to keep record of: see stderr";
     static const char *const messages[] = {
-        OTHER,             /* it cannot keep what came meanwhile */
-        OTHER WHILE("%s"), /* nor that */
+        OTHER, /* the panics of the clean-ups are lost */
+        OTHER WHILE("%s"),
         OTHER WHILE("one") WHILE("%s"),
     };
-    (void)arg;
     for (uint32_t nth = 1; nth <= 3; nth++) {
         char message[512];
         weft_panic_info info;
@@ -160,19 +146,18 @@ static void in_fiber_without_memory(void)
     on_one_machine(recover_without_memory, NULL);
 }
 
-static void one_without_memory_arrives(void)
+static void an_exception_arrives_without_memory(void)
 {
     const char *said = test_stderr_of(in_fiber_without_memory);
     CHECK(strstr(said, "without memory to keep record of it: one\n") != NULL);
     CHECK(strstr(said, "without memory to keep record of it: two\n") != NULL);
 }
 
-/* While an exception is on its way another may come and go: the first is not disturbed. */
+/* While an exception is on its way another is raised and caught: the first is not disturbed. */
 
 static void recover_inner(char *unused)
 {
     weft_panic_info info;
-    (void)unused;
     failing_on(OS_ALLOC, 1, false);
     int error = weft_recover(raises, NULL, &info);
     failing_off();
@@ -201,22 +186,16 @@ static void nest(void)
     CHECK_STR(noted(), "xix");
 }
 
-static void recover_outer(void *arg)
+static void exceptions_nest(void *arg)
 {
-    (void)arg;
     check_leaves_nothing(nest);
 }
 
-static void exceptions_nest(void)
-{
-    on_one_machine(recover_outer, NULL);
-}
-
-/* A panic in a clean-up, where the frame of the recover point is known already, cuts the exception's way. */
+/* A panic in a clean-up replaces the exception, at a moment when the unwinder has found the frame
+ * of the recover point already. */
 
 static void panic_on_the_way(char *unused)
 {
-    (void)unused;
     weft_panic("on the way");
 }
 
@@ -231,14 +210,13 @@ static void cut(void)
     noted();
     recover(raises_and_is_cut, "on the way");
     CHECK_STR(noted(), "");
-    free(latest); /* nobody else does */
+    free(latest); /* a replaced exception is not deleted */
     recover(raises, OTHER);
     CHECK_STR(noted(), "x");
 }
 
 static void recover_cut(void *arg)
 {
-    (void)arg;
     check_leaves_nothing(cut);
 }
 
@@ -251,13 +229,11 @@ static void an_exception_is_cut(void)
 #endif
 }
 
-/* Frames that somebody else unwinds. */
+/* Frames that are unwound for another reason than an exception. */
 
 static void recover_after(char *unused)
 {
-    (void)unused;
-    CHECK_PTR(weft__scope_self()->guard,
-              NULL); /* the recover point that was passed is none any more */
+    CHECK_PTR(weft__scope_self()->guard, NULL); /* the recover point that was passed is gone */
     recover_some(NULL);
     note("after");
 }
@@ -277,11 +253,10 @@ static void *recover_and_leave(void *arg)
 
 static void a_thread_leaves_its_recover_point(void)
 {
-    pthread_t thread;
     void *result = NULL;
     static int gave;
     noted();
-    CHECK_EQ(pthread_create(&thread, NULL, recover_and_leave, &gave), 0);
+    pthread_t thread = thread_start(recover_and_leave, &gave);
     CHECK_EQ(pthread_join(thread, &result), 0);
     CHECK_PTR(result, &gave);
 #ifdef __GLIBC__
@@ -295,15 +270,11 @@ static _Unwind_Reason_Code go_on(int version, _Unwind_Action actions, _Unwind_Ex
                                  struct _Unwind_Exception *exception,
                                  struct _Unwind_Context *context, void *arg)
 {
-    (void)version;
-    (void)class;
-    (void)exception;
-    (void)context;
     *(bool *)arg |= (actions & _UA_END_OF_STACK) != 0;
     return _URC_NO_REASON;
 }
 
-/* To the end of the stack and back: nothing there has a clean-up. */
+/* Walks to the end of the stack, and comes back: no frame there has a clean-up. */
 static void look_at_all_frames(void *arg)
 {
     struct _Unwind_Exception exception = {.exception_class = ANOTHER_LANGUAGE};
@@ -318,69 +289,47 @@ static void the_first_frame_is_passed(void)
     CHECK(to_the_end);
 }
 
-/* In a forked child the recover points are those of the parent's fiber: nobody wants the exception. */
+/* In a forked child the recover points are those of the parent's fiber: an exception is not
+ * caught. */
 
-/* On aarch64 the unwinder of gcc before 14 gives a wrong value when it comes back: only that it does is known. */
-static void raise_in_vain(void)
+/* On aarch64 the unwinder of gcc before 14 returns a wrong code; only its return is checked. */
+static void raise_in_child(void)
 {
     int code = (int)raise_as(ANOTHER_LANGUAGE);
-#ifdef __aarch64__
-    (void)code;
-#else
+#ifndef __aarch64__
     CHECK_EQ(code, _URC_END_OF_STACK);
+#else
+    (void)code;
 #endif
 }
 
-static void raise_in_child(void *arg)
+/* Without memory the thread of the child cannot even be known. */
+static void raise_in_child_without_memory(void)
 {
-    pid_t *child = arg;
-    *child = fork();
-    if (*child == 0) {
-        raise_in_vain();
-        _exit(0);
-    }
+    failing_on(OS_ALLOC, 1, true);
+    raise_in_child();
 }
 
-/* Nor can anybody be known there without memory. */
-static void raise_in_child_without_memory(void *arg)
+static void a_forked_child_has_no_recover_points(void *arg)
 {
-    pid_t *child = arg;
-    *child = fork();
-    if (*child == 0) {
-        failing_on(OS_ALLOC, 1, true);
-        raise_in_vain();
-        _exit(0);
-    }
-}
-
-static void a_forked_child_has_no_recover_points(void)
-{
-    static void (*const raisers[])(void *) = {raise_in_child, raise_in_child_without_memory};
-    for (int i = 0; i < 2; i++) {
-        pid_t child = -1;
-        int status = 0;
-        on_processors(1, raisers[i], &child);
-        CHECK(child > 0);
-        CHECK_EQ(waitpid(child, &status, 0), child);
-        CHECK(WIFEXITED(status));
-        CHECK_EQ(WEXITSTATUS(status), 0);
-    }
+    in_fork(raise_in_child);
+    in_fork(raise_in_child_without_memory);
 }
 
 int main(void)
 {
     weft__os_live_count();
     RUN_BOTH(an_exception_becomes_a_panic);
-    RUN_BOTH(clean_ups_panic);
-    RUN_PLAIN(one_without_memory_arrives, "looks at stderr, and lets its own memory fail");
-    RUN_PLAIN(exceptions_nest, "lets its own memory fail");
+    RUN_EVERYWHERE(clean_ups_panic);
+    RUN_PLAIN(an_exception_arrives_without_memory, "looks at stderr, and lets its own memory fail");
+    RUN_PLAIN_ONE_MACHINE(exceptions_nest, "lets its own memory fail");
     RUN_PLAIN(an_exception_is_cut, "counts the memory of the process");
     RUN_PLAIN(a_thread_leaves_its_recover_point, "a thread that is left");
     if (WEFT_TSAN) /* which has clean-ups of its own in every frame */
         printf("the_first_frame_is_passed left out: sanitizer\n");
     else
         RUN_BOTH(the_first_frame_is_passed);
-    RUN_PLAIN(a_forked_child_has_no_recover_points, "forks");
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_PLAIN_ON(a_forked_child_has_no_recover_points, 1, "forks");
+    shut_down();
     return 0;
 }

@@ -1,16 +1,16 @@
 /*
- * cxx_lean.c: an exception of C++ in a program whose runtime of C++ has only a part of what weft would like to ask:
- * as one that is linked statically, without what names types. The message says what can be known.
+ * cxx_lean.c: an exception of C++ where the runtime of C++ lacks the functions that name types, as
+ * in a statically linked program. The panic's message says only that it is one of C++.
  */
 #include "cxx_lean.h"
 
-static void what_is_caught_has_no_name(void)
+static void the_exception_has_no_name(void)
 {
     CHECK_STR(recovered(), "an exception of C++");
 }
 
 int main(void)
 {
-    RUN_PLAIN(what_is_caught_has_no_name, "nothing to order");
+    RUN_PLAIN(the_exception_has_no_name, "nothing to order");
     return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * cxx_lean.h: the least that a runtime of C++ has, and an exception of it.
+ * cxx_lean.h: a runtime of C++ with the least that it can have, and an exception of it.
  */
 #ifndef WEFT_TEST_CXX_LEAN_H
 #define WEFT_TEST_CXX_LEAN_H
@@ -32,10 +32,9 @@ static void raise_cxx(void *arg)
     static struct _Unwind_Exception exception;
     exception.exception_class = 0x4c45414e432b2b00u; /* "LEAN", "C++" */
     (void)_Unwind_RaiseException(&exception);
-    (void)arg;
 }
 
-/* The message of what is raised; it was caught as it should be. */
+/* The message of the panic that the exception becomes; it was caught once. */
 static const char *recovered(void)
 {
     static weft_panic_info info;

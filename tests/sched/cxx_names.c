@@ -1,5 +1,6 @@
 /*
- * cxx_names.c: the same with a runtime of C++ that knows types, but has nothing that makes their names readable.
+ * cxx_names.c: an exception of C++ where the runtime of C++ knows types, but has no function that
+ * demangles their names.
  */
 #include "cxx_lean.h"
 
@@ -17,7 +18,7 @@ const struct type *__cxa_current_exception_type(void)  /* NOLINT(bugprone-reserv
     return current;
 }
 
-static void what_is_caught_has_the_name_of_the_linker(void)
+static void the_exception_has_its_mangled_name(void)
 {
     static const struct type plain = {NULL, "5Error"}, hidden = {NULL, "*5Error"};
     current = &plain;
@@ -33,7 +34,7 @@ char *__cxa_demangle(const char *, char *, size_t *, int *) __attribute__((weak)
 int main(void)
 {
     if (__cxa_demangle != NULL)
-        test_skip("a sanitizer has brought more of C++ with it");
-    RUN_PLAIN(what_is_caught_has_the_name_of_the_linker, "nothing to order");
+        test_skip("a sanitizer links more of C++");
+    RUN_PLAIN(the_exception_has_its_mangled_name, "nothing to order");
     return 0;
 }

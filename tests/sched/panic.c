@@ -1,5 +1,5 @@
 /*
- * panic.c: panics, recover points, and what is deferred, in plain C: in fibers and on threads.
+ * panic.c: panics, recover points and deferred calls in plain C, in fibers and on threads.
  */
 #include <fenv.h>
 
@@ -8,11 +8,8 @@
 #include "panics.h"
 #include "seeds.h"
 
-/* Recover points. */
-
-static void recovers(void *arg)
+static void a_panic_ends_at_the_recover_point(void *arg)
 {
-    (void)arg;
     weft_panic_info info;
     memset(&info, 0x55, sizeof info);
     CHECK_EQ(weft_recover(nothing, NULL, &info), 0);
@@ -26,11 +23,6 @@ static void recovers(void *arg)
     CHECK((char *)info.backtrace[0] < (char *)(uintptr_t)panic_with + 200);
     CHECK_EQ(weft_recover(panic_with, TEXT("again"), NULL), -EOWNERDEAD);
     CHECK_EQ(weft_panicking(), 0);
-}
-
-static void a_panic_ends_at_the_recover_point(void)
-{
-    everywhere(recovers);
 }
 
 static void cut_message(void)
@@ -52,32 +44,24 @@ static void recover_inner(void *arg)
         weft_panic("outer");
 }
 
-static void nest(void *arg)
+static void recover_points_nest(void *arg)
 {
     weft_panic_info info;
-    (void)arg;
     CHECK_EQ(weft_recover(recover_inner, NULL, &info), 0);
     CHECK_EQ(weft_recover(recover_inner, TEXT(""), &info), -EOWNERDEAD);
     CHECK_STR(info.message, "outer");
 }
 
-static void recover_points_nest(void)
-{
-    everywhere(nest);
-}
-
-/* What a call keeps, a call that a panic ends keeps, too. */
+/* Registers that a call preserves are preserved by a call that a panic ends. */
 
 static void spoil_rounding(void *arg)
 {
-    (void)arg;
     fesetround(FE_TOWARDZERO);
     weft_panic("rounding");
 }
 
-static void keep_registers(void *arg)
+static void registers_are_kept(void *arg)
 {
-    (void)arg;
     volatile uint64_t seed = 12345;
     uint64_t a = seed, b = a * 3, c = b ^ 77, d = c + a, e = d * 5, f = e ^ b, g = f + c;
     double x = (double)seed / 7, y = x * 3;
@@ -88,13 +72,6 @@ static void keep_registers(void *arg)
     CHECK(y == (double)seed / 7 * 3);
     CHECK_EQ(fegetround(), FE_TONEAREST);
 }
-
-static void registers_are_kept(void)
-{
-    everywhere(keep_registers);
-}
-
-/* What is deferred. */
 
 static void defer_three(void *arg)
 {
@@ -116,19 +93,13 @@ static void middle(void *arg)
     note(TEXT("-"));
 }
 
-static void defer(void *arg)
+static void deferred_runs_when_the_block_is_left(void *arg)
 {
-    (void)arg;
     noted();
     middle(NULL);
     CHECK_STR(noted(), "(3)21-m");
     CHECK_EQ(weft_recover(middle, TEXT(""), NULL), -EOWNERDEAD);
     CHECK_STR(noted(), "(3)21m");
-}
-
-static void deferred_runs_when_the_block_is_left(void)
-{
-    everywhere(defer);
 }
 
 static weft_deferred records[3];
@@ -153,7 +124,6 @@ static void defer_records(void *arg)
 
 static void defer_by_record(void *arg)
 {
-    (void)arg;
     noted();
     CHECK_EQ(weft_recover(defer_records, TEXT("return"), NULL), 0);
     CHECK_STR(noted(), "cba");
@@ -168,30 +138,19 @@ static void defer_by_record(void *arg)
 static void records_run_when_the_recover_point_ends(void)
 {
     everywhere(defer_by_record);
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, defer_records, TEXT("return"), NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
-    CHECK_STR(noted(), "cba"); /* or the fiber */
+    run_fiber(defer_records, TEXT("return"));
+    CHECK_STR(noted(), "cba"); /* at the end of the fiber */
 }
 
-static void wait_in_cleanup(void *arg)
+static void a_clean_up_may_wait(void *arg)
 {
-    (void)arg;
     noted();
     CHECK_EQ(weft_recover(panic_and_wait, TEXT("slow"), NULL), -EOWNERDEAD);
     CHECK_STR(noted(), "wx");
 }
 
-static void a_clean_up_may_wait(void)
-{
-    everywhere(wait_in_cleanup);
-}
-
-/* Panics in clean-ups. */
-
 static void panic_twice(void *arg)
 {
-    (void)arg;
     WEFT_DEFER(note, TEXT("last"));
     WEFT_DEFER(panic_with, TEXT("third"));
     WEFT_DEFER(note, TEXT("first "));
@@ -201,7 +160,6 @@ static void panic_twice(void *arg)
 
 static void recover_in_cleanup(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_panicking(), 1);
     recover_inner(NULL);
     CHECK_EQ(weft_panicking(), 1);
@@ -216,7 +174,6 @@ static void panic_with_calm_cleanup(void *arg)
 static void double_panic(void *arg)
 {
     weft_panic_info info;
-    (void)arg;
     noted();
     CHECK_EQ(weft_recover(panic_twice, NULL, &info), -EOWNERDEAD);
     CHECK_STR(noted(), "first last");
@@ -229,7 +186,6 @@ static void double_panic(void *arg)
 
 static void panic_at_the_end(void *arg)
 {
-    (void)arg;
     static weft_deferred record;
     weft_defer(&record, panic_with, TEXT("too late"));
 }
@@ -247,7 +203,6 @@ static void a_panic_in_a_clean_up_has_both_messages(void)
 static void panic_without_memory(void *arg)
 {
     weft_panic_info info;
-    (void)arg;
     failing_on(OS_ALLOC, 1, true);
     int error = weft_recover(panic_twice, NULL, &info);
     int again = weft_recover(panic_with, TEXT("again"), NULL);
@@ -272,7 +227,7 @@ static void a_panic_needs_no_memory(void)
     CHECK(strstr(text, "without memory to keep record of it: third\n") != NULL);
 }
 
-/* Deaths; before the runtime runs. */
+/* Misuse that ends the process; before the runtime runs. */
 
 static void defer_nothing(void *arg)
 {
@@ -303,7 +258,7 @@ static void lock_and_clean_up(void *arg)
     lock_and_panic(arg);
 }
 
-static void deaths(void)
+static void misuse_aborts(void)
 {
     test_dies(panic_with, TEXT("on main"), "weft: panic: on main\n");
     test_dies(panic_with, TEXT("on main"), "weft: aborting: the panic is on a thread");
@@ -318,7 +273,7 @@ static void a_clean_up_unlocks(void)
     weft_spin_unlock(&spin);
 }
 
-/* A child of a fiber leaves its blocks as any code does. */
+/* The child of a fork in a fiber leaves its blocks as any code does. */
 
 static void fork_in_block(void *arg)
 {
@@ -340,28 +295,25 @@ static void fork_in_block(void *arg)
 
 static void a_forked_child_cleans_up(void)
 {
-    weft_fiber *fiber;
     pid_t child;
     noted();
-    CHECK_EQ(weft_spawn(&fiber, fork_in_block, &child, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(fork_in_block, &child);
     CHECK_STR(noted(), "inner outer");
 }
 
 int main(void)
 {
-    RUN_PLAIN(deaths, "a child process that must die");
-    RUN_BOTH(a_panic_ends_at_the_recover_point);
+    RUN_PLAIN(misuse_aborts, "a child process that must die");
+    RUN_EVERYWHERE(a_panic_ends_at_the_recover_point);
     RUN_BOTH(cut_message);
-    RUN_BOTH(recover_points_nest);
-    RUN_BOTH(registers_are_kept);
-    RUN_BOTH(deferred_runs_when_the_block_is_left);
+    RUN_EVERYWHERE(recover_points_nest);
+    RUN_EVERYWHERE(registers_are_kept);
+    RUN_EVERYWHERE(deferred_runs_when_the_block_is_left);
     RUN_BOTH(records_run_when_the_recover_point_ends);
-    RUN_BOTH(a_clean_up_may_wait);
-    RUN_BOTH(a_panic_in_a_clean_up_has_both_messages);
-    RUN_BOTH(a_clean_up_unlocks);
-    RUN_BOTH(a_panic_needs_no_memory);
+    RUN_EVERYWHERE(a_clean_up_may_wait);
+    RUN_ALL_BOTH(a_panic_in_a_clean_up_has_both_messages, a_clean_up_unlocks,
+                 a_panic_needs_no_memory);
     RUN_PLAIN(a_forked_child_cleans_up, "forks");
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     return 0;
 }

@@ -1,6 +1,7 @@
 /*
- * panic_edge.c: panics, reports and clean-ups at their limits: without memory, with more frames than there is room
- * for, in a forked child, on the way that the unwinder refuses, again and again.
+ * panic_edge.c: panics, reports and deferred calls at their limits: without memory, with more
+ * frames than a report has room for, in a forked child, with an unwinder that refuses, and
+ * repeated.
  */
 #include <dlfcn.h>
 #include <unwind.h>
@@ -18,7 +19,7 @@ static void count(void *number)
     ++*(int *)number;
 }
 
-/* Records that were not used, or are not there. */
+/* Records that were not used, and no record. */
 
 static void no_records(void)
 {
@@ -29,7 +30,7 @@ static void no_records(void)
     weft_deferred_drop(&unused);
 }
 
-/* A child has no lists: what is dropped there is not called, what is run is. */
+/* A forked child has no lists of records: a dropped one is not called there, one that is run is. */
 
 static weft_deferred records[2];
 static int calls;
@@ -47,9 +48,8 @@ static void use_records_in_child(void)
     CHECK_EQ(calls, 1);
 }
 
-static void fork_with_records(void *arg)
+static void records_in_a_forked_child(void *arg)
 {
-    (void)arg;
     calls = 0;
     weft_defer(&records[1], count, &calls);
     weft_defer(&records[0], count, &calls);
@@ -57,13 +57,6 @@ static void fork_with_records(void *arg)
     weft_deferred_run(&records[1]);
     CHECK_EQ(calls, 2);
 }
-
-static void records_in_a_forked_child(void)
-{
-    on_processors(1, fork_with_records, NULL);
-}
-
-/* Reports. */
 
 static weft_panic_info shown;
 
@@ -89,7 +82,7 @@ static int lines_of(const char *text)
 
 /* A program with a long name, in a deep folder. */
 
-static const char *where; /* NULL: where it is */
+static const char *where; /* NULL: the real one */
 
 int dladdr(const void *address, Dl_info *info)
 {
@@ -101,26 +94,24 @@ int dladdr(const void *address, Dl_info *info)
     return 1;
 }
 
-static void a_report_is_cut(void)
+static void show_from_a_deep_folder(void)
 {
-    static char deep[1000], text[32 * 1024];
-    FILE *file = tmpfile();
-    int err = dup(STDERR_FILENO);
-    CHECK(file != NULL && err >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+    static char deep[1000];
     memset(deep, 'x', sizeof deep - 1);
     memset(&shown, 0, sizeof shown);
     shown.depth = WEFT_PANIC_FRAMES;
     where = deep;
     weft_panic_report(&shown);
     where = NULL;
-    CHECK(dup2(err, STDERR_FILENO) >= 0);
-    close(err);
-    rewind(file);
-    size_t size = fread(text, 1, sizeof text, file);
-    fclose(file);
+}
+
+static void a_report_is_cut(void)
+{
+    const char *text = test_stderr_of(show_from_a_deep_folder);
+    size_t size = strlen(text);
     CHECK(size > 11 * 1024 && size < 12 * 1024);
     CHECK_EQ(text[size - 1], '\n');
-    CHECK_EQ(lines_of(text), 1 + 12); /* of the last there is only the beginning */
+    CHECK_EQ(lines_of(text), 1 + 12); /* the last line is cut */
 }
 
 static void a_report_has_limits(void)
@@ -133,7 +124,7 @@ static void a_report_has_limits(void)
     CHECK_STR(test_stderr_of(show_without_memory), "weft: panic in fiber 7: many frames\n");
 }
 
-/* A thread that weft has no memory to know. */
+/* A thread for whose record there is no memory. */
 
 static struct panic *kept;
 
@@ -149,29 +140,23 @@ static void *ask_unknown(void *arg)
 
 static void an_unknown_thread_does_not_panic(void)
 {
-    pthread_t thread;
     int panicking = -1;
     kept = weft__panic_new(NULL);
     weft__panic_set_message(kept, "kept");
-    CHECK_EQ(pthread_create(&thread, NULL, ask_unknown, &panicking), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    thread_join(thread_start(ask_unknown, &panicking));
     CHECK_EQ(panicking, 0);
     weft__panic_give(kept, &shown);
     CHECK_STR(shown.message, "kept");
 }
 
-/* A function whose own personality does not want to be unwound: the panic arrives, and what is deferred runs. */
+/* A function whose personality routine refuses to be unwound: the panic arrives, and deferred calls
+ * are made. */
 
 _Unwind_Reason_Code refuse(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                            struct _Unwind_Exception *exception, struct _Unwind_Context *context);
 _Unwind_Reason_Code refuse(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
                            struct _Unwind_Exception *exception, struct _Unwind_Context *context)
 {
-    (void)version;
-    (void)actions;
-    (void)class;
-    (void)exception;
-    (void)context;
     return _URC_FATAL_PHASE2_ERROR;
 }
 
@@ -198,22 +183,17 @@ static void panic_beyond(void *number)
     not_unwound(panic_with, text);
 }
 
-static void be_refused(void *arg)
+static void the_unwinder_gives_up(void *arg)
 {
     int number = 0;
     weft_panic_info info;
-    (void)arg;
     CHECK_EQ(weft_recover(panic_beyond, &number, &info), -EOWNERDEAD);
     CHECK_STR(info.message, "refused");
     CHECK_EQ(number, 1);
 }
 
-static void the_unwinder_gives_up(void)
-{
-    everywhere(be_refused);
-}
-
-/* Destructors of fiber-local values that panic whenever they are called, and see to it that they are called again. */
+/* The destructor of a fiber-local value panics at each call, and sets the value again so that it is
+ * called again. */
 
 static weft_local_key key;
 static int destroyed;
@@ -227,17 +207,15 @@ static void destroy_badly(void *value)
 
 static void set_local(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_local_set(key, &key), 0);
 }
 
 static void end_badly(void)
 {
-    weft_fiber *fiber;
     weft_panic_info info;
     destroyed = 0;
     CHECK_EQ(weft_local_create(&key, destroy_badly), 0);
-    CHECK_EQ(weft_spawn(&fiber, set_local, NULL, NULL), 0);
+    weft_fiber *fiber = spawn(set_local, NULL);
     CHECK_EQ(weft_join_panic(fiber, &info, WEFT_NEVER), -EOWNERDEAD);
     CHECK_STR(info.message, "destructor 1");
     CHECK(destroyed > 1 && destroyed < 100);
@@ -250,13 +228,13 @@ static void destructors_panic_again_and_again(void)
     CHECK(said("destructors of its fiber-local values panic again and again"));
 }
 
-/* One that has panicked and is detached before it has ended: nobody can ask any more, so it is reported. */
+/* A fiber that has panicked is detached before its end: the panic is reported, since no call can
+ * return it any more. */
 
 static weft_wg at_end, may_end;
 
 static void wait_at_end(void *value)
 {
-    (void)value;
     weft_wg_done(&at_end);
     CHECK_EQ(weft_wg_wait(&may_end), 0);
 }
@@ -269,28 +247,27 @@ static void panic_with_local(void *arg)
 
 static void detach_late(void)
 {
-    static char text[] = "nobody asked";
-    weft_fiber *fiber;
+    static char text[] = "not asked for";
     weft_panic_info info = {.depth = 77};
     CHECK_EQ(weft_local_create(&key, wait_at_end), 0);
     CHECK_EQ(weft_wg_init(&at_end, 1), 0);
     CHECK_EQ(weft_wg_init(&may_end, 1), 0);
-    CHECK_EQ(weft_spawn(&fiber, panic_with_local, text, NULL), 0);
+    weft_fiber *fiber = spawn(panic_with_local, text);
     CHECK_EQ(weft_wg_wait(&at_end), 0);
     CHECK_EQ(weft_join_panic(fiber, &info, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(info.depth, 77);
     CHECK_EQ(weft_detach(fiber), 0);
     weft_wg_done(&may_end);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(weft_local_delete(key), 0);
 }
 
 static void detached_after_the_panic(void)
 {
-    CHECK(strstr(test_stderr_of(detach_late), ": nobody asked\n") != NULL);
+    CHECK(strstr(test_stderr_of(detach_late), ": not asked for\n") != NULL);
 }
 
-/* A thread that leaves a lock behind; a fiber is in panic_told.c. */
+/* A panic on a thread leaves a lock; panic_told.c has the same on a fiber. */
 
 static weft_mutex mutex = WEFT_MUTEX_INIT;
 
@@ -321,13 +298,12 @@ int main(void)
 {
     RUN_PLAIN(destructors_panic_again_and_again, "a child process");
     RUN_PLAIN(no_records, "nothing to order");
-    RUN_PLAIN(records_in_a_forked_child, "forks");
-    RUN_PLAIN(a_report_has_limits, "nothing to order");
-    RUN_PLAIN(a_report_is_cut, "nothing to order");
+    RUN_PLAIN_ON(records_in_a_forked_child, 1, "forks");
+    RUN_ALL_PLAIN("nothing to order", a_report_has_limits, a_report_is_cut);
     RUN_PLAIN(an_unknown_thread_does_not_panic, "lets its own memory fail");
-    RUN_BOTH(the_unwinder_gives_up);
+    RUN_EVERYWHERE(the_unwinder_gives_up);
     RUN_PLAIN(detached_after_the_panic, "stops or configures the runtime");
     RUN_PLAIN(a_thread_leaves_a_lock, "looks at stderr");
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     return 0;
 }

@@ -1,15 +1,13 @@
 /*
- * panic_told.c: who is told of a panic that nobody recovers: who joins the fiber, its group, or stderr; and what else
- * weft runs goes on.
+ * panic_told.c: a panic that is not recovered is returned to the joiner of the fiber, or to its
+ * group, or is reported on stderr; all else that weft runs goes on.
  */
 #include "bodies.h"
 #include "everywhere.h"
 #include "panics.h"
 #include "seeds.h"
 
-/* The end of a fiber. */
-
-static void joiners_are_told(void)
+static void joiners_get_the_panic(void)
 {
     weft_fiber *fiber;
     weft_panic_info info;
@@ -20,7 +18,7 @@ static void joiners_are_told(void)
     CHECK_STR(info.message, "told");
     CHECK_STR(info.fiber_name, "albatross");
     CHECK_EQ(info.fiber_id, id);
-    CHECK((char *)info.spawn_site > (char *)(uintptr_t)joiners_are_told);
+    CHECK((char *)info.spawn_site > (char *)(uintptr_t)joiners_get_the_panic);
     CHECK(info.depth >= 2);
     CHECK_EQ(weft_spawn(&fiber, nothing, NULL, &options), 0);
     CHECK_EQ(weft_join_panic(fiber, &info, WEFT_NEVER), 0);
@@ -31,7 +29,7 @@ static void join_plainly(void)
 {
     weft_fiber *fiber;
     weft_spawn_options options = {.name = "gull"};
-    CHECK_EQ(weft_spawn(&fiber, panic_with, TEXT("nobody asks"), &options), 0);
+    CHECK_EQ(weft_spawn(&fiber, panic_with, TEXT("not asked for"), &options), 0);
     CHECK_EQ(weft_join(fiber), -EOWNERDEAD);
 }
 
@@ -39,18 +37,16 @@ static atomic_u32 ended;
 
 static void panic_after_note(void *arg)
 {
-    (void)arg;
     atomic_u32_store_release(&ended, 1);
     weft_panic("detached");
 }
 
 static void detach(void)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, panic_after_note, NULL, NULL), 0);
+    weft_fiber *fiber = spawn(panic_after_note, NULL);
     await(&ended, 1);
-    CHECK_EQ(weft_detach(fiber), 0);        /* before or after its end */
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* it has ended */
+    CHECK_EQ(weft_detach(fiber), 0); /* before or after its end */
+    shut_down();                     /* it has ended */
 }
 
 static atomic_u32 freed;
@@ -78,16 +74,16 @@ static void go_alone(void)
         CHECK_EQ(weft_local_create(&keys[i], free_value), 0);
     CHECK_EQ(weft_go(set_values_and_panic, TEXT("alone")), 0);
     await(&freed, 3);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0); /* the fiber is gone */
+    shut_down(); /* the fiber is gone */
     for (int i = 0; i < 3; i++)
         CHECK_EQ(weft_local_delete(keys[i]), 0);
 }
 
-static void what_nobody_asks_for_is_reported(void)
+static void other_panics_are_reported(void)
 {
     const char *text = test_stderr_of(join_plainly);
     CHECK(strstr(text, "weft: panic in fiber ") != NULL);
-    CHECK(strstr(text, " \"gull\": nobody asks\nweft:   spawned at ") != NULL);
+    CHECK(strstr(text, " \"gull\": not asked for\nweft:   spawned at ") != NULL);
     CHECK(strstr(text, "weft:    0: ") != NULL);
     CHECK(strstr(test_stderr_of(detach), ": detached\n") != NULL);
     text = test_stderr_of(go_alone);
@@ -109,17 +105,13 @@ static void panic_in_the_crowd(void *arg)
 static void many_at_once(void)
 {
     CHECK_EQ(weft_wg_init(&crowd.wg, 1), 0);
-    for (int i = 0; i < 100; i++)
-        CHECK_EQ(weft_spawn(&crowd.fibers[i], panic_in_the_crowd, TEXT("x"), NULL), 0);
+    spawn_all(crowd.fibers, 100, panic_in_the_crowd, TEXT("x"));
     weft_wg_done(&crowd.wg);
-    for (int i = 0; i < 100; i++) {
-        weft_panic_info info;
-        CHECK_EQ(weft_join_panic(crowd.fibers[i], &info, WEFT_NEVER), -EOWNERDEAD);
-        CHECK_STR(info.message, "x");
-    }
+    for (int i = 0; i < 100; i++)
+        (void)join_panicked(crowd.fibers[i], "x");
 }
 
-/* The others. */
+/* Groups, timers, onces, object pools. */
 
 static int group_panic(void *arg)
 {
@@ -129,7 +121,6 @@ static int group_panic(void *arg)
 
 static int group_wait(void *arg)
 {
-    (void)arg;
     return weft_sleep(WEFT_NEVER);
 }
 
@@ -146,11 +137,10 @@ static void scope(void *arg)
     CHECK_EQ(error, 0); /* not reached */
 }
 
-static void panic_in_group(void *arg)
+static void a_group_gets_the_error(void *arg)
 {
     weft_group *group;
     weft_panic_info info;
-    (void)arg;
     CHECK_EQ(weft_group_open(&group, &(weft_group_options){.limit = 2}), 0);
     CHECK_EQ(weft_group_panic(group, &info), -ENOENT);
     CHECK_EQ(weft_group_go(group, group_wait, NULL), 0); /* is cancelled */
@@ -161,11 +151,6 @@ static void panic_in_group(void *arg)
     CHECK_EQ(weft_group_close(group), -EOWNERDEAD);
     CHECK_EQ(weft_recover(scope, TEXT("scoped"), &info), -EOWNERDEAD);
     CHECK_STR(info.message, "scoped");
-}
-
-static void a_group_gets_the_error(void)
-{
-    everywhere(panic_in_group);
 }
 
 static void close_unasked(void)
@@ -189,7 +174,6 @@ static struct {
 
 static void once_function(void *arg)
 {
-    (void)arg;
     if (atomic_u32_add_seq_cst(&once.calls, 1) < 2) {
         CHECK_EQ(weft_wg_wait(&once.go), 0);
         weft_panic("not yet");
@@ -235,19 +219,16 @@ static atomic_u32 ticks;
 
 static void tick_and_panic(void *arg)
 {
-    if (atomic_u32_add_seq_cst(&ticks, 1) <
-        3) /* not for as long as others have no turn: that is a long text */
+    if (atomic_u32_add_seq_cst(&ticks, 1) < 3) /* more would be a long text */
         panic_with(arg);
 }
 
 static void time_and_wait(void)
 {
-    weft_timer *timer;
     weft_wg wg = WEFT_WG_INIT;
-    CHECK_EQ(weft_timer_open(&timer, tick_and_panic, TEXT("timer")), 0);
+    weft_timer *timer = open_timer(tick_and_panic, TEXT("timer"));
     CHECK_EQ(weft_timer_start(timer, weft_after(WEFT_US), WEFT_MS), 0);
-    while (atomic_u32_load_acquire(&ticks) < 3)
-        weft_yield();
+    yield_until(&ticks, 3);
     CHECK_EQ(weft_timer_close(timer), 0);
     CHECK_EQ(weft_wg_go(&wg, panic_with, TEXT("counted")), 0);
     CHECK_EQ(weft_wg_wait(&wg), 0);
@@ -262,14 +243,12 @@ static void timers_and_wait_groups_go_on(void)
 
 static int construct(void *object, void *arg)
 {
-    (void)object;
     panic_with(arg);
     return 0;
 }
 
 static void destroy(void *object, void *arg)
 {
-    (void)object;
     panic_with(arg);
 }
 
@@ -301,7 +280,7 @@ static void object_pools_stay_whole(void)
     CHECK(strstr(test_stderr_of(use_object_pools), ": object\n") != NULL);
 }
 
-/* A mutex stays locked, and a debug build says so. */
+/* A mutex stays locked, which a debug build reports. */
 
 static weft_mutex mutex = WEFT_MUTEX_INIT;
 
@@ -313,8 +292,7 @@ static void lock_mutex_and_panic(void *arg)
 
 static void leave_locked(void)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, lock_mutex_and_panic, TEXT("locked"), NULL), 0);
+    weft_fiber *fiber = spawn(lock_mutex_and_panic, TEXT("locked"));
     CHECK_EQ(weft_join_panic(fiber, NULL, WEFT_NEVER), -EOWNERDEAD);
     CHECK_EQ(weft_mutex_try_lock(&mutex), -EBUSY);
 }
@@ -331,15 +309,15 @@ static void a_mutex_stays_locked(void)
 
 int main(void)
 {
-    RUN_BOTH(joiners_are_told);
-    RUN_PLAIN(what_nobody_asks_for_is_reported, "a panic that nobody recovers fails a run");
+    RUN_BOTH(joiners_get_the_panic);
+    RUN_PLAIN(other_panics_are_reported, "a reported panic fails a run");
     RUN_BOTH(many_at_once);
-    RUN_BOTH(a_group_gets_the_error);
-    RUN_PLAIN(a_group_that_is_not_asked_reports, "a panic that nobody recovers fails a run");
+    RUN_EVERYWHERE(a_group_gets_the_error);
+    RUN_PLAIN(a_group_that_is_not_asked_reports, "a reported panic fails a run");
     RUN_BOTH(once_is_tried_again);
-    RUN_PLAIN(timers_and_wait_groups_go_on, "a panic that nobody recovers fails a run");
-    RUN_PLAIN(object_pools_stay_whole, "a panic that nobody recovers fails a run");
+    RUN_ALL_PLAIN("a reported panic fails a run", timers_and_wait_groups_go_on,
+                  object_pools_stay_whole);
     RUN_PLAIN(a_mutex_stays_locked, "a child process that must die");
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     return 0;
 }

@@ -1,10 +1,11 @@
 /*
- * panic_unwind.c: what the system's unwinder does on the way of a panic: variables with the attribute cleanup in
- * code compiled with -fexceptions (as this file is) are cleaned up; frames without unwind tables end that, but
- * not the panic.
+ * panic_unwind.c: the system's unwinder during a panic: variables with the attribute cleanup in
+ * code compiled with -fexceptions (as this file is) are cleaned up; a frame without unwind tables
+ * ends the clean-up, but not the panic.
  */
 #include "bodies.h"
 #include "everywhere.h"
+#include "fibers.h"
 #include "seeds.h"
 
 static struct {
@@ -44,7 +45,6 @@ static void clean_up_and_panic(const char **name)
 
 static void deferred(void *arg)
 {
-    (void)arg;
     note("d");
 }
 
@@ -69,7 +69,6 @@ static noinline void outer(void *arg)
 
 static void unwind(void *arg)
 {
-    (void)arg;
     noted();
     CHECK_EQ(weft_recover(outer, NULL, NULL), 0);
     CHECK_STR(noted(), "-di=o");
@@ -80,13 +79,12 @@ static void unwind(void *arg)
 static void variables_are_cleaned_up(void)
 {
     everywhere(unwind);
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, outer, &journal, NULL), 0);
-    CHECK_EQ(weft_join_panic(fiber, NULL, WEFT_NEVER), -EOWNERDEAD);
+    (void)join_panicked(spawn(outer, &journal), "inner");
     CHECK_STR(noted(), "dio");
 }
 
-/* What is deferred by a record runs with the frame that deferred it, before the clean-ups further out. */
+/* A call deferred by a record is made when its frame is unwound, before the clean-ups of the frames
+ * further out. */
 
 static weft_deferred records[2];
 
@@ -112,17 +110,11 @@ static noinline void defer_nothing(void *arg)
     note("!");
 }
 
-static void unwind_in_order(void *arg)
+static void clean_ups_run_from_the_inside_out(void *arg)
 {
-    (void)arg;
     noted();
     CHECK_EQ(weft_recover(defer_nothing, NULL, NULL), -EOWNERDEAD);
     CHECK_STR(noted(), "d1d23");
-}
-
-static void clean_ups_run_from_the_inside_out(void)
-{
-    everywhere(unwind_in_order);
 }
 
 static noinline void outer_panics(void *arg)
@@ -135,7 +127,6 @@ static noinline void outer_panics(void *arg)
 static void unwind_twice(void *arg)
 {
     weft_panic_info info;
-    (void)arg;
     noted();
     CHECK_EQ(weft_recover(outer_panics, &journal, &info), -EOWNERDEAD);
     CHECK_STR(noted(), "diba");
@@ -178,28 +169,24 @@ static noinline void beyond_tables(void *arg)
 static void lose_the_way(void *arg)
 {
     weft_panic_info info;
-    (void)arg;
     noted();
     CHECK_EQ(weft_recover(beyond_tables, &journal, &info), -EOWNERDEAD);
-    CHECK_STR(noted(), "did"); /* what is deferred is not lost */
+    CHECK_STR(noted(), "did"); /* deferred calls are made */
     CHECK_STR(info.message, "inner");
 }
 
 static void a_panic_arrives_without_tables(void)
 {
     everywhere(lose_the_way);
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, beyond_tables, &journal, NULL), 0);
-    CHECK_EQ(weft_join_panic(fiber, NULL, WEFT_NEVER), -EOWNERDEAD);
+    (void)join_panicked(spawn(beyond_tables, &journal), "inner");
     CHECK_STR(noted(), "did");
 }
 
 int main(void)
 {
     RUN_BOTH(variables_are_cleaned_up);
-    RUN_BOTH(clean_ups_run_from_the_inside_out);
-    RUN_BOTH(a_clean_up_panics);
-    RUN_BOTH(a_panic_arrives_without_tables);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_EVERYWHERE(clean_ups_run_from_the_inside_out);
+    RUN_ALL_BOTH(a_clean_up_panics, a_panic_arrives_without_tables);
+    shut_down();
     return 0;
 }

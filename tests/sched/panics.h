@@ -1,16 +1,14 @@
 /*
- * panics.h: for tests of panics: a panic with a text, and clean-ups that write down that they ran.
+ * panics.h: a panic with a text, and clean-ups that note that they ran.
  */
 #ifndef WEFT_TEST_PANICS_H
 #define WEFT_TEST_PANICS_H
 
-#include <weft/weft.h>
-
-#include "test.h"
+#include "fibers.h"
 
 #define TEXT(text) ((void *)(uintptr_t)(text)) /* as an argument */
 
-/* What happened, in order. */
+/* The notes, in order. */
 static struct {
     char text[256];
 } journal;
@@ -28,20 +26,14 @@ static inline const char *noted(void)
     return text;
 }
 
-static inline void nothing(void *arg)
-{
-    (void)arg;
-}
-
 static inline void panic_with(void *text)
 {
     weft_panic("%s", (const char *)text);
 }
 
-/* A clean-up that waits, in the middle of a panic; it may go on on another thread. */
+/* A clean-up that parks during a panic; it may go on on another thread. */
 static inline void wait_long(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_panicking(), 1);
     for (int i = 0; i < 20; i++) {
         weft_yield();
