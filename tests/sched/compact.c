@@ -1,12 +1,11 @@
 /*
- * compact.c: fibers that share their stacks: each finds its frames as it left them, at the same addresses,
- * whatever it waited for; what waits costs little, and goes back.
+ * compact.c: compact fibers, which share hot stacks: after every kind of wait a fiber finds its
+ * frames as it left them, at the same addresses; the memory of a parked fiber is small, and goes
+ * back to the system.
  */
 #include "compact.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
+#include "blocked.h"
 #include "everywhere.h"
 #include "os/failure.h"
 #include "os/os.h"
@@ -28,7 +27,6 @@ static struct {
     weft_pool *pool;
     int pipes[MANY][2];
     int64_t turn, sum;
-    atomic_u32 flag;
 } shared;
 
 static bool is_compact(void)
@@ -79,7 +77,7 @@ static void sleeps(int number)
         CHECK_EQ(weft_sleep((number % 5 + 1) * 100 * WEFT_US), 0);
 }
 
-/* The elements are on the compact stacks. */
+/* The elements are on compact stacks. */
 static void sends(int number)
 {
     for (int i = 0; i < 10; i++) {
@@ -120,7 +118,7 @@ static void selects(int number)
     }
 }
 
-/* Elements that nobody wants, that are none, or that do not come any more. */
+/* Elements that are not taken, that have no bytes, or that do not come since the channel closes. */
 
 static void close_both(void *chans)
 {
@@ -136,8 +134,7 @@ static void select_without_elements(void *chans)
 {
     weft_chan **both = chans;
     int64_t element = 5;
-    weft_fiber *other;
-    CHECK_EQ(weft_spawn(&other, close_both, chans, NULL), 0);
+    weft_fiber *other = spawn(close_both, chans);
     weft_case drops = {.chan = both[0], .op = WEFT_RECEIVE};
     CHECK_EQ(weft_select(&drops, 1), 0);
     CHECK_EQ(drops.result, 0);
@@ -252,10 +249,9 @@ static void count_copy(void *arg)
     weft_mutex_unlock(&shared.mutex);
 }
 
-/* A full pool: the submitter waits, and what is copied is on its stack. */
+/* The pool is full: the submitter waits, and the argument to be copied is on its stack. */
 static void submits(int number)
 {
-    (void)number;
     int64_t arg = 42;
     for (int i = 0; i < 5; i++)
         CHECK_EQ(weft_pool_submit_with(shared.pool, count_copy, &arg,
@@ -293,7 +289,6 @@ static void undo(void *arg)
 static void recovers(int number)
 {
     static char text[] = "on purpose";
-    (void)number;
     int undone = 0;
     weft_panic_info info;
     weft_deferred deferred;
@@ -321,7 +316,6 @@ static void close_pipes(void)
 
 static void every_wait(void *arg)
 {
-    (void)arg;
     shared.sum = shared.turn = 0;
     in_many(yields);
     in_many(sleeps);
@@ -354,17 +348,7 @@ static void every_wait(void *arg)
     in_many(recovers);
 }
 
-static void on_one_processor(void)
-{
-    on_processors(1, every_wait, NULL);
-}
-
-static void on_four_processors(void)
-{
-    on_processors(4, every_wait, NULL);
-}
-
-/* As many as there are hot stacks do not move. */
+/* As many fibers as there are hot stacks do not move. */
 
 static void yield_often(void *arg)
 {
@@ -373,10 +357,9 @@ static void yield_often(void *arg)
     weft_wg_done(arg);
 }
 
-static void count_moves(void *arg)
+static void few_do_not_move(void *arg)
 {
     static weft_wg done;
-    (void)arg;
     uint64_t before = weft__compact_figures().moved_out;
     CHECK_EQ(weft_wg_init(&done, HOT_STACKS), 0);
     for (int i = 0; i < HOT_STACKS; i++)
@@ -393,16 +376,8 @@ static void count_moves(void *arg)
     CHECK_EQ(weft__compact_figures().hot_stacks, HOT_STACKS);
 }
 
-static void few_do_not_move(void)
-{
-    on_processors(1, count_moves, NULL);
-}
-
-/* Depth. */
-
 static void sleep_deep(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(WEFT_MS), 0);
     weft_yield();
 }
@@ -426,7 +401,7 @@ static void any_depth_is_right(void)
     CHECK_EQ(weft_wg_wait(&shared.done), 0);
 }
 
-/* Sizes of stack of their own, beside the others. */
+/* Fibers with stacks of other sizes, beside those that share. */
 static void stack_sizes_mix(void)
 {
     CHECK_EQ(weft_wg_init(&shared.done, MANY), 0);
@@ -437,15 +412,13 @@ static void stack_sizes_mix(void)
     CHECK_EQ(weft_wg_wait(&shared.done), 0);
 }
 
-/* Memory. */
-
 static void wait_at_gate(void *gate)
 {
     weft_wg_done(&shared.done);
     CHECK_EQ(weft_wg_wait(gate), 0);
 }
 
-static void what_waits_is_small(void)
+static void a_parked_fiber_is_small(void)
 {
     static weft_wg gate;
     int64_t count = test_scale(20000);
@@ -459,11 +432,10 @@ static void what_waits_is_small(void)
     if (is_compact())
         CHECK(weft__slab_figures().held < (uint64_t)count * 600 + 1000 * 1000);
     weft_wg_done(&gate);
-    for (int64_t i = 0; i < count; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    join_all(fibers, count);
     /* A chunk of each size that was in use stays for the next. */
     CHECK(weft__slab_figures().held <= 20 * 64 * 1024);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(weft__slab_figures().mapped, 0);
     free(fibers);
 }
@@ -473,13 +445,12 @@ static void wait_deep_at_gate(void *gate)
     compact_below(200, 1, wait_at_gate, gate);
 }
 
-/* They begin on the stacks of those that went deep. */
-static void begin_after_deep(void *arg)
+/* New fibers begin on the stacks of fibers that went deep. */
+static void a_deep_fiber_is_no_measure(void *arg)
 {
     enum { DEEP = HOT_STACKS, COUNT = 4 * HOT_STACKS };
     static weft_wg gate;
     weft_fiber *fibers[COUNT];
-    (void)arg;
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
     CHECK_EQ(weft_wg_init(&shared.done, COUNT), 0);
     for (int i = 0; i < COUNT; i++)
@@ -488,13 +459,7 @@ static void begin_after_deep(void *arg)
     for (int i = DEEP; i < COUNT && is_compact(); i++)
         CHECK(fiber_save_area(fibers[i])->room < 4096);
     weft_wg_done(&gate);
-    for (int i = 0; i < COUNT; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-}
-
-static void a_deep_one_is_no_measure(void)
-{
-    on_processors(1, begin_after_deep, NULL);
+    join_all(fibers, COUNT);
 }
 
 struct large {
@@ -510,15 +475,14 @@ static void receive_without_memory(void *chan)
     CHECK_EQ(large.bytes[sizeof large - 1], 7);
 }
 
-/* As long as that lasts it tries again, and needs no more of its stack each time. */
-static void without_memory_it_waits(void)
+/* While memory is lacking the fiber tries again, and each try needs no more of its stack. */
+static void a_wait_without_memory_is_tried_again(void)
 {
     weft_spawn_options options = {.compact = 1, .stack_size = 16384};
     struct large large;
     weft_fiber *fiber;
-    weft_chan *chan;
     memset(&large, 7, sizeof large);
-    CHECK_EQ(weft_chan_make(&chan, sizeof large, 0), 0);
+    weft_chan *chan = make_chan(sizeof large, 0);
     CHECK_EQ(weft_wg_init(&shared.done, 1), 0);
     CHECK_EQ(weft_spawn(&fiber, receive_without_memory, chan, &options), 0);
     CHECK_EQ(weft_wg_wait(&shared.done), 0);
@@ -529,75 +493,59 @@ static void without_memory_it_waits(void)
     weft_chan_destroy(chan);
 }
 
-/* First shallow, so that little is kept for them; then deeper. */
+/* First shallow, so that little memory is kept for the fiber; then deeper. */
 static void deepen(void *arg)
 {
     weft_yield();
     compact_below(20, (unsigned char)(uintptr_t)arg, sleep_deep, NULL);
 }
 
-static void what_was_deep_goes_back(void)
+static void memory_of_deep_fibers_goes_back(void)
 {
     enum { COUNT = 1000 };
     weft_fiber *fibers[COUNT];
     for (uintptr_t i = 0; i < COUNT; i++)
         fibers[i] = compact_spawn(deepen, (void *)i);
-    for (int i = 0; i < COUNT; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    join_all(fibers, COUNT);
     CHECK(weft__slab_figures().held <= 20 * 64 * 1024);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
-/* A fiber that blocks its thread has its stack: new ones begin on others, those that share it wait and then go
- * on. */
+/* A fiber that blocks its thread keeps its hot stack: new fibers begin on other stacks, and those
+ * that share it wait and then go on. */
 
-static atomic_u32 in_blocking;
-
+/* It calls nothing of weft while it blocks: it might leave its stack for a moment, and a fiber that
+ * begins there would wait for it. */
 static void block(void *arg)
 {
-    (void)arg;
-    weft_blocking_enter();
-    /* No call of weft, by which it might leave its stack for a moment, and others begin there who then wait for it. */
-    atomic_u32_add_seq_cst(&in_blocking, 1);
-    while (!atomic_u32_load_acquire(&shared.flag))
-        usleep(100);
-    weft_blocking_exit();
+    block_marked(arg);
     weft_yield();
 }
 
-static void blocked_ones_do_not_hinder(void)
+static void blocked_fibers_do_not_hinder_others(void)
 {
     enum { BLOCKED = HOT_STACKS + 4 };
-    weft_fiber *blocked[BLOCKED], *others[MANY];
-    atomic_u32_store_relaxed(&in_blocking, 0);
-    atomic_u32_store_relaxed(&shared.flag, 0);
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
+    weft_fiber *blockers[BLOCKED], *others[MANY];
+    blocked_reset();
+    configure(1);
     for (int i = 0; i < BLOCKED; i++)
-        blocked[i] = compact_spawn(block, NULL);
-    while (atomic_u32_load_acquire(&in_blocking) < BLOCKED)
-        usleep(100);
+        blockers[i] = compact_spawn(block, NULL);
+    nap_until(&blocked.count, BLOCKED);
     for (int i = 0; i < MANY; i++)
         others[i] = compact_spawn(sleep_deep, NULL);
-    for (int i = 0; i < MANY; i++)
-        CHECK_EQ(weft_join(others[i]), 0);
-    atomic_u32_store_release(&shared.flag, 1);
-    for (int i = 0; i < BLOCKED; i++)
-        CHECK_EQ(weft_join(blocked[i]), 0);
+    join_all(others, MANY);
+    blocked_end(blockers, BLOCKED);
     if (is_compact()) {
         CHECK(weft__compact_figures().hot_stacks > HOT_STACKS);
-        /* Who begins frees what nobody needs. */
+        /* A fiber that begins frees the hot stacks that are not needed. */
         CHECK_EQ(weft_join(compact_spawn(sleep_deep, NULL)), 0);
         CHECK_EQ(weft__compact_figures().hot_stacks, HOT_STACKS);
     }
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(NULL), 0);
+    reset_runtime();
 }
-
-/* What an ended wait, a context and a name are to others. */
 
 static void wait_cancelled(void *arg)
 {
-    (void)arg;
     weft_wg_done(&shared.done);
     CHECK_EQ(weft_sleep(1000 * WEFT_S), -ECANCELED);
 }
@@ -614,29 +562,23 @@ static void contexts_end_waits(void)
                  0);
     CHECK_EQ(weft_wg_wait(&shared.done), 0);
     weft_context_cancel(context);
-    for (int i = 0; i < MANY; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    join_all(fibers, MANY);
     weft_context_close(context);
 }
 
 static void panic_after_wait(void *arg)
 {
-    (void)arg;
     weft_yield();
     weft_panic("compact %d", 7);
 }
 
-static void a_panic_ends_one(void)
+static void a_panic_ends_the_fiber(void)
 {
-    for (int i = 0; i < 20; i++) {
-        weft_panic_info info;
-        weft_fiber *fiber = compact_spawn(panic_after_wait, NULL);
-        CHECK_EQ(weft_join_panic(fiber, &info, WEFT_NEVER), -EOWNERDEAD);
-        CHECK_STR(info.message, "compact 7");
-    }
+    for (int i = 0; i < 20; i++)
+        (void)join_panicked(compact_spawn(panic_after_wait, NULL), "compact 7");
 }
 
-/* Where stacks are watched by a tool, they are private, which is said once. */
+/* Under a tool that watches stacks they are private, which is reported once. */
 
 static void go_compact(void)
 {
@@ -644,14 +586,14 @@ static void go_compact(void)
     CHECK_EQ(weft_join(compact_spawn(sleep_deep, NULL)), 0);
 }
 
-static void tools_are_told(void)
+static void private_stacks_are_reported_once(void)
 {
     const char *said = test_stderr_of(go_compact);
     if (is_compact())
         CHECK(strstr(said, "compact") == NULL);
     else
         CHECK(strstr(said, "compact stacks are private here") != NULL);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
 static void each_wait(void)
@@ -661,26 +603,18 @@ static void each_wait(void)
 
 int main(void)
 {
-    RUN_PLAIN(tools_are_told, "what is said is said once");
+    RUN_PLAIN(private_stacks_are_reported_once, "the report comes once");
     RUN_BOTH(selects_without_elements);
-    RUN_PLAIN(on_one_processor, "stops or configures the runtime");
-    RUN_PLAIN(on_four_processors, "stops or configures the runtime");
+    RUN_PLAIN_ON(every_wait, 1, "stops or configures the runtime");
+    RUN_PLAIN_ON(every_wait, 4, "stops or configures the runtime");
     RUN_SEEDS(each_wait);
     if (is_compact())
-        RUN_PLAIN(few_do_not_move, "stops or configures the runtime");
-    RUN(any_depth_is_right);
-    RUN(stack_sizes_mix);
-    RUN(contexts_end_waits);
-    RUN(a_panic_ends_one);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    RUN_SEEDS(any_depth_is_right);
-    RUN_SEEDS(stack_sizes_mix);
-    RUN_SEEDS(contexts_end_waits);
-    RUN_SEEDS(a_panic_ends_one);
-    RUN_PLAIN(what_waits_is_small, "stops or configures the runtime");
-    RUN_PLAIN(a_deep_one_is_no_measure, "stops or configures the runtime");
-    RUN_PLAIN(without_memory_it_waits, "the memory fails for some time of the clock");
-    RUN_PLAIN(what_was_deep_goes_back, "stops or configures the runtime");
-    RUN_PLAIN(blocked_ones_do_not_hinder, "stops or configures the runtime");
+        RUN_PLAIN_ON(few_do_not_move, 1, "stops or configures the runtime");
+    RUN_ALL_BOTH(any_depth_is_right, stack_sizes_mix, contexts_end_waits, a_panic_ends_the_fiber);
+    RUN_PLAIN(a_parked_fiber_is_small, "stops or configures the runtime");
+    RUN_PLAIN_ON(a_deep_fiber_is_no_measure, 1, "stops or configures the runtime");
+    RUN_PLAIN(a_wait_without_memory_is_tried_again, "the memory fails for some time of the clock");
+    RUN_ALL_PLAIN("stops or configures the runtime", memory_of_deep_fibers_goes_back,
+                  blocked_fibers_do_not_hinder_others);
     return 0;
 }

@@ -1,12 +1,14 @@
 /*
- * compact_home.c: a compact fiber that another processor has run goes back to its own: its deadline is kept there. A worker
- * moves: it belongs to the processor on which it takes a task.
+ * compact_home.c: a compact fiber that another processor has run goes back to its home processor,
+ * in whose wheel its deadline is. A worker has no fixed home: it moves to the processor on which it
+ * takes a task.
  */
 #include "compact.h"
 
 #include <errno.h>
 #include <unistd.h>
 
+#include "fibers.h"
 #include "pool/worker.h"
 #include "sched/core/scheduler.h"
 #include "sched/fiber/compact.h"
@@ -29,7 +31,7 @@ static uint32_t here(void)
     return thread_self()->processor->index;
 }
 
-/* Until it was woken on another processor; then it waits, with a deadline. */
+/* Receives until it is woken on another processor; then waits with a deadline. */
 static void travel(void *arg)
 {
     struct traveller *traveller = arg;
@@ -44,7 +46,7 @@ static void travel(void *arg)
     weft_wg_done(&done);
 }
 
-/* Wakes those who are at home elsewhere: they go on here. */
+/* Wakes the fibers whose home is another processor: they go on here. */
 static void wake_strangers(void *arg)
 {
     char letter = 'x';
@@ -54,15 +56,15 @@ static void wake_strangers(void *arg)
             if (home == UNKNOWN || home == here())
                 continue;
             int error = weft_chan_try_send(travellers[i].chan, &letter);
-            CHECK(error == 0 || error == -EAGAIN); /* it does not wait just now */
+            CHECK(error == 0 || error == -EAGAIN); /* it is not parked at the moment */
         }
         weft_yield();
     }
     weft_wg_done(&done);
-    (void)arg;
 }
 
-/* How many wait, with a deadline. What is looked at is written under the latch of a wheel, or before that. */
+/* Checks all deadlines, and returns how many there are. They are written under the latch of a
+ * wheel, or before it is taken. */
 static int check_all(void)
 {
     int count = 0;
@@ -80,30 +82,45 @@ static int check_all(void)
     return count;
 }
 
-static void deadlines_are_kept_at_home(void)
+static void begin_travels(void)
 {
-    CHECK_EQ(weft_configure(&(weft_config){.processors = PROCESSORS}), 0);
-    CHECK_EQ(weft_wg_init(&gate, 1), 0);
-    CHECK_EQ(weft_wg_init(&done, FIBERS + PROCESSORS), 0);
+    configure(PROCESSORS);
+    atomic_u32_store_relaxed(&arrived, 0);
     for (int i = 0; i < FIBERS; i++) {
         atomic_u32_store_relaxed(&travellers[i].home, UNKNOWN);
         CHECK_EQ(weft_chan_make(&travellers[i].chan, 1, 0), 0);
-        compact_go(travel, &travellers[i]);
     }
+}
+
+static void end_travels(void)
+{
+    for (int i = 0; i < FIBERS; i++)
+        weft_chan_destroy(travellers[i].chan);
+    shut_down();
+}
+
+/* `done` counts the wakers, too. */
+static void spawn_wakers(int others)
+{
+    CHECK_EQ(weft_wg_init(&done, others + PROCESSORS), 0);
     for (int i = 0; i < PROCESSORS; i++)
         CHECK_EQ(weft_go(wake_strangers, NULL), 0);
-    while (atomic_u32_load_acquire(&arrived) < FIBERS)
-        usleep(1000);
-    while (check_all() < FIBERS) /* the last ones are about to wait */
+}
+
+static void deadlines_are_kept_at_home(void)
+{
+    begin_travels();
+    CHECK_EQ(weft_wg_init(&gate, 1), 0);
+    for (int i = 0; i < FIBERS; i++)
+        compact_go(travel, &travellers[i]);
+    spawn_wakers(FIBERS);
+    nap_until(&arrived, FIBERS);
+    while (check_all() < FIBERS) /* the last fibers are about to wait */
         usleep(1000);
     weft_wg_done(&gate);
     CHECK_EQ(weft_wg_wait(&done), 0);
-    for (int i = 0; i < FIBERS; i++)
-        weft_chan_destroy(travellers[i].chan);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    end_travels();
 }
-
-/* Workers. */
 
 enum { ROUNDS = 8 };
 
@@ -111,13 +128,12 @@ static atomic_u32 started;
 
 static int start_worker(void **state, void *data)
 {
-    (void)data;
     atomic_u32_add_acq_rel(&started, 1);
     *state = &started;
     return 0;
 }
 
-/* A task that ends elsewhere than where it began. */
+/* A task that ends on another processor than it began on. */
 static void stray(void *arg)
 {
     struct traveller *traveller = arg;
@@ -134,26 +150,20 @@ static void stray(void *arg)
     atomic_u32_add_acq_rel(&arrived, 1);
 }
 
-static void workers_move_to_where_they_take(void)
+static void workers_move_to_where_they_take_a_task(void)
 {
     weft_pool *pool;
     weft_pool_stats stats;
-    CHECK_EQ(weft_configure(&(weft_config){.processors = PROCESSORS}), 0);
+    begin_travels();
     CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){.capacity = FIBERS,
                                                         .compact = 1,
                                                         .on_worker_start = start_worker}),
              0);
-    for (int i = 0; i < FIBERS; i++) {
-        atomic_u32_store_relaxed(&travellers[i].home, UNKNOWN);
-        CHECK_EQ(weft_chan_make(&travellers[i].chan, 1, 0), 0);
-    }
     for (int round = 0; round < ROUNDS; round++) {
         atomic_u32_store_relaxed(&arrived, 0);
-        CHECK_EQ(weft_wg_init(&done, PROCESSORS), 0);
         for (int i = 0; i < FIBERS; i++)
             CHECK_EQ(weft_pool_submit(pool, stray, &travellers[i]), 0);
-        for (int i = 0; i < PROCESSORS; i++)
-            CHECK_EQ(weft_go(wake_strangers, NULL), 0);
+        spawn_wakers(0);
         CHECK_EQ(weft_wg_wait(&done), 0);
     }
     CHECK_EQ(weft_pool_stop(pool, WEFT_NEVER), 0);
@@ -161,58 +171,47 @@ static void workers_move_to_where_they_take(void)
     CHECK_EQ(stats.completed, FIBERS * ROUNDS);
     CHECK_EQ(atomic_u32_load_acquire(&started), stats.most_workers); /* once each */
     CHECK_EQ(weft_pool_close(pool), 0);
-    for (int i = 0; i < FIBERS; i++)
-        weft_chan_destroy(travellers[i].chan);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    end_travels();
 }
 
-/* What a panic left locked stays known to be so. */
+/* The debug check still knows a lock that a panic left, after the worker has moved. */
 
 static weft_mutex mutex = WEFT_MUTEX_INIT;
 
 static void panic_locked(void *arg)
 {
-    (void)arg;
     weft_mutex_lock(&mutex);
     weft_panic("with a lock");
 }
 
 static void take_note(const weft_panic_info *info, void (*function)(void *), void *arg, void *data)
 {
-    (void)info, (void)function, (void)arg, (void)data;
 }
 
 static void moves_after_a_panic(void)
 {
     weft_pool *pool;
-    CHECK_EQ(weft_configure(&(weft_config){.processors = PROCESSORS}), 0);
+    begin_travels();
     CHECK_EQ(weft_pool_open(&pool, &(weft_pool_options){.capacity = 1,
                                                         .queue = 1,
                                                         .compact = 1,
                                                         .on_worker_start = start_worker,
                                                         .on_panic = take_note}),
              0);
-    for (int i = 0; i < FIBERS; i++)
-        atomic_u32_store_relaxed(&travellers[i].home, UNKNOWN);
-    CHECK_EQ(weft_chan_make(&travellers[0].chan, 1, 0), 0);
-    CHECK_EQ(weft_wg_init(&done, PROCESSORS), 0);
     atomic_u32_store_relaxed(&arrived, FIBERS - 1);
     CHECK_EQ(weft_pool_submit(pool, panic_locked, NULL), 0);
     CHECK_EQ(weft_pool_submit(pool, stray, &travellers[0]), 0);
-    for (int i = 0; i < PROCESSORS; i++)
-        CHECK_EQ(weft_go(wake_strangers, NULL), 0);
+    spawn_wakers(0);
     CHECK_EQ(weft_wg_wait(&done), 0);
     CHECK_EQ(weft_pool_close(pool), 0); /* the worker ends */
-    weft_chan_destroy(travellers[0].chan);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    end_travels();
 }
 
 int main(void)
 {
     if (!weft__compact_works())
         test_skip("there are no compact stacks here");
-    RUN_PLAIN(deadlines_are_kept_at_home, "stops or configures the runtime");
-    RUN_PLAIN(workers_move_to_where_they_take, "stops or configures the runtime");
-    RUN_PLAIN(moves_after_a_panic, "stops or configures the runtime");
+    RUN_ALL_PLAIN("stops or configures the runtime", deadlines_are_kept_at_home,
+                  workers_move_to_where_they_take_a_task, moves_after_a_panic);
     return 0;
 }

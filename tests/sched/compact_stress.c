@@ -1,13 +1,13 @@
 /*
- * compact.c: compact and private fibers, with everything that makes fibers wait and move between processors: each
- * frame is found as it was left, each message and each task arrives once.
+ * compact_stress.c: compact and private fibers with everything that makes fibers wait and move
+ * between processors: frames are found as they were left, each message and each task arrives once.
  */
 #include "compact.h"
 
 #include <unistd.h>
 
-#include "base/prng.h"
 #include "everywhere.h"
+#include "fibers.h"
 #include "sched/fiber/compact.h"
 #include "seeds.h"
 
@@ -167,20 +167,9 @@ static void perform(int count, int turns, uint64_t seed, bool blocks)
     CHECK_EQ(stage.tasks, stage.ran);
 }
 
-static void perform_on_some(void *arg)
+static void perform_on_processors(void *arg)
 {
-    (void)arg;
     perform(ACTORS, (int)test_scale(400), 1, true);
-}
-
-static void on_two_processors(void)
-{
-    on_processors(2, perform_on_some, NULL);
-}
-
-static void on_eight_processors(void)
-{
-    on_processors(8, perform_on_some, NULL);
 }
 
 static void under_seeds(void)
@@ -192,8 +181,8 @@ static void under_seeds(void)
 
 int main(void)
 {
-    RUN_PLAIN(on_two_processors, "stops or configures the runtime");
-    RUN_PLAIN(on_eight_processors, "stops or configures the runtime");
+    RUN_PLAIN_ON(perform_on_processors, 2, "stops or configures the runtime");
+    RUN_PLAIN_ON(perform_on_processors, 8, "stops or configures the runtime");
     RUN_SEEDS(under_seeds);
     return 0;
 }
