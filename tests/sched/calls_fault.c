@@ -1,9 +1,10 @@
 /*
- * calls_fiber.c: fibers, time, timers, fiber-local storage, panics, blocking code and the runtime itself, with
- * everything failing that they need (scenario.h).
+ * calls_fault.c: fibers, time, timers, fiber-local storage, panics, blocking code, the runtime and
+ * test runs, with each system call that they make failing in turn (scenario.h).
  */
 #include <weft/test.h>
 
+#include "fibers.h"
 #include "scenario.h"
 
 static atomic_u32 ran;
@@ -11,7 +12,6 @@ static uint32_t started;
 
 static void count(void *arg)
 {
-    (void)arg;
     CHECK(weft_fiber_id(weft_self()) != 0);
     weft_yield();
     atomic_u32_add_seq_cst(&ran, 1);
@@ -23,15 +23,13 @@ static void begin(void)
     started = 0;
 }
 
-/* Those that were started have run, or will; none twice. */
+/* Each fiber that was started runs, and runs once. */
 static void await_started(void)
 {
     while (atomic_u32_load_acquire(&ran) < started)
         (void)weft_sleep(10 * WEFT_US);
     CHECK_EQ(atomic_u32_load_acquire(&ran), started);
 }
-
-/* Fibers. */
 
 static void use_fiber(void)
 {
@@ -54,8 +52,6 @@ static void use_fiber(void)
     }
     await_started();
 }
-
-/* Time. */
 
 static void use_time(void)
 {
@@ -81,8 +77,6 @@ static void use_timer(void)
     }
 }
 
-/* Fiber-local storage. */
-
 static weft_local_key key;
 
 static void destroy(void *value)
@@ -99,20 +93,12 @@ static void set_local(void *arg)
     *set += works;
 }
 
-static void *set_local_thread(void *arg)
-{
-    set_local(arg);
-    return NULL;
-}
-
 static void use_local(void)
 {
-    pthread_t thread;
     weft_fiber *fiber = POISON;
     begin();
     CHECK_EQ(weft_local_create(&key, destroy), 0);
-    CHECK_EQ(pthread_create(&thread, NULL, set_local_thread, &started), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    run_thread(set_local, &started);
     CHECK_EQ(atomic_u32_load_acquire(&ran), started);
     if (OPENED_GO(weft_spawn(&fiber, set_local, &started, NULL), fiber))
         CHECK_EQ(weft_join(fiber), 0);
@@ -120,18 +106,14 @@ static void use_local(void)
     CHECK_EQ(weft_local_delete(key), 0);
 }
 
-/* Panics. */
-
 static void clean(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_panicking(), 1);
     atomic_u32_add_seq_cst(&ran, 1);
 }
 
 static void never(void *arg)
 {
-    (void)arg;
     CHECK(!"it was dropped");
 }
 
@@ -149,7 +131,7 @@ static void fall(void *arg)
     weft_panic("line %d", 42);
 }
 
-/* Without memory to keep record of it a panic is still one, and its message is on stderr. */
+/* Without memory for its record a panic still arrives, and its message is on stderr. */
 static void check_message(const weft_panic_info *info)
 {
     if (strstr(info->message, "no memory") == NULL)
@@ -182,8 +164,6 @@ static void use_panic(void)
     CHECK_EQ(atomic_u32_load_acquire(&ran), started);
 }
 
-/* Blocking code. */
-
 static void *block(void *arg)
 {
     nanosleep(&(struct timespec){.tv_nsec = 200 * 1000}, NULL);
@@ -196,7 +176,7 @@ static void block_fiber(void *arg)
     (void)block(arg);
     weft_blocking_exit();
     CHECK_PTR(weft_blocking(block, &ran), &ran);
-    (void)block(arg); /* without a word */
+    (void)block(arg); /* unmarked */
     atomic_u32_add_seq_cst(&ran, 1);
 }
 
@@ -208,18 +188,15 @@ static void use_blocking(void)
     for (int i = 0; i < 4; i++)
         started += MAY_GO(weft_go(count, NULL)) == 0;
     if (weft_self() == NULL)
-        block_fiber(NULL); /* nothing is given up by a thread */
+        block_fiber(NULL); /* a thread gives nothing up */
     else
         atomic_u32_add_seq_cst(&ran, 1);
     started++;
     await_started();
 }
 
-/* The runtime. */
-
 static void use_runtime(void)
 {
-    weft_config config = {.processors = 3};
     begin();
     if (weft_self() != NULL) {
         CHECK_EQ(weft_processors(), 2);
@@ -229,15 +206,13 @@ static void use_runtime(void)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(weft_configure(NULL), 0);
     CHECK(weft_processors() >= 1);
-    CHECK_EQ(weft_configure(&config), 0);
+    CHECK_EQ(weft_configure(&(weft_config){.processors = 3}), 0);
     CHECK_EQ(weft_processors(), 3);
     for (int i = 0; i < 2; i++)
         started += MAY(weft_go(count, NULL), -ENOMEM, -EAGAIN, -EMFILE, -ENFILE, -ENOSPC) == 0;
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(atomic_u32_load_acquire(&ran), started);
 }
-
-/* Runs under a seed. */
 
 static void seeded(void *arg)
 {

@@ -1,8 +1,9 @@
 /*
- * poller.c: sleeping where the kernel has no epoll_pwait2: a timerfd wakes the machine that watches. The same waits
- * end in time, and what the start lacks is told.
+ * poller.c: on a kernel without epoll_pwait2 a timerfd wakes the watcher: waits end in time, and
+ * errors at the start are returned.
  */
 #include "failing.h"
+#include "fibers.h"
 #include "seeds.h"
 
 enum { FIBERS = 20 };
@@ -25,14 +26,12 @@ static void wait_for_all(void)
     weft_fiber *fibers[FIBERS], *writer;
     int ends[2];
     CHECK_EQ(pipe(ends), 0);
-    for (uintptr_t i = 0; i < FIBERS; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], sleep_a_little, (void *)i, NULL), 0);
+    spawn_each(fibers, FIBERS, sleep_a_little);
     CHECK_EQ(weft_fd_wait(ends[0], WEFT_READABLE, weft_after(WEFT_MS)), -ETIMEDOUT);
-    CHECK_EQ(weft_spawn(&writer, write_later, &ends[1], NULL), 0);
+    writer = spawn(write_later, &ends[1]);
     CHECK_EQ(weft_fd_wait(ends[0], WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
     CHECK_EQ(weft_join(writer), 0);
-    for (int i = 0; i < FIBERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    join_all(fibers, FIBERS);
     close(ends[0]);
     close(ends[1]);
 }
@@ -40,12 +39,7 @@ static void wait_for_all(void)
 static void waits_end_in_time(void)
 {
     wait_for_all();
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-}
-
-static void nothing(void *arg)
-{
-    (void)arg;
+    shut_down();
 }
 
 static void start(void)
@@ -59,10 +53,10 @@ static void start(void)
         CHECK_EQ(weft_join(fiber), 0);
     else
         CHECK(reached);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
-static void what_the_start_lacks_is_told(void)
+static void errors_at_the_start_are_returned(void)
 {
     static const enum weft__os_call calls[] = {OS_EVENTFD, OS_POLL};
     for (int call = 0; call < 2; call++)
@@ -76,6 +70,6 @@ int main(void)
 {
     CHECK_EQ(setenv("WEFT_WITHOUT", "epoll_pwait2", 1), 0);
     RUN_PLAIN(waits_end_in_time, "about real time");
-    RUN_PLAIN(what_the_start_lacks_is_told, "stops or configures the runtime");
+    RUN_PLAIN(errors_at_the_start_are_returned, "stops or configures the runtime");
     return 0;
 }
