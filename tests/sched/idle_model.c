@@ -1,8 +1,8 @@
 /*
- * Idle machines (sched/core/idle.c), with the whole loop of machine.c, steal.c and poller.c:
- * threads make fibers ready while machines search, retire, sleep and wake.
+ * idle_model.c: idle machines (sched/core/idle.c), with the whole loop of machine.c, steal.c and
+ * poller.c: threads make fibers ready while machines search, retire, sleep and wake.
  *
- * Deadlines of the watcher never pass here: what is made ready must be found by the protocol alone.
+ * The deadline of the watcher never passes here: a ready fiber must be found by the protocol alone.
  * What must hold: when no thread can go on, every fiber has run, once.
  */
 #include "explore.h"
@@ -39,7 +39,7 @@ static void only_runs(void *arg)
     ran[(intptr_t)arg]++;
 }
 
-/* Two more, from inside; then it blocks its thread for good. */
+/* Makes two more fibers ready, from inside; then blocks its thread for good. */
 static void starts_two_and_blocks(void *arg)
 {
     ran[(intptr_t)arg]++;
@@ -73,7 +73,7 @@ static bool one_is_queued(void)
     return weft__inject_length() > 0;
 }
 
-/* From here on the order is the search's; it ends when there is something to do for others. */
+/* From here on the search chooses the order; ends when another fiber is queued. */
 static void begins(void *arg)
 {
     ran[(intptr_t)arg]++;
@@ -128,12 +128,17 @@ static void all_have_run(void)
     MODEL_CHECK(weft__sched.spinning.value == 0);
 }
 
+static void two_readiers(void (*function)(void *))
+{
+    used = used > 2 ? used : 2;
+    model_thread("readier 1", function, (void *)0, true);
+    model_thread("readier 2", function, (void *)1, true);
+}
+
 static void one_processor(void)
 {
     set_up_idle(false, 1);
-    used = 2;
-    model_thread("readier 1", run_readier, (void *)0, true);
-    model_thread("readier 2", run_readier, (void *)1, true);
+    two_readiers(run_readier);
 }
 
 static void one_processor_symmetric(void)
@@ -145,9 +150,7 @@ static void one_processor_symmetric(void)
 static void two_processors(void)
 {
     set_up_idle(false, 2);
-    used = 2;
-    model_thread("readier 1", run_readier, (void *)0, true);
-    model_thread("readier 2", run_readier, (void *)1, true);
+    two_readiers(run_readier);
 }
 
 static void from_inside(void)
@@ -158,7 +161,7 @@ static void from_inside(void)
     model_thread("readier", run_readier, (void *)0, true);
 }
 
-/* One machine looks for work, and retires, while the other gets some. */
+/* One machine searches, and retires, while the other gets a fiber. */
 static void from_inside_and_outside(void)
 {
     two_processors();
@@ -166,20 +169,19 @@ static void from_inside_and_outside(void)
     fibers[0].function = starts_one_and_blocks;
 }
 
-/* The one who looks for work finds other work, and never comes back. */
+/* The machine that searches finds another fiber, and never comes back. */
 static void found_other_work(void)
 {
     set_up_idle(false, 3);
     used = FIBERS;
     fibers[0].function = starts_one_and_blocks;
     fibers[1].function = only_blocks;
-    model_thread("readier 1", run_readier, (void *)0, true);
-    model_thread("readier 2", run_readier, (void *)1, true);
+    two_readiers(run_readier);
 }
 
 static uint32_t started;
 
-/* So many machines, awake and looking for work. */
+/* Starts that many machines, which search. */
 static void start_machines(uint32_t count)
 {
     started = count;
@@ -192,15 +194,13 @@ static void start_machines(uint32_t count)
     }
 }
 
-/* Both machines are about to retire; the first that gets work never comes back. */
+/* Both machines are about to retire; the first that gets a fiber never comes back. */
 static void two_retire(void)
 {
     set_up_idle(false, 2);
-    used = 2;
     fibers[0].function = only_blocks;
     start_machines(2);
-    model_thread("readier 1", run_readier, (void *)0, true);
-    model_thread("readier 2", run_readier, (void *)1, true);
+    two_readiers(run_readier);
 }
 
 static bool all_sleep(void)
@@ -220,7 +220,7 @@ static void run_late_readier(void *arg)
     run_readier(arg);
 }
 
-/* As in found_other_work; all machines have slept before, so that one watches. */
+/* As found_other_work, after all machines have slept: one is the watcher. */
 static void found_other_work_watched(void)
 {
     set_up_idle(false, 3);
@@ -229,8 +229,7 @@ static void found_other_work_watched(void)
     fibers[1].function = only_blocks;
     start_machines(3);
     model_calm(true);
-    model_thread("readier 1", run_late_readier, (void *)0, true);
-    model_thread("readier 2", run_late_readier, (void *)1, true);
+    two_readiers(run_late_readier);
 }
 
 /* A processor is retired, by its machine or while it is idle, and comes back. */
@@ -241,7 +240,7 @@ static void run_setter(void *number)
     weft__processors_set((uint32_t)(intptr_t)number);
 }
 
-/* Two more, from inside, and looks around next. */
+/* Makes two more fibers ready, from inside; its machine looks around next. */
 static void starts_two(void *arg)
 {
     struct thread *thread = runtime_enter(thread_self());
@@ -271,7 +270,7 @@ static void retires_and_comes_back(void)
     model_thread("setter 2", run_setter, (void *)2, true);
 }
 
-/* One more, from inside; then it blocks its thread for good. */
+/* Makes one more fiber ready, from inside; then blocks its thread for good. */
 static void starts_third_and_blocks(void *arg)
 {
     begun = true;
@@ -279,7 +278,7 @@ static void starts_third_and_blocks(void *arg)
     starts_one_and_blocks(arg);
 }
 
-/* The only processor in use is one that does not come back. */
+/* The machine of the only processor in use does not come back. */
 static void one_more_is_used(void)
 {
     set_up_idle(false, 2);
@@ -312,7 +311,7 @@ static void none_is_missing(void)
     MODEL_CHECK(idle + retired == weft__sched.processor_count.value && idle > 0);
 }
 
-/* One machine is all that there may be. It goes to sleep while somebody tries to make one more. */
+/* The only machine that may exist goes to sleep while another thread tries to make one more. */
 
 static void run_readier_then(void *arg)
 {
@@ -322,7 +321,6 @@ static void run_readier_then(void *arg)
 
 static void run_planner(void *arg)
 {
-    (void)arg;
     model_wait_until(has_begun);
     weft__maintenance_by(1);
     weft__timers_notify(1);
@@ -421,7 +419,7 @@ static void event_is_met(void)
     MODEL_CHECK(model_next_deadline() <= EVENT);
 }
 
-/* Two plan maintenance: the earlier time stands. */
+/* Two threads plan maintenance: the earlier time stands. */
 
 static void run_planner_of(void *time)
 {
@@ -442,13 +440,14 @@ static void earlier_stands(void)
 
 static const struct scenario scenarios[] = {
     {"two fibers, one processor", one_processor, all_have_run, 3, 1, 0},
-    {"the same without membarrier", one_processor_symmetric, all_have_run, 3, 1, 0},
+    {"two fibers, one processor, no membarrier", one_processor_symmetric, all_have_run, 3, 1, 0},
     {"two fibers, two processors", two_processors, all_have_run, 2, 1, 0},
     {"two fibers behind one that blocks", from_inside, all_have_run, 3, 1, 0},
     {"one behind a fiber that blocks, one from outside", from_inside_and_outside, all_have_run, 2,
      1, 0},
-    {"who searches finds other work", found_other_work, all_have_run, 1, 1, 0},
-    {"the same, and one watches", found_other_work_watched, all_have_run, 1, 1, 0},
+    {"the machine that searches finds another fiber", found_other_work, all_have_run, 1, 1, 0},
+    {"it finds another fiber, and one machine watches", found_other_work_watched, all_have_run, 1,
+     1, 0},
     {"no thread can be made", no_thread, all_have_run, 3, 1, 0},
     {"no thread can be made, and there is a timer", no_thread_and_a_timer, all_have_run, 3, 1, 0},
     {"a machine dozes until an event", dozes, event_is_met, 2, 1, 0},
@@ -457,10 +456,10 @@ static const struct scenario scenarios[] = {
     {"two are", all_leave, event_is_met, 1, 1, 0},
     {"one blocks in front of another", stuck_behind, event_is_met, 1, 1, 1},
     {"no machine is left", none_left, event_is_met, 1, 1, 0},
-    {"two plan maintenance", two_plan, earlier_stands, 2, 0, 0},
+    {"two threads plan maintenance", two_plan, earlier_stands, 2, 0, 0},
     {"a processor is retired", retires, none_is_missing, 2, 1, 0},
-    {"the same, and it comes back", retires_and_comes_back, none_is_missing, 1, 1, 0},
-    {"one more is used, and the others do not come back", one_more_is_used, third_has_run, 2, 1, 0},
+    {"a processor is retired and comes back", retires_and_comes_back, none_is_missing, 1, 1, 0},
+    {"one more processor is used", one_more_is_used, third_has_run, 2, 1, 0},
     {"both machines retire", two_retire, all_have_run, 1, 0, 0},
 };
 

@@ -1,9 +1,10 @@
 /*
- * The inject queue (sched/core/inject.c): pushed and taken by anyone, in chains.
+ * inject_model.c: the inject queue (sched/core/inject.c): any thread pushes and takes chains of
+ * fibers.
  *
- * What must hold: each fiber is taken once, in the order of the queue; the length that others look at is
- * the length of the queue when nobody is at it, and who pushed does not miss its own. So too if some of them were
- * woken, which stand in a list of their own.
+ * What must hold: each fiber is taken once, in the order of the queue; the published length is the
+ * length of the queue while no thread changes it, and a thread that has pushed sees its own fibers
+ * in it. The same if some fibers were woken, which are in a list of their own.
  */
 #include "sched/core/inject.h"
 
@@ -13,8 +14,8 @@ enum { FIBERS = 4 };
 
 static struct weft_fiber fibers[FIBERS];
 static int taken[FIBERS];
-static int last_of[2] = {-1, -1}; /* of each pusher: the last one that was taken */
-static bool wakes[2];             /* of each pusher: those that it pushes were woken */
+static int last_of[2] = {-1, -1}; /* of each pusher: the last fiber that was taken */
+static bool wakes[2];             /* of each pusher: whether its fibers were woken */
 
 static void take(uint32_t most)
 {
@@ -46,7 +47,7 @@ static void run_pusher(void *arg)
     push(first + 1);
 }
 
-static void run_taker(void *arg)
+static void run_thief(void *arg)
 {
     uint32_t most = *(uint32_t *)arg;
     if (weft__inject_length() > 0)
@@ -59,8 +60,8 @@ static void set_up(void)
     static uint32_t mosts[] = {1, 3};
     model_thread("pusher 1", run_pusher, &fibers[0], true);
     model_thread("pusher 2", run_pusher, &fibers[2], true);
-    model_thread("taker 1", run_taker, &mosts[0], true);
-    model_thread("taker 2", run_taker, &mosts[1], true);
+    model_thread("thief 1", run_thief, &mosts[0], true);
+    model_thread("thief 2", run_thief, &mosts[1], true);
 }
 
 static void set_up_woken(void)
@@ -83,7 +84,7 @@ static void nothing_is_lost(void)
 
 static const struct scenario scenarios[] = {
     {"two push, two take", set_up, nothing_is_lost, 3, 1, 0},
-    {"one pushes woken ones", set_up_woken, nothing_is_lost, 3, 1, 0},
+    {"two push, one of them woken fibers, two take", set_up_woken, nothing_is_lost, 3, 1, 0},
 };
 
 MODEL_MAIN(scenarios)

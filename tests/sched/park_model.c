@@ -1,9 +1,10 @@
 /*
- * Parking and waking (sched/core/park.c, machine.c), against the clock (firing.c) and the cancellation
- * (cancel.c): of threads, which sleep on a futex, and of fibers, which machines run.
+ * park_model.c: parking and waking (sched/core/park.c, machine.c) against the clock (firing.c) and
+ * a cancellation (cancel.c): of threads, which sleep on a futex, and of fibers, which machines run.
  *
- * The object is a semaphore by the book of sched/core/park.h. What must hold: each permit is taken once or is
- * still there; each wait ends once, and with what ended it; a fiber that is woken is whole.
+ * The object is a semaphore as sched/core/park.h prescribes. What must hold: each permit is taken
+ * once or is still there; each wait ends once, by the party that claimed it; a woken fiber is
+ * whole.
  */
 #include "sched/core/machine.c"
 
@@ -29,7 +30,7 @@ static struct extra extra;
 static bool fiber_ended;
 static int given, got, gave_up, cancelled;
 static int64_t deadline;
-static int waits; /* that a waiter does */
+static int waits; /* of each waiter */
 
 static void unlock_object(void *arg)
 {
@@ -74,26 +75,22 @@ static void give(void)
 
 static void run_giver(void *arg)
 {
-    (void)arg;
     give();
 }
 
 static void run_giver_of_two(void *arg)
 {
-    (void)arg;
     give();
     give();
 }
 
 static void run_canceler(void *arg)
 {
-    (void)arg;
     MODEL_CHECK(weft__cancel(&canceler, ECANCELED));
 }
 
 static void nothing(struct canceler *of)
 {
-    (void)of;
 }
 
 static void run_waiter(void *arg)
@@ -160,13 +157,12 @@ static void thread_is_cancelled(void)
 
 static void fiber_waits(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < waits; i++)
         wait_once();
     fiber_ended = true;
 }
 
-/* An idle machine looks when there is something to see. */
+/* What an idle machine waits for. */
 static bool anything_to_run(void)
 {
     return fiber_ended || weft__inject_length() > 0;
@@ -178,8 +174,8 @@ static bool anything_to_fire(void)
            processors[1].wheel.next.value != WHEEL_EMPTY;
 }
 
-/* A machine: runs the fiber when it finds it, until it has ended. `fires`: it also lets the deadline pass,
- * at a time of the search's choice. */
+/* A machine: runs the fiber when it finds it, until the fiber has ended. With `fires` the machine
+ * also lets the deadline pass, at a time that the search chooses. */
 static void run_machine_and(struct machine *machine, bool fires)
 {
     struct processor *processor = machine->thread.processor;
@@ -190,7 +186,8 @@ static void run_machine_and(struct machine *machine, bool fires)
     while (next != NULL || !fiber_ended) {
         if (next != NULL)
             run(machine, next);
-        next = next != NULL ? dequeue(processor) : NULL; /* it may have been woken right there */
+        next =
+            next != NULL ? dequeue(processor) : NULL; /* the fiber may have been woken meanwhile */
         if (next == NULL)
             next = weft__take_injected(processor);
         for (int i = 0; next == NULL && fires && i < MACHINES; i++)
@@ -226,7 +223,7 @@ static void set_up_fiber(bool bound)
     for (int i = 0; i < MACHINES; i++) {
         weft__wheel_init(&processors[i].wheel, weft__os_now_coarse());
         processors[i].owner.value = &machines[i].thread;
-        processors[i].turn.value = 1; /* no housekeeping */
+        processors[i].turn.value = 1; /* no maintenance */
         machines[i].thread.processor = &processors[i];
         machines[i].thread.inside.value = 1;
     }

@@ -1,10 +1,12 @@
 /*
- * The retake (sched/core/handoff.c): a monitor takes the processor from a machine whose fiber is outside the
- * runtime, while that one comes back, while a thief claims, while there is no machine to be had. With the
- * whole loop of machine.c, idle.c and steal.c. And a fiber that gives its processor up by itself.
+ * retake_model.c: the retake (sched/core/handoff.c): a monitor takes the processor from a machine
+ * whose fiber is outside the runtime, while the fiber comes back, a thief claims, or no machine can
+ * be made; and a fiber that gives its processor up. With the whole loop of machine.c, idle.c and
+ * steal.c.
  *
- * Here the monitor does not wait until a machine is stuck: it may come at any time. What must hold: when nobody
- * can go on every fiber has run, once; every processor is idle; nobody is marked as lost or claimed.
+ * The monitor does not wait until a machine is stuck here: it may come at any time. What must hold:
+ * when no thread can go on, every fiber has run, once; every processor is idle; no thread is marked
+ * as lost or claimed.
  */
 #include "sched/core/steal.c"
 
@@ -18,20 +20,20 @@ static struct processor processors[PROCESSORS];
 static struct weft_fiber fibers[FIBERS];
 static struct machine thief;
 static int ran[FIBERS];
-static int retakes; /* that a monitor tries */
+static int retakes; /* tries of each monitor */
 static bool begun, third_runs;
-static bool stays_calm;             /* for longer than until the first fiber blocks */
-static int monitors = 1;            /* that are not done yet */
+static bool stays_calm;             /* also after the first fiber has begun to block */
+static int monitors = 1;            /* still at work */
 static bool (*monitor_from)(void);  /* when it comes; has_begun if NULL */
-static bool (*outside_until)(void); /* how long the first fiber is outside at least; or NULL */
+static bool (*outside_until)(void); /* the first fiber is outside until this; or NULL */
 
 static void only_runs(void *arg)
 {
     ran[(intptr_t)arg]++;
 }
 
-/* Makes the second ready, and is outside then, where its processor may be taken; then the third, from wherever
- * it is by then. */
+/* Makes the second fiber ready and goes outside, where its processor may be retaken; then makes the
+ * third one ready, with whatever processor it has by then. */
 static void comes_back(void *arg)
 {
     struct thread *thread = runtime_enter(thread_self());
@@ -58,7 +60,7 @@ static bool second_has_run(void)
     return ran[1] > 0;
 }
 
-/* Says that it blocks, and does until the second has run. */
+/* Blocks, marked, until the second fiber has run. */
 static void blocks(void *arg)
 {
     begun = true;
@@ -92,7 +94,7 @@ static bool no_monitor(void)
     return monitors == 0;
 }
 
-/* Is outside while the monitor comes; then it makes the third ready. */
+/* Is outside while the monitor comes; then makes the third fiber ready. */
 static void waits_outside(void *arg)
 {
     model_wait_until(no_monitor);
@@ -119,7 +121,6 @@ static void waits_for_monitor(void *arg)
 
 static void run_monitor(void *arg)
 {
-    (void)arg;
     model_wait_until(monitor_from != NULL ? monitor_from : has_begun);
     for (int i = 0; i < retakes; i++)
         (void)weft__retake(&processors[0], atomic_u32_load_relaxed(&processors[0].turn));
@@ -128,25 +129,22 @@ static void run_monitor(void *arg)
 
 static void run_readier(void *arg)
 {
-    (void)arg;
     model_wait_until(has_begun);
     weft__ready(&fibers[1], false);
 }
 
 static void run_stopper(void *arg)
 {
-    (void)arg;
     model_wait_until(all_have_run);
     model_calm(false);
     weft__idle_stop();
 }
 
-/* What it gets it runs itself. */
+/* Runs what it steals. */
 static void run_thief(void *arg)
 {
     struct weft_fiber *fiber;
     struct thread *claimed;
-    (void)arg;
     thread_word_set(&thief);
     model_wait_until(has_begun);
     if ((claimed = weft__claim(&processors[0])) != NULL) {
@@ -160,7 +158,7 @@ static void run_thief(void *arg)
     atomic_ptr_store_release(&processors[1].owner, NULL);
 }
 
-/* One processor, with a machine that runs the first fiber. `most`: so many machines there may be. */
+/* One processor, with a machine that runs the first fiber; `most` machines may exist. */
 static void set_up(uint32_t most)
 {
     weft__barrier.symmetric = false;
@@ -172,7 +170,7 @@ static void set_up(uint32_t most)
     weft__sched.maintenance_time.value = WEFT_NEVER;
     for (int i = 0; i < PROCESSORS; i++) {
         weft__wheel_init(&processors[i].wheel, weft__os_now_coarse());
-        processors[i].turn.value = 1; /* no housekeeping */
+        processors[i].turn.value = 1; /* no maintenance */
         processors[i].index = (uint32_t)i;
     }
     for (int i = 0; i < FIBERS; i++) {
@@ -232,7 +230,7 @@ static void retaken_symmetric(void)
     weft__barrier.symmetric = true;
 }
 
-/* Also from the one who got it. */
+/* A second time from the machine that got it. */
 static void retaken_twice(void)
 {
     set_up(4);
@@ -247,7 +245,7 @@ static void two_monitors(void)
     model_thread("monitor 2", run_monitor, NULL, true);
 }
 
-/* The second becomes ready before the processor is given up, while it is, or after it. */
+/* The second fiber becomes ready before, while or after the processor is given up. */
 static void given_up(void)
 {
     set_up(4);
@@ -262,7 +260,7 @@ static void given_up_and_retaken(void)
     retakes = 1;
 }
 
-/* The machine that comes back is one too many: it ends, if it is not needed just then. */
+/* The machine that comes back is surplus: it ends, if it is not needed just then. */
 static void too_many(void)
 {
     given_up_and_retaken();
@@ -281,7 +279,7 @@ static void too_many_at_the_end(void)
     model_thread("stopper", run_stopper, NULL, true);
 }
 
-/* All machines end, whether they are too many or not. */
+/* All machines end, surplus or not. */
 static void all_is_stopped(void)
 {
     uint32_t machines = 0;
@@ -292,7 +290,7 @@ static void all_is_stopped(void)
     MODEL_CHECK(weft__sched.lost.value == 0);
 }
 
-/* There is a second processor with a machine, which is about to sleep, and there may be no more. */
+/* A second processor has a machine that is about to sleep, and no third one may be made. */
 static void another_sleeps(void)
 {
     set_up(2);
@@ -317,7 +315,7 @@ static void retaken_and_claimed(void)
     set_up_thief();
 }
 
-/* The thief knows the owner from before. */
+/* The thief has seen the owner before. */
 static void claimed_afterwards(void)
 {
     retaken_and_claimed();
@@ -326,17 +324,19 @@ static void claimed_afterwards(void)
 
 static const struct scenario scenarios[] = {
     {"the owner comes back while it is retaken", retaken, all_is_well, 3, 1, 0},
-    {"the same without membarrier", retaken_symmetric, all_is_well, 3, 1, 0},
+    {"the owner comes back while it is retaken, no membarrier", retaken_symmetric, all_is_well, 3,
+     1, 0},
     {"the next one is retaken too", retaken_twice, all_is_well, 2, 1, 0},
     {"two want to retake it", two_monitors, all_is_well, 2, 1, 0},
     {"it is given up", given_up, all_is_well, 2, 1, 0},
     {"it is given up while it is retaken", given_up_and_retaken, all_is_well, 1, 1, 0},
-    {"the machine that comes back is one too many", too_many, all_is_well, 2, 1, 1},
-    {"the same, and the runtime stops", too_many_at_the_end, all_is_stopped, 3, 1, 1},
+    {"the machine that comes back is surplus", too_many, all_is_well, 2, 1, 1},
+    {"a surplus machine comes back, and the runtime stops", too_many_at_the_end, all_is_stopped, 3,
+     1, 1},
     {"another machine goes to sleep, and there is no third", another_sleeps, all_is_well, 3, 0, 0},
     {"there is no machine to be had, and a thief claims", no_machine, all_is_well, 3, 1, 0},
     {"a thief claims while it is retaken", retaken_and_claimed, all_is_well, 2, 1, 0},
-    {"the same, and the owner does not come back", claimed_afterwards, all_is_well, 2, 0, 0},
+    {"a thief claims, and the owner does not come back", claimed_afterwards, all_is_well, 2, 0, 0},
 };
 
 MODEL_MAIN(scenarios)

@@ -1,8 +1,8 @@
 /*
- * The run queue: the owner pushes and pops by plain stores, thieves ask, or claim it
- * (sched/core/steal.c).
+ * run_queue_model.c: the run queue: the owner pushes and pops by plain stores; thieves ask it, or
+ * claim it (sched/core/steal.c).
  *
- * What must hold: each fiber is in one place, or taken, exactly once; nobody waits for ever.
+ * What must hold: each fiber is in one place, or taken, exactly once; no thread waits for ever.
  */
 #include "sched/core/steal.c"
 
@@ -11,7 +11,7 @@
 enum { FIBERS = 6, PROCESSORS = 3 };
 
 static struct processor processors[PROCESSORS];
-static struct machine owner, thieves[2], heir;
+static struct machine owner, thieves[2], successor;
 static struct weft_fiber fibers[FIBERS], task;
 static int taken[FIBERS];
 static int used;   /* how many of the fibers */
@@ -31,7 +31,7 @@ static void give_machine(struct machine *machine, struct processor *processor, b
     processor->owner.value = &machine->thread;
 }
 
-/* The owner runs a fiber, outside of the runtime; so many wait in its ring. */
+/* The owner runs a fiber, outside the runtime; `in_ring` fibers wait in its ring. */
 static void set_up_queues(bool symmetric, int in_ring, bool in_runnext)
 {
     claims = 2;
@@ -54,8 +54,8 @@ static void set_up_queues(bool symmetric, int in_ring, bool in_runnext)
     model_name(&processors[0].tail, "tail");
     model_name(&processors[0].runnext, "runnext");
     model_name(&owner.thread.inside, "inside");
-    model_name(&heir.thread.inside, "heir's inside");
-    model_name(&heir.thread.requests, "heir's requests");
+    model_name(&successor.thread.inside, "successor's inside");
+    model_name(&successor.thread.requests, "successor's requests");
 }
 
 static void each_is_somewhere_once(void)
@@ -74,7 +74,6 @@ static void each_is_somewhere_once(void)
 /* A fiber that calls weft: pops one, and makes one ready. */
 static void run_owner(void *arg)
 {
-    (void)arg;
     thread_word_set(&owner);
     for (int i = 0; i < 2; i++) {
         runtime_enter(&owner.thread);
@@ -85,7 +84,6 @@ static void run_owner(void *arg)
 
 static void run_pusher(void *arg)
 {
-    (void)arg;
     thread_word_set(&owner);
     runtime_enter(&owner.thread);
     weft__ready(&fibers[used++], true);
@@ -113,14 +111,13 @@ static void run_thief(void *arg)
 /* Its fiber has faulted, and the machine goes on without it. */
 static void run_crashed(void *arg)
 {
-    (void)arg;
     thread_word_set(&owner);
     weft__enter_crashed(&owner.thread);
     take(dequeue(owner.thread.processor));
     runtime_leave(&owner.thread);
 }
 
-/* Asks, as a machine that searches does, and takes what is shed. */
+/* Asks the owner, as a machine that searches does, and takes the fibers that it sheds. */
 static void run_asker(void *arg)
 {
     struct machine *machine = arg;
@@ -131,11 +128,10 @@ static void run_asker(void *arg)
     take(weft__take_injected(machine->thread.processor));
 }
 
-/* Gives its processor up, as idle.c does, and goes on with nothing. */
+/* Gives its processor up, as idle.c does, and goes on without one. */
 static void run_leaver(void *arg)
 {
     struct processor *processor = owner.thread.processor;
-    (void)arg;
     thread_word_set(&owner);
     runtime_enter(&owner.thread);
     owner.thread.fiber = NULL;
@@ -145,16 +141,15 @@ static void run_leaver(void *arg)
     lock_acquire(&weft__sched.lock);
     weft__sched.idle_processors = processor;
     lock_release(&weft__sched.lock);
-    atomic_u32_store_release(&owner.thread.inside, 0); /* with another processor, one day */
+    atomic_u32_store_release(&owner.thread.inside, 0); /* until it gets another processor */
 }
 
 /* A machine that finds the idle processor and takes it. */
-static void run_heir(void *arg)
+static void run_successor(void *arg)
 {
     struct processor *processor = NULL;
-    (void)arg;
-    thread_word_set(&heir);
-    heir.thread.inside.value = 1;
+    thread_word_set(&successor);
+    successor.thread.inside.value = 1;
     while (processor == NULL) {
         lock_acquire(&weft__sched.lock);
         processor = weft__sched.idle_processors;
@@ -162,73 +157,68 @@ static void run_heir(void *arg)
         if (processor == NULL)
             model_spin();
     }
-    weft__processor_acquire(&heir, processor);
+    weft__processor_acquire(&successor, processor);
     take(dequeue(processor));
-    heir.thread.fiber = &task;
-    runtime_leave(&heir.thread);
-    runtime_enter(&heir.thread);
+    successor.thread.fiber = &task;
+    runtime_leave(&successor.thread);
+    runtime_enter(&successor.thread);
     take(dequeue(processor));
-    runtime_leave(&heir.thread);
+    runtime_leave(&successor.thread);
+}
+
+/* The owner's function against a thief. */
+static void race(bool symmetric, int in_ring, bool in_runnext, void (*function)(void *))
+{
+    set_up_queues(symmetric, in_ring, in_runnext);
+    model_thread("owner", function, NULL, true);
+    model_thread("thief", run_thief, &thieves[0], true);
 }
 
 static void pops(void)
 {
-    set_up_queues(false, 3, true);
-    model_thread("owner", run_owner, NULL, true);
-    model_thread("thief", run_thief, &thieves[0], true);
+    race(false, 3, true, run_owner);
 }
 
 static void pops_symmetric(void)
 {
-    set_up_queues(true, 3, true);
-    model_thread("owner", run_owner, NULL, true);
-    model_thread("thief", run_thief, &thieves[0], true);
+    race(true, 3, true, run_owner);
 }
 
 static void crashes(void)
 {
-    set_up_queues(false, 3, false);
-    model_thread("owner", run_crashed, NULL, true);
-    model_thread("thief", run_thief, &thieves[0], true);
-}
-
-static void two_thieves(void)
-{
-    set_up_queues(false, 4, false);
-    claims = 1;
-    model_thread("owner", run_owner, NULL, true);
-    model_thread("thief 1", run_thief, &thieves[0], true);
-    model_thread("thief 2", run_thief, &thieves[1], true);
+    race(false, 3, false, run_crashed);
 }
 
 static void pushes(void)
 {
-    set_up_queues(false, 4, false); /* full */
-    model_thread("owner", run_pusher, NULL, true);
-    model_thread("thief", run_thief, &thieves[0], true);
+    race(false, 4, false, run_pusher); /* the ring is full */
+}
+
+static void two_thieves(void)
+{
+    race(false, 4, false, run_owner);
+    claims = 1;
+    model_thread("thief 2", run_thief, &thieves[1], true);
 }
 
 static void sheds(void)
 {
-    set_up_queues(false, 3, true);
-    model_thread("owner", run_owner, NULL, true);
+    race(false, 3, true, run_owner);
     claims = 1;
-    model_thread("asker", run_asker, &thieves[0], true);
-    model_thread("thief", run_thief, &thieves[1], true);
+    model_thread("asker", run_asker, &thieves[1], true);
 }
 
 static void hands_on(void)
 {
-    set_up_queues(false, 4, false);
+    race(false, 4, false, run_leaver);
     claims = 1;
-    model_thread("owner", run_leaver, NULL, true);
-    model_thread("heir", run_heir, NULL, true);
-    model_thread("thief", run_thief, &thieves[0], true);
+    model_thread("successor", run_successor, NULL, true);
 }
 
 static const struct scenario scenarios[] = {
     {"the owner pops, a thief claims", pops, each_is_somewhere_once, 4, 2, 0},
-    {"the same without membarrier", pops_symmetric, each_is_somewhere_once, 4, 2, 0},
+    {"the owner pops, a thief claims, no membarrier", pops_symmetric, each_is_somewhere_once, 4, 2,
+     0},
     {"the owner comes back from a fault, a thief claims", crashes, each_is_somewhere_once, 4, 2, 0},
     {"the owner pops, two thieves claim", two_thieves, each_is_somewhere_once, 3, 1, 0},
     {"the owner pushes into a full ring, a thief claims", pushes, each_is_somewhere_once, 3, 2, 0},
