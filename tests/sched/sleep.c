@@ -1,16 +1,11 @@
 /*
  * sleep.c: the clock, deadlines, and sleeping: never too short, in order, and not much too long.
  */
-#include <pthread.h>
-#include <time.h>
-
-#include "base/atomic.h"
 #include "base/compiler.h"
-#include "base/prng.h"
 #include "everywhere.h"
+#include "fibers.h"
 #include "sched/fiber/fiber.h"
 #include "seeds.h"
-#include <weft/weft.h>
 
 static void the_clock_is_the_monotonic_one(void)
 {
@@ -37,9 +32,8 @@ static void deadlines_do_not_overflow(void)
     CHECK(deadline > INT64_MAX - 3601 * WEFT_S && deadline < WEFT_NEVER);
 }
 
-static void sleep_all_lengths(void *arg)
+static void never_early(void *arg)
 {
-    (void)arg;
     static const int64_t durations[] = {
         1,           999,    4095,          4096,    4097,        10 * WEFT_US,   50 * WEFT_US,
         123456,      262144, 500 * WEFT_US, WEFT_MS, WEFT_MS + 1, 1500 * WEFT_US, 5 * WEFT_MS,
@@ -55,17 +49,11 @@ static void sleep_all_lengths(void *arg)
         }
 }
 
-static void never_early(void)
-{
-    everywhere(sleep_all_lengths);
-}
-
-/* Many at once, each with lengths of its own. */
+/* Many fibers at once, each with its own lengths. */
 
 static void sleep_at_random(void *arg)
 {
-    struct prng prng;
-    prng_seed(&prng, (uintptr_t)arg);
+    struct prng prng = prng_from((uintptr_t)arg);
     for (int round = 0; round < 10; round++) {
         int64_t deadline = weft_now() + (int64_t)prng_below(&prng, 20 * 1000 * 1000);
         CHECK_EQ(weft_sleep_until(deadline), 0);
@@ -76,19 +64,14 @@ static void sleep_at_random(void *arg)
 static void never_early_in_a_crowd(void)
 {
     enum { CROWD = 500 };
-    weft_fiber *fibers[CROWD];
-    for (uintptr_t i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], sleep_at_random, (void *)i, NULL), 0);
-    for (int i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    run_each(CROWD, sleep_at_random);
 }
 
-static void sleep_not_at_all(void *arg)
+static void the_past_is_over(void *arg)
 {
-    (void)arg;
     static const int64_t past[] = {0, -1, INT64_MIN};
     for (size_t i = 0; i < sizeof past / sizeof past[0]; i++) {
-        CHECK_EQ(weft_sleep(past[i]), 0); /* returns at all */
+        CHECK_EQ(weft_sleep(past[i]), 0); /* returns */
         CHECK_EQ(weft_sleep_until(past[i]), 0);
     }
     CHECK_EQ(weft_sleep_until(1), 0);
@@ -96,22 +79,16 @@ static void sleep_not_at_all(void *arg)
     CHECK_EQ(weft_sleep_until(weft_now()), 0);
 }
 
-static void the_past_is_over(void)
-{
-    everywhere(sleep_not_at_all);
-}
-
-/* On one processor: a sleep of zero lets the other run, as a yield does. */
+/* On one processor a sleep of zero lets the other fiber run, as a yield does. */
 
 static void set_flag(void *arg)
 {
     *(bool *)arg = true;
 }
 
-static void sleep_zero(void *arg)
+static void zero_yields(void *arg)
 {
     static const int64_t past[] = {0, -5};
-    (void)arg;
     for (size_t i = 0; i < 2; i++) {
         bool ran = false;
         CHECK_EQ(weft_go(set_flag, &ran), 0);
@@ -121,8 +98,8 @@ static void sleep_zero(void *arg)
     }
 }
 
-/* On one processor: those whose deadlines are a tick of the clock apart wake in their order, also
- * when all have become due before anybody could look. */
+/* On one processor fibers whose deadlines are a tick of the clock apart wake in their order, also
+ * when all are due before the clock is read. */
 
 enum { SLEEPERS = 64, APART = 10000 /* ns */ };
 
@@ -151,13 +128,7 @@ static void spawn_line(void *arg)
     weft_yield(); /* they sleep now */
     if (hold)
         compute_until(line.base + (int64_t)APART * (SLEEPERS + 1));
-    for (int i = 0; i < SLEEPERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-}
-
-static void zero_yields(void)
-{
-    on_one_machine(sleep_zero, NULL);
+    join_all(fibers, SLEEPERS);
 }
 
 static void check_line(void)
@@ -176,7 +147,7 @@ static void wakes_in_order(void)
     check_line();
 }
 
-/* The one check of how long: a sleep of 50 us must not take as long as one of a millisecond. */
+/* The only check of a duration: a sleep of 50 us takes less than one of a millisecond. */
 
 enum { SHORT_SLEEPS = 401 };
 static int64_t lengths[SHORT_SLEEPS];
@@ -189,7 +160,6 @@ static int compare(const void *a, const void *b)
 
 static void sleep_shortly(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < SHORT_SLEEPS; i++) {
         int64_t before = weft_now();
         CHECK_EQ(weft_sleep(50 * WEFT_US), 0);
@@ -199,9 +169,7 @@ static void sleep_shortly(void *arg)
 
 static void short_sleeps_are_short(void)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, sleep_shortly, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(sleep_shortly, NULL);
     qsort(lengths, SHORT_SLEEPS, sizeof lengths[0], compare);
     int64_t median = lengths[SHORT_SLEEPS / 2];
     printf("    median of sleeping 50 us: %lld ns\n", (long long)median);
@@ -209,7 +177,7 @@ static void short_sleeps_are_short(void)
     CHECK(median < 525 * WEFT_US);
 }
 
-/* Who sleeps for ever goes straight to the next fiber, as one that waits for something does. */
+/* A sleep for ever switches directly to the next fiber, as any other wait does. */
 
 enum { FOR_EVER = 10 };
 static int slept_on;
@@ -222,7 +190,6 @@ static void see_it_asleep(void *sleeper)
 
 static void sleep_for_ever(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_go(see_it_asleep, weft_self()), 0);
     CHECK_EQ(weft_sleep_until(WEFT_NEVER), 0);
     CHECK(!"it is awake");
@@ -230,7 +197,6 @@ static void sleep_for_ever(void *arg)
 
 static void watch_sleepers(void *arg)
 {
-    (void)arg;
     for (int i = 0; i < FOR_EVER; i++)
         CHECK_EQ(weft_go(sleep_for_ever, NULL), 0);
     while (slept_on < FOR_EVER)
@@ -256,12 +222,12 @@ int main(void)
     RUN_PLAIN(some_sleep_for_ever, "some fibers never end");
     RUN_PLAIN(the_clock_is_the_monotonic_one, "about real time");
     RUN_BOTH(deadlines_do_not_overflow);
-    RUN_BOTH(never_early);
+    RUN_EVERYWHERE(never_early);
     RUN_BOTH(never_early_in_a_crowd);
-    RUN_BOTH(the_past_is_over);
-    RUN_PLAIN(zero_yields, "knows who runs next on one processor");
+    RUN_EVERYWHERE(the_past_is_over);
+    RUN_PLAIN_ONE_MACHINE(zero_yields, "knows who runs next on one processor");
     RUN_BOTH(wakes_in_order);
     RUN_PLAIN(short_sleeps_are_short, "about real time");
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     return 0;
 }

@@ -1,10 +1,9 @@
 /*
- * ticks.c: the scheduler's short times are the same whatever counter it measures them by.
+ * ticks.c: the short times of the scheduler are the same, whatever counter measures them.
  */
 #include "sched/time/ticks.h"
+#include "fibers.h"
 #include "os/os.h"
-
-#include <weft/weft.h>
 
 #include "everywhere.h"
 
@@ -41,7 +40,6 @@ static void times_of_any_counter(void)
 
 static void yield_and_sleep(void *arg)
 {
-    (void)arg;
     while (atomic_u32_load_relaxed(&weft__ticks.known) == 0) {
         CHECK_EQ(weft_sleep(WEFT_US), 0);
         for (int i = 0; i < 200; i++)
@@ -49,17 +47,13 @@ static void yield_and_sleep(void *arg)
     }
 }
 
-/* A runtime with something to do learns how fast the counter is. */
+/* A busy runtime measures the rate of the counter. */
 static void work(void)
 {
     enum { FIBERS = 10 };
-    weft_fiber *fibers[FIBERS];
     weft__ticks_forget();
-    for (int i = 0; i < FIBERS; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], yield_and_sleep, NULL, NULL), 0);
-    for (int i = 0; i < FIBERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    run_fibers(FIBERS, yield_and_sleep, NULL);
+    shut_down();
 }
 
 /* The counter and the clock at about the same moment. */
@@ -74,7 +68,7 @@ static int64_t read_both(uint64_t *ticks)
     return after;
 }
 
-/* What weft has learned, against what is measured here. */
+/* The rate that weft has measured, against that of the test. */
 static void the_counter_is_measured(void)
 {
     uint64_t first, last;
@@ -101,22 +95,19 @@ static void any_counter_is_measured(void)
 #endif
 }
 
-/* It is learned once: another runtime does not begin anew. */
+/* The rate is measured once: the next runtime knows it. */
 static void it_is_known_then(void)
 {
-    weft_fiber *fiber;
     work();
-    CHECK_EQ(weft_spawn(&fiber, yield_and_sleep, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(yield_and_sleep, NULL);
     CHECK_EQ(atomic_u32_load_relaxed(&weft__ticks.known), 1);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
 int main(void)
 {
     RUN_PLAIN(times_of_any_counter, "nothing to order");
-    RUN_PLAIN(the_counter_is_measured, "stops the runtime; seeds have a clock of their own");
-    RUN_PLAIN(any_counter_is_measured, "stops the runtime; seeds have a clock of their own");
-    RUN_PLAIN(it_is_known_then, "stops the runtime; seeds have a clock of their own");
+    RUN_ALL_PLAIN("stops the runtime; seeds have a clock of their own", the_counter_is_measured,
+                  any_counter_is_measured, it_is_known_then);
     return 0;
 }

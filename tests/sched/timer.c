@@ -1,32 +1,16 @@
 /*
- * timer.c: timers that call a function: when, how often, and when not.
+ * timer.c: when and how often timers call their function, and when they do not.
  *
- * Whether a call was made is counted, never guessed from the time: a timer that runs once is called
- * once for each start, unless a stop or a new start says that it prevented that.
+ * A call is counted, never inferred from the time: a timer that runs once makes one call for each
+ * start, unless a stop or another start returns that it prevented the call.
  */
-#include <pthread.h>
-#include <sched.h>
-
-#include "base/atomic.h"
-#include "base/prng.h"
 #include "everywhere.h"
+#include "fibers.h"
 #include "sched/time/firing.h"
 #include "sched/time/wheel.h"
 #include "seeds.h"
-#include <weft/weft.h>
 
-static void count(void *arg)
-{
-    atomic_u32_add_seq_cst(arg, 1);
-}
-
-static void await(const atomic_u32 *word, uint32_t value)
-{
-    while (atomic_u32_load_acquire(word) < value)
-        weft_yield();
-}
-
-/* Waits for the event that the clock has moved on so far. */
+/* Waits until the clock has reached the time. */
 static void await_time(int64_t deadline)
 {
     if (test_seeded)
@@ -35,33 +19,23 @@ static void await_time(int64_t deadline)
         weft_yield();
 }
 
-/* Arguments. */
-
-static void check_arguments(void *arg)
+static void nonsense_is_refused(void *arg)
 {
-    (void)arg;
     weft_timer *poison = (weft_timer *)(uintptr_t)0xdead, *timer = poison;
     atomic_u32 calls = {0};
-    CHECK_EQ(weft_timer_open(NULL, count, &calls), -EINVAL);
+    CHECK_EQ(weft_timer_open(NULL, count_up, &calls), -EINVAL);
     CHECK_EQ(weft_timer_open(&timer, NULL, &calls), -EINVAL);
     CHECK_PTR(timer, poison);
     CHECK_EQ(weft_timer_start(NULL, WEFT_NOW, 0), -EINVAL);
     CHECK_EQ(weft_timer_stop(NULL), -EINVAL);
     CHECK_EQ(weft_timer_close(NULL), -EINVAL);
-    CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
+    CHECK_EQ(weft_timer_open(&timer, count_up, &calls), 0);
     CHECK_EQ(weft_timer_start(timer, WEFT_NOW, -1), -EINVAL);
     CHECK_EQ(weft_timer_start(timer, WEFT_NOW, INT64_MIN), -EINVAL);
     CHECK_EQ(weft_timer_stop(timer), 0); /* it was not started by that */
     CHECK_EQ(weft_timer_close(timer), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&calls), 0);
 }
-
-static void nonsense_is_refused(void)
-{
-    everywhere(check_arguments);
-}
-
-/* Once. */
 
 struct shot {
     weft_timer *timer;
@@ -77,39 +51,31 @@ static void check_not_early(void *arg)
     atomic_u32_add_seq_cst(&shot->calls, 1);
 }
 
-static void shoot(void *arg)
+static void once_is_once(void *arg)
 {
-    (void)arg;
     struct shot shot = {.calls = {0}};
     CHECK_EQ(weft_timer_open(&shot.timer, check_not_early, &shot), 0);
     for (uint32_t round = 1; round <= 20; round++) {
-        shot.deadline = weft_after(round % 4 * WEFT_MS); /* at once, too */
+        shot.deadline = weft_after(round % 4 * WEFT_MS); /* also at once */
         CHECK_EQ(weft_timer_start(shot.timer, shot.deadline, 0), 0);
-        await(&shot.calls, round);
+        yield_until(&shot.calls, round);
         CHECK_EQ(weft_timer_stop(shot.timer), 0);
         CHECK_EQ(atomic_u32_load_relaxed(&shot.calls), round);
     }
     shot.deadline = 0;
     CHECK_EQ(weft_timer_start(shot.timer, INT64_MIN, 0), 0); /* long past */
-    await(&shot.calls, 21);
+    yield_until(&shot.calls, 21);
     CHECK_EQ(weft_timer_close(shot.timer), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&shot.calls), 21);
 }
 
-static void once_is_once(void)
-{
-    everywhere(shoot);
-}
-
 enum { SHOTS = 300 };
 
-static void shoot_many(void *arg)
+static void never_early(void *arg)
 {
     struct shot *shots = calloc(SHOTS, sizeof *shots);
-    struct prng prng;
-    (void)arg;
     CHECK(shots != NULL);
-    prng_seed(&prng, 1);
+    struct prng prng = prng_from(1);
     for (int i = 0; i < SHOTS; i++)
         CHECK_EQ(weft_timer_open(&shots[i].timer, check_not_early, &shots[i]), 0);
     for (uint32_t round = 1; round <= 3; round++) {
@@ -118,7 +84,7 @@ static void shoot_many(void *arg)
             CHECK_EQ(weft_timer_start(shots[i].timer, shots[i].deadline, 0), 0);
         }
         for (int i = 0; i < SHOTS; i++)
-            await(&shots[i].calls, round);
+            yield_until(&shots[i].calls, round);
     }
     for (int i = 0; i < SHOTS; i++) {
         CHECK_EQ(weft_timer_close(shots[i].timer), 0);
@@ -127,19 +93,12 @@ static void shoot_many(void *arg)
     free(shots);
 }
 
-static void never_early(void)
-{
-    everywhere(shoot_many);
-}
-
 /* Stop, and start anew. */
 
-static void check_results(void *arg)
+static void results_tell_what_was_prevented(void *arg)
 {
-    (void)arg;
-    weft_timer *timer;
     atomic_u32 calls = {0};
-    CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
+    weft_timer *timer = open_timer(count_up, &calls);
     CHECK_EQ(weft_timer_stop(timer), 0); /* not started */
     CHECK_EQ(weft_timer_start(timer, weft_after(3600 * WEFT_S), 0), 0);
     CHECK_EQ(weft_timer_stop(timer), 1);
@@ -151,46 +110,47 @@ static void check_results(void *arg)
     CHECK_EQ(weft_timer_start(timer, weft_after(7200 * WEFT_S), WEFT_S), 1);
     CHECK_EQ(atomic_u32_load_relaxed(&calls), 0);
     CHECK_EQ(weft_timer_start(timer, weft_after(WEFT_US), 0), 1); /* sooner than it was */
-    await(&calls, 1);
+    yield_until(&calls, 1);
     CHECK_EQ(weft_timer_stop(timer), 0);
     CHECK_EQ(weft_timer_start(timer, WEFT_NOW, WEFT_MS), 0);
-    await(&calls, 4);
+    yield_until(&calls, 4);
     CHECK_EQ(weft_timer_stop(timer), 1); /* a periodic one always has a call to prevent */
     CHECK_EQ(weft_timer_start(timer, weft_after(3600 * WEFT_S), 0), 0);
-    CHECK_EQ(weft_timer_close(timer), 0); /* while armed */
+    CHECK_EQ(weft_timer_close(timer), 0); /* closed while armed */
 }
 
-static void results_tell_what_was_prevented(void)
+/* Runs the function here and in three fibers at the same time. */
+static void run_beside_fibers(void (*function)(void *))
 {
-    everywhere(check_results);
+    weft_fiber *fibers[3];
+    spawn_all(fibers, 3, function, NULL);
+    function(NULL);
+    join_all(fibers, 3);
 }
 
-/* A start that comes about when the last one fires: one call each, or it says it prevented it. */
+/* A start at about the time when the last one fires: each makes one call, or is prevented. */
 static void race_stop(void *arg)
 {
-    struct prng prng;
-    weft_timer *timer;
     atomic_u32 calls = {0};
     uint32_t expected = 0;
-    (void)arg;
-    prng_seed(&prng, (uint64_t)weft_now());
-    CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
+    struct prng prng = prng_from((uint64_t)weft_now());
+    weft_timer *timer = open_timer(count_up, &calls);
     for (int64_t round = test_scale(5000); round > 0; round--) {
         expected++;
         int prevented = weft_timer_start(timer, weft_now() + prng_below(&prng, 20000) - 2000, 0);
         CHECK(prevented == 0 || prevented == 1);
         expected -= (uint32_t)prevented;
-        for (uint32_t pauses = prng_below(&prng, 600); pauses > 0; pauses--)
-            cpu_relax();
+        relax_for(prng_below(&prng, 600));
         if (prng_below(&prng, 2) == 0)
             continue;
         prevented = weft_timer_stop(timer);
         CHECK(prevented == 0 || prevented == 1);
         expected -= (uint32_t)prevented;
-        await(&calls, expected); /* one that had begun may not have counted yet */
+        yield_until(&calls, expected); /* a call that has begun may not have counted yet */
         CHECK_EQ(atomic_u32_load_relaxed(&calls), expected);
         if (prng_below(&prng, 16) == 0) {
-            await_time(weft_after(30 * WEFT_US)); /* past the deadline of what was stopped */
+            await_time(
+                weft_after(30 * WEFT_US)); /* past the deadline of the start that was stopped */
             CHECK_EQ(atomic_u32_load_relaxed(&calls), expected);
         }
     }
@@ -201,29 +161,20 @@ static void race_stop(void *arg)
 
 static void no_stale_call(void)
 {
-    weft_fiber *fibers[3];
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], race_stop, NULL, NULL), 0);
-    race_stop(NULL);
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    run_beside_fibers(race_stop);
 }
 
-/* Starts that come while the last call is about to end, and its fiber to rest. */
+/* Starts while the last call is about to end. */
 static void start_at_the_end(void *arg)
 {
-    struct prng prng;
-    weft_timer *timer;
     atomic_u32 calls = {0};
-    (void)arg;
-    prng_seed(&prng, (uint64_t)weft_now());
-    CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
+    struct prng prng = prng_from((uint64_t)weft_now());
+    weft_timer *timer = open_timer(count_up, &calls);
     uint32_t rounds = (uint32_t)test_scale(20000);
     for (uint32_t round = 1; round <= rounds; round++) {
         CHECK_EQ(weft_timer_start(timer, weft_now() - 10 * WEFT_US, 0), 0);
-        await(&calls, round); /* a call that is lost is the test's timeout */
-        for (uint32_t pauses = prng_below(&prng, 8); pauses > 0; pauses--)
-            cpu_relax();
+        yield_until(&calls, round); /* a lost call shows as the time limit of the test */
+        relax_for(prng_below(&prng, 8));
     }
     CHECK_EQ(weft_timer_close(timer), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&calls), rounds);
@@ -232,46 +183,34 @@ static void start_at_the_end(void *arg)
 static void no_call_is_lost(void)
 {
     enum { STARTERS = 4 };
-    weft_fiber *fibers[STARTERS];
     processors_begin(4);
-    for (int i = 0; i < STARTERS; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], start_at_the_end, NULL, NULL), 0);
-    for (int i = 0; i < STARTERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    run_fibers(STARTERS, start_at_the_end, NULL);
     processors_end();
 }
 
 /* After a stop a periodic timer may finish the call that has begun, and no more. */
-static void stop_periodic(void *arg)
+static void no_call_begins_after_stop(void *arg)
 {
     weft_timer *timer, *clock;
     atomic_u32 calls = {0}, ticks = {0};
-    (void)arg;
-    CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
-    CHECK_EQ(weft_timer_open(&clock, count, &ticks), 0);
+    CHECK_EQ(weft_timer_open(&timer, count_up, &calls), 0);
+    CHECK_EQ(weft_timer_open(&clock, count_up, &ticks), 0);
     for (int64_t round = test_scale(100); round > 0; round--) {
         uint32_t before = atomic_u32_load_relaxed(&calls);
         CHECK_EQ(weft_timer_start(timer, WEFT_NOW, 20 * WEFT_US), 0);
-        await(&calls, before + 3);
+        yield_until(&calls, before + 3);
         CHECK_EQ(weft_timer_stop(timer), 1);
         before = atomic_u32_load_relaxed(&calls);
-        /* Others of its kind are called meanwhile. */
+        /* Another periodic timer makes calls meanwhile. */
         uint32_t ticked = atomic_u32_load_relaxed(&ticks);
         CHECK_EQ(weft_timer_start(clock, WEFT_NOW, 100 * WEFT_US), 0);
-        await(&ticks, ticked + 3);
+        yield_until(&ticks, ticked + 3);
         CHECK_EQ(weft_timer_stop(clock), 1);
         CHECK(atomic_u32_load_relaxed(&calls) <= before + 1);
     }
     CHECK_EQ(weft_timer_close(timer), 0);
     CHECK_EQ(weft_timer_close(clock), 0);
 }
-
-static void no_call_begins_after_stop(void)
-{
-    everywhere(stop_periodic);
-}
-
-/* Periods. */
 
 enum { BEATS = 6 };
 
@@ -303,10 +242,9 @@ static int64_t next_multiple(const struct beat *beat, int64_t time)
 
 static void run_beat(struct beat *beat)
 {
-    weft_timer *timer;
-    CHECK_EQ(weft_timer_open(&timer, note_beat, beat), 0);
+    weft_timer *timer = open_timer(note_beat, beat);
     CHECK_EQ(weft_timer_start(timer, beat->start, beat->period), 0);
-    await(&beat->calls, BEATS);
+    yield_until(&beat->calls, BEATS);
     CHECK_EQ(weft_timer_close(timer), 0);
     CHECK(beat->began[0] >= beat->start);
 }
@@ -317,13 +255,13 @@ static void missed_calls_become_one(void)
     struct beat beat = {.start = start, .period = WEFT_MS, .hold = start + 20 * WEFT_MS};
     run_beat(&beat);
     CHECK(beat.began[1] >= beat.hold); /* one call at a time */
-    /* The second is the one for all that were missed; the third waits for its own time. */
+    /* The second call stands for all that were missed; the third one waits for its own time. */
     int64_t third = next_multiple(&beat, beat.ended[0]);
     for (int i = 2; i < BEATS; i++)
         CHECK(beat.began[i] >= third + (i - 2) * beat.period);
 }
 
-/* A call that comes late does not move those after it. Under seeds only, where nothing else is late. */
+/* A late call does not move the calls after it. Under seeds only, where nothing else is late. */
 static void periods_do_not_drift(void)
 {
     const int64_t period = 20 * WEFT_MS, start = weft_after(WEFT_MS);
@@ -333,8 +271,6 @@ static void periods_do_not_drift(void)
     for (int i = 2; i < BEATS; i++)
         CHECK_EQ(beat.began[i], start + i * period);
 }
-
-/* Close. */
 
 struct held {
     weft_timer *timer;
@@ -352,31 +288,19 @@ static void hold_call(void *arg)
     held->plain = 42;
 }
 
-static void open_later(void *arg)
-{
-    CHECK_EQ(weft_sleep(2 * WEFT_MS), 0);
-    weft_wg_done(arg);
-}
-
-static void close_running(void *arg)
+static void close_waits_for_the_call(void *arg)
 {
     struct held held = {.plain = 0};
-    (void)arg;
     CHECK_EQ(weft_wg_init(&held.gate, 1), 0);
     CHECK_EQ(weft_timer_open(&held.timer, hold_call, &held), 0);
     CHECK_EQ(weft_timer_start(held.timer, WEFT_NOW, 0), 0);
-    await(&held.begun, 1);
+    yield_until(&held.begun, 1);
     CHECK_EQ(weft_timer_stop(held.timer), 0); /* it does not wait */
     CHECK_EQ(held.plain, 0);
     CHECK_EQ(weft_timer_start(held.timer, WEFT_NOW, 0), 0);
-    CHECK_EQ(weft_go(open_later, &held.gate), 0);
+    CHECK_EQ(weft_go(done_later, &held.gate), 0);
     CHECK_EQ(weft_timer_close(held.timer), 0);
     CHECK_EQ(held.plain, 42);
-}
-
-static void close_waits_for_the_call(void)
-{
-    everywhere(close_running);
 }
 
 struct own {
@@ -397,12 +321,11 @@ static void close_own(void *arg)
 
 static void close_from_inside(void *arg)
 {
-    (void)arg;
     for (uint32_t most = 1; most < 20; most++) {
         struct own own = {.most = most};
         CHECK_EQ(weft_timer_open(&own.timer, close_own, &own), 0);
         CHECK_EQ(weft_timer_start(own.timer, WEFT_NOW, most > 1 ? 50 * WEFT_US : 0), 0);
-        await(&own.closed, 1);
+        yield_until(&own.closed, 1);
         CHECK_EQ(atomic_u32_load_relaxed(&own.calls), most);
     }
 }
@@ -410,23 +333,19 @@ static void close_from_inside(void *arg)
 static void a_timer_may_close_itself(void)
 {
     everywhere(close_from_inside);
-    processors_end(); /* all of them are gone */
+    processors_end(); /* all timers are closed */
 }
 
-/* Closing about when it fires, and when a call ends. */
+/* A close at about the time when the timer fires, or a call ends. */
 static void close_any_time(void *arg)
 {
-    struct prng prng;
-    (void)arg;
-    prng_seed(&prng, (uint64_t)weft_now());
+    struct prng prng = prng_from((uint64_t)weft_now());
     for (int64_t round = test_scale(3000); round > 0; round--) {
-        weft_timer *timer;
         atomic_u32 calls = {0};
-        CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
+        weft_timer *timer = open_timer(count_up, &calls);
         int64_t period = prng_below(&prng, 2) * 10 * WEFT_US;
         CHECK_EQ(weft_timer_start(timer, weft_now() + prng_below(&prng, 20000) - 5000, period), 0);
-        for (uint32_t pauses = prng_below(&prng, 600); pauses > 0; pauses--)
-            cpu_relax();
+        relax_for(prng_below(&prng, 600));
         if (prng_below(&prng, 4) == 0)
             weft_yield();
         CHECK_EQ(weft_timer_close(timer), 0);
@@ -440,15 +359,10 @@ static void close_any_time(void *arg)
 
 static void no_call_after_close(void)
 {
-    weft_fiber *fibers[3];
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], close_any_time, NULL, NULL), 0);
-    close_any_time(NULL);
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    run_beside_fibers(close_any_time);
 }
 
-/* On one processor: due, in line to run, and forgotten before it begins. */
+/* On one processor a call that is due and queued can be prevented before it begins. */
 
 static struct {
     weft_timer *timer;
@@ -458,28 +372,24 @@ static struct {
 
 static void stop_due(void *arg)
 {
-    (void)arg;
     due.stopped = weft_timer_stop(due.timer);
 }
 
 static void restart_due(void *arg)
 {
-    (void)arg;
     due.restarted = weft_timer_start(due.timer, weft_after(3600 * WEFT_S), 0);
 }
 
 static void close_due(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_timer_close(due.timer), 0);
 }
 
 /* The yield fires the timer, whose fiber then stands behind the one that was spawned last. */
 static void make_due(void (*then)(void *))
 {
-    weft_fiber *fiber;
     CHECK_EQ(weft_timer_start(due.timer, WEFT_NOW, 0) & ~1, 0);
-    CHECK_EQ(weft_spawn(&fiber, then, NULL, NULL), 0);
+    weft_fiber *fiber = spawn(then, NULL);
     int64_t deadline = weft_after(50 * WEFT_US);
     while (weft_now() < deadline)
         continue;
@@ -487,10 +397,9 @@ static void make_due(void (*then)(void *))
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-static void forget_due(void *arg)
+static void a_due_call_can_be_prevented(void *arg)
 {
-    (void)arg;
-    CHECK_EQ(weft_timer_open(&due.timer, count, &due.calls), 0);
+    CHECK_EQ(weft_timer_open(&due.timer, count_up, &due.calls), 0);
     make_due(stop_due);
     CHECK_EQ(due.stopped, 1);
     weft_yield();
@@ -502,11 +411,6 @@ static void forget_due(void *arg)
     make_due(close_due);
     weft_yield();
     CHECK_EQ(atomic_u32_load_relaxed(&due.calls), 0);
-}
-
-static void what_is_due_can_be_forgotten(void)
-{
-    on_one_machine(forget_due, NULL);
 }
 
 /* The function may use its own timer. */
@@ -523,54 +427,51 @@ static void a_timer_may_start_itself(void)
     struct own own = {.most = 100};
     CHECK_EQ(weft_timer_open(&own.timer, start_self_again, &own), 0);
     CHECK_EQ(weft_timer_start(own.timer, WEFT_NOW, 0), 0);
-    await(&own.calls, 100);
+    yield_until(&own.calls, 100);
     CHECK_EQ(weft_timer_close(own.timer), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&own.calls), 100);
 }
 
-/* A period that reaches past the end of the clock: there is no second call, and the timer is at rest. */
+/* A period beyond the end of the clock: there is no second call. */
 static void a_huge_period_calls_once(void)
 {
     static const int64_t periods[] = {WEFT_NEVER, WEFT_NEVER - 1, WEFT_NEVER / 2};
     for (int i = 0; i < 3; i++) {
-        weft_timer *timer;
         atomic_u32 calls = {0};
-        CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
+        weft_timer *timer = open_timer(count_up, &calls);
         CHECK_EQ(weft_timer_start(timer, WEFT_NOW, periods[i]), 0);
-        await(&calls, 1);
+        yield_until(&calls, 1);
         /* The last one is armed for the far future, the others are not. */
         CHECK_EQ(weft_timer_stop(timer), i == 2);
         CHECK_EQ(weft_timer_close(timer), 0);
         CHECK_EQ(atomic_u32_load_relaxed(&calls), 1);
     }
-    /* One that ends with the clock itself. */
-    weft_timer *timer;
+    /* A period that ends with the clock. */
     atomic_u32 calls = {0};
     int64_t first = weft_now();
-    CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
+    weft_timer *timer = open_timer(count_up, &calls);
     CHECK_EQ(weft_timer_start(timer, first, WEFT_NEVER - first), 0);
-    await(&calls, 1);
+    yield_until(&calls, 1);
     CHECK_EQ(weft_timer_stop(timer), 0);
     CHECK_EQ(weft_timer_close(timer), 0);
 }
 
 static void open_timers_hold_back_the_shutdown(void)
 {
-    weft_timer *timer;
     atomic_u32 calls = {0};
-    CHECK_EQ(weft_timer_open(&timer, count, &calls), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NOW), -ETIMEDOUT); /* at rest */
+    weft_timer *timer = open_timer(count_up, &calls);
+    CHECK_EQ(weft_shutdown(WEFT_NOW), -ETIMEDOUT); /* it is not started */
     int64_t deadline = weft_after(2 * WEFT_MS);
     CHECK_EQ(weft_shutdown(deadline), -ETIMEDOUT);
     CHECK(weft_now() >= deadline);
-    CHECK_EQ(weft_timer_start(timer, weft_after(WEFT_MS), 0), 0); /* it all works on */
-    await(&calls, 1);
+    CHECK_EQ(weft_timer_start(timer, weft_after(WEFT_MS), 0), 0); /* the timer still works */
+    yield_until(&calls, 1);
     CHECK_EQ(weft_shutdown(weft_after(WEFT_MS)), -ETIMEDOUT);
     CHECK_EQ(weft_timer_close(timer), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
-/* One that starts itself anew while somebody waits in its close. */
+/* The function starts its own timer while another fiber waits in the close. */
 struct restless {
     weft_timer *timer;
     weft_sem begun;
@@ -587,10 +488,9 @@ static void start_again(void *arg)
     CHECK_EQ(weft_timer_start(restless->timer, weft_after(3600 * WEFT_S), 0), 0);
 }
 
-static void close_restless(void *arg)
+static void a_start_during_close_makes_no_call(void *arg)
 {
     struct restless restless = {.begun = WEFT_SEM_INIT(0)};
-    (void)arg;
     CHECK_EQ(weft_timer_open(&restless.timer, start_again, &restless), 0);
     CHECK_EQ(weft_timer_start(restless.timer, WEFT_NOW, 0), 0);
     weft_sem_acquire(&restless.begun, 1);
@@ -599,29 +499,22 @@ static void close_restless(void *arg)
     CHECK_EQ(weft__timers_next(), WHEEL_EMPTY); /* nothing is left in the wheel */
 }
 
-static void what_starts_during_close_does_not_run(void)
-{
-    on_one_machine(close_restless, NULL);
-}
-
 int main(void)
 {
-    RUN_PLAIN(nonsense_is_refused, "nothing waits");
-    RUN_BOTH(once_is_once);
-    RUN_PLAIN(never_early, "too much for many runs");
-    RUN_BOTH(results_tell_what_was_prevented);
-    RUN_BOTH(no_stale_call);
-    RUN_BOTH(no_call_is_lost);
-    RUN_BOTH(no_call_begins_after_stop);
+    RUN_PLAIN_EVERYWHERE(nonsense_is_refused, "nothing waits");
+    RUN_EVERYWHERE(once_is_once);
+    RUN_PLAIN_EVERYWHERE(never_early, "too much for many runs");
+    RUN_EVERYWHERE(results_tell_what_was_prevented);
+    RUN_ALL_BOTH(no_stale_call, no_call_is_lost);
+    RUN_EVERYWHERE(no_call_begins_after_stop);
     RUN_BOTH(missed_calls_become_one);
     RUN_SEEDS(periods_do_not_drift);
-    RUN_BOTH(close_waits_for_the_call);
-    RUN_BOTH(a_timer_may_close_itself);
-    RUN_BOTH(no_call_after_close);
-    RUN_PLAIN(what_starts_during_close_does_not_run, "knows who runs next on one processor");
-    RUN_PLAIN(what_is_due_can_be_forgotten, "knows who runs next on one processor");
-    RUN_BOTH(a_timer_may_start_itself);
-    RUN_BOTH(a_huge_period_calls_once);
+    RUN_EVERYWHERE(close_waits_for_the_call);
+    RUN_ALL_BOTH(a_timer_may_close_itself, no_call_after_close);
+    RUN_PLAIN_ONE_MACHINE(a_start_during_close_makes_no_call,
+                          "knows who runs next on one processor");
+    RUN_PLAIN_ONE_MACHINE(a_due_call_can_be_prevented, "knows who runs next on one processor");
+    RUN_ALL_BOTH(a_timer_may_start_itself, a_huge_period_calls_once);
     RUN_PLAIN(open_timers_hold_back_the_shutdown, "stops or configures the runtime");
     return 0;
 }

@@ -1,12 +1,13 @@
 /*
- * timer_storm.c: many fibers and threads start, stop, open and close timers at random, their own
- * and those of others, while the timers' functions do the same.
+ * timer_stress.c: many fibers and threads start, stop, open and close timers at random, their own
+ * and shared ones, while the timers' functions do the same.
  *
- * Every start of a timer that runs once ends in one call, or in one result 1 of a stop or a new
- * start.
+ * Each start of a timer that runs once leads to one call, or to one result 1 of a stop or of
+ * another start.
  */
 #include "base/prng.h"
 #include "bodies.h"
+#include "fibers.h"
 #include "seeds.h"
 
 enum { FIBERS = 8, THREADS = 2, SHARED = 12, OWN = 6 };
@@ -33,12 +34,11 @@ static void pause_a_little(struct prng *prng)
         CHECK_EQ(weft_sleep(prng_below(prng, 30) * WEFT_US), 0);
         break;
     default:
-        for (uint32_t pauses = prng_below(prng, 100); pauses > 0; pauses--)
-            cpu_relax();
+        relax_for(prng_below(prng, 100));
     }
 }
 
-/* Timers that everybody starts and stops. */
+/* Timers that every actor starts and stops. */
 
 static struct shared {
     weft_timer *timer;

@@ -1,12 +1,12 @@
 /*
- * wake_race.c: wake-ups against deadlines and ends, on fibers and on threads.
+ * wake_stress.c: wake-ups against deadlines and ends, on fibers and on threads.
  *
- * Each race is run many times with deadlines that fall around the event. A wake-up that is lost
- * shows as the test's timeout; one that comes twice, or touches what its owner has back, by the
- * checks.
+ * Each race runs many times with deadlines at about the time of the event. A lost wake-up shows as
+ * the time limit of the test; one that comes twice, or touches memory that its owner has back,
+ * shows in the checks.
  */
-#include "base/prng.h"
 #include "bodies.h"
+#include "fibers.h"
 #include "seeds.h"
 
 /* A deadline that lies a little before or after an event that is about now. */
@@ -15,7 +15,7 @@ static int64_t tiny_deadline(struct prng *prng)
     return weft_now() + prng_below(prng, 8000) - 1000;
 }
 
-/* A wait group that its only waiter has back as soon as a wait returns 0. */
+/* A wait group belongs to its only waiter again as soon as a wait returns 0. */
 
 enum { PAIRS = 2 };
 
@@ -29,15 +29,14 @@ struct reuse {
 static void reuse_wait(void *arg)
 {
     struct reuse *reuse = arg;
-    struct prng prng;
-    prng_seed(&prng, reuse->seed);
+    struct prng prng = prng_from(reuse->seed);
     for (uint32_t round = 1; round <= reuse->rounds; round++) {
         CHECK_EQ(weft_wg_init(&reuse->wg, 1), 0);
         atomic_u32_store_release(&reuse->armed, round);
         int result;
         while ((result = weft_wg_wait_until(&reuse->wg, tiny_deadline(&prng))) != 0)
             CHECK_EQ(result, -ETIMEDOUT);
-        /* Not a wait group any more. This value is chosen so that a late waker would change it. */
+        /* No wait group any more. A late waker would change this value. */
         reuse->wg = (weft_wg){2, NULL};
         await(&reuse->finished, round);
         CHECK_EQ(reuse->wg.word, 2);
@@ -77,7 +76,7 @@ static void a_wait_group_is_free_after_its_wait(void)
 enum { WAITERS = 12 };
 
 struct herd {
-    weft_wg gate, left; /* what they wait for; who has not passed */
+    weft_wg gate, left; /* the event; the waiters that have not passed */
     atomic_u32 round, over;
     atomic_u32 passed;
 };
@@ -86,8 +85,7 @@ static struct herd herd;
 
 static void herd_wait(void *arg)
 {
-    struct prng prng;
-    prng_seed(&prng, (uintptr_t)arg);
+    struct prng prng = prng_from((uintptr_t)arg);
     for (uint32_t round = 1;; round++) {
         while (atomic_u32_load_acquire(&herd.round) < round)
             if (atomic_u32_load_acquire(&herd.over))
@@ -108,9 +106,8 @@ static void herd_wait(void *arg)
 static void every_waiter_passes_once(void)
 {
     struct body bodies[WAITERS];
-    struct prng prng;
     memset(&herd, 0, sizeof herd);
-    prng_seed(&prng, 1);
+    struct prng prng = prng_from(1);
     for (uintptr_t i = 0; i < WAITERS; i++) {
         bodies[i] = (struct body){.function = herd_wait, .arg = (void *)i, .thread = i % 4 == 0};
         body_start(&bodies[i]);
@@ -120,8 +117,7 @@ static void every_waiter_passes_once(void)
         CHECK_EQ(weft_wg_init(&herd.gate, 1), 0);
         CHECK_EQ(weft_wg_init(&herd.left, WAITERS), 0);
         atomic_u32_store_release(&herd.round, round);
-        for (uint32_t pauses = prng_below(&prng, 2000); pauses > 0; pauses--)
-            cpu_relax();
+        relax_for(prng_below(&prng, 2000));
         weft_wg_done(&herd.gate);
         CHECK_EQ(weft_wg_wait(&herd.left), 0);
         CHECK_EQ(atomic_u32_load_acquire(&herd.passed), round * WAITERS);
@@ -137,19 +133,16 @@ static atomic_u32 joined_ran, joined_spawned;
 
 static void short_life(void *arg)
 {
-    for (uint32_t pauses = (uint32_t)(uintptr_t)arg; pauses > 0; pauses--)
-        cpu_relax();
+    relax_for((uint32_t)(uintptr_t)arg);
     atomic_u32_add_seq_cst(&joined_ran, 1);
 }
 
 static void join_many(void *arg)
 {
-    struct prng prng;
-    prng_seed(&prng, (uintptr_t)arg);
+    struct prng prng = prng_from((uintptr_t)arg);
     for (int64_t round = test_scale(3000); round > 0; round--) {
-        weft_fiber *fiber;
         void *pauses = (void *)(uintptr_t)prng_below(&prng, 300);
-        CHECK_EQ(weft_spawn(&fiber, short_life, pauses, NULL), 0);
+        weft_fiber *fiber = spawn(short_life, pauses);
         atomic_u32_add_seq_cst(&joined_spawned, 1);
         if (prng_below(&prng, 8) == 0) {
             CHECK_EQ(weft_detach(fiber), 0);
@@ -175,8 +168,7 @@ static void every_join_ends_once(void)
 
 int main(void)
 {
-    RUN_BOTH(a_wait_group_is_free_after_its_wait);
-    RUN_BOTH(every_waiter_passes_once);
-    RUN_BOTH(every_join_ends_once);
+    RUN_ALL_BOTH(a_wait_group_is_free_after_its_wait, every_waiter_passes_once,
+                 every_join_ends_once);
     return 0;
 }

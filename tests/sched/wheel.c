@@ -1,23 +1,19 @@
 /*
- * wheel.c: the timing wheel as a structure, with a clock of the test's own.
+ * wheel.c: the timing wheel as a data structure, with a clock of the test.
  *
- * What is checked against a plain list of all timers: none fires early, none stays when its tick
- * has come, `next` is never later than the earliest timer needs and never keeps anyone busy for
+ * It is compared with a list of all timers: none fires early, none stays when its tick has come,
+ * and `next` is never later than the earliest timer needs, nor so early that the sleeper wakes for
  * nothing.
  */
 #include "sched/time/wheel.h"
 
-#include <pthread.h>
-#include <sched.h>
-
-#include "base/prng.h"
-#include "test.h"
+#include "fibers.h"
 
 #define TICK ((int64_t)1 << WHEEL_SHIFT)
 #define NO_BUDGET UINT32_MAX
 #define SOME_OF_MANY 50
 
-/* Some time of the monotonic clock, in the middle of nowhere. */
+/* Some time of the monotonic clock. */
 #define BEGIN ((int64_t)123456789 * 1000 * 1000)
 
 struct alarm {
@@ -79,6 +75,20 @@ static int64_t next(void)
     return atomic_i64_load_relaxed(&wheel.next);
 }
 
+static void check_fired_once(const struct alarm *alarms, int count)
+{
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(alarms[i].fired, 1);
+}
+
+static void disarm_all(struct alarm *alarms, int count)
+{
+    for (int i = 0; i < count; i++)
+        disarm(&alarms[i]);
+    fire_due(NO_BUDGET);
+    CHECK_EQ(next(), WHEEL_EMPTY);
+}
+
 /* Whether the timer's tick has come: its deadline, rounded up to a tick. */
 static bool tick_has_come(const struct alarm *alarm)
 {
@@ -86,7 +96,7 @@ static bool tick_has_come(const struct alarm *alarm)
     return tick <= now / TICK;
 }
 
-/* Nothing that is armed is forgotten: nobody may sleep longer than until `next`. */
+/* No armed timer is forgotten: no machine sleeps longer than until `next`. */
 static void check_next(const struct alarm *alarms, size_t count)
 {
     int64_t earliest = WHEEL_EMPTY;
@@ -110,7 +120,7 @@ static int64_t sleep_until(int64_t end)
         if (next() > now)
             now = next();
         fire_due(NO_BUDGET);
-        CHECK(next() > now); /* or it would wake up again for nothing */
+        CHECK(next() > now); /* otherwise it would wake up again for nothing */
         wakes++;
     }
     return wakes;
@@ -201,17 +211,15 @@ static void budget_is_kept(void)
         fired += expected;
     }
     CHECK_EQ(next(), WHEEL_EMPTY);
-    for (int i = 0; i < COUNT; i++)
-        CHECK_EQ(alarms[i].fired, 1);
+    check_fired_once(alarms, COUNT);
 }
 
-/* The watcher's life with timers on all levels: each fires within a tick after its deadline. */
+/* The watcher sleeps with timers on all levels: each fires within a tick after its deadline. */
 static void exact_on_all_levels(void)
 {
     enum { COUNT = 3000 };
     static struct alarm alarms[COUNT];
-    struct prng prng;
-    prng_seed(&prng, 5);
+    struct prng prng = prng_from(5);
     begin(BEGIN);
     for (int i = 0; i < COUNT; i++) {
         uint64_t random = (uint64_t)prng_next(&prng) << 32 | prng_next(&prng);
@@ -229,7 +237,7 @@ static void exact_on_all_levels(void)
     CHECK_EQ(next(), WHEEL_EMPTY);
 }
 
-/* At, and just beside, the places where a round of a level ends. */
+/* At the ends of rounds of a level, and just beside. */
 static void exact_at_the_edges_of_rounds(void)
 {
     static const int64_t from[] = {-65, -64, -2, -1, 0, 1, 63, 64};
@@ -265,7 +273,7 @@ static void far_deadlines(void)
         arm(&alarms[i], deadlines[i]);
         check_next(alarms, COUNT);
     }
-    /* They are in nobody's way. */
+    /* They do not delay other timers. */
     arm(&near, BEGIN + TICK);
     sleep_until(BEGIN + 2 * TICK);
     CHECK_EQ(near.fired, 1);
@@ -283,13 +291,12 @@ static void far_deadlines(void)
     CHECK_EQ(next(), WHEEL_EMPTY);
 }
 
-/* Everything at random, against the plain list. */
+/* All operations at random, compared with the list. */
 static void against_the_oracle(void)
 {
     enum { COUNT = 200 };
     static struct alarm alarms[COUNT];
-    struct prng prng;
-    prng_seed(&prng, 6);
+    struct prng prng = prng_from(6);
     begin(BEGIN);
     for (int64_t step = 0; step < test_scale(200000); step++) {
         struct alarm *alarm = &alarms[prng_below(&prng, COUNT)];
@@ -306,7 +313,7 @@ static void against_the_oracle(void)
                 distance = INT64_MAX - 1 - now;
             arm(alarm, past ? now - distance : now + distance);
         } else {
-            /* Short steps mostly: time must not run out before the test does. */
+            /* Mostly short steps: the clock must not end before the test. */
             int64_t ahead = choice < 99 ? distance >> 30 : distance >> 16;
             if (ahead < INT64_MAX / 2 - now)
                 now += ahead;
@@ -319,13 +326,10 @@ static void against_the_oracle(void)
         }
         check_next(alarms, COUNT);
     }
-    for (int i = 0; i < COUNT; i++)
-        disarm(&alarms[i]);
-    fire_due(NO_BUDGET);
-    CHECK_EQ(next(), WHEEL_EMPTY);
+    disarm_all(alarms, COUNT);
 }
 
-/* How many timers were moved or fired since the last call: each is then behind another one. */
+/* How many timers were moved or fired since the last call: their links have changed. */
 static uint32_t count_moved(const struct alarm *alarms, struct timer ***links, uint32_t count)
 {
     uint32_t moved = 0;
@@ -336,14 +340,13 @@ static uint32_t count_moved(const struct alarm *alarms, struct timer ***links, u
     return moved;
 }
 
-/* However many timers a slot has, one hold of the latch moves few of them. */
+/* However many timers a slot has, few of them are moved while the latch is held. */
 static void a_hold_of_the_latch_is_bounded(void)
 {
     enum { COUNT = 20000, SOME = 100 };
     static struct alarm alarms[COUNT];
     static struct timer **links[COUNT];
-    struct prng prng;
-    prng_seed(&prng, 7);
+    struct prng prng = prng_from(7);
     begin(BEGIN);
     for (int i = 0; i < COUNT; i++)
         arm(&alarms[i], BEGIN + (prng_below(&prng, 4) + 1) * (TICK << (3 * WHEEL_BITS)) +
@@ -355,22 +358,20 @@ static void a_hold_of_the_latch_is_bounded(void)
         CHECK(fire_due(SOME) <= SOME);
         uint32_t moved = count_moved(alarms, links, COUNT);
         most = moved > most ? moved : most;
-        CHECK(moved <= WHEEL_WORK + SOME + 1); /* and one that is the first of its list now */
+        CHECK(moved <= WHEEL_WORK + SOME + 1); /* and one that has become the first of its list */
     }
-    for (int i = 0; i < COUNT; i++)
-        CHECK_EQ(alarms[i].fired, 1);
+    check_fired_once(alarms, COUNT);
     CHECK(holds > COUNT / (WHEEL_WORK + SOME));
     printf("  %lld holds, of %u timers at most\n", (long long)holds, most);
 }
 
-/* While a slot with many timers is dealt out, others fire in time. */
+/* While a slot with many timers is dealt out, other timers fire in time. */
 static void others_do_not_wait_for_a_full_slot(void)
 {
     enum { COUNT = 20000 };
     static struct alarm alarms[COUNT], soon[COUNT / WHEEL_WORK / 2];
     const int64_t slot = TICK << (3 * WHEEL_BITS), start = (BEGIN / slot + 2) * slot;
-    struct prng prng;
-    prng_seed(&prng, 9);
+    struct prng prng = prng_from(9);
     begin(start - 2 * slot);
     for (int i = 0; i < COUNT; i++)
         arm(&alarms[i], start + slot / 2 + prng_below(&prng, (uint32_t)(slot / 4)));
@@ -392,8 +393,8 @@ static void others_do_not_wait_for_a_full_slot(void)
         CHECK(alarms[i].fired == 1 && alarms[i].fired_at < alarms[i].deadline + TICK);
 }
 
-/* Deadlines a tick apart, armed in no order, all late: they fire in the order of their ticks, as long as the hand
- * waits for the slots that they are in. */
+/* Late timers with deadlines a tick apart, armed in mixed order, fire in the order of their ticks,
+ * as long as the hand waits for their slots. */
 static void late_ones_fire_in_order(void)
 {
     enum { COUNT = 701, MIX = 257, SOME = 50 };
@@ -411,15 +412,15 @@ static void late_ones_fire_in_order(void)
             before++;
         for (int i = before; i < COUNT; i++)
             after += !alarms[i].armed;
-        CHECK_EQ(after, 0); /* none before one that was due earlier */
+        CHECK_EQ(after, 0); /* none fired before a timer that was due earlier */
         CHECK(before >= last);
         last = before;
     }
-    for (int i = 0; i < COUNT; i++)
-        CHECK_EQ(alarms[i].fired, 1);
+    check_fired_once(alarms, COUNT);
 }
 
-/* Disarms some or all of a slot while it is dealt out, the hand in the middle of it: from the last or from the first. */
+/* Disarms some or all timers of a slot while it is dealt out, from the last or from the first, with
+ * the hand in the middle of the slot. */
 static void disarm_while_dealt_out(bool backward, int count)
 {
     enum { COUNT = 2 * WHEEL_WAITS * WHEEL_WORK, MORE = 4 };
@@ -433,7 +434,7 @@ static void disarm_while_dealt_out(bool backward, int count)
         CHECK_EQ(fire_due(0), 0);
     now = start + slot * 3 / 4;
     fire_due(1);
-    CHECK(wheel.cascading != 0); /* and of what is left some is due */
+    CHECK(wheel.cascading != 0); /* some of the rest is due */
     for (int i = 0; i < count; i++) {
         struct alarm *alarm = &alarms[backward ? COUNT - 1 - i : i];
         if (alarm->armed)
@@ -460,13 +461,12 @@ static void disarmed_while_dealt_out(void)
     }
 }
 
-/* As against_the_oracle, with so many timers that most slots are dealt out in parts. */
+/* Operations at random with so many timers that most slots are dealt out in parts. */
 static void dealt_in_parts(void)
 {
     enum { COUNT = 3000 };
     static struct alarm alarms[COUNT];
-    struct prng prng;
-    prng_seed(&prng, 8);
+    struct prng prng = prng_from(8);
     begin(BEGIN);
     for (int64_t step = 0; step < test_scale(300000); step++) {
         struct alarm *alarm = &alarms[prng_below(&prng, COUNT)];
@@ -489,13 +489,10 @@ static void dealt_in_parts(void)
         fire_due(SOME_OF_MANY);
     for (int i = 0; i < COUNT; i++)
         CHECK(!alarms[i].armed || !tick_has_come(&alarms[i]));
-    for (int i = 0; i < COUNT; i++)
-        disarm(&alarms[i]);
-    fire_due(NO_BUDGET);
-    CHECK_EQ(next(), WHEEL_EMPTY);
+    disarm_all(alarms, COUNT);
 }
 
-/* First armed, first fired, on whatever way they went. */
+/* Timers of equal deadlines fire in the order in which they were armed, at any distance. */
 
 static struct alarm *fired_order[64];
 static uint32_t fired_count;
@@ -533,25 +530,26 @@ static void equals_fire_in_order(void)
     }
 }
 
-/* Each knows the one that was armed some after it, if both are still armed: none is told of it that is gone. */
-static void told_who_comes_later(void)
+/* A timer knows the one that was armed WHEEL_PREFETCH timers later, if both are still armed; a timer
+ * that is not armed is not changed. */
+static void the_timer_ahead_is_known(void)
 {
     struct alarm alarms[3 * WHEEL_PREFETCH] = {{.fired = 0}};
     begin(BEGIN);
     for (int i = 0; i < WHEEL_PREFETCH; i++)
         arm(&alarms[i], BEGIN + 100 * TICK);
     disarm(&alarms[1]);
-    arm(&alarms[2 * WHEEL_PREFETCH], BEGIN + 200 * TICK); /* where the first was */
+    arm(&alarms[2 * WHEEL_PREFETCH], BEGIN + 200 * TICK); /* in the place of the first */
     alarms[1].timer.prefetch = 12345;
     for (int i = 1; i < WHEEL_PREFETCH; i++)
         arm(&alarms[WHEEL_PREFETCH + i], BEGIN + 100 * TICK);
-    CHECK_EQ(alarms[1].timer.prefetch, 12345); /* as it was left */
+    CHECK_EQ(alarms[1].timer.prefetch, 12345); /* unchanged */
     for (int i = 2; i < WHEEL_PREFETCH; i++) {
         intptr_t ahead = alarms[i].timer.prefetch;
         CHECK_EQ((intptr_t)((uintptr_t)&alarms[i] / FETCH_LINE) + ahead,
                  (intptr_t)((uintptr_t)&alarms[WHEEL_PREFETCH + i] / FETCH_LINE));
     }
-    now = BEGIN + 101 * TICK; /* who has fired is told nothing either */
+    now = BEGIN + 101 * TICK; /* a timer that has fired is not changed either */
     CHECK_EQ(fire_due(NO_BUDGET), 2 * WHEEL_PREFETCH - 2);
     for (int i = 1; i < WHEEL_PREFETCH; i++)
         alarms[WHEEL_PREFETCH + i].timer.prefetch = 12345;
@@ -561,7 +559,7 @@ static void told_who_comes_later(void)
         CHECK_EQ(alarms[WHEEL_PREFETCH + i].timer.prefetch, 12345);
 }
 
-/* Who disarms in vain knows that the firing is over, and sees what it did. */
+/* A disarm that comes too late returns after the firing, whose effects it sees. */
 
 static struct {
     struct timer timer;
@@ -581,16 +579,15 @@ static void *fire_on(void *arg)
     for (int64_t time = BEGIN; !atomic_u32_load_acquire(&over); time += TICK) {
         weft__wheel_fire(&wheel, time, NO_BUDGET, fire_contended, &over);
         if (time / TICK % 1024 == 0)
-            sched_yield(); /* under Valgrind only one thread runs at a time: this one, else, with the latch */
+            sched_yield(); /* Valgrind runs one thread at a time, else this one */
     }
     return arg;
 }
 
 static void disarming_ends_it(void)
 {
-    pthread_t thread;
     begin(BEGIN);
-    CHECK_EQ(pthread_create(&thread, NULL, fire_on, NULL), 0);
+    pthread_t thread = thread_start(fire_on, NULL);
     int in_time = 0;
     int64_t rounds = test_scale(20000);
     for (int64_t round = 0; round < rounds; round++) {
@@ -608,7 +605,7 @@ static void disarming_ends_it(void)
         }
     }
     atomic_u32_store_release(&over, 1);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    thread_join(thread);
     CHECK_EQ(contended.fired + in_time, rounds);
     printf("  disarmed in time: %d of %lld\n", in_time, (long long)rounds);
 }
@@ -627,7 +624,7 @@ static void jumps_to_the_next(void)
 {
     struct alarm alarms[4] = {{.fired = 0}};
     begin(BEGIN);
-    CHECK_EQ(fire_exactly(true, NO_BUDGET), 0); /* there is none: the clock stays */
+    CHECK_EQ(fire_exactly(true, NO_BUDGET), 0); /* without a timer the clock stays */
     CHECK_EQ(now, BEGIN);
     arm(&alarms[0], BEGIN + 7);
     arm(&alarms[1], BEGIN + 7);
@@ -637,14 +634,13 @@ static void jumps_to_the_next(void)
     CHECK_EQ(now, BEGIN);
     CHECK_EQ(fire_exactly(true, 1), 1);
     CHECK_EQ(now, BEGIN + 7);
-    CHECK_EQ(fire_exactly(true, NO_BUDGET), 1); /* what is due comes before a jump */
+    CHECK_EQ(fire_exactly(true, NO_BUDGET), 1); /* due timers come before a jump */
     CHECK_EQ(now, BEGIN + 7);
     CHECK_EQ(fire_exactly(true, NO_BUDGET), 1);
     CHECK_EQ(now, BEGIN + 8);
     CHECK_EQ(fire_exactly(true, NO_BUDGET), 1);
     CHECK_EQ(now, BEGIN + 1000 * TICK + 1);
-    for (int i = 0; i < 4; i++)
-        CHECK_EQ(alarms[i].fired, 1);
+    check_fired_once(alarms, 4);
     CHECK_EQ(next(), WHEEL_EMPTY);
     arm(&alarms[0], now - 5); /* the clock does not go back */
     CHECK_EQ(fire_exactly(true, NO_BUDGET), 1);
@@ -653,23 +649,11 @@ static void jumps_to_the_next(void)
 
 int main(void)
 {
-    RUN_PLAIN(jumps_to_the_next, "about plain threads");
-    RUN_PLAIN(equals_fire_in_order, "about plain threads");
-    RUN_PLAIN(told_who_comes_later, "about plain threads");
-    RUN_PLAIN(nothing_armed, "about plain threads");
-    RUN_PLAIN(fires_once, "about plain threads");
-    RUN_PLAIN(past_deadlines_are_due_at_once, "about plain threads");
-    RUN_PLAIN(due_ones_can_be_disarmed, "about plain threads");
-    RUN_PLAIN(budget_is_kept, "about plain threads");
-    RUN_PLAIN(exact_on_all_levels, "about plain threads");
-    RUN_PLAIN(exact_at_the_edges_of_rounds, "about plain threads");
-    RUN_PLAIN(far_deadlines, "about plain threads");
-    RUN_PLAIN(against_the_oracle, "about plain threads");
-    RUN_PLAIN(a_hold_of_the_latch_is_bounded, "about plain threads");
-    RUN_PLAIN(others_do_not_wait_for_a_full_slot, "about plain threads");
-    RUN_PLAIN(late_ones_fire_in_order, "about plain threads");
-    RUN_PLAIN(disarmed_while_dealt_out, "about plain threads");
-    RUN_PLAIN(dealt_in_parts, "about plain threads");
-    RUN_PLAIN(disarming_ends_it, "about plain threads");
+    RUN_ALL_PLAIN(
+        "no fibers", jumps_to_the_next, equals_fire_in_order, the_timer_ahead_is_known,
+        nothing_armed, fires_once, past_deadlines_are_due_at_once, due_ones_can_be_disarmed,
+        budget_is_kept, exact_on_all_levels, exact_at_the_edges_of_rounds, far_deadlines,
+        against_the_oracle, a_hold_of_the_latch_is_bounded, others_do_not_wait_for_a_full_slot,
+        late_ones_fire_in_order, disarmed_while_dealt_out, dealt_in_parts, disarming_ends_it);
     return 0;
 }
