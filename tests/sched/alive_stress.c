@@ -1,11 +1,10 @@
 /*
- * alive.c: very many fibers alive at once, each with a stack of its own, all waiting; then all end.
+ * alive_stress.c: a million fibers are alive at once, each parked on a stack of its own; then all
+ * end.
  */
-#include "base/atomic.h"
 #include "base/compiler.h"
+#include "fibers.h"
 #include "stack/stack.h"
-#include "test.h"
-#include <weft/weft.h>
 
 static weft_wg arrived, gate, gone;
 static atomic_u64 sum;
@@ -53,34 +52,29 @@ static void be_alive(int64_t fibers)
     for (int64_t i = 1; i <= fibers; i++)
         CHECK_EQ(weft_go(wait_with_all, (void *)(uintptr_t)i), 0);
     CHECK_EQ(weft_wg_wait(&arrived), 0);
-    CHECK(weft__stack_figures().made >= (uint64_t)fibers); /* all of them at the same time */
+    CHECK(weft__stack_figures().made >= (uint64_t)fibers);
     weft_wg_done(&gate);
     CHECK_EQ(weft_wg_wait(&gone), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     uint64_t number = (uint64_t)fibers;
     CHECK_EQ(atomic_u64_load_relaxed(&sum), number * (number + 1) / 2);
     printf("    %lld fibers: %lld ms\n", (long long)fibers,
            (long long)((weft_now() - start) / WEFT_MS));
 }
 
-static void a_hundred_thousand(void)
+static void many_are_alive(void)
 {
     be_alive(WEFT_TSAN ? 1000 : test_scale(100000));
-}
-
-static void a_million(void)
-{
     if (test_scale(100) != 100 || WEFT_ASAN || WEFT_TSAN)
-        printf("    left out: WEFT_TEST_SCALE is not 100, or a sanitizer is in\n");
+        printf("    a million left out: WEFT_TEST_SCALE is not 100, or a sanitizer is in\n");
     else if (memory_available() < (int64_t)8 << 30)
-        printf("    left out: less than 8 GB of memory available\n");
+        printf("    a million left out: less than 8 GB of memory available\n");
     else
         be_alive(1000000);
 }
 
 int main(void)
 {
-    RUN_PLAIN(a_hundred_thousand, "a million fibers, all asleep");
-    RUN_PLAIN(a_million, "a million fibers, all asleep");
+    RUN_PLAIN(many_are_alive, "a million fibers, all asleep");
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "arch/stack_switch.h"
 #include "base/compiler.h"
 #include "everywhere.h"
+#include "fibers.h"
 #include "os/linux/frames.h"
 
 enum { FRAMES_MOST = 64, ENTRY_SIZE = 64 };
@@ -68,16 +69,13 @@ static void trace_self(void *arg)
 
 static void a_fiber_can_be_unwound(void)
 {
-    weft_config config = {.processors = 3};
     int ran = 0;
-    CHECK_EQ(weft_configure(&config), 0);
+    configure(3);
     for (int i = 1; i <= 5; i++) {
-        weft_fiber *fiber;
-        CHECK_EQ(weft_spawn(&fiber, trace_self, &ran, NULL), 0);
-        CHECK_EQ(weft_join(fiber), 0);
+        run_fiber(trace_self, &ran);
         CHECK_EQ(ran, i);
     }
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
 int main(void)

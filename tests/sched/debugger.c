@@ -4,9 +4,8 @@
  */
 #include "base/compiler.h"
 #include "everywhere.h"
+#include "fibers.h"
 #include "system.h"
-
-/* What gdb runs. */
 
 noinline void debugger_stops_here(void);
 noinline void debugger_middle(void);
@@ -25,7 +24,6 @@ noinline void debugger_middle(void)
 
 void debugger_fiber(void *arg)
 {
-    (void)arg;
     weft_yield();
     CHECK_EQ(weft_sleep(100 * WEFT_US), 0);
     test_hop();
@@ -35,16 +33,11 @@ void debugger_fiber(void *arg)
 
 static int be_debugged(void)
 {
-    weft_config config = {.processors = 2};
-    weft_fiber *fiber;
-    CHECK_EQ(weft_configure(&config), 0);
-    CHECK_EQ(weft_spawn(&fiber, debugger_fiber, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    configure(2);
+    run_fiber(debugger_fiber, NULL);
+    shut_down();
     return 0;
 }
-
-/* The other side. */
 
 static char output[65536];
 

@@ -65,10 +65,7 @@ static void version_is_the_header_s(void)
 
 int main(void)
 {
-    RUN_PLAIN(own_codes_have_own_texts, "nothing here is a fiber");
-    RUN_PLAIN(other_codes_have_the_system_s, "nothing here is a fiber");
-    RUN_PLAIN(unknown_codes_are_unknown, "nothing here is a fiber");
-    RUN_PLAIN(always_a_constant_text, "nothing here is a fiber");
-    RUN_PLAIN(version_is_the_header_s, "nothing here is a fiber");
+    RUN_ALL_PLAIN("no fibers", own_codes_have_own_texts, other_codes_have_the_system_s,
+                  unknown_codes_are_unknown, always_a_constant_text, version_is_the_header_s);
     return 0;
 }

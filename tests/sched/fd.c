@@ -1,5 +1,5 @@
 /*
- * fd.c: waiting for descriptors that anybody may close: weft_fd_wait.
+ * fd.c: weft_fd_wait: waits for descriptors of the program, which may close them at any time.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -9,6 +9,7 @@
 
 #include "bodies.h"
 #include "everywhere.h"
+#include "fibers.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "sched/core/inject.h"
@@ -47,16 +48,15 @@ static void take(int fd)
     CHECK_EQ(read(fd, &byte, 1), 1);
 }
 
-/* Waits until so many wait for descriptors: they are listed then, or about to be. */
+/* Returns when that many parties wait for descriptors, or are about to. */
 static void await_fd_waits(int64_t count)
 {
     while (weft__descriptor_waits() != count)
         weft_yield();
 }
 
-static void ready_at_once(void *unused)
+static void a_ready_descriptor_needs_no_wait(void *unused)
 {
-    (void)unused;
     struct channel channel = open_pipe();
     CHECK_EQ(weft_fd_wait(channel.write, WEFT_WRITABLE, WEFT_NEVER), WEFT_WRITABLE);
     CHECK_EQ(weft_fd_wait(channel.write, WEFT_WRITABLE, WEFT_NOW), WEFT_WRITABLE);
@@ -67,14 +67,8 @@ static void ready_at_once(void *unused)
     close_pipe(channel);
 }
 
-static void what_is_ready_needs_no_waiting(void)
+static void mistakes_are_refused(void *unused)
 {
-    everywhere(ready_at_once);
-}
-
-static void wrong_arguments(void *unused)
-{
-    (void)unused;
     struct channel channel = open_pipe();
     CHECK_EQ(weft_fd_wait(channel.read, 0, WEFT_NEVER), -EINVAL);
     CHECK_EQ(weft_fd_wait(channel.read, 4, WEFT_NEVER), -EINVAL);
@@ -87,14 +81,8 @@ static void wrong_arguments(void *unused)
     CHECK_EQ(weft_fd_wait(-1, WEFT_READABLE, WEFT_NEVER), -EBADF);
 }
 
-static void mistakes_are_told(void)
+static void deadlines_are_kept(void *unused)
 {
-    everywhere(wrong_arguments);
-}
-
-static void deadlines(void *unused)
-{
-    (void)unused;
     struct channel channel = open_pipe();
     set_errno(77);
     CHECK_EQ(weft_fd_wait(channel.read, WEFT_READABLE, WEFT_NOW), -ETIMEDOUT);
@@ -108,14 +96,8 @@ static void deadlines(void *unused)
     close_pipe(channel);
 }
 
-static void deadlines_are_kept(void)
+static void regular_files_are_always_ready(void *unused)
 {
-    everywhere(deadlines);
-}
-
-static void regular_file(void *unused)
-{
-    (void)unused;
     FILE *file = tmpfile();
     CHECK(file != NULL);
     CHECK_EQ(weft_fd_wait(fileno(file), WEFT_READABLE | WEFT_WRITABLE, WEFT_NEVER),
@@ -124,14 +106,8 @@ static void regular_file(void *unused)
     fclose(file);
 }
 
-static void regular_files_are_always_ready(void)
+static void a_hang_up_is_ready_for_all(void *unused)
 {
-    everywhere(regular_file);
-}
-
-static void hang_up(void *unused)
-{
-    (void)unused;
     struct channel channel = open_pipe();
     close(channel.read);
     CHECK_EQ(weft_fd_wait(channel.write, WEFT_READABLE | WEFT_WRITABLE, WEFT_NEVER),
@@ -141,12 +117,7 @@ static void hang_up(void *unused)
     close(channel.write);
 }
 
-static void hang_ups_are_ready_for_all(void)
-{
-    everywhere(hang_up);
-}
-
-/* Two who wait for each other's byte. */
+/* Two parties wait for each other's byte. */
 
 struct pingpong {
     struct channel in, out;
@@ -183,8 +154,6 @@ static void a_byte_goes_to_and_fro(void)
     play(true, true);
 }
 
-/* Many descriptors. */
-
 enum { MANY = 400 };
 
 struct one_of_many {
@@ -220,7 +189,7 @@ static void many_wait_at_once(void)
     CHECK_EQ(weft__descriptor_waits(), 0);
 }
 
-/* Many who wait for one. */
+/* Many wait for one descriptor. */
 
 struct crowd {
     int fd, events, expected;
@@ -234,7 +203,7 @@ static void wait_in_crowd(void *arg)
     atomic_u32_add_seq_cst(&crowd->woken, 1);
 }
 
-static void all_who_wait_for_it_are_told(void)
+static void all_waiters_are_woken(void)
 {
     struct channel channel = open_pipe();
     struct crowd crowd = {channel.read, WEFT_READABLE, WEFT_READABLE, {0}};
@@ -252,7 +221,7 @@ static void all_who_wait_for_it_are_told(void)
     close_pipe(channel);
 }
 
-/* The one that waits to write waits on when there is something to read. */
+/* A waiter for writing waits on when the descriptor becomes readable. */
 static void reader_and_writer_of_one(void)
 {
     int ends[2];
@@ -281,14 +250,12 @@ static void reader_and_writer_of_one(void)
     close(ends[1]);
 }
 
-/* Numbers that are reused. */
-
 static void a_number_may_become_another_descriptor(void)
 {
     struct channel first = open_pipe(), second = open_pipe();
     int number = first.read;
     CHECK_EQ(weft_fd_wait(number, WEFT_READABLE, weft_after(WEFT_MS)), -ETIMEDOUT);
-    /* Closed, or kept alive by a duplicate: then it is in the set still, and speaks up. */
+    /* The old descriptor is closed, or a duplicate keeps it: then the set still reports it. */
     for (int kept = 0; kept < 2; kept++) {
         int duplicate = kept ? dup(number) : -1;
         CHECK_EQ(dup2(second.read, number), number);
@@ -313,8 +280,6 @@ static void a_number_may_become_another_descriptor(void)
     close_pipe(first);
     close_pipe(second);
 }
-
-/* Contexts. */
 
 struct bound {
     weft_context *context;
@@ -352,7 +317,7 @@ static void a_context_ends_the_wait(void)
     }
 }
 
-/* Who looks. */
+/* The machine that polls. */
 
 struct busy {
     struct channel channel;
@@ -370,28 +335,27 @@ static void wait_beside(void *arg)
 static void keep_busy(void *arg)
 {
     struct busy *busy = arg;
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, wait_beside, busy, NULL), 0);
+    weft_fiber *fiber = spawn(wait_beside, busy);
     await_fd_waits(1);
     put(busy->channel.write);
     await(&busy->woken, 1);
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-static void a_busy_machine_looks_too(void)
+static void a_busy_machine_polls_too(void)
 {
     struct busy busy = {.channel = open_pipe()};
     on_processors(1, keep_busy, &busy);
     close_pipe(busy.channel);
 }
 
-/* Turns that are as long as the monitor's. */
+/* Turns as long as a period of the monitor. */
 static void yield_slowly(void *arg)
 {
     struct busy *busy = arg;
     while (atomic_u32_load_acquire(&busy->woken) == 0) {
-        uint32_t epoch = atomic_u32_load_relaxed(&weft__sched.epoch);
-        while (atomic_u32_load_relaxed(&weft__sched.epoch) == epoch)
+        uint32_t before = atomic_u32_load_relaxed(&weft__sched.epoch);
+        while (atomic_u32_load_relaxed(&weft__sched.epoch) == before)
             continue;
         atomic_u32_add_relaxed(&busy->turns, 1);
         weft_yield();
@@ -402,16 +366,16 @@ static void keep_busy_slowly(void *arg)
 {
     struct busy *busy = arg;
     weft_fiber *slow, *fiber;
-    CHECK_EQ(weft_spawn(&fiber, wait_beside, busy, NULL), 0);
+    fiber = spawn(wait_beside, busy);
     await_fd_waits(1);
-    CHECK_EQ(weft_spawn(&slow, yield_slowly, busy, NULL), 0);
+    slow = spawn(yield_slowly, busy);
     put(busy->channel.write);
     yield_slowly(busy);
     CHECK_EQ(weft_join(slow), 0);
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-static void a_machine_looks_however_long_turns_are(void)
+static void a_machine_polls_however_long_turns_are(void)
 {
     for (int i = 0; i < 8; i++) {
         struct busy busy = {.channel = open_pipe()};
@@ -421,7 +385,7 @@ static void a_machine_looks_however_long_turns_are(void)
     }
 }
 
-/* More than a ring holds: some of them are always in the inject queue. */
+/* More fibers than a ring holds: some are always in the inject queue. */
 enum { CROWD = 3 * RING_SIZE };
 
 static void yield_until_woken(void *arg)
@@ -433,14 +397,12 @@ static void yield_until_woken(void *arg)
 static void keep_crowded(void *arg)
 {
     static weft_fiber *crowd[CROWD];
-    for (int i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_spawn(&crowd[i], yield_until_woken, arg, NULL), 0);
+    spawn_all(crowd, CROWD, yield_until_woken, arg);
     keep_busy(arg);
-    for (int i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_join(crowd[i]), 0);
+    join_all(crowd, CROWD);
 }
 
-static void a_machine_looks_however_many_are_ready(void)
+static void a_machine_polls_however_many_are_ready(void)
 {
     struct busy busy = {.channel = open_pipe()};
     on_processors(1, keep_crowded, &busy);
@@ -455,16 +417,16 @@ static void compute(void *arg)
         cpu_relax();
 }
 
-static void any_thread_may_look(void)
+static void any_thread_may_poll(void)
 {
     struct busy busy = {.channel = open_pipe()};
     weft_fiber *waiter, *computer;
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
-    CHECK_EQ(weft_spawn(&waiter, wait_beside, &busy, NULL), 0);
+    shut_down();
+    configure(1);
+    waiter = spawn(wait_beside, &busy);
     await_fd_waits(1);
     CHECK(!weft__poller_poll());
-    CHECK_EQ(weft_spawn(&computer, compute, &busy, NULL), 0);
+    computer = spawn(compute, &busy);
     while (!atomic_u32_load_acquire(&busy.computing))
         continue;
     put(busy.channel.write);
@@ -474,21 +436,18 @@ static void any_thread_may_look(void)
     atomic_u32_store_release(&busy.go_on, 1);
     CHECK_EQ(weft_join(waiter), 0);
     CHECK_EQ(weft_join(computer), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(NULL), 0);
+    reset_runtime();
     close_pipe(busy.channel);
 }
 
-/* The runtime around it. */
-
-static void shut_down_waits_for_those_who_wait(void)
+static void a_shut_down_waits_for_waiters(void)
 {
     struct busy busy = {.channel = open_pipe()};
     CHECK_EQ(weft_go(wait_beside, &busy), 0);
     await_fd_waits(1);
     CHECK_EQ(weft_shutdown(weft_after(5 * WEFT_MS)), -ETIMEDOUT);
     put(busy.channel.write);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(atomic_u32_load_acquire(&busy.woken), 1);
     CHECK_EQ(weft_fd_wait(busy.channel.read, WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
     close_pipe(busy.channel);
@@ -515,14 +474,13 @@ static void a_forked_child_cannot_wait(void)
 
 static void what_fails(void *unused)
 {
-    (void)unused;
     struct channel channel = open_pipe();
     weft__os_fail(OS_POLL, 1, false);
     CHECK_EQ(weft_fd_wait(channel.write, WEFT_WRITABLE, WEFT_NEVER), -ENOSPC);
     weft__os_fail(OS_POLL, 0, false);
     CHECK_EQ(weft_fd_wait(channel.write, WEFT_WRITABLE, WEFT_NEVER), WEFT_WRITABLE);
     int far =
-        fcntl(channel.write, F_DUPFD, 5000); /* in a part of the table that is not there yet */
+        fcntl(channel.write, F_DUPFD, 5000); /* in a part of the table that does not exist yet */
     if (far >= 0) {
         weft__os_fail(OS_MAP, 1, false);
         CHECK_EQ(weft_fd_wait(far, WEFT_WRITABLE, WEFT_NEVER), -ENOMEM);
@@ -533,38 +491,33 @@ static void what_fails(void *unused)
     close_pipe(channel);
 }
 
-static void failures_are_told(void)
+static void failures_are_returned(void)
 {
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(weft_processors() > 0, 1);
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, what_fails, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(what_fails, NULL);
 }
 
-/* Deadlocks: in children, since this process has the check's attention. */
+/* Deadlocks, in children: a deadlock in this process would be reported. */
 
 static int from_parent;
 
 static void wait_for_parent(void *unused)
 {
-    (void)unused;
     CHECK_EQ(weft_fd_wait(from_parent, WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
 }
 
 static void outside_help(void)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, wait_for_parent, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(wait_for_parent, NULL);
     on_thread(wait_for_parent);
 }
 
-static void those_who_wait_for_a_descriptor_are_no_deadlock(void)
+static void a_wait_for_a_descriptor_is_no_deadlock(void)
 {
     struct channel channel = open_pipe();
     from_parent = channel.read;
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     fflush(NULL);
     pid_t child = fork();
     CHECK(child >= 0);
@@ -572,67 +525,57 @@ static void those_who_wait_for_a_descriptor_are_no_deadlock(void)
         outside_help();
         _exit(0);
     }
-    poll(NULL, 0, 200); /* time for the child to cry wolf; it need not be enough */
+    poll(NULL, 0, 200); /* time for the child to report a deadlock; a check, not a proof */
     put(channel.write);
-    int status;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
+    test_child_exits(child, 0);
     close_pipe(channel);
 }
 
 static void wait_and_get_stuck(void *unused)
 {
-    (void)unused;
-    weft_chan *chan;
     char byte;
     CHECK_EQ(weft_fd_wait(from_parent, WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
     CHECK_EQ(weft_fd_wait(from_parent, WEFT_READABLE, weft_after(WEFT_MS)), WEFT_READABLE);
-    CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
-    CHECK_EQ(weft_chan_receive(chan, &byte), 0); /* nobody will ever send */
+    weft_chan *chan = make_chan(1, 0);
+    CHECK_EQ(weft_chan_receive(chan, &byte), 0); /* no fiber ever sends */
 }
 
 static void stuck_after_a_wait(void *unused)
 {
-    weft_fiber *fiber;
     wait_for_parent(unused);
-    CHECK_EQ(weft_spawn(&fiber, wait_and_get_stuck, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(wait_and_get_stuck, NULL);
 }
 
-static void deadlocks_are_still_noticed(void)
+static void deadlocks_are_still_reported(void)
 {
     struct channel channel = open_pipe();
     from_parent = channel.read;
     put(channel.write);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(test_dies(stuck_after_a_wait, NULL, "deadlock"), SIGABRT);
     close_pipe(channel);
 }
 
 int main(void)
 {
-    RUN_BOTH(what_is_ready_needs_no_waiting);
-    RUN_PLAIN(mistakes_are_told, "nothing waits");
-    RUN_BOTH(deadlines_are_kept);
-    RUN_BOTH(regular_files_are_always_ready);
-    RUN_BOTH(hang_ups_are_ready_for_all);
+    RUN_EVERYWHERE(a_ready_descriptor_needs_no_wait);
+    RUN_PLAIN_EVERYWHERE(mistakes_are_refused, "nothing waits");
+    RUN_EVERYWHERE(deadlines_are_kept);
+    RUN_EVERYWHERE(regular_files_are_always_ready);
+    RUN_EVERYWHERE(a_hang_up_is_ready_for_all);
     RUN_BOTH(a_byte_goes_to_and_fro);
     RUN_PLAIN(many_wait_at_once, "too much for many runs");
-    RUN_BOTH(all_who_wait_for_it_are_told);
-    RUN_BOTH(reader_and_writer_of_one);
-    RUN_BOTH(a_number_may_become_another_descriptor);
-    RUN_BOTH(a_context_ends_the_wait);
-    RUN_PLAIN(a_busy_machine_looks_too, "holds a processor while others run on another one");
-    RUN_PLAIN(a_machine_looks_however_many_are_ready, "about real time");
-    RUN_PLAIN(a_machine_looks_however_long_turns_are, "about real time");
-    RUN_PLAIN(any_thread_may_look, "stops or configures the runtime");
-    RUN_PLAIN(shut_down_waits_for_those_who_wait, "stops or configures the runtime");
+    RUN_ALL_BOTH(all_waiters_are_woken, reader_and_writer_of_one,
+                 a_number_may_become_another_descriptor, a_context_ends_the_wait);
+    RUN_PLAIN(a_busy_machine_polls_too, "holds a processor while others run on another one");
+    RUN_ALL_PLAIN("about real time", a_machine_polls_however_many_are_ready,
+                  a_machine_polls_however_long_turns_are);
+    RUN_ALL_PLAIN("stops the runtime", any_thread_may_poll, a_shut_down_waits_for_waiters);
     RUN_PLAIN(a_forked_child_cannot_wait, "forks");
-    RUN_PLAIN(failures_are_told, "stops or configures the runtime");
-    RUN_PLAIN(those_who_wait_for_a_descriptor_are_no_deadlock, "stops or configures the runtime");
+    RUN_ALL_PLAIN("stops the runtime", failures_are_returned,
+                  a_wait_for_a_descriptor_is_no_deadlock);
     if (!WEFT_TSAN &&
-        !test_emulated()) /* they have a thread of their own, which might wake somebody */
-        RUN_PLAIN(deadlocks_are_still_noticed, "stops or configures the runtime");
+        !test_emulated()) /* they have a thread of their own, which might wake a fiber */
+        RUN_PLAIN(deadlocks_are_still_reported, "stops the runtime");
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * fd_race.c: readiness against the deadline, the context and the close: no wake-up is lost, none comes
- * twice. A reader that misses one waits for ever, and the test with it.
+ * fd_stress.c: readiness against the deadline, the context and the close: no wake-up is lost, none
+ * comes twice. A reader that misses a wake-up waits for ever, and the test with it.
  */
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ struct line {
 };
 
 /* Nothing, a yield, or some microseconds. */
-static void dawdle(struct prng *prng)
+static void pause_at_random(struct prng *prng)
 {
     uint32_t choice = prng_below(prng, 8);
     if (choice == 0)
@@ -39,7 +39,7 @@ static void write_line(void *arg)
     for (int64_t i = 0; i < line->bytes; i++) {
         while (send(line->ends[1], "x", 1, MSG_DONTWAIT) != 1)
             CHECK_EQ(weft_fd_wait(line->ends[1], WEFT_WRITABLE, WEFT_NEVER), WEFT_WRITABLE);
-        dawdle(&prng);
+        pause_at_random(&prng);
     }
 }
 
@@ -71,7 +71,7 @@ static int64_t read_some(struct line *line, int64_t deadline)
     return got > 0 ? got : 0;
 }
 
-/* Now and then with a context that a timer cancels. */
+/* With a context that a timer cancels. */
 static int64_t read_bound(struct line *line, struct prng *prng)
 {
     weft_context *context;
@@ -140,7 +140,7 @@ static void connections_between_fibers_and_threads(void)
     race(OWNED, true);
 }
 
-/* Closes that meet events: the reader sees its bytes or the close, and comes back. */
+/* Closes meet events: the reader gets its byte or the close, and returns. */
 
 struct closing {
     weft_conn *conn;
@@ -171,9 +171,9 @@ static void closes_meet_events(void)
         CHECK_EQ(weft_conn_from_fd(&closing.conn, ends[0]), 0);
         weft_conn *mine = weft_conn_share(closing.conn);
         body_start(&body);
-        dawdle(&prng);
+        pause_at_random(&prng);
         CHECK_EQ(send(ends[1], "x", 1, 0), 1);
-        dawdle(&prng);
+        pause_at_random(&prng);
         weft_conn_close(mine);
         body_join(&body);
         close(ends[1]);

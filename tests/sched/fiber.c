@@ -1,49 +1,24 @@
 /*
- * fiber.c: spawn, join, detach, yield, and what belongs to a fiber.
+ * fiber.c: spawn, join, detach and yield; the stack, name, id and errno of a fiber.
  */
 #include "base/compiler.h"
 #include "everywhere.h"
+#include "fibers.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
 
-enum { MANY = 12000 }; /* more than a batch of records or numbers */
-
-static void nothing(void *arg)
-{
-    (void)arg;
-}
-
-static void count(void *arg)
-{
-    atomic_u32_add_seq_cst(arg, 1);
-}
+enum { MANY = 12000 }; /* more than a batch of fiber allocations or ids */
 
 /* Runs until the gate opens. */
-static void wait_gate(void *arg)
+static void spawns_from_everywhere(void *arg)
 {
-    CHECK_EQ(weft_wg_wait(arg), 0);
-}
-
-/* Spawning. */
-
-static void spawn_both_ways(void *arg)
-{
-    (void)arg;
     atomic_u32 ran = {0};
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, count, &ran, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(count_up, &ran);
     CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
-    CHECK_EQ(weft_go(count, &ran), 0);
-    CHECK_EQ(weft_spawn(NULL, count, &ran, NULL), 0);
-    while (atomic_u32_load_acquire(&ran) < 3)
-        weft_yield();
-}
-
-static void spawns_from_everywhere(void)
-{
-    everywhere(spawn_both_ways);
+    CHECK_EQ(weft_go(count_up, &ran), 0);
+    CHECK_EQ(weft_spawn(NULL, count_up, &ran, NULL), 0);
+    yield_until(&ran, 3);
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -80,12 +55,6 @@ static void spawn_many(void *arg)
     free(own);
 }
 
-static void *spawn_many_thread(void *arg)
-{
-    spawn_many(arg);
-    return NULL;
-}
-
 static void check_unique(uint64_t *ids, size_t number)
 {
     qsort(ids, number, sizeof *ids, compare_ids);
@@ -101,12 +70,15 @@ static void ids_are_unique(void)
         struct batch batches[BATCHES];
     } all;
     pthread_t threads[BATCHES];
+    struct thread_call calls[BATCHES];
     on_processors(1, spawn_many, &all.batches[0]);
     check_unique(all.batches[0].ids, MANY);
+    for (int i = 0; i < BATCHES; i++) {
+        calls[i] = (struct thread_call){spawn_many, &all.batches[i]};
+        threads[i] = thread_start(thread_call, &calls[i]);
+    }
     for (int i = 0; i < BATCHES; i++)
-        CHECK_EQ(pthread_create(&threads[i], NULL, spawn_many_thread, &all.batches[i]), 0);
-    for (int i = 0; i < BATCHES; i++)
-        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+        thread_join(threads[i]);
     static uint64_t ids[BATCHES * MANY];
     for (size_t i = 0; i < BATCHES; i++)
         memcpy(&ids[i * MANY], all.batches[i].ids, sizeof all.batches[i].ids);
@@ -123,9 +95,8 @@ static void check_refused(void (*function)(void *), const weft_spawn_options *op
     CHECK_EQ(weft_spawn(NULL, function, NULL, options), error);
 }
 
-static void refuse(void *arg)
+static void nonsense_is_refused(void *arg)
 {
-    (void)arg;
     weft_spawn_options options = {.name = "never"};
     CHECK_EQ(weft_go(NULL, NULL), -EINVAL);
     check_refused(NULL, NULL, -EINVAL);
@@ -147,13 +118,6 @@ static void refuse(void *arg)
     CHECK_EQ(weft_join_until(NULL, WEFT_NOW), -EINVAL);
     CHECK_EQ(weft_detach(NULL), -EINVAL);
 }
-
-static void nonsense_is_refused(void)
-{
-    everywhere(refuse);
-}
-
-/* Stacks. */
 
 #if WEFT_ASAN || WEFT_TSAN
 enum { MARGIN = 10 * 1024 };
@@ -218,16 +182,14 @@ static void stacks_are_as_large_as_asked(void)
             CHECK(dives[j].frames > 1);
         }
     }
-    /* Only address space: the largest one works too. */
+    /* The largest stack works too, since it is address space until it is used. */
     weft_spawn_options options = {.stack_size = (size_t)1 << 30};
     weft_fiber *fiber;
     atomic_u32 ran = {0};
-    CHECK_EQ(weft_spawn(&fiber, count, &ran, &options), 0);
+    CHECK_EQ(weft_spawn(&fiber, count_up, &ran, &options), 0);
     CHECK_EQ(weft_join(fiber), 0);
     CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
 }
-
-/* Names and self. */
 
 struct named {
     const char *expected;
@@ -263,24 +225,20 @@ static void names_are_copied(void)
         CHECK_EQ(weft_join(fiber), 0);
     }
     named = (struct named){.expected = ""};
-    CHECK_EQ(weft_spawn(&fiber, check_name, &named, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(check_name, &named);
     CHECK_STR(weft_fiber_name(NULL), "");
 }
 
 static void a_fiber_knows_itself(void)
 {
     struct named named = {.expected = ""};
-    weft_fiber *fiber;
     CHECK_PTR(weft_self(), NULL);
-    CHECK_EQ(weft_spawn(&fiber, check_name, &named, NULL), 0);
+    weft_fiber *fiber = spawn(check_name, &named);
     weft_fiber *handle = fiber;
     CHECK_EQ(weft_join(fiber), 0);
     CHECK_PTR(named.self, handle);
     CHECK_PTR(weft_self(), NULL);
 }
-
-/* Joining. */
 
 struct gated {
     weft_wg gate;
@@ -304,19 +262,12 @@ static void gated_start(struct gated *gated)
     CHECK_EQ(weft_spawn(&gated->fiber, write_at_gate, gated, NULL), 0);
 }
 
-static void open_later(void *arg)
+static void joins_from_everywhere(void *arg)
 {
-    CHECK_EQ(weft_sleep(2 * WEFT_MS), 0);
-    weft_wg_done(arg);
-}
-
-static void join_all_ways(void *arg)
-{
-    (void)arg;
     struct gated gated;
 
     gated_start(&gated); /* before its end */
-    CHECK_EQ(weft_go(open_later, &gated.gate), 0);
+    CHECK_EQ(weft_go(done_later, &gated.gate), 0);
     CHECK_EQ(weft_join(gated.fiber), 0);
     CHECK_EQ(gated.plain, 42);
 
@@ -328,7 +279,7 @@ static void join_all_ways(void *arg)
     CHECK_EQ(weft_join_until(gated.fiber, WEFT_NEVER), 0);
     CHECK_EQ(gated.plain, 42);
 
-    gated_start(&gated); /* in vain, then with success */
+    gated_start(&gated); /* with deadlines that pass, then with success */
     CHECK_EQ(weft_join_until(gated.fiber, WEFT_NOW), -ETIMEDOUT);
     CHECK_EQ(weft_join_until(gated.fiber, INT64_MIN), -ETIMEDOUT);
     deadline = weft_after(WEFT_MS);
@@ -348,23 +299,15 @@ static void join_all_ways(void *arg)
     CHECK_EQ(gated.plain, 42);
 }
 
-static void joins_from_everywhere(void)
-{
-    everywhere(join_all_ways);
-}
-
 static void join_self(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_join(weft_self()), -EDEADLK);
     CHECK_EQ(weft_join_until(weft_self(), WEFT_NOW), -EDEADLK);
 }
 
-static void nobody_joins_itself(void)
+static void no_fiber_joins_itself(void)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, join_self, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(join_self, NULL);
 }
 
 static void join_gated(void *arg)
@@ -374,13 +317,7 @@ static void join_gated(void *arg)
     CHECK_EQ(gated->plain, 42);
 }
 
-static void *join_gated_thread(void *arg)
-{
-    join_gated(arg);
-    return NULL;
-}
-
-/* Waits until somebody joins the fiber: until an attempt of ours is refused. */
+/* Returns when the fiber has a joiner: then a join of ours is refused. */
 static void await_joiner(struct gated *gated)
 {
     int result;
@@ -392,11 +329,9 @@ static void await_joiner(struct gated *gated)
 static void one_joiner_at_a_time(void)
 {
     struct gated gated;
-    weft_fiber *joiner;
-    pthread_t thread;
 
     gated_start(&gated);
-    CHECK_EQ(weft_spawn(&joiner, join_gated, &gated, NULL), 0);
+    weft_fiber *joiner = spawn(join_gated, &gated);
     await_joiner(&gated);
     CHECK_EQ(weft_join(gated.fiber), -EBUSY);
     CHECK_EQ(weft_join_until(gated.fiber, weft_after(WEFT_S)), -EBUSY);
@@ -405,26 +340,23 @@ static void one_joiner_at_a_time(void)
     CHECK_EQ(weft_join(joiner), 0);
 
     gated_start(&gated);
-    CHECK_EQ(pthread_create(&thread, NULL, join_gated_thread, &gated), 0);
+    pthread_t thread = thread_start(thread_call, &(struct thread_call){join_gated, &gated});
     await_joiner(&gated);
     CHECK_EQ(weft_join(gated.fiber), -EBUSY);
     weft_wg_done(&gated.gate);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    thread_join(thread);
 }
 
 static void detach_all_ways(void *arg)
 {
-    (void)arg;
     struct gated gated;
     gated_start(&gated); /* before its end */
     CHECK_EQ(weft_detach(gated.fiber), 0);
     weft_wg_done(&gated.gate);
-    while (!atomic_u32_load_acquire(&gated.written))
-        weft_yield();
+    yield_until(&gated.written, 1);
 
     atomic_u32 ran = {0}; /* most likely after it */
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, count, &ran, NULL), 0);
+    weft_fiber *fiber = spawn(count_up, &ran);
     int64_t deadline = weft_after(2 * WEFT_MS);
     while (!atomic_u32_load_acquire(&ran) || weft_now() < deadline)
         weft_yield();
@@ -433,34 +365,30 @@ static void detach_all_ways(void *arg)
 
 static void detach_many(void *arg)
 {
-    /* Not one record may be lost, or freed twice: both sides of the end race for it. */
+    /* No allocation is lost, or freed twice: the end and the detach race for it. */
     static atomic_u32 ran;
     uint32_t rounds = (uint32_t)test_scale(20000);
-    (void)arg;
     atomic_u32_store_relaxed(&ran, 0);
     for (uint32_t i = 0; i < rounds; i++) {
-        weft_fiber *fiber;
-        CHECK_EQ(weft_spawn(&fiber, count, &ran, NULL), 0);
+        weft_fiber *fiber = spawn(count_up, &ran);
         if (i % 3 == 0)
             weft_yield();
         CHECK_EQ(weft_detach(fiber), 0);
     }
-    while (atomic_u32_load_acquire(&ran) < rounds)
-        weft_yield();
+    yield_until(&ran, rounds);
 }
 
-/* Shows by what the runtime asks of the system: a record that is lost must be made anew. */
-static void records_are_reused(void)
+/* The number of allocations shows it: a fiber allocation that is lost must be made anew. */
+static void allocations_are_reused(void)
 {
     enum { ROUNDS = 20000, ALLOCATIONS_MOST = 50 };
-    weft_config config = {.processors = 2};
     atomic_u32 ran = {0};
     weft_fiber *fiber;
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(&config), 0);
-    weft__os_fail(OS_ALLOC, 0, false); /* only to count from here */
+    shut_down();
+    configure(2);
+    weft__os_fail(OS_ALLOC, 0, false); /* only to count_up from here */
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        CHECK_EQ(weft_spawn(&fiber, count, &ran, NULL), 0);
+        fiber = spawn(count_up, &ran);
         if (i % 3 == 0) /* most likely before its end; after it */
             CHECK_EQ(weft_detach(fiber), 0);
         while (atomic_u32_load_acquire(&ran) <= i)
@@ -471,8 +399,7 @@ static void records_are_reused(void)
             CHECK_EQ(weft_join(fiber), 0);
     }
     CHECK(weft__os_calls(OS_ALLOC) < ALLOCATIONS_MOST);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(NULL), 0);
+    reset_runtime();
 }
 
 static void detaches_from_everywhere(void)
@@ -480,10 +407,8 @@ static void detaches_from_everywhere(void)
     everywhere(detach_many);
     for (int i = 0; i < 3; i++)
         everywhere(detach_all_ways);
-    processors_end(); /* all that was detached ends, and counts as ended */
+    processors_end(); /* all detached fibers end, and count as ended */
 }
-
-/* Yielding. */
 
 enum { TURNERS = 5, TURNS = 40 };
 
@@ -502,12 +427,7 @@ static void take_turns(void *arg)
 
 static void spawn_turners(void *arg)
 {
-    (void)arg;
-    weft_fiber *fibers[TURNERS];
-    for (uintptr_t i = 0; i < TURNERS; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], take_turns, (void *)i, NULL), 0);
-    for (int i = 0; i < TURNERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    run_each(TURNERS, take_turns);
 }
 
 static void yield_goes_round(void)
@@ -521,10 +441,9 @@ static void yield_goes_round(void)
 static void yield_alone(void *arg)
 {
     atomic_u32 ran = {0};
-    (void)arg;
     for (int i = 0; i < 1000; i++)
         weft_yield(); /* comes back */
-    CHECK_EQ(weft_go(count, &ran), 0);
+    CHECK_EQ(weft_go(count_up, &ran), 0);
     weft_yield();
     CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
 }
@@ -540,7 +459,6 @@ static void yield_lets_the_other_run(void)
 static void call_with_errno(void *arg)
 {
     struct gated gated;
-    (void)arg;
     set_errno(1234);
     gated_start(&gated);
     CHECK_EQ(get_errno(), 1234);
@@ -548,7 +466,7 @@ static void call_with_errno(void *arg)
     CHECK_EQ(get_errno(), 1234);
     CHECK_EQ(weft_wg_wait_until(&gated.gate, weft_after(WEFT_MS)), -ETIMEDOUT);
     CHECK_EQ(get_errno(), 1234);
-    CHECK_EQ(weft_go(open_later, &gated.gate), 0);
+    CHECK_EQ(weft_go(done_later, &gated.gate), 0);
     CHECK_EQ(weft_join(gated.fiber), 0);
     CHECK_EQ(get_errno(), 1234);
     CHECK_EQ(weft_sleep(WEFT_MS), 0);
@@ -559,18 +477,15 @@ static void errno_is_not_set(void)
 {
     everywhere(call_with_errno);
     set_errno(1234);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(get_errno(), 1234);
 }
-
-/* The limit. */
 
 enum { LIMIT = 10 };
 
 static void check_limit_reached(void *arg)
 {
     weft_timer *poison = (weft_timer *)(uintptr_t)0xdead, *timer = poison;
-    (void)arg;
     check_refused(nothing, NULL, -EAGAIN);
     CHECK_EQ(weft_go(nothing, NULL), -EAGAIN);
     CHECK_EQ(weft_timer_open(&timer, nothing, NULL), -EAGAIN);
@@ -585,36 +500,32 @@ static void the_limit_holds(void)
     CHECK_EQ(weft_configure(&config), 0);
     for (int round = 0; round < 100; round++) {
         CHECK_EQ(weft_wg_init(&gate, 1), 0);
-        for (int i = 0; i < LIMIT - 1; i++)
-            CHECK_EQ(weft_spawn(&fibers[i], wait_gate, &gate, NULL), 0);
+        spawn_all(fibers, LIMIT - 1, wait_for_group, &gate);
         CHECK_EQ(weft_spawn(&fibers[LIMIT - 1], check_limit_reached, NULL, NULL), 0);
-        CHECK_EQ(weft_join(fibers[LIMIT - 1]), 0); /* it was the last one, and its place is free */
-        CHECK_EQ(weft_spawn(&fibers[LIMIT - 1], wait_gate, &gate, NULL), 0);
+        CHECK_EQ(weft_join(fibers[LIMIT - 1]), 0); /* it was the last fiber of the limit */
+        CHECK_EQ(weft_spawn(&fibers[LIMIT - 1], wait_for_group, &gate, NULL), 0);
         check_limit_reached(NULL);
         weft_wg_done(&gate);
-        for (int i = 0; i < LIMIT; i++)
-            CHECK_EQ(weft_join(fibers[i]), 0);
+        join_all(fibers, LIMIT);
     }
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    CHECK_EQ(weft_configure(NULL), 0);
+    reset_runtime();
 }
 
 int main(void)
 {
-    RUN_BOTH(spawns_from_everywhere);
-    RUN_PLAIN(nonsense_is_refused, "nothing waits");
+    RUN_EVERYWHERE(spawns_from_everywhere);
+    RUN_PLAIN_EVERYWHERE(nonsense_is_refused, "nothing waits");
     RUN_PLAIN(stacks_are_as_large_as_asked, "too much for many runs");
     RUN_BOTH(names_are_copied);
     RUN_PLAIN(a_fiber_knows_itself, "about plain threads");
-    RUN_BOTH(joins_from_everywhere);
-    RUN_BOTH(nobody_joins_itself);
+    RUN_EVERYWHERE(joins_from_everywhere);
+    RUN_BOTH(no_fiber_joins_itself);
     RUN_PLAIN(one_joiner_at_a_time, "about plain threads");
     RUN_BOTH(detaches_from_everywhere);
-    RUN_PLAIN(records_are_reused, "stops or configures the runtime");
+    RUN_PLAIN(allocations_are_reused, "stops or configures the runtime");
     RUN_PLAIN(ids_are_unique, "holds a processor while others run on another one");
-    RUN_PLAIN(yield_goes_round, "knows who runs next on one processor");
-    RUN_PLAIN(yield_lets_the_other_run, "knows who runs next on one processor");
-    RUN_PLAIN(the_limit_holds, "stops or configures the runtime");
-    RUN_PLAIN(errno_is_not_set, "stops or configures the runtime");
+    RUN_ALL_PLAIN("knows who runs next on one processor", yield_goes_round,
+                  yield_lets_the_other_run);
+    RUN_ALL_PLAIN("stops or configures the runtime", the_limit_holds, errno_is_not_set);
     return 0;
 }

@@ -1,17 +1,14 @@
 /*
- * fork.c: the child of a process that runs weft: every call fails cleanly or is harmless, none
- * hangs; the parent goes on. A fork of a process that does not run weft can use it.
+ * fork.c: in the child of a process that runs weft every call fails cleanly or is harmless, and
+ * none hangs; the parent goes on. The child of a process that does not run weft can use it.
  */
-#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
-#include "base/atomic.h"
 #include "base/compiler.h"
 #include "bodies.h"
+#include "fibers.h"
 #include "system.h"
-#include "test.h"
-#include <weft/weft.h>
 
 static struct {
     weft_wg gate, busy;
@@ -22,24 +19,8 @@ static struct {
     atomic_u32 yields;
 } parent;
 
-static void nothing(void *arg)
-{
-    (void)arg;
-}
-
-static void count(void *arg)
-{
-    atomic_u32_add_seq_cst(arg, 1);
-}
-
-static void wait_gate(void *arg)
-{
-    CHECK_EQ(weft_wg_wait(arg), 0);
-}
-
 static void be_busy(void *arg)
 {
-    (void)arg;
     while (!atomic_u32_load_acquire(&parent.over)) {
         CHECK_EQ(weft_go(nothing, NULL), 0);
         CHECK_EQ(weft_sleep(20 * WEFT_US), 0);
@@ -51,32 +32,30 @@ static void be_busy(void *arg)
 
 static void parent_start(void)
 {
-    weft_config config = {.processors = 3};
-    CHECK_EQ(weft_configure(&config), 0);
+    configure(3);
     atomic_u32_store_relaxed(&parent.over, 0);
     CHECK_EQ(weft_wg_init(&parent.gate, 1), 0);
     CHECK_EQ(weft_wg_init(&parent.busy, 4), 0);
     CHECK_EQ(weft_local_create(&parent.key, NULL), 0);
     CHECK_EQ(weft_timer_open(&parent.timer, nothing, NULL), 0);
     CHECK_EQ(weft_timer_start(parent.timer, WEFT_NOW, 50 * WEFT_US), 0);
-    CHECK_EQ(weft_spawn(&parent.fiber, wait_gate, &parent.gate, NULL), 0);
+    CHECK_EQ(weft_spawn(&parent.fiber, wait_for_group, &parent.gate, NULL), 0);
     for (int i = 0; i < 4; i++)
         CHECK_EQ(weft_go(be_busy, NULL), 0);
 }
 
-/* That it goes on shows by fibers that still move, and by a clean end. */
+/* The parent goes on: its fibers still yield, and it ends cleanly. */
 static void parent_stop(void)
 {
     uint32_t before = atomic_u32_load_relaxed(&parent.yields);
-    while (atomic_u32_load_acquire(&parent.yields) < before + 10)
-        weft_yield();
+    yield_until(&parent.yields, before + 10);
     atomic_u32_store_release(&parent.over, 1);
     CHECK_EQ(weft_wg_wait(&parent.busy), 0);
     CHECK_EQ(weft_timer_close(parent.timer), 0);
     weft_wg_done(&parent.gate);
     CHECK_EQ(weft_join(parent.fiber), 0);
     CHECK_EQ(weft_local_delete(parent.key), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
 /* In the child: all that the headers have. */
@@ -123,7 +102,7 @@ static void check_rest(void)
     CHECK_EQ(weft_wg_wait_until(&wg, weft_after(WEFT_MS)), -ECHILD);
     weft_wg_done(&wg);
     CHECK_EQ(weft_wg_wait_until(&wg, WEFT_NOW), 0);
-    weft_wg_done(&parent.gate); /* somebody waits for it, but not here */
+    weft_wg_done(&parent.gate); /* a fiber of the parent waits for it, none here */
     CHECK_EQ(weft_wg_count(&parent.gate), 0);
 
     CHECK_PTR(weft_local_get(parent.key), NULL);
@@ -152,7 +131,7 @@ static bool fork_once(enum ending ending)
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a child that hangs goes with the test */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a child that hangs ends with the test */
         check_fibers();
         check_time();
         check_rest();
@@ -162,14 +141,11 @@ static bool fork_once(enum ending ending)
         }
         if (ending == END_EXIT)
             _exit(0);
-        if (ending == END_KNOWN) /* weft keeps a record of its thread from there on */
+        if (ending == END_KNOWN) /* weft knows the thread from here on */
             CHECK_EQ(weft_recover(nothing, NULL, NULL), 0);
         return true;
     }
-    int status = 0;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
+    test_child_exits(child, 0);
     return false;
 }
 
@@ -197,91 +173,62 @@ static void fork_in_fiber(void *arg)
 
 static void fork_from_fibers(void)
 {
-    weft_fiber *fibers[3];
     int rounds = 3;
     parent_start();
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], fork_in_fiber, &rounds, NULL), 0);
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    run_fibers(3, fork_in_fiber, &rounds);
     parent_stop();
 }
 
-static void *fork_in_thread(void *arg)
+static void fork_in_thread(void *arg)
 {
-    (void)arg;
     (void)fork_once(END_EXIT);
-    return NULL;
 }
 
-static void fork_from_a_strange_thread(void)
+static void fork_from_a_foreign_thread(void)
 {
-    pthread_t thread;
     parent_start();
-    CHECK_EQ(pthread_create(&thread, NULL, fork_in_thread, NULL), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    run_thread(fork_in_thread, NULL);
     parent_stop();
 }
 
 /* Not in use: before the first time, and after a shut-down. */
 
-static void use_in_child(void)
+static void use_weft(void)
 {
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        atomic_u32 ran = {0};
-        weft_fiber *fiber;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        CHECK_EQ(weft_spawn(&fiber, count, &ran, NULL), 0);
-        CHECK_EQ(weft_join(fiber), 0);
-        CHECK_EQ(weft_sleep(WEFT_MS), 0);
-        CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
-        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-        _exit(0);
-    }
-    int status = 0;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
+    atomic_u32 ran = {0};
+    run_fiber(count_up, &ran);
+    CHECK_EQ(weft_sleep(WEFT_MS), 0);
+    CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
+    shut_down();
 }
 
 static void a_child_may_use_weft_if_the_parent_does_not(void)
 {
-    use_in_child();
-    atomic_u32 ran = {0};
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, count, &ran, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
-    use_in_child();
-    CHECK_EQ(atomic_u32_load_relaxed(&ran), 1);
+    in_fork(use_weft);
+    use_weft();
+    in_fork(use_weft);
 }
 
-/* Threads that come, go, make keys, start and stop the runtime, while others fork: whatever they
- * hold at that moment, a call in the child must not wait for it. */
+/* Threads begin, end, make keys, and start and stop the runtime while others fork: no call in the
+ * child waits for what they hold at that moment. */
 
 static atomic_u32 churn_over;
 
-static void *churn_locals(void *arg)
+static void churn_locals(void *arg)
 {
-    (void)arg;
     weft_local_key key;
     if (weft_local_create(&key, NULL) == 0) {
-        CHECK_EQ(weft_local_set(key, &key), 0); /* the thread becomes known, and is forgotten */
+        CHECK_EQ(weft_local_set(key, &key), 0); /* weft knows the thread, until it ends */
         CHECK_EQ(weft_local_delete(key), 0);
     }
-    return NULL;
 }
 
 static void *churn_threads(void *arg)
 {
-    (void)arg;
     while (!atomic_u32_load_acquire(&churn_over)) {
-        pthread_t thread;
-        CHECK_EQ(pthread_create(&thread, NULL, churn_locals, NULL), 0);
-        (void)churn_locals(NULL);
-        CHECK_EQ(pthread_join(thread, NULL), 0);
+        pthread_t thread = thread_start(thread_call, &(struct thread_call){churn_locals, NULL});
+        churn_locals(NULL);
+        thread_join(thread);
     }
     return NULL;
 }
@@ -290,10 +237,9 @@ static void *churn_runtime(void *arg)
 {
     atomic_u32 ran = {0};
     uint32_t rounds = 0;
-    (void)arg;
     while (!atomic_u32_load_acquire(&churn_over)) {
-        CHECK_EQ(weft_go(count, &ran), 0);
-        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+        CHECK_EQ(weft_go(count_up, &ran), 0);
+        shut_down();
         CHECK_EQ(atomic_u32_load_relaxed(&ran), ++rounds);
     }
     return NULL;
@@ -308,7 +254,7 @@ static void call_in_child(void)
     int result = weft_local_set(key, &key);
     CHECK(result == 0 || result == -ECHILD);
     CHECK_EQ(weft_local_delete(key), 0);
-    result = weft_go(count, &ran);
+    result = weft_go(count_up, &ran);
     CHECK(result == 0 || result == -ECHILD);
     bool works = result == 0;
     CHECK_EQ(weft_shutdown(WEFT_NEVER), works ? 0 : -ECHILD);
@@ -319,28 +265,16 @@ static void nothing_held_by_others_hangs_the_child(void)
 {
     static void *(*const churners[])(void *) = {churn_threads, churn_runtime};
     for (int i = 0; i < 2; i++) {
-        pthread_t thread;
         atomic_u32_store_release(&churn_over, 0);
-        CHECK_EQ(pthread_create(&thread, NULL, churners[i], NULL), 0);
-        for (int64_t round = test_scale(300); round > 0; round--) {
-            pid_t child = fork();
-            CHECK(child >= 0);
-            if (child == 0) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL);
-                call_in_child();
-                _exit(0);
-            }
-            int status = 0;
-            CHECK_EQ(waitpid(child, &status, 0), child);
-            CHECK(WIFEXITED(status));
-            CHECK_EQ(WEXITSTATUS(status), 0);
-        }
+        pthread_t thread = thread_start(churners[i], NULL);
+        for (int64_t round = test_scale(300); round > 0; round--)
+            in_fork(call_in_child);
         atomic_u32_store_release(&churn_over, 1);
-        CHECK_EQ(pthread_join(thread, NULL), 0);
+        thread_join(thread);
     }
 }
 
-/* Without handlers of its own weft leaves those of the program alone, in a child as well. */
+/* With its fault report off, weft leaves the handlers of the program alone, in a child as well. */
 
 static void check_handler(void)
 {
@@ -349,22 +283,15 @@ static void check_handler(void)
     CHECK(action.sa_handler == SIG_IGN);
 }
 
-static void nothing_to_do(void *arg)
-{
-    (void)arg;
-}
-
 static void handlers_are_left_alone(void)
 {
     struct sigaction ours = {.sa_handler = SIG_IGN}, before;
     CHECK_EQ(sigaction(SIGSEGV, &ours, &before), 0);
     CHECK_EQ(weft_configure(&(weft_config){.no_fault_report = 1}), 0);
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, nothing_to_do, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(nothing, NULL);
     check_handler();
     in_fork(check_handler);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     check_handler();
     CHECK_EQ(weft_configure(NULL), 0);
     CHECK_EQ(sigaction(SIGSEGV, &before, NULL), 0);
@@ -374,9 +301,7 @@ int main(void)
 {
     RUN_PLAIN(a_child_may_use_weft_if_the_parent_does_not, "forks");
     RUN_PLAIN(handlers_are_left_alone, "stops or configures the runtime");
-    RUN_PLAIN(fork_from_main, "forks");
-    RUN_PLAIN(fork_from_fibers, "forks");
-    RUN_PLAIN(fork_from_a_strange_thread, "forks");
+    RUN_ALL_PLAIN("forks", fork_from_main, fork_from_fibers, fork_from_a_foreign_thread);
     /* The sanitizers and emulators themselves hold locks across a fork. */
     if (WEFT_ASAN || WEFT_TSAN || test_emulated())
         printf("nothing_held_by_others_hangs_the_child left out: sanitizer or emulator\n");

@@ -1,12 +1,9 @@
 /*
- * no_fork_handler.c: there is no memory for the functions that are to be called around a fork when weft is loaded:
- * that is said, and all else works.
+ * fork_fault.c: when weft is loaded there is no memory for its handlers of forks: that is reported,
+ * and all else works.
  */
-#include <pthread.h>
-
 #include "base/compiler.h"
-#include "test.h"
-#include <weft/weft.h>
+#include "fibers.h"
 
 static FILE *said;
 static int before = -1;
@@ -20,10 +17,9 @@ __attribute__((constructor(101))) static void keep_what_is_said(void)
         dup2(fileno(said), STDERR_FILENO);
 }
 
-#if !WEFT_TSAN /* which needs it */
+#if !WEFT_TSAN /* which needs the function */
 int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
 {
-    (void)prepare, (void)parent, (void)child;
     return ENOMEM;
 }
 #endif
@@ -48,18 +44,15 @@ static void it_is_said(void)
 static void fibers_run(void)
 {
     int ran = 0;
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, count, &ran, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(count, &ran);
     CHECK_EQ(ran, 1);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
 int main(void)
 {
     if (WEFT_TSAN)
         test_skip("ThreadSanitizer needs handlers of its own");
-    RUN(it_is_said);
-    RUN(fibers_run);
+    RUN_ALL(it_is_said, fibers_run);
     return 0;
 }

@@ -1,16 +1,11 @@
 /*
- * idle.c: a process in which nothing happens uses no CPU, gives the memory of deep stacks back, and
- * wakes when something happens.
+ * idle.c: an idle process uses no CPU, gives the memory of deep stacks back, and wakes up for each
+ * event.
  */
-#include <pthread.h>
-#include <time.h>
-
-#include "base/atomic.h"
 #include "base/compiler.h"
+#include "fibers.h"
 #include "os/os.h"
 #include "stack/stack.h"
-#include "test.h"
-#include <weft/weft.h>
 
 static int64_t cpu_time(void)
 {
@@ -20,8 +15,7 @@ static int64_t cpu_time(void)
            (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * WEFT_US;
 }
 
-/* Lets the process idle: the thing to measure, not a wait for something. At most 2% of a CPU is
- * used. */
+/* Lets the process idle, in which it may use 2 % of a CPU: the sleep is the thing measured. */
 static void check_idle(const char *what, int milliseconds)
 {
     struct timespec length = {milliseconds / 1000, milliseconds % 1000 * 1000000};
@@ -38,17 +32,10 @@ static struct {
 
 static void count_fire(void *arg)
 {
-    (void)arg;
     atomic_u32_add_seq_cst(&waking.fires, 1);
 }
 
-static void wait_gate(void *arg)
-{
-    CHECK_EQ(weft_wg_wait(arg), 0);
-}
-
-/* Started by a thread that does not poll, when nothing is left that would wake a machine by itself.
- */
+/* A thread starts the timer when all machines sleep without a deadline. */
 static void fires_out_of_deep_sleep(weft_timer *timer)
 {
     uint32_t before = atomic_u32_load_acquire(&waking.fires);
@@ -59,14 +46,11 @@ static void fires_out_of_deep_sleep(weft_timer *timer)
 
 static void a_parked_fiber_costs_nothing(void)
 {
-    weft_config config = {.processors = 4};
     weft_wg gate = WEFT_WG_INIT;
-    weft_fiber *fiber;
-    weft_timer *timer;
-    CHECK_EQ(weft_configure(&config), 0);
+    configure(4);
     CHECK_EQ(weft_wg_add(&gate, 1), 0);
-    CHECK_EQ(weft_spawn(&fiber, wait_gate, &gate, NULL), 0);
-    CHECK_EQ(weft_timer_open(&timer, count_fire, NULL), 0);
+    weft_fiber *fiber = spawn(wait_for_group, &gate);
+    weft_timer *timer = open_timer(count_fire, NULL);
     CHECK_EQ(weft_timer_start(timer, weft_after(3600 * WEFT_S), 0), 0); /* far away */
     check_idle("one fiber parked, one timer far away", 1000);
     CHECK_EQ(weft_timer_stop(timer), 1);
@@ -89,18 +73,16 @@ static void tick(void *arg)
  * of a wake-up, and the ends of the run a few. */
 static void a_sleep_wakes_one_thread(void)
 {
-    weft_fiber *fiber;
     struct rusage before, after;
     int64_t ticks = test_scale(500);
     CHECK_EQ(weft_configure(&(weft_config){.processors = 4}), 0);
     CHECK_EQ(getrusage(RUSAGE_SELF, &before), 0);
-    CHECK_EQ(weft_spawn(&fiber, tick, &ticks, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(tick, &ticks);
     CHECK_EQ(getrusage(RUSAGE_SELF, &after), 0);
     int64_t sleeps = after.ru_nvcsw - before.ru_nvcsw;
     printf("    %lld sleeps of threads for %lld of a fiber\n", (long long)sleeps, (long long)ticks);
     CHECK(sleeps < ticks * 2 + 100);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
 /* Deep stacks. */
@@ -121,7 +103,7 @@ static struct {
 static noinline void go_deep(int levels)
 {
     char page[4096];
-    __asm__ volatile("" ::"r"(page) : "memory"); /* or it would be made as small as its use */
+    __asm__ volatile("" ::"r"(page) : "memory"); /* the compiler keeps its size */
     page[0] = (char)levels;
     if (levels > 1)
         go_deep(levels - 1);
@@ -134,7 +116,6 @@ static noinline void go_deep(int levels)
 
 static void be_deep(void *arg)
 {
-    (void)arg;
     go_deep(7);
 }
 
@@ -152,7 +133,7 @@ static void deep_stacks_are_given_back(void)
         CHECK(most - before >= stacks * 9 / 10); /* the kernel counts roughly */
     weft_wg_done(&burst.gate);
 
-    /* The event: the stacks are cold. It needs no call of weft to come about. */
+    /* The event: the stacks are cold. No call of weft is needed for it. */
     while (weft__stack_figures().cold < (uint64_t)fibers)
         nanosleep(&(struct timespec){0, 5 * 1000 * 1000}, NULL);
     if (!WEFT_ASAN && !WEFT_TSAN) { /* their shadow memory stays */
@@ -164,17 +145,14 @@ static void deep_stacks_are_given_back(void)
     check_idle("after a burst", 500);
 }
 
-/* Waking from idle. */
-
-static void nap(void *arg)
+static void sleep_once(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(3 * WEFT_MS), 0);
     atomic_u32_add_seq_cst(&waking.rounds, 1);
 }
 
-/* Each time after all machines have gone to sleep, most likely; a lost wake-up is the test's
- * timeout. */
+/* Most likely all machines sleep after this. A wake-up that is lost shows as the time limit of the
+ * test. */
 static void idle_for_a_while(void)
 {
     nanosleep(&(struct timespec){0, 2 * 1000 * 1000}, NULL);
@@ -182,19 +160,18 @@ static void idle_for_a_while(void)
 
 static void wakes_from_idle(void)
 {
-    weft_timer *timer;
     weft_fiber *fiber;
     uint32_t rounds = (uint32_t)test_scale(30);
-    CHECK_EQ(weft_timer_open(&timer, count_fire, NULL), 0);
+    weft_timer *timer = open_timer(count_fire, NULL);
     for (uint32_t round = 1; round <= rounds; round++) {
         weft_wg gate = WEFT_WG_INIT;
         idle_for_a_while(); /* by a thread that spawns */
         CHECK_EQ(weft_wg_add(&gate, 1), 0);
-        CHECK_EQ(weft_spawn(&fiber, wait_gate, &gate, NULL), 0);
+        fiber = spawn(wait_for_group, &gate);
         idle_for_a_while(); /* by a thread that wakes a parked fiber */
         weft_wg_done(&gate);
         CHECK_EQ(weft_join(fiber), 0);
-        CHECK_EQ(weft_spawn(&fiber, nap, NULL, NULL), 0); /* by a sleep of a fiber */
+        fiber = spawn(sleep_once, NULL); /* by a sleep of a fiber */
         CHECK_EQ(weft_join(fiber), 0);
         CHECK_EQ(atomic_u32_load_relaxed(&waking.rounds), round);
         idle_for_a_while(); /* by a timer that a thread starts */
@@ -203,15 +180,13 @@ static void wakes_from_idle(void)
             nanosleep(&(struct timespec){0, 100 * 1000}, NULL);
     }
     CHECK_EQ(weft_timer_close(timer), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
 int main(void)
 {
-    RUN_PLAIN(wakes_from_idle, "about real time");
-    RUN_PLAIN(a_sleep_wakes_one_thread, "about real time");
-    RUN_PLAIN(a_parked_fiber_costs_nothing, "about real time");
-    RUN_PLAIN(deep_stacks_are_given_back, "about real time");
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_ALL_PLAIN("about real time", wakes_from_idle, a_sleep_wakes_one_thread,
+                  a_parked_fiber_costs_nothing, deep_stacks_are_given_back);
+    shut_down();
     return 0;
 }

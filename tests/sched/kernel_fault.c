@@ -1,18 +1,15 @@
 /*
- * kernel_sched.c: the scheduler where its decisions hang on answers of the kernel: how many threads there are, what time
- * it is, how much of it a thread has used, that nothing has happened yet.
+ * kernel_fault.c: the scheduler where its decisions depend on answers of the kernel: the number of
+ * threads, the time, the CPU time of a thread, and that there is no event yet.
  */
 #include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <weft/test.h>
-#include <weft/weft.h>
 
 #include "base/compiler.h"
+#include "fibers.h"
 #include "kernel.h"
 #include "os/os.h"
 #include "sched/core/scheduler.h"
@@ -20,10 +17,10 @@
 #include "sched/time/wheel.h"
 #include "system.h"
 
-/* Threads: /proc hides some, or is not there; what happens after it was asked, once. */
+/* Threads: /proc hides some, or does not exist. A function is called once after it was asked. */
 
 #define TASKS "/proc/self/task"
-enum { ALL_OF_THEM = UINT16_MAX };
+enum { ALL_THREADS = UINT16_MAX };
 
 static atomic_u32 hidden, asked;
 static atomic_ptr meanwhile;
@@ -34,7 +31,7 @@ int stat(const char *path, struct stat *status)
     uint32_t less = atomic_u32_load_acquire(&hidden);
     if (strcmp(path, TASKS) != 0)
         return result;
-    if (less == ALL_OF_THEM) {
+    if (less == ALL_THREADS) {
         errno = ENOENT;
         result = -1;
     } else {
@@ -54,7 +51,7 @@ static uint32_t threads_here(void)
     return (uint32_t)status.st_nlink - 2;
 }
 
-/* Threads that have ended are counted for a moment more. */
+/* /proc shows a thread for a moment after its end. */
 static void await_threads(uint32_t count)
 {
     while (threads_here() != count)
@@ -73,14 +70,14 @@ static void await_word(const atomic_u32 *word, uint32_t value)
         sched_yield();
 }
 
-/* Time: the clock is ahead, or that of a thread is refused. */
+/* Time: the clock is ahead, or the clock of a thread is refused. */
 
 static atomic_i64 seconds_ahead;
 static struct fake fake_thread_clock;
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
-    if (clock < 0 && fake_due(&fake_thread_clock)) { /* that of a thread */
+    if (clock < 0 && fake_due(&fake_thread_clock)) { /* the clock of a thread */
         errno = fake_thread_clock.error;
         return -1;
     }
@@ -90,7 +87,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
     return result;
 }
 
-/* Events: what happens before it is said that there is none. */
+/* Events: a function is called before the kernel answers that there is none. */
 
 static atomic_ptr before_none;
 
@@ -106,15 +103,7 @@ static weft_wg gate;
 
 static void wait_at_gate(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_wg_wait(&gate), 0);
-}
-
-static weft_fiber *spawn(void (*function)(void *), void *arg)
-{
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, function, arg, NULL), 0);
-    return fiber;
 }
 
 static void *open_gate_when_asked(void *before)
@@ -124,27 +113,25 @@ static void *open_gate_when_asked(void *before)
     return NULL;
 }
 
-/* Waits for a thread, which waits until it has been looked whether that is a deadlock. */
+/* Waits for a thread, which waits until a check for deadlocks has been made. */
 static void wait_for_thread(void *arg)
 {
-    pthread_t thread;
     uint32_t before = atomic_u32_load_seq_cst(&asked);
-    (void)arg;
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
-    CHECK_EQ(pthread_create(&thread, NULL, open_gate_when_asked, &before), 0);
+    pthread_t thread = thread_start(open_gate_when_asked, &before);
     CHECK_EQ(weft_wg_wait(&gate), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    thread_join(thread);
 }
 
 static void a_run_without_proc(void)
 {
-    atomic_u32_store_release(&hidden, ALL_OF_THEM);
+    atomic_u32_store_release(&hidden, ALL_THREADS);
     CHECK_EQ(weft_test_run(1, wait_for_thread, NULL), 0);
     atomic_u32_store_release(&hidden, 0);
 }
 
-/* It can be counted from then on: nobody was there before. */
-static void wait_for_nobody(void *arg)
+/* From here on threads can be counted: the run has counted none before. */
+static void wait_for_ever(void *arg)
 {
     atomic_u32_store_release(&hidden, 0);
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
@@ -153,8 +140,8 @@ static void wait_for_nobody(void *arg)
 
 static void run_that_cannot_end(void *arg)
 {
-    atomic_u32_store_release(&hidden, ALL_OF_THEM);
-    CHECK_EQ(weft_test_run(1, wait_for_nobody, arg), 0);
+    atomic_u32_store_release(&hidden, ALL_THREADS);
+    CHECK_EQ(weft_test_run(1, wait_for_ever, arg), 0);
 }
 
 static void a_run_that_began_without_proc(void)
@@ -162,7 +149,7 @@ static void a_run_that_began_without_proc(void)
     (void)test_dies(run_that_cannot_end, NULL, "weft: deadlock: ");
 }
 
-/* Threads that a run has found, and that end in it: they are not taken for those of the run. */
+/* Threads that existed before a run, and end in it, are not taken for threads of the run. */
 
 enum { STRANGERS = 5 };
 static pthread_t strangers[STRANGERS];
@@ -178,7 +165,7 @@ static void strangers_leave(void *arg)
 {
     atomic_u32_store_release(&strangers_end, 1);
     for (int i = 0; i < STRANGERS; i++)
-        CHECK_EQ(pthread_join(strangers[i], NULL), 0);
+        thread_join(strangers[i]);
     await_threads(2); /* main and the machine */
     wait_for_thread(arg);
 }
@@ -188,12 +175,12 @@ static void strangers_end_in_a_run(void)
     await_threads(1);
     atomic_u32_store_release(&strangers_end, 0);
     for (int i = 0; i < STRANGERS; i++)
-        CHECK_EQ(pthread_create(&strangers[i], NULL, be_strange, NULL), 0);
+        strangers[i] = thread_start(be_strange, NULL);
     CHECK_EQ(weft_test_run(1, strangers_leave, NULL), 0);
 }
 
-/* A machine wakes while somebody looks for a deadlock, and is idle again at the end of that. The thread that woke it was
- * not there when they were counted. */
+/* A machine wakes during a check for deadlocks, and is idle again at its end. The thread that woke
+ * it was not there when threads were counted. */
 
 static struct {
     weft_wg first;
@@ -201,15 +188,14 @@ static struct {
     pthread_t late;
 } during;
 
-/* Two at the same time: there are two machines from then on. */
+/* Two fibers run at the same time: there are two machines from here on. */
 static void meet(void *arg)
 {
-    (void)arg;
     atomic_u32_add_seq_cst(&during.both, 1);
     await_word(&during.both, 2);
 }
 
-/* The second time that it is looked the first is over. */
+/* The second check begins after the end of the first. */
 static void *come_late(void *arg)
 {
     uint32_t before = atomic_u32_load_seq_cst(&asked);
@@ -228,35 +214,29 @@ static void pass_two(void *arg)
     wait_at_gate(arg);
 }
 
-/* On the machine that looks. */
-static void somebody_comes(void)
+/* Called on the machine that checks. */
+static void a_thread_comes(void)
 {
-    CHECK_EQ(pthread_create(&during.late, NULL, come_late, NULL), 0);
+    during.late = thread_start(come_late, NULL);
     await_word(&during.passed, 1);
     await_word(&weft__sched.idle_count, 2);
 }
 
-static void woken_during_the_look(void)
+static void woken_during_the_check(void)
 {
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 2}), 0);
+    configure(2);
     CHECK_EQ(weft_wg_init(&during.first, 1), 0);
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
     weft_fiber *fibers[] = {spawn(meet, NULL), spawn(meet, NULL)};
-    for (int i = 0; i < 2; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    join_all(fibers, 2);
     weft_fiber *fiber = spawn(pass_two, NULL);
-    atomic_ptr_store_release(&meanwhile, (void *)(uintptr_t)somebody_comes);
+    atomic_ptr_store_release(&meanwhile, (void *)(uintptr_t)a_thread_comes);
     CHECK_EQ(weft_join(fiber), 0);
-    CHECK_EQ(pthread_join(during.late, NULL), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    thread_join(during.late);
+    shut_down();
 }
 
-/* A count from which the thread of main is missing. Nobody waits in weft: there is nothing to be reported. */
-
-static void nothing(void *arg)
-{
-    (void)arg;
-}
+/* The count lacks the thread of main. Nothing waits in weft: there is nothing to report. */
 
 static void *start_and_end(void *arg)
 {
@@ -266,27 +246,27 @@ static void *start_and_end(void *arg)
 
 static void only_machines_are_counted(void)
 {
-    pthread_t thread;
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
-    CHECK_EQ(pthread_create(&thread, NULL, start_and_end, NULL), 0); /* main stays unknown */
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    configure(1);
+    pthread_t thread = thread_start(start_and_end, NULL); /* weft does not know main */
+    thread_join(thread);
     await_threads(3); /* main, the machine, the monitor */
     atomic_u32_store_release(&hidden, 1);
-    for (int i = 0; i < 2; i++) { /* the second time the first is over */
+    for (int i = 0; i < 2; i++) { /* the second check begins after the end of the first */
         uint32_t before = atomic_u32_load_seq_cst(&asked);
         weft__poller_wake();
         await_asked_again(before);
     }
     atomic_u32_store_release(&hidden, 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
-/* While a thread is there that might wake those who wait it is looked again, ever more rarely; but not too rarely. */
+/* While a thread exists that might wake the others, checks for deadlocks are repeated, ever more
+ * rarely; but not too rarely. */
 
 static void *let_time_pass(void *arg)
 {
-    enum { LOOKS = 12 };
-    for (int i = 0; i < LOOKS; i++) {
+    enum { CHECKS = 12 };
+    for (int i = 0; i < CHECKS; i++) {
         uint32_t before = atomic_u32_load_seq_cst(&asked);
         (void)atomic_i64_add_relaxed(&seconds_ahead, 1000);
         weft__poller_wake();
@@ -301,54 +281,52 @@ static void *let_time_pass(void *arg)
     return arg;
 }
 
-static void looks_are_not_too_rare(void)
+static void checks_are_not_too_rare(void)
 {
-    pthread_t thread;
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
     weft_fiber *fiber = spawn(wait_at_gate, NULL);
-    CHECK_EQ(pthread_create(&thread, NULL, let_time_pass, NULL), 0);
+    pthread_t thread = thread_start(let_time_pass, NULL);
     CHECK_EQ(weft_join(fiber), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    thread_join(thread);
+    shut_down();
 }
 
-/* A machine is stuck, and its clock is refused in the middle: its processor is taken when its slice is over. */
+/* A machine is stuck, and its clock is refused at the second look: its processor is retaken when
+ * its slice is over. */
 
 static atomic_u32 let_go;
 
 static void release(void *arg)
 {
-    (void)arg;
     atomic_u32_store_release(&let_go, 1);
 }
 
 static void block_with_clock_refused(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_go(release, NULL), 0);
     fake_plan(&fake_thread_clock, 1, EINVAL, KERNEL_ALWAYS);
-    while (!atomic_u32_load_acquire(&let_go))
-        usleep(100);
+    nap_until(&let_go, 1);
 }
 
 static void a_clock_that_is_refused(void)
 {
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 1}), 0);
-    do { /* unless it was known already that it does not use the CPU */
+    configure(1);
+    do { /* the monitor may have seen before that the machine does not use its CPU */
         atomic_u32_store_relaxed(&let_go, 0);
         CHECK_EQ(weft_join(spawn(block_with_clock_refused, NULL)), 0);
     } while (atomic_u32_load_relaxed(&fake_thread_clock.calls) < 2);
     fake_plan(&fake_thread_clock, 0, 0, 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
-/* A test run: the last that is in C code comes back while the machine looks for events. The clock does not jump. */
+/* A test run: the last fiber in C code comes back while the machine polls. The clock does not
+ * jump. */
 
 static struct {
     atomic_u32 outside, back;
 } blocker;
 
-/* On the machine that has the processor. */
+/* Called on the machine that has the processor. */
 static void let_it_come_back(void)
 {
     uint32_t outside = 1;
@@ -361,7 +339,6 @@ static void let_it_come_back(void)
 static void block_for_a_while(void *arg)
 {
     int64_t before = weft_now();
-    (void)arg;
     weft_blocking_enter();
     atomic_u32_store_release(&blocker.outside, 1);
     await_word(&blocker.back, 1);
@@ -371,14 +348,12 @@ static void block_for_a_while(void *arg)
 
 static void sleep_long(void *arg)
 {
-    (void)arg;
     CHECK_EQ(weft_sleep(WEFT_S), 0);
 }
 
 static void block_and_sleep(void *arg)
 {
     int ends[2];
-    (void)arg;
     CHECK_EQ(pipe(ends), 0);
     CHECK_EQ(weft_fd_wait(ends[0], WEFT_READABLE, weft_after(WEFT_MS)), -ETIMEDOUT); /* polls now */
     atomic_u32_store_relaxed(&blocker.outside, 0);
@@ -400,18 +375,14 @@ static void back_before_the_clock_jumps(void)
 int main(void)
 {
     if (WEFT_TSAN || test_emulated())
-        test_skip("ThreadSanitizer, or the emulator, has a thread of its own, which is counted");
+        test_skip("ThreadSanitizer or the emulator has a thread of its own, which is counted");
 #if __GLIBC_PREREQ(2, 33) /* before that stat had another name */
-    RUN(a_run_that_began_without_proc);
-    RUN(a_run_without_proc);
-    RUN(strangers_end_in_a_run);
-    RUN(woken_during_the_look);
-    RUN(only_machines_are_counted);
+    RUN_ALL(a_run_that_began_without_proc, a_run_without_proc, strangers_end_in_a_run,
+            woken_during_the_check, only_machines_are_counted);
 #endif
-    RUN(a_clock_that_is_refused);
-    RUN(back_before_the_clock_jumps);
+    RUN_ALL(a_clock_that_is_refused, back_before_the_clock_jumps);
 #if __GLIBC_PREREQ(2, 33)
-    RUN(looks_are_not_too_rare); /* the last: the time does not go back */
+    RUN(checks_are_not_too_rare); /* last, since the clock does not go back */
 #endif
     return 0;
 }

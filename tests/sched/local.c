@@ -1,42 +1,12 @@
 /*
  * local.c: fiber-local storage: values, keys, destructors, in fibers and in threads.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <weft/weft.h>
-
+#include "fibers.h"
 #include "os/failure.h"
 #include "os/os.h"
 #include "seeds.h"
-#include "test.h"
 
 enum { FIBERS = 100, ROUNDS_MOST = 4 };
-
-static void run_in_fiber(void (*function)(void *), void *arg)
-{
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, function, arg, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
-}
-
-struct call {
-    void (*function)(void *);
-    void *arg;
-};
-
-static void *call_it(void *call)
-{
-    ((struct call *)call)->function(((struct call *)call)->arg);
-    return NULL;
-}
-
-static void run_in_thread(void (*function)(void *), void *arg)
-{
-    pthread_t thread;
-    struct call call = {function, arg};
-    CHECK_EQ(pthread_create(&thread, NULL, call_it, &call), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
-}
 
 static weft_local_key make(void (*destructor)(void *))
 {
@@ -85,7 +55,7 @@ static void only_so_many_keys(void)
         CHECK_EQ(weft_local_delete(keys[i]), 0);
 }
 
-/* Memory; runs while weft has no threads that could take a failure away. */
+/* Memory. Runs while weft has no threads whose calls could fail instead. */
 
 static void set_without_memory(void *nth)
 {
@@ -113,17 +83,14 @@ static void set_without_any_memory(void *arg)
     CHECK_EQ(weft_local_set(key, &value), 0);
     CHECK_PTR(weft_local_get(key), &value);
     CHECK_EQ(weft_local_delete(key), 0);
-    (void)arg;
 }
 
 static void no_memory(void)
 {
     for (uint32_t nth = 1; nth <= 2; nth++) /* the thread's record, then its values */
-        run_in_thread(set_without_memory, &nth);
-    run_in_fiber(set_without_any_memory, NULL);
+        run_thread(set_without_memory, &nth);
+    run_fiber(set_without_any_memory, NULL);
 }
-
-/* Values. */
 
 static weft_local_key shared_key;
 static atomic_u32 destroyed;
@@ -135,7 +102,7 @@ static void keep_own_value(void *arg)
     CHECK_EQ(weft_local_set(shared_key, &mine), 0);
     for (int i = 0; i < 50; i++) {
         if (weft_self() != NULL && i % 10 == 0)
-            CHECK_EQ(weft_sleep(10 * WEFT_US), 0); /* it may go on on another thread */
+            CHECK_EQ(weft_sleep(10 * WEFT_US), 0); /* it may continue on another thread */
         weft_yield();
         CHECK_PTR(weft_local_get(shared_key), &mine);
     }
@@ -144,7 +111,6 @@ static void keep_own_value(void *arg)
     CHECK_PTR(weft_local_get(shared_key), again);
     CHECK_EQ(weft_local_set(shared_key, NULL), 0);
     CHECK_PTR(weft_local_get(shared_key), NULL);
-    (void)arg;
 }
 
 static void each_has_its_own(void)
@@ -153,17 +119,13 @@ static void each_has_its_own(void)
     int value;
     shared_key = make(NULL);
     CHECK_EQ(weft_local_set(shared_key, &value), 0);
-    for (int i = 0; i < FIBERS; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], keep_own_value, NULL, NULL), 0);
+    spawn_all(fibers, FIBERS, keep_own_value, NULL);
     for (int i = 0; i < 4; i++)
-        run_in_thread(keep_own_value, NULL);
-    for (int i = 0; i < FIBERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+        run_thread(keep_own_value, NULL);
+    join_all(fibers, FIBERS);
     CHECK_PTR(weft_local_get(shared_key), &value);
     CHECK_EQ(weft_local_delete(shared_key), 0);
 }
-
-/* Destructors. */
 
 struct owner {
     weft_fiber *fiber;
@@ -201,7 +163,7 @@ static void own_nothing(void *arg)
 
 static void destructors_run_at_the_end(void)
 {
-    void (*const run[])(void (*)(void *), void *) = {run_in_fiber, run_in_thread};
+    void (*const run[])(void (*)(void *), void *) = {run_fiber, run_thread};
     shared_key = make(destroy_owner);
     for (int i = 0; i < 2; i++) {
         struct owner owner = {.calls = 0};
@@ -244,8 +206,8 @@ static void destroy_first(void *value)
         CHECK_EQ(weft_local_set(first_key, value), 0);
 }
 
-/* Its key stands after the first, or before it: either way what it sets for the other is destroyed.
- */
+/* The key stands before the first one, or after it: in both cases the value set for the other is
+ * destroyed. */
 static void destroy_second(void *value)
 {
     second_calls++;
@@ -264,7 +226,7 @@ static void set_second(void *arg)
 
 static void rounds_of_destructors(void)
 {
-    void (*const run[])(void (*)(void *), void *) = {run_in_fiber, run_in_thread};
+    void (*const run[])(void (*)(void *), void *) = {run_fiber, run_thread};
     int value;
     for (int i = 0; i < 2; i++) {
         first_key = make(destroy_first);
@@ -290,8 +252,6 @@ static void rounds_of_destructors(void)
     }
 }
 
-/* Deleting. */
-
 static void delete_and_make_anew(void *value)
 {
     weft_local_key old = make(destroy_first);
@@ -307,7 +267,7 @@ static void delete_and_make_anew(void *value)
 
 static void deleted_values_are_forgotten(void)
 {
-    void (*const run[])(void (*)(void *), void *) = {run_in_fiber, run_in_thread};
+    void (*const run[])(void (*)(void *), void *) = {run_fiber, run_thread};
     int value;
     sets_again = 0;
     for (int i = 0; i < 2; i++) {
@@ -330,30 +290,26 @@ static void deleted_values_are_forgotten(void)
     }
 }
 
-/* A record that is used again does not bring values along. */
+/* A fiber allocation that is used again brings no values along. */
 static void no_value_is_inherited(void)
 {
     int value;
     first_key = make(NULL);
     for (int i = 0; i < 10; i++) {
-        run_in_fiber(set_first, &value);
+        run_fiber(set_first, &value);
         shared_key = first_key;
-        run_in_fiber(keep_own_value, NULL); /* begins with NULL */
+        run_fiber(keep_own_value, NULL); /* begins with NULL */
     }
     CHECK_EQ(weft_local_delete(first_key), 0);
 }
 
 int main(void)
 {
-    RUN_PLAIN(no_such_key, "nothing waits");
-    RUN_PLAIN(only_so_many_keys, "nothing waits");
+    RUN_ALL_PLAIN("nothing waits", no_such_key, only_so_many_keys);
     RUN_BOTH(no_memory);
     RUN_PLAIN(each_has_its_own, "about plain threads");
-    RUN_BOTH(destructors_run_at_the_end);
-    RUN_BOTH(destructors_of_many);
-    RUN_BOTH(rounds_of_destructors);
-    RUN_BOTH(deleted_values_are_forgotten);
-    RUN_BOTH(no_value_is_inherited);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_ALL_BOTH(destructors_run_at_the_end, destructors_of_many, rounds_of_destructors,
+                 deleted_values_are_forgotten, no_value_is_inherited);
+    shut_down();
     return 0;
 }

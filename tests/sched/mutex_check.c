@@ -1,9 +1,11 @@
 /*
- * mutex_check.c: debug builds say so when a fiber waits while it holds a pthread mutex, and only then.
+ * mutex_check.c: a debug build reports a fiber that waits while it holds a pthread mutex, and
+ * reports nothing else.
  */
 #include "base/compiler.h"
 #include "bodies.h"
 #include "everywhere.h"
+#include "fibers.h"
 
 #if !defined(WEFT_DEBUG) || WEFT_ASAN || WEFT_TSAN
 
@@ -20,9 +22,8 @@ static void sleep_with_it(void *arg)
 {
     CHECK_EQ(pthread_mutex_lock(&mutex), 0);
     CHECK_EQ(weft_sleep(WEFT_US), 0);
-    CHECK_EQ(weft_sleep(WEFT_US), 0); /* said once */
+    CHECK_EQ(weft_sleep(WEFT_US), 0); /* reported once */
     CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
-    (void)arg;
 }
 
 static void yield_with_it(void *arg)
@@ -30,7 +31,6 @@ static void yield_with_it(void *arg)
     CHECK_EQ(pthread_mutex_trylock(&mutex), 0);
     weft_yield();
     CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
-    (void)arg;
 }
 
 static void wait_without_it(void *arg)
@@ -47,10 +47,9 @@ static void wait_without_it(void *arg)
         fflush(stdout);
         weft_yield();
     }
-    (void)arg;
 }
 
-static void run_in_fiber(void (*function)(void *))
+static void run_holder(void (*function)(void *))
 {
     weft_spawn_options options = {.name = "the holder"};
     weft_fiber *fiber;
@@ -58,7 +57,7 @@ static void run_in_fiber(void (*function)(void *))
     CHECK_EQ(weft_join(fiber), 0);
 }
 
-/* Locked before it was counted, as by another name for the call: unlocking does not make up for another lock. */
+/* A lock by a call that is not counted: its unlock does not make up for another lock. */
 static void unlock_uncounted(void *arg)
 {
     CHECK_EQ(pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &(struct timespec){0, 0}), 0);
@@ -66,80 +65,78 @@ static void unlock_uncounted(void *arg)
     sleep_with_it(arg);
 }
 
-static void sleeps_after_uncounted(void)
-{
-    run_in_fiber(unlock_uncounted);
-}
-
 static void wait_a_little(void *arg)
 {
     CHECK_EQ(weft_sleep(WEFT_US), 0);
-    (void)arg;
-}
-
-static void sleeps(void)
-{
-    run_in_fiber(sleep_with_it);
-}
-
-static void yields(void)
-{
-    run_in_fiber(yield_with_it);
 }
 
 static void nothing_wrong(void)
 {
-    run_in_fiber(wait_without_it);
+    run_holder(wait_without_it);
     CHECK_EQ(pthread_mutex_lock(&mutex), 0);
-    run_in_fiber(wait_a_little); /* a thread may hold it: it goes on where it is */
+    run_holder(wait_a_little); /* a thread may hold it: it does not move */
     CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
 }
 
-static void who_waits_with_it_is_reported(void)
+static void (*tested)(void *);
+
+static void run_tested(void)
 {
-    const char *text = test_stderr_of(sleeps);
+    run_holder(tested);
+}
+
+static const char *report_of(void (*function)(void *))
+{
+    tested = function;
+    return test_stderr_of(run_tested);
+}
+
+static void a_wait_with_a_mutex_is_reported(void)
+{
+    const char *text = report_of(sleep_with_it);
     const char *first = strstr(text, "\"the holder\" sleeps while it holds a pthread mutex");
     CHECK(first != NULL);
     CHECK(strstr(first, "was locked at") != NULL);
     CHECK_PTR(strstr(first + 1, "\"the holder\""), NULL);
-    text = test_stderr_of(sleeps_after_uncounted);
+    text = report_of(unlock_uncounted);
     CHECK(strstr(text, "\"the holder\" sleeps while it holds") != NULL);
-    text = test_stderr_of(yields);
+    text = report_of(yield_with_it);
     CHECK(strstr(text, "\"the holder\" yields while it holds") != NULL);
 }
 
-/* Which ones are held: `first` was locked first. */
+/* The report names the mutexes that are held. */
 
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
 
-static void sleep_with_the_first(void *arg)
+static void sleep_with(pthread_mutex_t *unlocked_before)
 {
     CHECK_EQ(pthread_mutex_lock(&first), 0);
     CHECK_EQ(pthread_mutex_lock(&second), 0);
-    CHECK_EQ(pthread_mutex_unlock(&second), 0);
-    wait_a_little(arg);
-    CHECK_EQ(pthread_mutex_unlock(&first), 0);
+    if (unlocked_before != NULL)
+        CHECK_EQ(pthread_mutex_unlock(unlocked_before), 0);
+    wait_a_little(NULL);
+    if (unlocked_before != &second)
+        CHECK_EQ(pthread_mutex_unlock(&second), 0);
+    if (unlocked_before != &first)
+        CHECK_EQ(pthread_mutex_unlock(&first), 0);
+}
+
+static void sleep_with_the_first(void *arg)
+{
+    sleep_with(&second);
 }
 
 static void sleep_with_the_second(void *arg)
 {
-    CHECK_EQ(pthread_mutex_lock(&first), 0);
-    CHECK_EQ(pthread_mutex_lock(&second), 0);
-    CHECK_EQ(pthread_mutex_unlock(&first), 0);
-    wait_a_little(arg);
-    CHECK_EQ(pthread_mutex_unlock(&second), 0);
+    sleep_with(&first);
 }
 
 static void sleep_with_both(void *arg)
 {
-    CHECK_EQ(pthread_mutex_lock(&first), 0);
-    CHECK_EQ(pthread_mutex_lock(&second), 0);
-    wait_a_little(arg);
-    CHECK_EQ(pthread_mutex_unlock(&second), 0);
-    CHECK_EQ(pthread_mutex_unlock(&first), 0);
+    sleep_with(NULL);
 }
 
-/* One that was locked by another name for the call is unlocked, while the first is held. */
+/* A mutex whose lock was not counted is unlocked while the first is held. */
 static void sleep_after_the_uncounted(void *arg)
 {
     CHECK_EQ(pthread_mutex_lock(&first), 0);
@@ -149,7 +146,7 @@ static void sleep_after_the_uncounted(void *arg)
     CHECK_EQ(pthread_mutex_unlock(&first), 0);
 }
 
-/* A recursive one is held until it was unlocked as often as it was locked. */
+/* A recursive mutex is held until it was unlocked as often as it was locked. */
 static void sleep_with_one_of_two(void *arg)
 {
     pthread_mutexattr_t recursive;
@@ -165,7 +162,7 @@ static void sleep_with_one_of_two(void *arg)
     CHECK_EQ(pthread_mutex_destroy(&twice), 0);
 }
 
-/* More than are noted: the others are counted. */
+/* More mutexes than are recorded: the others are counted. */
 static void sleep_with_many(void *arg)
 {
     enum { MANY = 100 };
@@ -180,19 +177,6 @@ static void sleep_with_many(void *arg)
     wait_a_little(arg);
 }
 
-static void (*tested)(void *);
-
-static void run_tested(void)
-{
-    run_in_fiber(tested);
-}
-
-static const char *report_of(void (*function)(void *))
-{
-    tested = function;
-    return test_stderr_of(run_tested);
-}
-
 static int count_of(const char *text, const char *part)
 {
     int count = 0;
@@ -201,7 +185,7 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
-static void what_is_held_is_named(void)
+static void held_mutexes_are_named(void)
 {
     char name_first[32], name_second[32];
     snprintf(name_first, sizeof name_first, "%p", (void *)&first);
@@ -222,17 +206,16 @@ static void what_is_held_is_named(void)
     CHECK(strstr(text, "more") != NULL);
 }
 
-static void who_does_not_is_not(void)
+static void other_waits_are_not_reported(void)
 {
     CHECK_STR(test_stderr_of(nothing_wrong), "");
 }
 
 int main(void)
 {
-    RUN_PLAIN(who_waits_with_it_is_reported, "a child process that must die");
-    RUN_PLAIN(what_is_held_is_named, "a child process that must die");
-    RUN_PLAIN(who_does_not_is_not, "a child process that must die");
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    RUN_ALL_PLAIN("a child process that must die", a_wait_with_a_mutex_is_reported,
+                  held_mutexes_are_named, other_waits_are_not_reported);
+    shut_down();
     return 0;
 }
 

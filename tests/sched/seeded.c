@@ -1,18 +1,16 @@
 /*
- * seeded.c: test runs: the same seed gives the same schedule, others other ones; time jumps, to the nanosecond.
+ * seeded.c: test runs: the same seed gives the same schedule, another seed another one; time jumps,
+ * exactly to each deadline.
  */
-#include <pthread.h>
 #include <weft/test.h>
-#include <weft/weft.h>
 
-#include "base/atomic.h"
+#include "fibers.h"
 #include "os/failure.h"
 #include "os/os.h"
-#include "test.h"
 
 enum { FIBERS = 5, EVENTS = 400, SEEDS_TRIED = 64, MANY = 1500 };
 
-/* What happened in a run, in order. */
+/* The events of a run, in order. */
 static char events[EVENTS + 1];
 static int event_count;
 
@@ -23,7 +21,7 @@ static void note(char event)
     events[event_count] = '\0';
 }
 
-/* Everything that a schedule can show: yields, locks, channels, select, sleeps, spawns. */
+/* All that depends on a schedule: yields, locks, channels, select, sleeps, spawns. */
 static struct {
     weft_mutex mutex;
     weft_chan *numbers, *letters;
@@ -46,7 +44,6 @@ static void worker(void *arg)
 
 static void collector(void *arg)
 {
-    (void)arg;
     char name;
     for (int i = 0; i < FIBERS * 3; i++) {
         weft_case cases[] = {{.chan = world.numbers, .op = WEFT_RECEIVE, .element = &name},
@@ -60,7 +57,6 @@ static void collector(void *arg)
 
 static void mixture(void *arg)
 {
-    (void)arg;
     int numbers[FIBERS];
     world.mutex = (weft_mutex)WEFT_MUTEX_INIT;
     world.wg = (weft_wg)WEFT_WG_INIT;
@@ -114,7 +110,6 @@ static void other_seeds_other_events(void)
 /* Both cases are always ready. */
 static void select_often(void *arg)
 {
-    (void)arg;
     char letter = 'x';
     weft_chan *chans[2];
     event_count = 0;
@@ -146,7 +141,7 @@ static void select_is_decided_too(void)
     CHECK_STR(first, events);
 }
 
-/* What is not the seed's is found out: here something that the first run leaves. */
+/* A run that depends on more than its seed is detected: here on the run before. */
 static void depends_on_more(void *arg)
 {
     int *runs = arg;
@@ -155,7 +150,7 @@ static void depends_on_more(void *arg)
         weft_yield();
 }
 
-static void says_if_two_runs_differ(void)
+static void two_runs_that_differ_are_reported(void)
 {
     int runs = 0;
     CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 5, .twice = 1}, depends_on_more, &runs),
@@ -163,13 +158,10 @@ static void says_if_two_runs_differ(void)
     CHECK_EQ(runs, 2);
 }
 
-/* Time. */
-
 static int64_t began;
 
 static void sleeps_an_hour(void *arg)
 {
-    (void)arg;
     int64_t start = weft_now();
     began = start;
     CHECK_EQ(weft_sleep(3600 * WEFT_S), 0);
@@ -177,7 +169,7 @@ static void sleeps_an_hour(void *arg)
     CHECK_EQ(weft_sleep(1), 0);
     CHECK_EQ(weft_now() - start, 3600 * WEFT_S + 1);
     weft_yield();
-    CHECK_EQ(weft_sleep_until(start), 0); /* that was */
+    CHECK_EQ(weft_sleep_until(start), 0); /* it has passed */
     CHECK_EQ(weft_now() - start, 3600 * WEFT_S + 1);
     CHECK_EQ(weft_sleep(1000000 * WEFT_S * 3600), 0); /* a century */
     CHECK_EQ(weft_now() - start, 3600 * WEFT_S * 1000001 + 1);
@@ -204,7 +196,7 @@ static void ring(void *arg)
     note(alarm->name);
 }
 
-/* A nanosecond apart: in that order. At the same time: in any. */
+/* Deadlines a nanosecond apart are kept in order, equal ones in any order. */
 static void rings(void *arg)
 {
     int64_t step = *(int64_t *)arg, start = weft_now() + 10 * WEFT_MS;
@@ -239,16 +231,13 @@ static void count_call(void *arg)
 
 static void waits_with_deadlines(void *arg)
 {
-    (void)arg;
-    weft_chan *chan;
     weft_mutex mutex = WEFT_MUTEX_INIT;
     weft_cond cond = WEFT_COND_INIT;
-    weft_timer *timer;
     weft_ticker *ticker;
     int64_t start = weft_now();
     int calls = 0;
     char element;
-    CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
+    weft_chan *chan = make_chan(1, 0);
     CHECK_EQ(weft_chan_receive_until(chan, &element, weft_after(7 * WEFT_S)), -ETIMEDOUT);
     CHECK_EQ(weft_now() - start, 7 * WEFT_S);
     weft_mutex_lock(&mutex);
@@ -256,7 +245,7 @@ static void waits_with_deadlines(void *arg)
     weft_mutex_unlock(&mutex);
     CHECK_EQ(weft_now() - start, 12 * WEFT_S);
 
-    CHECK_EQ(weft_timer_open(&timer, count_call, &calls), 0);
+    weft_timer *timer = open_timer(count_call, &calls);
     CHECK_EQ(weft_timer_start(timer, weft_after(WEFT_S), WEFT_S), 0);
     CHECK_EQ(weft_sleep(10 * WEFT_S + WEFT_MS), 0);
     CHECK_EQ(calls, 10);
@@ -285,30 +274,28 @@ static void sets_later(void *flag)
 
 static void polls(void *arg)
 {
-    (void)arg;
     atomic_u32 flag = {0};
     CHECK_EQ(weft_go(sets_later, &flag), 0);
     while (!atomic_u32_load_relaxed(&flag))
         weft_yield();
 }
 
-/* Nobody has a deadline that the clock could jump to. */
+/* There is no deadline to which the clock could jump. */
 static void looks_at_the_clock(void *arg)
 {
-    (void)arg;
     int64_t until = weft_after(3 * WEFT_MS);
     while (weft_now() < until)
         weft_yield();
 }
 
-static void time_passes_for_who_yields(void)
+static void time_passes_for_fibers_that_yield(void)
 {
     CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 8}, polls, NULL), 0);
     CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 8}, looks_at_the_clock, NULL), 0);
 }
 
-/* More than a ring holds. */
-static void count_up(void *arg)
+/* More fibers than a ring holds. */
+static void count_twice(void *arg)
 {
     ++*(int *)arg;
     weft_yield();
@@ -317,11 +304,10 @@ static void count_up(void *arg)
 
 static void many(void *arg)
 {
-    (void)arg;
     int count = 0, fibers = (int)test_scale(MANY);
     weft_wg wg = WEFT_WG_INIT;
     for (int i = 0; i < fibers; i++)
-        CHECK_EQ(weft_wg_go(&wg, count_up, &count), 0);
+        CHECK_EQ(weft_wg_go(&wg, count_twice, &count), 0);
     CHECK_EQ(weft_wg_wait(&wg), 0);
     CHECK_EQ(count, 2 * fibers);
 }
@@ -358,24 +344,20 @@ static void *send_from_thread(void *chan)
 static void receive_from_thread(void)
 {
     char letter;
-    pthread_t thread;
-    weft_chan *chan;
-    CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
-    CHECK_EQ(pthread_create(&thread, NULL, send_from_thread, chan), 0);
+    weft_chan *chan = make_chan(1, 0);
+    pthread_t thread = thread_start(send_from_thread, chan);
     CHECK_EQ(weft_chan_receive(chan, &letter), 0);
     CHECK_EQ(letter, 't');
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    thread_join(thread);
     weft_chan_destroy(chan);
 }
 
 static void outside(void *arg)
 {
-    (void)arg;
     int value = 0, ends[2];
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, blocks, &value, NULL), 0);
+    weft_fiber *fiber = spawn(blocks, &value);
     CHECK_EQ(weft_sleep(WEFT_S), 0);
-    CHECK_EQ(value, 1); /* no time passed before it was back */
+    CHECK_EQ(value, 1); /* no time passes while a fiber blocks */
     CHECK_EQ(weft_join(fiber), 0);
     receive_from_thread();
     CHECK_EQ(pipe(ends), 0);
@@ -391,12 +373,11 @@ static void works_with_the_outside(void)
     CHECK_EQ(weft_test_seeds(&(weft_test_options){.seeds = 16}, outside, NULL), 0);
 }
 
-/* A thread that was there before the run, and ends in it, does not hide another that came. */
+/* A thread from before the run, which ends in it, does not hide a thread that began in it. */
 
 static void *wait_for_end(void *end)
 {
-    while (!atomic_u32_load_acquire(end))
-        usleep(100);
+    nap_until(end, 1);
     return NULL;
 }
 
@@ -409,7 +390,7 @@ static void end_stranger(void *arg)
 {
     struct stranger *stranger = arg;
     atomic_u32_store_release(&stranger->end, 1);
-    CHECK_EQ(pthread_join(stranger->thread, NULL), 0);
+    thread_join(stranger->thread);
     receive_from_thread();
 }
 
@@ -418,25 +399,20 @@ static void strangers_may_end(void)
     struct stranger stranger = {.end = {0}};
     for (uint64_t seed = 0; seed < 4; seed++) {
         atomic_u32_store_relaxed(&stranger.end, 0);
-        CHECK_EQ(pthread_create(&stranger.thread, NULL, wait_for_end, &stranger.end), 0);
+        stranger.thread = thread_start(wait_for_end, &stranger.end);
         CHECK_EQ(weft_test_run(seed, end_stranger, &stranger), 0);
     }
 }
 
-/* Panics. */
-
 static void panics(void *arg)
 {
-    (void)arg;
     weft_panic("on purpose");
 }
 
 static void joins_one_that_panics(void *arg)
 {
-    (void)arg;
-    weft_fiber *fiber;
     weft_panic_info info;
-    CHECK_EQ(weft_spawn(&fiber, panics, NULL, NULL), 0);
+    weft_fiber *fiber = spawn(panics, NULL);
     CHECK_EQ(weft_join_panic(fiber, &info, WEFT_NEVER), -EOWNERDEAD);
 }
 
@@ -452,8 +428,6 @@ static void panics_fail_the_run(void)
     CHECK(strstr(text, "seed 77 ") != NULL);
     CHECK_EQ(weft_test_run(1, joins_one_that_panics, NULL), 0);
 }
-
-/* Use. */
 
 static void inside_of_a_run(void *arg)
 {
@@ -477,8 +451,7 @@ static void arguments_and_contexts(void)
     int called = 0;
     uint64_t seed = 99;
     char letter = 'x';
-    weft_chan *chan;
-    CHECK_EQ(weft_configure(&(weft_config){.processors = 3}), 0);
+    configure(3);
     CHECK_EQ(weft_test_run(1, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_test_seeds(NULL, NULL, NULL), -EINVAL);
     CHECK_EQ(weft_test_seeds(&(weft_test_options){.reserved = {1}}, inside_of_a_run, &called),
@@ -488,8 +461,8 @@ static void arguments_and_contexts(void)
     CHECK_EQ(weft_test_run(5, inside_of_a_run, &called), 0);
     CHECK_EQ(called, 1);
 
-    /* The runtime as it is elsewhere, before and after. */
-    CHECK_EQ(weft_chan_make(&chan, 1, 0), 0);
+    /* The normal runtime, before and after a run. */
+    weft_chan *chan = make_chan(1, 0);
     CHECK_EQ(weft_go(receive_from, chan), 0);
     CHECK_EQ(weft_processors(), 3);
     CHECK_EQ(weft_test_run(5, inside_of_a_run, &called), -EBUSY);
@@ -526,7 +499,7 @@ static void environment(void)
     }
     runs = 15;
     CHECK_EQ(unsetenv("WEFT_TEST_SEED"), 0);
-    CHECK_EQ(setenv("WEFT_TEST_SEEDS", "0", 1), 0); /* would pass everything */
+    CHECK_EQ(setenv("WEFT_TEST_SEEDS", "0", 1), 0); /* with no seed every test would pass */
     CHECK_EQ(weft_test_seeds(NULL, count_run, &runs), 0);
     CHECK_EQ(runs, 115);
     CHECK_EQ(unsetenv("WEFT_TEST_SEEDS"), 0);
@@ -561,20 +534,10 @@ int main(void)
 {
     unsetenv("WEFT_TEST_SEED");
     unsetenv("WEFT_TEST_SEEDS");
-    RUN_PLAIN(same_seed_same_events, "makes runs of its own");
-    RUN_PLAIN(other_seeds_other_events, "makes runs of its own");
-    RUN_PLAIN(select_is_decided_too, "makes runs of its own");
-    RUN_PLAIN(says_if_two_runs_differ, "makes runs of its own");
-    RUN_PLAIN(time_jumps, "makes runs of its own");
-    RUN_PLAIN(deadlines_in_order, "makes runs of its own");
-    RUN_PLAIN(deadlines_are_exact, "makes runs of its own");
-    RUN_PLAIN(time_passes_for_who_yields, "makes runs of its own");
-    RUN_PLAIN(many_fibers, "makes runs of its own");
-    RUN_PLAIN(works_with_the_outside, "makes runs of its own");
-    RUN_PLAIN(strangers_may_end, "makes runs of its own");
-    RUN_PLAIN(panics_fail_the_run, "makes runs of its own");
-    RUN_PLAIN(arguments_and_contexts, "makes runs of its own");
-    RUN_PLAIN(environment, "makes runs of its own");
-    RUN_PLAIN(no_memory_is_an_error, "makes runs of its own");
+    RUN_ALL_PLAIN("makes its own runs", same_seed_same_events, other_seeds_other_events,
+                  select_is_decided_too, two_runs_that_differ_are_reported, time_jumps,
+                  deadlines_in_order, deadlines_are_exact, time_passes_for_fibers_that_yield,
+                  many_fibers, works_with_the_outside, strangers_may_end, panics_fail_the_run,
+                  arguments_and_contexts, environment, no_memory_is_an_error);
     return 0;
 }

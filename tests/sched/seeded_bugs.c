@@ -1,5 +1,5 @@
 /*
- * seeded_bugs.c: test runs find bugs that are there: a few of the usual ones, each by one of the first seeds.
+ * seeded_bugs.c: test runs find common bugs, each by one of the first seeds.
  */
 #include <weft/test.h>
 #include <weft/weft.h>
@@ -8,7 +8,7 @@
 
 enum { FIBERS = 5, SEEDS_TRIED = 64, FAR = 40 };
 
-/* Each says in `found` that it has happened. */
+/* Each bug sets `found` when it happens. */
 static struct {
     weft_mutex mutex;
     weft_chan *chan;
@@ -17,9 +17,16 @@ static struct {
     bool found;
 } bug;
 
+static void run_two(void (*function)(void *), void *arg)
+{
+    weft_wg wg = WEFT_WG_INIT;
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(weft_wg_go(&wg, function, arg), 0);
+    CHECK_EQ(weft_wg_wait(&wg), 0);
+}
+
 static void add_across_yield(void *arg)
 {
-    (void)arg;
     int value = bug.value;
     weft_yield();
     bug.value = value + 1;
@@ -27,19 +34,14 @@ static void add_across_yield(void *arg)
 
 static void lost_update(void *arg)
 {
-    (void)arg;
-    weft_wg wg = WEFT_WG_INIT;
     bug.value = 0;
-    for (int i = 0; i < 2; i++)
-        CHECK_EQ(weft_wg_go(&wg, add_across_yield, NULL), 0);
-    CHECK_EQ(weft_wg_wait(&wg), 0);
+    run_two(add_across_yield, NULL);
     bug.found |= bug.value != 2;
 }
 
-/* Each step is locked, both together are not; and no step ever waits. */
+/* Each of two steps is locked, both together are not; no step waits. */
 static void take_if_there(void *arg)
 {
-    (void)arg;
     weft_mutex_lock(&bug.mutex);
     bool there = bug.value > 0;
     weft_mutex_unlock(&bug.mutex);
@@ -52,28 +54,22 @@ static void take_if_there(void *arg)
 
 static void check_then_act(void *arg)
 {
-    (void)arg;
-    weft_wg wg = WEFT_WG_INIT;
     bug.mutex = (weft_mutex)WEFT_MUTEX_INIT;
     bug.value = 1;
-    for (int i = 0; i < 2; i++)
-        CHECK_EQ(weft_wg_go(&wg, take_if_there, NULL), 0);
-    CHECK_EQ(weft_wg_wait(&wg), 0);
+    run_two(take_if_there, NULL);
     bug.found |= bug.value < 0;
 }
 
-/* What is sent belongs to who receives it; touching it after that is wrong. */
+/* A sent element belongs to the receiver; the sender touches it afterwards. */
 static void receive_item(void *arg)
 {
-    (void)arg;
     int *item;
     CHECK_EQ(weft_chan_receive(bug.chan, &item), 0);
-    bug.item = NULL; /* it is gone */
+    bug.item = NULL; /* the receiver has it */
 }
 
 static void use_after_send(void *arg)
 {
-    (void)arg;
     weft_wg wg = WEFT_WG_INIT;
     int memory = 0, *item = &memory;
     CHECK_EQ(weft_chan_make(&bug.chan, sizeof item, 1), 0);
@@ -85,7 +81,7 @@ static void use_after_send(void *arg)
     weft_chan_destroy(bug.chan);
 }
 
-/* Looks, then sends: others may have sent in between. */
+/* Checks, then sends: another fiber may send in between. */
 static void send_if_empty(void *arg)
 {
     char letter = 'x';
@@ -95,17 +91,13 @@ static void send_if_empty(void *arg)
 
 static void one_at_most(void *arg)
 {
-    (void)arg;
-    weft_wg wg = WEFT_WG_INIT;
     CHECK_EQ(weft_chan_make(&bug.chan, 1, 2), 0);
-    for (int i = 0; i < 2; i++)
-        CHECK_EQ(weft_wg_go(&wg, send_if_empty, bug.chan), 0);
-    CHECK_EQ(weft_wg_wait(&wg), 0);
+    run_two(send_if_empty, bug.chan);
     bug.found |= weft_chan_length(bug.chan) > 1;
     weft_chan_destroy(bug.chan);
 }
 
-/* One is nearly where it began when all others are at their end. */
+/* One fiber has hardly begun when all others end. */
 static int rounds[FIBERS], ended;
 
 static void go_far(void *arg)
@@ -120,7 +112,6 @@ static void go_far(void *arg)
 
 static void left_behind(void *arg)
 {
-    (void)arg;
     int numbers[FIBERS];
     weft_wg wg = WEFT_WG_INIT;
     ended = 0;
@@ -157,10 +148,11 @@ static void finds_known_bugs(void)
              0);
     CHECK(bug.found);
 }
+
 int main(void)
 {
     unsetenv("WEFT_TEST_SEED");
     unsetenv("WEFT_TEST_SEEDS");
-    RUN_PLAIN(finds_known_bugs, "makes runs of its own");
+    RUN_PLAIN(finds_known_bugs, "makes its own runs");
     return 0;
 }

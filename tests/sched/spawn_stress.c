@@ -1,6 +1,6 @@
 /*
- * spawn_storm.c: threads and fibers spawn trees of fibers in every way there is; each node of each
- * tree runs exactly once.
+ * spawn_stress.c: threads and fibers spawn trees of fibers in every way that there is; each node of
+ * each tree runs exactly once.
  */
 #include "bodies.h"
 #include "seeds.h"

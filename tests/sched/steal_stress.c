@@ -1,12 +1,9 @@
 /*
- * steal_storm.c: bursts of fibers on one processor, which others must take over: more than the ring
- * holds, less than it holds, behind owners that spin in user code, sleep, yield or wait. Every
- * fiber of a burst runs exactly once; one that is forgotten is the test's timeout.
+ * steal_stress.c: bursts of fibers on one processor, which others must steal: more than the ring
+ * holds or fewer, behind owners that spin in user code, sleep, yield or wait. Every fiber of a
+ * burst runs exactly once; a lost fiber shows as the time limit of the test.
  */
-#include <sched.h>
-
-#include "base/atomic.h"
-#include "base/prng.h"
+#include "fibers.h"
 #include "seeds.h"
 
 enum { BURST_MOST = 600 };
@@ -24,12 +21,6 @@ struct member {
     uint32_t number;
 };
 
-static void spin(uint32_t pauses)
-{
-    while (pauses-- > 0)
-        cpu_relax();
-}
-
 static void member_child(void *arg)
 {
     struct member *member = arg;
@@ -38,17 +29,17 @@ static void member_child(void *arg)
     free(member);
 }
 
-/* Its last step is in a child, so that work appears on whatever processor it has come to. */
+/* The last step is in a child, so that fibers appear on the processor that the member has come
+ * to. */
 static void member_run(void *arg)
 {
     struct member *member = arg;
-    struct prng prng;
-    prng_seed(&prng, member->burst->seed + member->number);
+    struct prng prng = prng_from(member->burst->seed + member->number);
     atomic_u32_add_seq_cst(&member->burst->runs[member->number], 1);
     for (uint32_t steps = prng_below(&prng, 4); steps > 0; steps--)
         switch (prng_below(&prng, 4)) {
         case 0:
-            spin(prng_below(&prng, 2000));
+            relax_for(prng_below(&prng, 2000));
             break;
         case 1:
             CHECK_EQ(weft_sleep(prng_below(&prng, 100) * WEFT_US), 0);
@@ -62,19 +53,18 @@ static void member_run(void *arg)
     CHECK_EQ(weft_go(member_child, member), 0);
 }
 
-/* Waits for the burst: in the runtime, or holding the processor from outside of it, unless it is the only one. */
+/* Waits for the burst: in the runtime, or outside it, where the member keeps its processor, unless
+ * that is the only one. */
 static void await_burst(struct burst *burst, uint32_t way)
 {
     switch (way == 1 && test_seeded ? 2 : way) {
     case 0:
         break;
     case 1:
-        while (atomic_u32_load_acquire(&burst->ended) < burst->size)
-            sched_yield();
+        spin_until(&burst->ended, burst->size);
         break;
     case 2:
-        while (atomic_u32_load_acquire(&burst->ended) < burst->size)
-            weft_yield();
+        yield_until(&burst->ended, burst->size);
         break;
     default:
         while (atomic_u32_load_acquire(&burst->ended) < burst->size)
@@ -85,10 +75,9 @@ static void await_burst(struct burst *burst, uint32_t way)
 
 static void burst_many(void *arg)
 {
-    struct prng prng;
     struct burst *burst = malloc(sizeof *burst);
     CHECK(burst != NULL);
-    prng_seed(&prng, (uintptr_t)arg);
+    struct prng prng = prng_from((uintptr_t)arg);
     for (int64_t round = test_scale(100); round > 0; round--) {
         memset(burst, 0, sizeof *burst);
         burst->seed = prng_next(&prng);
@@ -109,13 +98,12 @@ static void burst_many(void *arg)
 
 static void storm(int processors, uintptr_t seed)
 {
-    enum { BURSTERS = 2 }; /* fewer than processors: two may hold theirs at the same time */
+    enum { BURSTERS = 2 }; /* fewer than processors, since all may keep theirs at the same time */
     weft_fiber *fibers[BURSTERS];
     processors_begin(processors);
     for (uintptr_t i = 0; i < BURSTERS; i++)
         CHECK_EQ(weft_spawn(&fibers[i], burst_many, (void *)(seed + i), NULL), 0);
-    for (int i = 0; i < BURSTERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    join_all(fibers, BURSTERS);
     processors_end();
 }
 
@@ -125,8 +113,8 @@ static void every_member_runs_once(void)
         storm(processors, (uintptr_t)processors * 10);
 }
 
-/* A fiber that does nothing but spawn: those who are hungry find a processor that has not changed
- * fibers for long, and must not touch it while its owner does. */
+/* A fiber that only spawns: thieves find a processor that has not changed fibers for long, and must
+ * not touch its queue while the owner does. */
 
 static struct {
     atomic_u32 *runs;
@@ -142,18 +130,15 @@ static void flood_member(void *arg)
 
 static void flood_run(void *arg)
 {
-    (void)arg;
     for (uint32_t i = 0; i < flood.size; i++)
         CHECK_EQ(weft_go(flood_member, &flood.runs[i]), 0);
 }
 
-/* The same, but it computes in between for about as long as the hungry wait before they take what
- * it has, and so comes back just then. */
+/* The spawner computes in between for about as long as a thief waits before it claims, and so comes
+ * back at that moment. */
 static void trickle_run(void *arg)
 {
-    struct prng prng;
-    (void)arg;
-    prng_seed(&prng, flood.size);
+    struct prng prng = prng_from(flood.size);
     for (uint32_t i = 0; i < flood.size;) {
         for (uint32_t end = i + 1 + prng_below(&prng, 6); i < end && i < flood.size; i++)
             CHECK_EQ(weft_go(flood_member, &flood.runs[i]), 0);
@@ -195,8 +180,7 @@ static void every_fiber_of_a_trickle_runs_once(void)
 
 int main(void)
 {
-    RUN_BOTH(every_member_runs_once);
-    RUN_BOTH(every_fiber_of_a_flood_runs_once);
-    RUN_BOTH(every_fiber_of_a_trickle_runs_once);
+    RUN_ALL_BOTH(every_member_runs_once, every_fiber_of_a_flood_runs_once,
+                 every_fiber_of_a_trickle_runs_once);
     return 0;
 }

@@ -1,39 +1,30 @@
 /*
- * unbegun.c: a program that ends before any of its fibers has run is told so, and no other.
+ * unbegun.c: a program that ends before any of its fibers has begun gets a report, and no other
+ * program does.
  *
- * Each case is a child in which weft has not run before. Whether a fiber begins before main ends is
- * open, so the cases that must be reported are repeated until one is; those that must not be
- * reported have a fiber that has begun for certain.
+ * Each case is a child in which weft has not run before. A fiber may begin before main ends, so a
+ * case that must be reported is repeated until it is; a case that must not be reported has a fiber
+ * that has begun for certain.
  */
-#include <weft/weft.h>
-
 #include "base/compiler.h"
-#include "test.h"
+#include "fibers.h"
 
 enum { TRIES = 1000 };
 
 static const char *output;
 
-static void do_nothing(void *arg)
-{
-    (void)arg;
-}
-
 static void go_and_return(void *arg)
 {
     for (int i = 0; i < *(int *)arg; i++)
-        CHECK_EQ(weft_go(do_nothing, NULL), 0);
+        CHECK_EQ(weft_go(nothing, NULL), 0);
     exit(0);
 }
 
 static void end_one_and_return(void *arg)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, do_nothing, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
-    CHECK_EQ(weft_go(do_nothing, NULL), 0);
+    run_fiber(nothing, NULL);
+    CHECK_EQ(weft_go(nothing, NULL), 0);
     exit(0);
-    (void)arg;
 }
 
 static void wait_for_ever(void *begun)
@@ -44,13 +35,11 @@ static void wait_for_ever(void *begun)
 
 static void begin_one_and_return(void *arg)
 {
-    weft_chan *begun;
-    CHECK_EQ(weft_chan_make(&begun, 0, 0), 0);
+    weft_chan *begun = make_chan(0, 0);
     CHECK_EQ(weft_go(wait_for_ever, begun), 0);
     CHECK_EQ(weft_chan_receive(begun, NULL), 0);
-    CHECK_EQ(weft_go(do_nothing, NULL), 0);
+    CHECK_EQ(weft_go(nothing, NULL), 0);
     exit(0);
-    (void)arg;
 }
 
 static void only_a_ticker(void *arg)
@@ -58,7 +47,6 @@ static void only_a_ticker(void *arg)
     weft_ticker *ticker;
     CHECK_EQ(weft_ticker_open(&ticker, weft_after(1000 * WEFT_S), 1000 * WEFT_S), 0);
     exit(0);
-    (void)arg;
 }
 
 static bool says(void (*function)(void *), void *arg, const char *text)
@@ -86,7 +74,8 @@ static void unbegun_fibers_are_reported(void)
 
 static void others_are_not(void)
 {
-    for (int i = 0; i < TRIES / 10; i++) /* its end may not be counted when its joiner goes on */
+    for (int i = 0; i < TRIES / 10;
+         i++) /* the end of a fiber may be counted after its joiner goes on */
         CHECK(!says(end_one_and_return, NULL, "before its fibers begin"));
     CHECK(!says(begin_one_and_return, NULL, "before its fibers begin"));
     CHECK(!says(only_a_ticker, NULL, "before its fibers begin"));
@@ -96,7 +85,6 @@ int main(void)
 {
     if (WEFT_TSAN)
         test_skip("the report is left out under ThreadSanitizer");
-    RUN_PLAIN(unbegun_fibers_are_reported, "each case is a process of its own");
-    RUN_PLAIN(others_are_not, "each case is a process of its own");
+    RUN_ALL_PLAIN("each case is a process of its own", unbegun_fibers_are_reported, others_are_not);
     return 0;
 }
