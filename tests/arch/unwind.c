@@ -8,18 +8,14 @@
  * where a stack begins. Only within a switch, where the stack pointer is another's already, there
  * is no caller to be found.
  */
-#include <pthread.h>
 #include <signal.h>
-#include <time.h>
 #include <ucontext.h>
-#include <weft/weft.h>
 
-#include "base/atomic.h"
 #include "base/compiler.h"
+#include "fibers.h"
 #include "os/linux/frames.h"
 #include "sched/core/idle.h"
 #include "system.h"
-#include "test.h"
 
 enum { FRAMES = 64, SEEN = 1 << 16, RANGES = 128, ENDINGS = 64 };
 
@@ -103,7 +99,8 @@ static void check_frames(const void *pc)
 
 enum { TRAP_FLAG = 0x100, SINCE_NEW_MOST = 10000 };
 
-/* Instructions since the last new one: a thread that looks for work would execute old ones for long. */
+/* Instructions since the last new one: a thread that looks for work would execute old ones for
+ * long. */
 static __thread uint32_t since_new;
 
 static void on_trap(int signal, siginfo_t *info, void *context)
@@ -188,12 +185,6 @@ static void block(void *arg)
     }
 }
 
-static void join_all(weft_fiber **fibers, int count)
-{
-    for (int i = 0; i < count; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
-}
-
 static void each_kind(bool compact)
 {
     void (*kinds[])(void *) = {yield_some, yield_some, receive_some, sleep_some, recover_here};
@@ -230,21 +221,16 @@ static void in_a_pool(bool compact)
 
 static void everything(void *arg)
 {
-    weft_fiber *fibers[3];
     each_kind(false);
     each_kind(true);
     in_a_pool(false);
     in_a_pool(true);
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], block, NULL, NULL), 0);
-    join_all(fibers, 3);
+    run_fibers(3, block, NULL);
 }
 
 static void run_everything(void)
 {
-    weft_fiber *fiber;
-    CHECK_EQ(weft_spawn(&fiber, everything, NULL, NULL), 0);
-    CHECK_EQ(weft_join(fiber), 0);
+    run_fiber(everything, NULL);
 }
 
 /* As many threads as there may be: none is started that has the trap flag, since all signals are
@@ -257,20 +243,16 @@ static void block_with_others(void *arg)
 {
     weft_blocking_enter();
     atomic_u32_add_seq_cst(&blocked, 1);
-    while (atomic_u32_load_acquire(&blocked) < MACHINES)
-        usleep(100);
+    nap_until(&blocked, MACHINES);
     weft_blocking_exit();
 }
 
 static void start_machines(void)
 {
-    weft_fiber *fibers[MACHINES];
     weft__idle_surplus_after = 3600 * WEFT_S;
     atomic_u32_store_relaxed(&blocked, 0);
     CHECK_EQ(weft_configure(&(weft_config){.processors = 1, .max_machines = MACHINES}), 0);
-    for (int i = 0; i < MACHINES; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], block_with_others, NULL, NULL), 0);
-    join_all(fibers, MACHINES);
+    run_fibers(MACHINES, block_with_others, NULL);
 }
 
 #if defined(__x86_64__)
@@ -284,7 +266,7 @@ static void at_each_instruction(void)
     atomic_u32_store_relaxed(&stepping, 1);
     run_everything();
     atomic_u32_store_relaxed(&stepping, 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     printf("%u instructions with callers, %u without\n", whole, cut);
     CHECK(whole > 2000);
     CHECK(cut > 8); /* more than one switch */
@@ -321,7 +303,7 @@ static void in_a_profiler(void)
         run_everything();
     CHECK_EQ(timer_settime(timer, 0, &never, NULL), 0);
     CHECK_EQ(timer_delete(timer), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &profile, NULL), 0);
 }
 

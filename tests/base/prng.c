@@ -57,9 +57,6 @@ static void below_is_fair(void)
 
 int main(void)
 {
-    RUN_PLAIN(known_answers, "nothing here is a fiber");
-    RUN_PLAIN(no_seed_is_stuck, "nothing here is a fiber");
-    RUN_PLAIN(below_stays_below, "nothing here is a fiber");
-    RUN_PLAIN(below_is_fair, "nothing here is a fiber");
+    RUN_ALL_PLAIN("no fibers", known_answers, no_seed_is_stuck, below_stays_below, below_is_fair);
     return 0;
 }

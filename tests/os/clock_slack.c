@@ -3,14 +3,13 @@
  * of fibers, and the threads and processes that it starts, have the slack that the process had
  * before.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <weft/weft.h>
 
+#include "fibers.h"
 #include "seeds.h"
 
 enum { SLACK = 77777, BLOCKERS = 8 };
@@ -28,12 +27,10 @@ static void *look(void *arg)
 
 static void check_all(void)
 {
-    pthread_t thread;
     long seen = 0;
     int status;
     CHECK_EQ(slack(), SLACK);
-    CHECK_EQ(pthread_create(&thread, NULL, look, &seen), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    thread_join(thread_start(look, &seen));
     CHECK_EQ(seen, SLACK);
     pid_t child = fork();
     if (child == 0)
@@ -80,16 +77,13 @@ static void block(void *arg)
 static void is_as_it_was(void)
 {
     weft_fiber *fibers[BLOCKERS];
-    weft_chan *chan;
     if (prctl(PR_SET_TIMERSLACK, (unsigned long)SLACK, 0UL, 0UL, 0UL) != 0 || slack() != SLACK)
         test_skip("the timer slack cannot be set here");
-    CHECK_EQ(weft_chan_make(&chan, sizeof(int), 0), 0);
+    weft_chan *chan = make_chan(sizeof(int), 0);
     CHECK_EQ(weft_spawn(&fibers[0], check_before_and_after_waits, chan, NULL), 0);
     CHECK_EQ(weft_join(fibers[0]), 0);
-    for (int i = 0; i < BLOCKERS; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], block, NULL, NULL), 0);
-    for (int i = 0; i < BLOCKERS; i++)
-        CHECK_EQ(weft_join(fibers[i]), 0);
+    spawn_all(fibers, BLOCKERS, block, NULL);
+    join_all(fibers, BLOCKERS);
     CHECK_EQ(weft_sleep(WEFT_MS), 0); /* of this thread */
     CHECK_EQ(slack(), SLACK);
     check_program();

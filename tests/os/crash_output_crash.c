@@ -160,9 +160,7 @@ static void a_sanitizer_writes_it(void)
 
 int main(void)
 {
-    RUN(each_kind_of_death);
-    RUN(a_forked_child_writes_nothing);
-    RUN(actions_are_restored);
+    RUN_ALL(each_kind_of_death, a_forked_child_writes_nothing, actions_are_restored);
 #if !WEFT_ASAN && !WEFT_TSAN
     RUN(a_sanitizer_writes_it);
 #endif

@@ -248,19 +248,11 @@ static void the_nth_call_of_many_threads_fails(void)
 
 int main(void)
 {
-    RUN_PLAIN(off_only_counts, "nothing here is a fiber");
-    RUN_PLAIN(nth_fails_once, "nothing here is a fiber");
-    RUN_PLAIN(persistent_fails_from_the_nth_on, "nothing here is a fiber");
-    RUN_PLAIN(a_new_plan_begins_to_count_anew, "nothing here is a fiber");
-    RUN_PLAIN(kinds_do_not_mix, "nothing here is a fiber");
-    RUN_PLAIN(memory_calls_fail_on_demand, "nothing here is a fiber");
-    RUN_PLAIN(other_calls_fail_on_demand, "nothing here is a fiber");
-    RUN_PLAIN(registering_fails_on_demand, "nothing here is a fiber");
-    RUN_PLAIN(a_failed_decommit_keeps_the_pages, "nothing here is a fiber");
-    RUN_PLAIN(sockets_fail_on_demand, "nothing here is a fiber");
-    RUN_PLAIN(files_fail_on_demand, "nothing here is a fiber");
-    RUN_PLAIN(pipes_and_names_fail_on_demand, "nothing here is a fiber");
-    RUN_PLAIN(held_resources_are_counted, "nothing here is a fiber");
-    RUN_PLAIN(the_nth_call_of_many_threads_fails, "nothing here is a fiber");
+    RUN_ALL_PLAIN("no fibers", off_only_counts, nth_fails_once, persistent_fails_from_the_nth_on,
+                  a_new_plan_begins_to_count_anew, kinds_do_not_mix, memory_calls_fail_on_demand,
+                  other_calls_fail_on_demand, registering_fails_on_demand,
+                  a_failed_decommit_keeps_the_pages, sockets_fail_on_demand, files_fail_on_demand,
+                  pipes_and_names_fail_on_demand, held_resources_are_counted,
+                  the_nth_call_of_many_threads_fails);
     return 0;
 }

@@ -256,8 +256,6 @@ static void stderr_that_is_full_or_gone(void)
     close(before), close(ends[0]), close(ends[1]);
 }
 
-/* Processes. */
-
 static int spawn_true(pid_t *pid, const char *directory)
 {
     const char *argv[] = {"true", NULL};
@@ -301,8 +299,6 @@ static void a_child_that_is_waited_for(void)
     CHECK_EQ(KEPT(weft__os_pidfd_open(-1)), -EINVAL);
     CHECK_EQ(KEPT(weft__os_kill(getpid(), -1)), -EINVAL);
 }
-
-/* The ring. */
 
 static void a_ring_that_cannot_open(void)
 {
@@ -375,15 +371,9 @@ static void a_ring_that_is_full(void)
 
 int main(void)
 {
-    RUN(interrupted_calls_begin_again);
-    RUN(errors_are_passed_on);
-    RUN(what_is_regular);
-    RUN(every_kind_of_operation);
-    RUN(without_waiting);
-    RUN(stderr_that_is_full_or_gone);
-    RUN(a_child_that_cannot_start);
-    RUN(a_child_that_is_waited_for);
-    RUN(a_ring_that_cannot_open);
-    RUN(a_ring_that_is_full);
+    RUN_ALL(interrupted_calls_begin_again, errors_are_passed_on, what_is_regular,
+            every_kind_of_operation, without_waiting, stderr_that_is_full_or_gone,
+            a_child_that_cannot_start, a_child_that_is_waited_for, a_ring_that_cannot_open,
+            a_ring_that_is_full);
     return 0;
 }

@@ -44,7 +44,6 @@ static void small_pages_follow_a_slow_huge_one(void)
 
 int main(void)
 {
-    RUN_PLAIN(small_pages_come_first, "nothing here is a fiber");
-    RUN_PLAIN(small_pages_follow_a_slow_huge_one, "nothing here is a fiber");
+    RUN_ALL_PLAIN("no fibers", small_pages_come_first, small_pages_follow_a_slow_huge_one);
     return 0;
 }

@@ -70,8 +70,6 @@ static void excludes(void)
     CHECK_EQ(counter, THREADS * rounds);
 }
 
-/* The slow path. */
-
 static atomic_u32 arrived, waiting_thread;
 
 static void *count_one(void *arg)
@@ -180,10 +178,7 @@ static void the_next_holder_may_free_it(void)
 
 int main(void)
 {
-    RUN_PLAIN(one_holder, "about plain threads");
-    RUN_PLAIN(excludes, "about plain threads");
-    RUN_PLAIN(no_thread_passes_while_it_is_held, "about plain threads");
-    RUN_PLAIN(a_long_wait_sleeps, "about plain threads");
-    RUN_PLAIN(the_next_holder_may_free_it, "about plain threads");
+    RUN_ALL_PLAIN("about plain threads", one_holder, excludes, no_thread_passes_while_it_is_held,
+                  a_long_wait_sleeps, the_next_holder_may_free_it);
     return 0;
 }

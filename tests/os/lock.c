@@ -99,8 +99,6 @@ static void wakes_sleepers(void)
 
 int main(void)
 {
-    RUN_PLAIN(one_holder, "about plain threads");
-    RUN_PLAIN(excludes, "about plain threads");
-    RUN_PLAIN(wakes_sleepers, "about plain threads");
+    RUN_ALL_PLAIN("about plain threads", one_holder, excludes, wakes_sleepers);
     return 0;
 }

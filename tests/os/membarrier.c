@@ -4,12 +4,8 @@
  */
 #include "os/membarrier.h"
 
-#include <pthread.h>
-#include <sched.h>
-
-#include "base/prng.h"
+#include "fibers.h"
 #include "os/os.h"
-#include "test.h"
 
 enum { DELAY_MOST = 64 };
 
@@ -49,8 +45,7 @@ static void pin(int nth)
 
 static void *run_hot(void *arg)
 {
-    struct prng prng;
-    prng_seed(&prng, 1);
+    struct prng prng = prng_from(1);
     pin(0);
     for (uint32_t round = 1; round <= rounds; round++) {
         meet(&hot, &rare, round, &prng);
@@ -63,8 +58,7 @@ static void *run_hot(void *arg)
 
 static void *run_rare(void *arg)
 {
-    struct prng prng;
-    prng_seed(&prng, 2);
+    struct prng prng = prng_from(2);
     pin(1);
     for (uint32_t round = 1; round <= rounds; round++) {
         meet(&rare, &hot, round, &prng);
@@ -83,10 +77,10 @@ static void one_sees_the_other(void)
     rare.seen = calloc((size_t)rounds + 1, sizeof *rare.seen);
     CHECK(hot.seen != NULL && rare.seen != NULL);
     pthread_t threads[2];
-    CHECK_EQ(pthread_create(&threads[0], NULL, run_hot, NULL), 0);
-    CHECK_EQ(pthread_create(&threads[1], NULL, run_rare, NULL), 0);
+    threads[0] = thread_start(run_hot, NULL);
+    threads[1] = thread_start(run_rare, NULL);
     for (int i = 0; i < 2; i++)
-        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+        thread_join(threads[i]);
     uint32_t hot_missed = 0, rare_missed = 0;
     for (uint32_t round = 1; round <= rounds; round++) {
         bool hot_saw = hot.seen[round] >= round, rare_saw = rare.seen[round] >= round;
@@ -121,7 +115,6 @@ static void without_membarrier(void)
 int main(void)
 {
     CHECK(weft__barrier.symmetric); /* correct also before the choice */
-    RUN_PLAIN(with_membarrier, "about plain threads");
-    RUN_PLAIN(without_membarrier, "about plain threads");
+    RUN_ALL_PLAIN("about plain threads", with_membarrier, without_membarrier);
     return 0;
 }

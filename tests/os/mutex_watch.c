@@ -3,8 +3,8 @@
  * static program, where libc's functions are found by their other names.
  */
 #include "base/compiler.h"
+#include "fibers.h"
 #include "os/os.h"
-#include "test.h"
 
 #if !defined(WEFT_DEBUG) || WEFT_ASAN || WEFT_TSAN
 
@@ -16,8 +16,6 @@ int main(void)
 #else
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <time.h>
 
 static bool nothing_next; /* dlsym finds no next one */
 
@@ -71,13 +69,11 @@ static void *die_with_it(void *arg)
 /* A lock of a robust mutex whose holder has ended succeeds too, with EOWNERDEAD. */
 static void reports_robust_mutexes(void)
 {
-    pthread_t thread;
     pthread_mutexattr_t robust;
     CHECK_EQ(pthread_mutexattr_init(&robust), 0);
     CHECK_EQ(pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST), 0);
     CHECK_EQ(pthread_mutex_init(&mutex, &robust), 0);
-    CHECK_EQ(pthread_create(&thread, NULL, die_with_it, &mutex), 0);
-    CHECK_EQ(pthread_join(thread, NULL), 0);
+    thread_join(thread_start(die_with_it, &mutex));
     held = 0;
     weft__os_mutex_listen(note);
     CHECK_EQ(pthread_mutex_lock(&mutex), EOWNERDEAD);
@@ -97,8 +93,7 @@ int main(void)
     CHECK_EQ(pthread_mutex_lock(&mutex), 0); /* looked for at the first use */
     CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
     nothing_next = false;
-    RUN_PLAIN(reports_what_succeeded, "nothing here is a fiber");
-    RUN_PLAIN(reports_robust_mutexes, "nothing here is a fiber");
+    RUN_ALL_PLAIN("no fibers", reports_what_succeeded, reports_robust_mutexes);
     return 0;
 }
 

@@ -112,10 +112,7 @@ static void code_is_told_apart(void)
 
 int main(void)
 {
-    RUN_PLAIN(pieces_make_a_text, "nothing here is a fiber");
-    RUN_PLAIN(a_text_is_one_write, "nothing here is a fiber");
-    RUN_PLAIN(warnings_are_lines, "nothing here is a fiber");
-    RUN_PLAIN(addresses_have_names, "nothing here is a fiber");
-    RUN_PLAIN(code_is_told_apart, "nothing here is a fiber");
+    RUN_ALL_PLAIN("no fibers", pieces_make_a_text, a_text_is_one_write, warnings_are_lines,
+                  addresses_have_names, code_is_told_apart);
     return 0;
 }

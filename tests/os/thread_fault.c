@@ -88,8 +88,6 @@ int pthread_key_delete(pthread_key_t key)
 }
 #endif
 
-/* Threads. */
-
 #if !WEFT_TSAN
 static atomic_u32 exited_early, exited;
 
@@ -261,8 +259,6 @@ static void processors(void)
     KERNEL_SAYS(sched_getaffinity, 0, 0);
 }
 
-/* The clock. */
-
 static void a_sleep_that_is_interrupted(void)
 {
     int64_t until = weft__os_now() + 3 * 1000 * 1000;
@@ -293,8 +289,6 @@ static void a_timer(void)
     KERNEL_SAYS(timerfd_create, ENFILE, 1);
     CHECK_EQ(KEPT(weft__os_timerfd()), -ENFILE);
 }
-
-/* Polling. */
 
 static void polling(void)
 {
@@ -336,8 +330,6 @@ static void polling(void)
     weft__os_close(epoll);
 }
 
-/* Memory. */
-
 static void mappings(void)
 {
     size_t page = weft__os_page_size();
@@ -377,15 +369,8 @@ int main(void)
 #if !WEFT_TSAN
     RUN(one_key_for_thread_exit);
 #endif
-    RUN(a_thread_that_cannot_start);
-    RUN(what_is_known_of_threads);
-    RUN(other_threads);
-    RUN(barriers);
-    RUN(processors);
-    RUN(a_sleep_that_is_interrupted);
-    RUN(a_timer);
-    RUN(polling);
-    RUN(mappings);
+    RUN_ALL(a_thread_that_cannot_start, what_is_known_of_threads, other_threads, barriers,
+            processors, a_sleep_that_is_interrupted, a_timer, polling, mappings);
 #if !WEFT_ASAN && !WEFT_TSAN
     RUN(no_memory);
 #endif

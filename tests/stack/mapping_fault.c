@@ -2,9 +2,9 @@
  * mapping_fault.c: without memory for stacks, fibers that got none run later, and fibers that have
  * one go on.
  */
-#include "base/atomic.h"
 #include "base/compiler.h"
 #include "failing.h"
+#include "fibers.h"
 
 enum { MANY = 1000 };
 
@@ -28,15 +28,12 @@ static void take_turns(void *arg)
 static void spawn_without_stacks(int processors, enum weft__os_call call, int64_t count_of_fibers)
 {
     static const size_t sizes[] = {0, 16 * 1024, 256 * 1024, 1 << 20};
-    weft_config config = {.processors = processors};
-    weft_fiber *worker;
-    CHECK_EQ(weft_configure(&config), 0);
+    configure(processors);
     atomic_u32_store_relaxed(&ran, 0);
     atomic_u32_store_relaxed(&over, 0);
     atomic_u32_store_relaxed(&turns, 0);
-    CHECK_EQ(weft_spawn(&worker, take_turns, NULL, NULL), 0);
-    while (atomic_u32_load_acquire(&turns) == 0)
-        weft_yield();
+    weft_fiber *worker = spawn(take_turns, NULL);
+    yield_until(&turns, 1);
     int64_t spawned = 0;
     failing_on(call, 1, true);
     for (int64_t i = 0; i < count_of_fibers; i++) {
@@ -47,8 +44,7 @@ static void spawn_without_stacks(int processors, enum weft__os_call call, int64_
     }
     /* A fiber with a stack goes on. */
     uint32_t before = atomic_u32_load_acquire(&turns);
-    while (atomic_u32_load_acquire(&turns) < before + 50)
-        weft_yield();
+    yield_until(&turns, before + 50);
     if (call == OS_MAP) {
         CHECK_EQ(spawned, count_of_fibers); /* a spawn needs no stack */
         CHECK(atomic_u32_load_acquire(&ran) < spawned);
@@ -59,7 +55,7 @@ static void spawn_without_stacks(int processors, enum weft__os_call call, int64_
         weft__os_sleep_until(weft_after(100 * WEFT_US));
     atomic_u32_store_release(&over, 1);
     CHECK_EQ(weft_join(worker), 0);
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(atomic_u32_load_acquire(&ran), spawned);
 }
 
@@ -76,18 +72,16 @@ static void fibers_wait_for_stacks(void)
 static void one_fiber_waits_for_a_stack(void)
 {
     for (int processors = 1; processors <= 4; processors++) {
-        weft_config config = {.processors = processors};
-        weft_fiber *fiber;
-        CHECK_EQ(weft_configure(&config), 0);
+        configure(processors);
         atomic_u32_store_relaxed(&ran, 0);
         failing_on(OS_MAP, 1, true);
-        CHECK_EQ(weft_spawn(&fiber, count, NULL, NULL), 0);
+        weft_fiber *fiber = spawn(count, NULL);
         CHECK_EQ(weft_join_until(fiber, weft_after(30 * WEFT_MS)), -ETIMEDOUT);
         CHECK_EQ(atomic_u32_load_acquire(&ran), 0);
         failing_off();
         CHECK_EQ(weft_join(fiber), 0);
         CHECK_EQ(atomic_u32_load_acquire(&ran), 1);
-        CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+        shut_down();
     }
 }
 
@@ -102,9 +96,8 @@ static void wait_gate(void *arg)
 
 static void stacks_put_back_are_used(void)
 {
-    weft_config config = {.processors = 2};
     weft_fiber *holders[4];
-    CHECK_EQ(weft_configure(&config), 0);
+    configure(2);
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
     atomic_u32_store_relaxed(&ran, 0);
     weft_spawn_options large = {.stack_size = 1 << 26}; /* one is an arena */
@@ -118,12 +111,11 @@ static void stacks_put_back_are_used(void)
     for (int i = 0; i < 50; i++)
         CHECK_EQ(weft_spawn(NULL, count, NULL, &large), 0);
     weft_wg_done(&gate);
-    for (int i = 0; i < 4; i++)
-        CHECK_EQ(weft_join(holders[i]), 0);
+    join_all(holders, 4);
     while (atomic_u32_load_acquire(&ran) < 50) /* in turn, on the stacks of the four */
         weft__os_sleep_until(weft_after(100 * WEFT_US));
     failing_off();
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
 }
 
 /* Stacks work without a guard where none can be made. */
@@ -135,7 +127,7 @@ static void fibers_run_without_guards(void)
             failing_on(OS_GUARD, nth, persistent);
             for (int i = 0; i < 100; i++)
                 CHECK_EQ(weft_go(count, NULL), 0);
-            CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+            shut_down();
             failing_off();
             CHECK_EQ(atomic_u32_load_acquire(&ran), 100);
         }
@@ -146,12 +138,9 @@ static void fibers_run_without_guards(void)
 static void few_stacks_serve_many_fibers(void)
 {
     int64_t many = WEFT_TSAN ? 500 : 20 * MANY;
-    weft_config config = {.processors = 2};
-    weft_fiber *first;
-    CHECK_EQ(weft_configure(&config), 0);
+    configure(2);
     atomic_u32_store_relaxed(&ran, 0);
-    CHECK_EQ(weft_spawn(&first, count, NULL, NULL), 0);
-    CHECK_EQ(weft_join(first), 0);
+    run_fiber(count, NULL);
     failing_on(OS_MAP, 1, true);
     for (int64_t i = 1; i < many; i++)
         CHECK_EQ(weft_go(count, NULL), 0);
@@ -160,16 +149,13 @@ static void few_stacks_serve_many_fibers(void)
     /* Fewer than if each fiber that found no stack, or ended, had asked. */
     CHECK((int64_t)weft__os_calls(OS_MAP) < many);
     failing_off();
-    CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
+    shut_down();
     CHECK_EQ(atomic_u32_load_acquire(&ran), many);
 }
 
 int main(void)
 {
-    RUN(fibers_wait_for_stacks);
-    RUN(one_fiber_waits_for_a_stack);
-    RUN(stacks_put_back_are_used);
-    RUN(fibers_run_without_guards);
-    RUN(few_stacks_serve_many_fibers);
+    RUN_ALL(fibers_wait_for_stacks, one_fiber_waits_for_a_stack, stacks_put_back_are_used,
+            fibers_run_without_guards, few_stacks_serve_many_fibers);
     return 0;
 }

@@ -4,13 +4,11 @@
  */
 #include "stack/slab.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/prng.h"
+#include "fibers.h"
 #include "os/os.h"
-#include "test.h"
 
 enum { OBJECTS = 3000, LARGEST = 70000 };
 
@@ -55,8 +53,7 @@ static void every_size(void)
 
 static void random_sizes(void)
 {
-    struct prng prng;
-    prng_seed(&prng, 7);
+    struct prng prng = prng_from(7);
     for (int64_t i = test_scale(200000); i > 0; i--) {
         struct object *object = &objects[prng_below(&prng, OBJECTS)];
         if (object->memory != NULL)
@@ -176,9 +173,8 @@ static void objects_in_use_outlive_a_stop(void)
 
 static void *get_and_put(void *arg)
 {
-    struct prng prng;
     struct object mine[50] = {{.memory = NULL}};
-    prng_seed(&prng, (uintptr_t)arg);
+    struct prng prng = prng_from((uintptr_t)arg);
     for (int64_t i = test_scale(100000); i > 0; i--) {
         struct object *object = &mine[prng_below(&prng, 50)];
         if (object->memory != NULL)
@@ -196,20 +192,16 @@ static void several_threads(void)
 {
     pthread_t threads[4];
     for (uintptr_t i = 0; i < 4; i++)
-        CHECK_EQ(pthread_create(&threads[i], NULL, get_and_put, (void *)(i + 1)), 0);
+        threads[i] = thread_start(get_and_put, (void *)(i + 1));
     for (int i = 0; i < 4; i++)
-        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+        thread_join(threads[i]);
     weft__slab_stop();
 }
 
 int main(void)
 {
-    RUN_PLAIN(every_size, "nothing here is a fiber");
-    RUN_PLAIN(random_sizes, "nothing here is a fiber");
-    RUN_PLAIN(empty_slabs_go_back, "nothing here is a fiber");
-    RUN_PLAIN(regions_have_a_largest_size, "nothing here is a fiber");
-    RUN_PLAIN(slabs_of_many_objects_are_populated, "nothing here is a fiber");
-    RUN_PLAIN(objects_in_use_outlive_a_stop, "nothing here is a fiber");
-    RUN_PLAIN(several_threads, "nothing here is a fiber");
+    RUN_ALL_PLAIN("no fibers", every_size, random_sizes, empty_slabs_go_back,
+                  regions_have_a_largest_size, slabs_of_many_objects_are_populated,
+                  objects_in_use_outlive_a_stop, several_threads);
     return 0;
 }

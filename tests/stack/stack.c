@@ -44,16 +44,36 @@ static size_t resident(const struct stack *stack)
     return count;
 }
 
-static bool is_mapped(char *address)
-{
-    unsigned char map;
-    return mincore(address, 1, &map) == 0;
-}
-
 static void touch(const struct stack *stack, char mark)
 {
     *weft__stack_low(stack) = mark;
     weft__stack_top(stack)[-1] = mark;
+}
+
+static void start(void)
+{
+    weft__stack_start(true, true, true);
+}
+
+static void get_all(struct stack_cache *cache, struct stack **stacks, int count, int class)
+{
+    for (int i = 0; i < count; i++)
+        stacks[i] = weft__stack_get(cache, class);
+}
+
+static void put_all(struct stack_cache *cache, struct stack **stacks, int count)
+{
+    for (int i = 0; i < count; i++)
+        weft__stack_put(cache, stacks[i]);
+}
+
+/* Gets that many stacks, touches them, and puts them back. */
+static void use_all(struct stack **stacks, int count)
+{
+    get_all(NULL, stacks, count, DEFAULT_CLASS);
+    for (int i = 0; i < count; i++)
+        touch(stacks[i], 'a');
+    put_all(NULL, stacks, count);
 }
 
 static void write_there(void *address)
@@ -87,7 +107,7 @@ static void classes(void)
 static void every_size(void)
 {
     struct stack *stacks[STACK_CLASSES][2];
-    weft__stack_start(true, true, true);
+    start();
     for (int class = 0; class < STACK_CLASSES; class ++)
         for (int i = 0; i < 2; i++) {
             struct stack *stack = stacks[class][i] = weft__stack_get(NULL, class);
@@ -102,15 +122,15 @@ static void every_size(void)
     for (int class = 0; class < STACK_CLASSES; class ++) {
         struct stack *a = stacks[class][0], *b = stacks[class][1];
         CHECK(weft__stack_top(a) <= guard_low(b) || weft__stack_top(b) <= guard_low(a));
-        weft__stack_put(NULL, a);
-        weft__stack_put(NULL, b);
+        put_all(NULL, stacks[class], 2);
     }
     CHECK_EQ(weft__stack_figures().made, 2 * STACK_CLASSES);
     CHECK_EQ(weft__stack_figures().kept, 2 * STACK_CLASSES);
     char *low = weft__stack_low(stacks[DEFAULT_CLASS][0]);
-    CHECK(is_mapped(low));
+    unsigned char map;
+    CHECK_EQ(mincore(low, 1, &map), 0);
     weft__stack_stop();
-    CHECK(!is_mapped(low));
+    CHECK(mincore(low, 1, &map) != 0);
     CHECK_EQ(weft__stack_figures().made, 0);
     CHECK_EQ(weft__stack_figures().kept, 0);
 }
@@ -118,7 +138,7 @@ static void every_size(void)
 static void last_put_is_next(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS}, *caches[] = {&cache, NULL};
-    weft__stack_start(true, true, true);
+    start();
     for (int i = 0; i < 2; i++) {
         struct stack *a = weft__stack_get(caches[i], DEFAULT_CLASS);
         struct stack *b = weft__stack_get(caches[i], DEFAULT_CLASS);
@@ -136,7 +156,7 @@ static void last_put_is_next(void)
 static void cache_leaves_descriptors_alone(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
-    weft__stack_start(true, true, true);
+    start();
     struct stack *stack = weft__stack_get(&cache, DEFAULT_CLASS);
     struct stack *other = weft__stack_get(&cache, DEFAULT_CLASS);
     weft__stack_put(&cache, other);
@@ -152,7 +172,7 @@ static void cache_leaves_descriptors_alone(void)
 static void cache_takes_its_own_class_only(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
-    weft__stack_start(true, true, true);
+    start();
     struct stack *other = weft__stack_get(&cache, DEFAULT_CLASS + 1);
     CHECK_EQ(other->class, DEFAULT_CLASS + 1);
     weft__stack_put(&cache, other);
@@ -173,8 +193,7 @@ static void full_cache_moves_stacks_to_the_depot(void)
     struct stack_cache cache = {.class = DEFAULT_CLASS};
     struct stack *stacks[MANY];
     weft__stack_start(true, false, true); /* one by one */
-    for (int i = 0; i < MANY; i++)
-        stacks[i] = weft__stack_get(&cache, DEFAULT_CLASS);
+    get_all(&cache, stacks, MANY, DEFAULT_CLASS);
     for (int i = 0; i < MANY; i++) {
         weft__stack_put(&cache, stacks[i]);
         CHECK(cache.count <= STACK_CACHE_MOST);
@@ -200,46 +219,32 @@ static void full_cache_moves_stacks_to_the_depot(void)
     weft__stack_stop();
 }
 
+/* A flush empties the cache into the depot, which is LIFO as well: the newest stack is got
+ * first. */
 static void flush_empties_the_cache(void)
 {
     struct stack_cache cache = {.class = DEFAULT_CLASS};
     struct stack *stacks[3];
-    weft__stack_start(true, true, true);
+    weft__stack_start(true, false, true); /* one by one */
     weft__stack_cache_flush(&cache);
-    for (int i = 0; i < 3; i++)
-        stacks[i] = weft__stack_get(&cache, DEFAULT_CLASS);
-    for (int i = 0; i < 3; i++)
-        weft__stack_put(&cache, stacks[i]);
+    get_all(&cache, stacks, 3, DEFAULT_CLASS);
+    put_all(&cache, stacks, 3);
     CHECK(!weft__stack_trim_wanted());
     weft__stack_cache_flush(&cache);
     CHECK_EQ(cache.count, 0);
     CHECK_EQ(weft__stack_figures().kept, 3);
     CHECK(weft__stack_trim_wanted());
+    for (int i = 2; i >= 0; i--)
+        CHECK_PTR(weft__stack_get(&cache, DEFAULT_CLASS), stacks[i]);
     CHECK_EQ(weft__stack_figures().made, 3);
     weft__stack_stop();
     CHECK(!weft__stack_trim_wanted());
 }
 
-/* The depot is LIFO as well: of the stacks that moved, the newest is got first. */
-static void moved_stacks_keep_their_order(void)
-{
-    struct stack_cache cache = {.class = DEFAULT_CLASS};
-    struct stack *stacks[3];
-    weft__stack_start(true, false, true); /* one by one */
-    for (int i = 0; i < 3; i++)
-        stacks[i] = weft__stack_get(&cache, DEFAULT_CLASS);
-    for (int i = 0; i < 3; i++)
-        weft__stack_put(&cache, stacks[i]);
-    weft__stack_cache_flush(&cache);
-    for (int i = 2; i >= 0; i--)
-        CHECK_PTR(weft__stack_get(&cache, DEFAULT_CLASS), stacks[i]);
-    weft__stack_stop();
-}
-
 /* The front does not reduce the size of the stack, and lasts until the stack is put back. */
 static void front_is_above_the_frames(void)
 {
-    weft__stack_start(true, true, true);
+    start();
     for (size_t size = 1; size <= STACK_FRONT_MOST; size += 341) {
         struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
         char *start = weft__stack_start_at(stack), *front = weft__stack_front(stack, size);
@@ -255,8 +260,6 @@ static void front_is_above_the_frames(void)
     weft__stack_stop();
 }
 
-/* Guards. */
-
 static void faults_below(const struct stack *stack)
 {
     CHECK(stack->guard != 0);
@@ -270,19 +273,30 @@ static void faults_below(const struct stack *stack)
     CHECK(!weft__stack_in_guard(stack, weft__stack_low(stack)));
 }
 
-static int64_t trim_all(int64_t now);
+/* Trims until no stack is left to trim; returns the time of the last call. */
+static int64_t trim_all(int64_t now)
+{
+    for (int calls = 0; calls < 1000; calls++) {
+        int64_t next = weft__stack_trim(now);
+        if (next == STACK_TRIM_IDLE)
+            return now;
+        CHECK(next > now);
+        now = next;
+    }
+    test_fail(__FILE__, __LINE__, "trimming does not come to an end");
+}
 
 /* For the kind of guards that is chosen. */
 static void guards_fault(void)
 {
     for (int class = 0; class < 4; class ++) {
-        struct stack *first = weft__stack_get(NULL, class), *second = weft__stack_get(NULL, class);
-        touch(first, 'a');
-        touch(second, 'a');
-        faults_below(first);
-        faults_below(second);
-        weft__stack_put(NULL, first);
-        weft__stack_put(NULL, second);
+        struct stack *pair[2];
+        get_all(NULL, pair, 2, class);
+        for (int i = 0; i < 2; i++) {
+            touch(pair[i], 'a');
+            faults_below(pair[i]);
+        }
+        put_all(NULL, pair, 2);
     }
     /* A decommitted stack keeps its guard. */
     trim_all(BEGIN);
@@ -291,42 +305,34 @@ static void guards_fault(void)
     weft__stack_stop();
 }
 
-/* Emulators may accept an advice and do nothing. */
-static bool guard_install_does_something(void)
+/* Whether the kernel makes guards by advice, one or several in a call. An emulator may accept the
+ * advice and do nothing. */
+static bool guards_work(bool many)
 {
     size_t page = weft__os_page_size();
-    char *memory = weft__os_map(page);
+    char *memory = weft__os_map(3 * page);
     CHECK(memory != NULL);
-    bool works = weft__os_guard_install(memory, page) == 0 && write_kills(memory) != 0;
-    weft__os_unmap(memory, page);
+    int error = many ? weft__os_guard_install_many(memory, 2 * page, page, 2)
+                     : weft__os_guard_install(memory, page);
+    bool works = error == 0 && write_kills(memory) != 0;
+    if (works) {
+        CHECK_EQ(write_kills(memory + page), 0);
+        CHECK_EQ(write_kills(memory + 2 * page), many ? SIGSEGV : 0);
+    }
+    weft__os_unmap(memory, 3 * page);
     return works;
 }
 
 static void guards_by_install(void)
 {
     weft__stack_start(true, true, false);
-    if (!guard_install_does_something()) {
+    if (!guards_work(false)) {
         printf("  not tested: no MADV_GUARD_INSTALL here\n");
         weft__stack_stop();
         return;
     }
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_INSTALL);
     guards_fault();
-}
-
-static bool guards_can_be_many(void)
-{
-    size_t page = weft__os_page_size();
-    char *memory = weft__os_map(3 * page);
-    CHECK(memory != NULL);
-    bool works =
-        weft__os_guard_install_many(memory, 2 * page, page, 2) == 0 && write_kills(memory) != 0;
-    if (works) {
-        CHECK_EQ(write_kills(memory + page), 0);
-        CHECK_EQ(write_kills(memory + 2 * page), SIGSEGV);
-    }
-    weft__os_unmap(memory, 3 * page);
-    return works;
 }
 
 enum { TAKEN_MOST = 1000 }; /* enough for the largest batch of guards */
@@ -353,7 +359,7 @@ static uint64_t take_many(struct stack_cache *cache, uint64_t count, bool refuse
  * cannot make several in one call, or refuses to. */
 static void guards_of_many(void)
 {
-    bool works = guards_can_be_many();
+    bool works = guards_work(true);
     uint64_t scaled = (uint64_t)test_scale(TAKEN_MOST);
     uint64_t count = scaled < TAKEN_MOST ? scaled : TAKEN_MOST;
     bool enough = works && count == TAKEN_MOST;
@@ -400,11 +406,11 @@ static void no_guards(void)
 static void refused_install_falls_to_mprotect(void)
 {
     weft__os_fail(OS_GUARD, 1, false);
-    weft__stack_start(true, true, true);
+    start();
     weft__os_fail(OS_GUARD, 0, false);
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
     weft__os_fail(OS_MAP, 1, false);
-    weft__stack_start(true, true, true);
+    start();
     weft__os_fail(OS_MAP, 0, false);
     CHECK_EQ(weft__stack_guard_kind(), STACK_GUARD_MPROTECT);
     weft__stack_stop();
@@ -434,20 +440,17 @@ static void refused_guards_are_reported_once(void)
 
 static void many_guarded(void)
 {
-    weft__stack_start(true, true, true);
+    start();
     int64_t count = test_scale(100000);
     if (weft__stack_guard_kind() != STACK_GUARD_INSTALL && count > 20000)
         count = 20000; /* a mapping for each guard: those are limited */
     struct stack **stacks = calloc((size_t)count, sizeof(void *));
     CHECK(stacks != NULL);
-    for (int64_t i = 0; i < count; i++) {
-        stacks[i] = weft__stack_get(NULL, 0);
-        CHECK(stacks[i] != NULL);
-        CHECK(stacks[i]->guard != 0);
-    }
-    CHECK_EQ(weft__stack_figures().made, count);
+    get_all(NULL, stacks, (int)count, 0);
     for (int64_t i = 0; i < count; i++)
-        weft__stack_put(NULL, stacks[i]);
+        CHECK(stacks[i] != NULL && stacks[i]->guard != 0);
+    CHECK_EQ(weft__stack_figures().made, count);
+    put_all(NULL, stacks, (int)count);
     CHECK_EQ(weft__stack_figures().kept, count);
     for (int64_t i = count - 1; i >= 0; i--)
         CHECK_PTR(weft__stack_get(NULL, 0), stacks[i]);
@@ -481,7 +484,7 @@ static void the_first_have_wide_guards(void)
 static void wide_guards_may_be_refused(void)
 {
     for (int call = 0; call < 2; call++) {
-        weft__stack_start(true, true, true);
+        start();
         weft__os_fail(call == 0 ? OS_MAP : OS_GUARD, 1, false);
         struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
         weft__os_fail(call == 0 ? OS_MAP : OS_GUARD, 0, false);
@@ -495,30 +498,14 @@ static void wide_guards_may_be_refused(void)
 static void addresses_of_stacks_are_known(void)
 {
     int local = 0;
-    weft__stack_start(true, true, true);
+    start();
     CHECK(!weft__stack_anywhere(&local));
     struct stack *one = weft__stack_get(NULL, 0), *other = weft__stack_get(NULL, DEFAULT_CLASS);
-    CHECK(weft__stack_anywhere(weft__stack_low(one)));
-    CHECK(weft__stack_anywhere(guard_low(other)));
+    CHECK(weft__stack_anywhere(weft__stack_low(one)) && weft__stack_anywhere(guard_low(other)));
     CHECK(weft__stack_anywhere(weft__stack_top(other) - 1));
     char *low = weft__stack_low(one);
     weft__stack_stop();
     CHECK(!weft__stack_anywhere(low));
-}
-
-/* Trimming. */
-
-/* Trims when each call says, until nothing is left: the time of the last call. */
-static int64_t trim_all(int64_t now)
-{
-    for (int calls = 0; calls < 1000; calls++) {
-        int64_t next = weft__stack_trim(now);
-        if (next == STACK_TRIM_IDLE)
-            return now;
-        CHECK(next > now);
-        now = next;
-    }
-    test_fail(__FILE__, __LINE__, "trimming does not come to an end");
 }
 
 static void unused_stacks_are_decommitted(void)
@@ -526,15 +513,14 @@ static void unused_stacks_are_decommitted(void)
     enum { COUNT = 200 };
     struct stack *stacks[COUNT];
     size_t page = weft__os_page_size();
-    weft__stack_start(true, true, true);
+    start();
     CHECK_EQ(weft__stack_trim(BEGIN), STACK_TRIM_IDLE);
     for (int i = 0; i < COUNT; i++) {
         stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
         memset(weft__stack_low(stacks[i]), 'a', usable(stacks[i])); /* a deep stack */
         CHECK_EQ(resident(stacks[i]), usable(stacks[i]) / page);
     }
-    for (int i = 0; i < COUNT; i++)
-        weft__stack_put(NULL, stacks[i]);
+    put_all(NULL, stacks, COUNT);
     CHECK(weft__stack_trim_wanted());
     int64_t end = trim_all(BEGIN);
     CHECK(end <= BEGIN + 2 * PERIOD);
@@ -557,10 +543,9 @@ static void unused_stacks_are_decommitted(void)
 
 static void nothing_is_decommitted_within_a_period(void)
 {
-    weft__stack_start(true, true, true);
-    struct stack *stack = weft__stack_get(NULL, DEFAULT_CLASS);
-    touch(stack, 'a');
-    weft__stack_put(NULL, stack);
+    start();
+    struct stack *stack;
+    use_all(&stack, 1);
     for (int64_t now = BEGIN; now < BEGIN + PERIOD; now += PERIOD / 10)
         CHECK(weft__stack_trim(now) != STACK_TRIM_IDLE);
     CHECK_EQ(weft__stack_figures().cold, 0);
@@ -572,11 +557,9 @@ static void one_trim_is_bounded(void)
 {
     enum { COUNT = 1000, BATCH = 64 };
     struct stack *stacks[COUNT];
-    weft__stack_start(true, true, true);
-    for (int i = 0; i < COUNT; i++)
-        stacks[i] = weft__stack_get(NULL, 0);
-    for (int i = 0; i < COUNT; i++)
-        weft__stack_put(NULL, stacks[i]);
+    start();
+    get_all(NULL, stacks, COUNT, 0);
+    put_all(NULL, stacks, COUNT);
     int calls = 0;
     uint64_t cold = 0;
     for (int64_t now = BEGIN; now != STACK_TRIM_IDLE; now = weft__stack_trim(now), calls++) {
@@ -593,13 +576,8 @@ static void stacks_in_regular_use_stay_warm(void)
 {
     enum { COUNT = 10, HOT = 3 };
     struct stack *stacks[COUNT];
-    weft__stack_start(true, true, true);
-    for (int i = 0; i < COUNT; i++) {
-        stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
-        touch(stacks[i], 'a');
-    }
-    for (int i = 0; i < COUNT; i++)
-        weft__stack_put(NULL, stacks[i]);
+    start();
+    use_all(stacks, COUNT);
     /* In each period the same three are in use. */
     int64_t now = BEGIN;
     for (int periods = 0; periods < 5; periods++, now += PERIOD) {
@@ -630,13 +608,8 @@ static void pending_stacks_can_be_got(void)
 {
     enum { COUNT = 100 };
     struct stack *stacks[COUNT];
-    weft__stack_start(true, true, true);
-    for (int i = 0; i < COUNT; i++) {
-        stacks[i] = weft__stack_get(NULL, DEFAULT_CLASS);
-        touch(stacks[i], 'a');
-    }
-    for (int i = 0; i < COUNT; i++)
-        weft__stack_put(NULL, stacks[i]);
+    start();
+    use_all(stacks, COUNT);
     int64_t now = BEGIN;
     while (weft__stack_figures().cold == 0)
         now = weft__stack_trim(now);
@@ -656,8 +629,6 @@ static void pending_stacks_can_be_got(void)
     weft__stack_stop();
 }
 
-/* Failure. */
-
 /* Gets a stack when the system is asked again, which is not at once after it refused. */
 static struct stack *get_when_asked_again(int class)
 {
@@ -670,14 +641,13 @@ static struct stack *get_when_asked_again(int class)
 static void no_memory_no_stack(void)
 {
     static const enum weft__os_call calls[] = {OS_ALLOC, OS_MAP};
-    weft__stack_start(true, true, true);
+    start();
     for (int i = 0; i < 2; i++) {
         weft__os_fail(calls[i], 1, true);
         size_t before = 0;
         while (weft__os_calls(calls[i]) < 40) {
             CHECK_PTR(weft__stack_get(NULL, DEFAULT_CLASS + i), NULL);
-            if (before == 0 &&
-                weft__os_calls(calls[i]) >= 20) /* the cache of malloc is full by then */
+            if (before == 0 && weft__os_calls(calls[i]) >= 20) /* malloc's cache is full */
                 before = heap_in_use();
         }
         CHECK_EQ(heap_in_use(), before);
@@ -691,7 +661,7 @@ static void no_memory_no_stack(void)
 
 static void full_arena_and_no_memory(void)
 {
-    weft__stack_start(true, true, true);
+    start();
     weft__os_fail(OS_MAP, 2, true);
     struct stack *last = NULL, *stack;
     uint64_t made = 0;
@@ -713,31 +683,15 @@ static void full_arena_and_no_memory(void)
 
 int main(void)
 {
-    RUN_PLAIN(classes, "nothing here is a fiber");
-    RUN_PLAIN(every_size, "nothing here is a fiber");
-    RUN_PLAIN(last_put_is_next, "nothing here is a fiber");
-    RUN_PLAIN(cache_leaves_descriptors_alone, "nothing here is a fiber");
-    RUN_PLAIN(cache_takes_its_own_class_only, "nothing here is a fiber");
-    RUN_PLAIN(full_cache_moves_stacks_to_the_depot, "nothing here is a fiber");
-    RUN_PLAIN(flush_empties_the_cache, "nothing here is a fiber");
-    RUN_PLAIN(guards_by_install, "nothing here is a fiber");
-    RUN_PLAIN(front_is_above_the_frames, "nothing here is a fiber");
-    RUN_PLAIN(guards_of_many, "nothing here is a fiber");
-    RUN_PLAIN(guards_by_mprotect, "nothing here is a fiber");
-    RUN_PLAIN(no_guards, "nothing here is a fiber");
-    RUN_PLAIN(refused_install_falls_to_mprotect, "nothing here is a fiber");
-    RUN_PLAIN(the_first_have_wide_guards, "nothing here is a fiber");
-    RUN_PLAIN(wide_guards_may_be_refused, "nothing here is a fiber");
-    RUN_PLAIN(addresses_of_stacks_are_known, "nothing here is a fiber");
-    RUN_PLAIN(refused_guards_are_reported_once, "nothing here is a fiber");
-    RUN_PLAIN(many_guarded, "nothing here is a fiber");
-    RUN_PLAIN(unused_stacks_are_decommitted, "nothing here is a fiber");
-    RUN_PLAIN(nothing_is_decommitted_within_a_period, "nothing here is a fiber");
-    RUN_PLAIN(one_trim_is_bounded, "nothing here is a fiber");
-    RUN_PLAIN(stacks_in_regular_use_stay_warm, "nothing here is a fiber");
-    RUN_PLAIN(pending_stacks_can_be_got, "nothing here is a fiber");
-    RUN_PLAIN(no_memory_no_stack, "nothing here is a fiber");
-    RUN_PLAIN(full_arena_and_no_memory, "nothing here is a fiber");
-    RUN_PLAIN(moved_stacks_keep_their_order, "nothing here is a fiber");
+    RUN_ALL_PLAIN("no fibers", classes, every_size, last_put_is_next,
+                  cache_leaves_descriptors_alone, cache_takes_its_own_class_only,
+                  full_cache_moves_stacks_to_the_depot, flush_empties_the_cache, guards_by_install,
+                  front_is_above_the_frames, guards_of_many, guards_by_mprotect, no_guards,
+                  refused_install_falls_to_mprotect, the_first_have_wide_guards,
+                  wide_guards_may_be_refused, addresses_of_stacks_are_known,
+                  refused_guards_are_reported_once, many_guarded, unused_stacks_are_decommitted,
+                  nothing_is_decommitted_within_a_period, one_trim_is_bounded,
+                  stacks_in_regular_use_stay_warm, pending_stacks_can_be_got, no_memory_no_stack,
+                  full_arena_and_no_memory);
     return 0;
 }

@@ -162,8 +162,7 @@ static void the_reason_is_reported(void)
 
 int main(void)
 {
-    RUN_PLAIN(locked_memory_has_guards, "a child process");
-    RUN_PLAIN(the_reason_is_reported, "a child process");
+    RUN_ALL_PLAIN("a child process", locked_memory_has_guards, the_reason_is_reported);
     RUN_PLAIN(the_limit, "nothing to order");
     RUN_PLAIN(the_limit_is_reached, "a child process");
     return 0;
