@@ -104,8 +104,7 @@ static void block_then_wake(void *marked)
 static void a_blocked_fiber_wakes_all(void *marked)
 {
     begin_never();
-    for (int i = 0; i < 16; i++)
-        CHECK_EQ(weft_go(wait_for_group, &never), 0);
+    go_many(16, wait_for_group, &never);
     CHECK_EQ(weft_go(block_then_wake, marked), 0);
     wait_for_group(&never);
     shut_down();

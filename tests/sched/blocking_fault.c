@@ -58,8 +58,7 @@ static void no_thread_while(void (*blocks)(void *))
     blocked_begin(stuck, 2, block_unmarked);
     failing_on(OS_THREAD, 1, true);
     spawn_all(stuck + 2, STUCK - 2, blocks, NULL);
-    for (int i = 0; i < PASSERS; i++)
-        CHECK_EQ(weft_go(pass, NULL), 0);
+    go_many(PASSERS, pass, NULL);
     await_thread_calls(3);
     CHECK(atomic_u32_load_acquire(&blocked.count) < STUCK);
     failing_off();

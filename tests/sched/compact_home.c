@@ -103,8 +103,7 @@ static void end_travels(void)
 static void spawn_wakers(int others)
 {
     CHECK_EQ(weft_wg_init(&done, others + PROCESSORS), 0);
-    for (int i = 0; i < PROCESSORS; i++)
-        CHECK_EQ(weft_go(wake_strangers, NULL), 0);
+    go_many(PROCESSORS, wake_strangers, NULL);
 }
 
 static void deadlines_are_kept_at_home(void)

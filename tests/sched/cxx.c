@@ -9,7 +9,7 @@
 #include "bodies.h"
 #include "everywhere.h"
 #include "failing.h"
-#include "fibers.h"
+#include "panics.h"
 #include "sched/fiber/panic.h"
 #include "seeds.h"
 
@@ -18,26 +18,11 @@
 
 void *__cxa_begin_catch(void *) __attribute__((weak)); /* NOLINT(bugprone-reserved-identifier) */
 
-static char journal[64];
-
-static void note(const char *text)
-{
-    strncat(journal, text, sizeof journal - strlen(journal) - 1);
-}
-
-static const char *noted(void)
-{
-    static char text[sizeof journal];
-    memcpy(text, journal, sizeof text);
-    journal[0] = '\0';
-    return text;
-}
-
 /* Notes that the exception is deleted. */
 static void deleted(_Unwind_Reason_Code reason, struct _Unwind_Exception *exception)
 {
     free(exception);
-    note("x");
+    note(TEXT("x"));
 }
 
 static struct _Unwind_Exception *latest;
@@ -57,13 +42,13 @@ static noinline int raise_as(uint64_t class)
 static noinline void raises(void *arg)
 {
     (void)raise_as(ANOTHER_LANGUAGE);
-    note("!");
+    note(TEXT("!"));
 }
 
 static noinline void raises_cxx(void *arg)
 {
     (void)raise_as(ANOTHER_CXX);
-    note("!");
+    note(TEXT("!"));
 }
 
 #define OTHER "an exception of another language"
@@ -96,11 +81,6 @@ static void an_exception_becomes_a_panic(void)
 }
 
 /* Clean-ups that panic while an exception is on its way: the message names all of them. */
-
-static void panic_with(void *text)
-{
-    weft_panic("%s", (const char *)text);
-}
 
 static noinline void raises_below_panics(void *arg)
 {
@@ -163,7 +143,7 @@ static void recover_inner(char *unused)
     failing_off();
     CHECK_EQ(error, -EOWNERDEAD);
     CHECK_STR(info.message, OTHER);
-    note("i");
+    note(TEXT("i"));
 }
 
 static noinline void raises_outer(void *arg)
@@ -235,7 +215,7 @@ static void recover_after(char *unused)
 {
     CHECK_PTR(weft__scope_self()->guard, NULL); /* the recover point that was passed is gone */
     recover_some(NULL);
-    note("after");
+    note(TEXT("after"));
 }
 
 static void leave_thread(void *arg)
@@ -247,7 +227,7 @@ static void *recover_and_leave(void *arg)
 {
     __attribute__((cleanup(recover_after), unused)) char variable = 0;
     CHECK_EQ(weft_recover(leave_thread, arg, NULL), 0);
-    note("!");
+    note(TEXT("!"));
     return NULL;
 }
 

@@ -25,37 +25,12 @@ const char *__tsan_default_options(void)
 
 static const char *output;
 
-/* Runs the case in a child and returns its status; all that it wrote to stderr is in `output`. A
- * file takes it, not a pipe: a report may be long, and the child may not block. */
+/* Runs the case in a child and returns its status; all that it wrote to stderr is in `output`. */
 static inline int run_case(void (*function)(void *), void *arg)
 {
-    static char *text;
-    FILE *file = tmpfile();
-    CHECK(file != NULL);
-    fflush(NULL);
-    int before = dup(STDERR_FILENO);
-    CHECK(before >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        struct rlimit no_core = {0, 0};
-        setrlimit(RLIMIT_CORE, &no_core);
-        function(arg);
-        _exit(0);
-    }
-    int status = 0;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(dup2(before, STDERR_FILENO) >= 0);
-    close(before);
-    long size = lseek(fileno(file), 0, SEEK_END);
-    CHECK(size >= 0);
-    free(text);
-    text = calloc(1, (size_t)size + 1);
-    CHECK(text != NULL);
-    CHECK_EQ(pread(fileno(file), text, (size_t)size, 0), size);
-    fclose(file);
-    output = text;
-    fprintf(stderr, "--- stderr of the child:\n%.4000s%s---\n", text, size > 4000 ? "...\n" : "");
+    int status = test_in_child(function, arg, &output);
+    fprintf(stderr, "--- stderr of the child:\n%.4000s%s---\n", output,
+            strlen(output) > 4000 ? "...\n" : "");
     return status;
 }
 

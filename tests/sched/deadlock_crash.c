@@ -424,8 +424,7 @@ static int count_of(const char *text)
 static void equal_fibers(void *arg)
 {
     init_never_done();
-    for (int i = 0; i < EQUAL; i++)
-        CHECK_EQ(weft_go(wait_for_ever, NULL), 0);
+    go_many(EQUAL, wait_for_ever, NULL);
     (void)spawn_named(wait_for_ever, NULL, "another name");
     CHECK_EQ(weft_wg_wait(&never_done), 0);
 }
@@ -433,11 +432,9 @@ static void equal_fibers(void *arg)
 static void senders(void *arg)
 {
     init_never_done();
-    for (int i = 0; i < EQUAL; i++)
-        CHECK_EQ(weft_go(wait_for_ever, NULL), 0);
+    go_many(EQUAL, wait_for_ever, NULL);
     objects.chan = make_chan(0, 0);
-    for (int i = 0; i < EQUAL; i++)
-        CHECK_EQ(weft_go(wait_send, NULL), 0);
+    go_many(EQUAL, wait_send, NULL);
     main_waits_for_group(arg);
 }
 

@@ -142,8 +142,7 @@ static void shuts_down_while_they_end(void *arg)
         int64_t count = round % 20;
         CHECK_EQ(weft_chan_make(&passed, sizeof count, 1), 0);
         CHECK_EQ(weft_chan_send(passed, &count), 0);
-        for (int i = 0; i < 3; i++)
-            CHECK_EQ(weft_go(pass_on, NULL), 0);
+        go_many(3, pass_on, NULL);
         shut_down();
         weft_chan_destroy(passed);
     }

@@ -2,10 +2,9 @@
  * destructors.c: destructors of thread-specific values run on weft's threads when these end, and
  * may take long or use weft.
  */
-#include <fcntl.h>
-
 #include "blocked.h"
 #include "sched/core/idle.h"
+#include "stderr_pipe.h"
 
 enum { CROWD = 6, SECONDS_MOST = 120 };
 
@@ -238,35 +237,28 @@ static void a_destructor_shuts_down(void)
 
 /* A shut-down that waits for destructors reports it. */
 
-static int said_pipe[2];
+static pthread_mutex_t reader = PTHREAD_MUTEX_INITIALIZER;
 
 static void wait_until_said(void)
 {
     while (!atomic_u32_load_acquire(&released)) {
-        char text[512];
-        ssize_t size = read(said_pipe[0], text, sizeof text - 1);
-        text[size > 0 ? size : 0] = '\0';
-        if (strstr(text, "destructors have not returned") != NULL)
+        pthread_mutex_lock(&reader);
+        if (has_said("destructors have not returned"))
             atomic_u32_store_release(&released, 1);
-        usleep(1000);
+        pthread_mutex_unlock(&reader);
+        nap(1000);
     }
 }
 
 static void a_long_wait_is_reported(void)
 {
-    int before = dup(STDERR_FILENO);
-    CHECK(before >= 0);
-    CHECK_EQ(pipe2(said_pipe, O_NONBLOCK), 0);
-    CHECK(dup2(said_pipe[1], STDERR_FILENO) >= 0);
+    stderr_to_pipe();
     make_machines(wait_until_said);
     nap_until(&begun, 1);
     int error = weft_shutdown(WEFT_NEVER);
-    CHECK(dup2(before, STDERR_FILENO) >= 0);
+    stderr_back();
     CHECK_EQ(error, 0);
     CHECK(atomic_u32_load_acquire(&released) != 0);
-    close(before);
-    close(said_pipe[0]);
-    close(said_pipe[1]);
 }
 
 int main(void)

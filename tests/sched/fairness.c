@@ -203,8 +203,7 @@ static int64_t ran_before_join_returns(void)
 {
     int64_t before = fork_join.ran;
     weft_fiber *first = spawn(count_one, NULL);
-    for (int i = 0; i < JOIN_LOOK; i++)
-        CHECK_EQ(weft_go(count_one, NULL), 0);
+    go_many(JOIN_LOOK, count_one, NULL);
     CHECK_EQ(weft_join(first), 0);
     return fork_join.ran - before;
 }
@@ -381,11 +380,9 @@ static void fill_ring_by_timers(void *arg)
 {
     CHECK_EQ(weft_wg_init(&fill.left, SLEEPERS + READY), 0);
     fill.wake_up = weft_after(20 * WEFT_MS);
-    for (int i = 0; i < SLEEPERS; i++)
-        CHECK_EQ(weft_go(sleep_then_done, NULL), 0);
+    go_many(SLEEPERS, sleep_then_done, NULL);
     weft_yield(); /* they sleep now */
-    for (int i = 0; i < READY; i++)
-        CHECK_EQ(weft_go(just_done, NULL), 0);
+    go_many(READY, just_done, NULL);
     while (weft_now() < fill.wake_up + WEFT_MS)
         continue;
     weft_yield();
@@ -446,8 +443,7 @@ static void hear(void *arg)
 static weft_fiber *find_hearer(void)
 {
     CHECK_EQ(weft_chan_make(&spoken, sizeof(int), 0), 0);
-    weft_fiber *hearer = spawn(hear, NULL);
-    return hearer;
+    return spawn(hear, NULL);
 }
 
 static void leave_hearer(weft_fiber *hearer)

@@ -41,8 +41,7 @@ static void fill(void)
     CHECK_EQ(weft_chan_make(&gate, 0, 0), 0);
     atomic_u32_store_release(&looks, 1);
     pthread_t thread = thread_start(look, NULL);
-    for (int i = 0; i < FIBERS; i++)
-        CHECK_EQ(weft_go(wait_at_gate, NULL), 0);
+    go_many(FIBERS, wait_at_gate, NULL);
     atomic_u32_store_release(&looks, 0);
     thread_join(thread);
     CHECK_EQ(weft_chan_close(gate), 0);

@@ -40,8 +40,7 @@ static void parent_start(void)
     CHECK_EQ(weft_timer_open(&parent.timer, nothing, NULL), 0);
     CHECK_EQ(weft_timer_start(parent.timer, WEFT_NOW, 50 * WEFT_US), 0);
     CHECK_EQ(weft_spawn(&parent.fiber, wait_for_group, &parent.gate, NULL), 0);
-    for (int i = 0; i < 4; i++)
-        CHECK_EQ(weft_go(be_busy, NULL), 0);
+    go_many(4, be_busy, NULL);
 }
 
 /* The parent goes on: its fibers still yield, and it ends cleanly. */

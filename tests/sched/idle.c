@@ -125,8 +125,7 @@ static void deep_stacks_are_given_back(void)
     int64_t before = resident();
     CHECK_EQ(weft_wg_init(&burst.deep, fibers), 0);
     CHECK_EQ(weft_wg_init(&burst.gate, 1), 0);
-    for (int64_t i = 0; i < fibers; i++)
-        CHECK_EQ(weft_go(be_deep, NULL), 0);
+    go_many(fibers, be_deep, NULL);
     CHECK_EQ(weft_wg_wait(&burst.deep), 0);
     int64_t stacks = fibers * 7 * 4096, most = resident();
     if (!WEFT_ASAN && !WEFT_TSAN)

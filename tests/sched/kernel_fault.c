@@ -101,11 +101,6 @@ int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 
 static weft_wg gate;
 
-static void wait_at_gate(void *arg)
-{
-    CHECK_EQ(weft_wg_wait(&gate), 0);
-}
-
 static void *open_gate_when_asked(void *before)
 {
     await_asked_again(*(uint32_t *)before);
@@ -135,7 +130,7 @@ static void wait_for_ever(void *arg)
 {
     atomic_u32_store_release(&hidden, 0);
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
-    wait_at_gate(arg);
+    wait_for_group(&gate);
 }
 
 static void run_that_cannot_end(void *arg)
@@ -211,7 +206,7 @@ static void pass_two(void *arg)
 {
     CHECK_EQ(weft_wg_wait(&during.first), 0);
     atomic_u32_store_release(&during.passed, 1);
-    wait_at_gate(arg);
+    wait_for_group(&gate);
 }
 
 /* Called on the machine that checks. */
@@ -240,16 +235,15 @@ static void woken_during_the_check(void)
 
 static void *start_and_end(void *arg)
 {
-    CHECK_EQ(weft_join(spawn(nothing, NULL)), 0);
+    run_fiber(nothing, NULL);
     return arg;
 }
 
 static void only_machines_are_counted(void)
 {
     configure(1);
-    pthread_t thread = thread_start(start_and_end, NULL); /* weft does not know main */
-    thread_join(thread);
-    await_threads(3); /* main, the machine, the monitor */
+    thread_join(thread_start(start_and_end, NULL)); /* weft does not know main */
+    await_threads(3);                               /* main, the machine, the monitor */
     atomic_u32_store_release(&hidden, 1);
     for (int i = 0; i < 2; i++) { /* the second check begins after the end of the first */
         uint32_t before = atomic_u32_load_seq_cst(&asked);
@@ -284,7 +278,7 @@ static void *let_time_pass(void *arg)
 static void checks_are_not_too_rare(void)
 {
     CHECK_EQ(weft_wg_init(&gate, 1), 0);
-    weft_fiber *fiber = spawn(wait_at_gate, NULL);
+    weft_fiber *fiber = spawn(wait_for_group, &gate);
     pthread_t thread = thread_start(let_time_pass, NULL);
     CHECK_EQ(weft_join(fiber), 0);
     thread_join(thread);
@@ -313,7 +307,7 @@ static void a_clock_that_is_refused(void)
     configure(1);
     do { /* the monitor may have seen before that the machine does not use its CPU */
         atomic_u32_store_relaxed(&let_go, 0);
-        CHECK_EQ(weft_join(spawn(block_with_clock_refused, NULL)), 0);
+        run_fiber(block_with_clock_refused, NULL);
     } while (atomic_u32_load_relaxed(&fake_thread_clock.calls) < 2);
     fake_plan(&fake_thread_clock, 0, 0, 0);
     shut_down();

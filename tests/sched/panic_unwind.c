@@ -5,47 +5,30 @@
  */
 #include "bodies.h"
 #include "everywhere.h"
-#include "fibers.h"
+#include "panics.h"
 #include "seeds.h"
-
-static struct {
-    char text[64];
-} journal;
-
-static void note(const char *text)
-{
-    strncat(journal.text, text, sizeof journal.text - strlen(journal.text) - 1);
-}
-
-static const char *noted(void)
-{
-    static char text[sizeof journal.text];
-    memcpy(text, journal.text, sizeof text);
-    journal.text[0] = '\0';
-    return text;
-}
 
 static void clean_up(const char **name)
 {
-    note(*name);
+    note(TEXT(*name));
 }
 
 static void clean_up_and_wait(const char **name)
 {
     for (int i = 0; i < 10; i++)
         CHECK_EQ(weft_sleep(10 * WEFT_US), 0);
-    note(*name);
+    note(TEXT(*name));
 }
 
 static void clean_up_and_panic(const char **name)
 {
-    note(*name);
+    note(TEXT(*name));
     weft_panic("clean-up");
 }
 
 static void deferred(void *arg)
 {
-    note("d");
+    note(TEXT("d"));
 }
 
 #define CLEANS(function, name) \
@@ -57,14 +40,14 @@ static noinline void inner(void *arg)
     WEFT_DEFER(deferred, NULL);
     if (arg != NULL)
         weft_panic("inner");
-    note("-");
+    note(TEXT("-"));
 }
 
 static noinline void outer(void *arg)
 {
     CLEANS(clean_up_and_wait, "o");
     inner(arg);
-    note("=");
+    note(TEXT("="));
 }
 
 static void unwind(void *arg)
@@ -100,14 +83,14 @@ static noinline void defer_between(void *arg)
     CLEANS(clean_up, "2");
     weft_defer(&records[1], deferred, NULL);
     defer_innermost(arg);
-    note("!");
+    note(TEXT("!"));
 }
 
 static noinline void defer_nothing(void *arg)
 {
     CLEANS(clean_up, "3");
     defer_between(arg);
-    note("!");
+    note(TEXT("!"));
 }
 
 static void clean_ups_run_from_the_inside_out(void *arg)

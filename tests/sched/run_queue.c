@@ -94,8 +94,7 @@ static void naps_do_not_keep_others_out(void *arg)
     naps = 0;
     start(nap_again_and_again, 0);
     start_and_yield(nap_again_and_again, 0);
-    for (int i = 0; i < CROWD; i++)
-        CHECK_EQ(weft_go(count_down, &left), 0);
+    go_many(CROWD, count_down, &left);
     for (int turns = 0; !over; turns++) {
         CHECK(turns < 4 * CROWD);
         weft_yield();

@@ -47,8 +47,7 @@ static void *spawn_with_all_blocked(void *arg)
     sigset_t all;
     sigfillset(&all);
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_go(see_mask_and_hold, arg), 0);
+    go_many(3, see_mask_and_hold, arg);
     return NULL;
 }
 

@@ -197,8 +197,7 @@ static void sleep_for_ever(void *arg)
 
 static void watch_sleepers(void *arg)
 {
-    for (int i = 0; i < FOR_EVER; i++)
-        CHECK_EQ(weft_go(sleep_for_ever, NULL), 0);
+    go_many(FOR_EVER, sleep_for_ever, NULL);
     while (slept_on < FOR_EVER)
         weft_yield();
     _exit(0); /* they never end */

@@ -2,45 +2,14 @@
  * stall.c: all threads that there may be are in C code: after a second without a fiber that runs,
  * that is reported.
  */
-#include <fcntl.h>
-
 #include "fibers.h"
 #include "os/os.h"
+#include "stderr_pipe.h"
 
 enum { MACHINES = 4, READERS = 6, SECONDS_MOST = 120 };
 
-static int bytes[2], said[2], stderr_before;
-static char text[16384];
-static size_t length;
+static int bytes[2];
 static atomic_u32 reading;
-
-static void stderr_to_pipe(void)
-{
-    CHECK_EQ(pipe2(said, O_NONBLOCK), 0);
-    stderr_before = dup(STDERR_FILENO);
-    CHECK(stderr_before >= 0);
-    CHECK(dup2(said[1], STDERR_FILENO) >= 0);
-    length = 0;
-    text[0] = '\0';
-}
-
-static void stderr_back(void)
-{
-    CHECK(dup2(stderr_before, STDERR_FILENO) >= 0);
-    close(stderr_before);
-    close(said[0]);
-    close(said[1]);
-    fprintf(stderr, "--- said:\n%s---\n", text);
-}
-
-static bool has_said(const char *words)
-{
-    ssize_t size;
-    while ((size = read(said[0], text + length, sizeof text - 1 - length)) > 0)
-        length += (size_t)size;
-    text[length] = '\0';
-    return strstr(text, words) != NULL;
-}
 
 static void read_byte(void *marked)
 {

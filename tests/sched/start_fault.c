@@ -164,8 +164,7 @@ static void threads_are_tried_again(void)
     failing_on(OS_THREAD, 2, true);
     blocker = spawn(block, NULL);
     spin_until(&blocking, 1);
-    for (int i = 0; i < 10; i++)
-        CHECK_EQ(weft_go(count_and_yield, NULL), 0);
+    go_many(10, count_and_yield, NULL);
     failing_off();
     fiber = spawn(count_and_yield, NULL); /* this one makes a machine */
     CHECK_EQ(weft_join(fiber), 0);

@@ -19,11 +19,9 @@ static void wait_forever(void *arg)
 
 static void fail(void *how)
 {
-    for (int i = 0; i < 3; i++)
-        CHECK_EQ(weft_go(wait_forever, NULL), 0);
+    go_many(3, wait_forever, NULL);
     weft_yield();
-    for (int i = 0; i < 5; i++)
-        CHECK_EQ(weft_go(nothing, NULL), 0);
+    go_many(5, nothing, NULL);
     ((void (*)(void))(uintptr_t)how)();
 }
 
@@ -199,8 +197,7 @@ static void run_on(void *arg)
 static void fail_in_a_crowd(void *arg)
 {
     configure(PROCESSORS);
-    for (int i = 0; i < RUNNING; i++)
-        CHECK_EQ(weft_go(run_on, NULL), 0);
+    go_many(RUNNING, run_on, NULL);
     nap_until(&running, RUNNING);
     must(!"it is crowded");
 }

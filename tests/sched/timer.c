@@ -149,8 +149,8 @@ static void race_stop(void *arg)
         yield_until(&calls, expected); /* a call that has begun may not have counted yet */
         CHECK_EQ(atomic_u32_load_relaxed(&calls), expected);
         if (prng_below(&prng, 16) == 0) {
-            await_time(
-                weft_after(30 * WEFT_US)); /* past the deadline of the start that was stopped */
+            /* Past the deadline of the start that was stopped. */
+            await_time(weft_after(30 * WEFT_US));
             CHECK_EQ(atomic_u32_load_relaxed(&calls), expected);
         }
     }

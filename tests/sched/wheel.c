@@ -530,8 +530,8 @@ static void equals_fire_in_order(void)
     }
 }
 
-/* A timer knows the one that was armed WHEEL_PREFETCH timers later, if both are still armed; a timer
- * that is not armed is not changed. */
+/* A timer knows the one that was armed WHEEL_PREFETCH timers later, if both are still armed; a
+ * timer that is not armed is not changed. */
 static void the_timer_ahead_is_known(void)
 {
     struct alarm alarms[3 * WHEEL_PREFETCH] = {{.fired = 0}};

@@ -89,11 +89,6 @@ static void one_fiber_waits_for_a_stack(void)
 
 static weft_wg gate;
 
-static void wait_gate(void *arg)
-{
-    CHECK_EQ(weft_wg_wait(&gate), 0);
-}
-
 static void stacks_put_back_are_used(void)
 {
     weft_fiber *holders[4];
@@ -102,7 +97,7 @@ static void stacks_put_back_are_used(void)
     atomic_u32_store_relaxed(&ran, 0);
     weft_spawn_options large = {.stack_size = 1 << 26}; /* one is an arena */
     for (int i = 0; i < 4; i++)
-        CHECK_EQ(weft_spawn(&holders[i], wait_gate, NULL, &large), 0);
+        CHECK_EQ(weft_spawn(&holders[i], wait_for_group, &gate, &large), 0);
     while (weft_wg_count(&gate) == 1 && weft__os_calls(OS_MAP) < 5)
         weft_yield();
     for (int i = 0; i < 4; i++)
@@ -125,8 +120,7 @@ static void fibers_run_without_guards(void)
         for (uint32_t nth = 1; nth < 5; nth++) {
             atomic_u32_store_relaxed(&ran, 0);
             failing_on(OS_GUARD, nth, persistent);
-            for (int i = 0; i < 100; i++)
-                CHECK_EQ(weft_go(count, NULL), 0);
+            go_many(100, count, NULL);
             shut_down();
             failing_off();
             CHECK_EQ(atomic_u32_load_acquire(&ran), 100);

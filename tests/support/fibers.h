@@ -60,6 +60,12 @@ static inline void spawn_all(weft_fiber **fibers, int64_t count, void (*function
         fibers[i] = spawn(function, arg);
 }
 
+static inline void go_many(int64_t count, void (*function)(void *), void *arg)
+{
+    for (int64_t i = 0; i < count; i++)
+        CHECK_EQ(weft_go(function, arg), 0);
+}
+
 /* Each fiber gets its index as argument. */
 static inline void spawn_each(weft_fiber **fibers, int64_t count, void (*function)(void *))
 {

@@ -222,7 +222,7 @@ static inline void test_child_exits(pid_t child, int code)
 static inline int test_child_end(const struct test_child *child, const char **written)
 {
     /* What does not fit is still read, so that the child does not block on a full pipe. */
-    static char output[65536];
+    static char output[1 << 20];
     char rest[4096];
     size_t length = 0;
     for (;;) {
