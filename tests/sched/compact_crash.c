@@ -20,87 +20,6 @@ static int nothing_and_zero(void *arg)
     return 0;
 }
 
-static void wait_on_stack(void *arg)
-{
-    weft_wg wg = WEFT_WG_INIT;
-    CHECK_EQ(weft_wg_add(&wg, 1), 0);
-    CHECK_EQ(weft_wg_wait(&wg), 0);
-}
-
-static void meet_on_stack(void *arg)
-{
-    weft_barrier barrier;
-    CHECK_EQ(weft_barrier_init(&barrier, 2), 0);
-    CHECK_EQ(weft_barrier_wait(&barrier), 0);
-}
-
-static void acquire_on_stack(void *arg)
-{
-    weft_sem sem = WEFT_SEM_INIT(0);
-    weft_sem_acquire(&sem, 1);
-}
-
-static void spawn_with_local(void *arg)
-{
-    int local = 1;
-    CHECK_EQ(weft_go(nothing, &local), 0);
-}
-
-static void group_with_local(void *arg)
-{
-    weft_group *group;
-    int local = 1;
-    CHECK_EQ(weft_group_open(&group, NULL), 0);
-    CHECK_EQ(weft_group_go(group, nothing_and_zero, &local), 0);
-}
-
-static void pool_group_with_local(void *arg)
-{
-    weft_group *group;
-    int local = 1;
-    CHECK_EQ(weft_pool_group(&group, pool, NULL), 0);
-    CHECK_EQ(weft_group_go(group, nothing_and_zero, &local), 0);
-}
-
-static void go_with_local(void *arg)
-{
-    static weft_wg wg = WEFT_WG_INIT;
-    int local = 1;
-    CHECK_EQ(weft_wg_go(&wg, nothing, &local), 0);
-}
-
-static void go_with_local_wg(void *arg)
-{
-    weft_wg wg = WEFT_WG_INIT;
-    CHECK_EQ(weft_wg_go(&wg, nothing, NULL), 0);
-}
-
-static void timer_with_local(void *arg)
-{
-    int local = 1;
-    (void)open_timer(nothing, &local);
-}
-
-static void submit_local(void *arg)
-{
-    int local = 1;
-    CHECK_EQ(weft_pool_submit(pool, nothing, &local), 0);
-}
-
-static void submit_locals(void *arg)
-{
-    int local = 1;
-    void *args[] = {NULL, &local};
-    CHECK_EQ(weft_pool_submit_batch(pool, nothing, args, 2, WEFT_NEVER), 0);
-}
-
-static void start_with_local(void *arg)
-{
-    weft_task *task;
-    int local = 1;
-    CHECK_EQ(weft_task_start(&task, pool, nothing_and_zero, &local, NULL), 0);
-}
-
 static void be_compact(void *arg)
 {
     void (*function)(void *) = *(void (**)(void *))arg;
@@ -113,24 +32,93 @@ static void refused(void (*function)(void *), const char *expected)
     CHECK_EQ(test_dies(be_compact, (void *)&function, expected), SIGABRT);
 }
 
-static void objects_that_are_waited_for(void)
+/* Objects and arguments on the compact stack. */
+
+static enum misuse {
+    WAIT,
+    MEET,
+    ACQUIRE,
+    SPAWN,
+    GROUP,
+    POOL_GROUP,
+    WG_GO,
+    OWN_WG,
+    TIMER,
+    SUBMIT,
+    SUBMIT_BATCH,
+    START_TASK
+} misuse;
+
+static void misuse_stack(void *arg)
 {
-    refused(wait_on_stack, "what a fiber waits for is on the compact stack of fiber");
-    refused(meet_on_stack, "what a fiber waits for is on the compact stack of fiber");
-    refused(acquire_on_stack, "have it in the heap or static");
+    static weft_wg shared = WEFT_WG_INIT;
+    weft_wg wg = WEFT_WG_INIT;
+    weft_sem sem = WEFT_SEM_INIT(0);
+    weft_barrier barrier;
+    weft_group *group;
+    weft_task *task;
+    int local = 1;
+    void *args[] = {NULL, &local};
+    switch (misuse) {
+    case WAIT:
+        CHECK_EQ(weft_wg_add(&wg, 1), 0);
+        CHECK_EQ(weft_wg_wait(&wg), 0);
+        break;
+    case MEET:
+        CHECK_EQ(weft_barrier_init(&barrier, 2), 0);
+        CHECK_EQ(weft_barrier_wait(&barrier), 0);
+        break;
+    case ACQUIRE:
+        weft_sem_acquire(&sem, 1);
+        break;
+    case SPAWN:
+        CHECK_EQ(weft_go(nothing, &local), 0);
+        break;
+    case GROUP:
+    case POOL_GROUP:
+        CHECK_EQ(misuse == GROUP ? weft_group_open(&group, NULL)
+                                 : weft_pool_group(&group, pool, NULL),
+                 0);
+        CHECK_EQ(weft_group_go(group, nothing_and_zero, &local), 0);
+        break;
+    case WG_GO:
+        CHECK_EQ(weft_wg_go(&shared, nothing, &local), 0);
+        break;
+    case OWN_WG:
+        CHECK_EQ(weft_wg_go(&wg, nothing, NULL), 0);
+        break;
+    case TIMER:
+        (void)open_timer(nothing, &local);
+        break;
+    case SUBMIT:
+        CHECK_EQ(weft_pool_submit(pool, nothing, &local), 0);
+        break;
+    case SUBMIT_BATCH:
+        CHECK_EQ(weft_pool_submit_batch(pool, nothing, args, 2, WEFT_NEVER), 0);
+        break;
+    case START_TASK:
+        CHECK_EQ(weft_task_start(&task, pool, nothing_and_zero, &local, NULL), 0);
+    }
 }
 
-static void arguments(void)
+static void objects_and_arguments_on_the_stack(void)
 {
-    refused(spawn_with_local, "the argument of a fiber is on the compact stack of fiber");
-    refused(group_with_local, "the argument of a fiber is on the compact stack");
-    refused(pool_group_with_local, "the argument of a task is on the compact stack");
-    refused(go_with_local, "the argument of a fiber is on the compact stack");
-    refused(go_with_local_wg, "the wait group of a fiber is on the compact stack");
-    refused(timer_with_local, "the argument of a timer is on the compact stack");
-    refused(submit_local, "the argument of a task is on the compact stack");
-    refused(submit_locals, "the argument of a task is on the compact stack");
-    refused(start_with_local, "copied by the pool (weft_submit_options.copy)");
+    static const char *const texts[] = {
+        [WAIT] = "what a fiber waits for is on the compact stack of fiber",
+        [MEET] = "what a fiber waits for is on the compact stack of fiber",
+        [ACQUIRE] = "have it in the heap or static",
+        [SPAWN] = "the argument of a fiber is on the compact stack of fiber",
+        [GROUP] = "the argument of a fiber is on the compact stack",
+        [POOL_GROUP] = "the argument of a task is on the compact stack",
+        [WG_GO] = "the argument of a fiber is on the compact stack",
+        [OWN_WG] = "the wait group of a fiber is on the compact stack",
+        [TIMER] = "the argument of a timer is on the compact stack",
+        [SUBMIT] = "the argument of a task is on the compact stack",
+        [SUBMIT_BATCH] = "the argument of a task is on the compact stack",
+        [START_TASK] = "copied by the pool (weft_submit_options.copy)",
+    };
+    for (misuse = WAIT; misuse <= START_TASK; misuse++)
+        refused(misuse_stack, texts[misuse]);
 }
 
 /* Foreign stacks, on which a library of coroutines may run the fiber. */
@@ -319,7 +307,7 @@ int main(void)
 {
     if (!weft__compact_works())
         test_skip("compact stacks are private under this tool");
-    RUN_ALL(objects_that_are_waited_for, arguments, foreign_stacks, foreign_stacks_between_waits);
+    RUN_ALL(objects_and_arguments_on_the_stack, foreign_stacks, foreign_stacks_between_waits);
     if (WEFT_TSAN)
         printf("an_overflow_is_reported left out: the sanitizer takes the signal\n");
     else

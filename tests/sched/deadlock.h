@@ -50,8 +50,7 @@ static inline void check_said(const char *file, int line, const char *text)
 static inline void check_reported(void (*function)(void *), void *arg)
 {
     int status = run_case(function, arg);
-    CHECK(WIFSIGNALED(status));
-    CHECK_EQ(WTERMSIG(status), SIGABRT);
+    test_killed(status, SIGABRT);
     CHECK_SAID("weft: deadlock: nothing is left that could wake a waiting fiber or thread");
     CHECK_SAID(
         "weft: aborting; WEFT_DEADLOCK_CHECK=0 or weft_config.no_deadlock_check waits on instead");
@@ -61,8 +60,7 @@ static inline void check_lives(void (*function)(void *), void *arg)
 {
     int status = run_case(function, arg);
     CHECK(!said("deadlock"));
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
+    test_exited(status, 0);
 }
 
 static inline weft_fiber *spawn_named(void (*function)(void *), void *arg, const char *name)

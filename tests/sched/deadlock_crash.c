@@ -312,8 +312,7 @@ static void a_mutex_locked_twice(void)
     void (*const cases[])(void *) = {fiber_locks_twice, thread_locks_twice};
     for (int i = 0; i < 2; i++) {
         int status = run_case(cases[i], NULL);
-        CHECK(WIFSIGNALED(status));
-        CHECK_EQ(WTERMSIG(status), SIGABRT);
+        test_killed(status, SIGABRT);
         CHECK(said("locks a mutex 0x") || said("has it already"));
     }
 }
@@ -548,8 +547,7 @@ static void it_can_be_turned_off(void)
     void (*const cases[])(void *) = {off_by_config, off_by_environment};
     for (int i = 0; i < 2; i++) {
         int status = run_case(cases[i], NULL);
-        CHECK(WIFEXITED(status));
-        CHECK_EQ(WEXITSTATUS(status), WAITED_ON);
+        test_exited(status, WAITED_ON);
         CHECK(!said("deadlock"));
     }
 }

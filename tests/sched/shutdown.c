@@ -136,16 +136,6 @@ static void times_out_with_a_parked_fiber(void)
     CHECK_EQ(weft_shutdown(weft_after(1000 * WEFT_S)), 0);
 }
 
-static void times_out_with_an_open_timer(void)
-{
-    weft_timer *timer = open_timer(tick, NULL);
-    CHECK_EQ(weft_shutdown(WEFT_NOW), -ETIMEDOUT);
-    CHECK_EQ(weft_shutdown(weft_after(WEFT_MS)), -ETIMEDOUT);
-    CHECK_EQ(weft_timer_start(timer, weft_after(1000 * WEFT_S), 0), 0);
-    CHECK_EQ(weft_timer_close(timer), 0);
-    shut_down();
-}
-
 /* Two threads shut down at the same time. */
 
 static atomic_u32 let_go;
@@ -314,7 +304,7 @@ int main(void)
     CHECK_EQ(weft_local_create(&key, free), 0);
     RUN_ALL_PLAIN("stops or configures the runtime", nothing_runs, ends_and_starts_again,
                   start_and_end_at_once, not_from_a_fiber, times_out_with_a_parked_fiber,
-                  times_out_with_an_open_timer, one_at_a_time, nothing_runs, thread_is_forgotten,
+                  one_at_a_time, nothing_runs, thread_is_forgotten,
                   thread_is_forgotten_also_after_another_stopped);
     CHECK_EQ(weft_local_delete(key), 0);
     RUN_ALL_PLAIN("stops or configures the runtime", what_a_timer_leaves_is_waited_for,

@@ -11,8 +11,7 @@
 static void terminate_a_shell(void *arg)
 {
     int status = system("kill -TERM $$; exit 7"); /* NOLINT(cert-env33-c): on purpose */
-    CHECK(WIFSIGNALED(status));
-    CHECK_EQ(WTERMSIG(status), SIGTERM);
+    test_killed(status, SIGTERM);
 }
 
 static void a_child_of_a_fiber_can_be_terminated(void)

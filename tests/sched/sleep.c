@@ -212,8 +212,7 @@ static void some_sleep_for_ever(void)
 {
     const char *written;
     int status = test_in_child(sleep_in_child, NULL, &written);
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
+    test_exited(status, 0);
 }
 
 int main(void)

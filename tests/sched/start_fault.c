@@ -379,62 +379,10 @@ static void a_thread_needs_no_record_to_use_timers(void)
     (void)failing_each(detach_from_foreign_thread, 8); /* no call that can fail is needed */
 }
 
-static weft_local_key key;
-static atomic_u32 destroyed;
-
-static void count_destroyed(void *value)
-{
-    CHECK_PTR(value, &key);
-    atomic_u32_add_seq_cst(&destroyed, 1);
-}
-
-struct local_use {
-    int set;
-};
-
-static void use_local(void *arg)
-{
-    struct local_use *use = arg;
-    CHECK_PTR(weft_local_get(key), NULL);
-    use->set = weft_local_set(key, &key);
-    CHECK_PTR(weft_local_get(key), use->set == 0 ? &key : NULL);
-    weft_yield();
-    CHECK_PTR(weft_local_get(key), use->set == 0 ? &key : NULL);
-}
-
-static void use_locals(void)
-{
-    struct local_use uses[9];
-    uint32_t set = 0;
-    start_runtime();
-    atomic_u32_store_relaxed(&destroyed, 0);
-    CHECK_EQ(weft_local_create(&key, count_destroyed), 0);
-    for (int i = 0; i < 8; i++)
-        CHECK_EQ(weft_spawn(&fibers[i], use_local, &uses[i], NULL), 0);
-    resume_failing();
-    run_thread(use_local, &uses[8]);
-    for (int i = 0; i < 8; i++)
-        while (weft_join_until(fibers[i], weft_after(20 * WEFT_MS)) != 0)
-            failing_off();
-    failing_off();
-    for (int i = 0; i < 9; i++) {
-        CHECK(uses[i].set == 0 || uses[i].set == -ENOMEM);
-        set += uses[i].set == 0;
-    }
-    CHECK_EQ(atomic_u32_load_acquire(&destroyed), set);
-    CHECK_EQ(weft_local_delete(key), 0);
-    shut_down();
-}
-
-static void locals_may_fail_to_be_set(void)
-{
-    CHECK(failing_each(use_locals, 12) > 1);
-}
-
 int main(void)
 {
     RUN_ALL(the_first_call_may_fail, all_run_on_one, all_run_on_few, threads_are_tried_again,
-            spawning_many_may_fail, timers_may_fail_to_open_only, locals_may_fail_to_be_set,
+            spawning_many_may_fail, timers_may_fail_to_open_only,
             a_thread_needs_no_record_to_use_timers);
     return 0;
 }

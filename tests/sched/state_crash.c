@@ -41,8 +41,7 @@ static void check_aborts(void (*function)(void *), void *arg)
 {
     int status = test_in_child(function, arg, &last_output);
     fprintf(stderr, "--- stderr of the child that must die:\n%s---\n", last_output);
-    CHECK(WIFSIGNALED(status));
-    CHECK_EQ(WTERMSIG(status), SIGABRT);
+    test_killed(status, SIGABRT);
 }
 
 /* The case must abort, and the report has the texts in this order. */

@@ -51,8 +51,7 @@ static void only_a_ticker(void *arg)
 static bool says(void (*function)(void *), void *arg, const char *text)
 {
     int status = test_in_child(function, arg, &output);
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
+    test_exited(status, 0);
     return strstr(output, text) != NULL;
 }
 

@@ -202,8 +202,7 @@ static void a_handler_of_the_program_is_called(void)
                  {later_then_null, "user: null", false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int status = run_case(cases[i].function);
-        CHECK(WIFEXITED(status));
-        CHECK_EQ(WEXITSTATUS(status), USER_STATUS);
+        test_exited(status, USER_STATUS);
         CHECK(said(cases[i].text));
         CHECK_EQ(said("stack overflow in fiber"), cases[i].overflow);
     }

@@ -24,8 +24,7 @@ static inline int run_case(void (*function)(void))
 static inline void check_dies(void (*function)(void), int signal)
 {
     int status = run_case(function);
-    CHECK(WIFSIGNALED(status));
-    CHECK_EQ(WTERMSIG(status), signal);
+    test_killed(status, signal);
 }
 
 /* The code address in brackets after the text; "(nil)" is 0. The child is a fork: its code has the

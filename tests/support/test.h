@@ -207,14 +207,27 @@ static inline bool test_child_begin(struct test_child *child)
     return child->pid == 0;
 }
 
+/* The status, as waitpid gives it, must be that of an exit with this code, or of a death by this
+ * signal. */
+static inline void test_exited(int status, int code)
+{
+    CHECK(WIFEXITED(status));
+    CHECK_EQ(WEXITSTATUS(status), code);
+}
+
+static inline void test_killed(int status, int signal)
+{
+    CHECK(WIFSIGNALED(status));
+    CHECK_EQ(WTERMSIG(status), signal);
+}
+
 /* The forked child must exit with this code. */
 static inline void test_child_exits(pid_t child, int code)
 {
     int status = 0;
     CHECK(child > 0);
     CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), code);
+    test_exited(status, code);
 }
 
 /* Waits for the end of the child and returns its status as waitpid gives it. *written is what the
