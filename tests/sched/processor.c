@@ -29,8 +29,11 @@ static void begin(int given)
     atomic_u32_store_relaxed(&weft__cpus_given, (uint32_t)given);
 }
 
-static void end(void)
+/* Lets the fibers that wait for `over` end, and shuts down. */
+static void end(weft_fiber **fibers, int count)
 {
+    atomic_u32_store_release(&over, 1);
+    join_all(fibers, count);
     shut_down();
     atomic_u32_store_relaxed(&weft__cpus_given, 0);
     weft__processors_every = WEFT_S;
@@ -65,9 +68,7 @@ static void follows_the_number_of_cpus(void)
         atomic_u32_store_relaxed(&weft__cpus_given, counts[i]);
         await_in_use(counts[i]);
     }
-    atomic_u32_store_release(&over, 1);
-    join_all(fibers, FIBERS);
-    end();
+    end(fibers, FIBERS);
 }
 
 /* Of more CPUs than the runtime has processors for, no more are used. */
@@ -79,9 +80,7 @@ static void not_more_than_the_machine_had(void)
     await_in_use(1);
     atomic_u32_store_relaxed(&weft__cpus_given, 2 * CPUS_MOST);
     await_in_use(CPUS_MOST);
-    atomic_u32_store_release(&over, 1);
-    join_all(&fiber, 1);
-    end();
+    end(&fiber, 1);
 }
 
 /* The only processor in use is always busy: timers of the retired processors fire all the same. */
@@ -110,27 +109,22 @@ static void timers_of_retired_processors_fire(void)
     join_all(sleepers, FIBERS);
     CHECK(weft_now() >= due);
     CHECK_EQ(atomic_u32_load_relaxed(&woken), FIBERS);
-    atomic_u32_store_release(&over, 1);
-    join_all(&yielder, 1);
-    end();
+    end(&yielder, 1);
 }
 
 /* A processor that computes is not waited for: another one is retired. */
 static void a_fiber_that_computes_keeps_its_processor(void)
 {
-    weft_fiber *computes, *yielders[2];
+    weft_fiber *fibers[3];
     atomic_u32 begun = {0};
     begin(3);
-    spawn_all(yielders, 2, yields_until_over, NULL);
-    spawn_all(&computes, 1, computes_until_over, &begun);
+    spawn_all(fibers, 2, yields_until_over, NULL);
+    fibers[2] = spawn(computes_until_over, &begun);
     spin_until(&begun, 1);
     await_in_use(3);
     atomic_u32_store_relaxed(&weft__cpus_given, 2);
     await_in_use(2);
-    atomic_u32_store_release(&over, 1);
-    join_all(&computes, 1);
-    join_all(yielders, 2);
-    end();
+    end(fibers, 3);
 }
 
 /* Fibers work while the number changes all the time. */
@@ -183,7 +177,7 @@ static void changes_while_fibers_work(void)
     join_all(receivers, FIBERS);
     join_all(nappers, FIBERS);
     weft_chan_destroy(numbers);
-    end();
+    end(NULL, 0);
 }
 
 /* Real affinity: all threads of the process on one CPU, and on all CPUs again. */
@@ -222,9 +216,7 @@ static void follows_affinity(void)
         allow(&all);
         CHECK_EQ(weft_sleep(WEFT_MS), 0);
     }
-    atomic_u32_store_release(&over, 1);
-    join_all(fibers, FIBERS);
-    end();
+    end(fibers, FIBERS);
 }
 
 /* A configured number does not change. */
@@ -239,9 +231,7 @@ static void a_fixed_number_stays(void)
     CHECK_EQ(weft_sleep(30 * WEFT_MS), 0);
     CHECK_EQ(weft_processors(), 2);
     CHECK_EQ(in_use(), 2);
-    atomic_u32_store_release(&over, 1);
-    join_all(fibers, FIBERS);
-    end();
+    end(fibers, FIBERS);
     processors_end();
 }
 

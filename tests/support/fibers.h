@@ -1,8 +1,8 @@
 /*
  * fibers.h: starts and ends fibers, threads and the runtime, with each result checked.
  *
- * For tests of their own statics: nothing else in support includes this header, since its names are
- * short.
+ * Its names are short and may be those of a test's own functions: bodies.h, everywhere.h and the
+ * other headers that all tests use do not include it.
  */
 #ifndef WEFT_TEST_FIBERS_H
 #define WEFT_TEST_FIBERS_H
@@ -17,7 +17,7 @@
 #include "base/prng.h"
 #include "test.h"
 
-/* Functions of fibers. */
+/* Functions that fibers run. */
 
 static inline void nothing(void *arg)
 {
