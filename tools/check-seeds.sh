@@ -4,10 +4,10 @@
 #
 #     check-seeds.sh [FOLDER]      default: tests/
 #
-# RUN_BOTH, RUN_SEEDS and RUN_EVERYWHERE (tests/support/seeds.h) run a test under seeds; RUN_PLAIN,
-# RUN_PLAIN_ON and so on take a reason. RUN is only for a test that RUN_SEEDS names too. A call of
-# everywhere() in main
-# runs under no seed.
+# RUN_BOTH, RUN_SEEDS, RUN_EVERYWHERE and RUN_ALL_BOTH (tests/support/seeds.h) run tests under
+# seeds; RUN_PLAIN, RUN_PLAIN_ON, RUN_ALL_PLAIN and so on take a reason. RUN is only for a test that
+# RUN_SEEDS names too, RUN_ALL for no test of these files. A call of everywhere() in main runs under
+# no seed.
 set -eu
 cd "${1:-$(dirname "$0")/../tests}"
 mapfile -t files < <(ls {base,os,arch,stack,sched,sync,pool,io,net}/*.c 2> /dev/null |
