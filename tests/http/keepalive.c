@@ -137,7 +137,10 @@ static void long_pipelines(void)
     close_and_end(&client, server);
 }
 
-/* Says how many others were answered before it. The first of them waits. */
+/* A turn of a connection in exchange.c is shorter. */
+#define BEYOND_A_TURN (1 * WEFT_MS)
+
+/* Says how many others were answered before it. The first of them waits, and then computes. */
 HANDLER(counting)
 {
     int *count = data;
@@ -148,10 +151,13 @@ HANDLER(counting)
     if (++*count == 1) {
         weft_sem_release(&entered, 1);
         weft_sem_acquire(&gate, 1);
+        for (int64_t end = weft_after(BEYOND_A_TURN); weft_now() < end;)
+            continue;
     }
 }
 
-/* A client with many requests does not keep the worker from clients that wait. */
+/* A client with many requests does not keep the worker from clients that wait: behind a request
+ * that took long, another client's is next. */
 static void others_get_their_turn(void)
 {
     enum { MANY = 300 };
@@ -168,7 +174,7 @@ static void others_get_their_turn(void)
     weft_sem_release(&gate, 1);
     struct answer answer = client_answer(&other);
     CHECK_EQ(answer.status, 200);
-    CHECK(atoi(answer.body) < MANY / 2);
+    CHECK(atoi(answer.body) < 4);
     answer_free(&answer);
     for (int i = 0; i < MANY; i++)
         EXPECT(&busy, 200, "");
