@@ -6,9 +6,9 @@
  * to the pool. A partial one is saved in as many bytes as it has, so a client that sends slowly, or
  * nothing, costs a record and no fiber. If the pool is full the acceptor itself answers 503.
  *
- * After each round it yields, so that the workers run, and looks at the set again. Under load a
- * round has many requests and costs one system call; the acceptor goes back to the poller only when
- * the set has nothing.
+ * After each round it yields until the requests of the round have begun, and looks at the set
+ * again. Under load a round has many requests and costs one system call; the acceptor goes back to
+ * the poller only when the set has nothing.
  *
  * No client holds it up: of a connection with TLS it reads a bounded number of records, and goes on
  * with it after the other connections that are ready, and after the deadlines.
@@ -46,6 +46,8 @@ enum {
     REFUSALS = 32,
 };
 #define ACCEPT_PAUSE (50 * WEFT_MS)
+/* How long accepting, refusals and deadlines may wait for handlers of a round that compute. */
+#define BEGIN_MAX (10 * WEFT_MS)
 
 int weft__http_acceptor_open(struct acceptor *acceptor, weft_http_server *server)
 {
@@ -247,12 +249,17 @@ static void accept_some(struct acceptor *acceptor, const struct listener *listen
 static bool hand_over(struct exchange *exchange, bool last)
 {
     struct connection *connection = exchange->connection;
+    struct acceptor *acceptor = connection->acceptor;
     weft_http_server *server = exchange->server;
     weft__http_connection_take(connection, exchange);
     exchange->queued = weft__http_ticks();
     int status = weft__http_count_in(exchange) ? 503 : 429;
+    acceptor->submitted++;
+    exchange->waits_to_begin = true;
     if (status == 503 && weft_pool_try_invoke(server->pool, exchange) == 0)
         return false;
+    acceptor->submitted--;
+    exchange->waits_to_begin = false;
     weft__http_count_out(exchange);
     const weft_http_request *request = &exchange->request;
     bool close = last || !request->head.keep_alive || request->head.length != 0;
@@ -497,12 +504,31 @@ static bool is_stopped(struct acceptor *acceptor)
     return empty;
 }
 
+/* After a round. Yields until its requests have begun, but for at most BEGIN_MAX, and as many times
+ * as there are requests: in a full pool they do not begin. A worker whose task parks wakes the next
+ * worker, which becomes ready behind this fiber. With one yield a round, one request would begin
+ * for 32 that are read, and a client on an open connection would wait behind all connections that
+ * come at the same time. */
+static void let_begin(struct acceptor *acceptor, uint32_t before)
+{
+    uint32_t left = acceptor->submitted - before;
+    weft_yield();
+    if (left < 2 || atomic_u32_load_relaxed(&acceptor->begun) == acceptor->submitted)
+        return;
+    int64_t end = weft_after(BEGIN_MAX);
+    do
+        weft_yield();
+    while (--left > 1 && atomic_u32_load_relaxed(&acceptor->begun) != acceptor->submitted &&
+           weft_now() < end);
+}
+
 void weft__http_acceptor_run(void *arg)
 {
     struct acceptor *acceptor = arg;
     struct http_event events[EVENTS];
     while (!is_stopped(acceptor)) {
         weft__http_connections_reap(acceptor);
+        uint32_t before = acceptor->submitted;
         int count = weft__http_set_look(acceptor->set, events, EVENTS);
         must(count >= 0);
         for (int i = 0; i < count; i++)
@@ -513,7 +539,7 @@ void weft__http_acceptor_run(void *arg)
         if (acceptor->accept_paused_until != 0 && acceptor->accept_paused_until < next)
             next = acceptor->accept_paused_until;
         if (count > 0) {
-            weft_yield();
+            let_begin(acceptor, before);
             continue;
         }
         int ready = weft_fd_wait(acceptor->set, WEFT_READABLE, next);

@@ -20,7 +20,9 @@ struct acceptor {
     struct connection *closed; /* to be freed by the acceptor */
     int64_t count;             /* connections, without the closed ones */
     weft_context *context;     /* under the server's, above those of its requests */
+    atomic_u32 begun;          /* of `submitted`: those that have begun */
     /* Only the acceptor uses these. */
+    uint32_t submitted; /* requests, to the pool */
     bool stop_seen;
     int64_t accept_paused_until; /* no descriptors were left; 0: not paused */
 };

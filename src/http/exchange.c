@@ -544,6 +544,9 @@ static bool requeue(struct exchange *exchange)
 void weft__http_exchange_run(void *arg)
 {
     struct exchange *exchange = arg;
+    if (exchange->waits_to_begin)
+        (void)atomic_u32_add_relaxed(&exchange->connection->acceptor->begun, 1);
+    exchange->waits_to_begin = false;
     if (drop_late(exchange))
         return;
     int64_t end = weft_after(TURN);

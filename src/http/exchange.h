@@ -36,6 +36,7 @@ struct exchange {
     atomic_u32 cancel_state; /* enum cancel_state */
     weft_context *context;   /* of the request; NULL: none, or no memory for one */
     weft_context *stream;    /* if it has become a stream; guarded by the acceptor's lock */
+    bool waits_to_begin;     /* submitted by its acceptor, and not begun */
     bool keep;               /* the connection goes on after this response */
     bool lent;               /* its worker's place is lent */
     uint8_t counted;         /* enum per_ip_limit that counts it; PER_IP_CONNECTIONS: none does */

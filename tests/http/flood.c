@@ -509,6 +509,63 @@ static void a_body_that_is_not_sent_lets_others_go_on(void)
     processors_end();
 }
 
+/* ---- an open connection does not wait for all that want to be accepted ---- */
+
+enum { NEW = 120, NEW_FIRST = 20 };
+
+static struct {
+    int open; /* a client's descriptor */
+    uint32_t begun, before_open;
+    weft_sem answered;
+} crowded;
+
+/* Of the new connections: parks, as a handler that waits for its client. Some of them have begun
+ * when the request over the open connection is sent. */
+HANDLER(park)
+{
+    static const char open[] = GET("/open");
+    if (strcmp(weft_http_path(request), "/open") == 0) {
+        crowded.before_open = crowded.begun;
+        weft_sem_release(&crowded.answered, 1);
+    } else if (strcmp(weft_http_path(request), "/new") == 0) {
+        if (++crowded.begun == NEW_FIRST)
+            CHECK_EQ(send(crowded.open, open, sizeof open - 1, MSG_NOSIGNAL), sizeof open - 1);
+        weft_wg_wait(&gate);
+    } else {
+        weft_sem_release(&crowded.answered, 1);
+    }
+    hello(request, response, data);
+}
+
+/* A fiber of the only machine: while it does not wait, nothing else runs. */
+static void come_all_at_once(void *arg)
+{
+    (void)arg;
+    weft_http_server *server = serve(park);
+    struct client open = client_open(server);
+    crowded.open = open.fd;
+    weft_sem_init(&crowded.answered, 0);
+    weft_wg_init(&gate, 1);
+    client_send(&open, GET("/"));
+    weft_sem_acquire(&crowded.answered, 1);
+    struct client *clients = clients_open(server, NEW);
+    for (int i = 0; i < NEW; i++)
+        client_send(&clients[i], GET("/new"));
+    weft_sem_acquire(&crowded.answered, 1);
+    weft_wg_done(&gate);
+    CHECK(crowded.before_open >= NEW_FIRST);
+    CHECK(crowded.before_open < NEW * 2 / 3);
+    CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
+    weft_http_close(server);
+    clients_close(clients, NEW);
+    client_close(&open);
+}
+
+static void an_open_connection_is_before_the_new(void)
+{
+    on_one_machine(come_all_at_once, NULL);
+}
+
 int main(void)
 {
     RUN(refuses_beyond_its_limits);
@@ -523,5 +580,6 @@ int main(void)
     RUN(an_upload_lets_others_go_on);
     RUN(an_upgraded_connection_lets_others_go_on);
     RUN(a_body_that_is_not_sent_lets_others_go_on);
+    RUN(an_open_connection_is_before_the_new);
     return 0;
 }
