@@ -28,8 +28,10 @@ their tests.
   50 ms, without the kernel's memory for sockets.
 - Limits of both servers: 10 s and 16 KiB for a head, 30 s without a byte of a body or of an answer,
   8 MiB for a body. weft also has its defaults: 1,000 requests at a time and 1,000 waiting; more get
-  503 with Retry-After (**refused**). nginx has one worker; its /upload passes the body on to
-  itself, since no other directive reads one.
+  503 with Retry-After (**refused**). nginx has one worker. Where an attack sends
+  large bodies, its /upload passes them on to itself, since no other directive reads one before the
+  answer: more work than weft's handler has. Bodies that come with the head go to /discard: nginx's
+  `return` discards such a body, and weft's handler reads it.
 """
 
 

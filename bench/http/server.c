@@ -6,12 +6,12 @@
  *     weft-http-bench --versions
  *
  * Uses weft/http.h only, like a user's program. GET /hello is a short text, POST /json returns the
- * body, POST /upload reads it, GET /big is 1 GB, GET /sleep?ms=N answers after that time, GET /echo
- * can be upgraded to the protocol "echo", /files/ is the folder: the peers have the same paths
- * (bench/peers/go/http, the nginx of bench/http/servers.py). It listens on 127.0.0.1: for plain
- * HTTP, behind a PROXY header (which is not believed), and with a certificate over TLS. It prints
- * "port N proxy-port N tls-port N" when it does, and serves until SIGTERM or SIGINT. --stats prints
- * its counters on stderr at the end.
+ * body, POST /upload and POST /discard read it, GET /big is 1 GB, GET /sleep?ms=N answers after
+ * that time, GET /echo can be upgraded to the protocol "echo", /files/ is the folder: the peers
+ * have the same paths (bench/peers/go/http, the nginx of bench/http/servers.py). It listens on
+ * 127.0.0.1: for plain HTTP, behind a PROXY header (which is not believed), and with a certificate
+ * over TLS. It prints "port N proxy-port N tls-port N" when it does, and serves until SIGTERM or
+ * SIGINT. --stats prints its counters on stderr at the end.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ static void route(weft_http_request *request, weft_http_response *response, void
         answer_json(request, response);
     else if (strcmp(path, "/big") == 0)
         answer_big(response);
-    else if (strcmp(path, "/upload") == 0)
+    else if (strcmp(path, "/upload") == 0 || strcmp(path, "/discard") == 0)
         answer_upload(request, response);
     else if (strcmp(path, "/sleep") == 0)
         answer_sleep(request, response);

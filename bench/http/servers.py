@@ -1,8 +1,8 @@
 """servers.py: starts the HTTP servers of the comparison, with equal paths and limits.
 
 The paths are those of bench/http/server.c. nginx has no /json: without third-party modules it
-cannot return a body. A server listens on a free port of 127.0.0.1, and dies with the process that
-started it.
+cannot return a body. Its `return` reads a body and discards it (/discard), after the answer if it
+is long. A server listens on a free port of 127.0.0.1, and dies with the process that started it.
 """
 
 import contextlib
@@ -55,6 +55,7 @@ http {{
         {tls}
         root {folder}/served;
         location = /hello {{ return 200 "hello, world\\n"; }}
+        location = /discard {{ return 200 "hello, world\\n"; }}
         location = /upload {{ proxy_pass http://127.0.0.1:{port}/hello; }}
         location = /json {{ proxy_pass http://127.0.0.1:{port}/hello; }}
         location = /big {{ alias {folder}/served/big; }}
