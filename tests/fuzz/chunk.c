@@ -2,7 +2,7 @@
  * chunk.c: chunked bodies: any split gives the same result as a decoder that sees the whole body.
  */
 #include "fuzz.h"
-#include "http/eating.h"
+#include "http/chunk_feed.h"
 
 static bool is_hex(char digit)
 {

@@ -2,7 +2,7 @@
  * parse.c: heads, trailers, paths and queries: pieces do not matter, accepted input is unambiguous.
  */
 #include "fuzz.h"
-#include "http/heads.h"
+#include "http/head_feed.h"
 #include "http/path.h"
 
 /* Checks on the raw bytes, without the parser. */

@@ -5,8 +5,8 @@
  * root -> middle -> leaf (localhost, 127.0.0.1). chain.pem is what a server shows: leaf and middle;
  * who trusts root.pem only can check it only if it gets both.
  */
-#ifndef WEFT_TEST_CERTIFICATES_H
-#define WEFT_TEST_CERTIFICATES_H
+#ifndef WEFT_TEST_HTTP_CERTIFICATES_H
+#define WEFT_TEST_HTTP_CERTIFICATES_H
 
 #include <openssl/evp.h>
 #include <openssl/ocsp.h>

@@ -3,7 +3,7 @@
  */
 #include "http/chunk.h"
 
-#include "eating.h"
+#include "chunk_feed.h"
 #include "http/parse.h"
 #include "smuggling.h"
 #include "test.h"

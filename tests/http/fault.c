@@ -47,7 +47,7 @@ static const struct {
     [SEND_FILE] = {"send_from_file", -EPIPE},
 };
 
-#include "http/seam.h"
+#include "http/failing_seam.h"
 
 struct peer;
 WRAP(int, set_open, (void), SET_OPEN, ())

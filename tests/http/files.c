@@ -2,7 +2,7 @@
  * files.c: a folder served, as a client sees it; by the kernel's way beneath it, and by hand.
  */
 #include "http/request.h"
-#include "serving.h"
+#include "serve_files.h"
 #include "system.h"
 
 enum { BIG = 1 << 20 };

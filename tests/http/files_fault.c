@@ -5,7 +5,7 @@
  */
 #include <weft/weft.h>
 
-#include "serving.h"
+#include "serve_files.h"
 #include "system.h"
 
 enum call { ALLOCATE, RESIZE, FOLDER, BENEATH, IN, LINK, STATUS, LIST, NEXT, SEND, CALLS };
@@ -21,7 +21,7 @@ static const struct {
     [NEXT] = {"list_next", -EIO},        [SEND] = {"send_from_file", -EIO},
 };
 
-#include "seam.h"
+#include "failing_seam.h"
 
 WRAP(int, open_folder, (const char *path), FOLDER, (path))
 WRAP(int, open_beneath, (int folder, const char *path, enum file_open how), BENEATH,

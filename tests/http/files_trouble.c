@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 
 #include "kernel.h"
-#include "serving.h"
+#include "serve_files.h"
 #include "system.h"
 
 static int swapping;

@@ -20,7 +20,7 @@
 
 #include <weft/http.h>
 
-#include "ending.h"
+#include "server_end.h"
 
 #define HOST "Host: a\r\n"
 #define GET(path) "GET " path " HTTP/1.1\r\n" HOST "\r\n"

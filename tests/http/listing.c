@@ -2,7 +2,7 @@
  * listing.c: lists of folders where the system tells less than usual, or the client goes away. What
  * a list looks like is in files.c; calls that fail are in files_fault.c.
  */
-#include "serving.h"
+#include "serve_files.h"
 #include "system.h"
 
 enum call { ALLOCATE, RESIZE, SEND, CALLS };
@@ -11,7 +11,7 @@ static const struct {
     int error;
 } calls[CALLS] = {[SEND] = {-EPIPE}};
 
-#include "seam.h"
+#include "failing_seam.h"
 
 WRAP(int64_t, send, (int fd, const struct iovec *pieces, int count), SEND, (fd, pieces, count))
 

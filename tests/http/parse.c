@@ -4,7 +4,7 @@
  */
 #include "http/parse.h"
 
-#include "heads.h"
+#include "head_feed.h"
 #include "smuggling.h"
 #include "test.h"
 

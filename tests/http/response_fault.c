@@ -20,7 +20,7 @@ static struct {
     int error;
 } calls[CALLS];
 
-#include "http/seam.h"
+#include "http/failing_seam.h"
 
 WRAP(int64_t, receive, (int fd, void *data, size_t size), RECEIVE, (fd, data, size))
 WRAP(int64_t, send, (int fd, const struct iovec *pieces, int count), SEND, (fd, pieces, count))

@@ -3,7 +3,7 @@
  */
 #include <weft/http_router.h>
 
-#include "asking.h"
+#include "ask.h"
 
 static weft_http_router *router;
 

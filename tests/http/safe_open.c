@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 
+#include "folder_tree.h"
 #include "system.h"
-#include "trees.h"
 
 static struct safe_root folder;
 

@@ -1,6 +1,6 @@
 /*
  * serve.c: a server in one call: ready, asked, and ended by a signal; and what of it fails is told.
- * The calls that fail are caught by the linker (seam.h).
+ * The calls that fail are caught by the linker (failing_seam.h).
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ static const struct {
     int error;
 } calls[CALLS] = {[ALLOCATE] = {-ENOMEM}, [SIGNALS] = {-EMFILE}, [LOCAL] = {-ENOBUFS}};
 
-#include "seam.h"
+#include "failing_seam.h"
 
 WRAP_AS(int, weft_signal_open,
         (weft_signal * *handle, const int *numbers, size_t count, size_t capacity), SIGNALS,

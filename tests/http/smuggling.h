@@ -5,8 +5,8 @@
  * connection is closed after the status. parse.c and chunk.c are asked what they say of the rows; a
  * test with sockets can send the same.
  */
-#ifndef WEFT_TESTS_HTTP_SMUGGLING_H
-#define WEFT_TESTS_HTTP_SMUGGLING_H
+#ifndef WEFT_TEST_HTTP_SMUGGLING_H
+#define WEFT_TEST_HTTP_SMUGGLING_H
 
 #include <stddef.h>
 

@@ -7,10 +7,10 @@
 
 #include <sys/syscall.h>
 
+#include "folder_tree.h"
 #include "http/safe_open.h"
 #include "kernel.h"
 #include "system.h"
-#include "trees.h"
 
 static struct fake fake_open, fake_openat, fake_syscall;
 

@@ -2,17 +2,6 @@
  * tls.c: sessions of TLS (src/http/tls.h): what goes through them, in which pieces, and how they
  * end.
  */
-#include "test.h"
-
-#ifndef WEFT_HAVE_TLS
-
-int main(void)
-{
-    test_skip("built without TLS: OpenSSL was not found, or not wanted (WEFT_TLS)");
-}
-
-#else
-
 #include "tls_pair.h"
 
 /* ---- that it works ---- */
@@ -22,10 +11,8 @@ static void both_versions_talk(void)
     static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
     for (int i = 0; i < 2; i++) {
         struct server server;
-        int fd = server_start(&server, keys, echo);
         struct client client =
-            client_open(clients, fd, (struct client_options){.version = versions[i]});
-        CHECK_EQ(client_handshake(&client), 0);
+            pair_open(&server, keys, echo, (struct client_options){.version = versions[i]});
         CHECK_EQ(SSL_version(client.ssl), versions[i]);
         CHECK_EQ(SSL_get_verify_result(client.ssl), X509_V_OK);
         CHECK(SSL_get_current_compression(client.ssl) == NULL);
@@ -33,7 +20,7 @@ static void both_versions_talk(void)
         say_and_hear(&client, "and again");
         client_close(&client, true);
         CHECK_EQ(server_result(&server), 0);
-        close(fd);
+        close(client.fd);
     }
 }
 
@@ -61,13 +48,11 @@ static void ask_for_nothing(struct server *server)
 static void nothing_is_read_and_written(void)
 {
     struct server server;
-    int fd = server_start(&server, keys, ask_for_nothing);
-    struct client client = client_open(clients, fd, (struct client_options){0});
-    CHECK_EQ(client_handshake(&client), 0);
+    struct client client = pair_open(&server, keys, ask_for_nothing, (struct client_options){0});
     say_and_hear(&client, "something");
     client_close(&client, true);
     CHECK_EQ(server_result(&server), 0);
-    close(fd);
+    close(client.fd);
 }
 
 /* ---- byte by byte ---- */
@@ -191,15 +176,12 @@ static void a_part_at_a_time(void)
     char data[5000];
     int64_t at = 0;
     int got;
-    int fd = server_start(&server, keys, send_a_part);
-    struct client client = client_open(clients, fd, (struct client_options){0});
-    CHECK_EQ(client_handshake(&client), 0);
+    struct client client = pair_open(&server, keys, send_a_part, (struct client_options){0});
     while ((got = client_read(&client, data, sizeof data)) > 0)
         at += got;
     CHECK_EQ(server_result(&server), 0);
     CHECK_EQ(at, much);
-    client_close(&client, false);
-    close(fd);
+    hang_up(&client, false);
 }
 
 static void much_from_the_server(void)
@@ -209,17 +191,14 @@ static void much_from_the_server(void)
     int64_t at = 0;
     int got;
     much = test_scale(4000000) + 100000;
-    int fd = server_start(&server, keys, send_much);
-    struct client client = client_open(clients, fd, (struct client_options){0});
-    CHECK_EQ(client_handshake(&client), 0);
+    struct client client = pair_open(&server, keys, send_much, (struct client_options){0});
     while ((got = client_read(&client, data, sizeof data)) > 0)
         for (int i = 0; i < got; i++, at++)
             CHECK_EQ(data[i], byte_at(at));
     CHECK_EQ(got, 0);
     CHECK_EQ(at, much);
     CHECK_EQ(server_result(&server), 0);
-    client_close(&client, false);
-    close(fd);
+    hang_up(&client, false);
 }
 
 static void much_from_the_client(void)
@@ -228,9 +207,7 @@ static void much_from_the_client(void)
     unsigned char *data = malloc(PIECE);
     CHECK(data != NULL);
     much = test_scale(4000000) + 100000;
-    int fd = server_start(&server, keys, receive_much);
-    struct client client = client_open(clients, fd, (struct client_options){0});
-    CHECK_EQ(client_handshake(&client), 0);
+    struct client client = pair_open(&server, keys, receive_much, (struct client_options){0});
     for (int64_t at = 0; at < much;) {
         int size = much - at < PIECE ? (int)(much - at) : PIECE;
         fill(data, at, size);
@@ -239,7 +216,7 @@ static void much_from_the_client(void)
     }
     client_close(&client, true);
     CHECK_EQ(server_result(&server), 0);
-    close(fd);
+    close(client.fd);
     free(data);
 }
 
@@ -302,15 +279,12 @@ static void read_to_an_error(struct server *server)
 static void an_end_without_a_word(void)
 {
     struct server server;
-    int fd = server_start(&server, keys, read_to_an_error);
-    struct client client = client_open(clients, fd, (struct client_options){0});
-    CHECK_EQ(client_handshake(&client), 0);
+    struct client client = pair_open(&server, keys, read_to_an_error, (struct client_options){0});
     CHECK_EQ(client_write(&client, "x", 1), 1);
-    client_close(&client, false);
-    close(fd);
+    hang_up(&client, false);
     CHECK_EQ(server_result(&server), -ECONNRESET);
 
-    fd = server_start(&server, keys, NULL); /* in the middle of the first word */
+    int fd = server_start(&server, keys, NULL); /* in the middle of the first record */
     CHECK_EQ(send(fd, "\x16\3\1\2\0\1", 6, MSG_NOSIGNAL), 6);
     close(fd);
     CHECK_EQ(server_result(&server), -ECONNRESET);
@@ -333,11 +307,8 @@ static void no_sigpipe(void)
 {
     struct server server;
     CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
-    int fd = server_start(&server, keys, write_to_an_error);
-    struct client client = client_open(clients, fd, (struct client_options){0});
-    CHECK_EQ(client_handshake(&client), 0);
-    client_close(&client, false);
-    close(fd);
+    struct client client = pair_open(&server, keys, write_to_an_error, (struct client_options){0});
+    hang_up(&client, false);
     int result = server_result(&server);
     CHECK(result == -EPIPE || result == -ECONNRESET);
     CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
@@ -373,13 +344,10 @@ static void what_is_no_tls(void)
 static void garbage_after_the_handshake(void)
 {
     struct server server;
-    int fd = server_start(&server, keys, read_to_an_error);
-    struct client client = client_open(clients, fd, (struct client_options){0});
-    CHECK_EQ(client_handshake(&client), 0);
-    CHECK_EQ(send(fd, "no record at all", 16, MSG_NOSIGNAL), 16);
+    struct client client = pair_open(&server, keys, read_to_an_error, (struct client_options){0});
+    CHECK_EQ(send(client.fd, "no record at all", 16, MSG_NOSIGNAL), 16);
     CHECK_EQ(server_result(&server), -EPROTO);
-    client_close(&client, false);
-    close(fd);
+    hang_up(&client, false);
 }
 
 /* ---- errors of others ---- */
@@ -407,13 +375,12 @@ static void errors_of_others(void)
 {
     struct server server;
     char data[9];
-    int fd = server_start(&server, keys, work_after_an_error);
-    struct client client = client_open(clients, fd, (struct client_options){0});
-    CHECK_EQ(client_handshake(&client), 0);
+    struct client client =
+        pair_open(&server, keys, work_after_an_error, (struct client_options){0});
     client_read_all(&client, data, 9);
     client_close(&client, true);
     CHECK_EQ(server_result(&server), 0);
-    close(fd);
+    close(client.fd);
 }
 
 int main(void)
@@ -435,5 +402,3 @@ int main(void)
     pair_end();
     return 0;
 }
-
-#endif

@@ -2,24 +2,13 @@
  * tls_answers.c: answers through TLS that take another way than those without: files, refusals, and
  * the end, which a client must be told of. What sends is caught by the linker, as in fault.c.
  */
-#include "test.h"
-
-#ifndef WEFT_HAVE_TLS
-
-int main(void)
-{
-    test_skip("built without TLS: OpenSSL was not found, or not wanted (WEFT_TLS)");
-}
-
-#else
-
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/un.h>
 
 #include "http/exchange.h"
 #include "system.h"
-#include "tls_serving.h"
+#include "tls_server.h"
 
 static atomic_int no_room; /* so many sends find none */
 
@@ -83,7 +72,7 @@ static void files_are_sent(void)
         for (size_t i = 0; i < size; i++)
             CHECK_EQ((uint8_t)body[i], i % 251);
     }
-    hang_up(&client);
+    hang_up(&client, true);
     end(server);
 }
 
@@ -97,7 +86,7 @@ static void nonsense_is_refused(void)
     ask(&client, "nonsense\r\n\r\n");
     CHECK_EQ(response(&client, body, sizeof body, &size), 400);
     CHECK_EQ(client_read(&client, &byte, 1), 0); /* and that was all, it says */
-    hang_up(&client);
+    hang_up(&client, true);
     CHECK_EQ(stats_of(server).bad, 1);
     end(server);
 }
@@ -119,7 +108,7 @@ static void connections_are_limited(void)
     CHECK_EQ(stats_of(server).refused, 1);
     ask(&client, "x");
     CHECK_EQ(response(&client, body, sizeof body, &size), 200);
-    hang_up(&client);
+    hang_up(&client, true);
     end(server);
 }
 
@@ -138,8 +127,7 @@ static void the_end_is_told(void)
     data[all] = '\0';
     CHECK(all > 9 && strcmp(data + all - 9, "\r\n\r\nhello") == 0);
     CHECK_EQ(atomic_load(&no_room), 0);
-    client_close(&client, false);
-    close(client.fd);
+    hang_up(&client, false);
     end(server);
 }
 
@@ -171,8 +159,7 @@ static void the_end_is_not_waited_for_without_end(void)
     CHECK_EQ(shutdown(client.fd, SHUT_WR), 0); /* else it would be listened to for a while */
     while (stats_of(server).connections > 0)
         CHECK_EQ(weft_sleep(WEFT_MS), 0);
-    client_close(&client, false);
-    close(client.fd);
+    hang_up(&client, false);
     end(server);
     (void)unlink(path);
     free(address);
@@ -206,5 +193,3 @@ int main(void)
     certificates_remove();
     return 0;
 }
-
-#endif

@@ -2,8 +2,8 @@
  * tls_client.h: a client of TLS for tests, by OpenSSL as it comes, driven by weft_fd_wait from
  * fibers and threads.
  */
-#ifndef WEFT_TEST_TLS_CLIENT_H
-#define WEFT_TEST_TLS_CLIENT_H
+#ifndef WEFT_TEST_HTTP_TLS_CLIENT_H
+#define WEFT_TEST_HTTP_TLS_CLIENT_H
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -126,6 +126,13 @@ static inline void client_close(struct client *client, bool politely)
             break;
     SSL_free(client->ssl);
     ERR_clear_error();
+}
+
+/* The same, and closes the socket. */
+static inline void hang_up(struct client *client, bool politely)
+{
+    client_close(client, politely);
+    close(client->fd);
 }
 
 #endif

@@ -3,23 +3,12 @@
  * gives up after some of them in a row; with a byte between them it goes on, but in turns, and
  * others come first. The acceptor's look for events is caught by the linker.
  */
-#include "test.h"
-
-#ifndef WEFT_HAVE_TLS
-
-int main(void)
-{
-    test_skip("built without TLS: OpenSSL was not found, or not wanted (WEFT_TLS)");
-}
-
-#else
-
 #include <stdatomic.h>
 
 #include "http/sys.h"
 #include "system.h"
 #include "tls_pair.h"
-#include "tls_serving.h"
+#include "tls_server.h"
 
 /* ---- acceptors that are held ---- */
 
@@ -103,15 +92,13 @@ static void some_between_data(void)
 {
     static const char text[] = "as many as it bears, and a byte, and again";
     struct server server;
-    int fd = server_start(&server, keys, read_in_turns);
-    struct client client = client_open(clients, fd, (struct client_options){0});
-    CHECK_EQ(client_handshake(&client), 0);
+    struct client client = pair_open(&server, keys, read_in_turns, (struct client_options){0});
     send_between(&client, text, 31);
     client_close(&client, true);
     CHECK_EQ(server_result(&server), 0);
     CHECK_EQ(read_bytes, sizeof text - 1);
     CHECK(turns >= (int)sizeof text - 3); /* of 32 records each: one for a byte, but at the ends */
-    close(fd);
+    close(client.fd);
 }
 
 /* ---- a server ---- */
@@ -146,8 +133,8 @@ static void a_head_takes_turns(void)
     expect_hello(&client);
     expect_hello(&client);
     CHECK(atomic_load(&looks) >= (int)strlen(twice) / 2);
-    hang_up(&other);
-    hang_up(&client);
+    hang_up(&other, true);
+    hang_up(&client, true);
     end(server);
 }
 
@@ -180,8 +167,7 @@ static void a_flood_ends(void)
         CHECK(++updates < 100000);
     while (stats_of(server).connections > 0)
         (void)weft_sleep(WEFT_MS);
-    client_close(&client, false);
-    close(client.fd);
+    hang_up(&client, false);
     end(server);
 }
 
@@ -199,5 +185,3 @@ int main(void)
     pair_end();
     return 0;
 }
-
-#endif

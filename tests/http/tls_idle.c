@@ -4,21 +4,10 @@
  *
  * The clients are another process; what is counted is what this one has of malloc.
  */
-#include "test.h"
-
-#ifndef WEFT_HAVE_TLS
-
-int main(void)
-{
-    test_skip("built without TLS: OpenSSL was not found, or not wanted (WEFT_TLS)");
-}
-
-#else
-
 #include <malloc.h>
 #include <signal.h>
 
-#include "tls_serving.h"
+#include "tls_server.h"
 
 /* Bounds for one: twice, and a little more than, what a release build takes. */
 enum { SILENT_MOST = 500, IDLE_MOST = 16000 };
@@ -154,5 +143,3 @@ int main(int count, char **arguments)
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }
-
-#endif

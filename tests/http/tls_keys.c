@@ -2,22 +2,6 @@
  * tls_keys.c: certificates and keys as a listener takes them, and what is said of those that it
  * cannot use.
  */
-#include "test.h"
-
-#ifndef WEFT_HAVE_TLS
-
-#include "http/tls.h"
-
-int main(void)
-{
-    struct tls_keys *keys;
-    weft_http_tls options = {.certificate = "chain.pem", .key = "key.pem"};
-    CHECK_EQ(weft__http_tls_keys_open(&keys, &options), -ENOTSUP);
-    test_skip("built without TLS: OpenSSL was not found, or not wanted (WEFT_TLS)");
-}
-
-#else
-
 #include <sys/stat.h>
 
 #include "certificates.h"
@@ -180,5 +164,3 @@ int main(void)
     certificates_remove();
     return 0;
 }
-
-#endif

@@ -2,8 +2,8 @@
  * tls_pair.h: a session of TLS (src/http/tls.h) in a fiber, on one end of a pair of sockets with
  * small buffers; the other end is the test's.
  */
-#ifndef WEFT_TEST_TLS_PAIR_H
-#define WEFT_TEST_TLS_PAIR_H
+#ifndef WEFT_TEST_HTTP_TLS_PAIR_H
+#define WEFT_TEST_HTTP_TLS_PAIR_H
 
 #include <signal.h>
 #include <sys/socket.h>
@@ -77,6 +77,15 @@ static inline int server_start(struct server *server, struct tls_keys *with,
     *server = (struct server){.keys = with, .fd = ends[0], .then = then};
     CHECK_EQ(weft_spawn(&server->fiber, serve, server, NULL), 0);
     return ends[1];
+}
+
+/* The same, with a client whose handshake is complete. */
+static inline struct client pair_open(struct server *server, struct tls_keys *with,
+                                      void (*then)(struct server *), struct client_options options)
+{
+    struct client client = client_open(clients, server_start(server, with, then), options);
+    CHECK_EQ(client_handshake(&client), 0);
+    return client;
 }
 
 static inline int server_result(struct server *server)

@@ -1,29 +1,11 @@
 /*
  * tls_server.c: a server that listens with TLS, and clients of it: OpenSSL's, and curl.
  */
-#include "test.h"
-
-#ifndef WEFT_HAVE_TLS
-
-#include <weft/http.h>
-
-int main(void)
-{
-    weft_http_server *server;
-    weft_http_tls tls = {.certificate = "chain.pem", .key = "key.pem"};
-    CHECK_EQ(weft_http_open(&server, NULL), 0);
-    CHECK_EQ(weft_http_listen_tls(server, "tcp:127.0.0.1:0", NULL, &tls), -ENOTSUP);
-    weft_http_close(server);
-    test_skip("built without TLS: OpenSSL was not found, or not wanted (WEFT_TLS)");
-}
-
-#else
-
 #include <signal.h>
 #include <spawn.h>
 
 #include "system.h"
-#include "tls_serving.h"
+#include "tls_server.h"
 
 static const char large[300000];
 
@@ -76,7 +58,7 @@ static void one_connection_many_requests(void)
             ask(&client, GET("/hello"));
         for (int round = 0; round < 3; round++)
             expect_hello(&client);
-        hang_up(&client);
+        hang_up(&client, true);
     }
     AWAIT(stats_of(server).requests == 32); /* it is counted when it was sent */
     CHECK_EQ(stats_of(server).accepted, 2);
@@ -95,7 +77,7 @@ static void a_head_in_many_records(void)
             CHECK_EQ(client_write(&client, request + i, 1), 1);
         expect_hello(&client);
     }
-    hang_up(&client);
+    hang_up(&client, true);
     end(server);
 }
 
@@ -111,7 +93,7 @@ static void few_records(void)
     CHECK(got > 0);
     data[got] = '\0';
     CHECK(strstr(data, "\r\n\r\n5\r\nhello\r\n") != NULL);
-    hang_up(&client);
+    hang_up(&client, true);
     end(server);
 }
 
@@ -130,8 +112,7 @@ static void a_body_to_the_end(void)
             all += got;
         CHECK_EQ(got, 0);
         CHECK(all > (int)sizeof large);
-        client_close(&client, false);
-        close(client.fd);
+        hang_up(&client, false);
     }
     end(server);
 }
@@ -155,7 +136,7 @@ static void bodies_both_ways(void)
     CHECK_EQ(response(&client, body, sizeof large, &size), 200);
     CHECK_EQ(size, 5000);
     CHECK(body[0] == 'b' && body[4999] == 'b');
-    hang_up(&client);
+    hang_up(&client, true);
     free(body);
     end(server);
 }
@@ -178,8 +159,7 @@ static void a_body_too_large(void)
         }
         CHECK_EQ(response(&client, text, sizeof text, &size), 413);
         CHECK_EQ(client_read(&client, text, 1), 0); /* and that was all, it says */
-        client_close(&client, false);
-        close(client.fd);
+        hang_up(&client, false);
     }
     end(server);
 }
@@ -216,7 +196,7 @@ static void no_tls_at_all(void)
     struct client client = connected(port, (struct client_options){0}); /* it goes on */
     ask(&client, GET("/hello"));
     expect_hello(&client);
-    hang_up(&client);
+    hang_up(&client, true);
     CHECK_EQ(stats_of(server).bad, 2);
     end(server);
 }
@@ -241,8 +221,7 @@ static void stalled_handshakes(void)
         client = client_open(clients, dial(port), (struct client_options){0});
         if (client_handshake(&client) == 0)
             break;
-        client_close(&client, false);
-        close(client.fd);
+        hang_up(&client, false);
     } while (true);
     AWAIT(stats_of(server).running == 0);
     for (int i = 0; i < STALLED; i++) {
@@ -251,8 +230,7 @@ static void stalled_handshakes(void)
         close(fds[i]);
     }
     CHECK(stats_of(server).timed_out >= STALLED);
-    client_close(&client, false);
-    close(client.fd);
+    hang_up(&client, false);
     end(server);
 }
 
@@ -274,7 +252,7 @@ static void be_one_of_many(void *arg)
     for (int i = 0; i < count; i++) {
         ask(&client[i], GET("/hello"));
         expect_hello(&client[i]);
-        hang_up(&client[i]);
+        hang_up(&client[i], true);
     }
 }
 
@@ -325,7 +303,7 @@ static void resumed(void)
         expect_hello(&client);
         SSL_SESSION_free(session);
         session = SSL_get1_session(client.ssl);
-        hang_up(&client);
+        hang_up(&client, true);
     }
     SSL_SESSION_free(session);
     end(server);
@@ -407,5 +385,3 @@ int main(void)
     certificates_remove();
     return 0;
 }
-
-#endif

@@ -1,7 +1,7 @@
 /*
  * upgrade.c: upgrades that are refused or fail on their way, and what reads and writes of a stream
  * say. That they work, and how a stop ends them: streams.c. The calls that fail are caught by the
- * linker (seam.h).
+ * linker (failing_seam.h).
  */
 #include <weft/runtime.h>
 #include <weft/sem.h>
@@ -16,7 +16,7 @@ static const struct {
     int error;
 } calls[CALLS] = {[ALLOCATE] = {-ENOMEM}, [RESIZE] = {-ENOMEM}, [SEND] = {-EPIPE}};
 
-#include "seam.h"
+#include "failing_seam.h"
 
 WRAP(int64_t, send, (int fd, const struct iovec *pieces, int count), SEND, (fd, pieces, count))
 

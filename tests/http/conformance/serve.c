@@ -1,6 +1,6 @@
 /*
- * serve.c: the server that the clients of conformance.sh ask. It writes its port, and serves until its
- * stdin ends.
+ * serve.c: the server that the clients of conformance.sh ask. It writes its port, and serves until
+ * its stdin ends.
  *
  *   /hello          hello
  *   /echo           the body, as it comes in; the method in X-Method

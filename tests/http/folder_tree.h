@@ -1,8 +1,9 @@
 /*
- * trees.h: folders of files for tests: made in a folder of their own, which is removed at the end.
+ * folder_tree.h: folders of files for tests: made in a folder of their own, which is removed at the
+ * end.
  */
-#ifndef WEFT_TEST_HTTP_TREES_H
-#define WEFT_TEST_HTTP_TREES_H
+#ifndef WEFT_TEST_HTTP_FOLDER_TREE_H
+#define WEFT_TEST_HTTP_FOLDER_TREE_H
 
 #include <fcntl.h>
 #include <ftw.h>

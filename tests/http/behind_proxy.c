@@ -1,6 +1,6 @@
 /*
- * behind.c: a server behind proxies: who the client is for its handlers, its log and its limit, by
- * the PROXY protocol, X-Forwarded-For and Forwarded; and that others are not believed.
+ * behind_proxy.c: a server behind proxies: who the client is for its handlers, its log and its
+ * limit, by the PROXY protocol, X-Forwarded-For and Forwarded; and that others are not believed.
  */
 #include <weft/sem.h>
 

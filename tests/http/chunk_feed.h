@@ -1,9 +1,9 @@
 /*
- * eating.h: a body in chunks that is given to the decoder in pieces, and what came of it: for the
- * tests and the fuzzers.
+ * chunk_feed.h: a body in chunks that is given to the decoder in pieces, and what came of it: for
+ * the tests and the fuzzers.
  */
-#ifndef WEFT_TESTS_HTTP_EATING_H
-#define WEFT_TESTS_HTTP_EATING_H
+#ifndef WEFT_TEST_HTTP_CHUNK_FEED_H
+#define WEFT_TEST_HTTP_CHUNK_FEED_H
 
 #include "base/prng.h"
 #include "http/chunk.h"
@@ -19,7 +19,7 @@ struct eating {
 };
 
 /* Gives it pieces of at most `most` bytes, of random size if there is a prng; in memory as in
- * heads.h. */
+ * head_feed.h. */
 static inline void eat(struct eating *eating, const char *bytes, size_t size, size_t most,
                        struct prng *prng)
 {

@@ -1,6 +1,6 @@
 /*
- * gone.c: a handler sees that its client is gone: its context is cancelled. What is not a sign of
- * that: bytes behind the request, and an end of the client's side alone.
+ * disconnect.c: a handler sees that its client is gone: its context is cancelled. What is not a
+ * sign of that: bytes behind the request, and an end of the client's side alone.
  */
 #include <pthread.h>
 

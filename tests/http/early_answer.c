@@ -1,6 +1,6 @@
 /*
- * early.c: answers that are given before the body of the request has come, to clients that send all
- * of it before they read: the answer is there when they do, however much they send.
+ * early_answer.c: answers that are given before the body of the request has come, to clients that
+ * send all of it before they read: the answer is there when they do, however much they send.
  */
 #include <signal.h>
 #include <spawn.h>

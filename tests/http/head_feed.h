@@ -1,9 +1,9 @@
 /*
- * heads.h: a head that is fed to the parser in pieces, and what came of it: for the tests and the
- * fuzzers.
+ * head_feed.h: a head that is fed to the parser in pieces, and what came of it: for the tests and
+ * the fuzzers.
  */
-#ifndef WEFT_TESTS_HTTP_HEADS_H
-#define WEFT_TESTS_HTTP_HEADS_H
+#ifndef WEFT_TEST_HTTP_HEAD_FEED_H
+#define WEFT_TEST_HTTP_HEAD_FEED_H
 
 #include <strings.h>
 

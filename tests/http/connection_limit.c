@@ -1,6 +1,7 @@
 /*
- * full.c: a server with as many connections as it may have, and how many these are: the limit of
- * descriptors counts too. An idle one makes room for a new one; one that has a request does not.
+ * connection_limit.c: a server with as many connections as it may have, and how many these are: the
+ * limit of descriptors counts too. An idle one makes room for a new one; one that has a request
+ * does not.
  */
 #include <sys/resource.h>
 #include <weft/runtime.h>

@@ -1,9 +1,9 @@
 /*
- * asking.h: a server on loopback and a client of plain sockets: a request as text, the response
+ * ask.h: a server on loopback and a client of plain sockets: a request as text, the response
  * taken apart.
  */
-#ifndef WEFT_TEST_HTTP_ASKING_H
-#define WEFT_TEST_HTTP_ASKING_H
+#ifndef WEFT_TEST_HTTP_ASK_H
+#define WEFT_TEST_HTTP_ASK_H
 
 #include <netinet/in.h>
 #include <strings.h>

@@ -1,6 +1,6 @@
 /*
- * late.c: requests that wait for a worker for too long, or whose client has gone by then: no
- * handler is called for them, and those behind them are served at once.
+ * queue_timeout.c: requests that wait for a worker for too long, or whose client has gone by then:
+ * no handler is called for them, and those behind them are served at once.
  */
 #include <weft/runtime.h>
 #include <weft/sem.h>

@@ -1,5 +1,5 @@
 /*
- * addresses.c: what a single address may have of the server: requests and streams at a time.
+ * per_ip_server.c: what a single address may have of the server: requests and streams at a time.
  * (Connections: limits.c.)
  */
 #include <weft/fiber.h>

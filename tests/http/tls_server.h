@@ -1,9 +1,9 @@
 /*
- * tls_serving.h: a server that listens with TLS on loopback, and clients that ask it
+ * tls_server.h: a server that listens with TLS on loopback, and clients that ask it
  * (tls_client.h).
  */
-#ifndef WEFT_TEST_TLS_SERVING_H
-#define WEFT_TEST_TLS_SERVING_H
+#ifndef WEFT_TEST_HTTP_TLS_SERVER_H
+#define WEFT_TEST_HTTP_TLS_SERVER_H
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <weft/http.h>
 #include <weft/weft.h>
 
-#include "ending.h"
+#include "server_end.h"
 #include "tls_client.h"
 
 /* ---- the server ---- */
@@ -66,12 +66,6 @@ static inline struct client connected(int port, struct client_options options)
     struct client client = client_open(clients, dial(port), options);
     CHECK_EQ(client_handshake(&client), 0);
     return client;
-}
-
-static inline void hang_up(struct client *client)
-{
-    client_close(client, true);
-    close(client->fd);
 }
 
 static inline void ask(struct client *client, const char *request)

@@ -1,8 +1,8 @@
 /*
- * ending.h: the figures of a server, and its end, for tests with and without TLS.
+ * server_end.h: the figures of a server, and its end, for tests with and without TLS.
  */
-#ifndef WEFT_TEST_ENDING_H
-#define WEFT_TEST_ENDING_H
+#ifndef WEFT_TEST_HTTP_SERVER_END_H
+#define WEFT_TEST_HTTP_SERVER_END_H
 
 #include <weft/http.h>
 #include <weft/weft.h>

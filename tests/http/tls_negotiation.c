@@ -1,17 +1,6 @@
 /*
- * tls_agreed.c: what a client and a session of TLS agree upon, and whom it refuses.
+ * tls_negotiation.c: what a client and a session of TLS agree upon, and whom it refuses.
  */
-#include "test.h"
-
-#ifndef WEFT_HAVE_TLS
-
-int main(void)
-{
-    test_skip("built without TLS: OpenSSL was not found, or not wanted (WEFT_TLS)");
-}
-
-#else
-
 #include "tls_pair.h"
 
 /* Both ends of a handshake that must fail: what the server says, what the client was told. */
@@ -45,15 +34,13 @@ static void alpn(const char *offered, const char *chosen)
     struct server server;
     const unsigned char *name;
     unsigned size;
-    int fd = server_start(&server, keys, echo);
-    struct client client = client_open(clients, fd, (struct client_options){.alpn = offered});
-    CHECK_EQ(client_handshake(&client), 0);
+    struct client client = pair_open(&server, keys, echo, (struct client_options){.alpn = offered});
     SSL_get0_alpn_selected(client.ssl, &name, &size);
     CHECK_EQ(size, strlen(chosen));
     CHECK(size == 0 || memcmp(name, chosen, size) == 0);
     client_close(&client, true);
     CHECK_EQ(server_result(&server), 0);
-    close(fd);
+    close(client.fd);
 }
 
 static void protocols_are_agreed_upon(void)
@@ -76,14 +63,12 @@ static void ciphers_are_chosen(void)
     weft_http_tls options = files();
     options.ciphers = "ECDHE-ECDSA-CHACHA20-POLY1305";
     CHECK_EQ(weft__http_tls_keys_open(&chosen, &options), 0);
-    int fd = server_start(&server, chosen, echo);
     struct client client =
-        client_open(clients, fd, (struct client_options){.version = TLS1_2_VERSION});
-    CHECK_EQ(client_handshake(&client), 0);
+        pair_open(&server, chosen, echo, (struct client_options){.version = TLS1_2_VERSION});
     CHECK_STR(SSL_get_cipher_name(client.ssl), options.ciphers);
     client_close(&client, true);
     CHECK_EQ(server_result(&server), 0);
-    close(fd);
+    close(client.fd);
     weft__http_tls_keys_close(chosen);
 }
 
@@ -102,13 +87,11 @@ static void weak_ciphers_are_not_offered(void)
         options.ciphers = weak[i];
         CHECK_EQ(weft__http_tls_keys_open(&asked, &options), 0);
         struct server server;
-        int fd = server_start(&server, asked, echo);
         struct client client =
-            client_open(clients, fd, (struct client_options){.version = TLS1_2_VERSION});
-        CHECK_EQ(client_handshake(&client), 0);
+            pair_open(&server, asked, echo, (struct client_options){.version = TLS1_2_VERSION});
         client_close(&client, true);
         CHECK_EQ(server_result(&server), 0);
-        close(fd);
+        close(client.fd);
         weft__http_tls_keys_close(asked);
         SSL_CTX_free(clients);
     }
@@ -141,12 +124,10 @@ static void costly_key_exchanges_are_refused(void)
         clients = client_context();
         struct server server;
         if (take_groups(clients, taken[i])) {
-            int fd = server_start(&server, keys, echo);
-            struct client client = client_open(clients, fd, (struct client_options){0});
-            CHECK_EQ(client_handshake(&client), 0);
+            struct client client = pair_open(&server, keys, echo, (struct client_options){0});
             client_close(&client, true);
             CHECK_EQ(server_result(&server), 0);
-            close(fd);
+            close(client.fd);
         }
         SSL_CTX_free(clients);
     }
@@ -157,16 +138,13 @@ static void no_renegotiation(void)
 {
     struct server server;
     char byte;
-    int fd = server_start(&server, keys, echo);
     struct client client =
-        client_open(clients, fd, (struct client_options){.version = TLS1_2_VERSION});
-    CHECK_EQ(client_handshake(&client), 0);
+        pair_open(&server, keys, echo, (struct client_options){.version = TLS1_2_VERSION});
     CHECK_EQ(SSL_renegotiate(client.ssl), 1);
     CHECK_EQ(client_handshake(&client), -1);
     CHECK_EQ(client.error, SSL_R_NO_RENEGOTIATION);
     CHECK(client_read(&client, &byte, 1) <= 0);
-    client_close(&client, false);
-    close(fd);
+    hang_up(&client, false);
     CHECK(server_result(&server) < 0);
 }
 
@@ -245,5 +223,3 @@ int main(void)
     pair_end();
     return 0;
 }
-
-#endif

@@ -1,15 +1,15 @@
 /*
- * serving.h: a folder (trees.h) served under a route, and asked (asking.h).
+ * serve_files.h: a folder (folder_tree.h) served under a route, and asked (ask.h).
  */
-#ifndef WEFT_TEST_HTTP_SERVING_H
-#define WEFT_TEST_HTTP_SERVING_H
+#ifndef WEFT_TEST_HTTP_SERVE_FILES_H
+#define WEFT_TEST_HTTP_SERVE_FILES_H
 
 #include <weft/http_files.h>
 #include <weft/http_router.h>
 
-#include "asking.h"
+#include "ask.h"
+#include "folder_tree.h"
 #include "http/files.h"
-#include "trees.h"
 
 static weft_http_files *files;
 static weft_http_router *router;

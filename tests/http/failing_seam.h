@@ -1,12 +1,13 @@
 /*
- * seam.h: calls of libweft-http's seam (src/http/sys.h), and of the libraries that it uses, that
- * fail as a test wants. They are caught by the linker (--wrap): the library knows nothing of it.
+ * failing_seam.h: calls of libweft-http's seam (src/http/sys.h), and of the libraries that it uses,
+ * that fail as a test wants. They are caught by the linker (--wrap): the library knows nothing of
+ * it.
  *
  * Before it is included: `enum call` names the calls, ALLOCATE and RESIZE among them and CALLS at
  * its end, and `calls[call].error` is what a failing one says.
  */
-#ifndef WEFT_TEST_HTTP_SEAM_H
-#define WEFT_TEST_HTTP_SEAM_H
+#ifndef WEFT_TEST_HTTP_FAILING_SEAM_H
+#define WEFT_TEST_HTTP_FAILING_SEAM_H
 
 #include <stdatomic.h>
 
