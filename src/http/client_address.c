@@ -8,9 +8,9 @@
  * client (LOCAL, UNKNOWN) ends the chain: the proxy may have passed on what an unknown client sent,
  * so fields are not believed.
  *
- * The limits by address count a connection for its client (the peer when it is accepted, or whom
- * PROXY names), and requests and streams for the request's client. A trusted proxy itself is not
- * counted.
+ * The limits by address count a connection for its client (the peer when it is accepted, or the
+ * client that PROXY names), and requests and streams for the request's client. A trusted proxy
+ * itself is not counted.
  *
  * The PROXY header is left in the socket until it is whole. So no byte behind it, perhaps of a
  * handshake, has to be kept, and a partial header costs no memory.

@@ -1,6 +1,6 @@
 /*
  * connection.c: how a connection comes, changes its owner, and goes; and its bytes, also through
- * TLS. connection.h says who may touch what.
+ * TLS. connection.h says which part may touch what.
  *
  * Every list of an acceptor is in the order of its deadlines, since all connections of a list get
  * the same time. So an append keeps the order, and the first one is the next to expire.

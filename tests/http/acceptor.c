@@ -2,8 +2,8 @@
  * acceptor.c: an acceptor at moments that only the kernel, or another thread, brings about: no
  * descriptors, no memory, and changes between an event and its handling.
  *
- * Calls of the library's seam and of libweft are caught by the linker (--wrap): they say what a
- * test wants, or hold the acceptor for a moment.
+ * The linker (--wrap) catches calls of the library's seam and of libweft: they return what a test
+ * wants, or hold the acceptor for a moment.
  */
 #include <weft/weft.h>
 

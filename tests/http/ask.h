@@ -1,6 +1,6 @@
 /*
- * ask.h: a server on loopback and a client of plain sockets: a request as text, the response
- * taken apart.
+ * ask.h: a server on loopback, and a client of plain sockets that sends a request as text and takes
+ * the response apart.
  */
 #ifndef WEFT_TEST_HTTP_ASK_H
 #define WEFT_TEST_HTTP_ASK_H

@@ -1,6 +1,6 @@
 /*
- * behind_proxy.c: a server behind proxies: who the client is for its handlers, its log and its
- * limit, by the PROXY protocol, X-Forwarded-For and Forwarded; and that others are not believed.
+ * behind_proxy.c: a server behind proxies: its handlers, its log and its limits see the client that
+ * the PROXY protocol, X-Forwarded-For or Forwarded names; other peers are not believed.
  */
 #include <weft/sem.h>
 
@@ -234,7 +234,7 @@ static void the_limit_costs_no_worker(void)
 
 /* ---- PROXY ---- */
 
-/* Sends a header and a request, in pieces of that size; what the server says. */
+/* Sends a header and a request, in pieces of that size. Returns the answer. */
 static void expect_proxied(weft_http_server *server, const char *header, size_t size, size_t piece,
                            const char *client)
 {
@@ -279,7 +279,7 @@ static void strangers_are_not_believed(void)
                      1);
     PROXIED(V1, "the peer");
     expect_line(0, "127.0.0.1 GET 200");
-    /* Nor one that says it is a proxy. */
+    /* Nor one that names itself a proxy. */
     struct client liar = client_open(server);
     ASK(&liar,
         "PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n"
@@ -356,7 +356,7 @@ static void a_header_has_a_deadline(void)
     close_and_end(&client, server);
 }
 
-/* Connections are counted for whom PROXY names; those of the proxy are not. */
+/* Connections are counted for the client that PROXY names; those of the proxy are not. */
 static void the_limit_of_connections_is_the_clients(void)
 {
     weft_http_options options = local_proxy;

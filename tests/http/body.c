@@ -55,7 +55,7 @@ HANDLER(reader)
             all += got;
         }
         outcome = (int)got;
-        CHECK_EQ(weft_http_read(request, piece, most), got); /* it says so again */
+        CHECK_EQ(weft_http_read(request, piece, most), got); /* again the same result */
         if (got == 0) {
             const char *trailer = weft_http_trailer(request, "x-after");
             CHECK_EQ(weft_http_printf(response, "%lld %08x %s", (long long)all, sum,
@@ -351,7 +351,7 @@ static void bodies_are_limited(void)
     expect_refusal(server, POST("/all", CHUNKED) "5\r\n01234\r\n6\r\n56789a\r\n0\r\n\r\n", 413);
     CHECK_EQ(outcome, -EFBIG);
     expect_refusal(server, POST("/sum/3", CHUNKED) "b\r\n0123456789a\r\n0\r\n\r\n", 413);
-    /* Who waits to be told is told at once. */
+    /* A client that waits for 100 gets its answer at once. */
     expect_refusal(server, POST("/all", "Content-Length: 11\r\nExpect: 100-continue\r\n"), 413);
     end(server);
 
@@ -364,7 +364,7 @@ static void bodies_are_limited(void)
     end(server);
 }
 
-/* What a handler says of a body that it could not read goes before what the server would. */
+/* A handler's own answer after a failed read replaces the server's. */
 HANDLER(complain)
 {
     char *body;
@@ -543,7 +543,7 @@ static void small_unread_bodies_are_passed_over(void)
     free(body);
 }
 
-/* The client is told, and what it sends is not taken for a request. */
+/* The client gets its answer, and its bytes are not read as a request. */
 static void large_unread_bodies_end_the_connection(void)
 {
     size_t size = 4 << 20;

@@ -2,8 +2,8 @@
  * certificates.h: keys and certificates for tests of TLS, made when they run, in a folder that is
  * removed at the end.
  *
- * root -> middle -> leaf (localhost, 127.0.0.1). chain.pem is what a server shows: leaf and middle;
- * who trusts root.pem only can check it only if it gets both.
+ * root -> middle -> leaf (localhost, 127.0.0.1). A server shows chain.pem: leaf and middle. A
+ * client that trusts root.pem only needs both to check the leaf.
  */
 #ifndef WEFT_TEST_HTTP_CERTIFICATES_H
 #define WEFT_TEST_HTTP_CERTIFICATES_H

@@ -1,5 +1,5 @@
 /*
- * chunk.c: bodies in chunks: every split gives the same, and what makes no sense is refused.
+ * chunk.c: chunked bodies: every split gives the same result, and malformed ones are refused.
  */
 #include "http/chunk.h"
 
@@ -44,8 +44,7 @@ static void every_split_gives_the_same(void)
             CHECK_EQ(eating.size, strlen(bodies[i].body));
             CHECK(memcmp(eating.body, bodies[i].body, eating.size) == 0);
         }
-        for (size_t cut = 0; cut < size - bodies[i].rest;
-             cut++) { /* what is missing is asked for */
+        for (size_t cut = 0; cut < size - bodies[i].rest; cut++) { /* more bytes are needed */
             eat(&eating, bodies[i].bytes, cut, 1 + cut, NULL);
             CHECK(eating.result >= 0 && !eating.chunks.done);
             CHECK_EQ(eating.eaten, cut);

@@ -1,6 +1,6 @@
 /*
- * chunk_feed.h: a body in chunks that is given to the decoder in pieces, and what came of it: for
- * the tests and the fuzzers.
+ * chunk_feed.h: feeds a chunked body to the decoder in pieces and collects the result, for the
+ * tests and the fuzzers.
  */
 #ifndef WEFT_TEST_HTTP_CHUNK_FEED_H
 #define WEFT_TEST_HTTP_CHUNK_FEED_H
@@ -15,7 +15,7 @@ struct eating {
     size_t size;     /* of the body */
     size_t eaten;    /* bytes of the input */
     int64_t result;  /* of the last call */
-    char body[4096]; /* what is beyond is not kept */
+    char body[4096]; /* the first bytes of it */
 };
 
 /* Gives it pieces of at most `most` bytes, of random size if there is a prng; in memory as in

@@ -1,9 +1,9 @@
 /*
  * connection.c: connections that change their owner (src/http/connection.c), with an acceptor
  * without a fiber: the test is the acceptor and the worker, so that it decides what happens between
- * two of their steps. And addresses of peers.
+ * two of their steps.
  *
- * What a client sends without end is had by catching weft__http_receive (--wrap).
+ * For a client that sends without end weft__http_receive is caught (--wrap).
  */
 #include <weft/runtime.h>
 

@@ -1,7 +1,6 @@
 /*
- * connection_limit.c: a server with as many connections as it may have, and how many these are: the
- * limit of descriptors counts too. An idle one makes room for a new one; one that has a request
- * does not.
+ * connection_limit.c: a server that is at its limit of connections, and what the limit is: the
+ * limit of descriptors counts too. A new connection evicts an idle one, but none with a request.
  */
 #include <sys/resource.h>
 #include <weft/runtime.h>
@@ -69,7 +68,7 @@ static void the_longest_idle_makes_room(void)
     end(server);
 }
 
-/* Also those that have asked for nothing, or not wholly, and those that have their last answer. */
+/* Also connections without a request, with a partial head, and lingering ones. */
 static void silent_ones_make_room(void)
 {
     static const char *const sent[] = {"", "GET / HT", "nonsense\r\n\r\n"};

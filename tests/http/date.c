@@ -1,6 +1,5 @@
 /*
- * date.c: dates as texts, and back, without a server. What the time is says the test (the linker's
- * --wrap).
+ * date.c: dates to text and back, without a server. The test sets the time (--wrap).
  */
 #include <time.h>
 
@@ -25,7 +24,7 @@ struct dated {
     int64_t seconds;
 };
 
-/* In memory of its own, so that a sanitizer sees who reads behind it. */
+/* In memory of its own, so that a sanitizer sees a read behind it. */
 static int64_t seconds_of(const char *text)
 {
     char *copy = strdup(text);
@@ -71,8 +70,8 @@ static void dates_are_written_and_read(void)
     }
 }
 
-/* The C library says the same, which has no locale here, of each day in 400 years: after these all
- * begins again. */
+/* The C library, which has no locale here, gives the same for each day in 400 years: after these
+ * all begins again. */
 static void every_day_is_as_the_c_library_says(void)
 {
     for (int64_t day = -200 * 365; day < 200 * 365 + 200; day++) {

@@ -1,6 +1,6 @@
 /*
- * disconnect.c: a handler sees that its client is gone: its context is cancelled. What is not a
- * sign of that: bytes behind the request, and an end of the client's side alone.
+ * disconnect.c: a handler's context is cancelled when its client is gone. Bytes behind the request,
+ * and an end of the client's side alone, are no sign of that.
  */
 #include <pthread.h>
 
@@ -174,7 +174,7 @@ static void no_others_are_gone(void)
     end(server);
 }
 
-/* If the server is told that it never does. */
+/* With end_is_gone it counts as gone. */
 static void an_end_can_be_taken_for_that(void)
 {
     weft_http_server *server = begin((weft_http_options){.end_is_gone = 1});

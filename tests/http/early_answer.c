@@ -1,6 +1,6 @@
 /*
  * early_answer.c: answers that are given before the body of the request has come, to clients that
- * send all of it before they read: the answer is there when they do, however much they send.
+ * send all of it before they read: they get the answer, however much they send.
  */
 #include <signal.h>
 #include <spawn.h>
@@ -11,7 +11,7 @@
 
 enum { BODY = 8 << 20 }; /* more than the sockets hold, and more than is thrown away in a turn */
 
-/* /large: does not read, and says 200; /small: finds the body too large. */
+/* /large: does not read, and answers 200; /small: finds the body too large. */
 HANDLER(answer_early)
 {
     char *body;

@@ -1,10 +1,9 @@
 /*
  * failing_seam.h: calls of libweft-http's seam (src/http/sys.h), and of the libraries that it uses,
- * that fail as a test wants. They are caught by the linker (--wrap): the library knows nothing of
- * it.
+ * that fail as a test wants. The linker (--wrap) catches them.
  *
  * Before it is included: `enum call` names the calls, ALLOCATE and RESIZE among them and CALLS at
- * its end, and `calls[call].error` is what a failing one says.
+ * its end, and `calls[call].error` is the result of a failing one.
  */
 #ifndef WEFT_TEST_HTTP_FAILING_SEAM_H
 #define WEFT_TEST_HTTP_FAILING_SEAM_H
@@ -45,7 +44,7 @@ static bool fails(enum call call)
     return hit;
 }
 
-/* A call of any library that says `failed` when it is its turn. */
+/* A call of any library that returns `failed` when it is its turn. */
 #define WRAP_AS(result, name, parameters, call, failed, arguments) \
     result __real_##name parameters;                               \
     result __wrap_##name parameters;                               \

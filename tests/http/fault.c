@@ -1,9 +1,10 @@
 /*
  * fault.c: the server when system calls fail: each call of its seam (src/http/sys.h) fails in turn,
  * the first, the second, and so on until the scenario has no more of them; once, and from then on
- * for ever. Afterwards: what failed said so, nothing has leaked, and the server answers again.
+ * for ever. After each run the failure was reported, nothing has leaked, and the server answers
+ * again.
  *
- * The calls are caught by the linker (--wrap): the library knows nothing of it.
+ * The linker (--wrap) catches the calls.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -71,7 +72,8 @@ HANDLER(handler)
     if (strcmp(path, "/body") == 0) {
         char *body;
         size_t size;
-        if (weft_http_read_all(request, &body, &size) == 0) /* else the server says why */
+        if (weft_http_read_all(request, &body, &size) ==
+            0) /* otherwise the server answers with the reason */
             weft_http_reply(response, 200, "text/plain", body, size);
     } else if (strcmp(path, "/file") == 0) {
         weft_http_send_file(response, file, 0, 100);
@@ -120,7 +122,7 @@ static const char *const requests[] = {
     "GET /fields HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n",
 };
 
-/* As a proxy of connections says whom it speaks for, in front of a request. */
+/* A PROXY header in front of a request. */
 static int say_proxied(weft_http_server *server)
 {
     struct client client = client_of(dial_from(NULL, port_of(server, 1)));

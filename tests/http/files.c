@@ -1,5 +1,5 @@
 /*
- * files.c: a folder served, as a client sees it; by the kernel's way beneath it, and by hand.
+ * files.c: a folder that is served, as a client sees it; with openat2 and without.
  */
 #include "http/request.h"
 #include "serve_files.h"
@@ -123,7 +123,7 @@ static void names_and_ways_out(void)
         {"/passwd", 404, NULL},
         {"/loop", 404, NULL},
         {"/loop/x", 404, NULL},
-        /* what is no file */
+        /* not a regular file */
         {"/fifo", 404, NULL},
         {"/fifo/", 404, NULL},
         {"/null", 404, NULL},
@@ -163,7 +163,7 @@ HANDLER(serve_as_told)
     weft_http_files_serve(request, response, data);
 }
 
-/* What the server would never let through names nothing, or what is in the folder. */
+/* Paths that the server itself would never pass on name nothing, or a file in the folder. */
 static void paths_that_are_not_sound(void)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /*
- * files_fault.c: routes and files when the system says no: each call of their seam fails in turn,
- * the first, the second, and so on until the scenario has no more of them. Each answer is right, or
- * says that the server could not, and nothing is left behind. Caught by the linker, as in fault.c.
+ * files_fault.c: routes and files when system calls fail: each call of their seam fails in turn,
+ * the first, the second, and so on until the scenario has no more of them. Each answer is right or
+ * an error of the server, and nothing is left behind. The calls are caught as in fault.c.
  */
 #include <weft/weft.h>
 
@@ -107,7 +107,7 @@ static int add_routes(void)
 
 static size_t sizes[sizeof requests / sizeof requests[0]]; /* of the bodies, when nothing fails */
 
-/* The status; 0 if the connection ended without one. `announced`: the size that its head says. */
+/* The status; 0 if the connection ended without one. `announced`: its Content-Length. */
 static int status_of(size_t number, size_t *size, size_t *announced)
 {
     static struct answer answer;
@@ -196,7 +196,7 @@ static void each_call_fails_once(void)
                 number++;
             printf("    %s%s: %ld\n", calls[call].name, without_openat2 ? " by hand" : "",
                    number - 1);
-            /* The scenario has some, but for what is only of one way. */
+            /* The scenario makes every call, except those of the other way to open. */
             CHECK(number > 1 || (call == (without_openat2 ? BENEATH : IN)) ||
                   (call == LINK && !without_openat2));
         }

@@ -1,5 +1,6 @@
 /*
- * files_trouble.c: a folder served while others change it, and while something is lacking.
+ * files_trouble.c: a folder that is served while it changes, and without permissions, memory or
+ * descriptors.
  */
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -134,7 +135,7 @@ static atomic_u32 kinds_are_hidden;
 /* As some file systems do: what an entry is has to be asked of itself. */
 struct dirent *readdir(DIR *stream)
 {
-    int before = errno; /* says whether the end is one */
+    int before = errno; /* tells an end from an error */
     void *real = fake_real("readdir");
     errno = before;
     struct dirent *entry = ((struct dirent * (*)(DIR *))(uintptr_t)real)(stream);
@@ -227,7 +228,7 @@ static bool ask_with_room(const struct asked *request, int room, char (*expected
     for (int i = 0; i < TOLD; i++)
         if (fits && strcmp(field_of(answer, told[i]), expected[i]) != 0)
             test_fail(__FILE__, __LINE__, "%s, %s: %s", request->target, fields, told[i]);
-    for (int i = 0; i < NOT_IN_ERRORS; i++) /* nothing is said of what is not sent */
+    for (int i = 0; i < NOT_IN_ERRORS; i++) /* no field of a file that is not sent */
         if (!fits)
             CHECK_STR(field_of(answer, told[i]), "");
     return fits;

@@ -1,7 +1,6 @@
 /*
- * flood.c: too much of everything, in small: what is admitted is answered, what is not is told so,
- * clients that take their time cost neither a worker nor memory, and an honest client does not
- * notice. The large version is bench/flood.
+ * flood.c: small floods: admitted requests are answered, others refused; slow clients cost neither
+ * a worker nor memory; and an honest client is served as before. The large version is bench/flood.
  */
 #include <pthread.h>
 
@@ -65,7 +64,7 @@ static void be_honest(weft_http_server *server)
     client_close(&client);
 }
 
-/* ---- what is too much is refused, what is admitted is answered ---- */
+/* ---- beyond the limits requests are refused, admitted ones answered ---- */
 
 static void refuses_beyond_its_limits(void)
 {
@@ -95,7 +94,7 @@ static void refuses_beyond_its_limits(void)
     weft_wg_done(&gate);
     for (int i = 0; i < ADMITTED; i++)
         EXPECT(&admitted[i], 200, "hello");
-    /* And who was refused may ask again, on the same connection. */
+    /* A refused client may ask again, on the same connection. */
     for (int i = 0; i < beyond; i++) {
         client_send(&refused[i], GET("/"));
         EXPECT(&refused[i], 200, "hello");
@@ -192,7 +191,7 @@ static void answers_all_that_it_admits(void)
     end(server);
 }
 
-/* ---- who takes his time ---- */
+/* ---- slow clients ---- */
 
 static void slowloris_delays_no_client(void)
 {

@@ -1,5 +1,5 @@
 /*
- * folder_tree.h: folders of files for tests: made in a folder of their own, which is removed at the
+ * folder_tree.h: trees of files for tests, made in a folder of their own, which is removed at the
  * end.
  */
 #ifndef WEFT_TEST_HTTP_FOLDER_TREE_H
@@ -13,7 +13,7 @@
 
 enum { TREE_PATH = 512 };
 
-/* The folder in which all is; what is served is "root" in it, and what must not be served beside
+/* The folder with everything; "root" in it is served, and what must not be served is beside
  * that. */
 static char tree_base[TREE_PATH / 4];
 

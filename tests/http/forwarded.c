@@ -1,6 +1,6 @@
 /*
- * forwarded.c: who a request is from, by X-Forwarded-For and Forwarded. The connection is that of
- * the proxy 10.0.0.1; trusted are 10.0.0.0/8 and 2001:db8:1::/48.
+ * forwarded.c: the client by X-Forwarded-For and Forwarded. The connection is from the proxy
+ * 10.0.0.1; 10.0.0.0/8 and 2001:db8:1::/48 are trusted.
  */
 #include "http/forwarded.h"
 
@@ -57,7 +57,7 @@ static void the_last_stranger_is_the_client(void)
     PLAIN("[2001:db8::1]", "2001:db8::1");
     PLAIN("[2001:db8::1]:80", "2001:db8::1 80");
     PLAIN("::ffff:192.0.2.1", "192.0.2.1");
-    /* What the client says itself is in front. */
+    /* The client's own bytes are in front. */
     PLAIN("1.2.3.4, 192.0.2.1", "192.0.2.1");
     PLAIN("10.0.0.9,192.0.2.1", "192.0.2.1");
     PLAIN("nonsense\" ,192.0.2.1", "192.0.2.1");

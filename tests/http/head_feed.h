@@ -1,6 +1,6 @@
 /*
- * head_feed.h: a head that is fed to the parser in pieces, and what came of it: for the tests and
- * the fuzzers.
+ * head_feed.h: feeds a head to the parser in pieces and collects the result, for the tests and the
+ * fuzzers.
  */
 #ifndef WEFT_TEST_HTTP_HEAD_FEED_H
 #define WEFT_TEST_HTTP_HEAD_FEED_H
@@ -13,7 +13,7 @@
 
 enum { HEAD_FIELDS = 32 };
 
-/* In memory of its own, without a byte to spare, so that a sanitizer sees who reads behind it;
+/* In memory of its own, without a byte to spare, so that a sanitizer sees a read behind it;
  * where the bytes have not come yet there is what no head may have. */
 struct reading {
     char *bytes;

@@ -2,9 +2,8 @@
  * http.h: what the tests of the server share: a server on loopback, and a client that sends bytes
  * as they are and reads whole responses.
  *
- * The client is the test's own thread with a socket of its own that blocks: it knows nothing of
- * weft. What it waits for comes, or the test fails after a time that has nothing to do with what is
- * tested.
+ * The client is the test's own thread with a blocking socket, without weft. Its waits have a
+ * timeout that is far longer than anything tested; a test fails at it.
  */
 #ifndef WEFT_TEST_HTTP_H
 #define WEFT_TEST_HTTP_H

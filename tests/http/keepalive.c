@@ -1,6 +1,6 @@
 /*
- * keepalive.c: connections that are used again: one after another, pipelined, idle, and passed back
- * and forth between acceptor and worker.
+ * keepalive.c: connections that are used again: one request after another, pipelined, idle, and
+ * passed back and forth between acceptor and worker.
  */
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /*
- * kernel.c: the seam of libweft-http (src/http/sys.h) where the kernel refuses, or a signal comes:
- * interrupted calls begin again, errors are passed on as they are. And its death, if what must hold
- * does not.
+ * kernel.c: the seam of libweft-http (src/http/sys.h) when the kernel refuses a call, or a signal
+ * comes: interrupted calls are repeated, errors are passed on. And the end of the process after a
+ * failed must().
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -93,7 +93,7 @@ static void errors_are_passed_on(void)
     CHECK_EQ(weft__http_set_add(-1, 0, NULL), -EBADF);
 }
 
-/* Of what is there it is told the next time. */
+/* The event comes the next time. */
 static void a_look_that_is_interrupted(void)
 {
     struct http_event event;
@@ -144,7 +144,7 @@ static void chance_without_the_kernel(void)
     KERNEL_SAYS(getrandom, 0, 0);
 }
 
-/* No descriptors: so says the opening, and gives back what it had. */
+/* No descriptors: the open returns that, and closes what it had. */
 static void a_server_without_descriptors(void)
 {
     weft_http_server *server = NULL;
@@ -165,8 +165,8 @@ static void a_server_without_descriptors(void)
     CHECK_EQ(open_descriptors(), before);
 }
 
-/* What must hold is told with its place before the end. Who dies so leaves no counts of the
- * coverage: they are saved first. */
+/* A failed must() reports its place before the process ends. Such an end writes no coverage data,
+ * so it is saved first. */
 static void save_coverage(int number)
 {
     (void)number;

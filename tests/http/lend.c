@@ -1,6 +1,6 @@
 /*
- * lend.c: what holds none of max_workers: streams of events and upgraded connections, and the
- * bound of their own that they have.
+ * lend.c: streams of events and upgraded connections hold none of max_workers, and have a bound of
+ * their own.
  */
 #include <poll.h>
 #include <weft/fiber.h>
@@ -146,7 +146,7 @@ static void streams_are_limited(void)
     end(server);
 }
 
-/* A connection whose stream has ended goes on, by a worker that counts. */
+/* A connection whose stream has ended goes on, with a worker that counts again. */
 static void requests_behind_a_stream_count(void)
 {
     weft_http_server *server = SERVE(.handler = serving, .max_workers = 1, .queue = 1);

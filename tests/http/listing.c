@@ -1,6 +1,6 @@
 /*
- * listing.c: lists of folders where the system tells less than usual, or the client goes away. What
- * a list looks like is in files.c; calls that fail are in files_fault.c.
+ * listing.c: listings of folders when the system shows no kinds, or the client goes away. files.c
+ * has the page itself, files_fault.c the calls that fail.
  */
 #include "serve_files.h"
 #include "system.h"
@@ -15,7 +15,7 @@ static const struct {
 
 WRAP(int64_t, send, (int fd, const struct iovec *pieces, int count), SEND, (fd, pieces, count))
 
-/* As on file systems whose folders know names only. */
+/* As on file systems whose folders have names only. */
 static atomic_bool kinds_hidden;
 
 int __real_weft__http_list_next(struct file_list *list, const char **name, enum file_kind *kind);

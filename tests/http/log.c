@@ -1,5 +1,5 @@
 /*
- * log.c: the access log: entries, and lines of them.
+ * log.c: the access log: its entries, and their lines.
  */
 #include <weft/runtime.h>
 
@@ -102,7 +102,7 @@ static int count_of(const char *text, char character)
     return count;
 }
 
-/* What a client sent is cut, not what is behind it: the line can be read whatever the size. */
+/* The client's texts are cut, not what is behind them: the line can be parsed at any size. */
 static void long_texts_leave_the_line_whole(void)
 {
     static char target[3000], agent[3000], text[4000];

@@ -2,8 +2,8 @@
  * nginx.c: a server behind nginx, as docs/http.md sets it up: X-Forwarded-For, Forwarded, a Unix
  * socket; and the PROXY protocol where nginx has its stream module.
  *
- * nginx is started on ports of loopback that were free, in a folder of its own. It reaches the
- * server from 127.0.0.1; the clients come from 127.0.0.5.
+ * nginx runs on free ports of loopback, in a folder of its own. It reaches the server from
+ * 127.0.0.1; the clients come from 127.0.0.5.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -168,7 +168,7 @@ static void expect_client(enum way way, const char *field, const char *client)
     client_close(&asking);
 }
 
-/* The client, whatever it says itself. */
+/* The client, whatever it sends. */
 static void nginx_has_the_last_word(void)
 {
     static const enum way ways[] = {ADDED, PAIRS, SOCKET};

@@ -1,5 +1,5 @@
 /*
- * panic.c: handlers that panic, and that crash: one request is lost, the server goes on.
+ * panic.c: handlers that panic or crash: one request is lost, the server goes on.
  */
 #include <weft/context.h>
 #include <weft/runtime.h>

@@ -1,6 +1,6 @@
 /*
- * parse.c: heads of requests: what is understood, what is refused, and that it does not matter in
- * which pieces they come.
+ * parse.c: heads of requests: which are accepted, which refused; the result does not depend on the
+ * pieces in which they come.
  */
 #include "http/parse.h"
 
@@ -17,7 +17,7 @@ static void say_row(void)
     fprintf(stderr, "the row: %s\n", running);
 }
 
-/* ---- what is understood ---- */
+/* ---- heads that are accepted ---- */
 
 enum { CLOSES = 1, CONTINUE = 2, UPGRADE = 4, TRAILERS = 8 };
 
@@ -92,7 +92,7 @@ static const struct understood understood[] = {
     {GET "TE: deflate;q=0.5, Trailers\r\n\r\n", "GET", "/", "", 11, 2, 0, TRAILERS},
     {GET "TE: trailers, gzip\r\n\r\n", "GET", "/", "", 11, 2, 0, TRAILERS},
     {GET "TE: gzip\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
-    /* fields whose names are as long as those that mean something */
+    /* names of the same size as those with a meaning */
     {GET "XY: trailers\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
     {GET "From: b\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
     {GET "Origin: 100-continue\r\n\r\n", "GET", "/", "", 11, 2, 0, 0},
@@ -157,7 +157,7 @@ static void fields_are_as_they_came(void)
     reading_end(&reading);
 }
 
-/* Expected behind what one head said, also if the struct is used again. */
+/* Nothing of a head stays when the struct is used again. */
 static void nothing_is_left_of_another_head(void)
 {
     struct field fields[8];
@@ -188,7 +188,7 @@ static void what_follows_is_left(void)
     reading_end(&reading);
 }
 
-/* ---- what is refused ---- */
+/* ---- heads that are refused ---- */
 
 static const struct {
     const char *bytes;

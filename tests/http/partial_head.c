@@ -1,6 +1,6 @@
 /*
- * partial_head.c: memory for heads that are not whole: what it is, and that it goes back to the
- * system.
+ * partial_head.c: the allocator of partial heads: its blocks, and that their memory goes back to
+ * the system.
  */
 #include "http/partial_head.h"
 
@@ -86,7 +86,7 @@ static void regions_go_back(void)
         CHECK_EQ(regions, kept);
         weft__http_partial_head_put(partials, had[0]);
     }
-    /* What is small, and what is too large for a region, is of malloc. */
+    /* Small ones, and those too large for a region, come from malloc. */
     had[0] = weft__http_partial_head_get(partials, 900);
     had[1] = weft__http_partial_head_get(partials, 33000);
     CHECK_EQ(regions, kept);
@@ -175,7 +175,7 @@ static void a_flood_leaves_nothing(void)
     CHECK_EQ(regions, 0);
 }
 
-/* The connection whose head cannot be kept ends; others do not. */
+/* A connection ends if its head cannot be kept; others do not. */
 static void a_server_goes_on(void)
 {
     weft_http_server *server = serve(hello);

@@ -1,5 +1,5 @@
 /*
- * path.c: paths and queries are decoded.
+ * path.c: decoding of paths and queries.
  */
 #include "http/path.h"
 
@@ -156,8 +156,7 @@ static void queries_are_decoded(void)
     CHECK_EQ(weft__http_decode_query(zero, 3, zero), 1);
     CHECK_EQ(zero[0], '\0');
     char cut[8];
-    CHECK_EQ(weft__http_decode_query("%41%42", 5, cut),
-             3); /* what is behind the size is not looked at */
+    CHECK_EQ(weft__http_decode_query("%41%42", 5, cut), 3); /* bytes behind the size are not read */
     CHECK(memcmp(cut, "A%4", 3) == 0);
 }
 

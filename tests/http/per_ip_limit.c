@@ -1,5 +1,5 @@
 /*
- * per_ip_limit.c: how many connections, requests and streams an address has, without a server.
+ * per_ip_limit.c: the limits on connections, requests and streams of an address, without a server.
  */
 #include "http/per_ip_limit.h"
 
@@ -61,7 +61,7 @@ static void an_address_has_so_many(void)
     weft__http_per_ip_close(limits);
 }
 
-/* With one place: whether a second is let in says whether the two count as one. */
+/* With a limit of one: if a second is refused the two addresses count as one. */
 static void what_counts_as_one_address(void)
 {
     struct peer unknown = {.family = 0}, link = ipv6(5, 1);

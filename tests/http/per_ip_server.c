@@ -1,6 +1,6 @@
 /*
- * per_ip_server.c: what a single address may have of the server: requests and streams at a time.
- * (Connections: limits.c.)
+ * per_ip_server.c: a server's limits on requests and streams of an address. limits.c has those on
+ * connections.
  */
 #include <weft/fiber.h>
 #include <weft/runtime.h>
@@ -123,7 +123,7 @@ static void streams_of_an_address_are_limited(void)
     end(server);
 }
 
-/* Who comes by a Unix socket has no address, and who comes from this host is spared by default. */
+/* A client of a Unix socket has no address, and this host is exempt by default. */
 static void near_clients_are_spared(void)
 {
     enum { MANY = 65 }; /* 64 is the least that an address has by default */

@@ -1,5 +1,5 @@
 /*
- * proxy.c: headers of the PROXY protocol, without a server: each whole, and in every piece.
+ * proxy.c: headers of the PROXY protocol, without a server: each whole, and in all pieces.
  */
 #include "http/proxy.h"
 

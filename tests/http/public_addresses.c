@@ -1,6 +1,6 @@
 /*
- * public_addresses.c: what an address that is not near has by default: a quarter, and at least 64.
- * In a network of the test's own, where 203.0.113.0/24 is this host.
+ * public_addresses.c: the default limits of an address that is not private: a quarter, and at least
+ * 64. In a network namespace of the test's own, where 203.0.113.0/24 is this host.
  */
 #include <net/if.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 /*
- * queue_timeout.c: requests that wait for a worker for too long, or whose client has gone by then:
- * no handler is called for them, and those behind them are served at once.
+ * queue_timeout.c: requests that were queued for too long, or whose client has gone meanwhile:
+ * their handlers are not called, and those behind them are served at once.
  */
 #include <weft/runtime.h>
 #include <weft/sem.h>
@@ -63,7 +63,7 @@ static void the_reset_are_not_answered(void)
     end(server);
 }
 
-/* They might still read: they are told. */
+/* They may still read: they get an answer. */
 static void the_ended_are_refused(void)
 {
     struct client busy, ended[LATE];

@@ -1,5 +1,5 @@
 /*
- * request.c: what a handler is told of a request, however its head comes in.
+ * request.c: what a handler reads of a request, whatever the pieces in which its head came.
  */
 #include <weft/runtime.h>
 

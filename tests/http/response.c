@@ -10,7 +10,7 @@
 
 /* ---- framing ---- */
 
-/* /whole /flushed /long /length /nothing /created, as the path says. */
+/* /whole /flushed /long /length /nothing /created, by the path. */
 HANDLER(framed)
 {
     const char *path = weft_http_path(request);

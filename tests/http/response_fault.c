@@ -1,10 +1,10 @@
 /*
- * response_fault.c: answers when the system says no at a certain place: no memory for a field, a
- * head or a body, a client that is gone in the middle, a kernel that does not send files. Each time
- * the handler is told so; nothing is left behind, and the server goes on. (fault.c lets every call
- * fail, but knows less of what must come of it.)
+ * response_fault.c: responses when a certain call fails: no memory for a field, a head or a body, a
+ * client that goes in the middle, a kernel that cannot send files. Each time the handler gets the
+ * error, nothing is left behind, and the server goes on. (fault.c lets every call fail, but checks
+ * less of the result.)
  *
- * The calls are caught by the linker (--wrap), as in fault.c; the handler says which is to fail.
+ * The calls are caught as in fault.c; the handler chooses the one that fails.
  */
 #include <fcntl.h>
 
@@ -65,7 +65,7 @@ int64_t __wrap_weft__http_send_from_file(int fd, int file, int64_t offset, size_
 
 /* ---- no memory ---- */
 
-/* All of it is answered, each time with what is left to say. */
+/* Every request is answered, without what failed. */
 HANDLER(poor)
 {
     const char *path = weft_http_path(request);
@@ -221,7 +221,7 @@ HANDLER(told)
     char *text = text_of(20000, 't');
     if (strcmp(path, "/fine") == 0) {
         CHECK_EQ(weft_http_puts(response, "fine"), 0);
-    } else if (strcmp(path, "/events") == 0) { /* that of HEAD says -EPIPE when all is well */
+    } else if (strcmp(path, "/events") == 0) { /* -EPIPE for HEAD is no failure */
         bool head = strcmp(weft_http_method(request), "HEAD") == 0;
         if (!head)
             CHECK_EQ(weft_http_events(response), 0);
@@ -268,8 +268,7 @@ static void who_writes_is_told(void)
     CHECK_EQ(atomic_load(&plan.blocks), 0);
 }
 
-/* The end was told of, and yet there is nothing to read: that is no reason to ask again for
- * ever. */
+/* An event of an end, and yet nothing to read: the server does not read again for ever. */
 HANDLER(until_the_end)
 {
     struct connection *connection = exchange_of_request(request)->connection;

@@ -1,5 +1,5 @@
 /*
- * router.c: requests come to their handlers through the middleware, as a client sees it.
+ * router.c: requests reach their handlers through the middleware, as a client sees it.
  */
 #include <weft/http_router.h>
 
@@ -150,7 +150,7 @@ static void twice(weft_http_request *request, weft_http_response *response, weft
     weft_http_call(next, request, response);
 }
 
-/* Lets only those in who know the word; it sees the parameters of the route. */
+/* Passes only requests with the password; sees the parameters of the route. */
 static void guard(weft_http_request *request, weft_http_response *response, weft_http_next *next,
                   void *data)
 {

@@ -1,5 +1,5 @@
 /*
- * routes.c: which route a path has, without a server.
+ * routes.c: the route of a path, without a server.
  */
 #include "http/routes.h"
 

@@ -1,5 +1,5 @@
 /*
- * safe_open.c: what lies in a folder is found, and nothing else, by the kernel and by hand.
+ * safe_open.c: opens what lies below a folder, and nothing else; with openat2 and without.
  */
 #include "http/safe_open.h"
 
@@ -221,7 +221,7 @@ static void make_deep(const char *name, int *levels)
     }
 }
 
-/* No path of the file system's is long enough for who removes the tree. */
+/* The tree is too deep to be removed by a path. */
 static void remove_deep(const char *name, const int *levels)
 {
     for (int i = LEVELS; i > 0; i--) {

@@ -1,6 +1,6 @@
 /*
- * send_file.c: files as bodies: whole, in parts, in chunks, shorter than they should be; and
- * clients that go away, or take nothing, while they are sent to.
+ * send_file.c: files as bodies: whole, in parts, in chunks, shorter than announced; and clients
+ * that go away or do not read meanwhile.
  */
 #include <fcntl.h>
 
@@ -233,8 +233,8 @@ static void write_timeout(void)
     close(file_fd);
 }
 
-/* A descriptor that cannot be read from is told of before a head has gone out: the handler can
- * still answer. */
+/* An unreadable descriptor is an error before a head has gone out: the handler can still give
+ * another answer. */
 static void bad_descriptors_send_no_head(void)
 {
     static const struct {
@@ -255,7 +255,7 @@ static void bad_descriptors_send_no_head(void)
     close_and_end(&client, server);
 }
 
-/* What is not sent cannot fail; that the server has cut it off is told all the same. */
+/* A write that sends nothing cannot fail, except when the server has cut the request off. */
 static void nothing_is_sent_for_ever(void)
 {
     weft_http_server *server = serve(endless);

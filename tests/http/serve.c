@@ -1,5 +1,5 @@
 /*
- * serve.c: a server in one call: ready, asked, and ended by a signal; and what of it fails is told.
+ * serve.c: a server in one call: it becomes ready, answers, and ends by a signal; and its errors.
  * The calls that fail are caught by the linker (failing_seam.h).
  */
 #include <pthread.h>

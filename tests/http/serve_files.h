@@ -1,5 +1,5 @@
 /*
- * serve_files.h: a folder (folder_tree.h) served under a route, and asked (ask.h).
+ * serve_files.h: a folder (folder_tree.h) served under a route, and requests to it (ask.h).
  */
 #ifndef WEFT_TEST_HTTP_SERVE_FILES_H
 #define WEFT_TEST_HTTP_SERVE_FILES_H

@@ -244,7 +244,7 @@ static void stop_lets_requests_end(void)
     CHECK_EQ(weft_sem_available(&entered), 0);
 }
 
-/* A handler that was told to end may still answer, if it is quick. */
+/* A handler whose context is cancelled may still answer, if it is quick. */
 static void expect_cut(struct client *client)
 {
     struct answer answer;

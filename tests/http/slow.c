@@ -1,6 +1,6 @@
 /*
- * slow.c: clients that take their answers slowly: they hold no worker when the handler has
- * returned, and none takes as long as it likes.
+ * slow.c: clients that read their answers slowly: they hold no worker once the handler has
+ * returned, and the rate bounds their time.
  */
 #include <fcntl.h>
 #include <linux/sockios.h>

@@ -1,6 +1,6 @@
 /*
- * smuggling.c: requests that two servers could understand differently, sent to one: it refuses them
- * and closes, and nothing behind them is taken for a request.
+ * smuggling.c: requests that two servers could read differently, sent to one: it refuses them and
+ * closes, and reads nothing behind them as a request.
  */
 #include "smuggling.h" /* before http.h: both have a GET */
 
@@ -127,8 +127,7 @@ static void who_has_ended_is_forgotten(void)
     end(server);
 }
 
-/* Who neither says more nor ends is put out, by an acceptor that has nothing else to do for long:
- * after two seconds. */
+/* A client that neither sends more nor ends is closed after a while, by an acceptor that sleeps. */
 static void who_stays_is_put_out(void)
 {
     weft_http_server *server =

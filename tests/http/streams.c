@@ -1,5 +1,5 @@
 /*
- * streams.c: handlers that go on: server-sent events and upgrades, and how a stop ends them.
+ * streams.c: server-sent events and upgrades, and how a stop ends them.
  */
 #include <weft/fiber.h>
 #include <weft/runtime.h>

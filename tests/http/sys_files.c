@@ -1,7 +1,7 @@
 /*
- * sys_files.c: the seam for files and folders where the kernel refuses, is older, or a signal
- * comes: interrupted calls begin again, an error is passed on as it is, and the way to a file is
- * found without openat2.
+ * sys_files.c: the seam for files and folders when the kernel refuses a call or is older, or a
+ * signal comes: interrupted calls are repeated, errors are passed on, and files are found without
+ * openat2.
  */
 #include "http/sys_files.h"
 

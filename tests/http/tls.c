@@ -1,6 +1,5 @@
 /*
- * tls.c: sessions of TLS (src/http/tls.h): what goes through them, in which pieces, and how they
- * end.
+ * tls.c: sessions of TLS (src/http/tls.h): their bytes, in which pieces they come, and their ends.
  */
 #include "tls_pair.h"
 
@@ -29,7 +28,7 @@ static void its_end_is_said(void)
     struct server server;
     char byte;
     int fd = server_start(&server, keys, NULL); /* closes at once */
-    struct client client = client_open(clients, fd, (struct client_options){0});
+    struct client client = client_open(clients, fd, ordinary);
     CHECK_EQ(client_handshake(&client), 0);
     CHECK_EQ(client_read(&client, &byte, 1), 0);
     CHECK_EQ(server_result(&server), 0);
@@ -48,7 +47,7 @@ static void ask_for_nothing(struct server *server)
 static void nothing_is_read_and_written(void)
 {
     struct server server;
-    struct client client = pair_open(&server, keys, ask_for_nothing, (struct client_options){0});
+    struct client client = pair_open(&server, keys, ask_for_nothing, ordinary);
     say_and_hear(&client, "something");
     client_close(&client, true);
     CHECK_EQ(server_result(&server), 0);
@@ -61,7 +60,7 @@ struct relay {
     int from, to;
 };
 
-/* One byte at a time, and a turn for those who wait for it. */
+/* One byte at a time, and a yield to the fibers that wait for it. */
 static void relay(void *arg)
 {
     struct relay *way = arg;
@@ -91,7 +90,7 @@ static void every_byte_alone(void)
     CHECK_EQ(weft_spawn(&fibers[0], relay, &there, NULL), 0);
     CHECK_EQ(weft_spawn(&fibers[1], relay, &back, NULL), 0);
 
-    struct client client = client_open(clients, near[0], (struct client_options){0});
+    struct client client = client_open(clients, near[0], ordinary);
     CHECK_EQ(client_handshake(&client), 0);
     say_and_hear(&client, "every byte alone");
     client_close(&client, true);
@@ -120,7 +119,7 @@ static void fill(unsigned char *data, int64_t from, int size)
 
 static int64_t much;
 
-/* A record at a time, so that who serves many is asked again. */
+/* A write takes one record, so that a server of many clients comes back to its loop. */
 static void send_a_part(struct server *server)
 {
     static const char data[PIECE];
@@ -176,7 +175,7 @@ static void a_part_at_a_time(void)
     char data[5000];
     int64_t at = 0;
     int got;
-    struct client client = pair_open(&server, keys, send_a_part, (struct client_options){0});
+    struct client client = pair_open(&server, keys, send_a_part, ordinary);
     while ((got = client_read(&client, data, sizeof data)) > 0)
         at += got;
     CHECK_EQ(server_result(&server), 0);
@@ -191,7 +190,7 @@ static void much_from_the_server(void)
     int64_t at = 0;
     int got;
     much = test_scale(4000000) + 100000;
-    struct client client = pair_open(&server, keys, send_much, (struct client_options){0});
+    struct client client = pair_open(&server, keys, send_much, ordinary);
     while ((got = client_read(&client, data, sizeof data)) > 0)
         for (int i = 0; i < got; i++, at++)
             CHECK_EQ(data[i], byte_at(at));
@@ -207,7 +206,7 @@ static void much_from_the_client(void)
     unsigned char *data = malloc(PIECE);
     CHECK(data != NULL);
     much = test_scale(4000000) + 100000;
-    struct client client = pair_open(&server, keys, receive_much, (struct client_options){0});
+    struct client client = pair_open(&server, keys, receive_much, ordinary);
     for (int64_t at = 0; at < much;) {
         int size = much - at < PIECE ? (int)(much - at) : PIECE;
         fill(data, at, size);
@@ -226,8 +225,7 @@ enum { RECORDS = 300, RECORD = 100 }; /* more than OpenSSL reads at once */
 
 static weft_wg begun, written;
 
-/* As one who is told once that there is something: reads until it would have to wait, and then has
- * all of it. */
+/* After one event: reads until it would have to wait, and then has everything. */
 static void read_what_is_there(struct server *server)
 {
     char data[64];
@@ -252,7 +250,7 @@ static void nothing_is_forgotten(void)
     CHECK_EQ(weft_wg_add(&written, 1), 0);
     int fd = server_start(&server, keys, read_what_is_there);
     CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &large, sizeof large), 0);
-    struct client client = client_open(clients, fd, (struct client_options){0});
+    struct client client = client_open(clients, fd, ordinary);
     CHECK_EQ(client_handshake(&client), 0);
     CHECK_EQ(weft_wg_wait(&begun), 0);
     for (int i = 0; i < RECORDS; i++)
@@ -279,7 +277,7 @@ static void read_to_an_error(struct server *server)
 static void an_end_without_a_word(void)
 {
     struct server server;
-    struct client client = pair_open(&server, keys, read_to_an_error, (struct client_options){0});
+    struct client client = pair_open(&server, keys, read_to_an_error, ordinary);
     CHECK_EQ(client_write(&client, "x", 1), 1);
     hang_up(&client, false);
     CHECK_EQ(server_result(&server), -ECONNRESET);
@@ -307,7 +305,7 @@ static void no_sigpipe(void)
 {
     struct server server;
     CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
-    struct client client = pair_open(&server, keys, write_to_an_error, (struct client_options){0});
+    struct client client = pair_open(&server, keys, write_to_an_error, ordinary);
     hang_up(&client, false);
     int result = server_result(&server);
     CHECK(result == -EPIPE || result == -ECONNRESET);
@@ -344,7 +342,7 @@ static void what_is_no_tls(void)
 static void garbage_after_the_handshake(void)
 {
     struct server server;
-    struct client client = pair_open(&server, keys, read_to_an_error, (struct client_options){0});
+    struct client client = pair_open(&server, keys, read_to_an_error, ordinary);
     CHECK_EQ(send(client.fd, "no record at all", 16, MSG_NOSIGNAL), 16);
     CHECK_EQ(server_result(&server), -EPROTO);
     hang_up(&client, false);
@@ -375,8 +373,7 @@ static void errors_of_others(void)
 {
     struct server server;
     char data[9];
-    struct client client =
-        pair_open(&server, keys, work_after_an_error, (struct client_options){0});
+    struct client client = pair_open(&server, keys, work_after_an_error, ordinary);
     client_read_all(&client, data, 9);
     client_close(&client, true);
     CHECK_EQ(server_result(&server), 0);

@@ -1,6 +1,6 @@
 /*
- * tls_answers.c: answers through TLS that take another way than those without: files, refusals, and
- * the end, which a client must be told of. What sends is caught by the linker, as in fault.c.
+ * tls_answers.c: answers that take another way through TLS than without: files, refusals, and the
+ * alert at the end. Sends are caught by the linker, as in fault.c.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -61,7 +61,7 @@ static void files_are_sent(void)
 {
     weft_http_server *server =
         serve_tls_at("tcp:127.0.0.1:0", (weft_http_options){.handler = answer});
-    struct client client = connected(port_of(server), (struct client_options){0});
+    struct client client = connected(port_of(server), ordinary);
     static char body[FILE_SIZE];
     size_t size;
     for (int round = 0; round < 3; round++) {
@@ -80,23 +80,23 @@ static void nonsense_is_refused(void)
 {
     weft_http_server *server =
         serve_tls_at("tcp:127.0.0.1:0", (weft_http_options){.handler = answer});
-    struct client client = connected(port_of(server), (struct client_options){0});
+    struct client client = connected(port_of(server), ordinary);
     char body[100], byte;
     size_t size;
     ask(&client, "nonsense\r\n\r\n");
     CHECK_EQ(response(&client, body, sizeof body, &size), 400);
-    CHECK_EQ(client_read(&client, &byte, 1), 0); /* and that was all, it says */
+    CHECK_EQ(client_read(&client, &byte, 1), 0); /* with the alert */
     hang_up(&client, true);
     CHECK_EQ(stats_of(server).bad, 1);
     end(server);
 }
 
-/* Beyond the limit there is no handshake, so nothing can be said. */
+/* Beyond the limit there is no handshake, so no answer can be sent. */
 static void connections_are_limited(void)
 {
     weft_http_server *server = serve_tls_at(
         "tcp:127.0.0.1:0", (weft_http_options){.handler = answer, .max_connections = 1});
-    struct client client = connected(port_of(server), (struct client_options){0});
+    struct client client = connected(port_of(server), ordinary);
     char body[100];
     size_t size;
     ask(&client, "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n");
@@ -112,12 +112,12 @@ static void connections_are_limited(void)
     end(server);
 }
 
-/* There is no room for what says so; but a moment later. */
+/* There is no room for the alert, but a moment later there is. */
 static void the_end_is_told(void)
 {
     weft_http_server *server =
         serve_tls_at("tcp:127.0.0.1:0", (weft_http_options){.handler = answer});
-    struct client client = connected(port_of(server), (struct client_options){0});
+    struct client client = connected(port_of(server), ordinary);
     char data[1000];
     int all = 0, got;
     ask(&client, "GET /flushed HTTP/1.0\r\n\r\n");
@@ -143,7 +143,7 @@ static int dial_path(const char *path)
     return fd;
 }
 
-/* Who takes nothing is not told, and not waited for either. */
+/* A client that does not read gets no alert, and the server does not wait for it. */
 static void the_end_is_not_waited_for_without_end(void)
 {
     const char *path = in_folder("socket");
@@ -151,7 +151,7 @@ static void the_end_is_not_waited_for_without_end(void)
     CHECK(asprintf(&address, "unix:%s", path) > 0);
     weft_http_server *server = serve_tls_at(
         address, (weft_http_options){.handler = answer, .write_timeout = 20 * WEFT_MS});
-    struct client client = client_open(clients, dial_path(path), (struct client_options){0});
+    struct client client = client_open(clients, dial_path(path), ordinary);
     CHECK_EQ(client_handshake(&client), 0);
     ask(&client, "GET /filled HTTP/1.0\r\n\r\n");
     while (stats_of(server).requests == 0)

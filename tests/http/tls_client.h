@@ -1,6 +1,6 @@
 /*
- * tls_client.h: a client of TLS for tests, by OpenSSL as it comes, driven by weft_fd_wait from
- * fibers and threads.
+ * tls_client.h: a client of TLS for tests: plain OpenSSL, driven by weft_fd_wait from fibers and
+ * threads.
  */
 #ifndef WEFT_TEST_HTTP_TLS_CLIENT_H
 #define WEFT_TEST_HTTP_TLS_CLIENT_H
@@ -26,6 +26,8 @@ struct client_options {
     const char *alpn; /* as OpenSSL takes it: "\2h2"; "": offers nothing */
     SSL_SESSION *resume;
 };
+
+static const struct client_options ordinary;
 
 static inline SSL_CTX *client_context(void)
 {
@@ -96,7 +98,7 @@ static inline int client_write(struct client *client, const void *data, int size
     return result;
 }
 
-/* What there is; 0: the other has said that it is the end; -1. */
+/* Reads what there is. 0: the end, with an alert; -1. */
 static inline int client_read(struct client *client, void *data, int size)
 {
     int result;

@@ -1,7 +1,7 @@
 /*
- * tls_fault.c: TLS when there is no memory, or OpenSSL fails for a reason that it keeps to itself.
- * What failed says so, nothing is left behind, and the server goes on. The calls are caught by the
- * linker (failing_seam.h).
+ * tls_fault.c: TLS without memory, or when OpenSSL fails without a reason. The failure is reported,
+ * nothing is left behind, and the server goes on. The calls are caught by the linker
+ * (failing_seam.h).
  */
 #include "system.h"
 #include "tls_pair.h"
@@ -25,7 +25,7 @@ enum call {
     CALLS
 };
 
-/* What keys_open says when the call fails, if it makes it, and on stderr. */
+/* The error of keys_open when the call fails, and its text on stderr. */
 static const struct {
     int error;
     const char *text;
@@ -139,7 +139,7 @@ static void turned_out(weft_http_server *server, int port, enum call call, long 
         weft_yield();
     CHECK_EQ(stats_of(server).accept_errors, errors + 1);
 
-    struct client client = connected(port, (struct client_options){0});
+    struct client client = connected(port, ordinary);
     ask(&client, GET("/"));
     expect_hello(&client);
     hang_up(&client, true);
@@ -176,13 +176,12 @@ static void write_without_success(struct server *server)
 }
 
 /* Neither the socket nor OpenSSL says what is wrong: it is an error all the same, and the client is
- * not told of a good end. */
+ * gets no alert. */
 static void a_failure_without_a_reason(void)
 {
     struct server server;
     char byte;
-    struct client client =
-        pair_open(&server, keys, write_without_success, (struct client_options){0});
+    struct client client = pair_open(&server, keys, write_without_success, ordinary);
     CHECK_EQ(client_read(&client, &byte, 1), -1);
     CHECK_EQ(server_result(&server), -EPROTO);
     hang_up(&client, false);
@@ -207,8 +206,7 @@ static void no_memory_for_what_is_unsent(void)
     struct server server;
     char data[1000];
     int got;
-    struct client client =
-        pair_open(&server, keys, fill_without_memory, (struct client_options){0});
+    struct client client = pair_open(&server, keys, fill_without_memory, ordinary);
     CHECK_EQ(server_result(&server), -ENOMEM);
     while ((got = client_read(&client, data, sizeof data)) > 0)
         continue;

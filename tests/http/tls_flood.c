@@ -1,7 +1,7 @@
 /*
- * tls_flood.c: clients that keep a session of TLS busy without sending data, by KeyUpdates. It
- * gives up after some of them in a row; with a byte between them it goes on, but in turns, and
- * others come first. The acceptor's look for events is caught by the linker.
+ * tls_flood.c: clients that keep a session of TLS busy without data, by KeyUpdates. After some of
+ * them in a row the session ends; with a byte between them it goes on, but in turns, and others
+ * come first. The acceptor's look for events is caught by the linker.
  */
 #include <stdatomic.h>
 
@@ -79,7 +79,7 @@ static void updates_without_end(void)
 {
     struct server server;
     int fd = server_start(&server, keys, read_in_turns), updates = 0;
-    struct client client = client_open(clients, fd, (struct client_options){0});
+    struct client client = client_open(clients, fd, ordinary);
     CHECK_EQ(client_handshake(&client), 0);
     while (update_key(&client, SSL_KEY_UPDATE_REQUESTED))
         CHECK(++updates < 100000); /* some, which the sockets have taken; not all that it has */
@@ -92,7 +92,7 @@ static void some_between_data(void)
 {
     static const char text[] = "as many as it bears, and a byte, and again";
     struct server server;
-    struct client client = pair_open(&server, keys, read_in_turns, (struct client_options){0});
+    struct client client = pair_open(&server, keys, read_in_turns, ordinary);
     send_between(&client, text, 31);
     client_close(&client, true);
     CHECK_EQ(server_result(&server), 0);
@@ -117,8 +117,8 @@ static void a_head_takes_turns(void)
     char twice[200];
     weft_http_server *server =
         serve_tls((weft_http_options){.handler = hello, .acceptors = 1}, &port);
-    struct client client = connected(port, (struct client_options){0});
-    struct client other = connected(port, (struct client_options){0});
+    struct client client = connected(port, ordinary);
+    struct client other = connected(port, ordinary);
     ask(&client, GET("/")); /* the handshake is over for both sides */
     expect_hello(&client);
     ask(&other, GET("/"));
@@ -162,7 +162,7 @@ static void a_flood_ends(void)
     int port, updates = 0;
     weft_http_server *server =
         serve_tls((weft_http_options){.handler = hello, .acceptors = 1}, &port);
-    struct client client = connected(port, (struct client_options){0});
+    struct client client = connected(port, ordinary);
     while (update_key(&client, SSL_KEY_UPDATE_REQUESTED))
         CHECK(++updates < 100000);
     while (stats_of(server).connections > 0)

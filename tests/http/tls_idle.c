@@ -1,8 +1,8 @@
 /*
- * tls_idle.c: memory of connections with TLS that do nothing: before their first byte, and after a
- * request. docs/http.md has the figures, which bench/http measures with 10,000 of them.
+ * tls_idle.c: memory of idle connections with TLS: before their first byte, and after a request.
+ * docs/http.md has the figures, which bench/http measures with 10,000 of them.
  *
- * The clients are another process; what is counted is what this one has of malloc.
+ * The clients are another process; the test counts this process's memory from malloc.
  */
 #include <malloc.h>
 #include <signal.h>

@@ -1,6 +1,5 @@
 /*
- * tls_keys.c: certificates and keys as a listener takes them, and what is said of those that it
- * cannot use.
+ * tls_keys.c: certificates and keys of a listener, and the reports of those that cannot be used.
  */
 #include <sys/stat.h>
 

@@ -1,9 +1,9 @@
 /*
- * tls_negotiation.c: what a client and a session of TLS agree upon, and whom it refuses.
+ * tls_negotiation.c: what a client and a session of TLS agree upon, and which clients are refused.
  */
 #include "tls_pair.h"
 
-/* Both ends of a handshake that must fail: what the server says, what the client was told. */
+/* A handshake that must fail: the error at the server, and at the client. */
 static void refused(struct tls_keys *with, struct client_options options, int result, int told)
 {
     struct server server;
@@ -72,7 +72,7 @@ static void ciphers_are_chosen(void)
     weft__http_tls_keys_close(chosen);
 }
 
-/* Suites of TLS 1.2 without authenticated encryption are for those who ask for them. */
+/* Suites of TLS 1.2 without authenticated encryption are used only if an option names them. */
 static void weak_ciphers_are_not_offered(void)
 {
     static const char *const weak[] = {"ECDHE-ECDSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA384"};
@@ -124,7 +124,7 @@ static void costly_key_exchanges_are_refused(void)
         clients = client_context();
         struct server server;
         if (take_groups(clients, taken[i])) {
-            struct client client = pair_open(&server, keys, echo, (struct client_options){0});
+            struct client client = pair_open(&server, keys, echo, ordinary);
             client_close(&client, true);
             CHECK_EQ(server_result(&server), 0);
             close(client.fd);
@@ -171,7 +171,7 @@ static void sessions_are_resumed(void)
     }
 }
 
-/* What a client that asks for it is told of the certificate: the bytes of `file`, or nothing. */
+/* The staple that a client gets if it asks: the bytes of `file`, or nothing. */
 static void stapled(const char *file, bool expected)
 {
     struct tls_keys *with;
@@ -187,7 +187,7 @@ static void stapled(const char *file, bool expected)
     fclose(whole);
     for (int asks = 0; asks < 2; asks++) {
         int fd = server_start(&server, with, echo);
-        struct client client = client_open(clients, fd, (struct client_options){0});
+        struct client client = client_open(clients, fd, ordinary);
         if (asks)
             CHECK_EQ(SSL_set_tlsext_status_type(client.ssl, TLSEXT_STATUSTYPE_ocsp), 1);
         CHECK_EQ(client_handshake(&client), 0);

@@ -1,5 +1,5 @@
 /*
- * tls_none.c: a library that was built without OpenSSL refuses TLS, and says why.
+ * tls_none.c: a library that was built without OpenSSL refuses TLS.
  */
 #include "http/tls.h"
 

@@ -1,6 +1,6 @@
 /*
  * tls_pair.h: a session of TLS (src/http/tls.h) in a fiber, on one end of a pair of sockets with
- * small buffers; the other end is the test's.
+ * small buffers; the test has the other end.
  */
 #ifndef WEFT_TEST_HTTP_TLS_PAIR_H
 #define WEFT_TEST_HTTP_TLS_PAIR_H
@@ -57,7 +57,7 @@ static inline void serve(void *arg)
     CHECK(server->tls != NULL);
     while ((server->result = weft__http_tls_handshake(server->tls)) == -EAGAIN)
         wait_for(server);
-    CHECK_EQ(weft__http_tls_handshake(server->tls), server->result); /* it says the same again */
+    CHECK_EQ(weft__http_tls_handshake(server->tls), server->result); /* the same result again */
     if (server->result == 0 && server->then != NULL)
         server->then(server);
     while (weft__http_tls_end(server->tls) == -EAGAIN)

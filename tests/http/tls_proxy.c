@@ -30,7 +30,7 @@ static weft_http_server *serve_proxied(int64_t max_per_ip)
 
 static const char header[] = "PROXY TCP4 192.0.2.1 198.51.100.1 40000 443\r\n";
 
-/* A client that says the header in pieces of that size, and then is one of TLS. */
+/* A client that sends the header in pieces of that size, and then speaks TLS. */
 static struct client proxied(weft_http_server *server, size_t piece)
 {
     size_t size = sizeof header - 1;
@@ -39,7 +39,7 @@ static struct client proxied(weft_http_server *server, size_t piece)
         size_t part = size - at < piece ? size - at : piece;
         CHECK_EQ(send(fd, header + at, part, MSG_NOSIGNAL), part);
     }
-    return client_open(clients, fd, (struct client_options){0});
+    return client_open(clients, fd, ordinary);
 }
 
 static void proxy_comes_before_tls(void)
@@ -59,7 +59,7 @@ static void proxy_comes_before_tls(void)
     end(server);
 }
 
-/* A client of TLS is told of nothing that is said before its handshake. */
+/* A client of TLS gets no answer before its handshake. */
 static void who_has_too_many_is_closed(void)
 {
     weft_http_server *server = serve_proxied(1);
@@ -77,7 +77,7 @@ static void who_has_too_many_is_closed(void)
 static void without_a_header_there_is_no_handshake(void)
 {
     weft_http_server *server = serve_proxied(0);
-    struct client client = client_open(clients, dial(port_of(server)), (struct client_options){0});
+    struct client client = client_open(clients, dial(port_of(server)), ordinary);
     CHECK_EQ(client_handshake(&client), -1);
     AWAIT(stats_of(server).bad == 1);
     hang_up(&client, false);

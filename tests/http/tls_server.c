@@ -48,8 +48,7 @@ static void one_connection_many_requests(void)
     for (int i = 0; i < 2; i++) {
         struct client client = connected(port, (struct client_options){.version = versions[i]});
         for (int round = 0; round < 10; round++) {
-            ask(&client, GET("/hello"));
-            expect_hello(&client);
+            ask_hello(&client);
         }
         ask(&client, GET("/hello") GET("/hello") GET("/hello")); /* in one record */
         for (int round = 0; round < 3; round++)
@@ -71,7 +70,7 @@ static void a_head_in_many_records(void)
     static const char request[] = GET("/hello");
     int port;
     weft_http_server *server = serve((weft_http_options){0}, &port);
-    struct client client = connected(port, (struct client_options){0});
+    struct client client = connected(port, ordinary);
     for (int round = 0; round < 20; round++) {
         for (size_t i = 0; i < sizeof request - 1; i++)
             CHECK_EQ(client_write(&client, request + i, 1), 1);
@@ -87,7 +86,7 @@ static void few_records(void)
     int port;
     char data[4096];
     weft_http_server *server = serve((weft_http_options){0}, &port);
-    struct client client = connected(port, (struct client_options){0});
+    struct client client = connected(port, ordinary);
     ask(&client, GET("/flush"));
     int got = client_read(&client, data, sizeof data - 1); /* never more than a record */
     CHECK(got > 0);
@@ -97,15 +96,14 @@ static void few_records(void)
     end(server);
 }
 
-/* The end of a body that only the end of the connection tells: it is told, though there is no room
- * for it at once. */
+/* A body that ends with the connection: the alert comes, though there is no room for it at once. */
 static void a_body_to_the_end(void)
 {
     int port;
     char body[1000];
     weft_http_server *server = serve((weft_http_options){0}, &port);
     for (int round = 0; round < 20; round++) {
-        struct client client = connected(port, (struct client_options){0});
+        struct client client = connected(port, ordinary);
         int all = 0, got;
         ask(&client, "GET /large HTTP/1.0\r\n\r\n");
         while ((got = client_read(&client, body, sizeof body)) > 0)
@@ -125,7 +123,7 @@ static void bodies_both_ways(void)
     char *body = malloc(sizeof large), request[200];
     size_t size;
     CHECK(body != NULL);
-    client = connected(port, (struct client_options){0});
+    client = connected(port, ordinary);
     memset(body, 'b', 5000);
     snprintf(request, sizeof request,
              "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n");
@@ -141,7 +139,7 @@ static void bodies_both_ways(void)
     end(server);
 }
 
-/* A client that sends all before it reads is not cut off: what the server said is there then. */
+/* A client that sends everything before it reads is not reset: it gets the answer. */
 static void a_body_too_large(void)
 {
     static const char body[1 << 20];
@@ -150,7 +148,7 @@ static void a_body_too_large(void)
     int port;
     weft_http_server *server = serve((weft_http_options){.max_body = 1000}, &port);
     for (int round = 0; round < 5; round++) {
-        struct client client = connected(port, (struct client_options){0});
+        struct client client = connected(port, ordinary);
         ask(&client, "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388608\r\n\r\n");
         for (size_t sent = 0; sent < 8388608;) {
             int part = client_write(&client, body, sizeof body);
@@ -158,7 +156,7 @@ static void a_body_too_large(void)
             sent += (size_t)part;
         }
         CHECK_EQ(response(&client, text, sizeof text, &size), 413);
-        CHECK_EQ(client_read(&client, text, 1), 0); /* and that was all, it says */
+        CHECK_EQ(client_read(&client, text, 1), 0); /* with the alert */
         hang_up(&client, false);
     }
     end(server);
@@ -174,7 +172,7 @@ static void no_tls_at_all(void)
     weft_http_server *server = serve((weft_http_options){0}, &port);
     int fd = dial(port);
     CHECK_EQ(send(fd, request, sizeof request - 1, MSG_NOSIGNAL), sizeof request - 1);
-    do { /* it is told what is the matter, in its own language */
+    do { /* it gets the reason in plain HTTP */
         CHECK_EQ(weft_fd_wait(fd, WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
         got = recv(fd, data + size, sizeof data - 1 - size, 0);
         size += got > 0 ? (size_t)got : 0;
@@ -186,16 +184,15 @@ static void no_tls_at_all(void)
     CHECK(body != NULL && strstr(body, "https") != NULL);
     CHECK_EQ(strtoul(strstr(data, "Content-Length: ") + 16, NULL, 10), strlen(body + 4));
     close(fd);
-    fd = dial(port); /* what is neither is closed */
+    fd = dial(port); /* bytes that are neither: closed */
     CHECK_EQ(send(fd, "\1\2\3nonsense", 11, MSG_NOSIGNAL), 11);
     CHECK_EQ(weft_fd_wait(fd, WEFT_READABLE, WEFT_NEVER), WEFT_READABLE);
     memset(data, 0, sizeof data);
     (void)!recv(fd, data, sizeof data, 0); /* an alert, perhaps */
     CHECK(strncmp(data, "HTTP", 4) != 0);
     close(fd);
-    struct client client = connected(port, (struct client_options){0}); /* it goes on */
-    ask(&client, GET("/hello"));
-    expect_hello(&client);
+    struct client client = connected(port, ordinary); /* it goes on */
+    ask_hello(&client);
     hang_up(&client, true);
     CHECK_EQ(stats_of(server).bad, 2);
     end(server);
@@ -218,7 +215,7 @@ static void stalled_handshakes(void)
         weft_yield();
     struct client client;
     do { /* it may itself be too slow for so short a time */
-        client = client_open(clients, dial(port), (struct client_options){0});
+        client = client_open(clients, dial(port), ordinary);
         if (client_handshake(&client) == 0)
             break;
         hang_up(&client, false);
@@ -243,15 +240,13 @@ static void be_one_of_many(void *arg)
     struct client client[EACH];
     int count = *(int *)arg;
     for (int i = 0; i < count; i++) {
-        client[i] = connected(many_port, (struct client_options){0});
-        ask(&client[i], GET("/hello"));
-        expect_hello(&client[i]);
+        client[i] = connected(many_port, ordinary);
+        ask_hello(&client[i]);
     }
     weft_wg_done(&all_here);
     CHECK_EQ(weft_wg_wait(&all_here), 0);
     for (int i = 0; i < count; i++) {
-        ask(&client[i], GET("/hello"));
-        expect_hello(&client[i]);
+        ask_hello(&client[i]);
         hang_up(&client[i], true);
     }
 }
@@ -299,8 +294,7 @@ static void resumed(void)
     for (int round = 0; round < 2; round++) {
         struct client client = connected(port, (struct client_options){.resume = session});
         CHECK_EQ(SSL_session_reused(client.ssl), round);
-        ask(&client, GET("/hello"));
-        expect_hello(&client);
+        ask_hello(&client);
         SSL_SESSION_free(session);
         session = SSL_get1_session(client.ssl);
         hang_up(&client, true);

@@ -1,6 +1,5 @@
 /*
- * tls_server.h: a server that listens with TLS on loopback, and clients that ask it
- * (tls_client.h).
+ * tls_server.h: a server that listens with TLS on loopback, and clients of it (tls_client.h).
  */
 #ifndef WEFT_TEST_HTTP_TLS_SERVER_H
 #define WEFT_TEST_HTTP_TLS_SERVER_H
@@ -102,6 +101,12 @@ static inline void expect_hello(struct client *client)
     size_t size;
     CHECK_EQ(response(client, body, sizeof body, &size), 200);
     CHECK(size == 5 && memcmp(body, "hello", 5) == 0);
+}
+
+static inline void ask_hello(struct client *client)
+{
+    ask(client, GET("/hello"));
+    expect_hello(client);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * tls_streams.c: an upgraded connection over TLS whose client takes nothing for a while: a write
- * that gave up has taken what it says, and the stream goes on behind that.
+ * tls_streams.c: an upgraded connection over TLS whose client does not read for a while: a write
+ * that gave up has taken the bytes that it returned, and the stream goes on behind them.
  */
 #include <signal.h>
 #include <weft/sem.h>
@@ -58,7 +58,7 @@ static struct client begin(weft_http_server **server, weft_http_handler handler)
     int port;
     char head[12];
     *server = serve_tls((weft_http_options){.handler = handler}, &port);
-    struct client client = connected(port, (struct client_options){0});
+    struct client client = connected(port, ordinary);
     ask(&client, UPGRADE);
     weft_sem_acquire(&full, 1);
     client_read_all(&client, head, sizeof head);

@@ -1,6 +1,6 @@
 /*
- * upgrade.c: upgrades that are refused or fail on their way, and what reads and writes of a stream
- * say. That they work, and how a stop ends them: streams.c. The calls that fail are caught by the
+ * upgrade.c: upgrades that are refused or fail, and the results of reads and writes of a stream.
+ * streams.c has upgrades that work, and how a stop ends them. The calls that fail are caught by the
  * linker (failing_seam.h).
  */
 #include <weft/runtime.h>
@@ -59,7 +59,7 @@ static void expect_text(struct client *client, const char *expected)
     client_end(client);
 }
 
-/* ---- what is no upgrade, and no stream ---- */
+/* ---- without an upgrade, and without a stream ---- */
 
 static void with_arguments(weft_http_response *response)
 {
@@ -200,7 +200,7 @@ static void until_full(weft_http_response *response)
     weft_sem_release(&full, 1);
 }
 
-/* A write that ends at its deadline says how much has gone out, and that is what comes. */
+/* A write that ends at its deadline returns how much has gone out, and that much comes. */
 static void writes_end_at_their_deadline(void)
 {
     char bytes[65536];

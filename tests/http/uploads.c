@@ -18,7 +18,7 @@ static weft_sem entered = WEFT_SEM_INIT(0), gate = WEFT_SEM_INIT(0), left = WEFT
 static weft_mutex lock = WEFT_MUTEX_INIT;
 static _Atomic int active, most_active, outcome;
 
-/* Counts those that are at work. */
+/* Counts handlers at work. */
 static void work(void)
 {
     int now = ++active;
