@@ -85,14 +85,14 @@ static void expect_client(weft_http_server *server, const char *from, const char
     client_close(&asking);
 }
 
+#define SERVE_BEHIND(proxy, ...) serve_behind((weft_http_options){__VA_ARGS__}, proxy)
+
 /* ---- fields ---- */
 
 static void fields_of_trusted_proxies_are_believed(void)
 {
-    weft_http_server *server =
-        serve_behind((weft_http_options){.trusted_proxies = "127.0.0.2, 10.0.0.0/8",
-                                         .forwarded = WEFT_HTTP_X_FORWARDED_FOR},
-                     0);
+    weft_http_server *server = SERVE_BEHIND(0, .trusted_proxies = "127.0.0.2, 10.0.0.0/8",
+                                            .forwarded = WEFT_HTTP_X_FORWARDED_FOR);
     expect_client(server, "127.0.0.2", "X-Forwarded-For: 1.1.1.1, 192.0.2.1, 10.1.1.1",
                   "tcp:192.0.2.1:0");
     expect_line(0, "192.0.2.1 GET 200");
@@ -107,15 +107,14 @@ static void fields_of_trusted_proxies_are_believed(void)
     expect_line(4, "127.0.0.1 GET 200");
     end(server);
 
-    server = serve_behind(
-        (weft_http_options){.trusted_proxies = "127.0.0.0/8", .forwarded = WEFT_HTTP_FORWARDED}, 0);
+    server = SERVE_BEHIND(0, .trusted_proxies = "127.0.0.0/8", .forwarded = WEFT_HTTP_FORWARDED);
     expect_client(server, NULL, "Forwarded: for=\"[2001:db8::1]:9\";proto=https",
                   "tcp:[2001:db8::1]:9");
     expect_client(server, NULL, "X-Forwarded-For: 192.0.2.1", "the peer");
     end(server);
 
     /* Trusted, but no field was chosen. */
-    server = serve_behind((weft_http_options){.trusted_proxies = "127.0.0.0/8"}, 0);
+    server = SERVE_BEHIND(0, .trusted_proxies = "127.0.0.0/8");
     expect_client(server, NULL, "X-Forwarded-For: 192.0.2.1\r\nForwarded: for=192.0.2.1",
                   "the peer");
     end(server);
@@ -125,9 +124,7 @@ static void fields_of_trusted_proxies_are_believed(void)
 static void each_request_has_its_client(void)
 {
     weft_http_server *server =
-        serve_behind((weft_http_options){.trusted_proxies = "127.0.0.0/8",
-                                         .forwarded = WEFT_HTTP_X_FORWARDED_FOR},
-                     0);
+        SERVE_BEHIND(0, .trusted_proxies = "127.0.0.0/8", .forwarded = WEFT_HTTP_X_FORWARDED_FOR);
     struct client proxy = client_open(server);
     ASK(&proxy,
         "GET /a HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n"
@@ -157,9 +154,8 @@ static void unix_sockets_are_trusted_by_name(void)
     snprintf(address, sizeof address, "unix:%s", path);
     for (int trusted = 0; trusted < 2; trusted++) {
         weft_http_server *server =
-            serve_behind((weft_http_options){.trusted_proxies = trusted ? "unix" : "0.0.0.0/0 ::/0",
-                                             .forwarded = WEFT_HTTP_X_FORWARDED_FOR},
-                         0);
+            SERVE_BEHIND(0, .trusted_proxies = trusted ? "unix" : "0.0.0.0/0 ::/0",
+                         .forwarded = WEFT_HTTP_X_FORWARDED_FOR);
         struct sockaddr_un to = {.sun_family = AF_UNIX};
         memcpy(to.sun_path, path, strlen(path) + 1);
         CHECK_EQ(weft_http_listen(server, address, NULL), 0);
@@ -176,10 +172,8 @@ static void unix_sockets_are_trusted_by_name(void)
 static void the_limit_is_the_clients(void)
 {
     weft_http_server *server =
-        serve_behind((weft_http_options){.trusted_proxies = "127.0.0.0/8",
-                                         .max_requests_per_ip = 1,
-                                         .forwarded = WEFT_HTTP_X_FORWARDED_FOR},
-                     0);
+        SERVE_BEHIND(0, .trusted_proxies = "127.0.0.0/8", .max_requests_per_ip = 1,
+                     .forwarded = WEFT_HTTP_X_FORWARDED_FOR);
     struct client first = client_open(server), second = client_open(server);
     client_send(&first, "GET /wait HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n");
     weft_sem_acquire(&entered, 1);
@@ -217,11 +211,8 @@ static void the_limit_is_the_clients(void)
 static void the_limit_costs_no_worker(void)
 {
     weft_http_server *server =
-        serve_behind((weft_http_options){.trusted_proxies = "127.0.0.0/8",
-                                         .max_requests_per_ip = 1,
-                                         .max_workers = 1,
-                                         .forwarded = WEFT_HTTP_X_FORWARDED_FOR},
-                     0);
+        SERVE_BEHIND(0, .trusted_proxies = "127.0.0.0/8", .max_requests_per_ip = 1,
+                     .max_workers = 1, .forwarded = WEFT_HTTP_X_FORWARDED_FOR);
     struct client first = client_open(server), second = client_open(server);
     client_send(&first, "GET /wait HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.1\r\n\r\n");
     weft_sem_acquire(&entered, 1);
@@ -274,9 +265,7 @@ static void proxy_headers_are_believed(void)
 static void strangers_are_not_believed(void)
 {
     weft_http_server *server =
-        serve_behind((weft_http_options){.trusted_proxies = "10.0.0.0/8",
-                                         .forwarded = WEFT_HTTP_X_FORWARDED_FOR},
-                     1);
+        SERVE_BEHIND(1, .trusted_proxies = "10.0.0.0/8", .forwarded = WEFT_HTTP_X_FORWARDED_FOR);
     PROXIED(V1, "the peer");
     expect_line(0, "127.0.0.1 GET 200");
     /* Nor one that names itself a proxy. */
@@ -298,10 +287,8 @@ static void both_may_stand_in_a_row(void)
         {"PROXY TCP4 192.0.2.1 10.0.0.2 1 2\r\n", "tcp:192.0.2.1:1"},
         {"PROXY UNKNOWN\r\n", "the peer"},
     };
-    weft_http_server *server =
-        serve_behind((weft_http_options){.trusted_proxies = "127.0.0.1 10.0.0.0/8",
-                                         .forwarded = WEFT_HTTP_X_FORWARDED_FOR},
-                     1);
+    weft_http_server *server = SERVE_BEHIND(1, .trusted_proxies = "127.0.0.1 10.0.0.0/8",
+                                            .forwarded = WEFT_HTTP_X_FORWARDED_FOR);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct client proxy = client_asks(server, rows[i].header);
         ASK(&proxy, "GET / HTTP/1.1\r\n" HOST "X-Forwarded-For: 192.0.2.9\r\n\r\n", 200,

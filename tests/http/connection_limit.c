@@ -8,6 +8,7 @@
 
 #include "http.h"
 #include "http/server.h"
+#include "limit_descriptors.h"
 #include "system.h"
 
 enum { MOST = 3, MANY_CLIENTS = 100 };
@@ -165,14 +166,6 @@ static rlim_t limit_now(void)
     return limit.rlim_cur;
 }
 
-static void set_soft_limit(rlim_t soft)
-{
-    struct rlimit limit;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = soft;
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-}
-
 static int64_t most_with(weft_http_options options)
 {
     weft_http_server *server;
@@ -185,15 +178,15 @@ static int64_t most_with(weft_http_options options)
 static void descriptors_are_counted(void)
 {
     rlim_t before = limit_now();
-    set_soft_limit(400);
+    limit_descriptors(400);
     CHECK_EQ(most_with((weft_http_options){.keep_limit = 1}), 350); /* less an eighth */
     CHECK_EQ(most_with((weft_http_options){.keep_limit = 1, .descriptor_reserve = 100}), 300);
     CHECK_EQ(most_with((weft_http_options){.keep_limit = 1, .descriptor_reserve = 1000}), 1);
     CHECK_EQ(most_with((weft_http_options){.keep_limit = 1, .max_connections = 10}), 10);
-    set_soft_limit(200);
+    limit_descriptors(200);
     CHECK_EQ(most_with((weft_http_options){.keep_limit = 1}), 168); /* less 32 */
     CHECK_EQ(limit_now(), 200);
-    set_soft_limit(before);
+    limit_descriptors(before);
 }
 
 /* Places in the kernel's table of descriptors. */
@@ -226,17 +219,17 @@ static void the_limit_is_raised(void)
         printf("the hard limit is too low: left out\n");
         return;
     }
-    set_soft_limit(100);
+    limit_descriptors(100);
     CHECK_EQ(most_with((weft_http_options){.max_connections = 500}), 500);
     CHECK(limit_now() >= 500 + 500 / 8 && limit_now() <= 1000); /* not by more than that takes */
-    set_soft_limit(100);
+    limit_descriptors(100);
     CHECK_EQ(most_with((weft_http_options){.max_connections = 500, .descriptor_reserve = 50}), 500);
     CHECK_EQ(limit_now(), 550);
     /* As far as it goes. */
     int64_t all = limit.rlim_max < 100000000 ? (int64_t)limit.rlim_max : 100000000;
     int64_t most = most_with((weft_http_options){.max_connections = 100000000});
     CHECK(most > all / 2 && most <= all);
-    set_soft_limit(before);
+    limit_descriptors(before);
 }
 
 int main(void)

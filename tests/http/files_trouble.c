@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "kernel.h"
+#include "limit_descriptors.h"
 #include "serve_files.h"
 #include "system.h"
 
@@ -282,16 +283,6 @@ static void behind_a_body_of_others(void)
     CHECK_EQ(ask("GET", "/a.txt", "Range: bytes=1-2,4-5\r\nBody: 1000\r\n")->status, 503);
     expect("/a.txt", 200, "0123456789");
     end_behind_others();
-}
-
-static rlim_t limit_descriptors(rlim_t limit)
-{
-    struct rlimit limits;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limits), 0);
-    rlim_t before = limits.rlim_cur;
-    limits.rlim_cur = limit;
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limits), 0);
-    return before;
 }
 
 /* Asks on a connection that stays, and reads the first line. */

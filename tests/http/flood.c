@@ -8,6 +8,7 @@
 
 #include "everywhere.h"
 #include "http/http.h"
+#include "http/limit_descriptors.h"
 #include "system.h"
 
 static weft_wg gate;
@@ -29,11 +30,8 @@ HANDLER(takes_a_moment)
 /* Both ends are in this process: as many connections as it has descriptors for. */
 static int crowd(int64_t full)
 {
-    struct rlimit files;
-    CHECK(getrlimit(RLIMIT_NOFILE, &files) == 0);
-    files.rlim_cur = files.rlim_max;
-    CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
-    int64_t room = files.rlim_max > 1000000 ? 1000000 : (int64_t)files.rlim_max;
+    rlim_t most = all_descriptors();
+    int64_t room = most > 1000000 ? 1000000 : (int64_t)most;
     int64_t count = test_scale(full);
     return (int)(count < room / 2 - 100 ? count : room / 2 - 100);
 }

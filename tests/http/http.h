@@ -96,6 +96,17 @@ static inline int dial_from(const char *from, int port)
     return fd;
 }
 
+/* With little room for what is received. */
+static inline int dial_small(int port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 2048;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small) == 0);
+    CHECK(connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    return fd;
+}
+
 static inline struct client client_open(weft_http_server *server)
 {
     return client_of(dial_from(NULL, port_of(server, 0)));

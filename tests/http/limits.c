@@ -10,6 +10,7 @@
 
 #include "http.h"
 #include "http/server.h"
+#include "limit_descriptors.h"
 #include "system.h"
 
 static weft_sem gate = WEFT_SEM_INIT(0), entered = WEFT_SEM_INIT(0);
@@ -102,16 +103,6 @@ static void there_may_be_no_queue(void)
     EXPECT(&busy, 200, "done");
     client_close(&busy);
     close_and_end(&more, server);
-}
-
-static int dial_small(int port)
-{
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 2048;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    CHECK(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small) == 0);
-    CHECK(connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
-    return fd;
 }
 
 /* A client sends requests and does not read the answers: no answer is lost, or cut in its middle,
@@ -292,22 +283,12 @@ static void addresses_of_ipv6_are_limited(void)
 
 /* ---- descriptors ---- */
 
-static rlim_t set_limit(rlim_t limit)
-{
-    struct rlimit limits;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limits), 0);
-    rlim_t before = limits.rlim_cur;
-    limits.rlim_cur = limit;
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limits), 0);
-    return before;
-}
-
 static rlim_t no_more_descriptors(void)
 {
     int lowest = dup(0);
     CHECK(lowest >= 0);
     close(lowest);
-    return set_limit((rlim_t)lowest);
+    return limit_descriptors((rlim_t)lowest);
 }
 
 /* Waits until the acceptor has seen that there are none. */
@@ -338,7 +319,7 @@ static void no_descriptors_is_no_end(void)
         /* Those that are in are served meanwhile. */
         ASK(&in, GET("/"), 200, "hello");
         CHECK(client_is_quiet(&late));
-        set_limit(before);
+        limit_descriptors(before);
         EXPECT(&late, 200, "hello");
         client_close(&late);
     }
@@ -366,7 +347,7 @@ static void listen_and_stop_without_descriptors(void)
             int error = -EMFILE;
             while (error == -EMFILE) { /* the acceptor may be faster */
                 error = weft_http_listen(server, "tcp:127.0.0.1:0", NULL);
-                set_limit(before);
+                limit_descriptors(before);
             }
             CHECK_EQ(error, 0);
             EXPECT(&late, 200, "hello");
@@ -376,7 +357,7 @@ static void listen_and_stop_without_descriptors(void)
             close_and_end(&late, server);
         } else {
             CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
-            set_limit(before);
+            limit_descriptors(before);
             client_end(&late);
             close(spare);
             weft_http_close(server);
@@ -400,7 +381,7 @@ static void paused_acceptors_see_a_stop(void)
     CHECK(connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
     await_errors(server, 0);
     CHECK_EQ(weft_http_stop(server, weft_after(5 * WEFT_MS)), -ETIMEDOUT);
-    set_limit(before);
+    limit_descriptors(before);
     CHECK_EQ(weft_http_stop(server, WEFT_NEVER), 0);
     /* By now the descriptors of its listeners may be used again: it does not add them again. */
     CHECK_EQ(server->acceptors[0].accept_paused_until, 0);

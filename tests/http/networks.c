@@ -5,15 +5,8 @@
 
 #include <arpa/inet.h>
 
+#include "peer_of.h"
 #include "test.h"
-
-/* As a socket of that family shows it: IPv4 in IPv6 stays so. */
-static struct peer peer_of(const char *text)
-{
-    struct peer peer = {.family = strchr(text, ':') != NULL ? 6 : 4};
-    CHECK_EQ(inet_pton(peer.family == 6 ? AF_INET6 : AF_INET, text, peer.ip), 1);
-    return peer;
-}
 
 static bool has(const char *list, const char *address)
 {

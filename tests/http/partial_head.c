@@ -9,6 +9,7 @@
 
 #include "http.h"
 #include "http/sys.h"
+#include "limit_descriptors.h"
 
 /* ---- regions that are mapped, seen by the linker (--wrap) ---- */
 
@@ -122,11 +123,7 @@ static int64_t resident_kb(void)
 
 static int as_many_as_may_be(int wanted)
 {
-    struct rlimit limit;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = limit.rlim_max;
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    int64_t most = ((int64_t)limit.rlim_cur - 200) / 5 * 2; /* both ends, and a reserve */
+    int64_t most = ((int64_t)all_descriptors() - 200) / 5 * 2; /* both ends, and a reserve */
     return most < wanted ? (int)most : wanted;
 }
 

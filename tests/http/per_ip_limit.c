@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 
+#include "peer_of.h"
 #include "test.h"
 
 static struct peer ipv4(uint32_t number)
@@ -184,13 +185,6 @@ static void kinds_are_counted_apart(void)
         leave(limits, &peer);
     }
     weft__http_per_ip_close(limits);
-}
-
-static struct peer peer_of(const char *text)
-{
-    struct peer peer = {.family = strchr(text, ':') != NULL ? 6 : 4};
-    CHECK_EQ(inet_pton(peer.family == 6 ? AF_INET6 : AF_INET, text, peer.ip), 1);
-    return peer;
 }
 
 static void near_addresses_can_be_spared(void)

@@ -81,13 +81,7 @@ static weft_http_server *begin(weft_http_options options)
 
 static struct client slow_client(weft_http_server *server, const char *request)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port_of(server, 0))};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 2048;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    CHECK(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small) == 0);
-    CHECK(connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
-    struct client client = client_of(fd);
+    struct client client = client_of(dial_small(port_of(server, 0)));
     client_send(&client, request);
     return client;
 }

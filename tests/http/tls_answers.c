@@ -177,9 +177,7 @@ static void make_file(void)
 
 int main(void)
 {
-    CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR); /* the client's own */
-    certificates_make();
-    clients = client_context();
+    clients_begin();
     make_file();
     int before = open_descriptors();
     RUN(files_are_sent);
@@ -189,7 +187,6 @@ int main(void)
     RUN(the_end_is_not_waited_for_without_end);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(open_descriptors(), before);
-    SSL_CTX_free(clients);
-    certificates_remove();
+    clients_end();
     return 0;
 }

@@ -38,6 +38,20 @@ static inline SSL_CTX *client_context(void)
     return context;
 }
 
+/* For tests of clients that share one context; they end with clients_end. */
+static inline void clients_begin(void)
+{
+    CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR); /* the client's own */
+    certificates_make();
+    clients = client_context();
+}
+
+static inline void clients_end(void)
+{
+    SSL_CTX_free(clients);
+    certificates_remove();
+}
+
 static inline struct client client_open(SSL_CTX *context, int fd, struct client_options options)
 {
     struct client client = {.ssl = SSL_new(context), .fd = fd};

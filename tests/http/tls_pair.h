@@ -123,9 +123,7 @@ static inline void say_and_hear(struct client *client, const char *text)
 
 static inline void pair_begin(void)
 {
-    CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR); /* the client's own */
-    certificates_make();
-    clients = client_context();
+    clients_begin();
     weft_http_tls options = files();
     CHECK_EQ(weft__http_tls_keys_open(&keys, &options), 0);
 }
@@ -133,8 +131,7 @@ static inline void pair_begin(void)
 static inline void pair_end(void)
 {
     weft__http_tls_keys_close(keys);
-    SSL_CTX_free(clients);
-    certificates_remove();
+    clients_end();
 }
 
 #endif

@@ -86,17 +86,14 @@ static void without_a_header_there_is_no_handshake(void)
 
 int main(void)
 {
-    CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR); /* the client's own */
     CHECK_EQ(weft_go((void (*)(void *))(uintptr_t)weft_yield, NULL), 0);
-    certificates_make();
-    clients = client_context();
+    clients_begin();
     int before = open_descriptors();
     RUN(proxy_comes_before_tls);
     RUN(who_has_too_many_is_closed);
     RUN(without_a_header_there_is_no_handshake);
     CHECK_EQ(open_descriptors(), before);
-    SSL_CTX_free(clients);
-    certificates_remove();
+    clients_end();
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spawn.h>
 
+#include "limit_descriptors.h"
 #include "system.h"
 #include "tls_server.h"
 
@@ -254,11 +255,8 @@ static void be_one_of_many(void *arg)
 /* How many may be open here: two descriptors each, and some for the rest. */
 static int64_t connections_at_most(void)
 {
-    struct rlimit limits;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limits), 0);
-    limits.rlim_cur = limits.rlim_max;
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limits), 0);
-    return limits.rlim_cur > 100000 ? 50000 : ((int64_t)limits.rlim_cur - 100) / 2;
+    rlim_t most = all_descriptors();
+    return most > 100000 ? 50000 : ((int64_t)most - 100) / 2;
 }
 
 /* All open at the same time, and all asking again then. */
@@ -357,9 +355,7 @@ static void keys_that_are_none(void)
 
 int main(void)
 {
-    CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR); /* the client's own */
-    certificates_make();
-    clients = client_context();
+    clients_begin();
     int before = open_descriptors();
     RUN(keys_that_are_none);
     RUN(one_connection_many_requests);
@@ -375,7 +371,6 @@ int main(void)
     RUN(many_connections);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(open_descriptors(), before);
-    SSL_CTX_free(clients);
-    certificates_remove();
+    clients_end();
     return 0;
 }

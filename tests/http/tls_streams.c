@@ -116,16 +116,13 @@ static void a_read_follows(void)
 
 int main(void)
 {
-    CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR); /* the client's own */
-    certificates_make();
-    clients = client_context();
+    clients_begin();
     int before = open_descriptors();
     RUN(another_message_follows);
     RUN(the_end_follows);
     RUN(a_read_follows);
     CHECK_EQ(weft_shutdown(WEFT_NEVER), 0);
     CHECK_EQ(open_descriptors(), before);
-    SSL_CTX_free(clients);
-    certificates_remove();
+    clients_end();
     return 0;
 }
