@@ -132,9 +132,9 @@ static void close_context(struct exchange *exchange)
     exchange->context = exchange->stream = NULL;
 }
 
-/* After the handler: binds the fiber to the server's context if the request's is cancelled, since
- * the server ends what is still to be done, and no client that is gone. Undoes what a handler that
- * panicked has bound. */
+/* After the handler. What is still to be done must end with the server, and not because the client
+ * is gone: if the request's context is cancelled the fiber is bound to the server's. Also undoes
+ * what a handler that panicked has bound. */
 static void leave_context(struct exchange *exchange)
 {
     bool open = exchange->context != NULL && weft_context_error(exchange->context) == 0;
