@@ -13,22 +13,16 @@
  */
 #include "http/chunk.h"
 
+#include "http/hex.h"
+
 enum { FIRST, SIZE, EXTENSION, SIZE_END, BODY, BODY_CR, BODY_LF };
 
 enum { MAX_DIGITS = 16, MAX_IGNORED = 256 };
 
-static int digit_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    digit = (char)(digit | 0x20);
-    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
 /* `ignored` counts the digits here. Returns false if the byte is malformed. */
 static bool decode_size(struct chunks *chunks, char byte)
 {
-    int value = digit_value(byte);
+    int value = hex_value(byte);
     if (value >= 0) {
         if (chunks->ignored == MAX_DIGITS || chunks->left > (uint64_t)INT64_MAX / 16)
             return false;

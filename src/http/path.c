@@ -9,20 +9,14 @@
 #include <stdbool.h>
 #include <string.h>
 
-static int digit_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    digit = (char)(digit | 0x20);
-    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
+#include "http/hex.h"
 
 /* The byte of the %XX at `at`, in `size` bytes; -1 if it is none. */
 static int escaped(const char *at, size_t size)
 {
     if (size < 3)
         return -1;
-    int high = digit_value(at[1]), low = digit_value(at[2]);
+    int high = hex_value(at[1]), low = hex_value(at[2]);
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
